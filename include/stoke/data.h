@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The settings of the data path, in one struct with one option table: what `stoke` takes as flags, what
+ * stoke.yaml holds, what stoke_dataset_open and stoke_loader_create read.
+ */
+#ifndef STOKE_DATA_H
+#define STOKE_DATA_H
+
+#include <stoke/options.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum stoke_dtype {
+    STOKE_DTYPE_U8 = 0,
+    STOKE_DTYPE_F32,
+    STOKE_DTYPE_F16,
+    STOKE_DTYPE_BF16,
+    STOKE_DTYPE_U16,
+    STOKE_DTYPE_I32,
+    STOKE_DTYPE_I64
+} stoke_dtype;
+
+/* Bytes per element. */
+STOKE_API size_t stoke_dtype_bytes(stoke_dtype dtype);
+/* NumPy's name: "uint8", "float32", "float16", "bfloat16", ... */
+STOKE_API const char *stoke_dtype_name(stoke_dtype dtype);
+
+typedef enum stoke_layout { STOKE_LAYOUT_CHW = 0, STOKE_LAYOUT_HWC = 1 } stoke_layout;
+typedef enum stoke_policy { STOKE_POLICY_REPLACE = 0, STOKE_POLICY_SKIP = 1, STOKE_POLICY_STOP = 2 } stoke_policy;
+typedef enum stoke_split { STOKE_SPLIT_ALL = 0, STOKE_SPLIT_TRAIN = 1, STOKE_SPLIT_VAL = 2 } stoke_split;
+/* How values reach the consumer: none = 0..255 as they are, unit = [0,1], imagenet = (unit - mean) / std. */
+typedef enum stoke_normalize {
+    STOKE_NORMALIZE_UNIT = 0,
+    STOKE_NORMALIZE_IMAGENET = 1,
+    STOKE_NORMALIZE_NONE = 2
+} stoke_normalize;
+typedef enum stoke_order_kind {
+    STOKE_ORDER_SHUFFLE = 0,
+    STOKE_ORDER_SEQUENTIAL = 1,
+    STOKE_ORDER_WEIGHTED = 2, /* weights: FILE */
+    STOKE_ORDER_BALANCED = 3  /* weights from the classes in the masks */
+} stoke_order_kind;
+
+/* Every field, its default and its meaning stand in the table (src/source/data_options.c) and so in
+ * `stoke help data`; the comments here only add what a programmer must know. */
+typedef struct stoke_data_params {
+    uint32_t struct_size;
+    /* where samples come from */
+    const char *data, *images, *masks, *list;
+    const char *image_suffix, *mask_suffix; /* mask_suffix "auto": _mask _gt _label ... are tried */
+    int split;                              /* stoke_split */
+    double val_split;
+    int64_t split_seed; /* apart from seed, so that changing the training seed keeps the split */
+    /* what masks mean */
+    int64_t classes;      /* 0: not checked */
+    int64_t ignore_index; /* -1: none */
+    const char *label_map;
+    /* decoding */
+    int decode;      /* stoke_decode_mode */
+    int orientation; /* stoke_orientation */
+    int alpha;       /* stoke_alpha */
+    const char *window; /* 16-bit images: "none", "LO:HI" or "pLO:pHI" (percentiles) */
+    int64_t max_pixels;
+    /* geometry and values of a batch */
+    uint32_t size[2];    /* height, width; 0 = size of the first sample */
+    const char *augment; /* preset name or YAML file */
+    int dtype;           /* image: choice f32|f16|bf16|u8, see stoke_data_image_dtype */
+    int mask_dtype;      /* choice auto|u8|u16|i32|i64 */
+    int layout;          /* stoke_layout */
+    int normalize;       /* stoke_normalize */
+    int64_t batch;
+    /* order */
+    int order; /* stoke_order_kind */
+    const char *weights;
+    int64_t seed, epoch, rank, world;
+    int drop_last;
+    /* running */
+    int64_t workers; /* -1 = auto */
+    int64_t consumer_cores; /* cores left free by workers = auto */
+    int64_t prefetch;
+    int64_t nice;
+    uint64_t memory_limit; /* 0 = none */
+    int policy;            /* stoke_policy */
+    const char *max_bad;   /* "1%" or a count */
+    const char *quarantine; /* file, "" = none */
+} stoke_data_params;
+
+STOKE_API stoke_data_params stoke_data_defaults(void);
+
+/* The table, bound to a struct: pass it to stoke_options_parse, _load_yaml, _print_help. */
+STOKE_API stoke_option_group stoke_data_options(stoke_data_params *params);
+
+/* The element types chosen by params->dtype / mask_dtype (`label_depth` = stoke_labels_depth for auto). */
+STOKE_API stoke_dtype stoke_data_image_dtype(const stoke_data_params *params);
+STOKE_API stoke_dtype stoke_data_mask_dtype(const stoke_data_params *params, uint8_t label_depth);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

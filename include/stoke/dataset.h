@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A set of image/mask pairs: found, matched, ordered, split. Opening reads directory entries only, no pixels.
+ *
+ * Matching is by stem (the path below the folder without its extension, minus the suffix). Order is natural
+ * (img2 before img10) on the stem, so it does not depend on the directory's. Nothing is guessed: an
+ * image without a mask, a mask without an image, two files with one stem are reported and left out.
+ */
+#ifndef STOKE_DATASET_H
+#define STOKE_DATASET_H
+
+#include <stoke/data.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct stoke_dataset stoke_dataset;
+
+/* Immutable after opening: any number of threads may read it. Fails with STOKE_E_NOTFOUND when there is no pair
+ * (the message says what was looked for), STOKE_E_INVALID when settings contradict, STOKE_E_IO. */
+STOKE_API int stoke_dataset_open(stoke_dataset **out, const stoke_data_params *params, stoke_error *err);
+STOKE_API void stoke_dataset_close(stoke_dataset **dataset);
+
+/* Samples after the split. Ids are 0 .. count-1. */
+STOKE_API uint64_t stoke_dataset_count(const stoke_dataset *dataset);
+/* 1 when samples have masks; 0: masks are zeros. */
+STOKE_API int stoke_dataset_has_masks(const stoke_dataset *dataset);
+
+typedef struct stoke_sample {
+    const char *name;       /* the stem; unique; what the split hashes */
+    const char *image_path; /* full path */
+    const char *mask_path;  /* NULL: zeros */
+} stoke_sample;
+
+/* Strings belong to the dataset. id must be < count. */
+STOKE_API stoke_sample stoke_dataset_sample(const stoke_dataset *dataset, uint64_t id);
+
+/* Hash of names and their order: tells a saved state from one of another set. */
+STOKE_API uint64_t stoke_dataset_fingerprint(const stoke_dataset *dataset);
+
+/* What was left out while matching. */
+typedef enum stoke_note_kind {
+    STOKE_NOTE_IMAGE_WITHOUT_MASK,
+    STOKE_NOTE_MASK_WITHOUT_IMAGE,
+    STOKE_NOTE_DUPLICATE
+} stoke_note_kind;
+typedef struct stoke_note {
+    stoke_note_kind kind;
+    const char *path;
+    const char *detail; /* for people: "same stem as images/a.png" */
+} stoke_note;
+STOKE_API size_t stoke_dataset_notes(const stoke_dataset *dataset);
+STOKE_API stoke_note stoke_dataset_note(const stoke_dataset *dataset, size_t index);
+
+/* ---- verify: reads everything ---- */
+
+typedef struct stoke_bad_file {
+    const char *path;
+    const char *reason;
+    int code;
+} stoke_bad_file;
+typedef struct stoke_class_count {
+    uint32_t id; /* class id after the label map; ignore_index included */
+    uint64_t pixels, samples;
+} stoke_class_count;
+typedef struct stoke_verify_report {
+    uint64_t pairs, ok;
+    size_t n_bad, n_classes;
+    stoke_bad_file *bad;        /* in id order */
+    stoke_class_count *classes; /* ascending id */
+    uint64_t image_bytes, mask_bytes;
+    uint32_t min_width, min_height, max_width, max_height;
+    uint64_t formats[8]; /* images by stoke_format */
+    double seconds;
+} stoke_verify_report;
+
+/* Decodes every sample with `threads` threads (0 = auto). A bad file is a line in the report, not a failure: returns 0
+ * unless the work itself could not be done. */
+STOKE_API int stoke_verify(const stoke_dataset *dataset, const stoke_data_params *params, unsigned threads,
+                           stoke_progress_fn progress, void *context, stoke_verify_report *report,
+                           stoke_error *err);
+STOKE_API void stoke_verify_report_free(stoke_verify_report *report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loader: worker threads fill rows of a fixed ring of batch slots; batches come out in order.
+ *
+ *     stoke_loader_next ──► batch ──► use it ──► stoke_batch_release
+ *
+ * Promises, each with a test:
+ *   (a) the bytes of a batch depend on data, settings, seed, epoch and position only: not on workers, prefetch,
+ *       world size or the point of resumption;
+ *   (b) a bad file never kills or silently alters a run: see stoke_policy and `max_bad`;
+ *   (c) memory has a ceiling, known before the first batch: see stoke_memory_plan.
+ */
+#ifndef STOKE_LOADER_H
+#define STOKE_LOADER_H
+
+#include <stoke/dataset.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct stoke_loader stoke_loader;
+
+/* What became of a row. */
+enum stoke_row_status {
+    STOKE_ROW_OK = 0,
+    STOKE_ROW_REPLACED = 1 /* its own sample was bad; a substitute stands here (ids and names are the substitute's) */
+};
+
+typedef struct stoke_batch {
+    uint64_t index;    /* global index of the batch in the epoch (all ranks) */
+    uint64_t epoch;
+    uint64_t position; /* global position of its first row; >= the sample count for padding batches */
+    uint32_t count;    /* rows that hold a sample; the last batch, and batches under policy skip, may be short */
+    uint32_t capacity; /* rows of the slot */
+    uint32_t height, width, channels;
+    stoke_layout layout;
+    stoke_dtype image_dtype, mask_dtype;
+    void *images; /* capacity rows, each image_row_bytes long, 64-byte aligned */
+    void *masks;  /* capacity rows of height x width */
+    size_t image_row_bytes, mask_row_bytes;
+    const uint64_t *ids;       /* dataset ids, `count` of them */
+    const char *const *names;  /* the dataset's strings */
+    const uint8_t *status;     /* enum stoke_row_status */
+} stoke_batch;
+
+/* How much memory the loader will use; printed before the first batch. */
+typedef struct stoke_memory_plan {
+    uint32_t slots, workers;
+    uint64_t slot_bytes;   /* one slot: images + masks + bookkeeping */
+    uint64_t worker_bytes; /* one worker: file bytes, pixels, resize rows, decoder */
+    uint64_t fixed_bytes;  /* names, ids and tables */
+    uint64_t total_bytes;  /* slots * slot_bytes + workers * worker_bytes + fixed_bytes */
+    uint64_t limit_bytes;  /* 0 = none */
+    int prefetch_reduced;  /* 1: prefetch was lowered to honour memory_limit */
+    uint32_t largest_width, largest_height; /* the image the worker share was planned for */
+    uint64_t images_probed;                 /* how many headers were read to find it */
+} stoke_memory_plan;
+
+/* "ring 4 x 100.7 MB + workers 2 x 6.1 MB + tables 0.1 MB = 415.1 MB". Returns the length snprintf-style. */
+STOKE_API int stoke_memory_plan_text(const stoke_memory_plan *plan, char *text, size_t size);
+
+/* Creates threads, ring and tables; work on the first epoch starts at once. The dataset must outlive the loader.
+ * allocator NULL = the process heap. STOKE_E_LIMIT: memory_limit cannot be met; the message has the arithmetic. */
+STOKE_API int stoke_loader_create(stoke_loader **out, const stoke_dataset *dataset,
+                                  const stoke_data_params *params, const stoke_allocator *allocator,
+                                  stoke_error *err);
+/* Stops the workers and frees everything, also batches that were not released. */
+STOKE_API void stoke_loader_destroy(stoke_loader **loader);
+
+STOKE_API stoke_memory_plan stoke_loader_memory(const stoke_loader *loader);
+/* Batches of this rank in a whole epoch, and left in the current one (from where it was started or restored). */
+STOKE_API uint64_t stoke_loader_batches(const stoke_loader *loader);
+STOKE_API uint64_t stoke_loader_remaining(const stoke_loader *loader);
+
+/* The next batch, in order; waits for it. 0, STOKE_E_END at the end of the epoch, STOKE_E_STARVED when the caller holds every
+ * slot, STOKE_E_TOO_BAD or the sample's own error under policy stop. After an error other than STARVED
+ * and END the loader stays failed until set_epoch. May be called from one thread at a time. */
+STOKE_API int stoke_loader_next(stoke_loader *loader, const stoke_batch **batch);
+
+/* Gives the slot back; sets *batch to NULL. Any thread, any order. */
+STOKE_API void stoke_batch_release(stoke_loader *loader, const stoke_batch **batch);
+
+/* Message of the last failure of stoke_loader_next; "" if none. Valid until the next call on the loader. */
+STOKE_API const char *stoke_loader_error(const stoke_loader *loader);
+
+/* Starts an epoch from its first position. Threads and slots stay; what was prefetched of the old one is discarded.
+ * Held batches stay valid. Without a call, the epoch after END is started by set_epoch(epoch + 1). */
+STOKE_API int stoke_loader_set_epoch(stoke_loader *loader, uint64_t epoch);
+
+/* State: a line of JSON, {"version":1,"seed":..,"epoch":..,"position":..,"count":..,"fingerprint":".."}. The position
+ * is the global one after the last batch handed out by next(), assuming every rank has taken as many: save it at the same step on all ranks.
+ * Restores with another number of workers, prefetch depth or ranks. Returns the length, snprintf-style. */
+STOKE_API int stoke_loader_state(const stoke_loader *loader, char *text, size_t size);
+STOKE_API int stoke_loader_restore(stoke_loader *loader, const char *text, stoke_error *err);
+
+/* Stages of a sample, in order; every one stamps wall and CPU time on one clock (CLOCK_MONOTONIC). */
+typedef enum stoke_stage {
+    STOKE_STAGE_READ = 0,     /* bytes of image and mask from the files */
+    STOKE_STAGE_DECODE_IMAGE,
+    STOKE_STAGE_DECODE_MASK,  /* and label map */
+    STOKE_STAGE_FIT,          /* cut, resize, mirror */
+    STOKE_STAGE_WRITE,        /* type, layout, normalisation, into the batch row */
+    STOKE_STAGE_SLOT_WAIT,    /* a worker waits for a free slot: the consumer is the slower part */
+    STOKE_STAGE_BATCH_WAIT,   /* the consumer waits for a batch: the loader is the slower part */
+    STOKE_STAGES
+} stoke_stage;
+STOKE_API const char *stoke_stage_name(stoke_stage stage);
+
+typedef struct stoke_stage_time {
+    uint64_t wall_ns, cpu_ns, count;
+} stoke_stage_time;
+
+typedef struct stoke_loader_stats_data {
+    stoke_stage_time stage[STOKE_STAGES];
+    uint64_t samples, batches, replaced, skipped;
+    uint64_t bad_samples;      /* distinct */
+    uint64_t bytes_read;
+    uint64_t first_batch_ns;   /* wait for the first batch of the current epoch */
+    uint64_t heap_allocations; /* made by the library since the first epoch started: stays 0 in steady state */
+    uint64_t memory_bytes;     /* held now; compare with the plan */
+} stoke_loader_stats_data;
+
+/* A consistent copy; may be called at any time. */
+STOKE_API void stoke_loader_stats(const stoke_loader *loader, stoke_loader_stats_data *stats);
+
+/* Bad samples met so far (distinct), for reports. index < stats.bad_samples. */
+STOKE_API int stoke_loader_bad(const stoke_loader *loader, size_t index, stoke_bad_file *bad);
+
+/* 128-bit digest (XXH3) of what the consumer sees: count, ids, image and mask bytes of the valid rows. */
+STOKE_API void stoke_batch_digest(const stoke_batch *batch, uint8_t digest[16]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What this process may use of the machine.
+ */
+#ifndef STOKE_MACHINE_H
+#define STOKE_MACHINE_H
+
+#include <stoke/common.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct stoke_cores {
+    unsigned online;   /* processors the system has switched on */
+    unsigned affinity; /* of them, allowed by the affinity mask */
+    double quota;      /* cores by cgroup v2/v1 CPU quota; 0 = no quota */
+    unsigned usable;   /* min(affinity, ceil(quota)), at least 1 */
+} stoke_cores;
+
+STOKE_API stoke_cores stoke_machine_cores(void);
+
+/* The pixel function table in use: "c", "avx2" or "avx512" (STOKE_CPU masks it). */
+STOKE_API const char *stoke_machine_cpu_table(void);
+/* Marketing name of the processor, "n/a" when the system does not tell. */
+STOKE_API const char *stoke_machine_cpu_name(void);
+
+/* Largest resident set of this process so far, in bytes (0 = n/a). */
+STOKE_API uint64_t stoke_machine_peak_rss(void);
+/* Monotonic clock and CPU time of the process, in nanoseconds. */
+STOKE_API uint64_t stoke_machine_now_ns(void);
+STOKE_API uint64_t stoke_machine_cpu_ns(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

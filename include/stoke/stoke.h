@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stokehold: reads image/mask pairs, decodes, augments and delivers them at the speed of the hardware.
+ * The umbrella header; examples/iterate.c shows the main use in 40 lines.
+ */
+#ifndef STOKE_STOKE_H
+#define STOKE_STOKE_H
+
+#include <stoke/common.h>
+#include <stoke/machine.h>
+#include <stoke/options.h>
+#include <stoke/data.h>
+#include <stoke/image.h>
+#include <stoke/labels.h>
+#include <stoke/augment.h>
+#include <stoke/order.h>
+#include <stoke/dataset.h>
+#include <stoke/loader.h>
+#include <stoke/synth.h>
+#include <stoke/report.h>
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/error.h"
+
+static int read_all(int fd, const char *path, stk_buffer *buffer, size_t size, stoke_error *err)
+{
+    size_t have = 0;
+    while (have < size) {
+        ssize_t n = read(fd, (char *)buffer->data + have, size - have);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot read", path);
+        if (n == 0) return stk_fail(err, STOKE_E_IO, "%s: became shorter while it was read", path);
+        have += (size_t)n;
+    }
+    return STOKE_OK;
+}
+
+int stk_file_read(const char *path, uint64_t limit, stk_buffer *buffer, size_t *size, stoke_error *err)
+{
+    /* O_NONBLOCK: opening a fifo must not hang; it has no effect on regular files. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno, "%s: cannot open",
+                              path);
+    struct stat st;
+    int r = STOKE_OK;
+    if (fstat(fd, &st) != 0)
+        r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot stat", path);
+    else if (!S_ISREG(st.st_mode))
+        r = stk_fail(err, STOKE_E_IO, "%s: not a regular file", path);
+    else if (st.st_size == 0)
+        r = stk_fail(err, STOKE_E_FORMAT, "%s: empty file", path);
+    else if ((uint64_t)st.st_size > limit)
+        r = stk_fail(err, STOKE_E_LIMIT, "%s: %llu bytes, more than the limit of %llu", path,
+                     (unsigned long long)st.st_size, (unsigned long long)limit);
+    else if (!stk_buffer_reserve(buffer, (size_t)st.st_size))
+        r = stk_fail(err, STOKE_E_NOMEM, "%s: no memory for %llu bytes", path, (unsigned long long)st.st_size);
+    else
+        r = read_all(fd, path, buffer, (size_t)st.st_size, err);
+    close(fd);
+    if (r == STOKE_OK) *size = (size_t)st.st_size;
+    return r;
+}
+
+int stk_atomic_open(stk_atomic_file *file, const char *path, stoke_error *err)
+{
+    *file = (stk_atomic_file){ 0 };
+    size_t n = strlen(path);
+    file->path = stk_strdup(path);
+    file->temporary = stk_alloc(n + 16);
+    if (!file->path || !file->temporary) {
+        stk_atomic_abandon(file);
+        return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
+    }
+    snprintf(file->temporary, n + 16, "%s.tmp-XXXXXX", path);
+    int fd = mkstemp(file->temporary);
+    if (fd >= 0) {
+        mode_t mask = umask(0);
+        umask(mask);
+        fchmod(fd, 0666 & ~mask);
+        file->stream = fdopen(fd, "wb");
+        if (!file->stream) close(fd), unlink(file->temporary);
+    }
+    if (!file->stream) {
+        int number = errno;
+        stk_free(file->temporary);
+        file->temporary = NULL;
+        stk_atomic_abandon(file);
+        return stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", path);
+    }
+    return STOKE_OK;
+}
+
+static void sync_folder(const char *path)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 0;
+    if (n >= sizeof folder) return;
+    if (n) memcpy(folder, path, n);
+    folder[n] = 0;
+    int fd = open(n ? folder : slash ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    fsync(fd); /* best effort: some file systems refuse fsync on folders, the rename itself is done */
+    close(fd);
+}
+
+int stk_atomic_commit(stk_atomic_file *file, stoke_error *err)
+{
+    int bad = ferror(file->stream) | (fflush(file->stream) != 0) | (fsync(fileno(file->stream)) != 0);
+    int number = errno;
+    if (fclose(file->stream) != 0 && !bad) bad = 1, number = errno;
+    file->stream = NULL;
+    if (!bad && rename(file->temporary, file->path) != 0) bad = 1, number = errno;
+    int r = STOKE_OK;
+    if (bad) {
+        r = stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", file->path);
+    } else {
+        sync_folder(file->path);
+        stk_free(file->temporary);
+        file->temporary = NULL;
+    }
+    stk_atomic_abandon(file);
+    return r;
+}
+
+void stk_atomic_abandon(stk_atomic_file *file)
+{
+    if (file->stream) fclose(file->stream);
+    if (file->temporary) unlink(file->temporary);
+    stk_free(file->temporary);
+    stk_free(file->path);
+    *file = (stk_atomic_file){ 0 };
+}
+
+int stk_make_folders(const char *path, stoke_error *err)
+{
+    char *copy = stk_strdup(path);
+    if (!copy) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
+    int r = STOKE_OK;
+    for (char *p = copy + 1; r == STOKE_OK; p++) {
+        if (*p && *p != '/') continue;
+        char kept = *p;
+        *p = 0;
+        struct stat st;
+        if (mkdir(copy, 0777) != 0 && !(errno == EEXIST && stat(copy, &st) == 0 && S_ISDIR(st.st_mode)))
+            r = stk_fail_errno(err, STOKE_E_IO, errno == EEXIST ? ENOTDIR : errno, "%s: cannot make folder", copy);
+        *p = kept;
+        if (!kept) break;
+    }
+    stk_free(copy);
+    return r;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whole files in, whole files out.
+ */
+#ifndef STOKE_SRC_BASE_FILE_H
+#define STOKE_SRC_BASE_FILE_H
+
+#include <stdio.h>
+#include "src/base/mem.h"
+#include <stoke/common.h>
+
+/* Reads a regular file into the buffer (grown as needed, never more than `limit` bytes). The path is in the message.
+ * Zero-byte files are STOKE_E_FORMAT "empty file". Directories, fifos and devices are refused. */
+int stk_file_read(const char *path, uint64_t limit, stk_buffer *buffer, size_t *size, stoke_error *err);
+
+/* A file that appears whole or not at all: write to `stream`, then commit (flush, fsync, rename, fsync of the
+ * folder) or abandon (the temporary file is removed). */
+typedef struct stk_atomic_file {
+    FILE *stream;
+    char *path, *temporary;
+} stk_atomic_file;
+int stk_atomic_open(stk_atomic_file *file, const char *path, stoke_error *err);
+int stk_atomic_commit(stk_atomic_file *file, stoke_error *err); /* abandons on failure */
+void stk_atomic_abandon(stk_atomic_file *file);                 /* accepts a zeroed struct */
+
+/* mkdir -p. */
+int stk_make_folders(const char *path, stoke_error *err);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/base/mem.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic uint64_t calls;
+static _Atomic int64_t fail_after = -1;
+
+static int may_allocate(void)
+{
+    int64_t left = atomic_load_explicit(&fail_after, memory_order_relaxed);
+    if (left >= 0 && atomic_fetch_sub(&fail_after, 1) <= 0) {
+        atomic_store(&fail_after, 0);
+        return 0;
+    }
+    return 1;
+}
+
+static void *counted(void *pointer)
+{
+    if (pointer) atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+    return pointer;
+}
+
+void *stk_alloc(size_t bytes)
+{
+    return may_allocate() ? counted(malloc(bytes ? bytes : 1)) : NULL;
+}
+
+void *stk_calloc(size_t count, size_t bytes)
+{
+    return may_allocate() ? counted(calloc(count ? count : 1, bytes ? bytes : 1)) : NULL;
+}
+
+void *stk_realloc(void *pointer, size_t bytes)
+{
+    return may_allocate() ? counted(realloc(pointer, bytes ? bytes : 1)) : NULL;
+}
+
+char *stk_strdup(const char *text)
+{
+    size_t n = strlen(text) + 1;
+    char *copy = stk_alloc(n);
+    return copy ? memcpy(copy, text, n) : NULL;
+}
+
+void stk_free(void *pointer)
+{
+    free(pointer);
+}
+
+void *stk_alloc_aligned(size_t bytes, size_t alignment)
+{
+    size_t rounded;
+    if (!stk_add(bytes, alignment - 1, &rounded) || !may_allocate()) return NULL;
+    rounded -= rounded % alignment;
+    return counted(aligned_alloc(alignment, rounded ? rounded : alignment));
+}
+
+int stk_grow(void **pointer, size_t *capacity, size_t need, size_t element)
+{
+    if (need <= *capacity) return 1;
+    size_t wanted = *capacity > SIZE_MAX / 2 ? need : *capacity * 2, bytes;
+    if (wanted < need) wanted = need;
+    if (wanted < 16) wanted = 16;
+    if (!stk_mul(wanted, element, &bytes)) return 0;
+    void *moved = stk_realloc(*pointer, bytes);
+    if (!moved) return 0;
+    *pointer = moved;
+    *capacity = wanted;
+    return 1;
+}
+
+stk_mem_counts stk_mem_count(void)
+{
+    return (stk_mem_counts){ .calls = atomic_load(&calls) };
+}
+
+void stk_mem_fail_after(int64_t after)
+{
+    atomic_store(&fail_after, after);
+}
+
+void *stk_buffer_reserve(stk_buffer *buffer, size_t bytes)
+{
+    if (bytes <= buffer->capacity && buffer->data) return buffer->data;
+    void *fresh = stk_alloc_aligned(bytes, 64);
+    if (!fresh) return NULL;
+    stk_free(buffer->data);
+    buffer->data = fresh;
+    buffer->capacity = bytes;
+    return fresh;
+}
+
+void stk_buffer_free(stk_buffer *buffer)
+{
+    stk_free(buffer->data);
+    *buffer = (stk_buffer){ 0 };
+}
+
+int stk_mul(size_t a, size_t b, size_t *result)
+{
+    return !__builtin_mul_overflow(a, b, result);
+}
+
+int stk_add(size_t a, size_t b, size_t *result)
+{
+    return !__builtin_add_overflow(a, b, result);
+}

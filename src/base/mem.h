@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All heap memory of the library goes through here: counted, so that "no allocation in steady state" and
+ * "memory under the plan" are tests, and failing on request, so that error paths are tests too.
+ */
+#ifndef STOKE_SRC_BASE_MEM_H
+#define STOKE_SRC_BASE_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void *stk_alloc(size_t bytes);                   /* uninitialised; NULL on failure; 0 bytes gives a valid pointer */
+void *stk_calloc(size_t count, size_t bytes);    /* zeroed, product checked */
+void *stk_realloc(void *pointer, size_t bytes);  /* old block stays valid on failure */
+char *stk_strdup(const char *text);
+void stk_free(void *pointer);                    /* accepts NULL */
+void *stk_alloc_aligned(size_t bytes, size_t alignment); /* free with stk_free */
+
+/* Grows *pointer to hold `need` elements: doubles, keeps old content. Returns 0 on failure, 1 on success. */
+int stk_grow(void **pointer, size_t *capacity, size_t need, size_t element);
+
+typedef struct stk_mem_counts {
+    uint64_t calls; /* successful allocations and reallocations since start */
+} stk_mem_counts;
+stk_mem_counts stk_mem_count(void);
+
+/* Test hook: let `after` more allocations succeed, then fail every one; negative = never fail. */
+void stk_mem_fail_after(int64_t after);
+
+/* A buffer that only grows: worker scratch. `data` is 64-byte aligned. */
+typedef struct stk_buffer {
+    void *data;
+    size_t capacity;
+} stk_buffer;
+/* Makes room for `bytes`; the content is lost when it moves. NULL on failure (the old buffer stays). */
+void *stk_buffer_reserve(stk_buffer *buffer, size_t bytes);
+void stk_buffer_free(stk_buffer *buffer);
+
+/* Checked products and sums for sizes that come from files: 0 = overflow. */
+int stk_mul(size_t a, size_t b, size_t *result);
+int stk_add(size_t a, size_t b, size_t *result);
+
+#endif

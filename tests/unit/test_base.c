@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/error.h"
+#include "src/base/file.h"
+#include "src/base/mem.h"
+#include "src/base/rng.h"
+
+static void philox_known_answers(void **state)
+{
+    const uint32_t zero[4] = { 0 }, ones[4] = { ~0u, ~0u, ~0u, ~0u };
+    const uint32_t pi[4] = { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 }, key[2] = { 0xa4093822, 0x299f31d0 };
+    const stk_random a = { { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } };
+    const stk_random b = { { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } };
+    const stk_random c = { { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } };
+    stk_random r = stk_philox_block(zero, zero);
+    assert_memory_equal(&r, &a, sizeof r);
+    r = stk_philox_block(ones, ones);
+    assert_memory_equal(&r, &b, sizeof r);
+    r = stk_philox_block(pi, key);
+    assert_memory_equal(&r, &c, sizeof r);
+}
+
+static void errors_name_file_and_reason(void **state)
+{
+    stoke_error err;
+    assert_int_equal(stk_fail_errno(&err, STOKE_E_IO, ENOENT, "%s: cannot open", "a.png"), STOKE_E_IO);
+    assert_string_equal(err.message, "a.png: cannot open: No such file or directory");
+    stk_fail(&err, STOKE_E_FORMAT, "bad CRC");
+    stk_error_prefix(&err, "x/y.png");
+    assert_string_equal(err.message, "x/y.png: bad CRC");
+    char path[3000];
+    memset(path, 'p', sizeof path);
+    path[sizeof path - 1] = 0;
+    stk_fail(&err, STOKE_E_FORMAT, "the reason");
+    stk_error_prefix(&err, path);
+    assert_non_null(strstr(err.message, ": the reason"));
+    assert_int_equal(stk_fail(NULL, STOKE_E_LABEL, "x"), STOKE_E_LABEL);
+    assert_string_equal(stoke_status_name(STOKE_E_LABEL), "label");
+    assert_string_equal(stoke_status_name(-999), "unknown");
+}
+
+static void read_refuses_what_is_no_file(void **state)
+{
+    const char *folder = unit_folder(state);
+    stk_buffer buffer = { 0 };
+    size_t size = 0;
+    stoke_error err;
+    assert_int_equal(stk_file_read(folder, 100, &buffer, &size, &err), STOKE_E_IO);
+    assert_int_equal(stk_file_read(unit_path(state, "none"), 100, &buffer, &size, &err), STOKE_E_NOTFOUND);
+    assert_int_equal(mkfifo(unit_path(state, "fifo"), 0600), 0);
+    assert_int_equal(stk_file_read(unit_path(state, "fifo"), 100, &buffer, &size, &err), STOKE_E_IO);
+    unit_write(unit_path(state, "empty"), "", 0);
+    assert_int_equal(stk_file_read(unit_path(state, "empty"), 100, &buffer, &size, &err), STOKE_E_FORMAT);
+    unit_write(unit_path(state, "five"), "12345", 5);
+    assert_int_equal(stk_file_read(unit_path(state, "five"), 4, &buffer, &size, &err), STOKE_E_LIMIT);
+    assert_int_equal(stk_file_read(unit_path(state, "five"), 5, &buffer, &size, &err), STOKE_OK);
+    assert_int_equal(size, 5);
+    assert_memory_equal(buffer.data, "12345", 5);
+    stk_buffer_free(&buffer);
+}
+
+static void atomic_file_is_whole_or_absent(void **state)
+{
+    const char *path = unit_path(state, "a/b/out.txt");
+    stoke_error err;
+    stk_atomic_file file;
+    assert_int_equal(stk_atomic_open(&file, path, &err), STOKE_E_IO);
+    assert_int_equal(stk_make_folders(unit_path(state, "a/b"), &err), STOKE_OK);
+    path = unit_path(state, "a/b/out.txt");
+    assert_int_equal(stk_atomic_open(&file, path, &err), STOKE_OK);
+    fputs("half", file.stream);
+    assert_int_not_equal(access(path, F_OK), 0);
+    stk_atomic_abandon(&file);
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_int_equal(stk_atomic_open(&file, path, &err), STOKE_OK);
+    fputs("whole", file.stream);
+    assert_int_equal(stk_atomic_commit(&file, &err), STOKE_OK);
+    stk_buffer buffer = { 0 };
+    size_t size;
+    assert_int_equal(stk_file_read(path, 100, &buffer, &size, &err), STOKE_OK);
+    assert_int_equal(size, 5);
+    stk_buffer_free(&buffer);
+    assert_int_equal(stk_make_folders(unit_path(state, "a/b/out.txt/c"), &err), STOKE_E_IO);
+}
+
+static void allocation_can_fail_on_request(void **state)
+{
+    stk_mem_fail_after(1);
+    void *first = stk_alloc(8), *second = stk_alloc(8), *third = stk_calloc(1, 8);
+    stk_mem_fail_after(-1);
+    assert_non_null(first);
+    assert_null(second);
+    assert_null(third);
+    stk_free(first);
+    size_t r;
+    assert_int_equal(stk_mul(SIZE_MAX, 2, &r), 0);
+    assert_int_equal(stk_add(SIZE_MAX, 1, &r), 0);
+    uint64_t before = stk_mem_count().calls;
+    stk_free(stk_alloc(1));
+    assert_int_equal(stk_mem_count().calls, before + 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(philox_known_answers),
+        cmocka_unit_test(errors_name_file_and_reason),
+        unit_test_with_folder(read_refuses_what_is_no_file),
+        unit_test_with_folder(atomic_file_is_whole_or_absent),
+        cmocka_unit_test(allocation_can_fail_on_request),
+    };
+    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every unit test includes: cmocka with its preconditions, a temporary folder per test, data from outside.
+ */
+#ifndef STOKE_TESTS_UNIT_H
+#define STOKE_TESTS_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+typedef struct unit_place {
+    char folder[64];
+    char path[8][4096]; /* unit_path results stay valid for eight more calls */
+    unsigned next;
+} unit_place;
+
+static int unit_folder_setup(void **state)
+{
+    unit_place *place = calloc(1, sizeof *place);
+    strcpy(place->folder, "/tmp/stoke-test-XXXXXX");
+    *state = place;
+    return mkdtemp(place->folder) ? 0 : -1;
+}
+
+static int unit_folder_teardown(void **state)
+{
+    unit_place *place = *state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", place->folder);
+    int r = system(command);
+    free(place);
+    return r;
+}
+
+/* A test that gets a fresh folder, removed afterwards. */
+#define unit_test_with_folder(f) cmocka_unit_test_setup_teardown(f, unit_folder_setup, unit_folder_teardown)
+
+static inline const char *unit_folder(void **state) { return ((unit_place *)*state)->folder; }
+
+/* Path of a file in the test's folder. */
+static inline const char *unit_path(void **state, const char *name)
+{
+    unit_place *place = *state;
+    char *path = place->path[place->next++ % 8], folder[sizeof place->folder];
+    memcpy(folder, place->folder, sizeof folder);
+    snprintf(path, sizeof place->path[0], "%s/%s", folder, name);
+    return path;
+}
+
+/* Writes a file, making its folders. */
+static inline void unit_write(const char *path, const void *bytes, size_t size)
+{
+    char copy[4096];
+    snprintf(copy, sizeof copy, "%s", path);
+    for (char *p = copy + 1; (p = strchr(p, '/')); p++) {
+        *p = 0;
+        mkdir(copy, 0777);
+        *p = '/';
+    }
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Path inside the real data (STOKE_TEST_DATA, default ../shared/data), or NULL when it is absent: then skip(). */
+static inline const char *unit_data(const char *name)
+{
+    static char path[4096];
+    const char *root = getenv("STOKE_TEST_DATA");
+    snprintf(path, sizeof path, "%s/%s", root ? root : "../shared/data", name);
+    return access(path, R_OK) == 0 ? path : NULL;
+}
+
+#endif
