@@ -14,7 +14,7 @@ demo: build ## make a synthetic data set, check it, look at it, measure the load
 
 test: ## build and pass every test; the last line counts them
 	@scripts/install-deps build test
-	@scripts/test --build $(BUILD)
+	@scripts/test --build $(BUILD) $(TESTFLAGS)
 
 bench: build ## run the benchmark programs
 	@scripts/bench
