@@ -57,18 +57,19 @@ int stk_parse_int(const char *text, int64_t *value)
     return 1;
 }
 
-const char *stk_format_real(double value, char text[STK_REAL_TEXT])
+const char *stk_format_real(double value, char text[static STK_REAL_TEXT])
 {
+    char shortest[STK_REAL_TEXT];
     locale_t before, c = enter_c_locale(&before);
     /* 17 significant digits always read back; most numbers people write need far fewer. */
     int digits = 1;
     for (; digits <= 17; digits++) {
-        snprintf(text, STK_REAL_TEXT, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) break;
+        snprintf(shortest, sizeof shortest, "%.*g", digits, value);
+        if (strtod(shortest, NULL) == value) break;
     }
     /* %g turns to 1e+03 when there are fewer digits than places; with 15 it writes 1000, the same digits. */
     if (digits < 15 && fabs(value) < 1e15 && fabs(value) >= 1e-4)
-        snprintf(text, STK_REAL_TEXT, "%.15g", value);
+        snprintf(shortest, sizeof shortest, "%.15g", value);
     leave_c_locale(c, before);
-    return text;
+    return memcpy(text, shortest, sizeof shortest);
 }

@@ -17,6 +17,6 @@ int stk_parse_int(const char *text, int64_t *value);
 
 enum { STK_REAL_TEXT = 32 };
 /* Shortest decimal text that reads back to the same double. value must be finite. Returns text. */
-const char *stk_format_real(double value, char text[STK_REAL_TEXT]);
+const char *stk_format_real(double value, char text[static STK_REAL_TEXT]);
 
 #endif

@@ -7,6 +7,12 @@
 #include "src/base/error.h"
 #include "src/base/options_private.h"
 
+static stk_option_hit bind(const stoke_option_group *group, size_t index)
+{
+    const stoke_option *option = &group->options[index];
+    return (stk_option_hit){ option, (char *)group->target + option->offset };
+}
+
 static char plain(char c)
 {
     return c == '-' ? '_' : c;
@@ -25,7 +31,7 @@ int stk_option_find(const stoke_option_group *groups, size_t n_groups, const cha
     for (size_t g = 0; g < n_groups; g++)
         for (size_t i = 0; i < groups[g].count; i++)
             if (same_name(groups[g].options[i].name, name, length)) {
-                *hit = (stk_option_hit){ &groups[g].options[i], groups[g].target };
+                *hit = bind(&groups[g], i);
                 return 1;
             }
     return 0;
@@ -98,8 +104,7 @@ void stk_option_flag(const char *name, const char *prefix, const char *dash, cha
 
 void stoke_options_defaults(const stoke_option_group *group)
 {
-    for (size_t i = 0; i < group->count; i++)
-        stk_option_reset((stk_option_hit){ &group->options[i], group->target });
+    for (size_t i = 0; i < group->count; i++) stk_option_reset(bind(group, i));
 }
 
 int stoke_options_set(const stoke_option_group *groups, size_t n_groups, const char *name, const char *value,

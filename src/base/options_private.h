@@ -7,11 +7,21 @@
 
 #include <stoke/options.h>
 
-/* An option together with the struct its offset counts from. */
+/* An option together with the place its value goes to. */
 typedef struct stk_option_hit {
     const stoke_option *option;
-    void *target;
+    void *field;
 } stk_option_hit;
+
+/* Room for a value of any type, to try a text without touching the target. */
+typedef union stk_option_value {
+    int flag_or_choice;
+    int64_t integer;
+    double real;
+    const char *string;
+    uint64_t bytes;
+    uint32_t size[2];
+} stk_option_value;
 
 /* Finds a name of `length` bytes; `-` and `_` are the same letter. 0 = unknown. */
 int stk_option_find(const stoke_option_group *groups, size_t n_groups, const char *name, size_t length,
@@ -41,7 +51,7 @@ int stk_option_choice(const char *choices, int index, const char **word, size_t 
  * what one hyphen looks like. */
 void stk_option_flag(const char *name, const char *prefix, const char *dash, char *text, size_t size);
 
-/* " (1 to 4096)", " (at least 1)" or "". */
+/* "1 to 4096", "at least 1" or "". */
 void stk_option_range(const stoke_option *option, char *text, size_t size);
 
 /* Reads YAML from memory; `name` stands in messages for the file. See stoke_options_load_yaml. */

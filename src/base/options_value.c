@@ -52,11 +52,11 @@ void stk_option_range(const stoke_option *option, char *text, size_t size)
     if (!no_low) stk_format_real(option->min, low);
     if (!no_high) stk_format_real(option->max, high);
     if (!no_low && !no_high)
-        snprintf(text, size, " (%s to %s)", low, high);
+        snprintf(text, size, "%s to %s", low, high);
     else if (!no_low)
-        snprintf(text, size, " (at least %s)", low);
+        snprintf(text, size, "at least %s", low);
     else if (!no_high)
-        snprintf(text, size, " (at most %s)", high);
+        snprintf(text, size, "at most %s", high);
 }
 
 static int in_range(const stoke_option *option, double value)
@@ -64,11 +64,18 @@ static int in_range(const stoke_option *option, double value)
     return (option->min == 0 && option->max == 0) || (value >= option->min && value <= option->max);
 }
 
-static int out_of_range(const stoke_option *option, const char *shown, const char *value, stoke_error *err)
+/* `wrong` says what is wrong with the value; what would be right is added from the table. */
+static int bad_number(const stoke_option *option, const char *shown, const char *value, const char *wrong,
+                      stoke_error *err)
 {
     char range[80];
     stk_option_range(option, range, sizeof range);
-    return stk_fail(err, STOKE_E_INVALID, "%s: " SHOWN " is out of range%s", shown, value, range);
+    int automatic = option->type == STOKE_OPT_AUTO_INT;
+    return stk_fail(err, STOKE_E_INVALID, "%s: '" SHOWN "' is %s%s%s%s%s", shown, value, wrong,
+                    *range || automatic ? " (" : "", range, *range && automatic ? ", or " : "",
+                    automatic ? "auto)"
+                    : *range  ? ")"
+                              : "");
 }
 
 static int assign_flag(int *field, const char *shown, const char *value, stoke_error *err)
@@ -87,18 +94,12 @@ static int assign_int(const stoke_option *option, int64_t *field, const char *sh
                       stoke_error *err)
 {
     int64_t number;
-    int automatic = option->type == STOKE_OPT_AUTO_INT;
-    if (automatic && !strcasecmp(value, "auto")) {
-        *field = -1;
-        return STOKE_OK;
-    }
-    if (!stk_parse_int(value, &number)) {
-        char range[80];
-        stk_option_range(option, range, sizeof range);
-        return stk_fail(err, STOKE_E_INVALID, "%s: '" SHOWN "' is not a whole number%s%s", shown, value,
-                        range, automatic ? ", nor auto" : "");
-    }
-    if (!in_range(option, (double)number)) return out_of_range(option, shown, value, err);
+    if (option->type == STOKE_OPT_AUTO_INT && !strcasecmp(value, "auto"))
+        number = -1;
+    else if (!stk_parse_int(value, &number))
+        return bad_number(option, shown, value, "not a whole number", err);
+    else if (!in_range(option, (double)number))
+        return bad_number(option, shown, value, "out of range", err);
     *field = number;
     return STOKE_OK;
 }
@@ -107,12 +108,8 @@ static int assign_real(const stoke_option *option, double *field, const char *sh
                        stoke_error *err)
 {
     double number;
-    if (!stk_parse_real(value, &number)) {
-        char range[80];
-        stk_option_range(option, range, sizeof range);
-        return stk_fail(err, STOKE_E_INVALID, "%s: '" SHOWN "' is not a number%s", shown, value, range);
-    }
-    if (!in_range(option, number)) return out_of_range(option, shown, value, err);
+    if (!stk_parse_real(value, &number)) return bad_number(option, shown, value, "not a number", err);
+    if (!in_range(option, number)) return bad_number(option, shown, value, "out of range", err);
     *field = number;
     return STOKE_OK;
 }
@@ -186,7 +183,7 @@ static int parse_side(const char *text, const char *end, uint32_t *side)
 
 static int assign_size(uint32_t field[2], const char *shown, const char *value, stoke_error *err)
 {
-    uint32_t side[2];
+    uint32_t side[2] = { 0, 0 };
     const char *end = value + strlen(value), *cross = value + strcspn(value, "xX");
     int good = parse_side(value, cross, &side[0]);
     if (cross == end)
@@ -204,7 +201,7 @@ static int assign_size(uint32_t field[2], const char *shown, const char *value, 
 
 int stk_option_assign(stk_option_hit hit, const char *shown, const char *value, stoke_error *err)
 {
-    void *field = (char *)hit.target + hit.option->offset;
+    void *field = hit.field;
     switch (hit.option->type) {
     case STOKE_OPT_FLAG: return assign_flag(field, shown, value, err);
     case STOKE_OPT_INT:
@@ -236,7 +233,7 @@ static size_t field_bytes(stoke_option_type type)
 
 void stk_option_reset(stk_option_hit hit)
 {
-    memset((char *)hit.target + hit.option->offset, 0, field_bytes(hit.option->type));
+    memset(hit.field, 0, field_bytes(hit.option->type));
     /* A default that does not parse is a fault of the table; the field stays zero, and tests check every
      * table. */
     if (hit.option->default_text) stk_option_assign(hit, hit.option->name, hit.option->default_text, NULL);

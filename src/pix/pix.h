@@ -20,12 +20,14 @@ uint64_t stk_resizer_memory(const stk_resizer *resizer);
 uint64_t stk_resize_scratch(uint32_t in_width, uint32_t in_height, uint32_t out_width, uint32_t out_height,
                             uint8_t channels, uint8_t depth);
 
-/* Antialiased bilinear (triangle filter of support max(scale, 1)), horizontal pass first, as Pillow and torchvision
- * (antialias=True) do. u8: bit-equal to torchvision's uint8 kernel (int16 weights). u16: same filter with 32-bit float
- * weights, rounded to nearest. src and dst agree in channels and depth and do not overlap. Equal sizes copy. */
+/* Antialiased bilinear (triangle filter of support max(scale, 1)), horizontal pass first, as Pillow and
+ * torchvision (antialias=True) do. u8: bit-equal to torchvision's uint8 kernel (int16 weights). u16: same
+ * filter with 32-bit float weights, rounded to nearest. src and dst agree in channels and depth and do not
+ * overlap. Equal sizes copy. */
 int stk_resize(stk_resizer *resizer, const stoke_image *src, const stoke_image *dst, stoke_error *err);
 
-/* Nearest-exact: source index floor((i + 0.5) * in / out), in exact integer arithmetic. 1 channel, u8 or u16. */
+/* Nearest-exact: source index floor((i + 0.5) * in / out), in exact integer arithmetic. 1 channel, u8 or u16.
+ */
 void stk_resize_nearest(const stoke_image *src, const stoke_image *dst);
 
 /* ---- 16-bit windows ---- */
@@ -37,32 +39,37 @@ typedef struct stk_window {
 } stk_window;
 /* "none", "LO:HI", "pLO:pHI" (p1:p99). NULL = none. */
 int stk_window_parse(const char *text, stk_window *window, stoke_error *err);
-/* Stretches a u16 image in place so that lo..hi becomes 0..65535, clamped, rounded to nearest. Percentiles are
- * NumPy's "linear" ones over all samples of the image. mode NONE leaves it. `histogram` = 65536 counters of scratch. */
+/* Stretches a u16 image in place so that lo..hi becomes 0..65535, clamped, rounded to nearest. Percentiles
+ * are NumPy's "linear" ones over all samples of the image. mode NONE leaves it. `histogram` = 65536 counters
+ * of scratch. */
 void stk_window_apply(const stk_window *window, const stoke_image *image, uint32_t *histogram);
 
 /* ---- into the batch ---- */
 
-/* How u8/u16 pixels become elements of a batch row: element = value * scale + bias per channel, via 256-entry tables
- * for u8 sources, so every table and layout gives the same floats. */
+/* How u8/u16 pixels become elements of a batch row. u8: the tables below are the definition; kernels that
+ * compute instead must hit every entry. u16: (float)(sample / 65535 * scale + bias), in double, rounded once.
+ * F16 and BF16 are the float rounded to nearest even. U8 takes the sample as it is, u16 samples / 257
+ * rounded. */
 typedef struct stk_writer {
-    stoke_dtype dtype;   /* U8, F32, F16, BF16 */
+    stoke_dtype dtype; /* U8, F32, F16, BF16 */
     stoke_layout layout;
-    float scale[3], bias[3]; /* for samples in 0..1 */
-    float lut[3][256];       /* (float)(v / 255.0 normalised in double, rounded once) */
-    uint16_t lut16[3][256];  /* the same as F16 or BF16 bits, round to nearest even */
-    float fill[3];           /* value of uncovered pixels before normalisation: 0 */
+    double scale[3], bias[3]; /* for samples in 0..1 */
+    float lut[3][256];        /* (float)(v / 255.0 normalised in double, rounded once) */
+    uint16_t lut16[3][256];   /* the same as F16 or BF16 bits, round to nearest even */
+    /* lut[c][v] == (v * high + high_bias) + (v * low + low_bias) in float without FMA: see writer.c */
+    float high[3], high_bias[3], low[3], low_bias[3];
+    float fill[3]; /* element of uncovered pixels (black, normalised) */
 } stk_writer;
 /* normalize: unit, imagenet or none (0..255 as they are). */
 void stk_writer_init(stk_writer *writer, stoke_dtype dtype, stoke_layout layout, stoke_normalize normalize);
 
-/* Places `src` (3 channels, u8 or u16) at (x, y) of a batch row of out_width x out_height, mirrored left-right
- * as a whole when hflip (after placement), and fills the rest. `row` is 64-byte aligned. */
+/* Places `src` (3 channels, u8 or u16) at (x, y) of a batch row of out_width x out_height, mirrored
+ * left-right as a whole when hflip (after placement), and fills the rest. `row` is 64-byte aligned. */
 void stk_write_image(const stk_writer *writer, const stoke_image *src, void *row, uint32_t out_width,
                      uint32_t out_height, uint32_t x, uint32_t y, int hflip);
 
 /* The same for class ids (1 channel, u8 or u16) to U8, U16, I32, I64; uncovered pixels become `fill`. */
-void stk_write_mask(const stoke_image *src, stoke_dtype dtype, void *row, uint32_t out_width, uint32_t out_height,
-                    uint32_t x, uint32_t y, int hflip, uint32_t fill);
+void stk_write_mask(const stoke_image *src, stoke_dtype dtype, void *row, uint32_t out_width,
+                    uint32_t out_height, uint32_t x, uint32_t y, int hflip, uint32_t fill);
 
 #endif

@@ -1,13 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The function table of pixel work. pix_table.c fills every entry with the C reference, then x86/ overwrites what it
- * does faster; STOKE_CPU=c|avx2|avx512 caps it. A check (tests/check) compares every entry of every table the
- * processor has with the reference, byte for byte.
+ * The function table of pixel work. pix_table.c fills every entry with the C reference, then x86/ overwrites
+ * what it does faster; STOKE_CPU=c|avx2|avx512 caps it. A check (tests/check) compares every entry of every
+ * table the processor has with the reference, byte for byte.
+ *
+ * All entries work on rows: they know nothing of placement, strides between output rows or errors. Sizes may
+ * be anything from 1; pointers need only the alignment of their element type.
  */
 #ifndef STOKE_SRC_PIX_PIX_TABLE_H
 #define STOKE_SRC_PIX_PIX_TABLE_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "src/base/cpu.h"
+#include "src/pix/pix.h"
+
+/* One axis of a resize: output i is the sum over k < count[i] of weight[i * taps + k] * input[start[i] + k].
+ * start never falls. weight[count[i] .. taps) is zero, so a kernel may work in groups, as long as it does not
+ * read pixels past `in`. */
+typedef struct stk_axis {
+    uint32_t in, out;
+    uint32_t taps;         /* row length of the weights: the largest count, rounded up to a multiple of 4 */
+    uint32_t most;         /* the largest count */
+    uint32_t precision;    /* fraction bits of the int16 weights, 1..22 */
+    const uint32_t *start; /* out entries */
+    const uint32_t *count; /* out entries, each 1..most */
+    const int16_t *weight; /* out * taps, for u8 pixels; else NULL */
+    const float *weight_f; /* out * taps, for u16 pixels; else NULL */
+} stk_axis;
+
+/* Horizontal pass over `rows` rows (four at a time are cheaper than one): axis->in to axis->out pixels. */
+typedef void stk_resize_h_fn(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
+                             const stk_axis *axis);
+/* Vertical pass: output row `y` of `samples` samples from the count[y] rows it depends on. */
+typedef void stk_resize_v_fn(void *dst, const void *const *rows, size_t samples, const stk_axis *axis,
+                             uint32_t y);
+
+/* `n` pixels of three interleaved channels into the batch. Elements of a pixel are `plane` elements apart
+ * (CHW) or neighbours (HWC, plane unused). */
+typedef void stk_write_fn(const stk_writer *writer, void *dst, size_t plane, const void *src, size_t n);
+
+/* `n` class ids to another width. */
+typedef void stk_widen_fn(void *dst, const void *src, size_t n);
+
+/* `n` pixels, last one first. dst and src do not overlap. */
+typedef void stk_reverse_fn(void *dst, const void *src, size_t n);
+
+enum { STK_WRITE_DTYPES = 4, STK_LAYOUTS = 2, STK_DTYPES = 7 };
+
+typedef struct stk_pix_table {
+    /* u8: int32 accumulators, + half, >> precision, clamped. One and three channels. */
+    stk_resize_h_fn *resize_h_u8c1, *resize_h_u8c3;
+    stk_resize_v_fn *resize_v_u8;
+    /* u16 to float rows and back, samples summed in order of k; rounded to nearest at the end. */
+    stk_resize_h_fn *resize_h_u16c1, *resize_h_u16c3;
+    stk_resize_v_fn *resize_v_u16;
+    /* By stoke_dtype (U8, F32, F16, BF16) and stoke_layout. */
+    stk_write_fn *write_u8[STK_WRITE_DTYPES][STK_LAYOUTS];
+    stk_write_fn *write_u16[STK_WRITE_DTYPES][STK_LAYOUTS];
+    /* By stoke_dtype; NULL where a dtype is no mask type. u16 to U8 saturates: 300 must not become class 44.
+     */
+    stk_widen_fn *widen_u8[STK_DTYPES];
+    stk_widen_fn *widen_u16[STK_DTYPES];
+    /* Pixels of 1, 2, 3 and 6 bytes. */
+    stk_reverse_fn *reverse_1, *reverse_2, *reverse_3, *reverse_6;
+} stk_pix_table;
+
+/* The table for a level, for tests that want each of them. The processor must have that level. */
+void stk_pix_table_fill(stk_pix_table *table, stk_cpu_level level);
+
+/* The table of stk_cpu_level_in_use(), filled at the first call. */
+const stk_pix_table *stk_pix(void);
+
+/* The fillers pix_table.c calls in this order. */
+void stk_pix_fill_c(stk_pix_table *table);
+void stk_pix_fill_avx2(stk_pix_table *table);
 
 #endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What this process may use of the machine: a container with 2 of 64 cores must not start 64 workers.
+ */
+#include <stoke/machine.h>
+
+#include "src/base/machine.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/base/clock.h"
+#include "src/base/cpu.h"
+
+enum { PATH_BYTES = 4096, CPUS_MAX = 8192 /* the largest NR_CPUS Linux can be built with */ };
+
+/* The first size - 1 bytes of a small text file; files of /proc have no size to ask for. Returns 0 when it
+ * cannot. */
+static int read_text(const char *path, char *text, size_t size)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return 0;
+    size_t used = 0;
+    ssize_t got;
+    while (used < size - 1 && (got = read(file, text + used, size - 1 - used)) > 0) used += (size_t)got;
+    close(file);
+    text[used] = 0;
+    return used > 0;
+}
+
+/* root + group + name, e.g. /sys/fs/cgroup + /a/b + /cpu.max. Paths that do not fit count as absent. */
+static int read_group_file(const char *root, const char *group, const char *name, char *text, size_t size)
+{
+    char path[PATH_BYTES];
+    int n = snprintf(path, sizeof path, "%s%s%s", root, group, name);
+    return n > 0 && (size_t)n < sizeof path && read_text(path, text, size);
+}
+
+/* v2 has "QUOTA PERIOD" (or "max PERIOD") in one file, v1 two files with quota -1 for none. */
+static double group_quota(const char *root, const char *group, int v2)
+{
+    char text[128];
+    long long quota = 0, period = 0;
+    if (v2) {
+        if (!read_group_file(root, group, "/cpu.max", text, sizeof text)) return 0;
+        if (sscanf(text, "%lld %lld", &quota, &period) != 2) return 0;
+    } else {
+        if (!read_group_file(root, group, "/cpu.cfs_quota_us", text, sizeof text)) return 0;
+        quota = strtoll(text, NULL, 10);
+        if (!read_group_file(root, group, "/cpu.cfs_period_us", text, sizeof text)) return 0;
+        period = strtoll(text, NULL, 10);
+    }
+    return quota > 0 && period > 0 ? (double)quota / (double)period : 0;
+}
+
+/* From the group up to the root: a parent's quota binds all its children. A group that is not visible here (a
+ * container may see only its own part of the tree, mounted as the root) is passed over. `group` is shortened
+ * on the way. */
+static double hierarchy_quota(const char *root, char *group, int v2)
+{
+    double tightest = 0;
+    /* "/../.." is how the kernel names a group outside our namespace: only the root is ours to see. */
+    if (strstr(group, "/..")) *group = 0;
+    for (;;) {
+        char *end = group + strlen(group);
+        while (end > group && end[-1] == '/') *--end = 0;
+        double quota = group_quota(root, group, v2);
+        if (quota > 0 && (tightest == 0 || quota < tightest)) tightest = quota;
+        if (end == group) return tightest;
+        *strrchr(group, '/') = 0;
+    }
+}
+
+/* True when the comma-separated list of v1 controllers names "cpu" (and not only "cpuset" or "cpuacct"). */
+static int has_cpu_controller(const char *list, size_t length)
+{
+    for (size_t i = 0; i + 3 <= length; i++)
+        if (!strncmp(list + i, "cpu", 3) && (i == 0 || list[i - 1] == ',') &&
+            (i + 3 == length || list[i + 3] == ','))
+            return 1;
+    return 0;
+}
+
+/* One line of /proc/self/cgroup: "0::/group" for v2, "4:cpu,cpuacct:/group" for v1. */
+static double line_quota(const char *cgroup, char *line)
+{
+    char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!group || group[1] != '/') return 0;
+    size_t length = (size_t)(group - controllers - 1);
+    group++;
+    if (length == 0) return hierarchy_quota(cgroup, group, 1);
+    if (!has_cpu_controller(controllers + 1, length)) return 0;
+    char root[PATH_BYTES];
+    /* The folder carries the list's name; "cpu" alone is a usual symbolic link to it. */
+    int n = snprintf(root, sizeof root, "%s/%.*s", cgroup, (int)length, controllers + 1);
+    if (n < 0 || (size_t)n >= sizeof root) return 0;
+    if (access(root, X_OK) != 0) snprintf(root, sizeof root, "%s/cpu", cgroup);
+    return hierarchy_quota(root, group, 0);
+}
+
+double stk_machine_quota(const char *proc, const char *cgroup)
+{
+    char path[PATH_BYTES], text[16384], *rest = text;
+    int n = snprintf(path, sizeof path, "%s/self/cgroup", proc);
+    if (n < 0 || (size_t)n >= sizeof path || !read_text(path, text, sizeof text)) return 0;
+    double tightest = 0;
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        double quota = line_quota(cgroup, line);
+        if (quota > 0 && (tightest == 0 || quota < tightest)) tightest = quota;
+    }
+    return tightest;
+}
+
+unsigned stk_machine_usable(unsigned affinity, double quota)
+{
+    unsigned usable = affinity;
+    if (quota > 0 && ceil(quota) < usable) usable = (unsigned)ceil(quota);
+    return usable ? usable : 1;
+}
+
+stoke_cores stoke_machine_cores(void)
+{
+    stoke_cores cores = { 0 };
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    cores.online = online > 0 ? (unsigned)online : 1;
+    cpu_set_t mask[CPUS_MAX / CPU_SETSIZE];
+    memset(mask, 0, sizeof mask);
+    if (sched_getaffinity(0, sizeof mask, mask) == 0)
+        cores.affinity = (unsigned)CPU_COUNT_S(sizeof mask, mask);
+    if (!cores.affinity) cores.affinity = cores.online;
+    cores.quota = stk_machine_quota("/proc", "/sys/fs/cgroup");
+    cores.usable = stk_machine_usable(cores.affinity, cores.quota);
+    return cores;
+}
+
+/* Finds "key : value" at the start of a line and returns the value, or NULL. */
+static char *find_value(char *text, const char *key)
+{
+    size_t length = strlen(key);
+    for (char *line = text; line; line = strchr(line, '\n')) {
+        if (*line == '\n') line++;
+        if (strncmp(line, key, length) != 0) continue;
+        char *p = line + length;
+        while (*p == ' ' || *p == '\t') p++;
+        if (*p != ':') continue;
+        for (p++; *p == ' ' || *p == '\t';) p++;
+        return p;
+    }
+    return NULL;
+}
+
+uint64_t stk_machine_peak_rss(const char *proc)
+{
+    char path[PATH_BYTES], text[8192];
+    int n = snprintf(path, sizeof path, "%s/self/status", proc);
+    if (n < 0 || (size_t)n >= sizeof path || !read_text(path, text, sizeof text)) return 0;
+    const char *value = find_value(text, "VmHWM");
+    return value ? (uint64_t)strtoull(value, NULL, 10) * 1024 : 0;
+}
+
+void stk_machine_cpu_name(const char *proc, char *name, size_t size)
+{
+    char path[PATH_BYTES], text[4096];
+    int n = snprintf(path, sizeof path, "%s/cpuinfo", proc);
+    snprintf(name, size, "n/a");
+    if (n < 0 || (size_t)n >= sizeof path || !read_text(path, text, sizeof text)) return;
+    char *value = find_value(text, "model name");
+    if (!value) return;
+    value[strcspn(value, "\n")] = 0;
+    for (char *end = value + strlen(value); end > value && isspace((unsigned char)end[-1]);) *--end = 0;
+    if (*value) snprintf(name, size, "%s", value);
+}
+
+static pthread_once_t name_once = PTHREAD_ONCE_INIT;
+static char name_text[128];
+
+static void read_name(void)
+{
+    stk_machine_cpu_name("/proc", name_text, sizeof name_text);
+}
+
+const char *stoke_machine_cpu_name(void)
+{
+    pthread_once(&name_once, read_name);
+    return name_text;
+}
+
+const char *stoke_machine_cpu_table(void)
+{
+    return stk_cpu_level_name(stk_cpu_level_in_use());
+}
+
+uint64_t stoke_machine_peak_rss(void)
+{
+    return stk_machine_peak_rss("/proc");
+}
+
+uint64_t stoke_machine_now_ns(void)
+{
+    return stk_now_ns();
+}
+
+uint64_t stoke_machine_cpu_ns(void)
+{
+    return stk_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The part of machine.c that reads files, with the places of /proc and /sys/fs/cgroup as arguments, so that
+ * tests can show it recorded trees of other machines.
+ */
+#ifndef STOKE_SRC_BASE_MACHINE_H
+#define STOKE_SRC_BASE_MACHINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Cores by CPU quota of the process's control group and all groups above it, v2 (cpu.max) or v1
+ * (cpu.cfs_quota_us); the tightest counts. 0 = no quota. `proc` stands for /proc, `cgroup` for
+ * /sys/fs/cgroup. */
+double stk_machine_quota(const char *proc, const char *cgroup);
+
+/* VmHWM of proc/self/status in bytes, 0 when it is not there. */
+uint64_t stk_machine_peak_rss(const char *proc);
+
+/* "model name" of proc/cpuinfo, or "n/a". */
+void stk_machine_cpu_name(const char *proc, char *name, size_t size);
+
+/* min(affinity, ceil(quota)), at least 1. */
+unsigned stk_machine_usable(unsigned affinity, double quota);
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The reference of every entry of the function table, in plain C. Made to be read: the other tables are made
+ * to be fast and have to give the same bytes.
+ */
+#include "src/pix/pix_table.h"
+
+#include <string.h>
+
+#include "src/pix/half.h"
+
+/* ---- resize ---- */
+
+static inline uint8_t clamp_u8(int32_t value)
+{
+    return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
+}
+
+/* `channels` is a constant at every call, so the compiler makes one loop per kind. */
+static inline __attribute__((always_inline)) void resize_h_u8(uint8_t *dst, const uint8_t *src,
+                                                              const stk_axis *axis, uint32_t channels)
+{
+    const int32_t half = 1 << (axis->precision - 1);
+    for (uint32_t i = 0; i < axis->out; i++, dst += channels) {
+        const uint8_t *in = src + (size_t)axis->start[i] * channels;
+        const int16_t *weight = axis->weight + (size_t)i * axis->taps;
+        for (uint32_t c = 0; c < channels; c++) {
+            int32_t sum = half;
+            for (uint32_t k = 0; k < axis->count[i]; k++) sum += weight[k] * in[(size_t)k * channels + c];
+            dst[c] = clamp_u8(sum >> axis->precision);
+        }
+    }
+}
+
+static void resize_h_u8c1(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
+                          const stk_axis *axis)
+{
+    for (uint32_t y = 0; y < rows; y++)
+        resize_h_u8((uint8_t *)dst + y * dst_stride, (const uint8_t *)src + y * src_stride, axis, 1);
+}
+
+static void resize_h_u8c3(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
+                          const stk_axis *axis)
+{
+    for (uint32_t y = 0; y < rows; y++)
+        resize_h_u8((uint8_t *)dst + y * dst_stride, (const uint8_t *)src + y * src_stride, axis, 3);
+}
+
+static void resize_v_u8(void *dst, const void *const *rows, size_t samples, const stk_axis *axis, uint32_t y)
+{
+    const int16_t *weight = axis->weight + (size_t)y * axis->taps;
+    const uint32_t count = axis->count[y];
+    uint8_t *out = dst;
+    for (size_t i = 0; i < samples; i++) {
+        int32_t sum = 1 << (axis->precision - 1);
+        for (uint32_t k = 0; k < count; k++) sum += weight[k] * ((const uint8_t *)rows[k])[i];
+        out[i] = clamp_u8(sum >> axis->precision);
+    }
+}
+
+static inline __attribute__((always_inline)) void resize_h_u16(float *dst, const uint16_t *src,
+                                                               const stk_axis *axis, uint32_t channels)
+{
+    for (uint32_t i = 0; i < axis->out; i++, dst += channels) {
+        const uint16_t *in = src + (size_t)axis->start[i] * channels;
+        const float *weight = axis->weight_f + (size_t)i * axis->taps;
+        for (uint32_t c = 0; c < channels; c++) {
+            float sum = 0;
+            for (uint32_t k = 0; k < axis->count[i]; k++)
+                sum += weight[k] * (float)in[(size_t)k * channels + c];
+            dst[c] = sum;
+        }
+    }
+}
+
+static void resize_h_u16c1(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
+                           const stk_axis *axis)
+{
+    for (uint32_t y = 0; y < rows; y++)
+        resize_h_u16((float *)((char *)dst + y * dst_stride),
+                     (const uint16_t *)((const char *)src + y * src_stride), axis, 1);
+}
+
+static void resize_h_u16c3(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
+                           const stk_axis *axis)
+{
+    for (uint32_t y = 0; y < rows; y++)
+        resize_h_u16((float *)((char *)dst + y * dst_stride),
+                     (const uint16_t *)((const char *)src + y * src_stride), axis, 3);
+}
+
+static void resize_v_u16(void *dst, const void *const *rows, size_t samples, const stk_axis *axis, uint32_t y)
+{
+    const float *weight = axis->weight_f + (size_t)y * axis->taps;
+    const uint32_t count = axis->count[y];
+    uint16_t *out = dst;
+    for (size_t i = 0; i < samples; i++) {
+        float sum = 0;
+        for (uint32_t k = 0; k < count; k++) sum += weight[k] * ((const float *)rows[k])[i];
+        sum += 0.5f; /* weights and samples are not negative, so neither is the sum */
+        out[i] = sum >= 65535.0f ? 65535 : (uint16_t)sum;
+    }
+}
+
+/* ---- into the batch ---- */
+
+static inline size_t element_at(stoke_layout layout, size_t plane, size_t pixel, size_t channel)
+{
+    return layout == STOKE_LAYOUT_CHW ? channel * plane + pixel : pixel * 3 + channel;
+}
+
+/* dtype and layout are constants at every call. */
+static inline __attribute__((always_inline)) void write_u8(const stk_writer *writer, void *dst, size_t plane,
+                                                           const uint8_t *src, size_t n, stoke_dtype dtype,
+                                                           stoke_layout layout)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < 3; c++) {
+            size_t at = element_at(layout, plane, i, c);
+            uint8_t v = src[i * 3 + c];
+            if (dtype == STOKE_DTYPE_U8)
+                ((uint8_t *)dst)[at] = v;
+            else if (dtype == STOKE_DTYPE_F32)
+                ((float *)dst)[at] = writer->lut[c][v];
+            else
+                ((uint16_t *)dst)[at] = writer->lut16[c][v];
+        }
+}
+
+static inline __attribute__((always_inline)) void write_u16(const stk_writer *writer, void *dst, size_t plane,
+                                                            const uint16_t *src, size_t n, stoke_dtype dtype,
+                                                            stoke_layout layout)
+{
+    double scale[3];
+    for (size_t c = 0; c < 3; c++) scale[c] = writer->scale[c] / 65535.0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < 3; c++) {
+            size_t at = element_at(layout, plane, i, c);
+            uint32_t v = src[i * 3 + c];
+            float value = (float)(v * scale[c] + writer->bias[c]);
+            if (dtype == STOKE_DTYPE_U8)
+                ((uint8_t *)dst)[at] = (uint8_t)((v + 128) / 257);
+            else if (dtype == STOKE_DTYPE_F32)
+                ((float *)dst)[at] = value;
+            else if (dtype == STOKE_DTYPE_F16)
+                ((uint16_t *)dst)[at] = stk_f16(value);
+            else
+                ((uint16_t *)dst)[at] = stk_bf16(value);
+        }
+}
+
+#define DEFINE_WRITE(depth, name, dtype, layout)                                                             \
+    static void write_##depth##_##name(const stk_writer *writer, void *dst, size_t plane, const void *src,   \
+                                       size_t n)                                                             \
+    {                                                                                                        \
+        write_##depth(writer, dst, plane, src, n, dtype, layout);                                            \
+    }
+DEFINE_WRITE(u8, u8_chw, STOKE_DTYPE_U8, STOKE_LAYOUT_CHW)
+DEFINE_WRITE(u8, u8_hwc, STOKE_DTYPE_U8, STOKE_LAYOUT_HWC)
+DEFINE_WRITE(u8, f32_chw, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW)
+DEFINE_WRITE(u8, f32_hwc, STOKE_DTYPE_F32, STOKE_LAYOUT_HWC)
+DEFINE_WRITE(u8, f16_chw, STOKE_DTYPE_F16, STOKE_LAYOUT_CHW)
+DEFINE_WRITE(u8, f16_hwc, STOKE_DTYPE_F16, STOKE_LAYOUT_HWC)
+DEFINE_WRITE(u16, u8_chw, STOKE_DTYPE_U8, STOKE_LAYOUT_CHW)
+DEFINE_WRITE(u16, u8_hwc, STOKE_DTYPE_U8, STOKE_LAYOUT_HWC)
+DEFINE_WRITE(u16, f32_chw, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW)
+DEFINE_WRITE(u16, f32_hwc, STOKE_DTYPE_F32, STOKE_LAYOUT_HWC)
+DEFINE_WRITE(u16, f16_chw, STOKE_DTYPE_F16, STOKE_LAYOUT_CHW)
+DEFINE_WRITE(u16, f16_hwc, STOKE_DTYPE_F16, STOKE_LAYOUT_HWC)
+DEFINE_WRITE(u16, bf16_chw, STOKE_DTYPE_BF16, STOKE_LAYOUT_CHW)
+DEFINE_WRITE(u16, bf16_hwc, STOKE_DTYPE_BF16, STOKE_LAYOUT_HWC)
+#undef DEFINE_WRITE
+
+/* ---- class ids ---- */
+
+#define DEFINE_WIDEN(name, from, to)                                                                         \
+    static void name(void *dst, const void *src, size_t n)                                                   \
+    {                                                                                                        \
+        const from *in = src;                                                                                \
+        to *out = dst;                                                                                       \
+        for (size_t i = 0; i < n; i++) out[i] = in[i];                                                       \
+    }
+DEFINE_WIDEN(widen_u8_u8, uint8_t, uint8_t)
+DEFINE_WIDEN(widen_u8_u16, uint8_t, uint16_t)
+DEFINE_WIDEN(widen_u8_i32, uint8_t, int32_t)
+DEFINE_WIDEN(widen_u8_i64, uint8_t, int64_t)
+DEFINE_WIDEN(widen_u16_u16, uint16_t, uint16_t)
+DEFINE_WIDEN(widen_u16_i32, uint16_t, int32_t)
+DEFINE_WIDEN(widen_u16_i64, uint16_t, int64_t)
+#undef DEFINE_WIDEN
+
+static void narrow_u16_u8(void *dst, const void *src, size_t n)
+{
+    const uint16_t *in = src;
+    uint8_t *out = dst;
+    for (size_t i = 0; i < n; i++) out[i] = (uint8_t)(in[i] > 255 ? 255 : in[i]);
+}
+
+/* ---- mirror ---- */
+
+#define DEFINE_REVERSE(bytes)                                                                                \
+    static void reverse_##bytes(void *dst, const void *src, size_t n)                                        \
+    {                                                                                                        \
+        const uint8_t *in = src;                                                                             \
+        uint8_t *out = dst;                                                                                  \
+        for (size_t i = 0; i < n; i++) memcpy(out + i * bytes, in + (n - 1 - i) * bytes, bytes);             \
+    }
+DEFINE_REVERSE(1)
+DEFINE_REVERSE(2)
+DEFINE_REVERSE(3)
+DEFINE_REVERSE(6)
+#undef DEFINE_REVERSE
+
+void stk_pix_fill_c(stk_pix_table *table)
+{
+    /* F16 and BF16 share a writer for u8 pixels: they differ in the table of the stk_writer only. */
+    *table = (stk_pix_table){
+        .resize_h_u8c1 = resize_h_u8c1,
+        .resize_h_u8c3 = resize_h_u8c3,
+        .resize_v_u8 = resize_v_u8,
+        .resize_h_u16c1 = resize_h_u16c1,
+        .resize_h_u16c3 = resize_h_u16c3,
+        .resize_v_u16 = resize_v_u16,
+        .write_u8 = { [STOKE_DTYPE_U8] = { write_u8_u8_chw, write_u8_u8_hwc },
+                      [STOKE_DTYPE_F32] = { write_u8_f32_chw, write_u8_f32_hwc },
+                      [STOKE_DTYPE_F16] = { write_u8_f16_chw, write_u8_f16_hwc },
+                      [STOKE_DTYPE_BF16] = { write_u8_f16_chw, write_u8_f16_hwc } },
+        .write_u16 = { [STOKE_DTYPE_U8] = { write_u16_u8_chw, write_u16_u8_hwc },
+                       [STOKE_DTYPE_F32] = { write_u16_f32_chw, write_u16_f32_hwc },
+                       [STOKE_DTYPE_F16] = { write_u16_f16_chw, write_u16_f16_hwc },
+                       [STOKE_DTYPE_BF16] = { write_u16_bf16_chw, write_u16_bf16_hwc } },
+        .widen_u8 = { [STOKE_DTYPE_U8] = widen_u8_u8,
+                      [STOKE_DTYPE_U16] = widen_u8_u16,
+                      [STOKE_DTYPE_I32] = widen_u8_i32,
+                      [STOKE_DTYPE_I64] = widen_u8_i64 },
+        .widen_u16 = { [STOKE_DTYPE_U8] = narrow_u16_u8,
+                       [STOKE_DTYPE_U16] = widen_u16_u16,
+                       [STOKE_DTYPE_I32] = widen_u16_i32,
+                       [STOKE_DTYPE_I64] = widen_u16_i64 },
+        .reverse_1 = reverse_1,
+        .reverse_2 = reverse_2,
+        .reverse_3 = reverse_3,
+        .reverse_6 = reverse_6,
+    };
+}

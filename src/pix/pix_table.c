@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reference first, then what the processor does faster.
+ *
+ * There is no AVX-512 column: the kernels of AVX2 are within 1.5x of the speed of memory (tests/check,
+ * --bench), and a column that nobody here can run is a column nobody can trust. Such processors use the AVX2
+ * entries.
+ */
+#include "src/pix/pix_table.h"
+
+#include <pthread.h>
+
+void stk_pix_table_fill(stk_pix_table *table, stk_cpu_level level)
+{
+    stk_pix_fill_c(table);
+#if defined(__x86_64__)
+    //AVX
+#endif
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static stk_pix_table chosen;
+
+static void choose(void)
+{
+    stk_pix_table_fill(&chosen, stk_cpu_level_in_use());
+}
+
+const stk_pix_table *stk_pix(void)
+{
+    pthread_once(&once, choose);
+    return &chosen;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Antialiased bilinear resize: horizontal pass into a ring of rows, vertical pass out of it.
+ *
+ *   source rows --resize_h (4 rows at a time)--> ring of most + 3 rows --resize_v--> output rows
+ *
+ * torch and Pillow keep the whole intermediate picture; the ring stays in the first or second level cache
+ * (512 pixels of RGB, halved: 8 rows = 12 KB). Pictures squeezed so hard that even the ring would be large
+ * are done in upright strips.
+ */
+#include "src/pix/pix.h"
+
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/pix/axis.h"
+#include "src/pix/pix_table.h"
+
+enum {
+    BLOCK = 4,              /* rows per call of the horizontal pass */
+    RING_BYTES = 256 << 10, /* wanted size of the ring: half of a usual second level cache */
+    STRIP_MIN = 16          /* pixels; narrower strips would be all edge */
+};
+
+struct stk_resizer {
+    stk_axis_store x, y;
+    stk_buffer ring;
+    stk_buffer rows; /* pointers to the rows one output row depends on */
+};
+
+/* Sizes of a job, for doing it and for planning it. */
+typedef struct job {
+    size_t slots;     /* rows of the ring, a multiple of BLOCK */
+    size_t strip;     /* output pixels per strip */
+    size_t row_bytes; /* of a ring row */
+    size_t ring_bytes, pointer_bytes;
+} job;
+
+stk_resizer *stk_resizer_create(void)
+{
+    return stk_calloc(1, sizeof(stk_resizer));
+}
+
+void stk_resizer_destroy(stk_resizer **resizer)
+{
+    if (!*resizer) return;
+    stk_buffer_free(&(*resizer)->x.buffer);
+    stk_buffer_free(&(*resizer)->y.buffer);
+    stk_buffer_free(&(*resizer)->ring);
+    stk_buffer_free(&(*resizer)->rows);
+    stk_free(*resizer);
+    *resizer = NULL;
+}
+
+uint64_t stk_resizer_memory(const stk_resizer *resizer)
+{
+    return sizeof *resizer + resizer->x.buffer.capacity + resizer->y.buffer.capacity +
+           resizer->ring.capacity + resizer->rows.capacity;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static job plan(uint32_t in_height, uint32_t out_width, uint32_t out_height, uint8_t channels, uint8_t depth)
+{
+    job j;
+    const size_t most = stk_axis_most(in_height, out_height);
+    /* u16 rows wait as floats. Output pixels of a strip are limited by the ring they need. */
+    const size_t pixel = (size_t)channels * (depth == 1 ? 1 : sizeof(float));
+    j.slots = (most + BLOCK - 1 + BLOCK - 1) / BLOCK * BLOCK;
+    j.strip = RING_BYTES / (j.slots * pixel);
+    if (j.strip < STRIP_MIN) j.strip = STRIP_MIN;
+    j.strip = smaller(j.strip, out_width);
+    j.row_bytes = (j.strip * pixel + 63) / 64 * 64;
+    j.ring_bytes = j.slots * j.row_bytes;
+    j.pointer_bytes = most * sizeof(void *);
+    return j;
+}
+
+uint64_t stk_resize_scratch(uint32_t in_width, uint32_t in_height, uint32_t out_width, uint32_t out_height,
+                            uint8_t channels, uint8_t depth)
+{
+    if (in_width == out_width && in_height == out_height) return sizeof(stk_resizer);
+    const job j = plan(in_height, out_width, out_height, channels, depth);
+    return sizeof(stk_resizer) + (uint64_t)stk_axis_bytes(in_width, out_width, depth) +
+           stk_axis_bytes(in_height, out_height, depth) + j.ring_bytes + j.pointer_bytes;
+}
+
+/* Columns [first, first + n) of an axis. */
+static stk_axis axis_part(const stk_axis *axis, size_t first, size_t n)
+{
+    stk_axis part = *axis;
+    part.out = (uint32_t)n;
+    part.start += first;
+    part.count += first;
+    if (part.weight) part.weight += first * part.taps;
+    if (part.weight_f) part.weight_f += first * part.taps;
+    return part;
+}
+
+/* One strip through the ring. `x` holds its columns; dst points at its first pixel. */
+static void through_ring(stk_resizer *resizer, const job *j, stk_resize_h_fn *pass_h, stk_resize_v_fn *pass_v,
+                         const stk_axis *x, const stoke_image *src, uint8_t *dst, size_t dst_stride)
+{
+    const stk_axis *y = &resizer->y.axis;
+    uint8_t *ring = resizer->ring.data;
+    const void **rows = resizer->rows.data;
+    size_t ready = 0; /* source rows that went through the horizontal pass */
+    for (uint32_t i = 0; i < y->out; i++, dst += dst_stride) {
+        const size_t start = y->start[i], end = start + y->count[i];
+        for (; ready < end; ready += BLOCK) {
+            uint32_t n = (uint32_t)smaller(BLOCK, src->height - ready);
+            pass_h(ring + ready % j->slots * j->row_bytes, j->row_bytes,
+                   (const uint8_t *)src->data + ready * src->stride, src->stride, n, x);
+        }
+        for (size_t k = start; k < end; k++) rows[k - start] = ring + k % j->slots * j->row_bytes;
+        pass_v(dst, rows, (size_t)x->out * src->channels, y, i);
+    }
+}
+
+/* Same width, u8: the source rows themselves are the vertical pass's input. */
+static void vertical_only(stk_resizer *resizer, stk_resize_v_fn *pass_v, const stoke_image *src,
+                          const stoke_image *dst)
+{
+    const stk_axis *y = &resizer->y.axis;
+    const void **rows = resizer->rows.data;
+    for (uint32_t i = 0; i < y->out; i++) {
+        for (uint32_t k = 0; k < y->count[i]; k++)
+            rows[k] = (const uint8_t *)src->data + (size_t)(y->start[i] + k) * src->stride;
+        pass_v((uint8_t *)dst->data + i * dst->stride, rows, (size_t)src->width * src->channels, y, i);
+    }
+}
+
+static void copy(const stoke_image *src, const stoke_image *dst)
+{
+    const size_t bytes = (size_t)src->width * src->channels * src->depth;
+    for (uint32_t y = 0; y < src->height; y++)
+        memcpy((uint8_t *)dst->data + y * dst->stride, (const uint8_t *)src->data + y * src->stride, bytes);
+}
+
+static int check(const stoke_image *src, const stoke_image *dst, stoke_error *err)
+{
+    if (src->channels != dst->channels || src->depth != dst->depth ||
+        (src->channels != 1 && src->channels != 3) || (src->depth != 1 && src->depth != 2))
+        return stk_fail(err, STOKE_E_INVALID, "resize of %u x %u-byte pixels to %u x %u-byte ones",
+                        src->channels, src->depth, dst->channels, dst->depth);
+    if (!src->width || !src->height || !dst->width || !dst->height || src->width > INT32_MAX ||
+        src->height > INT32_MAX || dst->width > INT32_MAX || dst->height > INT32_MAX)
+        return stk_fail(err, STOKE_E_INVALID, "resize of %u x %u to %u x %u pixels", src->width, src->height,
+                        dst->width, dst->height);
+    return STOKE_OK;
+}
+
+int stk_resize(stk_resizer *resizer, const stoke_image *src, const stoke_image *dst, stoke_error *err)
+{
+    int status = check(src, dst, err);
+    if (status) return status;
+    if (src->width == dst->width && src->height == dst->height) {
+        copy(src, dst);
+        return STOKE_OK;
+    }
+    const job j = plan(src->height, dst->width, dst->height, src->channels, src->depth);
+    if (!stk_axis_build(&resizer->x, src->width, dst->width, src->depth) ||
+        !stk_axis_build(&resizer->y, src->height, dst->height, src->depth) ||
+        !stk_buffer_reserve(&resizer->ring, j.ring_bytes) ||
+        !stk_buffer_reserve(&resizer->rows, j.pointer_bytes))
+        return stk_fail(err, STOKE_E_NOMEM, "no memory to resize %u x %u to %u x %u pixels", src->width,
+                        src->height, dst->width, dst->height);
+
+    const stk_pix_table *pix = stk_pix();
+    const int u8 = src->depth == 1, colour = src->channels == 3;
+    stk_resize_v_fn *pass_v = u8 ? pix->resize_v_u8 : pix->resize_v_u16;
+    stk_resize_h_fn *pass_h = u8 ? (colour ? pix->resize_h_u8c3 : pix->resize_h_u8c1)
+                                 : (colour ? pix->resize_h_u16c3 : pix->resize_h_u16c1);
+    /* A pass over an unchanged axis would copy (one tap of weight 1). For u8 it is left out; u16 needs it to
+     * get from integers to floats and back. */
+    if (u8 && src->height == dst->height) {
+        pass_h(dst->data, dst->stride, src->data, src->stride, src->height, &resizer->x.axis);
+    } else if (u8 && src->width == dst->width) {
+        vertical_only(resizer, pass_v, src, dst);
+    } else {
+        const size_t pixel = (size_t)src->channels * src->depth;
+        for (size_t first = 0; first < dst->width; first += j.strip) {
+            const stk_axis x = axis_part(&resizer->x.axis, first, smaller(j.strip, dst->width - first));
+            through_ring(resizer, &j, pass_h, pass_v, &x, src, (uint8_t *)dst->data + first * pixel,
+                         dst->stride);
+        }
+    }
+    return STOKE_OK;
+}
