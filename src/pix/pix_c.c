@@ -156,7 +156,6 @@ static inline __attribute__((always_inline)) void write_u16(const stk_writer *wr
         write_##depth(writer, dst, plane, src, n, dtype, layout);                                            \
     }
 DEFINE_WRITE(u8, u8_chw, STOKE_DTYPE_U8, STOKE_LAYOUT_CHW)
-DEFINE_WRITE(u8, u8_hwc, STOKE_DTYPE_U8, STOKE_LAYOUT_HWC)
 DEFINE_WRITE(u8, f32_chw, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW)
 DEFINE_WRITE(u8, f32_hwc, STOKE_DTYPE_F32, STOKE_LAYOUT_HWC)
 DEFINE_WRITE(u8, f16_chw, STOKE_DTYPE_F16, STOKE_LAYOUT_CHW)
@@ -171,6 +170,11 @@ DEFINE_WRITE(u16, bf16_chw, STOKE_DTYPE_BF16, STOKE_LAYOUT_CHW)
 DEFINE_WRITE(u16, bf16_hwc, STOKE_DTYPE_BF16, STOKE_LAYOUT_HWC)
 #undef DEFINE_WRITE
 
+static void write_u8_u8_hwc(const stk_writer *writer, void *dst, size_t plane, const void *src, size_t n)
+{
+    memcpy(dst, src, n * 3);
+}
+
 /* ---- class ids ---- */
 
 #define DEFINE_WIDEN(name, from, to)                                                                         \
@@ -180,14 +184,22 @@ DEFINE_WRITE(u16, bf16_hwc, STOKE_DTYPE_BF16, STOKE_LAYOUT_HWC)
         to *out = dst;                                                                                       \
         for (size_t i = 0; i < n; i++) out[i] = in[i];                                                       \
     }
-DEFINE_WIDEN(widen_u8_u8, uint8_t, uint8_t)
 DEFINE_WIDEN(widen_u8_u16, uint8_t, uint16_t)
 DEFINE_WIDEN(widen_u8_i32, uint8_t, int32_t)
 DEFINE_WIDEN(widen_u8_i64, uint8_t, int64_t)
-DEFINE_WIDEN(widen_u16_u16, uint16_t, uint16_t)
 DEFINE_WIDEN(widen_u16_i32, uint16_t, int32_t)
 DEFINE_WIDEN(widen_u16_i64, uint16_t, int64_t)
 #undef DEFINE_WIDEN
+
+static void widen_u8_u8(void *dst, const void *src, size_t n)
+{
+    memcpy(dst, src, n);
+}
+
+static void widen_u16_u16(void *dst, const void *src, size_t n)
+{
+    memcpy(dst, src, n * 2);
+}
 
 static void narrow_u16_u8(void *dst, const void *src, size_t n)
 {
@@ -211,35 +223,32 @@ DEFINE_REVERSE(3)
 DEFINE_REVERSE(6)
 #undef DEFINE_REVERSE
 
-void stk_pix_fill_c(stk_pix_table *table)
-{
-    /* F16 and BF16 share a writer for u8 pixels: they differ in the table of the stk_writer only. */
-    *table = (stk_pix_table){
-        .resize_h_u8c1 = resize_h_u8c1,
-        .resize_h_u8c3 = resize_h_u8c3,
-        .resize_v_u8 = resize_v_u8,
-        .resize_h_u16c1 = resize_h_u16c1,
-        .resize_h_u16c3 = resize_h_u16c3,
-        .resize_v_u16 = resize_v_u16,
-        .write_u8 = { [STOKE_DTYPE_U8] = { write_u8_u8_chw, write_u8_u8_hwc },
-                      [STOKE_DTYPE_F32] = { write_u8_f32_chw, write_u8_f32_hwc },
-                      [STOKE_DTYPE_F16] = { write_u8_f16_chw, write_u8_f16_hwc },
-                      [STOKE_DTYPE_BF16] = { write_u8_f16_chw, write_u8_f16_hwc } },
-        .write_u16 = { [STOKE_DTYPE_U8] = { write_u16_u8_chw, write_u16_u8_hwc },
-                       [STOKE_DTYPE_F32] = { write_u16_f32_chw, write_u16_f32_hwc },
-                       [STOKE_DTYPE_F16] = { write_u16_f16_chw, write_u16_f16_hwc },
-                       [STOKE_DTYPE_BF16] = { write_u16_bf16_chw, write_u16_bf16_hwc } },
-        .widen_u8 = { [STOKE_DTYPE_U8] = widen_u8_u8,
-                      [STOKE_DTYPE_U16] = widen_u8_u16,
-                      [STOKE_DTYPE_I32] = widen_u8_i32,
-                      [STOKE_DTYPE_I64] = widen_u8_i64 },
-        .widen_u16 = { [STOKE_DTYPE_U8] = narrow_u16_u8,
-                       [STOKE_DTYPE_U16] = widen_u16_u16,
-                       [STOKE_DTYPE_I32] = widen_u16_i32,
-                       [STOKE_DTYPE_I64] = widen_u16_i64 },
-        .reverse_1 = reverse_1,
-        .reverse_2 = reverse_2,
-        .reverse_3 = reverse_3,
-        .reverse_6 = reverse_6,
-    };
-}
+/* F16 and BF16 share a writer for u8 pixels: they differ in the table of the stk_writer only. */
+const stk_pix_table stk_pix_c = {
+    .resize_h_u8c1 = resize_h_u8c1,
+    .resize_h_u8c3 = resize_h_u8c3,
+    .resize_v_u8 = resize_v_u8,
+    .resize_h_u16c1 = resize_h_u16c1,
+    .resize_h_u16c3 = resize_h_u16c3,
+    .resize_v_u16 = resize_v_u16,
+    .write_u8 = { [STOKE_DTYPE_U8] = { write_u8_u8_chw, write_u8_u8_hwc },
+                  [STOKE_DTYPE_F32] = { write_u8_f32_chw, write_u8_f32_hwc },
+                  [STOKE_DTYPE_F16] = { write_u8_f16_chw, write_u8_f16_hwc },
+                  [STOKE_DTYPE_BF16] = { write_u8_f16_chw, write_u8_f16_hwc } },
+    .write_u16 = { [STOKE_DTYPE_U8] = { write_u16_u8_chw, write_u16_u8_hwc },
+                   [STOKE_DTYPE_F32] = { write_u16_f32_chw, write_u16_f32_hwc },
+                   [STOKE_DTYPE_F16] = { write_u16_f16_chw, write_u16_f16_hwc },
+                   [STOKE_DTYPE_BF16] = { write_u16_bf16_chw, write_u16_bf16_hwc } },
+    .widen_u8 = { [STOKE_DTYPE_U8] = widen_u8_u8,
+                  [STOKE_DTYPE_U16] = widen_u8_u16,
+                  [STOKE_DTYPE_I32] = widen_u8_i32,
+                  [STOKE_DTYPE_I64] = widen_u8_i64 },
+    .widen_u16 = { [STOKE_DTYPE_U8] = narrow_u16_u8,
+                   [STOKE_DTYPE_U16] = widen_u16_u16,
+                   [STOKE_DTYPE_I32] = widen_u16_i32,
+                   [STOKE_DTYPE_I64] = widen_u16_i64 },
+    .reverse_1 = reverse_1,
+    .reverse_2 = reverse_2,
+    .reverse_3 = reverse_3,
+    .reverse_6 = reverse_6,
+};

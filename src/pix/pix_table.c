@@ -12,9 +12,12 @@
 
 void stk_pix_table_fill(stk_pix_table *table, stk_cpu_level level)
 {
-    stk_pix_fill_c(table);
+    *table = stk_pix_c;
 #if defined(__x86_64__)
-    //AVX
+    if (level >= STK_CPU_AVX2) {
+        stk_pix_fill_resize_avx2(table);
+        stk_pix_fill_write_avx2(table);
+    }
 #endif
 }
 

@@ -73,8 +73,11 @@ void stk_pix_table_fill(stk_pix_table *table, stk_cpu_level level);
 /* The table of stk_cpu_level_in_use(), filled at the first call. */
 const stk_pix_table *stk_pix(void);
 
-/* The fillers pix_table.c calls in this order. */
-void stk_pix_fill_c(stk_pix_table *table);
-void stk_pix_fill_avx2(stk_pix_table *table);
+/* The C reference. Faster tables call it for what is too short for them. */
+extern const stk_pix_table stk_pix_c;
+
+/* Overwrite what AVX2 does faster. */
+void stk_pix_fill_resize_avx2(stk_pix_table *table);
+void stk_pix_fill_write_avx2(stk_pix_table *table);
 
 #endif

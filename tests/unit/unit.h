@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every unit test includes: cmocka with its preconditions, a temporary folder per test, data from outside.
+ * What every unit test includes: cmocka with its preconditions, a temporary folder per test, data from
+ * outside.
  */
 #ifndef STOKE_TESTS_UNIT_UNIT_H
 #define STOKE_TESTS_UNIT_UNIT_H
@@ -54,7 +55,10 @@ static inline int unit_folder_teardown(void **state)
 /* A test that gets a fresh folder, removed afterwards. */
 #define unit_test_with_folder(f) cmocka_unit_test_setup_teardown(f, unit_folder_setup, unit_folder_teardown)
 
-static inline const char *unit_folder(void **state) { return ((unit_place *)*state)->folder; }
+static inline const char *unit_folder(void **state)
+{
+    return ((unit_place *)*state)->folder;
+}
 
 /* Path of a file in the test's folder. */
 static inline const char *unit_path(void **state, const char *name)
@@ -82,7 +86,8 @@ static inline void unit_write(const char *path, const void *bytes, size_t size)
     assert_int_equal(fclose(f), 0);
 }
 
-/* Path inside the real data (STOKE_TEST_DATA, default ../shared/data), or NULL when it is absent: then skip(). */
+/* Path inside the real data (STOKE_TEST_DATA, default ../shared/data), or NULL when it is absent: then
+ * skip(). */
 static inline const char *unit_data(const char *name)
 {
     static char path[4096];

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writers of u8 pixels, class ids and mirrored rows with AVX2 and F16C.
+ *
+ * Floats are computed, not looked up (see split() in writer.c): products and sums rounded one by one, which
+ * is why no function here may be compiled with FMA.
+ */
+#include "src/pix/pix_table.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+#define AVX2   __attribute__((target("avx2,f16c")))
+#define INLINE AVX2 static inline __attribute__((always_inline))
+
+/* ---- eight elements ---- */
+
+/* The constants of eight neighbouring elements. */
+typedef struct norm {
+    __m256 high, high_bias, low, low_bias;
+} norm;
+
+INLINE norm norm_of_channel(const stk_writer *w, int c)
+{
+    return (norm){ _mm256_set1_ps(w->high[c]), _mm256_set1_ps(w->high_bias[c]), _mm256_set1_ps(w->low[c]),
+                   _mm256_set1_ps(w->low_bias[c]) };
+}
+
+/* Interleaved elements from `first` on: channels first % 3, ... */
+INLINE norm norm_of_mix(const stk_writer *w, int first)
+{
+    float value[4][8];
+    for (int i = 0; i < 8; i++) {
+        const int c = (first + i) % 3;
+        value[0][i] = w->high[c];
+        value[1][i] = w->high_bias[c];
+        value[2][i] = w->low[c];
+        value[3][i] = w->low_bias[c];
+    }
+    return (norm){ _mm256_loadu_ps(value[0]), _mm256_loadu_ps(value[1]), _mm256_loadu_ps(value[2]),
+                   _mm256_loadu_ps(value[3]) };
+}
+
+/* The low eight bytes of `bytes` as elements i .. i + 7 of dst. dtype is a constant at every call. */
+INLINE void put8(void *dst, size_t i, __m128i bytes, norm n, stoke_dtype dtype)
+{
+    const __m256 v = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
+    const __m256 high = _mm256_add_ps(_mm256_mul_ps(v, n.high), n.high_bias);
+    const __m256 low = _mm256_add_ps(_mm256_mul_ps(v, n.low), n.low_bias);
+    const __m256 x = _mm256_add_ps(high, low);
+    if (dtype == STOKE_DTYPE_F32) {
+        _mm256_storeu_ps((float *)dst + i, x);
+    } else if (dtype == STOKE_DTYPE_F16) {
+        _mm_storeu_si128((__m128i *)((uint16_t *)dst + i), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+    } else { /* BF16: the upper half, rounded to nearest even */
+        const __m256i bits = _mm256_castps_si256(x);
+        const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+        const __m256i round = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+        const __m256i top = _mm256_srli_epi32(_mm256_add_epi32(bits, round), 16);
+        const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(top), _mm256_extracti128_si256(top, 1));
+        _mm_storeu_si128((__m128i *)((uint16_t *)dst + i), words);
+    }
+}
+
+/* ---- interleaved to planes ---- */
+
+/* 16 bytes here, 16 bytes 48 further: the same third of two blocks of 16 pixels. */
+INLINE __m256i load_thirds(const uint8_t *p)
+{
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)p)),
+                                   _mm_loadu_si128((const __m128i *)(p + 48)), 1);
+}
+
+/* 32 pixels to three registers of 32 bytes. In every 48 bytes the 16 samples of a channel stand at 16
+ * different positions modulo 16, so two blends collect them in one register and one shuffle puts them in
+ * order. */
+INLINE void planes_32(const uint8_t *src, __m256i plane[3])
+{
+    const __m256i a = load_thirds(src), b = load_thirds(src + 16), c = load_thirds(src + 32);
+    const __m256i every0 = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(-1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1)); /* positions 0, 3, 6, ... */
+    const __m256i every1 =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0));
+    const __m256i every2 =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0));
+    const __m256i order0 =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 3, 6, 9, 12, 15, 2, 5, 8, 11, 14, 1, 4, 7, 10, 13));
+    const __m256i order1 =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(1, 4, 7, 10, 13, 0, 3, 6, 9, 12, 15, 2, 5, 8, 11, 14));
+    const __m256i order2 =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(2, 5, 8, 11, 14, 1, 4, 7, 10, 13, 0, 3, 6, 9, 12, 15));
+    /* R of the first 16 bytes stands at 0, 3, ...; of the second at 2, 5, ...; of the third at 1, 4, ...; and
+     * so on. */
+    const __m256i red = _mm256_blendv_epi8(_mm256_blendv_epi8(c, b, every2), a, every0);
+    const __m256i green = _mm256_blendv_epi8(_mm256_blendv_epi8(c, b, every0), a, every1);
+    const __m256i blue = _mm256_blendv_epi8(_mm256_blendv_epi8(c, b, every1), a, every2);
+    plane[0] = _mm256_shuffle_epi8(red, order0);
+    plane[1] = _mm256_shuffle_epi8(green, order1);
+    plane[2] = _mm256_shuffle_epi8(blue, order2);
+}
+
+INLINE void chw_32(const norm n[3], void *dst, size_t plane, size_t i, const uint8_t *src, stoke_dtype dtype)
+{
+    __m256i bytes[3];
+    planes_32(src + i * 3, bytes);
+    for (size_t c = 0; c < 3; c++) {
+        const size_t at = c * plane + i;
+        if (dtype == STOKE_DTYPE_U8) {
+            _mm256_storeu_si256((__m256i *)((uint8_t *)dst + at), bytes[c]);
+            continue;
+        }
+        const __m128i low = _mm256_castsi256_si128(bytes[c]), high = _mm256_extracti128_si256(bytes[c], 1);
+        put8(dst, at, low, n[c], dtype);
+        put8(dst, at + 8, _mm_srli_si128(low, 8), n[c], dtype);
+        put8(dst, at + 16, high, n[c], dtype);
+        put8(dst, at + 24, _mm_srli_si128(high, 8), n[c], dtype);
+    }
+}
+
+INLINE void write_chw(const stk_writer *w, void *dst, size_t plane, const uint8_t *src, size_t n,
+                      stoke_dtype dtype)
+{
+    if (n < 32) {
+        stk_pix_c.write_u8[dtype][STOKE_LAYOUT_CHW](w, dst, plane, src, n);
+        return;
+    }
+    const norm norms[3] = { norm_of_channel(w, 0), norm_of_channel(w, 1), norm_of_channel(w, 2) };
+    for (size_t i = 0; i + 32 <= n; i += 32) chw_32(norms, dst, plane, i, src, dtype);
+    if (n % 32) chw_32(norms, dst, plane, n - 32, src, dtype); /* once more over the overlap */
+}
+
+AVX2 static void write_u8_chw(const stk_writer *w, void *dst, size_t plane, const void *src, size_t n)
+{
+    write_chw(w, dst, plane, src, n, STOKE_DTYPE_U8);
+}
+
+AVX2 static void write_f32_chw(const stk_writer *w, void *dst, size_t plane, const void *src, size_t n)
+{
+    write_chw(w, dst, plane, src, n, STOKE_DTYPE_F32);
+}
+
+AVX2 static void write_f16_chw(const stk_writer *w, void *dst, size_t plane, const void *src, size_t n)
+{
+    write_chw(w, dst, plane, src, n, STOKE_DTYPE_F16);
+}
+
+AVX2 static void write_bf16_chw(const stk_writer *w, void *dst, size_t plane, const void *src, size_t n)
+{
+    write_chw(w, dst, plane, src, n, STOKE_DTYPE_BF16);
+}
+
+/* ---- interleaved to interleaved ---- */
+
+INLINE void hwc_8(const norm n[3], void *dst, size_t pixel, const uint8_t *src, stoke_dtype dtype)
+{
+    for (size_t g = 0; g < 3; g++) {
+        const size_t at = pixel * 3 + g * 8;
+        put8(dst, at, _mm_loadl_epi64((const __m128i *)(src + at)), n[g], dtype);
+    }
+}
+
+INLINE void write_hwc(const stk_writer *w, void *dst, const uint8_t *src, size_t n, stoke_dtype dtype)
+{
+    if (n < 8) {
+        stk_pix_c.write_u8[dtype][STOKE_LAYOUT_HWC](w, dst, 0, src, n);
+        return;
+    }
+    const norm norms[3] = { norm_of_mix(w, 0), norm_of_mix(w, 8), norm_of_mix(w, 16) };
+    for (size_t i = 0; i + 8 <= n; i += 8) hwc_8(norms, dst, i, src, dtype);
+    if (n % 8) hwc_8(norms, dst, n - 8, src, dtype); /* once more over the overlap */
+}
+
+AVX2 static void write_f32_hwc(const stk_writer *w, void *dst, size_t plane, const void *src, size_t n)
+{
+    write_hwc(w, dst, src, n, STOKE_DTYPE_F32);
+}
+
+AVX2 static void write_f16_hwc(const stk_writer *w, void *dst, size_t plane, const void *src, size_t n)
+{
+    write_hwc(w, dst, src, n, STOKE_DTYPE_F16);
+}
+
+AVX2 static void write_bf16_hwc(const stk_writer *w, void *dst, size_t plane, const void *src, size_t n)
+{
+    write_hwc(w, dst, src, n, STOKE_DTYPE_BF16);
+}
+
+/* ---- class ids ---- */
+
+AVX2 static void widen_u8_u16(void *dst, const void *src, size_t n)
+{
+    const uint8_t *in = src;
+    uint16_t *out = dst;
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        _mm256_storeu_si256((__m256i *)(out + i),
+                            _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(in + i))));
+    stk_pix_c.widen_u8[STOKE_DTYPE_U16](out + i, in + i, n - i);
+}
+
+AVX2 static void widen_u8_i32(void *dst, const void *src, size_t n)
+{
+    const uint8_t *in = src;
+    int32_t *out = dst;
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_si256((__m256i *)(out + i),
+                            _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(in + i))));
+    stk_pix_c.widen_u8[STOKE_DTYPE_I32](out + i, in + i, n - i);
+}
+
+AVX2 static void widen_u8_i64(void *dst, const void *src, size_t n)
+{
+    const uint8_t *in = src;
+    int64_t *out = dst;
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const __m128i v = _mm_loadl_epi64((const __m128i *)(in + i));
+        _mm256_storeu_si256((__m256i *)(out + i), _mm256_cvtepu8_epi64(v));
+        _mm256_storeu_si256((__m256i *)(out + i + 4), _mm256_cvtepu8_epi64(_mm_srli_si128(v, 4)));
+    }
+    stk_pix_c.widen_u8[STOKE_DTYPE_I64](out + i, in + i, n - i);
+}
+
+/* ---- mirror ---- */
+
+AVX2 static void reverse_1(void *dst, const void *src, size_t n)
+{
+    const __m256i order =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
+    const uint8_t *in = src;
+    uint8_t *out = dst;
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        const __m256i v = _mm256_shuffle_epi8(_mm256_loadu_si256((const __m256i *)(in + n - 32 - i)), order);
+        _mm256_storeu_si256((__m256i *)(out + i), _mm256_permute2x128_si256(v, v, 1));
+    }
+    stk_pix_c.reverse_1(out + i, in, n - i);
+}
+
+/* Five pixels are 15 bytes: the load takes one byte more at the front, the store writes one more at the end,
+ * which the next pixel overwrites. Both exist as long as a sixth pixel is left. */
+AVX2 static void reverse_3(void *dst, const void *src, size_t n)
+{
+    const __m128i order = _mm_setr_epi8(13, 14, 15, 10, 11, 12, 7, 8, 9, 4, 5, 6, 1, 2, 3, 0);
+    const uint8_t *in = src;
+    uint8_t *out = dst;
+    size_t i = 0;
+    for (; i + 6 <= n; i += 5) {
+        const __m128i v = _mm_loadu_si128((const __m128i *)(in + (n - 5 - i) * 3 - 1));
+        _mm_storeu_si128((__m128i *)(out + i * 3), _mm_shuffle_epi8(v, order));
+    }
+    stk_pix_c.reverse_3(out + i * 3, in, n - i);
+}
+
+void stk_pix_fill_write_avx2(stk_pix_table *table)
+{
+    table->write_u8[STOKE_DTYPE_U8][STOKE_LAYOUT_CHW] = write_u8_chw;
+    table->write_u8[STOKE_DTYPE_F32][STOKE_LAYOUT_CHW] = write_f32_chw;
+    table->write_u8[STOKE_DTYPE_F32][STOKE_LAYOUT_HWC] = write_f32_hwc;
+    table->write_u8[STOKE_DTYPE_F16][STOKE_LAYOUT_CHW] = write_f16_chw;
+    table->write_u8[STOKE_DTYPE_F16][STOKE_LAYOUT_HWC] = write_f16_hwc;
+    table->write_u8[STOKE_DTYPE_BF16][STOKE_LAYOUT_CHW] = write_bf16_chw;
+    table->write_u8[STOKE_DTYPE_BF16][STOKE_LAYOUT_HWC] = write_bf16_hwc;
+    table->widen_u8[STOKE_DTYPE_U16] = widen_u8_u16;
+    table->widen_u8[STOKE_DTYPE_I32] = widen_u8_i32;
+    table->widen_u8[STOKE_DTYPE_I64] = widen_u8_i64;
+    table->reverse_1 = reverse_1;
+    table->reverse_3 = reverse_3;
+}
