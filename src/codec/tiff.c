@@ -344,11 +344,11 @@ static const uint8_t *interleaved_row(const pass *p, uint32_t y)
 static int check_signs(const pass *p, const uint8_t *row, uint32_t x0, uint32_t width)
 {
     const layout *l = p->layout;
-    if (l->format != SAMPLEFORMAT_INT || l->bits != 16) return STOKE_OK;
-    const int16_t *v = (const int16_t *)(const void *)row;
-    for (size_t i = (size_t)x0 * l->samples; i < ((size_t)x0 + width) * l->samples; i++)
-        if (v[i] < 0)
-            return stk_fail(p->job->err, STOKE_E_UNSUPPORTED, "TIFF with negative samples (%d)", v[i]);
+    if (l->format != SAMPLEFORMAT_INT) return STOKE_OK;
+    for (size_t i = (size_t)x0 * l->samples; i < ((size_t)x0 + width) * l->samples; i++) {
+        int v = l->bits == 16 ? ((const int16_t *)(const void *)row)[i] : ((const int8_t *)row)[i];
+        if (v < 0) return stk_fail(p->job->err, STOKE_E_UNSUPPORTED, "TIFF with negative samples (%d)", v);
+    }
     return STOKE_OK;
 }
 
