@@ -20,7 +20,7 @@ static uint32_t below(uint32_t n)
 static void seed_random(uint64_t seed)
 {
     random_state = seed;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    print_message("# seed %llu\n", (unsigned long long)seed);
 }
 
 /* Rows with `pad` samples between them. */

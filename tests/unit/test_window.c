@@ -79,7 +79,7 @@ static double percentile(const uint16_t *sorted, size_t n, double p)
 static void percentiles_are_numpys(void **state)
 {
     uint64_t random = 5;
-    print_message("seed %llu\n", (unsigned long long)random);
+    print_message("# seed %llu\n", (unsigned long long)random);
     for (int round = 0; round < 30; round++) {
         const uint32_t width = 1 + (uint32_t)(stk_mix64(++random) % 40),
                        height = 1 + (uint32_t)(stk_mix64(++random) % 9);
