@@ -117,8 +117,8 @@ typedef struct stoke_loader_stats_data {
     uint64_t bad_samples;      /* distinct */
     uint64_t bytes_read;
     uint64_t first_batch_ns;   /* wait for the first batch of the current epoch */
-    uint64_t heap_allocations; /* made by the library since the first epoch started: stays 0 in steady state */
-    uint64_t memory_bytes;     /* held now; compare with the plan */
+    uint64_t heap_allocations; /* by this library in this process since creation: stops growing in steady state */
+    uint64_t memory_bytes;     /* held by ring and workers now; compare with the plan */
 } stoke_loader_stats_data;
 
 /* A consistent copy; may be called at any time. */

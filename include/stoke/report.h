@@ -20,7 +20,6 @@ typedef struct stoke_json {
     uint64_t open_arrays;  /* bit per depth: 1 = array */
     uint64_t has_elements; /* bit per depth */
     int indent;            /* spaces per level; 0 = one line */
-    int after_key;
 } stoke_json;
 STOKE_API void stoke_json_begin(stoke_json *json, FILE *out, int indent);
 STOKE_API void stoke_json_object(stoke_json *json, const char *key); /* key NULL inside arrays and at the top */

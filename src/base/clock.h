@@ -15,8 +15,14 @@ static inline uint64_t stk_clock_ns(clockid_t clock)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static inline uint64_t stk_now_ns(void) { return stk_clock_ns(CLOCK_MONOTONIC); }
+static inline uint64_t stk_now_ns(void)
+{
+    return stk_clock_ns(CLOCK_MONOTONIC);
+}
 /* CPU time of the calling thread: a system call, about 0.2 us; six per sample of 2 ms. */
-static inline uint64_t stk_thread_cpu_ns(void) { return stk_clock_ns(CLOCK_THREAD_CPUTIME_ID); }
+static inline uint64_t stk_thread_cpu_ns(void)
+{
+    return stk_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
 
 #endif

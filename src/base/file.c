@@ -42,7 +42,8 @@ int stk_file_read(const char *path, uint64_t limit, stk_buffer *buffer, size_t *
         r = stk_fail(err, STOKE_E_LIMIT, "%s: %llu bytes, more than the limit of %llu", path,
                      (unsigned long long)st.st_size, (unsigned long long)limit);
     else if (!stk_buffer_reserve(buffer, (size_t)st.st_size))
-        r = stk_fail(err, STOKE_E_NOMEM, "%s: no memory for %llu bytes", path, (unsigned long long)st.st_size);
+        r = stk_fail(err, STOKE_E_NOMEM, "%s: no memory for %llu bytes", path,
+                     (unsigned long long)st.st_size);
     else
         r = read_all(fd, path, buffer, (size_t)st.st_size, err);
     close(fd);
@@ -132,7 +133,8 @@ int stk_make_folders(const char *path, stoke_error *err)
         *p = 0;
         struct stat st;
         if (mkdir(copy, 0777) != 0 && !(errno == EEXIST && stat(copy, &st) == 0 && S_ISDIR(st.st_mode)))
-            r = stk_fail_errno(err, STOKE_E_IO, errno == EEXIST ? ENOTDIR : errno, "%s: cannot make folder", copy);
+            r = stk_fail_errno(err, STOKE_E_IO, errno == EEXIST ? ENOTDIR : errno, "%s: cannot make folder",
+                               copy);
         *p = kept;
         if (!kept) break;
     }

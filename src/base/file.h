@@ -9,8 +9,8 @@
 #include "src/base/mem.h"
 #include <stoke/common.h>
 
-/* Reads a regular file into the buffer (grown as needed, never more than `limit` bytes). The path is in the message.
- * Zero-byte files are STOKE_E_FORMAT "empty file". Directories, fifos and devices are refused. */
+/* Reads a regular file into the buffer (grown as needed, never more than `limit` bytes). The path is in the
+ * message. Zero-byte files are STOKE_E_FORMAT "empty file". Directories, fifos and devices are refused. */
 int stk_file_read(const char *path, uint64_t limit, stk_buffer *buffer, size_t *size, stoke_error *err);
 
 /* A file that appears whole or not at all: write to `stream`, then commit (flush, fsync, rename, fsync of the

@@ -9,11 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void *stk_alloc(size_t bytes);                   /* uninitialised; NULL on failure; 0 bytes gives a valid pointer */
-void *stk_calloc(size_t count, size_t bytes);    /* zeroed, product checked */
-void *stk_realloc(void *pointer, size_t bytes);  /* old block stays valid on failure */
+void *stk_alloc(size_t bytes); /* uninitialised; NULL on failure; 0 bytes gives a valid pointer */
+void *stk_calloc(size_t count, size_t bytes);   /* zeroed, product checked */
+void *stk_realloc(void *pointer, size_t bytes); /* old block stays valid on failure */
 char *stk_strdup(const char *text);
-void stk_free(void *pointer);                    /* accepts NULL */
+void stk_free(void *pointer);                            /* accepts NULL */
 void *stk_alloc_aligned(size_t bytes, size_t alignment); /* free with stk_free */
 
 /* Grows *pointer to hold `need` elements: doubles, keeps old content. Returns 0 on failure, 1 on success. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counter-based randomness: Philox4x32-10 (Random123). A draw is a function of key and counter; there is no state to
- * share, save or race on.
+ * Counter-based randomness: Philox4x32-10 (Random123). A draw is a function of key and counter; there is no
+ * state to share, save or race on.
  */
 #ifndef STOKE_SRC_BASE_RNG_H
 #define STOKE_SRC_BASE_RNG_H
@@ -12,7 +12,8 @@ typedef struct stk_random {
     uint32_t word[4];
 } stk_random;
 
-/* Who draws: keeps the streams of different purposes apart. Values are pinned: changing one changes every run. */
+/* Who draws: keeps the streams of different purposes apart. Values are pinned: changing one changes every
+ * run. */
 enum stk_stream {
     STK_STREAM_ORDER = 1,
     STK_STREAM_WEIGHTED = 2,

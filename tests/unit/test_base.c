@@ -14,7 +14,8 @@
 static void philox_known_answers(void **state)
 {
     const uint32_t zero[4] = { 0 }, ones[4] = { ~0u, ~0u, ~0u, ~0u };
-    const uint32_t pi[4] = { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 }, key[2] = { 0xa4093822, 0x299f31d0 };
+    const uint32_t pi[4] = { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 },
+                   key[2] = { 0xa4093822, 0x299f31d0 };
     const stk_random a = { { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } };
     const stk_random b = { { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } };
     const stk_random c = { { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } };

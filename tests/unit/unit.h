@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every unit test includes: cmocka with its preconditions, a temporary folder per test, data from outside.
+ * What every unit test includes: cmocka with its preconditions, a temporary folder per test, data from
+ * outside.
  */
-#ifndef STOKE_TESTS_UNIT_H
-#define STOKE_TESTS_UNIT_H
+#ifndef STOKE_TESTS_UNIT_UNIT_H
+#define STOKE_TESTS_UNIT_UNIT_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,13 +18,23 @@
 
 #include <cmocka.h>
 
+/* Ends the test as skipped. cmocka 1.1.5 then prints "not ok 3 # SKIP skipped": a failure in Meson's eyes, without name or
+ * reason. tests/unit/tap puts all three right with the help of the line printed here. */
+#define unit_skip(reason)                                                                                    \
+    do {                                                                                                     \
+        print_message("# skipping %s: %s\n", __func__, reason);                                              \
+        _skip(__FILE__, __LINE__);                                                                           \
+    } while (0)
+#undef skip
+#define skip() unit_skip("the data it needs is not here, see STOKE_TEST_DATA")
+
 typedef struct unit_place {
     char folder[64];
     char path[8][4096]; /* unit_path results stay valid for eight more calls */
     unsigned next;
 } unit_place;
 
-static int unit_folder_setup(void **state)
+static inline int unit_folder_setup(void **state)
 {
     unit_place *place = calloc(1, sizeof *place);
     strcpy(place->folder, "/tmp/stoke-test-XXXXXX");
@@ -31,7 +42,7 @@ static int unit_folder_setup(void **state)
     return mkdtemp(place->folder) ? 0 : -1;
 }
 
-static int unit_folder_teardown(void **state)
+static inline int unit_folder_teardown(void **state)
 {
     unit_place *place = *state;
     char command[128];
@@ -44,7 +55,10 @@ static int unit_folder_teardown(void **state)
 /* A test that gets a fresh folder, removed afterwards. */
 #define unit_test_with_folder(f) cmocka_unit_test_setup_teardown(f, unit_folder_setup, unit_folder_teardown)
 
-static inline const char *unit_folder(void **state) { return ((unit_place *)*state)->folder; }
+static inline const char *unit_folder(void **state)
+{
+    return ((unit_place *)*state)->folder;
+}
 
 /* Path of a file in the test's folder. */
 static inline const char *unit_path(void **state, const char *name)
@@ -72,7 +86,8 @@ static inline void unit_write(const char *path, const void *bytes, size_t size)
     assert_int_equal(fclose(f), 0);
 }
 
-/* Path inside the real data (STOKE_TEST_DATA, default ../shared/data), or NULL when it is absent: then skip(). */
+/* Path inside the real data (STOKE_TEST_DATA, default ../shared/data), or NULL when it is absent: then
+ * skip(). */
 static inline const char *unit_data(const char *name)
 {
     static char path[4096];

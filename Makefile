@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door. The build is Meson's (meson.build); this only saves typing and installs what is missing.
+BUILD ?= build
+export BUILD
+
+.PHONY: build demo test bench install clean help
+build: ## compile into build/
+	@scripts/install-deps build
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) -Dtests=false $(if $(PREFIX),--prefix=$(PREFIX))
+	@ninja -C $(BUILD)
+
+demo: build ## make a synthetic data set, check it, look at it, measure the loader
+	@scripts/demo
+
+test: ## build and pass every test; the last line counts them
+	@scripts/install-deps build test
+	@scripts/test --build $(BUILD) $(TESTFLAGS)
+
+bench: build ## run the benchmark programs
+	@scripts/bench
+
+install: build ## install library, headers and command (PREFIX=, DESTDIR=)
+	@meson install -C $(BUILD) --no-rebuild
+
+clean: ## remove build folders and demo data
+	rm -rf $(BUILD) build-* demo
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files behind <stoke/options.h> share: finding an option by name, one field from and to text.
+ */
+#ifndef STOKE_SRC_BASE_OPTIONS_PRIVATE_H
+#define STOKE_SRC_BASE_OPTIONS_PRIVATE_H
+
+#include <stoke/options.h>
+
+/* An option together with the place its value goes to. */
+typedef struct stk_option_hit {
+    const stoke_option *option;
+    void *field;
+} stk_option_hit;
+
+/* Room for a value of any type, to try a text without touching the target. */
+typedef union stk_option_value {
+    int flag_or_choice;
+    int64_t integer;
+    double real;
+    const char *string;
+    uint64_t bytes;
+    uint32_t size[2];
+} stk_option_value;
+
+/* Finds a name of `length` bytes; `-` and `_` are the same letter. 0 = unknown. */
+int stk_option_find(const stoke_option_group *groups, size_t n_groups, const char *name, size_t length,
+                    stk_option_hit *hit);
+
+/* The known name most like `name`, or NULL when nothing is near enough to be meant. */
+const char *stk_option_nearest(const stoke_option_group *groups, size_t n_groups, const char *name);
+
+/* Parses `value` into the option's field. `shown` is what messages call the option ("--batch", "batch"). */
+int stk_option_assign(stk_option_hit hit, const char *shown, const char *value, stoke_error *err);
+
+/* Back to its default; also the meaning of null in YAML. */
+void stk_option_reset(stk_option_hit hit);
+
+/* The value as text that stk_option_assign reads back; NULL for a string that is not set. `text` is room for
+ * everything but strings, which are returned as they are. */
+enum { STK_OPTION_TEXT = 64 };
+const char *stk_option_text(const stoke_option *option, const void *target, char text[STK_OPTION_TEXT]);
+
+/* "a, b or c" from "a|b|c". */
+void stk_option_choices(const char *choices, char *text, size_t size);
+
+/* The n-th of "a|b|c": its start and length; 0 when there are fewer. */
+int stk_option_choice(const char *choices, int index, const char **word, size_t *length);
+
+/* "--memory-limit" from "memory_limit", at the end of `prefix` ("--", "--no-", or roff's "\-\-"). `dash` is
+ * what one hyphen looks like. */
+void stk_option_flag(const char *name, const char *prefix, const char *dash, char *text, size_t size);
+
+/* "1 to 4096", "at least 1" or "". */
+void stk_option_range(const stoke_option *option, char *text, size_t size);
+
+/* Reads YAML from memory; `name` stands in messages for the file. See stoke_options_load_yaml. */
+int stk_options_read_yaml(const stoke_option_group *groups, size_t n_groups, const char *name,
+                          const void *bytes, size_t size, const char *const *foreign,
+                          stoke_option_storage **storage, stoke_error *err);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading UTF-8 that may not be UTF-8: file names are bytes.
+ */
+#ifndef STOKE_SRC_BASE_UTF8_H
+#define STOKE_SRC_BASE_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { STK_UTF8_BAD = 0xfffd };
+
+/* The code point at *text, which is advanced past it; never past the terminating zero. A byte that starts no
+ * valid sequence (stray continuation, overlong form, surrogate, beyond U+10FFFF, cut off) gives STK_UTF8_BAD
+ * and advances by one. At the end: 0, not advanced. */
+static inline uint32_t stk_utf8_next(const char **text)
+{
+    const unsigned char *p = (const unsigned char *)*text;
+    if (p[0] < 0x80) {
+        *text += p[0] != 0;
+        return p[0];
+    }
+    int more = p[0] >= 0xf0 ? 3 : p[0] >= 0xe0 ? 2 : 1;
+    static const uint32_t least[4] = { 0, 0x80, 0x800, 0x10000 };
+    uint32_t code = p[0] & (0x3fu >> more);
+    int good = p[0] >= 0xc2 && p[0] <= 0xf4;
+    for (int i = 1; good && i <= more; i++) {
+        good = (p[i] & 0xc0) == 0x80; /* false at the terminating zero, so no byte behind it is read */
+        code = code << 6 | (p[i] & 0x3fu);
+    }
+    good = good && code >= least[more] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+    *text += good ? more + 1 : 1;
+    return good ? code : STK_UTF8_BAD;
+}
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of this room share: the decoder, one decode call ("job"), and the step from stored samples
+ * to the pixels of the two purposes.
+ *
+ * The way of a call: decoder.c finds the format by its first bytes and hands the job to that format's
+ * decode(). It reads the header, fills job->info and calls stk_job_begin (limits, region); then stk_job_place
+ * says where the pixels go; then it writes exactly job->box, in stored orientation, to job->image. decoder.c
+ * turns the result upright when asked to.
+ */
+#ifndef STOKE_SRC_CODEC_CODEC_H
+#define STOKE_SRC_CODEC_CODEC_H
+
+#include <stoke/image.h>
+#include "src/base/mem.h"
+
+struct libdeflate_decompressor;
+typedef struct stk_jpeg stk_jpeg;
+
+struct stoke_decoder {
+    stk_buffer pixels;   /* the result in stored orientation, unless it goes to the caller's target */
+    stk_buffer oriented; /* the result turned upright */
+    stk_buffer rows;     /* samples as a library gives them, before conversion */
+    stk_buffer packed;   /* PNG: IDAT chunks joined */
+    stk_jpeg *jpeg;      /* made at the first JPEG, then reused */
+    struct libdeflate_decompressor *inflate;
+};
+
+typedef struct stk_job {
+    stoke_decoder *decoder;
+    const uint8_t *bytes;
+    size_t size;
+    const stoke_decode_params *params;
+    stoke_error *err;
+    stoke_image_info info;
+    uint8_t orientation; /* to be applied to job->image at the end; 1 = nothing to do */
+    stoke_box box;       /* wanted part, in stored pixels */
+    stoke_image image;   /* where the format writes it */
+} stk_job;
+
+/* One row of the table in decoder.c. Neither function is called unless matches() said yes. */
+typedef struct stk_codec {
+    stoke_format format;
+    int (*matches)(const uint8_t *bytes, size_t size);
+    int (*probe)(stoke_decoder *decoder, const uint8_t *bytes, size_t size, stoke_image_info *info,
+                 stoke_error *err);
+    int (*decode)(stk_job *job);
+} stk_codec;
+
+extern const stk_codec stk_codec_jpeg, stk_codec_png, stk_codec_webp, stk_codec_tiff;
+
+void stk_jpeg_destroy(stk_jpeg *jpeg); /* accepts NULL */
+uint64_t stk_jpeg_memory(const stk_jpeg *jpeg);
+
+/* Checks job->info against max_pixels and the region against the picture; sets orientation and box. */
+int stk_job_begin(stk_job *job);
+/* Chooses job->image for a result of this shape: the target when it fits exactly, else the decoder's buffer.
+ */
+int stk_job_place(stk_job *job, uint32_t width, uint32_t height, uint8_t channels, uint8_t depth);
+/* Row y of job->image. */
+static inline uint8_t *stk_job_row(const stk_job *job, uint32_t y)
+{
+    return (uint8_t *)job->image.data + (size_t)y * job->image.stride;
+}
+int stk_check_pixels(uint32_t width, uint32_t height, uint64_t limit, stoke_error *err);
+
+/* png_fast.c: 1 = decoded, 0 = not a file for this path (nothing decided: ask libspng), < 0 = error. */
+int stk_png_fast(stk_job *job);
+/* Undoes one PNG row filter in place; prev is the row above, already undone (zeros for the first row).
+ * Returns 0 for an unknown filter type. bpp = bytes per pixel, 1..8. */
+int stk_unfilter(uint8_t type, uint8_t *row, const uint8_t *prev, size_t n, unsigned bpp);
+int stk_unfilter_c(uint8_t type, uint8_t *row, const uint8_t *prev, size_t n, unsigned bpp);
+
+/* orient.c: orientation 1..8 found in ... , 1 when absent or nonsense. */
+uint8_t stk_orientation_from_exif(const uint8_t *tiff, size_t size);
+uint8_t stk_orientation_from_jpeg(const uint8_t *bytes, size_t size);
+uint8_t stk_orientation_from_png(const uint8_t *bytes, size_t size);
+static inline int stk_orientation_swaps(uint8_t orientation)
+{
+    return orientation >= 5;
+}
+/* Where a box of the upright picture lies in a stored picture of this size. */
+stoke_box stk_orient_box(stoke_box box, uint8_t orientation, uint32_t stored_width, uint32_t stored_height);
+/* out must have the upright shape and the same channels and depth. */
+void stk_orient_apply(const stoke_image *in, uint8_t orientation, const stoke_image *out);
+
+/* convert.c: how stored samples lie in a row. */
+typedef enum stk_layout {
+    STK_GREY,
+    STK_GREY_ALPHA,
+    STK_RGB,
+    STK_RGBA,
+    STK_PALETTE,
+    STK_PALETTE_ALPHA, /* index, alpha */
+    STK_CMYK
+} stk_layout;
+
+typedef struct stk_convert {
+    stk_layout layout;
+    uint8_t bits;   /* 1, 2, 4 (grey or palette, packed, high bit first), 8, 16 (native endian) */
+    uint8_t stride; /* samples from pixel to pixel; >= what the layout needs (extra samples are skipped) */
+    uint8_t invert; /* stored value v means max - v (min-is-white, Adobe CMYK) */
+    uint8_t premultiplied; /* colour was multiplied by alpha */
+    uint8_t has_key;       /* pixels equal to key[] are transparent (PNG tRNS of grey and RGB) */
+    uint16_t key[3];
+    uint16_t colours; /* entries of palette */
+    uint8_t palette[256][4];
+    /* Filled by stk_convert_plan. */
+    uint8_t out_channels, out_depth, composite, mask;
+    uint8_t background[3];
+} stk_convert;
+
+/* Decides channels and depth of the result. */
+void stk_convert_plan(stk_convert *convert, const stoke_decode_params *params);
+/* Converts `width` pixels of a stored row, starting at pixel x0. STOKE_E_FORMAT for an index beyond the
+ * palette. */
+int stk_convert_row(const stk_convert *convert, const void *in, uint32_t x0, uint32_t width, void *out,
+                    stoke_error *err);
+
+#endif

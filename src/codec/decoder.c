@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The decoder object: which format, which part, where to.
+ */
+#include "src/codec/codec.h"
+
+#include <libdeflate.h>
+#include <string.h>
+#include <strings.h>
+
+#include "src/base/error.h"
+
+static const stk_codec *const codecs[] = { &stk_codec_jpeg, &stk_codec_png, &stk_codec_webp,
+                                           &stk_codec_tiff };
+enum { CODECS = sizeof codecs / sizeof *codecs };
+
+const char *stoke_format_name(stoke_format format)
+{
+    switch (format) {
+    case STOKE_FORMAT_JPEG: return "jpeg";
+    case STOKE_FORMAT_PNG: return "png";
+    case STOKE_FORMAT_WEBP: return "webp";
+    case STOKE_FORMAT_TIFF: return "tiff";
+    default: return "unknown";
+    }
+}
+
+int stoke_format_known_extension(const char *path)
+{
+    static const char *const known[] = { "jpg", "jpeg", "jpe", "jfif", "png", "webp", "tif", "tiff" };
+    const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
+    if (!dot || (slash && dot < slash)) return 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcasecmp(dot + 1, known[i]) == 0) return 1;
+    return 0;
+}
+
+size_t stoke_image_bytes(uint32_t width, uint32_t height, uint8_t channels, uint8_t depth)
+{
+    size_t bytes;
+    if (!stk_mul(width, height, &bytes) || !stk_mul(bytes, (size_t)channels * depth, &bytes)) return 0;
+    return bytes;
+}
+
+stoke_decode_params stoke_decode_defaults(void)
+{
+    return (stoke_decode_params){
+        .struct_size = sizeof(stoke_decode_params),
+        .max_pixels = 178956970,
+    };
+}
+
+int stoke_decoder_create(stoke_decoder **out, stoke_error *err)
+{
+    *out = stk_calloc(1, sizeof **out);
+    return *out ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "no memory for a decoder");
+}
+
+void stoke_decoder_destroy(stoke_decoder **decoder)
+{
+    stoke_decoder *d = decoder ? *decoder : NULL;
+    if (!d) return;
+    stk_buffer_free(&d->pixels);
+    stk_buffer_free(&d->oriented);
+    stk_buffer_free(&d->rows);
+    stk_buffer_free(&d->packed);
+    stk_jpeg_destroy(d->jpeg);
+    libdeflate_free_decompressor(d->inflate);
+    stk_free(d);
+    *decoder = NULL;
+}
+
+uint64_t stoke_decoder_memory(const stoke_decoder *d)
+{
+    return sizeof *d + d->pixels.capacity + d->oriented.capacity + d->rows.capacity + d->packed.capacity +
+           stk_jpeg_memory(d->jpeg);
+}
+
+static const stk_codec *find_codec(const uint8_t *bytes, size_t size, stoke_error *err)
+{
+    for (int i = 0; i < CODECS; i++)
+        if (codecs[i]->matches(bytes, size)) return codecs[i];
+    if (size == 0)
+        stk_fail(err, STOKE_E_FORMAT, "empty file");
+    else
+        stk_fail(err, STOKE_E_FORMAT, "not a JPEG, PNG, WebP or TIFF file");
+    return NULL;
+}
+
+int stoke_decoder_probe(stoke_decoder *decoder, const void *bytes, size_t size, stoke_image_info *info,
+                        stoke_error *err)
+{
+    const stk_codec *codec = find_codec(bytes, size, err);
+    if (!codec) return STOKE_E_FORMAT;
+    *info = (stoke_image_info){ .format = codec->format, .orientation = 1 };
+    return codec->probe(decoder, bytes, size, info, err);
+}
+
+int stk_check_pixels(uint32_t width, uint32_t height, uint64_t limit, stoke_error *err)
+{
+    uint64_t pixels = (uint64_t)width * height;
+    if (!pixels) return stk_fail(err, STOKE_E_FORMAT, "%ux%u: no pixels", width, height);
+    if (pixels <= limit) return STOKE_OK;
+    return stk_fail(err, STOKE_E_LIMIT, "%ux%u = %llu pixels, more than the limit of %llu", width, height,
+                    (unsigned long long)pixels, (unsigned long long)limit);
+}
+
+int stk_job_begin(stk_job *job)
+{
+    const stoke_image_info *info = &job->info;
+    int r = stk_check_pixels(info->width, info->height, job->params->max_pixels, job->err);
+    if (r) return r;
+    job->orientation = job->params->orientation == STOKE_ORIENTATION_APPLY ? info->orientation : 1;
+    int swap = stk_orientation_swaps(job->orientation);
+    uint32_t width = swap ? info->height : info->width, height = swap ? info->width : info->height;
+    stoke_box box = job->params->region;
+    if (!box.width) box = (stoke_box){ 0, 0, width, height };
+    if (!box.height || box.x >= width || box.width > width - box.x || box.y >= height ||
+        box.height > height - box.y)
+        return stk_fail(job->err, STOKE_E_INVALID, "region %ux%u at %u,%u is not inside the picture of %ux%u",
+                        box.width, box.height, box.x, box.y, width, height);
+    job->box = stk_orient_box(box, job->orientation, info->width, info->height);
+    return STOKE_OK;
+}
+
+static int fits(const stoke_image *target, const stoke_image *shape)
+{
+    return target->data && target->width == shape->width && target->height == shape->height &&
+           target->channels == shape->channels && target->depth == shape->depth &&
+           target->stride >= shape->stride;
+}
+
+/* The target (may be NULL) if it has this shape, else the buffer, rows packed. */
+static int place(const stoke_image *target, stk_buffer *buffer, stoke_image *image, stoke_error *err)
+{
+    image->stride = (size_t)image->width * image->channels * image->depth;
+    if (target && fits(target, image)) {
+        *image = *target;
+        return STOKE_OK;
+    }
+    size_t bytes = stoke_image_bytes(image->width, image->height, image->channels, image->depth);
+    image->data = bytes ? stk_buffer_reserve(buffer, bytes) : NULL;
+    if (!image->data) return stk_fail(err, STOKE_E_NOMEM, "no memory for %zu bytes of pixels", bytes);
+    return STOKE_OK;
+}
+
+int stk_job_place(stk_job *job, uint32_t width, uint32_t height, uint8_t channels, uint8_t depth)
+{
+    job->image = (stoke_image){ .width = width, .height = height, .channels = channels, .depth = depth };
+    /* A picture that will be turned must not land in the target yet, even if both are square. */
+    const stoke_image *target = job->orientation == 1 ? &job->params->target : NULL;
+    return place(target, &job->decoder->pixels, &job->image, job->err);
+}
+
+static int turn_upright(stk_job *job)
+{
+    stoke_image upright = job->image;
+    if (stk_orientation_swaps(job->orientation)) {
+        upright.width = job->image.height;
+        upright.height = job->image.width;
+    }
+    int r = place(&job->params->target, &job->decoder->oriented, &upright, job->err);
+    if (r) return r;
+    stk_orient_apply(&job->image, job->orientation, &upright);
+    job->image = upright;
+    return STOKE_OK;
+}
+
+static int check_params(const stoke_decode_params *p, stoke_error *err)
+{
+    if (p->struct_size != sizeof *p)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "decode params: struct_size is not set by stoke_decode_defaults()");
+    if ((unsigned)p->purpose > STOKE_PURPOSE_MASK || (unsigned)p->orientation > STOKE_ORIENTATION_APPLY ||
+        (unsigned)p->alpha > STOKE_ALPHA_COMPOSITE || (unsigned)p->mode > STOKE_DECODE_FAST)
+        return stk_fail(err, STOKE_E_INVALID, "decode params: a choice is out of range");
+    return STOKE_OK;
+}
+
+int stoke_decoder_decode(stoke_decoder *decoder, const void *bytes, size_t size,
+                         const stoke_decode_params *params, stoke_image *out, stoke_error *err)
+{
+    int r = check_params(params, err);
+    if (r) return r;
+    const stk_codec *codec = find_codec(bytes, size, err);
+    if (!codec) return STOKE_E_FORMAT;
+    stk_job job = { .decoder = decoder, .bytes = bytes, .size = size, .params = params, .err = err };
+    job.info = (stoke_image_info){ .format = codec->format, .orientation = 1 };
+    r = codec->decode(&job);
+    if (r == STOKE_OK && job.orientation != 1) r = turn_upright(&job);
+    if (r == STOKE_OK) *out = job.image;
+    return r;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * JPEG through the libjpeg API of libjpeg-turbo: integer DCT and fancy upsampling, which are the pixels of
+ * Pillow.
+ *
+ * Damage is an error. libjpeg reports it as a warning and fills with grey; here the warnings that mean lost
+ * pixels stop the decoding, and those that do not (stray bytes before a marker, an odd JFIF version) pass.
+ */
+#include "src/codec/codec.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <jpeglib.h>
+#include <jerror.h>
+
+#include "src/base/error.h"
+
+/* A progressive file may hold any number of scans, and each costs a pass over all coefficients. Encoders
+ * write about 10; cameras and optimisers below 64. */
+enum { MAX_SCANS = 500 };
+
+struct stk_jpeg {
+    struct jpeg_decompress_struct c;
+    struct jpeg_error_mgr errors;
+    struct jpeg_progress_mgr progress;
+    jmp_buf escape;
+    int status; /* why the escape was taken */
+    char text[JMSG_LENGTH_MAX];
+};
+
+static int status_of(int message)
+{
+    switch (message) {
+    case JERR_OUT_OF_MEMORY: return STOKE_E_NOMEM;
+    case JERR_ARITH_NOTIMPL:
+    case JERR_BAD_PRECISION:
+    case JERR_CCIR601_NOTIMPL:
+    case JERR_CONVERSION_NOTIMPL:
+    case JERR_FRACT_SAMPLE_NOTIMPL:
+    case JERR_NOT_COMPILED:
+    case JERR_SOF_UNSUPPORTED: return STOKE_E_UNSUPPORTED;
+    default: return STOKE_E_FORMAT;
+    }
+}
+
+static void escape_with_message(j_common_ptr common)
+{
+    stk_jpeg *j = common->client_data;
+    j->status = status_of(common->err->msg_code);
+    common->err->format_message(common, j->text);
+    longjmp(j->escape, 1);
+}
+
+/* level < 0: a warning, the pixels may be wrong; otherwise trace output, which nobody asked for. */
+static void on_message(j_common_ptr common, int level)
+{
+    if (level >= 0) return;
+    switch (common->err->msg_code) {
+    case JWRN_ADOBE_XFORM:
+    case JWRN_EXTRANEOUS_DATA:
+    case JWRN_JFIF_MAJOR: return;
+    default: escape_with_message(common);
+    }
+}
+
+static void print_nothing(j_common_ptr common)
+{
+    (void)common;
+}
+
+static void count_scans(j_common_ptr common)
+{
+    stk_jpeg *j = common->client_data;
+    if (j->c.input_scan_number <= MAX_SCANS) return;
+    j->status = STOKE_E_LIMIT;
+    snprintf(j->text, sizeof j->text, "more than %d scans", MAX_SCANS);
+    longjmp(j->escape, 1);
+}
+
+typedef int jpeg_step(stk_jpeg *j, void *context);
+
+/* Runs a step; errors inside libjpeg end here. The object is ready for the next file afterwards. */
+static int run(stk_jpeg *j, jpeg_step *step, void *context, stoke_error *err)
+{
+    int r;
+    if (setjmp(j->escape))
+        r = stk_fail(err, j->status, "JPEG: %s", j->text);
+    else
+        r = step(j, context);
+    jpeg_abort_decompress(&j->c);
+    return r;
+}
+
+static int create_step(stk_jpeg *j, void *context)
+{
+    (void)context;
+    jpeg_create_decompress(&j->c);
+    j->c.progress = &j->progress;
+    return STOKE_OK;
+}
+
+static int make_jpeg(stoke_decoder *decoder, stoke_error *err)
+{
+    if (decoder->jpeg) return STOKE_OK;
+    stk_jpeg *j = stk_calloc(1, sizeof *j);
+    if (!j) return stk_fail(err, STOKE_E_NOMEM, "no memory for a JPEG decoder");
+    j->c.err = jpeg_std_error(&j->errors);
+    j->c.client_data = j;
+    j->errors.error_exit = escape_with_message;
+    j->errors.emit_message = on_message;
+    j->errors.output_message = print_nothing;
+    j->progress.progress_monitor = count_scans;
+    int r = run(j, create_step, NULL, err);
+    if (r)
+        stk_jpeg_destroy(j);
+    else
+        decoder->jpeg = j;
+    return r;
+}
+
+void stk_jpeg_destroy(stk_jpeg *j)
+{
+    if (!j) return;
+    jpeg_destroy_decompress(&j->c);
+    stk_free(j);
+}
+
+uint64_t stk_jpeg_memory(const stk_jpeg *j)
+{
+    return j ? sizeof *j : 0;
+}
+
+static int matches(const uint8_t *bytes, size_t size)
+{
+    return size >= 3 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF;
+}
+
+/* Coefficients of the whole picture when it comes in several scans, else some rows of blocks. */
+static uint64_t scratch_of(const struct jpeg_decompress_struct *c, int several_scans)
+{
+    uint64_t samples = 0;
+    for (int i = 0; i < c->num_components; i++) {
+        const jpeg_component_info *part = &c->comp_info[i];
+        uint64_t columns = (uint64_t)part->width_in_blocks * DCTSIZE;
+        uint64_t rows = (uint64_t)part->height_in_blocks * DCTSIZE;
+        /* 4 rows of blocks: the one being decoded and its neighbours for the upsampling. */
+        uint64_t held = 4u * DCTSIZE * (uint64_t)part->v_samp_factor;
+        samples += columns * (several_scans || rows < held ? rows : held);
+    }
+    return samples * (several_scans ? sizeof(JCOEF) : 1) + 65536;
+}
+
+static void read_header(stk_jpeg *j, const uint8_t *bytes, size_t size, stoke_image_info *info)
+{
+    j->progress.pass_counter = 0;
+    jpeg_mem_src(&j->c, bytes, size);
+    jpeg_read_header(&j->c, TRUE);
+    info->width = j->c.image_width;
+    info->height = j->c.image_height;
+    info->channels = (uint8_t)j->c.num_components;
+    info->bits = (uint8_t)j->c.data_precision;
+    info->progressive = j->c.progressive_mode != 0;
+    info->scratch_bytes = scratch_of(&j->c, jpeg_has_multiple_scans(&j->c));
+}
+
+static int check_kind(const stoke_image_info *info, stoke_error *err)
+{
+    if (info->bits != 8) return stk_fail(err, STOKE_E_UNSUPPORTED, "JPEG with %u-bit samples", info->bits);
+    if (info->channels != 1 && info->channels != 3 && info->channels != 4)
+        return stk_fail(err, STOKE_E_UNSUPPORTED, "JPEG with %u components", info->channels);
+    return STOKE_OK;
+}
+
+typedef struct probe_call {
+    const uint8_t *bytes;
+    size_t size;
+    stoke_image_info *info;
+} probe_call;
+
+static int probe_step(stk_jpeg *j, void *context)
+{
+    probe_call *call = context;
+    read_header(j, call->bytes, call->size, call->info);
+    return STOKE_OK;
+}
+
+static int probe(stoke_decoder *decoder, const uint8_t *bytes, size_t size, stoke_image_info *info,
+                 stoke_error *err)
+{
+    int r = make_jpeg(decoder, err);
+    if (r) return r;
+    r = run(decoder->jpeg, probe_step, &(probe_call){ bytes, size, info }, err);
+    if (r) return r;
+    info->orientation = stk_orientation_from_jpeg(bytes, size);
+    return check_kind(info, err);
+}
+
+/* Fast mode: the largest reduction that keeps the region at least as large as asked, and whose pixels fall on
+ * the region's edges. */
+static uint32_t choose_reduction(const stk_job *job)
+{
+    const stoke_decode_params *p = job->params;
+    const stoke_box *box = &job->box;
+    if (p->mode != STOKE_DECODE_FAST || p->purpose != STOKE_PURPOSE_IMAGE || !p->fast_width ||
+        !p->fast_height)
+        return 1;
+    int swap = stk_orientation_swaps(job->orientation);
+    uint64_t width = swap ? p->fast_height : p->fast_width, height = swap ? p->fast_width : p->fast_height;
+    for (uint32_t by = 8; by > 1; by /= 2) {
+        int large = width * by <= box->width && height * by <= box->height;
+        int right = box->width % by == 0 || box->x + box->width == job->info.width;
+        int bottom = box->height % by == 0 || box->y + box->height == job->info.height;
+        if (large && right && bottom && box->x % by == 0 && box->y % by == 0) return by;
+    }
+    return 1;
+}
+
+/* The part of the (reduced) picture that is read, and what of it is kept. */
+typedef struct window {
+    stoke_box keep;     /* in pixels of the reduced picture */
+    JDIMENSION left;    /* first column that libjpeg delivers */
+    JDIMENSION columns; /* how many it delivers */
+} window;
+
+/* Narrows the decoding to the columns and rows around the box. Fancy upsampling treats the edge of what it is
+ * given as the edge of the picture, so a margin of one iMCU is decoded as well and thrown away; with it the
+ * result is bit-equal to a cut from the full decode (test_codec.c, region_equals_cut). */
+static void narrow(struct jpeg_decompress_struct *c, window *w)
+{
+    JDIMENSION across = (JDIMENSION)(c->max_h_samp_factor * c->min_DCT_scaled_size);
+    JDIMENSION down = (JDIMENSION)(c->max_v_samp_factor * c->min_DCT_scaled_size);
+    JDIMENSION right = w->keep.x + w->keep.width;
+    w->left = w->keep.x > across ? w->keep.x - across : 0;
+    w->columns = (right + across < c->output_width ? right + across : c->output_width) - w->left;
+    if (w->columns < c->output_width) jpeg_crop_scanline(c, &w->left, &w->columns);
+    JDIMENSION top = w->keep.y / down * down;
+    if (top > down) jpeg_skip_scanlines(c, top - down);
+}
+
+/* CMYK in the Adobe way, inverted: what Pillow assumes of every four-component JPEG. */
+static const stk_convert *cmyk_conversion(const stk_job *job, stk_convert *convert)
+{
+    *convert = (stk_convert){ .layout = STK_CMYK, .bits = 8, .invert = 1 };
+    stk_convert_plan(convert, job->params);
+    return convert;
+}
+
+static int read_rows(stk_jpeg *j, stk_job *job, const window *w)
+{
+    struct jpeg_decompress_struct *c = &j->c;
+    size_t sample = (size_t)c->output_components, skip = (w->keep.x - w->left) * sample;
+    stk_convert store;
+    const stk_convert *convert = sample == 4 ? cmyk_conversion(job, &store) : NULL;
+    uint8_t *scratch = stk_buffer_reserve(&job->decoder->rows, (size_t)w->columns * sample);
+    if (!scratch) return stk_fail(job->err, STOKE_E_NOMEM, "no memory for a row of %u pixels", w->columns);
+    int direct = !convert && w->columns == w->keep.width;
+    uint32_t end = w->keep.y + w->keep.height;
+    while (c->output_scanline < end) {
+        JDIMENSION y = c->output_scanline;
+        uint8_t *out = y >= w->keep.y ? stk_job_row(job, y - w->keep.y) : NULL;
+        JSAMPROW row = out && direct ? out : scratch;
+        jpeg_read_scanlines(c, &row, 1);
+        if (!out || direct) continue;
+        if (convert)
+            stk_convert_row(convert, scratch + skip, 0, w->keep.width, out, NULL);
+        else
+            memcpy(out, scratch + skip, w->keep.width * sample);
+    }
+    return STOKE_OK;
+}
+
+static void choose_colours(struct jpeg_decompress_struct *c, const stk_job *job)
+{
+    if (c->num_components == 4)
+        c->out_color_space = JCS_CMYK;
+    else if (c->num_components == 1 && job->params->purpose == STOKE_PURPOSE_MASK)
+        c->out_color_space = JCS_GRAYSCALE;
+    else
+        c->out_color_space = JCS_RGB;
+    c->dct_method = JDCT_ISLOW;
+    c->do_fancy_upsampling = TRUE;
+}
+
+static int decode_step(stk_jpeg *j, void *context)
+{
+    stk_job *job = context;
+    struct jpeg_decompress_struct *c = &j->c;
+    read_header(j, job->bytes, job->size, &job->info);
+    int r = check_kind(&job->info, job->err);
+    if (r == STOKE_OK) r = stk_job_begin(job);
+    if (r) return r;
+    uint32_t by = choose_reduction(job);
+    window w = { .keep = { job->box.x / by, job->box.y / by, (job->box.width + by - 1) / by,
+                           (job->box.height + by - 1) / by } };
+    choose_colours(c, job);
+    c->scale_num = 1;
+    c->scale_denom = by;
+    r = stk_job_place(job, w.keep.width, w.keep.height, c->out_color_space == JCS_GRAYSCALE ? 1 : 3, 1);
+    if (r) return r;
+    jpeg_start_decompress(c);
+    w.columns = c->output_width;
+    int whole = w.keep.width == c->output_width && w.keep.height == c->output_height;
+    if (!whole) narrow(c, &w);
+    r = read_rows(j, job, &w);
+    /* Only now is it known that the file does not end before its end marker. */
+    if (r == STOKE_OK && whole) jpeg_finish_decompress(c);
+    return r;
+}
+
+static int decode(stk_job *job)
+{
+    int r = make_jpeg(job->decoder, job->err);
+    if (r) return r;
+    if (job->params->orientation == STOKE_ORIENTATION_APPLY)
+        job->info.orientation = stk_orientation_from_jpeg(job->bytes, job->size);
+    return run(job->decoder->jpeg, decode_step, job, job->err);
+}
+
+const stk_codec stk_codec_jpeg = { STOKE_FORMAT_JPEG, matches, probe, decode };

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PNG through libspng: every colour type, depth and interlacing, and every error. Plain files take the
+ * shorter way of png_fast.c, which hands back whatever it does not like.
+ */
+#include "src/codec/codec.h"
+
+#include <spng.h>
+#include <string.h>
+
+#include "src/base/error.h"
+
+/* Ancillary chunks (texts, profiles) are unpacked by libspng, so a small file can ask for much memory. Real
+ * colour profiles reach about 3 MB (press profiles). */
+enum { MAX_CHUNK = 8 << 20, MAX_CHUNKS_TOGETHER = 16 << 20 };
+
+/* Deflate's densest code is 258 bytes for two bits. */
+enum { MAX_DEFLATE_RATIO = 1032 };
+
+static int matches(const uint8_t *bytes, size_t size)
+{
+    return size >= 8 && memcmp(bytes, "\x89PNG\r\n\x1a\n", 8) == 0;
+}
+
+static int fail(stoke_error *err, int code)
+{
+    switch (code) {
+    case SPNG_EMEM: return stk_fail(err, STOKE_E_NOMEM, "PNG: no memory");
+    case SPNG_ECHUNK_LIMITS:
+        return stk_fail(err, STOKE_E_LIMIT, "PNG: a text or profile of more than %d MB", MAX_CHUNK >> 20);
+    case SPNG_IO_EOF:
+    case SPNG_EIDAT_TOO_SHORT: return stk_fail(err, STOKE_E_FORMAT, "PNG: the file ends early");
+    default: return stk_fail(err, STOKE_E_FORMAT, "PNG: %s", spng_strerror(code));
+    }
+}
+
+static int open_png(const uint8_t *bytes, size_t size, spng_ctx **out, stoke_error *err)
+{
+    struct spng_alloc memory = { stk_alloc, stk_realloc, stk_calloc, stk_free };
+    spng_ctx *ctx = *out = spng_ctx_new2(&memory, 0);
+    if (!ctx) return fail(err, SPNG_EMEM);
+    int code = spng_set_png_buffer(ctx, bytes, size);
+    if (!code) code = spng_set_chunk_limits(ctx, MAX_CHUNK, MAX_CHUNKS_TOGETHER);
+    return code ? fail(err, code) : STOKE_OK;
+}
+
+static unsigned samples_of(uint8_t colour_type)
+{
+    switch (colour_type) {
+    case SPNG_COLOR_TYPE_GRAYSCALE_ALPHA: return 2;
+    case SPNG_COLOR_TYPE_TRUECOLOR: return 3;
+    case SPNG_COLOR_TYPE_TRUECOLOR_ALPHA: return 4;
+    default: return 1;
+    }
+}
+
+/* Header and transparency; nothing behind the first IDAT is looked at. */
+static int read_info(spng_ctx *ctx, struct spng_ihdr *ihdr, struct spng_trns *trns, stoke_image_info *info,
+                     stoke_error *err)
+{
+    int code = spng_get_ihdr(ctx, ihdr);
+    if (code) return fail(err, code);
+    info->width = ihdr->width;
+    info->height = ihdr->height;
+    info->bits = ihdr->bit_depth;
+    info->channels = (uint8_t)samples_of(ihdr->color_type);
+    info->palette = ihdr->color_type == SPNG_COLOR_TYPE_INDEXED;
+    info->progressive = ihdr->interlace_method != 0;
+    code = spng_get_trns(ctx, trns);
+    if (code && code != SPNG_ECHUNKAVAIL) return fail(err, code);
+    info->alpha = !code || info->channels == 2 || info->channels == 4;
+    uint64_t row = ((uint64_t)ihdr->width * info->channels * ihdr->bit_depth + 7) / 8 + 1;
+    /* png_fast.c inflates the whole picture at once, and so does interlacing; 64 KB is zlib's window and
+     * state. */
+    info->scratch_bytes = row * (info->bits == 8 || info->progressive ? ihdr->height : 2) + 65536;
+    return STOKE_OK;
+}
+
+static int probe(stoke_decoder *decoder, const uint8_t *bytes, size_t size, stoke_image_info *info,
+                 stoke_error *err)
+{
+    (void)decoder;
+    spng_ctx *ctx;
+    struct spng_ihdr ihdr;
+    struct spng_trns trns;
+    int r = open_png(bytes, size, &ctx, err);
+    if (r == STOKE_OK) r = read_info(ctx, &ihdr, &trns, info, err);
+    if (r == STOKE_OK) info->orientation = stk_orientation_from_png(bytes, size);
+    spng_ctx_free(ctx);
+    return r;
+}
+
+static void set_palette(stk_convert *c, const struct spng_plte *plte, const struct spng_trns *trns)
+{
+    c->colours = (uint16_t)plte->n_entries;
+    for (uint32_t i = 0; i < plte->n_entries; i++) {
+        const struct spng_plte_entry *e = &plte->entries[i];
+        uint8_t alpha = i < trns->n_type3_entries ? trns->type3_alpha[i] : 255;
+        memcpy(c->palette[i], (uint8_t[4]){ e->red, e->green, e->blue, alpha }, 4);
+    }
+}
+
+static int plan_conversion(stk_job *job, spng_ctx *ctx, const struct spng_ihdr *ihdr,
+                           const struct spng_trns *trns, stk_convert *c)
+{
+    static const uint8_t layouts[7] = { STK_GREY, 0, STK_RGB, STK_PALETTE, STK_GREY_ALPHA, 0, STK_RGBA };
+    *c = (stk_convert){ .layout = layouts[ihdr->color_type], .bits = ihdr->bit_depth };
+    if (c->layout == STK_PALETTE) {
+        struct spng_plte plte;
+        int code = spng_get_plte(ctx, &plte);
+        if (code) return fail(job->err, code);
+        set_palette(c, &plte, trns);
+    } else if (job->info.alpha && (c->layout == STK_GREY || c->layout == STK_RGB)) {
+        int grey = c->layout == STK_GREY;
+        c->has_key = 1;
+        c->key[0] = grey ? trns->gray : trns->red;
+        c->key[1] = trns->green;
+        c->key[2] = trns->blue;
+    }
+    stk_convert_plan(c, job->params);
+    return STOKE_OK;
+}
+
+/* Not interlaced: row by row, and nothing below the last row that is wanted. */
+static int decode_rows(stk_job *job, spng_ctx *ctx, const stk_convert *c, size_t row_bytes)
+{
+    uint8_t *row = stk_buffer_reserve(&job->decoder->rows, row_bytes);
+    if (!row) return fail(job->err, SPNG_EMEM);
+    int code = spng_decode_image(ctx, NULL, 0, SPNG_FMT_PNG, SPNG_DECODE_PROGRESSIVE);
+    if (code) return fail(job->err, code);
+    for (uint32_t y = 0; y < job->box.y + job->box.height; y++) {
+        code = spng_decode_row(ctx, row, row_bytes);
+        if (code && code != SPNG_EOI) return fail(job->err, code);
+        if (y < job->box.y) continue;
+        int r =
+            stk_convert_row(c, row, job->box.x, job->box.width, stk_job_row(job, y - job->box.y), job->err);
+        if (r) return r;
+    }
+    return STOKE_OK;
+}
+
+static int decode_interlaced(stk_job *job, spng_ctx *ctx, const stk_convert *c, size_t row_bytes)
+{
+    size_t total;
+    if (!stk_mul(row_bytes, job->info.height, &total)) return fail(job->err, SPNG_EMEM);
+    uint8_t *all = stk_buffer_reserve(&job->decoder->rows, total);
+    if (!all) return fail(job->err, SPNG_EMEM);
+    int code = spng_decode_image(ctx, all, total, SPNG_FMT_PNG, 0);
+    if (code) return fail(job->err, code);
+    for (uint32_t y = 0; y < job->box.height; y++) {
+        const uint8_t *row = all + (size_t)(job->box.y + y) * row_bytes;
+        int r = stk_convert_row(c, row, job->box.x, job->box.width, stk_job_row(job, y), job->err);
+        if (r) return r;
+    }
+    return STOKE_OK;
+}
+
+static int decode_with_spng(stk_job *job, spng_ctx *ctx)
+{
+    struct spng_ihdr ihdr;
+    struct spng_trns trns = { 0 };
+    stk_convert convert;
+    int r = read_info(ctx, &ihdr, &trns, &job->info, job->err);
+    if (r == STOKE_OK) r = stk_job_begin(job);
+    if (r == STOKE_OK) r = plan_conversion(job, ctx, &ihdr, &trns, &convert);
+    if (r) return r;
+    size_t row_bytes = (size_t)(((uint64_t)ihdr.width * job->info.channels * ihdr.bit_depth + 7) / 8);
+    /* Refused before the pixels are allocated: a few bytes that claim to be millions of pixels. */
+    if ((uint64_t)row_bytes * ihdr.height / MAX_DEFLATE_RATIO > job->size)
+        return stk_fail(job->err, STOKE_E_FORMAT,
+                        "PNG: the file ends early: %zu bytes cannot hold %ux%u pixels", job->size, ihdr.width,
+                        ihdr.height);
+    r = stk_job_place(job, job->box.width, job->box.height, convert.out_channels, convert.out_depth);
+    if (r) return r;
+    return ihdr.interlace_method ? decode_interlaced(job, ctx, &convert, row_bytes)
+                                 : decode_rows(job, ctx, &convert, row_bytes);
+}
+
+static int decode(stk_job *job)
+{
+    if (job->params->orientation == STOKE_ORIENTATION_APPLY)
+        job->info.orientation = stk_orientation_from_png(job->bytes, job->size);
+    int r = stk_png_fast(job);
+    if (r) return r < 0 ? r : STOKE_OK;
+    spng_ctx *ctx;
+    r = open_png(job->bytes, job->size, &ctx, job->err);
+    if (r == STOKE_OK) r = decode_with_spng(job, ctx);
+    spng_ctx_free(ctx);
+    return r;
+}
+
+const stk_codec stk_codec_png = { STOKE_FORMAT_PNG, matches, probe, decode };

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PNG files that are the same bytes on every machine: fixed filter, fixed level, no time stamp.
+ */
+#include <stoke/image.h>
+
+#include <spng.h>
+
+#include "src/base/error.h"
+#include "src/base/file.h"
+
+/* Level 6 is zlib's usual compromise. The Up filter suits masks and pictures alike and is the cheapest to
+ * undo. */
+enum { LEVEL = 6, FILTER = SPNG_FILTER_CHOICE_UP };
+
+static int write_bytes(spng_ctx *ctx, void *user, void *data, size_t size)
+{
+    (void)ctx;
+    return fwrite(data, 1, size, user) == size ? 0 : SPNG_IO_ERROR;
+}
+
+static int encode(spng_ctx *ctx, const stoke_image *image, FILE *stream)
+{
+    struct spng_ihdr ihdr = { .width = image->width,
+                              .height = image->height,
+                              .bit_depth = (uint8_t)(image->depth * 8),
+                              .color_type = image->channels == 1 ? SPNG_COLOR_TYPE_GRAYSCALE
+                                                                 : SPNG_COLOR_TYPE_TRUECOLOR };
+    int code = spng_set_png_stream(ctx, write_bytes, stream);
+    if (!code) code = spng_set_option(ctx, SPNG_IMG_COMPRESSION_LEVEL, LEVEL);
+    if (!code) code = spng_set_option(ctx, SPNG_FILTER_CHOICE, FILTER);
+    if (!code) code = spng_set_ihdr(ctx, &ihdr);
+    if (!code)
+        code = spng_encode_image(ctx, NULL, 0, SPNG_FMT_PNG, SPNG_ENCODE_PROGRESSIVE | SPNG_ENCODE_FINALIZE);
+    size_t row = (size_t)image->width * image->channels * image->depth;
+    for (uint32_t y = 0; y < image->height && !code; y++)
+        code = spng_encode_row(ctx, (const uint8_t *)image->data + y * image->stride, row);
+    return code == SPNG_EOI ? 0 : code;
+}
+
+int stoke_image_write_png(const char *path, const stoke_image *image, stoke_error *err)
+{
+    if (!image->data || !image->width || !image->height || (image->channels != 1 && image->channels != 3) ||
+        (image->depth != 1 && image->depth != 2))
+        return stk_fail(err, STOKE_E_INVALID, "%s: a PNG takes 1 or 3 channels of 1 or 2 bytes", path);
+    stk_atomic_file file;
+    int r = stk_atomic_open(&file, path, err);
+    if (r) return r;
+    struct spng_alloc memory = { stk_alloc, stk_realloc, stk_calloc, stk_free };
+    spng_ctx *ctx = spng_ctx_new2(&memory, SPNG_CTX_ENCODER);
+    int code = ctx ? encode(ctx, image, file.stream) : SPNG_EMEM;
+    spng_ctx_free(ctx);
+    /* A failed write is left to commit, which knows errno's text. */
+    if (code == 0 || ferror(file.stream)) return stk_atomic_commit(&file, err);
+    stk_atomic_abandon(&file);
+    return stk_fail(err, code == SPNG_EMEM ? STOKE_E_NOMEM : STOKE_E_INVALID, "%s: PNG: %s", path,
+                    spng_strerror(code));
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Creating and ending a loader, handing out batches, changing epochs.
+ */
+#include "src/loader/loader_private.h"
+
+#include <stoke/machine.h>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/source/weights.h"
+
+/* ---- create and destroy ---- */
+
+static int check_params(const stoke_data_params *params, stoke_error *err)
+{
+    if (params->struct_size != sizeof *params)
+        return stk_fail(err, STOKE_E_INVALID, "params were not made by stoke_data_defaults of this version");
+    if (params->batch < 1) return stk_fail(err, STOKE_E_INVALID, "batch must be at least 1");
+    if (params->prefetch < 1) return stk_fail(err, STOKE_E_INVALID, "prefetch must be at least 1");
+    if (params->world < 1 || params->rank < 0 || params->rank >= params->world)
+        return stk_fail(err, STOKE_E_INVALID, "rank %lld does not exist in a world of %lld",
+                        (long long)params->rank, (long long)params->world);
+    return STOKE_OK;
+}
+
+/* Cores the process may really use, less those the consumer needs; at least one. */
+static uint32_t worker_threads(const stoke_data_params *params)
+{
+    if (params->workers >= 0) return (uint32_t)params->workers;
+    const int64_t cores = (int64_t)stoke_machine_cores().usable - params->consumer_cores;
+    return cores > 1 ? (uint32_t)cores : 1;
+}
+
+static int make_order(stoke_loader *loader, const stoke_dataset *dataset, const stoke_data_params *params,
+                      stoke_error *err)
+{
+    static const stoke_sampling sampling[] = {
+        [STOKE_ORDER_SHUFFLE] = STOKE_SAMPLING_SHUFFLE,
+        [STOKE_ORDER_SEQUENTIAL] = STOKE_SAMPLING_SEQUENTIAL,
+        [STOKE_ORDER_WEIGHTED] = STOKE_SAMPLING_WEIGHTED,
+        [STOKE_ORDER_BALANCED] = STOKE_SAMPLING_WEIGHTED,
+    };
+    int r = STOKE_OK;
+    if (params->order == STOKE_ORDER_WEIGHTED)
+        r = stk_weights_load(dataset, params->weights, &loader->cumulative, err);
+    if (params->order == STOKE_ORDER_BALANCED)
+        r = stk_weights_balanced(dataset, params, loader->threads, NULL, NULL, &loader->cumulative, err);
+    loader->order = (stoke_order){
+        .count = stoke_dataset_count(dataset),
+        .seed = (uint64_t)params->seed,
+        .sampling = sampling[params->order],
+        .cumulative = loader->cumulative,
+    };
+    return r;
+}
+
+static int make_locks(stoke_loader *loader, stoke_error *err)
+{
+    if (pthread_mutex_init(&loader->lock, NULL) || pthread_cond_init(&loader->work, NULL) ||
+        pthread_cond_init(&loader->ready, NULL))
+        return stk_fail(err, STOKE_E_NOMEM, "cannot make the loader's locks");
+    loader->locks_made = 1;
+    return STOKE_OK;
+}
+
+static int make_benches(stoke_loader *loader, stoke_error *err)
+{
+    const uint32_t n = loader->threads ? loader->threads : 1;
+    loader->workers = stk_calloc(n, sizeof *loader->workers);
+    if (!loader->workers) return stk_fail(err, STOKE_E_NOMEM, "no memory for %u workers", n);
+    for (; loader->benches < n; loader->benches++) {
+        stk_worker *worker = &loader->workers[loader->benches];
+        worker->loader = loader;
+        int r = stk_bench_create(&worker->bench, err);
+        if (r) return r;
+        worker->bench.granted = loader->plan.worker_bytes;
+    }
+    return STOKE_OK;
+}
+
+static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke_data_params *params,
+                 const stoke_allocator *allocator, stoke_error *err)
+{
+    int r = check_params(params, err);
+    if (r) return r;
+    loader->policy = params->policy;
+    loader->nice = params->nice;
+    loader->batch = (uint32_t)params->batch;
+    loader->rank = (uint32_t)params->rank;
+    loader->world = (uint32_t)params->world;
+    loader->drop_last = params->drop_last;
+    loader->threads = worker_threads(params);
+    r = make_locks(loader, err);
+    if (!r) r = stk_recipe_create(&loader->recipe, dataset, params, err);
+    if (!r) r = make_order(loader, dataset, params, err);
+    if (!r) r = stk_fuse_limit(params->max_bad, loader->order.count, &loader->max_bad, err);
+    if (!r) r = stk_quarantine_open(&loader->quarantine, params->quarantine, err);
+    if (!r)
+        r = stk_memory_plan_make(&loader->plan, &loader->recipe, params,
+                                 loader->threads ? loader->threads : 1, err);
+    if (r) return r;
+    loader->budget.limit = loader->plan.limit_bytes;
+    loader->budget.spare =
+        loader->plan.limit_bytes ? loader->plan.limit_bytes - loader->plan.total_bytes : UINT64_MAX;
+    const stoke_batch shape = stk_recipe_shape(&loader->recipe, loader->batch);
+    r = stk_slots_create(&loader->slots, loader->plan.slots, &shape, allocator, err);
+    if (!r) r = make_benches(loader, err);
+    if (r) return r;
+    loader->epoch = loader->schedule.epoch = (uint64_t)params->epoch;
+    loader->heap_calls_at_start = stk_mem_count().calls;
+    return stk_workers_start(loader, err);
+}
+
+int stoke_loader_create(stoke_loader **out, const stoke_dataset *dataset, const stoke_data_params *params,
+                        const stoke_allocator *allocator, stoke_error *err)
+{
+    *out = NULL;
+    stoke_loader *loader = stk_calloc(1, sizeof *loader);
+    if (!loader) return stk_fail(err, STOKE_E_NOMEM, "no memory for a loader");
+    int r = build(loader, dataset, params, allocator, err);
+    if (r)
+        stoke_loader_destroy(&loader);
+    else
+        *out = loader;
+    return r;
+}
+
+void stoke_loader_destroy(stoke_loader **pointer)
+{
+    stoke_loader *loader = *pointer;
+    if (!loader) return;
+    *pointer = NULL;
+    if (loader->workers) stk_workers_stop(loader);
+    for (uint32_t i = 0; i < loader->benches; i++) stk_bench_destroy(&loader->workers[i].bench);
+    stk_free(loader->workers);
+    stk_slots_destroy(&loader->slots);
+    if (loader->quarantine) stk_quarantine_close(&loader->quarantine, NULL);
+    stk_recipe_destroy(&loader->recipe);
+    stk_free(loader->cumulative);
+    if (loader->locks_made) {
+        pthread_mutex_destroy(&loader->lock);
+        pthread_cond_destroy(&loader->work);
+        pthread_cond_destroy(&loader->ready);
+    }
+    stk_free(loader);
+}
+
+/* ---- batches ---- */
+
+static uint64_t batches_of_epoch(const stoke_loader *loader)
+{
+    const stoke_shard shard = stk_loader_shard(loader, loader->epoch);
+    return stoke_shard_batches(&shard);
+}
+
+uint64_t stoke_loader_batches(const stoke_loader *loader)
+{
+    stoke_shard shard = stk_loader_shard(loader, loader->epoch);
+    shard.start = 0;
+    return stoke_shard_batches(&shard);
+}
+
+uint64_t stoke_loader_remaining(const stoke_loader *loader)
+{
+    return batches_of_epoch(loader) - loader->delivered;
+}
+
+/* Waits until the oldest batch is ready. Lock held. */
+static int wait_for_head(stoke_loader *loader, stk_slot **out)
+{
+    for (;;) {
+        if (loader->failure.code) return loader->failure.code;
+        if (loader->delivered >= batches_of_epoch(loader)) return STOKE_E_END;
+        stk_slot *head = stk_slots_head(&loader->slots);
+        if (head && head->state == STK_SLOT_READY) {
+            *out = head;
+            return STOKE_OK;
+        }
+        if (!head && loader->held == loader->slots.count) {
+            stk_fail(&loader->failure, STOKE_OK, "all %u slots are held by the caller: release a batch first",
+                     loader->slots.count);
+            return STOKE_E_STARVED;
+        }
+        if (loader->threads)
+            pthread_cond_wait(&loader->ready, &loader->lock);
+        else
+            stk_worker_step(&loader->workers[0]);
+    }
+}
+
+/* Takes the head out of the queue: to the consumer, or, when it failed, out of the run. Lock held. */
+static int deliver(stoke_loader *loader, stk_slot *slot)
+{
+    stk_slots_pop(&loader->slots);
+    if (slot->error.code) {
+        loader->failure = slot->error;
+        slot->state = STK_SLOT_FREE;
+        loader->paused = 1; /* nothing more is read until set_epoch or restore */
+        return loader->failure.code;
+    }
+    slot->state = STK_SLOT_HELD;
+    loader->held++;
+    loader->delivered++;
+    loader->stats.batches++;
+    loader->stats.samples += slot->rows - slot->skipped;
+    loader->stats.replaced += slot->replaced;
+    loader->stats.skipped += slot->skipped;
+    return STOKE_OK;
+}
+
+static void book_wait(stoke_loader *loader, uint64_t wall, uint64_t cpu)
+{
+    stoke_stage_time *wait = &loader->stats.stage[STOKE_STAGE_BATCH_WAIT];
+    wait->wall_ns += wall;
+    wait->cpu_ns += cpu;
+    wait->count++;
+    if (loader->delivered == 1) loader->stats.first_batch_ns = wall;
+}
+
+int stoke_loader_next(stoke_loader *loader, const stoke_batch **batch)
+{
+    *batch = NULL;
+    const uint64_t wall = stk_now_ns(), cpu = stk_thread_cpu_ns();
+    for (;;) {
+        stk_slot *slot;
+        pthread_mutex_lock(&loader->lock);
+        int r = wait_for_head(loader, &slot);
+        if (!r) r = deliver(loader, slot);
+        if (!r) book_wait(loader, stk_now_ns() - wall, stk_thread_cpu_ns() - cpu);
+        pthread_mutex_unlock(&loader->lock);
+        if (r) return r;
+        if (slot->skipped) stk_slot_compact(slot);
+        *batch = &slot->batch;
+        if (slot->batch.count) return STOKE_OK;
+        stoke_batch_release(loader, batch); /* policy skip left nothing of it */
+    }
+}
+
+void stoke_batch_release(stoke_loader *loader, const stoke_batch **batch)
+{
+    if (!*batch) return;
+    stk_slot *slot = (stk_slot *)*batch; /* the batch is the slot's first member */
+    *batch = NULL;
+    pthread_mutex_lock(&loader->lock);
+    slot->state = STK_SLOT_FREE;
+    loader->held--;
+    pthread_cond_broadcast(&loader->work);
+    pthread_mutex_unlock(&loader->lock);
+}
+
+const char *stoke_loader_error(const stoke_loader *loader)
+{
+    return loader->failure.message;
+}
+
+/* ---- epochs ---- */
+
+int stoke_loader_set_epoch(stoke_loader *loader, uint64_t epoch)
+{
+    pthread_mutex_lock(&loader->lock);
+    const int finished = loader->delivered >= batches_of_epoch(loader);
+    if (epoch == loader->epoch + 1 && finished && !loader->failure.code) {
+        /* The workers are already on it: keep what they have done. */
+        loader->epoch = epoch;
+        loader->start = 0;
+        loader->delivered = 0;
+        if (loader->schedule.epoch != epoch) loader->schedule = (stk_cursor){ .epoch = epoch };
+        pthread_cond_broadcast(&loader->work);
+    } else {
+        stk_schedule_restart(loader, epoch, 0);
+    }
+    pthread_mutex_unlock(&loader->lock);
+    return STOKE_OK;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loader's inside, shared by its files:
+ *
+ *   recipe.c       settings -> what every sample has in common
+ *   memory_plan.c  how much memory that takes; probes headers
+ *   loader.c       create, destroy, epochs, next, release
+ *   worker.c       the schedule and the threads
+ *   row.c          one row: its sample, or what the policy puts in its place
+ *   state.c        where we are, as JSON
+ *   stats.c        what it cost; digests
+ *
+ * One lock guards everything below `lock`. A worker takes it once per row (to book the finished row and take
+ * the next one) for well under a microsecond, against milliseconds of decoding: no convoy at any number of
+ * workers.
+ */
+#ifndef STOKE_SRC_LOADER_LOADER_PRIVATE_H
+#define STOKE_SRC_LOADER_LOADER_PRIVATE_H
+
+#include <pthread.h>
+#include <stoke/loader.h>
+#include <stoke/order.h>
+
+#include "src/loader/sample.h"
+#include "src/loader/slots.h"
+#include "src/source/quarantine.h"
+
+/* Where the schedule stands: which batch of which epoch is cut into rows next. */
+typedef struct stk_cursor {
+    uint64_t epoch, k; /* k: this rank's batch number in the epoch (counted from the shard's start) */
+} stk_cursor;
+
+typedef struct stk_worker {
+    stoke_loader *loader;
+    stk_bench bench;
+    pthread_t thread;
+    int started;
+    uint64_t memory; /* held by the bench after its last row; read and written under the lock */
+} stk_worker;
+
+struct stoke_loader {
+    stk_recipe recipe;
+    stoke_order order;  /* epoch is set per row */
+    double *cumulative; /* weighted order's sums, or NULL */
+    stoke_policy policy;
+    stk_quarantine *quarantine;
+    uint64_t max_bad; /* distinct bad samples allowed */
+    stk_budget budget;
+    stoke_memory_plan plan;
+    int64_t nice;
+    uint32_t batch, rank, world;
+    int drop_last;
+    uint64_t heap_calls_at_start;
+
+    stk_worker *workers; /* workers[0] is the caller's when `threads` is 0 */
+    uint32_t threads, benches;
+
+    pthread_mutex_t lock;
+    pthread_cond_t work;  /* a slot became free, or stopping */
+    pthread_cond_t ready; /* a batch became ready, or the last row in flight ended */
+    int locks_made;
+    int stopping, paused;
+    uint32_t in_flight;
+    stk_slots slots;
+    stk_slot *filling; /* slot whose rows are being handed out */
+    stk_cursor schedule;
+
+    uint64_t epoch;     /* the one being delivered */
+    uint64_t start;     /* its first position (0, or where it was restored) */
+    uint64_t delivered; /* batches of it handed out */
+    uint32_t held;
+    stoke_error failure; /* code 0: fine */
+    stoke_loader_stats_data stats;
+    uint64_t epoch_begun_ns; /* for first_batch_ns; 0 after the first batch */
+};
+
+/* recipe.c */
+int stk_recipe_create(stk_recipe *recipe, const stoke_dataset *dataset, const stoke_data_params *params,
+                      stoke_error *err);
+void stk_recipe_destroy(stk_recipe *recipe);
+/* An empty batch with all sizes and types set. */
+stoke_batch stk_recipe_shape(const stk_recipe *recipe, uint32_t capacity);
+
+/* memory_plan.c */
+int stk_memory_plan_make(stoke_memory_plan *plan, const stk_recipe *recipe, const stoke_data_params *params,
+                         uint32_t workers, stoke_error *err);
+
+/* row.c: fills row `row` of a slot. The slot's error is set under the lock by the caller from *err. */
+typedef struct stk_row_result {
+    int status; /* 0, or what ends the batch */
+    uint8_t mark;
+    uint32_t replaced, skipped;
+    stoke_error error;
+} stk_row_result;
+void stk_row_fill(stk_worker *worker, stk_slot *slot, uint32_t row, stk_row_result *result);
+
+/* worker.c */
+int stk_workers_start(stoke_loader *loader, stoke_error *err);
+void stk_workers_stop(stoke_loader *loader);
+/* One row in the calling thread; 0 when there is nothing to do now. Called with the lock held. */
+int stk_worker_step(stk_worker *worker);
+/* Stops handing out rows, waits for those in flight, empties the ring, sets the schedule. Lock held. */
+void stk_schedule_restart(stoke_loader *loader, uint64_t epoch, uint64_t start);
+/* The cut of an epoch: `start` applies to the current one only. */
+stoke_shard stk_loader_shard(const stoke_loader *loader, uint64_t epoch);
+
+#endif

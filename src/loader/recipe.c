@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/loader/loader_private.h"
+
+#include "src/base/error.h"
+#include "src/base/file.h"
+
+enum { FIRST_SAMPLES = 64 }; /* how many are tried for a readable header when the size is not given */
+
+/* The size of the first sample whose header can be read. */
+static int first_size(stk_recipe *recipe, stoke_error *err)
+{
+    stoke_decoder *decoder;
+    int r = stoke_decoder_create(&decoder, err);
+    if (r) return r;
+    stk_buffer buffer = { 0 };
+    const uint64_t count = stoke_dataset_count(recipe->dataset);
+    for (uint64_t id = 0; id < count && id < FIRST_SAMPLES; id++) {
+        const stoke_sample sample = stoke_dataset_sample(recipe->dataset, id);
+        stoke_image_info info;
+        size_t size;
+        r = stk_file_read(sample.image_path, UINT64_C(1) << 30, &buffer, &size, err);
+        if (!r) r = stoke_decoder_probe(decoder, buffer.data, size, &info, err);
+        if (r) continue;
+        const int turned =
+            recipe->image_decode.orientation == STOKE_ORIENTATION_APPLY && info.orientation >= 5;
+        recipe->width = turned ? info.height : info.width;
+        recipe->height = turned ? info.width : info.height;
+        break;
+    }
+    if (r) stk_error_prefix(err, "size is not set and cannot be taken from the first samples");
+    stk_buffer_free(&buffer);
+    stoke_decoder_destroy(&decoder);
+    return r;
+}
+
+static void set_decoding(stk_recipe *recipe, const stoke_data_params *params)
+{
+    stoke_decode_params image = stoke_decode_defaults();
+    image.orientation = params->orientation;
+    image.alpha = params->alpha;
+    image.mode = params->decode;
+    image.max_pixels = (uint64_t)params->max_pixels;
+    image.keep16 = 1;
+    recipe->image_decode = image;
+    stoke_decode_params mask = image;
+    mask.purpose = STOKE_PURPOSE_MASK;
+    mask.mode = STOKE_DECODE_EXACT;
+    recipe->mask_decode = mask;
+}
+
+/* A mask type too narrow for the class ids would alter them silently. */
+static int check_mask_dtype(const stk_recipe *recipe, stoke_error *err)
+{
+    if (stoke_labels_depth(recipe->labels) == 2 && recipe->mask_dtype == STOKE_DTYPE_U8)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "mask_dtype u8 cannot hold these class ids: use auto, u16, i32 or i64");
+    return STOKE_OK;
+}
+
+int stk_recipe_create(stk_recipe *recipe, const stoke_dataset *dataset, const stoke_data_params *params,
+                      stoke_error *err)
+{
+    *recipe = (stk_recipe){ .dataset = dataset, .seed = (uint64_t)params->seed };
+    set_decoding(recipe, params);
+    int r = stk_window_parse(params->window, &recipe->window, err);
+    if (!r) r = stoke_pipeline_create(&recipe->pipeline, params->augment, err);
+    if (!r)
+        r = stoke_labels_create(&recipe->labels, params->label_map, (uint32_t)params->classes,
+                                (int32_t)params->ignore_index, err);
+    if (r) return r;
+    stk_writer_init(&recipe->writer, stoke_data_image_dtype(params), params->layout, params->normalize);
+    recipe->mask_dtype = stoke_data_mask_dtype(params, stoke_labels_depth(recipe->labels));
+    recipe->mask_fill = params->ignore_index >= 0 ? (uint32_t)params->ignore_index : 0;
+    recipe->height = params->size[0];
+    recipe->width = params->size[1];
+    r = check_mask_dtype(recipe, err);
+    if (!r && (!recipe->height || !recipe->width)) r = first_size(recipe, err);
+    return r;
+}
+
+void stk_recipe_destroy(stk_recipe *recipe)
+{
+    stoke_pipeline_destroy(&recipe->pipeline);
+    stoke_labels_destroy(&recipe->labels);
+}
+
+stoke_batch stk_recipe_shape(const stk_recipe *recipe, uint32_t capacity)
+{
+    const size_t pixels = (size_t)recipe->width * recipe->height;
+    return (stoke_batch){
+        .capacity = capacity,
+        .height = recipe->height,
+        .width = recipe->width,
+        .channels = 3,
+        .layout = recipe->writer.layout,
+        .image_dtype = recipe->writer.dtype,
+        .mask_dtype = recipe->mask_dtype,
+        .image_row_bytes = pixels * 3 * stoke_dtype_bytes(recipe->writer.dtype),
+        .mask_row_bytes = pixels * stoke_dtype_bytes(recipe->mask_dtype),
+    };
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One row of a batch: the sample that stands at its position, or what the policy puts there when it is bad.
+ */
+#include "src/loader/loader_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/error.h"
+
+enum {
+    SUBSTITUTES =
+        1000,   /* with 99 % bad samples, all of them fail once in 23,000 rows; the fuse blows long before */
+    LISTED = 10 /* bad files named in the message; the rest is in the quarantine list */
+};
+
+/* Not the file's fault: no policy may hide it. */
+static int ends_the_run(int status)
+{
+    return status == STOKE_E_NOMEM;
+}
+
+/* "3 of 40 samples are bad, more than max_bad allows (1):" and the first of them, a line each. */
+static void too_bad(const stoke_loader *loader, uint64_t bad, stoke_error *err)
+{
+    stk_fail(err, STOKE_E_TOO_BAD, "%llu of %llu samples are bad, more than max_bad allows (%llu):",
+             (unsigned long long)bad, (unsigned long long)loader->order.count,
+             (unsigned long long)loader->max_bad);
+    size_t n = strlen(err->message);
+    for (uint64_t i = 0; i < bad && n < sizeof err->message; i++) {
+        if (i == LISTED) {
+            snprintf(err->message + n, sizeof err->message - n, "\n  ... and %llu more",
+                     (unsigned long long)(bad - LISTED));
+            break;
+        }
+        n += (size_t)snprintf(err->message + n, sizeof err->message - n, "\n  %s",
+                              stk_quarantine_get(loader->quarantine, i).reason);
+    }
+}
+
+/* Books a bad sample. Returns what ends the run: 0, the sample's own error (policy stop), a blown fuse, or a
+ * quarantine list that cannot be written: a run must not lose its record silently. */
+static int book_bad(stoke_loader *loader, uint64_t id, stk_row_result *result)
+{
+    const stoke_sample sample = stoke_dataset_sample(loader->recipe.dataset, id);
+    const stoke_error reason = result->error;
+    uint64_t bad;
+    int r = stk_quarantine_add(loader->quarantine, id, &sample, &reason, &bad, &result->error);
+    if (r) return r;
+    if (loader->policy == STOKE_POLICY_STOP) return reason.code;
+    if (bad <= loader->max_bad) return STOKE_OK;
+    too_bad(loader, bad, &result->error);
+    return STOKE_E_TOO_BAD;
+}
+
+void stk_row_fill(stk_worker *worker, stk_slot *slot, uint32_t row, stk_row_result *result)
+{
+    stoke_loader *loader = worker->loader;
+    const uint64_t position = slot->batch.position + row;
+    stoke_order order = loader->order;
+    order.epoch = slot->batch.epoch;
+    *result = (stk_row_result){ .mark = STOKE_ROW_OK };
+    uint64_t id = stoke_order_at(&order, position);
+    for (uint32_t attempt = 1; attempt <= SUBSTITUTES; attempt++) {
+        int r = stk_sample_load(&worker->bench, &loader->recipe, &loader->budget, id, order.epoch, position,
+                                stk_slot_image_row(slot, row), stk_slot_mask_row(slot, row), &result->error);
+        slot->ids[row] = id;
+        slot->names[row] = stoke_dataset_sample(loader->recipe.dataset, id).name;
+        slot->status[row] = result->mark;
+        if (!r) return;
+        if (ends_the_run(r) || (r = book_bad(loader, id, result))) {
+            result->status = r;
+            return;
+        }
+        if (loader->policy == STOKE_POLICY_SKIP) {
+            result->skipped = 1;
+            slot->status[row] = STK_ROW_SKIPPED;
+            return;
+        }
+        result->mark = STOKE_ROW_REPLACED;
+        result->replaced = 1;
+        id = stoke_order_substitute(&order, position, attempt);
+    }
+    result->status =
+        stk_fail(&result->error, STOKE_E_TOO_BAD, "no good sample in %d substitutes at position %llu",
+                 SUBSTITUTES, (unsigned long long)position);
+}

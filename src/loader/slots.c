@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/loader/slots.h"
+
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+
+enum { ALIGNMENT = 64 };
+
+static void *heap_alloc(void *context, size_t bytes, size_t alignment)
+{
+    (void)context;
+    return stk_alloc_aligned(bytes, alignment);
+}
+
+static void heap_release(void *context, void *pointer, size_t bytes)
+{
+    (void)context, (void)bytes;
+    stk_free(pointer);
+}
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static size_t image_bytes(const stoke_batch *shape)
+{
+    return aligned(shape->image_row_bytes * shape->capacity);
+}
+
+static size_t pixel_bytes(const stoke_batch *shape)
+{
+    return image_bytes(shape) + aligned(shape->mask_row_bytes * shape->capacity);
+}
+
+uint64_t stk_slot_bytes(const stoke_batch *shape)
+{
+    const size_t row = sizeof(uint64_t) + sizeof(const char *) + sizeof(uint8_t);
+    return pixel_bytes(shape) + sizeof(stk_slot) + row * shape->capacity;
+}
+
+static int slot_create(stk_slots *slots, stk_slot *slot, const stoke_batch *shape, stoke_error *err)
+{
+    const size_t bytes = pixel_bytes(shape);
+    slot->batch = *shape;
+    slot->batch.images = slots->allocator.alloc(slots->allocator.context, bytes, ALIGNMENT);
+    slot->ids = stk_calloc(shape->capacity, sizeof *slot->ids);
+    slot->names = stk_calloc(shape->capacity, sizeof *slot->names);
+    slot->status = stk_calloc(shape->capacity, sizeof *slot->status);
+    if (!slot->batch.images || !slot->ids || !slot->names || !slot->status)
+        return stk_fail(err, STOKE_E_NOMEM, "no memory for a batch of %.1f MB", bytes / 1e6);
+    slot->batch.masks = (char *)slot->batch.images + image_bytes(shape);
+    slot->batch.ids = slot->ids;
+    slot->batch.names = slot->names;
+    slot->batch.status = slot->status;
+    return STOKE_OK;
+}
+
+int stk_slots_create(stk_slots *slots, uint32_t count, const stoke_batch *shape,
+                     const stoke_allocator *allocator, stoke_error *err)
+{
+    *slots = (stk_slots){ .bytes_per_slot = pixel_bytes(shape) };
+    slots->allocator = allocator ? *allocator : (stoke_allocator){ heap_alloc, heap_release, NULL };
+    slots->slot = stk_calloc(count, sizeof *slots->slot);
+    slots->queue = stk_calloc(count, sizeof *slots->queue);
+    if (!slots->slot || !slots->queue) return stk_fail(err, STOKE_E_NOMEM, "no memory for the ring");
+    slots->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        int r = slot_create(slots, &slots->slot[i], shape, err);
+        if (r) return r;
+    }
+    return STOKE_OK;
+}
+
+void stk_slots_destroy(stk_slots *slots)
+{
+    for (uint32_t i = 0; i < slots->count; i++) {
+        stk_slot *slot = &slots->slot[i];
+        if (slot->batch.images)
+            slots->allocator.release(slots->allocator.context, slot->batch.images, slots->bytes_per_slot);
+        stk_free(slot->ids);
+        stk_free(slot->names);
+        stk_free(slot->status);
+    }
+    stk_free(slots->slot);
+    stk_free(slots->queue);
+    *slots = (stk_slots){ 0 };
+}
+
+stk_slot *stk_slots_open(stk_slots *slots, uint32_t rows)
+{
+    for (uint32_t i = 0; i < slots->count; i++) {
+        stk_slot *slot = &slots->slot[i];
+        if (slot->state != STK_SLOT_FREE) continue;
+        slot->state = STK_SLOT_FILLING;
+        slot->rows = rows;
+        slot->issued = slot->done = slot->replaced = slot->skipped = 0;
+        slot->error.code = STOKE_OK;
+        slots->queue[(slots->head + slots->queued++) % slots->count] = i;
+        return slot;
+    }
+    return NULL;
+}
+
+stk_slot *stk_slots_head(const stk_slots *slots)
+{
+    return slots->queued ? &slots->slot[slots->queue[slots->head]] : NULL;
+}
+
+void stk_slots_pop(stk_slots *slots)
+{
+    slots->head = (slots->head + 1) % slots->count;
+    slots->queued--;
+}
+
+void stk_slots_discard(stk_slots *slots)
+{
+    for (stk_slot *slot; (slot = stk_slots_head(slots)); stk_slots_pop(slots)) slot->state = STK_SLOT_FREE;
+}
+
+void stk_slot_compact(stk_slot *slot)
+{
+    uint32_t kept = 0;
+    for (uint32_t row = 0; row < slot->rows; row++) {
+        if (slot->status[row] == STK_ROW_SKIPPED) continue;
+        if (kept != row) {
+            memcpy(stk_slot_image_row(slot, kept), stk_slot_image_row(slot, row),
+                   slot->batch.image_row_bytes);
+            memcpy(stk_slot_mask_row(slot, kept), stk_slot_mask_row(slot, row), slot->batch.mask_row_bytes);
+            slot->ids[kept] = slot->ids[row];
+            slot->names[kept] = slot->names[row];
+            slot->status[kept] = slot->status[row];
+        }
+        kept++;
+    }
+    slot->batch.count = kept;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ring: a fixed number of batch-sized slots, their only owner. A slot is free, being filled, ready or
+ * held.
+ *
+ *      free ──open──► filling ──last row──► ready ──next()──► held ──release──► free
+ *
+ * Any free slot may carry the next batch (not batch % slots), so a batch the consumer keeps for long costs
+ * one slot and stalls nothing else. All state changes happen under the loader's lock.
+ */
+#ifndef STOKE_SRC_LOADER_SLOTS_H
+#define STOKE_SRC_LOADER_SLOTS_H
+
+#include <stoke/loader.h>
+
+typedef enum stk_slot_state { STK_SLOT_FREE, STK_SLOT_FILLING, STK_SLOT_READY, STK_SLOT_HELD } stk_slot_state;
+
+/* Beside enum stoke_row_status, before delivery: the row has no sample (policy skip). */
+enum { STK_ROW_SKIPPED = 255 };
+
+typedef struct stk_slot {
+    stoke_batch batch; /* first: a batch pointer is its slot's pointer */
+    stk_slot_state state;
+    uint32_t rows, issued, done; /* of this batch; handed to workers; finished */
+    uint32_t replaced, skipped;
+    uint64_t *ids;
+    const char **names;
+    uint8_t *status;
+    stoke_error error; /* code 0: none. The first row (by index) that failed decides. */
+    uint32_t error_row;
+} stk_slot;
+
+typedef struct stk_slots {
+    stk_slot *slot;
+    uint32_t count;
+    uint64_t bytes_per_slot; /* as allocated through the hook */
+    stoke_allocator allocator;
+    /* Slots opened but not delivered, oldest first. */
+    uint32_t *queue, queued, head;
+} stk_slots;
+
+/* Bytes of one slot for such batches, bookkeeping included. */
+uint64_t stk_slot_bytes(const stoke_batch *shape);
+/* shape: capacity, sizes and types are copied into every slot. allocator NULL = heap. */
+int stk_slots_create(stk_slots *slots, uint32_t count, const stoke_batch *shape,
+                     const stoke_allocator *allocator, stoke_error *err);
+void stk_slots_destroy(stk_slots *slots);
+
+/* A free slot, put at the end of the queue and reset for `rows` rows; NULL when none is free. */
+stk_slot *stk_slots_open(stk_slots *slots, uint32_t rows);
+/* The oldest undelivered slot; NULL when there is none. */
+stk_slot *stk_slots_head(const stk_slots *slots);
+/* Removes the head from the queue. */
+void stk_slots_pop(stk_slots *slots);
+/* Frees every queued slot (none may have rows in flight). */
+void stk_slots_discard(stk_slots *slots);
+
+/* Closes the gaps that policy skip left, keeping the order of rows; sets batch.count. */
+void stk_slot_compact(stk_slot *slot);
+
+static inline void *stk_slot_image_row(const stk_slot *slot, uint32_t row)
+{
+    return (char *)slot->batch.images + (size_t)row * slot->batch.image_row_bytes;
+}
+
+static inline void *stk_slot_mask_row(const stk_slot *slot, uint32_t row)
+{
+    return (char *)slot->batch.masks + (size_t)row * slot->batch.mask_row_bytes;
+}
+
+#endif

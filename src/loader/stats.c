@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What it cost, and what came out.
+ */
+#include "src/loader/loader_private.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+#include "src/base/mem.h"
+
+const char *stoke_stage_name(stoke_stage stage)
+{
+    static const char *const names[STOKE_STAGES] = { "read",  "decode image", "decode mask", "fit",
+                                                     "write", "slot wait",    "batch wait" };
+    return (unsigned)stage < STOKE_STAGES ? names[stage] : "unknown";
+}
+
+stoke_memory_plan stoke_loader_memory(const stoke_loader *loader)
+{
+    return loader->plan;
+}
+
+void stoke_loader_stats(const stoke_loader *loader, stoke_loader_stats_data *stats)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&loader->lock; /* a lock is no part of the value */
+    pthread_mutex_lock(lock);
+    *stats = loader->stats;
+    stats->memory_bytes = loader->plan.slots * loader->plan.slot_bytes;
+    for (uint32_t i = 0; i < loader->benches; i++) stats->memory_bytes += loader->workers[i].memory;
+    pthread_mutex_unlock(lock);
+    stats->bad_samples = stk_quarantine_count(loader->quarantine);
+    stats->heap_allocations = stk_mem_count().calls - loader->heap_calls_at_start;
+}
+
+int stoke_loader_bad(const stoke_loader *loader, size_t index, stoke_bad_file *bad)
+{
+    if (index >= stk_quarantine_count(loader->quarantine)) return STOKE_E_NOTFOUND;
+    *bad = stk_quarantine_get(loader->quarantine, index);
+    return STOKE_OK;
+}
+
+void stoke_batch_digest(const stoke_batch *batch, uint8_t digest[16])
+{
+    XXH3_state_t *state = XXH3_createState();
+    memset(digest, 0, 16);
+    if (!state) return;
+    const uint64_t count = batch->count;
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, &count, sizeof count);
+    XXH3_128bits_update(state, batch->ids, count * sizeof *batch->ids);
+    XXH3_128bits_update(state, batch->images, count * batch->image_row_bytes);
+    XXH3_128bits_update(state, batch->masks, count * batch->mask_row_bytes);
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
+    memcpy(digest, canonical.digest, 16);
+    XXH3_freeState(state);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/report/canvas.h"
+
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/base/utf8.h"
+
+int stk_canvas_create(stk_canvas *canvas, uint64_t width, uint64_t height, stk_color color, stoke_error *err)
+{
+    *canvas = (stk_canvas){ 0 };
+    if (!width || !height || width > UINT32_MAX || height > UINT32_MAX || width * height > UINT64_C(1) << 28)
+        return stk_fail(err, STOKE_E_LIMIT,
+                        "a picture of %llu x %llu pixels is too large: take fewer or smaller tiles",
+                        (unsigned long long)width, (unsigned long long)height);
+    canvas->pixels = stk_alloc((size_t)(width * height * 3));
+    if (!canvas->pixels) return stk_fail(err, STOKE_E_NOMEM, "out of memory for a picture");
+    canvas->width = (uint32_t)width;
+    canvas->height = (uint32_t)height;
+    stk_canvas_fill(canvas, 0, 0, canvas->width, canvas->height, color);
+    return STOKE_OK;
+}
+
+void stk_canvas_free(stk_canvas *canvas)
+{
+    stk_free(canvas->pixels);
+    *canvas = (stk_canvas){ 0 };
+}
+
+stoke_image stk_canvas_image(const stk_canvas *canvas)
+{
+    return (stoke_image){ .data = canvas->pixels,
+                          .stride = (size_t)canvas->width * 3,
+                          .width = canvas->width,
+                          .height = canvas->height,
+                          .channels = 3,
+                          .depth = 1 };
+}
+
+static uint8_t *pixel_at(const stk_canvas *canvas, uint32_t x, uint32_t y)
+{
+    return canvas->pixels + ((size_t)y * canvas->width + x) * 3;
+}
+
+/* End of a span that starts inside, cut at the edge. */
+static uint32_t span_end(uint32_t start, uint32_t length, uint32_t edge)
+{
+    return start >= edge ? start : length > edge - start ? edge : start + length;
+}
+
+void stk_canvas_fill(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                     stk_color color)
+{
+    uint32_t right = span_end(x, width, canvas->width), bottom = span_end(y, height, canvas->height);
+    for (uint32_t row = y; row < bottom; row++) {
+        uint8_t *p = pixel_at(canvas, x, row);
+        for (uint32_t column = x; column < right; column++, p += 3) {
+            p[0] = color.r;
+            p[1] = color.g;
+            p[2] = color.b;
+        }
+    }
+}
+
+static uint8_t mix(unsigned from, unsigned to, unsigned alpha)
+{
+    return (uint8_t)((from * (256 - alpha) + to * alpha + 128) >> 8);
+}
+
+void stk_canvas_blend(stk_canvas *canvas, uint32_t x, uint32_t y, stk_color color, unsigned alpha)
+{
+    if (x >= canvas->width || y >= canvas->height) return;
+    uint8_t *p = pixel_at(canvas, x, y);
+    p[0] = mix(p[0], color.r, alpha);
+    p[1] = mix(p[1], color.g, alpha);
+    p[2] = mix(p[2], color.b, alpha);
+}
+
+/* The part of source pixel `s` that lies under target pixel `t`: both axes are cut into source * target
+ * units, a source pixel is `target` units long and a target pixel `source` units. All whole numbers. */
+static uint64_t overlap(uint64_t s, uint64_t t, uint64_t source, uint64_t target)
+{
+    uint64_t from = s * target > t * source ? s * target : t * source;
+    uint64_t s_end = (s + 1) * target, t_end = (t + 1) * source;
+    return (s_end < t_end ? s_end : t_end) - from;
+}
+
+static void average_area(const stoke_image *image, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                         uint8_t *out)
+{
+    uint64_t sum[3] = { 0 }, total = (uint64_t)image->width * image->height;
+    uint32_t x0 = (uint32_t)((uint64_t)x * image->width / width);
+    uint32_t y0 = (uint32_t)((uint64_t)y * image->height / height);
+    uint32_t x1 = (uint32_t)((((uint64_t)x + 1) * image->width + width - 1) / width);
+    uint32_t y1 = (uint32_t)((((uint64_t)y + 1) * image->height + height - 1) / height);
+    for (uint32_t sy = y0; sy < y1; sy++) {
+        const uint8_t *p = (const uint8_t *)image->data + sy * image->stride + (size_t)x0 * 3;
+        uint64_t wy = overlap(sy, y, image->height, height);
+        for (uint32_t sx = x0; sx < x1; sx++, p += 3) {
+            uint64_t weight = wy * overlap(sx, x, image->width, width);
+            for (int c = 0; c < 3; c++) sum[c] += weight * p[c];
+        }
+    }
+    for (int c = 0; c < 3; c++) out[c] = (uint8_t)((sum[c] + total / 2) / total);
+}
+
+void stk_canvas_blit(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                     const stoke_image *image)
+{
+    uint32_t right = span_end(x, width, canvas->width), bottom = span_end(y, height, canvas->height);
+    for (uint32_t row = y; row < bottom; row++)
+        for (uint32_t column = x; column < right; column++)
+            average_area(image, column - x, row - y, width, height, pixel_at(canvas, column, row));
+}
+
+/* ---- text ---- */
+
+enum { FINE = 4, FINE_WIDTH = STK_GLYPH_WIDTH * FINE, FINE_HEIGHT = STK_GLYPH_HEIGHT * FINE };
+
+/* A bitmap with an empty border, so that neighbours need no tests. */
+typedef struct bitmap {
+    int width, height;
+    uint8_t bit[FINE_HEIGHT + 2][FINE_WIDTH + 2];
+} bitmap;
+
+/* Doubles a bitmap the way Scale2x does: a new corner takes the colour of two equal neighbours when the other
+ * two differ, which turns staircases into slopes and keeps right angles. */
+static void double_size(const bitmap *in, bitmap *out)
+{
+    memset(out, 0, sizeof *out);
+    out->width = in->width * 2;
+    out->height = in->height * 2;
+    for (int y = 1; y <= in->height; y++)
+        for (int x = 1; x <= in->width; x++) {
+            uint8_t e = in->bit[y][x], up = in->bit[y - 1][x], down = in->bit[y + 1][x];
+            uint8_t left = in->bit[y][x - 1], right = in->bit[y][x + 1];
+            uint8_t *a = &out->bit[2 * y - 1][2 * x - 1], *b = &out->bit[2 * y][2 * x - 1];
+            int corners = up != down && left != right;
+            a[0] = corners && left == up ? left : e;
+            a[1] = corners && up == right ? right : e;
+            b[0] = corners && left == down ? left : e;
+            b[1] = corners && down == right ? right : e;
+        }
+}
+
+static void fine_glyph(unsigned char c, bitmap *out)
+{
+    bitmap plain = { STK_GLYPH_WIDTH, STK_GLYPH_HEIGHT, { { 0 } } }, twice;
+    for (int y = 0; y < STK_GLYPH_HEIGHT; y++)
+        for (int x = 0; x < STK_GLYPH_WIDTH; x++) plain.bit[y + 1][x + 1] = (uint8_t)stk_glyph_bit(c, x, y);
+    double_size(&plain, &twice);
+    double_size(&twice, out);
+}
+
+/* Share of a target pixel the glyph covers, 0 .. 16: sixteen samples of the four times finer glyph. */
+static unsigned coverage(const bitmap *glyph, unsigned x, unsigned y, unsigned scale)
+{
+    unsigned covered = 0;
+    for (unsigned i = 0; i < FINE * FINE; i++)
+        covered += glyph->bit[1 + (y * FINE + i / FINE) / scale][1 + (x * FINE + i % FINE) / scale];
+    return covered;
+}
+
+static void draw_glyph(stk_canvas *canvas, uint32_t x, uint32_t y, unsigned char c, unsigned scale,
+                       stk_color color)
+{
+    bitmap glyph;
+    fine_glyph(c, &glyph);
+    for (unsigned gy = 0; gy < STK_GLYPH_HEIGHT * scale; gy++)
+        for (unsigned gx = 0; gx < STK_GLYPH_WIDTH * scale; gx++) {
+            unsigned alpha = scale > 1 ? coverage(&glyph, gx, gy, scale) * 16
+                                       : 256 * (unsigned)stk_glyph_bit(c, (int)gx, (int)gy);
+            if (alpha) stk_canvas_blend(canvas, x + gx, y + gy, color, alpha);
+        }
+}
+
+void stk_canvas_text(stk_canvas *canvas, uint32_t x, uint32_t y, const char *text, unsigned scale,
+                     stk_color color)
+{
+    for (; *text && x < canvas->width; text++, x += STK_GLYPH_ADVANCE * scale)
+        draw_glyph(canvas, x, y, (unsigned char)*text, scale, color);
+}
+
+uint32_t stk_text_width(const char *text, unsigned scale)
+{
+    size_t length = strlen(text);
+    return length ? (uint32_t)(length * STK_GLYPH_ADVANCE - 1) * scale : 0;
+}
+
+void stk_text_fit(const char *text, unsigned scale, uint32_t width, char *out, size_t size)
+{
+    size_t length = 0, room = (width / scale + 1) / STK_GLYPH_ADVANCE;
+    if (room > size - 1) room = size - 1;
+    for (const char *p = text; *p; length++) stk_utf8_next(&p);
+    /* The end of a file's name tells more than its middle: two thirds from the front, the rest from the end.
+     */
+    size_t front = length > room ? (room > 2 ? (room - 2) * 2 / 3 : 0) : length;
+    size_t resume = length > room ? length - (room > 2 ? room - 2 - front : 0) : length;
+    size_t n = 0;
+    for (size_t i = 0; i < length; i++) {
+        uint32_t code = stk_utf8_next(&text);
+        if (i == front) n += (size_t)snprintf(out + n, size - n, "%.*s", (int)(room < 2 ? room : 2), "..");
+        if (i < front || i >= resume) out[n++] = code >= 0x20 && code < 0x7f ? (char)code : '?';
+    }
+    out[n] = 0;
+}

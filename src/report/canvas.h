@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A picture in memory to draw on: boxes, scaled images, text. RGB u8.
+ */
+#ifndef STOKE_SRC_REPORT_CANVAS_H
+#define STOKE_SRC_REPORT_CANVAS_H
+
+#include <stoke/report.h>
+
+enum { STK_GLYPH_WIDTH = 5, STK_GLYPH_HEIGHT = 8, STK_GLYPH_ADVANCE = 6 };
+
+typedef struct stk_color {
+    uint8_t r, g, b;
+} stk_color;
+
+typedef struct stk_canvas {
+    uint8_t *pixels; /* rows packed, 3 bytes per pixel */
+    uint32_t width, height;
+} stk_canvas;
+
+/* The limit of 2^28 pixels (800 MB) is far beyond what a viewer opens. */
+int stk_canvas_create(stk_canvas *canvas, uint64_t width, uint64_t height, stk_color color, stoke_error *err);
+void stk_canvas_free(stk_canvas *canvas);
+stoke_image stk_canvas_image(const stk_canvas *canvas);
+
+/* Everything drawn outside the canvas is dropped. */
+void stk_canvas_fill(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                     stk_color color);
+/* alpha 0 (nothing) .. 256 (the colour). */
+void stk_canvas_blend(stk_canvas *canvas, uint32_t x, uint32_t y, stk_color color, unsigned alpha);
+/* The image (3 channels u8), scaled to the box by averaging the source area of each pixel. */
+void stk_canvas_blit(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                     const stoke_image *image);
+
+/* Text with its top left corner at (x, y); `scale` pixels per font pixel, edges smoothed from 2 on. */
+void stk_canvas_text(stk_canvas *canvas, uint32_t x, uint32_t y, const char *text, unsigned scale,
+                     stk_color color);
+uint32_t stk_text_width(const char *text, unsigned scale);
+/* Copies text into `out`; if wider than `width` pixels, the middle becomes "..". Control characters and what
+ * is not ASCII become '?', one per code point. */
+void stk_text_fit(const char *text, unsigned scale, uint32_t width, char *out, size_t size);
+
+/* One pixel of a glyph; 0 outside the cell. */
+int stk_glyph_bit(unsigned char c, int x, int y);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The picture grid before it becomes a file.
+ */
+#ifndef STOKE_SRC_REPORT_GRID_H
+#define STOKE_SRC_REPORT_GRID_H
+
+#include "src/report/canvas.h"
+
+/* Draws the grid of stoke_grid_write; free the canvas afterwards. */
+int stk_grid_draw(stk_canvas *canvas, const stoke_tile *tiles, size_t n_tiles,
+                  const stoke_grid_params *params, stoke_error *err);
+
+/* Class id at a pixel of a u8 or u16 mask. */
+static inline uint32_t stk_mask_at(const stoke_image *mask, uint32_t x, uint32_t y)
+{
+    const uint8_t *row = (const uint8_t *)mask->data + y * mask->stride;
+    return mask->depth == 1 ? row[x] : ((const uint16_t *)row)[x];
+}
+
+/* The sample with its mask laid over, scaled to the box. */
+void stk_overlay_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                      const stoke_tile *tile, double opacity, int32_t ignore_index);
+/* A box in the look of a class, for the legend. */
+void stk_overlay_swatch(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t side, uint32_t id,
+                        int32_t ignore_index);
+
+/* Classes that occur, with their share of the pixels. */
+typedef struct stk_legend {
+    struct stk_legend_entry {
+        uint32_t id;
+        uint64_t pixels;
+    } * entries;
+    size_t count;
+    uint64_t pixels;
+    uint32_t name_width, item_width; /* of the text of a class, of a whole item */
+} stk_legend;
+int stk_legend_count(stk_legend *legend, const stoke_tile *tiles, size_t n_tiles,
+                     const stoke_grid_params *params, stoke_error *err);
+void stk_legend_free(stk_legend *legend);
+/* Height at a given width, and drawing; `width` must be at least item_width. */
+uint32_t stk_legend_height(const stk_legend *legend, uint32_t width);
+void stk_legend_draw(const stk_legend *legend, stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width,
+                     const stoke_grid_params *params);
+
+/* Dark on light, the colours of all texts. */
+static const stk_color stk_paper = { 248, 248, 250 };
+static const stk_color stk_ink = { 28, 32, 42 };
+static const stk_color stk_faded_ink = { 104, 111, 125 };
+static const stk_color stk_rule = { 216, 219, 226 };
+
+#endif

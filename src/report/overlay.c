@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A mask laid over its image: the class colour over the region, stronger along its edge. On both sides of a
+ * border the edge has the region's own colour, so a region shows on an image of its own colour too.
+ */
+#include "src/report/grid.h"
+
+/* Diagonal stripes for ignore_index: every 8 pixels, 3 wide. No class looks like that in any image. */
+enum { HATCH_PERIOD = 8, HATCH_WIDTH = 3, EDGE_ALPHA = 232 };
+static const stk_color hatch_light = { 245, 245, 245 }, hatch_dark = { 70, 70, 76 };
+
+static int on_stripe(uint32_t x, uint32_t y)
+{
+    return (x + y) % HATCH_PERIOD < HATCH_WIDTH;
+}
+
+static stk_color class_color(uint32_t id)
+{
+    uint8_t rgb[3];
+    stoke_class_color(id, rgb);
+    return (stk_color){ rgb[0], rgb[1], rgb[2] };
+}
+
+/* A mask seen at the size of the tile: the class at the source pixel nearest to each pixel's centre. */
+typedef struct scaled_mask {
+    const stoke_image *mask;
+    uint32_t width, height;
+} scaled_mask;
+
+static uint32_t class_at(const scaled_mask *m, uint32_t x, uint32_t y)
+{
+    return stk_mask_at(m->mask, (uint32_t)((2 * (uint64_t)x + 1) * m->mask->width / (2 * (uint64_t)m->width)),
+                       (uint32_t)((2 * (uint64_t)y + 1) * m->mask->height / (2 * (uint64_t)m->height)));
+}
+
+static int is_edge(const scaled_mask *m, uint32_t x, uint32_t y, uint32_t id)
+{
+    return (x > 0 && class_at(m, x - 1, y) != id) || (x + 1 < m->width && class_at(m, x + 1, y) != id) ||
+           (y > 0 && class_at(m, x, y - 1) != id) || (y + 1 < m->height && class_at(m, x, y + 1) != id);
+}
+
+void stk_overlay_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                      const stoke_tile *tile, double opacity, int32_t ignore_index)
+{
+    const scaled_mask m = { tile->mask, width, height };
+    unsigned fill = (unsigned)(opacity * 256);
+    unsigned edge = fill > EDGE_ALPHA ? fill : fill + (EDGE_ALPHA - fill) * 3 / 4;
+    if (!fill) edge = 0;
+    stk_canvas_blit(canvas, x, y, width, height, tile->image);
+    for (uint32_t row = 0; row < height; row++)
+        for (uint32_t column = 0; column < width; column++) {
+            uint32_t id = class_at(&m, column, row);
+            if ((int64_t)id == ignore_index) {
+                int stripe = on_stripe(column, row);
+                stk_canvas_blend(canvas, x + column, y + row, stripe ? hatch_light : hatch_dark,
+                                 stripe ? edge : fill);
+            } else {
+                unsigned alpha = is_edge(&m, column, row, id) ? edge : fill;
+                /* Class 0 is the background as a rule, and black: half as strong, or it buries the picture.
+                 */
+                stk_canvas_blend(canvas, x + column, y + row, class_color(id), id ? alpha : alpha / 2);
+            }
+        }
+}
+
+void stk_overlay_swatch(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t side, uint32_t id,
+                        int32_t ignore_index)
+{
+    stk_canvas_fill(canvas, x, y, side, side, stk_faded_ink);
+    for (uint32_t row = 1; row + 1 < side; row++)
+        for (uint32_t column = 1; column + 1 < side; column++) {
+            stk_color color = class_color(id);
+            if ((int64_t)id == ignore_index) color = on_stripe(column, row) ? hatch_light : hatch_dark;
+            stk_canvas_blend(canvas, x + column, y + row, color, 256);
+        }
+}

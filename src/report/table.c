@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tables for a terminal and as CSV.
+ */
+#include <string.h>
+
+#include <stoke/report.h>
+
+#include "src/base/mem.h"
+#include "src/base/utf8.h"
+
+struct stoke_table {
+    size_t columns, rows, capacity;
+    char **cells; /* row by row, the headings first; NULL = n/a */
+    size_t lost;  /* rows there was no memory for */
+};
+
+static int add_row(stoke_table *table, const char *const *cells)
+{
+    if (!stk_grow((void **)&table->cells, &table->capacity, (table->rows + 1) * table->columns,
+                  sizeof(char *)))
+        return 0;
+    char **row = table->cells + table->rows * table->columns;
+    for (size_t c = 0; c < table->columns; c++) {
+        row[c] = cells[c] ? stk_strdup(cells[c]) : NULL;
+        if (cells[c] && !row[c]) {
+            while (c) stk_free(row[--c]);
+            return 0;
+        }
+    }
+    table->rows++;
+    return 1;
+}
+
+stoke_table *stoke_table_create(const char *const *headings, size_t columns)
+{
+    stoke_table *table = stk_calloc(1, sizeof *table);
+    if (!table) return NULL;
+    table->columns = columns;
+    if (!add_row(table, headings)) stoke_table_destroy(&table);
+    return table;
+}
+
+void stoke_table_row(stoke_table *table, const char *const *cells)
+{
+    if (table && !add_row(table, cells)) table->lost++;
+}
+
+void stoke_table_destroy(stoke_table **table)
+{
+    if (!*table) return;
+    for (size_t i = 0; i < (*table)->rows * (*table)->columns; i++) stk_free((*table)->cells[i]);
+    stk_free((*table)->cells);
+    stk_free(*table);
+    *table = NULL;
+}
+
+static const char *cell(const stoke_table *table, size_t row, size_t column)
+{
+    const char *text = table->cells[row * table->columns + column];
+    return text ? text : "n/a";
+}
+
+/* Columns on a terminal, one per code point; writes the text too unless out is NULL. Cells can hold file
+ * names, and file names can hold escape sequences: control characters are shown as '?'. */
+static size_t put_cell(const char *text, FILE *out)
+{
+    size_t width = 0;
+    while (*text) {
+        const char *start = text;
+        uint32_t code = stk_utf8_next(&text);
+        int strange = code < 0x20 || (code >= 0x7f && code < 0xa0) || code == STK_UTF8_BAD;
+        if (out && strange)
+            fputc('?', out);
+        else if (out)
+            fwrite(start, 1, (size_t)(text - start), out);
+        width++;
+    }
+    return width;
+}
+
+static int is_number(const char *text)
+{
+    if (*text == '-' || *text == '+') text++;
+    return *text >= '0' && *text <= '9';
+}
+
+/* A column of numbers ("12", "-0.5", "1.2 ms", n/a) is set to the right, everything else to the left. */
+static int is_numeric(const stoke_table *table, size_t column)
+{
+    int numbers = 0;
+    for (size_t r = 1; r < table->rows; r++) {
+        const char *text = table->cells[r * table->columns + column];
+        if (!text) continue;
+        if (!is_number(text)) return 0;
+        numbers++;
+    }
+    return numbers > 0;
+}
+
+static void pad(FILE *out, char c, size_t count)
+{
+    while (count--) fputc(c, out);
+}
+
+static void print_row(const stoke_table *table, size_t row, const size_t *widths, const char *right,
+                      FILE *out)
+{
+    for (size_t c = 0; c < table->columns; c++) {
+        const char *text = cell(table, row, c);
+        size_t gap = widths[c] - put_cell(text, NULL);
+        if (right[c]) pad(out, ' ', gap);
+        put_cell(text, out);
+        if (c + 1 == table->columns) break; /* no blanks at the end of a line */
+        pad(out, ' ', (right[c] ? 0 : gap) + 2);
+    }
+    fputc('\n', out);
+}
+
+void stoke_table_print(const stoke_table *table, FILE *out)
+{
+    size_t *widths = table ? stk_calloc(table->columns, sizeof *widths + 1) : NULL;
+    if (!widths) {
+        fputs("(no memory for the table)\n", out);
+        return;
+    }
+    char *right = (char *)(widths + table->columns);
+    for (size_t c = 0; c < table->columns; c++) {
+        right[c] = (char)is_numeric(table, c);
+        for (size_t r = 0; r < table->rows; r++) {
+            size_t width = put_cell(cell(table, r, c), NULL);
+            if (width > widths[c]) widths[c] = width;
+        }
+    }
+    print_row(table, 0, widths, right, out);
+    for (size_t c = 0; c < table->columns; c++) {
+        pad(out, '-', widths[c]);
+        pad(out, ' ', c + 1 < table->columns ? 2 : 0);
+    }
+    fputc('\n', out);
+    for (size_t r = 1; r < table->rows; r++) print_row(table, r, widths, right, out);
+    if (table->lost) fprintf(out, "(%zu rows missing: out of memory)\n", table->lost);
+    stk_free(widths);
+}
+
+/* RFC 4180: CRLF, quotes where needed and doubled inside. A missing value is an empty field. */
+void stoke_table_csv(const stoke_table *table, FILE *out)
+{
+    for (size_t i = 0; table && i < table->rows * table->columns; i++) {
+        const char *text = table->cells[i] ? table->cells[i] : "";
+        int quote = text[strcspn(text, ",\"\r\n")] != 0;
+        if (quote) fputc('"', out);
+        for (; *text; text++) {
+            if (*text == '"') fputc('"', out);
+            fputc(*text, out);
+        }
+        if (quote) fputc('"', out);
+        fputs((i + 1) % table->columns ? "," : "\r\n", out);
+    }
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Quantities for people. Whole-number arithmetic: the decimal point is a point in every locale, and rounding
+ * up to the next unit ("1.0 MB", never "1000.0 kB") is decided on the figure that is printed.
+ */
+#include <inttypes.h>
+
+#include <stoke/report.h>
+
+const char *stoke_text_bytes(uint64_t bytes, char *text, size_t size)
+{
+    static const char *const units[] = { "kB", "MB", "GB", "TB", "PB", "EB" };
+    if (bytes < 1000) {
+        snprintf(text, size, "%" PRIu64 " B", bytes);
+        return text;
+    }
+    uint64_t unit = 1000;
+    int i = 0;
+    /* Tenths, rounded; unit / 10 is whole, so nothing overflows: 2^64 bytes are 184 467 440 737 tenths of a
+     * GB. */
+    uint64_t tenths = (bytes + unit / 20) / (unit / 10);
+    while (tenths >= 10000 && i < 5) {
+        unit *= 1000;
+        i++;
+        tenths = bytes / (unit / 10) + (bytes % (unit / 10) >= unit / 20);
+    }
+    snprintf(text, size, "%" PRIu64 ".%" PRIu64 " %s", tenths / 10, tenths % 10, units[i]);
+    return text;
+}
+
+const char *stoke_text_seconds(double seconds, char *text, size_t size)
+{
+    static const char *const units[] = { "ns", "us", "ms", "s" };
+    double scale = 1e9;
+    if (!(seconds >= 0 && seconds < 1e12)) { /* also not a number */
+        snprintf(text, size, "n/a");
+        return text;
+    }
+    for (int i = 0; i < 4; i++, scale /= 1000) {
+        uint64_t tenths = (uint64_t)(seconds * scale * 10 + 0.5), limit = i == 3 ? 600 : 10000;
+        if (seconds * scale > 2e9 || tenths >= limit) continue;
+        if (i == 0)
+            snprintf(text, size, "%" PRIu64 " ns", (tenths + 5) / 10);
+        else
+            snprintf(text, size, "%" PRIu64 ".%" PRIu64 " %s", tenths / 10, tenths % 10, units[i]);
+        if (seconds == 0) snprintf(text, size, "0 s");
+        return text;
+    }
+    uint64_t s = (uint64_t)(seconds + 0.5);
+    if (s < 3600)
+        snprintf(text, size, "%" PRIu64 " min %02" PRIu64 " s", s / 60, s % 60);
+    else if (s < 86400)
+        snprintf(text, size, "%" PRIu64 " h %02" PRIu64 " min", s / 3600, s / 60 % 60);
+    else
+        snprintf(text, size, "%" PRIu64 " d %02" PRIu64 " h", s / 86400, s / 3600 % 24);
+    return text;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The option table of the data path: names, types, defaults, ranges and the words of `--help`.
+ * The order of every `choices` text is the order of the enum it fills; test_dataset checks the pairs.
+ */
+#include <stoke/data.h>
+
+#include <stddef.h>
+
+#include <stoke/image.h>
+
+#define FIELD(name) .offset = offsetof(stoke_data_params, name)
+
+/* clang-format off: one entry, one paragraph */
+static const stoke_option table[] = {
+    /* where samples come from */
+    { "data", STOKE_OPT_STRING, FIELD(data), .argument = "DIR",
+      .help =
+          "Root of a set with the usual folder names (images/masks, image/label, train/trainannot, img/ann, "
+          "JPEGImages/SegmentationClass, ...), or a folder of images without masks" },
+    { "images", STOKE_OPT_STRING, FIELD(images), .argument = "DIR",
+      .help = "Folder of images; folders below it are read too" },
+    { "masks", STOKE_OPT_STRING, FIELD(masks), .argument = "DIR",
+      .help = "Folder of masks for --images; left out, masks are zeros. May be the images folder when masks "
+              "have a "
+              "suffix" },
+    { "list", STOKE_OPT_STRING, FIELD(list), .argument = "FILE",
+      .help = "CSV file with an image path and a mask path per line, relative to the folder of the file" },
+    { "image_suffix", STOKE_OPT_STRING, FIELD(image_suffix), .default_text = "auto", .argument = "TEXT",
+      .help = "What image names have at the end and mask names do not; auto is none, or _leftImg8bit in a "
+              "set with "
+              "leftImg8bit/gtFine folders" },
+    { "mask_suffix", STOKE_OPT_STRING, FIELD(mask_suffix), .default_text = "auto", .argument = "TEXT",
+      .help = "What mask names have at the end and image names do not; auto takes the very same stem, else "
+              "_mask _gt "
+              "_label _seg and the like; an empty text asks for the same stem" },
+    { "split", STOKE_OPT_CHOICE, FIELD(split), .default_text = "all", .choices = "all|train|val",
+      .help = "Which part of the set; a set with its own train and val folders is split by them, others by "
+              "--val-split" },
+    { "val_split", STOKE_OPT_REAL, FIELD(val_split), .default_text = "0", .min = 0, .max = 1,
+      .argument = "PART",
+      .help = "Share of the samples that belong to val, chosen by a hash of the name, so that adding files "
+              "moves no "
+              "other file. Must be 0 when the set has its own val folder" },
+    { "split_seed", STOKE_OPT_INT, FIELD(split_seed), .default_text = "0", .argument = "N",
+      .help = "Key of the hash of --val-split; apart from --seed, so that another training seed keeps the "
+              "split" },
+    /* what masks mean */
+    { "classes", STOKE_OPT_INT, FIELD(classes), .default_text = "0", .min = 0, .max = 65536, .argument = "N",
+      .help = "Number of classes; mask values from N on are errors. 0 does not check" },
+    { "ignore_index", STOKE_OPT_INT, FIELD(ignore_index), .default_text = "255", .min = -1, .max = 65535,
+      .argument = "N", .help = "Class id of pixels without a class, always accepted in masks; -1 for none" },
+    { "label_map", STOKE_OPT_STRING, FIELD(label_map), .default_text = "identity", .argument = "MAP",
+      .help = "From mask values to classes: identity, a list such as 0:0,255:1 (*:ignore for the rest), or a "
+              "file of "
+              "colours with a line `R G B [id] [name]` per class" },
+    /* decoding */
+    { "decode", STOKE_OPT_CHOICE, FIELD(decode), .default_text = "exact", .choices = "exact|fast",
+      .help = "exact gives Pillow's pixels; fast lets JPEG shrink while decoding" },
+    { "orientation", STOKE_OPT_CHOICE, FIELD(orientation), .default_text = "ignore",
+      .choices = "ignore|apply",
+      .help = "Whether the orientation stored in an image (EXIF) turns it; masks are turned by their own" },
+    { "alpha", STOKE_OPT_CHOICE, FIELD(alpha), .default_text = "drop", .choices = "drop|composite",
+      .help = "Transparency of images is dropped, or composited over black" },
+    { "window", STOKE_OPT_STRING, FIELD(window), .default_text = "none", .argument = "LO:HI",
+      .help =
+          "16-bit images: values from LO to HI become the full range; pLO:pHI are percentiles of each image; "
+          "none takes the high byte" },
+    { "max_pixels", STOKE_OPT_INT, FIELD(max_pixels), .default_text = "178956970", .min = 1,
+      .max = 4294967296.0, .argument = "N",
+      .help = "Larger files are refused before memory is taken; the default is Pillow's limit" },
+    /* geometry and values of a batch */
+    { "size", STOKE_OPT_SIZE, FIELD(size), .argument = "N|HxW",
+      .help = "Height and width of a batch's images; left out, those of the first sample" },
+    { "augment", STOKE_OPT_STRING, FIELD(augment), .default_text = "none", .argument = "PRESET|FILE",
+      .help = "What happens to a sample after decoding: a preset's name or a YAML file" },
+    { "dtype", STOKE_OPT_CHOICE, FIELD(dtype), .default_text = "f32", .choices = "f32|f16|bf16|u8",
+      .help = "Element type of images in a batch" },
+    { "mask_dtype", STOKE_OPT_CHOICE, FIELD(mask_dtype), .default_text = "auto",
+      .choices = "auto|u8|u16|i32|i64",
+      .help = "Element type of masks in a batch; auto is u8, or u16 when class ids need it" },
+    { "layout", STOKE_OPT_CHOICE, FIELD(layout), .default_text = "chw", .choices = "chw|hwc",
+      .help = "Order of channels, height and width in an image" },
+    { "normalize", STOKE_OPT_CHOICE, FIELD(normalize), .default_text = "unit",
+      .choices = "unit|imagenet|none",
+      .help = "unit gives [0,1], imagenet subtracts mean and divides by deviation of ImageNet, none gives "
+              "0..255; "
+              "dtype u8 is never scaled" },
+    { "batch", STOKE_OPT_INT, FIELD(batch), .default_text = "8", .min = 1, .max = 1048576, .argument = "N",
+      .help = "Samples per batch" },
+    /* order */
+    { "order", STOKE_OPT_CHOICE, FIELD(order), .default_text = "shuffle",
+      .choices = "shuffle|sequential|weighted|balanced",
+      .help = "shuffle gives each sample once per epoch; weighted draws by --weights; balanced draws samples "
+              "with rare classes more often (reads all masks first)" },
+    { "weights", STOKE_OPT_STRING, FIELD(weights), .argument = "FILE",
+      .help = "CSV file with a sample's name and its weight per line, for --order weighted" },
+    { "seed", STOKE_OPT_INT, FIELD(seed), .default_text = "0", .argument = "N",
+      .help = "Key of every random choice: order, substitutes, augmentation" },
+    { "epoch", STOKE_OPT_INT, FIELD(epoch), .default_text = "0", .min = 0, .max = 4294967295.0,
+      .argument = "N", .help = "Epoch to start with" },
+    { "rank", STOKE_OPT_INT, FIELD(rank), .default_text = "0", .min = 0, .max = 1048575, .argument = "N",
+      .help = "Which of --world processes this is" },
+    { "world", STOKE_OPT_INT, FIELD(world), .default_text = "1", .min = 1, .max = 1048576, .argument = "N",
+      .help = "Number of processes that share an epoch" },
+    { "drop_last", STOKE_OPT_FLAG, FIELD(drop_last), .default_text = "false",
+      .help = "Leave out what does not fill a batch on every rank" },
+    /* running */
+    { "workers", STOKE_OPT_AUTO_INT, FIELD(workers), .default_text = "auto", .min = -1, .max = 1024,
+      .argument = "N|auto",
+      .help = "Threads that load samples; auto is the cores the process may use less --consumer-cores; 0 "
+              "loads in "
+              "the caller" },
+    { "consumer_cores", STOKE_OPT_INT, FIELD(consumer_cores), .default_text = "0", .min = 0, .max = 1024,
+      .argument = "N", .help = "Cores that --workers auto leaves to the consumer of batches" },
+    { "prefetch", STOKE_OPT_INT, FIELD(prefetch), .default_text = "2", .min = 1, .max = 1024, .argument = "N",
+      .help = "Batches kept ready ahead of the consumer" },
+    { "nice", STOKE_OPT_INT, FIELD(nice), .default_text = "5", .min = 0, .max = 19, .argument = "N",
+      .help = "By how much the priority of worker threads is lower than the consumer's" },
+    { "memory_limit", STOKE_OPT_BYTES, FIELD(memory_limit), .default_text = "0", .argument = "BYTES",
+      .help = "Ceiling for the loader's memory, e.g. 512M; prefetch shrinks to honour it. 0 sets none" },
+    { "policy", STOKE_OPT_CHOICE, FIELD(policy), .default_text = "replace", .choices = "replace|skip|stop",
+      .help =
+          "What happens to a sample that cannot be read: another stands in, its row is left out, or the run "
+          "stops" },
+    { "max_bad", STOKE_OPT_STRING, FIELD(max_bad), .default_text = "1%", .argument = "N|P%",
+      .help = "More distinct bad samples than this stop the run; a percentage of the set, rounded up, or a "
+              "number" },
+    { "quarantine", STOKE_OPT_STRING, FIELD(quarantine), .default_text = "quarantine.jsonl",
+      .argument = "FILE",
+      .help = "Where bad samples are recorded, one line of JSON each; an empty text records none" },
+};
+/* clang-format on */
+
+stoke_option_group stoke_data_options(stoke_data_params *params)
+{
+    return (stoke_option_group){ "data", table, sizeof table / sizeof *table, params };
+}
+
+stoke_data_params stoke_data_defaults(void)
+{
+    stoke_data_params params = { .struct_size = sizeof params };
+    stoke_option_group group = stoke_data_options(&params);
+    stoke_options_defaults(&group);
+    return params;
+}
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} dtypes[] = {
+    [STOKE_DTYPE_U8] = { "uint8", 1 },    [STOKE_DTYPE_F32] = { "float32", 4 },
+    [STOKE_DTYPE_F16] = { "float16", 2 }, [STOKE_DTYPE_BF16] = { "bfloat16", 2 },
+    [STOKE_DTYPE_U16] = { "uint16", 2 },  [STOKE_DTYPE_I32] = { "int32", 4 },
+    [STOKE_DTYPE_I64] = { "int64", 8 },
+};
+
+size_t stoke_dtype_bytes(stoke_dtype dtype)
+{
+    return (size_t)dtype < sizeof dtypes / sizeof *dtypes ? dtypes[dtype].bytes : 0;
+}
+
+const char *stoke_dtype_name(stoke_dtype dtype)
+{
+    return (size_t)dtype < sizeof dtypes / sizeof *dtypes ? dtypes[dtype].name : "unknown";
+}
+
+stoke_dtype stoke_data_image_dtype(const stoke_data_params *params)
+{
+    static const stoke_dtype chosen[] = { STOKE_DTYPE_F32, STOKE_DTYPE_F16, STOKE_DTYPE_BF16,
+                                          STOKE_DTYPE_U8 };
+    return chosen[params->dtype];
+}
+
+stoke_dtype stoke_data_mask_dtype(const stoke_data_params *params, uint8_t label_depth)
+{
+    static const stoke_dtype chosen[] = { STOKE_DTYPE_U8, STOKE_DTYPE_U8, STOKE_DTYPE_U16, STOKE_DTYPE_I32,
+                                          STOKE_DTYPE_I64 };
+    if (params->mask_dtype == 0) return label_depth == 2 ? STOKE_DTYPE_U16 : STOKE_DTYPE_U8;
+    return chosen[params->mask_dtype];
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening a set: settings -> parts or list -> samples -> split.
+ */
+#include "src/source/dataset_private.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/source/layout.h"
+#include "src/source/list.h"
+#include "src/source/match.h"
+#include "src/source/natural.h"
+#include "src/source/split.h"
+
+int stk_dataset_no_memory(stoke_error *err)
+{
+    return stk_fail(err, STOKE_E_NOMEM, "no memory for the list of samples");
+}
+
+int stk_dataset_add(stoke_dataset *dataset, const char *name, const char *image, const char *mask,
+                    stoke_error *err)
+{
+    if (!stk_grow((void **)&dataset->samples, &dataset->capacity, dataset->count + 1,
+                  sizeof *dataset->samples))
+        return stk_dataset_no_memory(err);
+    dataset->samples[dataset->count++] = (stoke_sample){ name, image, mask };
+    return STOKE_OK;
+}
+
+int stk_dataset_remark(stoke_dataset *dataset, stoke_note_kind kind, const char *path, const char *detail,
+                       stoke_error *err)
+{
+    if (!stk_grow((void **)&dataset->notes, &dataset->notes_capacity, dataset->n_notes + 1,
+                  sizeof *dataset->notes))
+        return stk_dataset_no_memory(err);
+    dataset->notes[dataset->n_notes++] = (stoke_note){ kind, path, detail };
+    return STOKE_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const stoke_sample *x = a, *y = b;
+    int order = stk_natural_compare(x->name, strlen(x->name), y->name, strlen(y->name));
+    return order ? order : strcmp(x->image_path, y->image_path);
+}
+
+int stk_dataset_settle(stoke_dataset *dataset, size_t from, stoke_error *err)
+{
+    stoke_sample *s = dataset->samples;
+    size_t n = dataset->count, kept = from;
+    if (n > from) qsort(s + from, n - from, sizeof *s, by_name);
+    int twin_before = 0;
+    for (size_t i = from; i < n; i++) {
+        int twin_after = i + 1 < n && strcmp(s[i].name, s[i + 1].name) == 0;
+        if (twin_before || twin_after) {
+            const char *other = twin_before ? s[i - 1].image_path : s[i + 1].image_path;
+            const char *detail = stk_arena_print(&dataset->arena, "same name as %s", other);
+            if (!detail) return stk_dataset_no_memory(err);
+            int r = stk_dataset_remark(dataset, STOKE_NOTE_DUPLICATE, s[i].image_path, detail, err);
+            if (r != STOKE_OK) return r;
+        }
+        int keep = !twin_before && !twin_after;
+        twin_before = twin_after;
+        /* s[i - 1] is still read for the next twin's detail: kept entries only move down */
+        if (keep) s[kept++] = s[i];
+    }
+    dataset->count = kept;
+    return STOKE_OK;
+}
+
+static int given(const char *text)
+{
+    return text && *text;
+}
+
+static int check_params(const stoke_data_params *p, stoke_error *err)
+{
+    if (p->struct_size != sizeof *p)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "data params do not come from stoke_data_defaults() of this version");
+    if (given(p->data) + given(p->images) + given(p->list) != 1)
+        return stk_fail(err, STOKE_E_INVALID, "give exactly one of data, images and list%s",
+                        given(p->data) + given(p->images) + given(p->list) ? "" : " (none is given)");
+    if (given(p->masks) && !given(p->images))
+        return stk_fail(err, STOKE_E_INVALID, "masks goes with images only, not with %s",
+                        given(p->data) ? "data" : "list");
+    if (!(p->val_split >= 0 && p->val_split <= 1))
+        return stk_fail(err, STOKE_E_INVALID, "val_split must be between 0 and 1");
+    if (p->split < STOKE_SPLIT_ALL || p->split > STOKE_SPLIT_VAL)
+        return stk_fail(err, STOKE_E_INVALID, "split must be all, train or val");
+    const char *paths[] = { p->data, p->images, p->masks, p->list };
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (paths[i] && strlen(paths[i]) >= PATH_MAX)
+            return stk_fail(err, STOKE_E_LIMIT, "%.200s...: the path is too long", paths[i]);
+    return STOKE_OK;
+}
+
+/* The set's own val folder decides alone; *split is what is then left for the hash to do. */
+static int choose_parts(const stoke_data_params *p, const char *root, stk_part *parts, size_t *n_parts,
+                        int *split, stoke_error *err)
+{
+    int own = 0;
+    for (size_t i = 0; i < *n_parts; i++) own |= parts[i].split == STOKE_SPLIT_VAL;
+    if (!own || *n_parts < 2) return STOKE_OK;
+    if (p->val_split > 0)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "%s has its own val folder (%s): set val_split to 0, or give images and masks", root,
+                        parts[1].images);
+    *split = STOKE_SPLIT_ALL;
+    size_t kept = 0;
+    for (size_t i = 0; i < *n_parts; i++)
+        if (p->split == STOKE_SPLIT_ALL || (int)parts[i].split == p->split) parts[kept++] = parts[i];
+    *n_parts = kept;
+    return STOKE_OK;
+}
+
+static int fill_from_folders(stoke_dataset *dataset, const stoke_data_params *p, int *split, stoke_error *err)
+{
+    stk_part parts[STK_MAX_PARTS] = {
+        { .images = p->images, .masks = given(p->masks) ? p->masks : NULL, .prefix = "" }
+    };
+    size_t n_parts = 1;
+    int r = STOKE_OK;
+    if (given(p->data)) {
+        r = stk_layout_find(p->data, &dataset->arena, parts, &n_parts, err);
+        if (r == STOKE_OK) r = choose_parts(p, p->data, parts, &n_parts, split, err);
+    }
+    for (size_t i = 0; r == STOKE_OK && i < n_parts; i++) {
+        dataset->has_masks = parts[i].masks != NULL;
+        if (dataset->has_masks != (parts[0].masks != NULL))
+            return stk_fail(err, STOKE_E_INVALID, "%s: one of %s and %s has masks, the other has none",
+                            p->data, parts[0].images, parts[i].images);
+        /* names are sorted within a part, and "train/" comes before "val/" */
+        r = stk_match_part(dataset, &parts[i], p->image_suffix, p->mask_suffix, err);
+    }
+    return r;
+}
+
+static int apply_split(stoke_dataset *dataset, const stoke_data_params *p, int split, stoke_error *err)
+{
+    if (split == STOKE_SPLIT_ALL) return STOKE_OK;
+    size_t all = dataset->count, kept = 0;
+    for (size_t i = 0; i < all; i++) {
+        const char *name = dataset->samples[i].name;
+        int val = stk_split_is_val(name, strlen(name), p->val_split, p->split_seed);
+        if (val == (split == STOKE_SPLIT_VAL)) dataset->samples[kept++] = dataset->samples[i];
+    }
+    dataset->count = kept;
+    if (kept) return STOKE_OK;
+    return stk_fail(err, STOKE_E_NOTFOUND, "none of %zu samples is in split %s with val_split %g%s", all,
+                    split == STOKE_SPLIT_VAL ? "val" : "train", p->val_split,
+                    p->val_split > 0 ? "" : "; set val_split, e.g. 0.1");
+}
+
+/* What is not used any more after matching and split goes back. Failing to shrink is no failure. */
+static void trim(stoke_dataset *dataset)
+{
+    void *smaller = stk_realloc(dataset->samples, dataset->count * sizeof *dataset->samples);
+    if (!smaller) return;
+    dataset->samples = smaller;
+    dataset->capacity = dataset->count;
+}
+
+int stoke_dataset_open(stoke_dataset **out, const stoke_data_params *params, stoke_error *err)
+{
+    *out = NULL;
+    int r = check_params(params, err);
+    if (r != STOKE_OK) return r;
+    stoke_dataset *dataset = stk_calloc(1, sizeof *dataset);
+    if (!dataset) return stk_dataset_no_memory(err);
+    int split = params->split;
+    r = given(params->list) ? stk_list_read(dataset, params->list, err)
+                            : fill_from_folders(dataset, params, &split, err);
+    if (r == STOKE_OK && dataset->count == 0)
+        r = stk_fail(err, STOKE_E_NOTFOUND, "every sample shares its name with another, and was left out");
+    if (r == STOKE_OK) r = apply_split(dataset, params, split, err);
+    if (r != STOKE_OK) {
+        stoke_dataset_close(&dataset);
+        return r;
+    }
+    trim(dataset);
+    for (size_t i = 0; i < dataset->count; i++) {
+        const char *name = dataset->samples[i].name;
+        dataset->fingerprint = XXH3_64bits_withSeed(name, strlen(name), dataset->fingerprint);
+    }
+    *out = dataset;
+    return STOKE_OK;
+}
+
+void stoke_dataset_close(stoke_dataset **dataset)
+{
+    if (!dataset || !*dataset) return;
+    stk_arena_free(&(*dataset)->arena);
+    stk_free((*dataset)->samples);
+    stk_free((*dataset)->notes);
+    stk_free(*dataset);
+    *dataset = NULL;
+}
+
+uint64_t stoke_dataset_count(const stoke_dataset *dataset)
+{
+    return dataset->count;
+}
+
+int stoke_dataset_has_masks(const stoke_dataset *dataset)
+{
+    return dataset->has_masks;
+}
+
+stoke_sample stoke_dataset_sample(const stoke_dataset *dataset, uint64_t id)
+{
+    return dataset->samples[id];
+}
+
+uint64_t stoke_dataset_fingerprint(const stoke_dataset *dataset)
+{
+    return dataset->fingerprint;
+}
+
+size_t stoke_dataset_notes(const stoke_dataset *dataset)
+{
+    return dataset->n_notes;
+}
+
+stoke_note stoke_dataset_note(const stoke_dataset *dataset, size_t index)
+{
+    return dataset->notes[index];
+}

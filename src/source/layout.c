@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/source/layout.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/source/scan.h"
+
+/* Folder names that belong together, compared without regard to case. A table of pairs rather than two lists
+ * of words: PASCAL VOC has `Annotations` (boxes) beside `SegmentationClass`, and only the latter is meant. */
+static const struct known_pair {
+    const char *images, *masks;
+    const char *image_suffix, *mask_suffix; /* what `auto` means in such a set */
+} pairs[] = {
+    { "images", "masks", NULL, NULL },
+    { "images", "mask", NULL, NULL },
+    { "images", "labels", NULL, NULL },
+    { "images", "label", NULL, NULL },
+    { "images", "annotations", NULL, NULL }, /* ADE20K, Oxford pets */
+    { "images", "annotation", NULL, NULL },
+    { "images", "ann", NULL, NULL },
+    { "images", "gt", NULL, NULL },
+    { "images", "groundtruth", NULL, NULL },
+    { "images", "ground_truth", NULL, NULL },
+    { "images", "segmentations", NULL, NULL },
+    { "image", "mask", NULL, NULL },
+    { "image", "masks", NULL, NULL },
+    { "image", "label", NULL, NULL }, /* ISBI membranes as usually repackaged */
+    { "image", "labels", NULL, NULL },
+    { "image", "annotation", NULL, NULL },
+    { "image", "gt", NULL, NULL },
+    { "imgs", "masks", NULL, NULL }, /* Carvana as in the well-known U-Net repository */
+    { "imgs", "labels", NULL, NULL },
+    { "img", "mask", NULL, NULL },
+    { "img", "masks", NULL, NULL },
+    { "img", "label", NULL, NULL },
+    { "img", "labels", NULL, NULL },
+    { "img", "ann", NULL, NULL },
+    { "img", "gt", NULL, NULL },
+    { "JPEGImages", "SegmentationClass", NULL, NULL },
+    { "leftImg8bit", "gtFine", "_leftImg8bit", "_gtFine_labelIds" }, /* Cityscapes */
+};
+
+/* The same for sets whose folder names carry the split themselves. */
+static const struct split_pair {
+    const char *images, *masks;
+    stoke_split split;
+} split_pairs[] = {
+    { "train", "trainannot", STOKE_SPLIT_TRAIN }, /* CamVid */
+    { "train", "train_labels", STOKE_SPLIT_TRAIN },
+    { "train", "train_masks", STOKE_SPLIT_TRAIN },
+    { "train_images", "train_masks", STOKE_SPLIT_TRAIN },
+    { "train_images", "train_labels", STOKE_SPLIT_TRAIN },
+    { "val", "valannot", STOKE_SPLIT_VAL },
+    { "val", "val_labels", STOKE_SPLIT_VAL },
+    { "val", "val_masks", STOKE_SPLIT_VAL },
+    { "val_images", "val_masks", STOKE_SPLIT_VAL },
+    { "val_images", "val_labels", STOKE_SPLIT_VAL },
+};
+
+static const struct split_word {
+    const char *name;
+    stoke_split split;
+} split_words[] = {
+    { "train", STOKE_SPLIT_TRAIN }, { "training", STOKE_SPLIT_TRAIN }, { "val", STOKE_SPLIT_VAL },
+    { "valid", STOKE_SPLIT_VAL },   { "validation", STOKE_SPLIT_VAL },
+};
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
+/* A search in progress. Every layout found is recorded; more than one for the same part of the set is an
+ * error. */
+typedef struct search {
+    const char *root;
+    stk_arena *arena;
+    stk_part part[3]; /* by stoke_split */
+    int have[3];
+    stoke_error *err;
+} search;
+
+static int no_memory(search *s)
+{
+    return stk_fail(s->err, STOKE_E_NOMEM, "%s: no memory", s->root);
+}
+
+static int record(search *s, const stk_part *part)
+{
+    int clash =
+        s->have[part->split] || (part->split == STOKE_SPLIT_ALL ? s->have[1] || s->have[2] : s->have[0]);
+    if (clash) {
+        const stk_part *other = &s->part[part->split];
+        for (int i = 0; i < 3 && !s->have[part->split]; i++)
+            if (s->have[i]) other = &s->part[i];
+        return stk_fail(s->err, STOKE_E_INVALID,
+                        "%s: two layouts fit: %s with %s, and %s with %s; say which by images and masks",
+                        s->root, other->images, other->masks ? other->masks : "no masks", part->images,
+                        part->masks ? part->masks : "no masks");
+    }
+    s->have[part->split] = 1;
+    s->part[part->split] = *part;
+    return STOKE_OK;
+}
+
+static int record_pair(search *s, const char *folder, const char *images, const char *masks,
+                       const struct known_pair *known, stoke_split split)
+{
+    static const char *const prefix[] = { "", "train/", "val/" };
+    stk_part part = {
+        .images = stk_arena_print(s->arena, "%s/%s", folder, images),
+        .masks = masks ? stk_arena_print(s->arena, "%s/%s", folder, masks) : NULL,
+        .prefix = prefix[split],
+        .image_suffix = known ? known->image_suffix : NULL,
+        .mask_suffix = known ? known->mask_suffix : NULL,
+        .split = split,
+    };
+    if (!part.images || (masks && !part.masks)) return no_memory(s);
+    return record(s, &part);
+}
+
+/* The spelling in which a folder name is there, or NULL. Two spellings of one name (Images, images) are
+ * reported when both find their partner, as two layouts. */
+static const char *spelled(const stk_name_list *names, const char *wanted, size_t *from)
+{
+    for (; *from < names->count; (*from)++)
+        if (strcasecmp(names->items[*from], wanted) == 0) return names->items[(*from)++];
+    return NULL;
+}
+
+/* images/train + masks/train and images/val + masks/val: the split is one level deeper. Without both of them
+ * on both sides it is no split (a class may well be called `train`), and *found stays 0. */
+static int find_inner_split(search *s, const char *folder, const char *images, const char *masks,
+                            const struct known_pair *known, int *found)
+{
+    const char *path[2] = { stk_arena_print(s->arena, "%s/%s", folder, images),
+                            stk_arena_print(s->arena, "%s/%s", folder, masks) };
+    const char *inner[2][3] = { { 0 } };
+    if (!path[0] || !path[1]) return no_memory(s);
+    for (int side = 0; side < 2; side++) {
+        stk_name_list names = { 0 };
+        int has_files;
+        int r = stk_list_folders(path[side], s->arena, &names, &has_files, s->err);
+        for (size_t w = 0; r == STOKE_OK && !has_files && w < COUNT(split_words); w++) {
+            size_t from = 0;
+            const char *name = spelled(&names, split_words[w].name, &from);
+            if (name) inner[side][split_words[w].split] = name;
+        }
+        stk_free(names.items);
+        if (r != STOKE_OK) return r;
+    }
+    for (int split = STOKE_SPLIT_TRAIN; split <= STOKE_SPLIT_VAL; split++)
+        if (!inner[0][split] || !inner[1][split]) return STOKE_OK;
+    *found = 1;
+    for (int split = STOKE_SPLIT_TRAIN; split <= STOKE_SPLIT_VAL; split++) {
+        char below[2][512];
+        snprintf(below[0], sizeof below[0], "%s/%s", images, inner[0][split]);
+        snprintf(below[1], sizeof below[1], "%s/%s", masks, inner[1][split]);
+        int r = record_pair(s, folder, below[0], below[1], known, (stoke_split)split);
+        if (r != STOKE_OK) return r;
+    }
+    return STOKE_OK;
+}
+
+/* Known pairs directly in `folder`, recorded as `split`. */
+static int find_pairs(search *s, const char *folder, const stk_name_list *names, stoke_split split,
+                      int *found)
+{
+    for (size_t p = 0; p < COUNT(pairs); p++) {
+        const char *images, *masks;
+        for (size_t i = 0; (images = spelled(names, pairs[p].images, &i));) {
+            for (size_t m = 0; (masks = spelled(names, pairs[p].masks, &m));) {
+                int inner = 0, r = STOKE_OK;
+                *found = 1;
+                if (split == STOKE_SPLIT_ALL)
+                    r = find_inner_split(s, folder, images, masks, &pairs[p], &inner);
+                if (r == STOKE_OK && !inner) r = record_pair(s, folder, images, masks, &pairs[p], split);
+                if (r != STOKE_OK) return r;
+            }
+        }
+    }
+    return STOKE_OK;
+}
+
+/* images (or image, img, imgs, ...) without any known partner: masks will be zeros. */
+static int find_images_only(search *s, const char *folder, const stk_name_list *names, stoke_split split)
+{
+    for (size_t p = 0; p < COUNT(pairs); p++) {
+        if (p && strcmp(pairs[p].images, pairs[p - 1].images) == 0) continue;
+        const char *images;
+        for (size_t i = 0; (images = spelled(names, pairs[p].images, &i));) {
+            int r = record_pair(s, folder, images, NULL, &pairs[p], split);
+            if (r != STOKE_OK) return r;
+        }
+    }
+    return STOKE_OK;
+}
+
+static int find_split_pairs(search *s, const stk_name_list *names, int *found)
+{
+    for (size_t p = 0; p < COUNT(split_pairs); p++) {
+        const char *images, *masks;
+        for (size_t i = 0; (images = spelled(names, split_pairs[p].images, &i));) {
+            for (size_t m = 0; (masks = spelled(names, split_pairs[p].masks, &m));) {
+                *found = 1;
+                int r = record_pair(s, s->root, images, masks, NULL, split_pairs[p].split);
+                if (r != STOKE_OK) return r;
+            }
+        }
+    }
+    return STOKE_OK;
+}
+
+/* train/images + train/masks, val/images + val/masks. */
+static int find_outer_split(search *s, const stk_name_list *names, int *found)
+{
+    for (size_t w = 0; w < COUNT(split_words); w++) {
+        const char *name;
+        for (size_t i = 0; (name = spelled(names, split_words[w].name, &i));) {
+            const char *folder = stk_arena_print(s->arena, "%s/%s", s->root, name);
+            if (!folder) return no_memory(s);
+            stk_name_list below = { 0 };
+            int has_files, pair = 0;
+            int r = stk_list_folders(folder, s->arena, &below, &has_files, s->err);
+            if (r == STOKE_OK) r = find_pairs(s, folder, &below, split_words[w].split, &pair);
+            if (r == STOKE_OK && !pair) r = find_images_only(s, folder, &below, split_words[w].split);
+            stk_free(below.items);
+            if (r != STOKE_OK) return r;
+            *found |= s->have[split_words[w].split];
+        }
+    }
+    return STOKE_OK;
+}
+
+static int nothing_found(search *s)
+{
+    return stk_fail(
+        s->err, STOKE_E_NOTFOUND,
+        "%s: no images found. Looked for pairs of folders (images/masks, image/label, images/annotations, "
+        "img/ann, imgs/masks, JPEGImages/SegmentationClass, leftImg8bit/gtFine, train/trainannot, "
+        "train/images with train/masks, ...) and for JPEG, PNG, WebP or TIFF files directly in it; "
+        "with other names, give images and masks",
+        s->root);
+}
+
+int stk_layout_find(const char *root, stk_arena *arena, stk_part parts[STK_MAX_PARTS], size_t *n_parts,
+                    stoke_error *err)
+{
+    search s = { .root = root, .arena = arena, .err = err };
+    stk_folder_id id;
+    int r = stk_folder_identify(root, &id, err);
+    if (r != STOKE_OK) return r;
+    stk_name_list names = { 0 };
+    int has_files = 0, found = 0;
+    r = stk_list_folders(root, arena, &names, &has_files, err);
+    if (r == STOKE_OK) r = find_pairs(&s, root, &names, STOKE_SPLIT_ALL, &found);
+    if (r == STOKE_OK) r = find_split_pairs(&s, &names, &found);
+    if (r == STOKE_OK) r = find_outer_split(&s, &names, &found);
+    /* Pictures in the root itself count only when no folder name is known: a set may have a preview beside
+     * them. */
+    if (r == STOKE_OK && !found) r = find_images_only(&s, root, &names, STOKE_SPLIT_ALL);
+    found |= s.have[STOKE_SPLIT_ALL];
+    if (r == STOKE_OK && !found && has_files) r = record(&s, &(stk_part){ .images = root, .prefix = "" });
+    stk_free(names.items);
+    if (r != STOKE_OK) return r;
+    *n_parts = 0;
+    for (int i = 0; i < 3; i++)
+        if (s.have[i]) parts[(*n_parts)++] = s.part[i];
+    return *n_parts ? STOKE_OK : nothing_found(&s);
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Images go into a hash table by stem; every mask looks up its own stem, then its stem less each known
+ * suffix. So the work is one or two look-ups per file, whatever the number of suffixes. Nothing is decided by
+ * the order of files.
+ */
+#include "src/source/match.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/source/natural.h"
+#include "src/source/scan.h"
+
+/* What `auto` takes off a mask's stem. An exact stem comes before all of them. */
+static const char *const auto_suffixes[] = {
+    "_mask",
+    "_masks",
+    "-mask",
+    "_gt",
+    "_GT",
+    "-gt",
+    "_label",
+    "_labels",
+    "-label",
+    "_seg",
+    "_segmentation",
+    "_Segmentation",
+    "_segmentation_mask",
+    "_annotation",
+    "_anno",
+    "_ann",
+    "_labelIds",
+    "_labelTrainIds",
+    "_gtFine_labelIds",
+    "_groundtruth",
+    "_ground_truth",
+    "_manual1",
+    "_L",
+};
+
+#define NONE  UINT32_MAX /* no image */
+#define NOTED (NONE - 1) /* in claims: no image either, and the reason is already noted */
+#define TWIN  UINT32_MAX /* in fit.exact: the image shares its stem with another */
+
+typedef struct matcher {
+    stoke_dataset *dataset;
+    const stk_part *part;
+    stk_found_list images, masks;
+    const char *image_suffix;
+    const char *const *suffixes; /* for masks, besides the exact stem */
+    size_t n_suffixes;
+    int exact;       /* the same stem is a match */
+    uint32_t *table; /* image index by stem; NONE = free */
+    size_t table_mask;
+    struct fit {       /* per image: the masks that claim it */
+        uint32_t mask; /* the last of them */
+        uint32_t exact, suffixed;
+    } * fits;
+    uint32_t *claims; /* per mask: the image, or NONE */
+    stoke_error *err;
+} matcher;
+
+static int no_memory(matcher *m)
+{
+    return stk_dataset_no_memory(m->err);
+}
+
+static int ends_with(const char *text, size_t length, const char *suffix)
+{
+    size_t n = strlen(suffix);
+    return length > n && memcmp(text + length - n, suffix, n) == 0;
+}
+
+/* ---- files ---- */
+
+static int by_stem(const void *a, const void *b)
+{
+    const stk_found *x = a, *y = b;
+    int order = stk_natural_compare(stk_found_stem(x), x->stem_length, stk_found_stem(y), y->stem_length);
+    return order ? order : strcmp(x->path, y->path);
+}
+
+/* Masks that lie among the images: whatever ends in a mask suffix is one. */
+static int part_one_folder(matcher *m)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < m->images.count; i++) {
+        stk_found file = m->images.items[i];
+        int is_mask = 0;
+        for (size_t s = 0; s < m->n_suffixes; s++)
+            is_mask |= ends_with(stk_found_stem(&file), file.stem_length, m->suffixes[s]);
+        if (!is_mask) {
+            m->images.items[kept++] = file;
+            continue;
+        }
+        if (!stk_grow((void **)&m->masks.items, &m->masks.capacity, m->masks.count + 1, sizeof file))
+            return no_memory(m);
+        m->masks.items[m->masks.count++] = file;
+    }
+    m->images.count = kept;
+    return STOKE_OK;
+}
+
+static int read_folders(matcher *m)
+{
+    const stk_part *part = m->part;
+    stk_folder_id images, masks;
+    int r = stk_folder_identify(part->images, &images, m->err);
+    if (r != STOKE_OK || !part->masks)
+        return r != STOKE_OK ? r : stk_scan(part->images, NULL, &m->dataset->arena, &m->images, m->err);
+    r = stk_folder_identify(part->masks, &masks, m->err);
+    if (r != STOKE_OK) return r;
+    if (images.device == masks.device && images.node == masks.node) {
+        if (!m->n_suffixes)
+            return stk_fail(m->err, STOKE_E_INVALID,
+                            "%s: images and masks are one folder, so mask_suffix must tell "
+                            "them apart",
+                            part->images);
+        m->exact = 0;
+        r = stk_scan(part->images, NULL, &m->dataset->arena, &m->images, m->err);
+        return r == STOKE_OK ? part_one_folder(m) : r;
+    }
+    /* One folder may lie in the other: its files are not read for both sides. */
+    r = stk_scan(part->images, &masks, &m->dataset->arena, &m->images, m->err);
+    return r == STOKE_OK ? stk_scan(part->masks, &images, &m->dataset->arena, &m->masks, m->err) : r;
+}
+
+/* Takes the suffix off the stems of images; those that lack it are noted and left out. */
+static int strip_suffix(matcher *m)
+{
+    if (!*m->image_suffix) return STOKE_OK;
+    size_t kept = 0;
+    for (size_t i = 0; i < m->images.count; i++) {
+        const stk_found *file = &m->images.items[i];
+        if (ends_with(stk_found_stem(file), file->stem_length, m->image_suffix)) {
+            m->images.items[kept] = *file;
+            m->images.items[kept++].stem_length -= (uint16_t)strlen(m->image_suffix);
+            continue;
+        }
+        const char *detail =
+            stk_arena_print(&m->dataset->arena, "its stem does not end in %s", m->image_suffix);
+        if (!detail) return no_memory(m);
+        int r = stk_dataset_remark(m->dataset, STOKE_NOTE_IMAGE_WITHOUT_MASK, file->path, detail, m->err);
+        if (r != STOKE_OK) return r;
+    }
+    m->images.count = kept;
+    /* a1_x stands before a_x, a before a1 */
+    qsort(m->images.items, kept, sizeof *m->images.items, by_stem);
+    return STOKE_OK;
+}
+
+/* ---- table ---- */
+
+/* The place of a stem in the table, or of the free slot where it would go. */
+static size_t slot_of(const matcher *m, const char *stem, size_t length)
+{
+    size_t i = (size_t)XXH3_64bits(stem, length) & m->table_mask;
+    for (; m->table[i] != NONE; i = (i + 1) & m->table_mask) {
+        const stk_found *image = &m->images.items[m->table[i]];
+        if (image->stem_length == length && memcmp(stk_found_stem(image), stem, length) == 0) break;
+    }
+    return i;
+}
+
+/* Images are sorted, so those with one stem are neighbours: noted, marked and kept out of the pairing. */
+static int note_twin(matcher *m, size_t twin, size_t other)
+{
+    const char *detail = stk_arena_print(&m->dataset->arena, "same stem as %s", m->images.items[other].path);
+    if (!detail) return no_memory(m);
+    return stk_dataset_remark(m->dataset, STOKE_NOTE_DUPLICATE, m->images.items[twin].path, detail, m->err);
+}
+
+static int same_key(const matcher *m, size_t a, size_t b)
+{
+    const stk_found *x = &m->images.items[a], *y = &m->images.items[b];
+    return x->stem_length == y->stem_length &&
+           memcmp(stk_found_stem(x), stk_found_stem(y), x->stem_length) == 0;
+}
+
+static int build_table(matcher *m)
+{
+    size_t n = m->images.count, size = 16;
+    while (size < 2 * n) size *= 2;
+    m->table = stk_alloc(size * sizeof *m->table);
+    m->fits = stk_calloc(n, sizeof *m->fits);
+    m->claims = stk_alloc((m->masks.count + 1) * sizeof *m->claims);
+    if (!m->table || !m->fits || !m->claims) return no_memory(m);
+    memset(m->table, 0xff, size * sizeof *m->table);
+    m->table_mask = size - 1;
+    for (size_t i = 0; i < n; i++) {
+        int before = i > 0 && same_key(m, i, i - 1), after = i + 1 < n && same_key(m, i, i + 1);
+        if (before || after) {
+            int r = note_twin(m, i, before ? i - 1 : i + 1);
+            if (r != STOKE_OK) return r;
+            m->fits[i].exact = TWIN;
+        }
+        const stk_found *image = &m->images.items[i];
+        if (!before) m->table[slot_of(m, stk_found_stem(image), image->stem_length)] = (uint32_t)i;
+    }
+    return STOKE_OK;
+}
+
+/* ---- pairing ---- */
+
+static uint32_t image_with_stem(const matcher *m, const char *stem, size_t length)
+{
+    return m->table[slot_of(m, stem, length)];
+}
+
+/* The image a mask belongs to. Two images by two suffixes: noted, none. */
+static int claim(matcher *m, size_t index)
+{
+    const stk_found *mask = &m->masks.items[index];
+    const char *stem = stk_found_stem(mask);
+    uint32_t image = m->exact ? image_with_stem(m, stem, mask->stem_length) : NONE;
+    m->claims[index] = image;
+    if (image != NONE) {
+        if (m->fits[image].exact == TWIN) return STOKE_OK;
+        m->fits[image].exact++;
+        m->fits[image].mask = (uint32_t)index;
+        return STOKE_OK;
+    }
+    for (size_t s = 0; s < m->n_suffixes; s++) {
+        if (!ends_with(stem, mask->stem_length, m->suffixes[s])) continue;
+        uint32_t hit = image_with_stem(m, stem, mask->stem_length - strlen(m->suffixes[s]));
+        if (hit == NONE) continue;
+        if (image != NONE) {
+            const char *detail = stk_arena_print(&m->dataset->arena, "fits both %s and %s",
+                                                 m->images.items[image].path, m->images.items[hit].path);
+            m->claims[index] = NOTED;
+            return detail ? stk_dataset_remark(m->dataset, STOKE_NOTE_DUPLICATE, mask->path, detail, m->err)
+                          : no_memory(m);
+        }
+        image = hit;
+    }
+    m->claims[index] = image;
+    if (image == NONE || m->fits[image].exact == TWIN) return STOKE_OK;
+    m->fits[image].suffixed++;
+    if (!m->fits[image].exact) m->fits[image].mask = (uint32_t)index;
+    return STOKE_OK;
+}
+
+static uint32_t fit_count(const struct fit *fit)
+{
+    return fit->exact == TWIN ? 0 : fit->exact ? fit->exact : fit->suffixed;
+}
+
+static int add_sample(matcher *m, const stk_found *image, const char *mask)
+{
+    const char *name = stk_arena_print(&m->dataset->arena, "%s%.*s", m->part->prefix, (int)image->stem_length,
+                                       stk_found_stem(image));
+    return name ? stk_dataset_add(m->dataset, name, image->path, mask, m->err) : no_memory(m);
+}
+
+static int settle_images(matcher *m)
+{
+    int r = STOKE_OK;
+    for (size_t i = 0; r == STOKE_OK && i < m->images.count; i++) {
+        const stk_found *image = &m->images.items[i];
+        const struct fit *fit = &m->fits[i];
+        if (fit->exact == TWIN) continue;
+        if (fit_count(fit) == 1)
+            r = add_sample(m, image, m->masks.items[fit->mask].path);
+        else if (fit_count(fit) == 0)
+            r = stk_dataset_remark(m->dataset, STOKE_NOTE_IMAGE_WITHOUT_MASK, image->path,
+                                   "no mask has its stem", m->err);
+        else
+            r = stk_dataset_remark(m->dataset, STOKE_NOTE_DUPLICATE, image->path,
+                                   "more than one mask fits it", m->err);
+    }
+    return r;
+}
+
+static int note_mask(matcher *m, size_t index)
+{
+    const char *path = m->masks.items[index].path;
+    uint32_t image = m->claims[index];
+    if (image == NONE)
+        return stk_dataset_remark(m->dataset, STOKE_NOTE_MASK_WITHOUT_IMAGE, path, "no image has its stem",
+                                  m->err);
+    if (image == NOTED) return STOKE_OK;
+    if (m->fits[image].exact == TWIN)
+        return stk_dataset_remark(m->dataset, STOKE_NOTE_MASK_WITHOUT_IMAGE, path,
+                                  "the images with its stem were left out", m->err);
+    const char *detail =
+        stk_arena_print(&m->dataset->arena, "one of several masks that fit %s", m->images.items[image].path);
+    return detail ? stk_dataset_remark(m->dataset, STOKE_NOTE_DUPLICATE, path, detail, m->err) : no_memory(m);
+}
+
+static int by_mask_stem(const void *a, const void *b, void *context)
+{
+    const matcher *m = context;
+    return by_stem(&m->masks.items[*(const uint32_t *)a], &m->masks.items[*(const uint32_t *)b]);
+}
+
+/* Masks that found no place, in natural order. Only these are sorted: usually there are none. */
+static int settle_masks(matcher *m)
+{
+    uint32_t *left = stk_alloc((m->masks.count + 1) * sizeof *left);
+    if (!left) return no_memory(m);
+    size_t n = 0;
+    for (size_t i = 0; i < m->masks.count; i++) {
+        uint32_t image = m->claims[i];
+        int used = image < m->images.count && fit_count(&m->fits[image]) == 1 && m->fits[image].mask == i;
+        if (!used) left[n++] = (uint32_t)i;
+    }
+    qsort_r(left, n, sizeof *left, by_mask_stem, m);
+    int r = STOKE_OK;
+    for (size_t i = 0; r == STOKE_OK && i < n; i++) r = note_mask(m, left[i]);
+    stk_free(left);
+    return r;
+}
+
+static int pair_up(matcher *m)
+{
+    if (m->images.count >= UINT32_MAX - 1 || m->masks.count >= UINT32_MAX - 1)
+        return stk_fail(m->err, STOKE_E_LIMIT, "%s: more than 2^32 files", m->part->images);
+    size_t before = m->dataset->count;
+    int r = build_table(m);
+    for (size_t i = 0; r == STOKE_OK && i < m->masks.count; i++) r = claim(m, i);
+    if (r == STOKE_OK) r = settle_images(m);
+    if (r == STOKE_OK) r = settle_masks(m);
+    if (r != STOKE_OK || m->dataset->count > before) return r;
+    const stk_found none = { .path = "(none)", .stem_length = 6 };
+    const stk_found *image = m->images.count ? &m->images.items[0] : &none;
+    const stk_found *mask = m->masks.count ? &m->masks.items[0] : &none;
+    return stk_fail(
+        m->err, STOKE_E_NOTFOUND,
+        "no image in %s has a mask in %s: %zu images (stem of one: %.*s), %zu masks (stem of one: %.*s); "
+        "see mask_suffix and image_suffix",
+        m->part->images, m->part->masks, m->images.count, (int)image->stem_length, stk_found_stem(image),
+        m->masks.count, (int)mask->stem_length, stk_found_stem(mask));
+}
+
+/* Without masks there is nothing to confuse: files that share a stem keep their extension in the name. */
+static int add_unpaired(matcher *m)
+{
+    int r = STOKE_OK;
+    size_t from = m->dataset->count, n = m->images.count;
+    for (size_t i = 0; r == STOKE_OK && i < n; i++) {
+        const stk_found *image = &m->images.items[i];
+        if (!(i > 0 && same_key(m, i, i - 1)) && !(i + 1 < n && same_key(m, i, i + 1))) {
+            r = add_sample(m, image, NULL);
+            continue;
+        }
+        const char *name =
+            stk_arena_print(&m->dataset->arena, "%s%s", m->part->prefix, stk_found_stem(image));
+        r = name ? stk_dataset_add(m->dataset, name, image->path, NULL, m->err) : no_memory(m);
+    }
+    return r == STOKE_OK ? stk_dataset_settle(m->dataset, from, m->err) : r;
+}
+
+int stk_match_part(stoke_dataset *dataset, const stk_part *part, const char *image_suffix,
+                   const char *mask_suffix, stoke_error *err)
+{
+    int image_auto = !image_suffix || strcmp(image_suffix, "auto") == 0;
+    int mask_auto = !mask_suffix || strcmp(mask_suffix, "auto") == 0;
+    const char *one = mask_auto ? part->mask_suffix : mask_suffix;
+    matcher m = { .dataset = dataset, .part = part, .err = err };
+    m.image_suffix = !image_auto ? image_suffix : part->image_suffix ? part->image_suffix : "";
+    m.suffixes = one ? &one : auto_suffixes;
+    m.n_suffixes = !one ? sizeof auto_suffixes / sizeof *auto_suffixes : *one ? 1 : 0;
+    m.exact = !one || !*one;
+    int r = read_folders(&m);
+    if (r == STOKE_OK && m.images.count == 0)
+        r = stk_fail(err, STOKE_E_NOTFOUND, "%s: no JPEG, PNG, WebP or TIFF files", part->images);
+    if (r == STOKE_OK) {
+        qsort(m.images.items, m.images.count, sizeof *m.images.items, by_stem);
+        r = strip_suffix(&m);
+    }
+    if (r == STOKE_OK) r = part->masks ? pair_up(&m) : add_unpaired(&m);
+    stk_free(m.images.items);
+    stk_free(m.masks.items);
+    stk_free(m.table);
+    stk_free(m.fits);
+    stk_free(m.claims);
+    return r;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Natural order: img2 before img10. A total order on byte strings: numbers by value, then bytes; only strings
+ * that are the same under that rule (img2, img02) fall back to fewer leading zeros first.
+ */
+#ifndef STOKE_SRC_SOURCE_NATURAL_H
+#define STOKE_SRC_SOURCE_NATURAL_H
+
+#include <stddef.h>
+
+/* <0, 0, >0 like memcmp. 0 only for equal strings. Digits beyond any integer type are fine. */
+int stk_natural_compare(const char *a, size_t a_length, const char *b, size_t b_length);
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/source/scan.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <stoke/image.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/base/rng.h"
+
+enum { MAX_DEPTH = 64 };
+
+int stk_folder_identify(const char *path, stk_folder_id *id, stoke_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno,
+                              "%s: cannot open folder", path);
+    if (!S_ISDIR(st.st_mode)) return stk_fail(err, STOKE_E_INVALID, "%s: is not a folder", path);
+    *id = (stk_folder_id){ st.st_dev, st.st_ino };
+    return STOKE_OK;
+}
+
+size_t stk_stem_length(const char *path, size_t length)
+{
+    for (size_t i = length; i > 1 && path[i - 1] != '/'; i--)
+        if (path[i - 1] == '.') return path[i - 2] == '/' ? length : i - 1;
+    return length;
+}
+
+enum entry_kind { ENTRY_FILE, ENTRY_FOLDER, ENTRY_OTHER };
+
+/* d_type spares a system call per file (a million of them in a large set) where the file system fills it. */
+static enum entry_kind kind_of(int folder, const struct dirent *entry)
+{
+    struct stat st;
+    if (entry->d_type == DT_REG) return ENTRY_FILE;
+    if (entry->d_type == DT_DIR) return ENTRY_FOLDER;
+    if (entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN) return ENTRY_OTHER;
+    /* A link that leads nowhere stays in the set: reading it will say why, skipping it here would not. */
+    if (fstatat(folder, entry->d_name, &st, 0) != 0) return ENTRY_FILE;
+    return S_ISREG(st.st_mode) ? ENTRY_FILE : S_ISDIR(st.st_mode) ? ENTRY_FOLDER : ENTRY_OTHER;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* What one reading of a folder is for. */
+typedef struct walk {
+    stk_arena *arena;
+    stk_found_list *found; /* NULL: only has_files is wanted */
+    size_t root_length;    /* of the root and its slash: where stems start */
+    const stk_folder_id *skip;
+    stk_folder_id *seen; /* open-addressed set, seen_size is a power of two; node 0 = free (no inode is 0) */
+    size_t n_seen, seen_size;
+    int has_files;
+    char path[PATH_MAX]; /* of the folder being read */
+    stoke_error *err;
+} walk;
+
+static int out_of_memory(walk *w)
+{
+    return stk_fail(w->err, STOKE_E_NOMEM, "%s: no memory for the list of files", w->path);
+}
+
+static size_t seen_slot(const walk *w, stk_folder_id id)
+{
+    size_t mask = w->seen_size - 1, i = (size_t)stk_mix64(id.node + stk_mix64(id.device)) & mask;
+    while (w->seen[i].node && (w->seen[i].node != id.node || w->seen[i].device != id.device))
+        i = (i + 1) & mask;
+    return i;
+}
+
+static int grow_seen(walk *w)
+{
+    walk larger = { .seen_size = w->seen_size ? w->seen_size * 2 : 64 };
+    larger.seen = stk_calloc(larger.seen_size, sizeof *larger.seen);
+    if (!larger.seen) return out_of_memory(w);
+    for (size_t i = 0; i < w->seen_size; i++)
+        if (w->seen[i].node) larger.seen[seen_slot(&larger, w->seen[i])] = w->seen[i];
+    stk_free(w->seen);
+    w->seen = larger.seen;
+    w->seen_size = larger.seen_size;
+    return STOKE_OK;
+}
+
+/* *fresh = 1 when the folder is to be walked: not left out and not met before. */
+static int first_visit(walk *w, const struct stat *st, int *fresh)
+{
+    stk_folder_id id = { st->st_dev, st->st_ino };
+    *fresh = 0;
+    if (w->skip && w->skip->device == id.device && w->skip->node == id.node) return STOKE_OK;
+    if (2 * (w->n_seen + 1) > w->seen_size && grow_seen(w) != STOKE_OK) return STOKE_E_NOMEM;
+    size_t slot = seen_slot(w, id);
+    if (w->seen[slot].node) return STOKE_OK;
+    w->seen[slot] = id;
+    w->n_seen++;
+    *fresh = 1;
+    return STOKE_OK;
+}
+
+static int add_file(walk *w, size_t length, const char *name)
+{
+    size_t n = strlen(name), total = length + 1 + n;
+    if (total >= PATH_MAX)
+        return stk_fail(w->err, STOKE_E_LIMIT, "%s/%s: the path is too long", w->path, name);
+    if (!stk_grow((void **)&w->found->items, &w->found->capacity, w->found->count + 1,
+                  sizeof *w->found->items))
+        return out_of_memory(w);
+    /* The slash and the name go behind the folder's path for the moment of the copy. */
+    w->path[length] = '/';
+    memcpy(w->path + length + 1, name, n + 1);
+    char *path = stk_arena_copy(w->arena, w->path, total);
+    w->path[length] = 0;
+    if (!path) return out_of_memory(w);
+    w->found->items[w->found->count++] = (stk_found){
+        .path = path,
+        .stem = (uint16_t)w->root_length,
+        .stem_length = (uint16_t)(stk_stem_length(path, total) - w->root_length),
+    };
+    return STOKE_OK;
+}
+
+/* Reads one folder: files are added, the names of folders go to `folders`. The handle is closed before
+ * anything deeper is opened, so that one is enough for any depth. */
+static int read_folder(walk *w, size_t length, stk_name_list *folders)
+{
+    DIR *handle = opendir(w->path);
+    if (!handle) return stk_fail_errno(w->err, STOKE_E_IO, errno, "%s: cannot open folder", w->path);
+    int r = STOKE_OK, fresh = 0;
+    struct dirent *entry;
+    struct stat st;
+    if (fstat(dirfd(handle), &st) != 0)
+        r = stk_fail_errno(w->err, STOKE_E_IO, errno, "%s: cannot stat", w->path);
+    else
+        r = first_visit(w, &st, &fresh);
+    errno = 0;
+    while (r == STOKE_OK && fresh && (errno = 0, entry = readdir(handle))) {
+        if (entry->d_name[0] == '.') continue;
+        int known = stoke_format_known_extension(entry->d_name);
+        if (!known && entry->d_type == DT_REG) continue;
+        enum entry_kind kind = kind_of(dirfd(handle), entry);
+        if (kind == ENTRY_FILE && known) {
+            w->has_files = 1;
+            if (w->found) r = add_file(w, length, entry->d_name);
+        } else if (kind == ENTRY_FOLDER) {
+            const char *name = stk_arena_copy(w->arena, entry->d_name, strlen(entry->d_name));
+            if (!name || !stk_grow((void **)&folders->items, &folders->capacity, folders->count + 1,
+                                   sizeof *folders->items))
+                r = out_of_memory(w);
+            else
+                folders->items[folders->count++] = name;
+        }
+    }
+    if (r == STOKE_OK && errno)
+        r = stk_fail_errno(w->err, STOKE_E_IO, errno, "%s: cannot read folder", w->path);
+    closedir(handle);
+    return r;
+}
+
+static int walk_folder(walk *w, size_t length, unsigned depth)
+{
+    if (depth > MAX_DEPTH)
+        return stk_fail(w->err, STOKE_E_LIMIT, "%s: nested deeper than %d folders", w->path, MAX_DEPTH);
+    stk_name_list folders = { 0 };
+    int r = read_folder(w, length, &folders);
+    /* Sorted, so that of two links to one folder the same one is walked on every machine. */
+    if (folders.count) qsort(folders.items, folders.count, sizeof *folders.items, by_bytes);
+    for (size_t i = 0; r == STOKE_OK && i < folders.count; i++) {
+        size_t n = strlen(folders.items[i]);
+        if (length + 1 + n >= PATH_MAX) {
+            r = stk_fail(w->err, STOKE_E_LIMIT, "%s/%s: the path is too long", w->path, folders.items[i]);
+            break;
+        }
+        w->path[length] = '/';
+        memcpy(w->path + length + 1, folders.items[i], n + 1);
+        r = walk_folder(w, length + 1 + n, depth + 1);
+        w->path[length] = 0;
+    }
+    stk_free(folders.items);
+    return r;
+}
+
+/* Sets the walk to `root` without trailing slashes. */
+static int start_at(walk *w, const char *root, size_t *length)
+{
+    size_t n = strlen(root);
+    while (n > 1 && root[n - 1] == '/') n--;
+    if (n >= PATH_MAX) return stk_fail(w->err, STOKE_E_LIMIT, "%.200s...: the path is too long", root);
+    memcpy(w->path, root, n);
+    w->path[n] = 0;
+    w->root_length = n + 1;
+    *length = n;
+    return STOKE_OK;
+}
+
+int stk_scan(const char *root, const stk_folder_id *skip, stk_arena *arena, stk_found_list *found,
+             stoke_error *err)
+{
+    walk *w = stk_calloc(1, sizeof *w);
+    if (!w) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", root);
+    w->arena = arena, w->found = found, w->skip = skip, w->err = err;
+    size_t length;
+    int r = start_at(w, root, &length);
+    if (r == STOKE_OK) r = walk_folder(w, length, 0);
+    stk_free(w->seen);
+    stk_free(w);
+    return r;
+}
+
+int stk_list_folders(const char *path, stk_arena *arena, stk_name_list *names, int *has_files,
+                     stoke_error *err)
+{
+    walk *w = stk_calloc(1, sizeof *w);
+    if (!w) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
+    w->arena = arena, w->err = err;
+    size_t length;
+    int r = start_at(w, path, &length);
+    if (r == STOKE_OK) r = read_folder(w, length, names);
+    if (names->count) qsort(names->items, names->count, sizeof *names->items, by_bytes);
+    *has_files = w->has_files;
+    stk_free(w->seen);
+    stk_free(w);
+    return r;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Walking a folder: every readable picture below it, by its name alone.
+ */
+#ifndef STOKE_SRC_SOURCE_SCAN_H
+#define STOKE_SRC_SOURCE_SCAN_H
+
+#include <sys/types.h>
+
+#include "src/source/arena.h"
+
+/* A file: the full path, and where its stem (path below the root, without extension) lies in it. */
+typedef struct stk_found {
+    const char *path;
+    uint16_t stem, stem_length; /* paths are shorter than PATH_MAX = 4096 */
+} stk_found;
+
+typedef struct stk_found_list {
+    stk_found *items;
+    size_t count, capacity;
+} stk_found_list;
+
+static inline const char *stk_found_stem(const stk_found *file)
+{
+    return file->path + file->stem;
+}
+
+/* What a folder is, however its path is spelled. */
+typedef struct stk_folder_id {
+    dev_t device;
+    ino_t node;
+} stk_folder_id;
+
+/* STOKE_E_NOTFOUND when there is no such path, STOKE_E_INVALID when it is no folder. */
+int stk_folder_identify(const char *path, stk_folder_id *id, stoke_error *err);
+
+/* Appends the files below `root` whose extension the library reads, in no particular order. Hidden entries
+ * are passed over, links are followed, no folder is walked twice (so links cannot make a loop or a flood),
+ * and the folder `skip` (may be NULL) is left out. A folder that cannot be read is an error: silence would
+ * lose samples. */
+int stk_scan(const char *root, const stk_folder_id *skip, stk_arena *arena, stk_found_list *found,
+             stoke_error *err);
+
+/* Length of a path without its extension: the part from the last dot of the last component, if that is not
+ * its first character. */
+size_t stk_stem_length(const char *path, size_t length);
+
+typedef struct stk_name_list {
+    const char **items;
+    size_t count, capacity;
+} stk_name_list;
+
+/* Names of the folders directly in `path` (links followed, hidden ones not), sorted by bytes; *has_files
+ * tells whether a readable picture lies directly in it. Free with stk_free(names->items). */
+int stk_list_folders(const char *path, stk_arena *arena, stk_name_list *names, int *has_files,
+                     stoke_error *err);
+
+#endif
