@@ -23,7 +23,7 @@ typedef struct unit_place {
     unsigned next;
 } unit_place;
 
-static int unit_folder_setup(void **state)
+static inline int unit_folder_setup(void **state)
 {
     unit_place *place = calloc(1, sizeof *place);
     strcpy(place->folder, "/tmp/stoke-test-XXXXXX");
@@ -31,7 +31,7 @@ static int unit_folder_setup(void **state)
     return mkdtemp(place->folder) ? 0 : -1;
 }
 
-static int unit_folder_teardown(void **state)
+static inline int unit_folder_teardown(void **state)
 {
     unit_place *place = *state;
     char command[128];
