@@ -118,7 +118,7 @@ static void jpeg_region_equals_cut(void **state)
 {
     stoke_decoder *d = new_decoder();
     dice luck = { seed, 0 };
-    print_message("seed %llu\n", (unsigned long long)seed);
+    print_message("# seed %llu\n", (unsigned long long)seed);
     for (int k = 0; k < JPEGS; k++)
         for (int size = 0; size < 8; size++) {
             uint32_t width = 1 + roll(&luck, 200), height = 1 + roll(&luck, 200);
@@ -238,7 +238,7 @@ static void damage_does_not_stick(void **state)
         refused += stoke_decoder_decode(d, file.data, file.size, &params, &out, &err) != STOKE_OK;
         file.data[where] = was;
     }
-    print_message("%d of 2000 damaged files refused\n", refused);
+    print_message("# %d of 2000 damaged files refused\n", refused);
     assert_true(refused > 100);
     decode_ok(d, file, &params, &out);
     assert_is_cut(&out, &whole, (stoke_box){ 0, 0, 48, 48 }, "after damage");

@@ -95,7 +95,7 @@ static void same_pixels_as_libspng(void **state)
     stoke_decode_params params = stoke_decode_defaults();
     params.purpose = STOKE_PURPOSE_MASK;
     stoke_decoder *d = new_decoder();
-    print_message("seed %llu\n", (unsigned long long)seed);
+    print_message("# seed %llu\n", (unsigned long long)seed);
     dice luck = { seed, 0 };
     for (int i = 0; i < 600; i++) {
         unsigned samples;
@@ -163,7 +163,7 @@ static void mutants_agree_or_are_left_alone(void **state)
         }
         free(png.data);
     }
-    print_message("%d of 6000 mutants accepted\n", accepted);
+    print_message("# %d of 6000 mutants accepted\n", accepted);
     assert_true(accepted > 10); /* otherwise this test looks at nothing */
     stoke_decoder_destroy(&d);
 }
