@@ -19,6 +19,7 @@ static int matches(const uint8_t *bytes, size_t size)
 static int fail(stoke_error *err, int code)
 {
     switch (code) {
+    case SPNG_EZLIB_INIT: /* zlib's only reason to fail there */
     case SPNG_EMEM: return stk_fail(err, STOKE_E_NOMEM, "PNG: no memory");
     case SPNG_IO_EOF:
     case SPNG_EIDAT_TOO_SHORT: return stk_fail(err, STOKE_E_FORMAT, "PNG: the file ends early");

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every file of the real data, read by Stokehold and by Pillow: the same pixels, or a reason.
 
-usage: pillow_decode.py DECODE_TOOL DATA_FOLDER
+usage: pillow_decode.py DECODE_TOOL DATA_FOLDER     (STOKE_TEST_DATA, if set, is the folder)
 
 What "the same" means, purpose by purpose:
   image  Pillow's convert('RGB'). Grey of 16 bits has no such conversion in Pillow (it clips): the high byte is expected.
@@ -153,7 +153,7 @@ def files_of(data):
 
 
 def main():
-    tool, data = sys.argv[1:3]
+    tool, data = sys.argv[1], os.environ.get("STOKE_TEST_DATA", sys.argv[2])
     names = list(files_of(data))
     if not names:
         print(f"1..0 # SKIP no data in {data}")
