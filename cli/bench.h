@@ -45,9 +45,10 @@ typedef struct bench_case {
     pid_t pid;
     int fd; /* our end of the socket pair */
     uint64_t passes;
-    bench_answer opened, warm, last;
+    bench_answer opened, last;
     double rate[BENCH_MAX_ROUNDS];   /* samples/s of each round */
     double cpu_ms[BENCH_MAX_ROUNDS]; /* per sample */
+    double stage_cpu_ms[STOKE_STAGES][BENCH_MAX_ROUNDS], stage_wall_ms[STOKE_STAGES][BENCH_MAX_ROUNDS];
 } bench_case;
 
 extern const bench_subject bench_loader, bench_peer, bench_region;

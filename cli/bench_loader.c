@@ -20,16 +20,22 @@ static int open_loader(void **out, const bench_case *job, bench_answer *answer, 
     return r;
 }
 
-static int take_epoch(loader_state *state, uint64_t *samples, stoke_error *err)
+/* One epoch. *idle gets the slot wait up to the first batch. */
+static int take_epoch(loader_state *state, uint64_t *samples, stoke_stage_time *idle, stoke_error *err)
 {
+    stoke_loader_stats_data stats;
     int r = stoke_loader_set_epoch(state->loader, state->epoch++);
-    while (!r) {
+    for (int first = 1; !r; first = 0) {
         const stoke_batch *batch = NULL;
         if (cli_interrupted()) return cli_error(err, STOKE_E_CANCELLED, "interrupted");
         r = stoke_loader_next(state->loader, &batch);
         if (r) break;
         *samples += batch->count;
         stoke_batch_release(state->loader, &batch);
+        if (first && idle) {
+            stoke_loader_stats(state->loader, &stats);
+            *idle = stats.stage[STOKE_STAGE_SLOT_WAIT];
+        }
     }
     return r == STOKE_E_END ? STOKE_OK : cli_error(err, r, "%s", stoke_loader_error(state->loader));
 }
@@ -37,12 +43,25 @@ static int take_epoch(loader_state *state, uint64_t *samples, stoke_error *err)
 static int measure_loader(void *opaque, uint64_t passes, bench_answer *answer, stoke_error *err)
 {
     loader_state *state = opaque;
-    uint64_t wall = stoke_machine_now_ns(), cpu = stoke_machine_cpu_ns();
+    stoke_loader_stats_data before, after;
+    stoke_stage_time idle = { 0 };
     int r = STOKE_OK;
-    for (uint64_t i = 0; i < passes && !r; i++) r = take_epoch(state, &answer->samples, err);
+    stoke_loader_stats(state->loader, &before);
+    uint64_t wall = stoke_machine_now_ns(), cpu = stoke_machine_cpu_ns();
+    for (uint64_t i = 0; i < passes && !r; i++)
+        r = take_epoch(state, &answer->samples, i ? NULL : &idle, err);
     answer->wall_ns = stoke_machine_now_ns() - wall;
     answer->cpu_ns = stoke_machine_cpu_ns() - cpu;
-    stoke_loader_stats(state->loader, &answer->stats);
+    stoke_loader_stats(state->loader, &after);
+    /* While others had their turn the workers waited, and stamp that when they wake: not a wait of this turn.
+     */
+    before.stage[STOKE_STAGE_SLOT_WAIT] = idle;
+    for (int i = 0; i < STOKE_STAGES; i++) {
+        answer->stage[i].wall_ns = after.stage[i].wall_ns - before.stage[i].wall_ns;
+        answer->stage[i].cpu_ns = after.stage[i].cpu_ns - before.stage[i].cpu_ns;
+        answer->stage[i].count = after.stage[i].count - before.stage[i].count;
+    }
+    answer->bad_samples = after.bad_samples;
     return r;
 }
 
