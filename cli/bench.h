@@ -16,10 +16,11 @@
 typedef struct bench_answer {
     int status; /* STOKE_OK or the error in `message` */
     uint64_t samples, wall_ns, cpu_ns;
-    uint64_t peak_rss;               /* of the process so far */
-    stoke_memory_plan plan;          /* loader only */
-    stoke_loader_stats_data stats;   /* loader only: since its start */
-    uint64_t not_comparable, failed; /* bare decoding only: files per pass */
+    uint64_t peak_rss;                    /* of the process so far */
+    stoke_memory_plan plan;               /* loader only */
+    stoke_stage_time stage[STOKE_STAGES]; /* loader only: of this measurement */
+    uint64_t bad_samples;                 /* loader only */
+    uint64_t not_comparable, failed;      /* bare decoding only: files per pass */
     char message[STOKE_ERROR_TEXT];
 } bench_answer;
 
