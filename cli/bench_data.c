@@ -186,13 +186,11 @@ static figures summarize(const bench *b)
     return f;
 }
 
-/* Milliseconds per sample of a stage over all rounds, without the warm-up. */
+/* Milliseconds per sample of a stage. */
 static void stage_times(const bench *b, int stage, double *cpu_ms, double *wall_ms)
 {
-    const stoke_loader_stats_data *first = &b->cases[0].warm.stats, *last = &b->cases[0].last.stats;
-    double samples = (double)(last->samples - first->samples) * 1e6;
-    *cpu_ms = samples > 0 ? (double)(last->stage[stage].cpu_ns - first->stage[stage].cpu_ns) / samples : 0;
-    *wall_ms = samples > 0 ? (double)(last->stage[stage].wall_ns - first->stage[stage].wall_ns) / samples : 0;
+    *cpu_ms = bench_median(b->cases[0].stage_cpu_ms[stage], b->rounds);
+    *wall_ms = bench_median(b->cases[0].stage_wall_ms[stage], b->rounds);
 }
 
 static void json_machine(stoke_json *json)
@@ -225,7 +223,7 @@ static void print_json(const bench *b, const figures *f)
     stoke_json_real(&json, "seconds", b->seconds);
     stoke_json_uint(&json, "files_not_comparable", bare->last.not_comparable);
     stoke_json_uint(&json, "files_failed_bare", bare->last.failed);
-    stoke_json_uint(&json, "bad_samples", ours->last.stats.bad_samples);
+    stoke_json_uint(&json, "bad_samples", ours->last.bad_samples);
     stoke_json_array(&json, "stages");
     for (int i = 0; i < STOKE_STAGES; i++) {
         double cpu, wall;
