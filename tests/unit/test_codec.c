@@ -120,11 +120,11 @@ static void jpeg_region_equals_cut(void **state)
     dice luck = { seed, 0 };
     print_message("# seed %llu\n", (unsigned long long)seed);
     for (int k = 0; k < JPEGS; k++)
-        for (int size = 0; size < 8; size++) {
+        for (int size = 0; size < 40; size++) {
             uint32_t width = 1 + roll(&luck, 200), height = 1 + roll(&luck, 200);
             uint8_t *samples = make_samples(width, height, (unsigned)jpegs[k].kind.channels, &luck);
             bytes file = make_jpeg(samples, width, height, jpegs[k].kind);
-            regions_equal_cuts(d, file, stoke_decode_defaults(), 25, &luck, jpegs[k].name);
+            regions_equal_cuts(d, file, stoke_decode_defaults(), 60, &luck, jpegs[k].name);
             free(samples), free(file.data);
         }
     stoke_decoder_destroy(&d);
