@@ -26,7 +26,7 @@
         _skip(__FILE__, __LINE__);                                                                           \
     } while (0)
 #undef skip
-#define skip() unit_skip("the data it needs is not here, see STOKE_TEST_DATA")
+#define skip() unit_skip("what it needs is not here: data (STOKE_TEST_DATA) or rights")
 
 typedef struct unit_place {
     char folder[64];
