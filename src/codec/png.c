@@ -5,17 +5,11 @@
  */
 #include "src/codec/codec.h"
 
+#include <libdeflate.h>
 #include <spng.h>
 #include <string.h>
 
 #include "src/base/error.h"
-
-/* Ancillary chunks (texts, profiles) are unpacked by libspng, so a small file can ask for much memory. Real
- * colour profiles reach about 3 MB (press profiles). */
-enum { MAX_CHUNK = 8 << 20, MAX_CHUNKS_TOGETHER = 16 << 20 };
-
-/* Deflate's densest code is 258 bytes for two bits. */
-enum { MAX_DEFLATE_RATIO = 1032 };
 
 static int matches(const uint8_t *bytes, size_t size)
 {
@@ -25,23 +19,87 @@ static int matches(const uint8_t *bytes, size_t size)
 static int fail(stoke_error *err, int code)
 {
     switch (code) {
+    case SPNG_EZLIB_INIT: /* zlib's only reason to fail there */
     case SPNG_EMEM: return stk_fail(err, STOKE_E_NOMEM, "PNG: no memory");
-    case SPNG_ECHUNK_LIMITS:
-        return stk_fail(err, STOKE_E_LIMIT, "PNG: a text or profile of more than %d MB", MAX_CHUNK >> 20);
     case SPNG_IO_EOF:
     case SPNG_EIDAT_TOO_SHORT: return stk_fail(err, STOKE_E_FORMAT, "PNG: the file ends early");
     default: return stk_fail(err, STOKE_E_FORMAT, "PNG: %s", spng_strerror(code));
     }
 }
 
-static int open_png(const uint8_t *bytes, size_t size, spng_ctx **out, stoke_error *err)
+int stk_png_next_chunk(const uint8_t *bytes, size_t size, size_t *at, stk_png_chunk *chunk)
+{
+    while (*at <= size && size - *at >= STK_PNG_FRAME) {
+        const uint8_t *p = bytes + *at;
+        *chunk = (stk_png_chunk){ .type = p + 4, .data = p + 8, .size = stk_big32(p) };
+        if (chunk->size > size - *at - STK_PNG_FRAME) return 0;
+        *at += STK_PNG_FRAME + chunk->size;
+        int ancillary = chunk->type[0] & 0x20;
+        if (!ancillary || stk_png_is(chunk, "tRNS")) return 1;
+    }
+    return 0;
+}
+
+int stk_png_crc_is_right(const stk_png_chunk *chunk)
+{
+    return libdeflate_crc32(0, chunk->type, chunk->size + 4) == stk_big32(chunk->data + chunk->size);
+}
+
+/* What libspng reads: the signature, then only chunks that matter for the pixels. Texts and profiles never
+ * reach it, so they can neither make it allocate (a small zTXt may unpack to gigabytes) nor refuse a good
+ * picture because a comment is out of place. */
+typedef struct reader {
+    const uint8_t *bytes;
+    size_t size, next; /* next: the first chunk not yet handed out */
+    const uint8_t *span;
+    size_t left;
+} reader;
+
+static int next_span(reader *r)
+{
+    stk_png_chunk chunk;
+    if (!stk_png_next_chunk(r->bytes, r->size, &r->next, &chunk)) return 0;
+    r->span = chunk.data - 8;
+    r->left = chunk.size + STK_PNG_FRAME;
+    return 1;
+}
+
+static int read_spans(spng_ctx *ctx, void *user, void *out, size_t length)
+{
+    (void)ctx;
+    reader *r = user;
+    uint8_t *to = out;
+    while (length) {
+        if (!r->left && !next_span(r)) return SPNG_IO_EOF;
+        size_t n = r->left < length ? r->left : length;
+        memcpy(to, r->span, n);
+        to += n;
+        r->span += n;
+        r->left -= n;
+        length -= n;
+    }
+    return 0;
+}
+
+/* *out is for spng_ctx_free even after a failure. The reader must live as long. */
+static int open_png(reader *r, const uint8_t *bytes, size_t size, spng_ctx **out, stoke_error *err)
 {
     struct spng_alloc memory = { stk_alloc, stk_realloc, stk_calloc, stk_free };
-    spng_ctx *ctx = *out = spng_ctx_new2(&memory, 0);
-    if (!ctx) return fail(err, SPNG_EMEM);
-    int code = spng_set_png_buffer(ctx, bytes, size);
-    if (!code) code = spng_set_chunk_limits(ctx, MAX_CHUNK, MAX_CHUNKS_TOGETHER);
+    *r = (reader){ bytes, size, STK_PNG_SIGNATURE, bytes, STK_PNG_SIGNATURE };
+    *out = spng_ctx_new2(&memory, 0);
+    if (!*out) return fail(err, SPNG_EMEM);
+    int code = spng_set_png_stream(*out, read_spans, r);
     return code ? fail(err, code) : STOKE_OK;
+}
+
+/* libspng stops at the last row and does not look at the checksum behind it. */
+static int check_pixel_data(const stk_job *job)
+{
+    stk_png_chunk chunk;
+    for (size_t at = STK_PNG_SIGNATURE; stk_png_next_chunk(job->bytes, job->size, &at, &chunk);)
+        if (stk_png_is(&chunk, "IDAT") && !stk_png_crc_is_right(&chunk))
+            return fail(job->err, SPNG_ECHUNK_CRC);
+    return STOKE_OK;
 }
 
 static unsigned samples_of(uint8_t colour_type)
@@ -81,9 +139,10 @@ static int probe(stoke_decoder *decoder, const uint8_t *bytes, size_t size, stok
 {
     (void)decoder;
     spng_ctx *ctx;
+    reader source;
     struct spng_ihdr ihdr;
     struct spng_trns trns;
-    int r = open_png(bytes, size, &ctx, err);
+    int r = open_png(&source, bytes, size, &ctx, err);
     if (r == STOKE_OK) r = read_info(ctx, &ihdr, &trns, info, err);
     if (r == STOKE_OK) info->orientation = stk_orientation_from_png(bytes, size);
     spng_ctx_free(ctx);
@@ -166,7 +225,7 @@ static int decode_with_spng(stk_job *job, spng_ctx *ctx)
     if (r) return r;
     size_t row_bytes = (size_t)(((uint64_t)ihdr.width * job->info.channels * ihdr.bit_depth + 7) / 8);
     /* Refused before the pixels are allocated: a few bytes that claim to be millions of pixels. */
-    if ((uint64_t)row_bytes * ihdr.height / MAX_DEFLATE_RATIO > job->size)
+    if ((uint64_t)row_bytes * ihdr.height / STK_MAX_DEFLATE_RATIO > job->size)
         return stk_fail(job->err, STOKE_E_FORMAT,
                         "PNG: the file ends early: %zu bytes cannot hold %ux%u pixels", job->size, ihdr.width,
                         ihdr.height);
@@ -183,10 +242,11 @@ static int decode(stk_job *job)
     int r = stk_png_fast(job);
     if (r) return r < 0 ? r : STOKE_OK;
     spng_ctx *ctx;
-    r = open_png(job->bytes, job->size, &ctx, job->err);
+    reader source;
+    r = open_png(&source, job->bytes, job->size, &ctx, job->err);
     if (r == STOKE_OK) r = decode_with_spng(job, ctx);
     spng_ctx_free(ctx);
-    return r;
+    return r == STOKE_OK ? check_pixel_data(job) : r;
 }
 
 const stk_codec stk_codec_png = { STOKE_FORMAT_PNG, matches, probe, decode };

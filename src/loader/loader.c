@@ -95,7 +95,8 @@ static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke
     r = make_locks(loader, err);
     if (!r) r = stk_recipe_create(&loader->recipe, dataset, params, err);
     if (!r) r = make_order(loader, dataset, params, err);
-    if (!r) r = stk_quarantine_create(&loader->quarantine, dataset, params->quarantine, params->max_bad, err);
+    if (!r) r = stk_fuse_limit(params->max_bad, loader->order.count, &loader->max_bad, err);
+    if (!r) r = stk_quarantine_open(&loader->quarantine, params->quarantine, err);
     if (!r)
         r = stk_memory_plan_make(&loader->plan, &loader->recipe, params,
                                  loader->threads ? loader->threads : 1, err);
@@ -135,7 +136,7 @@ void stoke_loader_destroy(stoke_loader **pointer)
     for (uint32_t i = 0; i < loader->benches; i++) stk_bench_destroy(&loader->workers[i].bench);
     stk_free(loader->workers);
     stk_slots_destroy(&loader->slots);
-    stk_quarantine_destroy(&loader->quarantine);
+    if (loader->quarantine) stk_quarantine_close(&loader->quarantine, NULL);
     stk_recipe_destroy(&loader->recipe);
     stk_free(loader->cumulative);
     if (loader->locks_made) {

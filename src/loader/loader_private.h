@@ -44,6 +44,7 @@ struct stoke_loader {
     double *cumulative; /* weighted order's sums, or NULL */
     stoke_policy policy;
     stk_quarantine *quarantine;
+    uint64_t max_bad; /* distinct bad samples allowed */
     stk_budget budget;
     stoke_memory_plan plan;
     int64_t nice;

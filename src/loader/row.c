@@ -5,6 +5,7 @@
 #include "src/loader/loader_private.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "src/base/error.h"
 
@@ -20,33 +21,35 @@ static int ends_the_run(int status)
     return status == STOKE_E_NOMEM;
 }
 
+/* "3 of 40 samples are bad, more than max_bad allows (1):" and the first of them, a line each. */
 static void too_bad(const stoke_loader *loader, uint64_t bad, stoke_error *err)
 {
-    const uint64_t limit = stk_quarantine_limit(loader->quarantine);
-    stk_fail(err, STOKE_E_TOO_BAD,
-             "%llu of %llu samples are bad, more than max_bad allows (%llu):", (unsigned long long)bad,
-             (unsigned long long)loader->order.count, (unsigned long long)limit);
-    size_t n = 0;
-    while (err->message[n]) n++;
+    stk_fail(err, STOKE_E_TOO_BAD, "%llu of %llu samples are bad, more than max_bad allows (%llu):",
+             (unsigned long long)bad, (unsigned long long)loader->order.count,
+             (unsigned long long)loader->max_bad);
+    size_t n = strlen(err->message);
     for (uint64_t i = 0; i < bad && n < sizeof err->message; i++) {
-        stoke_bad_file file;
         if (i == LISTED) {
             snprintf(err->message + n, sizeof err->message - n, "\n  ... and %llu more",
                      (unsigned long long)(bad - LISTED));
             break;
         }
-        if (stk_quarantine_get(loader->quarantine, i, &file)) break;
-        n += (size_t)snprintf(err->message + n, sizeof err->message - n, "\n  %s", file.reason);
+        n += (size_t)snprintf(err->message + n, sizeof err->message - n, "\n  %s",
+                              stk_quarantine_get(loader->quarantine, i).reason);
     }
 }
 
-/* Books a bad sample. Returns what ends the run: 0, the sample's own error (policy stop), or a blown fuse. */
+/* Books a bad sample. Returns what ends the run: 0, the sample's own error (policy stop), a blown fuse, or a
+ * quarantine list that cannot be written: a run must not lose its record silently. */
 static int book_bad(stoke_loader *loader, uint64_t id, stk_row_result *result)
 {
-    const uint64_t bad =
-        stk_quarantine_add(loader->quarantine, id, result->error.code, result->error.message);
-    if (loader->policy == STOKE_POLICY_STOP) return result->error.code;
-    if (bad <= stk_quarantine_limit(loader->quarantine)) return STOKE_OK;
+    const stoke_sample sample = stoke_dataset_sample(loader->recipe.dataset, id);
+    const stoke_error reason = result->error;
+    uint64_t bad;
+    int r = stk_quarantine_add(loader->quarantine, id, &sample, &reason, &bad, &result->error);
+    if (r) return r;
+    if (loader->policy == STOKE_POLICY_STOP) return reason.code;
+    if (bad <= loader->max_bad) return STOKE_OK;
     too_bad(loader, bad, &result->error);
     return STOKE_E_TOO_BAD;
 }

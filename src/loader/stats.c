@@ -35,7 +35,9 @@ void stoke_loader_stats(const stoke_loader *loader, stoke_loader_stats_data *sta
 
 int stoke_loader_bad(const stoke_loader *loader, size_t index, stoke_bad_file *bad)
 {
-    return stk_quarantine_get(loader->quarantine, index, bad);
+    if (index >= stk_quarantine_count(loader->quarantine)) return STOKE_E_NOTFOUND;
+    *bad = stk_quarantine_get(loader->quarantine, index);
+    return STOKE_OK;
 }
 
 void stoke_batch_digest(const stoke_batch *batch, uint8_t digest[16])

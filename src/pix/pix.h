@@ -56,8 +56,9 @@ typedef struct stk_writer {
     double scale[3], bias[3]; /* for samples in 0..1 */
     float lut[3][256];        /* (float)(v / 255.0 normalised in double, rounded once) */
     uint16_t lut16[3][256];   /* the same as F16 or BF16 bits, round to nearest even */
-    /* lut[c][v] == (v * high + high_bias) + (v * low + low_bias) in float without FMA: see writer.c */
-    float high[3], high_bias[3], low[3], low_bias[3];
+    /* lut[c][v] == (v * high + high_bias) + (v * low + low_bias) in float without FMA: see writer.c. Entry i
+     * belongs to channel i % 3, up to the 24 elements of eight interleaved pixels. */
+    float high[24], high_bias[24], low[24], low_bias[24];
     float fill[3]; /* element of uncovered pixels (black, normalised) */
 } stk_writer;
 /* normalize: unit, imagenet or none (0..255 as they are). */

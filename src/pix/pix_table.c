@@ -2,9 +2,8 @@
  *
  * Reference first, then what the processor does faster.
  *
- * There is no AVX-512 column: the kernels of AVX2 are within 1.5x of the speed of memory (tests/check,
- * --bench), and a column that nobody here can run is a column nobody can trust. Such processors use the AVX2
- * entries.
+ * There is no AVX-512 column: a column that nobody here can run is a column nobody can trust. Such processors
+ * use the AVX2 entries.
  */
 #include "src/pix/pix_table.h"
 

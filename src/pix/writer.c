@@ -26,18 +26,17 @@ static size_t element_bytes(stoke_dtype dtype)
 /* lut[c][v] is v * a + b rounded once. To compute it in floats, a and b are split: the high parts are
  * multiples of a power of two so coarse that v * high + high_bias is exact for v <= 255; the low parts are
  * what is left, 2^-15 of it and less. Their rounding is then too small to matter when the two halves are
- * added, which rounds once. 2 products and 3 sums; a gather from the table takes four times as long
- * (check_pix --bench). test_pix tries all v. */
-static void split(stk_writer *writer, int c)
+ * added, which rounds once. 2 products and 3 sums; test_pix tries all v. */
+static void split(stk_writer *writer, int i)
 {
-    const double a = writer->scale[c] / 255.0, b = writer->bias[c];
+    const double a = writer->scale[i % 3] / 255.0, b = writer->bias[i % 3];
     int exponent;
     frexp(fmax(255.0 * fabs(a), fabs(b)), &exponent);
     const double grid = ldexp(1.0, exponent - 24);
-    writer->high[c] = (float)(rint(a / grid) * grid);
-    writer->high_bias[c] = (float)(rint(b / grid) * grid);
-    writer->low[c] = (float)(a - writer->high[c]);
-    writer->low_bias[c] = (float)(b - writer->high_bias[c]);
+    writer->high[i] = (float)(rint(a / grid) * grid);
+    writer->high_bias[i] = (float)(rint(b / grid) * grid);
+    writer->low[i] = (float)(a - writer->high[i]);
+    writer->low_bias[i] = (float)(b - writer->high_bias[i]);
 }
 
 void stk_writer_init(stk_writer *writer, stoke_dtype dtype, stoke_layout layout, stoke_normalize normalize)
@@ -56,8 +55,8 @@ void stk_writer_init(stk_writer *writer, stoke_dtype dtype, stoke_layout layout,
             writer->lut16[c][v] = dtype == STOKE_DTYPE_BF16 ? stk_bf16((float)value) : stk_f16((float)value);
         }
         writer->fill[c] = writer->lut[c][0];
-        split(writer, c);
     }
+    for (int i = 0; i < 24; i++) split(writer, i);
 }
 
 /* ---- placement ---- */
@@ -144,7 +143,11 @@ void stk_write_image(const stk_writer *writer, const stoke_image *src, void *row
     const size_t right = s.left + s.width;
 
     fill_pixels(&t, 0, 0, (size_t)top * out_width);
-    for (uint32_t i = 0; i < rows; i++) {
+    /* Full rows without gaps, the usual case of a picture resized to fit: one long row. */
+    const int whole = !reverse && s.width == out_width && src->stride == s.width * 3 * src->depth;
+    if (whole)
+        write(writer, element_at(&t, 0, top, 0), (size_t)out_width * out_height, src->data, rows * s.width);
+    for (uint32_t i = 0; i < rows && !whole; i++) {
         fill_pixels(&t, top + i, 0, s.left);
         write_row(&t, write, reverse, source_row(src, i), 3u * src->depth, s, top + i);
         fill_pixels(&t, top + i, right, out_width - right);

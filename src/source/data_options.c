@@ -113,7 +113,7 @@ static const stoke_option table[] = {
               "the caller" },
     { "consumer_cores", STOKE_OPT_INT, FIELD(consumer_cores), .default_text = "0", .min = 0, .max = 1024,
       .argument = "N", .help = "Cores that --workers auto leaves to the consumer of batches" },
-    { "prefetch", STOKE_OPT_INT, FIELD(prefetch), .default_text = "2", .min = 0, .max = 1024, .argument = "N",
+    { "prefetch", STOKE_OPT_INT, FIELD(prefetch), .default_text = "2", .min = 1, .max = 1024, .argument = "N",
       .help = "Batches kept ready ahead of the consumer" },
     { "nice", STOKE_OPT_INT, FIELD(nice), .default_text = "5", .min = 0, .max = 19, .argument = "N",
       .help = "By how much the priority of worker threads is lower than the consumer's" },

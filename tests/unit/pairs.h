@@ -2,8 +2,8 @@
  *
  * A small real data set in the test's folder, and the digests of what a loader makes of it.
  */
-#ifndef STOKE_TESTS_PAIRS_H
-#define STOKE_TESTS_PAIRS_H
+#ifndef STOKE_TESTS_UNIT_PAIRS_H
+#define STOKE_TESTS_UNIT_PAIRS_H
 
 #include "tests/unit/unit.h"
 

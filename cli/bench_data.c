@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke bench data: our loader against bare decoding of the same files with the same threads in the same run.
+ *
+ * Rates are medians over rounds in which the two take turns; ratio_to_decode is the quotient of the two
+ * medians. peak_rss_bytes is the loader's own: it runs in a process of its own (see bench.h).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bench.h"
+#include "cli/output.h"
+
+typedef struct bench_options {
+    double seconds;
+    int64_t rounds, samples;
+    int sweep, short_run;
+} bench_options;
+
+static const stoke_option options[] = {
+    { .name = "seconds",
+      .type = STOKE_OPT_REAL,
+      .offset = offsetof(bench_options, seconds),
+      .default_text = "10",
+      .min = 0.1,
+      .max = 3600,
+      .argument = "S",
+      .help = "Time to measure for, all rounds together" },
+    { .name = "rounds",
+      .type = STOKE_OPT_INT,
+      .offset = offsetof(bench_options, rounds),
+      .default_text = "5",
+      .min = 1,
+      .max = BENCH_MAX_ROUNDS,
+      .argument = "N",
+      .help = "Turns each side takes; results are medians" },
+    { .name = "samples",
+      .type = STOKE_OPT_INT,
+      .offset = offsetof(bench_options, samples),
+      .default_text = "256",
+      .min = 1,
+      .max = 1e9,
+      .argument = "N",
+      .help = "Of a larger set take N samples, evenly spread; also the size of the synthetic set made when "
+              "no data is "
+              "given" },
+    { .name = "sweep",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(bench_options, sweep),
+      .default_text = "false",
+      .help = "Also measure the settings the project promises figures for: bytes and floats out, 1 and 2 "
+              "workers, region "
+              "decode, memory of a large batch" },
+    { .name = "short",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(bench_options, short_run),
+      .default_text = "false",
+      .help = "A few seconds in all, to see that it runs; its figures mean little" },
+};
+
+/* Everything of one run. cases[0] is the loader with the user's settings, cases[1] bare decoding. */
+typedef struct bench {
+    const cli_call *call;
+    stoke_data_params data;
+    stoke_dataset *dataset;
+    char folder[CLI_PATH], list[CLI_PATH + 16]; /* temporary; "" = none */
+    double seconds;
+    int rounds;
+    int64_t samples;
+    bench_case cases[2 + BENCH_SWEEP_CASES];
+    size_t n_cases;
+    unsigned workers;
+} bench;
+
+/* ---- the set ---- */
+
+static int make_set(bench *b, stoke_error *err)
+{
+    stoke_synth_params params = stoke_synth_defaults();
+    params.count = (uint64_t)b->samples;
+    stoke_progress *progress = cli_progress_begin(b->call, "drawing a set", "scenes");
+    int r = stoke_synth_write(&params, b->folder, 0, cli_progress_update, progress, err);
+    cli_progress_end(&progress);
+    b->data.data = b->folder;
+    return r;
+}
+
+/* A list of b->samples files, evenly spread over the set, takes its place. */
+static int take_part(bench *b, stoke_error *err)
+{
+    static const char *const headings[] = { "image", "mask" };
+    uint64_t count = stoke_dataset_count(b->dataset), wanted = (uint64_t)b->samples;
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    for (uint64_t i = 0; i < wanted; i++) {
+        stoke_sample s =
+            stoke_dataset_sample(b->dataset, (uint64_t)((double)i * (double)count / (double)wanted));
+        char *image = realpath(s.image_path, NULL), *mask = s.mask_path ? realpath(s.mask_path, NULL) : NULL;
+        stoke_table_row(table, (const char *[]){ image ? image : s.image_path, mask          ? mask
+                                                                               : s.mask_path ? s.mask_path
+                                                                                             : "" });
+        free(image), free(mask);
+    }
+    snprintf(b->list, sizeof b->list, "%s/list.csv", b->folder);
+    cli_output output;
+    int r = cli_output_open(&output, b->list, err);
+    if (!r) {
+        stoke_table_csv(table, output.stream);
+        r = cli_output_commit(&output, err);
+    }
+    stoke_table_destroy(&table);
+    if (r) return r;
+    cli_say(b->call, "taking %llu of %llu samples (--samples)", (unsigned long long)wanted,
+            (unsigned long long)count);
+    stoke_dataset_close(&b->dataset);
+    b->data.data = b->data.images = b->data.masks = NULL;
+    b->data.list = b->list;
+    b->data.split = STOKE_SPLIT_ALL;
+    b->data.val_split = 0;
+    return stoke_dataset_open(&b->dataset, &b->data, err);
+}
+
+static int open_set(bench *b, stoke_error *err)
+{
+    int given = b->data.data || b->data.images || b->data.list;
+    int r = cli_temp_folder(b->folder, err);
+    if (!r && !given) r = make_set(b, err);
+    if (!r) r = cli_open_dataset(b->call, &b->data, &b->dataset, err);
+    if (!r && stoke_dataset_count(b->dataset) > (uint64_t)b->samples) r = take_part(b, err);
+    /* One process takes the whole epoch here, whatever the config says about ranks. */
+    b->data.rank = 0;
+    b->data.world = 1;
+    return r;
+}
+
+/* ---- the run ---- */
+
+static int measure(bench *b, stoke_error *err)
+{
+    const bench_options *o = b->call->options;
+    b->cases[0] =
+        (bench_case){ .name = "loader", .subject = &bench_loader, .dataset = b->dataset, .data = b->data };
+    b->cases[1] = (bench_case){
+        .name = "bare decoding", .subject = &bench_peer, .dataset = b->dataset, .data = b->data
+    };
+    b->n_cases = 1;
+    int r = bench_start(&b->cases[0], err);
+    if (r) return r;
+    const stoke_memory_plan *plan = &b->cases[0].opened.plan;
+    char text[256];
+    stoke_memory_plan_text(plan, text, sizeof text);
+    cli_say(b->call, "memory: %s", text);
+    b->workers = plan->workers ? plan->workers : 1;
+    b->cases[1].threads = b->workers;
+    b->n_cases = 2;
+    if (o->sweep) {
+        size_t more = 0;
+        r = bench_sweep_cases(b->cases + 2, b->dataset, &b->data, b->workers, &more, err);
+        b->n_cases += more;
+    }
+    for (size_t i = 1; i < b->n_cases && !r; i++) r = bench_start(&b->cases[i], err);
+    if (!r) r = bench_run(b->call, b->cases, b->n_cases, b->rounds, b->seconds, err);
+    return r;
+}
+
+/* ---- the report ---- */
+
+typedef struct figures {
+    double rate, cpu_ms, decode_rate, decode_cpu_ms, ratio, ratio_low, ratio_high;
+} figures;
+
+static figures summarize(const bench *b)
+{
+    const bench_case *ours = &b->cases[0], *bare = &b->cases[1];
+    figures f = { .rate = bench_median(ours->rate, b->rounds),
+                  .cpu_ms = bench_median(ours->cpu_ms, b->rounds),
+                  .decode_rate = bench_median(bare->rate, b->rounds),
+                  .decode_cpu_ms = bench_median(bare->cpu_ms, b->rounds),
+                  .ratio_low = 1e30 };
+    f.ratio = f.rate / f.decode_rate;
+    for (int i = 0; i < b->rounds; i++) {
+        double ratio = ours->rate[i] / bare->rate[i];
+        if (ratio < f.ratio_low) f.ratio_low = ratio;
+        if (ratio > f.ratio_high) f.ratio_high = ratio;
+    }
+    return f;
+}
+
+/* Milliseconds per sample of a stage. */
+static void stage_times(const bench *b, int stage, double *cpu_ms, double *wall_ms)
+{
+    *cpu_ms = bench_median(b->cases[0].stage_cpu_ms[stage], b->rounds);
+    *wall_ms = bench_median(b->cases[0].stage_wall_ms[stage], b->rounds);
+}
+
+static void json_machine(stoke_json *json)
+{
+    stoke_cores cores = stoke_machine_cores();
+    stoke_json_string(json, "cpu", stoke_machine_cpu_name());
+    stoke_json_string(json, "pixel_functions", stoke_machine_cpu_table());
+    stoke_json_uint(json, "cores_usable", cores.usable);
+}
+
+static void print_json(const bench *b, const figures *f)
+{
+    const bench_case *ours = &b->cases[0], *bare = &b->cases[1];
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_real(&json, "samples_per_s", f->rate);
+    stoke_json_real(&json, "cpu_ms_per_sample", f->cpu_ms);
+    stoke_json_real(&json, "decode_only_samples_per_s", f->decode_rate);
+    stoke_json_real(&json, "decode_only_cpu_ms_per_sample", f->decode_cpu_ms);
+    stoke_json_real(&json, "ratio_to_decode", f->ratio);
+    stoke_json_real(&json, "ratio_low", f->ratio_low);
+    stoke_json_real(&json, "ratio_high", f->ratio_high);
+    stoke_json_uint(&json, "peak_rss_bytes", ours->last.peak_rss);
+    stoke_json_uint(&json, "planned_bytes", ours->opened.plan.total_bytes);
+    stoke_json_uint(&json, "workers", ours->opened.plan.workers);
+    json_machine(&json);
+    stoke_json_uint(&json, "samples", stoke_dataset_count(b->dataset));
+    stoke_json_int(&json, "rounds", b->rounds);
+    stoke_json_real(&json, "seconds", b->seconds);
+    stoke_json_uint(&json, "files_not_comparable", bare->last.not_comparable);
+    stoke_json_uint(&json, "files_failed_bare", bare->last.failed);
+    stoke_json_uint(&json, "bad_samples", ours->last.bad_samples);
+    stoke_json_array(&json, "stages");
+    for (int i = 0; i < STOKE_STAGES; i++) {
+        double cpu, wall;
+        stage_times(b, i, &cpu, &wall);
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "name", stoke_stage_name((stoke_stage)i));
+        stoke_json_real(&json, "cpu_ms", cpu);
+        stoke_json_real(&json, "wall_ms", wall);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    if (b->n_cases > 2)
+        bench_sweep_json(&json, b->cases + 2, b->n_cases - 2, b->rounds, f->decode_rate, b->workers);
+    stoke_json_close(&json);
+}
+
+static void print_speed(const bench *b, const figures *f)
+{
+    static const char *const headings[] = { "", "samples/s", "CPU ms/sample", "threads" };
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    const double rates[] = { f->rate, f->decode_rate }, cpu[] = { f->cpu_ms, f->decode_cpu_ms };
+    for (int i = 0; i < 2; i++) {
+        char rate[32], ms[32], threads[32];
+        snprintf(rate, sizeof rate, "%.1f", rates[i]);
+        snprintf(ms, sizeof ms, "%.2f", cpu[i]);
+        snprintf(threads, sizeof threads, "%u", i ? b->workers : b->cases[0].opened.plan.workers);
+        stoke_table_row(table, (const char *[]){ b->cases[i].name, rate, ms, threads });
+    }
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+    printf("\nratio to decode  %.2f (rounds %.2f to %.2f)\n", f->ratio, f->ratio_low, f->ratio_high);
+}
+
+/* Returns the stage that takes most CPU time. */
+static int print_stages(const bench *b)
+{
+    static const char *const headings[] = { "stage", "CPU ms/sample", "wall ms/sample" };
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    double most = -1;
+    int longest = 0;
+    for (int i = 0; i < STOKE_STAGES; i++) {
+        double cpu, wall;
+        char cpu_text[32], wall_text[32];
+        stage_times(b, i, &cpu, &wall);
+        if (cpu > most) most = cpu, longest = i;
+        snprintf(cpu_text, sizeof cpu_text, "%.3f", cpu);
+        snprintf(wall_text, sizeof wall_text, "%.3f", wall);
+        stoke_table_row(table, (const char *[]){ stoke_stage_name((stoke_stage)i), cpu_text, wall_text });
+    }
+    putchar('\n');
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+    return longest;
+}
+
+static void print_meaning(const bench *b, const figures *f, int longest)
+{
+    const bench_case *bare = &b->cases[1];
+    printf("\nWhat it means: batches are ready at %.0f %% of the speed of decoding the same files with "
+           "nothing around it; "
+           "most CPU time goes to `%s`.\n",
+           100 * f->ratio, stoke_stage_name((stoke_stage)longest));
+    if (bare->last.not_comparable)
+        printf("Not comparable: %llu files are neither JPEG in RGB or grey nor PNG; our own decoder did them "
+               "on both "
+               "sides.\n",
+               (unsigned long long)bare->last.not_comparable);
+    if (bare->last.failed)
+        printf("Bad samples: %llu; `stoke verify` gives the reasons.\n",
+               (unsigned long long)bare->last.failed);
+    puts("Next: --dtype u8 leaves normalising to the device; --decode fast shrinks JPEGs while decoding when "
+         "--size is "
+         "smaller;\n      --workers N and --prefetch N change threads and memory; --sweep measures the usual "
+         "settings.");
+}
+
+static void print_people(const bench *b, const figures *f)
+{
+    char peak[32], planned[32];
+    stoke_cores cores = stoke_machine_cores();
+    printf("%llu samples, batch %lld, %s; %s, %u usable core%s, pixel functions %s\n\n",
+           (unsigned long long)stoke_dataset_count(b->dataset), (long long)b->data.batch,
+           stoke_dtype_name(stoke_data_image_dtype(&b->data)), stoke_machine_cpu_name(), cores.usable,
+           cores.usable == 1 ? "" : "s", stoke_machine_cpu_table());
+    print_speed(b, f);
+    printf("peak memory      %s measured, %s planned\n",
+           stoke_text_bytes(b->cases[0].last.peak_rss, peak, sizeof peak),
+           stoke_text_bytes(b->cases[0].opened.plan.total_bytes, planned, sizeof planned));
+    int longest = print_stages(b);
+    if (b->n_cases > 2)
+        bench_sweep_print(b->cases + 2, b->n_cases - 2, b->rounds, f->decode_rate, b->workers);
+    print_meaning(b, f, longest);
+}
+
+static int run(cli_call *call)
+{
+    const bench_options *o = call->options;
+    stoke_error err = { 0 };
+    bench *b = cli_alloc(1, sizeof *b);
+    *b = (bench){ .call = call,
+                  .data = call->data,
+                  .seconds = o->seconds,
+                  .rounds = (int)o->rounds,
+                  .samples = o->samples };
+    if (o->short_run) {
+        if (b->seconds > 1) b->seconds = 1;
+        if (b->rounds > 3) b->rounds = 3;
+        if (b->samples > 32) b->samples = 32;
+    }
+    int r = open_set(b, &err);
+    if (!r) r = measure(b, &err);
+    bench_stop(b->cases, b->n_cases);
+    int code = r ? cli_fail(call, &err) : CLI_OK;
+    if (!r) {
+        figures f = summarize(b);
+        if (call->common.json)
+            print_json(b, &f);
+        else
+            print_people(b, &f);
+    }
+    stoke_dataset_close(&b->dataset);
+    cli_remove_folder(b->folder);
+    free(b);
+    return code;
+}
+
+static const cli_example examples[] = {
+    { "stoke bench data", "a synthetic set in a temporary folder, removed afterwards" },
+    { "stoke bench data demo/data --dtype u8 --batch 32 --workers 2", "your own set, bytes out" },
+    { "stoke bench data --sweep --json", "all promised figures, for a program" },
+    { "stoke bench data --short", "only to see that it runs" },
+    { 0 },
+};
+
+const cli_command cli_bench_data = {
+    .name = "data",
+    .parent = "bench",
+    .summary = "speed of the loader against bare decoding",
+    .arguments = "[DIR]",
+    .max_words = 1,
+    .description = "Measures whole epochs of the loader, in turns with bare libjpeg-turbo and libspng "
+                   "decoding of the same files with "
+                   "the same number of threads, each in a process of its own. Files are in the page cache. "
+                   "Rates are medians over "
+                   "the rounds; CPU time is of the whole process; peak memory is that of the loader's "
+                   "process. Without data a "
+                   "synthetic set of 512x512 scenes is made.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(bench_options),
+    .reads_data = 1,
+    .run = run,
+};

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke bench: one subject per file.
+ */
+#include "cli/command.h"
+
+static const cli_command *const subjects[] = { &cli_bench_data, NULL };
+
+static const cli_example examples[] = {
+    { "stoke bench data", "the loader on a synthetic set, against bare decoding" },
+    { "stoke bench data --help", "what it measures, and its options" },
+    { 0 },
+};
+
+const cli_command cli_bench = {
+    .name = "bench",
+    .summary = "measure: speed, memory, and what limits them",
+    .arguments = "SUBJECT",
+    .description =
+        "Measures a part of the system on this machine, always against a plain reference in the same run.",
+    .examples = examples,
+    .subcommands = subjects,
+};

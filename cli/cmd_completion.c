@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke completion bash: words for the shell, from the command tables.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/common.h"
+#include "cli/help.h"
+
+static void print_flag(const char *name)
+{
+    fputs(" --", stdout);
+    for (; *name; name++) putchar(*name == '_' ? '-' : *name);
+}
+
+/* A case of the options of one command. */
+static void options_case(const cli_command *command)
+{
+    cli_call call;
+    stoke_error err;
+    char title[64], *none[] = { (char *)command->name, NULL };
+    cli_call_begin(&call, command, 1, none, &err);
+    printf("    '%s') words='--help", cli_command_title(command, " ", title, sizeof title));
+    for (size_t g = 0; g < call.n_groups; g++)
+        for (size_t i = 0; i < call.groups[g].count; i++) print_flag(call.groups[g].options[i].name);
+    fputs("' ;;\n", stdout);
+    cli_call_end(&call);
+}
+
+static void names(const cli_command *const *commands)
+{
+    for (; *commands; commands++)
+        if (!(*commands)->hidden) printf(" %s", (*commands)->name);
+}
+
+/* The choices of each option that has some; the same name means the same in every command. */
+static void choice_cases(void)
+{
+    stoke_data_params data = stoke_data_defaults();
+    stoke_option_group group = stoke_data_options(&data);
+    for (size_t i = 0; i < group.count; i++) {
+        if (!group.options[i].choices) continue;
+        fputs("    ", stdout);
+        fputs("--", stdout);
+        for (const char *p = group.options[i].name; *p; p++) putchar(*p == '_' ? '-' : *p);
+        fputs(") COMPREPLY=($(compgen -W '", stdout);
+        for (const char *p = group.options[i].choices; *p; p++) putchar(*p == '|' ? ' ' : *p);
+        fputs("' -- \"$word\")); return ;;\n", stdout);
+    }
+}
+
+static int run(cli_call *call)
+{
+    stoke_error err = { 0 };
+    if (call->n_words != 1 || strcmp(call->words[0], "bash")) {
+        cli_error(&err, STOKE_E_INVALID, "which shell? Known: bash");
+        return cli_fail(call, &err);
+    }
+    puts("# bash completion for stoke; made by `stoke completion bash`\n"
+         "_stoke() {\n"
+         "  local word=\"${COMP_WORDS[COMP_CWORD]}\" command=\"${COMP_WORDS[1]}\" words=''\n"
+         "  COMPREPLY=()\n"
+         "  case \"${COMP_WORDS[COMP_CWORD-1]}\" in");
+    choice_cases();
+    puts("  esac");
+    fputs("  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    COMPREPLY=($(compgen -W 'help", stdout);
+    names(cli_commands);
+    puts(" --help --version' -- \"$word\")); return\n  fi");
+    for (const cli_command *const *c = cli_commands; *c; c++) {
+        if (!(*c)->subcommands) continue;
+        printf("  if [ \"$command\" = '%s' ]; then\n    if [ \"$COMP_CWORD\" -eq 2 ]; then "
+               "COMPREPLY=($(compgen -W '",
+               (*c)->name);
+        names((*c)->subcommands);
+        puts("' -- \"$word\")); return; fi\n    command=\"$command ${COMP_WORDS[2]}\"\n  fi");
+    }
+    puts("  case \"$command\" in");
+    fputs("    'help') words='data", stdout);
+    names(cli_commands);
+    puts("' ;;");
+    for (const cli_command *const *c = cli_commands; *c; c++) {
+        if ((*c)->hidden) continue;
+        if (!(*c)->subcommands) options_case(*c);
+        for (const cli_command *const *s = (*c)->subcommands; s && *s; s++) options_case(*s);
+    }
+    puts("  esac\n"
+         "  case \"$word\" in\n"
+         "    -*) COMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n"
+         "    *) [ \"$command\" = help ] && COMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n"
+         "  esac\n"
+         "}\n"
+         "complete -o default -F _stoke stoke");
+    return CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "source <(stoke completion bash)", "for this shell" },
+    { "stoke completion bash > stoke.bash", "a file to keep; `make install` puts it where bash looks" },
+    { 0 },
+};
+
+const cli_command cli_completion = {
+    .name = "completion",
+    .summary = "print shell completion",
+    .arguments = "bash",
+    .max_words = 1,
+    .examples = examples,
+    .hidden = 1,
+    .run = run,
+};

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke config: the settings in force, as a file that --config reads.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/common.h"
+
+/* The n-th word of "a|b|c". */
+static const char *choice_text(const char *choices, int index, char *text, size_t size)
+{
+    for (; index > 0 && choices; index--) {
+        choices = strchr(choices, '|');
+        if (choices) choices++;
+    }
+    snprintf(text, size, "%.*s", choices ? (int)strcspn(choices, "|") : 0, choices ? choices : "");
+    return text;
+}
+
+static void json_value(stoke_json *json, const stoke_option *option, const void *target)
+{
+    const void *field = (const char *)target + option->offset;
+    char text[64];
+    int64_t number;
+    switch (option->type) {
+    case STOKE_OPT_FLAG: stoke_json_bool(json, option->name, *(const int *)field); break;
+    case STOKE_OPT_INT: stoke_json_int(json, option->name, *(const int64_t *)field); break;
+    case STOKE_OPT_REAL: stoke_json_real(json, option->name, *(const double *)field); break;
+    case STOKE_OPT_STRING: stoke_json_string(json, option->name, *(const char *const *)field); break;
+    case STOKE_OPT_CHOICE:
+        stoke_json_string(json, option->name,
+                          choice_text(option->choices, *(const int *)field, text, sizeof text));
+        break;
+    case STOKE_OPT_BYTES: stoke_json_uint(json, option->name, *(const uint64_t *)field); break;
+    case STOKE_OPT_SIZE:
+        stoke_json_array(json, option->name);
+        for (int i = 0; i < 2; i++) stoke_json_uint(json, NULL, ((const uint32_t *)field)[i]);
+        stoke_json_close(json);
+        break;
+    case STOKE_OPT_AUTO_INT:
+        number = *(const int64_t *)field;
+        if (number < 0)
+            stoke_json_string(json, option->name, "auto");
+        else
+            stoke_json_int(json, option->name, number);
+        break;
+    }
+}
+
+static int run(cli_call *call)
+{
+    stoke_option_group group = stoke_data_options(&call->data);
+    if (call->common.json) {
+        stoke_json json;
+        stoke_json_begin(&json, stdout, 2);
+        stoke_json_object(&json, NULL);
+        for (size_t i = 0; i < group.count; i++) json_value(&json, &group.options[i], group.target);
+        stoke_json_close(&json);
+        return CLI_OK;
+    }
+    fputs("# stoke.yaml: the settings of the data path, read by `--config FILE`; flags of the same name "
+          "override it.\n"
+          "# Made by `stoke config`, which takes the same flags. Paths are relative to where stoke is "
+          "started.\n\n",
+          stdout);
+    stoke_option_group groups[CLI_DATA_SECTIONS];
+    size_t n_groups = cli_data_sections(&call->data, groups);
+    stoke_options_write_yaml(groups, n_groups, stdout);
+    return CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "stoke config > stoke.yaml", "every key with its default and what it means" },
+    { "stoke config demo/data --size 256 --batch 16 > stoke.yaml", "the same with some values set" },
+    { "stoke config --config configs/stoke.yaml --workers 2 --json",
+      "what is in force after a file and a flag" },
+    { 0 },
+};
+
+const cli_command cli_config = {
+    .name = "config",
+    .summary = "print the settings in force as YAML, every key explained",
+    .arguments = "[DIR]",
+    .max_words = 1,
+    .description = "Prints defaults, then what --config says, then what the flags say, as a commented file "
+                   "that --config "
+                   "reads back to the same settings.",
+    .examples = examples,
+    .reads_data = 1,
+    .run = run,
+};

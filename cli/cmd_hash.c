@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke hash: the digest of every batch of an epoch, the proof of promise (a): equal for any number of
+ * workers, any prefetch depth, any number of ranks and any point of resumption.
+ *
+ * An epoch is taken in one or two phases (before and after --resume-at); a phase is a world of ranks run one
+ * after another, each with a loader of its own that starts from a state and ends with one.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "cli/common.h"
+#include "cli/output.h"
+
+typedef struct hash_options {
+    int ranks_all;
+    int64_t batches, resume_at, resume_workers, resume_prefetch, resume_world;
+    const char *state, *from;
+} hash_options;
+
+static const stoke_option options[] = {
+    { .name = "ranks_all",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(hash_options, ranks_all),
+      .default_text = "false",
+      .help = "Run every rank of --world one after another and print the union" },
+    { .name = "batches",
+      .type = STOKE_OPT_INT,
+      .offset = offsetof(hash_options, batches),
+      .default_text = "0",
+      .min = 0,
+      .max = 1e9,
+      .argument = "N",
+      .help = "Stop after N batches of a rank; 0 = the whole epoch" },
+    { .name = "resume_at",
+      .type = STOKE_OPT_INT,
+      .offset = offsetof(hash_options, resume_at),
+      .default_text = "0",
+      .min = 0,
+      .max = 1e9,
+      .argument = "K",
+      .help = "After K batches save the state, destroy the loader, make a new one, restore and go on; 0 = "
+              "never" },
+    { .name = "resume_workers",
+      .type = STOKE_OPT_AUTO_INT,
+      .offset = offsetof(hash_options, resume_workers),
+      .default_text = "auto",
+      .min = 0,
+      .max = 1024,
+      .argument = "N|auto",
+      .help = "Workers after --resume-at; auto = as many as before" },
+    { .name = "resume_prefetch",
+      .type = STOKE_OPT_AUTO_INT,
+      .offset = offsetof(hash_options, resume_prefetch),
+      .default_text = "auto",
+      .min = 1,
+      .max = 1024,
+      .argument = "N|auto",
+      .help = "Prefetch after --resume-at; auto = as before" },
+    { .name = "resume_world",
+      .type = STOKE_OPT_AUTO_INT,
+      .offset = offsetof(hash_options, resume_world),
+      .default_text = "auto",
+      .min = 1,
+      .max = 65536,
+      .argument = "N|auto",
+      .help = "Ranks after --resume-at (with --ranks-all); auto = as before" },
+    { .name = "state",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(hash_options, state),
+      .argument = "FILE",
+      .help = "Write the state after the last batch to FILE (JSON)" },
+    { .name = "from",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(hash_options, from),
+      .argument = "FILE",
+      .help = "Start from a state written by --state" },
+};
+
+enum { STATE_TEXT = 1024 };
+
+typedef struct entry {
+    uint64_t index, position;
+    uint32_t count;
+    int padding; /* a batch that only keeps ranks in step: its rows were delivered before */
+    uint8_t digest[16];
+} entry;
+
+typedef struct digests {
+    entry *entries;
+    size_t count, capacity;
+    uint64_t replaced, skipped, bad;
+} digests;
+
+static void add(digests *list, const stoke_batch *batch, uint64_t samples)
+{
+    list->entries = cli_grow(list->entries, &list->capacity, list->count + 1, sizeof *list->entries);
+    entry *e = &list->entries[list->count++];
+    *e = (entry){ .index = batch->index,
+                  .position = batch->position,
+                  .count = batch->count,
+                  .padding = batch->position >= samples };
+    stoke_batch_digest(batch, e->digest);
+}
+
+/* One rank from `state` ("" = the start of the epoch), at most `limit` batches (0 = to the end). `state` then
+ * holds where it stopped. */
+static int run_rank(cli_call *call, const stoke_data_params *data, uint64_t limit, char *state, digests *list,
+                    stoke_error *err)
+{
+    cli_session session;
+    int r = cli_session_open(&session, call, data, err);
+    if (!r && *state) r = stoke_loader_restore(session.loader, state, err);
+    if (r) {
+        cli_session_close(&session);
+        return r;
+    }
+    uint64_t done = 0, total = stoke_loader_remaining(session.loader);
+    if (limit && limit < total) total = limit;
+    stoke_progress *progress = cli_progress_begin(call, "hashing", "batches");
+    while (done < total) {
+        const stoke_batch *batch;
+        r = cli_next(&session, &batch, err);
+        if (r) break;
+        add(list, batch, stoke_dataset_count(session.dataset));
+        stoke_batch_release(session.loader, &batch);
+        cli_progress_update(progress, ++done, total);
+    }
+    cli_progress_end(&progress);
+    if (r == STOKE_E_END)
+        r = cli_error(err, STOKE_E_STATE, "the epoch ended %llu batches early",
+                      (unsigned long long)(total - done));
+    stoke_loader_stats_data stats;
+    stoke_loader_stats(session.loader, &stats);
+    list->replaced += stats.replaced;
+    list->skipped += stats.skipped;
+    list->bad += stats.bad_samples;
+    if (!r) stoke_loader_state(session.loader, state, STATE_TEXT);
+    cli_session_close(&session);
+    return r;
+}
+
+/* All ranks, or the one that was asked for, from one state: every rank saves the same one when it has taken
+ * as many batches. */
+static int run_phase(cli_call *call, const stoke_data_params *settings, uint64_t limit, char *state,
+                     digests *list, stoke_error *err)
+{
+    const hash_options *o = call->options;
+    stoke_data_params data = *settings;
+    char end[STATE_TEXT] = "";
+    int64_t first = o->ranks_all ? 0 : data.rank, last = o->ranks_all ? data.world - 1 : data.rank;
+    for (int64_t rank = first; rank <= last; rank++) {
+        data.rank = rank;
+        strcpy(end, state);
+        int r = run_rank(call, &data, limit, end, list, err);
+        if (r) return r;
+    }
+    strcpy(state, end);
+    return STOKE_OK;
+}
+
+static int run_epoch(cli_call *call, char *state, digests *list, stoke_error *err)
+{
+    const hash_options *o = call->options;
+    stoke_data_params data = call->data;
+    uint64_t limit = (uint64_t)o->batches, at = (uint64_t)o->resume_at;
+    if (limit && at >= limit) at = 0;
+    int r = run_phase(call, &data, at ? at : limit, state, list, err);
+    if (r || !at) return r;
+    if (o->resume_workers >= 0) data.workers = o->resume_workers;
+    if (o->resume_prefetch > 0) data.prefetch = o->resume_prefetch;
+    if (o->resume_world > 0) data.world = o->resume_world;
+    return run_phase(call, &data, limit ? limit - at : 0, state, list, err);
+}
+
+static int by_index(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* XXH3-128 over (index, digest) of the batches in order of index, padding left out: the same for any number
+ * of ranks. */
+static void digest_all(const digests *list, uint8_t all[16])
+{
+    XXH3_state_t *hash = XXH3_createState();
+    XXH3_128bits_reset(hash);
+    for (size_t i = 0; i < list->count; i++) {
+        const entry *e = &list->entries[i];
+        uint8_t index[8];
+        if (e->padding) continue;
+        for (int k = 0; k < 8; k++) index[k] = (uint8_t)(e->index >> 8 * k);
+        XXH3_128bits_update(hash, index, sizeof index);
+        XXH3_128bits_update(hash, e->digest, sizeof e->digest);
+    }
+    XXH128_canonical_t text;
+    XXH128_canonicalFromHash(&text, XXH3_128bits_digest(hash));
+    memcpy(all, text.digest, 16);
+    XXH3_freeState(hash);
+}
+
+static void print_json(const cli_call *call, const digests *list, const char *all)
+{
+    const hash_options *o = call->options;
+    stoke_json json;
+    char hex[33];
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "all", all);
+    stoke_json_int(&json, "seed", call->data.seed);
+    stoke_json_int(&json, "epoch", call->data.epoch);
+    stoke_json_int(&json, "world", call->data.world);
+    if (o->ranks_all)
+        stoke_json_string(&json, "rank", "all");
+    else
+        stoke_json_int(&json, "rank", call->data.rank);
+    stoke_json_uint(&json, "replaced", list->replaced);
+    stoke_json_uint(&json, "skipped", list->skipped);
+    stoke_json_array(&json, "batches");
+    for (size_t i = 0; i < list->count; i++) {
+        const entry *e = &list->entries[i];
+        cli_hex(e->digest, hex);
+        stoke_json_object(&json, NULL);
+        stoke_json_uint(&json, "index", e->index);
+        stoke_json_uint(&json, "position", e->position);
+        stoke_json_uint(&json, "count", e->count);
+        stoke_json_string(&json, "digest", hex);
+        if (e->padding) stoke_json_bool(&json, "padding", 1);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+static void print_result(const cli_call *call, const digests *list)
+{
+    uint8_t digest[16];
+    char hex[33], all[33];
+    digest_all(list, digest);
+    cli_hex(digest, all);
+    if (call->common.json) {
+        print_json(call, list, all);
+        return;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        const entry *e = &list->entries[i];
+        cli_hex(e->digest, hex);
+        printf("%6llu  %s%s\n", (unsigned long long)e->index, hex, e->padding ? "  padding" : "");
+    }
+    printf("   all  %s\n", all);
+    if (list->bad)
+        cli_say(call, "bad samples: %llu (rows replaced %llu, left out %llu)", (unsigned long long)list->bad,
+                (unsigned long long)list->replaced, (unsigned long long)list->skipped);
+}
+
+static int write_state(const char *path, const char *state, stoke_error *err)
+{
+    cli_output output;
+    int r = cli_output_open(&output, path, err);
+    if (r) return r;
+    fprintf(output.stream, "%s\n", state);
+    return cli_output_commit(&output, err);
+}
+
+static int read_state(const char *path, char *state, stoke_error *err)
+{
+    char *text = NULL;
+    int r = cli_read_text(path, STATE_TEXT - 1, &text, err);
+    if (r) return r;
+    strcpy(state, text);
+    free(text);
+    return *state ? STOKE_OK : cli_error(err, STOKE_E_STATE, "%s: empty file", path);
+}
+
+static int run(cli_call *call)
+{
+    const hash_options *o = call->options;
+    stoke_error err = { 0 };
+    digests list = { 0 };
+    char state[STATE_TEXT] = "";
+    int r = STOKE_OK;
+    if (o->resume_world > 0 && !o->ranks_all)
+        r = cli_error(&err, STOKE_E_INVALID,
+                      "--resume-world needs --ranks-all: other ranks take over the rest");
+    if (!r && o->from) r = read_state(o->from, state, &err);
+    if (!r) r = run_epoch(call, state, &list, &err);
+    if (!r && o->state) r = write_state(o->state, state, &err);
+    if (!r) {
+        qsort(list.entries, list.count, sizeof *list.entries, by_index);
+        print_result(call, &list);
+    }
+    free(list.entries);
+    return r ? cli_fail(call, &err) : CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "stoke hash demo/data --batch 8 --workers 0", "one line per batch and one over all" },
+    { "stoke hash demo/data --batch 8 --workers 2 --prefetch 4 --json", "the same digests by other means" },
+    { "stoke hash demo/data --batch 8 --world 2 --ranks-all", "two ranks: their union is the same again" },
+    { "stoke hash demo/data --batch 8 --resume-at 3 --resume-workers 1",
+      "stopped after 3 batches and resumed: the same" },
+    { 0 },
+};
+
+const cli_command cli_hash = {
+    .name = "hash",
+    .summary = "digest of every batch of an epoch",
+    .arguments = "[DIR]",
+    .max_words = 1,
+    .description = "Takes the batches of one epoch and prints a 128-bit digest (XXH3) of what a consumer "
+                   "sees in each: ids, pixels, "
+                   "masks. The digests depend on data, settings, seed and epoch only; use it to prove that "
+                   "two machines, settings or "
+                   "versions deliver the same. `all` is over the pairs (index, digest) in order of index. "
+                   "With --world the batches of "
+                   "one rank are printed; batches that only keep the ranks in step are marked as padding and "
+                   "left out of `all`.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(hash_options),
+    .reads_data = 1,
+    .run = run,
+};

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke show: a picture of what the loader delivers. It goes through the real loader, so crops, flips and the
+ * fit to
+ * --size are those of training.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/common.h"
+
+typedef struct show_options {
+    int64_t count, columns, tile;
+    const char *out;
+} show_options;
+
+static const stoke_option options[] = {
+    { .name = "count",
+      .type = STOKE_OPT_INT,
+      .offset = offsetof(show_options, count),
+      .default_text = "12",
+      .min = 1,
+      .max = 400,
+      .argument = "N",
+      .help = "Samples in the picture" },
+    { .name = "out",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(show_options, out),
+      .default_text = "samples.png",
+      .argument = "FILE",
+      .help = "The PNG to write" },
+    { .name = "columns",
+      .type = STOKE_OPT_INT,
+      .offset = offsetof(show_options, columns),
+      .default_text = "0",
+      .min = 0,
+      .max = 100,
+      .argument = "N",
+      .help = "Samples per row; 0 = about square" },
+    { .name = "tile",
+      .type = STOKE_OPT_INT,
+      .offset = offsetof(show_options, tile),
+      .default_text = "256",
+      .min = 16,
+      .max = 4096,
+      .argument = "N",
+      .help = "Longest side of a sample in the picture, in pixels" },
+};
+
+/* Copies of rows: slots go back to the loader at once. */
+typedef struct gallery {
+    stoke_tile *tiles;
+    stoke_image *images, *masks;
+    char (*captions)[160];
+    size_t count, capacity;
+} gallery;
+
+static void *copy(const void *data, size_t bytes)
+{
+    return memcpy(cli_alloc(bytes, 1), data, bytes);
+}
+
+static void add_rows(gallery *g, const stoke_batch *batch)
+{
+    uint8_t depth = (uint8_t)stoke_dtype_bytes(batch->mask_dtype);
+    for (uint32_t i = 0; i < batch->count && g->count < g->capacity; i++) {
+        size_t at = g->count++;
+        g->images[at] = (stoke_image){ .data = copy((char *)batch->images + i * batch->image_row_bytes,
+                                                    batch->image_row_bytes),
+                                       .stride = (size_t)batch->width * batch->channels,
+                                       .width = batch->width,
+                                       .height = batch->height,
+                                       .channels = (uint8_t)batch->channels,
+                                       .depth = 1 };
+        g->masks[at] = (stoke_image){ .data = copy((char *)batch->masks + i * batch->mask_row_bytes,
+                                                   batch->mask_row_bytes),
+                                      .stride = (size_t)batch->width * depth,
+                                      .width = batch->width,
+                                      .height = batch->height,
+                                      .channels = 1,
+                                      .depth = depth };
+        snprintf(g->captions[at], sizeof g->captions[at], "%s%s", batch->names[i],
+                 batch->status[i] == STOKE_ROW_REPLACED ? " (replacement)" : "");
+        g->tiles[at] = (stoke_tile){ &g->images[at], &g->masks[at], g->captions[at] };
+    }
+}
+
+static void free_gallery(gallery *g)
+{
+    for (size_t i = 0; i < g->count; i++) free(g->images[i].data), free(g->masks[i].data);
+    free(g->tiles), free(g->images), free(g->masks), free(g->captions);
+}
+
+static int collect(const cli_session *session, gallery *g, stoke_error *err)
+{
+    while (g->count < g->capacity) {
+        const stoke_batch *batch;
+        int r = cli_next(session, &batch, err);
+        if (r == STOKE_E_END) break;
+        if (r) return r;
+        add_rows(g, batch);
+        stoke_batch_release(session->loader, &batch);
+    }
+    return g->count ? STOKE_OK
+                    : cli_error(err, STOKE_E_NOTFOUND, "the epoch has no batch to show (see --drop-last)");
+}
+
+static int write_picture(const cli_call *call, const gallery *g, stoke_error *err)
+{
+    const show_options *o = call->options;
+    const stoke_data_params *data = &call->data;
+    char title[256];
+    stoke_labels *labels = NULL;
+    int r = stoke_labels_create(&labels, data->label_map, (uint32_t)data->classes,
+                                (int32_t)data->ignore_index, err);
+    if (r) return r;
+    const char *names[256] = { 0 };
+    for (uint32_t id = 0; id < CLI_COUNT(names); id++) names[id] = stoke_labels_name(labels, id);
+    const char *source = data->data ? data->data : data->images ? data->images : data->list;
+    const char *slash = strrchr(source, '/'); /* the last part is enough to tell pictures apart */
+    snprintf(title, sizeof title, "%s  %ux%u  %s  epoch %lld", slash && slash[1] ? slash + 1 : source,
+             g->images[0].height, g->images[0].width, data->augment, (long long)data->epoch);
+    stoke_grid_params grid = stoke_grid_defaults();
+    grid.columns = (uint32_t)o->columns;
+    grid.tile = (uint32_t)o->tile;
+    grid.ignore_index = (int32_t)data->ignore_index;
+    grid.title = title;
+    grid.class_names = names;
+    grid.n_class_names = CLI_COUNT(names);
+    r = stoke_grid_write(o->out, g->tiles, g->count, &grid, err);
+    stoke_labels_destroy(&labels);
+    return r;
+}
+
+static void print_result(const cli_call *call, const gallery *g)
+{
+    const show_options *o = call->options;
+    if (!call->common.json) {
+        puts(o->out);
+        return;
+    }
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "path", o->out);
+    stoke_json_uint(&json, "height", g->images[0].height);
+    stoke_json_uint(&json, "width", g->images[0].width);
+    stoke_json_array(&json, "samples");
+    for (size_t i = 0; i < g->count; i++) stoke_json_string(&json, NULL, g->captions[i]);
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+/* What a picture needs, whatever the config says: bytes, interleaved, as they are. */
+static int picture_settings(stoke_data_params *data, int64_t count, stoke_error *err)
+{
+    static const char *const settings[][2] = {
+        { "dtype", "u8" }, { "layout", "hwc" }, { "normalize", "none" }, { "mask_dtype", "auto" }
+    };
+    for (size_t i = 0; i < CLI_COUNT(settings); i++) {
+        int r = cli_set_data(data, settings[i][0], settings[i][1], err);
+        if (r) return r;
+    }
+    /* Rows depend on their position, not on the batch they come in: small batches show the same and cost
+     * less. */
+    if (data->batch > count) data->batch = count;
+    return STOKE_OK;
+}
+
+static int run(cli_call *call)
+{
+    const show_options *o = call->options;
+    stoke_error err = { 0 };
+    cli_session session = { 0 };
+    size_t n = (size_t)o->count;
+    int r = picture_settings(&call->data, o->count, &err);
+    if (!r) r = cli_session_open(&session, call, &call->data, &err);
+    if (r) return cli_fail(call, &err);
+    gallery g = { .tiles = cli_alloc(n, sizeof *g.tiles),
+                  .images = cli_alloc(n, sizeof *g.images),
+                  .masks = cli_alloc(n, sizeof *g.masks),
+                  .captions = cli_alloc(n, sizeof *g.captions),
+                  .capacity = n };
+    r = collect(&session, &g, &err);
+    if (!r) r = write_picture(call, &g, &err);
+    if (!r) print_result(call, &g);
+    free_gallery(&g);
+    cli_session_close(&session);
+    return r ? cli_fail(call, &err) : CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "stoke show demo/data --size 256 --augment light",
+      "12 samples as training would see them, in samples.png" },
+    { "stoke show demo/data --order sequential --count 4 --out first.png", "the first four files" },
+    { "stoke show demo/data --epoch 3 --augment light", "the same set, drawn anew in epoch 3" },
+    { 0 },
+};
+
+const cli_command cli_show = {
+    .name = "show",
+    .summary = "write a picture of samples with their masks laid over",
+    .arguments = "[DIR]",
+    .max_words = 1,
+    .description =
+        "Each sample stands beside itself with the mask laid over, its name below; the classes that occur "
+        "are "
+        "listed at the end. Samples come from the real loader, with its order, fit and augmentation.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(show_options),
+    .reads_data = 1,
+    .run = run,
+};

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a command is. Each cmd_*.c holds one constant description; the dispatcher, --help, the man pages and
+ * shell completion are all made from it, so none of them can drift from the others.
+ */
+#ifndef STOKE_CLI_COMMAND_H
+#define STOKE_CLI_COMMAND_H
+
+#include <stoke/stoke.h>
+
+/* Exit codes: 0 done, 1 failed, 2 asked wrongly. 130 is what shells report for SIGINT. */
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_MISUSE = 2, CLI_INTERRUPTED = 130 };
+
+/* Options of every command (config only of those that read data). */
+typedef struct cli_common {
+    int json, quiet;
+    const char *config;
+} cli_common;
+
+/* The data options come in sections; the command's own and the common ones stand around them. */
+enum { CLI_DATA_SECTIONS = 6, CLI_MAX_GROUPS = CLI_DATA_SECTIONS + 2 };
+
+/* One run of a command: what the user asked for, after defaults, config file and flags. */
+typedef struct cli_call {
+    const struct cli_command *command;
+    cli_common common;
+    stoke_data_params data; /* filled when command->reads_data */
+    void *options;          /* the command's own struct, options_bytes long */
+    stoke_option_group groups[CLI_MAX_GROUPS];
+    size_t n_groups;
+    char **words; /* arguments that are not options */
+    int n_words;
+    stoke_option_storage *storage;
+} cli_call;
+
+typedef struct cli_example {
+    const char *line, *meaning;
+} cli_example;
+
+typedef struct cli_command {
+    const char *name;
+    const char *parent;    /* "bench" for `bench data`; NULL for commands of the first level */
+    const char *summary;   /* one line, no full stop */
+    const char *arguments; /* as in the usage line, e.g. "[DIR]" */
+    int max_words;         /* arguments that are not options */
+    const char *description;
+    const cli_example *examples; /* ends with a NULL line; every one must work as written */
+    const stoke_option *options;
+    size_t n_options, options_bytes;
+    int reads_data; /* takes the data options, --config, and a DIR that stands for --data */
+    int hidden;     /* works, but is not listed */
+    const struct cli_command *const *subcommands; /* NULL-terminated; then `run` is not used */
+    int (*run)(cli_call *call);
+} cli_command;
+
+/* All commands of the first level, NULL-terminated (main.c). */
+extern const cli_command *const cli_commands[];
+
+extern const cli_command cli_synth, cli_verify, cli_show, cli_hash, cli_dump, cli_bench, cli_bench_data,
+    cli_config, cli_man, cli_completion;
+
+#define CLI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Settings of a call: defaults, then the config file, then flags. Errors, interruption, small helpers.
+ */
+#include "cli/common.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const stoke_option common_options[] = {
+    { .name = "json",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(cli_common, json),
+      .default_text = "false",
+      .help = "Print the result as JSON on stdout and nothing else there" },
+    { .name = "quiet",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(cli_common, quiet),
+      .default_text = "false",
+      .help = "No progress, no memory plan, no remarks on stderr; errors are still shown" },
+    { .name = "config",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(cli_common, config),
+      .argument = "FILE",
+      .help = "Read settings from a YAML file first (see `stoke config`); flags override it" },
+};
+
+/* The table of the data path is one long list; people look for things in sections. Each begins at an option
+ * and goes on to the next one named here. */
+static const struct {
+    const char *first, *title;
+} sections[] = {
+    { "data", "Where samples come from" },
+    { "classes", "What masks mean" },
+    { "decode", "Decoding" },
+    { "size", "What a batch holds" },
+    { "order", "Order" },
+    { "workers", "Running" },
+};
+_Static_assert(CLI_COUNT(sections) == CLI_DATA_SECTIONS, "a group for every section");
+
+size_t cli_data_sections(stoke_data_params *data, stoke_option_group groups[CLI_DATA_SECTIONS])
+{
+    stoke_option_group all = stoke_data_options(data);
+    size_t n = 0;
+    for (size_t i = 0; i < all.count; i++) {
+        if (n < CLI_DATA_SECTIONS && !strcmp(all.options[i].name, sections[n].first)) {
+            groups[n] = (stoke_option_group){ sections[n].title, all.options + i, 0, all.target };
+            n++;
+        }
+        if (n) groups[n - 1].count++;
+    }
+    return n;
+}
+
+static void bind_groups(cli_call *call)
+{
+    const cli_command *command = call->command;
+    call->n_groups = 0;
+    if (command->n_options)
+        call->groups[call->n_groups++] = (stoke_option_group){ "Options of this command", command->options,
+                                                               command->n_options, call->options };
+    if (command->reads_data) call->n_groups += cli_data_sections(&call->data, call->groups + call->n_groups);
+    call->groups[call->n_groups++] =
+        (stoke_option_group){ "Common options", common_options,
+                              CLI_COUNT(common_options) - (command->reads_data ? 0 : 1), &call->common };
+}
+
+static void set_defaults(cli_call *call)
+{
+    call->common = (cli_common){ 0 };
+    if (call->options) memset(call->options, 0, call->command->options_bytes);
+    call->data = stoke_data_defaults();
+    for (size_t i = 0; i < call->n_groups; i++) stoke_options_defaults(&call->groups[i]);
+}
+
+static int names_source(const stoke_data_params *data)
+{
+    return data->data || data->images || data->list;
+}
+
+/* The first word stands for --data in commands that read data. */
+static int take_folder(cli_call *call, stoke_error *err)
+{
+    if (!call->command->reads_data || !call->n_words) return STOKE_OK;
+    if (names_source(&call->data))
+        return cli_error(err, STOKE_E_INVALID,
+                         "'%s': the data is already given by --data, --images or --list", call->words[0]);
+    call->data.data = call->words[0];
+    return STOKE_OK;
+}
+
+static int load_config(cli_call *call, int argc, char **argv, stoke_error *err)
+{
+    char *path = (char *)call->common.config;
+    int ignored, source_on_command_line = names_source(&call->data);
+    const char *folder = call->n_words ? call->words[0] : NULL;
+    set_defaults(call);
+    stoke_option_group group = stoke_data_options(&call->data);
+    int r = stoke_options_load_yaml(&group, 1, path, NULL, &call->storage, err);
+    if (r)
+        return r == STOKE_E_NOMEM ? r
+                                  : STOKE_E_INVALID; /* a config that cannot be read was asked for wrongly */
+    /* A set named on the command line replaces the whole one of the file, not one half of it. */
+    if (source_on_command_line)
+        call->data.data = call->data.images = call->data.masks = call->data.list = NULL;
+    r = stoke_options_parse(call->groups, call->n_groups, argc, argv, call->words, &call->n_words, &ignored,
+                            err);
+    if (!r && folder) call->data.data = folder;
+    return r;
+}
+
+int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **argv, stoke_error *err)
+{
+    int help = 0;
+    *call = (cli_call){ .command = command };
+    if (command->options_bytes) call->options = cli_alloc(1, command->options_bytes);
+    call->words = cli_alloc((size_t)argc + 1, sizeof *call->words);
+    bind_groups(call);
+    set_defaults(call);
+    int r = stoke_options_parse(call->groups, call->n_groups, argc, argv, call->words, &call->n_words, &help,
+                                err);
+    if (help) return 1;
+    if (r) return r;
+    if (call->n_words > command->max_words)
+        return cli_error(err, STOKE_E_INVALID, "'%s' is one argument too many",
+                         call->words[command->max_words]);
+    r = take_folder(call, err);
+    if (!r && call->common.config) r = load_config(call, argc, argv, err);
+    return r;
+}
+
+void cli_call_end(cli_call *call)
+{
+    stoke_options_free_storage(&call->storage);
+    free(call->options);
+    free(call->words);
+    call->options = call->words = NULL;
+}
+
+int cli_set_data(stoke_data_params *data, const char *name, const char *value, stoke_error *err)
+{
+    stoke_option_group group = stoke_data_options(data);
+    return stoke_options_set(&group, 1, name, value, err);
+}
+
+/* ---- errors ---- */
+
+int cli_error(stoke_error *err, int code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    err->code = code;
+    vsnprintf(err->message, sizeof err->message, format, args);
+    va_end(args);
+    return code;
+}
+
+int cli_fail(const cli_call *call, const stoke_error *err)
+{
+    const cli_command *c = call->command;
+    if (err->code == STOKE_E_CANCELLED || cli_interrupted()) {
+        cli_say(call, "interrupted");
+        return cli_interrupt_code();
+    }
+    if (call->common.json) {
+        stoke_json json;
+        stoke_json_begin(&json, stdout, 2);
+        stoke_json_object(&json, NULL);
+        stoke_json_object(&json, "error");
+        stoke_json_string(&json, "code", stoke_status_name(err->code));
+        stoke_json_string(&json, "message", err->message);
+        stoke_json_close(&json);
+        stoke_json_close(&json);
+    }
+    fprintf(stderr, "stoke %s%s%s: %s\n", c->parent ? c->parent : "", c->parent ? " " : "", c->name,
+            err->message);
+    return err->code == STOKE_E_INVALID ? CLI_MISUSE : CLI_FAILED;
+}
+
+void cli_say(const cli_call *call, const char *format, ...)
+{
+    if (call->common.quiet) return;
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+void *cli_alloc(size_t count, size_t size)
+{
+    void *p = calloc(count ? count : 1, size ? size : 1);
+    if (p) return p;
+    fprintf(stderr, "stoke: no memory for %zu x %zu bytes\n", count, size);
+    exit(CLI_FAILED);
+}
+
+void *cli_grow(void *array, size_t *capacity, size_t need, size_t size)
+{
+    if (need <= *capacity) return array;
+    size_t wanted = need < 32 ? 64 : need * 2;
+    void *p = reallocarray(array, wanted, size);
+    if (!p) {
+        fprintf(stderr, "stoke: no memory for %zu x %zu bytes\n", wanted, size);
+        exit(CLI_FAILED);
+    }
+    *capacity = wanted;
+    return p;
+}
+
+/* ---- interruption: the only state of the program that a signal handler can reach ---- */
+
+static volatile sig_atomic_t interrupt_signal;
+static stoke_progress *volatile interrupt_progress;
+
+static void on_interrupt(int number)
+{
+    interrupt_signal = number;
+    if (interrupt_progress) stoke_progress_cancel(interrupt_progress);
+}
+
+void cli_handle_signals(void)
+{
+    struct sigaction action = { .sa_handler = on_interrupt, .sa_flags = SA_RESETHAND | SA_RESTART };
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    /* Beyond `ulimit -f` write() then fails with EFBIG like a full disk does, and temporary files are
+     * removed. */
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+int cli_interrupted(void)
+{
+    return interrupt_signal != 0;
+}
+
+int cli_interrupt_code(void)
+{
+    return interrupt_signal ? 128 + interrupt_signal : CLI_INTERRUPTED;
+}
+
+stoke_progress *cli_progress_begin(const cli_call *call, const char *label, const char *unit)
+{
+    if (call->common.quiet) return NULL;
+    interrupt_progress = stoke_progress_create(stderr, label, unit);
+    return interrupt_progress;
+}
+
+int cli_progress_update(void *progress, uint64_t done, uint64_t total)
+{
+    int stop = progress ? stoke_progress_update(progress, done, total) : 0;
+    return stop || cli_interrupted();
+}
+
+void cli_progress_end(stoke_progress **progress)
+{
+    interrupt_progress = NULL;
+    stoke_progress_destroy(progress);
+}
+
+/* ---- small helpers ---- */
+
+int cli_read_text(const char *path, size_t limit, char **text, stoke_error *err)
+{
+    FILE *f = fopen(path, "rbe");
+    if (!f) return cli_error(err, STOKE_E_IO, "%s: cannot open: %s", path, strerror(errno));
+    *text = cli_alloc(limit + 1, 1);
+    size_t n = fread(*text, 1, limit + 1, f);
+    int bad = ferror(f);
+    fclose(f);
+    if (!bad && n <= limit) {
+        (*text)[n] = 0;
+        return STOKE_OK;
+    }
+    free(*text);
+    *text = NULL;
+    return bad ? cli_error(err, STOKE_E_IO, "%s: cannot read", path)
+               : cli_error(err, STOKE_E_LIMIT, "%s: longer than %zu bytes", path, limit);
+}
+
+void cli_hex(const uint8_t digest[16], char text[33])
+{
+    for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What commands share: settings, errors, interruption, a loader that is ready to iterate.
+ */
+#ifndef STOKE_CLI_COMMON_H
+#define STOKE_CLI_COMMON_H
+
+#include "cli/command.h"
+
+/* ---- settings ---- */
+
+/* Defaults, then --config, then the flags in argv[1..] (argv[0] is the command's name). 0 = run the command;
+ * 1 = --help was asked for; negative: a message is in err. Free with cli_call_end in every case. */
+int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **argv, stoke_error *err);
+void cli_call_end(cli_call *call);
+
+/* The data options as titled groups, all bound to `data`; returns how many. */
+size_t cli_data_sections(stoke_data_params *data, stoke_option_group groups[CLI_DATA_SECTIONS]);
+
+/* Sets one data option by name, e.g. what `show` needs whatever the user wants elsewhere. */
+int cli_set_data(stoke_data_params *data, const char *name, const char *value, stoke_error *err);
+
+/* ---- errors ---- */
+
+/* Prints the error to stderr (with --json also as {"error": ...} to stdout) and returns the exit code it
+ * means. */
+int cli_fail(const cli_call *call, const stoke_error *err);
+/* The same for errors that are found here. */
+int cli_error(stoke_error *err, int code, const char *format, ...) STOKE_PRINTF(3, 4);
+
+/* Lines for people on stderr; silent with --quiet. */
+void cli_say(const cli_call *call, const char *format, ...) STOKE_PRINTF(2, 3);
+
+/* ---- interruption ---- */
+
+/* From now on SIGINT and SIGTERM ask for an orderly end; a second one kills. Writing beyond a file size limit
+ * becomes an error message instead of a signal. */
+void cli_handle_signals(void);
+int cli_interrupted(void);
+/* What shells expect: 128 + the signal. */
+int cli_interrupt_code(void);
+
+/* A progress object on stderr that an interrupt cancels; NULL with --quiet. One at a time. */
+stoke_progress *cli_progress_begin(const cli_call *call, const char *label, const char *unit);
+/* A stoke_progress_fn that accepts a NULL context and looks for interrupts. */
+int cli_progress_update(void *progress, uint64_t done, uint64_t total);
+void cli_progress_end(stoke_progress **progress);
+
+/* ---- data ---- */
+
+/* A dataset and a loader over it. */
+typedef struct cli_session {
+    stoke_dataset *dataset;
+    stoke_loader *loader;
+} cli_session;
+
+/* Opens the dataset; says on stderr what was left out while matching. */
+int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_dataset **out,
+                     stoke_error *err);
+/* Opens both and prints the memory plan before the first batch. */
+int cli_session_open(cli_session *session, const cli_call *call, const stoke_data_params *data,
+                     stoke_error *err);
+void cli_session_close(cli_session *session);
+
+/* The next batch: 0, STOKE_E_END, or an error (also STOKE_E_CANCELLED after an interrupt) with its message.
+ */
+int cli_next(const cli_session *session, const stoke_batch **batch, stoke_error *err);
+
+/* Whole file as text, NUL-terminated; free() it. */
+int cli_read_text(const char *path, size_t limit, char **text, stoke_error *err);
+
+/* 16 bytes as 32 hex digits. */
+void cli_hex(const uint8_t digest[16], char text[33]);
+
+/* malloc and friends for a program that cannot go on without: prints and exits 1 when there is no memory. */
+void *cli_alloc(size_t count, size_t size);
+void *cli_grow(void *array, size_t *capacity, size_t need, size_t size);
+
+#endif

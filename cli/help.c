@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Help for people, from the same tables as everything else.
+ */
+#include "cli/help.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+const char *cli_command_title(const cli_command *command, const char *separator, char *text, size_t size)
+{
+    snprintf(text, size, "%s%s%s", command->parent ? command->parent : "", command->parent ? separator : "",
+             command->name);
+    return text;
+}
+
+static const cli_command *find_in(const cli_command *const *commands, const char *word)
+{
+    for (; *commands; commands++)
+        if (!strcmp((*commands)->name, word)) return *commands;
+    return NULL;
+}
+
+const cli_command *cli_find_command(char **words, int n_words, int *used)
+{
+    *used = 0;
+    const cli_command *found = n_words ? find_in(cli_commands, words[0]) : NULL;
+    if (!found) return NULL;
+    *used = 1;
+    const cli_command *sub = found->subcommands && n_words > 1 ? find_in(found->subcommands, words[1]) : NULL;
+    if (sub) *used = 2;
+    return sub ? sub : found;
+}
+
+/* Letters to insert, delete or replace to get from a to b. Words of 15 letters at most: commands are shorter.
+ */
+static unsigned distance(const char *a, const char *b)
+{
+    unsigned row[16];
+    size_t n = strlen(b);
+    for (unsigned j = 0; j <= n; j++) row[j] = j;
+    for (unsigned i = 1; a[i - 1]; i++) {
+        unsigned diagonal = row[0];
+        row[0] = i;
+        for (unsigned j = 1; j <= n; j++) {
+            unsigned best = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[n];
+}
+
+const char *cli_nearest_command(const cli_command *const *commands, const char *word)
+{
+    const char *nearest = NULL;
+    /* Two letters wrong is a slip ("verfiy"); three of a short word is another word. */
+    unsigned least = 3;
+    for (; *commands && strlen(word) < 16; commands++) {
+        if ((*commands)->hidden || strlen((*commands)->name) > 15) continue;
+        unsigned d = distance(word, (*commands)->name);
+        if (d < least) least = d, nearest = (*commands)->name;
+    }
+    return nearest;
+}
+
+static int columns(FILE *out)
+{
+    struct winsize w;
+    if (isatty(fileno(out)) && ioctl(fileno(out), TIOCGWINSZ, &w) == 0 && w.ws_col >= 40)
+        return w.ws_col < 120 ? w.ws_col : 120;
+    return 80;
+}
+
+static void print_list(const cli_command *const *commands, FILE *out)
+{
+    for (; *commands; commands++)
+        if (!(*commands)->hidden) fprintf(out, "  %-12s %s\n", (*commands)->name, (*commands)->summary);
+}
+
+void cli_print_overview(FILE *out)
+{
+    fputs("stoke: feeds image/mask pairs to segmentation networks\n\n"
+          "Usage: stoke COMMAND [OPTION]...\n\nCommands:\n",
+          out);
+    print_list(cli_commands, out);
+    fputs("\nHelp:\n"
+          "  stoke help COMMAND   options and examples of a command (also: stoke COMMAND --help)\n"
+          "  stoke help data      the settings of the data path, one by one\n"
+          "  stoke --version      version of the library in use\n"
+          "\nExamples:\n"
+          "  stoke synth demo/data               make a small set to try everything on\n"
+          "  stoke verify demo/data              read every file of it\n"
+          "  stoke show demo/data --size 256     look at what the loader delivers\n"
+          "  stoke bench data --data demo/data   how fast, and what limits it\n",
+          out);
+}
+
+/* Breaks text at spaces; newlines of the text stay. */
+static void print_wrapped(const char *text, int width, FILE *out)
+{
+    int at = 0;
+    while (*text) {
+        size_t word = strcspn(text, " \n");
+        if (at && at + 1 + (int)word > width) fputc('\n', out), at = 0;
+        if (at && word) fputc(' ', out), at++;
+        fwrite(text, 1, word, out);
+        at += (int)word;
+        text += word;
+        if (*text == '\n') fputc('\n', out), at = 0;
+        if (*text) text++;
+    }
+    if (at) fputc('\n', out);
+}
+
+void cli_print_help(const cli_call *call, FILE *out)
+{
+    const cli_command *command = call->command;
+    char title[64];
+    cli_command_title(command, " ", title, sizeof title);
+    fprintf(out, "stoke %s: %s\n\nUsage: stoke %s%s%s [OPTION]...\n\n", title, command->summary, title,
+            command->arguments ? " " : "", command->arguments ? command->arguments : "");
+    if (command->description) {
+        print_wrapped(command->description, columns(out), out);
+        fputc('\n', out);
+    }
+    fputs("Examples:\n", out);
+    for (const cli_example *e = command->examples; e && e->line; e++)
+        fprintf(out, "  %s\n      %s\n", e->line, e->meaning);
+    fputc('\n', out);
+    stoke_options_print_help(call->groups, call->n_groups, columns(out), out);
+    fputs("\nExit status: 0 done, 1 failed, 2 asked wrongly, 130 interrupted.\n", out);
+}
+
+void cli_print_subcommands(const cli_command *command, FILE *out)
+{
+    fprintf(out, "stoke %s: %s\n\nUsage: stoke %s %s [OPTION]...\n\n%s\n\nSubjects:\n", command->name,
+            command->summary, command->name, command->arguments, command->description);
+    print_list(command->subcommands, out);
+    fputs("\nExamples:\n", out);
+    for (const cli_example *e = command->examples; e && e->line; e++)
+        fprintf(out, "  %s\n      %s\n", e->line, e->meaning);
+}

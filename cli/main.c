@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke: finds the command, prepares its settings, runs it. Everything about a command stands in its own
+ * file.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/common.h"
+#include "cli/help.h"
+
+const cli_command *const cli_commands[] = {
+    &cli_synth, &cli_verify, &cli_show, &cli_hash,       &cli_dump,
+    &cli_bench, &cli_config, &cli_man,  &cli_completion, NULL,
+};
+
+static int unknown_command(const char *prefix, const cli_command *const *commands, const char *word)
+{
+    const char *nearest = cli_nearest_command(commands, word);
+    fprintf(stderr, "stoke: unknown command '%s%s'", prefix, word);
+    if (nearest) fprintf(stderr, ": did you mean '%s%s'?", prefix, nearest);
+    fputs("\n`stoke help` lists the commands\n", stderr);
+    return CLI_MISUSE;
+}
+
+static int print_command_help(const cli_command *command)
+{
+    if (command->subcommands) {
+        cli_print_subcommands(command, stdout);
+        return CLI_OK;
+    }
+    cli_call call;
+    stoke_error err;
+    char *none[] = { (char *)command->name, NULL };
+    cli_call_begin(&call, command, 1, none, &err);
+    cli_print_help(&call, stdout);
+    cli_call_end(&call);
+    return CLI_OK;
+}
+
+static int help(int n_words, char **words)
+{
+    int used;
+    if (!n_words) {
+        cli_print_overview(stdout);
+        return CLI_OK;
+    }
+    if (!strcmp(words[0], "data")) {
+        stoke_data_params data = stoke_data_defaults();
+        stoke_option_group groups[CLI_DATA_SECTIONS];
+        size_t n_groups = cli_data_sections(&data, groups);
+        puts("Settings of the data path: flags of every command that reads data, and keys of stoke.yaml\n"
+             "(--memory-limit there is memory_limit).\n");
+        stoke_options_print_help(groups, n_groups, 80, stdout);
+        return CLI_OK;
+    }
+    const cli_command *command = cli_find_command(words, n_words, &used);
+    if (!command) return unknown_command("", cli_commands, words[0]);
+    return print_command_help(command);
+}
+
+static int run_command(const cli_command *command, int argc, char **argv)
+{
+    cli_call call;
+    stoke_error err = { 0 };
+    int r = cli_call_begin(&call, command, argc, argv, &err);
+    if (r == 1) {
+        cli_print_help(&call, stdout);
+        r = CLI_OK;
+    } else if (r) {
+        char title[64];
+        cli_fail(&call, &err);
+        fprintf(stderr, "`stoke %s --help` shows the options and examples\n",
+                cli_command_title(command, " ", title, sizeof title));
+        r = CLI_MISUSE;
+    } else {
+        cli_handle_signals();
+        r = command->run(&call);
+    }
+    cli_call_end(&call);
+    return r;
+}
+
+static int dispatch(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "help";
+    if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help"))
+        return help(argc > 2 ? argc - 2 : 0, argv + 2);
+    if (!strcmp(word, "--version")) {
+        printf("stoke %s (pixel functions: %s)\n", stoke_version(), stoke_machine_cpu_table());
+        return CLI_OK;
+    }
+    int used;
+    const cli_command *command = cli_find_command(argv + 1, argc - 1, &used);
+    if (!command) return unknown_command("", cli_commands, word);
+    if (!command->subcommands) return run_command(command, argc - used, argv + used);
+    if (argc == 2 || !strcmp(argv[2], "--help") || !strcmp(argv[2], "-h")) return print_command_help(command);
+    char prefix[32];
+    snprintf(prefix, sizeof prefix, "%s ", command->name);
+    return unknown_command(prefix, command->subcommands, argv[2]);
+}
+
+int main(int argc, char **argv)
+{
+    int code = dispatch(argc, argv);
+    /* A result that did not reach its file is a failure: `stoke hash ... > /dev/full`. */
+    errno = 0;
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == CLI_OK) {
+        fprintf(stderr, "stoke: cannot write to standard output: %s\n", strerror(errno ? errno : EIO));
+        code = CLI_FAILED;
+    }
+    return code;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A dataset and a loader, ready to iterate, with what a person should know about them on stderr.
+ */
+#include "cli/common.h"
+
+#include <string.h>
+
+int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_dataset **out,
+                     stoke_error *err)
+{
+    if (!data->data && !data->images && !data->list)
+        return cli_error(err, STOKE_E_INVALID,
+                         "no data given: name a folder (stoke %s DIR), or use --images, --list or --config. "
+                         "`stoke synth DIR` makes a set to try",
+                         call->command->name);
+    int r = stoke_dataset_open(out, data, err);
+    if (r) return r;
+    size_t notes = stoke_dataset_notes(*out);
+    if (notes && call->command != &cli_verify) {
+        stoke_note first = stoke_dataset_note(*out, 0);
+        cli_say(call,
+                "left out: %zu file%s without a partner or with the name of another (first: %s); "
+                "`stoke verify` lists them",
+                notes, notes == 1 ? "" : "s", first.path);
+    }
+    return STOKE_OK;
+}
+
+int cli_session_open(cli_session *session, const cli_call *call, const stoke_data_params *data,
+                     stoke_error *err)
+{
+    *session = (cli_session){ 0 };
+    int r = cli_open_dataset(call, data, &session->dataset, err);
+    if (!r) r = stoke_loader_create(&session->loader, session->dataset, data, NULL, err);
+    if (r) {
+        cli_session_close(session);
+        return r;
+    }
+    stoke_memory_plan plan = stoke_loader_memory(session->loader);
+    char text[256];
+    stoke_memory_plan_text(&plan, text, sizeof text);
+    cli_say(call, "memory: %s%s", text,
+            plan.prefetch_reduced ? " (prefetch lowered to honour memory_limit)" : "");
+    return STOKE_OK;
+}
+
+void cli_session_close(cli_session *session)
+{
+    stoke_loader_destroy(&session->loader);
+    stoke_dataset_close(&session->dataset);
+}
+
+int cli_next(const cli_session *session, const stoke_batch **batch, stoke_error *err)
+{
+    *batch = NULL;
+    if (cli_interrupted()) return cli_error(err, STOKE_E_CANCELLED, "interrupted");
+    int r = stoke_loader_next(session->loader, batch);
+    if (r && r != STOKE_E_END) return cli_error(err, r, "%s", stoke_loader_error(session->loader));
+    return r;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Mask values to class ids. Every map but the colour table is a table of 65536 entries; pixels go through it
+ * in pieces of 512 that are checked before they are stored, so mapping in place still knows the value it
+ * refuses.
+ */
+#include "src/source/labels_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/file.h"
+#include "src/base/mem.h"
+
+enum { PIECE = 512 };
+#define COLOR_FILE_LIMIT (UINT64_C(4) << 20) /* 65536 lines of 64 bytes */
+
+int stk_labels_new(stoke_labels **out, uint32_t classes, int32_t ignore_index, stoke_error *err)
+{
+    *out = NULL;
+    if (classes > STK_LABEL_VALUES)
+        return stk_fail(err, STOKE_E_INVALID, "classes %u: at most 65536 are possible", classes);
+    if (ignore_index < -1 || ignore_index >= STK_LABEL_VALUES)
+        return stk_fail(err, STOKE_E_INVALID, "ignore_index %d: must be -1 (none) to 65535", ignore_index);
+    stoke_labels *labels = stk_calloc(1, sizeof *labels);
+    if (!labels) return stk_fail(err, STOKE_E_NOMEM, "no memory for the label map");
+    labels->classes = classes;
+    labels->ignore = ignore_index;
+    if (ignore_index > 0) labels->largest = (uint32_t)ignore_index;
+    *out = labels;
+    return STOKE_OK;
+}
+
+static int make_identity(stoke_labels *labels, stoke_error *err)
+{
+    /* classes 0: whatever fits the output, which is one byte unless ignore_index needs two */
+    if (labels->classes && labels->classes - 1 > labels->largest) labels->largest = labels->classes - 1;
+    uint32_t limit = labels->classes ? labels->classes : labels->largest > 255 ? STK_LABEL_VALUES : 256;
+    labels->table = stk_alloc(STK_LABEL_VALUES * sizeof *labels->table);
+    if (!labels->table) return stk_fail(err, STOKE_E_NOMEM, "no memory for the label map");
+    for (uint32_t i = 0; i < STK_LABEL_VALUES; i++)
+        labels->table[i] = i < limit || (int64_t)i == labels->ignore ? i : STK_LABEL_BAD;
+    return STOKE_OK;
+}
+
+static int read_colors(stoke_labels *labels, const char *path, stoke_error *err)
+{
+    stk_buffer buffer = { 0 };
+    size_t size = 0;
+    int r = stk_file_read(path, COLOR_FILE_LIMIT, &buffer, &size, err);
+    if (r == STOKE_OK)
+        r = stk_labels_parse_colors(labels, path, buffer.data, size, err);
+    else if (r == STOKE_E_NOTFOUND)
+        r = stk_fail(err, STOKE_E_IO,
+                     "label_map: `%.200s` is not `identity`, no list such as 0:0,255:1, and no file", path);
+    stk_buffer_free(&buffer);
+    return r;
+}
+
+int stoke_labels_create(stoke_labels **out, const char *spec, uint32_t classes, int32_t ignore_index,
+                        stoke_error *err)
+{
+    stoke_labels *labels;
+    *out = NULL;
+    int r = stk_labels_new(&labels, classes, ignore_index, err);
+    if (r != STOKE_OK) return r;
+    const char *first = spec ? spec + strspn(spec, " ") : "";
+    if (!*first || strcmp(first, "identity") == 0)
+        r = make_identity(labels, err);
+    else if (strchr("0123456789*", *first) && strchr(first, ':'))
+        r = stk_labels_parse_values(labels, first, err);
+    else
+        r = read_colors(labels, spec, err);
+    if (r != STOKE_OK) stoke_labels_destroy(&labels);
+    *out = labels;
+    return r;
+}
+
+void stoke_labels_destroy(stoke_labels **labels)
+{
+    if (!labels || !*labels) return;
+    stk_arena_free(&(*labels)->arena);
+    stk_free((*labels)->table);
+    stk_free((*labels)->colors);
+    stk_free((void *)(*labels)->names);
+    stk_free(*labels);
+    *labels = NULL;
+}
+
+int stoke_labels_are_colors(const stoke_labels *labels)
+{
+    return labels->kind == STK_LABELS_COLORS;
+}
+
+uint8_t stoke_labels_depth(const stoke_labels *labels)
+{
+    return labels->largest > 255 ? 2 : 1;
+}
+
+const char *stoke_labels_name(const stoke_labels *labels, uint32_t id)
+{
+    return id < labels->n_names ? labels->names[id] : NULL;
+}
+
+/* ---- applying ---- */
+
+static int no_class(const stoke_labels *labels, const char *what, uint32_t x, uint32_t y, stoke_error *err)
+{
+    char classes[32] = "not set", ignore[32] = "none";
+    if (labels->classes) snprintf(classes, sizeof classes, "%u", labels->classes);
+    if (labels->ignore >= 0) snprintf(ignore, sizeof ignore, "%d", labels->ignore);
+    return stk_fail(err, STOKE_E_LABEL, "%s at (x %u, y %u) is not %s (classes %s, ignore %s)", what, x, y,
+                    labels->kind == STK_LABELS_IDENTITY ? "a class" : "in the label map", classes, ignore);
+}
+
+static void store(void *out, uint8_t depth, size_t at, const uint32_t *ids, size_t n)
+{
+    if (depth == 1)
+        for (size_t i = 0; i < n; i++) ((uint8_t *)out)[at + i] = (uint8_t)ids[i];
+    else
+        for (size_t i = 0; i < n; i++) ((uint16_t *)out)[at + i] = (uint16_t)ids[i];
+}
+
+static uint32_t value_at(const void *row, uint8_t depth, size_t x)
+{
+    return depth == 1 ? ((const uint8_t *)row)[x] : ((const uint16_t *)row)[x];
+}
+
+/* One row through the table. Returns the first bad x, or width. */
+static uint32_t map_row(const stoke_labels *labels, const void *row, uint8_t depth, void *out,
+                        uint8_t out_depth, uint32_t width)
+{
+    const uint32_t *table = labels->table;
+    for (uint32_t at = 0; at < width; at += PIECE) {
+        uint32_t ids[PIECE], n = width - at < PIECE ? width - at : PIECE, any = 0;
+        if (depth == 1)
+            for (uint32_t i = 0; i < n; i++) any |= ids[i] = table[((const uint8_t *)row)[at + i]];
+        else
+            for (uint32_t i = 0; i < n; i++) any |= ids[i] = table[((const uint16_t *)row)[at + i]];
+        if (any & STK_LABEL_BAD) {
+            uint32_t i = 0;
+            while (ids[i] != STK_LABEL_BAD) i++;
+            return at + i;
+        }
+        store(out, out_depth, at, ids, n);
+    }
+    return width;
+}
+
+/* The usual case, masks of one byte that already hold class ids: a check the compiler turns into 32 pixels
+ * per instruction, and a copy when source and target differ. */
+static uint32_t copy_row(const stoke_labels *labels, const uint8_t *row, uint8_t *out, uint32_t width)
+{
+    if (labels->classes && labels->classes < 256) {
+        const uint8_t limit = (uint8_t)(labels->classes - 1);
+        /* without an ignore_index of one byte, a value that is allowed anyway stands in for it */
+        const uint8_t ignore = labels->ignore >= 0 && labels->ignore < 256 ? (uint8_t)labels->ignore : limit;
+        uint8_t bad = 0;
+        for (uint32_t x = 0; x < width; x++) bad |= (uint8_t)((row[x] > limit) & (row[x] != ignore));
+        if (bad) {
+            uint32_t x = 0;
+            while (row[x] <= limit || row[x] == ignore) x++;
+            return x;
+        }
+    }
+    if (out != row) memcpy(out, row, width);
+    return width;
+}
+
+static int apply_values(const stoke_labels *labels, const stoke_image *mask, stoke_image *out,
+                        stoke_error *err)
+{
+    int plain = labels->kind == STK_LABELS_IDENTITY && mask->depth == 1 && out->depth == 1;
+    for (uint32_t y = 0; y < mask->height; y++) {
+        const uint8_t *row = (const uint8_t *)mask->data + y * mask->stride;
+        uint8_t *to = (uint8_t *)out->data + y * out->stride;
+        uint32_t x = plain ? copy_row(labels, row, to, mask->width)
+                           : map_row(labels, row, mask->depth, to, out->depth, mask->width);
+        if (x == mask->width) continue;
+        char what[32];
+        snprintf(what, sizeof what, "value %u", value_at(row, mask->depth, x));
+        return no_class(labels, what, x, y, err);
+    }
+    return STOKE_OK;
+}
+
+static int apply_colors(const stoke_labels *labels, const stoke_image *mask, stoke_image *out,
+                        stoke_error *err)
+{
+    uint32_t last = STK_COLOR_FREE, id = 0; /* neighbours mostly have one colour */
+    for (uint32_t y = 0; y < mask->height; y++) {
+        const uint8_t *p = (const uint8_t *)mask->data + y * mask->stride;
+        uint8_t *to = (uint8_t *)out->data + y * out->stride;
+        for (uint32_t x = 0; x < mask->width; x++, p += 3) {
+            uint32_t rgb = (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+            if (rgb != last) {
+                const stk_color *color = &labels->colors[stk_color_slot(labels, rgb)];
+                if (color->rgb == STK_COLOR_FREE) {
+                    char what[48];
+                    snprintf(what, sizeof what, "colour %u %u %u", p[0], p[1], p[2]);
+                    return no_class(labels, what, x, y, err);
+                }
+                last = rgb;
+                id = color->id;
+            }
+            store(to, out->depth, x, &id, 1);
+        }
+    }
+    return STOKE_OK;
+}
+
+int stoke_labels_apply(const stoke_labels *labels, const stoke_image *mask, stoke_image *out,
+                       stoke_error *err)
+{
+    int colors = labels->kind == STK_LABELS_COLORS;
+    if (out->width != mask->width || out->height != mask->height || out->channels != 1 ||
+        out->depth != stoke_labels_depth(labels) || (mask->depth != 1 && mask->depth != 2))
+        return stk_fail(err, STOKE_E_INVALID,
+                        "labels: the output does not have the size, channels or depth needed");
+    if (colors && (mask->channels != 3 || mask->depth != 1))
+        return stk_fail(err, STOKE_E_LABEL, "the mask has no colours: a colour table needs 8-bit RGB masks");
+    if (!colors && mask->channels != 1)
+        return stk_fail(err, STOKE_E_LABEL,
+                        "the mask is a colour picture: label_map must be a file of colours");
+    return colors ? apply_colors(labels, mask, out, err) : apply_values(labels, mask, out, err);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/source/quarantine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/base/number.h"
+#include "src/base/rng.h"
+#include "src/base/utf8.h"
+#include "src/source/arena.h"
+
+struct stk_quarantine {
+    pthread_mutex_t lock;
+    char *path;
+    int file; /* -1: not open yet */
+    stk_arena arena;
+    stoke_bad_file *bad;
+    size_t count, capacity;
+    uint64_t *ids; /* open-addressed set of id + 1; 0 = free */
+    size_t id_slots;
+};
+
+int stk_quarantine_open(stk_quarantine **out, const char *path, stoke_error *err)
+{
+    stk_quarantine *q = stk_calloc(1, sizeof *q);
+    *out = NULL;
+    if (!q) return stk_fail(err, STOKE_E_NOMEM, "no memory for the quarantine list");
+    q->file = -1;
+    if (path && *path && !(q->path = stk_strdup(path))) {
+        stk_free(q);
+        return stk_fail(err, STOKE_E_NOMEM, "no memory for the quarantine list");
+    }
+    pthread_mutex_init(&q->lock, NULL);
+    *out = q;
+    return STOKE_OK;
+}
+
+static size_t id_slot(const uint64_t *ids, size_t slots, uint64_t key)
+{
+    size_t i = (size_t)stk_mix64(key) & (slots - 1);
+    while (ids[i] && ids[i] != key) i = (i + 1) & (slots - 1);
+    return i;
+}
+
+/* 1 when the id is new, 0 when it was there, -1 without memory. */
+static int remember_id(stk_quarantine *q, uint64_t id)
+{
+    const uint64_t key = id + 1;
+    if (2 * (q->count + 1) > q->id_slots) {
+        size_t slots = q->id_slots ? q->id_slots * 2 : 64;
+        uint64_t *larger = stk_calloc(slots, sizeof *larger);
+        if (!larger) return -1;
+        for (size_t i = 0; i < q->id_slots; i++)
+            if (q->ids[i]) larger[id_slot(larger, slots, q->ids[i])] = q->ids[i];
+        stk_free(q->ids);
+        q->ids = larger;
+        q->id_slots = slots;
+    }
+    size_t slot = id_slot(q->ids, q->id_slots, key);
+    if (q->ids[slot]) return 0;
+    q->ids[slot] = key;
+    return 1;
+}
+
+/* The line of a record as it grows. */
+typedef struct text {
+    char *data;
+    size_t size, capacity;
+    int failed;
+} text;
+
+static void put(text *out, const void *bytes, size_t n)
+{
+    if (out->failed || !stk_grow((void **)&out->data, &out->capacity, out->size + n, 1)) {
+        out->failed = 1;
+        return;
+    }
+    memcpy(out->data + out->size, bytes, n);
+    out->size += n;
+}
+
+static void put_text(text *out, const char *words)
+{
+    put(out, words, strlen(words));
+}
+
+/* A JSON string, or null. Bytes that are no UTF-8 become U+FFFD: paths may hold anything, JSON may not. */
+static void put_json(text *out, const char *words)
+{
+    if (!words) {
+        put_text(out, "null");
+        return;
+    }
+    put_text(out, "\"");
+    while (*words) {
+        const char *start = words;
+        uint32_t code = stk_utf8_next(&words);
+        char escape[8];
+        if (code == '"' || code == '\\') {
+            put_text(out, "\\");
+            put(out, start, 1);
+        } else if (code < 0x20 || code == 0x7f || code == STK_UTF8_BAD) {
+            snprintf(escape, sizeof escape, "\\u%04x", (unsigned)code);
+            put_text(out, escape);
+        } else {
+            put(out, start, (size_t)(words - start));
+        }
+    }
+    put_text(out, "\"");
+}
+
+static void put_record(text *out, uint64_t id, const stoke_sample *sample, const stoke_error *error)
+{
+    char head[96], when[32];
+    time_t now = time(NULL);
+    struct tm utc;
+    gmtime_r(&now, &utc);
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    snprintf(head, sizeof head, "{\"time\":\"%s\",\"id\":%llu,\"name\":", when, (unsigned long long)id);
+    put_text(out, head);
+    put_json(out, sample->name);
+    put_text(out, ",\"image\":");
+    put_json(out, sample->image_path);
+    put_text(out, ",\"mask\":");
+    put_json(out, sample->mask_path);
+    put_text(out, ",\"reason\":");
+    put_json(out, error->message);
+    put_text(out, ",\"code\":");
+    put_json(out, stoke_status_name(error->code));
+    put_text(out, "}\n");
+}
+
+/* One write of the whole line to a file opened with O_APPEND: processes that share the file cannot mix lines.
+ */
+static int write_record(stk_quarantine *q, uint64_t id, const stoke_sample *sample, const stoke_error *error,
+                        stoke_error *err)
+{
+    if (!q->path) return STOKE_OK;
+    if (q->file < 0) q->file = open(q->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (q->file < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open", q->path);
+    text line = { 0 };
+    put_record(&line, id, sample, error);
+    ssize_t written = -1;
+    if (!line.failed) do
+            written = write(q->file, line.data, line.size);
+        while (written < 0 && errno == EINTR);
+    int number = written < 0 ? errno : ENOSPC, whole = written == (ssize_t)line.size;
+    stk_free(line.data);
+    if (line.failed) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for a record", q->path);
+    if (whole) return STOKE_OK;
+    return stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", q->path);
+}
+
+static int add_locked(stk_quarantine *q, uint64_t id, const stoke_sample *sample, const stoke_error *error,
+                      stoke_error *err)
+{
+    if (!stk_grow((void **)&q->bad, &q->capacity, q->count + 1, sizeof *q->bad))
+        return stk_fail(err, STOKE_E_NOMEM, "no memory for the quarantine list");
+    int fresh = remember_id(q, id);
+    if (fresh == 0) return STOKE_OK;
+    const char *path = stk_arena_copy(&q->arena, sample->image_path, strlen(sample->image_path));
+    const char *reason = stk_arena_copy(&q->arena, error->message, strlen(error->message));
+    q->bad[q->count++] =
+        (stoke_bad_file){ path ? path : "(no memory)", reason ? reason : "(no memory)", error->code };
+    int r = write_record(q, id, sample, error, err);
+    if (r == STOKE_OK && (fresh < 0 || !path || !reason))
+        r = stk_fail(err, STOKE_E_NOMEM, "no memory for the quarantine list");
+    return r;
+}
+
+int stk_quarantine_add(stk_quarantine *q, uint64_t id, const stoke_sample *sample, const stoke_error *error,
+                       uint64_t *distinct, stoke_error *err)
+{
+    pthread_mutex_lock(&q->lock);
+    int r = add_locked(q, id, sample, error, err);
+    if (distinct) *distinct = q->count;
+    pthread_mutex_unlock(&q->lock);
+    return r;
+}
+
+uint64_t stk_quarantine_count(stk_quarantine *q)
+{
+    pthread_mutex_lock(&q->lock);
+    uint64_t count = q->count;
+    pthread_mutex_unlock(&q->lock);
+    return count;
+}
+
+stoke_bad_file stk_quarantine_get(stk_quarantine *q, size_t index)
+{
+    pthread_mutex_lock(&q->lock);
+    stoke_bad_file bad = q->bad[index];
+    pthread_mutex_unlock(&q->lock);
+    return bad;
+}
+
+int stk_quarantine_close(stk_quarantine **quarantine, stoke_error *err)
+{
+    stk_quarantine *q = quarantine ? *quarantine : NULL;
+    if (!q) return STOKE_OK;
+    int r = STOKE_OK;
+    if (q->file >= 0) {
+        /* EINVAL: a pipe or /dev/stderr cannot be synced and need not be */
+        int bad = fsync(q->file) != 0 && errno != EINVAL && errno != EROFS, number = errno;
+        if (close(q->file) != 0 && !bad) bad = 1, number = errno;
+        if (bad) r = stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", q->path);
+    }
+    pthread_mutex_destroy(&q->lock);
+    stk_arena_free(&q->arena);
+    stk_free(q->bad);
+    stk_free(q->ids);
+    stk_free(q->path);
+    stk_free(q);
+    *quarantine = NULL;
+    return r;
+}
+
+int stk_fuse_limit(const char *words, uint64_t count, uint64_t *limit, stoke_error *err)
+{
+    if (!words || !*words) words = "1%";
+    char number[32];
+    size_t n = strlen(words);
+    int percent = words[n - 1] == '%', good = 0;
+    double part;
+    int64_t samples;
+    if (percent && n < sizeof number) {
+        memcpy(number, words, n - 1);
+        number[n - 1] = 0;
+        good = stk_parse_real(number, &part) && part >= 0 && part <= 100;
+        if (good) *limit = (uint64_t)ceil((double)count * part / 100);
+    } else if (!percent) {
+        good = stk_parse_int(words, &samples) && samples >= 0;
+        if (good) *limit = (uint64_t)samples;
+    }
+    if (good) return STOKE_OK;
+    return stk_fail(err, STOKE_E_INVALID, "max_bad `%.40s`: a number or a percentage such as 1%% is expected",
+                    words);
+}

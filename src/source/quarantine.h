@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Samples that could not be used: remembered once each, recorded in a JSON lines file, counted against a
+ * fuse.
+ */
+#ifndef STOKE_SRC_SOURCE_QUARANTINE_H
+#define STOKE_SRC_SOURCE_QUARANTINE_H
+
+#include <stoke/dataset.h>
+
+typedef struct stk_quarantine stk_quarantine;
+
+/* path NULL or "" = remembered only. The file is opened at the first record, so a clean run leaves none.
+ * Lines are appended to what earlier runs wrote. */
+int stk_quarantine_open(stk_quarantine **out, const char *path, stoke_error *err);
+
+/* Records a sample; further records of the same id do nothing. Safe from several threads. *distinct (may be
+ * NULL) = bad samples so far. Fails only for want of memory or when the file cannot be written; the sample is
+ * counted all the same, so that the fuse does not depend on a full disk. */
+int stk_quarantine_add(stk_quarantine *quarantine, uint64_t id, const stoke_sample *sample,
+                       const stoke_error *error, uint64_t *distinct, stoke_error *err);
+
+uint64_t stk_quarantine_count(stk_quarantine *quarantine);
+/* In order of arrival; index < count. The strings live until close. Paths are the image's. */
+stoke_bad_file stk_quarantine_get(stk_quarantine *quarantine, size_t index);
+
+/* fsync, then close; sets *quarantine to NULL. Not while others add. */
+int stk_quarantine_close(stk_quarantine **quarantine, stoke_error *err);
+
+/* max_bad: "1%" of count, rounded up, or a number. *limit bad samples are allowed. NULL or "" = 1 %. */
+int stk_fuse_limit(const char *text, uint64_t count, uint64_t *limit, stoke_error *err);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A whole picture from a file, for `verify` and the class-balanced weights. (The loader has its own way,
+ * which decodes only what a plan asks for.) One reader per thread.
+ */
+#ifndef STOKE_SRC_SOURCE_READER_H
+#define STOKE_SRC_SOURCE_READER_H
+
+#include "src/base/mem.h"
+#include <stoke/data.h>
+#include <stoke/labels.h>
+
+typedef struct stk_reader {
+    stoke_decoder *decoder;
+    stk_buffer file, ids;
+    size_t file_bytes; /* of the file read last */
+} stk_reader;
+
+int stk_reader_start(stk_reader *reader, stoke_error *err); /* a zeroed struct */
+void stk_reader_finish(stk_reader *reader);                 /* accepts one that was not started */
+
+/* Pixels stay valid until the reader is used again. Messages give the reason only, without the path. */
+int stk_reader_image(stk_reader *reader, const stoke_data_params *params, const char *path,
+                     stoke_format *format, stoke_image *image, stoke_error *err);
+/* A mask as class ids, one channel of stoke_labels_depth bytes. */
+int stk_reader_mask(stk_reader *reader, const stoke_data_params *params, const stoke_labels *labels,
+                    const char *path, stoke_image *ids, stoke_error *err);
+
+/* The label map that params ask for. */
+int stk_labels_of(stoke_labels **out, const stoke_data_params *params, stoke_error *err);
+
+#endif

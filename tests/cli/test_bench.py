@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoke bench data: it runs, its fields exist and agree with each other. The figures themselves are not judged."""
+import os
+import sys
+
+from cli import contains, equal, make_set, path, stoke, stoke_json, tap
+
+SET = make_set('set', count=12, size=96)
+
+
+def is_sound(answer, workers=None):
+    for field in ('samples_per_s', 'cpu_ms_per_sample', 'decode_only_samples_per_s', 'ratio_to_decode', 'peak_rss_bytes',
+                  'planned_bytes'):
+        assert answer[field] > 0, f'{field} is {answer[field]}'
+    ratio = answer['samples_per_s'] / answer['decode_only_samples_per_s']
+    assert abs(answer['ratio_to_decode'] - ratio) < 1e-6 * ratio
+    assert answer['ratio_low'] <= answer['ratio_high']
+    assert isinstance(answer['cpu'], str) and answer['cpu']
+    assert isinstance(answer['workers'], int)
+    if workers is not None:
+        equal(answer['workers'], workers, 'workers')
+    for stage in answer['stages']:
+        assert stage['name'] and stage['cpu_ms'] >= 0 and stage['wall_ms'] >= 0, stage
+    assert any(s['cpu_ms'] > 0 for s in answer['stages'])
+    # Stages are part of the whole: their CPU time cannot be more than that of the process (5 % for the clocks).
+    total = sum(s['cpu_ms'] for s in answer['stages'])
+    assert total <= answer['cpu_ms_per_sample'] * 1.5, f'{total} ms in stages of {answer["cpu_ms_per_sample"]}'
+
+
+def own_set():
+    for workers in (0, 1, 2):
+        answer = stoke_json('bench', 'data', SET, '--seconds', 0.4, '--rounds', 3, '--workers', workers)
+        is_sound(answer, workers)
+        equal((answer['samples'], answer['files_not_comparable'], answer['bad_samples']), (12, 0, 0))
+
+
+def synthetic_set_is_removed():
+    temporary = path('tmp')
+    os.makedirs(temporary)
+    is_sound(stoke_json('bench', 'data', '--short', env={**os.environ, 'TMPDIR': temporary}))
+    equal(os.listdir(temporary), [], 'temporary folder')
+
+
+def part_of_a_set():
+    answer = stoke_json('bench', 'data', SET, '--short', '--samples', 5, '--batch', 2)
+    equal(answer['samples'], 5)
+    is_sound(answer)
+
+
+def without_masks():
+    is_sound(stoke_json('bench', 'data', '--images', os.path.join(SET, 'images'), '--short', '--samples', 7))
+
+
+def sweep():
+    answer = stoke_json('bench', 'data', SET, '--short', '--sweep')
+    is_sound(answer)
+    names = [row['name'] for row in answer['sweep']]
+    equal(len(names), 7)
+    assert answer['region_speedup'] > 0
+    for row in answer['sweep']:
+        assert row['samples_per_s'] > 0, row
+    rows = {row['name']: row for row in answer['sweep']}
+    equal((rows['u8, 1 worker']['workers'], rows['u8, 2 workers']['workers']), (1, 2))
+
+
+def for_people():
+    done = stoke('bench', 'data', SET, '--short', '--sweep')
+    contains(done.stdout, 'samples/s', 'ratio to decode', 'peak memory', 'stage', 'What it means', 'Next', '2 workers')
+    contains(done.stderr, 'memory: ring')
+
+
+def bad_set():
+    stoke('bench', 'data', path('nowhere'), '--short', code=1)
+    answer = stoke_json('bench', 'data', SET, '--short', '--memory-limit', '1K', code=1)
+    equal(answer['error']['code'], 'limit')
+
+
+sys.exit(tap.run([
+    ('own set, 0, 1 and 2 workers', own_set),
+    ('synthetic set', synthetic_set_is_removed),
+    ('part of a set', part_of_a_set),
+    ('images without masks', without_masks),
+    ('sweep', sweep),
+    ('report for people', for_people),
+    ('bad set', bad_set),
+]))

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoke.yaml: the same keys as the flags, the same result; man pages and completion from the same tables."""
+import os
+import re
+import subprocess
+import sys
+
+from cli import COMMANDS, READERS, ROOT, STOKE, contains, equal, make_set, path, stoke, stoke_json, tap
+
+SET = make_set('set', count=9)
+
+
+def write(name, text):
+    with open(path(name), 'w') as out:
+        out.write(text)
+    return path(name)
+
+
+def flags_of(command):
+    return sorted(set(re.findall(r'^\s+(--[a-z0-9-]+)', stoke(*command.split(), '--help').stdout, re.MULTILINE)))
+
+
+def data_flags():
+    return sorted(set(re.findall(r'^\s+(--[a-z0-9-]+)', stoke('help', 'data').stdout, re.MULTILINE)))
+
+
+def shipped_file_is_in_step():
+    with open(os.path.join(ROOT, 'configs', 'stoke.yaml'), encoding='utf-8') as stream:
+        equal(stream.read(), stoke('config').stdout, 'configs/stoke.yaml (make it anew: stoke config > configs/stoke.yaml)')
+
+
+def every_key_is_explained():
+    lines = stoke('config').stdout.splitlines()
+    keys = [line.lstrip('# ').split(':')[0] for line in lines if re.match(r'(# )?[a-z_]+:( |$)', line)]
+    for flag in data_flags():
+        name = flag[2:].replace('-', '_')
+        assert name in keys, f'{name} is not in the file'
+
+
+def round_trip():
+    flags = [SET, '--batch', 5, '--size', '24x40', '--seed', 9, '--augment', 'light', '--memory-limit', '1.5G',
+             '--workers', 1, '--drop-last', '--val-split', 0.25, '--max-bad', '5%', '--dtype', 'bf16']
+    config = write('trip.yaml', stoke('config', *flags).stdout)
+    equal(stoke_json('config', '--config', config), stoke_json('config', *flags), 'settings')
+    equal(stoke('config', '--config', config).stdout, stoke('config', *flags).stdout, 'file')
+
+
+def file_equals_flags():
+    config = write('same.yaml', f'data: {SET}\nbatch: 4\nsize: 24x32\nseed: 5\naugment: light\n')
+    flags = [SET, '--batch', 4, '--size', '24x32', '--seed', 5, '--augment', 'light']
+    equal(stoke_json('hash', '--config', config), stoke_json('hash', *flags))
+
+
+def sections():
+    config = write('sections.yaml', f'data:\n  data: {SET}\n  size: 24\nloader:\n  batch: 4\n')
+    equal(stoke_json('hash', '--config', config), stoke_json('hash', SET, '--batch', 4, '--size', 24))
+
+
+def flags_override():
+    config = write('over.yaml', f'data: {path("nowhere")}\nmasks: {path("nowhere")}\nbatch: 4\nsize: 24\n')
+    settings = stoke_json('config', SET, '--config', config, '--batch', 2)
+    equal((settings['data'], settings['masks'], settings['batch'], settings['size']), (SET, None, 2, [24, 24]))
+    equal(stoke_json('hash', SET, '--config', config, '--batch', 2), stoke_json('hash', SET, '--batch', 2, '--size', 24))
+
+
+def unknown_key():
+    config = write('typo.yaml', f'data: {SET}\n# a comment\nbacth: 4\n')
+    done = stoke('hash', '--config', config, code=2)
+    contains(done.stderr, 'typo.yaml:3', 'bacth', 'batch')
+
+
+def bad_files():
+    contains(stoke('hash', '--config', path('none.yaml'), code=2).stderr, 'none.yaml')
+    contains(stoke('hash', '--config', write('value.yaml', 'batch: many\n'), code=2).stderr, 'value.yaml:1')
+    stoke('hash', '--config', write('list.yaml', '- a\n- b\n'), code=2)
+    stoke('hash', '--config', write('open.yaml', 'batch: [1, 2\n'), code=2)
+
+
+def man_page(command):
+    def test():
+        page = stoke('man', *command.split()).stdout
+        contains(page, '.TH ', '.SH NAME', '.SH OPTIONS', '.SH EXAMPLES')
+        plain = page.replace('\\-', '-')
+        missing = [flag for flag in flags_of(command) if flag not in plain]
+        assert not missing, f'not in the man page: {missing}'
+        built = os.path.join(os.path.dirname(STOKE), f'stoke-{command.replace(" ", "-")}.1')
+        with open(built, encoding='utf-8') as stream:
+            equal(stream.read(), page, built)
+    return test
+
+
+def man_overview():
+    page = stoke('man').stdout
+    contains(page, '.TH stoke 1', *[f'stoke\\-{c.split()[0]}' for c in COMMANDS])
+    stoke('man', 'nothing', code=2)
+
+
+def data_options_everywhere():
+    for command in READERS:
+        missing = [flag for flag in data_flags() if flag not in flags_of(command)]
+        assert not missing, f'{command} lacks {missing}'
+
+
+def completion():
+    script = write('stoke.bash', stoke('completion', 'bash').stdout)
+    def complete(*words):
+        program = f'source {script}; COMP_WORDS=({" ".join(repr(w) for w in words)}); ' \
+                  f'COMP_CWORD={len(words) - 1}; _stoke; echo "${{COMPREPLY[@]}}"'
+        return subprocess.run(['bash', '-c', program], capture_output=True, text=True, check=True).stdout.split()
+    equal(complete('stoke', 'ver'), ['verify'])
+    equal(complete('stoke', 'bench', ''), ['data'])
+    equal(complete('stoke', 'hash', '--resume-at'), ['--resume-at'])
+    equal(complete('stoke', 'bench', 'data', '--swe'), ['--sweep'])
+    equal(complete('stoke', 'hash', '--policy', 're'), ['replace'])
+    equal(sorted(set(complete('stoke', 'dump', '--'))), sorted(set(flags_of('dump')) | {'--help'}))
+    stoke('completion', 'tcsh', code=2)
+
+
+sys.exit(tap.run([
+    ('configs/stoke.yaml is in step with the table', shipped_file_is_in_step),
+    ('every key is in the file', every_key_is_explained),
+    ('file and flags round trip', round_trip),
+    ('a file equals the same flags', file_equals_flags),
+    ('sections', sections),
+    ('flags override', flags_override),
+    ('unknown key, with line', unknown_key),
+    ('bad files', bad_files),
+    ('data options in every reader', data_options_everywhere),
+    ('man overview', man_overview),
+    ('bash completion', completion),
+] + [(f'man page of {c}', man_page(c)) for c in COMMANDS]))

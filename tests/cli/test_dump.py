@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoke dump and stoke show, seen from NumPy and Pillow."""
+import json
+import os
+import sys
+
+import numpy as np
+from PIL import Image
+
+from cli import equal, files_below, make_set, path, stoke, stoke_json, tap
+
+SET = make_set('set', count=10)
+MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+
+
+def pillow(name):
+    image = np.asarray(Image.open(os.path.join(SET, 'images', name + '.jpg')).convert('RGB'))
+    return image, np.asarray(Image.open(os.path.join(SET, 'masks', name + '.png')))
+
+
+def dump(name, *options):
+    folder = path(name)
+    answer = stoke_json('dump', SET, '--out', folder, '--batches', 0, '--batch', 4, *options)
+    index = json.load(open(answer['index']))
+    equal(len(index['batches']), answer['batches'])
+    return folder, index
+
+
+def load(folder, batch, kind):
+    return np.load(os.path.join(folder, batch[kind]), allow_pickle=False)
+
+
+def bytes_equal_pillow():
+    folder, index = dump('u8', '--dtype', 'u8', '--layout', 'hwc', '--normalize', 'none', '--decode', 'exact')
+    seen = []
+    for batch in index['batches']:
+        images, masks, ids = (load(folder, batch, kind) for kind in ('images', 'masks', 'ids'))
+        equal((images.dtype, masks.dtype, ids.dtype), (np.uint8, np.uint8, np.uint64))
+        equal(images.shape, (batch['count'], 40, 56, 3))
+        equal(masks.shape, (batch['count'], 40, 56))
+        for row, name in enumerate(batch['names']):
+            image, mask = pillow(name)
+            assert np.array_equal(images[row], image), f'{name}: image differs from Pillow'
+            assert np.array_equal(masks[row], mask), f'{name}: mask differs from Pillow'
+        seen += list(ids)
+    equal(sorted(seen), list(range(10)), 'ids')
+    equal(files_below(folder), sorted(['index.json'] + [f'{k}_{i:06}.npy' for k in ('images', 'masks', 'ids')
+                                                        for i in range(3)]))
+
+
+def floats_chw():
+    folder, index = dump('f32', '--normalize', 'imagenet', '--mask-dtype', 'i64')
+    batch = index['batches'][1]
+    images, masks = load(folder, batch, 'images'), load(folder, batch, 'masks')
+    equal((images.dtype, masks.dtype, images.shape), (np.float32, np.int64, (4, 3, 40, 56)))
+    for row, name in enumerate(batch['names']):
+        image, mask = pillow(name)
+        wanted = ((image / 255 - MEAN) / STD).transpose(2, 0, 1)
+        assert np.abs(images[row] - wanted).max() < 1e-5, f'{name}: off by {np.abs(images[row] - wanted).max()}'
+        assert np.array_equal(masks[row], mask)
+
+
+def half_floats():
+    folder, index = dump('f16', '--dtype', 'f16')
+    images = load(folder, index['batches'][0], 'images')
+    equal(images.dtype, np.float16)
+    wanted = pillow(index['batches'][0]['names'][0])[0].transpose(2, 0, 1) / 255
+    assert np.abs(images[0] - wanted).max() < 1e-3
+
+
+def bfloats():
+    folder, index = dump('bf16', '--dtype', 'bf16')
+    equal(index['image_dtype'], 'bfloat16')
+    assert 'uint16' in index['note']
+    images = load(folder, index['batches'][0], 'images')
+    equal(images.dtype, np.uint16)
+    values = (images.astype(np.uint32) << 16).view(np.float32)
+    wanted = pillow(index['batches'][0]['names'][0])[0].transpose(2, 0, 1) / 255
+    assert np.abs(values[0] - wanted).max() < 4e-3
+
+
+def default_is_one_batch():
+    folder = path('one')
+    equal(stoke_json('dump', SET, '--out', folder)['batches'], 1)
+    equal(len(files_below(folder)), 4)
+
+
+def digests_agree_with_hash():
+    _, index = dump('digests', '--augment', 'light', '--size', 24)
+    hashes = stoke_json('hash', SET, '--batch', 4, '--augment', 'light', '--size', 24)
+    equal([b['digest'] for b in index['batches']], [b['digest'] for b in hashes['batches']])
+
+
+def picture():
+    out = path('grid.png')
+    done = stoke('show', SET, '--count', 5, '--size', 32, '--tile', 64, '--out', out)
+    equal(done.stdout.strip(), out)
+    with Image.open(out) as image:
+        equal((image.format, image.mode), ('PNG', 'RGB'))
+        # five samples, each with its overlay beside it
+        assert image.width * image.height >= 5 * 2 * 64 * 64, image.size
+        assert len(image.getcolors(1 << 24)) > 100, 'no picture in it'
+
+
+def picture_without_masks():
+    out = path('plain.png')
+    answer = stoke_json('show', '--images', os.path.join(SET, 'images'), '--order', 'sequential', '--count', 3, '--out', out)
+    equal(answer['samples'], ['000000', '000001', '000002'])
+    Image.open(out).load()
+
+
+sys.exit(tap.run([
+    ('u8 batches equal Pillow', bytes_equal_pillow),
+    ('float32 CHW, ImageNet', floats_chw),
+    ('float16', half_floats),
+    ('bfloat16 as uint16', bfloats),
+    ('one batch by default', default_is_one_batch),
+    ('digests agree with hash', digests_agree_with_hash),
+    ('show writes a picture', picture),
+    ('show without masks', picture_without_masks),
+]))

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interrupts and full disks leave whole files or none."""
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+from PIL import Image
+
+from cli import STOKE, WORK, contains, equal, files_below, make_set, path, stoke, tap
+
+SET = make_set('set', count=60, size='96x128')
+
+
+def interrupt(args, when, number=signal.SIGINT):
+    """Starts stoke, waits until when() holds, sends the signal; returns the finished process's code and output."""
+    process = subprocess.Popen([STOKE, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=WORK)
+    end = time.monotonic() + 60
+    while not when() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.002)
+    early = process.poll() is not None
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    return early, process.returncode, out, err
+
+
+def no_temporary_files(folder):
+    left = [name for name in files_below(folder) if '.tmp' in name] if os.path.isdir(folder) else []
+    assert not left, f'left behind: {left}'
+
+
+def interrupted_dump():
+    folder = path('dump')
+    args = ['dump', SET, '--out', folder, '--batches', '0', '--batch', '1', '--size', '512']
+    early, code, _, _ = interrupt(args, lambda: os.path.exists(os.path.join(folder, 'images_000002.npy')))
+    if early:
+        raise tap.Skip('it was done before the signal came')
+    equal(code, 130)
+    no_temporary_files(folder)
+    assert not os.path.exists(os.path.join(folder, 'index.json')), 'an index of an unfinished dump'
+    for name in files_below(folder):
+        np.load(os.path.join(folder, name), allow_pickle=False)
+
+
+def interrupted_synth():
+    folder = path('synth')
+    args = ['synth', folder, '--count', '3000', '--size', '256']
+    early, code, out, _ = interrupt(args, lambda: os.path.exists(os.path.join(folder, 'masks', '000003.png')))
+    if early:
+        raise tap.Skip('it was done before the signal came')
+    equal((code, out), (130, ''))
+    no_temporary_files(folder)
+    for name in files_below(folder):
+        with Image.open(os.path.join(folder, name)) as image:
+            image.load()
+
+
+def terminated_bench():
+    temporary = path('tmp')
+    os.makedirs(temporary)
+    process = subprocess.Popen([STOKE, 'bench', 'data', '--seconds', '30', '--samples', '16'], cwd=WORK,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, 'TMPDIR': temporary})
+    time.sleep(2)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    equal((process.returncode, out), (143, b''))
+    equal(os.listdir(temporary), [], 'temporary folder')
+
+
+def limited(blocks):
+    """As the shell's ulimit -f: a write beyond fails like a full disk."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (blocks * 512, blocks * 512))
+
+
+def full_disk(name, args, folder):
+    def test():
+        done = stoke(*args, code=1, preexec_fn=limited(8))
+        contains(done.stderr, f'stoke {name}: ', 'annot write')
+        equal(done.stdout, '')
+        no_temporary_files(folder)
+        whole = [n for n in files_below(folder) if n.endswith(('.npy', '.png', '.json'))] if os.path.isdir(folder) else []
+        for file in whole:
+            assert os.path.getsize(os.path.join(folder, file)) < 8 * 512, f'{file} is there'
+    return test
+
+
+def unwritable():
+    for args in (['show', SET, '--out', '/nowhere/a.png'], ['dump', SET, '--out', '/proc/dump'],
+                 ['hash', SET, '--state', '/nowhere/state'], ['verify', SET, '--csv', '/nowhere/a.csv'],
+                 ['synth', '/proc/set']):
+        done = stoke(*args, code=1)
+        equal(done.stdout, '', 'stdout')
+        assert done.stderr.strip(), args
+
+
+def old_result_survives():
+    out = path('kept.json')
+    with open(out, 'w') as stream:
+        stream.write('{"old": true}')
+    stoke('hash', path('nowhere'), '--state', out, code=1)
+    equal(json.load(open(out)), {'old': True})
+
+
+sys.exit(tap.run([
+    ('Ctrl-C in dump', interrupted_dump),
+    ('Ctrl-C in synth', interrupted_synth),
+    ('SIGTERM in bench', terminated_bench),
+    ('full disk: dump', full_disk('dump', ['dump', SET, '--out', path('full'), '--quarantine', ''], path('full'))),
+    ('full disk: show', full_disk('show', ['show', SET, '--out', path('show', 'a.png')], path('show'))),
+    ('full disk: synth', full_disk('synth', ['synth', path('full-set'), '--count', 4, '--size', 512], path('full-set'))),
+    ('places that cannot be written', unwritable),
+    ('a failure keeps the old result', old_result_survives),
+]))

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Help, misuse, version: what a person meets first."""
+import json
+import re
+import shlex
+import sys
+
+from cli import COMMANDS, STOKE, contains, equal, make_set, path, stoke, stoke_json, tap
+
+
+def overview():
+    for args in ([], ['help'], ['--help'], ['-h']):
+        done = stoke(*args)
+        contains(done.stdout, 'Usage: stoke COMMAND', 'Examples:', *[c.split()[0] for c in COMMANDS])
+        equal(done.stderr, '')
+        assert 'completion' not in done.stdout, 'hidden commands are listed'
+
+
+def version():
+    assert re.match(r'stoke \d+\.\d+\.\d+', stoke('--version').stdout)
+
+
+def help_of(command):
+    def test():
+        words = command.split()
+        done = stoke(*words, '--help')
+        contains(done.stdout, f'Usage: stoke {command}', 'Examples:', '--json', '--quiet', 'Exit status')
+        equal(done.stderr, '')
+        equal(stoke('help', *words).stdout, done.stdout, 'help COMMAND')
+        equal(stoke(*words, '-h').stdout, done.stdout, '-h')
+        longest = max(len(line) for line in done.stdout.splitlines() if not line.startswith('  stoke '))
+        assert longest <= 100, f'a line of {longest} letters'
+    return test
+
+
+def examples_of(command):
+    """Every example works as it is written."""
+    def test():
+        work = path('examples')
+        text = stoke(*command.split(), '--help').stdout
+        lines = re.findall(r'^  (stoke .*)$', text[text.index('Examples:'):], re.MULTILINE)
+        assert 2 <= len(lines) <= 4, f'{len(lines)} examples'
+        for line in lines:
+            words = shlex.split(line)[1:]
+            if '>' in words:
+                words = words[:words.index('>')]
+            if words[:2] == ['bench', 'data']:
+                words += ['--short']
+            done = stoke(*words, cwd=work, code=None)
+            equal(done.returncode, 0, f'{line}\n{done.stdout}{done.stderr}')
+            if '--json' in words:
+                json.loads(done.stdout)
+    return test
+
+
+def help_data():
+    contains(stoke('help', 'data').stdout, '--memory-limit', '--label-map', '--augment', '--world')
+
+
+def bench_lists_subjects():
+    for args in (['bench'], ['bench', '--help'], ['help', 'bench']):
+        contains(stoke(*args).stdout, 'data', 'Examples:')
+
+
+def unknown_command():
+    done = stoke('verfiy', code=2)
+    contains(done.stderr, "did you mean 'verify'")
+    equal(done.stdout, '')
+    assert 'did you mean' not in stoke('xyzzy', code=2).stderr, 'a wild guess'
+    contains(stoke('bench', 'dta', code=2).stderr, "did you mean 'bench data'")
+    contains(stoke('help', 'shwo', code=2).stderr, "did you mean 'show'")
+
+
+def unknown_option():
+    done = stoke('hash', '--bacth', '4', code=2)
+    contains(done.stderr, '--batch', 'stoke hash --help')
+    equal(done.stdout, '')
+
+
+def bad_values():
+    contains(stoke('synth', 'x', '--count', 'many', code=2).stderr, 'count')
+    contains(stoke('synth', 'x', '--classes', '1', code=2).stderr, 'classes')
+    contains(stoke('hash', 'x', '--policy', 'ignore', code=2).stderr, 'replace')
+    contains(stoke('hash', 'x', '--batch', code=2).stderr, 'needs a value')
+    stoke('synth', code=2)
+    stoke('synth', 'a', 'b', code=2)
+
+
+def data_twice_or_not_at_all():
+    contains(stoke('verify', 'a', '--data', 'b', code=2).stderr, 'already given')
+    for command in ('verify', 'show', 'hash', 'dump'):
+        contains(stoke(command, code=2).stderr, 'no data given', 'stoke synth')
+
+
+def missing_folder():
+    contains(stoke('verify', path('nowhere'), code=1).stderr, 'nowhere')
+    answer = stoke_json('verify', path('nowhere'), code=1)
+    contains(answer['error']['message'], 'nowhere')
+
+
+def full_stdout():
+    folder = make_set('full', count=2)
+    with open('/dev/full', 'w') as full:
+        import subprocess
+        done = subprocess.run([STOKE, 'hash', folder, '--quiet'], stdout=full, stderr=subprocess.PIPE, text=True)
+    equal(done.returncode, 1)
+    contains(done.stderr, 'standard output')
+
+
+def prepare_examples():
+    import os
+    import shutil
+    work = path('examples')
+    os.makedirs(os.path.join(work, 'photos'))
+    os.makedirs(os.path.join(work, 'configs'))
+    stoke('synth', 'demo/data', '--count', '24', '--size', '64', '--quiet', cwd=work)
+    shutil.copy(os.path.join(work, 'demo/data/images/000000.jpg'), os.path.join(work, 'photos'))
+    with open(os.path.join(work, 'configs', 'stoke.yaml'), 'w') as out:
+        out.write(stoke('config').stdout)
+
+
+sys.exit(tap.run([
+    ('overview', overview),
+    ('version', version),
+    ('help data', help_data),
+    ('bench lists its subjects', bench_lists_subjects),
+    ('unknown command', unknown_command),
+    ('unknown option', unknown_option),
+    ('bad values', bad_values),
+    ('data given twice or not at all', data_twice_or_not_at_all),
+    ('missing folder', missing_folder),
+    ('full stdout', full_stdout),
+    ('a folder to run the examples in', prepare_examples),
+] + [(f'help of {c}', help_of(c)) for c in COMMANDS]
+  + [(f'examples of {c}', examples_of(c)) for c in COMMANDS]))

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoke synth and stoke verify: a clean set, every kind of damage, real files."""
+import csv
+import hashlib
+import os
+import shutil
+import sys
+
+from PIL import Image
+
+from cli import contains, equal, files_below, make_set, path, stoke, stoke_json, tap
+
+CLEAN = make_set('clean', count=8)
+
+
+def damaged(name, damage):
+    folder = path(name)
+    shutil.copytree(CLEAN, folder)
+    damage(folder)
+    return folder
+
+
+def image(folder, number):
+    return os.path.join(folder, 'images', f'{number:06}.jpg')
+
+
+def mask(folder, number):
+    return os.path.join(folder, 'masks', f'{number:06}.png')
+
+
+def digest(folder):
+    return [(name, hashlib.sha256(open(os.path.join(folder, name), 'rb').read()).hexdigest())
+            for name in files_below(folder)]
+
+
+def synth_is_reproducible():
+    again = path('again')
+    answer = stoke_json('synth', again, '--count', 8, '--size', '40x56', '--classes', 5, '--seed', 3, '--threads', 1)
+    equal(answer['count'], 8)
+    equal(digest(again), digest(CLEAN), 'files')
+    equal(len(files_below(CLEAN)), 16)
+
+
+def clean_set():
+    answer = stoke_json('verify', CLEAN, '--classes', 5)
+    equal((answer['pairs'], answer['ok'], answer['bad'], answer['orphans']), (8, 8, [], []))
+    equal(sum(c['pixels'] for c in answer['classes']), 8 * 40 * 56, 'pixels')
+    assert all(c['id'] < 5 for c in answer['classes'])
+    text = stoke('verify', CLEAN, '--classes', 5).stdout
+    contains(text, '8 pairs, 8 good, 0 bad', '40x56', 'class', 'pixels')
+
+
+def histogram_is_right():
+    counts = {}
+    for number in range(8):
+        for value in Image.open(mask(CLEAN, number)).tobytes():
+            counts[value] = counts.get(value, 0) + 1
+    answer = stoke_json('verify', CLEAN)
+    equal({c['id']: c['pixels'] for c in answer['classes']}, counts, 'histogram')
+
+
+def one_bad(name, damage, which, *words, options=()):
+    """One damage, one line in `bad`, with the path and words of the reason; the rest stays good."""
+    def test():
+        folder = damaged(name, damage)
+        answer = stoke_json('verify', folder, *options, code=1)
+        equal(len(answer['bad']), 1, f'bad files in {answer["bad"]}')
+        bad = answer['bad'][0]
+        equal(bad['path'], which(folder), 'path')
+        contains(bad['reason'].lower(), *words)
+        equal(answer['ok'], 7, 'good pairs')
+        text = stoke('verify', folder, *options, code=1).stdout
+        contains(text, which(folder), '1 bad')
+    return test
+
+
+def truncate(folder):
+    os.truncate(image(folder, 2), os.path.getsize(image(folder, 2)) // 2)
+
+
+def truncate_mask(folder):
+    os.truncate(mask(folder, 2), os.path.getsize(mask(folder, 2)) - 30)
+
+
+def empty(folder):
+    os.truncate(image(folder, 3), 0)
+
+
+def wrong_type(folder):
+    with open(image(folder, 4), 'w') as out:
+        out.write('This is a text, not a picture.\n' * 20)
+
+
+def other_size(folder):
+    picture = Image.open(mask(folder, 5))
+    picture.crop((0, 0, 55, 40)).save(mask(folder, 5))
+
+
+def bad_label(folder):
+    picture = Image.open(mask(folder, 6)).copy()
+    picture.putpixel((7, 9), 77)
+    picture.save(mask(folder, 6))
+
+
+def missing_mask():
+    folder = damaged('missing', lambda f: os.remove(mask(f, 1)))
+    answer = stoke_json('verify', folder, code=1)
+    equal((answer['pairs'], answer['ok']), (7, 7))
+    equal([o['path'] for o in answer['orphans']], [image(folder, 1)], 'orphans')
+    stoke('verify', folder, '--allow-orphans', code=0)
+    contains(stoke('hash', folder).stderr, 'left out: 1 file')
+
+
+def missing_image():
+    folder = damaged('imageless', lambda f: os.remove(image(f, 1)))
+    answer = stoke_json('verify', folder, code=1)
+    equal([o['path'] for o in answer['orphans']], [mask(folder, 1)], 'orphans')
+
+
+def duplicate_stem():
+    folder = damaged('twice', lambda f: Image.open(image(f, 0)).save(image(f, 0)[:-3] + 'png'))
+    answer = stoke_json('verify', folder, code=1)
+    assert answer['duplicates'], answer
+    assert any(d['path'].endswith(('000000.png', '000000.jpg')) for d in answer['duplicates'])
+
+
+def findings_as_csv():
+    folder = damaged('csv', lambda f: (truncate(f), os.remove(mask(f, 1))))
+    table = path('findings.csv')
+    stoke('verify', folder, '--csv', table, code=1)
+    with open(table, newline='') as stream:
+        rows = list(csv.DictReader(stream))
+    equal([r['kind'] for r in rows], ['bad', 'image without mask'])
+    equal(rows[0]['path'], image(folder, 2))
+    assert rows[0]['reason']
+
+
+def folder_without_masks():
+    answer = stoke_json('verify', '--images', os.path.join(CLEAN, 'images'))
+    equal((answer['pairs'], answer['ok'], answer['masks']), (8, 8, False))
+
+
+def real_data(name, *options):
+    """Every bad file has a reason, nothing crashes, and the counts add up."""
+    def test():
+        folder = os.path.join(os.environ.get('STOKE_TEST_DATA', ''), name)
+        if not os.path.isdir(folder):
+            raise tap.Skip(f'no test data in {folder}')
+        done = stoke_json('verify', *[o.format(folder) for o in options], code=None)
+        assert 'error' not in done, done
+        assert done['pairs'] > 0
+        equal(done['ok'] + len({b['path'] for b in done['bad']}), done['pairs'], 'good and bad')
+        assert all(b['reason'] and b['path'] for b in done['bad'])
+    return test
+
+
+sys.exit(tap.run([
+    ('synth gives the same bytes', synth_is_reproducible),
+    ('a clean set', clean_set),
+    ('histogram against Pillow', histogram_is_right),
+    ('truncated image', one_bad('truncated', truncate, lambda f: image(f, 2))),
+    ('truncated mask', one_bad('truncated_mask', truncate_mask, lambda f: mask(f, 2))),
+    ('empty file', one_bad('empty', empty, lambda f: image(f, 3), 'empty')),
+    ('wrong type', one_bad('type', wrong_type, lambda f: image(f, 4))),
+    ('mask of another size', one_bad('size', other_size, lambda f: mask(f, 5), '55', '56')),
+    ('label that is no class', one_bad('label', bad_label, lambda f: mask(f, 6), '77', 'x 7', 'y 9',
+                                       options=('--classes', 5))),
+    ('missing mask', missing_mask),
+    ('missing image', missing_image),
+    ('two files with one stem', duplicate_stem),
+    ('findings as CSV', findings_as_csv),
+    ('folder without masks', folder_without_masks),
+    ('real data: formats', real_data('formats', '--images', '{}')),
+    ('real data: pngsuite', real_data('pngsuite', '--images', '{}')),
+    ('real data: camvid', real_data('camvid', '{}', '--classes', '11', '--label-map', '*:0')),
+    ('real data: membrane', real_data('membrane', '{}', '--label-map', '0:0,255:1', '--classes', '2')),
+]))

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <sched.h>
+
+#include "src/base/cpu.h"
+#include "src/base/machine.h"
+#include <stoke/machine.h>
+
+static void put(void **state, const char *name, const char *text)
+{
+    unit_write(unit_path(state, name), text, strlen(text));
+}
+
+static double quota(void **state)
+{
+    return stk_machine_quota(unit_path(state, "proc"), unit_path(state, "cgroup"));
+}
+
+/* As in a Kubernetes pod with its own cgroup namespace: the group is the root. */
+static void v2_quota_in_a_container(void **state)
+{
+    put(state, "proc/self/cgroup", "0::/\n");
+    put(state, "cgroup/cpu.max", "150000 100000\n");
+    assert_true(quota(state) == 1.5);
+}
+
+static void v2_tightest_of_the_hierarchy_counts(void **state)
+{
+    put(state, "proc/self/cgroup", "0::/machine.slice/job.scope/inner\n");
+    put(state, "cgroup/machine.slice/cpu.max", "800000 100000\n");
+    put(state, "cgroup/machine.slice/job.scope/cpu.max", "200000 100000\n");
+    put(state, "cgroup/machine.slice/job.scope/inner/cpu.max", "max 100000\n");
+    assert_true(quota(state) == 2.0);
+}
+
+static void v2_max_is_no_quota(void **state)
+{
+    put(state, "proc/self/cgroup", "0::/user.slice\n");
+    put(state, "cgroup/user.slice/cpu.max", "max 100000\n");
+    assert_true(quota(state) == 0);
+}
+
+/* Docker on a v1 host without namespace: the group is named from the host's root, but only the root is
+ * mounted. */
+static void v1_quota_with_an_invisible_group(void **state)
+{
+    put(state, "proc/self/cgroup",
+        "12:cpuset:/docker/0123abcd\n4:cpu,cpuacct:/docker/0123abcd\n1:name=systemd:/docker/0123abcd\n");
+    put(state, "cgroup/cpu,cpuacct/cpu.cfs_quota_us", "250000\n");
+    put(state, "cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+    assert_true(quota(state) == 2.5);
+}
+
+static void v1_parents_bind(void **state)
+{
+    put(state, "proc/self/cgroup", "4:cpuacct,cpu:/a/b\n0::/a/b\n");
+    put(state, "cgroup/cpu/a/cpu.cfs_quota_us", "50000\n");
+    put(state, "cgroup/cpu/a/cpu.cfs_period_us", "50000\n");
+    put(state, "cgroup/cpu/a/b/cpu.cfs_quota_us", "-1\n");
+    put(state, "cgroup/cpu/a/b/cpu.cfs_period_us", "100000\n");
+    assert_true(quota(state) == 1.0);
+}
+
+static void v1_cpuset_is_not_cpu(void **state)
+{
+    put(state, "proc/self/cgroup", "3:cpuset,cpuacct:/\n");
+    put(state, "cgroup/cpu/cpu.cfs_quota_us", "100000\n");
+    put(state, "cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    assert_true(quota(state) == 0);
+}
+
+/* A group outside the namespace is written with dots; they must not lead out of the mounted tree. */
+static void groups_with_dots_mean_the_root(void **state)
+{
+    put(state, "proc/self/cgroup", "0::/../../other\n");
+    put(state, "cgroup/cpu.max", "300000 100000\n");
+    put(state, "other/cpu.max", "100000 100000\n");
+    assert_true(quota(state) == 3.0);
+}
+
+static void damaged_files_are_no_quota(void **state)
+{
+    assert_true(quota(state) == 0); /* no files at all */
+    static const char *const lines[] = { "nonsense\n",    "0:\n", "0::\n",  "::\n",
+                                         "0::relative\n", "\n\n", "4:cpu\n" };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        put(state, "proc/self/cgroup", lines[i]);
+        assert_true(quota(state) == 0);
+    }
+    static const char *const values[] = { "", "x", "100000", "-5 100000", "100000 0", "max", "100000 -1" };
+    put(state, "proc/self/cgroup", "0::/\n");
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        put(state, "cgroup/cpu.max", values[i]);
+        assert_true(quota(state) == 0);
+    }
+}
+
+static void usable_rounds_the_quota_up(void **state)
+{
+    assert_int_equal(stk_machine_usable(8, 0), 8);
+    assert_int_equal(stk_machine_usable(8, 2.0), 2);
+    assert_int_equal(stk_machine_usable(8, 2.1), 3);
+    assert_int_equal(stk_machine_usable(8, 0.2), 1);
+    assert_int_equal(stk_machine_usable(2, 64), 2);
+    assert_int_equal(stk_machine_usable(0, 0), 1);
+}
+
+static void peak_rss_is_vmhwm(void **state)
+{
+    assert_int_equal(stk_machine_peak_rss(unit_folder(state)), 0);
+    put(state, "self/status",
+        "Name:\tx VmHWM: 1 kB\nVmPeak:\t  999 kB\nVmHWM:\t  123456 kB\nVmRSS:\t 5 kB\n");
+    assert_int_equal(stk_machine_peak_rss(unit_folder(state)), UINT64_C(123456) * 1024);
+    put(state, "self/status", "Name:\tx\n");
+    assert_int_equal(stk_machine_peak_rss(unit_folder(state)), 0);
+    const uint64_t before = stoke_machine_peak_rss();
+    const size_t bytes = (size_t)64 << 20;
+    volatile char *big = malloc(bytes);
+    for (size_t i = 0; i < bytes; i += 4096) big[i] = 1;
+    assert_true(stoke_machine_peak_rss() >= before + bytes / 2);
+    free((void *)big);
+}
+
+static void processor_name_is_read(void **state)
+{
+    char name[16];
+    stk_machine_cpu_name(unit_folder(state), name, sizeof name);
+    assert_string_equal(name, "n/a");
+    put(state, "cpuinfo", "processor\t: 0\nmodel\t\t: 1\nmodel name\t: Some CPU  \nmodel name\t: other\n");
+    stk_machine_cpu_name(unit_folder(state), name, sizeof name);
+    assert_string_equal(name, "Some CPU");
+    put(state, "cpuinfo", "processor\t: 0\nmodel name\t:\n");
+    stk_machine_cpu_name(unit_folder(state), name, sizeof name);
+    assert_string_equal(name, "n/a");
+    assert_true(strlen(stoke_machine_cpu_name()) > 0);
+}
+
+static void cores_follow_the_affinity_mask(void **state)
+{
+    cpu_set_t old, one;
+    const stoke_cores all = stoke_machine_cores();
+    assert_true(all.online >= 1 && all.usable >= 1 && all.usable <= all.affinity);
+    if (sched_getaffinity(0, sizeof old, &old)) skip();
+    int cpu = 0;
+    while (!CPU_ISSET(cpu, &old)) cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    if (sched_setaffinity(0, sizeof one, &one)) skip();
+    const stoke_cores less = stoke_machine_cores();
+    assert_int_equal(sched_setaffinity(0, sizeof old, &old), 0);
+    assert_int_equal(less.affinity, 1);
+    assert_int_equal(less.usable, 1);
+    assert_int_equal(less.online, all.online);
+}
+
+static void levels_have_names(void **state)
+{
+    assert_string_equal(stk_cpu_level_name(STK_CPU_C), "c");
+    assert_string_equal(stk_cpu_level_name(STK_CPU_AVX2), "avx2");
+    assert_string_equal(stk_cpu_level_name(STK_CPU_AVX512), "avx512");
+    assert_true(stk_cpu_level_in_use() <= stk_cpu_detected());
+    assert_string_equal(stoke_machine_cpu_table(), stk_cpu_level_name(stk_cpu_level_in_use()));
+}
+
+/* STOKE_CPU is read once per process, so each value gets a process of its own: this program, asked for its
+ * table. */
+static void stoke_cpu_caps_the_level(void **state)
+{
+    static const struct {
+        const char *value, *table;
+    } cases[] = { { "c", "c" }, { "nonsense", NULL }, { "avx512", NULL }, { "", NULL } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char command[512], answer[32] = "";
+        snprintf(command, sizeof command, "STOKE_CPU='%s' /proc/%d/exe --table", cases[i].value,
+                 (int)getpid());
+        FILE *pipe = popen(command, "r");
+        assert_non_null(pipe);
+        assert_non_null(fgets(answer, sizeof answer, pipe));
+        assert_int_equal(pclose(pipe), 0);
+        assert_string_equal(answer, cases[i].table ? cases[i].table : stk_cpu_level_name(stk_cpu_detected()));
+    }
+}
+
+static void clocks_run_forward(void **state)
+{
+    const uint64_t wall = stoke_machine_now_ns(), cpu = stoke_machine_cpu_ns();
+    while (stoke_machine_cpu_ns() == cpu) continue; /* ends: waiting takes CPU time */
+    assert_true(stoke_machine_now_ns() > wall);
+    assert_true(stoke_machine_cpu_ns() > cpu);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && !strcmp(argv[1], "--table")) return fputs(stoke_machine_cpu_table(), stdout) < 0;
+    const struct CMUnitTest tests[] = {
+        unit_test_with_folder(v2_quota_in_a_container),
+        unit_test_with_folder(v2_tightest_of_the_hierarchy_counts),
+        unit_test_with_folder(v2_max_is_no_quota),
+        unit_test_with_folder(v1_quota_with_an_invisible_group),
+        unit_test_with_folder(v1_parents_bind),
+        unit_test_with_folder(v1_cpuset_is_not_cpu),
+        unit_test_with_folder(groups_with_dots_mean_the_root),
+        unit_test_with_folder(damaged_files_are_no_quota),
+        cmocka_unit_test(usable_rounds_the_quota_up),
+        unit_test_with_folder(peak_rss_is_vmhwm),
+        unit_test_with_folder(processor_name_is_read),
+        cmocka_unit_test(cores_follow_the_affinity_mask),
+        cmocka_unit_test(levels_have_names),
+        cmocka_unit_test(stoke_cpu_caps_the_level),
+        cmocka_unit_test(clocks_run_forward),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
