@@ -116,7 +116,11 @@ static void outline(dice *d, stk_shape *s, int family, int32_t radius)
         for (int i = 0; i < 4; i++) add_turned(s, i == 0 || i == 3 ? -w : w, i < 2 ? -h : h, turn);
         break;
     case POLYGON: add_spokes(d, s, r, between(d, 5, 8), 0, 25, turn); break;
-    case STAR: add_spokes(d, s, r, 2 * between(d, 5, 7), between(d, 42, 52), 6, turn); break;
+    case STAR:
+        w = between(d, 5, 7); /* one draw per statement: the order of arguments is the compiler's */
+        h = between(d, 42, 52);
+        add_spokes(d, s, r, 2 * (int)w, (int)h, 6, turn);
+        break;
     default: /* RING */
         w = between(d, 75, 100);
         h = between(d, 48, 64);
