@@ -270,7 +270,7 @@ static int print_stages(const bench *b)
         double cpu, wall;
         char cpu_text[32], wall_text[32];
         stage_times(b, i, &cpu, &wall);
-        if (cpu > most) most = cpu, longest = i;
+        if (i <= STOKE_STAGE_WRITE && cpu > most) most = cpu, longest = i; /* the rest are waits */
         snprintf(cpu_text, sizeof cpu_text, "%.3f", cpu);
         snprintf(wall_text, sizeof wall_text, "%.3f", wall);
         stoke_table_row(table, (const char *[]){ stoke_stage_name((stoke_stage)i), cpu_text, wall_text });
