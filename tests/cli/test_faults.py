@@ -14,6 +14,7 @@ from PIL import Image
 from cli import STOKE, WORK, contains, equal, files_below, make_set, path, stoke, tap
 
 SET = make_set('set', count=60, size='96x128')
+os.makedirs(path('show'))
 
 
 def interrupt(args, when, number=signal.SIGINT):
