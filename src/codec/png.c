@@ -112,32 +112,79 @@ static unsigned samples_of(uint8_t colour_type)
     }
 }
 
-/* Header and transparency; nothing behind the first IDAT is looked at. */
-static int read_info(spng_ctx *ctx, struct spng_ihdr *ihdr, struct spng_trns *trns, stoke_image_info *info,
-                     stoke_error *err)
+static void set_info(const struct spng_ihdr *ihdr, int has_trns, stoke_image_info *info)
 {
-    int code = spng_get_ihdr(ctx, ihdr);
-    if (code) return fail(err, code);
     info->width = ihdr->width;
     info->height = ihdr->height;
     info->bits = ihdr->bit_depth;
     info->channels = (uint8_t)samples_of(ihdr->color_type);
     info->palette = ihdr->color_type == SPNG_COLOR_TYPE_INDEXED;
     info->progressive = ihdr->interlace_method != 0;
-    code = spng_get_trns(ctx, trns);
-    if (code && code != SPNG_ECHUNKAVAIL) return fail(err, code);
-    info->alpha = !code || info->channels == 2 || info->channels == 4;
+    info->alpha = has_trns || info->channels == 2 || info->channels == 4;
     uint64_t row = ((uint64_t)ihdr->width * info->channels * ihdr->bit_depth + 7) / 8 + 1;
     /* png_fast.c inflates the whole picture at once, and so does interlacing; 64 KB is zlib's window and
      * state. */
     info->scratch_bytes = row * (info->bits == 8 || info->progressive ? ihdr->height : 2) + 65536;
+}
+
+/* Header and transparency; nothing behind the first IDAT is looked at. */
+static int read_info(spng_ctx *ctx, struct spng_ihdr *ihdr, struct spng_trns *trns, stoke_image_info *info,
+                     stoke_error *err)
+{
+    int code = spng_get_ihdr(ctx, ihdr);
+    if (code) return fail(err, code);
+    code = spng_get_trns(ctx, trns);
+    if (code && code != SPNG_ECHUNKAVAIL) return fail(err, code);
+    set_info(ihdr, !code, info);
     return STOKE_OK;
+}
+
+/* The header of an ordinary file, without libspng: a context takes three allocations and 40 KB of zlib state,
+ * for every sample, and wants the first IDAT whole, which the beginning of a file need not hold. 0 = let
+ * libspng say. */
+static int probe_ordinary(const uint8_t *bytes, size_t size, stoke_image_info *info)
+{
+    size_t at = STK_PNG_SIGNATURE;
+    stk_png_chunk chunk;
+    if (!stk_png_next_chunk(bytes, size, &at, &chunk) || !stk_png_is(&chunk, "IHDR") || chunk.size != 13 ||
+        !stk_png_crc_is_right(&chunk))
+        return 0;
+    const struct spng_ihdr ihdr = {
+        .width = stk_big32(chunk.data),
+        .height = stk_big32(chunk.data + 4),
+        .bit_depth = chunk.data[8],
+        .color_type = chunk.data[9],
+        .interlace_method = chunk.data[12],
+    };
+    /* Depths by colour type, one bit each: 1, 2, 4, 8, 16. */
+    static const uint8_t depths[7] = { 31, 0, 24, 15, 24, 0, 24 };
+    const unsigned depth = ihdr.bit_depth;
+    if (!ihdr.width || !ihdr.height || ihdr.width > INT32_MAX || ihdr.height > INT32_MAX ||
+        ihdr.color_type > 6 || chunk.data[10] || chunk.data[11] || ihdr.interlace_method > 1 || !depth ||
+        depth & (depth - 1) || depth > 16 || !(depths[ihdr.color_type] >> __builtin_ctz(depth) & 1))
+        return 0;
+    int has_trns = 0;
+    while (size - at >= 8) {
+        if (memcmp(bytes + at + 4, "IDAT", 4) == 0) {
+            set_info(&ihdr, has_trns, info);
+            return 1;
+        }
+        if (!memcmp(bytes + at + 4, "tRNS", 4)) has_trns = 1;
+        const size_t length = stk_big32(bytes + at);
+        if (length + STK_PNG_FRAME > size - at) return 0;
+        at += length + STK_PNG_FRAME;
+    }
+    return 0;
 }
 
 static int probe(stoke_decoder *decoder, const uint8_t *bytes, size_t size, stoke_image_info *info,
                  stoke_error *err)
 {
     (void)decoder;
+    if (probe_ordinary(bytes, size, info)) {
+        info->orientation = stk_orientation_from_png(bytes, size);
+        return STOKE_OK;
+    }
     spng_ctx *ctx;
     reader source;
     struct spng_ihdr ihdr;
@@ -204,6 +251,7 @@ static int decode_interlaced(stk_job *job, spng_ctx *ctx, const stk_convert *c, 
     if (!stk_mul(row_bytes, job->info.height, &total)) return fail(job->err, SPNG_EMEM);
     uint8_t *all = stk_buffer_reserve(&job->decoder->rows, total);
     if (!all) return fail(job->err, SPNG_EMEM);
+    memset(all, 0, total); /* below 8 bits libspng ORs each pass into what is there */
     int code = spng_decode_image(ctx, all, total, SPNG_FMT_PNG, 0);
     if (code) return fail(job->err, code);
     for (uint32_t y = 0; y < job->box.height; y++) {
