@@ -209,7 +209,7 @@ int stk_scan(const char *root, const stk_folder_id *skip, stk_arena *arena, stk_
     walk *w = stk_calloc(1, sizeof *w);
     if (!w) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", root);
     w->arena = arena, w->found = found, w->skip = skip, w->err = err;
-    size_t length;
+    size_t length = 0;
     int r = start_at(w, root, &length);
     if (r == STOKE_OK) r = walk_folder(w, length, 0);
     stk_free(w->seen);
@@ -223,7 +223,7 @@ int stk_list_folders(const char *path, stk_arena *arena, stk_name_list *names, i
     walk *w = stk_calloc(1, sizeof *w);
     if (!w) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
     w->arena = arena, w->err = err;
-    size_t length;
+    size_t length = 0;
     int r = start_at(w, path, &length);
     if (r == STOKE_OK) r = read_folder(w, length, names);
     if (names->count) qsort(names->items, names->count, sizeof *names->items, by_bytes);
