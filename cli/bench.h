@@ -16,10 +16,11 @@
 typedef struct bench_answer {
     int status; /* STOKE_OK or the error in `message` */
     uint64_t samples, wall_ns, cpu_ns;
-    uint64_t peak_rss;               /* of the process so far */
-    stoke_memory_plan plan;          /* loader only */
-    stoke_loader_stats_data stats;   /* loader only: since its start */
-    uint64_t not_comparable, failed; /* bare decoding only: files per pass */
+    uint64_t peak_rss;                    /* of the process so far */
+    stoke_memory_plan plan;               /* loader only */
+    stoke_stage_time stage[STOKE_STAGES]; /* loader only: of this measurement */
+    uint64_t bad_samples;                 /* loader only */
+    uint64_t not_comparable, failed;      /* bare decoding only: files per pass */
     char message[STOKE_ERROR_TEXT];
 } bench_answer;
 
@@ -45,9 +46,10 @@ typedef struct bench_case {
     pid_t pid;
     int fd; /* our end of the socket pair */
     uint64_t passes;
-    bench_answer opened, warm, last;
+    bench_answer opened, last;
     double rate[BENCH_MAX_ROUNDS];   /* samples/s of each round */
     double cpu_ms[BENCH_MAX_ROUNDS]; /* per sample */
+    double stage_cpu_ms[STOKE_STAGES][BENCH_MAX_ROUNDS], stage_wall_ms[STOKE_STAGES][BENCH_MAX_ROUNDS];
 } bench_case;
 
 extern const bench_subject bench_loader, bench_peer, bench_region;

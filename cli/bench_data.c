@@ -38,7 +38,7 @@ static const stoke_option options[] = {
     { .name = "samples",
       .type = STOKE_OPT_INT,
       .offset = offsetof(bench_options, samples),
-      .default_text = "256",
+      .default_text = "128",
       .min = 1,
       .max = 1e9,
       .argument = "N",
@@ -70,7 +70,7 @@ typedef struct bench {
     int64_t samples;
     bench_case cases[2 + BENCH_SWEEP_CASES];
     size_t n_cases;
-    unsigned workers;
+    unsigned workers; /* threads that decode, on either side; 1 when workers: 0 lets the caller do it */
 } bench;
 
 /* ---- the set ---- */
@@ -127,9 +127,11 @@ static int open_set(bench *b, stoke_error *err)
     if (!r && !given) r = make_set(b, err);
     if (!r) r = cli_open_dataset(b->call, &b->data, &b->dataset, err);
     if (!r && stoke_dataset_count(b->dataset) > (uint64_t)b->samples) r = take_part(b, err);
-    /* One process takes the whole epoch here, whatever the config says about ranks. */
+    /* One process takes the whole epoch here, whatever the config says about ranks, and both sides have the
+     * same priority. */
     b->data.rank = 0;
     b->data.world = 1;
+    b->data.nice = 0;
     return r;
 }
 
@@ -186,13 +188,11 @@ static figures summarize(const bench *b)
     return f;
 }
 
-/* Milliseconds per sample of a stage over all rounds, without the warm-up. */
+/* Milliseconds per sample of a stage. */
 static void stage_times(const bench *b, int stage, double *cpu_ms, double *wall_ms)
 {
-    const stoke_loader_stats_data *first = &b->cases[0].warm.stats, *last = &b->cases[0].last.stats;
-    double samples = (double)(last->samples - first->samples) * 1e6;
-    *cpu_ms = samples > 0 ? (double)(last->stage[stage].cpu_ns - first->stage[stage].cpu_ns) / samples : 0;
-    *wall_ms = samples > 0 ? (double)(last->stage[stage].wall_ns - first->stage[stage].wall_ns) / samples : 0;
+    *cpu_ms = bench_median(b->cases[0].stage_cpu_ms[stage], b->rounds);
+    *wall_ms = bench_median(b->cases[0].stage_wall_ms[stage], b->rounds);
 }
 
 static void json_machine(stoke_json *json)
@@ -218,14 +218,14 @@ static void print_json(const bench *b, const figures *f)
     stoke_json_real(&json, "ratio_high", f->ratio_high);
     stoke_json_uint(&json, "peak_rss_bytes", ours->last.peak_rss);
     stoke_json_uint(&json, "planned_bytes", ours->opened.plan.total_bytes);
-    stoke_json_uint(&json, "workers", ours->opened.plan.workers);
+    stoke_json_uint(&json, "workers", b->data.workers ? b->workers : 0);
     json_machine(&json);
     stoke_json_uint(&json, "samples", stoke_dataset_count(b->dataset));
     stoke_json_int(&json, "rounds", b->rounds);
     stoke_json_real(&json, "seconds", b->seconds);
     stoke_json_uint(&json, "files_not_comparable", bare->last.not_comparable);
     stoke_json_uint(&json, "files_failed_bare", bare->last.failed);
-    stoke_json_uint(&json, "bad_samples", ours->last.stats.bad_samples);
+    stoke_json_uint(&json, "bad_samples", ours->last.bad_samples);
     stoke_json_array(&json, "stages");
     for (int i = 0; i < STOKE_STAGES; i++) {
         double cpu, wall;
@@ -251,7 +251,7 @@ static void print_speed(const bench *b, const figures *f)
         char rate[32], ms[32], threads[32];
         snprintf(rate, sizeof rate, "%.1f", rates[i]);
         snprintf(ms, sizeof ms, "%.2f", cpu[i]);
-        snprintf(threads, sizeof threads, "%u", i ? b->workers : b->cases[0].opened.plan.workers);
+        snprintf(threads, sizeof threads, "%u", b->workers);
         stoke_table_row(table, (const char *[]){ b->cases[i].name, rate, ms, threads });
     }
     stoke_table_print(table, stdout);
@@ -270,7 +270,7 @@ static int print_stages(const bench *b)
         double cpu, wall;
         char cpu_text[32], wall_text[32];
         stage_times(b, i, &cpu, &wall);
-        if (cpu > most) most = cpu, longest = i;
+        if (i <= STOKE_STAGE_WRITE && cpu > most) most = cpu, longest = i; /* the rest are waits */
         snprintf(cpu_text, sizeof cpu_text, "%.3f", cpu);
         snprintf(wall_text, sizeof wall_text, "%.3f", wall);
         stoke_table_row(table, (const char *[]){ stoke_stage_name((stoke_stage)i), cpu_text, wall_text });
@@ -338,6 +338,7 @@ static int run(cli_call *call)
     int r = open_set(b, &err);
     if (!r) r = measure(b, &err);
     bench_stop(b->cases, b->n_cases);
+    cli_remove_folder(b->folder); /* before anything is printed: a closed pipe ends the program there */
     int code = r ? cli_fail(call, &err) : CLI_OK;
     if (!r) {
         figures f = summarize(b);
@@ -347,7 +348,6 @@ static int run(cli_call *call)
             print_people(b, &f);
     }
     stoke_dataset_close(&b->dataset);
-    cli_remove_folder(b->folder);
     free(b);
     return code;
 }

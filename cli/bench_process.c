@@ -104,12 +104,24 @@ static int ask(bench_case *job, uint64_t passes, bench_answer *a, stoke_error *e
 /* Two passes: the first fills the page cache and the buffers, the second tells how long a pass takes. */
 static int warm_up(bench_case *job, double seconds, stoke_error *err)
 {
-    int r = ask(job, 1, &job->warm, err);
-    if (!r) r = ask(job, 1, &job->warm, err);
+    int r = ask(job, 1, &job->last, err);
+    if (!r) r = ask(job, 1, &job->last, err);
     if (r) return r;
-    double passes = seconds * 1e9 / (double)job->warm.wall_ns;
+    double passes = seconds * 1e9 / (double)job->last.wall_ns;
     job->passes = passes < 1 ? 1 : (uint64_t)(passes + 0.5);
     return STOKE_OK;
+}
+
+static void note_round(bench_case *job, int round)
+{
+    const bench_answer *a = &job->last;
+    double per_sample = 1e-6 / (double)a->samples;
+    job->rate[round] = (double)a->samples * 1e9 / (double)a->wall_ns;
+    job->cpu_ms[round] = (double)a->cpu_ns * per_sample;
+    for (int i = 0; i < STOKE_STAGES; i++) {
+        job->stage_cpu_ms[i][round] = (double)a->stage[i].cpu_ns * per_sample;
+        job->stage_wall_ms[i][round] = (double)a->stage[i].wall_ns * per_sample;
+    }
 }
 
 int bench_run(const cli_call *call, bench_case *cases, size_t n_cases, int rounds, double seconds,
@@ -127,8 +139,7 @@ int bench_run(const cli_call *call, bench_case *cases, size_t n_cases, int round
             bench_case *job = &cases[i];
             r = ask(job, job->passes, &job->last, err);
             if (r) break;
-            job->rate[round] = (double)job->last.samples * 1e9 / (double)job->last.wall_ns;
-            job->cpu_ms[round] = (double)job->last.cpu_ns / 1e6 / (double)job->last.samples;
+            note_round(job, round);
             cli_progress_update(progress, ++done, total);
         }
     cli_progress_end(&progress);

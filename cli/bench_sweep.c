@@ -89,7 +89,7 @@ static int scaling_known(void)
 /* Only loaders with as many threads as bare decoding had are compared with it. */
 static int comparable(const bench_case *c, unsigned workers)
 {
-    return c->subject == &bench_loader && c->opened.plan.workers == workers && c->data.size[0] == 0;
+    return c->subject == &bench_loader && c->opened.plan.workers == workers;
 }
 
 void bench_sweep_print(const bench_case *cases, size_t count, int rounds, double decode, unsigned workers)

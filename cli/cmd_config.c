@@ -64,7 +64,9 @@ static int run(cli_call *call)
           "# Made by `stoke config`, which takes the same flags. Paths are relative to where stoke is "
           "started.\n\n",
           stdout);
-    stoke_options_write_yaml(&group, 1, stdout);
+    stoke_option_group groups[CLI_DATA_SECTIONS];
+    size_t n_groups = cli_data_sections(&call->data, groups);
+    stoke_options_write_yaml(groups, n_groups, stdout);
     return CLI_OK;
 }
 

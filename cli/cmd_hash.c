@@ -32,7 +32,7 @@ static const stoke_option options[] = {
       .offset = offsetof(hash_options, batches),
       .default_text = "0",
       .min = 0,
-      .max = 1e15,
+      .max = 1e9,
       .argument = "N",
       .help = "Stop after N batches of a rank; 0 = the whole epoch" },
     { .name = "resume_at",
@@ -40,7 +40,7 @@ static const stoke_option options[] = {
       .offset = offsetof(hash_options, resume_at),
       .default_text = "0",
       .min = 0,
-      .max = 1e15,
+      .max = 1e9,
       .argument = "K",
       .help = "After K batches save the state, destroy the loader, make a new one, restore and go on; 0 = "
               "never" },

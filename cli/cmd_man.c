@@ -28,8 +28,7 @@ static void roff_text(const char *text, FILE *out)
 static void roff_title(const char *name, const char *summary, FILE *out)
 {
     fprintf(out, ".TH %s 1 \"\" \"Stokehold %s\" \"User Commands\"\n.SH NAME\n", name, stoke_version());
-    roff_text(name, out);
-    fputs("\\- ", out);
+    fprintf(out, "%s \\- ", name); /* on one line, where whatis looks for it */
     roff_text(summary, out);
 }
 

@@ -117,12 +117,10 @@ static int write_picture(const cli_call *call, const gallery *g, stoke_error *er
     if (r) return r;
     const char *names[256] = { 0 };
     for (uint32_t id = 0; id < CLI_COUNT(names); id++) names[id] = stoke_labels_name(labels, id);
-    snprintf(title, sizeof title, "%s  %ux%u  augment %s  seed %lld  epoch %lld",
-             data->data     ? data->data
-             : data->images ? data->images
-                            : data->list,
-             g->images[0].height, g->images[0].width, data->augment ? data->augment : "none",
-             (long long)data->seed, (long long)data->epoch);
+    const char *source = data->data ? data->data : data->images ? data->images : data->list;
+    const char *slash = strrchr(source, '/'); /* the last part is enough to tell pictures apart */
+    snprintf(title, sizeof title, "%s  %ux%u  %s  epoch %lld", slash && slash[1] ? slash + 1 : source,
+             g->images[0].height, g->images[0].width, data->augment, (long long)data->epoch);
     stoke_grid_params grid = stoke_grid_defaults();
     grid.columns = (uint32_t)o->columns;
     grid.tile = (uint32_t)o->tile;

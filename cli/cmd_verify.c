@@ -174,7 +174,7 @@ static void print_findings(const stoke_dataset *dataset, const stoke_verify_repo
     if (total) putchar('\n');
     for (size_t i = 0; i < shown; i++) {
         if (i < report->n_bad) {
-            printf("bad: %s\n", report->bad[i].reason);
+            printf("bad: %s: %s\n", report->bad[i].path, report->bad[i].reason);
         } else {
             stoke_note note = stoke_dataset_note(dataset, i - report->n_bad);
             printf("%s: %s (%s)\n", note_kinds[note.kind], note.path, note.detail);

@@ -17,7 +17,8 @@ typedef struct cli_common {
     const char *config;
 } cli_common;
 
-enum { CLI_MAX_GROUPS = 3 };
+/* The data options come in sections; the command's own and the common ones stand around them. */
+enum { CLI_DATA_SECTIONS = 6, CLI_MAX_GROUPS = CLI_DATA_SECTIONS + 2 };
 
 /* One run of a command: what the user asked for, after defaults, config file and flags. */
 typedef struct cli_call {

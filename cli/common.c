@@ -28,6 +28,34 @@ static const stoke_option common_options[] = {
       .help = "Read settings from a YAML file first (see `stoke config`); flags override it" },
 };
 
+/* The table of the data path is one long list; people look for things in sections. Each begins at an option
+ * and goes on to the next one named here. */
+static const struct {
+    const char *first, *title;
+} sections[] = {
+    { "data", "Where samples come from" },
+    { "classes", "What masks mean" },
+    { "decode", "Decoding" },
+    { "size", "What a batch holds" },
+    { "order", "Order" },
+    { "workers", "Running" },
+};
+_Static_assert(CLI_COUNT(sections) == CLI_DATA_SECTIONS, "a group for every section");
+
+size_t cli_data_sections(stoke_data_params *data, stoke_option_group groups[CLI_DATA_SECTIONS])
+{
+    stoke_option_group all = stoke_data_options(data);
+    size_t n = 0;
+    for (size_t i = 0; i < all.count; i++) {
+        if (n < CLI_DATA_SECTIONS && !strcmp(all.options[i].name, sections[n].first)) {
+            groups[n] = (stoke_option_group){ sections[n].title, all.options + i, 0, all.target };
+            n++;
+        }
+        if (n) groups[n - 1].count++;
+    }
+    return n;
+}
+
 static void bind_groups(cli_call *call)
 {
     const cli_command *command = call->command;
@@ -35,7 +63,7 @@ static void bind_groups(cli_call *call)
     if (command->n_options)
         call->groups[call->n_groups++] = (stoke_option_group){ "Options of this command", command->options,
                                                                command->n_options, call->options };
-    if (command->reads_data) call->groups[call->n_groups++] = stoke_data_options(&call->data);
+    if (command->reads_data) call->n_groups += cli_data_sections(&call->data, call->groups + call->n_groups);
     call->groups[call->n_groups++] =
         (stoke_option_group){ "Common options", common_options,
                               CLI_COUNT(common_options) - (command->reads_data ? 0 : 1), &call->common };

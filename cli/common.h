@@ -14,6 +14,9 @@
 int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **argv, stoke_error *err);
 void cli_call_end(cli_call *call);
 
+/* The data options as titled groups, all bound to `data`; returns how many. */
+size_t cli_data_sections(stoke_data_params *data, stoke_option_group groups[CLI_DATA_SECTIONS]);
+
 /* Sets one data option by name, e.g. what `show` needs whatever the user wants elsewhere. */
 int cli_set_data(stoke_data_params *data, const char *name, const char *value, stoke_error *err);
 

@@ -48,10 +48,11 @@ static int help(int n_words, char **words)
     }
     if (!strcmp(words[0], "data")) {
         stoke_data_params data = stoke_data_defaults();
-        stoke_option_group group = stoke_data_options(&data);
+        stoke_option_group groups[CLI_DATA_SECTIONS];
+        size_t n_groups = cli_data_sections(&data, groups);
         puts("Settings of the data path: flags of every command that reads data, and keys of stoke.yaml\n"
              "(--memory-limit there is memory_limit).\n");
-        stoke_options_print_help(&group, 1, 80, stdout);
+        stoke_options_print_help(groups, n_groups, 80, stdout);
         return CLI_OK;
     }
     const cli_command *command = cli_find_command(words, n_words, &used);

@@ -11,6 +11,8 @@
 #ifndef STOKE_SRC_CODEC_CODEC_H
 #define STOKE_SRC_CODEC_CODEC_H
 
+#include <string.h>
+
 #include <stoke/image.h>
 #include "src/base/mem.h"
 
@@ -64,6 +66,26 @@ static inline uint8_t *stk_job_row(const stk_job *job, uint32_t y)
 }
 int stk_check_pixels(uint32_t width, uint32_t height, uint64_t limit, stoke_error *err);
 
+/* png.c: chunks of a PNG file, as far as they matter for the pixels. */
+enum { STK_PNG_SIGNATURE = 8, STK_PNG_FRAME = 12 }; /* frame: length, type and CRC around the data */
+enum { STK_MAX_DEFLATE_RATIO = 1032 };              /* deflate's densest code is 258 bytes for two bits */
+typedef struct stk_png_chunk {
+    const uint8_t *type, *data;
+    size_t size;
+} stk_png_chunk;
+static inline uint32_t stk_big32(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+static inline int stk_png_is(const stk_png_chunk *chunk, const char *type)
+{
+    return memcmp(chunk->type, type, 4) == 0;
+}
+/* The next critical chunk or tRNS at or behind *at, all of it inside the file; moves *at behind it. 0 = no
+ * more. */
+int stk_png_next_chunk(const uint8_t *bytes, size_t size, size_t *at, stk_png_chunk *chunk);
+int stk_png_crc_is_right(const stk_png_chunk *chunk);
+
 /* png_fast.c: 1 = decoded, 0 = not a file for this path (nothing decided: ask libspng), < 0 = error. */
 int stk_png_fast(stk_job *job);
 /* Undoes one PNG row filter in place; prev is the row above, already undone (zeros for the first row).
@@ -98,6 +120,7 @@ typedef enum stk_layout {
 typedef struct stk_convert {
     stk_layout layout;
     uint8_t bits;   /* 1, 2, 4 (grey or palette, packed, high bit first), 8, 16 (native endian) */
+    uint8_t twelve; /* the 16-bit samples hold 12 bits, unscaled */
     uint8_t stride; /* samples from pixel to pixel; >= what the layout needs (extra samples are skipped) */
     uint8_t invert; /* stored value v means max - v (min-is-white, Adobe CMYK) */
     uint8_t premultiplied; /* colour was multiplied by alpha */

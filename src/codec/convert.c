@@ -74,12 +74,13 @@ static uint32_t alpha_of(const stk_convert *c, const uint32_t s[4], uint32_t max
 /* One pixel, any layout: the reference that the short cuts below must agree with. */
 static void pixel(const stk_convert *c, uint32_t s[4], uint32_t out[3])
 {
-    uint32_t max = c->bits == 16 ? 65535 : 255, alpha = alpha_of(c, s, max);
+    uint32_t max = c->bits != 16 ? 255 : c->twelve ? 4095 : 65535, alpha = alpha_of(c, s, max);
     if (c->invert)
         for (int i = 0; i < 4; i++) s[i] = max - s[i];
     if (c->bits == 16 && c->out_depth == 1) {
-        for (int i = 0; i < 4; i++) s[i] >>= 8;
-        alpha >>= 8;
+        unsigned drop = c->twelve ? 4 : 8;
+        for (int i = 0; i < 4; i++) s[i] >>= drop;
+        alpha >>= drop;
         max = 255;
     }
     switch (c->layout) {

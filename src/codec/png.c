@@ -5,17 +5,11 @@
  */
 #include "src/codec/codec.h"
 
+#include <libdeflate.h>
 #include <spng.h>
 #include <string.h>
 
 #include "src/base/error.h"
-
-/* Ancillary chunks (texts, profiles) are unpacked by libspng, so a small file can ask for much memory. Real
- * colour profiles reach about 3 MB (press profiles). */
-enum { MAX_CHUNK = 8 << 20, MAX_CHUNKS_TOGETHER = 16 << 20 };
-
-/* Deflate's densest code is 258 bytes for two bits. */
-enum { MAX_DEFLATE_RATIO = 1032 };
 
 static int matches(const uint8_t *bytes, size_t size)
 {
@@ -25,23 +19,87 @@ static int matches(const uint8_t *bytes, size_t size)
 static int fail(stoke_error *err, int code)
 {
     switch (code) {
+    case SPNG_EZLIB_INIT: /* zlib's only reason to fail there */
     case SPNG_EMEM: return stk_fail(err, STOKE_E_NOMEM, "PNG: no memory");
-    case SPNG_ECHUNK_LIMITS:
-        return stk_fail(err, STOKE_E_LIMIT, "PNG: a text or profile of more than %d MB", MAX_CHUNK >> 20);
     case SPNG_IO_EOF:
     case SPNG_EIDAT_TOO_SHORT: return stk_fail(err, STOKE_E_FORMAT, "PNG: the file ends early");
     default: return stk_fail(err, STOKE_E_FORMAT, "PNG: %s", spng_strerror(code));
     }
 }
 
-static int open_png(const uint8_t *bytes, size_t size, spng_ctx **out, stoke_error *err)
+int stk_png_next_chunk(const uint8_t *bytes, size_t size, size_t *at, stk_png_chunk *chunk)
+{
+    while (*at <= size && size - *at >= STK_PNG_FRAME) {
+        const uint8_t *p = bytes + *at;
+        *chunk = (stk_png_chunk){ .type = p + 4, .data = p + 8, .size = stk_big32(p) };
+        if (chunk->size > size - *at - STK_PNG_FRAME) return 0;
+        *at += STK_PNG_FRAME + chunk->size;
+        int ancillary = chunk->type[0] & 0x20;
+        if (!ancillary || stk_png_is(chunk, "tRNS")) return 1;
+    }
+    return 0;
+}
+
+int stk_png_crc_is_right(const stk_png_chunk *chunk)
+{
+    return libdeflate_crc32(0, chunk->type, chunk->size + 4) == stk_big32(chunk->data + chunk->size);
+}
+
+/* What libspng reads: the signature, then only chunks that matter for the pixels. Texts and profiles never
+ * reach it, so they can neither make it allocate (a small zTXt may unpack to gigabytes) nor refuse a good
+ * picture because a comment is out of place. */
+typedef struct reader {
+    const uint8_t *bytes;
+    size_t size, next; /* next: the first chunk not yet handed out */
+    const uint8_t *span;
+    size_t left;
+} reader;
+
+static int next_span(reader *r)
+{
+    stk_png_chunk chunk;
+    if (!stk_png_next_chunk(r->bytes, r->size, &r->next, &chunk)) return 0;
+    r->span = chunk.data - 8;
+    r->left = chunk.size + STK_PNG_FRAME;
+    return 1;
+}
+
+static int read_spans(spng_ctx *ctx, void *user, void *out, size_t length)
+{
+    (void)ctx;
+    reader *r = user;
+    uint8_t *to = out;
+    while (length) {
+        if (!r->left && !next_span(r)) return SPNG_IO_EOF;
+        size_t n = r->left < length ? r->left : length;
+        memcpy(to, r->span, n);
+        to += n;
+        r->span += n;
+        r->left -= n;
+        length -= n;
+    }
+    return 0;
+}
+
+/* *out is for spng_ctx_free even after a failure. The reader must live as long. */
+static int open_png(reader *r, const uint8_t *bytes, size_t size, spng_ctx **out, stoke_error *err)
 {
     struct spng_alloc memory = { stk_alloc, stk_realloc, stk_calloc, stk_free };
-    spng_ctx *ctx = *out = spng_ctx_new2(&memory, 0);
-    if (!ctx) return fail(err, SPNG_EMEM);
-    int code = spng_set_png_buffer(ctx, bytes, size);
-    if (!code) code = spng_set_chunk_limits(ctx, MAX_CHUNK, MAX_CHUNKS_TOGETHER);
+    *r = (reader){ bytes, size, STK_PNG_SIGNATURE, bytes, STK_PNG_SIGNATURE };
+    *out = spng_ctx_new2(&memory, 0);
+    if (!*out) return fail(err, SPNG_EMEM);
+    int code = spng_set_png_stream(*out, read_spans, r);
     return code ? fail(err, code) : STOKE_OK;
+}
+
+/* libspng stops at the last row and does not look at the checksum behind it. */
+static int check_pixel_data(const stk_job *job)
+{
+    stk_png_chunk chunk;
+    for (size_t at = STK_PNG_SIGNATURE; stk_png_next_chunk(job->bytes, job->size, &at, &chunk);)
+        if (stk_png_is(&chunk, "IDAT") && !stk_png_crc_is_right(&chunk))
+            return fail(job->err, SPNG_ECHUNK_CRC);
+    return STOKE_OK;
 }
 
 static unsigned samples_of(uint8_t colour_type)
@@ -54,36 +112,84 @@ static unsigned samples_of(uint8_t colour_type)
     }
 }
 
-/* Header and transparency; nothing behind the first IDAT is looked at. */
-static int read_info(spng_ctx *ctx, struct spng_ihdr *ihdr, struct spng_trns *trns, stoke_image_info *info,
-                     stoke_error *err)
+static void set_info(const struct spng_ihdr *ihdr, int has_trns, stoke_image_info *info)
 {
-    int code = spng_get_ihdr(ctx, ihdr);
-    if (code) return fail(err, code);
     info->width = ihdr->width;
     info->height = ihdr->height;
     info->bits = ihdr->bit_depth;
     info->channels = (uint8_t)samples_of(ihdr->color_type);
     info->palette = ihdr->color_type == SPNG_COLOR_TYPE_INDEXED;
     info->progressive = ihdr->interlace_method != 0;
-    code = spng_get_trns(ctx, trns);
-    if (code && code != SPNG_ECHUNKAVAIL) return fail(err, code);
-    info->alpha = !code || info->channels == 2 || info->channels == 4;
+    info->alpha = has_trns || info->channels == 2 || info->channels == 4;
     uint64_t row = ((uint64_t)ihdr->width * info->channels * ihdr->bit_depth + 7) / 8 + 1;
     /* png_fast.c inflates the whole picture at once, and so does interlacing; 64 KB is zlib's window and
      * state. */
     info->scratch_bytes = row * (info->bits == 8 || info->progressive ? ihdr->height : 2) + 65536;
+}
+
+/* Header and transparency; nothing behind the first IDAT is looked at. */
+static int read_info(spng_ctx *ctx, struct spng_ihdr *ihdr, struct spng_trns *trns, stoke_image_info *info,
+                     stoke_error *err)
+{
+    int code = spng_get_ihdr(ctx, ihdr);
+    if (code) return fail(err, code);
+    code = spng_get_trns(ctx, trns);
+    if (code && code != SPNG_ECHUNKAVAIL) return fail(err, code);
+    set_info(ihdr, !code, info);
     return STOKE_OK;
+}
+
+/* The header of an ordinary file, without libspng: a context takes three allocations and 40 KB of zlib state,
+ * for every sample, and wants the first IDAT whole, which the beginning of a file need not hold. 0 = let
+ * libspng say. */
+static int probe_ordinary(const uint8_t *bytes, size_t size, stoke_image_info *info)
+{
+    size_t at = STK_PNG_SIGNATURE;
+    stk_png_chunk chunk;
+    if (!stk_png_next_chunk(bytes, size, &at, &chunk) || !stk_png_is(&chunk, "IHDR") || chunk.size != 13 ||
+        !stk_png_crc_is_right(&chunk))
+        return 0;
+    const struct spng_ihdr ihdr = {
+        .width = stk_big32(chunk.data),
+        .height = stk_big32(chunk.data + 4),
+        .bit_depth = chunk.data[8],
+        .color_type = chunk.data[9],
+        .interlace_method = chunk.data[12],
+    };
+    /* Depths by colour type, one bit each: 1, 2, 4, 8, 16. */
+    static const uint8_t depths[7] = { 31, 0, 24, 15, 24, 0, 24 };
+    const unsigned depth = ihdr.bit_depth;
+    if (!ihdr.width || !ihdr.height || ihdr.width > INT32_MAX || ihdr.height > INT32_MAX ||
+        ihdr.color_type > 6 || chunk.data[10] || chunk.data[11] || ihdr.interlace_method > 1 || !depth ||
+        depth & (depth - 1) || depth > 16 || !(depths[ihdr.color_type] >> __builtin_ctz(depth) & 1))
+        return 0;
+    int has_trns = 0;
+    while (size - at >= 8) {
+        if (memcmp(bytes + at + 4, "IDAT", 4) == 0) {
+            set_info(&ihdr, has_trns, info);
+            return 1;
+        }
+        if (!memcmp(bytes + at + 4, "tRNS", 4)) has_trns = 1;
+        const size_t length = stk_big32(bytes + at);
+        if (length + STK_PNG_FRAME > size - at) return 0;
+        at += length + STK_PNG_FRAME;
+    }
+    return 0;
 }
 
 static int probe(stoke_decoder *decoder, const uint8_t *bytes, size_t size, stoke_image_info *info,
                  stoke_error *err)
 {
     (void)decoder;
+    if (probe_ordinary(bytes, size, info)) {
+        info->orientation = stk_orientation_from_png(bytes, size);
+        return STOKE_OK;
+    }
     spng_ctx *ctx;
+    reader source;
     struct spng_ihdr ihdr;
     struct spng_trns trns;
-    int r = open_png(bytes, size, &ctx, err);
+    int r = open_png(&source, bytes, size, &ctx, err);
     if (r == STOKE_OK) r = read_info(ctx, &ihdr, &trns, info, err);
     if (r == STOKE_OK) info->orientation = stk_orientation_from_png(bytes, size);
     spng_ctx_free(ctx);
@@ -145,6 +251,7 @@ static int decode_interlaced(stk_job *job, spng_ctx *ctx, const stk_convert *c, 
     if (!stk_mul(row_bytes, job->info.height, &total)) return fail(job->err, SPNG_EMEM);
     uint8_t *all = stk_buffer_reserve(&job->decoder->rows, total);
     if (!all) return fail(job->err, SPNG_EMEM);
+    memset(all, 0, total); /* below 8 bits libspng ORs each pass into what is there */
     int code = spng_decode_image(ctx, all, total, SPNG_FMT_PNG, 0);
     if (code) return fail(job->err, code);
     for (uint32_t y = 0; y < job->box.height; y++) {
@@ -166,7 +273,7 @@ static int decode_with_spng(stk_job *job, spng_ctx *ctx)
     if (r) return r;
     size_t row_bytes = (size_t)(((uint64_t)ihdr.width * job->info.channels * ihdr.bit_depth + 7) / 8);
     /* Refused before the pixels are allocated: a few bytes that claim to be millions of pixels. */
-    if ((uint64_t)row_bytes * ihdr.height / MAX_DEFLATE_RATIO > job->size)
+    if ((uint64_t)row_bytes * ihdr.height / STK_MAX_DEFLATE_RATIO > job->size)
         return stk_fail(job->err, STOKE_E_FORMAT,
                         "PNG: the file ends early: %zu bytes cannot hold %ux%u pixels", job->size, ihdr.width,
                         ihdr.height);
@@ -183,10 +290,11 @@ static int decode(stk_job *job)
     int r = stk_png_fast(job);
     if (r) return r < 0 ? r : STOKE_OK;
     spng_ctx *ctx;
-    r = open_png(job->bytes, job->size, &ctx, job->err);
+    reader source;
+    r = open_png(&source, job->bytes, job->size, &ctx, job->err);
     if (r == STOKE_OK) r = decode_with_spng(job, ctx);
     spng_ctx_free(ctx);
-    return r;
+    return r == STOKE_OK ? check_pixel_data(job) : r;
 }
 
 const stk_codec stk_codec_png = { STOKE_FORMAT_PNG, matches, probe, decode };

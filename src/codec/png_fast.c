@@ -5,7 +5,7 @@
  *
  * It accepts only files that libspng would decode to the same pixels, and decides nothing else: whatever
  * is odd (an unusual chunk, a wrong checksum, too little or too much data) is left to libspng, so every
- * error message has one origin. Chunk rules here are therefore stricter than the standard.
+ * error message has one origin.
  */
 #include "src/codec/codec.h"
 
@@ -13,8 +13,6 @@
 #include <string.h>
 
 #include "src/base/error.h"
-
-enum { SIGNATURE = 8, HEADER = 13, FRAME = 12 };
 
 typedef struct plain_png {
     uint32_t width, height;
@@ -26,43 +24,21 @@ typedef struct plain_png {
     size_t data_size;
 } plain_png;
 
-static uint32_t big32(const uint8_t *p)
+/* The next chunk that matters, if its checksum is right. */
+static int next_chunk(const stk_job *job, size_t *at, stk_png_chunk *c)
 {
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+    return stk_png_next_chunk(job->bytes, job->size, at, c) && stk_png_crc_is_right(c);
 }
 
-typedef struct chunk {
-    const uint8_t *type, *data;
-    size_t size;
-} chunk;
-
-/* The chunk at *at, checked for length and CRC; moves *at behind it. */
-static int next_chunk(const stk_job *job, size_t *at, chunk *c)
-{
-    if (job->size - *at < FRAME) return 0;
-    const uint8_t *p = job->bytes + *at;
-    c->size = big32(p);
-    if (c->size > job->size - *at - FRAME) return 0;
-    c->type = p + 4;
-    c->data = p + 8;
-    *at += FRAME + c->size;
-    return libdeflate_crc32(0, c->type, c->size + 4) == big32(c->data + c->size);
-}
-
-static int is(const chunk *c, const char *type)
-{
-    return memcmp(c->type, type, 4) == 0;
-}
-
-static int read_header(const chunk *c, plain_png *png)
+static int read_header(const stk_png_chunk *c, plain_png *png)
 {
     static const struct {
         uint8_t samples, layout;
     } kinds[7] = { { 1, STK_GREY },       { 0, 0 }, { 3, STK_RGB }, { 1, STK_PALETTE },
                    { 2, STK_GREY_ALPHA }, { 0, 0 }, { 4, STK_RGBA } };
-    if (!is(c, "IHDR") || c->size != HEADER) return 0;
-    png->width = big32(c->data);
-    png->height = big32(c->data + 4);
+    if (!stk_png_is(c, "IHDR") || c->size != 13) return 0;
+    png->width = stk_big32(c->data);
+    png->height = stk_big32(c->data + 4);
     /* bit depth 8; compression, filter and interlace method 0 */
     if (c->data[8] != 8 || c->data[9] > 6 || c->data[10] || c->data[11] || c->data[12]) return 0;
     png->samples = kinds[c->data[9]].samples;
@@ -70,27 +46,15 @@ static int read_header(const chunk *c, plain_png *png)
     return png->samples && png->width && png->height && png->width <= INT32_MAX && png->height <= INT32_MAX;
 }
 
-/* Ancillary chunks that are common, say nothing about the pixels, and that libspng cannot find fault with. */
-static int is_harmless(const chunk *c, unsigned *seen)
-{
-    if (is(c, "pHYs"))
-        return c->size == 9 && c->data[8] <= 1 && !(c->data[0] & 0x80) && !(c->data[4] & 0x80) &&
-               !(*seen & 1) && (*seen |= 1);
-    if (is(c, "gAMA"))
-        return c->size == 4 && big32(c->data) && !(c->data[0] & 0x80) && !(*seen & 2) && (*seen |= 2);
-    if (is(c, "sRGB")) return c->size == 1 && c->data[0] <= 3 && !(*seen & 4) && (*seen |= 4);
-    return 0;
-}
-
 /* All IDAT chunks: one is used where it lies, several are joined. `at` points behind the first one. */
-static int gather(const stk_job *job, size_t at, const chunk *first, plain_png *png)
+static int gather(const stk_job *job, size_t at, const stk_png_chunk *first, plain_png *png)
 {
     png->data = first->data;
     png->data_size = first->size;
     size_t ahead = at;
-    chunk c;
+    stk_png_chunk c;
     if (!next_chunk(job, &ahead, &c)) return 0;
-    if (!is(&c, "IDAT")) return 1;
+    if (!stk_png_is(&c, "IDAT")) return 1;
     /* All of them together are smaller than the rest of the file. */
     uint8_t *joined =
         stk_buffer_reserve(&job->decoder->packed, job->size - (size_t)(first->data - job->bytes));
@@ -100,26 +64,25 @@ static int gather(const stk_job *job, size_t at, const chunk *first, plain_png *
         memcpy(joined + png->data_size, c.data, c.size);
         png->data_size += c.size;
         if (!next_chunk(job, &ahead, &c)) return 0;
-    } while (is(&c, "IDAT") && c.size);
+    } while (stk_png_is(&c, "IDAT") && c.size);
     png->data = joined;
-    return !is(&c, "IDAT");
+    return !stk_png_is(&c, "IDAT");
 }
 
 static int parse(const stk_job *job, plain_png *png)
 {
-    size_t at = SIGNATURE;
-    chunk c;
-    unsigned seen = 0;
+    size_t at = STK_PNG_SIGNATURE;
+    stk_png_chunk c;
     if (!next_chunk(job, &at, &c) || !read_header(&c, png)) return 0;
     while (next_chunk(job, &at, &c)) {
-        if (is(&c, "IDAT"))
+        if (stk_png_is(&c, "IDAT"))
             return (png->layout != STK_PALETTE || png->plte) && c.size && gather(job, at, &c, png);
-        if (is(&c, "PLTE")) {
+        if (stk_png_is(&c, "PLTE")) {
             if (png->layout != STK_PALETTE || png->plte || !c.size || c.size % 3 || c.size > 768) return 0;
             png->plte = c.data;
             png->plte_size = c.size;
-        } else if (png->plte || !is_harmless(&c, &seen)) {
-            return 0;
+        } else {
+            return 0; /* tRNS among others */
         }
     }
     return 0;
@@ -141,8 +104,8 @@ static uint8_t *inflate_all(const stk_job *job, const plain_png *png, size_t row
     stoke_decoder *d = job->decoder;
     size_t total, room;
     if (!stk_mul(row, png->height, &total) || !stk_add(total, row, &room)) return NULL;
-    /* More than deflate can make of these bytes (1032 : 1): no reason to allocate. */
-    if (total / 1032 > png->data_size) return NULL;
+    /* More than deflate can make of these bytes: no reason to allocate. */
+    if (total / STK_MAX_DEFLATE_RATIO > png->data_size) return NULL;
     if (!d->inflate) d->inflate = libdeflate_alloc_decompressor();
     uint8_t *all = d->inflate ? stk_buffer_reserve(&d->rows, room) : NULL;
     if (!all) return NULL;

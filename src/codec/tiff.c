@@ -180,7 +180,8 @@ static int check_kind(const layout *l, stoke_error *err)
         return stk_fail(err, STOKE_E_FORMAT, "TIFF: sample format %u with %u samples", l->format, l->samples);
     if (!plain && !(is_signed && (l->bits == 8 || l->bits == 16)))
         return stk_fail(err, STOKE_E_UNSUPPORTED, "TIFF with %u-bit %s samples", l->bits, formats[l->format]);
-    if (l->bits != 8 && l->bits != 16 && !(l->samples == 1 && (l->bits == 1 || l->bits == 2 || l->bits == 4)))
+    int single = l->samples == 1 && (l->bits == 1 || l->bits == 2 || l->bits == 4 || l->bits == 12);
+    if (l->bits != 8 && l->bits != 16 && !single)
         return stk_fail(err, STOKE_E_UNSUPPORTED, "TIFF with %u samples of %u bits", l->samples, l->bits);
     if (!TIFFIsCODECConfigured(l->compression))
         return stk_fail(err, STOKE_E_UNSUPPORTED, "TIFF with compression %u", l->compression);
@@ -188,7 +189,7 @@ static int check_kind(const layout *l, stoke_error *err)
     switch (l->photometric) {
     case PHOTOMETRIC_MINISWHITE:
     case PHOTOMETRIC_MINISBLACK: least = 1; break;
-    case PHOTOMETRIC_PALETTE: least = l->bits <= 8 ? 1 : UINT16_MAX; break;
+    case PHOTOMETRIC_PALETTE: least = l->bits <= 8 ? 1 : UINT16_MAX; break; /* longer palettes: none seen */
     case PHOTOMETRIC_RGB:
     case PHOTOMETRIC_YCBCR: least = 3; break;
     case PHOTOMETRIC_SEPARATED: least = 4; break;
@@ -257,6 +258,7 @@ static int plan_conversion(stk_job *job, TIFF *tiff, const source *s, const layo
 {
     int alpha = l->extra_kind == EXTRASAMPLE_ASSOCALPHA || l->extra_kind == EXTRASAMPLE_UNASSALPHA;
     *c = (stk_convert){ .bits = (uint8_t)l->bits, .stride = (uint8_t)l->samples };
+    if (l->bits == 12) c->bits = 16, c->twelve = 1; /* unpacked by block_row */
     switch (l->photometric) {
     case PHOTOMETRIC_PALETTE:
         c->layout = alpha && l->samples == 2 ? STK_PALETTE_ALPHA : STK_PALETTE;
@@ -281,7 +283,8 @@ typedef struct pass {
     const layout *layout;
     const stk_convert *convert;
     uint8_t *block, *row;    /* scratch: one block of every plane, one interleaved row */
-    size_t plane, row_bytes; /* bytes of a block, and of its rows, as stored */
+    tmsize_t size;           /* bytes of a block of one plane */
+    size_t plane, row_bytes; /* from plane to plane, and from row to row in a block */
     unsigned planes;
 } pass;
 
@@ -295,11 +298,11 @@ static int prepare(pass *p)
     uint64_t most = job->params->max_pixels > 1 << 20 ? job->params->max_pixels : 1 << 20;
     int r = stk_check_pixels(l->block_width, l->block_height, most, job->err);
     if (r) return r;
-    tmsize_t size = l->tiled ? TIFFTileSize(p->tiff) : TIFFStripSize(p->tiff);
+    tmsize_t size = p->size = l->tiled ? TIFFTileSize(p->tiff) : TIFFStripSize(p->tiff);
     size_t expected, all, interleaved = (size_t)l->block_width * l->samples * ((l->bits + 7u) / 8);
     if (size <= 0 || !stk_mul(p->row_bytes, l->block_height, &expected) || (size_t)size < expected)
         return fail(p->source, "tiles or strips of an impossible size", job->err);
-    p->plane = (size_t)size;
+    p->plane = ((size_t)size + 15) & ~(size_t)15; /* what follows stays aligned for 16-bit samples */
     if (!stk_mul(p->plane, p->planes, &all) || !stk_add(all, interleaved, &all)) all = SIZE_MAX;
     p->block = stk_buffer_reserve(&job->decoder->rows, all);
     if (!p->block) return stk_fail(job->err, STOKE_E_NOMEM, "TIFF: no memory for %zu bytes", all);
@@ -326,10 +329,23 @@ static int read_block(pass *p, uint32_t x, uint32_t y, uint32_t rows)
     return STOKE_OK;
 }
 
-/* A row of the block with the samples of a pixel side by side. */
-static const uint8_t *interleaved_row(const pass *p, uint32_t y)
+static void unpack_twelve(const uint8_t *in, uint32_t width, uint16_t *out)
+{
+    for (uint32_t x = 0; x < width; x++) {
+        const uint8_t *p = in + (size_t)x / 2 * 3;
+        out[x] = (uint16_t)(x & 1 ? (p[1] & 15) << 8 | p[2] : p[0] << 4 | p[1] >> 4);
+    }
+}
+
+/* A row of the block with the samples of a pixel side by side, each in whole bytes (but 1, 2 and 4 bits
+ * packed). */
+static const uint8_t *block_row(const pass *p, uint32_t y)
 {
     const uint8_t *first = p->block + y * p->row_bytes;
+    if (p->layout->bits == 12) {
+        unpack_twelve(first, p->layout->block_width, (uint16_t *)(void *)p->row);
+        return p->row;
+    }
     if (p->planes == 1) return first;
     size_t bytes = p->layout->bits / 8, n = p->layout->block_width;
     for (unsigned k = 0; k < p->planes; k++) {
@@ -344,11 +360,11 @@ static const uint8_t *interleaved_row(const pass *p, uint32_t y)
 static int check_signs(const pass *p, const uint8_t *row, uint32_t x0, uint32_t width)
 {
     const layout *l = p->layout;
-    if (l->format != SAMPLEFORMAT_INT || l->bits != 16) return STOKE_OK;
-    const int16_t *v = (const int16_t *)(const void *)row;
-    for (size_t i = (size_t)x0 * l->samples; i < ((size_t)x0 + width) * l->samples; i++)
-        if (v[i] < 0)
-            return stk_fail(p->job->err, STOKE_E_UNSUPPORTED, "TIFF with negative samples (%d)", v[i]);
+    if (l->format != SAMPLEFORMAT_INT) return STOKE_OK;
+    for (size_t i = (size_t)x0 * l->samples; i < ((size_t)x0 + width) * l->samples; i++) {
+        int v = l->bits == 16 ? ((const int16_t *)(const void *)row)[i] : ((const int8_t *)row)[i];
+        if (v < 0) return stk_fail(p->job->err, STOKE_E_UNSUPPORTED, "TIFF with negative samples (%d)", v);
+    }
     return STOKE_OK;
 }
 
@@ -369,7 +385,7 @@ static int copy_block(pass *p, uint32_t x, uint32_t y)
     int r = read_block(p, x, y, bottom - y);
     size_t pixel = (size_t)job->image.channels * job->image.depth;
     for (uint32_t v = top; r == STOKE_OK && v < bottom; v++) {
-        const uint8_t *row = interleaved_row(p, v - y);
+        const uint8_t *row = block_row(p, v - y);
         uint8_t *out = stk_job_row(job, v - box->y) + (left - box->x) * pixel;
         r = check_signs(p, row, left - x, right - left);
         if (r == STOKE_OK) r = stk_convert_row(p->convert, row, left - x, right - left, out, job->err);

@@ -47,9 +47,12 @@ typedef struct stamp {
     uint64_t wall, cpu;
 } stamp;
 
+/* CPU time first: reading it is a system call, where a busy system likes to switch threads. The wait then belongs to the
+ * stage that used up its slice, not to the next one. */
 static stamp stamp_now(void)
 {
-    return (stamp){ stk_now_ns(), stk_thread_cpu_ns() };
+    const uint64_t cpu = stk_thread_cpu_ns();
+    return (stamp){ stk_now_ns(), cpu };
 }
 
 /* Books the time since *last on a stage and moves *last on. */

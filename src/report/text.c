@@ -14,11 +14,8 @@ const char *stoke_text_bytes(uint64_t bytes, char *text, size_t size)
         snprintf(text, size, "%" PRIu64 " B", bytes);
         return text;
     }
-    uint64_t unit = 1000;
+    uint64_t unit = 1000, tenths = bytes / 100 + (bytes % 100 >= 50);
     int i = 0;
-    /* Tenths, rounded; unit / 10 is whole, so nothing overflows: 2^64 bytes are 184 467 440 737 tenths of a
-     * GB. */
-    uint64_t tenths = (bytes + unit / 20) / (unit / 10);
     while (tenths >= 10000 && i < 5) {
         unit *= 1000;
         i++;

@@ -2,9 +2,10 @@
 #include "src/source/crew.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
+
+#include <stoke/machine.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
@@ -27,14 +28,6 @@ typedef struct member {
     void *state;
     pthread_t thread;
 } member;
-
-static unsigned usable_cores(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    int n = CPU_COUNT(&set);
-    return n > 0 ? (unsigned)n : 1;
-}
 
 /* The first failure wins; all others stop at their next item. */
 static void fail(crew *c, int status, const stoke_error *error)
@@ -117,7 +110,7 @@ static unsigned start_members(crew *c, member *members, unsigned wanted)
 int stk_crew_run(const stk_crew_job *job, unsigned threads, stoke_progress_fn progress, void *context,
                  stoke_error *err)
 {
-    if (threads == 0) threads = usable_cores();
+    if (threads == 0) threads = stoke_machine_cores().usable;
     if (threads > MAX_THREADS) threads = MAX_THREADS;
     if (threads > job->count) threads = job->count ? (unsigned)job->count : 1;
     member *members = stk_calloc(threads, sizeof *members);

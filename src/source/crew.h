@@ -18,7 +18,7 @@ typedef struct stk_crew_job {
                    void *member); /* also after a failed start; in the calling thread, one by one */
 } stk_crew_job;
 
-/* Threads 0 = the cores this process may run on. Items are taken in order, one by one. progress (may be NULL)
+/* Threads 0 = the cores this process may use. Items are taken in order, one by one. progress (may be NULL)
  * is called from the calling thread about 20 times a second and once at the end. Returns the first failure,
  * STOKE_E_CANCELLED when progress asked to stop. */
 int stk_crew_run(const stk_crew_job *job, unsigned threads, stoke_progress_fn progress, void *context,

@@ -15,9 +15,10 @@
 
 #include "src/base/rng.h"
 
-/* Rounds: 24 and 4 for every bit of count. test_order measures what a user could notice (all 24 orders of 4,
- * the place of each value, neighbours, consecutive epochs): from 12 + 2 per bit on, no test could tell the
- * result from random any more; this is twice that. At 10^9 it is 144 rounds. */
+/* Rounds: 24, and 4 for every bit of count. Measured over 2.4 million keys, the 24 orders of 4 show a bias up
+ * to 12 rounds (chi-square 9 standard deviations off) and none from 16 on; with 1000 ids, kept neighbours and
+ * fixed points show up to 16 rounds and no more from 20 on. Here these two get 36 and 64; 10^9 gets 144 (0.75
+ * us on Zen 3). */
 static unsigned permutation_rounds(uint64_t count)
 {
     unsigned bits = 64 - (unsigned)__builtin_clzll(count | 1);

@@ -14,6 +14,7 @@
 #include "src/base/mem.h"
 #include "src/base/number.h"
 #include "src/base/rng.h"
+#include "src/base/utf8.h"
 #include "src/source/arena.h"
 
 struct stk_quarantine {
@@ -91,21 +92,6 @@ static void put_text(text *out, const char *words)
     put(out, words, strlen(words));
 }
 
-/* Bytes of the well-formed UTF-8 character at p, 0 when there is none (Unicode 15, table 3-7). A NUL ends
- * every look-ahead, since it is no continuation byte. */
-static unsigned utf8_length(const unsigned char *p)
-{
-    if (p[0] < 0x80) return 1;
-    if (p[0] < 0xc2 || p[0] > 0xf4) return 0;
-    unsigned n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-    unsigned char low = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
-    unsigned char high = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
-    if (p[1] < low || p[1] > high) return 0;
-    for (unsigned i = 2; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    return n;
-}
-
 /* A JSON string, or null. Bytes that are no UTF-8 become U+FFFD: paths may hold anything, JSON may not. */
 static void put_json(text *out, const char *words)
 {
@@ -114,20 +100,18 @@ static void put_json(text *out, const char *words)
         return;
     }
     put_text(out, "\"");
-    unsigned n;
-    for (const unsigned char *p = (const unsigned char *)words; *p; p += n ? n : 1) {
+    while (*words) {
+        const char *start = words;
+        uint32_t code = stk_utf8_next(&words);
         char escape[8];
-        n = utf8_length(p);
-        if (n == 0) {
-            put_text(out, "\\ufffd");
-        } else if (*p == '"' || *p == '\\') {
+        if (code == '"' || code == '\\') {
             put_text(out, "\\");
-            put(out, p, 1);
-        } else if (*p < 0x20 || *p == 0x7f) {
-            snprintf(escape, sizeof escape, "\\u%04x", *p);
+            put(out, start, 1);
+        } else if (code < 0x20 || code == 0x7f || code == STK_UTF8_BAD) {
+            snprintf(escape, sizeof escape, "\\u%04x", (unsigned)code);
             put_text(out, escape);
         } else {
-            put(out, p, n);
+            put(out, start, (size_t)(words - start));
         }
     }
     put_text(out, "\"");

@@ -14,6 +14,7 @@ from PIL import Image
 from cli import STOKE, WORK, contains, equal, files_below, make_set, path, stoke, tap
 
 SET = make_set('set', count=60, size='96x128')
+os.makedirs(path('show'))
 
 
 def interrupt(args, when, number=signal.SIGINT):
@@ -71,6 +72,17 @@ def terminated_bench():
     equal(os.listdir(temporary), [], 'temporary folder')
 
 
+def closed_pipe():
+    """`stoke bench data | head -1`: the reader is gone before the report comes."""
+    temporary = path('tmp-pipe')
+    os.makedirs(temporary)
+    process = subprocess.Popen([STOKE, 'bench', 'data', '--short', '--seconds', '0.3'], cwd=WORK, stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, env={**os.environ, 'TMPDIR': temporary})
+    process.stdout.close()
+    process.wait(timeout=60)
+    equal(os.listdir(temporary), [], 'temporary folder')
+
+
 def limited(blocks):
     """As the shell's ulimit -f: a write beyond fails like a full disk."""
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (blocks * 512, blocks * 512))
@@ -109,6 +121,7 @@ sys.exit(tap.run([
     ('Ctrl-C in dump', interrupted_dump),
     ('Ctrl-C in synth', interrupted_synth),
     ('SIGTERM in bench', terminated_bench),
+    ('closed pipe in bench', closed_pipe),
     ('full disk: dump', full_disk('dump', ['dump', SET, '--out', path('full'), '--quarantine', ''], path('full'))),
     ('full disk: show', full_disk('show', ['show', SET, '--out', path('show', 'a.png')], path('show'))),
     ('full disk: synth', full_disk('synth', ['synth', path('full-set'), '--count', 4, '--size', 512], path('full-set'))),

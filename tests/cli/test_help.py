@@ -45,7 +45,7 @@ def examples_of(command):
             if '>' in words:
                 words = words[:words.index('>')]
             if words[:2] == ['bench', 'data']:
-                words += ['--short']
+                words += ['--short', '--seconds', '0.3']
             done = stoke(*words, cwd=work, code=None)
             equal(done.returncode, 0, f'{line}\n{done.stdout}{done.stderr}')
             if '--json' in words:

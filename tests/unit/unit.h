@@ -18,15 +18,15 @@
 
 #include <cmocka.h>
 
-/* Ends the test as skipped. cmocka 1.1.5 then prints "not ok 3 # SKIP skipped": a failure in Meson's eyes, without name or
- * reason. tests/unit/tap puts all three right with the help of the line printed here. */
+/* Ends the test as skipped. cmocka 1.1.5 then prints "not ok 3 # SKIP name": a failure in Meson's eyes, and without the
+ * reason. tests/unit/tap puts both right with the help of the line printed here. */
 #define unit_skip(reason)                                                                                    \
     do {                                                                                                     \
-        print_message("# skipping %s: %s\n", __func__, reason);                                              \
+        print_message("# skipping: %s\n", reason);                                                           \
         _skip(__FILE__, __LINE__);                                                                           \
     } while (0)
 #undef skip
-#define skip() unit_skip("the data it needs is not here, see STOKE_TEST_DATA")
+#define skip() unit_skip("what it needs is not here: data (STOKE_TEST_DATA) or rights")
 
 typedef struct unit_place {
     char folder[64];

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Synthetic scenes. A scene is a list of shapes from bottom to top (the ground and the sky are shapes too);
+ * scene.c invents the list and paints the mask, photo.c turns both into a picture.
+ *
+ * The bytes must be the same on every machine, so there is no libm here (glibc's sinf and expf differ by
+ * processor) and no float: fixed point throughout. "Qn" means n bits behind the point.
+ */
+#ifndef STOKE_SRC_SYNTH_SYNTH_H
+#define STOKE_SRC_SYNTH_SYNTH_H
+
+#include <stoke/synth.h>
+
+enum {
+    STK_TILE = 256, /* textures are TILE x TILE and repeat */
+    STK_TILE_PIXELS = STK_TILE * STK_TILE,
+    STK_TURN = 1024, /* angle units of a full turn */
+    STK_POINTS = 128,
+    STK_SHAPES = 24
+};
+
+typedef enum stk_texture {
+    STK_CLOUD,
+    STK_STRIPES,
+    STK_BRICKS,
+    STK_GRAIN,
+    STK_PEBBLES,
+    STK_TEXTURES
+} stk_texture;
+
+/* Builds 320 KB of textures and a sine, once per process; constant afterwards. Call it before the next three.
+ */
+void stk_texture_prepare(void);
+const uint8_t *stk_texture_tile(stk_texture kind);
+int32_t stk_sine(uint32_t angle); /* Q15; angle in STK_TURN-ths of a turn, any value */
+static inline int32_t stk_cosine(uint32_t angle)
+{
+    return stk_sine(angle + STK_TURN / 4);
+}
+
+/* One or two closed outlines, filled even-odd (a ring is two circles), and how the surface looks. */
+typedef struct stk_shape {
+    int32_t x[STK_POINTS], y[STK_POINTS]; /* Q8 pixels */
+    int points, split;   /* the second outline starts at `split`; split = points: there is none */
+    int32_t top, bottom; /* Q8 */
+    uint8_t class_id, casts_shadow;
+    stk_texture texture;
+    int32_t center_x, center_y; /* pixels */
+    int32_t step_u, step_v;     /* Q16 texture pixels per pixel; (v, u) runs at right angles to it */
+    uint32_t start_u, start_v;
+    int32_t slope_x, slope_y; /* Q16 brightness per pixel from the centre */
+    int32_t glow;             /* Q8, 256 = as lit */
+    uint8_t color[256][3];    /* by texture value */
+} stk_shape;
+
+typedef struct stk_scene {
+    uint32_t width, height;
+    int count;
+    uint32_t sun;                    /* angle the light travels in */
+    int32_t shadow_x, shadow_y;      /* Q8 pixels */
+    int32_t light, light_x, light_y; /* Q8 at the centre, Q16 per pixel */
+    uint64_t noise_seed, index;
+    stk_shape shapes[STK_SHAPES];
+} stk_scene;
+
+/* Refuses params out of range. */
+int stk_synth_check(const stoke_synth_params *params, stoke_error *err);
+
+/* Invents scene `index` of a set. */
+void stk_scene_invent(stk_scene *scene, const stoke_synth_params *params, uint64_t index);
+
+/* Where the outline crosses the horizontal line at `y` (Q8), rounded up, ascending; crossing[STK_POINTS].
+ * Returns their number, always even: the shape lies between each pair. */
+int stk_shape_cross(const stk_shape *shape, int32_t y, int32_t *crossing);
+
+/* Index of the topmost shape at each pixel centre. */
+void stk_scene_paint(const stk_scene *scene, stoke_image *indices);
+
+/* Renders the picture from the painted indices. */
+int stk_photo_render(const stk_scene *scene, const stoke_image *indices, stoke_image *image,
+                     stoke_error *err);
+
+#endif

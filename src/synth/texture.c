@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Textures and the sine, all by whole-number arithmetic. Each texture is a tile of bytes that repeats without
+ * a seam, mean about 128. Computed once (about 20 ms), because per scene they would cost more than the scene.
+ */
+#include "src/synth/synth.h"
+
+#include <pthread.h>
+
+#include "src/base/rng.h"
+
+static uint8_t tiles[STK_TEXTURES][STK_TILE_PIXELS];
+static int16_t sine_table[STK_TURN];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* A unit vector turned STK_TURN times by one angle unit in Q30. Rounding to nearest keeps the error after a
+ * full turn below 2^-20, far under the Q15 that is kept. The two constants are cos and sin of 2 pi / 1024
+ * times 2^30. */
+static void build_sine(void)
+{
+    const int64_t step_cos = 1073721611, step_sin = 6588356, half = 1 << 29;
+    int64_t c = 1 << 30, s = 0;
+    for (int i = 0; i < STK_TURN; i++) {
+        int64_t q15 = (s + (1 << 14)) >> 15;
+        sine_table[i] = (int16_t)(q15 > 32767 ? 32767 : q15);
+        int64_t next = (c * step_cos - s * step_sin + half) >> 30;
+        s = (s * step_cos + c * step_sin + half) >> 30;
+        c = next;
+    }
+}
+
+static uint32_t lattice(uint32_t x, uint32_t y, uint32_t salt)
+{
+    return (uint32_t)(stk_mix64((uint64_t)salt << 32 | y << 16 | x) >> 40);
+}
+
+/* Smooth noise 0 .. 255 with one random value every `cell` pixels (a power of two), 3t^2 - 2t^3 between them.
+ */
+static int32_t value_noise(uint32_t x, uint32_t y, uint32_t cell, uint32_t salt)
+{
+    uint32_t cells = STK_TILE / cell, x0 = x / cell, y0 = y / cell;
+    uint32_t x1 = (x0 + 1) % cells, y1 = (y0 + 1) % cells;
+    int32_t tx = (int32_t)(x % cell * 256 / cell), ty = (int32_t)(y % cell * 256 / cell);
+    tx = tx * tx * (768 - 2 * tx) >> 16;
+    ty = ty * ty * (768 - 2 * ty) >> 16;
+    int32_t a = lattice(x0, y0, salt) & 255, b = lattice(x1, y0, salt) & 255;
+    int32_t c = lattice(x0, y1, salt) & 255, d = lattice(x1, y1, salt) & 255;
+    int32_t upper = a * 256 + (b - a) * tx, lower = c * 256 + (d - c) * tx;
+    return (upper * 256 + (lower - upper) * ty) >> 16;
+}
+
+static uint8_t clamp(int32_t value)
+{
+    return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
+}
+
+/* Octaves from cells of 64 down to 2, each half as strong; stretched, since a sum of octaves stays near its
+ * mean. */
+static uint8_t cloud(uint32_t x, uint32_t y)
+{
+    int32_t sum = 0, weight = 32, total = 0;
+    for (uint32_t cell = 64; cell >= 2; cell /= 2, weight = weight * 5 / 8) {
+        sum += weight * value_noise(x, y, cell, cell);
+        total += weight;
+    }
+    return clamp(128 + (sum / total - 128) * 9 / 4);
+}
+
+/* A sine every 32 pixels, bent and roughened by the cloud. */
+static uint8_t stripes(uint32_t x, uint32_t y)
+{
+    int32_t soft = tiles[STK_CLOUD][y * STK_TILE + x];
+    return clamp(128 + (stk_sine(x * 32 + (uint32_t)soft * 2) * 90 >> 15) + (soft - 128) / 3);
+}
+
+/* Bricks of 64 x 32, every other row shifted by half, each with its own shade; dark joints of 4 pixels. */
+static uint8_t bricks(uint32_t x, uint32_t y)
+{
+    uint32_t row = y / 32, column = (x + row % 2 * 32) / 64 % 4;
+    int32_t soft = tiles[STK_CLOUD][y * STK_TILE + x];
+    if (y % 32 < 4 || (x + row % 2 * 32) % 64 < 4) return clamp(24 + soft / 4);
+    return clamp(110 + (int32_t)(lattice(column, row, 77) % 90) + (soft - 128) / 3);
+}
+
+static uint8_t grain(uint32_t x, uint32_t y)
+{
+    int32_t fine = value_noise(x, y, 4, 91) + value_noise(x, y, 2, 92) - 255;
+    return clamp(128 + fine * 3 / 4 + (tiles[STK_CLOUD][y * STK_TILE + x] - 128) / 4);
+}
+
+/* Distance to the nearest of one random point per 32 x 32 cell: round stones. */
+static uint8_t pebbles(uint32_t x, uint32_t y)
+{
+    int32_t nearest = 1 << 30;
+    for (uint32_t i = 0; i < 9; i++) {
+        uint32_t cx = (x / 32 + 7 + i % 3) % 8, cy = (y / 32 + 7 + i / 3) % 8, r = lattice(cx, cy, 55);
+        int32_t dx = (int32_t)(x % 32) - ((int32_t)(i % 3) - 1) * 32 - (int32_t)(r & 31);
+        int32_t dy = (int32_t)(y % 32) - ((int32_t)(i / 3) - 1) * 32 - (int32_t)(r >> 5 & 31);
+        int32_t distance = dx * dx + dy * dy;
+        if (distance < nearest) nearest = distance;
+    }
+    return clamp(228 - nearest * 3 / 5 + (tiles[STK_CLOUD][y * STK_TILE + x] - 128) / 4);
+}
+
+static void build(void)
+{
+    /* The cloud first: the others are roughened by it. */
+    static uint8_t (*const makers[STK_TEXTURES])(uint32_t, uint32_t) = { cloud, stripes, bricks, grain,
+                                                                         pebbles };
+    build_sine();
+    for (int kind = 0; kind < STK_TEXTURES; kind++)
+        for (uint32_t i = 0; i < STK_TILE_PIXELS; i++)
+            tiles[kind][i] = makers[kind](i % STK_TILE, i / STK_TILE);
+}
+
+void stk_texture_prepare(void)
+{
+    pthread_once(&once, build);
+}
+
+const uint8_t *stk_texture_tile(stk_texture kind)
+{
+    return tiles[kind];
+}
+
+int32_t stk_sine(uint32_t angle)
+{
+    return sine_table[angle % STK_TURN];
+}

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes corpus/decode/: tiny pictures of every kind the decoder reads, and some that are wrong on purpose.
+
+Needs Pillow and numpy; run it only to change the corpus, the files are in the repository.
+"""
+import io
+import os
+import struct
+import sys
+import zlib
+
+import numpy as np
+from PIL import Image, TiffImagePlugin
+
+OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus", "decode")
+
+
+def samples(height, width, channels, dtype=np.uint8):
+    y, x, c = np.mgrid[0:height, 0:width, 0:channels]
+    return ((x * 13 + y * 29 + c * 71 + (x * y) % 17) * (257 if dtype == np.uint16 else 1)).astype(dtype)
+
+
+def picture(mode, width=17, height=13):
+    channels = {"1": 1, "L": 1, "P": 1, "LA": 2, "RGB": 3, "RGBA": 4, "CMYK": 4}[mode]
+    data = samples(height, width, channels)
+    if mode in ("1", "L", "P"):
+        im = Image.fromarray(data[..., 0], "L")
+        return im.convert(mode) if mode != "P" else im.quantize(16)
+    return Image.fromarray(data, mode)
+
+
+def saved(im, kind, **options):
+    f = io.BytesIO()
+    im.save(f, kind, **options)
+    return f.getvalue()
+
+
+def exif(orientation):
+    e = Image.Exif()
+    e[0x112] = orientation
+    return e.tobytes()
+
+
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(width, height, bits, colour_type, rows, interlace=0, before=b"", idat=None):
+    head = struct.pack(">IIBBBBB", width, height, bits, colour_type, 0, 0, interlace)
+    idat = zlib.compress(rows) if idat is None else idat
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + before + chunk(b"IDAT", idat) + chunk(b"IEND", b"")
+
+
+def png_files():
+    for mode in ("1", "L", "P", "LA", "RGB", "RGBA"):
+        yield f"png-{mode.lower()}", saved(picture(mode), "PNG")
+    grey16 = samples(5, 6, 1, np.uint16)
+    yield "png-grey16", png(6, 5, 16, 0, b"".join(b"\0" + row.astype(">u2").tobytes() for row in grey16))
+    filters = b"".join(bytes([f]) + samples(1, 9, 3)[0].tobytes() for f in (0, 1, 2, 3, 4, 4, 3))
+    yield "png-all-filters", png(9, 7, 8, 2, filters)
+    yield "png-two-idat", png(9, 7, 8, 2, b"", idat=zlib.compress(filters)[:20]).replace(
+        chunk(b"IEND", b""), chunk(b"IDAT", zlib.compress(filters)[20:]) + chunk(b"IEND", b""))
+    # Adam7 of 3x3: passes 1, 4 (one pixel), 5 (two), 6 (two rows of one), 7 (three); the others are empty
+    passes = b"\0\x10" + b"\0\x20" + b"\0\x30\x31" + b"\0\x40" + b"\0\x41" + b"\0\x50\x51\x52"
+    yield "png-interlaced", png(3, 3, 8, 0, passes, interlace=1)
+    yield "png-2bit-key", png(8, 1, 2, 0, b"\0\x1b\xe4", before=chunk(b"tRNS", b"\0\1"))
+    yield "png-palette-alpha", png(4, 1, 2, 3, b"\0\x1b", before=chunk(b"PLTE", bytes(range(12))) + chunk(b"tRNS", b"\x80\0"))
+    yield "png-index-too-high", png(4, 1, 8, 3, b"\0\0\1\2\3", before=chunk(b"PLTE", bytes(6)))
+    yield "png-exif", png(4, 2, 8, 0, b"\0abcd\0efgh", before=chunk(b"eXIf", exif(6)[6:]))
+    yield "png-text-bomb", png(2, 1, 8, 0, b"\0ab", before=chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(1 << 20))))
+    yield "png-many-pixels", png(60000, 60000, 8, 2, b"\0")
+    good = png(4, 2, 8, 0, b"\0abcd\0efgh")
+    yield "png-cut", good[:-20]
+    yield "png-wrong-crc", good[:-14] + b"\0\0" + good[-12:]
+
+
+def jpeg_files():
+    for sampling in (0, 1, 2):
+        yield f"jpeg-{('444', '422', '420')[sampling]}", saved(picture("RGB", 37, 21), "JPEG", subsampling=sampling)
+    yield "jpeg-grey", saved(picture("L"), "JPEG")
+    yield "jpeg-cmyk", saved(picture("CMYK"), "JPEG")
+    yield "jpeg-progressive", saved(picture("RGB", 37, 21), "JPEG", progressive=True)
+    yield "jpeg-exif", saved(picture("RGB"), "JPEG", exif=exif(7))
+    yield "jpeg-cut", saved(picture("RGB"), "JPEG")[:-30]
+
+
+def webp_files():
+    yield "webp-lossy", saved(picture("RGB"), "WEBP")
+    yield "webp-lossless", saved(picture("RGB"), "WEBP", lossless=True)
+    yield "webp-alpha", saved(picture("RGBA"), "WEBP")
+    yield "webp-animated", saved(picture("RGBA", 8, 8), "WEBP", save_all=True, append_images=[picture("RGB", 8, 8)], exif=exif(3))
+
+
+def tiff_files():
+    for compression in ("raw", "tiff_lzw", "tiff_adobe_deflate", "packbits", "jpeg"):
+        yield f"tiff-rgb-{compression}", saved(picture("RGB"), "TIFF", compression=compression)
+    for compression in ("group3", "group4"):
+        yield f"tiff-1-{compression}", saved(picture("1"), "TIFF", compression=compression)
+    for mode in ("P", "RGBA", "CMYK"):
+        yield f"tiff-{mode.lower()}", saved(picture(mode), "TIFF", compression="tiff_lzw")
+    yield "tiff-grey16", saved(Image.fromarray(samples(5, 6, 1, np.uint16)[..., 0]), "TIFF", compression="packbits")
+    ifd = TiffImagePlugin.ImageFileDirectory_v2()
+    ifd[274] = 8
+    yield "tiff-orientation", saved(picture("RGB"), "TIFF", tiffinfo=ifd)
+    yield "tiff-float", saved(Image.fromarray(samples(3, 3, 1)[..., 0].astype(np.float32)), "TIFF")
+
+
+def main():
+    os.makedirs(OUT, exist_ok=True)
+    for make in (png_files, jpeg_files, webp_files, tiff_files):
+        for name, data in make():
+            if len(data) > 3072:
+                sys.exit(f"{name}: {len(data)} bytes, more than a seed should have")
+            with open(os.path.join(OUT, name), "wb") as f:
+                f.write(data)
+
+
+main()

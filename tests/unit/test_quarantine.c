@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <pthread.h>
+
+#include "src/base/mem.h"
+#include "src/source/quarantine.h"
+
+static stoke_error reason(int code, const char *message)
+{
+    stoke_error error = { .code = code };
+    snprintf(error.message, sizeof error.message, "%s", message);
+    return error;
+}
+
+static size_t read_text(const char *path, char *text, size_t size)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f) return 0;
+    size_t n = fread(text, 1, size - 1, f);
+    fclose(f);
+    text[n] = 0;
+    return n;
+}
+
+static void records_each_sample_once(void **state)
+{
+    const char *path = unit_path(state, "q.jsonl");
+    stk_quarantine *q;
+    stoke_error err, bad = reason(STOKE_E_FORMAT, "bad CRC in \"IDAT\"");
+    uint64_t distinct = 0;
+    assert_int_equal(stk_quarantine_open(&q, path, &err), STOKE_OK);
+    assert_int_not_equal(access(path, F_OK), 0); /* nothing bad, no file */
+    /* a path that is no UTF-8, a name with a newline */
+    stoke_sample a = { "a\n1", "x/a\xff\xc3\xa9.png", "y/a.png" }, b = { "b", "x\\b.png", NULL };
+    assert_int_equal(stk_quarantine_add(q, 7, &a, &bad, &distinct, &err), STOKE_OK);
+    assert_int_equal(stk_quarantine_add(q, 7, &a, &bad, &distinct, &err), STOKE_OK);
+    assert_int_equal(distinct, 1);
+    bad = reason(STOKE_E_SIZE, "size");
+    assert_int_equal(stk_quarantine_add(q, 0, &b, &bad, &distinct, &err), STOKE_OK);
+    assert_int_equal(distinct, 2);
+    assert_int_equal(stk_quarantine_count(q), 2);
+    stoke_bad_file first = stk_quarantine_get(q, 0);
+    assert_string_equal(first.path, a.image_path);
+    assert_string_equal(first.reason, "bad CRC in \"IDAT\"");
+    assert_int_equal(first.code, STOKE_E_FORMAT);
+    assert_int_equal(stk_quarantine_close(&q, &err), STOKE_OK);
+    assert_null(q);
+
+    char text[2048];
+    read_text(path, text, sizeof text);
+    char *second = strchr(text, '\n') + 1;
+    assert_memory_equal(text, "{\"time\":\"2", 10);
+    assert_memory_equal(
+        strstr(text, "Z\",") + 3,
+        "\"id\":7,\"name\":\"a\\u000a1\",\"image\":\"x/a\\ufffd\xc3\xa9.png\",\"mask\":\"y/a.png\","
+        "\"reason\":\"bad CRC in \\\"IDAT\\\"\",\"code\":\"format\"}\n",
+        (size_t)(second - strstr(text, "Z\",") - 3));
+    assert_string_equal(strstr(second, "Z\",") + 3,
+                        "\"id\":0,\"name\":\"b\",\"image\":\"x\\\\b.png\",\"mask\":null,"
+                        "\"reason\":\"size\",\"code\":\"size\"}\n");
+}
+
+static void a_second_run_appends(void **state)
+{
+    const char *path = unit_path(state, "q.jsonl");
+    stoke_sample s = { "a", "a.png", NULL };
+    stoke_error err, bad = reason(STOKE_E_IO, "gone");
+    for (int run = 0; run < 2; run++) {
+        stk_quarantine *q;
+        assert_int_equal(stk_quarantine_open(&q, path, &err), STOKE_OK);
+        assert_int_equal(stk_quarantine_add(q, 1, &s, &bad, NULL, &err), STOKE_OK);
+        assert_int_equal(stk_quarantine_close(&q, &err), STOKE_OK);
+    }
+    char text[2048];
+    read_text(path, text, sizeof text);
+    int lines = 0;
+    for (char *p = text; *p; p++) lines += *p == '\n';
+    assert_int_equal(lines, 2);
+}
+
+static void counting_survives_a_file_that_cannot_be_written(void **state)
+{
+    stoke_sample s = { "a", "a.png", NULL };
+    stoke_error err, bad = reason(STOKE_E_IO, "gone");
+    const char *paths[] = { unit_path(state, "no/such/folder/q.jsonl"), "/dev/full" };
+    for (int i = 0; i < 2; i++) {
+        stk_quarantine *q;
+        uint64_t distinct = 0;
+        assert_int_equal(stk_quarantine_open(&q, paths[i], &err), STOKE_OK);
+        assert_int_equal(stk_quarantine_add(q, 1, &s, &bad, &distinct, &err), STOKE_E_IO);
+        assert_non_null(strstr(err.message, paths[i]));
+        assert_int_equal(distinct, 1);
+        stk_quarantine_close(&q, &err);
+    }
+    stk_quarantine *q;
+    assert_int_equal(stk_quarantine_open(&q, "", &err), STOKE_OK);
+    assert_int_equal(stk_quarantine_add(q, 1, &s, &bad, NULL, &err), STOKE_OK);
+    assert_int_equal(stk_quarantine_count(q), 1);
+    assert_int_equal(stk_quarantine_close(&q, &err), STOKE_OK);
+    assert_int_equal(stk_quarantine_close(&q, &err), STOKE_OK);
+}
+
+/* Four threads report the same 500 samples: 500 whole lines, each id once. */
+static void *report_all(void *argument)
+{
+    for (uint64_t id = 0; id < 500; id++) {
+        stoke_sample s = { "name", "image.png", "mask.png" };
+        stoke_error bad = reason(STOKE_E_FORMAT, "x");
+        stk_quarantine_add(argument, id, &s, &bad, NULL, NULL);
+    }
+    return NULL;
+}
+
+static void threads_do_not_mix_lines(void **state)
+{
+    const char *path = unit_path(state, "q.jsonl");
+    stk_quarantine *q;
+    stoke_error err;
+    pthread_t threads[4];
+    assert_int_equal(stk_quarantine_open(&q, path, &err), STOKE_OK);
+    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, report_all, q), 0);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    assert_int_equal(stk_quarantine_count(q), 500);
+    assert_int_equal(stk_quarantine_close(&q, &err), STOKE_OK);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    char line[512], seen[500] = { 0 };
+    unsigned id, lines = 0;
+    while (fgets(line, sizeof line, f)) {
+        assert_int_equal(sscanf(line, "{\"time\":\"%*[^\"]\",\"id\":%u,", &id), 1);
+        assert_true(id < 500 && !seen[id]++);
+        assert_string_equal(line + strlen(line) - 10, "\"format\"}\n");
+        lines++;
+    }
+    fclose(f);
+    assert_int_equal(lines, 500);
+}
+
+static void running_out_of_memory_still_counts(void **state)
+{
+    stk_quarantine *q;
+    stoke_error err, bad = reason(STOKE_E_IO, "gone");
+    stoke_sample s = { "a", "a.png", NULL };
+    assert_int_equal(stk_quarantine_open(&q, NULL, &err), STOKE_OK);
+    for (int64_t after = 0; after < 6; after++) {
+        stk_mem_fail_after(after);
+        int r = stk_quarantine_add(q, (uint64_t)after, &s, &bad, NULL, &err);
+        stk_mem_fail_after(-1);
+        assert_true(r == STOKE_OK || r == STOKE_E_NOMEM);
+    }
+    assert_true(stk_quarantine_count(q) >= 3);
+    for (uint64_t i = 0; i < stk_quarantine_count(q); i++) assert_non_null(stk_quarantine_get(q, i).reason);
+    stk_quarantine_close(&q, NULL);
+}
+
+static void fuse_limits(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t count, limit;
+    } good[] = {
+        { "1%", 1000, 10 }, { "1%", 1001, 11 }, { "1%", 1, 1 },     { "1%", 99, 1 },
+        { "0%", 1000, 0 },  { "100%", 7, 7 },   { "0.5%", 100, 1 }, { "25%", 10, 3 },
+        { "0", 1000, 0 },   { "12", 5, 12 },    { NULL, 200, 2 },   { "", 200, 2 },
+    };
+    static const char *const bad[] = { "x",
+                                       "%",
+                                       "-1",
+                                       "1.5",
+                                       "101%",
+                                       "-1%",
+                                       "nan%",
+                                       "inf",
+                                       "1%%",
+                                       "1 %",
+                                       "0x10",
+                                       "1e400",
+                                       "99999999999999999999999999999999999999999%" };
+    stoke_error err;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        uint64_t limit = 12345;
+        assert_int_equal(stk_fuse_limit(good[i].text, good[i].count, &limit, &err), STOKE_OK);
+        assert_int_equal(limit, good[i].limit);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        uint64_t limit;
+        if (stk_fuse_limit(bad[i], 100, &limit, &err) != STOKE_E_INVALID) fail_msg("%s accepted", bad[i]);
+        assert_non_null(strstr(err.message, "max_bad"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        unit_test_with_folder(records_each_sample_once),
+        unit_test_with_folder(a_second_run_appends),
+        unit_test_with_folder(counting_survives_a_file_that_cannot_be_written),
+        unit_test_with_folder(threads_do_not_mix_lines),
+        cmocka_unit_test(running_out_of_memory_still_counts),
+        cmocka_unit_test(fuse_limits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
