@@ -382,7 +382,7 @@ static void yaml_refuses_machinery(void **state)
     static const char *const cases[] = {
         "batch: &a 3\n",  "name: *a\n",       "batch: !!int 3\n",   "train: &a {b: *a}\n",  "train: !x [1]\n",
         "train: !x {}\n", "batch: 'open\n",   "\xff\xfe\xff\xff\n", "name: \"\xc3\x28\"\n", "\tbatch: 3\n",
-        "name: b: c\n",      "%YAML 9.9\n---\n", "name: 3\n  x: 4\n",
+        "name: b: c\n",   "%YAML 9.9\n---\n", "name: 3\n  x: 4\n",
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         settings s;

@@ -61,8 +61,10 @@ static void golden_scenes(void **state)
         uint32_t height, width, classes;
         uint64_t image, mask;
     } golden[] = {
-        { 0, 0, 512, 512, 6, 0xf8896e060518c0ca, 0xdc43c970188e93eb },        { 0, 1, 256, 320, 6, 0xad74f64ab2d3c4ee, 0xaf5c4566229a8b85 },
-        { 7, 123456789, 97, 61, 40, 0xeebe94a35bf64bc9, 0x5a39fdfc76db0281 }, { 18446744073709551615u, 3, 16, 16, 255, 0x33c755f33a67a3b9, 0x90d3f567399caf9a },
+        { 0, 0, 512, 512, 6, 0xf8896e060518c0ca, 0xdc43c970188e93eb },
+        { 0, 1, 256, 320, 6, 0xad74f64ab2d3c4ee, 0xaf5c4566229a8b85 },
+        { 7, 123456789, 97, 61, 40, 0xeebe94a35bf64bc9, 0x5a39fdfc76db0281 },
+        { 18446744073709551615u, 3, 16, 16, 255, 0x33c755f33a67a3b9, 0x90d3f567399caf9a },
         { 5, 2, 1100, 640, 2, 0x17e276ee0248c76d, 0x9dede7955861d875 },
     };
     int wrong = 0;
