@@ -65,6 +65,16 @@ void bench_stop(bench_case *cases, size_t n_cases);
 /* Median of n values. */
 double bench_median(const double *values, int n);
 
+/* ---- bench_difference.c: fast decoding beside exact, in levels of 255, over the first samples of the set ---- */
+
+typedef struct bench_difference {
+    uint64_t samples; /* 0: not measured */
+    double mean;
+    unsigned most;
+} bench_difference;
+int bench_measure_difference(const stoke_dataset *dataset, const stoke_data_params *base, bench_difference *d,
+                             stoke_error *err);
+
 /* ---- bench_sweep.c: the settings whose figures the project promises ---- */
 
 enum { BENCH_SWEEP_CASES = 7 };

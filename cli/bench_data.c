@@ -70,6 +70,7 @@ typedef struct bench {
     int64_t samples;
     bench_case cases[2 + BENCH_SWEEP_CASES];
     size_t n_cases;
+    bench_difference difference; /* with --decode fast */
     unsigned workers; /* threads that decode, on either side; 1 when workers: 0 lets the caller do it */
 } bench;
 
@@ -132,6 +133,7 @@ static int open_set(bench *b, stoke_error *err)
     b->data.rank = 0;
     b->data.world = 1;
     b->data.nice = 0;
+    if (b->data.consumer_cores < 0) b->data.consumer_cores = 0; /* ours only counts batches */
     return r;
 }
 
@@ -162,6 +164,10 @@ static int measure(bench *b, stoke_error *err)
     }
     for (size_t i = 1; i < b->n_cases && !r; i++) r = bench_start(&b->cases[i], err);
     if (!r) r = bench_run(b->call, b->cases, b->n_cases, b->rounds, b->seconds, err);
+    bench_stop(b->cases, b->n_cases);
+    /* Threads in this process only now: the others were forked before. */
+    if (!r && b->data.decode == STOKE_DECODE_FAST)
+        r = bench_measure_difference(b->dataset, &b->data, &b->difference, err);
     return r;
 }
 
@@ -226,6 +232,10 @@ static void print_json(const bench *b, const figures *f)
     stoke_json_uint(&json, "files_not_comparable", bare->last.not_comparable);
     stoke_json_uint(&json, "files_failed_bare", bare->last.failed);
     stoke_json_uint(&json, "bad_samples", ours->last.bad_samples);
+    if (b->difference.samples) {
+        stoke_json_real(&json, "fast_mean_difference", b->difference.mean);
+        stoke_json_uint(&json, "fast_max_difference", b->difference.most);
+    }
     stoke_json_array(&json, "stages");
     for (int i = 0; i < STOKE_STAGES; i++) {
         double cpu, wall;
@@ -314,6 +324,9 @@ static void print_people(const bench *b, const figures *f)
     printf("peak memory      %s measured, %s planned\n",
            stoke_text_bytes(b->cases[0].last.peak_rss, peak, sizeof peak),
            stoke_text_bytes(b->cases[0].opened.plan.total_bytes, planned, sizeof planned));
+    if (b->difference.samples)
+        printf("fast decoding    differs from exact by %.2f of 255 levels on average, %u at most (%llu samples)\n",
+               b->difference.mean, b->difference.most, (unsigned long long)b->difference.samples);
     int longest = print_stages(b);
     if (b->n_cases > 2)
         bench_sweep_print(b->cases + 2, b->n_cases - 2, b->rounds, f->decode_rate, b->workers);
@@ -337,7 +350,6 @@ static int run(cli_call *call)
     }
     int r = open_set(b, &err);
     if (!r) r = measure(b, &err);
-    bench_stop(b->cases, b->n_cases);
     cli_remove_folder(b->folder); /* before anything is printed: a closed pipe ends the program there */
     int code = r ? cli_fail(call, &err) : CLI_OK;
     if (!r) {

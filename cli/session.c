@@ -31,8 +31,10 @@ int cli_session_open(cli_session *session, const cli_call *call, const stoke_dat
                      stoke_error *err)
 {
     *session = (cli_session){ 0 };
+    stoke_data_params own = *data;
+    if (own.consumer_cores < 0) own.consumer_cores = 0; /* we only look at batches */
     int r = cli_open_dataset(call, data, &session->dataset, err);
-    if (!r) r = stoke_loader_create(&session->loader, session->dataset, data, NULL, err);
+    if (!r) r = stoke_loader_create(&session->loader, session->dataset, &own, NULL, err);
     if (r) {
         cli_session_close(session);
         return r;

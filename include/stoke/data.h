@@ -78,7 +78,7 @@ typedef struct stoke_data_params {
     int drop_last;
     /* running */
     int64_t workers; /* -1 = auto */
-    int64_t consumer_cores; /* cores left free by workers = auto */
+    int64_t consumer_cores; /* cores left free by workers = auto; -1 = 1 */
     int64_t prefetch;
     int64_t nice;
     uint64_t memory_limit; /* 0 = none */

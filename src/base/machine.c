@@ -192,11 +192,6 @@ const char *stoke_machine_cpu_name(void)
     return name_text;
 }
 
-const char *stoke_machine_cpu_table(void)
-{
-    return stk_cpu_level_name(stk_cpu_level_in_use());
-}
-
 uint64_t stoke_machine_peak_rss(void)
 {
     return stk_machine_peak_rss("/proc");

@@ -29,7 +29,8 @@ static int check_params(const stoke_data_params *params, stoke_error *err)
 static uint32_t worker_threads(const stoke_data_params *params)
 {
     if (params->workers >= 0) return (uint32_t)params->workers;
-    const int64_t cores = (int64_t)stoke_machine_cores().usable - params->consumer_cores;
+    const int64_t consumer = params->consumer_cores < 0 ? 1 : params->consumer_cores;
+    const int64_t cores = (int64_t)stoke_machine_cores().usable - consumer;
     return cores > 1 ? (uint32_t)cores : 1;
 }
 

@@ -8,6 +8,7 @@
 #include "src/pix/pix_table.h"
 
 #include <pthread.h>
+#include <stoke/machine.h>
 
 void stk_pix_table_fill(stk_pix_table *table, stk_cpu_level level)
 {
@@ -32,4 +33,9 @@ const stk_pix_table *stk_pix(void)
 {
     pthread_once(&once, choose);
     return &chosen;
+}
+
+const char *stoke_machine_cpu_table(void)
+{
+    return stk_cpu_level_name(stk_cpu_level_in_use() >= STK_CPU_AVX2 ? STK_CPU_AVX2 : STK_CPU_C);
 }

@@ -106,13 +106,16 @@ static const stoke_option table[] = {
     { "drop_last", STOKE_OPT_FLAG, FIELD(drop_last), .default_text = "false",
       .help = "Leave out what does not fill a batch on every rank" },
     /* running */
-    { "workers", STOKE_OPT_AUTO_INT, FIELD(workers), .default_text = "auto", .min = -1, .max = 1024,
+    { "workers", STOKE_OPT_AUTO_INT, FIELD(workers), .default_text = "auto", .min = 0, .max = 1024,
       .argument = "N|auto",
       .help = "Threads that load samples; auto is the cores the process may use less --consumer-cores; 0 "
               "loads in "
               "the caller" },
-    { "consumer_cores", STOKE_OPT_INT, FIELD(consumer_cores), .default_text = "0", .min = 0, .max = 1024,
-      .argument = "N", .help = "Cores that --workers auto leaves to the consumer of batches" },
+    { "consumer_cores", STOKE_OPT_AUTO_INT, FIELD(consumer_cores), .default_text = "auto", .min = 0,
+      .max = 1024, .argument = "N|auto",
+      .help = "Cores that --workers auto leaves to the consumer of batches; auto is 1 for a program that "
+              "trains, 0 for "
+              "the commands of stoke, which only look" },
     { "prefetch", STOKE_OPT_INT, FIELD(prefetch), .default_text = "2", .min = 1, .max = 1024, .argument = "N",
       .help = "Batches kept ready ahead of the consumer" },
     { "nice", STOKE_OPT_INT, FIELD(nice), .default_text = "5", .min = 0, .max = 19, .argument = "N",

@@ -160,7 +160,7 @@ static void levels_have_names(void **state)
     assert_string_equal(stk_cpu_level_name(STK_CPU_AVX2), "avx2");
     assert_string_equal(stk_cpu_level_name(STK_CPU_AVX512), "avx512");
     assert_true(stk_cpu_level_in_use() <= stk_cpu_detected());
-    assert_string_equal(stoke_machine_cpu_table(), stk_cpu_level_name(stk_cpu_level_in_use()));
+    assert_string_equal(stoke_machine_cpu_table(), stk_cpu_level_in_use() >= STK_CPU_AVX2 ? "avx2" : "c");
 }
 
 /* STOKE_CPU is read once per process, so each value gets a process of its own: this program, asked for its
@@ -178,7 +178,7 @@ static void stoke_cpu_caps_the_level(void **state)
         assert_non_null(pipe);
         assert_non_null(fgets(answer, sizeof answer, pipe));
         assert_int_equal(pclose(pipe), 0);
-        assert_string_equal(answer, cases[i].table ? cases[i].table : stk_cpu_level_name(stk_cpu_detected()));
+        assert_string_equal(answer, cases[i].table ? cases[i].table : stoke_machine_cpu_table());
     }
 }
 
