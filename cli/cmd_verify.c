@@ -62,13 +62,23 @@ static int write_csv(const char *path, const stoke_table *table, stoke_error *er
     return cli_output_commit(&output, err);
 }
 
-/* Orphans have no partner; a duplicate has one too many and goes to its own list. */
-static void json_notes(stoke_json *json, const char *key, const stoke_dataset *dataset, int duplicates)
+/* Paths of one kind: orphans have no partner, a duplicate has one too many. */
+static void json_paths(stoke_json *json, const char *key, const stoke_dataset *dataset, int duplicates)
 {
     stoke_json_array(json, key);
     for (size_t i = 0; i < stoke_dataset_notes(dataset); i++) {
         stoke_note note = stoke_dataset_note(dataset, i);
-        if ((note.kind == STOKE_NOTE_DUPLICATE) != duplicates) continue;
+        if ((note.kind == STOKE_NOTE_DUPLICATE) == duplicates) stoke_json_string(json, NULL, note.path);
+    }
+    stoke_json_close(json);
+}
+
+/* All of them, with the reason. */
+static void json_left_out(stoke_json *json, const stoke_dataset *dataset)
+{
+    stoke_json_array(json, "left_out");
+    for (size_t i = 0; i < stoke_dataset_notes(dataset); i++) {
+        stoke_note note = stoke_dataset_note(dataset, i);
         stoke_json_object(json, NULL);
         stoke_json_string(json, "path", note.path);
         stoke_json_string(json, "kind", note_kinds[note.kind]);
@@ -109,8 +119,9 @@ static void print_json(const stoke_dataset *dataset, const stoke_verify_report *
         stoke_json_close(&json);
     }
     stoke_json_close(&json);
-    json_notes(&json, "orphans", dataset, 0);
-    json_notes(&json, "duplicates", dataset, 1);
+    json_paths(&json, "orphans", dataset, 0);
+    json_paths(&json, "duplicates", dataset, 1);
+    json_left_out(&json, dataset);
     stoke_json_array(&json, "classes");
     for (size_t i = 0; i < report->n_classes; i++) {
         stoke_json_object(&json, NULL);

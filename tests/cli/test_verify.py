@@ -106,7 +106,7 @@ def missing_mask():
     folder = damaged('missing', lambda f: os.remove(mask(f, 1)))
     answer = stoke_json('verify', folder, code=1)
     equal((answer['pairs'], answer['ok']), (7, 7))
-    equal([o['path'] for o in answer['orphans']], [image(folder, 1)], 'orphans')
+    equal(answer['orphans'], [image(folder, 1)], 'orphans')
     stoke('verify', folder, '--allow-orphans', code=0)
     contains(stoke('hash', folder).stderr, 'left out: 1 file')
 
@@ -114,14 +114,15 @@ def missing_mask():
 def missing_image():
     folder = damaged('imageless', lambda f: os.remove(image(f, 1)))
     answer = stoke_json('verify', folder, code=1)
-    equal([o['path'] for o in answer['orphans']], [mask(folder, 1)], 'orphans')
+    equal(answer['orphans'], [mask(folder, 1)], 'orphans')
 
 
 def duplicate_stem():
     folder = damaged('twice', lambda f: Image.open(image(f, 0)).save(image(f, 0)[:-3] + 'png'))
     answer = stoke_json('verify', folder, code=1)
     assert answer['duplicates'], answer
-    assert any(d['path'].endswith(('000000.png', '000000.jpg')) for d in answer['duplicates'])
+    assert any(d.endswith(('000000.png', '000000.jpg')) for d in answer['duplicates'])
+    assert all(d['reason'] and d['kind'] for d in answer['left_out'])
 
 
 def findings_as_csv():
