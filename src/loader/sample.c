@@ -94,7 +94,9 @@ uint64_t stk_bench_need(const stk_recipe *recipe, const stoke_image_info *image,
     const uint64_t source = (uint64_t)image->width * image->height,
                    out = (uint64_t)recipe->width * recipe->height;
     const uint8_t depth = working_depth(image);
-    uint64_t need = image_bytes + mask_bytes + image->scratch_bytes + source * 3 * depth;
+    /* A decoder may hold its input once more, repacked: joined PNG chunks, or a JPEG cut down to a region, which takes
+     * three copies of the data and room for a header. */
+    uint64_t need = (image_bytes + mask_bytes) * 6 + image->scratch_bytes + source * 3 * depth;
     if (image->width != recipe->width || image->height != recipe->height)
         need += out * 3 * depth +
                 stk_resize_scratch(image->width, image->height, recipe->width, recipe->height, 3, depth);

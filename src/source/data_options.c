@@ -65,7 +65,7 @@ static const stoke_option table[] = {
     { "window", STOKE_OPT_STRING, FIELD(window), .default_text = "none", .argument = "LO:HI",
       .help =
           "16-bit images: values from LO to HI become the full range; pLO:pHI are percentiles of each image; "
-          "none takes the high byte" },
+          "none takes the range of 16 bits" },
     { "max_pixels", STOKE_OPT_INT, FIELD(max_pixels), .default_text = "178956970", .min = 1,
       .max = 4294967296.0, .argument = "N",
       .help = "Larger files are refused before memory is taken; the default is Pillow's limit" },
@@ -73,7 +73,8 @@ static const stoke_option table[] = {
     { "size", STOKE_OPT_SIZE, FIELD(size), .argument = "N|HxW",
       .help = "Height and width of a batch's images; left out, those of the first sample" },
     { "augment", STOKE_OPT_STRING, FIELD(augment), .default_text = "none", .argument = "PRESET|FILE",
-      .help = "What happens to a sample after decoding: a preset's name or a YAML file" },
+      .help = "What happens to a sample: a preset (none stretches it to --size, light also mirrors, crop cuts a random "
+              "window of --size and mirrors) or a YAML file with a list of ops under augment:" },
     { "dtype", STOKE_OPT_CHOICE, FIELD(dtype), .default_text = "f32", .choices = "f32|f16|bf16|u8",
       .help = "Element type of images in a batch" },
     { "mask_dtype", STOKE_OPT_CHOICE, FIELD(mask_dtype), .default_text = "auto",
