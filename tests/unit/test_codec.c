@@ -120,11 +120,11 @@ static void jpeg_region_equals_cut(void **state)
     dice luck = { seed, 0 };
     print_message("# seed %llu\n", (unsigned long long)seed);
     for (int k = 0; k < JPEGS; k++)
-        for (int size = 0; size < 40; size++) {
+        for (int size = 0; size < 12; size++) {
             uint32_t width = 1 + roll(&luck, 200), height = 1 + roll(&luck, 200);
             uint8_t *samples = make_samples(width, height, (unsigned)jpegs[k].kind.channels, &luck);
             bytes file = make_jpeg(samples, width, height, jpegs[k].kind);
-            regions_equal_cuts(d, file, stoke_decode_defaults(), 60, &luck, jpegs[k].name);
+            regions_equal_cuts(d, file, stoke_decode_defaults(), 40, &luck, jpegs[k].name);
             free(samples), free(file.data);
         }
     stoke_decoder_destroy(&d);
@@ -272,6 +272,46 @@ static void many_scans_are_refused(void **state)
     }
     free(samples), free(file.data);
     stoke_decoder_destroy(&d);
+}
+
+/* The file without segments of this kind. */
+static bytes without(bytes file, uint8_t marker)
+{
+    bytes out = { malloc(file.size), 2 };
+    memcpy(out.data, file.data, 2);
+    size_t from = 2;
+    while (file.data[from + 1] != 0xDA) {
+        size_t n = 2 + ((size_t)file.data[from + 2] << 8 | file.data[from + 3]);
+        if (file.data[from + 1] != marker) memcpy(out.data + out.size, file.data + from, n), out.size += n;
+        from += n;
+    }
+    memcpy(out.data + out.size, file.data + from, file.size - from);
+    out.size += file.size - from;
+    return out;
+}
+
+/* libjpeg keeps tables from file to file. What comes out must not depend on what was decoded before. */
+static void files_do_not_lend_each_other_tables(void **state)
+{
+    stoke_decode_params params = stoke_decode_defaults();
+    stoke_decoder *fresh = new_decoder(), *used = new_decoder();
+    stoke_image out;
+    dice luck = { seed + 14, 0 };
+    uint8_t *samples = make_samples(32, 32, 3, &luck);
+    bytes usual = make_jpeg(samples, 32, 32, jpegs[0].kind),
+          other = make_jpeg(samples, 32, 32, jpegs[7].kind);
+    bytes no_codes = without(usual, 0xC4), no_steps = without(usual, 0xDB);
+    decode_ok(fresh, no_codes, &params, &out); /* libjpeg-turbo knows the standard codes */
+    stoke_image want = keep(&out);
+    decode_ok(used, other, &params, &out); /* progressive: codes of its own */
+    decode_ok(used, no_codes, &params, &out);
+    assert_is_cut(&out, &want, (stoke_box){ 0, 0, 32, 32 }, "after another file");
+    decode_ok(used, other, &params, &out);
+    decode_fails(used, no_steps, &params, STOKE_E_FORMAT, "not defined");
+    free(samples), free(usual.data), free(other.data), free(no_codes.data), free(no_steps.data),
+        free(want.data);
+    stoke_decoder_destroy(&fresh);
+    stoke_decoder_destroy(&used);
 }
 
 static void orientation_is_applied(void **state)
@@ -794,6 +834,7 @@ int main(void)
         cmocka_unit_test(every_cut_file_is_refused),
         cmocka_unit_test(damage_does_not_stick),
         cmocka_unit_test(many_scans_are_refused),
+        cmocka_unit_test(files_do_not_lend_each_other_tables),
         cmocka_unit_test(orientation_is_applied),
         cmocka_unit_test(png_masks_keep_their_integers),
         cmocka_unit_test(index_beyond_palette_is_an_error),
