@@ -473,6 +473,36 @@ static void png_region_equals_cut(void **state)
     stoke_decoder_destroy(&d);
 }
 
+/* Into scratch memory full of an earlier picture. */
+static void interlaced_equals_plain(void **state)
+{
+    stoke_decoder *d = new_decoder();
+    dice luck = { seed + 15, 0 };
+    stoke_decode_params params = stoke_decode_defaults();
+    params.purpose = STOKE_PURPOSE_MASK;
+    stoke_image out;
+    uint8_t white[64 * 64];
+    memset(white, 255, sizeof white);
+    bytes dirt = make_png(white, sizeof white, 64, 64, (png_kind){ .colour_type = 0, .bits = 8 });
+    for (uint8_t bits = 1; bits <= 16; bits *= 2)
+        for (uint32_t width = 1; width < 20; width++) {
+            size_t row = ((size_t)width * bits + 7) / 8;
+            uint8_t *samples = make_samples((uint32_t)row, 11, 1, &luck);
+            png_kind kind = { .colour_type = 0, .bits = bits };
+            bytes plain = make_png(samples, row * 11, width, 11, kind);
+            kind.interlaced = 1;
+            bytes interlaced = make_png(samples, row * 11, width, 11, kind);
+            decode_ok(d, plain, &params, &out);
+            stoke_image want = keep(&out);
+            decode_ok(d, dirt, &params, &out);
+            decode_ok(d, interlaced, &params, &out);
+            assert_is_cut(&out, &want, (stoke_box){ 0, 0, width, 11 }, "interlaced");
+            free(samples), free(plain.data), free(interlaced.data), free(want.data);
+        }
+    free(dirt.data);
+    stoke_decoder_destroy(&d);
+}
+
 /* The zlib stream says nothing of the kind: refused before anything is allocated. */
 static void small_file_of_many_pixels_is_refused(void **state)
 {
@@ -840,6 +870,7 @@ int main(void)
         cmocka_unit_test(index_beyond_palette_is_an_error),
         cmocka_unit_test(alpha_is_dropped_or_composited),
         cmocka_unit_test(png_region_equals_cut),
+        cmocka_unit_test(interlaced_equals_plain),
         cmocka_unit_test(small_file_of_many_pixels_is_refused),
         cmocka_unit_test(wrong_checksum_is_an_error),
         cmocka_unit_test(arguments_are_checked),
