@@ -79,7 +79,10 @@ typedef struct stoke_decode_params {
      * part (bit-equal to cutting it out of the full decode); formats that can, decode little else. */
     stoke_box region;
     /* Fast mode: the caller will shrink region to about this size; 0 = no shrinking. The decoder may return
-     * a picture reduced by 2, 4 or 8 that is still at least this large. */
+     * a picture reduced by d = 2, 4 or 8 that is still at least this large: region's size divided by d,
+     * rounded up, where pixel (i, j) stands for the d x d source pixels at (region.x + i d, region.y + j d).
+     * Only images in JPEG are reduced, and only if region begins on a multiple of d and ends on one or at the
+     * edge of the picture; otherwise the result has the region's own size. */
     uint32_t fast_width, fast_height;
     stoke_decode_mode mode;
     /* Optional place for the pixels (e.g. the row of a batch). Used when the result fits its width, height,

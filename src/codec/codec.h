@@ -24,7 +24,7 @@ struct stoke_decoder {
     stk_buffer oriented; /* the result turned upright */
     stk_buffer rows;     /* samples as a library gives them, before conversion */
     stk_buffer packed;   /* PNG: IDAT chunks joined */
-    stk_jpeg *jpeg;      /* made at the first JPEG, then reused */
+    stk_jpeg *jpeg;      /* error handling and state of jpeg.c, made at the first JPEG */
     struct libdeflate_decompressor *inflate;
 };
 

@@ -251,7 +251,9 @@ static int decode_interlaced(stk_job *job, spng_ctx *ctx, const stk_convert *c, 
     if (!stk_mul(row_bytes, job->info.height, &total)) return fail(job->err, SPNG_EMEM);
     uint8_t *all = stk_buffer_reserve(&job->decoder->rows, total);
     if (!all) return fail(job->err, SPNG_EMEM);
-    memset(all, 0, total); /* below 8 bits libspng ORs each pass into what is there */
+    /* libspng 0.7.3 puts packed pixels of the passes in place with "or": what was there before shines
+     * through. */
+    if (job->info.bits < 8) memset(all, 0, total);
     int code = spng_decode_image(ctx, all, total, SPNG_FMT_PNG, 0);
     if (code) return fail(job->err, code);
     for (uint32_t y = 0; y < job->box.height; y++) {

@@ -120,11 +120,11 @@ static void jpeg_region_equals_cut(void **state)
     dice luck = { seed, 0 };
     print_message("# seed %llu\n", (unsigned long long)seed);
     for (int k = 0; k < JPEGS; k++)
-        for (int size = 0; size < 40; size++) {
+        for (int size = 0; size < 12; size++) {
             uint32_t width = 1 + roll(&luck, 200), height = 1 + roll(&luck, 200);
             uint8_t *samples = make_samples(width, height, (unsigned)jpegs[k].kind.channels, &luck);
             bytes file = make_jpeg(samples, width, height, jpegs[k].kind);
-            regions_equal_cuts(d, file, stoke_decode_defaults(), 60, &luck, jpegs[k].name);
+            regions_equal_cuts(d, file, stoke_decode_defaults(), 40, &luck, jpegs[k].name);
             free(samples), free(file.data);
         }
     stoke_decoder_destroy(&d);
@@ -272,6 +272,46 @@ static void many_scans_are_refused(void **state)
     }
     free(samples), free(file.data);
     stoke_decoder_destroy(&d);
+}
+
+/* The file without segments of this kind. */
+static bytes without(bytes file, uint8_t marker)
+{
+    bytes out = { malloc(file.size), 2 };
+    memcpy(out.data, file.data, 2);
+    size_t from = 2;
+    while (file.data[from + 1] != 0xDA) {
+        size_t n = 2 + ((size_t)file.data[from + 2] << 8 | file.data[from + 3]);
+        if (file.data[from + 1] != marker) memcpy(out.data + out.size, file.data + from, n), out.size += n;
+        from += n;
+    }
+    memcpy(out.data + out.size, file.data + from, file.size - from);
+    out.size += file.size - from;
+    return out;
+}
+
+/* libjpeg keeps tables from file to file. What comes out must not depend on what was decoded before. */
+static void files_do_not_lend_each_other_tables(void **state)
+{
+    stoke_decode_params params = stoke_decode_defaults();
+    stoke_decoder *fresh = new_decoder(), *used = new_decoder();
+    stoke_image out;
+    dice luck = { seed + 14, 0 };
+    uint8_t *samples = make_samples(32, 32, 3, &luck);
+    bytes usual = make_jpeg(samples, 32, 32, jpegs[0].kind),
+          other = make_jpeg(samples, 32, 32, jpegs[7].kind);
+    bytes no_codes = without(usual, 0xC4), no_steps = without(usual, 0xDB);
+    decode_ok(fresh, no_codes, &params, &out); /* libjpeg-turbo knows the standard codes */
+    stoke_image want = keep(&out);
+    decode_ok(used, other, &params, &out); /* progressive: codes of its own */
+    decode_ok(used, no_codes, &params, &out);
+    assert_is_cut(&out, &want, (stoke_box){ 0, 0, 32, 32 }, "after another file");
+    decode_ok(used, other, &params, &out);
+    decode_fails(used, no_steps, &params, STOKE_E_FORMAT, "not defined");
+    free(samples), free(usual.data), free(other.data), free(no_codes.data), free(no_steps.data),
+        free(want.data);
+    stoke_decoder_destroy(&fresh);
+    stoke_decoder_destroy(&used);
 }
 
 static void orientation_is_applied(void **state)
@@ -430,6 +470,36 @@ static void png_region_equals_cut(void **state)
             regions_equal_cuts(d, file, params, 20, &luck, "png composited");
             free(samples), free(file.data);
         }
+    stoke_decoder_destroy(&d);
+}
+
+/* Into scratch memory full of an earlier picture. */
+static void interlaced_equals_plain(void **state)
+{
+    stoke_decoder *d = new_decoder();
+    dice luck = { seed + 15, 0 };
+    stoke_decode_params params = stoke_decode_defaults();
+    params.purpose = STOKE_PURPOSE_MASK;
+    stoke_image out;
+    uint8_t white[64 * 64];
+    memset(white, 255, sizeof white);
+    bytes dirt = make_png(white, sizeof white, 64, 64, (png_kind){ .colour_type = 0, .bits = 8 });
+    for (uint8_t bits = 1; bits <= 16; bits *= 2)
+        for (uint32_t width = 1; width < 20; width++) {
+            size_t row = ((size_t)width * bits + 7) / 8;
+            uint8_t *samples = make_samples((uint32_t)row, 11, 1, &luck);
+            png_kind kind = { .colour_type = 0, .bits = bits };
+            bytes plain = make_png(samples, row * 11, width, 11, kind);
+            kind.interlaced = 1;
+            bytes interlaced = make_png(samples, row * 11, width, 11, kind);
+            decode_ok(d, plain, &params, &out);
+            stoke_image want = keep(&out);
+            decode_ok(d, dirt, &params, &out);
+            decode_ok(d, interlaced, &params, &out);
+            assert_is_cut(&out, &want, (stoke_box){ 0, 0, width, 11 }, "interlaced");
+            free(samples), free(plain.data), free(interlaced.data), free(want.data);
+        }
+    free(dirt.data);
     stoke_decoder_destroy(&d);
 }
 
@@ -794,11 +864,13 @@ int main(void)
         cmocka_unit_test(every_cut_file_is_refused),
         cmocka_unit_test(damage_does_not_stick),
         cmocka_unit_test(many_scans_are_refused),
+        cmocka_unit_test(files_do_not_lend_each_other_tables),
         cmocka_unit_test(orientation_is_applied),
         cmocka_unit_test(png_masks_keep_their_integers),
         cmocka_unit_test(index_beyond_palette_is_an_error),
         cmocka_unit_test(alpha_is_dropped_or_composited),
         cmocka_unit_test(png_region_equals_cut),
+        cmocka_unit_test(interlaced_equals_plain),
         cmocka_unit_test(small_file_of_many_pixels_is_refused),
         cmocka_unit_test(wrong_checksum_is_an_error),
         cmocka_unit_test(arguments_are_checked),
