@@ -221,9 +221,9 @@ typedef struct window {
  * bit-equal to a cut from the full decode (test_codec.c, jpeg_region_equals_cut).
  *
  * What remains is the Huffman decoding of everything above the region's last row: 41, 52 and 59 % of a full
- * decode at qualities 75, 75 and 90 (CamVid at 512x512). bench_codec, random 256x256: 1.6, 1.6 and 1.4 times
- * the speed of a full decode. Passing over the codes with a table of our own, several at a time, and copying
- * the kept blocks into a small JPEG for libjpeg was tried and was slower (1.2). */
+ * decode at qualities 75, 75 and 90 (CamVid at 512x512). bench_codec, random 256x256: 1.35 to 1.6 times
+ * the speed of a full decode in several runs. Passing over the codes with a table of our own, several at a
+ * time, and copying the kept blocks into a small JPEG for libjpeg was tried and was slower (1.2). */
 static void narrow(struct jpeg_decompress_struct *c, window *w)
 {
     JDIMENSION across = (JDIMENSION)c->max_h_samp_factor, down = (JDIMENSION)c->max_v_samp_factor;
