@@ -74,17 +74,12 @@ static int no_memory(matcher *m)
 static int ends_with(const char *text, size_t length, const char *suffix)
 {
     size_t n = strlen(suffix);
-    return length > n && memcmp(text + length - n, suffix, n) == 0;
+    /* the last byte rules out most of the list */
+    return length > n && (!n || text[length - 1] == suffix[n - 1]) &&
+           memcmp(text + length - n, suffix, n) == 0;
 }
 
 /* ---- files ---- */
-
-static int by_stem(const void *a, const void *b)
-{
-    const stk_found *x = a, *y = b;
-    int order = stk_natural_compare(stk_found_stem(x), x->stem_length, stk_found_stem(y), y->stem_length);
-    return order ? order : strcmp(x->path, y->path);
-}
 
 /* Masks that lie among the images: whatever ends in a mask suffix is one. */
 static int part_one_folder(matcher *m)
@@ -151,8 +146,7 @@ static int strip_suffix(matcher *m)
     }
     m->images.count = kept;
     /* a1_x stands before a_x, a before a1 */
-    qsort(m->images.items, kept, sizeof *m->images.items, by_stem);
-    return STOKE_OK;
+    return stk_found_sort(&m->images) ? STOKE_OK : no_memory(m);
 }
 
 /* ---- table ---- */
@@ -253,8 +247,10 @@ static uint32_t fit_count(const struct fit *fit)
 
 static int add_sample(matcher *m, const stk_found *image, const char *mask)
 {
-    const char *name = stk_arena_print(&m->dataset->arena, "%s%.*s", m->part->prefix, (int)image->stem_length,
-                                       stk_found_stem(image));
+    const char *stem = stk_found_stem(image);
+    const char *name = *m->part->prefix ? stk_arena_print(&m->dataset->arena, "%s%.*s", m->part->prefix,
+                                                          (int)image->stem_length, stem)
+                                        : stk_arena_copy(&m->dataset->arena, stem, image->stem_length);
     return name ? stk_dataset_add(m->dataset, name, image->path, mask, m->err) : no_memory(m);
 }
 
@@ -296,7 +292,7 @@ static int note_mask(matcher *m, size_t index)
 static int by_mask_stem(const void *a, const void *b, void *context)
 {
     const matcher *m = context;
-    return by_stem(&m->masks.items[*(const uint32_t *)a], &m->masks.items[*(const uint32_t *)b]);
+    return stk_found_compare(&m->masks.items[*(const uint32_t *)a], &m->masks.items[*(const uint32_t *)b]);
 }
 
 /* Masks that found no place, in natural order. Only these are sorted: usually there are none. */
@@ -370,10 +366,8 @@ int stk_match_part(stoke_dataset *dataset, const stk_part *part, const char *ima
     int r = read_folders(&m);
     if (r == STOKE_OK && m.images.count == 0)
         r = stk_fail(err, STOKE_E_NOTFOUND, "%s: no JPEG, PNG, WebP or TIFF files", part->images);
-    if (r == STOKE_OK) {
-        qsort(m.images.items, m.images.count, sizeof *m.images.items, by_stem);
-        r = strip_suffix(&m);
-    }
+    if (r == STOKE_OK && !stk_found_sort(&m.images)) r = no_memory(&m);
+    if (r == STOKE_OK) r = strip_suffix(&m);
     if (r == STOKE_OK) r = part->masks ? pair_up(&m) : add_unpaired(&m);
     stk_free(m.images.items);
     stk_free(m.masks.items);

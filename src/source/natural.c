@@ -43,3 +43,25 @@ int stk_natural_compare(const char *a, size_t a_length, const char *b, size_t b_
     if (i < a_length || j < b_length) return i < a_length ? 1 : -1;
     return zeros;
 }
+
+/* Bytes stand for themselves. A number becomes one byte for its count of significant digits ('0' + count, so
+ * that it keeps its place among other bytes) and then the digits; from nine digits on the key ends there. */
+uint64_t stk_natural_key(const char *text, size_t length)
+{
+    unsigned char bytes[8] = { 0 };
+    size_t used = 0, at = 0;
+    while (used < sizeof bytes && at < length) {
+        if (!is_digit(text[at])) {
+            bytes[used++] = (unsigned char)text[at++];
+            continue;
+        }
+        size_t digits, start = number_at(text, length, &at, &digits);
+        bytes[used++] = (unsigned char)('0' + (digits < 9 ? digits : 9));
+        if (digits >= 9) break;
+        for (size_t i = 0; i < digits && used < sizeof bytes; i++)
+            bytes[used++] = (unsigned char)text[start + i];
+    }
+    uint64_t key = 0;
+    for (size_t i = 0; i < sizeof bytes; i++) key = key << 8 | bytes[i];
+    return key;
+}

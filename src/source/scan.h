@@ -41,6 +41,11 @@ int stk_folder_identify(const char *path, stk_folder_id *id, stoke_error *err);
 int stk_scan(const char *root, const stk_folder_id *skip, stk_arena *arena, stk_found_list *found,
              stoke_error *err);
 
+/* Natural order of the stems; files with one stem by their paths. */
+int stk_found_compare(const stk_found *a, const stk_found *b);
+/* Sorts by it. 0 = no memory, the order is as before. */
+int stk_found_sort(stk_found_list *found);
+
 /* Length of a path without its extension: the part from the last dot of the last component, if that is not
  * its first character. */
 size_t stk_stem_length(const char *path, size_t length);

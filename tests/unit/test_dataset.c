@@ -107,6 +107,9 @@ static void natural_order_cases(void **state)
                                           "a10",
                                           "a10b2",
                                           "a10b10",
+                                          "a12345678",
+                                          "a123456789",
+                                          "a1234567890",
                                           "a9999999999999999999998",
                                           "a9999999999999999999999",
                                           "b",
@@ -121,7 +124,7 @@ static void natural_order_is_total(void **state)
 {
     static char text[120][8];
     unsigned random = 12345;
-    print_message("seed %u\n", random);
+    print_message("# seed %u\n", random);
     for (int i = 0; i < 120; i++)
         for (int k = 0, n = i % 7; k < n; k++)
             text[i][k] = "0019ab/_"[(random = random * 1103515245 + 12345) >> 20 & 7];
@@ -132,6 +135,9 @@ static void natural_order_is_total(void **state)
             assert_int_equal(ij == 0, strcmp(text[i], text[j]) == 0);
             for (int k = 0; k < 120; k++)
                 if (ij <= 0 && natural(text[j], text[k]) <= 0) assert_true(natural(text[i], text[k]) <= 0);
+            uint64_t a = stk_natural_key(text[i], strlen(text[i])),
+                     b = stk_natural_key(text[j], strlen(text[j]));
+            if (a != b) assert_int_equal(ij, a < b ? -1 : 1);
         }
 }
 

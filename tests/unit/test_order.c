@@ -81,7 +81,7 @@ static void all_orders_of_four_are_equally_likely(void **state)
             }
             (mode ? by_epoch : by_seed)[index]++;
         }
-    print_message("orders of 4: deviation %.2f by seed, %.2f by epoch\n",
+    print_message("# orders of 4: deviation %.2f by seed, %.2f by epoch\n",
                   deviation(by_seed, 24, DRAWS / 24.0), deviation(by_epoch, 24, DRAWS / 24.0));
     assert_true(fabs(deviation(by_seed, 24, DRAWS / 24.0)) < 5);
     assert_true(fabs(deviation(by_epoch, 24, DRAWS / 24.0)) < 5);
@@ -101,7 +101,7 @@ static void every_value_stands_everywhere(void **state)
         /* Rows and columns are fixed sums, so a plain chi-square stays below its nominal mean; too even is
          * fine. */
         double z = deviation(cells, (size_t)n * n, (double)draws / n);
-        print_message("place and value of %u: deviation %.2f\n", n, z);
+        print_message("# place and value of %u: deviation %.2f\n", n, z);
         assert_true(z < 5);
     }
 }
@@ -133,7 +133,7 @@ static void neighbours_epochs_and_seeds_are_unrelated(void **state)
                                      correlation(&one, 0, &other, 0, n), correlation(&one, 0, &next, 1, n) };
             for (int i = 0; i < 4; i++) worst = fmax(worst, fabs(found[i]));
         }
-        print_message("%llu ids: worst correlation %.4f, limit %.4f\n", (unsigned long long)counts[c], worst,
+        print_message("# %llu ids: worst correlation %.4f, limit %.4f\n", (unsigned long long)counts[c], worst,
                       limit);
         assert_true(worst < limit);
     }
