@@ -5,9 +5,9 @@
  *
  * The permutation is swap-or-not (Hoang, Morris, Rogaway, CRYPTO 2012): in every round position x and its
  * partner k - x (mod count) either change places or do not, by one keyed bit of the larger of the two. It
- * works on any count as it stands. A Feistel network with cycle walking was the other candidate: it works on
- * powers of two only, walks up to three extra times, and on four elements reaches but a part of the 24
- * permutations.
+ * works on any count as it stands. A Feistel network with cycle walking was
+ * the other candidate; its domain is a power of two (of four, with equal halves), so a count just above one
+ * has to walk, and the cost of a position varies. The two were not measured against each other.
  */
 #include <stoke/order.h>
 
