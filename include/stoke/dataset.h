@@ -4,7 +4,8 @@
  *
  * Matching is by stem (the path below the folder without its extension, minus the suffix). Order is natural
  * (img2 before img10) on the stem, so it does not depend on the directory's. Nothing is guessed: an
- * image without a mask, a mask without an image, two files with one stem are reported and left out.
+ * image without a mask, a mask without an image, two files with one stem are reported and left out. (In a set
+ * without masks nothing can be mistaken: files that share a stem are kept, named with their extension.)
  */
 #ifndef STOKE_DATASET_H
 #define STOKE_DATASET_H
