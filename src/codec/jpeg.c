@@ -218,7 +218,7 @@ typedef struct window {
 /* Narrows the decoding to the columns and rows around the box. Fancy upsampling looks at the neighbouring
  * chroma sample and treats the edge of what it is given as the edge of the picture, so a margin of one chroma
  * sample is decoded as well and thrown away (libjpeg widens it to whole iMCUs); with it the result is
- * bit-equal to a cut from the full decode (test_codec.c, jpeg_region_equals_cut).
+ * bit-equal to a cut from the full decode (test_codec_jpeg.c, jpeg_region_equals_cut).
  *
  * What remains is the Huffman decoding of everything above the region's last row: 41, 52 and 59 % of a full
  * decode at qualities 75, 75 and 90 (CamVid at 512x512). bench_codec, random 256x256: 1.35 to 1.6 times
@@ -313,7 +313,7 @@ static int decode_step(stk_jpeg *j, void *context)
     w.columns = c->output_width;
     int whole = w.keep.width == c->output_width && w.keep.height == c->output_height;
     /* Reduced pictures with sampling factors above 2 are read whole and cut: there libjpeg-turbo 2.1.5's
-     * cropping is not exact (4:1:0 at 1/2, found by test_codec.c, jpeg_fast_mode_reduces). Nobody makes such
+     * cropping is not exact (4:1:0 at 1/2, found by test_codec_jpeg.c, jpeg_fast_mode_reduces). Nobody makes such
      * files. */
     int exact = by == 1 || (c->max_h_samp_factor <= 2 && c->max_v_samp_factor <= 2);
     if (!whole && exact) narrow(c, &w);

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * JPEG: regions, reductions, colour kinds, damage, and files that must not influence each other.
+ */
+#include "tests/unit/decoding.h"
+
+static void jpeg_region_equals_cut(void **state)
+{
+    stoke_decoder *d = new_decoder();
+    dice luck = { seed, 0 };
+    print_message("# seed %llu\n", (unsigned long long)seed);
+    for (int k = 0; k < JPEGS; k++)
+        for (int size = 0; size < 12; size++) {
+            uint32_t width = 1 + roll(&luck, 200), height = 1 + roll(&luck, 200);
+            uint8_t *samples = make_samples(width, height, (unsigned)jpegs[k].kind.channels, &luck);
+            bytes file = make_jpeg(samples, width, height, jpegs[k].kind);
+            regions_equal_cuts(d, file, stoke_decode_defaults(), 40, &luck, jpegs[k].name);
+            free(samples), free(file.data);
+        }
+    stoke_decoder_destroy(&d);
+}
+
+static void jpeg_fast_mode_reduces(void **state)
+{
+    stoke_decoder *d = new_decoder();
+    dice luck = { seed + 1, 0 };
+    for (int k = 0; k < JPEGS; k++)
+        for (uint32_t by = 2; by <= 8; by *= 2) {
+            uint32_t width = 100 + roll(&luck, 100), height = 100 + roll(&luck, 100);
+            uint8_t *samples = make_samples(width, height, (unsigned)jpegs[k].kind.channels, &luck);
+            bytes file = make_jpeg(samples, width, height, jpegs[k].kind);
+            stoke_decode_params params = stoke_decode_defaults();
+            stoke_image out;
+            params.mode = STOKE_DECODE_FAST;
+            params.fast_width = width / by;
+            params.fast_height = height / by;
+            decode_ok(d, file, &params, &out);
+            assert_int_equal(out.width, (width + by - 1) / by);
+            assert_int_equal(out.height, (height + by - 1) / by);
+            stoke_image whole = keep(&out);
+            for (int i = 0; i < 10; i++) {
+                /* A region on the grid of the reduction: the same part of the reduced picture. */
+                stoke_box box = random_box(&luck, width / by, height / by);
+                params.region = (stoke_box){ box.x * by, box.y * by, box.width * by, box.height * by };
+                params.fast_width = box.width;
+                params.fast_height = box.height;
+                decode_ok(d, file, &params, &out);
+                assert_is_cut(&out, &whole, box, jpegs[k].name);
+            }
+            params.region = (stoke_box){ 1, 0, 64, 64 }; /* off the grid: not reduced */
+            params.fast_width = params.fast_height = 8;
+            decode_ok(d, file, &params, &out);
+            assert_int_equal(out.width, 64);
+            free(samples), free(file.data), free(whole.data);
+        }
+    stoke_decoder_destroy(&d);
+}
+
+static void jpeg_cmyk_is_adobe_inverted(void **state)
+{
+    stoke_decoder *d = new_decoder();
+    uint8_t samples[16 * 16 * 4];
+    /* Inverted: stored 255 is no ink. Here: cyan full, no magenta, half yellow, a little black. */
+    for (int i = 0; i < 256; i++) memcpy(samples + i * 4, (uint8_t[]){ 0, 255, 128, 230 }, 4);
+    bytes file = make_jpeg(samples, 16, 16, (jpeg_kind){ 4, 1, 1, 0, JCS_CMYK, 0 });
+    stoke_decode_params params = stoke_decode_defaults();
+    stoke_image out;
+    decode_ok(d, file, &params, &out);
+    const uint8_t *p = at(&out, 5, 5);
+    assert_in_range(p[0], 0, 1);
+    assert_in_range(p[1], 229, 231);
+    assert_in_range(p[2], 114, 117); /* 128 * 230 / 255 */
+    free(file.data);
+    stoke_decoder_destroy(&d);
+}
+
+static void many_scans_are_refused(void **state)
+{
+    stoke_decoder *d = new_decoder();
+    dice luck = { seed + 4, 0 };
+    uint8_t *samples = make_samples(32, 32, 3, &luck);
+    bytes file = make_jpeg(samples, 32, 32, (jpeg_kind){ 3, 1, 1, 2, JCS_UNKNOWN, 0 });
+    size_t scan = file.size - 2;
+    while (file.data[scan] != 0xFF || file.data[scan + 1] != 0xDA) scan--;
+    size_t length = file.size - 2 - scan;
+    stoke_decode_params params = stoke_decode_defaults();
+    for (int times = 10; times <= 600; times += 590) {
+        bytes bomb = { malloc(scan + length * (size_t)times + 2), scan + length * (size_t)times + 2 };
+        memcpy(bomb.data, file.data, scan);
+        for (int i = 0; i < times; i++)
+            memcpy(bomb.data + scan + length * (size_t)i, file.data + scan, length);
+        memcpy(bomb.data + bomb.size - 2, "\xFF\xD9", 2);
+        stoke_image out;
+        if (times == 10)
+            decode_ok(d, bomb, &params, &out);
+        else
+            decode_fails(d, bomb, &params, STOKE_E_LIMIT, "more than 500 scans");
+        free(bomb.data);
+    }
+    free(samples), free(file.data);
+    stoke_decoder_destroy(&d);
+}
+
+/* The file without segments of this kind. */
+static bytes without(bytes file, uint8_t marker)
+{
+    bytes out = { malloc(file.size), 2 };
+    memcpy(out.data, file.data, 2);
+    size_t from = 2;
+    while (file.data[from + 1] != 0xDA) {
+        size_t n = 2 + ((size_t)file.data[from + 2] << 8 | file.data[from + 3]);
+        if (file.data[from + 1] != marker) memcpy(out.data + out.size, file.data + from, n), out.size += n;
+        from += n;
+    }
+    memcpy(out.data + out.size, file.data + from, file.size - from);
+    out.size += file.size - from;
+    return out;
+}
+
+/* libjpeg keeps tables from file to file. What comes out must not depend on what was decoded before. */
+static void files_do_not_lend_each_other_tables(void **state)
+{
+    stoke_decode_params params = stoke_decode_defaults();
+    stoke_decoder *fresh = new_decoder(), *used = new_decoder();
+    stoke_image out;
+    dice luck = { seed + 14, 0 };
+    uint8_t *samples = make_samples(32, 32, 3, &luck);
+    bytes usual = make_jpeg(samples, 32, 32, jpegs[0].kind),
+          other = make_jpeg(samples, 32, 32, jpegs[7].kind);
+    bytes no_codes = without(usual, 0xC4), no_steps = without(usual, 0xDB);
+    decode_ok(fresh, no_codes, &params, &out); /* libjpeg-turbo knows the standard codes */
+    stoke_image want = keep(&out);
+    decode_ok(used, other, &params, &out); /* progressive: codes of its own */
+    decode_ok(used, no_codes, &params, &out);
+    assert_is_cut(&out, &want, (stoke_box){ 0, 0, 32, 32 }, "after another file");
+    decode_ok(used, other, &params, &out);
+    decode_fails(used, no_steps, &params, STOKE_E_FORMAT, "not defined");
+    free(samples), free(usual.data), free(other.data), free(no_codes.data), free(no_steps.data),
+        free(want.data);
+    stoke_decoder_destroy(&fresh);
+    stoke_decoder_destroy(&used);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(jpeg_region_equals_cut),
+        cmocka_unit_test(jpeg_fast_mode_reduces),
+        cmocka_unit_test(jpeg_cmyk_is_adobe_inverted),
+        cmocka_unit_test(many_scans_are_refused),
+        cmocka_unit_test(files_do_not_lend_each_other_tables),
+    };
+    return cmocka_run_group_tests_name("codec_jpeg", tests, NULL, NULL);
+}
