@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -51,17 +52,36 @@ int stk_file_read(const char *path, uint64_t limit, stk_buffer *buffer, size_t *
     return r;
 }
 
+/* The file that will be replaced: `path`, or what it links to. NULL = refused, err says why. */
+static char *real_target(const char *path, stoke_error *err)
+{
+    struct stat st;
+    char followed[PATH_MAX];
+    if (!*path) {
+        stk_fail(err, STOKE_E_INVALID, "the name of the file to write is empty");
+        return NULL;
+    }
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        stk_fail(err, STOKE_E_IO, "%s: exists and is not a regular file; it is left as it is", path);
+        return NULL;
+    }
+    char *target = stk_strdup(realpath(path, followed) ? followed : path);
+    if (!target) stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
+    return target;
+}
+
 int stk_atomic_open(stk_atomic_file *file, const char *path, stoke_error *err)
 {
     *file = (stk_atomic_file){ 0 };
-    size_t n = strlen(path);
-    file->path = stk_strdup(path);
+    file->path = real_target(path, err);
+    if (!file->path) return err ? err->code : STOKE_E_IO;
+    size_t n = strlen(file->path);
     file->temporary = stk_alloc(n + 16);
-    if (!file->path || !file->temporary) {
+    if (!file->temporary) {
         stk_atomic_abandon(file);
         return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
     }
-    snprintf(file->temporary, n + 16, "%s.tmp-XXXXXX", path);
+    snprintf(file->temporary, n + 16, "%s.tmp-XXXXXX", file->path);
     int fd = mkstemp(file->temporary);
     if (fd >= 0) {
         mode_t mask = umask(0);
@@ -124,6 +144,7 @@ void stk_atomic_abandon(stk_atomic_file *file)
 
 int stk_make_folders(const char *path, stoke_error *err)
 {
+    if (!*path) return stk_fail(err, STOKE_E_INVALID, "the name of the folder to make is empty");
     char *copy = stk_strdup(path);
     if (!copy) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
     int r = STOKE_OK;

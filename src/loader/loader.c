@@ -19,6 +19,8 @@ static int check_params(const stoke_data_params *params, stoke_error *err)
         return stk_fail(err, STOKE_E_INVALID, "params were not made by stoke_data_defaults of this version");
     if (params->batch < 1) return stk_fail(err, STOKE_E_INVALID, "batch must be at least 1");
     if (params->prefetch < 1) return stk_fail(err, STOKE_E_INVALID, "prefetch must be at least 1");
+    if (params->order == STOKE_ORDER_WEIGHTED && (!params->weights || !*params->weights))
+        return stk_fail(err, STOKE_E_INVALID, "order weighted needs weights: a CSV file of names and weights");
     if (params->world < 1 || params->rank < 0 || params->rank >= params->world)
         return stk_fail(err, STOKE_E_INVALID, "rank %lld does not exist in a world of %lld",
                         (long long)params->rank, (long long)params->world);

@@ -20,6 +20,7 @@ enum {
     PROBES = 4096,            /* headers read at most: about 40 ms with a warm cache, 10 us each */
     HEADER_BYTES = 64 * 1024, /* enough for the header of nearly every file */
     WHOLE_BYTES = 256 << 20,  /* of whole files read where it is not: TIFF has its directory at the end */
+    CODE_BYTES = 1 << 20,     /* of codecs and C library, mapped when the first sample touches them: 0.4-0.9 MB */
     THREAD_BYTES = 256 * 1024 /* touched stack and allocator arena of a worker thread, measured 120-200 KB */
 };
 
@@ -123,7 +124,7 @@ int stk_memory_plan_make(stoke_memory_plan *plan, const stk_recipe *recipe, cons
     };
     int r = probe_all(plan, recipe, err);
     if (r) return r;
-    plan->fixed_bytes = resident_bytes();
+    plan->fixed_bytes = resident_bytes() + CODE_BYTES;
     add_up(plan);
     while (plan->limit_bytes && plan->total_bytes > plan->limit_bytes && plan->slots > 2) {
         plan->slots--;

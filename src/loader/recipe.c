@@ -3,6 +3,7 @@
 
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/source/reader.h"
 
 enum { FIRST_SAMPLES = 64 }; /* how many are tried for a readable header when the size is not given */
 
@@ -43,8 +44,8 @@ static void set_decoding(stk_recipe *recipe, const stoke_data_params *params)
     image.keep16 = 1;
     recipe->image_decode = image;
     stoke_decode_params mask = image;
-    mask.purpose = STOKE_PURPOSE_MASK;
     mask.mode = STOKE_DECODE_EXACT;
+    mask.keep16 = 0; /* masks of integers keep 16 bits whatever this says; colours have 8 */
     recipe->mask_decode = mask;
 }
 
@@ -64,10 +65,9 @@ int stk_recipe_create(stk_recipe *recipe, const stoke_dataset *dataset, const st
     set_decoding(recipe, params);
     int r = stk_window_parse(params->window, &recipe->window, err);
     if (!r) r = stoke_pipeline_create(&recipe->pipeline, params->augment, err);
-    if (!r)
-        r = stoke_labels_create(&recipe->labels, params->label_map, (uint32_t)params->classes,
-                                (int32_t)params->ignore_index, err);
+    if (!r) r = stk_labels_of(&recipe->labels, params, err);
     if (r) return r;
+    recipe->mask_decode.purpose = stk_mask_purpose(recipe->labels);
     stk_writer_init(&recipe->writer, stoke_data_image_dtype(params), params->layout, params->normalize);
     recipe->mask_dtype = stoke_data_mask_dtype(params, stoke_labels_depth(recipe->labels));
     recipe->mask_fill = params->ignore_index >= 0 ? (uint32_t)params->ignore_index : 0;

@@ -317,7 +317,7 @@ static int probe_files(job *j)
                    mw = shown_width(&j->mask_info, &j->recipe->mask_decode),
                    mh = shown_height(&j->mask_info, &j->recipe->mask_decode);
     if (iw == mw && ih == mh) return STOKE_OK;
-    r = stk_fail(j->err, STOKE_E_SIZE, "the mask is %ux%u, its image %s is %ux%u", mw, mh,
+    r = stk_fail(j->err, STOKE_E_SIZE, "the mask is %ux%u (width x height), its image %s is %ux%u", mw, mh,
                  j->sample.image_path, iw, ih);
     return in_file(j, j->sample.mask_path, r);
 }

@@ -28,6 +28,11 @@ int stk_labels_of(stoke_labels **out, const stoke_data_params *params, stoke_err
                                (int32_t)params->ignore_index, err);
 }
 
+stoke_purpose stk_mask_purpose(const stoke_labels *labels)
+{
+    return stoke_labels_are_colors(labels) ? STOKE_PURPOSE_IMAGE : STOKE_PURPOSE_MASK;
+}
+
 /* The path is told apart from the reason here: a report shows it in a column of its own. */
 static void drop_path(const char *path, stoke_error *err)
 {
@@ -72,7 +77,7 @@ int stk_reader_mask(stk_reader *reader, const stoke_data_params *params, const s
                     const char *path, stoke_image *ids, stoke_error *err)
 {
     stoke_image mask;
-    int r = read_picture(reader, params, STOKE_PURPOSE_MASK, path, &mask, err);
+    int r = read_picture(reader, params, stk_mask_purpose(labels), path, &mask, err);
     if (r != STOKE_OK) return r;
     const uint8_t depth = stoke_labels_depth(labels);
     size_t bytes = stoke_image_bytes(mask.width, mask.height, 1, depth);

@@ -90,6 +90,30 @@ static void atomic_file_is_whole_or_absent(void **state)
     assert_int_equal(stk_make_folders(unit_path(state, "a/b/out.txt/c"), &err), STOKE_E_IO);
 }
 
+/* The rename at the end must never put a file in the place of a device, a pipe or a link. */
+static void atomic_file_spares_what_is_no_file(void **state)
+{
+    stoke_error err;
+    stk_atomic_file file;
+    struct stat st;
+    assert_int_equal(mkfifo(unit_path(state, "fifo"), 0600), 0);
+    assert_int_equal(stk_atomic_open(&file, unit_path(state, "fifo"), &err), STOKE_E_IO);
+    assert_non_null(strstr(err.message, "not a regular file"));
+    assert_int_equal(stat(unit_path(state, "fifo"), &st), 0);
+    assert_true(S_ISFIFO(st.st_mode));
+    assert_int_equal(stk_atomic_open(&file, "", &err), STOKE_E_INVALID);
+    assert_int_equal(stk_make_folders("", &err), STOKE_E_INVALID);
+    unit_write(unit_path(state, "target"), "old", 3);
+    assert_int_equal(symlink("target", unit_path(state, "link")), 0);
+    assert_int_equal(stk_atomic_open(&file, unit_path(state, "link"), &err), STOKE_OK);
+    fputs("newer", file.stream);
+    assert_int_equal(stk_atomic_commit(&file, &err), STOKE_OK);
+    assert_int_equal(lstat(unit_path(state, "link"), &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(stat(unit_path(state, "target"), &st), 0);
+    assert_int_equal(st.st_size, 5);
+}
+
 static void allocation_can_fail_on_request(void **state)
 {
     stk_mem_fail_after(1);
@@ -114,6 +138,7 @@ int main(void)
         cmocka_unit_test(errors_name_file_and_reason),
         unit_test_with_folder(read_refuses_what_is_no_file),
         unit_test_with_folder(atomic_file_is_whole_or_absent),
+        unit_test_with_folder(atomic_file_spares_what_is_no_file),
         cmocka_unit_test(allocation_can_fail_on_request),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
