@@ -263,11 +263,12 @@ int stoke_loader_set_epoch(stoke_loader *loader, uint64_t epoch)
     pthread_mutex_lock(&loader->lock);
     const int finished = loader->delivered >= batches_of_epoch(loader);
     if (epoch == loader->epoch + 1 && finished && !loader->failure.code) {
-        /* The workers are already on it: keep what they have done. */
+        /* The workers are already on it, and past it when an epoch has fewer batches than the ring has slots: keep
+         * what they have done. */
         loader->epoch = epoch;
         loader->start = 0;
         loader->delivered = 0;
-        if (loader->schedule.epoch != epoch) loader->schedule = (stk_cursor){ .epoch = epoch };
+        if (loader->schedule.epoch < epoch) loader->schedule = (stk_cursor){ .epoch = epoch };
         pthread_cond_broadcast(&loader->work);
     } else {
         stk_schedule_restart(loader, epoch, 0);

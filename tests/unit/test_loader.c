@@ -214,6 +214,34 @@ static void epochs_follow_without_restart(void **state)
     stoke_dataset_close(&dataset);
 }
 
+/* The ring holds batches of several epochs ahead: each epoch must still get its own. */
+static void epochs_shorter_than_the_ring_follow_too(void **state)
+{
+    pairs_write(state, 3, 32, 32);
+    stoke_data_params params = pairs_params(state);
+    params.augment = "crop";
+    for (params.workers = 0; params.workers < 3; params.workers++) {
+        stoke_dataset *dataset;
+        stoke_loader *loader;
+        pairs_digest got[MOST], alone[MOST];
+        int status;
+        params.epoch = 0;
+        params.prefetch = 4;
+        assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
+        assert_int_equal(stoke_loader_create(&loader, dataset, &params, NULL, NULL), 0);
+        for (uint64_t epoch = 0; epoch < 12; epoch++) {
+            if (epoch) stoke_loader_set_epoch(loader, epoch);
+            assert_int_equal(pairs_take(loader, got, MOST, &status), 1);
+            assert_int_equal(got[0].epoch, epoch);
+            params.epoch = (int64_t)epoch;
+            pairs_epoch(&params, alone, MOST); /* gives the workers time to run ahead, too */
+            same(got, alone, 1);
+        }
+        stoke_loader_destroy(&loader);
+        stoke_dataset_close(&dataset);
+    }
+}
+
 static size_t open_files(void)
 {
     size_t n = 0;
@@ -365,6 +393,7 @@ int main(void)
         unit_test_with_folder(types_and_layouts_agree),
         unit_test_with_folder(holding_every_slot_is_reported),
         unit_test_with_folder(epochs_follow_without_restart),
+        unit_test_with_folder(epochs_shorter_than_the_ring_follow_too),
         unit_test_with_folder(steady_state_allocates_nothing),
         unit_test_with_folder(slots_come_from_the_hook),
         unit_test_with_folder(small_sources_are_padded_with_ignore),
