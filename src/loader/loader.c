@@ -9,6 +9,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/options_private.h"
 #include "src/source/weights.h"
 
 /* ---- create and destroy ---- */
@@ -17,9 +18,11 @@ static int check_params(const stoke_data_params *params, stoke_error *err)
 {
     if (params->struct_size != sizeof *params)
         return stk_fail(err, STOKE_E_INVALID, "params were not made by stoke_data_defaults of this version");
-    if (params->batch < 1) return stk_fail(err, STOKE_E_INVALID, "batch must be at least 1");
-    if (params->prefetch < 1) return stk_fail(err, STOKE_E_INVALID, "prefetch must be at least 1");
-    if (params->world < 1 || params->rank < 0 || params->rank >= params->world)
+    stoke_data_params copy = *params;
+    const stoke_option_group group = stoke_data_options(&copy);
+    int r = stk_options_check(&group, err);
+    if (r) return r;
+    if (params->rank >= params->world)
         return stk_fail(err, STOKE_E_INVALID, "rank %lld does not exist in a world of %lld",
                         (long long)params->rank, (long long)params->world);
     return STOKE_OK;

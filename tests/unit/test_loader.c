@@ -384,6 +384,35 @@ static void an_empty_epoch_ends(void **state)
     assert_int_equal(pairs_epoch(&params, digests, MOST), 0);
 }
 
+/* A program fills the struct by hand: what the option table refuses as text is refused here too. */
+static void settings_outside_the_table_are_refused(void **state)
+{
+    pairs_write(state, 3, 32, 32);
+    const stoke_data_params good = pairs_params(state);
+    stoke_data_params bad[9] = { good, good, good, good, good, good, good, good, good };
+    bad[0].batch = INT64_C(1) << 32; /* 0 in 32 bits */
+    bad[1].batch = 0;
+    bad[2].prefetch = UINT32_MAX;
+    bad[3].workers = INT64_C(1) << 40;
+    bad[4].size[0] = bad[4].size[1] = UINT32_MAX; /* bytes of a slot overflow */
+    bad[5].size[1] = 0;
+    bad[6].order = 4;
+    bad[7].dtype = -1;
+    bad[8].rank = 1;
+    static const char *const names[] = { "batch", "batch", "prefetch", "workers", "size",
+                                         "size",  "order", "dtype",    "rank" };
+    stoke_dataset *dataset;
+    assert_int_equal(stoke_dataset_open(&dataset, &good, NULL), 0);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        stoke_loader *loader;
+        stoke_error err = { 0 };
+        assert_int_equal(stoke_loader_create(&loader, dataset, &bad[i], NULL, &err), STOKE_E_INVALID);
+        assert_null(loader);
+        assert_non_null(strstr(err.message, names[i]));
+    }
+    stoke_dataset_close(&dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +428,7 @@ int main(void)
         unit_test_with_folder(small_sources_are_padded_with_ignore),
         unit_test_with_folder(no_masks_are_zeros),
         unit_test_with_folder(an_empty_epoch_ends),
+        unit_test_with_folder(settings_outside_the_table_are_refused),
     };
     return cmocka_run_group_tests_name("loader", tests, NULL, NULL);
 }
