@@ -4,8 +4,12 @@
  */
 #include "tests/unit/pairs.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 
 enum { MOST = 64 };
 
@@ -389,7 +393,7 @@ static void settings_outside_the_table_are_refused(void **state)
 {
     pairs_write(state, 3, 32, 32);
     const stoke_data_params good = pairs_params(state);
-    stoke_data_params bad[9] = { good, good, good, good, good, good, good, good, good };
+    stoke_data_params bad[10] = { good, good, good, good, good, good, good, good, good, good };
     bad[0].batch = INT64_C(1) << 32; /* 0 in 32 bits */
     bad[1].batch = 0;
     bad[2].prefetch = UINT32_MAX;
@@ -399,8 +403,9 @@ static void settings_outside_the_table_are_refused(void **state)
     bad[6].order = 4;
     bad[7].dtype = -1;
     bad[8].rank = 1;
+    bad[9].order = STOKE_ORDER_WEIGHTED; /* and no file of weights */
     static const char *const names[] = { "batch", "batch", "prefetch", "workers", "size",
-                                         "size",  "order", "dtype",    "rank" };
+                                         "size",  "order", "dtype",    "rank",    "weights" };
     stoke_dataset *dataset;
     assert_int_equal(stoke_dataset_open(&dataset, &good, NULL), 0);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -411,6 +416,46 @@ static void settings_outside_the_table_are_refused(void **state)
         assert_non_null(strstr(err.message, names[i]));
     }
     stoke_dataset_close(&dataset);
+}
+
+/* A nice value belongs to a thread and is inherited by those it starts, so this one stands for the consumer. */
+static void *niced_consumer(void *argument)
+{
+    void **state = argument;
+    stoke_data_params params = pairs_params(state);
+    stoke_dataset *dataset = NULL;
+    stoke_loader *loader = NULL;
+    const stoke_batch *batch;
+    intptr_t found = -1;
+    params.workers = 1;
+    params.nice = 3;
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
+    if (stoke_dataset_open(&dataset, &params, NULL) == 0 &&
+        stoke_loader_create(&loader, dataset, &params, NULL, NULL) == 0 && stoke_loader_next(loader, &batch) == 0) {
+        DIR *tasks = opendir("/proc/self/task");
+        for (struct dirent *entry; tasks && (entry = readdir(tasks));) {
+            char path[300], name[32] = "";
+            snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+            FILE *f = fopen(path, "r");
+            if (f && fgets(name, sizeof name, f) && strcmp(name, "stoke-0\n") == 0)
+                found = getpriority(PRIO_PROCESS, (id_t)atoi(entry->d_name));
+            if (f) fclose(f);
+        }
+        if (tasks) closedir(tasks);
+    }
+    stoke_loader_destroy(&loader);
+    stoke_dataset_close(&dataset);
+    return (void *)found;
+}
+
+static void workers_are_nicer_than_a_nice_consumer(void **state)
+{
+    pairs_write(state, 4, 32, 32);
+    pthread_t consumer;
+    void *found;
+    assert_int_equal(pthread_create(&consumer, NULL, niced_consumer, state), 0);
+    assert_int_equal(pthread_join(consumer, &found), 0);
+    assert_int_equal((intptr_t)found, 13);
 }
 
 int main(void)
@@ -429,6 +474,7 @@ int main(void)
         unit_test_with_folder(no_masks_are_zeros),
         unit_test_with_folder(an_empty_epoch_ends),
         unit_test_with_folder(settings_outside_the_table_are_refused),
+        unit_test_with_folder(workers_are_nicer_than_a_nice_consumer),
     };
     return cmocka_run_group_tests_name("loader", tests, NULL, NULL);
 }
