@@ -22,6 +22,8 @@ static int check_params(const stoke_data_params *params, stoke_error *err)
     const stoke_option_group group = stoke_data_options(&copy);
     int r = stk_options_check(&group, err);
     if (r) return r;
+    if (params->order == STOKE_ORDER_WEIGHTED && !(params->weights && *params->weights))
+        return stk_fail(err, STOKE_E_INVALID, "order weighted needs weights: a CSV file of names and weights");
     if (params->rank >= params->world)
         return stk_fail(err, STOKE_E_INVALID, "rank %lld does not exist in a world of %lld",
                         (long long)params->rank, (long long)params->world);
