@@ -200,6 +200,9 @@ static int wait_for_head(stoke_loader *loader, stk_slot **out)
 static int deliver(stoke_loader *loader, stk_slot *slot)
 {
     stk_slots_pop(&loader->slots);
+    const int substitutes = slot->replaced || slot->skipped;
+    if (slot->error.code == STOKE_E_TOO_BAD || (!slot->error.code && substitutes))
+        stk_loader_too_bad(loader, slot->ticket + slot->rows - 1, &slot->error);
     if (slot->error.code) {
         loader->failure = slot->error;
         slot->state = STK_SLOT_FREE;

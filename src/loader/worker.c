@@ -47,6 +47,8 @@ static stk_slot *open_next(stoke_loader *loader)
     slot->batch.position = position;
     slot->batch.index = shard.start / shard.batch + at->k * shard.world + shard.rank;
     slot->batch.count = rows;
+    slot->ticket = loader->tickets;
+    loader->tickets += rows;
     at->k++;
     return slot;
 }
