@@ -141,6 +141,7 @@ static int dump_batches(const cli_call *call, const cli_session *session, dump *
         cli_progress_update(progress, ++d->written, total);
     }
     cli_progress_end(&progress);
+    if (r == STOKE_E_END) r = STOKE_OK; /* policy skip may leave nothing of a batch: it is passed over */
     if (!r && !d->written)
         r = cli_error(err, STOKE_E_NOTFOUND, "the epoch has no batch to write (see --drop-last)");
     if (r) return r;

@@ -281,3 +281,18 @@ const char *stk_option_text(const stoke_option *option, const void *target, char
     }
     return "";
 }
+
+/* By way of the text: what is allowed then stands in one place. */
+int stk_options_check(const stoke_option_group *group, stoke_error *err)
+{
+    for (size_t i = 0; i < group->count; i++) {
+        const stoke_option *option = &group->options[i];
+        if (option->type == STOKE_OPT_STRING || option->type == STOKE_OPT_FLAG) continue;
+        char text[STK_OPTION_TEXT];
+        stk_option_value scratch;
+        int r = stk_option_assign((stk_option_hit){ option, &scratch }, option->name,
+                                  stk_option_text(option, group->target, text), err);
+        if (r) return r;
+    }
+    return STOKE_OK;
+}

@@ -9,6 +9,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/options_private.h"
 #include "src/source/weights.h"
 
 /* ---- create and destroy ---- */
@@ -17,11 +18,13 @@ static int check_params(const stoke_data_params *params, stoke_error *err)
 {
     if (params->struct_size != sizeof *params)
         return stk_fail(err, STOKE_E_INVALID, "params were not made by stoke_data_defaults of this version");
-    if (params->batch < 1) return stk_fail(err, STOKE_E_INVALID, "batch must be at least 1");
-    if (params->prefetch < 1) return stk_fail(err, STOKE_E_INVALID, "prefetch must be at least 1");
-    if (params->order == STOKE_ORDER_WEIGHTED && (!params->weights || !*params->weights))
+    stoke_data_params copy = *params;
+    const stoke_option_group group = stoke_data_options(&copy);
+    int r = stk_options_check(&group, err);
+    if (r) return r;
+    if (params->order == STOKE_ORDER_WEIGHTED && !(params->weights && *params->weights))
         return stk_fail(err, STOKE_E_INVALID, "order weighted needs weights: a CSV file of names and weights");
-    if (params->world < 1 || params->rank < 0 || params->rank >= params->world)
+    if (params->rank >= params->world)
         return stk_fail(err, STOKE_E_INVALID, "rank %lld does not exist in a world of %lld",
                         (long long)params->rank, (long long)params->world);
     return STOKE_OK;
@@ -197,6 +200,9 @@ static int wait_for_head(stoke_loader *loader, stk_slot **out)
 static int deliver(stoke_loader *loader, stk_slot *slot)
 {
     stk_slots_pop(&loader->slots);
+    const int substitutes = slot->replaced || slot->skipped;
+    if (slot->error.code == STOKE_E_TOO_BAD || (!slot->error.code && substitutes))
+        stk_loader_too_bad(loader, slot->ticket + slot->rows - 1, &slot->error);
     if (slot->error.code) {
         loader->failure = slot->error;
         slot->state = STK_SLOT_FREE;
@@ -265,11 +271,12 @@ int stoke_loader_set_epoch(stoke_loader *loader, uint64_t epoch)
     pthread_mutex_lock(&loader->lock);
     const int finished = loader->delivered >= batches_of_epoch(loader);
     if (epoch == loader->epoch + 1 && finished && !loader->failure.code) {
-        /* The workers are already on it: keep what they have done. */
+        /* The workers are already on it, and past it when an epoch has fewer batches than the ring has slots: keep
+         * what they have done. */
         loader->epoch = epoch;
         loader->start = 0;
         loader->delivered = 0;
-        if (loader->schedule.epoch != epoch) loader->schedule = (stk_cursor){ .epoch = epoch };
+        if (loader->schedule.epoch < epoch) loader->schedule = (stk_cursor){ .epoch = epoch };
         pthread_cond_broadcast(&loader->work);
     } else {
         stk_schedule_restart(loader, epoch, 0);

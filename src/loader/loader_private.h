@@ -64,6 +64,7 @@ struct stoke_loader {
     stk_slots slots;
     stk_slot *filling; /* slot whose rows are being handed out */
     stk_cursor schedule;
+    uint64_t tickets; /* rows put on the schedule so far */
 
     uint64_t epoch;     /* the one being delivered */
     uint64_t start;     /* its first position (0, or where it was restored) */
@@ -71,7 +72,6 @@ struct stoke_loader {
     uint32_t held;
     stoke_error failure; /* code 0: fine */
     stoke_loader_stats_data stats;
-    uint64_t epoch_begun_ns; /* for first_batch_ns; 0 after the first batch */
 };
 
 /* recipe.c */
@@ -93,6 +93,10 @@ typedef struct stk_row_result {
     stoke_error error;
 } stk_row_result;
 void stk_row_fill(stk_worker *worker, stk_slot *slot, uint32_t row, stk_row_result *result);
+/* STOKE_E_TOO_BAD when the rows up to a ticket met more bad samples than max_bad. Rows ask for themselves to stop
+ * early; what counts is the answer at delivery, when no row before can still change it: the batch that ends a run does
+ * not depend on who was faster. */
+int stk_loader_too_bad(const stoke_loader *loader, uint64_t ticket, stoke_error *err);
 
 /* worker.c */
 int stk_workers_start(stoke_loader *loader, stoke_error *err);

@@ -45,13 +45,15 @@ typedef struct prober {
     void *bytes;
     stk_buffer whole;
     uint64_t whole_left;
+    uint64_t unusable; /* file bytes of the largest sample whose header says nothing */
     stoke_memory_plan *plan;
 } prober;
 
 static int probe(prober *p, const char *path, stoke_image_info *info, uint64_t *size)
 {
     const size_t have = read_header(path, p->bytes, size);
-    if (!have) return 0;
+    if (*size > STK_FILE_LIMIT) *size = 0; /* refused unread */
+    if (!have || !*size) return 0;
     if (stoke_decoder_probe(p->decoder, p->bytes, have, info, NULL)) {
         size_t all;
         if (have == *size || *size > p->whole_left) return 0;
@@ -68,9 +70,12 @@ static void probe_sample(prober *p, uint64_t id)
     stoke_image_info image, mask;
     uint64_t image_size = 0, mask_size = 0;
     p->plan->images_probed++;
-    if (!probe(p, sample.image_path, &image, &image_size))
-        return; /* bad files are found when they are loaded */
+    const int has_image = probe(p, sample.image_path, &image, &image_size);
     const int has_mask = sample.mask_path && probe(p, sample.mask_path, &mask, &mask_size);
+    if (!has_image) { /* bad files are found when they are loaded, and that takes their bytes */
+        if (image_size + mask_size > p->unusable) p->unusable = image_size + mask_size;
+        return;
+    }
     const uint64_t need = stk_bench_need(p->recipe, &image, image_size, has_mask ? &mask : NULL, mask_size);
     if (need > p->plan->worker_bytes) p->plan->worker_bytes = need;
     if ((uint64_t)image.width * image.height > (uint64_t)p->plan->largest_width * p->plan->largest_height) {
@@ -91,7 +96,8 @@ static int probe_all(stoke_memory_plan *plan, const stk_recipe *recipe, stoke_er
     stoke_decoder_destroy(&p.decoder);
     stk_buffer_free(&p.whole);
     stk_free(p.bytes);
-    plan->worker_bytes += THREAD_BYTES;
+    /* Buffers only grow: what a bad file took stands beside what good ones need. */
+    plan->worker_bytes += p.unusable + THREAD_BYTES;
     return r;
 }
 

@@ -22,8 +22,11 @@ static int ends_the_run(int status)
 }
 
 /* "3 of 40 samples are bad, more than max_bad allows (1):" and the first of them, a line each. */
-static void too_bad(const stoke_loader *loader, uint64_t bad, stoke_error *err)
+int stk_loader_too_bad(const stoke_loader *loader, uint64_t ticket, stoke_error *err)
 {
+    stoke_bad_file first[LISTED];
+    const uint64_t bad = stk_quarantine_until(loader->quarantine, ticket, first, LISTED);
+    if (bad <= loader->max_bad) return STOKE_OK;
     stk_fail(err, STOKE_E_TOO_BAD, "%llu of %llu samples are bad, more than max_bad allows (%llu):",
              (unsigned long long)bad, (unsigned long long)loader->order.count,
              (unsigned long long)loader->max_bad);
@@ -34,24 +37,22 @@ static void too_bad(const stoke_loader *loader, uint64_t bad, stoke_error *err)
                      (unsigned long long)(bad - LISTED));
             break;
         }
-        n += (size_t)snprintf(err->message + n, sizeof err->message - n, "\n  %s",
-                              stk_quarantine_get(loader->quarantine, i).reason);
+        n += (size_t)snprintf(err->message + n, sizeof err->message - n, "\n  %s", first[i].reason);
     }
+    return STOKE_E_TOO_BAD;
 }
 
 /* Books a bad sample. Returns what ends the run: 0, the sample's own error (policy stop), a blown fuse, or a
  * quarantine list that cannot be written: a run must not lose its record silently. */
-static int book_bad(stoke_loader *loader, uint64_t id, stk_row_result *result)
+static int book_bad(stoke_loader *loader, uint64_t id, uint64_t ticket, stk_row_result *result)
 {
     const stoke_sample sample = stoke_dataset_sample(loader->recipe.dataset, id);
     const stoke_error reason = result->error;
     uint64_t bad;
-    int r = stk_quarantine_add(loader->quarantine, id, &sample, &reason, &bad, &result->error);
+    int r = stk_quarantine_add(loader->quarantine, id, ticket, &sample, &reason, &bad, &result->error);
     if (r) return r;
     if (loader->policy == STOKE_POLICY_STOP) return reason.code;
-    if (bad <= loader->max_bad) return STOKE_OK;
-    too_bad(loader, bad, &result->error);
-    return STOKE_E_TOO_BAD;
+    return bad <= loader->max_bad ? STOKE_OK : stk_loader_too_bad(loader, ticket, &result->error);
 }
 
 void stk_row_fill(stk_worker *worker, stk_slot *slot, uint32_t row, stk_row_result *result)
@@ -69,7 +70,7 @@ void stk_row_fill(stk_worker *worker, stk_slot *slot, uint32_t row, stk_row_resu
         slot->names[row] = stoke_dataset_sample(loader->recipe.dataset, id).name;
         slot->status[row] = result->mark;
         if (!r) return;
-        if (ends_the_run(r) || (r = book_bad(loader, id, result))) {
+        if (ends_the_run(r) || (r = book_bad(loader, id, slot->ticket + row, result))) {
             result->status = r;
             return;
         }

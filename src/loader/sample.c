@@ -3,13 +3,11 @@
 
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
-
-/* A file larger than this is no sample: 1 GiB, about 40 times an uncompressed 8-megapixel 16-bit TIFF. */
-#define FILE_LIMIT (UINT64_C(1) << 30)
 
 int stk_bench_create(stk_bench *bench, stoke_error *err)
 {
@@ -293,11 +291,29 @@ static int in_file(job *j, const char *path, int status)
     return status;
 }
 
-static int read_files(job *j)
+/* 0 when it cannot be read or is refused for its size: nothing is then held for it. */
+static uint64_t readable_bytes(const char *path)
 {
-    int r = stk_file_read(j->sample.image_path, FILE_LIMIT, &j->bench->image_file, &j->image_bytes, j->err);
+    struct stat st;
+    if (!path || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return 0;
+    return (uint64_t)st.st_size <= STK_FILE_LIMIT ? (uint64_t)st.st_size : 0;
+}
+
+/* Under a limit the files pass the gate before they are read: a header that says how much the rest needs may be
+ * missing, or come too late. */
+static int gate_files(job *j, stk_budget *budget)
+{
+    if (!budget->limit) return STOKE_OK;
+    const uint64_t bytes = readable_bytes(j->sample.image_path) + readable_bytes(j->sample.mask_path);
+    return in_file(j, j->sample.image_path, gate(j->bench, budget, bytes, j->err));
+}
+
+static int read_files(job *j, stk_budget *budget)
+{
+    int r = gate_files(j, budget);
+    if (!r) r = stk_file_read(j->sample.image_path, STK_FILE_LIMIT, &j->bench->image_file, &j->image_bytes, j->err);
     if (!r && j->sample.mask_path)
-        r = stk_file_read(j->sample.mask_path, FILE_LIMIT, &j->bench->mask_file, &j->mask_bytes, j->err);
+        r = stk_file_read(j->sample.mask_path, STK_FILE_LIMIT, &j->bench->mask_file, &j->mask_bytes, j->err);
     if (!r) j->bench->bytes_read = j->image_bytes + j->mask_bytes;
     stamp_stage(j->bench, STOKE_STAGE_READ, &j->last);
     return r;
@@ -334,7 +350,7 @@ int stk_sample_load(stk_bench *bench, const stk_recipe *recipe, stk_budget *budg
               .mask_row = mask_row,
               .last = stamp_now(),
               .err = err };
-    int r = read_files(&j);
+    int r = read_files(&j, budget);
     if (!r) r = probe_files(&j);
     if (r) return r;
     if ((uint64_t)j.image_info.width * j.image_info.height <= recipe->image_decode.max_pixels) {

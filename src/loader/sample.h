@@ -15,6 +15,9 @@
 
 enum { STK_ROW_STAGES = STOKE_STAGE_WRITE + 1 };
 
+/* A file larger than this is no sample: 1 GiB, about 40 times an uncompressed 8-megapixel 16-bit TIFF. */
+#define STK_FILE_LIMIT (UINT64_C(1) << 30)
+
 /* What every sample of a run has in common. Immutable while workers run. */
 typedef struct stk_recipe {
     const stoke_dataset *dataset;

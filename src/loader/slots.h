@@ -23,6 +23,7 @@ typedef struct stk_slot {
     stk_slot_state state;
     uint32_t rows, issued, done; /* of this batch; handed to workers; finished */
     uint32_t replaced, skipped;
+    uint64_t ticket; /* of its first row: rows are numbered in the order of delivery, over all epochs */
     uint64_t *ids;
     const char **names;
     uint8_t *status;

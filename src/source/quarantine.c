@@ -17,14 +17,19 @@
 #include "src/base/utf8.h"
 #include "src/source/arena.h"
 
+typedef struct entry {
+    uint64_t id, ticket;
+    stoke_bad_file file;
+} entry;
+
 struct stk_quarantine {
     pthread_mutex_t lock;
     char *path;
     int file; /* -1: not open yet */
     stk_arena arena;
-    stoke_bad_file *bad;
+    entry *bad;
     size_t count, capacity;
-    uint64_t *ids; /* open-addressed set of id + 1; 0 = free */
+    size_t *ids; /* open-addressed by id: index in `bad` + 1; 0 = free */
     size_t id_slots;
 };
 
@@ -43,30 +48,25 @@ int stk_quarantine_open(stk_quarantine **out, const char *path, stoke_error *err
     return STOKE_OK;
 }
 
-static size_t id_slot(const uint64_t *ids, size_t slots, uint64_t key)
+static size_t id_slot(const stk_quarantine *q, const size_t *ids, size_t slots, uint64_t id)
 {
-    size_t i = (size_t)stk_mix64(key) & (slots - 1);
-    while (ids[i] && ids[i] != key) i = (i + 1) & (slots - 1);
+    size_t i = (size_t)stk_mix64(id + 1) & (slots - 1);
+    while (ids[i] && q->bad[ids[i] - 1].id != id) i = (i + 1) & (slots - 1);
     return i;
 }
 
-/* 1 when the id is new, 0 when it was there, -1 without memory. */
-static int remember_id(stk_quarantine *q, uint64_t id)
+/* Room for one more id; 0 without memory. */
+static int grow_ids(stk_quarantine *q)
 {
-    const uint64_t key = id + 1;
-    if (2 * (q->count + 1) > q->id_slots) {
-        size_t slots = q->id_slots ? q->id_slots * 2 : 64;
-        uint64_t *larger = stk_calloc(slots, sizeof *larger);
-        if (!larger) return -1;
-        for (size_t i = 0; i < q->id_slots; i++)
-            if (q->ids[i]) larger[id_slot(larger, slots, q->ids[i])] = q->ids[i];
-        stk_free(q->ids);
-        q->ids = larger;
-        q->id_slots = slots;
-    }
-    size_t slot = id_slot(q->ids, q->id_slots, key);
-    if (q->ids[slot]) return 0;
-    q->ids[slot] = key;
+    if (2 * (q->count + 1) <= q->id_slots) return 1;
+    const size_t slots = q->id_slots ? q->id_slots * 2 : 64;
+    size_t *larger = stk_calloc(slots, sizeof *larger);
+    if (!larger) return 0;
+    for (size_t i = 0; i < q->id_slots; i++)
+        if (q->ids[i]) larger[id_slot(q, larger, slots, q->bad[q->ids[i] - 1].id)] = q->ids[i];
+    stk_free(q->ids);
+    q->ids = larger;
+    q->id_slots = slots;
     return 1;
 }
 
@@ -159,31 +159,61 @@ static int write_record(stk_quarantine *q, uint64_t id, const stoke_sample *samp
     return stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", q->path);
 }
 
-static int add_locked(stk_quarantine *q, uint64_t id, const stoke_sample *sample, const stoke_error *error,
-                      stoke_error *err)
+static int add_locked(stk_quarantine *q, uint64_t id, uint64_t ticket, const stoke_sample *sample,
+                      const stoke_error *error, stoke_error *err)
 {
     if (!stk_grow((void **)&q->bad, &q->capacity, q->count + 1, sizeof *q->bad))
         return stk_fail(err, STOKE_E_NOMEM, "no memory for the quarantine list");
-    int fresh = remember_id(q, id);
-    if (fresh == 0) return STOKE_OK;
+    const int room = grow_ids(q);
+    size_t *slot = room ? &q->ids[id_slot(q, q->ids, q->id_slots, id)] : NULL;
+    if (slot && *slot) {
+        entry *known = &q->bad[*slot - 1];
+        if (ticket < known->ticket) known->ticket = ticket;
+        return STOKE_OK;
+    }
     const char *path = stk_arena_copy(&q->arena, sample->image_path, strlen(sample->image_path));
     const char *reason = stk_arena_copy(&q->arena, error->message, strlen(error->message));
-    q->bad[q->count++] =
-        (stoke_bad_file){ path ? path : "(no memory)", reason ? reason : "(no memory)", error->code };
+    q->bad[q->count++] = (entry){
+        id, ticket, { path ? path : "(no memory)", reason ? reason : "(no memory)", error->code }
+    };
+    if (slot) *slot = q->count;
     int r = write_record(q, id, sample, error, err);
-    if (r == STOKE_OK && (fresh < 0 || !path || !reason))
+    if (r == STOKE_OK && (!room || !path || !reason))
         r = stk_fail(err, STOKE_E_NOMEM, "no memory for the quarantine list");
     return r;
 }
 
-int stk_quarantine_add(stk_quarantine *q, uint64_t id, const stoke_sample *sample, const stoke_error *error,
-                       uint64_t *distinct, stoke_error *err)
+int stk_quarantine_add(stk_quarantine *q, uint64_t id, uint64_t ticket, const stoke_sample *sample,
+                       const stoke_error *error, uint64_t *distinct, stoke_error *err)
 {
     pthread_mutex_lock(&q->lock);
-    int r = add_locked(q, id, sample, error, err);
+    int r = add_locked(q, id, ticket, sample, error, err);
     if (distinct) *distinct = q->count;
     pthread_mutex_unlock(&q->lock);
     return r;
+}
+
+static int is_before(const entry *a, const entry *b)
+{
+    if (a->ticket != b->ticket) return a->ticket < b->ticket;
+    return a->id != b->id ? a->id < b->id : a < b; /* an id stands twice when memory was short */
+}
+
+uint64_t stk_quarantine_until(stk_quarantine *q, uint64_t ticket, stoke_bad_file *first, size_t most)
+{
+    uint64_t count = 0;
+    const entry *last = NULL;
+    pthread_mutex_lock(&q->lock);
+    for (size_t i = 0; i < q->count; i++) count += q->bad[i].ticket <= ticket;
+    for (size_t n = 0; n < most && n < count; n++) {
+        const entry *next = NULL;
+        for (const entry *e = q->bad; e < q->bad + q->count; e++)
+            if ((!last || is_before(last, e)) && (!next || is_before(e, next))) next = e;
+        first[n] = next->file;
+        last = next;
+    }
+    pthread_mutex_unlock(&q->lock);
+    return count;
 }
 
 uint64_t stk_quarantine_count(stk_quarantine *q)
@@ -197,7 +227,7 @@ uint64_t stk_quarantine_count(stk_quarantine *q)
 stoke_bad_file stk_quarantine_get(stk_quarantine *q, size_t index)
 {
     pthread_mutex_lock(&q->lock);
-    stoke_bad_file bad = q->bad[index];
+    stoke_bad_file bad = q->bad[index].file;
     pthread_mutex_unlock(&q->lock);
     return bad;
 }

@@ -78,6 +78,8 @@ def state_in_a_file():
     rest = stoke_json('hash', *BASE, '--from', state, '--workers', 1)
     equal({**digests(first), **digests(rest)}, digests(REFERENCE))
     equal([b['index'] for b in rest['batches']], [5, 6, 7])
+    stoke('hash', *BASE, '--epoch', 3, '--batches', 1, '--state', state)
+    equal(stoke_json('hash', *BASE, '--from', state)['epoch'], 3, 'epoch of the state')
 
 
 def state_of_another_set():
@@ -119,6 +121,19 @@ def bad_sample(policy):
     return test
 
 
+def batch_skipped_whole():
+    """Policy skip leaves nothing of a batch of one: hash and dump go on without it."""
+    folder, out = path('bad-whole'), path('dumped')
+    shutil.copytree(SET, folder)
+    os.truncate(os.path.join(folder, 'images', '000004.jpg'), 0)
+    settings = [folder, '--size', 32, '--batch', 1, '--policy', 'skip', '--quarantine', '']
+    batches = stoke_json('hash', *settings)['batches']
+    equal(len(batches), 21)
+    stoke('dump', *settings, '--batches', 0, '--out', out)
+    index = json.load(open(os.path.join(out, 'index.json')))
+    equal([b['digest'] for b in index['batches']], [b['digest'] for b in batches])
+
+
 def policy_stop():
     folder = path('bad-stop')
     shutil.copytree(SET, folder)
@@ -153,6 +168,7 @@ sys.exit(tap.run([
     ('seed and epoch matter', other_seed_and_epoch_differ),
     ('bad sample, policy replace', bad_sample('replace')),
     ('bad sample, policy skip', bad_sample('skip')),
+    ('bad sample alone in its batch, policy skip', batch_skipped_whole),
     ('bad sample, policy stop', policy_stop),
     ('memory plan', memory_plan_is_printed),
 ]))

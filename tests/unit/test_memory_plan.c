@@ -72,6 +72,65 @@ static void a_limit_shrinks_prefetch_then_refuses(void **state)
     stoke_dataset_close(&dataset);
 }
 
+enum { LARGE = 48 << 20 };
+
+static void make_large(void **state, const char *name)
+{
+    assert_int_equal(truncate(unit_path(state, name), 0), 0);
+    assert_int_equal(truncate(unit_path(state, name), LARGE), 0); /* no header: only zeros */
+}
+
+/* A large file is read whole before it turns out to be no picture. */
+static void large_bad_files_are_planned(void **state)
+{
+    pairs_write(state, 6, 48, 32);
+    make_large(state, "images/s1.png");
+    stoke_data_params params = pairs_params(state);
+    params.max_bad = "1";
+    stoke_dataset *dataset;
+    stoke_loader *loader;
+    pairs_digest digest[MOST];
+    stoke_loader_stats_data stats;
+    int status;
+    assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
+    assert_int_equal(stoke_loader_create(&loader, dataset, &params, NULL, NULL), 0);
+    const stoke_memory_plan plan = stoke_loader_memory(loader);
+    assert_int_equal(pairs_take(loader, digest, MOST, &status), 2);
+    stoke_loader_stats(loader, &stats);
+    assert_int_equal(stats.bad_samples, 1);
+    assert_true(stats.memory_bytes >= LARGE);
+    assert_true(stats.memory_bytes <= plan.total_bytes - plan.fixed_bytes);
+    stoke_loader_destroy(&loader);
+    stoke_dataset_close(&dataset);
+}
+
+/* One that the plan could not know is refused before it is read, and ends the run: see gate() in sample.c. */
+static void large_files_do_not_pass_the_limit(void **state)
+{
+    pairs_write(state, 6, 48, 32);
+    stoke_data_params params = pairs_params(state);
+    params.workers = 0; /* nothing is read before next */
+    stoke_dataset *dataset;
+    stoke_loader *loader;
+    stoke_error err = { 0 };
+    pairs_digest digest[MOST];
+    stoke_loader_stats_data stats;
+    int status;
+    assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
+    assert_int_equal(stoke_loader_create(&loader, dataset, &params, NULL, NULL), 0);
+    params.memory_limit = stoke_loader_memory(loader).total_bytes + LARGE / 2;
+    stoke_loader_destroy(&loader);
+    if (stoke_loader_create(&loader, dataset, &params, NULL, &err)) fail_msg("%s", err.message);
+    make_large(state, "images/s1.png");
+    pairs_take(loader, digest, MOST, &status);
+    assert_int_equal(status, STOKE_E_NOMEM);
+    assert_non_null(strstr(stoke_loader_error(loader), "s1.png: needs 50.3 MB of a worker"));
+    stoke_loader_stats(loader, &stats);
+    assert_true(stats.memory_bytes < LARGE);
+    stoke_loader_destroy(&loader);
+    stoke_dataset_close(&dataset);
+}
+
 /* Allocation failing at every single point of creation and reading: an error each time, never a crash or
  * leak. */
 static void every_allocation_may_fail(void **state)
@@ -106,6 +165,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(the_plan_adds_up),
         unit_test_with_folder(a_limit_shrinks_prefetch_then_refuses),
+        unit_test_with_folder(large_bad_files_are_planned),
+        unit_test_with_folder(large_files_do_not_pass_the_limit),
         unit_test_with_folder(every_allocation_may_fail),
     };
     return cmocka_run_group_tests_name("memory_plan", tests, NULL, NULL);

@@ -33,13 +33,21 @@ static void records_each_sample_once(void **state)
     assert_int_not_equal(access(path, F_OK), 0); /* nothing bad, no file */
     /* a path that is no UTF-8, a name with a newline */
     stoke_sample a = { "a\n1", "x/a\xff\xc3\xa9.png", "y/a.png" }, b = { "b", "x\\b.png", NULL };
-    assert_int_equal(stk_quarantine_add(q, 7, &a, &bad, &distinct, &err), STOKE_OK);
-    assert_int_equal(stk_quarantine_add(q, 7, &a, &bad, &distinct, &err), STOKE_OK);
+    assert_int_equal(stk_quarantine_add(q, 7, 5, &a, &bad, &distinct, &err), STOKE_OK);
+    assert_int_equal(stk_quarantine_add(q, 7, 5, &a, &bad, &distinct, &err), STOKE_OK);
     assert_int_equal(distinct, 1);
     bad = reason(STOKE_E_SIZE, "size");
-    assert_int_equal(stk_quarantine_add(q, 0, &b, &bad, &distinct, &err), STOKE_OK);
+    assert_int_equal(stk_quarantine_add(q, 0, 4, &b, &bad, &distinct, &err), STOKE_OK);
     assert_int_equal(distinct, 2);
     assert_int_equal(stk_quarantine_count(q), 2);
+    stoke_bad_file early[2];
+    assert_int_equal(stk_quarantine_add(q, 7, 9, &a, &bad, NULL, &err), STOKE_OK); /* later: changes nothing */
+    assert_int_equal(stk_quarantine_until(q, 4, early, 2), 1);
+    assert_string_equal(early[0].path, b.image_path);
+    assert_int_equal(stk_quarantine_add(q, 7, 2, &a, &bad, NULL, &err), STOKE_OK); /* met before 0 after all */
+    assert_int_equal(stk_quarantine_until(q, 4, early, 2), 2);
+    assert_string_equal(early[0].path, a.image_path);
+    assert_int_equal(stk_quarantine_until(q, 1, early, 2), 0);
     stoke_bad_file first = stk_quarantine_get(q, 0);
     assert_string_equal(first.path, a.image_path);
     assert_string_equal(first.reason, "bad CRC in \"IDAT\"");
@@ -69,7 +77,7 @@ static void a_second_run_appends(void **state)
     for (int run = 0; run < 2; run++) {
         stk_quarantine *q;
         assert_int_equal(stk_quarantine_open(&q, path, &err), STOKE_OK);
-        assert_int_equal(stk_quarantine_add(q, 1, &s, &bad, NULL, &err), STOKE_OK);
+        assert_int_equal(stk_quarantine_add(q, 1, 0, &s, &bad, NULL, &err), STOKE_OK);
         assert_int_equal(stk_quarantine_close(&q, &err), STOKE_OK);
     }
     char text[2048];
@@ -88,14 +96,14 @@ static void counting_survives_a_file_that_cannot_be_written(void **state)
         stk_quarantine *q;
         uint64_t distinct = 0;
         assert_int_equal(stk_quarantine_open(&q, paths[i], &err), STOKE_OK);
-        assert_int_equal(stk_quarantine_add(q, 1, &s, &bad, &distinct, &err), STOKE_E_IO);
+        assert_int_equal(stk_quarantine_add(q, 1, 0, &s, &bad, &distinct, &err), STOKE_E_IO);
         assert_non_null(strstr(err.message, paths[i]));
         assert_int_equal(distinct, 1);
         stk_quarantine_close(&q, &err);
     }
     stk_quarantine *q;
     assert_int_equal(stk_quarantine_open(&q, "", &err), STOKE_OK);
-    assert_int_equal(stk_quarantine_add(q, 1, &s, &bad, NULL, &err), STOKE_OK);
+    assert_int_equal(stk_quarantine_add(q, 1, 0, &s, &bad, NULL, &err), STOKE_OK);
     assert_int_equal(stk_quarantine_count(q), 1);
     assert_int_equal(stk_quarantine_close(&q, &err), STOKE_OK);
     assert_int_equal(stk_quarantine_close(&q, &err), STOKE_OK);
@@ -107,7 +115,7 @@ static void *report_all(void *argument)
     for (uint64_t id = 0; id < 500; id++) {
         stoke_sample s = { "name", "image.png", "mask.png" };
         stoke_error bad = reason(STOKE_E_FORMAT, "x");
-        stk_quarantine_add(argument, id, &s, &bad, NULL, NULL);
+        stk_quarantine_add(argument, id, 0, &s, &bad, NULL, NULL);
     }
     return NULL;
 }
@@ -145,7 +153,7 @@ static void running_out_of_memory_still_counts(void **state)
     assert_int_equal(stk_quarantine_open(&q, NULL, &err), STOKE_OK);
     for (int64_t after = 0; after < 6; after++) {
         stk_mem_fail_after(after);
-        int r = stk_quarantine_add(q, (uint64_t)after, &s, &bad, NULL, &err);
+        int r = stk_quarantine_add(q, (uint64_t)after, 0, &s, &bad, NULL, &err);
         stk_mem_fail_after(-1);
         assert_true(r == STOKE_OK || r == STOKE_E_NOMEM);
     }
