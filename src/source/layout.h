@@ -14,6 +14,7 @@ typedef struct stk_part {
     const char *prefix;                     /* of sample names: "", "train/" or "val/" */
     const char *image_suffix, *mask_suffix; /* what `auto` means here; NULL = nothing special */
     stoke_split split;                      /* ALL: no ready-made split */
+    int bare;                               /* pictures found in the root itself: are they all images? */
 } stk_part;
 
 enum { STK_MAX_PARTS = 2 };

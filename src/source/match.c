@@ -335,6 +335,27 @@ static int pair_up(matcher *m)
 }
 
 /* Without masks there is nothing to confuse: files that share a stem keep their extension in the name. */
+/* x.png beside x_mask.png in one folder that was only called `data`: taking all for images would be a guess. */
+static int refuse_masks_among_images(const matcher *m)
+{
+    size_t alike = 0;
+    const char *example = "";
+    for (size_t i = 0; i < m->images.count; i++) {
+        const stk_found *image = &m->images.items[i];
+        for (size_t s = 0; s < m->n_suffixes; s++)
+            if (ends_with(stk_found_stem(image), image->stem_length, m->suffixes[s])) {
+                alike++;
+                example = image->path;
+                break;
+            }
+    }
+    if (alike * 5 < m->images.count * 2) return STOKE_OK; /* a mask for every image would be a half */
+    return stk_fail(m->err, STOKE_E_INVALID,
+                    "%s: %zu of %zu files look like masks of the others (%s): give this folder as images and as masks, or "
+                    "as images only if that is what they are",
+                    m->part->images, alike, m->images.count, example);
+}
+
 static int add_unpaired(matcher *m)
 {
     int r = STOKE_OK;
@@ -368,6 +389,7 @@ int stk_match_part(stoke_dataset *dataset, const stk_part *part, const char *ima
         r = stk_fail(err, STOKE_E_NOTFOUND, "%s: no JPEG, PNG, WebP or TIFF files", part->images);
     if (r == STOKE_OK && !stk_found_sort(&m.images)) r = no_memory(&m);
     if (r == STOKE_OK) r = strip_suffix(&m);
+    if (r == STOKE_OK && part->bare) r = refuse_masks_among_images(&m);
     if (r == STOKE_OK) r = part->masks ? pair_up(&m) : add_unpaired(&m);
     stk_free(m.images.items);
     stk_free(m.masks.items);

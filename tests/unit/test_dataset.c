@@ -292,6 +292,13 @@ static void images_and_masks_in_one_folder(void **state)
     expect_names(&params, "1 2 sub/3", 1);
     params.mask_suffix = "";
     expect_error(&params, STOKE_E_INVALID, "one folder");
+
+    params = stoke_data_defaults();
+    params.data = unit_path(state, "set"); /* not guessed: which are masks must be said */
+    expect_error(&params, STOKE_E_INVALID, "3 of 7 files look like masks");
+    params.data = NULL;
+    params.images = unit_path(state, "set");
+    expect_names(&params, "1 1_mask 2 2_mask 4 sub/3 sub/3_mask", 0);
 }
 
 static void masks_inside_the_images_folder(void **state)
