@@ -26,7 +26,7 @@ typedef struct stoke_plan {
 
 typedef struct stoke_pipeline stoke_pipeline;
 
-/* preset name ("none", "light") or path of a YAML file (has a '/' or ends in .yaml/.yml); see `stoke help data`.
+/* preset name ("none", "light", "crop") or path of a YAML file (has a '/' or ends in .yaml/.yml); see `stoke help data`.
  * NULL = "none". */
 STOKE_API int stoke_pipeline_create(stoke_pipeline **out, const char *spec, stoke_error *err);
 STOKE_API void stoke_pipeline_destroy(stoke_pipeline **pipeline);
