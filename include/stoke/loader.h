@@ -49,7 +49,7 @@ typedef struct stoke_memory_plan {
     uint32_t slots, workers;
     uint64_t slot_bytes;   /* one slot: images + masks + bookkeeping */
     uint64_t worker_bytes; /* one worker: file bytes, pixels, resize rows, decoder */
-    uint64_t fixed_bytes;  /* names, ids and tables */
+    uint64_t fixed_bytes;  /* what the process held before the ring: code, libraries, names and ids */
     uint64_t total_bytes;  /* slots * slot_bytes + workers * worker_bytes + fixed_bytes */
     uint64_t limit_bytes;  /* 0 = none */
     int prefetch_reduced;  /* 1: prefetch was lowered to honour memory_limit */
@@ -57,7 +57,7 @@ typedef struct stoke_memory_plan {
     uint64_t images_probed;                 /* how many headers were read to find it */
 } stoke_memory_plan;
 
-/* "ring 4 x 100.7 MB + workers 2 x 6.1 MB + tables 0.1 MB = 415.1 MB". Returns the length snprintf-style. */
+/* "ring 4 x 100.7 MB + workers 2 x 6.1 MB + process 9.4 MB = 424.4 MB". Returns the length snprintf-style. */
 STOKE_API int stoke_memory_plan_text(const stoke_memory_plan *plan, char *text, size_t size);
 
 /* Creates threads, ring and tables; work on the first epoch starts at once. The dataset must outlive the loader.
@@ -75,7 +75,7 @@ STOKE_API uint64_t stoke_loader_remaining(const stoke_loader *loader);
 
 /* The next batch, in order; waits for it. 0, STOKE_E_END at the end of the epoch, STOKE_E_STARVED when the caller holds every
  * slot, STOKE_E_TOO_BAD or the sample's own error under policy stop. After an error other than STARVED
- * and END the loader stays failed until set_epoch. May be called from one thread at a time. */
+ * and END the loader stays failed until set_epoch or restore. May be called from one thread at a time. */
 STOKE_API int stoke_loader_next(stoke_loader *loader, const stoke_batch **batch);
 
 /* Gives the slot back; sets *batch to NULL. Any thread, any order. */

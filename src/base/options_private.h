@@ -41,8 +41,8 @@ void stk_option_reset(stk_option_hit hit);
 enum { STK_OPTION_TEXT = 64 };
 const char *stk_option_text(const stoke_option *option, const void *target, char text[STK_OPTION_TEXT]);
 
-/* STOKE_E_INVALID when a number, size or choice of the target is one the table does not allow: a program may set
- * the fields without going through text. */
+/* STOKE_E_INVALID when a number, size or choice of the target is one the table does not allow: a program may
+ * set the fields without going through text. */
 int stk_options_check(const stoke_option_group *group, stoke_error *err);
 
 /* "a, b or c" from "a|b|c". */

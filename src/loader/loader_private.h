@@ -93,9 +93,9 @@ typedef struct stk_row_result {
     stoke_error error;
 } stk_row_result;
 void stk_row_fill(stk_worker *worker, stk_slot *slot, uint32_t row, stk_row_result *result);
-/* STOKE_E_TOO_BAD when the rows up to a ticket met more bad samples than max_bad. Rows ask for themselves to stop
- * early; what counts is the answer at delivery, when no row before can still change it: the batch that ends a run does
- * not depend on who was faster. */
+/* STOKE_E_TOO_BAD when the rows up to a ticket met more bad samples than max_bad. Rows ask for themselves to
+ * stop early; what counts is the answer at delivery, when no row before can still change it: the batch that
+ * ends a run does not depend on who was faster. */
 int stk_loader_too_bad(const stoke_loader *loader, uint64_t ticket, stoke_error *err);
 
 /* worker.c */

@@ -113,8 +113,8 @@ static void wait_for_work(stoke_loader *loader)
     wait->count++;
 }
 
-/* Relative to what the thread inherited from its creator: in a run that was itself started with nice, an absolute
- * value would put the workers above the consumer. The kernel cuts the sum to 19. */
+/* Relative to what the thread inherited from its creator: in a run that was itself started with nice, an
+ * absolute value would put the workers above the consumer. The kernel cuts the sum to 19. */
 static void step_back(int by)
 {
     const id_t self = (id_t)syscall(SYS_gettid);

@@ -173,9 +173,8 @@ static int add_locked(stk_quarantine *q, uint64_t id, uint64_t ticket, const sto
     }
     const char *path = stk_arena_copy(&q->arena, sample->image_path, strlen(sample->image_path));
     const char *reason = stk_arena_copy(&q->arena, error->message, strlen(error->message));
-    q->bad[q->count++] = (entry){
-        id, ticket, { path ? path : "(no memory)", reason ? reason : "(no memory)", error->code }
-    };
+    q->bad[q->count++] =
+        (entry){ id, ticket, { path ? path : "(no memory)", reason ? reason : "(no memory)", error->code } };
     if (slot) *slot = q->count;
     int r = write_record(q, id, sample, error, err);
     if (r == STOKE_OK && (!room || !path || !reason))

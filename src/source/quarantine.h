@@ -14,9 +14,10 @@ typedef struct stk_quarantine stk_quarantine;
  * Lines are appended to what earlier runs wrote. */
 int stk_quarantine_open(stk_quarantine **out, const char *path, stoke_error *err);
 
-/* Records a sample; further records of the same id only lower its ticket, the place in the order of delivery where it
- * was met first. Safe from several threads. *distinct (may be NULL) = bad samples so far. Fails only for want of memory or when the file cannot be written; the sample is
- * counted all the same, so that the fuse does not depend on a full disk. */
+/* Records a sample; further records of the same id only lower its ticket, the place in the order of delivery
+ * where it was met first. Safe from several threads. *distinct (may be NULL) = bad samples so far. Fails only
+ * for want of memory or when the file cannot be written; the sample is counted all the same, so that the fuse
+ * does not depend on a full disk. */
 int stk_quarantine_add(stk_quarantine *quarantine, uint64_t id, uint64_t ticket, const stoke_sample *sample,
                        const stoke_error *error, uint64_t *distinct, stoke_error *err);
 
@@ -24,9 +25,10 @@ uint64_t stk_quarantine_count(stk_quarantine *quarantine);
 /* In order of arrival; index < count. The strings live until close. Paths are the image's. */
 stoke_bad_file stk_quarantine_get(stk_quarantine *quarantine, size_t index);
 
-/* How many were met up to a ticket, and the first `most` of them by (ticket, id): what a consumer has seen so far,
- * however far the workers are ahead. */
-uint64_t stk_quarantine_until(stk_quarantine *quarantine, uint64_t ticket, stoke_bad_file *first, size_t most);
+/* How many were met up to a ticket, and the first `most` of them by (ticket, id): what a consumer has seen so
+ * far, however far the workers are ahead. */
+uint64_t stk_quarantine_until(stk_quarantine *quarantine, uint64_t ticket, stoke_bad_file *first,
+                              size_t most);
 
 /* fsync, then close; sets *quarantine to NULL. Not while others add. */
 int stk_quarantine_close(stk_quarantine **quarantine, stoke_error *err);

@@ -253,8 +253,8 @@ static size_t open_files(void)
     return n;
 }
 
-/* Once every worker has met the largest sample (which may take some epochs: rows go to whoever is free): no allocation
- * of ours over eight epochs, no file left open. */
+/* Once every worker has met the largest sample (which may take some epochs: rows go to whoever is free): no
+ * allocation of ours over eight epochs, no file left open. */
 static void steady_state_allocates_nothing(void **state)
 {
     pairs_write(state, 24, 48, 40);
@@ -418,7 +418,8 @@ static void settings_outside_the_table_are_refused(void **state)
     stoke_dataset_close(&dataset);
 }
 
-/* A nice value belongs to a thread and is inherited by those it starts, so this one stands for the consumer. */
+/* A nice value belongs to a thread and is inherited by those it starts, so this one stands for the consumer.
+ */
 static void *niced_consumer(void *argument)
 {
     void **state = argument;
@@ -431,7 +432,8 @@ static void *niced_consumer(void *argument)
     params.nice = 3;
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
     if (stoke_dataset_open(&dataset, &params, NULL) == 0 &&
-        stoke_loader_create(&loader, dataset, &params, NULL, NULL) == 0 && stoke_loader_next(loader, &batch) == 0) {
+        stoke_loader_create(&loader, dataset, &params, NULL, NULL) == 0 &&
+        stoke_loader_next(loader, &batch) == 0) {
         DIR *tasks = opendir("/proc/self/task");
         for (struct dirent *entry; tasks && (entry = readdir(tasks));) {
             char path[300], name[32] = "";

@@ -41,10 +41,12 @@ static void records_each_sample_once(void **state)
     assert_int_equal(distinct, 2);
     assert_int_equal(stk_quarantine_count(q), 2);
     stoke_bad_file early[2];
-    assert_int_equal(stk_quarantine_add(q, 7, 9, &a, &bad, NULL, &err), STOKE_OK); /* later: changes nothing */
+    assert_int_equal(stk_quarantine_add(q, 7, 9, &a, &bad, NULL, &err),
+                     STOKE_OK); /* later: changes nothing */
     assert_int_equal(stk_quarantine_until(q, 4, early, 2), 1);
     assert_string_equal(early[0].path, b.image_path);
-    assert_int_equal(stk_quarantine_add(q, 7, 2, &a, &bad, NULL, &err), STOKE_OK); /* met before 0 after all */
+    assert_int_equal(stk_quarantine_add(q, 7, 2, &a, &bad, NULL, &err),
+                     STOKE_OK); /* met before 0 after all */
     assert_int_equal(stk_quarantine_until(q, 4, early, 2), 2);
     assert_string_equal(early[0].path, a.image_path);
     assert_int_equal(stk_quarantine_until(q, 1, early, 2), 0);
