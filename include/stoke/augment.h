@@ -2,8 +2,8 @@
  *
  * What happens to a sample, decided before a pixel is touched.
  *
- * A pipeline is a list of ops (src/augment/ops.def). Drawing it for (seed, epoch, position) gives a plan: pure
- * numbers, the same on every machine and for any number of threads. The decoder reads the plan's box
+ * A pipeline is a list of ops (src/augment/ops.def). Drawing it for (seed, epoch, position) gives a plan:
+ * pure numbers, the same on every machine and for any number of threads. The decoder reads the plan's box
  * before it decodes; the executor cuts, fits and flips by it.
  */
 #ifndef STOKE_AUGMENT_H
@@ -15,8 +15,8 @@
 extern "C" {
 #endif
 
-/* The source part `box` is resized to width x height (image antialiased bilinear, mask nearest-exact), placed at
- * (place_x, place_y) of the output row; what it does not cover is fill / ignore_index; then mirrored. */
+/* The source part `box` is resized to width x height (image antialiased bilinear, mask nearest-exact), placed
+ * at (place_x, place_y) of the output row; what it does not cover is fill / ignore_index; then mirrored. */
 typedef struct stoke_plan {
     stoke_box box;
     uint32_t width, height;
@@ -26,8 +26,8 @@ typedef struct stoke_plan {
 
 typedef struct stoke_pipeline stoke_pipeline;
 
-/* preset name ("none", "light", "crop") or path of a YAML file (has a '/' or ends in .yaml/.yml); see `stoke help data`.
- * NULL = "none". */
+/* preset name ("none", "light", "crop") or path of a YAML file (has a '/' or ends in .yaml/.yml); see `stoke
+ * help data`. NULL = "none". */
 STOKE_API int stoke_pipeline_create(stoke_pipeline **out, const char *spec, stoke_error *err);
 STOKE_API void stoke_pipeline_destroy(stoke_pipeline **pipeline);
 

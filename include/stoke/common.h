@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define STOKE_API __attribute__((visibility("default")))
+#define STOKE_API               __attribute__((visibility("default")))
 #define STOKE_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #else
 #define STOKE_API

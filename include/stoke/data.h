@@ -28,7 +28,11 @@ STOKE_API size_t stoke_dtype_bytes(stoke_dtype dtype);
 STOKE_API const char *stoke_dtype_name(stoke_dtype dtype);
 
 typedef enum stoke_layout { STOKE_LAYOUT_CHW = 0, STOKE_LAYOUT_HWC = 1 } stoke_layout;
-typedef enum stoke_policy { STOKE_POLICY_REPLACE = 0, STOKE_POLICY_SKIP = 1, STOKE_POLICY_STOP = 2 } stoke_policy;
+typedef enum stoke_policy {
+    STOKE_POLICY_REPLACE = 0,
+    STOKE_POLICY_SKIP = 1,
+    STOKE_POLICY_STOP = 2
+} stoke_policy;
 typedef enum stoke_split { STOKE_SPLIT_ALL = 0, STOKE_SPLIT_TRAIN = 1, STOKE_SPLIT_VAL = 2 } stoke_split;
 /* How values reach the consumer: none = 0..255 as they are, unit = [0,1], imagenet = (unit - mean) / std. */
 typedef enum stoke_normalize {
@@ -58,9 +62,9 @@ typedef struct stoke_data_params {
     int64_t ignore_index; /* -1: none */
     const char *label_map;
     /* decoding */
-    int decode;      /* stoke_decode_mode */
-    int orientation; /* stoke_orientation */
-    int alpha;       /* stoke_alpha */
+    int decode;         /* stoke_decode_mode */
+    int orientation;    /* stoke_orientation */
+    int alpha;          /* stoke_alpha */
     const char *window; /* 16-bit images: "none", "LO:HI" or "pLO:pHI" (percentiles) */
     int64_t max_pixels;
     /* geometry and values of a batch */
@@ -77,13 +81,13 @@ typedef struct stoke_data_params {
     int64_t seed, epoch, rank, world;
     int drop_last;
     /* running */
-    int64_t workers; /* -1 = auto */
+    int64_t workers;        /* -1 = auto */
     int64_t consumer_cores; /* cores left free by workers = auto; -1 = 1 */
     int64_t prefetch;
     int64_t nice;
-    uint64_t memory_limit; /* 0 = none */
-    int policy;            /* stoke_policy */
-    const char *max_bad;   /* "1%" or a count */
+    uint64_t memory_limit;  /* 0 = none */
+    int policy;             /* stoke_policy */
+    const char *max_bad;    /* "1%" or a count */
     const char *quarantine; /* file, "" = none */
 } stoke_data_params;
 

@@ -18,8 +18,8 @@ extern "C" {
 
 typedef struct stoke_dataset stoke_dataset;
 
-/* Immutable after opening: any number of threads may read it. Fails with STOKE_E_NOTFOUND when there is no pair
- * (the message says what was looked for), STOKE_E_INVALID when settings contradict, STOKE_E_IO. */
+/* Immutable after opening: any number of threads may read it. Fails with STOKE_E_NOTFOUND when there is no
+ * pair (the message says what was looked for), STOKE_E_INVALID when settings contradict, STOKE_E_IO. */
 STOKE_API int stoke_dataset_open(stoke_dataset **out, const stoke_data_params *params, stoke_error *err);
 STOKE_API void stoke_dataset_close(stoke_dataset **dataset);
 
@@ -76,8 +76,8 @@ typedef struct stoke_verify_report {
     double seconds;
 } stoke_verify_report;
 
-/* Decodes every sample with `threads` threads (0 = auto). A bad file is a line in the report, not a failure: returns 0
- * unless the work itself could not be done. */
+/* Decodes every sample with `threads` threads (0 = auto). A bad file is a line in the report, not a failure:
+ * returns 0 unless the work itself could not be done. */
 STOKE_API int stoke_verify(const stoke_dataset *dataset, const stoke_data_params *params, unsigned threads,
                            stoke_progress_fn progress, void *context, stoke_verify_report *report,
                            stoke_error *err);

@@ -46,18 +46,21 @@ STOKE_API int stoke_format_known_extension(const char *path);
 /* What the header says, before anything large is allocated. */
 typedef struct stoke_image_info {
     stoke_format format;
-    uint32_t width, height;  /* as stored; orientation not applied */
-    uint8_t channels;        /* as stored: 1 grey or palette, 2 grey+alpha, 3, 4 */
-    uint8_t bits;            /* per sample as stored: 1, 2, 4, 8, 12, 16, 32 */
-    uint8_t palette;         /* 1: samples are palette indices */
-    uint8_t alpha;           /* 1: has an alpha channel or transparent colour */
-    uint8_t progressive;     /* 1: progressive JPEG, interlaced PNG */
-    uint8_t orientation;     /* EXIF / TIFF orientation 1..8; 1 when absent or nonsense */
-    uint64_t scratch_bytes;  /* estimate of what the decoder itself needs besides the output pixels */
+    uint32_t width, height; /* as stored; orientation not applied */
+    uint8_t channels;       /* as stored: 1 grey or palette, 2 grey+alpha, 3, 4 */
+    uint8_t bits;           /* per sample as stored: 1, 2, 4, 8, 12, 16, 32 */
+    uint8_t palette;        /* 1: samples are palette indices */
+    uint8_t alpha;          /* 1: has an alpha channel or transparent colour */
+    uint8_t progressive;    /* 1: progressive JPEG, interlaced PNG */
+    uint8_t orientation;    /* EXIF / TIFF orientation 1..8; 1 when absent or nonsense */
+    uint64_t scratch_bytes; /* estimate of what the decoder itself needs besides the output pixels */
 } stoke_image_info;
 
 typedef enum stoke_purpose { STOKE_PURPOSE_IMAGE = 0, STOKE_PURPOSE_MASK = 1 } stoke_purpose;
-typedef enum stoke_orientation { STOKE_ORIENTATION_IGNORE = 0, STOKE_ORIENTATION_APPLY = 1 } stoke_orientation;
+typedef enum stoke_orientation {
+    STOKE_ORIENTATION_IGNORE = 0,
+    STOKE_ORIENTATION_APPLY = 1
+} stoke_orientation;
 typedef enum stoke_alpha { STOKE_ALPHA_DROP = 0, STOKE_ALPHA_COMPOSITE = 1 } stoke_alpha;
 /* exact: the pixels Pillow gives. fast: JPEG may be decoded at 1/2, 1/4, 1/8 scale in the DCT domain. */
 typedef enum stoke_decode_mode { STOKE_DECODE_EXACT = 0, STOKE_DECODE_FAST = 1 } stoke_decode_mode;
@@ -73,8 +76,8 @@ typedef struct stoke_decode_params {
     stoke_orientation orientation; /* ignore */
     stoke_alpha alpha;             /* drop; composite = over `background` */
     uint8_t background[3];         /* 0,0,0 */
-    uint8_t keep16;                /* 0: 16-bit images come out as the high byte; 1: as u16. Masks always keep u16. */
-    uint64_t max_pixels;           /* 178956970 (2^31/12, Pillow's bomb limit); refused before allocation */
+    uint8_t keep16;      /* 0: 16-bit images come out as the high byte; 1: as u16. Masks always keep u16. */
+    uint64_t max_pixels; /* 178956970 (2^31/12, Pillow's bomb limit); refused before allocation */
     /* The part that is needed, in oriented source pixels; width 0 = all. The decoder returns exactly this
      * part (bit-equal to cutting it out of the full decode); formats that can, decode little else. */
     stoke_box region;
@@ -115,7 +118,8 @@ STOKE_API uint64_t stoke_decoder_memory(const stoke_decoder *decoder);
 /* Writers, for synthetic data and pictures. The file appears whole or not at all (temp, fsync, rename).
  * PNG: 1 or 3 channels, u8 or u16. JPEG: 1 or 3 channels u8, quality 1..100, 4:2:0 for colour. */
 STOKE_API int stoke_image_write_png(const char *path, const stoke_image *image, stoke_error *err);
-STOKE_API int stoke_image_write_jpeg(const char *path, const stoke_image *image, int quality, stoke_error *err);
+STOKE_API int stoke_image_write_jpeg(const char *path, const stoke_image *image, int quality,
+                                     stoke_error *err);
 
 #ifdef __cplusplus
 }

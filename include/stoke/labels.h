@@ -25,7 +25,8 @@ STOKE_API int stoke_labels_create(stoke_labels **out, const char *spec, uint32_t
                                   int32_t ignore_index, stoke_error *err);
 STOKE_API void stoke_labels_destroy(stoke_labels **labels);
 
-/* 1 when the map is a colour table: masks are then decoded as colour pictures (a palette shows its colours). */
+/* 1 when the map is a colour table: masks are then decoded as colour pictures (a palette shows its colours).
+ */
 STOKE_API int stoke_labels_are_colors(const stoke_labels *labels);
 
 /* Bytes per class id the map can produce: 1 (ids <= 255) or 2. With identity and classes 0 it is 1. */

@@ -5,10 +5,13 @@
  *     stoke_loader_next ──► batch ──► use it ──► stoke_batch_release
  *
  * Promises, each with a test:
- *   (a) the bytes of a batch depend on data, settings, seed, epoch and position only: not on workers, prefetch,
- *       world size or the point of resumption;
- *   (b) a bad file never kills or silently alters a run: see stoke_policy and `max_bad`;
- *   (c) memory has a ceiling, known before the first batch: see stoke_memory_plan.
+ *
+ * (a) The bytes of a batch depend on data, settings, seed, epoch and position only: not on workers, prefetch,
+ * world size or the point of resumption.
+ *
+ * (b) A bad file never kills or silently alters a run: see stoke_policy and `max_bad`.
+ *
+ * (c) Memory has a ceiling, known before the first batch: see stoke_memory_plan.
  */
 #ifndef STOKE_LOADER_H
 #define STOKE_LOADER_H
@@ -24,14 +27,17 @@ typedef struct stoke_loader stoke_loader;
 /* What became of a row. */
 enum stoke_row_status {
     STOKE_ROW_OK = 0,
-    STOKE_ROW_REPLACED = 1 /* its own sample was bad; a substitute stands here (ids and names are the substitute's) */
+    STOKE_ROW_REPLACED = 1 /* its own sample was bad; ids and names are those of its substitute */
 };
 
 typedef struct stoke_batch {
-    uint64_t index;    /* global index of the batch in the epoch (all ranks) */
+    uint64_t index; /* global index of the batch in the epoch (all ranks) */
     uint64_t epoch;
     uint64_t position; /* global position of its first row; >= the sample count for padding batches */
-    uint32_t count;    /* rows that hold a sample; the last batch, and batches under policy skip, may be short */
+    /* Rows that hold a sample. The last batch, and batches under policy skip, may be short; one of which skip
+     * leaves nothing is passed over, or, with several ranks, comes with count 0 so that the ranks stay in
+     * step. */
+    uint32_t count;
     uint32_t capacity; /* rows of the slot */
     uint32_t height, width, channels;
     stoke_layout layout;
@@ -39,9 +45,9 @@ typedef struct stoke_batch {
     void *images; /* capacity rows, each image_row_bytes long, 64-byte aligned */
     void *masks;  /* capacity rows of height x width */
     size_t image_row_bytes, mask_row_bytes;
-    const uint64_t *ids;       /* dataset ids, `count` of them */
-    const char *const *names;  /* the dataset's strings */
-    const uint8_t *status;     /* enum stoke_row_status */
+    const uint64_t *ids;      /* dataset ids, `count` of them */
+    const char *const *names; /* the dataset's strings */
+    const uint8_t *status;    /* enum stoke_row_status */
 } stoke_batch;
 
 /* How much memory the loader will use; printed before the first batch. */
@@ -60,8 +66,9 @@ typedef struct stoke_memory_plan {
 /* "ring 4 x 100.7 MB + workers 2 x 6.1 MB + process 9.4 MB = 424.4 MB". Returns the length snprintf-style. */
 STOKE_API int stoke_memory_plan_text(const stoke_memory_plan *plan, char *text, size_t size);
 
-/* Creates threads, ring and tables; work on the first epoch starts at once. The dataset must outlive the loader.
- * allocator NULL = the process heap. STOKE_E_LIMIT: memory_limit cannot be met; the message has the arithmetic. */
+/* Creates threads, ring and tables; work on the first epoch starts at once. The dataset must outlive the
+ * loader. allocator NULL = the process heap. STOKE_E_LIMIT: memory_limit cannot be met; the message has the
+ * arithmetic. */
 STOKE_API int stoke_loader_create(stoke_loader **out, const stoke_dataset *dataset,
                                   const stoke_data_params *params, const stoke_allocator *allocator,
                                   stoke_error *err);
@@ -69,13 +76,15 @@ STOKE_API int stoke_loader_create(stoke_loader **out, const stoke_dataset *datas
 STOKE_API void stoke_loader_destroy(stoke_loader **loader);
 
 STOKE_API stoke_memory_plan stoke_loader_memory(const stoke_loader *loader);
-/* Batches of this rank in a whole epoch, and left in the current one (from where it was started or restored). */
+/* Batches of this rank in a whole epoch, and left in the current one (from where it was started or restored).
+ */
 STOKE_API uint64_t stoke_loader_batches(const stoke_loader *loader);
 STOKE_API uint64_t stoke_loader_remaining(const stoke_loader *loader);
 
-/* The next batch, in order; waits for it. 0, STOKE_E_END at the end of the epoch, STOKE_E_STARVED when the caller holds every
- * slot, STOKE_E_TOO_BAD or the sample's own error under policy stop. After an error other than STARVED
- * and END the loader stays failed until set_epoch or restore. May be called from one thread at a time. */
+/* The next batch, in order; waits for it. 0, STOKE_E_END at the end of the epoch, STOKE_E_STARVED when the
+ * caller holds every slot, STOKE_E_TOO_BAD or the sample's own error under policy stop. After an error other
+ * than STARVED and END the loader stays failed until set_epoch or restore. May be called from one thread at a
+ * time. */
 STOKE_API int stoke_loader_next(stoke_loader *loader, const stoke_batch **batch);
 
 /* Gives the slot back; sets *batch to NULL. Any thread, any order. */
@@ -84,25 +93,28 @@ STOKE_API void stoke_batch_release(stoke_loader *loader, const stoke_batch **bat
 /* Message of the last failure of stoke_loader_next; "" if none. Valid until the next call on the loader. */
 STOKE_API const char *stoke_loader_error(const stoke_loader *loader);
 
-/* Starts an epoch from its first position. Threads and slots stay; what was prefetched of the old one is discarded.
- * Held batches stay valid. Without a call, the epoch after END is started by set_epoch(epoch + 1). */
+/* Starts an epoch from its first position. Threads and slots stay; what was prefetched of the old one is
+ * discarded. Held batches stay valid. Without a call, the epoch after END is started by set_epoch(epoch + 1).
+ */
 STOKE_API int stoke_loader_set_epoch(stoke_loader *loader, uint64_t epoch);
 
-/* State: a line of JSON, {"version":1,"seed":..,"epoch":..,"position":..,"count":..,"fingerprint":".."}. The position
- * is the global one after the last batch handed out by next(), assuming every rank has taken as many: save it at the same step on all ranks.
- * Restores with another number of workers, prefetch depth or ranks. Returns the length, snprintf-style. */
+/* State: a line of JSON,
+ * {"version":1,"seed":..,"epoch":..,"position":..,"count":..,"order":"..","fingerprint":".."}. The position
+ * is the global one after the last batch handed out by next(), assuming every rank has taken as many: save it
+ * at the same step on all ranks. Restores with another number of workers, prefetch depth or ranks. Returns
+ * the length, snprintf-style. */
 STOKE_API int stoke_loader_state(const stoke_loader *loader, char *text, size_t size);
 STOKE_API int stoke_loader_restore(stoke_loader *loader, const char *text, stoke_error *err);
 
 /* Stages of a sample, in order; every one stamps wall and CPU time on one clock (CLOCK_MONOTONIC). */
 typedef enum stoke_stage {
-    STOKE_STAGE_READ = 0,     /* bytes of image and mask from the files */
+    STOKE_STAGE_READ = 0, /* bytes of image and mask from the files */
     STOKE_STAGE_DECODE_IMAGE,
-    STOKE_STAGE_DECODE_MASK,  /* and label map */
-    STOKE_STAGE_FIT,          /* cut, resize, mirror */
-    STOKE_STAGE_WRITE,        /* type, layout, normalisation, into the batch row */
-    STOKE_STAGE_SLOT_WAIT,    /* a worker waits for a free slot: the consumer is the slower part */
-    STOKE_STAGE_BATCH_WAIT,   /* the consumer waits for a batch: the loader is the slower part */
+    STOKE_STAGE_DECODE_MASK, /* and label map */
+    STOKE_STAGE_FIT,         /* cut, resize, mirror */
+    STOKE_STAGE_WRITE,       /* type, layout, normalisation, into the batch row */
+    STOKE_STAGE_SLOT_WAIT,   /* a worker waits for a free slot: the consumer is the slower part */
+    STOKE_STAGE_BATCH_WAIT,  /* the consumer waits for a batch: the loader is the slower part */
     STOKE_STAGES
 } stoke_stage;
 STOKE_API const char *stoke_stage_name(stoke_stage stage);
@@ -114,11 +126,12 @@ typedef struct stoke_stage_time {
 typedef struct stoke_loader_stats_data {
     stoke_stage_time stage[STOKE_STAGES];
     uint64_t samples, batches, replaced, skipped;
-    uint64_t bad_samples;      /* distinct */
+    uint64_t bad_samples; /* distinct */
     uint64_t bytes_read;
-    uint64_t first_batch_ns;   /* wait for the first batch of the current epoch */
-    uint64_t heap_allocations; /* by this library in this process since creation: stops growing in steady state */
-    uint64_t memory_bytes;     /* held by ring and workers now; compare with the plan */
+    uint64_t first_batch_ns; /* wait for the first batch of the current epoch */
+    /* By this library in this process since creation: stops growing in steady state. */
+    uint64_t heap_allocations;
+    uint64_t memory_bytes; /* held by ring and workers now; compare with the plan */
 } stoke_loader_stats_data;
 
 /* A consistent copy; may be called at any time. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One table describes a group of settings; from it come the command-line parser, `--help`, the man page, shell
- * completion, the keys of stoke.yaml and (later) the Python signature.
+ * One table describes a group of settings; from it come the command-line parser, `--help`, the man page,
+ * shell completion, the keys of stoke.yaml and (later) the Python signature.
  *
- * A name is written with `_` in tables and YAML and with `-` on the command line: memory_limit, --memory-limit.
+ * A name is written with `_` in tables and YAML and with `-` on the command line: memory_limit,
+ * --memory-limit.
  */
 #ifndef STOKE_OPTIONS_H
 #define STOKE_OPTIONS_H
@@ -53,8 +54,8 @@ STOKE_API void stoke_options_defaults(const stoke_option_group *group);
 STOKE_API int stoke_options_set(const stoke_option_group *groups, size_t n_groups, const char *name,
                                 const char *value, stoke_error *err);
 
-/* Parses argv[1..]: --name value, --name=value, --flag, --no-flag, `--` ends options. `rest` (argc pointers long)
- * receives the words that are not options, *n_rest their number. "--help" sets *help and stops. */
+/* Parses argv[1..]: --name value, --name=value, --flag, --no-flag, `--` ends options. `rest` (argc pointers
+ * long) receives the words that are not options, *n_rest their number. "--help" sets *help and stops. */
 STOKE_API int stoke_options_parse(const stoke_option_group *groups, size_t n_groups, int argc, char **argv,
                                   char **rest, int *n_rest, int *help, stoke_error *err);
 

@@ -3,8 +3,8 @@
  * Which sample stands at which position of an epoch. A pure function of (seed, epoch, count): no buffer is
  * shuffled, nothing is remembered, position 10^9 costs the same as position 0.
  *
- * The epoch is one global line of positions 0 .. count-1, cut into batches of B. With W ranks, batch k of rank r
- * is global batch k * W + r: the union over ranks is the same for every W, and rank 0 of 1 sees all.
+ * The epoch is one global line of positions 0 .. count-1, cut into batches of B. With W ranks, batch k of
+ * rank r is global batch k * W + r: the union over ranks is the same for every W, and rank 0 of 1 sees all.
  * Every rank gets the same number of batches (a collective operation would hang otherwise): with
  * drop_last the remainder is left out, without it the line is continued from its start.
  */
@@ -50,7 +50,8 @@ typedef struct stoke_shard {
 /* Number of batches this rank gets (the same for all ranks). */
 STOKE_API uint64_t stoke_shard_batches(const stoke_shard *shard);
 
-/* First global position of this rank's batch k, and in *rows how many rows it has (the last one may be short). */
+/* First global position of this rank's batch k, and in *rows how many rows it has (the last one may be
+ * short). */
 STOKE_API uint64_t stoke_shard_batch(const stoke_shard *shard, uint64_t k, uint32_t *rows);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What people and programs look at: JSON, tables, progress, pictures. These are the library's helpers for front
- * ends; nothing here is called by the loader. They write only to the FILE or buffer they are given.
+ * What people and programs look at: JSON, tables, progress, pictures. These are the library's helpers for
+ * front ends; nothing here is called by the loader. They write only to the FILE or buffer they are given.
  */
 #ifndef STOKE_REPORT_H
 #define STOKE_REPORT_H
@@ -22,7 +22,8 @@ typedef struct stoke_json {
     int indent;            /* spaces per level; 0 = one line */
 } stoke_json;
 STOKE_API void stoke_json_begin(stoke_json *json, FILE *out, int indent);
-STOKE_API void stoke_json_object(stoke_json *json, const char *key); /* key NULL inside arrays and at the top */
+/* key is NULL inside arrays and at the top. */
+STOKE_API void stoke_json_object(stoke_json *json, const char *key);
 STOKE_API void stoke_json_array(stoke_json *json, const char *key);
 STOKE_API void stoke_json_close(stoke_json *json); /* closes the innermost object or array */
 /* Text is written as UTF-8; bytes that are not valid UTF-8 become U+FFFD. NULL becomes null. */
@@ -71,11 +72,11 @@ typedef struct stoke_tile {
 } stoke_tile;
 typedef struct stoke_grid_params {
     uint32_t struct_size;
-    uint32_t columns;        /* pairs per row; 0 = about square */
-    uint32_t tile;           /* longest side of a tile in pixels; 0 = 256 */
-    double opacity;          /* of the overlay; 0.45 */
-    int32_t ignore_index;    /* drawn hatched; -1 none */
-    const char *title;       /* NULL = none */
+    uint32_t columns;     /* pairs per row; 0 = about square */
+    uint32_t tile;        /* longest side of a tile in pixels; 0 = 256 */
+    double opacity;       /* of the overlay; 0.45 */
+    int32_t ignore_index; /* drawn hatched; -1 none */
+    const char *title;    /* NULL = none */
     /* legend: names[id] or NULL; classes that occur in the masks are listed */
     const char *const *class_names;
     uint32_t n_class_names;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Synthetic data: scenes of textured shapes with exact masks, photographic noise. The embedded default set of
- * demos, tests and benchmarks. The pixels of scene i depend on (seed, i, size, classes) only, on every machine:
- * integer arithmetic and IEEE add, multiply, divide, square root throughout.
+ * demos, tests and benchmarks. The pixels of scene i depend on (seed, i, size, classes) only, on every
+ * machine: integer arithmetic and IEEE add, multiply, divide, square root throughout.
  */
 #ifndef STOKE_SYNTH_H
 #define STOKE_SYNTH_H
@@ -15,11 +15,11 @@ extern "C" {
 
 typedef struct stoke_synth_params {
     uint32_t struct_size;
-    uint64_t count;          /* 64 scenes */
-    uint32_t height, width;  /* 512 x 512; 16 .. 16384 */
-    uint32_t classes;        /* 6; 2 .. 255, class 0 is background */
-    uint64_t seed;           /* 0 */
-    int jpeg_quality;        /* 90; 1 .. 100 */
+    uint64_t count;         /* 64 scenes */
+    uint32_t height, width; /* 512 x 512; 16 .. 16384 */
+    uint32_t classes;       /* 6; 2 .. 255, class 0 is background */
+    uint64_t seed;          /* 0 */
+    int jpeg_quality;       /* 90; 1 .. 100 */
 } stoke_synth_params;
 
 STOKE_API stoke_synth_params stoke_synth_defaults(void);
@@ -28,8 +28,8 @@ STOKE_API stoke_synth_params stoke_synth_defaults(void);
 STOKE_API int stoke_synth_draw(const stoke_synth_params *params, uint64_t index, stoke_image *image,
                                stoke_image *mask, stoke_error *err);
 
-/* Writes DIR/images/NNNNNN.jpg and DIR/masks/NNNNNN.png with `threads` threads (0 = auto). The folder is made; a file
- * that exists is overwritten atomically; other files are left alone. */
+/* Writes DIR/images/NNNNNN.jpg and DIR/masks/NNNNNN.png with `threads` threads (0 = auto). The folder is
+ * made; a file that exists is overwritten atomically; other files are left alone. */
 STOKE_API int stoke_synth_write(const stoke_synth_params *params, const char *folder, unsigned threads,
                                 stoke_progress_fn progress, void *context, stoke_error *err);
 

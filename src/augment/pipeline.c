@@ -57,7 +57,7 @@ int stk_pipeline_set(stoke_pipeline *pipeline, const char *name, const char *val
     return stoke_options_set(&group, 1, name, value, err);
 }
 
-/* "random_crop,hflip(p=0.5)": what the state and reports call this pipeline. */
+/* "random_crop,hflip(p=0.5)": what reports call this pipeline. Settings of ops are all reals so far. */
 static void describe(stoke_pipeline *pipeline)
 {
     char *text = pipeline->text;

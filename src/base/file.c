@@ -9,7 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/rng.h"
 
 static int read_all(int fd, const char *path, stk_buffer *buffer, size_t size, stoke_error *err)
 {
@@ -70,6 +72,19 @@ static char *real_target(const char *path, stoke_error *err)
     return target;
 }
 
+/* A new file beside `path`, with the permissions any other program's file would get. (mkstemp makes it
+ * private, and only changing the umask of the whole process for a moment would tell what to change it to.) */
+static int open_temporary(char *name, size_t size, const char *path)
+{
+    static _Atomic unsigned made;
+    for (int tries = 0;; tries++) {
+        const uint64_t unique = stk_mix64(stk_now_ns() ^ (uint64_t)getpid() << 32 ^ ++made);
+        snprintf(name, size, "%s.tmp-%06x", path, (unsigned)(unique & 0xffffff));
+        int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST || tries == 100) return fd;
+    }
+}
+
 int stk_atomic_open(stk_atomic_file *file, const char *path, stoke_error *err)
 {
     *file = (stk_atomic_file){ 0 };
@@ -81,12 +96,8 @@ int stk_atomic_open(stk_atomic_file *file, const char *path, stoke_error *err)
         stk_atomic_abandon(file);
         return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
     }
-    snprintf(file->temporary, n + 16, "%s.tmp-XXXXXX", file->path);
-    int fd = mkstemp(file->temporary);
+    int fd = open_temporary(file->temporary, n + 16, file->path);
     if (fd >= 0) {
-        mode_t mask = umask(0);
-        umask(mask);
-        fchmod(fd, 0666 & ~mask);
         file->stream = fdopen(fd, "wb");
         if (!file->stream) close(fd), unlink(file->temporary);
     }

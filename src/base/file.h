@@ -14,8 +14,8 @@
 int stk_file_read(const char *path, uint64_t limit, stk_buffer *buffer, size_t *size, stoke_error *err);
 
 /* A file that appears whole or not at all: write to `stream`, then commit (flush, fsync, rename, fsync of the
- * folder) or abandon (the temporary file is removed). A symbolic link is followed: what it points to is replaced. Devices,
- * pipes and folders are refused, since the rename would put a file in their place. */
+ * folder) or abandon (the temporary file is removed). A symbolic link is followed: what it points to is
+ * replaced. Devices, pipes and folders are refused, since the rename would put a file in their place. */
 typedef struct stk_atomic_file {
     FILE *stream;
     char *path, *temporary;

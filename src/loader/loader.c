@@ -23,7 +23,8 @@ static int check_params(const stoke_data_params *params, stoke_error *err)
     int r = stk_options_check(&group, err);
     if (r) return r;
     if (params->order == STOKE_ORDER_WEIGHTED && !(params->weights && *params->weights))
-        return stk_fail(err, STOKE_E_INVALID, "order weighted needs weights: a CSV file of names and weights");
+        return stk_fail(err, STOKE_E_INVALID,
+                        "order weighted needs weights: a CSV file of names and weights");
     if (params->rank >= params->world)
         return stk_fail(err, STOKE_E_INVALID, "rank %lld does not exist in a world of %lld",
                         (long long)params->rank, (long long)params->world);
@@ -242,7 +243,7 @@ int stoke_loader_next(stoke_loader *loader, const stoke_batch **batch)
         if (r) return r;
         if (slot->skipped) stk_slot_compact(slot);
         *batch = &slot->batch;
-        if (slot->batch.count) return STOKE_OK;
+        if (slot->batch.count || loader->world > 1) return STOKE_OK;
         stoke_batch_release(loader, batch); /* policy skip left nothing of it */
     }
 }
@@ -271,8 +272,8 @@ int stoke_loader_set_epoch(stoke_loader *loader, uint64_t epoch)
     pthread_mutex_lock(&loader->lock);
     const int finished = loader->delivered >= batches_of_epoch(loader);
     if (epoch == loader->epoch + 1 && finished && !loader->failure.code) {
-        /* The workers are already on it, and past it when an epoch has fewer batches than the ring has slots: keep
-         * what they have done. */
+        /* The workers are already on it, and past it when an epoch has fewer batches than the ring has slots:
+         * keep what they have done. */
         loader->epoch = epoch;
         loader->start = 0;
         loader->delivered = 0;

@@ -20,7 +20,7 @@ enum {
     PROBES = 4096,            /* headers read at most: about 40 ms with a warm cache, 10 us each */
     HEADER_BYTES = 64 * 1024, /* enough for the header of nearly every file */
     WHOLE_BYTES = 256 << 20,  /* of whole files read where it is not: TIFF has its directory at the end */
-    CODE_BYTES = 1 << 20,     /* of codecs and C library, mapped when the first sample touches them: 0.4-0.9 MB */
+    CODE_BYTES = 1 << 20, /* of codecs and C library, mapped when the first sample touches them: 0.4-0.9 MB */
     THREAD_BYTES = 256 * 1024 /* touched stack and allocator arena of a worker thread, measured 120-200 KB */
 };
 

@@ -27,9 +27,9 @@ int stk_loader_too_bad(const stoke_loader *loader, uint64_t ticket, stoke_error 
     stoke_bad_file first[LISTED];
     const uint64_t bad = stk_quarantine_until(loader->quarantine, ticket, first, LISTED);
     if (bad <= loader->max_bad) return STOKE_OK;
-    stk_fail(err, STOKE_E_TOO_BAD, "%llu of %llu samples are bad, more than max_bad allows (%llu):",
-             (unsigned long long)bad, (unsigned long long)loader->order.count,
-             (unsigned long long)loader->max_bad);
+    stk_fail(err, STOKE_E_TOO_BAD,
+             "%llu of %llu samples are bad, more than max_bad allows (%llu):", (unsigned long long)bad,
+             (unsigned long long)loader->order.count, (unsigned long long)loader->max_bad);
     size_t n = strlen(err->message);
     for (uint64_t i = 0; i < bad && n < sizeof err->message; i++) {
         if (i == LISTED) {

@@ -45,8 +45,8 @@ typedef struct stamp {
     uint64_t wall, cpu;
 } stamp;
 
-/* CPU time first: reading it is a system call, where a busy system likes to switch threads. The wait then belongs to the
- * stage that used up its slice, not to the next one. */
+/* CPU time first: reading it is a system call, where a busy system likes to switch threads. The wait then
+ * belongs to the stage that used up its slice, not to the next one. */
 static stamp stamp_now(void)
 {
     const uint64_t cpu = stk_thread_cpu_ns();
@@ -92,8 +92,8 @@ uint64_t stk_bench_need(const stk_recipe *recipe, const stoke_image_info *image,
     const uint64_t source = (uint64_t)image->width * image->height,
                    out = (uint64_t)recipe->width * recipe->height;
     const uint8_t depth = working_depth(image);
-    /* A decoder may hold its input once more, repacked: joined PNG chunks, or a JPEG cut down to a region, which takes
-     * three copies of the data and room for a header. */
+    /* A decoder may hold its input once more, repacked: joined PNG chunks, or a JPEG cut down to a region,
+     * which takes three copies of the data and room for a header. */
     uint64_t need = (image_bytes + mask_bytes) * 6 + image->scratch_bytes + source * 3 * depth;
     if (image->width != recipe->width || image->height != recipe->height)
         need += out * 3 * depth +
@@ -299,8 +299,8 @@ static uint64_t readable_bytes(const char *path)
     return (uint64_t)st.st_size <= STK_FILE_LIMIT ? (uint64_t)st.st_size : 0;
 }
 
-/* Under a limit the files pass the gate before they are read: a header that says how much the rest needs may be
- * missing, or come too late. */
+/* Under a limit the files pass the gate before they are read: a header that says how much the rest needs may
+ * be missing, or come too late. */
 static int gate_files(job *j, stk_budget *budget)
 {
     if (!budget->limit) return STOKE_OK;
@@ -311,7 +311,9 @@ static int gate_files(job *j, stk_budget *budget)
 static int read_files(job *j, stk_budget *budget)
 {
     int r = gate_files(j, budget);
-    if (!r) r = stk_file_read(j->sample.image_path, STK_FILE_LIMIT, &j->bench->image_file, &j->image_bytes, j->err);
+    if (!r)
+        r = stk_file_read(j->sample.image_path, STK_FILE_LIMIT, &j->bench->image_file, &j->image_bytes,
+                          j->err);
     if (!r && j->sample.mask_path)
         r = stk_file_read(j->sample.mask_path, STK_FILE_LIMIT, &j->bench->mask_file, &j->mask_bytes, j->err);
     if (!r) j->bench->bytes_read = j->image_bytes + j->mask_bytes;

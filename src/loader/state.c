@@ -15,6 +15,16 @@
 
 enum { VERSION = 1 };
 
+static const char *order_name(const stoke_loader *loader)
+{
+    switch (loader->order.sampling) {
+    case STOKE_SAMPLING_SHUFFLE: return "shuffle";
+    case STOKE_SAMPLING_WEIGHTED: return "weighted";
+    case STOKE_SAMPLING_SEQUENTIAL: break;
+    }
+    return "sequential";
+}
+
 static uint64_t global_position(const stoke_loader *loader)
 {
     const uint64_t position = loader->start + loader->delivered * loader->world * loader->batch;
@@ -25,9 +35,9 @@ int stoke_loader_state(const stoke_loader *loader, char *text, size_t size)
 {
     return snprintf(text, size,
                     "{\"version\":%d,\"seed\":%" PRIu64 ",\"epoch\":%" PRIu64 ",\"position\":%" PRIu64
-                    ",\"count\":%" PRIu64 ",\"fingerprint\":\"%016" PRIx64 "\"}",
+                    ",\"count\":%" PRIu64 ",\"order\":\"%s\",\"fingerprint\":\"%016" PRIx64 "\"}",
                     VERSION, loader->order.seed, loader->epoch, global_position(loader), loader->order.count,
-                    stoke_dataset_fingerprint(loader->recipe.dataset));
+                    order_name(loader), stoke_dataset_fingerprint(loader->recipe.dataset));
 }
 
 static int check(const stoke_loader *loader, const stk_flat_json *json, stoke_error *err)
@@ -45,6 +55,10 @@ static int check(const stoke_loader *loader, const stk_flat_json *json, stoke_er
     if (count != loader->order.count)
         return stk_fail(err, STOKE_E_STATE, "saved with %" PRIu64 " samples, the data set now has %" PRIu64,
                         count, loader->order.count);
+    const stk_json_field *order = stk_flat_json_find(json, "order");
+    if (!order || strcmp(order->value, order_name(loader)) != 0)
+        return stk_fail(err, STOKE_E_STATE, "saved with order %s, this run has %s",
+                        order ? order->value : "unknown", order_name(loader));
     const stk_json_field *field = stk_flat_json_find(json, "fingerprint");
     char own[32];
     snprintf(own, sizeof own, "%016" PRIx64, stoke_dataset_fingerprint(loader->recipe.dataset));

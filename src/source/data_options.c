@@ -73,7 +73,8 @@ static const stoke_option table[] = {
     { "size", STOKE_OPT_SIZE, FIELD(size), .argument = "N|HxW",
       .help = "Height and width of a batch's images; left out, those of the first sample" },
     { "augment", STOKE_OPT_STRING, FIELD(augment), .default_text = "none", .argument = "PRESET|FILE",
-      .help = "What happens to a sample: a preset (none stretches it to --size, light also mirrors, crop cuts a random "
+      .help = "What happens to a sample: a preset (none stretches it to --size, light also mirrors, crop "
+              "cuts a random "
               "window of --size and mirrors) or a YAML file with a list of ops under augment:" },
     { "dtype", STOKE_OPT_CHOICE, FIELD(dtype), .default_text = "f32", .choices = "f32|f16|bf16|u8",
       .help = "Element type of images in a batch" },

@@ -261,7 +261,8 @@ int stk_layout_find(const char *root, stk_arena *arena, stk_part parts[STK_MAX_P
      * them. */
     if (r == STOKE_OK && !found) r = find_images_only(&s, root, &names, STOKE_SPLIT_ALL);
     found |= s.have[STOKE_SPLIT_ALL];
-    if (r == STOKE_OK && !found && has_files) r = record(&s, &(stk_part){ .images = root, .prefix = "", .bare = 1 });
+    if (r == STOKE_OK && !found && has_files)
+        r = record(&s, &(stk_part){ .images = root, .prefix = "", .bare = 1 });
     stk_free(names.items);
     if (r != STOKE_OK) return r;
     *n_parts = 0;

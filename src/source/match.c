@@ -335,7 +335,8 @@ static int pair_up(matcher *m)
 }
 
 /* Without masks there is nothing to confuse: files that share a stem keep their extension in the name. */
-/* x.png beside x_mask.png in one folder that was only called `data`: taking all for images would be a guess. */
+/* x.png beside x_mask.png in one folder that was only called `data`: taking all for images would be a guess.
+ */
 static int refuse_masks_among_images(const matcher *m)
 {
     size_t alike = 0;
@@ -351,7 +352,8 @@ static int refuse_masks_among_images(const matcher *m)
     }
     if (alike * 5 < m->images.count * 2) return STOKE_OK; /* a mask for every image would be a half */
     return stk_fail(m->err, STOKE_E_INVALID,
-                    "%s: %zu of %zu files look like masks of the others (%s): give this folder as images and as masks, or "
+                    "%s: %zu of %zu files look like masks of the others (%s): give this folder as images and "
+                    "as masks, or "
                     "as images only if that is what they are",
                     m->part->images, alike, m->images.count, example);
 }

@@ -29,8 +29,8 @@ int stk_reader_mask(stk_reader *reader, const stoke_data_params *params, const s
 /* The label map that params ask for. */
 int stk_labels_of(stoke_labels **out, const stoke_data_params *params, stoke_error *err);
 
-/* How masks are decoded for such a map: as integers, or, for a colour table, as a colour picture, so that palette
- * files show their colours. */
+/* How masks are decoded for such a map: as integers, or, for a colour table, as a colour picture, so that
+ * palette files show their colours. */
 stoke_purpose stk_mask_purpose(const stoke_labels *labels);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Augmentation pipelines from YAML: any bytes either make a pipeline whose plans stay inside the source and the output,
- * or an error with a line.
+ * Augmentation pipelines from YAML: any bytes either make a pipeline whose plans stay inside the source and
+ * the output, or an error with a line.
  */
 #include <stdint.h>
 #include <stdlib.h>

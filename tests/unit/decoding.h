@@ -19,7 +19,8 @@ static inline stoke_decoder *new_decoder(void)
     return d;
 }
 
-static inline void decode_ok(stoke_decoder *d, bytes file, const stoke_decode_params *params, stoke_image *out)
+static inline void decode_ok(stoke_decoder *d, bytes file, const stoke_decode_params *params,
+                             stoke_image *out)
 {
     memset(&err, 0, sizeof err);
     int r = stoke_decoder_decode(d, file.data, file.size, params, out, &err);
@@ -27,7 +28,7 @@ static inline void decode_ok(stoke_decoder *d, bytes file, const stoke_decode_pa
 }
 
 static inline void decode_fails(stoke_decoder *d, bytes file, const stoke_decode_params *params, int code,
-                         const char *words)
+                                const char *words)
 {
     stoke_image out;
     memset(&err, 0, sizeof err);
@@ -54,7 +55,8 @@ static const uint8_t *at(const stoke_image *image, uint32_t x, uint32_t y)
     return (const uint8_t *)image->data + y * image->stride + (size_t)x * image->channels * image->depth;
 }
 
-static inline void assert_is_cut(const stoke_image *part, const stoke_image *whole, stoke_box box, const char *what)
+static inline void assert_is_cut(const stoke_image *part, const stoke_image *whole, stoke_box box,
+                                 const char *what)
 {
     assert_int_equal(part->width, box.width);
     assert_int_equal(part->height, box.height);
@@ -76,7 +78,7 @@ static inline stoke_box random_box(dice *luck, uint32_t width, uint32_t height)
 }
 
 static inline void regions_equal_cuts(stoke_decoder *d, bytes file, stoke_decode_params params, int boxes,
-                               dice *luck, const char *what)
+                                      dice *luck, const char *what)
 {
     stoke_image out;
     params.region = (stoke_box){ 0 };

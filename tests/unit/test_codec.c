@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decoding: purposes, regions, orientation, limits, damage. JPEG's own are in test_codec_jpeg.c, parity with Pillow in
- * tests/parity.
+ * Decoding: purposes, regions, orientation, limits, damage. JPEG's own are in test_codec_jpeg.c, parity with
+ * Pillow in tests/parity.
  */
 #include "tests/unit/decoding.h"
 
@@ -74,7 +74,6 @@ static void damage_does_not_stick(void **state)
 }
 
 /* A baseline file in three scans, the last of which comes 600 times. */
-
 
 static void orientation_is_applied(void **state)
 {

@@ -107,7 +107,8 @@ static const struct damage {
     { "vanished image", vanish, "images/s7.png", "No such file", 1 },
     { "vanished mask", vanish_mask, "masks/s7.png", "No such file", 1 },
     { "folder in its place", folder_instead, "images/s7.png", "not a regular file", 1 },
-    { "mask of another size", mask_of_another_size, "masks/s7.png", "the mask is 31x32 (width x height), its image", 0 },
+    { "mask of another size", mask_of_another_size, "masks/s7.png",
+      "the mask is 31x32 (width x height), its image", 0 },
     { "unknown label", unknown_label, "masks/s7.png", "value 77 at (x 3, y 1)", 0 },
 };
 
@@ -232,8 +233,8 @@ static void the_fuse_blows_with_a_list(void **state)
     assert_int_equal(run(&params).status, STOKE_E_END);
 }
 
-/* Sample 2 is bad, but it takes long to find out; number 5 is bad at once. With several workers number 5 is met first:
- * the run must still end at its batch, with the same words, not at number 2's. */
+/* Sample 2 is bad, but it takes long to find out; number 5 is bad at once. With several workers number 5 is
+ * met first: the run must still end at its batch, with the same words, not at number 2's. */
 static void the_fuse_blows_at_the_same_batch_for_any_workers(void **state)
 {
     enum { SIDE = 1500 };

@@ -117,6 +117,7 @@ static void foreign_states_are_refused(void **state)
         { "\"position\":0", "\"position\":-1", "not a whole number" },
         { "\"position\":0", "\"position\":99999999999999999999", "not a whole number" },
         { "\"position\":0,", "", "\"position\" is missing" },
+        { "shuffle", "weighted", "saved with order weighted" },
         { "fingerprint\":\"", "fingerprint\":\"0", "names differ" },
         { "{", "", "not a JSON object" },
         { "}", "", "expected , or }" },

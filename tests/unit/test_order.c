@@ -133,8 +133,8 @@ static void neighbours_epochs_and_seeds_are_unrelated(void **state)
                                      correlation(&one, 0, &other, 0, n), correlation(&one, 0, &next, 1, n) };
             for (int i = 0; i < 4; i++) worst = fmax(worst, fabs(found[i]));
         }
-        print_message("# %llu ids: worst correlation %.4f, limit %.4f\n", (unsigned long long)counts[c], worst,
-                      limit);
+        print_message("# %llu ids: worst correlation %.4f, limit %.4f\n", (unsigned long long)counts[c],
+                      worst, limit);
         assert_true(worst < limit);
     }
 }

@@ -18,8 +18,8 @@
 
 #include <cmocka.h>
 
-/* Ends the test as skipped. cmocka 1.1.5 then prints "not ok 3 # SKIP name": a failure in Meson's eyes, and without the
- * reason. tests/unit/tap puts both right with the help of the line printed here. */
+/* Ends the test as skipped. cmocka 1.1.5 then prints "not ok 3 # SKIP name": a failure in Meson's eyes, and
+ * without the reason. tests/unit/tap puts both right with the help of the line printed here. */
 #define unit_skip(reason)                                                                                    \
     do {                                                                                                     \
         print_message("# skipping: %s\n", reason);                                                           \
