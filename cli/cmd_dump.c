@@ -180,9 +180,9 @@ static int run(cli_call *call)
     snprintf(index_path, sizeof index_path, "%s/index.json", o->out);
     int r = cli_session_open(&session, call, &call->data, &err);
     if (!r) r = cli_make_folders(o->out, &err);
-    /* index.json is written last and an old one goes first: a folder with an index is complete. */
-    if (!r) unlink(index_path);
     if (!r) r = cli_output_open(&index, index_path, &err);
+    /* index.json is written last and an old one goes first: a folder with an index is complete. */
+    if (!r) unlink(index.target);
     dump d = { .folder = o->out, .index = index.stream };
     if (!r) r = dump_batches(call, &session, &d, &err);
     if (!r) r = cli_output_commit(&index, &err);

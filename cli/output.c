@@ -11,12 +11,35 @@
 
 #include "cli/common.h"
 
+/* Where a file called `path` would be replaced; free() it. NULL with a message when it must not be. */
+static char *replaceable(const char *path, stoke_error *err)
+{
+    struct stat st;
+    const char *wrong = NULL;
+    char *target = NULL;
+    if (stat(path, &st) == 0) {
+        if (S_ISREG(st.st_mode))
+            target = realpath(path, NULL);
+        else
+            wrong = S_ISDIR(st.st_mode) ? "is a folder" : "is a device, pipe or socket, not a regular file";
+    } else if (errno == ENOENT) {
+        if (lstat(path, &st) == 0)
+            wrong = "is a symbolic link that leads nowhere";
+        else
+            target = strdup(path);
+    }
+    if (!target)
+        cli_error(err, STOKE_E_IO, "%s: cannot write: %s", path, wrong ? wrong : strerror(errno));
+    return target;
+}
+
 int cli_output_open(cli_output *output, const char *path, stoke_error *err)
 {
-    *output = (cli_output){ .path = path };
-    size_t size = strlen(path) + 32;
+    *output = (cli_output){ .path = path, .target = replaceable(path, err) };
+    if (!output->target) return STOKE_E_IO;
+    size_t size = strlen(output->target) + 32;
     output->temporary = cli_alloc(1, size);
-    snprintf(output->temporary, size, "%s.tmp-%ld", path, (long)getpid());
+    snprintf(output->temporary, size, "%s.tmp-%ld", output->target, (long)getpid());
     /* The process id makes the name ours: what is there under it was left by a killed process, so it may go.
      */
     unlink(output->temporary);
@@ -36,7 +59,7 @@ int cli_output_commit(cli_output *output, stoke_error *err)
     int number = errno;
     if (fclose(output->stream) != 0 && !bad) bad = 1, number = errno;
     output->stream = NULL;
-    if (!bad && rename(output->temporary, output->path) != 0) bad = 1, number = errno;
+    if (!bad && rename(output->temporary, output->target) != 0) bad = 1, number = errno;
     if (bad) {
         cli_error(err, STOKE_E_IO, "%s: cannot write: %s", output->path,
                   number ? strerror(number) : "an earlier write failed");
@@ -53,6 +76,7 @@ void cli_output_abandon(cli_output *output)
     if (output->stream) fclose(output->stream);
     if (output->temporary) unlink(output->temporary);
     free(output->temporary);
+    free(output->target);
     *output = (cli_output){ 0 };
 }
 

@@ -8,11 +8,14 @@
 #include <stdio.h>
 #include <stoke/common.h>
 
-/* Write to `stream`, then commit (flush, fsync, rename) or abandon (nothing is left). */
+/* Write to `stream`, then commit (flush, fsync, rename) or abandon (nothing is left). A symbolic link stays and
+ * what it leads to is replaced; what exists and is no regular file is refused: a rename would put a file in the
+ * place of the device or pipe. */
 typedef struct cli_output {
     FILE *stream;
-    const char *path; /* borrowed */
-    char *temporary;
+    const char *path; /* borrowed; what the user called it */
+    char *target;     /* the same with links followed */
+    char *temporary;  /* beside the target */
 } cli_output;
 int cli_output_open(cli_output *output, const char *path, stoke_error *err);
 int cli_output_commit(cli_output *output, stoke_error *err); /* abandons on failure */

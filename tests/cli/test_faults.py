@@ -117,6 +117,36 @@ def old_result_survives():
     equal(json.load(open(out)), {'old': True})
 
 
+def special_files_stay():
+    """A rename would put a regular file in the place of a device, pipe or folder. (No device here: root could lose it.)"""
+    pipe, folder, astray = path('pipe'), path('a-folder'), path('astray')
+    os.mkfifo(pipe)
+    os.mkdir(folder)
+    os.symlink(path('nothing'), astray)
+    for target, reason in ((pipe, 'not a regular file'), (folder, 'is a folder'),
+                           (astray, 'leads nowhere')):
+        before = os.lstat(target)
+        for args in (['verify', SET, '--csv', target], ['hash', SET, '--batches', 1, '--state', target]):
+            done = stoke(*args, code=1)
+            contains(done.stderr, target, reason)
+            equal(done.stdout, '', 'stdout')
+        after = os.lstat(target)
+        equal((after.st_ino, after.st_mode, after.st_rdev), (before.st_ino, before.st_mode, before.st_rdev), target)
+    no_temporary_files(WORK)
+
+
+def links_are_followed():
+    real, link = path('a-folder-of-results', 'real.csv'), path('link.csv')
+    os.mkdir(os.path.dirname(real))
+    with open(real, 'w') as stream:
+        stream.write('old')
+    os.symlink(os.path.relpath(real, WORK), link)
+    stoke('verify', SET, '--csv', link)
+    assert os.path.islink(link), 'the link was replaced'
+    contains(open(real).read(), 'path,kind,reason')
+    no_temporary_files(WORK)
+
+
 sys.exit(tap.run([
     ('Ctrl-C in dump', interrupted_dump),
     ('Ctrl-C in synth', interrupted_synth),
@@ -127,4 +157,6 @@ sys.exit(tap.run([
     ('full disk: synth', full_disk('synth', ['synth', path('full-set'), '--count', 4, '--size', 512], path('full-set'))),
     ('places that cannot be written', unwritable),
     ('a failure keeps the old result', old_result_survives),
+    ('devices, pipes and folders are refused', special_files_stay),
+    ('symbolic links are followed', links_are_followed),
 ]))
