@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # The front door. The build is Meson's (meson.build); this only saves typing and installs what is missing.
 BUILD ?= build
+PREFIX ?= /usr/local
 export BUILD
 
 .PHONY: build demo test bench install clean help
 build: ## compile into build/
 	@scripts/install-deps build
-	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) -Dtests=false $(if $(PREFIX),--prefix=$(PREFIX))
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) -Dtests=false --prefix="$(PREFIX)"
 	@ninja -C $(BUILD)
 
 demo: build ## make a synthetic data set, check it, look at it, measure the loader
@@ -19,8 +20,12 @@ test: ## build and pass every test; the last line counts them
 bench: build ## run the benchmark programs
 	@scripts/bench
 
-install: build ## install library, headers and command (PREFIX=, DESTDIR=)
-	@meson install -C $(BUILD) --no-rebuild
+install: build ## install library, headers and command (PREFIX=/usr/local, DESTDIR=)
+	@case "$(PREFIX)" in /*) ;; *) echo "PREFIX=$(PREFIX) is not an absolute path" >&2; exit 2;; esac
+	@# An older build may have been set up for another prefix; pkg-config's file has it inside.
+	@meson configure $(BUILD) --prefix="$(PREFIX)"
+	@ninja -C $(BUILD)
+	@$(if $(DESTDIR),DESTDIR="$(abspath $(DESTDIR))") meson install -C $(BUILD) --no-rebuild
 
 clean: ## remove build folders and demo data
 	rm -rf $(BUILD) build-* demo
