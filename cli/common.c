@@ -93,6 +93,32 @@ static int take_folder(cli_call *call, stoke_error *err)
     return STOKE_OK;
 }
 
+/* An empty name is a slip of a script (--out "$unset"). Of the data options some may be empty, so only those
+ * that name the source are looked at. */
+static int refuse_empty_names(const cli_call *call, stoke_error *err)
+{
+    const cli_command *command = call->command;
+    const struct {
+        const char *name, *value;
+    } names[] = { { "config", call->common.config },
+                  { "data", call->data.data },
+                  { "images", call->data.images },
+                  { "masks", call->data.masks },
+                  { "list", call->data.list } };
+    for (int i = 0; i < call->n_words; i++)
+        if (!*call->words[i]) return cli_error(err, STOKE_E_INVALID, "argument %d is an empty name", i + 1);
+    for (size_t i = 0; i < command->n_options; i++) {
+        const stoke_option *o = &command->options[i];
+        if (o->type != STOKE_OPT_STRING) continue;
+        const char *value = *(const char *const *)((const char *)call->options + o->offset);
+        if (value && !*value) return cli_error(err, STOKE_E_INVALID, "--%s: the name is empty", o->name);
+    }
+    for (size_t i = 0; i < CLI_COUNT(names); i++)
+        if (names[i].value && !*names[i].value)
+            return cli_error(err, STOKE_E_INVALID, "--%s: the name is empty", names[i].name);
+    return STOKE_OK;
+}
+
 static int load_config(cli_call *call, int argc, char **argv, stoke_error *err)
 {
     char *path = (char *)call->common.config;
@@ -128,7 +154,8 @@ int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **
     if (call->n_words > command->max_words)
         return cli_error(err, STOKE_E_INVALID, "'%s' is one argument too many",
                          call->words[command->max_words]);
-    r = take_folder(call, err);
+    r = refuse_empty_names(call, err);
+    if (!r) r = take_folder(call, err);
     if (!r && call->common.config) r = load_config(call, argc, argv, err);
     return r;
 }

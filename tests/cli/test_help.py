@@ -86,6 +86,16 @@ def bad_values():
     stoke('synth', 'a', 'b', code=2)
 
 
+def empty_names():
+    folder = make_set('empty-names', count=2)
+    for args in (['synth', ''], ['verify', ''], ['verify', '--images', ''], ['verify', folder, '--csv', ''],
+                 ['dump', folder, '--out', ''], ['show', folder, '--out='], ['hash', folder, '--state', ''],
+                 ['hash', folder, '--config', '']):
+        done = stoke(*args, code=2)
+        contains(done.stderr, 'empty')
+        equal(done.stdout, '')
+
+
 def data_twice_or_not_at_all():
     contains(stoke('verify', 'a', '--data', 'b', code=2).stderr, 'already given')
     for command in ('verify', 'show', 'hash', 'dump'):
@@ -127,6 +137,7 @@ sys.exit(tap.run([
     ('unknown command', unknown_command),
     ('unknown option', unknown_option),
     ('bad values', bad_values),
+    ('empty names', empty_names),
     ('data given twice or not at all', data_twice_or_not_at_all),
     ('missing folder', missing_folder),
     ('full stdout', full_stdout),
