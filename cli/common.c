@@ -9,6 +9,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 static const stoke_option common_options[] = {
     { .name = "json",
@@ -124,12 +126,14 @@ static int load_config(cli_call *call, int argc, char **argv, stoke_error *err)
     char *path = (char *)call->common.config;
     int ignored, source_on_command_line = names_source(&call->data);
     const char *folder = call->n_words ? call->words[0] : NULL;
+    cli_common common = call->common; /* an error in the file is reported the way the flags ask for */
     set_defaults(call);
     stoke_option_group group = stoke_data_options(&call->data);
     int r = stoke_options_load_yaml(&group, 1, path, NULL, &call->storage, err);
-    if (r)
-        return r == STOKE_E_NOMEM ? r
-                                  : STOKE_E_INVALID; /* a config that cannot be read was asked for wrongly */
+    if (r) {
+        call->common = common;
+        return cli_blame(err, path);
+    }
     /* A set named on the command line replaces the whole one of the file, not one half of it. */
     if (source_on_command_line)
         call->data.data = call->data.images = call->data.masks = call->data.list = NULL;
@@ -150,7 +154,11 @@ int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **
     int r = stoke_options_parse(call->groups, call->n_groups, argc, argv, call->words, &call->n_words, &help,
                                 err);
     if (help) return 1;
-    if (r) return r;
+    if (r) {
+        /* Parsing stops at the error; a program that reads JSON wants it whichever flag comes first. */
+        for (int i = 1; i < argc; i++) call->common.json |= !strcmp(argv[i], "--json");
+        return cli_blame(err, NULL);
+    }
     if (call->n_words > command->max_words)
         return cli_error(err, STOKE_E_INVALID, "'%s' is one argument too many",
                          call->words[command->max_words]);
@@ -184,6 +192,15 @@ int cli_error(stoke_error *err, int code, const char *format, ...)
     vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
     return code;
+}
+
+int cli_blame(stoke_error *err, const char *file)
+{
+    int fails = err->code == STOKE_E_NOMEM || err->code == STOKE_E_IO;
+    /* A key or op that is not known is STOKE_E_NOTFOUND too. */
+    int missing = err->code == STOKE_E_NOTFOUND && file && access(file, F_OK) != 0;
+    if (!fails && !missing) err->code = STOKE_E_INVALID;
+    return err->code;
 }
 
 int cli_fail(const cli_call *call, const stoke_error *err)
@@ -308,6 +325,12 @@ int cli_read_text(const char *path, size_t limit, char **text, stoke_error *err)
     *text = NULL;
     return bad ? cli_error(err, STOKE_E_IO, "%s: cannot read", path)
                : cli_error(err, STOKE_E_LIMIT, "%s: longer than %zu bytes", path, limit);
+}
+
+int cli_ends_with(const char *name, const char *ending)
+{
+    size_t n = strlen(name), m = strlen(ending);
+    return n >= m && !strcasecmp(name + n - m, ending);
 }
 
 void cli_hex(const uint8_t digest[16], char text[33])

@@ -28,6 +28,10 @@ int cli_fail(const cli_call *call, const stoke_error *err);
 /* The same for errors that are found here. */
 int cli_error(stoke_error *err, int code, const char *format, ...) STOKE_PRINTF(3, 4);
 
+/* For an error in settings, read from `file` (NULL: not from a file): what the user wrote becomes
+ * STOKE_E_INVALID, a file that is missing or cannot be read keeps its code. Returns the code. */
+int cli_blame(stoke_error *err, const char *file);
+
 /* Lines for people on stderr; silent with --quiet. */
 void cli_say(const cli_call *call, const char *format, ...) STOKE_PRINTF(2, 3);
 
@@ -68,6 +72,9 @@ int cli_next(const cli_session *session, const stoke_batch **batch, stoke_error 
 
 /* Whole file as text, NUL-terminated; free() it. */
 int cli_read_text(const char *path, size_t limit, char **text, stoke_error *err);
+
+/* Whether a name ends in `ending`, in small or capital letters. */
+int cli_ends_with(const char *name, const char *ending);
 
 /* 16 bytes as 32 hex digits. */
 void cli_hex(const uint8_t digest[16], char text[33]);

@@ -70,10 +70,10 @@ static int run_command(const cli_command *command, int argc, char **argv)
         r = CLI_OK;
     } else if (r) {
         char title[64];
-        cli_fail(&call, &err);
-        fprintf(stderr, "`stoke %s --help` shows the options and examples\n",
-                cli_command_title(command, " ", title, sizeof title));
-        r = CLI_MISUSE;
+        r = cli_fail(&call, &err);
+        if (r == CLI_MISUSE)
+            fprintf(stderr, "`stoke %s --help` shows the options and examples\n",
+                    cli_command_title(command, " ", title, sizeof title));
     } else {
         cli_handle_signals();
         r = command->run(&call);

@@ -5,6 +5,23 @@
 #include "cli/common.h"
 
 #include <string.h>
+#include <unistd.h>
+
+/* Settings that do nothing, or name nothing, before any file is read. The library tells an unknown preset from a
+ * file that is missing in words only; here the first is asked wrongly and the second fails. */
+static int check_settings(const stoke_data_params *data, stoke_error *err)
+{
+    if (data->weights && data->order != STOKE_ORDER_WEIGHTED)
+        return cli_error(err, STOKE_E_INVALID,
+                         "--weights %s has no effect without --order weighted: give both or neither",
+                         data->weights);
+    stoke_pipeline *pipeline = NULL;
+    int r = stoke_pipeline_create(&pipeline, data->augment, err);
+    stoke_pipeline_destroy(&pipeline);
+    int is_file = r && (strchr(data->augment, '/') || cli_ends_with(data->augment, ".yaml") ||
+                        cli_ends_with(data->augment, ".yml"));
+    return r ? cli_blame(err, is_file ? data->augment : NULL) : STOKE_OK;
+}
 
 int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_dataset **out,
                      stoke_error *err)
@@ -14,7 +31,8 @@ int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_
                          "no data given: name a folder (stoke %s DIR), or use --images, --list or --config. "
                          "`stoke synth DIR` makes a set to try",
                          call->command->name);
-    int r = stoke_dataset_open(out, data, err);
+    int r = check_settings(data, err);
+    if (!r) r = stoke_dataset_open(out, data, err);
     if (r) return r;
     size_t notes = stoke_dataset_notes(*out);
     if (notes && call->command != &cli_verify) {

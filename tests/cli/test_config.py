@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 
-from cli import COMMANDS, READERS, ROOT, STOKE, contains, equal, make_set, path, stoke, stoke_json, tap
+from cli import COMMANDS, READERS, ROOT, STOKE, WORK, contains, equal, make_set, path, stoke, stoke_json, tap
 
 SET = make_set('set', count=9)
 
@@ -70,10 +70,39 @@ def unknown_key():
 
 
 def bad_files():
-    contains(stoke('hash', '--config', path('none.yaml'), code=2).stderr, 'none.yaml')
+    contains(stoke('hash', '--config', path('none.yaml'), code=1).stderr, 'none.yaml')
     contains(stoke('hash', '--config', write('value.yaml', 'batch: many\n'), code=2).stderr, 'value.yaml:1')
     stoke('hash', '--config', write('list.yaml', '- a\n- b\n'), code=2)
     stoke('hash', '--config', write('open.yaml', 'batch: [1, 2\n'), code=2)
+
+
+def asked_wrongly_or_failed():
+    """2: what was typed is wrong; 1: what was named is missing or cannot be read. --json has both as {"error": ...}."""
+    op = write('op.yaml', 'augment:\n  - twirl\n')
+    broken = write('broken.yaml', 'augment: [\n')
+    typo = write('typo2.yaml', 'bacth: 4\n')
+    weights = write('weights.csv', 'name,weight\n')
+    wrong = (['--augment', 'lihgt'], ['--augment', op], ['--augment', broken], ['--batch', 'many'], ['--bacth', 4],
+             ['--config', typo], ['--size', 0.5], ['--label-map', '0:x'], ['--window', 'low'], ['--max-bad', 'few'],
+             ['--rank', 2], ['--weights', weights], ['--weights', weights, '--order', 'balanced'], ['extra', 'word'])
+    missing = (['--augment', path('no.yaml')], ['--config', path('no.yaml')], ['--config', WORK],
+               ['--label-map', path('no.txt')], ['--order', 'weighted', '--weights', path('no.csv')])
+    for code, cases in ((2, wrong), (1, missing)):
+        for case in cases:
+            for command in ('show', 'hash', 'dump'):
+                before = stoke_json(command, SET, *case, code=code)
+                assert before['error']['message'] and before['error']['code'], case
+                equal(before['error']['code'] == 'invalid', code == 2, f'{case}: {before}')
+                done = stoke(command, SET, '--json', *case, code=code)
+                contains(done.stdout, '"error"')
+                assert done.stderr.startswith(f'stoke {command}: '), done.stderr
+    for command in ('show', 'hash', 'dump', 'verify'):
+        equal('error' in stoke_json(command, path('nowhere'), code=1), True)
+
+
+def weights_without_order():
+    done = stoke('hash', SET, '--weights', 'w.csv', code=2)
+    contains(done.stderr, '--weights w.csv', '--order weighted')
 
 
 def man_page(command):
@@ -125,6 +154,8 @@ sys.exit(tap.run([
     ('flags override', flags_override),
     ('unknown key, with line', unknown_key),
     ('bad files', bad_files),
+    ('asked wrongly, or failed', asked_wrongly_or_failed),
+    ('--weights without --order weighted', weights_without_order),
     ('data options in every reader', data_options_everywhere),
     ('man overview', man_overview),
     ('bash completion', completion),
