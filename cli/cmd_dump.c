@@ -50,7 +50,7 @@ typedef struct dump {
     const char *folder;
     FILE *index; /* of the atomic index.json */
     stoke_json json;
-    uint64_t written;
+    uint64_t written, replaced, skipped;
 } dump;
 
 static void file_path(const dump *d, const char *kind, uint64_t index, char path[CLI_PATH])
@@ -145,6 +145,10 @@ static int dump_batches(const cli_call *call, const cli_session *session, dump *
     if (!r && !d->written)
         r = cli_error(err, STOKE_E_NOTFOUND, "the epoch has no batch to write (see --drop-last)");
     if (r) return r;
+    stoke_loader_stats_data stats;
+    stoke_loader_stats(session->loader, &stats);
+    d->replaced = stats.replaced;
+    d->skipped = stats.skipped;
     stoke_json_close(&d->json);
     stoke_json_close(&d->json);
     fputc('\n', d->index);
@@ -160,6 +164,8 @@ static void print_result(const cli_call *call, const dump *d, const char *index_
         stoke_json_string(&json, "folder", d->folder);
         stoke_json_string(&json, "index", index_path);
         stoke_json_uint(&json, "batches", d->written);
+        stoke_json_uint(&json, "replaced", d->replaced);
+        stoke_json_uint(&json, "skipped", d->skipped);
         stoke_json_close(&json);
         return;
     }
@@ -190,6 +196,7 @@ static int run(cli_call *call)
     cli_session_close(&session);
     if (r) return cli_fail(call, &err);
     print_result(call, &d, index_path);
+    cli_say_bad(call, d.replaced, d.skipped);
     return CLI_OK;
 }
 

@@ -93,7 +93,7 @@ typedef struct digests {
     entry *entries;
     size_t count, capacity;
     uint64_t epoch; /* of the batches: a state may name another than --epoch */
-    uint64_t replaced, skipped, bad;
+    uint64_t replaced, skipped;
 } digests;
 
 static void add(digests *list, const stoke_batch *batch, uint64_t samples)
@@ -137,7 +137,6 @@ static int run_rank(cli_call *call, const stoke_data_params *data, uint64_t limi
     stoke_loader_stats(session.loader, &stats);
     list->replaced += stats.replaced;
     list->skipped += stats.skipped;
-    list->bad += stats.bad_samples;
     if (!r) stoke_loader_state(session.loader, state, STATE_TEXT);
     cli_session_close(&session);
     return r;
@@ -251,9 +250,6 @@ static void print_result(const cli_call *call, const digests *list)
         printf("%6llu  %s%s\n", (unsigned long long)e->index, hex, e->padding ? "  padding" : "");
     }
     printf("   all  %s\n", all);
-    if (list->bad)
-        cli_say(call, "bad samples: %llu (rows replaced %llu, left out %llu)", (unsigned long long)list->bad,
-                (unsigned long long)list->replaced, (unsigned long long)list->skipped);
 }
 
 static int write_state(const char *path, const char *state, stoke_error *err)
@@ -291,6 +287,7 @@ static int run(cli_call *call)
     if (!r) {
         qsort(list.entries, list.count, sizeof *list.entries, by_index);
         print_result(call, &list);
+        cli_say_bad(call, list.replaced, list.skipped);
     }
     free(list.entries);
     return r ? cli_fail(call, &err) : CLI_OK;

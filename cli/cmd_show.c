@@ -54,6 +54,7 @@ typedef struct gallery {
     stoke_image *images, *masks;
     char (*captions)[160];
     size_t count, capacity;
+    uint64_t replaced, skipped;
 } gallery;
 
 static void *copy(const void *data, size_t bytes)
@@ -80,8 +81,10 @@ static void add_rows(gallery *g, const stoke_batch *batch)
                                       .height = batch->height,
                                       .channels = 1,
                                       .depth = depth };
+        int replaced = batch->status[i] == STOKE_ROW_REPLACED;
+        g->replaced += (uint64_t)replaced;
         snprintf(g->captions[at], sizeof g->captions[at], "%s%s", batch->names[i],
-                 batch->status[i] == STOKE_ROW_REPLACED ? " (replacement)" : "");
+                 replaced ? " (replacement)" : "");
         g->tiles[at] = (stoke_tile){ &g->images[at], &g->masks[at], g->captions[at] };
     }
 }
@@ -102,6 +105,9 @@ static int collect(const cli_session *session, gallery *g, stoke_error *err)
         add_rows(g, batch);
         stoke_batch_release(session->loader, &batch);
     }
+    stoke_loader_stats_data stats;
+    stoke_loader_stats(session->loader, &stats);
+    g->skipped = stats.skipped;
     return g->count ? STOKE_OK
                     : cli_error(err, STOKE_E_NOTFOUND, "the epoch has no batch to show (see --drop-last)");
 }
@@ -146,6 +152,8 @@ static void print_result(const cli_call *call, const gallery *g)
     stoke_json_string(&json, "path", o->out);
     stoke_json_uint(&json, "height", g->images[0].height);
     stoke_json_uint(&json, "width", g->images[0].width);
+    stoke_json_uint(&json, "replaced", g->replaced);
+    stoke_json_uint(&json, "skipped", g->skipped);
     stoke_json_array(&json, "samples");
     for (size_t i = 0; i < g->count; i++) stoke_json_string(&json, NULL, g->captions[i]);
     stoke_json_close(&json);
@@ -184,7 +192,10 @@ static int run(cli_call *call)
                   .capacity = n };
     r = collect(&session, &g, &err);
     if (!r) r = write_picture(call, &g, &err);
-    if (!r) print_result(call, &g);
+    if (!r) {
+        print_result(call, &g);
+        cli_say_bad(call, g.replaced, g.skipped);
+    }
     free_gallery(&g);
     cli_session_close(&session);
     return r ? cli_fail(call, &err) : CLI_OK;

@@ -70,6 +70,9 @@ void cli_session_close(cli_session *session);
  */
 int cli_next(const cli_session *session, const stoke_batch **batch, stoke_error *err);
 
+/* Says how many rows had a bad file behind them; nothing when none had. */
+void cli_say_bad(const cli_call *call, uint64_t replaced, uint64_t skipped);
+
 /* Whole file as text, NUL-terminated; free() it. */
 int cli_read_text(const char *path, size_t limit, char **text, stoke_error *err);
 

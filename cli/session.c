@@ -79,3 +79,10 @@ int cli_next(const cli_session *session, const stoke_batch **batch, stoke_error 
     if (r && r != STOKE_E_END) return cli_error(err, r, "%s", stoke_loader_error(session->loader));
     return r;
 }
+
+void cli_say_bad(const cli_call *call, uint64_t replaced, uint64_t skipped)
+{
+    if (replaced || skipped)
+        cli_say(call, "bad files: %llu row%s replaced, %llu left out; `stoke verify` gives the reasons",
+                (unsigned long long)replaced, replaced == 1 ? "" : "s", (unsigned long long)skipped);
+}

@@ -2,12 +2,13 @@
 """stoke dump and stoke show, seen from NumPy and Pillow."""
 import json
 import os
+import shutil
 import sys
 
 import numpy as np
 from PIL import Image
 
-from cli import equal, files_below, make_set, path, stoke, stoke_json, tap
+from cli import contains, equal, files_below, make_set, path, stoke, stoke_json, tap
 
 SET = make_set('set', count=10)
 MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
@@ -109,6 +110,22 @@ def picture_without_masks():
     Image.open(out).load()
 
 
+def bad_files_are_counted(policy, words, counts):
+    def test():
+        folder = path('bad-' + policy)
+        shutil.copytree(SET, folder)
+        os.truncate(os.path.join(folder, 'images', '000004.jpg'), 100)
+        settings = [folder, '--batch', 5, '--policy', policy, '--max-bad', 3, '--quarantine', '']
+        for args in (['dump', *settings, '--batches', 0, '--out', path('dump-' + policy)],
+                     ['show', *settings, '--count', 10, '--out', path(policy + '.png')],
+                     ['hash', *settings]):
+            answer = stoke(*args, '--json')
+            contains(answer.stderr, words)
+            equal(tuple(json.loads(answer.stdout)[key] for key in ('replaced', 'skipped')), counts, args[0])
+        assert 'bad files' not in stoke('hash', SET).stderr
+    return test
+
+
 sys.exit(tap.run([
     ('u8 batches equal Pillow', bytes_equal_pillow),
     ('float32 CHW, ImageNet', floats_chw),
@@ -116,6 +133,8 @@ sys.exit(tap.run([
     ('bfloat16 as uint16', bfloats),
     ('one batch by default', default_is_one_batch),
     ('digests agree with hash', digests_agree_with_hash),
+    ('replaced rows are counted', bad_files_are_counted('replace', 'bad files: 1 row replaced, 0 left out', (1, 0))),
+    ('skipped rows are counted', bad_files_are_counted('skip', 'bad files: 0 rows replaced, 1 left out', (0, 1))),
     ('show writes a picture', picture),
     ('show without masks', picture_without_masks),
 ]))
