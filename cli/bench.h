@@ -18,6 +18,7 @@ typedef struct bench_answer {
     uint64_t samples, wall_ns, cpu_ns;
     uint64_t peak_rss;                    /* of the process so far */
     stoke_memory_plan plan;               /* loader only */
+    uint32_t height, width;               /* loader only: of a batch */
     stoke_stage_time stage[STOKE_STAGES]; /* loader only: of this measurement */
     uint64_t bad_samples;                 /* loader only */
     uint64_t not_comparable, failed;      /* bare decoding only: files per pass */

@@ -153,6 +153,8 @@ static int measure(bench *b, stoke_error *err)
     const stoke_memory_plan *plan = &b->cases[0].opened.plan;
     char text[256];
     stoke_memory_plan_text(plan, text, sizeof text);
+    if (!b->data.size[0] && b->cases[0].opened.height)
+        cli_say_size(b->call, b->cases[0].opened.height, b->cases[0].opened.width);
     cli_say(b->call, "memory: %s", text);
     b->workers = plan->workers ? plan->workers : 1;
     b->cases[1].threads = b->workers;

@@ -17,8 +17,8 @@ typedef struct loader_state {
 
 /* A forked process maps the pages of program and libraries only as it touches them, so the plan, which begins
  * with what the process holds, would be too low by those (3.3 MB against 6.0 MB in a fresh process). One
- * sample touches them. */
-static void touch_code(const bench_case *job)
+ * sample touches them, and tells the size of all. */
+static void touch_code(const bench_case *job, bench_answer *answer)
 {
     stoke_loader *loader = NULL;
     const stoke_batch *batch = NULL;
@@ -26,14 +26,18 @@ static void touch_code(const bench_case *job)
     data.workers = 0;
     data.batch = 1;
     if (stoke_loader_create(&loader, job->dataset, &data, NULL, NULL)) return; /* open_loader will say why */
-    if (!stoke_loader_next(loader, &batch)) stoke_batch_release(loader, &batch);
+    if (!stoke_loader_next(loader, &batch)) {
+        answer->height = batch->height;
+        answer->width = batch->width;
+        stoke_batch_release(loader, &batch);
+    }
     stoke_loader_destroy(&loader);
 }
 
 static int open_loader(void **out, const bench_case *job, bench_answer *answer, stoke_error *err)
 {
     loader_state *state = *out = cli_alloc(1, sizeof *state);
-    touch_code(job);
+    touch_code(job, answer);
     int r = stoke_loader_create(&state->loader, job->dataset, &job->data, NULL, err);
     if (!r) answer->plan = stoke_loader_memory(state->loader);
     return r;

@@ -123,7 +123,7 @@ static void index_head(dump *d, const cli_call *call, const stoke_batch *b)
     stoke_json_array(json, "batches");
 }
 
-static int dump_batches(const cli_call *call, const cli_session *session, dump *d, stoke_error *err)
+static int dump_batches(const cli_call *call, cli_session *session, dump *d, stoke_error *err)
 {
     uint64_t limit = (uint64_t)((const dump_options *)call->options)->batches;
     uint64_t total = stoke_loader_remaining(session->loader);

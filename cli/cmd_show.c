@@ -95,7 +95,7 @@ static void free_gallery(gallery *g)
     free(g->tiles), free(g->images), free(g->masks), free(g->captions);
 }
 
-static int collect(const cli_session *session, gallery *g, stoke_error *err)
+static int collect(cli_session *session, gallery *g, stoke_error *err)
 {
     while (g->count < g->capacity) {
         const stoke_batch *batch;

@@ -54,8 +54,10 @@ void cli_progress_end(stoke_progress **progress);
 
 /* A dataset and a loader over it. */
 typedef struct cli_session {
+    const cli_call *call;
     stoke_dataset *dataset;
     stoke_loader *loader;
+    int size_is_taken; /* --size was not given; the first batch tells what it came to */
 } cli_session;
 
 /* Opens the dataset; says on stderr what was left out while matching. */
@@ -66,10 +68,12 @@ int cli_session_open(cli_session *session, const cli_call *call, const stoke_dat
                      stoke_error *err);
 void cli_session_close(cli_session *session);
 
-/* The next batch: 0, STOKE_E_END, or an error (also STOKE_E_CANCELLED after an interrupt) with its message.
- */
-int cli_next(const cli_session *session, const stoke_batch **batch, stoke_error *err);
+/* The next batch: 0, STOKE_E_END, or an error (also STOKE_E_CANCELLED after an interrupt) with its message. The
+ * first one says the size when the user did not. */
+int cli_next(cli_session *session, const stoke_batch **batch, stoke_error *err);
 
+/* Says which size was taken where --size was not given. */
+void cli_say_size(const cli_call *call, uint32_t height, uint32_t width);
 /* Says how many rows had a bad file behind them; nothing when none had. */
 void cli_say_bad(const cli_call *call, uint64_t replaced, uint64_t skipped);
 

@@ -48,7 +48,7 @@ int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_
 int cli_session_open(cli_session *session, const cli_call *call, const stoke_data_params *data,
                      stoke_error *err)
 {
-    *session = (cli_session){ 0 };
+    *session = (cli_session){ .call = call, .size_is_taken = !data->size[0] };
     stoke_data_params own = *data;
     if (own.consumer_cores < 0) own.consumer_cores = 0; /* we only look at batches */
     int r = cli_open_dataset(call, data, &session->dataset, err);
@@ -71,12 +71,21 @@ void cli_session_close(cli_session *session)
     stoke_dataset_close(&session->dataset);
 }
 
-int cli_next(const cli_session *session, const stoke_batch **batch, stoke_error *err)
+void cli_say_size(const cli_call *call, uint32_t height, uint32_t width)
+{
+    cli_say(call, "size: %ux%u, from the first sample; --size N sets it", height, width);
+}
+
+int cli_next(cli_session *session, const stoke_batch **batch, stoke_error *err)
 {
     *batch = NULL;
     if (cli_interrupted()) return cli_error(err, STOKE_E_CANCELLED, "interrupted");
     int r = stoke_loader_next(session->loader, batch);
     if (r && r != STOKE_E_END) return cli_error(err, r, "%s", stoke_loader_error(session->loader));
+    if (!r && session->size_is_taken) {
+        cli_say_size(session->call, (*batch)->height, (*batch)->width);
+        session->size_is_taken = 0;
+    }
     return r;
 }
 

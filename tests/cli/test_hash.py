@@ -151,6 +151,15 @@ def memory_plan_is_printed():
     assert 'limit' in done.stderr.lower(), done.stderr
 
 
+def size_is_said():
+    base = [SET, '--batch', 4]
+    for args in (['hash', *base], ['dump', *base, '--out', path('size-dump')],
+                 ['show', *base, '--out', path('size.png')], ['bench', 'data', *base, '--short', '--seconds', 0.2]):
+        said = [line for line in stoke(*args).stderr.splitlines() if line.startswith('size: ')]
+        equal(said, ['size: 40x56, from the first sample; --size N sets it'], args[0])
+    assert 'size: ' not in stoke('hash', *base, '--size', 24).stderr
+
+
 sys.exit(tap.run([
     ('fields of --json', fields),
     ('table for people', table_for_people),
@@ -170,5 +179,6 @@ sys.exit(tap.run([
     ('bad sample, policy skip', bad_sample('skip')),
     ('bad sample alone in its batch, policy skip', batch_skipped_whole),
     ('bad sample, policy stop', policy_stop),
+    ('size of the first sample', size_is_said),
     ('memory plan', memory_plan_is_printed),
 ]))
