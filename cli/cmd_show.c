@@ -29,7 +29,7 @@ static const stoke_option options[] = {
       .offset = offsetof(show_options, out),
       .default_text = "samples.png",
       .argument = "FILE",
-      .help = "The PNG to write" },
+      .help = "The PNG to write; the name ends in .png" },
     { .name = "columns",
       .type = STOKE_OPT_INT,
       .offset = offsetof(show_options, columns),
@@ -182,7 +182,10 @@ static int run(cli_call *call)
     stoke_error err = { 0 };
     cli_session session = { 0 };
     size_t n = (size_t)o->count;
-    int r = picture_settings(&call->data, o->count, &err);
+    int r = STOKE_OK;
+    if (!cli_ends_with(o->out, ".png"))
+        r = cli_error(&err, STOKE_E_INVALID, "--out %s: the picture is a PNG, so its name must end in .png", o->out);
+    if (!r) r = picture_settings(&call->data, o->count, &err);
     if (!r) r = cli_session_open(&session, call, &call->data, &err);
     if (r) return cli_fail(call, &err);
     gallery g = { .tiles = cli_alloc(n, sizeof *g.tiles),

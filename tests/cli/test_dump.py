@@ -126,6 +126,14 @@ def bad_files_are_counted(policy, words, counts):
     return test
 
 
+def pictures_are_png():
+    for name in ('x.jpg', 'x', 'x.png.gz', '/dev/stdout'):
+        done = stoke('show', SET, '--count', 1, '--out', name, code=2)
+        contains(done.stderr, name, '.png')
+        assert name.startswith('/') or not os.path.exists(path(name)), name
+    stoke('show', SET, '--count', 1, '--out', path('CAPITALS.PNG'))
+
+
 sys.exit(tap.run([
     ('u8 batches equal Pillow', bytes_equal_pillow),
     ('float32 CHW, ImageNet', floats_chw),
@@ -136,5 +144,6 @@ sys.exit(tap.run([
     ('replaced rows are counted', bad_files_are_counted('replace', 'bad files: 1 row replaced, 0 left out', (1, 0))),
     ('skipped rows are counted', bad_files_are_counted('skip', 'bad files: 0 rows replaced, 1 left out', (0, 1))),
     ('show writes a picture', picture),
+    ('pictures are PNG', pictures_are_png),
     ('show without masks', picture_without_masks),
 ]))
