@@ -62,7 +62,8 @@ static void *copy(const void *data, size_t bytes)
     return memcpy(cli_alloc(bytes, 1), data, bytes);
 }
 
-static void add_rows(gallery *g, const stoke_batch *batch)
+/* Without masks the loader delivers zeros: they are not drawn, nor counted in a legend. */
+static void add_rows(gallery *g, const stoke_batch *batch, int has_masks)
 {
     uint8_t depth = (uint8_t)stoke_dtype_bytes(batch->mask_dtype);
     for (uint32_t i = 0; i < batch->count && g->count < g->capacity; i++) {
@@ -74,18 +75,19 @@ static void add_rows(gallery *g, const stoke_batch *batch)
                                        .height = batch->height,
                                        .channels = (uint8_t)batch->channels,
                                        .depth = 1 };
-        g->masks[at] = (stoke_image){ .data = copy((char *)batch->masks + i * batch->mask_row_bytes,
-                                                   batch->mask_row_bytes),
-                                      .stride = (size_t)batch->width * depth,
-                                      .width = batch->width,
-                                      .height = batch->height,
-                                      .channels = 1,
-                                      .depth = depth };
+        if (has_masks)
+            g->masks[at] = (stoke_image){ .data = copy((char *)batch->masks + i * batch->mask_row_bytes,
+                                                       batch->mask_row_bytes),
+                                          .stride = (size_t)batch->width * depth,
+                                          .width = batch->width,
+                                          .height = batch->height,
+                                          .channels = 1,
+                                          .depth = depth };
         int replaced = batch->status[i] == STOKE_ROW_REPLACED;
         g->replaced += (uint64_t)replaced;
         snprintf(g->captions[at], sizeof g->captions[at], "%s%s", batch->names[i],
                  replaced ? " (replacement)" : "");
-        g->tiles[at] = (stoke_tile){ &g->images[at], &g->masks[at], g->captions[at] };
+        g->tiles[at] = (stoke_tile){ &g->images[at], has_masks ? &g->masks[at] : NULL, g->captions[at] };
     }
 }
 
@@ -102,7 +104,7 @@ static int collect(cli_session *session, gallery *g, stoke_error *err)
         int r = cli_next(session, &batch, err);
         if (r == STOKE_E_END) break;
         if (r) return r;
-        add_rows(g, batch);
+        add_rows(g, batch, stoke_dataset_has_masks(session->dataset));
         stoke_batch_release(session->loader, &batch);
     }
     stoke_loader_stats_data stats;
@@ -184,7 +186,8 @@ static int run(cli_call *call)
     size_t n = (size_t)o->count;
     int r = STOKE_OK;
     if (!cli_ends_with(o->out, ".png"))
-        r = cli_error(&err, STOKE_E_INVALID, "--out %s: the picture is a PNG, so its name must end in .png", o->out);
+        r = cli_error(&err, STOKE_E_INVALID, "--out %s: the picture is a PNG, so its name must end in .png",
+                      o->out);
     if (!r) r = picture_settings(&call->data, o->count, &err);
     if (!r) r = cli_session_open(&session, call, &call->data, &err);
     if (r) return cli_fail(call, &err);

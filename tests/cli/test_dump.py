@@ -105,9 +105,13 @@ def picture():
 
 def picture_without_masks():
     out = path('plain.png')
-    answer = stoke_json('show', '--images', os.path.join(SET, 'images'), '--order', 'sequential', '--count', 3, '--out', out)
+    answer = stoke_json('show', '--images', os.path.join(SET, 'images'), '--order', 'sequential', '--count', 3, '--columns', 2, '--out', out)
     equal(answer['samples'], ['000000', '000001', '000002'])
-    Image.open(out).load()
+    with_masks = path('with-masks.png')
+    stoke('show', SET, '--order', 'sequential', '--count', 3, '--columns', 2, '--out', with_masks)
+    with Image.open(out) as plain, Image.open(with_masks) as pairs:
+        # no overlay beside a sample, no legend ("0 100 %") below
+        assert plain.width < pairs.width and plain.height < pairs.height, (plain.size, pairs.size)
 
 
 def bad_files_are_counted(policy, words, counts):
