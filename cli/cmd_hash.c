@@ -94,6 +94,7 @@ typedef struct digests {
     size_t count, capacity;
     uint64_t epoch; /* of the batches: a state may name another than --epoch */
     uint64_t replaced, skipped;
+    int goes_on; /* another phase follows, so this one must leave batches to it */
 } digests;
 
 static void add(digests *list, const stoke_batch *batch, uint64_t samples)
@@ -121,9 +122,15 @@ static int run_rank(cli_call *call, const stoke_data_params *data, uint64_t limi
         return r;
     }
     uint64_t done = 0, total = stoke_loader_remaining(session.loader);
+    if (list->goes_on && limit >= total)
+        r = cli_error(
+            err, STOKE_E_INVALID,
+            "--resume-at %llu is not inside the epoch: a rank has %llu batches to take, so nothing would be "
+            "left to resume",
+            (unsigned long long)limit, (unsigned long long)total);
     if (limit && limit < total) total = limit;
     stoke_progress *progress = cli_progress_begin(call, "hashing", "batches");
-    while (done < total) {
+    while (!r && done < total) {
         const stoke_batch *batch;
         r = cli_next(&session, &batch, err);
         if (r) break;
@@ -166,9 +173,13 @@ static int run_epoch(cli_call *call, char *state, digests *list, stoke_error *er
     const hash_options *o = call->options;
     stoke_data_params data = call->data;
     uint64_t limit = (uint64_t)o->batches, at = (uint64_t)o->resume_at;
-    if (limit && at >= limit) at = 0;
+    if (limit && at >= limit)
+        return cli_error(err, STOKE_E_INVALID, "--resume-at %llu must be less than --batches %llu",
+                         (unsigned long long)at, (unsigned long long)limit);
+    list->goes_on = at != 0;
     int r = run_phase(call, &data, at ? at : limit, state, list, err);
     if (r || !at) return r;
+    list->goes_on = 0;
     if (o->resume_workers >= 0) data.workers = o->resume_workers;
     if (o->resume_prefetch > 0) data.prefetch = o->resume_prefetch;
     if (o->resume_world > 0) data.world = o->resume_world;
@@ -281,6 +292,8 @@ static int run(cli_call *call)
     if (o->resume_world > 0 && !o->ranks_all)
         r = cli_error(&err, STOKE_E_INVALID,
                       "--resume-world needs --ranks-all: other ranks take over the rest");
+    if (!r && !o->resume_at && (o->resume_workers >= 0 || o->resume_prefetch > 0 || o->resume_world > 0))
+        r = cli_error(&err, STOKE_E_INVALID, "--resume-workers, -prefetch and -world need --resume-at K");
     if (!r && o->from) r = read_state(o->from, state, &err);
     if (!r) r = run_epoch(call, state, &list, &err);
     if (!r && o->state) r = write_state(o->state, state, &err);
@@ -288,6 +301,10 @@ static int run(cli_call *call)
         qsort(list.entries, list.count, sizeof *list.entries, by_index);
         print_result(call, &list);
         cli_say_bad(call, list.replaced, list.skipped);
+        if (!list.count)
+            cli_say(call,
+                    "no batches: nothing was compared (--drop-last leaves out what does not fill a batch on "
+                    "every rank, and a state may be that of the end)");
     }
     free(list.entries);
     return r ? cli_fail(call, &err) : CLI_OK;

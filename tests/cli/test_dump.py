@@ -105,7 +105,8 @@ def picture():
 
 def picture_without_masks():
     out = path('plain.png')
-    answer = stoke_json('show', '--images', os.path.join(SET, 'images'), '--order', 'sequential', '--count', 3, '--columns', 2, '--out', out)
+    answer = stoke_json('show', '--images', os.path.join(SET, 'images'), '--order', 'sequential', '--count', 3,
+                        '--columns', 2, '--out', out)
     equal(answer['samples'], ['000000', '000001', '000002'])
     with_masks = path('with-masks.png')
     stoke('show', SET, '--order', 'sequential', '--count', 3, '--columns', 2, '--out', with_masks)

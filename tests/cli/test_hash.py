@@ -151,6 +151,23 @@ def memory_plan_is_printed():
     assert 'limit' in done.stderr.lower(), done.stderr
 
 
+def resume_outside_the_epoch():
+    """It never resumed, so it proves nothing."""
+    for options in (['--resume-at', 8], ['--resume-at', 900], ['--resume-at', 5, '--batches', 5],
+                    ['--resume-at', 4, '--world', 2, '--ranks-all']):
+        done = stoke('hash', *BASE, *options, code=2)
+        contains(done.stderr, '--resume-at')
+        equal(done.stdout, '')
+    contains(stoke('hash', *BASE, '--resume-workers', 2, code=2).stderr, '--resume-at')
+    stoke('hash', *BASE, '--resume-at', 4, '--batches', 5)
+
+
+def no_batches():
+    done = stoke('hash', SET, '--batch', 23, '--drop-last')
+    contains(done.stderr, 'no batches')
+    assert 'no batches' not in stoke('hash', SET, '--batch', 22, '--drop-last').stderr
+
+
 def size_is_said():
     base = [SET, '--batch', 4]
     for args in (['hash', *base], ['dump', *base, '--out', path('size-dump')],
@@ -179,6 +196,8 @@ sys.exit(tap.run([
     ('bad sample, policy skip', bad_sample('skip')),
     ('bad sample alone in its batch, policy skip', batch_skipped_whole),
     ('bad sample, policy stop', policy_stop),
+    ('resume outside the epoch', resume_outside_the_epoch),
+    ('no batches', no_batches),
     ('size of the first sample', size_is_said),
     ('memory plan', memory_plan_is_printed),
 ]))
