@@ -2,8 +2,10 @@
  *
  * stoke dump: batches as .npy files, for a look from NumPy.
  */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/common.h"
@@ -12,6 +14,7 @@
 typedef struct dump_options {
     const char *out;
     int64_t batches;
+    int force;
 } dump_options;
 
 static const stoke_option options[] = {
@@ -29,7 +32,45 @@ static const stoke_option options[] = {
       .max = 1e9,
       .argument = "N",
       .help = "Number of batches; 0 = the whole epoch" },
+    { .name = "force",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(dump_options, force),
+      .default_text = "false",
+      .help =
+          "Write into a folder that has dumped batches already: files of the same name are replaced, others "
+          "stay" },
 };
+
+static const char *const kinds[] = { "images", "masks", "ids" };
+
+/* Whether a name is one that a dump writes: index.json or KIND_NUMBER.npy. */
+static int is_dumped(const char *name)
+{
+    for (size_t i = 0; i < CLI_COUNT(kinds); i++) {
+        size_t n = strlen(kinds[i]);
+        if (strncmp(name, kinds[i], n) != 0 || name[n] != '_') continue;
+        size_t digits = strspn(name + n + 1, "0123456789");
+        return digits && !strcmp(name + n + 1 + digits, ".npy");
+    }
+    return !strcmp(name, "index.json");
+}
+
+/* Batches of two runs in one folder look like those of one. */
+static int refuse_mixture(const char *folder, stoke_error *err)
+{
+    DIR *dir = opendir(folder);
+    int r = STOKE_OK;
+    if (!dir) return r; /* not there yet; if it is something else, making it says so */
+    for (struct dirent *entry; !r && (entry = readdir(dir));)
+        if (is_dumped(entry->d_name))
+            r = cli_error(
+                err, STOKE_E_STATE,
+                "%s has dumped batches already (%s): name another folder with --out, or write there with "
+                "--force",
+                folder, entry->d_name);
+    closedir(dir);
+    return r;
+}
 
 /* NumPy's type for an element. bfloat16 has none: the 16 bits are stored as they are. */
 static const char *npy_type(stoke_dtype dtype)
@@ -85,7 +126,6 @@ static void index_batch(dump *d, const stoke_batch *b)
     stoke_json *json = &d->json;
     char hex[33], name[64];
     uint8_t digest[16];
-    static const char *const kinds[] = { "images", "masks", "ids" };
     stoke_batch_digest(b, digest);
     cli_hex(digest, hex);
     stoke_json_object(json, NULL);
@@ -184,7 +224,8 @@ static int run(cli_call *call)
     cli_output index = { 0 };
     char index_path[CLI_PATH];
     snprintf(index_path, sizeof index_path, "%s/index.json", o->out);
-    int r = cli_session_open(&session, call, &call->data, &err);
+    int r = o->force ? STOKE_OK : refuse_mixture(o->out, &err);
+    if (!r) r = cli_session_open(&session, call, &call->data, &err);
     if (!r) r = cli_make_folders(o->out, &err);
     if (!r) r = cli_output_open(&index, index_path, &err);
     /* index.json is written last and an old one goes first: a folder with an index is complete. */
@@ -214,7 +255,8 @@ const cli_command cli_dump = {
     .max_words = 1,
     .description = "Writes images_NNNNNN.npy, masks_NNNNNN.npy and ids_NNNNNN.npy for each batch (NNNNNN is "
                    "its global index) and, "
-                   "last of all, index.json with names, types and digests. bfloat16 images are stored as "
+                   "last of all, index.json with names, types and digests of what this run wrote. bfloat16 "
+                   "images are stored as "
                    "uint16. Every file "
                    "appears whole or not at all.",
     .examples = examples,

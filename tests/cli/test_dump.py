@@ -139,6 +139,28 @@ def pictures_are_png():
     stoke('show', SET, '--count', 1, '--out', path('CAPITALS.PNG'))
 
 
+def dumps_are_not_mixed():
+    folder = path('mixed')
+    first = [SET, '--out', folder, '--batch', 4, '--batches', 3]
+    stoke('dump', *first)
+    written = {name: os.stat(os.path.join(folder, name)).st_mtime_ns for name in files_below(folder)}
+    done = stoke('dump', SET, '--out', folder, '--batch', 2, code=1)
+    contains(done.stderr, folder, '--force')
+    equal(done.stdout, '')
+    equal({name: os.stat(os.path.join(folder, name)).st_mtime_ns for name in files_below(folder)}, written, 'files')
+    os.remove(os.path.join(folder, 'index.json'))
+    stoke('dump', *first, code=1)
+    stoke('dump', SET, '--out', folder, '--batch', 2, '--force')
+    equal(sorted(files_below(folder)), sorted(written), 'nothing is removed')
+    index = json.load(open(os.path.join(folder, 'index.json')))
+    equal([batch['images'] for batch in index['batches']], ['images_000000.npy'], 'index')
+    other = path('other-files')
+    os.mkdir(other)
+    for name in ('notes.txt', 'images_of_cats.npy', 'ids_.npy'):
+        open(os.path.join(other, name), 'w').close()
+    stoke('dump', SET, '--out', other)
+
+
 sys.exit(tap.run([
     ('u8 batches equal Pillow', bytes_equal_pillow),
     ('float32 CHW, ImageNet', floats_chw),
@@ -148,6 +170,7 @@ sys.exit(tap.run([
     ('digests agree with hash', digests_agree_with_hash),
     ('replaced rows are counted', bad_files_are_counted('replace', 'bad files: 1 row replaced, 0 left out', (1, 0))),
     ('skipped rows are counted', bad_files_are_counted('skip', 'bad files: 0 rows replaced, 1 left out', (0, 1))),
+    ('dumps are not mixed', dumps_are_not_mixed),
     ('show writes a picture', picture),
     ('pictures are PNG', pictures_are_png),
     ('show without masks', picture_without_masks),
