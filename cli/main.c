@@ -39,14 +39,27 @@ static int print_command_help(const cli_command *command)
     return CLI_OK;
 }
 
+static int is_help(const char *word)
+{
+    return !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
+static int too_many(const char *word)
+{
+    fprintf(stderr, "stoke help: '%s' is one argument too many: it explains one command at a time\n", word);
+    return CLI_MISUSE;
+}
+
 static int help(int n_words, char **words)
 {
-    int used;
+    int used = 1;
+    if (n_words && is_help(words[n_words - 1])) n_words--; /* help about help is help */
     if (!n_words) {
         cli_print_overview(stdout);
         return CLI_OK;
     }
     if (!strcmp(words[0], "data")) {
+        if (n_words > used) return too_many(words[used]);
         stoke_data_params data = stoke_data_defaults();
         stoke_option_group groups[CLI_DATA_SECTIONS];
         size_t n_groups = cli_data_sections(&data, groups);
@@ -57,6 +70,7 @@ static int help(int n_words, char **words)
     }
     const cli_command *command = cli_find_command(words, n_words, &used);
     if (!command) return unknown_command("", cli_commands, words[0]);
+    if (n_words > used) return too_many(words[used]);
     return print_command_help(command);
 }
 
@@ -85,8 +99,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
 static int dispatch(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "help";
-    if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help"))
-        return help(argc > 2 ? argc - 2 : 0, argv + 2);
+    if (is_help(word) || !strcmp(word, "help")) return help(argc > 2 ? argc - 2 : 0, argv + 2);
     if (!strcmp(word, "--version")) {
         printf("stoke %s (pixel functions: %s)\n", stoke_version(), stoke_machine_cpu_table());
         return CLI_OK;
@@ -95,7 +108,7 @@ static int dispatch(int argc, char **argv)
     const cli_command *command = cli_find_command(argv + 1, argc - 1, &used);
     if (!command) return unknown_command("", cli_commands, word);
     if (!command->subcommands) return run_command(command, argc - used, argv + used);
-    if (argc == 2 || !strcmp(argv[2], "--help") || !strcmp(argv[2], "-h")) return print_command_help(command);
+    if (argc == 2 || is_help(argv[2])) return print_command_help(command);
     char prefix[32];
     snprintf(prefix, sizeof prefix, "%s ", command->name);
     return unknown_command(prefix, command->subcommands, argv[2]);

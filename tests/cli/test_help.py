@@ -9,7 +9,7 @@ from cli import COMMANDS, STOKE, contains, equal, make_set, path, stoke, stoke_j
 
 
 def overview():
-    for args in ([], ['help'], ['--help'], ['-h']):
+    for args in ([], ['help'], ['--help'], ['-h'], ['help', '--help'], ['help', '-h'], ['--help', '--help']):
         done = stoke(*args)
         contains(done.stdout, 'Usage: stoke COMMAND', 'Examples:', *[c.split()[0] for c in COMMANDS])
         equal(done.stderr, '')
@@ -55,6 +55,14 @@ def examples_of(command):
 
 def help_data():
     contains(stoke('help', 'data').stdout, '--memory-limit', '--label-map', '--augment', '--world')
+
+
+def help_about_one_thing():
+    for words in (['verify', 'show'], ['data', 'verify'], ['bench', 'data', 'show'], ['bench', 'dta']):
+        done = stoke('help', *words, code=2)
+        contains(done.stderr, words[-1])
+        equal(done.stdout, '')
+    equal(stoke('help', 'verify', '--help').stdout, stoke('help', 'verify').stdout)
 
 
 def bench_lists_subjects():
@@ -133,6 +141,7 @@ sys.exit(tap.run([
     ('overview', overview),
     ('version', version),
     ('help data', help_data),
+    ('help about one thing', help_about_one_thing),
     ('bench lists its subjects', bench_lists_subjects),
     ('unknown command', unknown_command),
     ('unknown option', unknown_option),
