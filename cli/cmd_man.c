@@ -54,7 +54,7 @@ static void roff_commands(const cli_command *const *commands, FILE *out)
 
 static void roff_footer(FILE *out)
 {
-    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 asked wrongly, 130 interrupted.\n"
+    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 asked wrongly, 128 + N ended by signal N (130: Ctrl\\-C).\n"
           ".SH SEE ALSO\n.BR stoke (1)\n",
           out);
 }
@@ -91,7 +91,7 @@ void cli_print_man_overview(FILE *out)
               out);
     fputs(".SH COMMANDS\n", out);
     roff_commands(cli_commands, out);
-    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 asked wrongly, 130 interrupted.\n", out);
+    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 asked wrongly, 128 + N ended by signal N (130: Ctrl\\-C).\n", out);
 }
 
 static int run(cli_call *call)

@@ -8,7 +8,7 @@
 
 #include <stoke/stoke.h>
 
-/* Exit codes: 0 done, 1 failed, 2 asked wrongly. 130 is what shells report for SIGINT. */
+/* Exit codes: 0 done, 1 failed, 2 asked wrongly. 130 is what shells report for SIGINT (128 + its number). */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_MISUSE = 2, CLI_INTERRUPTED = 130 };
 
 /* Options of every command (config only of those that read data). */

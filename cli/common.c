@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include <unistd.h>
 
 static const stoke_option common_options[] = {
@@ -260,19 +262,37 @@ void *cli_grow(void *array, size_t *capacity, size_t need, size_t size)
 
 static volatile sig_atomic_t interrupt_signal;
 static stoke_progress *volatile interrupt_progress;
+/* When the first one came, CLOCK_MONOTONIC in ns; 0 = not yet. Atomic: two signals may run on two threads. */
+static atomic_llong interrupt_time;
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a signal handler writes it");
 
 static void on_interrupt(int number)
 {
+    struct timespec t;
+    int kept = errno;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    errno = kept;
+    long long now = t.tv_sec * 1000000000LL + t.tv_nsec, first = 0;
+    if (!atomic_compare_exchange_strong(&interrupt_time, &first, now)) {
+        if (now - first < 1000000000LL) return;
+        signal(number, SIG_DFL);
+        raise(number); /* arrives when this handler returns */
+        return;
+    }
     interrupt_signal = number;
     if (interrupt_progress) stoke_progress_cancel(interrupt_progress);
 }
 
 void cli_handle_signals(void)
 {
-    struct sigaction action = { .sa_handler = on_interrupt, .sa_flags = SA_RESETHAND | SA_RESTART };
+    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+    struct sigaction action = { .sa_handler = on_interrupt, .sa_flags = SA_RESTART }, before;
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    for (size_t i = 0; i < CLI_COUNT(numbers); i++) {
+        /* nohup ignores SIGHUP, and so must what it starts. */
+        int ignored = sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+        if (!ignored || numbers[i] != SIGHUP) sigaction(numbers[i], &action, NULL);
+    }
     /* Beyond `ulimit -f` write() then fails with EFBIG like a full disk does, and temporary files are
      * removed. */
     signal(SIGXFSZ, SIG_IGN);

@@ -37,8 +37,9 @@ void cli_say(const cli_call *call, const char *format, ...) STOKE_PRINTF(2, 3);
 
 /* ---- interruption ---- */
 
-/* From now on SIGINT and SIGTERM ask for an orderly end; a second one kills. Writing beyond a file size limit
- * becomes an error message instead of a signal. */
+/* From now on SIGINT, SIGTERM and SIGHUP ask for an orderly end; another one kills, but not within a second of
+ * the first: `timeout` signals the process and then its group, so one request arrives twice. Writing beyond a file
+ * size limit becomes an error message instead of a signal. */
 void cli_handle_signals(void);
 int cli_interrupted(void);
 /* What shells expect: 128 + the signal. */

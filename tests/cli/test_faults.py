@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from cli import STOKE, WORK, contains, equal, files_below, make_set, path, stoke
 
 SET = make_set('set', count=60, size='96x128')
 os.makedirs(path('show'))
+BENCH = ('bench', 'data', '--seconds', '30', '--samples', '16')
 
 
 def interrupt(args, when, number=signal.SIGINT):
@@ -70,6 +72,56 @@ def terminated_bench():
     out, _ = process.communicate(timeout=60)
     equal((process.returncode, out), (143, b''))
     equal(os.listdir(temporary), [], 'temporary folder')
+
+
+def twice_in_a_moment(number, *args, folder):
+    """As `timeout` does it: the process and then its whole group, so the process gets the signal twice."""
+    def test():
+        place = path(folder)
+        os.makedirs(place, exist_ok=True)
+        process = subprocess.Popen([STOKE, *args], cwd=WORK, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   start_new_session=True, env={**os.environ, 'TMPDIR': place})
+        end = time.monotonic() + 60
+        while not files_below(place) and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.002)
+        time.sleep(0.3)
+        assert process.poll() is None, 'it was done before the signal came'
+        process.send_signal(number)
+        time.sleep(0.002)  # or the second is merged with the first, which is still pending
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=60)
+        equal((process.returncode, out), (128 + number, ''))
+        contains(err, 'interrupted')
+        no_temporary_files(place)
+        if args[0] == 'bench':
+            equal(os.listdir(place), [], 'temporary folder')
+    return test
+
+
+def second_request_kills():
+    """Only the parent gets it, and waits for the turn of its child: 5 s of 60 / 12."""
+    temporary = path('tmp-kill')
+    os.makedirs(temporary)
+    process = subprocess.Popen([STOKE, 'bench', 'data', '--seconds', '60', '--rounds', '6', '--samples', '16'], cwd=WORK,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               env={**os.environ, 'TMPDIR': temporary})
+    time.sleep(3)
+    process.send_signal(signal.SIGTERM)
+    time.sleep(1.2)
+    if process.poll() is not None:
+        raise tap.Skip('the turn ended in time')
+    process.send_signal(signal.SIGTERM)
+    equal(process.wait(timeout=60), -signal.SIGTERM)
+    shutil.rmtree(temporary)
+
+
+def nohup():
+    process = subprocess.Popen([STOKE, 'hash', SET, '--size', '512'], cwd=WORK, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    process.stderr.readline()  # it has begun
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=60)
+    equal(process.returncode, 0)
 
 
 def closed_pipe():
@@ -151,6 +203,12 @@ sys.exit(tap.run([
     ('Ctrl-C in dump', interrupted_dump),
     ('Ctrl-C in synth', interrupted_synth),
     ('SIGTERM in bench', terminated_bench),
+    ('SIGINT twice in a moment: synth', twice_in_a_moment(signal.SIGINT, 'synth', 'twice', '--count', '3000', folder='twice')),
+    ('SIGINT twice in a moment: bench', twice_in_a_moment(signal.SIGINT, *BENCH, folder='tmp-int')),
+    ('SIGTERM twice in a moment: bench', twice_in_a_moment(signal.SIGTERM, *BENCH, folder='tmp-term')),
+    ('SIGHUP twice in a moment: bench', twice_in_a_moment(signal.SIGHUP, *BENCH, folder='tmp-hup')),
+    ('a second request after a second kills', second_request_kills),
+    ('SIGHUP under nohup', nohup),
     ('closed pipe in bench', closed_pipe),
     ('full disk: dump', full_disk('dump', ['dump', SET, '--out', path('full'), '--quarantine', ''], path('full'))),
     ('full disk: show', full_disk('show', ['show', SET, '--out', path('show', 'a.png')], path('show'))),
