@@ -3,6 +3,7 @@
  * stoke verify: reads all of a set and gives a reason for everything that is wrong with it.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/common.h"
 #include "cli/output.h"
@@ -102,7 +103,57 @@ static void json_sizes(stoke_json *json, const stoke_verify_report *report)
     stoke_json_close(json);
 }
 
-static void print_json(const stoke_dataset *dataset, const stoke_verify_report *report)
+/* "0:0,255:1": the classes that occur as they are, and the ignored value as class `target`. Returns whether
+ * it fitted; a longer one is of no use in a remark. */
+static int suggest_map(const stoke_verify_report *report, uint32_t ignored, uint32_t target, char *text,
+                       size_t size)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < report->n_classes && n < size; i++) {
+        uint32_t id = report->classes[i].id;
+        if (report->classes[i].pixels)
+            n += (size_t)snprintf(text + n, size - n, "%s%u:%u", n ? "," : "", id,
+                                  id == ignored ? target : id);
+    }
+    return n < size;
+}
+
+/* Masks of 0 and 255 are common, and 255 is also the usual ignore_index: every pixel of the foreground is
+ * then left out of training, and nothing is wrong with any file. Writes a remark and returns 1 when the
+ * counts look so: more than half is ignored and a class is missing. */
+static int remark_on_ignored(const cli_call *call, const stoke_verify_report *report, char *text, size_t size)
+{
+    const stoke_data_params *data = &call->data;
+    uint64_t total = 0, ignored = 0;
+    uint32_t occurring = 0, listed = 0;              /* classes that occur; those of them below --classes */
+    uint32_t missing = 0;                            /* the first id that does not occur */
+    for (size_t i = 0; i < report->n_classes; i++) { /* in ascending order of id */
+        const stoke_class_count *c = &report->classes[i];
+        int is_ignored = (int64_t)c->id == data->ignore_index;
+        total += c->pixels;
+        if (!c->pixels) continue;
+        if (c->id == missing) missing++;
+        if (is_ignored) ignored = c->pixels;
+        occurring += !is_ignored;
+        listed += c->id < data->classes;
+    }
+    /* An ignore_index among the classes (0, say) was chosen, not met by accident. */
+    if (ignored <= total / 2 || missing > data->ignore_index) return 0;
+    if (occurring >= 2 && listed >= data->classes) return 0;
+    int n = snprintf(text, size, "%.0f %% of the pixels are %lld = ignore_index, and class %u never occurs: ",
+                     100.0 * (double)ignored / (double)total, (long long)data->ignore_index, missing);
+    char map[128];
+    int identity = !data->label_map || !*data->label_map || !strcmp(data->label_map, "identity");
+    if (identity && suggest_map(report, (uint32_t)data->ignore_index, missing, map, sizeof map))
+        snprintf(text + n, size - (size_t)n, "if %lld is a class, use --label-map %s",
+                 (long long)data->ignore_index, map);
+    else
+        snprintf(text + n, size - (size_t)n, "if %lld is a class, --label-map must say so",
+                 (long long)data->ignore_index);
+    return 1;
+}
+
+static void print_json(const stoke_dataset *dataset, const stoke_verify_report *report, const char *remark)
 {
     stoke_json json;
     stoke_json_begin(&json, stdout, 2);
@@ -130,6 +181,9 @@ static void print_json(const stoke_dataset *dataset, const stoke_verify_report *
         stoke_json_uint(&json, "samples", report->classes[i].samples);
         stoke_json_close(&json);
     }
+    stoke_json_close(&json);
+    stoke_json_array(&json, "remarks");
+    if (remark) stoke_json_string(&json, NULL, remark);
     stoke_json_close(&json);
     json_sizes(&json, report);
     stoke_json_uint(&json, "image_bytes", report->image_bytes);
@@ -218,11 +272,14 @@ static int run(cli_call *call)
     if (r) {
         code = cli_fail(call, &err);
     } else {
+        char text[512];
+        const char *remark = remark_on_ignored(call, &report, text, sizeof text) ? text : NULL;
         if (call->common.json) {
-            print_json(dataset, &report);
+            print_json(dataset, &report, remark);
         } else {
             print_summary(dataset, &report);
             print_classes(call, &report);
+            if (remark) printf("\n%s\n", remark);
             print_findings(dataset, &report, o->show);
         }
         if (report.n_bad || (stoke_dataset_notes(dataset) && !o->allow_orphans)) code = CLI_FAILED;

@@ -141,6 +141,32 @@ def folder_without_masks():
     equal((answer['pairs'], answer['ok'], answer['masks']), (8, 8, False))
 
 
+def masks_of_two_values():
+    """0 and 255, where 255 is also the ignore_index: nothing is wrong with a file, and all foreground is ignored."""
+    def repaint(values):
+        def damage(folder):
+            for number in range(8):
+                pixels = bytes(values[i % len(values)] for i in range(40 * 56))
+                Image.frombytes('L', (56, 40), pixels).save(mask(folder, number))
+        return damage
+    folder = damaged('two-values', repaint([0, 255, 255, 255, 255]))
+    wanted = '80 % of the pixels are 255 = ignore_index, and class 1 never occurs: if 255 is a class, use ' \
+             '--label-map 0:0,255:1'
+    equal(stoke_json('verify', folder)['remarks'], [wanted])
+    contains(stoke('verify', folder, '--classes', 2).stdout, wanted)
+    equal(stoke_json('verify', folder, '--label-map', '0:0,255:1')['remarks'], [], 'after the advice')
+    equal(stoke_json('verify', folder, '--ignore-index', -1)['remarks'], [], 'nothing is ignored')
+    contains(stoke_json('verify', folder, '--label-map', '0:0,*:ignore')['remarks'][0], '--label-map must say so')
+    equal(stoke_json('verify', CLEAN)['remarks'], [])
+    three = damaged('three-values', repaint([0, 1, 255, 255, 255]))
+    equal(stoke_json('verify', three)['remarks'], [], 'two classes and much to ignore')
+    contains(stoke_json('verify', three, '--classes', 3)['remarks'][0], 'class 2 never', '--label-map 0:0,1:1,255:2')
+    ground = damaged('ground', repaint([1, 255, 255]))
+    contains(stoke_json('verify', ground)['remarks'][0], '67 %', 'class 0 never', '--label-map 1:1,255:0')
+    equal(stoke_json('verify', damaged('zero', repaint([0, 0, 1])), '--ignore-index', 0)['remarks'], [], '0 ignored')
+    equal(stoke_json('verify', damaged('few', repaint([0, 0, 0, 255])))['remarks'], [], 'a quarter ignored')
+
+
 def real_data(name, *options):
     """Every bad file has a reason, nothing crashes, and the counts add up."""
     def test():
@@ -171,6 +197,7 @@ sys.exit(tap.run([
     ('two files with one stem', duplicate_stem),
     ('findings as CSV', findings_as_csv),
     ('folder without masks', folder_without_masks),
+    ('masks of 0 and 255', masks_of_two_values),
     ('real data: formats', real_data('formats', '--images', '{}')),
     ('real data: pngsuite', real_data('pngsuite', '--images', '{}')),
     ('real data: camvid', real_data('camvid', '{}', '--classes', '11', '--label-map', '*:0')),
