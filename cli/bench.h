@@ -66,7 +66,8 @@ void bench_stop(bench_case *cases, size_t n_cases);
 /* Median of n values. */
 double bench_median(const double *values, int n);
 
-/* ---- bench_difference.c: fast decoding beside exact, in levels of 255, over the first samples of the set ---- */
+/* ---- bench_difference.c: fast decoding beside exact, in levels of 255, over the first samples of the set
+ * ---- */
 
 typedef struct bench_difference {
     uint64_t samples; /* 0: not measured */

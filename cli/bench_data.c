@@ -327,7 +327,8 @@ static void print_people(const bench *b, const figures *f)
            stoke_text_bytes(b->cases[0].last.peak_rss, peak, sizeof peak),
            stoke_text_bytes(b->cases[0].opened.plan.total_bytes, planned, sizeof planned));
     if (b->difference.samples)
-        printf("fast decoding    differs from exact by %.2f of 255 levels on average, %u at most (%llu samples)\n",
+        printf("fast decoding    differs from exact by %.2f of 255 levels on average, %u at most (%llu "
+               "samples)\n",
                b->difference.mean, b->difference.most, (unsigned long long)b->difference.samples);
     int longest = print_stages(b);
     if (b->n_cases > 2)

@@ -91,7 +91,8 @@ void cli_print_man_overview(FILE *out)
               out);
     fputs(".SH COMMANDS\n", out);
     roff_commands(cli_commands, out);
-    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 asked wrongly, 128 + N ended by signal N (130: Ctrl\\-C).\n", out);
+    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 asked wrongly, 128 + N ended by signal N (130: Ctrl\\-C).\n",
+          out);
 }
 
 static int run(cli_call *call)

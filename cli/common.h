@@ -37,9 +37,9 @@ void cli_say(const cli_call *call, const char *format, ...) STOKE_PRINTF(2, 3);
 
 /* ---- interruption ---- */
 
-/* From now on SIGINT, SIGTERM and SIGHUP ask for an orderly end; another one kills, but not within a second of
- * the first: `timeout` signals the process and then its group, so one request arrives twice. Writing beyond a file
- * size limit becomes an error message instead of a signal. */
+/* From now on SIGINT, SIGTERM and SIGHUP ask for an orderly end; another one kills, but not within a second
+ * of the first: `timeout` signals the process and then its group, so one request arrives twice. Writing
+ * beyond a file size limit becomes an error message instead of a signal. */
 void cli_handle_signals(void);
 int cli_interrupted(void);
 /* What shells expect: 128 + the signal. */
@@ -69,8 +69,8 @@ int cli_session_open(cli_session *session, const cli_call *call, const stoke_dat
                      stoke_error *err);
 void cli_session_close(cli_session *session);
 
-/* The next batch: 0, STOKE_E_END, or an error (also STOKE_E_CANCELLED after an interrupt) with its message. The
- * first one says the size when the user did not. */
+/* The next batch: 0, STOKE_E_END, or an error (also STOKE_E_CANCELLED after an interrupt) with its message.
+ * The first one says the size when the user did not. */
 int cli_next(cli_session *session, const stoke_batch **batch, stoke_error *err);
 
 /* Says which size was taken where --size was not given. */

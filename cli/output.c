@@ -28,8 +28,7 @@ static char *replaceable(const char *path, stoke_error *err)
         else
             target = strdup(path);
     }
-    if (!target)
-        cli_error(err, STOKE_E_IO, "%s: cannot write: %s", path, wrong ? wrong : strerror(errno));
+    if (!target) cli_error(err, STOKE_E_IO, "%s: cannot write: %s", path, wrong ? wrong : strerror(errno));
     return target;
 }
 

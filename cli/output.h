@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stoke/common.h>
 
-/* Write to `stream`, then commit (flush, fsync, rename) or abandon (nothing is left). A symbolic link stays and
- * what it leads to is replaced; what exists and is no regular file is refused: a rename would put a file in the
- * place of the device or pipe. */
+/* Write to `stream`, then commit (flush, fsync, rename) or abandon (nothing is left). A symbolic link stays
+ * and what it leads to is replaced; what exists and is no regular file is refused: a rename would put a file
+ * in the place of the device or pipe. */
 typedef struct cli_output {
     FILE *stream;
     const char *path; /* borrowed; what the user called it */
