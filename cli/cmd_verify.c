@@ -54,15 +54,6 @@ static stoke_table *findings(const stoke_dataset *dataset, const stoke_verify_re
     return table;
 }
 
-static int write_csv(const char *path, const stoke_table *table, stoke_error *err)
-{
-    cli_output output;
-    int r = cli_output_open(&output, path, err);
-    if (r) return r;
-    stoke_table_csv(table, output.stream);
-    return cli_output_commit(&output, err);
-}
-
 /* Paths of one kind: orphans have no partner, a duplicate has one too many. */
 static void json_paths(stoke_json *json, const char *key, const stoke_dataset *dataset, int duplicates)
 {
@@ -255,8 +246,14 @@ static int run(cli_call *call)
     stoke_error err = { 0 };
     stoke_dataset *dataset = NULL;
     stoke_verify_report report = { 0 };
+    cli_output csv = { 0 };
     int r = cli_open_dataset(call, &call->data, &dataset, &err);
-    if (r) return cli_fail(call, &err);
+    /* Before the reading, which may take an hour: a name that cannot be written is said at once. */
+    if (!r && o->csv) r = cli_output_open(&csv, o->csv, &err);
+    if (r) {
+        stoke_dataset_close(&dataset);
+        return cli_fail(call, &err);
+    }
     unsigned threads = call->data.workers > 0    ? (unsigned)call->data.workers
                        : call->data.workers == 0 ? 1
                                                  : 0;
@@ -265,9 +262,11 @@ static int run(cli_call *call)
     cli_progress_end(&progress);
     if (!r && o->csv) {
         stoke_table *table = findings(dataset, &report);
-        r = write_csv(o->csv, table, &err);
+        stoke_table_csv(table, csv.stream);
+        r = cli_output_commit(&csv, &err);
         stoke_table_destroy(&table);
     }
+    cli_output_abandon(&csv);
     int code = CLI_OK;
     if (r) {
         code = cli_fail(call, &err);
