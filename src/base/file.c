@@ -67,6 +67,10 @@ static char *real_target(const char *path, stoke_error *err)
         stk_fail(err, STOKE_E_IO, "%s: exists and is not a regular file; it is left as it is", path);
         return NULL;
     }
+    if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && !realpath(path, followed)) {
+        stk_fail(err, STOKE_E_IO, "%s: is a link to nothing; it is left as it is", path);
+        return NULL;
+    }
     char *target = stk_strdup(realpath(path, followed) ? followed : path);
     if (!target) stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
     return target;

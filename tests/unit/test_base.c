@@ -103,6 +103,8 @@ static void atomic_file_spares_what_is_no_file(void **state)
     assert_true(S_ISFIFO(st.st_mode));
     assert_int_equal(stk_atomic_open(&file, "", &err), STOKE_E_INVALID);
     assert_int_equal(stk_make_folders("", &err), STOKE_E_INVALID);
+    assert_int_equal(symlink("nothing", unit_path(state, "dangling")), 0);
+    assert_int_equal(stk_atomic_open(&file, unit_path(state, "dangling"), &err), STOKE_E_IO);
     unit_write(unit_path(state, "target"), "old", 3);
     assert_int_equal(symlink("target", unit_path(state, "link")), 0);
     assert_int_equal(stk_atomic_open(&file, unit_path(state, "link"), &err), STOKE_OK);
