@@ -293,6 +293,17 @@ static void choose_colours(struct jpeg_decompress_struct *c, const stk_job *job)
     c->do_fancy_upsampling = TRUE;
 }
 
+/* Scans that were to refine the picture are missing: libjpeg smooths what it has over neighbouring blocks,
+ * and takes the edge of what is cropped for the edge of the picture (found by fuzz_decode). */
+static int lacks_scans(const struct jpeg_decompress_struct *c)
+{
+    if (!c->progressive_mode || !c->coef_bits) return 0;
+    for (int i = 0; i < c->num_components; i++)
+        for (int k = 0; k < DCTSIZE2; k++)
+            if (c->coef_bits[i][k] != 0) return 1;
+    return 0;
+}
+
 static int decode_step(stk_jpeg *j, void *context)
 {
     stk_job *job = context;
@@ -316,7 +327,7 @@ static int decode_step(stk_jpeg *j, void *context)
      * cropping is not exact (4:1:0 at 1/2, found by test_codec_jpeg.c, jpeg_fast_mode_reduces). Nobody makes such
      * files. */
     int exact = by == 1 || (c->max_h_samp_factor <= 2 && c->max_v_samp_factor <= 2);
-    if (!whole && exact) narrow(c, &w);
+    if (!whole && exact && !lacks_scans(c)) narrow(c, &w);
     r = read_rows(j, job, &w);
     /* Only now is it known that the file does not end before its end marker. */
     if (r == STOKE_OK && whole) jpeg_finish_decompress(c);

@@ -56,6 +56,24 @@ static void jpeg_fast_mode_reduces(void **state)
     stoke_decoder_destroy(&d);
 }
 
+/* A progressive file that ends behind its first scan: libjpeg smooths over block edges. */
+static void progressive_file_may_lack_scans(void **state)
+{
+    stoke_decoder *d = new_decoder();
+    dice luck = { seed + 23, 0 };
+    uint8_t *samples = make_samples(80, 80, 3, &luck);
+    bytes file = make_jpeg(samples, 80, 80, jpegs[8].kind);
+    size_t scan = 2;
+    while (file.data[scan] != 0xFF || file.data[scan + 1] != 0xDA) scan++;
+    scan += 2;
+    while (file.data[scan] != 0xFF || file.data[scan + 1] == 0) scan++;
+    file.data[scan + 1] = 0xD9;
+    file.size = scan + 2;
+    regions_equal_cuts(d, file, stoke_decode_defaults(), 100, &luck, "first scan");
+    free(samples), free(file.data);
+    stoke_decoder_destroy(&d);
+}
+
 static void jpeg_cmyk_is_adobe_inverted(void **state)
 {
     stoke_decoder *d = new_decoder();
@@ -146,6 +164,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jpeg_region_equals_cut),
         cmocka_unit_test(jpeg_fast_mode_reduces),
+        cmocka_unit_test(progressive_file_may_lack_scans),
         cmocka_unit_test(jpeg_cmyk_is_adobe_inverted),
         cmocka_unit_test(many_scans_are_refused),
         cmocka_unit_test(files_do_not_lend_each_other_tables),
