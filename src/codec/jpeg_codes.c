@@ -74,13 +74,15 @@ static int list_categories(stk_codes *t)
     return 1;
 }
 
-int stk_codes_build(stk_codes *t, const uint8_t *counts, const uint8_t *symbols, unsigned total, int is_ac)
+int stk_codes_build(stk_codes *t, const uint8_t *counts, const uint8_t *symbols, unsigned total, int is_ac,
+                    int may_replace)
 {
     uint16_t first[1 << STK_WINDOW];
     t->seen = 1;
     if (t->built && t->total == total && memcmp(t->counts + 1, counts, 16) == 0 &&
         memcmp(t->symbols, symbols, total) == 0)
         return 1;
+    if (t->built && !may_replace) return 0;
     t->built = 0;
     t->total = total;
     memcpy(t->counts + 1, counts, 16);

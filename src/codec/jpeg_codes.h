@@ -63,9 +63,10 @@ static inline void stk_bits_take(stk_bits *r, unsigned n)
 }
 
 /* From counts (of lengths 1 to 16) and symbols; 0 when they are no prefix code, or one with a code of all
- * ones, which libjpeg refuses. The same table as last time is kept. DC tables get codes for all categories.
- */
-int stk_codes_build(stk_codes *t, const uint8_t *counts, const uint8_t *symbols, unsigned total, int is_ac);
+ * ones, which libjpeg refuses. The same table as last time is kept; another is built, unless there is one
+ * already and it may not be replaced (0). DC tables get codes for all categories. */
+int stk_codes_build(stk_codes *t, const uint8_t *counts, const uint8_t *symbols, unsigned total, int is_ac,
+                    int may_replace);
 /* The code at the beginning of 16 bits: length << 8 | symbol; 0 = there is none. */
 unsigned stk_codes_find(const stk_codes *t, uint32_t sixteen);
 

@@ -26,8 +26,11 @@ enum {
     MAX_PARTS = 4,
     MAX_BLOCKS = 10,  /* in an MCU: the standard's limit, and libjpeg's */
     MCU_BYTES = 2560, /* no MCU is longer: 10 blocks of at most 64 codes of 31 bits, and a load of 8 bytes */
-    CHUNK = 16384,    /* bytes that are unstuffed at a time: what lies behind the region is not touched */
-    ROW_BYTES = 16,   /* new DC codes of a row: 4 of at most 27 bits */
+    /* Tables take 0.05 ms to build. Optimised files all have their own: below this size libjpeg is faster
+     * (17 KB: 0.20 against 0.21 ms; 37 KB: 0.41 against 0.37 ms). */
+    WORTH_TABLES = 24576,
+    CHUNK = 16384,  /* bytes that are unstuffed at a time: what lies behind the region is not touched */
+    ROW_BYTES = 16, /* new DC codes of a row: 4 of at most 27 bits */
     TABLES_BYTES = 4 * (21 + 256), /* new DC tables */
     /* libjpeg leaves its fast path when less than 512 bytes per block follow, which is all of a small file's
      * end. So zeros follow. */
@@ -49,6 +52,7 @@ typedef struct writer {
 struct stk_jpeg_trimmer {
     stk_codes dc[4], ac[4];
     component part[MAX_PARTS];
+    int may_replace_tables;
     int parts, blocks; /* components, and blocks in an MCU */
     uint8_t block_part[MAX_BLOCKS];
     uint32_t width, height, mcu_width, mcu_height;
@@ -214,7 +218,9 @@ static int read_huffman_tables(stk_jpeg_trimmer *t, const uint8_t *p, size_t n)
         unsigned id = p[0] & 15, is_ac = p[0] >> 4, total = 0;
         for (int i = 1; i <= 16; i++) total += p[i];
         if (id > 3 || is_ac > 1 || total > 256 || n < 17 + total) return 0;
-        if (!stk_codes_build(is_ac ? &t->ac[id] : &t->dc[id], p + 1, p + 17, total, (int)is_ac)) return 0;
+        if (!stk_codes_build(is_ac ? &t->ac[id] : &t->dc[id], p + 1, p + 17, total, (int)is_ac,
+                             t->may_replace_tables))
+            return 0;
         p += 17 + total;
         n -= 17 + total;
     }
@@ -408,6 +414,7 @@ int stk_jpeg_trim(stk_jpeg_trimmer *t, stk_buffer *scratch, const uint8_t *bytes
 {
     if (size < 4 || size > SIZE_MAX / 8 || !reserve(t, scratch, size, box.height / 8 + 8)) return 0;
     t->parts = t->blocks = 0;
+    t->may_replace_tables = size >= WORTH_TABLES;
     for (int i = 0; i < 4; i++) t->dc[i].seen = t->ac[i].seen = 0;
     size_t start = read_segments(t, bytes, size);
     if (!start || box.x >= t->width || t->width - box.x < box.width || box.y >= t->height ||

@@ -83,7 +83,11 @@ static void check_regions(stoke_decoder *d, const uint8_t *data, size_t size, co
     stoke_box small = { box.x + box.width / 3, box.y + box.height / 3, (box.width + 2) / 3,
                         (box.height + 2) / 3 };
     check_region(d, data, size, *p, box, whole);
-    check_region(d, data, size, *p, small, whole);
+    /* A used decoder leaves small files with new Huffman tables to libjpeg: a fresh one does not. */
+    stoke_decoder *fresh;
+    insist(stoke_decoder_create(&fresh, NULL) == STOKE_OK);
+    check_region(fresh, data, size, *p, small, whole);
+    stoke_decoder_destroy(&fresh);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
