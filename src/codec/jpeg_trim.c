@@ -31,10 +31,7 @@ enum {
     WORTH_TABLES = 24576,
     CHUNK = 16384,  /* bytes that are unstuffed at a time: what lies behind the region is not touched */
     ROW_BYTES = 16, /* new DC codes of a row: 4 of at most 27 bits */
-    TABLES_BYTES = 4 * (21 + 256), /* new DC tables */
-    /* libjpeg leaves its fast path when less than 512 bytes per block follow, which is all of a small file's
-     * end. So zeros follow. */
-    TAIL = 512 * MAX_BLOCKS
+    TABLES_BYTES = 4 * (21 + 256) /* new DC tables */
 };
 
 typedef struct component {
@@ -395,12 +392,12 @@ static void patch_size(uint8_t *frame, uint32_t width, uint32_t height)
 }
 
 /* One buffer: data without stuffing, and zeros | the small file, whose data may double when all bytes are FF.
- * Zeros behind the data that are kept before the end is noticed fit in where the tail would go. */
+ * An MCU may be kept before it is noticed that the data has ended: that many zeros more. */
 static int reserve(stk_jpeg_trimmer *t, stk_buffer *scratch, size_t size, uint32_t rows)
 {
     size_t most, room, plain = size + MCU_BYTES;
     if (!stk_add(size, (size_t)rows * ROW_BYTES + ROW_BYTES, &most) || !stk_mul(most, 2, &most) ||
-        !stk_add(most, plain + TABLES_BYTES + TAIL, &room))
+        !stk_add(most, plain + TABLES_BYTES + MCU_BYTES, &room))
         return 0;
     t->data = t->data_end = stk_buffer_reserve(scratch, room);
     if (!t->data) return 0;
@@ -432,11 +429,9 @@ int stk_jpeg_trim(stk_jpeg_trimmer *t, stk_buffer *scratch, const uint8_t *bytes
     finish(&w);
     t->out_size = (size_t)(w.at - t->out);
     emit(t, "\xFF\xD9", 2);
-    memset(t->out + t->out_size, 0, TAIL);
     uint32_t left = across.first * t->mcu_width, top = down.first * t->mcu_height;
     patch_size(t->out + t->frame, smaller(t->width, across.end * t->mcu_width) - left,
                smaller(t->height, down.end * t->mcu_height) - top);
-    *trimmed =
-        (stk_trimmed){ t->out, t->out_size + TAIL, { box.x - left, box.y - top, box.width, box.height } };
+    *trimmed = (stk_trimmed){ t->out, t->out_size, { box.x - left, box.y - top, box.width, box.height } };
     return 1;
 }
