@@ -23,7 +23,7 @@ struct stoke_decoder {
     stk_buffer pixels;   /* the result in stored orientation, unless it goes to the caller's target */
     stk_buffer oriented; /* the result turned upright */
     stk_buffer rows;     /* samples as a library gives them, before conversion */
-    stk_buffer packed;   /* PNG: IDAT chunks joined */
+    stk_buffer packed;   /* PNG: IDAT chunks joined; JPEG: the file cut down to a region */
     stk_jpeg *jpeg;      /* error handling and state of jpeg.c, made at the first JPEG */
     struct libdeflate_decompressor *inflate;
 };

@@ -16,6 +16,7 @@
 #include <jerror.h>
 
 #include "src/base/error.h"
+#include "src/codec/jpeg_trim.h"
 
 /* A progressive file may hold any number of scans, and each costs a pass over all coefficients. Encoders
  * write about 10; cameras and optimisers below 64. */
@@ -28,6 +29,7 @@ struct stk_jpeg {
     jmp_buf escape;
     int status; /* why the escape was taken */
     char text[JMSG_LENGTH_MAX];
+    stk_jpeg_trimmer *trimmer; /* made at the first region */
 };
 
 static int status_of(int message)
@@ -116,12 +118,13 @@ static int make_jpeg(stoke_decoder *decoder, stoke_error *err)
 
 void stk_jpeg_destroy(stk_jpeg *j)
 {
+    if (j) stk_jpeg_trimmer_destroy(j->trimmer);
     stk_free(j);
 }
 
 uint64_t stk_jpeg_memory(const stk_jpeg *j)
 {
-    return j ? sizeof *j : 0;
+    return j ? sizeof *j + stk_jpeg_trimmer_memory(j->trimmer) : 0;
 }
 
 static int matches(const uint8_t *bytes, size_t size)
@@ -141,7 +144,8 @@ static uint64_t scratch_of(const struct jpeg_decompress_struct *c, int several_s
         uint64_t held = 4u * DCTSIZE * (uint64_t)part->v_samp_factor;
         samples += columns * (several_scans || rows < held ? rows : held);
     }
-    return samples * (several_scans ? sizeof(JCOEF) : 1) + 65536;
+    /* 64 KB for libjpeg's tables, 96 KB for those of jpeg_trim.c and what it adds to a file. */
+    return samples * (several_scans ? sizeof(JCOEF) : 1) + 65536 + 98304;
 }
 
 static void read_header(stk_jpeg *j, const uint8_t *bytes, size_t size, stoke_image_info *info)
@@ -221,9 +225,7 @@ typedef struct window {
  * bit-equal to a cut from the full decode (test_codec_jpeg.c, jpeg_region_equals_cut).
  *
  * What remains is the Huffman decoding of everything above the region's last row: 41, 52 and 59 % of a full
- * decode at qualities 75, 75 and 90 (CamVid at 512x512). bench_codec, random 256x256: 1.35 to 1.6 times
- * the speed of a full decode in several runs. Passing over the codes with a table of our own, several at a
- * time, and copying the kept blocks into a small JPEG for libjpeg was tried and was slower (1.2). */
+ * decode at qualities 75, 75 and 90 (CamVid at 512x512). Files that trim() takes are spared that. */
 static void narrow(struct jpeg_decompress_struct *c, window *w)
 {
     JDIMENSION across = (JDIMENSION)c->max_h_samp_factor, down = (JDIMENSION)c->max_v_samp_factor;
@@ -232,6 +234,25 @@ static void narrow(struct jpeg_decompress_struct *c, window *w)
     w->columns = (right + across < c->output_width ? right + across : c->output_width) - w->left;
     if (w->columns < c->output_width) jpeg_crop_scanline(c, &w->left, &w->columns);
     if (w->keep.y > rows) jpeg_skip_scanlines(c, (w->keep.y - down) / rows * rows);
+}
+
+/* Lets libjpeg read a small file that has only the MCUs around the region. For regions up to half of the
+ * picture: a larger one leaves little to be passed over, and its own codes are read twice. 1 = done. */
+static int trim(stk_jpeg *j, stk_job *job, window *w)
+{
+    struct jpeg_decompress_struct *c = &j->c;
+    stk_trimmed small;
+    if ((uint64_t)w->keep.width * w->keep.height > (uint64_t)c->image_width * c->image_height / 2) return 0;
+    if (c->progressive_mode || c->arith_code || c->restart_interval || jpeg_has_multiple_scans(c)) return 0;
+    if (!j->trimmer) j->trimmer = stk_jpeg_trimmer_create();
+    if (!j->trimmer ||
+        !stk_jpeg_trim(j->trimmer, &job->decoder->packed, job->bytes, job->size, w->keep, &small))
+        return 0;
+    jpeg_abort_decompress(c);
+    jpeg_mem_src(c, small.bytes, small.size);
+    jpeg_read_header(c, TRUE);
+    w->keep = small.box;
+    return 1;
 }
 
 /* CMYK in the Adobe way, inverted: what Pillow assumes of every four-component JPEG. */
@@ -265,8 +286,12 @@ static int read_rows(stk_jpeg *j, stk_job *job, const window *w)
         read_direct(c, job, w->keep.height);
         return STOKE_OK;
     }
-    uint8_t *scratch = stk_buffer_reserve(&job->decoder->rows, (size_t)w->columns * sample);
+    /* Not on a multiple of 16: there libjpeg-turbo writes around the cache, and the copy waits for memory,
+     * 0.1 ms of 0.64 ms for a region of 256x256. */
+    enum { OFF_GRID = 8 };
+    uint8_t *scratch = stk_buffer_reserve(&job->decoder->rows, (size_t)w->columns * sample + OFF_GRID);
     if (!scratch) return stk_fail(job->err, STOKE_E_NOMEM, "no memory for a row of %u pixels", w->columns);
+    scratch += OFF_GRID;
     while (c->output_scanline < w->keep.y + w->keep.height) {
         JDIMENSION y = c->output_scanline;
         JSAMPROW row = scratch;
@@ -293,6 +318,17 @@ static void choose_colours(struct jpeg_decompress_struct *c, const stk_job *job)
     c->do_fancy_upsampling = TRUE;
 }
 
+/* Scans that were to refine the picture are missing: libjpeg smooths what it has over neighbouring blocks,
+ * and takes the edge of what is cropped for the edge of the picture (found by fuzz_decode). */
+static int lacks_scans(const struct jpeg_decompress_struct *c)
+{
+    if (!c->progressive_mode || !c->coef_bits) return 0;
+    for (int i = 0; i < c->num_components; i++)
+        for (int k = 0; k < DCTSIZE2; k++)
+            if (c->coef_bits[i][k] != 0) return 1;
+    return 0;
+}
+
 static int decode_step(stk_jpeg *j, void *context)
 {
     stk_job *job = context;
@@ -304,6 +340,7 @@ static int decode_step(stk_jpeg *j, void *context)
     uint32_t by = choose_reduction(job);
     window w = { .keep = { job->box.x / by, job->box.y / by, (job->box.width + by - 1) / by,
                            (job->box.height + by - 1) / by } };
+    int trimmed = by == 1 && trim(j, job, &w);
     choose_colours(c, job);
     c->scale_num = 1;
     c->scale_denom = by;
@@ -311,12 +348,12 @@ static int decode_step(stk_jpeg *j, void *context)
     if (r) return r;
     jpeg_start_decompress(c);
     w.columns = c->output_width;
-    int whole = w.keep.width == c->output_width && w.keep.height == c->output_height;
+    int whole = !trimmed && w.keep.width == c->output_width && w.keep.height == c->output_height;
     /* Reduced pictures with sampling factors above 2 are read whole and cut: there libjpeg-turbo 2.1.5's
-     * cropping is not exact (4:1:0 at 1/2, found by test_codec_jpeg.c, jpeg_fast_mode_reduces). Nobody makes such
-     * files. */
+     * cropping is not exact (4:1:0 at 1/2, found by test_codec_jpeg.c, jpeg_fast_mode_reduces). Nobody makes
+     * such files. */
     int exact = by == 1 || (c->max_h_samp_factor <= 2 && c->max_v_samp_factor <= 2);
-    if (!whole && exact) narrow(c, &w);
+    if (!whole && !trimmed && exact && !lacks_scans(c)) narrow(c, &w);
     r = read_rows(j, job, &w);
     /* Only now is it known that the file does not end before its end marker. */
     if (r == STOKE_OK && whole) jpeg_finish_decompress(c);

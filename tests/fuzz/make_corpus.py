@@ -81,6 +81,10 @@ def jpeg_files():
     yield "jpeg-grey", saved(picture("L"), "JPEG")
     yield "jpeg-cmyk", saved(picture("CMYK"), "JPEG")
     yield "jpeg-progressive", saved(picture("RGB", 37, 21), "JPEG", progressive=True)
+    whole = saved(picture("RGB", 37, 21), "JPEG", progressive=True)
+    first_scan = whole[:whole.index(b"\xff\xc4", whole.index(b"\xff\xda"))]
+    # behind the end: the fuzzer's choices, a region of 7x11 at 19,0
+    yield "jpeg-lacks-scans", first_scan + b"\xff\xd9" + bytes([0, 19, 0, 0, 0, 6, 0, 10, 0])
     yield "jpeg-exif", saved(picture("RGB"), "JPEG", exif=exif(7))
     yield "jpeg-cut", saved(picture("RGB"), "JPEG")[:-30]
 

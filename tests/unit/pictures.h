@@ -51,7 +51,9 @@ typedef struct jpeg_kind {
     int restart;
 } jpeg_kind;
 
-static inline bytes make_jpeg(const uint8_t *samples, uint32_t width, uint32_t height, jpeg_kind kind)
+/* optimised: Huffman tables made for the picture. */
+static inline bytes make_jpeg_with(const uint8_t *samples, uint32_t width, uint32_t height, jpeg_kind kind,
+                                   int quality, int optimised)
 {
     static const jpeg_scan_info each[3] = { { 1, { 0 }, 0, 63, 0, 0 },
                                             { 1, { 1 }, 0, 63, 0, 0 },
@@ -69,7 +71,8 @@ static inline bytes make_jpeg(const uint8_t *samples, uint32_t width, uint32_t h
     c.in_color_space = kind.channels == 1 ? JCS_GRAYSCALE : kind.channels == 3 ? JCS_RGB : JCS_CMYK;
     jpeg_set_defaults(&c);
     if (kind.space != JCS_UNKNOWN) jpeg_set_colorspace(&c, kind.space);
-    jpeg_set_quality(&c, 85, TRUE);
+    jpeg_set_quality(&c, quality, TRUE);
+    c.optimize_coding = optimised ? TRUE : FALSE;
     c.comp_info[0].h_samp_factor = kind.h;
     c.comp_info[0].v_samp_factor = kind.v;
     c.restart_interval = (unsigned)kind.restart;
@@ -84,6 +87,11 @@ static inline bytes make_jpeg(const uint8_t *samples, uint32_t width, uint32_t h
     jpeg_finish_compress(&c);
     jpeg_destroy_compress(&c);
     return (bytes){ out, size };
+}
+
+static inline bytes make_jpeg(const uint8_t *samples, uint32_t width, uint32_t height, jpeg_kind kind)
+{
+    return make_jpeg_with(samples, width, height, kind, 85, 0);
 }
 
 /* An APP1 segment with an EXIF orientation, put behind the start marker. */

@@ -4,20 +4,160 @@
  */
 #include "tests/unit/decoding.h"
 
+#include "src/codec/jpeg_trim.h"
+
 static void jpeg_region_equals_cut(void **state)
 {
-    stoke_decoder *d = new_decoder();
     dice luck = { seed, 0 };
     print_message("# seed %llu\n", (unsigned long long)seed);
     for (int k = 0; k < JPEGS; k++)
         for (int size = 0; size < 12; size++) {
             uint32_t width = 1 + roll(&luck, 200), height = 1 + roll(&luck, 200);
             uint8_t *samples = make_samples(width, height, (unsigned)jpegs[k].kind.channels, &luck);
-            bytes file = make_jpeg(samples, width, height, jpegs[k].kind);
+            int quality = 1 + (int)roll(&luck, 100), optimised = (int)roll(&luck, 2);
+            bytes file = make_jpeg_with(samples, width, height, jpegs[k].kind, quality, optimised);
+            stoke_decoder *d = new_decoder(); /* a used one leaves small files with other codes to libjpeg */
             regions_equal_cuts(d, file, stoke_decode_defaults(), 40, &luck, jpegs[k].name);
+            stoke_decoder_destroy(&d);
             free(samples), free(file.data);
         }
+}
+
+/* Where the region lies in the small file that stk_jpeg_trim makes, there must be the region's pixels. */
+static void assert_trims(stk_jpeg_trimmer *trimmer, stoke_decoder *d, bytes file, stoke_box box,
+                         const char *what)
+{
+    stoke_decode_params params = stoke_decode_defaults();
+    stk_buffer scratch = { 0 };
+    stk_trimmed small;
+    stoke_image out;
+    if (!stk_jpeg_trim(trimmer, &scratch, file.data, file.size, box, &small))
+        fail_msg("%s: not trimmed", what);
+    decode_ok(d, file, &params, &out);
+    stoke_image whole = keep(&out);
+    assert_true(small.size < scratch.capacity);
+    decode_ok(d, (bytes){ (uint8_t *)(uintptr_t)small.bytes, small.size }, &params, &out);
+    assert_in_range(out.width, box.width, box.width + 3 * 32);
+    stoke_image cut = out;
+    cut.data = (uint8_t *)(uintptr_t)at(&out, small.box.x, small.box.y);
+    cut.width = small.box.width;
+    cut.height = small.box.height;
+    assert_is_cut(&cut, &whole, box, what);
+    free(whole.data);
+    stk_buffer_free(&scratch);
+}
+
+/* Regions come out right either way; this is about which way they take. */
+static void plain_files_are_trimmed(void **state)
+{
+    stk_jpeg_trimmer *trimmer = stk_jpeg_trimmer_create();
+    stoke_decoder *d = new_decoder();
+    dice luck = { seed + 20, 0 };
+    for (int k = 0; k < JPEGS; k++) {
+        uint8_t *samples = make_samples(150, 130, (unsigned)jpegs[k].kind.channels, &luck);
+        bytes file = make_jpeg(samples, 150, 130, jpegs[k].kind);
+        stk_buffer scratch = { 0 };
+        stk_trimmed small;
+        for (int i = 0; i < 10; i++) {
+            stoke_box box = random_box(&luck, 150, 130);
+            if (!jpegs[k].kind.progressive && !jpegs[k].kind.restart)
+                assert_trims(trimmer, d, file, box, jpegs[k].name);
+            else
+                assert_int_equal(stk_jpeg_trim(trimmer, &scratch, file.data, file.size, box, &small), 0);
+        }
+        stk_buffer_free(&scratch);
+        free(samples), free(file.data);
+    }
+    uint8_t *samples = make_samples(150, 130, 3, &luck);
+    bytes file = make_jpeg_with(samples, 150, 130, jpegs[2].kind, 85, 1);
+    stk_buffer scratch = { 0 };
+    stk_trimmed small;
+    /* Tables of its own are not worth building for a small file. */
+    assert_int_equal(
+        stk_jpeg_trim(trimmer, &scratch, file.data, file.size, (stoke_box){ 9, 9, 9, 9 }, &small), 0);
+    stk_buffer_free(&scratch);
+    free(samples), free(file.data);
+    stk_jpeg_trimmer_destroy(trimmer);
     stoke_decoder_destroy(&d);
+}
+
+/* A ramp: neighbours differ by little, the end of a row and the beginning of the next by much, and a table
+ * made for the picture has no code for what lies between, which is what the rows of a region differ by. */
+static void missing_categories_are_added(void **state)
+{
+    enum { W = 512, H = 64 };
+    static uint8_t ramp[W * H];
+    for (int i = 0; i < W * H; i++) ramp[i] = (uint8_t)(i % W / 2);
+    stoke_decoder *d = new_decoder();
+    for (int quality = 50; quality <= 100; quality += 10) {
+        bytes file = make_jpeg_with(ramp, W, H, (jpeg_kind){ 1, 1, 1, 0, JCS_UNKNOWN, 0 }, quality, 1);
+        stk_jpeg_trimmer *trimmer = stk_jpeg_trimmer_create();
+        for (uint32_t width = 10; width < W - 20; width += 30)
+            assert_trims(trimmer, d, file, (stoke_box){ 20, 10, width, 40 }, "ramp");
+        stk_jpeg_trimmer_destroy(trimmer);
+        free(file.data);
+    }
+    stoke_decoder_destroy(&d);
+}
+
+/* A region needs the file up to its last row at most: with less it must fail, never deliver other pixels; and
+ * with more it must not fail again. */
+static void cut_files_never_give_other_pixels(void **state)
+{
+    static const stoke_box boxes[] = { { 0, 0, 20, 20 }, { 33, 40, 30, 30 }, { 70, 60, 26, 36 } };
+    stoke_decoder *d = new_decoder();
+    dice luck = { seed + 21, 0 };
+    uint8_t *samples = make_samples(96, 96, 3, &luck);
+    for (int k = 0; k < 3; k++) {
+        bytes file = make_jpeg(samples, 96, 96, jpegs[k].kind);
+        stoke_decode_params params = stoke_decode_defaults();
+        stoke_image out;
+        decode_ok(d, file, &params, &out);
+        stoke_image whole = keep(&out);
+        for (int b = 0; b < 3; b++) {
+            size_t enough = 0;
+            params.region = boxes[b];
+            for (size_t n = 0; n <= file.size; n++) {
+                uint8_t *part = malloc(n + 1); /* its own block: reading behind it is seen by ASan */
+                memcpy(part, file.data, n);
+                int r = stoke_decoder_decode(d, part, n, &params, &out, &err);
+                if (r == STOKE_OK) assert_is_cut(&out, &whole, boxes[b], jpegs[k].name);
+                if (r == STOKE_OK && !enough) enough = n;
+                assert_true(r == STOKE_OK ? enough > 0 : !enough);
+                free(part);
+            }
+            /* The rows in front of the region's last 16 hold this much of the data at least. */
+            assert_true(enough > file.size * (boxes[b].y + boxes[b].height - 16) / 96 / 2);
+        }
+        free(whole.data), free(file.data);
+    }
+    free(samples);
+    stoke_decoder_destroy(&d);
+}
+
+/* Whatever a flipped bit does to a file: if it can be decoded, so can its regions, and they are cuts. */
+static void damaged_files_give_cuts_of_what_they_are(void **state)
+{
+    dice luck = { seed + 22, 0 };
+    uint8_t *samples = make_samples(90, 70, 3, &luck);
+    int decoded = 0;
+    for (int round = 0; round < 3000; round++) {
+        stoke_decoder *d = new_decoder();
+        bytes file = make_jpeg_with(samples, 90, 70, jpegs[round % 3].kind, 85, round / 3 % 2);
+        for (int flips = 1 + round % 4; flips > 0; flips--)
+            file.data[roll(&luck, (uint32_t)file.size)] ^= (uint8_t)(1u << roll(&luck, 8));
+        stoke_decode_params params = stoke_decode_defaults();
+        stoke_image out;
+        params.max_pixels = 1 << 16;
+        if (stoke_decoder_decode(d, file.data, file.size, &params, &out, &err) == STOKE_OK) {
+            regions_equal_cuts(d, file, params, 4, &luck, "damaged");
+            decoded++;
+        }
+        stoke_decoder_destroy(&d);
+        free(file.data);
+    }
+    assert_in_range(decoded, 300, 2900);
+    free(samples);
 }
 
 static void jpeg_fast_mode_reduces(void **state)
@@ -53,6 +193,24 @@ static void jpeg_fast_mode_reduces(void **state)
             assert_int_equal(out.width, 64);
             free(samples), free(file.data), free(whole.data);
         }
+    stoke_decoder_destroy(&d);
+}
+
+/* A progressive file that ends behind its first scan: libjpeg smooths over block edges. */
+static void progressive_file_may_lack_scans(void **state)
+{
+    stoke_decoder *d = new_decoder();
+    dice luck = { seed + 23, 0 };
+    uint8_t *samples = make_samples(80, 80, 3, &luck);
+    bytes file = make_jpeg(samples, 80, 80, jpegs[8].kind);
+    size_t scan = 2;
+    while (file.data[scan] != 0xFF || file.data[scan + 1] != 0xDA) scan++;
+    scan += 2;
+    while (file.data[scan] != 0xFF || file.data[scan + 1] == 0) scan++;
+    file.data[scan + 1] = 0xD9;
+    file.size = scan + 2;
+    regions_equal_cuts(d, file, stoke_decode_defaults(), 100, &luck, "first scan");
+    free(samples), free(file.data);
     stoke_decoder_destroy(&d);
 }
 
@@ -145,7 +303,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jpeg_region_equals_cut),
+        cmocka_unit_test(plain_files_are_trimmed),
+        cmocka_unit_test(missing_categories_are_added),
+        cmocka_unit_test(cut_files_never_give_other_pixels),
+        cmocka_unit_test(damaged_files_give_cuts_of_what_they_are),
         cmocka_unit_test(jpeg_fast_mode_reduces),
+        cmocka_unit_test(progressive_file_may_lack_scans),
         cmocka_unit_test(jpeg_cmyk_is_adobe_inverted),
         cmocka_unit_test(many_scans_are_refused),
         cmocka_unit_test(files_do_not_lend_each_other_tables),
