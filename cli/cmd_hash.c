@@ -298,7 +298,7 @@ static int run(cli_call *call)
     if (!r) r = run_epoch(call, state, &list, &err);
     if (!r && o->state) r = write_state(o->state, state, &err);
     if (!r) {
-        qsort(list.entries, list.count, sizeof *list.entries, by_index);
+        if (list.count) qsort(list.entries, list.count, sizeof *list.entries, by_index);
         print_result(call, &list);
         cli_say_bad(call, list.replaced, list.skipped);
         if (!list.count)

@@ -317,13 +317,16 @@ static int read_block(pass *p, uint32_t x, uint32_t y, uint32_t rows)
     for (unsigned k = 0; k < p->planes; k++) {
         uint8_t *to = p->block + p->plane * k;
         tmsize_t got;
+        /* Fax decoding of damaged data may leave pixels as they were: they must not be those of the file before. */
+        memset(to, 0, p->plane);
         if (l->tiled)
             got = TIFFReadEncodedTile(p->tiff, TIFFComputeTile(p->tiff, x, y, 0, (uint16_t)k), to,
                                       (tmsize_t)p->plane);
         else
             got = TIFFReadEncodedStrip(p->tiff, TIFFComputeStrip(p->tiff, y, (uint16_t)k), to,
                                        (tmsize_t)p->plane);
-        if (got < 0 || (size_t)got < rows * p->row_bytes)
+        /* libtiff reports a bad code word in fax data and goes on as if nothing had been. */
+        if (got < 0 || (size_t)got < rows * p->row_bytes || p->source->text[0])
             return fail(p->source, "the data ends early or is damaged", p->job->err);
     }
     return STOKE_OK;
