@@ -22,10 +22,7 @@ static int first_size(stk_recipe *recipe, stoke_error *err)
         r = stk_file_read(sample.image_path, STK_FILE_LIMIT, &buffer, &size, err);
         if (!r) r = stoke_decoder_probe(decoder, buffer.data, size, &info, err);
         if (r) continue;
-        const int turned =
-            recipe->image_decode.orientation == STOKE_ORIENTATION_APPLY && info.orientation >= 5;
-        recipe->width = turned ? info.height : info.width;
-        recipe->height = turned ? info.width : info.height;
+        stk_shown_size(&info, &recipe->image_decode, &recipe->width, &recipe->height);
         break;
     }
     if (r) stk_error_prefix(err, "size is not set and cannot be taken from the first samples");

@@ -71,19 +71,12 @@ static uint8_t working_depth(const stoke_image_info *info)
     return info->bits == 16 ? 2 : 1;
 }
 
-static int turns(const stoke_image_info *info, const stoke_decode_params *params)
+void stk_shown_size(const stoke_image_info *info, const stoke_decode_params *params, uint32_t *width,
+                    uint32_t *height)
 {
-    return params->orientation == STOKE_ORIENTATION_APPLY && info->orientation >= 5;
-}
-
-static uint32_t shown_width(const stoke_image_info *info, const stoke_decode_params *params)
-{
-    return turns(info, params) ? info->height : info->width;
-}
-
-static uint32_t shown_height(const stoke_image_info *info, const stoke_decode_params *params)
-{
-    return turns(info, params) ? info->width : info->height;
+    const int turned = params->orientation == STOKE_ORIENTATION_APPLY && info->orientation >= 5;
+    *width = turned ? info->height : info->width;
+    *height = turned ? info->width : info->height;
 }
 
 uint64_t stk_bench_need(const stk_recipe *recipe, const stoke_image_info *image, uint64_t image_bytes,
@@ -330,10 +323,9 @@ static int probe_files(job *j)
     if (!j->sample.mask_path) return STOKE_OK;
     r = stoke_decoder_probe(bench->mask_decoder, bench->mask_file.data, j->mask_bytes, &j->mask_info, j->err);
     if (r) return in_file(j, j->sample.mask_path, r);
-    const uint32_t iw = shown_width(&j->image_info, &j->recipe->image_decode),
-                   ih = shown_height(&j->image_info, &j->recipe->image_decode),
-                   mw = shown_width(&j->mask_info, &j->recipe->mask_decode),
-                   mh = shown_height(&j->mask_info, &j->recipe->mask_decode);
+    uint32_t iw, ih, mw, mh;
+    stk_shown_size(&j->image_info, &j->recipe->image_decode, &iw, &ih);
+    stk_shown_size(&j->mask_info, &j->recipe->mask_decode, &mw, &mh);
     if (iw == mw && ih == mh) return STOKE_OK;
     r = stk_fail(j->err, STOKE_E_SIZE, "the mask is %ux%u (width x height), its image %s is %ux%u", mw, mh,
                  j->sample.image_path, iw, ih);
@@ -362,9 +354,10 @@ int stk_sample_load(stk_bench *bench, const stk_recipe *recipe, stk_budget *budg
         r = in_file(&j, j.sample.image_path, gate(bench, budget, need, err));
         if (r) return r;
     }
-    stoke_pipeline_draw(
-        recipe->pipeline, recipe->seed, epoch, position, shown_width(&j.image_info, &recipe->image_decode),
-        shown_height(&j.image_info, &recipe->image_decode), recipe->width, recipe->height, &j.plan);
+    uint32_t width, height;
+    stk_shown_size(&j.image_info, &recipe->image_decode, &width, &height);
+    stoke_pipeline_draw(recipe->pipeline, recipe->seed, epoch, position, width, height, recipe->width,
+                        recipe->height, &j.plan);
     r = in_file(&j, j.sample.image_path, load_image(&j));
     if (r) return r;
     return j.sample.mask_path ? in_file(&j, j.sample.mask_path, load_mask(&j)) : zero_mask(&j);

@@ -53,6 +53,10 @@ typedef struct stk_budget {
     uint64_t limit;
 } stk_budget;
 
+/* Width and height as decoded: swapped when the stored orientation is applied and turns the picture. */
+void stk_shown_size(const stoke_image_info *info, const stoke_decode_params *params, uint32_t *width,
+                    uint32_t *height);
+
 /* What a bench holds for such a pair (mask NULL = none): the planner and the gate use the same sum. */
 uint64_t stk_bench_need(const stk_recipe *recipe, const stoke_image_info *image, uint64_t image_bytes,
                         const stoke_image_info *mask, uint64_t mask_bytes);
