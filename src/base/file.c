@@ -131,9 +131,8 @@ static void sync_folder(const char *path)
 
 int stk_atomic_commit(stk_atomic_file *file, stoke_error *err)
 {
-    errno = 0;
     int bad = ferror(file->stream) | (fflush(file->stream) != 0) | (fsync(fileno(file->stream)) != 0);
-    int number = errno ? errno : EIO; /* a write that failed earlier has left its mark, but not its reason */
+    int number = errno ? errno : EIO; /* after a write that failed earlier: its own, if nothing has cleared it */
     if (fclose(file->stream) != 0 && !bad) bad = 1, number = errno;
     file->stream = NULL;
     if (!bad && rename(file->temporary, file->path) != 0) bad = 1, number = errno;
