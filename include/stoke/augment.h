@@ -2,42 +2,65 @@
  *
  * What happens to a sample, decided before a pixel is touched.
  *
- * A pipeline is a list of ops (src/augment/ops.def). Drawing it for (seed, epoch, position) gives a plan:
- * pure numbers, the same on every machine and for any number of threads. The decoder reads the plan's box
- * before it decodes; the executor cuts, fits and flips by it.
+ * A pipeline is a list of ops (src/augment/ops.def). Drawing it for (seed, epoch, position) gives a plan
+ * (plan.h): pure numbers, the same on every machine and for any number of threads. The decoder reads the
+ * plan's box before it decodes.
+ *
+ * The order of the list is the order of what is done to the picture, with two exceptions: geometry comes
+ * before colour (it is one resample), and a crop comes before other geometry (it says which part of the
+ * source is looked at; what is then turned in from outside the window is real picture where there is one).
  */
 #ifndef STOKE_AUGMENT_H
 #define STOKE_AUGMENT_H
 
-#include <stoke/image.h>
+#include <stoke/options.h>
+#include <stoke/plan.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* The source part `box` is resized to width x height (image antialiased bilinear, mask nearest-exact), placed
- * at (place_x, place_y) of the output row; what it does not cover is fill / ignore_index; then mirrored. */
-typedef struct stoke_plan {
-    stoke_box box;
-    uint32_t width, height;
-    uint32_t place_x, place_y;
-    uint8_t hflip;
-} stoke_plan;
-
 typedef struct stoke_pipeline stoke_pipeline;
 
-/* preset name ("none", "light", "crop") or path of a YAML file (has a '/' or ends in .yaml/.yml); see `stoke
- * help data`. NULL = "none". */
+/* `spec` is one of
+ *   a preset:  none, light, crop, standard, strong, face, medical   (stoke_preset_at lists them)
+ *   a list:    "random_crop,hflip(p=0.3),rotate(degrees=-10..10)"
+ *   a file:    has a '/' or ends in .yaml/.yml; a list of ops under `augment:`
+ * NULL = "none". */
 STOKE_API int stoke_pipeline_create(stoke_pipeline **out, const char *spec, stoke_error *err);
 STOKE_API void stoke_pipeline_destroy(stoke_pipeline **pipeline);
 
-/* Draws the plan of one sample. Thread-safe. */
-STOKE_API void stoke_pipeline_draw(const stoke_pipeline *pipeline, uint64_t seed, uint64_t epoch,
-                                   uint64_t position, uint32_t source_width, uint32_t source_height,
-                                   uint32_t out_width, uint32_t out_height, stoke_plan *plan);
+/* What a draw depends on. */
+typedef struct stoke_draw {
+    uint64_t seed, epoch, position;
+    uint32_t source_width, source_height;
+    uint32_t out_width, out_height;
+    const uint32_t *focus; /* x, y in the source, for the second draw of a plan that wants_focus; else NULL */
+} stoke_draw;
 
-/* Canonical text of the pipeline, e.g. "random_crop,hflip(p=0.5)". Belongs to the pipeline. */
+/* Draws the plan of one sample. Thread-safe. */
+STOKE_API void stoke_pipeline_draw(const stoke_pipeline *pipeline, const stoke_draw *draw, stoke_plan *plan);
+
+/* The pipeline as a list that stoke_pipeline_create reads back to the same pipeline, e.g.
+ * "random_crop,hflip(p=0.5)". Belongs to the pipeline. */
 STOKE_API const char *stoke_pipeline_text(const stoke_pipeline *pipeline);
+
+/* ---- what there is ---- */
+
+typedef struct stoke_op_info {
+    const char *name, *summary;
+    const char *group; /* "geometry", "colour", "mix" */
+    const stoke_option *options;
+    size_t n_options;
+} stoke_op_info;
+/* Returns 0 past the last one. */
+STOKE_API int stoke_op_at(size_t index, stoke_op_info *info);
+
+typedef struct stoke_preset_info {
+    const char *name, *summary;
+    const char *list; /* what it stands for, as a list */
+} stoke_preset_info;
+STOKE_API int stoke_preset_at(size_t index, stoke_preset_info *info);
 
 #ifdef __cplusplus
 }

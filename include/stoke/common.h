@@ -79,6 +79,12 @@ typedef struct stoke_allocator {
  * A non-zero return asks to stop: the call then returns STOKE_E_CANCELLED. */
 typedef int (*stoke_progress_fn)(void *context, uint64_t done, uint64_t total);
 
+/* Where bytes lie: a file, or a part of one (a member of a tar shard). */
+typedef struct stoke_blob {
+    const char *path;
+    uint64_t offset, size; /* size UINT64_MAX: the whole file */
+} stoke_blob;
+
 #ifdef __cplusplus
 }
 #endif

@@ -89,6 +89,9 @@ typedef struct stoke_data_params {
     int policy;             /* stoke_policy */
     const char *max_bad;    /* "1%" or a count */
     const char *quarantine; /* file, "" = none */
+    /* keeping decoded samples */
+    const char *cache;              /* folder, "" = none on disk */
+    uint64_t cache_disk, cache_ram; /* byte budgets; disk 0 = no limit, ram 0 = none */
 } stoke_data_params;
 
 STOKE_API stoke_data_params stoke_data_defaults(void);

@@ -30,8 +30,9 @@ STOKE_API int stoke_dataset_has_masks(const stoke_dataset *dataset);
 
 typedef struct stoke_sample {
     const char *name;       /* the stem; unique; what the split hashes */
-    const char *image_path; /* full path */
+    const char *image_path; /* full path, for people: "shards/000000.tar:a/b.jpg" for a member */
     const char *mask_path;  /* NULL: zeros */
+    stoke_blob image, mask; /* what to read */
 } stoke_sample;
 
 /* Strings belong to the dataset. id must be < count. */

@@ -48,6 +48,11 @@ typedef struct stoke_batch {
     const uint64_t *ids;      /* dataset ids, `count` of them */
     const char *const *names; /* the dataset's strings */
     const uint8_t *status;    /* enum stoke_row_status */
+    /* With a mixup op in the pipeline: the second masks (as `masks`) and the share of the first, 1 where a
+     * row is not mixed. The loss is lambda * L(masks) + (1 - lambda) * L(masks_b), each over its own pixels
+     * that are not ignored. NULL without one: cutmix pastes image and mask, and needs neither. */
+    void *masks_b;
+    const float *lambda;
 } stoke_batch;
 
 /* How much memory the loader will use; printed before the first batch. */
@@ -111,8 +116,8 @@ typedef enum stoke_stage {
     STOKE_STAGE_READ = 0, /* bytes of image and mask from the files */
     STOKE_STAGE_DECODE_IMAGE,
     STOKE_STAGE_DECODE_MASK, /* and label map */
-    STOKE_STAGE_FIT,         /* cut, resize, mirror */
-    STOKE_STAGE_WRITE,       /* type, layout, normalisation, into the batch row */
+    STOKE_STAGE_FIT,         /* cut and resize */
+    STOKE_STAGE_WRITE,       /* warp, colour, type, layout, normalisation, into the batch row */
     STOKE_STAGE_SLOT_WAIT,   /* a worker waits for a free slot: the consumer is the slower part */
     STOKE_STAGE_BATCH_WAIT,  /* the consumer waits for a batch: the loader is the slower part */
     STOKE_STAGES

@@ -12,6 +12,7 @@
 #include <stoke/data.h>
 #include <stoke/image.h>
 #include <stoke/labels.h>
+#include <stoke/plan.h>
 #include <stoke/augment.h>
 #include <stoke/order.h>
 #include <stoke/dataset.h>

@@ -25,3 +25,10 @@ const stk_op *stk_op_find(const char *name)
         if (strcmp(op->name, name) == 0) return op;
     return NULL;
 }
+
+int stoke_op_at(size_t index, stoke_op_info *info)
+{
+    const stk_op *op = stk_op_at(index);
+    if (op) *info = (stoke_op_info){ op->name, op->summary, "geometry", op->options, op->n_options };
+    return op != NULL;
+}

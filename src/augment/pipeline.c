@@ -130,19 +130,25 @@ const char *stoke_pipeline_text(const stoke_pipeline *pipeline)
     return pipeline->text;
 }
 
-void stoke_pipeline_draw(const stoke_pipeline *pipeline, uint64_t seed, uint64_t epoch, uint64_t position,
-                         uint32_t source_width, uint32_t source_height, uint32_t out_width,
-                         uint32_t out_height, stoke_plan *plan)
+void stoke_pipeline_draw(const stoke_pipeline *pipeline, const stoke_draw *draw, stoke_plan *plan)
 {
-    const stk_frame frame = { source_width, source_height, out_width, out_height };
+    const stk_frame frame = { draw->source_width, draw->source_height, draw->out_width, draw->out_height };
     *plan = (stoke_plan){
-        .box = { 0, 0, source_width, source_height },
-        .width = out_width,
-        .height = out_height,
+        .box = { 0, 0, draw->source_width, draw->source_height },
+        .width = draw->out_width,
+        .height = draw->out_height,
     };
     for (size_t i = 0; i < pipeline->n_steps; i++) {
         const stk_step *step = &pipeline->steps[i];
-        const stk_op_random random = { seed, epoch, position, STK_STREAM_AUGMENT + (uint32_t)i };
+        const stk_op_random random = { draw->seed, draw->epoch, draw->position,
+                                       STK_STREAM_AUGMENT + (uint32_t)i };
         step->op->draw(step->args.bytes, &random, &frame, plan);
     }
+}
+
+int stoke_preset_at(size_t index, stoke_preset_info *info)
+{
+    if (index >= sizeof presets / sizeof *presets) return 0;
+    *info = (stoke_preset_info){ presets[index].name, "", "" };
+    return 1;
 }

@@ -356,8 +356,9 @@ int stk_sample_load(stk_bench *bench, const stk_recipe *recipe, stk_budget *budg
     }
     uint32_t width, height;
     stk_shown_size(&j.image_info, &recipe->image_decode, &width, &height);
-    stoke_pipeline_draw(recipe->pipeline, recipe->seed, epoch, position, width, height, recipe->width,
-                        recipe->height, &j.plan);
+    const stoke_draw draw = { recipe->seed, epoch,         position,       width,
+                              height,       recipe->width, recipe->height, NULL };
+    stoke_pipeline_draw(recipe->pipeline, &draw, &j.plan);
     r = in_file(&j, j.sample.image_path, load_image(&j));
     if (r) return r;
     return j.sample.mask_path ? in_file(&j, j.sample.mask_path, load_mask(&j)) : zero_mask(&j);

@@ -29,7 +29,13 @@ int stk_dataset_add(stoke_dataset *dataset, const char *name, const char *image,
     if (!stk_grow((void **)&dataset->samples, &dataset->capacity, dataset->count + 1,
                   sizeof *dataset->samples))
         return stk_dataset_no_memory(err);
-    dataset->samples[dataset->count++] = (stoke_sample){ name, image, mask };
+    dataset->samples[dataset->count++] = (stoke_sample){
+        .name = name,
+        .image_path = image,
+        .mask_path = mask,
+        .image = { image, 0, UINT64_MAX },
+        .mask = { mask, 0, UINT64_MAX },
+    };
     return STOKE_OK;
 }
 

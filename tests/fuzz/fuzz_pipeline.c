@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     }
     for (uint32_t side = 1; side < 200; side += 37) {
         stoke_plan plan;
-        stoke_pipeline_draw(&pipeline, 1, 2, side, side, 100, 64, 48, &plan);
+        stoke_pipeline_draw(&pipeline, &(stoke_draw){ 1, 2, side, side, 100, 64, 48, NULL }, &plan);
         if (plan.box.x + plan.box.width > side || plan.box.y + plan.box.height > 100) abort();
         if (plan.place_x + plan.width > 64 || plan.place_y + plan.height > 48) abort();
     }

@@ -16,7 +16,7 @@ static void none_stretches_the_whole(void **state)
 {
     stoke_pipeline *pipeline = make(NULL);
     stoke_plan plan;
-    stoke_pipeline_draw(pipeline, 1, 2, 3, 640, 480, 256, 128, &plan);
+    stoke_pipeline_draw(pipeline, &(stoke_draw){ 1, 2, 3, 640, 480, 256, 128, NULL }, &plan);
     const stoke_plan expected = { .box = { 0, 0, 640, 480 }, .width = 256, .height = 128 };
     assert_memory_equal(&plan.box, &expected.box, sizeof plan.box);
     assert_int_equal(plan.width, 256);
@@ -35,7 +35,7 @@ static void crop_and_flip_are_uniform(void **state)
     unsigned xs[ROOM + 1] = { 0 }, flips = 0;
     for (uint64_t i = 0; i < N; i++) {
         stoke_plan plan;
-        stoke_pipeline_draw(pipeline, 7, 1, i, 64 + ROOM, 64, 64, 64, &plan);
+        stoke_pipeline_draw(pipeline, &(stoke_draw){ 7, 1, i, 64 + ROOM, 64, 64, 64, NULL }, &plan);
         assert_in_range(plan.box.x, 0, ROOM);
         assert_int_equal(plan.box.y, 0);
         assert_int_equal(plan.box.width, 64);
@@ -55,7 +55,7 @@ static void small_sources_are_placed_not_stretched(void **state)
     int moved = 0;
     for (uint64_t i = 0; i < 200; i++) {
         stoke_plan plan;
-        stoke_pipeline_draw(pipeline, 7, 1, i, 20, 100, 64, 64, &plan);
+        stoke_pipeline_draw(pipeline, &(stoke_draw){ 7, 1, i, 20, 100, 64, 64, NULL }, &plan);
         assert_int_equal(plan.box.width, 20);
         assert_int_equal(plan.width, 20);
         assert_in_range(plan.place_x, 0, 44);
@@ -71,14 +71,14 @@ static void draws_depend_on_every_key(void **state)
 {
     stoke_pipeline *pipeline = make("crop");
     stoke_plan a, b;
-    stoke_pipeline_draw(pipeline, 1, 1, 1, 5000, 5000, 64, 64, &a);
-    stoke_pipeline_draw(pipeline, 1, 1, 1, 5000, 5000, 64, 64, &b);
+    stoke_pipeline_draw(pipeline, &(stoke_draw){ 1, 1, 1, 5000, 5000, 64, 64, NULL }, &a);
+    stoke_pipeline_draw(pipeline, &(stoke_draw){ 1, 1, 1, 5000, 5000, 64, 64, NULL }, &b);
     assert_memory_equal(&a.box, &b.box, sizeof a.box);
-    stoke_pipeline_draw(pipeline, 2, 1, 1, 5000, 5000, 64, 64, &b);
+    stoke_pipeline_draw(pipeline, &(stoke_draw){ 2, 1, 1, 5000, 5000, 64, 64, NULL }, &b);
     assert_memory_not_equal(&a.box, &b.box, sizeof a.box);
-    stoke_pipeline_draw(pipeline, 1, 2, 1, 5000, 5000, 64, 64, &b);
+    stoke_pipeline_draw(pipeline, &(stoke_draw){ 1, 2, 1, 5000, 5000, 64, 64, NULL }, &b);
     assert_memory_not_equal(&a.box, &b.box, sizeof a.box);
-    stoke_pipeline_draw(pipeline, 1, 1, UINT64_C(1) << 40 | 1, 5000, 5000, 64, 64, &b);
+    stoke_pipeline_draw(pipeline, &(stoke_draw){ 1, 1, UINT64_C(1) << 40 | 1, 5000, 5000, 64, 64, NULL }, &b);
     assert_memory_not_equal(&a.box, &b.box, sizeof a.box);
     stoke_pipeline_destroy(&pipeline);
 }
@@ -90,7 +90,7 @@ static void yaml_gives_order_and_settings(void **state)
     stoke_pipeline *pipeline = make(unit_path(state, "p.yaml"));
     assert_string_equal(stoke_pipeline_text(pipeline), "center_crop,hflip(p=1)");
     stoke_plan plan;
-    stoke_pipeline_draw(pipeline, 1, 1, 1, 100, 100, 64, 64, &plan);
+    stoke_pipeline_draw(pipeline, &(stoke_draw){ 1, 1, 1, 100, 100, 64, 64, NULL }, &plan);
     assert_int_equal(plan.hflip, 1);
     assert_int_equal(plan.box.x, 18);
     stoke_pipeline_destroy(&pipeline);
