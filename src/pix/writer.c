@@ -14,13 +14,6 @@
  * KB stay in the first level cache. */
 enum { CHUNK = 512 };
 
-/* stoke_dtype_bytes lives in src/source, which this room does not reach into. */
-static size_t element_bytes(stoke_dtype dtype)
-{
-    static const uint8_t bytes[STK_DTYPES] = { 1, 4, 2, 2, 2, 4, 8 };
-    return bytes[dtype];
-}
-
 /* ---- how a value becomes an element ---- */
 
 /* lut[c][v] is v * a + b rounded once. To compute it in floats, a and b are split: the high parts are
@@ -134,7 +127,7 @@ void stk_write_image(const stk_writer *writer, const stoke_image *src, void *row
                      uint32_t out_height, uint32_t x, uint32_t y, int hflip)
 {
     const stk_pix_table *pix = stk_pix();
-    const target t = { row, out_width, out_height, element_bytes(writer->dtype), writer };
+    const target t = { row, out_width, out_height, stk_element_bytes(writer->dtype), writer };
     stk_write_fn *write = (src->depth == 1 ? pix->write_u8 : pix->write_u16)[writer->dtype][writer->layout];
     stk_reverse_fn *reverse = !hflip ? NULL : src->depth == 1 ? pix->reverse_3 : pix->reverse_6;
     const span s = place(src->width, out_width, x, hflip);
@@ -159,7 +152,7 @@ void stk_write_image(const stk_writer *writer, const stoke_image *src, void *row
 
 static void fill_ids(stoke_dtype dtype, uint8_t *row, size_t first, size_t n, uint32_t fill)
 {
-    void *out = row + first * element_bytes(dtype);
+    void *out = row + first * stk_element_bytes(dtype);
     for (size_t i = 0; i < n; i++) {
         if (dtype == STOKE_DTYPE_U8)
             ((uint8_t *)out)[i] = (uint8_t)fill;
@@ -193,7 +186,7 @@ void stk_write_mask(const stoke_image *src, stoke_dtype dtype, void *row, uint32
     const stk_pix_table *pix = stk_pix();
     stk_widen_fn *widen = (src->depth == 1 ? pix->widen_u8 : pix->widen_u16)[dtype];
     stk_reverse_fn *reverse = !hflip ? NULL : src->depth == 1 ? pix->reverse_1 : pix->reverse_2;
-    const size_t element = element_bytes(dtype);
+    const size_t element = stk_element_bytes(dtype);
     const span s = place(src->width, out_width, x, hflip);
     const uint32_t top = y < out_height ? y : out_height;
     const uint32_t rows = src->height < out_height - top ? src->height : out_height - top;
