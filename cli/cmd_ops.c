@@ -57,6 +57,54 @@ static void print_with_defaults(const char *name)
     stoke_pipeline_destroy(&pipeline);
 }
 
+enum { INDENT = 23, COLUMNS = 100 };
+
+/* Writes one piece of text that is broken between pieces; *at is the column, 0 before the first. A blank in
+ * front of a piece is left out where a line begins. */
+static void print_piece(const char *text, size_t length, int indent, int *at)
+{
+    if (*at == 0 || *at + (int)length > COLUMNS) {
+        printf("%s%*s", *at ? "\n" : "", indent, "");
+        *at = indent;
+        length -= *text == ' ';
+        text += *text == ' ';
+    }
+    fwrite(text, 1, length, stdout);
+    *at += (int)length;
+}
+
+/* "p=0.5 (0 to 1), degrees=20 (-360 to 360)" */
+static void print_brief(const stoke_op_info *op)
+{
+    int at = 0;
+    for (size_t i = 0; i < op->n_options; i++) {
+        const stoke_option *option = &op->options[i];
+        char piece[160], limits[64] = "", text[64];
+        if (option->min != 0 || option->max != 0)
+            snprintf(limits, sizeof limits, " (%g to %g)", option->min, option->max);
+        else if (option->choices)
+            snprintf(limits, sizeof limits, " (%.60s)", accepts(option, text, sizeof text));
+        snprintf(piece, sizeof piece, " %s=%s%s%s", option->name,
+                 option->default_text ? option->default_text : "", limits, i + 1 < op->n_options ? "," : "");
+        print_piece(piece, strlen(piece), INDENT, &at);
+    }
+    if (at) putchar('\n');
+}
+
+/* A list of ops, broken behind the commas between ops. */
+static void print_list(const char *list, int indent)
+{
+    int at = 0;
+    while (*list) {
+        const size_t name = strcspn(list, "(,");
+        const size_t op = list[name] == '(' ? strcspn(list, ")") + 1 : name;
+        const size_t length = op + (list[op] == ',');
+        print_piece(list, length, indent, &at);
+        list += length;
+    }
+    if (at) putchar('\n');
+}
+
 /* Every op on two lines: what it does, and its settings. */
 static void list_group(const char *group, const char *title)
 {
@@ -65,10 +113,7 @@ static void list_group(const char *group, const char *title)
     for (size_t i = 0; stoke_op_at(i, &op); i++) {
         if (strcmp(op.group, group) != 0) continue;
         printf("  %-20s %s\n", op.name, op.summary);
-        if (!op.n_options) continue;
-        printf("  %-20s ", "");
-        print_with_defaults(op.name);
-        putchar('\n');
+        print_brief(&op);
     }
     putchar('\n');
 }
@@ -80,7 +125,7 @@ static void list_all(void)
     stoke_preset_info preset;
     for (size_t i = 0; stoke_preset_at(i, &preset); i++) {
         printf("  %-20s %s\n", preset.name, preset.summary);
-        if (*preset.list) printf("  %-20s %s\n", "", preset.list);
+        print_list(preset.list, INDENT);
     }
     puts("\n`stoke ops NAME` explains the settings of one.");
 }
@@ -116,7 +161,7 @@ static void print_settings(const stoke_op_info *op)
     if (table) stoke_table_print(table, stdout);
     stoke_table_destroy(&table);
     if (ranges)
-        puts("\nA..B (in YAML also [A, B]): drawn evenly for each sample. +-X: one number X stands for "
+        puts("\nA..B (in YAML also [A, B]): drawn anew for each sample. +-X: one number X stands for "
              "-X..X.");
     putchar('\n');
 }
@@ -135,7 +180,10 @@ static void show_op(const stoke_op_info *op)
 static void show_preset(const stoke_preset_info *preset)
 {
     printf("%s (preset): %s.\n", preset->name, preset->summary);
-    if (*preset->list) printf("\nStands for:\n  %s\n", preset->list);
+    if (*preset->list) {
+        puts("\nStands for:");
+        print_list(preset->list, 2);
+    }
     printf("\nOn the command line:\n  stoke show demo/data --augment %s\n", preset->name);
     if (*preset->list)
         printf("With more behind it:\n  stoke show demo/data --augment \"%s,cutmix(p=0.3)\"\n", preset->name);

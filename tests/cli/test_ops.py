@@ -17,7 +17,9 @@ def accepted(spec):
 def the_list():
     done = stoke('ops')
     equal(done.stderr, '')
-    contains(done.stdout, 'Geometry', 'Colour', 'Mix', 'Presets', 'rotate(p=0.5,degrees=20)', 'standard')
+    contains(done.stdout, 'Geometry', 'Colour', 'Mix', 'Presets', 'p=0.5 (0 to 1), degrees=20 (-360 to 360)', 'standard')
+    longest = max(len(line) for line in done.stdout.splitlines())
+    assert longest <= 120, f'a line of {longest} letters'
     for entry in ALL['ops'] + ALL['presets']:
         assert re.search(r'^  %s +\S' % entry['name'], done.stdout, re.MULTILINE), entry['name']
 
