@@ -2,7 +2,7 @@
  *
  * Memory before the first batch: slots x slot + workers x worker + what the process already holds. The
  * worker's share depends on the largest picture, so headers are read: all of them up to PROBES, else an even
- * sample. A picture that turns out larger passes through the gate in sample.c, which counts it against
+ * sample. A picture that turns out larger passes through the gate in bench.c, which counts it against
  * memory_limit.
  */
 #include "src/loader/loader_private.h"
