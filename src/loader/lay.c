@@ -7,13 +7,18 @@
 #include "src/base/error.h"
 #include "src/loader/job.h"
 
+static int mirror(const stoke_plan *plan)
+{
+    return (plan->hflip ? STK_MIRROR_H : 0) | (plan->vflip ? STK_MIRROR_V : 0);
+}
+
 int stk_lay_image(stk_job *job)
 {
     const stk_recipe *recipe = job->recipe;
     const stoke_plan *plan = &job->plan;
     if (job->image.data != job->image_row)
         stk_write_image(&recipe->writer, &job->image, job->image_row, recipe->width, recipe->height,
-                        plan->place_x, plan->place_y, plan->hflip);
+                        plan->place_x, plan->place_y, mirror(plan));
     return STOKE_OK;
 }
 
@@ -36,6 +41,6 @@ int stk_lay_mask(stk_job *job)
     int r = job->ids.data ? STOKE_OK : zero_ids(job);
     if (!r && job->ids.data != job->mask_row)
         stk_write_mask(&job->ids, recipe->mask_dtype, job->mask_row, recipe->width, recipe->height,
-                       plan->place_x, plan->place_y, plan->hflip, recipe->mask_fill);
+                       plan->place_x, plan->place_y, mirror(plan), recipe->mask_fill);
     return r;
 }
