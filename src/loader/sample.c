@@ -3,7 +3,6 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
@@ -285,11 +284,10 @@ static int in_file(job *j, const char *path, int status)
 }
 
 /* 0 when it cannot be read or is refused for its size: nothing is then held for it. */
-static uint64_t readable_bytes(const char *path)
+static uint64_t readable_bytes(const stoke_blob *blob)
 {
-    struct stat st;
-    if (!path || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return 0;
-    return (uint64_t)st.st_size <= STK_FILE_LIMIT ? (uint64_t)st.st_size : 0;
+    const uint64_t bytes = stk_blob_bytes(blob);
+    return bytes <= STK_FILE_LIMIT ? bytes : 0;
 }
 
 /* Under a limit the files pass the gate before they are read: a header that says how much the rest needs may
@@ -297,7 +295,7 @@ static uint64_t readable_bytes(const char *path)
 static int gate_files(job *j, stk_budget *budget)
 {
     if (!budget->limit) return STOKE_OK;
-    const uint64_t bytes = readable_bytes(j->sample.image_path) + readable_bytes(j->sample.mask_path);
+    const uint64_t bytes = readable_bytes(&j->sample.image) + readable_bytes(&j->sample.mask);
     return in_file(j, j->sample.image_path, gate(j->bench, budget, bytes, j->err));
 }
 
@@ -305,10 +303,11 @@ static int read_files(job *j, stk_budget *budget)
 {
     int r = gate_files(j, budget);
     if (!r)
-        r = stk_file_read(j->sample.image_path, STK_FILE_LIMIT, &j->bench->image_file, &j->image_bytes,
-                          j->err);
+        r = stk_blob_read(&j->sample.image, j->sample.image_path, STK_FILE_LIMIT, &j->bench->image_file,
+                          &j->image_bytes, j->err);
     if (!r && j->sample.mask_path)
-        r = stk_file_read(j->sample.mask_path, STK_FILE_LIMIT, &j->bench->mask_file, &j->mask_bytes, j->err);
+        r = stk_blob_read(&j->sample.mask, j->sample.mask_path, STK_FILE_LIMIT, &j->bench->mask_file,
+                          &j->mask_bytes, j->err);
     if (!r) j->bench->bytes_read = j->image_bytes + j->mask_bytes;
     stamp_stage(j->bench, STOKE_STAGE_READ, &j->last);
     return r;
