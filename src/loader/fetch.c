@@ -3,19 +3,16 @@
  * Bytes in: both files of a sample, whole; what their headers say; and whether the memory they will take is
  * there.
  */
-#include <sys/stat.h>
-
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/loader/job.h"
 #include "src/loader/sample.h"
 
-/* 0 when it cannot be read or is refused for its size: nothing is then held for it. */
-static uint64_t readable_bytes(const char *path)
+/* What will be held for a file: nothing when it cannot be read or is refused for its size. */
+static uint64_t held_bytes(const stoke_blob *blob)
 {
-    struct stat st;
-    if (!path || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return 0;
-    return (uint64_t)st.st_size <= STK_FILE_LIMIT ? (uint64_t)st.st_size : 0;
+    const uint64_t bytes = stk_blob_bytes(blob);
+    return bytes <= STK_FILE_LIMIT ? bytes : 0;
 }
 
 /* Under a limit the files pass the gate before they are read: a header that says how much the rest needs may
@@ -23,7 +20,7 @@ static uint64_t readable_bytes(const char *path)
 static int gate_files(stk_job *job, stk_budget *budget)
 {
     if (!budget->limit) return STOKE_OK;
-    const uint64_t bytes = readable_bytes(job->sample.image_path) + readable_bytes(job->sample.mask_path);
+    const uint64_t bytes = held_bytes(&job->sample.image) + held_bytes(&job->sample.mask);
     return stk_job_in_file(job, job->sample.image_path, stk_bench_gate(job->bench, budget, bytes, job->err));
 }
 
@@ -33,10 +30,11 @@ static int read_files(stk_job *job, stk_budget *budget)
     const stoke_sample *sample = &job->sample;
     int r = gate_files(job, budget);
     if (!r)
-        r = stk_file_read(sample->image_path, STK_FILE_LIMIT, &bench->image_file, &job->image_bytes,
-                          job->err);
+        r = stk_blob_read(&sample->image, sample->image_path, STK_FILE_LIMIT, &bench->image_file,
+                          &job->image_bytes, job->err);
     if (!r && sample->mask_path)
-        r = stk_file_read(sample->mask_path, STK_FILE_LIMIT, &bench->mask_file, &job->mask_bytes, job->err);
+        r = stk_blob_read(&sample->mask, sample->mask_path, STK_FILE_LIMIT, &bench->mask_file,
+                          &job->mask_bytes, job->err);
     if (!r) bench->bytes_read = job->image_bytes + job->mask_bytes;
     return r;
 }

@@ -22,7 +22,7 @@ static int first_size(stk_recipe *recipe, stoke_error *err)
         const stoke_sample sample = stoke_dataset_sample(recipe->dataset, id);
         stoke_image_info info;
         size_t size;
-        r = stk_file_read(sample.image_path, STK_FILE_LIMIT, &buffer, &size, err);
+        r = stk_blob_read(&sample.image, sample.image_path, STK_FILE_LIMIT, &buffer, &size, err);
         if (!r) r = stoke_decoder_probe(decoder, buffer.data, size, &info, err);
         if (r) continue;
         stk_shown_size(&info, &recipe->image_decode, &recipe->width, &recipe->height);
