@@ -3,6 +3,7 @@
  * The reference of every entry of the function table, in plain C. Made to be read: the other tables are made
  * to be fast and have to give the same bytes.
  */
+#include "src/pix/mix.h"
 #include "src/pix/pix_table.h"
 
 #include <string.h>
@@ -251,4 +252,8 @@ const stk_pix_table stk_pix_c = {
     .reverse_2 = reverse_2,
     .reverse_3 = reverse_3,
     .reverse_6 = reverse_6,
+    .mix = { [STOKE_DTYPE_U8] = stk_mix_u8_c,
+             [STOKE_DTYPE_F32] = stk_mix_f32_c,
+             [STOKE_DTYPE_F16] = stk_mix_f16_c,
+             [STOKE_DTYPE_BF16] = stk_mix_bf16_c },
 };

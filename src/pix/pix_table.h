@@ -47,6 +47,10 @@ typedef void stk_widen_fn(void *dst, const void *src, size_t n);
 /* `n` pixels, last one first. dst and src do not overlap. */
 typedef void stk_reverse_fn(void *dst, const void *src, size_t n);
 
+/* own = lambda * own + (1 - lambda) * other for `n` elements, in float: the products and the sum are rounded
+ * one by one, then the result to the element (u8: to nearest, halves up). Elements are finite. */
+typedef void stk_mix_fn(void *own, const void *other, size_t n, float lambda);
+
 enum { STK_WRITE_DTYPES = 4, STK_LAYOUTS = 2, STK_DTYPES = 7 };
 
 typedef struct stk_pix_table {
@@ -65,6 +69,8 @@ typedef struct stk_pix_table {
     stk_widen_fn *widen_u16[STK_DTYPES];
     /* Pixels of 1, 2, 3 and 6 bytes. */
     stk_reverse_fn *reverse_1, *reverse_2, *reverse_3, *reverse_6;
+    /* By stoke_dtype (U8, F32, F16, BF16). */
+    stk_mix_fn *mix[STK_WRITE_DTYPES];
 } stk_pix_table;
 
 /* The table for a level, for tests that want each of them. The processor must have that level. */
@@ -79,5 +85,6 @@ extern const stk_pix_table stk_pix_c;
 /* Overwrite what AVX2 does faster. */
 void stk_pix_fill_resize_avx2(stk_pix_table *table);
 void stk_pix_fill_write_avx2(stk_pix_table *table);
+void stk_pix_fill_mix_avx2(stk_pix_table *table);
 
 #endif
