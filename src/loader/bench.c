@@ -20,7 +20,7 @@ int stk_bench_create(stk_bench *bench, stoke_error *err)
 #define BUFFERS(bench)                                                                                       \
     {                                                                                                        \
         &(bench)->image_file, &(bench)->mask_file, &(bench)->fitted, &(bench)->labelled,                     \
-            &(bench)->mask_fitted, &(bench)->zeros, &(bench)->histogram                                      \
+            &(bench)->mask_fitted, &(bench)->zeros, &(bench)->histogram, &(bench)->mix                       \
     }
 
 void stk_bench_destroy(stk_bench *bench)

@@ -108,7 +108,7 @@ int stk_memory_plan_make(stoke_memory_plan *plan, const stk_recipe *recipe, cons
     *plan = (stoke_memory_plan){
         .slots = (uint32_t)params->prefetch + 1, /* `prefetch` ahead, one with the consumer */
         .workers = workers,
-        .slot_bytes = stk_slot_bytes(&shape),
+        .slot_bytes = stk_slot_bytes(&shape, recipe->two_masks),
         .limit_bytes = params->memory_limit,
     };
     int r = probe_all(plan, recipe, err);

@@ -22,7 +22,9 @@ typedef struct stk_recipe {
     uint32_t width, height;
     uint32_t mask_fill; /* of uncovered pixels: ignore_index, or 0 without one */
     uint64_t seed;
-    int crops; /* the pipeline chooses a part of the source: what is decoded depends on the draw */
+    int crops;     /* the pipeline chooses a part of the source: what is decoded depends on the draw */
+    int mixes;     /* rows of a batch are mixed with each other */
+    int two_masks; /* and by MixUp: a batch has masks_b and lambda */
 } stk_recipe;
 
 int stk_recipe_create(stk_recipe *recipe, const stoke_dataset *dataset, const stoke_data_params *params,
