@@ -251,4 +251,8 @@ const stk_pix_table stk_pix_c = {
     .reverse_2 = reverse_2,
     .reverse_3 = reverse_3,
     .reverse_6 = reverse_6,
+    .warp_u8c3 = stk_warp_u8c3_c,
+    .warp_u16c3 = stk_warp_u16c3_c,
+    .warp_u8c1 = stk_warp_u8c1_c,
+    .warp_u16c1 = stk_warp_u16c1_c,
 };
