@@ -256,4 +256,8 @@ const stk_pix_table stk_pix_c = {
              [STOKE_DTYPE_F32] = stk_mix_f32_c,
              [STOKE_DTYPE_F16] = stk_mix_f16_c,
              [STOKE_DTYPE_BF16] = stk_mix_bf16_c },
+    .warp_u8c3 = stk_warp_u8c3_c,
+    .warp_u16c3 = stk_warp_u16c3_c,
+    .warp_u8c1 = stk_warp_u8c1_c,
+    .warp_u16c1 = stk_warp_u16c1_c,
 };

@@ -50,6 +50,18 @@ typedef void stk_reverse_fn(void *dst, const void *src, size_t n);
 /* own = lambda * own + (1 - lambda) * other for `n` elements, in float: the products and the sum are rounded
  * one by one, then the result to the element (u8: to nearest, halves up). Elements are finite. */
 typedef void stk_mix_fn(void *own, const void *other, size_t n, float lambda);
+/* One row of a warp: the 32.32 coordinates of its first pixel and what is added per pixel, modulo 2^64; for
+ * an elastic row also the displacement of every pixel in 1/65536 px (both or none). */
+typedef struct stk_warp_line {
+    uint64_t x, y, dx, dy;
+    const int32_t *shift_x, *shift_y;
+} stk_warp_line;
+
+/* `n` pixels of a row (warp.h has the arithmetic) from the picture at `src`. The caller has cut the row so
+ * that for every pixel all taps lie inside the picture and STK_WARP_SLACK more columns follow the right tap:
+ * an entry may read that far, no further. */
+typedef void stk_warp_fn(void *dst, const void *src, size_t stride, const stk_warp_line *line, size_t n);
+enum { STK_WARP_SLACK = 1 };
 
 enum { STK_WRITE_DTYPES = 4, STK_LAYOUTS = 2, STK_DTYPES = 7 };
 
@@ -71,6 +83,9 @@ typedef struct stk_pix_table {
     stk_reverse_fn *reverse_1, *reverse_2, *reverse_3, *reverse_6;
     /* By stoke_dtype (U8, F32, F16, BF16). */
     stk_mix_fn *mix[STK_WRITE_DTYPES];
+    /* Images: bilinear. Masks: nearest. Strides of u16 pictures are even. */
+    stk_warp_fn *warp_u8c3, *warp_u16c3;
+    stk_warp_fn *warp_u8c1, *warp_u16c1;
 } stk_pix_table;
 
 /* The table for a level, for tests that want each of them. The processor must have that level. */
@@ -81,6 +96,7 @@ const stk_pix_table *stk_pix(void);
 
 /* The C reference. Faster tables call it for what is too short for them. */
 extern const stk_pix_table stk_pix_c;
+stk_warp_fn stk_warp_u8c3_c, stk_warp_u16c3_c, stk_warp_u8c1_c, stk_warp_u16c1_c; /* warp_c.c */
 
 /* Overwrite what AVX2 does faster. */
 void stk_pix_fill_resize_avx2(stk_pix_table *table);
