@@ -14,13 +14,6 @@
  * KB stay in the first level cache. */
 enum { CHUNK = 512 };
 
-/* stoke_dtype_bytes lives in src/source, which this room does not reach into. */
-static size_t element_bytes(stoke_dtype dtype)
-{
-    static const uint8_t bytes[STK_DTYPES] = { 1, 4, 2, 2, 2, 4, 8 };
-    return bytes[dtype];
-}
-
 /* ---- how a value becomes an element ---- */
 
 /* lut[c][v] is v * a + b rounded once. To compute it in floats, a and b are split: the high parts are
@@ -141,7 +134,7 @@ void stk_write_image(const stk_writer *writer, const stoke_image *src, void *row
                      uint32_t out_height, uint32_t x, uint32_t y, int mirror)
 {
     const stk_pix_table *pix = stk_pix();
-    const target t = { row, out_width, out_height, element_bytes(writer->dtype), writer };
+    const target t = { row, out_width, out_height, stk_element_bytes(writer->dtype), writer };
     stk_write_fn *write = write_fn(writer, src->depth);
     stk_reverse_fn *reverse = !(mirror & STK_MIRROR_H) ? NULL
                               : src->depth == 1        ? pix->reverse_3
@@ -168,7 +161,7 @@ void stk_write_image(const stk_writer *writer, const stoke_image *src, void *row
 void stk_write_image_line(const stk_writer *writer, const void *pixels, uint8_t depth, void *row,
                           uint32_t out_width, uint32_t out_height, uint32_t y)
 {
-    const target t = { row, out_width, out_height, element_bytes(writer->dtype), writer };
+    const target t = { row, out_width, out_height, stk_element_bytes(writer->dtype), writer };
     write_fn(writer, depth)(writer, element_at(&t, 0, y, 0), (size_t)out_width * out_height, pixels,
                             out_width);
 }
@@ -177,7 +170,7 @@ void stk_write_image_line(const stk_writer *writer, const void *pixels, uint8_t 
 
 static void fill_ids(stoke_dtype dtype, uint8_t *row, size_t first, size_t n, uint32_t fill)
 {
-    void *out = row + first * element_bytes(dtype);
+    void *out = row + first * stk_element_bytes(dtype);
     for (size_t i = 0; i < n; i++) {
         if (dtype == STOKE_DTYPE_U8)
             ((uint8_t *)out)[i] = (uint8_t)fill;
@@ -219,7 +212,7 @@ void stk_write_mask(const stoke_image *src, stoke_dtype dtype, void *row, uint32
     stk_reverse_fn *reverse = !(mirror & STK_MIRROR_H) ? NULL
                               : src->depth == 1        ? pix->reverse_1
                                                        : pix->reverse_2;
-    const size_t element = element_bytes(dtype);
+    const size_t element = stk_element_bytes(dtype);
     const span s = place(src->width, out_width, x, mirror & STK_MIRROR_H);
     const span rows = place(src->height, out_height, y, mirror & STK_MIRROR_V);
     const size_t right = s.start + s.length, below = rows.start + rows.length;
@@ -238,7 +231,7 @@ void stk_write_mask(const stoke_image *src, stoke_dtype dtype, void *row, uint32
 void stk_write_mask_line(const void *ids, uint8_t depth, stoke_dtype dtype, void *row, uint32_t out_width,
                          uint32_t y)
 {
-    uint8_t *out = (uint8_t *)row + (size_t)y * out_width * element_bytes(dtype);
+    uint8_t *out = (uint8_t *)row + (size_t)y * out_width * stk_element_bytes(dtype);
     widen_fn(dtype, depth)(out, ids, out_width);
 }
 
