@@ -255,4 +255,5 @@ const stk_pix_table stk_pix_c = {
     .warp_u16c3 = stk_warp_u16c3_c,
     .warp_u8c1 = stk_warp_u8c1_c,
     .warp_u16c1 = stk_warp_u16c1_c,
+    .cubic = stk_cubic_c,
 };

@@ -54,11 +54,18 @@ typedef struct stk_warp_line {
     const int32_t *shift_x, *shift_y;
 } stk_warp_line;
 
-/* `n` pixels of a row (warp.h has the arithmetic) from the picture at `src`. The caller has cut the row so
- * that for every pixel all taps lie inside the picture and STK_WARP_SLACK more columns follow the right tap:
- * an entry may read that far, no further. */
+/* `n` pixels of a row (warp.h has the arithmetic) from the picture at `src`, which is less than 2 GiB large.
+ * The caller has cut the row so that all taps of every pixel lie inside the picture; of an image one more
+ * column follows the right tap, and an entry may read that far. */
 typedef void stk_warp_fn(void *dst, const void *src, size_t stride, const stk_warp_line *line, size_t n);
-enum { STK_WARP_SLACK = 1 };
+
+/* A cell of an elastic row: shift[i] = a[0] + a[1] t + a[2] t^2 + a[3] t^3 by Horner's rule in single
+ * precision, cut towards zero, not beyond +-limit. */
+typedef struct stk_cubic {
+    float a[4];
+    int32_t limit;
+} stk_cubic;
+typedef void stk_cubic_fn(int32_t *shift, const float *t, size_t n, const stk_cubic *cubic);
 
 enum { STK_WRITE_DTYPES = 4, STK_LAYOUTS = 2, STK_DTYPES = 7 };
 
@@ -81,6 +88,7 @@ typedef struct stk_pix_table {
     /* Images: bilinear. Masks: nearest. Strides of u16 pictures are even. */
     stk_warp_fn *warp_u8c3, *warp_u16c3;
     stk_warp_fn *warp_u8c1, *warp_u16c1;
+    stk_cubic_fn *cubic;
 } stk_pix_table;
 
 /* The table for a level, for tests that want each of them. The processor must have that level. */
@@ -92,9 +100,11 @@ const stk_pix_table *stk_pix(void);
 /* The C reference. Faster tables call it for what is too short for them. */
 extern const stk_pix_table stk_pix_c;
 stk_warp_fn stk_warp_u8c3_c, stk_warp_u16c3_c, stk_warp_u8c1_c, stk_warp_u16c1_c; /* warp_c.c */
+stk_cubic_fn stk_cubic_c;
 
 /* Overwrite what AVX2 does faster. */
 void stk_pix_fill_resize_avx2(stk_pix_table *table);
 void stk_pix_fill_write_avx2(stk_pix_table *table);
+void stk_pix_fill_warp_avx2(stk_pix_table *table);
 
 #endif
