@@ -79,6 +79,19 @@ static void choose_ops(page *p)
     }
 }
 
+/* The summary, then one op of the list per line. */
+static void describe_preset(strip *s, const stoke_preset_info *preset)
+{
+    size_t used = (size_t)snprintf(s->note, sizeof s->note, "%s\n", preset->summary);
+    int depth = 0;
+    for (const char *c = preset->list; *c && used + 2 < sizeof s->note; c++) {
+        depth += (*c == '(') - (*c == ')');
+        s->note[used++] = *c;
+        if (*c == ',' && !depth) s->note[used++] = '\n';
+    }
+    s->note[used < sizeof s->note ? used : sizeof s->note - 1] = 0;
+}
+
 static void choose_presets(page *p)
 {
     stoke_preset_info preset;
@@ -89,7 +102,7 @@ static void choose_presets(page *p)
         snprintf(s->heading, sizeof s->heading, "%s", heading);
         heading = "";
         snprintf(s->spec, sizeof s->spec, "%s", preset.name);
-        snprintf(s->note, sizeof s->note, "%s\n%s", preset.summary, preset.list);
+        describe_preset(s, &preset);
     }
 }
 

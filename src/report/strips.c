@@ -20,7 +20,7 @@ enum {
     LABEL_GAP = 12,
     LABEL_HEIGHT = 8 * 2 + 12,
     NOTE_LINE = 8 * 2 + 4,
-    HEADING_HEIGHT = 8 * 2 + 26,
+    HEADING_HEIGHT = 8 * 2 + 34,
     BETWEEN = 20, /* strips */
     ASIDE = 8,    /* tiles */
     TEXT_SCALE = 2

@@ -11,7 +11,7 @@ from cli import contains, equal, make_set, path, stoke, stoke_json, tap
 SET = make_set('set', count=5, size='40x56')
 HEIGHT, WIDTH = 40, 56
 # The page: margin, label column, gap between tiles, title and heading, seam between a tile and its overlay.
-MARGIN, LABEL, ASIDE, ABOVE, SEAM = 28, 372, 8, 42 + 42, 4
+MARGIN, LABEL, ASIDE, ABOVE, SEAM = 28, 372, 8, 42 + 50, 4
 
 
 def strip(*args, draws=3, folder=SET):

@@ -283,7 +283,7 @@ static void grid_is_written_as_png(void **state)
                      STOKE_E_IO);
 }
 
-enum { LABEL = 372, ASIDE = 8, HEADING = 42, BETWEEN = 20 };
+enum { LABEL = 372, ASIDE = 8, HEADING = 50, BETWEEN = 20 };
 
 static int is_blank(const stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height)
 {
