@@ -167,5 +167,8 @@ stk_write_planes_fn stk_planes_u8_chw_c, stk_planes_u8_hwc_c, stk_planes_f32_chw
 void stk_pix_fill_resize_avx2(stk_pix_table *table);
 void stk_pix_fill_write_avx2(stk_pix_table *table);
 void stk_pix_fill_mix_avx2(stk_pix_table *table);
+void stk_pix_fill_touch_avx2(stk_pix_table *table);
+void stk_pix_fill_noise_avx2(stk_pix_table *table);
+void stk_pix_fill_planes_avx2(stk_pix_table *table);
 
 #endif
