@@ -86,11 +86,12 @@ stoke_image show_copy_image(const stoke_batch *batch, uint32_t row)
                           .depth = 1 };
 }
 
-stoke_image show_copy_mask(const stoke_batch *batch, uint32_t row)
+stoke_image show_copy_mask(const stoke_batch *batch, uint32_t row, int second)
 {
     const uint8_t depth = (uint8_t)stoke_dtype_bytes(batch->mask_dtype);
+    const void *masks = second ? batch->masks_b : batch->masks;
     return (stoke_image){ .data =
-                              copy((char *)batch->masks + row * batch->mask_row_bytes, batch->mask_row_bytes),
+                              copy((const char *)masks + row * batch->mask_row_bytes, batch->mask_row_bytes),
                           .stride = (size_t)batch->width * depth,
                           .width = batch->width,
                           .height = batch->height,
@@ -103,7 +104,7 @@ static void add_rows(gallery *g, const stoke_batch *batch, int has_masks)
     for (uint32_t i = 0; i < batch->count && g->count < g->capacity; i++) {
         size_t at = g->count++;
         g->images[at] = show_copy_image(batch, i);
-        if (has_masks) g->masks[at] = show_copy_mask(batch, i);
+        if (has_masks) g->masks[at] = show_copy_mask(batch, i, 0);
         int replaced = batch->status[i] == STOKE_ROW_REPLACED;
         g->replaced += (uint64_t)replaced;
         snprintf(g->captions[at], sizeof g->captions[at], "%s%s", batch->names[i],

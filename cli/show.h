@@ -19,7 +19,7 @@ int show_settings(stoke_data_params *data, stoke_error *err);
 /* A copy of a row: slots go back to the loader at once. Free its data with free(). Without masks the loader
  * delivers zeros: they are neither drawn nor counted in a legend. */
 stoke_image show_copy_image(const stoke_batch *batch, uint32_t row);
-stoke_image show_copy_mask(const stoke_batch *batch, uint32_t row);
+stoke_image show_copy_mask(const stoke_batch *batch, uint32_t row, int second); /* second: of masks_b */
 
 /* Title, legend and tile size of a picture. */
 typedef struct show_page {

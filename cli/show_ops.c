@@ -12,10 +12,14 @@
 
 #include "cli/show.h"
 
-enum { DRAWS = 5, TILE = 160, ROWS = 2, NOTE = 1024 };
+/* Every strip has epochs of its own (there are at most DRAWS_MAX draws, see --columns): with the same ones
+ * all ops would be drawn from the same random numbers, and a dull draw would be dull in every strip. */
+enum { DRAWS = 5, DRAWS_MAX = 100, TILE = 160, ROWS = 2, NOTE = 1024 };
 
 typedef struct strip {
-    int preset; /* 0: an op */
+    int preset;    /* 0: an op */
+    int unchanged; /* all draws are the sample as it is */
+    size_t number; /* among all ops and presets, shown or not */
     char spec[128], name[64], heading[128], note[NOTE];
 } strip;
 
@@ -24,7 +28,7 @@ typedef struct page {
     stoke_data_params data;
     stoke_dataset *dataset;
     strip *strips;
-    size_t count, capacity;
+    size_t count, capacity, considered;
     uint32_t columns; /* tiles of a strip: the sample and its draws */
     stoke_image *images, *masks;
     char (*captions)[32];
@@ -34,17 +38,15 @@ typedef struct page {
 
 /* ---- which strips ---- */
 
-static int is_wanted(const page *p, const char *name)
-{
-    const show_options *o = p->call->options;
-    return !o->only || !strncmp(name, o->only, strlen(o->only));
-}
-
+/* NULL when it is not wanted. */
 static strip *add_strip(page *p, const char *name, int preset)
 {
+    const show_options *o = p->call->options;
+    const size_t number = p->considered++;
+    if (o->only && strncmp(name, o->only, strlen(o->only)) != 0) return NULL;
     p->strips = cli_grow(p->strips, &p->capacity, p->count + 1, sizeof *p->strips);
     strip *s = &p->strips[p->count++];
-    *s = (strip){ .preset = preset };
+    *s = (strip){ .preset = preset, .number = number };
     snprintf(s->name, sizeof s->name, "%s", name);
     return s;
 }
@@ -71,8 +73,8 @@ static void choose_ops(page *p)
     stoke_op_info op;
     const char *group = "";
     for (size_t i = 0; stoke_op_at(i, &op); i++) {
-        if (!is_wanted(p, op.name)) continue;
         strip *s = add_strip(p, op.name, 0);
+        if (!s) continue;
         if (strcmp(op.group, group)) snprintf(s->heading, sizeof s->heading, "Ops: %s", op.group);
         group = op.group;
         describe_op(s, &op);
@@ -97,8 +99,8 @@ static void choose_presets(page *p)
     stoke_preset_info preset;
     const char *heading = "Presets";
     for (size_t i = 0; stoke_preset_at(i, &preset); i++) {
-        if (!is_wanted(p, preset.name)) continue;
         strip *s = add_strip(p, preset.name, 1);
+        if (!s) continue;
         snprintf(s->heading, sizeof s->heading, "%s", heading);
         heading = "";
         snprintf(s->spec, sizeof s->spec, "%s", preset.name);
@@ -149,24 +151,29 @@ static int take_row(page *p, stoke_loader *loader, size_t at, stoke_error *err)
     }
     p->images[at] = show_copy_image(batch, row);
     p->tiles[at].image = &p->images[at];
+    /* Of two mixed masks the one with the larger share is shown. */
+    const int second = batch->lambda && batch->lambda[row] < 0.5f;
     if (stoke_dataset_has_masks(p->dataset)) {
-        p->masks[at] = show_copy_mask(batch, row);
+        p->masks[at] = show_copy_mask(batch, row, second);
         p->tiles[at].mask = &p->masks[at];
     }
     if (batch->lambda) {
-        snprintf(p->captions[at], sizeof p->captions[at], "lambda %.2f", (double)batch->lambda[row]);
+        const double share = (double)batch->lambda[row];
+        snprintf(p->captions[at], sizeof p->captions[at], "mask %c: %.2f", second ? 'b' : 'a',
+                 second ? 1 - share : share);
         p->tiles[at].caption = p->captions[at];
     }
     stoke_batch_release(loader, &batch);
     return STOKE_OK;
 }
 
-/* `rows` tiles from place `at` on, one per epoch. */
-static int take_rows(page *p, const char *spec, size_t at, uint32_t rows, stoke_error *err)
+/* `rows` tiles from place `at` on, one per epoch from the first after --epoch on. */
+static int take_rows(page *p, const char *spec, size_t first, size_t at, uint32_t rows, stoke_error *err)
 {
     stoke_data_params data = p->data;
     stoke_loader *loader = NULL;
     data.augment = spec;
+    data.epoch += (int64_t)first;
     int r = stoke_loader_create(&loader, p->dataset, &data, NULL, err);
     for (uint32_t i = 0; i < rows && !r; i++) {
         if (i) r = stoke_loader_set_epoch(loader, (uint64_t)data.epoch + i);
@@ -180,7 +187,7 @@ static int take_rows(page *p, const char *spec, size_t at, uint32_t rows, stoke_
 static int choose_size(page *p, stoke_error *err)
 {
     if (p->data.size[0]) return STOKE_OK;
-    int r = take_rows(p, "none", 0, 1, err);
+    int r = take_rows(p, "none", 0, 0, 1, err);
     if (r) return r;
     p->data.size[0] = (p->images[0].height + 1) / 2;
     p->data.size[1] = (p->images[0].width + 1) / 2;
@@ -188,6 +195,25 @@ static int choose_size(page *p, stoke_error *err)
     p->images[0] = p->masks[0] = (stoke_image){ 0 };
     cli_say_size(p->call, p->data.size[0], p->data.size[1]);
     return STOKE_OK;
+}
+
+static int same_pixels(const stoke_image *a, const stoke_image *b)
+{
+    return a->stride == b->stride && a->height == b->height &&
+           !memcmp(a->data, b->data, a->stride * a->height);
+}
+
+/* An op that does nothing here (normalize: the picture has bytes) says so. */
+static void compare(page *p, size_t number)
+{
+    strip *s = &p->strips[number];
+    const stoke_tile *tile = &p->tiles[number * p->columns];
+    s->unchanged = 1;
+    for (uint32_t i = 1; i < p->columns; i++)
+        s->unchanged &= same_pixels(tile[0].image, tile[i].image) &&
+                        (!tile[0].mask || same_pixels(tile[0].mask, tile[i].mask));
+    const size_t used = strlen(s->note);
+    if (s->unchanged) snprintf(s->note + used, sizeof s->note - used, "\n(changes nothing in this picture)");
 }
 
 static int collect(page *p, stoke_error *err)
@@ -198,12 +224,15 @@ static int collect(page *p, stoke_error *err)
     p->captions = cli_alloc(tiles, sizeof *p->captions);
     p->tiles = cli_alloc(tiles, sizeof *p->tiles);
     int r = choose_size(p, err);
-    if (!r) r = take_rows(p, "none", 0, 1, err); /* the first tile of all strips */
+    if (!r) r = take_rows(p, "none", 0, 0, 1, err); /* the first tile of all strips */
     stoke_progress *progress = cli_progress_begin(p->call, "drawing", "strips");
     for (size_t i = 0; i < p->count && !r; i++) {
         if (cli_progress_update(progress, i, p->count)) r = cli_error(err, STOKE_E_CANCELLED, "interrupted");
         p->tiles[i * p->columns] = p->tiles[0];
-        if (!r) r = take_rows(p, p->strips[i].spec, i * p->columns + 1, p->columns - 1, err);
+        if (!r)
+            r = take_rows(p, p->strips[i].spec, p->strips[i].number * DRAWS_MAX, i * p->columns + 1,
+                          p->columns - 1, err);
+        if (!r) compare(p, i);
     }
     cli_progress_end(&progress);
     return r;
@@ -252,6 +281,10 @@ static void print_result(const page *p, const char *out)
             if (p->strips[i].preset == preset) stoke_json_string(&json, NULL, p->strips[i].name);
         stoke_json_close(&json);
     }
+    stoke_json_array(&json, "unchanged");
+    for (size_t i = 0; i < p->count; i++)
+        if (p->strips[i].unchanged) stoke_json_string(&json, NULL, p->strips[i].name);
+    stoke_json_close(&json);
     stoke_json_close(&json);
 }
 

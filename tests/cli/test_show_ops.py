@@ -30,15 +30,18 @@ def strip(*args, draws=3, folder=SET):
 
 def everything():
     out = path('ops.png')
-    answer = stoke_json('show', SET, '--ops', '--columns', 1, cwd=path())
-    equal((answer['path'], answer['draws'], answer['sample']), ('ops.png', 1, '000000'))
+    answer = stoke_json('show', SET, '--ops', '--columns', 3, cwd=path())
+    equal((answer['path'], answer['draws'], answer['sample']), ('ops.png', 3, '000000'))
     equal((answer['height'], answer['width']), (HEIGHT // 2, WIDTH // 2), 'half the sample')
     assert {'hflip', 'random_crop', 'center_crop'} <= set(answer['ops']), answer['ops']
     equal({'none', 'light'} - set(answer['presets']), set(), 'presets')
+    # Every op acts, forced as it is; normalize shows in floats only, and this is a picture of bytes.
+    equal(set(answer['unchanged']) & set(answer['ops']), {'normalize'}, 'ops that do nothing')
+    assert 'none' in answer['unchanged']
     with Image.open(out) as image:
         equal((image.format, image.mode), ('PNG', 'RGB'))
         strips = len(answer['ops']) + len(answer['presets'])
-        assert image.width >= 2 * MARGIN + LABEL + 2 * 160 + ASIDE, image.size
+        assert image.width >= 2 * MARGIN + LABEL + 4 * 160 + 3 * ASIDE, image.size
         assert image.height >= strips * 2 * 160 * HEIGHT // WIDTH, (image.size, strips)
 
 
