@@ -212,8 +212,10 @@ static void compare(page *p, size_t number)
     for (uint32_t i = 1; i < p->columns; i++)
         s->unchanged &= same_pixels(tile[0].image, tile[i].image) &&
                         (!tile[0].mask || same_pixels(tile[0].mask, tile[i].mask));
+    if (!s->unchanged) return;
     const size_t used = strlen(s->note);
-    if (s->unchanged) snprintf(s->note + used, sizeof s->note - used, "\n(changes nothing in this picture)");
+    snprintf(s->note + used, sizeof s->note - used, "%s(changes nothing in this picture)",
+             used && s->note[used - 1] != '\n' ? "\n" : "");
 }
 
 static int collect(page *p, stoke_error *err)
