@@ -43,4 +43,10 @@ INLINE __m256 mul_add(__m256 a, __m256 b, __m256 c)
     return _mm256_add_ps(_mm256_mul_ps(a, b), c);
 }
 
+/* a * v + b of constants. */
+INLINE __m256 line(float a, __m256 v, float b)
+{
+    return mul_add(_mm256_set1_ps(a), v, _mm256_set1_ps(b));
+}
+
 #endif

@@ -27,15 +27,11 @@ INLINE __m256 log2_8(__m256 x)
     const __m256i e = _mm256_srai_epi32(_mm256_sub_epi32(bits, _mm256_set1_epi32(STK_HALF_ROOT_BITS)), 23);
     const __m256 f = _mm256_sub_ps(_mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32(e, 23))),
                                    _mm256_set1_ps(1.0f));
-    __m256 p = _mm256_set1_ps(STK_LOG2_8);
-    p = mul_add(p, f, _mm256_set1_ps(STK_LOG2_7));
-    p = mul_add(p, f, _mm256_set1_ps(STK_LOG2_6));
-    p = mul_add(p, f, _mm256_set1_ps(STK_LOG2_5));
-    p = mul_add(p, f, _mm256_set1_ps(STK_LOG2_4));
-    p = mul_add(p, f, _mm256_set1_ps(STK_LOG2_3));
-    p = mul_add(p, f, _mm256_set1_ps(STK_LOG2_2));
-    p = mul_add(p, f, _mm256_set1_ps(STK_LOG2_1));
-    p = mul_add(p, f, _mm256_set1_ps(STK_LOG2_0));
+    const __m256 f2 = _mm256_mul_ps(f, f), f4 = _mm256_mul_ps(f2, f2);
+    const __m256 p01 = line(STK_LOG2_1, f, STK_LOG2_0), p23 = line(STK_LOG2_3, f, STK_LOG2_2);
+    const __m256 p45 = line(STK_LOG2_5, f, STK_LOG2_4), p67 = line(STK_LOG2_7, f, STK_LOG2_6);
+    const __m256 p03 = mul_add(p23, f2, p01), p47 = mul_add(p67, f2, p45);
+    const __m256 p = mul_add(mul_add(_mm256_set1_ps(STK_LOG2_8), f4, p47), f4, p03);
     return mul_add(p, f, _mm256_cvtepi32_ps(e));
 }
 
@@ -44,13 +40,10 @@ INLINE __m256 exp2_8(__m256 y)
     const __m256 magic = _mm256_set1_ps(STK_ROUND_MAGIC_SIGNED);
     y = _mm256_max_ps(y, _mm256_set1_ps(-126.0f));
     const __m256 moved = _mm256_add_ps(y, magic), f = _mm256_sub_ps(y, _mm256_sub_ps(moved, magic));
-    __m256 p = _mm256_set1_ps(STK_EXP2_6);
-    p = mul_add(p, f, _mm256_set1_ps(STK_EXP2_5));
-    p = mul_add(p, f, _mm256_set1_ps(STK_EXP2_4));
-    p = mul_add(p, f, _mm256_set1_ps(STK_EXP2_3));
-    p = mul_add(p, f, _mm256_set1_ps(STK_EXP2_2));
-    p = mul_add(p, f, _mm256_set1_ps(STK_EXP2_1));
-    p = mul_add(p, f, _mm256_set1_ps(STK_EXP2_0));
+    const __m256 f2 = _mm256_mul_ps(f, f), f4 = _mm256_mul_ps(f2, f2);
+    const __m256 p01 = line(STK_EXP2_1, f, STK_EXP2_0), p23 = line(STK_EXP2_3, f, STK_EXP2_2);
+    const __m256 p46 = mul_add(_mm256_set1_ps(STK_EXP2_6), f2, line(STK_EXP2_5, f, STK_EXP2_4));
+    const __m256 p = mul_add(p46, f4, mul_add(p23, f2, p01));
     const __m256i power =
         _mm256_add_epi32(_mm256_slli_epi32(_mm256_castps_si256(moved), 23), _mm256_set1_epi32(0x3f800000));
     return _mm256_mul_ps(p, _mm256_castsi256_ps(power));
