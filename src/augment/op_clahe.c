@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/augment/op.h"
-
-enum { GRID_MAX = 32 };
+#include "src/pix/touch.h"
 
 typedef struct clahe_args {
     double p;
@@ -12,7 +11,7 @@ typedef struct clahe_args {
 static const stoke_option options[] = {
     STK_P(clahe_args, "0.5"),
     STK_RANGE(clahe_args, clip, "1..4", 0.01, 256, "Clip limit, in multiples of an even histogram"),
-    STK_INT(clahe_args, grid, "8", 1, GRID_MAX, "Tiles in each direction"),
+    STK_INT(clahe_args, grid, "8", 1, STK_TOUCH_TILES_MAX, "Tiles in each direction"),
 };
 
 static void draw(const void *args, const stk_op_random *random, stk_draft *draft)

@@ -46,8 +46,7 @@ static void draw_center(const void *args, const stk_op_random *random, stk_draft
 
 const stk_op stk_op_random_crop = {
     .name = "random_crop",
-    .summary =
-        "Cut a window of the output's size at a random place; smaller sources are padded, not stretched",
+    .summary = "Cut a window of the output's size at a random place; small sources are padded",
     .group = "geometry",
     .traits = STK_TRAIT_CROP,
     .draw = draw_random,
@@ -55,7 +54,7 @@ const stk_op stk_op_random_crop = {
 
 const stk_op stk_op_center_crop = {
     .name = "center_crop",
-    .summary = "Cut the central window of the output's size; smaller sources are padded, not stretched",
+    .summary = "Cut the central window of the output's size; small sources are padded",
     .group = "geometry",
     .traits = STK_TRAIT_CROP,
     .draw = draw_center,
@@ -105,8 +104,7 @@ static void draw_foreground(const void *args, const stk_op_random *random, stk_d
 
 const stk_op stk_op_foreground_crop = {
     .name = "foreground_crop",
-    .summary = "Cut a random window; with probability p one around a random pixel of a class, all classes of "
-               "the mask alike",
+    .summary = "Cut a random window, or with probability p one around a class of the mask, any alike",
     .group = "geometry",
     STK_OPTIONS(foreground_options),
     .traits = STK_TRAIT_CROP | STK_TRAIT_FOCUS,

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/augment/op.h"
 
+/* The warper takes control points 4 pixels apart or more (which bounds its memory) and displacements below
+ * 2^14. */
+#define SIGMA_MIN 4
+#define ALPHA_MAX 1000
+
 typedef struct elastic_args {
     double p;
     double alpha[2], sigma[2];
@@ -8,8 +13,8 @@ typedef struct elastic_args {
 
 static const stoke_option options[] = {
     STK_P(elastic_args, "0.5"),
-    STK_RANGE(elastic_args, alpha, "0..8", 0, 1000, "Largest displacement in pixels"),
-    STK_RANGE(elastic_args, sigma, "16..32", 4, 4096,
+    STK_RANGE(elastic_args, alpha, "0..8", 0, ALPHA_MAX, "Largest displacement in pixels"),
+    STK_RANGE(elastic_args, sigma, "16..32", SIGMA_MIN, 4096,
               "Smoothness in pixels: the field looks like noise blurred by a Gaussian of this sigma"),
 };
 

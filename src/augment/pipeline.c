@@ -142,13 +142,13 @@ int stk_pipeline_add_name(stoke_pipeline *pipeline, const char *name, stoke_erro
     return r ? r : stk_pipeline_close(pipeline, err);
 }
 
-/* One setting, unless it is an empty text: "(p=0.5" or ",p=0.5". */
+/* One setting, unless it is a text that was never set: "(p=0.5" or ",p=0.5". */
 static size_t describe_setting(const stk_step *step, const stoke_option *option, int first, char *out,
                                size_t size)
 {
     char text[STK_OPTION_TEXT];
     const char *value = stk_option_text(option, step->args.bytes, text);
-    if (!value || !*value) return 0;
+    if (!value || (!*value && !option->default_text)) return 0;
     return (size_t)snprintf(out, size, "%c%s=%s", first ? '(' : ',', option->name, value);
 }
 
