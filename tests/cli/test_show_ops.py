@@ -6,7 +6,7 @@ import sys
 import numpy as np
 from PIL import Image
 
-from cli import contains, equal, make_set, path, stoke, stoke_json, tap
+from cli import ROOT, contains, equal, make_set, path, stoke, stoke_json, tap
 
 SET = make_set('set', count=5, size='40x56')
 HEIGHT, WIDTH = 40, 56
@@ -85,6 +85,13 @@ def one_sample_without_mask():
     assert os.path.getsize(out) > 1000
 
 
+def page_names_every_setting():
+    with open(os.path.join(ROOT, 'docs', 'augmentation.md'), encoding='utf-8') as page:
+        rows = {line.split('`')[1]: line for line in reversed(list(page)) if line.startswith('| `')}  # the first one counts
+    for op in stoke_json('ops')['ops']:
+        contains(rows[op['name']], *[f'`{setting["name"]}`' for setting in op['settings']])
+
+
 def misuse():
     contains(stoke('show', SET, '--ops', '--only', 'nothing', code=2).stderr, 'nothing')
     contains(stoke('show', SET, '--only', 'hflip', code=2).stderr, '--ops')
@@ -100,5 +107,6 @@ sys.exit(tap.run([
     ('draws differ, and depend on the epoch alone', draws_differ),
     ('other samples', other_samples),
     ('one sample without a mask', one_sample_without_mask),
+    ('docs/augmentation.md names every setting', page_names_every_setting),
     ('misuse', misuse),
 ]))
