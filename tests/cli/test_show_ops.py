@@ -85,6 +85,17 @@ def one_sample_without_mask():
     assert os.path.getsize(out) > 1000
 
 
+def same_on_every_processor():
+    """All ops and presets at once: the picture drawn by the C functions is that of the fastest ones."""
+    pictures = []
+    for table in ('c', 'avx512'):
+        out = path(table + '.png')
+        stoke('show', SET, '--ops', '--columns', 4, '--size', '33x61', '--tile', 61, '--out', out, env={**os.environ, 'STOKE_CPU': table})
+        with Image.open(out) as image:
+            pictures.append(np.asarray(image))
+    assert (pictures[0] == pictures[1]).all(), f'{(pictures[0] != pictures[1]).sum()} samples differ'
+
+
 def page_names_every_setting():
     with open(os.path.join(ROOT, 'docs', 'augmentation.md'), encoding='utf-8') as page:
         rows = {line.split('`')[1]: line for line in reversed(list(page)) if line.startswith('| `')}  # the first one counts
@@ -107,6 +118,7 @@ sys.exit(tap.run([
     ('draws differ, and depend on the epoch alone', draws_differ),
     ('other samples', other_samples),
     ('one sample without a mask', one_sample_without_mask),
+    ('the same picture on every processor', same_on_every_processor),
     ('docs/augmentation.md names every setting', page_names_every_setting),
     ('misuse', misuse),
 ]))
