@@ -35,6 +35,14 @@ static inline void assert_share(uint64_t hits, uint64_t n, double p)
     if (fabs(hits - n * p) > 4 * sigma + 1e-9) fail_msg("%.4f, not %.4f", (double)hits / n, p);
 }
 
+/* Two series in [0, 1] know nothing of each other: their correlation is within four sigmas of 0. */
+static inline void assert_unrelated(const double *u, const double *v, size_t n)
+{
+    double cross = 0;
+    for (size_t i = 0; i < n; i++) cross += (u[i] - 0.5) * (v[i] - 0.5) * 12;
+    if (fabs(cross / n) > 4 / sqrt(n)) fail_msg("correlation %.4f", cross / n);
+}
+
 /* Kolmogorov-Smirnov: u should be uniform in [0, 1]. 1.95 / sqrt(n) is exceeded once in a thousand; draws are
  * fixed, so a test that passes passes always. Sorts u. */
 static inline int compare_reals(const void *a, const void *b)

@@ -160,16 +160,23 @@ static void constants_reach_the_touch(void **state)
     stoke_pipeline_destroy(&pipeline);
 }
 
-/* All 24 orders, equally often; and each factor belongs to its kind whatever the order. */
+/* All 24 orders, equally often; and four factors that know nothing of each other or of the order. */
 static void jitter_has_every_order(void **state)
 {
     stoke_pipeline *pipeline = make("color_jitter(p=1,brightness=0.3,contrast=0.2,saturation=0.1,hue=0.05)");
+    static const double low[4] = { 0.7, 0.8, 0.9, -0.05 }, width[4] = { 0.6, 0.4, 0.2, 0.1 };
+    static double u[5][N]; /* the factors by kind, and the place of brightness */
     unsigned seen[256] = { 0 };
     for (uint64_t i = 0; i < N; i++) {
         const stoke_plan plan = plan_of(pipeline, i, 64, 64, 64, 64);
         assert_int_equal(plan.n_touches, 4);
         unsigned code = 0;
-        for (int k = 0; k < 4; k++) code = code * 4 + plan.touch[k].kind;
+        for (int k = 0; k < 4; k++) {
+            const uint32_t kind = plan.touch[k].kind;
+            code = code * 4 + kind;
+            u[kind][i] = (plan.touch[k].a - low[kind]) / width[kind];
+            if (kind == STOKE_TOUCH_BRIGHTNESS) u[4][i] = k / 3.0;
+        }
         seen[code]++;
     }
     int orders = 0;
@@ -179,6 +186,8 @@ static void jitter_has_every_order(void **state)
         assert_share(seen[code], N, 1.0 / 24);
     }
     assert_int_equal(orders, 24);
+    for (int a = 0; a < 5; a++)
+        for (int b = 0; b < a; b++) assert_unrelated(u[a], u[b], N);
     stoke_pipeline_destroy(&pipeline);
 }
 
@@ -236,6 +245,9 @@ static void resized_crops(void **state)
         ratio[i] = (log((double)plan.box.width / plan.box.height) - log(0.8)) / (log(1.25) - log(0.8));
         x[i] = plan.box.x / (4000.0 - plan.box.width);
     }
+    assert_unrelated(area, ratio, N);
+    assert_unrelated(area, x, N);
+    assert_unrelated(ratio, x, N);
     assert_uniform(area, N);
     assert_uniform(ratio, N);
     assert_uniform(x, N);
@@ -376,6 +388,7 @@ static void focus_words_are_uniform(void **state)
         class[i] = plan.focus_class / 4294967296.0;
         pixel[i] = plan.focus_pixel / 4294967296.0;
     }
+    assert_unrelated(class, pixel, N); /* before they are sorted */
     assert_uniform(class, N);
     assert_uniform(pixel, N);
     stoke_pipeline_destroy(&pipeline);

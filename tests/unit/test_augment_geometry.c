@@ -301,11 +301,51 @@ static void turns_and_zooms_are_uniform(void **state)
         alpha[i] = (plan.elastic_alpha - 2) / 2;
         step[i] = (plan.elastic_step / sqrt(3) - 5) / 4;
     }
+    assert_unrelated(turn, zoom, N);
+    assert_unrelated(alpha, step, N);
     assert_uniform(turn, N);
     assert_uniform(zoom, N);
     assert_uniform(alpha, N);
     assert_uniform(step, N);
     stoke_pipeline_destroy(&pipeline);
+}
+
+/* The six numbers of an affine map, read back from its matrix: with no shear along y the linear part is
+ * rotation * scale * shear, so its inverse's first column is the turn and zoom, the rest the shear. */
+static void affine_draws_are_uniform_and_unrelated(void **state)
+{
+    enum { N = 20000 };
+    static double u[5][N], shear_y[N];
+    stoke_pipeline *pipeline = make("affine(p=1,degrees=30,scale=0.5..2,translate_x=0.2,translate_y=0.1,"
+                                    "shear=20,shear_y=0)"),
+                   *other =
+                       make("affine(p=1,degrees=0,scale=1,translate_x=0,translate_y=0,shear=0,shear_y=20)");
+    const double degree = 3.14159265358979323846 / 180;
+    for (uint64_t i = 0; i < N; i++) {
+        const stoke_plan plan = plan_of(pipeline, i, 300, 300, 101, 51);
+        const double a = plan.matrix[0] / ONE, b = plan.matrix[1] / ONE, c = plan.matrix[3] / ONE,
+                     d = plan.matrix[4] / ONE, det = a * d - b * c;
+        /* Forward: [d, -b; -c, a] / det = scale * [cos, sin; -sin, cos] * [1, -tan; 0, 1] */
+        const double scale = 1 / sqrt(det), turn = atan2(c, d);
+        const double shear = -(-b * d - c * a) / (det * scale * scale * det);
+        u[0][i] = (turn / degree + 30) / 60;
+        u[1][i] = (scale - 0.5) / 1.5;
+        u[2][i] = (atan(shear) / degree + 20) / 40;
+        /* The centre comes from itself less the shift: solve for the output pixel that shows the centre. */
+        const double x = 50 - plan.matrix[2] / ONE, y = 25 - plan.matrix[5] / ONE;
+        u[3][i] = (((d * x - b * y) / det - 50) / 101 + 0.2) / 0.4;
+        u[4][i] = (((a * y - c * x) / det - 25) / 51 + 0.1) / 0.2;
+        /* Shear along y alone: forward [1, 0; -tan, 1], so its inverse has +tan. */
+        shear_y[i] = (atan(plan_of(other, i, 300, 300, 101, 51).matrix[3] / ONE) / degree + 20) / 40;
+    }
+    for (int k = 0; k < 5; k++) {
+        for (int l = 0; l < k; l++) assert_unrelated(u[k], u[l], N);
+        assert_unrelated(u[k], shear_y, N);
+    }
+    for (int k = 0; k < 5; k++) assert_uniform(u[k], N);
+    assert_uniform(shear_y, N);
+    stoke_pipeline_destroy(&pipeline);
+    stoke_pipeline_destroy(&other);
 }
 
 int main(void)
@@ -323,6 +363,7 @@ int main(void)
         cmocka_unit_test(crops_come_before_other_geometry),
         cmocka_unit_test(wild_maps_show_nothing),
         cmocka_unit_test(turns_and_zooms_are_uniform),
+        cmocka_unit_test(affine_draws_are_uniform_and_unrelated),
     };
     return cmocka_run_group_tests_name("augment_geometry", tests, NULL, NULL);
 }
