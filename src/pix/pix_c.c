@@ -271,6 +271,7 @@ const stk_pix_table stk_pix_c = {
     .blur_h = stk_blur_h_c,
     .blur_v = stk_blur_v_c,
     .noise = stk_noise_c,
+    .clahe_row = stk_clahe_row_c,
     .write_planes = { [STOKE_DTYPE_U8] = { stk_planes_u8_chw_c, stk_planes_u8_hwc_c },
                       [STOKE_DTYPE_F32] = { stk_planes_f32_chw_c, stk_planes_f32_hwc_c },
                       [STOKE_DTYPE_F16] = { stk_planes_f16_chw_c, stk_planes_f16_hwc_c },

@@ -100,8 +100,14 @@ typedef struct stk_noise {
     float a, b;
 } stk_noise;
 typedef void stk_noise_fn(float *plane, size_t n, const stk_noise *noise);
+/* CLAHE: level v of column i becomes, by the four tables around it, with q = quad[column[i] + v] and its
+ * bytes from low to high those of the upper left, upper right, lower left and lower right tile, (q0 * (1 -
+ * share) + q1 * share) * (1 - down) + (q2 * (1 - share) + q3 * share) * down, rounded. */
+typedef void stk_clahe_fn(uint8_t *luma, size_t n, const uint32_t *quad, const uint32_t *column,
+                          const float *share, float down);
 /* As stk_write_fn, from floats: (v * high + high_bias) + (v * low + low_bias) with the constants of the
- * writer, which hits its table for every whole v; to U8 rounded to nearest, ties to even. */
+ * writer, which hits its table for every whole v; to U8 rounded to nearest, ties to even, without a writer.
+ */
 typedef void stk_write_planes_fn(const stk_writer *writer, void *dst, size_t plane, const float *row,
                                  size_t pitch, size_t n);
 
@@ -139,6 +145,7 @@ typedef struct stk_pix_table {
     stk_blur_h_fn *blur_h;
     stk_blur_v_fn *blur_v;
     stk_noise_fn *noise;
+    stk_clahe_fn *clahe_row;
     stk_write_planes_fn *write_planes[STK_WRITE_DTYPES][STK_LAYOUTS];
 } stk_pix_table;
 
@@ -160,7 +167,7 @@ extern const stk_pix_table stk_pix_c;
 stk_warp_fn stk_warp_u8c3_c, stk_warp_u16c3_c, stk_warp_u8c1_c, stk_warp_u16c1_c; /* warp_c.c */
 stk_cubic_fn stk_cubic_c;
 
-/* The C reference of the photometric steps: touch_c.c, named here for the table in pix_c.c. */
+/* The C reference of the photometric steps: touch_c.c and clahe.c, named here for the table in pix_c.c. */
 stk_unpack_fn stk_unpack_u8_c, stk_unpack_u16_c;
 stk_linear_fn stk_linear_c;
 stk_gamma_fn stk_gamma_c;
@@ -170,6 +177,7 @@ stk_gray_sum_fn stk_gray_sum_c;
 stk_blur_h_fn stk_blur_h_c;
 stk_blur_v_fn stk_blur_v_c;
 stk_noise_fn stk_noise_c;
+stk_clahe_fn stk_clahe_row_c;
 stk_write_planes_fn stk_planes_u8_chw_c, stk_planes_u8_hwc_c, stk_planes_f32_chw_c, stk_planes_f32_hwc_c,
     stk_planes_f16_chw_c, stk_planes_f16_hwc_c, stk_planes_bf16_chw_c, stk_planes_bf16_hwc_c;
 
