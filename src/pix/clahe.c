@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "src/pix/pix_table.h"
 #include "src/pix/reflect.h"
 #include "src/pix/touch_math.h"
 
@@ -23,37 +24,68 @@ typedef struct cut {
     float inverse;              /* 1 / tile */
 } cut;
 
-/* Where a pixel lies between the centres of two tiles. */
-typedef struct between {
-    uint32_t first, second;
-    float share; /* of the second */
-} between;
+/* Scratch, all of it: what changes with the picture first, then with the row. */
+typedef struct work {
+    cut across, down;
+    uint8_t *lut;     /* of every tile */
+    float *share;     /* of every column: how much of the right one of the two tiles it lies between */
+    uint32_t *column; /* of every column: which two tiles, as the start of their table in `quad` */
+    uint32_t *count;  /* histograms of a row of tiles */
+    uint32_t *quad;   /* for every two neighbours across in a row of pixels: see stk_clahe_fn */
+    uint8_t *luma;    /* of a row, padded to whole tiles */
+    uint8_t *old;     /* the same before it is equalised */
+} work;
 
-static inline uint32_t luma(const uint8_t *row, size_t x, uint8_t depth)
+static size_t padded(size_t bytes)
 {
-    uint32_t r, g, b;
-    if (depth == 1) {
-        const uint8_t *p = row + x * 3;
-        r = p[0], g = p[1], b = p[2];
-    } else {
-        const uint16_t *p = (const uint16_t *)row + x * 3;
-        r = p[0], g = p[1], b = p[2];
+    return (bytes + 63) / 64 * 64;
+}
+
+size_t stk_clahe_bytes(uint32_t width, uint32_t tiles)
+{
+    const size_t table = (size_t)tiles * LEVELS;
+    return padded(table * tiles) + 2 * padded((size_t)width * 4) + padded(table * 4) +
+           padded((table + LEVELS) * 4) + 2 * padded((size_t)width + tiles);
+}
+
+static void *take(uint8_t **scratch, size_t bytes)
+{
+    void *block = *scratch;
+    *scratch += padded(bytes);
+    return block;
+}
+
+/* ---- luma ---- */
+
+/* (19595 R + 38470 G + 7471 B) / 65536, rounded; 16 bits to levels of 257. */
+static void luma_u8(uint8_t *luma, const uint8_t *row, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        luma[i] = (uint8_t)((19595u * row[i] + 38470u * row[n + i] + 7471u * row[2 * n + i] + 32768) >> 16);
+}
+
+static void luma_u16(uint8_t *luma, const uint16_t *row, size_t n)
+{
+    for (size_t i = 0; i < n; i++) { /* 65535 * 65536 + 32768 fits 32 bits */
+        const uint32_t y = (19595u * row[i] + 38470u * row[n + i] + 7471u * row[2 * n + i] + 32768) >> 16;
+        luma[i] = (uint8_t)((y + 128) / 257);
     }
-    const uint32_t y =
-        (uint32_t)(((uint64_t)19595 * r + (uint64_t)38470 * g + (uint64_t)7471 * b + 32768) >> 16);
-    return depth == 1 ? y : (y + 128) / 257;
 }
 
-static const uint8_t *row_of(const stoke_image *picture, uint32_t y)
+static void luma_row(const work *w, const stk_planar *picture, uint32_t y)
 {
-    return (const uint8_t *)picture->data + (size_t)y * picture->stride;
+    const void *row = stk_planar_row(picture, y);
+    if (picture->depth == 1)
+        luma_u8(w->luma, row, picture->width);
+    else
+        luma_u16(w->luma, row, picture->width);
 }
 
-/* ---- the table of a tile ---- */
+/* ---- the tables of the tiles ---- */
 
 /* Counts above `limit` are cut off and dealt out evenly; what does not divide goes to every so many-th bin.
  */
-static void clip_counts(uint32_t count[LEVELS], uint32_t limit)
+static void clip_counts(uint32_t *count, uint32_t limit)
 {
     uint32_t cut_off = 0;
     for (int i = 0; i < LEVELS; i++)
@@ -69,21 +101,8 @@ static void clip_counts(uint32_t count[LEVELS], uint32_t limit)
     for (uint32_t i = 0; i < LEVELS && left; i += step, left--) count[i]++;
 }
 
-/* The picture goes on mirrored to the right and below, as far as the last tiles need it. */
-static void tile_lut(const stoke_image *picture, const cut *across, const cut *down, uint32_t tx, uint32_t ty,
-                     float clip, uint8_t *lut)
+static void make_lut(uint8_t *lut, uint32_t *count, uint64_t area, float clip)
 {
-    uint32_t count[LEVELS] = { 0 };
-    for (uint32_t j = 0; j < down->tile; j++) {
-        const uint8_t *row = row_of(picture, stk_reflect((int64_t)ty * down->tile + j, down->size));
-        const uint64_t first = (uint64_t)tx * across->tile;
-        for (uint32_t i = 0; i < across->tile; i++) {
-            const uint64_t x = first + i;
-            const size_t at = x < across->size ? x : stk_reflect((int64_t)x, across->size);
-            count[luma(row, at, picture->depth)]++;
-        }
-    }
-    const uint64_t area = (uint64_t)across->tile * down->tile;
     if (clip > 0) {
         const double limit = (double)clip * (double)area / LEVELS;
         clip_counts(count, limit < 1 ? 1 : limit < (double)area ? (uint32_t)limit : (uint32_t)area);
@@ -97,25 +116,64 @@ static void tile_lut(const stoke_image *picture, const cut *across, const cut *d
     }
 }
 
+/* The tables of tile row ty. The picture goes on mirrored to the right and below, as far as the last tiles
+ * need it. */
+static void make_luts(const work *w, const stk_planar *picture, uint32_t ty, float clip)
+{
+    const uint32_t tiles = w->across.tiles, width = w->across.tile;
+    memset(w->count, 0, (size_t)tiles * LEVELS * sizeof *w->count);
+    for (uint32_t j = 0; j < w->down.tile; j++) {
+        luma_row(w, picture, stk_reflect((int64_t)ty * w->down.tile + j, w->down.size));
+        for (uint64_t x = w->across.size; x < (uint64_t)tiles * width; x++)
+            w->luma[x] = w->luma[stk_reflect((int64_t)x, w->across.size)];
+        const uint8_t *luma = w->luma;
+        for (uint32_t tx = 0; tx < tiles; tx++, luma += width) {
+            uint32_t *count = w->count + (size_t)tx * LEVELS;
+            for (uint32_t i = 0; i < width; i++) count[luma[i]]++;
+        }
+    }
+    for (uint32_t tx = 0; tx < tiles; tx++)
+        make_lut(w->lut + ((size_t)ty * tiles + tx) * LEVELS, w->count + (size_t)tx * LEVELS,
+                 (uint64_t)width * w->down.tile, clip);
+}
+
 /* ---- between the tables ---- */
 
-static between place(const cut *axis, uint32_t at)
+/* Which centres of tiles a pixel lies between: number k is before centre k. */
+static uint32_t place(const cut *axis, uint32_t at, float *share)
 {
     const float t = (float)at * axis->inverse - 0.5f;
     int32_t floor = (int32_t)t;
     if (t < (float)floor) floor--;
-    const uint32_t second = (uint32_t)(floor + 1), last = axis->tiles - 1;
-    return (between){ floor < 0 ? 0 : (uint32_t)floor, second < last ? second : last, t - (float)floor };
+    *share = t - (float)floor;
+    const uint32_t k = (uint32_t)(floor + 1);
+    return k < axis->tiles ? k : axis->tiles;
 }
 
-static inline int32_t equalised(const uint8_t *upper, const uint8_t *lower, between x, uint32_t y,
-                                float share)
+/* The tile before and after place k. */
+static uint32_t before(uint32_t k)
 {
-    const size_t first = (size_t)x.first * LEVELS + y, second = (size_t)x.second * LEVELS + y;
-    const float rest = 1.0f - x.share;
-    const float above = (float)upper[first] * rest + (float)upper[second] * x.share;
-    const float below = (float)lower[first] * rest + (float)lower[second] * x.share;
-    return (int32_t)(stk_float_bits(above * (1.0f - share) + below * share + STK_ROUND_MAGIC) & 0xff);
+    return k ? k - 1 : 0;
+}
+
+static uint32_t after(const cut *axis, uint32_t k)
+{
+    return k < axis->tiles ? k : axis->tiles - 1;
+}
+
+/* The four tables around every place across, for pixels at place k down, four bytes of an entry together. */
+static void make_quads(const work *w, uint32_t k)
+{
+    const uint32_t tiles = w->across.tiles;
+    const uint8_t *upper = w->lut + (size_t)before(k) * tiles * LEVELS;
+    const uint8_t *lower = w->lut + (size_t)after(&w->down, k) * tiles * LEVELS;
+    for (uint32_t j = 0; j <= tiles; j++) {
+        const size_t left = (size_t)before(j) * LEVELS, right = (size_t)after(&w->across, j) * LEVELS;
+        uint32_t *quad = w->quad + (size_t)j * LEVELS;
+        for (size_t i = 0; i < LEVELS; i++)
+            quad[i] = (uint32_t)upper[left + i] | (uint32_t)upper[right + i] << 8 |
+                      (uint32_t)lower[left + i] << 16 | (uint32_t)lower[right + i] << 24;
+    }
 }
 
 static inline int32_t clamp_to(int32_t value, int32_t most)
@@ -123,35 +181,73 @@ static inline int32_t clamp_to(int32_t value, int32_t most)
     return value < 0 ? 0 : value > most ? most : value;
 }
 
-static void equalise_row(const stoke_image *picture, uint32_t y, const cut *across, const cut *down,
-                         const uint8_t *lut)
+/* Moves the samples of a plane by what its luma changes. */
+static void move_u8(uint8_t *plane, const uint8_t *luma, const uint8_t *old, size_t n)
 {
-    const between v = place(down, y);
-    const uint8_t *upper = lut + (size_t)v.first * across->tiles * LEVELS;
-    const uint8_t *lower = lut + (size_t)v.second * across->tiles * LEVELS;
-    uint8_t *row = (uint8_t *)picture->data + (size_t)y * picture->stride;
-    for (uint32_t x = 0; x < picture->width; x++) {
-        const uint32_t old = luma(row, x, picture->depth);
-        const int32_t change = equalised(upper, lower, place(across, x), old, v.share) - (int32_t)old;
-        for (size_t i = (size_t)x * 3; i < (size_t)x * 3 + 3; i++)
-            if (picture->depth == 1)
-                row[i] = (uint8_t)clamp_to(row[i] + change, 255);
-            else
-                ((uint16_t *)row)[i] = (uint16_t)clamp_to(((uint16_t *)row)[i] + change * 257, 65535);
+    for (size_t i = 0; i < n; i++) plane[i] = (uint8_t)clamp_to(plane[i] + luma[i] - old[i], 255);
+}
+
+static void move_u16(uint16_t *plane, const uint8_t *luma, const uint8_t *old, size_t n)
+{
+    for (size_t i = 0; i < n; i++) plane[i] = (uint16_t)clamp_to(plane[i] + (luma[i] - old[i]) * 257, 65535);
+}
+
+static void equalise_row(const work *w, const stk_planar *picture, uint32_t y, float down)
+{
+    const size_t n = picture->width;
+    luma_row(w, picture, y);
+    memcpy(w->old, w->luma, n);
+    stk_pix()->clahe_row(w->luma, n, w->quad, w->column, w->share, down);
+    for (size_t c = 0; c < 3; c++)
+        if (picture->depth == 1)
+            move_u8((uint8_t *)stk_planar_row(picture, y) + c * n, w->luma, w->old, n);
+        else
+            move_u16((uint16_t *)stk_planar_row(picture, y) + c * n, w->luma, w->old, n);
+}
+
+void stk_clahe_row_c(uint8_t *luma, size_t n, const uint32_t *quad, const uint32_t *column,
+                     const float *share, float down)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t q = quad[column[i] + luma[i]];
+        const float rest = 1.0f - share[i];
+        const float above = (float)(q & 0xff) * rest + (float)(q >> 8 & 0xff) * share[i];
+        const float below = (float)(q >> 16 & 0xff) * rest + (float)(q >> 24) * share[i];
+        luma[i] = (uint8_t)stk_float_bits(above * (1.0f - down) + below * down + STK_ROUND_MAGIC);
     }
 }
 
-void stk_clahe(const stoke_image *picture, float clip, uint32_t tiles, uint8_t *lut)
+static work lay_out(const stk_planar *picture, uint32_t tiles, uint8_t *scratch)
 {
     /* When one axis does not divide, both are padded, an axis that divides by one pixel for every tile: an
      * accident of OpenCV that is part of its result. */
     const int whole = picture->width % tiles == 0 && picture->height % tiles == 0;
-    cut across = { picture->width, tiles, picture->width / tiles + !whole, 0 };
-    cut down = { picture->height, tiles, picture->height / tiles + !whole, 0 };
-    across.inverse = 1.0f / (float)across.tile;
-    down.inverse = 1.0f / (float)down.tile;
-    for (uint32_t ty = 0; ty < tiles; ty++)
-        for (uint32_t tx = 0; tx < tiles; tx++)
-            tile_lut(picture, &across, &down, tx, ty, clip, lut + ((size_t)ty * tiles + tx) * LEVELS);
-    for (uint32_t y = 0; y < picture->height; y++) equalise_row(picture, y, &across, &down, lut);
+    const size_t table = (size_t)tiles * LEVELS, columns = (size_t)picture->width * 4;
+    work w = { .across = { picture->width, tiles, picture->width / tiles + !whole, 0 },
+               .down = { picture->height, tiles, picture->height / tiles + !whole, 0 } };
+    w.across.inverse = 1.0f / (float)w.across.tile;
+    w.down.inverse = 1.0f / (float)w.down.tile;
+    w.lut = take(&scratch, table * tiles);
+    w.share = take(&scratch, columns);
+    w.column = take(&scratch, columns);
+    w.count = take(&scratch, table * 4);
+    w.quad = take(&scratch, (table + LEVELS) * 4);
+    w.luma = take(&scratch, (size_t)picture->width + tiles);
+    w.old = take(&scratch, (size_t)picture->width + tiles);
+    for (uint32_t x = 0; x < picture->width; x++) w.column[x] = place(&w.across, x, w.share + x) * LEVELS;
+    return w;
+}
+
+void stk_clahe(const stk_planar *picture, float clip, uint32_t tiles, void *scratch)
+{
+    const work w = lay_out(picture, tiles, scratch);
+    for (uint32_t ty = 0; ty < tiles; ty++) make_luts(&w, picture, ty, clip);
+    uint32_t made = UINT32_MAX;
+    for (uint32_t y = 0; y < picture->height; y++) {
+        float down;
+        const uint32_t k = place(&w.down, y, &down);
+        if (k != made) make_quads(&w, k);
+        made = k;
+        equalise_row(&w, picture, y, down);
+    }
 }

@@ -5,17 +5,32 @@
 #ifndef STOKE_SRC_PIX_CLAHE_H
 #define STOKE_SRC_PIX_CLAHE_H
 
-#include <stoke/image.h>
+#include <stddef.h>
+#include <stdint.h>
 
-/* Bytes of scratch for n x n tiles. */
-static inline size_t stk_clahe_bytes(uint32_t tiles)
+/* A picture whose rows are three runs of `width` samples: R, G, B. */
+typedef struct stk_planar {
+    void *data;
+    uint32_t width, height;
+    uint8_t depth; /* bytes per sample: 1 or 2 */
+} stk_planar;
+
+static inline size_t stk_planar_row_bytes(const stk_planar *picture)
 {
-    return (size_t)tiles * tiles * 256;
+    return (size_t)picture->width * 3 * picture->depth;
 }
 
-/* Equalises the luma Y of `picture` (3 channels, u8 or u16) as OpenCV's createCLAHE(clip, (tiles, tiles))
- * would, and moves R, G and B by the change of Y, clamped. On a grey u8 picture that is OpenCV's result bit
- * for bit. clip 0 = no limit. `lut` = stk_clahe_bytes(tiles). */
-void stk_clahe(const stoke_image *picture, float clip, uint32_t tiles, uint8_t *lut);
+static inline void *stk_planar_row(const stk_planar *picture, uint32_t y)
+{
+    return (uint8_t *)picture->data + y * stk_planar_row_bytes(picture);
+}
+
+/* Bytes of scratch for pictures of that width and n x n tiles. */
+size_t stk_clahe_bytes(uint32_t width, uint32_t tiles);
+
+/* Equalises the luma Y of `picture` as OpenCV's createCLAHE(clip, (tiles, tiles)) would, and moves R, G and B
+ * by the change of Y, clamped. On a grey u8 picture that is OpenCV's result bit for bit. clip 0 = no limit.
+ * `scratch` = stk_clahe_bytes, 64-byte aligned. */
+void stk_clahe(const stk_planar *picture, float clip, uint32_t tiles, void *scratch);
 
 #endif

@@ -260,6 +260,7 @@ const stk_pix_table stk_pix_c = {
     .warp_u16c3 = stk_warp_u16c3_c,
     .warp_u8c1 = stk_warp_u8c1_c,
     .warp_u16c1 = stk_warp_u16c1_c,
+    .cubic = stk_cubic_c,
     .unpack_u8 = stk_unpack_u8_c,
     .unpack_u16 = stk_unpack_u16_c,
     .linear = stk_linear_c,
@@ -270,9 +271,9 @@ const stk_pix_table stk_pix_c = {
     .blur_h = stk_blur_h_c,
     .blur_v = stk_blur_v_c,
     .noise = stk_noise_c,
+    .clahe_row = stk_clahe_row_c,
     .write_planes = { [STOKE_DTYPE_U8] = { stk_planes_u8_chw_c, stk_planes_u8_hwc_c },
                       [STOKE_DTYPE_F32] = { stk_planes_f32_chw_c, stk_planes_f32_hwc_c },
                       [STOKE_DTYPE_F16] = { stk_planes_f16_chw_c, stk_planes_f16_hwc_c },
                       [STOKE_DTYPE_BF16] = { stk_planes_bf16_chw_c, stk_planes_bf16_hwc_c } },
-    .cubic = stk_cubic_c,
 };

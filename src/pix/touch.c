@@ -40,7 +40,7 @@ typedef struct step {
 struct stk_toucher {
     stk_buffer rows;    /* the row, then the rings */
     stk_buffer picture; /* before CLAHE */
-    stk_buffer luts;    /* of CLAHE */
+    stk_buffer clahe;   /* its scratch */
     uint32_t n;
     step steps[STOKE_PLAN_TOUCHES];
 };
@@ -49,6 +49,7 @@ struct stk_toucher {
 typedef struct walk {
     const stk_pix_table *pix;
     stk_rows source;
+    int planar;   /* the source is a stk_planar picture */
     size_t pitch; /* floats from plane to plane */
     float *row;
     step *steps;
@@ -67,14 +68,14 @@ void stk_toucher_destroy(stk_toucher **toucher)
     if (!*toucher) return;
     stk_buffer_free(&(*toucher)->rows);
     stk_buffer_free(&(*toucher)->picture);
-    stk_buffer_free(&(*toucher)->luts);
+    stk_buffer_free(&(*toucher)->clahe);
     stk_free(*toucher);
     *toucher = NULL;
 }
 
 uint64_t stk_toucher_memory(const stk_toucher *toucher)
 {
-    return sizeof *toucher + toucher->rows.capacity + toucher->picture.capacity + toucher->luts.capacity;
+    return sizeof *toucher + toucher->rows.capacity + toucher->picture.capacity + toucher->clahe.capacity;
 }
 
 /* Whole cache lines, so that planes of every row start on one. */
@@ -101,7 +102,7 @@ uint64_t stk_touch_scratch(uint32_t width, uint32_t height, uint8_t depth)
     const size_t rows = rows_bytes(width, 1 + STK_TOUCH_RING_ROWS);
     const size_t picture = picture_bytes(width, height, depth);
     if (rows == SIZE_MAX || picture == SIZE_MAX) return UINT64_MAX;
-    return sizeof(stk_toucher) + (uint64_t)rows + picture + stk_clahe_bytes(STK_TOUCH_TILES_MAX);
+    return sizeof(stk_toucher) + (uint64_t)rows + picture + stk_clahe_bytes(width, STK_TOUCH_TILES_MAX);
 }
 
 /* ---- touches to steps ---- */
@@ -235,6 +236,21 @@ static int prepare(stk_toucher *toucher, const stoke_touch *touch, uint32_t n, c
 
 /* ---- one row ---- */
 
+static void source_row(const walk *w, uint32_t y)
+{
+    const void *row = w->source.row(w->source.context, y);
+    const size_t n = w->source.width;
+    const int u8 = w->source.depth == 1;
+    if (!w->planar) {
+        (u8 ? w->pix->unpack_u8 : w->pix->unpack_u16)(w->row, w->pitch, row, n);
+        return;
+    }
+    for (size_t c = 0; c < 3; c++)
+        for (size_t i = 0; i < n; i++)
+            w->row[c * w->pitch + i] =
+                u8 ? ((const uint8_t *)row)[c * n + i] : stk_level_of_u16(((const uint16_t *)row)[c * n + i]);
+}
+
 static void erase(const walk *w, const stoke_touch *t, uint32_t y)
 {
     if (y < t->box.y || y - t->box.y >= t->box.height) return;
@@ -310,12 +326,10 @@ static void give_row(walk *w, uint32_t end, uint32_t y)
 {
     uint32_t i = end;
     while (i > w->first && w->steps[i - 1].touch->kind != STOKE_TOUCH_BLUR) i--;
-    if (i == w->first) {
-        stk_unpack_fn *unpack = w->source.depth == 1 ? w->pix->unpack_u8 : w->pix->unpack_u16;
-        unpack(w->row, w->pitch, w->source.row(w->source.context, y), w->source.width);
-    } else {
+    if (i == w->first)
+        source_row(w, y);
+    else
         blur_row(w, i - 1, y);
-    }
     for (; i < end; i++) apply(w, w->steps + i, y);
 }
 
@@ -341,30 +355,29 @@ static float contrast_offset(walk *w, uint32_t k)
 
 static const void *picture_row(void *context, uint32_t y)
 {
-    const stoke_image *picture = context;
-    return (const uint8_t *)picture->data + (size_t)y * picture->stride;
+    return stk_planar_row(context, y);
 }
 
 static void round_u16(uint16_t *out, const float *row, size_t pitch, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        for (size_t c = 0; c < 3; c++)
-            out[i * 3 + c] = (uint16_t)stk_float_bits(row[c * pitch + i] * 257.0f + STK_ROUND_MAGIC);
+    for (size_t c = 0; c < 3; c++)
+        for (size_t i = 0; i < n; i++)
+            out[c * n + i] = (uint16_t)stk_float_bits(row[c * pitch + i] * 257.0f + STK_ROUND_MAGIC);
 }
 
 /* Rounds the result of the steps before `end` into the picture; rows of the source may lie there too: row y
  * has been read when row y is written. */
-static void into_picture(walk *w, uint32_t end, const stoke_image *picture)
+static void into_picture(walk *w, uint32_t end, const stk_planar *picture)
 {
     begin(w, end);
     for (uint32_t y = 0; y < picture->height; y++) {
-        void *out = (uint8_t *)picture->data + (size_t)y * picture->stride;
+        void *out = stk_planar_row(picture, y);
+        const size_t n = picture->width;
         give_row(w, end, y);
         if (picture->depth == 1)
-            w->pix->write_planes[STOKE_DTYPE_U8][STOKE_LAYOUT_HWC](NULL, out, 0, w->row, w->pitch,
-                                                                   picture->width);
+            w->pix->write_planes[STOKE_DTYPE_U8][STOKE_LAYOUT_CHW](NULL, out, n, w->row, w->pitch, n);
         else
-            round_u16(out, w->row, w->pitch, picture->width);
+            round_u16(out, w->row, w->pitch, n);
     }
 }
 
@@ -386,7 +399,7 @@ static void write_plain(const stk_rows *source, const stk_writer *writer, void *
 }
 
 /* Memory of the CLAHE steps, before the first row is touched. */
-static int reserve_picture(stk_toucher *toucher, const stk_rows *source, stoke_image *picture,
+static int reserve_picture(stk_toucher *toucher, const stk_rows *source, stk_planar *picture,
                            stoke_error *err)
 {
     uint32_t tiles = 0;
@@ -397,13 +410,10 @@ static int reserve_picture(stk_toucher *toucher, const stk_rows *source, stoke_i
     if (!tiles) return STOKE_OK;
     const size_t bytes = picture_bytes(source->width, source->height, source->depth);
     if (bytes == SIZE_MAX || !stk_buffer_reserve(&toucher->picture, bytes) ||
-        !stk_buffer_reserve(&toucher->luts, stk_clahe_bytes(tiles)))
+        !stk_buffer_reserve(&toucher->clahe, stk_clahe_bytes(source->width, tiles)))
         return stk_fail(err, STOKE_E_NOMEM, "no memory for clahe of %u x %u pixels", source->width,
                         source->height);
-    *picture = (stoke_image){
-        toucher->picture.data, (size_t)source->width * 3 * source->depth, source->width, source->height, 3,
-        source->depth
-    };
+    *picture = (stk_planar){ toucher->picture.data, source->width, source->height, source->depth };
     return STOKE_OK;
 }
 
@@ -413,7 +423,7 @@ int stk_touch_write(stk_toucher *toucher, const stoke_touch *touch, uint32_t n, 
     if (!source->width || !source->height || (source->depth != 1 && source->depth != 2))
         return stk_fail(err, STOKE_E_INVALID, "colour steps on %u x %u pixels of %u-byte samples",
                         source->width, source->height, source->depth);
-    stoke_image picture = { 0 };
+    stk_planar picture = { 0 };
     int status = prepare(toucher, touch, n, source, err);
     if (!status) status = reserve_picture(toucher, source, &picture, err);
     if (status) return status;
@@ -421,16 +431,20 @@ int stk_touch_write(stk_toucher *toucher, const stoke_touch *touch, uint32_t n, 
         write_plain(source, writer, row);
         return STOKE_OK;
     }
-    walk w = { stk_pix(),      *source, pitch_of(source->width), (float *)toucher->rows.data + PAD,
-               toucher->steps, 0 };
+    walk w = { .pix = stk_pix(),
+               .source = *source,
+               .pitch = pitch_of(source->width),
+               .row = (float *)toucher->rows.data + PAD,
+               .steps = toucher->steps };
     for (uint32_t i = 0; i < toucher->n; i++) {
         const stoke_touch *t = w.steps[i].touch;
         if (t->kind == STOKE_TOUCH_CONTRAST) w.steps[i].c = contrast_offset(&w, i);
         if (t->kind != STOKE_TOUCH_CLAHE) continue;
         into_picture(&w, i, &picture);
-        stk_clahe(&picture, t->a, t->n, toucher->luts.data);
+        stk_clahe(&picture, t->a, t->n, toucher->clahe.data);
         w.source.row = picture_row;
         w.source.context = &picture;
+        w.planar = 1;
         w.first = i + 1;
     }
     begin(&w, toucher->n);

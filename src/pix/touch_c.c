@@ -16,12 +16,11 @@ void stk_unpack_u8_c(float *row, size_t pitch, const void *src, size_t n)
         for (size_t c = 0; c < 3; c++) row[c * pitch + i] = in[i * 3 + c];
 }
 
-/* 257 * k becomes k exactly: test_touch tries all k. */
 void stk_unpack_u16_c(float *row, size_t pitch, const void *src, size_t n)
 {
     const uint16_t *in = src;
     for (size_t i = 0; i < n; i++)
-        for (size_t c = 0; c < 3; c++) row[c * pitch + i] = (float)in[i * 3 + c] * (1.0f / 257.0f);
+        for (size_t c = 0; c < 3; c++) row[c * pitch + i] = stk_level_of_u16(in[i * 3 + c]);
 }
 
 /* ---- colour ---- */

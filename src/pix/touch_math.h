@@ -87,6 +87,12 @@ static inline float stk_clamp(float v)
     return v < 255.0f ? v : 255.0f;
 }
 
+/* 257 * k becomes k exactly: test_touch tries all k. */
+static inline float stk_level_of_u16(uint16_t v)
+{
+    return (float)v * (1.0f / 257.0f);
+}
+
 static inline float stk_linear(float v, float a, float c)
 {
     return stk_clamp(a * v + c);

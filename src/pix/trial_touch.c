@@ -8,10 +8,14 @@
 #include "src/base/mem.h"
 #include "src/pix/trial.h"
 
-enum kind { UNPACK, LINEAR, GAMMA, SATURATION, HUE, GRAY_SUM, BLUR_H, BLUR_V, NOISE, WRITE_PLANES };
+enum kind { UNPACK, LINEAR, GAMMA, SATURATION, HUE, GRAY_SUM, BLUR_H, BLUR_V, NOISE, CLAHE, WRITE_PLANES };
 /* UNPACK: bytes of a source sample. WRITE_PLANES: what writers are told. */
 enum arg { DEPTH, DTYPE = 0, LAYOUT };
-enum { RADIUS_MAX = 15, ROW = 512 /* of the bench: rows are as long as they are in a batch */ };
+enum {
+    RADIUS_MAX = 15,
+    ROW = 512 /* of the bench: rows are as long as they are in a batch */,
+    QUADS = 9 * 256 /* eight tiles */
+};
 
 #define PLANES(name, dtype)                                                                                  \
     { "write_planes_" name "_chw",                                                                           \
@@ -36,6 +40,7 @@ static const stk_trial trials[] = {
     { "blur_h", STK_TRIAL_AT(blur_h), BLUR_H, { 0 } },
     { "blur_v", STK_TRIAL_AT(blur_v), BLUR_V, { 0 } },
     { "noise", STK_TRIAL_AT(noise), NOISE, { 0 } },
+    { "clahe_row", STK_TRIAL_AT(clahe_row), CLAHE, { 0 } },
     PLANES("u8", STOKE_DTYPE_U8),
     PLANES("f32", STOKE_DTYPE_F32),
     PLANES("f16", STOKE_DTYPE_F16),
@@ -98,6 +103,14 @@ static int shape(stk_trial_call *call, stk_trial_random *random)
         call->source[0].bytes = one * (2 * s->radius + 1);
         call->out_bytes = one;
         break;
+    case CLAHE:
+        call->in_place = 1;
+        call->out_align = 1;
+        call->source[0].bytes = call->out_bytes = s->n;
+        call->source[1].bytes = QUADS * sizeof(uint32_t);
+        call->source[2].bytes = s->n * sizeof(uint32_t);
+        call->source[3].bytes = one;
+        break;
     case WRITE_PLANES:
         call->out_align = stk_element_bytes((stoke_dtype)arg[DTYPE]);
         call->out_bytes = 3 * s->plane * call->out_align;
@@ -110,9 +123,23 @@ static int shape(stk_trial_call *call, stk_trial_random *random)
     return 1;
 }
 
+static void fill_clahe(stk_trial_call *call, stk_trial_random *random)
+{
+    const touch_state *s = call->state;
+    uint32_t *column = (uint32_t *)(void *)call->source[2].data;
+    stk_trial_fill(call->source[0].data, call->source[0].bytes, random);
+    stk_trial_fill(call->source[1].data, call->source[1].bytes, random);
+    for (size_t i = 0; i < s->n; i++) column[i] = (uint32_t)(i * 9 / s->n * 256);
+    stk_trial_fill_floats((float *)(void *)call->source[3].data, s->n, 1, random);
+}
+
 static void fill(stk_trial_call *call, stk_trial_random *random)
 {
     touch_state *s = call->state;
+    if (call->trial->kind == CLAHE) {
+        fill_clahe(call, random);
+        return;
+    }
     uint8_t *data = call->source[0].data;
     const size_t bytes = call->source[0].bytes;
     if (call->trial->kind == UNPACK) {
@@ -150,6 +177,11 @@ static void invoke(const stk_pix_table *table, const stk_trial_call *call, uint8
     case BLUR_H: ((stk_blur_h_fn *)f)(result, floats + s->radius, s->n, s->weight, s->radius); break;
     case BLUR_V: ((stk_blur_v_fn *)f)(result, s->row, s->n, s->weight, s->radius); break;
     case NOISE: ((stk_noise_fn *)f)(result, s->n, &s->noise); break;
+    case CLAHE:
+        ((stk_clahe_fn *)f)(out, s->n, (const uint32_t *)(const void *)call->source[1].data,
+                            (const uint32_t *)(const void *)call->source[2].data,
+                            (const float *)(const void *)call->source[3].data, s->a / 3);
+        break;
     case WRITE_PLANES: ((stk_write_planes_fn *)f)(&s->writer, out, s->plane, floats, s->pitch, s->n); break;
     }
 }

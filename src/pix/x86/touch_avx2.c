@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Colour steps, gamma and blur with AVX2: touch_math.h eight samples at a time, operation by operation.
+ * Colour steps, gamma, blur and CLAHE with AVX2: touch_math.h eight samples at a time, operation by
+ * operation.
  */
 #include "src/pix/pix_table.h"
 #include "src/pix/touch_math.h"
@@ -21,50 +22,48 @@ AVX2 static void linear(float *plane, size_t n, float a, float c)
     if (i < n) linear_8(plane + i, n - i, factor, summand);
 }
 
-INLINE __m256 log2_8(__m256 x)
+INLINE pair log2_16(pair x)
 {
-    const __m256i bits = _mm256_castps_si256(x);
-    const __m256i e = _mm256_srai_epi32(_mm256_sub_epi32(bits, _mm256_set1_epi32(STK_HALF_ROOT_BITS)), 23);
-    const __m256 f = _mm256_sub_ps(_mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32(e, 23))),
-                                   _mm256_set1_ps(1.0f));
-    const __m256 f2 = _mm256_mul_ps(f, f), f4 = _mm256_mul_ps(f2, f2);
-    const __m256 p01 = line(STK_LOG2_1, f, STK_LOG2_0), p23 = line(STK_LOG2_3, f, STK_LOG2_2);
-    const __m256 p45 = line(STK_LOG2_5, f, STK_LOG2_4), p67 = line(STK_LOG2_7, f, STK_LOG2_6);
-    const __m256 p03 = mul_add(p23, f2, p01), p47 = mul_add(p67, f2, p45);
-    const __m256 p = mul_add(mul_add(_mm256_set1_ps(STK_LOG2_8), f4, p47), f4, p03);
-    return mul_add(p, f, _mm256_cvtepi32_ps(e));
+    pair e;
+    const pair f = pair_split(x, &e), f2 = pair_mul(f, f), f4 = pair_mul(f2, f2);
+    const pair p01 = pair_line(STK_LOG2_1, f, STK_LOG2_0), p23 = pair_line(STK_LOG2_3, f, STK_LOG2_2);
+    const pair p45 = pair_line(STK_LOG2_5, f, STK_LOG2_4), p67 = pair_line(STK_LOG2_7, f, STK_LOG2_6);
+    const pair p03 = pair_mul_add(p23, f2, p01), p47 = pair_mul_add(p67, f2, p45);
+    const pair p = pair_mul_add(pair_mul_add(pair_of(STK_LOG2_8), f4, p47), f4, p03);
+    return pair_mul_add(p, f, e);
 }
 
-INLINE __m256 exp2_8(__m256 y)
+INLINE pair exp2_16(pair y)
 {
-    const __m256 magic = _mm256_set1_ps(STK_ROUND_MAGIC_SIGNED);
-    y = _mm256_max_ps(y, _mm256_set1_ps(-126.0f));
-    const __m256 moved = _mm256_add_ps(y, magic), f = _mm256_sub_ps(y, _mm256_sub_ps(moved, magic));
-    const __m256 f2 = _mm256_mul_ps(f, f), f4 = _mm256_mul_ps(f2, f2);
-    const __m256 p01 = line(STK_EXP2_1, f, STK_EXP2_0), p23 = line(STK_EXP2_3, f, STK_EXP2_2);
-    const __m256 p46 = mul_add(_mm256_set1_ps(STK_EXP2_6), f2, line(STK_EXP2_5, f, STK_EXP2_4));
-    const __m256 p = mul_add(p46, f4, mul_add(p23, f2, p01));
-    const __m256i power =
-        _mm256_add_epi32(_mm256_slli_epi32(_mm256_castps_si256(moved), 23), _mm256_set1_epi32(0x3f800000));
-    return _mm256_mul_ps(p, _mm256_castsi256_ps(power));
+    const pair magic = pair_of(STK_ROUND_MAGIC_SIGNED);
+    y = pair_max(y, pair_of(-126.0f));
+    const pair moved = pair_add(y, magic), f = pair_sub(y, pair_sub(moved, magic));
+    const pair f2 = pair_mul(f, f), f4 = pair_mul(f2, f2);
+    const pair p01 = pair_line(STK_EXP2_1, f, STK_EXP2_0), p23 = pair_line(STK_EXP2_3, f, STK_EXP2_2);
+    const pair p46 = pair_mul_add(pair_of(STK_EXP2_6), f2, pair_line(STK_EXP2_5, f, STK_EXP2_4));
+    pair power;
+    for (int i = 0; i < 2; i++)
+        power.v[i] = _mm256_castsi256_ps(_mm256_add_epi32(
+            _mm256_slli_epi32(_mm256_castps_si256(moved.v[i]), 23), _mm256_set1_epi32(0x3f800000)));
+    return pair_mul(pair_mul_add(p46, f4, pair_mul_add(p23, f2, p01)), power);
 }
 
-INLINE void gamma_8(float *p, size_t left, __m256 a, __m256 gain)
+INLINE void gamma_16(float *p, size_t left, pair a, pair gain)
 {
-    const __m256 v = get8(p, left);
-    const __m256 x =
-        _mm256_max_ps(_mm256_mul_ps(v, _mm256_set1_ps(1.0f / 255.0f)), _mm256_set1_ps(STK_SMALLEST_NORMAL));
-    const __m256 power = exp2_8(_mm256_mul_ps(a, log2_8(x)));
-    const __m256 positive = _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_GT_OQ);
-    set8(p, left, _mm256_and_ps(clamp8(_mm256_mul_ps(gain, power)), positive));
+    const pair v = get16(p, left);
+    const pair x = pair_max(pair_mul(v, pair_of(1.0f / 255.0f)), pair_of(STK_SMALLEST_NORMAL));
+    pair result = clamp16(pair_mul(gain, exp2_16(pair_mul(a, log2_16(x)))));
+    for (int i = 0; i < 2; i++)
+        result.v[i] = _mm256_and_ps(result.v[i], _mm256_cmp_ps(v.v[i], _mm256_setzero_ps(), _CMP_GT_OQ));
+    set16(p, left, result);
 }
 
 AVX2 static void gamma_row(float *plane, size_t n, float a, float gain)
 {
-    const __m256 exponent = _mm256_set1_ps(a), factor = _mm256_set1_ps(gain);
+    const pair exponent = pair_of(a), factor = pair_of(gain);
     size_t i = 0;
-    for (; i + 8 <= n; i += 8) gamma_8(plane + i, 8, exponent, factor);
-    if (i < n) gamma_8(plane + i, n - i, exponent, factor);
+    for (; i + 16 <= n; i += 16) gamma_16(plane + i, 16, exponent, factor);
+    if (i < n) gamma_16(plane + i, n - i, exponent, factor);
 }
 
 /* ---- one pixel ---- */
@@ -214,6 +213,36 @@ AVX2 static void blur_v(float *dst, const float *const *rows, size_t n, const fl
     if (i < n) blur_v_block(dst, rows, n - 8, weight, radius, 1); /* once more over the overlap */
 }
 
+/* ---- CLAHE ---- */
+
+/* Byte k of every lane as a float. */
+INLINE __m256 byte_of(__m256i q, int k)
+{
+    return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(q, 8 * k), _mm256_set1_epi32(0xff)));
+}
+
+AVX2 static void clahe_row(uint8_t *luma, size_t n, const uint32_t *quad, const uint32_t *column,
+                           const float *share, float down)
+{
+    const __m256 one = _mm256_set1_ps(1.0f), lower = _mm256_set1_ps(down),
+                 upper = _mm256_set1_ps(1.0f - down);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const __m256i v = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(luma + i)));
+        const __m256i at = _mm256_add_epi32(v, _mm256_loadu_si256((const __m256i *)(column + i)));
+        const __m256i q = _mm256_i32gather_epi32((const int *)quad, at, 4);
+        const __m256 right = _mm256_loadu_ps(share + i), left = _mm256_sub_ps(one, right);
+        const __m256 above = mul_add(byte_of(q, 0), left, _mm256_mul_ps(byte_of(q, 1), right));
+        const __m256 below = mul_add(byte_of(q, 2), left, _mm256_mul_ps(byte_of(q, 3), right));
+        const __m256 mixed = mul_add(above, upper, _mm256_mul_ps(below, lower));
+        const __m256i whole = _mm256_cvtps_epi32(mixed);
+        const __m128i words =
+            _mm_packus_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+        _mm_storel_epi64((__m128i *)(luma + i), _mm_packus_epi16(words, words));
+    }
+    stk_pix_c.clahe_row(luma + i, n - i, quad, column + i, share + i, down);
+}
+
 void stk_pix_fill_touch_avx2(stk_pix_table *table)
 {
     table->linear = linear;
@@ -223,4 +252,5 @@ void stk_pix_fill_touch_avx2(stk_pix_table *table)
     table->gray_sum = gray_sum;
     table->blur_h = blur_h;
     table->blur_v = blur_v;
+    table->clahe_row = clahe_row;
 }
