@@ -72,10 +72,10 @@ static const stoke_option table[] = {
     /* geometry and values of a batch */
     { "size", STOKE_OPT_SIZE, FIELD(size), .argument = "N|HxW",
       .help = "Height and width of a batch's images; left out, those of the first sample" },
-    { "augment", STOKE_OPT_STRING, FIELD(augment), .default_text = "none", .argument = "PRESET|FILE",
-      .help = "What happens to a sample: a preset (none stretches it to --size, light also mirrors, crop "
-              "cuts a random "
-              "window of --size and mirrors) or a YAML file with a list of ops under augment:" },
+    { "augment", STOKE_OPT_STRING, FIELD(augment), .default_text = "none", .argument = "PRESET|LIST|FILE",
+      .help = "What happens to a sample: a preset (none, light, crop, standard, strong, face, medical), a "
+              "list of ops such as random_crop,hflip(p=0.3), or a YAML file with such a list under its key "
+              "augment; see `stoke ops`" },
     { "dtype", STOKE_OPT_CHOICE, FIELD(dtype), .default_text = "f32", .choices = "f32|f16|bf16|u8",
       .help = "Element type of images in a batch" },
     { "mask_dtype", STOKE_OPT_CHOICE, FIELD(mask_dtype), .default_text = "auto",

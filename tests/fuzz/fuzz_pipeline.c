@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Augmentation pipelines from YAML: any bytes either make a pipeline whose plans stay inside the source and
- * the output, or an error with a line.
+ * Augmentation pipelines from YAML and from one line of text: any bytes either make a pipeline whose plans
+ * stay inside the source and the output and whose text reads back, or an error with a reason (and, for YAML,
+ * a line).
  */
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,20 +13,82 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
+enum { WIDTH = 64, HEIGHT = 48, SOURCE_HEIGHT = 100 };
+
+static void require(int truth)
+{
+    if (!truth) abort();
+}
+
+static void check_touch(const stoke_touch *t)
+{
+    require(t->kind < STOKE_TOUCH_KINDS && isfinite(t->a) && isfinite(t->b));
+    if (t->kind == STOKE_TOUCH_ERASE)
+        require(t->box.width && t->box.height && t->box.x + t->box.width <= WIDTH &&
+                t->box.y + t->box.height <= HEIGHT);
+}
+
+static void check_plan(const stoke_plan *plan, uint32_t side)
+{
+    require(plan->box.width >= 1 && plan->box.height >= 1);
+    require(plan->box.x + plan->box.width <= side && plan->box.y + plan->box.height <= SOURCE_HEIGHT);
+    if (plan->warp)
+        require(!plan->place_x && !plan->place_y && !plan->hflip && !plan->vflip);
+    else
+        require(plan->place_x + plan->width <= WIDTH && plan->place_y + plan->height <= HEIGHT);
+    require(isfinite(plan->elastic_alpha) && isfinite(plan->elastic_step));
+    require(plan->n_touches <= STOKE_PLAN_TOUCHES);
+    for (uint32_t i = 0; i < plan->n_touches; i++) check_touch(&plan->touch[i]);
+    require(plan->lambda >= 0 && plan->lambda <= 1);
+    require(plan->mix_box.x + plan->mix_box.width <= WIDTH &&
+            plan->mix_box.y + plan->mix_box.height <= HEIGHT);
+}
+
+static void check_pipeline(stoke_pipeline *pipeline)
+{
+    static stoke_pipeline again;
+    for (uint32_t side = 1; side < 200; side += 37) {
+        stoke_plan plan;
+        const uint32_t focus[2] = { side - 1, 7 };
+        stoke_draw draw = { 1, 2, side, side, SOURCE_HEIGHT, WIDTH, HEIGHT, NULL };
+        stoke_pipeline_draw(pipeline, &draw, &plan);
+        check_plan(&plan, side);
+        draw.focus = focus;
+        stoke_pipeline_draw(pipeline, &draw, &plan);
+        require(!plan.wants_focus);
+        check_plan(&plan, side);
+    }
+    stk_pipeline_describe(pipeline);
+    memset(&again, 0, sizeof again);
+    require(stk_pipeline_read_list(&again, pipeline->text, NULL) == STOKE_OK);
+    stk_pipeline_describe(&again);
+    require(strcmp(again.text, pipeline->text) == 0);
+}
+
+static void try_list(const uint8_t *bytes, size_t size)
+{
+    static stoke_pipeline pipeline;
+    static char list[8192];
+    stoke_error err = { 0 };
+    if (size >= sizeof list) return;
+    memcpy(list, bytes, size);
+    list[size] = 0;
+    memset(&pipeline, 0, sizeof pipeline);
+    if (stk_pipeline_read_list(&pipeline, list, &err))
+        require(*err.message != 0);
+    else
+        check_pipeline(&pipeline);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     static stoke_pipeline pipeline;
     stoke_error err = { 0 };
+    try_list(bytes, size);
     memset(&pipeline, 0, sizeof pipeline);
-    if (stk_pipeline_read_yaml(&pipeline, "fuzz", bytes, size, &err)) {
-        if (strncmp(err.message, "fuzz", 4) != 0) abort();
-        return 0;
-    }
-    for (uint32_t side = 1; side < 200; side += 37) {
-        stoke_plan plan;
-        stoke_pipeline_draw(&pipeline, &(stoke_draw){ 1, 2, side, side, 100, 64, 48, NULL }, &plan);
-        if (plan.box.x + plan.box.width > side || plan.box.y + plan.box.height > 100) abort();
-        if (plan.place_x + plan.width > 64 || plan.place_y + plan.height > 48) abort();
-    }
+    if (stk_pipeline_read_yaml(&pipeline, "fuzz", bytes, size, &err))
+        require(strncmp(err.message, "fuzz", 4) == 0);
+    else
+        check_pipeline(&pipeline);
     return 0;
 }

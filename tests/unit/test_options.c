@@ -17,6 +17,7 @@ typedef struct settings {
     int split;
     uint64_t memory_limit;
     uint32_t size[2];
+    double factor[2], degrees[2];
 } settings;
 
 #define FIELD(f) offsetof(settings, f)
@@ -32,6 +33,8 @@ static const stoke_option table[] = {
     { "split", STOKE_OPT_CHOICE, FIELD(split), "all", "all|train|val", 0, 0, NULL, "Which part" },
     { "memory_limit", STOKE_OPT_BYTES, FIELD(memory_limit), "1.5G", NULL, 0, 0, NULL, "Ceiling" },
     { "size", STOKE_OPT_SIZE, FIELD(size), "384x512", NULL, 0, 0, NULL, "Size of a sample" },
+    { "factor", STOKE_OPT_RANGE, FIELD(factor), "0.8..1.2", NULL, 0.1, 10, NULL, "Zoom" },
+    { "degrees", STOKE_OPT_SPREAD, FIELD(degrees), "20", NULL, -180, 180, NULL, "Turn" },
 };
 
 static stoke_option_group bind(settings *s)
@@ -57,6 +60,8 @@ static void defaults_come_from_the_table(void **state)
     assert_int_equal(s.memory_limit, UINT64_C(3) << 29);
     assert_int_equal(s.size[0], 384);
     assert_int_equal(s.size[1], 512);
+    assert_true(s.factor[0] == 0.8 && s.factor[1] == 1.2);
+    assert_true(s.degrees[0] == -20 && s.degrees[1] == 20);
 }
 
 /* A value that must be taken: name, text, and how the field reads back. */
@@ -91,6 +96,18 @@ static void good_values(void **state)
         { "size", "512x512", "512" },
         { "size", "1X65535", "1x65535" },
         { "name", "", "" },
+        { "factor", "0.5..2", "0.5..2" },
+        { "factor", "0.5,2", "0.5..2" },
+        { "factor", ".5...9", "0.5..0.9" },
+        { "factor", "1e-1..1e1", "0.1..10" },
+        { "factor", "2", "2" },
+        { "factor", "2..2", "2" },
+        { "degrees", "10", "10" },
+        { "degrees", "-10..10", "10" },
+        { "degrees", "10..10", "10..10" },
+        { "degrees", "-20..-10", "-20..-10" },
+        { "degrees", "-180,0", "-180..0" },
+        { "degrees", "0", "0" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         settings s;
@@ -124,6 +141,19 @@ static void bad_values_say_what_is_accepted(void **state)
         { "val_split", "1e999", "val_split: '1e999' is not a number (0 to 0.9)" },
         { "val_split", "0,5", "val_split: '0,5' is not a number (0 to 0.9)" },
         { "val_split", "0.91", "val_split: '0.91' is out of range (0 to 0.9)" },
+        { "factor", "0..1", "factor: '0..1' is out of range (0.1 to 10)" },
+        { "factor", "1..11", "factor: '1..11' is out of range (0.1 to 10)" },
+        { "factor", "2..1", "factor: '2..1' is a range that ends before it begins (0.1 to 10)" },
+        { "factor", "", "factor: '' is neither a number nor a range such as 0.5..1.5 (0.1 to 10)" },
+        { "factor", "1..", "factor: '1..' is not a range such as 0.5..1.5 (0.1 to 10)" },
+        { "factor", "..1", "factor: '..1' is not a range such as 0.5..1.5 (0.1 to 10)" },
+        { "factor", "1,2,3", "factor: '1,2,3' is not a range such as 0.5..1.5 (0.1 to 10)" },
+        { "factor", "1 .. 2", "factor: '1 .. 2' is not a range such as 0.5..1.5 (0.1 to 10)" },
+        { "factor", "1e0000000000000000000000000000000000..2",
+          "factor: '1e0000000000000000000000000000000000..2' "
+          "is not a range such as 0.5..1.5 (0.1 to 10)" },
+        { "degrees", "-5", "degrees: '-5' is a range that ends before it begins (-180 to 180)" },
+        { "degrees", "181", "degrees: '181' is out of range (-180 to 180)" },
         { "split", "test", "split: 'test' is not one of all, train or val" },
         { "split", "", "split: '' is not one of all, train or val" },
         { "split", "all|train", "split: 'all|train' is not one of all, train or val" },
