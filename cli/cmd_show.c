@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * stoke show: a picture of what the loader delivers. It goes through the real loader, so crops, flips and the
- * fit to
- * --size are those of training.
+ * fit to --size are those of training. show_ops.c has the picture of all ops.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common.h"
-
-typedef struct show_options {
-    int64_t count, columns, tile;
-    const char *out;
-} show_options;
+#include "cli/show.h"
 
 static const stoke_option options[] = {
     { .name = "count",
@@ -27,9 +21,8 @@ static const stoke_option options[] = {
     { .name = "out",
       .type = STOKE_OPT_STRING,
       .offset = offsetof(show_options, out),
-      .default_text = "samples.png",
       .argument = "FILE",
-      .help = "The PNG to write; the name ends in .png" },
+      .help = "The PNG to write; the name ends in .png. By default samples.png, with --ops ops.png" },
     { .name = "columns",
       .type = STOKE_OPT_INT,
       .offset = offsetof(show_options, columns),
@@ -37,15 +30,35 @@ static const stoke_option options[] = {
       .min = 0,
       .max = 100,
       .argument = "N",
-      .help = "Samples per row; 0 = about square" },
+      .help = "Samples per row; 0 = about square. With --ops: draws per strip, 0 = 5" },
     { .name = "tile",
       .type = STOKE_OPT_INT,
       .offset = offsetof(show_options, tile),
-      .default_text = "256",
-      .min = 16,
+      .default_text = "0",
+      .min = 0,
       .max = 4096,
       .argument = "N",
-      .help = "Longest side of a sample in the picture, in pixels" },
+      .help = "Longest side of a sample in the picture, in pixels; 0 = 256, with --ops 160" },
+    { .name = "ops",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(show_options, ops),
+      .default_text = "false",
+      .help =
+          "Instead of many samples one sample: as it is and in a few draws of each op (with p=1) and each "
+          "preset" },
+    { .name = "only",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(show_options, only),
+      .argument = "NAME",
+      .help = "With --ops: only ops and presets whose name begins so" },
+    { .name = "sample",
+      .type = STOKE_OPT_INT,
+      .offset = offsetof(show_options, sample),
+      .default_text = "0",
+      .min = 0,
+      .max = 1e9,
+      .argument = "N",
+      .help = "With --ops: which sample, in the order of names, from 0" },
 };
 
 /* Copies of rows: slots go back to the loader at once. */
@@ -62,27 +75,36 @@ static void *copy(const void *data, size_t bytes)
     return memcpy(cli_alloc(bytes, 1), data, bytes);
 }
 
-/* Without masks the loader delivers zeros: they are not drawn, nor counted in a legend. */
+stoke_image show_copy_image(const stoke_batch *batch, uint32_t row)
+{
+    return (stoke_image){ .data = copy((char *)batch->images + row * batch->image_row_bytes,
+                                       batch->image_row_bytes),
+                          .stride = (size_t)batch->width * batch->channels,
+                          .width = batch->width,
+                          .height = batch->height,
+                          .channels = (uint8_t)batch->channels,
+                          .depth = 1 };
+}
+
+stoke_image show_copy_mask(const stoke_batch *batch, uint32_t row, int second)
+{
+    const uint8_t depth = (uint8_t)stoke_dtype_bytes(batch->mask_dtype);
+    const void *masks = second ? batch->masks_b : batch->masks;
+    return (stoke_image){ .data =
+                              copy((const char *)masks + row * batch->mask_row_bytes, batch->mask_row_bytes),
+                          .stride = (size_t)batch->width * depth,
+                          .width = batch->width,
+                          .height = batch->height,
+                          .channels = 1,
+                          .depth = depth };
+}
+
 static void add_rows(gallery *g, const stoke_batch *batch, int has_masks)
 {
-    uint8_t depth = (uint8_t)stoke_dtype_bytes(batch->mask_dtype);
     for (uint32_t i = 0; i < batch->count && g->count < g->capacity; i++) {
         size_t at = g->count++;
-        g->images[at] = (stoke_image){ .data = copy((char *)batch->images + i * batch->image_row_bytes,
-                                                    batch->image_row_bytes),
-                                       .stride = (size_t)batch->width * batch->channels,
-                                       .width = batch->width,
-                                       .height = batch->height,
-                                       .channels = (uint8_t)batch->channels,
-                                       .depth = 1 };
-        if (has_masks)
-            g->masks[at] = (stoke_image){ .data = copy((char *)batch->masks + i * batch->mask_row_bytes,
-                                                       batch->mask_row_bytes),
-                                          .stride = (size_t)batch->width * depth,
-                                          .width = batch->width,
-                                          .height = batch->height,
-                                          .channels = 1,
-                                          .depth = depth };
+        g->images[at] = show_copy_image(batch, i);
+        if (has_masks) g->masks[at] = show_copy_mask(batch, i, 0);
         int replaced = batch->status[i] == STOKE_ROW_REPLACED;
         g->replaced += (uint64_t)replaced;
         snprintf(g->captions[at], sizeof g->captions[at], "%s%s", batch->names[i],
@@ -114,44 +136,56 @@ static int collect(cli_session *session, gallery *g, stoke_error *err)
                     : cli_error(err, STOKE_E_NOTFOUND, "the epoch has no batch to show (see --drop-last)");
 }
 
-static int write_picture(const cli_call *call, const gallery *g, stoke_error *err)
+int show_page_begin(show_page *page, const cli_call *call, uint32_t height, uint32_t width, const char *what,
+                    stoke_error *err)
 {
     const show_options *o = call->options;
     const stoke_data_params *data = &call->data;
-    char title[256];
-    stoke_labels *labels = NULL;
-    int r = stoke_labels_create(&labels, data->label_map, (uint32_t)data->classes,
+    *page = (show_page){ .grid = stoke_grid_defaults() };
+    int r = stoke_labels_create(&page->labels, data->label_map, (uint32_t)data->classes,
                                 (int32_t)data->ignore_index, err);
     if (r) return r;
-    const char *names[256] = { 0 };
-    for (uint32_t id = 0; id < CLI_COUNT(names); id++) names[id] = stoke_labels_name(labels, id);
+    for (uint32_t id = 0; id < CLI_COUNT(page->names); id++)
+        page->names[id] = stoke_labels_name(page->labels, id);
     const char *source = data->data ? data->data : data->images ? data->images : data->list;
     const char *slash = strrchr(source, '/'); /* the last part is enough to tell pictures apart */
-    snprintf(title, sizeof title, "%s  %ux%u  %s  epoch %lld", slash && slash[1] ? slash + 1 : source,
-             g->images[0].height, g->images[0].width, data->augment, (long long)data->epoch);
-    stoke_grid_params grid = stoke_grid_defaults();
-    grid.columns = (uint32_t)o->columns;
-    grid.tile = (uint32_t)o->tile;
-    grid.ignore_index = (int32_t)data->ignore_index;
-    grid.title = title;
-    grid.class_names = names;
-    grid.n_class_names = CLI_COUNT(names);
-    r = stoke_grid_write(o->out, g->tiles, g->count, &grid, err);
-    stoke_labels_destroy(&labels);
+    snprintf(page->title, sizeof page->title, "%s  %ux%u  %s", slash && slash[1] ? slash + 1 : source, height,
+             width, what);
+    page->grid.columns = (uint32_t)o->columns;
+    if (o->tile) page->grid.tile = (uint32_t)o->tile;
+    page->grid.ignore_index = (int32_t)data->ignore_index;
+    page->grid.title = page->title;
+    page->grid.class_names = page->names;
+    page->grid.n_class_names = CLI_COUNT(page->names);
+    return STOKE_OK;
+}
+
+void show_page_end(show_page *page)
+{
+    stoke_labels_destroy(&page->labels);
+}
+
+static int write_picture(const cli_call *call, const gallery *g, const char *out, stoke_error *err)
+{
+    show_page page;
+    char what[160];
+    snprintf(what, sizeof what, "%s  epoch %lld", call->data.augment, (long long)call->data.epoch);
+    int r = show_page_begin(&page, call, g->images[0].height, g->images[0].width, what, err);
+    if (!r) r = stoke_grid_write(out, g->tiles, g->count, &page.grid, err);
+    show_page_end(&page);
     return r;
 }
 
-static void print_result(const cli_call *call, const gallery *g)
+static void print_result(const cli_call *call, const gallery *g, const char *out)
 {
-    const show_options *o = call->options;
     if (!call->common.json) {
-        puts(o->out);
+        puts(out);
         return;
     }
     stoke_json json;
     stoke_json_begin(&json, stdout, 2);
     stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "path", o->out);
+    stoke_json_string(&json, "path", out);
     stoke_json_uint(&json, "height", g->images[0].height);
     stoke_json_uint(&json, "width", g->images[0].width);
     stoke_json_uint(&json, "replaced", g->replaced);
@@ -162,8 +196,7 @@ static void print_result(const cli_call *call, const gallery *g)
     stoke_json_close(&json);
 }
 
-/* What a picture needs, whatever the config says: bytes, interleaved, as they are. */
-static int picture_settings(stoke_data_params *data, int64_t count, stoke_error *err)
+int show_settings(stoke_data_params *data, stoke_error *err)
 {
     static const char *const settings[][2] = {
         { "dtype", "u8" }, { "layout", "hwc" }, { "normalize", "none" }, { "mask_dtype", "auto" }
@@ -172,38 +205,49 @@ static int picture_settings(stoke_data_params *data, int64_t count, stoke_error 
         int r = cli_set_data(data, settings[i][0], settings[i][1], err);
         if (r) return r;
     }
-    /* Rows depend on their position, not on the batch they come in: small batches show the same and cost
-     * less. */
-    if (data->batch > count) data->batch = count;
     return STOKE_OK;
 }
 
-static int run(cli_call *call)
+static int show_samples(cli_call *call, const char *out, stoke_error *err)
 {
     const show_options *o = call->options;
-    stoke_error err = { 0 };
     cli_session session = { 0 };
     size_t n = (size_t)o->count;
-    int r = STOKE_OK;
-    if (!cli_ends_with(o->out, ".png"))
-        r = cli_error(&err, STOKE_E_INVALID, "--out %s: the picture is a PNG, so its name must end in .png",
-                      o->out);
-    if (!r) r = picture_settings(&call->data, o->count, &err);
-    if (!r) r = cli_session_open(&session, call, &call->data, &err);
-    if (r) return cli_fail(call, &err);
+    int r = show_settings(&call->data, err);
+    /* Rows depend on their position, not on the batch they come in: small batches show the same and cost
+     * less. */
+    if (call->data.batch > o->count) call->data.batch = o->count;
+    if (!r) r = cli_session_open(&session, call, &call->data, err);
+    if (r) return r;
     gallery g = { .tiles = cli_alloc(n, sizeof *g.tiles),
                   .images = cli_alloc(n, sizeof *g.images),
                   .masks = cli_alloc(n, sizeof *g.masks),
                   .captions = cli_alloc(n, sizeof *g.captions),
                   .capacity = n };
-    r = collect(&session, &g, &err);
-    if (!r) r = write_picture(call, &g, &err);
+    r = collect(&session, &g, err);
+    if (!r) r = write_picture(call, &g, out, err);
     if (!r) {
-        print_result(call, &g);
+        print_result(call, &g, out);
         cli_say_bad(call, g.replaced, g.skipped);
     }
     free_gallery(&g);
     cli_session_close(&session);
+    return r;
+}
+
+static int run(cli_call *call)
+{
+    const show_options *o = call->options;
+    const char *out = o->out ? o->out : o->ops ? "ops.png" : "samples.png";
+    stoke_error err = { 0 };
+    int r;
+    if (!cli_ends_with(out, ".png"))
+        r = cli_error(&err, STOKE_E_INVALID, "--out %s: the picture is a PNG, so its name must end in .png",
+                      out);
+    else if (!o->ops && (o->only || o->sample))
+        r = cli_error(&err, STOKE_E_INVALID, "--%s has no effect without --ops", o->only ? "only" : "sample");
+    else
+        r = o->ops ? show_ops(call, out, &err) : show_samples(call, out, &err);
     return r ? cli_fail(call, &err) : CLI_OK;
 }
 
@@ -212,6 +256,7 @@ static const cli_example examples[] = {
       "12 samples as training would see them, in samples.png" },
     { "stoke show demo/data --order sequential --count 4 --out first.png", "the first four files" },
     { "stoke show demo/data --epoch 3 --augment light", "the same set, drawn anew in epoch 3" },
+    { "stoke show demo/data --ops", "what each op and preset does to a sample, in ops.png" },
     { 0 },
 };
 
@@ -223,7 +268,10 @@ const cli_command cli_show = {
     .description =
         "Each sample stands beside itself with the mask laid over, its name below; the classes that occur "
         "are "
-        "listed at the end. Samples come from the real loader, with its order, fit and augmentation.",
+        "listed at the end. Samples come from the real loader, with its order, fit and augmentation. With "
+        "--ops "
+        "one sample is drawn by every op and preset; --size is then half the sample's unless given, so that "
+        "crops have a choice.",
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

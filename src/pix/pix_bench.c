@@ -25,7 +25,7 @@ enum {
     RUN_NS = 20000,
     BUDGET_NS = 60 * 1000 * 1000, /* of one function and table; about 50 calls of the slowest */
     COPY_BYTES = 64 << 20,        /* read, and as many written: together four times a cache of 32 MB */
-    COPIES = 8
+    COPIES = 16
 };
 
 stoke_pix_bench_params stoke_pix_bench_defaults(void)

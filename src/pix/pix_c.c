@@ -260,6 +260,7 @@ const stk_pix_table stk_pix_c = {
     .warp_u16c3 = stk_warp_u16c3_c,
     .warp_u8c1 = stk_warp_u8c1_c,
     .warp_u16c1 = stk_warp_u16c1_c,
+    .cubic = stk_cubic_c,
     .unpack_u8 = stk_unpack_u8_c,
     .unpack_u16 = stk_unpack_u16_c,
     .linear = stk_linear_c,
@@ -275,5 +276,4 @@ const stk_pix_table stk_pix_c = {
                       [STOKE_DTYPE_F32] = { stk_planes_f32_chw_c, stk_planes_f32_hwc_c },
                       [STOKE_DTYPE_F16] = { stk_planes_f16_chw_c, stk_planes_f16_hwc_c },
                       [STOKE_DTYPE_BF16] = { stk_planes_bf16_chw_c, stk_planes_bf16_hwc_c } },
-    .cubic = stk_cubic_c,
 };

@@ -50,7 +50,6 @@ typedef void stk_reverse_fn(void *dst, const void *src, size_t n);
 /* own = lambda * own + (1 - lambda) * other for `n` elements, in float: the products and the sum are rounded
  * one by one, then the result to the element (u8: to nearest, halves up). Elements are finite. */
 typedef void stk_mix_fn(void *own, const void *other, size_t n, float lambda);
-
 /* One row of a warp: the 32.32 coordinates of its first pixel and what is added per pixel, modulo 2^64; for
  * an elastic row also the displacement of every pixel in 1/65536 px (both or none). */
 typedef struct stk_warp_line {
@@ -62,7 +61,14 @@ typedef struct stk_warp_line {
  * The caller has cut the row so that all taps of every pixel lie inside the picture; of an image one more
  * column follows the right tap, and an entry may read that far. */
 typedef void stk_warp_fn(void *dst, const void *src, size_t stride, const stk_warp_line *line, size_t n);
-enum { STK_WARP_SLACK = 1 };
+
+/* A cell of an elastic row: shift[i] = a[0] + a[1] t + a[2] t^2 + a[3] t^3 by Horner's rule in single
+ * precision, cut towards zero, not beyond +-limit. */
+typedef struct stk_cubic {
+    float a[4];
+    int32_t limit;
+} stk_cubic;
+typedef void stk_cubic_fn(int32_t *shift, const float *t, size_t n, const stk_cubic *cubic);
 
 /* ---- photometric steps (touch.h) ----
  *
@@ -105,14 +111,6 @@ typedef void stk_clahe_fn(uint8_t *luma, size_t n, const uint32_t *quad, const u
 typedef void stk_write_planes_fn(const stk_writer *writer, void *dst, size_t plane, const float *row,
                                  size_t pitch, size_t n);
 
-/* A cell of an elastic row: shift[i] = a[0] + a[1] t + a[2] t^2 + a[3] t^3 by Horner's rule in single
- * precision, cut towards zero, not beyond +-limit. */
-typedef struct stk_cubic {
-    float a[4];
-    int32_t limit;
-} stk_cubic;
-typedef void stk_cubic_fn(int32_t *shift, const float *t, size_t n, const stk_cubic *cubic);
-
 enum { STK_WRITE_DTYPES = 4, STK_LAYOUTS = 2, STK_DTYPES = 7 };
 
 typedef struct stk_pix_table {
@@ -136,6 +134,7 @@ typedef struct stk_pix_table {
     /* Images: bilinear. Masks: nearest. Strides of u16 pictures are even. */
     stk_warp_fn *warp_u8c3, *warp_u16c3;
     stk_warp_fn *warp_u8c1, *warp_u16c1;
+    stk_cubic_fn *cubic;
     /* Photometric steps. */
     stk_unpack_fn *unpack_u8, *unpack_u16;
     stk_linear_fn *linear;
@@ -148,7 +147,6 @@ typedef struct stk_pix_table {
     stk_noise_fn *noise;
     stk_clahe_fn *clahe_row;
     stk_write_planes_fn *write_planes[STK_WRITE_DTYPES][STK_LAYOUTS];
-    stk_cubic_fn *cubic;
 } stk_pix_table;
 
 /* Bytes of an element. (stoke_dtype_bytes lives in src/source, which this room does not reach into.) */
@@ -186,10 +184,10 @@ stk_write_planes_fn stk_planes_u8_chw_c, stk_planes_u8_hwc_c, stk_planes_f32_chw
 /* Overwrite what AVX2 does faster. */
 void stk_pix_fill_resize_avx2(stk_pix_table *table);
 void stk_pix_fill_write_avx2(stk_pix_table *table);
+void stk_pix_fill_warp_avx2(stk_pix_table *table);
 void stk_pix_fill_mix_avx2(stk_pix_table *table);
 void stk_pix_fill_touch_avx2(stk_pix_table *table);
 void stk_pix_fill_noise_avx2(stk_pix_table *table);
 void stk_pix_fill_planes_avx2(stk_pix_table *table);
-void stk_pix_fill_warp_avx2(stk_pix_table *table);
 
 #endif

@@ -20,7 +20,7 @@ enum {
     LABEL_GAP = 12,
     LABEL_HEIGHT = 8 * 2 + 12,
     NOTE_LINE = 8 * 2 + 4,
-    HEADING_HEIGHT = 8 * 2 + 26,
+    HEADING_HEIGHT = 8 * 2 + 34,
     BETWEEN = 20, /* strips */
     ASIDE = 8,    /* tiles */
     TEXT_SCALE = 2
@@ -39,7 +39,8 @@ typedef struct layout {
 
 /* ---- notes ---- */
 
-/* The length of the next line of a text: up to `letters`, broken after a space or a comma where there is one.
+/* The length of the next line of a text: up to `letters`, broken after a space, comma or bracket where there
+ * is one.
  */
 static size_t line_length(const char *text, size_t letters)
 {
@@ -48,7 +49,7 @@ static size_t line_length(const char *text, size_t letters)
     if (newline && (size_t)(newline - text) <= letters) return (size_t)(newline - text) + 1;
     if (all <= letters) return all;
     for (size_t i = 1; i <= letters; i++)
-        if (text[i - 1] == ' ' || text[i - 1] == ',' || text[i] == ' ') cut = i;
+        if (text[i - 1] == ' ' || text[i - 1] == ',' || text[i - 1] == '(' || text[i] == ' ') cut = i;
     return cut ? cut : letters;
 }
 

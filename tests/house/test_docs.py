@@ -50,12 +50,22 @@ def readmes_are_in_step():
         assert a == b, f'{what} differ: {a} and {b}'
 
 
+def ops_and_presets_are_described():
+    """docs/augmentation.md has a line for everything ops.def and presets.c have, and for nothing else."""
+    described = set(re.findall(r'^\| `(\w+)` \|', read('docs/augmentation.md'), re.MULTILINE))
+    ops = set(re.findall(r'^STK_OP\((\w+)\)', read('src/augment/ops.def'), re.MULTILINE))
+    presets = set(re.findall(r'^    \{ "(\w+)", "', read('src/augment/presets.c'), re.MULTILINE))
+    assert ops and presets, 'nothing found: did the style of the lists change?'
+    assert described == ops | presets, sorted(described ^ (ops | presets))
+
+
 def quick_start_is_two_commands():
     assert code_blocks(read('README.md'))[0] == 'make demo\nmake test\n', code_blocks(read('README.md'))[0]
 
 
 sys.exit(tap.run([
     ('the two READMEs are in step', readmes_are_in_step),
+    ('every op and preset is described', ops_and_presets_are_described),
     ('the quick start is two commands', quick_start_is_two_commands),
 ] + [(f'links of {page}', links_lead_somewhere(page)) for page in PAGES]
   + [(f'files named in {page}', named_files_exist(page)) for page in PAGES]))

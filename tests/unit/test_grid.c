@@ -283,6 +283,105 @@ static void grid_is_written_as_png(void **state)
                      STOKE_E_IO);
 }
 
+enum { LABEL = 372, ASIDE = 8, HEADING = 50, BETWEEN = 20 };
+
+static int is_blank(const stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height)
+{
+    for (uint32_t row = y; row < y + height; row++)
+        for (uint32_t column = x; column < x + width; column++)
+            if (memcmp(pixel(canvas, column, row), &stk_paper, 3)) return 0;
+    return 1;
+}
+
+static void strips_stand_in_rows(void **state)
+{
+    fixture f;
+    stk_canvas canvas;
+    fixture_fill(&f);
+    /* Two strips of three places: the first has a mask, the second none and a gap. */
+    const stoke_tile tiles[6] = { { &f.image, &f.mask, NULL }, { &f.image, &f.mask, NULL },
+                                  { &f.image, &f.mask, NULL }, { &f.image, NULL, NULL },
+                                  { NULL, NULL, NULL },        { &f.image, NULL, NULL } };
+    const stoke_strip strips[2] = { { "section", "first", NULL }, { NULL, NULL, NULL } };
+    stoke_grid_params p = stoke_grid_defaults();
+    p.tile = SIDE;
+    p.columns = 3;
+    p.opacity = 0.5;
+    assert_int_equal(stk_strips_draw(&canvas, strips, 2, tiles, &p, NULL), 0);
+    assert_int_equal(canvas.width, 2 * MARGIN + LABEL + 3 * SIDE + 2 * ASIDE);
+    const uint32_t left = MARGIN + LABEL, top = MARGIN + HEADING, second = top + 2 * SIDE + SEAM + BETWEEN;
+    uint8_t c1[3];
+    stoke_class_color(1, c1);
+    for (uint32_t i = 0; i < 3; i++) {
+        const uint32_t x = left + i * (SIDE + ASIDE) + 10;
+        assert_color(pixel(&canvas, x, top + 30), 128, 128, 128);
+        assert_color(pixel(&canvas, x, top + SIDE + SEAM + 30), (128 + c1[0]) / 2, (128 + c1[1]) / 2,
+                     (128 + c1[2]) / 2);
+    }
+    assert_color(pixel(&canvas, left, second), 128, 128, 128);
+    assert_true(is_blank(&canvas, left + SIDE, second, SIDE + 2 * ASIDE, SIDE)); /* the gap */
+    assert_color(pixel(&canvas, left + 2 * (SIDE + ASIDE), second), 128, 128, 128);
+    assert_false(is_blank(&canvas, MARGIN, MARGIN, LABEL, HEADING));
+    assert_false(is_blank(&canvas, MARGIN, top, LABEL, 16)); /* the label */
+    assert_true(is_blank(&canvas, MARGIN, second, LABEL, SIDE));
+    stk_canvas_free(&canvas);
+}
+
+/* Notes are broken at spaces and commas; a strip is as high as its text when that is higher. */
+static void notes_make_room(void **state)
+{
+    fixture f;
+    stk_canvas one, many, unbroken;
+    char spaced[601], solid[601];
+    fixture_fill(&f);
+    for (int i = 0; i < 600; i++) spaced[i] = i % 7 == 6 ? ' ' : 'w', solid[i] = 'w';
+    spaced[600] = solid[600] = 0;
+    const stoke_tile tile = { &f.image, NULL, "caption" };
+    stoke_grid_params p = stoke_grid_defaults();
+    p.tile = SIDE;
+    p.columns = 1;
+    assert_int_equal(stk_strips_draw(&one, &(stoke_strip){ NULL, "a", "b\nc" }, 1, &tile, &p, NULL), 0);
+    assert_int_equal(stk_strips_draw(&many, &(stoke_strip){ NULL, "a", spaced }, 1, &tile, &p, NULL), 0);
+    assert_int_equal(stk_strips_draw(&unbroken, &(stoke_strip){ NULL, "a", solid }, 1, &tile, &p, NULL), 0);
+    assert_int_equal(one.height, 2 * MARGIN + SIDE + 16); /* the caption in small letters */
+    assert_int_equal(unbroken.height, 2 * MARGIN + 28 + 600 / 30 * 20);
+    assert_int_equal(many.height, 2 * MARGIN + 28 + (600 + 27) / 28 * 20); /* four words of 6 and a space */
+    /* No letter runs into the tiles. */
+    assert_true(is_blank(&many, MARGIN + LABEL - 12, MARGIN, 12, many.height - MARGIN));
+    assert_true(is_blank(&unbroken, MARGIN + LABEL - 12, MARGIN, 12, unbroken.height - MARGIN));
+    stk_canvas_free(&one);
+    stk_canvas_free(&many);
+    stk_canvas_free(&unbroken);
+}
+
+static void bad_strips_are_refused(void **state)
+{
+    fixture f;
+    stk_canvas canvas;
+    stoke_error err;
+    fixture_fill(&f);
+    stoke_image small = f.mask;
+    small.width--;
+    const stoke_strip strips[2] = { { "h", "l", "n" }, { "h", "l", "n" } };
+    const stoke_tile good[2] = { { &f.image, &f.mask, NULL }, { &f.image, &f.mask, NULL } };
+    const stoke_tile bad[2] = { { &f.image, &f.mask, NULL }, { &f.image, &small, NULL } };
+    stoke_grid_params p = stoke_grid_defaults();
+    assert_int_equal(stk_strips_draw(&canvas, strips, 2, good, &p, &err), STOKE_E_INVALID); /* columns 0 */
+    p.columns = 1;
+    assert_int_equal(stk_strips_draw(&canvas, strips, 0, good, &p, &err), STOKE_E_INVALID);
+    assert_int_equal(stk_strips_draw(&canvas, strips, 2, bad, &p, &err), STOKE_E_SIZE);
+    assert_string_equal(err.message, "tile 1: the mask is 63 x 64, the image 64 x 64");
+    for (int i = 0; i < 4; i++) {
+        stk_mem_fail_after(i);
+        int status = stk_strips_draw(&canvas, strips, 2, good, &p, &err);
+        stk_mem_fail_after(-1);
+        assert_int_equal(status, STOKE_E_NOMEM);
+    }
+    assert_int_equal(stoke_strips_write(unit_path(state, "no/such/folder.png"), strips, 2, good, &p, &err),
+                     STOKE_E_IO);
+    assert_int_equal(stoke_strips_write(unit_path(state, "strips.png"), strips, 2, good, &p, &err), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +395,9 @@ int main(void)
         cmocka_unit_test(layout_is_about_square),
         cmocka_unit_test(mistakes_are_refused),
         unit_test_with_folder(grid_is_written_as_png),
+        cmocka_unit_test(strips_stand_in_rows),
+        cmocka_unit_test(notes_make_room),
+        unit_test_with_folder(bad_strips_are_refused),
     };
     return cmocka_run_group_tests_name("grid", tests, NULL, NULL);
 }

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke show --ops: one strip per op and per preset. The first tile is the sample as it is, the others are
+ * draws of successive epochs, by the real loader: what training would see, image and mask.
+ *
+ * An op is forced (p = 1) and keeps its defaults otherwise. Two samples are loaded, so that the ops that mix
+ * rows of a batch have something to mix with.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/show.h"
+
+/* Every strip has epochs of its own (there are at most DRAWS_MAX draws, see --columns): with the same ones
+ * all ops would be drawn from the same random numbers, and a dull draw would be dull in every strip. */
+enum { DRAWS = 5, DRAWS_MAX = 100, TILE = 160, ROWS = 2, NOTE = 1024 };
+
+typedef struct strip {
+    int preset;    /* 0: an op */
+    int unchanged; /* all draws are the sample as it is */
+    size_t number; /* among all ops and presets, shown or not */
+    char spec[128], name[64], heading[128], note[NOTE];
+} strip;
+
+typedef struct page {
+    const cli_call *call;
+    stoke_data_params data;
+    stoke_dataset *dataset;
+    strip *strips;
+    size_t count, capacity, considered;
+    uint32_t columns; /* tiles of a strip: the sample and its draws */
+    stoke_image *images, *masks;
+    char (*captions)[32];
+    stoke_tile *tiles; /* count * columns, strip by strip */
+    char sample[256];
+} page;
+
+/* ---- which strips ---- */
+
+/* NULL when it is not wanted. */
+static strip *add_strip(page *p, const char *name, int preset)
+{
+    const show_options *o = p->call->options;
+    const size_t number = p->considered++;
+    if (o->only && strncmp(name, o->only, strlen(o->only)) != 0) return NULL;
+    p->strips = cli_grow(p->strips, &p->capacity, p->count + 1, sizeof *p->strips);
+    strip *s = &p->strips[p->count++];
+    *s = (strip){ .preset = preset, .number = number };
+    snprintf(s->name, sizeof s->name, "%s", name);
+    return s;
+}
+
+/* "rotate(p=1)", and what it does with which settings. */
+static void describe_op(strip *s, const stoke_op_info *op)
+{
+    size_t used = (size_t)snprintf(s->note, sizeof s->note, "%s\n", op->summary);
+    snprintf(s->spec, sizeof s->spec, "%s", op->name);
+    for (size_t i = 0; i < op->n_options && used < sizeof s->note; i++) {
+        const stoke_option *option = &op->options[i];
+        if (!strcmp(option->name, "p")) {
+            snprintf(s->spec, sizeof s->spec, "%s(p=1)", op->name);
+            continue;
+        }
+        if (option->default_text && *option->default_text)
+            used += (size_t)snprintf(s->note + used, sizeof s->note - used, "%s=%s ", option->name,
+                                     option->default_text);
+    }
+}
+
+static void choose_ops(page *p)
+{
+    stoke_op_info op;
+    const char *group = "";
+    for (size_t i = 0; stoke_op_at(i, &op); i++) {
+        strip *s = add_strip(p, op.name, 0);
+        if (!s) continue;
+        if (strcmp(op.group, group)) snprintf(s->heading, sizeof s->heading, "Ops: %s", op.group);
+        group = op.group;
+        describe_op(s, &op);
+    }
+}
+
+/* The summary, then one op of the list per line. */
+static void describe_preset(strip *s, const stoke_preset_info *preset)
+{
+    size_t used = (size_t)snprintf(s->note, sizeof s->note, "%s\n", preset->summary);
+    int depth = 0;
+    for (const char *c = preset->list; *c && used + 2 < sizeof s->note; c++) {
+        depth += (*c == '(') - (*c == ')');
+        s->note[used++] = *c;
+        if (*c == ',' && !depth) s->note[used++] = '\n';
+    }
+    s->note[used < sizeof s->note ? used : sizeof s->note - 1] = 0;
+}
+
+static void choose_presets(page *p)
+{
+    stoke_preset_info preset;
+    const char *heading = "Presets";
+    for (size_t i = 0; stoke_preset_at(i, &preset); i++) {
+        strip *s = add_strip(p, preset.name, 1);
+        if (!s) continue;
+        snprintf(s->heading, sizeof s->heading, "%s", heading);
+        heading = "";
+        snprintf(s->spec, sizeof s->spec, "%s", preset.name);
+        describe_preset(s, &preset);
+    }
+}
+
+/* ---- rows ---- */
+
+/* The wanted sample is row sample % ROWS of the first batch of a rank that has those before it left to
+ * others. */
+static int set_up(page *p, stoke_error *err)
+{
+    const show_options *o = p->call->options;
+    stoke_data_params *data = &p->data;
+    int r = show_settings(data, err);
+    if (!r) r = cli_open_dataset(p->call, data, &p->dataset, err);
+    if (r) return r;
+    const uint64_t count = stoke_dataset_count(p->dataset);
+    if ((uint64_t)o->sample >= count)
+        return cli_error(err, STOKE_E_INVALID, "--sample %lld: the set has %llu samples, counted from 0",
+                         (long long)o->sample, (unsigned long long)count);
+    snprintf(p->sample, sizeof p->sample, "%s", stoke_dataset_sample(p->dataset, (uint64_t)o->sample).name);
+    data->order = STOKE_ORDER_SEQUENTIAL;
+    data->weights = NULL;
+    data->batch = ROWS;
+    data->drop_last = 0;
+    data->rank = o->sample / ROWS;
+    data->world = data->rank + 1;
+    data->workers = 0; /* a few rows of many loaders: threads would cost more than they do */
+    data->cache = "";
+    return STOKE_OK;
+}
+
+/* Takes the row out of the first batch of an epoch into place `at`. */
+static int take_row(page *p, stoke_loader *loader, size_t at, stoke_error *err)
+{
+    const show_options *o = p->call->options;
+    const stoke_batch *batch;
+    int r = stoke_loader_next(loader, &batch);
+    if (r) return cli_error(err, r, "%s", stoke_loader_error(loader));
+    uint32_t row = (uint32_t)(o->sample % ROWS);
+    if (row >= batch->count) row = 0; /* policy skip left out the one before */
+    if (!batch->count) {
+        stoke_batch_release(loader, &batch);
+        return cli_error(err, STOKE_E_FORMAT, "%s cannot be read; `stoke verify` gives the reason",
+                         p->sample);
+    }
+    p->images[at] = show_copy_image(batch, row);
+    p->tiles[at].image = &p->images[at];
+    /* Of two mixed masks the one with the larger share is shown. */
+    const int second = batch->lambda && batch->lambda[row] < 0.5f;
+    if (stoke_dataset_has_masks(p->dataset)) {
+        p->masks[at] = show_copy_mask(batch, row, second);
+        p->tiles[at].mask = &p->masks[at];
+    }
+    if (batch->lambda) {
+        const double share = (double)batch->lambda[row];
+        snprintf(p->captions[at], sizeof p->captions[at], "mask %c: %.2f", second ? 'b' : 'a',
+                 second ? 1 - share : share);
+        p->tiles[at].caption = p->captions[at];
+    }
+    stoke_batch_release(loader, &batch);
+    return STOKE_OK;
+}
+
+/* `rows` tiles from place `at` on, one per epoch from the first after --epoch on. */
+static int take_rows(page *p, const char *spec, size_t first, size_t at, uint32_t rows, stoke_error *err)
+{
+    stoke_data_params data = p->data;
+    stoke_loader *loader = NULL;
+    data.augment = spec;
+    data.epoch += (int64_t)first;
+    int r = stoke_loader_create(&loader, p->dataset, &data, NULL, err);
+    for (uint32_t i = 0; i < rows && !r; i++) {
+        if (i) r = stoke_loader_set_epoch(loader, (uint64_t)data.epoch + i);
+        if (!r) r = take_row(p, loader, at + i, err);
+    }
+    stoke_loader_destroy(&loader);
+    return r;
+}
+
+/* Without --size, half the sample's: a crop must have something to choose from. */
+static int choose_size(page *p, stoke_error *err)
+{
+    if (p->data.size[0]) return STOKE_OK;
+    int r = take_rows(p, "none", 0, 0, 1, err);
+    if (r) return r;
+    p->data.size[0] = (p->images[0].height + 1) / 2;
+    p->data.size[1] = (p->images[0].width + 1) / 2;
+    free(p->images[0].data), free(p->masks[0].data);
+    p->images[0] = p->masks[0] = (stoke_image){ 0 };
+    cli_say_size(p->call, p->data.size[0], p->data.size[1]);
+    return STOKE_OK;
+}
+
+static int same_pixels(const stoke_image *a, const stoke_image *b)
+{
+    return a->stride == b->stride && a->height == b->height &&
+           !memcmp(a->data, b->data, a->stride * a->height);
+}
+
+/* An op that does nothing here (normalize: the picture has bytes) says so. */
+static void compare(page *p, size_t number)
+{
+    strip *s = &p->strips[number];
+    const stoke_tile *tile = &p->tiles[number * p->columns];
+    s->unchanged = 1;
+    for (uint32_t i = 1; i < p->columns; i++)
+        s->unchanged &= same_pixels(tile[0].image, tile[i].image) &&
+                        (!tile[0].mask || same_pixels(tile[0].mask, tile[i].mask));
+    if (!s->unchanged) return;
+    const size_t used = strlen(s->note);
+    snprintf(s->note + used, sizeof s->note - used, "%s(changes nothing in this picture)",
+             used && s->note[used - 1] != '\n' ? "\n" : "");
+}
+
+static int collect(page *p, stoke_error *err)
+{
+    const size_t tiles = p->count * p->columns;
+    p->images = cli_alloc(tiles, sizeof *p->images);
+    p->masks = cli_alloc(tiles, sizeof *p->masks);
+    p->captions = cli_alloc(tiles, sizeof *p->captions);
+    p->tiles = cli_alloc(tiles, sizeof *p->tiles);
+    int r = choose_size(p, err);
+    if (!r) r = take_rows(p, "none", 0, 0, 1, err); /* the first tile of all strips */
+    stoke_progress *progress = cli_progress_begin(p->call, "drawing", "strips");
+    for (size_t i = 0; i < p->count && !r; i++) {
+        if (cli_progress_update(progress, i, p->count)) r = cli_error(err, STOKE_E_CANCELLED, "interrupted");
+        p->tiles[i * p->columns] = p->tiles[0];
+        if (!r)
+            r = take_rows(p, p->strips[i].spec, p->strips[i].number * DRAWS_MAX, i * p->columns + 1,
+                          p->columns - 1, err);
+        if (!r) compare(p, i);
+    }
+    cli_progress_end(&progress);
+    return r;
+}
+
+/* ---- the picture ---- */
+
+static int write_picture(const page *p, const char *out, stoke_error *err)
+{
+    const show_options *o = p->call->options;
+    show_page frame;
+    char what[320];
+    snprintf(what, sizeof what, "%s as it is and in %u draws", p->sample, (unsigned)(p->columns - 1));
+    int r = show_page_begin(&frame, p->call, p->images[0].height, p->images[0].width, what, err);
+    if (r) return r;
+    frame.grid.columns = p->columns;
+    if (!o->tile) frame.grid.tile = TILE;
+    stoke_strip *strips = cli_alloc(p->count, sizeof *strips);
+    for (size_t i = 0; i < p->count; i++) {
+        const strip *s = &p->strips[i];
+        strips[i] = (stoke_strip){ *s->heading ? s->heading : NULL, s->name, s->note };
+    }
+    r = stoke_strips_write(out, strips, p->count, p->tiles, &frame.grid, err);
+    free(strips);
+    show_page_end(&frame);
+    return r;
+}
+
+static void print_result(const page *p, const char *out)
+{
+    if (!p->call->common.json) {
+        puts(out);
+        return;
+    }
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "path", out);
+    stoke_json_uint(&json, "height", p->images[0].height);
+    stoke_json_uint(&json, "width", p->images[0].width);
+    stoke_json_string(&json, "sample", p->sample);
+    stoke_json_uint(&json, "draws", p->columns - 1);
+    for (int preset = 0; preset < 2; preset++) {
+        stoke_json_array(&json, preset ? "presets" : "ops");
+        for (size_t i = 0; i < p->count; i++)
+            if (p->strips[i].preset == preset) stoke_json_string(&json, NULL, p->strips[i].name);
+        stoke_json_close(&json);
+    }
+    stoke_json_array(&json, "unchanged");
+    for (size_t i = 0; i < p->count; i++)
+        if (p->strips[i].unchanged) stoke_json_string(&json, NULL, p->strips[i].name);
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+int show_ops(const cli_call *call, const char *out, stoke_error *err)
+{
+    const show_options *o = call->options;
+    page p = { .call = call, .data = call->data };
+    p.columns = 1 + (o->columns ? (uint32_t)o->columns : DRAWS);
+    choose_ops(&p);
+    choose_presets(&p);
+    int r = p.count ? STOKE_OK
+                    : cli_error(err, STOKE_E_INVALID,
+                                "--only %s: no op or preset is called so; `stoke ops` lists them", o->only);
+    if (!r) r = set_up(&p, err);
+    if (!r) r = collect(&p, err);
+    if (!r) r = write_picture(&p, out, err);
+    if (!r) print_result(&p, out);
+    for (size_t i = 0; p.tiles && i < p.count * p.columns; i++) free(p.images[i].data), free(p.masks[i].data);
+    free(p.strips), free(p.images), free(p.masks), free(p.captions), free(p.tiles);
+    stoke_dataset_close(&p.dataset);
+    return r;
+}

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoke show --ops: the picture has a strip for everything there is, and its tiles are what the ops make."""
+import os
+import sys
+
+import numpy as np
+from PIL import Image
+
+from cli import ROOT, contains, equal, make_set, path, stoke, stoke_json, tap
+
+SET = make_set('set', count=5, size='40x56')
+HEIGHT, WIDTH = 40, 56
+# The page: margin, label column, gap between tiles, title and heading, seam between a tile and its overlay.
+MARGIN, LABEL, ASIDE, ABOVE, SEAM = 28, 372, 8, 42 + 50, 4
+
+
+def strip(*args, draws=3, folder=SET):
+    """The tiles of the first strip at their own size: [as it is, draws...], images and overlays."""
+    out = path('strip.png')
+    answer = stoke_json('show', folder, '--ops', '--columns', draws, '--size', f'{HEIGHT}x{WIDTH}', '--tile', WIDTH, '--out',
+                        out, *args)
+    with Image.open(out) as picture:
+        pixels = np.asarray(picture)
+    lefts = [MARGIN + LABEL + i * (WIDTH + ASIDE) for i in range(draws + 1)]
+    top = MARGIN + ABOVE
+    images = [pixels[top:top + HEIGHT, x:x + WIDTH] for x in lefts]
+    overlays = [pixels[top + HEIGHT + SEAM:top + 2 * HEIGHT + SEAM, x:x + WIDTH] for x in lefts]
+    return answer, images, overlays
+
+
+def everything():
+    out = path('ops.png')
+    answer = stoke_json('show', SET, '--ops', '--columns', 3, cwd=path())
+    equal((answer['path'], answer['draws'], answer['sample']), ('ops.png', 3, '000000'))
+    equal((answer['height'], answer['width']), (HEIGHT // 2, WIDTH // 2), 'half the sample')
+    assert {'hflip', 'random_crop', 'center_crop'} <= set(answer['ops']), answer['ops']
+    equal({'none', 'light'} - set(answer['presets']), set(), 'presets')
+    # Every op acts, forced as it is; normalize shows in floats only, and this is a picture of bytes.
+    equal(set(answer['unchanged']) & set(answer['ops']), {'normalize'}, 'ops that do nothing')
+    assert 'none' in answer['unchanged']
+    with Image.open(out) as image:
+        equal((image.format, image.mode), ('PNG', 'RGB'))
+        strips = len(answer['ops']) + len(answer['presets'])
+        assert image.width >= 2 * MARGIN + LABEL + 4 * 160 + 3 * ASIDE, image.size
+        assert image.height >= strips * 2 * 160 * HEIGHT // WIDTH, (image.size, strips)
+
+
+def tiles_are_what_the_op_makes():
+    answer, images, overlays = strip('--only', 'hflip')
+    equal((answer['ops'], answer['presets']), (['hflip'], []))
+    with Image.open(os.path.join(SET, 'images', '000000.jpg')) as image:
+        assert np.abs(images[0].astype(int) - np.asarray(image.convert('RGB'))).max() <= 2, 'not the sample'
+    assert (images[0] != images[0][:, ::-1]).any() and (overlays[0] != images[0]).any()
+    for draw in range(1, 4):
+        assert (images[draw] == images[0][:, ::-1]).all(), 'p is not 1'
+        assert (overlays[draw] == overlays[0][:, ::-1]).all(), 'the mask does not follow'
+
+
+def draws_differ():
+    _, images, _ = strip('--only', 'light', draws=8)
+    kinds = {image.tobytes() for image in images}
+    equal(kinds, {images[0].tobytes(), images[0][:, ::-1].tobytes()})
+    _, again, _ = strip('--only', 'light', '--workers', 2, '--order', 'shuffle', '--batch', 1, draws=8)
+    assert all((a == b).all() for a, b in zip(images, again)), 'other settings change the picture'
+    _, later, _ = strip('--only', 'light', '--epoch', 2, draws=6)
+    assert all((a == b).all() for a, b in zip(images[3:], later[1:])), 'draws are not those of the epochs'
+
+
+def other_samples():
+    first = [strip('--only', 'none', '--sample', i)[1][0].tobytes() for i in range(5)]
+    equal(len(set(first)), 5)
+    with Image.open(os.path.join(SET, 'images', '000003.jpg')) as image:
+        got = np.frombuffer(first[3], np.uint8).reshape(HEIGHT, WIDTH, 3).astype(int)
+        assert np.abs(got - np.asarray(image.convert('RGB'))).max() <= 2
+    contains(stoke('show', SET, '--ops', '--sample', 5, code=2).stderr, '--sample 5', '5 samples')
+
+
+def one_sample_without_mask():
+    folder = path('lonely')
+    os.makedirs(folder)
+    with Image.open(os.path.join(SET, 'images', '000001.jpg')) as image:
+        image.save(os.path.join(folder, 'a.png'))
+    out = path('lonely.png')
+    stoke('show', '--images', folder, '--ops', '--columns', 2, '--out', out)
+    assert os.path.getsize(out) > 1000
+
+
+def same_on_every_processor():
+    """All ops and presets at once: the picture drawn by the C functions is that of the fastest ones."""
+    pictures = []
+    for table in ('c', 'avx512'):
+        out = path(table + '.png')
+        stoke('show', SET, '--ops', '--columns', 4, '--size', '33x61', '--tile', 61, '--out', out, env={**os.environ, 'STOKE_CPU': table})
+        with Image.open(out) as image:
+            pictures.append(np.asarray(image))
+    assert (pictures[0] == pictures[1]).all(), f'{(pictures[0] != pictures[1]).sum()} samples differ'
+
+
+def page_names_every_setting():
+    with open(os.path.join(ROOT, 'docs', 'augmentation.md'), encoding='utf-8') as page:
+        rows = {line.split('`')[1]: line for line in reversed(list(page)) if line.startswith('| `')}  # the first one counts
+    for op in stoke_json('ops')['ops']:
+        contains(rows[op['name']], *[f'`{setting["name"]}`' for setting in op['settings']])
+
+
+def misuse():
+    contains(stoke('show', SET, '--ops', '--only', 'nothing', code=2).stderr, 'nothing')
+    contains(stoke('show', SET, '--only', 'hflip', code=2).stderr, '--ops')
+    contains(stoke('show', SET, '--sample', 1, code=2).stderr, '--ops')
+    contains(stoke('show', SET, '--ops', '--out', 'x.jpg', code=2).stderr, '.png')
+    stoke('show', path('nowhere'), '--ops', code=1)
+    assert not os.path.exists(path('x.jpg'))
+
+
+sys.exit(tap.run([
+    ('a strip for every op and preset', everything),
+    ('tiles are what the op makes', tiles_are_what_the_op_makes),
+    ('draws differ, and depend on the epoch alone', draws_differ),
+    ('other samples', other_samples),
+    ('one sample without a mask', one_sample_without_mask),
+    ('the same picture on every processor', same_on_every_processor),
+    ('docs/augmentation.md names every setting', page_names_every_setting),
+    ('misuse', misuse),
+]))
