@@ -22,6 +22,11 @@ size_t stk_entry_bytes(const stk_entry_header *header)
     return sizeof *header + stk_entry_image_bytes(header) + (size_t)header->mask_bytes;
 }
 
+void stk_entry_seal(stk_entry_header *header)
+{
+    header->header_hash = XXH3_64bits(header, offsetof(stk_entry_header, header_hash));
+}
+
 stk_entry_header stk_entry_describe(stk_cache_key key, const stk_cached *sample, const void *pixels,
                                     const void *packed, size_t packed_bytes)
 {
@@ -39,7 +44,7 @@ stk_entry_header stk_entry_describe(stk_cache_key key, const stk_cached *sample,
     };
     header.image_hash = XXH3_64bits(pixels, stk_entry_image_bytes(&header));
     header.mask_hash = XXH3_64bits(packed, packed_bytes);
-    header.header_hash = XXH3_64bits(&header, offsetof(stk_entry_header, header_hash));
+    stk_entry_seal(&header);
     return header;
 }
 

@@ -29,6 +29,9 @@ size_t stk_entry_bytes(const stk_entry_header *header);
 stk_entry_header stk_entry_describe(stk_cache_key key, const stk_cached *sample, const void *pixels,
                                     const void *packed, size_t packed_bytes);
 
+/* Sets the header's own checksum. */
+void stk_entry_seal(stk_entry_header *header);
+
 /* 1 when a header is whole, belongs to the key and describes exactly file_bytes bytes. All sizes are then
  * safe to use: nothing is larger than the file itself, but for the mask, which has at most 2/3 of the image's
  * bytes when unpacked. */
