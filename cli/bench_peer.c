@@ -8,16 +8,12 @@
  * Other formats and CMYK JPEGs have no such plain way; our decoder does them here too, and they are counted
  * as not comparable.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <spng.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <turbojpeg.h>
-#include <unistd.h>
 
 #include "cli/bench.h"
 
@@ -64,23 +60,6 @@ static uint8_t *place(peer_thread *t, size_t bytes)
     return p;
 }
 
-static int read_file(peer_thread *t, const char *path, size_t *size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC), ok = 0;
-    struct stat st;
-    if (fd < 0) return 0;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
-        *size = (size_t)st.st_size;
-        t->file = cli_grow(t->file, &t->file_capacity, *size, 1);
-        size_t have = 0;
-        for (ssize_t n = 1; have < *size && n > 0; have += n > 0 ? (size_t)n : 0)
-            n = read(fd, t->file + have, *size - have);
-        ok = have == *size;
-    }
-    close(fd);
-    return ok;
-}
-
 static int within_limit(const peer_thread *t, uint64_t width, uint64_t height)
 {
     return width && height && width * height <= (uint64_t)t->peer->job->data.max_pixels;
@@ -123,10 +102,10 @@ static int decode_other(peer_thread *t, size_t size, stoke_purpose purpose)
     return stoke_decoder_decode(t->other, t->file, size, &params, &out, NULL) == STOKE_OK;
 }
 
-static int decode_file(peer_thread *t, const char *path, stoke_purpose purpose)
+static int decode_file(peer_thread *t, const stoke_blob *blob, stoke_purpose purpose)
 {
     size_t size = 0;
-    if (!read_file(t, path, &size)) return 0;
+    if (!cli_read_blob(blob, SIZE_MAX, &t->file, &t->file_capacity, &size)) return 0;
     if (size > 8 && t->file[0] == 0xff && t->file[1] == 0xd8) {
         int r = decode_jpeg(t, size);
         if (r >= 0) return r;
@@ -145,8 +124,8 @@ static void *work(void *opaque)
         uint64_t i = atomic_fetch_add_explicit(&peer->next, 1, memory_order_relaxed);
         if (i >= peer->end || cli_interrupted()) return NULL;
         stoke_sample sample = stoke_dataset_sample(peer->job->dataset, i % count);
-        int ok = decode_file(t, sample.image_path, STOKE_PURPOSE_IMAGE);
-        if (ok && sample.mask_path) ok = decode_file(t, sample.mask_path, STOKE_PURPOSE_MASK);
+        int ok = decode_file(t, &sample.image, STOKE_PURPOSE_IMAGE);
+        if (ok && sample.mask_path) ok = decode_file(t, &sample.mask, STOKE_PURPOSE_MASK);
         if (ok)
             t->samples++;
         else

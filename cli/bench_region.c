@@ -3,7 +3,6 @@
  * Bench subject: decoding JPEGs whole, or only a box of half their width and height (256x256 of 512x512), as
  * a random crop needs. The bytes are in memory and one thread works: the decoder alone is measured.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +11,7 @@
 enum { MAX_FILES = 64, FILE_LIMIT = 64 << 20 };
 
 typedef struct region_file {
-    char *bytes;
+    uint8_t *bytes;
     size_t size;
     stoke_image_info info;
 } region_file;
@@ -26,17 +25,12 @@ typedef struct region_state {
 } region_state;
 
 /* Keeps the file when it is a good JPEG; what is wrong with others is verify's business. */
-static void load(region_state *state, const char *path)
+static void load(region_state *state, const stoke_blob *blob)
 {
     region_file *file = &state->files[state->count];
-    FILE *f = fopen(path, "rbe");
-    if (!f) return;
-    long end = fseek(f, 0, SEEK_END) == 0 ? ftell(f) : 0;
-    size_t length = end > 0 && end <= FILE_LIMIT ? (size_t)end : 0;
-    rewind(f);
-    file->bytes = cli_alloc(length, 1);
-    file->size = fread(file->bytes, 1, length, f);
-    fclose(f);
+    size_t capacity = 0;
+    file->bytes = NULL;
+    if (!cli_read_blob(blob, FILE_LIMIT, &file->bytes, &capacity, &file->size)) return;
     stoke_image out;
     stoke_decode_params params = stoke_decode_defaults();
     int r = stoke_decoder_probe(state->decoder, file->bytes, file->size, &file->info, NULL);
@@ -53,8 +47,10 @@ static int open_region(void **out, const bench_case *job, bench_answer *answer, 
     state->region = job->region;
     int r = stoke_decoder_create(&state->decoder, err);
     uint64_t n = stoke_dataset_count(job->dataset);
-    for (uint64_t i = 0; i < n && state->count < MAX_FILES && !r; i++)
-        load(state, stoke_dataset_sample(job->dataset, i).image_path);
+    for (uint64_t i = 0; i < n && state->count < MAX_FILES && !r; i++) {
+        const stoke_sample sample = stoke_dataset_sample(job->dataset, i);
+        load(state, &sample.image);
+    }
     if (!r && !state->count) r = cli_error(err, STOKE_E_NOTFOUND, "no JPEG of the set can be decoded");
     return r;
 }

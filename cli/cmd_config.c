@@ -38,6 +38,12 @@ static void json_value(stoke_json *json, const stoke_option *option, const void 
         for (int i = 0; i < 2; i++) stoke_json_uint(json, NULL, ((const uint32_t *)field)[i]);
         stoke_json_close(json);
         break;
+    case STOKE_OPT_RANGE:
+    case STOKE_OPT_SPREAD:
+        stoke_json_array(json, option->name);
+        for (int i = 0; i < 2; i++) stoke_json_real(json, NULL, ((const double *)field)[i]);
+        stoke_json_close(json);
+        break;
     case STOKE_OPT_AUTO_INT:
         number = *(const int64_t *)field;
         if (number < 0)

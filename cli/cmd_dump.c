@@ -41,7 +41,14 @@ static const stoke_option options[] = {
           "stay" },
 };
 
-static const char *const kinds[] = { "images", "masks", "ids" };
+enum { IMAGES, MASKS, IDS, MASKS_B, LAMBDA };
+static const char *const kinds[] = { "images", "masks", "ids", "masks_b", "lambda" };
+
+/* The last two come with a mixup op in the pipeline. */
+static size_t kinds_of(const stoke_batch *batch)
+{
+    return batch->masks_b ? CLI_COUNT(kinds) : MASKS_B;
+}
 
 /* Whether a name is one that a dump writes: index.json or KIND_NUMBER.npy. */
 static int is_dumped(const char *name)
@@ -50,7 +57,7 @@ static int is_dumped(const char *name)
         size_t n = strlen(kinds[i]);
         if (strncmp(name, kinds[i], n) != 0 || name[n] != '_') continue;
         size_t digits = strspn(name + n + 1, "0123456789");
-        return digits && !strcmp(name + n + 1 + digits, ".npy");
+        if (digits && !strcmp(name + n + 1 + digits, ".npy")) return 1;
     }
     return !strcmp(name, "index.json");
 }
@@ -94,9 +101,28 @@ typedef struct dump {
     uint64_t written, replaced, skipped;
 } dump;
 
-static void file_path(const dump *d, const char *kind, uint64_t index, char path[CLI_PATH])
+static void file_path(const dump *d, int kind, uint64_t index, char path[CLI_PATH])
 {
-    snprintf(path, CLI_PATH, "%s/%s_%06llu.npy", d->folder, kind, (unsigned long long)index);
+    snprintf(path, CLI_PATH, "%s/%s_%06llu.npy", d->folder, kinds[kind], (unsigned long long)index);
+}
+
+static int write_masks(const dump *d, const stoke_batch *b, int kind, const void *masks, stoke_error *err)
+{
+    char path[CLI_PATH], shape[96];
+    snprintf(shape, sizeof shape, "(%u, %u, %u)", b->count, b->height, b->width);
+    file_path(d, kind, b->index, path);
+    return cli_write_npy(path, npy_type(b->mask_dtype), shape, masks, b->count,
+                         (size_t)b->height * b->width * stoke_dtype_bytes(b->mask_dtype), b->mask_row_bytes,
+                         err);
+}
+
+static int write_column(const dump *d, const stoke_batch *b, int kind, const char *type, const void *values,
+                        size_t bytes, stoke_error *err)
+{
+    char path[CLI_PATH], shape[96];
+    snprintf(shape, sizeof shape, "(%u,)", b->count);
+    file_path(d, kind, b->index, path);
+    return cli_write_npy(path, type, shape, values, b->count, bytes, bytes, err);
 }
 
 static int write_arrays(const dump *d, const stoke_batch *b, stoke_error *err)
@@ -107,18 +133,14 @@ static int write_arrays(const dump *d, const stoke_batch *b, stoke_error *err)
         snprintf(shape, sizeof shape, "(%u, %u, %u, %u)", b->count, b->channels, b->height, b->width);
     else
         snprintf(shape, sizeof shape, "(%u, %u, %u, %u)", b->count, b->height, b->width, b->channels);
-    file_path(d, "images", b->index, path);
+    file_path(d, IMAGES, b->index, path);
     int r = cli_write_npy(path, npy_type(b->image_dtype), shape, b->images, b->count,
                           pixels * b->channels * stoke_dtype_bytes(b->image_dtype), b->image_row_bytes, err);
-    if (r) return r;
-    snprintf(shape, sizeof shape, "(%u, %u, %u)", b->count, b->height, b->width);
-    file_path(d, "masks", b->index, path);
-    r = cli_write_npy(path, npy_type(b->mask_dtype), shape, b->masks, b->count,
-                      pixels * stoke_dtype_bytes(b->mask_dtype), b->mask_row_bytes, err);
-    if (r) return r;
-    snprintf(shape, sizeof shape, "(%u,)", b->count);
-    file_path(d, "ids", b->index, path);
-    return cli_write_npy(path, "<u8", shape, b->ids, b->count, sizeof *b->ids, sizeof *b->ids, err);
+    if (!r) r = write_masks(d, b, MASKS, b->masks, err);
+    if (!r) r = write_column(d, b, IDS, "<u8", b->ids, sizeof *b->ids, err);
+    if (!r && b->masks_b) r = write_masks(d, b, MASKS_B, b->masks_b, err);
+    if (!r && b->masks_b) r = write_column(d, b, LAMBDA, "<f4", b->lambda, sizeof *b->lambda, err);
+    return r;
 }
 
 static void index_batch(dump *d, const stoke_batch *b)
@@ -133,7 +155,7 @@ static void index_batch(dump *d, const stoke_batch *b)
     stoke_json_uint(json, "position", b->position);
     stoke_json_uint(json, "count", b->count);
     stoke_json_string(json, "digest", hex);
-    for (size_t i = 0; i < CLI_COUNT(kinds); i++) {
+    for (size_t i = 0; i < kinds_of(b); i++) {
         snprintf(name, sizeof name, "%s_%06llu.npy", kinds[i], (unsigned long long)b->index);
         stoke_json_string(json, kinds[i], name);
     }
@@ -253,12 +275,14 @@ const cli_command cli_dump = {
     .summary = "write batches as .npy files",
     .arguments = "[DIR]",
     .max_words = 1,
-    .description = "Writes images_NNNNNN.npy, masks_NNNNNN.npy and ids_NNNNNN.npy for each batch (NNNNNN is "
-                   "its global index) and, "
-                   "last of all, index.json with names, types and digests of what this run wrote. bfloat16 "
-                   "images are stored as "
-                   "uint16. Every file "
-                   "appears whole or not at all.",
+    .description =
+        "Writes images_NNNNNN.npy, masks_NNNNNN.npy and ids_NNNNNN.npy for each batch (NNNNNN is "
+        "its global index) and, "
+        "last of all, index.json with names, types and digests of what this run wrote. bfloat16 "
+        "images are stored as "
+        "uint16. With a mixup op there are masks_b_NNNNNN.npy and lambda_NNNNNN.npy too: the second "
+        "masks and the share of the first. Every file "
+        "appears whole or not at all.",
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

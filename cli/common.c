@@ -5,12 +5,14 @@
 #include "cli/common.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -345,6 +347,28 @@ int cli_read_text(const char *path, size_t limit, char **text, stoke_error *err)
     *text = NULL;
     return bad ? cli_error(err, STOKE_E_IO, "%s: cannot read", path)
                : cli_error(err, STOKE_E_LIMIT, "%s: longer than %zu bytes", path, limit);
+}
+
+int cli_read_blob(const stoke_blob *blob, size_t limit, uint8_t **bytes, size_t *capacity, size_t *size)
+{
+    int fd = open(blob->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), ok = 0;
+    struct stat st;
+    if (fd < 0) return 0;
+    uint64_t wanted = blob->size;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+        if (wanted == UINT64_MAX) wanted = (uint64_t)st.st_size;
+        ok = wanted > 0 && wanted <= limit && wanted <= (uint64_t)st.st_size;
+    }
+    size_t have = 0;
+    if (ok) *bytes = cli_grow(*bytes, capacity, (size_t)wanted, 1);
+    while (ok && have < wanted) {
+        ssize_t n = pread(fd, *bytes + have, (size_t)wanted - have, (off_t)(blob->offset + have));
+        ok = n > 0;
+        have += ok ? (size_t)n : 0;
+    }
+    close(fd);
+    *size = have;
+    return ok;
 }
 
 int cli_ends_with(const char *name, const char *ending)

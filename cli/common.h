@@ -81,6 +81,10 @@ void cli_say_bad(const cli_call *call, uint64_t replaced, uint64_t skipped);
 /* Whole file as text, NUL-terminated; free() it. */
 int cli_read_text(const char *path, size_t limit, char **text, stoke_error *err);
 
+/* The bytes of an image or mask into a buffer that grows (free() it). 0 when there are none, more than
+ * `limit` of them, or they cannot be read: what is wrong with them is verify's business. */
+int cli_read_blob(const stoke_blob *blob, size_t limit, uint8_t **bytes, size_t *capacity, size_t *size);
+
 /* Whether a name ends in `ending`, in small or capital letters. */
 int cli_ends_with(const char *name, const char *ending);
 

@@ -145,7 +145,8 @@ STOKE_API void stoke_loader_stats(const stoke_loader *loader, stoke_loader_stats
 /* Bad samples met so far (distinct), for reports. index < stats.bad_samples. */
 STOKE_API int stoke_loader_bad(const stoke_loader *loader, size_t index, stoke_bad_file *bad);
 
-/* 128-bit digest (XXH3) of what the consumer sees: count, ids, image and mask bytes of the valid rows. */
+/* 128-bit digest (XXH3) of what the consumer sees: count, ids, image and mask bytes of the valid rows, and
+ * masks_b and lambda where there are any. */
 STOKE_API void stoke_batch_digest(const stoke_batch *batch, uint8_t digest[16]);
 
 #ifdef __cplusplus

@@ -17,14 +17,16 @@ extern "C" {
 #endif
 
 typedef enum stoke_option_type {
-    STOKE_OPT_FLAG,    /* int, 0 or 1; on the command line --x, --no-x, --x=true */
-    STOKE_OPT_INT,     /* int64_t within [min, max] */
-    STOKE_OPT_REAL,    /* double within [min, max] */
-    STOKE_OPT_STRING,  /* const char *; NULL when not given and no default */
-    STOKE_OPT_CHOICE,  /* int: index into `choices` ("a|b|c") */
-    STOKE_OPT_BYTES,   /* uint64_t; accepts 512, 64K, 1.5G, 2GiB (1024-based) */
-    STOKE_OPT_SIZE,    /* uint32_t[2] = height, width; accepts N or HxW */
-    STOKE_OPT_AUTO_INT /* int64_t; the word `auto` is stored as -1 */
+    STOKE_OPT_FLAG,     /* int, 0 or 1; on the command line --x, --no-x, --x=true */
+    STOKE_OPT_INT,      /* int64_t within [min, max] */
+    STOKE_OPT_REAL,     /* double within [min, max] */
+    STOKE_OPT_STRING,   /* const char *; NULL when not given and no default */
+    STOKE_OPT_CHOICE,   /* int: index into `choices` ("a|b|c") */
+    STOKE_OPT_BYTES,    /* uint64_t; accepts 512, 64K, 1.5G, 2GiB (1024-based) */
+    STOKE_OPT_SIZE,     /* uint32_t[2] = height, width; accepts N or HxW */
+    STOKE_OPT_AUTO_INT, /* int64_t; the word `auto` is stored as -1 */
+    STOKE_OPT_RANGE,    /* double[2] = low, high within [min, max]; accepts A..B, A,B or X for X..X */
+    STOKE_OPT_SPREAD    /* the same, but X stands for -X..X */
 } stoke_option_type;
 
 typedef struct stoke_option {
@@ -33,7 +35,7 @@ typedef struct stoke_option {
     size_t offset;            /* of the field in the struct the table describes */
     const char *default_text; /* parsed like user input; NULL = field left zero */
     const char *choices;      /* CHOICE only */
-    double min, max;          /* INT, AUTO_INT, REAL; both 0 = no limits */
+    double min, max;          /* INT, AUTO_INT, REAL, RANGE, SPREAD; both 0 = no limits */
     const char *argument;     /* placeholder in help, e.g. "DIR"; NULL for flags and choices */
     const char *help;         /* one or two sentences, no full stop at the end */
 } stoke_option;

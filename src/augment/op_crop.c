@@ -4,58 +4,112 @@
  * is placed inside, the rest is fill / ignore_index.
  */
 #include "src/augment/op.h"
+#include "src/augment/op_list.h"
 
-/* Both sides of an axis: `offset` is where the smaller of source and output begins in the larger. */
-static void cut_axis(uint32_t source, uint32_t out, uint32_t offset, uint32_t *start, uint32_t *length,
-                     uint32_t *place)
-{
-    *start = source > out ? offset : 0;
-    *place = source > out ? 0 : offset;
-    *length = source > out ? out : source;
-}
-
+/* Where the smaller of source and output may begin in the larger: 0 .. room. */
 static uint32_t room(uint32_t source, uint32_t out)
 {
     return source > out ? source - out : out - source;
 }
 
-static void cut(const stk_frame *frame, uint32_t x, uint32_t y, stoke_plan *plan)
+/* The start of the window for such an offset: in the source, or before it. */
+static int64_t start(uint32_t source, uint32_t out, uint64_t offset)
 {
-    cut_axis(frame->source_width, frame->out_width, x, &plan->box.x, &plan->box.width, &plan->place_x);
-    cut_axis(frame->source_height, frame->out_height, y, &plan->box.y, &plan->box.height, &plan->place_y);
-    plan->width = plan->box.width;
-    plan->height = plan->box.height;
+    return source > out ? (int64_t)offset : -(int64_t)offset;
 }
 
-static void draw_random(const void *args, const stk_op_random *random, const stk_frame *frame,
-                        stoke_plan *plan)
+static int64_t random_start(uint32_t source, uint32_t out, uint32_t high, uint32_t low)
+{
+    return start(source, out, stk_below(stk_pair(high, low), room(source, out) + 1ull));
+}
+
+static void random_window(stk_random r, stk_draft *draft)
+{
+    const stoke_draw *d = draft->draw;
+    stk_draft_window(draft, random_start(d->source_width, d->out_width, r.word[0], r.word[1]),
+                     random_start(d->source_height, d->out_height, r.word[2], r.word[3]));
+}
+
+static void draw_random(const void *args, const stk_op_random *random, stk_draft *draft)
 {
     (void)args;
-    const stk_random r = stk_op_draw(random, 0);
-    const uint64_t x =
-        stk_below(stk_pair(r.word[0], r.word[1]), room(frame->source_width, frame->out_width) + 1ull);
-    const uint64_t y =
-        stk_below(stk_pair(r.word[2], r.word[3]), room(frame->source_height, frame->out_height) + 1ull);
-    cut(frame, (uint32_t)x, (uint32_t)y, plan);
+    random_window(stk_op_draw(random, 0), draft);
 }
 
-static void draw_center(const void *args, const stk_op_random *random, const stk_frame *frame,
-                        stoke_plan *plan)
+static void draw_center(const void *args, const stk_op_random *random, stk_draft *draft)
 {
     (void)args, (void)random;
-    cut(frame, room(frame->source_width, frame->out_width) / 2,
-        room(frame->source_height, frame->out_height) / 2, plan);
+    const stoke_draw *d = draft->draw;
+    stk_draft_window(draft, start(d->source_width, d->out_width, room(d->source_width, d->out_width) / 2),
+                     start(d->source_height, d->out_height, room(d->source_height, d->out_height) / 2));
 }
 
 const stk_op stk_op_random_crop = {
     .name = "random_crop",
     .summary =
         "Cut a window of the output's size at a random place; smaller sources are padded, not stretched",
+    .group = "geometry",
+    .traits = STK_TRAIT_CROP,
     .draw = draw_random,
 };
 
 const stk_op stk_op_center_crop = {
     .name = "center_crop",
     .summary = "Cut the central window of the output's size; smaller sources are padded, not stretched",
+    .group = "geometry",
+    .traits = STK_TRAIT_CROP,
     .draw = draw_center,
+};
+
+typedef struct foreground_args {
+    double p;
+    const char *background;
+} foreground_args;
+
+static const stoke_option foreground_options[] = {
+    STK_P(foreground_args, "0.33"),
+    STK_TEXT(foreground_args, background, "0", "IDS", "Classes that are not looked for, separated by commas"),
+};
+
+static int check_foreground(void *args, stk_constants *constants, stoke_error *err)
+{
+    const foreground_args *a = args;
+    return stk_op_ids("background", a->background, constants->background, STK_BACKGROUND_CLASSES,
+                      &constants->n_background, err);
+}
+
+/* The window's start for a pixel in its middle, without leaving the source. A source that is smaller than the
+ * window shows the pixel anyway and keeps its random place. */
+static int64_t centred(uint32_t pixel, uint32_t source, uint32_t out, int64_t otherwise)
+{
+    if (source <= out) return otherwise;
+    const int64_t wanted = (int64_t)pixel - out / 2, last = (int64_t)source - out;
+    return wanted < 0 ? 0 : wanted > last ? last : wanted;
+}
+
+static void draw_foreground(const void *args, const stk_op_random *random, stk_draft *draft)
+{
+    const stk_random first = stk_op_draw(random, 0);
+    const stoke_draw *d = draft->draw;
+    random_window(stk_op_draw(random, 1), draft);
+    if (!stk_op_hits(first, ((const foreground_args *)args)->p)) return;
+    if (d->focus) {
+        stk_draft_window(draft, centred(d->focus[0], d->source_width, d->out_width, draft->window_x),
+                         centred(d->focus[1], d->source_height, d->out_height, draft->window_y));
+        return;
+    }
+    draft->plan->wants_focus = 1;
+    draft->plan->focus_class = first.word[1];
+    draft->plan->focus_pixel = first.word[2];
+}
+
+const stk_op stk_op_foreground_crop = {
+    .name = "foreground_crop",
+    .summary = "Cut a random window; with probability p one around a random pixel of a class, all classes of "
+               "the mask alike",
+    .group = "geometry",
+    STK_OPTIONS(foreground_options),
+    .traits = STK_TRAIT_CROP | STK_TRAIT_FOCUS,
+    .check = check_foreground,
+    .draw = draw_foreground,
 };

@@ -29,6 +29,6 @@ const stk_op *stk_op_find(const char *name)
 int stoke_op_at(size_t index, stoke_op_info *info)
 {
     const stk_op *op = stk_op_at(index);
-    if (op) *info = (stoke_op_info){ op->name, op->summary, "geometry", op->options, op->n_options };
+    if (op) *info = (stoke_op_info){ op->name, op->summary, op->group, op->options, op->n_options };
     return op != NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A pipeline: presets, construction, drawing.
+ * A pipeline: construction op by op, drawing, and what it says about itself.
  */
 #include "src/augment/pipeline.h"
 
@@ -9,15 +9,7 @@
 
 #include "src/base/error.h"
 #include "src/base/file.h"
-
-static const struct {
-    const char *name;
-    const char *ops[4];
-} presets[] = {
-    { "none", { NULL } },
-    { "light", { "hflip", NULL } },
-    { "crop", { "random_crop", "hflip", NULL } },
-};
+#include "src/base/options_private.h"
 
 enum { YAML_LIMIT = 1 << 20 };
 
@@ -34,46 +26,148 @@ static stoke_option_group arguments(stk_step *step)
     return (stoke_option_group){ step->op->name, step->op->options, step->op->n_options, step->args.bytes };
 }
 
+static stk_step *last_step(stoke_pipeline *pipeline)
+{
+    return &pipeline->steps[pipeline->n_steps - 1];
+}
+
 int stk_pipeline_add(stoke_pipeline *pipeline, const char *name, stoke_error *err)
 {
     const stk_op *op = stk_op_find(name);
     if (!op) {
         char known[512];
         list_ops(known, sizeof known);
-        return stk_fail(err, STOKE_E_NOTFOUND, "no op is called \"%s\"; there are %s", name, known);
+        return stk_fail(err, STOKE_E_NOTFOUND, "no op is called \"%.80s\"; there are %s", name, known);
     }
     if (pipeline->n_steps == STK_PIPELINE_OPS)
         return stk_fail(err, STOKE_E_LIMIT, "more than %d ops in one pipeline", STK_PIPELINE_OPS);
-    stk_step *step = &pipeline->steps[pipeline->n_steps++];
-    step->op = op;
-    const stoke_option_group group = arguments(step);
+    pipeline->steps[pipeline->n_steps++].op = op;
+    pipeline->given = 0;
+    const stoke_option_group group = arguments(last_step(pipeline));
     stoke_options_defaults(&group);
+    return STOKE_OK;
+}
+
+/* Option tables borrow their strings; the pipeline outlives the text it was read from. */
+static int keep_string(stoke_pipeline *pipeline, const char **value, stoke_error *err)
+{
+    const size_t bytes = strlen(*value) + 1;
+    if (bytes > sizeof pipeline->strings - pipeline->strings_used)
+        return stk_fail(err, STOKE_E_LIMIT, "the text settings of a pipeline are longer than %d bytes",
+                        STK_PIPELINE_STRINGS);
+    char *copy = pipeline->strings + pipeline->strings_used;
+    *value = memcpy(copy, *value, bytes);
+    pipeline->strings_used += bytes;
     return STOKE_OK;
 }
 
 int stk_pipeline_set(stoke_pipeline *pipeline, const char *name, const char *value, stoke_error *err)
 {
-    const stoke_option_group group = arguments(&pipeline->steps[pipeline->n_steps - 1]);
-    return stoke_options_set(&group, 1, name, value, err);
+    stk_step *step = last_step(pipeline);
+    const stoke_option_group group = arguments(step);
+    stk_option_hit hit;
+    int r = STOKE_OK;
+    if (stk_option_find(&group, 1, name, strlen(name), &hit)) {
+        const uint64_t bit = UINT64_C(1) << (hit.option - step->op->options);
+        if (pipeline->given & bit)
+            return stk_fail(err, STOKE_E_INVALID, "%s: %s is set twice", step->op->name, hit.option->name);
+        pipeline->given |= bit;
+        if (hit.option->type == STOKE_OPT_STRING) r = keep_string(pipeline, &value, err);
+    }
+    if (!r) r = stoke_options_set(&group, 1, name, value, err);
+    if (r && err) stk_error_prefix(err, step->op->name);
+    return r;
 }
 
-/* "random_crop,hflip(p=0.5)": what reports call this pipeline. Settings of ops are all reals so far. */
-static void describe(stoke_pipeline *pipeline)
+/* The op before the last one that has a trait, for messages. */
+static const char *earlier(const stoke_pipeline *pipeline, unsigned trait)
+{
+    for (size_t i = 0; i + 1 < pipeline->n_steps; i++)
+        if (pipeline->steps[i].op->traits & trait) return pipeline->steps[i].op->name;
+    return "";
+}
+
+static int check_company(const stoke_pipeline *pipeline, const stk_op *op, stoke_error *err)
+{
+    const unsigned both = pipeline->traits & op->traits;
+    if (both & STK_TRAIT_CROP)
+        return stk_fail(err, STOKE_E_INVALID, "%s and %s: only one op can choose the part of the source",
+                        earlier(pipeline, STK_TRAIT_CROP), op->name);
+    if (both & STK_TRAIT_ELASTIC)
+        return stk_fail(err, STOKE_E_INVALID, "%s stands there twice: a plan has one displacement field",
+                        op->name);
+    if (pipeline->traits & STK_TRAIT_NORMALIZE && strcmp(op->group, "mix") != 0)
+        return stk_fail(err, STOKE_E_INVALID, "%s after normalize: normalize is the last of the image ops",
+                        op->name);
+    if (pipeline->touches + op->touches > STOKE_PLAN_TOUCHES)
+        return stk_fail(err, STOKE_E_LIMIT,
+                        "%s: the pipeline may change one sample's colours in more than %d steps", op->name,
+                        STOKE_PLAN_TOUCHES);
+    return STOKE_OK;
+}
+
+/* Two ops may both say what a mirror swaps, if they say the same. */
+static int same_swap(const stk_constants *a, const stk_constants *b)
+{
+    return a->n_swap == b->n_swap && memcmp(a->swap, b->swap, a->n_swap * sizeof a->swap[0]) == 0;
+}
+
+static int check_settings(stoke_pipeline *pipeline, stk_step *step, stoke_error *err)
+{
+    stk_constants constants = pipeline->constants;
+    int r = step->op->check(step->args.bytes, &constants, err);
+    if (!r && pipeline->constants.n_swap && !same_swap(&constants, &pipeline->constants))
+        r = stk_fail(err, STOKE_E_INVALID, "an op before sets swap to other pairs");
+    if (!r) pipeline->constants = constants;
+    if (r && err) stk_error_prefix(err, step->op->name);
+    return r;
+}
+
+int stk_pipeline_close(stoke_pipeline *pipeline, stoke_error *err)
+{
+    stk_step *step = last_step(pipeline);
+    int r = check_company(pipeline, step->op, err);
+    if (!r && step->op->check) r = check_settings(pipeline, step, err);
+    if (r) return r;
+    pipeline->traits |= step->op->traits;
+    pipeline->touches += step->op->touches;
+    return STOKE_OK;
+}
+
+int stk_pipeline_add_name(stoke_pipeline *pipeline, const char *name, stoke_error *err)
+{
+    const char *list = stk_preset_find(name);
+    if (list) return stk_pipeline_read_list(pipeline, list, err);
+    int r = stk_pipeline_add(pipeline, name, err);
+    return r ? r : stk_pipeline_close(pipeline, err);
+}
+
+/* One setting, unless it is an empty text: "(p=0.5" or ",p=0.5". */
+static size_t describe_setting(const stk_step *step, const stoke_option *option, int first, char *out,
+                               size_t size)
+{
+    char text[STK_OPTION_TEXT];
+    const char *value = stk_option_text(option, step->args.bytes, text);
+    if (!value || !*value) return 0;
+    return (size_t)snprintf(out, size, "%c%s=%s", first ? '(' : ',', option->name, value);
+}
+
+void stk_pipeline_describe(stoke_pipeline *pipeline)
 {
     char *text = pipeline->text;
-    size_t n = 0;
     const size_t size = sizeof pipeline->text;
+    size_t n = 0;
     if (!pipeline->n_steps) snprintf(text, size, "none");
     for (size_t i = 0; i < pipeline->n_steps && n < size; i++) {
         const stk_step *step = &pipeline->steps[i];
+        int shown = 0;
         n += (size_t)snprintf(text + n, size - n, "%s%s", i ? "," : "", step->op->name);
         for (size_t k = 0; k < step->op->n_options && n < size; k++) {
-            const stoke_option *option = &step->op->options[k];
-            double value;
-            memcpy(&value, step->args.bytes + option->offset, sizeof value);
-            n += (size_t)snprintf(text + n, size - n, "%s%s=%g%s", k ? "," : "(", option->name, value,
-                                  k + 1 == step->op->n_options ? ")" : "");
+            const size_t more = describe_setting(step, &step->op->options[k], !shown, text + n, size - n);
+            shown |= more > 0;
+            n += more;
         }
+        if (shown && n < size) n += (size_t)snprintf(text + n, size - n, ")");
     }
 }
 
@@ -83,24 +177,35 @@ static int is_file_name(const char *spec)
     return strchr(spec, '/') || (dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0));
 }
 
+static void list_presets(char *text, size_t size)
+{
+    size_t n = 0;
+    stoke_preset_info preset;
+    for (size_t i = 0; stoke_preset_at(i, &preset) && n < size; i++)
+        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", preset.name);
+}
+
 static int fill(stoke_pipeline *pipeline, const char *spec, stoke_error *err)
 {
-    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
-        if (strcmp(presets[i].name, spec) != 0) continue;
-        for (const char *const *name = presets[i].ops; *name; name++) {
-            int r = stk_pipeline_add(pipeline, *name, err);
-            if (r) return r;
-        }
-        return STOKE_OK;
-    }
-    if (!is_file_name(spec))
-        return stk_fail(err, STOKE_E_NOTFOUND,
-                        "augment: \"%s\" is neither a preset (none, light, crop) nor a .yaml file", spec);
     stk_buffer buffer = { 0 };
     size_t size;
-    int r = stk_file_read(spec, YAML_LIMIT, &buffer, &size, err);
-    if (!r) r = stk_pipeline_read_yaml(pipeline, spec, buffer.data, size, err);
-    stk_buffer_free(&buffer);
+    int r;
+    if (is_file_name(spec)) {
+        r = stk_file_read(spec, YAML_LIMIT, &buffer, &size, err);
+        if (!r) r = stk_pipeline_read_yaml(pipeline, spec, buffer.data, size, err);
+        stk_buffer_free(&buffer);
+        return r;
+    }
+    if (!spec[strcspn(spec, "(,")] && !stk_preset_find(spec) && !stk_op_find(spec)) {
+        char presets[128], ops[512];
+        list_presets(presets, sizeof presets);
+        list_ops(ops, sizeof ops);
+        return stk_fail(err, STOKE_E_NOTFOUND,
+                        "augment: \"%.80s\" is neither a preset (%s) nor a .yaml file nor an op (%s)", spec,
+                        presets, ops);
+    }
+    r = stk_pipeline_read_list(pipeline, spec, err);
+    if (r && err) stk_error_prefix(err, "augment");
     return r;
 }
 
@@ -114,7 +219,7 @@ int stoke_pipeline_create(stoke_pipeline **out, const char *spec, stoke_error *e
         stoke_pipeline_destroy(&pipeline);
         return r;
     }
-    describe(pipeline);
+    stk_pipeline_describe(pipeline);
     *out = pipeline;
     return STOKE_OK;
 }
@@ -132,23 +237,74 @@ const char *stoke_pipeline_text(const stoke_pipeline *pipeline)
 
 void stoke_pipeline_draw(const stoke_pipeline *pipeline, const stoke_draw *draw, stoke_plan *plan)
 {
-    const stk_frame frame = { draw->source_width, draw->source_height, draw->out_width, draw->out_height };
-    *plan = (stoke_plan){
-        .box = { 0, 0, draw->source_width, draw->source_height },
-        .width = draw->out_width,
-        .height = draw->out_height,
-    };
+    stk_draft draft;
+    stk_draft_begin(&draft, draw, plan);
     for (size_t i = 0; i < pipeline->n_steps; i++) {
         const stk_step *step = &pipeline->steps[i];
         const stk_op_random random = { draw->seed, draw->epoch, draw->position,
                                        STK_STREAM_AUGMENT + (uint32_t)i };
-        step->op->draw(step->args.bytes, &random, &frame, plan);
+        if (step->op->draw) step->op->draw(step->args.bytes, &random, &draft);
     }
+    plan->swap_labels = draft.mirrored && pipeline->constants.n_swap;
+    stk_draft_settle(&draft);
 }
 
-int stoke_preset_at(size_t index, stoke_preset_info *info)
+static int has(const stoke_pipeline *pipeline, unsigned traits)
 {
-    if (index >= sizeof presets / sizeof *presets) return 0;
-    *info = (stoke_preset_info){ presets[index].name, "", "" };
+    return (pipeline->traits & traits) != 0;
+}
+
+int stk_pipeline_crops(const stoke_pipeline *pipeline)
+{
+    return has(pipeline, STK_TRAIT_CROP);
+}
+
+int stk_pipeline_wants_mask_first(const stoke_pipeline *pipeline)
+{
+    return has(pipeline, STK_TRAIT_FOCUS);
+}
+
+int stk_pipeline_may_warp(const stoke_pipeline *pipeline)
+{
+    return has(pipeline, STK_TRAIT_WARP);
+}
+
+int stk_pipeline_may_elastic(const stoke_pipeline *pipeline)
+{
+    return has(pipeline, STK_TRAIT_ELASTIC);
+}
+
+int stk_pipeline_may_touch(const stoke_pipeline *pipeline)
+{
+    return pipeline->touches > 0;
+}
+
+int stk_pipeline_may_mix(const stoke_pipeline *pipeline)
+{
+    return has(pipeline, STK_TRAIT_MIXUP | STK_TRAIT_CUTMIX);
+}
+
+int stk_pipeline_has_mixup(const stoke_pipeline *pipeline)
+{
+    return has(pipeline, STK_TRAIT_MIXUP);
+}
+
+const uint32_t (*stk_pipeline_swap(const stoke_pipeline *pipeline, size_t *n_pairs))[2]
+{
+    *n_pairs = pipeline->constants.n_swap;
+    return pipeline->constants.swap;
+}
+
+const uint32_t *stk_pipeline_background(const stoke_pipeline *pipeline, size_t *n_classes)
+{
+    *n_classes = pipeline->constants.n_background;
+    return pipeline->constants.background;
+}
+
+int stk_pipeline_normalize(const stoke_pipeline *pipeline, double mean[3], double std[3])
+{
+    if (!has(pipeline, STK_TRAIT_NORMALIZE)) return 0;
+    memcpy(mean, pipeline->constants.mean, sizeof pipeline->constants.mean);
+    memcpy(std, pipeline->constants.std, sizeof pipeline->constants.std);
     return 1;
 }

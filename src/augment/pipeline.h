@@ -1,10 +1,17 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A pipeline while it is made, and what the executor asks of one.
+ */
 #ifndef STOKE_SRC_AUGMENT_PIPELINE_H
 #define STOKE_SRC_AUGMENT_PIPELINE_H
 
 #include "src/augment/op.h"
 
-enum { STK_PIPELINE_OPS = 32, STK_PIPELINE_TEXT = 1024 };
+enum {
+    STK_PIPELINE_OPS = 32,
+    STK_PIPELINE_STRINGS = 4096, /* all text settings of a pipeline together */
+    STK_PIPELINE_TEXT = 24576    /* 32 ops of 7 settings of 70 letters, and the strings */
+};
 
 typedef struct stk_step {
     const stk_op *op;
@@ -18,16 +25,55 @@ typedef struct stk_step {
 struct stoke_pipeline {
     stk_step steps[STK_PIPELINE_OPS];
     size_t n_steps;
+    unsigned traits; /* of all ops together */
+    unsigned touches;
+    stk_constants constants;
+    uint64_t given; /* bit per setting of the op that is being read: which are set */
+    char strings[STK_PIPELINE_STRINGS];
+    size_t strings_used;
     char text[STK_PIPELINE_TEXT];
 };
 
+/* ---- making one: add an op, set its settings, close it ---- */
+
 /* Appends an op with its defaults. STOKE_E_NOTFOUND lists the ops there are. */
 int stk_pipeline_add(stoke_pipeline *pipeline, const char *name, stoke_error *err);
-/* Sets an argument of the op added last. */
+/* Sets an argument of the op added last; text is copied. */
 int stk_pipeline_set(stoke_pipeline *pipeline, const char *name, const char *value, stoke_error *err);
+/* The settings of the op added last are complete: checks them, and the op against those before it. */
+int stk_pipeline_close(stoke_pipeline *pipeline, stoke_error *err);
+/* A name alone: an op with its defaults, or all ops of a preset. */
+int stk_pipeline_add_name(stoke_pipeline *pipeline, const char *name, stoke_error *err);
 
+/* Reads "random_crop,hflip(p=0.3)". */
+int stk_pipeline_read_list(stoke_pipeline *pipeline, const char *list, stoke_error *err);
 /* Reads "augment:" lists, in memory; `name` stands in messages ("name:line: ..."). */
 int stk_pipeline_read_yaml(stoke_pipeline *pipeline, const char *name, const void *bytes, size_t size,
                            stoke_error *err);
+/* Writes pipeline->text. */
+void stk_pipeline_describe(stoke_pipeline *pipeline);
+
+/* What a preset stands for, as a list; NULL when there is none of this name. */
+const char *stk_preset_find(const char *name);
+
+/* ---- what the executor asks ---- */
+
+/* The fitted picture is not simply the whole source resized: it is cut first. (Where source and output have
+ * the same size a warp may ask for a box of the source even so; it is then a cutting of the fitted picture.)
+ */
+int stk_pipeline_crops(const stoke_pipeline *pipeline);
+/* Plans may want_focus: the mask has to be decoded first. */
+int stk_pipeline_wants_mask_first(const stoke_pipeline *pipeline);
+int stk_pipeline_may_warp(const stoke_pipeline *pipeline);
+int stk_pipeline_may_elastic(const stoke_pipeline *pipeline);
+int stk_pipeline_may_touch(const stoke_pipeline *pipeline);
+int stk_pipeline_may_mix(const stoke_pipeline *pipeline);   /* mixup or cutmix */
+int stk_pipeline_has_mixup(const stoke_pipeline *pipeline); /* batches carry a second mask and lambdas */
+/* Classes that change places in a mirror image (plan.swap_labels), and how many pairs. */
+const uint32_t (*stk_pipeline_swap(const stoke_pipeline *pipeline, size_t *n_pairs))[2];
+/* Classes a focus is not looked for in. */
+const uint32_t *stk_pipeline_background(const stoke_pipeline *pipeline, size_t *n_classes);
+/* 1 when the pipeline says how to normalise, and then how, on the scale 0..1. */
+int stk_pipeline_normalize(const stoke_pipeline *pipeline, double mean[3], double std[3]);
 
 #endif

@@ -5,6 +5,7 @@
  *     augment:
  *       - random_crop
  *       - hflip: {p: 0.25}
+ *       - rotate: {degrees: [-10, 10]}
  *
  * Read event by event, so hostile nesting or aliases cost nothing; every complaint has its line.
  */
@@ -54,24 +55,51 @@ static const char *scalar(const reader *r)
     return (const char *)r->event.data.scalar.value;
 }
 
+static size_t line_of(const reader *r)
+{
+    return r->event.start_mark.line + 1;
+}
+
 /* The line belongs to this file; the reason to the op. */
-static int located(reader *r, int status)
+static int located(reader *r, size_t line, int status)
 {
     if (!status) return STOKE_OK;
     char place[512];
-    snprintf(place, sizeof place, "%s:%zu", r->name, r->event.start_mark.line + 1);
+    snprintf(place, sizeof place, "%s:%zu", r->name, line);
     stk_error_prefix(r->err, place);
     return status;
 }
 
+/* A setting's value: a scalar, or a flow of scalars, which becomes the same text with commas. */
+static int read_value(reader *r, char *value, size_t size)
+{
+    int status = step(r);
+    if (status) return status;
+    const int list = r->event.type == YAML_SEQUENCE_START_EVENT;
+    size_t used = 0;
+    value[0] = 0;
+    if (list) status = step(r);
+    for (int n = 0; !status && r->event.type == YAML_SCALAR_EVENT; n++) {
+        used += (size_t)snprintf(value + used, size - used, "%s%s", n ? "," : "", scalar(r));
+        if (used >= size) return complain(r, STOKE_E_LIMIT, "this value is too long");
+        if (!list) return STOKE_OK;
+        status = step(r);
+    }
+    if (status) return status;
+    return list && r->event.type == YAML_SEQUENCE_END_EVENT
+               ? STOKE_OK
+               : complain(r, STOKE_E_FORMAT, "expected a plain value or a list of them");
+}
+
 static int read_arguments(reader *r, stoke_pipeline *pipeline)
 {
+    char key[64], value[1024];
     int status = expect(r, YAML_MAPPING_START_EVENT, "expected the op's settings, e.g. {p: 0.5}");
     while (!status && !(status = step(r)) && r->event.type == YAML_SCALAR_EVENT) {
-        char key[64];
+        const size_t line = line_of(r);
         snprintf(key, sizeof key, "%s", scalar(r));
-        status = expect(r, YAML_SCALAR_EVENT, "expected a plain value");
-        if (!status) status = located(r, stk_pipeline_set(pipeline, key, scalar(r), r->err));
+        status = read_value(r, value, sizeof value);
+        if (!status) status = located(r, line, stk_pipeline_set(pipeline, key, value, r->err));
     }
     if (!status && r->event.type != YAML_MAPPING_END_EVENT)
         status = complain(r, STOKE_E_FORMAT, "expected a setting's name");
@@ -80,12 +108,15 @@ static int read_arguments(reader *r, stoke_pipeline *pipeline)
 
 static int read_op(reader *r, stoke_pipeline *pipeline)
 {
-    if (r->event.type == YAML_SCALAR_EVENT) return located(r, stk_pipeline_add(pipeline, scalar(r), r->err));
+    const size_t line = line_of(r);
+    if (r->event.type == YAML_SCALAR_EVENT)
+        return located(r, line, stk_pipeline_add_name(pipeline, scalar(r), r->err));
     if (r->event.type != YAML_MAPPING_START_EVENT)
         return complain(r, STOKE_E_FORMAT, "expected an op: \"- hflip\" or \"- hflip: {p: 0.5}\"");
     int status = expect(r, YAML_SCALAR_EVENT, "expected the op's name");
-    if (!status) status = located(r, stk_pipeline_add(pipeline, scalar(r), r->err));
+    if (!status) status = located(r, line_of(r), stk_pipeline_add(pipeline, scalar(r), r->err));
     if (!status) status = read_arguments(r, pipeline);
+    if (!status) status = located(r, line, stk_pipeline_close(pipeline, r->err));
     if (!status) status = expect(r, YAML_MAPPING_END_EVENT, "one op per list item");
     return status;
 }

@@ -13,11 +13,12 @@
 #include "src/base/error.h"
 #include "src/base/rng.h"
 
-static int read_all(int fd, const char *path, stk_buffer *buffer, size_t size, stoke_error *err)
+static int read_all(int fd, const char *path, stk_buffer *buffer, uint64_t offset, size_t size,
+                    stoke_error *err)
 {
     size_t have = 0;
     while (have < size) {
-        ssize_t n = read(fd, (char *)buffer->data + have, size - have);
+        ssize_t n = pread(fd, (char *)buffer->data + have, size - have, (off_t)(offset + have));
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot read", path);
         if (n == 0) return stk_fail(err, STOKE_E_IO, "%s: became shorter while it was read", path);
@@ -26,32 +27,79 @@ static int read_all(int fd, const char *path, stk_buffer *buffer, size_t size, s
     return STOKE_OK;
 }
 
-int stk_file_read(const char *path, uint64_t limit, stk_buffer *buffer, size_t *size, stoke_error *err)
+/* 1 when the blob lies within a file of `length` bytes; *size = its own length. */
+static int blob_within(const stoke_blob *blob, uint64_t length, uint64_t *size)
 {
-    /* O_NONBLOCK: opening a fifo must not hang; it has no effect on regular files. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (blob->offset > length) return 0;
+    const uint64_t rest = length - blob->offset, wanted = blob->size == UINT64_MAX ? rest : blob->size;
+    if (wanted > rest) return 0;
+    *size = wanted;
+    return 1;
+}
+
+/* O_NONBLOCK: opening a fifo must not hang; it has no effect on regular files. */
+static int open_to_read(const char *path)
+{
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+int stk_blob_read(const stoke_blob *blob, const char *shown, uint64_t limit, stk_buffer *buffer, size_t *size,
+                  stoke_error *err)
+{
+    int fd = open_to_read(blob->path);
     if (fd < 0)
         return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno, "%s: cannot open",
-                              path);
+                              shown);
     struct stat st;
+    uint64_t bytes = 0;
     int r = STOKE_OK;
     if (fstat(fd, &st) != 0)
-        r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot stat", path);
+        r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot stat", shown);
     else if (!S_ISREG(st.st_mode))
-        r = stk_fail(err, STOKE_E_IO, "%s: not a regular file", path);
-    else if (st.st_size == 0)
-        r = stk_fail(err, STOKE_E_FORMAT, "%s: empty file", path);
-    else if ((uint64_t)st.st_size > limit)
-        r = stk_fail(err, STOKE_E_LIMIT, "%s: %llu bytes, more than the limit of %llu", path,
-                     (unsigned long long)st.st_size, (unsigned long long)limit);
-    else if (!stk_buffer_reserve(buffer, (size_t)st.st_size))
-        r = stk_fail(err, STOKE_E_NOMEM, "%s: no memory for %llu bytes", path,
+        r = stk_fail(err, STOKE_E_IO, "%s: not a regular file", shown);
+    else if (!blob_within(blob, (uint64_t)st.st_size, &bytes))
+        r = stk_fail(err, STOKE_E_FORMAT,
+                     "%s: %llu bytes at byte %llu, but the file %s ends at byte %llu: it was cut or replaced",
+                     shown, (unsigned long long)blob->size, (unsigned long long)blob->offset, blob->path,
                      (unsigned long long)st.st_size);
+    else if (bytes == 0)
+        r = stk_fail(err, STOKE_E_FORMAT, "%s: empty file", shown);
+    else if (bytes > limit)
+        r = stk_fail(err, STOKE_E_LIMIT, "%s: %llu bytes, more than the limit of %llu", shown,
+                     (unsigned long long)bytes, (unsigned long long)limit);
+    else if (!stk_buffer_reserve(buffer, (size_t)bytes))
+        r = stk_fail(err, STOKE_E_NOMEM, "%s: no memory for %llu bytes", shown, (unsigned long long)bytes);
     else
-        r = read_all(fd, path, buffer, (size_t)st.st_size, err);
+        r = read_all(fd, shown, buffer, blob->offset, (size_t)bytes, err);
     close(fd);
-    if (r == STOKE_OK) *size = (size_t)st.st_size;
+    if (r == STOKE_OK) *size = (size_t)bytes;
     return r;
+}
+
+int stk_file_read(const char *path, uint64_t limit, stk_buffer *buffer, size_t *size, stoke_error *err)
+{
+    const stoke_blob whole = { path, 0, UINT64_MAX };
+    return stk_blob_read(&whole, path, limit, buffer, size, err);
+}
+
+size_t stk_blob_head(const stoke_blob *blob, void *bytes, size_t most, uint64_t *size)
+{
+    int fd = open_to_read(blob->path);
+    if (fd < 0) return 0;
+    struct stat st;
+    ssize_t n = 0;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && blob_within(blob, (uint64_t)st.st_size, size))
+        n = pread(fd, bytes, *size < most ? (size_t)*size : most, (off_t)blob->offset);
+    close(fd);
+    return n > 0 ? (size_t)n : 0;
+}
+
+uint64_t stk_blob_bytes(const stoke_blob *blob)
+{
+    struct stat st;
+    uint64_t size = 0;
+    if (!blob->path || stat(blob->path, &st) != 0 || !S_ISREG(st.st_mode)) return 0;
+    return blob_within(blob, (uint64_t)st.st_size, &size) ? size : 0;
 }
 
 /* The file that will be replaced: `path`, or what it links to. NULL = refused, err says why. */
@@ -132,7 +180,8 @@ static void sync_folder(const char *path)
 int stk_atomic_commit(stk_atomic_file *file, stoke_error *err)
 {
     int bad = ferror(file->stream) | (fflush(file->stream) != 0) | (fsync(fileno(file->stream)) != 0);
-    int number = errno ? errno : EIO; /* after a write that failed earlier: its own, if nothing has cleared it */
+    int number =
+        errno ? errno : EIO; /* after a write that failed earlier: its own, if nothing has cleared it */
     if (fclose(file->stream) != 0 && !bad) bad = 1, number = errno;
     file->stream = NULL;
     if (!bad && rename(file->temporary, file->path) != 0) bad = 1, number = errno;

@@ -13,6 +13,17 @@
  * message. Zero-byte files are STOKE_E_FORMAT "empty file". Directories, fifos and devices are refused. */
 int stk_file_read(const char *path, uint64_t limit, stk_buffer *buffer, size_t *size, stoke_error *err);
 
+/* The same for a blob: a whole file, or a part of one, by positional reads. `shown` is its name in messages
+ * (a member of a shard is "shard.tar:member"). A part that reaches past the end of its file is
+ * STOKE_E_FORMAT. */
+int stk_blob_read(const stoke_blob *blob, const char *shown, uint64_t limit, stk_buffer *buffer, size_t *size,
+                  stoke_error *err);
+/* Its first bytes, up to `most`. Returns how many, 0 when it cannot be read; *size = the blob's whole length.
+ */
+size_t stk_blob_head(const stoke_blob *blob, void *bytes, size_t most, uint64_t *size);
+/* Its length; 0 when there is no such file (path NULL included) or the part does not lie within it. */
+uint64_t stk_blob_bytes(const stoke_blob *blob);
+
 /* A file that appears whole or not at all: write to `stream`, then commit (flush, fsync, rename, fsync of the
  * folder) or abandon (the temporary file is removed). A symbolic link is followed: what it points to is
  * replaced. Devices, pipes and folders are refused, since the rename would put a file in their place. */

@@ -18,6 +18,7 @@ typedef union stk_option_value {
     int flag_or_choice;
     int64_t integer;
     double real;
+    double range[2];
     const char *string;
     uint64_t bytes;
     uint32_t size[2];
@@ -38,7 +39,7 @@ void stk_option_reset(stk_option_hit hit);
 
 /* The value as text that stk_option_assign reads back; NULL for a string that is not set. `text` is room for
  * everything but strings, which are returned as they are. */
-enum { STK_OPTION_TEXT = 64 };
+enum { STK_OPTION_TEXT = 80 };
 const char *stk_option_text(const stoke_option *option, const void *target, char text[STK_OPTION_TEXT]);
 
 /* STOKE_E_INVALID when a number, size or choice of the target is one the table does not allow: a program may

@@ -49,6 +49,8 @@ static const char *placeholder(const stoke_option *option)
     case STOKE_OPT_STRING: return "TEXT";
     case STOKE_OPT_INT: return "N";
     case STOKE_OPT_REAL: return "X";
+    case STOKE_OPT_RANGE:
+    case STOKE_OPT_SPREAD: return "A..B";
     }
     return "";
 }

@@ -114,6 +114,38 @@ static int assign_real(const stoke_option *option, double *field, const char *sh
     return STOKE_OK;
 }
 
+/* One end of a range, written in `length` bytes of a longer text. */
+static int parse_end(const char *text, size_t length, double *value)
+{
+    char copy[STK_REAL_TEXT];
+    if (length >= sizeof copy) return 0;
+    memcpy(copy, text, length);
+    copy[length] = 0;
+    return stk_parse_real(copy, value);
+}
+
+static int assign_range(const stoke_option *option, double field[2], const char *shown, const char *value,
+                        stoke_error *err)
+{
+    double low, high;
+    const char *between = strstr(value, ".."), *comma = strchr(value, ',');
+    if (!between && !comma) {
+        if (!stk_parse_real(value, &high))
+            return bad_number(option, shown, value, "neither a number nor a range such as 0.5..1.5", err);
+        low = option->type == STOKE_OPT_SPREAD ? 0 - high : high; /* 0 -: never -0 */
+    } else {
+        const char *first_end = between ? between : comma, *second = first_end + (between ? 2 : 1);
+        if (!parse_end(value, (size_t)(first_end - value), &low) || !stk_parse_real(second, &high))
+            return bad_number(option, shown, value, "not a range such as 0.5..1.5", err);
+    }
+    if (low > high) return bad_number(option, shown, value, "a range that ends before it begins", err);
+    if (!in_range(option, low) || !in_range(option, high))
+        return bad_number(option, shown, value, "out of range", err);
+    field[0] = low;
+    field[1] = high;
+    return STOKE_OK;
+}
+
 static int assign_choice(const stoke_option *option, int *field, const char *shown, const char *value,
                          stoke_error *err)
 {
@@ -211,6 +243,8 @@ int stk_option_assign(stk_option_hit hit, const char *shown, const char *value, 
     case STOKE_OPT_CHOICE: return assign_choice(hit.option, field, shown, value, err);
     case STOKE_OPT_BYTES: return assign_bytes(field, shown, value, err);
     case STOKE_OPT_SIZE: return assign_size(field, shown, value, err);
+    case STOKE_OPT_RANGE:
+    case STOKE_OPT_SPREAD: return assign_range(hit.option, field, shown, value, err);
     }
     return stk_fail(err, STOKE_E_INVALID, "%s: the option table has an unknown type %d", shown,
                     hit.option->type);
@@ -227,6 +261,8 @@ static size_t field_bytes(stoke_option_type type)
     case STOKE_OPT_STRING: return sizeof(char *);
     case STOKE_OPT_BYTES: return sizeof(uint64_t);
     case STOKE_OPT_SIZE: return 2 * sizeof(uint32_t);
+    case STOKE_OPT_RANGE:
+    case STOKE_OPT_SPREAD: return 2 * sizeof(double);
     }
     return 0;
 }
@@ -250,6 +286,18 @@ static void format_bytes(uint64_t bytes, char text[STK_OPTION_TEXT])
     snprintf(text, STK_OPTION_TEXT, unit ? "%" PRIu64 "%c" : "%" PRIu64, bytes, " KMGT"[unit]);
 }
 
+/* The shortest text that means this range: "0.8..1.2", or one number where one says it all. */
+static void format_range(stoke_option_type type, const double range[2], char text[STK_OPTION_TEXT])
+{
+    char low[STK_REAL_TEXT], high[STK_REAL_TEXT];
+    stk_format_real(range[0], low);
+    stk_format_real(range[1], high);
+    if (range[0] == (type == STOKE_OPT_SPREAD ? -range[1] : range[1]))
+        snprintf(text, STK_OPTION_TEXT, "%s", high);
+    else
+        snprintf(text, STK_OPTION_TEXT, "%s..%s", low, high);
+}
+
 const char *stk_option_text(const stoke_option *option, const void *target, char text[STK_OPTION_TEXT])
 {
     const void *field = (const char *)target + option->offset;
@@ -262,6 +310,8 @@ const char *stk_option_text(const stoke_option *option, const void *target, char
     case STOKE_OPT_STRING: return *(const char *const *)field;
     case STOKE_OPT_REAL: return stk_format_real(*(const double *)field, text);
     case STOKE_OPT_BYTES: format_bytes(*(const uint64_t *)field, text); return text;
+    case STOKE_OPT_RANGE:
+    case STOKE_OPT_SPREAD: format_range(option->type, field, text); return text;
     case STOKE_OPT_CHOICE:
         stk_option_choice(option->choices, *(const int *)field, &word, &length);
         snprintf(text, STK_OPTION_TEXT, "%.*s", (int)length, word);

@@ -112,7 +112,8 @@ static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke
     loader->budget.spare =
         loader->plan.limit_bytes ? loader->plan.limit_bytes - loader->plan.total_bytes : UINT64_MAX;
     const stoke_batch shape = stk_recipe_shape(&loader->recipe, loader->batch);
-    r = stk_slots_create(&loader->slots, loader->plan.slots, &shape, allocator, err);
+    r = stk_slots_create(&loader->slots, loader->plan.slots, &shape, loader->recipe.two_masks, allocator,
+                         err);
     if (!r) r = make_benches(loader, err);
     if (r) return r;
     loader->epoch = loader->schedule.epoch = (uint64_t)params->epoch;
@@ -241,7 +242,6 @@ int stoke_loader_next(stoke_loader *loader, const stoke_batch **batch)
         if (!r) book_wait(loader, stk_now_ns() - wall, stk_thread_cpu_ns() - cpu);
         pthread_mutex_unlock(&loader->lock);
         if (r) return r;
-        if (slot->skipped) stk_slot_compact(slot);
         *batch = &slot->batch;
         if (slot->batch.count || loader->world > 1) return STOKE_OK;
         stoke_batch_release(loader, batch); /* policy skip left nothing of it */

@@ -7,6 +7,7 @@
  *   loader.c       create, destroy, epochs, next, release
  *   worker.c       the schedule and the threads
  *   row.c          one row: its sample, or what the policy puts in its place
+ *   sample.c       one sample (its steps: job.h), on a worker's bench (bench.c)
  *   state.c        where we are, as JSON
  *   stats.c        what it cost; digests
  *
@@ -73,13 +74,6 @@ struct stoke_loader {
     stoke_error failure; /* code 0: fine */
     stoke_loader_stats_data stats;
 };
-
-/* recipe.c */
-int stk_recipe_create(stk_recipe *recipe, const stoke_dataset *dataset, const stoke_data_params *params,
-                      stoke_error *err);
-void stk_recipe_destroy(stk_recipe *recipe);
-/* An empty batch with all sizes and types set. */
-stoke_batch stk_recipe_shape(const stk_recipe *recipe, uint32_t capacity);
 
 /* memory_plan.c */
 int stk_memory_plan_make(stoke_memory_plan *plan, const stk_recipe *recipe, const stoke_data_params *params,

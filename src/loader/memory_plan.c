@@ -2,15 +2,13 @@
  *
  * Memory before the first batch: slots x slot + workers x worker + what the process already holds. The
  * worker's share depends on the largest picture, so headers are read: all of them up to PROBES, else an even
- * sample. A picture that turns out larger passes through the gate in sample.c, which counts it against
+ * sample. A picture that turns out larger passes through the gate in bench.c, which counts it against
  * memory_limit.
  */
 #include "src/loader/loader_private.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/base/error.h"
@@ -24,21 +22,6 @@ enum {
     THREAD_BYTES = 256 * 1024 /* touched stack and allocator arena of a worker thread, measured 120-200 KB */
 };
 
-/* Reads the beginning of a file. Returns bytes read, 0 when it cannot be read; *size = the whole length. */
-static size_t read_header(const char *path, void *bytes, uint64_t *size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return 0;
-    struct stat st;
-    ssize_t n = 0;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
-        *size = (uint64_t)st.st_size;
-        n = pread(fd, bytes, HEADER_BYTES, 0);
-    }
-    close(fd);
-    return n > 0 ? (size_t)n : 0;
-}
-
 typedef struct prober {
     const stk_recipe *recipe;
     stoke_decoder *decoder;
@@ -49,16 +32,16 @@ typedef struct prober {
     stoke_memory_plan *plan;
 } prober;
 
-static int probe(prober *p, const char *path, stoke_image_info *info, uint64_t *size)
+static int probe(prober *p, const stoke_blob *blob, stoke_image_info *info, uint64_t *size)
 {
-    const size_t have = read_header(path, p->bytes, size);
+    const size_t have = stk_blob_head(blob, p->bytes, HEADER_BYTES, size);
     if (*size > STK_FILE_LIMIT) *size = 0; /* refused unread */
     if (!have || !*size) return 0;
     if (stoke_decoder_probe(p->decoder, p->bytes, have, info, NULL)) {
         size_t all;
         if (have == *size || *size > p->whole_left) return 0;
         p->whole_left -= *size;
-        if (stk_file_read(path, *size, &p->whole, &all, NULL)) return 0;
+        if (stk_blob_read(blob, blob->path, *size, &p->whole, &all, NULL)) return 0;
         if (stoke_decoder_probe(p->decoder, p->whole.data, all, info, NULL)) return 0;
     }
     return (uint64_t)info->width * info->height <= p->recipe->image_decode.max_pixels;
@@ -70,8 +53,8 @@ static void probe_sample(prober *p, uint64_t id)
     stoke_image_info image, mask;
     uint64_t image_size = 0, mask_size = 0;
     p->plan->images_probed++;
-    const int has_image = probe(p, sample.image_path, &image, &image_size);
-    const int has_mask = sample.mask_path && probe(p, sample.mask_path, &mask, &mask_size);
+    const int has_image = probe(p, &sample.image, &image, &image_size);
+    const int has_mask = sample.mask_path && probe(p, &sample.mask, &mask, &mask_size);
     if (!has_image) { /* bad files are found when they are loaded, and that takes their bytes */
         if (image_size + mask_size > p->unusable) p->unusable = image_size + mask_size;
         return;
@@ -125,7 +108,7 @@ int stk_memory_plan_make(stoke_memory_plan *plan, const stk_recipe *recipe, cons
     *plan = (stoke_memory_plan){
         .slots = (uint32_t)params->prefetch + 1, /* `prefetch` ahead, one with the consumer */
         .workers = workers,
-        .slot_bytes = stk_slot_bytes(&shape),
+        .slot_bytes = stk_slot_bytes(&shape, recipe->two_masks),
         .limit_bytes = params->memory_limit,
     };
     int r = probe_all(plan, recipe, err);

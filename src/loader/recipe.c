@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/loader/loader_private.h"
+#include "src/loader/recipe.h"
+
+#include <string.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/loader/sample.h"
 #include "src/source/reader.h"
 
 enum { FIRST_SAMPLES = 64 }; /* how many are tried for a readable header when the size is not given */
@@ -19,7 +22,7 @@ static int first_size(stk_recipe *recipe, stoke_error *err)
         const stoke_sample sample = stoke_dataset_sample(recipe->dataset, id);
         stoke_image_info info;
         size_t size;
-        r = stk_file_read(sample.image_path, STK_FILE_LIMIT, &buffer, &size, err);
+        r = stk_blob_read(&sample.image, sample.image_path, STK_FILE_LIMIT, &buffer, &size, err);
         if (!r) r = stoke_decoder_probe(decoder, buffer.data, size, &info, err);
         if (r) continue;
         stk_shown_size(&info, &recipe->image_decode, &recipe->width, &recipe->height);
@@ -29,6 +32,20 @@ static int first_size(stk_recipe *recipe, stoke_error *err)
     stk_buffer_free(&buffer);
     stoke_decoder_destroy(&decoder);
     return r;
+}
+
+void stk_shown_size(const stoke_image_info *info, const stoke_decode_params *params, uint32_t *width,
+                    uint32_t *height)
+{
+    const int turned = params->orientation == STOKE_ORIENTATION_APPLY && info->orientation >= 5;
+    *width = turned ? info->height : info->width;
+    *height = turned ? info->width : info->height;
+}
+
+/* Until a crop op is among the ops, every draw looks at the whole source. */
+static int pipeline_crops(const stoke_pipeline *pipeline)
+{
+    return strstr(stoke_pipeline_text(pipeline), "crop") != NULL;
 }
 
 static void set_decoding(stk_recipe *recipe, const stoke_data_params *params)
@@ -67,6 +84,7 @@ int stk_recipe_create(stk_recipe *recipe, const stoke_dataset *dataset, const st
     recipe->mask_decode.purpose = stk_mask_purpose(recipe->labels);
     stk_writer_init(&recipe->writer, stoke_data_image_dtype(params), params->layout, params->normalize);
     recipe->mask_dtype = stoke_data_mask_dtype(params, stoke_labels_depth(recipe->labels));
+    recipe->crops = pipeline_crops(recipe->pipeline);
     recipe->mask_fill = params->ignore_index >= 0 ? (uint32_t)params->ignore_index : 0;
     recipe->height = params->size[0];
     recipe->width = params->size[1];

@@ -30,45 +30,57 @@ static size_t image_bytes(const stoke_batch *shape)
     return aligned(shape->image_row_bytes * shape->capacity);
 }
 
-static size_t pixel_bytes(const stoke_batch *shape)
+static size_t mask_bytes(const stoke_batch *shape)
 {
-    return image_bytes(shape) + aligned(shape->mask_row_bytes * shape->capacity);
+    return aligned(shape->mask_row_bytes * shape->capacity);
 }
 
-uint64_t stk_slot_bytes(const stoke_batch *shape)
+static size_t pixel_bytes(const stoke_batch *shape, int two_masks)
 {
-    const size_t row = sizeof(uint64_t) + sizeof(const char *) + sizeof(uint8_t);
-    return pixel_bytes(shape) + sizeof(stk_slot) + row * shape->capacity;
+    return image_bytes(shape) + mask_bytes(shape) * (two_masks ? 2 : 1);
 }
 
-static int slot_create(stk_slots *slots, stk_slot *slot, const stoke_batch *shape, stoke_error *err)
+uint64_t stk_slot_bytes(const stoke_batch *shape, int two_masks)
 {
-    const size_t bytes = pixel_bytes(shape);
+    const size_t row = sizeof(uint64_t) + sizeof(const char *) + sizeof(uint8_t) + sizeof(stk_mix) +
+                       (two_masks ? sizeof(float) : 0);
+    return pixel_bytes(shape, two_masks) + sizeof(stk_slot) + row * shape->capacity;
+}
+
+static int slot_create(stk_slots *slots, stk_slot *slot, const stoke_batch *shape, int two_masks,
+                       stoke_error *err)
+{
+    const size_t bytes = slots->bytes_per_slot;
     slot->batch = *shape;
     slot->batch.images = slots->allocator.alloc(slots->allocator.context, bytes, ALIGNMENT);
     slot->ids = stk_calloc(shape->capacity, sizeof *slot->ids);
     slot->names = stk_calloc(shape->capacity, sizeof *slot->names);
     slot->status = stk_calloc(shape->capacity, sizeof *slot->status);
-    if (!slot->batch.images || !slot->ids || !slot->names || !slot->status)
+    slot->mix = stk_calloc(shape->capacity, sizeof *slot->mix);
+    if (two_masks) slot->lambda = stk_calloc(shape->capacity, sizeof *slot->lambda);
+    if (!slot->batch.images || !slot->ids || !slot->names || !slot->status || !slot->mix ||
+        (two_masks && !slot->lambda))
         return stk_fail(err, STOKE_E_NOMEM, "no memory for a batch of %.1f MB", bytes / 1e6);
     slot->batch.masks = (char *)slot->batch.images + image_bytes(shape);
+    if (two_masks) slot->batch.masks_b = (char *)slot->batch.masks + mask_bytes(shape);
     slot->batch.ids = slot->ids;
     slot->batch.names = slot->names;
     slot->batch.status = slot->status;
+    slot->batch.lambda = slot->lambda;
     return STOKE_OK;
 }
 
-int stk_slots_create(stk_slots *slots, uint32_t count, const stoke_batch *shape,
+int stk_slots_create(stk_slots *slots, uint32_t count, const stoke_batch *shape, int two_masks,
                      const stoke_allocator *allocator, stoke_error *err)
 {
-    *slots = (stk_slots){ .bytes_per_slot = pixel_bytes(shape) };
+    *slots = (stk_slots){ .bytes_per_slot = pixel_bytes(shape, two_masks) };
     slots->allocator = allocator ? *allocator : (stoke_allocator){ heap_alloc, heap_release, NULL };
     slots->slot = stk_calloc(count, sizeof *slots->slot);
     slots->queue = stk_calloc(count, sizeof *slots->queue);
     if (!slots->slot || !slots->queue) return stk_fail(err, STOKE_E_NOMEM, "no memory for the ring");
     slots->count = count;
     for (uint32_t i = 0; i < count; i++) {
-        int r = slot_create(slots, &slots->slot[i], shape, err);
+        int r = slot_create(slots, &slots->slot[i], shape, two_masks, err);
         if (r) return r;
     }
     return STOKE_OK;
@@ -83,6 +95,8 @@ void stk_slots_destroy(stk_slots *slots)
         stk_free(slot->ids);
         stk_free(slot->names);
         stk_free(slot->status);
+        stk_free(slot->mix);
+        stk_free(slot->lambda);
     }
     stk_free(slots->slot);
     stk_free(slots->queue);
@@ -132,6 +146,7 @@ void stk_slot_compact(stk_slot *slot)
             slot->ids[kept] = slot->ids[row];
             slot->names[kept] = slot->names[row];
             slot->status[kept] = slot->status[row];
+            slot->mix[kept] = slot->mix[row];
         }
         kept++;
     }

@@ -3,7 +3,7 @@
  * The ring: a fixed number of batch-sized slots, their only owner. A slot is free, being filled, ready or
  * held.
  *
- *      free ──open──► filling ──last row──► ready ──next()──► held ──release──► free
+ *      free ──open──► filling ──last row, mixed──► ready ──next()──► held ──release──► free
  *
  * Any free slot may carry the next batch (not batch % slots), so a batch the consumer keeps for long costs
  * one slot and stalls nothing else. All state changes happen under the loader's lock.
@@ -12,11 +12,19 @@
 #define STOKE_SRC_LOADER_SLOTS_H
 
 #include <stoke/loader.h>
+#include <stoke/plan.h>
 
 typedef enum stk_slot_state { STK_SLOT_FREE, STK_SLOT_FILLING, STK_SLOT_READY, STK_SLOT_HELD } stk_slot_state;
 
 /* Beside enum stoke_row_status, before delivery: the row has no sample (policy skip). */
 enum { STK_ROW_SKIPPED = 255 };
+
+/* How a row is mixed with the one before it: from its plan. */
+typedef struct stk_mix {
+    stoke_mix_kind kind;
+    float lambda;
+    stoke_box box;
+} stk_mix;
 
 typedef struct stk_slot {
     stoke_batch batch; /* first: a batch pointer is its slot's pointer */
@@ -27,6 +35,8 @@ typedef struct stk_slot {
     uint64_t *ids;
     const char **names;
     uint8_t *status;
+    stk_mix *mix;
+    float *lambda;     /* NULL without second masks */
     stoke_error error; /* code 0: none. The first row (by index) that failed decides. */
     uint32_t error_row;
 } stk_slot;
@@ -34,16 +44,16 @@ typedef struct stk_slot {
 typedef struct stk_slots {
     stk_slot *slot;
     uint32_t count;
-    uint64_t bytes_per_slot; /* as allocated through the hook */
+    uint64_t bytes_per_slot; /* of pixels, as allocated through the hook */
     stoke_allocator allocator;
     /* Slots opened but not delivered, oldest first. */
     uint32_t *queue, queued, head;
 } stk_slots;
 
-/* Bytes of one slot for such batches, bookkeeping included. */
-uint64_t stk_slot_bytes(const stoke_batch *shape);
+/* Bytes of one slot for such batches, bookkeeping included; two_masks: with masks_b and lambda. */
+uint64_t stk_slot_bytes(const stoke_batch *shape, int two_masks);
 /* shape: capacity, sizes and types are copied into every slot. allocator NULL = heap. */
-int stk_slots_create(stk_slots *slots, uint32_t count, const stoke_batch *shape,
+int stk_slots_create(stk_slots *slots, uint32_t count, const stoke_batch *shape, int two_masks,
                      const stoke_allocator *allocator, stoke_error *err);
 void stk_slots_destroy(stk_slots *slots);
 
@@ -67,6 +77,11 @@ static inline void *stk_slot_image_row(const stk_slot *slot, uint32_t row)
 static inline void *stk_slot_mask_row(const stk_slot *slot, uint32_t row)
 {
     return (char *)slot->batch.masks + (size_t)row * slot->batch.mask_row_bytes;
+}
+
+static inline void *stk_slot_mask_b_row(const stk_slot *slot, uint32_t row)
+{
+    return (char *)slot->batch.masks_b + (size_t)row * slot->batch.mask_row_bytes;
 }
 
 #endif

@@ -16,6 +16,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/loader/mix.h"
 
 stoke_shard stk_loader_shard(const stoke_loader *loader, uint64_t epoch)
 {
@@ -65,7 +66,8 @@ static stk_slot *take_row(stoke_loader *loader, uint32_t *row)
     return slot;
 }
 
-static void book_row(stk_worker *worker, stk_slot *slot, uint32_t row, const stk_row_result *result)
+/* Returns 1 when it was the last row of its batch. */
+static int book_row(stk_worker *worker, stk_slot *slot, uint32_t row, const stk_row_result *result)
 {
     stoke_loader *loader = worker->loader;
     for (int i = 0; i < STK_ROW_STAGES; i++) {
@@ -84,10 +86,27 @@ static void book_row(stk_worker *worker, stk_slot *slot, uint32_t row, const stk
         slot->error.code = result->status;
         slot->error_row = row;
     }
-    loader->in_flight--;
-    if (++slot->done == slot->rows) slot->state = STK_SLOT_READY;
-    if (slot->state == STK_SLOT_READY || (loader->paused && !loader->in_flight))
-        pthread_cond_broadcast(&loader->ready);
+    return ++slot->done == slot->rows;
+}
+
+/* What needs all rows of a batch, by the one who finished the last of them: closing gaps and mixing. Nobody
+ * else touches the slot meanwhile, so the lock is not held. */
+static void finish_batch(stk_worker *worker, stk_slot *slot)
+{
+    stoke_loader *loader = worker->loader;
+    if (slot->error.code) return; /* it will not be delivered */
+    pthread_mutex_unlock(&loader->lock);
+    const uint64_t cpu = stk_thread_cpu_ns(), wall = stk_now_ns();
+    stoke_error error = { 0 };
+    int r = STOKE_OK;
+    if (slot->skipped) stk_slot_compact(slot);
+    if (loader->recipe.mixes) r = stk_slot_mix(slot, &worker->bench.mix, &error);
+    const uint64_t cpu_end = stk_thread_cpu_ns(), wall_end = stk_now_ns();
+    pthread_mutex_lock(&loader->lock);
+    loader->stats.stage[STOKE_STAGE_WRITE].cpu_ns += cpu_end - cpu;
+    loader->stats.stage[STOKE_STAGE_WRITE].wall_ns += wall_end - wall;
+    worker->memory = stk_bench_memory(&worker->bench);
+    if (r) slot->error = error;
 }
 
 int stk_worker_step(stk_worker *worker)
@@ -100,7 +119,13 @@ int stk_worker_step(stk_worker *worker)
     stk_row_result result;
     stk_row_fill(worker, slot, row, &result);
     pthread_mutex_lock(&loader->lock);
-    book_row(worker, slot, row, &result);
+    if (book_row(worker, slot, row, &result)) {
+        if (slot->skipped || loader->recipe.mixes) finish_batch(worker, slot);
+        slot->state = STK_SLOT_READY;
+    }
+    loader->in_flight--;
+    if (slot->state == STK_SLOT_READY || (loader->paused && !loader->in_flight))
+        pthread_cond_broadcast(&loader->ready);
     return 1;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * float to the two 16-bit floats, round to nearest even: the same bits as F16C and as torch give.
+ * float to the two 16-bit floats, round to nearest even, and back: the same bits as F16C and as torch give.
  */
 #ifndef STOKE_SRC_PIX_HALF_H
 #define STOKE_SRC_PIX_HALF_H
@@ -38,6 +38,26 @@ static inline uint16_t stk_f16(float value)
     }
     uint32_t half = (1u << (drop - 1)) - 1 + (mantissa >> drop & 1);
     return (uint16_t)(sign | (mantissa + half) >> drop);
+}
+
+static inline float stk_float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline float stk_from_bf16(uint16_t bits)
+{
+    return stk_float_of((uint32_t)bits << 16);
+}
+
+static inline float stk_from_f16(uint16_t bits)
+{
+    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, magnitude = (uint32_t)(bits & 0x7fff) << 13;
+    if (magnitude >= 0x0f800000) return stk_float_of(sign | magnitude | 0x7f800000); /* infinity */
+    /* The exponent's bias goes from 15 to 127 by an exact product, which also makes subnormals normal. */
+    return stk_float_of(sign | stk_float_bits(stk_float_of(magnitude) * 0x1p112f));
 }
 
 #endif

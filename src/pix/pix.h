@@ -64,13 +64,25 @@ typedef struct stk_writer {
 /* normalize: unit, imagenet or none (0..255 as they are). */
 void stk_writer_init(stk_writer *writer, stoke_dtype dtype, stoke_layout layout, stoke_normalize normalize);
 
-/* Places `src` (3 channels, u8 or u16) at (x, y) of a batch row of out_width x out_height, mirrored
- * left-right as a whole when hflip (after placement), and fills the rest. `row` is 64-byte aligned. */
+/* Mirroring of the whole output, after placement; both together are half a turn. */
+enum { STK_MIRROR_H = 1 /* left-right */, STK_MIRROR_V = 2 /* top-bottom */ };
+
+/* Places `src` (3 channels, u8 or u16) at (x, y) of a batch row of out_width x out_height, mirrored as a
+ * whole by the bits of `mirror` (after placement), and fills the rest. `row` is 64-byte aligned. */
 void stk_write_image(const stk_writer *writer, const stoke_image *src, void *row, uint32_t out_width,
-                     uint32_t out_height, uint32_t x, uint32_t y, int hflip);
+                     uint32_t out_height, uint32_t x, uint32_t y, int mirror);
 
 /* The same for class ids (1 channel, u8 or u16) to U8, U16, I32, I64; uncovered pixels become `fill`. */
 void stk_write_mask(const stoke_image *src, stoke_dtype dtype, void *row, uint32_t out_width,
-                    uint32_t out_height, uint32_t x, uint32_t y, int hflip, uint32_t fill);
+                    uint32_t out_height, uint32_t x, uint32_t y, int mirror, uint32_t fill);
+
+/* Pixel row y of a batch row from `out_width` interleaved pixels, for those who make a picture row by row. */
+void stk_write_image_line(const stk_writer *writer, const void *pixels, uint8_t depth, void *row,
+                          uint32_t out_width, uint32_t out_height, uint32_t y);
+void stk_write_mask_line(const void *ids, uint8_t depth, stoke_dtype dtype, void *row, uint32_t out_width,
+                         uint32_t y);
+
+/* A box of a batch's mask row (inside it) becomes `fill`. */
+void stk_fill_mask_box(stoke_dtype dtype, void *row, uint32_t out_width, const stoke_box *box, uint32_t fill);
 
 #endif

@@ -3,6 +3,7 @@
  * The reference of every entry of the function table, in plain C. Made to be read: the other tables are made
  * to be fast and have to give the same bytes.
  */
+#include "src/pix/mix.h"
 #include "src/pix/pix_table.h"
 
 #include <string.h>
@@ -251,4 +252,26 @@ const stk_pix_table stk_pix_c = {
     .reverse_2 = reverse_2,
     .reverse_3 = reverse_3,
     .reverse_6 = reverse_6,
+    .mix = { [STOKE_DTYPE_U8] = stk_mix_u8_c,
+             [STOKE_DTYPE_F32] = stk_mix_f32_c,
+             [STOKE_DTYPE_F16] = stk_mix_f16_c,
+             [STOKE_DTYPE_BF16] = stk_mix_bf16_c },
+    .warp_u8c3 = stk_warp_u8c3_c,
+    .warp_u16c3 = stk_warp_u16c3_c,
+    .warp_u8c1 = stk_warp_u8c1_c,
+    .warp_u16c1 = stk_warp_u16c1_c,
+    .unpack_u8 = stk_unpack_u8_c,
+    .unpack_u16 = stk_unpack_u16_c,
+    .linear = stk_linear_c,
+    .gamma = stk_gamma_c,
+    .saturation = stk_saturation_c,
+    .hue = stk_hue_c,
+    .gray_sum = stk_gray_sum_c,
+    .blur_h = stk_blur_h_c,
+    .blur_v = stk_blur_v_c,
+    .noise = stk_noise_c,
+    .write_planes = { [STOKE_DTYPE_U8] = { stk_planes_u8_chw_c, stk_planes_u8_hwc_c },
+                      [STOKE_DTYPE_F32] = { stk_planes_f32_chw_c, stk_planes_f32_hwc_c },
+                      [STOKE_DTYPE_F16] = { stk_planes_f16_chw_c, stk_planes_f16_hwc_c },
+                      [STOKE_DTYPE_BF16] = { stk_planes_bf16_chw_c, stk_planes_bf16_hwc_c } },
 };

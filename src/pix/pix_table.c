@@ -17,6 +17,7 @@ void stk_pix_table_fill(stk_pix_table *table, stk_cpu_level level)
     if (level >= STK_CPU_AVX2) {
         stk_pix_fill_resize_avx2(table);
         stk_pix_fill_write_avx2(table);
+        stk_pix_fill_mix_avx2(table);
     }
 #endif
 }

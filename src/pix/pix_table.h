@@ -47,6 +47,56 @@ typedef void stk_widen_fn(void *dst, const void *src, size_t n);
 /* `n` pixels, last one first. dst and src do not overlap. */
 typedef void stk_reverse_fn(void *dst, const void *src, size_t n);
 
+/* own = lambda * own + (1 - lambda) * other for `n` elements, in float: the products and the sum are rounded
+ * one by one, then the result to the element (u8: to nearest, halves up). Elements are finite. */
+typedef void stk_mix_fn(void *own, const void *other, size_t n, float lambda);
+/* One row of a warp: the 32.32 coordinates of its first pixel and what is added per pixel, modulo 2^64; for
+ * an elastic row also the displacement of every pixel in 1/65536 px (both or none). */
+typedef struct stk_warp_line {
+    uint64_t x, y, dx, dy;
+    const int32_t *shift_x, *shift_y;
+} stk_warp_line;
+
+/* `n` pixels of a row (warp.h has the arithmetic) from the picture at `src`. The caller has cut the row so
+ * that for every pixel all taps lie inside the picture and STK_WARP_SLACK more columns follow the right tap:
+ * an entry may read that far, no further. */
+typedef void stk_warp_fn(void *dst, const void *src, size_t stride, const stk_warp_line *line, size_t n);
+enum { STK_WARP_SLACK = 1 };
+/* ---- photometric steps (touch.h) ----
+ *
+ * A row of floats in 0..255 as three planes `pitch` floats apart, or one of its planes. touch_math.h has the
+ * arithmetic. */
+
+/* `n` interleaved pixels to planes. */
+typedef void stk_unpack_fn(float *row, size_t pitch, const void *src, size_t n);
+/* v = clamp(a * v + c): brightness (c = 0) and contrast. One plane. */
+typedef void stk_linear_fn(float *plane, size_t n, float a, float c);
+/* v = clamp(gain * (v / 255)^a). One plane. */
+typedef void stk_gamma_fn(float *plane, size_t n, float a, float gain);
+/* v = clamp(a * v + b * gray). */
+typedef void stk_saturation_fn(float *row, size_t pitch, size_t n, float a, float b);
+/* See stk_hue for `turn`. */
+typedef void stk_hue_fn(float *row, size_t pitch, size_t n, const float turn[3]);
+/* Sum of gray in steps of 1 / STK_GRAY_STEPS. */
+typedef uint64_t stk_gray_sum_fn(const float *row, size_t pitch, size_t n);
+/* The symmetric kernel weight[0] (centre) .. weight[radius]: w0 * v + w1 * (v[-1] + v[1]) + ..., summed in
+ * this order. One plane; src can be read from -radius to n + radius. */
+typedef void stk_blur_h_fn(float *dst, const float *src, size_t n, const float *weight, uint32_t radius);
+/* The same down the 2 * radius + 1 rows, clamped. One plane. */
+typedef void stk_blur_v_fn(float *dst, const float *const *rows, size_t n, const float *weight,
+                           uint32_t radius);
+/* v = clamp(v + (a * normal + b)). One plane from column 0 on: see stk_two_normals. */
+typedef struct stk_noise {
+    uint64_t key;
+    uint32_t row, channel;
+    float a, b;
+} stk_noise;
+typedef void stk_noise_fn(float *plane, size_t n, const stk_noise *noise);
+/* As stk_write_fn, from floats: (v * high + high_bias) + (v * low + low_bias) with the constants of the
+ * writer, which hits its table for every whole v; to U8 rounded to nearest, ties to even. */
+typedef void stk_write_planes_fn(const stk_writer *writer, void *dst, size_t plane, const float *row,
+                                 size_t pitch, size_t n);
+
 enum { STK_WRITE_DTYPES = 4, STK_LAYOUTS = 2, STK_DTYPES = 7 };
 
 typedef struct stk_pix_table {
@@ -65,7 +115,30 @@ typedef struct stk_pix_table {
     stk_widen_fn *widen_u16[STK_DTYPES];
     /* Pixels of 1, 2, 3 and 6 bytes. */
     stk_reverse_fn *reverse_1, *reverse_2, *reverse_3, *reverse_6;
+    /* By stoke_dtype (U8, F32, F16, BF16). */
+    stk_mix_fn *mix[STK_WRITE_DTYPES];
+    /* Images: bilinear. Masks: nearest. Strides of u16 pictures are even. */
+    stk_warp_fn *warp_u8c3, *warp_u16c3;
+    stk_warp_fn *warp_u8c1, *warp_u16c1;
+    /* Photometric steps. */
+    stk_unpack_fn *unpack_u8, *unpack_u16;
+    stk_linear_fn *linear;
+    stk_gamma_fn *gamma;
+    stk_saturation_fn *saturation;
+    stk_hue_fn *hue;
+    stk_gray_sum_fn *gray_sum;
+    stk_blur_h_fn *blur_h;
+    stk_blur_v_fn *blur_v;
+    stk_noise_fn *noise;
+    stk_write_planes_fn *write_planes[STK_WRITE_DTYPES][STK_LAYOUTS];
 } stk_pix_table;
+
+/* Bytes of an element. (stoke_dtype_bytes lives in src/source, which this room does not reach into.) */
+static inline size_t stk_element_bytes(stoke_dtype dtype)
+{
+    static const uint8_t bytes[STK_DTYPES] = { 1, 4, 2, 2, 2, 4, 8 };
+    return bytes[dtype];
+}
 
 /* The table for a level, for tests that want each of them. The processor must have that level. */
 void stk_pix_table_fill(stk_pix_table *table, stk_cpu_level level);
@@ -75,9 +148,24 @@ const stk_pix_table *stk_pix(void);
 
 /* The C reference. Faster tables call it for what is too short for them. */
 extern const stk_pix_table stk_pix_c;
+stk_warp_fn stk_warp_u8c3_c, stk_warp_u16c3_c, stk_warp_u8c1_c, stk_warp_u16c1_c; /* warp_c.c */
+
+/* The C reference of the photometric steps: touch_c.c, named here for the table in pix_c.c. */
+stk_unpack_fn stk_unpack_u8_c, stk_unpack_u16_c;
+stk_linear_fn stk_linear_c;
+stk_gamma_fn stk_gamma_c;
+stk_saturation_fn stk_saturation_c;
+stk_hue_fn stk_hue_c;
+stk_gray_sum_fn stk_gray_sum_c;
+stk_blur_h_fn stk_blur_h_c;
+stk_blur_v_fn stk_blur_v_c;
+stk_noise_fn stk_noise_c;
+stk_write_planes_fn stk_planes_u8_chw_c, stk_planes_u8_hwc_c, stk_planes_f32_chw_c, stk_planes_f32_hwc_c,
+    stk_planes_f16_chw_c, stk_planes_f16_hwc_c, stk_planes_bf16_chw_c, stk_planes_bf16_hwc_c;
 
 /* Overwrite what AVX2 does faster. */
 void stk_pix_fill_resize_avx2(stk_pix_table *table);
 void stk_pix_fill_write_avx2(stk_pix_table *table);
+void stk_pix_fill_mix_avx2(stk_pix_table *table);
 
 #endif

@@ -13,6 +13,13 @@
 
 #include "src/pix/pix.h"
 
+/* Limits of a chain; more is STOKE_E_INVALID. */
+enum {
+    STK_TOUCH_TAPS_MAX = 31,   /* n of a blur */
+    STK_TOUCH_RING_ROWS = 124, /* n of all blurs of a chain together: what bounds the memory for them */
+    STK_TOUCH_TILES_MAX = 32   /* n of CLAHE */
+};
+
 /* Scratch of one worker; buffers only grow. */
 typedef struct stk_toucher stk_toucher;
 stk_toucher *stk_toucher_create(void); /* NULL on failure */

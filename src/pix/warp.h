@@ -9,8 +9,8 @@
  *            and b (row y0 + 1) at x0 and x0 + 1, u8:
  *              v(k) = (t[k] * (256 - wy) + b[k] * wy + 1) >> 1
  *              out  = (v(0) * (256 - wx) + v(1) * wx + 2^14) >> 15
- *            (u16: the same without the first shift, in 64 bits: ... + 2^15) >> 16.)
- *            A tap outside the picture has the fill colour.
+ *            (u16: the same without the first shift: ... + 2^15) >> 16, which fits 32 bits.)
+ *            A tap outside the picture has the fill colour (u16: times 257).
  *   mask     column (X + 2^31) >> 32, row likewise; outside: fill
  * The 8-bit weights cost at most 1.5/255 against exact interpolation on white noise, under 0.6/255 on photos.
  */

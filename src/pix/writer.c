@@ -14,13 +14,6 @@
  * KB stay in the first level cache. */
 enum { CHUNK = 512 };
 
-/* stoke_dtype_bytes lives in src/source, which this room does not reach into. */
-static size_t element_bytes(stoke_dtype dtype)
-{
-    static const uint8_t bytes[STK_DTYPES] = { 1, 4, 2, 2, 2, 4, 8 };
-    return bytes[dtype];
-}
-
 /* ---- how a value becomes an element ---- */
 
 /* lut[c][v] is v * a + b rounded once. To compute it in floats, a and b are split: the high parts are
@@ -61,24 +54,25 @@ void stk_writer_init(stk_writer *writer, stoke_dtype dtype, stoke_layout layout,
 
 /* ---- placement ---- */
 
-/* The part of a row that the source covers, after mirroring: [left, left + width) of out_width. */
+/* The part of an axis that the source covers, after mirroring: [start, start + length) of `out`. */
 typedef struct span {
-    size_t left, width;
+    size_t start, length;
 } span;
 
 /* A source that hangs over the edge is cut: the plan never asks for it, and it costs nothing to be safe. */
-static span place(uint32_t width, uint32_t out_width, uint32_t x, int hflip)
+static span place(uint32_t length, uint32_t out, uint32_t at, int mirrored)
 {
     span s = { 0 };
-    if (x >= out_width) return s;
-    s.width = width < out_width - x ? width : out_width - x;
-    s.left = hflip ? out_width - x - s.width : x;
+    if (at >= out) return s;
+    s.length = length < out - at ? length : out - at;
+    s.start = mirrored ? out - at - s.length : at;
     return s;
 }
 
-static const uint8_t *source_row(const stoke_image *src, uint32_t y)
+/* Row i of those that are seen, counted from the top of the output. */
+static const uint8_t *source_row(const stoke_image *src, span rows, size_t i, int mirrored)
 {
-    return (const uint8_t *)src->data + (size_t)y * src->stride;
+    return (const uint8_t *)src->data + (mirrored ? rows.length - 1 - i : i) * src->stride;
 }
 
 /* ---- images ---- */
@@ -119,47 +113,64 @@ static void write_row(const target *t, stk_write_fn *write, stk_reverse_fn *reve
 {
     const size_t plane = t->width * t->height;
     if (!reverse) {
-        write(t->writer, element_at(t, 0, y, s.left), plane, src, s.width);
+        write(t->writer, element_at(t, 0, y, s.start), plane, src, s.length);
         return;
     }
     _Alignas(32) uint8_t chunk[CHUNK * 6];
-    for (size_t done = 0, n; done < s.width; done += n) {
-        n = s.width - done < CHUNK ? s.width - done : CHUNK;
-        reverse(chunk, src + (s.width - done - n) * pixel, n);
-        write(t->writer, element_at(t, 0, y, s.left + done), plane, chunk, n);
+    for (size_t done = 0, n; done < s.length; done += n) {
+        n = s.length - done < CHUNK ? s.length - done : CHUNK;
+        reverse(chunk, src + (s.length - done - n) * pixel, n);
+        write(t->writer, element_at(t, 0, y, s.start + done), plane, chunk, n);
     }
 }
 
-void stk_write_image(const stk_writer *writer, const stoke_image *src, void *row, uint32_t out_width,
-                     uint32_t out_height, uint32_t x, uint32_t y, int hflip)
+static stk_write_fn *write_fn(const stk_writer *writer, uint8_t depth)
 {
     const stk_pix_table *pix = stk_pix();
-    const target t = { row, out_width, out_height, element_bytes(writer->dtype), writer };
-    stk_write_fn *write = (src->depth == 1 ? pix->write_u8 : pix->write_u16)[writer->dtype][writer->layout];
-    stk_reverse_fn *reverse = !hflip ? NULL : src->depth == 1 ? pix->reverse_3 : pix->reverse_6;
-    const span s = place(src->width, out_width, x, hflip);
-    const uint32_t top = y < out_height ? y : out_height;
-    const uint32_t rows = src->height < out_height - top ? src->height : out_height - top;
-    const size_t right = s.left + s.width;
+    return (depth == 1 ? pix->write_u8 : pix->write_u16)[writer->dtype][writer->layout];
+}
 
-    fill_pixels(&t, 0, 0, (size_t)top * out_width);
+void stk_write_image(const stk_writer *writer, const stoke_image *src, void *row, uint32_t out_width,
+                     uint32_t out_height, uint32_t x, uint32_t y, int mirror)
+{
+    const stk_pix_table *pix = stk_pix();
+    const target t = { row, out_width, out_height, stk_element_bytes(writer->dtype), writer };
+    stk_write_fn *write = write_fn(writer, src->depth);
+    stk_reverse_fn *reverse = !(mirror & STK_MIRROR_H) ? NULL
+                              : src->depth == 1        ? pix->reverse_3
+                                                       : pix->reverse_6;
+    const span s = place(src->width, out_width, x, mirror & STK_MIRROR_H);
+    const span rows = place(src->height, out_height, y, mirror & STK_MIRROR_V);
+    const size_t right = s.start + s.length, below = rows.start + rows.length;
+
+    fill_pixels(&t, 0, 0, rows.start * out_width);
     /* Full rows without gaps, the usual case of a picture resized to fit: one long row. */
-    const int whole = !reverse && s.width == out_width && src->stride == s.width * 3 * src->depth;
+    const int whole = !mirror && s.length == out_width && src->stride == s.length * 3 * src->depth;
     if (whole)
-        write(writer, element_at(&t, 0, top, 0), (size_t)out_width * out_height, src->data, rows * s.width);
-    for (uint32_t i = 0; i < rows && !whole; i++) {
-        fill_pixels(&t, top + i, 0, s.left);
-        write_row(&t, write, reverse, source_row(src, i), 3u * src->depth, s, top + i);
-        fill_pixels(&t, top + i, right, out_width - right);
+        write(writer, element_at(&t, 0, rows.start, 0), (size_t)out_width * out_height, src->data,
+              rows.length * s.length);
+    for (size_t i = 0; i < rows.length && !whole; i++) {
+        fill_pixels(&t, rows.start + i, 0, s.start);
+        write_row(&t, write, reverse, source_row(src, rows, i, mirror & STK_MIRROR_V), 3u * src->depth, s,
+                  rows.start + i);
+        fill_pixels(&t, rows.start + i, right, out_width - right);
     }
-    fill_pixels(&t, top + rows, 0, (size_t)(out_height - top - rows) * out_width);
+    fill_pixels(&t, below, 0, (out_height - below) * out_width);
+}
+
+void stk_write_image_line(const stk_writer *writer, const void *pixels, uint8_t depth, void *row,
+                          uint32_t out_width, uint32_t out_height, uint32_t y)
+{
+    const target t = { row, out_width, out_height, stk_element_bytes(writer->dtype), writer };
+    write_fn(writer, depth)(writer, element_at(&t, 0, y, 0), (size_t)out_width * out_height, pixels,
+                            out_width);
 }
 
 /* ---- masks ---- */
 
 static void fill_ids(stoke_dtype dtype, uint8_t *row, size_t first, size_t n, uint32_t fill)
 {
-    void *out = row + first * element_bytes(dtype);
+    void *out = row + first * stk_element_bytes(dtype);
     for (size_t i = 0; i < n; i++) {
         if (dtype == STOKE_DTYPE_U8)
             ((uint8_t *)out)[i] = (uint8_t)fill;
@@ -187,26 +198,45 @@ static void widen_row(stk_widen_fn *widen, stk_reverse_fn *reverse, uint8_t *out
     }
 }
 
-void stk_write_mask(const stoke_image *src, stoke_dtype dtype, void *row, uint32_t out_width,
-                    uint32_t out_height, uint32_t x, uint32_t y, int hflip, uint32_t fill)
+static stk_widen_fn *widen_fn(stoke_dtype dtype, uint8_t depth)
 {
     const stk_pix_table *pix = stk_pix();
-    stk_widen_fn *widen = (src->depth == 1 ? pix->widen_u8 : pix->widen_u16)[dtype];
-    stk_reverse_fn *reverse = !hflip ? NULL : src->depth == 1 ? pix->reverse_1 : pix->reverse_2;
-    const size_t element = element_bytes(dtype);
-    const span s = place(src->width, out_width, x, hflip);
-    const uint32_t top = y < out_height ? y : out_height;
-    const uint32_t rows = src->height < out_height - top ? src->height : out_height - top;
-    const size_t right = s.left + s.width;
+    return (depth == 1 ? pix->widen_u8 : pix->widen_u16)[dtype];
+}
 
-    fill_ids(dtype, row, 0, (size_t)top * out_width, fill);
-    for (uint32_t i = 0; i < rows; i++) {
-        const size_t at = (size_t)(top + i) * out_width;
-        fill_ids(dtype, row, at, s.left, fill);
-        widen_row(widen, reverse, (uint8_t *)row + (at + s.left) * element, element, source_row(src, i),
-                  src->depth, s.width);
+void stk_write_mask(const stoke_image *src, stoke_dtype dtype, void *row, uint32_t out_width,
+                    uint32_t out_height, uint32_t x, uint32_t y, int mirror, uint32_t fill)
+{
+    const stk_pix_table *pix = stk_pix();
+    stk_widen_fn *widen = widen_fn(dtype, src->depth);
+    stk_reverse_fn *reverse = !(mirror & STK_MIRROR_H) ? NULL
+                              : src->depth == 1        ? pix->reverse_1
+                                                       : pix->reverse_2;
+    const size_t element = stk_element_bytes(dtype);
+    const span s = place(src->width, out_width, x, mirror & STK_MIRROR_H);
+    const span rows = place(src->height, out_height, y, mirror & STK_MIRROR_V);
+    const size_t right = s.start + s.length, below = rows.start + rows.length;
+
+    fill_ids(dtype, row, 0, rows.start * out_width, fill);
+    for (size_t i = 0; i < rows.length; i++) {
+        const size_t at = (rows.start + i) * out_width;
+        fill_ids(dtype, row, at, s.start, fill);
+        widen_row(widen, reverse, (uint8_t *)row + (at + s.start) * element, element,
+                  source_row(src, rows, i, mirror & STK_MIRROR_V), src->depth, s.length);
         fill_ids(dtype, row, at + right, out_width - right, fill);
     }
-    fill_ids(dtype, row, (size_t)(top + rows) * out_width, (size_t)(out_height - top - rows) * out_width,
-             fill);
+    fill_ids(dtype, row, below * out_width, (out_height - below) * out_width, fill);
+}
+
+void stk_write_mask_line(const void *ids, uint8_t depth, stoke_dtype dtype, void *row, uint32_t out_width,
+                         uint32_t y)
+{
+    uint8_t *out = (uint8_t *)row + (size_t)y * out_width * stk_element_bytes(dtype);
+    widen_fn(dtype, depth)(out, ids, out_width);
+}
+
+void stk_fill_mask_box(stoke_dtype dtype, void *row, uint32_t out_width, const stoke_box *box, uint32_t fill)
+{
+    for (uint32_t y = box->y; y < box->y + box->height; y++)
+        fill_ids(dtype, row, (size_t)y * out_width + box->x, box->width, fill);
 }

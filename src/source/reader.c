@@ -42,16 +42,16 @@ static void drop_path(const char *path, stoke_error *err)
 }
 
 static int read_picture(stk_reader *reader, const stoke_data_params *params, stoke_purpose purpose,
-                        const char *path, stoke_image *image, stoke_error *err)
+                        const stoke_blob *blob, const char *shown, stoke_image *image, stoke_error *err)
 {
     /* Nothing needs more than 8 bytes a pixel (16-bit RGBA without compression), and a little for the rest.
      */
     uint64_t pixels = params->max_pixels > 0 ? (uint64_t)params->max_pixels : 0;
     uint64_t limit = pixels > UINT64_MAX / 16 ? UINT64_MAX : pixels * 8 + (UINT64_C(1) << 20);
     reader->file_bytes = 0;
-    int r = stk_file_read(path, limit, &reader->file, &reader->file_bytes, err);
+    int r = stk_blob_read(blob, shown, limit, &reader->file, &reader->file_bytes, err);
     if (r != STOKE_OK) {
-        drop_path(path, err);
+        drop_path(shown, err);
         return r;
     }
     stoke_decode_params decode = stoke_decode_defaults();
@@ -62,10 +62,10 @@ static int read_picture(stk_reader *reader, const stoke_data_params *params, sto
     return stoke_decoder_decode(reader->decoder, reader->file.data, reader->file_bytes, &decode, image, err);
 }
 
-int stk_reader_image(stk_reader *reader, const stoke_data_params *params, const char *path,
+int stk_reader_image(stk_reader *reader, const stoke_data_params *params, const stoke_sample *sample,
                      stoke_format *format, stoke_image *image, stoke_error *err)
 {
-    int r = read_picture(reader, params, STOKE_PURPOSE_IMAGE, path, image, err);
+    int r = read_picture(reader, params, STOKE_PURPOSE_IMAGE, &sample->image, sample->image_path, image, err);
     if (r != STOKE_OK) return r;
     stoke_image_info info;
     r = stoke_decoder_probe(reader->decoder, reader->file.data, reader->file_bytes, &info, err);
@@ -74,10 +74,11 @@ int stk_reader_image(stk_reader *reader, const stoke_data_params *params, const 
 }
 
 int stk_reader_mask(stk_reader *reader, const stoke_data_params *params, const stoke_labels *labels,
-                    const char *path, stoke_image *ids, stoke_error *err)
+                    const stoke_sample *sample, stoke_image *ids, stoke_error *err)
 {
     stoke_image mask;
-    int r = read_picture(reader, params, stk_mask_purpose(labels), path, &mask, err);
+    int r =
+        read_picture(reader, params, stk_mask_purpose(labels), &sample->mask, sample->mask_path, &mask, err);
     if (r != STOKE_OK) return r;
     const uint8_t depth = stoke_labels_depth(labels);
     size_t bytes = stoke_image_bytes(mask.width, mask.height, 1, depth);

@@ -7,7 +7,7 @@
 #define STOKE_SRC_SOURCE_READER_H
 
 #include "src/base/mem.h"
-#include <stoke/data.h>
+#include <stoke/dataset.h>
 #include <stoke/labels.h>
 
 typedef struct stk_reader {
@@ -19,12 +19,13 @@ typedef struct stk_reader {
 int stk_reader_start(stk_reader *reader, stoke_error *err); /* a zeroed struct */
 void stk_reader_finish(stk_reader *reader);                 /* accepts one that was not started */
 
-/* Pixels stay valid until the reader is used again. Messages give the reason only, without the path. */
-int stk_reader_image(stk_reader *reader, const stoke_data_params *params, const char *path,
+/* The image or the mask of a sample. Pixels stay valid until the reader is used again. Messages give the
+ * reason only, without the path. */
+int stk_reader_image(stk_reader *reader, const stoke_data_params *params, const stoke_sample *sample,
                      stoke_format *format, stoke_image *image, stoke_error *err);
 /* A mask as class ids, one channel of stoke_labels_depth bytes. */
 int stk_reader_mask(stk_reader *reader, const stoke_data_params *params, const stoke_labels *labels,
-                    const char *path, stoke_image *ids, stoke_error *err);
+                    const stoke_sample *sample, stoke_image *ids, stoke_error *err);
 
 /* The label map that params ask for. */
 int stk_labels_of(stoke_labels **out, const stoke_data_params *params, stoke_error *err);

@@ -75,11 +75,11 @@ static void add_size(sums *s, uint32_t width, uint32_t height)
     if (height > s->max_height) s->max_height = height;
 }
 
-static int check_mask(verification *v, verifier *self, const char *path, const stoke_image *image,
+static int check_mask(verification *v, verifier *self, const stoke_sample *sample, const stoke_image *image,
                       stoke_error *why)
 {
     stoke_image ids;
-    int r = stk_reader_mask(&self->reader, v->params, v->labels, path, &ids, why);
+    int r = stk_reader_mask(&self->reader, v->params, v->labels, sample, &ids, why);
     self->sums.mask_bytes += self->reader.file_bytes;
     if (r != STOKE_OK) return r;
     /* An image that could not be read has width 0 and has been reported: its mask is judged alone. */
@@ -98,7 +98,7 @@ static int check_sample(void *context, void *member, uint64_t id, stoke_error *e
     stoke_error why = { 0 };
     stoke_image image = { 0 };
     stoke_format format = STOKE_FORMAT_UNKNOWN;
-    int r = stk_reader_image(&self->reader, v->params, sample.image_path, &format, &image, &why), bad = r;
+    int r = stk_reader_image(&self->reader, v->params, &sample, &format, &image, &why), bad = r;
     self->sums.image_bytes += self->reader.file_bytes;
     if (r == STOKE_OK) {
         self->sums.formats[format < 8 ? format : 0]++;
@@ -109,7 +109,7 @@ static int check_sample(void *context, void *member, uint64_t id, stoke_error *e
         if (r != STOKE_OK) return r;
     }
     if (sample.mask_path) {
-        r = check_mask(v, self, sample.mask_path, &image, &why);
+        r = check_mask(v, self, &sample, &image, &why);
         if (r != STOKE_OK) {
             bad = r;
             r = add_bad(v, 2 * id + 1, sample.mask_path, &why, err);

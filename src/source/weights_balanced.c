@@ -49,8 +49,8 @@ static int add_mask(void *context, void *member, uint64_t id, stoke_error *err)
     balancer *self = member;
     stoke_error error;
     stoke_image ids;
-    const char *path = stoke_dataset_sample(b->dataset, id).mask_path;
-    int r = stk_reader_mask(&self->reader, b->params, b->labels, path, &ids, &error);
+    const stoke_sample sample = stoke_dataset_sample(b->dataset, id);
+    int r = stk_reader_mask(&self->reader, b->params, b->labels, &sample, &ids, &error);
     if (r == STOKE_OK) stk_tally_add(&self->tally, &ids);
     pthread_mutex_lock(&b->lock);
     if (r == STOKE_OK) {

@@ -66,6 +66,38 @@ static void read_refuses_what_is_no_file(void **state)
     stk_buffer_free(&buffer);
 }
 
+static void blob_is_a_part_of_a_file(void **state)
+{
+    const char *path = unit_path(state, "ten");
+    stk_buffer buffer = { 0 };
+    size_t size = 0;
+    uint64_t whole = 0;
+    char head[4];
+    stoke_error err;
+    unit_write(path, "0123456789", 10);
+    const stoke_blob part = { path, 3, 4 }, tail = { path, 10, 0 }, past = { path, 7, 4 },
+                     far = { path, UINT64_MAX - 1, UINT64_MAX }, none = { 0 };
+    assert_int_equal(stk_blob_read(&part, "ten:m", 4, &buffer, &size, &err), STOKE_OK);
+    assert_int_equal(size, 4);
+    assert_memory_equal(buffer.data, "3456", 4);
+    assert_int_equal(stk_blob_read(&part, "ten:m", 3, &buffer, &size, &err), STOKE_E_LIMIT);
+    assert_int_equal(stk_blob_read(&tail, "ten:m", 100, &buffer, &size, &err), STOKE_E_FORMAT);
+    assert_string_equal(err.message, "ten:m: empty file");
+    assert_int_equal(stk_blob_read(&past, "ten:m", 100, &buffer, &size, &err), STOKE_E_FORMAT);
+    assert_non_null(strstr(err.message, "ten:m: 4 bytes at byte 7"));
+    assert_non_null(strstr(err.message, path));
+    assert_int_equal(stk_blob_read(&far, "ten:m", 100, &buffer, &size, &err), STOKE_E_FORMAT);
+    assert_int_equal(stk_blob_bytes(&part), 4);
+    assert_int_equal(stk_blob_bytes(&past), 0);
+    assert_int_equal(stk_blob_bytes(&far), 0);
+    assert_int_equal(stk_blob_bytes(&none), 0);
+    assert_int_equal(stk_blob_head(&part, head, 2, &whole), 2);
+    assert_int_equal(whole, 4);
+    assert_memory_equal(head, "34", 2);
+    assert_int_equal(stk_blob_head(&past, head, 4, &whole), 0);
+    stk_buffer_free(&buffer);
+}
+
 static void atomic_file_is_whole_or_absent(void **state)
 {
     const char *path = unit_path(state, "a/b/out.txt");
@@ -139,6 +171,7 @@ int main(void)
         cmocka_unit_test(philox_known_answers),
         cmocka_unit_test(errors_name_file_and_reason),
         unit_test_with_folder(read_refuses_what_is_no_file),
+        unit_test_with_folder(blob_is_a_part_of_a_file),
         unit_test_with_folder(atomic_file_is_whole_or_absent),
         unit_test_with_folder(atomic_file_spares_what_is_no_file),
         cmocka_unit_test(allocation_can_fail_on_request),

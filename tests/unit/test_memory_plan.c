@@ -104,7 +104,7 @@ static void large_bad_files_are_planned(void **state)
     stoke_dataset_close(&dataset);
 }
 
-/* One that the plan could not know is refused before it is read, and ends the run: see gate() in sample.c. */
+/* One that the plan could not know is refused before it is read, and ends the run: see stk_bench_gate. */
 static void large_files_do_not_pass_the_limit(void **state)
 {
     pairs_write(state, 6, 48, 32);

@@ -414,18 +414,19 @@ static void images_are_placed_filled_and_mirrored(void **state)
         /* often all of the row, sometimes less, sometimes hanging over the edge */
         stoke_image src = noise(below(2) ? width - x : 1 + below(width + 3),
                                 below(2) ? height - y : 1 + below(height + 3), 3, 1 + below(2), below(4));
-        const int hflip = (int)below(2);
+        const int mirror = (int)below(4);
         const size_t size = (size_t)width * height * 3 * bytes[w.dtype];
         uint8_t *memory = aligned_alloc(64, (size + 2 * GUARD + 63) / 64 * 64), *row = memory + GUARD;
         memset(memory, 0xa5, size + 2 * GUARD);
-        stk_write_image(&w, &src, row, width, height, x, y, hflip);
+        stk_write_image(&w, &src, row, width, height, x, y, mirror);
         for (uint32_t oy = 0; oy < height; oy++)
             for (uint32_t ox = 0; ox < width; ox++)
                 for (uint32_t c = 0; c < 3; c++) {
-                    const int64_t from = hflip ? (int64_t)width - 1 - ox : ox;
+                    const int64_t sx = (mirror & STK_MIRROR_H ? (int64_t)width - 1 - ox : ox) - x;
+                    const int64_t sy = (mirror & STK_MIRROR_V ? (int64_t)height - 1 - oy : oy) - y;
                     const size_t at = w.layout == STOKE_LAYOUT_CHW ? ((size_t)c * height + oy) * width + ox
                                                                    : ((size_t)oy * width + ox) * 3 + c;
-                    check_element(&w, row, at, expected_element(&w, &src, from - x, (int64_t)oy - y, c));
+                    check_element(&w, row, at, expected_element(&w, &src, sx, sy, c));
                 }
         for (int g = 0; g < GUARD; g++) {
             assert_int_equal(memory[g], 0xa5);
@@ -456,14 +457,15 @@ static void masks_are_placed_filled_and_mirrored(void **state)
         const uint32_t x = below(2) ? 0 : below(width), y = below(2) ? 0 : below(height), fill = 255;
         stoke_image src = noise(below(2) ? width - x : 1 + below(width + 3),
                                 below(2) ? height - y : 1 + below(height + 3), 1, 1 + below(2), below(4));
-        const int hflip = (int)below(2);
+        const int mirror = (int)below(4);
         const size_t size = (size_t)width * height * bytes[kind];
         uint8_t *memory = aligned_alloc(64, (size + 2 * GUARD + 63) / 64 * 64), *row = memory + GUARD;
         memset(memory, 0xa5, size + 2 * GUARD);
-        stk_write_mask(&src, dtypes[kind], row, width, height, x, y, hflip, fill);
+        stk_write_mask(&src, dtypes[kind], row, width, height, x, y, mirror, fill);
         for (uint32_t oy = 0; oy < height; oy++)
             for (uint32_t ox = 0; ox < width; ox++) {
-                const int64_t sx = (hflip ? (int64_t)width - 1 - ox : ox) - x, sy = (int64_t)oy - y;
+                const int64_t sx = (mirror & STK_MIRROR_H ? (int64_t)width - 1 - ox : ox) - x;
+                const int64_t sy = (mirror & STK_MIRROR_V ? (int64_t)height - 1 - oy : oy) - y;
                 int64_t id = fill;
                 if (sx >= 0 && sy >= 0 && sx < src.width && sy < src.height)
                     id = get(&src, (uint32_t)sx, (uint32_t)sy, 0);
@@ -475,6 +477,47 @@ static void masks_are_placed_filled_and_mirrored(void **state)
             assert_int_equal(row[size + (size_t)g], 0xa5);
         }
         free(memory);
+        free(src.data);
+    }
+}
+
+/* Line by line gives what the whole gives. */
+static void lines_make_the_whole(void **state)
+{
+    (void)state;
+    static const stoke_dtype ids[] = { STOKE_DTYPE_U8, STOKE_DTYPE_U16, STOKE_DTYPE_I32, STOKE_DTYPE_I64 };
+    enum { MOST = 64 * 9 };
+    static _Alignas(64) uint8_t whole[MOST * 12], lines[MOST * 12];
+    seed_random(14);
+    for (int i = 0; i < 200; i++) {
+        const uint32_t width = 1 + below(64), height = 1 + below(9);
+        stk_writer w;
+        stk_writer_init(&w, (stoke_dtype)below(4), (stoke_layout)below(2), (stoke_normalize)below(3));
+        stoke_image src = noise(width, height, 3, 1 + below(2), below(4));
+        stk_write_image(&w, &src, whole, width, height, 0, 0, 0);
+        memset(lines, 0xa5, sizeof lines);
+        for (uint32_t y = 0; y < height; y++)
+            stk_write_image_line(&w, (uint8_t *)src.data + y * src.stride, src.depth, lines, width, height,
+                                 y);
+        const size_t element = w.dtype == STOKE_DTYPE_U8 ? 1 : w.dtype == STOKE_DTYPE_F32 ? 4 : 2;
+        assert_memory_equal(lines, whole, (size_t)width * height * 3 * element);
+        free(src.data);
+
+        const stoke_dtype dtype = ids[below(4)];
+        src = noise(width, height, 1, 1 + below(2), below(4));
+        stk_write_mask(&src, dtype, whole, width, height, 0, 0, 0, 0);
+        for (uint32_t y = 0; y < height; y++)
+            stk_write_mask_line((uint8_t *)src.data + y * src.stride, src.depth, dtype, lines, width, y);
+        for (size_t k = 0; k < (size_t)width * height; k++)
+            assert_int_equal(get_id(lines, dtype, k), get_id(whole, dtype, k));
+
+        const uint32_t x = below(width), y = below(height);
+        const stoke_box box = { x, y, 1 + below(width - x), 1 + below(height - y) };
+        stk_fill_mask_box(dtype, lines, width, &box, 77);
+        for (uint32_t k = 0; k < width * height; k++) {
+            const int inside = k % width - x < box.width && k / width - y < box.height;
+            assert_int_equal(get_id(lines, dtype, k), inside ? 77 : get_id(whole, dtype, k));
+        }
         free(src.data);
     }
 }
@@ -496,6 +539,7 @@ int main(void)
         cmocka_unit_test(normalised_values_are_the_promised_ones),
         cmocka_unit_test(images_are_placed_filled_and_mirrored),
         cmocka_unit_test(masks_are_placed_filled_and_mirrored),
+        cmocka_unit_test(lines_make_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

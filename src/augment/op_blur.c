@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/augment/op.h"
+#include "src/base/error.h"
+
+enum { KERNEL_MAX = 31 };
+
+typedef struct blur_args {
+    double p;
+    int64_t kernel;
+    double sigma[2];
+} blur_args;
+
+static const stoke_option options[] = {
+    STK_P(blur_args, "0.5"),
+    STK_INT(blur_args, kernel, "3", 1, KERNEL_MAX, "Taps in each direction, odd"),
+    STK_RANGE(blur_args, sigma, "0.1..2", 0.01, 100, "Sigma of the Gaussian in pixels"),
+};
+
+static int check(void *args, stk_constants *constants, stoke_error *err)
+{
+    const blur_args *a = args;
+    (void)constants;
+    if (a->kernel % 2) return STOKE_OK;
+    return stk_fail(err, STOKE_E_INVALID, "kernel: %d is even; a blur has a pixel in its middle",
+                    (int)a->kernel);
+}
+
+static void draw(const void *args, const stk_op_random *random, stk_draft *draft)
+{
+    const blur_args *a = args;
+    const stk_random r = stk_op_draw(random, 0);
+    if (!stk_op_hits(r, a->p)) return;
+    stoke_touch *touch = stk_draft_touch(draft, STOKE_TOUCH_BLUR);
+    touch->n = (uint32_t)a->kernel;
+    touch->a = (float)stk_op_uniform(a->sigma, r.word[1]);
+}
+
+const stk_op stk_op_gaussian_blur = {
+    .name = "gaussian_blur",
+    .summary = "Blur by a Gaussian",
+    .group = "colour",
+    STK_OPTIONS(options),
+    .touches = 1,
+    .check = check,
+    .draw = draw,
+};

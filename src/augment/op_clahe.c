@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/augment/op.h"
+
+enum { GRID_MAX = 32 };
+
+typedef struct clahe_args {
+    double p;
+    double clip[2];
+    int64_t grid;
+} clahe_args;
+
+static const stoke_option options[] = {
+    STK_P(clahe_args, "0.5"),
+    STK_RANGE(clahe_args, clip, "1..4", 0.01, 256, "Clip limit, in multiples of an even histogram"),
+    STK_INT(clahe_args, grid, "8", 1, GRID_MAX, "Tiles in each direction"),
+};
+
+static void draw(const void *args, const stk_op_random *random, stk_draft *draft)
+{
+    const clahe_args *a = args;
+    const stk_random r = stk_op_draw(random, 0);
+    if (!stk_op_hits(r, a->p)) return;
+    stoke_touch *touch = stk_draft_touch(draft, STOKE_TOUCH_CLAHE);
+    touch->n = (uint32_t)a->grid;
+    touch->a = (float)stk_op_uniform(a->clip, r.word[1]);
+}
+
+const stk_op stk_op_clahe = {
+    .name = "clahe",
+    .summary = "Equalise the lightness in tiles, with limited contrast",
+    .group = "colour",
+    STK_OPTIONS(options),
+    .touches = 1,
+    .draw = draw,
+};

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Brightness, contrast, saturation, hue: alone, and the four together in random order.
+ */
+#include "src/augment/op.h"
+
+typedef struct factor_args {
+    double p;
+    double factor[2];
+} factor_args;
+
+/* A factor of 1 changes nothing. */
+static const stoke_option factor_options[] = {
+    STK_P(factor_args, "0.5"),
+    STK_RANGE(factor_args, factor, "0.7..1.3", 0, 100, "Factor; 1 changes nothing"),
+};
+
+static void draw_one(const void *args, const stk_op_random *random, stk_draft *draft, stoke_touch_kind kind)
+{
+    const factor_args *a = args;
+    const stk_random r = stk_op_draw(random, 0);
+    if (stk_op_hits(r, a->p)) stk_draft_touch(draft, kind)->a = (float)stk_op_uniform(a->factor, r.word[1]);
+}
+
+static void draw_brightness(const void *args, const stk_op_random *random, stk_draft *draft)
+{
+    draw_one(args, random, draft, STOKE_TOUCH_BRIGHTNESS);
+}
+
+static void draw_contrast(const void *args, const stk_op_random *random, stk_draft *draft)
+{
+    draw_one(args, random, draft, STOKE_TOUCH_CONTRAST);
+}
+
+static void draw_saturation(const void *args, const stk_op_random *random, stk_draft *draft)
+{
+    draw_one(args, random, draft, STOKE_TOUCH_SATURATION);
+}
+
+const stk_op stk_op_brightness = {
+    .name = "brightness",
+    .summary = "Multiply all values",
+    .group = "colour",
+    STK_OPTIONS(factor_options),
+    .touches = 1,
+    .draw = draw_brightness,
+};
+
+const stk_op stk_op_contrast = {
+    .name = "contrast",
+    .summary = "Move all values away from or towards the mean gray of the picture",
+    .group = "colour",
+    STK_OPTIONS(factor_options),
+    .touches = 1,
+    .draw = draw_contrast,
+};
+
+const stk_op stk_op_saturation = {
+    .name = "saturation",
+    .summary = "Move every pixel away from or towards its gray",
+    .group = "colour",
+    STK_OPTIONS(factor_options),
+    .touches = 1,
+    .draw = draw_saturation,
+};
+
+/* The same shape as factor_args, so that one draw serves all four. */
+typedef struct hue_args {
+    double p;
+    double shift[2];
+} hue_args;
+_Static_assert(offsetof(hue_args, shift) == offsetof(factor_args, factor), "hue_args is read as factor_args");
+
+static const stoke_option hue_options[] = {
+    STK_P(hue_args, "0.5"),
+    STK_SPREAD(hue_args, shift, "0.1", -0.5, 0.5, "Shift of the hue, in turns"),
+};
+
+static void draw_hue(const void *args, const stk_op_random *random, stk_draft *draft)
+{
+    draw_one(args, random, draft, STOKE_TOUCH_HUE);
+}
+
+const stk_op stk_op_hue = {
+    .name = "hue",
+    .summary = "Turn the colour circle",
+    .group = "colour",
+    STK_OPTIONS(hue_options),
+    .touches = 1,
+    .draw = draw_hue,
+};
+
+typedef struct jitter_args {
+    double p;
+    double brightness, contrast, saturation, hue;
+} jitter_args;
+
+static const stoke_option jitter_options[] = {
+    STK_P(jitter_args, "0.5"),
+    STK_REAL(jitter_args, brightness, "0.3", 0, 100, "Factor from 1 - X (at least 0) to 1 + X"),
+    STK_REAL(jitter_args, contrast, "0.2", 0, 100, "The same"),
+    STK_REAL(jitter_args, saturation, "0.2", 0, 100, "The same"),
+    STK_REAL(jitter_args, hue, "0.1", 0, 0.5, "Shift from -X to X turns"),
+};
+
+/* The strengths stand in the order of the touch kinds. A strength of 0 leaves its touch out, and the others
+ * keep their numbers. */
+static void draw_jitter(const void *args, const stk_op_random *random, stk_draft *draft)
+{
+    const jitter_args *a = args;
+    const stk_random r = stk_op_draw(random, 0), factor = stk_op_draw(random, 1);
+    if (!stk_op_hits(r, a->p)) return;
+    const double strength[4] = { a->brightness, a->contrast, a->saturation, a->hue };
+    uint32_t order[4] = { 0, 1, 2, 3 };
+    uint64_t rest = stk_below(stk_pair(r.word[1], r.word[2]), 24); /* which of the 4! orders */
+    for (uint32_t n = 4; n > 1; n--) {
+        const uint32_t k = (uint32_t)(rest % n), last = order[n - 1];
+        order[n - 1] = order[k];
+        order[k] = last;
+        rest /= n;
+    }
+    for (int i = 0; i < 4; i++) {
+        const uint32_t kind = order[i];
+        const double x = strength[kind];
+        if (x == 0) continue;
+        const double around[2] = { x > 1 ? 0 : 1 - x, 1 + x }, turns[2] = { -x, x };
+        stk_draft_touch(draft, (stoke_touch_kind)kind)->a =
+            (float)stk_op_uniform(kind == STOKE_TOUCH_HUE ? turns : around, factor.word[kind]);
+    }
+}
+
+_Static_assert(STOKE_TOUCH_BRIGHTNESS == 0 && STOKE_TOUCH_CONTRAST == 1 && STOKE_TOUCH_SATURATION == 2 &&
+                   STOKE_TOUCH_HUE == 3,
+               "the jitter's order is one of touch kinds");
+
+const stk_op stk_op_color_jitter = {
+    .name = "color_jitter",
+    .summary = "Brightness, contrast, saturation and hue, in an order drawn for each sample",
+    .group = "colour",
+    STK_OPTIONS(jitter_options),
+    .touches = 4,
+    .draw = draw_jitter,
+};

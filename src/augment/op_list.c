@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/augment/op_list.h"
+
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/number.h"
+
+/* Takes the next word off a list; 0 at its end. A word too long for `word` is cut, and then no number. */
+static int next_word(const char **text, char separator, char word[STK_REAL_TEXT])
+{
+    if (!*text) return 0;
+    const char *end = strchr(*text, separator);
+    const size_t length = end ? (size_t)(end - *text) : strlen(*text);
+    const size_t kept = length < STK_REAL_TEXT ? length : STK_REAL_TEXT - 1;
+    memcpy(word, *text, kept);
+    word[kept] = 0;
+    *text = end ? end + 1 : NULL;
+    return 1;
+}
+
+int stk_op_numbers(const char *name, const char *text, double low, double high, double *values, size_t count,
+                   stoke_error *err)
+{
+    char word[STK_REAL_TEXT];
+    const char *rest = text;
+    size_t n = 0;
+    for (; next_word(&rest, ',', word); n++) {
+        double value;
+        if (!stk_parse_real(word, &value) || value < low || value > high)
+            return stk_fail(err, STOKE_E_INVALID, "%s: '%s' is not a number from %g to %g", name, word, low,
+                            high);
+        if (n < count) values[n] = value;
+    }
+    if (n == 1)
+        for (size_t i = 1; i < count; i++) values[i] = values[0];
+    else if (n != count)
+        return stk_fail(err, STOKE_E_INVALID, "%s: '%.80s' has %zu values, not 1 or %zu", name, text, n,
+                        count);
+    return STOKE_OK;
+}
+
+static int parse_id(const char *name, const char *word, uint32_t *id, stoke_error *err)
+{
+    int64_t value;
+    if (!stk_parse_int(word, &value) || value < 0 || value > STK_CLASS_MAX)
+        return stk_fail(err, STOKE_E_INVALID, "%s: '%s' is not a class id from 0 to %d", name, word,
+                        STK_CLASS_MAX);
+    *id = (uint32_t)value;
+    return STOKE_OK;
+}
+
+int stk_op_ids(const char *name, const char *text, uint32_t *ids, size_t limit, size_t *count,
+               stoke_error *err)
+{
+    char word[STK_REAL_TEXT];
+    const char *rest = text && *text ? text : NULL;
+    for (*count = 0; next_word(&rest, ',', word); (*count)++) {
+        if (*count == limit) return stk_fail(err, STOKE_E_LIMIT, "%s: more than %zu classes", name, limit);
+        int r = parse_id(name, word, &ids[*count], err);
+        if (r) return r;
+    }
+    return STOKE_OK;
+}
+
+static int in_pairs(uint32_t (*pairs)[2], size_t count, uint32_t id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (pairs[i][0] == id || pairs[i][1] == id) return 1;
+    return 0;
+}
+
+int stk_op_pairs(const char *name, const char *text, uint32_t (*pairs)[2], size_t limit, size_t *count,
+                 stoke_error *err)
+{
+    char word[STK_REAL_TEXT];
+    const char *rest = text && *text ? text : NULL;
+    for (*count = 0; next_word(&rest, ',', word); (*count)++) {
+        if (*count == limit) return stk_fail(err, STOKE_E_LIMIT, "%s: more than %zu pairs", name, limit);
+        char *dash = strchr(word, '-');
+        if (!dash)
+            return stk_fail(err, STOKE_E_INVALID, "%s: '%s' is not a pair of classes such as 4-5", name,
+                            word);
+        *dash = 0;
+        const char *const side[2] = { word, dash + 1 };
+        for (int i = 0; i < 2; i++) {
+            uint32_t id = 0;
+            int r = parse_id(name, side[i], &id, err);
+            if (r) return r;
+            if (in_pairs(pairs, *count, id) || (i && id == pairs[*count][0]))
+                return stk_fail(err, STOKE_E_INVALID, "%s: class %u stands there twice", name, id);
+            pairs[*count][i] = id;
+        }
+    }
+    return STOKE_OK;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/augment/op.h"
+
+typedef struct noise_args {
+    double p;
+    double mean;
+    double std[2];
+} noise_args;
+
+static const stoke_option options[] = {
+    STK_P(noise_args, "0.5"),
+    STK_REAL(noise_args, mean, "0", -1, 1, "Mean, on the scale 0..1"),
+    STK_RANGE(noise_args, std, "0.03", 0, 1, "Standard deviation, on the scale 0..1"),
+};
+
+static void draw(const void *args, const stk_op_random *random, stk_draft *draft)
+{
+    const noise_args *a = args;
+    const stk_random r = stk_op_draw(random, 0);
+    if (!stk_op_hits(r, a->p)) return;
+    stoke_touch *touch = stk_draft_touch(draft, STOKE_TOUCH_NOISE);
+    touch->a = (float)stk_op_uniform(a->std, r.word[1]);
+    touch->b = (float)a->mean;
+    touch->key = stk_pair(r.word[2], r.word[3]);
+}
+
+const stk_op stk_op_gaussian_noise = {
+    .name = "gaussian_noise",
+    .summary = "Add Gaussian noise, every sample its own",
+    .group = "colour",
+    STK_OPTIONS(options),
+    .touches = 1,
+    .draw = draw,
+};

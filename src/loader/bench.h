@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The bench: what one worker owns to make samples. Buffers that only grow, two decoders, a resizer: steady
+ * work allocates nothing of ours. And the sums that say how large it gets: the planner and the gate use the
+ * same one.
+ */
+#ifndef STOKE_SRC_LOADER_BENCH_H
+#define STOKE_SRC_LOADER_BENCH_H
+
+#include "src/base/mem.h"
+#include "src/loader/recipe.h"
+
+enum { STK_ROW_STAGES = STOKE_STAGE_WRITE + 1 };
+
+typedef struct stk_bench {
+    stk_buffer image_file, mask_file; /* bytes as read */
+    stk_buffer fitted, labelled, mask_fitted, zeros, histogram;
+    stk_buffer mix; /* one row of a batch, while its rows are mixed */
+    stoke_decoder *image_decoder, *mask_decoder;
+    stk_resizer *resizer;
+    stoke_stage_time times[STK_ROW_STAGES]; /* of the last sample */
+    uint64_t bytes_read;
+    uint64_t granted; /* bytes this bench may use; grows through stk_budget */
+} stk_bench;
+
+int stk_bench_create(stk_bench *bench, stoke_error *err);
+void stk_bench_destroy(stk_bench *bench);
+uint64_t stk_bench_memory(const stk_bench *bench);
+
+/* What a bench holds for such a pair (mask NULL = none). */
+uint64_t stk_bench_need(const stk_recipe *recipe, const stoke_image_info *image, uint64_t image_bytes,
+                        const stoke_image_info *mask, uint64_t mask_bytes);
+
+/* Memory beyond the plan, shared by all benches: a picture larger than those probed may take it, or is
+ * refused. */
+typedef struct stk_budget {
+    _Atomic uint64_t spare; /* bytes left under memory_limit; UINT64_MAX = no limit */
+    uint64_t limit;
+} stk_budget;
+
+/* Lets a sample through if it needs no more than the plan, or if the shared budget covers the rest. A refusal
+ * ends the run (STOKE_E_NOMEM is never the sample's fault): what is left of the budget depends on the number
+ * of workers, and replacing the sample would make the bytes of the batch depend on it too. */
+int stk_bench_gate(stk_bench *bench, stk_budget *budget, uint64_t need, stoke_error *err);
+
+/* Room for an image of that size, rows packed, in a buffer of the bench. */
+int stk_bench_image(stk_buffer *buffer, uint32_t width, uint32_t height, uint8_t channels, uint8_t depth,
+                    stoke_image *image, stoke_error *err);
+
+#endif

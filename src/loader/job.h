@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One sample on its way through a bench:
+ *
+ *   fetch.c   bytes in, headers read, the memory gate
+ *   sample.c  the draw, and the order of the steps
+ *   prefix.c  decoded, labelled, fitted: what does not depend on the draw, or only on its box
+ *   lay.c     laid out as the plan says, into the batch row
+ */
+#ifndef STOKE_SRC_LOADER_JOB_H
+#define STOKE_SRC_LOADER_JOB_H
+
+#include <stoke/plan.h>
+
+#include "src/loader/bench.h"
+
+typedef struct stk_stamp {
+    uint64_t wall, cpu;
+} stk_stamp;
+
+typedef struct stk_job {
+    stk_bench *bench;
+    const stk_recipe *recipe;
+    stoke_sample sample;
+    size_t image_bytes, mask_bytes; /* in bench->image_file and mask_file */
+    stoke_image_info image_info, mask_info;
+    uint32_t width, height; /* of the source, as decoded */
+    stoke_plan plan;
+    void *image_row, *mask_row; /* of the batch */
+    stoke_image image, ids;     /* the fitted picture; ids.data NULL: no mask, zeros */
+    stk_stamp last;
+    stoke_error *err;
+} stk_job;
+
+/* The time now, and booking what passed since job->last on a stage. */
+stk_stamp stk_stamp_now(void);
+void stk_job_stamp(stk_job *job, stoke_stage stage);
+
+/* Puts the file's name before the reason: the decoder knows the one, only we know the other. Returns status.
+ */
+int stk_job_in_file(const stk_job *job, const char *path, int status);
+
+/* fetch.c: both files into the bench, their headers into the job; refuses what memory_limit does not allow.
+ * The only place where a sample's bytes are read. */
+int stk_fetch(stk_job *job, stk_budget *budget);
+
+/* prefix.c: fills job->image and job->ids with the fitted picture of job->plan, decoding no more than its
+ * box. */
+int stk_prefix_region(stk_job *job);
+/* The same in two steps. After the first one image and ids are what every epoch has in common: a cache gives
+ * them instead, or keeps them. The second changes neither the pixels they point to nor needs the files. */
+int stk_prefix_whole(stk_job *job);
+int stk_prefix_cut(stk_job *job);
+
+/* lay.c: job->image and job->ids into the rows of the batch. */
+int stk_lay_image(stk_job *job);
+int stk_lay_mask(stk_job *job);
+
+#endif

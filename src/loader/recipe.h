@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every sample of a run has in common. Made once from the settings, immutable while workers run.
+ */
+#ifndef STOKE_SRC_LOADER_RECIPE_H
+#define STOKE_SRC_LOADER_RECIPE_H
+
+#include <stoke/augment.h>
+#include <stoke/labels.h>
+#include <stoke/loader.h>
+
+#include "src/pix/pix.h"
+
+typedef struct stk_recipe {
+    const stoke_dataset *dataset;
+    stoke_pipeline *pipeline;
+    stoke_labels *labels;
+    stk_window window;
+    stk_writer writer;
+    stoke_decode_params image_decode, mask_decode; /* region, target and sizes are set per sample */
+    stoke_dtype mask_dtype;
+    uint32_t width, height;
+    uint32_t mask_fill; /* of uncovered pixels: ignore_index, or 0 without one */
+    uint64_t seed;
+    int crops;     /* the pipeline chooses a part of the source: what is decoded depends on the draw */
+    int mixes;     /* rows of a batch are mixed with each other */
+    int two_masks; /* and by MixUp: a batch has masks_b and lambda */
+} stk_recipe;
+
+int stk_recipe_create(stk_recipe *recipe, const stoke_dataset *dataset, const stoke_data_params *params,
+                      stoke_error *err);
+void stk_recipe_destroy(stk_recipe *recipe);
+/* An empty batch with all sizes and types set. */
+stoke_batch stk_recipe_shape(const stk_recipe *recipe, uint32_t capacity);
+
+/* Width and height as decoded: swapped when the stored orientation is applied and turns the picture. */
+void stk_shown_size(const stoke_image_info *info, const stoke_decode_params *params, uint32_t *width,
+                    uint32_t *height);
+
+#endif

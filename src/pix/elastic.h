@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The elastic displacement of a plan: a uniform cubic B-spline over random control points.
+ */
+#ifndef STOKE_SRC_PIX_ELASTIC_H
+#define STOKE_SRC_PIX_ELASTIC_H
+
+#include "src/pix/warp.h"
+
+/* The smallest distance of control points, in pixels, and the largest displacement. The first bounds memory,
+ * the second keeps a displacement well inside 32 bits. */
+#define STK_ELASTIC_STEP_MIN  4.0f
+#define STK_ELASTIC_ALPHA_MAX 16384.0f
+
+/* Draws the control points of warper->plan and lays out the buffers for rows of warper->width pixels. */
+int stk_elastic_begin(stk_warper *warper, stoke_error *err);
+/* Displacement of output row y, into warper->shift: width values of x, then of y, at most alpha. */
+void stk_elastic_row(stk_warper *warper, uint32_t y);
+
+#endif

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The chain of photometric steps. Rows are pulled: whoever needs row y after step k asks for it, and the
+ * asking goes back through the blurs to the source.
+ *
+ *   source row --unpack--> row --colour steps, in place--> --blur: into the ring, out of it--> row --> batch
+ *
+ * There is one row for all of it: a blur has taken what it needs out of the row before it puts its result
+ * there. A contrast step first walks the picture up to itself for the mean. CLAHE cuts the chain: what comes
+ * before it is rounded into a picture of the source's depth, and the rest of the chain starts from there.
+ */
+#include "src/pix/touch.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/pix/clahe.h"
+#include "src/pix/pix_table.h"
+#include "src/pix/reflect.h"
+#include "src/pix/touch_math.h"
+
+enum {
+    RADIUS_MAX = STK_TOUCH_TAPS_MAX / 2,
+    PAD = 16 /* floats before and after a plane: room for the mirrored border of the widest blur */
+};
+
+/* A touch with its numbers worked out. */
+typedef struct step {
+    const stoke_touch *touch;
+    float a, c;      /* factor and summand of the step's formula */
+    float turn[3];   /* hue */
+    uint32_t radius; /* blur */
+    float weight[RADIUS_MAX + 1];
+    float *ring;    /* 2 * radius + 1 rows that went through the horizontal pass: row y in slot y % rows */
+    uint32_t ready; /* rows that have gone in on this walk */
+} step;
+
+struct stk_toucher {
+    stk_buffer rows;    /* the row, then the rings */
+    stk_buffer picture; /* before CLAHE */
+    stk_buffer luts;    /* of CLAHE */
+    uint32_t n;
+    step steps[STOKE_PLAN_TOUCHES];
+};
+
+/* A picture on its way through steps[first ..]. */
+typedef struct walk {
+    const stk_pix_table *pix;
+    stk_rows source;
+    size_t pitch; /* floats from plane to plane */
+    float *row;
+    step *steps;
+    uint32_t first;
+} walk;
+
+/* ---- memory ---- */
+
+stk_toucher *stk_toucher_create(void)
+{
+    return stk_calloc(1, sizeof(stk_toucher));
+}
+
+void stk_toucher_destroy(stk_toucher **toucher)
+{
+    if (!*toucher) return;
+    stk_buffer_free(&(*toucher)->rows);
+    stk_buffer_free(&(*toucher)->picture);
+    stk_buffer_free(&(*toucher)->luts);
+    stk_free(*toucher);
+    *toucher = NULL;
+}
+
+uint64_t stk_toucher_memory(const stk_toucher *toucher)
+{
+    return sizeof *toucher + toucher->rows.capacity + toucher->picture.capacity + toucher->luts.capacity;
+}
+
+/* Whole cache lines, so that planes of every row start on one. */
+static size_t pitch_of(uint32_t width)
+{
+    return ((size_t)width + 15) / 16 * 16 + 2 * PAD;
+}
+
+/* SIZE_MAX: more than an address space. */
+static size_t rows_bytes(uint32_t width, size_t rows)
+{
+    size_t bytes;
+    return stk_mul(3 * sizeof(float) * pitch_of(width), rows, &bytes) ? bytes : SIZE_MAX;
+}
+
+static size_t picture_bytes(uint32_t width, uint32_t height, uint8_t depth)
+{
+    size_t bytes;
+    return stk_mul((size_t)width * 3 * depth, height, &bytes) ? bytes : SIZE_MAX;
+}
+
+uint64_t stk_touch_scratch(uint32_t width, uint32_t height, uint8_t depth)
+{
+    const size_t rows = rows_bytes(width, 1 + STK_TOUCH_RING_ROWS);
+    const size_t picture = picture_bytes(width, height, depth);
+    if (rows == SIZE_MAX || picture == SIZE_MAX) return UINT64_MAX;
+    return sizeof(stk_toucher) + (uint64_t)rows + picture + stk_clahe_bytes(STK_TOUCH_TILES_MAX);
+}
+
+/* ---- touches to steps ---- */
+
+static int check(const stoke_touch *t, stoke_error *err)
+{
+    if (t->kind >= STOKE_TOUCH_KINDS || !isfinite(t->a) || !isfinite(t->b))
+        return stk_fail(err, STOKE_E_INVALID, "touch of kind %u with %g and %g", t->kind, (double)t->a,
+                        (double)t->b);
+    switch ((stoke_touch_kind)t->kind) {
+    case STOKE_TOUCH_HUE:
+        if (t->a >= -0.5f && t->a <= 0.5f) return STOKE_OK;
+        return stk_fail(err, STOKE_E_INVALID, "hue turned by %g, not -0.5 to 0.5", (double)t->a);
+    case STOKE_TOUCH_GAMMA:
+        if (t->a > 0) return STOKE_OK;
+        return stk_fail(err, STOKE_E_INVALID, "gamma of %g: must be positive", (double)t->a);
+    case STOKE_TOUCH_BLUR:
+        if (t->n % 2 == 1 && t->n <= STK_TOUCH_TAPS_MAX && t->a > 0) return STOKE_OK;
+        return stk_fail(err, STOKE_E_INVALID, "blur of %u taps and sigma %g: taps are odd and at most %d",
+                        t->n, (double)t->a, STK_TOUCH_TAPS_MAX);
+    case STOKE_TOUCH_CLAHE:
+        if (t->n >= 1 && t->n <= STK_TOUCH_TILES_MAX && t->a >= 0) return STOKE_OK;
+        return stk_fail(err, STOKE_E_INVALID, "clahe of %u x %u tiles and limit %g: tiles are 1 to %d", t->n,
+                        t->n, (double)t->a, STK_TOUCH_TILES_MAX);
+    default: return STOKE_OK;
+    }
+}
+
+/* exp(-x), x >= 0, from products and sums only: the series at x / 2^12, squared 12 times. Error below 1e-12,
+ * float weights need 6e-8. Beyond 64 it is nothing to a float next to 1. */
+static double exp_minus(double x)
+{
+    if (x > 64) return 0;
+    const double small = -x / 4096;
+    double sum = 1;
+    for (int k = 8; k >= 1; k--) sum = 1 + sum * small / k;
+    for (int i = 0; i < 12; i++) sum *= sum;
+    return sum;
+}
+
+/* The centre takes up the rounding of the others, so that they sum to 1. */
+static void blur_weights(step *s)
+{
+    const double sigma = s->touch->a;
+    double weight[RADIUS_MAX + 1], sum = 1, sides = 0;
+    s->radius = s->touch->n / 2;
+    for (uint32_t k = 1; k <= s->radius; k++) {
+        weight[k] = exp_minus((double)k * k / (2 * sigma * sigma));
+        sum += 2 * weight[k];
+    }
+    for (uint32_t k = 1; k <= s->radius; k++) {
+        s->weight[k] = (float)(weight[k] / sum);
+        sides += 2 * (double)s->weight[k];
+    }
+    s->weight[0] = (float)(1 - sides);
+}
+
+static step make_step(const stoke_touch *t)
+{
+    step s = { .touch = t, .a = t->a };
+    switch ((stoke_touch_kind)t->kind) {
+    case STOKE_TOUCH_HUE:
+        for (int i = 0; i < 3; i++) {
+            const double turn = 2 * i + 6 * (double)t->a; /* -3 .. 7 */
+            s.turn[i] = (float)(turn < 0 ? turn + 6 : turn >= 6 ? turn - 6 : turn);
+        }
+        break;
+    case STOKE_TOUCH_SATURATION: s.c = (float)(1 - (double)t->a); break;
+    case STOKE_TOUCH_GAMMA: s.c = (float)(255 * (double)t->b); break;
+    case STOKE_TOUCH_NOISE:
+        s.a = (float)(255 * (double)t->a);
+        s.c = (float)(255 * (double)t->b);
+        break;
+    case STOKE_TOUCH_BLUR: blur_weights(&s); break;
+    default: break;
+    }
+    return s;
+}
+
+/* Steps that change nothing are left out: a sample that goes through none of them is bit-equal to what the
+ * plain writer makes of it, 16 bits included. */
+static int changes(const step *s, uint32_t width, uint32_t height)
+{
+    const stoke_touch *t = s->touch;
+    switch ((stoke_touch_kind)t->kind) {
+    case STOKE_TOUCH_BRIGHTNESS:
+    case STOKE_TOUCH_CONTRAST:
+    case STOKE_TOUCH_SATURATION: return t->a != 1;
+    case STOKE_TOUCH_HUE: return t->a != 0;
+    case STOKE_TOUCH_GAMMA: return t->a != 1 || t->b != 1;
+    case STOKE_TOUCH_BLUR: return s->weight[0] != 1;
+    case STOKE_TOUCH_NOISE: return t->a != 0 || t->b != 0;
+    case STOKE_TOUCH_ERASE: return t->box.x < width && t->box.y < height && t->box.width && t->box.height;
+    default: return 1;
+    }
+}
+
+/* Fills toucher->steps and gives every blur its ring. */
+static int prepare(stk_toucher *toucher, const stoke_touch *touch, uint32_t n, const stk_rows *source,
+                   stoke_error *err)
+{
+    if (n > STOKE_PLAN_TOUCHES)
+        return stk_fail(err, STOKE_E_INVALID, "%u touches, at most %d", n, STOKE_PLAN_TOUCHES);
+    size_t ring_rows = 0;
+    toucher->n = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const int status = check(touch + i, err);
+        if (status) return status;
+        const step s = make_step(touch + i);
+        if (!changes(&s, source->width, source->height)) continue;
+        toucher->steps[toucher->n++] = s;
+        if (touch[i].kind == STOKE_TOUCH_BLUR) ring_rows += 2 * s.radius + 1;
+    }
+    if (ring_rows > STK_TOUCH_RING_ROWS)
+        return stk_fail(err, STOKE_E_INVALID, "blurs of %zu taps together, at most %d", ring_rows,
+                        STK_TOUCH_RING_ROWS);
+    const size_t bytes = rows_bytes(source->width, 1 + ring_rows);
+    if (toucher->n && (bytes == SIZE_MAX || !stk_buffer_reserve(&toucher->rows, bytes)))
+        return stk_fail(err, STOKE_E_NOMEM, "no memory for the colour steps of %u x %u pixels", source->width,
+                        source->height);
+    const size_t row = 3 * pitch_of(source->width);
+    float *ring = (float *)toucher->rows.data + row;
+    for (uint32_t i = 0; i < toucher->n; i++) {
+        step *s = toucher->steps + i;
+        if (s->touch->kind != STOKE_TOUCH_BLUR) continue;
+        s->ring = ring;
+        ring += row * (2 * s->radius + 1);
+    }
+    return STOKE_OK;
+}
+
+/* ---- one row ---- */
+
+static void erase(const walk *w, const stoke_touch *t, uint32_t y)
+{
+    if (y < t->box.y || y - t->box.y >= t->box.height) return;
+    const uint32_t room = w->source.width - t->box.x, n = t->box.width < room ? t->box.width : room;
+    for (size_t c = 0; c < 3; c++) {
+        float *at = w->row + c * w->pitch + t->box.x;
+        for (uint32_t i = 0; i < n; i++) at[i] = t->fill[c];
+    }
+}
+
+/* A step that needs no other pixel than the one it changes. */
+static void apply(const walk *w, const step *s, uint32_t y)
+{
+    const size_t n = w->source.width;
+    const uint32_t kind = s->touch->kind;
+    if (kind == STOKE_TOUCH_SATURATION) {
+        w->pix->saturation(w->row, w->pitch, n, s->a, s->c);
+    } else if (kind == STOKE_TOUCH_HUE) {
+        w->pix->hue(w->row, w->pitch, n, s->turn);
+    } else if (kind == STOKE_TOUCH_ERASE) {
+        erase(w, s->touch, y);
+    } else {
+        for (uint32_t c = 0; c < 3; c++) {
+            float *plane = w->row + c * w->pitch;
+            if (kind == STOKE_TOUCH_GAMMA)
+                w->pix->gamma(plane, n, s->a, s->c);
+            else if (kind == STOKE_TOUCH_NOISE)
+                w->pix->noise(plane, n, &(stk_noise){ s->touch->key, y, c, s->a, s->c });
+            else
+                w->pix->linear(plane, n, s->a, s->c);
+        }
+    }
+}
+
+/* The mirrored border of a plane, into the room before and after it. */
+static void mirror_border(float *plane, uint32_t width, uint32_t radius)
+{
+    for (int64_t k = 1; k <= radius; k++) {
+        plane[-k] = plane[stk_reflect(-k, width)];
+        plane[width - 1 + k] = plane[stk_reflect(width - 1 + k, width)];
+    }
+}
+
+static void give_row(walk *w, uint32_t end, uint32_t y);
+
+/* Row y of blur step k. Rows come in order, so each goes through the horizontal pass once per walk. */
+static void blur_row(walk *w, uint32_t k, uint32_t y)
+{
+    step *s = w->steps + k;
+    const uint32_t slots = 2 * s->radius + 1, width = w->source.width, height = w->source.height;
+    const uint32_t last = height - 1 - y > s->radius ? y + s->radius : height - 1;
+    for (; s->ready <= last; s->ready++) {
+        give_row(w, k, s->ready);
+        float *slot = s->ring + s->ready % slots * 3 * w->pitch;
+        for (size_t c = 0; c < 3; c++) {
+            mirror_border(w->row + c * w->pitch, width, s->radius);
+            w->pix->blur_h(slot + c * w->pitch, w->row + c * w->pitch, width, s->weight, s->radius);
+        }
+    }
+    const float *rows[STK_TOUCH_TAPS_MAX];
+    for (size_t c = 0; c < 3; c++) {
+        for (uint32_t i = 0; i < slots; i++) {
+            const uint32_t at = stk_reflect((int64_t)y + i - s->radius, height);
+            rows[i] = s->ring + at % slots * 3 * w->pitch + c * w->pitch;
+        }
+        w->pix->blur_v(w->row + c * w->pitch, rows, width, s->weight, s->radius);
+    }
+}
+
+/* Makes w->row row y after steps first .. end - 1. */
+static void give_row(walk *w, uint32_t end, uint32_t y)
+{
+    uint32_t i = end;
+    while (i > w->first && w->steps[i - 1].touch->kind != STOKE_TOUCH_BLUR) i--;
+    if (i == w->first) {
+        stk_unpack_fn *unpack = w->source.depth == 1 ? w->pix->unpack_u8 : w->pix->unpack_u16;
+        unpack(w->row, w->pitch, w->source.row(w->source.context, y), w->source.width);
+    } else {
+        blur_row(w, i - 1, y);
+    }
+    for (; i < end; i++) apply(w, w->steps + i, y);
+}
+
+static void begin(walk *w, uint32_t end)
+{
+    for (uint32_t i = w->first; i < end; i++) w->steps[i].ready = 0;
+}
+
+/* ---- whole pictures ---- */
+
+/* What the contrast step k adds to every sample: (1 - a) of the mean gray. */
+static float contrast_offset(walk *w, uint32_t k)
+{
+    uint64_t sum = 0;
+    begin(w, k);
+    for (uint32_t y = 0; y < w->source.height; y++) {
+        give_row(w, k, y);
+        sum += w->pix->gray_sum(w->row, w->pitch, w->source.width);
+    }
+    const double mean = (double)sum / ((double)STK_GRAY_STEPS * w->source.width * w->source.height);
+    return (float)((1 - (double)w->steps[k].a) * mean);
+}
+
+static const void *picture_row(void *context, uint32_t y)
+{
+    const stoke_image *picture = context;
+    return (const uint8_t *)picture->data + (size_t)y * picture->stride;
+}
+
+static void round_u16(uint16_t *out, const float *row, size_t pitch, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < 3; c++)
+            out[i * 3 + c] = (uint16_t)stk_float_bits(row[c * pitch + i] * 257.0f + STK_ROUND_MAGIC);
+}
+
+/* Rounds the result of the steps before `end` into the picture; rows of the source may lie there too: row y
+ * has been read when row y is written. */
+static void into_picture(walk *w, uint32_t end, const stoke_image *picture)
+{
+    begin(w, end);
+    for (uint32_t y = 0; y < picture->height; y++) {
+        void *out = (uint8_t *)picture->data + (size_t)y * picture->stride;
+        give_row(w, end, y);
+        if (picture->depth == 1)
+            w->pix->write_planes[STOKE_DTYPE_U8][STOKE_LAYOUT_HWC](NULL, out, 0, w->row, w->pitch,
+                                                                   picture->width);
+        else
+            round_u16(out, w->row, w->pitch, picture->width);
+    }
+}
+
+/* Where row y of the batch row starts. */
+static void *target(const stk_writer *writer, void *row, const stk_rows *source, uint32_t y)
+{
+    const size_t pixel = writer->layout == STOKE_LAYOUT_CHW ? 1 : 3;
+    return (uint8_t *)row + (size_t)y * source->width * pixel * stk_element_bytes(writer->dtype);
+}
+
+static void write_plain(const stk_rows *source, const stk_writer *writer, void *row)
+{
+    const stk_pix_table *pix = stk_pix();
+    stk_write_fn *write =
+        (source->depth == 1 ? pix->write_u8 : pix->write_u16)[writer->dtype][writer->layout];
+    for (uint32_t y = 0; y < source->height; y++)
+        write(writer, target(writer, row, source, y), (size_t)source->width * source->height,
+              source->row(source->context, y), source->width);
+}
+
+/* Memory of the CLAHE steps, before the first row is touched. */
+static int reserve_picture(stk_toucher *toucher, const stk_rows *source, stoke_image *picture,
+                           stoke_error *err)
+{
+    uint32_t tiles = 0;
+    for (uint32_t i = 0; i < toucher->n; i++) {
+        const stoke_touch *t = toucher->steps[i].touch;
+        if (t->kind == STOKE_TOUCH_CLAHE && t->n > tiles) tiles = t->n;
+    }
+    if (!tiles) return STOKE_OK;
+    const size_t bytes = picture_bytes(source->width, source->height, source->depth);
+    if (bytes == SIZE_MAX || !stk_buffer_reserve(&toucher->picture, bytes) ||
+        !stk_buffer_reserve(&toucher->luts, stk_clahe_bytes(tiles)))
+        return stk_fail(err, STOKE_E_NOMEM, "no memory for clahe of %u x %u pixels", source->width,
+                        source->height);
+    *picture = (stoke_image){
+        toucher->picture.data, (size_t)source->width * 3 * source->depth, source->width, source->height, 3,
+        source->depth
+    };
+    return STOKE_OK;
+}
+
+int stk_touch_write(stk_toucher *toucher, const stoke_touch *touch, uint32_t n, const stk_rows *source,
+                    const stk_writer *writer, void *row, stoke_error *err)
+{
+    if (!source->width || !source->height || (source->depth != 1 && source->depth != 2))
+        return stk_fail(err, STOKE_E_INVALID, "colour steps on %u x %u pixels of %u-byte samples",
+                        source->width, source->height, source->depth);
+    stoke_image picture = { 0 };
+    int status = prepare(toucher, touch, n, source, err);
+    if (!status) status = reserve_picture(toucher, source, &picture, err);
+    if (status) return status;
+    if (!toucher->n) {
+        write_plain(source, writer, row);
+        return STOKE_OK;
+    }
+    walk w = { stk_pix(),      *source, pitch_of(source->width), (float *)toucher->rows.data + PAD,
+               toucher->steps, 0 };
+    for (uint32_t i = 0; i < toucher->n; i++) {
+        const stoke_touch *t = w.steps[i].touch;
+        if (t->kind == STOKE_TOUCH_CONTRAST) w.steps[i].c = contrast_offset(&w, i);
+        if (t->kind != STOKE_TOUCH_CLAHE) continue;
+        into_picture(&w, i, &picture);
+        stk_clahe(&picture, t->a, t->n, toucher->luts.data);
+        w.source.row = picture_row;
+        w.source.context = &picture;
+        w.first = i + 1;
+    }
+    begin(&w, toucher->n);
+    stk_write_planes_fn *write = w.pix->write_planes[writer->dtype][writer->layout];
+    for (uint32_t y = 0; y < source->height; y++) {
+        give_row(&w, toucher->n, y);
+        write(writer, target(writer, row, source, y), (size_t)source->width * source->height, w.row, w.pitch,
+              source->width);
+    }
+    return STOKE_OK;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A row of a warp: which of its pixels lie inside the picture, which touch it, which do not see it. The
+ * inside goes to the function table, the rest is done here.
+ *
+ * For an affine row the three kinds are intervals, found by exact division: one pixel too many in the inner
+ * one would be a read outside the picture. An elastic row is cut into runs pixel by pixel.
+ */
+#include "src/pix/warp.h"
+
+#include <string.h>
+
+#include "src/pix/elastic.h"
+#include "src/pix/warp_pixel.h"
+
+int stk_warp_begin(stk_warper *warper, const stoke_plan *plan, uint32_t out_width, uint32_t out_height,
+                   stoke_error *err)
+{
+    warper->plan = plan;
+    warper->width = out_width;
+    warper->height = out_height;
+    warper->columns = warper->rows = 0;
+    if (plan->elastic_alpha == 0 || !out_width || !out_height) return STOKE_OK;
+    return stk_elastic_begin(warper, err);
+}
+
+void stk_warper_free(stk_warper *warper)
+{
+    stk_buffer_free(&warper->control);
+    stk_buffer_free(&warper->shift);
+    *warper = (stk_warper){ 0 };
+}
+
+uint64_t stk_warper_memory(const stk_warper *warper)
+{
+    return (uint64_t)warper->control.capacity + warper->shift.capacity;
+}
+
+/* ---- where a row lies ---- */
+
+static stk_warp_line line_of(stk_warper *w, uint32_t y)
+{
+    const int64_t *m = w->plan->matrix;
+    stk_warp_line line = { .x = (uint64_t)m[1] * y + (uint64_t)m[2],
+                           .y = (uint64_t)m[4] * y + (uint64_t)m[5],
+                           .dx = (uint64_t)m[0],
+                           .dy = (uint64_t)m[3] };
+    if (w->columns) {
+        stk_elastic_row(w, y);
+        line.shift_x = w->shift.data;
+        line.shift_y = line.shift_x + w->width;
+    }
+    return line;
+}
+
+/* Columns begin <= j < end. */
+typedef struct span {
+    uint32_t begin, end;
+} span;
+
+/* Those of `n` columns for which 0 <= (start + j * step) / 2^32 - first < count, as long as the coordinate
+ * does not run over the end of 64 bits on its way. The products are exact: distances of two int64 fit uint64.
+ */
+static span columns_within(int64_t start, int64_t step, uint32_t n, int32_t first, uint32_t count)
+{
+    const int64_t low = (int64_t)first * (INT64_C(1) << 32), high = low + ((int64_t)count << 32);
+    uint64_t begin = 0, end = 0;
+    if (step == 0) {
+        end = start >= low && start < high ? n : 0;
+    } else if (step > 0) {
+        const uint64_t s = (uint64_t)step;
+        if (start < low) begin = ((uint64_t)low - (uint64_t)start - 1) / s + 1;
+        if (start < high) end = ((uint64_t)high - (uint64_t)start - 1) / s + 1;
+    } else {
+        const uint64_t s = -(uint64_t)step;
+        if (start >= high) begin = ((uint64_t)start - (uint64_t)high) / s + 1;
+        if (start >= low) end = ((uint64_t)start - (uint64_t)low) / s + 1;
+    }
+    if (end > n) end = n;
+    if (begin > end) begin = end;
+    return (span){ (uint32_t)begin, (uint32_t)end };
+}
+
+static span both(span a, span b)
+{
+    const uint32_t begin = a.begin > b.begin ? a.begin : b.begin, end = a.end < b.end ? a.end : b.end;
+    return begin < end ? (span){ begin, end } : (span){ begin, begin };
+}
+
+static int runs_over(uint64_t start, uint64_t step, uint32_t n)
+{
+    int64_t way, last;
+    return __builtin_mul_overflow((int64_t)step, (int64_t)n - 1, &way) ||
+           __builtin_add_overflow((int64_t)start, way, &last);
+}
+
+/* ---- a row, whatever it is made of ---- */
+
+/* A kind of picture: what the three kinds of pixels need. `reach`: taps per direction (image 2, mask 1). */
+typedef struct kind {
+    const stoke_image *src;
+    stk_warp_fn *inside;
+    void (*border)(const struct kind *kind, void *dst, const stk_warp_line *line, size_t n);
+    uint64_t half; /* added to coordinates */
+    uint32_t reach;
+    size_t pixel;     /* bytes */
+    uint16_t fill[3]; /* samples; u8 pictures use the low byte */
+} kind;
+
+/* The rest of a line after `n` pixels. */
+static stk_warp_line line_after(const stk_warp_line *line, size_t n)
+{
+    return (stk_warp_line){ .x = line->x + n * line->dx,
+                            .y = line->y + n * line->dy,
+                            .dx = line->dx,
+                            .dy = line->dy,
+                            .shift_x = line->shift_x ? line->shift_x + n : NULL,
+                            .shift_y = line->shift_y ? line->shift_y + n : NULL };
+}
+
+static void do_inside(const kind *k, uint8_t *row, const stk_warp_line *line, span s)
+{
+    if (s.begin == s.end) return;
+    const stk_warp_line part = line_after(line, s.begin);
+    k->inside(row + s.begin * k->pixel, k->src->data, k->src->stride, &part, s.end - s.begin);
+}
+
+static void do_border(const kind *k, uint8_t *row, const stk_warp_line *line, span s)
+{
+    if (s.begin == s.end) return;
+    const stk_warp_line part = line_after(line, s.begin);
+    k->border(k, row + s.begin * k->pixel, &part, s.end - s.begin);
+}
+
+static void do_fill(const kind *k, uint8_t *row, span s)
+{
+    uint8_t pixel[6];
+    for (size_t i = 0; i < k->pixel / k->src->depth; i++) {
+        if (k->src->depth == 1)
+            pixel[i] = (uint8_t)k->fill[i];
+        else
+            memcpy(pixel + 2 * i, &k->fill[i], 2);
+    }
+    int even = 1;
+    for (size_t i = 1; i < k->pixel; i++) even &= pixel[i] == pixel[0];
+    if (even) /* black, white, grey and ignored are the usual fills */
+        memset(row + s.begin * k->pixel, pixel[0], (s.end - s.begin) * k->pixel);
+    else
+        for (uint32_t j = s.begin; j < s.end; j++) memcpy(row + j * k->pixel, pixel, k->pixel);
+}
+
+/* Columns whose taps are all inside, with the table's slack. */
+static uint32_t inner_count(uint32_t size, uint32_t less)
+{
+    return size > less ? size - less : 0;
+}
+
+static void affine_row(const kind *k, const stk_warp_line *line, uint32_t n, uint8_t *row)
+{
+    const int64_t x = (int64_t)(line->x + k->half), y = (int64_t)(line->y + k->half);
+    const int64_t dx = (int64_t)line->dx, dy = (int64_t)line->dy;
+    if (runs_over((uint64_t)x, line->dx, n) || runs_over((uint64_t)y, line->dy, n)) {
+        do_border(k, row, line, (span){ 0, n }); /* absurd, but defined: pixel by pixel */
+        return;
+    }
+    const uint32_t over = k->reach - 1, width = k->src->width, height = k->src->height;
+    const span touch = both(columns_within(x, dx, n, -(int32_t)over, width + over),
+                            columns_within(y, dy, n, -(int32_t)over, height + over));
+    const span inner =
+        both(touch, both(columns_within(x, dx, n, 0, inner_count(width, over + STK_WARP_SLACK)),
+                         columns_within(y, dy, n, 0, inner_count(height, over))));
+    do_fill(k, row, (span){ 0, touch.begin });
+    if (inner.begin < inner.end) {
+        do_border(k, row, line, (span){ touch.begin, inner.begin });
+        do_inside(k, row, line, inner);
+        do_border(k, row, line, (span){ inner.end, touch.end });
+    } else {
+        do_border(k, row, line, touch);
+    }
+    do_fill(k, row, (span){ touch.end, n });
+}
+
+static void elastic_row(const kind *k, const stk_warp_line *line, uint32_t n, uint8_t *row)
+{
+    const uint32_t width = inner_count(k->src->width, k->reach - 1 + STK_WARP_SLACK),
+                   height = inner_count(k->src->height, k->reach - 1);
+    span run = { 0, 0 };
+    int run_inside = 1;
+    for (uint32_t j = 0; j < n; j++) {
+        const int inside = (uint32_t)((stk_warp_x(line, j) + k->half) >> 32) < width &&
+                           (uint32_t)((stk_warp_y(line, j) + k->half) >> 32) < height;
+        if (inside != run_inside) {
+            (run_inside ? do_inside : do_border)(k, row, line, run);
+            run = (span){ j, j };
+            run_inside = inside;
+        }
+        run.end = j + 1;
+    }
+    (run_inside ? do_inside : do_border)(k, row, line, run);
+}
+
+static void any_row(stk_warper *warper, const kind *k, uint32_t y, void *row)
+{
+    if (!warper->width) return;
+    const stk_warp_line line = line_of(warper, y);
+    if (line.shift_x)
+        elastic_row(k, &line, warper->width, row);
+    else
+        affine_row(k, &line, warper->width, row);
+}
+
+/* ---- borders ---- */
+
+static const void *pixel_at(const kind *k, int64_t x, int64_t y)
+{
+    if (x < 0 || y < 0 || x >= (int64_t)k->src->width || y >= (int64_t)k->src->height) return NULL;
+    return (const uint8_t *)k->src->data + (size_t)y * k->src->stride + (size_t)x * k->pixel;
+}
+
+#define DEFINE_BORDER(name, type, blend)                                                                     \
+    static void name(const kind *k, void *dst, const stk_warp_line *line, size_t n)                          \
+    {                                                                                                        \
+        const type fill[3] = { (type)k->fill[0], (type)k->fill[1], (type)k->fill[2] };                       \
+        type *out = dst;                                                                                     \
+        for (size_t i = 0; i < n; i++, out += 3) {                                                           \
+            const uint64_t x = stk_warp_x(line, i) + k->half, y = stk_warp_y(line, i) + k->half;             \
+            const uint32_t wx = stk_warp_weight(x), wy = stk_warp_weight(y);                                 \
+            const type *tap[4];                                                                              \
+            for (int t = 0; t < 4; t++) {                                                                    \
+                tap[t] = pixel_at(k, (int64_t)stk_warp_whole(x) + (t & 1),                                   \
+                                  (int64_t)stk_warp_whole(y) + (t >> 1));                                    \
+                if (!tap[t]) tap[t] = fill;                                                                  \
+            }                                                                                                \
+            for (int c = 0; c < 3; c++) out[c] = blend(tap[0][c], tap[1][c], tap[2][c], tap[3][c], wx, wy);  \
+        }                                                                                                    \
+    }
+DEFINE_BORDER(border_u8c3, uint8_t, stk_warp_blend_u8)
+DEFINE_BORDER(border_u16c3, uint16_t, stk_warp_blend_u16)
+#undef DEFINE_BORDER
+
+static void border_mask(const kind *k, void *dst, const stk_warp_line *line, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *from = pixel_at(k, stk_warp_whole(stk_warp_x(line, i) + k->half),
+                                       stk_warp_whole(stk_warp_y(line, i) + k->half));
+        if (k->pixel == 1)
+            ((uint8_t *)dst)[i] = from ? *from : (uint8_t)k->fill[0];
+        else
+            ((uint16_t *)dst)[i] = from ? *(const uint16_t *)(const void *)from : k->fill[0];
+    }
+}
+
+void stk_warp_image_row(stk_warper *warper, const stoke_image *src, const uint8_t fill[3], uint32_t y,
+                        void *row)
+{
+    const stk_pix_table *table = stk_pix();
+    kind k = { .src = src, .half = STK_WARP_HALF_STEP, .reach = 2, .pixel = 3u * src->depth };
+    k.inside = src->depth == 1 ? table->warp_u8c3 : table->warp_u16c3;
+    k.border = src->depth == 1 ? border_u8c3 : border_u16c3;
+    for (int c = 0; c < 3; c++) k.fill[c] = (uint16_t)(src->depth == 1 ? fill[c] : fill[c] * 257);
+    any_row(warper, &k, y, row);
+}
+
+void stk_warp_mask_row(stk_warper *warper, const stoke_image *src, uint32_t fill, uint32_t y, void *row)
+{
+    const stk_pix_table *table = stk_pix();
+    kind k = { .src = src, .half = STK_WARP_HALF_PIXEL, .reach = 1, .pixel = src->depth };
+    k.inside = src->depth == 1 ? table->warp_u8c1 : table->warp_u16c1;
+    k.border = border_mask;
+    k.fill[0] = (uint16_t)fill;
+    any_row(warper, &k, y, row);
+}
