@@ -211,15 +211,19 @@ static int storable(const stk_cached *sample)
            (mask->channels == 1 && mask->width == image->width && mask->height == image->height);
 }
 
+int stk_cache_has_room(stk_cache *cache, uint64_t image_bytes)
+{
+    const uint64_t least = sizeof(stk_entry_header) + image_bytes;
+    return (cache->disk && stk_disk_has_room(cache->disk, least)) ||
+           (cache->ram && stk_ram_has_room(cache->ram, least));
+}
+
 void stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench, const stk_cached *sample)
 {
     if (!storable(sample)) return;
     const stoke_image *image = &sample->image, *mask = &sample->mask;
     /* Asked before the work of packing and hashing: with full budgets that would be for nothing. */
-    const uint64_t least = sizeof(stk_entry_header) +
-                           stoke_image_bytes(image->width, image->height, image->channels, image->depth);
-    const int to_disk = cache->disk && stk_disk_has_room(cache->disk, least);
-    if (!to_disk && !(cache->ram && stk_ram_has_room(cache->ram, least))) return;
+    if (!stk_cache_has_room(cache, stoke_image_bytes(image->width, image->height, 3, image->depth))) return;
     const void *pixels = packed_pixels(image, &bench->pixels);
     uint8_t *packed = NULL;
     size_t packed_bytes = 0;
@@ -230,7 +234,7 @@ void stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench, 
     }
     if (!pixels || (mask->data && !packed)) return;
     const stk_entry_header header = stk_entry_describe(key, sample, pixels, packed, packed_bytes);
-    int kept = to_disk && stk_disk_write(cache->disk, key, &header, pixels, packed);
+    int kept = cache->disk && stk_disk_write(cache->disk, key, &header, pixels, packed);
     if (!kept && cache->ram) kept = stk_ram_keep(cache->ram, &header, pixels, packed);
     if (kept) atomic_fetch_add(&cache->stored, 1);
 }

@@ -73,6 +73,9 @@ uint64_t stk_cache_bench_memory(const stk_cache_bench *bench);
 int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench,
                   const stoke_image *image_target, const stoke_image *mask_target, stk_cached *out);
 
+/* Whether an image of so many bytes would be kept; asked before making one only for that. */
+int stk_cache_has_room(stk_cache *cache, uint64_t image_bytes);
+
 /* Keeps a sample if the budgets allow. Never an error for the caller: when the disk is full or not writable,
  * the cache stops writing there and stk_cache_warning has the reason. Thread-safe. */
 void stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench, const stk_cached *sample);

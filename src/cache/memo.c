@@ -144,6 +144,14 @@ int stk_memo_reserve(stk_memo *memo, uint64_t files)
     return r;
 }
 
+uint64_t stk_memo_memory(stk_memo *memo)
+{
+    pthread_mutex_lock(&memo->lock);
+    const uint64_t bytes = (memo->mask + 1) * sizeof *memo->slots;
+    pthread_mutex_unlock(&memo->lock);
+    return bytes;
+}
+
 /* ---- the file ---- */
 
 static record record_of(const slot *s)

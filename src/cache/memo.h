@@ -37,6 +37,8 @@ void stk_memo_close(stk_memo **memo);
 /* Makes room for `files` more, so that steady work allocates nothing. Returns 0 for want of memory. */
 int stk_memo_reserve(stk_memo *memo, uint64_t files);
 
+uint64_t stk_memo_memory(stk_memo *memo);
+
 /* 1 and the digest when the identity is known. Thread-safe, as is add. */
 int stk_memo_find(stk_memo *memo, const stk_identity *identity, stk_digest *digest);
 /* Remembers what was read from a file that had this identity before and after reading. A file changed less

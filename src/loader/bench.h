@@ -16,6 +16,7 @@ typedef struct stk_bench {
     stk_buffer image_file, mask_file; /* bytes as read */
     stk_buffer fitted, labelled, mask_fitted, zeros, histogram;
     stk_buffer mix; /* one row of a batch, while its rows are mixed */
+    stk_cache_bench cache;
     stoke_decoder *image_decoder, *mask_decoder;
     stk_resizer *resizer;
     stoke_stage_time times[STK_ROW_STAGES]; /* of the last sample */

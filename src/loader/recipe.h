@@ -9,6 +9,7 @@
 #include <stoke/labels.h>
 #include <stoke/loader.h>
 
+#include "src/cache/cache.h"
 #include "src/pix/pix.h"
 
 typedef struct stk_recipe {
@@ -22,9 +23,13 @@ typedef struct stk_recipe {
     uint32_t width, height;
     uint32_t mask_fill; /* of uncovered pixels: ignore_index, or 0 without one */
     uint64_t seed;
-    int crops;     /* the pipeline chooses a part of the source: what is decoded depends on the draw */
-    int mixes;     /* rows of a batch are mixed with each other */
-    int two_masks; /* and by MixUp: a batch has masks_b and lambda */
+    int crops;        /* the pipeline chooses a part of the source: what is decoded depends on the draw */
+    int mixes;        /* rows of a batch are mixed with each other */
+    int plain;        /* nothing is ever done to the fitted picture but writing it */
+    int two_masks;    /* and by MixUp: a batch has masks_b and lambda */
+    stk_cache *cache; /* kept.c; NULL = none */
+    uint64_t cache_ram;
+    char transform[256]; /* the part of a cache key that all samples have in common */
 } stk_recipe;
 
 int stk_recipe_create(stk_recipe *recipe, const stoke_dataset *dataset, const stoke_data_params *params,
