@@ -18,7 +18,7 @@ typedef struct cli_common {
 } cli_common;
 
 /* The data options come in sections; the command's own and the common ones stand around them. */
-enum { CLI_DATA_SECTIONS = 6, CLI_MAX_GROUPS = CLI_DATA_SECTIONS + 2 };
+enum { CLI_DATA_SECTIONS = 7, CLI_MAX_GROUPS = CLI_DATA_SECTIONS + 2 };
 
 /* One run of a command: what the user asked for, after defaults, config file and flags. */
 typedef struct cli_call {

@@ -4,13 +4,15 @@
 #include <stdatomic.h>
 
 #include "src/base/error.h"
+#include "src/loader/kept.h"
+#include "src/loader/mix.h"
 
 int stk_bench_create(stk_bench *bench, stoke_error *err)
 {
     *bench = (stk_bench){ 0 };
     int r = stoke_decoder_create(&bench->image_decoder, err);
     if (!r) r = stoke_decoder_create(&bench->mask_decoder, err);
-    if (!r && !(bench->resizer = stk_resizer_create()))
+    if (!r && !((bench->resizer = stk_resizer_create()) && (bench->toucher = stk_toucher_create())))
         r = stk_fail(err, STOKE_E_NOMEM, "no memory for a worker");
     if (r) stk_bench_destroy(bench);
     return r;
@@ -20,7 +22,8 @@ int stk_bench_create(stk_bench *bench, stoke_error *err)
 #define BUFFERS(bench)                                                                                       \
     {                                                                                                        \
         &(bench)->image_file, &(bench)->mask_file, &(bench)->fitted, &(bench)->labelled,                     \
-            &(bench)->mask_fitted, &(bench)->zeros, &(bench)->histogram, &(bench)->mix                       \
+            &(bench)->mask_fitted, &(bench)->zeros, &(bench)->histogram, &(bench)->counts,                   \
+            &(bench)->swapped, &(bench)->lines, &(bench)->mix                                                \
     }
 
 void stk_bench_destroy(stk_bench *bench)
@@ -30,13 +33,17 @@ void stk_bench_destroy(stk_bench *bench)
     stoke_decoder_destroy(&bench->image_decoder);
     stoke_decoder_destroy(&bench->mask_decoder);
     stk_resizer_destroy(&bench->resizer);
+    stk_cache_bench_free(&bench->cache);
+    stk_warper_free(&bench->warper);
+    stk_toucher_destroy(&bench->toucher);
 }
 
 uint64_t stk_bench_memory(const stk_bench *bench)
 {
     const stk_buffer *const buffers[] = BUFFERS(bench);
     uint64_t bytes = stoke_decoder_memory(bench->image_decoder) + stoke_decoder_memory(bench->mask_decoder) +
-                     stk_resizer_memory(bench->resizer);
+                     stk_resizer_memory(bench->resizer) + stk_warper_memory(&bench->warper) +
+                     stk_toucher_memory(bench->toucher) + stk_cache_bench_memory(&bench->cache);
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) bytes += buffers[i]->capacity;
     return bytes;
 }
@@ -60,6 +67,42 @@ static uint8_t working_depth(const stoke_image_info *info)
     return info->bits == 16 ? 2 : 1;
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What happens between the fitted picture and the batch, and between the rows of a batch. */
+static uint64_t laying_need(const stk_recipe *recipe, const stoke_image_info *image)
+{
+    const uint32_t width = recipe->width, height = recipe->height;
+    const uint8_t depth = working_depth(image), id_depth = stoke_labels_depth(recipe->labels);
+    const uint64_t out = (uint64_t)width * height, source = (uint64_t)image->width * image->height;
+    const uint64_t line = (uint64_t)width * 3 * depth;
+    uint64_t need = larger(larger(image->width, image->height), width) * id_depth; /* a row of zeros */
+    if (recipe->warps || recipe->touches) need += recipe->warps && recipe->touches ? line * height : line;
+    if (recipe->elastic) need += stk_warp_scratch(width, height);
+    if (recipe->touches) need += stk_touch_scratch(width, height, depth);
+    if (recipe->swap) need += larger(source, out) * id_depth;
+    if (recipe->focuses) need += (id_depth == 1 ? 256 : 65536) * sizeof(uint64_t);
+    if (recipe->mixes) {
+        const stoke_batch shape = stk_recipe_shape(recipe, 1);
+        need += stk_mix_scratch(&shape);
+    }
+    return need;
+}
+
+/* A crop that is resized may have any size up to the source's, and any proportions: what the whole takes, or
+ * what it takes to make it larger. */
+static uint64_t resizing_need(const stk_recipe *recipe, const stoke_image_info *image, uint8_t depth)
+{
+    const uint32_t width = recipe->width, height = recipe->height;
+    if (image->width == width && image->height == height && !recipe->crops) return 0;
+    const uint64_t whole = stk_resize_scratch(image->width, image->height, width, height, 3, depth);
+    const uint64_t part = recipe->crops ? stk_resize_scratch(1, 1, width, height, 3, depth) : 0;
+    return (uint64_t)width * height * 3 * depth + larger(whole, part);
+}
+
 uint64_t stk_bench_need(const stk_recipe *recipe, const stoke_image_info *image, uint64_t image_bytes,
                         const stoke_image_info *mask, uint64_t mask_bytes)
 {
@@ -69,9 +112,8 @@ uint64_t stk_bench_need(const stk_recipe *recipe, const stoke_image_info *image,
     /* A decoder may hold its input once more, repacked: joined PNG chunks, or a JPEG cut down to a region,
      * which takes three copies of the data and room for a header. */
     uint64_t need = (image_bytes + mask_bytes) * 6 + image->scratch_bytes + source * 3 * depth;
-    if (image->width != recipe->width || image->height != recipe->height)
-        need += out * 3 * depth +
-                stk_resize_scratch(image->width, image->height, recipe->width, recipe->height, 3, depth);
+    need += resizing_need(recipe, image, depth) + laying_need(recipe, image) +
+            stk_kept_scratch(recipe, source, depth);
     if (depth == 2) need += 65536 * sizeof(uint32_t);
     if (mask) {
         const uint64_t pixels = (uint64_t)mask->width * mask->height;

@@ -1,24 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bench: what one worker owns to make samples. Buffers that only grow, two decoders, a resizer: steady
- * work allocates nothing of ours. And the sums that say how large it gets: the planner and the gate use the
- * same one.
+ * The bench: what one worker owns to make samples. Buffers that only grow, decoders, what resizes, warps and
+ * touches: steady work allocates nothing of ours. And the sums that say how large it gets: the planner and
+ * the gate use the same one.
  */
 #ifndef STOKE_SRC_LOADER_BENCH_H
 #define STOKE_SRC_LOADER_BENCH_H
 
 #include "src/base/mem.h"
 #include "src/loader/recipe.h"
+#include "src/pix/touch.h"
+#include "src/pix/warp.h"
 
 enum { STK_ROW_STAGES = STOKE_STAGE_WRITE + 1 };
 
 typedef struct stk_bench {
     stk_buffer image_file, mask_file; /* bytes as read */
     stk_buffer fitted, labelled, mask_fitted, zeros, histogram;
-    stk_buffer mix; /* one row of a batch, while its rows are mixed */
+    stk_buffer counts;  /* of the pixels of every class, for a focus */
+    stk_buffer swapped; /* ids with left and right exchanged */
+    stk_buffer lines;   /* one line of the output; all of them where a warp is looked at twice */
+    stk_buffer mix;     /* one row of a batch, while its rows are mixed */
     stk_cache_bench cache;
     stoke_decoder *image_decoder, *mask_decoder;
     stk_resizer *resizer;
+    stk_warper warper;
+    stk_toucher *toucher;
     stoke_stage_time times[STK_ROW_STAGES]; /* of the last sample */
     uint64_t bytes_read;
     uint64_t granted; /* bytes this bench may use; grows through stk_budget */

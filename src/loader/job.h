@@ -2,11 +2,13 @@
  *
  * One sample on its way through a bench:
  *
- *   fetch.c   bytes in, headers read, the memory gate
- *   sample.c  the draw, and the order of the steps
- *   kept.c    the cache: gives the whole prefix, or keeps it
- *   prefix.c  decoded, labelled, fitted: what does not depend on the draw, or only on its box
- *   lay.c     laid out as the plan says, into the batch row
+ *   fetch.c       bytes in, headers read, the memory gate
+ *   sample.c      the draw, and the order of the steps
+ *   focus.c       the pixel a foreground crop looks at
+ *   kept.c        the cache: gives the whole prefix, or keeps it
+ *   prefix.c      decoded, labelled, fitted: what does not depend on the draw, or only on its box
+ *   lay_image.c   laid out as the plan says, into the batch row
+ *   lay_mask.c
  */
 #ifndef STOKE_SRC_LOADER_JOB_H
 #define STOKE_SRC_LOADER_JOB_H
@@ -36,7 +38,7 @@ typedef struct stk_job {
     uint32_t width, height; /* of the source, as decoded */
     stoke_plan plan;
     void *image_row, *mask_row; /* of the batch */
-    stoke_image image, ids;     /* the fitted picture; ids.data NULL: no mask, zeros */
+    stoke_image image, ids;     /* whole, then fitted; ids.data NULL: not decoded yet, or no mask: zeros */
     stk_kept kept;              /* only with a cache */
     stk_stamp last;
     stoke_error *err;
@@ -54,16 +56,29 @@ int stk_job_in_file(const stk_job *job, const char *path, int status);
  * The only place where a sample's bytes are read. */
 int stk_fetch(stk_job *job, stk_budget *budget);
 
-/* prefix.c: fills job->image and job->ids with the fitted picture of job->plan, decoding no more than its
- * box. */
+/* prefix.c: fills job->image and job->ids with the fitted picture of job->plan, decoding no more than its box
+ * (and no mask when job->ids has the whole one already). */
 int stk_prefix_region(stk_job *job);
 /* The same in two steps. After the first one image and ids are what every epoch has in common: a cache gives
- * them instead, or keeps them. The second changes neither the pixels they point to nor needs the files. */
+ * them instead, or keeps them. The second changes no pixel they point to and needs no file. */
 int stk_prefix_whole(stk_job *job);
 int stk_prefix_cut(stk_job *job);
+/* Only the whole mask, at the source's own size, for those who must look at it before they draw. */
+int stk_prefix_ids(stk_job *job);
 
-/* lay.c: job->image and job->ids into the rows of the batch. */
+/* focus.c: the pixel of job->ids (the whole mask) that plan.focus_class and focus_pixel stand for. *found = 0
+ * when the mask has nothing but ignore_index and background. */
+int stk_focus(stk_job *job, uint32_t focus[2], int *found);
+
+/* lay_image.c, lay_mask.c: job->image and job->ids into the rows of the batch. The image comes first; with a
+ * warp, stk_warp_begin before both. */
 int stk_lay_image(stk_job *job);
 int stk_lay_mask(stk_job *job);
+
+/* The plan's mirrors as bits of STK_MIRROR_. */
+static inline int stk_job_mirror(const stk_job *job)
+{
+    return (job->plan.hflip ? STK_MIRROR_H : 0) | (job->plan.vflip ? STK_MIRROR_V : 0);
+}
 
 #endif

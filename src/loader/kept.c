@@ -103,7 +103,8 @@ static int get(stk_job *job)
     return 1;
 }
 
-int stk_kept_find(stk_job *job)
+/* Before the files are read, by what is known about them. */
+static int find_known(stk_job *job)
 {
     stk_kept *kept = &job->kept;
     const stoke_sample *sample = &job->sample;
@@ -127,7 +128,8 @@ static stk_digest digest(const stk_job *job, const stoke_blob *blob, const stk_i
     return of;
 }
 
-int stk_kept_find_read(stk_job *job)
+/* After, by their content: the pair may be known under other names. */
+static int find_read(stk_job *job)
 {
     stk_kept *kept = &job->kept;
     const stk_kept before = *kept;
@@ -145,16 +147,44 @@ int stk_kept_find_read(stk_job *job)
 
 /* ---- keeping ---- */
 
-int stk_kept_wants(const stk_job *job)
+/* Whether the plan's region can be decoded instead of the whole, with the same result. */
+static int region_will_do(const stk_recipe *recipe)
 {
-    const stk_recipe *recipe = job->recipe;
-    if (!recipe->crops || recipe->image_decode.mode == STOKE_DECODE_FAST) return 1;
-    return stk_cache_has_room(
-        recipe->cache, stoke_image_bytes(job->width, job->height, 3, job->image_info.bits == 16 ? 2 : 1));
+    return recipe->crops && recipe->image_decode.mode == STOKE_DECODE_EXACT;
 }
 
-void stk_kept_add(stk_job *job)
+static int make_and_keep(stk_job *job, int *whole)
 {
-    const stk_cached sample = { job->image, job->ids, job->width, job->height };
-    stk_cache_put(job->recipe->cache, job->kept.key, &job->bench->cache, &sample);
+    const stk_recipe *recipe = job->recipe;
+    const uint8_t depth = job->image_info.bits == 16 ? 2 : 1;
+    if (region_will_do(recipe) &&
+        !stk_cache_has_room(recipe->cache, stoke_image_bytes(job->width, job->height, 3, depth)))
+        return STOKE_OK;
+    int r = stk_prefix_whole(job);
+    if (!r) {
+        const stk_cached sample = { job->image, job->ids, job->width, job->height };
+        stk_cache_put(recipe->cache, job->kept.key, &job->bench->cache, &sample);
+        stk_job_stamp(job, STOKE_STAGE_READ);
+        *whole = 1;
+    } else if (r != STOKE_E_NOMEM && region_will_do(recipe)) {
+        /* A file damaged somewhere else: without a cache this row would be good. */
+        job->image = job->ids = (stoke_image){ 0 };
+        r = STOKE_OK;
+    }
+    return r;
+}
+
+int stk_kept_bring(stk_job *job, stk_budget *budget, int *whole)
+{
+    *whole = find_known(job);
+    if (*whole) return STOKE_OK;
+    int r = stk_fetch(job, budget);
+    if (r) return r;
+    if (budget->limit) { /* the gate has let this one through */
+        const uint64_t pixels = (uint64_t)job->image_info.width * job->image_info.height;
+        const uint64_t scratch = stk_kept_scratch(job->recipe, pixels, job->image_info.bits == 16 ? 2 : 1);
+        if (job->bench->cache.limit < scratch) job->bench->cache.limit = scratch;
+    }
+    *whole = find_read(job);
+    return *whole ? STOKE_OK : make_and_keep(job, whole);
 }

@@ -22,13 +22,8 @@ uint64_t stk_kept_scratch(const stk_recipe *recipe, uint64_t pixels, uint8_t dep
 /* Memory that is held beside the benches at most. */
 uint64_t stk_kept_memory(const stk_recipe *recipe);
 
-/* 1: job->image, ids, width and height are the whole prefix, as after stk_prefix_whole. The first one is
- * asked before the files are read, by what is known about them; the second after, by their content. */
-int stk_kept_find(stk_job *job);
-int stk_kept_find_read(stk_job *job);
-/* Whether the whole prefix is to be made, rather than the plan's region: it will be kept. */
-int stk_kept_wants(const stk_job *job);
-/* Keeps the whole prefix. */
-void stk_kept_add(stk_job *job);
+/* Takes the place of stk_fetch when there is a cache. *whole = 1: job->image, ids, width and height are the
+ * whole prefix, as after stk_prefix_whole. 0: as after stk_fetch. */
+int stk_kept_bring(stk_job *job, stk_budget *budget, int *whole);
 
 #endif

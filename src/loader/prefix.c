@@ -108,14 +108,14 @@ static int make_image(stk_job *job, const part *p)
 
 /* ---- the mask ---- */
 
-static int decode_ids(stk_job *job, const part *p, stoke_image *ids)
+static int decode_ids(stk_job *job, const stoke_box *box, stoke_image target, stoke_image *ids)
 {
     const stk_recipe *recipe = job->recipe;
     stk_bench *bench = job->bench;
     const uint8_t depth = stoke_labels_depth(recipe->labels);
     stoke_decode_params params = recipe->mask_decode;
-    params.region = p->box;
-    if (recipe->mask_dtype == STOKE_DTYPE_U8 && depth == 1) params.target = direct(job, p, job->mask_row, 1);
+    params.region = *box;
+    params.target = target;
     stoke_image raw;
     int r = stoke_decoder_decode(bench->mask_decoder, bench->mask_file.data, job->mask_bytes, &params, &raw,
                                  job->err);
@@ -139,46 +139,65 @@ static int fit_ids(stk_job *job, const part *p, stoke_image *ids)
 
 static int make_ids(stk_job *job, const part *p)
 {
-    int r = decode_ids(job, p, &job->ids);
+    const stk_recipe *recipe = job->recipe;
+    stoke_image target = { 0 };
+    if (recipe->mask_dtype == STOKE_DTYPE_U8 && stoke_labels_depth(recipe->labels) == 1)
+        target = direct(job, p, job->mask_row, 1);
+    int r = decode_ids(job, &p->box, target, &job->ids);
     stk_job_stamp(job, STOKE_STAGE_DECODE_MASK);
     if (!r) r = fit_ids(job, p, &job->ids);
     stk_job_stamp(job, STOKE_STAGE_FIT);
     return r;
 }
 
+/* From the whole mask. */
+static int cut_ids(stk_job *job, const part *p)
+{
+    job->ids = cut(&job->ids, &p->box);
+    int r = fit_ids(job, p, &job->ids);
+    stk_job_stamp(job, STOKE_STAGE_FIT);
+    return r;
+}
+
+int stk_prefix_ids(stk_job *job)
+{
+    const stoke_box all = { 0, 0, job->width, job->height };
+    const int r = decode_ids(job, &all, (stoke_image){ 0 }, &job->ids);
+    stk_job_stamp(job, STOKE_STAGE_DECODE_MASK);
+    return stk_job_in_file(job, job->sample.mask_path, r);
+}
+
 /* ---- both ---- */
 
 /* The mask comes first, so that the image is still in the processor's cache when it is laid out. */
-static int make(stk_job *job, const part *p)
+int stk_prefix_region(stk_job *job)
 {
-    job->ids = (stoke_image){ 0 };
+    const part p = planned(job);
     int r = STOKE_OK;
-    if (job->sample.mask_path) r = stk_job_in_file(job, job->sample.mask_path, make_ids(job, p));
-    return r ? r : stk_job_in_file(job, job->sample.image_path, make_image(job, p));
+    if (job->sample.mask_path) r = job->ids.data ? cut_ids(job, &p) : make_ids(job, &p);
+    if (r) return stk_job_in_file(job, job->sample.mask_path, r);
+    return stk_job_in_file(job, job->sample.image_path, make_image(job, &p));
 }
 
 int stk_prefix_whole(stk_job *job)
 {
     const part p = whole(job);
-    return make(job, &p);
+    int r = STOKE_OK;
+    if (job->sample.mask_path) r = stk_job_in_file(job, job->sample.mask_path, make_ids(job, &p));
+    return r ? r : stk_job_in_file(job, job->sample.image_path, make_image(job, &p));
 }
 
 int stk_prefix_cut(stk_job *job)
 {
     const part p = planned(job);
-    if (!job->recipe->crops) return STOKE_OK; /* the whole is fitted already */
-    job->image = cut(&job->image, &p.box);
+    const stoke_box *box = &p.box;
+    /* Where the plan wants less than the whole source, the whole has the source's own size: boxes fit it. */
+    if (box->width == job->width && box->height == job->height && p.width == job->image.width &&
+        p.height == job->image.height)
+        return STOKE_OK;
+    job->image = cut(&job->image, box);
     int r = fit_image(job, &p, &job->image);
-    if (!r && job->ids.data) {
-        job->ids = cut(&job->ids, &p.box);
-        r = fit_ids(job, &p, &job->ids);
-    }
+    if (!r && job->ids.data) r = cut_ids(job, &p);
     stk_job_stamp(job, STOKE_STAGE_FIT);
     return r;
-}
-
-int stk_prefix_region(stk_job *job)
-{
-    const part p = planned(job);
-    return make(job, &p);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/loader/recipe.h"
 
-#include <string.h>
-
+#include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/loader/sample.h"
@@ -42,12 +41,6 @@ void stk_shown_size(const stoke_image_info *info, const stoke_decode_params *par
     *height = turned ? info->width : info->height;
 }
 
-/* Until a crop op is among the ops, every draw looks at the whole source. */
-static int pipeline_crops(const stoke_pipeline *pipeline)
-{
-    return strstr(stoke_pipeline_text(pipeline), "crop") != NULL;
-}
-
 static void set_decoding(stk_recipe *recipe, const stoke_data_params *params)
 {
     stoke_decode_params image = stoke_decode_defaults();
@@ -61,6 +54,45 @@ static void set_decoding(stk_recipe *recipe, const stoke_data_params *params)
     mask.mode = STOKE_DECODE_EXACT;
     mask.keep16 = 0; /* masks of integers keep 16 bits whatever this says; colours have 8 */
     recipe->mask_decode = mask;
+}
+
+/* Ids that are in no pair, ignore_index among them, stay what they are. */
+static int make_swap(stk_recipe *recipe, stoke_error *err)
+{
+    size_t n;
+    const uint32_t(*pair)[2] = stk_pipeline_swap(recipe->pipeline, &n);
+    const uint32_t values = stoke_labels_depth(recipe->labels) == 1 ? 256 : 65536;
+    if (!n) return STOKE_OK;
+    uint16_t *swap = stk_calloc(values, sizeof *swap);
+    if (!swap) return stk_fail(err, STOKE_E_NOMEM, "no memory for the table of mirrored classes");
+    recipe->swap = swap;
+    for (uint32_t id = 0; id < values; id++) swap[id] = (uint16_t)id;
+    for (size_t i = 0; i < n; i++) {
+        if (pair[i][0] >= values || pair[i][1] >= values)
+            return stk_fail(
+                err, STOKE_E_INVALID,
+                "augment: classes %u and %u change places in a mirror image, but class ids end at %u",
+                pair[i][0], pair[i][1], values - 1);
+        swap[pair[i][0]] = (uint16_t)pair[i][1];
+        swap[pair[i][1]] = (uint16_t)pair[i][0];
+    }
+    return STOKE_OK;
+}
+
+static void ask_pipeline(stk_recipe *recipe)
+{
+    const stoke_pipeline *pipeline = recipe->pipeline;
+    double mean[3], deviation[3];
+    recipe->crops = stk_pipeline_crops(pipeline);
+    recipe->focuses = stk_pipeline_wants_mask_first(pipeline);
+    recipe->warps = stk_pipeline_may_warp(pipeline);
+    recipe->elastic = stk_pipeline_may_elastic(pipeline);
+    recipe->touches = stk_pipeline_may_touch(pipeline);
+    recipe->mixes = stk_pipeline_may_mix(pipeline);
+    recipe->plain = pipeline->n_steps == 0;
+    recipe->two_masks = stk_pipeline_has_mixup(pipeline);
+    if (stk_pipeline_normalize(pipeline, mean, deviation))
+        stk_writer_normalize(&recipe->writer, mean, deviation);
 }
 
 /* A mask type too narrow for the class ids would alter them silently. */
@@ -84,11 +116,13 @@ int stk_recipe_create(stk_recipe *recipe, const stoke_dataset *dataset, const st
     recipe->mask_decode.purpose = stk_mask_purpose(recipe->labels);
     stk_writer_init(&recipe->writer, stoke_data_image_dtype(params), params->layout, params->normalize);
     recipe->mask_dtype = stoke_data_mask_dtype(params, stoke_labels_depth(recipe->labels));
-    recipe->crops = pipeline_crops(recipe->pipeline);
+    ask_pipeline(recipe);
+    recipe->ignore = (int32_t)params->ignore_index;
     recipe->mask_fill = params->ignore_index >= 0 ? (uint32_t)params->ignore_index : 0;
     recipe->height = params->size[0];
     recipe->width = params->size[1];
     r = check_mask_dtype(recipe, err);
+    if (!r) r = make_swap(recipe, err);
     if (!r && (!recipe->height || !recipe->width)) r = first_size(recipe, err);
     return r;
 }
@@ -97,6 +131,7 @@ void stk_recipe_destroy(stk_recipe *recipe)
 {
     stoke_pipeline_destroy(&recipe->pipeline);
     stoke_labels_destroy(&recipe->labels);
+    stk_free((void *)recipe->swap);
 }
 
 stoke_batch stk_recipe_shape(const stk_recipe *recipe, uint32_t capacity)

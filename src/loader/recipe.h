@@ -23,10 +23,15 @@ typedef struct stk_recipe {
     uint32_t width, height;
     uint32_t mask_fill; /* of uncovered pixels: ignore_index, or 0 without one */
     uint64_t seed;
-    int crops;        /* the pipeline chooses a part of the source: what is decoded depends on the draw */
-    int mixes;        /* rows of a batch are mixed with each other */
-    int plain;        /* nothing is ever done to the fitted picture but writing it */
+    int32_t ignore;       /* ignore_index, or -1 */
+    const uint16_t *swap; /* class id -> its mirror image, for every value of an id; NULL: nothing to swap */
+    /* What plans of this pipeline may ask for. */
+    int crops;   /* a part of the source: what is decoded depends on the draw */
+    int focuses; /* a part found by a look at the mask */
+    int warps, elastic, touches;
+    int mixes;        /* rows of a batch, mixed with each other */
     int two_masks;    /* and by MixUp: a batch has masks_b and lambda */
+    int plain;        /* nothing: the fitted picture is the batch's */
     stk_cache *cache; /* kept.c; NULL = none */
     uint64_t cache_ram;
     char transform[256]; /* the part of a cache key that all samples have in common */

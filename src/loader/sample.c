@@ -9,6 +9,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/loader/job.h"
+#include "src/loader/kept.h"
 
 /* CPU time first: reading it is a system call, where a busy system likes to switch threads. The wait then
  * belongs to the stage that used up its slice, not to the next one. */
@@ -34,38 +35,70 @@ int stk_job_in_file(const stk_job *job, const char *path, int status)
     return status;
 }
 
-/* The fitted picture. Here a cache stands between the two steps of the second way: it gives what
- * stk_prefix_whole would make, or takes it. */
-static int make_prefix(stk_job *job)
+/* A crop that wants to look at the mask is drawn again with what it sees there. A mask without foreground, or
+ * none at all, leaves the plan as it is. */
+static int draw_plan(stk_job *job, stoke_draw *draw)
 {
-    return stk_prefix_region(job);
+    const stoke_pipeline *pipeline = job->recipe->pipeline;
+    stoke_pipeline_draw(pipeline, draw, &job->plan);
+    if (!job->plan.wants_focus || !job->sample.mask_path) return STOKE_OK;
+    uint32_t focus[2];
+    int found = 0;
+    int r = job->ids.data ? STOKE_OK : stk_prefix_ids(job);
+    if (!r) r = stk_focus(job, focus, &found);
+    if (!r && found) {
+        draw->focus = focus;
+        stoke_pipeline_draw(pipeline, draw, &job->plan);
+        draw->focus = NULL;
+    }
+    return r;
+}
+
+/* The plan and the fitted picture. A cache stands before the draw: it gives what stk_prefix_whole would make,
+ * or takes it; stk_prefix_cut then does the rest. */
+static int make_prefix(stk_job *job, stk_budget *budget, stoke_draw *draw)
+{
+    int whole = 0;
+    int r = job->recipe->cache ? stk_kept_bring(job, budget, &whole) : stk_fetch(job, budget);
+    if (r) return r;
+    draw->source_width = job->width;
+    draw->source_height = job->height;
+    r = draw_plan(job, draw);
+    if (r) return r;
+    return whole ? stk_job_in_file(job, job->sample.image_path, stk_prefix_cut(job)) : stk_prefix_region(job);
 }
 
 static int lay_out(stk_job *job)
 {
-    int r = stk_lay_image(job);
+    const stk_recipe *recipe = job->recipe;
+    int r = STOKE_OK;
+    if (job->plan.warp)
+        r = stk_warp_begin(&job->bench->warper, &job->plan, recipe->width, recipe->height, job->err);
+    if (!r) r = stk_lay_image(job);
     if (!r) r = stk_lay_mask(job);
     stk_job_stamp(job, STOKE_STAGE_WRITE);
     return stk_job_in_file(job, job->sample.image_path, r);
 }
 
-int stk_sample_load(stk_bench *bench, const stk_recipe *recipe, stk_budget *budget, uint64_t id,
-                    uint64_t epoch, uint64_t position, void *image_row, void *mask_row, stoke_error *err)
+int stk_sample_load(stk_bench *bench, const stk_recipe *recipe, stk_budget *budget, const stk_place *place,
+                    uint64_t id, stoke_error *err)
 {
     memset(bench->times, 0, sizeof bench->times);
     bench->bytes_read = 0;
     stk_job job = { .bench = bench,
                     .recipe = recipe,
                     .sample = stoke_dataset_sample(recipe->dataset, id),
-                    .image_row = image_row,
-                    .mask_row = mask_row,
+                    .image_row = place->image_row,
+                    .mask_row = place->mask_row,
                     .last = stk_stamp_now(),
                     .err = err };
-    int r = stk_fetch(&job, budget);
-    if (r) return r;
-    const stoke_draw draw = { recipe->seed, epoch,         position,       job.width,
-                              job.height,   recipe->width, recipe->height, NULL };
-    stoke_pipeline_draw(recipe->pipeline, &draw, &job.plan);
-    r = make_prefix(&job);
-    return r ? r : lay_out(&job);
+    stoke_draw draw = { .seed = recipe->seed,
+                        .epoch = place->epoch,
+                        .position = place->position,
+                        .out_width = recipe->width,
+                        .out_height = recipe->height };
+    int r = make_prefix(&job, budget, &draw);
+    if (!r) r = lay_out(&job);
+    *place->mix = (stk_mix){ job.plan.mix, job.plan.lambda, job.plan.mix_box };
+    return r;
 }

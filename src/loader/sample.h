@@ -6,12 +6,21 @@
 #define STOKE_SRC_LOADER_SAMPLE_H
 
 #include "src/loader/bench.h"
+#include "src/loader/slots.h"
 
 /* A file larger than this is no sample: 1 GiB, about 40 times an uncompressed 8-megapixel 16-bit TIFF. */
 #define STK_FILE_LIMIT (UINT64_C(1) << 30)
 
-/* Fills one row. On failure err->message names file and reason, and the row's content is undefined. */
-int stk_sample_load(stk_bench *bench, const stk_recipe *recipe, stk_budget *budget, uint64_t id,
-                    uint64_t epoch, uint64_t position, void *image_row, void *mask_row, stoke_error *err);
+/* Where a sample goes, in time and in memory. */
+typedef struct stk_place {
+    uint64_t epoch, position;
+    void *image_row, *mask_row;
+    stk_mix *mix;
+} stk_place;
+
+/* Fills one row with sample `id`. On failure err->message names file and reason, and the row's content is
+ * undefined. */
+int stk_sample_load(stk_bench *bench, const stk_recipe *recipe, stk_budget *budget, const stk_place *place,
+                    uint64_t id, stoke_error *err);
 
 #endif

@@ -54,7 +54,7 @@ typedef struct stk_writer {
     stoke_dtype dtype; /* U8, F32, F16, BF16 */
     stoke_layout layout;
     double scale[3], bias[3]; /* for samples in 0..1 */
-    float lut[3][256];        /* (float)(v / 255.0 normalised in double, rounded once) */
+    float lut[3][256];        /* v / 255.0 normalised; for unit, imagenet and none rounded once from double */
     uint16_t lut16[3][256];   /* the same as F16 or BF16 bits, round to nearest even */
     /* lut[c][v] == (v * high + high_bias) + (v * low + low_bias) in float without FMA: see writer.c. Entry i
      * belongs to channel i % 3, up to the 24 elements of eight interleaved pixels. */
@@ -63,6 +63,9 @@ typedef struct stk_writer {
 } stk_writer;
 /* normalize: unit, imagenet or none (0..255 as they are). */
 void stk_writer_init(stk_writer *writer, stoke_dtype dtype, stoke_layout layout, stoke_normalize normalize);
+
+/* (v / 255 - mean) / deviation instead, for samples v in 0..255; dtype U8 is not scaled even so. */
+void stk_writer_normalize(stk_writer *writer, const double mean[3], const double deviation[3]);
 
 /* Mirroring of the whole output, after placement; both together are half a turn. */
 enum { STK_MIRROR_H = 1 /* left-right */, STK_MIRROR_V = 2 /* top-bottom */ };

@@ -32,24 +32,41 @@ static void split(stk_writer *writer, int i)
     writer->low_bias[i] = (float)(b - writer->high_bias[i]);
 }
 
+/* Everything that follows from scale and bias. The tables hold what the kernels compute, so that there is one
+ * answer for any normalisation; test_pix checks that for the usual ones it is the value rounded once. */
+static void tabulate(stk_writer *writer)
+{
+    for (int i = 0; i < 24; i++) split(writer, i);
+    for (int c = 0; c < 3; c++) {
+        for (int v = 0; v < 256; v++) {
+            const float high = (float)v * writer->high[c] + writer->high_bias[c];
+            const float low = (float)v * writer->low[c] + writer->low_bias[c];
+            const float value = high + low;
+            writer->lut[c][v] = value;
+            writer->lut16[c][v] = writer->dtype == STOKE_DTYPE_BF16 ? stk_bf16(value) : stk_f16(value);
+        }
+        writer->fill[c] = writer->lut[c][0];
+    }
+}
+
+void stk_writer_normalize(stk_writer *writer, const double mean[3], const double deviation[3])
+{
+    for (int c = 0; c < 3; c++) {
+        writer->scale[c] = 1.0 / deviation[c];
+        writer->bias[c] = -mean[c] / deviation[c];
+    }
+    tabulate(writer);
+}
+
 void stk_writer_init(stk_writer *writer, stoke_dtype dtype, stoke_layout layout, stoke_normalize normalize)
 {
     static const double mean[3] = { 0.485, 0.456, 0.406 }, deviation[3] = { 0.229, 0.224, 0.225 };
     *writer = (stk_writer){ .dtype = dtype, .layout = layout };
-    for (int c = 0; c < 3; c++) {
-        const int imagenet = normalize == STOKE_NORMALIZE_IMAGENET;
-        writer->scale[c] = imagenet ? 1.0 / deviation[c] : normalize == STOKE_NORMALIZE_UNIT ? 1.0 : 255.0;
-        writer->bias[c] = imagenet ? -mean[c] / deviation[c] : 0.0;
-        for (int v = 0; v < 256; v++) {
-            double value = v; /* none: as it is */
-            if (normalize == STOKE_NORMALIZE_UNIT) value = v / 255.0;
-            if (imagenet) value = (v / 255.0 - mean[c]) / deviation[c];
-            writer->lut[c][v] = (float)value;
-            writer->lut16[c][v] = dtype == STOKE_DTYPE_BF16 ? stk_bf16((float)value) : stk_f16((float)value);
-        }
-        writer->fill[c] = writer->lut[c][0];
-    }
-    for (int i = 0; i < 24; i++) split(writer, i);
+    for (int c = 0; c < 3; c++) writer->scale[c] = normalize == STOKE_NORMALIZE_UNIT ? 1.0 : 255.0;
+    if (normalize == STOKE_NORMALIZE_IMAGENET)
+        stk_writer_normalize(writer, mean, deviation);
+    else
+        tabulate(writer);
 }
 
 /* ---- placement ---- */
