@@ -234,6 +234,7 @@ static void print_json(const bench *b, const figures *f)
     stoke_json_uint(&json, "files_not_comparable", bare->last.not_comparable);
     stoke_json_uint(&json, "files_failed_bare", bare->last.failed);
     stoke_json_uint(&json, "bad_samples", ours->last.bad_samples);
+    cli_json_cache(&json, &ours->last.cache);
     if (b->difference.samples) {
         stoke_json_real(&json, "fast_mean_difference", b->difference.mean);
         stoke_json_uint(&json, "fast_max_difference", b->difference.most);
@@ -330,6 +331,7 @@ static void print_people(const bench *b, const figures *f)
         printf("fast decoding    differs from exact by %.2f of 255 levels on average, %u at most (%llu "
                "samples)\n",
                b->difference.mean, b->difference.most, (unsigned long long)b->difference.samples);
+    cli_say_cache(b->call, &b->cases[0].last.cache);
     int longest = print_stages(b);
     if (b->n_cases > 2)
         bench_sweep_print(b->cases + 2, b->n_cases - 2, b->rounds, f->decode_rate, b->workers);
