@@ -18,6 +18,7 @@
 #include <stoke/dataset.h>
 #include <stoke/loader.h>
 #include <stoke/synth.h>
+#include <stoke/pixbench.h>
 #include <stoke/report.h>
 
 #endif

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(ROOT, 'tests'))
 import tap  # noqa: F401 - for the tests
 
 STOKE = os.environ['STOKE']
-COMMANDS = ['synth', 'verify', 'show', 'hash', 'dump', 'config', 'bench data']
+COMMANDS = ['synth', 'verify', 'show', 'hash', 'dump', 'config', 'bench data', 'bench pix']
 READERS = ['verify', 'show', 'hash', 'dump', 'config', 'bench data']  # commands that take the data options
 
 WORK = tempfile.mkdtemp(prefix='stoke-test-')
