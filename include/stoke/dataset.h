@@ -45,7 +45,8 @@ STOKE_API uint64_t stoke_dataset_fingerprint(const stoke_dataset *dataset);
 typedef enum stoke_note_kind {
     STOKE_NOTE_IMAGE_WITHOUT_MASK,
     STOKE_NOTE_MASK_WITHOUT_IMAGE,
-    STOKE_NOTE_DUPLICATE
+    STOKE_NOTE_DUPLICATE,
+    STOKE_NOTE_NOT_A_FILE /* a link or device inside a shard */
 } stoke_note_kind;
 typedef struct stoke_note {
     stoke_note_kind kind;
