@@ -197,6 +197,24 @@ static void trim(stoke_dataset *dataset)
     dataset->capacity = dataset->count;
 }
 
+static void take_fingerprint(stoke_dataset *dataset)
+{
+    dataset->fingerprint = 0;
+    for (size_t i = 0; i < dataset->count; i++) {
+        const char *name = dataset->samples[i].name;
+        dataset->fingerprint = XXH3_64bits_withSeed(name, strlen(name), dataset->fingerprint);
+    }
+}
+
+void stoke_dataset_thin(stoke_dataset *dataset, uint64_t count)
+{
+    if (!count || count >= dataset->count) return;
+    for (uint64_t i = 0; i < count; i++)
+        dataset->samples[i] = dataset->samples[(size_t)((unsigned __int128)i * dataset->count / count)];
+    dataset->count = (size_t)count;
+    take_fingerprint(dataset);
+}
+
 int stoke_dataset_open(stoke_dataset **out, const stoke_data_params *params, stoke_error *err)
 {
     *out = NULL;
@@ -215,10 +233,7 @@ int stoke_dataset_open(stoke_dataset **out, const stoke_data_params *params, sto
         return r;
     }
     trim(dataset);
-    for (size_t i = 0; i < dataset->count; i++) {
-        const char *name = dataset->samples[i].name;
-        dataset->fingerprint = XXH3_64bits_withSeed(name, strlen(name), dataset->fingerprint);
-    }
+    take_fingerprint(dataset);
     *out = dataset;
     return STOKE_OK;
 }
