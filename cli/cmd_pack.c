@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stoke pack: a set as tar shards.
+ * stoke pack: a set as tar shards, or decoded into a cache.
  */
 #include <stdio.h>
 
 #include "cli/common.h"
+
+enum { FORMAT_TAR, FORMAT_CACHE }; /* the order of the choices */
 
 typedef struct pack_options {
     const char *out, *prefix;
@@ -18,13 +20,14 @@ static const stoke_option options[] = {
       .type = STOKE_OPT_STRING,
       .offset = offsetof(pack_options, out),
       .argument = "DIR",
-      .help = "Folder for the shards; made when it is not there" },
+      .help = "Folder for the shards or the cache; made when it is not there" },
     { .name = "format",
       .type = STOKE_OPT_CHOICE,
       .offset = offsetof(pack_options, format),
       .default_text = "tar",
-      .choices = "tar",
-      .help = "tar: files as they are, in WebDataset's layout" },
+      .choices = "tar|cache",
+      .help = "tar: files as they are, in WebDataset's layout. cache: decoded samples, as --cache DIR of "
+              "other commands keeps them, for the same settings" },
     { .name = "shard_size",
       .type = STOKE_OPT_BYTES,
       .offset = offsetof(pack_options, shard_size),
@@ -99,9 +102,64 @@ static void print_result(const cli_call *call, const char *out, const stoke_pack
     if (report->n_bad > 20) printf("... and %zu more: --json has them all\n", report->n_bad - 20);
 }
 
+static void print_cache(const cli_call *call, const char *folder, const stoke_cache_report *report)
+{
+    if (call->common.json) {
+        stoke_json json;
+        stoke_json_begin(&json, stdout, 2);
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "folder", folder);
+        stoke_json_uint(&json, "found", report->found);
+        stoke_json_uint(&json, "stored", report->stored);
+        stoke_json_uint(&json, "bad", report->bad);
+        stoke_json_uint(&json, "left_out", report->left_out);
+        stoke_json_uint(&json, "bytes", report->bytes);
+        stoke_json_string(&json, "warning", *report->warning ? report->warning : NULL);
+        stoke_json_real(&json, "seconds", report->seconds);
+        stoke_json_close(&json);
+        return;
+    }
+    char time[32];
+    printf("%s: %llu sample%s decoded and kept, %llu there before, in %s\n", folder,
+           (unsigned long long)report->stored, report->stored == 1 ? "" : "s",
+           (unsigned long long)report->found, stoke_text_seconds(report->seconds, time, sizeof time));
+    if (report->bad) printf("bad: %llu; `stoke verify` gives the reasons\n", (unsigned long long)report->bad);
+    if (report->left_out)
+        printf("left out: %llu, the %s is full\n", (unsigned long long)report->left_out,
+               *report->warning ? "disk" : "budget (--cache-disk)");
+}
+
+static int run_cache(cli_call *call)
+{
+    const pack_options *o = call->options;
+    stoke_error err = { 0 };
+    stoke_dataset *dataset = NULL;
+    stoke_cache_report report;
+    stoke_data_params data = call->data;
+    if (o->out) data.cache = o->out;
+    int r = data.cache && *data.cache
+                ? STOKE_OK
+                : cli_error(&err, STOKE_E_INVALID, "name the folder of the cache: --out DIR");
+    if (!r) r = cli_open_dataset(call, &data, &dataset, &err);
+    if (!r) {
+        stoke_progress *progress = cli_progress_begin(call, "filling", "samples");
+        r = stoke_cache_fill(dataset, &data, data.workers > 0 ? (unsigned)data.workers : 0,
+                             cli_progress_update, progress, &report, &err);
+        cli_progress_end(&progress);
+    }
+    int code = r ? cli_fail(call, &err) : CLI_OK;
+    if (!r) {
+        print_cache(call, data.cache, &report);
+        if (*report.warning) cli_say(call, "warning: %s", report.warning);
+    }
+    stoke_dataset_close(&dataset);
+    return code;
+}
+
 static int run(cli_call *call)
 {
     const pack_options *o = call->options;
+    if (o->format == FORMAT_CACHE) return run_cache(call);
     stoke_error err = { 0 };
     stoke_dataset *dataset = NULL;
     stoke_pack_report report = { 0 };
@@ -135,12 +193,13 @@ static const cli_example examples[] = {
     { "stoke pack demo/data --out demo/small --shard-samples 16", "16 samples in each" },
     { "stoke pack demo/data --out demo/parts --split train --val-split 0.2 --prefix train",
       "one part of a set, named so" },
+    { "stoke pack demo/data --format cache --out demo/cache --size 256", "for runs with --size 256" },
     { 0 },
 };
 
 const cli_command cli_pack = {
     .name = "pack",
-    .summary = "write a set as tar shards",
+    .summary = "write a set as tar shards, or decoded into a cache",
     .arguments = "[DIR] --out DIR",
     .max_words = 1,
     .description = "Writes the samples as KEY.jpg and KEY.mask.png into tar files that stoke, GNU tar and "
@@ -151,7 +210,9 @@ const cli_command cli_pack = {
                    "settings give the same "
                    "shards. Interrupted, it leaves finished shards only, and goes on from there when it is "
                    "run again. A file that "
-                   "cannot be read ends it, unless --policy skip leaves the sample out.",
+                   "cannot be read ends it, unless --policy skip leaves the sample out. With --format cache "
+                   "the samples are decoded and resized into a cache, so that the first epoch of a run with "
+                   "--cache DIR and the same settings finds them all.",
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

@@ -155,6 +155,26 @@ STOKE_API const char *stoke_loader_warning(const stoke_loader *loader);
 /* Bad samples met so far (distinct), for reports. index < stats.bad_samples. */
 STOKE_API int stoke_loader_bad(const stoke_loader *loader, size_t index, stoke_bad_file *bad);
 
+/* ---- a cache made ahead of time ---- */
+
+typedef struct stoke_cache_report {
+    uint64_t found;    /* samples that were there already; they have been read and checked */
+    uint64_t stored;   /* decoded and kept */
+    uint64_t bad;      /* could not be read; recorded in params->quarantine */
+    uint64_t left_out; /* the budget is full, or the disk */
+    uint64_t bytes;    /* with cache_disk of all entries in the folder, without of those added */
+    char warning[512]; /* why writing stopped; "" = it did not */
+    double seconds;
+} stoke_cache_report;
+
+/* Decodes every sample that params->cache lacks and keeps it there, with `threads` threads (0 = auto). What
+ * is kept depends on the settings of decoding, labels and size, and on whether `augment` crops: fill it with
+ * the settings of the run. STOKE_E_CANCELLED when progress asked to stop; what is kept stays. Under policy
+ * stop the first bad sample ends it. */
+STOKE_API int stoke_cache_fill(const stoke_dataset *dataset, const stoke_data_params *params,
+                               unsigned threads, stoke_progress_fn progress, void *context,
+                               stoke_cache_report *report, stoke_error *err);
+
 /* 128-bit digest (XXH3) of what the consumer sees: count, ids, image and mask bytes of the valid rows, and
  * masks_b and lambda where there are any. */
 STOKE_API void stoke_batch_digest(const stoke_batch *batch, uint8_t digest[16]);

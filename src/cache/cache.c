@@ -218,12 +218,12 @@ int stk_cache_has_room(stk_cache *cache, uint64_t image_bytes)
            (cache->ram && stk_ram_has_room(cache->ram, least));
 }
 
-void stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench, const stk_cached *sample)
+int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench, const stk_cached *sample)
 {
-    if (!storable(sample)) return;
+    if (!storable(sample)) return 0;
     const stoke_image *image = &sample->image, *mask = &sample->mask;
     /* Asked before the work of packing and hashing: with full budgets that would be for nothing. */
-    if (!stk_cache_has_room(cache, stoke_image_bytes(image->width, image->height, 3, image->depth))) return;
+    if (!stk_cache_has_room(cache, stoke_image_bytes(image->width, image->height, 3, image->depth))) return 0;
     const void *pixels = packed_pixels(image, &bench->pixels);
     uint8_t *packed = NULL;
     size_t packed_bytes = 0;
@@ -232,11 +232,12 @@ void stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench, 
             stk_buffer_reserve(&bench->file, stk_labels_pack_bound(mask->width, mask->height, mask->depth));
         if (packed) packed_bytes = stk_labels_pack(mask, packed);
     }
-    if (!pixels || (mask->data && !packed)) return;
+    if (!pixels || (mask->data && !packed)) return 0;
     const stk_entry_header header = stk_entry_describe(key, sample, pixels, packed, packed_bytes);
     int kept = cache->disk && stk_disk_write(cache->disk, key, &header, pixels, packed);
     if (!kept && cache->ram) kept = stk_ram_keep(cache->ram, &header, pixels, packed);
     if (kept) atomic_fetch_add(&cache->stored, 1);
+    return kept;
 }
 
 /* ---- what became of it ---- */

@@ -77,8 +77,10 @@ int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench,
 int stk_cache_has_room(stk_cache *cache, uint64_t image_bytes);
 
 /* Keeps a sample if the budgets allow. Never an error for the caller: when the disk is full or not writable,
- * the cache stops writing there and stk_cache_warning has the reason. Thread-safe. */
-void stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench, const stk_cached *sample);
+ * the cache stops writing there and stk_cache_warning has the reason. 1 when the cache has it now.
+ * Thread-safe.
+ */
+int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench, const stk_cached *sample);
 
 typedef struct stk_cache_stats {
     uint64_t hits_ram, hits_disk, misses, stored, damaged;

@@ -27,6 +27,7 @@ typedef struct stk_kept {
     stk_digest image, mask;
     stk_cache_key key;
     int identified, known; /* the identities are set; and the digests, from the memo */
+    int found, stored;     /* the cache had it; has it now */
 } stk_kept;
 
 typedef struct stk_job {

@@ -95,6 +95,7 @@ static int get(stk_job *job)
     kept->key =
         stk_cache_key_make(&kept->image, job->sample.mask_path ? &kept->mask : NULL, job->recipe->transform);
     if (!stk_cache_get(job->recipe->cache, kept->key, &job->bench->cache, &image, &mask, &found)) return 0;
+    kept->found = 1;
     job->image = found.image;
     job->ids = found.mask;
     job->width = found.source_width;
@@ -163,7 +164,7 @@ static int make_and_keep(stk_job *job, int *whole)
     int r = stk_prefix_whole(job);
     if (!r) {
         const stk_cached sample = { job->image, job->ids, job->width, job->height };
-        stk_cache_put(recipe->cache, job->kept.key, &job->bench->cache, &sample);
+        job->kept.stored = stk_cache_put(recipe->cache, job->kept.key, &job->bench->cache, &sample);
         stk_job_stamp(job, STOKE_STAGE_READ);
         *whole = 1;
     } else if (r != STOKE_E_NOMEM && region_will_do(recipe)) {
