@@ -8,6 +8,7 @@
  *   worker.c       the schedule and the threads
  *   row.c          one row: its sample, or what the policy puts in its place
  *   sample.c       one sample (its steps: job.h), on a worker's bench (bench.c)
+ *   fill.c         a cache made ahead of time
  *   state.c        where we are, as JSON
  *   stats.c        what it cost; digests
  *

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes corpus/decode/: tiny pictures of every kind the decoder reads, and some that are wrong on purpose.
+"""Writes corpus/decode/: tiny pictures of every kind the decoder reads; corpus/tar/: archives of every kind the
+scanner reads; corpus/tar_index/: index files. And of each some that are wrong on purpose.
 
 Needs Pillow and numpy; run it only to change the corpus, the files are in the repository.
 """
@@ -8,12 +9,13 @@ import io
 import os
 import struct
 import sys
+import tarfile
 import zlib
 
 import numpy as np
 from PIL import Image, TiffImagePlugin
 
-OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus", "decode")
+OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
 
 
 def samples(height, width, channels, dtype=np.uint8):
@@ -110,13 +112,72 @@ def tiff_files():
     yield "tiff-float", saved(Image.fromarray(samples(3, 3, 1)[..., 0].astype(np.float32)), "TIFF")
 
 
+def archive(kind, names, **fields):
+    """A small archive; without the padding to 10240 bytes that tarfile adds."""
+    f = io.BytesIO()
+    with tarfile.open(fileobj=f, mode="w", format=kind) as t:
+        for name in names:
+            member = tarfile.TarInfo(name)
+            data = b"" if name.endswith("/") else name.encode()[:16]
+            member.size = len(data)
+            for key, value in fields.items():
+                setattr(member, key, value)
+            t.addfile(member, io.BytesIO(data))
+        end = t.offset
+    return f.getvalue()[:end] + bytes(1024)
+
+
+def patched(data, at, field):
+    """The header at byte 0 with a field replaced and the sum put right."""
+    head = bytearray(data[:512])
+    head[at:at + len(field)] = field
+    head[148:156] = b" " * 8
+    head[148:155] = b"%06o\0" % sum(head)
+    return bytes(head) + data[512:]
+
+
+def tar_files():
+    long = "folder/" * 20 + "n" * 90 + ".jpg"
+    names = ["./a.jpg", "a.mask.png", "b/c%2Ed.jpg"]
+    for name, kind in (("ustar", tarfile.USTAR_FORMAT), ("gnu", tarfile.GNU_FORMAT), ("pax", tarfile.PAX_FORMAT)):
+        yield f"tar-{name}", archive(kind, names)
+    yield "tar-gnu-long", archive(tarfile.GNU_FORMAT, [long])
+    yield "tar-pax-long", archive(tarfile.PAX_FORMAT, [long])
+    yield "tar-pax-global", archive(tarfile.PAX_FORMAT, ["a.jpg"], pax_headers={"comment": "c", "size": "5"})
+    yield "tar-link", archive(tarfile.USTAR_FORMAT, ["a.jpg"], type=tarfile.SYMTYPE, linkname="../x", size=0)
+    yield "tar-sparse", archive(tarfile.GNU_FORMAT, ["a.jpg"], type=b"S")
+    yield "tar-up", archive(tarfile.USTAR_FORMAT, ["../a.jpg", "/b.jpg"])
+    good = archive(tarfile.USTAR_FORMAT, ["a.jpg"])
+    yield "tar-v7", patched(good, 257, bytes(8))
+    yield "tar-base256", patched(good, 124, b"\x80" + bytes(10) + b"\x05")
+    yield "tar-negative", patched(good, 124, b"\xff" * 12)
+    yield "tar-huge", patched(good, 124, b"77777777777\0")
+    yield "tar-cut", good[:700]
+    yield "tar-no-end", good[:1024]
+    yield "tar-garbage", good + b"more"
+
+
+def index_files():
+    def index(members, size=8192):
+        text = b"stoke-tar-idx-1\n" + struct.pack("<QqQ", size, 1, len(members))
+        text += b"".join(struct.pack("<QQII", offset, n, len(name), kind) for name, offset, n, kind in members)
+        return text + b"".join(name for name, _, _, _ in members) + bytes(8)  # the target puts the sum right
+    yield "index-none", index([])
+    yield "index-two", index([(b"a.jpg", 512, 100, 0), (b"a.mask.png", 1536, 2000, 0)])
+    yield "index-link", index([(b"a.jpg", 512, 0, 1), (b"b/c.png", 1024, 0, 2)])
+    yield "index-outside", index([(b"a.jpg", 512, 1 << 40, 0)])
+    yield "index-up", index([(b"../a.jpg", 512, 1, 0)])
+    yield "index-cut", index([(b"a.jpg", 512, 100, 0)])[:70]
+
+
 def main():
-    os.makedirs(OUT, exist_ok=True)
-    for make in (png_files, jpeg_files, webp_files, tiff_files):
-        for name, data in make():
-            if len(data) > 3072:
+    for folder, makers in (("decode", (png_files, jpeg_files, webp_files, tiff_files)), ("tar", (tar_files,)),
+                           ("tar_index", (index_files,))):
+        os.makedirs(os.path.join(OUT, folder), exist_ok=True)
+        for name, data in (item for make in makers for item in make()):
+            if len(data) > 6144:
                 sys.exit(f"{name}: {len(data)} bytes, more than a seed should have")
-            with open(os.path.join(OUT, name), "wb") as f:
+            with open(os.path.join(OUT, folder, name), "wb") as f:
                 f.write(data)
 
 

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Filling a cache ahead of time: every sample once, as far as the prefix, by a crew of threads.
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/loader/kept.h"
+#include "src/source/crew.h"
+#include "src/source/quarantine.h"
+
+typedef struct filling {
+    stk_recipe recipe;
+    stk_budget budget;
+    stk_quarantine *quarantine;
+    int stops; /* at a bad sample */
+    atomic_int full;
+    _Atomic uint64_t found, stored, bad, left_out;
+} filling;
+
+static int start(void *context, void *member, stoke_error *err)
+{
+    return stk_bench_create(member, err);
+}
+
+static void finish(void *context, void *member)
+{
+    stk_bench_destroy(member);
+}
+
+static int book_bad(filling *f, uint64_t id, int status, const stoke_error *reason, stoke_error *err)
+{
+    const stoke_sample sample = stoke_dataset_sample(f->recipe.dataset, id);
+    atomic_fetch_add(&f->bad, 1);
+    int r = stk_quarantine_add(f->quarantine, id, id, &sample, reason, NULL, err);
+    if (!r && f->stops) r = stk_fail(err, status, "%s", reason->message);
+    return r;
+}
+
+static int fill_one(void *context, void *member, uint64_t id, stoke_error *err)
+{
+    filling *f = context;
+    stk_bench *bench = member;
+    stoke_error reason = { 0 };
+    if (atomic_load(&f->full)) { /* decoding the rest would be for nothing */
+        atomic_fetch_add(&f->left_out, 1);
+        return STOKE_OK;
+    }
+    stk_job job = { .bench = bench,
+                    .recipe = &f->recipe,
+                    .sample = stoke_dataset_sample(f->recipe.dataset, id),
+                    .last = stk_stamp_now(),
+                    .err = &reason };
+    int whole;
+    const int r = stk_kept_bring(&job, &f->budget, &whole);
+    if (r == STOKE_E_NOMEM) return stk_fail(err, r, "%s", reason.message);
+    if (r || (!whole && reason.code)) return book_bad(f, id, r ? r : reason.code, &reason, err);
+    if (job.kept.found) {
+        atomic_fetch_add(&f->found, 1);
+    } else if (job.kept.stored) {
+        atomic_fetch_add(&f->stored, 1);
+    } else {
+        atomic_fetch_add(&f->left_out, 1);
+        atomic_store(&f->full, 1);
+    }
+    return STOKE_OK;
+}
+
+static void report_on(const filling *f, stoke_cache_report *report)
+{
+    stk_cache_stats stats;
+    stk_cache_stats_get(f->recipe.cache, &stats);
+    report->found = f->found;
+    report->stored = f->stored;
+    report->bad = f->bad;
+    report->left_out = f->left_out;
+    report->bytes = stats.disk_bytes;
+    const char *warning = stk_cache_warning(f->recipe.cache);
+    if (warning) snprintf(report->warning, sizeof report->warning, "%s", warning);
+}
+
+int stoke_cache_fill(const stoke_dataset *dataset, const stoke_data_params *params, unsigned threads,
+                     stoke_progress_fn progress, void *context, stoke_cache_report *report, stoke_error *err)
+{
+    *report = (stoke_cache_report){ 0 };
+    if (!params->cache || !*params->cache)
+        return stk_fail(err, STOKE_E_INVALID, "no cache to fill: name its folder");
+    stoke_data_params own = *params;
+    own.cache_ram = 0; /* would be gone with us */
+    const uint64_t begin = stk_now_ns();
+    filling *f = stk_calloc(1, sizeof *f);
+    if (!f) return stk_fail(err, STOKE_E_NOMEM, "no memory to fill a cache");
+    f->budget.spare = UINT64_MAX;
+    f->stops = params->policy == STOKE_POLICY_STOP;
+    const stk_crew_job job = { .count = stoke_dataset_count(dataset),
+                               .context = f,
+                               .member_bytes = sizeof(stk_bench),
+                               .start = start,
+                               .work = fill_one,
+                               .finish = finish };
+    int r = stk_recipe_create(&f->recipe, dataset, &own, err);
+    if (!r) r = stk_kept_open(&f->recipe, &own, err);
+    if (!r) r = stk_quarantine_open(&f->quarantine, params->quarantine, err);
+    if (!r) r = stk_crew_run(&job, threads, progress, context, err);
+    if (f->recipe.cache) report_on(f, report);
+    if (f->quarantine) {
+        const int closed = stk_quarantine_close(&f->quarantine, r ? NULL : err);
+        if (!r) r = closed;
+    }
+    stk_kept_close(&f->recipe);
+    stk_recipe_destroy(&f->recipe);
+    stk_free(f);
+    report->seconds = (double)(stk_now_ns() - begin) / 1e9;
+    return r;
+}
