@@ -2,12 +2,15 @@
  *
  * The warp's inner rows with AVX2, eight pixels at a time.
  *
- * What decided the shape, 512 x 512 RGB u8 turned by 15 degrees, Zen 3 at 3.2 GHz, best of 400, ms for the
- * image and for the mask (the C reference: 3.1 and 0.44): offsets to the pixels moved to scalar registers
- * through memory          0.45  0.15 the same for blocks of 64 pixels, weights too, then blended 0.39  0.14
- *   by VMOVQ and VPEXTRQ, two to a register                                 0.42  0.10
- *   and those of the next eight pixels before this eight are blended        0.37  0.10   <- this file
- *   VPGATHERDD for the mask                                                       0.20
+ * What decided the shape: 512 x 512 RGB u8 turned by 15 degrees, Zen 3 at 3.2 GHz, best of 400, ms for the
+ * image and for its mask (the C reference: 3.1 and 0.44). Offsets to the pixels reach scalar registers
+ *
+ *     through memory                                             0.45  0.15
+ *     through memory by blocks of 64, weights too, then blended  0.39  0.14
+ *     by VMOVQ and VPEXTRQ, two to a register                    0.42  0.10
+ *     the same, for the next eight before these are blended      0.38  0.10   this file
+ *     not at all: VPGATHERDD                                           0.20
+ *
  * The taps of two pixels joined by broadcasting loads and VPBLENDD or by VMOVHPD and VINSERTI128: within 2 %.
  * Blocking for the cache has little to win: 2048 x 2048 takes 7.1 ms, 18.5 times as long as 512 x 512, for 16
  * times the pixels, because an output row reads mostly the cache lines of the row before.
