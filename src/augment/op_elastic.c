@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/augment/op.h"
+#include "src/pix/elastic.h"
 
-/* The warper takes control points 4 pixels apart or more (which bounds its memory) and displacements below
- * 2^14. */
+/* Limits of the settings, within what the warper takes. A step is sqrt(3) sigmas: see draw. */
 #define SIGMA_MIN 4
 #define ALPHA_MAX 1000
+_Static_assert(SIGMA_MIN * 1.7 >= STK_ELASTIC_STEP_MIN && ALPHA_MAX <= STK_ELASTIC_ALPHA_MAX,
+               "every field that can be drawn can be warped");
 
 typedef struct elastic_args {
     double p;

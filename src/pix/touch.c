@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "src/base/error.h"
+#include "src/base/exact_math.h"
 #include "src/base/mem.h"
 #include "src/pix/clahe.h"
 #include "src/pix/pix_table.h"
@@ -131,18 +132,6 @@ static int check(const stoke_touch *t, stoke_error *err)
     }
 }
 
-/* exp(-x), x >= 0, from products and sums only: the series at x / 2^12, squared 12 times. Error below 1e-12,
- * float weights need 6e-8. Beyond 64 it is nothing to a float next to 1. */
-static double exp_minus(double x)
-{
-    if (x > 64) return 0;
-    const double small = -x / 4096;
-    double sum = 1;
-    for (int k = 8; k >= 1; k--) sum = 1 + sum * small / k;
-    for (int i = 0; i < 12; i++) sum *= sum;
-    return sum;
-}
-
 /* The centre takes up the rounding of the others, so that they sum to 1. */
 static void blur_weights(step *s)
 {
@@ -150,7 +139,7 @@ static void blur_weights(step *s)
     double weight[RADIUS_MAX + 1], sum = 1, sides = 0;
     s->radius = s->touch->n / 2;
     for (uint32_t k = 1; k <= s->radius; k++) {
-        weight[k] = exp_minus((double)k * k / (2 * sigma * sigma));
+        weight[k] = stk_exp(-(double)k * k / (2 * sigma * sigma));
         sum += 2 * weight[k];
     }
     for (uint32_t k = 1; k <= s->radius; k++) {

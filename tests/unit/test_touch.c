@@ -171,6 +171,30 @@ static void test_many_blurs(void **state)
     }
 }
 
+/* The sum behind the mean of a contrast step is one of integers: cut anywhere, it is the same. */
+static void test_gray_sum_can_be_cut(void **state)
+{
+    enum { MOST = 20000 };
+    float *row = malloc(3 * MOST * sizeof *row);
+    assert_non_null(row);
+    seed_random(19);
+    for (int i = 0; i < 3 * MOST; i++) row[i] = (float)uniform(0, 255.0001);
+    for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++) {
+        stk_pix_table pix;
+        stk_pix_table_fill(&pix, (stk_cpu_level)level);
+        for (int round = 0; round < 50; round++) {
+            const uint32_t n = 1 + below(round ? 3000 : MOST), cut = below(n + 1);
+            const uint64_t whole = pix.gray_sum(row, MOST, n);
+            assert_true(whole == pix.gray_sum(row, MOST, cut) + pix.gray_sum(row + cut, MOST, n - cut));
+            double mean = 0;
+            for (uint32_t i = 0; i < n; i++)
+                mean += real_gray((double[3]){ row[i], row[MOST + i], row[2 * MOST + i] }) / n;
+            assert_true(fabs((double)whole / 4096 / n - mean) <= 1.0 / 8192 + 1e-5);
+        }
+    }
+    free(row);
+}
+
 /* ---- nothing to do ---- */
 
 static void test_identity_is_the_plain_writer(void **state)
@@ -324,6 +348,7 @@ int main(void)
         cmocka_unit_test(test_erase_is_exact),
         cmocka_unit_test(test_jitter_in_all_orders),
         cmocka_unit_test(test_many_blurs),
+        cmocka_unit_test(test_gray_sum_can_be_cut),
         cmocka_unit_test(test_identity_is_the_plain_writer),
         cmocka_unit_test(test_whole_levels_of_16_bits),
         cmocka_unit_test(test_refusals),

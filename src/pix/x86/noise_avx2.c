@@ -119,9 +119,9 @@ INLINE void add_32(float *p, size_t left, const __m256i word[2], pair a, __m256 
     if (left > 24) add_8(p + 24, left - 24, second.v[1], b);
 }
 
-/* Words first, normals afterwards, eight groups at a time: each loop alone fits the window in which the
- * processor looks for work that need not wait; together (400 instructions a group) they left it idle, 225
- * cycles a group instead of CYCLES. */
+/* Words first, normals afterwards, eight groups at a time: the processor sees more of each loop at once than
+ * of both in one, which took 5 % longer. A row of 512: 1053 ticks of the time stamp counter, of the C
+ * reference 8250. */
 AVX2 static void noise_row(float *plane, size_t n, const stk_noise *noise)
 {
     enum { GROUPS = 8, WORDS = GROUPS * 4 };
