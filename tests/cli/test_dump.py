@@ -49,6 +49,27 @@ def bytes_equal_pillow():
                                                         for i in range(3)]))
 
 
+def mixed_rows():
+    """A mixup op brings the second masks and the share of the first."""
+    plain, before = dump('plain', '--augment', 'hflip', '--size', 32)
+    mixed, index = dump('blended', '--augment', 'hflip,mixup(p=0.8,alpha=1)', '--size', 32)
+    blended = 0
+    for old, new in zip(before['batches'], index['batches']):
+        assert 'masks_b' not in old and 'lambda' not in old
+        images, masks = load(plain, old, 'images'), load(plain, old, 'masks')
+        share, other = load(mixed, new, 'lambda'), load(mixed, new, 'masks_b')
+        equal((share.dtype, share.shape, other.shape), (np.float32, (new['count'],), masks.shape))
+        assert np.array_equal(load(mixed, new, 'masks'), masks)
+        back = np.roll(np.arange(new['count']), 1)
+        for row in range(new['count']):
+            blended += share[row] != 1
+            wanted = share[row] * images[row] + (np.float32(1) - share[row]) * images[back[row]]
+            assert np.array_equal(load(mixed, new, 'images')[row], wanted), f'row {row} is not the blend'
+            assert np.array_equal(other[row], masks[back[row] if share[row] != 1 else row])
+    assert blended > 3, f'{blended} of 10 rows blended'
+    stoke('dump', SET, '--out', mixed, code=1)  # masks_b and lambda files are known as dumped ones
+
+
 def floats_chw():
     folder, index = dump('f32', '--normalize', 'imagenet', '--mask-dtype', 'i64')
     batch = index['batches'][1]
@@ -162,6 +183,7 @@ def dumps_are_not_mixed():
 
 
 sys.exit(tap.run([
+    ('mixed rows', mixed_rows),
     ('u8 batches equal Pillow', bytes_equal_pillow),
     ('float32 CHW, ImageNet', floats_chw),
     ('float16', half_floats),

@@ -38,6 +38,93 @@ static void the_plan_adds_up(void **state)
     stoke_dataset_close(&dataset);
 }
 
+/* Reads epochs until eight in a row have allocated nothing, or `most` of them; never holds more than planned.
+ */
+static int settles(const stoke_data_params *params, int most)
+{
+    stoke_dataset *dataset;
+    stoke_loader *loader;
+    stoke_error err = { 0 };
+    pairs_digest digest[MOST];
+    stoke_loader_stats_data stats;
+    int status, quiet = 0;
+    assert_int_equal(stoke_dataset_open(&dataset, params, NULL), 0);
+    if (stoke_loader_create(&loader, dataset, params, NULL, &err)) fail_msg("%s", err.message);
+    const stoke_memory_plan plan = stoke_loader_memory(loader);
+    uint64_t allocations = 0;
+    for (int epoch = 0; epoch < most && quiet < 8; epoch++) {
+        stoke_loader_set_epoch(loader, (uint64_t)epoch);
+        pairs_take(loader, digest, MOST, &status);
+        assert_int_equal(status, STOKE_E_END);
+        stoke_loader_stats(loader, &stats);
+        if (stats.memory_bytes > plan.total_bytes - plan.fixed_bytes)
+            fail_msg("%s: %llu bytes held, %llu planned", params->augment,
+                     (unsigned long long)stats.memory_bytes,
+                     (unsigned long long)(plan.total_bytes - plan.fixed_bytes));
+        quiet = stats.heap_allocations == allocations ? quiet + 1 : 0;
+        allocations = stats.heap_allocations;
+    }
+    stoke_loader_destroy(&loader);
+    stoke_dataset_close(&dataset);
+    return quiet == 8;
+}
+
+/* Whatever the ops: a bench holds no more than planned, and soon allocates nothing. Sources are larger and
+ * smaller than the output; then one has 16 bits, which libspng decodes with memory of its own each time. */
+static void the_plan_covers_every_op(void **state)
+{
+    static const char *const lists[] = {
+        "none",
+        "crop",
+        "standard",
+        "strong",
+        "face",
+        "medical",
+        "elastic(p=1,alpha=4..12,sigma=4..40),clahe(p=1),contrast(p=1),gaussian_blur(p=1,kernel=31)",
+        "foreground_crop(p=1),hflip(p=1,swap=1-2),mixup(p=1)",
+        "random_resized_crop(scale=0.01..1,ratio=0.2..5),contrast(p=1),cutmix(p=1)",
+    };
+    static const uint32_t size[][2] = { { 32, 32 }, { 90, 70 }, { 20, 100 }, { 12, 9 }, { 64, 64 } };
+    static uint16_t samples[90 * 70 * 3];
+    const stoke_image deep = { samples, 90 * 6, 90, 70, 3, 2 };
+    mkdir(unit_path(state, "images"), 0777);
+    mkdir(unit_path(state, "masks"), 0777);
+    for (uint32_t i = 0; i < 5; i++) pairs_write_one(state, i, i % 3 ? "png" : "jpg", size[i][0], size[i][1]);
+    stoke_data_params params = pairs_params(state);
+    params.workers = 0;
+    params.prefetch = 1;
+    const size_t n = sizeof lists / sizeof *lists;
+    for (size_t i = 0; i < 2 * n; i++) {
+        params.augment = lists[i % n];
+        params.classes = i % 2 ? 300 : 19;
+        if (i == n)
+            assert_int_equal(stoke_image_write_png(unit_path(state, "images/s1.png"), &deep, NULL), 0);
+        const int quiet = settles(&params, i < n ? 400 : 10);
+        if (i < n && !quiet) fail_msg("%s: still allocates after 400 epochs", params.augment);
+    }
+}
+
+/* Second masks take their place in a slot only when there are any. */
+static void a_slot_has_second_masks_with_mixup_only(void **state)
+{
+    pairs_write(state, 4, 32, 32);
+    stoke_data_params params = pairs_params(state);
+    uint64_t bytes[3];
+    static const char *const lists[] = { "none", "cutmix", "mixup" };
+    for (int i = 0; i < 3; i++) {
+        stoke_dataset *dataset;
+        stoke_loader *loader;
+        params.augment = lists[i];
+        assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
+        assert_int_equal(stoke_loader_create(&loader, dataset, &params, NULL, NULL), 0);
+        bytes[i] = stoke_loader_memory(loader).slot_bytes;
+        stoke_loader_destroy(&loader);
+        stoke_dataset_close(&dataset);
+    }
+    assert_int_equal(bytes[1], bytes[0]);
+    assert_int_equal(bytes[2], bytes[0] + 4 * (32 * 32 + sizeof(float)));
+}
+
 static void a_limit_shrinks_prefetch_then_refuses(void **state)
 {
     pairs_write(state, 8, 32, 32);
@@ -138,6 +225,7 @@ static void every_allocation_may_fail(void **state)
     pairs_write(state, 5, 48, 32);
     stoke_data_params params = pairs_params(state);
     params.workers = 0;
+    params.augment = "strong,elastic(p=1),clahe(p=1),mixup(p=1)";
     int finished = 0;
     for (int64_t after = 0; !finished && after < 2000; after++) {
         stoke_dataset *dataset = NULL;
@@ -164,6 +252,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(the_plan_adds_up),
+        unit_test_with_folder(the_plan_covers_every_op),
+        unit_test_with_folder(a_slot_has_second_masks_with_mixup_only),
         unit_test_with_folder(a_limit_shrinks_prefetch_then_refuses),
         unit_test_with_folder(large_bad_files_are_planned),
         unit_test_with_folder(large_files_do_not_pass_the_limit),
