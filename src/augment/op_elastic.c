@@ -5,7 +5,7 @@
 /* Limits of the settings, within what the warper takes. A step is sqrt(3) sigmas: see draw. */
 #define SIGMA_MIN 4
 #define ALPHA_MAX 1000
-_Static_assert(SIGMA_MIN * 1.7 >= STK_ELASTIC_STEP_MIN && ALPHA_MAX <= STK_ELASTIC_ALPHA_MAX,
+_Static_assert(SIGMA_MIN * 17 / 10 >= (int)STK_ELASTIC_STEP_MIN && ALPHA_MAX <= (int)STK_ELASTIC_ALPHA_MAX,
                "every field that can be drawn can be warped");
 
 typedef struct elastic_args {

@@ -17,7 +17,7 @@ static const stoke_preset_info presets[] = {
       "gaussian_blur(p=0.3,kernel=3,sigma=0.1..2),gaussian_noise(p=0.3,std=0.03)" },
     { "strong", "For long training on few samples: parts of random size, shear, gamma, erased boxes",
       "random_resized_crop(scale=0.25..1),hflip(p=0.5),"
-      "affine(p=0.7,degrees=30,scale=0.8..1.25,translate_x=0.1,translate_y=0.1,shear=10,shear_y=5),"
+      "affine(p=0.7,degrees=20,scale=0.9..1.4,translate_x=0.05,translate_y=0.05,shear=8,shear_y=4),"
       "color_jitter(p=0.8,brightness=0.4,contrast=0.4,saturation=0.4,hue=0.1),gamma(p=0.3,gamma=0.7..1.5),"
       "gaussian_blur(p=0.3,kernel=5,sigma=0.1..2),gaussian_noise(p=0.3,std=0.01..0.06),"
       "erasing(p=0.25,scale=0.02..0.15,mask=ignore)" },
