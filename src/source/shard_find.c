@@ -228,8 +228,12 @@ int stk_shards_find(const char *data, stk_arena *arena, stk_shard_list *shards, 
     struct stat st;
     *shards = (stk_shard_list){ 0 };
     int r = STOKE_OK;
-    if (stat(data, &st) == 0)
-        r = S_ISDIR(st.st_mode) ? find_in_folder(data, arena, shards, err) : add(shards, arena, data, err);
+    if (stat(data, &st) == 0 && S_ISDIR(st.st_mode))
+        r = find_in_folder(data, arena, shards, err);
+    else if (stat(data, &st) == 0)
+        r = ends_with(data, ".tar") || is_compressed(data)
+                ? add(shards, arena, data, err)
+                : stk_fail(err, STOKE_E_INVALID, "%s: is neither a folder nor a .tar file", data);
     else if (strchr(data, '{') && strchr(data, '}'))
         r = stk_shards_expand(data, arena, shards, err);
     else if (ends_with(data, ".tar"))
