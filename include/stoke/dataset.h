@@ -6,6 +6,12 @@
  * (img2 before img10) on the stem, so it does not depend on the directory's. Nothing is guessed: an
  * image without a mask, a mask without an image, two files with one stem are reported and left out. (In a set
  * without masks nothing can be mistaken: files that share a stem are kept, named with their extension.)
+ *
+ * Tar shards have WebDataset's layout: members of one shard with one key (the path up to the first dot of the
+ * last component) make a sample. KEY.jpg (jpeg, png, webp, tif; also image.jpg, img.jpg) is the image,
+ * KEY.mask.png (also seg, label, gt, ann, or a plain png beside a jpg) the mask; others are not looked at.
+ * Shards whose names begin with train or val are those parts of the set. Their headers are read once; the
+ * index is kept beside them (FILE.tar.idx).
  */
 #ifndef STOKE_DATASET_H
 #define STOKE_DATASET_H

@@ -179,9 +179,10 @@ static void sync_folder(const char *path)
 
 int stk_atomic_commit(stk_atomic_file *file, stoke_error *err)
 {
-    int bad = ferror(file->stream) | (fflush(file->stream) != 0) | (fsync(fileno(file->stream)) != 0);
-    int number =
-        errno ? errno : EIO; /* after a write that failed earlier: its own, if nothing has cleared it */
+    int bad = ferror(file->stream) | (fflush(file->stream) != 0);
+    if (!bad && !file->expendable) bad = fsync(fileno(file->stream)) != 0;
+    /* after a write that failed earlier: its own, if nothing has cleared it */
+    int number = errno ? errno : EIO;
     if (fclose(file->stream) != 0 && !bad) bad = 1, number = errno;
     file->stream = NULL;
     if (!bad && rename(file->temporary, file->path) != 0) bad = 1, number = errno;
@@ -189,7 +190,7 @@ int stk_atomic_commit(stk_atomic_file *file, stoke_error *err)
     if (bad) {
         r = stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", file->path);
     } else {
-        sync_folder(file->path);
+        if (!file->expendable) sync_folder(file->path);
         stk_free(file->temporary);
         file->temporary = NULL;
     }

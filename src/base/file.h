@@ -30,6 +30,9 @@ uint64_t stk_blob_bytes(const stoke_blob *blob);
 typedef struct stk_atomic_file {
     FILE *stream;
     char *path, *temporary;
+    /* Set it after opening to leave out both fsyncs: for a file that is checked when it is read and made anew
+     * when it is damaged, as a power cut may then leave it. */
+    int expendable;
 } stk_atomic_file;
 int stk_atomic_open(stk_atomic_file *file, const char *path, stoke_error *err);
 int stk_atomic_commit(stk_atomic_file *file, stoke_error *err); /* abandons on failure */

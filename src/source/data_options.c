@@ -14,10 +14,12 @@
 /* clang-format off: one entry, one paragraph */
 static const stoke_option table[] = {
     /* where samples come from */
-    { "data", STOKE_OPT_STRING, FIELD(data), .argument = "DIR",
+    { "data", STOKE_OPT_STRING, FIELD(data), .argument = "DIR|TAR",
       .help =
           "Root of a set with the usual folder names (images/masks, image/label, train/trainannot, img/ann, "
-          "JPEGImages/SegmentationClass, ...), or a folder of images without masks" },
+          "JPEGImages/SegmentationClass, ...), or a folder of images without masks, or tar shards: a folder "
+          "of them, "
+          "a file, or a pattern such as train-{000000..000009}.tar" },
     { "images", STOKE_OPT_STRING, FIELD(images), .argument = "DIR",
       .help = "Folder of images; folders below it are read too" },
     { "masks", STOKE_OPT_STRING, FIELD(masks), .argument = "DIR",

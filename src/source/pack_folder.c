@@ -85,11 +85,14 @@ static int explain(const stk_pack_folder *folder, const char *old, const char *n
                         "%s: was packed with other settings: %.*s. Pack elsewhere, or use force to "
                         "replace it",
                         folder->path, length, line);
-    const char *name = strncmp(line, SHARD, strlen(SHARD)) == 0 ? line + strlen(SHARD) : "\"";
-    return stk_fail(err, STOKE_E_STATE,
-                    "%s: the sources have changed since it was packed, first those of %.*s. Pack "
-                    "elsewhere, or use force to replace it",
-                    folder->path, (int)strcspn(name, "\""), *name == '"' ? "a new shard" : name);
+    /* lines beyond the end of the old one are shards that it did not have */
+    const int known = strncmp(line, SHARD, strlen(SHARD)) == 0;
+    const char *name = known ? line + strlen(SHARD) : "a new shard";
+    return stk_fail(
+        err, STOKE_E_STATE,
+        "%s: the sources have changed since it was packed, first those of %.*s. Pack elsewhere, or use force "
+        "to replace it",
+        folder->path, (int)strcspn(name, "\""), name);
 }
 
 /* ---- what is there ---- */
@@ -132,7 +135,7 @@ static int is_leftover(const stk_pack_plan *plan, const char *name)
             (name + n == dot || strncmp(name + n, STK_TAR_INDEX_SUFFIX ".tmp-", 9) == 0))
             return 1;
     }
-    return strncmp(name, MANIFEST, strlen(MANIFEST)) == 0;
+    return strstr(name, MANIFEST ".tmp-") != NULL;
 }
 
 static int ends_with(const char *text, const char *ending)

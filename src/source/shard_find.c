@@ -211,16 +211,15 @@ static int find_in_folder(const char *folder, stk_arena *arena, stk_shard_list *
     if (r != STOKE_OK || (!shards->count && !compressed)) return r;
     stk_part parts[STK_MAX_PARTS];
     size_t n_parts = 0;
-    stoke_error ignored;
-    if (stk_layout_find(folder, arena, parts, &n_parts, &ignored) == STOKE_OK && !parts[0].bare)
-        shards->count = 0;
-    else if (!shards->count && !n_parts)
-        return stk_fail(
-            err, STOKE_E_UNSUPPORTED,
-            "%s: compressed archives are not supported: unpack them, or make shards with `stoke pack`; "
-            "pictures are compressed already",
-            compressed);
-    return STOKE_OK;
+    r = stk_layout_find(folder, arena, parts, &n_parts, err);
+    if (r != STOKE_OK && r != STOKE_E_NOTFOUND) return r;
+    if (r == STOKE_OK && !parts[0].bare) shards->count = 0;
+    if (r == STOKE_OK || shards->count) return STOKE_OK;
+    return stk_fail(
+        err, STOKE_E_UNSUPPORTED,
+        "%s: compressed archives are not supported: unpack them, or make shards with `stoke pack`; "
+        "pictures are compressed already",
+        compressed);
 }
 
 int stk_shards_find(const char *data, stk_arena *arena, stk_shard_list *shards, stoke_error *err)
@@ -228,8 +227,12 @@ int stk_shards_find(const char *data, stk_arena *arena, stk_shard_list *shards, 
     struct stat st;
     *shards = (stk_shard_list){ 0 };
     int r = STOKE_OK;
-    if (stat(data, &st) == 0)
-        r = S_ISDIR(st.st_mode) ? find_in_folder(data, arena, shards, err) : add(shards, arena, data, err);
+    if (stat(data, &st) == 0 && S_ISDIR(st.st_mode))
+        r = find_in_folder(data, arena, shards, err);
+    else if (stat(data, &st) == 0)
+        r = ends_with(data, ".tar") || is_compressed(data)
+                ? add(shards, arena, data, err)
+                : stk_fail(err, STOKE_E_INVALID, "%s: is neither a folder nor a .tar file", data);
     else if (strchr(data, '{') && strchr(data, '}'))
         r = stk_shards_expand(data, arena, shards, err);
     else if (ends_with(data, ".tar"))

@@ -423,7 +423,7 @@ static void contradictions_and_absences(void **state)
     params.data = unit_path(state, "nowhere");
     expect_error(&params, STOKE_E_NOTFOUND, "nowhere");
     params.data = unit_path(state, "images/1.png");
-    expect_error(&params, STOKE_E_INVALID, "not a folder");
+    expect_error(&params, STOKE_E_INVALID, "neither a folder nor a .tar file");
     params.data = NULL;
     params.images = unit_path(state, "images");
     params.masks = unit_path(state, "masks");
