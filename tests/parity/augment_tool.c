@@ -3,19 +3,19 @@
  * Lets Python carry plans out with the product's own functions, and draw them. One job per line of stdin;
  * what the answer holds stands with each.
  *
- *   run WIDTH HEIGHT OUT_WIDTH OUT_HEIGHT DEPTH NORMALIZE STEP...
- *       The fitted picture follows the line as raw bytes: WIDTH x HEIGHT x 3 samples of DEPTH bytes, then
- *       WIDTH x HEIGHT bytes of labels. NORMALIZE is a number of <stoke/data.h>. Steps (see <stoke/plan.h>):
- *         flip HFLIP VFLIP            when there is no warp
- *         warp M0 M1 M2 M3 M4 M5      32.32 fixed point
- *         elastic ALPHA STEP KEY
- *         touch KIND N A B X Y WIDTH HEIGHT RED GREEN BLUE KEY
- *       Answers 3 x OUT_HEIGHT x OUT_WIDTH floats, then the labels; what comes from outside is black / 255.
+ *   draw SPEC WIDTH HEIGHT OUT_WIDTH OUT_HEIGHT SEED EPOCH POSITION
+ *       Draws for a source of that size. Answers the plan as one line (see <stoke/plan.h>):
+ *         box X Y WIDTH HEIGHT  fit WIDTH HEIGHT  place X Y  flip HFLIP VFLIP
+ *         warp M0 M1 M2 M3 M4 M5                                   32.32 fixed point; when there is one
+ *         elastic ALPHA STEP KEY                                   when there is one
+ *         touch KIND N A B X Y WIDTH HEIGHT RED GREEN BLUE KEY     for each
+ *         mix KIND LAMBDA X Y WIDTH HEIGHT
+ *   run WIDTH HEIGHT OUT_WIDTH OUT_HEIGHT DEPTH NORMALIZE PLAN
+ *       Carries out such a line, all but mix. The source follows as raw bytes: WIDTH x HEIGHT x 3 samples of
+ *       DEPTH bytes, then WIDTH x HEIGHT bytes of labels. NORMALIZE is a number of <stoke/data.h>. Answers
+ *       3 x OUT_HEIGHT x OUT_WIDTH floats, then the labels; what comes from outside is black / 255.
  *   field OUT_WIDTH OUT_HEIGHT ALPHA STEP KEY
  *       Answers the elastic displacement, in 1/65536 px: per row OUT_WIDTH int32 of x, then as many of y.
- *   draw SPEC WIDTH HEIGHT OUT_WIDTH OUT_HEIGHT SEED EPOCH POSITION
- *       Answers the plan of a source of that size as one line of text, in the words above after
- *       "box X Y WIDTH HEIGHT fit WIDTH HEIGHT place X Y", before "mix KIND LAMBDA X Y WIDTH HEIGHT".
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -49,11 +49,16 @@ static void send(const void *bytes, size_t size)
     if (fwrite(bytes, 1, size, stdout) != size) die("cannot write");
 }
 
-static stoke_image receive(uint32_t width, uint32_t height, uint32_t channels, uint32_t depth)
+static stoke_image make_image(uint32_t width, uint32_t height, uint8_t channels, uint8_t depth)
 {
     const size_t stride = (size_t)width * channels * depth;
-    stoke_image image = { take(stride * height), stride, width, height, (uint8_t)channels, (uint8_t)depth };
-    if (fread(image.data, stride, height, stdin) != height) die("pixels are missing");
+    return (stoke_image){ take(stride * height), stride, width, height, channels, depth };
+}
+
+static stoke_image receive(uint32_t width, uint32_t height, uint8_t channels, uint8_t depth)
+{
+    stoke_image image = make_image(width, height, channels, depth);
+    if (fread(image.data, image.stride, height, stdin) != height) die("pixels are missing");
     return image;
 }
 
@@ -105,13 +110,24 @@ static void read_elastic(stoke_plan *plan, char **rest)
     plan->elastic_key = whole(rest);
 }
 
-static void read_steps(stoke_plan *plan, char **rest)
+static void read_layout(stoke_plan *plan, char **rest)
 {
-    for (const char *step; (step = strtok_r(NULL, " \n", rest));) {
-        if (!strcmp(step, "flip")) {
-            plan->hflip = (uint8_t)whole(rest);
-            plan->vflip = (uint8_t)whole(rest);
-        } else if (!strcmp(step, "warp")) {
+    if (strcmp(word(rest), "box")) die("a plan begins with its box");
+    plan->box.x = whole32(rest), plan->box.y = whole32(rest);
+    plan->box.width = whole32(rest), plan->box.height = whole32(rest);
+    if (strcmp(word(rest), "fit")) die("no fit");
+    plan->width = whole32(rest), plan->height = whole32(rest);
+    if (strcmp(word(rest), "place")) die("no place");
+    plan->place_x = whole32(rest), plan->place_y = whole32(rest);
+    if (strcmp(word(rest), "flip")) die("no flip");
+    plan->hflip = (uint8_t)whole(rest), plan->vflip = (uint8_t)whole(rest);
+}
+
+static void read_plan(stoke_plan *plan, char **rest)
+{
+    read_layout(plan, rest);
+    for (const char *step; strcmp(step = word(rest), "mix");) {
+        if (!strcmp(step, "warp")) {
             plan->warp = 1;
             for (int i = 0; i < 6; i++) plan->matrix[i] = strtoll(word(rest), NULL, 10);
         } else if (!strcmp(step, "elastic")) {
@@ -126,41 +142,66 @@ static void read_steps(stoke_plan *plan, char **rest)
 
 /* ---- run ---- */
 
-/* Rows on their way to the touches: the laid out picture, warped row by row or as it is. */
+/* The plan's box of the source, at the plan's size. */
+static stoke_image fit(const stoke_plan *plan, const stoke_image *source)
+{
+    const stoke_box box = plan->box;
+    const size_t pixel = (size_t)source->channels * source->depth;
+    if (box.x + box.width > source->width || box.y + box.height > source->height) die("box outside");
+    stoke_image part = *source, out = make_image(plan->width, plan->height, source->channels, source->depth);
+    part.data = (uint8_t *)source->data + box.y * source->stride + box.x * pixel;
+    part.width = box.width, part.height = box.height;
+    if (source->channels == 1) {
+        stk_resize_nearest(&part, &out);
+        return out;
+    }
+    stk_resizer *resizer = stk_resizer_create();
+    stoke_error err;
+    if (!resizer || stk_resize(resizer, &part, &out, &err)) die("cannot resize");
+    stk_resizer_destroy(&resizer);
+    return out;
+}
+
+/* Rows of the output on their way to the touches: warped, or laid at their place and mirrored. */
 typedef struct layout {
     stk_warper warper;
     const stoke_plan *plan;
-    const stoke_image *image;
+    stoke_image image, mask; /* fitted */
     uint32_t width, height;
     uint8_t *row;
 } layout;
 
-static const void *layout_row(void *context, uint32_t y)
+static void lay_row(const layout *l, const stoke_image *fitted, uint8_t fill, uint32_t y, uint8_t *row)
+{
+    const stoke_plan *plan = l->plan;
+    const size_t pixel = (size_t)fitted->channels * fitted->depth;
+    const uint32_t from = plan->vflip ? l->height - 1 - y : y;
+    memset(row, fill, l->width * pixel);
+    if (from < plan->place_y || from >= plan->place_y + fitted->height) return;
+    const uint8_t *source = (const uint8_t *)fitted->data + (from - plan->place_y) * fitted->stride;
+    for (uint32_t x = 0; x < fitted->width; x++) {
+        const uint32_t at = plan->place_x + x;
+        memcpy(row + (plan->hflip ? l->width - 1 - at : at) * pixel, source + x * pixel, pixel);
+    }
+}
+
+static const void *image_row(void *context, uint32_t y)
 {
     layout *l = context;
-    if (l->plan->warp) {
-        stk_warp_image_row(&l->warper, l->image, black, y, l->row);
-        return l->row;
-    }
-    const size_t pixel = 3u * l->image->depth;
-    const uint32_t from = l->plan->vflip ? l->height - 1 - y : y;
-    const uint8_t *source = (const uint8_t *)l->image->data + from * l->image->stride;
-    if (!l->plan->hflip) return source;
-    for (uint32_t x = 0; x < l->width; x++)
-        memcpy(l->row + x * pixel, source + (l->width - 1 - x) * pixel, pixel);
+    if (l->plan->warp)
+        stk_warp_image_row(&l->warper, &l->image, black, y, l->row);
+    else
+        lay_row(l, &l->image, 0, y, l->row);
     return l->row;
 }
 
-static void send_mask(layout *l, const stoke_image *mask)
+static void send_mask(layout *l)
 {
     for (uint32_t y = 0; y < l->height; y++) {
-        if (l->plan->warp) {
-            stk_warp_mask_row(&l->warper, mask, IGNORE, y, l->row);
-        } else {
-            const uint8_t *source =
-                (const uint8_t *)mask->data + (l->plan->vflip ? l->height - 1 - y : y) * mask->stride;
-            for (uint32_t x = 0; x < l->width; x++) l->row[x] = source[l->plan->hflip ? l->width - 1 - x : x];
-        }
+        if (l->plan->warp)
+            stk_warp_mask_row(&l->warper, &l->mask, IGNORE, y, l->row);
+        else
+            lay_row(l, &l->mask, IGNORE, y, l->row);
         send(l->row, l->width);
     }
 }
@@ -168,28 +209,31 @@ static void send_mask(layout *l, const stoke_image *mask)
 static void do_run(stk_toucher *toucher, char **rest)
 {
     const uint32_t width = whole32(rest), height = whole32(rest);
-    const uint32_t out_width = whole32(rest), out_height = whole32(rest), depth = whole32(rest);
+    layout l = { .width = whole32(rest) };
+    l.height = whole32(rest);
+    const uint8_t depth = (uint8_t)whole(rest);
     stk_writer writer;
     stk_writer_init(&writer, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, (stoke_normalize)whole(rest));
-    stoke_plan plan = { .width = width, .height = height };
-    read_steps(&plan, rest);
-    if (!plan.warp && (width != out_width || height != out_height)) die("without a warp sizes are equal");
+    stoke_plan plan = { 0 };
+    read_plan(&plan, rest);
     stoke_image image = receive(width, height, 3, depth), mask = receive(width, height, 1, 1);
-    layout l = { .plan = &plan, .image = &image, .width = out_width, .height = out_height };
-    l.row = take((size_t)out_width * 3 * depth);
+    l.plan = &plan;
+    l.image = fit(&plan, &image);
+    l.mask = fit(&plan, &mask);
+    if (!plan.warp && (plan.place_x + plan.width > l.width || plan.place_y + plan.height > l.height))
+        die("place outside");
+    l.row = take((size_t)l.width * 3 * depth);
     stoke_error err;
-    if (plan.warp && stk_warp_begin(&l.warper, &plan, out_width, out_height, &err)) die(err.message);
-    const size_t size = (size_t)out_width * out_height * 3 * sizeof(float);
+    if (plan.warp && stk_warp_begin(&l.warper, &plan, l.width, l.height, &err)) die(err.message);
+    const size_t size = (size_t)l.width * l.height * 3 * sizeof(float);
     float *row = take(size);
-    const stk_rows rows = { layout_row, &l, out_width, out_height, (uint8_t)depth };
+    const stk_rows rows = { image_row, &l, l.width, l.height, depth };
     if (stk_touch_write(toucher, plan.touch, plan.n_touches, &rows, &writer, row, &err)) die(err.message);
     send(row, size);
-    send_mask(&l, &mask);
+    send_mask(&l);
     stk_warper_free(&l.warper);
-    free(l.row);
-    free(row);
-    free(image.data);
-    free(mask.data);
+    free(l.row), free(row);
+    free(image.data), free(mask.data), free(l.image.data), free(l.mask.data);
 }
 
 /* The displacement is what the warper keeps of its last row; a picture of one pixel makes it compute that. */
