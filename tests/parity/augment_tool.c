@@ -195,6 +195,16 @@ static const void *image_row(void *context, uint32_t y)
     return l->row;
 }
 
+/* Erased boxes of the image that the mask is to ignore. */
+static void erase_labels(const stoke_plan *plan, uint32_t y, uint8_t *row)
+{
+    for (uint32_t i = 0; i < plan->n_touches; i++) {
+        const stoke_touch *touch = &plan->touch[i];
+        if (touch->kind == STOKE_TOUCH_ERASE && touch->n == 1 && y - touch->box.y < touch->box.height)
+            memset(row + touch->box.x, IGNORE, touch->box.width);
+    }
+}
+
 static void send_mask(layout *l)
 {
     for (uint32_t y = 0; y < l->height; y++) {
@@ -202,6 +212,7 @@ static void send_mask(layout *l)
             stk_warp_mask_row(&l->warper, &l->mask, IGNORE, y, l->row);
         else
             lay_row(l, &l->mask, IGNORE, y, l->row);
+        erase_labels(l->plan, y, l->row);
         send(l->row, l->width);
     }
 }
