@@ -82,18 +82,26 @@ def prepare(args, entries):
             entry["skipped"] = str(why)
 
 
+def run_turn(entrant, args, bare):
+    """One turn. Bare decoding takes its turns beside our folder entrant where that takes part, else by itself."""
+    if entrant.kind == "peer":
+        return runner.peer_turn(entrant, args)
+    ours, beside = runner.stoke_turn(entrant, args)
+    if entrant.kind == "bare":
+        return beside
+    if entrant.key == report.OURS and bare is not None:
+        bare["turns"].append(beside)
+    return ours
+
+
 def run_round(args, entries, number):
     bare = next((entry for entry in entries if entry["kind"] == "bare"), None)
+    beside_ours = any(entrant.key == report.OURS for entrant in args.entrants)
     for entrant, entry in zip(args.entrants, entries):
-        if "skipped" in entry or entrant.kind == "bare" and any(e.key == report.OURS for e in args.entrants):
-            continue  # bare decoding is measured beside our folder entrant, in turns with it
+        if "skipped" in entry or (entrant.kind == "bare" and beside_ours):
+            continue
         try:
-            if entrant.kind == "peer":
-                turn = runner.peer_turn(entrant, args)
-            else:
-                turn, beside = runner.stoke_turn(entrant, args)
-                if bare is not None and entrant.key == report.OURS:
-                    bare["turns"].append(beside)
+            turn = run_turn(entrant, args, bare)
             entry["turns"].append(turn)
             said = f"{turn['samples_per_s']:.0f} samples/s"
         except runner.Failed as why:

@@ -48,7 +48,7 @@ FULL = ["--dtype", "f32", "--mask-dtype", "i64", "--normalize", "imagenet", "--a
 BYTES = ["--dtype", "u8", "--normalize", "none", "--layout", "hwc", "--augment", "none", "--mask-dtype", "u8"]
 
 ENTRANTS = [
-    Entrant("bare", "bare decoding: libjpeg-turbo + libspng", "bare"),
+    Entrant("bare", "bare decoding: libjpeg-turbo + libspng", "bare", arguments=["--data", "{folder}"]),
     Entrant("stokehold", "Stokehold, folder", "stoke", arguments=["--data", "{folder}", *FULL]),
     Entrant("stokehold-tar", "Stokehold, tar shards", "stoke", arguments=["--data", "{shards}", *FULL]),
     Entrant("stokehold-cache", "Stokehold, cache (warm)", "stoke",
