@@ -21,6 +21,7 @@ typedef struct bench_answer {
     uint32_t height, width;               /* loader only: of a batch */
     stoke_stage_time stage[STOKE_STAGES]; /* loader only: of this measurement */
     uint64_t bad_samples;                 /* loader only */
+    cli_cache_report cache;               /* loader only: since it was opened */
     uint64_t not_comparable, failed;      /* bare decoding only: files per pass */
     char message[STOKE_ERROR_TEXT];
 } bench_answer;

@@ -64,7 +64,7 @@ typedef struct bench {
     const cli_call *call;
     stoke_data_params data;
     stoke_dataset *dataset;
-    char folder[CLI_PATH], list[CLI_PATH + 16]; /* temporary; "" = none */
+    char folder[CLI_PATH]; /* temporary; "" = none */
     double seconds;
     int rounds;
     int64_t samples;
@@ -87,47 +87,17 @@ static int make_set(bench *b, stoke_error *err)
     return r;
 }
 
-/* A list of b->samples files, evenly spread over the set, takes its place. */
-static int take_part(bench *b, stoke_error *err)
-{
-    static const char *const headings[] = { "image", "mask" };
-    uint64_t count = stoke_dataset_count(b->dataset), wanted = (uint64_t)b->samples;
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
-    for (uint64_t i = 0; i < wanted; i++) {
-        stoke_sample s =
-            stoke_dataset_sample(b->dataset, (uint64_t)((double)i * (double)count / (double)wanted));
-        char *image = realpath(s.image_path, NULL), *mask = s.mask_path ? realpath(s.mask_path, NULL) : NULL;
-        stoke_table_row(table, (const char *[]){ image ? image : s.image_path, mask          ? mask
-                                                                               : s.mask_path ? s.mask_path
-                                                                                             : "" });
-        free(image), free(mask);
-    }
-    snprintf(b->list, sizeof b->list, "%s/list.csv", b->folder);
-    cli_output output;
-    int r = cli_output_open(&output, b->list, err);
-    if (!r) {
-        stoke_table_csv(table, output.stream);
-        r = cli_output_commit(&output, err);
-    }
-    stoke_table_destroy(&table);
-    if (r) return r;
-    cli_say(b->call, "taking %llu of %llu samples (--samples)", (unsigned long long)wanted,
-            (unsigned long long)count);
-    stoke_dataset_close(&b->dataset);
-    b->data.data = b->data.images = b->data.masks = NULL;
-    b->data.list = b->list;
-    b->data.split = STOKE_SPLIT_ALL;
-    b->data.val_split = 0;
-    return stoke_dataset_open(&b->dataset, &b->data, err);
-}
-
 static int open_set(bench *b, stoke_error *err)
 {
     int given = b->data.data || b->data.images || b->data.list;
     int r = cli_temp_folder(b->folder, err);
     if (!r && !given) r = make_set(b, err);
     if (!r) r = cli_open_dataset(b->call, &b->data, &b->dataset, err);
-    if (!r && stoke_dataset_count(b->dataset) > (uint64_t)b->samples) r = take_part(b, err);
+    if (!r && stoke_dataset_count(b->dataset) > (uint64_t)b->samples) {
+        cli_say(b->call, "taking %lld of %llu samples (--samples)", (long long)b->samples,
+                (unsigned long long)stoke_dataset_count(b->dataset));
+        stoke_dataset_thin(b->dataset, (uint64_t)b->samples);
+    }
     /* One process takes the whole epoch here, whatever the config says about ranks, and both sides have the
      * same priority. */
     b->data.rank = 0;
@@ -234,6 +204,7 @@ static void print_json(const bench *b, const figures *f)
     stoke_json_uint(&json, "files_not_comparable", bare->last.not_comparable);
     stoke_json_uint(&json, "files_failed_bare", bare->last.failed);
     stoke_json_uint(&json, "bad_samples", ours->last.bad_samples);
+    cli_json_cache(&json, &ours->last.cache);
     if (b->difference.samples) {
         stoke_json_real(&json, "fast_mean_difference", b->difference.mean);
         stoke_json_uint(&json, "fast_max_difference", b->difference.most);
@@ -330,6 +301,7 @@ static void print_people(const bench *b, const figures *f)
         printf("fast decoding    differs from exact by %.2f of 255 levels on average, %u at most (%llu "
                "samples)\n",
                b->difference.mean, b->difference.most, (unsigned long long)b->difference.samples);
+    cli_say_cache(b->call, &b->cases[0].last.cache);
     int longest = print_stages(b);
     if (b->n_cases > 2)
         bench_sweep_print(b->cases + 2, b->n_cases - 2, b->rounds, f->decode_rate, b->workers);

@@ -12,6 +12,7 @@
 
 typedef struct loader_state {
     stoke_loader *loader;
+    const stoke_data_params *data;
     uint64_t epoch;
 } loader_state;
 
@@ -37,6 +38,7 @@ static void touch_code(const bench_case *job, bench_answer *answer)
 static int open_loader(void **out, const bench_case *job, bench_answer *answer, stoke_error *err)
 {
     loader_state *state = *out = cli_alloc(1, sizeof *state);
+    state->data = &job->data;
     touch_code(job, answer);
     int r = stoke_loader_create(&state->loader, job->dataset, &job->data, NULL, err);
     if (!r) answer->plan = stoke_loader_memory(state->loader);
@@ -97,6 +99,7 @@ static int measure_loader(void *opaque, uint64_t passes, bench_answer *answer, s
         answer->stage[i].count = after.stage[i].count - before.stage[i].count;
     }
     answer->bad_samples = after.bad_samples;
+    cli_cache_add(&answer->cache, state->data, state->loader);
     return r;
 }
 

@@ -94,6 +94,7 @@ typedef struct digests {
     size_t count, capacity;
     uint64_t epoch; /* of the batches: a state may name another than --epoch */
     uint64_t replaced, skipped;
+    cli_cache_report cache;
     int goes_on; /* another phase follows, so this one must leave batches to it */
 } digests;
 
@@ -144,6 +145,7 @@ static int run_rank(cli_call *call, const stoke_data_params *data, uint64_t limi
     stoke_loader_stats(session.loader, &stats);
     list->replaced += stats.replaced;
     list->skipped += stats.skipped;
+    cli_cache_add(&list->cache, data, session.loader);
     if (!r) stoke_loader_state(session.loader, state, STATE_TEXT);
     cli_session_close(&session);
     return r;
@@ -229,6 +231,7 @@ static void print_json(const cli_call *call, const digests *list, const char *al
         stoke_json_int(&json, "rank", call->data.rank);
     stoke_json_uint(&json, "replaced", list->replaced);
     stoke_json_uint(&json, "skipped", list->skipped);
+    cli_json_cache(&json, &list->cache);
     stoke_json_array(&json, "batches");
     for (size_t i = 0; i < list->count; i++) {
         const entry *e = &list->entries[i];
@@ -301,6 +304,7 @@ static int run(cli_call *call)
         if (list.count) qsort(list.entries, list.count, sizeof *list.entries, by_index);
         print_result(call, &list);
         cli_say_bad(call, list.replaced, list.skipped);
+        cli_say_cache(call, &list.cache);
         if (!list.count)
             cli_say(call,
                     "no batches: nothing was compared (--drop-last leaves out what does not fill a batch on "

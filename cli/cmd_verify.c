@@ -37,7 +37,7 @@ static const stoke_option options[] = {
               "make the exit status 1" },
 };
 
-static const char *const note_kinds[] = { "image without mask", "mask without image", "duplicate" };
+static const char *const note_kinds[] = { "image without mask", "mask without image", "duplicate", "not a file" };
 
 static const char *const finding_headings[] = { "path", "kind", "reason" };
 

@@ -18,7 +18,7 @@ typedef struct cli_common {
 } cli_common;
 
 /* The data options come in sections; the command's own and the common ones stand around them. */
-enum { CLI_DATA_SECTIONS = 6, CLI_MAX_GROUPS = CLI_DATA_SECTIONS + 2 };
+enum { CLI_DATA_SECTIONS = 7, CLI_MAX_GROUPS = CLI_DATA_SECTIONS + 2 };
 
 /* One run of a command: what the user asked for, after defaults, config file and flags. */
 typedef struct cli_call {
@@ -56,8 +56,8 @@ typedef struct cli_command {
 /* All commands of the first level, NULL-terminated (main.c). */
 extern const cli_command *const cli_commands[];
 
-extern const cli_command cli_synth, cli_verify, cli_show, cli_hash, cli_dump, cli_bench, cli_bench_data,
-    cli_config, cli_man, cli_completion;
+extern const cli_command cli_synth, cli_verify, cli_show, cli_hash, cli_dump, cli_pack, cli_bench,
+    cli_bench_data, cli_bench_pix, cli_config, cli_man, cli_completion;
 
 #define CLI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -45,6 +45,7 @@ static const struct {
     { "size", "What a batch holds" },
     { "order", "Order" },
     { "workers", "Running" },
+    { "cache", "Keeping decoded samples" },
 };
 _Static_assert(CLI_COUNT(sections) == CLI_DATA_SECTIONS, "a group for every section");
 

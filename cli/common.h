@@ -78,6 +78,18 @@ void cli_say_size(const cli_call *call, uint32_t height, uint32_t width);
 /* Says how many rows had a bad file behind them; nothing when none had. */
 void cli_say_bad(const cli_call *call, uint64_t replaced, uint64_t skipped);
 
+/* What a cache did for one loader or for several. */
+typedef struct cli_cache_report {
+    int used;
+    uint64_t hits, misses, stored, damaged, disk_bytes, ram_bytes;
+    char warning[512]; /* "" = none */
+} cli_cache_report;
+/* Adds a loader run with these settings; does nothing when they have no cache. */
+void cli_cache_add(cli_cache_report *report, const stoke_data_params *data, const stoke_loader *loader);
+/* Says it in a line, and the warning in another; nothing without a cache. */
+void cli_say_cache(const cli_call *call, const cli_cache_report *report);
+void cli_json_cache(stoke_json *json, const cli_cache_report *report);
+
 /* Whole file as text, NUL-terminated; free() it. */
 int cli_read_text(const char *path, size_t limit, char **text, stoke_error *err);
 

@@ -11,7 +11,7 @@
 #include "cli/help.h"
 
 const cli_command *const cli_commands[] = {
-    &cli_synth, &cli_verify, &cli_show, &cli_hash,       &cli_dump,
+    &cli_synth, &cli_verify, &cli_show, &cli_hash,       &cli_dump, &cli_pack,
     &cli_bench, &cli_config, &cli_man,  &cli_completion, NULL,
 };
 

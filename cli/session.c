@@ -4,6 +4,7 @@
  */
 #include "cli/common.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -94,4 +95,47 @@ void cli_say_bad(const cli_call *call, uint64_t replaced, uint64_t skipped)
     if (replaced || skipped)
         cli_say(call, "bad files: %llu row%s replaced, %llu left out; `stoke verify` gives the reasons",
                 (unsigned long long)replaced, replaced == 1 ? "" : "s", (unsigned long long)skipped);
+}
+
+void cli_cache_add(cli_cache_report *report, const stoke_data_params *data, const stoke_loader *loader)
+{
+    stoke_loader_stats_data stats;
+    if (!(data->cache && *data->cache) && !data->cache_ram) return;
+    stoke_loader_stats(loader, &stats);
+    report->used = 1;
+    report->hits += stats.cache_hits_ram + stats.cache_hits_disk;
+    report->misses += stats.cache_misses;
+    report->stored += stats.cache_stored;
+    report->damaged += stats.cache_damaged;
+    report->disk_bytes = stats.cache_disk_bytes;
+    report->ram_bytes = stats.cache_ram_bytes;
+    const char *warning = stoke_loader_warning(loader);
+    if (warning) snprintf(report->warning, sizeof report->warning, "%s", warning);
+}
+
+void cli_say_cache(const cli_call *call, const cli_cache_report *report)
+{
+    char damaged[64] = "";
+    if (!report->used) return;
+    if (report->damaged)
+        snprintf(damaged, sizeof damaged, ", %llu damaged and made again",
+                 (unsigned long long)report->damaged);
+    cli_say(call, "cache: %llu samples taken from it, %llu decoded, %llu of these kept%s",
+            (unsigned long long)report->hits, (unsigned long long)report->misses,
+            (unsigned long long)report->stored, damaged);
+    if (*report->warning) cli_say(call, "warning: %s", report->warning);
+}
+
+void cli_json_cache(stoke_json *json, const cli_cache_report *report)
+{
+    if (!report->used) return;
+    stoke_json_object(json, "cache");
+    stoke_json_uint(json, "hits", report->hits);
+    stoke_json_uint(json, "misses", report->misses);
+    stoke_json_uint(json, "stored", report->stored);
+    stoke_json_uint(json, "damaged", report->damaged);
+    stoke_json_uint(json, "disk_bytes", report->disk_bytes);
+    stoke_json_uint(json, "ram_bytes", report->ram_bytes);
+    stoke_json_string(json, "warning", *report->warning ? report->warning : NULL);
+    stoke_json_close(json);
 }

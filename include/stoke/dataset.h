@@ -41,11 +41,16 @@ STOKE_API stoke_sample stoke_dataset_sample(const stoke_dataset *dataset, uint64
 /* Hash of names and their order: tells a saved state from one of another set. */
 STOKE_API uint64_t stoke_dataset_fingerprint(const stoke_dataset *dataset);
 
+/* Keeps `count` samples, evenly spread over the set (all when it has no more), and renumbers them. Before
+ * anyone else uses the set: for trials on a part of a large one. */
+STOKE_API void stoke_dataset_thin(stoke_dataset *dataset, uint64_t count);
+
 /* What was left out while matching. */
 typedef enum stoke_note_kind {
     STOKE_NOTE_IMAGE_WITHOUT_MASK,
     STOKE_NOTE_MASK_WITHOUT_IMAGE,
-    STOKE_NOTE_DUPLICATE
+    STOKE_NOTE_DUPLICATE,
+    STOKE_NOTE_NOT_A_FILE /* a link or device inside a shard */
 } stoke_note_kind;
 typedef struct stoke_note {
     stoke_note_kind kind;

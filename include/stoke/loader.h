@@ -60,8 +60,9 @@ typedef struct stoke_memory_plan {
     uint32_t slots, workers;
     uint64_t slot_bytes;   /* one slot: images + masks + bookkeeping */
     uint64_t worker_bytes; /* one worker: file bytes, pixels, resize rows, decoder */
+    uint64_t cache_bytes;  /* cache_ram, and what is known about files; 0 without a cache */
     uint64_t fixed_bytes;  /* what the process held before the ring: code, libraries, names and ids */
-    uint64_t total_bytes;  /* slots * slot_bytes + workers * worker_bytes + fixed_bytes */
+    uint64_t total_bytes;  /* slots * slot_bytes + workers * worker_bytes + cache_bytes + fixed_bytes */
     uint64_t limit_bytes;  /* 0 = none */
     int prefetch_reduced;  /* 1: prefetch was lowered to honour memory_limit */
     uint32_t largest_width, largest_height; /* the image the worker share was planned for */
@@ -113,7 +114,7 @@ STOKE_API int stoke_loader_restore(stoke_loader *loader, const char *text, stoke
 
 /* Stages of a sample, in order; every one stamps wall and CPU time on one clock (CLOCK_MONOTONIC). */
 typedef enum stoke_stage {
-    STOKE_STAGE_READ = 0, /* bytes of image and mask from the files */
+    STOKE_STAGE_READ = 0, /* bytes from the files; what a cache gives and takes */
     STOKE_STAGE_DECODE_IMAGE,
     STOKE_STAGE_DECODE_MASK, /* and label map */
     STOKE_STAGE_FIT,         /* cut and resize */
@@ -136,11 +137,20 @@ typedef struct stoke_loader_stats_data {
     uint64_t first_batch_ns; /* wait for the first batch of the current epoch */
     /* By this library in this process since creation: stops growing in steady state. */
     uint64_t heap_allocations;
-    uint64_t memory_bytes; /* held by ring and workers now; compare with the plan */
+    uint64_t memory_bytes; /* held by ring, workers and cache_ram now; compare with the plan */
+    /* Samples a cache gave (from memory, from disk) and did not have; those it has taken, those that were
+     * damaged and made again; bytes it holds (disk: see cache_disk; without a budget those added since its
+     * folder was opened). All 0 without a cache. */
+    uint64_t cache_hits_ram, cache_hits_disk, cache_misses, cache_stored, cache_damaged;
+    uint64_t cache_ram_bytes, cache_disk_bytes;
 } stoke_loader_stats_data;
 
 /* A consistent copy; may be called at any time. */
 STOKE_API void stoke_loader_stats(const stoke_loader *loader, stoke_loader_stats_data *stats);
+
+/* What went wrong without harm to the batches, for people: the cache cannot be written any more, say. NULL
+ * when nothing did. Belongs to the loader. */
+STOKE_API const char *stoke_loader_warning(const stoke_loader *loader);
 
 /* Bad samples met so far (distinct), for reports. index < stats.bad_samples. */
 STOKE_API int stoke_loader_bad(const stoke_loader *loader, size_t index, stoke_bad_file *bad);

@@ -16,8 +16,10 @@
 #include <stoke/augment.h>
 #include <stoke/order.h>
 #include <stoke/dataset.h>
+#include <stoke/pack.h>
 #include <stoke/loader.h>
 #include <stoke/synth.h>
+#include <stoke/pixbench.h>
 #include <stoke/report.h>
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "src/base/error.h"
+#include "src/loader/kept.h"
 #include "src/loader/mix.h"
 
 int stk_bench_create(stk_bench *bench, stoke_error *err)
@@ -32,6 +33,7 @@ void stk_bench_destroy(stk_bench *bench)
     stoke_decoder_destroy(&bench->image_decoder);
     stoke_decoder_destroy(&bench->mask_decoder);
     stk_resizer_destroy(&bench->resizer);
+    stk_cache_bench_free(&bench->cache);
     stk_warper_free(&bench->warper);
     stk_toucher_destroy(&bench->toucher);
 }
@@ -41,7 +43,7 @@ uint64_t stk_bench_memory(const stk_bench *bench)
     const stk_buffer *const buffers[] = BUFFERS(bench);
     uint64_t bytes = stoke_decoder_memory(bench->image_decoder) + stoke_decoder_memory(bench->mask_decoder) +
                      stk_resizer_memory(bench->resizer) + stk_warper_memory(&bench->warper) +
-                     stk_toucher_memory(bench->toucher);
+                     stk_toucher_memory(bench->toucher) + stk_cache_bench_memory(&bench->cache);
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) bytes += buffers[i]->capacity;
     return bytes;
 }
@@ -110,7 +112,8 @@ uint64_t stk_bench_need(const stk_recipe *recipe, const stoke_image_info *image,
     /* A decoder may hold its input once more, repacked: joined PNG chunks, or a JPEG cut down to a region,
      * which takes three copies of the data and room for a header. */
     uint64_t need = (image_bytes + mask_bytes) * 6 + image->scratch_bytes + source * 3 * depth;
-    need += resizing_need(recipe, image, depth) + laying_need(recipe, image);
+    need += resizing_need(recipe, image, depth) + laying_need(recipe, image) +
+            stk_kept_scratch(recipe, source, depth);
     if (depth == 2) need += 65536 * sizeof(uint32_t);
     if (mask) {
         const uint64_t pixels = (uint64_t)mask->width * mask->height;

@@ -21,6 +21,7 @@ typedef struct stk_bench {
     stk_buffer swapped; /* ids with left and right exchanged */
     stk_buffer lines;   /* one line of the output; all of them where a warp is looked at twice */
     stk_buffer mix;     /* one row of a batch, while its rows are mixed */
+    stk_cache_bench cache;
     stoke_decoder *image_decoder, *mask_decoder;
     stk_resizer *resizer;
     stk_warper warper;

@@ -5,6 +5,7 @@
  *   fetch.c       bytes in, headers read, the memory gate
  *   sample.c      the draw, and the order of the steps
  *   focus.c       the pixel a foreground crop looks at
+ *   kept.c        the cache: gives the whole prefix, or keeps it
  *   prefix.c      decoded, labelled, fitted: what does not depend on the draw, or only on its box
  *   lay_image.c   laid out as the plan says, into the batch row
  *   lay_mask.c
@@ -20,6 +21,14 @@ typedef struct stk_stamp {
     uint64_t wall, cpu;
 } stk_stamp;
 
+/* What is known about a sample's files (kept.c). */
+typedef struct stk_kept {
+    stk_identity image_file, mask_file;
+    stk_digest image, mask;
+    stk_cache_key key;
+    int identified, known; /* the identities are set; and the digests, from the memo */
+} stk_kept;
+
 typedef struct stk_job {
     stk_bench *bench;
     const stk_recipe *recipe;
@@ -30,6 +39,7 @@ typedef struct stk_job {
     stoke_plan plan;
     void *image_row, *mask_row; /* of the batch */
     stoke_image image, ids;     /* whole, then fitted; ids.data NULL: not decoded yet, or no mask: zeros */
+    stk_kept kept;              /* only with a cache */
     stk_stamp last;
     stoke_error *err;
 } stk_job;

@@ -10,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/options_private.h"
+#include "src/loader/kept.h"
 #include "src/source/weights.h"
 
 /* ---- create and destroy ---- */
@@ -83,6 +84,9 @@ static int make_benches(stoke_loader *loader, stoke_error *err)
         int r = stk_bench_create(&worker->bench, err);
         if (r) return r;
         worker->bench.granted = loader->plan.worker_bytes;
+        if (loader->plan.limit_bytes) /* deeper pictures raise it when they pass the gate */
+            worker->bench.cache.limit = stk_kept_scratch(
+                &loader->recipe, (uint64_t)loader->plan.largest_width * loader->plan.largest_height, 1);
     }
     return STOKE_OK;
 }
@@ -101,6 +105,7 @@ static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke
     loader->threads = worker_threads(params);
     r = make_locks(loader, err);
     if (!r) r = stk_recipe_create(&loader->recipe, dataset, params, err);
+    if (!r) r = stk_kept_open(&loader->recipe, params, err);
     if (!r) r = make_order(loader, dataset, params, err);
     if (!r) r = stk_fuse_limit(params->max_bad, loader->order.count, &loader->max_bad, err);
     if (!r) r = stk_quarantine_open(&loader->quarantine, params->quarantine, err);
@@ -145,6 +150,7 @@ void stoke_loader_destroy(stoke_loader **pointer)
     stk_free(loader->workers);
     stk_slots_destroy(&loader->slots);
     if (loader->quarantine) stk_quarantine_close(&loader->quarantine, NULL);
+    stk_kept_close(&loader->recipe);
     stk_recipe_destroy(&loader->recipe);
     stk_free(loader->cumulative);
     if (loader->locks_made) {

@@ -13,6 +13,7 @@
 
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/loader/kept.h"
 
 enum {
     PROBES = 4096,            /* headers read at most: about 40 ms with a warm cache, 10 us each */
@@ -97,8 +98,8 @@ static uint64_t resident_bytes(void)
 
 static void add_up(stoke_memory_plan *plan)
 {
-    plan->total_bytes =
-        plan->slots * plan->slot_bytes + plan->workers * plan->worker_bytes + plan->fixed_bytes;
+    plan->total_bytes = plan->slots * plan->slot_bytes + plan->workers * plan->worker_bytes +
+                        plan->cache_bytes + plan->fixed_bytes;
 }
 
 int stk_memory_plan_make(stoke_memory_plan *plan, const stk_recipe *recipe, const stoke_data_params *params,
@@ -109,6 +110,7 @@ int stk_memory_plan_make(stoke_memory_plan *plan, const stk_recipe *recipe, cons
         .slots = (uint32_t)params->prefetch + 1, /* `prefetch` ahead, one with the consumer */
         .workers = workers,
         .slot_bytes = stk_slot_bytes(&shape, recipe->two_masks),
+        .cache_bytes = stk_kept_memory(recipe),
         .limit_bytes = params->memory_limit,
     };
     int r = probe_all(plan, recipe, err);
@@ -125,14 +127,16 @@ int stk_memory_plan_make(stoke_memory_plan *plan, const stk_recipe *recipe, cons
     stoke_memory_plan_text(plan, sum, sizeof sum);
     return stk_fail(
         err, STOKE_E_LIMIT,
-        "memory_limit is %.1f MB, but even with prefetch 1 the loader needs %s. Lower batch, size or "
-        "workers, or raise memory_limit",
-        plan->limit_bytes / 1e6, sum);
+        "memory_limit is %.1f MB, but even with prefetch 1 the loader needs %s. Lower batch, size, "
+        "workers%s, or raise memory_limit",
+        plan->limit_bytes / 1e6, sum, params->cache_ram ? ", cache_ram" : "");
 }
 
 int stoke_memory_plan_text(const stoke_memory_plan *plan, char *text, size_t size)
 {
-    return snprintf(text, size, "ring %u x %.1f MB + workers %u x %.1f MB + process %.1f MB = %.1f MB",
-                    plan->slots, plan->slot_bytes / 1e6, plan->workers, plan->worker_bytes / 1e6,
+    char cache[40] = "";
+    if (plan->cache_bytes) snprintf(cache, sizeof cache, "cache %.1f MB + ", plan->cache_bytes / 1e6);
+    return snprintf(text, size, "ring %u x %.1f MB + workers %u x %.1f MB + %sprocess %.1f MB = %.1f MB",
+                    plan->slots, plan->slot_bytes / 1e6, plan->workers, plan->worker_bytes / 1e6, cache,
                     plan->fixed_bytes / 1e6, plan->total_bytes / 1e6);
 }

@@ -89,6 +89,7 @@ static void ask_pipeline(stk_recipe *recipe)
     recipe->elastic = stk_pipeline_may_elastic(pipeline);
     recipe->touches = stk_pipeline_may_touch(pipeline);
     recipe->mixes = stk_pipeline_may_mix(pipeline);
+    recipe->plain = pipeline->n_steps == 0;
     recipe->two_masks = stk_pipeline_has_mixup(pipeline);
     if (stk_pipeline_normalize(pipeline, mean, deviation))
         stk_writer_normalize(&recipe->writer, mean, deviation);

@@ -9,6 +9,7 @@
 #include <stoke/labels.h>
 #include <stoke/loader.h>
 
+#include "src/cache/cache.h"
 #include "src/pix/pix.h"
 
 typedef struct stk_recipe {
@@ -28,8 +29,12 @@ typedef struct stk_recipe {
     int crops;   /* a part of the source: what is decoded depends on the draw */
     int focuses; /* a part found by a look at the mask */
     int warps, elastic, touches;
-    int mixes;     /* rows of a batch, mixed with each other */
-    int two_masks; /* and by MixUp: a batch has masks_b and lambda */
+    int mixes;        /* rows of a batch, mixed with each other */
+    int two_masks;    /* and by MixUp: a batch has masks_b and lambda */
+    int plain;        /* nothing: the fitted picture is the batch's */
+    stk_cache *cache; /* kept.c; NULL = none */
+    uint64_t cache_ram;
+    char transform[256]; /* the part of a cache key that all samples have in common */
 } stk_recipe;
 
 int stk_recipe_create(stk_recipe *recipe, const stoke_dataset *dataset, const stoke_data_params *params,

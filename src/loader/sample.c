@@ -9,6 +9,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/loader/job.h"
+#include "src/loader/kept.h"
 
 /* CPU time first: reading it is a system call, where a busy system likes to switch threads. The wait then
  * belongs to the stage that used up its slice, not to the next one. */
@@ -55,10 +56,16 @@ static int draw_plan(stk_job *job, stoke_draw *draw)
 
 /* The plan and the fitted picture. A cache stands before the draw: it gives what stk_prefix_whole would make,
  * or takes it; stk_prefix_cut then does the rest. */
-static int make_prefix(stk_job *job, stoke_draw *draw)
+static int make_prefix(stk_job *job, stk_budget *budget, stoke_draw *draw)
 {
-    const int r = draw_plan(job, draw);
-    return r ? r : stk_prefix_region(job);
+    int whole = 0;
+    int r = job->recipe->cache ? stk_kept_bring(job, budget, &whole) : stk_fetch(job, budget);
+    if (r) return r;
+    draw->source_width = job->width;
+    draw->source_height = job->height;
+    r = draw_plan(job, draw);
+    if (r) return r;
+    return whole ? stk_job_in_file(job, job->sample.image_path, stk_prefix_cut(job)) : stk_prefix_region(job);
 }
 
 static int lay_out(stk_job *job)
@@ -85,16 +92,12 @@ int stk_sample_load(stk_bench *bench, const stk_recipe *recipe, stk_budget *budg
                     .mask_row = place->mask_row,
                     .last = stk_stamp_now(),
                     .err = err };
-    int r = stk_fetch(&job, budget);
-    if (r) return r;
     stoke_draw draw = { .seed = recipe->seed,
                         .epoch = place->epoch,
                         .position = place->position,
-                        .source_width = job.width,
-                        .source_height = job.height,
                         .out_width = recipe->width,
                         .out_height = recipe->height };
-    r = make_prefix(&job, &draw);
+    int r = make_prefix(&job, budget, &draw);
     if (!r) r = lay_out(&job);
     *place->mix = (stk_mix){ job.plan.mix, job.plan.lambda, job.plan.mix_box };
     return r;

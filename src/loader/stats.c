@@ -21,6 +21,25 @@ stoke_memory_plan stoke_loader_memory(const stoke_loader *loader)
     return loader->plan;
 }
 
+static void book_cache(const stk_cache *cache, stoke_loader_stats_data *stats)
+{
+    stk_cache_stats now;
+    stk_cache_stats_get(cache, &now);
+    stats->cache_hits_ram = now.hits_ram;
+    stats->cache_hits_disk = now.hits_disk;
+    stats->cache_misses = now.misses;
+    stats->cache_stored = now.stored;
+    stats->cache_damaged = now.damaged;
+    stats->cache_ram_bytes = now.ram_bytes;
+    stats->cache_disk_bytes = now.disk_bytes;
+    stats->memory_bytes += now.ram_bytes;
+}
+
+const char *stoke_loader_warning(const stoke_loader *loader)
+{
+    return loader->recipe.cache ? stk_cache_warning(loader->recipe.cache) : NULL;
+}
+
 void stoke_loader_stats(const stoke_loader *loader, stoke_loader_stats_data *stats)
 {
     pthread_mutex_t *lock = (pthread_mutex_t *)&loader->lock; /* a lock is no part of the value */
@@ -29,6 +48,7 @@ void stoke_loader_stats(const stoke_loader *loader, stoke_loader_stats_data *sta
     stats->memory_bytes = loader->plan.slots * loader->plan.slot_bytes;
     for (uint32_t i = 0; i < loader->benches; i++) stats->memory_bytes += loader->workers[i].memory;
     pthread_mutex_unlock(lock);
+    if (loader->recipe.cache) book_cache(loader->recipe.cache, stats);
     stats->bad_samples = stk_quarantine_count(loader->quarantine);
     stats->heap_allocations = stk_mem_count().calls - loader->heap_calls_at_start;
 }

@@ -12,6 +12,7 @@
 
 #include "src/base/error.h"
 #include "src/base/rng.h"
+#include "src/pix/pix_table.h"
 
 /* What the buffers hold, in this order.
  *   control   x of the control points, row after row; y of them; place of every column in its cell (0 <= t <
@@ -102,6 +103,7 @@ int stk_elastic_begin(stk_warper *w, stoke_error *err)
 {
     const stoke_plan *plan = w->plan;
     w->columns = w->rows = 0;
+    w->shift_row = 0;
     /* written so that NaN fails too */
     if (!(plan->elastic_step >= STK_ELASTIC_STEP_MIN && plan->elastic_step <= 1e9f))
         return stk_fail(err, STOKE_E_INVALID, "elastic: control points must be at least %g pixels apart",
@@ -133,30 +135,31 @@ static void weigh_rows(float *line, const float *points, size_t columns, float t
     for (size_t k = 0; k < columns; k++) line[k] = w0 * a[k] + w1 * b[k] + w2 * c[k] + w3 * d[k];
 }
 
-/* The `n` pixels of one cell, whose points begin at p[0]; `limit` is alpha in 1/65536 px: the spline lies
- * within its points, but its rounding errors might not. */
-static void cell_cubic(int32_t *shift, const float *t, uint32_t n, const float p[4], int32_t limit)
+/* The cubic of the cell whose points begin at p[0], in 1/65536 px; `limit` is alpha: the spline lies within
+ * its points, but its rounding errors might not. */
+static stk_cubic cubic_of(const float p[4], int32_t limit)
 {
-    const float a0 = (p[0] + 4 * p[1] + p[2]) * (65536.0f / 6), a1 = (p[2] - p[0]) * (65536.0f / 2);
-    const float a2 = (p[0] - 2 * p[1] + p[2]) * (65536.0f / 2);
-    const float a3 = (p[3] - p[0] + 3 * (p[1] - p[2])) * (65536.0f / 6);
-    for (uint32_t i = 0; i < n; i++) {
-        const int32_t v = (int32_t)(((a3 * t[i] + a2) * t[i] + a1) * t[i] + a0);
-        shift[i] = v > limit ? limit : v < -limit ? -limit : v;
-    }
+    return (stk_cubic){ { (p[0] + 4 * p[1] + p[2]) * (65536.0f / 6), (p[2] - p[0]) * (65536.0f / 2),
+                          (p[0] - 2 * p[1] + p[2]) * (65536.0f / 2),
+                          (p[3] - p[0] + 3 * (p[1] - p[2])) * (65536.0f / 6) },
+                        limit };
 }
 
 void stk_elastic_row(stk_warper *w, uint32_t y)
 {
+    if (w->shift_row == (uint64_t)y + 1) return;
+    w->shift_row = (uint64_t)y + 1;
+    const stk_pix_table *table = stk_pix();
     const parts p = parts_of(w);
     float ty;
     const size_t above = (size_t)cell_of(y, w->plan->elastic_step, &ty) * w->columns;
     weigh_rows(p.line_x, p.x + above, w->columns, ty);
     weigh_rows(p.line_y, p.y + above, w->columns, ty);
-    const int32_t limit = (int32_t)(w->plan->elastic_alpha * 65536);
+    const int32_t limit = stk_elastic_limit(w->plan);
     for (uint32_t cell = 0; cell + 3 < w->columns; cell++) {
         const uint32_t first = p.first[cell], n = p.first[cell + 1] - first;
-        cell_cubic(p.shift_x + first, p.t + first, n, p.line_x + cell, limit);
-        cell_cubic(p.shift_y + first, p.t + first, n, p.line_y + cell, limit);
+        const stk_cubic right = cubic_of(p.line_x + cell, limit), down = cubic_of(p.line_y + cell, limit);
+        table->cubic(p.shift_x + first, p.t + first, n, &right);
+        table->cubic(p.shift_y + first, p.t + first, n, &down);
     }
 }

@@ -14,7 +14,13 @@
 
 /* Draws the control points of warper->plan and lays out the buffers for rows of warper->width pixels. */
 int stk_elastic_begin(stk_warper *warper, stoke_error *err);
-/* Displacement of output row y, into warper->shift: width values of x, then of y, at most alpha. */
+/* The largest displacement in 1/65536 px. */
+static inline int32_t stk_elastic_limit(const stoke_plan *plan)
+{
+    return (int32_t)(plan->elastic_alpha * 65536);
+}
+/* Displacement of output row y, into warper->shift: width values of x, then of y, none beyond the limit.
+ * Nothing to do when they are there already: image and mask share them if their rows are made in turn. */
 void stk_elastic_row(stk_warper *warper, uint32_t y);
 
 #endif

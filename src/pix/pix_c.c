@@ -274,4 +274,5 @@ const stk_pix_table stk_pix_c = {
                       [STOKE_DTYPE_F32] = { stk_planes_f32_chw_c, stk_planes_f32_hwc_c },
                       [STOKE_DTYPE_F16] = { stk_planes_f16_chw_c, stk_planes_f16_hwc_c },
                       [STOKE_DTYPE_BF16] = { stk_planes_bf16_chw_c, stk_planes_bf16_hwc_c } },
+    .cubic = stk_cubic_c,
 };

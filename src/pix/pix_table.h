@@ -50,6 +50,7 @@ typedef void stk_reverse_fn(void *dst, const void *src, size_t n);
 /* own = lambda * own + (1 - lambda) * other for `n` elements, in float: the products and the sum are rounded
  * one by one, then the result to the element (u8: to nearest, halves up). Elements are finite. */
 typedef void stk_mix_fn(void *own, const void *other, size_t n, float lambda);
+
 /* One row of a warp: the 32.32 coordinates of its first pixel and what is added per pixel, modulo 2^64; for
  * an elastic row also the displacement of every pixel in 1/65536 px (both or none). */
 typedef struct stk_warp_line {
@@ -57,11 +58,12 @@ typedef struct stk_warp_line {
     const int32_t *shift_x, *shift_y;
 } stk_warp_line;
 
-/* `n` pixels of a row (warp.h has the arithmetic) from the picture at `src`. The caller has cut the row so
- * that for every pixel all taps lie inside the picture and STK_WARP_SLACK more columns follow the right tap:
- * an entry may read that far, no further. */
+/* `n` pixels of a row (warp.h has the arithmetic) from the picture at `src`, which is less than 2 GiB large.
+ * The caller has cut the row so that all taps of every pixel lie inside the picture; of an image one more
+ * column follows the right tap, and an entry may read that far. */
 typedef void stk_warp_fn(void *dst, const void *src, size_t stride, const stk_warp_line *line, size_t n);
 enum { STK_WARP_SLACK = 1 };
+
 /* ---- photometric steps (touch.h) ----
  *
  * A row of floats in 0..255 as three planes `pitch` floats apart, or one of its planes. touch_math.h has the
@@ -97,6 +99,14 @@ typedef void stk_noise_fn(float *plane, size_t n, const stk_noise *noise);
 typedef void stk_write_planes_fn(const stk_writer *writer, void *dst, size_t plane, const float *row,
                                  size_t pitch, size_t n);
 
+/* A cell of an elastic row: shift[i] = a[0] + a[1] t + a[2] t^2 + a[3] t^3 by Horner's rule in single
+ * precision, cut towards zero, not beyond +-limit. */
+typedef struct stk_cubic {
+    float a[4];
+    int32_t limit;
+} stk_cubic;
+typedef void stk_cubic_fn(int32_t *shift, const float *t, size_t n, const stk_cubic *cubic);
+
 enum { STK_WRITE_DTYPES = 4, STK_LAYOUTS = 2, STK_DTYPES = 7 };
 
 typedef struct stk_pix_table {
@@ -131,6 +141,7 @@ typedef struct stk_pix_table {
     stk_blur_v_fn *blur_v;
     stk_noise_fn *noise;
     stk_write_planes_fn *write_planes[STK_WRITE_DTYPES][STK_LAYOUTS];
+    stk_cubic_fn *cubic;
 } stk_pix_table;
 
 /* Bytes of an element. (stoke_dtype_bytes lives in src/source, which this room does not reach into.) */
@@ -149,6 +160,7 @@ const stk_pix_table *stk_pix(void);
 /* The C reference. Faster tables call it for what is too short for them. */
 extern const stk_pix_table stk_pix_c;
 stk_warp_fn stk_warp_u8c3_c, stk_warp_u16c3_c, stk_warp_u8c1_c, stk_warp_u16c1_c; /* warp_c.c */
+stk_cubic_fn stk_cubic_c;
 
 /* The C reference of the photometric steps: touch_c.c, named here for the table in pix_c.c. */
 stk_unpack_fn stk_unpack_u8_c, stk_unpack_u16_c;
@@ -167,5 +179,9 @@ stk_write_planes_fn stk_planes_u8_chw_c, stk_planes_u8_hwc_c, stk_planes_f32_chw
 void stk_pix_fill_resize_avx2(stk_pix_table *table);
 void stk_pix_fill_write_avx2(stk_pix_table *table);
 void stk_pix_fill_mix_avx2(stk_pix_table *table);
+void stk_pix_fill_touch_avx2(stk_pix_table *table);
+void stk_pix_fill_noise_avx2(stk_pix_table *table);
+void stk_pix_fill_planes_avx2(stk_pix_table *table);
+void stk_pix_fill_warp_avx2(stk_pix_table *table);
 
 #endif

@@ -295,12 +295,13 @@ static void blur_row(walk *w, uint32_t k, uint32_t y)
         }
     }
     const float *rows[STK_TOUCH_TAPS_MAX];
+    for (uint32_t i = 0; i < slots; i++) {
+        const uint32_t at = stk_reflect((int64_t)y + i - s->radius, height);
+        rows[i] = s->ring + at % slots * 3 * w->pitch;
+    }
     for (size_t c = 0; c < 3; c++) {
-        for (uint32_t i = 0; i < slots; i++) {
-            const uint32_t at = stk_reflect((int64_t)y + i - s->radius, height);
-            rows[i] = s->ring + at % slots * 3 * w->pitch + c * w->pitch;
-        }
         w->pix->blur_v(w->row + c * w->pitch, rows, width, s->weight, s->radius);
+        for (uint32_t i = 0; i < slots; i++) rows[i] += w->pitch;
     }
 }
 

@@ -91,10 +91,10 @@ void stk_noise_c(float *plane, size_t n, const stk_noise *noise)
         const uint32_t counter[4] = { (uint32_t)block, noise->row, noise->channel, 0 };
         const stk_random random = stk_philox_block(counter, key);
         float normal[STK_NOISE_PER_BLOCK];
-        for (int w = 0; w < 4; w++) stk_two_normals(random.word[w], normal + 2 * w);
+        for (int w = 0; w < 4; w++) stk_two_normals(random.word[w], noise->a, normal + 2 * w);
         size_t x = block / STK_NOISE_LANES * STK_NOISE_GROUP + block % STK_NOISE_LANES;
         for (int k = 0; k < STK_NOISE_PER_BLOCK && x < n; k++, x += STK_NOISE_LANES)
-            plane[x] = stk_clamp(plane[x] + (noise->a * normal[k] + noise->b));
+            plane[x] = stk_clamp(plane[x] + (normal[k] + noise->b));
     }
 }
 

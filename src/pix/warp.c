@@ -20,6 +20,7 @@ int stk_warp_begin(stk_warper *warper, const stoke_plan *plan, uint32_t out_widt
     warper->width = out_width;
     warper->height = out_height;
     warper->columns = warper->rows = 0;
+    warper->shift_row = 0;
     if (plan->elastic_alpha == 0 || !out_width || !out_height) return STOKE_OK;
     return stk_elastic_begin(warper, err);
 }
@@ -58,12 +59,11 @@ typedef struct span {
     uint32_t begin, end;
 } span;
 
-/* Those of `n` columns for which 0 <= (start + j * step) / 2^32 - first < count, as long as the coordinate
- * does not run over the end of 64 bits on its way. The products are exact: distances of two int64 fit uint64.
- */
-static span columns_within(int64_t start, int64_t step, uint32_t n, int32_t first, uint32_t count)
+/* Those of `n` columns for which low <= start + j * step < high, as long as the coordinate does not run over
+ * the end of 64 bits on its way. Exact: the distance of two int64 fits uint64. */
+static span columns_within(int64_t start, int64_t step, uint32_t n, int64_t low, int64_t high)
 {
-    const int64_t low = (int64_t)first * (INT64_C(1) << 32), high = low + ((int64_t)count << 32);
+    if (low >= high) return (span){ 0, 0 };
     uint64_t begin = 0, end = 0;
     if (step == 0) {
         end = start >= low && start < high ? n : 0;
@@ -87,22 +87,22 @@ static span both(span a, span b)
     return begin < end ? (span){ begin, end } : (span){ begin, begin };
 }
 
-static int runs_over(uint64_t start, uint64_t step, uint32_t n)
+static int runs_over(int64_t start, int64_t step, uint32_t n)
 {
     int64_t way, last;
-    return __builtin_mul_overflow((int64_t)step, (int64_t)n - 1, &way) ||
-           __builtin_add_overflow((int64_t)start, way, &last);
+    return __builtin_mul_overflow(step, (int64_t)n - 1, &way) || __builtin_add_overflow(start, way, &last);
 }
 
 /* ---- a row, whatever it is made of ---- */
 
-/* A kind of picture: what the three kinds of pixels need. `reach`: taps per direction (image 2, mask 1). */
+/* A kind of picture: what the three kinds of pixels need. */
 typedef struct kind {
     const stoke_image *src;
     stk_warp_fn *inside;
     void (*border)(const struct kind *kind, void *dst, const stk_warp_line *line, size_t n);
-    uint64_t half; /* added to coordinates */
-    uint32_t reach;
+    uint64_t half;    /* added to coordinates */
+    uint32_t over;    /* taps after the first one, in each direction: image 1, mask 0 */
+    uint32_t slack;   /* columns that `inside` may read after the last tap */
     size_t pixel;     /* bytes */
     uint16_t fill[3]; /* samples; u8 pictures use the low byte */
 } kind;
@@ -149,44 +149,16 @@ static void do_fill(const kind *k, uint8_t *row, span s)
         for (uint32_t j = s.begin; j < s.end; j++) memcpy(row + j * k->pixel, pixel, k->pixel);
 }
 
-/* Columns whose taps are all inside, with the table's slack. */
-static uint32_t inner_count(uint32_t size, uint32_t less)
+/* An elastic row, or the part of it that may or may not be inside: pixel by pixel, in runs of the same kind.
+ */
+static void do_runs(const kind *k, uint8_t *row, const stk_warp_line *line, span s)
 {
-    return size > less ? size - less : 0;
-}
-
-static void affine_row(const kind *k, const stk_warp_line *line, uint32_t n, uint8_t *row)
-{
-    const int64_t x = (int64_t)(line->x + k->half), y = (int64_t)(line->y + k->half);
-    const int64_t dx = (int64_t)line->dx, dy = (int64_t)line->dy;
-    if (runs_over((uint64_t)x, line->dx, n) || runs_over((uint64_t)y, line->dy, n)) {
-        do_border(k, row, line, (span){ 0, n }); /* absurd, but defined: pixel by pixel */
-        return;
-    }
-    const uint32_t over = k->reach - 1, width = k->src->width, height = k->src->height;
-    const span touch = both(columns_within(x, dx, n, -(int32_t)over, width + over),
-                            columns_within(y, dy, n, -(int32_t)over, height + over));
-    const span inner =
-        both(touch, both(columns_within(x, dx, n, 0, inner_count(width, over + STK_WARP_SLACK)),
-                         columns_within(y, dy, n, 0, inner_count(height, over))));
-    do_fill(k, row, (span){ 0, touch.begin });
-    if (inner.begin < inner.end) {
-        do_border(k, row, line, (span){ touch.begin, inner.begin });
-        do_inside(k, row, line, inner);
-        do_border(k, row, line, (span){ inner.end, touch.end });
-    } else {
-        do_border(k, row, line, touch);
-    }
-    do_fill(k, row, (span){ touch.end, n });
-}
-
-static void elastic_row(const kind *k, const stk_warp_line *line, uint32_t n, uint8_t *row)
-{
-    const uint32_t width = inner_count(k->src->width, k->reach - 1 + STK_WARP_SLACK),
-                   height = inner_count(k->src->height, k->reach - 1);
-    span run = { 0, 0 };
+    const uint32_t less = k->over + k->slack;
+    const uint32_t width = k->src->width > less ? k->src->width - less : 0,
+                   height = k->src->height > k->over ? k->src->height - k->over : 0;
+    span run = { s.begin, s.begin };
     int run_inside = 1;
-    for (uint32_t j = 0; j < n; j++) {
+    for (uint32_t j = s.begin; j < s.end; j++) {
         const int inside = (uint32_t)((stk_warp_x(line, j) + k->half) >> 32) < width &&
                            (uint32_t)((stk_warp_y(line, j) + k->half) >> 32) < height;
         if (inside != run_inside) {
@@ -199,14 +171,45 @@ static void elastic_row(const kind *k, const stk_warp_line *line, uint32_t n, ui
     (run_inside ? do_inside : do_border)(k, row, line, run);
 }
 
+/* `most` is the largest displacement, 32.32: within that of the inner interval's ends pixels may be of any
+ * kind. */
+static void do_row(const kind *k, const stk_warp_line *line, uint32_t n, int64_t most, uint8_t *row)
+{
+    enum { LARGEST = 1 << 30 }; /* beyond, the sums below might run over */
+    const int64_t one = INT64_C(1) << 32, width = k->src->width, height = k->src->height;
+    const int64_t x = (int64_t)(line->x + k->half), y = (int64_t)(line->y + k->half);
+    const int64_t dx = (int64_t)line->dx, dy = (int64_t)line->dy;
+    if (runs_over(x, dx, n) || runs_over(y, dy, n) || width > LARGEST || height > LARGEST) {
+        do_runs(k, row, line, (span){ 0, n }); /* absurd, but defined */
+        return;
+    }
+    const int64_t before = -(int64_t)k->over * one - most;
+    const span touch = both(columns_within(x, dx, n, before, width * one + most),
+                            columns_within(y, dy, n, before, height * one + most));
+    const span inner = both(columns_within(x, dx, n, most, (width - k->over - k->slack) * one - most),
+                            columns_within(y, dy, n, most, (height - k->over) * one - most));
+    const span left = inner.begin < inner.end ? (span){ touch.begin, inner.begin } : touch;
+    const span right = inner.begin < inner.end ? (span){ inner.end, touch.end } : (span){ 0, 0 };
+    do_fill(k, row, (span){ 0, touch.begin });
+    (most ? do_runs : do_border)(k, row, line, left);
+    do_inside(k, row, line, inner);
+    (most ? do_runs : do_border)(k, row, line, right);
+    do_fill(k, row, (span){ touch.end, n });
+}
+
 static void any_row(stk_warper *warper, const kind *k, uint32_t y, void *row)
 {
     if (!warper->width) return;
     const stk_warp_line line = line_of(warper, y);
-    if (line.shift_x)
-        elastic_row(k, &line, warper->width, row);
-    else
-        affine_row(k, &line, warper->width, row);
+    const int64_t most = line.shift_x ? (int64_t)stk_elastic_limit(warper->plan) << 16 : 0;
+    do_row(k, &line, warper->width, most, row);
+}
+
+/* Table entries count offsets in 32 bits: a picture that is larger gets the reference. */
+static const stk_pix_table *table_for(const stoke_image *src)
+{
+    size_t bytes;
+    return stk_mul(src->stride, src->height, &bytes) && bytes <= INT32_MAX ? stk_pix() : &stk_pix_c;
 }
 
 /* ---- borders ---- */
@@ -253,8 +256,8 @@ static void border_mask(const kind *k, void *dst, const stk_warp_line *line, siz
 void stk_warp_image_row(stk_warper *warper, const stoke_image *src, const uint8_t fill[3], uint32_t y,
                         void *row)
 {
-    const stk_pix_table *table = stk_pix();
-    kind k = { .src = src, .half = STK_WARP_HALF_STEP, .reach = 2, .pixel = 3u * src->depth };
+    const stk_pix_table *table = table_for(src);
+    kind k = { .src = src, .half = STK_WARP_HALF_STEP, .over = 1, .slack = 1, .pixel = 3u * src->depth };
     k.inside = src->depth == 1 ? table->warp_u8c3 : table->warp_u16c3;
     k.border = src->depth == 1 ? border_u8c3 : border_u16c3;
     for (int c = 0; c < 3; c++) k.fill[c] = (uint16_t)(src->depth == 1 ? fill[c] : fill[c] * 257);
@@ -263,8 +266,8 @@ void stk_warp_image_row(stk_warper *warper, const stoke_image *src, const uint8_
 
 void stk_warp_mask_row(stk_warper *warper, const stoke_image *src, uint32_t fill, uint32_t y, void *row)
 {
-    const stk_pix_table *table = stk_pix();
-    kind k = { .src = src, .half = STK_WARP_HALF_PIXEL, .reach = 1, .pixel = src->depth };
+    const stk_pix_table *table = table_for(src);
+    kind k = { .src = src, .half = STK_WARP_HALF_PIXEL, .pixel = src->depth };
     k.inside = src->depth == 1 ? table->warp_u8c1 : table->warp_u16c1;
     k.border = border_mask;
     k.fill[0] = (uint16_t)fill;

@@ -28,6 +28,7 @@ typedef struct stk_warper {
     const stoke_plan *plan;
     uint32_t width, height; /* of the output */
     uint32_t columns, rows; /* of the control grid; 0 = no displacement */
+    uint64_t shift_row;     /* 1 + the row whose displacement `shift` holds; 0 = none */
 } stk_warper;
 
 /* Prepares for the rows of one plan (which must stay where it is). Computes the control points. */

@@ -35,3 +35,13 @@ DEFINE_BILINEAR(stk_warp_u16c3_c, uint16_t, stk_warp_blend_u16)
 DEFINE_NEAREST(stk_warp_u8c1_c, uint8_t)
 DEFINE_NEAREST(stk_warp_u16c1_c, uint16_t)
 #undef DEFINE_NEAREST
+
+void stk_cubic_c(int32_t *shift, const float *t, size_t n, const stk_cubic *cubic)
+{
+    const float *a = cubic->a;
+    const int32_t limit = cubic->limit;
+    for (size_t i = 0; i < n; i++) {
+        const int32_t v = (int32_t)(((a[3] * t[i] + a[2]) * t[i] + a[1]) * t[i] + a[0]);
+        shift[i] = v > limit ? limit : v < -limit ? -limit : v;
+    }
+}

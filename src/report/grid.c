@@ -15,13 +15,7 @@
 #include "src/base/mem.h"
 
 enum {
-    MARGIN = 28,
     BETWEEN = 24, /* pairs, and caption to next row */
-    SEAM = 4,     /* the two halves of a pair */
-    TITLE_SCALE = 3,
-    TITLE_HEIGHT = 8 * TITLE_SCALE + 18,
-    ABOVE_CAPTION = 8,
-    ABOVE_LEGEND = 20, /* on each side of the rule */
     TILE_MAX = 4096,
     SMALL_TILE = 128 /* below it captions are set in the small size */
 };
@@ -45,7 +39,7 @@ typedef struct layout {
     stk_legend legend;
 } layout;
 
-static int check_tile(const stoke_tile *tile, size_t index, stoke_error *err)
+int stk_tile_check(const stoke_tile *tile, size_t index, stoke_error *err)
 {
     const stoke_image *image = tile->image, *mask = tile->mask;
     if (!image || !image->data || !image->width || !image->height || image->channels != 3 ||
@@ -62,34 +56,45 @@ static int check_tile(const stoke_tile *tile, size_t index, stoke_error *err)
     return STOKE_OK;
 }
 
-static int check_params(layout *l, const stoke_grid_params *params, stoke_error *err)
+int stk_grid_params_take(stoke_grid_params *p, const stoke_grid_params *params, stoke_error *err)
 {
-    l->p = stoke_grid_defaults();
+    *p = stoke_grid_defaults();
     if (params) {
         if (params->struct_size < sizeof params->struct_size)
             return stk_fail(err, STOKE_E_INVALID,
                             "stoke_grid_params: struct_size is not set, see stoke_grid_defaults");
-        size_t known = params->struct_size < sizeof l->p ? params->struct_size : sizeof l->p;
-        memcpy(&l->p, params, known);
+        memcpy(p, params, params->struct_size < sizeof *p ? params->struct_size : sizeof *p);
     }
-    if (!l->p.tile) l->p.tile = 256;
-    if (l->p.tile > TILE_MAX)
+    if (!p->tile) p->tile = 256;
+    if (p->tile > TILE_MAX)
         return stk_fail(err, STOKE_E_INVALID, "a tile of %u pixels is too large (at most %d)",
-                        (unsigned)l->p.tile, TILE_MAX);
-    if (!(l->p.opacity >= 0 && l->p.opacity <= 1))
+                        (unsigned)p->tile, TILE_MAX);
+    if (!(p->opacity >= 0 && p->opacity <= 1))
         return stk_fail(err, STOKE_E_INVALID, "the opacity must be between 0 and 1");
-    if (!l->n_tiles) return stk_fail(err, STOKE_E_INVALID, "a picture grid needs at least one sample");
     return STOKE_OK;
 }
 
-/* Size of a sample as drawn: its longest side is the tile's. */
-static void scaled_size(const layout *l, const stoke_image *image, uint32_t *width, uint32_t *height)
+void stk_tile_size(const stoke_grid_params *p, const stoke_image *image, uint32_t *width, uint32_t *height)
 {
     uint64_t longest = image->width > image->height ? image->width : image->height;
-    *width = (uint32_t)((image->width * (uint64_t)l->p.tile + longest / 2) / longest);
-    *height = (uint32_t)((image->height * (uint64_t)l->p.tile + longest / 2) / longest);
+    *width = (uint32_t)((image->width * (uint64_t)p->tile + longest / 2) / longest);
+    *height = (uint32_t)((image->height * (uint64_t)p->tile + longest / 2) / longest);
     if (!*width) *width = 1;
     if (!*height) *height = 1;
+}
+
+uint32_t stk_caption_scale(const stoke_grid_params *p)
+{
+    return p->tile < SMALL_TILE ? 1 : 2;
+}
+
+void stk_heading_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, const char *text,
+                      unsigned scale)
+{
+    char fitted[512];
+    stk_text_fit(text, scale, width, fitted, sizeof fitted);
+    stk_canvas_text(canvas, x, y, fitted, scale, stk_ink);
+    stk_canvas_text(canvas, x + 1, y, fitted, scale, stk_ink); /* bold */
 }
 
 static void place(layout *l, uint64_t columns)
@@ -98,10 +103,11 @@ static void place(layout *l, uint64_t columns)
     l->rows = (l->n_tiles + columns - 1) / columns;
     uint64_t content = columns * (l->cell_width + BETWEEN) - BETWEEN;
     if (content < l->legend.item_width) content = l->legend.item_width;
-    l->width = content + 2 * MARGIN;
-    l->height = 2 * MARGIN + l->rows * (l->cell_height + BETWEEN) - BETWEEN;
-    if (l->p.title) l->height += TITLE_HEIGHT;
-    if (l->legend.count) l->height += 2 * ABOVE_LEGEND + 1 + stk_legend_height(&l->legend, (uint32_t)content);
+    l->width = content + 2 * STK_PAGE_MARGIN;
+    l->height = 2 * STK_PAGE_MARGIN + l->rows * (l->cell_height + BETWEEN) - BETWEEN;
+    if (l->p.title) l->height += STK_TITLE_HEIGHT;
+    if (l->legend.count)
+        l->height += 2 * STK_ABOVE_LEGEND + 1 + stk_legend_height(&l->legend, (uint32_t)content);
 }
 
 /* The number of columns that makes the picture most nearly square. */
@@ -125,18 +131,18 @@ static void place_squarely(layout *l)
 static int plan(layout *l, stoke_error *err)
 {
     for (size_t i = 0; i < l->n_tiles; i++) {
-        int status = check_tile(&l->tiles[i], i, err);
+        int status = stk_tile_check(&l->tiles[i], i, err);
         if (status) return status;
         uint32_t width, height;
-        scaled_size(l, l->tiles[i].image, &width, &height);
+        stk_tile_size(&l->p, l->tiles[i].image, &width, &height);
         if (width > l->half_width) l->half_width = width;
         if (height > l->half_height) l->half_height = height;
         l->masks |= l->tiles[i].mask != NULL;
         l->captions |= l->tiles[i].caption != NULL;
     }
-    l->caption_scale = l->p.tile < SMALL_TILE ? 1 : 2;
-    l->cell_width = l->masks ? 2 * l->half_width + SEAM : l->half_width;
-    l->cell_height = l->half_height + (l->captions ? ABOVE_CAPTION + 8 * l->caption_scale : 0);
+    l->caption_scale = stk_caption_scale(&l->p);
+    l->cell_width = l->masks ? 2 * l->half_width + STK_PAGE_SEAM : l->half_width;
+    l->cell_height = l->half_height + (l->captions ? STK_ABOVE_CAPTION + 8 * l->caption_scale : 0);
     int status = stk_legend_count(&l->legend, l->tiles, l->n_tiles, &l->p, err);
     if (status) return status;
     if (l->p.columns)
@@ -150,39 +156,39 @@ static void draw_tile(const layout *l, stk_canvas *canvas, const stoke_tile *til
 {
     uint32_t width, height;
     char caption[256];
-    scaled_size(l, tile->image, &width, &height);
+    stk_tile_size(&l->p, tile->image, &width, &height);
     stk_canvas_blit(canvas, x, y, width, height, tile->image);
     if (tile->mask) {
-        stk_overlay_draw(canvas, x + width + SEAM, y, width, height, tile, l->p.opacity, l->p.ignore_index);
+        stk_overlay_draw(canvas, x + width + STK_PAGE_SEAM, y, width, height, tile, l->p.opacity,
+                         l->p.ignore_index);
     } else if (l->masks) {
         const char *text = "no mask";
-        stk_canvas_fill(canvas, x + width + SEAM, y, width, height, stk_rule);
+        stk_canvas_fill(canvas, x + width + STK_PAGE_SEAM, y, width, height, stk_rule);
         if (stk_text_width(text, l->caption_scale) < width)
-            stk_canvas_text(canvas, x + width + SEAM + (width - stk_text_width(text, l->caption_scale)) / 2,
+            stk_canvas_text(canvas,
+                            x + width + STK_PAGE_SEAM + (width - stk_text_width(text, l->caption_scale)) / 2,
                             y + height / 2 - 4 * l->caption_scale, text, l->caption_scale, stk_faded_ink);
     }
     if (!tile->caption) return;
     stk_text_fit(tile->caption, l->caption_scale, l->cell_width, caption, sizeof caption);
-    stk_canvas_text(canvas, x, y + height + ABOVE_CAPTION, caption, l->caption_scale, stk_ink);
+    stk_canvas_text(canvas, x, y + height + STK_ABOVE_CAPTION, caption, l->caption_scale, stk_ink);
 }
 
 static void draw_all(const layout *l, stk_canvas *canvas)
 {
-    uint32_t content = canvas->width - 2 * MARGIN, top = MARGIN;
+    uint32_t content = canvas->width - 2 * STK_PAGE_MARGIN, top = STK_PAGE_MARGIN;
     if (l->p.title) {
-        char title[512];
-        stk_text_fit(l->p.title, TITLE_SCALE, content, title, sizeof title);
-        stk_canvas_text(canvas, MARGIN, top, title, TITLE_SCALE, stk_ink);
-        stk_canvas_text(canvas, MARGIN + 1, top, title, TITLE_SCALE, stk_ink); /* bold */
-        top += TITLE_HEIGHT;
+        stk_heading_draw(canvas, STK_PAGE_MARGIN, top, content, l->p.title, STK_TITLE_SCALE);
+        top += STK_TITLE_HEIGHT;
     }
     for (size_t i = 0; i < l->n_tiles; i++)
-        draw_tile(l, canvas, &l->tiles[i], MARGIN + (uint32_t)(i % l->columns) * (l->cell_width + BETWEEN),
+        draw_tile(l, canvas, &l->tiles[i],
+                  STK_PAGE_MARGIN + (uint32_t)(i % l->columns) * (l->cell_width + BETWEEN),
                   top + (uint32_t)(i / l->columns) * (l->cell_height + BETWEEN));
     if (!l->legend.count) return;
-    top += (uint32_t)l->rows * (l->cell_height + BETWEEN) - BETWEEN + ABOVE_LEGEND;
-    stk_canvas_fill(canvas, MARGIN, top, content, 1, stk_rule);
-    stk_legend_draw(&l->legend, canvas, MARGIN, top + 1 + ABOVE_LEGEND, content, &l->p);
+    top += (uint32_t)l->rows * (l->cell_height + BETWEEN) - BETWEEN + STK_ABOVE_LEGEND;
+    stk_canvas_fill(canvas, STK_PAGE_MARGIN, top, content, 1, stk_rule);
+    stk_legend_draw(&l->legend, canvas, STK_PAGE_MARGIN, top + 1 + STK_ABOVE_LEGEND, content, &l->p);
 }
 
 int stk_grid_draw(stk_canvas *canvas, const stoke_tile *tiles, size_t n_tiles,
@@ -190,7 +196,9 @@ int stk_grid_draw(stk_canvas *canvas, const stoke_tile *tiles, size_t n_tiles,
 {
     layout l = { .tiles = tiles, .n_tiles = n_tiles };
     *canvas = (stk_canvas){ 0 };
-    int status = check_params(&l, params, err);
+    int status = stk_grid_params_take(&l.p, params, err);
+    if (!status && !n_tiles)
+        status = stk_fail(err, STOKE_E_INVALID, "a picture grid needs at least one sample");
     if (!status) status = plan(&l, err);
     if (!status) status = stk_canvas_create(canvas, l.width, l.height, stk_paper, err);
     if (!status) draw_all(&l, canvas);

@@ -11,6 +11,32 @@
 int stk_grid_draw(stk_canvas *canvas, const stoke_tile *tiles, size_t n_tiles,
                   const stoke_grid_params *params, stoke_error *err);
 
+/* Draws the strips of stoke_strips_write; free the canvas afterwards. */
+int stk_strips_draw(stk_canvas *canvas, const stoke_strip *strips, size_t n_strips, const stoke_tile *tiles,
+                    const stoke_grid_params *params, stoke_error *err);
+
+/* ---- what grid and strips share ---- */
+
+enum {
+    STK_PAGE_MARGIN = 28,
+    STK_PAGE_SEAM = 4, /* a sample and the same sample with its mask */
+    STK_TITLE_SCALE = 3,
+    STK_TITLE_HEIGHT = 8 * STK_TITLE_SCALE + 18,
+    STK_ABOVE_CAPTION = 8,
+    STK_ABOVE_LEGEND = 20 /* on each side of the rule */
+};
+
+/* Fills *p from params (NULL = defaults), checked. */
+int stk_grid_params_take(stoke_grid_params *p, const stoke_grid_params *params, stoke_error *err);
+int stk_tile_check(const stoke_tile *tile, size_t index, stoke_error *err);
+/* Size of a sample as drawn: its longest side is the tile's. */
+void stk_tile_size(const stoke_grid_params *p, const stoke_image *image, uint32_t *width, uint32_t *height);
+/* Size of the letters under a tile. */
+uint32_t stk_caption_scale(const stoke_grid_params *p);
+/* One bold line, cut in the middle where it is wider than `width`. */
+void stk_heading_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, const char *text,
+                      unsigned scale);
+
 /* Class id at a pixel of a u8 or u16 mask. */
 static inline uint32_t stk_mask_at(const stoke_image *mask, uint32_t x, uint32_t y)
 {

@@ -134,6 +134,16 @@ static const stoke_option table[] = {
     { "quarantine", STOKE_OPT_STRING, FIELD(quarantine), .default_text = "quarantine.jsonl",
       .argument = "FILE",
       .help = "Where bad samples are recorded, one line of JSON each; an empty text records none" },
+    /* keeping decoded samples */
+    { "cache", STOKE_OPT_STRING, FIELD(cache), .default_text = "", .argument = "DIR",
+      .help = "Folder where decoded and resized samples are kept, for later epochs and runs; several "
+              "processes may share one. An empty text keeps none on disk" },
+    { "cache_disk", STOKE_OPT_BYTES, FIELD(cache_disk), .default_text = "0", .argument = "BYTES",
+      .help = "Budget of the --cache folder, e.g. 50G; samples that do not fit are decoded again. 0 sets "
+              "none" },
+    { "cache_ram", STOKE_OPT_BYTES, FIELD(cache_ram), .default_text = "0", .argument = "BYTES",
+      .help = "Memory for decoded samples, e.g. 8G, in this process; works with and without --cache. 0 "
+              "keeps none" },
 };
 /* clang-format on */
 

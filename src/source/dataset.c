@@ -16,6 +16,7 @@
 #include "src/source/list.h"
 #include "src/source/match.h"
 #include "src/source/natural.h"
+#include "src/source/shards.h"
 #include "src/source/split.h"
 
 int stk_dataset_no_memory(stoke_error *err)
@@ -23,20 +24,26 @@ int stk_dataset_no_memory(stoke_error *err)
     return stk_fail(err, STOKE_E_NOMEM, "no memory for the list of samples");
 }
 
-int stk_dataset_add(stoke_dataset *dataset, const char *name, const char *image, const char *mask,
-                    stoke_error *err)
+int stk_dataset_add_sample(stoke_dataset *dataset, const stoke_sample *sample, stoke_error *err)
 {
     if (!stk_grow((void **)&dataset->samples, &dataset->capacity, dataset->count + 1,
                   sizeof *dataset->samples))
         return stk_dataset_no_memory(err);
-    dataset->samples[dataset->count++] = (stoke_sample){
+    dataset->samples[dataset->count++] = *sample;
+    return STOKE_OK;
+}
+
+int stk_dataset_add(stoke_dataset *dataset, const char *name, const char *image, const char *mask,
+                    stoke_error *err)
+{
+    const stoke_sample sample = {
         .name = name,
         .image_path = image,
         .mask_path = mask,
         .image = { image, 0, UINT64_MAX },
         .mask = { mask, 0, UINT64_MAX },
     };
-    return STOKE_OK;
+    return stk_dataset_add_sample(dataset, &sample, err);
 }
 
 int stk_dataset_remark(stoke_dataset *dataset, stoke_note_kind kind, const char *path, const char *detail,
@@ -107,17 +114,17 @@ static int check_params(const stoke_data_params *p, stoke_error *err)
     return STOKE_OK;
 }
 
-/* The set's own val folder decides alone; *split is what is then left for the hash to do. */
-static int choose_parts(const stoke_data_params *p, const char *root, stk_part *parts, size_t *n_parts,
-                        int *split, stoke_error *err)
+/* The set's own val folder (or shards) decides alone; *split is what is then left for the hash to do. */
+static int choose_parts(const stoke_data_params *p, const char *root, int shards, stk_part *parts,
+                        size_t *n_parts, int *split, stoke_error *err)
 {
     int own = 0;
     for (size_t i = 0; i < *n_parts; i++) own |= parts[i].split == STOKE_SPLIT_VAL;
     if (!own || *n_parts < 2) return STOKE_OK;
     if (p->val_split > 0)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "%s has its own val folder (%s): set val_split to 0, or give images and masks", root,
-                        parts[1].images);
+        return stk_fail(err, STOKE_E_INVALID, "%s has its own val %s (%s): set val_split to 0%s", root,
+                        shards ? "shards" : "folder", parts[1].images,
+                        shards ? "" : ", or give images and masks");
     *split = STOKE_SPLIT_ALL;
     size_t kept = 0;
     for (size_t i = 0; i < *n_parts; i++)
@@ -126,25 +133,42 @@ static int choose_parts(const stoke_data_params *p, const char *root, stk_part *
     return STOKE_OK;
 }
 
+/* Reads the parts of folders, or of shards where there are any. */
+static int fill_from_parts(stoke_dataset *dataset, const stoke_data_params *p, const stk_shard_list *shards,
+                           const stk_part *parts, size_t n_parts, stoke_error *err)
+{
+    int r = STOKE_OK, masks = 0;
+    for (size_t i = 0; r == STOKE_OK && i < n_parts; i++) {
+        dataset->has_masks = parts[i].masks != NULL;
+        dataset->prefixed = *parts[i].prefix != 0;
+        /* names are sorted within a part, and "train/" comes before "val/" */
+        r = shards->count ? stk_shards_read(dataset, shards, &parts[i], err)
+                          : stk_match_part(dataset, &parts[i], p->image_suffix, p->mask_suffix, err);
+        if (i == 0) masks = dataset->has_masks;
+        if (r == STOKE_OK && dataset->has_masks != masks)
+            r = stk_fail(err, STOKE_E_INVALID, "%s: one of %s and %s has masks, the other has none", p->data,
+                         parts[0].images, parts[i].images);
+    }
+    return r;
+}
+
 static int fill_from_folders(stoke_dataset *dataset, const stoke_data_params *p, int *split, stoke_error *err)
 {
     stk_part parts[STK_MAX_PARTS] = {
         { .images = p->images, .masks = given(p->masks) ? p->masks : NULL, .prefix = "" }
     };
+    stk_shard_list shards = { 0 };
     size_t n_parts = 1;
     int r = STOKE_OK;
     if (given(p->data)) {
-        r = stk_layout_find(p->data, &dataset->arena, parts, &n_parts, err);
-        if (r == STOKE_OK) r = choose_parts(p, p->data, parts, &n_parts, split, err);
+        r = stk_shards_find(p->data, &dataset->arena, &shards, err);
+        if (r == STOKE_OK)
+            r = shards.count ? stk_shards_parts(&shards, parts, &n_parts, err)
+                             : stk_layout_find(p->data, &dataset->arena, parts, &n_parts, err);
+        if (r == STOKE_OK) r = choose_parts(p, p->data, shards.count > 0, parts, &n_parts, split, err);
     }
-    for (size_t i = 0; r == STOKE_OK && i < n_parts; i++) {
-        dataset->has_masks = parts[i].masks != NULL;
-        if (dataset->has_masks != (parts[0].masks != NULL))
-            return stk_fail(err, STOKE_E_INVALID, "%s: one of %s and %s has masks, the other has none",
-                            p->data, parts[0].images, parts[i].images);
-        /* names are sorted within a part, and "train/" comes before "val/" */
-        r = stk_match_part(dataset, &parts[i], p->image_suffix, p->mask_suffix, err);
-    }
+    if (r == STOKE_OK) r = fill_from_parts(dataset, p, &shards, parts, n_parts, err);
+    stk_free(shards.items);
     return r;
 }
 
@@ -173,6 +197,24 @@ static void trim(stoke_dataset *dataset)
     dataset->capacity = dataset->count;
 }
 
+static void take_fingerprint(stoke_dataset *dataset)
+{
+    dataset->fingerprint = 0;
+    for (size_t i = 0; i < dataset->count; i++) {
+        const char *name = dataset->samples[i].name;
+        dataset->fingerprint = XXH3_64bits_withSeed(name, strlen(name), dataset->fingerprint);
+    }
+}
+
+void stoke_dataset_thin(stoke_dataset *dataset, uint64_t count)
+{
+    if (!count || count >= dataset->count) return;
+    for (uint64_t i = 0; i < count; i++)
+        dataset->samples[i] = dataset->samples[(size_t)((unsigned __int128)i * dataset->count / count)];
+    dataset->count = (size_t)count;
+    take_fingerprint(dataset);
+}
+
 int stoke_dataset_open(stoke_dataset **out, const stoke_data_params *params, stoke_error *err)
 {
     *out = NULL;
@@ -191,10 +233,7 @@ int stoke_dataset_open(stoke_dataset **out, const stoke_data_params *params, sto
         return r;
     }
     trim(dataset);
-    for (size_t i = 0; i < dataset->count; i++) {
-        const char *name = dataset->samples[i].name;
-        dataset->fingerprint = XXH3_64bits_withSeed(name, strlen(name), dataset->fingerprint);
-    }
+    take_fingerprint(dataset);
     *out = dataset;
     return STOKE_OK;
 }

@@ -16,11 +16,13 @@ struct stoke_dataset {
     size_t n_notes, notes_capacity;
     uint64_t fingerprint;
     int has_masks;
+    int prefixed; /* names begin with "train/" or "val/", the parts they come from */
 };
 
-/* Both keep the strings they are given: these must live in the arena or be constants. */
+/* All keep the strings they are given: these must live in the arena or be constants. */
 int stk_dataset_add(stoke_dataset *dataset, const char *name, const char *image, const char *mask,
                     stoke_error *err);
+int stk_dataset_add_sample(stoke_dataset *dataset, const stoke_sample *sample, stoke_error *err);
 int stk_dataset_remark(stoke_dataset *dataset, stoke_note_kind kind, const char *path, const char *detail,
                        stoke_error *err);
 int stk_dataset_no_memory(stoke_error *err);

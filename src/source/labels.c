@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"
@@ -225,4 +226,22 @@ int stoke_labels_apply(const stoke_labels *labels, const stoke_image *mask, stok
         return stk_fail(err, STOKE_E_LABEL,
                         "the mask is a colour picture: label_map must be a file of colours");
     return colors ? apply_colors(labels, mask, out, err) : apply_values(labels, mask, out, err);
+}
+
+void stk_labels_digest(const stoke_labels *labels, uint64_t digest[2])
+{
+    const uint64_t kind[] = { labels->kind, labels->classes, (uint64_t)(int64_t)labels->ignore,
+                              labels->largest };
+    XXH128_hash_t hash = XXH3_128bits(kind, sizeof kind);
+    if (labels->table)
+        hash = XXH3_128bits_withSeed(labels->table, STK_LABEL_VALUES * sizeof *labels->table, hash.low64);
+    digest[0] = hash.low64;
+    digest[1] = hash.high64;
+    /* Colours in whatever order the table has them: the sum over all does not depend on it. */
+    for (size_t i = 0; labels->colors && i < labels->color_slots; i++)
+        if (labels->colors[i].rgb != STK_COLOR_FREE) {
+            hash = XXH3_128bits(&labels->colors[i], sizeof labels->colors[i]);
+            digest[0] += hash.low64;
+            digest[1] += hash.high64;
+        }
 }

@@ -42,6 +42,10 @@ int stk_labels_parse_colors(stoke_labels *labels, const char *origin, const void
 /* An empty map with its settings checked; 0 or an error. */
 int stk_labels_new(stoke_labels **out, uint32_t classes, int32_t ignore_index, stoke_error *err);
 
+/* 128-bit digest of what the map does, however it was written: two maps that give other ids, or refuse other
+ * values, have other digests. */
+void stk_labels_digest(const stoke_labels *labels, uint64_t digest[2]);
+
 /* The slot of a colour, or the free one where it would go. */
 static inline size_t stk_color_slot(const stoke_labels *labels, uint32_t rgb)
 {

@@ -13,8 +13,8 @@ sys.path.insert(0, os.path.join(ROOT, 'tests'))
 import tap  # noqa: F401 - for the tests
 
 STOKE = os.environ['STOKE']
-COMMANDS = ['synth', 'verify', 'show', 'hash', 'dump', 'config', 'bench data']
-READERS = ['verify', 'show', 'hash', 'dump', 'config', 'bench data']  # commands that take the data options
+COMMANDS = ['synth', 'verify', 'show', 'hash', 'dump', 'pack', 'config', 'bench data', 'bench pix']
+READERS = ['verify', 'show', 'hash', 'dump', 'pack', 'config', 'bench data']  # commands that take the data options
 
 WORK = tempfile.mkdtemp(prefix='stoke-test-')
 atexit.register(shutil.rmtree, WORK, ignore_errors=True)

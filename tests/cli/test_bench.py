@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoke bench data: it runs, its fields exist and agree with each other. The figures themselves are not judged."""
+"""stoke bench data and bench pix: they run, their fields exist and agree with each other. The figures themselves are not judged."""
 import os
 import shutil
 import sys
@@ -88,6 +88,36 @@ def bad_set():
     equal(answer['error']['code'], 'limit')
 
 
+def pixel_functions():
+    answer = stoke_json('bench', 'pix', '--short')
+    assert answer['memory_gb_per_s'] > 0 and answer['cpu']
+    rows = answer['functions']
+    names = [(row['name'], row['table']) for row in rows]
+    equal(len(set(names)), len(names), 'functions measured once')
+    tables = {table for _, table in names}
+    assert 'c' in tables and not tables & set(answer['tables_not_measured']), (tables, answer['tables_not_measured'])
+    assert ('resize_h_u8c3', 'c') in names and ('write_u8_f32_chw', 'c') in names, names
+    time_of_c = {row['name']: row['ns_per_pixel'] for row in rows if row['table'] == 'c'}
+    for row in rows:
+        assert row['ns_per_pixel'] > 0 and row['bytes'] > 0, row
+        assert row['place'] in ('L1', 'L2', 'L3', 'memory', 'n/a'), row
+        speedup = time_of_c[row['name']] / row['ns_per_pixel']
+        assert abs(row['speedup'] - speedup) < 1e-6 * speedup, row
+        share = row['gb_per_s'] / answer['memory_gb_per_s']
+        assert abs(row['memory_share'] - share) < 1e-6 * share, row
+
+
+def some_pixel_functions():
+    rows = stoke_json('bench', 'pix', '--short', '--only', 'reverse_')['functions']
+    equal({row['name'] for row in rows}, {'reverse_1', 'reverse_2', 'reverse_3', 'reverse_6'})
+    done = stoke('bench', 'pix', '--short', '--only', 'reverse_6')
+    contains(done.stdout, 'ns/pixel', 'times C', 'of memory', 'reverse_6')
+    assert 'reverse_1' not in done.stdout
+    contains(stoke('bench', 'pix', '--only', 'nix', code=2).stderr, 'nix')
+    equal(stoke_json('bench', 'pix', '--only', 'nix', code=2)['error']['code'], 'invalid')
+    stoke('bench', 'pix', 'word', code=2)
+
+
 sys.exit(tap.run([
     ('own set, 0, 1 and 2 workers', own_set),
     ('synthetic set', synthetic_set_is_removed),
@@ -97,4 +127,6 @@ sys.exit(tap.run([
     ('report for people', for_people),
     ('a damaged file', damaged_file),
     ('bad set', bad_set),
+    ('pixel functions', pixel_functions),
+    ('some pixel functions', some_pixel_functions),
 ]))

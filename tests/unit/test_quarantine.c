@@ -32,7 +32,8 @@ static void records_each_sample_once(void **state)
     assert_int_equal(stk_quarantine_open(&q, path, &err), STOKE_OK);
     assert_int_not_equal(access(path, F_OK), 0); /* nothing bad, no file */
     /* a path that is no UTF-8, a name with a newline */
-    stoke_sample a = { "a\n1", "x/a\xff\xc3\xa9.png", "y/a.png" }, b = { "b", "x\\b.png", NULL };
+    stoke_sample a = { .name = "a\n1", .image_path = "x/a\xff\xc3\xa9.png", .mask_path = "y/a.png" },
+                 b = { .name = "b", .image_path = "x\\b.png" };
     assert_int_equal(stk_quarantine_add(q, 7, 5, &a, &bad, &distinct, &err), STOKE_OK);
     assert_int_equal(stk_quarantine_add(q, 7, 5, &a, &bad, &distinct, &err), STOKE_OK);
     assert_int_equal(distinct, 1);
@@ -74,7 +75,7 @@ static void records_each_sample_once(void **state)
 static void a_second_run_appends(void **state)
 {
     const char *path = unit_path(state, "q.jsonl");
-    stoke_sample s = { "a", "a.png", NULL };
+    stoke_sample s = { .name = "a", .image_path = "a.png" };
     stoke_error err, bad = reason(STOKE_E_IO, "gone");
     for (int run = 0; run < 2; run++) {
         stk_quarantine *q;
@@ -91,7 +92,7 @@ static void a_second_run_appends(void **state)
 
 static void counting_survives_a_file_that_cannot_be_written(void **state)
 {
-    stoke_sample s = { "a", "a.png", NULL };
+    stoke_sample s = { .name = "a", .image_path = "a.png" };
     stoke_error err, bad = reason(STOKE_E_IO, "gone");
     const char *paths[] = { unit_path(state, "no/such/folder/q.jsonl"), "/dev/full" };
     for (int i = 0; i < 2; i++) {
@@ -115,7 +116,7 @@ static void counting_survives_a_file_that_cannot_be_written(void **state)
 static void *report_all(void *argument)
 {
     for (uint64_t id = 0; id < 500; id++) {
-        stoke_sample s = { "name", "image.png", "mask.png" };
+        stoke_sample s = { .name = "name", .image_path = "image.png", .mask_path = "mask.png" };
         stoke_error bad = reason(STOKE_E_FORMAT, "x");
         stk_quarantine_add(argument, id, 0, &s, &bad, NULL, NULL);
     }
@@ -151,7 +152,7 @@ static void running_out_of_memory_still_counts(void **state)
 {
     stk_quarantine *q;
     stoke_error err, bad = reason(STOKE_E_IO, "gone");
-    stoke_sample s = { "a", "a.png", NULL };
+    stoke_sample s = { .name = "a", .image_path = "a.png" };
     assert_int_equal(stk_quarantine_open(&q, NULL, &err), STOKE_OK);
     for (int64_t after = 0; after < 6; after++) {
         stk_mem_fail_after(after);

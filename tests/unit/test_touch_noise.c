@@ -31,11 +31,11 @@ static void test_normals_are_box_muller(void **state)
         const uint32_t word =
             i < 65536 ? i << 16 | (i * 40503 & 0xffff) : i * 2654435761u << 16 | (i & 0xffff);
         const double radius = sqrt(-2 * log(((word >> 16) + 0.5) / 65536));
-        /* Quadrant in the upper two bits; the rest is signed: -45 to 45 degrees around its middle. */
-        const double rest = (word & 0x3fff) < 0x2000 ? (word & 0x3fff) : (double)(word & 0x3fff) - 0x4000;
-        const double angle = ((word >> 14 & 3) + (rest + 0.5) / 16384) * acos(0);
+        /* Bit 15 is the half of the circle, the rest signed: -90 to 90 degrees around its middle. */
+        const double rest = (word & 0x7fff) < 0x4000 ? (word & 0x7fff) : (double)(word & 0x7fff) - 0x8000;
+        const double angle = (word >> 15 & 1) * M_PI + (rest + 0.5) / 32768 * M_PI;
         float got[2];
-        stk_two_normals(word, got);
+        stk_two_normals(word, 1, got);
         most = fmax(most, fmax(fabs(got[0] - radius * cos(angle)), fabs(got[1] - radius * sin(angle))));
     }
     print_message("# largest difference %.2e of a standard deviation\n", most);
@@ -54,7 +54,7 @@ static void test_layout_is_pinned(void **state)
         const uint32_t keys[2] = { (uint32_t)key, (uint32_t)(key >> 32) };
         const stk_random random = stk_philox_block(counter, keys);
         float normal[2];
-        stk_two_normals(random.word[x / 8 % 8 / 2], normal);
+        stk_two_normals(random.word[x / 8 % 8 / 2], 1, normal);
         const float got = v[((size_t)c * HEIGHT + y) * WIDTH + x];
         assert_true(fabsf(got - normal[x / 8 % 2]) <= 2e-6f);
     }

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke pack: a set as tar shards.
+ */
+#include <stdio.h>
+
+#include "cli/common.h"
+
+typedef struct pack_options {
+    const char *out, *prefix;
+    uint64_t shard_size;
+    int64_t shard_samples;
+    int format, force;
+} pack_options;
+
+static const stoke_option options[] = {
+    { .name = "out",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(pack_options, out),
+      .argument = "DIR",
+      .help = "Folder for the shards; made when it is not there" },
+    { .name = "format",
+      .type = STOKE_OPT_CHOICE,
+      .offset = offsetof(pack_options, format),
+      .default_text = "tar",
+      .choices = "tar",
+      .help = "tar: files as they are, in WebDataset's layout" },
+    { .name = "shard_size",
+      .type = STOKE_OPT_BYTES,
+      .offset = offsetof(pack_options, shard_size),
+      .default_text = "256M",
+      .argument = "BYTES",
+      .help = "A shard is at most so large, unless one sample is larger; 0 for no limit" },
+    { .name = "shard_samples",
+      .type = STOKE_OPT_INT,
+      .offset = offsetof(pack_options, shard_samples),
+      .default_text = "0",
+      .min = 0,
+      .max = 1e9,
+      .argument = "N",
+      .help = "And has at most N samples; 0 for no limit" },
+    { .name = "prefix",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(pack_options, prefix),
+      .argument = "TEXT",
+      .help = "What the shards' names begin with: a-000000.tar. A name that begins with train or val makes "
+              "them that "
+              "part of a set" },
+    { .name = "force",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(pack_options, force),
+      .default_text = "false",
+      .help =
+          "Replace what was packed in DIR before, from other sources or with other settings, or write into a "
+          "folder that has other things in it" },
+};
+
+static void print_json(const char *out, const stoke_pack_report *report, double rate)
+{
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "folder", out);
+    stoke_json_uint(&json, "shards", report->shards);
+    stoke_json_uint(&json, "kept", report->kept);
+    stoke_json_uint(&json, "samples", report->samples);
+    stoke_json_uint(&json, "bytes", report->bytes);
+    stoke_json_uint(&json, "written_bytes", report->written);
+    stoke_json_array(&json, "left_out");
+    for (size_t i = 0; i < report->n_bad; i++) {
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "path", report->bad[i].path);
+        stoke_json_string(&json, "reason", report->bad[i].reason);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_real(&json, "seconds", report->seconds);
+    stoke_json_real(&json, "mb_per_s", rate);
+    stoke_json_close(&json);
+}
+
+static void print_result(const cli_call *call, const char *out, const stoke_pack_report *report)
+{
+    double rate = report->seconds > 0 ? (double)report->written / 1e6 / report->seconds : 0;
+    if (call->common.json) {
+        print_json(out, report, rate);
+        return;
+    }
+    char bytes[32], time[32];
+    printf("%s: %llu sample%s in %llu shard%s, %s, in %s", out, (unsigned long long)report->samples,
+           report->samples == 1 ? "" : "s", (unsigned long long)report->shards,
+           report->shards == 1 ? "" : "s", stoke_text_bytes(report->bytes, bytes, sizeof bytes),
+           stoke_text_seconds(report->seconds, time, sizeof time));
+    if (report->written) printf(" (%.0f MB/s)", rate);
+    if (report->kept) printf("; %llu finished before", (unsigned long long)report->kept);
+    putchar('\n');
+    for (size_t i = 0; i < report->n_bad && i < 20; i++)
+        printf("left out: %s: %s\n", report->bad[i].path, report->bad[i].reason);
+    if (report->n_bad > 20) printf("... and %zu more: --json has them all\n", report->n_bad - 20);
+}
+
+static int run(cli_call *call)
+{
+    const pack_options *o = call->options;
+    stoke_error err = { 0 };
+    stoke_dataset *dataset = NULL;
+    stoke_pack_report report = { 0 };
+    stoke_pack_params params = stoke_pack_defaults();
+    params.out = o->out;
+    if (o->prefix) params.prefix = o->prefix;
+    params.shard_bytes = o->shard_size;
+    params.shard_samples = (uint64_t)o->shard_samples;
+    params.force = o->force;
+    /* There is nothing to replace a sample by: either it is left out, or somebody should know. */
+    params.skip_bad = call->data.policy == STOKE_POLICY_SKIP;
+    int r = o->out ? STOKE_OK : cli_error(&err, STOKE_E_INVALID, "name the folder for the shards: --out DIR");
+    if (!r) r = cli_open_dataset(call, &call->data, &dataset, &err);
+    if (!r) {
+        stoke_progress *progress = cli_progress_begin(call, "packing", "samples");
+        r = stoke_pack(dataset, &params, cli_progress_update, progress, &report, &err);
+        cli_progress_end(&progress);
+    }
+    int code = r ? cli_fail(call, &err) : CLI_OK;
+    if (!r) {
+        print_result(call, o->out, &report);
+        if (!call->common.json) cli_say(call, "next: stoke verify %s", o->out);
+    }
+    stoke_pack_report_free(&report);
+    stoke_dataset_close(&dataset);
+    return code;
+}
+
+static const cli_example examples[] = {
+    { "stoke pack demo/data --out demo/shards", "shards of 256 MB: demo/shards/000000.tar ..." },
+    { "stoke pack demo/data --out demo/small --shard-samples 16", "16 samples in each" },
+    { "stoke pack demo/data --out demo/parts --split train --val-split 0.2 --prefix train",
+      "one part of a set, named so" },
+    { 0 },
+};
+
+const cli_command cli_pack = {
+    .name = "pack",
+    .summary = "write a set as tar shards",
+    .arguments = "[DIR] --out DIR",
+    .max_words = 1,
+    .description = "Writes the samples as KEY.jpg and KEY.mask.png into tar files that stoke, GNU tar and "
+                   "the webdataset package "
+                   "read. Files are copied byte for byte, so the shards give the same batches as the set. A "
+                   "set with its own train "
+                   "and val folders becomes train-000000.tar ... and val-000000.tar ... The same set and "
+                   "settings give the same "
+                   "shards. Interrupted, it leaves finished shards only, and goes on from there when it is "
+                   "run again. A file that "
+                   "cannot be read ends it, unless --policy skip leaves the sample out.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(pack_options),
+    .reads_data = 1,
+    .run = run,
+};

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The two tiers together.
+ */
+#include "src/cache/cache.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "src/base/error.h"
+#include "src/cache/disk.h"
+#include "src/cache/label_codec.h"
+#include "src/cache/ram.h"
+
+struct stk_cache {
+    stk_disk *disk; /* NULL: memory only */
+    stk_ram *ram;   /* NULL: none */
+    stk_memo *memo; /* the disk's, or own_memo */
+    stk_memo *own_memo;
+    _Atomic uint64_t hits_ram, hits_disk, misses, stored, damaged;
+};
+
+stk_cache_key stk_cache_key_make(const stk_digest *image, const stk_digest *mask, const char *transform)
+{
+    /* The settings by their digest: a fixed number of words, so that no two inputs can read the same. */
+    const stk_digest settings = stk_digest_of(transform, strlen(transform));
+    const uint64_t words[] = { image->word[0],           image->word[1],           mask != NULL,
+                               mask ? mask->word[0] : 0, mask ? mask->word[1] : 0, settings.word[0],
+                               settings.word[1] };
+    const XXH128_hash_t hash = XXH3_128bits(words, sizeof words);
+    return (stk_cache_key){ { hash.low64, hash.high64 } };
+}
+
+int stk_cache_open(stk_cache **out, const stk_cache_settings *settings, stoke_error *err)
+{
+    *out = NULL;
+    stk_cache *cache = stk_calloc(1, sizeof *cache);
+    if (!cache) return stk_fail(err, STOKE_E_NOMEM, "no memory for the cache");
+    int r = STOKE_OK;
+    if (settings->folder && *settings->folder) {
+        r = stk_disk_open(&cache->disk, settings->folder, settings->disk_budget, err);
+        if (!r) cache->memo = stk_disk_memo(cache->disk);
+    } else {
+        r = stk_memo_open(&cache->own_memo, -1, 0, 0, err);
+        cache->memo = cache->own_memo;
+    }
+    if (!r && settings->ram_budget && !(cache->ram = stk_ram_create(settings->ram_budget)))
+        r = stk_fail(err, STOKE_E_NOMEM, "no memory for the cache");
+    if (r)
+        stk_cache_close(&cache);
+    else
+        *out = cache;
+    return r;
+}
+
+void stk_cache_close(stk_cache **pointer)
+{
+    stk_cache *cache = *pointer;
+    if (!cache) return;
+    *pointer = NULL;
+    stk_ram_destroy(&cache->ram);
+    stk_disk_close(&cache->disk);
+    stk_memo_close(&cache->own_memo);
+    stk_free(cache);
+}
+
+stk_memo *stk_cache_memo(stk_cache *cache)
+{
+    return cache->memo;
+}
+
+void stk_cache_bench_free(stk_cache_bench *bench)
+{
+    stk_buffer_free(&bench->file);
+    stk_buffer_free(&bench->pixels);
+    stk_buffer_free(&bench->ids);
+}
+
+uint64_t stk_cache_bench_memory(const stk_cache_bench *bench)
+{
+    return bench->file.capacity + bench->pixels.capacity + bench->ids.capacity;
+}
+
+/* ---- get ---- */
+
+typedef struct reading {
+    stk_cache_bench *bench;
+    const stoke_image *image_target, *mask_target;
+    stoke_image image, mask; /* where pixels and ids go */
+    void *packed;
+} reading;
+
+static int fits(const stoke_image *target, const stoke_image *image)
+{
+    return target && target->data && target->width == image->width && target->height == image->height &&
+           target->channels == image->channels && target->depth == image->depth &&
+           target->stride == image->stride;
+}
+
+/* The place of a picture: its target, or the buffer, if that stays within what is left of the limit. */
+static int place_picture(stoke_image *image, const stoke_image *target, stk_buffer *buffer, uint64_t *left)
+{
+    const uint64_t bytes = (uint64_t)image->stride * image->height;
+    if (fits(target, image)) {
+        image->data = target->data;
+        return 1;
+    }
+    if (bytes > *left) return 0;
+    *left -= bytes;
+    image->data = stk_buffer_reserve(buffer, (size_t)bytes);
+    return image->data != NULL;
+}
+
+static int place_mask(reading *r, const stk_entry_header *header, uint64_t *left)
+{
+    r->mask = stk_entry_mask(header, NULL);
+    return !header->mask_depth || place_picture(&r->mask, r->mask_target, &r->bench->ids, left);
+}
+
+static int place(void *context, const stk_entry_header *header, stk_disk_places *places)
+{
+    reading *r = context;
+    uint64_t left = r->bench->limit ? r->bench->limit : UINT64_MAX;
+    if (header->mask_bytes > left) return 0;
+    left -= header->mask_bytes;
+    r->image = stk_entry_image(header, NULL);
+    if (!place_picture(&r->image, r->image_target, &r->bench->pixels, &left) ||
+        !place_mask(r, header, &left) ||
+        !(r->packed = stk_buffer_reserve(&r->bench->file, (size_t)header->mask_bytes)))
+        return 0;
+    *places = (stk_disk_places){ r->image.data, r->packed };
+    return 1;
+}
+
+static int give(reading *r, const stk_entry_header *header, const uint8_t *packed, stk_cached *out)
+{
+    *out = (stk_cached){ r->image, r->mask, header->source_width, header->source_height };
+    return !header->mask_depth ||
+           stk_labels_unpack(packed, (size_t)header->mask_bytes, &r->mask, NULL) == STOKE_OK;
+}
+
+static int get_ram(stk_cache *cache, stk_cache_key key, reading *r, stk_cached *out)
+{
+    const stk_ram_entry *entry = cache->ram ? stk_ram_find(cache->ram, key) : NULL;
+    if (!entry) return 0;
+    uint64_t left = r->bench->limit ? r->bench->limit : UINT64_MAX;
+    /* Without a target the kept pixels themselves are lent. Nobody writes through this view. */
+    r->image = stk_entry_image(&entry->header, (void *)entry->pixels);
+    if (fits(r->image_target, &r->image)) {
+        memcpy(r->image_target->data, entry->pixels, stk_entry_image_bytes(&entry->header));
+        r->image.data = r->image_target->data;
+    }
+    return place_mask(r, &entry->header, &left) && give(r, &entry->header, entry->packed, out);
+}
+
+static int get_disk(stk_cache *cache, stk_cache_key key, reading *r, stk_cached *out)
+{
+    stk_entry_header header;
+    if (!cache->disk) return 0;
+    const stk_disk_result result = stk_disk_read(cache->disk, key, place, r, &header);
+    if (result == STK_DISK_NONE) return 0;
+    /* Behind a good checksum a code that does not unpack was made by someone else. */
+    if (result == STK_DISK_DAMAGED || !give(r, &header, r->packed, out)) {
+        atomic_fetch_add(&cache->damaged, 1);
+        stk_disk_remove(cache->disk, key);
+        return 0;
+    }
+    const uint64_t bytes = stk_entry_bytes(&header);
+    if (cache->ram && stk_ram_has_room(cache->ram, bytes) && stk_disk_has_room(cache->disk, bytes))
+        stk_ram_keep(cache->ram, &header, r->image.data, r->packed);
+    return 1;
+}
+
+int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench,
+                  const stoke_image *image_target, const stoke_image *mask_target, stk_cached *out)
+{
+    reading r = { .bench = bench, .image_target = image_target, .mask_target = mask_target };
+    if (get_ram(cache, key, &r, out)) {
+        atomic_fetch_add(&cache->hits_ram, 1);
+        return 1;
+    }
+    if (get_disk(cache, key, &r, out)) {
+        atomic_fetch_add(&cache->hits_disk, 1);
+        return 1;
+    }
+    atomic_fetch_add(&cache->misses, 1);
+    return 0;
+}
+
+/* ---- put ---- */
+
+/* The pixels without gaps between rows; NULL for want of memory. */
+static const void *packed_pixels(const stoke_image *image, stk_buffer *buffer)
+{
+    const size_t row_bytes = (size_t)image->width * image->channels * image->depth;
+    if (image->stride == row_bytes) return image->data;
+    uint8_t *rows = stk_buffer_reserve(buffer, row_bytes * image->height);
+    for (uint32_t y = 0; rows && y < image->height; y++)
+        memcpy(rows + y * row_bytes, (const uint8_t *)image->data + y * image->stride, row_bytes);
+    return rows;
+}
+
+static int storable(const stk_cached *sample)
+{
+    const stoke_image *image = &sample->image, *mask = &sample->mask;
+    if (!image->data || !image->width || !image->height || image->channels != 3 || !sample->source_width ||
+        !sample->source_height)
+        return 0;
+    return !mask->data ||
+           (mask->channels == 1 && mask->width == image->width && mask->height == image->height);
+}
+
+int stk_cache_has_room(stk_cache *cache, uint64_t image_bytes)
+{
+    const uint64_t least = sizeof(stk_entry_header) + image_bytes;
+    return (cache->disk && stk_disk_has_room(cache->disk, least)) ||
+           (cache->ram && stk_ram_has_room(cache->ram, least));
+}
+
+void stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench, const stk_cached *sample)
+{
+    if (!storable(sample)) return;
+    const stoke_image *image = &sample->image, *mask = &sample->mask;
+    /* Asked before the work of packing and hashing: with full budgets that would be for nothing. */
+    if (!stk_cache_has_room(cache, stoke_image_bytes(image->width, image->height, 3, image->depth))) return;
+    const void *pixels = packed_pixels(image, &bench->pixels);
+    uint8_t *packed = NULL;
+    size_t packed_bytes = 0;
+    if (mask->data) {
+        packed =
+            stk_buffer_reserve(&bench->file, stk_labels_pack_bound(mask->width, mask->height, mask->depth));
+        if (packed) packed_bytes = stk_labels_pack(mask, packed);
+    }
+    if (!pixels || (mask->data && !packed)) return;
+    const stk_entry_header header = stk_entry_describe(key, sample, pixels, packed, packed_bytes);
+    int kept = cache->disk && stk_disk_write(cache->disk, key, &header, pixels, packed);
+    if (!kept && cache->ram) kept = stk_ram_keep(cache->ram, &header, pixels, packed);
+    if (kept) atomic_fetch_add(&cache->stored, 1);
+}
+
+/* ---- what became of it ---- */
+
+void stk_cache_stats_get(const stk_cache *cache, stk_cache_stats *stats)
+{
+    *stats = (stk_cache_stats){
+        .hits_ram = atomic_load(&cache->hits_ram),
+        .hits_disk = atomic_load(&cache->hits_disk),
+        .misses = atomic_load(&cache->misses),
+        .stored = atomic_load(&cache->stored),
+        .damaged = atomic_load(&cache->damaged),
+        .ram_bytes = cache->ram ? stk_ram_bytes(cache->ram) : 0,
+        .disk_bytes = cache->disk ? stk_disk_bytes(cache->disk) : 0,
+    };
+}
+
+const char *stk_cache_warning(const stk_cache *cache)
+{
+    return cache->disk ? stk_disk_warning(cache->disk) : NULL;
+}

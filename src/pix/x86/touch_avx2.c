@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Colour steps, gamma and blur with AVX2: touch_math.h eight samples at a time, operation by operation.
+ */
+#include "src/pix/pix_table.h"
+#include "src/pix/touch_math.h"
+#include "src/pix/x86/floats_avx2.h"
+
+/* ---- one sample ---- */
+
+INLINE void linear_8(float *p, size_t left, __m256 a, __m256 c)
+{
+    set8(p, left, clamp8(mul_add(a, get8(p, left), c)));
+}
+
+AVX2 static void linear(float *plane, size_t n, float a, float c)
+{
+    const __m256 factor = _mm256_set1_ps(a), summand = _mm256_set1_ps(c);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) linear_8(plane + i, 8, factor, summand);
+    if (i < n) linear_8(plane + i, n - i, factor, summand);
+}
+
+INLINE __m256 log2_8(__m256 x)
+{
+    const __m256i bits = _mm256_castps_si256(x);
+    const __m256i e = _mm256_srai_epi32(_mm256_sub_epi32(bits, _mm256_set1_epi32(STK_HALF_ROOT_BITS)), 23);
+    const __m256 f = _mm256_sub_ps(_mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32(e, 23))),
+                                   _mm256_set1_ps(1.0f));
+    const __m256 f2 = _mm256_mul_ps(f, f), f4 = _mm256_mul_ps(f2, f2);
+    const __m256 p01 = line(STK_LOG2_1, f, STK_LOG2_0), p23 = line(STK_LOG2_3, f, STK_LOG2_2);
+    const __m256 p45 = line(STK_LOG2_5, f, STK_LOG2_4), p67 = line(STK_LOG2_7, f, STK_LOG2_6);
+    const __m256 p03 = mul_add(p23, f2, p01), p47 = mul_add(p67, f2, p45);
+    const __m256 p = mul_add(mul_add(_mm256_set1_ps(STK_LOG2_8), f4, p47), f4, p03);
+    return mul_add(p, f, _mm256_cvtepi32_ps(e));
+}
+
+INLINE __m256 exp2_8(__m256 y)
+{
+    const __m256 magic = _mm256_set1_ps(STK_ROUND_MAGIC_SIGNED);
+    y = _mm256_max_ps(y, _mm256_set1_ps(-126.0f));
+    const __m256 moved = _mm256_add_ps(y, magic), f = _mm256_sub_ps(y, _mm256_sub_ps(moved, magic));
+    const __m256 f2 = _mm256_mul_ps(f, f), f4 = _mm256_mul_ps(f2, f2);
+    const __m256 p01 = line(STK_EXP2_1, f, STK_EXP2_0), p23 = line(STK_EXP2_3, f, STK_EXP2_2);
+    const __m256 p46 = mul_add(_mm256_set1_ps(STK_EXP2_6), f2, line(STK_EXP2_5, f, STK_EXP2_4));
+    const __m256 p = mul_add(p46, f4, mul_add(p23, f2, p01));
+    const __m256i power =
+        _mm256_add_epi32(_mm256_slli_epi32(_mm256_castps_si256(moved), 23), _mm256_set1_epi32(0x3f800000));
+    return _mm256_mul_ps(p, _mm256_castsi256_ps(power));
+}
+
+INLINE void gamma_8(float *p, size_t left, __m256 a, __m256 gain)
+{
+    const __m256 v = get8(p, left);
+    const __m256 x =
+        _mm256_max_ps(_mm256_mul_ps(v, _mm256_set1_ps(1.0f / 255.0f)), _mm256_set1_ps(STK_SMALLEST_NORMAL));
+    const __m256 power = exp2_8(_mm256_mul_ps(a, log2_8(x)));
+    const __m256 positive = _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_GT_OQ);
+    set8(p, left, _mm256_and_ps(clamp8(_mm256_mul_ps(gain, power)), positive));
+}
+
+AVX2 static void gamma_row(float *plane, size_t n, float a, float gain)
+{
+    const __m256 exponent = _mm256_set1_ps(a), factor = _mm256_set1_ps(gain);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) gamma_8(plane + i, 8, exponent, factor);
+    if (i < n) gamma_8(plane + i, n - i, exponent, factor);
+}
+
+/* ---- one pixel ---- */
+
+INLINE __m256 gray_8(__m256 r, __m256 g, __m256 b)
+{
+    const __m256 red_green =
+        mul_add(_mm256_set1_ps(STK_GRAY_R), r, _mm256_mul_ps(_mm256_set1_ps(STK_GRAY_G), g));
+    return _mm256_add_ps(red_green, _mm256_mul_ps(_mm256_set1_ps(STK_GRAY_B), b));
+}
+
+INLINE void saturation_8(float *p, size_t pitch, size_t left, __m256 a, __m256 b)
+{
+    const __m256 v[3] = { get8(p, left), get8(p + pitch, left), get8(p + 2 * pitch, left) };
+    const __m256 gray = _mm256_mul_ps(b, gray_8(v[0], v[1], v[2]));
+    for (size_t c = 0; c < 3; c++) set8(p + c * pitch, left, clamp8(mul_add(a, v[c], gray)));
+}
+
+AVX2 static void saturation(float *row, size_t pitch, size_t n, float a, float b)
+{
+    const __m256 own = _mm256_set1_ps(a), rest = _mm256_set1_ps(b);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) saturation_8(row + i, pitch, 8, own, rest);
+    if (i < n) saturation_8(row + i, pitch, n - i, own, rest);
+}
+
+INLINE __m256 magnitude(__m256 v)
+{
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v);
+}
+
+INLINE __m256 hue_channel(__m256 top, __m256 spread, __m256 spread2, __m256 reach)
+{
+    const __m256 drop = _mm256_max_ps(_mm256_sub_ps(spread2, reach), _mm256_setzero_ps());
+    return _mm256_sub_ps(top, _mm256_min_ps(drop, spread));
+}
+
+INLINE void hue_8(float *p, size_t pitch, size_t left, const __m256 turn[3])
+{
+    const __m256 r = get8(p, left), g = get8(p + pitch, left), b = get8(p + 2 * pitch, left);
+    const __m256 top = _mm256_max_ps(_mm256_max_ps(r, g), b), low = _mm256_min_ps(_mm256_min_ps(r, g), b);
+    const __m256 is_r = _mm256_cmp_ps(top, r, _CMP_EQ_OQ), is_g = _mm256_cmp_ps(top, g, _CMP_EQ_OQ);
+    __m256 x = _mm256_blendv_ps(_mm256_sub_ps(r, g), _mm256_sub_ps(b, r), is_g);
+    x = _mm256_blendv_ps(x, _mm256_sub_ps(g, b), is_r);
+    const __m256 base = _mm256_blendv_ps(_mm256_blendv_ps(turn[2], turn[1], is_g), turn[0], is_r);
+    const __m256 spread = _mm256_sub_ps(top, low), spread2 = _mm256_add_ps(spread, spread);
+    const __m256 spread3 = _mm256_mul_ps(_mm256_set1_ps(3.0f), spread);
+    const __m256 k = mul_add(base, spread, x);
+    const __m256 reach_r = magnitude(_mm256_sub_ps(k, spread3));
+    const __m256 reach_g = magnitude(_mm256_sub_ps(magnitude(_mm256_sub_ps(k, spread2)), spread3));
+    const __m256 spread4 = _mm256_add_ps(spread2, spread2);
+    const __m256 reach_b = magnitude(_mm256_sub_ps(magnitude(_mm256_sub_ps(k, spread4)), spread3));
+    set8(p, left, hue_channel(top, spread, spread2, reach_r));
+    set8(p + pitch, left, hue_channel(top, spread, spread2, reach_g));
+    set8(p + 2 * pitch, left, hue_channel(top, spread, spread2, reach_b));
+}
+
+AVX2 static void hue(float *row, size_t pitch, size_t n, const float turn[3])
+{
+    const __m256 turns[3] = { _mm256_set1_ps(turn[0]), _mm256_set1_ps(turn[1]), _mm256_set1_ps(turn[2]) };
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) hue_8(row + i, pitch, 8, turns);
+    if (i < n) hue_8(row + i, pitch, n - i, turns);
+}
+
+INLINE __m256i gray_steps_8(const float *p, size_t pitch, size_t left)
+{
+    const __m256 gray = gray_8(get8(p, left), get8(p + pitch, left), get8(p + 2 * pitch, left));
+    return _mm256_cvtps_epi32(_mm256_mul_ps(gray, _mm256_set1_ps(STK_GRAY_STEPS)));
+}
+
+AVX2 static uint64_t gray_sum(const float *row, size_t pitch, size_t n)
+{
+    enum { SAFE = 1024 * 8 }; /* pixels: 1024 numbers of 20 bits fit a lane */
+    uint64_t total = 0;
+    for (size_t i = 0; i < n;) {
+        const size_t end = n - i < SAFE ? n : i + SAFE;
+        __m256i sum = _mm256_setzero_si256();
+        for (; i + 8 <= end; i += 8) sum = _mm256_add_epi32(sum, gray_steps_8(row + i, pitch, 8));
+        if (i < end) sum = _mm256_add_epi32(sum, gray_steps_8(row + i, pitch, end - i));
+        i = end;
+        uint32_t lanes[8];
+        _mm256_storeu_si256((__m256i *)lanes, sum);
+        for (int k = 0; k < 8; k++) total += lanes[k];
+    }
+    return total;
+}
+
+/* ---- blur ---- */
+
+/* `vectors` (a constant) registers of eight samples, so that a weight is fetched once for all of them. */
+INLINE void blur_h_block(float *dst, const float *src, const float *weight, ptrdiff_t radius, int vectors)
+{
+    __m256 sum[4];
+    const __m256 centre = _mm256_broadcast_ss(weight);
+    for (int v = 0; v < vectors; v++) sum[v] = _mm256_mul_ps(centre, _mm256_loadu_ps(src + v * 8));
+    for (ptrdiff_t k = 1; k <= radius; k++) {
+        const __m256 w = _mm256_broadcast_ss(weight + k);
+        for (int v = 0; v < vectors; v++) {
+            const float *at = src + v * 8;
+            const __m256 both = _mm256_add_ps(_mm256_loadu_ps(at - k), _mm256_loadu_ps(at + k));
+            sum[v] = _mm256_add_ps(sum[v], _mm256_mul_ps(w, both));
+        }
+    }
+    for (int v = 0; v < vectors; v++) _mm256_storeu_ps(dst + v * 8, sum[v]);
+}
+
+AVX2 static void blur_h(float *dst, const float *src, size_t n, const float *weight, uint32_t radius)
+{
+    if (n < 8) {
+        stk_pix_c.blur_h(dst, src, n, weight, radius);
+        return;
+    }
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32) blur_h_block(dst + i, src + i, weight, radius, 4);
+    for (; i + 8 <= n; i += 8) blur_h_block(dst + i, src + i, weight, radius, 1);
+    if (i < n) blur_h_block(dst + n - 8, src + n - 8, weight, radius, 1); /* once more over the overlap */
+}
+
+INLINE void blur_v_block(float *dst, const float *const *rows, size_t i, const float *weight, uint32_t radius,
+                         int vectors)
+{
+    __m256 sum[4];
+    const __m256 centre = _mm256_broadcast_ss(weight);
+    for (int v = 0; v < vectors; v++)
+        sum[v] = _mm256_mul_ps(centre, _mm256_loadu_ps(rows[radius] + i + v * 8));
+    for (uint32_t k = 1; k <= radius; k++) {
+        const __m256 w = _mm256_broadcast_ss(weight + k);
+        const float *above = rows[radius - k] + i, *below = rows[radius + k] + i;
+        for (int v = 0; v < vectors; v++) {
+            const __m256 both = _mm256_add_ps(_mm256_loadu_ps(above + v * 8), _mm256_loadu_ps(below + v * 8));
+            sum[v] = _mm256_add_ps(sum[v], _mm256_mul_ps(w, both));
+        }
+    }
+    for (int v = 0; v < vectors; v++) _mm256_storeu_ps(dst + i + v * 8, clamp8(sum[v]));
+}
+
+AVX2 static void blur_v(float *dst, const float *const *rows, size_t n, const float *weight, uint32_t radius)
+{
+    if (n < 8) {
+        stk_pix_c.blur_v(dst, rows, n, weight, radius);
+        return;
+    }
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32) blur_v_block(dst, rows, i, weight, radius, 4);
+    for (; i + 8 <= n; i += 8) blur_v_block(dst, rows, i, weight, radius, 1);
+    if (i < n) blur_v_block(dst, rows, n - 8, weight, radius, 1); /* once more over the overlap */
+}
+
+void stk_pix_fill_touch_avx2(stk_pix_table *table)
+{
+    table->linear = linear;
+    table->gamma = gamma_row;
+    table->saturation = saturation;
+    table->hue = hue;
+    table->gray_sum = gray_sum;
+    table->blur_h = blur_h;
+    table->blur_v = blur_v;
+}

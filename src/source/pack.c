@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plan, folder, then shard after shard: those that are there as planned are kept, the others written.
+ */
+#include <stoke/pack.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/base/file.h"
+#include "src/base/mem.h"
+#include "src/source/dataset_private.h"
+#include "src/source/pack_folder.h"
+#include "src/source/tar_write.h"
+
+enum { COPY_BYTES = 1 << 20 };
+
+stoke_pack_params stoke_pack_defaults(void)
+{
+    return (stoke_pack_params){ .struct_size = sizeof(stoke_pack_params),
+                                .prefix = "",
+                                .shard_bytes = 256 << 20 };
+}
+
+typedef struct packing {
+    stk_pack_plan plan;
+    stk_pack_folder folder;
+    stoke_progress_fn progress;
+    void *context;
+    uint64_t done; /* samples */
+    void *copy;    /* COPY_BYTES */
+    stoke_pack_report *report;
+    stoke_error *err;
+} packing;
+
+static int check_params(const stoke_pack_params *p, stoke_error *err)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    if (p->struct_size != sizeof *p)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "pack params do not come from stoke_pack_defaults() of this version");
+    if (!p->out || !*p->out) return stk_fail(err, STOKE_E_INVALID, "name the folder for the shards");
+    const char *prefix = p->prefix ? p->prefix : "";
+    if (strlen(prefix) > 64 || prefix[strspn(prefix, allowed)])
+        return stk_fail(err, STOKE_E_INVALID, "prefix %.80s: up to 64 letters, digits, - and _ are possible",
+                        prefix);
+    return STOKE_OK;
+}
+
+/* ---- a shard that is there ---- */
+
+static int same_member(const stk_tar_member *member, const stk_pack_item *item, int mask)
+{
+    char name[STK_TAR_NAME];
+    return stk_pack_member(item, mask, name, sizeof name) && strcmp(member->name, name) == 0 &&
+           member->size == (mask ? item->mask.bytes : item->image.bytes) && member->kind == STK_TAR_FILE;
+}
+
+/* Whether the shard is as planned; its index file is made where it is missing. */
+static int is_finished(const packing *k, const stk_pack_shard *shard, const char *path)
+{
+    struct stat st;
+    stk_tar_index index;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != shard->bytes ||
+        stk_tar_open(&index, path, NULL) != STOKE_OK)
+        return 0;
+    size_t at = 0;
+    int same = 1;
+    for (size_t i = shard->first; same && i < shard->first + shard->count; i++) {
+        const stk_pack_item *item = &k->plan.items[i];
+        const size_t n = item->mask.extension[0] ? 2 : 1;
+        same = at + n <= index.count;
+        for (size_t side = 0; same && side < n; side++)
+            same = same_member(&index.members[at++], item, (int)side);
+    }
+    same &= at == index.count;
+    stk_tar_close(&index);
+    return same;
+}
+
+/* ---- writing ---- */
+
+static int put(packing *k, stk_atomic_file *file, const void *bytes, size_t n)
+{
+    if (fwrite(bytes, 1, n, file->stream) == n) return STOKE_OK;
+    return stk_fail_errno(k->err, STOKE_E_IO, errno ? errno : EIO, "%s: cannot write", file->path);
+}
+
+/* The bytes of a source, as many as were planned. */
+static int copy(packing *k, stk_atomic_file *out, const stoke_blob *blob, const char *shown,
+                const stk_pack_file *planned)
+{
+    stk_pack_file now;
+    int fd = stk_pack_open(blob, shown, &now, k->err), r = STOKE_OK;
+    if (fd < 0) {
+        stk_error_prefix(k->err, shown);
+        return k->err ? k->err->code : STOKE_E_IO;
+    }
+    if (now.bytes != planned->bytes || now.mtime_ns != planned->mtime_ns)
+        r = stk_fail(k->err, STOKE_E_STATE, "%s: was changed while the set was being packed", shown);
+    for (uint64_t at = 0; r == STOKE_OK && at < planned->bytes;) {
+        const uint64_t left = planned->bytes - at;
+        ssize_t n =
+            pread(fd, k->copy, left < COPY_BYTES ? (size_t)left : COPY_BYTES, (off_t)(blob->offset + at));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0)
+            r = stk_fail_errno(k->err, STOKE_E_IO, errno, "%s: cannot read", shown);
+        else if (n == 0)
+            r = stk_fail(k->err, STOKE_E_IO, "%s: became shorter while it was read", shown);
+        else
+            r = put(k, out, k->copy, (size_t)n);
+        at += n > 0 ? (uint64_t)n : 0;
+    }
+    close(fd);
+    return r;
+}
+
+static int write_member(packing *k, stk_atomic_file *file, const stk_pack_item *item, int mask)
+{
+    static const char zeros[STK_TAR_BLOCK];
+    char name[STK_TAR_NAME];
+    uint8_t head[STK_TAR_HEAD_BYTES];
+    const stoke_sample sample = stoke_dataset_sample(k->plan.dataset, item->id);
+    const stk_pack_file *planned = mask ? &item->mask : &item->image;
+    stk_pack_member(item, mask, name, sizeof name);
+    int r = put(k, file, head, stk_tar_write_head(name, planned->bytes, head));
+    if (r == STOKE_OK)
+        r = copy(k, file, mask ? &sample.mask : &sample.image, mask ? sample.mask_path : sample.image_path,
+                 planned);
+    return r == STOKE_OK ? put(k, file, zeros, stk_tar_padding(planned->bytes)) : r;
+}
+
+static int tell(packing *k, uint64_t more)
+{
+    k->done += more;
+    if (k->progress && k->progress(k->context, k->done, k->plan.count))
+        return stk_fail(k->err, STOKE_E_CANCELLED, "packing was stopped");
+    return STOKE_OK;
+}
+
+static int write_shard(packing *k, const stk_pack_shard *shard, const char *path)
+{
+    static const char end[STK_TAR_END_BYTES];
+    stk_atomic_file file;
+    int r = stk_atomic_open(&file, path, k->err);
+    if (r != STOKE_OK) return r;
+    for (size_t i = shard->first; r == STOKE_OK && i < shard->first + shard->count; i++) {
+        const stk_pack_item *item = &k->plan.items[i];
+        r = write_member(k, &file, item, 0);
+        if (r == STOKE_OK && item->mask.extension[0]) r = write_member(k, &file, item, 1);
+        if (r == STOKE_OK) r = tell(k, 1);
+    }
+    if (r == STOKE_OK) r = put(k, &file, end, sizeof end);
+    if (r != STOKE_OK) {
+        stk_atomic_abandon(&file);
+        return r;
+    }
+    r = stk_atomic_commit(&file, k->err);
+    if (r != STOKE_OK) return r;
+    /* Reads back the headers, and leaves the index file. */
+    if (!is_finished(k, shard, path))
+        return stk_fail(k->err, STOKE_E_IO, "%s: is not what was written to it", path);
+    k->report->written += shard->bytes;
+    return STOKE_OK;
+}
+
+static int write_shards(packing *k)
+{
+    int r = STOKE_OK;
+    for (size_t i = 0; r == STOKE_OK && i < k->plan.n_shards; i++) {
+        const stk_pack_shard *shard = &k->plan.shards[i];
+        char path[PATH_MAX];
+        if (!stk_pack_path(&k->folder, shard->name, path))
+            return stk_fail(k->err, STOKE_E_LIMIT, "%.200s...: the path is too long", k->folder.path);
+        if (is_finished(k, shard, path)) {
+            k->report->kept++;
+            r = tell(k, shard->count);
+        } else {
+            r = write_shard(k, shard, path);
+        }
+    }
+    return r;
+}
+
+int stoke_pack(const stoke_dataset *dataset, const stoke_pack_params *params, stoke_progress_fn progress,
+               void *context, stoke_pack_report *report, stoke_error *err)
+{
+    *report = (stoke_pack_report){ 0 };
+    const uint64_t begin = stk_now_ns();
+    packing k = { .progress = progress, .context = context, .report = report, .err = err, .folder.fd = -1 };
+    int r = check_params(params, err);
+    if (r == STOKE_OK && !(k.copy = stk_alloc(COPY_BYTES)))
+        r = stk_fail(err, STOKE_E_NOMEM, "no memory to copy files");
+    if (r == STOKE_OK) r = stk_pack_plan_make(&k.plan, dataset, params, progress, context, err);
+    if (r == STOKE_OK) r = stk_pack_folder_open(&k.folder, &k.plan, params, err);
+    if (r == STOKE_OK) r = write_shards(&k);
+    if (r == STOKE_OK) {
+        report->shards = k.plan.n_shards;
+        report->samples = k.plan.count;
+        report->bytes = k.plan.bytes;
+        report->bad = k.plan.bad, report->n_bad = k.plan.n_bad;
+        k.plan.bad = NULL, k.plan.n_bad = 0; /* the report's now */
+    }
+    stk_pack_folder_close(&k.folder);
+    stk_pack_plan_free(&k.plan);
+    stk_free(k.copy);
+    report->seconds = (double)(stk_now_ns() - begin) * 1e-9;
+    return r;
+}
+
+void stoke_pack_report_free(stoke_pack_report *report)
+{
+    if (!report) return;
+    for (size_t i = 0; i < report->n_bad; i++) {
+        stk_free((char *)report->bad[i].path);
+        stk_free((char *)report->bad[i].reason);
+    }
+    stk_free(report->bad);
+    *report = (stoke_pack_report){ 0 };
+}

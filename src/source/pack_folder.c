@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The manifest, stoke-pack.jsonl: a line for the settings, then a line for every shard with a hash of its
+ * sources. It is written before the first shard, so whatever shard is found beside it was meant by it. It is
+ * never parsed: packing again writes the same text, or is something else.
+ */
+#include "src/source/pack_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/error.h"
+#include "src/base/file.h"
+#include "src/base/mem.h"
+#include "src/source/tar_index.h"
+
+#define MANIFEST "stoke-pack.jsonl"
+#define SHARD    "{\"shard\": \"" /* how the line of a shard begins */
+enum { LINE = 512 };
+#define MANIFEST_LIMIT ((uint64_t)LINE * 1000001)
+
+int stk_pack_path(const stk_pack_folder *folder, const char *name, char path[PATH_MAX])
+{
+    const int n = snprintf(path, PATH_MAX, "%s/%s", folder->path, name);
+    return n > 0 && n < PATH_MAX;
+}
+
+static int too_long(const stk_pack_folder *folder, stoke_error *err)
+{
+    return stk_fail(err, STOKE_E_LIMIT, "%.200s...: the path is too long", folder->path);
+}
+
+/* ---- the manifest ---- */
+
+/* NULL when there is no memory. */
+static char *manifest_text(const stk_pack_plan *plan, const stoke_pack_params *p)
+{
+    const size_t size = (plan->n_shards + 1) * LINE;
+    char *text = stk_alloc(size);
+    if (!text) return NULL;
+    int n = snprintf(text, size,
+                     "{\"stoke_pack\": 1, \"prefix\": \"%s\", \"shard_size\": %" PRIu64
+                     ", \"shard_samples\": %" PRIu64 "}\n",
+                     p->prefix ? p->prefix : "", p->shard_bytes, p->shard_samples);
+    for (size_t i = 0; i < plan->n_shards; i++) {
+        const stk_pack_shard *s = &plan->shards[i];
+        n += snprintf(text + n, size - (size_t)n,
+                      SHARD "%s\", \"samples\": %zu, \"bytes\": %" PRIu64 ", \"sources\": \"%016" PRIx64
+                            "\"}\n",
+                      s->name, s->count, s->bytes, s->sources);
+    }
+    return text;
+}
+
+static void manifest_name(const stoke_pack_params *p, char name[STK_PACK_NAME])
+{
+    const char *prefix = p->prefix ? p->prefix : "";
+    snprintf(name, STK_PACK_NAME, "%s%s" MANIFEST, prefix, *prefix ? "-" : "");
+}
+
+/* The first line in which two texts differ, of `a`: cut to its own end. */
+static const char *first_difference(const char *a, const char *b, int *length)
+{
+    const char *line = a;
+    for (; *a && *a == *b; a++, b++)
+        if (*a == '\n') line = a + 1;
+    *length = (int)strcspn(line, "\n");
+    return line;
+}
+
+static int explain(const stk_pack_folder *folder, const char *old, const char *new, stoke_error *err)
+{
+    int length;
+    const char *line = first_difference(old, new, &length);
+    if (line == old)
+        return stk_fail(err, STOKE_E_STATE,
+                        "%s: was packed with other settings: %.*s. Pack elsewhere, or use force to "
+                        "replace it",
+                        folder->path, length, line);
+    const char *name = strncmp(line, SHARD, strlen(SHARD)) == 0 ? line + strlen(SHARD) : "\"";
+    return stk_fail(err, STOKE_E_STATE,
+                    "%s: the sources have changed since it was packed, first those of %.*s. Pack "
+                    "elsewhere, or use force to replace it",
+                    folder->path, (int)strcspn(name, "\""), *name == '"' ? "a new shard" : name);
+}
+
+/* ---- what is there ---- */
+
+/* A name of ours may be removed; nothing with a slash, nothing that is no shard. */
+static int remove_shard(const stk_pack_folder *folder, const char *name, size_t n, stoke_error *err)
+{
+    char file[STK_PACK_NAME + 8];
+    if (n < 4 || n >= STK_PACK_NAME || memchr(name, '/', n) || memcmp(name + n - 4, ".tar", 4) != 0)
+        return STOKE_OK;
+    for (int index = 0; index < 2; index++) {
+        snprintf(file, sizeof file, "%.*s%s", (int)n, name, index ? STK_TAR_INDEX_SUFFIX : "");
+        if (unlinkat(folder->fd, file, 0) != 0 && errno != ENOENT)
+            return stk_fail_errno(err, STOKE_E_IO, errno, "%s/%s: cannot remove", folder->path, file);
+    }
+    return STOKE_OK;
+}
+
+static int remove_listed(const stk_pack_folder *folder, const char *manifest, stoke_error *err)
+{
+    int r = STOKE_OK;
+    for (const char *line = manifest; r == STOKE_OK && line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, SHARD, strlen(SHARD)) != 0) continue;
+        const char *name = line + strlen(SHARD);
+        r = remove_shard(folder, name, strcspn(name, "\""), err);
+    }
+    return r;
+}
+
+/* Whether a file is what a killed run left half-written: NAME.tar.tmp-012345. */
+static int is_leftover(const stk_pack_plan *plan, const char *name)
+{
+    const char *dot = strstr(name, ".tmp-");
+    if (!dot || strlen(dot) != 11 || strspn(dot + 5, "0123456789abcdef") != 6) return 0;
+    for (size_t i = 0; i < plan->n_shards; i++) {
+        const char *shard = plan->shards[i].name;
+        const size_t n = strlen(shard);
+        if (strncmp(name, shard, n) == 0 &&
+            (name + n == dot || strncmp(name + n, STK_TAR_INDEX_SUFFIX ".tmp-", 9) == 0))
+            return 1;
+    }
+    return strncmp(name, MANIFEST, strlen(MANIFEST)) == 0;
+}
+
+static int ends_with(const char *text, const char *ending)
+{
+    const size_t n = strlen(text), m = strlen(ending);
+    return n >= m && strcmp(text + n - m, ending) == 0;
+}
+
+/* Looks through the folder: *ours = a manifest is there, *other = the name of something (NULL = empty).
+ * Leftovers are removed. */
+static int look_around(const stk_pack_folder *folder, const stk_pack_plan *plan, int *ours, char other[256],
+                       stoke_error *err)
+{
+    DIR *handle = opendir(folder->path);
+    if (!handle) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open folder", folder->path);
+    struct dirent *entry;
+    *ours = 0, other[0] = 0;
+    while ((entry = readdir(handle))) {
+        const char *name = entry->d_name;
+        if (!strcmp(name, ".") || !strcmp(name, "..")) continue;
+        if (is_leftover(plan, name)) {
+            unlinkat(folder->fd, name, 0);
+            continue;
+        }
+        *ours |= ends_with(name, MANIFEST);
+        snprintf(other, 256, "%s", name);
+    }
+    closedir(handle);
+    return STOKE_OK;
+}
+
+/* Shards that are packed anew into their own folder would be replaced while they are read. */
+static int refuse_own_source(const stk_pack_folder *folder, const stk_pack_plan *plan, stoke_error *err)
+{
+    struct stat here, there;
+    const char *last = NULL;
+    if (fstat(folder->fd, &here) != 0)
+        return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot stat", folder->path);
+    for (size_t i = 0; i < plan->count; i++) {
+        const stoke_blob source = stoke_dataset_sample(plan->dataset, plan->items[i].id).image;
+        if (source.size == UINT64_MAX || source.path == last) continue;
+        last = source.path;
+        char path[PATH_MAX];
+        const char *slash = strrchr(last, '/');
+        snprintf(path, sizeof path, "%.*s", slash ? (int)(slash - last) + 1 : 1, slash ? last : ".");
+        if (stat(path, &there) == 0 && there.st_dev == here.st_dev && there.st_ino == here.st_ino)
+            return stk_fail(err, STOKE_E_INVALID, "%s: the set itself lies there (%s): name another folder",
+                            folder->path, last);
+    }
+    return STOKE_OK;
+}
+
+/* Without a manifest beside them, shards of these names are somebody else's. */
+static int refuse_others_shards(const stk_pack_folder *folder, const stk_pack_plan *plan, stoke_error *err)
+{
+    for (size_t i = 0; i < plan->n_shards; i++)
+        if (faccessat(folder->fd, plan->shards[i].name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+            return stk_fail(err, STOKE_E_STATE,
+                            "%s/%s: exists already: name another folder or prefix, or use force to "
+                            "replace it",
+                            folder->path, plan->shards[i].name);
+    return STOKE_OK;
+}
+
+/* ---- the folder ---- */
+
+static int write_manifest(const char *path, const char *text, stoke_error *err)
+{
+    stk_atomic_file file;
+    int r = stk_atomic_open(&file, path, err);
+    if (r != STOKE_OK) return r;
+    fputs(text, file.stream); /* commit tells whether it arrived */
+    return stk_atomic_commit(&file, err);
+}
+
+/* `old` NULL: nothing was packed here. */
+static int settle(const stk_pack_folder *folder, const stk_pack_plan *plan, const stoke_pack_params *p,
+                  const char *old, const char *new, const char *path, stoke_error *err)
+{
+    int ours = 0;
+    char other[256];
+    int r = refuse_own_source(folder, plan, err);
+    if (r == STOKE_OK) r = look_around(folder, plan, &ours, other, err);
+    if (r != STOKE_OK || (old && !p->force && strcmp(old, new) == 0)) return r;
+    if (old && !p->force) return explain(folder, old, new, err);
+    if (other[0] && !ours && !p->force)
+        return stk_fail(err, STOKE_E_STATE,
+                        "%s: is not empty (%s) and was not made by pack: name another folder, or use "
+                        "force to write into it",
+                        folder->path, other);
+    if (!old && !p->force) r = refuse_others_shards(folder, plan, err);
+    if (r != STOKE_OK) return r;
+    /* What an old manifest described goes before the new one says something else about it. */
+    if (old) r = remove_listed(folder, old, err);
+    if (r == STOKE_OK) r = remove_listed(folder, new, err);
+    return r == STOKE_OK ? write_manifest(path, new, err) : r;
+}
+
+int stk_pack_folder_open(stk_pack_folder *folder, const stk_pack_plan *plan, const stoke_pack_params *params,
+                         stoke_error *err)
+{
+    char path[PATH_MAX], name[STK_PACK_NAME];
+    *folder = (stk_pack_folder){ params->out, -1 };
+    manifest_name(params, name);
+    if (!stk_pack_path(folder, name, path)) return too_long(folder, err);
+    int r = stk_make_folders(params->out, err);
+    if (r != STOKE_OK) return r;
+    folder->fd = open(params->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder->fd < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open folder", params->out);
+    /* Released when the process ends, however it ends. Where locks are not supported, there is none. */
+    if (flock(folder->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return stk_fail(err, STOKE_E_STATE, "%s: another pack is writing into it", params->out);
+    stk_buffer buffer = { 0 };
+    size_t size = 0;
+    char *old = NULL, *new = manifest_text(plan, params);
+    r = new ? stk_file_read(path, MANIFEST_LIMIT, &buffer, &size, err)
+            : stk_fail(err, STOKE_E_NOMEM, "no memory for the manifest");
+    if (r == STOKE_OK) {
+        old = stk_calloc(size + 1, 1);
+        if (old)
+            memcpy(old, buffer.data, size);
+        else
+            r = stk_fail(err, STOKE_E_NOMEM, "no memory for the manifest");
+    } else if (r == STOKE_E_NOTFOUND) {
+        r = STOKE_OK;
+    }
+    if (r == STOKE_OK) r = settle(folder, plan, params, old, new, path, err);
+    stk_buffer_free(&buffer);
+    stk_free(old);
+    stk_free(new);
+    return r;
+}
+
+void stk_pack_folder_close(stk_pack_folder *folder)
+{
+    if (folder->fd >= 0) close(folder->fd);
+    folder->fd = -1;
+}
