@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -71,13 +72,17 @@ def stoke_version(program):
 
 
 def prepare(args, entries):
-    """What must exist before the first timed turn: FFCV's files, a full cache."""
+    """What must be so before the first timed turn: FFCV's files, a full cache, and that our entrants deliver the same bytes
+    wherever they read from."""
+    digests = {}
     for entrant, entry in zip(args.entrants, entries):
         try:
             if entrant.kind == "peer":
                 runner.prepare_peer(entrant, args)
-            elif "{cache}" in entrant.arguments:
-                runner.stoke_turn(entrant, args)
+            elif entrant.kind == "stoke":
+                digest = runner.stoke_digest(entrant, args)
+                if digests.setdefault(entrant.group, digest) != digest:
+                    entry["skipped"] = "delivers other bytes than the folder"
         except runner.Failed as why:
             entry["skipped"] = str(why)
 
@@ -140,6 +145,8 @@ def keep(path, text):
 
 def main():
     args = arguments()
+    # A polite end: what was started is ended too (runner.run_locked).
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if args.setup:
         return 1 if runner.setup(os.path.abspath(args.setup), args.torch, args.python) else 0
     if args.kept:

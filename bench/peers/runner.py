@@ -135,19 +135,30 @@ def peer_turn(entrant, settings):
     return {"samples_per_s": result["samples_per_s"], "cpu_ms": result["cpu_ms_per_sample"], "others": others}
 
 
-def stoke_turn(entrant, settings):
-    """Our own entrant and, measured in turns with it by the same command, bare decoding."""
+def stoke_command(entrant, settings, *command):
     places = {"folder": settings.folder, "shards": os.path.join(settings.folder, "shards"),
               "cache": os.path.join(settings.folder, "cache")}
-    command = [settings.stoke, "bench", "data", *(argument.format(**places) for argument in entrant.arguments),
-               "--size", "512", "--batch", "32", "--workers", "2", "--samples", "256", "--rounds", "1",
-               "--seconds", str(2 * settings.seconds), "--json", "--quiet"]
-    out, others = run_locked(command)
+    return [settings.stoke, *command, *(argument.format(**places) for argument in entrant.arguments), "--size", "512",
+            "--batch", "32", "--workers", "2", "--json", "--quiet"]
+
+
+def stoke_turn(entrant, settings):
+    """Our own entrant and, measured in turns with it by the same command, bare decoding."""
+    command = stoke_command(entrant, settings, "bench", "data")
+    out, others = run_locked(command + ["--samples", "256", "--rounds", "1", "--seconds", str(2 * settings.seconds)])
     result = json.loads(out)
     ours = {"samples_per_s": result["samples_per_s"], "cpu_ms": result["cpu_ms_per_sample"], "others": others}
     bare = {"samples_per_s": result["decode_only_samples_per_s"], "cpu_ms": result["decode_only_cpu_ms_per_sample"],
             "others": others}
     return ours, bare
+
+
+def stoke_digest(entrant, settings):
+    """Of an epoch's batches. Fills the cache of an entrant that has one, so that the timed turns find it full."""
+    command = stoke_command(entrant, settings, "hash")
+    if "{cache}" in entrant.arguments:
+        run_locked(command)
+    return json.loads(run_locked(command)[0])["all"]
 
 
 def prepare_peer(entrant, settings):
