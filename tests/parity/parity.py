@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the parity scripts of the pixel room: the C tool as a partner, the input formula, TAP lines."""
+"""Shared by the parity scripts: the C tools as partners, the input formula, TAP lines."""
 import subprocess
 import sys
 
@@ -19,19 +19,32 @@ def make_input(width, height, channels, depth, seed):
     return x.astype(np.uint8 if depth == 1 else np.uint16).reshape(height, width, channels)
 
 
-class Tool:
-    """A running resize_tool."""
+def places(size, count=12):
+    """Where recorded results are looked at: spread over all rows, columns and channels (7919 is prime)."""
+    return [(index * 7919 + 101) % size for index in range(count)]
+
+
+class Partner:
+    """A running tool: a job is a line, the answer bytes of known size or a line."""
 
     def __init__(self, path):
         self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def _ask(self, job, size):
-        self.process.stdin.write((job + "\n").encode())
+    def _ask(self, job, size, pixels=b""):
+        self.process.stdin.write((job + "\n").encode() + pixels)
         self.process.stdin.flush()
         answer = self.process.stdout.read(size) if size else self.process.stdout.readline()
-        if size and len(answer) != size:
-            raise RuntimeError(f"resize_tool gave {len(answer)} of {size} bytes for '{job}'")
+        if not answer or (size and len(answer) != size):
+            raise RuntimeError(f"the tool gave {len(answer)} of {size or 'some'} bytes for '{job}'")
         return answer
+
+    def close(self):
+        self.process.stdin.close()
+        return self.process.wait()
+
+
+class Tool(Partner):
+    """A running resize_tool."""
 
     def resize(self, mode, width, height, out_width, out_height, channels=3, depth=1, seed=0):
         size = out_width * out_height * channels * depth
@@ -47,9 +60,27 @@ class Tool:
     def time_ns(self, width, height, out_width, out_height, channels, repeats):
         return int(self._ask(f"time {width} {height} {out_width} {out_height} {channels} {repeats}", 0))
 
-    def close(self):
-        self.process.stdin.close()
-        return self.process.wait()
+
+class AugmentTool(Partner):
+    """A running augment_tool. Sizes are (width, height)."""
+
+    def draw(self, spec, size, out, position=0):
+        """The plan, as the tool's line."""
+        return self._ask(f"draw {spec} {size[0]} {size[1]} {out[0]} {out[1]} 11 0 {position}", 0).decode().rstrip("\n")
+
+    def run(self, image, labels, out, plan, normalize=0):
+        """Carries a plan out: CHW floats, and labels."""
+        height, width = labels.shape
+        depth, samples = image.itemsize, out[0] * out[1]
+        answer = self._ask(f"run {width} {height} {out[0]} {out[1]} {depth} {normalize} {plan}", samples * 13,
+                           image.tobytes() + labels.tobytes())
+        floats = np.frombuffer(answer, np.float32, samples * 3).reshape(3, out[1], out[0])
+        return floats, np.frombuffer(answer, np.uint8, samples, samples * 12).reshape(out[1], out[0])
+
+    def field(self, out, alpha, step, key):
+        """Elastic displacement in pixels, HW2, x first."""
+        answer = self._ask(f"field {out[0]} {out[1]} {alpha!r} {step!r} {key}", out[0] * out[1] * 8)
+        return np.frombuffer(answer, np.int32).reshape(out[1], 2, out[0]).transpose(0, 2, 1) / 65536
 
 
 class Tap:
