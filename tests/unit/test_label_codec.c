@@ -134,7 +134,7 @@ static void one_class_takes_a_byte_per_row(void **state)
 static void refuse(const uint8_t *packed, size_t bytes, const stoke_image *map)
 {
     stoke_error err = { 0 };
-    uint8_t *exact = malloc(bytes ? bytes : 1);
+    uint8_t *exact = calloc(bytes ? bytes : 1, 1);
     if (bytes) memcpy(exact, packed, bytes);
     assert_int_equal(stk_labels_unpack(exact, bytes, map, &err), STOKE_E_FORMAT);
     assert_non_null(strstr(err.message, "4x2"));
