@@ -154,6 +154,12 @@ static int get_ram(stk_cache *cache, stk_cache_key key, reading *r, stk_cached *
     return place_mask(r, &entry->header, &left) && give(r, &entry->header, entry->packed, out);
 }
 
+void stk_cache_drop(stk_cache *cache, stk_cache_key key)
+{
+    atomic_fetch_add(&cache->damaged, 1);
+    if (cache->disk) stk_disk_remove(cache->disk, key);
+}
+
 static int get_disk(stk_cache *cache, stk_cache_key key, reading *r, stk_cached *out)
 {
     stk_entry_header header;
@@ -162,8 +168,7 @@ static int get_disk(stk_cache *cache, stk_cache_key key, reading *r, stk_cached 
     if (result == STK_DISK_NONE) return 0;
     /* Behind a good checksum a code that does not unpack was made by someone else. */
     if (result == STK_DISK_DAMAGED || !give(r, &header, r->packed, out)) {
-        atomic_fetch_add(&cache->damaged, 1);
-        stk_disk_remove(cache->disk, key);
+        stk_cache_drop(cache, key);
         return 0;
     }
     const uint64_t bytes = stk_entry_bytes(&header);

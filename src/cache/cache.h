@@ -73,6 +73,9 @@ uint64_t stk_cache_bench_memory(const stk_cache_bench *bench);
 int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench,
                   const stoke_image *image_target, const stoke_image *mask_target, stk_cached *out);
 
+/* The entry just given is whole but not what such a key stands for: removes it. Only a forger makes those. */
+void stk_cache_drop(stk_cache *cache, stk_cache_key key);
+
 /* Whether an image of so many bytes would be kept; asked before making one only for that. */
 int stk_cache_has_room(stk_cache *cache, uint64_t image_bytes);
 

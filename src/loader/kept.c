@@ -87,6 +87,18 @@ static stoke_image mask_target(const stk_job *job)
                           depth };
 }
 
+/* The key says what the prefix of this sample looks like; an entry that does not was not made by us, and what
+ * follows relies on it. */
+static int as_expected(const stk_job *job, const stk_cached *found)
+{
+    const stk_recipe *recipe = job->recipe;
+    const uint32_t width = recipe->crops ? found->source_width : recipe->width,
+                   height = recipe->crops ? found->source_height : recipe->height;
+    return found->image.width == width && found->image.height == height &&
+           !found->mask.data == !job->sample.mask_path &&
+           (!found->mask.data || found->mask.depth == stoke_labels_depth(recipe->labels));
+}
+
 static int get(stk_job *job)
 {
     stk_kept *kept = &job->kept;
@@ -95,6 +107,10 @@ static int get(stk_job *job)
     kept->key =
         stk_cache_key_make(&kept->image, job->sample.mask_path ? &kept->mask : NULL, job->recipe->transform);
     if (!stk_cache_get(job->recipe->cache, kept->key, &job->bench->cache, &image, &mask, &found)) return 0;
+    if (!as_expected(job, &found)) {
+        stk_cache_drop(job->recipe->cache, kept->key);
+        return 0;
+    }
     kept->found = 1;
     job->image = found.image;
     job->ids = found.mask;

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 
 #include "src/base/mem.h"
+#include "src/cache/entry.h"
 
 enum { MOST = 64, PAIRS = 13 };
 
@@ -170,6 +171,52 @@ static void a_limit_holds_for_entries(void **state)
     stop(&r);
 }
 
+/* Entries of one size behind the keys of another, their checksums good: out of bounds if they were believed.
+ */
+static void forged_entries_are_made_again(void **state)
+{
+    char cache[4096], command[8300];
+    pairs_digest wanted[MOST], got[MOST];
+    pairs_write(state, PAIRS, 48, 40);
+    snprintf(cache, sizeof cache, "%s", unit_path(state, "cache"));
+    for (int crops = 0; crops < 2; crops++) {
+        stoke_data_params params = pairs_params(state);
+        params.augment = crops ? "crop" : "hflip";
+        const size_t n = pairs_epoch(&params, wanted, MOST);
+        params.cache = cache;
+        pairs_epoch(&params, got, MOST);
+        snprintf(command, sizeof command, "find '%s' -name '*.stk' > '%s.list'", cache, cache);
+        assert_int_equal(system(command), 0);
+        snprintf(command, sizeof command, "%s.list", cache);
+        FILE *list = fopen(command, "r");
+        for (char path[4096]; fgets(path, sizeof path, list);) {
+            path[strcspn(path, "\n")] = 0;
+            uint8_t bytes[sizeof(stk_entry_header) + 5 * 4 * 3] = { 0 };
+            stk_entry_header header;
+            FILE *f = fopen(path, "r+b");
+            assert_int_equal(fread(&header, sizeof header, 1, f), 1);
+            const stk_cached small = { .image = { bytes, 15, 5, 4, 3, 1 },
+                                       .source_width = 48,
+                                       .source_height = 40 };
+            header = stk_entry_describe((stk_cache_key){ { header.key[0], header.key[1] } }, &small,
+                                        bytes + sizeof header, NULL, 0);
+            memcpy(bytes, &header, sizeof header);
+            fclose(f);
+            unit_write(path, bytes, sizeof bytes);
+        }
+        fclose(list);
+        params.workers = 0;
+        run r = start(&params);
+        assert_int_equal(take(&r, 0, got), n);
+        assert_same(wanted, got, n);
+        assert_int_equal(stats_of(&r).cache_damaged, PAIRS);
+        assert_int_equal(take(&r, 0, got), n);
+        assert_same(wanted, got, n);
+        assert_int_equal(stats_of(&r).cache_damaged, PAIRS); /* healed */
+        stop(&r);
+    }
+}
+
 static void every_allocation_may_fail(void **state)
 {
     char cache[4096];
@@ -249,6 +296,7 @@ int main(void)
         unit_test_with_folder(steady_state_allocates_nothing),
         unit_test_with_folder(memory_is_planned),
         unit_test_with_folder(a_limit_holds_for_entries),
+        unit_test_with_folder(forged_entries_are_made_again),
         unit_test_with_folder(every_allocation_may_fail),
         unit_test_with_folder(filling),
     };
