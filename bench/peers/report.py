@@ -81,7 +81,7 @@ def svg(results):
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
            'font-family="sans-serif" font-size="13">',
            f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-           f'<text x="8" y="{ROW * 0.7:.0f}" font-weight="bold">Samples per second, full chain to float32, 2 cores</text>']
+           f'<text x="8" y="{ROW * 0.7:.0f}" font-weight="bold">Samples per second, full chain to float32, 2 workers</text>']
     for index, (title, value, kind) in enumerate(chart):
         top, length = ROW * (index + 1.25), PLOT * value / most
         out += [f'<text x="{LEFT - 8}" y="{top + 14:.0f}" text-anchor="end">{html.escape(title)}</text>',
