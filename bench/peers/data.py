@@ -81,7 +81,8 @@ def prepare(args, entries):
                 runner.prepare_peer(entrant, args)
             elif entrant.kind == "stoke":
                 digest = runner.stoke_digest(entrant, args)
-                if digests.setdefault(entrant.group, digest) != digest:
+                output = " ".join(entrant.arguments[entrant.arguments.index("--dtype"):])
+                if digests.setdefault(output, digest) != digest:
                     entry["skipped"] = "delivers other bytes than the folder"
         except runner.Failed as why:
             entry["skipped"] = str(why)

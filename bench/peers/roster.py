@@ -44,6 +44,7 @@ class Entrant:
     group: str = "full"  # "full": the whole chain to floats; "bytes": stored samples as bytes, no augmentation
 
 
+# Masks as 64-bit integers, as torch's losses want them and all peers deliver them here.
 FULL = ["--dtype", "f32", "--mask-dtype", "i64", "--normalize", "imagenet", "--augment", "standard"]
 BYTES = ["--dtype", "u8", "--normalize", "none", "--layout", "hwc", "--augment", "none", "--mask-dtype", "u8"]
 
@@ -53,6 +54,8 @@ ENTRANTS = [
     Entrant("stokehold-tar", "Stokehold, tar shards", "stoke", arguments=["--data", "{shards}", *FULL]),
     Entrant("stokehold-cache", "Stokehold, cache (warm)", "stoke",
             arguments=["--data", "{folder}", "--cache", "{cache}", *FULL]),
+    Entrant("stokehold-byte-masks", "Stokehold, folder, masks as bytes (its default)", "stoke",
+            arguments=["--data", "{folder}", *FULL, "--mask-dtype", "u8"]),
     Entrant("albumentations", "Albumentations, as people write it", "peer", "torch", "albumentations"),
     Entrant("albumentations-expert", "Albumentations, expert form: one affine, late normalise", "peer", "torch",
             "albumentations", ["--expert"], KEEP_MEMORY),
