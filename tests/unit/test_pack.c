@@ -236,11 +236,15 @@ static void interrupted_and_resumed(void **state)
     /* what a killed run leaves, and what is none of our business */
     unit_write(unit_path(state, "out/000002.tar.tmp-0123ab"), "half", 4);
     unit_write(unit_path(state, "out/000001.tar.idx.tmp-0123ab"), "half", 4);
+    unit_write(unit_path(state, "out/000731.tar.tmp-0123ab"), "of a run with smaller shards", 4);
+    unit_write(unit_path(state, "out/train-000001.tar.tmp-0123ab"), "half", 4);
     unit_write(unit_path(state, "out/notes.tmp-0123ab"), "mine", 4);
+    unit_write(unit_path(state, "out/b-000001.tar.tmp-0123ab"), "of another prefix", 4);
+    unit_write(unit_path(state, "out/0000001.tar.tmp-0123ab"), "mine", 4);
     report = pack(&folder, &p, STOKE_OK, "");
     assert_int_equal(report.kept, 2);
     assert_int_equal(report.shards, 4);
-    assert_int_equal(count_files(p.out, ".tmp-"), 1);
+    assert_int_equal(count_files(p.out, ".tmp-"), 3);
     for (int i = 0; i < 4; i++) {
         char name[2][32];
         snprintf(name[0], sizeof name[0], "out/%06d.tar", i);
