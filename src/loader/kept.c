@@ -120,8 +120,7 @@ static int get(stk_job *job)
     return 1;
 }
 
-/* Before the files are read, by what is known about them. */
-static int find_known(stk_job *job)
+int stk_kept_find(stk_job *job)
 {
     stk_kept *kept = &job->kept;
     const stoke_sample *sample = &job->sample;
@@ -193,7 +192,7 @@ static int make_and_keep(stk_job *job, int *whole)
 
 int stk_kept_bring(stk_job *job, stk_budget *budget, int *whole)
 {
-    *whole = find_known(job);
+    *whole = stk_kept_find(job);
     if (*whole) return STOKE_OK;
     int r = stk_fetch(job, budget);
     if (r) return r;
