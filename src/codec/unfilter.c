@@ -120,7 +120,7 @@ static inline int all_equal(__m128i v, uint8_t value)
 
 /* Label maps are filtered to long runs of zeros (98 % of the bytes of CamVid's), and with zeros the guess
  * needs no step by step: where left equals upper left it is the pixel above, and that makes them equal again;
- * where upper equals upper left it is the left one. 512 x 512 masks: 0.29 -> 0.09 ms for all their filters.
+ * where upper equals upper left it is the left one. Decoding a 512 x 512 mask: 0.39 -> 0.17 ms.
  */
 static void paeth_1_sse2(uint8_t *row, const uint8_t *prev, size_t n)
 {
