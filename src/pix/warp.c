@@ -219,7 +219,9 @@ static uint64_t shift_at(const int32_t *shift, uint32_t j)
  *
  * A cache line belongs to some twenty pixels of the output, in a row, in a column or slanted. Columns
  * therefore change from row to row: of a picture turned by 90 degrees only every eighth line would be fetched
- * otherwise. An elastic row takes its own displacement for that of the row ahead, which differs little. */
+ * otherwise. An elastic row takes its own displacement for that of the row ahead, which differs little:
+ * elastic and rotate together 2.23-2.28 without, 1.67-1.74 with. A row that walks along a row of the picture
+ * (dy = 0) is left to the hardware: scale(p=1) 0.71-0.74 without, 0.80 with. */
 static void fetch_ahead(const stk_warper *warper, const kind *k, const stk_warp_line *line, uint32_t y)
 {
     enum { AHEAD = 8, STAGGER = 7 };
@@ -242,7 +244,7 @@ static void any_row(stk_warper *warper, const kind *k, uint32_t y, void *row)
     if (!warper->width) return;
     const stk_warp_line line = line_of(warper, y);
     const int64_t most = line.shift_x ? (int64_t)stk_elastic_limit(warper->plan) << 16 : 0;
-    fetch_ahead(warper, k, &line, y);
+    if (line.dy) fetch_ahead(warper, k, &line, y);
     do_row(k, &line, warper->width, most, row);
 }
 
