@@ -17,6 +17,7 @@
 #include "src/base/error.h"
 #include "src/base/exact_math.h"
 #include "src/base/mem.h"
+#include "src/base/rng.h"
 #include "src/pix/clahe.h"
 #include "src/pix/pix_table.h"
 #include "src/pix/reflect.h"
@@ -250,6 +251,15 @@ static void erase(const walk *w, const stoke_touch *t, uint32_t y)
     }
 }
 
+/* The noise of row y in plane c (touch_math.h says where its numbers come from). */
+static stk_noise noise_of(const step *s, uint32_t y, uint32_t c)
+{
+    const stoke_touch *t = s->touch;
+    const uint32_t counter[4] = { y, c, 0, 0 }, key[2] = { (uint32_t)t->key, (uint32_t)(t->key >> 32) };
+    const stk_random random = stk_philox_block(counter, key);
+    return (stk_noise){ { random.word[0], random.word[1] }, s->a, s->c };
+}
+
 /* A step that needs no other pixel than the one it changes. */
 static void apply(const walk *w, const step *s, uint32_t y)
 {
@@ -267,7 +277,7 @@ static void apply(const walk *w, const step *s, uint32_t y)
             if (kind == STOKE_TOUCH_GAMMA)
                 w->pix->gamma(plane, n, s->a, s->c);
             else if (kind == STOKE_TOUCH_NOISE)
-                w->pix->noise(plane, n, &(stk_noise){ s->touch->key, y, c, s->a, s->c });
+                w->pix->noise(plane, n, (const stk_noise[]){ noise_of(s, y, c) });
             else
                 w->pix->linear(plane, n, s->a, s->c);
         }
