@@ -30,10 +30,11 @@ static void test_normals_are_box_muller(void **state)
     for (uint32_t i = 0; i < 2 * 65536; i++) {
         const uint32_t word =
             i < 65536 ? i << 16 | (i * 40503 & 0xffff) : i * 2654435761u << 16 | (i & 0xffff);
-        const double radius = sqrt(-2 * log(((word >> 16) + 0.5) / 65536));
-        /* Bit 15 is the half of the circle, the rest signed: -90 to 90 degrees around its middle. */
-        const double rest = (word & 0x7fff) < 0x4000 ? (word & 0x7fff) : (double)(word & 0x7fff) - 0x8000;
-        const double angle = (word >> 15 & 1) * M_PI + (rest + 0.5) / 32768 * M_PI;
+        const double radius = sqrt(-2 * log((abs((int16_t)(word >> 16) * 2 + 1)) / 65536.0));
+        /* The sign of the upper half is the half of the circle, the lower -90 to 90 degrees around its
+         * middle.
+         */
+        const double angle = (word >> 31) * M_PI + (int16_t)(word | 1) / 32768.0 * (M_PI / 2);
         float got[2];
         stk_two_normals(word, 1, got);
         most = fmax(most, fmax(fabs(got[0] - radius * cos(angle)), fabs(got[1] - radius * sin(angle))));
