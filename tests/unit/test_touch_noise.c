@@ -147,6 +147,26 @@ static void test_place_decides_and_ends_hold(void **state)
     stk_free(v);
 }
 
+/* n = 1 gives all planes the noise that n = 0 gives the first. */
+static void test_gray_noise_keeps_gray(void **state)
+{
+    stoke_image image = random_picture(77, 9, 1);
+    for (size_t i = 0; i < samples(&image); i++) put(&image, i, at(&image, i / 3 * 3));
+    stoke_touch t = { .kind = STOKE_TOUCH_NOISE, .a = 0.1f, .b = 0.02f, .key = 5 };
+    float *coloured = touched_floats(&image, &t, 1);
+    t.n = 1;
+    float *gray = touched_floats(&image, &t, 1);
+    size_t differ = 0;
+    for (size_t i = 0; i < samples(&image); i++) {
+        assert_true(gray[i] == coloured[i / 3 * 3]);
+        differ += coloured[i] != coloured[i / 3 * 3];
+    }
+    assert_true(differ > samples(&image) / 2);
+    stk_free(coloured);
+    stk_free(gray);
+    free(image.data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +175,7 @@ int main(void)
         cmocka_unit_test(test_moments_and_distribution),
         cmocka_unit_test(test_samples_do_not_know_each_other),
         cmocka_unit_test(test_place_decides_and_ends_hold),
+        cmocka_unit_test(test_gray_noise_keeps_gray),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
