@@ -113,14 +113,15 @@ static inline uint32_t stk_gray_steps(float gray)
 
 /* With V the largest and D the spread of a pixel, the hue in sixths of a turn is h = 0, 2 or 4 + x / D, where
  * x is the difference of the other two. The channel n = 5, 3, 1 (R, G, B) of hue h is V - D f(n + h) with the
- * trapezium f(k) = max(0, min(k, 4 - k, 1)) of period 6. Everything is scaled by D here, so nothing is
- * divided. turn[i] = (2 i + 6 a) mod 6 is where the hue of a pixel whose channel i is largest goes when
- * turned by a. K = D (h + 6 a) lies in -D .. 7 D, which lets two absolute values do for the period. */
-static inline float stk_hue_channel(float spread, float reach)
+ * trapezium f(k) = max(0, min(k, 4 - k, 1)) of period 6: |K - ...| - 2 D above V, cut to the pixel's own
+ * smallest and largest. Everything is scaled by D here, so nothing is divided. turn[i] = (2 i + 6 a) mod 6 is
+ * where the hue of a pixel whose channel i is largest goes when turned by a. K = D (h + 6 a) lies in -D .. 7
+ * D, which lets two absolute values do for the period. */
+static inline float stk_hue_channel(float base, float reach, float low, float top)
 {
-    float drop = 2.0f * spread - reach;
-    drop = drop > 0.0f ? drop : 0.0f;
-    return drop < spread ? drop : spread;
+    const float v = base + reach;
+    const float raised = v > low ? v : low;
+    return raised < top ? raised : top;
 }
 
 static inline void stk_hue(float *r, float *g, float *b, const float turn[3])
@@ -131,9 +132,10 @@ static inline void stk_hue(float *r, float *g, float *b, const float turn[3])
     const float spread = top - low, spread3 = 3.0f * spread;
     const float x = top == *r ? *g - *b : top == *g ? *b - *r : *r - *g;
     const float k = (top == *r ? turn[0] : top == *g ? turn[1] : turn[2]) * spread + x;
-    *r = top - stk_hue_channel(spread, fabsf(k - spread3));
-    *g = top - stk_hue_channel(spread, fabsf(fabsf(k - 2.0f * spread) - spread3));
-    *b = top - stk_hue_channel(spread, fabsf(fabsf(k - 4.0f * spread) - spread3));
+    const float base = top - 2.0f * spread;
+    *r = stk_hue_channel(base, fabsf(k - spread3), low, top);
+    *g = stk_hue_channel(base, fabsf(fabsf(k - 2.0f * spread) - spread3), low, top);
+    *b = stk_hue_channel(base, fabsf(fabsf(k - 4.0f * spread) - spread3), low, top);
 }
 
 /* ---- gamma ---- */
