@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/loader/recipe.h"
 
+#include <math.h>
+
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
@@ -95,6 +97,24 @@ static void ask_pipeline(stk_recipe *recipe)
         stk_writer_normalize(&recipe->writer, mean, deviation);
 }
 
+/* Elements of a batch are finite: a half float that is not would spread to other rows when they are mixed. */
+static int check_image_dtype(const stk_recipe *recipe, stoke_error *err)
+{
+    const double largest_half = 65504;
+    const stk_writer *writer = &recipe->writer;
+    if (writer->dtype != STOKE_DTYPE_F16) return STOKE_OK;
+    for (int c = 0; c < 3; c++) { /* of black and of white */
+        const double black = fabs(writer->bias[c]), white = fabs(writer->scale[c] + writer->bias[c]);
+        if (black > largest_half || white > largest_half)
+            return stk_fail(
+                err, STOKE_E_INVALID,
+                "augment: normalize makes values up to %g, and dtype f16 ends at %g: use dtype f32 "
+                "or bf16, or a larger std",
+                fmax(black, white), largest_half);
+    }
+    return STOKE_OK;
+}
+
 /* A mask type too narrow for the class ids would alter them silently. */
 static int check_mask_dtype(const stk_recipe *recipe, stoke_error *err)
 {
@@ -121,7 +141,8 @@ int stk_recipe_create(stk_recipe *recipe, const stoke_dataset *dataset, const st
     recipe->mask_fill = params->ignore_index >= 0 ? (uint32_t)params->ignore_index : 0;
     recipe->height = params->size[0];
     recipe->width = params->size[1];
-    r = check_mask_dtype(recipe, err);
+    r = check_image_dtype(recipe, err);
+    if (!r) r = check_mask_dtype(recipe, err);
     if (!r) r = make_swap(recipe, err);
     if (!r && (!recipe->height || !recipe->width)) r = first_size(recipe, err);
     return r;

@@ -376,6 +376,34 @@ static void the_pipeline_may_normalise(void **state)
     taken_free(bytes);
 }
 
+/* Values that a half float cannot hold are refused before they become infinities. */
+static void halves_do_not_overflow(void **state)
+{
+    static const struct {
+        const char *list, *expected; /* NULL: fits */
+        int dtype;                   /* 0 f32, 1 f16 */
+    } cases[] = {
+        { "normalize(mean=100,std=0.001)", "up to 100000, and dtype f16 ends at 65504", 1 },
+        { "normalize(mean=0,0,-9,std=1,1,0.0001)", "up to 100000, and", 1 },
+        { "normalize(mean=0,std=0.0001)", NULL, 1 },
+        { "normalize(mean=100,std=0.001)", NULL, 0 },
+    };
+    stoke_data_params params = square(state);
+    stoke_dataset *dataset;
+    assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        stoke_loader *loader;
+        stoke_error err = { 0 };
+        params.dtype = cases[i].dtype;
+        params.augment = cases[i].list;
+        const int r = stoke_loader_create(&loader, dataset, &params, NULL, &err);
+        assert_int_equal(r, cases[i].expected ? STOKE_E_INVALID : STOKE_OK);
+        if (r) assert_non_null(strstr(err.message, cases[i].expected));
+        stoke_loader_destroy(&loader);
+    }
+    stoke_dataset_close(&dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +418,7 @@ int main(void)
         unit_test_with_folder(masks_without_foreground_keep_the_first_plan),
         unit_test_with_folder(deep_pictures_take_the_same_way),
         unit_test_with_folder(the_pipeline_may_normalise),
+        unit_test_with_folder(halves_do_not_overflow),
     };
     return cmocka_run_group_tests_name("exec", tests, NULL, NULL);
 }
