@@ -58,8 +58,15 @@ static void set_decoding(stk_recipe *recipe, const stoke_data_params *params)
     recipe->mask_decode = mask;
 }
 
-/* Ids that are in no pair, ignore_index among them, stay what they are. */
-static int make_swap(stk_recipe *recipe, stoke_error *err)
+/* Whether a mask may hold this id as a class. Without `classes` every id may be one. */
+static int is_class(const stoke_data_params *params, uint32_t id)
+{
+    return (!params->classes || id < params->classes) && (int64_t)id != params->ignore_index;
+}
+
+/* Ids that are in no pair stay what they are. Of a pair, both are classes or neither is: a preset may know
+ * more pairs than a data set has, but a class must not become something that is none. */
+static int make_swap(stk_recipe *recipe, const stoke_data_params *params, stoke_error *err)
 {
     size_t n;
     const uint32_t(*pair)[2] = stk_pipeline_swap(recipe->pipeline, &n);
@@ -75,6 +82,13 @@ static int make_swap(stk_recipe *recipe, stoke_error *err)
                 err, STOKE_E_INVALID,
                 "augment: classes %u and %u change places in a mirror image, but class ids end at %u",
                 pair[i][0], pair[i][1], values - 1);
+        const int first = is_class(params, pair[i][0]), second = is_class(params, pair[i][1]);
+        if (first != second)
+            return stk_fail(err, STOKE_E_INVALID,
+                            "augment: classes %u and %u change places in a mirror image, but %u is no class "
+                            "here (classes %lld, ignore_index %lld): leave the pair out of swap",
+                            pair[i][0], pair[i][1], pair[i][first], (long long)params->classes,
+                            (long long)params->ignore_index);
         swap[pair[i][0]] = (uint16_t)pair[i][1];
         swap[pair[i][1]] = (uint16_t)pair[i][0];
     }
@@ -143,7 +157,7 @@ int stk_recipe_create(stk_recipe *recipe, const stoke_dataset *dataset, const st
     recipe->width = params->size[1];
     r = check_image_dtype(recipe, err);
     if (!r) r = check_mask_dtype(recipe, err);
-    if (!r) r = make_swap(recipe, err);
+    if (!r) r = make_swap(recipe, params, err);
     if (!r && (!recipe->height || !recipe->width)) r = first_size(recipe, err);
     return r;
 }

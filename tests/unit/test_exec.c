@@ -205,17 +205,35 @@ static void mirrored_faces_swap_left_and_right(void **state)
     }
 }
 
-/* A swap of ids that no mask can hold is a mistake in the settings. */
+/* A swap of ids that no mask can hold, or of a class with an id that is none, is a mistake in the settings.
+ */
 static void swapped_classes_must_exist(void **state)
 {
+    static const struct {
+        const char *list, *expected; /* NULL: allowed */
+        int64_t classes, ignore;
+    } cases[] = {
+        { "hflip(swap=1-256)", "classes 1 and 256", PAIRS_CLASSES, 255 },
+        { "face", "4 and 5 change places in a mirror image, but 5 is no class here", PAIRS_CLASSES, 255 },
+        { "hflip(swap=9-1)", "but 9 is no class here", PAIRS_CLASSES, 255 },
+        { "hflip(swap=1-255)", "but 255 is no class here", 0, 255 },
+        { "hflip(swap=1-2,7-8)", NULL, PAIRS_CLASSES, 255 }, /* a data set without ears */
+        { "hflip(swap=1-255)", NULL, 0, -1 },
+    };
     stoke_data_params params = square(state);
-    params.augment = "hflip(p=1,swap=1-256)";
     stoke_dataset *dataset;
-    stoke_loader *loader;
-    stoke_error err = { 0 };
     assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
-    assert_int_equal(stoke_loader_create(&loader, dataset, &params, NULL, &err), STOKE_E_INVALID);
-    assert_non_null(strstr(err.message, "classes 1 and 256"));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        stoke_loader *loader;
+        stoke_error err = { 0 };
+        params.augment = cases[i].list;
+        params.classes = cases[i].classes;
+        params.ignore_index = cases[i].ignore;
+        const int r = stoke_loader_create(&loader, dataset, &params, NULL, &err);
+        assert_int_equal(r, cases[i].expected ? STOKE_E_INVALID : STOKE_OK);
+        if (r && !strstr(err.message, cases[i].expected)) fail_msg("%s", err.message);
+        stoke_loader_destroy(&loader);
+    }
     stoke_dataset_close(&dataset);
 }
 
