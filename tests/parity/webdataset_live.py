@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shards of `stoke pack` as the webdataset package reads them, and its shards as stoke reads them. Skips when the
-package is not installed. `webdataset_live.py STOKE`, with an interpreter that has it."""
+package is not installed (scripts/test installs it). `webdataset_live.py STOKE`, with an interpreter that has it."""
 import os
 import subprocess
 import sys
@@ -9,6 +9,7 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import tap
 
+sys.path.append(os.environ.get('STOKE_TEST_PYTHON', ''))  # scripts/test puts the package there
 STOKE = sys.argv[1]
 
 
