@@ -129,6 +129,17 @@ static int check_image_dtype(const stk_recipe *recipe, stoke_error *err)
     return STOKE_OK;
 }
 
+/* What turns in at a border may be background for want of a better id; a box that the user wants ignored not.
+ */
+static int check_ignore(const stk_recipe *recipe, stoke_error *err)
+{
+    if (recipe->ignore >= 0 || !stk_pipeline_erases_masks(recipe->pipeline)) return STOKE_OK;
+    return stk_fail(
+        err, STOKE_E_INVALID,
+        "augment: erasing with mask=ignore has nothing to write, ignore_index is -1: set it (255), "
+        "or use mask=keep");
+}
+
 /* A mask type too narrow for the class ids would alter them silently. */
 static int check_mask_dtype(const stk_recipe *recipe, stoke_error *err)
 {
@@ -156,6 +167,7 @@ int stk_recipe_create(stk_recipe *recipe, const stoke_dataset *dataset, const st
     recipe->height = params->size[0];
     recipe->width = params->size[1];
     r = check_image_dtype(recipe, err);
+    if (!r) r = check_ignore(recipe, err);
     if (!r) r = check_mask_dtype(recipe, err);
     if (!r) r = make_swap(recipe, params, err);
     if (!r && (!recipe->height || !recipe->width)) r = first_size(recipe, err);

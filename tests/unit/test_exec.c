@@ -422,6 +422,26 @@ static void halves_do_not_overflow(void **state)
     stoke_dataset_close(&dataset);
 }
 
+/* Without an ignore_index there is nothing that says "ignore": class 0 would be a wrong label. */
+static void erasing_masks_takes_an_ignore_index(void **state)
+{
+    static const char *const lists[] = { "erasing(mask=ignore)", "strong", "erasing(mask=keep)" };
+    stoke_data_params params = square(state);
+    params.ignore_index = -1;
+    stoke_dataset *dataset;
+    assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
+    for (int i = 0; i < 3; i++) {
+        stoke_loader *loader;
+        stoke_error err = { 0 };
+        params.augment = lists[i];
+        const int r = stoke_loader_create(&loader, dataset, &params, NULL, &err);
+        assert_int_equal(r, i < 2 ? STOKE_E_INVALID : STOKE_OK);
+        if (r) assert_non_null(strstr(err.message, "ignore_index is -1: set it (255), or use mask=keep"));
+        stoke_loader_destroy(&loader);
+    }
+    stoke_dataset_close(&dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -437,6 +457,7 @@ int main(void)
         unit_test_with_folder(deep_pictures_take_the_same_way),
         unit_test_with_folder(the_pipeline_may_normalise),
         unit_test_with_folder(halves_do_not_overflow),
+        unit_test_with_folder(erasing_masks_takes_an_ignore_index),
     };
     return cmocka_run_group_tests_name("exec", tests, NULL, NULL);
 }
