@@ -19,6 +19,8 @@ void stk_kept_close(stk_recipe *recipe);
 
 /* Bytes of a bench for reading and writing an entry of such a picture. */
 uint64_t stk_kept_scratch(const stk_recipe *recipe, uint64_t pixels, uint8_t depth);
+/* Entries may take what the bench was granted for them, from now on. */
+void stk_kept_limit(stk_bench *bench);
 /* Memory that is held beside the benches at most. */
 uint64_t stk_kept_memory(const stk_recipe *recipe);
 

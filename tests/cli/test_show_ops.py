@@ -56,6 +56,12 @@ def tiles_are_what_the_op_makes():
         assert (overlays[draw] == overlays[0][:, ::-1]).all(), 'the mask does not follow'
 
 
+def what_does_not_go_with_the_set_says_so():
+    """Face swaps classes 4 and 5: with 5 classes there is no 5. The page is made all the same."""
+    answer = stoke_json('show', SET, '--ops', '--columns', 2, '--classes', 5, '--out', path('five.png'))
+    equal((answer['refused'], 'face' in answer['presets']), (['face'], True))
+
+
 def draws_differ():
     _, images, _ = strip('--only', 'light', draws=8)
     kinds = {image.tobytes() for image in images}
@@ -115,6 +121,7 @@ def misuse():
 sys.exit(tap.run([
     ('a strip for every op and preset', everything),
     ('tiles are what the op makes', tiles_are_what_the_op_makes),
+    ('what does not go with the set says so', what_does_not_go_with_the_set_says_so),
     ('draws differ, and depend on the epoch alone', draws_differ),
     ('other samples', other_samples),
     ('one sample without a mask', one_sample_without_mask),

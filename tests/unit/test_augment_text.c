@@ -29,6 +29,8 @@ static void texts_read_back(void **state)
         "foreground_crop(background=)",
         "foreground_crop(background=0,1,255)",
         "erasing(value=1,2,3,mask=ignore),normalize(mean=0,std=1)",
+        "erasing(value=1, 2 ,3),normalize(mean=0.5, 0.5, 0.5,std= 1 )",
+        "hflip(swap=2-3, 4-5),foreground_crop(background=0, 255)",
         "standard,mixup,cutmix",
         "none",
     };
@@ -106,6 +108,8 @@ static void wrong_lists_are_refused(void **state)
         { "hflip(swap=2-3,4-3)", "class 3 stands there twice", STOKE_E_INVALID },
         { "hflip(swap=2-65536)", "'65536' is not a class id from 0 to 65535", STOKE_E_INVALID },
         { "hflip(swap=2)", "'2' is not a pair of classes", STOKE_E_INVALID },
+        { "hflip(swap=2-3, ,4-5)", "'' is not a pair of classes", STOKE_E_INVALID },
+        { "normalize(mean=1 2)", "'1 2' is not a number", STOKE_E_INVALID },
         { "hflip(swap=2-3-4)", "'3-4' is not a class id", STOKE_E_INVALID },
         { "hflip(swap=2-3),hflip(swap=4-5)", "an op before sets swap to other pairs", STOKE_E_INVALID },
         { "hflip(swap=2-3,4-5),hflip(swap=2-3)", "an op before sets swap to other pairs", STOKE_E_INVALID },
