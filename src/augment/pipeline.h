@@ -36,7 +36,7 @@ struct stoke_pipeline {
 
 /* ---- making one: add an op, set its settings, close it ---- */
 
-/* Appends an op with its defaults. STOKE_E_NOTFOUND lists the ops there are. */
+/* Appends an op with its defaults. STOKE_E_NOTFOUND: the message has the name that was meant, or all. */
 int stk_pipeline_add(stoke_pipeline *pipeline, const char *name, stoke_error *err);
 /* Sets an argument of the op added last; text is copied. */
 int stk_pipeline_set(stoke_pipeline *pipeline, const char *name, const char *value, stoke_error *err);
@@ -55,6 +55,10 @@ void stk_pipeline_describe(stoke_pipeline *pipeline);
 
 /* What a preset stands for, as a list; NULL when there is none of this name. */
 const char *stk_preset_find(const char *name);
+
+/* STOKE_E_NOTFOUND, with the nearest name or all there are. */
+int stk_unknown_name(const char *name, stoke_error *err);
+int stk_unknown_setting(const stk_op *op, const char *name, stoke_error *err);
 
 /* ---- what the executor asks ---- */
 

@@ -56,12 +56,13 @@ def unknown():
     done = stoke('ops', 'twirl', code=2)
     contains(done.stderr, 'twirl', 'stoke ops')
     equal(done.stdout, '')
+    contains(stoke('ops', 'rotat', code=2).stderr, 'did you mean rotate?')
     equal(stoke_json('ops', 'twirl', code=2)['error']['code'], 'invalid')
     stoke('ops', 'hflip', 'vflip', code=2)
 
 
 def lists_on_the_command_line():
-    contains(accepted('hflip,spin').stderr, 'no op is called "spin"')
+    contains(accepted('hflip,spin').stderr, 'no op or preset is called "spin"')
     contains(accepted('random_crop,center_crop').stderr, 'random_crop and center_crop')
     equal(accepted('crop').stdout, accepted('random_crop,hflip(p=0.5)').stdout)
     for spec in ('hflip,spin', 'hflip(p=2)', 'hflip(p'):

@@ -55,6 +55,7 @@ static void texts_are_short(void **state)
         { "hflip()", "hflip(p=0.5)" },
         { "light,vflip(p=1)", "hflip(p=0.5),vflip(p=1)" },
         { "none,hflip", "hflip(p=0.5)" },
+        { "random_resized_crop", "random_resized_crop(scale=0.08..1,ratio=0.75..1.3333)" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         stoke_pipeline *pipeline = make(cases[i].spec);
@@ -93,17 +94,24 @@ static void wrong_lists_are_refused(void **state)
         const char *spec, *expected;
         int code;
     } cases[] = {
-        { "ligth", "neither a preset (none, light, crop, standard", STOKE_E_NOTFOUND },
-        { "hflip,spin", "no op is called \"spin\"; there are hflip, vflip", STOKE_E_NOTFOUND },
+        { "ligth", "augment: no op or preset is called \"ligth\": did you mean light?", STOKE_E_NOTFOUND },
+        { "hflip,spin", "no op or preset is called \"spin\"; there are the ops hflip, vflip",
+          STOKE_E_NOTFOUND },
+        { "spin", "mixup, cutmix, and the presets none, light, crop, standard, strong", STOKE_E_NOTFOUND },
+        { "rotate,strongg", "no op or preset is called \"strongg\": did you mean strong?", STOKE_E_NOTFOUND },
+        { "roate(p=1)", "\"roate\": did you mean rotate?", STOKE_E_NOTFOUND },
         { "hflip(p=2)", "hflip: p: '2' is out of range (0 to 1)", STOKE_E_INVALID },
         { "hflip(q=1)", "hflip: unknown setting 'q'", STOKE_E_NOTFOUND },
+        { "rotate(angle=1)", "rotate: unknown setting 'angle': it has p, degrees", STOKE_E_NOTFOUND },
+        { "rotate(degree=1)", "rotate: unknown setting 'degree': did you mean degrees?", STOKE_E_NOTFOUND },
+        { "random_crop(size=1)", "random_crop: unknown setting 'size': it has none", STOKE_E_NOTFOUND },
         { "hflip(p=0.5,p=1)", "hflip: p is set twice", STOKE_E_INVALID },
         { "hflip(p=1", "not closed", STOKE_E_FORMAT },
         { "hflip(p)", "expected name=value at \"p)\"", STOKE_E_FORMAT },
         { "hflip(p=1))", "expected a comma at \")\"", STOKE_E_FORMAT },
         { "hflip,,vflip", "expected an op at \",vflip\"", STOKE_E_FORMAT },
         { "hflip,", "expected an op at \"the end\"", STOKE_E_FORMAT },
-        { "standard(p=1)", "no op is called \"standard\"", STOKE_E_NOTFOUND },
+        { "standard(p=1)", "standard is a preset and takes no settings", STOKE_E_INVALID },
         { "hflip(swap=2-2)", "class 2 stands there twice", STOKE_E_INVALID },
         { "hflip(swap=2-3,4-3)", "class 3 stands there twice", STOKE_E_INVALID },
         { "hflip(swap=2-65536)", "'65536' is not a class id from 0 to 65535", STOKE_E_INVALID },
@@ -172,7 +180,7 @@ static void limits_are_kept_at_creation(void **state)
     assert_refused(more, "a value is too long", STOKE_E_LIMIT);
     memset(more, 'x', 100);
     more[100] = 0;
-    assert_refused(more, "neither a preset", STOKE_E_NOTFOUND);
+    assert_refused(more, "an op's name is too long", STOKE_E_LIMIT);
     strcpy(more + 100, "(p=1)");
     assert_refused(more, "an op's name is too long", STOKE_E_LIMIT);
 }
@@ -216,7 +224,7 @@ static void yaml_errors_have_lines(void **state)
     static const struct {
         const char *yaml, *expected;
     } cases[] = {
-        { "augment:\n  - hflip\n  - spin\n", "p.yaml:3: no op is called \"spin\"" },
+        { "augment:\n  - hflip\n  - spin\n", "p.yaml:3: no op or preset is called \"spin\"" },
         { "augment:\n  - hflip: {p: 2}\n", "p.yaml:2: hflip: p: '2' is out of range" },
         { "augment:\n  - hflip: {q: 1}\n", "p.yaml:2: hflip: unknown setting" },
         { "augment:\n  - hflip: 3\n", "p.yaml:2: expected the op's settings" },
@@ -229,7 +237,7 @@ static void yaml_errors_have_lines(void **state)
           "p.yaml:4: random_crop and center_crop" },
         { "augment:\n  - crop\n  - random_resized_crop: {scale: 0.5..1}\n",
           "p.yaml:3: random_crop and random_resized_crop" },
-        { "augment:\n  - standard: {p: 1}\n", "p.yaml:2: no op is called \"standard\"" },
+        { "augment:\n  - standard: {p: 1}\n", "p.yaml:2: standard is a preset and takes no settings" },
         { "augment:\n  - normalize\n  - hflip\n", "p.yaml:3: hflip after normalize" },
         { "- hflip\n", "p.yaml:1: expected \"augment:\"" },
         { "colours:\n  - hflip\n", "p.yaml:1: the only key here" },
@@ -246,6 +254,35 @@ static void yaml_errors_have_lines(void **state)
     strcpy(yaml + sizeof yaml - 2, "}");
     unit_write(unit_path(state, "p.yaml"), yaml, strlen(yaml));
     assert_refused(unit_path(state, "p.yaml"), "p.yaml:2: this value is too long", STOKE_E_LIMIT);
+}
+
+/* A name that is nearly one of ours, or one of another library. */
+static void meant_names_are_found(void **state)
+{
+    static const struct {
+        const char *typed, *meant; /* NULL: nothing is near */
+    } cases[] = {
+        { "roate", "rotate" },
+        { "rotat", "rotate" },
+        { "standrd", "standard" },
+        { "HorizontalFlip", "hflip" },
+        { "RandomHorizontalFlip", "hflip" },
+        { "RandomVerticalFlip", "vflip" },
+        { "RandomResizedCrop", "random_resized_crop" },
+        { "RandomRotation", "rotate" },
+        { "ColorJitter", "color_jitter" },
+        { "CLAHE", "clahe" },
+        { "GaussNoise", "gaussian_noise" },
+        { "random-crop", "random_crop" },
+        { "spin", NULL },
+        { "", NULL },
+        { "a_name_that_is_much_longer_than_any_name_of_an_op_can_be", NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *meant = stoke_augment_nearest(cases[i].typed);
+        if (!meant != !cases[i].meant || (meant && strcmp(meant, cases[i].meant) != 0))
+            fail_msg("%s: %s", cases[i].typed, meant ? meant : "nothing");
+    }
 }
 
 /* Tables are data: their defaults parse, their groups are the three, and every op and preset says what it is.
@@ -289,6 +326,7 @@ int main(void)
         cmocka_unit_test(the_longest_text_fits),
         unit_test_with_folder(yaml_gives_order_and_settings),
         unit_test_with_folder(yaml_errors_have_lines),
+        cmocka_unit_test(meant_names_are_found),
         cmocka_unit_test(the_tables_are_sound),
     };
     return cmocka_run_group_tests_name("augment_text", tests, NULL, NULL);
