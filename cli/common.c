@@ -133,8 +133,7 @@ static int load_config(cli_call *call, int argc, char **argv, stoke_error *err)
     const char *folder = call->n_words ? call->words[0] : NULL;
     cli_common common = call->common; /* an error in the file is reported the way the flags ask for */
     set_defaults(call);
-    stoke_option_group group = stoke_data_options(&call->data);
-    int r = stoke_options_load_yaml(&group, 1, path, NULL, &call->storage, err);
+    int r = stoke_data_load_yaml(&call->data, path, &call->storage, err);
     if (r) {
         call->common = common;
         return cli_blame(err, path);

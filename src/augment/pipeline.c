@@ -163,7 +163,7 @@ void stk_pipeline_describe(stoke_pipeline *pipeline)
     }
 }
 
-static int is_file_name(const char *spec)
+int stk_pipeline_is_file(const char *spec)
 {
     const char *dot = strrchr(spec, '.');
     return strchr(spec, '/') || (dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0));
@@ -174,9 +174,9 @@ static int fill(stoke_pipeline *pipeline, const char *spec, stoke_error *err)
     stk_buffer buffer = { 0 };
     size_t size;
     int r;
-    if (is_file_name(spec)) {
+    if (stk_pipeline_is_file(spec)) {
         r = stk_file_read(spec, YAML_LIMIT, &buffer, &size, err);
-        if (!r) r = stk_pipeline_read_yaml(pipeline, spec, buffer.data, size, err);
+        if (!r) r = stk_pipeline_read_yaml(pipeline, spec, buffer.data, size, STK_YAML_ALL, err);
         stk_buffer_free(&buffer);
         return r;
     }

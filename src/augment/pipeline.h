@@ -47,9 +47,16 @@ int stk_pipeline_add_name(stoke_pipeline *pipeline, const char *name, stoke_erro
 
 /* Reads "random_crop,hflip(p=0.3)". */
 int stk_pipeline_read_list(stoke_pipeline *pipeline, const char *list, stoke_error *err);
-/* Reads "augment:" lists, in memory; `name` stands in messages ("name:line: ..."). */
+typedef enum stk_yaml_take {
+    STK_YAML_ALL,  /* a file of ops: the key must be there, as a list or as text */
+    STK_YAML_LISTS /* a file of settings: only a list is ours, text is the option table's */
+} stk_yaml_take;
+/* Reads what stands under "augment:", from memory; `name` stands in messages ("name:line: ..."). Other keys
+ * of stoke.yaml are passed over. */
 int stk_pipeline_read_yaml(stoke_pipeline *pipeline, const char *name, const void *bytes, size_t size,
-                           stoke_error *err);
+                           stk_yaml_take take, stoke_error *err);
+/* Has a '/' or ends in .yaml or .yml. */
+int stk_pipeline_is_file(const char *spec);
 /* Writes pipeline->text. */
 void stk_pipeline_describe(stoke_pipeline *pipeline);
 
