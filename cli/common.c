@@ -120,6 +120,9 @@ static int refuse_empty_names(const cli_call *call, stoke_error *err)
         const char *value = *(const char *const *)((const char *)call->options + o->offset);
         if (value && !*value) return cli_error(err, STOKE_E_INVALID, "--%s: the name is empty", o->name);
     }
+    if (command->reads_data && call->data.augment && !*call->data.augment)
+        return cli_error(err, STOKE_E_INVALID,
+                         "--augment: the text is empty; no augmentation is called none");
     for (size_t i = 0; i < CLI_COUNT(names); i++)
         if (names[i].value && !*names[i].value)
             return cli_error(err, STOKE_E_INVALID, "--%s: the name is empty", names[i].name);
