@@ -84,7 +84,8 @@ static const stoke_option table[] = {
       .choices = "auto|u8|u16|i32|i64",
       .help = "Element type of masks in a batch; auto is u8, or u16 when class ids need it" },
     { "layout", STOKE_OPT_CHOICE, FIELD(layout), .default_text = "chw", .choices = "chw|hwc",
-      .help = "Order of channels, height and width in an image" },
+      .help = "Order of channels, height and width in an image; channels are always three, equal ones for a "
+              "gray image" },
     { "normalize", STOKE_OPT_CHOICE, FIELD(normalize), .default_text = "unit",
       .choices = "unit|imagenet|none",
       .help = "unit gives [0,1], imagenet subtracts mean and divides by deviation of ImageNet, none gives "
