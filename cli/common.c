@@ -4,6 +4,7 @@
  */
 #include "cli/common.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -376,6 +377,22 @@ int cli_ends_with(const char *name, const char *ending)
 {
     size_t n = strlen(name), m = strlen(ending);
     return n >= m && !strcasecmp(name + n - m, ending);
+}
+
+const char *cli_short_numbers(const char *text, char *out, size_t size)
+{
+    size_t n = 0;
+    int decimals = -1; /* -1: not behind a point */
+    for (const char *at = text; *at && n + 1 < size; at++) {
+        /* A point between digits: that of a range, "0.5..1", has none on one side. */
+        if (*at == '.' && at > text && isdigit((unsigned char)at[-1]) && isdigit((unsigned char)at[1]))
+            decimals = 0;
+        else
+            decimals = isdigit((unsigned char)*at) && decimals >= 0 ? decimals + 1 : -1;
+        if (decimals <= 4) out[n++] = *at;
+    }
+    out[n] = 0;
+    return out;
 }
 
 void cli_hex(const uint8_t digest[16], char text[33])

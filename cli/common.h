@@ -100,6 +100,11 @@ int cli_read_blob(const stoke_blob *blob, size_t limit, uint8_t **bytes, size_t 
 /* Whether a name ends in `ending`, in small or capital letters. */
 int cli_ends_with(const char *name, const char *ending);
 
+/* A setting's text for people: decimals beyond the fourth are cut, 1.3333333333333333 is 1.3333. Returns
+ * `out`.
+ */
+const char *cli_short_numbers(const char *text, char *out, size_t size);
+
 /* 16 bytes as 32 hex digits. */
 void cli_hex(const uint8_t digest[16], char text[33]);
 
