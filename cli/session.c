@@ -115,14 +115,17 @@ void cli_cache_add(cli_cache_report *report, const stoke_data_params *data, cons
 
 void cli_say_cache(const cli_call *call, const cli_cache_report *report)
 {
-    char damaged[64] = "";
+    char decoded[96] = "", damaged[64] = "";
     if (!report->used) return;
     if (report->damaged)
         snprintf(damaged, sizeof damaged, ", %llu damaged and made again",
                  (unsigned long long)report->damaged);
-    cli_say(call, "cache: %llu samples taken from it, %llu decoded, %llu of these kept%s",
-            (unsigned long long)report->hits, (unsigned long long)report->misses,
-            (unsigned long long)report->stored, damaged);
+    if (report->misses)
+        snprintf(decoded, sizeof decoded, ", %llu decoded, %llu of these kept",
+                 (unsigned long long)report->misses, (unsigned long long)report->stored);
+    cli_say(call, "cache: %llu of %llu sample%s taken from it%s%s", (unsigned long long)report->hits,
+            (unsigned long long)(report->hits + report->misses),
+            report->hits + report->misses == 1 ? "" : "s", decoded, damaged);
     if (*report->warning) cli_say(call, "warning: %s", report->warning);
 }
 

@@ -28,7 +28,8 @@ typedef struct stk_bench {
     stk_toucher *toucher;
     stoke_stage_time times[STK_ROW_STAGES]; /* of the last sample */
     uint64_t bytes_read;
-    uint64_t granted; /* bytes this bench may use; grows through stk_budget */
+    int cache_hit, cache_from_ram, cache_stored; /* of the last sample, with a cache */
+    uint64_t granted;                            /* bytes this bench may use; grows through stk_budget */
 } stk_bench;
 
 int stk_bench_create(stk_bench *bench, stoke_error *err);
