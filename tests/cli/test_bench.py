@@ -71,6 +71,19 @@ def for_people():
     contains(done.stderr, 'memory: ring')
 
 
+def hints_fit_the_case():
+    plain = stoke('bench', 'data', SET, '--short', '--size', 48).stdout
+    contains(plain, '--cache DIR', '--decode fast', '--dtype u8')
+    assert 'augment' not in plain.replace('--augment', '')
+    cached = stoke('bench', 'data', SET, '--short', '--size', 48, '--cache-ram', '64M', '--dtype', 'u8', '--augment', 'standard')
+    contains(cached.stdout, 'augment+write', 'out of the cache')
+    for hint in ('--cache DIR', '--decode fast', '--dtype u8'):
+        assert hint not in cached.stdout, hint
+    masks = os.path.join(SET, 'masks')  # PNG files
+    done = stoke('bench', 'data', '--images', masks, '--short', '--size', 48)
+    assert '--decode fast' not in done.stdout, 'there is no JPEG'
+
+
 def damaged_file():
     """One bad file among many is counted, not fatal."""
     folder = path('damaged')
@@ -125,6 +138,7 @@ sys.exit(tap.run([
     ('images without masks', without_masks),
     ('sweep', sweep),
     ('report for people', for_people),
+    ('hints fit the case', hints_fit_the_case),
     ('a damaged file', damaged_file),
     ('bad set', bad_set),
     ('pixel functions', pixel_functions),
