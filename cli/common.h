@@ -24,7 +24,7 @@ int cli_set_data(stoke_data_params *data, const char *name, const char *value, s
 
 /* Prints the error to stderr (with --json also as {"error": ...} to stdout) and returns the exit code it
  * means. */
-int cli_fail(const cli_call *call, const stoke_error *err);
+int cli_fail(const cli_call *call, const stoke_error *error);
 /* The same for errors that are found here. */
 int cli_error(stoke_error *err, int code, const char *format, ...) STOKE_PRINTF(3, 4);
 

@@ -252,7 +252,7 @@ def filled_ahead():
 def bench_tells():
     answer = stoke_json('bench', 'data', SET, '--short', '--cache', path('bench'), '--quarantine', '')
     assert answer['cache']['hits'] > 0 and answer['cache']['damaged'] == 0, answer['cache']
-    contains(stoke('hash', *base(SET), '--cache-disk', '1M', code=2).stderr, 'cache_disk has no effect without cache')
+    contains(stoke('hash', *base(SET), '--cache-disk', '1M', code=2).stderr, '--cache-disk has no effect without cache')
 
 
 sys.exit(tap.run([
