@@ -129,8 +129,8 @@ static void print_cache(const cli_call *call, const char *folder, const stoke_ca
            (unsigned long long)report->found, stoke_text_seconds(report->seconds, time, sizeof time));
     if (report->bad) printf("bad: %llu; `stoke verify` gives the reasons\n", (unsigned long long)report->bad);
     if (report->left_out)
-        printf("left out: %llu, the %s is full\n", (unsigned long long)report->left_out,
-               *report->warning ? "disk" : "budget (--cache-disk)");
+        printf("left out: %llu, %s\n", (unsigned long long)report->left_out,
+               *report->warning ? "the folder cannot be written" : "the budget (--cache-disk) is full");
 }
 
 static int run_cache(cli_call *call)
@@ -155,12 +155,14 @@ static int run_cache(cli_call *call)
     if (!r) {
         print_cache(call, data.cache, &report);
         if (*report.warning) cli_say(call, "warning: %s", report.warning);
-        if (!call->common.json)
-            cli_say(
-                call,
-                "next: stoke bench data %s --cache %s, with the same settings; deleting the folder empties "
-                "the cache",
-                data.data ? data.data : "...", data.cache);
+        /* A full budget was asked for. A disk that says no is a failure here, where filling is all there is
+         * to do; a run that only uses the cache goes on without. */
+        if (*report.warning && report.left_out) code = CLI_FAILED;
+        if (!call->common.json && code == CLI_OK)
+            cli_say(call,
+                    "next: stoke bench data %s --cache %s, with the same settings; deleting the folder "
+                    "empties the cache",
+                    data.data ? data.data : "...", data.cache);
     }
     stoke_dataset_close(&dataset);
     return code;

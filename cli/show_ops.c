@@ -21,6 +21,7 @@ typedef struct strip {
     int preset;    /* 0: an op */
     int unchanged; /* all draws are the sample as it is */
     int detail;    /* shows in single pixels only: the centre is drawn, not the whole averaged down */
+    int refused;   /* does not go with this data set; the note says why */
     size_t number; /* among all ops and presets, shown or not */
     char spec[128], name[64], heading[128], note[NOTE];
 } strip;
@@ -169,14 +170,20 @@ static int take_row(page *p, stoke_loader *loader, size_t at, stoke_error *err)
     return STOKE_OK;
 }
 
-/* `rows` tiles from place `at` on, one per epoch from the first after --epoch on. */
-static int take_rows(page *p, const char *spec, size_t first, size_t at, uint32_t rows, stoke_error *err)
+/* `rows` tiles from place `at` on, one per epoch from the first after --epoch on. *refused (may be NULL): the
+ * settings do not go together, and err says why; that is no failure then. */
+static int take_rows(page *p, const char *spec, size_t first, size_t at, uint32_t rows, int *refused,
+                     stoke_error *err)
 {
     stoke_data_params data = p->data;
     stoke_loader *loader = NULL;
     data.augment = spec;
     data.epoch += (int64_t)first;
     int r = stoke_loader_create(&loader, p->dataset, &data, NULL, err);
+    if (r == STOKE_E_INVALID && refused) {
+        *refused = 1;
+        return STOKE_OK;
+    }
     for (uint32_t i = 0; i < rows && !r; i++) {
         if (i) r = stoke_loader_set_epoch(loader, (uint64_t)data.epoch + i);
         if (!r) r = take_row(p, loader, at + i, err);
@@ -189,7 +196,7 @@ static int take_rows(page *p, const char *spec, size_t first, size_t at, uint32_
 static int choose_size(page *p, stoke_error *err)
 {
     if (p->data.size[0]) return STOKE_OK;
-    int r = take_rows(p, "none", 0, 0, 1, err);
+    int r = take_rows(p, "none", 0, 0, 1, NULL, err);
     if (r) return r;
     p->data.size[0] = (p->images[0].height + 1) / 2;
     p->data.size[1] = (p->images[0].width + 1) / 2;
@@ -269,18 +276,20 @@ static int collect(page *p, stoke_error *err)
     p->captions = cli_alloc(tiles, sizeof *p->captions);
     p->tiles = cli_alloc(tiles, sizeof *p->tiles);
     int r = choose_size(p, err);
-    if (!r) r = take_rows(p, "none", 0, 0, 1, err); /* the first tile of all strips */
+    if (!r) r = take_rows(p, "none", 0, 0, 1, NULL, err); /* the first tile of all strips */
     stoke_tile first = p->tiles[0];
     first.caption = "as it is";
     stoke_progress *progress = cli_progress_begin(p->call, "drawing", "strips");
     for (size_t i = 0; i < p->count && !r; i++) {
         if (cli_progress_update(progress, i, p->count)) r = cli_error(err, STOKE_E_CANCELLED, "interrupted");
         p->tiles[i * p->columns] = first;
+        strip *s = &p->strips[i];
         if (!r)
-            r = take_rows(p, p->strips[i].spec, p->strips[i].number * DRAWS_MAX, i * p->columns + 1,
-                          p->columns - 1, err);
-        if (!r) tidy(p, i);
-        if (!r && p->strips[i].detail) zoom(p, i);
+            r = take_rows(p, s->spec, s->number * DRAWS_MAX, i * p->columns + 1, p->columns - 1, &s->refused,
+                          err);
+        if (!r && s->refused) add_note(s, err->message); /* face: a data set without right eyes */
+        if (!r && !s->refused) tidy(p, i);
+        if (!r && s->detail) zoom(p, i);
     }
     cli_progress_end(&progress);
     return r;
@@ -332,6 +341,10 @@ static void print_result(const page *p, const char *out)
     stoke_json_array(&json, "unchanged");
     for (size_t i = 0; i < p->count; i++)
         if (p->strips[i].unchanged) stoke_json_string(&json, NULL, p->strips[i].name);
+    stoke_json_close(&json);
+    stoke_json_array(&json, "refused");
+    for (size_t i = 0; i < p->count; i++)
+        if (p->strips[i].refused) stoke_json_string(&json, NULL, p->strips[i].name);
     stoke_json_close(&json);
     stoke_json_close(&json);
 }

@@ -33,7 +33,7 @@ STOKE_API void stoke_pipeline_destroy(stoke_pipeline **pipeline);
 /* What a draw depends on. */
 typedef struct stoke_draw {
     uint64_t seed, epoch, position;
-    uint32_t source_width, source_height;
+    uint32_t source_width, source_height; /* at least 1, as all sizes here */
     uint32_t out_width, out_height;
     const uint32_t *focus; /* x, y in the source, for the second draw of a plan that wants_focus; else NULL */
 } stoke_draw;

@@ -29,7 +29,8 @@ typedef enum stoke_touch_kind {
     STOKE_TOUCH_HUE,            /* HSV: hue + a turns, -0.5 <= a <= 0.5 */
     STOKE_TOUCH_GAMMA,          /* v = clamp(255 * b * (v / 255)^a) */
     STOKE_TOUCH_BLUR,           /* Gaussian of sigma a, n x n taps (odd), border mirrored without its edge */
-    STOKE_TOUCH_NOISE, /* v = clamp(v + 255 * (b + a * N(0,1))), every sample its own; keyed by key */
+    STOKE_TOUCH_NOISE, /* v = clamp(v + 255 * (b + a * N(0,1))), every sample its own; n = 1: every pixel its
+                          own, for all three channels; keyed by key */
     STOKE_TOUCH_CLAHE, /* clip limit a, n x n tiles, on the lightness */
     STOKE_TOUCH_ERASE, /* v = fill in `box` of the output; n = 1: the mask becomes ignore there too */
     STOKE_TOUCH_KINDS

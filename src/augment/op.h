@@ -61,6 +61,7 @@ typedef struct stk_constants {
     uint32_t background[STK_BACKGROUND_CLASSES]; /* classes a foreground crop does not look for */
     size_t n_background;
     uint32_t blur_taps;     /* of all blurs together */
+    int erases_masks;       /* an op makes parts of masks ignore_index */
     double mean[3], std[3]; /* of STK_TRAIT_NORMALIZE, on the scale 0..1 */
 } stk_constants;
 

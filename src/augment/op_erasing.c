@@ -26,8 +26,8 @@ static const stoke_option options[] = {
 static int check(void *args, stk_constants *constants, stoke_error *err)
 {
     erasing_args *a = args;
-    (void)constants;
     double fill[3];
+    constants->erases_masks |= a->mask;
     int r = stk_op_numbers("value", a->value, 0, 255, fill, 3, err);
     for (int i = 0; !r && i < 3; i++) a->fill[i] = (uint8_t)(fill[i] + 0.5);
     return r;

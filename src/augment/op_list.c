@@ -6,14 +6,17 @@
 #include "src/base/error.h"
 #include "src/base/number.h"
 
-/* Takes the next word off a list; 0 at its end. A word too long for `word` is cut, and then no number. */
+/* Takes the next word off a list, without blanks around it; 0 at its end. A word too long for `word` is cut,
+ * and then no number. */
 static int next_word(const char **text, char separator, char word[STK_REAL_TEXT])
 {
     if (!*text) return 0;
-    const char *end = strchr(*text, separator);
-    const size_t length = end ? (size_t)(end - *text) : strlen(*text);
+    const char *end = strchr(*text, separator), *from = *text + strspn(*text, " \t");
+    size_t length = end ? (size_t)(end - *text) : strlen(*text);
+    length = from < *text + length ? length - (size_t)(from - *text) : 0;
+    while (length && strchr(" \t", from[length - 1])) length--;
     const size_t kept = length < STK_REAL_TEXT ? length : STK_REAL_TEXT - 1;
-    memcpy(word, *text, kept);
+    memcpy(word, from, kept);
     word[kept] = 0;
     *text = end ? end + 1 : NULL;
     return 1;

@@ -5,12 +5,15 @@ typedef struct noise_args {
     double p;
     double mean;
     double std[2];
+    int gray;
 } noise_args;
 
 static const stoke_option options[] = {
     STK_P(noise_args, "0.5"),
     STK_REAL(noise_args, mean, "0", -1, 1, "Mean, on the scale 0..1"),
     STK_RANGE(noise_args, std, "0.03", 0, 1, "Standard deviation, on the scale 0..1"),
+    { "gray", STOKE_OPT_FLAG, offsetof(noise_args, gray), "false", NULL, 0, 0, NULL,
+      "The same for all three channels: a gray picture stays gray" },
 };
 
 static void draw(const void *args, const stk_op_random *random, stk_draft *draft)
@@ -21,6 +24,7 @@ static void draw(const void *args, const stk_op_random *random, stk_draft *draft
     stoke_touch *touch = stk_draft_touch(draft, STOKE_TOUCH_NOISE);
     touch->a = (float)stk_op_uniform(a->std, r.word[1]);
     touch->b = (float)a->mean;
+    touch->n = (uint32_t)a->gray;
     touch->key = stk_pair(r.word[2], r.word[3]);
 }
 

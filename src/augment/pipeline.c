@@ -289,6 +289,11 @@ int stk_pipeline_has_mixup(const stoke_pipeline *pipeline)
     return has(pipeline, STK_TRAIT_MIXUP);
 }
 
+int stk_pipeline_erases_masks(const stoke_pipeline *pipeline)
+{
+    return pipeline->constants.erases_masks;
+}
+
 const uint32_t (*stk_pipeline_swap(const stoke_pipeline *pipeline, size_t *n_pairs))[2]
 {
     *n_pairs = pipeline->constants.n_swap;

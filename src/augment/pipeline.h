@@ -67,8 +67,9 @@ int stk_pipeline_wants_mask_first(const stoke_pipeline *pipeline);
 int stk_pipeline_may_warp(const stoke_pipeline *pipeline);
 int stk_pipeline_may_elastic(const stoke_pipeline *pipeline);
 int stk_pipeline_may_touch(const stoke_pipeline *pipeline);
-int stk_pipeline_may_mix(const stoke_pipeline *pipeline);   /* mixup or cutmix */
-int stk_pipeline_has_mixup(const stoke_pipeline *pipeline); /* batches carry a second mask and lambdas */
+int stk_pipeline_may_mix(const stoke_pipeline *pipeline);      /* mixup or cutmix */
+int stk_pipeline_has_mixup(const stoke_pipeline *pipeline);    /* batches carry a second mask and lambdas */
+int stk_pipeline_erases_masks(const stoke_pipeline *pipeline); /* needs an ignore_index */
 /* Classes that change places in a mirror image (plan.swap_labels), and how many pairs. */
 const uint32_t (*stk_pipeline_swap(const stoke_pipeline *pipeline, size_t *n_pairs))[2];
 /* Classes a focus is not looked for in. */

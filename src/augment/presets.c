@@ -28,7 +28,7 @@ static const stoke_preset_info presets[] = {
     { "medical", "After nnU-Net: windows that find the foreground, turned any way, gray values moved, no hue",
       "foreground_crop(p=0.33,background=0),hflip(p=0.5),vflip(p=0.5),rotate(p=0.2,degrees=180),"
       "scale(p=0.2,factor=0.7..1.4),elastic(p=0.2,alpha=0..8,sigma=16..32),"
-      "gaussian_noise(p=0.1,std=0..0.1),gaussian_blur(p=0.2,kernel=5,sigma=0.5..1),"
+      "gaussian_noise(p=0.1,std=0..0.1,gray=true),gaussian_blur(p=0.2,kernel=5,sigma=0.5..1),"
       "brightness(p=0.15,factor=0.75..1.25),contrast(p=0.15,factor=0.75..1.25),gamma(p=0.3,gamma=0.7..1.5)" },
 };
 

@@ -254,14 +254,25 @@ static int publish(stk_disk *disk, const char *temporary, const char *name)
     return renameat(disk->folder, temporary, disk->folder, name) == 0 ? 0 : errno;
 }
 
+/* A new file in FOLDER/tmp: its descriptor, or -errno. The process is part of the name, but not enough of it:
+ * two loaders of one process, or the first processes of two containers, may be at the same entry. */
+static int open_temporary(stk_disk *disk, char name[NAME_BYTES], uint64_t unique)
+{
+    enum { TRIES = 100 };
+    for (int tries = 0;; tries++) {
+        snprintf(name, NAME_BYTES, "tmp/%lx-%x-%llx", (unsigned long)getpid(),
+                 atomic_fetch_add(&disk->written, 1), (unsigned long long)unique);
+        const int fd = openat(disk->folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST || tries == TRIES) return fd >= 0 ? fd : -errno;
+    }
+}
+
 static int write_entry(stk_disk *disk, const char *name, const stk_entry_header *header, const void *pixels,
                        const void *packed)
 {
     char temporary[NAME_BYTES];
-    snprintf(temporary, sizeof temporary, "tmp/%lx-%x-%llx", (unsigned long)getpid(),
-             atomic_fetch_add(&disk->written, 1), (unsigned long long)(header->header_hash));
-    const int fd = openat(disk->folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) return errno;
+    const int fd = open_temporary(disk, temporary, header->header_hash);
+    if (fd < 0) return -fd;
     struct iovec parts[3] = { { (void *)header, sizeof *header },
                               { (void *)pixels, stk_entry_image_bytes(header) },
                               { (void *)packed, (size_t)header->mask_bytes } };

@@ -17,6 +17,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/rng.h"
 
 #define MAGIC UINT64_C(0x316f6d656d6b7473) /* "stkmemo1" */
 static const uint64_t young_ns = UINT64_C(3000000000);
@@ -41,6 +42,7 @@ struct stk_memo {
     pthread_mutex_t lock;
     slot *slots;
     size_t mask, used; /* mask + 1 slots, a power of two */
+    uint64_t salt;     /* what a maker of files cannot know: see find_slot */
     int fd;            /* of the file, for appending; -1 = none */
     uint64_t file_bytes;
 };
@@ -97,7 +99,9 @@ static slot slot_of(const stk_identity *identity, const stk_digest *digest)
 
 static slot *find_slot(const stk_memo *memo, const uint64_t identity[2])
 {
-    size_t i = identity[0] & memo->mask;
+    /* Identities are hashes, but those in the file are anyone's: made to share a slot, they would make
+     * loading quadratic. */
+    size_t i = stk_mix64(identity[0] ^ stk_mix64(identity[1] ^ memo->salt)) & memo->mask;
     for (;; i = (i + 1) & memo->mask) {
         slot *s = &memo->slots[i];
         if (!s->identity[0] && !s->identity[1]) return s;
@@ -239,6 +243,7 @@ int stk_memo_open(stk_memo **out, int folder, int alone, int writable, stoke_err
         return stk_fail(err, STOKE_E_NOMEM, "no memory for the digests of the cache");
     }
     memo->mask = FIRST_SLOTS - 1;
+    memo->salt = stk_mix64(stk_now_ns() ^ (uint64_t)(uintptr_t)memo);
     memo->fd = -1;
     pthread_mutex_init(&memo->lock, NULL);
     if (folder >= 0) {

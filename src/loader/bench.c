@@ -67,77 +67,126 @@ static uint8_t working_depth(const stoke_image_info *info)
     return info->bits == 16 ? 2 : 1;
 }
 
+/* Turning upright takes a second picture. */
+static int is_turned(const stoke_image_info *info, const stoke_decode_params *params)
+{
+    return params->orientation == STOKE_ORIENTATION_APPLY && info->orientation > 1;
+}
+
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
+void stk_need_raise(stk_need *most, const stk_need *of)
+{
+    for (int i = 0; i < STK_PARTS; i++) most->part[i] = larger(most->part[i], of->part[i]);
+}
+
+uint64_t stk_need_sum(const stk_need *need)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < STK_PARTS; i++) sum += need->part[i];
+    return sum;
+}
+
+stk_need stk_bench_need_files(uint64_t image_bytes, uint64_t mask_bytes)
+{
+    return (stk_need){ .part = { [STK_PART_IMAGE_FILE] = image_bytes, [STK_PART_MASK_FILE] = mask_bytes } };
+}
+
 /* What happens between the fitted picture and the batch, and between the rows of a batch. */
-static uint64_t laying_need(const stk_recipe *recipe, const stoke_image_info *image)
+static uint64_t laying_need(const stk_recipe *recipe, uint8_t depth)
 {
     const uint32_t width = recipe->width, height = recipe->height;
-    const uint8_t depth = working_depth(image), id_depth = stoke_labels_depth(recipe->labels);
-    const uint64_t out = (uint64_t)width * height, source = (uint64_t)image->width * image->height;
     const uint64_t line = (uint64_t)width * 3 * depth;
-    uint64_t need = larger(larger(image->width, image->height), width) * id_depth; /* a row of zeros */
+    uint64_t need = 0;
     if (recipe->warps || recipe->touches) need += recipe->warps && recipe->touches ? line * height : line;
     if (recipe->elastic) need += stk_warp_scratch(width, height);
     if (recipe->touches) need += stk_touch_scratch(width, height, depth);
-    if (recipe->swap) need += larger(source, out) * id_depth;
-    if (recipe->focuses) need += (id_depth == 1 ? 256 : 65536) * sizeof(uint64_t);
+    if (recipe->focuses) need += (stoke_labels_depth(recipe->labels) == 1 ? 256 : 65536) * sizeof(uint64_t);
     if (recipe->mixes) {
         const stoke_batch shape = stk_recipe_shape(recipe, 1);
         need += stk_mix_scratch(&shape);
     }
+    if (depth == 2) need += 65536 * sizeof(uint32_t); /* the window's histogram */
     return need;
 }
 
 /* A crop that is resized may have any size up to the source's, and any proportions: what the whole takes, or
  * what it takes to make it larger. */
-static uint64_t resizing_need(const stk_recipe *recipe, const stoke_image_info *image, uint8_t depth)
+static void resizing_need(const stk_recipe *recipe, uint32_t source_width, uint32_t source_height,
+                          uint8_t depth, stk_need *need)
 {
     const uint32_t width = recipe->width, height = recipe->height;
-    if (image->width == width && image->height == height && !recipe->crops) return 0;
-    const uint64_t whole = stk_resize_scratch(image->width, image->height, width, height, 3, depth);
-    const uint64_t part = recipe->crops ? stk_resize_scratch(1, 1, width, height, 3, depth) : 0;
-    return (uint64_t)width * height * 3 * depth + larger(whole, part);
+    if (source_width == width && source_height == height && !recipe->crops) return;
+    need->part[STK_PART_FITTED] = (uint64_t)width * height * 3 * depth;
+    need->part[STK_PART_ACROSS] =
+        larger(stk_resize_scratch(source_width, height, width, height, 3, depth),
+               recipe->crops ? stk_resize_scratch(1, height, width, height, 3, depth) : 0);
+    need->part[STK_PART_DOWN] =
+        larger(stk_resize_scratch(width, source_height, width, height, 3, depth),
+               recipe->crops ? stk_resize_scratch(width, 1, width, height, 3, depth) : 0);
 }
 
-uint64_t stk_bench_need(const stk_recipe *recipe, const stoke_image_info *image, uint64_t image_bytes,
-                        const stoke_image_info *mask, uint64_t mask_bytes)
+static void image_need(const stk_recipe *recipe, const stoke_image_info *image, stk_need *need)
 {
+    const uint8_t depth = working_depth(image), id_depth = stoke_labels_depth(recipe->labels);
     const uint64_t source = (uint64_t)image->width * image->height,
                    out = (uint64_t)recipe->width * recipe->height;
-    const uint8_t depth = working_depth(image);
+    uint32_t width, height;
+    stk_shown_size(image, &recipe->image_decode, &width, &height);
+    need->part[STK_PART_IMAGE] = source * 3 * depth;
+    if (is_turned(image, &recipe->image_decode)) need->part[STK_PART_IMAGE_TURNED] = source * 3 * depth;
+    need->part[STK_PART_IMAGE_SCRATCH] = image->scratch_bytes;
+    resizing_need(recipe, width, height, depth, need);
+    need->part[STK_PART_LAID] = laying_need(recipe, depth);
+    need->part[STK_PART_ZEROS] = larger(width, recipe->width) * id_depth;
+    if (recipe->swap) need->part[STK_PART_SWAPPED] = larger(source, out) * id_depth;
+    const uint64_t kept_ids = stk_kept_scratch(recipe, source, 0);
+    need->part[STK_PART_KEPT_IDS] = kept_ids;
+    need->part[STK_PART_KEPT_IMAGE] = stk_kept_scratch(recipe, source, depth) - kept_ids;
+}
+
+static void mask_need(const stk_recipe *recipe, const stoke_image_info *mask, stk_need *need)
+{
+    const uint64_t pixels = (uint64_t)mask->width * mask->height,
+                   out = (uint64_t)recipe->width * recipe->height;
+    const uint64_t channels = stoke_labels_are_colors(recipe->labels) ? 3 : 1;
+    const uint64_t decoded = pixels * channels * working_depth(mask);
+    need->part[STK_PART_MASK] = decoded + out * 2;
+    if (is_turned(mask, &recipe->mask_decode)) need->part[STK_PART_MASK_TURNED] = decoded;
+    need->part[STK_PART_MASK_SCRATCH] = mask->scratch_bytes;
+    if (channels == 3 || working_depth(mask) != stoke_labels_depth(recipe->labels))
+        need->part[STK_PART_LABELLED] = pixels * stoke_labels_depth(recipe->labels);
+}
+
+stk_need stk_bench_need(const stk_recipe *recipe, const stoke_image_info *image, uint64_t image_bytes,
+                        const stoke_image_info *mask, uint64_t mask_bytes)
+{
     /* A decoder may hold its input once more, repacked: joined PNG chunks, or a JPEG cut down to a region,
      * which takes three copies of the data and room for a header. */
-    uint64_t need = (image_bytes + mask_bytes) * 6 + image->scratch_bytes + source * 3 * depth;
-    need += resizing_need(recipe, image, depth) + laying_need(recipe, image) +
-            stk_kept_scratch(recipe, source, depth);
-    if (depth == 2) need += 65536 * sizeof(uint32_t);
-    if (mask) {
-        const uint64_t pixels = (uint64_t)mask->width * mask->height;
-        const uint64_t channels = stoke_labels_are_colors(recipe->labels) ? 3 : 1;
-        need += mask->scratch_bytes + pixels * channels * working_depth(mask) + out * 2;
-        if (channels == 3 || working_depth(mask) != stoke_labels_depth(recipe->labels))
-            need += pixels * stoke_labels_depth(recipe->labels);
-    }
+    stk_need need = stk_bench_need_files(image_bytes * 6, mask_bytes * 6);
+    image_need(recipe, image, &need);
+    if (mask) mask_need(recipe, mask, &need);
     return need;
 }
 
-int stk_bench_gate(stk_bench *bench, stk_budget *budget, uint64_t need, stoke_error *err)
+int stk_bench_gate(stk_bench *bench, stk_budget *budget, const stk_need *need, stoke_error *err)
 {
-    if (need <= bench->granted) return STOKE_OK;
-    const uint64_t more = need - bench->granted;
+    stk_need raised = bench->granted;
+    stk_need_raise(&raised, need);
+    const uint64_t granted = stk_need_sum(&bench->granted), wanted = stk_need_sum(&raised);
+    const uint64_t more = wanted - granted;
     uint64_t spare = atomic_load(&budget->spare);
-    while (spare != UINT64_MAX) {
+    while (more && spare != UINT64_MAX) {
         if (spare < more)
             return stk_fail(
                 err, STOKE_E_NOMEM,
                 "needs %.1f MB of a worker, %.1f MB are planned and %.1f MB left under memory_limit %.1f MB",
-                need / 1e6, bench->granted / 1e6, spare / 1e6, budget->limit / 1e6);
+                wanted / 1e6, granted / 1e6, spare / 1e6, budget->limit / 1e6);
         if (atomic_compare_exchange_weak(&budget->spare, &spare, spare - more)) break;
     }
-    bench->granted = need;
+    bench->granted = raised;
     return STOKE_OK;
 }

@@ -20,8 +20,8 @@ static uint64_t held_bytes(const stoke_blob *blob)
 static int gate_files(stk_job *job, stk_budget *budget)
 {
     if (!budget->limit) return STOKE_OK;
-    const uint64_t bytes = held_bytes(&job->sample.image) + held_bytes(&job->sample.mask);
-    return stk_job_in_file(job, job->sample.image_path, stk_bench_gate(job->bench, budget, bytes, job->err));
+    const stk_need need = stk_bench_need_files(held_bytes(&job->sample.image), held_bytes(&job->sample.mask));
+    return stk_job_in_file(job, job->sample.image_path, stk_bench_gate(job->bench, budget, &need, job->err));
 }
 
 static int read_files(stk_job *job, stk_budget *budget)
@@ -67,9 +67,9 @@ static int gate_pixels(stk_job *job, stk_budget *budget)
     const stoke_image_info *image = &job->image_info;
     /* Larger ones are refused by the decoder, with that reason; their size could overflow the sum. */
     if ((uint64_t)image->width * image->height > job->recipe->image_decode.max_pixels) return STOKE_OK;
-    const uint64_t need = stk_bench_need(job->recipe, image, job->image_bytes,
+    const stk_need need = stk_bench_need(job->recipe, image, job->image_bytes,
                                          job->sample.mask_path ? &job->mask_info : NULL, job->mask_bytes);
-    return stk_job_in_file(job, job->sample.image_path, stk_bench_gate(job->bench, budget, need, job->err));
+    return stk_job_in_file(job, job->sample.image_path, stk_bench_gate(job->bench, budget, &need, job->err));
 }
 
 int stk_fetch(stk_job *job, stk_budget *budget)

@@ -45,15 +45,15 @@ static int fill_one(void *context, void *member, uint64_t id, stoke_error *err)
     filling *f = context;
     stk_bench *bench = member;
     stoke_error reason = { 0 };
-    if (atomic_load(&f->full)) { /* decoding the rest would be for nothing */
-        atomic_fetch_add(&f->left_out, 1);
-        return STOKE_OK;
-    }
     stk_job job = { .bench = bench,
                     .recipe = &f->recipe,
                     .sample = stoke_dataset_sample(f->recipe.dataset, id),
                     .last = stk_stamp_now(),
                     .err = &reason };
+    if (atomic_load(&f->full)) { /* what is there is there; decoding the rest would be for nothing */
+        atomic_fetch_add(stk_kept_find(&job) ? &f->found : &f->left_out, 1);
+        return STOKE_OK;
+    }
     int whole;
     const int r = stk_kept_bring(&job, &f->budget, &whole);
     if (r == STOKE_E_NOMEM) return stk_fail(err, r, "%s", reason.message);
@@ -64,7 +64,9 @@ static int fill_one(void *context, void *member, uint64_t id, stoke_error *err)
         atomic_fetch_add(&f->stored, 1);
     } else {
         atomic_fetch_add(&f->left_out, 1);
-        atomic_store(&f->full, 1);
+        /* Entries of one size: the first that does not fit speaks for the rest. At the sources' own sizes a
+         * smaller one may still. */
+        if (!f->recipe.crops || stk_cache_warning(f->recipe.cache)) atomic_store(&f->full, 1);
     }
     return STOKE_OK;
 }

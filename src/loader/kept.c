@@ -60,6 +60,11 @@ uint64_t stk_kept_scratch(const stk_recipe *recipe, uint64_t pixels, uint8_t dep
     return pixels * (3u * depth + 2u * stoke_labels_depth(recipe->labels)) + 1;
 }
 
+void stk_kept_limit(stk_bench *bench)
+{
+    bench->cache.limit = bench->granted.part[STK_PART_KEPT_IMAGE] + bench->granted.part[STK_PART_KEPT_IDS];
+}
+
 uint64_t stk_kept_memory(const stk_recipe *recipe)
 {
     return recipe->cache ? recipe->cache_ram + stk_memo_memory(stk_cache_memo(recipe->cache)) : 0;
@@ -121,8 +126,7 @@ static int get(stk_job *job)
     return 1;
 }
 
-/* Before the files are read, by what is known about them. */
-static int find_known(stk_job *job)
+int stk_kept_find(stk_job *job)
 {
     stk_kept *kept = &job->kept;
     const stoke_sample *sample = &job->sample;
@@ -196,15 +200,11 @@ static int make_and_keep(stk_job *job, int *whole)
 
 int stk_kept_bring(stk_job *job, stk_budget *budget, int *whole)
 {
-    *whole = find_known(job);
+    *whole = stk_kept_find(job);
     if (*whole) return STOKE_OK;
     int r = stk_fetch(job, budget);
     if (r) return r;
-    if (budget->limit) { /* the gate has let this one through */
-        const uint64_t pixels = (uint64_t)job->image_info.width * job->image_info.height;
-        const uint64_t scratch = stk_kept_scratch(job->recipe, pixels, job->image_info.bits == 16 ? 2 : 1);
-        if (job->bench->cache.limit < scratch) job->bench->cache.limit = scratch;
-    }
+    if (budget->limit) stk_kept_limit(job->bench); /* the gate has let this one through */
     *whole = find_read(job);
     return *whole ? STOKE_OK : make_and_keep(job, whole);
 }

@@ -83,10 +83,8 @@ static int make_benches(stoke_loader *loader, stoke_error *err)
         worker->loader = loader;
         int r = stk_bench_create(&worker->bench, err);
         if (r) return r;
-        worker->bench.granted = loader->plan.worker_bytes;
-        if (loader->plan.limit_bytes) /* deeper pictures raise it when they pass the gate */
-            worker->bench.cache.limit = stk_kept_scratch(
-                &loader->recipe, (uint64_t)loader->plan.largest_width * loader->plan.largest_height, 1);
+        worker->bench.granted = loader->worker_need;
+        if (loader->plan.limit_bytes) stk_kept_limit(&worker->bench);
     }
     return STOKE_OK;
 }
@@ -110,7 +108,7 @@ static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke
     if (!r) r = stk_fuse_limit(params->max_bad, loader->order.count, &loader->max_bad, err);
     if (!r) r = stk_quarantine_open(&loader->quarantine, params->quarantine, err);
     if (!r)
-        r = stk_memory_plan_make(&loader->plan, &loader->recipe, params,
+        r = stk_memory_plan_make(&loader->plan, &loader->worker_need, &loader->recipe, params,
                                  loader->threads ? loader->threads : 1, err);
     if (r) return r;
     loader->budget.limit = loader->plan.limit_bytes;

@@ -29,8 +29,8 @@ typedef struct prober {
     void *bytes;
     stk_buffer whole;
     uint64_t whole_left;
-    uint64_t unusable; /* file bytes of the largest sample whose header says nothing */
     stoke_memory_plan *plan;
+    stk_need *most; /* of a worker */
 } prober;
 
 static int probe(prober *p, const stoke_blob *blob, stoke_image_info *info, uint64_t *size)
@@ -56,23 +56,25 @@ static void probe_sample(prober *p, uint64_t id)
     p->plan->images_probed++;
     const int has_image = probe(p, &sample.image, &image, &image_size);
     const int has_mask = sample.mask_path && probe(p, &sample.mask, &mask, &mask_size);
-    if (!has_image) { /* bad files are found when they are loaded, and that takes their bytes */
-        if (image_size + mask_size > p->unusable) p->unusable = image_size + mask_size;
-        return;
-    }
-    const uint64_t need = stk_bench_need(p->recipe, &image, image_size, has_mask ? &mask : NULL, mask_size);
-    if (need > p->plan->worker_bytes) p->plan->worker_bytes = need;
+    /* Bad files are found when they are loaded, and that takes their bytes. */
+    const stk_need need =
+        has_image ? stk_bench_need(p->recipe, &image, image_size, has_mask ? &mask : NULL, mask_size)
+                  : stk_bench_need_files(image_size, mask_size);
+    stk_need_raise(p->most, &need);
+    if (!has_image) return;
     if ((uint64_t)image.width * image.height > (uint64_t)p->plan->largest_width * p->plan->largest_height) {
         p->plan->largest_width = image.width;
         p->plan->largest_height = image.height;
     }
 }
 
-static int probe_all(stoke_memory_plan *plan, const stk_recipe *recipe, stoke_error *err)
+static int probe_all(stoke_memory_plan *plan, stk_need *most, const stk_recipe *recipe, stoke_error *err)
 {
-    prober p = {
-        .recipe = recipe, .plan = plan, .bytes = stk_alloc(HEADER_BYTES), .whole_left = WHOLE_BYTES
-    };
+    prober p = { .recipe = recipe,
+                 .plan = plan,
+                 .most = most,
+                 .bytes = stk_alloc(HEADER_BYTES),
+                 .whole_left = WHOLE_BYTES };
     if (!p.bytes) return stk_fail(err, STOKE_E_NOMEM, "no memory to probe the images");
     int r = stoke_decoder_create(&p.decoder, err);
     const uint64_t count = stoke_dataset_count(recipe->dataset), n = count < PROBES ? count : PROBES;
@@ -80,8 +82,7 @@ static int probe_all(stoke_memory_plan *plan, const stk_recipe *recipe, stoke_er
     stoke_decoder_destroy(&p.decoder);
     stk_buffer_free(&p.whole);
     stk_free(p.bytes);
-    /* Buffers only grow: what a bad file took stands beside what good ones need. */
-    plan->worker_bytes += p.unusable + THREAD_BYTES;
+    plan->worker_bytes = stk_need_sum(most) + THREAD_BYTES;
     return r;
 }
 
@@ -102,8 +103,8 @@ static void add_up(stoke_memory_plan *plan)
                         plan->cache_bytes + plan->fixed_bytes;
 }
 
-int stk_memory_plan_make(stoke_memory_plan *plan, const stk_recipe *recipe, const stoke_data_params *params,
-                         uint32_t workers, stoke_error *err)
+int stk_memory_plan_make(stoke_memory_plan *plan, stk_need *most, const stk_recipe *recipe,
+                         const stoke_data_params *params, uint32_t workers, stoke_error *err)
 {
     const stoke_batch shape = stk_recipe_shape(recipe, (uint32_t)params->batch);
     *plan = (stoke_memory_plan){
@@ -113,7 +114,7 @@ int stk_memory_plan_make(stoke_memory_plan *plan, const stk_recipe *recipe, cons
         .cache_bytes = stk_kept_memory(recipe),
         .limit_bytes = params->memory_limit,
     };
-    int r = probe_all(plan, recipe, err);
+    int r = probe_all(plan, most, recipe, err);
     if (r) return r;
     plan->fixed_bytes = resident_bytes() + CODE_BYTES;
     add_up(plan);

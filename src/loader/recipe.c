@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/loader/recipe.h"
 
+#include <math.h>
+
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
@@ -56,8 +58,15 @@ static void set_decoding(stk_recipe *recipe, const stoke_data_params *params)
     recipe->mask_decode = mask;
 }
 
-/* Ids that are in no pair, ignore_index among them, stay what they are. */
-static int make_swap(stk_recipe *recipe, stoke_error *err)
+/* Whether a mask may hold this id as a class. Without `classes` every id may be one. */
+static int is_class(const stoke_data_params *params, uint32_t id)
+{
+    return (!params->classes || id < params->classes) && (int64_t)id != params->ignore_index;
+}
+
+/* Ids that are in no pair stay what they are. Of a pair, both are classes or neither is: a preset may know
+ * more pairs than a data set has, but a class must not become something that is none. */
+static int make_swap(stk_recipe *recipe, const stoke_data_params *params, stoke_error *err)
 {
     size_t n;
     const uint32_t(*pair)[2] = stk_pipeline_swap(recipe->pipeline, &n);
@@ -73,6 +82,13 @@ static int make_swap(stk_recipe *recipe, stoke_error *err)
                 err, STOKE_E_INVALID,
                 "augment: classes %u and %u change places in a mirror image, but class ids end at %u",
                 pair[i][0], pair[i][1], values - 1);
+        const int first = is_class(params, pair[i][0]), second = is_class(params, pair[i][1]);
+        if (first != second)
+            return stk_fail(err, STOKE_E_INVALID,
+                            "augment: classes %u and %u change places in a mirror image, but %u is no class "
+                            "here (classes %lld, ignore_index %lld): leave the pair out of swap",
+                            pair[i][0], pair[i][1], pair[i][first], (long long)params->classes,
+                            (long long)params->ignore_index);
         swap[pair[i][0]] = (uint16_t)pair[i][1];
         swap[pair[i][1]] = (uint16_t)pair[i][0];
     }
@@ -93,6 +109,35 @@ static void ask_pipeline(stk_recipe *recipe)
     recipe->two_masks = stk_pipeline_has_mixup(pipeline);
     if (stk_pipeline_normalize(pipeline, mean, deviation))
         stk_writer_normalize(&recipe->writer, mean, deviation);
+}
+
+/* Elements of a batch are finite: a half float that is not would spread to other rows when they are mixed. */
+static int check_image_dtype(const stk_recipe *recipe, stoke_error *err)
+{
+    const double largest_half = 65504;
+    const stk_writer *writer = &recipe->writer;
+    if (writer->dtype != STOKE_DTYPE_F16) return STOKE_OK;
+    for (int c = 0; c < 3; c++) { /* of black and of white */
+        const double black = fabs(writer->bias[c]), white = fabs(writer->scale[c] + writer->bias[c]);
+        if (black > largest_half || white > largest_half)
+            return stk_fail(
+                err, STOKE_E_INVALID,
+                "augment: normalize makes values up to %g, and dtype f16 ends at %g: use dtype f32 "
+                "or bf16, or a larger std",
+                fmax(black, white), largest_half);
+    }
+    return STOKE_OK;
+}
+
+/* What turns in at a border may be background for want of a better id; a box that the user wants ignored not.
+ */
+static int check_ignore(const stk_recipe *recipe, stoke_error *err)
+{
+    if (recipe->ignore >= 0 || !stk_pipeline_erases_masks(recipe->pipeline)) return STOKE_OK;
+    return stk_fail(
+        err, STOKE_E_INVALID,
+        "augment: erasing with mask=ignore has nothing to write, ignore_index is -1: set it (255), "
+        "or use mask=keep");
 }
 
 /* A mask type too narrow for the class ids would alter them silently. */
@@ -121,8 +166,10 @@ int stk_recipe_create(stk_recipe *recipe, const stoke_dataset *dataset, const st
     recipe->mask_fill = params->ignore_index >= 0 ? (uint32_t)params->ignore_index : 0;
     recipe->height = params->size[0];
     recipe->width = params->size[1];
-    r = check_mask_dtype(recipe, err);
-    if (!r) r = make_swap(recipe, err);
+    r = check_image_dtype(recipe, err);
+    if (!r) r = check_ignore(recipe, err);
+    if (!r) r = check_mask_dtype(recipe, err);
+    if (!r) r = make_swap(recipe, params, err);
     if (!r && (!recipe->height || !recipe->width)) r = first_size(recipe, err);
     return r;
 }

@@ -93,10 +93,9 @@ typedef void stk_blur_h_fn(float *dst, const float *src, size_t n, const float *
 /* The same down the 2 * radius + 1 rows, clamped. One plane. */
 typedef void stk_blur_v_fn(float *dst, const float *const *rows, size_t n, const float *weight,
                            uint32_t radius);
-/* v = clamp(v + (a * normal + b)). One plane from column 0 on: see stk_two_normals. */
+/* v = clamp(v + (a * normal + b)). One plane from column 0 on: see stk_noise_word and stk_two_normals. */
 typedef struct stk_noise {
-    uint64_t key;
-    uint32_t row, channel;
+    uint32_t key[2]; /* of the row */
     float a, b;
 } stk_noise;
 typedef void stk_noise_fn(float *plane, size_t n, const stk_noise *noise);

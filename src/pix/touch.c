@@ -17,6 +17,7 @@
 #include "src/base/error.h"
 #include "src/base/exact_math.h"
 #include "src/base/mem.h"
+#include "src/base/rng.h"
 #include "src/pix/clahe.h"
 #include "src/pix/pix_table.h"
 #include "src/pix/reflect.h"
@@ -124,6 +125,9 @@ static int check(const stoke_touch *t, stoke_error *err)
         if (t->n % 2 == 1 && t->n <= STK_TOUCH_TAPS_MAX && t->a > 0) return STOKE_OK;
         return stk_fail(err, STOKE_E_INVALID, "blur of %u taps and sigma %g: taps are odd and at most %d",
                         t->n, (double)t->a, STK_TOUCH_TAPS_MAX);
+    case STOKE_TOUCH_NOISE:
+        if (t->n <= 1) return STOKE_OK;
+        return stk_fail(err, STOKE_E_INVALID, "noise of kind %u: 0 is coloured, 1 gray", t->n);
     case STOKE_TOUCH_CLAHE:
         if (t->n >= 1 && t->n <= STK_TOUCH_TILES_MAX && t->a >= 0) return STOKE_OK;
         return stk_fail(err, STOKE_E_INVALID, "clahe of %u x %u tiles and limit %g: tiles are 1 to %d", t->n,
@@ -250,6 +254,17 @@ static void erase(const walk *w, const stoke_touch *t, uint32_t y)
     }
 }
 
+/* The noise of row y in plane c (touch_math.h says where its numbers come from). Gray noise is that of plane
+ * 0 in all of them. */
+static stk_noise noise_of(const step *s, uint32_t y, uint32_t c)
+{
+    const stoke_touch *t = s->touch;
+    const uint32_t counter[4] = { y, t->n ? 0 : c, 0, 0 };
+    const uint32_t key[2] = { (uint32_t)t->key, (uint32_t)(t->key >> 32) };
+    const stk_random random = stk_philox_block(counter, key);
+    return (stk_noise){ { random.word[0], random.word[1] }, s->a, s->c };
+}
+
 /* A step that needs no other pixel than the one it changes. */
 static void apply(const walk *w, const step *s, uint32_t y)
 {
@@ -267,7 +282,7 @@ static void apply(const walk *w, const step *s, uint32_t y)
             if (kind == STOKE_TOUCH_GAMMA)
                 w->pix->gamma(plane, n, s->a, s->c);
             else if (kind == STOKE_TOUCH_NOISE)
-                w->pix->noise(plane, n, &(stk_noise){ s->touch->key, y, c, s->a, s->c });
+                w->pix->noise(plane, n, (const stk_noise[]){ noise_of(s, y, c) });
             else
                 w->pix->linear(plane, n, s->a, s->c);
         }

@@ -4,7 +4,6 @@
  */
 #include "src/pix/pix_table.h"
 
-#include "src/base/rng.h"
 #include "src/pix/touch_math.h"
 
 /* ---- into planes ---- */
@@ -84,17 +83,14 @@ void stk_blur_v_c(float *dst, const float *const *rows, size_t n, const float *w
 
 void stk_noise_c(float *plane, size_t n, const stk_noise *noise)
 {
-    const uint32_t key[2] = { (uint32_t)noise->key, (uint32_t)(noise->key >> 32) };
-    const uint64_t groups = ((uint64_t)n + STK_NOISE_GROUP - 1) / STK_NOISE_GROUP;
-    for (uint64_t block = 0; block < groups * STK_NOISE_LANES; block++) {
-        const uint32_t counter[4] = { (uint32_t)block, noise->row, noise->channel, 0 };
-        const stk_random random = stk_philox_block(counter, key);
-        float normal[STK_NOISE_PER_BLOCK];
-        for (int w = 0; w < 4; w++) stk_two_normals(random.word[w], noise->a, normal + 2 * w);
-        size_t x = block / STK_NOISE_LANES * STK_NOISE_GROUP + block % STK_NOISE_LANES;
-        for (int k = 0; k < STK_NOISE_PER_BLOCK && x < n; k++, x += STK_NOISE_LANES)
-            plane[x] = stk_clamp(plane[x] + (normal[k] + noise->b));
-    }
+    for (size_t first = 0; first < n; first += STK_NOISE_GROUP)
+        for (size_t lane = 0; lane < STK_NOISE_LANES; lane++) {
+            const uint32_t word = (uint32_t)(first / STK_NOISE_GROUP * STK_NOISE_LANES + lane);
+            float normal[2];
+            stk_two_normals(stk_noise_word(word, noise->key), noise->a, normal);
+            for (size_t k = 0, x = first + lane; k < 2 && x < n; k++, x += STK_NOISE_LANES)
+                plane[x] = stk_clamp(plane[x] + (normal[k] + noise->b));
+        }
 }
 
 /* ---- into the batch ---- */

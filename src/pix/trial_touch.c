@@ -70,8 +70,8 @@ static void choose_numbers(touch_state *s, stk_trial_random *random)
     for (int i = 0; i < 3; i++) s->turn[i] = some(random, 6);
     s->radius = random ? stk_trial_below(random, RADIUS_MAX + 1) : 1; /* the bench: 3 x 3 */
     for (uint32_t k = 0; k <= s->radius; k++) s->weight[k] = 1.01f / (float)(2 * s->radius + 1);
-    s->noise = (stk_noise){ random ? stk_trial_draw(random) : 1, random ? stk_trial_below(random, 5000) : 7,
-                            random ? stk_trial_below(random, 3) : 1, some(random, 50), s->b / 10 };
+    const uint64_t key = random ? stk_trial_draw(random) : 1;
+    s->noise = (stk_noise){ { (uint32_t)key, (uint32_t)(key >> 32) }, some(random, 50), s->b / 10 };
 }
 
 static int shape(stk_trial_call *call, stk_trial_random *random)

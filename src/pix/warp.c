@@ -103,6 +103,7 @@ typedef struct kind {
     uint64_t half;    /* added to coordinates */
     uint32_t over;    /* taps after the first one, in each direction: image 1, mask 0 */
     uint32_t slack;   /* columns that `inside` may read after the last tap */
+    uint32_t apart;   /* columns from one prefetch to the next, a power of two */
     size_t pixel;     /* bytes */
     uint16_t fill[3]; /* samples; u8 pictures use the low byte */
 } kind;
@@ -197,11 +198,53 @@ static void do_row(const kind *k, const stk_warp_line *line, uint32_t n, int64_t
     do_fill(k, row, (span){ touch.end, n });
 }
 
+/* The displacement of pixel j as 32.32. */
+static uint64_t shift_at(const int32_t *shift, uint32_t j)
+{
+    return shift ? (uint64_t)(int64_t)shift[j] << 16 : 0;
+}
+
+/* Asks for what the row AHEAD of this one will read. The fitted picture was written by a decoder and has left
+ * the near caches, and the slanted walk is one that no hardware prefetcher follows: the image of 512 x 512
+ * took 0.4 ms when warped again and again and 1.3 ms in the loader.
+ *
+ * CPU time of the stage `write` with rotate(p=1), image and mask, as a multiple of the decoding in the same
+ * run (the clock of the machine drifts), two runs each; AHEAD, then columns apart, image and mask:
+ *
+ *     no prefetch   1.47-1.55      8   8  32   0.84-0.88      4   8  32   0.84-0.88
+ *     8  16  none   0.90-0.95      8  16  32   0.89-0.91      4  16  32   0.97-1.04
+ *     8  16    64   0.88-0.97      8  16  16   0.91-0.92     16   8  32   0.84-0.90
+ *
+ * To ask for the batch row that will be written as well made no difference or 5 % more.
+ *
+ * A cache line belongs to some twenty pixels of the output, in a row, in a column or slanted. Columns
+ * therefore change from row to row: of a picture turned by 90 degrees only every eighth line would be fetched
+ * otherwise. An elastic row takes its own displacement for that of the row ahead, which differs little:
+ * elastic and rotate together 2.23-2.28 without, 1.67-1.74 with. A row that walks along a row of the picture
+ * (dy = 0) is left to the hardware: scale(p=1) 0.71-0.74 without, 0.80 with. */
+static void fetch_ahead(const stk_warper *warper, const kind *k, const stk_warp_line *line, uint32_t y)
+{
+    enum { AHEAD = 8, STAGGER = 7 };
+    const uint64_t down_x = (uint64_t)warper->plan->matrix[1], down_y = (uint64_t)warper->plan->matrix[4];
+    const uint32_t width = k->src->width, height = k->src->height, apart = k->apart;
+    const size_t stride = k->src->stride, pixel = k->pixel;
+    const uint8_t *data = k->src->data;
+    uint32_t j = y * STAGGER & (apart - 1);
+    uint64_t at_x = line->x + AHEAD * down_x + j * line->dx + k->half,
+             at_y = line->y + AHEAD * down_y + j * line->dy + k->half;
+    for (; j < warper->width; j += apart, at_x += apart * line->dx, at_y += apart * line->dy) {
+        const uint32_t column = (uint32_t)((at_x + shift_at(line->shift_x, j)) >> 32),
+                       row = (uint32_t)((at_y + shift_at(line->shift_y, j)) >> 32);
+        if (column < width && row < height) __builtin_prefetch(data + row * stride + column * pixel);
+    }
+}
+
 static void any_row(stk_warper *warper, const kind *k, uint32_t y, void *row)
 {
     if (!warper->width) return;
     const stk_warp_line line = line_of(warper, y);
     const int64_t most = line.shift_x ? (int64_t)stk_elastic_limit(warper->plan) << 16 : 0;
+    if (line.dy) fetch_ahead(warper, k, &line, y);
     do_row(k, &line, warper->width, most, row);
 }
 
@@ -258,6 +301,7 @@ void stk_warp_image_row(stk_warper *warper, const stoke_image *src, const uint8_
 {
     const stk_pix_table *table = table_for(src);
     kind k = { .src = src, .half = STK_WARP_HALF_STEP, .over = 1, .slack = 1, .pixel = 3u * src->depth };
+    k.apart = src->depth == 1 ? 8 : 4;
     k.inside = src->depth == 1 ? table->warp_u8c3 : table->warp_u16c3;
     k.border = src->depth == 1 ? border_u8c3 : border_u16c3;
     for (int c = 0; c < 3; c++) k.fill[c] = (uint16_t)(src->depth == 1 ? fill[c] : fill[c] * 257);
@@ -268,6 +312,7 @@ void stk_warp_mask_row(stk_warper *warper, const stoke_image *src, uint32_t fill
 {
     const stk_pix_table *table = table_for(src);
     kind k = { .src = src, .half = STK_WARP_HALF_PIXEL, .pixel = src->depth };
+    k.apart = src->depth == 1 ? 32 : 16;
     k.inside = src->depth == 1 ? table->warp_u8c1 : table->warp_u16c1;
     k.border = border_mask;
     k.fill[0] = (uint16_t)fill;

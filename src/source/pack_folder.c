@@ -136,19 +136,29 @@ static int remove_listed(const stk_pack_folder *folder, const char *manifest, st
     return r;
 }
 
-/* Whether a file is what a killed run left half-written: NAME.tar.tmp-012345. */
-static int is_leftover(const stk_pack_plan *plan, const char *name)
+/* Whether a name up to `end` is that of a shard, PREFIX-012345.tar, or of its index file. */
+static int is_shard(const char *name, const char *end, const char *prefix)
 {
-    const char *dot = strstr(name, ".tmp-");
+    const size_t n = strlen(prefix);
+    if (strncmp(name, prefix, n) != 0 || (n && name[n] != '-')) return 0;
+    name += n + (n > 0);
+    if (strspn(name, "0123456789") != 6) return 0;
+    name += 6;
+    const size_t rest = (size_t)(end - name);
+    return (rest == 4 && memcmp(name, ".tar", rest) == 0) ||
+           (rest == 8 && memcmp(name, ".tar" STK_TAR_INDEX_SUFFIX, rest) == 0);
+}
+
+/* Whether a file is what a killed run left half-written: NAME.tar.tmp-012345. Any number will do: with other
+ * settings that run had more shards than this one. */
+static int is_leftover(const stoke_pack_params *p, const char *name)
+{
+    const char *dot = strstr(name, ".tmp-"), *prefix = p->prefix ? p->prefix : "";
     if (!dot || strlen(dot) != 11 || strspn(dot + 5, "0123456789abcdef") != 6) return 0;
-    for (size_t i = 0; i < plan->n_shards; i++) {
-        const char *shard = plan->shards[i].name;
-        const size_t n = strlen(shard);
-        if (strncmp(name, shard, n) == 0 &&
-            (name + n == dot || strncmp(name + n, STK_TAR_INDEX_SUFFIX ".tmp-", 9) == 0))
-            return 1;
-    }
-    return strstr(name, MANIFEST ".tmp-") != NULL;
+    return is_shard(name, dot, prefix) ||
+           (strncmp(name, "train-", 6) == 0 && is_shard(name + 6, dot, prefix)) ||
+           (strncmp(name, "val-", 4) == 0 && is_shard(name + 4, dot, prefix)) ||
+           strstr(name, MANIFEST ".tmp-") != NULL;
 }
 
 static int ends_with(const char *text, const char *ending)
@@ -159,7 +169,7 @@ static int ends_with(const char *text, const char *ending)
 
 /* Looks through the folder: *ours = a manifest is there, *other = the name of something (NULL = empty).
  * Leftovers are removed. */
-static int look_around(const stk_pack_folder *folder, const stk_pack_plan *plan, int *ours, char other[256],
+static int look_around(const stk_pack_folder *folder, const stoke_pack_params *p, int *ours, char other[256],
                        stoke_error *err)
 {
     DIR *handle = opendir(folder->path);
@@ -169,7 +179,7 @@ static int look_around(const stk_pack_folder *folder, const stk_pack_plan *plan,
     while ((entry = readdir(handle))) {
         const char *name = entry->d_name;
         if (!strcmp(name, ".") || !strcmp(name, "..")) continue;
-        if (is_leftover(plan, name)) {
+        if (is_leftover(p, name)) {
             unlinkat(folder->fd, name, 0);
             continue;
         }
@@ -231,7 +241,7 @@ static int settle(const stk_pack_folder *folder, const stk_pack_plan *plan, cons
     int ours = 0;
     char other[256];
     int r = refuse_own_source(folder, plan, err);
-    if (r == STOKE_OK) r = look_around(folder, plan, &ours, other, err);
+    if (r == STOKE_OK) r = look_around(folder, p, &ours, other, err);
     if (r != STOKE_OK || (old && !p->force && strcmp(old, new) == 0)) return r;
     if (old && !p->force) return explain(folder, old, new, err);
     if (other[0] && !ours && !p->force)

@@ -44,6 +44,23 @@ stk_shard_name stk_shard_name_parse(const char *name)
     return result;
 }
 
+int stk_shard_name_like_mask(const char *name, const stk_shard_name *parsed)
+{
+    static const char *const words[] = {
+        "mask",   "masks",        "label",         "labels",           "seg",
+        "gt",     "ann",          "annot",         "annotation",       "annotations",
+        "gtFine", "segmentation", "segmentations", "SegmentationClass"
+    };
+    if (parsed->role != STK_FIELD_PICTURE || parsed->picture == STK_PICTURE_JPEG) return 0;
+    for (size_t at = 0; at < parsed->key;) {
+        size_t n = strcspn(name + at, "/");
+        if (n > parsed->key - at) n = parsed->key - at;
+        if (is_one_of(words, COUNT(words), name + at, n)) return 1;
+        at += n + 1;
+    }
+    return 0;
+}
+
 /* ---- keys ---- */
 
 /* Whether the byte at `at` must be escaped: a percent sign, what is not for printing, a dot in the last

@@ -28,6 +28,10 @@ typedef struct stk_shard_name {
 /* Takes a member's name apart. Hidden ones (a component that begins with a dot) have no role. */
 stk_shard_name stk_shard_name_parse(const char *name);
 
+/* Whether a picture looks like a mask by a folder (masks/b.png) or by all of its key (b/mask.png): as people
+ * pack sets with tar, but no shard pairs them. A photograph (jpg) never does. */
+int stk_shard_name_like_mask(const char *name, const stk_shard_name *parsed);
+
 /* The key of a sample: 1, or 0 when it does not fit `size` bytes with its NUL. */
 int stk_shard_key(const char *sample, char *key, size_t size);
 /* And back; `sample` has room for length + 1 bytes. Returns its length. */

@@ -25,7 +25,9 @@ typedef struct reading {
     stk_tar_index index;
     piece *pieces;
     size_t count, capacity;
-    const char *stranger; /* a member without a role, for the message when there is no sample */
+    const char *stranger;  /* a member without a role, for the message when there is no sample */
+    const char *like_mask; /* a picture that looks like a mask, in a set without */
+    int unlike;            /* there is one that does not */
     stoke_error *err;
 } reading;
 
@@ -218,8 +220,24 @@ static int look_for_masks(reading *x)
     for (size_t i = 0, n; r == STOKE_OK && i < x->count && !x->dataset->has_masks; i += n) {
         n = group_size(x, i);
         x->dataset->has_masks = sides_of(x->pieces + i, n).masks > 0;
+        const char *member = x->pieces[i].member->name;
+        if (!stk_shard_name_like_mask(member, &x->pieces[i].name))
+            x->unlike = 1;
+        else if (!x->like_mask && !(x->like_mask = shown(x, member)))
+            return no_memory(x);
     }
     return r == STOKE_OK ? x->dataset->has_masks : r;
+}
+
+/* A set packed as it lay, `tar cf set.tar images masks`: taken for images alone, it would train on its own
+ * masks. */
+static int refuse_masks_apart(const reading *x)
+{
+    return stk_fail(
+        x->err, STOKE_E_UNSUPPORTED,
+        "%s: looks like a mask, but no image belongs to it: in shards a mask is KEY.mask.png beside "
+        "KEY.jpg. Unpack the archive and name the folder, or make shards of that with `stoke pack`",
+        x->like_mask);
 }
 
 static int add_shard(reading *x)
@@ -235,6 +253,7 @@ int stk_shards_read(stoke_dataset *dataset, const stk_shard_list *shards, const 
     const size_t from = dataset->count;
     dataset->has_masks = 0;
     int r = each_shard(&x, shards, look_for_masks);
+    if (r == STOKE_OK && !dataset->has_masks && x.like_mask && x.unlike) r = refuse_masks_apart(&x);
     if (r == STOKE_OK) r = each_shard(&x, shards, add_shard);
     stk_free(x.pieces);
     if (r != STOKE_OK) return r;

@@ -413,6 +413,18 @@ int stk_tar_scan(stk_tar_index *index, const stk_tar_input *input, stoke_error *
     return r;
 }
 
+int stk_tar_has(const stk_tar_input *input, const stk_tar_member *member)
+{
+    header head;
+    uint64_t size;
+    if (member->offset < STK_TAR_BLOCK || member->offset > input->size ||
+        input->read(input, member->offset - STK_TAR_BLOCK, &head, sizeof head) || !checksum_fits(&head) ||
+        parse_size(head.size, &size))
+        return 0;
+    /* eleven octal digits at most; beyond, a pax record has the size */
+    return size == member->size || member->size >> 33;
+}
+
 void stk_tar_close(stk_tar_index *index)
 {
     stk_free(index->members);

@@ -48,8 +48,13 @@ stk_tar_input stk_tar_memory(const char *path, const void *bytes, size_t size);
 int stk_tar_scan(stk_tar_index *index, const stk_tar_input *input, stoke_error *err);
 
 /* The same for a file, by the index file beside it (tar_index.h) where that is up to date; otherwise the
- * archive is scanned and the index file written, if the folder allows it. */
+ * archive is scanned and the index file written, if the folder allows it and no link or file of somebody else
+ * has that name. */
 int stk_tar_open(stk_tar_index *index, const char *path, stoke_error *err);
+
+/* Whether a header stands where it must for such a member: with a right sum, and of that size where the
+ * header itself can say it. */
+int stk_tar_has(const stk_tar_input *input, const stk_tar_member *member);
 
 void stk_tar_close(stk_tar_index *index); /* accepts a zeroed struct */
 

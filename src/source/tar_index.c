@@ -147,6 +147,33 @@ static stk_tar_stamp stamp_of(const struct stat *st)
                             (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec };
 }
 
+/* Size and time may be an earlier archive's: GNU tar pads to 10 KiB, and reproducible builds set all times to
+ * one. A few members are looked up, the first and the last among them, since a change before a member moves
+ * it. All of them would be a scan. */
+static int still_there(const stk_tar_index *index, const stk_tar_input *input)
+{
+    enum { LOOKED_UP = 8 };
+    for (size_t i = 0; i < LOOKED_UP && index->count; i++)
+        if (!stk_tar_has(input, &index->members[(index->count - 1) * i / (LOOKED_UP - 1)])) return 0;
+    return 1;
+}
+
+/* Whether the index file may be written: nothing is there, or one of ours, of any version. Whoever opens a
+ * set only wants to read it: a link may lead anywhere, and other programs write files of this name too. An
+ * empty file is what a power cut may leave. */
+static int is_ours(const char *index_path)
+{
+    struct stat st;
+    char head[sizeof magic - 2]; /* without the number of the version */
+    if (lstat(index_path, &st) != 0) return errno == ENOENT;
+    if (!S_ISREG(st.st_mode)) return 0;
+    if (st.st_size == 0) return 1;
+    uint64_t size;
+    const stoke_blob whole = { index_path, 0, UINT64_MAX };
+    return stk_blob_head(&whole, head, sizeof head, &size) == sizeof head &&
+           !memcmp(head, magic, sizeof head);
+}
+
 static int scan_file(stk_tar_index *index, int fd, const char *path, const char *index_path, stoke_error *err)
 {
     struct stat st, after;
@@ -158,14 +185,15 @@ static int scan_file(stk_tar_index *index, int fd, const char *path, const char 
     int r = stk_file_read(index_path, INDEX_LIMIT, &buffer, &size, NULL);
     if (r == STOKE_OK) r = stk_tar_index_parse(index, &stamp, buffer.data, size, NULL);
     stk_buffer_free(&buffer);
-    if (r == STOKE_OK) return r;
     const stk_tar_input input = { .path = path, .size = stamp.size, .read = read_file, .fd = fd };
+    if (r == STOKE_OK && still_there(index, &input)) return r;
+    stk_tar_close(index);
     r = stk_tar_scan(index, &input, err);
     if (r != STOKE_OK) return r;
     /* An archive that is still being written has no index that could stay right. A folder that cannot be
      * written is no fault either: the index is then made every time. */
     const stk_tar_stamp now = fstat(fd, &after) == 0 ? stamp_of(&after) : (stk_tar_stamp){ 0 };
-    if (now.size == stamp.size && now.mtime_ns == stamp.mtime_ns)
+    if (now.size == stamp.size && now.mtime_ns == stamp.mtime_ns && is_ours(index_path))
         stk_tar_index_write(index, &stamp, index_path, NULL);
     return STOKE_OK;
 }

@@ -195,6 +195,10 @@ def full_disk():
     equal(done.stderr.count('warning:'), 1, 'warnings')
     contains(done.stderr, 'the cache is not written any more (File too large)')
     equal((entries(cache), os.listdir(os.path.join(cache, 'tmp'))), ([], []), 'left behind')
+    done = stoke('pack', SET, '--format', 'cache', '--out', cache, '--size', '64x64', '--quarantine', '', code=1,
+                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000)))
+    contains(done.stdout, f'left out: {COUNT}, the folder cannot be written')
+    equal(done.stderr.count('warning:'), 1, 'warnings of pack')
 
 
 def unwritable_folder():

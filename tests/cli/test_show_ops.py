@@ -97,6 +97,12 @@ def fine_detail_is_not_averaged():
     assert 5 < noise.std() < 9, noise.std()  # 0.03 * 255 is 7.7; averaged down it would be 3.8
 
 
+def what_does_not_go_with_the_set_says_so():
+    """Face swaps classes 4 and 5: with 5 classes there is no 5. The page is made all the same."""
+    answer = stoke_json('show', SET, '--ops', '--columns', 2, '--classes', 5, '--out', path('five.png'))
+    equal((answer['refused'], 'face' in answer['presets']), (['face'], True))
+
+
 def draws_differ():
     _, images, _ = strip('--only', 'light', draws=8)
     kinds = {image.tobytes() for image in images}
@@ -160,6 +166,7 @@ sys.exit(tap.run([
     ('masks where they change', masks_where_they_change),
     ('mixed with a far sample', mixed_with_a_far_one),
     ('fine detail is not averaged', fine_detail_is_not_averaged),
+    ('what does not go with the set says so', what_does_not_go_with_the_set_says_so),
     ('draws differ, and depend on the epoch alone', draws_differ),
     ('other samples', other_samples),
     ('one sample without a mask', one_sample_without_mask),

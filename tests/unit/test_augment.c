@@ -143,14 +143,15 @@ static void values_are_uniform_in_their_ranges(void **state)
 
 static void constants_reach_the_touch(void **state)
 {
-    stoke_pipeline *pipeline =
-        make("gamma(p=1,gain=0.5),gaussian_blur(p=1,kernel=7),gaussian_noise(p=1,mean=-0.25,std=0.1),"
-             "clahe(p=1,grid=4),erasing(p=1,value=1,2,254.6,mask=ignore),erasing(p=1,value=9)");
+    stoke_pipeline *pipeline = make(
+        "gamma(p=1,gain=0.5),gaussian_blur(p=1,kernel=7),gaussian_noise(p=1,mean=-0.25,std=0.1,gray=true),"
+        "clahe(p=1,grid=4),erasing(p=1,value=1,2,254.6,mask=ignore),erasing(p=1,value=9)");
     const stoke_plan a = plan_of(pipeline, 1, 100, 100, 64, 64), b = plan_of(pipeline, 2, 100, 100, 64, 64);
     assert_int_equal(a.n_touches, 6);
     assert_true(a.touch[0].b == 0.5f);
     assert_int_equal(a.touch[1].n, 7);
     assert_true(a.touch[2].b == -0.25f);
+    assert_int_equal(a.touch[2].n, 1);
     assert_true(a.touch[2].key != b.touch[2].key);
     assert_int_equal(a.touch[3].n, 4);
     assert_memory_equal(a.touch[4].fill, ((const uint8_t[4]){ 1, 2, 255, 0 }), 4);

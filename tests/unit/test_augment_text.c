@@ -29,6 +29,8 @@ static void texts_read_back(void **state)
         "foreground_crop(background=)",
         "foreground_crop(background=0,1,255)",
         "erasing(value=1,2,3,mask=ignore),normalize(mean=0,std=1)",
+        "erasing(value=1, 2 ,3),normalize(mean=0.5, 0.5, 0.5,std= 1 )",
+        "hflip(swap=2-3, 4-5),foreground_crop(background=0, 255)",
         "standard,mixup,cutmix",
         "none",
     };
@@ -68,7 +70,7 @@ static void standard_is_what_was_asked_for(void **state)
     assert_string_equal(stoke_pipeline_text(pipeline),
                         "hflip(p=0.5),rotate(p=0.6,degrees=20),scale(p=0.6,factor=0.8..1.2),"
                         "color_jitter(p=0.5,brightness=0.3,contrast=0.2,saturation=0.2,hue=0.1),"
-                        "gaussian_blur(p=0.3,kernel=3,sigma=0.1..2),gaussian_noise(p=0.3,mean=0,std=0.03)");
+                        "gaussian_blur(p=0.3,kernel=3,sigma=0.1..2),gaussian_noise(p=0.3,mean=0,std=0.03,gray=false)");
     stoke_pipeline_destroy(&pipeline);
 }
 
@@ -106,6 +108,8 @@ static void wrong_lists_are_refused(void **state)
         { "hflip(swap=2-3,4-3)", "class 3 stands there twice", STOKE_E_INVALID },
         { "hflip(swap=2-65536)", "'65536' is not a class id from 0 to 65535", STOKE_E_INVALID },
         { "hflip(swap=2)", "'2' is not a pair of classes", STOKE_E_INVALID },
+        { "hflip(swap=2-3, ,4-5)", "'' is not a pair of classes", STOKE_E_INVALID },
+        { "normalize(mean=1 2)", "'1 2' is not a number", STOKE_E_INVALID },
         { "hflip(swap=2-3-4)", "'3-4' is not a class id", STOKE_E_INVALID },
         { "hflip(swap=2-3),hflip(swap=4-5)", "an op before sets swap to other pairs", STOKE_E_INVALID },
         { "hflip(swap=2-3,4-5),hflip(swap=2-3)", "an op before sets swap to other pairs", STOKE_E_INVALID },

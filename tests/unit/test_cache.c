@@ -508,6 +508,33 @@ static void a_full_disk_is_one_warning(void **state)
     unmake(&third);
 }
 
+/* Another loader of this process, or one in a container whose processes have the same numbers, is writing the
+ * very same entry. That is no disk that says no. */
+static void a_temporary_name_may_be_taken(void **state)
+{
+    made m = plain(1);
+    stk_entry_header header;
+    stk_cache *first = open_cache(unit_path(state, "c"), 0, 0);
+    put(first, &m);
+    FILE *entry = fopen(entry_path(state, m.key), "rb");
+    assert_int_equal(fread(&header, sizeof header, 1, entry), 1);
+    fclose(entry);
+    unlink(entry_path(state, m.key));
+    stk_cache *second = open_cache(unit_path(state, "c"), 0, 0); /* not alone: removes no leftovers */
+    for (unsigned i = 0; i < 3; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "c/tmp/%lx-%x-%llx", (unsigned long)getpid(), i,
+                 (unsigned long long)header.header_hash);
+        unit_write(unit_path(state, name), "half", 4);
+    }
+    put(second, &m);
+    assert_null(stk_cache_warning(second));
+    assert_true(holds(second, &m));
+    stk_cache_close(&first);
+    stk_cache_close(&second);
+    unmake(&m);
+}
+
 static void a_folder_that_cannot_be_written_is_read(void **state)
 {
     made a = plain(1), b = plain(2);
@@ -654,6 +681,7 @@ int main(void)
         unit_test_with_folder(tiers_add_up),
         unit_test_with_folder(a_limit_makes_large_entries_misses),
         unit_test_with_folder(a_full_disk_is_one_warning),
+        unit_test_with_folder(a_temporary_name_may_be_taken),
         unit_test_with_folder(a_folder_that_cannot_be_written_is_read),
         unit_test_with_folder(a_folder_that_cannot_be_made_is_an_error),
         unit_test_with_folder(leftovers_are_removed),

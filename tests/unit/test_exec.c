@@ -205,17 +205,35 @@ static void mirrored_faces_swap_left_and_right(void **state)
     }
 }
 
-/* A swap of ids that no mask can hold is a mistake in the settings. */
+/* A swap of ids that no mask can hold, or of a class with an id that is none, is a mistake in the settings.
+ */
 static void swapped_classes_must_exist(void **state)
 {
+    static const struct {
+        const char *list, *expected; /* NULL: allowed */
+        int64_t classes, ignore;
+    } cases[] = {
+        { "hflip(swap=1-256)", "classes 1 and 256", PAIRS_CLASSES, 255 },
+        { "face", "4 and 5 change places in a mirror image, but 5 is no class here", PAIRS_CLASSES, 255 },
+        { "hflip(swap=9-1)", "but 9 is no class here", PAIRS_CLASSES, 255 },
+        { "hflip(swap=1-255)", "but 255 is no class here", 0, 255 },
+        { "hflip(swap=1-2,7-8)", NULL, PAIRS_CLASSES, 255 }, /* a data set without ears */
+        { "hflip(swap=1-255)", NULL, 0, -1 },
+    };
     stoke_data_params params = square(state);
-    params.augment = "hflip(p=1,swap=1-256)";
     stoke_dataset *dataset;
-    stoke_loader *loader;
-    stoke_error err = { 0 };
     assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
-    assert_int_equal(stoke_loader_create(&loader, dataset, &params, NULL, &err), STOKE_E_INVALID);
-    assert_non_null(strstr(err.message, "classes 1 and 256"));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        stoke_loader *loader;
+        stoke_error err = { 0 };
+        params.augment = cases[i].list;
+        params.classes = cases[i].classes;
+        params.ignore_index = cases[i].ignore;
+        const int r = stoke_loader_create(&loader, dataset, &params, NULL, &err);
+        assert_int_equal(r, cases[i].expected ? STOKE_E_INVALID : STOKE_OK);
+        if (r && !strstr(err.message, cases[i].expected)) fail_msg("%s", err.message);
+        stoke_loader_destroy(&loader);
+    }
     stoke_dataset_close(&dataset);
 }
 
@@ -376,6 +394,54 @@ static void the_pipeline_may_normalise(void **state)
     taken_free(bytes);
 }
 
+/* Values that a half float cannot hold are refused before they become infinities. */
+static void halves_do_not_overflow(void **state)
+{
+    static const struct {
+        const char *list, *expected; /* NULL: fits */
+        int dtype;                   /* 0 f32, 1 f16 */
+    } cases[] = {
+        { "normalize(mean=100,std=0.001)", "up to 100000, and dtype f16 ends at 65504", 1 },
+        { "normalize(mean=0,0,-9,std=1,1,0.0001)", "up to 100000, and", 1 },
+        { "normalize(mean=0,std=0.0001)", NULL, 1 },
+        { "normalize(mean=100,std=0.001)", NULL, 0 },
+    };
+    stoke_data_params params = square(state);
+    stoke_dataset *dataset;
+    assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        stoke_loader *loader;
+        stoke_error err = { 0 };
+        params.dtype = cases[i].dtype;
+        params.augment = cases[i].list;
+        const int r = stoke_loader_create(&loader, dataset, &params, NULL, &err);
+        assert_int_equal(r, cases[i].expected ? STOKE_E_INVALID : STOKE_OK);
+        if (r) assert_non_null(strstr(err.message, cases[i].expected));
+        stoke_loader_destroy(&loader);
+    }
+    stoke_dataset_close(&dataset);
+}
+
+/* Without an ignore_index there is nothing that says "ignore": class 0 would be a wrong label. */
+static void erasing_masks_takes_an_ignore_index(void **state)
+{
+    static const char *const lists[] = { "erasing(mask=ignore)", "strong", "erasing(mask=keep)" };
+    stoke_data_params params = square(state);
+    params.ignore_index = -1;
+    stoke_dataset *dataset;
+    assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
+    for (int i = 0; i < 3; i++) {
+        stoke_loader *loader;
+        stoke_error err = { 0 };
+        params.augment = lists[i];
+        const int r = stoke_loader_create(&loader, dataset, &params, NULL, &err);
+        assert_int_equal(r, i < 2 ? STOKE_E_INVALID : STOKE_OK);
+        if (r) assert_non_null(strstr(err.message, "ignore_index is -1: set it (255), or use mask=keep"));
+        stoke_loader_destroy(&loader);
+    }
+    stoke_dataset_close(&dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +456,8 @@ int main(void)
         unit_test_with_folder(masks_without_foreground_keep_the_first_plan),
         unit_test_with_folder(deep_pictures_take_the_same_way),
         unit_test_with_folder(the_pipeline_may_normalise),
+        unit_test_with_folder(halves_do_not_overflow),
+        unit_test_with_folder(erasing_masks_takes_an_ignore_index),
     };
     return cmocka_run_group_tests_name("exec", tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include "tests/unit/pairs.h"
 
 #include <fcntl.h>
+#include <glob.h>
 
 #include "src/base/mem.h"
 #include "src/cache/entry.h"
@@ -291,6 +292,61 @@ static void filling(void **state)
     stoke_dataset_close(&dataset);
 }
 
+/* Removes every other entry; returns how many are left. */
+static unsigned thin_out(const char *cache)
+{
+    glob_t found;
+    char pattern[4200];
+    snprintf(pattern, sizeof pattern, "%s/[0-9a-f]*/*.stk", cache);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i += 2) unlink(found.gl_pathv[i]);
+    const unsigned left = (unsigned)(found.gl_pathc / 2);
+    globfree(&found);
+    return left;
+}
+
+/* A budget that is used up leaves out what is not there, and nothing else. */
+static void filling_a_full_cache(void **state)
+{
+    char cache[4096];
+    stoke_dataset *dataset;
+    stoke_cache_report report;
+    pairs_write(state, PAIRS, 48, 40);
+    usleep(3100000); /* younger files are read every time */
+    snprintf(cache, sizeof cache, "%s", unit_path(state, "cache"));
+    stoke_data_params params = pairs_params(state);
+    params.cache = cache;
+    assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
+    assert_int_equal(stoke_cache_fill(dataset, &params, 1, NULL, NULL, &report, NULL), 0);
+    assert_int_equal(report.stored, PAIRS);
+    const unsigned left = thin_out(cache);
+    params.cache_disk = 1;
+    assert_int_equal(stoke_cache_fill(dataset, &params, 1, NULL, NULL, &report, NULL), 0);
+    assert_int_equal(report.found, left);
+    assert_int_equal(report.left_out, PAIRS - left);
+    stoke_dataset_close(&dataset);
+}
+
+/* With a crop, entries are as large as their sources: one that does not fit speaks for itself only. */
+static void filling_with_sources_of_many_sizes(void **state)
+{
+    char cache[4096];
+    stoke_dataset *dataset;
+    stoke_cache_report report;
+    pairs_write(state, PAIRS, 48, 40);
+    pairs_write_one(state, 0, "jpg", 200, 200);
+    snprintf(cache, sizeof cache, "%s", unit_path(state, "cache"));
+    stoke_data_params params = pairs_params(state);
+    params.cache = cache;
+    params.augment = "crop";
+    params.cache_disk = 100000; /* the large one alone has 120000 bytes, the others 48 * 40 * 4 at most */
+    assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
+    assert_int_equal(stoke_cache_fill(dataset, &params, 1, NULL, NULL, &report, NULL), 0);
+    assert_int_equal(report.left_out, 1);
+    assert_int_equal(report.stored, PAIRS - 1);
+    stoke_dataset_close(&dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,6 +357,8 @@ int main(void)
         unit_test_with_folder(forged_entries_are_made_again),
         unit_test_with_folder(every_allocation_may_fail),
         unit_test_with_folder(filling),
+        unit_test_with_folder(filling_a_full_cache),
+        unit_test_with_folder(filling_with_sources_of_many_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -236,11 +236,15 @@ static void interrupted_and_resumed(void **state)
     /* what a killed run leaves, and what is none of our business */
     unit_write(unit_path(state, "out/000002.tar.tmp-0123ab"), "half", 4);
     unit_write(unit_path(state, "out/000001.tar.idx.tmp-0123ab"), "half", 4);
+    unit_write(unit_path(state, "out/000731.tar.tmp-0123ab"), "of a run with smaller shards", 4);
+    unit_write(unit_path(state, "out/train-000001.tar.tmp-0123ab"), "half", 4);
     unit_write(unit_path(state, "out/notes.tmp-0123ab"), "mine", 4);
+    unit_write(unit_path(state, "out/b-000001.tar.tmp-0123ab"), "of another prefix", 4);
+    unit_write(unit_path(state, "out/0000001.tar.tmp-0123ab"), "mine", 4);
     report = pack(&folder, &p, STOKE_OK, "");
     assert_int_equal(report.kept, 2);
     assert_int_equal(report.shards, 4);
-    assert_int_equal(count_files(p.out, ".tmp-"), 1);
+    assert_int_equal(count_files(p.out, ".tmp-"), 3);
     for (int i = 0; i < 4; i++) {
         char name[2][32];
         snprintf(name[0], sizeof name[0], "out/%06d.tar", i);
@@ -408,6 +412,42 @@ static void members_make_samples(void **state)
     stoke_dataset_close(&dataset);
 }
 
+static void expect_open(const char *data, double val_split, int code, const char *words)
+{
+    stoke_data_params params = stoke_data_defaults();
+    stoke_dataset *dataset;
+    stoke_error err = { 0 };
+    params.data = data;
+    params.val_split = val_split;
+    int r = stoke_dataset_open(&dataset, &params, &err);
+    if (r != code || !strstr(err.message, words)) fail_msg("%s: %d, not %d: %s", data, r, code, err.message);
+    stoke_dataset_close(&dataset);
+}
+
+/* Neither pairs masks with images; as images alone they would be trained on as pictures. */
+static void masks_apart_are_refused(void **state)
+{
+    shard(state, "s1.tar", (const char *[]){ "images/a.jpg", "masks/a.png", NULL });
+    shard(state, "s2.tar", (const char *[]){ "0001/image.jpg", "0001/mask.png", NULL });
+    shard(state, "s3.tar", (const char *[]){ "x/labels/a.png", "x/images/a.png", NULL });
+    for (int i = 1; i <= 3; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "s%d.tar", i);
+        expect_open(unit_path(state, name), 0, STOKE_E_UNSUPPORTED, "looks like a mask");
+    }
+    /* only such, paired after all, photographs, and a word within a word: sets as before */
+    shard(state, "t1.tar", (const char *[]){ "masks/a.png", "masks/b.png", NULL });
+    shard(state, "t2.tar",
+          (const char *[]){ "a.jpg", "a.mask.png", "masks/b.png", "masks/b.mask.png", NULL });
+    shard(state, "t3.tar", (const char *[]){ "mask/a.jpg", "plain/b.jpg", NULL });
+    shard(state, "t4.tar", (const char *[]){ "masked/a.png", "a/b.png", NULL });
+    for (int i = 1; i <= 4; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "t%d.tar", i);
+        expect_open(unit_path(state, name), 0, STOKE_OK, "");
+    }
+}
+
 static void links_are_noted(void **state)
 {
     archive *a = calloc(1, sizeof *a);
@@ -424,18 +464,6 @@ static void links_are_noted(void **state)
     assert_int_equal(stoke_dataset_count(dataset), 1);
     assert_int_equal(stoke_dataset_notes(dataset), 1);
     assert_true(has_note(dataset, STOKE_NOTE_NOT_A_FILE, "one.tar:b.jpg"));
-    stoke_dataset_close(&dataset);
-}
-
-static void expect_open(const char *data, double val_split, int code, const char *words)
-{
-    stoke_data_params params = stoke_data_defaults();
-    stoke_dataset *dataset;
-    stoke_error err = { 0 };
-    params.data = data;
-    params.val_split = val_split;
-    int r = stoke_dataset_open(&dataset, &params, &err);
-    if (r != code || !strstr(err.message, words)) fail_msg("%s: %d, not %d: %s", data, r, code, err.message);
     stoke_dataset_close(&dataset);
 }
 
@@ -549,6 +577,7 @@ int main(void)
         unit_test_with_folder(bad_files),
         unit_test_with_folder(memory_may_run_out),
         unit_test_with_folder(members_make_samples),
+        unit_test_with_folder(masks_apart_are_refused),
         unit_test_with_folder(links_are_noted),
         unit_test_with_folder(folders_of_shards),
         unit_test_with_folder(shard_is_cut_after_opening),

@@ -545,14 +545,65 @@ static void index_file_follows_the_archive(void **state)
     stk_tar_close(&lie);
     expect_first(path, "lie.jpg");
     /* damaged: passed over, and made anew */
-    unit_write(beside, "rubbish", 7);
+    unit_write(beside, "stoke-tar-idx-0\nrubbish", 23);
     expect_first(path, "two.jpg");
     assert_int_equal(stat(beside, &st), 0);
-    assert_true(st.st_size > 7);
+    assert_true(st.st_size > 23);
     stk_tar_index index;
     stoke_error err;
     assert_int_equal(stk_tar_open(&index, unit_path(state, "none.tar"), &err), STOKE_E_NOTFOUND);
     assert_int_equal(stk_tar_open(&index, unit_folder(state), &err), STOKE_E_IO);
+}
+
+/* Opening is reading: what is not an index of ours is neither used nor replaced, nor what a link leads to. */
+static void index_file_replaces_nothing_else(void **state)
+{
+    const char *path = unit_path(state, "s.tar"), *beside = unit_path(state, "s.tar.idx");
+    const char *other = unit_path(state, "precious");
+    char text[16];
+    write_archive(path, "one.jpg");
+    for (int linked = 0; linked < 2; linked++) {
+        unlink(beside);
+        unit_write(linked ? other : beside, "not yours", 9);
+        if (linked) assert_int_equal(symlink("precious", beside), 0);
+        expect_first(path, "one.jpg");
+        FILE *file = fopen(beside, "rb");
+        assert_int_equal(fread(text, 1, sizeof text, file), 9);
+        fclose(file);
+        assert_memory_equal(text, "not yours", 9);
+    }
+    unlink(beside);
+    assert_int_equal(symlink("nowhere", beside), 0);
+    expect_first(path, "one.jpg");
+    assert_int_not_equal(access(unit_path(state, "nowhere"), F_OK), 0);
+    /* what a power cut leaves */
+    unlink(beside);
+    unit_write(beside, "", 0);
+    expect_first(path, "one.jpg");
+    struct stat st;
+    assert_int_equal(stat(beside, &st), 0);
+    assert_true(st.st_size > 0);
+}
+
+/* Size and time of the archive before it, but the members lie elsewhere. */
+static void index_of_a_twin_is_noticed(void **state)
+{
+    const char *path = unit_path(state, "s.tar");
+    const struct timespec times[2] = { { 5, 0 }, { 5, 0 } };
+    char long_text[700];
+    memset(long_text, 'x', sizeof long_text - 1);
+    long_text[sizeof long_text - 1] = 0;
+    for (int turn = 0; turn < 2; turn++) {
+        archive *a = calloc(1, sizeof *a);
+        archive_file(a, turn ? "b.jpg" : "a.jpg", turn ? "x" : long_text);
+        archive_file(a, turn ? "b.png" : "a.png", turn ? long_text : "x");
+        archive_end(a);
+        unit_write(path, a->bytes, a->size);
+        free(a);
+        assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+        expect_first(path, turn ? "b.jpg" : "a.jpg");
+        expect_first(path, turn ? "b.jpg" : "a.jpg");
+    }
 }
 
 /* ---- names ---- */
@@ -693,6 +744,8 @@ int main(void)
         unit_test_with_folder(index_is_read_as_written),
         unit_test_with_folder(index_that_misleads_is_refused),
         unit_test_with_folder(index_file_follows_the_archive),
+        unit_test_with_folder(index_file_replaces_nothing_else),
+        unit_test_with_folder(index_of_a_twin_is_noticed),
         cmocka_unit_test(keys_are_taken_back),
         cmocka_unit_test(keys_of_any_name),
         cmocka_unit_test(fields_have_roles),

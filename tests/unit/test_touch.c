@@ -261,6 +261,7 @@ static void test_refusals(void **state)
     const stoke_touch bad[] = { tone(STOKE_TOUCH_KINDS, 1, 1),
                                 tone(STOKE_TOUCH_BRIGHTNESS, NAN, 0),
                                 tone(STOKE_TOUCH_NOISE, 0.1, INFINITY),
+                                { .kind = STOKE_TOUCH_NOISE, .a = 0.1f, .n = 2 },
                                 tone(STOKE_TOUCH_HUE, 0.51, 0),
                                 tone(STOKE_TOUCH_GAMMA, 0, 1),
                                 blur(1, 4),

@@ -30,10 +30,11 @@ static void test_normals_are_box_muller(void **state)
     for (uint32_t i = 0; i < 2 * 65536; i++) {
         const uint32_t word =
             i < 65536 ? i << 16 | (i * 40503 & 0xffff) : i * 2654435761u << 16 | (i & 0xffff);
-        const double radius = sqrt(-2 * log(((word >> 16) + 0.5) / 65536));
-        /* Bit 15 is the half of the circle, the rest signed: -90 to 90 degrees around its middle. */
-        const double rest = (word & 0x7fff) < 0x4000 ? (word & 0x7fff) : (double)(word & 0x7fff) - 0x8000;
-        const double angle = (word >> 15 & 1) * M_PI + (rest + 0.5) / 32768 * M_PI;
+        const double radius = sqrt(-2 * log((abs((int16_t)(word >> 16) * 2 + 1)) / 65536.0));
+        /* The sign of the upper half is the half of the circle, the lower -90 to 90 degrees around its
+         * middle.
+         */
+        const double angle = (word >> 31) * M_PI + (int16_t)(word | 1) / 32768.0 * (M_PI / 2);
         float got[2];
         stk_two_normals(word, 1, got);
         most = fmax(most, fmax(fabs(got[0] - radius * cos(angle)), fabs(got[1] - radius * sin(angle))));
@@ -50,11 +51,11 @@ static void test_layout_is_pinned(void **state)
     seed_random(43);
     for (int i = 0; i < 1000; i++) {
         const uint32_t x = below(WIDTH), y = below(HEIGHT), c = below(3);
-        const uint32_t counter[4] = { x / 64 * 8 + x % 8, y, c, 0 };
+        const uint32_t counter[4] = { y, c, 0, 0 };
         const uint32_t keys[2] = { (uint32_t)key, (uint32_t)(key >> 32) };
         const stk_random random = stk_philox_block(counter, keys);
         float normal[2];
-        stk_two_normals(random.word[x / 8 % 8 / 2], 1, normal);
+        stk_two_normals(stk_noise_word(x / 16 * 8 + x % 8, random.word), 1, normal);
         const float got = v[((size_t)c * HEIGHT + y) * WIDTH + x];
         assert_true(fabsf(got - normal[x / 8 % 2]) <= 2e-6f);
     }
@@ -146,6 +147,26 @@ static void test_place_decides_and_ends_hold(void **state)
     stk_free(v);
 }
 
+/* n = 1 gives all planes the noise that n = 0 gives the first. */
+static void test_gray_noise_keeps_gray(void **state)
+{
+    stoke_image image = random_picture(77, 9, 1);
+    for (size_t i = 0; i < samples(&image); i++) put(&image, i, at(&image, i / 3 * 3));
+    stoke_touch t = { .kind = STOKE_TOUCH_NOISE, .a = 0.1f, .b = 0.02f, .key = 5 };
+    float *coloured = touched_floats(&image, &t, 1);
+    t.n = 1;
+    float *gray = touched_floats(&image, &t, 1);
+    size_t differ = 0;
+    for (size_t i = 0; i < samples(&image); i++) {
+        assert_true(gray[i] == coloured[i / 3 * 3]);
+        differ += coloured[i] != coloured[i / 3 * 3];
+    }
+    assert_true(differ > samples(&image) / 2);
+    stk_free(coloured);
+    stk_free(gray);
+    free(image.data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +175,7 @@ int main(void)
         cmocka_unit_test(test_moments_and_distribution),
         cmocka_unit_test(test_samples_do_not_know_each_other),
         cmocka_unit_test(test_place_decides_and_ends_hold),
+        cmocka_unit_test(test_gray_noise_keeps_gray),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

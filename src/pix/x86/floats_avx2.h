@@ -49,7 +49,7 @@ INLINE __m256 mul_add(__m256 a, __m256 b, __m256 c)
  *
  * Long chains of operations are written for two registers side by side: the processor looks only so far ahead
  * for work that need not wait for the last result. Gamma of 512 samples: 1640 ticks of the time stamp counter
- * one register at a time, 1200 in pairs; noise 1225 and 1053. */
+ * one register at a time, 1200 in pairs. */
 typedef struct pair {
     __m256 v[2];
 } pair;

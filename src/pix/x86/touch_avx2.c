@@ -95,10 +95,9 @@ INLINE __m256 magnitude(__m256 v)
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v);
 }
 
-INLINE __m256 hue_channel(__m256 top, __m256 spread, __m256 spread2, __m256 reach)
+INLINE __m256 hue_channel(__m256 base, __m256 reach, __m256 low, __m256 top)
 {
-    const __m256 drop = _mm256_max_ps(_mm256_sub_ps(spread2, reach), _mm256_setzero_ps());
-    return _mm256_sub_ps(top, _mm256_min_ps(drop, spread));
+    return _mm256_min_ps(_mm256_max_ps(_mm256_add_ps(base, reach), low), top);
 }
 
 INLINE void hue_8(float *p, size_t pitch, size_t left, const __m256 turn[3])
@@ -108,17 +107,18 @@ INLINE void hue_8(float *p, size_t pitch, size_t left, const __m256 turn[3])
     const __m256 is_r = _mm256_cmp_ps(top, r, _CMP_EQ_OQ), is_g = _mm256_cmp_ps(top, g, _CMP_EQ_OQ);
     __m256 x = _mm256_blendv_ps(_mm256_sub_ps(r, g), _mm256_sub_ps(b, r), is_g);
     x = _mm256_blendv_ps(x, _mm256_sub_ps(g, b), is_r);
-    const __m256 base = _mm256_blendv_ps(_mm256_blendv_ps(turn[2], turn[1], is_g), turn[0], is_r);
+    const __m256 turned = _mm256_blendv_ps(_mm256_blendv_ps(turn[2], turn[1], is_g), turn[0], is_r);
     const __m256 spread = _mm256_sub_ps(top, low), spread2 = _mm256_add_ps(spread, spread);
     const __m256 spread3 = _mm256_mul_ps(_mm256_set1_ps(3.0f), spread);
-    const __m256 k = mul_add(base, spread, x);
+    const __m256 k = mul_add(turned, spread, x);
     const __m256 reach_r = magnitude(_mm256_sub_ps(k, spread3));
     const __m256 reach_g = magnitude(_mm256_sub_ps(magnitude(_mm256_sub_ps(k, spread2)), spread3));
     const __m256 spread4 = _mm256_add_ps(spread2, spread2);
     const __m256 reach_b = magnitude(_mm256_sub_ps(magnitude(_mm256_sub_ps(k, spread4)), spread3));
-    set8(p, left, hue_channel(top, spread, spread2, reach_r));
-    set8(p + pitch, left, hue_channel(top, spread, spread2, reach_g));
-    set8(p + 2 * pitch, left, hue_channel(top, spread, spread2, reach_b));
+    const __m256 base = _mm256_sub_ps(top, spread2);
+    set8(p, left, hue_channel(base, reach_r, low, top));
+    set8(p + pitch, left, hue_channel(base, reach_g, low, top));
+    set8(p + 2 * pitch, left, hue_channel(base, reach_b, low, top));
 }
 
 AVX2 static void hue(float *row, size_t pitch, size_t n, const float turn[3])
