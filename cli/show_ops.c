@@ -7,6 +7,7 @@
  * drawn, and one far from it in the order of names for the ops that mix rows. The next one may be the next
  * frame of the same video, and mixing would not show.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -267,6 +268,46 @@ static void zoom(const page *p, size_t number)
     add_note(&p->strips[number], "(the centre, pixel by pixel)");
 }
 
+/* The number that was drawn, for ops that draw one: "1.21", "-12.3 degrees". The plan is drawn again, as the
+ * loader did; the size of the source, which is not known here, matters to crops only. */
+static void caption_draw(page *p, const stoke_pipeline *pipeline, uint64_t epoch, size_t at)
+{
+    const stoke_draw draw = { .seed = (uint64_t)p->data.seed,
+                              .epoch = epoch,
+                              .source_width = p->data.size[1],
+                              .source_height = p->data.size[0],
+                              .out_width = p->data.size[1],
+                              .out_height = p->data.size[0] };
+    stoke_plan plan;
+    char *text = p->captions[at];
+    const size_t size = sizeof p->captions[at];
+    stoke_pipeline_draw(pipeline, &draw, &plan);
+    const double cosine = (double)plan.matrix[0], sine = (double)plan.matrix[3];
+    if (plan.n_touches == 1 && !plan.warp && plan.touch[0].kind != STOKE_TOUCH_ERASE)
+        snprintf(text, size, "%.3g", (double)plan.touch[0].a);
+    else if (plan.warp && !plan.n_touches && !(plan.elastic_alpha > 0) && plan.matrix[1] == -plan.matrix[3] &&
+             plan.matrix[0] == plan.matrix[4])
+        /* 32.32 fixed point, from the result to the source */
+        snprintf(text, size, plan.matrix[3] ? "%.1f degrees" : "%.2f",
+                 plan.matrix[3] ? atan2(sine, cosine) * 180 / acos(-1) : 4294967296.0 / cosine);
+    if (*text) p->tiles[at].caption = text;
+}
+
+/* Under the draws of an op; the tiles of mixup have their captions. */
+static int caption_draws(page *p, size_t number, stoke_error *err)
+{
+    const strip *s = &p->strips[number];
+    stoke_pipeline *pipeline = NULL;
+    int r = stoke_pipeline_create(&pipeline, s->spec, err);
+    for (uint32_t i = 1; i < p->columns && !r; i++) {
+        const size_t at = number * p->columns + i;
+        if (p->tiles[at].image && !p->tiles[at].caption)
+            caption_draw(p, pipeline, (uint64_t)p->data.epoch + s->number * DRAWS_MAX + i - 1, at);
+    }
+    stoke_pipeline_destroy(&pipeline);
+    return r;
+}
+
 static int collect(page *p, stoke_error *err)
 {
     const size_t tiles = p->count * p->columns;
@@ -289,6 +330,7 @@ static int collect(page *p, stoke_error *err)
                           err);
         if (!r && s->refused) add_note(s, err->message); /* face: a data set without right eyes */
         if (!r && !s->refused) tidy(p, i);
+        if (!r && !s->refused && !s->preset) r = caption_draws(p, i, err);
         if (!r && s->detail) zoom(p, i);
     }
     cli_progress_end(&progress);
