@@ -65,7 +65,7 @@ static const stoke_option options[] = {
 typedef struct gallery {
     stoke_tile *tiles;
     stoke_image *images, *masks;
-    char (*captions)[256];
+    char (*captions)[256], (*names)[160];
     size_t count, capacity;
     uint64_t replaced, skipped;
 } gallery;
@@ -131,8 +131,9 @@ static void add_rows(gallery *g, const stoke_batch *batch, int has_masks)
         if (has_masks) g->masks[at] = show_copy_mask(batch, i, second);
         int replaced = batch->status[i] == STOKE_ROW_REPLACED;
         g->replaced += (uint64_t)replaced;
-        snprintf(g->captions[at], sizeof g->captions[at], "%s%s%s%s", batch->names[i],
-                 replaced ? " (replacement)" : "", *mixed ? "  " : "", mixed);
+        snprintf(g->names[at], sizeof g->names[at], "%s%s", batch->names[i],
+                 replaced ? " (replacement)" : "");
+        snprintf(g->captions[at], sizeof g->captions[at], "%s%s%s", g->names[at], *mixed ? "  " : "", mixed);
         g->tiles[at] = (stoke_tile){ &g->images[at], has_masks ? &g->masks[at] : NULL, g->captions[at] };
     }
 }
@@ -140,7 +141,7 @@ static void add_rows(gallery *g, const stoke_batch *batch, int has_masks)
 static void free_gallery(gallery *g)
 {
     for (size_t i = 0; i < g->count; i++) free(g->images[i].data), free(g->masks[i].data);
-    free(g->tiles), free(g->images), free(g->masks), free(g->captions);
+    free(g->tiles), free(g->images), free(g->masks), free(g->captions), free(g->names);
 }
 
 static int collect(cli_session *session, gallery *g, stoke_error *err)
@@ -221,7 +222,7 @@ static void print_result(const cli_call *call, const gallery *g, const char *out
     stoke_json_uint(&json, "replaced", g->replaced);
     stoke_json_uint(&json, "skipped", g->skipped);
     stoke_json_array(&json, "samples");
-    for (size_t i = 0; i < g->count; i++) stoke_json_string(&json, NULL, g->captions[i]);
+    for (size_t i = 0; i < g->count; i++) stoke_json_string(&json, NULL, g->names[i]);
     stoke_json_close(&json);
     stoke_json_close(&json);
 }
@@ -253,6 +254,7 @@ static int show_samples(cli_call *call, const char *out, stoke_error *err)
                   .images = cli_alloc(n, sizeof *g.images),
                   .masks = cli_alloc(n, sizeof *g.masks),
                   .captions = cli_alloc(n, sizeof *g.captions),
+                  .names = cli_alloc(n, sizeof *g.names),
                   .capacity = n };
     r = collect(&session, &g, err);
     if (!r) r = write_picture(call, &g, out, err);

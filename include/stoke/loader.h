@@ -139,8 +139,8 @@ typedef struct stoke_loader_stats_data {
     uint64_t heap_allocations;
     uint64_t memory_bytes; /* held by ring, workers and cache_ram now; compare with the plan */
     /* Of the samples delivered, those a cache gave (from memory, from disk) and did not have, and of the last
-     * those it has taken; entries that were damaged and made again; bytes it holds (disk: see cache_disk; without a budget those added since its
-     * folder was opened). All 0 without a cache. */
+     * those it has taken; entries that were damaged and made again; bytes it holds (disk: see cache_disk;
+     * without a budget those added since its folder was opened). All 0 without a cache. */
     uint64_t cache_hits_ram, cache_hits_disk, cache_misses, cache_stored, cache_damaged;
     uint64_t cache_ram_bytes, cache_disk_bytes;
 } stoke_loader_stats_data;

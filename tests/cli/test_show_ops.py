@@ -150,6 +150,16 @@ def page_names_every_setting():
         contains(rows[op['name']], *[f'`{setting["name"]}`' for setting in op['settings']])
 
 
+def mixed_samples():
+    """Mixing changes the captions, not the names; a list too long for a line makes the title longer, not nonsense."""
+    out, plain = path('mixed.png'), path('plain.png')
+    settings = ['--count', 4, '--columns', 1, '--tile', 64]
+    wanted = stoke_json('show', SET, *settings, '--out', plain)['samples']
+    equal(stoke_json('show', SET, *settings, '--out', out, '--augment', 'mixup(p=1,alpha=1),gamma(p=0),hue(p=0)')['samples'], wanted)
+    with Image.open(out) as mixed, Image.open(plain) as image:
+        assert mixed.height > image.height + 30, 'the title is cut'
+
+
 def misuse():
     contains(stoke('show', SET, '--ops', '--only', 'nothing', code=2).stderr, 'nothing')
     contains(stoke('show', SET, '--only', 'hflip', code=2).stderr, '--ops')
@@ -172,5 +182,6 @@ sys.exit(tap.run([
     ('one sample without a mask', one_sample_without_mask),
     ('the same picture on every processor', same_on_every_processor),
     ('docs/augmentation.md names every setting', page_names_every_setting),
+    ('mixed samples', mixed_samples),
     ('misuse', misuse),
 ]))
