@@ -132,6 +132,7 @@ static int measure(bench *b, stoke_error *err)
     if (!b->data.size[0] && b->cases[0].opened.height)
         cli_say_size(b->call, b->cases[0].opened.height, b->cases[0].opened.width);
     cli_say(b->call, "memory: %s", text);
+    cli_say_remarks(b->call, b->dataset, &b->data);
     b->workers = plan->workers ? plan->workers : 1;
     b->cases[1].threads = b->workers;
     b->n_cases = 2;

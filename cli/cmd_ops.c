@@ -267,7 +267,9 @@ static int run(cli_call *call)
     stoke_error err = { 0 };
     const int is_op = name && find_op(name, &op), is_preset = name && !is_op && find_preset(name, &preset);
     if (name && !is_op && !is_preset) {
-        cli_error(&err, STOKE_E_INVALID, "no op or preset is called '%s'; `stoke ops` lists them", name);
+        const char *near = stoke_augment_nearest(name);
+        cli_error(&err, STOKE_E_INVALID, "no op or preset is called '%s'%s%s%s `stoke ops` lists them", name,
+                  near ? ": did you mean " : ";", near ? near : "", near ? "?" : "");
         return cli_fail(call, &err);
     }
     if (call->common.json)

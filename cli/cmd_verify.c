@@ -93,6 +93,12 @@ static void json_sizes(stoke_json *json, const stoke_verify_report *report)
     for (int i = STOKE_FORMAT_JPEG; i <= STOKE_FORMAT_TIFF; i++)
         if (report->formats[i]) stoke_json_uint(json, stoke_format_name((stoke_format)i), report->formats[i]);
     stoke_json_close(json);
+    stoke_json_uint(json, "images16", report->images16);
+    if (!report->images16) return;
+    stoke_json_array(json, "values16");
+    stoke_json_uint(json, NULL, report->min_value16);
+    stoke_json_uint(json, NULL, report->max_value16);
+    stoke_json_close(json);
 }
 
 /* "0:0,255:1": the classes that occur as they are, and the ignored value as class `target`. Returns whether
@@ -145,7 +151,15 @@ static int remark_on_ignored(const cli_call *call, const stoke_verify_report *re
     return 1;
 }
 
-static void print_json(const stoke_dataset *dataset, const stoke_verify_report *report, const char *remark)
+/* What the values of the files suggest, one line each. */
+enum { REMARKS = 2 };
+typedef struct remark_list {
+    char text[REMARKS][512];
+    size_t count;
+} remark_list;
+
+static void print_json(const stoke_dataset *dataset, const stoke_verify_report *report,
+                       const remark_list *remarks)
 {
     stoke_json json;
     stoke_json_begin(&json, stdout, 2);
@@ -175,7 +189,7 @@ static void print_json(const stoke_dataset *dataset, const stoke_verify_report *
     }
     stoke_json_close(&json);
     stoke_json_array(&json, "remarks");
-    if (remark) stoke_json_string(&json, NULL, remark);
+    for (size_t i = 0; i < remarks->count; i++) stoke_json_string(&json, NULL, remarks->text[i]);
     stoke_json_close(&json);
     json_sizes(&json, report);
     stoke_json_uint(&json, "image_bytes", report->image_bytes);
@@ -194,6 +208,9 @@ static void print_summary(const stoke_dataset *dataset, const stoke_verify_repor
     if (report->max_width)
         printf("sizes  %ux%u to %ux%u (height x width)\n", report->min_height, report->min_width,
                report->max_height, report->max_width);
+    if (report->images16)
+        printf("depth  %llu of the images have 16 bits, values %u to %u\n",
+               (unsigned long long)report->images16, report->min_value16, report->max_value16);
     printf("files  images %s", stoke_text_bytes(report->image_bytes, a, sizeof a));
     if (masks) printf(", masks %s", stoke_text_bytes(report->mask_bytes, b, sizeof b));
     for (int i = STOKE_FORMAT_JPEG; i <= STOKE_FORMAT_TIFF; i++)
@@ -272,14 +289,18 @@ static int run(cli_call *call)
     if (r) {
         code = cli_fail(call, &err);
     } else {
-        char text[512];
-        const char *remark = remark_on_ignored(call, &report, text, sizeof text) ? text : NULL;
+        remark_list remarks = { .count = 0 };
+        char(*text)[512] = remarks.text;
+        remarks.count += (size_t)remark_on_ignored(call, &report, text[0], sizeof text[0]);
+        if (report.images16)
+            remarks.count += (size_t)stoke_remark_on_values(
+                &call->data, report.min_value16, report.max_value16, text[remarks.count], sizeof text[0]);
         if (call->common.json) {
-            print_json(dataset, &report, remark);
+            print_json(dataset, &report, &remarks);
         } else {
             print_summary(dataset, &report);
             print_classes(call, &report);
-            if (remark) printf("\n%s\n", remark);
+            for (size_t i = 0; i < remarks.count; i++) printf("\n%s\n", text[i]);
             print_findings(dataset, &report, o->show);
         }
         if (report.n_bad || (stoke_dataset_notes(dataset) && !o->allow_orphans)) code = CLI_FAILED;

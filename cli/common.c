@@ -121,6 +121,9 @@ static int refuse_empty_names(const cli_call *call, stoke_error *err)
         const char *value = *(const char *const *)((const char *)call->options + o->offset);
         if (value && !*value) return cli_error(err, STOKE_E_INVALID, "--%s: the name is empty", o->name);
     }
+    if (command->reads_data && call->data.augment && !*call->data.augment)
+        return cli_error(err, STOKE_E_INVALID,
+                         "--augment: the text is empty; no augmentation is called none");
     for (size_t i = 0; i < CLI_COUNT(names); i++)
         if (names[i].value && !*names[i].value)
             return cli_error(err, STOKE_E_INVALID, "--%s: the name is empty", names[i].name);
@@ -134,8 +137,7 @@ static int load_config(cli_call *call, int argc, char **argv, stoke_error *err)
     const char *folder = call->n_words ? call->words[0] : NULL;
     cli_common common = call->common; /* an error in the file is reported the way the flags ask for */
     set_defaults(call);
-    stoke_option_group group = stoke_data_options(&call->data);
-    int r = stoke_options_load_yaml(&group, 1, path, NULL, &call->storage, err);
+    int r = stoke_data_load_yaml(&call->data, path, &call->storage, err);
     if (r) {
         call->common = common;
         return cli_blame(err, path);

@@ -73,6 +73,9 @@ void cli_session_close(cli_session *session);
  * The first one says the size when the user did not. */
 int cli_next(cli_session *session, const stoke_batch **batch, stoke_error *err);
 
+/* Says what is odd about the settings (stoke_data_remarks), once per command. */
+void cli_say_remarks(const cli_call *call, const stoke_dataset *dataset, const stoke_data_params *data);
+
 /* Says which size was taken where --size was not given. */
 void cli_say_size(const cli_call *call, uint32_t height, uint32_t width);
 /* Says how many rows had a bad file behind them; nothing when none had. */

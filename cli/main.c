@@ -68,6 +68,8 @@ static int help(int n_words, char **words)
         stoke_options_print_help(groups, n_groups, 80, stdout);
         return CLI_OK;
     }
+    /* What people look for by the name of the option. */
+    if (!strcmp(words[0], "augment") || !strcmp(words[0], "augmentation")) words[0] = (char *)cli_ops.name;
     const cli_command *command = cli_find_command(words, n_words, &used);
     if (!command) return unknown_command("", cli_commands, words[0]);
     if (n_words > used) return too_many(words[used]);

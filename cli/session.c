@@ -62,6 +62,18 @@ int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_
     return STOKE_OK;
 }
 
+void cli_say_remarks(const cli_call *call, const stoke_dataset *dataset, const stoke_data_params *data)
+{
+    static int said; /* hash opens a loader for every rank */
+    char text[2048];
+    stoke_data_params own = *data;
+    if (call->common.quiet || said++) return;
+    if (call->command == &cli_show) own.dtype = stoke_data_defaults().dtype; /* bytes are show's own choice */
+    stoke_data_remarks(dataset, &own, text, sizeof text);
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1)
+        cli_say(call, "remark: %.*s", (int)(end - line), line);
+}
+
 int cli_session_open(cli_session *session, const cli_call *call, const stoke_data_params *data,
                      stoke_error *err)
 {
@@ -79,6 +91,7 @@ int cli_session_open(cli_session *session, const cli_call *call, const stoke_dat
     stoke_memory_plan_text(&plan, text, sizeof text);
     cli_say(call, "memory: %s%s", text,
             plan.prefetch_reduced ? " (prefetch lowered to honour --memory-limit)" : "");
+    cli_say_remarks(call, session->dataset, data);
     return STOKE_OK;
 }
 

@@ -62,6 +62,10 @@ typedef struct stoke_preset_info {
 } stoke_preset_info;
 STOKE_API int stoke_preset_at(size_t index, stoke_preset_info *info);
 
+/* The op or preset that was probably meant by a name that is none: rotate for "roate" and "RandomRotation".
+ * NULL when nothing is near. */
+STOKE_API const char *stoke_augment_nearest(const char *name);
+
 #ifdef __cplusplus
 }
 #endif

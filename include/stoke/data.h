@@ -69,7 +69,7 @@ typedef struct stoke_data_params {
     int64_t max_pixels;
     /* geometry and values of a batch */
     uint32_t size[2];    /* height, width; 0 = size of the first sample */
-    const char *augment; /* preset name or YAML file */
+    const char *augment; /* preset, list of ops or YAML file, see augment.h */
     int dtype;           /* image: choice f32|f16|bf16|u8, see stoke_data_image_dtype */
     int mask_dtype;      /* choice auto|u8|u16|i32|i64 */
     int layout;          /* stoke_layout */
@@ -98,6 +98,11 @@ STOKE_API stoke_data_params stoke_data_defaults(void);
 
 /* The table, bound to a struct: pass it to stoke_options_parse, _load_yaml, _print_help. */
 STOKE_API stoke_option_group stoke_data_options(stoke_data_params *params);
+
+/* Reads a settings file into the struct (stoke_options_load_yaml); `augment` may be a list of ops there too, as
+ * in a file of ops, and becomes one line of text. */
+STOKE_API int stoke_data_load_yaml(stoke_data_params *params, const char *path,
+                                   stoke_option_storage **storage, stoke_error *err);
 
 /* The element types chosen by params->dtype / mask_dtype (`label_depth` = stoke_labels_depth for auto). */
 STOKE_API stoke_dtype stoke_data_image_dtype(const stoke_data_params *params);

@@ -88,6 +88,8 @@ typedef struct stoke_verify_report {
     uint64_t image_bytes, mask_bytes;
     uint32_t min_width, min_height, max_width, max_height;
     uint64_t formats[8]; /* images by stoke_format */
+    uint64_t images16;   /* those with 16 bits per value, and the range of their values */
+    uint32_t min_value16, max_value16;
     double seconds;
 } stoke_verify_report;
 
@@ -97,6 +99,11 @@ STOKE_API int stoke_verify(const stoke_dataset *dataset, const stoke_data_params
                            stoke_progress_fn progress, void *context, stoke_verify_report *report,
                            stoke_error *err);
 STOKE_API void stoke_verify_report_free(stoke_verify_report *report);
+
+/* 16-bit images with values from `low` to `high`: when that is a small part of the range and no window is set
+ * they come out nearly black; writes a sentence that says so and returns 1. */
+STOKE_API int stoke_remark_on_values(const stoke_data_params *params, uint32_t low, uint32_t high, char *text,
+                                     size_t size);
 
 #ifdef __cplusplus
 }

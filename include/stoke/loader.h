@@ -155,6 +155,13 @@ STOKE_API const char *stoke_loader_warning(const stoke_loader *loader);
 /* Bad samples met so far (distinct), for reports. index < stats.bad_samples. */
 STOKE_API int stoke_loader_bad(const stoke_loader *loader, size_t index, stoke_bad_file *bad);
 
+/* What is allowed in the settings and hardly meant, for people: crops that cut nothing or mostly pad, mixing
+ * in batches of one, 16-bit images that come out black. Looks at up to 16 samples. Writes one line for each,
+ * ended by a newline, as far as `text` goes, and returns how many there are; settings that a loader would
+ * refuse have none. */
+STOKE_API size_t stoke_data_remarks(const stoke_dataset *dataset, const stoke_data_params *params, char *text,
+                                    size_t size);
+
 /* ---- a cache made ahead of time ---- */
 
 typedef struct stoke_cache_report {

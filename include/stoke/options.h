@@ -64,7 +64,7 @@ STOKE_API int stoke_options_parse(const stoke_option_group *groups, size_t n_gro
 /* Reads a YAML mapping of scalars (`batch: 32`) into the groups; nested sections `data:` and `loader:` are
  * accepted and flattened. Errors carry "file:line:". The strings live in *storage until
  * stoke_options_free_storage. Keys named in `foreign` (NULL-terminated, may be NULL) belong to others and are
- * passed over; any other unknown key is an error. */
+ * passed over, an option of such a name where its value is a list; any other unknown key is an error. */
 typedef struct stoke_option_storage stoke_option_storage;
 STOKE_API int stoke_options_load_yaml(const stoke_option_group *groups, size_t n_groups, const char *path,
                                       const char *const *foreign, stoke_option_storage **storage,

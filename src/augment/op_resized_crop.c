@@ -9,7 +9,7 @@ typedef struct resized_args {
 
 static const stoke_option options[] = {
     STK_RANGE(resized_args, scale, "0.08..1", 0.0001, 1, "Share of the source's area"),
-    STK_RANGE(resized_args, ratio, "0.75..1.3333333333333333", 0.01, 100, "Width divided by height"),
+    STK_RANGE(resized_args, ratio, "0.75..1.3333", 0.01, 100, "Width divided by height"),
 };
 
 /* None of the tries fitted: the central part, as large as the allowed ratios permit. */

@@ -13,14 +13,6 @@
 
 enum { YAML_LIMIT = 1 << 20 };
 
-static void list_ops(char *text, size_t size)
-{
-    size_t n = 0;
-    const stk_op *op;
-    for (size_t i = 0; (op = stk_op_at(i)) && n < size; i++)
-        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", op->name);
-}
-
 static stoke_option_group arguments(stk_step *step)
 {
     return (stoke_option_group){ step->op->name, step->op->options, step->op->n_options, step->args.bytes };
@@ -34,11 +26,11 @@ static stk_step *last_step(stoke_pipeline *pipeline)
 int stk_pipeline_add(stoke_pipeline *pipeline, const char *name, stoke_error *err)
 {
     const stk_op *op = stk_op_find(name);
-    if (!op) {
-        char known[512];
-        list_ops(known, sizeof known);
-        return stk_fail(err, STOKE_E_NOTFOUND, "no op is called \"%.80s\"; there are %s", name, known);
-    }
+    if (!op && stk_preset_find(name))
+        return stk_fail(
+            err, STOKE_E_INVALID,
+            "%s is a preset and takes no settings: write the name alone, or the ops it stands for", name);
+    if (!op) return stk_unknown_name(name, err);
     if (pipeline->n_steps == STK_PIPELINE_OPS)
         return stk_fail(err, STOKE_E_LIMIT, "more than %d ops in one pipeline", STK_PIPELINE_OPS);
     pipeline->steps[pipeline->n_steps++].op = op;
@@ -67,13 +59,13 @@ int stk_pipeline_set(stoke_pipeline *pipeline, const char *name, const char *val
     const stoke_option_group group = arguments(step);
     stk_option_hit hit;
     int r = STOKE_OK;
-    if (stk_option_find(&group, 1, name, strlen(name), &hit)) {
-        const uint64_t bit = UINT64_C(1) << (hit.option - step->op->options);
-        if (pipeline->given & bit)
-            return stk_fail(err, STOKE_E_INVALID, "%s: %s is set twice", step->op->name, hit.option->name);
-        pipeline->given |= bit;
-        if (hit.option->type == STOKE_OPT_STRING) r = keep_string(pipeline, &value, err);
-    }
+    if (!stk_option_find(&group, 1, name, strlen(name), &hit))
+        return stk_unknown_setting(step->op, name, err);
+    const uint64_t bit = UINT64_C(1) << (hit.option - step->op->options);
+    if (pipeline->given & bit)
+        return stk_fail(err, STOKE_E_INVALID, "%s: %s is set twice", step->op->name, hit.option->name);
+    pipeline->given |= bit;
+    if (hit.option->type == STOKE_OPT_STRING) r = keep_string(pipeline, &value, err);
     if (!r) r = stoke_options_set(&group, 1, name, value, err);
     if (r && err) stk_error_prefix(err, step->op->name);
     return r;
@@ -171,18 +163,10 @@ void stk_pipeline_describe(stoke_pipeline *pipeline)
     }
 }
 
-static int is_file_name(const char *spec)
+int stk_pipeline_is_file(const char *spec)
 {
     const char *dot = strrchr(spec, '.');
     return strchr(spec, '/') || (dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0));
-}
-
-static void list_presets(char *text, size_t size)
-{
-    size_t n = 0;
-    stoke_preset_info preset;
-    for (size_t i = 0; stoke_preset_at(i, &preset) && n < size; i++)
-        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", preset.name);
 }
 
 static int fill(stoke_pipeline *pipeline, const char *spec, stoke_error *err)
@@ -190,19 +174,11 @@ static int fill(stoke_pipeline *pipeline, const char *spec, stoke_error *err)
     stk_buffer buffer = { 0 };
     size_t size;
     int r;
-    if (is_file_name(spec)) {
+    if (stk_pipeline_is_file(spec)) {
         r = stk_file_read(spec, YAML_LIMIT, &buffer, &size, err);
-        if (!r) r = stk_pipeline_read_yaml(pipeline, spec, buffer.data, size, err);
+        if (!r) r = stk_pipeline_read_yaml(pipeline, spec, buffer.data, size, STK_YAML_ALL, err);
         stk_buffer_free(&buffer);
         return r;
-    }
-    if (!spec[strcspn(spec, "(,")] && !stk_preset_find(spec) && !stk_op_find(spec)) {
-        char presets[128], ops[512];
-        list_presets(presets, sizeof presets);
-        list_ops(ops, sizeof ops);
-        return stk_fail(err, STOKE_E_NOTFOUND,
-                        "augment: \"%.80s\" is neither a preset (%s) nor a .yaml file nor an op (%s)", spec,
-                        presets, ops);
     }
     r = stk_pipeline_read_list(pipeline, spec, err);
     if (r && err) stk_error_prefix(err, "augment");

@@ -36,7 +36,7 @@ struct stoke_pipeline {
 
 /* ---- making one: add an op, set its settings, close it ---- */
 
-/* Appends an op with its defaults. STOKE_E_NOTFOUND lists the ops there are. */
+/* Appends an op with its defaults. STOKE_E_NOTFOUND: the message has the name that was meant, or all. */
 int stk_pipeline_add(stoke_pipeline *pipeline, const char *name, stoke_error *err);
 /* Sets an argument of the op added last; text is copied. */
 int stk_pipeline_set(stoke_pipeline *pipeline, const char *name, const char *value, stoke_error *err);
@@ -47,14 +47,25 @@ int stk_pipeline_add_name(stoke_pipeline *pipeline, const char *name, stoke_erro
 
 /* Reads "random_crop,hflip(p=0.3)". */
 int stk_pipeline_read_list(stoke_pipeline *pipeline, const char *list, stoke_error *err);
-/* Reads "augment:" lists, in memory; `name` stands in messages ("name:line: ..."). */
+typedef enum stk_yaml_take {
+    STK_YAML_ALL,  /* a file of ops: the key must be there, as a list or as text */
+    STK_YAML_LISTS /* a file of settings: only a list is ours, text is the option table's */
+} stk_yaml_take;
+/* Reads what stands under "augment:", from memory; `name` stands in messages ("name:line: ..."). Other keys
+ * of stoke.yaml are passed over. */
 int stk_pipeline_read_yaml(stoke_pipeline *pipeline, const char *name, const void *bytes, size_t size,
-                           stoke_error *err);
+                           stk_yaml_take take, stoke_error *err);
+/* Has a '/' or ends in .yaml or .yml. */
+int stk_pipeline_is_file(const char *spec);
 /* Writes pipeline->text. */
 void stk_pipeline_describe(stoke_pipeline *pipeline);
 
 /* What a preset stands for, as a list; NULL when there is none of this name. */
 const char *stk_preset_find(const char *name);
+
+/* STOKE_E_NOTFOUND, with the nearest name or all there are. */
+int stk_unknown_name(const char *name, stoke_error *err);
+int stk_unknown_setting(const stk_op *op, const char *name, stoke_error *err);
 
 /* ---- what the executor asks ---- */
 

@@ -64,4 +64,11 @@ int stk_options_read_yaml(const stoke_option_group *groups, size_t n_groups, con
                           const void *bytes, size_t size, const char *const *foreign,
                           stoke_option_storage **storage, stoke_error *err);
 
+/* What usually helps with a problem that libyaml describes, to be put behind it; "" when nothing comes to
+ * mind. */
+const char *stk_yaml_hint(const char *problem);
+
+/* A copy of the text that lives as long as the storage; NULL = no memory. */
+const char *stk_option_keep(stoke_option_storage *storage, const char *text, size_t length);
+
 #endif

@@ -74,18 +74,30 @@ static size_t event_line(const reader *r)
     return r->event.start_mark.line + 1;
 }
 
-static char *keep(reader *r, const char *text, size_t length)
+const char *stk_option_keep(stoke_option_storage *storage, const char *text, size_t length)
 {
     string_block *block = stk_alloc(sizeof *block + length + 1);
-    if (!block) {
-        stk_fail(r->err, STOKE_E_NOMEM, "%s: out of memory", r->name);
-        return NULL;
-    }
+    if (!block) return NULL;
     memcpy(block->text, text, length);
     block->text[length] = 0;
-    block->next = r->storage->strings;
-    r->storage->strings = block;
+    block->next = storage->strings;
+    storage->strings = block;
     return block->text;
+}
+
+static const char *keep(reader *r, const char *text, size_t length)
+{
+    const char *kept = stk_option_keep(r->storage, text, length);
+    if (!kept) stk_fail(r->err, STOKE_E_NOMEM, "%s: out of memory", r->name);
+    return kept;
+}
+
+const char *stk_yaml_hint(const char *problem)
+{
+    if (problem && (strstr(problem, "did not find expected") || strstr(problem, "mapping values")))
+        return "; lines of one list or section begin in the same column";
+    if (problem && strstr(problem, "cannot start any token")) return "; indent with blanks, not tabs";
+    return "";
 }
 
 static int parser_failure(reader *r)
@@ -97,8 +109,8 @@ static int parser_failure(reader *r)
         line = 1;
         for (size_t i = 0; i < p->problem_offset && i < r->size; i++) line += r->bytes[i] == '\n';
     }
-    return fail_at(r, line, STOKE_E_FORMAT, "not valid YAML: %s",
-                   p->problem ? p->problem : "unknown problem");
+    return fail_at(r, line, STOKE_E_FORMAT, "not valid YAML: %s%s",
+                   p->problem ? p->problem : "unknown problem", stk_yaml_hint(p->problem));
 }
 
 /* Moves to the next event. Refuses what no settings file needs, wherever it stands. */
@@ -205,6 +217,10 @@ static int unknown_key(reader *r, const char *key, size_t line)
 
 static int read_setting(reader *r, entry fresh)
 {
+    if (r->event.type == YAML_SEQUENCE_START_EVENT && is_foreign(r, fresh.key)) {
+        int passed = remember(r, fresh); /* without a value: the default, until its owner has read the list */
+        return passed ? passed : skip_value(r);
+    }
     if (r->event.type != YAML_SCALAR_EVENT)
         return fail_at(r, event_line(r), STOKE_E_INVALID,
                        "%.80s: one value is expected, not a list or section", fresh.key);

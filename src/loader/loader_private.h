@@ -3,6 +3,7 @@
  * The loader's inside, shared by its files:
  *
  *   recipe.c       settings -> what every sample has in common
+ *   remarks.c      what is odd about the settings
  *   memory_plan.c  how much memory that takes; probes headers
  *   loader.c       create, destroy, epochs, next, release
  *   worker.c       the schedule and the threads

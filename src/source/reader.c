@@ -41,8 +41,11 @@ static void drop_path(const char *path, stoke_error *err)
         memmove(err->message, err->message + n + 2, strlen(err->message + n + 2) + 1);
 }
 
+/* With `info` an image, which keeps 16 bits; without a mask, whose colours have 8. The header is read first:
+ * pixels stay valid only until the decoder is used again. */
 static int read_picture(stk_reader *reader, const stoke_data_params *params, stoke_purpose purpose,
-                        const stoke_blob *blob, const char *shown, stoke_image *image, stoke_error *err)
+                        const stoke_blob *blob, const char *shown, stoke_image_info *info, stoke_image *image,
+                        stoke_error *err)
 {
     /* Nothing needs more than 8 bytes a pixel (16-bit RGBA without compression), and a little for the rest.
      */
@@ -59,26 +62,44 @@ static int read_picture(stk_reader *reader, const stoke_data_params *params, sto
     decode.orientation = (stoke_orientation)params->orientation;
     decode.alpha = (stoke_alpha)params->alpha;
     decode.max_pixels = pixels;
+    decode.keep16 = info != NULL;
+    r = info ? stoke_decoder_probe(reader->decoder, reader->file.data, reader->file_bytes, info, err)
+             : STOKE_OK;
+    if (r != STOKE_OK) return r;
     return stoke_decoder_decode(reader->decoder, reader->file.data, reader->file_bytes, &decode, image, err);
 }
 
 int stk_reader_image(stk_reader *reader, const stoke_data_params *params, const stoke_sample *sample,
                      stoke_format *format, stoke_image *image, stoke_error *err)
 {
-    int r = read_picture(reader, params, STOKE_PURPOSE_IMAGE, &sample->image, sample->image_path, image, err);
-    if (r != STOKE_OK) return r;
     stoke_image_info info;
-    r = stoke_decoder_probe(reader->decoder, reader->file.data, reader->file_bytes, &info, err);
+    int r = read_picture(reader, params, STOKE_PURPOSE_IMAGE, &sample->image, sample->image_path, &info,
+                         image, err);
     if (r == STOKE_OK) *format = info.format;
     return r;
+}
+
+void stk_image_values(const stoke_image *image, uint32_t *low, uint32_t *high)
+{
+    if (image->depth != 2) return;
+    uint16_t least = UINT16_MAX, most = 0;
+    for (uint32_t y = 0; y < image->height; y++) {
+        const uint16_t *row = (const uint16_t *)((const uint8_t *)image->data + y * image->stride);
+        for (size_t i = 0; i < (size_t)image->width * image->channels; i++) {
+            least = row[i] < least ? row[i] : least;
+            most = row[i] > most ? row[i] : most;
+        }
+    }
+    if (least < *low) *low = least;
+    if (most > *high) *high = most;
 }
 
 int stk_reader_mask(stk_reader *reader, const stoke_data_params *params, const stoke_labels *labels,
                     const stoke_sample *sample, stoke_image *ids, stoke_error *err)
 {
     stoke_image mask;
-    int r =
-        read_picture(reader, params, stk_mask_purpose(labels), &sample->mask, sample->mask_path, &mask, err);
+    int r = read_picture(reader, params, stk_mask_purpose(labels), &sample->mask, sample->mask_path, NULL,
+                         &mask, err);
     if (r != STOKE_OK) return r;
     const uint8_t depth = stoke_labels_depth(labels);
     size_t bytes = stoke_image_bytes(mask.width, mask.height, 1, depth);

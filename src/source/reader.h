@@ -19,10 +19,12 @@ typedef struct stk_reader {
 int stk_reader_start(stk_reader *reader, stoke_error *err); /* a zeroed struct */
 void stk_reader_finish(stk_reader *reader);                 /* accepts one that was not started */
 
-/* The image or the mask of a sample. Pixels stay valid until the reader is used again. Messages give the
- * reason only, without the path. */
+/* The image (of 1 or 2 bytes per value, as the file has it) or the mask of a sample. Pixels stay valid until
+ * the reader is used again. Messages give the reason only, without the path. */
 int stk_reader_image(stk_reader *reader, const stoke_data_params *params, const stoke_sample *sample,
                      stoke_format *format, stoke_image *image, stoke_error *err);
+/* Widens low..high by the values of a picture of 2 bytes; others are left out. */
+void stk_image_values(const stoke_image *image, uint32_t *low, uint32_t *high);
 /* A mask as class ids, one channel of stoke_labels_depth bytes. */
 int stk_reader_mask(stk_reader *reader, const stoke_data_params *params, const stoke_labels *labels,
                     const stoke_sample *sample, stoke_image *ids, stoke_error *err);

@@ -24,8 +24,9 @@ typedef struct bad_line {
 
 /* What members add up for themselves, and the calling thread collects. */
 typedef struct sums {
-    uint64_t ok, image_bytes, mask_bytes, formats[8];
+    uint64_t ok, image_bytes, mask_bytes, formats[8], images16;
     uint32_t min_width, min_height, max_width, max_height;
+    uint32_t low, high; /* values of 16-bit images */
 } sums;
 
 typedef struct verification {
@@ -48,7 +49,7 @@ typedef struct verifier {
 static int start(void *context, void *member, stoke_error *err)
 {
     verifier *self = member;
-    self->sums.min_width = self->sums.min_height = UINT32_MAX;
+    self->sums.min_width = self->sums.min_height = self->sums.low = UINT32_MAX;
     return stk_reader_start(&self->reader, err);
 }
 
@@ -103,6 +104,8 @@ static int check_sample(void *context, void *member, uint64_t id, stoke_error *e
     if (r == STOKE_OK) {
         self->sums.formats[format < 8 ? format : 0]++;
         add_size(&self->sums, image.width, image.height);
+        self->sums.images16 += image.depth == 2;
+        stk_image_values(&image, &self->sums.low, &self->sums.high);
     } else {
         image.width = 0;
         r = add_bad(v, 2 * id, sample.image_path, &why, err);
@@ -129,6 +132,9 @@ static void finish(void *context, void *member)
     v->sums.image_bytes += self->sums.image_bytes;
     v->sums.mask_bytes += self->sums.mask_bytes;
     for (int i = 0; i < 8; i++) v->sums.formats[i] += self->sums.formats[i];
+    v->sums.images16 += self->sums.images16;
+    if (self->sums.low < v->sums.low) v->sums.low = self->sums.low;
+    if (self->sums.high > v->sums.high) v->sums.high = self->sums.high;
     if (self->sums.max_width) {
         add_size(&v->sums, self->sums.min_width, self->sums.min_height);
         add_size(&v->sums, self->sums.max_width, self->sums.max_height);
@@ -163,6 +169,8 @@ static int write_report(verification *v, stoke_verify_report *report, stoke_erro
     report->image_bytes = s->image_bytes;
     report->mask_bytes = s->mask_bytes;
     memcpy(report->formats, s->formats, sizeof report->formats);
+    report->images16 = s->images16;
+    if (s->images16) report->min_value16 = s->low, report->max_value16 = s->high;
     if (s->max_width) {
         report->min_width = s->min_width, report->min_height = s->min_height;
         report->max_width = s->max_width, report->max_height = s->max_height;
@@ -176,7 +184,7 @@ int stoke_verify(const stoke_dataset *dataset, const stoke_data_params *params, 
     *report = (stoke_verify_report){ 0 };
     const uint64_t begin = stk_now_ns();
     verification v = { .dataset = dataset, .params = params };
-    v.sums.min_width = v.sums.min_height = UINT32_MAX;
+    v.sums.min_width = v.sums.min_height = v.sums.low = UINT32_MAX;
     int r = stk_labels_of(&v.labels, params, err);
     if (r != STOKE_OK) return r;
     v.tally = stk_calloc(1, sizeof *v.tally);
@@ -198,6 +206,19 @@ int stoke_verify(const stoke_dataset *dataset, const stoke_data_params *params, 
     stoke_labels_destroy(&v.labels);
     report->seconds = (double)(stk_now_ns() - begin) * 1e-9;
     return r;
+}
+
+int stoke_remark_on_values(const stoke_data_params *params, uint32_t low, uint32_t high, char *text,
+                           size_t size)
+{
+    const int windowed = params->window && *params->window && strcmp(params->window, "none") != 0;
+    /* Less than a quarter: what 14 bits and fewer fill. Cameras with all 16 come near the whole. */
+    if (windowed || low > high || high - low >= 65536 / 4) return 0;
+    snprintf(text, size,
+             "16-bit images with values %u to %u, %.2g %% of the range: nearly all contrast is lost; window "
+             "p1:p99 (--window p1:p99) stretches each image",
+             low, high, 100.0 * (high - low) / 65535);
+    return 1;
 }
 
 void stoke_verify_report_free(stoke_verify_report *report)

@@ -51,6 +51,22 @@ def file_equals_flags():
     equal(stoke_json('hash', '--config', config), stoke_json('hash', *flags))
 
 
+def one_file_for_all():
+    """A list of ops in stoke.yaml equals the flag; the same file is also a file of ops; config prints it as text."""
+    config = write('whole.yaml', f'data: {SET}\nbatch: 4\nsize: 24x32\naugment:\n  - hflip: {{p: 1}}\n  - rotate: {{degrees: 5..9}}\n')
+    flags = [SET, '--batch', 4, '--size', '24x32', '--augment', 'hflip(p=1),rotate(degrees=5..9)']
+    answer = stoke_json('hash', '--config', config)
+    equal(answer['all'], stoke_json('hash', *flags)['all'])
+    equal(stoke_json('hash', *flags[:-1], config)['all'], answer['all'], 'as a file of ops')
+    again = write('again.yaml', stoke('config', '--config', config).stdout)
+    equal(stoke_json('config', '--config', again), stoke_json('config', '--config', config), 'round trip')
+    equal(stoke_json('hash', *flags[:-1], again)['all'], answer['all'], 'what config prints, as a file of ops')
+    equal(stoke_json('hash', '--config', config, '--augment', 'none')['all'],
+          stoke_json('hash', *flags[:-1], 'none')['all'], 'a flag overrides the list')
+    contains(stoke('hash', '--config', write('slip.yaml', f'data: {SET}\n\naugment:\n  - roate\n'), code=2).stderr,
+             'slip.yaml:4', 'did you mean rotate?')
+
+
 def sections():
     config = write('sections.yaml', f'data:\n  data: {SET}\n  size: 24\nloader:\n  batch: 4\n')
     equal(stoke_json('hash', '--config', config), stoke_json('hash', SET, '--batch', 4, '--size', 24))
@@ -161,6 +177,7 @@ sys.exit(tap.run([
     ('every key is in the file', every_key_is_explained),
     ('file and flags round trip', round_trip),
     ('a file equals the same flags', file_equals_flags),
+    ('one file for all', one_file_for_all),
     ('sections', sections),
     ('flags override', flags_override),
     ('unknown key, with line', unknown_key),

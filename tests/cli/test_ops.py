@@ -56,15 +56,21 @@ def unknown():
     done = stoke('ops', 'twirl', code=2)
     contains(done.stderr, 'twirl', 'stoke ops')
     equal(done.stdout, '')
+    contains(stoke('ops', 'rotat', code=2).stderr, 'did you mean rotate?')
     equal(stoke_json('ops', 'twirl', code=2)['error']['code'], 'invalid')
     stoke('ops', 'hflip', 'vflip', code=2)
 
 
+def found_by_the_name_of_the_option():
+    equal(stoke('help', 'augment').stdout, stoke('help', 'ops').stdout)
+
+
 def lists_on_the_command_line():
-    contains(accepted('hflip,spin').stderr, 'no op is called "spin"')
+    contains(accepted('').stderr, '--augment: the text is empty')
+    contains(accepted('hflip,spin').stderr, 'no op or preset is called "spin"')
     contains(accepted('random_crop,center_crop').stderr, 'random_crop and center_crop')
     equal(accepted('crop').stdout, accepted('random_crop,hflip(p=0.5)').stdout)
-    for spec in ('hflip,spin', 'hflip(p=2)', 'hflip(p'):
+    for spec in ('', 'hflip,spin', 'hflip(p=2)', 'hflip(p'):
         equal(accepted(spec).returncode, 2, spec)
 
 
@@ -72,5 +78,6 @@ sys.exit(tap.run([
     ('the list', the_list),
     ('the fields', the_fields),
     ('unknown names', unknown),
+    ('help augment', found_by_the_name_of_the_option),
     ('lists on the command line', lists_on_the_command_line),
 ] + [(f'page of {entry["name"]}', one_of(entry['name'])) for entry in ALL['ops'] + ALL['presets']]))

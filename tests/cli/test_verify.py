@@ -59,6 +59,29 @@ def histogram_is_right():
     equal({c['id']: c['pixels'] for c in answer['classes']}, counts, 'histogram')
 
 
+def deep_images():
+    """16 bits that use 11: said by verify and, once, by those who would show or train on black pictures."""
+    folder = path('deep')
+    for part in ('images', 'masks'):
+        os.makedirs(os.path.join(folder, part))
+    for number in range(3):
+        Image.frombytes('I;16', (16, 16), bytes().join((800 + 100 * (i % 15)).to_bytes(2, 'little') for i in range(256))).save(
+            os.path.join(folder, 'images', f'{number}.png'))
+        Image.new('L', (16, 16)).save(os.path.join(folder, 'masks', f'{number}.png'))
+    said = '16-bit images with values 800 to 2200, 2.1 % of the range'
+    contains(stoke('verify', folder).stdout, 'depth  3 of the images have 16 bits, values 800 to 2200', said, '--window p1:p99')
+    answer = stoke_json('verify', folder)
+    equal((answer['images16'], answer['values16'], len(answer['remarks'])), (3, [800, 2200], 1))
+    contains(answer['remarks'][0], said)
+    equal(stoke_json('verify', folder, '--window', 'p1:p99')['remarks'], [])
+    equal(stoke_json('verify', CLEAN)['images16'], 0)
+    for command in (['hash', '--world', 2, '--ranks-all'], ['show', '--out', path('deep.png')],
+                    ['dump', '--out', path('deep-dump')]):
+        equal(stoke(command[0], folder, *command[1:], '--batch', 1).stderr.count('remark: ' + said), 1, command)
+        shown = stoke(command[0], folder, *command[1:], '--quiet', *(['--force'] if command[0] == 'dump' else []))
+        equal(shown.stderr, '', f'{command} --quiet')
+
+
 def one_bad(name, damage, which, *words, options=()):
     """One damage, one line in `bad`, with the path and words of the reason; the rest stays good."""
     def test():
@@ -182,6 +205,7 @@ def real_data(name, *options):
 
 
 sys.exit(tap.run([
+    ('16-bit images', deep_images),
     ('synth gives the same bytes', synth_is_reproducible),
     ('a clean set', clean_set),
     ('histogram against Pillow', histogram_is_right),

@@ -85,10 +85,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     static stoke_pipeline pipeline;
     stoke_error err = { 0 };
     try_list(bytes, size);
-    memset(&pipeline, 0, sizeof pipeline);
-    if (stk_pipeline_read_yaml(&pipeline, "fuzz", bytes, size, &err))
-        require(strncmp(err.message, "fuzz", 4) == 0);
-    else
-        check_pipeline(&pipeline);
+    static const stk_yaml_take takes[] = { STK_YAML_ALL, STK_YAML_LISTS };
+    for (int i = 0; i < 2; i++) {
+        memset(&pipeline, 0, sizeof pipeline);
+        if (stk_pipeline_read_yaml(&pipeline, "fuzz", bytes, size, takes[i], &err))
+            require(strncmp(err.message, "fuzz", 4) == 0);
+        else
+            check_pipeline(&pipeline);
+    }
     return 0;
 }

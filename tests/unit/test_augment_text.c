@@ -5,6 +5,7 @@
 #include "tests/unit/augmenting.h"
 
 #include "src/augment/pipeline.h"
+#include <stoke/data.h>
 
 /* The pipeline's own text makes the same pipeline: same text, same plans. */
 static void assert_round_trip(const char *spec)
@@ -55,6 +56,7 @@ static void texts_are_short(void **state)
         { "hflip()", "hflip(p=0.5)" },
         { "light,vflip(p=1)", "hflip(p=0.5),vflip(p=1)" },
         { "none,hflip", "hflip(p=0.5)" },
+        { "random_resized_crop", "random_resized_crop(scale=0.08..1,ratio=0.75..1.3333)" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         stoke_pipeline *pipeline = make(cases[i].spec);
@@ -93,17 +95,24 @@ static void wrong_lists_are_refused(void **state)
         const char *spec, *expected;
         int code;
     } cases[] = {
-        { "ligth", "neither a preset (none, light, crop, standard", STOKE_E_NOTFOUND },
-        { "hflip,spin", "no op is called \"spin\"; there are hflip, vflip", STOKE_E_NOTFOUND },
+        { "ligth", "augment: no op or preset is called \"ligth\": did you mean light?", STOKE_E_NOTFOUND },
+        { "hflip,spin", "no op or preset is called \"spin\"; there are the ops hflip, vflip",
+          STOKE_E_NOTFOUND },
+        { "spin", "mixup, cutmix, and the presets none, light, crop, standard, strong", STOKE_E_NOTFOUND },
+        { "rotate,strongg", "no op or preset is called \"strongg\": did you mean strong?", STOKE_E_NOTFOUND },
+        { "roate(p=1)", "\"roate\": did you mean rotate?", STOKE_E_NOTFOUND },
         { "hflip(p=2)", "hflip: p: '2' is out of range (0 to 1)", STOKE_E_INVALID },
         { "hflip(q=1)", "hflip: unknown setting 'q'", STOKE_E_NOTFOUND },
+        { "rotate(angle=1)", "rotate: unknown setting 'angle': it has p, degrees", STOKE_E_NOTFOUND },
+        { "rotate(degree=1)", "rotate: unknown setting 'degree': did you mean degrees?", STOKE_E_NOTFOUND },
+        { "random_crop(size=1)", "random_crop: unknown setting 'size': it has none", STOKE_E_NOTFOUND },
         { "hflip(p=0.5,p=1)", "hflip: p is set twice", STOKE_E_INVALID },
         { "hflip(p=1", "not closed", STOKE_E_FORMAT },
         { "hflip(p)", "expected name=value at \"p)\"", STOKE_E_FORMAT },
         { "hflip(p=1))", "expected a comma at \")\"", STOKE_E_FORMAT },
         { "hflip,,vflip", "expected an op at \",vflip\"", STOKE_E_FORMAT },
         { "hflip,", "expected an op at \"the end\"", STOKE_E_FORMAT },
-        { "standard(p=1)", "no op is called \"standard\"", STOKE_E_NOTFOUND },
+        { "standard(p=1)", "standard is a preset and takes no settings", STOKE_E_INVALID },
         { "hflip(swap=2-2)", "class 2 stands there twice", STOKE_E_INVALID },
         { "hflip(swap=2-3,4-3)", "class 3 stands there twice", STOKE_E_INVALID },
         { "hflip(swap=2-65536)", "'65536' is not a class id from 0 to 65535", STOKE_E_INVALID },
@@ -172,7 +181,7 @@ static void limits_are_kept_at_creation(void **state)
     assert_refused(more, "a value is too long", STOKE_E_LIMIT);
     memset(more, 'x', 100);
     more[100] = 0;
-    assert_refused(more, "neither a preset", STOKE_E_NOTFOUND);
+    assert_refused(more, "an op's name is too long", STOKE_E_LIMIT);
     strcpy(more + 100, "(p=1)");
     assert_refused(more, "an op's name is too long", STOKE_E_LIMIT);
 }
@@ -201,6 +210,15 @@ static void yaml_gives_order_and_settings(void **state)
         { "augment:\n  - normalize: {mean: [0.1, 0.2, 0.3], std: 1}\n", "normalize(mean=0.1,0.2,0.3,std=1)" },
         { "augment:\n  - light\n  - vflip: {}\n", "hflip(p=0.5),vflip(p=0.5)" },
         { "augment: []\n", "none" },
+        { "augment:\n  - hflip: {swap: [[2, 3], [4, 5]]}\n", "hflip(p=0.5,swap=2-3,4-5)" },
+        { "augment:\n  - hflip:\n      swap:\n      - [2, 3]\n      - 4-5\n", "hflip(p=0.5,swap=2-3,4-5)" },
+        { "augment:\n  - hflip: {swap: \"2-3,4-5\"}\n", "hflip(p=0.5,swap=2-3,4-5)" },
+        { "augment:\n  - hflip:\n  - vflip\n", "hflip(p=0.5),vflip(p=0.5)" },
+        { "augment: light\n", "hflip(p=0.5)" },
+        { "augment: \"center_crop,hflip(p=1)\"\n", "center_crop,hflip(p=1)" },
+        /* One file for everything: other settings are passed over. */
+        { "batch: 4\nsize: [1, {a: 2}]\naugment:\n  - hflip\nmemory-limit: 1G\n", "hflip(p=0.5)" },
+        { "data:\n  data: here\n  augment:\n    - hflip\nloader: {batch: 3}\n", "hflip(p=0.5)" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         unit_write(unit_path(state, "p.yaml"), cases[i].yaml, strlen(cases[i].yaml));
@@ -216,23 +234,43 @@ static void yaml_errors_have_lines(void **state)
     static const struct {
         const char *yaml, *expected;
     } cases[] = {
-        { "augment:\n  - hflip\n  - spin\n", "p.yaml:3: no op is called \"spin\"" },
+        { "augment:\n  - hflip\n  - spin\n", "p.yaml:3: no op or preset is called \"spin\"" },
         { "augment:\n  - hflip: {p: 2}\n", "p.yaml:2: hflip: p: '2' is out of range" },
         { "augment:\n  - hflip: {q: 1}\n", "p.yaml:2: hflip: unknown setting" },
         { "augment:\n  - hflip: 3\n", "p.yaml:2: expected the op's settings" },
         { "augment:\n  - hflip:\n      p: 1\n      swap: 2-2\n", "p.yaml:2: hflip: swap: class 2" },
         { "augment:\n  - rotate:\n      p: 1\n      degrees: [3, 1]\n", "p.yaml:4: rotate: degrees: '3,1'" },
-        { "augment:\n  - rotate:\n      degrees: [3, [1]]\n", "p.yaml:3: expected a plain value or a list" },
+        { "augment:\n  - rotate:\n      degrees: [3, [1]]\n", "p.yaml:3: expected a plain value, a list" },
         { "augment:\n  - rotate: {degrees: {low: 1}}\n", "p.yaml:2: expected a plain value or a list" },
         { "augment:\n  - rotate: {p: 1,\n      p: 0}\n", "p.yaml:3: rotate: p is set twice" },
         { "augment:\n  - random_crop\n  - hflip\n  - center_crop\n",
           "p.yaml:4: random_crop and center_crop" },
         { "augment:\n  - crop\n  - random_resized_crop: {scale: 0.5..1}\n",
           "p.yaml:3: random_crop and random_resized_crop" },
-        { "augment:\n  - standard: {p: 1}\n", "p.yaml:2: no op is called \"standard\"" },
+        { "augment:\n  - standard: {p: 1}\n", "p.yaml:2: standard is a preset and takes no settings" },
         { "augment:\n  - normalize\n  - hflip\n", "p.yaml:3: hflip after normalize" },
         { "- hflip\n", "p.yaml:1: expected \"augment:\"" },
-        { "colours:\n  - hflip\n", "p.yaml:1: the only key here" },
+        { "colours:\n  - hflip\n", "p.yaml:1: unknown setting 'colours'" },
+        { "batch: 3\naugmnet:\n  - hflip\n", "p.yaml:2: unknown setting 'augmnet': did you mean augment?" },
+        { "batch: 3\n", "p.yaml: no key \"augment\"" },
+        { "augment:\n", "p.yaml:1: expected a list of ops or the name of a preset" },
+        { "augment: {hflip: {p: 1}}\n", "p.yaml:1: expected a list of ops: each begins with" },
+        { "augment: other.yaml\n", "p.yaml:1: a file of ops cannot name another file" },
+        { "batch: 2\naugment: hflip,spin\n", "p.yaml:2: no op or preset is called \"spin\"" },
+        { "augment: none\nbatch: 3\naugment: none\n", "p.yaml:3: augment is given twice" },
+        { "data:\n  data:\n    augment: none\n", "p.yaml: no key" },
+        { "augment:\n  - hflip:\n    p: 0.5\n", "p.yaml:3: indent \"p\" deeper than the name of the op" },
+        { "augment:\n  - hflip: {p: 1}\n    vflip: {p: 1}\n", "p.yaml:3: one op per list item" },
+        { "augment:\n  - hflip: {swap: 2-3,4-5}\n",
+          "p.yaml:2: a value with commas is written in brackets or quotes" },
+        { "augment:\n  - hflip: {swap: [[2, 3, 4]]}\n", "p.yaml:2: a pair has two values" },
+        { "augment:\n  - hflip: {swap: [[2, [3]]]}\n", "p.yaml:2: expected a plain value, a list" },
+        { "augment:\n  - hflip\n   - vflip\n",
+          "p.yaml:2: this item and the next do not begin in the same column" },
+        { "augment:\n  - hflip\n - vflip\n", "p.yaml:3: not valid YAML: did not find expected" },
+        { "augment:\n  - hflip\n - vflip\n", "begin in the same column" },
+        { "augment:\n\t- hflip\n",
+          "p.yaml:2: not valid YAML: found character that cannot start any token; indent with blanks" },
         { "augment: &a\n  - *a\n", "p.yaml:2: aliases" },
         { "augment: [hflip\n", "p.yaml:2: " },
     };
@@ -246,6 +284,85 @@ static void yaml_errors_have_lines(void **state)
     strcpy(yaml + sizeof yaml - 2, "}");
     unit_write(unit_path(state, "p.yaml"), yaml, strlen(yaml));
     assert_refused(unit_path(state, "p.yaml"), "p.yaml:2: this value is too long", STOKE_E_LIMIT);
+}
+
+/* stoke.yaml with a list of ops in it: the rest is read by the option table, the list becomes one line. */
+static void settings_may_hold_the_list(void **state)
+{
+    static const struct {
+        const char *yaml, *augment;
+    } cases[] = {
+        { "batch: 4\naugment:\n  - center_crop\n  - hflip: {p: 1}\nseed: 7\n", "center_crop,hflip(p=1)" },
+        { "data: {batch: 4, augment: [light]}\nseed: 7\n", "hflip(p=0.5)" },
+        { "batch: 4\naugment: []\nseed: 7\n", "none" },
+        { "batch: 4\naugment: ~\nseed: 7\n", "none" },
+        { "batch: 4\naugment: other.yaml\nseed: 7\n", "other.yaml" },
+        { "batch: 4\naugment: light\nseed: 7\n", "light" },
+    };
+    stoke_option_storage *storage;
+    stoke_error err = { 0 };
+    const char *path = unit_path(state, "s.yaml");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        stoke_data_params params = stoke_data_defaults();
+        unit_write(path, cases[i].yaml, strlen(cases[i].yaml));
+        if (stoke_data_load_yaml(&params, path, &storage, &err)) fail_msg("%s", err.message);
+        assert_string_equal(params.augment, cases[i].augment);
+        assert_int_equal(params.batch, 4);
+        assert_int_equal(params.seed, 7);
+        stoke_options_free_storage(&storage);
+    }
+    static const struct {
+        const char *yaml, *expected;
+    } wrong[] = {
+        { "batch: 4\naugment:\n  - hflip\n  - roate\n", "s.yaml:4: no op or preset is called \"roate\"" },
+        { "batch: 4\naugment: {hflip: 1}\n", "s.yaml:2: augment: one value is expected" },
+        { "batch: [4]\n", "s.yaml:1: batch: one value is expected" },
+        { "augment: [hflip]\nbatch: 4\naugment: light\n", "s.yaml:3: augment is given twice" },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        stoke_data_params params = stoke_data_defaults();
+        unit_write(path, wrong[i].yaml, strlen(wrong[i].yaml));
+        assert_int_not_equal(stoke_data_load_yaml(&params, path, &storage, &err), 0);
+        if (!strstr(err.message, wrong[i].expected)) fail_msg("\"%s\"", err.message);
+        assert_null(storage);
+        assert_int_equal(params.batch, 8);
+    }
+    static const char *const nothing[] = { "", "# a comment\n", "--- ~\n", "{}\n" };
+    for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++) {
+        stoke_data_params params = stoke_data_defaults();
+        unit_write(path, nothing[i], strlen(nothing[i]));
+        assert_int_equal(stoke_data_load_yaml(&params, path, &storage, NULL), 0);
+        stoke_options_free_storage(&storage);
+    }
+}
+
+/* A name that is nearly one of ours, or one of another library. */
+static void meant_names_are_found(void **state)
+{
+    static const struct {
+        const char *typed, *meant; /* NULL: nothing is near */
+    } cases[] = {
+        { "roate", "rotate" },
+        { "rotat", "rotate" },
+        { "standrd", "standard" },
+        { "HorizontalFlip", "hflip" },
+        { "RandomHorizontalFlip", "hflip" },
+        { "RandomVerticalFlip", "vflip" },
+        { "RandomResizedCrop", "random_resized_crop" },
+        { "RandomRotation", "rotate" },
+        { "ColorJitter", "color_jitter" },
+        { "CLAHE", "clahe" },
+        { "GaussNoise", "gaussian_noise" },
+        { "random-crop", "random_crop" },
+        { "spin", NULL },
+        { "", NULL },
+        { "a_name_that_is_much_longer_than_any_name_of_an_op_can_be", NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *meant = stoke_augment_nearest(cases[i].typed);
+        if (!meant != !cases[i].meant || (meant && strcmp(meant, cases[i].meant) != 0))
+            fail_msg("%s: %s", cases[i].typed, meant ? meant : "nothing");
+    }
 }
 
 /* Tables are data: their defaults parse, their groups are the three, and every op and preset says what it is.
@@ -289,6 +406,8 @@ int main(void)
         cmocka_unit_test(the_longest_text_fits),
         unit_test_with_folder(yaml_gives_order_and_settings),
         unit_test_with_folder(yaml_errors_have_lines),
+        unit_test_with_folder(settings_may_hold_the_list),
+        cmocka_unit_test(meant_names_are_found),
         cmocka_unit_test(the_tables_are_sound),
     };
     return cmocka_run_group_tests_name("augment_text", tests, NULL, NULL);

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Settings that are allowed and do what they say, but hardly what was meant: crops that cannot cut, mixing
+ * with nobody, black pictures. A few samples are looked at, so it costs milliseconds.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "src/augment/pipeline.h"
+#include "src/base/error.h"
+#include "src/base/file.h"
+#include "src/base/mem.h"
+#include "src/loader/recipe.h"
+#include "src/loader/sample.h"
+#include "src/source/reader.h"
+
+enum {
+    LOOKS = 16,    /* samples whose headers are read, spread over the set */
+    DECODED_AT = 4 /* of these, every so many is decoded when it has 16 bits */
+};
+
+typedef struct remarks {
+    char *text;
+    size_t size, used, count;
+} remarks;
+
+static STOKE_PRINTF(2, 3) void say(remarks *out, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *at = out->used < out->size ? out->text + out->used : NULL;
+    const int n = vsnprintf(at, at ? out->size - out->used : 0, format, args);
+    va_end(args);
+    out->used += n > 0 ? (size_t)n : 0;
+    if (out->used + 1 < out->size) out->text[out->used] = '\n', out->text[out->used + 1] = 0;
+    out->used++;
+    out->count++;
+}
+
+/* ---- what the samples are like ---- */
+
+typedef struct looks {
+    uint32_t width, height; /* of the first that could be read */
+    unsigned n, cut;        /* those that are larger than the output somewhere */
+    double covered;         /* sum of the shares of the output that samples at their own scale fill */
+    uint32_t low, high;     /* values of 16-bit images; low > high: none was seen */
+} looks;
+
+static void look_at_values(looks *seen, stk_reader *reader, const stoke_data_params *params,
+                           const stoke_sample *sample)
+{
+    stoke_image image;
+    stoke_format format;
+    if (stk_reader_image(reader, params, sample, &format, &image, NULL)) return;
+    stk_image_values(&image, &seen->low, &seen->high);
+}
+
+static void look(looks *seen, const stk_recipe *recipe, stk_reader *reader, const stoke_data_params *params,
+                 const stoke_sample *sample, int decode)
+{
+    stoke_image_info info;
+    size_t bytes;
+    uint32_t width, height;
+    if (stk_blob_read(&sample->image, sample->image_path, STK_FILE_LIMIT, &reader->file, &bytes, NULL) ||
+        stoke_decoder_probe(reader->decoder, reader->file.data, bytes, &info, NULL))
+        return;
+    stk_shown_size(&info, &recipe->image_decode, &width, &height);
+    if (!seen->n++) seen->width = width, seen->height = height;
+    seen->cut += width > recipe->width || height > recipe->height;
+    const double in_width = width < recipe->width ? width : recipe->width;
+    const double in_height = height < recipe->height ? height : recipe->height;
+    seen->covered += in_width * in_height / ((double)recipe->width * recipe->height);
+    if (decode && info.bits > 8) look_at_values(seen, reader, params, sample);
+}
+
+static looks look_around(const stk_recipe *recipe, const stoke_data_params *params)
+{
+    looks seen = { .low = UINT32_MAX };
+    stk_reader reader = { 0 };
+    const uint64_t count = stoke_dataset_count(recipe->dataset), n = count < LOOKS ? count : LOOKS;
+    for (uint64_t i = 0; i < n && (i || !stk_reader_start(&reader, NULL)); i++) {
+        const stoke_sample sample = stoke_dataset_sample(recipe->dataset, i * (count / n));
+        look(&seen, recipe, &reader, params, &sample, i % DECODED_AT == 0);
+    }
+    stk_reader_finish(&reader);
+    return seen;
+}
+
+/* ---- what is odd ---- */
+
+/* The op that cuts a window of the output's size at the source's own scale, or NULL. */
+static const char *own_scale_crop(const stoke_pipeline *pipeline)
+{
+    for (size_t i = 0; i < pipeline->n_steps; i++) {
+        const stk_op *op = pipeline->steps[i].op;
+        if (op->traits & STK_TRAIT_CROP && op != &stk_op_random_resized_crop) return op->name;
+    }
+    return NULL;
+}
+
+static void on_crop(remarks *out, const stk_recipe *recipe, const looks *seen)
+{
+    const char *crop = own_scale_crop(recipe->pipeline);
+    if (!crop || !seen->n) return;
+    const double covered = seen->covered / seen->n;
+    if (covered < 0.5)
+        say(out,
+            "%s: samples of about %ux%u fill %.0f %% of an output of %ux%u, the rest is padding that "
+            "training "
+            "ignores: choose a smaller size, or leave %s out to stretch them",
+            crop, seen->height, seen->width, 100 * covered, recipe->height, recipe->width, crop);
+    else if (!seen->cut && covered > 0.999)
+        say(out, "%s cuts nothing: the output has the size of the samples, %ux%u; choose a smaller size",
+            crop, recipe->height, recipe->width);
+}
+
+static void on_pipeline(remarks *out, const stk_recipe *recipe, const stoke_data_params *params)
+{
+    size_t pairs;
+    const uint32_t(*swap)[2] = stk_pipeline_swap(recipe->pipeline, &pairs);
+    double mean[3], deviation[3];
+    if (recipe->mixes && params->batch == 1)
+        say(out, "%s mixes a row with the one before it in the batch: with batch 1 there is none",
+            recipe->two_masks ? "mixup" : "cutmix");
+    if (recipe->writer.dtype == STOKE_DTYPE_U8 && stk_pipeline_normalize(recipe->pipeline, mean, deviation))
+        say(out,
+            "normalize has no effect with dtype u8, whose values stay 0 to 255; choose f32, f16 or bf16");
+    if (pairs && !params->classes)
+        say(out,
+            "classes %u and %u change places in mirror images; set classes, so that masks with other labels "
+            "are noticed",
+            swap[0][0], swap[0][1]);
+}
+
+size_t stoke_data_remarks(const stoke_dataset *dataset, const stoke_data_params *params, char *text,
+                          size_t size)
+{
+    remarks out = { .text = text, .size = size };
+    stk_recipe recipe;
+    char values[256];
+    if (size) text[0] = 0;
+    if (!stk_recipe_create(&recipe, dataset, params, NULL)) {
+        on_pipeline(&out, &recipe, params);
+        const looks seen = look_around(&recipe, params);
+        on_crop(&out, &recipe, &seen);
+        if (stoke_remark_on_values(params, seen.low, seen.high, values, sizeof values))
+            say(&out, "%s", values);
+    }
+    stk_recipe_destroy(&recipe);
+    return out.count;
+}
