@@ -71,6 +71,7 @@ typedef struct bench {
     bench_case cases[2 + BENCH_SWEEP_CASES];
     size_t n_cases;
     bench_difference difference; /* with --decode fast */
+    int augments;                /* the pipeline has ops */
     unsigned workers; /* threads that decode, on either side; 1 when workers: 0 lets the caller do it */
 } bench;
 
@@ -98,6 +99,11 @@ static int open_set(bench *b, stoke_error *err)
                 (unsigned long long)stoke_dataset_count(b->dataset));
         stoke_dataset_thin(b->dataset, (uint64_t)b->samples);
     }
+    stoke_pipeline *pipeline = NULL;
+    if (!r) r = stoke_pipeline_create(&pipeline, b->data.augment, err);
+    if (!r)
+        b->augments = *stoke_pipeline_text(pipeline) && strcmp(stoke_pipeline_text(pipeline), "none") != 0;
+    stoke_pipeline_destroy(&pipeline);
     /* One process takes the whole epoch here, whatever the config says about ranks, and both sides have the
      * same priority. */
     b->data.rank = 0;
@@ -243,6 +249,12 @@ static void print_speed(const bench *b, const figures *f)
     printf("\nratio to decode  %.2f (rounds %.2f to %.2f)\n", f->ratio, f->ratio_low, f->ratio_high);
 }
 
+/* For people: what the ops do is part of writing the row. */
+static const char *stage_label(const bench *b, int stage)
+{
+    return stage == STOKE_STAGE_WRITE && b->augments ? "augment+write" : stoke_stage_name((stoke_stage)stage);
+}
+
 /* Returns the stage that takes most CPU time. */
 static int print_stages(const bench *b)
 {
@@ -257,7 +269,7 @@ static int print_stages(const bench *b)
         if (i <= STOKE_STAGE_WRITE && cpu > most) most = cpu, longest = i; /* the rest are waits */
         snprintf(cpu_text, sizeof cpu_text, "%.3f", cpu);
         snprintf(wall_text, sizeof wall_text, "%.3f", wall);
-        stoke_table_row(table, (const char *[]){ stoke_stage_name((stoke_stage)i), cpu_text, wall_text });
+        stoke_table_row(table, (const char *[]){ stage_label(b, i), cpu_text, wall_text });
     }
     putchar('\n');
     stoke_table_print(table, stdout);
@@ -265,13 +277,59 @@ static int print_stages(const bench *b)
     return longest;
 }
 
+static void print_ratio(const bench *b, const figures *f, int longest)
+{
+    const bench_case *ours = &b->cases[0];
+    if (ours->last.cache.hits > ours->last.cache.misses)
+        printf("batches are ready %.1f times as fast as bare decoding: most samples came decoded out of the "
+               "cache",
+               f->ratio);
+    else if (f->ratio > 1)
+        printf("batches are ready %.2f times as fast as libjpeg-turbo and libspng decode the same files with "
+               "nothing around it: our decoders take less time than theirs, or decode only what is needed",
+               f->ratio);
+    else
+        printf("batches are ready at %.0f %% of the speed of decoding the same files with nothing around it",
+               100 * f->ratio);
+    printf("; most CPU time goes to `%s`.\n", stage_label(b, longest));
+}
+
+static int any_jpeg(const stoke_dataset *dataset)
+{
+    for (uint64_t i = 0; i < stoke_dataset_count(dataset); i++) {
+        const char *path = stoke_dataset_sample(dataset, i).image_path;
+        if (cli_ends_with(path, ".jpg") || cli_ends_with(path, ".jpeg")) return 1;
+    }
+    return 0;
+}
+
+/* Only what would change something here. */
+static void print_hints(const bench *b, int longest)
+{
+    const stoke_data_params *data = &b->data;
+    const int decodes = longest == STOKE_STAGE_DECODE_IMAGE || longest == STOKE_STAGE_DECODE_MASK;
+    const char *before = "Next: ";
+    if (!b->cases[0].last.cache.used) {
+        printf(
+            "%s--cache DIR (on disk) or --cache-ram 4G keeps decoded samples: later epochs do not decode%s",
+            before, decodes ? ", which takes most time here" : "");
+        before = ";\n      ";
+        if (data->decode != STOKE_DECODE_FAST && data->size[0] && any_jpeg(b->dataset))
+            printf("%s--decode fast shrinks JPEGs while decoding when --size is smaller", before);
+    }
+    if (stoke_data_image_dtype(data) != STOKE_DTYPE_U8) {
+        printf("%s--dtype u8 leaves normalising to the device", before);
+        before = ";\n      ";
+    }
+    printf("%s--workers N and --prefetch N change threads and memory%s.\n", before,
+           b->n_cases > 2 ? "" : "; --sweep measures the usual settings");
+}
+
 static void print_meaning(const bench *b, const figures *f, int longest)
 {
     const bench_case *bare = &b->cases[1];
-    printf("\nWhat it means: batches are ready at %.0f %% of the speed of decoding the same files with "
-           "nothing around it; "
-           "most CPU time goes to `%s`.\n",
-           100 * f->ratio, stoke_stage_name((stoke_stage)longest));
+    fputs("\nWhat it means: ", stdout);
+    print_ratio(b, f, longest);
     if (bare->last.not_comparable)
         printf("Not comparable: %llu files are neither JPEG in RGB or grey nor PNG; our own decoder did them "
                "on both "
@@ -280,10 +338,7 @@ static void print_meaning(const bench *b, const figures *f, int longest)
     if (bare->last.failed)
         printf("Bad samples: %llu; `stoke verify` gives the reasons.\n",
                (unsigned long long)bare->last.failed);
-    puts("Next: --dtype u8 leaves normalising to the device; --decode fast shrinks JPEGs while decoding when "
-         "--size is "
-         "smaller;\n      --workers N and --prefetch N change threads and memory; --sweep measures the usual "
-         "settings.");
+    print_hints(b, longest);
 }
 
 static void print_people(const bench *b, const figures *f)

@@ -90,6 +90,51 @@ static void print_absent(void *context, const char *table)
     printf("Not measured: %s (not on this processor).\n", table);
 }
 
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The function this processor uses: the last of its name that was measured. */
+static int is_used(const figures *f, size_t i)
+{
+    if (f->figure[i].state != STOKE_PIX_MEASURED) return 0;
+    for (size_t k = i + 1; k < f->count && !strcmp(f->figure[k].function, f->figure[i].function); k++)
+        if (f->figure[k].state == STOKE_PIX_MEASURED) return 0;
+    return 1;
+}
+
+/* Slow per pixel and not held up by memory: where work on a function would pay. */
+static void print_meaning(const figures *f)
+{
+    enum { NAMED = 3 };
+    const stoke_pix_figure *slow[NAMED] = { 0 };
+    double *times = cli_alloc(f->count, sizeof *times);
+    size_t n = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        if (!is_used(f, i)) continue;
+        const stoke_pix_figure *p = &f->figure[i];
+        times[n++] = p->speedup;
+        for (int k = 0; k < NAMED && p; k++) {
+            if (slow[k] && p->ns_per_pixel <= slow[k]->ns_per_pixel) continue;
+            const stoke_pix_figure *pushed = slow[k];
+            slow[k] = p;
+            p = pushed;
+        }
+    }
+    qsort(times, n, sizeof *times, by_value);
+    printf(
+        "\nWhat it means: of %zu function%s, those this processor uses are %.1f times as fast as C (the one "
+        "in the middle).\nMost time per pixel:",
+        n, n == 1 ? "" : "s", n ? times[n / 2] : 0);
+    for (int k = 0; k < NAMED && slow[k]; k++)
+        printf("%s %s %.2f ns (%.1f times C, %.0f %% of memory)", k ? "," : "", slow[k]->function,
+               slow[k]->ns_per_pixel, slow[k]->speedup, 100 * slow[k]->memory_share);
+    puts(".");
+    free(times);
+}
+
 static void print_people(const figures *f)
 {
     static const char *const headings[] = { "function", "table",     "ns/pixel", "times C",
@@ -114,8 +159,9 @@ static void print_people(const figures *f)
     putchar('\n');
     each_absent(f, print_absent, NULL);
     puts("A table without a line uses the line above. `of memory`: bytes moved, as a share of what one core "
-         "copies; above 100 %\nthe working set (`bytes`) sat in the cache named in the last column. A low "
-         "share of a slow function is room to gain.");
+         "copies; above 100 %\nthey came from the cache named in the last column. A low share of a slow "
+         "function is room to gain.");
+    print_meaning(f);
 }
 
 static int run(cli_call *call)

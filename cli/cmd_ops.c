@@ -152,8 +152,10 @@ static void print_settings(const stoke_op_info *op)
     int ranges = 0;
     for (size_t i = 0; table && i < op->n_options; i++) {
         const stoke_option *option = &op->options[i];
-        char text[64];
-        const char *const cells[] = { option->name, option->default_text ? option->default_text : "",
+        char text[64], number[128];
+        const char *const cells[] = { option->name,
+                                      cli_short_numbers(option->default_text ? option->default_text : "",
+                                                        number, sizeof number),
                                       accepts(option, text, sizeof text), option->help };
         stoke_table_row(table, cells);
         ranges |= option->type == STOKE_OPT_RANGE || option->type == STOKE_OPT_SPREAD;

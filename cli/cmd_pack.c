@@ -3,6 +3,7 @@
  * stoke pack: a set as tar shards, or decoded into a cache.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/common.h"
 
@@ -119,9 +120,12 @@ static void print_cache(const cli_call *call, const char *folder, const stoke_ca
         stoke_json_close(&json);
         return;
     }
-    char time[32];
-    printf("%s: %llu sample%s decoded and kept, %llu there before, in %s\n", folder,
-           (unsigned long long)report->stored, report->stored == 1 ? "" : "s",
+    char time[32], bytes[32] = "", size[48] = "";
+    if (report->bytes) /* without a budget only what was added is known */
+        snprintf(size, sizeof size, ", %s%s", stoke_text_bytes(report->bytes, bytes, sizeof bytes),
+                 call->data.cache_disk ? " in all" : "");
+    printf("%s: %llu sample%s decoded and kept%s, %llu there before, in %s\n", folder,
+           (unsigned long long)report->stored, report->stored == 1 ? "" : "s", size,
            (unsigned long long)report->found, stoke_text_seconds(report->seconds, time, sizeof time));
     if (report->bad) printf("bad: %llu; `stoke verify` gives the reasons\n", (unsigned long long)report->bad);
     if (report->left_out)
@@ -154,9 +158,30 @@ static int run_cache(cli_call *call)
         /* A full budget was asked for. A disk that says no is a failure here, where filling is all there is
          * to do; a run that only uses the cache goes on without. */
         if (*report.warning && report.left_out) code = CLI_FAILED;
+        if (!call->common.json && code == CLI_OK)
+            cli_say(call,
+                    "next: stoke bench data %s --cache %s, with the same settings; deleting the folder "
+                    "empties the cache",
+                    data.data ? data.data : "...", data.cache);
     }
     stoke_dataset_close(&dataset);
     return code;
+}
+
+/* Settings that shape samples, where files are copied as they are. */
+static void say_unused(const cli_call *call)
+{
+    const stoke_data_params *data = &call->data;
+    const char *name = strcmp(data->label_map, "identity") ? "label-map"
+                       : data->size[0]                     ? "size"
+                       : strcmp(data->augment, "none")     ? "augment"
+                       : *data->cache                      ? "cache"
+                                                           : NULL;
+    if (name && !call->common.config)
+        cli_say(call,
+                "note: --%s has no effect on shards, which hold the files as they are: give it to the "
+                "commands that read them",
+                name);
 }
 
 static int run(cli_call *call)
@@ -177,6 +202,7 @@ static int run(cli_call *call)
     int r = o->out ? STOKE_OK : cli_error(&err, STOKE_E_INVALID, "name the folder for the shards: --out DIR");
     if (!r) r = cli_open_dataset(call, &call->data, &dataset, &err);
     if (!r) {
+        say_unused(call);
         stoke_progress *progress = cli_progress_begin(call, "packing", "samples");
         r = stoke_pack(dataset, &params, cli_progress_update, progress, &report, &err);
         cli_progress_end(&progress);
@@ -213,9 +239,11 @@ const cli_command cli_pack = {
                    "settings give the same "
                    "shards. Interrupted, it leaves finished shards only, and goes on from there when it is "
                    "run again. A file that "
-                   "cannot be read ends it, unless --policy skip leaves the sample out. With --format cache "
+                   "cannot be opened or is no picture ends it, unless --policy skip leaves the sample out; "
+                   "pixels are not decoded, so a damaged picture is packed as it is: `stoke verify` finds "
+                   "those. With --format cache "
                    "the samples are decoded and resized into a cache, so that the first epoch of a run with "
-                   "--cache DIR and the same settings finds them all.",
+                   "--cache DIR and the same settings finds them all. Deleting the folder empties a cache.",
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

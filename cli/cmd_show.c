@@ -30,7 +30,7 @@ static const stoke_option options[] = {
       .min = 0,
       .max = 100,
       .argument = "N",
-      .help = "Samples per row; 0 = about square. With --ops: draws per strip, 0 = 5" },
+      .help = "Samples per row; 0 = about square. With --ops: draws per strip, 0 = 4" },
     { .name = "tile",
       .type = STOKE_OPT_INT,
       .offset = offsetof(show_options, tile),
@@ -38,7 +38,7 @@ static const stoke_option options[] = {
       .min = 0,
       .max = 4096,
       .argument = "N",
-      .help = "Longest side of a sample in the picture, in pixels; 0 = 256, with --ops 160" },
+      .help = "Longest side of a sample in the picture, in pixels; 0 = 256, with --ops 192" },
     { .name = "ops",
       .type = STOKE_OPT_FLAG,
       .offset = offsetof(show_options, ops),
@@ -65,7 +65,7 @@ static const stoke_option options[] = {
 typedef struct gallery {
     stoke_tile *tiles;
     stoke_image *images, *masks;
-    char (*captions)[160];
+    char (*captions)[256], (*names)[160];
     size_t count, capacity;
     uint64_t replaced, skipped;
 } gallery;
@@ -99,16 +99,41 @@ stoke_image show_copy_mask(const stoke_batch *batch, uint32_t row, int second)
                           .depth = depth };
 }
 
+/* The last `parts` parts of a path. */
+static const char *last_parts(const char *path, int parts)
+{
+    const char *at = path + strlen(path);
+    while (at > path && at[-1] == '/') at--;
+    for (; at > path; at--)
+        if (at[-1] == '/' && !--parts) break;
+    return at;
+}
+
+int show_mixed(const stoke_batch *batch, uint32_t row, char *text, size_t size)
+{
+    *text = 0;
+    if (!batch->lambda || batch->lambda[row] >= 1) return 0;
+    const int second = batch->lambda[row] < 0.5f;
+    /* The other one is the row before, the last one for the first. */
+    const uint32_t other = row ? row - 1 : batch->count - 1;
+    snprintf(text, size, "lambda %.2f, mask of %s", (double)batch->lambda[row],
+             last_parts(batch->names[second ? other : row], 1));
+    return second;
+}
+
 static void add_rows(gallery *g, const stoke_batch *batch, int has_masks)
 {
     for (uint32_t i = 0; i < batch->count && g->count < g->capacity; i++) {
         size_t at = g->count++;
         g->images[at] = show_copy_image(batch, i);
-        if (has_masks) g->masks[at] = show_copy_mask(batch, i, 0);
+        char mixed[128];
+        int second = show_mixed(batch, i, mixed, sizeof mixed);
+        if (has_masks) g->masks[at] = show_copy_mask(batch, i, second);
         int replaced = batch->status[i] == STOKE_ROW_REPLACED;
         g->replaced += (uint64_t)replaced;
-        snprintf(g->captions[at], sizeof g->captions[at], "%s%s", batch->names[i],
+        snprintf(g->names[at], sizeof g->names[at], "%s%s", batch->names[i],
                  replaced ? " (replacement)" : "");
+        snprintf(g->captions[at], sizeof g->captions[at], "%s%s%s", g->names[at], *mixed ? "  " : "", mixed);
         g->tiles[at] = (stoke_tile){ &g->images[at], has_masks ? &g->masks[at] : NULL, g->captions[at] };
     }
 }
@@ -116,19 +141,23 @@ static void add_rows(gallery *g, const stoke_batch *batch, int has_masks)
 static void free_gallery(gallery *g)
 {
     for (size_t i = 0; i < g->count; i++) free(g->images[i].data), free(g->masks[i].data);
-    free(g->tiles), free(g->images), free(g->masks), free(g->captions);
+    free(g->tiles), free(g->images), free(g->masks), free(g->captions), free(g->names);
 }
 
 static int collect(cli_session *session, gallery *g, stoke_error *err)
 {
-    while (g->count < g->capacity) {
+    stoke_progress *progress = cli_progress_begin(session->call, "reading", "samples");
+    int r = STOKE_OK;
+    while (g->count < g->capacity && !r) {
         const stoke_batch *batch;
-        int r = cli_next(session, &batch, err);
-        if (r == STOKE_E_END) break;
-        if (r) return r;
+        r = cli_next(session, &batch, err);
+        if (r) break;
         add_rows(g, batch, stoke_dataset_has_masks(session->dataset));
         stoke_batch_release(session->loader, &batch);
+        cli_progress_update(progress, g->count, g->capacity); /* cli_next looks for interrupts */
     }
+    cli_progress_end(&progress);
+    if (r && r != STOKE_E_END) return r;
     stoke_loader_stats_data stats;
     stoke_loader_stats(session->loader, &stats);
     g->skipped = stats.skipped;
@@ -148,9 +177,8 @@ int show_page_begin(show_page *page, const cli_call *call, uint32_t height, uint
     for (uint32_t id = 0; id < CLI_COUNT(page->names); id++)
         page->names[id] = stoke_labels_name(page->labels, id);
     const char *source = data->data ? data->data : data->images ? data->images : data->list;
-    const char *slash = strrchr(source, '/'); /* the last part is enough to tell pictures apart */
-    snprintf(page->title, sizeof page->title, "%s  %ux%u  %s", slash && slash[1] ? slash + 1 : source, height,
-             width, what);
+    /* "demo/data": the last part alone is often `data` or `images`. */
+    snprintf(page->title, sizeof page->title, "%s  %ux%u  %s", last_parts(source, 2), height, width, what);
     page->grid.columns = (uint32_t)o->columns;
     if (o->tile) page->grid.tile = (uint32_t)o->tile;
     page->grid.ignore_index = (int32_t)data->ignore_index;
@@ -168,8 +196,11 @@ void show_page_end(show_page *page)
 static int write_picture(const cli_call *call, const gallery *g, const char *out, stoke_error *err)
 {
     show_page page;
-    char what[160];
-    snprintf(what, sizeof what, "%s  epoch %lld", call->data.augment, (long long)call->data.epoch);
+    char what[700];
+    const char *augment = call->data.augment;
+    const int is_file = cli_ends_with(augment, ".yaml") || cli_ends_with(augment, ".yml");
+    snprintf(what, sizeof what, "%s  epoch %lld", is_file ? last_parts(augment, 1) : augment,
+             (long long)call->data.epoch);
     int r = show_page_begin(&page, call, g->images[0].height, g->images[0].width, what, err);
     if (!r) r = stoke_grid_write(out, g->tiles, g->count, &page.grid, err);
     show_page_end(&page);
@@ -191,7 +222,7 @@ static void print_result(const cli_call *call, const gallery *g, const char *out
     stoke_json_uint(&json, "replaced", g->replaced);
     stoke_json_uint(&json, "skipped", g->skipped);
     stoke_json_array(&json, "samples");
-    for (size_t i = 0; i < g->count; i++) stoke_json_string(&json, NULL, g->captions[i]);
+    for (size_t i = 0; i < g->count; i++) stoke_json_string(&json, NULL, g->names[i]);
     stoke_json_close(&json);
     stoke_json_close(&json);
 }
@@ -223,6 +254,7 @@ static int show_samples(cli_call *call, const char *out, stoke_error *err)
                   .images = cli_alloc(n, sizeof *g.images),
                   .masks = cli_alloc(n, sizeof *g.masks),
                   .captions = cli_alloc(n, sizeof *g.captions),
+                  .names = cli_alloc(n, sizeof *g.names),
                   .capacity = n };
     r = collect(&session, &g, err);
     if (!r) r = write_picture(call, &g, out, err);
@@ -246,6 +278,11 @@ static int run(cli_call *call)
                       out);
     else if (!o->ops && (o->only || o->sample))
         r = cli_error(&err, STOKE_E_INVALID, "--%s has no effect without --ops", o->only ? "only" : "sample");
+    else if (o->ops && strcmp(call->data.augment, "none") && !call->common.config)
+        r = cli_error(&err, STOKE_E_INVALID,
+                      "--ops draws every op and preset, so --augment %s has no effect: leave out one of them "
+                      "(--only NAME picks an op)",
+                      call->data.augment);
     else
         r = o->ops ? show_ops(call, out, &err) : show_samples(call, out, &err);
     return r ? cli_fail(call, &err) : CLI_OK;

@@ -4,6 +4,7 @@
  */
 #include "cli/common.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -150,6 +151,18 @@ static int load_config(cli_call *call, int argc, char **argv, stoke_error *err)
     return r;
 }
 
+/* A shell that has replaced a pattern by the names of shards is behind most of these. */
+static int too_many_words(const cli_call *call, stoke_error *err)
+{
+    const char *word = call->words[call->command->max_words];
+    const int paths =
+        call->command->reads_data && access(call->words[0], F_OK) == 0 && access(word, F_OK) == 0;
+    return cli_error(err, STOKE_E_INVALID, "'%s' is one argument too many%s", word,
+                     paths ? ". Of several shards name the folder they are in, or put the pattern in quotes: "
+                             "'shards/{000000..000003}.tar'"
+                           : "");
+}
+
 int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **argv, stoke_error *err)
 {
     int help = 0;
@@ -166,9 +179,7 @@ int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **
         for (int i = 1; i < argc; i++) call->common.json |= !strcmp(argv[i], "--json");
         return cli_blame(err, NULL);
     }
-    if (call->n_words > command->max_words)
-        return cli_error(err, STOKE_E_INVALID, "'%s' is one argument too many",
-                         call->words[command->max_words]);
+    if (call->n_words > command->max_words) return too_many_words(call, err);
     r = refuse_empty_names(call, err);
     if (!r) r = take_folder(call, err);
     if (!r && call->common.config) r = load_config(call, argc, argv, err);
@@ -210,9 +221,45 @@ int cli_blame(stoke_error *err, const char *file)
     return err->code;
 }
 
-int cli_fail(const cli_call *call, const stoke_error *err)
+/* Whether `name` (n bytes) is an option of this command. */
+static int is_option(const cli_call *call, const char *name, size_t n)
+{
+    for (size_t g = 0; g < call->n_groups; g++)
+        for (size_t i = 0; i < call->groups[g].count; i++) {
+            const char *option = call->groups[g].options[i].name;
+            if (strlen(option) == n && !memcmp(option, name, n)) return 1;
+        }
+    return 0;
+}
+
+/* The library calls settings by their names; who typed a command knows flags. `name` in backquotes, and names
+ * of several words (max_bad), become --max-bad. A name that is part of a path stays. */
+static stoke_error with_flags(const cli_call *call, const stoke_error *err)
+{
+    stoke_error out = { .code = err->code };
+    size_t n = 0;
+    for (const char *at = err->message; *at && n + 4 < sizeof out.message;) {
+        const int quoted = *at == '`', begins = at == err->message || strchr(" (\n", at[-1]);
+        const char *name = at + quoted;
+        const size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz_");
+        const int ends = quoted ? name[length] == '`' : !name[length] || strchr(" ,:)", name[length]);
+        if (!length || !begins || !ends || (!quoted && !memchr(name, '_', length)) ||
+            !is_option(call, name, length) || n + length + 4 >= sizeof out.message) {
+            out.message[n++] = *at++;
+            continue;
+        }
+        out.message[n++] = '-', out.message[n++] = '-';
+        for (size_t i = 0; i < length; i++) out.message[n++] = (char)(name[i] == '_' ? '-' : name[i]);
+        at = name + length + quoted;
+    }
+    out.message[n] = 0;
+    return out;
+}
+
+int cli_fail(const cli_call *call, const stoke_error *error)
 {
     const cli_command *c = call->command;
+    const stoke_error own = with_flags(call, error), *err = &own;
     if (err->code == STOKE_E_CANCELLED || cli_interrupted()) {
         cli_say(call, "interrupted");
         return cli_interrupt_code();
@@ -378,6 +425,22 @@ int cli_ends_with(const char *name, const char *ending)
 {
     size_t n = strlen(name), m = strlen(ending);
     return n >= m && !strcasecmp(name + n - m, ending);
+}
+
+const char *cli_short_numbers(const char *text, char *out, size_t size)
+{
+    size_t n = 0;
+    int decimals = -1; /* -1: not behind a point */
+    for (const char *at = text; *at && n + 1 < size; at++) {
+        /* A point between digits: that of a range, "0.5..1", has none on one side. */
+        if (*at == '.' && at > text && isdigit((unsigned char)at[-1]) && isdigit((unsigned char)at[1]))
+            decimals = 0;
+        else
+            decimals = isdigit((unsigned char)*at) && decimals >= 0 ? decimals + 1 : -1;
+        if (decimals <= 4) out[n++] = *at;
+    }
+    out[n] = 0;
+    return out;
 }
 
 void cli_hex(const uint8_t digest[16], char text[33])

@@ -24,7 +24,7 @@ int cli_set_data(stoke_data_params *data, const char *name, const char *value, s
 
 /* Prints the error to stderr (with --json also as {"error": ...} to stdout) and returns the exit code it
  * means. */
-int cli_fail(const cli_call *call, const stoke_error *err);
+int cli_fail(const cli_call *call, const stoke_error *error);
 /* The same for errors that are found here. */
 int cli_error(stoke_error *err, int code, const char *format, ...) STOKE_PRINTF(3, 4);
 
@@ -102,6 +102,11 @@ int cli_read_blob(const stoke_blob *blob, size_t limit, uint8_t **bytes, size_t 
 
 /* Whether a name ends in `ending`, in small or capital letters. */
 int cli_ends_with(const char *name, const char *ending);
+
+/* A setting's text for people: decimals beyond the fourth are cut, 1.3333333333333333 is 1.3333. Returns
+ * `out`.
+ */
+const char *cli_short_numbers(const char *text, char *out, size_t size);
 
 /* 16 bytes as 32 hex digits. */
 void cli_hex(const uint8_t digest[16], char text[33]);

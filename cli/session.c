@@ -3,6 +3,7 @@
  * A dataset and a loader, ready to iterate, with what a person should know about them on stderr.
  */
 #include "cli/common.h"
+#include "cli/output.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +25,16 @@ static int check_settings(const stoke_data_params *data, stoke_error *err)
     return r ? cli_blame(err, is_file ? data->augment : NULL) : STOKE_OK;
 }
 
+/* What every cache folder has. */
+static int is_cache(const char *folder)
+{
+    char path[CLI_PATH];
+    snprintf(path, sizeof path, "%s/usage", folder);
+    if (access(path, F_OK) != 0) return 0;
+    snprintf(path, sizeof path, "%s/tmp", folder);
+    return access(path, F_OK) == 0;
+}
+
 int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_dataset **out,
                      stoke_error *err)
 {
@@ -34,6 +45,11 @@ int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_
                          call->command->name);
     int r = check_settings(data, err);
     if (!r) r = stoke_dataset_open(out, data, err);
+    if (r && data->data && is_cache(data->data))
+        return cli_error(err, r,
+                         "%s: this is a cache, not data: give it as --cache, beside the set it was "
+                         "made from",
+                         data->data);
     if (r) return r;
     size_t notes = stoke_dataset_notes(*out);
     if (notes && call->command != &cli_verify) {
@@ -74,7 +90,7 @@ int cli_session_open(cli_session *session, const cli_call *call, const stoke_dat
     char text[256];
     stoke_memory_plan_text(&plan, text, sizeof text);
     cli_say(call, "memory: %s%s", text,
-            plan.prefetch_reduced ? " (prefetch lowered to honour memory_limit)" : "");
+            plan.prefetch_reduced ? " (prefetch lowered to honour --memory-limit)" : "");
     cli_say_remarks(call, session->dataset, data);
     return STOKE_OK;
 }
@@ -128,14 +144,17 @@ void cli_cache_add(cli_cache_report *report, const stoke_data_params *data, cons
 
 void cli_say_cache(const cli_call *call, const cli_cache_report *report)
 {
-    char damaged[64] = "";
+    char decoded[96] = "", damaged[64] = "";
     if (!report->used) return;
     if (report->damaged)
         snprintf(damaged, sizeof damaged, ", %llu damaged and made again",
                  (unsigned long long)report->damaged);
-    cli_say(call, "cache: %llu samples taken from it, %llu decoded, %llu of these kept%s",
-            (unsigned long long)report->hits, (unsigned long long)report->misses,
-            (unsigned long long)report->stored, damaged);
+    if (report->misses)
+        snprintf(decoded, sizeof decoded, ", %llu decoded, %llu of these kept",
+                 (unsigned long long)report->misses, (unsigned long long)report->stored);
+    cli_say(call, "cache: %llu of %llu sample%s taken from it%s%s", (unsigned long long)report->hits,
+            (unsigned long long)(report->hits + report->misses),
+            report->hits + report->misses == 1 ? "" : "s", decoded, damaged);
     if (*report->warning) cli_say(call, "warning: %s", report->warning);
 }
 

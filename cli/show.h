@@ -21,12 +21,16 @@ int show_settings(stoke_data_params *data, stoke_error *err);
 stoke_image show_copy_image(const stoke_batch *batch, uint32_t row);
 stoke_image show_copy_mask(const stoke_batch *batch, uint32_t row, int second); /* second: of masks_b */
 
+/* A row of mixup has two masks; a picture shows the one with the larger share. Returns 1 when that is the
+ * second one, and writes "lambda 0.18, mask of NAME" ("" for a row that is not mixed). */
+int show_mixed(const stoke_batch *batch, uint32_t row, char *text, size_t size);
+
 /* Title, legend and tile size of a picture. */
 typedef struct show_page {
     stoke_grid_params grid;
     stoke_labels *labels;
     const char *names[256];
-    char title[256];
+    char title[1024];
 } show_page;
 /* `what` stands at the end of the title. */
 int show_page_begin(show_page *page, const cli_call *call, uint32_t height, uint32_t width, const char *what,

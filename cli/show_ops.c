@@ -3,9 +3,11 @@
  * stoke show --ops: one strip per op and per preset. The first tile is the sample as it is, the others are
  * draws of successive epochs, by the real loader: what training would see, image and mask.
  *
- * An op is forced (p = 1) and keeps its defaults otherwise. Two samples are loaded, so that the ops that mix
- * rows of a batch have something to mix with.
+ * An op is forced (p = 1) and keeps its defaults otherwise. Of the set two samples are kept: the one that is
+ * drawn, and one far from it in the order of names for the ops that mix rows. The next one may be the next
+ * frame of the same video, and mixing would not show.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +16,12 @@
 
 /* Every strip has epochs of its own (there are at most DRAWS_MAX draws, see --columns): with the same ones
  * all ops would be drawn from the same random numbers, and a dull draw would be dull in every strip. */
-enum { DRAWS = 5, DRAWS_MAX = 100, TILE = 160, ROWS = 2, NOTE = 1024 };
+enum { DRAWS = 4, DRAWS_MAX = 100, TILE = 192, ROWS = 2, NOTE = 1024 };
 
 typedef struct strip {
     int preset;    /* 0: an op */
     int unchanged; /* all draws are the sample as it is */
+    int detail;    /* shows in single pixels only: the centre is drawn, not the whole averaged down */
     int refused;   /* does not go with this data set; the note says why */
     size_t number; /* among all ops and presets, shown or not */
     char spec[128], name[64], heading[128], note[NOTE];
@@ -32,7 +35,8 @@ typedef struct page {
     size_t count, capacity, considered;
     uint32_t columns; /* tiles of a strip: the sample and its draws */
     stoke_image *images, *masks;
-    char (*captions)[32];
+    stoke_image *details; /* views of images */
+    char (*captions)[128];
     stoke_tile *tiles; /* count * columns, strip by strip */
     char sample[256];
 } page;
@@ -63,10 +67,13 @@ static void describe_op(strip *s, const stoke_op_info *op)
             snprintf(s->spec, sizeof s->spec, "%s(p=1)", op->name);
             continue;
         }
-        if (option->default_text && *option->default_text)
+        if (option->default_text && *option->default_text) {
+            char text[128];
             used += (size_t)snprintf(s->note + used, sizeof s->note - used, "%s=%s ", option->name,
-                                     option->default_text);
+                                     cli_short_numbers(option->default_text, text, sizeof text));
+        }
     }
+    s->detail = !strcmp(op->name, "gaussian_blur") || !strcmp(op->name, "gaussian_noise");
 }
 
 static void choose_ops(page *p)
@@ -82,7 +89,7 @@ static void choose_ops(page *p)
     }
 }
 
-/* The summary, then one op of the list per line. */
+/* The summary, then the list with spaces between the ops, where lines may break. */
 static void describe_preset(strip *s, const stoke_preset_info *preset)
 {
     size_t used = (size_t)snprintf(s->note, sizeof s->note, "%s\n", preset->summary);
@@ -90,7 +97,7 @@ static void describe_preset(strip *s, const stoke_preset_info *preset)
     for (const char *c = preset->list; *c && used + 2 < sizeof s->note; c++) {
         depth += (*c == '(') - (*c == ')');
         s->note[used++] = *c;
-        if (*c == ',' && !depth) s->note[used++] = '\n';
+        if (*c == ',' && !depth) s->note[used++] = ' ';
     }
     s->note[used < sizeof s->note ? used : sizeof s->note - 1] = 0;
 }
@@ -111,8 +118,8 @@ static void choose_presets(page *p)
 
 /* ---- rows ---- */
 
-/* The wanted sample is row sample % ROWS of the first batch of a rank that has those before it left to
- * others. */
+/* Row 0 is the sample, and is mixed with the last row. Under policy skip a partner that cannot be read only
+ * leaves nothing to mix with, and a sample that cannot be read is noticed (take_row). */
 static int set_up(page *p, stoke_error *err)
 {
     const show_options *o = p->call->options;
@@ -125,12 +132,17 @@ static int set_up(page *p, stoke_error *err)
         return cli_error(err, STOKE_E_INVALID, "--sample %lld: the set has %llu samples, counted from 0",
                          (long long)o->sample, (unsigned long long)count);
     snprintf(p->sample, sizeof p->sample, "%s", stoke_dataset_sample(p->dataset, (uint64_t)o->sample).name);
+    const uint64_t ids[ROWS] = { (uint64_t)o->sample, ((uint64_t)o->sample + count / 2) % count };
+    r = stoke_dataset_pick(p->dataset, ids, count < ROWS ? 1 : ROWS, err);
+    if (r) return r;
     data->order = STOKE_ORDER_SEQUENTIAL;
     data->weights = NULL;
     data->batch = ROWS;
     data->drop_last = 0;
-    data->rank = o->sample / ROWS;
-    data->world = data->rank + 1;
+    data->rank = 0;
+    data->world = 1;
+    data->policy = STOKE_POLICY_SKIP;
+    data->max_bad = "100%";
     data->workers = 0; /* a few rows of many loaders: threads would cost more than they do */
     data->cache = "";
     return STOKE_OK;
@@ -139,31 +151,22 @@ static int set_up(page *p, stoke_error *err)
 /* Takes the row out of the first batch of an epoch into place `at`. */
 static int take_row(page *p, stoke_loader *loader, size_t at, stoke_error *err)
 {
-    const show_options *o = p->call->options;
     const stoke_batch *batch;
     int r = stoke_loader_next(loader, &batch);
-    if (r) return cli_error(err, r, "%s", stoke_loader_error(loader));
-    uint32_t row = (uint32_t)(o->sample % ROWS);
-    if (row >= batch->count) row = 0; /* policy skip left out the one before */
-    if (!batch->count) {
-        stoke_batch_release(loader, &batch);
+    if (r && r != STOKE_E_END) return cli_error(err, r, "%s", stoke_loader_error(loader));
+    if (r || batch->ids[0] != 0) {
+        if (!r) stoke_batch_release(loader, &batch);
         return cli_error(err, STOKE_E_FORMAT, "%s cannot be read; `stoke verify` gives the reason",
                          p->sample);
     }
-    p->images[at] = show_copy_image(batch, row);
+    p->images[at] = show_copy_image(batch, 0);
     p->tiles[at].image = &p->images[at];
-    /* Of two mixed masks the one with the larger share is shown. */
-    const int second = batch->lambda && batch->lambda[row] < 0.5f;
+    const int second = show_mixed(batch, 0, p->captions[at], sizeof p->captions[at]);
     if (stoke_dataset_has_masks(p->dataset)) {
-        p->masks[at] = show_copy_mask(batch, row, second);
+        p->masks[at] = show_copy_mask(batch, 0, second);
         p->tiles[at].mask = &p->masks[at];
     }
-    if (batch->lambda) {
-        const double share = (double)batch->lambda[row];
-        snprintf(p->captions[at], sizeof p->captions[at], "mask %c: %.2f", second ? 'b' : 'a',
-                 second ? 1 - share : share);
-        p->tiles[at].caption = p->captions[at];
-    }
+    if (*p->captions[at]) p->tiles[at].caption = p->captions[at];
     stoke_batch_release(loader, &batch);
     return STOKE_OK;
 }
@@ -200,7 +203,8 @@ static int choose_size(page *p, stoke_error *err)
     p->data.size[1] = (p->images[0].width + 1) / 2;
     free(p->images[0].data), free(p->masks[0].data);
     p->images[0] = p->masks[0] = (stoke_image){ 0 };
-    cli_say_size(p->call, p->data.size[0], p->data.size[1]);
+    cli_say(p->call, "size: %ux%u, half the sample's, so that crops have a choice; --size N sets it",
+            p->data.size[0], p->data.size[1]);
     return STOKE_OK;
 }
 
@@ -210,26 +214,98 @@ static int same_pixels(const stoke_image *a, const stoke_image *b)
            !memcmp(a->data, b->data, a->stride * a->height);
 }
 
-/* A strip without draws says why (face: a data set without right eyes). */
-static void excuse(strip *s, const char *why)
+static void add_note(strip *s, const char *text)
 {
     const size_t used = strlen(s->note);
-    snprintf(s->note + used, sizeof s->note - used, "\n%s", why);
+    snprintf(s->note + used, sizeof s->note - used, "%s%s", used && s->note[used - 1] != '\n' ? "\n" : "",
+             text);
 }
 
-/* An op that does nothing here (normalize: the picture has bytes) says so. */
-static void compare(page *p, size_t number)
+/* What can be seen without it is left out: draws that are all the same (a flip with p = 1) but one, and masks
+ * that are the sample's own. An op that does nothing here (normalize: the picture has bytes) says so. */
+static void tidy(page *p, size_t number)
 {
     strip *s = &p->strips[number];
-    const stoke_tile *tile = &p->tiles[number * p->columns];
+    stoke_tile *tile = &p->tiles[number * p->columns];
+    int same_masks = 1, same_draws = 1;
     s->unchanged = 1;
-    for (uint32_t i = 1; i < p->columns; i++)
-        s->unchanged &= same_pixels(tile[0].image, tile[i].image) &&
-                        (!tile[0].mask || same_pixels(tile[0].mask, tile[i].mask));
-    if (!s->unchanged) return;
-    const size_t used = strlen(s->note);
-    snprintf(s->note + used, sizeof s->note - used, "%s(changes nothing in this picture)",
-             used && s->note[used - 1] != '\n' ? "\n" : "");
+    for (uint32_t i = 1; i < p->columns; i++) {
+        if (tile[0].mask) {
+            same_masks &= !tile[i].caption && same_pixels(tile[0].mask, tile[i].mask);
+            same_draws &= same_pixels(tile[1].mask, tile[i].mask);
+        }
+        s->unchanged &= same_pixels(tile[0].image, tile[i].image) && same_masks;
+        same_draws &= same_pixels(tile[1].image, tile[i].image);
+    }
+    for (uint32_t i = 0; i < p->columns; i++) {
+        if (same_masks) tile[i].mask = NULL;
+        if (same_draws && i > 1) tile[i] = (stoke_tile){ 0 };
+    }
+    if (s->unchanged) add_note(s, "(changes nothing in this picture)");
+}
+
+/* A view of the centre that fills a tile pixel by pixel. */
+static void zoom(const page *p, size_t number)
+{
+    const show_options *o = p->call->options;
+    const uint32_t side = o->tile ? (uint32_t)o->tile : TILE;
+    stoke_tile *tile = &p->tiles[number * p->columns];
+    const stoke_image *whole = tile[0].image;
+    const uint32_t longest = whole->width > whole->height ? whole->width : whole->height;
+    if (longest <= side) return;
+    stoke_image *view = &p->details[number * p->columns];
+    for (uint32_t i = 0; i < p->columns && tile[i].image; i++) {
+        view[i] = *tile[i].image;
+        view[i].width = (uint32_t)((uint64_t)whole->width * side / longest);
+        view[i].height = (uint32_t)((uint64_t)whole->height * side / longest);
+        if (!view[i].width) view[i].width = 1;
+        if (!view[i].height) view[i].height = 1;
+        view[i].data = (uint8_t *)tile[i].image->data +
+                       (whole->height - view[i].height) / 2 * view[i].stride +
+                       (size_t)((whole->width - view[i].width) / 2) * whole->channels;
+        tile[i] = (stoke_tile){ .image = &view[i], .caption = tile[i].caption };
+    }
+    add_note(&p->strips[number], "(the centre, pixel by pixel)");
+}
+
+/* The number that was drawn, for ops that draw one: "1.21", "-12.3 degrees". The plan is drawn again, as the
+ * loader did; the size of the source, which is not known here, matters to crops only. */
+static void caption_draw(page *p, const stoke_pipeline *pipeline, uint64_t epoch, size_t at)
+{
+    const stoke_draw draw = { .seed = (uint64_t)p->data.seed,
+                              .epoch = epoch,
+                              .source_width = p->data.size[1],
+                              .source_height = p->data.size[0],
+                              .out_width = p->data.size[1],
+                              .out_height = p->data.size[0] };
+    stoke_plan plan;
+    char *text = p->captions[at];
+    const size_t size = sizeof p->captions[at];
+    stoke_pipeline_draw(pipeline, &draw, &plan);
+    const double cosine = (double)plan.matrix[0], sine = (double)plan.matrix[3];
+    if (plan.n_touches == 1 && !plan.warp && plan.touch[0].kind != STOKE_TOUCH_ERASE)
+        snprintf(text, size, "%.3g", (double)plan.touch[0].a);
+    else if (plan.warp && !plan.n_touches && !(plan.elastic_alpha > 0) && plan.matrix[1] == -plan.matrix[3] &&
+             plan.matrix[0] == plan.matrix[4])
+        /* 32.32 fixed point, from the result to the source */
+        snprintf(text, size, plan.matrix[3] ? "%.1f degrees" : "%.2f",
+                 plan.matrix[3] ? atan2(sine, cosine) * 180 / acos(-1) : 4294967296.0 / cosine);
+    if (*text) p->tiles[at].caption = text;
+}
+
+/* Under the draws of an op; the tiles of mixup have their captions. */
+static int caption_draws(page *p, size_t number, stoke_error *err)
+{
+    const strip *s = &p->strips[number];
+    stoke_pipeline *pipeline = NULL;
+    int r = stoke_pipeline_create(&pipeline, s->spec, err);
+    for (uint32_t i = 1; i < p->columns && !r; i++) {
+        const size_t at = number * p->columns + i;
+        if (p->tiles[at].image && !p->tiles[at].caption)
+            caption_draw(p, pipeline, (uint64_t)p->data.epoch + s->number * DRAWS_MAX + i - 1, at);
+    }
+    stoke_pipeline_destroy(&pipeline);
+    return r;
 }
 
 static int collect(page *p, stoke_error *err)
@@ -237,20 +313,25 @@ static int collect(page *p, stoke_error *err)
     const size_t tiles = p->count * p->columns;
     p->images = cli_alloc(tiles, sizeof *p->images);
     p->masks = cli_alloc(tiles, sizeof *p->masks);
+    p->details = cli_alloc(tiles, sizeof *p->details);
     p->captions = cli_alloc(tiles, sizeof *p->captions);
     p->tiles = cli_alloc(tiles, sizeof *p->tiles);
     int r = choose_size(p, err);
     if (!r) r = take_rows(p, "none", 0, 0, 1, NULL, err); /* the first tile of all strips */
+    stoke_tile first = p->tiles[0];
+    first.caption = "as it is";
     stoke_progress *progress = cli_progress_begin(p->call, "drawing", "strips");
     for (size_t i = 0; i < p->count && !r; i++) {
         if (cli_progress_update(progress, i, p->count)) r = cli_error(err, STOKE_E_CANCELLED, "interrupted");
-        p->tiles[i * p->columns] = p->tiles[0];
+        p->tiles[i * p->columns] = first;
         strip *s = &p->strips[i];
         if (!r)
             r = take_rows(p, s->spec, s->number * DRAWS_MAX, i * p->columns + 1, p->columns - 1, &s->refused,
                           err);
-        if (!r && s->refused) excuse(s, err->message);
-        if (!r && !s->refused) compare(p, i);
+        if (!r && s->refused) add_note(s, err->message); /* face: a data set without right eyes */
+        if (!r && !s->refused) tidy(p, i);
+        if (!r && !s->refused && !s->preset) r = caption_draws(p, i, err);
+        if (!r && s->detail) zoom(p, i);
     }
     cli_progress_end(&progress);
     return r;
@@ -325,7 +406,7 @@ int show_ops(const cli_call *call, const char *out, stoke_error *err)
     if (!r) r = write_picture(&p, out, err);
     if (!r) print_result(&p, out);
     for (size_t i = 0; p.tiles && i < p.count * p.columns; i++) free(p.images[i].data), free(p.masks[i].data);
-    free(p.strips), free(p.images), free(p.masks), free(p.captions), free(p.tiles);
+    free(p.strips), free(p.images), free(p.masks), free(p.details), free(p.captions), free(p.tiles);
     stoke_dataset_close(&p.dataset);
     return r;
 }

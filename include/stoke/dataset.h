@@ -50,6 +50,9 @@ STOKE_API uint64_t stoke_dataset_fingerprint(const stoke_dataset *dataset);
 /* Keeps `count` samples, evenly spread over the set (all when it has no more), and renumbers them. Before
  * anyone else uses the set: for trials on a part of a large one. */
 STOKE_API void stoke_dataset_thin(stoke_dataset *dataset, uint64_t count);
+/* Keeps the samples ids[0..count), in that order, and renumbers them. Ids must differ. */
+STOKE_API int stoke_dataset_pick(stoke_dataset *dataset, const uint64_t *ids, uint64_t count,
+                                 stoke_error *err);
 
 /* What was left out while matching. */
 typedef enum stoke_note_kind {

@@ -138,9 +138,9 @@ typedef struct stoke_loader_stats_data {
     /* By this library in this process since creation: stops growing in steady state. */
     uint64_t heap_allocations;
     uint64_t memory_bytes; /* held by ring, workers and cache_ram now; compare with the plan */
-    /* Samples a cache gave (from memory, from disk) and did not have; those it has taken, those that were
-     * damaged and made again; bytes it holds (disk: see cache_disk; without a budget those added since its
-     * folder was opened). All 0 without a cache. */
+    /* Of the samples delivered, those a cache gave (from memory, from disk) and did not have, and of the last
+     * those it has taken; entries that were damaged and made again; bytes it holds (disk: see cache_disk;
+     * without a budget those added since its folder was opened). All 0 without a cache. */
     uint64_t cache_hits_ram, cache_hits_disk, cache_misses, cache_stored, cache_damaged;
     uint64_t cache_ram_bytes, cache_disk_bytes;
 } stoke_loader_stats_data;

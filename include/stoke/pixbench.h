@@ -35,8 +35,9 @@ typedef struct stoke_pix_figure {
     double ns_per_pixel;
     double ticks_per_pixel; /* of the time stamp counter; 0 where there is none */
     double speedup;         /* over the C function */
-    uint64_t bytes;         /* moved by one call, which is also its working set */
-    const char *place;      /* where they fit: "L1", "L2", "L3", "memory"; "n/a": cache sizes unknown */
+    uint64_t bytes;         /* moved by one call; a row that is written over was read, and counts twice */
+    const char *place;      /* where its working set fits (there such a row counts once): "L1", "L2", "L3",
+                               "memory"; "n/a": cache sizes unknown */
     double gb_per_s;        /* 1e9 bytes moved per second */
     double memory_share;    /* gb_per_s / memory bandwidth */
 } stoke_pix_figure;

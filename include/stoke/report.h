@@ -87,14 +87,15 @@ STOKE_API stoke_grid_params stoke_grid_defaults(void);
 STOKE_API int stoke_grid_write(const char *path, const stoke_tile *tiles, size_t n_tiles,
                                const stoke_grid_params *params, stoke_error *err);
 
-/* A strip: text at the left, then samples side by side, each above itself with the mask laid over. */
+/* A strip: text above, then samples side by side, each above itself with the mask laid over. */
 typedef struct stoke_strip {
     const char *heading; /* starts a section: a line above the strip; NULL = none */
     const char *label;   /* NULL = none */
     const char *note;    /* below the label, broken into lines; NULL = none */
 } stoke_strip;
 /* tiles[n_strips * params->columns], strip by strip; a tile without an image leaves its place empty. Title,
- * captions and legend as in a grid. Writes a PNG. */
+ * captions and legend as in a grid, but captions are broken into lines. More than four strips stand two
+ * abreast. Writes a PNG. */
 STOKE_API int stoke_strips_write(const char *path, const stoke_strip *strips, size_t n_strips,
                                  const stoke_tile *tiles, const stoke_grid_params *params, stoke_error *err);
 

@@ -135,7 +135,10 @@ static int place(void *context, const stk_entry_header *header, stk_disk_places 
 
 static int give(reading *r, const stk_entry_header *header, const uint8_t *packed, stk_cached *out)
 {
-    *out = (stk_cached){ r->image, r->mask, header->source_width, header->source_height };
+    *out = (stk_cached){ .image = r->image,
+                         .mask = r->mask,
+                         .source_width = header->source_width,
+                         .source_height = header->source_height };
     return !header->mask_depth ||
            stk_labels_unpack(packed, (size_t)header->mask_bytes, &r->mask, NULL) == STOKE_OK;
 }
@@ -183,10 +186,12 @@ int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench,
     reading r = { .bench = bench, .image_target = image_target, .mask_target = mask_target };
     if (get_ram(cache, key, &r, out)) {
         atomic_fetch_add(&cache->hits_ram, 1);
+        out->from_ram = 1;
         return 1;
     }
     if (get_disk(cache, key, &r, out)) {
         atomic_fetch_add(&cache->hits_disk, 1);
+        out->from_ram = 0;
         return 1;
     }
     atomic_fetch_add(&cache->misses, 1);

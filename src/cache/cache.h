@@ -56,6 +56,7 @@ stk_memo *stk_cache_memo(stk_cache *cache);
 typedef struct stk_cached {
     stoke_image image, mask;
     uint32_t source_width, source_height;
+    int from_ram; /* set by stk_cache_get: 1 = it was in memory, 0 = on disk */
 } stk_cached;
 
 /* Scratch of one worker for reading entries; zeroed = empty. */

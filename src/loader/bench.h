@@ -60,7 +60,8 @@ typedef struct stk_bench {
     stk_toucher *toucher;
     stoke_stage_time times[STK_ROW_STAGES]; /* of the last sample */
     uint64_t bytes_read;
-    stk_need granted; /* what this bench may use; grows through stk_budget */
+    int cache_hit, cache_from_ram, cache_stored; /* of the last sample, with a cache */
+    stk_need granted;                            /* what this bench may use; grows through stk_budget */
 } stk_bench;
 
 int stk_bench_create(stk_bench *bench, stoke_error *err);

@@ -28,6 +28,7 @@ typedef struct stk_kept {
     stk_cache_key key;
     int identified, known; /* the identities are set; and the digests, from the memo */
     int found, stored;     /* the cache had it; has it now */
+    int from_ram;          /* it was found in memory */
 } stk_kept;
 
 typedef struct stk_job {

@@ -117,6 +117,7 @@ static int get(stk_job *job)
         return 0;
     }
     kept->found = 1;
+    kept->from_ram = found.from_ram;
     job->image = found.image;
     job->ids = found.mask;
     job->width = found.source_width;
@@ -183,7 +184,9 @@ static int make_and_keep(stk_job *job, int *whole)
         return STOKE_OK;
     int r = stk_prefix_whole(job);
     if (!r) {
-        const stk_cached sample = { job->image, job->ids, job->width, job->height };
+        const stk_cached sample = {
+            .image = job->image, .mask = job->ids, .source_width = job->width, .source_height = job->height
+        };
         job->kept.stored = stk_cache_put(recipe->cache, job->kept.key, &job->bench->cache, &sample);
         stk_job_stamp(job, STOKE_STAGE_READ);
         *whole = 1;

@@ -222,6 +222,10 @@ static int deliver(stoke_loader *loader, stk_slot *slot)
     loader->stats.samples += slot->rows - slot->skipped;
     loader->stats.replaced += slot->replaced;
     loader->stats.skipped += slot->skipped;
+    loader->stats.cache_hits_ram += slot->origins.ram;
+    loader->stats.cache_hits_disk += slot->origins.disk;
+    loader->stats.cache_misses += slot->origins.decoded;
+    loader->stats.cache_stored += slot->origins.stored;
     return STOKE_OK;
 }
 

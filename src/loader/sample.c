@@ -99,6 +99,9 @@ int stk_sample_load(stk_bench *bench, const stk_recipe *recipe, stk_budget *budg
                         .out_height = recipe->height };
     int r = make_prefix(&job, budget, &draw);
     if (!r) r = lay_out(&job);
+    bench->cache_hit = job.kept.found;
+    bench->cache_from_ram = job.kept.from_ram;
+    bench->cache_stored = job.kept.stored;
     *place->mix = (stk_mix){ job.plan.mix, job.plan.lambda, job.plan.mix_box };
     return r;
 }

@@ -26,11 +26,17 @@ typedef struct stk_mix {
     stoke_box box;
 } stk_mix;
 
+/* Where the samples of a batch came from; all 0 without a cache. */
+typedef struct stk_origins {
+    uint32_t ram, disk, decoded, stored; /* stored: decoded ones that the cache has now */
+} stk_origins;
+
 typedef struct stk_slot {
     stoke_batch batch; /* first: a batch pointer is its slot's pointer */
     stk_slot_state state;
     uint32_t rows, issued, done; /* of this batch; handed to workers; finished */
     uint32_t replaced, skipped;
+    stk_origins origins;
     uint64_t ticket; /* of its first row: rows are numbered in the order of delivery, over all epochs */
     uint64_t *ids;
     const char **names;

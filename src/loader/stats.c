@@ -21,14 +21,12 @@ stoke_memory_plan stoke_loader_memory(const stoke_loader *loader)
     return loader->plan;
 }
 
+/* Hits and misses are booked with the batches they are delivered in: what the workers look up ahead, past the
+ * end of an epoch too, depends on how far they got. */
 static void book_cache(const stk_cache *cache, stoke_loader_stats_data *stats)
 {
     stk_cache_stats now;
     stk_cache_stats_get(cache, &now);
-    stats->cache_hits_ram = now.hits_ram;
-    stats->cache_hits_disk = now.hits_disk;
-    stats->cache_misses = now.misses;
-    stats->cache_stored = now.stored;
     stats->cache_damaged = now.damaged;
     stats->cache_ram_bytes = now.ram_bytes;
     stats->cache_disk_bytes = now.disk_bytes;

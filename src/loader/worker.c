@@ -66,6 +66,15 @@ static stk_slot *take_row(stoke_loader *loader, uint32_t *row)
     return slot;
 }
 
+static void book_origin(const stk_bench *bench, stk_origins *origins)
+{
+    if (bench->cache_hit)
+        ++*(bench->cache_from_ram ? &origins->ram : &origins->disk);
+    else
+        origins->decoded++;
+    origins->stored += bench->cache_stored != 0;
+}
+
 /* Returns 1 when it was the last row of its batch. */
 static int book_row(stk_worker *worker, stk_slot *slot, uint32_t row, const stk_row_result *result)
 {
@@ -79,6 +88,8 @@ static int book_row(stk_worker *worker, stk_slot *slot, uint32_t row, const stk_
     worker->memory = stk_bench_memory(&worker->bench);
     slot->replaced += result->replaced;
     slot->skipped += result->skipped;
+    if (loader->recipe.cache && !result->skipped && !result->status)
+        book_origin(&worker->bench, &slot->origins);
     /* Of several failing rows the first one speaks, whoever was faster: the message must not depend on
      * threads. */
     if (result->status && (!slot->error.code || row < slot->error_row)) {

@@ -2,6 +2,7 @@
  *
  * Times the trials (trial.h): see <stoke/pixbench.h> for what is counted.
  */
+#include <stdio.h>
 #include <stoke/pixbench.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,6 +81,7 @@ typedef struct bench_call {
     const stk_trial_family *family;
     uint8_t *out;
     uint64_t bytes; /* moved */
+    uint64_t set;   /* of different bytes: a row that is read and written over counts once */
 } bench_call;
 
 static void end(bench_call *b)
@@ -100,6 +102,7 @@ static int begin(bench_call *b, const stk_trial *trial, const stk_trial_family *
         b->bytes += b->call.source[i].bytes;
         if (!(b->call.source[i].data = stk_alloc_aligned(b->call.source[i].bytes, ALIGN))) return 0;
     }
+    b->set = b->bytes - (b->call.in_place ? b->call.source[0].bytes : 0);
     if (!(b->out = stk_alloc_aligned(b->call.out_bytes, ALIGN))) return 0;
     memset(b->out, 0, b->call.out_bytes);
     family->fill(&b->call, &(stk_trial_random){ 1 });
@@ -142,7 +145,7 @@ static stoke_pix_figure figure_of(const bench_call *b, const best_time *best, co
                                .ticks_per_pixel = (double)best->ticks / calls / pixels,
                                .speedup = c / ns,
                                .bytes = b->bytes,
-                               .place = place_of(b->bytes),
+                               .place = place_of(b->set),
                                .gb_per_s = (double)b->bytes / ns,
                                .memory_share = (double)b->bytes / ns / memory };
 }
@@ -198,6 +201,25 @@ static int is_wanted(const stk_trial *trial, const char *only)
     return !only || !strncmp(trial->name, only, strlen(only));
 }
 
+/* The names up to their first '_', each once: what --only takes, in a line. */
+static int no_such_function(const char *only, stoke_error *err)
+{
+    char names[512] = "";
+    size_t n = 0;
+    const stk_trial_family *family;
+    const stk_trial *trial;
+    for (size_t i = 0; (trial = stk_trial_at(i, &family)); i++) {
+        const size_t length = strcspn(trial->name, "_");
+        char word[64];
+        snprintf(word, sizeof word, " %.*s,", (int)length, trial->name);
+        if (strstr(names, word) || n + strlen(word) >= sizeof names) continue;
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s", word);
+    }
+    if (n) names[n - 1] = 0;
+    return stk_fail(err, STOKE_E_NOTFOUND, "no pixel function is called '%s...'; names begin with%s", only,
+                    names);
+}
+
 int stoke_pix_bench(const stoke_pix_bench_params *params, stoke_pix_bench_fn each, void *context,
                     double *memory_gb_per_s, stoke_error *err)
 {
@@ -208,7 +230,7 @@ int stoke_pix_bench(const stoke_pix_bench_params *params, stoke_pix_bench_fn eac
     const stk_trial *trial;
     size_t first = 0;
     while ((trial = stk_trial_at(first, &family)) && !is_wanted(trial, p.only)) first++;
-    if (!trial) return stk_fail(err, STOKE_E_NOTFOUND, "no pixel function is called '%s...'", p.only);
+    if (!trial) return no_such_function(p.only, err);
     const double memory = *memory_gb_per_s = memory_bandwidth(p.quick);
     if (!(memory > 0)) return stk_fail(err, STOKE_E_NOMEM, "no memory to measure its bandwidth");
     for (size_t i = first; (trial = stk_trial_at(i, &family)); i++) {

@@ -205,3 +205,34 @@ void stk_text_fit(const char *text, unsigned scale, uint32_t width, char *out, s
     }
     out[n] = 0;
 }
+
+/* Bytes of the next line: up to `letters` of them, whole code points. */
+static size_t line_length(const char *text, size_t letters)
+{
+    size_t all = strlen(text), cut = 0;
+    const char *newline = strchr(text, '\n');
+    if (newline && (size_t)(newline - text) <= letters) return (size_t)(newline - text) + 1;
+    if (all <= letters) return all;
+    for (size_t i = 1; i <= letters; i++)
+        if (text[i - 1] == ' ' || text[i - 1] == ',' || text[i - 1] == '(' || text[i] == ' ') cut = i;
+    if (cut) return cut;
+    while (letters > 1 && ((unsigned char)text[letters] & 0xc0) == 0x80) letters--;
+    return letters;
+}
+
+int stk_text_line(const char **text, unsigned scale, uint64_t width, char line[STK_LINE_LETTERS + 1])
+{
+    uint64_t letters = (width / scale + 1) / STK_GLYPH_ADVANCE;
+    char raw[STK_LINE_LETTERS + 1];
+    if (!*text || !**text) return 0;
+    if (letters > STK_LINE_LETTERS) letters = STK_LINE_LETTERS;
+    const size_t length = line_length(*text, letters ? (size_t)letters : 1);
+    size_t shown = length;
+    while (shown && ((*text)[shown - 1] == ' ' || (*text)[shown - 1] == '\n')) shown--;
+    memcpy(raw, *text, shown);
+    raw[shown] = 0;
+    stk_text_fit(raw, 1, UINT32_MAX / 2, line, STK_LINE_LETTERS + 1);
+    *text += length;
+    while (**text == ' ') ++*text;
+    return 1;
+}

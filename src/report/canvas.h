@@ -40,6 +40,12 @@ uint32_t stk_text_width(const char *text, unsigned scale);
  * is not ASCII become '?', one per code point. */
 void stk_text_fit(const char *text, unsigned scale, uint32_t width, char *out, size_t size);
 
+enum { STK_LINE_LETTERS = 511 };
+/* The next line of *text that is at most `width` pixels wide, broken after a space, comma or bracket where
+ * there is one, and at newlines; moves *text on. 0 when nothing is left (or *text is NULL). Letters as
+ * stk_text_fit makes them. */
+int stk_text_line(const char **text, unsigned scale, uint64_t width, char line[STK_LINE_LETTERS + 1]);
+
 /* One pixel of a glyph; 0 outside the cell. */
 int stk_glyph_bit(unsigned char c, int x, int y);
 

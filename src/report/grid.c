@@ -97,6 +97,21 @@ void stk_heading_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width
     stk_canvas_text(canvas, x + 1, y, fitted, scale, stk_ink); /* bold */
 }
 
+uint32_t stk_title_height(const char *title, uint64_t width)
+{
+    char line[STK_LINE_LETTERS + 1];
+    uint32_t height = title && *title ? STK_BELOW_TITLE : 0;
+    while (stk_text_line(&title, STK_TITLE_SCALE, width, line)) height += STK_TITLE_LINE;
+    return height;
+}
+
+void stk_title_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, const char *title)
+{
+    char line[STK_LINE_LETTERS + 1];
+    for (; stk_text_line(&title, STK_TITLE_SCALE, width, line); y += STK_TITLE_LINE)
+        stk_heading_draw(canvas, x, y, width, line, STK_TITLE_SCALE);
+}
+
 static void place(layout *l, uint64_t columns)
 {
     l->columns = columns;
@@ -105,7 +120,7 @@ static void place(layout *l, uint64_t columns)
     if (content < l->legend.item_width) content = l->legend.item_width;
     l->width = content + 2 * STK_PAGE_MARGIN;
     l->height = 2 * STK_PAGE_MARGIN + l->rows * (l->cell_height + BETWEEN) - BETWEEN;
-    if (l->p.title) l->height += STK_TITLE_HEIGHT;
+    l->height += stk_title_height(l->p.title, content);
     if (l->legend.count)
         l->height += 2 * STK_ABOVE_LEGEND + 1 + stk_legend_height(&l->legend, (uint32_t)content);
 }
@@ -177,10 +192,8 @@ static void draw_tile(const layout *l, stk_canvas *canvas, const stoke_tile *til
 static void draw_all(const layout *l, stk_canvas *canvas)
 {
     uint32_t content = canvas->width - 2 * STK_PAGE_MARGIN, top = STK_PAGE_MARGIN;
-    if (l->p.title) {
-        stk_heading_draw(canvas, STK_PAGE_MARGIN, top, content, l->p.title, STK_TITLE_SCALE);
-        top += STK_TITLE_HEIGHT;
-    }
+    stk_title_draw(canvas, STK_PAGE_MARGIN, top, content, l->p.title);
+    top += stk_title_height(l->p.title, content);
     for (size_t i = 0; i < l->n_tiles; i++)
         draw_tile(l, canvas, &l->tiles[i],
                   STK_PAGE_MARGIN + (uint32_t)(i % l->columns) * (l->cell_width + BETWEEN),

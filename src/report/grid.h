@@ -21,7 +21,8 @@ enum {
     STK_PAGE_MARGIN = 28,
     STK_PAGE_SEAM = 4, /* a sample and the same sample with its mask */
     STK_TITLE_SCALE = 3,
-    STK_TITLE_HEIGHT = 8 * STK_TITLE_SCALE + 18,
+    STK_TITLE_LINE = 8 * STK_TITLE_SCALE + 6,
+    STK_BELOW_TITLE = 12,
     STK_ABOVE_CAPTION = 8,
     STK_ABOVE_LEGEND = 20 /* on each side of the rule */
 };
@@ -36,6 +37,10 @@ uint32_t stk_caption_scale(const stoke_grid_params *p);
 /* One bold line, cut in the middle where it is wider than `width`. */
 void stk_heading_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, const char *text,
                       unsigned scale);
+
+/* The title in bold, broken into lines; NULL takes no room. The height includes the gap below. */
+uint32_t stk_title_height(const char *title, uint64_t width);
+void stk_title_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, const char *title);
 
 /* Class id at a pixel of a u8 or u16 mask. */
 static inline uint32_t stk_mask_at(const stoke_image *mask, uint32_t x, uint32_t y)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A mask laid over its image: the class colour over the region, stronger along its edge. On both sides of a
- * border the edge has the region's own colour, so a region shows on an image of its own colour too.
+ * border the edge has the region's own colour, so a region shows on an image of its own colour too. The image
+ * below has lost its colours: green over blue would be teal, which may be another class.
  */
 #include "src/report/grid.h"
 
@@ -39,6 +40,16 @@ static int is_edge(const scaled_mask *m, uint32_t x, uint32_t y, uint32_t id)
            (y > 0 && class_at(m, x, y - 1) != id) || (y + 1 < m->height && class_at(m, x, y + 1) != id);
 }
 
+/* Gray with the weights of the ops, in 1/256. */
+static void drain(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height)
+{
+    for (uint32_t row = y; row < y + height && row < canvas->height; row++) {
+        uint8_t *p = canvas->pixels + ((size_t)row * canvas->width + x) * 3;
+        for (uint32_t i = 0; i < width && x + i < canvas->width; i++, p += 3)
+            p[0] = p[1] = p[2] = (uint8_t)((77 * p[0] + 150 * p[1] + 29 * p[2] + 128) >> 8);
+    }
+}
+
 void stk_overlay_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
                       const stoke_tile *tile, double opacity, int32_t ignore_index)
 {
@@ -47,6 +58,7 @@ void stk_overlay_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width
     unsigned edge = fill > EDGE_ALPHA ? fill : fill + (EDGE_ALPHA - fill) * 3 / 4;
     if (!fill) edge = 0;
     stk_canvas_blit(canvas, x, y, width, height, tile->image);
+    if (fill) drain(canvas, x, y, width, height);
     for (uint32_t row = 0; row < height; row++)
         for (uint32_t column = 0; column < width; column++) {
             uint32_t id = class_at(&m, column, row);

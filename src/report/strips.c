@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Labelled strips: what different settings make of one sample, to be compared along a line.
+ * Labelled strips: what different settings make of one sample, to be compared along a line. Many of them
+ * stand two abreast, or the picture would be a ribbon.
  *
  *   MARGIN  title
  *           heading of a section
- *           label        image    image    image
- *           note         overlay  overlay  overlay
- *                        caption  caption  caption
- *           legend                                   MARGIN
+ *           label                       APART  label
+ *           note                               note
+ *           image    image    image            image    image    image
+ *           overlay  overlay  overlay          overlay  overlay  overlay
+ *           caption  caption  caption          caption  caption  caption
+ *           legend                                                        MARGIN
  */
 #include <string.h>
 
@@ -16,15 +19,24 @@
 #include "src/report/grid.h"
 
 enum {
-    LABEL_WIDTH = 372, /* 30 letters of the note and a gap */
-    LABEL_GAP = 12,
-    LABEL_HEIGHT = 8 * 2 + 12,
+    TEXT_WIDTH = 360, /* of a note at least, however narrow the tiles: 30 letters */
+    LABEL_HEIGHT = 8 * 2 + 8,
     NOTE_LINE = 8 * 2 + 4,
+    BELOW_NOTE = 4,
     HEADING_HEIGHT = 8 * 2 + 34,
-    BETWEEN = 20, /* strips */
+    BETWEEN = 28, /* strips below each other */
+    APART = 48,   /* strips beside each other */
     ASIDE = 8,    /* tiles */
-    TEXT_SCALE = 2
+    TEXT_SCALE = 2,
+    FEW = 4 /* strips that still stand below each other: some 1000 pixels */
 };
+
+/* Where a strip stands. Strips beside each other have the same top, text and height: their tiles line up. */
+typedef struct place {
+    uint32_t column;       /* 0: the left one */
+    uint32_t text, height; /* of label and note; of everything but the heading */
+    uint64_t top;          /* of the heading, if there is one */
+} place;
 
 typedef struct layout {
     const stoke_strip *strips;
@@ -32,45 +44,23 @@ typedef struct layout {
     size_t n_strips;
     stoke_grid_params p;
     uint32_t tile_width; /* of the widest */
-    uint32_t *height;    /* of each strip with its heading, without the gap below */
-    uint64_t width, total;
+    uint32_t abreast;
+    place *places;
+    uint64_t strip_width, width, total;
+    uint32_t title_height;
     stk_legend legend;
 } layout;
 
 /* ---- notes ---- */
 
-/* The length of the next line of a text: up to `letters`, broken after a space, comma or bracket where there
- * is one.
- */
-static size_t line_length(const char *text, size_t letters)
-{
-    size_t all = strlen(text), cut = 0;
-    const char *newline = strchr(text, '\n');
-    if (newline && (size_t)(newline - text) <= letters) return (size_t)(newline - text) + 1;
-    if (all <= letters) return all;
-    for (size_t i = 1; i <= letters; i++)
-        if (text[i - 1] == ' ' || text[i - 1] == ',' || text[i - 1] == '(' || text[i] == ' ') cut = i;
-    return cut ? cut : letters;
-}
-
 /* Draws the note (canvas NULL: only measures); returns its height. */
-static uint32_t note_lines(stk_canvas *canvas, uint32_t x, uint32_t y, const char *note)
+static uint32_t note_lines(stk_canvas *canvas, uint32_t x, uint32_t y, uint64_t width, const char *note)
 {
-    const size_t letters = (LABEL_WIDTH - LABEL_GAP) / (STK_GLYPH_ADVANCE * TEXT_SCALE);
     uint32_t top = y;
-    while (note && *note) {
-        char line[LABEL_WIDTH], safe[LABEL_WIDTH];
-        size_t length = line_length(note, letters), shown = length;
-        while (shown && (note[shown - 1] == ' ' || note[shown - 1] == '\n')) shown--;
-        memcpy(line, note, shown);
-        line[shown] = 0;
-        if (canvas) {
-            stk_text_fit(line, TEXT_SCALE, LABEL_WIDTH, safe, sizeof safe);
-            stk_canvas_text(canvas, x, top, safe, TEXT_SCALE, stk_faded_ink);
-        }
+    char line[STK_LINE_LETTERS + 1];
+    while (stk_text_line(&note, TEXT_SCALE, width, line)) {
+        if (canvas) stk_canvas_text(canvas, x, top, line, TEXT_SCALE, stk_faded_ink);
         top += NOTE_LINE;
-        note += length;
-        while (*note == ' ') note++;
     }
     return top - y;
 }
@@ -82,50 +72,94 @@ static const stoke_tile *tiles_of(const layout *l, size_t strip)
     return l->tiles + strip * l->p.columns;
 }
 
+/* Draws a caption (canvas NULL: only measures); returns its height with the gap above. */
+static uint32_t caption_lines(const layout *l, stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width,
+                              const char *caption)
+{
+    const uint32_t scale = stk_caption_scale(&l->p);
+    uint32_t height = STK_ABOVE_CAPTION - 2;
+    char line[STK_LINE_LETTERS + 1];
+    if (!caption || !*caption) return 0;
+    while (stk_text_line(&caption, scale, width, line)) {
+        height += 2;
+        if (canvas) stk_canvas_text(canvas, x, y + height, line, scale, stk_ink);
+        height += 8 * scale;
+    }
+    return height;
+}
+
 static uint32_t tile_height(const layout *l, const stoke_tile *tile)
 {
     uint32_t width, height;
     if (!tile->image) return 0;
     stk_tile_size(&l->p, tile->image, &width, &height);
     if (tile->mask) height += STK_PAGE_SEAM + height;
-    return height + (tile->caption ? STK_ABOVE_CAPTION + 8 * stk_caption_scale(&l->p) : 0);
+    return height + caption_lines(l, NULL, 0, 0, width, tile->caption);
 }
 
-static int measure_strip(layout *l, size_t strip, stoke_error *err)
+static int measure_tiles(layout *l, stoke_error *err)
 {
-    const stoke_strip *s = &l->strips[strip];
-    uint32_t height = (s->label ? LABEL_HEIGHT : 0) + note_lines(NULL, 0, 0, s->note);
-    for (uint32_t i = 0; i < l->p.columns; i++) {
-        const stoke_tile *tile = &tiles_of(l, strip)[i];
-        uint32_t tile_w, tile_h;
-        if (!tile->image) continue;
-        int status = stk_tile_check(tile, strip * l->p.columns + i, err);
+    for (size_t i = 0; i < l->n_strips * l->p.columns; i++) {
+        uint32_t width, height;
+        if (!l->tiles[i].image) continue;
+        int status = stk_tile_check(&l->tiles[i], i, err);
         if (status) return status;
-        stk_tile_size(&l->p, tile->image, &tile_w, &tile_h);
-        if (tile_w > l->tile_width) l->tile_width = tile_w;
-        if (tile_height(l, tile) > height) height = tile_height(l, tile);
+        stk_tile_size(&l->p, l->tiles[i].image, &width, &height);
+        if (width > l->tile_width) l->tile_width = width;
     }
-    l->height[strip] = height + (s->heading ? HEADING_HEIGHT : 0);
+    l->strip_width = (uint64_t)l->p.columns * (l->tile_width + ASIDE) - ASIDE;
+    if (l->strip_width < TEXT_WIDTH) l->strip_width = TEXT_WIDTH;
     return STOKE_OK;
+}
+
+/* Text and height of strip i alone. */
+static place measure_strip(const layout *l, size_t i)
+{
+    const stoke_strip *s = &l->strips[i];
+    place p = { .text = (s->label ? LABEL_HEIGHT : 0) + note_lines(NULL, 0, 0, l->strip_width, s->note) };
+    if (p.text) p.text += BELOW_NOTE;
+    for (uint32_t c = 0; c < l->p.columns; c++) {
+        const uint32_t height = tile_height(l, &tiles_of(l, i)[c]);
+        if (height > p.height) p.height = height;
+    }
+    return p;
+}
+
+/* Gives the strips their places from `top` on; returns where the last line ends. */
+static uint64_t place_strips(layout *l, uint64_t top)
+{
+    for (size_t i = 0, n; i < l->n_strips; i += n) {
+        place line = { .top = top };
+        for (n = 0; n < l->abreast && i + n < l->n_strips && (!n || !l->strips[i + n].heading); n++) {
+            const place one = measure_strip(l, i + n);
+            if (one.text > line.text) line.text = one.text;
+            if (one.height > line.height) line.height = one.height;
+        }
+        line.height += line.text;
+        for (size_t k = 0; k < n; k++) {
+            line.column = (uint32_t)k;
+            l->places[i + k] = line;
+        }
+        top += (l->strips[i].heading ? HEADING_HEIGHT : 0) + (uint64_t)line.height + BETWEEN;
+    }
+    return top - BETWEEN;
 }
 
 static int plan(layout *l, stoke_error *err)
 {
     if (!l->n_strips || !l->p.columns)
         return stk_fail(err, STOKE_E_INVALID, "a picture of strips needs at least one strip and one column");
-    l->height = stk_calloc(l->n_strips, sizeof *l->height);
-    if (!l->height) return stk_fail(err, STOKE_E_NOMEM, "out of memory for a picture of strips");
-    l->total = 2 * STK_PAGE_MARGIN + (l->p.title ? STK_TITLE_HEIGHT : 0) - BETWEEN;
-    for (size_t i = 0; i < l->n_strips; i++) {
-        int status = measure_strip(l, i, err);
-        if (status) return status;
-        l->total += l->height[i] + BETWEEN;
-    }
-    int status = stk_legend_count(&l->legend, l->tiles, l->n_strips * l->p.columns, &l->p, err);
+    l->places = stk_calloc(l->n_strips, sizeof *l->places);
+    if (!l->places) return stk_fail(err, STOKE_E_NOMEM, "out of memory for a picture of strips");
+    int status = measure_tiles(l, err);
+    if (!status) status = stk_legend_count(&l->legend, l->tiles, l->n_strips * l->p.columns, &l->p, err);
     if (status) return status;
-    uint64_t content = LABEL_WIDTH + (uint64_t)l->p.columns * (l->tile_width + ASIDE) - ASIDE;
+    l->abreast = l->n_strips > FEW ? 2 : 1;
+    uint64_t content = l->abreast * (l->strip_width + APART) - APART;
     if (content < l->legend.item_width) content = l->legend.item_width;
     l->width = content + 2 * STK_PAGE_MARGIN;
+    l->title_height = stk_title_height(l->p.title, content);
+    l->total = place_strips(l, STK_PAGE_MARGIN + l->title_height) + STK_PAGE_MARGIN;
     /* A canvas so wide is refused anyway; the legend's arithmetic has 32 bits. */
     if (l->legend.count && content < UINT32_MAX)
         l->total += 2 * STK_ABOVE_LEGEND + 1 + stk_legend_height(&l->legend, (uint32_t)content);
@@ -146,46 +180,41 @@ static void draw_tile(const layout *l, stk_canvas *canvas, const stoke_tile *til
         stk_overlay_draw(canvas, x, y, width, height, tile, l->p.opacity, l->p.ignore_index);
         y += height;
     }
-    if (tile->caption) {
-        char caption[256];
-        stk_text_fit(tile->caption, stk_caption_scale(&l->p), width, caption, sizeof caption);
-        stk_canvas_text(canvas, x, y + STK_ABOVE_CAPTION, caption, stk_caption_scale(&l->p), stk_ink);
-    }
+    caption_lines(l, canvas, x, y, width, tile->caption);
 }
 
-static void draw_strip(const layout *l, stk_canvas *canvas, size_t strip, uint32_t y)
+static void draw_strip(const layout *l, stk_canvas *canvas, size_t strip)
 {
     const stoke_strip *s = &l->strips[strip];
+    const place *at = &l->places[strip];
+    const uint32_t left = STK_PAGE_MARGIN + at->column * (uint32_t)(l->strip_width + APART);
+    uint32_t y = (uint32_t)at->top;
     if (s->heading) {
         const uint32_t content = canvas->width - 2 * STK_PAGE_MARGIN;
         stk_canvas_fill(canvas, STK_PAGE_MARGIN, y, content, 1, stk_rule);
         stk_heading_draw(canvas, STK_PAGE_MARGIN, y + 12, content, s->heading, TEXT_SCALE);
-        y += HEADING_HEIGHT;
     }
+    /* The heading of the strip that begins the line, also above its neighbour. */
+    if (l->strips[strip - at->column].heading) y += HEADING_HEIGHT;
     for (uint32_t i = 0; i < l->p.columns; i++)
-        draw_tile(l, canvas, &tiles_of(l, strip)[i],
-                  STK_PAGE_MARGIN + LABEL_WIDTH + i * (l->tile_width + ASIDE), y);
+        draw_tile(l, canvas, &tiles_of(l, strip)[i], left + i * (l->tile_width + ASIDE), y + at->text);
     if (s->label) {
-        stk_heading_draw(canvas, STK_PAGE_MARGIN, y, LABEL_WIDTH - LABEL_GAP, s->label, TEXT_SCALE);
+        stk_heading_draw(canvas, left, y, (uint32_t)l->strip_width, s->label, TEXT_SCALE);
         y += LABEL_HEIGHT;
     }
-    note_lines(canvas, STK_PAGE_MARGIN, y, s->note);
+    note_lines(canvas, left, y, l->strip_width, s->note);
 }
 
 static void draw_all(const layout *l, stk_canvas *canvas)
 {
     const uint32_t content = canvas->width - 2 * STK_PAGE_MARGIN;
-    uint32_t top = STK_PAGE_MARGIN;
-    if (l->p.title) {
-        stk_heading_draw(canvas, STK_PAGE_MARGIN, top, content, l->p.title, STK_TITLE_SCALE);
-        top += STK_TITLE_HEIGHT;
-    }
-    for (size_t i = 0; i < l->n_strips; i++) {
-        draw_strip(l, canvas, i, top);
-        top += l->height[i] + BETWEEN;
-    }
+    stk_title_draw(canvas, STK_PAGE_MARGIN, STK_PAGE_MARGIN, content, l->p.title);
+    for (size_t i = 0; i < l->n_strips; i++) draw_strip(l, canvas, i);
     if (!l->legend.count) return;
-    top += STK_ABOVE_LEGEND - BETWEEN;
+    const place *last = &l->places[l->n_strips - 1];
+    const int headed = l->strips[l->n_strips - 1 - last->column].heading != NULL;
+    const uint32_t top =
+        (uint32_t)last->top + (headed ? HEADING_HEIGHT : 0) + last->height + STK_ABOVE_LEGEND;
     stk_canvas_fill(canvas, STK_PAGE_MARGIN, top, content, 1, stk_rule);
     stk_legend_draw(&l->legend, canvas, STK_PAGE_MARGIN, top + 1 + STK_ABOVE_LEGEND, content, &l->p);
 }
@@ -200,7 +229,7 @@ int stk_strips_draw(stk_canvas *canvas, const stoke_strip *strips, size_t n_stri
     if (!status) status = stk_canvas_create(canvas, l.width, l.total, stk_paper, err);
     if (!status) draw_all(&l, canvas);
     stk_legend_free(&l.legend);
-    stk_free(l.height);
+    stk_free(l.places);
     return status;
 }
 

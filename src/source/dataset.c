@@ -215,6 +215,28 @@ void stoke_dataset_thin(stoke_dataset *dataset, uint64_t count)
     take_fingerprint(dataset);
 }
 
+int stoke_dataset_pick(stoke_dataset *dataset, const uint64_t *ids, uint64_t count, stoke_error *err)
+{
+    if (!count || count > dataset->count)
+        return stk_fail(err, STOKE_E_INVALID, "%llu samples of %zu cannot be picked",
+                        (unsigned long long)count, dataset->count);
+    for (uint64_t i = 0; i < count; i++)
+        if (ids[i] >= dataset->count)
+            return stk_fail(err, STOKE_E_INVALID, "sample %llu cannot be picked: there are %zu",
+                            (unsigned long long)ids[i], dataset->count);
+    const size_t bytes = (size_t)count * sizeof *dataset->samples;
+    void *picked = stk_alloc(bytes);
+    if (!picked) return stk_dataset_no_memory(err);
+    for (uint64_t i = 0; i < count; i++)
+        memcpy((char *)picked + i * sizeof *dataset->samples, &dataset->samples[ids[i]],
+               sizeof *dataset->samples);
+    memcpy(dataset->samples, picked, bytes);
+    stk_free(picked);
+    dataset->count = (size_t)count;
+    take_fingerprint(dataset);
+    return STOKE_OK;
+}
+
 int stoke_dataset_open(stoke_dataset **out, const stoke_data_params *params, stoke_error *err)
 {
     *out = NULL;

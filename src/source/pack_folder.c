@@ -76,22 +76,35 @@ static const char *first_difference(const char *a, const char *b, int *length)
     return line;
 }
 
+/* "shard_size 268435456, shard_samples 16" of the manifest's first line; "" when it is not as we write it. */
+static void settings_text(const char *line, char *text, size_t size)
+{
+    const char *at = strstr(line, "\"shard_size\"");
+    size_t n = 0;
+    for (; at && *at && *at != '}' && *at != '\n' && n + 1 < size; at++)
+        if ((*at >= 'a' && *at <= 'z') || (*at >= '0' && *at <= '9') || strchr("_, ", *at)) text[n++] = *at;
+    text[n] = 0;
+}
+
 static int explain(const stk_pack_folder *folder, const char *old, const char *new, stoke_error *err)
 {
     int length;
     const char *line = first_difference(old, new, &length);
-    if (line == old)
+    if (line == old) {
+        char settings[128];
+        settings_text(line, settings, sizeof settings);
         return stk_fail(err, STOKE_E_STATE,
-                        "%s: was packed with other settings: %.*s. Pack elsewhere, or use force to "
+                        "%s: was packed with other settings (%s). Pack elsewhere, or use `force` to "
                         "replace it",
-                        folder->path, length, line);
+                        folder->path, *settings ? settings : "unknown");
+    }
     /* lines beyond the end of the old one are shards that it did not have */
     const int known = strncmp(line, SHARD, strlen(SHARD)) == 0;
     const char *name = known ? line + strlen(SHARD) : "a new shard";
     return stk_fail(
         err, STOKE_E_STATE,
-        "%s: the sources have changed since it was packed, first those of %.*s. Pack elsewhere, or use force "
-        "to replace it",
+        "%s: the sources have changed since it was packed, first those of %.*s. Pack elsewhere, or use "
+        "`force` to replace it",
         folder->path, (int)strcspn(name, "\""), name);
 }
 
@@ -204,7 +217,7 @@ static int refuse_others_shards(const stk_pack_folder *folder, const stk_pack_pl
     for (size_t i = 0; i < plan->n_shards; i++)
         if (faccessat(folder->fd, plan->shards[i].name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
             return stk_fail(err, STOKE_E_STATE,
-                            "%s/%s: exists already: name another folder or prefix, or use force to "
+                            "%s/%s: exists already: name another folder or prefix, or use `force` to "
                             "replace it",
                             folder->path, plan->shards[i].name);
     return STOKE_OK;
@@ -234,7 +247,7 @@ static int settle(const stk_pack_folder *folder, const stk_pack_plan *plan, cons
     if (other[0] && !ours && !p->force)
         return stk_fail(err, STOKE_E_STATE,
                         "%s: is not empty (%s) and was not made by pack: name another folder, or use "
-                        "force to write into it",
+                        "`force` to write into it",
                         folder->path, other);
     if (!old && !p->force) r = refuse_others_shards(folder, plan, err);
     if (r != STOKE_OK) return r;

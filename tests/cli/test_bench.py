@@ -71,6 +71,19 @@ def for_people():
     contains(done.stderr, 'memory: ring')
 
 
+def hints_fit_the_case():
+    plain = stoke('bench', 'data', SET, '--short', '--size', 48).stdout
+    contains(plain, '--cache DIR', '--decode fast', '--dtype u8')
+    assert 'augment' not in plain.replace('--augment', '')
+    cached = stoke('bench', 'data', SET, '--short', '--size', 48, '--cache-ram', '64M', '--dtype', 'u8', '--augment', 'standard')
+    contains(cached.stdout, 'augment+write', 'out of the cache')
+    for hint in ('--cache DIR', '--decode fast', '--dtype u8'):
+        assert hint not in cached.stdout, hint
+    masks = os.path.join(SET, 'masks')  # PNG files
+    done = stoke('bench', 'data', '--images', masks, '--short', '--size', 48)
+    assert '--decode fast' not in done.stdout, 'there is no JPEG'
+
+
 def damaged_file():
     """One bad file among many is counted, not fatal."""
     folder = path('damaged')
@@ -113,7 +126,8 @@ def some_pixel_functions():
     done = stoke('bench', 'pix', '--short', '--only', 'reverse_6')
     contains(done.stdout, 'ns/pixel', 'times C', 'of memory', 'reverse_6')
     assert 'reverse_1' not in done.stdout
-    contains(stoke('bench', 'pix', '--only', 'nix', code=2).stderr, 'nix')
+    contains(done.stdout, 'What it means', 'Most time per pixel: reverse_6')
+    contains(stoke('bench', 'pix', '--only', 'nix', code=2).stderr, 'nix', 'mix,', 'resize,', 'reverse')
     equal(stoke_json('bench', 'pix', '--only', 'nix', code=2)['error']['code'], 'invalid')
     stoke('bench', 'pix', 'word', code=2)
 
@@ -125,6 +139,7 @@ sys.exit(tap.run([
     ('images without masks', without_masks),
     ('sweep', sweep),
     ('report for people', for_people),
+    ('hints fit the case', hints_fit_the_case),
     ('a damaged file', damaged_file),
     ('bad set', bad_set),
     ('pixel functions', pixel_functions),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoke pack and tar shards as a source, beside GNU tar."""
+import glob
 import os
 import shutil
 import signal
@@ -104,8 +105,14 @@ def report_and_json():
 def asked_wrongly():
     contains(stoke('pack', SET, code=2).stderr, '--out DIR')
     contains(stoke('pack', SET, '--out', path('x'), '--prefix', 'a/b', code=2).stderr, 'prefix')
-    contains(stoke('pack', SET, '--out', SHARDS, '--quiet', code=1).stderr, 'other settings', 'force')
+    contains(stoke('pack', SET, '--out', SHARDS, '--quiet', code=1).stderr, 'other settings (--shard-size', '--force')
     contains(stoke('pack', SET, '--out', SET, code=1).stderr, 'was not made by pack')
+    # What shapes samples does not shape files, and a set is named by one word.
+    contains(stoke('pack', SET, '--out', path('mapped'), '--label-map', '0:0,255:255').stderr, '--label-map has no effect')
+    shards = sorted(glob.glob(os.path.join(SHARDS, '*.tar')))
+    contains(stoke('verify', *shards[:1] * 2, code=2).stderr, 'one argument too many', 'in quotes')
+    contains(stoke('pack', SET, '--format', 'cache', '--out', path('filled')).stdout, 'kept, ', 'B, 0 there before')
+    contains(stoke('hash', path('filled'), code=1).stderr, 'this is a cache')
     contains(stoke('pack', SHARDS, '--out', SHARDS, '--force', code=2).stderr, 'the set itself lies there')
     contains(stoke('verify', path('none.tar'), code=1).stderr, 'none.tar: cannot open')
 

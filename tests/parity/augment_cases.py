@@ -317,7 +317,9 @@ def colour_cases():
                               ("hue", "shift=-0.31..-0.31", 5e-6), ("gamma", "gamma=0.83..0.83", 2e-6),
                               ("gamma", "gamma=1.7..1.7", 2e-6)):
         for picture in ("noise", "smooth"):
-            cases.append(Case(name, "torchvision", f"{name}(p=1,{spec})", picture, adjust(name), limit))
+            value = spec.split("..")[1]  # tells apart the ops that come twice
+            title = f"{name} {value}" if name in ("hue", "gamma") else name
+            cases.append(Case(title, "torchvision", f"{name}(p=1,{spec})", picture, adjust(name), limit))
     jitter = "color_jitter(p=1,brightness=0.3,contrast=0.2,saturation=0.2,hue=0.1)"
     cases.append(Case("color_jitter", "torchvision", jitter, "noise", vision_image(vision_jitter), 1e-5, pinned=False,
                       why="in the order drawn"))
@@ -331,9 +333,9 @@ def colour_cases():
         Case("saturation", "kornia", "saturation(p=1,factor=0.83..0.83)", "noise", enhance(
             lambda k, planes, plan: k.adjust_saturation_with_gray_subtraction(planes, plan.factor("saturation"))), 2e-4,
              why=luma),
-        Case("hue", "kornia", "hue(p=1,shift=0.09..0.09)", "noise", enhance(
+        Case("hue 0.09", "kornia", "hue(p=1,shift=0.09..0.09)", "noise", enhance(
             lambda k, planes, plan: k.adjust_hue(planes, 2 * math.pi * plan.factor("hue"))), 5e-6),
-        Case("gamma", "kornia", "gamma(p=1,gamma=0.83..0.83)", "noise", enhance(
+        Case("gamma 0.83", "kornia", "gamma(p=1,gamma=0.83..0.83)", "noise", enhance(
             lambda k, planes, plan: k.adjust_gamma(planes, plan.factor("gamma"))), 2e-6),
     ]
     return cases

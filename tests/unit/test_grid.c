@@ -162,6 +162,26 @@ static void overlay_shows_fill_edge_and_hatch(void **state)
     stk_canvas_free(&canvas);
 }
 
+/* Whatever the image: a blue one does not turn green into teal. */
+static void overlay_has_the_colours_of_the_legend(void **state)
+{
+    fixture f;
+    stk_canvas canvas;
+    uint8_t c1[3];
+    fixture_fill(&f);
+    for (int i = 0; i < SIDE * SIDE; i++) f.gray[3 * i] = f.gray[3 * i + 1] = 0, f.gray[3 * i + 2] = 255;
+    const stoke_tile tile = { &f.image, &f.mask, NULL };
+    stoke_grid_params p = stoke_grid_defaults();
+    p.tile = SIDE;
+    p.opacity = 0.5;
+    assert_int_equal(stk_grid_draw(&canvas, &tile, 1, &p, NULL), 0);
+    stoke_class_color(1, c1);
+    assert_color(pixel(&canvas, MARGIN + 10, MARGIN + 30), 0, 0, 255);
+    assert_color(pixel(&canvas, MARGIN + SIDE + SEAM + 10, MARGIN + 30), (29 + c1[0]) / 2, (29 + c1[1]) / 2,
+                 (29 + c1[2]) / 2);
+    stk_canvas_free(&canvas);
+}
+
 static void wide_masks_and_missing_masks(void **state)
 {
     fixture f;
@@ -283,7 +303,16 @@ static void grid_is_written_as_png(void **state)
                      STOKE_E_IO);
 }
 
-enum { LABEL = 372, ASIDE = 8, HEADING = 50, BETWEEN = 20 };
+enum {
+    TEXT = 360,
+    ASIDE = 8,
+    HEADING = 50,
+    LABEL = 24,
+    NOTE_LINE = 20,
+    BELOW_NOTE = 4,
+    BETWEEN = 28,
+    APART = 48
+};
 
 static int is_blank(const stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height)
 {
@@ -308,8 +337,9 @@ static void strips_stand_in_rows(void **state)
     p.columns = 3;
     p.opacity = 0.5;
     assert_int_equal(stk_strips_draw(&canvas, strips, 2, tiles, &p, NULL), 0);
-    assert_int_equal(canvas.width, 2 * MARGIN + LABEL + 3 * SIDE + 2 * ASIDE);
-    const uint32_t left = MARGIN + LABEL, top = MARGIN + HEADING, second = top + 2 * SIDE + SEAM + BETWEEN;
+    assert_int_equal(canvas.width, 2 * MARGIN + TEXT);
+    const uint32_t left = MARGIN, top = MARGIN + HEADING + LABEL + BELOW_NOTE,
+                   second = top + 2 * SIDE + SEAM + BETWEEN;
     uint8_t c1[3];
     stoke_class_color(1, c1);
     for (uint32_t i = 0; i < 3; i++) {
@@ -321,13 +351,81 @@ static void strips_stand_in_rows(void **state)
     assert_color(pixel(&canvas, left, second), 128, 128, 128);
     assert_true(is_blank(&canvas, left + SIDE, second, SIDE + 2 * ASIDE, SIDE)); /* the gap */
     assert_color(pixel(&canvas, left + 2 * (SIDE + ASIDE), second), 128, 128, 128);
-    assert_false(is_blank(&canvas, MARGIN, MARGIN, LABEL, HEADING));
-    assert_false(is_blank(&canvas, MARGIN, top, LABEL, 16)); /* the label */
-    assert_true(is_blank(&canvas, MARGIN, second, LABEL, SIDE));
+    assert_false(is_blank(&canvas, MARGIN, MARGIN + 10, TEXT, 20));              /* the heading */
+    assert_false(is_blank(&canvas, MARGIN, top - LABEL - BELOW_NOTE, TEXT, 16)); /* the label */
+    assert_true(is_blank(&canvas, MARGIN, second - BETWEEN, TEXT, BETWEEN));     /* no label */
     stk_canvas_free(&canvas);
 }
 
-/* Notes are broken at spaces and commas; a strip is as high as its text when that is higher. */
+/* Five strips are three lines of two; a heading begins a line; neighbours line up whatever their notes. */
+static void many_strips_stand_two_abreast(void **state)
+{
+    fixture f;
+    stk_canvas canvas;
+    fixture_fill(&f);
+    stoke_tile tiles[5];
+    for (int i = 0; i < 5; i++) tiles[i] = (stoke_tile){ &f.image, NULL, NULL };
+    const stoke_strip strips[5] = { { NULL, NULL, "one line" },
+                                    { NULL, NULL, "two\nlines" },
+                                    { NULL, NULL, NULL },
+                                    { "section", NULL, NULL },
+                                    { NULL, NULL, NULL } };
+    stoke_grid_params p = stoke_grid_defaults();
+    p.tile = SIDE;
+    p.columns = 1;
+    assert_int_equal(stk_strips_draw(&canvas, strips, 5, tiles, &p, NULL), 0);
+    const uint32_t right = MARGIN + TEXT + APART, first = MARGIN + 2 * NOTE_LINE + BELOW_NOTE,
+                   second = first + SIDE + BETWEEN, third = second + SIDE + BETWEEN + HEADING;
+    assert_int_equal(canvas.width, right + TEXT + MARGIN);
+    assert_int_equal(canvas.height, third + SIDE + MARGIN);
+    const uint32_t places[5][2] = {
+        { MARGIN, first }, { right, first }, { MARGIN, second }, { MARGIN, third }, { right, third }
+    };
+    for (int i = 0; i < 5; i++) {
+        assert_color(pixel(&canvas, places[i][0], places[i][1]), 128, 128, 128);
+        assert_color(pixel(&canvas, places[i][0] + SIDE - 1, places[i][1] + SIDE - 1), 128, 128, 128);
+        assert_true(is_blank(&canvas, places[i][0], places[i][1] + SIDE, SIDE, 10));
+    }
+    assert_true(is_blank(&canvas, right, second, TEXT, SIDE)); /* left over before the section */
+    stk_canvas_free(&canvas);
+}
+
+static void text_is_broken_into_lines(void **state)
+{
+    const char *text = "one two,three(four\n\nunbrokenline \xc3\xa4", *none = NULL;
+    static const char *const expected[] = { "one two,", "three(", "four", "", "unbrok", "enline", "?" };
+    char line[STK_LINE_LETTERS + 1];
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        /* eight letters in the first line, six later */
+        assert_true(stk_text_line(&text, 2, (i ? 6 : 8) * STK_GLYPH_ADVANCE * 2, line));
+        assert_string_equal(line, expected[i]);
+    }
+    assert_false(stk_text_line(&text, 2, 100, line));
+    assert_false(stk_text_line(&none, 2, 100, line));
+    text = "ab";
+    assert_true(stk_text_line(&text, 2, 0, line)); /* no room: a letter a line, not for ever */
+    assert_string_equal(line, "a");
+}
+
+/* A long title makes the picture higher, not nonsense. */
+static void titles_are_broken(void **state)
+{
+    fixture f;
+    stk_canvas narrow, plain;
+    fixture_fill(&f);
+    const stoke_tile tile = { &f.image, NULL, NULL };
+    stoke_grid_params p = stoke_grid_defaults();
+    p.title = "short";
+    assert_int_equal(stk_grid_draw(&plain, &tile, 1, &p, NULL), 0);
+    p.title = "a title of many words in four lines, at 14 a line";
+    assert_int_equal(stk_grid_draw(&narrow, &tile, 1, &p, NULL), 0);
+    assert_int_equal(narrow.width, plain.width);
+    assert_int_equal(narrow.height, plain.height + 3 * STK_TITLE_LINE);
+    stk_canvas_free(&narrow);
+    stk_canvas_free(&plain);
+}
+
+/* Notes are broken at spaces and commas; tiles stand below them. */
 static void notes_make_room(void **state)
 {
     fixture f;
@@ -343,12 +441,13 @@ static void notes_make_room(void **state)
     assert_int_equal(stk_strips_draw(&one, &(stoke_strip){ NULL, "a", "b\nc" }, 1, &tile, &p, NULL), 0);
     assert_int_equal(stk_strips_draw(&many, &(stoke_strip){ NULL, "a", spaced }, 1, &tile, &p, NULL), 0);
     assert_int_equal(stk_strips_draw(&unbroken, &(stoke_strip){ NULL, "a", solid }, 1, &tile, &p, NULL), 0);
-    assert_int_equal(one.height, 2 * MARGIN + SIDE + 16); /* the caption in small letters */
-    assert_int_equal(unbroken.height, 2 * MARGIN + 28 + 600 / 30 * 20);
-    assert_int_equal(many.height, 2 * MARGIN + 28 + (600 + 27) / 28 * 20); /* four words of 6 and a space */
-    /* No letter runs into the tiles. */
-    assert_true(is_blank(&many, MARGIN + LABEL - 12, MARGIN, 12, many.height - MARGIN));
-    assert_true(is_blank(&unbroken, MARGIN + LABEL - 12, MARGIN, 12, unbroken.height - MARGIN));
+    const uint32_t rest = 2 * MARGIN + LABEL + BELOW_NOTE + SIDE + 16; /* the caption in small letters */
+    assert_int_equal(one.height, rest + 2 * NOTE_LINE);
+    assert_int_equal(unbroken.height, rest + 600 / 30 * NOTE_LINE);
+    assert_int_equal(many.height, rest + (600 + 27) / 28 * NOTE_LINE); /* four words of 6 and a space */
+    /* No letter runs into the margin. */
+    assert_true(is_blank(&many, MARGIN + TEXT, MARGIN, MARGIN, many.height - MARGIN));
+    assert_true(is_blank(&unbroken, MARGIN + TEXT, MARGIN, MARGIN, unbroken.height - MARGIN));
     stk_canvas_free(&one);
     stk_canvas_free(&many);
     stk_canvas_free(&unbroken);
@@ -396,6 +495,10 @@ int main(void)
         cmocka_unit_test(mistakes_are_refused),
         unit_test_with_folder(grid_is_written_as_png),
         cmocka_unit_test(strips_stand_in_rows),
+        cmocka_unit_test(many_strips_stand_two_abreast),
+        cmocka_unit_test(text_is_broken_into_lines),
+        cmocka_unit_test(titles_are_broken),
+        cmocka_unit_test(overlay_has_the_colours_of_the_legend),
         cmocka_unit_test(notes_make_room),
         unit_test_with_folder(bad_strips_are_refused),
     };

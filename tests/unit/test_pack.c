@@ -541,6 +541,30 @@ static void thinned_set(void **state)
     stoke_dataset_close(&dataset);
 }
 
+static void picked_samples(void **state)
+{
+    pairs_write(state, 5, 24, 24);
+    const stoke_data_params folder = pairs_params(state);
+    stoke_dataset *dataset = open_set(&folder);
+    stoke_error err;
+    const uint64_t before = stoke_dataset_fingerprint(dataset), ids[3] = { 4, 0, 3 }, wrong[1] = { 5 };
+    assert_int_equal(stoke_dataset_pick(dataset, wrong, 1, &err), STOKE_E_INVALID);
+    assert_int_equal(stoke_dataset_pick(dataset, ids, 0, &err), STOKE_E_INVALID);
+    assert_int_equal(stoke_dataset_pick(dataset, ids, 6, &err), STOKE_E_INVALID);
+    stk_mem_fail_after(0);
+    const int status = stoke_dataset_pick(dataset, ids, 3, &err);
+    stk_mem_fail_after(-1);
+    assert_int_equal(status, STOKE_E_NOMEM);
+    assert_int_equal(stoke_dataset_fingerprint(dataset), before); /* a failure changes nothing */
+    assert_int_equal(stoke_dataset_pick(dataset, ids, 3, &err), STOKE_OK);
+    assert_int_equal(stoke_dataset_count(dataset), 3);
+    assert_string_equal(stoke_dataset_sample(dataset, 0).name, "s4");
+    assert_string_equal(stoke_dataset_sample(dataset, 1).name, "s0");
+    assert_string_equal(stoke_dataset_sample(dataset, 2).name, "s3");
+    assert_int_not_equal(stoke_dataset_fingerprint(dataset), before);
+    stoke_dataset_close(&dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -558,6 +582,7 @@ int main(void)
         unit_test_with_folder(folders_of_shards),
         unit_test_with_folder(shard_is_cut_after_opening),
         unit_test_with_folder(thinned_set),
+        unit_test_with_folder(picked_samples),
     };
     return cmocka_run_group_tests_name("pack", tests, NULL, NULL);
 }
