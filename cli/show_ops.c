@@ -127,6 +127,7 @@ static int set_up(page *p, stoke_error *err)
     int r = show_settings(data, err);
     if (!r) r = cli_open_dataset(p->call, data, &p->dataset, err);
     if (r) return r;
+    cli_say_remarks(p->call, p->dataset, data);
     const uint64_t count = stoke_dataset_count(p->dataset);
     if ((uint64_t)o->sample >= count)
         return cli_error(err, STOKE_E_INVALID, "--sample %lld: the set has %llu samples, counted from 0",

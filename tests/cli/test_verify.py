@@ -76,6 +76,7 @@ def deep_images():
     equal(stoke_json('verify', folder, '--window', 'p1:p99')['remarks'], [])
     equal(stoke_json('verify', CLEAN)['images16'], 0)
     for command in (['hash', '--world', 2, '--ranks-all'], ['show', '--out', path('deep.png')],
+                    ['show', '--ops', '--only', 'hflip', '--out', path('deep-ops.png')],
                     ['dump', '--out', path('deep-dump')]):
         equal(stoke(command[0], folder, *command[1:], '--batch', 1).stderr.count('remark: ' + said), 1, command)
         shown = stoke(command[0], folder, *command[1:], '--quiet', *(['--force'] if command[0] == 'dump' else []))
