@@ -6,11 +6,19 @@
 
 #include <string.h>
 
+#include "src/base/mem.h"
+
 static const stk_trial_family *const families[] = {
 #define STK_TRIALS(name) &stk_trials_##name,
 #include "src/pix/trials.def"
 #undef STK_TRIALS
 };
+
+void stk_trial_release(stk_trial_call *call)
+{
+    stk_free(call->state);
+    call->state = NULL;
+}
 
 const stk_trial *stk_trial_at(size_t i, const stk_trial_family **family)
 {

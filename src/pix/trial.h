@@ -85,6 +85,9 @@ struct stk_trial {
 
 #define STK_TRIAL_AT(member) offsetof(stk_pix_table, member)
 
+/* The release of families whose state holds nothing of its own. */
+void stk_trial_release(stk_trial_call *call);
+
 /* Trial number i and its family; NULL past the last. */
 const stk_trial *stk_trial_at(size_t i, const stk_trial_family **family);
 

@@ -135,17 +135,11 @@ static void invoke(const stk_pix_table *table, const stk_trial_call *call, uint8
                            s->n);
 }
 
-static void release(stk_trial_call *call)
-{
-    stk_free(call->state);
-    call->state = NULL;
-}
-
 const stk_trial_family stk_trials_warp = {
     .shape = shape,
     .fill = fill,
     .invoke = invoke,
-    .release = release,
+    .release = stk_trial_release,
     .trials = trials,
     .n_trials = sizeof trials / sizeof *trials,
 };

@@ -110,17 +110,11 @@ static void invoke(const stk_pix_table *table, const stk_trial_call *call, uint8
     }
 }
 
-static void release(stk_trial_call *call)
-{
-    stk_free(call->state);
-    call->state = NULL;
-}
-
 const stk_trial_family stk_trials_write = {
     .shape = shape,
     .fill = fill,
     .invoke = invoke,
-    .release = release,
+    .release = stk_trial_release,
     .trials = trials,
     .n_trials = sizeof trials / sizeof *trials,
 };
