@@ -239,7 +239,8 @@ static int nothing_found(search *s)
         s->err, STOKE_E_NOTFOUND,
         "%s: no images found. Looked for pairs of folders (images/masks, image/label, images/annotations, "
         "img/ann, imgs/masks, JPEGImages/SegmentationClass, leftImg8bit/gtFine, train/trainannot, "
-        "train/images with train/masks, ...) and for JPEG, PNG, WebP or TIFF files directly in it; "
+        "train/images with train/masks, ...) and for JPEG, PNG, WebP or TIFF files or .tar shards directly "
+        "in it; "
         "with other names, give images and masks",
         s->root);
 }
