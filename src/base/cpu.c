@@ -11,16 +11,17 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* A level is a bundle: AVX2 stands for AVX2 and F16C (every processor since Haswell and Excavator has both),
- * AVX-512 for F, BW, DQ and VL. FMA is left out on purpose: no kernel may use it (see meson.build,
- * -ffp-contract=off). */
+/* A level is a bundle: AVX2 stands for AVX2, FMA and F16C (every processor since Haswell and Excavator has
+ * all three), AVX-512 for F, BW, DQ and VL. Only src/net uses FMA; pixels must not depend on it (see
+ * meson.build, -ffp-contract=off). */
 stk_cpu_level stk_cpu_detected(void)
 {
     unsigned a, b, c, d;
     __builtin_cpu_init();
     /* The built-in asks XGETBV too, so it says no when the system does not save the wide registers. F16C
      * works on the same registers, and clang 14 has no name for it: its bit is read by hand. */
-    if (!__builtin_cpu_supports("avx2") || !__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_F16C))
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
+        !__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_F16C))
         return STK_CPU_C;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))

@@ -4,7 +4,7 @@
  */
 #include "src/pix/mix.h"
 
-#include "src/pix/half.h"
+#include "src/base/half.h"
 
 /* The definition: two products and a sum, each rounded, in this order. With lambda 1 the own value stays as
  * it is, whatever the other one's. */

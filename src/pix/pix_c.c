@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "src/pix/half.h"
+#include "src/base/half.h"
 
 /* ---- resize ---- */
 

@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "src/pix/half.h"
+#include "src/base/half.h"
 
 /* As torchvision: they sum to 0.9999. */
 #define STK_GRAY_R 0.2989f

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "src/base/mem.h"
-#include "src/pix/half.h"
+#include "src/base/half.h"
 #include "src/pix/trial.h"
 
 enum arg { DTYPE, ELEMENT };

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "src/pix/half.h"
+#include "src/base/half.h"
 #include "src/pix/pix_table.h"
 
 /* Mirrored rows go through a buffer of this many pixels, so that mirroring needs no second set of kernels: 3

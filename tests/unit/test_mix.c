@@ -7,7 +7,7 @@
 
 #include "src/base/mem.h"
 #include "src/loader/mix.h"
-#include "src/pix/half.h"
+#include "src/base/half.h"
 
 enum { MOST = 64 };
 

@@ -5,7 +5,7 @@
 
 #include "src/base/mem.h"
 #include "src/base/rng.h"
-#include "src/pix/half.h"
+#include "src/base/half.h"
 #include "src/pix/pix.h"
 
 /* ---- helpers ---- */

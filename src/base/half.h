@@ -2,8 +2,8 @@
  *
  * float to the two 16-bit floats, round to nearest even, and back: the same bits as F16C and as torch give.
  */
-#ifndef STOKE_SRC_PIX_HALF_H
-#define STOKE_SRC_PIX_HALF_H
+#ifndef STOKE_SRC_BASE_HALF_H
+#define STOKE_SRC_BASE_HALF_H
 
 #include <stdint.h>
 #include <string.h>

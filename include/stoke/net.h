@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * SegFormer b0..b5 as Hugging Face computes it: forward, loss, backward, update, on the processor.
+ *
+ *   stoke_net_params p = stoke_net_defaults();
+ *   p.model = "b0"; p.classes = 19; p.batch = 4; p.height = p.width = 256;
+ *   stoke_net_open(&net, &p, &err);               // or p.weights = "nvidia/mit-b0 as a folder on disk"
+ *   stoke_net_backward(net, &batch, &loss, &err); // forward, loss, gradients (added up over calls)
+ *   stoke_net_step(net, &update, &report, &err);  // clip, AdamW; gradients start anew
+ *   stoke_net_save(net, "out", 0, &err);          // from_pretrained("out") loads it
+ *
+ * The same seed gives the same weights, bit for bit, for any number of threads; between CPU tables they agree
+ * to rounding. One network is used by one thread at a time (it has its own team). After opening, no call but
+ * load and save allocates.
+ */
+#ifndef STOKE_NET_H
+#define STOKE_NET_H
+
+#include <stoke/data.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct stoke_net stoke_net;
+
+/* auto: bf16 where the processor multiplies it natively (AMX), else fp32. */
+typedef enum stoke_precision {
+    STOKE_PRECISION_FP32 = 0,
+    STOKE_PRECISION_BF16 = 1, /* activations and inputs of products in bf16, sums and masters in fp32 */
+    STOKE_PRECISION_FP16 = 2, /* the same with fp16 and a loss scale that follows overflows */
+    STOKE_PRECISION_AUTO = 3
+} stoke_precision;
+
+/* What is kept for the backward pass: more of it is computed again from mode to mode. */
+typedef enum stoke_memory_mode {
+    STOKE_MEMORY_PLAIN = 0, /* nothing large is computed twice */
+    STOKE_MEMORY_LEAN = 1,  /* convolution and GELU of the MLP again */
+    STOKE_MEMORY_MIN = 2    /* its first layer and the attention's projections too */
+} stoke_memory_mode;
+
+typedef enum stoke_loss_kind {
+    STOKE_LOSS_CE = 0,   /* cross-entropy; one class: BCE with logits */
+    STOKE_LOSS_DICE = 1, /* soft Dice over batch and pixels per class, mean over all classes; absent ones 0 */
+    STOKE_LOSS_CE_DICE = 2, /* their sum */
+    STOKE_LOSS_FOCAL = 3    /* (1 - p)^gamma times cross-entropy */
+} stoke_loss_kind;
+
+typedef struct stoke_loss {
+    stoke_loss_kind kind;
+    double ce_weight, dice_weight; /* of the sum; 1, 1 */
+    double focal_gamma;            /* 2 */
+    double label_smoothing;        /* 0 .. 1, cross-entropy only */
+    double dice_smooth;            /* added above and below; 0 */
+    const float *class_weights; /* NULL, or `classes` factors: as torch.nn.functional.cross_entropy, the mean
+                                   is over the weights of the pixels that count */
+    int64_t ignore_index;       /* pixels that do not count; 255 */
+} stoke_loss;
+
+typedef struct stoke_net_params {
+    uint32_t struct_size;
+    const char *model;   /* "b0" .. "b5"; NULL with weights: what their config.json says */
+    const char *weights; /* NULL: initialised from the seed; else a folder or file as save_pretrained writes
+                            it, or an encoder alone (mit-b*) */
+    uint32_t classes;    /* 0 with weights: as many as they have */
+    uint32_t batch, height, width; /* the largest batch; pictures of exactly this size */
+    int training;                  /* 0: forward only, less memory */
+    int precision;                 /* stoke_precision */
+    int memory;                    /* stoke_memory_mode */
+    uint32_t threads;              /* 0: all usable cores */
+    uint64_t seed;                 /* weights that are not loaded, dropout, drop path */
+    double dropout, drop_path;     /* 0.1, 0.1 as Hugging Face; drop path grows linearly with depth */
+    stoke_loss loss;
+    int freeze_encoder;
+    int average;   /* 1: keep an exponential moving average of the weights */
+    int optimizer; /* stoke_optimizer: decides how many moments are kept */
+} stoke_net_params;
+STOKE_API stoke_net_params stoke_net_defaults(void);
+
+/* Where memory will go, in bytes. */
+typedef struct stoke_net_plan {
+    uint64_t parameters;  /* masters, gradients, moments, average */
+    uint64_t packed;      /* weights as the kernels want them */
+    uint64_t activations; /* kept for the backward pass */
+    uint64_t workspace;   /* shared by operations, and each thread's own */
+    uint64_t process;     /* what the process holds already */
+    uint64_t total;
+    uint64_t parameter_count;
+    double forward_flops,
+        step_flops; /* of one batch: 2 per multiply-add, what is really computed (folded head) */
+    int precision;  /* auto resolved */
+    uint32_t threads;
+} stoke_net_plan;
+/* Arithmetic only: nothing large is allocated. */
+STOKE_API int stoke_net_plan_of(const stoke_net_params *params, stoke_net_plan *plan, stoke_error *err);
+/* "parameters 59.5 MB + packed 29.1 MB + activations 171 MB + ... = 280 MB". snprintf-style. */
+STOKE_API int stoke_net_plan_text(const stoke_net_plan *plan, char *text, size_t size);
+
+STOKE_API int stoke_net_open(stoke_net **out, const stoke_net_params *params, stoke_error *err);
+STOKE_API void stoke_net_close(stoke_net **net);
+/* What opening did that is worth saying, one sentence each ("the classifier has 150 classes in the file and
+ * 19 here: initialised"); NULL after the last. */
+STOKE_API const char *stoke_net_remark(const stoke_net *net, size_t index);
+STOKE_API const stoke_net_plan *stoke_net_plan_used(const stoke_net *net);
+
+/* A batch of at most params.batch rows, as the loader delivers it. */
+typedef struct stoke_net_batch {
+    uint32_t count;
+    const float *images; /* normalised */
+    stoke_layout layout;
+    size_t image_row_floats; /* from picture to picture */
+    const void *masks, *masks_b;
+    const float *lambda; /* masks_b NULL: none of the two */
+    stoke_dtype mask_dtype;
+    size_t mask_row_bytes;
+} stoke_net_batch;
+
+/* Logits of a batch in inference mode (running statistics, no dropout): f32 at a quarter of the size,
+ * [count][rows][columns][stride]. The array is the network's, until the next call. */
+typedef struct stoke_logits {
+    const float *data;
+    uint32_t height, width, classes;
+    size_t stride; /* floats from pixel to pixel, >= classes */
+} stoke_logits;
+STOKE_API int stoke_net_forward(stoke_net *net, const stoke_net_batch *batch, stoke_logits *logits,
+                                stoke_error *err);
+/* The class of every pixel in full resolution, [count][height][width]. */
+STOKE_API int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *classes,
+                                stoke_error *err);
+/* Loss without gradients, in inference mode. */
+STOKE_API int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *loss,
+                                 stoke_error *err);
+
+/* Forward in training mode, loss, backward. Gradients add up over the calls between two steps, each divided
+ * by `of`: `of` equal batches give the gradient of the large one. */
+STOKE_API int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of, double *loss,
+                                 stoke_error *err);
+
+typedef enum stoke_optimizer { STOKE_OPTIMIZER_ADAMW = 0, STOKE_OPTIMIZER_SGD = 1 } stoke_optimizer;
+
+typedef struct stoke_update {
+    double lr;
+    double beta1, beta2, eps; /* AdamW; SGD: momentum = beta1 */
+    double weight_decay;      /* not for norms, as the paper */
+    double head_lr;           /* factor for the decode head; 10 as the paper */
+    double clip_norm;         /* 0: no clipping */
+    double average_decay;     /* of the moving average; 0.999 */
+    int nesterov;
+} stoke_update;
+STOKE_API stoke_update stoke_update_defaults(void);
+
+typedef struct stoke_step_report {
+    uint64_t step; /* updates done, this one included */
+    double gradient_norm;
+    double loss_scale; /* fp16; 1 otherwise */
+    int skipped;       /* fp16: gradients overflowed; the scale was halved and nothing updated */
+} stoke_step_report;
+/* Clip and update; gradients start anew. report may be NULL. */
+STOKE_API int stoke_net_step(stoke_net *net, const stoke_update *update, stoke_step_report *report,
+                             stoke_error *err);
+
+/* Parameters and buffers by Hugging Face's (old) names, in the order of its state_dict. */
+typedef struct stoke_net_tensor {
+    const char *name;
+    uint32_t dims, shape[4];
+    uint64_t count;
+    float *values;    /* may be written; then call stoke_net_touched */
+    float *gradients; /* NULL for buffers and frozen parameters */
+    float *average;   /* NULL without one */
+    float *moments[2];
+    int trainable;
+} stoke_net_tensor;
+STOKE_API size_t stoke_net_tensor_count(const stoke_net *net);
+STOKE_API int stoke_net_tensor_at(const stoke_net *net, size_t index, stoke_net_tensor *tensor);
+STOKE_API void stoke_net_touched(stoke_net *net);
+/* Counters a checkpoint must keep besides the tensors. */
+typedef struct stoke_net_state {
+    uint64_t step;  /* updates done */
+    uint64_t draws; /* calls of stoke_net_backward, which key dropout */
+    uint64_t batches_tracked;
+    double loss_scale;
+    uint64_t good_steps; /* since the scale last changed */
+} stoke_net_state;
+STOKE_API void stoke_net_state_get(const stoke_net *net, stoke_net_state *state);
+STOKE_API void stoke_net_state_set(stoke_net *net, const stoke_net_state *state);
+
+/* config.json, model.safetensors, preprocessor_config.json into `folder` (made if absent), each whole or not
+ * at all. average 1: the moving average instead of the weights. */
+STOKE_API int stoke_net_save(const stoke_net *net, const char *folder, int average, stoke_error *err);
+
+/* Time per part of the work since the last call of `reset`, for `stoke bench step`. */
+typedef struct stoke_net_part {
+    const char *name; /* "linear forward", "attention backward", ... */
+    double ms;
+    uint64_t calls;
+} stoke_net_part;
+STOKE_API size_t stoke_net_parts(const stoke_net *net, stoke_net_part *parts, size_t capacity);
+STOKE_API void stoke_net_parts_reset(stoke_net *net);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

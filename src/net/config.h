@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sizes of SegFormer b0..b5.
+ */
+#ifndef STOKE_SRC_NET_CONFIG_H
+#define STOKE_SRC_NET_CONFIG_H
+
+#include <stoke/common.h>
+
+enum { STK_CONFIG_STAGES = 4 };
+
+typedef struct stk_config {
+    const char *model;                                               /* "b0" */
+    uint32_t hidden[STK_CONFIG_STAGES], depths[STK_CONFIG_STAGES];   /* multiples of 32 */
+    uint32_t heads[STK_CONFIG_STAGES], reduction[STK_CONFIG_STAGES]; /* 1 2 5 8; 8 4 2 1 */
+    uint32_t patch[STK_CONFIG_STAGES], stride[STK_CONFIG_STAGES];    /* 7 3 3 3; 4 2 2 2; padding patch / 2 */
+    uint32_t mlp_ratio, decoder, classes;                            /* 4; 256 or 768; 1 .. 65535 */
+} stk_config;
+
+/* STOKE_E_NOTFOUND: no such model; the message lists them. */
+int stk_config_of(stk_config *config, const char *model, uint32_t classes, stoke_error *err);
+
+#endif

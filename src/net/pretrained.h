@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights as Hugging Face keeps them: a folder with config.json and model.safetensors (or an index and
+ * shards), or a bare .safetensors file. Old and new tensor names, F32, F16 and BF16.
+ */
+#ifndef STOKE_SRC_NET_PRETRAINED_H
+#define STOKE_SRC_NET_PRETRAINED_H
+
+#include "src/net/parameters.h"
+
+/* What config.json says, or, without one, what the shapes in the file say. classes 0: an encoder alone. */
+int stk_pretrained_config(const char *path, stk_config *config, stoke_error *err);
+
+/* Told once per thing worth saying: "the file is an encoder alone: the decode head was initialised". */
+typedef void stk_remark_fn(void *context, const char *sentence);
+
+/* Reads every tensor there is into `values`; the rest is initialised from `seed`, and said so. Only the head
+ * as a whole (encoder files) and the classifier (another number of classes) may be missing or of another
+ * shape: anything else is STOKE_E_FORMAT, naming file and tensor. *batches_tracked may be NULL. */
+int stk_pretrained_load(const char *path, const stk_config *config, const stk_parameters *parameters,
+                        uint64_t seed, float *values, uint64_t *batches_tracked, stk_remark_fn *remark,
+                        void *context, stoke_error *err);
+/* config.json, preprocessor_config.json, model.safetensors (written last), each by temp + fsync + rename. */
+int stk_pretrained_save(const char *folder, const stk_config *config, const stk_parameters *parameters,
+                        const float *values, uint64_t batches_tracked, stoke_error *err);
+
+#endif

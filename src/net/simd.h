@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One vector type for the kernels of the network: 8 lanes with AVX2 and FMA, 16 with AVX-512. A file *_simd.c
+ * is written once against these names and compiled once per instruction set (meson.build); STK_SIMD(name)
+ * gives its functions a suffix. Tests compile the 16-lane form a third time through SIMDe's emulation, so
+ * that it is checked on processors that lack it.
+ *
+ * Reductions have a fixed tree. Conversions to 16 bits round to nearest even. Nothing here depends on
+ * alignment.
+ */
+#ifndef STOKE_SRC_NET_SIMD_H
+#define STOKE_SRC_NET_SIMD_H
+
+#include "src/net/floats.h"
+
+#if defined(STK_SIMD_EMULATED)
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/x86/avx512.h>
+#include <simde/x86/f16c.h>
+#include <simde/x86/fma.h>
+#define STK_SIMD(name) name##_emulated
+#elif defined(__AVX512F__)
+#include <immintrin.h>
+#define STK_SIMD(name) name##_avx512
+#else
+#include <immintrin.h>
+#define STK_SIMD(name) name##_avx2
+#endif
+
+#define STK_INLINE static inline __attribute__((always_inline, unused))
+
+#if defined(__AVX512F__) || defined(STK_SIMD_EMULATED)
+#include "src/net/simd16.h"
+#else
+#include "src/net/simd8.h"
+#endif
+
+/* Element i and the lanes after it of an array of `type`, which must be a constant where this is inlined. */
+STK_INLINE vf v_get(const void *array, size_t i, stk_float type)
+{
+    if (type == STK_F32) return v_load((const float *)array + i);
+    return type == STK_BF16 ? v_load_bf16((const uint16_t *)array + i)
+                            : v_load_f16((const uint16_t *)array + i);
+}
+
+STK_INLINE void v_put(void *array, size_t i, vf value, stk_float type)
+{
+    if (type == STK_F32)
+        v_store((float *)array + i, value);
+    else if (type == STK_BF16)
+        v_store_bf16((uint16_t *)array + i, value);
+    else
+        v_store_f16((uint16_t *)array + i, value);
+}
+
+/* The same for the first `count` <= STK_LANES lanes: the others are 0 when read and left alone when written.
+ */
+STK_INLINE vf v_get_part(const void *array, size_t i, size_t count, stk_float type)
+{
+    if (count >= STK_LANES) return v_get(array, i, type);
+    if (type == STK_F32) return v_load_part((const float *)array + i, count);
+    uint16_t lanes[STK_LANES] = { 0 };
+    for (size_t k = 0; k < count; k++) lanes[k] = ((const uint16_t *)array)[i + k];
+    return v_get(lanes, 0, type);
+}
+
+STK_INLINE void v_put_part(void *array, size_t i, size_t count, vf value, stk_float type)
+{
+    if (count >= STK_LANES) {
+        v_put(array, i, value, type);
+    } else if (type == STK_F32) {
+        v_store_part((float *)array + i, count, value);
+    } else {
+        uint16_t lanes[STK_LANES];
+        v_put(lanes, 0, value, type);
+        for (size_t k = 0; k < count; k++) ((uint16_t *)array)[i + k] = lanes[k];
+    }
+}
+
+/* e^x, relative error below 2e-7 for -87 <= x <= 88; below that 0 < result < 2e-38, above it 1.65e38. Cephes'
+ * reduction x = n ln 2 + r in two steps, then its polynomial of degree 5 on |r| <= 0.35. */
+STK_INLINE vf v_exp(vf x)
+{
+    x = v_min(v_max(x, v_set(-87.3f)), v_set(88.0f));
+    const vf n = v_round(v_mul(x, v_set(1.44269504088896341f)));
+    vf r = v_fnma(n, v_set(0.693359375f), x);
+    r = v_fnma(n, v_set(-2.12194440e-4f), r);
+    vf p = v_set(1.9875691500e-4f);
+    p = v_fma(p, r, v_set(1.3981999507e-3f));
+    p = v_fma(p, r, v_set(8.3334519073e-3f));
+    p = v_fma(p, r, v_set(4.1665795894e-2f));
+    p = v_fma(p, r, v_set(1.6666665459e-1f));
+    p = v_fma(p, r, v_set(5.0000001201e-1f));
+    p = v_add(v_fma(p, v_mul(r, r), r), v_set(1.0f));
+    return v_scale2(p, n);
+}
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * simd.h in 16 lanes: AVX-512 F, BW, DQ, VL.
+ */
+#ifndef STOKE_SRC_NET_SIMD16_H
+#define STOKE_SRC_NET_SIMD16_H
+
+enum { STK_LANES = 16 };
+typedef __m512 vf;
+
+STK_INLINE vf v_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+STK_INLINE void v_store(float *p, vf a)
+{
+    _mm512_storeu_ps(p, a);
+}
+STK_INLINE vf v_set(float a)
+{
+    return _mm512_set1_ps(a);
+}
+STK_INLINE vf v_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+STK_INLINE vf v_add(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+STK_INLINE vf v_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
+STK_INLINE vf v_mul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+STK_INLINE vf v_div(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+STK_INLINE vf v_fma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+} /* a b + c */
+STK_INLINE vf v_fnma(vf a, vf b, vf c)
+{
+    return _mm512_fnmadd_ps(a, b, c);
+} /* c - a b */
+STK_INLINE vf v_max(vf a, vf b)
+{
+    return _mm512_max_ps(a, b);
+}
+STK_INLINE vf v_min(vf a, vf b)
+{
+    return _mm512_min_ps(a, b);
+}
+STK_INLINE vf v_sqrt(vf a)
+{
+    return _mm512_sqrt_ps(a);
+}
+STK_INLINE vf v_round(vf a)
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+STK_INLINE vf v_abs(vf a)
+{
+    return _mm512_abs_ps(a);
+}
+/* a where x > y, else b. */
+STK_INLINE vf v_greater(vf x, vf y, vf a, vf b)
+{
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, y, _CMP_GT_OQ), b, a);
+}
+
+/* a 2^n for whole n in -126..127. */
+STK_INLINE vf v_scale2(vf a, vf n)
+{
+    const __m512i bits =
+        _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23);
+    return _mm512_mul_ps(a, _mm512_castsi512_ps(bits));
+}
+
+/* Sum and largest of the lanes, as a tree: halves, quarters, eighths, pairs. */
+STK_INLINE float v_sum(vf a)
+{
+    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+STK_INLINE float v_largest(vf a)
+{
+    const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+
+STK_INLINE __mmask16 v_lanes_below(size_t count)
+{
+    return (__mmask16)((1u << count) - 1);
+}
+
+STK_INLINE vf v_load_part(const float *p, size_t count)
+{
+    return _mm512_maskz_loadu_ps(v_lanes_below(count), p);
+}
+STK_INLINE void v_store_part(float *p, size_t count, vf a)
+{
+    _mm512_mask_storeu_ps(p, v_lanes_below(count), a);
+}
+/* a in lanes below `count`, b in the others. */
+STK_INLINE vf v_first(size_t count, vf a, vf b)
+{
+    return _mm512_mask_blend_ps(v_lanes_below(count), b, a);
+}
+
+STK_INLINE vf v_load_bf16(const uint16_t *p)
+{
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+STK_INLINE void v_store_bf16(uint16_t *p, vf a)
+{
+    const __m512i bits = _mm512_castps_si512(a);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i high = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(high, 16)));
+}
+
+STK_INLINE vf v_load_f16(const uint16_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+
+STK_INLINE void v_store_f16(uint16_t *p, vf a)
+{
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+}
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * simd.h in 8 lanes: AVX2, FMA, F16C.
+ */
+#ifndef STOKE_SRC_NET_SIMD8_H
+#define STOKE_SRC_NET_SIMD8_H
+
+enum { STK_LANES = 8 };
+typedef __m256 vf;
+
+STK_INLINE vf v_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+STK_INLINE void v_store(float *p, vf a)
+{
+    _mm256_storeu_ps(p, a);
+}
+STK_INLINE vf v_set(float a)
+{
+    return _mm256_set1_ps(a);
+}
+STK_INLINE vf v_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+STK_INLINE vf v_add(vf a, vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+STK_INLINE vf v_sub(vf a, vf b)
+{
+    return _mm256_sub_ps(a, b);
+}
+STK_INLINE vf v_mul(vf a, vf b)
+{
+    return _mm256_mul_ps(a, b);
+}
+STK_INLINE vf v_div(vf a, vf b)
+{
+    return _mm256_div_ps(a, b);
+}
+STK_INLINE vf v_fma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+} /* a b + c */
+STK_INLINE vf v_fnma(vf a, vf b, vf c)
+{
+    return _mm256_fnmadd_ps(a, b, c);
+} /* c - a b */
+STK_INLINE vf v_max(vf a, vf b)
+{
+    return _mm256_max_ps(a, b);
+}
+STK_INLINE vf v_min(vf a, vf b)
+{
+    return _mm256_min_ps(a, b);
+}
+STK_INLINE vf v_sqrt(vf a)
+{
+    return _mm256_sqrt_ps(a);
+}
+STK_INLINE vf v_round(vf a)
+{
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+STK_INLINE vf v_abs(vf a)
+{
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
+}
+/* a where x > y, else b. */
+STK_INLINE vf v_greater(vf x, vf y, vf a, vf b)
+{
+    return _mm256_blendv_ps(b, a, _mm256_cmp_ps(x, y, _CMP_GT_OQ));
+}
+
+/* a 2^n for whole n in -126..127. */
+STK_INLINE vf v_scale2(vf a, vf n)
+{
+    const __m256i bits =
+        _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
+    return _mm256_mul_ps(a, _mm256_castsi256_ps(bits));
+}
+
+/* Sum and largest of the lanes, as a tree: halves, quarters, pairs. */
+STK_INLINE float v_sum(vf a)
+{
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+STK_INLINE float v_largest(vf a)
+{
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+
+/* Lanes below `count` are all ones. */
+STK_INLINE __m256i v_lanes_below(size_t count)
+{
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), lane);
+}
+
+STK_INLINE vf v_load_part(const float *p, size_t count)
+{
+    return _mm256_maskload_ps(p, v_lanes_below(count));
+}
+STK_INLINE void v_store_part(float *p, size_t count, vf a)
+{
+    _mm256_maskstore_ps(p, v_lanes_below(count), a);
+}
+/* a in lanes below `count`, b in the others. */
+STK_INLINE vf v_first(size_t count, vf a, vf b)
+{
+    return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(v_lanes_below(count)));
+}
+
+STK_INLINE vf v_load_bf16(const uint16_t *p)
+{
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+STK_INLINE void v_store_bf16(uint16_t *p, vf a)
+{
+    const __m256i bits = _mm256_castps_si256(a);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    __m256i high = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    high = _mm256_srli_epi32(high, 16);
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(high, high), 0x08);
+    _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(packed));
+}
+
+STK_INLINE vf v_load_f16(const uint16_t *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
+STK_INLINE void v_store_f16(uint16_t *p, vf a)
+{
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+}
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A team of threads that does the tasks of one operation after another.
+ *
+ * Work is cut into tasks by the shape of the data alone, never by the number of threads, and a sum over tasks
+ * is added up in the order of the tasks: so one thread and twenty give the same bits.
+ */
+#ifndef STOKE_SRC_NET_TEAM_H
+#define STOKE_SRC_NET_TEAM_H
+
+#include <stoke/common.h>
+
+typedef struct stk_team stk_team;
+
+/* `threads` >= 1 including the caller's. The others wait, spinning for a moment, then asleep; they block all
+ * signals. */
+int stk_team_create(stk_team **out, uint32_t threads, stoke_error *err);
+void stk_team_destroy(stk_team **team);
+uint32_t stk_team_size(const stk_team *team);
+
+/* thread < stk_team_size: whose scratch may be used. Nothing else may depend on it. */
+typedef void stk_task_fn(const void *context, uint32_t task, uint32_t thread);
+/* fn for every task below `tasks`, each once, in any order and by any thread; returns when all are done. Not
+ * to be called from inside a task. Allocates nothing. */
+void stk_team_run(stk_team *team, stk_task_fn *fn, const void *context, uint32_t tasks);
+
+#endif
