@@ -4,7 +4,7 @@
  * stands below the one it undoes.
  */
 #include "src/net/net.h"
-#include "src/net/stream.h"
+#include "src/net/scaled.h"
 
 /* What the functions here share. */
 typedef struct call {
@@ -84,9 +84,9 @@ static stk_normalised second_norm(const call *c)
 }
 
 /* The gradient of a branch's last layer: that of the stream, times the branch's drop path factor. */
-static stk_stream branch_gradient(const call *c, int branch)
+static stk_scaled branch_gradient(const call *c, int branch)
 {
-    return (stk_stream){ .x = c->stage->d_x,
+    return (stk_scaled){ .x = c->stage->d_x,
                          .channels = c->stage->channels,
                          .scale = c->drop_factor[branch],
                          .sample_rows = c->rows / c->count,
@@ -150,8 +150,8 @@ static void project_backward(const call *c)
                            NULL, s->d_reduced);
     stk_parts_lap(c->parts, STK_PART_NORM_BACKWARD);
     const stk_patches patches = reduction_patches(c);
-    const stk_stream stream = { .x = s->d_reduced, .channels = channels, .type = type };
-    const stk_rows rows = stk_patches_rows(&patches), d_reduced = stk_stream_rows(&stream);
+    const stk_scaled stream = { .x = s->d_reduced, .channels = channels, .type = type };
+    const stk_rows rows = stk_patches_rows(&patches), d_reduced = stk_scaled_rows(&stream);
     stk_linear_weight(c->run, &b->reduction, c->keys, &rows, &d_reduced);
     stk_parts_lap(c->parts, STK_PART_REDUCTION_WEIGHT);
     stk_linear_input(c->run, &b->reduction, c->keys, &d_reduced, s->d_patches, b->reduction.in, type, 0);
@@ -181,8 +181,8 @@ static void attend_backward(const call *c)
 {
     const stk_stage *s = c->stage;
     const stk_block *b = c->block;
-    const stk_stream stream = branch_gradient(c, 0);
-    const stk_rows d_output = stk_stream_rows(&stream), context = stk_rows_of(b->context, s->channels);
+    const stk_scaled stream = branch_gradient(c, 0);
+    const stk_rows d_output = stk_scaled_rows(&stream), context = stk_rows_of(b->context, s->channels);
     stk_linear_weight(c->run, &b->output, c->rows, &context, &d_output);
     stk_parts_lap(c->parts, STK_PART_LINEAR_WEIGHT);
     stk_linear_input(c->run, &b->output, c->rows, &d_output, s->d_context, s->channels, c->run->type, 0);
@@ -231,11 +231,11 @@ static void perceive_backward(const call *c)
     const stk_block *b = c->block;
     const stk_float type = c->run->type;
     if (s->recompute_projections) widen(c);
-    const stk_stream stream = branch_gradient(c, 1);
+    const stk_scaled stream = branch_gradient(c, 1);
     const stk_hidden made = {
         .table = c->run->table, .layer = &b->depthwise, .map = map_of(c), .h1 = b->h1, .type = type
     };
-    const stk_rows d_contract = stk_stream_rows(&stream),
+    const stk_rows d_contract = stk_scaled_rows(&stream),
                    h3 = s->recompute_hidden ? stk_hidden_rows(&made) : stk_rows_of(b->h3, s->hidden);
     stk_linear_weight(c->run, &b->contract, c->rows, &h3, &d_contract);
     stk_parts_lap(c->parts, STK_PART_LINEAR_WEIGHT);

@@ -4,7 +4,7 @@
  * stage reads the pictures, the others the feature of the one before.
  */
 #include "src/net/net.h"
-#include "src/net/stream.h"
+#include "src/net/scaled.h"
 
 static stk_patches patches_of(const stoke_net *net, uint32_t index, const stoke_net_batch *batch)
 {
@@ -54,8 +54,8 @@ void stk_stage_backward(stoke_net *net, uint32_t index, const stoke_net_batch *b
                            s->d_embedded);
     stk_parts_lap(&net->parts, STK_PART_NORM_BACKWARD);
     const stk_patches patches = patches_of(net, index, batch);
-    const stk_stream stream = { .x = s->d_embedded, .channels = s->channels, .type = run->type };
-    const stk_rows x = stk_patches_rows(&patches), d_embedded = stk_stream_rows(&stream);
+    const stk_scaled stream = { .x = s->d_embedded, .channels = s->channels, .type = run->type };
+    const stk_rows x = stk_patches_rows(&patches), d_embedded = stk_scaled_rows(&stream);
     stk_linear_weight(run, &s->embed, rows, &x, &d_embedded);
     stk_parts_lap(&net->parts, STK_PART_EMBED_WEIGHT);
     if (!index) return; /* nobody asks for the gradient of the pictures */

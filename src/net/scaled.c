@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stream.h: scale and convert.
+ * scaled.h: scale and convert.
  */
-#include "src/net/stream.h"
+#include "src/net/scaled.h"
 
 /* Loops without a switch inside, so that the compiler makes vectors of them. */
 static void convert_row(const float *x, size_t count, float factor, void *out, stk_float type)
@@ -17,7 +17,7 @@ static void convert_row(const float *x, size_t count, float factor, void *out, s
 
 static void make_rows(const void *context, size_t first, size_t count, void *out)
 {
-    const stk_stream *s = context;
+    const stk_scaled *s = context;
     for (size_t row = first; row < first + count; row++) {
         const float factor = s->scale ? s->scale[row / s->sample_rows] : 1.0f;
         convert_row(s->x + row * s->channels, s->channels, factor,
@@ -25,8 +25,8 @@ static void make_rows(const void *context, size_t first, size_t count, void *out
     }
 }
 
-stk_rows stk_stream_rows(const stk_stream *stream)
+stk_rows stk_scaled_rows(const stk_scaled *scaled)
 {
-    if (stream->type == STK_F32 && !stream->scale) return stk_rows_of(stream->x, stream->channels);
-    return (stk_rows){ .stride = stream->channels, .make = make_rows, .context = stream };
+    if (scaled->type == STK_F32 && !scaled->scale) return stk_rows_of(scaled->x, scaled->channels);
+    return (stk_rows){ .stride = scaled->channels, .make = make_rows, .context = scaled };
 }
