@@ -204,9 +204,9 @@ static void lay_maps(stoke_net *net)
     const size_t mark = stk_net_arena_mark(&net->arena, region),
                  rows = stk_stage_rows(&net->stages[0], batch),
                  logits = rows * stk_logits_stride(net->config.classes);
-    net->y = typed(net, region, rows * net->config.decoder);
     net->logits = floats(net, region, logits);
-    if (net->params.training) {
+    if (net->params.training) { /* in inference the head stores neither */
+        net->y = typed(net, region, rows * net->config.decoder);
         net->d_y = typed(net, region, rows * net->config.decoder);
         net->d_logits = floats(net, region, logits);
     }
