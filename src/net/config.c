@@ -9,8 +9,6 @@
 
 #include "src/base/error.h"
 
-enum { MOST_CLASSES = 65535 }; /* predictions are 16 bits wide */
-
 static const stk_config COMMON = {
     .heads = { 1, 2, 5, 8 },
     .reduction = { 8, 4, 2, 1 },
@@ -33,22 +31,39 @@ static const variant VARIANTS[] = {
     { "b5", { 64, 128, 320, 512 }, { 3, 6, 40, 3 }, 768 },
 };
 
+static void set(stk_config *config, const variant *v, uint32_t classes)
+{
+    *config = COMMON;
+    config->model = v->model;
+    memcpy(config->hidden, v->hidden, sizeof config->hidden);
+    memcpy(config->depths, v->depths, sizeof config->depths);
+    config->decoder = v->decoder;
+    config->classes = classes;
+}
+
 int stk_config_of(stk_config *config, const char *model, uint32_t classes, stoke_error *err)
 {
-    if (!classes || classes > MOST_CLASSES)
+    if (!classes || classes > STK_CONFIG_CLASSES)
         return stk_fail(err, STOKE_E_INVALID, "classes is %u: 1 to %d will do", (unsigned)classes,
-                        MOST_CLASSES);
+                        STK_CONFIG_CLASSES);
     for (size_t i = 0; i < sizeof VARIANTS / sizeof *VARIANTS; i++) {
-        const variant *v = &VARIANTS[i];
-        if (strcmp(v->model, model)) continue;
-        *config = COMMON;
-        config->model = v->model;
-        memcpy(config->hidden, v->hidden, sizeof config->hidden);
-        memcpy(config->depths, v->depths, sizeof config->depths);
-        config->decoder = v->decoder;
-        config->classes = classes;
+        if (strcmp(VARIANTS[i].model, model)) continue;
+        set(config, &VARIANTS[i], classes);
         return STOKE_OK;
     }
     return stk_fail(err, STOKE_E_NOTFOUND, "no model is called \"%s\": there are b0, b1, b2, b3, b4 and b5",
                     model);
+}
+
+int stk_config_like(stk_config *config, const uint32_t hidden[static STK_CONFIG_STAGES],
+                    const uint32_t depths[static STK_CONFIG_STAGES])
+{
+    for (size_t i = 0; i < sizeof VARIANTS / sizeof *VARIANTS; i++) {
+        const variant *v = &VARIANTS[i];
+        if (memcmp(v->hidden, hidden, sizeof v->hidden) || memcmp(v->depths, depths, sizeof v->depths))
+            continue;
+        set(config, v, 0);
+        return 1;
+    }
+    return 0;
 }
