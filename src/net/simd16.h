@@ -180,4 +180,14 @@ STK_INLINE void v_store_f16(uint16_t *p, vf a)
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
 }
 
+/* One 16-bit number in all lanes. */
+STK_INLINE vf v_set_bf16(uint16_t a)
+{
+    return _mm512_castsi512_ps(_mm512_set1_epi32((int)((uint32_t)a << 16)));
+}
+STK_INLINE vf v_set_f16(uint16_t a)
+{
+    return _mm512_cvtph_ps(_mm256_set1_epi16((short)a));
+}
+
 #endif

@@ -181,4 +181,15 @@ STK_INLINE void v_store_f16(uint16_t *p, vf a)
     _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
 }
 
+/* One 16-bit number in all lanes. */
+STK_INLINE vf v_set_bf16(uint16_t a)
+{
+    const __m256i twice = _mm256_set1_epi16((short)a); /* in the upper half of a lane it is the f32 */
+    return _mm256_castsi256_ps(_mm256_and_si256(twice, _mm256_set1_epi32(-65536)));
+}
+STK_INLINE vf v_set_f16(uint16_t a)
+{
+    return _mm256_cvtph_ps(_mm_set1_epi16((short)a));
+}
+
 #endif
