@@ -157,15 +157,19 @@ static void store_rows(void *out, size_t stride, const float *in, size_t width, 
         store_typed(out, stride, in, width, rows, size, STK_F16);
 }
 
-/* Rows of `width` numbers as panels of PANEL rows each, element by element: [panel][size][PANEL]. Rows beyond
- * the last are 0. */
-static void transpose(float *out, const float *in, size_t width, size_t rows, size_t size)
+/* Rows of `width` numbers as panels of PANEL rows each, column by column: [panel][width][PANEL]. Rows from
+ * `rows` up to a whole panel are read too; what they become is met by no product that counts. */
+static void transpose(float *out, const float *in, size_t width, size_t rows)
 {
-    for (size_t first = 0; first < rows; first += PANEL, out += size * PANEL) {
-        const size_t here = rows - first < PANEL ? rows - first : PANEL;
-        if (here < PANEL) memset(out, 0, size * PANEL * sizeof *out);
-        for (size_t r = 0; r < here; r++)
-            for (size_t c = 0; c < size; c++) out[c * PANEL + r] = in[(first + r) * width + c];
+    for (size_t first = 0; first < rows; first += PANEL, out += width * PANEL) {
+        for (size_t c = 0; c < width; c += STK_LANES) {
+            for (size_t r = 0; r < PANEL; r += STK_LANES) {
+                vf block[STK_LANES];
+                for (size_t i = 0; i < STK_LANES; i++) block[i] = v_load(in + (first + r + i) * width + c);
+                v_transpose(block);
+                for (size_t i = 0; i < STK_LANES; i++) v_store(out + (c + i) * PANEL + r, block[i]);
+            }
+        }
     }
 }
 
@@ -208,7 +212,7 @@ STK_INLINE void score_tile(const stk_attention_share *s, const forward_room *roo
     for (int r = 0; r < ROWS; r++) most[r] = v_set(-INFINITY);
     for (size_t j = 0; j < s->keys; j += PANEL) {
         tile t = tile_zero();
-        tile_multiply(&t, q, room->width, 1, room->keys + j * s->head_size, PANEL, s->head_size);
+        tile_multiply(&t, q, room->width, 1, room->keys + j * room->width, PANEL, s->head_size);
         const size_t left = s->keys - j, right = left > STK_LANES ? left - STK_LANES : 0;
         for (int r = 0; r < ROWS && left < PANEL; r++) { /* keys that are none never win, and count 0 */
             t.at[r][0] = v_first(left < STK_LANES ? left : STK_LANES, t.at[r][0], v_set(-INFINITY));
@@ -258,7 +262,7 @@ static void forward_simd(const stk_attention_share *s, void *scratch)
     forward_floats(s->keys, s->head_size, scratch, &room);
     const float scale = 1 / sqrtf((float)s->head_size);
     load_rows(room.values, room.width, s->k, s->kv_stride, s->keys, s->head_size, log2_e, s->type);
-    transpose(room.keys, room.values, room.width, s->keys, s->head_size);
+    transpose(room.keys, room.values, room.width, s->keys);
     load_rows(room.values, room.width, s->v, s->kv_stride, s->keys, s->head_size, 1, s->type);
     for (size_t i = 0; i < s->queries; i += QUERIES) {
         const size_t rows = s->queries - i < QUERIES ? s->queries - i : QUERIES, at = i * s->stride;
@@ -338,13 +342,14 @@ STK_INLINE void probabilities(const backward_room *room, size_t size, size_t row
                               float *ds)
 {
     tile t = tile_zero();
-    tile_multiply(&t, room->q + row * room->width, room->width, 1, room->keys_t + key * size, PANEL, size);
+    tile_multiply(&t, room->q + row * room->width, room->width, 1, room->keys_t + key * room->width, PANEL,
+                  size);
     for (int r = 0; r < ROWS; r++)
         for (int v = 0; v < 2; v++) t.at[r][v] = v_exp2(v_sub(t.at[r][v], v_set(room->log_sum[row + r])));
     tile_store(p, room->scores, &t);
     t = tile_zero();
-    tile_multiply(&t, room->d_context + row * room->width, room->width, 1, room->values_t + key * size, PANEL,
-                  size);
+    tile_multiply(&t, room->d_context + row * room->width, room->width, 1, room->values_t + key * room->width,
+                  PANEL, size);
     for (int r = 0; r < ROWS; r++)
         for (int v = 0; v < 2; v++)
             t.at[r][v] = v_mul(v_load(p + r * room->scores + v * STK_LANES),
@@ -372,9 +377,9 @@ static void backward_simd(const stk_attention_share *s, void *scratch)
     const size_t width = room.width, size = s->head_size;
     const float scale = 1 / sqrtf((float)size);
     load_rows(room.keys, width, s->v, s->kv_stride, s->keys, size, 1, s->type);
-    transpose(room.values_t, room.keys, width, s->keys, size);
+    transpose(room.values_t, room.keys, width, s->keys);
     load_rows(room.keys, width, s->k, s->kv_stride, s->keys, size, log2_e, s->type);
-    transpose(room.keys_t, room.keys, width, s->keys, size);
+    transpose(room.keys_t, room.keys, width, s->keys);
     load_rows(room.keys, width, s->k, s->kv_stride, s->keys, size, scale, s->type);
     memset(room.dk, 0, whole(s->keys, ROWS) * width * sizeof(float));
     memset(room.dv, 0, whole(s->keys, ROWS) * width * sizeof(float));
