@@ -137,6 +137,32 @@ STK_INLINE vf v_where(vi x, vi y, vf a)
     return _mm512_maskz_mov_ps(_mm512_cmpge_epi32_mask(x, y), a);
 }
 
+/* Lane i of vector j changes places with lane j of vector i: pairs, quads, then quarters of vectors. */
+STK_INLINE void v_transpose(vf a[STK_LANES])
+{
+    vf b[STK_LANES];
+    for (int i = 0; i < 16; i += 2) {
+        b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4) { /* a[i + k]: columns k, k + 4, k + 8, k + 12 of rows i .. i + 3 */
+        a[i] = _mm512_shuffle_ps(b[i], b[i + 2], 0x44);
+        a[i + 1] = _mm512_shuffle_ps(b[i], b[i + 2], 0xee);
+        a[i + 2] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+        a[i + 3] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; i++) { /* a 4 x 4 matrix of quarters, transposed alike */
+        const vf low = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88),
+                 odd = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xdd);
+        const vf low2 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0x88);
+        const vf odd2 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0xdd);
+        a[i] = _mm512_shuffle_f32x4(low, low2, 0x88);
+        a[i + 4] = _mm512_shuffle_f32x4(odd, odd2, 0x88);
+        a[i + 8] = _mm512_shuffle_f32x4(low, low2, 0xdd);
+        a[i + 12] = _mm512_shuffle_f32x4(odd, odd2, 0xdd);
+    }
+}
+
 STK_INLINE __mmask16 v_lanes_below(size_t count)
 {
     return (__mmask16)((1u << count) - 1);

@@ -135,6 +135,27 @@ STK_INLINE vf v_where(vi x, vi y, vf a)
     return _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(y, x)), a);
 }
 
+/* Lane i of vector j changes places with lane j of vector i: pairs, quads, halves. */
+STK_INLINE void v_transpose(vf a[STK_LANES])
+{
+    vf b[STK_LANES];
+    for (int i = 0; i < 8; i += 2) {
+        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) { /* a[i + k]: column k, and k + 4 in the upper half, of rows i .. i + 3 */
+        a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
+        a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
+        a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+        a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        const vf low = a[i], high = a[i + 4];
+        a[i] = _mm256_permute2f128_ps(low, high, 0x20);
+        a[i + 4] = _mm256_permute2f128_ps(low, high, 0x31);
+    }
+}
+
 /* Lanes below `count` are all ones. */
 STK_INLINE __m256i v_lanes_below(size_t count)
 {
