@@ -177,6 +177,53 @@ STK_INLINE vf v_first(size_t count, vf a, vf b)
     return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(v_lanes_below(count)));
 }
 
+/* a > 0 as m 2^n with m in [0.707, 1.414]: returns m. */
+STK_INLINE vf v_split2(vf a, vf *n)
+{
+    const __m256i bits = _mm256_castps_si256(a);
+    const __m256i power = _mm256_srai_epi32(_mm256_sub_epi32(bits, _mm256_set1_epi32(0x3f3504f3)), 23);
+    *n = _mm256_cvtepi32_ps(power);
+    return _mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32(power, 23)));
+}
+
+/* Lane l of row r becomes lane r of row l. */
+STK_INLINE void v_transpose(vf row[STK_LANES])
+{
+    vf pair[8], four[8];
+    for (int i = 0; i < 8; i += 2) {
+        pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
+        pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        four[i] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0x44);
+        four[i + 1] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0xee);
+        four[i + 2] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
+        four[i + 3] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        row[i] = _mm256_permute2f128_ps(four[i], four[i + 4], 0x20);
+        row[i + 4] = _mm256_permute2f128_ps(four[i], four[i + 4], 0x31);
+    }
+}
+
+/* Sums in double: sum[i] += a^2 of half of the lanes each. */
+typedef __m256d vd;
+STK_INLINE vd vd_zero(void)
+{
+    return _mm256_setzero_pd();
+}
+STK_INLINE void vd_add_squares(vd sum[2], vf a)
+{
+    const vd low = _mm256_cvtps_pd(_mm256_castps256_ps128(a));
+    const vd high = _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
+    sum[0] = _mm256_fmadd_pd(low, low, sum[0]);
+    sum[1] = _mm256_fmadd_pd(high, high, sum[1]);
+}
+STK_INLINE void vd_store(double *p, vd a)
+{
+    _mm256_storeu_pd(p, a);
+}
+
 STK_INLINE vf v_load_bf16(const uint16_t *p)
 {
     const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
