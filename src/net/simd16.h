@@ -191,31 +191,6 @@ STK_INLINE vf v_split2(vf a, vf *n)
     return _mm512_castsi512_ps(_mm512_sub_epi32(bits, _mm512_slli_epi32(power, 23)));
 }
 
-/* Lane l of row r becomes lane r of row l. */
-STK_INLINE void v_transpose(vf row[STK_LANES])
-{
-    vf pair[16], four[16], half[16];
-    for (int i = 0; i < 16; i += 2) {
-        pair[i] = _mm512_unpacklo_ps(row[i], row[i + 1]);
-        pair[i + 1] = _mm512_unpackhi_ps(row[i], row[i + 1]);
-    }
-    for (int i = 0; i < 16; i += 4) {
-        four[i] = _mm512_shuffle_ps(pair[i], pair[i + 2], 0x44);
-        four[i + 1] = _mm512_shuffle_ps(pair[i], pair[i + 2], 0xee);
-        four[i + 2] = _mm512_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
-        four[i + 3] = _mm512_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
-    }
-    for (int i = 0; i < 4; i++) /* quarters 0 2 0 2 and 1 3 1 3 of rows i, i + 4; then of i + 8, i + 12 */
-        for (int k = 0; k < 16; k += 8) {
-            half[k + i] = _mm512_shuffle_f32x4(four[k + i], four[k + i + 4], 0x88);
-            half[k + i + 4] = _mm512_shuffle_f32x4(four[k + i], four[k + i + 4], 0xdd);
-        }
-    for (int i = 0; i < 8; i++) {
-        row[i] = _mm512_shuffle_f32x4(half[i], half[i + 8], 0x88);
-        row[i + 8] = _mm512_shuffle_f32x4(half[i], half[i + 8], 0xdd);
-    }
-}
-
 /* Sums in double: sum[i] += a^2 of half of the lanes each. */
 typedef __m512d vd;
 STK_INLINE vd vd_zero(void)

@@ -186,26 +186,6 @@ STK_INLINE vf v_split2(vf a, vf *n)
     return _mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32(power, 23)));
 }
 
-/* Lane l of row r becomes lane r of row l. */
-STK_INLINE void v_transpose(vf row[STK_LANES])
-{
-    vf pair[8], four[8];
-    for (int i = 0; i < 8; i += 2) {
-        pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
-        pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
-    }
-    for (int i = 0; i < 8; i += 4) {
-        four[i] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0x44);
-        four[i + 1] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0xee);
-        four[i + 2] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
-        four[i + 3] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
-    }
-    for (int i = 0; i < 4; i++) {
-        row[i] = _mm256_permute2f128_ps(four[i], four[i + 4], 0x20);
-        row[i + 4] = _mm256_permute2f128_ps(four[i], four[i + 4], 0x31);
-    }
-}
-
 /* Sums in double: sum[i] += a^2 of half of the lanes each. */
 typedef __m256d vd;
 STK_INLINE vd vd_zero(void)
