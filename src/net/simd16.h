@@ -99,6 +99,70 @@ STK_INLINE float v_largest(vf a)
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
 
+/* Whole numbers of 32 bits, one per lane: for random bits. Sums and products modulo 2^32. */
+typedef __m512i vi;
+
+STK_INLINE vi vi_set(uint32_t a)
+{
+    return _mm512_set1_epi32((int)a);
+}
+STK_INLINE vi vi_lanes(void) /* 0, 1, 2, ... */
+{
+    return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+STK_INLINE vi vi_add(vi a, vi b)
+{
+    return _mm512_add_epi32(a, b);
+}
+STK_INLINE vi vi_mul(vi a, vi b)
+{
+    return _mm512_mullo_epi32(a, b);
+}
+STK_INLINE vi vi_and(vi a, vi b)
+{
+    return _mm512_and_si512(a, b);
+}
+/* a ^ a >> count */
+STK_INLINE vi vi_fold(vi a, int count)
+{
+    return _mm512_xor_si512(a, _mm512_srli_epi32(a, (unsigned)count));
+}
+STK_INLINE vi vi_right(vi a, int count)
+{
+    return _mm512_srli_epi32(a, (unsigned)count);
+}
+/* a where x >= y, else 0; x and y below 2^31. */
+STK_INLINE vf v_where(vi x, vi y, vf a)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmpge_epi32_mask(x, y), a);
+}
+
+/* Lane i of vector j changes places with lane j of vector i: pairs, quads, then quarters of vectors. */
+STK_INLINE void v_transpose(vf a[STK_LANES])
+{
+    vf b[STK_LANES];
+    for (int i = 0; i < 16; i += 2) {
+        b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4) { /* a[i + k]: columns k, k + 4, k + 8, k + 12 of rows i .. i + 3 */
+        a[i] = _mm512_shuffle_ps(b[i], b[i + 2], 0x44);
+        a[i + 1] = _mm512_shuffle_ps(b[i], b[i + 2], 0xee);
+        a[i + 2] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+        a[i + 3] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; i++) { /* a 4 x 4 matrix of quarters, transposed alike */
+        const vf low = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88),
+                 odd = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xdd);
+        const vf low2 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0x88);
+        const vf odd2 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0xdd);
+        a[i] = _mm512_shuffle_f32x4(low, low2, 0x88);
+        a[i + 4] = _mm512_shuffle_f32x4(odd, odd2, 0x88);
+        a[i + 8] = _mm512_shuffle_f32x4(low, low2, 0xdd);
+        a[i + 12] = _mm512_shuffle_f32x4(odd, odd2, 0xdd);
+    }
+}
+
 STK_INLINE __mmask16 v_lanes_below(size_t count)
 {
     return (__mmask16)((1u << count) - 1);
@@ -161,31 +225,6 @@ STK_INLINE int v_pick_same(const int32_t *labels)
     return _mm512_cmpeq_epi32_mask(_mm512_loadu_si512(labels), _mm512_set1_epi32(labels[0])) == 0xffff;
 }
 
-/* Lane l of row r becomes lane r of row l. */
-STK_INLINE void v_transpose(vf row[STK_LANES])
-{
-    vf pair[16], four[16], half[16];
-    for (int i = 0; i < 16; i += 2) {
-        pair[i] = _mm512_unpacklo_ps(row[i], row[i + 1]);
-        pair[i + 1] = _mm512_unpackhi_ps(row[i], row[i + 1]);
-    }
-    for (int i = 0; i < 16; i += 4) {
-        four[i] = _mm512_shuffle_ps(pair[i], pair[i + 2], 0x44);
-        four[i + 1] = _mm512_shuffle_ps(pair[i], pair[i + 2], 0xee);
-        four[i + 2] = _mm512_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
-        four[i + 3] = _mm512_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
-    }
-    for (int i = 0; i < 4; i++) /* quarters 0 2 0 2 and 1 3 1 3 of rows i, i + 4; then of i + 8, i + 12 */
-        for (int k = 0; k < 16; k += 8) {
-            half[k + i] = _mm512_shuffle_f32x4(four[k + i], four[k + i + 4], 0x88);
-            half[k + i + 4] = _mm512_shuffle_f32x4(four[k + i], four[k + i + 4], 0xdd);
-        }
-    for (int i = 0; i < 8; i++) {
-        row[i] = _mm512_shuffle_f32x4(half[i], half[i + 8], 0x88);
-        row[i + 8] = _mm512_shuffle_f32x4(half[i], half[i + 8], 0xdd);
-    }
-}
-
 /* Sums in double: sum[i] += a^2 of half of the lanes each. */
 typedef __m512d vd;
 STK_INLINE vd vd_zero(void)
@@ -226,6 +265,16 @@ STK_INLINE vf v_load_f16(const uint16_t *p)
 STK_INLINE void v_store_f16(uint16_t *p, vf a)
 {
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+}
+
+/* One 16-bit number in all lanes. */
+STK_INLINE vf v_set_bf16(uint16_t a)
+{
+    return _mm512_castsi512_ps(_mm512_set1_epi32((int)((uint32_t)a << 16)));
+}
+STK_INLINE vf v_set_f16(uint16_t a)
+{
+    return _mm512_cvtph_ps(_mm256_set1_epi16((short)a));
 }
 
 #endif
