@@ -150,8 +150,8 @@ STK_INLINE vf pick_plane(const float *planes, const int32_t *labels)
 }
 
 /* Adds the terms of one mask; delta to `delta`. */
-STK_INLINE void judge(const stk_loss_block *b, uint32_t m, uint32_t first, uint32_t lines, uint32_t k,
-                      int wide, const softmax *s, line_slopes *slopes, float *delta)
+STK_INLINE void judge(const stk_loss_block *b, uint32_t m, uint32_t first, uint32_t k, int wide,
+                      const softmax *s, line_slopes *slopes, float *delta)
 {
     const stk_loss_mask *mask = &b->mask[m];
     const int32_t *labels = labels_of(b, m, first + k);
@@ -253,8 +253,7 @@ STK_INLINE double pixels_of(const stk_loss_block *b, uint32_t first, uint32_t li
     soften(b, first, lines, wide, &s);
     for (uint32_t k = 0; k < lines; k++) {
         slopes[k].alpha = slopes[k].flat = slopes[k].loss = v_zero();
-        for (uint32_t m = 0; m < b->masks; m++)
-            judge(b, m, first, lines, k, wide, &s, &slopes[k], delta[m][k]);
+        for (uint32_t m = 0; m < b->masks; m++) judge(b, m, first, k, wide, &s, &slopes[k], delta[m][k]);
         loss = v_add(loss, slopes[k].loss);
     }
     if (b->d_upper) {
