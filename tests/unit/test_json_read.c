@@ -109,6 +109,7 @@ static void refuses_what_is_not(void **state)
         { "\"\\u0000\"", "a zero character" },
         { "\"\\ud83d\"", "surrogate" },
         { "\"\\ud83d\\u0041\"", "surrogate" },
+        { "\"\\ud83d\\ue000\"", "surrogate" },
         { "\"\\ude00\\ud83d\"", "surrogate" },
         { "\"\t\"", "control character" },
         { "\"\xff\"", "not UTF-8" },
