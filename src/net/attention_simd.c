@@ -289,8 +289,10 @@ static void forward_simd(const stk_attention_share *s, void *scratch)
             forward_tile(s, &room, room.q + r * room.width, room.context + r * room.width, largest + r,
                          sum + r);
         }
-        for (size_t r = 0; s->log_sum && r < rows; r++)
-            s->log_sum[i + r] = (largest[r] + log2f(sum[r])) * ln_2;
+        for (size_t r = 0; s->log_sum && r < rows; r += STK_LANES) {
+            const vf log = v_fma(v_load(largest + r), v_set(ln_2), v_log(v_load(sum + r)));
+            v_put_part(s->log_sum, i + r, rows - r, log, STK_F32);
+        }
         void *context = stk_at(s->context, at, s->type);
         store_rows(context, s->stride, room.context, room.width, rows, s->head_size, s->type);
     }
