@@ -185,7 +185,8 @@ static int prepare(stoke_net *net, const stoke_net_params *params, const stk_net
     net->run.table = table;
     net->run.type = TYPES[net->plan.precision];
     net->state.loss_scale = stk_net_first_scale(net->plan.precision);
-    status = stk_net_lay_out(net, err);
+    status = stk_team_create(&net->run.team, net->plan.threads, err); /* some rooms are one per thread */
+    if (!status) status = stk_net_lay_out(net, err);
     if (!status) stk_net_plan_make(net);
     return status;
 }
@@ -234,7 +235,6 @@ int stk_net_open(stoke_net **out, const stoke_net_params *params, const stk_net_
     int status = prepare(net, params, table, err);
     if (!status) status = stk_net_arena_commit(&net->arena, err);
     if (!status) status = stk_net_lay_out(net, err);
-    if (!status) status = stk_team_create(&net->run.team, net->plan.threads, err);
     if (!status) status = fill(net, params, err);
     if (status)
         stoke_net_close(&net);
