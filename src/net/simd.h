@@ -40,6 +40,14 @@ STK_INLINE vf v_get(const void *array, size_t i, stk_float type)
                             : v_load_f16((const uint16_t *)array + i);
 }
 
+/* Element i in all lanes. */
+STK_INLINE vf v_spread(const void *array, size_t i, stk_float type)
+{
+    if (type == STK_F32) return v_set(((const float *)array)[i]);
+    return type == STK_BF16 ? v_set_bf16(((const uint16_t *)array)[i])
+                            : v_set_f16(((const uint16_t *)array)[i]);
+}
+
 STK_INLINE void v_put(void *array, size_t i, vf value, stk_float type)
 {
     if (type == STK_F32)
@@ -92,6 +100,27 @@ STK_INLINE vf v_exp(vf x)
     p = v_fma(p, r, v_set(5.0000001201e-1f));
     p = v_add(v_fma(p, v_mul(r, r), r), v_set(1.0f));
     return v_scale2(p, n);
+}
+
+/* ln x for normal x > 0, relative error below 2e-7 away from x = 1, absolute below 1e-7 near it. Cephes'
+ * polynomial of degree 9 on x = m 2^n, m - 1 in -0.29 .. 0.41. */
+STK_INLINE vf v_log(vf x)
+{
+    vf n;
+    const vf r = v_sub(v_split2(x, &n), v_set(1.0f)), square = v_mul(r, r);
+    vf p = v_set(7.0376836292e-2f);
+    p = v_fma(p, r, v_set(-1.1514610310e-1f));
+    p = v_fma(p, r, v_set(1.1676998740e-1f));
+    p = v_fma(p, r, v_set(-1.2420140846e-1f));
+    p = v_fma(p, r, v_set(1.4249322787e-1f));
+    p = v_fma(p, r, v_set(-1.6668057665e-1f));
+    p = v_fma(p, r, v_set(2.0000714765e-1f));
+    p = v_fma(p, r, v_set(-2.4999993993e-1f));
+    p = v_fma(p, r, v_set(3.3333331174e-1f));
+    p = v_mul(p, v_mul(r, square));
+    p = v_fma(n, v_set(-2.12194440e-4f), p);
+    p = v_fnma(square, v_set(0.5f), p);
+    return v_fma(n, v_set(0.693359375f), v_add(r, p));
 }
 
 #endif

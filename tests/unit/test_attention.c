@@ -78,8 +78,9 @@ static double oracle(const stk_attention *s, const double *q, const double *kv, 
                 most = fmax(most, score);
                 continue;
             }
-            sum += exp(score - most);
-            for (size_t c = 0; c < size; c++) context[c] += exp(score - most) * k[width + c];
+            const double weight = exp(score - most);
+            sum += weight;
+            for (size_t c = 0; c < size; c++) context[c] += weight * k[width + c];
         }
     }
     for (size_t c = 0; c < size; c++) context[c] /= sum;
