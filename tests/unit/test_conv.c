@@ -189,6 +189,37 @@ static void backward_is_the_transpose(void **state)
     }
 }
 
+/* Every column of the table, which stk_patches_rows does not let one choose: the same bits, and nothing
+ * beyond the last element. */
+static void tables_are_equal(void **state)
+{
+    (void)state;
+    enum { PLANE = 700, WIDTH = 25, ROOM = 20 * 20 * 3 + 32 };
+    float *picture = running_numbers(3 * PLANE, STK_F32, 2, 11);
+    const void *in[4] = { picture, picture + 3, picture + 111, picture + 7 };
+    stk_net_table c, v;
+    stk_net_table_fill(&c, STK_CPU_C);
+    for (int level = 0; level <= (int)stk_cpu_detected(); level++) {
+        stk_net_table_fill(&v, level);
+        for (int type = 0; type < STK_FLOATS; type++) {
+            for (uint32_t kernel = 1; kernel <= 20; kernel++) {
+                uint32_t a[ROOM], b[ROOM];
+                memset(a, 0x11, sizeof a);
+                memset(b, 0x11, sizeof b);
+                c.conv.patch_rgb(a, type, picture, PLANE, WIDTH, kernel);
+                v.conv.patch_rgb(b, type, picture, PLANE, WIDTH, kernel);
+                assert_memory_equal(a, b, sizeof a);
+                for (uint32_t count = 0; count <= 4; count++) {
+                    c.conv.sum(a, type, in, count, STK_F32, kernel * 3, count % 2);
+                    v.conv.sum(b, type, in, count, STK_F32, kernel * 3, count % 2);
+                    assert_memory_equal(a, b, sizeof a);
+                }
+            }
+        }
+    }
+    stk_free(picture);
+}
+
 /* Large enough for several tasks. */
 static void backward_of_many_lines(void **state)
 {
@@ -202,10 +233,9 @@ static void backward_of_many_lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_the_patches),
-        cmocka_unit_test(pictures_in_planes),
-        cmocka_unit_test(backward_is_the_transpose),
-        cmocka_unit_test(backward_of_many_lines),
+        cmocka_unit_test(rows_are_the_patches),      cmocka_unit_test(pictures_in_planes),
+        cmocka_unit_test(backward_is_the_transpose), cmocka_unit_test(backward_of_many_lines),
+        cmocka_unit_test(tables_are_equal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
