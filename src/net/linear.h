@@ -57,7 +57,8 @@ void stk_linear_forward_rows(const stk_run *run, const stk_linear *linear, size_
 void stk_linear_input_rows(const stk_run *run, const stk_linear *linear, size_t rows, const void *dy,
                            size_t dy_stride, void *dx, size_t dx_stride, stk_float type, int add);
 
-/* Enough for all three on up to `rows` rows. */
+/* Enough for all three on up to `rows` rows. Rows that are made may have a stride of their width rounded up
+ * to a multiple of 32 elements, not more. */
 stk_need stk_linear_need(const stk_run *run, const stk_linear *linear, size_t rows);
 
 /* C[m][n] (c_stride floats apart, = or +=) of small f32 matrices that are not activations (the folded

@@ -40,6 +40,14 @@ STK_INLINE vf v_get(const void *array, size_t i, stk_float type)
                             : v_load_f16((const uint16_t *)array + i);
 }
 
+/* Element i in all lanes. */
+STK_INLINE vf v_spread(const void *array, size_t i, stk_float type)
+{
+    if (type == STK_F32) return v_set(((const float *)array)[i]);
+    return type == STK_BF16 ? v_set_bf16(((const uint16_t *)array)[i])
+                            : v_set_f16(((const uint16_t *)array)[i]);
+}
+
 STK_INLINE void v_put(void *array, size_t i, vf value, stk_float type)
 {
     if (type == STK_F32)

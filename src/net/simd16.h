@@ -99,6 +99,44 @@ STK_INLINE float v_largest(vf a)
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
 
+/* Whole numbers of 32 bits, one per lane: for random bits. Sums and products modulo 2^32. */
+typedef __m512i vi;
+
+STK_INLINE vi vi_set(uint32_t a)
+{
+    return _mm512_set1_epi32((int)a);
+}
+STK_INLINE vi vi_lanes(void) /* 0, 1, 2, ... */
+{
+    return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+STK_INLINE vi vi_add(vi a, vi b)
+{
+    return _mm512_add_epi32(a, b);
+}
+STK_INLINE vi vi_mul(vi a, vi b)
+{
+    return _mm512_mullo_epi32(a, b);
+}
+STK_INLINE vi vi_and(vi a, vi b)
+{
+    return _mm512_and_si512(a, b);
+}
+/* a ^ a >> count */
+STK_INLINE vi vi_fold(vi a, int count)
+{
+    return _mm512_xor_si512(a, _mm512_srli_epi32(a, (unsigned)count));
+}
+STK_INLINE vi vi_right(vi a, int count)
+{
+    return _mm512_srli_epi32(a, (unsigned)count);
+}
+/* a where x >= y, else 0; x and y below 2^31. */
+STK_INLINE vf v_where(vi x, vi y, vf a)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmpge_epi32_mask(x, y), a);
+}
+
 STK_INLINE __mmask16 v_lanes_below(size_t count)
 {
     return (__mmask16)((1u << count) - 1);
@@ -140,6 +178,16 @@ STK_INLINE vf v_load_f16(const uint16_t *p)
 STK_INLINE void v_store_f16(uint16_t *p, vf a)
 {
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+}
+
+/* One 16-bit number in all lanes. */
+STK_INLINE vf v_set_bf16(uint16_t a)
+{
+    return _mm512_castsi512_ps(_mm512_set1_epi32((int)((uint32_t)a << 16)));
+}
+STK_INLINE vf v_set_f16(uint16_t a)
+{
+    return _mm512_cvtph_ps(_mm256_set1_epi16((short)a));
 }
 
 #endif

@@ -97,6 +97,44 @@ STK_INLINE float v_largest(vf a)
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
 
+/* Whole numbers of 32 bits, one per lane: for random bits. Sums and products modulo 2^32. */
+typedef __m256i vi;
+
+STK_INLINE vi vi_set(uint32_t a)
+{
+    return _mm256_set1_epi32((int)a);
+}
+STK_INLINE vi vi_lanes(void) /* 0, 1, 2, ... */
+{
+    return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+}
+STK_INLINE vi vi_add(vi a, vi b)
+{
+    return _mm256_add_epi32(a, b);
+}
+STK_INLINE vi vi_mul(vi a, vi b)
+{
+    return _mm256_mullo_epi32(a, b);
+}
+STK_INLINE vi vi_and(vi a, vi b)
+{
+    return _mm256_and_si256(a, b);
+}
+/* a ^ a >> count */
+STK_INLINE vi vi_fold(vi a, int count)
+{
+    return _mm256_xor_si256(a, _mm256_srli_epi32(a, count));
+}
+STK_INLINE vi vi_right(vi a, int count)
+{
+    return _mm256_srli_epi32(a, count);
+}
+/* a where x >= y, else 0; x and y below 2^31. */
+STK_INLINE vf v_where(vi x, vi y, vf a)
+{
+    return _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(y, x)), a);
+}
+
 /* Lanes below `count` are all ones. */
 STK_INLINE __m256i v_lanes_below(size_t count)
 {
@@ -141,6 +179,17 @@ STK_INLINE vf v_load_f16(const uint16_t *p)
 STK_INLINE void v_store_f16(uint16_t *p, vf a)
 {
     _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+}
+
+/* One 16-bit number in all lanes. */
+STK_INLINE vf v_set_bf16(uint16_t a)
+{
+    const __m256i twice = _mm256_set1_epi16((short)a); /* in the upper half of a lane it is the f32 */
+    return _mm256_castsi256_ps(_mm256_and_si256(twice, _mm256_set1_epi32(-65536)));
+}
+STK_INLINE vf v_set_f16(uint16_t a)
+{
+    return _mm256_cvtph_ps(_mm_set1_epi16((short)a));
 }
 
 #endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A stk_run for tests of single operations: a table of a level, a team, exactly the room the operation asked
+ * for, filled with NaN (nobody may read what nobody wrote) and followed by guards (nobody may write more).
+ */
+#ifndef STOKE_TESTS_UNIT_RUNNING_H
+#define STOKE_TESTS_UNIT_RUNNING_H
+
+#include "tests/unit/unit.h"
+
+#include <math.h>
+
+#include "src/base/mem.h"
+#include "src/base/rng.h"
+#include "src/net/net_table.h"
+#include "src/net/run.h"
+
+typedef struct running {
+    stk_net_table table;
+    stk_run run;
+} running;
+
+enum { RUNNING_GUARD = 64 }; /* bytes */
+
+/* Table, team and type; then ask the operation for its need and call running_room. */
+static inline void running_start(running *r, stk_cpu_level level, uint32_t threads, stk_float type)
+{
+    stk_net_table_fill(&r->table, level);
+    r->run = (stk_run){ .table = &r->table, .type = type };
+    assert_int_equal(stk_team_create(&r->run.team, threads, NULL), STOKE_OK);
+}
+
+static inline void running_room(running *r, stk_need need)
+{
+    r->run.scratch_each = (need.scratch + 63) / 64 * 64;
+    r->run.partial_floats = need.partial;
+    const size_t scratch = r->run.scratch_each * stk_team_size(r->run.team);
+    r->run.scratch = stk_alloc_aligned(scratch + RUNNING_GUARD, 64);
+    r->run.partial = stk_alloc_aligned(need.partial * sizeof(float) + RUNNING_GUARD, 64);
+    memset(r->run.scratch, 0xff, scratch + RUNNING_GUARD); /* NaN in all three types */
+    memset(r->run.partial, 0xff, need.partial * sizeof(float) + RUNNING_GUARD);
+}
+
+static inline void running_stop(running *r)
+{
+    const unsigned char *ends[2] = { r->run.scratch + r->run.scratch_each * stk_team_size(r->run.team),
+                                     (const unsigned char *)(r->run.partial + r->run.partial_floats) };
+    for (int i = 0; r->run.scratch && i < RUNNING_GUARD; i++)
+        assert_true(ends[0][i] == 0xff && ends[1][i] == 0xff);
+    stk_free(r->run.scratch);
+    stk_free(r->run.partial);
+    stk_team_destroy(&r->run.team);
+}
+
+/* `count` elements of `type`, spread evenly over -size .. size. */
+static inline void *running_numbers(size_t count, stk_float type, double size, uint64_t seed)
+{
+    void *numbers = stk_alloc(count * stk_float_bytes(type));
+    for (size_t i = 0; i < count; i++) {
+        const double unit = stk_unit((uint32_t)(stk_mix64(seed << 32 | i) >> 32));
+        stk_put(numbers, i, (float)((unit * 2 - 1) * size), type);
+    }
+    return numbers;
+}
+
+/* Relative rounding error of a stored number: half a unit in the last place. */
+static inline double running_rounding(stk_float type)
+{
+    return type == STK_F32 ? 0x1p-24 : type == STK_BF16 ? 0x1p-8 : 0x1p-11;
+}
+
+#endif
