@@ -100,5 +100,6 @@ static inline float stk_gemm_bias(const stk_gemm_source *source, size_t output)
 void stk_gemm_fill_c(stk_gemm_table *table);
 void stk_gemm_fill_avx2(stk_gemm_table *table);
 void stk_gemm_fill_avx512(stk_gemm_table *table);
+void stk_gemm_fill_amx(stk_gemm_table *table); /* bf16 only */
 
 #endif
