@@ -145,10 +145,8 @@ static void finish_strip(const finish *f, const float *sums)
     if (f->product->type == STK_F32) {
         if (residual == NO_RESIDUAL)
             finish_rows(f, sums, STK_F32, NO_RESIDUAL);
-        else if (residual == STK_F32)
-            finish_rows(f, sums, STK_F32, STK_F32);
         else
-            finish_rows(f, sums, STK_F32, STK_BF16);
+            finish_rows(f, sums, STK_F32, STK_F32);
     } else {
         if (residual == NO_RESIDUAL)
             finish_rows(f, sums, STK_BF16, NO_RESIDUAL);

@@ -44,14 +44,13 @@ static int try_multiply(const net_trial *trial, net_try *t)
                            .bias = (int)net_below(t, 2),
                            .sample_rows = net_between(t, 1, 12),
                            .row = net_below(t, 20),
-                           .type = net_below(t, 2) ? type : STK_F32,
-                           .residual_type = net_below(t, 2) ? type : STK_F32 };
+                           .type = net_below(t, 2) ? type : STK_F32 };
     const size_t rows = net_between(t, 1, 75), piece = net_between(t, 1, 5);
     const size_t x_stride = p.k + net_below(t, 20), y_stride = p.n + net_below(t, 20);
     const size_t elements = (rows - 1) * y_stride + p.n;
     const uint32_t residual = net_below(t, 3); /* none, apart, y itself */
     const void *x = net_array(t, type, (rows - 1) * x_stride + p.k);
-    if (residual == 2) p.residual_type = p.type;
+    p.residual_type = residual == 2 || net_below(t, 2) ? p.type : STK_F32;
     const void *apart = net_array(t, p.residual_type, elements);
     if (net_below(t, 2)) p.scale = net_array(t, STK_F32, (p.row + rows - 1) / p.sample_rows + 1);
     const net_pair y = net_arrays(t, p.type, elements);
