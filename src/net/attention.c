@@ -98,16 +98,14 @@ static void backward_task(const void *context, uint32_t task, uint32_t thread)
     j->run->table->attention.backward(&share, stk_scratch(j->run, thread));
 }
 
-/* One head's elements of a row of dk or dv: the chunks' in order. */
-static void sum_chunks(const job *j, const float *part, void *out, size_t at)
+/* One head's elements of a row of dk or dv: the chunks' in order. The first chunk's place takes the sum. */
+static void sum_chunks(const job *j, float *part, void *out, size_t at)
 {
     const uint32_t size = j->shape->head_size;
     const size_t step = part_floats(j->shape);
-    for (uint32_t c = 0; c < size; c++) {
-        float sum = part[c];
-        for (uint32_t chunk = 1; chunk < j->chunks; chunk++) sum += part[chunk * step + c];
-        stk_put(out, at + c, sum, j->run->type);
-    }
+    for (uint32_t chunk = 1; chunk < j->chunks; chunk++)
+        for (uint32_t c = 0; c < size; c++) part[c] += part[chunk * step + c];
+    for (uint32_t c = 0; c < size; c++) stk_put(out, at + c, part[c], j->run->type);
 }
 
 static void sum_task(const void *context, uint32_t task, uint32_t thread)
@@ -121,7 +119,7 @@ static void sum_task(const void *context, uint32_t task, uint32_t thread)
     const size_t size = shape->head_size, width = shape->heads * size;
     for (uint32_t head = 0; head < shape->heads; head++) {
         const size_t task_first = ((size_t)sample * shape->heads + head) * j->chunks;
-        const float *dk = j->run->partial + task_first * part_floats(shape), *dv = dk + shape->keys * size;
+        float *dk = j->run->partial + task_first * part_floats(shape), *dv = dk + shape->keys * size;
         for (uint32_t key = first; key < end; key++) {
             const size_t at = ((size_t)sample * shape->keys + key) * 2 * width + head * size;
             sum_chunks(j, dk + key * size, j->dkv, at);

@@ -106,14 +106,19 @@ static const float log2_e = 1.44269504088896341f, ln_2 = 0.693147180559945309f;
 
 /* --- Between the run's type and padded f32 --- */
 
-/* out[row][0 .. width) = in[row][0 .. size) * factor, then 0. */
+/* out[row][0 .. width) = in[row][0 .. size) * factor, then 0. Asks for the rows a block further on: a head's
+ * part of a row is too short and too far from the next for the processor to foresee. */
 STK_INLINE void load_typed(float *out, size_t width, const void *in, size_t stride, size_t rows, size_t size,
                            float factor, stk_float type)
 {
+    const size_t full = size / STK_LANES * STK_LANES;
     for (size_t r = 0; r < rows; r++, out += width) {
-        for (size_t c = 0; c < width; c += STK_LANES) {
-            const size_t left = c < size ? size - c : 0;
-            const vf x = left ? v_get_part(in, r * stride + c, left, type) : v_zero();
+        for (size_t c = 0; c < full; c += STK_LANES) {
+            __builtin_prefetch(stk_at(in, (r + QUERIES) * stride + c, type));
+            v_store(out + c, v_mul(v_get(in, r * stride + c, type), v_set(factor)));
+        }
+        for (size_t c = full; c < width; c += STK_LANES) {
+            const vf x = c < size ? v_get_part(in, r * stride + c, size - c, type) : v_zero();
             v_store(out + c, v_mul(x, v_set(factor)));
         }
     }
@@ -133,9 +138,12 @@ static void load_rows(float *out, size_t width, const void *in, size_t stride, s
 STK_INLINE void store_typed(void *out, size_t stride, const float *in, size_t width, size_t rows, size_t size,
                             stk_float type)
 {
-    for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < size; c += STK_LANES)
-            v_put_part(out, r * stride + c, size - c, v_load(in + r * width + c), type);
+    const size_t full = size / STK_LANES * STK_LANES;
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t c = 0; c < full; c += STK_LANES)
+            v_put(out, r * stride + c, v_load(in + r * width + c), type);
+        if (full < size) v_put_part(out, r * stride + full, size - full, v_load(in + r * width + full), type);
+    }
 }
 
 static void store_rows(void *out, size_t stride, const float *in, size_t width, size_t rows, size_t size,
@@ -149,15 +157,19 @@ static void store_rows(void *out, size_t stride, const float *in, size_t width, 
         store_typed(out, stride, in, width, rows, size, STK_F16);
 }
 
-/* Rows of `width` numbers as panels of PANEL rows each, element by element: [panel][size][PANEL]. Rows beyond
- * the last are 0. */
-static void transpose(float *out, const float *in, size_t width, size_t rows, size_t size)
+/* Rows of `width` numbers as panels of PANEL rows each, column by column: [panel][width][PANEL]. Rows from
+ * `rows` up to a whole panel are read too; what they become is met by no product that counts. */
+static void transpose(float *out, const float *in, size_t width, size_t rows)
 {
-    for (size_t first = 0; first < rows; first += PANEL, out += size * PANEL) {
-        const size_t here = rows - first < PANEL ? rows - first : PANEL;
-        if (here < PANEL) memset(out, 0, size * PANEL * sizeof *out);
-        for (size_t r = 0; r < here; r++)
-            for (size_t c = 0; c < size; c++) out[c * PANEL + r] = in[(first + r) * width + c];
+    for (size_t first = 0; first < rows; first += PANEL, out += width * PANEL) {
+        for (size_t c = 0; c < width; c += STK_LANES) {
+            for (size_t r = 0; r < PANEL; r += STK_LANES) {
+                vf block[STK_LANES];
+                for (size_t i = 0; i < STK_LANES; i++) block[i] = v_load(in + (first + r + i) * width + c);
+                v_transpose(block);
+                for (size_t i = 0; i < STK_LANES; i++) v_store(out + (c + i) * PANEL + r, block[i]);
+            }
+        }
     }
 }
 
@@ -192,49 +204,53 @@ static size_t forward_floats(uint32_t keys, uint32_t head_size, float *base, for
     return used;
 }
 
-/* Turns a row of scores into exponentials less their largest, which is returned, and their sum. */
-STK_INLINE float exponentials(float *p, size_t keys, float *sum)
+/* Scores of ROWS queries, and the largest of each. */
+STK_INLINE void score_tile(const stk_attention_share *s, const forward_room *room, const float *q,
+                           float *largest)
 {
-    const size_t full = keys / STK_LANES * STK_LANES;
-    vf most = v_first(keys - full, v_load_part(p + full, keys - full), v_set(-INFINITY));
-    for (size_t j = 0; j < full; j += STK_LANES) most = v_max(most, v_load(p + j));
-    const float largest = v_largest(most);
-    vf total = v_zero();
-    for (size_t j = 0; j < full; j += STK_LANES) {
-        const vf e = v_exp2(v_sub(v_load(p + j), v_set(largest)));
-        v_store(p + j, e);
-        total = v_add(total, e);
-    }
-    if (full < keys) {
-        const vf e = v_exp2(v_sub(v_load_part(p + full, keys - full), v_set(largest)));
-        v_store_part(p + full, keys - full, e);
-        total = v_add(total, v_first(keys - full, e, v_zero()));
-    }
-    *sum = v_sum(total);
-    return largest;
-}
-
-/* ROWS queries, of which `rows` are real. */
-static void forward_tile(const stk_attention_share *s, const forward_room *room, const float *q,
-                         float *context, size_t rows, float *log_sum)
-{
+    vf most[ROWS];
+    for (int r = 0; r < ROWS; r++) most[r] = v_set(-INFINITY);
     for (size_t j = 0; j < s->keys; j += PANEL) {
         tile t = tile_zero();
-        tile_multiply(&t, q, room->width, 1, room->keys + j * s->head_size, PANEL, s->head_size);
+        tile_multiply(&t, q, room->width, 1, room->keys + j * room->width, PANEL, s->head_size);
+        const size_t left = s->keys - j, right = left > STK_LANES ? left - STK_LANES : 0;
+        for (int r = 0; r < ROWS && left < PANEL; r++) { /* keys that are none never win, and count 0 */
+            t.at[r][0] = v_first(left < STK_LANES ? left : STK_LANES, t.at[r][0], v_set(-INFINITY));
+            t.at[r][1] = v_first(right, t.at[r][1], v_set(-INFINITY));
+        }
         tile_store(room->p + j, room->scores, &t);
+        for (int r = 0; r < ROWS; r++) most[r] = v_max(most[r], v_max(t.at[r][0], t.at[r][1]));
     }
-    float share[ROWS];
-    for (size_t r = 0; r < ROWS; r++) {
-        float sum;
-        const float largest = exponentials(room->p + r * room->scores, s->keys, &sum);
-        share[r] = 1 / sum;
-        if (log_sum && r < rows) log_sum[r] = (largest + log2f(sum)) * ln_2;
+    for (int r = 0; r < ROWS; r++) largest[r] = v_largest(most[r]);
+}
+
+/* Scores less their largest become exponentials, whose sum is returned. */
+STK_INLINE vf exponentials(float *p, size_t keys, float largest)
+{
+    vf total = v_zero();
+    for (size_t j = 0; j < keys; j += PANEL) {
+        const vf a = v_exp2(v_sub(v_load(p + j), v_set(largest)));
+        const vf b = v_exp2(v_sub(v_load(p + j + STK_LANES), v_set(largest)));
+        v_store(p + j, a);
+        v_store(p + j + STK_LANES, b);
+        total = v_add(total, v_add(a, b));
     }
+    return total;
+}
+
+/* ROWS queries: their context, the largest score of each and the sum of exponentials less that. */
+static void forward_tile(const stk_attention_share *s, const forward_room *room, const float *q,
+                         float *context, float *largest, float *sum)
+{
+    vf total[ROWS];
+    score_tile(s, room, q, largest);
+    for (int r = 0; r < ROWS; r++) total[r] = exponentials(room->p + r * room->scores, s->keys, largest[r]);
+    for (int r = 0; r < ROWS; r++) sum[r] = v_sum(total[r]);
     for (size_t c = 0; c < room->width; c += PANEL) {
         tile t = tile_zero();
         tile_multiply(&t, room->p, room->scores, 1, room->values + c, room->width, s->keys);
         for (int r = 0; r < ROWS; r++)
-            for (int v = 0; v < 2; v++) t.at[r][v] = v_mul(t.at[r][v], v_set(share[r]));
+            for (int v = 0; v < 2; v++) t.at[r][v] = v_mul(t.at[r][v], v_set(1 / sum[r]));
         tile_store(context + c, room->width, &t);
     }
 }
@@ -242,10 +258,11 @@ static void forward_tile(const stk_attention_share *s, const forward_room *room,
 static void forward_simd(const stk_attention_share *s, void *scratch)
 {
     forward_room room;
+    float largest[QUERIES], sum[QUERIES];
     forward_floats(s->keys, s->head_size, scratch, &room);
     const float scale = 1 / sqrtf((float)s->head_size);
     load_rows(room.values, room.width, s->k, s->kv_stride, s->keys, s->head_size, log2_e, s->type);
-    transpose(room.keys, room.values, room.width, s->keys, s->head_size);
+    transpose(room.keys, room.values, room.width, s->keys);
     load_rows(room.values, room.width, s->v, s->kv_stride, s->keys, s->head_size, 1, s->type);
     for (size_t i = 0; i < s->queries; i += QUERIES) {
         const size_t rows = s->queries - i < QUERIES ? s->queries - i : QUERIES, at = i * s->stride;
@@ -254,8 +271,10 @@ static void forward_simd(const stk_attention_share *s, void *scratch)
         for (size_t r = rows; r < whole(rows, ROWS); r++)
             memset(room.q + r * room.width, 0, room.width * sizeof(float));
         for (size_t r = 0; r < rows; r += ROWS)
-            forward_tile(s, &room, room.q + r * room.width, room.context + r * room.width, rows - r,
-                         s->log_sum ? s->log_sum + i + r : NULL);
+            forward_tile(s, &room, room.q + r * room.width, room.context + r * room.width, largest + r,
+                         sum + r);
+        for (size_t r = 0; s->log_sum && r < rows; r++)
+            s->log_sum[i + r] = (largest[r] + log2f(sum[r])) * ln_2;
         void *context = stk_at(s->context, at, s->type);
         store_rows(context, s->stride, room.context, room.width, rows, s->head_size, s->type);
     }
@@ -323,13 +342,14 @@ STK_INLINE void probabilities(const backward_room *room, size_t size, size_t row
                               float *ds)
 {
     tile t = tile_zero();
-    tile_multiply(&t, room->q + row * room->width, room->width, 1, room->keys_t + key * size, PANEL, size);
+    tile_multiply(&t, room->q + row * room->width, room->width, 1, room->keys_t + key * room->width, PANEL,
+                  size);
     for (int r = 0; r < ROWS; r++)
         for (int v = 0; v < 2; v++) t.at[r][v] = v_exp2(v_sub(t.at[r][v], v_set(room->log_sum[row + r])));
     tile_store(p, room->scores, &t);
     t = tile_zero();
-    tile_multiply(&t, room->d_context + row * room->width, room->width, 1, room->values_t + key * size, PANEL,
-                  size);
+    tile_multiply(&t, room->d_context + row * room->width, room->width, 1, room->values_t + key * room->width,
+                  PANEL, size);
     for (int r = 0; r < ROWS; r++)
         for (int v = 0; v < 2; v++)
             t.at[r][v] = v_mul(v_load(p + r * room->scores + v * STK_LANES),
@@ -357,9 +377,9 @@ static void backward_simd(const stk_attention_share *s, void *scratch)
     const size_t width = room.width, size = s->head_size;
     const float scale = 1 / sqrtf((float)size);
     load_rows(room.keys, width, s->v, s->kv_stride, s->keys, size, 1, s->type);
-    transpose(room.values_t, room.keys, width, s->keys, size);
+    transpose(room.values_t, room.keys, width, s->keys);
     load_rows(room.keys, width, s->k, s->kv_stride, s->keys, size, log2_e, s->type);
-    transpose(room.keys_t, room.keys, width, s->keys, size);
+    transpose(room.keys_t, room.keys, width, s->keys);
     load_rows(room.keys, width, s->k, s->kv_stride, s->keys, size, scale, s->type);
     memset(room.dk, 0, whole(s->keys, ROWS) * width * sizeof(float));
     memset(room.dv, 0, whole(s->keys, ROWS) * width * sizeof(float));

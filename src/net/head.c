@@ -72,7 +72,7 @@ static stk_head_line prepare_line(const forward_job *job, uint32_t picture, uint
     return line;
 }
 
-static void strip_task(const void *context, uint32_t task, uint32_t thread)
+static void lines_task(const void *context, uint32_t task, uint32_t thread)
 {
     const forward_job *job = context;
     const stk_run *run = job->run;
@@ -190,7 +190,7 @@ void stk_head_forward(const stk_run *run, stk_head *head, const void *const feat
                               .lines = lines,
                               .strips = stk_head_strips(head, lines),
                               .norm = stk_head_norm_of(head) };
-    stk_team_run(run->team, strip_task, &job, head->batch * job.strips);
+    stk_team_run(run->team, lines_task, &job, head->batch * job.strips);
     if (!head->training) return;
     stk_team_run(run->team, statistics_task, &job, head->size / 32);
     const size_t task_rows = stk_head_block(head) * TASK_BLOCKS;

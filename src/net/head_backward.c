@@ -2,8 +2,9 @@
  *
  * The decode head backward. Two passes over the large map, as in forward: blocks of rows from the gradient of
  * the logits to g, the gradient that arrives at the batch norm, with the two sums per channel it needs; then
- * strips of lines from g to dy, spread to the smaller maps. What remains is linear layers and the folded
- * weights, taken apart.
+ * strips of lines from g to dy, spread to the smaller maps. What the large map gives to the classifier and to
+ * stage 1 is multiplied on the way, while a block or line is in the cache: r and dy are never stored. The
+ * smaller stages are plain linear layers; then the folded weights are taken apart.
  *
  * Sums of dy over all rows are zero: the batch norm takes every constant away. So the biases b_i of the
  * stages have no gradient, and W_i gets none through them. PyTorch finds rounding errors there, which AdamW
@@ -15,26 +16,34 @@
 
 #include "src/net/net_table.h"
 
-/* Blocks of rows of a task; lines of a strip. A strip adds to one or two lines more of each smaller map than
- * it has of them: with 16 lines the sums to be joined are 0.44 of y, with 8 they would be 0.55. */
-enum { TASK_BLOCKS = 4, STRIP_LINES = 16 };
+enum {
+    ROW_TASKS = 64,   /* at most: each has gradients of the classifier of its own */
+    TASK_BLOCKS = 4,  /* blocks of rows of a task, at least */
+    STRIP_LINES = 16, /* a strip adds to one or two lines more of each smaller map than it has of them: the
+                         sums to be joined are 0.44 of y; 8 lines would make it 0.55 */
+    JOIN_FLOATS = 4096,
+};
 
 typedef struct backward_job {
     const stk_run *run;
     const stk_head *head;
     stk_head_room_map *map;
+    const void *features; /* of stage 1 */
+    float *d_features;    /* of stage 1; NULL: not wanted */
     const unsigned char *y;
     const float *d_logits;
-    unsigned char *d_y; /* g, then dy */
+    unsigned char *g; /* like y */
     stk_head_norm norm;
     stk_head_norm_back back;
-    uint32_t block_tasks;
+    size_t task_rows; /* rows of a task */
+    uint32_t row_tasks;
+    size_t task_floats;          /* sums of a task: two rows of D, then dW_c and db_c */
     uint32_t strips;             /* of a picture */
     size_t touched[STK_SMALLER]; /* lines of a smaller map a strip adds to, at most */
-    size_t strip_floats;         /* sums of a strip */
+    size_t strip_floats;         /* sums of a strip: dM_1, then those lines */
 } backward_job;
 
-/* ---- geometry of the strips ---- */
+/* ---- geometry ---- */
 
 static uint32_t strip_end(const stk_head *head, uint32_t strip)
 {
@@ -61,62 +70,110 @@ static size_t most_touched(const stk_head *head, int s)
     return most < small ? most : small;
 }
 
-static void strip_sizes(backward_job *job)
+static void cut(backward_job *job)
 {
-    job->strips = stk_head_strips(job->head, STRIP_LINES);
-    job->strip_floats = 0;
+    const stk_head *head = job->head;
+    const size_t size = head->size, rows = stk_head_rows(head, 0), block = stk_head_block(head);
+    const size_t blocks = (rows + block - 1) / block, share = (blocks + ROW_TASKS - 1) / ROW_TASKS;
+    job->task_rows = block * (share > TASK_BLOCKS ? share : TASK_BLOCKS);
+    job->row_tasks = (uint32_t)((rows + job->task_rows - 1) / job->task_rows);
+    job->task_floats = 2 * size + head->classes * size + stk_logits_stride(head->classes);
+    job->strips = stk_head_strips(head, STRIP_LINES);
+    job->strip_floats = size * head->channels[0];
     for (int s = 0; s < STK_SMALLER; s++) {
-        job->touched[s] = most_touched(job->head, s);
-        job->strip_floats += job->touched[s] * job->head->width[s + 1] * job->head->size;
+        job->touched[s] = most_touched(head, s);
+        job->strip_floats += job->touched[s] * head->width[s + 1] * size;
     }
-}
-
-static uint32_t block_tasks(const stk_head *head)
-{
-    const size_t rows = stk_head_block(head) * TASK_BLOCKS;
-    return (uint32_t)((stk_head_rows(head, 0) + rows - 1) / rows);
 }
 
 stk_need stk_head_backward_need(const stk_run *run, const stk_head *head)
 {
     backward_job job = { .head = head };
-    strip_sizes(&job);
+    cut(&job);
+    const size_t size = head->size, element = stk_float_bytes(run->type), block = stk_head_block(head);
+    const size_t narrow = run->type == STK_F32 ? 0 : stk_logits_stride(head->classes) * element;
+    const size_t rows = block * (size * (sizeof(float) + element) + narrow);
+    const size_t line = head->width[0] * size * element;
     const size_t strips = (size_t)head->batch * job.strips * job.strip_floats;
-    const size_t sums = block_tasks(head) * (size_t)2 * head->size;
-    const size_t narrow = run->type == STK_F32 ? 0 : stk_logits_stride(head->classes) * 2;
-    return (stk_need){ stk_head_block(head) * (head->size * sizeof(float) + narrow),
-                       strips > sums ? strips : sums };
+    const size_t tasks = job.row_tasks * job.task_floats;
+    return (stk_need){ run->table->gemm.of[run->type].outer_scratch + (rows > line ? rows : line),
+                       strips > tasks ? strips : tasks };
 }
 
-/* ---- from the logits to g ---- */
+/* ---- sums of several tasks, in the order of the tasks ---- */
 
-static void rows_block(const backward_job *job, size_t row, size_t rows, void *scratch, float *sums)
+typedef struct join_job {
+    const stk_run *run;
+    float *parts; /* of the first task; becomes the sum */
+    size_t stride, tasks, count;
+    float *to;
+    int add;
+} join_job;
+
+static void join_task(const void *context, uint32_t task, uint32_t thread)
+{
+    (void)thread;
+    const join_job *job = context;
+    const size_t at = task * (size_t)JOIN_FLOATS;
+    const size_t count = job->count - at < JOIN_FLOATS ? job->count - at : JOIN_FLOATS;
+    float *sum = job->parts + at, *to = job->to + at;
+    for (size_t k = 1; k < job->tasks; k++)
+        job->run->table->head.join[STK_F32](count, sum, sum + k * job->stride, sum);
+    job->run->table->head.join[STK_F32](count, sum, job->add ? to : NULL, to);
+}
+
+static void join_all(const join_job *job)
+{
+    if (job->to)
+        stk_team_run(job->run->team, join_task, job,
+                     (uint32_t)((job->count + JOIN_FLOATS - 1) / JOIN_FLOATS));
+}
+
+/* ---- from the logits to g, and the classifier's gradients ---- */
+
+static void rows_block(const backward_job *job, size_t row, size_t rows, unsigned char *scratch, float *sums,
+                       int add)
 {
     const stk_run *run = job->run;
-    const size_t size = job->head->size, stride = stk_logits_stride(job->head->classes);
-    float *dr = scratch;
+    const stk_head *head = job->head;
+    const stk_gemm *gemm = &run->table->gemm.of[run->type];
+    const size_t size = head->size, stride = stk_logits_stride(head->classes);
+    float *dr = (float *)(void *)(scratch + gemm->outer_scratch);
+    unsigned char *r = (unsigned char *)(dr + stk_head_block(head) * size);
     const void *d_logits = job->d_logits + row * stride;
     if (run->type != STK_F32) {
-        void *narrow = dr + stk_head_block(job->head) * size;
+        void *narrow = stk_at(r, stk_head_block(head) * size, run->type);
         run->table->head.join[run->type](rows * stride, d_logits, NULL, narrow);
         d_logits = narrow;
     }
     stk_linear_input_rows(run, &job->map->classifier, rows, d_logits, stride, dr, size, STK_F32, 0);
     run->table->head.activate_back[run->type](&job->norm, row, rows, stk_at(job->y, row * size, run->type),
-                                              dr, stk_at(job->d_y, row * size, run->type), sums);
+                                              dr, r, stk_at(job->g, row * size, run->type), sums);
+    if (head->d_classifier_weight || head->d_classifier_bias)
+        gemm->outer(&(stk_gemm_outer){ .rows = rows,
+                                       .n = head->classes,
+                                       .k = size,
+                                       .dy = d_logits,
+                                       .x = r,
+                                       .dy_stride = stride,
+                                       .x_stride = size,
+                                       .dw = sums + 2 * size,
+                                       .dw_stride = size,
+                                       .db = sums + 2 * size + head->classes * size,
+                                       .add = add,
+                                       .scratch = scratch });
 }
 
 static void rows_task(const void *context, uint32_t task, uint32_t thread)
 {
     const backward_job *job = context;
-    const size_t size = job->head->size, block = stk_head_block(job->head), all = stk_head_rows(job->head, 0);
-    float *sums = job->run->partial + task * 2 * size;
-    memset(sums, 0, 2 * size * sizeof *sums);
-    for (size_t k = 0; k < TASK_BLOCKS; k++) {
-        const size_t row = (task * (size_t)TASK_BLOCKS + k) * block;
-        if (row >= all) return;
-        rows_block(job, row, all - row < block ? all - row : block, stk_scratch(job->run, thread), sums);
-    }
+    const size_t block = stk_head_block(job->head), all = stk_head_rows(job->head, 0);
+    const size_t from = task * job->task_rows, to = all - from < job->task_rows ? all : from + job->task_rows;
+    float *sums = job->run->partial + task * job->task_floats;
+    memset(sums, 0, 2 * job->head->size * sizeof *sums);
+    for (size_t row = from; row < to; row += block)
+        rows_block(job, row, to - row < block ? to - row : block, stk_scratch(job->run, thread), sums,
+                   row > from);
 }
 
 /* Honours accumulation; `to` may be NULL. */
@@ -126,7 +183,7 @@ static void give(const stk_run *run, float *to, size_t at, double value)
 }
 
 /* 32 channels: the tasks' sums in their order, the gradients of the norm, and what dy needs. */
-static void sums_task(const void *context, uint32_t task, uint32_t thread)
+static void norm_task(const void *context, uint32_t task, uint32_t thread)
 {
     (void)thread;
     const backward_job *job = context;
@@ -136,9 +193,9 @@ static void sums_task(const void *context, uint32_t task, uint32_t thread)
     const double rows = (double)stk_head_rows(head, 0);
     for (size_t c = task * 32; c < task * 32 + 32; c++) {
         double g = 0, g_off = 0;
-        for (uint32_t k = 0; k < job->block_tasks; k++) {
-            g += job->run->partial[k * 2 * size + c];
-            g_off += job->run->partial[k * 2 * size + size + c];
+        for (uint32_t k = 0; k < job->row_tasks; k++) {
+            g += job->run->partial[k * job->task_floats + c];
+            g_off += job->run->partial[k * job->task_floats + size + c];
         }
         const double rstd = map->rstd[c];
         give(job->run, head->d_norm_beta, c, g);
@@ -149,74 +206,97 @@ static void sums_task(const void *context, uint32_t task, uint32_t thread)
     }
 }
 
-/* ---- the classifier's weights ---- */
-
-static void make_r(const void *context, size_t first, size_t count, void *out)
+static void rows_pass(const backward_job *job)
 {
-    const backward_job *job = context;
     const stk_run *run = job->run;
-    run->table->head.activate[run->type](&job->norm, first, count,
-                                         stk_at(job->y, first * job->head->size, run->type), out);
-}
-
-static void make_d_logits(const void *context, size_t first, size_t count, void *out)
-{
-    const backward_job *job = context;
-    const size_t stride = stk_logits_stride(job->head->classes);
-    job->run->table->head.join[job->run->type](count * stride, job->d_logits + first * stride, NULL, out);
-}
-
-static void classifier_weight(const backward_job *job)
-{
     const stk_head *head = job->head;
-    if (!head->d_classifier_weight && !head->d_classifier_bias) return;
-    const stk_rows r = { .stride = head->size, .make = make_r, .context = job };
-    stk_rows dy = stk_rows_of(job->d_logits, stk_logits_stride(head->classes));
-    if (job->run->type != STK_F32) {
-        dy.make = make_d_logits;
-        dy.context = job;
-    }
-    stk_linear_weight(job->run, &job->map->classifier, stk_head_rows(head, 0), &r, &dy);
+    stk_team_run(run->team, rows_task, job, job->row_tasks);
+    stk_team_run(run->team, norm_task, job, head->size / 32);
+    join_job sums = { .run = run,
+                      .parts = run->partial + 2 * (size_t)head->size,
+                      .stride = job->task_floats,
+                      .tasks = job->row_tasks,
+                      .count = (size_t)head->classes * head->size,
+                      .to = head->d_classifier_weight,
+                      .add = run->accumulate };
+    join_all(&sums);
+    sums.parts += sums.count;
+    sums.count = head->classes;
+    sums.to = head->d_classifier_bias;
+    join_all(&sums);
 }
 
-/* ---- from g to dy and the smaller maps ---- */
+/* ---- from g to dy, to stage 1 and to the smaller maps ---- */
+
+static int fold_wanted(const stk_head *head, int i)
+{
+    return head->d_fuse_weight || head->d_linear_weight[i];
+}
 
 static float *strip_line(const backward_job *job, size_t strip, int s, size_t line)
 {
-    float *at = job->run->partial + strip * job->strip_floats;
-    for (int k = 0; k < s; k++) at += job->touched[k] * job->head->width[k + 1] * job->head->size;
-    return at + line * job->head->width[s + 1] * job->head->size;
+    const stk_head *head = job->head;
+    float *at = job->run->partial + strip * job->strip_floats + head->size * head->channels[0];
+    for (int k = 0; k < s; k++) at += job->touched[k] * head->width[k + 1] * head->size;
+    return at + line * head->width[s + 1] * head->size;
+}
+
+/* Stage 1: dM_1 of the strip and the gradient of the features, while dy of the line is at hand. */
+static void line_to_stage(const backward_job *job, size_t row, const void *dy, float *d_folded, int add,
+                          void *scratch)
+{
+    const stk_run *run = job->run;
+    const stk_head *head = job->head;
+    const size_t width = head->width[0], channels = head->channels[0];
+    if (fold_wanted(head, 0))
+        run->table->gemm.of[run->type].outer(
+            &(stk_gemm_outer){ .rows = width,
+                               .n = head->size,
+                               .k = channels,
+                               .dy = dy,
+                               .x = stk_at(job->features, row * channels, run->type),
+                               .dy_stride = head->size,
+                               .x_stride = channels,
+                               .dw = d_folded,
+                               .dw_stride = channels,
+                               .add = add,
+                               .scratch = scratch });
+    if (job->d_features)
+        stk_linear_input_rows(run, &job->map->stage[0], width, dy, head->size,
+                              job->d_features + row * channels, channels, STK_F32, 0);
 }
 
 static void strip_task(const void *context, uint32_t task, uint32_t thread)
 {
-    (void)thread;
     const backward_job *job = context;
     const stk_run *run = job->run;
     const stk_head *head = job->head;
-    const size_t line = (size_t)head->width[0] * head->size;
-    const uint32_t picture = task / job->strips, strip = task % job->strips;
+    const size_t width = head->width[0], size = head->size;
+    const uint32_t picture = task / job->strips, strip = task % job->strips, from = strip * STRIP_LINES;
+    unsigned char *scratch = stk_scratch(run, thread);
+    void *dy = scratch + run->table->gemm.of[run->type].outer_scratch;
     uint32_t fresh[STK_SMALLER]; /* lines from here on hold nothing yet */
     for (int s = 0; s < STK_SMALLER; s++) fresh[s] = first_touched(job->map, s, strip);
-    for (uint32_t h = strip * STRIP_LINES; h < strip_end(head, strip); h++) {
-        const size_t at = ((size_t)picture * head->height[0] + h) * line;
-        void *dy = stk_at(job->d_y, at, run->type);
-        run->table->head.norm_back[run->type](&job->back, head->width[0], stk_at(job->y, at, run->type), dy);
+    for (uint32_t h = from; h < strip_end(head, strip); h++) {
+        const size_t row = ((size_t)picture * head->height[0] + h) * width;
+        run->table->head.norm_back[run->type](&job->back, width, stk_at(job->y, row * size, run->type),
+                                              stk_at(job->g, row * size, run->type), dy);
         for (int s = 0; s < STK_SMALLER; s++) {
             const stk_tap tap = job->map->down[s].taps[h];
             const uint32_t first = first_touched(job->map, s, strip);
-            const size_t bytes = (size_t)head->width[s + 1] * head->size * sizeof(float);
+            const size_t bytes = head->width[s + 1] * size * sizeof(float);
             for (; fresh[s] <= tap.b; fresh[s]++)
                 memset(strip_line(job, task, s, fresh[s] - first), 0, bytes);
             run->table->head.spread[run->type](&job->map->across[s], head->size, dy, tap.a_weight,
                                                strip_line(job, task, s, tap.a - first), tap.b_weight,
                                                strip_line(job, task, s, tap.b - first));
         }
+        line_to_stage(job, row, dy, run->partial + task * job->strip_floats, h > from, scratch);
     }
 }
 
 /* A line of a smaller map: what the strips gave it, in their order. */
-static void join_line(const backward_job *job, int s, uint32_t picture, uint32_t l)
+static void gather_line(const backward_job *job, int s, uint32_t picture, uint32_t l)
 {
     const stk_run *run = job->run;
     const stk_head *head = job->head;
@@ -239,29 +319,43 @@ static void join_line(const backward_job *job, int s, uint32_t picture, uint32_t
         memset(out, 0, count * stk_float_bytes(run->type)); /* a map reduced so much that no line reads it */
 }
 
-static void join_task(const void *context, uint32_t task, uint32_t thread)
+static void gather_task(const void *context, uint32_t task, uint32_t thread)
 {
     (void)thread;
     const backward_job *job = context;
     int s = 0;
     while (task >= job->head->batch * job->head->height[s + 1])
         task -= job->head->batch * job->head->height[++s];
-    join_line(job, s, task / job->head->height[s + 1], task % job->head->height[s + 1]);
+    gather_line(job, s, task / job->head->height[s + 1], task % job->head->height[s + 1]);
 }
 
-/* ---- the folded weights taken apart ---- */
+static void strips_pass(const backward_job *job)
+{
+    const stk_run *run = job->run;
+    const stk_head *head = job->head;
+    stk_team_run(run->team, strip_task, job, head->batch * job->strips);
+    stk_team_run(run->team, gather_task, job,
+                 head->batch * (head->height[1] + head->height[2] + head->height[3]));
+    join_all(&(join_job){ .run = run,
+                          .parts = run->partial,
+                          .stride = job->strip_floats,
+                          .tasks = (size_t)head->batch * job->strips,
+                          .count = (size_t)head->size * head->channels[0],
+                          .to = fold_wanted(head, 0) ? job->map->d_folded[0] : NULL });
+}
+
+/* ---- the smaller stages, and the folded weights taken apart ---- */
 
 /* dM_i and d_features[i] from dz_i. */
 static void stage_gradients(const backward_job *job, int i, const void *features, float *d_features)
 {
     const stk_head *head = job->head;
     const stk_linear *linear = &job->map->stage[i];
-    const stk_rows dz = stk_rows_of(i ? job->map->z[i - 1] : (void *)job->d_y, head->size);
+    const stk_rows dz = stk_rows_of(job->map->z[i - 1], head->size);
     const stk_rows x = stk_rows_of(features, head->channels[i]);
     stk_run fresh = *job->run; /* dM_i is of this batch alone: accumulation is for what is made of it */
     fresh.accumulate = 0;
-    if (head->d_fuse_weight || head->d_linear_weight[i])
-        stk_linear_weight(&fresh, linear, stk_head_rows(head, i), &x, &dz);
+    if (fold_wanted(head, i)) stk_linear_weight(&fresh, linear, stk_head_rows(head, i), &x, &dz);
     if (d_features)
         stk_linear_input(job->run, linear, stk_head_rows(head, i), &dz, d_features, head->channels[i],
                          STK_F32, 0);
@@ -294,21 +388,16 @@ void stk_head_backward(const stk_run *run, stk_head *head, const void *const fea
     backward_job job = { .run = run,
                          .head = head,
                          .map = map,
+                         .features = features[0],
+                         .d_features = d_features[0],
                          .y = y,
                          .d_logits = d_logits,
-                         .d_y = d_y,
+                         .g = d_y,
                          .norm = stk_head_norm_of(head),
-                         .back = { head->size, map->mean, map->gain, map->g_mean, map->slope },
-                         .block_tasks = block_tasks(head) };
-    strip_sizes(&job);
-    stk_team_run(run->team, rows_task, &job, job.block_tasks);
-    stk_team_run(run->team, sums_task, &job, head->size / 32);
-    classifier_weight(&job);
-    stk_team_run(run->team, strip_task, &job, head->batch * job.strips);
-    stk_team_run(run->team, join_task, &job,
-                 head->batch * (head->height[1] + head->height[2] + head->height[3]));
-    for (int i = 0; i < STK_STAGES; i++) {
-        stage_gradients(&job, i, features[i], d_features[i]);
-        unfold(&job, i);
-    }
+                         .back = { head->size, map->mean, map->gain, map->g_mean, map->slope } };
+    cut(&job);
+    rows_pass(&job);
+    strips_pass(&job);
+    for (int i = 1; i < STK_STAGES; i++) stage_gradients(&job, i, features[i], d_features[i]);
+    for (int i = 0; i < STK_STAGES; i++) unfold(&job, i);
 }

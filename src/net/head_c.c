@@ -75,14 +75,15 @@ static void activate(const stk_head_norm *norm, size_t row, size_t rows, const v
 /* ---- backward ---- */
 
 static void activate_back(const stk_head_norm *norm, size_t row, size_t rows, const void *y, const float *dr,
-                          void *g, float *sums, stk_float type)
+                          void *r, void *g, float *sums, stk_float type)
 {
     for (size_t i = 0; i < rows; i++) {
         const uint64_t key = stk_dropout_key(norm->seed, row + i);
         for (uint32_t c = 0; c < norm->size; c++) {
             const size_t at = i * norm->size + c;
-            const float value = stk_get(y, at, type);
-            const float passed = activation(norm, key, c, value) > 0 ? dr[at] * norm->keep : 0;
+            const float value = stk_get(y, at, type), active = activation(norm, key, c, value);
+            const float passed = active > 0 ? dr[at] * norm->keep : 0;
+            stk_put(r, at, active, type);
             stk_put(g, at, passed, type);
             sums[c] += passed;
             sums[norm->size + c] += passed * (value - norm->mean[c]);
@@ -90,14 +91,15 @@ static void activate_back(const stk_head_norm *norm, size_t row, size_t rows, co
     }
 }
 
-static void norm_back(const stk_head_norm_back *back, size_t rows, const void *y, void *g, stk_float type)
+static void norm_back(const stk_head_norm_back *back, size_t rows, const void *y, const void *g, void *dy,
+                      stk_float type)
 {
     for (size_t i = 0; i < rows; i++) {
         for (size_t c = 0; c < back->size; c++) {
             const size_t at = i * back->size + c;
             const float off = stk_get(y, at, type) - back->mean[c];
             const float rest = stk_get(g, at, type) - back->g_mean[c];
-            stk_put(g, at, back->gain[c] * rest - back->slope[c] * off, type);
+            stk_put(dy, at, back->gain[c] * rest - back->slope[c] * off, type);
         }
     }
 }

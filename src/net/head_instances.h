@@ -28,13 +28,14 @@
         activate(norm, row, rows, y, r, type);                                                               \
     }                                                                                                        \
     static void activate_back_##suffix(const stk_head_norm *norm, size_t row, size_t rows, const void *y,    \
-                                       const float *dr, void *g, float *sums)                                \
+                                       const float *dr, void *r, void *g, float *sums)                       \
     {                                                                                                        \
-        activate_back(norm, row, rows, y, dr, g, sums, type);                                                \
+        activate_back(norm, row, rows, y, dr, r, g, sums, type);                                             \
     }                                                                                                        \
-    static void norm_back_##suffix(const stk_head_norm_back *back, size_t rows, const void *y, void *g)      \
+    static void norm_back_##suffix(const stk_head_norm_back *back, size_t rows, const void *y,               \
+                                   const void *g, void *dy)                                                  \
     {                                                                                                        \
-        norm_back(back, rows, y, g, type);                                                                   \
+        norm_back(back, rows, y, g, dy, type);                                                               \
     }                                                                                                        \
     static void spread_##suffix(const stk_stretch *across, uint32_t size, const void *dy, float a_weight,    \
                                 float *a, float b_weight, float *b)                                          \

@@ -134,7 +134,7 @@ STK_INLINE void activate(const stk_head_norm *norm, size_t row, size_t rows, con
 }
 
 STK_INLINE void activate_back_rows(const stk_head_norm *norm, size_t row, size_t rows, const void *y,
-                                   const float *dr, void *g, float *sums, int draw, stk_float type)
+                                   const float *dr, void *r, void *g, float *sums, int draw, stk_float type)
 {
     float *off_sums = sums + norm->size;
     const vf keep = v_set(norm->keep);
@@ -148,6 +148,7 @@ STK_INLINE void activate_back_rows(const stk_head_norm *norm, size_t row, size_t
                     const size_t channel = k + 16 * (size_t)half;
                     const vf off = v_sub(v_get(y, at + channel, type), v_load(norm->mean + channel));
                     const vf value = activation(norm, channel, off, word, half, draw);
+                    v_put(r, at + channel, v_max(value, v_zero()), type);
                     const vf passed =
                         v_greater(value, v_zero(), v_mul(v_load(dr + at + channel), keep), v_zero());
                     v_put(g, at + channel, passed, type);
@@ -160,24 +161,25 @@ STK_INLINE void activate_back_rows(const stk_head_norm *norm, size_t row, size_t
 }
 
 STK_INLINE void activate_back(const stk_head_norm *norm, size_t row, size_t rows, const void *y,
-                              const float *dr, void *g, float *sums, stk_float type)
+                              const float *dr, void *r, void *g, float *sums, stk_float type)
 {
     if (norm->threshold)
-        activate_back_rows(norm, row, rows, y, dr, g, sums, 1, type);
+        activate_back_rows(norm, row, rows, y, dr, r, g, sums, 1, type);
     else
-        activate_back_rows(norm, row, rows, y, dr, g, sums, 0, type);
+        activate_back_rows(norm, row, rows, y, dr, r, g, sums, 0, type);
 }
 
 /* ---- dy and the smaller maps ---- */
 
-STK_INLINE void norm_back(const stk_head_norm_back *back, size_t rows, const void *y, void *g, stk_float type)
+STK_INLINE void norm_back(const stk_head_norm_back *back, size_t rows, const void *y, const void *g, void *dy,
+                          stk_float type)
 {
     for (size_t i = 0; i < rows; i++) {
         for (size_t c = 0; c < back->size; c += STK_LANES) {
             const size_t at = i * back->size + c;
             const vf off = v_sub(v_get(y, at, type), v_load(back->mean + c));
             const vf rest = v_sub(v_get(g, at, type), v_load(back->g_mean + c));
-            v_put(g, at, v_fnma(v_load(back->slope + c), off, v_mul(v_load(back->gain + c), rest)), type);
+            v_put(dy, at, v_fnma(v_load(back->slope + c), off, v_mul(v_load(back->gain + c), rest)), type);
         }
     }
 }

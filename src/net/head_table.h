@@ -97,11 +97,11 @@ typedef struct stk_head_table {
     void (*line_relu[STK_FLOATS])(const stk_head_line *line, void *y);
     /* r of rows; `row` is the number of the first, for dropout. */
     void (*activate[STK_FLOATS])(const stk_head_norm *norm, size_t row, size_t rows, const void *y, void *r);
-    /* g = dr where r passed, times keep; adds to two rows of sums: of g and of g (y - mean). */
+    /* r again, and g = dr where r passed, times keep; adds to two rows of sums: of g and of g (y - mean). */
     void (*activate_back[STK_FLOATS])(const stk_head_norm *norm, size_t row, size_t rows, const void *y,
-                                      const float *dr, void *g, float *sums);
-    /* g becomes dy. */
-    void (*norm_back[STK_FLOATS])(const stk_head_norm_back *back, size_t rows, const void *y, void *g);
+                                      const float *dr, void *r, void *g, float *sums);
+    void (*norm_back[STK_FLOATS])(const stk_head_norm_back *back, size_t rows, const void *y, const void *g,
+                                  void *dy);
     /* Adds what a line of dy gives to one smaller map, times a_weight to line a and times b_weight to line b,
      * which may be one. */
     void (*spread[STK_FLOATS])(const stk_stretch *across, uint32_t size, const void *dy, float a_weight,

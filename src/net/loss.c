@@ -193,6 +193,12 @@ static loss_strip strip_of(const loss_job *job, uint32_t task)
     return s;
 }
 
+/* The first line of a strip in logits or their gradients. */
+static size_t line_at(const loss_job *job, const loss_strip *strip)
+{
+    return ((size_t)strip->sample * job->shape->in_height + strip->first) * job->cut.line;
+}
+
 static const void *mask_of(const loss_job *job, uint32_t m, uint32_t sample)
 {
     const unsigned char *masks = m ? job->truth->masks_b : job->truth->masks;
@@ -435,8 +441,7 @@ static double go_down(const loss_job *job, const loss_strip *strip, loss_rooms *
     const stk_loss_table *table = &job->run->table->loss;
     const stk_loss_columns columns = columns_at(job, column);
     const size_t plane = (size_t)cut->planes * cut->lanes * sizeof(float);
-    const float *line =
-        job->logits + ((size_t)strip->sample * job->shape->in_height + strip->first) * cut->line;
+    const float *line = job->logits + line_at(job, strip);
     stk_loss_block block = block_of(job, strip, rooms);
     double loss = 0;
     memset(rooms->d_upper, 0, plane);
@@ -493,7 +498,7 @@ static void pixel_task(const void *context, uint32_t task, uint32_t thread)
     loss_rooms rooms = rooms_in(cut, job->most_lines, stk_scratch(job->run, thread));
     float *d = NULL, *aside = NULL;
     if (job->pass == PASS_PIXELS && job->d_logits) {
-        d = job->d_logits + ((size_t)strip.sample * job->shape->in_height + strip.first) * cut->line;
+        d = job->d_logits + line_at(job, &strip);
         const size_t lines = strip.last ? job->shape->in_height - strip.first : strip.end - strip.first;
         memset(d, 0, lines * cut->line * sizeof(float));
         aside = strip.last ? d + (lines - 1) * cut->line : job->shared.aside + task * cut->line;
@@ -578,6 +583,25 @@ typedef struct classes_job {
     uint16_t *labels;
 } classes_job;
 
+/* Lines of one pair, `count` columns of them. */
+static void classes_of_pair(const classes_job *classes, const loss_strip *strip, stk_loss_block *block,
+                            uint32_t pair, size_t column, size_t count)
+{
+    const loss_job *job = &classes->job;
+    const uint32_t end = job->taps.start[pair + 1], lanes = job->cut.lanes;
+    for (uint32_t line = job->taps.start[pair]; line < end; line += block->lines) {
+        uint16_t best[STK_LOSS_LINES * STK_LOSS_MOST_LANES];
+        block->lines = end - line < STK_LOSS_LINES ? end - line : STK_LOSS_LINES;
+        for (uint32_t i = 0; i < block->lines; i++) block->share[i] = job->taps.line_share[line + i];
+        job->run->table->loss.best(block, best);
+        for (uint32_t i = 0; i < block->lines; i++) {
+            const size_t row = (size_t)strip->sample * job->shape->height + line + i;
+            memcpy(classes->labels + row * job->shape->width + column, best + i * lanes,
+                   count * sizeof *best);
+        }
+    }
+}
+
 static void classes_task(const void *context, uint32_t task, uint32_t thread)
 {
     const classes_job *classes = context;
@@ -587,23 +611,20 @@ static void classes_task(const void *context, uint32_t task, uint32_t thread)
     const loss_strip strip = strip_of(job, task);
     const size_t plane = (size_t)cut->planes * cut->lanes * sizeof(float), width = job->shape->width;
     loss_rooms rooms = rooms_in(cut, job->most_lines, stk_scratch(job->run, thread));
+    stk_loss_block block = { .planes = cut->planes };
     memset(rooms.upper, 0, plane);
     memset(rooms.lower, 0, plane);
     for (size_t column = 0; column < width; column += cut->lanes) {
         const stk_loss_columns columns = columns_at(job, column);
         const size_t count = width - column < cut->lanes ? width - column : cut->lanes;
-        const float *line =
-            job->logits + ((size_t)strip.sample * job->shape->in_height + strip.first) * cut->line;
+        const float *line = job->logits + line_at(job, &strip);
         table->spread(&columns, line, rooms.upper);
         for (uint32_t pair = strip.first; pair < strip.end; pair++) {
             line += cut->step * cut->line;
             table->spread(&columns, line, rooms.lower);
-            for (uint32_t y = job->taps.start[pair]; y < job->taps.start[pair + 1]; y++) {
-                uint16_t best[STK_LOSS_MOST_LANES];
-                table->best(cut->planes, rooms.upper, rooms.lower, job->taps.line_share[y], best);
-                memcpy(classes->labels + ((size_t)strip.sample * job->shape->height + y) * width + column,
-                       best, count * sizeof *best);
-            }
+            block.upper = rooms.upper;
+            block.lower = rooms.lower;
+            classes_of_pair(classes, &strip, &block, pair, column, count);
             swap(&rooms.upper, &rooms.lower);
         }
     }

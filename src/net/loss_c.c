@@ -160,17 +160,13 @@ static void sums(const stk_loss_block *block)
     }
 }
 
-static void best(uint32_t planes, const float *upper, const float *lower, float share, uint16_t *labels)
+static void best(const stk_loss_block *block, uint16_t *labels)
 {
-    for (uint32_t l = 0; l < LANES; l++) {
-        float most = 0;
-        for (uint32_t c = 0; c < planes; c++) {
-            const size_t i = (size_t)c * LANES + l;
-            const float z = (1 - share) * upper[i] + share * lower[i];
-            if (c && !(z > most)) continue;
-            most = z;
-            labels[l] = (uint16_t)c;
-        }
+    for (uint32_t i = 0; i < block->lines * LANES; i++) {
+        const one_pixel pixel = { .block = block, .line = i / LANES, .lane = i % LANES };
+        labels[i] = 0;
+        for (uint32_t c = 1; c < block->planes; c++)
+            if (logit(&pixel, c) > logit(&pixel, labels[i])) labels[i] = (uint16_t)c;
     }
 }
 

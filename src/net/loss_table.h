@@ -68,8 +68,8 @@ typedef struct stk_loss_table {
     double (*pixels)(const stk_loss_block *block);
     /* Dice's sums: adds to overlap and cover of each mask. */
     void (*sums)(const stk_loss_block *block);
-    /* labels[lane]: argmax of a line of the mask; lowest at a tie. */
-    void (*best)(uint32_t planes, const float *upper, const float *lower, float share, uint16_t *labels);
+    /* labels[line][lane]: argmax of the block's logits; lowest at a tie. */
+    void (*best)(const stk_loss_block *block, uint16_t *labels);
 } stk_loss_table;
 
 void stk_loss_fill_c(stk_loss_table *table);

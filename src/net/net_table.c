@@ -15,6 +15,7 @@ static void fill_c(stk_net_table *table)
     stk_layernorm_fill_c(&table->layernorm);
     stk_loss_fill_c(&table->loss);
     stk_update_fill_c(&table->update);
+    stk_peak_fill_c(&table->peak);
 }
 
 #if defined(__x86_64__)
@@ -27,6 +28,7 @@ static void fill_avx2(stk_net_table *table)
     stk_layernorm_fill_avx2(&table->layernorm);
     stk_loss_fill_avx2(&table->loss);
     stk_update_fill_avx2(&table->update);
+    stk_peak_fill_avx2(&table->peak);
 }
 
 static void fill_avx512(stk_net_table *table)
@@ -38,6 +40,7 @@ static void fill_avx512(stk_net_table *table)
     stk_layernorm_fill_avx512(&table->layernorm);
     stk_loss_fill_avx512(&table->loss);
     stk_update_fill_avx512(&table->update);
+    stk_peak_fill_avx512(&table->peak);
 }
 #endif
 

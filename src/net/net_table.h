@@ -18,6 +18,7 @@
 #include "src/net/head_table.h"
 #include "src/net/layernorm_table.h"
 #include "src/net/loss_table.h"
+#include "src/net/peak_table.h"
 #include "src/net/update_table.h"
 
 typedef struct stk_net_table {
@@ -29,6 +30,7 @@ typedef struct stk_net_table {
     stk_head_table head;
     stk_loss_table loss;
     stk_update_table update;
+    stk_peak_table peak;
 } stk_net_table;
 
 /* Of a level the processor has (lower ones always work), and of the level in use. */

@@ -137,6 +137,32 @@ STK_INLINE vf v_where(vi x, vi y, vf a)
     return _mm512_maskz_mov_ps(_mm512_cmpge_epi32_mask(x, y), a);
 }
 
+/* Lane i of vector j changes places with lane j of vector i: pairs, quads, then quarters of vectors. */
+STK_INLINE void v_transpose(vf a[STK_LANES])
+{
+    vf b[STK_LANES];
+    for (int i = 0; i < 16; i += 2) {
+        b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4) { /* a[i + k]: columns k, k + 4, k + 8, k + 12 of rows i .. i + 3 */
+        a[i] = _mm512_shuffle_ps(b[i], b[i + 2], 0x44);
+        a[i + 1] = _mm512_shuffle_ps(b[i], b[i + 2], 0xee);
+        a[i + 2] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+        a[i + 3] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; i++) { /* a 4 x 4 matrix of quarters, transposed alike */
+        const vf low = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88),
+                 odd = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xdd);
+        const vf low2 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0x88);
+        const vf odd2 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0xdd);
+        a[i] = _mm512_shuffle_f32x4(low, low2, 0x88);
+        a[i + 4] = _mm512_shuffle_f32x4(odd, odd2, 0x88);
+        a[i + 8] = _mm512_shuffle_f32x4(low, low2, 0xdd);
+        a[i + 12] = _mm512_shuffle_f32x4(odd, odd2, 0xdd);
+    }
+}
+
 STK_INLINE __mmask16 v_lanes_below(size_t count)
 {
     return (__mmask16)((1u << count) - 1);
@@ -154,6 +180,33 @@ STK_INLINE void v_store_part(float *p, size_t count, vf a)
 STK_INLINE vf v_first(size_t count, vf a, vf b)
 {
     return _mm512_mask_blend_ps(v_lanes_below(count), b, a);
+}
+
+/* a > 0 as m 2^n with m in [0.707, 1.414]: returns m. */
+STK_INLINE vf v_split2(vf a, vf *n)
+{
+    const __m512i bits = _mm512_castps_si512(a);
+    const __m512i power = _mm512_srai_epi32(_mm512_sub_epi32(bits, _mm512_set1_epi32(0x3f3504f3)), 23);
+    *n = _mm512_cvtepi32_ps(power);
+    return _mm512_castsi512_ps(_mm512_sub_epi32(bits, _mm512_slli_epi32(power, 23)));
+}
+
+/* Sums in double: sum[i] += a^2 of half of the lanes each. */
+typedef __m512d vd;
+STK_INLINE vd vd_zero(void)
+{
+    return _mm512_setzero_pd();
+}
+STK_INLINE void vd_add_squares(vd sum[2], vf a)
+{
+    const vd low = _mm512_cvtps_pd(_mm512_castps512_ps256(a));
+    const vd high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
+    sum[0] = _mm512_fmadd_pd(low, low, sum[0]);
+    sum[1] = _mm512_fmadd_pd(high, high, sum[1]);
+}
+STK_INLINE void vd_store(double *p, vd a)
+{
+    _mm512_storeu_pd(p, a);
 }
 
 STK_INLINE vf v_load_bf16(const uint16_t *p)

@@ -135,6 +135,27 @@ STK_INLINE vf v_where(vi x, vi y, vf a)
     return _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(y, x)), a);
 }
 
+/* Lane i of vector j changes places with lane j of vector i: pairs, quads, halves. */
+STK_INLINE void v_transpose(vf a[STK_LANES])
+{
+    vf b[STK_LANES];
+    for (int i = 0; i < 8; i += 2) {
+        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) { /* a[i + k]: column k, and k + 4 in the upper half, of rows i .. i + 3 */
+        a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
+        a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
+        a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+        a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        const vf low = a[i], high = a[i + 4];
+        a[i] = _mm256_permute2f128_ps(low, high, 0x20);
+        a[i + 4] = _mm256_permute2f128_ps(low, high, 0x31);
+    }
+}
+
 /* Lanes below `count` are all ones. */
 STK_INLINE __m256i v_lanes_below(size_t count)
 {
@@ -154,6 +175,33 @@ STK_INLINE void v_store_part(float *p, size_t count, vf a)
 STK_INLINE vf v_first(size_t count, vf a, vf b)
 {
     return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(v_lanes_below(count)));
+}
+
+/* a > 0 as m 2^n with m in [0.707, 1.414]: returns m. */
+STK_INLINE vf v_split2(vf a, vf *n)
+{
+    const __m256i bits = _mm256_castps_si256(a);
+    const __m256i power = _mm256_srai_epi32(_mm256_sub_epi32(bits, _mm256_set1_epi32(0x3f3504f3)), 23);
+    *n = _mm256_cvtepi32_ps(power);
+    return _mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32(power, 23)));
+}
+
+/* Sums in double: sum[i] += a^2 of half of the lanes each. */
+typedef __m256d vd;
+STK_INLINE vd vd_zero(void)
+{
+    return _mm256_setzero_pd();
+}
+STK_INLINE void vd_add_squares(vd sum[2], vf a)
+{
+    const vd low = _mm256_cvtps_pd(_mm256_castps256_ps128(a));
+    const vd high = _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
+    sum[0] = _mm256_fmadd_pd(low, low, sum[0]);
+    sum[1] = _mm256_fmadd_pd(high, high, sum[1]);
+}
+STK_INLINE void vd_store(double *p, vd a)
+{
+    _mm256_storeu_pd(p, a);
 }
 
 STK_INLINE vf v_load_bf16(const uint16_t *p)

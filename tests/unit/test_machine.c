@@ -115,6 +115,7 @@ static void peak_rss_is_vmhwm(void **state)
     put(state, "self/status",
         "Name:\tx VmHWM: 1 kB\nVmPeak:\t  999 kB\nVmHWM:\t  123456 kB\nVmRSS:\t 5 kB\n");
     assert_int_equal(stk_machine_peak_rss(unit_folder(state)), UINT64_C(123456) * 1024);
+    assert_int_equal(stk_machine_rss(unit_folder(state)), 5 * 1024);
     put(state, "self/status", "Name:\tx\n");
     assert_int_equal(stk_machine_peak_rss(unit_folder(state)), 0);
     const uint64_t before = stoke_machine_peak_rss();
