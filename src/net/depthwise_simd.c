@@ -49,21 +49,22 @@ STK_INLINE void polynomials(const float *terms, int degree, float bound, const v
 STK_INLINE void gelu_group(vf *x)
 {
     vf square[GROUP], p[GROUP];
-    for (int i = 0; i < GROUP; i++) square[i] = v_min(v_mul(x[i], x[i]), v_set(CDF_BOUND * CDF_BOUND));
+    for (int i = 0; i < GROUP; i++) square[i] = v_min(v_set(CDF_BOUND * CDF_BOUND), v_mul(x[i], x[i]));
     polynomials(cdf_terms, sizeof cdf_terms / sizeof *cdf_terms - 1, CDF_BOUND, square, p);
     for (int i = 0; i < GROUP; i++) {
         const vf half = v_set(0.5f);
-        const vf part = v_max(v_min(v_mul(x[i], p[i]), half), v_set(-0.5f));
+        const vf part = v_max(v_set(-0.5f), v_min(half, v_mul(x[i], p[i])));
         x[i] = v_fma(x[i], part, v_mul(x[i], half));
     }
 }
 
-/* The slope goes beyond 1 on its way to it, so here x is held. */
+/* The slope goes beyond 1 on its way to it, so here x is held. Bounds come first: of two operands the
+ * processor takes the second when one is NaN, and a run that went wrong shows. */
 STK_INLINE void slope_group(vf *x)
 {
     vf square[GROUP], p[GROUP];
     for (int i = 0; i < GROUP; i++) {
-        x[i] = v_max(v_min(x[i], v_set(SLOPE_BOUND)), v_set(-SLOPE_BOUND));
+        x[i] = v_max(v_set(-SLOPE_BOUND), v_min(v_set(SLOPE_BOUND), x[i]));
         square[i] = v_mul(x[i], x[i]);
     }
     polynomials(slope_terms, sizeof slope_terms / sizeof *slope_terms - 1, SLOPE_BOUND, square, p);
