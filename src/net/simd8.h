@@ -198,6 +198,42 @@ STK_INLINE vf v_split2(vf a, vf *n)
     return _mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32(power, 23)));
 }
 
+/* a 2^n for t = n + 1.5 * 2^23, as a sum with that number leaves it: the low bits of t are n. */
+STK_INLINE vf v_raise2(vf a, vf t)
+{
+    const __m256i power = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), power));
+}
+
+/* By labels, one per lane: base[label], base[label * STK_LANES + lane], 1; 0 for all of these where a label
+ * is negative. */
+STK_INLINE vf v_pick(const float *base, const int32_t *labels)
+{
+    const __m256i at = _mm256_loadu_si256((const __m256i *)labels);
+    const __m256 valid = _mm256_castsi256_ps(_mm256_cmpgt_epi32(at, _mm256_set1_epi32(-1)));
+    return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), base, at, valid, 4);
+}
+STK_INLINE vf v_pick_lane(const float *base, const int32_t *labels)
+{
+    const __m256i label = _mm256_loadu_si256((const __m256i *)labels);
+    const __m256 valid = _mm256_castsi256_ps(_mm256_cmpgt_epi32(label, _mm256_set1_epi32(-1)));
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i at = _mm256_add_epi32(_mm256_slli_epi32(label, 3), lane);
+    return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), base, at, valid, 4);
+}
+STK_INLINE vf v_pick_one(const int32_t *labels)
+{
+    const __m256i at = _mm256_loadu_si256((const __m256i *)labels);
+    const __m256i valid = _mm256_cmpgt_epi32(at, _mm256_set1_epi32(-1));
+    return _mm256_and_ps(_mm256_castsi256_ps(valid), _mm256_set1_ps(1.0f));
+}
+/* 1: all labels are the same. */
+STK_INLINE int v_pick_same(const int32_t *labels)
+{
+    const __m256i at = _mm256_loadu_si256((const __m256i *)labels);
+    return _mm256_movemask_epi8(_mm256_cmpeq_epi32(at, _mm256_set1_epi32(labels[0]))) == -1;
+}
+
 /* Sums in double: sum[i] += a^2 of half of the lanes each. */
 typedef __m256d vd;
 STK_INLINE vd vd_zero(void)
