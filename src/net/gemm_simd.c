@@ -10,6 +10,8 @@
 #include "src/net/gemm_panels.h"
 #include "src/net/simd.h"
 
+#include <string.h>
+
 enum {
     PANEL = 2 * STK_LANES,
     STRIP = STK_LANES == 8 ? 6 : 14,    /* of 16 and 32 registers: 12 and 28 sums, 2 of B, 1 of A */
@@ -26,11 +28,23 @@ typedef struct ending {
     const float *factor;   /* NULL, or one per row */
 } ending;
 
+/* Lines of memory to be fetched while a tile is computed, one per k or row: a tile alone leaves the memory
+ * idle most of the time and waits for it the rest. Addresses past the end do no harm. */
+typedef struct ahead {
+    const void *at;
+    size_t step; /* bytes */
+} ahead;
+
+STK_INLINE void fetch(const ahead *next, size_t i)
+{
+    __builtin_prefetch((const char *)next->at + i * next->step, 0, 2); /* to the second-level cache */
+}
+
 /* `rows` of A times `vectors` of B over k; sums start at `from`, from_stride floats from row to row (0: the
  * bias, the same for all). rows, vectors and type are constants wherever this is inlined, so that the sums
  * live in registers. */
 STK_INLINE void tile(int rows, int vectors, stk_float type, const void *x, size_t x_stride, size_t k,
-                     const float *panel, const float *from, size_t from_stride, const ending *end)
+                     const float *panel, const float *from, size_t from_stride, ahead next, const ending *end)
 {
     vf sum[NARROW > STRIP ? NARROW : STRIP][2];
 #pragma GCC unroll 14
@@ -43,6 +57,7 @@ STK_INLINE void tile(int rows, int vectors, stk_float type, const void *x, size_
         vf b[2];
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) b[v] = v_load(panel + v * STK_LANES);
+        fetch(&next, i);
 #pragma GCC unroll 14
         for (int r = 0; r < rows; r++) {
             const vf a = v_spread(x, (size_t)r * x_stride + i, type);
@@ -67,13 +82,13 @@ STK_INLINE void tile(int rows, int vectors, stk_float type, const void *x, size_
 /* All rows of a block, strip by strip: the tallest that fits each time. An element's sum is the same in each
  * of them. */
 STK_INLINE void strips(int vectors, stk_float type, size_t rows, const void *x, size_t x_stride, size_t k,
-                       const float *panel, const float *from, size_t from_stride, ending end)
+                       const float *panel, const float *from, size_t from_stride, ahead next, ending end)
 {
     const int tallest = vectors == 2 ? STRIP : NARROW;
     while (rows) {
         size_t done;
 #define STRIP_OF(height)                                                                                     \
-    tile(height, vectors, type, x, x_stride, k, panel, from, from_stride, &end), done = height
+    tile(height, vectors, type, x, x_stride, k, panel, from, from_stride, next, &end), done = height
         if (rows >= (size_t)tallest)
             STRIP_OF(tallest);
         else if (tallest > 8 && rows >= 8)
@@ -87,6 +102,7 @@ STK_INLINE void strips(int vectors, stk_float type, size_t rows, const void *x, 
 #undef STRIP_OF
         rows -= done;
         x = stk_at(x, done * x_stride, type);
+        next.at = (const char *)next.at + k * next.step;
         if (from) from += done * from_stride;
         end.y += done * end.y_stride;
         if (end.residual) end.residual += done * end.y_stride;
@@ -123,7 +139,7 @@ STK_INLINE void store(stk_float type, const stk_gemm_product *product, size_t ro
 
 /* One panel times a block of rows; y and residual at the panel's first column. */
 STK_INLINE void panel_of(int vectors, stk_float type, const stk_gemm_product *product, size_t first,
-                         size_t rows, const void *x, size_t x_stride, const float *factor,
+                         size_t rows, const void *x, size_t x_stride, ahead next, const float *factor,
                          const void *residual, void *y, size_t y_stride)
 {
     float sums[BLOCK * PANEL] __attribute__((aligned(64)));
@@ -139,10 +155,22 @@ STK_INLINE void panel_of(int vectors, stk_float type, const stk_gemm_product *pr
         const ending end = i + count == k && straight ? (ending){ y, y_stride, residual, factor }
                                                       : (ending){ sums, PANEL, NULL, NULL };
         strips(vectors, type, rows, stk_at(x, i, type), x_stride, count, panel + i * width, from,
-               i ? PANEL : 0, end);
+               i ? PANEL : 0, next, end);
+        next.at = (const char *)next.at + count * (rows / STRIP) * next.step;
         from = sums;
     }
     if (!straight) store(type, product, rows, columns, sums, factor, residual, y, y_stride);
+}
+
+/* What to fetch while panel `p` of `panels` meets a block: its share of the next block of rows, or, for the
+ * first of all, which nobody has fetched, the strips that come next. Without this 16384 rows of 256 came at
+ * 42 GFLOP/s from memory, not at 90. */
+STK_INLINE ahead ahead_of(stk_float type, const void *x, size_t x_stride, size_t row, size_t p, size_t panels)
+{
+    const size_t element = stk_float_bytes(type);
+    if (row == 0 && p == 0) return (ahead){ stk_at(x, 4 * STRIP * x_stride, type), STRIP * element };
+    return (ahead){ stk_at(x, BLOCK * x_stride + BLOCK * x_stride * p / panels, type),
+                    (STRIP * element + panels - 1) / panels };
 }
 
 STK_INLINE void multiply(stk_float type, const stk_gemm_product *product, size_t rows, const void *x,
@@ -155,15 +183,18 @@ STK_INLINE void multiply(stk_float type, const stk_gemm_product *product, size_t
             factors[r] = product->scale[(product->row + row + r) / product->sample_rows];
         const float *factor = product->scale ? factors : NULL;
         const void *block_x = stk_at(x, row * x_stride, type);
-        for (size_t j = product->first; j < product->first + product->columns; j += PANEL) {
+        const size_t panels = (product->columns + PANEL - 1) / PANEL;
+        for (size_t p = 0; p < panels; p++) {
+            const size_t j = product->first + p * PANEL;
+            const ahead next = ahead_of(type, block_x, x_stride, row, p, panels);
             const size_t at = row * y_stride + j;
             void *to = stk_at(y, at, product->type);
             const void *residual =
                 product->residual ? stk_at(product->residual, at, product->residual_type) : NULL;
             if (stk_panels_width(product->n, j, PANEL, STK_LANES) == PANEL)
-                panel_of(2, type, product, j, block, block_x, x_stride, factor, residual, to, y_stride);
+                panel_of(2, type, product, j, block, block_x, x_stride, next, factor, residual, to, y_stride);
             else
-                panel_of(1, type, product, j, block, block_x, x_stride, factor, residual, to, y_stride);
+                panel_of(1, type, product, j, block, block_x, x_stride, next, factor, residual, to, y_stride);
         }
     }
 }
@@ -176,66 +207,131 @@ static size_t packed_bytes(size_t k, size_t n)
 /* ---- outer products ---- */
 
 enum {
-    DEPTH = 256,   /* rows summed in registers: a panel of X takes 16 KB, one of dY 6 */
-    OUTER_N = 128, /* outputs whose dY of DEPTH rows lies packed in the second-level cache: 128 KB */
-    SLACK = 16     /* a panel of dY is written in whole vectors: the last one may run over */
+    DEPTH = 256,   /* rows summed in registers: a panel of X takes 16 KB, one of dY 8 */
+    OUTER_N = 128, /* outputs whose dY of DEPTH rows lies packed in the second-level cache: 176 KB */
+    OUTER_TILES = (OUTER_N + STRIP - 1) / STRIP,
 };
 
 typedef struct outer_room {
     float x[DEPTH * PANEL];
-    float dy[DEPTH * OUTER_N + SLACK];
+    float dy[DEPTH * STK_LANES * OUTER_TILES];
 } outer_room;
 
-/* Panels of `height` outputs, row by row, one after the other; sums of their columns if `db`. The vector
- * stored last runs into the next row or panel, which is written after it. */
-STK_INLINE void pack_dy(stk_float type, const stk_gemm_outer *o, size_t row, size_t rows, size_t n,
-                        size_t height, float *out, float *db, int add)
+/* Outputs are shared out evenly: 32 make 6 + 6 + 5 + 5 + 5 + 5, not 5 times 6 and a 2 that costs like 4. */
+typedef struct shares {
+    size_t number, each, larger; /* the first `larger` ones have one more */
+} shares;
+
+static inline shares shares_of(size_t n, size_t at_most)
 {
-    const size_t count = o->n - n < STK_LANES ? o->n - n : STK_LANES;
-    vf sum[2] = { v_zero(), v_zero() };
-    for (size_t r = 0; r < rows; r++) {
-        const size_t at = (row + r) * o->dy_stride + n;
-        const vf dy = count == STK_LANES ? v_get(o->dy, at, type) : v_get_part(o->dy, at, count, type);
-        v_store(out + r * height, dy);
-        sum[1] = v_add(dy, sum[1]);
-        const vf other = sum[0]; /* two sums in turn: one alone waits for itself */
-        sum[0] = sum[1];
-        sum[1] = other;
-    }
-    if (!db) return;
-    vf all = v_add(sum[0], sum[1]);
-    if (add) all = v_add(all, v_load_part(db + n, height));
-    v_store_part(db + n, height, all);
+    const size_t number = (n + at_most - 1) / at_most;
+    return (shares){ number, n / number, n % number };
 }
 
-STK_INLINE void pack_x(stk_float type, const stk_gemm_outer *o, size_t row, size_t rows, size_t k, float *out)
+static inline size_t share(const shares *s, size_t i)
 {
-    const size_t left = o->k - k;
-    const size_t width = left > STK_LANES ? PANEL : STK_LANES;
-    for (size_t r = 0; r < rows; r++, out += width) {
-        const size_t at = (row + r) * o->x_stride + k;
-        if (left >= PANEL) {
-            v_store(out, v_get(o->x, at, type));
-            v_store(out + STK_LANES, v_get(o->x, at + STK_LANES, type));
-        } else {
-            v_store(out, v_get_part(o->x, at, left < STK_LANES ? left : STK_LANES, type));
-            if (width == PANEL)
-                v_store(out + STK_LANES, v_get_part(o->x, at + STK_LANES, left - STK_LANES, type));
+    return s->each + (i < s->larger);
+}
+
+/* Some rows of a panel of dY, a vector each. Returns the sum of them and of `sum`. */
+STK_INLINE vf pack_dy_panel(stk_float type, const void *dy, size_t dy_stride, size_t count, size_t rows,
+                            float *out, vf sum)
+{
+    vf odd = v_zero(); /* one sum alone would wait for itself */
+    size_t r = 0;
+    for (; r + 2 <= rows; r += 2) {
+        const vf first = v_get_part(dy, r * dy_stride, count, type);
+        const vf second = v_get_part(dy, (r + 1) * dy_stride, count, type);
+        v_store(out + r * STK_LANES, first);
+        v_store(out + (r + 1) * STK_LANES, second);
+        sum = v_add(sum, first);
+        odd = v_add(odd, second);
+    }
+    if (r < rows) {
+        const vf last = v_get_part(dy, r * dy_stride, count, type);
+        v_store(out + r * STK_LANES, last);
+        sum = v_add(sum, last);
+    }
+    return v_add(sum, odd);
+}
+
+/* Outputs first .. first + n in panels (tiles), and their sums to db. Eight rows at a time go to all panels:
+ * a line of dY belongs to three of them and would not stay in the first-level cache for 256 rows. */
+STK_INLINE void pack_dy(stk_float type, const stk_gemm_outer *o, size_t row, size_t rows, size_t first,
+                        const shares *tiles, float *out, int add)
+{
+    enum { AT_ONCE = 8 };
+    float sums[OUTER_TILES][STK_LANES];
+    memset(sums, 0, sizeof sums);
+    for (size_t r = 0; r < rows; r += AT_ONCE) {
+        const size_t some = rows - r < AT_ONCE ? rows - r : AT_ONCE;
+        for (size_t i = 0, n = first; i < tiles->number; n += share(tiles, i++)) {
+            const void *dy = stk_at(o->dy, (row + r) * o->dy_stride + n, type);
+            float *to = out + (i * rows + r) * STK_LANES;
+            const vf sum = v_load(sums[i]);
+            if (o->n - n >= STK_LANES && some == AT_ONCE)
+                v_store(sums[i], pack_dy_panel(type, dy, o->dy_stride, STK_LANES, AT_ONCE, to, sum));
+            else
+                v_store(sums[i], pack_dy_panel(type, dy, o->dy_stride, o->n - n, some, to, sum));
         }
     }
+    for (size_t i = 0, n = first; o->db && i < tiles->number; n += share(tiles, i++))
+        for (size_t j = 0; j < share(tiles, i); j++)
+            o->db[n + j] = add ? o->db[n + j] + sums[i][j] : sums[i][j];
 }
 
-/* `height` outputs times `vectors` of inputs over `rows` rows. */
-STK_INLINE void outer_tile(int height, int vectors, size_t rows, const float *dy, const float *x,
-                           size_t columns, float *dw, size_t dw_stride, int add)
+/* `columns` <= PANEL of X, widened, with zeros up to whole vectors. */
+STK_INLINE void pack_x(stk_float type, const void *x, size_t x_stride, size_t rows, size_t columns,
+                       float *out)
+{
+    if (columns == PANEL) {
+        for (size_t r = 0; r < rows; r++, out += PANEL) {
+            const vf low = v_get(x, r * x_stride, type), high = v_get(x, r * x_stride + STK_LANES, type);
+            v_store(out, low);
+            v_store(out + STK_LANES, high);
+        }
+    } else if (columns > STK_LANES) {
+        for (size_t r = 0; r < rows; r++, out += PANEL) {
+            v_store(out, v_get(x, r * x_stride, type));
+            v_store(out + STK_LANES, v_get_part(x, r * x_stride + STK_LANES, columns - STK_LANES, type));
+        }
+    } else {
+        for (size_t r = 0; r < rows; r++, out += STK_LANES)
+            v_store(out, v_get_part(x, r * x_stride, columns, type));
+    }
+}
+
+/* A tile of dW: some outputs times a panel of inputs over some rows. */
+typedef struct outer_work {
+    size_t rows;
+    const float *dy, *x; /* packed */
+    ahead next;
+    float *dw;
+    size_t dw_stride, columns;
+    int add;
+    /* Of the first tile of a panel: X as it lies, to be packed at `pack` in passing. Apart from arithmetic
+     * that took 15 % of the time for 32 outputs, waiting for the second-level cache. */
+    float *pack;
+    size_t x_stride;
+} outer_work;
+
+STK_INLINE void outer_tile(int height, int vectors, int packing, const outer_work *w)
 {
     vf sum[14][2];
 #pragma GCC unroll 14
     for (int r = 0; r < height; r++) sum[r][0] = sum[r][1] = v_zero();
-    for (size_t i = 0; i < rows; i++, dy += height, x += vectors * STK_LANES) {
+    const float *dy = w->dy, *x = w->x;
+    const size_t rows = w->rows, x_step = packing ? w->x_stride : (size_t)vectors * STK_LANES;
+    const ahead next = w->next;
+    float *pack = w->pack;
+    for (size_t i = 0; i < rows; i++, dy += STK_LANES, x += x_step) {
         vf b[2];
 #pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++) b[v] = v_load(x + v * STK_LANES);
+        for (int v = 0; v < vectors; v++) {
+            b[v] = v_load(x + v * STK_LANES);
+            if (packing) v_store(pack + (i * (size_t)vectors + (size_t)v) * STK_LANES, b[v]);
+        }
+        fetch(&next, i);
 #pragma GCC unroll 14
         for (int r = 0; r < height; r++) {
             const vf a = v_set(dy[r]);
@@ -243,27 +339,26 @@ STK_INLINE void outer_tile(int height, int vectors, size_t rows, const float *dy
             for (int v = 0; v < vectors; v++) sum[r][v] = v_fma(a, b[v], sum[r][v]);
         }
     }
-    const size_t last = columns - (size_t)(vectors - 1) * STK_LANES; /* lanes of the last vector in use */
+    const size_t last = w->columns - (size_t)(vectors - 1) * STK_LANES; /* lanes of the last vector in use */
 #pragma GCC unroll 14
     for (int r = 0; r < height; r++) {
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) {
-            float *to = dw + (size_t)r * dw_stride + v * STK_LANES;
+            float *to = w->dw + (size_t)r * w->dw_stride + v * STK_LANES;
             if (v < vectors - 1 || last == STK_LANES)
-                v_store(to, add ? v_add(sum[r][v], v_load(to)) : sum[r][v]);
+                v_store(to, w->add ? v_add(sum[r][v], v_load(to)) : sum[r][v]);
             else
-                v_store_part(to, last, add ? v_add(sum[r][v], v_load_part(to, last)) : sum[r][v]);
+                v_store_part(to, last, w->add ? v_add(sum[r][v], v_load_part(to, last)) : sum[r][v]);
         }
     }
 }
 
 /* The same with a height known only now. */
-STK_INLINE void outer_tile_of(size_t height, int vectors, size_t rows, const float *dy, const float *x,
-                              size_t columns, float *dw, size_t dw_stride, int add)
+STK_INLINE void outer_tile_of(size_t height, int vectors, int packing, const outer_work *w)
 {
 #define CASE(h)                                                                                              \
     case h:                                                                                                  \
-        if (h <= STRIP) outer_tile(h, vectors, rows, dy, x, columns, dw, dw_stride, add);                    \
+        if (h <= STRIP) outer_tile(h, vectors, packing, w);                                                  \
         break;
     switch (height) {
         CASE(1)
@@ -285,48 +380,79 @@ STK_INLINE void outer_tile_of(size_t height, int vectors, size_t rows, const flo
 #undef CASE
 }
 
-static void outer_tile_wide(size_t height, size_t rows, const float *dy, const float *x, float *dw,
-                            const stk_gemm_outer *o, size_t columns, int add)
+typedef void outer_fn(size_t height, const outer_work *w);
+
+static void outer_packing(size_t height, const outer_work *w)
 {
-    outer_tile_of(height, 2, rows, dy, x, columns, dw, o->dw_stride, add);
+    outer_tile_of(height, 2, 1, w);
 }
 
-static void outer_tile_narrow(size_t height, size_t rows, const float *dy, const float *x, float *dw,
-                              const stk_gemm_outer *o, size_t columns, int add)
+static void outer_wide(size_t height, const outer_work *w)
 {
-    outer_tile_of(height, 1, rows, dy, x, columns, dw, o->dw_stride, add);
+    outer_tile_of(height, 2, 0, w);
 }
 
-/* Outputs are shared out evenly: 32 make 6 + 6 + 5 + 5 + 5 + 5, not 5 times 6 and a 2 that costs like 4. */
-static size_t share(size_t n, size_t shares, size_t i)
+static void outer_narrow(size_t height, const outer_work *w)
 {
-    return n * (i + 1) / shares - n * i / shares;
+    outer_tile_of(height, 1, 0, w);
+}
+
+/* What to fetch during tile `i` of `tiles` of a block, for the block of rows after it: a line of each row,
+ * now and then, so that the memory is busy all the time and never too busy. The last block of some rows
+ * fetches X as well. */
+STK_INLINE ahead outer_ahead(stk_float type, const stk_gemm_outer *o, size_t row, size_t first, size_t n,
+                             size_t i, size_t tiles)
+{
+    const size_t element = stk_float_bytes(type), each = 64 / element;
+    const size_t dy_lines = (n + each - 1) / each, x_lines = first + n == o->n ? (o->k + each - 1) / each : 0;
+    const size_t line = i * (dy_lines + x_lines) / tiles;
+    if (line == (i + 1) * (dy_lines + x_lines) / tiles) return (ahead){ o->scratch, 0 };
+    if (line < dy_lines)
+        return (ahead){ stk_at(o->dy, row * o->dy_stride + first + line * each, type),
+                        o->dy_stride * element };
+    return (ahead){ stk_at(o->x, row * o->x_stride + (line - dy_lines) * each, type), o->x_stride * element };
 }
 
 /* `n` outputs from `first` on, over rows row .. row + rows. */
 STK_INLINE void outer_block(stk_float type, const stk_gemm_outer *o, size_t row, size_t rows, size_t first,
                             size_t n, outer_room *room, int add)
 {
-    const size_t tiles = (n + STRIP - 1) / STRIP;
-    for (size_t i = 0, at = 0; i < tiles; at += share(n, tiles, i++))
-        pack_dy(type, o, row, rows, first + at, share(n, tiles, i), room->dy + at * rows, o->db, add);
-    for (size_t k = 0; k < o->k; k += PANEL) {
+    const shares tiles = shares_of(n, STRIP);
+    const size_t panels = (o->k + PANEL - 1) / PANEL;
+    pack_dy(type, o, row, rows, first, &tiles, room->dy, add);
+    for (size_t k = 0, tile = 0; k < o->k; k += PANEL) {
         const size_t columns = o->k - k < PANEL ? o->k - k : PANEL;
-        pack_x(type, o, row, rows, k, room->x);
-        for (size_t i = 0, at = 0; i < tiles; at += share(n, tiles, i++))
-            (columns > STK_LANES ? outer_tile_wide : outer_tile_narrow)(
-                share(n, tiles, i), rows, room->dy + at * rows, room->x,
-                o->dw + (first + at) * o->dw_stride + k, o, columns, add);
+        const void *x = stk_at(o->x, row * o->x_stride + k, type);
+        outer_work w = {
+            .rows = rows, .x = room->x, .dw_stride = o->dw_stride, .columns = columns, .add = add
+        };
+        outer_fn *work = columns > STK_LANES ? outer_wide : outer_narrow, *next = work;
+        if (type == STK_F32 && columns == PANEL) {
+            w.x = x;
+            w.x_stride = o->x_stride;
+            w.pack = room->x;
+            work = outer_packing;
+        } else {
+            pack_x(type, x, o->x_stride, rows, columns, room->x);
+        }
+        for (size_t i = 0, at = first; i < tiles.number; at += share(&tiles, i++), tile++) {
+            w.dy = room->dy + i * rows * STK_LANES;
+            w.next = outer_ahead(type, o, row + rows, first, n, tile, tiles.number * panels);
+            w.dw = o->dw + at * o->dw_stride + k;
+            work(share(&tiles, i), &w);
+            w.x = room->x;
+            work = next;
+        }
     }
 }
 
 STK_INLINE void outer(stk_float type, const stk_gemm_outer *o)
 {
-    const size_t tiles = (o->n + OUTER_N - 1) / OUTER_N;
+    const shares blocks = shares_of(o->n, OUTER_N);
     for (size_t row = 0; row < o->rows; row += DEPTH) {
         const size_t rows = o->rows - row < DEPTH ? o->rows - row : DEPTH;
-        for (size_t i = 0, at = 0; i < tiles; at += share(o->n, tiles, i++))
-            outer_block(type, o, row, rows, at, share(o->n, tiles, i), o->scratch, o->add || row > 0);
+        for (size_t i = 0, at = 0; i < blocks.number; at += share(&blocks, i++))
+            outer_block(type, o, row, rows, at, share(&blocks, i), o->scratch, o->add || row > 0);
     }
 }
 

@@ -20,7 +20,7 @@
 enum { STK_STAGES = 4 };
 
 typedef struct stk_head {
-    uint32_t batch, height[STK_STAGES], width[STK_STAGES]; /* stage 1 (largest) first */
+    uint32_t batch, height[STK_STAGES], width[STK_STAGES]; /* stage 1 first; no map is larger */
     uint32_t channels[STK_STAGES];                         /* C_i */
     uint32_t size;                                         /* D, a multiple of 32 */
     uint32_t classes;

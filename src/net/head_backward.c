@@ -295,7 +295,8 @@ static void strip_task(const void *context, uint32_t task, uint32_t thread)
     }
 }
 
-/* A line of a smaller map: what the strips gave it, in their order. */
+/* A line of a smaller map: what the strips gave it, in their order. There is one at least, for no map is
+ * larger than the first. */
 static void gather_line(const backward_job *job, int s, uint32_t picture, uint32_t l)
 {
     const stk_run *run = job->run;
@@ -313,10 +314,7 @@ static void gather_line(const backward_job *job, int s, uint32_t picture, uint32
         else
             sum = part;
     }
-    if (sum)
-        run->table->head.join[run->type](count, sum, more, out);
-    else
-        memset(out, 0, count * stk_float_bytes(run->type)); /* a map reduced so much that no line reads it */
+    run->table->head.join[run->type](count, sum, more, out);
 }
 
 static void gather_task(const void *context, uint32_t task, uint32_t thread)

@@ -117,9 +117,7 @@ static size_t lay_out(const stk_run *run, const stk_head *head, unsigned char *b
     map->classifier = (stk_linear){ .in = head->size,
                                     .out = head->classes,
                                     .weight = { head->classifier_weight },
-                                    .bias = { head->classifier_bias },
-                                    .d_weight = { head->d_classifier_weight },
-                                    .d_bias = { head->d_classifier_bias } };
+                                    .bias = { head->classifier_bias } };
     take_linear(&c, run, &map->classifier);
     map->multiply = take(&c, multiply_room(run, head));
     return c.used;
@@ -149,9 +147,10 @@ stk_need stk_head_need(const stk_run *run, const stk_head *head)
     stk_head_room_map map;
     lay_out(run, head, NULL, &map);
     stk_need need = stk_need_most(stk_head_forward_need(run, head), stk_head_backward_need(run, head));
-    for (int i = 0; i < STK_STAGES; i++)
+    for (int i = 1; i < STK_STAGES;
+         i++) /* of stage 1 and the classifier only rows that are there are multiplied */
         need = stk_need_most(need, stk_linear_need(run, &map.stage[i], stk_head_rows(head, i)));
-    return stk_need_most(need, stk_linear_need(run, &map.classifier, stk_head_rows(head, 0)));
+    return need;
 }
 
 /* ---- folding ---- */

@@ -150,14 +150,14 @@ static void sum_task(const void *context, uint32_t task, uint32_t thread)
         *d_bias = add ? *d_bias + sum[0] : sum[0];
     }
     if (!linear->d_weight[part]) return;
-    const stk_gemm_source taps = { .in = linear->in, .taps = linear->taps };
     float *d_weight = linear->d_weight[part] + output * linear->weight_stride;
-    for (size_t i = 0; i < linear->in; i += SUM_AT_ONCE) {
-        const size_t count = stk_least(linear->in - i, SUM_AT_ONCE);
-        sum_chunks(job, (size_t)task * linear->in + i, count, sum);
-        for (size_t j = 0; j < count; j++) {
-            float *at = d_weight + stk_gemm_input(&taps, i + j);
-            *at = add ? *at + sum[j] : sum[j];
+    const size_t channels = linear->in / linear->taps;
+    for (size_t tap = 0; tap < linear->taps; tap++) {
+        for (size_t c = 0; c < channels; c += SUM_AT_ONCE) {
+            const size_t count = stk_least(channels - c, SUM_AT_ONCE);
+            float *at = d_weight + c * linear->taps + tap;
+            sum_chunks(job, (size_t)task * linear->in + tap * channels + c, count, sum);
+            for (size_t j = 0; j < count; j++, at += linear->taps) *at = add ? *at + sum[j] : sum[j];
         }
     }
 }

@@ -163,6 +163,20 @@ STK_INLINE void v_transpose(vf a[STK_LANES])
     }
 }
 
+/* Lane by lane: a0 b0 c0 a1 b1 c1 ... Every lane of each is wanted at one place of one result, and no two at
+ * the same: one permutation serves all three results. */
+STK_INLINE void v_interleave3(vf a[3])
+{
+    const __m512i i = _mm512_setr_epi32(0, 11, 6, 1, 12, 7, 2, 13, 8, 3, 14, 9, 4, 15, 10, 5);
+    const __m512i j = _mm512_setr_epi32(5, 0, 11, 6, 1, 12, 7, 2, 13, 8, 3, 14, 9, 4, 15, 10);
+    const __m512i k = _mm512_setr_epi32(10, 5, 0, 11, 6, 1, 12, 7, 2, 13, 8, 3, 14, 9, 4, 15);
+    const vf x = _mm512_permutexvar_ps(i, a[0]), y = _mm512_permutexvar_ps(j, a[1]);
+    const vf z = _mm512_permutexvar_ps(k, a[2]);
+    a[0] = _mm512_mask_blend_ps(0x4924, _mm512_mask_blend_ps(0x2492, x, y), z);
+    a[1] = _mm512_mask_blend_ps(0x2492, _mm512_mask_blend_ps(0x9249, x, y), z);
+    a[2] = _mm512_mask_blend_ps(0x9249, _mm512_mask_blend_ps(0x4924, x, y), z);
+}
+
 STK_INLINE __mmask16 v_lanes_below(size_t count)
 {
     return (__mmask16)((1u << count) - 1);

@@ -156,6 +156,18 @@ STK_INLINE void v_transpose(vf a[STK_LANES])
     }
 }
 
+/* Lane by lane: a0 b0 c0 a1 b1 c1 ... Every lane of each is wanted at one place of one result, and no two at
+ * the same: one permutation serves all three results. */
+STK_INLINE void v_interleave3(vf a[3])
+{
+    const vf x = _mm256_permutevar8x32_ps(a[0], _mm256_setr_epi32(0, 3, 6, 1, 4, 7, 2, 5));
+    const vf y = _mm256_permutevar8x32_ps(a[1], _mm256_setr_epi32(5, 0, 3, 6, 1, 4, 7, 2));
+    const vf z = _mm256_permutevar8x32_ps(a[2], _mm256_setr_epi32(2, 5, 0, 3, 6, 1, 4, 7));
+    a[0] = _mm256_blend_ps(_mm256_blend_ps(x, y, 0x92), z, 0x24);
+    a[1] = _mm256_blend_ps(_mm256_blend_ps(x, y, 0x24), z, 0x49);
+    a[2] = _mm256_blend_ps(_mm256_blend_ps(x, y, 0x49), z, 0x92);
+}
+
 /* Lanes below `count` are all ones. */
 STK_INLINE __m256i v_lanes_below(size_t count)
 {
