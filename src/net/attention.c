@@ -8,7 +8,7 @@
 #include "src/net/net_table.h"
 
 /* Tasks to aim for, and the fewest queries worth one: a task packs all keys and values first, which costs as
- * much as about 5 queries in the forward pass and 10 in the backward pass. */
+ * much as 5 to 7 queries. */
 enum { TASKS = 32, LEAST_QUERIES = 128 };
 enum { SUM_KEYS = 16 }; /* keys a task adds up */
 

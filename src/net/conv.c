@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Patches of feature maps and pictures as rows of a matrix, and the way back. Both move memory more than they
- * compute: plain C, whole kernel lines at a time.
+ * Patches of feature maps and pictures as rows of a matrix, and the way back, whole kernel lines at a time
+ * where they lie so in memory.
  */
 #include "src/net/conv.h"
 
 #include <string.h>
+
+#include "src/net/net_table.h"
 
 /* `count` elements of `from`, turned into `to`. */
 static void copy(void *out, const void *in, size_t count, stk_float from, stk_float to)
@@ -29,60 +31,60 @@ static inside clip(const stk_patches *p, int64_t x)
     return (inside){ (uint32_t)first, (uint32_t)(end < first ? first : end) };
 }
 
-/* A kernel line of channels that lie in planes: pixel by pixel. */
-static void planar_line(const stk_patches *p, const float *source, inside in, void *out)
+/* The part inside of a line of a patch: pixels of line y from column x on. */
+static void copy_pixels(const stk_patches *p, size_t sample, size_t y, size_t x, uint32_t pixels, void *out)
 {
-    const size_t plane = (size_t)p->height * p->width;
-    for (uint32_t x = in.first; x < in.end; x++)
-        for (uint32_t c = 0; c < p->channels; c++)
-            stk_put(out, (size_t)x * p->channels + c, source[c * plane + x - in.first], p->out);
-}
-
-/* The same for three channels of f32, what nearly every picture is: the loop above is 3 times slower. */
-static void planar_line_rgb(const stk_patches *p, const float *source, inside in, float *out)
-{
-    const size_t plane = (size_t)p->height * p->width;
-    const float *r = source, *g = r + plane, *b = g + plane;
-    out += (size_t)in.first * 3;
-    for (uint32_t x = in.first; x < in.end; x++, out += 3) {
-        out[0] = *r++;
-        out[1] = *g++;
-        out[2] = *b++;
+    const size_t pixel = y * p->width + x, base = sample * p->sample_stride, channels = p->channels;
+    if (!p->planar) {
+        copy(out, stk_at(p->source, base + pixel * channels, p->type), pixels * channels, p->type, p->out);
+        return;
     }
+    const float *from = (const float *)p->source + base + pixel;
+    const size_t plane = (size_t)p->height * p->width;
+    for (size_t i = 0; i < pixels; i++)
+        for (size_t c = 0; c < channels; c++) stk_put(out, i * channels + c, from[c * plane + i], p->out);
 }
 
 /* The line of a patch that begins at column x, line y of the source; what lies outside is 0. */
-static void kernel_line(const stk_patches *p, size_t sample, int64_t y, int64_t x, void *out)
+static void border_line(const stk_patches *p, size_t sample, int64_t y, int64_t x, void *out)
 {
-    const size_t bytes = stk_float_bytes(p->out), channels = p->channels;
+    const size_t pixel = p->channels * stk_float_bytes(p->out);
     const inside in = y < 0 || y >= p->height ? (inside){ p->kernel, p->kernel } : clip(p, x);
-    memset(out, 0, in.first * channels * bytes);
-    memset(stk_at(out, in.end * channels, p->out), 0, (p->kernel - in.end) * channels * bytes);
-    if (in.first == in.end) return;
-    const size_t pixel = (size_t)y * p->width + (size_t)(x + in.first);
-    if (!p->planar) {
-        const void *from = stk_at(p->source, sample * p->sample_stride + pixel * channels, p->type);
-        copy(stk_at(out, in.first * channels, p->out), from, (in.end - in.first) * channels, p->type, p->out);
-    } else {
-        const float *from = (const float *)p->source + sample * p->sample_stride + pixel;
-        if (channels == 3 && p->out == STK_F32)
-            planar_line_rgb(p, from, in, out);
+    memset(out, 0, in.first * pixel);
+    memset((unsigned char *)out + in.end * pixel, 0, (p->kernel - in.end) * pixel);
+    if (in.first < in.end)
+        copy_pixels(p, sample, (size_t)y, (size_t)(x + in.first), in.end - in.first,
+                    (unsigned char *)out + in.first * pixel);
+}
+
+static void make_row(const stk_patches *p, const stk_conv_table *table, size_t row, unsigned char *out)
+{
+    const size_t tokens = (size_t)p->out_height * p->out_width, sample = row / tokens, token = row % tokens;
+    const size_t line = p->kernel * p->channels * stk_float_bytes(p->out);
+    const int64_t y = (int64_t)(token / p->out_width * p->stride) - p->padding;
+    const int64_t x = (int64_t)(token % p->out_width * p->stride) - p->padding;
+    const int within = y >= 0 && x >= 0 && y + p->kernel <= p->height && x + p->kernel <= p->width;
+    if (within && p->planar && p->channels == 3) {
+        const size_t at = sample * p->sample_stride + (size_t)y * p->width + (size_t)x;
+        table->patch_rgb(out, p->out, (const float *)p->source + at, (size_t)p->height * p->width, p->width,
+                         p->kernel);
+        return;
+    }
+    for (uint32_t ky = 0; ky < p->kernel; ky++, out += line) {
+        if (within)
+            copy_pixels(p, sample, (size_t)y + ky, (size_t)x, p->kernel, out);
         else
-            planar_line(p, from, in, out);
+            border_line(p, sample, y + ky, x, out);
     }
 }
 
+/* The table is not handed to makers of rows; the one in use will do, as all give the same bits. */
 static void make_rows(const void *context, size_t first, size_t count, void *out)
 {
     const stk_patches *p = context;
-    const size_t line = (size_t)p->kernel * p->channels, tokens = (size_t)p->out_height * p->out_width;
-    for (size_t i = 0; i < count; i++) {
-        const size_t token = (first + i) % tokens;
-        const int64_t y = (int64_t)(token / p->out_width * p->stride) - p->padding;
-        const int64_t x = (int64_t)(token % p->out_width * p->stride) - p->padding;
-        for (uint32_t ky = 0; ky < p->kernel; ky++)
-            kernel_line(p, (first + i) / tokens, y + ky, x, stk_at(out, (i * p->kernel + ky) * line, p->out));
-    }
+    const stk_conv_table *table = &stk_net_table_get()->conv;
+    const size_t bytes = (size_t)p->kernel * p->kernel * p->channels * stk_float_bytes(p->out);
+    for (size_t i = 0; i < count; i++) make_row(p, table, first + i, (unsigned char *)out + i * bytes);
 }
 
 stk_rows stk_patches_rows(const stk_patches *patches)
@@ -93,6 +95,7 @@ stk_rows stk_patches_rows(const stk_patches *patches)
 }
 
 typedef struct job {
+    const stk_conv_table *table;
     const stk_patches *patches;
     const void *d_rows;
     size_t stride;
@@ -120,38 +123,32 @@ static taps taps_of(uint32_t at, uint32_t kernel, uint32_t stride, uint32_t padd
     return (taps){ out, tap, 1 + (further < out ? further : out) };
 }
 
-/* Elements summed at a time, in f32 whatever their type: 1 KB, always in the first cache. */
-enum { BLOCK = 256 };
-
-static void add_block(float *sum, const void *in, size_t count, stk_float type)
-{
-    if (type == STK_F32)
-        for (size_t i = 0; i < count; i++) sum[i] += ((const float *)in)[i];
-    else
-        for (size_t i = 0; i < count; i++) sum[i] += stk_get(in, i, type);
-}
+/* Arrays added at a time: SegFormer's kernels overlap by 4 at most. Were there more, a 16-bit dx would be
+ * rounded in between. */
+enum { MOST = 64 };
 
 /* `count` elements of dx, beginning at element `at`: all taps that meet the first of them, and for the others
  * what follows in the kernel. */
 static void sum_taps(const job *j, size_t sample, taps ys, taps xs, size_t at, size_t count)
 {
     const stk_patches *p = j->patches;
-    const size_t outs = (size_t)p->out_height * p->out_width;
-    float sum[BLOCK];
-    for (size_t done = 0; done < count; done += BLOCK) {
-        const size_t n = count - done < BLOCK ? count - done : BLOCK;
-        memset(sum, 0, n * sizeof *sum);
-        for (uint32_t a = 0; a < ys.count; a++) {
-            for (uint32_t b = 0; b < xs.count; b++) {
-                const size_t token = (size_t)(ys.out - a) * p->out_width + (xs.out - b);
-                const size_t tap = (size_t)(ys.tap + a * p->stride) * p->kernel + xs.tap + b * p->stride;
-                const size_t from = (sample * outs + token) * j->stride + tap * p->channels + done;
-                add_block(sum, stk_at(j->d_rows, from, p->out), n, p->out);
+    const void *in[MOST];
+    uint32_t n = 0;
+    int add = j->add;
+    void *dx = stk_at(j->dx, at, j->type);
+    for (uint32_t a = 0; a < ys.count; a++) {
+        for (uint32_t b = 0; b < xs.count; b++) {
+            const size_t row = (sample * p->out_height + ys.out - a) * p->out_width + xs.out - b;
+            const size_t tap = (size_t)(ys.tap + a * p->stride) * p->kernel + xs.tap + b * p->stride;
+            if (n == MOST) {
+                j->table->sum(dx, j->type, in, n, p->out, count, add);
+                n = 0;
+                add = 1;
             }
+            in[n++] = stk_at(j->d_rows, row * j->stride + tap * p->channels, p->out);
         }
-        if (j->add) add_block(sum, stk_at(j->dx, at + done, j->type), n, j->type);
-        copy(stk_at(j->dx, at + done, j->type), sum, n, STK_F32, j->type);
     }
+    if (n || !add) j->table->sum(dx, j->type, in, n, p->out, count, add);
 }
 
 /* A line of dx. Kernels that do not overlap are met by one tap each, and what follows in the kernel follows
@@ -184,8 +181,13 @@ void stk_patches_backward(const stk_run *run, const stk_patches *patches, const 
     /* Enough elements to outweigh the handing out of a task, some 10 us. */
     const size_t line = (size_t)patches->width * patches->channels, enough = 16384;
     const size_t lines = (size_t)patches->batch * patches->height;
-    const job j = {
-        patches, d_rows, stride, dx, dx_type, add, line < enough ? (uint32_t)(enough / line) : 1
-    };
+    const job j = { .table = &run->table->conv,
+                    .patches = patches,
+                    .d_rows = d_rows,
+                    .stride = stride,
+                    .dx = dx,
+                    .type = dx_type,
+                    .add = add,
+                    .lines = line < enough ? (uint32_t)(enough / line) : 1 };
     stk_team_run(run->team, backward_task, &j, (uint32_t)((lines + j.lines - 1) / j.lines));
 }

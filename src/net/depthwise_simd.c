@@ -49,21 +49,22 @@ STK_INLINE void polynomials(const float *terms, int degree, float bound, const v
 STK_INLINE void gelu_group(vf *x)
 {
     vf square[GROUP], p[GROUP];
-    for (int i = 0; i < GROUP; i++) square[i] = v_min(v_mul(x[i], x[i]), v_set(CDF_BOUND * CDF_BOUND));
+    for (int i = 0; i < GROUP; i++) square[i] = v_min(v_set(CDF_BOUND * CDF_BOUND), v_mul(x[i], x[i]));
     polynomials(cdf_terms, sizeof cdf_terms / sizeof *cdf_terms - 1, CDF_BOUND, square, p);
     for (int i = 0; i < GROUP; i++) {
         const vf half = v_set(0.5f);
-        const vf part = v_max(v_min(v_mul(x[i], p[i]), half), v_set(-0.5f));
+        const vf part = v_max(v_set(-0.5f), v_min(half, v_mul(x[i], p[i])));
         x[i] = v_fma(x[i], part, v_mul(x[i], half));
     }
 }
 
-/* The slope goes beyond 1 on its way to it, so here x is held. */
+/* The slope goes beyond 1 on its way to it, so here x is held. Bounds come first: of two operands the
+ * processor takes the second when one is NaN, and a run that went wrong shows. */
 STK_INLINE void slope_group(vf *x)
 {
     vf square[GROUP], p[GROUP];
     for (int i = 0; i < GROUP; i++) {
-        x[i] = v_max(v_min(x[i], v_set(SLOPE_BOUND)), v_set(-SLOPE_BOUND));
+        x[i] = v_max(v_set(-SLOPE_BOUND), v_min(v_set(SLOPE_BOUND), x[i]));
         square[i] = v_mul(x[i], x[i]);
     }
     polynomials(slope_terms, sizeof slope_terms / sizeof *slope_terms - 1, SLOPE_BOUND, square, p);
@@ -149,6 +150,19 @@ STK_INLINE vf rounded(vf a, stk_float type)
     return v_get(stored, 0, type);
 }
 
+/* Asks for what the same block of the next line will take: in blocks of columns the processor sees no stream
+ * to follow. Saves a quarter of both ways on maps that come from memory. Past the map's end nothing comes of
+ * it. */
+STK_INLINE void fetch_ahead(const stk_depthwise *layer, const stk_line_part *part, const void *line,
+                            uint32_t first, uint32_t count, size_t c, stk_float type)
+{
+    const size_t bytes = stk_float_bytes(type);
+    if (!line || c * bytes % 64) return;
+    const uintptr_t next = (uintptr_t)line + (((size_t)part->width + first) * layer->channels + c) * bytes;
+    for (uint32_t i = 0; i < count; i++)
+        __builtin_prefetch((const void *)(next + i * layer->channels * bytes), 0, 2);
+}
+
 STK_INLINE void forward_block(const stk_depthwise *layer, const stk_line_part *part,
                               const stk_line_around *h1, uint32_t first, uint32_t count, size_t c,
                               size_t lanes, void *h2, void *h3, stk_float type)
@@ -157,6 +171,7 @@ STK_INLINE void forward_block(const stk_depthwise *layer, const stk_line_part *p
     take_taps(layer, h1, c, lanes, &k);
     const lines from = take_lines(layer, h1, part->width, c, type);
     vf value[BLOCK];
+    fetch_ahead(layer, part, h1->line[2], part->column + first, count, c, type);
     convolve(&k, &from, part->column + first, count, lanes, type, value);
     for (uint32_t i = 0; i < count; i++) value[i] = rounded(value[i], type);
     for (uint32_t i = count; i < BLOCK; i++) value[i] = v_zero();
@@ -214,6 +229,8 @@ STK_INLINE void slope_block(const stk_depthwise *layer, const stk_line_part *par
 {
     vf value[BLOCK];
     const size_t at = (size_t)first * layer->channels + c;
+    fetch_ahead(layer, part, dh3, first, count, c, type);
+    fetch_ahead(layer, part, h2 ? h2 : h1->line[2], first, count, c, type);
     if (h2) {
         for (uint32_t i = 0; i < count; i++) value[i] = v_get_part(h2, at + i * layer->channels, lanes, type);
     } else {

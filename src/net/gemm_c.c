@@ -6,18 +6,18 @@
 
 #include <string.h>
 
-enum { PANEL = 8 };
+enum { PANEL = 8, MOST_COLUMNS = 64 /* of anybody's panel */ };
 
 /* Panel columns are outputs, whose weights lie apart: one pass along k reads up to 32 of them at a time. */
 static void pack_outputs(const stk_gemm_source *source, size_t first, size_t columns, size_t width,
                          float *panel)
 {
-    const float *output[64];
+    const float *output[MOST_COLUMNS];
     for (size_t j = 0; j < columns; j++) output[j] = stk_gemm_output(source, first + j);
     const size_t channels = source->in / source->taps;
     for (size_t tap = 0; tap < source->taps; tap++) {
-        for (size_t c = 0; c < channels; c++, panel += width) {
-            const size_t at = c * source->taps + tap;
+        size_t at = tap;
+        for (size_t c = 0; c < channels; c++, at += source->taps, panel += width) {
             for (size_t j = 0; j < columns; j++) panel[j] = output[j][at];
             for (size_t j = columns; j < width; j++) panel[j] = 0.0f;
         }
@@ -28,12 +28,17 @@ static void pack_outputs(const stk_gemm_source *source, size_t first, size_t col
 static void pack_inputs(const stk_gemm_source *source, size_t first, size_t columns, size_t width,
                         float *panel)
 {
-    size_t at[64];
+    size_t at[MOST_COLUMNS];
     for (size_t j = 0; j < columns; j++) at[j] = stk_gemm_input(source, first + j);
-    for (size_t k = 0; k < source->out; k++, panel += width) {
-        const float *output = stk_gemm_output(source, k);
-        for (size_t j = 0; j < columns; j++) panel[j] = output[at[j]];
-        for (size_t j = columns; j < width; j++) panel[j] = 0.0f;
+    for (size_t part = 0; part < source->parts; part++) {
+        const float *output = source->weight[part];
+        for (size_t k = 0; k < source->out / source->parts; k++, panel += width, output += source->stride) {
+            if (source->taps == 1)
+                memcpy(panel, output + first, columns * sizeof *panel);
+            else
+                for (size_t j = 0; j < columns; j++) panel[j] = output[at[j]];
+            for (size_t j = columns; j < width; j++) panel[j] = 0.0f;
+        }
     }
 }
 

@@ -397,19 +397,20 @@ static void outer_narrow(size_t height, const outer_work *w)
     outer_tile_of(height, 1, 0, w);
 }
 
-/* What to fetch during tile `i` of a block: the i-th line of each row of the block after it. X is fetched
- * by the last block of its rows. */
+/* What to fetch during tile `i` of `tiles` of a block, for the block of rows after it: a line of each row,
+ * now and then, so that the memory is busy all the time and never too busy. The last block of some rows
+ * fetches X as well. */
 STK_INLINE ahead outer_ahead(stk_float type, const stk_gemm_outer *o, size_t row, size_t first, size_t n,
-                             size_t i)
+                             size_t i, size_t tiles)
 {
     const size_t element = stk_float_bytes(type), each = 64 / element;
-    const size_t dy_lines = (n + each - 1) / each;
-    if (i < dy_lines)
-        return (ahead){ stk_at(o->dy, row * o->dy_stride + first + i * each, type), o->dy_stride * element };
-    i -= dy_lines;
-    if (first + n == o->n && i * each < o->k)
-        return (ahead){ stk_at(o->x, row * o->x_stride + i * each, type), o->x_stride * element };
-    return (ahead){ o->scratch, 0 };
+    const size_t dy_lines = (n + each - 1) / each, x_lines = first + n == o->n ? (o->k + each - 1) / each : 0;
+    const size_t line = i * (dy_lines + x_lines) / tiles;
+    if (line == (i + 1) * (dy_lines + x_lines) / tiles) return (ahead){ o->scratch, 0 };
+    if (line < dy_lines)
+        return (ahead){ stk_at(o->dy, row * o->dy_stride + first + line * each, type),
+                        o->dy_stride * element };
+    return (ahead){ stk_at(o->x, row * o->x_stride + (line - dy_lines) * each, type), o->x_stride * element };
 }
 
 /* `n` outputs from `first` on, over rows row .. row + rows. */
@@ -417,6 +418,7 @@ STK_INLINE void outer_block(stk_float type, const stk_gemm_outer *o, size_t row,
                             size_t n, outer_room *room, int add)
 {
     const shares tiles = shares_of(n, STRIP);
+    const size_t panels = (o->k + PANEL - 1) / PANEL;
     pack_dy(type, o, row, rows, first, &tiles, room->dy, add);
     for (size_t k = 0, tile = 0; k < o->k; k += PANEL) {
         const size_t columns = o->k - k < PANEL ? o->k - k : PANEL;
@@ -435,7 +437,7 @@ STK_INLINE void outer_block(stk_float type, const stk_gemm_outer *o, size_t row,
         }
         for (size_t i = 0, at = first; i < tiles.number; at += share(&tiles, i++), tile++) {
             w.dy = room->dy + i * rows * STK_LANES;
-            w.next = outer_ahead(type, o, row + rows, first, n, tile);
+            w.next = outer_ahead(type, o, row + rows, first, n, tile, tiles.number * panels);
             w.dw = o->dw + at * o->dw_stride + k;
             work(share(&tiles, i), &w);
             w.x = room->x;

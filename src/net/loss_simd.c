@@ -77,6 +77,24 @@ static void collect(const stk_loss_columns *columns, const float *planes, float 
     }
 }
 
+/* e^x for x <= 0: 6 operations less than v_exp, in the loop where most of the time goes. Degree 5 on
+ * |r| <= 0.35 (7.5e-8) and ln 2 in one piece; relative error below 2.1e-7 down to x = -10, 4.3e-7 at -87, and
+ * not less than e^-87.3. NaN for NaN: the bound comes first. */
+STK_INLINE vf exp_down(vf x)
+{
+    const vf shift = v_set(12582912.0f); /* 1.5 * 2^23: rounds to whole numbers */
+    x = v_max(v_set(-87.3f), x);
+    const vf t = v_fma(x, v_set(1.44269504088896341f), shift);
+    const vf r = v_fnma(v_sub(t, shift), v_set(0.69314718055994531f), x);
+    vf p = v_set(8.297654800e-03f);
+    p = v_fma(p, r, v_set(4.191538319e-02f));
+    p = v_fma(p, r, v_set(1.666757464e-01f));
+    p = v_fma(p, r, v_set(4.999889433e-01f));
+    p = v_fma(p, r, v_set(9.999997020e-01f));
+    p = v_fma(p, r, v_set(1.000000119f));
+    return v_raise2(p, t);
+}
+
 /* Lines first .. first + lines of a block. */
 typedef struct softmax {
     vf most[STK_LOSS_LINES], sum[STK_LOSS_LINES]; /* of z, of e^(z - most) */
@@ -103,7 +121,7 @@ STK_INLINE void soften(const stk_loss_block *b, uint32_t first, uint32_t lines, 
         const vf change = v_sub(v_load(b->lower + c * STK_LANES), upper);
         for (uint32_t k = 0; k < lines; k++) {
             const vf z = v_sub(v_fma(share[k], change, upper), s->most[k]);
-            const vf e = v_exp(z);
+            const vf e = exp_down(z);
             v_store(b->room + (c * lines + k) * STK_LANES, e);
             s->sum[k] = v_add(s->sum[k], e);
             if (!wide) continue;
@@ -111,26 +129,6 @@ STK_INLINE void soften(const stk_loss_block *b, uint32_t first, uint32_t lines, 
             for (uint32_t m = 0; m < b->masks; m++)
                 if (b->mask[m].dice != 0) s->dot[m][k] = v_fma(v_set(b->mask[m].overall[c]), e, s->dot[m][k]);
         }
-    }
-}
-
-/* What the labels of a line pick. Pixels that do not count have counted = weight = 0. */
-typedef struct picked {
-    float z[STK_LANES], e[STK_LANES], weight[STK_LANES], inside[STK_LANES], counted[STK_LANES];
-} picked;
-
-STK_INLINE void pick(const stk_loss_block *b, const stk_loss_mask *mask, const int32_t *labels,
-                     uint32_t first, uint32_t lines, uint32_t k, int wide, picked *p)
-{
-    const float share = b->share[first + k];
-    for (uint32_t l = 0; l < STK_LANES; l++) {
-        const uint32_t t = labels[l] < 0 ? 0 : (uint32_t)labels[l];
-        const float upper = b->upper[t * STK_LANES + l], counted = labels[l] < 0 ? 0 : 1;
-        p->z[l] = upper + share * (b->lower[t * STK_LANES + l] - upper);
-        p->e[l] = b->room[(t * lines + k) * STK_LANES + l];
-        p->weight[l] = counted * b->weights[t];
-        p->counted[l] = counted;
-        p->inside[l] = wide && mask->dice != 0 ? mask->inside[t] : 0;
     }
 }
 
@@ -144,21 +142,30 @@ STK_INLINE const int32_t *labels_of(const stk_loss_block *b, uint32_t m, uint32_
     return b->mask[m].labels + line * b->label_stride;
 }
 
+/* The value of each pixel's label. Labels mostly agree over a few pixels: then it is one load. */
+STK_INLINE vf pick_plane(const float *planes, const int32_t *labels)
+{
+    if (!v_pick_same(labels)) return v_pick_lane(planes, labels);
+    return v_load(planes + (labels[0] < 0 ? 0 : labels[0]) * STK_LANES);
+}
+
 /* Adds the terms of one mask; delta to `delta`. */
 STK_INLINE void judge(const stk_loss_block *b, uint32_t m, uint32_t first, uint32_t lines, uint32_t k,
                       int wide, const softmax *s, line_slopes *slopes, float *delta)
 {
     const stk_loss_mask *mask = &b->mask[m];
-    picked p;
-    pick(b, mask, labels_of(b, m, first + k), first, lines, k, wide, &p);
+    const int32_t *labels = labels_of(b, m, first + k);
+    const vf upper = pick_plane(b->upper, labels), change = v_sub(pick_plane(b->lower, labels), upper);
     const vf log_sum = v_log(s->sum[k]), inverse = v_div(v_set(1.0f), s->sum[k]);
-    const vf log_p = v_sub(v_sub(v_load(p.z), s->most[k]), log_sum);
-    const vf probability = v_mul(v_load(p.e), inverse), counted = v_load(p.counted);
-    vf weight = v_mul(v_set(mask->point), v_load(p.weight)), slope;
+    const vf logit = v_fma(v_set(b->share[first + k]), change, upper);
+    const vf z = v_min(v_zero(), v_sub(logit, s->most[k])); /* above 0 where nothing counts: kept finite */
+    const vf log_p = v_sub(z, log_sum), counted = v_pick_one(labels);
+    vf weight = v_mul(v_set(mask->point), v_pick(b->weights, labels)), slope;
     if (b->gamma < 0) {
         slope = weight = v_mul(weight, v_set(b->certain));
     } else {
-        const vf rest = v_max(v_sub(v_set(1.0f), probability), v_set(1e-30f)), gamma = v_set(b->gamma);
+        const vf probability = v_mul(exp_down(z), inverse), gamma = v_set(b->gamma);
+        const vf rest = v_max(v_sub(v_set(1.0f), probability), v_set(1e-30f));
         weight = v_mul(weight, v_exp(v_mul(gamma, v_log(rest))));
         slope = v_fnma(v_mul(weight, gamma), v_div(v_mul(probability, log_p), rest), weight);
     }
@@ -170,8 +177,10 @@ STK_INLINE void judge(const stk_loss_block *b, uint32_t m, uint32_t first, uint3
         slopes->alpha = v_fma(smooth, all, slopes->alpha);
         slopes->flat = v_add(slopes->flat, smooth);
         const vf dice = v_mul(v_set(mask->dice), counted);
-        const vf inside = v_mul(dice, v_mul(v_load(p.inside), probability));
         slopes->beta[m] = v_mul(dice, inverse);
+        vf inside = v_zero();
+        if (mask->dice != 0)
+            inside = v_mul(slopes->beta[m], v_mul(v_pick(mask->inside, labels), exp_down(z)));
         slopes->alpha = v_sub(slopes->alpha, v_fma(slopes->beta[m], s->dot[m][k], inside));
         slope = v_sub(slope, inside);
     }
@@ -220,6 +229,13 @@ STK_INLINE void push_labels(const stk_loss_block *b, uint32_t m, uint32_t line, 
 {
     const int32_t *labels = labels_of(b, m, line);
     const float share = b->share[line];
+    if (v_pick_same(labels)) {
+        if (labels[0] < 0) return;
+        float *upper = b->d_upper + labels[0] * STK_LANES, *lower = b->d_lower + labels[0] * STK_LANES;
+        v_store(upper, v_sub(v_load(upper), v_mul(v_set(1 - share), v_load(delta))));
+        v_store(lower, v_sub(v_load(lower), v_mul(v_set(share), v_load(delta))));
+        return;
+    }
     for (uint32_t l = 0; l < STK_LANES; l++) {
         if (labels[l] < 0) continue;
         const size_t i = (size_t)labels[l] * STK_LANES + l;

@@ -13,6 +13,7 @@
 
 #include "src/base/cpu.h"
 #include "src/net/attention_table.h"
+#include "src/net/conv_table.h"
 #include "src/net/depthwise_table.h"
 #include "src/net/gemm.h"
 #include "src/net/head_table.h"
@@ -27,6 +28,7 @@ typedef struct stk_net_table {
     stk_layernorm_table layernorm;
     stk_depthwise_table depthwise;
     stk_attention_table attention;
+    stk_conv_table conv;
     stk_head_table head;
     stk_loss_table loss;
     stk_update_table update;

@@ -163,6 +163,20 @@ STK_INLINE void v_transpose(vf a[STK_LANES])
     }
 }
 
+/* Lane by lane: a0 b0 c0 a1 b1 c1 ... Every lane of each is wanted at one place of one result, and no two at
+ * the same: one permutation serves all three results. */
+STK_INLINE void v_interleave3(vf a[3])
+{
+    const __m512i i = _mm512_setr_epi32(0, 11, 6, 1, 12, 7, 2, 13, 8, 3, 14, 9, 4, 15, 10, 5);
+    const __m512i j = _mm512_setr_epi32(5, 0, 11, 6, 1, 12, 7, 2, 13, 8, 3, 14, 9, 4, 15, 10);
+    const __m512i k = _mm512_setr_epi32(10, 5, 0, 11, 6, 1, 12, 7, 2, 13, 8, 3, 14, 9, 4, 15);
+    const vf x = _mm512_permutexvar_ps(i, a[0]), y = _mm512_permutexvar_ps(j, a[1]);
+    const vf z = _mm512_permutexvar_ps(k, a[2]);
+    a[0] = _mm512_mask_blend_ps(0x4924, _mm512_mask_blend_ps(0x2492, x, y), z);
+    a[1] = _mm512_mask_blend_ps(0x2492, _mm512_mask_blend_ps(0x9249, x, y), z);
+    a[2] = _mm512_mask_blend_ps(0x9249, _mm512_mask_blend_ps(0x4924, x, y), z);
+}
+
 STK_INLINE __mmask16 v_lanes_below(size_t count)
 {
     return (__mmask16)((1u << count) - 1);
@@ -189,6 +203,40 @@ STK_INLINE vf v_split2(vf a, vf *n)
     const __m512i power = _mm512_srai_epi32(_mm512_sub_epi32(bits, _mm512_set1_epi32(0x3f3504f3)), 23);
     *n = _mm512_cvtepi32_ps(power);
     return _mm512_castsi512_ps(_mm512_sub_epi32(bits, _mm512_slli_epi32(power, 23)));
+}
+
+/* a 2^n for t = n + 1.5 * 2^23, as a sum with that number leaves it: the low bits of t are n. */
+STK_INLINE vf v_raise2(vf a, vf t)
+{
+    const __m512i power = _mm512_slli_epi32(_mm512_castps_si512(t), 23);
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), power));
+}
+
+/* By labels, one per lane: base[label], base[label * STK_LANES + lane], 1; 0 for all of these where a label
+ * is negative. */
+STK_INLINE vf v_pick(const float *base, const int32_t *labels)
+{
+    const __m512i at = _mm512_loadu_si512(labels);
+    const __mmask16 valid = _mm512_cmpgt_epi32_mask(at, _mm512_set1_epi32(-1));
+    return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), valid, at, base, 4);
+}
+STK_INLINE vf v_pick_lane(const float *base, const int32_t *labels)
+{
+    const __m512i label = _mm512_loadu_si512(labels);
+    const __mmask16 valid = _mm512_cmpgt_epi32_mask(label, _mm512_set1_epi32(-1));
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i at = _mm512_add_epi32(_mm512_slli_epi32(label, 4), lane);
+    return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), valid, at, base, 4);
+}
+STK_INLINE vf v_pick_one(const int32_t *labels)
+{
+    const __mmask16 valid = _mm512_cmpgt_epi32_mask(_mm512_loadu_si512(labels), _mm512_set1_epi32(-1));
+    return _mm512_maskz_mov_ps(valid, _mm512_set1_ps(1.0f));
+}
+/* 1: all labels are the same. */
+STK_INLINE int v_pick_same(const int32_t *labels)
+{
+    return _mm512_cmpeq_epi32_mask(_mm512_loadu_si512(labels), _mm512_set1_epi32(labels[0])) == 0xffff;
 }
 
 /* Sums in double: sum[i] += a^2 of half of the lanes each. */

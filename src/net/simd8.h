@@ -156,6 +156,18 @@ STK_INLINE void v_transpose(vf a[STK_LANES])
     }
 }
 
+/* Lane by lane: a0 b0 c0 a1 b1 c1 ... Every lane of each is wanted at one place of one result, and no two at
+ * the same: one permutation serves all three results. */
+STK_INLINE void v_interleave3(vf a[3])
+{
+    const vf x = _mm256_permutevar8x32_ps(a[0], _mm256_setr_epi32(0, 3, 6, 1, 4, 7, 2, 5));
+    const vf y = _mm256_permutevar8x32_ps(a[1], _mm256_setr_epi32(5, 0, 3, 6, 1, 4, 7, 2));
+    const vf z = _mm256_permutevar8x32_ps(a[2], _mm256_setr_epi32(2, 5, 0, 3, 6, 1, 4, 7));
+    a[0] = _mm256_blend_ps(_mm256_blend_ps(x, y, 0x92), z, 0x24);
+    a[1] = _mm256_blend_ps(_mm256_blend_ps(x, y, 0x24), z, 0x49);
+    a[2] = _mm256_blend_ps(_mm256_blend_ps(x, y, 0x49), z, 0x92);
+}
+
 /* Lanes below `count` are all ones. */
 STK_INLINE __m256i v_lanes_below(size_t count)
 {
@@ -184,6 +196,42 @@ STK_INLINE vf v_split2(vf a, vf *n)
     const __m256i power = _mm256_srai_epi32(_mm256_sub_epi32(bits, _mm256_set1_epi32(0x3f3504f3)), 23);
     *n = _mm256_cvtepi32_ps(power);
     return _mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32(power, 23)));
+}
+
+/* a 2^n for t = n + 1.5 * 2^23, as a sum with that number leaves it: the low bits of t are n. */
+STK_INLINE vf v_raise2(vf a, vf t)
+{
+    const __m256i power = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), power));
+}
+
+/* By labels, one per lane: base[label], base[label * STK_LANES + lane], 1; 0 for all of these where a label
+ * is negative. */
+STK_INLINE vf v_pick(const float *base, const int32_t *labels)
+{
+    const __m256i at = _mm256_loadu_si256((const __m256i *)labels);
+    const __m256 valid = _mm256_castsi256_ps(_mm256_cmpgt_epi32(at, _mm256_set1_epi32(-1)));
+    return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), base, at, valid, 4);
+}
+STK_INLINE vf v_pick_lane(const float *base, const int32_t *labels)
+{
+    const __m256i label = _mm256_loadu_si256((const __m256i *)labels);
+    const __m256 valid = _mm256_castsi256_ps(_mm256_cmpgt_epi32(label, _mm256_set1_epi32(-1)));
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i at = _mm256_add_epi32(_mm256_slli_epi32(label, 3), lane);
+    return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), base, at, valid, 4);
+}
+STK_INLINE vf v_pick_one(const int32_t *labels)
+{
+    const __m256i at = _mm256_loadu_si256((const __m256i *)labels);
+    const __m256i valid = _mm256_cmpgt_epi32(at, _mm256_set1_epi32(-1));
+    return _mm256_and_ps(_mm256_castsi256_ps(valid), _mm256_set1_ps(1.0f));
+}
+/* 1: all labels are the same. */
+STK_INLINE int v_pick_same(const int32_t *labels)
+{
+    const __m256i at = _mm256_loadu_si256((const __m256i *)labels);
+    return _mm256_movemask_epi8(_mm256_cmpeq_epi32(at, _mm256_set1_epi32(labels[0]))) == -1;
 }
 
 /* Sums in double: sum[i] += a^2 of half of the lanes each. */

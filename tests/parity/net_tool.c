@@ -100,13 +100,14 @@ static void write_gradients(const stoke_net *net)
     }
 }
 
-static void write_weights(const stoke_net *net)
+/* Those that are trained, or the others. */
+static void write_values(const stoke_net *net, const char *prefix, int trained)
 {
     stoke_net_tensor t;
     for (size_t i = 0; !stoke_net_tensor_at(net, i, &t); i++) {
         char name[256];
-        snprintf(name, sizeof name, "weight:%s", t.name);
-        write_floats(name, t.values, t.count);
+        snprintf(name, sizeof name, "%s:%s", prefix, t.name);
+        if (t.trainable == trained) write_floats(name, t.values, t.count);
     }
 }
 
@@ -148,14 +149,17 @@ int main(int argc, char **argv)
             if (stoke_net_backward(net, &batch, j.accumulate, &loss, &err)) die("backward", &err);
             losses[step] += (float)(loss / j.accumulate);
         }
-        if (!step) write_gradients(net);
+        if (!step) {
+            write_gradients(net);
+            write_values(net, "running", 0);
+        }
         stoke_step_report report;
         if (stoke_net_step(net, &j.update, &report, &err)) die("step", &err);
         norms[step] = (float)report.gradient_norm;
     }
     write_floats("losses", losses, j.steps);
     write_floats("norms", norms, j.steps);
-    write_weights(net);
+    write_values(net, "weight", 1);
     free(losses);
     free(norms);
     free(data);

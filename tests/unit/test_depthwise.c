@@ -327,7 +327,7 @@ static void test_accumulate_and_frozen(void **state)
 }
 
 /* A layer whose only weight is 1 in the middle: h3 = gelu(h1), dh1 = gelu'(h1) when dh3 is 1. Every 2^-12
- * from -16 to 16, and what lies far outside. */
+ * from -16 to 16, and what lies far outside; NaN stays NaN. */
 static void test_gelu_is_exact(void **state)
 {
     enum { CHANNELS = 256, COLUMNS = 32 * 4096 / CHANNELS, COUNT = CHANNELS * COLUMNS };
@@ -337,7 +337,7 @@ static void test_gelu_is_exact(void **state)
     d.bias = netting_room(CHANNELS, STK_F32);
     for (int c = 0; c < CHANNELS; c++) d.weight[9 * c + 4] = 1;
     for (int i = 0; i < COUNT; i++) h1[i] = (float)(i - COUNT / 2) / 4096, dh3[i] = 1;
-    h1[0] = -1e30f, h1[COUNT - 1] = 1e30f, h1[1] = -40;
+    h1[0] = -1e30f, h1[COUNT - 1] = 1e30f, h1[1] = -40, h1[2] = NAN;
     d.h1 = h1;
     d.dh3 = dh3;
     for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
@@ -350,6 +350,7 @@ static void test_gelu_is_exact(void **state)
         }
         print_message("# gelu %s: error %.2e of max(1, |x|), of the slope %.2e\n", stk_cpu_level_name(level),
                       most, most_slope);
+        assert_true(isnan(stk_get(r.h3, 2, STK_F32)) && isnan(stk_get(r.dh1, 2, STK_F32)));
         assert_true(most <= 3e-7);
         assert_true(most_slope <= 6e-7);
         free_result(&r);
