@@ -57,7 +57,8 @@ typedef struct cli_command {
 extern const cli_command *const cli_commands[];
 
 extern const cli_command cli_synth, cli_verify, cli_show, cli_hash, cli_dump, cli_pack, cli_bench,
-    cli_bench_data, cli_bench_pix, cli_config, cli_ops, cli_man, cli_completion;
+    cli_bench_data, cli_bench_pix, cli_bench_net, cli_bench_step, cli_config, cli_ops, cli_man,
+    cli_completion;
 
 #define CLI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

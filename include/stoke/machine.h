@@ -20,7 +20,7 @@ typedef struct stoke_cores {
 
 STOKE_API stoke_cores stoke_machine_cores(void);
 
-/* The best pixel function table in use: "c" or "avx2" (STOKE_CPU=c|avx2|avx512 caps it). */
+/* The best pixel function table in use: "c" or "avx2" (STOKE_CPU=c|avx2|avx512|amx caps it). */
 STOKE_API const char *stoke_machine_cpu_table(void);
 /* Marketing name of the processor, "n/a" when the system does not tell. */
 STOKE_API const char *stoke_machine_cpu_name(void);

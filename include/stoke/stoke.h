@@ -18,6 +18,8 @@
 #include <stoke/dataset.h>
 #include <stoke/pack.h>
 #include <stoke/loader.h>
+#include <stoke/net.h>
+#include <stoke/netbench.h>
 #include <stoke/synth.h>
 #include <stoke/pixbench.h>
 #include <stoke/report.h>

@@ -156,13 +156,24 @@ static char *find_value(char *text, const char *key)
     return NULL;
 }
 
-uint64_t stk_machine_peak_rss(const char *proc)
+/* A line of proc/self/status that counts in kB. */
+static uint64_t status_bytes(const char *proc, const char *key)
 {
     char path[PATH_BYTES], text[8192];
     int n = snprintf(path, sizeof path, "%s/self/status", proc);
     if (n < 0 || (size_t)n >= sizeof path || !read_text(path, text, sizeof text)) return 0;
-    const char *value = find_value(text, "VmHWM");
+    const char *value = find_value(text, key);
     return value ? (uint64_t)strtoull(value, NULL, 10) * 1024 : 0;
+}
+
+uint64_t stk_machine_peak_rss(const char *proc)
+{
+    return status_bytes(proc, "VmHWM");
+}
+
+uint64_t stk_machine_rss(const char *proc)
+{
+    return status_bytes(proc, "VmRSS");
 }
 
 void stk_machine_cpu_name(const char *proc, char *name, size_t size)

@@ -16,6 +16,8 @@ double stk_machine_quota(const char *proc, const char *cgroup);
 
 /* VmHWM of proc/self/status in bytes, 0 when it is not there. */
 uint64_t stk_machine_peak_rss(const char *proc);
+/* VmRSS: what the process holds now. */
+uint64_t stk_machine_rss(const char *proc);
 
 /* "model name" of proc/cpuinfo, or "n/a". */
 void stk_machine_cpu_name(const char *proc, char *name, size_t size);

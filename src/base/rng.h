@@ -19,6 +19,8 @@ enum stk_stream {
     STK_STREAM_WEIGHTED = 2,
     STK_STREAM_SUBSTITUTE = 3,
     STK_STREAM_SYNTH = 4,
+    STK_STREAM_INITIAL = 5,    /* weights of a network */
+    STK_STREAM_DROP_PATH = 6,
     STK_STREAM_AUGMENT = 0x100 /* + op slot in the pipeline */
 };
 

@@ -9,10 +9,10 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/base/machine.h"
 #include "src/loader/kept.h"
 
 enum {
@@ -86,17 +86,6 @@ static int probe_all(stoke_memory_plan *plan, stk_need *most, const stk_recipe *
     return r;
 }
 
-/* What the process holds before the ring exists: code, libraries, names of samples. */
-static uint64_t resident_bytes(void)
-{
-    unsigned long long total, resident = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
-    if (!f) return 0;
-    if (fscanf(f, "%llu %llu", &total, &resident) != 2) resident = 0;
-    fclose(f);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static void add_up(stoke_memory_plan *plan)
 {
     plan->total_bytes = plan->slots * plan->slot_bytes + plan->workers * plan->worker_bytes +
@@ -116,7 +105,7 @@ int stk_memory_plan_make(stoke_memory_plan *plan, stk_need *most, const stk_reci
     };
     int r = probe_all(plan, most, recipe, err);
     if (r) return r;
-    plan->fixed_bytes = resident_bytes() + CODE_BYTES;
+    plan->fixed_bytes = stk_machine_rss("/proc") + CODE_BYTES;
     add_up(plan);
     while (plan->limit_bytes && plan->total_bytes > plan->limit_bytes && plan->slots > 2) {
         plan->slots--;

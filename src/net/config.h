@@ -7,7 +7,7 @@
 
 #include <stoke/common.h>
 
-enum { STK_CONFIG_STAGES = 4 };
+enum { STK_CONFIG_STAGES = 4, STK_CONFIG_CLASSES = 65535 /* predictions are 16 bits wide */ };
 
 typedef struct stk_config {
     const char *model;                                               /* "b0" */
@@ -19,5 +19,8 @@ typedef struct stk_config {
 
 /* STOKE_E_NOTFOUND: no such model; the message lists them. */
 int stk_config_of(stk_config *config, const char *model, uint32_t classes, stoke_error *err);
+/* The model of these sizes, with 0 classes. Returns 0 when there is none. */
+int stk_config_like(stk_config *config, const uint32_t hidden[static STK_CONFIG_STAGES],
+                    const uint32_t depths[static STK_CONFIG_STAGES]);
 
 #endif

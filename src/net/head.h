@@ -20,7 +20,7 @@
 enum { STK_STAGES = 4 };
 
 typedef struct stk_head {
-    uint32_t batch, height[STK_STAGES], width[STK_STAGES]; /* stage 1 (largest) first */
+    uint32_t batch, height[STK_STAGES], width[STK_STAGES]; /* stage 1 first; no map is larger */
     uint32_t channels[STK_STAGES];                         /* C_i */
     uint32_t size;                                         /* D, a multiple of 32 */
     uint32_t classes;
@@ -55,9 +55,11 @@ void stk_head_pack(const stk_run *run, stk_head *head);
  * backward. logits: f32 with stride stk_logits_stride; columns beyond `classes` are unspecified. */
 void stk_head_forward(const stk_run *run, stk_head *head, const void *const features[STK_STAGES], void *y,
                       float *logits);
-/* From d_logits (f32, columns beyond `classes` zero): gradients of all parameters of the head, and
- * d_features[i], f32, written. d_y: a map like y that may be overwritten (it may be y itself: y is not needed
- * afterwards). */
+/* After a forward in training. From d_logits (f32, columns beyond `classes` zero): gradients of all
+ * parameters of the head, and d_features[i], f32, written (NULL: not wanted). d_y: a map like y to work in,
+ * not y itself: the gradient of the batch norm needs y next to what arrives at it, after a sum over both, and
+ * keeping them apart is cheaper than making the latter twice (150 classes: 3 ms of memory against 15 ms of
+ * products). */
 void stk_head_backward(const stk_run *run, stk_head *head, const void *const features[STK_STAGES], void *y,
                        const float *d_logits, void *d_y, float *const d_features[STK_STAGES]);
 stk_need stk_head_need(const stk_run *run, const stk_head *head);

@@ -13,11 +13,13 @@
 
 #include "src/base/cpu.h"
 #include "src/net/attention_table.h"
+#include "src/net/conv_table.h"
 #include "src/net/depthwise_table.h"
 #include "src/net/gemm.h"
 #include "src/net/head_table.h"
 #include "src/net/layernorm_table.h"
 #include "src/net/loss_table.h"
+#include "src/net/peak_table.h"
 #include "src/net/update_table.h"
 
 typedef struct stk_net_table {
@@ -26,9 +28,11 @@ typedef struct stk_net_table {
     stk_layernorm_table layernorm;
     stk_depthwise_table depthwise;
     stk_attention_table attention;
+    stk_conv_table conv;
     stk_head_table head;
     stk_loss_table loss;
     stk_update_table update;
+    stk_peak_table peak;
 } stk_net_table;
 
 /* Of a level the processor has (lower ones always work), and of the level in use. */

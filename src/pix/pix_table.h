@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The function table of pixel work. pix_table.c fills every entry with the C reference, then x86/ overwrites
- * what it does faster; STOKE_CPU=c|avx2|avx512 caps it. A check (tests/check) compares every entry of every
+ * what it does faster; STOKE_CPU=c|avx2|avx512|amx caps it. A check (tests/check) compares every entry of every
  * table the processor has with the reference, byte for byte.
  *
  * All entries work on rows: they know nothing of placement, strides between output rows or errors. Sizes may

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes corpus/decode/: tiny pictures of every kind the decoder reads; corpus/tar/: archives of every kind the
-scanner reads; corpus/tar_index/: index files. And of each some that are wrong on purpose.
+scanner reads; corpus/tar_index/: index files; corpus/safetensors/ and corpus/json_read/: files of weights, and JSON. And of each some
+that are wrong on purpose.
 
 Needs Pillow and numpy; run it only to change the corpus, the files are in the repository.
 """
 import io
+import json
 import os
 import struct
 import sys
@@ -170,9 +172,67 @@ def index_files():
     yield "index-cut", index([(b"a.jpg", 512, 100, 0)])[:70]
 
 
+def weights(entries, data=b"", pad=0):
+    """A safetensors file: entries as a dict, or the header as text."""
+    text = (entries if isinstance(entries, str) else json.dumps(entries, separators=(",", ":"))).encode() + b" " * pad
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def tensor(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def safetensors_files():
+    norm, deep = "segformer.encoder.layer_norm.0.weight", "segformer.stages.2.blocks.39.attention.q_proj.weight"
+    good = {"__metadata__": {"format": "pt"}, "decode_head.batch_norm.num_batches_tracked": tensor("I64", [], 0, 8),
+            norm: tensor("F32", [2], 8, 16), deep: tensor("BF16", [2, 3], 16, 28), "none": tensor("F16", [0, 4], 28, 28)}
+    yield "good", weights(good, bytes(28), 3)
+    yield "empty", weights({})
+    yield "cut", weights(good, bytes(27))
+    yield "trailing", weights(good, bytes(29))
+    yield "gap", weights({"a": tensor("U8", [1], 0, 1), "b": tensor("U8", [1], 2, 3)}, bytes(3))
+    yield "overlap", weights({"a": tensor("U8", [2], 0, 2), "b": tensor("U8", [2], 1, 3)}, bytes(3))
+    yield "same-place", weights({"a": tensor("U8", [1], 0, 1), "b": tensor("U8", [1], 0, 1)}, bytes(1))
+    yield "backwards", weights({"a": tensor("U8", [1], 1, 0)}, bytes(1))
+    yield "wraps-shape", weights({"a": tensor("F32", [1 << 32, 1 << 32], 0, 0)})
+    yield "wraps-bytes", weights({"a": tensor("F32", [1 << 62], 0, 0)})
+    yield "wraps-offset", weights({"a": tensor("U8", [1], (1 << 64) - 1, 1 << 64)}, bytes(1))
+    yield "far-away", weights({"a": tensor("U8", [1], (1 << 64) - 2, (1 << 64) - 1)}, bytes(1))
+    yield "zero-times-much", weights({"a": tensor("F64", [0, 1 << 63, 1 << 63], 0, 0)})
+    yield "many-dimensions", weights({"a": tensor("U8", [1] * 9, 0, 1)}, bytes(1))
+    yield "twice", weights('{"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"\\u0061":' +
+                           '{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}')
+    yield "metadata-number", weights({"__metadata__": {"format": 1}})
+    yield "blank-first", weights(" {}")
+    yield "no-object", weights("[]")
+    yield "zero-in-name", weights('{"a\\u0000b":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}')
+    yield "length-huge", b"\xff" * 8 + b"{}"
+    yield "length-limit", struct.pack("<Q", 100_000_001) + b"{}"
+    yield "length-cut", struct.pack("<Q", 3) + b"{}"
+    yield "short", b"\0" * 7
+    yield "deep", weights('{"a":' + "[" * 100 + "]" * 100 + "}")
+    yield "long-name", weights({"encoder." + "x" * 300: tensor("U8", [1], 0, 1)}, bytes(1))
+
+
+def json_files():
+    for name, text in (
+            ("config", b'{"depths": [2, 2, 2, 2], "hidden_act": "gelu", "id2label": {"0": "a", "1": "b"}, "eps": 1e-06}'),
+            ("index", b'{"metadata": {"total_size": 8}, "weight_map": {"a": "model-00001-of-00002.safetensors"}}'),
+            ("words", b"[true, false, null, [], {}]"), ("numbers", b"[0, -0, 1.5e+300, 1E-7, 18446744073709551616]"),
+            ("escapes", rb'"\"\\\/\b\f\n\r\t\u00e9\u20ac\ud83d\ude00"'), ("utf8", "[\"é€😀\"]".encode()),
+            ("surrogate-half", rb'"\ud83d"'), ("surrogate-twisted", rb'"\ude00\ud83d"'), ("zero", rb'"\u0000"'),
+            ("zero-byte", b'"a\0b"'), ("utf8-overlong", b'"\xc0\x80"'), ("utf8-cut", b'"\xe2\x82"'),
+            ("utf8-surrogate", b'"\xed\xa0\x80"'), ("twice", rb'{"a": 1, "\u0061": 2}'), ("trailing-comma", b"[1,]"),
+            ("deep", b"[" * 64 + b"]" * 64), ("too-deep", b'{"a":' * 65 + b"1" + b"}" * 65), ("open", b"[" * 2000),
+            ("number-cut", b"-"), ("leading-zero", b"01"), ("two", b"1 2"), ("bom", b"\xef\xbb\xbf{}"), ("blank", b" \n"),
+            ("many", b"[" + b"1," * 2000 + b"1]")):
+        yield name, text
+
+
 def main():
     for folder, makers in (("decode", (png_files, jpeg_files, webp_files, tiff_files)), ("tar", (tar_files,)),
-                           ("tar_index", (index_files,))):
+                           ("tar_index", (index_files,)), ("safetensors", (safetensors_files,)),
+                           ("json_read", (json_files,))):
         os.makedirs(os.path.join(OUT, folder), exist_ok=True)
         for name, data in (item for make in makers for item in make()):
             if len(data) > 6144:

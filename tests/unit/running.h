@@ -43,10 +43,11 @@ static inline void running_room(running *r, stk_need need)
 
 static inline void running_stop(running *r)
 {
-    const unsigned char *ends[2] = { r->run.scratch + r->run.scratch_each * stk_team_size(r->run.team),
-                                     (const unsigned char *)(r->run.partial + r->run.partial_floats) };
-    for (int i = 0; r->run.scratch && i < RUNNING_GUARD; i++)
-        assert_true(ends[0][i] == 0xff && ends[1][i] == 0xff);
+    if (r->run.scratch) {
+        const unsigned char *end = r->run.scratch + r->run.scratch_each * stk_team_size(r->run.team);
+        const unsigned char *partial = (const unsigned char *)(r->run.partial + r->run.partial_floats);
+        for (int i = 0; i < RUNNING_GUARD; i++) assert_true(end[i] == 0xff && partial[i] == 0xff);
+    }
     stk_free(r->run.scratch);
     stk_free(r->run.partial);
     stk_team_destroy(&r->run.team);

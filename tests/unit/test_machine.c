@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 
+#include "src/base/attempt.h"
 #include "src/base/cpu.h"
 #include "src/base/machine.h"
 #include <stoke/machine.h>
@@ -112,6 +115,7 @@ static void peak_rss_is_vmhwm(void **state)
     put(state, "self/status",
         "Name:\tx VmHWM: 1 kB\nVmPeak:\t  999 kB\nVmHWM:\t  123456 kB\nVmRSS:\t 5 kB\n");
     assert_int_equal(stk_machine_peak_rss(unit_folder(state)), UINT64_C(123456) * 1024);
+    assert_int_equal(stk_machine_rss(unit_folder(state)), 5 * 1024);
     put(state, "self/status", "Name:\tx\n");
     assert_int_equal(stk_machine_peak_rss(unit_folder(state)), 0);
     const uint64_t before = stoke_machine_peak_rss();
@@ -159,6 +163,7 @@ static void levels_have_names(void **state)
     assert_string_equal(stk_cpu_level_name(STK_CPU_C), "c");
     assert_string_equal(stk_cpu_level_name(STK_CPU_AVX2), "avx2");
     assert_string_equal(stk_cpu_level_name(STK_CPU_AVX512), "avx512");
+    assert_string_equal(stk_cpu_level_name(STK_CPU_AMX), "amx");
     assert_true(stk_cpu_level_in_use() <= stk_cpu_detected());
     assert_string_equal(stoke_machine_cpu_table(), stk_cpu_level_in_use() >= STK_CPU_AVX2 ? "avx2" : "c");
 }
@@ -169,7 +174,7 @@ static void stoke_cpu_caps_the_level(void **state)
 {
     static const struct {
         const char *value, *table;
-    } cases[] = { { "c", "c" }, { "nonsense", NULL }, { "avx512", NULL }, { "", NULL } };
+    } cases[] = { { "c", "c" }, { "nonsense", NULL }, { "avx512", NULL }, { "amx", NULL }, { "", NULL } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char command[512], answer[32] = "";
         snprintf(command, sizeof command, "STOKE_CPU='%s' /proc/%d/exe --table", cases[i].value,
@@ -180,6 +185,45 @@ static void stoke_cpu_caps_the_level(void **state)
         assert_int_equal(pclose(pipe), 0);
         assert_string_equal(answer, cases[i].table ? cases[i].table : stoke_machine_cpu_table());
     }
+}
+
+static int seven(void)
+{
+    return 7;
+}
+
+static int illegal(void)
+{
+    raise(SIGILL);
+    return 7;
+}
+
+static int stray(void)
+{
+    volatile int *volatile nowhere = (int *)16;
+    return *nowhere;
+}
+
+/* What the processor announces and refuses costs neither the process nor its handlers, even where the signals
+ * are blocked. */
+static void attempts_survive(void **state)
+{
+    struct sigaction before, after;
+    sigset_t blocked, mask;
+    sigaction(SIGILL, NULL, &before);
+    assert_int_equal(stk_attempt(seven), 7);
+    assert_int_equal(stk_attempt(illegal), 0);
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGSEGV);
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, &blocked, NULL), 0);
+    assert_int_equal(stk_attempt(stray), 0);
+    assert_int_equal(stk_attempt(seven), 7);
+    assert_int_equal(pthread_sigmask(SIG_UNBLOCK, &blocked, &mask), 0);
+    assert_true(sigismember(&mask, SIGSEGV));
+    assert_false(sigismember(&mask, SIGILL));
+    sigaction(SIGILL, NULL, &after);
+    assert_true(after.sa_handler == before.sa_handler);
+    assert_int_equal(after.sa_flags, before.sa_flags);
 }
 
 static void clocks_run_forward(void **state)
@@ -208,6 +252,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(cores_follow_the_affinity_mask),
         cmocka_unit_test(levels_have_names),
         cmocka_unit_test(stoke_cpu_caps_the_level),
+        cmocka_unit_test(attempts_survive),
         cmocka_unit_test(clocks_run_forward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

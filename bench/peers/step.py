@@ -1,0 +1,206 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""A training step (or forward pass) of SegFormer: Stokehold against PyTorch's best forms, in turns, in one run.
+
+  bench/peers/step.py --python ~/torch/bin/python              all cases, fp32 training
+  bench/peers/step.py --python ... --cases A,C --precision bf16
+  bench/peers/step.py --python ... --forward                   inference; also against onnxruntime and OpenVINO
+  bench/peers/step.py --python ... --json steps.json
+
+PYTHON needs torch==2.13.0 and transformers; for --forward also onnx, onnxruntime and openvino. PyTorch gets tcmalloc
+(libtcmalloc-minimal4) where it is installed: glibc's malloc costs it 20 to 50 %. Every entrant uses two threads, its process
+stays alive, and all take turns round by round under a lock, so that no two are timed at once. What cannot run is left out
+with a word. "is" compares medians over all steps of all rounds with the fastest form of the same precision."""
+import argparse
+import fcntl
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import data
+import runner
+
+CASES = {"A": ("b0", 4, 256, 19), "B": ("b0", 2, 512, 150), "C": ("b2", 4, 256, 19), "D": ("b0", 8, 512, 150)}
+TRAIN = ["eager", "channels_last", "compile"]
+FORWARD = ["eager", "channels_last", "compile", "onnxruntime", "openvino"]
+TCMALLOC = ["/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4", "/usr/lib/libtcmalloc_minimal.so.4"]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", metavar="PYTHON", default=sys.executable, help="the Python that has the peers")
+    parser.add_argument("--stoke", metavar="PROGRAM", default=os.path.join(data.ROOT, "build", "cli", "stoke"))
+    parser.add_argument("--cases", default="A,B,C", help="of " + "; ".join(
+        f"{key}: {model} {batch}x{size}x{size}, {classes} classes" for key, (model, batch, size, classes) in CASES.items()))
+    parser.add_argument("--precision", default="fp32", help="comma-separated: fp32, bf16")
+    parser.add_argument("--forward", action="store_true", help="inference instead of training")
+    parser.add_argument("--peers", metavar="NAMES", help="comma-separated, of: " + ", ".join(FORWARD))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=4, help="length of a turn (default 4)")
+    parser.add_argument("--json", metavar="FILE", help="keep the results; rewritten after every case")
+    args = parser.parse_args()
+    args.task = "forward" if args.forward else "step"
+    args.names = args.peers.split(",") if args.peers else FORWARD if args.forward else TRAIN
+    args.precisions = args.precision.split(",")
+    unknown = set(args.cases.split(",")) - set(CASES)
+    if unknown or set(args.precisions) - {"fp32", "bf16"} or args.rounds < 1 or args.seconds <= 0:
+        parser.error("unknown case or precision, or nothing to measure")
+    return args
+
+
+class Peer:
+    """A process of its own that takes steps when told to."""
+
+    def __init__(self, name, case, precision, args):
+        variables = {"OMP_NUM_THREADS": "2", "PYTHONDONTWRITEBYTECODE": "1"}
+        found = [path for path in TCMALLOC if os.path.exists(path)]
+        if found and name in TRAIN:
+            variables["LD_PRELOAD"] = found[0]
+            variables["THP_MEM_ALLOC_ENABLE"] = "1"
+        self.said = tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace")
+        self.process = subprocess.Popen(
+            [args.python, "-m", "peers.step_peer", name, *map(str, CASES[case]), args.task, precision], cwd=runner.HERE,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True,
+            env={**os.environ, **variables})
+        self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            self.process.wait()
+            self.said.seek(0)
+            raise runner.Failed(runner.reason(self.said.read()))
+        return line
+
+    def turn(self, seconds):
+        self.process.stdin.write(f"go {seconds}\n")
+        self.process.stdin.flush()
+        return json.loads(self.answer())
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Stokehold:
+    """Started for every turn: it has nothing to warm up but its own first steps."""
+
+    def __init__(self, case, precision, args):
+        model, batch, size, classes = map(str, CASES[case])
+        self.command = [args.stoke, "bench", "step", "--model", model, "--batch", batch, "--size", size, "--classes", classes,
+                        "--precision", precision, "--threads", "2", "--json", "--quiet"]
+        self.command += ["--forward"] if args.forward else []
+        self.last = None
+
+    def turn(self, seconds):
+        run = subprocess.run(self.command + ["--seconds", str(seconds)], capture_output=True, text=True)
+        if run.returncode:
+            raise runner.Failed(runner.reason(run.stderr))
+        self.last = json.loads(run.stdout)
+        return {"ms": [self.last["ms_per_step"], self.last["best_ms_per_step"]], "median": self.last["ms_per_step"],
+                "best": self.last["best_ms_per_step"], "peak_rss_bytes": self.last["peak_rss_bytes"]}
+
+    def end(self):
+        pass
+
+
+def locked_turn(entrant, seconds):
+    with open(runner.LOCK, "a", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        turn = entrant.turn(seconds)
+    turn.setdefault("median", statistics.median(turn["ms"]))
+    turn.setdefault("best", min(turn["ms"]))
+    del turn["ms"]
+    return turn
+
+
+def measure_case(case, precision, args):
+    """All entrants of one case in turns. Returns {name: {"turns": [...]} or {"skipped": why}}."""
+    entries, entrants = {}, {}
+    for name in ["stokehold", *args.names]:
+        entries[name] = {"turns": []}
+        try:
+            entrants[name] = Stokehold(case, precision, args) if name == "stokehold" else Peer(name, case, precision, args)
+        except (runner.Failed, OSError) as why:
+            entries[name]["skipped"] = str(why)
+    for number in range(1, args.rounds + 1):
+        for name, entrant in list(entrants.items()):
+            try:
+                turn = locked_turn(entrant, args.seconds)
+                entries[name]["turns"].append(turn)
+                said = f"{1000 * CASES[case][1] / turn['median']:.2f} img/s"
+            except (runner.Failed, OSError, ValueError) as why:
+                entries[name]["skipped"], said = str(why), f"left out: {why}"
+                entrants.pop(name).end()
+            print(f"{case} {precision} {args.task}, round {number}  {name}: {said}", file=sys.stderr, flush=True)
+    for entrant in entrants.values():
+        entrant.end()
+    return entries
+
+
+def rate(case, entry, what):
+    """Images per second by the median (of the turns' medians) or the best step."""
+    values = [turn[what] for turn in entry["turns"]]
+    return 1000 * CASES[case][1] / (statistics.median(values) if what == "median" else min(values)) if values else None
+
+
+def rows(results):
+    """Per case and precision, Stokehold first: what, who, median, best, memory, how much faster Stokehold is."""
+    for part in results["parts"]:
+        case, entries = part["case"], part["entries"]
+        model, batch, size, classes = CASES[case]
+        what = f"{case}: {model} {batch}x{size}x{size}, {classes} classes, {part['precision']}"
+        ours = entries["stokehold"]
+        for name, entry in entries.items():
+            if not entry["turns"]:
+                yield [what, name, "-", "-", "-", "-", entry.get("skipped", "")]
+                continue
+            times = "" if name == "stokehold" or not ours["turns"] else (
+                f"{rate(case, ours, 'median') / rate(case, entry, 'median'):.2f}x "
+                f"({rate(case, ours, 'best') / rate(case, entry, 'best'):.2f}x)")
+            memory = max(turn["peak_rss_bytes"] for turn in entry["turns"]) / 2**20
+            yield [what, name, f"{rate(case, entry, 'median'):.2f}", f"{rate(case, entry, 'best'):.2f}", f"{memory:.0f}", times, ""]
+
+
+HEADINGS = ["case", "who", "img/s", "best", "MiB", "Stokehold is (by best)", ""]
+
+
+def table(results):
+    lines = [HEADINGS, *rows(results)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+
+
+def verdict(results):
+    """Against the fastest peer of each case, by medians."""
+    for part in results["parts"]:
+        case, ours = part["case"], part["entries"]["stokehold"]
+        others = [(rate(case, e, "median"), n) for n, e in part["entries"].items() if n != "stokehold" and e["turns"]]
+        if ours["turns"] and others:
+            best, name = max(others)
+            yield f"{case} {part['precision']} {results['task']}: {rate(case, ours, 'median') / best:.2f}x the fastest ({name})"
+
+
+def main():
+    args = arguments()
+    results = {"task": args.task, "rounds": args.rounds, "seconds": args.seconds, "machine": data.machine(),
+               "date": time.strftime("%Y-%m-%d"), "stoke": data.stoke_version(args.stoke), "parts": []}
+    for precision in args.precisions:
+        for case in args.cases.split(","):
+            entries = measure_case(case, precision, args)
+            results["parts"].append({"case": case, "precision": precision, "entries": entries})
+            if args.json:
+                data.keep(args.json, json.dumps(results, indent=1) + "\n")
+    machine = results["machine"]
+    print(f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}; {results['stoke']}")
+    print(table(results))
+    print("\n".join(verdict(results)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

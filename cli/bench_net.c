@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke bench net: every matrix product of the networks, in every CPU table, as a share of the processor's
+ * peak.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/common.h"
+
+typedef struct net_options {
+    const char *model, *only;
+    int64_t classes, batch, threads;
+    uint32_t size[2];
+    int short_run;
+} net_options;
+
+#define FIELD(member) offsetof(net_options, member)
+static const stoke_option options[] = {
+    { .name = "model",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(model),
+      .argument = "NAME",
+      .help = "Only this one of SegFormer b0 .. b5; left out, b0, b2 and b5" },
+    { .name = "only",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(only),
+      .argument = "TEXT",
+      .help = "Only layers with this in their name, e.g. fc1" },
+    { .name = "classes",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(classes),
+      .default_text = "19",
+      .min = 1,
+      .max = 65535,
+      .argument = "N",
+      .help = "Number of classes" },
+    { .name = "batch",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(batch),
+      .default_text = "4",
+      .min = 1,
+      .max = 65536,
+      .argument = "N",
+      .help = "Pictures per batch" },
+    { .name = "size",
+      .type = STOKE_OPT_SIZE,
+      .offset = FIELD(size),
+      .default_text = "256",
+      .argument = "N|HxW",
+      .help = "Size of a picture" },
+    { .name = "threads",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(threads),
+      .default_text = "0",
+      .min = 0,
+      .max = 1024,
+      .argument = "N",
+      .help = "Threads; 0 takes all usable cores" },
+    { .name = "short",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(short_run),
+      .default_text = "false",
+      .help = "Two calls of each, to see that it runs; its figures mean little" },
+};
+
+typedef struct figures {
+    stoke_net_figure *figure;
+    size_t count, capacity;
+    stoke_progress *progress;
+} figures;
+
+static int take(void *context, const stoke_net_figure *figure, uint64_t done, uint64_t total)
+{
+    figures *f = context;
+    f->figure = cli_grow(f->figure, &f->capacity, f->count + 1, sizeof *f->figure);
+    f->figure[f->count++] = *figure;
+    return cli_progress_update(f->progress, done, total);
+}
+
+static void print_json(const figures *f)
+{
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "cpu", stoke_machine_cpu_name());
+    stoke_json_array(&json, "products");
+    for (size_t i = 0; i < f->count; i++) {
+        const stoke_net_figure *p = &f->figure[i];
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "model", p->model);
+        stoke_json_string(&json, "layer", p->layer);
+        stoke_json_string(&json, "pass", p->pass);
+        stoke_json_string(&json, "table", p->table);
+        stoke_json_string(&json, "precision", p->precision);
+        stoke_json_uint(&json, "rows", p->rows);
+        stoke_json_uint(&json, "in", p->in);
+        stoke_json_uint(&json, "out", p->out);
+        stoke_json_uint(&json, "calls", p->calls);
+        stoke_json_real(&json, "ms", p->ms);
+        stoke_json_real(&json, "gflops", p->gflops);
+        stoke_json_real(&json, "share_of_peak", p->share);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+/* The three passes of a layer in a table follow one another: a line. */
+static void add_line(stoke_table *table, const stoke_net_figure *p)
+{
+    char shape[64], calls[16], cell[3][48];
+    snprintf(shape, sizeof shape, "%u x %u x %u", (unsigned)p->rows, (unsigned)p->in, (unsigned)p->out);
+    snprintf(calls, sizeof calls, "%u", (unsigned)p->calls);
+    for (int k = 0; k < 3; k++)
+        snprintf(cell[k], sizeof cell[k], "%.0f (%.0f %%)", p[k].gflops, 100 * p[k].share);
+    stoke_table_row(table, (const char *[]){ p->model, p->layer, shape, calls, p->table, p->precision,
+                                             cell[0], cell[1], cell[2] });
+}
+
+/* Of the table and precision of figure `like`: what all products of a step take together. */
+static void print_sum(const figures *f, const stoke_net_figure *like)
+{
+    double ms = 0, operations = 0, at_peak = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        const stoke_net_figure *p = &f->figure[i];
+        if (strcmp(p->model, like->model) || strcmp(p->table, like->table) ||
+            strcmp(p->precision, like->precision))
+            continue;
+        const double share = p->share > 0 ? p->share : 1;
+        ms += p->ms * p->calls;
+        operations += p->gflops * p->ms * p->calls;
+        at_peak += p->ms * p->calls * share;
+    }
+    printf("%s, %s %s: all products of a step %.1f ms, %.0f GFLOP/s, %.0f %% of the peak\n", like->model,
+           like->table, like->precision, ms, ms > 0 ? operations / ms : 0, ms > 0 ? 100 * at_peak / ms : 0);
+}
+
+static void print_people(const figures *f)
+{
+    static const char *const headings[] = { "model", "layer",     "rows x in x out", "calls",      "table",
+                                            "",      "Y = X W^T", "dX = dY W",       "dW = dY^T X" };
+    printf("%s; GFLOP/s (share of the peak measured in this run)\n\n", stoke_machine_cpu_name());
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    for (size_t i = 0; i + 2 < f->count; i += 3) add_line(table, &f->figure[i]);
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+    puts("\nRows come from memory, not from caches, as in a step. The C reference does fewer of them.\n");
+    for (size_t i = 0; i < f->count; i++) {
+        size_t k = 0;
+        while (k < i && (strcmp(f->figure[k].model, f->figure[i].model) ||
+                         strcmp(f->figure[k].table, f->figure[i].table) ||
+                         strcmp(f->figure[k].precision, f->figure[i].precision)))
+            k++;
+        if (k == i && strcmp(f->figure[i].table, "c")) print_sum(f, &f->figure[i]);
+    }
+}
+
+static int run(cli_call *call)
+{
+    const net_options *o = call->options;
+    stoke_error err = { 0 };
+    stoke_net_bench_params params = stoke_net_bench_defaults();
+    params.model = o->model;
+    params.only = o->only;
+    params.batch = (uint32_t)o->batch;
+    params.height = o->size[0];
+    params.width = o->size[1];
+    params.classes = (uint32_t)o->classes;
+    params.threads = (uint32_t)o->threads;
+    params.quick = o->short_run;
+    figures f = { .progress = cli_progress_begin(call, "measuring", "figures") };
+    const int r = stoke_net_bench(&params, take, &f, &err);
+    cli_progress_end(&f.progress);
+    if (r == STOKE_E_NOTFOUND) err.code = STOKE_E_INVALID; /* what the user wrote, not a file */
+    if (!r && call->common.json)
+        print_json(&f);
+    else if (!r)
+        print_people(&f);
+    free(f.figure);
+    return r ? cli_fail(call, &err) : CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "stoke bench net --model b0", "all products of b0 at 4x256x256" },
+    { "stoke bench net --model b2 --only fc1", "only the MLP's first layers" },
+    { "stoke bench net --short --json", "b0, b2 and b5, for a program" },
+    { 0 },
+};
+
+const cli_command cli_bench_net = {
+    .name = "net",
+    .parent = "bench",
+    .summary = "speed of every matrix product of the networks, against the processor's peak",
+    .arguments = "",
+    .description = "Times the matrix products of SegFormer (forward, gradient of the input, gradient of the "
+                   "weights) for every CPU "
+                   "table this processor has, whatever STOKE_CPU says, and sets them against multiply-adds "
+                   "in registers, "
+                   "measured in the same run. bf16 is measured in the best table.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(net_options),
+    .run = run,
+};

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening and closing a network.
+ */
+#include "src/net/net.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/net/pretrained.h"
+#include <stoke/machine.h>
+
+enum {
+    MOST_SIDE = 32768, /* pixels; with MOST_BATCH every size below fits 64 bits with room to spare */
+    MOST_BATCH = 65535,
+    LINEARS_PER_BLOCK = 6
+};
+
+stoke_net_params stoke_net_defaults(void)
+{
+    return (stoke_net_params){
+        .struct_size = sizeof(stoke_net_params),
+        .batch = 1,
+        .height = 512,
+        .width = 512,
+        .training = 1,
+        .precision = STOKE_PRECISION_AUTO,
+        .dropout = 0.1,
+        .drop_path = 0.1,
+        .loss = { .ce_weight = 1, .dice_weight = 1, .focal_gamma = 2, .ignore_index = 255 }
+    };
+}
+
+static int check_params(const stoke_net_params *p, stoke_error *err)
+{
+    if (p->struct_size != sizeof *p)
+        return stk_fail(err, STOKE_E_INVALID, "stoke_net_params was not made by stoke_net_defaults");
+    if (!p->model && !p->weights)
+        return stk_fail(err, STOKE_E_INVALID, "name a model (b0 to b5) or weights to load");
+    if (!p->classes && !p->weights)
+        return stk_fail(err, STOKE_E_INVALID, "say how many classes there are, or load weights that do");
+    if (!p->batch || p->batch > MOST_BATCH)
+        return stk_fail(err, STOKE_E_INVALID, "batch is %u: 1 to %d will do", (unsigned)p->batch, MOST_BATCH);
+    if (p->height > MOST_SIDE || p->width > MOST_SIDE)
+        return stk_fail(err, STOKE_E_INVALID, "pictures of %u x %u: at most %d x %d will do",
+                        (unsigned)p->height, (unsigned)p->width, MOST_SIDE, MOST_SIDE);
+    if (p->precision < STOKE_PRECISION_FP32 || p->precision > STOKE_PRECISION_AUTO)
+        return stk_fail(err, STOKE_E_INVALID, "no such precision: %d", p->precision);
+    if (p->memory < STOKE_MEMORY_PLAIN || p->memory > STOKE_MEMORY_MIN)
+        return stk_fail(err, STOKE_E_INVALID, "no such memory mode: %d", p->memory);
+    if (p->optimizer != STOKE_OPTIMIZER_ADAMW && p->optimizer != STOKE_OPTIMIZER_SGD)
+        return stk_fail(err, STOKE_E_INVALID, "no such optimizer: %d", p->optimizer);
+    if (!(p->dropout >= 0 && p->dropout < 1) || !(p->drop_path >= 0 && p->drop_path < 1))
+        return stk_fail(err, STOKE_E_INVALID, "dropout is %g and drop_path %g: 0 or more, below 1",
+                        p->dropout, p->drop_path);
+    if (p->loss.kind < STOKE_LOSS_CE || p->loss.kind > STOKE_LOSS_FOCAL)
+        return stk_fail(err, STOKE_E_INVALID, "no such loss: %d", (int)p->loss.kind);
+    if (!(p->loss.label_smoothing >= 0 && p->loss.label_smoothing <= 1))
+        return stk_fail(err, STOKE_E_INVALID, "label_smoothing is %g: 0 to 1 will do",
+                        p->loss.label_smoothing);
+    return STOKE_OK;
+}
+
+/* Model and classes: what is asked for comes before what the file says. */
+static int find_config(stoke_net *net, const stoke_net_params *p, stoke_error *err)
+{
+    if (!p->weights) return stk_config_of(&net->config, p->model, p->classes, err);
+    int status = stk_pretrained_config(p->weights, &net->config, err);
+    if (status) return status;
+    if (p->model && strcmp(p->model, net->config.model))
+        return stk_fail(err, STOKE_E_INVALID, "%s holds a %s, not the %s that was asked for", p->weights,
+                        net->config.model, p->model);
+    const uint32_t classes = p->classes ? p->classes : net->config.classes;
+    if (!classes)
+        return stk_fail(err, STOKE_E_INVALID, "%s is an encoder alone: say how many classes there are",
+                        p->weights);
+    return stk_config_of(&net->config, net->config.model, classes, err);
+}
+
+/* Side of the map after a convolution; 0: the source is too small for it. */
+static uint32_t side_after(uint32_t side, uint32_t kernel, uint32_t stride, uint32_t padding)
+{
+    return side + 2 * padding < kernel ? 0 : (side + 2 * padding - kernel) / stride + 1;
+}
+
+/* Any size works that leaves every stage at least one key, which is to say 29 x 29 and more; Hugging Face
+ * fails below that too. */
+static int shape_stages(stoke_net *net, stoke_error *err)
+{
+    const stk_config *c = &net->config;
+    uint32_t height = net->params.height, width = net->params.width, channels = 3;
+    for (uint32_t i = 0; i < STK_STAGES; i++) {
+        stk_stage *s = &net->stages[i];
+        s->patches = (stk_patches){ .height = height,
+                                    .width = width,
+                                    .channels = channels,
+                                    .kernel = c->patch[i],
+                                    .stride = c->stride[i],
+                                    .padding = c->patch[i] / 2 };
+        s->channels = channels = c->hidden[i];
+        s->heads = c->heads[i];
+        s->hidden = c->hidden[i] * c->mlp_ratio;
+        s->depth = c->depths[i];
+        s->reduction = c->reduction[i];
+        s->height = height = side_after(height, c->patch[i], c->stride[i], c->patch[i] / 2);
+        s->width = width = side_after(width, c->patch[i], c->stride[i], c->patch[i] / 2);
+        s->patches.out_height = height;
+        s->patches.out_width = width;
+        s->reduced_height = height / s->reduction;
+        s->reduced_width = width / s->reduction;
+        if (!s->reduced_height || !s->reduced_width)
+            return stk_fail(err, STOKE_E_INVALID,
+                            "pictures of %u x %u leave stage %u a map of %u x %u, smaller than its reduction "
+                            "of %u: use 32 x 32 or more",
+                            (unsigned)net->params.height, (unsigned)net->params.width, (unsigned)i + 1,
+                            (unsigned)height, (unsigned)width, (unsigned)s->reduction);
+    }
+    net->loss_shape = (stk_loss_shape){ .batch = net->params.batch,
+                                        .classes = c->classes,
+                                        .in_height = net->stages[0].height,
+                                        .in_width = net->stages[0].width,
+                                        .height = net->params.height,
+                                        .width = net->params.width };
+    return STOKE_OK;
+}
+
+/* The lists of blocks and of what is packed, and each block's share of drop path: from 0, linearly. */
+static int make_blocks(stoke_net *net, stoke_error *err)
+{
+    for (int i = 0; i < STK_STAGES; i++) net->block_count += net->stages[i].depth;
+    const uint32_t count = net->block_count;
+    net->blocks = stk_calloc(count, sizeof *net->blocks);
+    net->depthwises = stk_calloc(count, sizeof *net->depthwises);
+    net->linears = stk_calloc((size_t)count * LINEARS_PER_BLOCK + STK_STAGES, sizeof *net->linears);
+    if (!net->blocks || !net->depthwises || !net->linears)
+        return stk_fail(err, STOKE_E_NOMEM, "no memory for a network of %u blocks", (unsigned)count);
+    stk_block *next = net->blocks;
+    for (int i = 0; i < STK_STAGES; i++) {
+        net->stages[i].blocks = next;
+        next += net->stages[i].depth;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        net->blocks[i].drop = (float)(net->params.drop_path * i / (count > 1 ? count - 1 : 1));
+        net->depthwises[i] = &net->blocks[i].depthwise;
+    }
+    return STOKE_OK;
+}
+
+static int resolve_precision(int wanted, const stk_net_table *table)
+{
+    if (wanted != STOKE_PRECISION_AUTO) return wanted;
+    return table->level >= STK_CPU_AMX ? STOKE_PRECISION_BF16 : STOKE_PRECISION_FP32;
+}
+
+static int keep_params(stoke_net *net, const stoke_net_params *params, stoke_error *err)
+{
+    net->params = *params;
+    net->params.model = net->params.weights = NULL;
+    net->params.loss.class_weights = NULL;
+    if (!params->loss.class_weights) return STOKE_OK;
+    const size_t bytes = net->config.classes * sizeof(float);
+    net->class_weights = stk_alloc(bytes);
+    if (!net->class_weights) return stk_fail(err, STOKE_E_NOMEM, "no memory for the weights of classes");
+    memcpy(net->class_weights, params->loss.class_weights, bytes);
+    net->params.loss.class_weights = net->class_weights;
+    return STOKE_OK;
+}
+
+/* Everything up to the plan: small lists, nothing large. */
+static int prepare(stoke_net *net, const stoke_net_params *params, const stk_net_table *table,
+                   stoke_error *err)
+{
+    static const stk_float TYPES[] = { STK_F32, STK_BF16, STK_F16 };
+    int status = check_params(params, err);
+    if (!status) status = find_config(net, params, err);
+    if (!status) status = keep_params(net, params, err);
+    if (!status) status = shape_stages(net, err);
+    if (!status) status = stk_parameters_create(&net->parameters, &net->config, err);
+    if (!status) status = make_blocks(net, err);
+    if (status) return status;
+    net->plan.precision = resolve_precision(params->precision, table);
+    net->plan.threads = params->threads ? params->threads : stoke_machine_cores().usable;
+    net->run.table = table;
+    net->run.type = TYPES[net->plan.precision];
+    net->state.loss_scale = stk_net_first_scale(net->plan.precision);
+    status = stk_team_create(&net->run.team, net->plan.threads, err); /* some rooms are one per thread */
+    if (!status) status = stk_net_lay_out(net, err);
+    if (!status) stk_net_plan_make(net);
+    return status;
+}
+
+int stoke_net_plan_of(const stoke_net_params *params, stoke_net_plan *plan, stoke_error *err)
+{
+    stoke_net *net = stk_calloc(1, sizeof *net);
+    if (!net) return stk_fail(err, STOKE_E_NOMEM, "no memory for a plan");
+    const int status = prepare(net, params, stk_net_table_get(), err);
+    if (!status) *plan = net->plan;
+    stoke_net_close(&net);
+    return status;
+}
+
+static void keep_remark(void *context, const char *sentence)
+{
+    stoke_net *net = context;
+    char *copy = net->remark_count < STK_REMARKS ? stk_strdup(sentence) : NULL;
+    if (copy) net->remarks[net->remark_count++] = copy;
+}
+
+/* First values of everything that has some. */
+static int fill(stoke_net *net, const stoke_net_params *params, stoke_error *err)
+{
+    memset(net->values, 0, net->arena.most[STK_REGION_PARAMETERS]);
+    if (params->weights) {
+        const int status =
+            stk_pretrained_load(params->weights, &net->config, &net->parameters, params->seed, net->values,
+                                &net->state.batches_tracked, keep_remark, net, err);
+        if (status) return status;
+    } else {
+        stk_parameters_initialise(&net->parameters, net->values, params->seed, NULL);
+    }
+    if (net->average) memcpy(net->average, net->values, net->parameters.floats * sizeof(float));
+    stk_head_bind(&net->run, &net->head);
+    stk_loss_bind(&net->loss_shape, net->loss_room);
+    return STOKE_OK;
+}
+
+int stk_net_open(stoke_net **out, const stoke_net_params *params, const stk_net_table *table,
+                 stoke_error *err)
+{
+    *out = NULL;
+    stoke_net *net = stk_calloc(1, sizeof *net);
+    if (!net) return stk_fail(err, STOKE_E_NOMEM, "no memory for a network");
+    int status = prepare(net, params, table, err);
+    if (!status) status = stk_net_arena_commit(&net->arena, err);
+    if (!status) status = stk_net_lay_out(net, err);
+    if (!status) status = fill(net, params, err);
+    if (status)
+        stoke_net_close(&net);
+    else
+        *out = net;
+    return status;
+}
+
+int stoke_net_open(stoke_net **out, const stoke_net_params *params, stoke_error *err)
+{
+    return stk_net_open(out, params, stk_net_table_get(), err);
+}
+
+void stoke_net_close(stoke_net **net)
+{
+    stoke_net *n = *net;
+    *net = NULL;
+    if (!n) return;
+    stk_team_destroy(&n->run.team);
+    stk_net_arena_free(&n->arena);
+    stk_parameters_free(&n->parameters);
+    for (size_t i = 0; i < n->remark_count; i++) stk_free(n->remarks[i]);
+    stk_free(n->linears);
+    stk_free(n->depthwises);
+    stk_free(n->blocks);
+    stk_free(n->class_weights);
+    stk_free(n);
+}

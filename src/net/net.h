@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a network is made of. A call goes down through these files:
+ *
+ *   net_train.c, net_infer.c   one batch: forward, loss, backward; the step
+ *   stage.c                    patch embedding, blocks, norm: both ways
+ *   block.c                    attention and MLP: both ways
+ *   linear.h, attention.h ...  the operations
+ *
+ * Opening it: net.c reads the settings, net_bind.c connects every operation with its parameters by name,
+ * net_memory.c lays everything out in the arena, net_plan.c adds it up.
+ */
+#ifndef STOKE_SRC_NET_NET_H
+#define STOKE_SRC_NET_NET_H
+
+#include <stoke/net.h>
+
+#include "src/net/arena.h"
+#include "src/net/attention.h"
+#include "src/net/conv.h"
+#include "src/net/depthwise.h"
+#include "src/net/head.h"
+#include "src/net/layernorm.h"
+#include "src/net/loss.h"
+#include "src/net/net_table.h"
+#include "src/net/parameters.h"
+#include "src/net/parts.h"
+#include "src/net/update.h"
+
+enum { STK_REMARKS = 8 };
+
+/*   n1 = norm1(x);  q = query(n1);  r = reduction(n1);  kv = key_value(norm_reduced(r))   [or of n1]
+ *   x1 = x + drop(output(attention(q, kv)))
+ *   h1 = expand(norm2(x1));  h2 = depthwise(h1);  h3 = gelu(h2)
+ *   x2 = x1 + drop(contract(h3))
+ *
+ * Normalised rows are never kept, only their statistics. In inference all blocks of a stage share their
+ * buffers, and x, x1 and x2 are one. */
+typedef struct stk_block {
+    stk_layernorm norm1, norm_reduced, norm2;
+    stk_linear query, key_value, reduction, output, expand, contract;
+    stk_depthwise depthwise;
+    float drop;            /* probability that a branch is dropped */
+    float *drop_factor[2]; /* of attention and MLP: per sample, 0 or 1 / (1 - drop); NULL when drop is 0 */
+
+    float *x, *x1, *x2; /* f32, rows x channels */
+    float *stats1, *stats2, *stats_reduced;
+    float *reduced; /* f32: r, before its norm */
+    void *q, *kv, *context;
+    float *log_sum;     /* NULL in inference */
+    void *h1, *h2, *h3; /* h2 NULL: computed again from h1 */
+} stk_block;
+
+typedef struct stk_stage {
+    uint32_t channels, heads, hidden; /* hidden: of the MLP */
+    uint32_t height, width;           /* of its map */
+    uint32_t reduction;               /* keys and values are of a map smaller by this */
+    uint32_t reduced_height, reduced_width;
+    uint32_t depth;
+    stk_patches patches; /* of the embedding; batch and source change from call to call */
+    stk_linear embed;
+    stk_layernorm embed_norm, norm;
+    stk_block *blocks;
+
+    float *embedded, *embed_stats, *stats; /* embedded: f32, before its norm */
+    void *feature;                         /* norm(x2 of the last block), the run's type */
+    float *d_feature;
+
+    /* Shared by its blocks; d_x is the gradient of the stream, f32. */
+    void *n1;
+    float *d_x;
+    void *d_n, *d_h3, *d_h1;
+    void *d_context, *d_q, *d_kv, *d_keys, *d_patches;
+    float *d_reduced, *d_embedded;
+    void *d_rows;              /* of the embedding's patches */
+    int recompute_hidden;      /* memory lean and min: h3 is made again from h1 */
+    int recompute_projections; /* min: so are h1, q and kv */
+} stk_stage;
+
+struct stoke_net {
+    stoke_net_params params; /* strings are NULL: they were the caller's */
+    float *class_weights;    /* a copy of params.loss.class_weights */
+    stk_config config;
+    stk_parameters parameters;
+    stoke_net_plan plan;
+    stk_run run;
+    stk_net_arena arena;
+
+    float *values, *gradients, *first, *second, *average; /* flat, as parameters says */
+    stk_group *groups;
+    stk_stage stages[STK_STAGES];
+    stk_block *blocks; /* of all stages */
+    uint32_t block_count;
+    stk_head head;
+    stk_loss_shape loss_shape;
+    void *loss_room;
+    void *y, *d_y;
+    float *logits, *d_logits;
+    float *saved_running; /* running statistics as they were before a batch that turns out bad */
+
+    const stk_linear **linears; /* to be packed */
+    size_t linear_count;
+    const stk_depthwise **depthwises; /* one per block */
+
+    int encoder_packed; /* its packed weights are those of the masters */
+    int head_packed;    /* so are the head's, for head.training */
+    int dropping;       /* a training batch is on its way: drop path is at work */
+    int have_gradients; /* since the last step */
+    stoke_net_state state;
+    stk_parts parts;
+    char *remarks[STK_REMARKS];
+    size_t remark_count;
+};
+
+/* Opening, with a table of one's own choice (tests) instead of the one in use. */
+int stk_net_open(stoke_net **out, const stoke_net_params *params, const stk_net_table *table,
+                 stoke_error *err);
+/* Shapes of all operations and, once there is memory, the addresses of their parameters. STOKE_E_STATE: a
+ * parameter is not in the list. */
+int stk_net_bind(stoke_net *net, stoke_error *err);
+/* Hands out the arena and binds; run twice, see arena.h. */
+int stk_net_lay_out(stoke_net *net, stoke_error *err);
+/* Where the loss scale begins: above 1 in fp16 only. */
+double stk_net_first_scale(int precision);
+/* After measuring. */
+void stk_net_plan_make(stoke_net *net);
+
+/* STOKE_E_INVALID and the like for a batch that does not fit the network. */
+int stk_net_check_batch(const stoke_net *net, const stoke_net_batch *batch, int masks, stoke_error *err);
+/* The logits of a batch. training: batch statistics, dropout, drop path by state.draws. */
+void stk_net_logits(stoke_net *net, const stoke_net_batch *batch, int training);
+stk_truth stk_net_truth(const stoke_net_batch *batch);
+
+static inline size_t stk_stage_rows(const stk_stage *stage, uint32_t count)
+{
+    return (size_t)count * stage->height * stage->width;
+}
+static inline size_t stk_stage_keys(const stk_stage *stage, uint32_t count)
+{
+    return (size_t)count * stage->reduced_height * stage->reduced_width;
+}
+stk_attention stk_stage_attention(const stk_stage *stage, uint32_t count);
+void stk_stage_forward(stoke_net *net, uint32_t index, const stoke_net_batch *batch);
+void stk_stage_backward(stoke_net *net, uint32_t index, const stoke_net_batch *batch);
+void stk_block_forward(stoke_net *net, const stk_stage *stage, const stk_block *block, uint32_t count);
+/* d_x of the stage: in, the gradient of x2; out, that of x. */
+void stk_block_backward(stoke_net *net, const stk_stage *stage, const stk_block *block, uint32_t count);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every matrix product of a network, timed: forward, gradient of the input, gradient of the weights, in every
+ * table.
+ */
+#include <stoke/machine.h>
+#include <stoke/netbench.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/net/config.h"
+#include "src/net/linear.h"
+#include "src/net/net_table.h"
+#include "src/net/peak.h"
+
+stoke_net_bench_params stoke_net_bench_defaults(void)
+{
+    return (stoke_net_bench_params){
+        .struct_size = sizeof(stoke_net_bench_params), .batch = 4, .height = 256, .width = 256, .classes = 19
+    };
+}
+
+/* ---- which products ---- */
+
+enum { LAYERS_OF_STAGE = 8, MAX_LAYERS = LAYERS_OF_STAGE * STK_CONFIG_STAGES + 1 };
+
+typedef struct layer {
+    const char *name;
+    uint32_t rows, in, out, taps, calls;
+} layer;
+
+static const char *const stage_layers[STK_CONFIG_STAGES][LAYERS_OF_STAGE] = {
+    { "stage 1 patches", "stage 1 query", "stage 1 reduction", "stage 1 key, value", "stage 1 output",
+      "stage 1 fc1", "stage 1 fc2", "head, stage 1" },
+    { "stage 2 patches", "stage 2 query", "stage 2 reduction", "stage 2 key, value", "stage 2 output",
+      "stage 2 fc1", "stage 2 fc2", "head, stage 2" },
+    { "stage 3 patches", "stage 3 query", "stage 3 reduction", "stage 3 key, value", "stage 3 output",
+      "stage 3 fc1", "stage 3 fc2", "head, stage 3" },
+    { "stage 4 patches", "stage 4 query", "stage 4 reduction", "stage 4 key, value", "stage 4 output",
+      "stage 4 fc1", "stage 4 fc2", "head, stage 4" },
+};
+
+static size_t list_layers(layer list[MAX_LAYERS], const stk_config *config, const stoke_net_bench_params *p)
+{
+    uint32_t height = p->height, width = p->width, before = 3;
+    size_t count = 0, first_rows = 0;
+    for (int i = 0; i < STK_CONFIG_STAGES; i++) {
+        const uint32_t c = config->hidden[i], k = config->patch[i], sr = config->reduction[i],
+                       depth = config->depths[i];
+        height = (height + 2 * (k / 2) - k) / config->stride[i] + 1;
+        width = (width + 2 * (k / 2) - k) / config->stride[i] + 1;
+        const uint32_t rows = p->batch * height * width, keys = p->batch * (height / sr) * (width / sr);
+        const char *const *name = stage_layers[i];
+        if (!i) first_rows = rows;
+        list[count++] = (layer){ name[0], rows, k * k * before, c, k * k, 1 };
+        list[count++] = (layer){ name[1], rows, c, c, 1, depth };
+        if (sr > 1) list[count++] = (layer){ name[2], keys, sr * sr * c, c, sr * sr, depth };
+        list[count++] = (layer){ name[3], keys, c, 2 * c, 1, depth };
+        list[count++] = (layer){ name[4], rows, c, c, 1, depth };
+        list[count++] = (layer){ name[5], rows, c, config->mlp_ratio * c, 1, depth };
+        list[count++] = (layer){ name[6], rows, config->mlp_ratio * c, c, 1, depth };
+        list[count++] = (layer){ name[7], rows, c, config->decoder, 1, 1 };
+        before = c;
+    }
+    list[count++] = (layer){ "classifier", (uint32_t)first_rows, config->decoder, config->classes, 1, 1 };
+    return count;
+}
+
+/* ---- one product ---- */
+
+enum { FORWARD, INPUT, WEIGHT, PASSES };
+static const char *const pass_names[PASSES] = { "forward", "input", "weight" };
+
+/* Rows rotate through this much memory, twice what the largest caches of two cores hold; the C reference,
+ * which computes rather than waits, does a share of the rows. */
+static const size_t ROTATE = (size_t)64 << 20, C_OPERATIONS = (size_t)1 << 25;
+
+typedef struct trial {
+    stk_run run;
+    stk_linear linear;
+    size_t rows, sets;
+    unsigned char *x, *y; /* `sets` matrices each */
+    size_t x_bytes, y_bytes;
+    float *weights; /* master, bias, gradients of both */
+    void *blocks[6];
+} trial;
+
+static void *take(trial *t, int index, size_t bytes)
+{
+    return t->blocks[index] = stk_alloc_aligned(bytes ? bytes : 64, 64);
+}
+
+static void trial_end(trial *t)
+{
+    for (size_t i = 0; i < sizeof t->blocks / sizeof *t->blocks; i++) stk_free(t->blocks[i]);
+}
+
+/* Small values of both signs: products stay finite and no denormal slows anything down. */
+static void fill(void *array, size_t count, stk_float type)
+{
+    for (size_t i = 0; i < count; i++) stk_put(array, i, (float)((i * 7919) % 2001) * 0.001f - 1.0f, type);
+}
+
+static int trial_begin(trial *t, const layer *l, const stk_net_table *table, stk_team *team, stk_float type,
+                       stoke_error *err)
+{
+    const size_t weights = (size_t)l->in * l->out;
+    *t = (trial){ .run = { .table = table, .team = team, .type = type }, .rows = l->rows };
+    if (table->level == STK_CPU_C && t->rows * weights * 2 > C_OPERATIONS)
+        t->rows = C_OPERATIONS / (weights * 2) + 1;
+    t->x_bytes = t->rows * l->in * stk_float_bytes(type);
+    t->y_bytes = t->rows * l->out * stk_float_bytes(type);
+    t->sets = ROTATE / (t->x_bytes + t->y_bytes) + 1;
+    t->linear =
+        (stk_linear){ .in = l->in, .out = l->out, .taps = l->taps, .parts = 1, .weight_stride = l->in };
+    const stk_need need = stk_linear_need(&t->run, &t->linear, t->rows);
+    t->run.scratch_each = (need.scratch + 63) / 64 * 64;
+    t->run.partial_floats = need.partial;
+    t->x = take(t, 0, t->sets * t->x_bytes);
+    t->y = take(t, 1, t->sets * t->y_bytes);
+    t->weights = take(t, 2, 2 * (weights + l->out) * sizeof(float));
+    t->linear.forward =
+        take(t, 3, stk_linear_packed(&t->run, &t->linear, 0) + stk_linear_packed(&t->run, &t->linear, 1));
+    t->run.scratch = take(t, 4, t->run.scratch_each * stk_team_size(team));
+    t->run.partial = take(t, 5, need.partial * sizeof(float));
+    for (size_t i = 0; i < sizeof t->blocks / sizeof *t->blocks; i++)
+        if (!t->blocks[i]) return stk_fail(err, STOKE_E_NOMEM, "no memory to measure %s", l->name);
+    t->linear.backward = (unsigned char *)t->linear.forward + stk_linear_packed(&t->run, &t->linear, 0);
+    t->linear.weight[0] = t->weights;
+    t->linear.bias[0] = t->weights + weights;
+    t->linear.d_weight[0] = t->weights + weights + l->out;
+    t->linear.d_bias[0] = t->weights + 2 * weights + l->out;
+    fill(t->weights, 2 * (weights + l->out), STK_F32);
+    fill(t->x, t->sets * t->rows * l->in, type);
+    fill(t->y, t->sets * t->rows * l->out, type);
+    const stk_linear *one = &t->linear;
+    stk_linear_pack(&t->run, &one, 1);
+    return STOKE_OK;
+}
+
+static void call(trial *t, int pass, size_t set)
+{
+    const stk_linear *l = &t->linear;
+    void *x = t->x + set * t->x_bytes, *y = t->y + set * t->y_bytes;
+    const stk_rows x_rows = stk_rows_of(x, l->in), y_rows = stk_rows_of(y, l->out);
+    const stk_finish finish = { .type = t->run.type };
+    if (pass == FORWARD)
+        stk_linear_forward(&t->run, l, t->rows, &x_rows, &finish, y, l->out);
+    else if (pass == INPUT)
+        stk_linear_input(&t->run, l, t->rows, &y_rows, x, l->in, t->run.type, 0);
+    else
+        stk_linear_weight(&t->run, l, t->rows, &x_rows, &y_rows);
+}
+
+/* Nanoseconds of the best call within `seconds`; at least two calls. */
+static double best_call(trial *t, int pass, double seconds)
+{
+    double best = 1e300;
+    const uint64_t start = stoke_machine_now_ns();
+    uint64_t before = start;
+    for (size_t i = 0; i < 2 || (double)(before - start) < seconds * 1e9; i++) {
+        call(t, pass, i % t->sets);
+        const uint64_t now = stoke_machine_now_ns();
+        if ((double)(now - before) < best) best = (double)(now - before);
+        before = now;
+    }
+    return best > 0 ? best : 1;
+}
+
+/* ---- all of them ---- */
+
+/* A column of figures: fp32 in every table, bf16 in the best one. */
+typedef struct column {
+    stk_net_table table;
+    stk_float type;
+    double peak;
+} column;
+
+enum { MAX_COLUMNS = STK_CPU_AMX + 2 };
+
+typedef struct bench {
+    const stoke_net_bench_params *params;
+    stoke_net_bench_fn each;
+    void *context;
+    stk_team *team;
+    column columns[MAX_COLUMNS];
+    size_t n_columns;
+    uint64_t done, total;
+    double seconds; /* per figure */
+} bench;
+
+static void make_columns(bench *b)
+{
+    const stk_cpu_level best = stk_cpu_detected();
+    for (int level = STK_CPU_C; level <= (int)best + 1; level++) {
+        column *c = &b->columns[b->n_columns++];
+        stk_net_table_fill(&c->table, level > (int)best ? best : (stk_cpu_level)level);
+        c->type = level > (int)best ? STK_BF16 : STK_F32;
+        c->peak = stk_peak_gflops(&c->table, b->team, c->type, b->params->quick ? 0.02 : 0.2);
+    }
+}
+
+static int bench_layer(bench *b, const char *model, const layer *l, stoke_error *err)
+{
+    for (size_t i = 0; i < b->n_columns; i++) {
+        const column *c = &b->columns[i];
+        trial t;
+        int r = trial_begin(&t, l, &c->table, b->team, c->type, err);
+        for (int pass = 0; pass < PASSES && !r; pass++) {
+            const double ns = best_call(&t, pass, b->seconds);
+            const double gflops = 2.0 * (double)t.rows * l->in * l->out / ns;
+            const stoke_net_figure figure = { .model = model,
+                                              .layer = l->name,
+                                              .pass = pass_names[pass],
+                                              .table = stk_cpu_level_name(c->table.level),
+                                              .precision = c->type == STK_F32 ? "fp32" : "bf16",
+                                              .rows = (uint32_t)t.rows,
+                                              .in = l->in,
+                                              .out = l->out,
+                                              .calls = l->calls,
+                                              .ms = ns / 1e6,
+                                              .gflops = gflops,
+                                              .share = c->peak > 0 ? gflops / c->peak : 0 };
+            if (b->each(b->context, &figure, ++b->done, b->total))
+                r = stk_fail(err, STOKE_E_CANCELLED, "stopped");
+        }
+        trial_end(&t);
+        if (r) return r;
+    }
+    return STOKE_OK;
+}
+
+static const char *const default_models[] = { "b0", "b2", "b5", NULL };
+
+/* Counts (each NULL) or measures the layers asked for. */
+static int over_models(bench *b, int counting, stoke_error *err)
+{
+    const char *const given[] = { b->params->model, NULL };
+    for (const char *const *model = b->params->model ? given : default_models; *model; model++) {
+        stk_config config;
+        layer list[MAX_LAYERS];
+        int r = stk_config_of(&config, *model, b->params->classes, err);
+        if (r) return r;
+        const size_t count = list_layers(list, &config, b->params);
+        for (size_t i = 0; i < count && !r; i++) {
+            if (b->params->only && !strstr(list[i].name, b->params->only)) continue;
+            if (counting)
+                b->total += b->n_columns * PASSES;
+            else
+                r = bench_layer(b, config.model, &list[i], err);
+        }
+        if (r) return r;
+    }
+    return STOKE_OK;
+}
+
+int stoke_net_bench(const stoke_net_bench_params *params, stoke_net_bench_fn each, void *context,
+                    stoke_error *err)
+{
+    const stoke_net_bench_params defaults = stoke_net_bench_defaults();
+    if (!params) params = &defaults;
+    if (params->height < 32 || params->width < 32 || !params->batch || params->batch > 65536 ||
+        params->height > 16384 || params->width > 16384)
+        return stk_fail(err, STOKE_E_INVALID, "pictures of 32x32 to 16384x16384, 1 to 65536 of them");
+    bench b = { .params = params, .each = each, .context = context, .seconds = params->quick ? 0.0 : 0.04 };
+    int r = stk_team_create(&b.team, params->threads ? params->threads : stoke_machine_cores().usable, err);
+    if (r) return r;
+    make_columns(&b);
+    r = over_models(&b, 1, err);
+    if (!r && !b.total) r = stk_fail(err, STOKE_E_NOTFOUND, "no layer has '%s' in its name", params->only);
+    if (!r) r = over_models(&b, 0, err);
+    stk_team_destroy(&b.team);
+    return r;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Training: gradients of a batch, and the step that uses them.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/net/net.h"
+
+/* Loss scaling of fp16, the usual numbers (PyTorch's GradScaler). */
+static const double SCALE_START = 65536;
+enum { SCALE_GROWS_AFTER = 2000 };
+
+double stk_net_first_scale(int precision)
+{
+    return precision == STOKE_PRECISION_FP16 ? SCALE_START : 1;
+}
+
+/* The running statistics lie behind everything that is trained. */
+static size_t running_bytes(const stoke_net *net)
+{
+    return (net->parameters.floats - net->parameters.trainable) * sizeof(float);
+}
+
+static void backward(stoke_net *net, const stoke_net_batch *batch)
+{
+    const void *features[STK_STAGES];
+    float *d_features[STK_STAGES];
+    net->run.accumulate = net->have_gradients;
+    for (uint32_t i = 0; i < STK_STAGES; i++) {
+        features[i] = net->stages[i].feature;
+        d_features[i] = net->stages[i].d_feature;
+    }
+    stk_head_backward(&net->run, &net->head, features, net->y, net->d_logits, net->d_y, d_features);
+    stk_parts_lap(&net->parts, STK_PART_HEAD_BACKWARD);
+    for (uint32_t i = STK_STAGES; i-- && !net->params.freeze_encoder;) stk_stage_backward(net, i, batch);
+    net->have_gradients = 1;
+}
+
+int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of, double *loss,
+                       stoke_error *err)
+{
+    if (!net->params.training)
+        return stk_fail(err, STOKE_E_STATE, "this network was opened for inference: training is 0");
+    if (!of) return stk_fail(err, STOKE_E_INVALID, "gradients cannot be divided by 0");
+    int status = stk_net_check_batch(net, batch, 1, err);
+    if (status) return status;
+    float *running = net->values + net->parameters.trainable;
+    memcpy(net->saved_running, running, running_bytes(net));
+    stk_net_logits(net, batch, 1);
+    const stk_truth truth = stk_net_truth(batch);
+    status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, net->logits, &truth,
+                      (float)(net->state.loss_scale / of), loss, net->d_logits, err);
+    stk_parts_lap(&net->parts, STK_PART_LOSS);
+    if (status) { /* as if it had not been called */
+        memcpy(running, net->saved_running, running_bytes(net));
+        return status;
+    }
+    backward(net, batch);
+    net->state.draws++;
+    net->state.batches_tracked++;
+    return STOKE_OK;
+}
+
+/* Neighbours in the list with the same rates are one group. */
+static stk_update update_of(stoke_net *net, const stoke_update *settings)
+{
+    stk_update u = { .values = net->values,
+                     .gradients = net->gradients,
+                     .first = net->first,
+                     .second = net->second,
+                     .average = net->average,
+                     .groups = net->groups,
+                     .count = net->parameters.trainable };
+    for (size_t i = 0; i < net->parameters.count; i++) {
+        const stk_parameter *p = &net->parameters.list[i];
+        if (!p->trainable) continue;
+        const int frozen = net->params.freeze_encoder && !p->head;
+        const float lr = frozen ? 0 : p->head ? (float)settings->head_lr : 1;
+        const float decay = frozen || p->norm ? 0 : 1;
+        stk_group *last = u.group_count ? &net->groups[u.group_count - 1] : NULL;
+        if (!last || last->lr_factor != lr || last->decay_factor != decay) {
+            last = &net->groups[u.group_count++];
+            *last = (stk_group){ .first = p->offset, .lr_factor = lr, .decay_factor = decay };
+        }
+        /* up to the next tensor: the gap between them is 0 and stays 0 */
+        const size_t end = i + 1 < net->parameters.count && net->parameters.list[i + 1].trainable
+                               ? net->parameters.list[i + 1].offset
+                               : net->parameters.trainable;
+        last->count = end - last->first;
+    }
+    return u;
+}
+
+/* fp16: a scale too large makes gradients infinite, one too small lets them vanish. */
+static void follow_scale(stoke_net *net, int overflow)
+{
+    stoke_net_state *state = &net->state;
+    if (net->plan.precision != STOKE_PRECISION_FP16) return;
+    if (overflow) {
+        if (state->loss_scale > 1) state->loss_scale /= 2;
+        state->good_steps = 0;
+    } else if (++state->good_steps == SCALE_GROWS_AFTER) {
+        state->loss_scale *= 2;
+        state->good_steps = 0;
+    }
+}
+
+static int check_update(const stoke_net *net, const stoke_update *u, stoke_error *err)
+{
+    if (!net->params.training)
+        return stk_fail(err, STOKE_E_STATE, "this network was opened for inference: training is 0");
+    if (!net->have_gradients)
+        return stk_fail(err, STOKE_E_STATE, "no gradients to step along: call stoke_net_backward first");
+    if (!isfinite(u->lr) || u->lr < 0 || !isfinite(u->head_lr) || u->head_lr < 0 || !(u->weight_decay >= 0) ||
+        !(u->clip_norm >= 0))
+        return stk_fail(err, STOKE_E_INVALID, "rates, decay and the norm to clip at are 0 or more");
+    if (!(u->beta1 >= 0 && u->beta1 < 1 && u->beta2 >= 0 && u->beta2 < 1))
+        return stk_fail(err, STOKE_E_INVALID, "beta1 is %g and beta2 %g: 0 or more, below 1", u->beta1,
+                        u->beta2);
+    return STOKE_OK;
+}
+
+int stoke_net_step(stoke_net *net, const stoke_update *settings, stoke_step_report *report, stoke_error *err)
+{
+    const int status = check_update(net, settings, err);
+    if (status) return status;
+    stk_parts_start(&net->parts);
+    const stk_update update = update_of(net, settings);
+    const double scale = net->state.loss_scale, norm = stk_gradient_norm(&net->run, &update, 1 / scale);
+    const int overflow = !isfinite(norm);
+    if (!overflow) {
+        double factor = 1 / scale;
+        /* the 1e-6 is clip_grad_norm_'s */
+        if (settings->clip_norm > 0) factor *= fmin(1, settings->clip_norm / (norm + 1e-6));
+        stk_update_step(&net->run, &update, settings, ++net->state.step, factor);
+        net->head_packed = 0;
+        net->encoder_packed = net->params.freeze_encoder && net->encoder_packed;
+    }
+    follow_scale(net, overflow);
+    net->have_gradients = 0;
+    stk_parts_lap(&net->parts, STK_PART_UPDATE);
+    if (report)
+        *report = (stoke_step_report){
+            .step = net->state.step, .gradient_norm = norm, .loss_scale = scale, .skipped = overflow
+        };
+    return STOKE_OK;
+}
+
+stoke_update stoke_update_defaults(void)
+{
+    return (stoke_update){ .lr = 6e-5,
+                           .beta1 = 0.9,
+                           .beta2 = 0.999,
+                           .eps = 1e-8,
+                           .weight_decay = 0.01,
+                           .head_lr = 10,
+                           .average_decay = 0.999 };
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The network for the parity scripts: opens one, reads batches from stdin, trains, writes what came out.
+ *
+ *   net_tool model=b0 classes=19 size=64x96 batch=2 [weights=FOLDER] [seed=1] [accumulate=1] [steps=10]
+ * [lr=6e-5] [clip=0] [precision=0] [memory=0] [threads=2]
+ *
+ * stdin: per batch and part of it (accumulate), images f32 [batch][3][height][width], then masks u8. The
+ * batches are used in turn. stdout: arrays as a line "NAME COUNT" and COUNT floats: the logits of the first
+ * batch in inference, the gradients of the first step, losses, then weights and running statistics after the
+ * last.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <stoke/stoke.h>
+#include <stoke/net.h>
+
+typedef struct job {
+    stoke_net_params net;
+    stoke_update update;
+    uint32_t accumulate, steps;
+} job;
+
+static void die(const char *what, const stoke_error *err)
+{
+    fprintf(stderr, "net_tool: %s: %s\n", what, err->message);
+    exit(1);
+}
+
+static void write_floats(const char *name, const float *values, size_t count)
+{
+    printf("%s %zu\n", name, count);
+    fwrite(values, sizeof *values, count, stdout);
+}
+
+static job parse(int argc, char **argv)
+{
+    job j = { .net = stoke_net_defaults(), .update = stoke_update_defaults(), .accumulate = 1, .steps = 1 };
+    j.net.dropout = j.net.drop_path = 0;
+    j.net.precision = STOKE_PRECISION_FP32;
+    for (int i = 1; i < argc; i++) {
+        const char *value = strchr(argv[i], '=');
+        const size_t length = value ? (size_t)(value++ - argv[i]) : 0;
+#define IS(key) (length == sizeof key - 1 && !memcmp(argv[i], key, length))
+        if (IS("model"))
+            j.net.model = value;
+        else if (IS("weights"))
+            j.net.weights = value;
+        else if (IS("classes"))
+            j.net.classes = (uint32_t)atoi(value);
+        else if (IS("size"))
+            sscanf(value, "%ux%u", &j.net.height, &j.net.width);
+        else if (IS("batch"))
+            j.net.batch = (uint32_t)atoi(value);
+        else if (IS("seed"))
+            j.net.seed = (uint64_t)atoll(value);
+        else if (IS("accumulate"))
+            j.accumulate = (uint32_t)atoi(value);
+        else if (IS("steps"))
+            j.steps = (uint32_t)atoi(value);
+        else if (IS("lr"))
+            j.update.lr = atof(value);
+        else if (IS("clip"))
+            j.update.clip_norm = atof(value);
+        else if (IS("precision"))
+            j.net.precision = atoi(value);
+        else if (IS("memory"))
+            j.net.memory = atoi(value);
+        else if (IS("threads"))
+            j.net.threads = (uint32_t)atoi(value);
+        else
+            die(argv[i], &(stoke_error){ .message = "no such setting" });
+#undef IS
+    }
+    return j;
+}
+
+/* All of stdin; *bytes of it. */
+static unsigned char *slurp(size_t *bytes)
+{
+    size_t capacity = 1 << 20, used = 0, got;
+    unsigned char *data = malloc(capacity);
+    while (data && (got = fread(data + used, 1, capacity - used, stdin)) > 0) {
+        used += got;
+        if (used == capacity) data = realloc(data, capacity *= 2);
+    }
+    *bytes = used;
+    return data;
+}
+
+static void write_gradients(const stoke_net *net)
+{
+    stoke_net_tensor t;
+    for (size_t i = 0; !stoke_net_tensor_at(net, i, &t); i++) {
+        char name[256];
+        snprintf(name, sizeof name, "gradient:%s", t.name);
+        if (t.gradients) write_floats(name, t.gradients, t.count);
+    }
+}
+
+/* Those that are trained, or the others. */
+static void write_values(const stoke_net *net, const char *prefix, int trained)
+{
+    stoke_net_tensor t;
+    for (size_t i = 0; !stoke_net_tensor_at(net, i, &t); i++) {
+        char name[256];
+        snprintf(name, sizeof name, "%s:%s", prefix, t.name);
+        if (t.trainable == trained) write_floats(name, t.values, t.count);
+    }
+}
+
+static void write_logits(stoke_net *net, const stoke_net_batch *batch)
+{
+    stoke_error err = { 0 };
+    stoke_logits l;
+    if (stoke_net_forward(net, batch, &l, &err)) die("forward", &err);
+    const size_t pixels = (size_t)batch->count * l.height * l.width;
+    printf("logits %zu\n", pixels * l.classes);
+    for (size_t i = 0; i < pixels; i++) fwrite(l.data + i * l.stride, sizeof *l.data, l.classes, stdout);
+}
+
+int main(int argc, char **argv)
+{
+    const job j = parse(argc, argv);
+    stoke_error err = { 0 };
+    stoke_net *net;
+    if (stoke_net_open(&net, &j.net, &err)) die("open", &err);
+    const size_t pixels = (size_t)j.net.height * j.net.width, image = 3 * pixels,
+                 each = j.net.batch * (image * sizeof(float) + pixels);
+    size_t bytes;
+    unsigned char *data = slurp(&bytes);
+    const size_t batches = bytes / each;
+    if (!data || !batches || bytes % each) die("stdin", &(stoke_error){ .message = "no whole batch" });
+    float *losses = calloc(j.steps, sizeof *losses), *norms = calloc(j.steps, sizeof *norms);
+    for (size_t step = 0, at = 0; step < j.steps; step++) {
+        for (uint32_t part = 0; part < j.accumulate; part++, at = (at + 1) % batches) {
+            const unsigned char *start = data + at * each;
+            const stoke_net_batch batch = { .count = j.net.batch,
+                                            .images = (const float *)start,
+                                            .layout = STOKE_LAYOUT_CHW,
+                                            .image_row_floats = image,
+                                            .masks = start + j.net.batch * image * sizeof(float),
+                                            .mask_dtype = STOKE_DTYPE_U8,
+                                            .mask_row_bytes = pixels };
+            double loss;
+            if (!step && !part) write_logits(net, &batch);
+            if (stoke_net_backward(net, &batch, j.accumulate, &loss, &err)) die("backward", &err);
+            losses[step] += (float)(loss / j.accumulate);
+        }
+        if (!step) {
+            write_gradients(net);
+            write_values(net, "running", 0);
+        }
+        stoke_step_report report;
+        if (stoke_net_step(net, &j.update, &report, &err)) die("step", &err);
+        norms[step] = (float)report.gradient_norm;
+    }
+    write_floats("losses", losses, j.steps);
+    write_floats("norms", norms, j.steps);
+    write_values(net, "weight", 1);
+    free(losses);
+    free(norms);
+    free(data);
+    stoke_net_close(&net);
+    return 0;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Training follows the same curve in every precision: 200 steps on synthetic scenes; and the loss scale of
+ * fp16 does its work.
+ */
+#include <math.h>
+#include <stoke/net.h>
+#include <stoke/synth.h>
+
+#include "tests/unit/unit.h"
+
+enum { SCENES = 16, SIZE = 64, CLASSES = 4, BATCH = 4, STEPS = 200, LAST = 40, PIXELS = SIZE * SIZE };
+
+static float images[SCENES][3][PIXELS];
+static uint8_t masks[SCENES][PIXELS];
+
+/* Scenes are drawn at twice the size and thinned: shapes of a few pixels would be all edge. */
+static int draw_scenes(void **state)
+{
+    (void)state;
+    static uint8_t picture[4 * PIXELS * 3], mask[4 * PIXELS];
+    stoke_synth_params params = stoke_synth_defaults();
+    params.height = params.width = 2 * SIZE;
+    params.classes = CLASSES;
+    stoke_image image = { picture, 2 * SIZE * 3, 2 * SIZE, 2 * SIZE, 3, 1 };
+    stoke_image labels = { mask, 2 * SIZE, 2 * SIZE, 2 * SIZE, 1, 1 };
+    for (int i = 0; i < SCENES; i++) {
+        if (stoke_synth_draw(&params, (uint64_t)i, &image, &labels, NULL)) return -1;
+        for (int y = 0; y < SIZE; y++)
+            for (int x = 0; x < SIZE; x++) {
+                const int from = 2 * y * 2 * SIZE + 2 * x;
+                masks[i][y * SIZE + x] = mask[from];
+                for (int c = 0; c < 3; c++)
+                    images[i][c][y * SIZE + x] = ((float)picture[from * 3 + c] - 120.0f) / 58.0f;
+            }
+    }
+    return 0;
+}
+
+static stoke_net_params small_net(int precision)
+{
+    stoke_net_params params = stoke_net_defaults();
+    params.model = "b0";
+    params.classes = CLASSES;
+    params.batch = BATCH;
+    params.height = params.width = SIZE;
+    params.training = 1;
+    params.precision = precision;
+    params.seed = 3;
+    params.threads = 2;
+    return params;
+}
+
+static stoke_net_batch scenes_from(int first)
+{
+    return (stoke_net_batch){ .count = BATCH,
+                              .images = images[first % SCENES][0],
+                              .layout = STOKE_LAYOUT_CHW,
+                              .image_row_floats = 3 * PIXELS,
+                              .masks = masks[first % SCENES],
+                              .mask_dtype = STOKE_DTYPE_U8,
+                              .mask_row_bytes = PIXELS };
+}
+
+/* Mean loss of the last steps. */
+static double train(int precision, double *first)
+{
+    stoke_error err = { 0 };
+    stoke_net *net;
+    const stoke_net_params params = small_net(precision);
+    if (stoke_net_open(&net, &params, &err)) fail_msg("%s", err.message);
+    stoke_update update = stoke_update_defaults();
+    double sum = 0;
+    for (int step = 0; step < STEPS; step++) {
+        const stoke_net_batch batch = scenes_from(BATCH * step);
+        double loss;
+        update.lr = 3e-4 * (step < 20 ? (step + 1) / 20.0 : 1);
+        update.head_lr = 1;
+        update.clip_norm = 1;
+        if (stoke_net_backward(net, &batch, 1, &loss, &err)) fail_msg("%s", err.message);
+        if (stoke_net_step(net, &update, NULL, &err)) fail_msg("%s", err.message);
+        if (!step) *first = loss;
+        if (step >= STEPS - LAST) sum += loss;
+    }
+    stoke_net_close(&net);
+    return sum / LAST;
+}
+
+static void precisions_follow_one_curve(void **state)
+{
+    (void)state;
+    double start, start_16;
+    const double last = train(STOKE_PRECISION_FP32, &start);
+    print_message("# fp32: %.4f -> %.4f\n", start, last);
+    assert_true(last < 0.6 * start); /* it learns */
+    const int others[] = { STOKE_PRECISION_BF16, STOKE_PRECISION_FP16 };
+    for (int i = 0; i < 2; i++) {
+        const double last_16 = train(others[i], &start_16);
+        print_message("# %s: %.4f -> %.4f (%+.2f %%)\n", i ? "fp16" : "bf16", start_16, last_16,
+                      100 * (last_16 / last - 1));
+        assert_true(fabs(start_16 / start - 1) < 0.01);
+        assert_true(fabs(last_16 / last - 1) < 0.02);
+    }
+}
+
+/* A scale that makes every gradient overflow is halved, and nothing is updated, until they fit; then it
+ * stays. */
+static void an_overflowing_scale_backs_off(void **state)
+{
+    (void)state;
+    stoke_error err = { 0 };
+    stoke_net *net;
+    const stoke_net_params params = small_net(STOKE_PRECISION_FP16);
+    if (stoke_net_open(&net, &params, &err)) fail_msg("%s", err.message);
+    stoke_net_state counters;
+    stoke_net_state_get(net, &counters);
+    counters.loss_scale = 0x1p40;
+    stoke_net_state_set(net, &counters);
+    stoke_net_tensor tensor;
+    assert_int_equal(stoke_net_tensor_at(net, 0, &tensor), 0);
+    const float before = tensor.values[0];
+    const stoke_update update = stoke_update_defaults();
+    stoke_step_report report = { 0 };
+    int skipped = 0;
+    for (int i = 0; i < 64; i++) {
+        const stoke_net_batch batch = scenes_from(0);
+        double loss;
+        if (stoke_net_backward(net, &batch, 1, &loss, &err)) fail_msg("%s", err.message);
+        if (stoke_net_step(net, &update, &report, &err)) fail_msg("%s", err.message);
+        if (!report.skipped) break;
+        assert_true(tensor.values[0] == before);
+        assert_true(report.loss_scale == ldexp(1, 40 - ++skipped));
+    }
+    assert_true(skipped > 5);
+    assert_false(report.skipped);
+    assert_true(isfinite(report.gradient_norm));
+    assert_true(tensor.values[0] != before);
+    stoke_net_state_get(net, &counters);
+    assert_int_equal(counters.step, 1);
+    stoke_net_close(&net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(precisions_follow_one_curve),
+        cmocka_unit_test(an_overflowing_scale_backs_off),
+    };
+    return cmocka_run_group_tests(tests, draw_scenes, NULL);
+}
