@@ -163,8 +163,8 @@ STK_INLINE void panel_of(int vectors, stk_float type, const stk_gemm_product *pr
 }
 
 /* What to fetch while panel `p` of `panels` meets a block: its share of the next block of rows, or, for the
- * first of all, which nobody has fetched, the strips that come next. Without this 16384 rows of 256 came at
- * 42 GFLOP/s from memory, not at 90. */
+ * first of all, which nobody has fetched, the strips that come next. Without this 16384 rows of 128 times 32
+ * columns ran at 48 GFLOP/s, waiting for memory; with it at 88. */
 STK_INLINE ahead ahead_of(stk_float type, const void *x, size_t x_stride, size_t row, size_t p, size_t panels)
 {
     const size_t element = stk_float_bytes(type);
