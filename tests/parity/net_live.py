@@ -6,7 +6,6 @@ parameter, running statistics and ten AdamW steps with the paper's groups, from 
 
 Skips where torch or transformers is not installed (STOKE_TORCH_PYTHON may name an interpreter that has them)."""
 import os
-import subprocess
 import sys
 import tempfile
 
@@ -22,6 +21,7 @@ except ImportError:
     sys.exit(0)
 
 import parity
+from net_parity import LR, dead, distance, run_tool
 
 SIZES = {  # hidden sizes, depths, width of the decoder
     "b0": ([32, 64, 160, 256], [2, 2, 2, 2], 256),
@@ -29,19 +29,20 @@ SIZES = {  # hidden sizes, depths, width of the decoder
     "b2": ([64, 128, 320, 512], [3, 4, 6, 3], 768),
     "b5": ([64, 128, 320, 512], [3, 6, 40, 3], 768),
 }
-LR = 6e-5
 # Gradients agree to rounding, but where the decoder's ReLU sees a value next to 0 its mask may flip: one element in
 # millions, felt by every layer below. So a tensor may be off by 1e-3; all together agree much better.
 TENSOR, TOGETHER = 5e-3, 2e-3
 
 
-def make_model(model, classes, seed):
+def make_model(model, classes, seed, wide=True):
     hidden, depths, decoder = SIZES[model]
     torch.manual_seed(seed)
     config = SegformerConfig(hidden_sizes=hidden, depths=depths, decoder_hidden_size=decoder, num_labels=classes,
                              classifier_dropout_prob=0.0, drop_path_rate=0.0, hidden_dropout_prob=0.0,
                              attention_probs_dropout_prob=0.0, semantic_loss_ignore_index=255)
     net = SegformerForSemanticSegmentation(config)
+    if not wide:
+        return net
     # Initial weights are so small that attention is nearly uniform and every norm the identity: widen them, so that an
     # error anywhere shows.
     with torch.no_grad():
@@ -68,27 +69,7 @@ def make_batches(count, batch, height, width, classes, seed):
     return batches
 
 
-def run_tool(tool, batches, **settings):
-    job = [tool] + [f"{key}={value}" for key, value in settings.items()]
-    stdin = b"".join(images.tobytes() + masks.tobytes() for images, masks in batches)
-    done = subprocess.run(job, input=stdin, stdout=subprocess.PIPE, check=True)
-    arrays, at, answer = {}, 0, done.stdout
-    while at < len(answer):
-        end = answer.index(b"\n", at)
-        name, count = answer[at:end].decode().rsplit(" ", 1)
-        at = end + 1 + 4 * int(count)
-        arrays[name] = np.frombuffer(answer, np.float32, int(count), end + 1)
-    return arrays
-
-
-def old_names(folder):
-    """What save_pretrained wrote: the names of the hub, which the tool uses too."""
-    from safetensors import safe_open
-    with safe_open(os.path.join(folder, "model.safetensors"), "np") as file:
-        return list(file.keys())
-
-
-def renamed(net, names):
+def renamed(net):
     """Parameters by their old names: the same tensors in the same order of modules, found by saving markers."""
     state = net.state_dict()
     with torch.no_grad():
@@ -152,17 +133,6 @@ def run_torch(net, old, batches, steps, accumulate, clip):
     return results
 
 
-def distance(ours, theirs):
-    return float(np.linalg.norm(ours.astype(np.float64) - theirs) / max(np.linalg.norm(theirs.astype(np.float64)), 1e-30))
-
-
-def dead(name):
-    """Biases whose gradient is 0, so that what is computed for them is rounding: those before the batch norm, which takes
-    the mean away (the last stage's norm leads nowhere else), and those of keys, which add the same to all scores of a
-    query."""
-    return any(part in name for part in ("linear_c.", ".self.key.", "encoder.layer_norm.3.")) and name.endswith(".bias")
-
-
 def compare_gradients(tap, what, ours, theirs, tensor=TENSOR, together=TOGETHER):
     keys = [key for key in theirs if key.startswith("gradient:")]
     missing = [key for key in keys if key not in ours]
@@ -204,7 +174,7 @@ def check(tap, tool, model, batch, size, classes, steps=10, accumulate=1, clip=0
     batches = make_batches(max(2, accumulate), batch, height, width, classes, seed)
     with tempfile.TemporaryDirectory() as folder:
         net.save_pretrained(folder)
-        old = renamed(net, old_names(folder))
+        old = renamed(net)
         ours = run_tool(tool, batches, weights=folder, size=f"{height}x{width}", batch=batch, steps=steps,
                         accumulate=accumulate, lr=LR, clip=clip, **extra)
     theirs = run_torch(net, old, batches, steps, accumulate, clip)
@@ -216,23 +186,41 @@ def check(tap, tool, model, batch, size, classes, steps=10, accumulate=1, clip=0
     compare_steps(tap, what, ours, theirs, steps)
 
 
-def check_precision(tap, tool, precision, name, tolerance):
-    """16-bit activations against our own f32, which the other checks tie to torch."""
+def check_precision(tap, tool, precision, name, wide):
+    """16-bit activations against our own f32, which the other checks tie to torch. With weights as they are initialised
+    gradients stay within 2e-2; wide ones are harder, and there torch's autocast to bf16 is the measure."""
     batches = make_batches(1, 2, 64, 64, 19, 7)
-    net = make_model("b0", 19, 7)
+    net = make_model("b0", 19, 7, wide)
+    what = f"{name}, {'wide' if wide else 'initial'} weights"
     with tempfile.TemporaryDirectory() as folder:
         net.save_pretrained(folder)
         common = dict(weights=folder, size="64x64", batch=2, steps=1)
         exact = run_tool(tool, batches, precision=0, **common)
         ours = run_tool(tool, batches, precision=precision, **common)
+    old = renamed(net)
     live = [key for key in exact if key.startswith("gradient:") and not dead(key)]
     scale = 65536.0 if name == "fp16" else 1.0
     apart = distance(np.concatenate([ours[key] / scale for key in live]), np.concatenate([exact[key] for key in live]))
-    tap.ok(apart <= tolerance, f"{name}: gradients within {tolerance:g} of fp32's ({apart:.1e})")
+    tolerance = autocast_distance(net, old, batches[0]) if wide else 2e-2
+    tap.ok(apart <= tolerance, f"{what}: gradients within {tolerance:.1e} of fp32's ({apart:.1e})")
     logits = distance(ours["logits"], exact["logits"])
-    tap.ok(logits <= tolerance, f"{name}: logits within {tolerance:g} of fp32's ({logits:.1e})")
+    tap.ok(logits <= 2e-2, f"{what}: logits within 2e-2 of fp32's ({logits:.1e})")
     loss = abs(float(ours["losses"][0] / exact["losses"][0]) - 1)
-    tap.ok(loss <= 2e-3, f"{name}: loss within 2e-3 of fp32's ({loss:.1e})")
+    tap.ok(loss <= 2e-3, f"{what}: loss within 2e-3 of fp32's ({loss:.1e})")
+
+
+def autocast_distance(net, old, batch):
+    """How far torch's own gradients move under autocast to bf16."""
+    gradients = []
+    net.train()
+    for enabled in (False, True):
+        net.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            labels = torch.from_numpy(batch[1].astype(np.int64))
+            net(pixel_values=torch.from_numpy(batch[0]), labels=labels).loss.backward()
+        gradients.append(np.concatenate([parameter.grad.reshape(-1).numpy() for name, parameter in net.named_parameters()
+                                         if not dead(old[name])]))
+    return distance(gradients[1], gradients[0])
 
 
 def main():
@@ -247,8 +235,9 @@ def main():
     check(tap, tool, "b0", 2, (64, 64), 5, accumulate=2, what="b0 2 x 2x64x64, gradients of two batches")
     check(tap, tool, "b0", 2, (64, 96), 19, steps=2, memory=1, what="b0 in memory mode lean")
     check(tap, tool, "b0", 2, (64, 96), 19, steps=2, memory=2, what="b0 in memory mode min")
-    check_precision(tap, tool, 1, "bf16", 2e-2)
-    check_precision(tap, tool, 2, "fp16", 2e-2)
+    for wide in (False, True):
+        check_precision(tap, tool, 1, "bf16", wide)
+        check_precision(tap, tool, 2, "fp16", wide)
     if not quick:
         check(tap, tool, "b2", 2, (64, 64), 7)
         check(tap, tool, "b5", 1, (64, 64), 3, steps=1)

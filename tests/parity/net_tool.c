@@ -3,7 +3,7 @@
  * The network for the parity scripts: opens one, reads batches from stdin, trains, writes what came out.
  *
  *   net_tool model=b0 classes=19 size=64x96 batch=2 [weights=FOLDER] [seed=1] [accumulate=1] [steps=10]
- * [lr=6e-5] [clip=0] [precision=0] [memory=0] [threads=2]
+ * [lr=6e-5] [clip=0] [precision=0] [memory=0] [threads=2] [save=FOLDER]
  *
  * stdin: per batch and part of it (accumulate), images f32 [batch][3][height][width], then masks u8. The
  * batches are used in turn. stdout: arrays as a line "NAME COUNT" and COUNT floats: the logits of the first
@@ -21,6 +21,7 @@ typedef struct job {
     stoke_net_params net;
     stoke_update update;
     uint32_t accumulate, steps;
+    const char *save;
 } job;
 
 static void die(const char *what, const stoke_error *err)
@@ -68,6 +69,8 @@ static job parse(int argc, char **argv)
             j.net.precision = atoi(value);
         else if (IS("memory"))
             j.net.memory = atoi(value);
+        else if (IS("save"))
+            j.save = value;
         else if (IS("threads"))
             j.net.threads = (uint32_t)atoi(value);
         else
@@ -127,6 +130,7 @@ int main(int argc, char **argv)
     stoke_error err = { 0 };
     stoke_net *net;
     if (stoke_net_open(&net, &j.net, &err)) die("open", &err);
+    if (j.save && stoke_net_save(net, j.save, 0, &err)) die("save", &err);
     const size_t pixels = (size_t)j.net.height * j.net.width, image = 3 * pixels,
                  each = j.net.batch * (image * sizeof(float) + pixels);
     size_t bytes;
