@@ -90,7 +90,7 @@ void net_release(net_try *t)
 
 double net_allowed(stk_float type)
 {
-    return type == STK_F32 ? 2e-5 : type == STK_BF16 ? 0x1p-7 : 0x1p-10;
+    return type == STK_F32 ? 1e-5 : type == STK_BF16 ? 0x1p-7 : 0x1p-10;
 }
 
 int net_agree(net_try *t, const char *what, net_pair pair, stk_float type, size_t count, double allowed)
