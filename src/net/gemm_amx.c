@@ -67,7 +67,7 @@ static void pack_outputs(const stk_gemm_source *source, size_t first, size_t col
                 r[j] = there ? weights(source, first + half + j, input, least(source->in - input, STK_TILE_K))
                              : _mm512_setzero_si512();
             }
-            stk_tiles_transpose(r);
+            stk_tiles_turn(r);
             for (size_t j = 0; j < STK_TILE; j++) _mm512_storeu_si512(panel + j * STK_TILE_K, r[j]);
         }
 }

@@ -31,8 +31,8 @@ STK_INLINE void pack_rows(const uint16_t *from, size_t stride, size_t rows, size
                 stk_tiles_pair(even, odd, &left[pair], &right[pair]);
             }
             if (turned) {
-                stk_tiles_transpose(left);
-                stk_tiles_transpose(right);
+                stk_tiles_turn(left);
+                stk_tiles_turn(right);
             }
             uint16_t *to = tiles + step * STK_TILE_WORDS, *beside = to + steps * STK_TILE_WORDS;
             for (size_t i = 0; i < STK_TILE; i++) {

@@ -24,7 +24,11 @@
 #define STK_SIMD(name) name##_avx2
 #endif
 
+#if defined(STK_SIMD_EMULATED) /* an emulated vector is long: inlined everywhere, gemm_simd.c takes minutes */
+#define STK_INLINE static inline __attribute__((unused))
+#else
 #define STK_INLINE static inline __attribute__((always_inline, unused))
+#endif
 
 #if defined(__AVX512F__) || defined(STK_SIMD_EMULATED)
 #include "src/net/simd16.h"

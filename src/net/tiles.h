@@ -106,31 +106,13 @@ STK_INLINE void stk_tiles_pair(__m512i even, __m512i odd, __m512i *left, __m512i
     *right = _mm512_permutex2var_epi16(even, _mm512_loadu_si512(order[1]), odd);
 }
 
-/* 16 x 16 elements of 32 bits: within groups of 4 x 4, then the groups. */
-STK_INLINE void stk_tiles_transpose(__m512i r[16])
+/* Pairs of 16 rows, 16 columns each, become pairs of a column side by side. */
+STK_INLINE void stk_tiles_turn(__m512i r[STK_TILE])
 {
-    __m512i t[16];
-    for (int i = 0; i < 16; i += 2) {
-        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-    }
-    for (int i = 0; i < 16; i += 4) {
-        r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-    }
-    for (int i = 0; i < 4; i++) {
-        const __m512i low = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x44);
-        const __m512i high = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xee);
-        const __m512i low2 = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x44);
-        const __m512i high2 = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xee);
-        t[i] = _mm512_shuffle_i32x4(low, low2, 0x88);
-        t[i + 4] = _mm512_shuffle_i32x4(low, low2, 0xdd);
-        t[i + 8] = _mm512_shuffle_i32x4(high, high2, 0x88);
-        t[i + 12] = _mm512_shuffle_i32x4(high, high2, 0xdd);
-    }
-    for (int i = 0; i < 16; i++) r[i] = t[i];
+    vf lanes[STK_TILE]; /* moved, never computed with */
+    for (int i = 0; i < STK_TILE; i++) lanes[i] = _mm512_castsi512_ps(r[i]);
+    v_transpose(lanes);
+    for (int i = 0; i < STK_TILE; i++) r[i] = _mm512_castps_si512(lanes[i]);
 }
 
 #endif

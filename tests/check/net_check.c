@@ -90,7 +90,7 @@ void net_release(net_try *t)
 
 double net_allowed(stk_float type)
 {
-    return type == STK_F32 ? 2e-5 : type == STK_BF16 ? 0x1p-7 : 0x1p-10;
+    return type == STK_F32 ? 1e-5 : type == STK_BF16 ? 0x1p-7 : 0x1p-10;
 }
 
 int net_agree(net_try *t, const char *what, net_pair pair, stk_float type, size_t count, double allowed)
@@ -104,7 +104,7 @@ int net_agree(net_try *t, const char *what, net_pair pair, stk_float type, size_
     for (size_t i = 0; i < count; i++) {
         const double wanted = (double)stk_get(pair.of[NET_REFERENCE], i, type);
         const double got = (double)stk_get(pair.of[NET_COLUMN], i, type);
-        const double limit = allowed * (fabs(wanted) + typical), error = fabs(got - wanted);
+        const double limit = allowed * (fabs(wanted) + typical + 0.01), error = fabs(got - wanted);
         if (error <= limit) {
             if (limit > 0 && error / limit > t->worst) t->worst = error / limit;
             continue;

@@ -47,8 +47,8 @@ typedef struct net_section {
     size_t number_count;
 } net_section;
 
-extern const net_section net_section_gemm, net_section_layernorm, net_section_depthwise,
-    net_section_attention;
+extern const net_section net_section_attention, net_section_conv, net_section_depthwise, net_section_gemm,
+    net_section_head, net_section_layernorm, net_section_loss, net_section_peak, net_section_update;
 
 /* An entry per type: offsets of table.member[type]. */
 #define NET_TRIALS_BY_TYPE(text, member, once)                                                               \
@@ -74,11 +74,12 @@ typedef struct net_pair {
 } net_pair;
 net_pair net_arrays(net_try *t, stk_float type, size_t count);
 
-/* |got - wanted| <= allowed (|wanted| + root mean square of what is wanted), for every element, written or
- * not; says which one when it is not so. */
+/* |got - wanted| <= allowed (|wanted| + root mean square of what is wanted + 0.01), for every element,
+ * written or not; says which one when it is not so. (Inputs are of size 1; what cancels to 0 in one order of
+ * sums leaves rounding in another.) */
 int net_agree(net_try *t, const char *what, net_pair pair, stk_float type, size_t count, double allowed);
 /* What two roundings of a result to `type`, whose f32 values differ by a few units, may differ by: a step of
- * 2^-7 or 2^-10; in f32 2e-5, sums of a few hundred terms in another order. */
+ * 2^-7 or 2^-10; in f32 1e-5, sums of a few hundred terms in another order. */
 double net_allowed(stk_float type);
 
 #endif
