@@ -200,7 +200,133 @@ static void sums_have_their_tree(void **state)
     }
 }
 
-/* ---- e^x ---- */
+/* 0x1.6a09e6p-1 is the float nearest to the root of 1/2: where the mantissa's range begins. */
+static void powers_are_split_and_raised(void **state)
+{
+    EACH_WIDTH(w)
+    {
+        for (int round = 0; round < 5000; round++) {
+            simd_operands o = { .count = 0 };
+            float m[SIMD_LANES_MAX], n[SIMD_LANES_MAX], back[SIMD_LANES_MAX];
+            for (int i = 0; i < w->lanes; i++) o.a[i] = stk_float_of(0x00800000u + draw() % 0x7f000000u);
+            w->split2(&o, m);
+            w->split2_power(&o, n);
+            for (int i = 0; i < w->lanes; i++) {
+                assert_true(m[i] >= 0x1.6a09e6p-1f && m[i] < 0x1.6a09e6p0f && n[i] == rintf(n[i]));
+                assert_true(ldexp((double)m[i], (int)n[i]) == (double)o.a[i]);
+            }
+            memcpy(o.a, m, sizeof m);
+            for (int i = 0; i < w->lanes; i++) {
+                o.b[i] = (float)((int)(draw() % 200) - 100);
+                n[i] = ldexpf(m[i], (int)o.b[i]);
+            }
+            w->raise2(&o, back);
+            expect_lanes(w_name, "v_raise2", back, n, w->lanes);
+        }
+    }
+}
+
+static void whole_numbers_decide(void **state)
+{
+    EACH_WIDTH(w)
+    {
+        for (int round = 0; round < 2000; round++) {
+            simd_operands o = { .count = draw(), .threshold = draw() & 0xffff };
+            float got[SIMD_LANES_MAX], want[SIMD_LANES_MAX];
+            for (int i = 0; i < w->lanes; i++) {
+                const uint32_t product = ((uint32_t)i + (uint32_t)o.count) * 0x9e3779b9u;
+                o.a[i] = any();
+                want[i] = ((product ^ product >> 15) >> 3 & 0xffff) >= o.threshold ? o.a[i] : 0;
+            }
+            w->where(&o, got);
+            expect_lanes(w_name, "v_where", got, want, w->lanes);
+        }
+    }
+}
+
+static void lanes_change_places(void **state)
+{
+    EACH_WIDTH(w)
+    {
+        float m[SIMD_LANES_MAX * SIMD_LANES_MAX], three[3 * SIMD_LANES_MAX], want[3 * SIMD_LANES_MAX];
+        const int lanes = w->lanes;
+        for (int i = 0; i < lanes * lanes; i++) m[i] = (float)i;
+        w->transpose(m);
+        for (int i = 0; i < lanes * lanes; i++) assert_true(m[i] == (float)(i % lanes * lanes + i / lanes));
+        for (int i = 0; i < 3 * lanes; i++) {
+            three[i] = (float)i;
+            want[i] = (float)(i % 3 * lanes + i / 3);
+        }
+        w->interleave3(three);
+        expect_lanes(w_name, "v_interleave3", three, want, 3 * lanes);
+    }
+}
+
+static void labels_pick(void **state)
+{
+    EACH_WIDTH(w)
+    {
+        enum { CLASSES = 7 };
+        const int lanes = w->lanes;
+        float base[CLASSES * SIMD_LANES_MAX], got[3 * SIMD_LANES_MAX], want[3 * SIMD_LANES_MAX];
+        for (int i = 0; i < CLASSES * lanes; i++) base[i] = any();
+        for (int round = 0; round < 500; round++) {
+            int32_t labels[SIMD_LANES_MAX];
+            int same = 1;
+            for (int i = 0; i < lanes; i++) {
+                labels[i] = round % 2 && i ? labels[0] : (int32_t)(draw() % (CLASSES + 1)) - 1;
+                if (round % 4 == 3 && i == lanes - 1) labels[i] = (labels[0] + 2) % CLASSES;
+                const int valid = labels[i] >= 0;
+                want[i] = valid ? base[labels[i]] : 0;
+                want[lanes + i] = valid ? base[labels[i] * lanes + i] : 0;
+                want[2 * lanes + i] = valid ? 1.0f : 0.0f;
+                same &= labels[i] == labels[0];
+            }
+            w->pick(base, labels, got);
+            expect_lanes(w_name, "v_pick", got, want, 3 * lanes);
+            assert_int_equal(w->pick_same(labels), same);
+        }
+    }
+}
+
+static void squares_are_summed_in_double(void **state)
+{
+    EACH_WIDTH(w)
+    {
+        for (int round = 0; round < 500; round++) {
+            float a[SIMD_LANES_MAX];
+            double want = 0;
+            for (int i = 0; i < w->lanes; i++) {
+                a[i] = any();
+                want += (double)a[i] * a[i];
+            }
+            assert_true(fabs(w->squares(a) - want) <= 1e-14 * want);
+        }
+    }
+}
+
+/* ---- e^x and ln x ---- */
+
+/* Every 251st normal float. */
+static void log_is_accurate(void **state)
+{
+    EACH_WIDTH(w)
+    {
+        double worst = 0;
+        for (uint32_t bits = 0x00800000u; bits < 0x7f000000u; bits += 251 * (uint32_t)w->lanes) {
+            simd_operands o = { .count = 0 };
+            float got[SIMD_LANES_MAX];
+            for (int i = 0; i < w->lanes; i++) o.a[i] = stk_float_of(bits + 251 * (uint32_t)i);
+            w->log(&o, got);
+            for (int i = 0; i < w->lanes; i++) {
+                const double want = log((double)o.a[i]), size = fmax(fabs(want), 0.5);
+                worst = fmax(worst, fabs((double)got[i] - want) / size);
+            }
+        }
+        print_message("# v_log of %s: largest error %.3g of the value, or of 0.5\n", w_name, worst);
+        assert_true(worst < 2e-7);
+    }
+}
 
 /* Every 251st float of the range: relative error as stated. */
 static void exp_is_accurate_over_its_range(void **state)
@@ -332,6 +458,23 @@ static void nan_is_stored_as_no_number(void **state)
     }
 }
 
+static void one_element_fills_all_lanes(void **state)
+{
+    EACH_WIDTH(w)
+    {
+        for (int type = STK_F32; type < STK_FLOATS; type++) {
+            uint32_t memory[4];
+            float got[SIMD_LANES_MAX], want[SIMD_LANES_MAX];
+            for (size_t i = 0; i < 4; i++) stk_put(memory, i, any(), (stk_float)type);
+            for (size_t i = 0; i < 4; i++) {
+                for (int lane = 0; lane < w->lanes; lane++) want[lane] = stk_get(memory, i, (stk_float)type);
+                w->spread[type](memory, i, got);
+                expect_lanes(w_name, "v_spread", got, want, w->lanes);
+            }
+        }
+    }
+}
+
 /* All 65536 values of a 16-bit type come back as they were, NaN aside. */
 static void every_half_survives(void **state)
 {
@@ -403,10 +546,17 @@ int main(void)
         cmocka_unit_test(nan_goes_where_it_is_said_to),
         cmocka_unit_test(scale2_moves_the_exponent),
         cmocka_unit_test(sums_have_their_tree),
+        cmocka_unit_test(powers_are_split_and_raised),
+        cmocka_unit_test(whole_numbers_decide),
+        cmocka_unit_test(lanes_change_places),
+        cmocka_unit_test(labels_pick),
+        cmocka_unit_test(squares_are_summed_in_double),
+        cmocka_unit_test(log_is_accurate),
         cmocka_unit_test(exp_is_accurate_over_its_range),
         cmocka_unit_test(exp_ends_where_it_is_said_to),
         cmocka_unit_test(conversions_round_to_nearest_even),
         cmocka_unit_test(nan_is_stored_as_no_number),
+        cmocka_unit_test(one_element_fills_all_lanes),
         cmocka_unit_test(every_half_survives),
         cmocka_unit_test(parts_keep_to_their_elements),
     };
