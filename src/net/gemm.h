@@ -35,9 +35,9 @@ typedef struct stk_gemm_product {
     int bias;              /* 0: leave it out */
     const float *scale;    /* NULL, or a factor per sample_rows rows, of which `row` is the first one's */
     size_t sample_rows, row;
-    stk_float type;       /* of y: the entry's, or f32 */
-    const void *residual; /* NULL, or laid out like y; may be y itself when the types agree */
-    stk_float residual_type;
+    stk_float type;          /* of y: the entry's, or f32 */
+    const void *residual;    /* NULL, or laid out like y; may be y itself when the types agree */
+    stk_float residual_type; /* f32, or that of y */
 } stk_gemm_product;
 
 /* dW[n][k] = or += dY^T X and db[n] = or += column sums of dY, over some rows; n and k may be a part of the
@@ -100,5 +100,6 @@ static inline float stk_gemm_bias(const stk_gemm_source *source, size_t output)
 void stk_gemm_fill_c(stk_gemm_table *table);
 void stk_gemm_fill_avx2(stk_gemm_table *table);
 void stk_gemm_fill_avx512(stk_gemm_table *table);
+void stk_gemm_fill_amx(stk_gemm_table *table); /* bf16 only */
 
 #endif

@@ -47,7 +47,7 @@ static inline size_t stk_logits_stride(uint32_t classes)
 }
 
 size_t stk_head_room(const stk_run *run, const stk_head *head);
-/* Lays out `room`. Before the first use. */
+/* Lays out `room`. Before the first use, when sizes and masters are set. */
 void stk_head_bind(const stk_run *run, stk_head *head);
 /* Folds and packs. Once per step, before forward. */
 void stk_head_pack(const stk_run *run, stk_head *head);

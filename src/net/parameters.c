@@ -152,7 +152,8 @@ static uint64_t key_of(uint64_t seed, const char *name)
     return stk_mix64(seed ^ stk_mix64(hash));
 }
 
-/* Two independent normal numbers from two words (Box and Muller): as far out as 6.7 deviations. */
+/* Two independent normal numbers from two words (Box and Muller): as far out as 6.7 deviations. With
+ * functions that give the same bits everywhere it takes 70 ns a number on one Zen core: b0 0.25 s, b5 6 s. */
 static void normal_pair(uint32_t first, uint32_t second, double pair[2])
 {
     const double radius = sqrt(-2 * stk_log((first + 0.5) * 0x1p-32));

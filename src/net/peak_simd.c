@@ -14,9 +14,10 @@ static uint64_t run(uint64_t rounds)
     volatile float given = 0.999f; /* volatile: not to be computed at compile time, nor thrown away */
     const vf factor = v_set(given);
     for (int i = 0; i < CHAINS; i++) sum[i] = v_zero();
-    for (uint64_t round = 0; round < rounds; round++)
-#pragma GCC unroll 12
+    for (uint64_t round = 0; round < rounds; round++) {
+        STK_UNROLL(12)
         for (int i = 0; i < CHAINS; i++) sum[i] = v_fma(sum[i], factor, factor);
+    }
     for (int i = 0; i < CHAINS; i++) given = v_sum(sum[i]);
     return rounds * CHAINS * STK_LANES * 2;
 }

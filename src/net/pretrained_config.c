@@ -81,7 +81,7 @@ static int expect_text(const reading *r, const char *key, const char *wanted)
     if (!v || (v->kind == STK_JSON_STRING && strcmp(stk_json_text(r->json, v), wanted) == 0)) return STOKE_OK;
     const char *text = stk_json_text(r->json, v);
     return stk_fail(r->err, STOKE_E_UNSUPPORTED, "%s: \"%s\" is %.100s: only \"%s\" is computed here",
-                    r->path, key, text ? text : "no string", wanted);
+                    r->path, key, text ? stk_json_shown(text) : "no string", wanted);
 }
 
 static int expect_number(const reading *r, const char *key, double wanted)
@@ -91,7 +91,7 @@ static int expect_number(const reading *r, const char *key, double wanted)
     if (!v || (stk_json_real(r->json, v, &value) && value == wanted)) return STOKE_OK;
     const char *text = stk_json_text(r->json, v);
     return stk_fail(r->err, STOKE_E_UNSUPPORTED, "%s: \"%s\" is %.100s: only %g is computed here", r->path,
-                    key, text ? text : "no number", wanted);
+                    key, text ? stk_json_shown(text) : "no number", wanted);
 }
 
 /* One number for each stage. */
@@ -161,7 +161,7 @@ static void remark_ignored_label(const reading *r, stk_remark_fn *remark, void *
     snprintf(sentence, sizeof sentence,
              "config.json ignores label %.20s in the loss (semantic_loss_ignore_index); here the loss's own "
              "ignore_index counts",
-             label);
+             stk_json_shown(label));
     remark(context, sentence);
 }
 

@@ -77,6 +77,8 @@ static int parse_tensor(stk_tensor *tensor, const stk_json *json, const stk_json
                         stoke_error *err)
 {
     tensor->name = stk_json_key(json, entry);
+    if (stk_json_shown(tensor->name) != tensor->name)
+        return stk_fail(err, STOKE_E_FORMAT, "the name of a tensor holds control characters");
     const stk_json_value *dtype = stk_json_find(json, entry, "dtype");
     const stk_json_value *offsets = stk_json_find(json, entry, "data_offsets");
     if (entry->kind != STK_JSON_OBJECT || entry->count != 3 || !dtype || dtype->kind != STK_JSON_STRING)
@@ -86,7 +88,7 @@ static int parse_tensor(stk_tensor *tensor, const stk_json *json, const stk_json
     const uint32_t size = look_up_dtype(tensor);
     if (!size)
         return stk_fail(err, STOKE_E_UNSUPPORTED, "%.200s: no dtype \"%.40s\" is known", tensor->name,
-                        tensor->dtype);
+                        stk_json_shown(tensor->dtype));
     const int status = parse_shape(tensor, json, stk_json_find(json, entry, "shape"), err);
     if (status) return status;
     const stk_json_value *begin = stk_json_first(json, offsets);

@@ -15,10 +15,14 @@
 typedef union stk_emulated {
     __m512 f;
     __m512i i;
+    __m512d d;
     __m256 fh[2];
     __m256i ih[2];
+    __m256d dh[2];
+    __m128 fq[4];
     __m128i quarter[4];
     float lane[16];
+    int32_t whole[16];
     uint16_t word[32];
 } stk_emulated;
 
@@ -43,6 +47,44 @@ STK_EMULATED __m512i stk_emulated_cvtps_epi32(__m512 a)
 {
     const stk_emulated from = { .f = a };
     return (stk_emulated){ .ih = { _mm256_cvtps_epi32(from.fh[0]), _mm256_cvtps_epi32(from.fh[1]) } }.i;
+}
+
+STK_EMULATED __m512 stk_emulated_cvtepi32_ps(__m512i a)
+{
+    const stk_emulated from = { .i = a };
+    return (stk_emulated){ .fh = { _mm256_cvtepi32_ps(from.ih[0]), _mm256_cvtepi32_ps(from.ih[1]) } }.f;
+}
+
+STK_EMULATED __m512d stk_emulated_cvtps_pd(__m256 a)
+{
+    return (stk_emulated){
+        .dh = { _mm256_cvtps_pd(_mm256_castps256_ps128(a)), _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1)) }
+    }.d;
+}
+
+STK_EMULATED __m512i stk_emulated_srai_epi32(__m512i a, unsigned count)
+{
+    const stk_emulated from = { .i = a };
+    return (stk_emulated){
+        .ih = { _mm256_srai_epi32(from.ih[0], (int)count), _mm256_srai_epi32(from.ih[1], (int)count) }
+    }.i;
+}
+
+STK_EMULATED __m512 stk_emulated_shuffle_f32x4(__m512 a, __m512 b, int which)
+{
+    const stk_emulated x = { .f = a }, y = { .f = b };
+    return (stk_emulated){
+        .fq = { x.fq[which & 3], x.fq[which >> 2 & 3], y.fq[which >> 4 & 3], y.fq[which >> 6 & 3] }
+    }.f;
+}
+
+STK_EMULATED __m512 stk_emulated_gather(__m512 otherwise, __mmask16 mask, __m512i at, const void *base)
+{
+    const stk_emulated from = { .i = at };
+    stk_emulated to = { .f = otherwise };
+    for (int i = 0; i < 16; i++)
+        if (mask >> i & 1) memcpy(&to.lane[i], (const float *)base + from.whole[i], sizeof(float));
+    return to.f;
 }
 
 STK_EMULATED __m512 stk_emulated_abs(__m512 a)
@@ -92,14 +134,24 @@ STK_EMULATED __m256i stk_emulated_cvtps_ph(__m512 a)
 #undef _mm512_extractf32x8_ps /* macros in clang */
 #undef _mm512_cvtps_ph
 #undef _mm512_abs_ps
-#define _mm512_abs_ps                stk_emulated_abs
-#define _mm512_maskz_loadu_ps        stk_emulated_load
-#define _mm512_mask_storeu_ps        stk_emulated_store
-#define _mm512_cvtps_epi32           stk_emulated_cvtps_epi32
-#define _mm512_extractf32x8_ps       stk_emulated_half
-#define _mm512_cvtepu16_epi32        stk_emulated_cvtepu16_epi32
-#define _mm512_cvtepi32_epi16        stk_emulated_cvtepi32_epi16
-#define _mm512_cvtph_ps              stk_emulated_cvtph_ps
-#define _mm512_cvtps_ph(a, rounding) stk_emulated_cvtps_ph(a) /* to nearest is all that is asked for */
+#undef _mm512_shuffle_f32x4
+#undef _mm512_mask_i32gather_ps
+#define _mm512_abs_ps          stk_emulated_abs
+#define _mm512_maskz_loadu_ps  stk_emulated_load
+#define _mm512_mask_storeu_ps  stk_emulated_store
+#define _mm512_cvtps_epi32     stk_emulated_cvtps_epi32
+#define _mm512_extractf32x8_ps stk_emulated_half
+#define _mm512_cvtepu16_epi32  stk_emulated_cvtepu16_epi32
+#define _mm512_cvtepi32_epi16  stk_emulated_cvtepi32_epi16
+#define _mm512_cvtepi32_ps     stk_emulated_cvtepi32_ps
+#define _mm512_cvtps_pd        stk_emulated_cvtps_pd
+#define _mm512_srai_epi32      stk_emulated_srai_epi32
+#define _mm512_shuffle_f32x4   stk_emulated_shuffle_f32x4
+/* Of floats, four bytes each. */
+#define _mm512_mask_i32gather_ps(otherwise, mask, at, base, scale)                                           \
+    stk_emulated_gather(otherwise, mask, at, base)
+#define _mm512_cvtph_ps stk_emulated_cvtph_ps
+/* To nearest is all that is asked for. */
+#define _mm512_cvtps_ph(a, rounding) stk_emulated_cvtps_ph(a)
 
 #endif

@@ -36,8 +36,8 @@ class LossCase:
         _, classes, height, width, out_height, out_width = self.shape
         extras = [word for word, used in (("weights", self.weighted), ("smoothing", self.smoothing),
                                           ("ignore", self.ignored), ("two masks", self.mixed < 1)) if used]
-        return f"{KINDS[self.kind]}, {classes} {'class' if classes == 1 else 'classes'}, {height}x{width} to {out_height}x{out_width}" + "".join(
-            f", {extra}" for extra in extras)
+        sizes = f"{classes} class{'es' * (classes > 1)}, {height}x{width} to {out_height}x{out_width}"
+        return ", ".join([KINDS[self.kind], sizes] + extras)
 
 
 @dataclasses.dataclass(frozen=True)

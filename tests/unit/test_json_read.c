@@ -109,6 +109,7 @@ static void refuses_what_is_not(void **state)
         { "\"\\u0000\"", "a zero character" },
         { "\"\\ud83d\"", "surrogate" },
         { "\"\\ud83d\\u0041\"", "surrogate" },
+        { "\"\\ud83d\\ue000\"", "surrogate" },
         { "\"\\ude00\\ud83d\"", "surrogate" },
         { "\"\t\"", "control character" },
         { "\"\xff\"", "not UTF-8" },
@@ -118,6 +119,7 @@ static void refuses_what_is_not(void **state)
         { "{\"a\":1,\"b\":2,\"a\":3}", "\"a\" stands twice" },
         { "{\"a\":1,\"\\u0061\":2}", "\"a\" stands twice" },
         { "[{\"x\":{\"a\":1,\"a\":3}}]", "\"a\" stands twice" },
+        { "{\"\\n\":1,\"\\n\":2}", "\"(control characters)\" stands twice" },
         { "// hm\n1", "no value starts" },
         { "\xef\xbb\xbf{}", "no value starts" },
     };
