@@ -153,7 +153,7 @@ typedef struct stoke_step_report {
     uint64_t step; /* updates done, this one included */
     double gradient_norm;
     double loss_scale; /* fp16; 1 otherwise */
-    int skipped;       /* fp16: gradients overflowed; the scale was halved and nothing updated */
+    int skipped;       /* gradients were not finite: nothing was updated; fp16: the scale was halved */
 } stoke_step_report;
 /* Clip and update; gradients start anew. report may be NULL. */
 STOKE_API int stoke_net_step(stoke_net *net, const stoke_update *update, stoke_step_report *report,
@@ -165,7 +165,7 @@ typedef struct stoke_net_tensor {
     uint32_t dims, shape[4];
     uint64_t count;
     float *values;    /* may be written; then call stoke_net_touched */
-    float *gradients; /* NULL for buffers and frozen parameters */
+    float *gradients; /* NULL for buffers and frozen parameters; fp16: times the loss scale */
     float *average;   /* NULL without one */
     float *moments[2];
     int trainable;

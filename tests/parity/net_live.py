@@ -187,8 +187,9 @@ def check(tap, tool, model, batch, size, classes, steps=10, accumulate=1, clip=0
 
 
 def check_precision(tap, tool, precision, name, wide):
-    """16-bit activations against our own f32, which the other checks tie to torch. With weights as they are initialised
-    gradients stay within 2e-2; wide ones are harder, and there torch's autocast to bf16 is the measure."""
+    """16-bit activations against our own f32, which the other checks tie to torch. The measure is how far torch's own
+    gradients move under autocast to bf16, which keeps the stream between blocks and much else in f32: 3.5e-2 here, where
+    maps are small and pictures noise."""
     batches = make_batches(1, 2, 64, 64, 19, 7)
     net = make_model("b0", 19, 7, wide)
     what = f"{name}, {'wide' if wide else 'initial'} weights"
@@ -201,7 +202,7 @@ def check_precision(tap, tool, precision, name, wide):
     live = [key for key in exact if key.startswith("gradient:") and not dead(key)]
     scale = 65536.0 if name == "fp16" else 1.0
     apart = distance(np.concatenate([ours[key] / scale for key in live]), np.concatenate([exact[key] for key in live]))
-    tolerance = autocast_distance(net, old, batches[0]) if wide else 2e-2
+    tolerance = max(2e-2, autocast_distance(net, old, batches[0]))
     tap.ok(apart <= tolerance, f"{what}: gradients within {tolerance:.1e} of fp32's ({apart:.1e})")
     logits = distance(ours["logits"], exact["logits"])
     tap.ok(logits <= 2e-2, f"{what}: logits within 2e-2 of fp32's ({logits:.1e})")
