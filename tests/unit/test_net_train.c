@@ -103,48 +103,10 @@ static void precisions_follow_one_curve(void **state)
     }
 }
 
-/* A scale that makes every gradient overflow is halved, and nothing is updated, until they fit; then it
- * stays. */
-static void an_overflowing_scale_backs_off(void **state)
-{
-    (void)state;
-    stoke_error err = { 0 };
-    stoke_net *net;
-    const stoke_net_params params = small_net(STOKE_PRECISION_FP16);
-    if (stoke_net_open(&net, &params, &err)) fail_msg("%s", err.message);
-    stoke_net_state counters;
-    stoke_net_state_get(net, &counters);
-    counters.loss_scale = 0x1p40;
-    stoke_net_state_set(net, &counters);
-    stoke_net_tensor tensor;
-    assert_int_equal(stoke_net_tensor_at(net, 0, &tensor), 0);
-    const float before = tensor.values[0];
-    const stoke_update update = stoke_update_defaults();
-    stoke_step_report report = { 0 };
-    int skipped = 0;
-    for (int i = 0; i < 64; i++) {
-        const stoke_net_batch batch = scenes_from(0);
-        double loss;
-        if (stoke_net_backward(net, &batch, 1, &loss, &err)) fail_msg("%s", err.message);
-        if (stoke_net_step(net, &update, &report, &err)) fail_msg("%s", err.message);
-        if (!report.skipped) break;
-        assert_true(tensor.values[0] == before);
-        assert_true(report.loss_scale == ldexp(1, 40 - ++skipped));
-    }
-    assert_true(skipped > 5);
-    assert_false(report.skipped);
-    assert_true(isfinite(report.gradient_norm));
-    assert_true(tensor.values[0] != before);
-    stoke_net_state_get(net, &counters);
-    assert_int_equal(counters.step, 1);
-    stoke_net_close(&net);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(precisions_follow_one_curve),
-        cmocka_unit_test(an_overflowing_scale_backs_off),
     };
     return cmocka_run_group_tests(tests, draw_scenes, NULL);
 }
