@@ -278,7 +278,8 @@ static void gradients_are_slopes(void **state)
         assert_true(norm > 0);
         memcpy(direction, t.gradients, t.count * sizeof(float));
         memcpy(kept, t.values, t.count * sizeof(float));
-        const double step = 2e-3 * sqrt(weight) + 1e-3;
+        /* small next to the weights, unless the loss would then move by less than its rounding, some 2e-8 */
+        const double step = fmax(2e-3 * sqrt(weight) + 1e-3, fmin(0.05, 3e-5 / norm));
         for (int side = 0; side < 2; side++) {
             for (size_t k = 0; k < t.count; k++)
                 t.values[k] = (float)(kept[k] + (side ? -step : step) * direction[k] / norm);
