@@ -30,16 +30,14 @@ typedef struct layer {
     uint32_t rows, in, out, taps, calls;
 } layer;
 
-static const char *const stage_layers[STK_CONFIG_STAGES][LAYERS_OF_STAGE] = {
-    { "stage 1 patches", "stage 1 query", "stage 1 reduction", "stage 1 key, value", "stage 1 output",
-      "stage 1 fc1", "stage 1 fc2", "head, stage 1" },
-    { "stage 2 patches", "stage 2 query", "stage 2 reduction", "stage 2 key, value", "stage 2 output",
-      "stage 2 fc1", "stage 2 fc2", "head, stage 2" },
-    { "stage 3 patches", "stage 3 query", "stage 3 reduction", "stage 3 key, value", "stage 3 output",
-      "stage 3 fc1", "stage 3 fc2", "head, stage 3" },
-    { "stage 4 patches", "stage 4 query", "stage 4 reduction", "stage 4 key, value", "stage 4 output",
-      "stage 4 fc1", "stage 4 fc2", "head, stage 4" },
-};
+/* In the order of list_layers. */
+#define STAGE(i)                                                                                             \
+    {                                                                                                        \
+        "stage " i " patches", "stage " i " query", "stage " i " reduction", "stage " i " key, value",       \
+            "stage " i " output", "stage " i " fc1", "stage " i " fc2", "head, stage " i                     \
+    }
+static const char *const stage_layers[STK_CONFIG_STAGES][LAYERS_OF_STAGE] = { STAGE("1"), STAGE("2"),
+                                                                              STAGE("3"), STAGE("4") };
 
 static size_t list_layers(layer list[MAX_LAYERS], const stk_config *config, const stoke_net_bench_params *p)
 {
