@@ -137,7 +137,7 @@ static void hold_difference(const data *d, double *value, const double *h1, cons
 }
 
 /* What the other tests compare with is itself right. */
-static void test_oracle_by_differences(void **state)
+static void oracle_agrees_with_differences(void **state)
 {
     for (int i = 0; i < 4; i++) {
         data d = make_data(shapes[i], STK_F32, 0);
@@ -228,7 +228,7 @@ static void hold(const data *d, const result *r)
     assert_true(running_error(r->d_bias, d->d_bias, d->shape.channels, STK_F32) <= sums);
 }
 
-static void test_formula(void **state)
+static void matches_the_oracle(void **state)
 {
     for (int i = 0; i < SHAPES; i++)
         for (stk_float type = STK_F32; type <= STK_F16; type++) {
@@ -244,7 +244,7 @@ static void test_formula(void **state)
         }
 }
 
-static void test_threads_give_the_same_bits(void **state)
+static void threads_give_the_same_bits(void **state)
 {
     for (stk_float type = STK_F32; type <= STK_F16; type++) {
         data d = make_data((shape){ { 3, 37, 11 }, 144 }, type, 1);
@@ -262,7 +262,7 @@ static void test_threads_give_the_same_bits(void **state)
 }
 
 /* Rows made when they are needed are those of forward to the bit, wherever they begin and end. */
-static void test_rows_made_on_demand(void **state)
+static void rows_made_on_demand(void **state)
 {
     const size_t channels = 24, rows = 2 * 5 * 19;
     for (stk_float type = STK_F32; type <= STK_F16; type++) {
@@ -292,7 +292,7 @@ static void test_rows_made_on_demand(void **state)
     }
 }
 
-static void test_accumulate_and_frozen(void **state)
+static void gradients_add_up_or_are_left_out(void **state)
 {
     data d = make_data((shape){ { 2, 20, 6 }, 16 }, STK_F32, 1);
     for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
@@ -323,7 +323,7 @@ static void test_accumulate_and_frozen(void **state)
 
 /* A layer whose only weight is 1 in the middle: h3 = gelu(h1), dh1 = gelu'(h1) when dh3 is 1. Every 2^-12
  * from -16 to 16, and what lies far outside; NaN stays NaN. */
-static void test_gelu_is_exact(void **state)
+static void gelu_is_exact(void **state)
 {
     enum { CHANNELS = 256, COLUMNS = 32 * 4096 / CHANNELS, COUNT = CHANNELS * COLUMNS };
     data d = { .shape = { { 1, 1, COLUMNS }, CHANNELS }, .count = COUNT, .type = STK_F32 };
@@ -356,9 +356,9 @@ static void test_gelu_is_exact(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_oracle_by_differences),      cmocka_unit_test(test_formula),
-        cmocka_unit_test(test_threads_give_the_same_bits), cmocka_unit_test(test_rows_made_on_demand),
-        cmocka_unit_test(test_accumulate_and_frozen),      cmocka_unit_test(test_gelu_is_exact),
+        cmocka_unit_test(oracle_agrees_with_differences),   cmocka_unit_test(matches_the_oracle),
+        cmocka_unit_test(threads_give_the_same_bits),       cmocka_unit_test(rows_made_on_demand),
+        cmocka_unit_test(gradients_add_up_or_are_left_out), cmocka_unit_test(gelu_is_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

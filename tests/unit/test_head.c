@@ -236,7 +236,7 @@ static double oracle_loss(oracle *o, const double *d_logits)
 }
 
 /* Central differences at some elements of every value. The step is small enough that no ReLU flips. */
-static void test_oracle(void **state)
+static void oracle_agrees_with_differences(void **state)
 {
     (void)state;
     engine e;
@@ -304,7 +304,7 @@ static void check_training(const shape *s, stk_cpu_level level, stk_float type)
     engine_free(&e);
 }
 
-static void test_training(void **state)
+static void training_is_that_of_the_unfolded_head(void **state)
 {
     (void)state;
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++)
@@ -313,7 +313,7 @@ static void test_training(void **state)
                 check_training(&shapes[i], (stk_cpu_level)level, (stk_float)type);
 }
 
-static void test_inference(void **state)
+static void inference_is_that_of_the_unfolded_head(void **state)
 {
     (void)state;
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++)
@@ -343,7 +343,7 @@ static void test_inference(void **state)
 
 /* A mean of 300 standard deviations. Sums of plain squares would lose 300^2 / 2^24 = 0.5 % of the variance;
  * what remains is the rounding of y itself, 300 / 2^25 per element, of either sign. */
-static void test_large_mean(void **state)
+static void a_large_mean_keeps_its_digits(void **state)
 {
     (void)state;
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++) {
@@ -370,7 +370,7 @@ static void assert_same(const void *a, const void *b, size_t bytes, const char *
     if (memcmp(a, b, bytes)) fail_msg("%s differs with the number of threads", what);
 }
 
-static void test_threads(void **state)
+static void threads_give_the_same_bits(void **state)
 {
     (void)state;
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++)
@@ -399,7 +399,7 @@ static void test_threads(void **state)
 }
 
 /* Frozen parameters and unwanted feature gradients are left out, and the others do not change. */
-static void test_frozen(void **state)
+static void what_is_frozen_is_left_out(void **state)
 {
     (void)state;
     const shape *s = &shapes[1];
@@ -451,7 +451,7 @@ static double both_dropped(uint32_t threshold, uint32_t channels, uint64_t rows,
 
 /* A million draws: one standard deviation of a share p is sqrt(p (1 - p) / 1e6). Pairs at a distance must be
  * dropped together as often as chance has it; 16 channels apart share a word. */
-static void test_dropout_bits(void **state)
+static void dropout_is_as_chance_has_it(void **state)
 {
     (void)state;
     static const double shares[] = { 0.1, 0.5 };
@@ -471,7 +471,7 @@ static void test_dropout_bits(void **state)
 }
 
 /* Every column drops what the bits say, and what it keeps it multiplies so that the mean stays. */
-static void test_dropout_columns(void **state)
+static void tables_drop_the_same(void **state)
 {
     (void)state;
     enum { COUNT = 70 };
@@ -499,10 +499,14 @@ static void test_dropout_columns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_oracle),       cmocka_unit_test(test_training),
-        cmocka_unit_test(test_inference),    cmocka_unit_test(test_large_mean),
-        cmocka_unit_test(test_threads),      cmocka_unit_test(test_frozen),
-        cmocka_unit_test(test_dropout_bits), cmocka_unit_test(test_dropout_columns),
+        cmocka_unit_test(oracle_agrees_with_differences),
+        cmocka_unit_test(training_is_that_of_the_unfolded_head),
+        cmocka_unit_test(inference_is_that_of_the_unfolded_head),
+        cmocka_unit_test(a_large_mean_keeps_its_digits),
+        cmocka_unit_test(threads_give_the_same_bits),
+        cmocka_unit_test(what_is_frozen_is_left_out),
+        cmocka_unit_test(dropout_is_as_chance_has_it),
+        cmocka_unit_test(tables_drop_the_same),
     };
     return cmocka_run_group_tests_name("head", tests, NULL, NULL);
 }

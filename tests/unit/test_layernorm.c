@@ -138,7 +138,7 @@ static void hold(const data *d, const result *r, double limit)
     assert_true(running_error(r->d_beta, d->d_beta, d->shape.channels, STK_F32) <= 8 * limit);
 }
 
-static void test_formula(void **state)
+static void matches_the_oracle(void **state)
 {
     for (int i = 0; i < SHAPES; i++)
         for (stk_float type = STK_F32; type <= STK_F16; type++) {
@@ -154,7 +154,7 @@ static void test_formula(void **state)
 
 /* Mean 100, deviation 0.1: a mean rounded to f32 is off by up to 4e-6, which the division makes 4e-5. A
  * variance by E[x^2] - mean^2 would be off by its own size. */
-static void test_large_mean(void **state)
+static void a_large_mean_keeps_its_digits(void **state)
 {
     data d = make_data((shape){ 37, 160 }, STK_F32, 100, 0.1 * sqrt(3));
     for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
@@ -167,7 +167,7 @@ static void test_large_mean(void **state)
     free_data(&d);
 }
 
-static void test_threads_give_the_same_bits(void **state)
+static void threads_give_the_same_bits(void **state)
 {
     for (stk_float type = STK_F32; type <= STK_F16; type++) {
         data d = make_data((shape){ 2500, 32 }, type, 0, 1);
@@ -189,7 +189,7 @@ static void test_threads_give_the_same_bits(void **state)
 
 /* Rows made when they are needed, a few at a time, are those of forward to the bit; so are statistics alone.
  */
-static void test_rows_made_on_demand(void **state)
+static void rows_made_on_demand(void **state)
 {
     for (stk_float type = STK_F32; type <= STK_F16; type++) {
         data d = make_data((shape){ 53, 40 }, type, 0.2, 1);
@@ -218,7 +218,7 @@ static void test_rows_made_on_demand(void **state)
     }
 }
 
-static void test_accumulate_and_frozen(void **state)
+static void gradients_add_up_or_are_left_out(void **state)
 {
     data d = make_data((shape){ 600, 32 }, STK_F32, 0, 1);
     for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
@@ -250,11 +250,11 @@ static void test_accumulate_and_frozen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formula),
-        cmocka_unit_test(test_large_mean),
-        cmocka_unit_test(test_threads_give_the_same_bits),
-        cmocka_unit_test(test_rows_made_on_demand),
-        cmocka_unit_test(test_accumulate_and_frozen),
+        cmocka_unit_test(matches_the_oracle),
+        cmocka_unit_test(a_large_mean_keeps_its_digits),
+        cmocka_unit_test(threads_give_the_same_bits),
+        cmocka_unit_test(rows_made_on_demand),
+        cmocka_unit_test(gradients_add_up_or_are_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
