@@ -4,10 +4,10 @@
  *
  *   stoke_net_params p = stoke_net_defaults();
  *   p.model = "b0"; p.classes = 19; p.batch = 4; p.height = p.width = 256;
- *   stoke_net_open(&net, &p, &err);               // or p.weights = "nvidia/mit-b0 as a folder on disk"
- *   stoke_net_backward(net, &batch, &loss, &err); // forward, loss, gradients (added up over calls)
- *   stoke_net_step(net, &update, &report, &err);  // clip, AdamW; gradients start anew
- *   stoke_net_save(net, "out", 0, &err);          // from_pretrained("out") loads it
+ *   stoke_net_open(&net, &p, &err);                  // or p.weights = "nvidia/mit-b0 as a folder on disk"
+ *   stoke_net_backward(net, &batch, 1, &loss, &err); // forward, loss, gradients (added up over calls)
+ *   stoke_net_step(net, &update, &report, &err);     // clip, AdamW; gradients start anew
+ *   stoke_net_save(net, "out", 0, &err);             // from_pretrained("out") loads it
  *
  * The same seed gives the same weights, bit for bit, for any number of threads; between CPU tables they agree
  * to rounding. One network is used by one thread at a time (it has its own team). After opening, no call but
