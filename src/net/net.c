@@ -218,7 +218,7 @@ static int fill(stoke_net *net, const stoke_net_params *params, stoke_error *err
                                 &net->state.batches_tracked, keep_remark, net, err);
         if (status) return status;
     } else {
-        stk_parameters_initialise(&net->parameters, net->values, params->seed, NULL);
+        stk_parameters_initialise(&net->parameters, net->values, params->seed, net->run.team);
     }
     if (net->average) memcpy(net->average, net->values, net->parameters.floats * sizeof(float));
     stk_head_bind(&net->run, &net->head);

@@ -270,7 +270,7 @@ static void encoders_get_a_new_head(void **state)
             strstr(said.text, "2 tensors of the file, such as classifier.bias, are no part of the network"));
         for (size_t i = 0; i < parameters.count; i++) {
             const stk_parameter *p = &parameters.list[i];
-            if (p->head) stk_parameters_initialise(&parameters, fresh, 9, p);
+            if (p->head) stk_parameter_initialise(p, fresh, 9);
             const float *wanted = p->head ? fresh : weights;
             assert_memory_equal(loaded + p->offset, wanted + p->offset, p->count * sizeof *wanted);
         }
@@ -300,7 +300,7 @@ static void other_classes_get_a_new_classifier(void **state)
     const stk_parameter *w = stk_parameters_find(&parameters, "decode_head.classifier.weight");
     assert_memory_equal(loaded, weights, w->offset * sizeof *loaded);
     float *fresh = stk_alloc(parameters.floats * sizeof *fresh);
-    stk_parameters_initialise(&parameters, fresh, 9, w);
+    stk_parameter_initialise(w, fresh, 9);
     assert_memory_equal(loaded + w->offset, fresh + w->offset, w->count * sizeof *fresh);
     stk_free(fresh);
     stk_free(many);
