@@ -113,9 +113,14 @@ static int check_update(const stoke_net *net, const stoke_update *u, stoke_error
         return stk_fail(err, STOKE_E_STATE, "this network was opened for inference: training is 0");
     if (!net->have_gradients)
         return stk_fail(err, STOKE_E_STATE, "no gradients to step along: call stoke_net_backward first");
-    if (!isfinite(u->lr) || u->lr < 0 || !isfinite(u->head_lr) || u->head_lr < 0 || !(u->weight_decay >= 0) ||
-        !(u->clip_norm >= 0))
+    if (!isfinite(u->lr) || u->lr < 0 || !isfinite(u->head_lr) || u->head_lr < 0 ||
+        !isfinite(u->weight_decay) || u->weight_decay < 0 || !(u->clip_norm >= 0))
         return stk_fail(err, STOKE_E_INVALID, "rates, decay and the norm to clip at are 0 or more");
+    if (!(u->average_decay >= 0 && u->average_decay <= 1))
+        return stk_fail(err, STOKE_E_INVALID, "average_decay is %g: 0 to 1 will do", u->average_decay);
+    /* 0 / 0 for every weight that has had no gradient yet. In f32 it must not vanish either. */
+    if (net->params.optimizer == STOKE_OPTIMIZER_ADAMW && !(isfinite(u->eps) && (float)u->eps > 0))
+        return stk_fail(err, STOKE_E_INVALID, "eps is %g: AdamW divides by it, so it is above 0", u->eps);
     if (!(u->beta1 >= 0 && u->beta1 < 1 && u->beta2 >= 0 && u->beta2 < 1))
         return stk_fail(err, STOKE_E_INVALID, "beta1 is %g and beta2 %g: 0 or more, below 1", u->beta1,
                         u->beta2);

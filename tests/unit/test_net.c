@@ -7,6 +7,7 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
+#include <stoke/netbench.h>
 
 #include "src/base/mem.h"
 #include "src/net/net.h"
@@ -530,6 +531,7 @@ static void settings_that_make_no_sense_are_refused(void **state)
     REFUSED(classes = 0, STOKE_E_INVALID, "classes");
     REFUSED(classes = 70000, STOKE_E_INVALID, "classes");
     REFUSED(batch = 0, STOKE_E_INVALID, "batch");
+    REFUSED(batch = 65537, STOKE_E_INVALID, "batch");
     REFUSED(height = 28, STOKE_E_INVALID, "32 x 32");
     REFUSED(width = 1, STOKE_E_INVALID, "32 x 32");
     REFUSED(height = 1 << 20, STOKE_E_INVALID, "32768");
@@ -540,8 +542,23 @@ static void settings_that_make_no_sense_are_refused(void **state)
     REFUSED(drop_path = -0.5, STOKE_E_INVALID, "drop_path");
     REFUSED(loss.kind = 17, STOKE_E_INVALID, "loss");
     REFUSED(loss.label_smoothing = 2, STOKE_E_INVALID, "label_smoothing");
+    REFUSED(loss.focal_gamma = -1, STOKE_E_INVALID, "focal_gamma");
+    REFUSED(loss.focal_gamma = NAN, STOKE_E_INVALID, "focal_gamma");
+    REFUSED(loss.ce_weight = INFINITY, STOKE_E_INVALID, "ce_weight");
+    REFUSED(loss.dice_smooth = -1, STOKE_E_INVALID, "dice_smooth");
     REFUSED(threads = 5000, STOKE_E_INVALID, "threads");
+    const float weights[CLASSES] = { 1, 1, 1, NAN, 1 };
+    REFUSED(loss.class_weights = weights, STOKE_E_INVALID, "class 3");
 #undef REFUSED
+    p = good; /* numbers of tasks would not fit 32 bits; it took 18 s to plan */
+    p.batch = 65536;
+    p.height = p.width = 16384;
+    refused(p, STOKE_E_LIMIT, "pixels");
+    stoke_net_bench_params bench =
+        stoke_net_bench_defaults(); /* divided by 0 rows, 2^40 of them in 32 bits */
+    bench.batch = 65536;
+    bench.height = bench.width = 16384;
+    assert_int_equal(stoke_net_bench(&bench, NULL, NULL, NULL), STOKE_E_LIMIT);
     p = good;
     p.height = p.width = 29; /* the smallest that leaves every stage a key */
     stoke_net *net = open_net(&p);
@@ -573,6 +590,10 @@ static void batches_that_do_not_fit_are_refused(void **state)
     REFUSED(masks_b = b->masks, STOKE_E_INVALID);
     REFUSED(mask_dtype = STOKE_DTYPE_F32, STOKE_E_INVALID);
     REFUSED(mask_row_bytes = 1, STOKE_E_INVALID);
+    bad = good;
+    bad.mask_dtype = STOKE_DTYPE_U16;
+    bad.mask_row_bytes = 2 * HEIGHT * WIDTH + 1; /* the second mask would not be aligned */
+    assert_int_equal(stoke_net_backward(net, &bad, 1, &loss, &err), STOKE_E_INVALID);
 #undef REFUSED
     assert_int_equal(stoke_net_backward(net, &good, 0, &loss, &err), STOKE_E_INVALID);
     assert_int_equal(stoke_net_step(net, &update, NULL, &err), STOKE_E_STATE); /* no gradients yet */
@@ -586,9 +607,16 @@ static void batches_that_do_not_fit_are_refused(void **state)
     wild.beta1 = 1;
     assert_int_equal(stoke_net_backward(net, &good, 1, &loss, &err), 0);
     assert_int_equal(stoke_net_step(net, &wild, NULL, &err), STOKE_E_INVALID);
-    wild = update;
-    wild.lr = NAN;
-    assert_int_equal(stoke_net_step(net, &wild, NULL, &err), STOKE_E_INVALID);
+#define REFUSED(change)                                                                                      \
+    wild = update;                                                                                           \
+    wild.change;                                                                                             \
+    assert_int_equal(stoke_net_step(net, &wild, NULL, &err), STOKE_E_INVALID)
+    REFUSED(lr = NAN);
+    REFUSED(weight_decay = INFINITY);
+    REFUSED(average_decay = NAN);
+    REFUSED(eps = 0);
+    REFUSED(eps = 1e-60); /* 0 in f32 */
+#undef REFUSED
     assert_int_equal(stoke_net_step(net, &update, NULL, &err), 0);
     stoke_net_close(&net);
     free(b);
