@@ -23,6 +23,16 @@ static size_t running_bytes(const stoke_net *net)
     return (net->parameters.floats - net->parameters.trainable) * sizeof(float);
 }
 
+/* A NaN in a picture, or what overflows in fp16, makes gradients that are not finite, and the step is
+ * skipped; but running statistics that took it up would stay so for ever. */
+static int running_are_finite(const stoke_net *net)
+{
+    const float *running = net->values + net->parameters.trainable;
+    for (size_t i = 0; i < running_bytes(net) / sizeof *running; i++)
+        if (!isfinite(running[i])) return 0;
+    return 1;
+}
+
 static void backward(stoke_net *net, const stoke_net_batch *batch)
 {
     const void *features[STK_STAGES];
@@ -53,13 +63,12 @@ int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of
     status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, net->logits, &truth,
                       (float)(net->state.loss_scale / of), loss, net->d_logits, err);
     stk_parts_lap(&net->parts, STK_PART_LOSS);
-    if (status) { /* as if it had not been called */
-        memcpy(running, net->saved_running, running_bytes(net));
-        return status;
-    }
+    const int tracked = !status && running_are_finite(net);
+    if (!tracked) memcpy(running, net->saved_running, running_bytes(net));
+    if (status) return status; /* as if it had not been called */
     backward(net, batch);
     net->state.draws++;
-    net->state.batches_tracked++;
+    net->state.batches_tracked += (uint64_t)tracked;
     return STOKE_OK;
 }
 
