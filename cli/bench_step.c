@@ -287,8 +287,8 @@ static int work(bench *b, stoke_error *err)
         return r;
     }
     b->peak = stoke_net_peak_gflops(b->params.threads, (stoke_precision)b->plan.precision);
-    make_batch(b);
     r = stoke_net_open(&b->net, &b->params, err);
+    if (!r) make_batch(b); /* after it: what is too large is refused before gigabytes are filled */
     for (size_t i = 0; !r && stoke_net_remark(b->net, i); i++)
         cli_say(b->call, "%s", stoke_net_remark(b->net, i));
     if (!r) r = measure(b, err);

@@ -28,7 +28,7 @@ typedef struct cli_net_shape {
           .offset = (base) + offsetof(cli_net_shape, batch),                                                 \
           .default_text = "4",                                                                               \
           .min = 1,                                                                                          \
-          .max = 65535,                                                                                      \
+          .max = 65536,                                                                                      \
           .argument = "N",                                                                                   \
           .help = "Pictures per batch" },                                                                    \
         { .name = "size",                                                                                    \

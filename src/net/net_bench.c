@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "src/base/error.h"
+#include "src/base/machine.h"
 #include "src/base/mem.h"
 #include "src/net/config.h"
 #include "src/net/linear.h"
@@ -120,6 +121,9 @@ static int trial_begin(trial *t, const layer *l, const stk_net_table *table, stk
     const stk_need need = stk_linear_need(&t->run, &t->linear, t->rows);
     t->run.scratch_each = (need.scratch + 63) / 64 * 64;
     t->run.partial_floats = need.partial;
+    if (t->sets * (t->x_bytes + t->y_bytes) > stk_machine_available("/proc", "/sys/fs/cgroup"))
+        return stk_fail(err, STOKE_E_NOMEM, "no memory to measure %s: a smaller batch or picture needs less",
+                        l->name);
     t->x = take(t, 0, t->sets * t->x_bytes);
     t->y = take(t, 1, t->sets * t->y_bytes);
     t->weights = take(t, 2, 2 * (weights + l->out) * sizeof(float));
@@ -263,14 +267,13 @@ int stoke_net_bench(const stoke_net_bench_params *params, stoke_net_bench_fn eac
 {
     const stoke_net_bench_params defaults = stoke_net_bench_defaults();
     if (!params) params = &defaults;
-    if (params->height < 32 || params->width < 32 || !params->batch || params->batch > 65535 ||
+    if (params->height < 32 || params->width < 32 || !params->batch || params->batch > 65536 ||
         params->height > 16384 || params->width > 16384)
-        return stk_fail(err, STOKE_E_INVALID, "pictures of 32x32 to 16384x16384, 1 to 65535 of them");
-    if ((uint64_t)params->batch * params->height * params->width >
-        INT32_MAX) /* rows are counted in 32 bits */
-        return stk_fail(err, STOKE_E_INVALID, "a batch of %u x %ux%u has more than %d pixels",
+        return stk_fail(err, STOKE_E_INVALID, "pictures of 32x32 to 16384x16384, 1 to 65536 of them");
+    if ((uint64_t)params->batch * params->height * params->width > STK_NET_PIXELS)
+        return stk_fail(err, STOKE_E_LIMIT, "%u pictures of %u x %u: a batch has at most %llu pixels",
                         (unsigned)params->batch, (unsigned)params->height, (unsigned)params->width,
-                        INT32_MAX);
+                        (unsigned long long)STK_NET_PIXELS);
     bench b = {
         .params = params, .each = each, .context = context, .effort = params->quick ? &quick : &thorough
     };

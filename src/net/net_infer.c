@@ -32,6 +32,9 @@ int stk_net_check_batch(const stoke_net *net, const stoke_net_batch *batch, int 
         return stk_fail(err, STOKE_E_INVALID, "mask_row_bytes is %zu: a mask of %u x %u has %zu",
                         batch->mask_row_bytes, (unsigned)net->params.height, (unsigned)net->params.width,
                         pixels * stoke_dtype_bytes(type));
+    if (batch->mask_row_bytes % stoke_dtype_bytes(type))
+        return stk_fail(err, STOKE_E_INVALID, "mask_row_bytes is %zu: no whole number of elements of %zu",
+                        batch->mask_row_bytes, (size_t)stoke_dtype_bytes(type));
     return STOKE_OK;
 }
 
