@@ -28,7 +28,7 @@ static const stoke_option options[] = {
       .offset = FIELD(only),
       .argument = "TEXT",
       .help = "Only layers with this in their name, e.g. fc1" },
-    CLI_NET_SHAPE_OPTIONS(FIELD(shape)),
+    CLI_NET_SHAPE_OPTIONS(FIELD(shape), "19"),
     { .name = "short",
       .type = STOKE_OPT_FLAG,
       .offset = FIELD(short_run),
@@ -138,7 +138,7 @@ static int run(cli_call *call)
     params.batch = (uint32_t)o->shape.batch;
     params.height = o->shape.size[0];
     params.width = o->shape.size[1];
-    params.classes = (uint32_t)o->shape.classes;
+    params.classes = o->shape.classes < 0 ? CLI_NET_CLASSES : (uint32_t)o->shape.classes;
     params.threads = (uint32_t)o->shape.threads;
     params.quick = o->short_run;
     figures f = { .progress = cli_progress_begin(call, "measuring", "figures") };

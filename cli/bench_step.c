@@ -25,16 +25,15 @@ static const stoke_option options[] = {
     { .name = "model",
       .type = STOKE_OPT_STRING,
       .offset = FIELD(model),
-      .default_text = "b0",
       .argument = "NAME",
-      .help = "SegFormer b0, b1, b2, b3, b4 or b5" },
+      .help = "SegFormer b0, b1, b2, b3, b4 or b5; left out, what --weights hold, else b0" },
     { .name = "weights",
       .type = STOKE_OPT_STRING,
       .offset = FIELD(weights),
       .argument = "PATH",
       .help = "Start from these (a Hugging Face folder or a .safetensors file) instead of random ones; they "
-              "must be of --model" },
-    CLI_NET_SHAPE_OPTIONS(FIELD(shape)),
+              "say model and classes too" },
+    CLI_NET_SHAPE_OPTIONS(FIELD(shape), "what --weights have, else 19"),
     { .name = "precision",
       .type = STOKE_OPT_CHOICE,
       .offset = FIELD(precision),
@@ -115,7 +114,7 @@ static void make_batch(bench *b)
         state = state * 1664525u + 1013904223u;
         b->images[i] = (float)(state >> 8) * (4.0f / 16777216.0f) - 2.0f;
     }
-    const uint32_t classes = b->params.classes == 1 ? 2 : b->params.classes < 255 ? b->params.classes : 255;
+    const uint32_t classes = b->plan.classes == 1 ? 2 : b->plan.classes < 255 ? b->plan.classes : 255;
     for (size_t i = 0; i < pixels * count; i++) b->masks[i] = (uint8_t)(i / 7 % classes);
     b->batch = (stoke_net_batch){ .count = b->params.batch,
                                   .images = b->images,
@@ -189,10 +188,10 @@ static void print_json(const bench *b)
     const double gflops = median > 0 ? flops(b) / median / 1e6 : 0;
     stoke_json_begin(&json, stdout, 2);
     stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "model", b->params.model);
+    stoke_json_string(&json, "model", b->plan.model);
     stoke_json_uint(&json, "batch", b->params.batch);
     stoke_json_string(&json, "size", size);
-    stoke_json_uint(&json, "classes", b->params.classes);
+    stoke_json_uint(&json, "classes", b->plan.classes);
     stoke_json_string(&json, "precision", precision_name(b->plan.precision));
     stoke_json_string(&json, "memory", memory_name(b->params.memory));
     stoke_json_string(&json, "pass", b->o->forward ? "forward" : "step");
@@ -247,9 +246,9 @@ static void print_people(const bench *b)
     char rss[32], planned[32];
     stoke_text_bytes(stoke_machine_peak_rss(), rss, sizeof rss);
     stoke_text_bytes(b->plan.total, planned, sizeof planned);
-    printf("SegFormer %s, %u x %ux%u, %u class%s, %s, %s; %s (%s), %u thread%s\n\n", b->params.model,
+    printf("SegFormer %s, %u x %ux%u, %u class%s, %s, %s; %s (%s), %u thread%s\n\n", b->plan.model,
            (unsigned)b->params.batch, (unsigned)b->params.height, (unsigned)b->params.width,
-           (unsigned)b->params.classes, b->params.classes == 1 ? "" : "es", precision_name(b->plan.precision),
+           (unsigned)b->plan.classes, b->plan.classes == 1 ? "" : "es", precision_name(b->plan.precision),
            b->o->forward ? "forward" : "full step", stoke_machine_cpu_name(), stoke_net_table_in_use(),
            (unsigned)b->plan.threads, b->plan.threads == 1 ? "" : "s");
     print_parts(b);
@@ -306,9 +305,9 @@ static int run(cli_call *call)
     const step_options *o = call->options;
     stoke_error err = { 0 };
     bench b = { .call = call, .o = o, .params = stoke_net_defaults() };
-    b.params.model = o->model;
+    b.params.model = o->model || o->weights ? o->model : "b0"; /* NULL, 0: what the weights say */
     b.params.weights = o->weights;
-    b.params.classes = (uint32_t)o->shape.classes;
+    b.params.classes = o->shape.classes >= 0 ? (uint32_t)o->shape.classes : o->weights ? 0 : CLI_NET_CLASSES;
     b.params.batch = (uint32_t)o->shape.batch;
     b.params.height = o->shape.size[0];
     b.params.width = o->shape.size[1];

@@ -88,7 +88,9 @@ typedef struct stoke_net_plan {
     uint64_t parameter_count;
     /* Of one batch: 2 per multiply-add, what is really computed (folded head). */
     double forward_flops, step_flops;
-    int precision; /* auto resolved */
+    int precision;     /* auto resolved */
+    const char *model; /* "b0": what the weights hold when none was named; lives as long as the library */
+    uint32_t classes;
     uint32_t threads;
 } stoke_net_plan;
 /* Arithmetic only: nothing large is allocated. */

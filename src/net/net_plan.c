@@ -91,6 +91,8 @@ void stk_net_plan_make(stoke_net *net)
     plan->process = stk_machine_rss("/proc");
     plan->total = plan->process + stk_net_arena_bytes(&net->arena);
     plan->parameter_count = net->parameters.elements;
+    plan->model = net->config.model;
+    plan->classes = net->config.classes;
     const work w = all_work(net);
     plan->forward_flops = w.forward;
     plan->step_flops = net->params.training ? w.forward + w.backward : w.forward;

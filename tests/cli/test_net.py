@@ -1,10 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoke bench step and bench net: they run, their fields exist and agree with each other. The figures themselves are not judged."""
+import json
+import os
+import struct
 import sys
 
 from cli import contains, equal, path, stoke, stoke_json, tap
 
 SMALL = ['--batch', 1, '--size', 64]
+
+
+def write_weights(name, classes, config=None):
+    """A folder with the tensors of a b0 that say which network it is: enough for a plan, not for a run."""
+    tensors = {'decode_head.linear_fuse.weight': [256, 1024, 1, 1], 'decode_head.classifier.weight': [classes, 256, 1, 1]}
+    for stage, (before, width, side) in enumerate([(3, 32, 7), (32, 64, 3), (64, 160, 3), (160, 256, 3)]):
+        tensors[f'segformer.encoder.patch_embeddings.{stage}.proj.weight'] = [width, before, side, side]
+        tensors[f'segformer.encoder.block.{stage}.1.layer_norm_1.bias'] = [width]
+    header, end = {}, 0
+    for tensor, shape in tensors.items():
+        start, count = end, 1
+        for side in shape:
+            count *= side
+        end += 4 * count
+        header[tensor] = {'dtype': 'F32', 'shape': shape, 'data_offsets': [start, end]}
+    text = json.dumps(header).encode()
+    folder = path(name)
+    os.makedirs(folder)
+    with open(os.path.join(folder, 'model.safetensors'), 'wb') as file:
+        file.write(struct.pack('<Q', len(text)) + text + bytes(end))
+    if config is not None:
+        with open(os.path.join(folder, 'config.json'), 'w') as file:
+            file.write(config)
+    return folder
 
 
 def is_sound(answer):
@@ -108,6 +135,17 @@ def weights_that_are_not_there():
     equal(stoke_json('bench', 'step', '--weights', nowhere, '--dry-run', *SMALL, code=1)['error']['code'], 'not-found')
 
 
+def weights_say_what_they_are():
+    folder = write_weights('seven', 7)
+    answer = stoke_json('bench', 'step', '--weights', folder, '--dry-run', *SMALL)
+    equal((answer['model'], answer['classes']), ('b0', 7))
+    answer = stoke_json('bench', 'step', '--weights', folder, '--classes', 3, '--dry-run', *SMALL)
+    equal((answer['model'], answer['classes']), ('b0', 3))
+    contains(stoke('bench', 'step', '--weights', folder, '--model', 'b2', '--dry-run', *SMALL, code=2).stderr, 'holds a b0', 'b2')
+    answer = stoke_json('bench', 'step', '--dry-run', *SMALL)
+    equal((answer['model'], answer['classes']), ('b0', 19))
+
+
 sys.exit(tap.run([
     ('step', step),
     ('step for a while', step_for_a_while),
@@ -119,4 +157,5 @@ sys.exit(tap.run([
     ('products for people', products_for_people),
     ('what cannot be', what_cannot_be),
     ('weights that are not there', weights_that_are_not_there),
+    ('weights say model and classes', weights_say_what_they_are),
 ]))
