@@ -136,14 +136,37 @@ static int one_step(bench *b, stoke_error *err)
     return r ? r : stoke_net_step(b->net, &update, NULL, err);
 }
 
+static const char *unit(const bench *b)
+{
+    return b->o->forward ? "passes" : "steps";
+}
+
+/* Opens the network and warms it up. */
+static int begin(bench *b, stoke_error *err)
+{
+    const uint64_t warm_up = b->o->short_run ? 0 : WARM_UP;
+    cli_say(b->call, "opening SegFormer %s", b->plan.model);
+    stoke_progress *progress = cli_progress_begin(b->call, "warming up", unit(b));
+    int r = stoke_net_open(&b->net, &b->params, err);
+    for (size_t i = 0; !r && stoke_net_remark(b->net, i); i++)
+        cli_say(b->call, "%s", stoke_net_remark(b->net, i));
+    if (!r) make_batch(b); /* after it: what is too large is refused before gigabytes are filled */
+    for (uint64_t i = 0; !r && i <= warm_up; i++) {
+        if (cli_progress_update(progress, i, warm_up))
+            r = cli_error(err, STOKE_E_CANCELLED, "interrupted");
+        else if (i < warm_up)
+            r = one_step(b, err);
+    }
+    cli_progress_end(&progress);
+    return r;
+}
+
 static int measure(bench *b, stoke_error *err)
 {
-    const int warm_up = b->o->short_run ? 0 : WARM_UP;
     int r = 0;
-    for (int i = 0; i < warm_up && !r; i++) r = one_step(b, err);
     stoke_net_parts_reset(b->net);
     b->ms = cli_alloc(MAX_STEPS, sizeof *b->ms);
-    stoke_progress *progress = cli_progress_begin(b->call, "measuring", b->o->forward ? "passes" : "steps");
+    stoke_progress *progress = cli_progress_begin(b->call, "measuring", unit(b));
     const uint64_t start = stoke_machine_now_ns(), budget = (uint64_t)(b->o->seconds * 1e9);
     while (!r && b->steps < MAX_STEPS) {
         const uint64_t before = stoke_machine_now_ns();
@@ -286,10 +309,7 @@ static int work(bench *b, stoke_error *err)
         return r;
     }
     b->peak = stoke_net_peak_gflops(b->params.threads, (stoke_precision)b->plan.precision);
-    r = stoke_net_open(&b->net, &b->params, err);
-    if (!r) make_batch(b); /* after it: what is too large is refused before gigabytes are filled */
-    for (size_t i = 0; !r && stoke_net_remark(b->net, i); i++)
-        cli_say(b->call, "%s", stoke_net_remark(b->net, i));
+    r = begin(b, err);
     if (!r) r = measure(b, err);
     if (r) return r;
     qsort(b->ms, b->steps, sizeof *b->ms, by_value);

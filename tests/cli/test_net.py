@@ -84,7 +84,7 @@ def forward():
 def step_for_people():
     done = stoke('bench', 'step', '--short', *SMALL)
     contains(done.stdout, 'SegFormer b0, 1 x 64x64, 19 classes, fp32', 'part', 'img/s', 'GFLOP/s', 'planned')
-    contains(done.stderr, 'memory: parameters')
+    contains(done.stderr, 'memory: parameters', 'opening SegFormer b0')
 
 
 def dry_run():
