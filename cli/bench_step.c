@@ -62,7 +62,7 @@ static const stoke_option options[] = {
       .type = STOKE_OPT_FLAG,
       .offset = FIELD(dry_run),
       .default_text = "false",
-      .help = "Print how much memory it would take, and stop" },
+      .help = "Print how much memory it would take and whether there is as much, and stop" },
     { .name = "seconds",
       .type = STOKE_OPT_REAL,
       .offset = FIELD(seconds),
@@ -202,6 +202,30 @@ static double flops(const bench *b)
     return b->o->forward ? b->plan.forward_flops : b->plan.step_flops;
 }
 
+/* What the network takes besides what the process holds already. */
+static int fits(const bench *b)
+{
+    return b->plan.total - b->plan.process <= stoke_machine_available();
+}
+
+static void print_json_plan(stoke_json *json, const bench *b)
+{
+    stoke_json_uint(json, "planned_bytes", b->plan.total);
+    stoke_json_object(json, "plan");
+    stoke_json_uint(json, "parameters_bytes", b->plan.parameters);
+    stoke_json_uint(json, "packed_bytes", b->plan.packed);
+    stoke_json_uint(json, "activations_bytes", b->plan.activations);
+    stoke_json_uint(json, "workspace_bytes", b->plan.workspace);
+    stoke_json_uint(json, "process_bytes", b->plan.process);
+    stoke_json_close(json);
+    stoke_json_uint(json, "parameter_count", b->plan.parameter_count);
+    stoke_json_real(json, "flops", flops(b));
+    if (!b->o->dry_run) return; /* afterwards the network itself has taken it */
+    if (stoke_machine_available() < UINT64_MAX)
+        stoke_json_uint(json, "available_bytes", stoke_machine_available());
+    stoke_json_bool(json, "fits", fits(b));
+}
+
 static void print_json(const bench *b)
 {
     char size[32];
@@ -219,7 +243,7 @@ static void print_json(const bench *b)
     stoke_json_string(&json, "memory", memory_name(b->params.memory));
     stoke_json_string(&json, "pass", b->o->forward ? "forward" : "step");
     stoke_json_uint(&json, "threads", b->plan.threads);
-    stoke_json_uint(&json, "planned_bytes", b->plan.total);
+    print_json_plan(&json, b);
     if (b->steps) {
         stoke_json_real(&json, "img_per_s", 1000 * b->params.batch / median);
         stoke_json_real(&json, "ms_per_step", median);
@@ -263,17 +287,23 @@ static void print_parts(const bench *b)
     stoke_table_destroy(&table);
 }
 
+static void print_title(const bench *b)
+{
+    const stoke_net_plan *plan = &b->plan;
+    printf("SegFormer %s, %u x %ux%u, %u class%s, %s, %s, memory %s; %s (%s), %u thread%s\n\n", plan->model,
+           (unsigned)b->params.batch, (unsigned)b->params.height, (unsigned)b->params.width,
+           (unsigned)plan->classes, plan->classes == 1 ? "" : "es", precision_name(plan->precision),
+           b->o->forward ? "forward" : "full step", memory_name(b->params.memory), stoke_machine_cpu_name(),
+           stoke_net_table_in_use(), (unsigned)plan->threads, plan->threads == 1 ? "" : "s");
+}
+
 static void print_people(const bench *b)
 {
     const double best = b->ms[0], median = b->ms[b->steps / 2], gflops = flops(b) / median / 1e6;
     char rss[32], planned[32];
     stoke_text_bytes(stoke_machine_peak_rss(), rss, sizeof rss);
     stoke_text_bytes(b->plan.total, planned, sizeof planned);
-    printf("SegFormer %s, %u x %ux%u, %u class%s, %s, %s; %s (%s), %u thread%s\n\n", b->plan.model,
-           (unsigned)b->params.batch, (unsigned)b->params.height, (unsigned)b->params.width,
-           (unsigned)b->plan.classes, b->plan.classes == 1 ? "" : "es", precision_name(b->plan.precision),
-           b->o->forward ? "forward" : "full step", stoke_machine_cpu_name(), stoke_net_table_in_use(),
-           (unsigned)b->plan.threads, b->plan.threads == 1 ? "" : "s");
+    print_title(b);
     print_parts(b);
     printf("\n%.2f img/s: %.1f ms per %s (best of %zu: %.1f ms, %.2f img/s)\n",
            1000 * b->params.batch / median, median, b->o->forward ? "pass" : "step", b->steps, best,
@@ -287,27 +317,38 @@ static void print_people(const bench *b)
              "time.");
 }
 
-static int say_plan(bench *b, stoke_error *err)
+static void print_plan(const bench *b, const char *text)
+{
+    char available[32];
+    print_title(b);
+    printf("memory: %s\n", text);
+    if (stoke_machine_available() < UINT64_MAX)
+        printf("available: %s; it %s\n",
+               stoke_text_bytes(stoke_machine_available(), available, sizeof available),
+               fits(b) ? "fits" : "does not fit");
+    printf("%llu parameters, %.2f GFLOP per %s\n", (unsigned long long)b->plan.parameter_count,
+           flops(b) / 1e9, b->o->forward ? "pass" : "step");
+}
+
+static int make_plan(bench *b, stoke_error *err)
 {
     char text[512];
     const int r = stoke_net_plan_of(&b->params, &b->plan, err);
     if (r) return r;
     stoke_net_plan_text(&b->plan, text, sizeof text);
-    if (b->o->dry_run && !b->call->common.json)
-        printf("memory: %s\n%llu parameters, %.2f GFLOP per %s\n", text,
-               (unsigned long long)b->plan.parameter_count, flops(b) / 1e9, b->o->forward ? "pass" : "step");
-    else
+    if (!b->o->dry_run)
         cli_say(b->call, "memory: %s", text);
+    else if (b->call->common.json)
+        print_json(b);
+    else
+        print_plan(b, text);
     return STOKE_OK;
 }
 
 static int work(bench *b, stoke_error *err)
 {
-    int r = say_plan(b, err);
-    if (r || b->o->dry_run) {
-        if (!r && b->call->common.json) print_json(b);
-        return r;
-    }
+    int r = make_plan(b, err);
+    if (r || b->o->dry_run) return r;
     b->peak = stoke_net_peak_gflops(b->params.threads, (stoke_precision)b->plan.precision);
     r = begin(b, err);
     if (!r) r = measure(b, err);

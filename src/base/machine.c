@@ -253,6 +253,11 @@ uint64_t stoke_machine_peak_rss(void)
     return stk_machine_peak_rss("/proc");
 }
 
+uint64_t stoke_machine_available(void)
+{
+    return stk_machine_available("/proc", "/sys/fs/cgroup");
+}
+
 uint64_t stoke_machine_now_ns(void)
 {
     return stk_now_ns();

@@ -4,11 +4,11 @@
  */
 #include "src/net/arena.h"
 
+#include <stoke/machine.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "src/base/error.h"
-#include "src/base/machine.h"
 #include "src/base/mem.h"
 
 enum {
@@ -34,7 +34,7 @@ size_t stk_net_arena_bytes(const stk_net_arena *arena)
 int stk_net_arena_commit(stk_net_arena *arena, stoke_error *err)
 {
     const size_t bytes = stk_net_arena_bytes(arena);
-    const uint64_t available = stk_machine_available("/proc", "/sys/fs/cgroup");
+    const uint64_t available = stoke_machine_available();
     arena->base = bytes <= available ? stk_alloc_aligned(bytes, HUGE_PAGE) : NULL;
     if (!arena->base)
         return stk_fail(err, STOKE_E_NOMEM,

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "src/base/error.h"
-#include "src/base/machine.h"
 #include "src/base/mem.h"
 #include "src/net/config.h"
 #include "src/net/linear.h"
@@ -121,7 +120,7 @@ static int trial_begin(trial *t, const layer *l, const stk_net_table *table, stk
     const stk_need need = stk_linear_need(&t->run, &t->linear, t->rows);
     t->run.scratch_each = (need.scratch + 63) / 64 * 64;
     t->run.partial_floats = need.partial;
-    if (t->sets * (t->x_bytes + t->y_bytes) > stk_machine_available("/proc", "/sys/fs/cgroup"))
+    if (t->sets * (t->x_bytes + t->y_bytes) > stoke_machine_available())
         return stk_fail(err, STOKE_E_NOMEM, "no memory to measure %s: a smaller batch or picture needs less",
                         l->name);
     t->x = take(t, 0, t->sets * t->x_bytes);

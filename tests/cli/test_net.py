@@ -90,11 +90,16 @@ def step_for_people():
 def dry_run():
     """What b5 at 2 x 8192x8192 takes, in no time and no memory."""
     large = ['--model', 'b5', '--batch', 2, '--size', 8192, '--dry-run']
-    contains(stoke('bench', 'step', *large).stdout, 'memory: parameters', 'parameters, ', 'GFLOP per step')
+    contains(stoke('bench', 'step', *large).stdout, 'SegFormer b5, 2 x 8192x8192, 19 classes, fp32, full step, memory plain',
+             'memory: parameters', ' GB\n', 'parameters, ', 'GFLOP per step')
+    contains(stoke('bench', 'step', '--dry-run', *SMALL).stdout, 'available: ', '; it fits\n', ' MB\n')
     bytes_of = {}
     for mode in ('plain', 'lean', 'min'):
         answer = stoke_json('bench', 'step', *large, '--memory', mode)
         equal((answer['memory'], answer['parts']), (mode, []))
+        equal(sum(answer['plan'].values()), answer['planned_bytes'], 'the parts of the plan')
+        assert answer['parameter_count'] > 84e6 and answer['flops'] > 1e12, answer
+        equal(answer['fits'], answer['available_bytes'] >= answer['planned_bytes'] - answer['plan']['process_bytes'])
         assert 'img_per_s' not in answer, 'nothing was measured'
         bytes_of[mode] = answer['planned_bytes']
     assert bytes_of['plain'] > bytes_of['lean'] > bytes_of['min'] > 10e9, bytes_of
