@@ -147,7 +147,7 @@ STOKE_API int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, d
                                  stoke_error *err);
 
 /* Forward in training mode, loss, backward. Gradients add up over the calls between two steps, each divided
- * by `of`: `of` equal batches give the gradient of the large one. */
+ * by `of`: `of` equal batches give the gradient of the large one. loss may be NULL. */
 STOKE_API int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of, double *loss,
                                  stoke_error *err);
 
@@ -172,7 +172,7 @@ typedef struct stoke_step_report {
     double loss_scale; /* fp16; 1 otherwise */
     int skipped;       /* gradients were not finite: nothing was updated; fp16: the scale was halved */
 } stoke_step_report;
-/* Clip and update; gradients start anew. report may be NULL. */
+/* Clip and update; gradients start anew. update NULL: the defaults. report may be NULL. */
 STOKE_API int stoke_net_step(stoke_net *net, const stoke_update *update, stoke_step_report *report,
                              stoke_error *err);
 

@@ -56,12 +56,13 @@ int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of
     if (!of) return stk_fail(err, STOKE_E_INVALID, "gradients cannot be divided by 0");
     int status = stk_net_check_batch(net, batch, 1, err);
     if (status) return status;
+    double unasked;
     float *running = net->values + net->parameters.trainable;
     memcpy(net->saved_running, running, running_bytes(net));
     stk_net_logits(net, batch, 1);
     const stk_truth truth = stk_net_truth(batch);
     status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, net->logits, &truth,
-                      (float)(net->state.loss_scale / of), loss, net->d_logits, err);
+                      (float)(net->state.loss_scale / of), loss ? loss : &unasked, net->d_logits, err);
     stk_parts_lap(&net->parts, STK_PART_LOSS);
     const int tracked = !status && running_are_finite(net);
     if (!tracked) memcpy(running, net->saved_running, running_bytes(net));
@@ -138,6 +139,8 @@ static int check_update(const stoke_net *net, const stoke_update *u, stoke_error
 
 int stoke_net_step(stoke_net *net, const stoke_update *settings, stoke_step_report *report, stoke_error *err)
 {
+    const stoke_update defaults = stoke_update_defaults();
+    if (!settings) settings = &defaults;
     const int status = check_update(net, settings, err);
     if (status) return status;
     stk_parts_start(&net->parts);
