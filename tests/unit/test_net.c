@@ -570,36 +570,6 @@ static void settings_that_make_no_sense_are_refused(void **state)
     stoke_net_close(&net);
 }
 
-/* What is left out is the default or an error, never a crash. */
-static void null_is_an_answer(void **state)
-{
-    (void)state;
-    sample_batch *b = make_batch(15);
-    stoke_net_params p = small_params();
-    stoke_net *one = open_net(&p), *other = open_net(&p);
-    const stoke_net_batch batch = view(b, BATCH);
-    stoke_logits logits;
-    stoke_net_plan plan;
-    uint16_t classes[1];
-    double loss;
-    assert_int_equal(stoke_net_backward(one, NULL, 1, &loss, NULL), STOKE_E_INVALID);
-    assert_int_equal(stoke_net_forward(one, NULL, &logits, NULL), STOKE_E_INVALID);
-    assert_int_equal(stoke_net_forward(one, &batch, NULL, NULL), STOKE_E_INVALID);
-    assert_int_equal(stoke_net_predict(one, NULL, classes, NULL), STOKE_E_INVALID);
-    assert_int_equal(stoke_net_predict(one, &batch, NULL, NULL), STOKE_E_INVALID);
-    assert_int_equal(stoke_net_evaluate(one, NULL, &loss, NULL), STOKE_E_INVALID);
-    assert_int_equal(stoke_net_evaluate(one, &batch, NULL, NULL), STOKE_E_INVALID);
-    assert_int_equal(stoke_net_plan_of(NULL, &plan, NULL), STOKE_E_INVALID);
-    assert_int_equal(stoke_net_step(one, NULL, NULL, NULL), STOKE_E_STATE); /* no gradients yet */
-    assert_int_equal(stoke_net_backward(one, &batch, 1, NULL, NULL), STOKE_OK);
-    assert_int_equal(stoke_net_step(one, NULL, NULL, NULL), STOKE_OK);
-    train(other, b, BATCH); /* with stoke_update_defaults */
-    assert_true(hash_of(one) == hash_of(other));
-    stoke_net_close(&one);
-    stoke_net_close(&other);
-    free(b);
-}
-
 static void batches_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
@@ -800,7 +770,6 @@ int main(void)
         cmocka_unit_test(the_loss_scale_follows_overflow),
         cmocka_unit_test(settings_that_make_no_sense_are_refused),
         cmocka_unit_test(batches_that_do_not_fit_are_refused),
-        cmocka_unit_test(null_is_an_answer),
         cmocka_unit_test(a_bad_picture_leaves_no_trace),
         cmocka_unit_test(a_batch_of_ignored_pixels_teaches_nothing),
         cmocka_unit_test(the_scale_of_another_precision_is_not_taken),
