@@ -122,14 +122,15 @@ def products():
 
 def products_for_people():
     done = stoke('bench', 'net', '--model', 'b0', '--only', 'classifier', '--short', *SMALL)
-    contains(done.stdout, 'rows x in x out', 'classifier', 'GFLOP/s')
+    contains(done.stdout, 'rows x in x out', 'classifier', "products with 'classifier' in their name of a step", 'GFLOP/s')
 
 
 def what_cannot_be():
     for words, told in [(['step', '--model', 'b7'], 'b7'), (['step', '--size', 0], '32 x 32'), (['step', '--size', 16], '32 x 32'),
                         (['step', '--classes', 0], 'classes'), (['step', '--batch', 0], 'batch'),
                         (['step', '--precision', 'int8'], 'fp32'), (['step', 'word'], 'word'),
-                        (['net', '--model', 'c3'], 'c3'), (['net', '--only', 'fc3'], 'fc3'), (['net', '--size', 16], '32x32')]:
+                        (['net', '--model', 'c3'], 'c3'), (['net', '--only', 'fc3'], "'fc3' in its name: there are"),
+                        (['net', '--size', 16], '32x32')]:
         contains(stoke('bench', *words, code=2).stderr, told)
     equal(stoke_json('bench', 'step', '--model', 'b7', code=2)['error']['code'], 'invalid')
 
