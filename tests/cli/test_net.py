@@ -126,11 +126,12 @@ def products_for_people():
 
 
 def what_cannot_be():
-    for words, told in [(['step', '--model', 'b7'], 'b7'), (['step', '--size', 0], '32 x 32'), (['step', '--size', 16], '32 x 32'),
+    for words, told in [(['step', '--model', 'b7'], 'b7'), (['step', '--size', 0], 'pictures of 0 x 0: 29 x 29 to 32768 x 32768'),
+                        (['step', '--size', '64x28'], '29 x 29'),
                         (['step', '--classes', 0], 'classes'), (['step', '--batch', 0], 'batch'),
                         (['step', '--precision', 'int8'], 'fp32'), (['step', 'word'], 'word'),
                         (['net', '--model', 'c3'], 'c3'), (['net', '--only', 'fc3'], "'fc3' in its name: there are"),
-                        (['net', '--size', 16], '32x32')]:
+                        (['net', '--size', 16], '29 x 29')]:
         contains(stoke('bench', *words, code=2).stderr, told)
     equal(stoke_json('bench', 'step', '--model', 'b7', code=2)['error']['code'], 'invalid')
 
