@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "cli/common.h"
+#include "cli/net_shape.h"
 
 typedef struct net_options {
     const char *model, *only;
-    int64_t classes, batch, threads;
-    uint32_t size[2];
+    cli_net_shape shape;
     int short_run;
 } net_options;
 
@@ -28,36 +28,7 @@ static const stoke_option options[] = {
       .offset = FIELD(only),
       .argument = "TEXT",
       .help = "Only layers with this in their name, e.g. fc1" },
-    { .name = "classes",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(classes),
-      .default_text = "19",
-      .min = 1,
-      .max = 65535,
-      .argument = "N",
-      .help = "Number of classes" },
-    { .name = "batch",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(batch),
-      .default_text = "4",
-      .min = 1,
-      .max = 65536,
-      .argument = "N",
-      .help = "Pictures per batch" },
-    { .name = "size",
-      .type = STOKE_OPT_SIZE,
-      .offset = FIELD(size),
-      .default_text = "256",
-      .argument = "N|HxW",
-      .help = "Size of a picture" },
-    { .name = "threads",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(threads),
-      .default_text = "0",
-      .min = 0,
-      .max = 1024,
-      .argument = "N",
-      .help = "Threads; 0 takes all usable cores" },
+    CLI_NET_SHAPE_OPTIONS(FIELD(shape)),
     { .name = "short",
       .type = STOKE_OPT_FLAG,
       .offset = FIELD(short_run),
@@ -164,11 +135,11 @@ static int run(cli_call *call)
     stoke_net_bench_params params = stoke_net_bench_defaults();
     params.model = o->model;
     params.only = o->only;
-    params.batch = (uint32_t)o->batch;
-    params.height = o->size[0];
-    params.width = o->size[1];
-    params.classes = (uint32_t)o->classes;
-    params.threads = (uint32_t)o->threads;
+    params.batch = (uint32_t)o->shape.batch;
+    params.height = o->shape.size[0];
+    params.width = o->shape.size[1];
+    params.classes = (uint32_t)o->shape.classes;
+    params.threads = (uint32_t)o->shape.threads;
     params.quick = o->short_run;
     figures f = { .progress = cli_progress_begin(call, "measuring", "figures") };
     const int r = stoke_net_bench(&params, take, &f, &err);
@@ -193,12 +164,10 @@ const cli_command cli_bench_net = {
     .name = "net",
     .parent = "bench",
     .summary = "speed of every matrix product of the networks, against the processor's peak",
-    .arguments = "",
-    .description = "Times the matrix products of SegFormer (forward, gradient of the input, gradient of the "
-                   "weights) for every CPU "
-                   "table this processor has, whatever STOKE_CPU says, and sets them against multiply-adds "
-                   "in registers, "
-                   "measured in the same run. bf16 is measured in the best table.",
+    .description =
+        "Times the matrix products of SegFormer (forward, gradient of the input, gradient of the weights) in "
+        "every CPU table this processor has, whatever STOKE_CPU says, and sets them against multiply-adds in "
+        "registers, measured in the same run. bf16 is measured in the best table.",
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

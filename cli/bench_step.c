@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "cli/common.h"
+#include "cli/net_shape.h"
 
 typedef struct step_options {
     const char *model, *weights;
-    int64_t classes, batch, threads;
-    uint32_t size[2];
+    cli_net_shape shape;
     int precision, memory, loss;
     int forward, dry_run, short_run;
     double seconds;
@@ -32,29 +32,9 @@ static const stoke_option options[] = {
       .type = STOKE_OPT_STRING,
       .offset = FIELD(weights),
       .argument = "PATH",
-      .help = "Start from these (a Hugging Face folder or a .safetensors file) instead of random ones" },
-    { .name = "classes",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(classes),
-      .default_text = "19",
-      .min = 1,
-      .max = 65535,
-      .argument = "N",
-      .help = "Number of classes; 1 is foreground against background" },
-    { .name = "batch",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(batch),
-      .default_text = "4",
-      .min = 1,
-      .max = 65536,
-      .argument = "N",
-      .help = "Pictures per step" },
-    { .name = "size",
-      .type = STOKE_OPT_SIZE,
-      .offset = FIELD(size),
-      .default_text = "256",
-      .argument = "N|HxW",
-      .help = "Size of a picture" },
+      .help = "Start from these (a Hugging Face folder or a .safetensors file) instead of random ones; they "
+              "must be of --model" },
+    CLI_NET_SHAPE_OPTIONS(FIELD(shape)),
     { .name = "precision",
       .type = STOKE_OPT_CHOICE,
       .offset = FIELD(precision),
@@ -74,14 +54,6 @@ static const stoke_option options[] = {
       .default_text = "ce",
       .choices = "ce|dice|ce_dice|focal",
       .help = "Loss" },
-    { .name = "threads",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(threads),
-      .default_text = "0",
-      .min = 0,
-      .max = 1024,
-      .argument = "N",
-      .help = "Threads; 0 takes all usable cores" },
     { .name = "forward",
       .type = STOKE_OPT_FLAG,
       .offset = FIELD(forward),
@@ -197,6 +169,12 @@ static const char *precision_name(int precision)
     return names[precision];
 }
 
+static const char *memory_name(int memory)
+{
+    static const char *const names[] = { "plain", "lean", "min" };
+    return names[memory];
+}
+
 static double flops(const bench *b)
 {
     return b->o->forward ? b->plan.forward_flops : b->plan.step_flops;
@@ -216,10 +194,7 @@ static void print_json(const bench *b)
     stoke_json_string(&json, "size", size);
     stoke_json_uint(&json, "classes", b->params.classes);
     stoke_json_string(&json, "precision", precision_name(b->plan.precision));
-    stoke_json_string(&json, "memory",
-                      b->params.memory == 0   ? "plain"
-                      : b->params.memory == 1 ? "lean"
-                                              : "min");
+    stoke_json_string(&json, "memory", memory_name(b->params.memory));
     stoke_json_string(&json, "pass", b->o->forward ? "forward" : "step");
     stoke_json_uint(&json, "threads", b->plan.threads);
     stoke_json_uint(&json, "planned_bytes", b->plan.total);
@@ -333,21 +308,21 @@ static int run(cli_call *call)
     bench b = { .call = call, .o = o, .params = stoke_net_defaults() };
     b.params.model = o->model;
     b.params.weights = o->weights;
-    b.params.classes = (uint32_t)o->classes;
-    b.params.batch = (uint32_t)o->batch;
-    b.params.height = o->size[0];
-    b.params.width = o->size[1];
+    b.params.classes = (uint32_t)o->shape.classes;
+    b.params.batch = (uint32_t)o->shape.batch;
+    b.params.height = o->shape.size[0];
+    b.params.width = o->shape.size[1];
     b.params.training = !o->forward;
     b.params.precision = o->precision;
     b.params.memory = o->memory;
-    b.params.threads = (uint32_t)o->threads;
+    b.params.threads = (uint32_t)o->shape.threads;
     b.params.loss.kind = (stoke_loss_kind)o->loss;
     const int r = work(&b, &err);
     stoke_net_close(&b.net);
     free(b.images);
     free(b.masks);
     free(b.ms);
-    if (r == STOKE_E_NOTFOUND) err.code = STOKE_E_INVALID; /* what the user wrote, not a file */
+    if (r == STOKE_E_NOTFOUND && !o->weights) err.code = STOKE_E_INVALID; /* a model's name, no file's */
     return r ? cli_fail(call, &err) : CLI_OK;
 }
 
@@ -363,7 +338,6 @@ const cli_command cli_bench_step = {
     .name = "step",
     .parent = "bench",
     .summary = "speed and memory of a training step, part by part",
-    .arguments = "",
     .description =
         "Trains a SegFormer on one made-up batch again and again (forward, loss at the resolution of the "
         "pictures, backward, clipping, AdamW) and prints the rate (median, best), time per part, "

@@ -50,9 +50,12 @@ def arguments():
     args.task = "forward" if args.forward else "step"
     args.names = args.peers.split(",") if args.peers else FORWARD if args.forward else TRAIN
     args.precisions = args.precision.split(",")
-    unknown = set(args.cases.split(",")) - set(step_report.CASES)
-    if unknown or set(args.precisions) - {"fp32", "bf16"} or args.rounds < 1 or args.seconds <= 0:
-        parser.error("unknown case or precision, or nothing to measure")
+    unknown = (set(args.cases.split(",")) - set(step_report.CASES) | set(args.precisions) - {"fp32", "bf16"} |
+               set(args.names) - set(FORWARD if args.forward else TRAIN))
+    if unknown:
+        parser.error(f"no such case, precision or peer of a {args.task}: " + ", ".join(sorted(unknown)))
+    if args.rounds < 1 or args.seconds <= 0:
+        parser.error("nothing to measure")
     return args
 
 

@@ -4,14 +4,14 @@
  *
  *   stoke_net_params p = stoke_net_defaults();
  *   p.model = "b0"; p.classes = 19; p.batch = 4; p.height = p.width = 256;
- *   stoke_net_open(&net, &p, &err);               // or p.weights = "nvidia/mit-b0 as a folder on disk"
- *   stoke_net_backward(net, &batch, &loss, &err); // forward, loss, gradients (added up over calls)
- *   stoke_net_step(net, &update, &report, &err);  // clip, AdamW; gradients start anew
- *   stoke_net_save(net, "out", 0, &err);          // from_pretrained("out") loads it
+ *   stoke_net_open(&net, &p, &err);                  // or p.weights = "mit-b0", a folder on disk
+ *   stoke_net_backward(net, &batch, 1, &loss, &err); // forward, loss, gradients (added up over calls)
+ *   stoke_net_step(net, &update, &report, &err);     // clip, AdamW; gradients start anew
+ *   stoke_net_save(net, "out", 0, &err);             // from_pretrained("out") loads it
  *
  * The same seed gives the same weights, bit for bit, for any number of threads; between CPU tables they agree
  * to rounding. One network is used by one thread at a time (it has its own team). After opening, no call but
- * load and save allocates.
+ * save allocates.
  */
 #ifndef STOKE_NET_H
 #define STOKE_NET_H
@@ -86,9 +86,9 @@ typedef struct stoke_net_plan {
     uint64_t process;     /* what the process holds already */
     uint64_t total;
     uint64_t parameter_count;
-    double forward_flops,
-        step_flops; /* of one batch: 2 per multiply-add, what is really computed (folded head) */
-    int precision;  /* auto resolved */
+    /* Of one batch: 2 per multiply-add, what is really computed (folded head). */
+    double forward_flops, step_flops;
+    int precision; /* auto resolved */
     uint32_t threads;
 } stoke_net_plan;
 /* Arithmetic only: nothing large is allocated. */

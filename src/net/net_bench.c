@@ -30,16 +30,14 @@ typedef struct layer {
     uint32_t rows, in, out, taps, calls;
 } layer;
 
-static const char *const stage_layers[STK_CONFIG_STAGES][LAYERS_OF_STAGE] = {
-    { "stage 1 patches", "stage 1 query", "stage 1 reduction", "stage 1 key, value", "stage 1 output",
-      "stage 1 fc1", "stage 1 fc2", "head, stage 1" },
-    { "stage 2 patches", "stage 2 query", "stage 2 reduction", "stage 2 key, value", "stage 2 output",
-      "stage 2 fc1", "stage 2 fc2", "head, stage 2" },
-    { "stage 3 patches", "stage 3 query", "stage 3 reduction", "stage 3 key, value", "stage 3 output",
-      "stage 3 fc1", "stage 3 fc2", "head, stage 3" },
-    { "stage 4 patches", "stage 4 query", "stage 4 reduction", "stage 4 key, value", "stage 4 output",
-      "stage 4 fc1", "stage 4 fc2", "head, stage 4" },
-};
+/* In the order of list_layers. */
+#define STAGE(i)                                                                                             \
+    {                                                                                                        \
+        "stage " i " patches", "stage " i " query", "stage " i " reduction", "stage " i " key, value",       \
+            "stage " i " output", "stage " i " fc1", "stage " i " fc2", "head, stage " i                     \
+    }
+static const char *const stage_layers[STK_CONFIG_STAGES][LAYERS_OF_STAGE] = { STAGE("1"), STAGE("2"),
+                                                                              STAGE("3"), STAGE("4") };
 
 static size_t list_layers(layer list[MAX_LAYERS], const stk_config *config, const stoke_net_bench_params *p)
 {
@@ -72,9 +70,14 @@ static size_t list_layers(layer list[MAX_LAYERS], const stk_config *config, cons
 enum { FORWARD, INPUT, WEIGHT, PASSES };
 static const char *const pass_names[PASSES] = { "forward", "input", "weight" };
 
-/* Rows rotate through this much memory, twice what the largest caches of two cores hold; the C reference,
- * which computes rather than waits, does a share of the rows. */
-static const size_t ROTATE = (size_t)64 << 20, C_OPERATIONS = (size_t)1 << 25;
+/* How much is done for a figure. Rows rotate through `rotate` bytes: 64 MiB are twice what the caches of two
+ * cores hold. The C reference, which computes rather than waits, does a share of the rows. */
+typedef struct effort {
+    size_t rotate, c_operations;
+    double seconds;
+} effort;
+static const effort thorough = { (size_t)64 << 20, (size_t)1 << 25, 0.04 },
+                    quick = { (size_t)1 << 20, (size_t)1 << 20, 0 };
 
 typedef struct trial {
     stk_run run;
@@ -103,15 +106,15 @@ static void fill(void *array, size_t count, stk_float type)
 }
 
 static int trial_begin(trial *t, const layer *l, const stk_net_table *table, stk_team *team, stk_float type,
-                       stoke_error *err)
+                       const effort *effort, stoke_error *err)
 {
     const size_t weights = (size_t)l->in * l->out;
     *t = (trial){ .run = { .table = table, .team = team, .type = type }, .rows = l->rows };
-    if (table->level == STK_CPU_C && t->rows * weights * 2 > C_OPERATIONS)
-        t->rows = C_OPERATIONS / (weights * 2) + 1;
+    if (table->level == STK_CPU_C && t->rows * weights * 2 > effort->c_operations)
+        t->rows = effort->c_operations / (weights * 2) + 1;
     t->x_bytes = t->rows * l->in * stk_float_bytes(type);
     t->y_bytes = t->rows * l->out * stk_float_bytes(type);
-    t->sets = ROTATE / (t->x_bytes + t->y_bytes) + 1;
+    t->sets = effort->rotate / (t->x_bytes + t->y_bytes) + 1;
     t->linear =
         (stk_linear){ .in = l->in, .out = l->out, .taps = l->taps, .parts = 1, .weight_stride = l->in };
     const stk_need need = stk_linear_need(&t->run, &t->linear, t->rows);
@@ -186,8 +189,8 @@ typedef struct bench {
     stk_team *team;
     column columns[MAX_COLUMNS];
     size_t n_columns;
-    uint64_t done, total;
-    double seconds; /* per figure */
+    uint64_t done, total; /* figures */
+    const effort *effort;
 } bench;
 
 static void make_columns(bench *b)
@@ -209,9 +212,9 @@ static int bench_layer(bench *b, const char *model, const layer *l, stoke_error 
     for (size_t i = 0; i < b->n_columns; i++) {
         const column *c = &b->columns[i];
         trial t;
-        int r = trial_begin(&t, l, &c->table, b->team, c->type, err);
+        int r = trial_begin(&t, l, &c->table, b->team, c->type, b->effort, err);
         for (int pass = 0; pass < PASSES && !r; pass++) {
-            const double ns = best_call(&t, pass, b->seconds);
+            const double ns = best_call(&t, pass, b->effort->seconds);
             const double gflops = 2.0 * (double)t.rows * l->in * l->out / ns;
             const stoke_net_figure figure = { .model = model,
                                               .layer = l->name,
@@ -236,7 +239,7 @@ static int bench_layer(bench *b, const char *model, const layer *l, stoke_error 
 
 static const char *const default_models[] = { "b0", "b2", "b5", NULL };
 
-/* Counts (each NULL) or measures the layers asked for. */
+/* Counts or measures the layers asked for. */
 static int over_models(bench *b, int counting, stoke_error *err)
 {
     const char *const given[] = { b->params->model, NULL };
@@ -249,7 +252,7 @@ static int over_models(bench *b, int counting, stoke_error *err)
         for (size_t i = 0; i < count && !r; i++) {
             if (b->params->only && !strstr(list[i].name, b->params->only)) continue;
             if (counting)
-                b->total += b->n_columns * PASSES;
+                b->total += PASSES;
             else
                 r = bench_layer(b, config.model, &list[i], err);
         }
@@ -263,16 +266,25 @@ int stoke_net_bench(const stoke_net_bench_params *params, stoke_net_bench_fn eac
 {
     const stoke_net_bench_params defaults = stoke_net_bench_defaults();
     if (!params) params = &defaults;
-    if (params->height < 32 || params->width < 32 || !params->batch || params->batch > 65536 ||
+    if (params->height < 32 || params->width < 32 || !params->batch || params->batch > 65535 ||
         params->height > 16384 || params->width > 16384)
-        return stk_fail(err, STOKE_E_INVALID, "pictures of 32x32 to 16384x16384, 1 to 65536 of them");
-    bench b = { .params = params, .each = each, .context = context, .seconds = params->quick ? 0.0 : 0.04 };
-    int r = stk_team_create(&b.team, params->threads ? params->threads : stoke_machine_cores().usable, err);
+        return stk_fail(err, STOKE_E_INVALID, "pictures of 32x32 to 16384x16384, 1 to 65535 of them");
+    if ((uint64_t)params->batch * params->height * params->width >
+        INT32_MAX) /* rows are counted in 32 bits */
+        return stk_fail(err, STOKE_E_INVALID, "a batch of %u x %ux%u has more than %d pixels",
+                        (unsigned)params->batch, (unsigned)params->height, (unsigned)params->width,
+                        INT32_MAX);
+    bench b = {
+        .params = params, .each = each, .context = context, .effort = params->quick ? &quick : &thorough
+    };
+    int r = over_models(&b, 1, err); /* first: a name that is wrong is told at once */
+    if (!r && !b.total) r = stk_fail(err, STOKE_E_NOTFOUND, "no layer has '%s' in its name", params->only);
+    if (r) return r;
+    r = stk_team_create(&b.team, params->threads ? params->threads : stoke_machine_cores().usable, err);
     if (r) return r;
     make_columns(&b);
-    r = over_models(&b, 1, err);
-    if (!r && !b.total) r = stk_fail(err, STOKE_E_NOTFOUND, "no layer has '%s' in its name", params->only);
-    if (!r) r = over_models(&b, 0, err);
+    b.total *= b.n_columns;
+    r = over_models(&b, 0, err);
     stk_team_destroy(&b.team);
     return r;
 }

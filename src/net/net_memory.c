@@ -4,10 +4,14 @@
  *
  *   parameters    masters, gradients, moments, average
  *   packed        weights as the kernels want them
- *   activations   what a training pass keeps: per block x, x1, context, statistics; plain: also q, kv, h1,
- * h2, h3; lean: q, kv, h1; min: none of them workspace     what lives shorter. The head's maps share memory
- * with the stages' buffers, the stages with each other, and within a stage attention, MLP and embedding: each
- * is finished before the next begins, forward and backward.
+ *   activations   what a training pass keeps. Of every block x, x1, context, statistics, and by mode
+ *                   plain: q, kv, h1, h2, h3
+ *                   lean:  q, kv, h1
+ *                   min:   none of them
+ *   workspace     what lives shorter
+ *
+ * In the workspace the head's maps share memory with the stages' buffers, the stages with each other, and
+ * within a stage attention, MLP and embedding: each is finished before the next begins, forward and backward.
  */
 #include <string.h>
 

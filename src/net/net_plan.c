@@ -17,7 +17,7 @@ static work sum(work a, work b)
     return (work){ a.forward + b.forward, a.backward + b.backward };
 }
 
-/* `inputs`: how many gradients the backward pass takes (1: weight, 2: input too). */
+/* `gradients`: how many the backward pass takes (1: of the weights, 2: of the input too). */
 static work product(double rows, double in, double out, int gradients)
 {
     const double once = 2 * rows * in * out;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Training follows the same curve in every precision: 200 steps on synthetic scenes; and the loss scale of
- * fp16 does its work.
+ * Training follows the same curve in every precision: 200 steps on synthetic scenes. Under a sanitizer a few
+ * steps, without judging the curve.
  */
+#include "tests/unit/unit.h"
+
 #include <math.h>
 #include <stoke/net.h>
 #include <stoke/synth.h>
 
-#include "tests/unit/unit.h"
-
-enum { SCENES = 16, SIZE = 64, CLASSES = 4, BATCH = 4, STEPS = 200, LAST = 40, PIXELS = SIZE * SIZE };
+enum { SCENES = 16, SIZE = 64, CLASSES = 4, BATCH = 4, PIXELS = SIZE * SIZE };
+enum { STEPS = UNIT_SANITIZED ? 4 : 200, LAST = UNIT_SANITIZED ? 1 : 40 /* steps whose mean is compared */ };
 
 static float images[SCENES][3][PIXELS];
 static uint8_t masks[SCENES][PIXELS];
@@ -92,7 +93,7 @@ static void precisions_follow_one_curve(void **state)
     double start, start_16;
     const double last = train(STOKE_PRECISION_FP32, &start);
     print_message("# fp32: %.4f -> %.4f\n", start, last);
-    assert_true(last < 0.6 * start); /* it learns */
+    assert_true(UNIT_SANITIZED || last < 0.6 * start); /* it learns */
     const int others[] = { STOKE_PRECISION_BF16, STOKE_PRECISION_FP16 };
     for (int i = 0; i < 2; i++) {
         const double last_16 = train(others[i], &start_16);

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The options `bench step` and `bench net` share: what is fed to a network, and who computes it.
+ */
+#ifndef STOKE_CLI_NET_SHAPE_H
+#define STOKE_CLI_NET_SHAPE_H
+
+#include "cli/command.h"
+
+typedef struct cli_net_shape {
+    int64_t classes, batch, threads;
+    uint32_t size[2]; /* height, width */
+} cli_net_shape;
+
+/* For a table of options whose fields lie in a struct with a cli_net_shape at `base`. */
+/* clang-format off: it would put the members of a macro's braces one word a line */
+#define CLI_NET_SHAPE_OPTIONS(base)                                                                          \
+    { .name = "classes",                                                                                     \
+      .type = STOKE_OPT_INT,                                                                                 \
+      .offset = (base) + offsetof(cli_net_shape, classes),                                                   \
+      .default_text = "19",                                                                                  \
+      .min = 1,                                                                                              \
+      .max = 65535,                                                                                          \
+      .argument = "N",                                                                                       \
+      .help = "Number of classes; 1 is foreground against background" },                                     \
+        { .name = "batch",                                                                                   \
+          .type = STOKE_OPT_INT,                                                                             \
+          .offset = (base) + offsetof(cli_net_shape, batch),                                                 \
+          .default_text = "4",                                                                               \
+          .min = 1,                                                                                          \
+          .max = 65535,                                                                                      \
+          .argument = "N",                                                                                   \
+          .help = "Pictures per batch" },                                                                    \
+        { .name = "size",                                                                                    \
+          .type = STOKE_OPT_SIZE,                                                                            \
+          .offset = (base) + offsetof(cli_net_shape, size),                                                  \
+          .default_text = "256",                                                                             \
+          .argument = "N|HxW",                                                                               \
+          .help = "Size of a picture, 32x32 and more" },                                                     \
+    {                                                                                                        \
+        .name = "threads", .type = STOKE_OPT_INT, .offset = (base) + offsetof(cli_net_shape, threads),       \
+        .default_text = "0", .min = 0, .max = 1024, .argument = "N",                                         \
+        .help = "Threads; 0 takes all usable cores"                                                          \
+    }
+/* clang-format on */
+
+#endif
