@@ -75,6 +75,8 @@ typedef struct stoke_net_params {
     int average;   /* 1: keep an exponential moving average of the weights */
     int optimizer; /* stoke_optimizer: decides how many moments are kept */
 } stoke_net_params;
+/* Batch 1 of 512 x 512, training, precision auto, memory plain, all cores, seed 0, dropout 0.1, drop path
+ * 0.1, cross-entropy with ignore_index 255, AdamW; no model, no classes: these are yours to say. */
 STOKE_API stoke_net_params stoke_net_defaults(void);
 
 /* Where memory will go, in bytes. */
@@ -88,7 +90,9 @@ typedef struct stoke_net_plan {
     uint64_t parameter_count;
     /* Of one batch: 2 per multiply-add, what is really computed (folded head). */
     double forward_flops, step_flops;
-    int precision; /* auto resolved */
+    int precision;     /* auto resolved */
+    const char *model; /* "b0": what the weights hold when none was named; lives as long as the library */
+    uint32_t classes;
     uint32_t threads;
 } stoke_net_plan;
 /* Arithmetic only: nothing large is allocated. */
@@ -103,15 +107,26 @@ STOKE_API void stoke_net_close(stoke_net **net);
 STOKE_API const char *stoke_net_remark(const stoke_net *net, size_t index);
 STOKE_API const stoke_net_plan *stoke_net_plan_used(const stoke_net *net);
 
-/* A batch of at most params.batch rows, as the loader delivers it. */
+/* A batch of at most params.batch rows, as the loader delivers it with normalize = imagenet and dtype f32:
+ *
+ *   rows.count = batch->count;
+ *   rows.images = batch->images;
+ *   rows.layout = batch->layout;
+ *   rows.image_row_floats = batch->image_row_bytes / sizeof(float);
+ *   rows.masks = batch->masks;
+ *   rows.mask_dtype = batch->mask_dtype;
+ *   rows.mask_row_bytes = batch->mask_row_bytes;
+ *   rows.masks_b = batch->masks_b, rows.lambda = batch->lambda; // with MixUp
+ */
 typedef struct stoke_net_batch {
     uint32_t count;
-    const float *images; /* normalised */
+    const float *images; /* (value / 255 - mean) / std per channel; mean 0.485 0.456 0.406, std 0.229 0.224
+                            0.225 (red, green, blue): ImageNet's, with which the encoders were trained */
     stoke_layout layout;
-    size_t image_row_floats; /* from picture to picture */
-    const void *masks, *masks_b;
-    const float *lambda; /* masks_b NULL: none of the two */
-    stoke_dtype mask_dtype;
+    size_t image_row_floats;     /* from picture to picture */
+    const void *masks, *masks_b; /* classes, or loss.ignore_index; forward and predict need none */
+    const float *lambda;         /* share of masks, the rest is masks_b's; masks_b NULL: none of the two */
+    stoke_dtype mask_dtype;      /* u8, u16, i32, i64 */
     size_t mask_row_bytes;
 } stoke_net_batch;
 
@@ -132,7 +147,7 @@ STOKE_API int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, d
                                  stoke_error *err);
 
 /* Forward in training mode, loss, backward. Gradients add up over the calls between two steps, each divided
- * by `of`: `of` equal batches give the gradient of the large one. */
+ * by `of`: `of` equal batches give the gradient of the large one. loss may be NULL. */
 STOKE_API int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of, double *loss,
                                  stoke_error *err);
 
@@ -147,6 +162,8 @@ typedef struct stoke_update {
     double average_decay;     /* of the moving average; 0.999 */
     int nesterov;
 } stoke_update;
+/* lr 6e-5, beta1 0.9, beta2 0.999, eps 1e-8, weight_decay 0.01, head_lr 10, no clipping, average_decay 0.999,
+ * no nesterov. */
 STOKE_API stoke_update stoke_update_defaults(void);
 
 typedef struct stoke_step_report {
@@ -155,7 +172,7 @@ typedef struct stoke_step_report {
     double loss_scale; /* fp16; 1 otherwise */
     int skipped;       /* gradients were not finite: nothing was updated; fp16: the scale was halved */
 } stoke_step_report;
-/* Clip and update; gradients start anew. report may be NULL. */
+/* Clip and update; gradients start anew. update NULL: the defaults. report may be NULL. */
 STOKE_API int stoke_net_step(stoke_net *net, const stoke_update *update, stoke_step_report *report,
                              stoke_error *err);
 

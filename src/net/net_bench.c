@@ -106,20 +106,23 @@ static void fill(void *array, size_t count, stk_float type)
 }
 
 static int trial_begin(trial *t, const layer *l, const stk_net_table *table, stk_team *team, stk_float type,
-                       const effort *effort, stoke_error *err)
+                       const effort *how, stoke_error *err)
 {
     const size_t weights = (size_t)l->in * l->out;
     *t = (trial){ .run = { .table = table, .team = team, .type = type }, .rows = l->rows };
-    if (table->level == STK_CPU_C && t->rows * weights * 2 > effort->c_operations)
-        t->rows = effort->c_operations / (weights * 2) + 1;
+    if (table->level == STK_CPU_C && t->rows * weights * 2 > how->c_operations)
+        t->rows = how->c_operations / (weights * 2) + 1;
     t->x_bytes = t->rows * l->in * stk_float_bytes(type);
     t->y_bytes = t->rows * l->out * stk_float_bytes(type);
-    t->sets = effort->rotate / (t->x_bytes + t->y_bytes) + 1;
+    t->sets = how->rotate / (t->x_bytes + t->y_bytes) + 1;
     t->linear =
         (stk_linear){ .in = l->in, .out = l->out, .taps = l->taps, .parts = 1, .weight_stride = l->in };
     const stk_need need = stk_linear_need(&t->run, &t->linear, t->rows);
     t->run.scratch_each = (need.scratch + 63) / 64 * 64;
     t->run.partial_floats = need.partial;
+    if (t->sets * (t->x_bytes + t->y_bytes) > stoke_machine_available())
+        return stk_fail(err, STOKE_E_NOMEM, "no memory to measure %s: a smaller batch or picture needs less",
+                        l->name);
     t->x = take(t, 0, t->sets * t->x_bytes);
     t->y = take(t, 1, t->sets * t->y_bytes);
     t->weights = take(t, 2, 2 * (weights + l->out) * sizeof(float));
@@ -181,6 +184,7 @@ typedef struct column {
 } column;
 
 enum { MAX_COLUMNS = STK_CPU_AMX + 2 };
+static const double PEAK_FIRST = 0.2, PEAK_AGAIN = 0.02; /* seconds; again with every layer */
 
 typedef struct bench {
     const stoke_net_bench_params *params;
@@ -200,17 +204,16 @@ static void make_columns(bench *b)
         column *c = &b->columns[b->n_columns++];
         stk_net_table_fill(&c->table, level > (int)best ? best : (stk_cpu_level)level);
         c->type = level > (int)best ? STK_BF16 : STK_F32;
-        const column *before = b->n_columns > 1 ? c - 1 : c; /* bf16 without a unit of its own: as fp32 */
-        c->peak = c->table.peak.run[c->type] == before->table.peak.run[before->type] && before != c
-                      ? before->peak
-                      : stk_peak_gflops(&c->table, b->team, c->type, b->params->quick ? 0.02 : 0.5);
+        c->peak = stk_peak_gflops(&c->table, b->team, c->type, b->params->quick ? PEAK_AGAIN : PEAK_FIRST);
     }
 }
 
 static int bench_layer(bench *b, const char *model, const layer *l, stoke_error *err)
 {
     for (size_t i = 0; i < b->n_columns; i++) {
-        const column *c = &b->columns[i];
+        column *c = &b->columns[i];
+        const double peak = stk_peak_gflops(&c->table, b->team, c->type, PEAK_AGAIN);
+        if (peak > c->peak) c->peak = peak;
         trial t;
         int r = trial_begin(&t, l, &c->table, b->team, c->type, b->effort, err);
         for (int pass = 0; pass < PASSES && !r; pass++) {
@@ -227,7 +230,7 @@ static int bench_layer(bench *b, const char *model, const layer *l, stoke_error 
                                               .calls = l->calls,
                                               .ms = ns / 1e6,
                                               .gflops = gflops,
-                                              .share = c->peak > 0 ? gflops / c->peak : 0 };
+                                              .peak = c->peak };
             if (b->each(b->context, &figure, ++b->done, b->total))
                 r = stk_fail(err, STOKE_E_CANCELLED, "stopped");
         }
@@ -266,19 +269,23 @@ int stoke_net_bench(const stoke_net_bench_params *params, stoke_net_bench_fn eac
 {
     const stoke_net_bench_params defaults = stoke_net_bench_defaults();
     if (!params) params = &defaults;
-    if (params->height < 32 || params->width < 32 || !params->batch || params->batch > 65535 ||
+    if (params->height < 32 || params->width < 32 || !params->batch || params->batch > 65536 ||
         params->height > 16384 || params->width > 16384)
-        return stk_fail(err, STOKE_E_INVALID, "pictures of 32x32 to 16384x16384, 1 to 65535 of them");
-    if ((uint64_t)params->batch * params->height * params->width >
-        INT32_MAX) /* rows are counted in 32 bits */
-        return stk_fail(err, STOKE_E_INVALID, "a batch of %u x %ux%u has more than %d pixels",
+        return stk_fail(err, STOKE_E_INVALID, "pictures of 32x32 to 16384x16384, 1 to 65536 of them");
+    if ((uint64_t)params->batch * params->height * params->width > STK_NET_PIXELS)
+        return stk_fail(err, STOKE_E_LIMIT, "%u pictures of %u x %u: a batch has at most %llu pixels",
                         (unsigned)params->batch, (unsigned)params->height, (unsigned)params->width,
-                        INT32_MAX);
+                        (unsigned long long)STK_NET_PIXELS);
     bench b = {
         .params = params, .each = each, .context = context, .effort = params->quick ? &quick : &thorough
     };
     int r = over_models(&b, 1, err); /* first: a name that is wrong is told at once */
-    if (!r && !b.total) r = stk_fail(err, STOKE_E_NOTFOUND, "no layer has '%s' in its name", params->only);
+    if (!r && !b.total)
+        r = stk_fail(err, STOKE_E_NOTFOUND,
+                     "no layer has '%s' in its name: there are \"stage 1 patches\", query, reduction, \"key, "
+                     "value\", output, fc1, fc2, the same for stages 2 to 4, \"head, stage 1\" to 4, and "
+                     "classifier",
+                     params->only);
     if (r) return r;
     r = stk_team_create(&b.team, params->threads ? params->threads : stoke_machine_cores().usable, err);
     if (r) return r;

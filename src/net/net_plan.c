@@ -91,17 +91,23 @@ void stk_net_plan_make(stoke_net *net)
     plan->process = stk_machine_rss("/proc");
     plan->total = plan->process + stk_net_arena_bytes(&net->arena);
     plan->parameter_count = net->parameters.elements;
+    plan->model = net->config.model;
+    plan->classes = net->config.classes;
     const work w = all_work(net);
     plan->forward_flops = w.forward;
     plan->step_flops = net->params.training ? w.forward + w.backward : w.forward;
 }
 
+/* One unit for all, so that a reader can add them up: the one that fits the sum. */
 int stoke_net_plan_text(const stoke_net_plan *plan, char *text, size_t size)
 {
-    const double mb = 1e-6;
+    const double total = (double)plan->total;
+    const char *unit = total < 1e10 ? "MB" : total < 1e13 ? "GB" : "TB";
+    const double scale = total < 1e10 ? 1e-6 : total < 1e13 ? 1e-9 : 1e-12;
     return snprintf(text, size,
-                    "parameters %.1f MB + packed %.1f MB + activations %.1f MB + workspace %.1f MB + "
-                    "process %.1f MB = %.1f MB",
-                    (double)plan->parameters * mb, (double)plan->packed * mb, (double)plan->activations * mb,
-                    (double)plan->workspace * mb, (double)plan->process * mb, (double)plan->total * mb);
+                    "parameters %.1f %s + packed %.1f %s + activations %.1f %s + workspace %.1f %s + "
+                    "process %.1f %s = %.1f %s",
+                    (double)plan->parameters * scale, unit, (double)plan->packed * scale, unit,
+                    (double)plan->activations * scale, unit, (double)plan->workspace * scale, unit,
+                    (double)plan->process * scale, unit, total * scale, unit);
 }

@@ -1,10 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoke bench step and bench net: they run, their fields exist and agree with each other. The figures themselves are not judged."""
+import json
+import os
+import struct
 import sys
 
 from cli import contains, equal, path, stoke, stoke_json, tap
 
 SMALL = ['--batch', 1, '--size', 64]
+
+
+def write_weights(name, classes, config=None):
+    """A folder with the tensors of a b0 that say which network it is: enough for a plan, not for a run."""
+    tensors = {'decode_head.linear_fuse.weight': [256, 1024, 1, 1], 'decode_head.classifier.weight': [classes, 256, 1, 1]}
+    for stage, (before, width, side) in enumerate([(3, 32, 7), (32, 64, 3), (64, 160, 3), (160, 256, 3)]):
+        tensors[f'segformer.encoder.patch_embeddings.{stage}.proj.weight'] = [width, before, side, side]
+        tensors[f'segformer.encoder.block.{stage}.1.layer_norm_1.bias'] = [width]
+    header, end = {}, 0
+    for tensor, shape in tensors.items():
+        start, count = end, 1
+        for side in shape:
+            count *= side
+        end += 4 * count
+        header[tensor] = {'dtype': 'F32', 'shape': shape, 'data_offsets': [start, end]}
+    text = json.dumps(header).encode()
+    folder = path(name)
+    os.makedirs(folder)
+    with open(os.path.join(folder, 'model.safetensors'), 'wb') as file:
+        file.write(struct.pack('<Q', len(text)) + text + bytes(end))
+    if config is not None:
+        with open(os.path.join(folder, 'config.json'), 'w') as file:
+            file.write(config)
+    return folder
 
 
 def is_sound(answer):
@@ -57,17 +84,22 @@ def forward():
 def step_for_people():
     done = stoke('bench', 'step', '--short', *SMALL)
     contains(done.stdout, 'SegFormer b0, 1 x 64x64, 19 classes, fp32', 'part', 'img/s', 'GFLOP/s', 'planned')
-    contains(done.stderr, 'memory: parameters')
+    contains(done.stderr, 'memory: parameters', 'opening SegFormer b0')
 
 
 def dry_run():
     """What b5 at 2 x 8192x8192 takes, in no time and no memory."""
     large = ['--model', 'b5', '--batch', 2, '--size', 8192, '--dry-run']
-    contains(stoke('bench', 'step', *large).stdout, 'memory: parameters', 'parameters, ', 'GFLOP per step')
+    contains(stoke('bench', 'step', *large).stdout, 'SegFormer b5, 2 x 8192x8192, 19 classes, fp32, full step, memory plain',
+             'memory: parameters', ' GB\n', 'parameters, ', 'GFLOP per step')
+    contains(stoke('bench', 'step', '--dry-run', *SMALL).stdout, 'available: ', '; it fits\n', ' MB\n')
     bytes_of = {}
     for mode in ('plain', 'lean', 'min'):
         answer = stoke_json('bench', 'step', *large, '--memory', mode)
         equal((answer['memory'], answer['parts']), (mode, []))
+        equal(sum(answer['plan'].values()), answer['planned_bytes'], 'the parts of the plan')
+        assert answer['parameter_count'] > 84e6 and answer['flops'] > 1e12, answer
+        equal(answer['fits'], answer['available_bytes'] >= answer['planned_bytes'] - answer['plan']['process_bytes'])
         assert 'img_per_s' not in answer, 'nothing was measured'
         bytes_of[mode] = answer['planned_bytes']
     assert bytes_of['plain'] > bytes_of['lean'] > bytes_of['min'] > 10e9, bytes_of
@@ -90,15 +122,15 @@ def products():
 
 def products_for_people():
     done = stoke('bench', 'net', '--model', 'b0', '--only', 'classifier', '--short', *SMALL)
-    contains(done.stdout, 'rows x in x out', 'classifier', 'GFLOP/s')
+    contains(done.stdout, 'rows x in x out', 'classifier', "products with 'classifier' in their name of a step", 'GFLOP/s')
 
 
 def what_cannot_be():
     for words, told in [(['step', '--model', 'b7'], 'b7'), (['step', '--size', 0], '32 x 32'), (['step', '--size', 16], '32 x 32'),
                         (['step', '--classes', 0], 'classes'), (['step', '--batch', 0], 'batch'),
                         (['step', '--precision', 'int8'], 'fp32'), (['step', 'word'], 'word'),
-                        (['net', '--model', 'c3'], 'c3'), (['net', '--only', 'fc3'], 'fc3'), (['net', '--size', 16], '32x32'),
-                        (['net', '--size', 16384, '--batch', 1000], 'pixels')]:
+                        (['net', '--model', 'c3'], 'c3'), (['net', '--only', 'fc3'], "'fc3' in its name: there are"),
+                        (['net', '--size', 16], '32x32')]:
         contains(stoke('bench', *words, code=2).stderr, told)
     equal(stoke_json('bench', 'step', '--model', 'b7', code=2)['error']['code'], 'invalid')
 
@@ -107,6 +139,17 @@ def weights_that_are_not_there():
     nowhere = path('nowhere')
     contains(stoke('bench', 'step', '--weights', nowhere, *SMALL, code=1).stderr, nowhere)
     equal(stoke_json('bench', 'step', '--weights', nowhere, '--dry-run', *SMALL, code=1)['error']['code'], 'not-found')
+
+
+def weights_say_what_they_are():
+    folder = write_weights('seven', 7)
+    answer = stoke_json('bench', 'step', '--weights', folder, '--dry-run', *SMALL)
+    equal((answer['model'], answer['classes']), ('b0', 7))
+    answer = stoke_json('bench', 'step', '--weights', folder, '--classes', 3, '--dry-run', *SMALL)
+    equal((answer['model'], answer['classes']), ('b0', 3))
+    contains(stoke('bench', 'step', '--weights', folder, '--model', 'b2', '--dry-run', *SMALL, code=2).stderr, 'holds a b0', 'b2')
+    answer = stoke_json('bench', 'step', '--dry-run', *SMALL)
+    equal((answer['model'], answer['classes']), ('b0', 19))
 
 
 sys.exit(tap.run([
@@ -120,4 +163,5 @@ sys.exit(tap.run([
     ('products for people', products_for_people),
     ('what cannot be', what_cannot_be),
     ('weights that are not there', weights_that_are_not_there),
+    ('weights say model and classes', weights_say_what_they_are),
 ]))

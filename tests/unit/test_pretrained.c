@@ -270,7 +270,7 @@ static void encoders_get_a_new_head(void **state)
             strstr(said.text, "2 tensors of the file, such as classifier.bias, are no part of the network"));
         for (size_t i = 0; i < parameters.count; i++) {
             const stk_parameter *p = &parameters.list[i];
-            if (p->head) stk_parameters_initialise(&parameters, fresh, 9, p);
+            if (p->head) stk_parameter_initialise(p, fresh, 9);
             const float *wanted = p->head ? fresh : weights;
             assert_memory_equal(loaded + p->offset, wanted + p->offset, p->count * sizeof *wanted);
         }
@@ -300,7 +300,7 @@ static void other_classes_get_a_new_classifier(void **state)
     const stk_parameter *w = stk_parameters_find(&parameters, "decode_head.classifier.weight");
     assert_memory_equal(loaded, weights, w->offset * sizeof *loaded);
     float *fresh = stk_alloc(parameters.floats * sizeof *fresh);
-    stk_parameters_initialise(&parameters, fresh, 9, w);
+    stk_parameter_initialise(w, fresh, 9);
     assert_memory_equal(loaded + w->offset, fresh + w->offset, w->count * sizeof *fresh);
     stk_free(fresh);
     stk_free(many);
@@ -434,6 +434,9 @@ static void empty_folders_say_what_is_wanted(void **state)
 {
     expect_refused(unit_folder(state), STOKE_E_NOTFOUND, "holds neither model.safetensors nor");
     expect_refused(unit_path(state, "nothing"), STOKE_E_NOTFOUND, "cannot open");
+    expect_refused("nowhere/mit-b0", STOKE_E_NOTFOUND, "`hf download nowhere/mit-b0 --local-dir DIR`");
+    unit_write(unit_path(state, "config.json"), "{}", 2);
+    expect_refused(unit_path(state, "config.json"), STOKE_E_INVALID, "name the folder");
     unit_write(unit_path(state, "pytorch_model.bin"), "x", 1);
     expect_refused(unit_folder(state), STOKE_E_UNSUPPORTED, "a pickle may run code");
 }
@@ -452,10 +455,17 @@ static void configs_are_compared(void **state)
         { "{\"num_encoder_blocks\":5}", "\"num_encoder_blocks\"", STOKE_E_UNSUPPORTED },
         { "{\"hidden_dropout_prob\":0.1}", "\"hidden_dropout_prob\"", STOKE_E_UNSUPPORTED },
         { "{\"attention_probs_dropout_prob\":0.1}", "\"attention_probs_dropout_prob\"", STOKE_E_UNSUPPORTED },
-        { "{\"sr_ratios\":[8,4,2,2]}", "\"sr_ratios\" is not 8, 4, 2, 1", STOKE_E_UNSUPPORTED },
+        { "{\"sr_ratios\":[8,4,2,2]}", "\"sr_ratios\" is [8, 4, 2, 2]: only [8, 4, 2, 1]",
+          STOKE_E_UNSUPPORTED },
         { "{\"sr_ratios\":[8,4,2,1,1]}", "\"sr_ratios\"", STOKE_E_UNSUPPORTED },
         { "{\"sr_ratios\":[8,4,2]}", "\"sr_ratios\"", STOKE_E_UNSUPPORTED },
-        { "{\"sr_ratios\":{\"a\":8,\"b\":4,\"c\":2,\"d\":1}}", "\"sr_ratios\"", STOKE_E_UNSUPPORTED },
+        { "{\"sr_ratios\":{\"a\":8,\"b\":4,\"c\":2,\"d\":1}}", "\"sr_ratios\" is an object",
+          STOKE_E_UNSUPPORTED },
+        { "{\"sr_ratios\":[]}", "\"sr_ratios\" is an array", STOKE_E_UNSUPPORTED },
+        { "{\"sr_ratios\":[8,4,2,[1]]}", "\"sr_ratios\" is [8, 4, 2, ?]", STOKE_E_UNSUPPORTED },
+        { "{\"num_channels\":true}", "\"num_channels\" is true: only 3", STOKE_E_UNSUPPORTED },
+        { "{\"depths\":[2,2", "config.json: byte 14: the text ends early", STOKE_E_FORMAT },
+        { "{\"model_type\":\"segf", "the text ends early, within a string", STOKE_E_FORMAT },
         { "{\"mlp_ratios\":[4,4,4,8]}", "\"mlp_ratios\"", STOKE_E_UNSUPPORTED },
         { "{\"patch_sizes\":[7,3,3,5]}", "\"patch_sizes\"", STOKE_E_UNSUPPORTED },
         { "{\"strides\":[4,2,2,1]}", "\"strides\"", STOKE_E_UNSUPPORTED },

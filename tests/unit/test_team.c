@@ -5,7 +5,9 @@
 #include "tests/unit/unit.h"
 
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "src/net/team.h"
 
@@ -136,12 +138,41 @@ static void bad_sizes_are_refused(void **state)
     stk_team_destroy(&team);
 }
 
+/* As when Python forks a worker that inherits a network and lets go of it: the threads are not there. */
+static void a_child_closes_what_it_inherited(void **state)
+{
+    (void)state;
+    stk_team *team;
+    tally *t = calloc(1, sizeof *t);
+    assert_non_null(t);
+    t->threads = 3;
+    assert_int_equal(stk_team_create(&team, 3, NULL), STOKE_OK);
+    hold_run(team, t, 100);
+    const struct timespec nap = { .tv_nsec = 20000000 };
+    nanosleep(&nap, NULL); /* the workers are asleep: nobody holds the lock */
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        alarm(10); /* instead of hanging */
+        stk_team_run(team, count_task, t, 50);
+        const int done = atomic_load(&t->times[49]) == 2 && atomic_load(&t->times[50]) == 1;
+        stk_team_destroy(&team);
+        _exit(done ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    hold_run(team, t, 100); /* the parent's is as it was */
+    stk_team_destroy(&team);
+    free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_is_done_once), cmocka_unit_test(many_small_jobs),
         cmocka_unit_test(sleepers_are_woken),      cmocka_unit_test(tasks_run_side_by_side),
-        cmocka_unit_test(bad_sizes_are_refused),
+        cmocka_unit_test(bad_sizes_are_refused),   cmocka_unit_test(a_child_closes_what_it_inherited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
