@@ -63,7 +63,8 @@ typedef struct stoke_net_params {
     const char *weights; /* NULL: initialised from the seed; else a folder or file as save_pretrained writes
                             it, or an encoder alone (mit-b*) */
     uint32_t classes;    /* 0 with weights: as many as they have */
-    uint32_t batch, height, width; /* the largest batch; pictures of exactly this size */
+    uint32_t batch, height, width; /* the largest batch, 2^31 pixels at most (else STOKE_E_LIMIT); pictures of
+                                      exactly this size, 29 x 29 to 32768 x 32768 */
     int training;                  /* 0: forward only, less memory */
     int precision;                 /* stoke_precision */
     int memory;                    /* stoke_memory_mode */
@@ -100,6 +101,8 @@ STOKE_API int stoke_net_plan_of(const stoke_net_params *params, stoke_net_plan *
 /* "parameters 59.5 MB + packed 29.1 MB + activations 171 MB + ... = 280 MB". snprintf-style. */
 STOKE_API int stoke_net_plan_text(const stoke_net_plan *plan, char *text, size_t size);
 
+/* STOKE_E_NOMEM: the system, or the process's control group, has less memory than the plan says; the message
+ * has both. */
 STOKE_API int stoke_net_open(stoke_net **out, const stoke_net_params *params, stoke_error *err);
 STOKE_API void stoke_net_close(stoke_net **net);
 /* What opening did that is worth saying, one sentence each ("the classifier has 150 classes in the file and
@@ -147,7 +150,9 @@ STOKE_API int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, d
                                  stoke_error *err);
 
 /* Forward in training mode, loss, backward. Gradients add up over the calls between two steps, each divided
- * by `of`: `of` equal batches give the gradient of the large one. loss may be NULL. */
+ * by `of`: `of` equal batches give the gradient of the large one. Of a batch with a NaN in it nothing stays
+ * but its gradients, over which the step stumbles (`skipped`): running statistics are kept as they were.
+ * loss may be NULL. */
 STOKE_API int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of, double *loss,
                                  stoke_error *err);
 
@@ -202,7 +207,7 @@ STOKE_API void stoke_net_state_get(const stoke_net *net, stoke_net_state *state)
 STOKE_API void stoke_net_state_set(stoke_net *net, const stoke_net_state *state);
 
 /* config.json, model.safetensors, preprocessor_config.json into `folder` (made if absent), each whole or not
- * at all. average 1: the moving average instead of the weights. */
+ * at all. average 1: the moving average instead of the weights; STOKE_E_STATE when none was kept. */
 STOKE_API int stoke_net_save(const stoke_net *net, const char *folder, int average, stoke_error *err);
 
 /* Time per part of the work since the last call of `reset`, for `stoke bench step`. */
