@@ -215,7 +215,7 @@ static void perceive(const call *c)
     stk_layernorm_stats(c->run, &b->norm2, c->rows, b->x1, b->stats2);
     stk_parts_lap(c->parts, STK_PART_NORM_FORWARD);
     widen(c);
-    stk_depthwise_forward(c->run, &b->depthwise, map_of(c), b->h1, b->h2, b->h3);
+    stk_depthwise_forward(c->run, &b->depthwise, map_of(c), b->h1, b->h3);
     stk_parts_lap(c->parts, STK_PART_DEPTHWISE_FORWARD);
     const stk_rows h3 = stk_rows_of(b->h3, c->stage->hidden);
     const stk_finish add = {
@@ -241,7 +241,7 @@ static void perceive_backward(const call *c)
     stk_parts_lap(c->parts, STK_PART_LINEAR_WEIGHT);
     stk_linear_input(c->run, &b->contract, c->rows, &d_contract, s->d_h3, s->hidden, type, 0);
     stk_parts_lap(c->parts, STK_PART_LINEAR_INPUT);
-    stk_depthwise_backward(c->run, &b->depthwise, map_of(c), b->h1, b->h2, s->d_h3, s->d_h1);
+    stk_depthwise_backward(c->run, &b->depthwise, map_of(c), b->h1, s->d_h3, s->d_h1);
     stk_parts_lap(c->parts, STK_PART_DEPTHWISE_BACKWARD);
     const stk_normalised norm = second_norm(c);
     const stk_rows n2 = stk_normalised_rows(&norm), d_h1 = stk_rows_of(s->d_h1, s->hidden);

@@ -48,7 +48,7 @@ typedef struct stk_block {
     float *reduced; /* f32: r, before its norm */
     void *q, *kv, *context;
     float *log_sum;     /* NULL in inference */
-    void *h1, *h2, *h3; /* h2 NULL: computed again from h1 */
+    void *h1, *h3;
 } stk_block;
 
 typedef struct stk_stage {

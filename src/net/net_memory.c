@@ -5,7 +5,7 @@
  *   parameters    masters, gradients, moments, average
  *   packed        weights as the kernels want them
  *   activations   what a training pass keeps. Of every block x, x1, context, statistics, and by mode
- *                   plain: q, kv, h1, h2, h3
+ *                   plain: q, kv, h1, h3
  *                   lean:  q, kv, h1
  *                   min:   none of them
  *   workspace     what lives shorter
@@ -87,7 +87,6 @@ static void lay_block(stoke_net *net, const stk_stage *s, stk_block *b, const st
     b->q = s->recompute_projections ? shared->q : typed(net, region, rows * s->channels);
     b->kv = s->recompute_projections ? shared->kv : typed(net, region, keys * 2 * s->channels);
     b->h1 = s->recompute_projections ? shared->h1 : typed(net, region, rows * s->hidden);
-    b->h2 = s->recompute_hidden ? NULL : typed(net, region, rows * s->hidden);
     b->h3 = s->recompute_hidden ? shared->h3 : typed(net, region, rows * s->hidden);
 }
 
@@ -104,7 +103,6 @@ static void share_block(stk_block *b, const stk_block *shared)
     b->q = shared->q;
     b->kv = shared->kv;
     b->h1 = shared->h1;
-    b->h2 = NULL;
     b->h3 = shared->h3;
 }
 
