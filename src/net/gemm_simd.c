@@ -200,6 +200,24 @@ STK_INLINE void multiply(stk_float type, const stk_gemm_product *product, size_t
     }
 }
 
+/* Squares of a vector each way. */
+static void turn(const float *const *output, size_t width, size_t k, float *panel)
+{
+    for (size_t j = 0; j < width; j += STK_LANES) {
+        size_t i = 0;
+        for (; i + STK_LANES <= k; i += STK_LANES) {
+            vf square[STK_LANES];
+            STK_UNROLL(16)
+            for (size_t l = 0; l < STK_LANES; l++) square[l] = v_load(output[j + l] + i);
+            v_transpose(square);
+            STK_UNROLL(16)
+            for (size_t l = 0; l < STK_LANES; l++) v_store(panel + (i + l) * width + j, square[l]);
+        }
+        for (; i < k; i++)
+            for (size_t l = j; l < j + STK_LANES; l++) panel[i * width + l] = output[l][i];
+    }
+}
+
 static size_t packed_bytes(size_t k, size_t n)
 {
     return stk_panels_bytes(k, n, STK_LANES);
@@ -209,7 +227,7 @@ static size_t packed_bytes(size_t k, size_t n)
 #define ENTRY(name, type)                                                                                    \
     static void pack_##name(const stk_gemm_source *source, size_t first, size_t columns, void *packed)       \
     {                                                                                                        \
-        stk_panels_pack(source, PANEL, STK_LANES, type, first, columns, packed);                             \
+        stk_panels_pack(source, PANEL, STK_LANES, type, turn, first, columns, packed);                       \
     }                                                                                                        \
     static void multiply_##name(const stk_gemm_product *product, size_t rows, const void *x,                 \
                                 size_t x_stride, void *y, size_t y_stride)                                   \
