@@ -146,7 +146,7 @@ static int begin(bench *b, stoke_error *err)
 {
     const uint64_t warm_up = b->o->short_run ? 0 : WARM_UP;
     cli_say(b->call, "opening SegFormer %s", b->plan.model);
-    stoke_progress *progress = cli_progress_begin(b->call, "warming up", unit(b));
+    stoke_progress *progress = warm_up ? cli_progress_begin(b->call, "warming up", unit(b)) : NULL;
     int r = stoke_net_open(&b->net, &b->params, err);
     for (size_t i = 0; !r && stoke_net_remark(b->net, i); i++)
         cli_say(b->call, "%s", stoke_net_remark(b->net, i));
@@ -326,8 +326,9 @@ static void print_plan(const bench *b, const char *text)
         printf("available: %s; it %s\n",
                stoke_text_bytes(stoke_machine_available(), available, sizeof available),
                fits(b) ? "fits" : "does not fit");
-    printf("%llu parameters, %.2f GFLOP per %s\n", (unsigned long long)b->plan.parameter_count,
-           flops(b) / 1e9, b->o->forward ? "pass" : "step");
+    const int tera = flops(b) >= 1e13;
+    printf("%llu parameters, %.2f %sFLOP per %s\n", (unsigned long long)b->plan.parameter_count,
+           flops(b) / (tera ? 1e12 : 1e9), tera ? "T" : "G", b->o->forward ? "pass" : "step");
 }
 
 static int make_plan(bench *b, stoke_error *err)

@@ -150,9 +150,9 @@ STOKE_API int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, d
                                  stoke_error *err);
 
 /* Forward in training mode, loss, backward. Gradients add up over the calls between two steps, each divided
- * by `of`: `of` equal batches give the gradient of the large one. Of a batch with a NaN in it nothing stays
- * but its gradients, over which the step stumbles (`skipped`): running statistics are kept as they were.
- * loss may be NULL. */
+ * by `of`: `of` equal batches give the gradient of the large one. loss may be NULL. Of a batch with a NaN in
+ * it nothing stays but its gradients, over which the step stumbles (`skipped`): running statistics are kept
+ * as they were. */
 STOKE_API int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of, double *loss,
                                  stoke_error *err);
 

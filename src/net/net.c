@@ -234,9 +234,9 @@ static int fill(stoke_net *net, const stoke_net_params *params, stoke_error *err
 {
     memset(net->values, 0, net->arena.most[STK_REGION_PARAMETERS]);
     if (params->weights) {
-        const int status =
-            stk_pretrained_load(params->weights, &net->config, &net->parameters, params->seed, net->values,
-                                &net->state.batches_tracked, keep_remark, net, err);
+        int status = stk_pretrained_load(params->weights, &net->config, &net->parameters, params->seed,
+                                         net->values, &net->state.batches_tracked, keep_remark, net, err);
+        if (!status) status = stk_pretrained_labels(params->weights, net->config.classes, &net->labels, err);
         if (status) return status;
     } else {
         stk_parameters_initialise(&net->parameters, net->values, params->seed, net->run.team);
@@ -282,5 +282,6 @@ void stoke_net_close(stoke_net **net)
     stk_free(n->depthwises);
     stk_free(n->blocks);
     stk_free(n->class_weights);
+    stk_free(n->labels);
     stk_free(n);
 }

@@ -74,6 +74,9 @@ int stoke_net_save(const stoke_net *net, const char *folder, int average, stoke_
                (net->parameters.floats - trained) * sizeof(float));
         values = net->average;
     }
-    return stk_pretrained_save(folder, &net->config, &net->parameters, values, net->state.batches_tracked,
-                               err);
+    const stk_pretrained_notes notes = { .batches_tracked = net->state.batches_tracked,
+                                         .height = net->params.height,
+                                         .width = net->params.width,
+                                         .labels = net->labels };
+    return stk_pretrained_save(folder, &net->config, &net->parameters, values, &notes, err);
 }

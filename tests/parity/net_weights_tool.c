@@ -45,7 +45,8 @@ static int run(char **argv, stoke_error *err)
     else if (!status)
         for (size_t i = 0; i < parameters.count; i++)
             stk_parameter_initialise(&parameters.list[i], values, seed);
-    if (!status) status = stk_pretrained_save(argv[5], &config, &parameters, values, batches, err);
+    const stk_pretrained_notes notes = { .batches_tracked = batches, .height = 512, .width = 512 };
+    if (!status) status = stk_pretrained_save(argv[5], &config, &parameters, values, &notes, err);
     if (!status)
         printf("%s %u %llu\n%s", config.model, config.classes, (unsigned long long)batches, said.text);
     stk_free(values);

@@ -204,6 +204,7 @@ static void saved_weights_open_again(void **state)
     c = open_net(&p);
     assert_null(stoke_net_remark(c, 0));
     assert_true(hash_of(a) == hash_of(c));
+    assert_string_equal(c->labels[4], "LABEL_4"); /* what config.json calls it */
     const stoke_net_batch batch = view(b, BATCH);
     double loss_a, loss_c;
     assert_int_equal(stoke_net_evaluate(a, &batch, &loss_a, NULL), 0);
@@ -220,6 +221,7 @@ static void saved_weights_open_again(void **state)
     p.weights = folder;
     p.classes = 2; /* another number of classes: the classifier is made anew, and that is said */
     c = open_net(&p);
+    assert_null(c->labels);
     assert_non_null(stoke_net_remark(c, 0));
     assert_int_equal(stoke_net_save(c, averaged, 1, NULL), STOKE_OK);
     stoke_net_close(&c);
