@@ -38,13 +38,12 @@ static work block_work(const stk_stage *s, uint32_t count)
     w = sum(w, linear_work(&b->expand, rows, 2));
     const double projections = w.forward, depthwise = 2.0 * 9 * (double)rows * s->hidden;
     w = sum(w, sum(linear_work(&b->output, rows, 2), linear_work(&b->contract, rows, 2)));
-    w = sum(w, (work){ depthwise, 2 * depthwise });
+    w = sum(w, (work){ depthwise, 3 * depthwise }); /* backward it makes h2 again */
     /* scores and context; backward the scores once more and four gradients */
     const double scores = 2.0 * (double)rows * s->channels * s->reduced_height * s->reduced_width;
     w = sum(w, (work){ 2 * scores, 5 * scores });
     if (s->recompute_projections) w.backward += projections;
-    if (s->recompute_hidden)
-        w.backward += 2 * depthwise; /* for the weights of contract, and on the way down */
+    if (s->recompute_hidden) w.backward += depthwise; /* for the weights of contract */
     return w;
 }
 

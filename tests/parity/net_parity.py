@@ -27,22 +27,31 @@ def distance(ours, theirs):
 
 
 def dead(name):
-    """Biases whose gradient is 0, so that what is computed for them is rounding: those before the batch norm, which takes
-    the mean away (the last stage's norm leads nowhere else), and those of keys, which add the same to all scores of a
-    query."""
+    """Biases with a gradient of exactly 0: what is computed for them is rounding, and AdamW would make of that steps of full
+    size, so they are held to being small instead.
+    - linear_c: a constant per channel of the fused map; the batch norm that follows takes the mean away.
+    - encoder.layer_norm.3: its only way out is linear_c.3, which makes the same of it.
+    - key: adds q.b to all scores of a query q, and the softmax does not see what is added to all."""
     return any(part in name for part in ("linear_c.", ".self.key.", "encoder.layer_norm.3.")) and name.endswith(".bias")
 
 
-# The recorded case: weights from the network's own initialiser, a batch from a formula, so that little is stored.
-RECORDED = dict(model="b0", classes=5, size="64x64", batch=1, seed=1, steps=10, lr=LR)
+# The recorded cases: weights from the network's own initialiser, widened, and a batch from a formula, so that little is stored.
+# The seeds are those of 1 to 24 that keep the ReLU's inputs farthest from 0 (make_net_fixtures.py --seeds).
+RECORDED = {
+    "5 classes, 64x64": dict(model="b0", classes=5, size="64x64", batch=1, seed=16, steps=10, lr=LR, widen=1),
+    "19 classes, 2 x 45x70": dict(model="b0", classes=19, size="45x70", batch=2, seed=18, steps=10, lr=LR, widen=1),
+    "1 class, 32x64": dict(model="b0", classes=1, size="32x64", batch=1, seed=8, steps=10, lr=LR, widen=1),
+}
 
 
-def recorded_batch():
-    noise = parity.make_input(64, 64, 3, 1, 2).astype(np.float32)
-    images = ((noise - 127.5) / 64).transpose(2, 0, 1)[None]
-    masks = parity.make_input(64, 64, 1, 1, 4)[None, :, :, 0] // 52
+def recorded_batch(case):
+    height, width = (int(side) for side in case["size"].split("x"))
+    rows, classes = height * case["batch"], max(case["classes"], 2)
+    noise = parity.make_input(width, rows, 3, 1, 2).astype(np.float32).reshape(case["batch"], height, width, 3)
+    images = ((noise - 127.5) / 64).transpose(0, 3, 1, 2)
+    masks = parity.make_input(width, rows, 1, 1, 4).reshape(case["batch"], height, width).astype(int) * classes // 256
     masks[:, ::7, ::5] = 255
-    return np.ascontiguousarray(images), np.ascontiguousarray(masks)
+    return np.ascontiguousarray(images), np.ascontiguousarray(masks.astype(np.uint8))
 
 
 def summary(gradient):

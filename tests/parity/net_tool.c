@@ -3,12 +3,13 @@
  * The network for the parity scripts: opens one, reads batches from stdin, trains, writes what came out.
  *
  *   net_tool model=b0 classes=19 size=64x96 batch=2 [weights=FOLDER] [seed=1] [accumulate=1] [steps=10]
- * [lr=6e-5] [clip=0] [precision=0] [memory=0] [threads=2] [save=FOLDER]
+ * [lr=6e-5] [clip=0] [precision=0] [memory=0] [threads=2] [widen=0] [save=FOLDER]
+ * [save_trained=FOLDER]
  *
  * stdin: per batch and part of it (accumulate), images f32 [batch][3][height][width], then masks u8. The
  * batches are used in turn. stdout: arrays as a line "NAME COUNT" and COUNT floats: the logits of the first
- * batch in inference, the gradients of the first step, losses, then weights and running statistics after the
- * last.
+ * batch in inference, the gradients and running statistics of the first step, losses, then weights and logits
+ * after the last. steps=0: forward only, as a network opened for inference.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,8 @@ typedef struct job {
     stoke_net_params net;
     stoke_update update;
     uint32_t accumulate, steps;
-    const char *save;
+    int widen;
+    const char *save, *save_trained;
 } job;
 
 static void die(const char *what, const stoke_error *err)
@@ -69,15 +71,39 @@ static job parse(int argc, char **argv)
             j.net.precision = atoi(value);
         else if (IS("memory"))
             j.net.memory = atoi(value);
+        else if (IS("widen"))
+            j.widen = atoi(value);
         else if (IS("save"))
             j.save = value;
+        else if (IS("save_trained"))
+            j.save_trained = value;
         else if (IS("threads"))
             j.net.threads = (uint32_t)atoi(value);
         else
             die(argv[i], &(stoke_error){ .message = "no such setting" });
 #undef IS
     }
+    j.net.training = j.steps > 0;
     return j;
+}
+
+/* -1 to 1, of a number (splitmix64's finaliser). */
+static float noise(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return (float)((double)((x ^ (x >> 31)) >> 11) / (1ull << 52) - 1);
+}
+
+/* First values are so small that attention is nearly uniform, GELU nearly linear and every norm the identity:
+ * an error in any of them would hardly show. */
+static void widen(stoke_net *net)
+{
+    stoke_net_tensor t;
+    for (size_t i = 0; !stoke_net_tensor_at(net, i, &t); i++)
+        for (size_t k = 0; k < t.count; k++)
+            t.values[k] = t.dims > 1 ? 2.5f * t.values[k] : t.values[k] + 0.2f * noise(i * 65536 + k);
+    stoke_net_touched(net);
 }
 
 /* All of stdin; *bytes of it. */
@@ -114,14 +140,54 @@ static void write_values(const stoke_net *net, const char *prefix, int trained)
     }
 }
 
-static void write_logits(stoke_net *net, const stoke_net_batch *batch)
+static void write_logits(stoke_net *net, const char *name, const stoke_net_batch *batch)
 {
     stoke_error err = { 0 };
     stoke_logits l;
     if (stoke_net_forward(net, batch, &l, &err)) die("forward", &err);
     const size_t pixels = (size_t)batch->count * l.height * l.width;
-    printf("logits %zu\n", pixels * l.classes);
+    printf("%s %zu\n", name, pixels * l.classes);
     for (size_t i = 0; i < pixels; i++) fwrite(l.data + i * l.stride, sizeof *l.data, l.classes, stdout);
+}
+
+/* The batch at `start`: images, then masks. */
+static stoke_net_batch batch_at(const job *j, const unsigned char *start)
+{
+    const size_t pixels = (size_t)j->net.height * j->net.width, image = 3 * pixels;
+    return (stoke_net_batch){ .count = j->net.batch,
+                              .images = (const float *)start,
+                              .layout = STOKE_LAYOUT_CHW,
+                              .image_row_floats = image,
+                              .masks = start + j->net.batch * image * sizeof(float),
+                              .mask_dtype = STOKE_DTYPE_U8,
+                              .mask_row_bytes = pixels };
+}
+
+static void train(stoke_net *net, const job *j, const unsigned char *data, size_t batches, size_t each)
+{
+    stoke_error err = { 0 };
+    float *losses = calloc(j->steps, sizeof *losses), *norms = calloc(j->steps, sizeof *norms);
+    if (!losses || !norms) die("train", &(stoke_error){ .message = "no memory" });
+    for (size_t step = 0, at = 0; step < j->steps; step++) {
+        for (uint32_t part = 0; part < j->accumulate; part++, at = (at + 1) % batches) {
+            const stoke_net_batch batch = batch_at(j, data + at * each);
+            double loss;
+            if (stoke_net_backward(net, &batch, j->accumulate, &loss, &err)) die("backward", &err);
+            losses[step] += (float)(loss / j->accumulate);
+        }
+        if (!step) {
+            write_gradients(net);
+            write_values(net, "running", 0);
+        }
+        stoke_step_report report;
+        if (stoke_net_step(net, &j->update, &report, &err)) die("step", &err);
+        norms[step] = (float)report.gradient_norm;
+    }
+    write_floats("losses", losses, j->steps);
+    write_floats("norms", norms, j->steps);
+    write_values(net, "weight", 1);
+    free(losses);
+    free(norms);
 }
 
 int main(int argc, char **argv)
@@ -130,42 +196,21 @@ int main(int argc, char **argv)
     stoke_error err = { 0 };
     stoke_net *net;
     if (stoke_net_open(&net, &j.net, &err)) die("open", &err);
+    if (j.widen) widen(net);
     if (j.save && stoke_net_save(net, j.save, 0, &err)) die("save", &err);
-    const size_t pixels = (size_t)j.net.height * j.net.width, image = 3 * pixels,
-                 each = j.net.batch * (image * sizeof(float) + pixels);
+    const size_t pixels = (size_t)j.net.height * j.net.width,
+                 each = j.net.batch * (3 * pixels * sizeof(float) + pixels);
     size_t bytes;
     unsigned char *data = slurp(&bytes);
     const size_t batches = bytes / each;
     if (!data || !batches || bytes % each) die("stdin", &(stoke_error){ .message = "no whole batch" });
-    float *losses = calloc(j.steps, sizeof *losses), *norms = calloc(j.steps, sizeof *norms);
-    for (size_t step = 0, at = 0; step < j.steps; step++) {
-        for (uint32_t part = 0; part < j.accumulate; part++, at = (at + 1) % batches) {
-            const unsigned char *start = data + at * each;
-            const stoke_net_batch batch = { .count = j.net.batch,
-                                            .images = (const float *)start,
-                                            .layout = STOKE_LAYOUT_CHW,
-                                            .image_row_floats = image,
-                                            .masks = start + j.net.batch * image * sizeof(float),
-                                            .mask_dtype = STOKE_DTYPE_U8,
-                                            .mask_row_bytes = pixels };
-            double loss;
-            if (!step && !part) write_logits(net, &batch);
-            if (stoke_net_backward(net, &batch, j.accumulate, &loss, &err)) die("backward", &err);
-            losses[step] += (float)(loss / j.accumulate);
-        }
-        if (!step) {
-            write_gradients(net);
-            write_values(net, "running", 0);
-        }
-        stoke_step_report report;
-        if (stoke_net_step(net, &j.update, &report, &err)) die("step", &err);
-        norms[step] = (float)report.gradient_norm;
+    const stoke_net_batch first = batch_at(&j, data);
+    write_logits(net, "logits", &first);
+    if (j.steps) {
+        train(net, &j, data, batches, each);
+        write_logits(net, "trained logits", &first);
     }
-    write_floats("losses", losses, j.steps);
-    write_floats("norms", norms, j.steps);
-    write_values(net, "weight", 1);
-    free(losses);
-    free(norms);
+    if (j.save_trained && stoke_net_save(net, j.save_trained, 0, &err)) die("save", &err);
     free(data);
     stoke_net_close(&net);
     return 0;

@@ -1,9 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared by the parity scripts: the C tools as partners, the input formula, TAP lines."""
+import importlib.util
+import os
 import subprocess
 import sys
 
 import numpy as np
+
+
+def need(*packages):
+    """Which of these packages is not installed; None: all are. Where one is missing, STOKE_TORCH_PYTHON may name an
+    interpreter that has them, which then runs the script instead."""
+    missing = next((package for package in packages if importlib.util.find_spec(package) is None), None)
+    other = os.environ.get("STOKE_TORCH_PYTHON")
+    if missing and other and "STOKE_TORCH_PYTHON_TRIED" not in os.environ:
+        os.environ["STOKE_TORCH_PYTHON_TRIED"] = "1"
+        os.execv(other, [other] + sys.argv)
+    return missing
 
 
 def make_input(width, height, channels, depth, seed):

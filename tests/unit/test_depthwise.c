@@ -25,7 +25,7 @@ typedef struct data {
     float *weight, *bias;
     void *h1, *dh3;
     /* Wanted. */
-    double *h2, *h3, *dh1, *d_weight, *d_bias;
+    double *h3, *dh1, *d_weight, *d_bias;
 } data;
 
 static double gelu(double x)
@@ -64,10 +64,10 @@ static double convolve(const data *d, const double *h1, const double *weight, co
 static void oracle(data *d, const double *h1, const double *weight, const double *bias, int rounded)
 {
     for (size_t p = 0; p < d->count; p++) {
-        d->h2[p] = convolve(d, h1, weight, bias, p);
+        const double exact = convolve(d, h1, weight, bias, p);
         uint32_t stored;
-        stk_put(&stored, 0, (float)d->h2[p], d->type);
-        const double h2 = rounded && d->type != STK_F32 ? (double)stk_get(&stored, 0, d->type) : d->h2[p];
+        stk_put(&stored, 0, (float)exact, d->type);
+        const double h2 = rounded && d->type != STK_F32 ? (double)stk_get(&stored, 0, d->type) : exact;
         d->h3[p] = gelu(h2);
         const double t = stk_get(d->dh3, p, d->type) * gelu_slope(h2);
         const size_t c = p % d->shape.channels;
@@ -98,7 +98,6 @@ static data make_data(shape s, stk_float type, int rounded)
     d.bias = running_between(channels, STK_F32, -0.5, 0.5, 2);
     d.h1 = running_between(count, type, -2, 2, 3);
     d.dh3 = running_between(count, type, -1, 1, 4);
-    d.h2 = stk_calloc(count, sizeof(double));
     d.h3 = stk_calloc(count, sizeof(double));
     d.dh1 = stk_calloc(count, sizeof(double));
     d.d_weight = stk_calloc(9 * channels, sizeof(double));
@@ -113,7 +112,7 @@ static data make_data(shape s, stk_float type, int rounded)
 static void free_data(data *d)
 {
     stk_free(d->weight), stk_free(d->bias), stk_free(d->h1), stk_free(d->dh3);
-    stk_free(d->h2), stk_free(d->h3), stk_free(d->dh1), stk_free(d->d_weight), stk_free(d->d_bias);
+    stk_free(d->h3), stk_free(d->dh1), stk_free(d->d_weight), stk_free(d->d_bias);
 }
 
 static double scalar(const data *d, const double *h1, const double *weight, const double *bias)
@@ -154,7 +153,7 @@ static void oracle_agrees_with_differences(void **state)
 }
 
 typedef struct result {
-    void *h2, *h3, *dh1;
+    void *h3, *dh1;
     float *d_weight, *d_bias;
 } result;
 
@@ -181,11 +180,10 @@ static void close_bench(bench *b)
     stk_free(b->layer.packed);
 }
 
-static result compute(const data *d, stk_cpu_level level, uint32_t threads, int keep)
+static result compute(const data *d, stk_cpu_level level, uint32_t threads)
 {
     const size_t channels = d->shape.channels;
-    result r = { .h2 = running_zeros(d->count, d->type),
-                 .h3 = running_zeros(d->count, d->type),
+    result r = { .h3 = running_zeros(d->count, d->type),
                  .dh1 = running_zeros(d->count, d->type),
                  .d_weight = running_zeros(9 * channels, STK_F32),
                  .d_bias = running_zeros(channels, STK_F32) };
@@ -193,16 +191,15 @@ static result compute(const data *d, stk_cpu_level level, uint32_t threads, int 
     open_bench(&b, d, level, threads);
     b.layer.d_weight = r.d_weight;
     b.layer.d_bias = r.d_bias;
-    void *h2 = keep ? r.h2 : NULL;
-    stk_depthwise_forward(&b.net.run, &b.layer, d->shape.map, d->h1, h2, r.h3);
-    stk_depthwise_backward(&b.net.run, &b.layer, d->shape.map, d->h1, h2, d->dh3, r.dh1);
+    stk_depthwise_forward(&b.net.run, &b.layer, d->shape.map, d->h1, r.h3);
+    stk_depthwise_backward(&b.net.run, &b.layer, d->shape.map, d->h1, d->dh3, r.dh1);
     close_bench(&b);
     return r;
 }
 
 static void free_result(result *r)
 {
-    stk_free(r->h2), stk_free(r->h3), stk_free(r->dh1), stk_free(r->d_weight), stk_free(r->d_bias);
+    stk_free(r->h3), stk_free(r->dh1), stk_free(r->d_weight), stk_free(r->d_bias);
 }
 
 static void hold_same(const data *d, const result *a, const result *b)
@@ -221,7 +218,6 @@ static void hold(const data *d, const result *r)
 {
     const double unit = running_rounding(d->type), f32 = 2e-6;
     const double sums = d->type == STK_F32 ? 1e-5 : 4 * unit;
-    assert_true(running_error(r->h2, d->h2, d->count, d->type) <= f32 + 2 * unit);
     assert_true(running_error(r->h3, d->h3, d->count, d->type) <= f32 + 4 * unit);
     assert_true(running_error(r->dh1, d->dh1, d->count, d->type) <= f32 + 4 * unit);
     assert_true(running_error(r->d_weight, d->d_weight, 9 * d->shape.channels, STK_F32) <= sums);
@@ -234,11 +230,9 @@ static void matches_the_oracle(void **state)
         for (stk_float type = STK_F32; type <= STK_F16; type++) {
             data d = make_data(shapes[i], type, 1);
             for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
-                result kept = compute(&d, level, 2, 1), again = compute(&d, level, 2, 0);
-                hold(&d, &kept);
-                hold_same(&d, &kept, &again); /* whether h2 is kept does not show */
-                free_result(&kept);
-                free_result(&again);
+                result r = compute(&d, level, 2);
+                hold(&d, &r);
+                free_result(&r);
             }
             free_data(&d);
         }
@@ -249,9 +243,9 @@ static void threads_give_the_same_bits(void **state)
     for (stk_float type = STK_F32; type <= STK_F16; type++) {
         data d = make_data((shape){ { 3, 37, 11 }, 144 }, type, 1);
         for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
-            result one = compute(&d, level, 1, 0);
+            result one = compute(&d, level, 1);
             for (uint32_t threads = 2; threads <= 3; threads++) {
-                result more = compute(&d, level, threads, 0);
+                result more = compute(&d, level, threads);
                 hold_same(&d, &one, &more);
                 free_result(&more);
             }
@@ -268,22 +262,19 @@ static void rows_made_on_demand(void **state)
     for (stk_float type = STK_F32; type <= STK_F16; type++) {
         data d = make_data((shape){ { 2, 5, 19 }, 24 }, type, 1);
         for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
-            result r = compute(&d, level, 1, 1);
+            result r = compute(&d, level, 1);
             bench b;
             open_bench(&b, &d, level, 1);
-            for (int keep = 0; keep < 2; keep++) {
-                const stk_hidden source = { &b.net.table, &b.layer,           d.shape.map,
-                                            d.h1,         keep ? r.h2 : NULL, type };
-                const stk_rows made = stk_hidden_rows(&source);
-                assert_int_equal(made.stride, channels);
-                for (size_t first = 0; first < rows; first += 7) {
-                    const size_t count = rows - first < 30 ? rows - first : 30;
-                    void *out = running_zeros(count * channels, type);
-                    made.make(made.context, first, count, out);
-                    assert_memory_equal(out, stk_at(r.h3, first * channels, type),
-                                        count * channels * stk_float_bytes(type));
-                    stk_free(out);
-                }
+            const stk_hidden source = { &b.net.table, &b.layer, d.shape.map, d.h1, type };
+            const stk_rows made = stk_hidden_rows(&source);
+            assert_int_equal(made.stride, channels);
+            for (size_t first = 0; first < rows; first += 7) {
+                const size_t count = rows - first < 30 ? rows - first : 30;
+                void *out = running_zeros(count * channels, type);
+                made.make(made.context, first, count, out);
+                assert_memory_equal(out, stk_at(r.h3, first * channels, type),
+                                    count * channels * stk_float_bytes(type));
+                stk_free(out);
             }
             close_bench(&b);
             free_result(&r);
@@ -296,23 +287,23 @@ static void gradients_add_up_or_are_left_out(void **state)
 {
     data d = make_data((shape){ { 2, 20, 6 }, 16 }, STK_F32, 1);
     for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
-        result r = compute(&d, level, 2, 1);
+        result r = compute(&d, level, 2);
         float d_weight[9 * 16], d_bias[16];
         for (int i = 0; i < 9 * 16; i++) d_weight[i] = 3;
         for (int i = 0; i < 16; i++) d_bias[i] = -2;
         bench b;
         open_bench(&b, &d, level, 2);
         float *dh1 = running_zeros(d.count, STK_F32);
-        stk_depthwise_backward(&b.net.run, &b.layer, d.shape.map, d.h1, r.h2, d.dh3, dh1); /* frozen */
+        stk_depthwise_backward(&b.net.run, &b.layer, d.shape.map, d.h1, d.dh3, dh1); /* frozen */
         assert_memory_equal(dh1, r.dh1, d.count * sizeof(float));
         b.net.run.accumulate = 1;
         b.layer.d_weight = d_weight;
         b.layer.d_bias = d_bias;
-        stk_depthwise_backward(&b.net.run, &b.layer, d.shape.map, d.h1, r.h2, d.dh3, dh1);
+        stk_depthwise_backward(&b.net.run, &b.layer, d.shape.map, d.h1, d.dh3, dh1);
         for (int i = 0; i < 9 * 16; i++) assert_true(d_weight[i] == 3 + r.d_weight[i]);
         for (int i = 0; i < 16; i++) assert_true(d_bias[i] == -2 + r.d_bias[i]);
         b.layer.d_weight = NULL; /* the bias alone */
-        stk_depthwise_backward(&b.net.run, &b.layer, d.shape.map, d.h1, r.h2, d.dh3, dh1);
+        stk_depthwise_backward(&b.net.run, &b.layer, d.shape.map, d.h1, d.dh3, dh1);
         for (int i = 0; i < 16; i++) assert_true(d_bias[i] == -2 + r.d_bias[i] + r.d_bias[i]);
         stk_free(dh1);
         close_bench(&b);
@@ -336,7 +327,7 @@ static void gelu_is_exact(void **state)
     d.h1 = h1;
     d.dh3 = dh3;
     for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
-        result r = compute(&d, level, 2, 1);
+        result r = compute(&d, level, 2);
         double most = 0, most_slope = 0;
         for (int i = 0; i < COUNT; i++) {
             const double x = h1[i], scale = fabs(x) > 1 ? fabs(x) : 1;
