@@ -33,7 +33,7 @@ static const stoke_option options[] = {
       .argument = "PATH",
       .help = "Start from these (a Hugging Face folder or a .safetensors file) instead of random ones; they "
               "say model and classes too" },
-    CLI_NET_SHAPE_OPTIONS(FIELD(shape), "what --weights have, else 19"),
+    CLI_NET_SHAPE_OPTIONS(FIELD(shape), "what --weights have, or 19 without them"),
     { .name = "precision",
       .type = STOKE_OPT_CHOICE,
       .offset = FIELD(precision),
