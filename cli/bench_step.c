@@ -33,7 +33,7 @@ static const stoke_option options[] = {
       .argument = "PATH",
       .help = "Start from these (a Hugging Face folder or a .safetensors file) instead of random ones; they "
               "say model and classes too" },
-    CLI_NET_SHAPE_OPTIONS(FIELD(shape), "what --weights have, else 19"),
+    CLI_NET_SHAPE_OPTIONS(FIELD(shape), "what --weights have, or 19 without them"),
     { .name = "precision",
       .type = STOKE_OPT_CHOICE,
       .offset = FIELD(precision),
@@ -94,6 +94,7 @@ typedef struct bench {
     stoke_net_part parts[MAX_PARTS];
     size_t n_parts;
     double peak;
+    uint64_t available; /* memory before anything was opened; UINT64_MAX: nothing tells */
 } bench;
 
 static int by_value(const void *a, const void *b)
@@ -205,7 +206,7 @@ static double flops(const bench *b)
 /* What the network takes besides what the process holds already. */
 static int fits(const bench *b)
 {
-    return b->plan.total - b->plan.process <= stoke_machine_available();
+    return b->plan.total - b->plan.process <= b->available;
 }
 
 static void print_json_plan(stoke_json *json, const bench *b)
@@ -221,8 +222,7 @@ static void print_json_plan(stoke_json *json, const bench *b)
     stoke_json_uint(json, "parameter_count", b->plan.parameter_count);
     stoke_json_real(json, "flops", flops(b));
     if (!b->o->dry_run) return; /* afterwards the network itself has taken it */
-    if (stoke_machine_available() < UINT64_MAX)
-        stoke_json_uint(json, "available_bytes", stoke_machine_available());
+    if (b->available < UINT64_MAX) stoke_json_uint(json, "available_bytes", b->available);
     stoke_json_bool(json, "fits", fits(b));
 }
 
@@ -322,9 +322,8 @@ static void print_plan(const bench *b, const char *text)
     char available[32];
     print_title(b);
     printf("memory: %s\n", text);
-    if (stoke_machine_available() < UINT64_MAX)
-        printf("available: %s; it %s\n",
-               stoke_text_bytes(stoke_machine_available(), available, sizeof available),
+    if (b->available < UINT64_MAX)
+        printf("available: %s; it %s\n", stoke_text_bytes(b->available, available, sizeof available),
                fits(b) ? "fits" : "does not fit");
     const int tera = flops(b) >= 1e13;
     printf("%llu parameters, %.2f %sFLOP per %s\n", (unsigned long long)b->plan.parameter_count,
@@ -336,6 +335,7 @@ static int make_plan(bench *b, stoke_error *err)
     char text[512];
     const int r = stoke_net_plan_of(&b->params, &b->plan, err);
     if (r) return r;
+    b->available = stoke_machine_available();
     stoke_net_plan_text(&b->plan, text, sizeof text);
     if (!b->o->dry_run)
         cli_say(b->call, "memory: %s", text);

@@ -83,7 +83,7 @@ void cli_print_man(const cli_call *call, FILE *out)
 
 void cli_print_man_overview(FILE *out)
 {
-    roff_title("stoke", "feeds image/mask pairs to segmentation networks", out);
+    roff_title("stoke", "feeds segmentation networks with images and masks, and computes SegFormer", out);
     fputs(".SH SYNOPSIS\n.B stoke\n\\fICOMMAND\\fR [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n", out);
     roff_text("Reads pairs of images and masks, decodes, fits and augments them and delivers batches at the "
               "speed of the "

@@ -84,7 +84,7 @@ static void print_list(const cli_command *const *commands, FILE *out)
 
 void cli_print_overview(FILE *out)
 {
-    fputs("stoke: feeds image/mask pairs to segmentation networks\n\n"
+    fputs("stoke: feeds segmentation networks with images and masks, and computes SegFormer\n\n"
           "Usage: stoke COMMAND [OPTION]...\n\nCommands:\n",
           out);
     print_list(cli_commands, out);

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/common.h"
@@ -98,10 +99,22 @@ static int run_command(const cli_command *command, int argc, char **argv)
     return r;
 }
 
+/* The library ignores what it does not know: a program does not fail for a word in its environment. */
+static void mention_unknown_cpu(void)
+{
+    static const char *const known[] = { "c", "avx2", "avx512", "amx" };
+    const char *word = getenv("STOKE_CPU");
+    for (size_t i = 0; word && i < CLI_COUNT(known); i++)
+        if (!strcmp(word, known[i])) return;
+    if (word && *word)
+        fprintf(stderr, "stoke: STOKE_CPU=%.40s is ignored: it is c, avx2, avx512 or amx\n", word);
+}
+
 static int dispatch(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "help";
     if (is_help(word) || !strcmp(word, "help")) return help(argc > 2 ? argc - 2 : 0, argv + 2);
+    mention_unknown_cpu();
     if (!strcmp(word, "--version")) {
         printf("stoke %s (pixel functions: %s)\n", stoke_version(), stoke_machine_cpu_table());
         return CLI_OK;

@@ -40,7 +40,7 @@ enum { CLI_NET_CLASSES = 19 }; /* of Cityscapes: when nobody says how many */
           .offset = (base) + offsetof(cli_net_shape, size),                                                  \
           .default_text = "256",                                                                             \
           .argument = "N|HxW",                                                                               \
-          .help = "Size of a picture, 32x32 and more" },                                                     \
+          .help = "Size of a picture, 29x29 to 32768x32768" },                                               \
     {                                                                                                        \
         .name = "threads", .type = STOKE_OPT_INT, .offset = (base) + offsetof(cli_net_shape, threads),       \
         .default_text = "0", .min = 0, .max = 1024, .argument = "N",                                         \

@@ -67,3 +67,20 @@ int stk_config_like(stk_config *config, const uint32_t hidden[static STK_CONFIG_
     }
     return 0;
 }
+
+int stk_config_check_batch(uint32_t batch, uint32_t height, uint32_t width, stoke_error *err)
+{
+    if (!batch || batch > STK_NET_BATCH)
+        return stk_fail(err, STOKE_E_INVALID, "batch is %u: 1 to %d will do", (unsigned)batch, STK_NET_BATCH);
+    if (height < STK_NET_SIDE_MIN || height > STK_NET_SIDE_MAX || width < STK_NET_SIDE_MIN ||
+        width > STK_NET_SIDE_MAX)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "pictures of %u x %u: %d x %d to %d x %d will do, odd sizes too", (unsigned)height,
+                        (unsigned)width, STK_NET_SIDE_MIN, STK_NET_SIDE_MIN, STK_NET_SIDE_MAX,
+                        STK_NET_SIDE_MAX);
+    if ((uint64_t)batch * height * width > STK_NET_PIXELS)
+        return stk_fail(err, STOKE_E_LIMIT, "%u pictures of %u x %u: a batch has at most %llu pixels",
+                        (unsigned)batch, (unsigned)height, (unsigned)width,
+                        (unsigned long long)STK_NET_PIXELS);
+    return STOKE_OK;
+}

@@ -12,11 +12,7 @@
 #include "src/net/pretrained.h"
 #include <stoke/machine.h>
 
-enum {
-    MOST_SIDE = 32768,
-    MOST_BATCH = 65536, /* the loader's limit too */
-    LINEARS_PER_BLOCK = 6
-};
+enum { LINEARS_PER_BLOCK = 6 };
 
 stoke_net_params stoke_net_defaults(void)
 {
@@ -59,15 +55,8 @@ static int check_params(const stoke_net_params *p, stoke_error *err)
         return stk_fail(err, STOKE_E_INVALID, "name a model (b0 to b5) or weights to load");
     if (!p->classes && !p->weights)
         return stk_fail(err, STOKE_E_INVALID, "say how many classes there are, or load weights that do");
-    if (!p->batch || p->batch > MOST_BATCH)
-        return stk_fail(err, STOKE_E_INVALID, "batch is %u: 1 to %d will do", (unsigned)p->batch, MOST_BATCH);
-    if (p->height > MOST_SIDE || p->width > MOST_SIDE)
-        return stk_fail(err, STOKE_E_INVALID, "pictures of %u x %u: at most %d x %d will do",
-                        (unsigned)p->height, (unsigned)p->width, MOST_SIDE, MOST_SIDE);
-    if ((uint64_t)p->batch * p->height * p->width > STK_NET_PIXELS)
-        return stk_fail(err, STOKE_E_LIMIT, "%u pictures of %u x %u: a batch has at most %llu pixels",
-                        (unsigned)p->batch, (unsigned)p->height, (unsigned)p->width,
-                        (unsigned long long)STK_NET_PIXELS);
+    const int status = stk_config_check_batch(p->batch, p->height, p->width, err);
+    if (status) return status;
     if (p->precision < STOKE_PRECISION_FP32 || p->precision > STOKE_PRECISION_AUTO)
         return stk_fail(err, STOKE_E_INVALID, "no such precision: %d", p->precision);
     if (p->memory < STOKE_MEMORY_PLAIN || p->memory > STOKE_MEMORY_MIN)
@@ -96,15 +85,14 @@ static int find_config(stoke_net *net, const stoke_net_params *p, stoke_error *e
     return stk_config_of(&net->config, net->config.model, classes, err);
 }
 
-/* Side of the map after a convolution; 0: the source is too small for it. */
+/* Side of the map after a convolution. */
 static uint32_t side_after(uint32_t side, uint32_t kernel, uint32_t stride, uint32_t padding)
 {
-    return side + 2 * padding < kernel ? 0 : (side + 2 * padding - kernel) / stride + 1;
+    return (side + 2 * padding - kernel) / stride + 1;
 }
 
-/* Any size works that leaves every stage at least one key, which is to say 29 x 29 and more; Hugging Face
- * fails below that too. */
-static int shape_stages(stoke_net *net, stoke_error *err)
+/* Every size that check_params lets through leaves every stage at least one key. */
+static void shape_stages(stoke_net *net)
 {
     const stk_config *c = &net->config;
     uint32_t height = net->params.height, width = net->params.width, channels = 3;
@@ -127,12 +115,6 @@ static int shape_stages(stoke_net *net, stoke_error *err)
         s->patches.out_width = width;
         s->reduced_height = height / s->reduction;
         s->reduced_width = width / s->reduction;
-        if (!s->reduced_height || !s->reduced_width)
-            return stk_fail(err, STOKE_E_INVALID,
-                            "pictures of %u x %u leave stage %u a map of %u x %u, smaller than its reduction "
-                            "of %u: use 32 x 32 or more",
-                            (unsigned)net->params.height, (unsigned)net->params.width, (unsigned)i + 1,
-                            (unsigned)height, (unsigned)width, (unsigned)s->reduction);
     }
     net->loss_shape = (stk_loss_shape){ .batch = net->params.batch,
                                         .classes = c->classes,
@@ -140,7 +122,6 @@ static int shape_stages(stoke_net *net, stoke_error *err)
                                         .in_width = net->stages[0].width,
                                         .height = net->params.height,
                                         .width = net->params.width };
-    return STOKE_OK;
 }
 
 /* The lists of blocks and of what is packed, and each block's share of drop path: from 0, linearly. */
@@ -197,7 +178,7 @@ static int prepare(stoke_net *net, const stoke_net_params *params, const stk_net
     int status = check_params(params, err);
     if (!status) status = find_config(net, params, err);
     if (!status) status = keep_params(net, params, err);
-    if (!status) status = shape_stages(net, err);
+    if (!status) shape_stages(net);
     if (!status) status = stk_parameters_create(&net->parameters, &net->config, err);
     if (!status) status = make_blocks(net, err);
     if (status) return status;

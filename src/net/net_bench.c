@@ -269,17 +269,12 @@ int stoke_net_bench(const stoke_net_bench_params *params, stoke_net_bench_fn eac
 {
     const stoke_net_bench_params defaults = stoke_net_bench_defaults();
     if (!params) params = &defaults;
-    if (params->height < 32 || params->width < 32 || !params->batch || params->batch > 65536 ||
-        params->height > 16384 || params->width > 16384)
-        return stk_fail(err, STOKE_E_INVALID, "pictures of 32x32 to 16384x16384, 1 to 65536 of them");
-    if ((uint64_t)params->batch * params->height * params->width > STK_NET_PIXELS)
-        return stk_fail(err, STOKE_E_LIMIT, "%u pictures of %u x %u: a batch has at most %llu pixels",
-                        (unsigned)params->batch, (unsigned)params->height, (unsigned)params->width,
-                        (unsigned long long)STK_NET_PIXELS);
+    int r = stk_config_check_batch(params->batch, params->height, params->width, err);
+    if (r) return r;
     bench b = {
         .params = params, .each = each, .context = context, .effort = params->quick ? &quick : &thorough
     };
-    int r = over_models(&b, 1, err); /* first: a name that is wrong is told at once */
+    r = over_models(&b, 1, err); /* first: a name that is wrong is told at once */
     if (!r && !b.total)
         r = stk_fail(err, STOKE_E_NOTFOUND,
                      "no layer has '%s' in its name: there are \"stage 1 patches\", query, reduction, \"key, "

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Help, misuse, version: what a person meets first."""
 import json
+import os
 import re
 import shlex
 import sys
@@ -17,7 +18,10 @@ def overview():
 
 
 def version():
-    assert re.match(r'stoke \d+\.\d+\.\d+', stoke('--version').stdout)
+    done = stoke('--version')
+    assert re.match(r'stoke \d+\.\d+\.\d+', done.stdout) and not done.stderr, done
+    contains(stoke('--version', env={**os.environ, 'STOKE_CPU': 'avx9'}).stderr, 'STOKE_CPU=avx9 is ignored')
+    equal(stoke('--version', env={**os.environ, 'STOKE_CPU': 'c'}).stderr, '')
 
 
 def help_of(command):

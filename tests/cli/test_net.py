@@ -2,10 +2,12 @@
 """stoke bench step and bench net: they run, their fields exist and agree with each other. The figures themselves are not judged."""
 import json
 import os
+import signal
 import struct
+import subprocess
 import sys
 
-from cli import contains, equal, path, stoke, stoke_json, tap
+from cli import STOKE, contains, equal, path, stoke, stoke_json, tap
 
 SMALL = ['--batch', 1, '--size', 64]
 
@@ -87,6 +89,19 @@ def step_for_people():
     contains(done.stderr, 'memory: parameters', 'opening SegFormer b0')
 
 
+def interrupted():
+    """Ctrl-C ends it after the step it is in, whether it is opening, warming up or measuring."""
+    running = subprocess.Popen([STOKE, 'bench', 'step', '--seconds', '600', '--batch', '1', '--size', '64'],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for line in running.stderr:
+        if line.startswith('opening'):
+            break
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    equal((running.returncode, out), (130, ''))
+    contains(err, 'interrupted')
+
+
 def dry_run():
     """What b5 at 2 x 8192x8192 takes, in no time and no memory."""
     large = ['--model', 'b5', '--batch', 2, '--size', 8192, '--dry-run']
@@ -126,11 +141,12 @@ def products_for_people():
 
 
 def what_cannot_be():
-    for words, told in [(['step', '--model', 'b7'], 'b7'), (['step', '--size', 0], '32 x 32'), (['step', '--size', 16], '32 x 32'),
+    for words, told in [(['step', '--model', 'b7'], 'b7'), (['step', '--size', 0], 'pictures of 0 x 0: 29 x 29 to 32768 x 32768'),
+                        (['step', '--size', '64x28'], '29 x 29'),
                         (['step', '--classes', 0], 'classes'), (['step', '--batch', 0], 'batch'),
                         (['step', '--precision', 'int8'], 'fp32'), (['step', 'word'], 'word'),
                         (['net', '--model', 'c3'], 'c3'), (['net', '--only', 'fc3'], "'fc3' in its name: there are"),
-                        (['net', '--size', 16], '32x32')]:
+                        (['net', '--size', 16], '29 x 29')]:
         contains(stoke('bench', *words, code=2).stderr, told)
     equal(stoke_json('bench', 'step', '--model', 'b7', code=2)['error']['code'], 'invalid')
 
@@ -158,6 +174,7 @@ sys.exit(tap.run([
     ('step in other precisions, memory modes, losses', step_in_other_ways),
     ('forward', forward),
     ('step for people', step_for_people),
+    ('interrupted', interrupted),
     ('dry run', dry_run),
     ('products', products),
     ('products for people', products_for_people),

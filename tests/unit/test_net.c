@@ -546,8 +546,8 @@ static void settings_that_make_no_sense_are_refused(void **state)
     REFUSED(classes = 70000, STOKE_E_INVALID, "classes");
     REFUSED(batch = 0, STOKE_E_INVALID, "batch");
     REFUSED(batch = 65537, STOKE_E_INVALID, "batch");
-    REFUSED(height = 28, STOKE_E_INVALID, "32 x 32");
-    REFUSED(width = 1, STOKE_E_INVALID, "32 x 32");
+    REFUSED(height = 28, STOKE_E_INVALID, "29 x 29 to 32768 x 32768");
+    REFUSED(width = 1, STOKE_E_INVALID, "29 x 29");
     REFUSED(height = 1 << 20, STOKE_E_INVALID, "32768");
     REFUSED(precision = 9, STOKE_E_INVALID, "precision");
     REFUSED(memory = -1, STOKE_E_INVALID, "memory");
