@@ -5,9 +5,12 @@
  * The sum runs over rows, and in a row both operands lie as a tile of dW wants them: some outputs, each
  * spread to all lanes, times two vectors of inputs. So nothing is turned, and short rows of f32 are not
  * packed either: DEPTH of them stay in the second-level cache, and what a tile needs of a row, two lines,
- * arrives while the row before is multiplied. Packing dY tile by tile took a sixth of the time of 64 x 64
- * weights. Rows of 16 bits are widened, and those so long that they would fall on few sets of the cache are
- * copied.
+ * arrives while the row before is multiplied. Rows
+ * of 16 bits are widened, and those so long that they would fall on few sets of the cache are copied.
+ *
+ * Packing all of dY tile by tile took a sixth of the time. One core, from memory, with that and without: 4096
+ * rows of 64 x 64 at 62 to 65 and 86 GFLOP/s, 16384 of 32 x 32 at 46 to 49 and 73 to 82; but 128 of 1024 x
+ * 256 at 83 and 78.
  */
 #include "src/net/gemm_outer.h"
 
