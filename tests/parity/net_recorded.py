@@ -55,6 +55,10 @@ def main():
     for name, case in net_parity.RECORDED.items():
         ours = net_parity.run_tool(tool, [net_parity.recorded_batch(case)], **case)
         compare(tap, name, ours, recorded[name])
+    lr, case = 1e-2, net_parity.RECORDED["5 classes, 64x64"]
+    one = net_parity.run_tool(tool, [net_parity.recorded_batch(case)], **{**case, "steps": 1, "lr": lr})
+    wrong, groups = net_parity.groups_wrong(one, lr)
+    tap.ok(not wrong, f"AdamW's groups are the paper's: {groups} {wrong[:3] or ''}")
     tap.done()
 
 
