@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "cli/common.h"
+#include "cli/net_shape.h"
 
 typedef struct net_options {
     const char *model, *only;
-    int64_t classes, batch, threads;
-    uint32_t size[2];
+    cli_net_shape shape;
     int short_run;
 } net_options;
 
@@ -28,36 +28,7 @@ static const stoke_option options[] = {
       .offset = FIELD(only),
       .argument = "TEXT",
       .help = "Only layers with this in their name, e.g. fc1" },
-    { .name = "classes",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(classes),
-      .default_text = "19",
-      .min = 1,
-      .max = 65535,
-      .argument = "N",
-      .help = "Number of classes" },
-    { .name = "batch",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(batch),
-      .default_text = "4",
-      .min = 1,
-      .max = 65536,
-      .argument = "N",
-      .help = "Pictures per batch" },
-    { .name = "size",
-      .type = STOKE_OPT_SIZE,
-      .offset = FIELD(size),
-      .default_text = "256",
-      .argument = "N|HxW",
-      .help = "Size of a picture" },
-    { .name = "threads",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(threads),
-      .default_text = "0",
-      .min = 0,
-      .max = 1024,
-      .argument = "N",
-      .help = "Threads; 0 takes all usable cores" },
+    CLI_NET_SHAPE_OPTIONS(FIELD(shape), "19"),
     { .name = "short",
       .type = STOKE_OPT_FLAG,
       .offset = FIELD(short_run),
@@ -65,7 +36,9 @@ static const stoke_option options[] = {
       .help = "Two calls of each, to see that it runs; its figures mean little" },
 };
 
+/* What was measured, and --only. */
 typedef struct figures {
+    const char *only;
     stoke_net_figure *figure;
     size_t count, capacity;
     stoke_progress *progress;
@@ -77,6 +50,20 @@ static int take(void *context, const stoke_net_figure *figure, uint64_t done, ui
     f->figure = cli_grow(f->figure, &f->capacity, f->count + 1, sizeof *f->figure);
     f->figure[f->count++] = *figure;
     return cli_progress_update(f->progress, done, total);
+}
+
+static int same_column(const stoke_net_figure *a, const stoke_net_figure *b)
+{
+    return !strcmp(a->table, b->table) && !strcmp(a->precision, b->precision);
+}
+
+/* Of the best peak of the whole run. */
+static double share(const figures *f, const stoke_net_figure *figure)
+{
+    double peak = 0;
+    for (size_t i = 0; i < f->count; i++)
+        if (same_column(&f->figure[i], figure) && f->figure[i].peak > peak) peak = f->figure[i].peak;
+    return peak > 0 ? figure->gflops / peak : 0;
 }
 
 static void print_json(const figures *f)
@@ -100,7 +87,7 @@ static void print_json(const figures *f)
         stoke_json_uint(&json, "calls", p->calls);
         stoke_json_real(&json, "ms", p->ms);
         stoke_json_real(&json, "gflops", p->gflops);
-        stoke_json_real(&json, "share_of_peak", p->share);
+        stoke_json_real(&json, "share_of_peak", share(f, p));
         stoke_json_close(&json);
     }
     stoke_json_close(&json);
@@ -108,33 +95,35 @@ static void print_json(const figures *f)
 }
 
 /* The three passes of a layer in a table follow one another: a line. */
-static void add_line(stoke_table *table, const stoke_net_figure *p)
+static void add_line(stoke_table *table, const figures *f, const stoke_net_figure *p)
 {
     char shape[64], calls[16], cell[3][48];
     snprintf(shape, sizeof shape, "%u x %u x %u", (unsigned)p->rows, (unsigned)p->in, (unsigned)p->out);
     snprintf(calls, sizeof calls, "%u", (unsigned)p->calls);
     for (int k = 0; k < 3; k++)
-        snprintf(cell[k], sizeof cell[k], "%.0f (%.0f %%)", p[k].gflops, 100 * p[k].share);
+        snprintf(cell[k], sizeof cell[k], "%.0f (%.0f %%)", p[k].gflops, 100 * share(f, &p[k]));
     stoke_table_row(table, (const char *[]){ p->model, p->layer, shape, calls, p->table, p->precision,
                                              cell[0], cell[1], cell[2] });
 }
 
-/* Of the table and precision of figure `like`: what all products of a step take together. */
+/* Of the table and precision of figure `like`: what the products measured take together in a step. */
 static void print_sum(const figures *f, const stoke_net_figure *like)
 {
     double ms = 0, operations = 0, at_peak = 0;
     for (size_t i = 0; i < f->count; i++) {
         const stoke_net_figure *p = &f->figure[i];
-        if (strcmp(p->model, like->model) || strcmp(p->table, like->table) ||
-            strcmp(p->precision, like->precision))
-            continue;
-        const double share = p->share > 0 ? p->share : 1;
+        if (strcmp(p->model, like->model) || !same_column(p, like)) continue;
         ms += p->ms * p->calls;
         operations += p->gflops * p->ms * p->calls;
-        at_peak += p->ms * p->calls * share;
+        at_peak += p->ms * p->calls * share(f, p);
     }
-    printf("%s, %s %s: all products of a step %.1f ms, %.0f GFLOP/s, %.0f %% of the peak\n", like->model,
-           like->table, like->precision, ms, ms > 0 ? operations / ms : 0, ms > 0 ? 100 * at_peak / ms : 0);
+    printf("%s, %s %s: ", like->model, like->table, like->precision);
+    if (f->only)
+        printf("products with '%s' in their name", f->only);
+    else
+        printf("all products");
+    printf(" of a step %.1f ms, %.0f GFLOP/s, %.0f %% of the peak\n", ms, ms > 0 ? operations / ms : 0,
+           ms > 0 ? 100 * at_peak / ms : 0);
 }
 
 static void print_people(const figures *f)
@@ -143,15 +132,14 @@ static void print_people(const figures *f)
                                             "",      "Y = X W^T", "dX = dY W",       "dW = dY^T X" };
     printf("%s; GFLOP/s (share of the peak measured in this run)\n\n", stoke_machine_cpu_name());
     stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
-    for (size_t i = 0; i + 2 < f->count; i += 3) add_line(table, &f->figure[i]);
+    for (size_t i = 0; i + 2 < f->count; i += 3) add_line(table, f, &f->figure[i]);
     stoke_table_print(table, stdout);
     stoke_table_destroy(&table);
     puts("\nRows come from memory, not from caches, as in a step. The C reference does fewer of them.\n");
     for (size_t i = 0; i < f->count; i++) {
         size_t k = 0;
-        while (k < i && (strcmp(f->figure[k].model, f->figure[i].model) ||
-                         strcmp(f->figure[k].table, f->figure[i].table) ||
-                         strcmp(f->figure[k].precision, f->figure[i].precision)))
+        while (k < i &&
+               (strcmp(f->figure[k].model, f->figure[i].model) || !same_column(&f->figure[k], &f->figure[i])))
             k++;
         if (k == i && strcmp(f->figure[i].table, "c")) print_sum(f, &f->figure[i]);
     }
@@ -164,13 +152,13 @@ static int run(cli_call *call)
     stoke_net_bench_params params = stoke_net_bench_defaults();
     params.model = o->model;
     params.only = o->only;
-    params.batch = (uint32_t)o->batch;
-    params.height = o->size[0];
-    params.width = o->size[1];
-    params.classes = (uint32_t)o->classes;
-    params.threads = (uint32_t)o->threads;
+    params.batch = (uint32_t)o->shape.batch;
+    params.height = o->shape.size[0];
+    params.width = o->shape.size[1];
+    params.classes = o->shape.classes < 0 ? CLI_NET_CLASSES : (uint32_t)o->shape.classes;
+    params.threads = (uint32_t)o->shape.threads;
     params.quick = o->short_run;
-    figures f = { .progress = cli_progress_begin(call, "measuring", "figures") };
+    figures f = { .only = o->only, .progress = cli_progress_begin(call, "measuring", "figures") };
     const int r = stoke_net_bench(&params, take, &f, &err);
     cli_progress_end(&f.progress);
     if (r == STOKE_E_NOTFOUND) err.code = STOKE_E_INVALID; /* what the user wrote, not a file */
@@ -193,12 +181,10 @@ const cli_command cli_bench_net = {
     .name = "net",
     .parent = "bench",
     .summary = "speed of every matrix product of the networks, against the processor's peak",
-    .arguments = "",
-    .description = "Times the matrix products of SegFormer (forward, gradient of the input, gradient of the "
-                   "weights) for every CPU "
-                   "table this processor has, whatever STOKE_CPU says, and sets them against multiply-adds "
-                   "in registers, "
-                   "measured in the same run. bf16 is measured in the best table.",
+    .description =
+        "Times the matrix products of SegFormer (forward, gradient of the input, gradient of the weights) in "
+        "every CPU table this processor has, whatever STOKE_CPU says, and sets them against multiply-adds in "
+        "registers, measured in the same run. bf16 is measured in the best table.",
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

@@ -194,7 +194,6 @@ const cli_command cli_bench_pix = {
     .name = "pix",
     .parent = "bench",
     .summary = "speed of every pixel function, against C and against memory",
-    .arguments = "",
     .description =
         "Times every function of the pixel function table, for every CPU table this processor has "
         "(whatever STOKE_CPU says): time per pixel, speed over the C reference, bytes moved per "

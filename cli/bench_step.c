@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "cli/common.h"
+#include "cli/net_shape.h"
 
 typedef struct step_options {
     const char *model, *weights;
-    int64_t classes, batch, threads;
-    uint32_t size[2];
+    cli_net_shape shape;
     int precision, memory, loss;
     int forward, dry_run, short_run;
     double seconds;
@@ -25,36 +25,15 @@ static const stoke_option options[] = {
     { .name = "model",
       .type = STOKE_OPT_STRING,
       .offset = FIELD(model),
-      .default_text = "b0",
       .argument = "NAME",
-      .help = "SegFormer b0, b1, b2, b3, b4 or b5" },
+      .help = "SegFormer b0, b1, b2, b3, b4 or b5; left out, what --weights hold, else b0" },
     { .name = "weights",
       .type = STOKE_OPT_STRING,
       .offset = FIELD(weights),
       .argument = "PATH",
-      .help = "Start from these (a Hugging Face folder or a .safetensors file) instead of random ones" },
-    { .name = "classes",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(classes),
-      .default_text = "19",
-      .min = 1,
-      .max = 65535,
-      .argument = "N",
-      .help = "Number of classes; 1 is foreground against background" },
-    { .name = "batch",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(batch),
-      .default_text = "4",
-      .min = 1,
-      .max = 65536,
-      .argument = "N",
-      .help = "Pictures per step" },
-    { .name = "size",
-      .type = STOKE_OPT_SIZE,
-      .offset = FIELD(size),
-      .default_text = "256",
-      .argument = "N|HxW",
-      .help = "Size of a picture" },
+      .help = "Start from these (a Hugging Face folder or a .safetensors file) instead of random ones; they "
+              "say model and classes too" },
+    CLI_NET_SHAPE_OPTIONS(FIELD(shape), "what --weights have, else 19"),
     { .name = "precision",
       .type = STOKE_OPT_CHOICE,
       .offset = FIELD(precision),
@@ -74,14 +53,6 @@ static const stoke_option options[] = {
       .default_text = "ce",
       .choices = "ce|dice|ce_dice|focal",
       .help = "Loss" },
-    { .name = "threads",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(threads),
-      .default_text = "0",
-      .min = 0,
-      .max = 1024,
-      .argument = "N",
-      .help = "Threads; 0 takes all usable cores" },
     { .name = "forward",
       .type = STOKE_OPT_FLAG,
       .offset = FIELD(forward),
@@ -91,7 +62,7 @@ static const stoke_option options[] = {
       .type = STOKE_OPT_FLAG,
       .offset = FIELD(dry_run),
       .default_text = "false",
-      .help = "Print how much memory it would take, and stop" },
+      .help = "Print how much memory it would take and whether there is as much, and stop" },
     { .name = "seconds",
       .type = STOKE_OPT_REAL,
       .offset = FIELD(seconds),
@@ -143,7 +114,7 @@ static void make_batch(bench *b)
         state = state * 1664525u + 1013904223u;
         b->images[i] = (float)(state >> 8) * (4.0f / 16777216.0f) - 2.0f;
     }
-    const uint32_t classes = b->params.classes == 1 ? 2 : b->params.classes < 255 ? b->params.classes : 255;
+    const uint32_t classes = b->plan.classes == 1 ? 2 : b->plan.classes < 255 ? b->plan.classes : 255;
     for (size_t i = 0; i < pixels * count; i++) b->masks[i] = (uint8_t)(i / 7 % classes);
     b->batch = (stoke_net_batch){ .count = b->params.batch,
                                   .images = b->images,
@@ -165,14 +136,37 @@ static int one_step(bench *b, stoke_error *err)
     return r ? r : stoke_net_step(b->net, &update, NULL, err);
 }
 
+static const char *unit(const bench *b)
+{
+    return b->o->forward ? "passes" : "steps";
+}
+
+/* Opens the network and warms it up. */
+static int begin(bench *b, stoke_error *err)
+{
+    const uint64_t warm_up = b->o->short_run ? 0 : WARM_UP;
+    cli_say(b->call, "opening SegFormer %s", b->plan.model);
+    stoke_progress *progress = warm_up ? cli_progress_begin(b->call, "warming up", unit(b)) : NULL;
+    int r = stoke_net_open(&b->net, &b->params, err);
+    for (size_t i = 0; !r && stoke_net_remark(b->net, i); i++)
+        cli_say(b->call, "%s", stoke_net_remark(b->net, i));
+    if (!r) make_batch(b); /* after it: what is too large is refused before gigabytes are filled */
+    for (uint64_t i = 0; !r && i <= warm_up; i++) {
+        if (cli_progress_update(progress, i, warm_up))
+            r = cli_error(err, STOKE_E_CANCELLED, "interrupted");
+        else if (i < warm_up)
+            r = one_step(b, err);
+    }
+    cli_progress_end(&progress);
+    return r;
+}
+
 static int measure(bench *b, stoke_error *err)
 {
-    const int warm_up = b->o->short_run ? 0 : WARM_UP;
     int r = 0;
-    for (int i = 0; i < warm_up && !r; i++) r = one_step(b, err);
     stoke_net_parts_reset(b->net);
     b->ms = cli_alloc(MAX_STEPS, sizeof *b->ms);
-    stoke_progress *progress = cli_progress_begin(b->call, "measuring", b->o->forward ? "passes" : "steps");
+    stoke_progress *progress = cli_progress_begin(b->call, "measuring", unit(b));
     const uint64_t start = stoke_machine_now_ns(), budget = (uint64_t)(b->o->seconds * 1e9);
     while (!r && b->steps < MAX_STEPS) {
         const uint64_t before = stoke_machine_now_ns();
@@ -197,9 +191,39 @@ static const char *precision_name(int precision)
     return names[precision];
 }
 
+static const char *memory_name(int memory)
+{
+    static const char *const names[] = { "plain", "lean", "min" };
+    return names[memory];
+}
+
 static double flops(const bench *b)
 {
     return b->o->forward ? b->plan.forward_flops : b->plan.step_flops;
+}
+
+/* What the network takes besides what the process holds already. */
+static int fits(const bench *b)
+{
+    return b->plan.total - b->plan.process <= stoke_machine_available();
+}
+
+static void print_json_plan(stoke_json *json, const bench *b)
+{
+    stoke_json_uint(json, "planned_bytes", b->plan.total);
+    stoke_json_object(json, "plan");
+    stoke_json_uint(json, "parameters_bytes", b->plan.parameters);
+    stoke_json_uint(json, "packed_bytes", b->plan.packed);
+    stoke_json_uint(json, "activations_bytes", b->plan.activations);
+    stoke_json_uint(json, "workspace_bytes", b->plan.workspace);
+    stoke_json_uint(json, "process_bytes", b->plan.process);
+    stoke_json_close(json);
+    stoke_json_uint(json, "parameter_count", b->plan.parameter_count);
+    stoke_json_real(json, "flops", flops(b));
+    if (!b->o->dry_run) return; /* afterwards the network itself has taken it */
+    if (stoke_machine_available() < UINT64_MAX)
+        stoke_json_uint(json, "available_bytes", stoke_machine_available());
+    stoke_json_bool(json, "fits", fits(b));
 }
 
 static void print_json(const bench *b)
@@ -211,18 +235,15 @@ static void print_json(const bench *b)
     const double gflops = median > 0 ? flops(b) / median / 1e6 : 0;
     stoke_json_begin(&json, stdout, 2);
     stoke_json_object(&json, NULL);
-    stoke_json_string(&json, "model", b->params.model);
+    stoke_json_string(&json, "model", b->plan.model);
     stoke_json_uint(&json, "batch", b->params.batch);
     stoke_json_string(&json, "size", size);
-    stoke_json_uint(&json, "classes", b->params.classes);
+    stoke_json_uint(&json, "classes", b->plan.classes);
     stoke_json_string(&json, "precision", precision_name(b->plan.precision));
-    stoke_json_string(&json, "memory",
-                      b->params.memory == 0   ? "plain"
-                      : b->params.memory == 1 ? "lean"
-                                              : "min");
+    stoke_json_string(&json, "memory", memory_name(b->params.memory));
     stoke_json_string(&json, "pass", b->o->forward ? "forward" : "step");
     stoke_json_uint(&json, "threads", b->plan.threads);
-    stoke_json_uint(&json, "planned_bytes", b->plan.total);
+    print_json_plan(&json, b);
     if (b->steps) {
         stoke_json_real(&json, "img_per_s", 1000 * b->params.batch / median);
         stoke_json_real(&json, "ms_per_step", median);
@@ -266,17 +287,23 @@ static void print_parts(const bench *b)
     stoke_table_destroy(&table);
 }
 
+static void print_title(const bench *b)
+{
+    const stoke_net_plan *plan = &b->plan;
+    printf("SegFormer %s, %u x %ux%u, %u class%s, %s, %s, memory %s; %s (%s), %u thread%s\n\n", plan->model,
+           (unsigned)b->params.batch, (unsigned)b->params.height, (unsigned)b->params.width,
+           (unsigned)plan->classes, plan->classes == 1 ? "" : "es", precision_name(plan->precision),
+           b->o->forward ? "forward" : "full step", memory_name(b->params.memory), stoke_machine_cpu_name(),
+           stoke_net_table_in_use(), (unsigned)plan->threads, plan->threads == 1 ? "" : "s");
+}
+
 static void print_people(const bench *b)
 {
     const double best = b->ms[0], median = b->ms[b->steps / 2], gflops = flops(b) / median / 1e6;
     char rss[32], planned[32];
     stoke_text_bytes(stoke_machine_peak_rss(), rss, sizeof rss);
     stoke_text_bytes(b->plan.total, planned, sizeof planned);
-    printf("SegFormer %s, %u x %ux%u, %u class%s, %s, %s; %s (%s), %u thread%s\n\n", b->params.model,
-           (unsigned)b->params.batch, (unsigned)b->params.height, (unsigned)b->params.width,
-           (unsigned)b->params.classes, b->params.classes == 1 ? "" : "es", precision_name(b->plan.precision),
-           b->o->forward ? "forward" : "full step", stoke_machine_cpu_name(), stoke_net_table_in_use(),
-           (unsigned)b->plan.threads, b->plan.threads == 1 ? "" : "s");
+    print_title(b);
     print_parts(b);
     printf("\n%.2f img/s: %.1f ms per %s (best of %zu: %.1f ms, %.2f img/s)\n",
            1000 * b->params.batch / median, median, b->o->forward ? "pass" : "step", b->steps, best,
@@ -290,34 +317,45 @@ static void print_people(const bench *b)
              "time.");
 }
 
-static int say_plan(bench *b, stoke_error *err)
+static void print_plan(const bench *b, const char *text)
+{
+    char available[32];
+    print_title(b);
+    printf("memory: %s\n", text);
+    if (stoke_machine_available() < UINT64_MAX)
+        printf("available: %s; it %s\n",
+               stoke_text_bytes(stoke_machine_available(), available, sizeof available),
+               fits(b) ? "fits" : "does not fit");
+    const int tera = flops(b) >= 1e13;
+    printf("%llu parameters, %.2f %sFLOP per %s\n", (unsigned long long)b->plan.parameter_count,
+           flops(b) / (tera ? 1e12 : 1e9), tera ? "T" : "G", b->o->forward ? "pass" : "step");
+}
+
+static int make_plan(bench *b, stoke_error *err)
 {
     char text[512];
     const int r = stoke_net_plan_of(&b->params, &b->plan, err);
     if (r) return r;
     stoke_net_plan_text(&b->plan, text, sizeof text);
-    if (b->o->dry_run && !b->call->common.json)
-        printf("memory: %s\n%llu parameters, %.2f GFLOP per %s\n", text,
-               (unsigned long long)b->plan.parameter_count, flops(b) / 1e9, b->o->forward ? "pass" : "step");
-    else
+    if (!b->o->dry_run)
         cli_say(b->call, "memory: %s", text);
+    else if (b->call->common.json)
+        print_json(b);
+    else
+        print_plan(b, text);
     return STOKE_OK;
 }
 
 static int work(bench *b, stoke_error *err)
 {
-    int r = say_plan(b, err);
-    if (r || b->o->dry_run) {
-        if (!r && b->call->common.json) print_json(b);
-        return r;
-    }
+    int r = make_plan(b, err);
+    if (r || b->o->dry_run) return r;
     b->peak = stoke_net_peak_gflops(b->params.threads, (stoke_precision)b->plan.precision);
-    make_batch(b);
-    r = stoke_net_open(&b->net, &b->params, err);
-    for (size_t i = 0; !r && stoke_net_remark(b->net, i); i++)
-        cli_say(b->call, "%s", stoke_net_remark(b->net, i));
+    r = begin(b, err);
     if (!r) r = measure(b, err);
     if (r) return r;
+    /* Twice, and the better one: whoever disturbs one makes it too low. */
+    b->peak = fmax(b->peak, stoke_net_peak_gflops(b->params.threads, (stoke_precision)b->plan.precision));
     qsort(b->ms, b->steps, sizeof *b->ms, by_value);
     if (b->call->common.json)
         print_json(b);
@@ -331,23 +369,23 @@ static int run(cli_call *call)
     const step_options *o = call->options;
     stoke_error err = { 0 };
     bench b = { .call = call, .o = o, .params = stoke_net_defaults() };
-    b.params.model = o->model;
+    b.params.model = o->model || o->weights ? o->model : "b0"; /* NULL, 0: what the weights say */
     b.params.weights = o->weights;
-    b.params.classes = (uint32_t)o->classes;
-    b.params.batch = (uint32_t)o->batch;
-    b.params.height = o->size[0];
-    b.params.width = o->size[1];
+    b.params.classes = o->shape.classes >= 0 ? (uint32_t)o->shape.classes : o->weights ? 0 : CLI_NET_CLASSES;
+    b.params.batch = (uint32_t)o->shape.batch;
+    b.params.height = o->shape.size[0];
+    b.params.width = o->shape.size[1];
     b.params.training = !o->forward;
     b.params.precision = o->precision;
     b.params.memory = o->memory;
-    b.params.threads = (uint32_t)o->threads;
+    b.params.threads = (uint32_t)o->shape.threads;
     b.params.loss.kind = (stoke_loss_kind)o->loss;
     const int r = work(&b, &err);
     stoke_net_close(&b.net);
     free(b.images);
     free(b.masks);
     free(b.ms);
-    if (r == STOKE_E_NOTFOUND) err.code = STOKE_E_INVALID; /* what the user wrote, not a file */
+    if (r == STOKE_E_NOTFOUND && !o->weights) err.code = STOKE_E_INVALID; /* a model's name, no file's */
     return r ? cli_fail(call, &err) : CLI_OK;
 }
 
@@ -363,7 +401,6 @@ const cli_command cli_bench_step = {
     .name = "step",
     .parent = "bench",
     .summary = "speed and memory of a training step, part by part",
-    .arguments = "",
     .description =
         "Trains a SegFormer on one made-up batch again and again (forward, loss at the resolution of the "
         "pictures, backward, clipping, AdamW) and prints the rate (median, best), time per part, "

@@ -41,7 +41,7 @@ typedef struct cli_command {
     const char *name;
     const char *parent;    /* "bench" for `bench data`; NULL for commands of the first level */
     const char *summary;   /* one line, no full stop */
-    const char *arguments; /* as in the usage line, e.g. "[DIR]" */
+    const char *arguments; /* as in the usage line, e.g. "[DIR]"; NULL: none */
     int max_words;         /* arguments that are not options */
     const char *description;
     const cli_example *examples; /* ends with a NULL line; every one must work as written */

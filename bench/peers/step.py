@@ -5,7 +5,8 @@
   bench/peers/step.py --python ~/torch/bin/python              all cases, fp32 training
   bench/peers/step.py --python ... --cases A,C --precision bf16
   bench/peers/step.py --python ... --forward                   inference; also against onnxruntime and OpenVINO
-  bench/peers/step.py --python ... --json steps.json
+  bench/peers/step.py --python ... --json train.json           keep the figures
+  bench/peers/step.py --from train.json forward.json --write-doc   docs/steps.md and its chart from kept ones
 
 PYTHON needs torch==2.13.0 and transformers; for --forward also onnx, onnxruntime and openvino. PyTorch gets tcmalloc
 (libtcmalloc-minimal4) where it is installed: glibc's malloc costs it 20 to 50 %. Every entrant uses two threads, its process
@@ -23,9 +24,10 @@ import time
 
 import data
 import runner
+import step_report
 
-CASES = {"A": ("b0", 4, 256, 19), "B": ("b0", 2, 512, 150), "C": ("b2", 4, 256, 19), "D": ("b0", 8, 512, 150)}
 TRAIN = ["eager", "channels_last", "compile"]
+PACKAGES = ["torch", "transformers", "onnxruntime", "openvino", "numpy"]
 FORWARD = ["eager", "channels_last", "compile", "onnxruntime", "openvino"]
 TCMALLOC = ["/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4", "/usr/lib/libtcmalloc_minimal.so.4"]
 
@@ -35,20 +37,25 @@ def arguments():
     parser.add_argument("--python", metavar="PYTHON", default=sys.executable, help="the Python that has the peers")
     parser.add_argument("--stoke", metavar="PROGRAM", default=os.path.join(data.ROOT, "build", "cli", "stoke"))
     parser.add_argument("--cases", default="A,B,C", help="of " + "; ".join(
-        f"{key}: {model} {batch}x{size}x{size}, {classes} classes" for key, (model, batch, size, classes) in CASES.items()))
+        f"{key}: {model} {batch}x{size}x{size}, {classes} classes" for key, (model, batch, size, classes) in step_report.CASES.items()))
     parser.add_argument("--precision", default="fp32", help="comma-separated: fp32, bf16")
     parser.add_argument("--forward", action="store_true", help="inference instead of training")
     parser.add_argument("--peers", metavar="NAMES", help="comma-separated, of: " + ", ".join(FORWARD))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4, help="length of a turn (default 4)")
     parser.add_argument("--json", metavar="FILE", help="keep the results; rewritten after every case")
+    parser.add_argument("--from", dest="kept", metavar="FILE", nargs="+", help="measure nothing: take kept results")
+    parser.add_argument("--write-doc", action="store_true", help="write docs/steps.md and docs/steps.svg")
     args = parser.parse_args()
     args.task = "forward" if args.forward else "step"
     args.names = args.peers.split(",") if args.peers else FORWARD if args.forward else TRAIN
     args.precisions = args.precision.split(",")
-    unknown = set(args.cases.split(",")) - set(CASES)
-    if unknown or set(args.precisions) - {"fp32", "bf16"} or args.rounds < 1 or args.seconds <= 0:
-        parser.error("unknown case or precision, or nothing to measure")
+    unknown = (set(args.cases.split(",")) - set(step_report.CASES) | set(args.precisions) - {"fp32", "bf16"} |
+               set(args.names) - set(FORWARD if args.forward else TRAIN))
+    if unknown:
+        parser.error(f"no such case, precision or peer of a {args.task}: " + ", ".join(sorted(unknown)))
+    if args.rounds < 1 or args.seconds <= 0:
+        parser.error("nothing to measure")
     return args
 
 
@@ -63,7 +70,7 @@ class Peer:
             variables["THP_MEM_ALLOC_ENABLE"] = "1"
         self.said = tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace")
         self.process = subprocess.Popen(
-            [args.python, "-m", "peers.step_peer", name, *map(str, CASES[case]), args.task, precision], cwd=runner.HERE,
+            [args.python, "-m", "peers.step_peer", name, *map(str, step_report.CASES[case]), args.task, precision], cwd=runner.HERE,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True,
             env={**os.environ, **variables})
         self.answer()
@@ -90,7 +97,7 @@ class Stokehold:
     """Started for every turn: it has nothing to warm up but its own first steps."""
 
     def __init__(self, case, precision, args):
-        model, batch, size, classes = map(str, CASES[case])
+        model, batch, size, classes = map(str, step_report.CASES[case])
         self.command = [args.stoke, "bench", "step", "--model", model, "--batch", batch, "--size", size, "--classes", classes,
                         "--precision", precision, "--threads", "2", "--json", "--quiet"]
         self.command += ["--forward"] if args.forward else []
@@ -132,7 +139,7 @@ def measure_case(case, precision, args):
             try:
                 turn = locked_turn(entrant, args.seconds)
                 entries[name]["turns"].append(turn)
-                said = f"{1000 * CASES[case][1] / turn['median']:.2f} img/s"
+                said = f"{1000 * step_report.CASES[case][1] / turn['median']:.2f} img/s"
             except (runner.Failed, OSError, ValueError) as why:
                 entries[name]["skipped"], said = str(why), f"left out: {why}"
                 entrants.pop(name).end()
@@ -142,63 +149,44 @@ def measure_case(case, precision, args):
     return entries
 
 
-def rate(case, entry, what):
-    """Images per second by the median (of the turns' medians) or the best step."""
-    values = [turn[what] for turn in entry["turns"]]
-    return 1000 * CASES[case][1] / (statistics.median(values) if what == "median" else min(values)) if values else None
+def versions(python):
+    """Of the peers' packages, as their Python sees them."""
+    code = ("import importlib.metadata as m, json, sys\nfound = {'python': sys.version.split()[0]}\n"
+            "for name in sys.argv[1:]:\n  try: found[name] = m.version(name)\n"
+            "  except m.PackageNotFoundError: pass\nprint(json.dumps(found))")
+    answer = subprocess.run([python, "-c", code, *PACKAGES], capture_output=True, text=True)
+    return json.loads(answer.stdout) if answer.returncode == 0 else {}
 
 
-def rows(results):
-    """Per case and precision, Stokehold first: what, who, median, best, memory, how much faster Stokehold is."""
-    for part in results["parts"]:
-        case, entries = part["case"], part["entries"]
-        model, batch, size, classes = CASES[case]
-        what = f"{case}: {model} {batch}x{size}x{size}, {classes} classes, {part['precision']}"
-        ours = entries["stokehold"]
-        for name, entry in entries.items():
-            if not entry["turns"]:
-                yield [what, name, "-", "-", "-", "-", entry.get("skipped", "")]
-                continue
-            times = "" if name == "stokehold" or not ours["turns"] else (
-                f"{rate(case, ours, 'median') / rate(case, entry, 'median'):.2f}x "
-                f"({rate(case, ours, 'best') / rate(case, entry, 'best'):.2f}x)")
-            memory = max(turn["peak_rss_bytes"] for turn in entry["turns"]) / 2**20
-            yield [what, name, f"{rate(case, entry, 'median'):.2f}", f"{rate(case, entry, 'best'):.2f}", f"{memory:.0f}", times, ""]
-
-
-HEADINGS = ["case", "who", "img/s", "best", "MiB", "Stokehold is (by best)", ""]
-
-
-def table(results):
-    lines = [HEADINGS, *rows(results)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
-
-
-def verdict(results):
-    """Against the fastest peer of each case, by medians."""
-    for part in results["parts"]:
-        case, ours = part["case"], part["entries"]["stokehold"]
-        others = [(rate(case, e, "median"), n) for n, e in part["entries"].items() if n != "stokehold" and e["turns"]]
-        if ours["turns"] and others:
-            best, name = max(others)
-            yield f"{case} {part['precision']} {results['task']}: {rate(case, ours, 'median') / best:.2f}x the fastest ({name})"
-
-
-def main():
-    args = arguments()
+def measure(args):
     results = {"task": args.task, "rounds": args.rounds, "seconds": args.seconds, "machine": data.machine(),
-               "date": time.strftime("%Y-%m-%d"), "stoke": data.stoke_version(args.stoke), "parts": []}
+               "date": time.strftime("%Y-%m-%d"), "stoke": data.stoke_version(args.stoke), "versions": versions(args.python),
+               "tcmalloc": any(os.path.exists(path) for path in TCMALLOC), "parts": []}
     for precision in args.precisions:
         for case in args.cases.split(","):
             entries = measure_case(case, precision, args)
             results["parts"].append({"case": case, "precision": precision, "entries": entries})
             if args.json:
                 data.keep(args.json, json.dumps(results, indent=1) + "\n")
-    machine = results["machine"]
-    print(f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}; {results['stoke']}")
-    print(table(results))
-    print("\n".join(verdict(results)))
+    return results
+
+
+def kept(path):
+    with open(path, encoding="utf-8") as stream:
+        return json.load(stream)
+
+
+def main():
+    args = arguments()
+    runs = [kept(path) for path in args.kept] if args.kept else [measure(args)]
+    for results in runs:
+        machine = results["machine"]
+        print(f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}; {results['stoke']}")
+        print(step_report.table(results))
+        print("\n".join(step_report.verdict(results)))
+    if args.write_doc:
+        data.keep(os.path.join(data.ROOT, "docs", "steps.svg"), step_report.svg(runs))
+        data.keep(os.path.join(data.ROOT, "docs", "steps.md"), step_report.page(runs, "steps.svg"))
     return 0
 
 

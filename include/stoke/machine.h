@@ -27,6 +27,9 @@ STOKE_API const char *stoke_machine_cpu_name(void);
 
 /* Largest resident set of this process so far, in bytes (0 = n/a). */
 STOKE_API uint64_t stoke_machine_peak_rss(void);
+/* What the system can still give this process, in bytes: memory and swap, or less where a cgroup limits it
+ * (UINT64_MAX = n/a). */
+STOKE_API uint64_t stoke_machine_available(void);
 /* Monotonic clock and CPU time of the process, in nanoseconds. */
 STOKE_API uint64_t stoke_machine_now_ns(void);
 STOKE_API uint64_t stoke_machine_cpu_ns(void);

@@ -4,14 +4,14 @@
  *
  *   stoke_net_params p = stoke_net_defaults();
  *   p.model = "b0"; p.classes = 19; p.batch = 4; p.height = p.width = 256;
- *   stoke_net_open(&net, &p, &err);               // or p.weights = "nvidia/mit-b0 as a folder on disk"
- *   stoke_net_backward(net, &batch, &loss, &err); // forward, loss, gradients (added up over calls)
- *   stoke_net_step(net, &update, &report, &err);  // clip, AdamW; gradients start anew
- *   stoke_net_save(net, "out", 0, &err);          // from_pretrained("out") loads it
+ *   stoke_net_open(&net, &p, &err);                  // or p.weights = "mit-b0", a folder on disk
+ *   stoke_net_backward(net, &batch, 1, &loss, &err); // forward, loss, gradients (added up over calls)
+ *   stoke_net_step(net, &update, &report, &err);     // clip, AdamW; gradients start anew
+ *   stoke_net_save(net, "out", 0, &err);             // from_pretrained("out") loads it
  *
  * The same seed gives the same weights, bit for bit, for any number of threads; between CPU tables they agree
  * to rounding. One network is used by one thread at a time (it has its own team). After opening, no call but
- * load and save allocates.
+ * save allocates.
  */
 #ifndef STOKE_NET_H
 #define STOKE_NET_H
@@ -63,7 +63,8 @@ typedef struct stoke_net_params {
     const char *weights; /* NULL: initialised from the seed; else a folder or file as save_pretrained writes
                             it, or an encoder alone (mit-b*) */
     uint32_t classes;    /* 0 with weights: as many as they have */
-    uint32_t batch, height, width; /* the largest batch; pictures of exactly this size */
+    uint32_t batch, height, width; /* the largest batch, 2^31 pixels at most (else STOKE_E_LIMIT); pictures of
+                                      exactly this size, 29 x 29 to 32768 x 32768 */
     int training;                  /* 0: forward only, less memory */
     int precision;                 /* stoke_precision */
     int memory;                    /* stoke_memory_mode */
@@ -75,6 +76,8 @@ typedef struct stoke_net_params {
     int average;   /* 1: keep an exponential moving average of the weights */
     int optimizer; /* stoke_optimizer: decides how many moments are kept */
 } stoke_net_params;
+/* Batch 1 of 512 x 512, training, precision auto, memory plain, all cores, seed 0, dropout 0.1, drop path
+ * 0.1, cross-entropy with ignore_index 255, AdamW; no model, no classes: these are yours to say. */
 STOKE_API stoke_net_params stoke_net_defaults(void);
 
 /* Where memory will go, in bytes. */
@@ -86,9 +89,11 @@ typedef struct stoke_net_plan {
     uint64_t process;     /* what the process holds already */
     uint64_t total;
     uint64_t parameter_count;
-    double forward_flops,
-        step_flops; /* of one batch: 2 per multiply-add, what is really computed (folded head) */
-    int precision;  /* auto resolved */
+    /* Of one batch: 2 per multiply-add, what is really computed (folded head). */
+    double forward_flops, step_flops;
+    int precision;     /* auto resolved */
+    const char *model; /* "b0": what the weights hold when none was named; lives as long as the library */
+    uint32_t classes;
     uint32_t threads;
 } stoke_net_plan;
 /* Arithmetic only: nothing large is allocated. */
@@ -96,6 +101,8 @@ STOKE_API int stoke_net_plan_of(const stoke_net_params *params, stoke_net_plan *
 /* "parameters 59.5 MB + packed 29.1 MB + activations 171 MB + ... = 280 MB". snprintf-style. */
 STOKE_API int stoke_net_plan_text(const stoke_net_plan *plan, char *text, size_t size);
 
+/* STOKE_E_NOMEM: the system, or the process's control group, has less memory than the plan says; the message
+ * has both. */
 STOKE_API int stoke_net_open(stoke_net **out, const stoke_net_params *params, stoke_error *err);
 STOKE_API void stoke_net_close(stoke_net **net);
 /* What opening did that is worth saying, one sentence each ("the classifier has 150 classes in the file and
@@ -103,15 +110,26 @@ STOKE_API void stoke_net_close(stoke_net **net);
 STOKE_API const char *stoke_net_remark(const stoke_net *net, size_t index);
 STOKE_API const stoke_net_plan *stoke_net_plan_used(const stoke_net *net);
 
-/* A batch of at most params.batch rows, as the loader delivers it. */
+/* A batch of at most params.batch rows, as the loader delivers it with normalize = imagenet and dtype f32:
+ *
+ *   rows.count = batch->count;
+ *   rows.images = batch->images;
+ *   rows.layout = batch->layout;
+ *   rows.image_row_floats = batch->image_row_bytes / sizeof(float);
+ *   rows.masks = batch->masks;
+ *   rows.mask_dtype = batch->mask_dtype;
+ *   rows.mask_row_bytes = batch->mask_row_bytes;
+ *   rows.masks_b = batch->masks_b, rows.lambda = batch->lambda; // with MixUp
+ */
 typedef struct stoke_net_batch {
     uint32_t count;
-    const float *images; /* normalised */
+    const float *images; /* (value / 255 - mean) / std per channel; mean 0.485 0.456 0.406, std 0.229 0.224
+                            0.225 (red, green, blue): ImageNet's, with which the encoders were trained */
     stoke_layout layout;
-    size_t image_row_floats; /* from picture to picture */
-    const void *masks, *masks_b;
-    const float *lambda; /* masks_b NULL: none of the two */
-    stoke_dtype mask_dtype;
+    size_t image_row_floats;     /* from picture to picture */
+    const void *masks, *masks_b; /* classes, or loss.ignore_index; forward and predict need none */
+    const float *lambda;         /* share of masks, the rest is masks_b's; masks_b NULL: none of the two */
+    stoke_dtype mask_dtype;      /* u8, u16, i32, i64 */
     size_t mask_row_bytes;
 } stoke_net_batch;
 
@@ -132,7 +150,9 @@ STOKE_API int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, d
                                  stoke_error *err);
 
 /* Forward in training mode, loss, backward. Gradients add up over the calls between two steps, each divided
- * by `of`: `of` equal batches give the gradient of the large one. */
+ * by `of`: `of` equal batches give the gradient of the large one. loss may be NULL. Of a batch with a NaN in
+ * it nothing stays but its gradients, over which the step stumbles (`skipped`): running statistics are kept
+ * as they were. */
 STOKE_API int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of, double *loss,
                                  stoke_error *err);
 
@@ -147,6 +167,8 @@ typedef struct stoke_update {
     double average_decay;     /* of the moving average; 0.999 */
     int nesterov;
 } stoke_update;
+/* lr 6e-5, beta1 0.9, beta2 0.999, eps 1e-8, weight_decay 0.01, head_lr 10, no clipping, average_decay 0.999,
+ * no nesterov. */
 STOKE_API stoke_update stoke_update_defaults(void);
 
 typedef struct stoke_step_report {
@@ -155,7 +177,7 @@ typedef struct stoke_step_report {
     double loss_scale; /* fp16; 1 otherwise */
     int skipped;       /* gradients were not finite: nothing was updated; fp16: the scale was halved */
 } stoke_step_report;
-/* Clip and update; gradients start anew. report may be NULL. */
+/* Clip and update; gradients start anew. update NULL: the defaults. report may be NULL. */
 STOKE_API int stoke_net_step(stoke_net *net, const stoke_update *update, stoke_step_report *report,
                              stoke_error *err);
 
@@ -185,7 +207,7 @@ STOKE_API void stoke_net_state_get(const stoke_net *net, stoke_net_state *state)
 STOKE_API void stoke_net_state_set(stoke_net *net, const stoke_net_state *state);
 
 /* config.json, model.safetensors, preprocessor_config.json into `folder` (made if absent), each whole or not
- * at all. average 1: the moving average instead of the weights. */
+ * at all. average 1: the moving average instead of the weights; STOKE_E_STATE when none was kept. */
 STOKE_API int stoke_net_save(const stoke_net *net, const char *folder, int average, stoke_error *err);
 
 /* Time per part of the work since the last call of `reset`, for `stoke bench step`. */

@@ -32,7 +32,8 @@ typedef struct stoke_net_figure {
     uint32_t calls; /* in one step of the model */
     double ms;      /* one call */
     double gflops;
-    double share; /* of the peak of that table and precision */
+    double peak; /* GFLOP/s of that table and precision, the best of this run so far: that of the last figure
+                    counts for all, since whoever disturbs the first measurement makes it too low */
 } stoke_net_figure;
 
 typedef struct stoke_net_bench_params {

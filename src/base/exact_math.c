@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Argument reduction and Taylor series. Speed does not matter here: a sample draws a handful of these.
+ * Argument reduction and Taylor series. A sample draws a handful of these, where speed does not matter; the
+ * first weights of a network are tens of millions, for which some functions take STK_EXACT_LANES numbers at
+ * once. Both are one code, with `lanes` a constant where it is inlined: every number goes the same way, so
+ * its bits are the same, but a chain of quotients no longer waits for each of its steps, and compilers put
+ * two or more numbers into a vector.
  */
 #include "src/base/exact_math.h"
 
@@ -21,39 +25,54 @@ static double power_of_two(int exponent)
 }
 
 /* Sine for |x| <= pi/4: the first term left out, x^19/19!, is below 1e-19. */
-static double sine_series(double x)
+static inline void sine_series(const double *x, double *sine, int lanes)
 {
-    const double z = -x * x;
-    double sum = 0;
-    for (int k = 17; k >= 3; k -= 2) sum = (1 + sum) * z / (k * (k - 1));
-    return x + x * sum;
+    double sum[STK_EXACT_LANES] = { 0 };
+    for (int k = 17; k >= 3; k -= 2)
+        for (int i = 0; i < lanes; i++) sum[i] = (1 + sum[i]) * (-x[i] * x[i]) / (k * (k - 1));
+    for (int i = 0; i < lanes; i++) sine[i] = x[i] + x[i] * sum[i];
 }
 
 /* Cosine for |x| <= pi/4, first term left out x^20/20!. */
-static double cosine_series(double x)
+static inline void cosine_series(const double *x, double *cosine, int lanes)
 {
-    const double z = -x * x;
-    double sum = 0;
-    for (int k = 18; k >= 2; k -= 2) sum = (1 + sum) * z / (k * (k - 1));
-    return 1 + sum;
+    double sum[STK_EXACT_LANES] = { 0 };
+    for (int k = 18; k >= 2; k -= 2)
+        for (int i = 0; i < lanes; i++) sum[i] = (1 + sum[i]) * (-x[i] * x[i]) / (k * (k - 1));
+    for (int i = 0; i < lanes; i++) cosine[i] = 1 + sum[i];
+}
+
+static inline void sincos_degrees(const double *degrees, double *sine, double *cosine, int lanes)
+{
+    /* By quarter, of the sine; the cosine is a quarter ahead. */
+    static const double signs[5] = { 1, 1, -1, -1, 1 };
+    double x[STK_EXACT_LANES], series[2][STK_EXACT_LANES];
+    int quarters[STK_EXACT_LANES];
+    for (int i = 0; i < lanes; i++) {
+        const double angle = fabs(degrees[i]) <= 1099511627776.0 ? degrees[i] : 0;
+        const double quarter = floor(angle / 90 + 0.5);
+        /* Exact: 90 * quarter has at most 47 bits, and the difference of two near numbers has no rounding. */
+        x[i] = (angle - 90 * quarter) * DEGREE;
+        quarters[i] = (int)((int64_t)quarter & 3);
+    }
+    sine_series(x, series[0], lanes);
+    cosine_series(x, series[1], lanes);
+    for (int i = 0; i < lanes; i++) { /* no branch: it would be taken at random */
+        const int quarter = quarters[i], odd = quarter & 1;
+        /* No negative zeros: they would print as "-0" and compare unequal as bytes. */
+        sine[i] = signs[quarter] * series[odd][i] + 0.0;
+        cosine[i] = signs[quarter + 1] * series[1 - odd][i] + 0.0;
+    }
 }
 
 void stk_sincos_degrees(double degrees, double *sine, double *cosine)
 {
-    if (!(fabs(degrees) <= 1099511627776.0)) degrees = 0;
-    const double quarter = floor(degrees / 90 + 0.5);
-    /* Exact: 90 * quarter has at most 47 bits, and the difference of two near numbers has no rounding. */
-    const double x = (degrees - 90 * quarter) * DEGREE;
-    const double s = sine_series(x), c = cosine_series(x);
-    switch ((int64_t)quarter & 3) {
-    case 0: *sine = s, *cosine = c; break;
-    case 1: *sine = c, *cosine = -s; break;
-    case 2: *sine = -s, *cosine = -c; break;
-    default: *sine = -c, *cosine = s; break;
-    }
-    /* No negative zeros: they would print as "-0" and compare unequal as bytes. */
-    *sine += 0.0;
-    *cosine += 0.0;
+    sincos_degrees(&degrees, sine, cosine, 1);
+}
+
+void stk_sincos_degrees_lanes(const double *degrees, double *sine, double *cosine)
+{
+    sincos_degrees(degrees, sine, cosine, STK_EXACT_LANES);
 }
 
 double stk_exp(double x)
@@ -69,29 +88,45 @@ double stk_exp(double x)
     return (1 + sum) * power_of_two(half) * power_of_two((int)k - half);
 }
 
+/* Of normal numbers, `lift` being added to their exponents. */
+static inline void log_normal(const double *x, double *log, int lift, int lanes)
+{
+    double s[STK_EXACT_LANES], sum[STK_EXACT_LANES] = { 0 };
+    int exponents[STK_EXACT_LANES];
+    for (int i = 0; i < lanes; i++) {
+        uint64_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        const uint64_t digits = bits & UINT64_C(0xfffffffffffff);
+        const int halve = digits > UINT64_C(0x6a09e667f3bcd); /* above the root of 2 */
+        exponents[i] = lift + (int)(bits >> 52) - 1023 + halve;
+        bits = digits | (uint64_t)(1023 - halve) << 52;
+        double m;
+        memcpy(&m, &bits, sizeof m);
+        s[i] = (m - 1) / (m + 1);
+    }
+    /* log m = 2 artanh s with |s| <= 0.172; s^27/27 is below 1e-22. */
+    for (int k = 25; k >= 3; k -= 2)
+        for (int i = 0; i < lanes; i++) sum[i] = (sum[i] + 1.0 / k) * (s[i] * s[i]);
+    for (int i = 0; i < lanes; i++)
+        log[i] = exponents[i] * LN2_HIGH + (2 * s[i] + (2 * s[i] * sum[i] + exponents[i] * LN2_LOW));
+}
+
 double stk_log(double x)
 {
     if (!(x > 0)) return -1e9;
-    int exponent = 0;
+    int lift = 0;
     if (x < 2.2250738585072014e-308) { /* subnormal: no exponent to read */
         x *= 18014398509481984.0;      /* 2^54 */
-        exponent = -54;
+        lift = -54;
     }
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    exponent += (int)(bits >> 52) - 1023;
-    bits = (bits & UINT64_C(0xfffffffffffff)) | UINT64_C(1023) << 52;
-    double m;
-    memcpy(&m, &bits, sizeof m);
-    if (m > 1.4142135623730951) {
-        m *= 0.5;
-        exponent++;
-    }
-    /* log m = 2 artanh s with |s| <= 0.172; s^27/27 is below 1e-22. */
-    const double s = (m - 1) / (m + 1), z = s * s;
-    double sum = 0;
-    for (int k = 25; k >= 3; k -= 2) sum = (sum + 1.0 / k) * z;
-    return exponent * LN2_HIGH + (2 * s + (2 * s * sum + exponent * LN2_LOW));
+    double log;
+    log_normal(&x, &log, lift, 1);
+    return log;
+}
+
+void stk_log_lanes(const double *x, double *log)
+{
+    log_normal(x, log, 0, STK_EXACT_LANES);
 }
 
 double stk_pow(double x, double y)

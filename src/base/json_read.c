@@ -28,6 +28,12 @@ static int malformed(const reader *r, const char *what)
     return stk_fail(r->err, STOKE_E_FORMAT, "byte %zu: %s", (size_t)(r->at - r->start), what);
 }
 
+/* Something else stands here, or nothing: a file that was cut. */
+static int missing(const reader *r, const char *what)
+{
+    return malformed(r, r->at == r->end ? "the text ends early" : what);
+}
+
 static void skip_blanks(reader *r)
 {
     while (r->at < r->end && (*r->at == ' ' || *r->at == '\t' || *r->at == '\n' || *r->at == '\r')) r->at++;
@@ -119,11 +125,11 @@ static int is_utf8(const char *text)
 /* A string at the opening quote; *where = its place in the text. */
 static int read_string(reader *r, uint32_t *where)
 {
-    if (!take(r, '"')) return malformed(r, "a string is wanted here");
+    if (!take(r, '"')) return missing(r, "a string is wanted here");
     *where = (uint32_t)r->text_used;
     while (!take(r, '"')) {
         const char c = peek(r);
-        if (r->at == r->end) return malformed(r, "the text ends within a string");
+        if (r->at == r->end) return malformed(r, "the text ends early, within a string");
         if ((unsigned char)c < 0x20) return malformed(r, "a control character in a string");
         r->at++;
         if (c != '\\') {
@@ -151,11 +157,12 @@ static int read_number(reader *r, uint32_t *where)
     (void)take(r, '-');
     const int zero = peek(r) == '0';
     const size_t digits = skip_digits(r);
-    if (!digits || (zero && digits > 1)) return malformed(r, "no value starts like this");
-    if (take(r, '.') && !skip_digits(r)) return malformed(r, "digits are wanted after the point");
+    if (!digits) return missing(r, "no value starts like this");
+    if (zero && digits > 1) return malformed(r, "a number with a zero in front");
+    if (take(r, '.') && !skip_digits(r)) return missing(r, "digits are wanted after the point");
     if (take(r, 'e') || take(r, 'E')) {
         if (!take(r, '-')) (void)take(r, '+');
-        if (!skip_digits(r)) return malformed(r, "digits are wanted in the exponent");
+        if (!skip_digits(r)) return missing(r, "digits are wanted in the exponent");
     }
     *where = (uint32_t)r->text_used;
     while (start < r->at) put(r, *start++);
@@ -166,7 +173,7 @@ static int read_number(reader *r, uint32_t *where)
 static int read_word(reader *r, const char *word)
 {
     for (; *word; word++)
-        if (!take(r, *word)) return malformed(r, "no value starts like this");
+        if (!take(r, *word)) return missing(r, "no value starts like this");
     return STOKE_OK;
 }
 
@@ -204,7 +211,7 @@ static int read_member(reader *r, int object, uint32_t *index)
         const int status = read_string(r, &key);
         if (status) return status;
         skip_blanks(r);
-        if (!take(r, ':')) return malformed(r, "a colon is wanted after the key");
+        if (!take(r, ':')) return missing(r, "a colon is wanted after the key");
         skip_blanks(r);
     }
     const int status = read_value(r, index);
@@ -231,7 +238,7 @@ static int read_members(reader *r, uint32_t self, int object)
         r->json->values[self].count++;
         skip_blanks(r);
         if (take(r, close)) return STOKE_OK;
-        if (!take(r, ',')) return malformed(r, "a comma or the closing bracket is wanted here");
+        if (!take(r, ',')) return missing(r, "a comma or the closing bracket is wanted here");
     }
 }
 

@@ -60,10 +60,13 @@ static double group_quota(const char *root, const char *group, int v2)
     return quota > 0 && period > 0 ? (double)quota / (double)period : 0;
 }
 
-/* From the group up to the root: a parent's quota binds all its children. A group that is not visible here (a
+/* A limit of one group, 0 = none. */
+typedef double group_limit(const char *root, const char *group, int v2);
+
+/* From the group up to the root: a parent's limit binds all its children. A group that is not visible here (a
  * container may see only its own part of the tree, mounted as the root) is passed over. `group` is shortened
  * on the way. */
-static double hierarchy_quota(const char *root, char *group, int v2)
+static double hierarchy_limit(const char *root, char *group, int v2, group_limit *limit_of)
 {
     double tightest = 0;
     /* "/../.." is how the kernel names a group outside our namespace: only the root is ours to see. */
@@ -71,51 +74,59 @@ static double hierarchy_quota(const char *root, char *group, int v2)
     for (;;) {
         char *end = group + strlen(group);
         while (end > group && end[-1] == '/') *--end = 0;
-        double quota = group_quota(root, group, v2);
-        if (quota > 0 && (tightest == 0 || quota < tightest)) tightest = quota;
+        double limit = limit_of(root, group, v2);
+        if (limit > 0 && (tightest == 0 || limit < tightest)) tightest = limit;
         if (end == group) return tightest;
         *strrchr(group, '/') = 0;
     }
 }
 
-/* True when the comma-separated list of v1 controllers names "cpu" (and not only "cpuset" or "cpuacct"). */
-static int has_cpu_controller(const char *list, size_t length)
+/* True when the comma-separated list of v1 controllers has this name (not only "cpuset" for "cpu"). */
+static int has_controller(const char *list, size_t length, const char *name)
 {
-    for (size_t i = 0; i + 3 <= length; i++)
-        if (!strncmp(list + i, "cpu", 3) && (i == 0 || list[i - 1] == ',') &&
-            (i + 3 == length || list[i + 3] == ','))
+    const size_t n = strlen(name);
+    for (size_t i = 0; i + n <= length; i++)
+        if (!strncmp(list + i, name, n) && (i == 0 || list[i - 1] == ',') &&
+            (i + n == length || list[i + n] == ','))
             return 1;
     return 0;
 }
 
 /* One line of /proc/self/cgroup: "0::/group" for v2, "4:cpu,cpuacct:/group" for v1. */
-static double line_quota(const char *cgroup, char *line)
+static double line_limit(const char *cgroup, char *line, const char *controller, group_limit *limit_of)
 {
     char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
     if (!group || group[1] != '/') return 0;
     size_t length = (size_t)(group - controllers - 1);
     group++;
-    if (length == 0) return hierarchy_quota(cgroup, group, 1);
-    if (!has_cpu_controller(controllers + 1, length)) return 0;
+    if (length == 0) return hierarchy_limit(cgroup, group, 1, limit_of);
+    if (!has_controller(controllers + 1, length, controller)) return 0;
     char root[PATH_BYTES];
     /* The folder carries the list's name; "cpu" alone is a usual symbolic link to it. */
     int n = snprintf(root, sizeof root, "%s/%.*s", cgroup, (int)length, controllers + 1);
     if (n < 0 || (size_t)n >= sizeof root) return 0;
-    if (access(root, X_OK) != 0) snprintf(root, sizeof root, "%s/cpu", cgroup);
-    return hierarchy_quota(root, group, 0);
+    if (access(root, X_OK) != 0) snprintf(root, sizeof root, "%s/%s", cgroup, controller);
+    return hierarchy_limit(root, group, 0, limit_of);
 }
 
-double stk_machine_quota(const char *proc, const char *cgroup)
+/* The tightest limit of all groups of the process. */
+static double process_limit(const char *proc, const char *cgroup, const char *controller,
+                            group_limit *limit_of)
 {
     char path[PATH_BYTES], text[16384], *rest = text;
     int n = snprintf(path, sizeof path, "%s/self/cgroup", proc);
     if (n < 0 || (size_t)n >= sizeof path || !read_text(path, text, sizeof text)) return 0;
     double tightest = 0;
     for (char *line; (line = strsep(&rest, "\n"));) {
-        double quota = line_quota(cgroup, line);
-        if (quota > 0 && (tightest == 0 || quota < tightest)) tightest = quota;
+        double limit = line_limit(cgroup, line, controller, limit_of);
+        if (limit > 0 && (tightest == 0 || limit < tightest)) tightest = limit;
     }
     return tightest;
+}
+
+double stk_machine_quota(const char *proc, const char *cgroup)
+{
+    return process_limit(proc, cgroup, "cpu", group_quota);
 }
 
 unsigned stk_machine_usable(unsigned affinity, double quota)
@@ -156,24 +167,58 @@ static char *find_value(char *text, const char *key)
     return NULL;
 }
 
-/* A line of proc/self/status that counts in kB. */
-static uint64_t status_bytes(const char *proc, const char *key)
+/* A line of proc/self/status or proc/meminfo, which count in kB. */
+static uint64_t proc_bytes(const char *proc, const char *file, const char *key)
 {
-    char path[PATH_BYTES], text[8192];
-    int n = snprintf(path, sizeof path, "%s/self/status", proc);
-    if (n < 0 || (size_t)n >= sizeof path || !read_text(path, text, sizeof text)) return 0;
+    char text[8192];
+    if (!read_group_file(proc, "", file, text, sizeof text)) return 0;
     const char *value = find_value(text, key);
     return value ? (uint64_t)strtoull(value, NULL, 10) * 1024 : 0;
 }
 
 uint64_t stk_machine_peak_rss(const char *proc)
 {
-    return status_bytes(proc, "VmHWM");
+    return proc_bytes(proc, "/self/status", "VmHWM");
 }
 
 uint64_t stk_machine_rss(const char *proc)
 {
-    return status_bytes(proc, "VmRSS");
+    return proc_bytes(proc, "/self/status", "VmRSS");
+}
+
+/* A line "key number" of memory.stat. */
+static double stat_number(const char *text, const char *key)
+{
+    const size_t length = strlen(key);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        if (*line == '\n') line++;
+        if (!strncmp(line, key, length) && line[length] == ' ') return strtod(line + length, NULL);
+    }
+    return 0;
+}
+
+/* What a group may still take: its limit less what it holds, page cache left out. At least 1: 0 is none. */
+static double group_room(const char *root, const char *group, int v2)
+{
+    char limit[64], used[64], stat[16384];
+    if (!read_group_file(root, group, v2 ? "/memory.max" : "/memory.limit_in_bytes", limit, sizeof limit) ||
+        !read_group_file(root, group, v2 ? "/memory.current" : "/memory.usage_in_bytes", used, sizeof used) ||
+        !isdigit((unsigned char)*limit) || !isdigit((unsigned char)*used)) /* "max" */
+        return 0;
+    double room = strtod(limit, NULL) - strtod(used, NULL);
+    if (read_group_file(root, group, "/memory.stat", stat, sizeof stat))
+        room += stat_number(stat, v2 ? "active_file" : "total_active_file") +
+                stat_number(stat, v2 ? "inactive_file" : "total_inactive_file");
+    return room > 1 ? room : 1;
+}
+
+uint64_t stk_machine_available(const char *proc, const char *cgroup)
+{
+    const uint64_t memory = proc_bytes(proc, "/meminfo", "MemAvailable"); /* 0: a kernel before 3.14 */
+    const double system = memory ? (double)(memory + proc_bytes(proc, "/meminfo", "SwapFree")) : INFINITY;
+    const double groups = process_limit(proc, cgroup, "memory", group_room);
+    const double least = groups > 0 && groups < system ? groups : system;
+    return least < 0x1p63 ? (uint64_t)least : UINT64_MAX; /* v1 says "no limit" with 2^63 - 4096 */
 }
 
 void stk_machine_cpu_name(const char *proc, char *name, size_t size)
@@ -206,6 +251,11 @@ const char *stoke_machine_cpu_name(void)
 uint64_t stoke_machine_peak_rss(void)
 {
     return stk_machine_peak_rss("/proc");
+}
+
+uint64_t stoke_machine_available(void)
+{
+    return stk_machine_available("/proc", "/sys/fs/cgroup");
 }
 
 uint64_t stoke_machine_now_ns(void)

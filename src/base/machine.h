@@ -19,6 +19,13 @@ uint64_t stk_machine_peak_rss(const char *proc);
 /* VmRSS: what the process holds now. */
 uint64_t stk_machine_rss(const char *proc);
 
+/* What the system can still give this process, in bytes, without ending one for it: MemAvailable and free
+ * swap of proc/meminfo, or less when the process's control group or one above it has a limit, v2 (memory.max)
+ * or v1 (memory.limit_in_bytes). File pages of the group count as free: they are given back first.
+ * UINT64_MAX: nothing tells. Linux hands out more than there is and kills whoever touches it, so this has to
+ * be asked. */
+uint64_t stk_machine_available(const char *proc, const char *cgroup);
+
 /* "model name" of proc/cpuinfo, or "n/a". */
 void stk_machine_cpu_name(const char *proc, char *name, size_t size);
 

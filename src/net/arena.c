@@ -4,6 +4,7 @@
  */
 #include "src/net/arena.h"
 
+#include <stoke/machine.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -33,12 +34,13 @@ size_t stk_net_arena_bytes(const stk_net_arena *arena)
 int stk_net_arena_commit(stk_net_arena *arena, stoke_error *err)
 {
     const size_t bytes = stk_net_arena_bytes(arena);
-    arena->base = stk_alloc_aligned(bytes, HUGE_PAGE);
+    const uint64_t available = stoke_machine_available();
+    arena->base = bytes <= available ? stk_alloc_aligned(bytes, HUGE_PAGE) : NULL;
     if (!arena->base)
         return stk_fail(err, STOKE_E_NOMEM,
-                        "no memory for the network: it needs %.1f MB; a smaller batch or picture, memory: "
-                        "lean or min, or 16-bit precision need less",
-                        (double)bytes * 1e-6);
+                        "no memory for the network: it needs %.1f MB, and %.1f MB are available; a smaller "
+                        "batch or picture, memory: lean or min, or 16-bit precision need less",
+                        (double)bytes * 1e-6, (double)available * 1e-6);
     madvise(arena->base, bytes, MADV_HUGEPAGE); /* a wish: without huge pages all is the same but slower */
     size_t start = 0;
     for (int region = 0; region < STK_REGIONS; region++) {

@@ -39,7 +39,7 @@ static inline void stk_net_arena_release(stk_net_arena *arena, stk_region region
 
 size_t stk_net_arena_bytes(const stk_net_arena *arena);
 /* Ends the measuring: allocates what was measured, on huge pages where the system has them, and starts anew.
- */
+ * STOKE_E_NOMEM: the system has less; it would hand it out all the same and kill the process later. */
 int stk_net_arena_commit(stk_net_arena *arena, stoke_error *err);
 void stk_net_arena_free(stk_net_arena *arena);
 

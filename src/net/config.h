@@ -9,6 +9,10 @@
 
 enum { STK_CONFIG_STAGES = 4, STK_CONFIG_CLASSES = 65535 /* predictions are 16 bits wide */ };
 
+/* The pixels of a batch, at most: 1.4 TB of a b0's training, 8192 pictures of 512 x 512. Numbers of rows and
+ * tasks fit 32 bits below it, and the plan, which looks at batches of every size, is made in a blink. */
+#define STK_NET_PIXELS (UINT64_C(1) << 31)
+
 typedef struct stk_config {
     const char *model;                                               /* "b0" */
     uint32_t hidden[STK_CONFIG_STAGES], depths[STK_CONFIG_STAGES];   /* multiples of 32 */

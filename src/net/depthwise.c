@@ -21,8 +21,8 @@ typedef struct job {
     stk_map map;
     uint32_t strips, groups; /* of an image, of a strip */
     const void *h1;
-    void *h2, *h3;           /* forward; h2 may be NULL */
-    const void *given, *dh3; /* backward: h2 or NULL */
+    void *h3;        /* forward */
+    const void *dh3; /* backward */
     void *dh1;
     float *partial; /* NULL: weight and bias are frozen */
 } job;
@@ -64,11 +64,11 @@ static share share_of(const job *j, uint32_t task)
     };
 }
 
-/* Line y of an image; NULL outside of it, or when there is no such map. */
+/* Line y of an image; NULL outside of it. */
 static void *line_at(const void *data, const stk_depthwise *layer, stk_map map, uint32_t image, int64_t y,
                      stk_float type)
 {
-    if (!data || y < 0 || y >= map.height) return NULL;
+    if (y < 0 || y >= map.height) return NULL;
     return stk_at(data, ((size_t)image * map.height + (size_t)y) * map.width * layer->channels, type);
 }
 
@@ -102,13 +102,12 @@ static void forward_share(const void *context, uint32_t task, uint32_t thread)
     for (uint32_t y = s.first; y < s.end; y++) {
         const stk_line_around h1 = around(j->h1, j->layer, j->map, s.image, y, type);
         j->run->table->depthwise.forward[type](j->layer, &s.part, &h1,
-                                               line_at(j->h2, j->layer, j->map, s.image, y, type),
                                                line_at(j->h3, j->layer, j->map, s.image, y, type));
     }
 }
 
 void stk_depthwise_forward(const stk_run *run, const stk_depthwise *layer, stk_map map, const void *h1,
-                           void *h2, void *h3)
+                           void *h3)
 {
     const job j = { .run = run,
                     .layer = layer,
@@ -116,7 +115,6 @@ void stk_depthwise_forward(const stk_run *run, const stk_depthwise *layer, stk_m
                     .strips = strips_of(map),
                     .groups = groups_of(layer),
                     .h1 = h1,
-                    .h2 = h2,
                     .h3 = h3 };
     stk_team_run(run->team, forward_share, &j, tasks_of(&j));
 }
@@ -127,11 +125,6 @@ static void make_rows(const void *context, size_t first, size_t count, void *out
     const stk_depthwise *layer = source->layer;
     const stk_map map = source->map;
     const stk_float type = source->type;
-    if (source->h2) {
-        source->table->depthwise.gelu[type](count * layer->channels,
-                                            stk_at(source->h2, first * layer->channels, type), out);
-        return;
-    }
     for (size_t done = 0; done < count;) { /* the part of one line that is asked for */
         const size_t row = first + done, line = row / map.width;
         const uint32_t column = (uint32_t)(row % map.width), left = map.width - column;
@@ -141,8 +134,7 @@ static void make_rows(const void *context, size_t first, size_t count, void *out
                                      .channels = layer->channels };
         const stk_line_around h1 =
             around(source->h1, layer, map, (uint32_t)(line / map.height), (int64_t)(line % map.height), type);
-        source->table->depthwise.forward[type](layer, &part, &h1, NULL,
-                                               stk_at(out, done * layer->channels, type));
+        source->table->depthwise.forward[type](layer, &part, &h1, stk_at(out, done * layer->channels, type));
         done += part.columns;
     }
 }
@@ -161,8 +153,7 @@ static float *make_slope(const job *j, const share *s, int64_t y, float *ring)
     const void *dh3 = line_at(j->dh3, j->layer, j->map, s->image, y, type);
     if (!dh3) return memset(t, 0, floats * sizeof *t);
     const stk_line_around h1 = around(j->h1, j->layer, j->map, s->image, y, type);
-    j->run->table->depthwise.slope[type](j->layer, &s->part, &h1,
-                                         line_at(j->given, j->layer, j->map, s->image, y, type), dh3, t);
+    j->run->table->depthwise.slope[type](j->layer, &s->part, &h1, dh3, t);
     return t;
 }
 
@@ -192,7 +183,7 @@ static void backward_share(const void *context, uint32_t task, uint32_t thread)
 }
 
 void stk_depthwise_backward(const stk_run *run, const stk_depthwise *layer, stk_map map, const void *h1,
-                            const void *h2, const void *dh3, void *dh1)
+                            const void *dh3, void *dh1)
 {
     const job j = { .run = run,
                     .layer = layer,
@@ -200,7 +191,6 @@ void stk_depthwise_backward(const stk_run *run, const stk_depthwise *layer, stk_
                     .strips = strips_of(map),
                     .groups = groups_of(layer),
                     .h1 = h1,
-                    .given = h2,
                     .dh3 = dh3,
                     .dh1 = dh1,
                     .partial = layer->d_weight || layer->d_bias ? run->partial : NULL };

@@ -34,31 +34,24 @@ static float convolve(const stk_depthwise *layer, uint32_t width, const stk_line
 }
 
 static void forward(const stk_depthwise *layer, const stk_line_part *part, const stk_line_around *h1,
-                    void *h2, void *h3, stk_float type)
+                    void *h3, stk_float type)
 {
     for (uint32_t x = 0; x < part->columns; x++)
         for (uint32_t c = part->channel; c < part->channel + part->channels; c++) {
             const float value = convolve(layer, part->width, h1, part->column + x, c, type);
             const size_t i = (size_t)x * layer->channels + c;
-            if (h2) stk_put(h2, i, value, type);
             stk_put(h3, i, gelu(value), type);
         }
 }
 
-static void gelu_array(size_t count, const void *h2, void *h3, stk_float type)
-{
-    for (size_t i = 0; i < count; i++) stk_put(h3, i, gelu(stk_get(h2, i, type)), type);
-}
-
 /* t lies column by column, a column of zeros at either end. */
 static void slope(const stk_depthwise *layer, const stk_line_part *part, const stk_line_around *h1,
-                  const void *h2, const void *dh3, float *t, stk_float type)
+                  const void *dh3, float *t, stk_float type)
 {
     for (uint32_t x = 0; x < part->width; x++)
         for (uint32_t k = 0; k < part->channels; k++) {
             const size_t i = (size_t)x * layer->channels + part->channel + k;
-            const float value =
-                h2 ? stk_get(h2, i, type) : convolve(layer, part->width, h1, x, part->channel + k, type);
+            const float value = convolve(layer, part->width, h1, x, part->channel + k, type);
             t[(size_t)(x + 1) * part->channels + k] = stk_get(dh3, i, type) * gelu_slope(value);
         }
     for (uint32_t k = 0; k < part->channels; k++)
@@ -88,18 +81,14 @@ static void backward(const stk_depthwise *layer, const stk_line_part *part, cons
 
 #define TYPED(name, type)                                                                                    \
     static void forward_##name(const stk_depthwise *layer, const stk_line_part *part,                        \
-                               const stk_line_around *h1, void *h2, void *h3)                                \
+                               const stk_line_around *h1, void *h3)                                          \
     {                                                                                                        \
-        forward(layer, part, h1, h2, h3, type);                                                              \
-    }                                                                                                        \
-    static void gelu_##name(size_t count, const void *h2, void *h3)                                          \
-    {                                                                                                        \
-        gelu_array(count, h2, h3, type);                                                                     \
+        forward(layer, part, h1, h3, type);                                                                  \
     }                                                                                                        \
     static void slope_##name(const stk_depthwise *layer, const stk_line_part *part,                          \
-                             const stk_line_around *h1, const void *h2, const void *dh3, float *t)           \
+                             const stk_line_around *h1, const void *dh3, float *t)                           \
     {                                                                                                        \
-        slope(layer, part, h1, h2, dh3, t, type);                                                            \
+        slope(layer, part, h1, dh3, t, type);                                                                \
     }                                                                                                        \
     static void backward_##name(const stk_depthwise *layer, const stk_line_part *part,                       \
                                 const float *const t[3], const void *h1, void *dh1, float *sums)             \
@@ -114,7 +103,6 @@ void stk_depthwise_fill_c(stk_depthwise_table *table)
 {
     *table = (stk_depthwise_table){
         .forward = { forward_f32, forward_bf16, forward_f16 },
-        .gelu = { gelu_f32, gelu_bf16, gelu_f16 },
         .slope = { slope_f32, slope_bf16, slope_f16 },
         .backward = { backward_f32, backward_bf16, backward_f16 },
     };

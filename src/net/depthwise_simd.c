@@ -165,7 +165,7 @@ STK_INLINE void fetch_ahead(const stk_depthwise *layer, const stk_line_part *par
 
 STK_INLINE void forward_block(const stk_depthwise *layer, const stk_line_part *part,
                               const stk_line_around *h1, uint32_t first, uint32_t count, size_t c,
-                              size_t lanes, void *h2, void *h3, stk_float type)
+                              size_t lanes, void *h3, stk_float type)
 {
     taps k;
     take_taps(layer, h1, c, lanes, &k);
@@ -176,43 +176,20 @@ STK_INLINE void forward_block(const stk_depthwise *layer, const stk_line_part *p
     for (uint32_t i = 0; i < count; i++) value[i] = rounded(value[i], type);
     for (uint32_t i = count; i < BLOCK; i++) value[i] = v_zero();
     const size_t at = (size_t)first * layer->channels + c;
-    if (h2)
-        for (uint32_t i = 0; i < count; i++) v_put_part(h2, at + i * layer->channels, lanes, value[i], type);
     for (uint32_t i = 0; i < BLOCK; i += GROUP) gelu_group(value + i);
     for (uint32_t i = 0; i < count; i++) v_put_part(h3, at + i * layer->channels, lanes, value[i], type);
 }
 
 STK_INLINE void forward(const stk_depthwise *layer, const stk_line_part *part, const stk_line_around *h1,
-                        void *h2, void *h3, stk_float type)
+                        void *h3, stk_float type)
 {
     const size_t end = part->channel + part->channels;
     for (uint32_t first = 0; first < part->columns; first += BLOCK) {
         const uint32_t left = part->columns - first, count = left < BLOCK ? left : BLOCK;
         size_t c = part->channel;
         for (; c + STK_LANES <= end; c += STK_LANES)
-            forward_block(layer, part, h1, first, count, c, STK_LANES, h2, h3, type);
-        if (c < end) forward_block(layer, part, h1, first, count, c, end - c, h2, h3, type);
-    }
-}
-
-STK_INLINE void gelu_array(size_t count, const void *h2, void *h3, stk_float type)
-{
-    size_t i = 0;
-    for (; i + GROUP * STK_LANES <= count; i += GROUP * STK_LANES) {
-        vf value[GROUP];
-        for (size_t k = 0; k < GROUP; k++) value[k] = v_get(h2, i + k * STK_LANES, type);
-        gelu_group(value);
-        for (size_t k = 0; k < GROUP; k++) v_put(h3, i + k * STK_LANES, value[k], type);
-    }
-    if (i < count) {
-        vf value[GROUP];
-        for (size_t k = 0; k < GROUP; k++) {
-            const size_t at = i + k * STK_LANES;
-            value[k] = at < count ? v_get_part(h2, at, count - at, type) : v_zero();
-        }
-        gelu_group(value);
-        for (size_t k = 0; k < GROUP && i + k * STK_LANES < count; k++)
-            v_put_part(h3, i + k * STK_LANES, count - i - k * STK_LANES, value[k], type);
+            forward_block(layer, part, h1, first, count, c, STK_LANES, h3, type);
+        if (c < end) forward_block(layer, part, h1, first, count, c, end - c, h3, type);
     }
 }
 
@@ -224,22 +201,18 @@ STK_INLINE size_t slope_at(const stk_line_part *part, size_t c)
 }
 
 STK_INLINE void slope_block(const stk_depthwise *layer, const stk_line_part *part, const stk_line_around *h1,
-                            uint32_t first, uint32_t count, size_t c, size_t lanes, const void *h2,
-                            const void *dh3, float *t, stk_float type)
+                            uint32_t first, uint32_t count, size_t c, size_t lanes, const void *dh3, float *t,
+                            stk_float type)
 {
     vf value[BLOCK];
     const size_t at = (size_t)first * layer->channels + c;
     fetch_ahead(layer, part, dh3, first, count, c, type);
-    fetch_ahead(layer, part, h2 ? h2 : h1->line[2], first, count, c, type);
-    if (h2) {
-        for (uint32_t i = 0; i < count; i++) value[i] = v_get_part(h2, at + i * layer->channels, lanes, type);
-    } else {
-        taps k;
-        take_taps(layer, h1, c, lanes, &k);
-        const lines from = take_lines(layer, h1, part->width, c, type);
-        convolve(&k, &from, first, count, lanes, type, value);
-        for (uint32_t i = 0; i < count; i++) value[i] = rounded(value[i], type);
-    }
+    fetch_ahead(layer, part, h1->line[2], first, count, c, type);
+    taps k;
+    take_taps(layer, h1, c, lanes, &k);
+    const lines from = take_lines(layer, h1, part->width, c, type);
+    convolve(&k, &from, first, count, lanes, type, value);
+    for (uint32_t i = 0; i < count; i++) value[i] = rounded(value[i], type);
     for (uint32_t i = count; i < BLOCK; i++) value[i] = v_zero();
     for (uint32_t i = 0; i < BLOCK; i += GROUP) slope_group(value + i);
     float *out = t + slope_at(part, c) + (size_t)(first + 1) * STK_LANES;
@@ -248,15 +221,15 @@ STK_INLINE void slope_block(const stk_depthwise *layer, const stk_line_part *par
 }
 
 STK_INLINE void slope(const stk_depthwise *layer, const stk_line_part *part, const stk_line_around *h1,
-                      const void *h2, const void *dh3, float *t, stk_float type)
+                      const void *dh3, float *t, stk_float type)
 {
     const size_t end = part->channel + part->channels;
     for (uint32_t first = 0; first < part->width; first += BLOCK) {
         const uint32_t left = part->width - first, count = left < BLOCK ? left : BLOCK;
         size_t c = part->channel;
         for (; c + STK_LANES <= end; c += STK_LANES)
-            slope_block(layer, part, h1, first, count, c, STK_LANES, h2, dh3, t, type);
-        if (c < end) slope_block(layer, part, h1, first, count, c, end - c, h2, dh3, t, type);
+            slope_block(layer, part, h1, first, count, c, STK_LANES, dh3, t, type);
+        if (c < end) slope_block(layer, part, h1, first, count, c, end - c, dh3, t, type);
     }
     for (size_t c = part->channel; c < end; c += STK_LANES) {
         v_store(t + slope_at(part, c), v_zero());
@@ -314,18 +287,14 @@ STK_INLINE void backward(const stk_depthwise *layer, const stk_line_part *part, 
 
 #define TYPED(name, type)                                                                                    \
     static void forward_##name(const stk_depthwise *layer, const stk_line_part *part,                        \
-                               const stk_line_around *h1, void *h2, void *h3)                                \
+                               const stk_line_around *h1, void *h3)                                          \
     {                                                                                                        \
-        forward(layer, part, h1, h2, h3, type);                                                              \
-    }                                                                                                        \
-    static void gelu_##name(size_t count, const void *h2, void *h3)                                          \
-    {                                                                                                        \
-        gelu_array(count, h2, h3, type);                                                                     \
+        forward(layer, part, h1, h3, type);                                                                  \
     }                                                                                                        \
     static void slope_##name(const stk_depthwise *layer, const stk_line_part *part,                          \
-                             const stk_line_around *h1, const void *h2, const void *dh3, float *t)           \
+                             const stk_line_around *h1, const void *dh3, float *t)                           \
     {                                                                                                        \
-        slope(layer, part, h1, h2, dh3, t, type);                                                            \
+        slope(layer, part, h1, dh3, t, type);                                                                \
     }                                                                                                        \
     static void backward_##name(const stk_depthwise *layer, const stk_line_part *part,                       \
                                 const float *const t[3], const void *h1, void *dh1, float *sums)             \
@@ -340,7 +309,6 @@ void STK_SIMD(stk_depthwise_fill)(stk_depthwise_table *table)
 {
     *table = (stk_depthwise_table){
         .forward = { forward_f32, forward_bf16, forward_f16 },
-        .gelu = { gelu_f32, gelu_bf16, gelu_f16 },
         .slope = { slope_f32, slope_bf16, slope_f16 },
         .backward = { backward_f32, backward_bf16, backward_f16 },
     };

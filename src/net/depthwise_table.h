@@ -3,7 +3,7 @@
  * The section of the function table for depthwise.h: what one thread does with one line of a map, or a part
  * of it. Indexed by the type of the maps.
  *
- * h2 is rounded to that type before GELU takes it, kept or not: so the memory modes give the same bits.
+ * h2 is rounded to that type before GELU takes it, as if it had been stored: torch's layers do that.
  */
 #ifndef STOKE_SRC_NET_DEPTHWISE_TABLE_H
 #define STOKE_SRC_NET_DEPTHWISE_TABLE_H
@@ -29,13 +29,12 @@ static inline size_t stk_slope_floats(uint32_t width, uint32_t channels)
 }
 
 typedef struct stk_depthwise_table {
-    /* h3 and, unless NULL, h2, both pointing to where column `column` goes. h1 points to column 0. */
+    /* h3 points to where column `column` goes, h1 to column 0. */
     void (*forward[STK_FLOATS])(const stk_depthwise *layer, const stk_line_part *part,
-                                const stk_line_around *h1, void *h2, void *h3);
-    void (*gelu[STK_FLOATS])(size_t count, const void *h2, void *h3);
-    /* t = dh3 gelu'(h2) for whole lines; `h2` NULL: computed again from h1. */
+                                const stk_line_around *h1, void *h3);
+    /* t = dh3 gelu'(h2) for whole lines. */
     void (*slope[STK_FLOATS])(const stk_depthwise *layer, const stk_line_part *part,
-                              const stk_line_around *h1, const void *h2, const void *dh3, float *t);
+                              const stk_line_around *h1, const void *dh3, float *t);
     /* dh1 of a whole line from the three lines of t around it; adds what it says of the 9 weights and the
      * bias to sums[tap][channels], unless that is NULL. */
     void (*backward[STK_FLOATS])(const stk_depthwise *layer, const stk_line_part *part,

@@ -8,12 +8,22 @@
 
 enum { PANEL = 8, MOST_COLUMNS = 64 /* of anybody's panel */ };
 
+static void turn(const float *const *output, size_t width, size_t k, float *panel)
+{
+    for (size_t i = 0; i < k; i++, panel += width)
+        for (size_t j = 0; j < width; j++) panel[j] = output[j][i];
+}
+
 /* Panel columns are outputs, whose weights lie apart: one pass along k reads up to 32 of them at a time. */
-static void pack_outputs(const stk_gemm_source *source, size_t first, size_t columns, size_t width,
-                         float *panel)
+static void pack_outputs(const stk_gemm_source *source, stk_panels_turn *whole, size_t first, size_t columns,
+                         size_t width, float *panel)
 {
     const float *output[MOST_COLUMNS];
     for (size_t j = 0; j < columns; j++) output[j] = stk_gemm_output(source, first + j);
+    if (source->taps == 1 && columns == width) {
+        whole(output, width, source->in, panel);
+        return;
+    }
     const size_t channels = source->in / source->taps;
     for (size_t tap = 0; tap < source->taps; tap++) {
         size_t at = tap;
@@ -50,8 +60,8 @@ static void round_all(float *values, size_t count, stk_float type)
         for (size_t i = 0; i < count; i++) values[i] = stk_from_f16(stk_f16(values[i]));
 }
 
-void stk_panels_pack(const stk_gemm_source *source, size_t panel, size_t lanes, stk_float type, size_t first,
-                     size_t columns, void *packed)
+void stk_panels_pack(const stk_gemm_source *source, size_t panel, size_t lanes, stk_float type,
+                     stk_panels_turn *whole, size_t first, size_t columns, void *packed)
 {
     const size_t k = stk_gemm_source_k(source), n = stk_gemm_source_n(source);
     float *bias = packed;
@@ -64,7 +74,10 @@ void stk_panels_pack(const stk_gemm_source *source, size_t panel, size_t lanes, 
         const size_t width = stk_panels_width(n, first, panel, lanes);
         const size_t used = end - first < panel ? end - first : panel;
         float *out = stk_panels_at(packed, k, n, first);
-        (source->transposed ? pack_inputs : pack_outputs)(source, first, used, width, out);
+        if (source->transposed)
+            pack_inputs(source, first, used, width, out);
+        else
+            pack_outputs(source, whole, first, used, width, out);
         round_all(out, width * k, type);
     }
 }
@@ -125,7 +138,7 @@ static void outer(const stk_gemm_outer *o, stk_float type)
 #define ENTRY(name, type)                                                                                    \
     static void pack_##name(const stk_gemm_source *source, size_t first, size_t columns, void *packed)       \
     {                                                                                                        \
-        stk_panels_pack(source, PANEL, PANEL, type, first, columns, packed);                                 \
+        stk_panels_pack(source, PANEL, PANEL, type, turn, first, columns, packed);                           \
     }                                                                                                        \
     static void multiply_##name(const stk_gemm_product *product, size_t rows, const void *x,                 \
                                 size_t x_stride, void *y, size_t y_stride)                                   \

@@ -37,8 +37,11 @@ static inline size_t stk_panels_width(size_t n, size_t first, size_t panel, size
     return n - first >= panel ? panel : stk_panels_round(n - first, lanes);
 }
 
-/* stk_gemm.pack for that form; weights are rounded to `type`. */
-void stk_panels_pack(const stk_gemm_source *source, size_t panel, size_t lanes, stk_float type, size_t first,
-                     size_t columns, void *packed);
+/* panel[i][j] = output[j][i] for `width` outputs of `k` inputs. */
+typedef void stk_panels_turn(const float *const *output, size_t width, size_t k, float *panel);
+
+/* stk_gemm.pack for that form; weights are rounded to `type`. `turn` is what does it in vectors. */
+void stk_panels_pack(const stk_gemm_source *source, size_t panel, size_t lanes, stk_float type,
+                     stk_panels_turn *turn, size_t first, size_t columns, void *packed);
 
 #endif

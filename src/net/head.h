@@ -52,7 +52,8 @@ void stk_head_bind(const stk_run *run, stk_head *head);
 /* Folds and packs. Once per step, before forward. */
 void stk_head_pack(const stk_run *run, stk_head *head);
 /* features[i]: run's type, [batch * h_i * w_i][C_i]. y: run's type, [batch * h_1 * w_1][D], kept for
- * backward. logits: f32 with stride stk_logits_stride; columns beyond `classes` are unspecified. */
+ * backward; NULL in inference. logits: f32 with stride stk_logits_stride; columns beyond `classes` are
+ * unspecified. */
 void stk_head_forward(const stk_run *run, stk_head *head, const void *const features[STK_STAGES], void *y,
                       float *logits);
 /* After a forward in training. From d_logits (f32, columns beyond `classes` zero): gradients of all

@@ -47,7 +47,7 @@ static void line_relu(const stk_head_line *line, void *y, stk_float type)
     for (size_t x = 0; x < line->width; x++) {
         for (size_t c = 0; c < line->size; c++) {
             const float value = pixel(line, x, c);
-            stk_put(y, x * line->size + c, value > 0 ? value : 0, type);
+            stk_put(y, x * line->size + c, value < 0 ? 0 : value, type); /* NaN for NaN */
         }
     }
 }
@@ -57,7 +57,7 @@ static float activation(const stk_head_norm *norm, uint64_t key, uint32_t c, flo
 {
     const float value = (y - norm->mean[c]) * norm->scale[c] + norm->shift[c];
     const int kept = !norm->threshold || stk_dropout_bits(key, c) >= norm->threshold;
-    return value > 0 && kept ? value : 0;
+    return value < 0 || !kept ? 0 : value; /* NaN for NaN */
 }
 
 static void activate(const stk_head_norm *norm, size_t row, size_t rows, const void *y, void *r,

@@ -64,12 +64,18 @@ STK_INLINE void line_moments(const stk_head_line *line, int first, float *moment
     }
 }
 
+/* NaN for NaN, so that a run that went wrong shows: the processor takes the second operand then. */
+STK_INLINE vf relu(vf value)
+{
+    return v_max(v_zero(), value);
+}
+
 STK_INLINE void line_relu(const stk_head_line *line, void *y, stk_float type)
 {
     for (size_t x = 0; x < line->width; x++) {
         const reach from = reach_of(line, x);
         for (size_t c = 0; c < line->size; c += STK_LANES)
-            v_put(y, x * line->size + c, v_max(pixel(line->base + x * line->size, &from, c), v_zero()), type);
+            v_put(y, x * line->size + c, relu(pixel(line->base + x * line->size, &from, c)), type);
     }
 }
 
@@ -117,7 +123,7 @@ STK_INLINE void activate_rows(const stk_head_norm *norm, size_t row, size_t rows
                     const size_t channel = k + 16 * (size_t)half;
                     const vf off = v_sub(v_get(y, at + channel, type), v_load(norm->mean + channel));
                     const vf value = activation(norm, channel, off, word, half, draw);
-                    v_put(r, at + channel, v_max(value, v_zero()), type);
+                    v_put(r, at + channel, relu(value), type);
                 }
             }
         }
@@ -148,7 +154,7 @@ STK_INLINE void activate_back_rows(const stk_head_norm *norm, size_t row, size_t
                     const size_t channel = k + 16 * (size_t)half;
                     const vf off = v_sub(v_get(y, at + channel, type), v_load(norm->mean + channel));
                     const vf value = activation(norm, channel, off, word, half, draw);
-                    v_put(r, at + channel, v_max(value, v_zero()), type);
+                    v_put(r, at + channel, relu(value), type);
                     const vf passed =
                         v_greater(value, v_zero(), v_mul(v_load(dr + at + channel), keep), v_zero());
                     v_put(g, at + channel, passed, type);

@@ -21,10 +21,9 @@ typedef struct stk_linear {
     const float *bias[2];   /* out / parts each; NULL: none */
     float *d_weight[2];     /* their gradients, laid out alike; NULL: frozen, not computed */
     float *d_bias[2];       /* NULL: none, or frozen */
-    size_t
-        weight_stride; /* floats from output to output of a master; in, unless it is a part of a wider one */
-    void *forward, *backward; /* packed; stk_linear_packed bytes each, 64-byte aligned; backward NULL: never
-                                 used */
+    size_t weight_stride;   /* floats from output to output of a master: `in`, or more in a wider one */
+    /* Packed, of stk_linear_packed bytes each, 64-byte aligned. backward NULL: dX is never asked for. */
+    void *forward, *backward;
 } stk_linear;
 
 /* Bytes of `forward` (which = 0: in -> out, padded bias included) and `backward` (1: out -> in). */
@@ -50,8 +49,8 @@ void stk_linear_input(const stk_run *run, const stk_linear *linear, size_t rows,
 /* Gradients of weight and bias, honouring run->accumulate. */
 void stk_linear_weight(const stk_run *run, const stk_linear *linear, size_t rows, const stk_rows *x,
                        const stk_rows *dy);
-/* One thread's share, for operations that fuse the layer with what comes before or after (head.h): the first
- * two on `rows` rows that are there. */
+/* One thread's share of forward and input, for operations that fuse the layer with what comes before or after
+ * (head.h). The rows lie in memory. */
 void stk_linear_forward_rows(const stk_run *run, const stk_linear *linear, size_t rows, const void *x,
                              size_t x_stride, const stk_finish *finish, void *y, size_t y_stride);
 void stk_linear_input_rows(const stk_run *run, const stk_linear *linear, size_t rows, const void *dy,
@@ -62,8 +61,8 @@ void stk_linear_input_rows(const stk_run *run, const stk_linear *linear, size_t 
 stk_need stk_linear_need(const stk_run *run, const stk_linear *linear, size_t rows);
 
 /* C[m][n] (c_stride floats apart, = or +=) of small f32 matrices that are not activations (the folded
- * decoder): A[m][k] times B[k][n], either one optionally given transposed, in the run's packing scratch
- * `room` of stk_multiply_room(k, n) bytes. In f32 in every precision. */
+ * decoder): A[m][k] times B[k][n], either one optionally given transposed. Both are packed into `room`,
+ * stk_multiply_room(k, n) bytes of it. In f32 in every precision. */
 size_t stk_multiply_room(const stk_run *run, size_t k, size_t n);
 typedef struct stk_matrix {
     const float *data;

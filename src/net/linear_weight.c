@@ -35,7 +35,9 @@ static size_t chunks_at_most(size_t rows, size_t n, size_t k)
 static weight_cut cut_of(size_t rows, size_t n, size_t k, int tiles)
 {
     weight_cut cut = { .tile_n = n, .tiles_n = 1, .tile_k = k, .tiles_k = 1 };
-    const size_t chunks = chunks_at_most(rows, n, k);
+    /* A matrix that makes enough tiles needs no chunks: what they add up to would be read again. */
+    const int enough = tiles && n * k >= (size_t)CHUNKS / 2 * TILE_N * TILE_K;
+    const size_t chunks = enough ? 1 : chunks_at_most(rows, n, k);
     cut.chunk = stk_round_up((rows + chunks - 1) / chunks, 64);
     cut.chunks = (rows + cut.chunk - 1) / cut.chunk;
     if (!tiles || cut.chunks >= CHUNKS / 2) return cut;

@@ -13,8 +13,8 @@
 #include <stoke/machine.h>
 
 enum {
-    MOST_SIDE = 32768, /* pixels; with MOST_BATCH every size below fits 64 bits with room to spare */
-    MOST_BATCH = 65535,
+    MOST_SIDE = 32768,
+    MOST_BATCH = 65536, /* the loader's limit too */
     LINEARS_PER_BLOCK = 6
 };
 
@@ -33,9 +33,27 @@ stoke_net_params stoke_net_defaults(void)
     };
 }
 
+static int is_amount(double value)
+{
+    return isfinite(value) && value >= 0;
+}
+
+static int check_loss(const stoke_loss *loss, stoke_error *err)
+{
+    if (loss->kind < STOKE_LOSS_CE || loss->kind > STOKE_LOSS_FOCAL)
+        return stk_fail(err, STOKE_E_INVALID, "no such loss: %d", (int)loss->kind);
+    if (!(loss->label_smoothing >= 0 && loss->label_smoothing <= 1))
+        return stk_fail(err, STOKE_E_INVALID, "label_smoothing is %g: 0 to 1 will do", loss->label_smoothing);
+    if (!is_amount(loss->ce_weight) || !is_amount(loss->dice_weight) || !is_amount(loss->dice_smooth))
+        return stk_fail(err, STOKE_E_INVALID, "ce_weight, dice_weight and dice_smooth are 0 or more");
+    if (!is_amount(loss->focal_gamma)) /* the kernels take a negative one for plain cross-entropy */
+        return stk_fail(err, STOKE_E_INVALID, "focal_gamma is %g: 0 or more will do", loss->focal_gamma);
+    return STOKE_OK;
+}
+
 static int check_params(const stoke_net_params *p, stoke_error *err)
 {
-    if (p->struct_size != sizeof *p)
+    if (!p || p->struct_size != sizeof *p)
         return stk_fail(err, STOKE_E_INVALID, "stoke_net_params was not made by stoke_net_defaults");
     if (!p->model && !p->weights)
         return stk_fail(err, STOKE_E_INVALID, "name a model (b0 to b5) or weights to load");
@@ -46,6 +64,10 @@ static int check_params(const stoke_net_params *p, stoke_error *err)
     if (p->height > MOST_SIDE || p->width > MOST_SIDE)
         return stk_fail(err, STOKE_E_INVALID, "pictures of %u x %u: at most %d x %d will do",
                         (unsigned)p->height, (unsigned)p->width, MOST_SIDE, MOST_SIDE);
+    if ((uint64_t)p->batch * p->height * p->width > STK_NET_PIXELS)
+        return stk_fail(err, STOKE_E_LIMIT, "%u pictures of %u x %u: a batch has at most %llu pixels",
+                        (unsigned)p->batch, (unsigned)p->height, (unsigned)p->width,
+                        (unsigned long long)STK_NET_PIXELS);
     if (p->precision < STOKE_PRECISION_FP32 || p->precision > STOKE_PRECISION_AUTO)
         return stk_fail(err, STOKE_E_INVALID, "no such precision: %d", p->precision);
     if (p->memory < STOKE_MEMORY_PLAIN || p->memory > STOKE_MEMORY_MIN)
@@ -55,12 +77,7 @@ static int check_params(const stoke_net_params *p, stoke_error *err)
     if (!(p->dropout >= 0 && p->dropout < 1) || !(p->drop_path >= 0 && p->drop_path < 1))
         return stk_fail(err, STOKE_E_INVALID, "dropout is %g and drop_path %g: 0 or more, below 1",
                         p->dropout, p->drop_path);
-    if (p->loss.kind < STOKE_LOSS_CE || p->loss.kind > STOKE_LOSS_FOCAL)
-        return stk_fail(err, STOKE_E_INVALID, "no such loss: %d", (int)p->loss.kind);
-    if (!(p->loss.label_smoothing >= 0 && p->loss.label_smoothing <= 1))
-        return stk_fail(err, STOKE_E_INVALID, "label_smoothing is %g: 0 to 1 will do",
-                        p->loss.label_smoothing);
-    return STOKE_OK;
+    return check_loss(&p->loss, err);
 }
 
 /* Model and classes: what is asked for comes before what the file says. */
@@ -164,6 +181,10 @@ static int keep_params(stoke_net *net, const stoke_net_params *params, stoke_err
     net->class_weights = stk_alloc(bytes);
     if (!net->class_weights) return stk_fail(err, STOKE_E_NOMEM, "no memory for the weights of classes");
     memcpy(net->class_weights, params->loss.class_weights, bytes);
+    for (uint32_t c = 0; c < net->config.classes; c++)
+        if (!is_amount(net->class_weights[c]))
+            return stk_fail(err, STOKE_E_INVALID, "class_weights has %g for class %u: 0 or more will do",
+                            (double)net->class_weights[c], (unsigned)c);
     net->params.loss.class_weights = net->class_weights;
     return STOKE_OK;
 }
@@ -213,12 +234,12 @@ static int fill(stoke_net *net, const stoke_net_params *params, stoke_error *err
 {
     memset(net->values, 0, net->arena.most[STK_REGION_PARAMETERS]);
     if (params->weights) {
-        const int status =
-            stk_pretrained_load(params->weights, &net->config, &net->parameters, params->seed, net->values,
-                                &net->state.batches_tracked, keep_remark, net, err);
+        int status = stk_pretrained_load(params->weights, &net->config, &net->parameters, params->seed,
+                                         net->values, &net->state.batches_tracked, keep_remark, net, err);
+        if (!status) status = stk_pretrained_labels(params->weights, net->config.classes, &net->labels, err);
         if (status) return status;
     } else {
-        stk_parameters_initialise(&net->parameters, net->values, params->seed, NULL);
+        stk_parameters_initialise(&net->parameters, net->values, params->seed, net->run.team);
     }
     if (net->average) memcpy(net->average, net->values, net->parameters.floats * sizeof(float));
     stk_head_bind(&net->run, &net->head);
@@ -261,5 +282,6 @@ void stoke_net_close(stoke_net **net)
     stk_free(n->depthwises);
     stk_free(n->blocks);
     stk_free(n->class_weights);
+    stk_free(n->labels);
     stk_free(n);
 }

@@ -47,8 +47,8 @@ typedef struct stk_block {
     float *stats1, *stats2, *stats_reduced;
     float *reduced; /* f32: r, before its norm */
     void *q, *kv, *context;
-    float *log_sum;     /* NULL in inference */
-    void *h1, *h2, *h3; /* h2 NULL: computed again from h1 */
+    float *log_sum; /* NULL in inference */
+    void *h1, *h3;  /* h3 NULL: made from h1 where it is needed */
 } stk_block;
 
 typedef struct stk_stage {
@@ -73,7 +73,7 @@ typedef struct stk_stage {
     void *d_context, *d_q, *d_kv, *d_keys, *d_patches;
     float *d_reduced, *d_embedded;
     void *d_rows;              /* of the embedding's patches */
-    int recompute_hidden;      /* memory lean and min: h3 is made again from h1 */
+    int recompute_hidden;      /* memory lean and min: h3 is not kept */
     int recompute_projections; /* min: so are h1, q and kv */
 } stk_stage;
 
@@ -108,6 +108,7 @@ struct stoke_net {
     int have_gradients; /* since the last step */
     stoke_net_state state;
     stk_parts parts;
+    char **labels; /* names of the classes, from the file; NULL without */
     char *remarks[STK_REMARKS];
     size_t remark_count;
 };

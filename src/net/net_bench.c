@@ -30,16 +30,14 @@ typedef struct layer {
     uint32_t rows, in, out, taps, calls;
 } layer;
 
-static const char *const stage_layers[STK_CONFIG_STAGES][LAYERS_OF_STAGE] = {
-    { "stage 1 patches", "stage 1 query", "stage 1 reduction", "stage 1 key, value", "stage 1 output",
-      "stage 1 fc1", "stage 1 fc2", "head, stage 1" },
-    { "stage 2 patches", "stage 2 query", "stage 2 reduction", "stage 2 key, value", "stage 2 output",
-      "stage 2 fc1", "stage 2 fc2", "head, stage 2" },
-    { "stage 3 patches", "stage 3 query", "stage 3 reduction", "stage 3 key, value", "stage 3 output",
-      "stage 3 fc1", "stage 3 fc2", "head, stage 3" },
-    { "stage 4 patches", "stage 4 query", "stage 4 reduction", "stage 4 key, value", "stage 4 output",
-      "stage 4 fc1", "stage 4 fc2", "head, stage 4" },
-};
+/* In the order of list_layers. */
+#define STAGE(i)                                                                                             \
+    {                                                                                                        \
+        "stage " i " patches", "stage " i " query", "stage " i " reduction", "stage " i " key, value",       \
+            "stage " i " output", "stage " i " fc1", "stage " i " fc2", "head, stage " i                     \
+    }
+static const char *const stage_layers[STK_CONFIG_STAGES][LAYERS_OF_STAGE] = { STAGE("1"), STAGE("2"),
+                                                                              STAGE("3"), STAGE("4") };
 
 static size_t list_layers(layer list[MAX_LAYERS], const stk_config *config, const stoke_net_bench_params *p)
 {
@@ -72,9 +70,14 @@ static size_t list_layers(layer list[MAX_LAYERS], const stk_config *config, cons
 enum { FORWARD, INPUT, WEIGHT, PASSES };
 static const char *const pass_names[PASSES] = { "forward", "input", "weight" };
 
-/* Rows rotate through this much memory, twice what the largest caches of two cores hold; the C reference,
- * which computes rather than waits, does a share of the rows. */
-static const size_t ROTATE = (size_t)64 << 20, C_OPERATIONS = (size_t)1 << 25;
+/* How much is done for a figure. Rows rotate through `rotate` bytes: 64 MiB are twice what the caches of two
+ * cores hold. The C reference, which computes rather than waits, does a share of the rows. */
+typedef struct effort {
+    size_t rotate, c_operations;
+    double seconds;
+} effort;
+static const effort thorough = { (size_t)64 << 20, (size_t)1 << 25, 0.04 },
+                    quick = { (size_t)1 << 20, (size_t)1 << 20, 0 };
 
 typedef struct trial {
     stk_run run;
@@ -103,20 +106,23 @@ static void fill(void *array, size_t count, stk_float type)
 }
 
 static int trial_begin(trial *t, const layer *l, const stk_net_table *table, stk_team *team, stk_float type,
-                       stoke_error *err)
+                       const effort *how, stoke_error *err)
 {
     const size_t weights = (size_t)l->in * l->out;
     *t = (trial){ .run = { .table = table, .team = team, .type = type }, .rows = l->rows };
-    if (table->level == STK_CPU_C && t->rows * weights * 2 > C_OPERATIONS)
-        t->rows = C_OPERATIONS / (weights * 2) + 1;
+    if (table->level == STK_CPU_C && t->rows * weights * 2 > how->c_operations)
+        t->rows = how->c_operations / (weights * 2) + 1;
     t->x_bytes = t->rows * l->in * stk_float_bytes(type);
     t->y_bytes = t->rows * l->out * stk_float_bytes(type);
-    t->sets = ROTATE / (t->x_bytes + t->y_bytes) + 1;
+    t->sets = how->rotate / (t->x_bytes + t->y_bytes) + 1;
     t->linear =
         (stk_linear){ .in = l->in, .out = l->out, .taps = l->taps, .parts = 1, .weight_stride = l->in };
     const stk_need need = stk_linear_need(&t->run, &t->linear, t->rows);
     t->run.scratch_each = (need.scratch + 63) / 64 * 64;
     t->run.partial_floats = need.partial;
+    if (t->sets * (t->x_bytes + t->y_bytes) > stoke_machine_available())
+        return stk_fail(err, STOKE_E_NOMEM, "no memory to measure %s: a smaller batch or picture needs less",
+                        l->name);
     t->x = take(t, 0, t->sets * t->x_bytes);
     t->y = take(t, 1, t->sets * t->y_bytes);
     t->weights = take(t, 2, 2 * (weights + l->out) * sizeof(float));
@@ -178,6 +184,7 @@ typedef struct column {
 } column;
 
 enum { MAX_COLUMNS = STK_CPU_AMX + 2 };
+static const double PEAK_FIRST = 0.2, PEAK_AGAIN = 0.02; /* seconds; again with every layer */
 
 typedef struct bench {
     const stoke_net_bench_params *params;
@@ -186,8 +193,8 @@ typedef struct bench {
     stk_team *team;
     column columns[MAX_COLUMNS];
     size_t n_columns;
-    uint64_t done, total;
-    double seconds; /* per figure */
+    uint64_t done, total; /* figures */
+    const effort *effort;
 } bench;
 
 static void make_columns(bench *b)
@@ -197,18 +204,20 @@ static void make_columns(bench *b)
         column *c = &b->columns[b->n_columns++];
         stk_net_table_fill(&c->table, level > (int)best ? best : (stk_cpu_level)level);
         c->type = level > (int)best ? STK_BF16 : STK_F32;
-        c->peak = stk_peak_gflops(&c->table, b->team, c->type, b->params->quick ? 0.02 : 0.2);
+        c->peak = stk_peak_gflops(&c->table, b->team, c->type, b->params->quick ? PEAK_AGAIN : PEAK_FIRST);
     }
 }
 
 static int bench_layer(bench *b, const char *model, const layer *l, stoke_error *err)
 {
     for (size_t i = 0; i < b->n_columns; i++) {
-        const column *c = &b->columns[i];
+        column *c = &b->columns[i];
+        const double peak = stk_peak_gflops(&c->table, b->team, c->type, PEAK_AGAIN);
+        if (peak > c->peak) c->peak = peak;
         trial t;
-        int r = trial_begin(&t, l, &c->table, b->team, c->type, err);
+        int r = trial_begin(&t, l, &c->table, b->team, c->type, b->effort, err);
         for (int pass = 0; pass < PASSES && !r; pass++) {
-            const double ns = best_call(&t, pass, b->seconds);
+            const double ns = best_call(&t, pass, b->effort->seconds);
             const double gflops = 2.0 * (double)t.rows * l->in * l->out / ns;
             const stoke_net_figure figure = { .model = model,
                                               .layer = l->name,
@@ -221,7 +230,7 @@ static int bench_layer(bench *b, const char *model, const layer *l, stoke_error 
                                               .calls = l->calls,
                                               .ms = ns / 1e6,
                                               .gflops = gflops,
-                                              .share = c->peak > 0 ? gflops / c->peak : 0 };
+                                              .peak = c->peak };
             if (b->each(b->context, &figure, ++b->done, b->total))
                 r = stk_fail(err, STOKE_E_CANCELLED, "stopped");
         }
@@ -233,7 +242,7 @@ static int bench_layer(bench *b, const char *model, const layer *l, stoke_error 
 
 static const char *const default_models[] = { "b0", "b2", "b5", NULL };
 
-/* Counts (each NULL) or measures the layers asked for. */
+/* Counts or measures the layers asked for. */
 static int over_models(bench *b, int counting, stoke_error *err)
 {
     const char *const given[] = { b->params->model, NULL };
@@ -246,7 +255,7 @@ static int over_models(bench *b, int counting, stoke_error *err)
         for (size_t i = 0; i < count && !r; i++) {
             if (b->params->only && !strstr(list[i].name, b->params->only)) continue;
             if (counting)
-                b->total += b->n_columns * PASSES;
+                b->total += PASSES;
             else
                 r = bench_layer(b, config.model, &list[i], err);
         }
@@ -263,13 +272,26 @@ int stoke_net_bench(const stoke_net_bench_params *params, stoke_net_bench_fn eac
     if (params->height < 32 || params->width < 32 || !params->batch || params->batch > 65536 ||
         params->height > 16384 || params->width > 16384)
         return stk_fail(err, STOKE_E_INVALID, "pictures of 32x32 to 16384x16384, 1 to 65536 of them");
-    bench b = { .params = params, .each = each, .context = context, .seconds = params->quick ? 0.0 : 0.04 };
-    int r = stk_team_create(&b.team, params->threads ? params->threads : stoke_machine_cores().usable, err);
+    if ((uint64_t)params->batch * params->height * params->width > STK_NET_PIXELS)
+        return stk_fail(err, STOKE_E_LIMIT, "%u pictures of %u x %u: a batch has at most %llu pixels",
+                        (unsigned)params->batch, (unsigned)params->height, (unsigned)params->width,
+                        (unsigned long long)STK_NET_PIXELS);
+    bench b = {
+        .params = params, .each = each, .context = context, .effort = params->quick ? &quick : &thorough
+    };
+    int r = over_models(&b, 1, err); /* first: a name that is wrong is told at once */
+    if (!r && !b.total)
+        r = stk_fail(err, STOKE_E_NOTFOUND,
+                     "no layer has '%s' in its name: there are \"stage 1 patches\", query, reduction, \"key, "
+                     "value\", output, fc1, fc2, the same for stages 2 to 4, \"head, stage 1\" to 4, and "
+                     "classifier",
+                     params->only);
+    if (r) return r;
+    r = stk_team_create(&b.team, params->threads ? params->threads : stoke_machine_cores().usable, err);
     if (r) return r;
     make_columns(&b);
-    r = over_models(&b, 1, err);
-    if (!r && !b.total) r = stk_fail(err, STOKE_E_NOTFOUND, "no layer has '%s' in its name", params->only);
-    if (!r) r = over_models(&b, 0, err);
+    b.total *= b.n_columns;
+    r = over_models(&b, 0, err);
     stk_team_destroy(&b.team);
     return r;
 }

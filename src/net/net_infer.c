@@ -11,6 +11,7 @@
 int stk_net_check_batch(const stoke_net *net, const stoke_net_batch *batch, int masks, stoke_error *err)
 {
     const size_t pixels = (size_t)net->params.height * net->params.width;
+    if (!batch) return stk_fail(err, STOKE_E_INVALID, "there is no batch: it is NULL");
     if (!batch->count || batch->count > net->params.batch)
         return stk_fail(err, STOKE_E_INVALID, "a batch of %u pictures: the network was opened for 1 to %u",
                         (unsigned)batch->count, (unsigned)net->params.batch);
@@ -32,6 +33,9 @@ int stk_net_check_batch(const stoke_net *net, const stoke_net_batch *batch, int 
         return stk_fail(err, STOKE_E_INVALID, "mask_row_bytes is %zu: a mask of %u x %u has %zu",
                         batch->mask_row_bytes, (unsigned)net->params.height, (unsigned)net->params.width,
                         pixels * stoke_dtype_bytes(type));
+    if (batch->mask_row_bytes % stoke_dtype_bytes(type))
+        return stk_fail(err, STOKE_E_INVALID, "mask_row_bytes is %zu: no whole number of elements of %zu",
+                        batch->mask_row_bytes, (size_t)stoke_dtype_bytes(type));
     return STOKE_OK;
 }
 
@@ -94,9 +98,14 @@ void stk_net_logits(stoke_net *net, const stoke_net_batch *batch, int training)
     stk_parts_lap(&net->parts, STK_PART_HEAD_FORWARD);
 }
 
+static int nowhere(const char *what, stoke_error *err)
+{
+    return stk_fail(err, STOKE_E_INVALID, "nowhere to put the %s: the pointer is NULL", what);
+}
+
 int stoke_net_forward(stoke_net *net, const stoke_net_batch *batch, stoke_logits *logits, stoke_error *err)
 {
-    const int status = stk_net_check_batch(net, batch, 0, err);
+    const int status = logits ? stk_net_check_batch(net, batch, 0, err) : nowhere("logits", err);
     if (status) return status;
     stk_net_logits(net, batch, 0);
     *logits = (stoke_logits){ .data = net->logits,
@@ -109,7 +118,7 @@ int stoke_net_forward(stoke_net *net, const stoke_net_batch *batch, stoke_logits
 
 int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *classes, stoke_error *err)
 {
-    const int status = stk_net_check_batch(net, batch, 0, err);
+    const int status = classes ? stk_net_check_batch(net, batch, 0, err) : nowhere("classes", err);
     if (status) return status;
     stk_net_logits(net, batch, 0);
     stk_classes_of(&net->run, &net->loss_shape, net->loss_room, net->logits, classes);
@@ -119,7 +128,7 @@ int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *cl
 
 int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *loss, stoke_error *err)
 {
-    int status = stk_net_check_batch(net, batch, 1, err);
+    int status = loss ? stk_net_check_batch(net, batch, 1, err) : nowhere("loss", err);
     if (status) return status;
     stk_net_logits(net, batch, 0);
     const stk_truth truth = stk_net_truth(batch);

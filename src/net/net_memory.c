@@ -4,10 +4,14 @@
  *
  *   parameters    masters, gradients, moments, average
  *   packed        weights as the kernels want them
- *   activations   what a training pass keeps: per block x, x1, context, statistics; plain: also q, kv, h1,
- * h2, h3; lean: q, kv, h1; min: none of them workspace     what lives shorter. The head's maps share memory
- * with the stages' buffers, the stages with each other, and within a stage attention, MLP and embedding: each
- * is finished before the next begins, forward and backward.
+ *   activations   what a training pass keeps. Of every block x, x1, context, statistics, and by mode
+ *                   plain: q, kv, h1, h3
+ *                   lean:  q, kv, h1
+ *                   min:   none of them
+ *   workspace     what lives shorter
+ *
+ * In the workspace the head's maps share memory with the stages' buffers, the stages with each other, and
+ * within a stage attention, MLP and embedding: each is finished before the next begins, forward and backward.
  */
 #include <string.h>
 
@@ -83,8 +87,7 @@ static void lay_block(stoke_net *net, const stk_stage *s, stk_block *b, const st
     b->q = s->recompute_projections ? shared->q : typed(net, region, rows * s->channels);
     b->kv = s->recompute_projections ? shared->kv : typed(net, region, keys * 2 * s->channels);
     b->h1 = s->recompute_projections ? shared->h1 : typed(net, region, rows * s->hidden);
-    b->h2 = s->recompute_hidden ? NULL : typed(net, region, rows * s->hidden);
-    b->h3 = s->recompute_hidden ? shared->h3 : typed(net, region, rows * s->hidden);
+    b->h3 = s->recompute_hidden ? NULL : typed(net, region, rows * s->hidden);
 }
 
 /* Inference: nothing is the block's own. */
@@ -100,8 +103,7 @@ static void share_block(stk_block *b, const stk_block *shared)
     b->q = shared->q;
     b->kv = shared->kv;
     b->h1 = shared->h1;
-    b->h2 = NULL;
-    b->h3 = shared->h3;
+    b->h3 = NULL;
 }
 
 /* The three phases of a stage, one over the other. */
@@ -110,8 +112,9 @@ static void lay_mlp(stoke_net *net, stk_stage *s, stk_block *shared)
     const stk_region region = STK_REGION_WORKSPACE;
     const size_t wide = stk_stage_rows(s, net->params.batch) * s->hidden;
     if (!encoder_trains(net) || s->recompute_projections) shared->h1 = typed(net, region, wide);
-    shared->h3 = s->d_h3 = typed(net, region, wide); /* h3 has been used when its gradient is computed */
-    if (encoder_trains(net)) s->d_h1 = typed(net, region, wide);
+    if (!encoder_trains(net)) return;
+    s->d_h3 = typed(net, region, wide);
+    s->d_h1 = typed(net, region, wide);
 }
 
 static void lay_attention(stoke_net *net, stk_stage *s, stk_block *shared)

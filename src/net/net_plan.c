@@ -17,7 +17,7 @@ static work sum(work a, work b)
     return (work){ a.forward + b.forward, a.backward + b.backward };
 }
 
-/* `inputs`: how many gradients the backward pass takes (1: weight, 2: input too). */
+/* `gradients`: how many the backward pass takes (1: of the weights, 2: of the input too). */
 static work product(double rows, double in, double out, int gradients)
 {
     const double once = 2 * rows * in * out;
@@ -38,13 +38,12 @@ static work block_work(const stk_stage *s, uint32_t count)
     w = sum(w, linear_work(&b->expand, rows, 2));
     const double projections = w.forward, depthwise = 2.0 * 9 * (double)rows * s->hidden;
     w = sum(w, sum(linear_work(&b->output, rows, 2), linear_work(&b->contract, rows, 2)));
-    w = sum(w, (work){ depthwise, 2 * depthwise });
+    w = sum(w, (work){ depthwise, 3 * depthwise }); /* backward it makes h2 again */
     /* scores and context; backward the scores once more and four gradients */
     const double scores = 2.0 * (double)rows * s->channels * s->reduced_height * s->reduced_width;
     w = sum(w, (work){ 2 * scores, 5 * scores });
     if (s->recompute_projections) w.backward += projections;
-    if (s->recompute_hidden)
-        w.backward += 2 * depthwise; /* for the weights of contract, and on the way down */
+    if (s->recompute_hidden) w.backward += depthwise; /* for the weights of contract */
     return w;
 }
 
@@ -91,17 +90,23 @@ void stk_net_plan_make(stoke_net *net)
     plan->process = stk_machine_rss("/proc");
     plan->total = plan->process + stk_net_arena_bytes(&net->arena);
     plan->parameter_count = net->parameters.elements;
+    plan->model = net->config.model;
+    plan->classes = net->config.classes;
     const work w = all_work(net);
     plan->forward_flops = w.forward;
     plan->step_flops = net->params.training ? w.forward + w.backward : w.forward;
 }
 
+/* One unit for all, so that a reader can add them up: the one that fits the sum. */
 int stoke_net_plan_text(const stoke_net_plan *plan, char *text, size_t size)
 {
-    const double mb = 1e-6;
+    const double total = (double)plan->total;
+    const char *unit = total < 1e10 ? "MB" : total < 1e13 ? "GB" : "TB";
+    const double scale = total < 1e10 ? 1e-6 : total < 1e13 ? 1e-9 : 1e-12;
     return snprintf(text, size,
-                    "parameters %.1f MB + packed %.1f MB + activations %.1f MB + workspace %.1f MB + "
-                    "process %.1f MB = %.1f MB",
-                    (double)plan->parameters * mb, (double)plan->packed * mb, (double)plan->activations * mb,
-                    (double)plan->workspace * mb, (double)plan->process * mb, (double)plan->total * mb);
+                    "parameters %.1f %s + packed %.1f %s + activations %.1f %s + workspace %.1f %s + "
+                    "process %.1f %s = %.1f %s",
+                    (double)plan->parameters * scale, unit, (double)plan->packed * scale, unit,
+                    (double)plan->activations * scale, unit, (double)plan->workspace * scale, unit,
+                    (double)plan->process * scale, unit, total * scale, unit);
 }

@@ -54,7 +54,10 @@ void stk_net_table_fill(stk_net_table *table, stk_cpu_level level)
 #if defined(__x86_64__)
     if (level >= STK_CPU_AVX2) fill_avx2(table);
     if (level >= STK_CPU_AVX512) fill_avx512(table);
-    if (level >= STK_CPU_AMX) stk_gemm_fill_amx(&table->gemm);
+    if (level >= STK_CPU_AMX) {
+        stk_gemm_fill_amx(&table->gemm);
+        stk_peak_fill_amx(&table->peak);
+    }
 #endif
 }
 

@@ -2,8 +2,10 @@
  *
  * What others see of a network: tensors, counters, remarks; and saving it.
  */
+#include <math.h>
 #include <string.h>
 
+#include "src/base/error.h"
 #include "src/net/net.h"
 #include "src/net/pretrained.h"
 
@@ -55,18 +57,26 @@ void stoke_net_state_set(stoke_net *net, const stoke_net_state *state)
 {
     net->state = *state;
     net->have_gradients = 0;
+    /* A checkpoint of another precision, or a damaged one: there is no step with a scale of 0. */
+    if (net->plan.precision != STOKE_PRECISION_FP16 || !isfinite(state->loss_scale) || state->loss_scale < 1)
+        net->state.loss_scale = stk_net_first_scale(net->plan.precision);
 }
 
 int stoke_net_save(const stoke_net *net, const char *folder, int average, stoke_error *err)
 {
     const float *values = net->values;
-    if (average && net->average) {
+    if (average && !net->average)
+        return stk_fail(err, STOKE_E_STATE, "no average was kept: open the network with average 1");
+    if (average) {
         /* Running statistics are averages already: those of the weights serve both. */
         const size_t trained = net->parameters.trainable;
         memcpy(net->average + trained, net->values + trained,
                (net->parameters.floats - trained) * sizeof(float));
         values = net->average;
     }
-    return stk_pretrained_save(folder, &net->config, &net->parameters, values, net->state.batches_tracked,
-                               err);
+    const stk_pretrained_notes notes = { .batches_tracked = net->state.batches_tracked,
+                                         .height = net->params.height,
+                                         .width = net->params.width,
+                                         .labels = net->labels };
+    return stk_pretrained_save(folder, &net->config, &net->parameters, values, &notes, err);
 }

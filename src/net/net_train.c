@@ -23,6 +23,16 @@ static size_t running_bytes(const stoke_net *net)
     return (net->parameters.floats - net->parameters.trainable) * sizeof(float);
 }
 
+/* A NaN in a picture, or what overflows in fp16, makes gradients that are not finite, and the step is
+ * skipped; but running statistics that took it up would stay so for ever. */
+static int running_are_finite(const stoke_net *net)
+{
+    const float *running = net->values + net->parameters.trainable;
+    for (size_t i = 0; i < running_bytes(net) / sizeof *running; i++)
+        if (!isfinite(running[i])) return 0;
+    return 1;
+}
+
 static void backward(stoke_net *net, const stoke_net_batch *batch)
 {
     const void *features[STK_STAGES];
@@ -46,20 +56,20 @@ int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of
     if (!of) return stk_fail(err, STOKE_E_INVALID, "gradients cannot be divided by 0");
     int status = stk_net_check_batch(net, batch, 1, err);
     if (status) return status;
+    double unasked;
     float *running = net->values + net->parameters.trainable;
     memcpy(net->saved_running, running, running_bytes(net));
     stk_net_logits(net, batch, 1);
     const stk_truth truth = stk_net_truth(batch);
     status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, net->logits, &truth,
-                      (float)(net->state.loss_scale / of), loss, net->d_logits, err);
+                      (float)(net->state.loss_scale / of), loss ? loss : &unasked, net->d_logits, err);
     stk_parts_lap(&net->parts, STK_PART_LOSS);
-    if (status) { /* as if it had not been called */
-        memcpy(running, net->saved_running, running_bytes(net));
-        return status;
-    }
+    const int tracked = !status && running_are_finite(net);
+    if (!tracked) memcpy(running, net->saved_running, running_bytes(net));
+    if (status) return status; /* as if it had not been called */
     backward(net, batch);
     net->state.draws++;
-    net->state.batches_tracked++;
+    net->state.batches_tracked += (uint64_t)tracked;
     return STOKE_OK;
 }
 
@@ -113,9 +123,14 @@ static int check_update(const stoke_net *net, const stoke_update *u, stoke_error
         return stk_fail(err, STOKE_E_STATE, "this network was opened for inference: training is 0");
     if (!net->have_gradients)
         return stk_fail(err, STOKE_E_STATE, "no gradients to step along: call stoke_net_backward first");
-    if (!isfinite(u->lr) || u->lr < 0 || !isfinite(u->head_lr) || u->head_lr < 0 || !(u->weight_decay >= 0) ||
-        !(u->clip_norm >= 0))
+    if (!isfinite(u->lr) || u->lr < 0 || !isfinite(u->head_lr) || u->head_lr < 0 ||
+        !isfinite(u->weight_decay) || u->weight_decay < 0 || !(u->clip_norm >= 0))
         return stk_fail(err, STOKE_E_INVALID, "rates, decay and the norm to clip at are 0 or more");
+    if (!(u->average_decay >= 0 && u->average_decay <= 1))
+        return stk_fail(err, STOKE_E_INVALID, "average_decay is %g: 0 to 1 will do", u->average_decay);
+    /* 0 / 0 for every weight that has had no gradient yet. In f32 it must not vanish either. */
+    if (net->params.optimizer == STOKE_OPTIMIZER_ADAMW && !(isfinite(u->eps) && (float)u->eps > 0))
+        return stk_fail(err, STOKE_E_INVALID, "eps is %g: AdamW divides by it, so it is above 0", u->eps);
     if (!(u->beta1 >= 0 && u->beta1 < 1 && u->beta2 >= 0 && u->beta2 < 1))
         return stk_fail(err, STOKE_E_INVALID, "beta1 is %g and beta2 %g: 0 or more, below 1", u->beta1,
                         u->beta2);
@@ -124,6 +139,8 @@ static int check_update(const stoke_net *net, const stoke_update *u, stoke_error
 
 int stoke_net_step(stoke_net *net, const stoke_update *settings, stoke_step_report *report, stoke_error *err)
 {
+    const stoke_update defaults = stoke_update_defaults();
+    if (!settings) settings = &defaults;
     const int status = check_update(net, settings, err);
     if (status) return status;
     stk_parts_start(&net->parts);

@@ -7,6 +7,7 @@
 #define STOKE_SRC_NET_PARAMETERS_H
 
 #include "src/net/config.h"
+#include "src/net/team.h"
 
 enum { STK_NAME = 96 };
 
@@ -33,8 +34,9 @@ void stk_parameters_free(stk_parameters *parameters);
 const stk_parameter *stk_parameters_find(const stk_parameters *parameters, const char *name);
 /* As Hugging Face initialises: normal(0, 0.02) for weights of linear and convolution layers, 0 for biases, 1
  * and 0 for norms; a function of (seed, name, element), so that a tensor gets the same values whatever else
- * is loaded. `only` NULL: all. */
+ * is loaded, whoever fills it. All tensors by a team, or one; `values` is the flat array. */
 void stk_parameters_initialise(const stk_parameters *parameters, float *values, uint64_t seed,
-                               const stk_parameter *only);
+                               stk_team *team);
+void stk_parameter_initialise(const stk_parameter *parameter, float *values, uint64_t seed);
 
 #endif

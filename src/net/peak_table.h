@@ -17,5 +17,6 @@ typedef struct stk_peak_table {
 void stk_peak_fill_c(stk_peak_table *table);
 void stk_peak_fill_avx2(stk_peak_table *table);
 void stk_peak_fill_avx512(stk_peak_table *table);
+void stk_peak_fill_amx(stk_peak_table *table);
 
 #endif

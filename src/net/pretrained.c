@@ -127,8 +127,7 @@ static int complete(loading *l, const char *path, int encoder_alone, uint64_t se
         const int classifier = strncmp(p->name, "decode_head.classifier.", 23) == 0;
         if (l->had[i] == MISSING && !(encoder_alone && p->head))
             return stk_fail(err, STOKE_E_FORMAT, "%s: %s is missing", path, p->name);
-        if (l->had[i] != READ || (classifier && l->classes))
-            stk_parameters_initialise(l->parameters, l->values, seed, p);
+        if (l->had[i] != READ || (classifier && l->classes)) stk_parameter_initialise(p, l->values, seed);
     }
     if (encoder_alone) say(l, "%s is an encoder alone: the decode head was initialised", path);
     if (l->classes)

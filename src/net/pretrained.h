@@ -20,8 +20,18 @@ typedef void stk_remark_fn(void *context, const char *sentence);
 int stk_pretrained_load(const char *path, const stk_config *config, const stk_parameters *parameters,
                         uint64_t seed, float *values, uint64_t *batches_tracked, stk_remark_fn *remark,
                         void *context, stoke_error *err);
+/* The names of `classes` classes in the folder's config.json ("id2label"); NULL: there are not as many, or
+ * none. One block, to be freed with stk_free. */
+int stk_pretrained_labels(const char *folder, uint32_t classes, char ***labels, stoke_error *err);
+
+/* What is saved besides parameters. */
+typedef struct stk_pretrained_notes {
+    uint64_t batches_tracked;
+    uint32_t height, width; /* of pictures, for preprocessor_config.json */
+    char *const *labels;    /* names of the classes; NULL: LABEL_0, LABEL_1, ... */
+} stk_pretrained_notes;
 /* config.json, preprocessor_config.json, model.safetensors (written last), each by temp + fsync + rename. */
 int stk_pretrained_save(const char *folder, const stk_config *config, const stk_parameters *parameters,
-                        const float *values, uint64_t batches_tracked, stoke_error *err);
+                        const float *values, const stk_pretrained_notes *notes, stoke_error *err);
 
 #endif

@@ -62,6 +62,8 @@ static int config_of_shapes(const char *path, const shapes *found, stk_config *c
     return STOKE_OK;
 }
 
+enum { FOUND = 160 }; /* bytes for what a message quotes */
+
 /* config.json, while it is compared. */
 typedef struct reading {
     const char *path;
@@ -75,13 +77,36 @@ static const stk_json_value *field(const reading *r, const char *key)
     return v && v->kind != STK_JSON_NULL ? v : NULL; /* null: the default, which is what is computed here */
 }
 
+/* A value as the file has it, as far as it fits: "[8, 4, 2, 2]". */
+static const char *found_text(const reading *r, const stk_json_value *v, char *text, size_t size)
+{
+    static const char *const kinds[] = { [STK_JSON_NULL] = "null",
+                                         [STK_JSON_FALSE] = "false",
+                                         [STK_JSON_TRUE] = "true",
+                                         [STK_JSON_ARRAY] = "an array",
+                                         [STK_JSON_OBJECT] = "an object" };
+    if (v->kind == STK_JSON_NUMBER || v->kind == STK_JSON_STRING) {
+        snprintf(text, size, "%.100s", stk_json_shown(stk_json_text(r->json, v)));
+        return text;
+    }
+    if (v->kind != STK_JSON_ARRAY || !v->count || v->count > 2 * STK_CONFIG_STAGES) return kinds[v->kind];
+    size_t used = 0;
+    for (const stk_json_value *i = stk_json_first(r->json, v); i && used < size;
+         i = stk_json_next(r->json, i)) {
+        const char *number = i->kind == STK_JSON_NUMBER ? stk_json_text(r->json, i) : "?";
+        used += (size_t)snprintf(text + used, size - used, "%s%.12s", used ? ", " : "[", number);
+    }
+    if (used < size) snprintf(text + used, size - used, "]");
+    return text;
+}
+
 static int expect_text(const reading *r, const char *key, const char *wanted)
 {
     const stk_json_value *v = field(r, key);
     if (!v || (v->kind == STK_JSON_STRING && strcmp(stk_json_text(r->json, v), wanted) == 0)) return STOKE_OK;
-    const char *text = stk_json_text(r->json, v);
-    return stk_fail(r->err, STOKE_E_UNSUPPORTED, "%s: \"%s\" is %.100s: only \"%s\" is computed here",
-                    r->path, key, text ? stk_json_shown(text) : "no string", wanted);
+    char found[FOUND];
+    return stk_fail(r->err, STOKE_E_UNSUPPORTED, "%s: \"%s\" is %s: only \"%s\" is computed here", r->path,
+                    key, found_text(r, v, found, sizeof found), wanted);
 }
 
 static int expect_number(const reading *r, const char *key, double wanted)
@@ -89,9 +114,9 @@ static int expect_number(const reading *r, const char *key, double wanted)
     const stk_json_value *v = field(r, key);
     double value;
     if (!v || (stk_json_real(r->json, v, &value) && value == wanted)) return STOKE_OK;
-    const char *text = stk_json_text(r->json, v);
-    return stk_fail(r->err, STOKE_E_UNSUPPORTED, "%s: \"%s\" is %.100s: only %g is computed here", r->path,
-                    key, text ? stk_json_shown(text) : "no number", wanted);
+    char found[FOUND];
+    return stk_fail(r->err, STOKE_E_UNSUPPORTED, "%s: \"%s\" is %s: only %g is computed here", r->path, key,
+                    found_text(r, v, found, sizeof found), wanted);
 }
 
 /* One number for each stage. */
@@ -106,9 +131,10 @@ static int expect_stages(const reading *r, const char *key, const uint32_t wante
         good = stk_json_real(r->json, item, &value) && value == wanted[i];
     }
     if (good) return STOKE_OK;
-    return stk_fail(r->err, STOKE_E_UNSUPPORTED,
-                    "%s: \"%s\" is not %u, %u, %u, %u: nothing else is computed here", r->path, key,
-                    wanted[0], wanted[1], wanted[2], wanted[3]);
+    char found[FOUND];
+    return stk_fail(r->err, STOKE_E_UNSUPPORTED, "%s: \"%s\" is %s: only [%u, %u, %u, %u] is computed here",
+                    r->path, key, found_text(r, v, found, sizeof found), wanted[0], wanted[1], wanted[2],
+                    wanted[3]);
 }
 
 /* The classes the file names, or else their number. */

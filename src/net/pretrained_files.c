@@ -3,6 +3,7 @@
  * Which files a path stands for: a folder's model.safetensors, or the shards that its index names; or a file
  * itself. The index comes from elsewhere, so it may name files of its own folder only.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -147,11 +148,32 @@ static int visit_folder(const char *path, stk_pretrained_fn *fn, void *context, 
     return status;
 }
 
+/* "nvidia/mit-b0": two words with one slash between, as the hub names models. */
+static int is_hub_name(const char *path)
+{
+    const char *slash = strchr(path, '/');
+    return slash && slash != path && slash[1] && !strchr(slash + 1, '/') && *path != '.' && *path != '~';
+}
+
+static int ends_in(const char *path, const char *end)
+{
+    const size_t n = strlen(path), m = strlen(end);
+    return n >= m && strcmp(path + n - m, end) == 0;
+}
+
 int stk_pretrained_visit(const char *path, stk_pretrained_fn *fn, void *context, stoke_error *err)
 {
     struct stat st;
-    const size_t n = strlen(path);
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return visit_folder(path, fn, context, err);
-    if (n > 5 && strcmp(path + n - 5, ".json") == 0) return visit_index(path, fn, context, err);
+    const int there = stat(path, &st) == 0;
+    if (!there && errno == ENOENT && is_hub_name(path))
+        return stk_fail(err, STOKE_E_NOTFOUND,
+                        "%s: there is no such file or folder; weights are read from a folder on disk: `hf "
+                        "download %s --local-dir DIR`",
+                        path, path);
+    if (there && S_ISDIR(st.st_mode)) return visit_folder(path, fn, context, err);
+    if (there && ends_in(path, "config.json"))
+        return stk_fail(err, STOKE_E_INVALID, "%s: this file holds no weights: name the folder it lies in",
+                        path);
+    if (ends_in(path, ".json")) return visit_index(path, fn, context, err);
     return visit_file(path, fn, context, err);
 }

@@ -5,6 +5,8 @@
 #ifndef STOKE_SRC_NET_PRETRAINED_PRIVATE_H
 #define STOKE_SRC_NET_PRETRAINED_PRIVATE_H
 
+#include <stdio.h>
+
 #include "src/net/pretrained.h"
 #include "src/net/safetensors.h"
 
@@ -25,6 +27,9 @@ int stk_pretrained_visit(const char *path, stk_pretrained_fn *fn, void *context,
 int stk_pretrained_json(const char *path, stk_json *json, stoke_error *err);
 /* folder/name; NULL: no memory. Free with stk_free. */
 char *stk_pretrained_path(const char *folder, const char *name);
+
+/* The members "id2label" and "label2id" of config.json; labels NULL: LABEL_0, LABEL_1, ... STOKE_E_NOMEM. */
+int stk_pretrained_write_labels(FILE *out, char *const *labels, uint32_t classes);
 
 /* stk_pretrained_config with remarks. `remark` may be NULL. */
 int stk_pretrained_check(const char *path, stk_config *config, stk_remark_fn *remark, void *context,

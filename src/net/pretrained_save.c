@@ -17,17 +17,7 @@ static void stages(FILE *out, const char *key, const uint32_t values[static STK_
     fprintf(out, "  \"%s\": [%u, %u, %u, %u],\n", key, values[0], values[1], values[2], values[3]);
 }
 
-/* Without them transformers believes in two classes. */
-static void labels(FILE *out, uint32_t classes)
-{
-    fputs("  \"id2label\": {", out);
-    for (uint32_t i = 0; i < classes; i++) fprintf(out, "%s\n    \"%u\": \"LABEL_%u\"", i ? "," : "", i, i);
-    fputs("\n  },\n  \"label2id\": {", out);
-    for (uint32_t i = 0; i < classes; i++) fprintf(out, "%s\n    \"LABEL_%u\": %u", i ? "," : "", i, i);
-    fputs("\n  },\n", out);
-}
-
-static void write_config(FILE *out, const stk_config *c)
+static int write_config(FILE *out, const stk_config *c, char *const *names)
 {
     const uint32_t ratios[] = { c->mlp_ratio, c->mlp_ratio, c->mlp_ratio, c->mlp_ratio };
     fputs("{\n"
@@ -53,19 +43,21 @@ static void write_config(FILE *out, const stk_config *c)
     stages(out, "sr_ratios", c->reduction);
     stages(out, "mlp_ratios", ratios);
     stages(out, "patch_sizes", c->patch);
-    labels(out, c->classes);
+    const int status = stk_pretrained_write_labels(out, names, c->classes);
     fprintf(out, "  \"strides\": [%u, %u, %u, %u]\n}\n", c->stride[0], c->stride[1], c->stride[2],
             c->stride[3]);
+    return status;
 }
 
-/* 512: what SegformerImageProcessor itself assumes; the network takes any size. */
-static void write_preprocessor(FILE *out)
+/* The network takes any size; it was trained at this one. */
+static void write_preprocessor(FILE *out, uint32_t height, uint32_t width)
 {
     fputs("{\n"
           "  \"image_processor_type\": \"SegformerImageProcessor\",\n"
-          "  \"do_resize\": true,\n"
-          "  \"size\": {\"height\": 512, \"width\": 512},\n"
-          "  \"resample\": 2,\n"
+          "  \"do_resize\": true,\n",
+          out);
+    fprintf(out, "  \"size\": {\"height\": %u, \"width\": %u},\n", height, width);
+    fputs("  \"resample\": 2,\n"
           "  \"do_rescale\": true,\n"
           "  \"rescale_factor\": 0.00392156862745098,\n"
           "  \"do_normalize\": true,\n"
@@ -101,19 +93,20 @@ static int write_weights(FILE *out, const char *path, const stk_parameters *para
 enum { CONFIG, PREPROCESSOR, WEIGHTS, FILES };
 
 static int write_files(stk_atomic_file file[static FILES], const stk_config *config,
-                       const stk_parameters *parameters, const float *values, uint64_t batches_tracked,
-                       stoke_error *err)
+                       const stk_parameters *parameters, const float *values,
+                       const stk_pretrained_notes *notes, stoke_error *err)
 {
-    write_config(file[CONFIG].stream, config);
-    write_preprocessor(file[PREPROCESSOR].stream);
-    int status =
-        write_weights(file[WEIGHTS].stream, file[WEIGHTS].path, parameters, values, batches_tracked, err);
+    if (write_config(file[CONFIG].stream, config, notes->labels))
+        return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", file[CONFIG].path);
+    write_preprocessor(file[PREPROCESSOR].stream, notes->height, notes->width);
+    int status = write_weights(file[WEIGHTS].stream, file[WEIGHTS].path, parameters, values,
+                               notes->batches_tracked, err);
     for (int i = 0; i < FILES && !status; i++) status = stk_atomic_commit(&file[i], err);
     return status;
 }
 
 int stk_pretrained_save(const char *folder, const stk_config *config, const stk_parameters *parameters,
-                        const float *values, uint64_t batches_tracked, stoke_error *err)
+                        const float *values, const stk_pretrained_notes *notes, stoke_error *err)
 {
     static const char *const names[FILES] = { "config.json", "preprocessor_config.json",
                                               "model.safetensors" };
@@ -125,7 +118,7 @@ int stk_pretrained_save(const char *folder, const stk_config *config, const stk_
                       : stk_fail(err, STOKE_E_NOMEM, "%s: no memory", folder);
         stk_free(path);
     }
-    if (!status) status = write_files(file, config, parameters, values, batches_tracked, err);
+    if (!status) status = write_files(file, config, parameters, values, notes, err);
     for (int i = 0; i < FILES; i++)
         stk_atomic_abandon(&file[i]); /* does nothing to those that were committed */
     return status;

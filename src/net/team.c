@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -36,6 +37,7 @@ typedef struct worker {
 
 struct stk_team {
     uint32_t size;
+    pid_t owner;     /* the process that has the workers: a child of fork does not */
     worker *workers; /* size - 1 */
     uint32_t started;
     /* The job. Written before the ticket is, read by who took a task from it. */
@@ -181,6 +183,7 @@ int stk_team_create(stk_team **out, uint32_t threads, stoke_error *err)
     if (!team) return stk_fail(err, STOKE_E_NOMEM, "no memory for a team of threads");
     memset(team, 0, sizeof *team);
     team->size = threads;
+    team->owner = getpid();
     pthread_mutex_init(&team->lock, NULL);
     pthread_cond_init(&team->work, NULL);
     pthread_cond_init(&team->done, NULL);
@@ -199,12 +202,14 @@ void stk_team_destroy(stk_team **team)
     stk_team *t = *team;
     *team = NULL;
     if (!t) return;
-    atomic_store(&t->quit, 1);
-    wake_workers(t, t->size);
-    for (uint32_t i = 0; i < t->started; i++) pthread_join(t->workers[i].thread, NULL);
-    pthread_cond_destroy(&t->done);
-    pthread_cond_destroy(&t->work);
-    pthread_mutex_destroy(&t->lock);
+    if (t->owner == getpid()) { /* else joining, and destroying what sleepers wait for, would never end */
+        atomic_store(&t->quit, 1);
+        wake_workers(t, t->size);
+        for (uint32_t i = 0; i < t->started; i++) pthread_join(t->workers[i].thread, NULL);
+        pthread_cond_destroy(&t->done);
+        pthread_cond_destroy(&t->work);
+        pthread_mutex_destroy(&t->lock);
+    }
     stk_free(t->workers);
     stk_free(t);
 }

@@ -13,7 +13,8 @@
 typedef struct stk_team stk_team;
 
 /* `threads` >= 1 including the caller's. The others wait, spinning for a moment, then asleep; they block all
- * signals. */
+ * signals. In a child of fork there are none of them: the caller does all tasks, and destroying waits for
+ * nobody. */
 int stk_team_create(stk_team **out, uint32_t threads, stoke_error *err);
 void stk_team_destroy(stk_team **team);
 uint32_t stk_team_size(const stk_team *team);

@@ -69,13 +69,22 @@ static int terminal_columns(int fd)
     return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+/* How much of the unit to print for a number: "1 sample", "1 pass", "1 batch". */
+static int unit_length(const char *unit, uint64_t number)
+{
+    const size_t n = strlen(unit);
+    if (number != 1 || n < 2 || unit[n - 1] != 's') return (int)n;
+    return (int)n - (n > 4 && (!strcmp(unit + n - 4, "sses") || !strcmp(unit + n - 4, "ches")) ? 2 : 1);
+}
+
 /* "1234/3000 samples", or "1234 samples" when the total is unknown. */
 static void count_text(const stoke_progress *p, uint64_t done, uint64_t total, char *text, size_t size)
 {
     if (total)
-        snprintf(text, size, "%" PRIu64 "/%" PRIu64 " %s", done, total, p->unit);
+        snprintf(text, size, "%" PRIu64 "/%" PRIu64 " %.*s", done, total, unit_length(p->unit, total),
+                 p->unit);
     else
-        snprintf(text, size, "%" PRIu64 " %s", done, p->unit);
+        snprintf(text, size, "%" PRIu64 " %.*s", done, unit_length(p->unit, done), p->unit);
 }
 
 /* The caller's note, or the average rate since the start; then what is left. `gap` parts them. */

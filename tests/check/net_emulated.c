@@ -16,6 +16,7 @@ void stk_loss_fill_emulated(stk_loss_table *table);
 void stk_peak_fill_emulated(stk_peak_table *table);
 void stk_update_fill_emulated(stk_update_table *table);
 void stk_gemm_fill_amx_emulated(stk_gemm_table *table);
+void stk_peak_fill_amx_emulated(stk_peak_table *table);
 
 void net_fill_emulated_avx512(stk_net_table *table)
 {
@@ -37,6 +38,7 @@ void net_fill_emulated_amx(stk_net_table *table)
     net_fill_emulated_avx512(table);
     table->level = STK_CPU_AMX;
     stk_gemm_fill_amx_emulated(&table->gemm);
+    stk_peak_fill_amx_emulated(&table->peak);
 }
 #else
 void net_fill_emulated_avx512(stk_net_table *table)

@@ -132,6 +132,16 @@ def some_pixel_functions():
     stoke('bench', 'pix', 'word', code=2)
 
 
+def networks_too_large_are_refused():
+    # 2^40 rows do not fit 32 bits: bench net died of a division by zero, bench step planned for 18 s
+    large = ('--batch', 65536, '--size', 16384)
+    contains(stoke('bench', 'step', *large, '--dry-run', code=1).stderr, '16384 x 16384', 'pixels')
+    contains(stoke('bench', 'net', *large, '--short', code=1).stderr, '16384 x 16384', 'pixels')
+    # within the limit, but not within this machine: said before anything is filled
+    contains(stoke('bench', 'step', '--batch', 100, '--size', 4096, '--short', code=1).stderr, 'MB are available')
+    contains(stoke('bench', 'net', '--model', 'b5', '--batch', 100, '--size', 4096, '--short', code=1).stderr, 'no memory to measure')
+
+
 sys.exit(tap.run([
     ('own set, 0, 1 and 2 workers', own_set),
     ('synthetic set', synthetic_set_is_removed),
@@ -144,4 +154,5 @@ sys.exit(tap.run([
     ('bad set', bad_set),
     ('pixel functions', pixel_functions),
     ('some pixel functions', some_pixel_functions),
+    ('networks too large', networks_too_large_are_refused),
 ]))

@@ -43,8 +43,10 @@ static int run(char **argv, stoke_error *err)
     if (!status && load)
         status = stk_pretrained_load(argv[2], &config, &parameters, seed, values, &batches, keep, &said, err);
     else if (!status)
-        stk_parameters_initialise(&parameters, values, seed, NULL);
-    if (!status) status = stk_pretrained_save(argv[5], &config, &parameters, values, batches, err);
+        for (size_t i = 0; i < parameters.count; i++)
+            stk_parameter_initialise(&parameters.list[i], values, seed);
+    const stk_pretrained_notes notes = { .batches_tracked = batches, .height = 512, .width = 512 };
+    if (!status) status = stk_pretrained_save(argv[5], &config, &parameters, values, &notes, err);
     if (!status)
         printf("%s %u %llu\n%s", config.model, config.classes, (unsigned long long)batches, said.text);
     stk_free(values);

@@ -3,7 +3,7 @@
  * Depthwise convolution and GELU against their formulas in doubles. The gradients of those formulas are held
  * to finite differences first.
  */
-#include "tests/unit/netting.h"
+#include "tests/unit/running.h"
 
 #include "src/net/depthwise.h"
 
@@ -25,7 +25,7 @@ typedef struct data {
     float *weight, *bias;
     void *h1, *dh3;
     /* Wanted. */
-    double *h2, *h3, *dh1, *d_weight, *d_bias;
+    double *h3, *dh1, *d_weight, *d_bias;
 } data;
 
 static double gelu(double x)
@@ -64,10 +64,10 @@ static double convolve(const data *d, const double *h1, const double *weight, co
 static void oracle(data *d, const double *h1, const double *weight, const double *bias, int rounded)
 {
     for (size_t p = 0; p < d->count; p++) {
-        d->h2[p] = convolve(d, h1, weight, bias, p);
+        const double exact = convolve(d, h1, weight, bias, p);
         uint32_t stored;
-        stk_put(&stored, 0, (float)d->h2[p], d->type);
-        const double h2 = rounded && d->type != STK_F32 ? (double)stk_get(&stored, 0, d->type) : d->h2[p];
+        stk_put(&stored, 0, (float)exact, d->type);
+        const double h2 = rounded && d->type != STK_F32 ? (double)stk_get(&stored, 0, d->type) : exact;
         d->h3[p] = gelu(h2);
         const double t = stk_get(d->dh3, p, d->type) * gelu_slope(h2);
         const size_t c = p % d->shape.channels;
@@ -83,7 +83,7 @@ static void oracle(data *d, const double *h1, const double *weight, const double
 
 static double *doubles(const void *array, size_t count, stk_float type)
 {
-    double *copy = malloc(count * sizeof *copy);
+    double *copy = stk_alloc(count * sizeof *copy);
     assert_non_null(copy);
     for (size_t i = 0; i < count; i++) copy[i] = stk_get(array, i, type);
     return copy;
@@ -94,26 +94,25 @@ static data make_data(shape s, stk_float type, int rounded)
     const size_t channels = s.channels;
     const size_t count = (size_t)s.map.batch * s.map.height * s.map.width * channels;
     data d = { .shape = s, .count = count, .type = type };
-    d.weight = netting_random(9 * channels, STK_F32, -0.5, 0.5);
-    d.bias = netting_random(channels, STK_F32, -0.5, 0.5);
-    d.h1 = netting_random(count, type, -2, 2);
-    d.dh3 = netting_random(count, type, -1, 1);
-    d.h2 = calloc(count, sizeof(double));
-    d.h3 = calloc(count, sizeof(double));
-    d.dh1 = calloc(count, sizeof(double));
-    d.d_weight = calloc(9 * channels, sizeof(double));
-    d.d_bias = calloc(channels, sizeof(double));
+    d.weight = running_between(9 * channels, STK_F32, -0.5, 0.5, 1);
+    d.bias = running_between(channels, STK_F32, -0.5, 0.5, 2);
+    d.h1 = running_between(count, type, -2, 2, 3);
+    d.dh3 = running_between(count, type, -1, 1, 4);
+    d.h3 = stk_calloc(count, sizeof(double));
+    d.dh1 = stk_calloc(count, sizeof(double));
+    d.d_weight = stk_calloc(9 * channels, sizeof(double));
+    d.d_bias = stk_calloc(channels, sizeof(double));
     double *h1 = doubles(d.h1, count, type), *weight = doubles(d.weight, 9 * channels, STK_F32);
     double *bias = doubles(d.bias, channels, STK_F32);
     oracle(&d, h1, weight, bias, rounded);
-    free(h1), free(weight), free(bias);
+    stk_free(h1), stk_free(weight), stk_free(bias);
     return d;
 }
 
 static void free_data(data *d)
 {
-    free(d->weight), free(d->bias), free(d->h1), free(d->dh3);
-    free(d->h2), free(d->h3), free(d->dh1), free(d->d_weight), free(d->d_bias);
+    stk_free(d->weight), stk_free(d->bias), stk_free(d->h1), stk_free(d->dh3);
+    stk_free(d->h3), stk_free(d->dh1), stk_free(d->d_weight), stk_free(d->d_bias);
 }
 
 static double scalar(const data *d, const double *h1, const double *weight, const double *bias)
@@ -137,9 +136,8 @@ static void hold_difference(const data *d, double *value, const double *h1, cons
 }
 
 /* What the other tests compare with is itself right. */
-static void test_oracle_by_differences(void **state)
+static void oracle_agrees_with_differences(void **state)
 {
-    netting_state = 6001;
     for (int i = 0; i < 4; i++) {
         data d = make_data(shapes[i], STK_F32, 0);
         const size_t channels = d.shape.channels;
@@ -149,19 +147,19 @@ static void test_oracle_by_differences(void **state)
         for (size_t k = 0; k < 9 * channels; k++)
             hold_difference(&d, weight + k, h1, weight, bias, d.d_weight[k]);
         for (size_t k = 0; k < channels; k++) hold_difference(&d, bias + k, h1, weight, bias, d.d_bias[k]);
-        free(h1), free(weight), free(bias);
+        stk_free(h1), stk_free(weight), stk_free(bias);
         free_data(&d);
     }
 }
 
 typedef struct result {
-    void *h2, *h3, *dh1;
+    void *h3, *dh1;
     float *d_weight, *d_bias;
 } result;
 
 /* A layer of `d` ready to run. */
 typedef struct bench {
-    netting net;
+    running net;
     stk_depthwise layer;
 } bench;
 
@@ -170,40 +168,38 @@ static void open_bench(bench *b, const data *d, stk_cpu_level level, uint32_t th
     b->layer = (stk_depthwise){ .channels = d->shape.channels,
                                 .weight = d->weight,
                                 .bias = d->bias,
-                                .packed = netting_room(10 * d->shape.channels, STK_F32) };
-    netting_open(&b->net, level, threads, d->type);
-    netting_make_room(&b->net, stk_depthwise_need(&b->net.run, &b->layer, d->shape.map));
+                                .packed = running_zeros(10 * d->shape.channels, STK_F32) };
+    running_start(&b->net, level, threads, d->type);
+    running_room(&b->net, stk_depthwise_need(&b->net.run, &b->layer, d->shape.map));
     stk_depthwise_pack(&b->net.run, (const stk_depthwise *const[]){ &b->layer }, 1);
 }
 
 static void close_bench(bench *b)
 {
-    netting_close(&b->net);
-    free(b->layer.packed);
+    running_stop(&b->net);
+    stk_free(b->layer.packed);
 }
 
-static result compute(const data *d, stk_cpu_level level, uint32_t threads, int keep)
+static result compute(const data *d, stk_cpu_level level, uint32_t threads)
 {
     const size_t channels = d->shape.channels;
-    result r = { .h2 = netting_room(d->count, d->type),
-                 .h3 = netting_room(d->count, d->type),
-                 .dh1 = netting_room(d->count, d->type),
-                 .d_weight = netting_room(9 * channels, STK_F32),
-                 .d_bias = netting_room(channels, STK_F32) };
+    result r = { .h3 = running_zeros(d->count, d->type),
+                 .dh1 = running_zeros(d->count, d->type),
+                 .d_weight = running_zeros(9 * channels, STK_F32),
+                 .d_bias = running_zeros(channels, STK_F32) };
     bench b;
     open_bench(&b, d, level, threads);
     b.layer.d_weight = r.d_weight;
     b.layer.d_bias = r.d_bias;
-    void *h2 = keep ? r.h2 : NULL;
-    stk_depthwise_forward(&b.net.run, &b.layer, d->shape.map, d->h1, h2, r.h3);
-    stk_depthwise_backward(&b.net.run, &b.layer, d->shape.map, d->h1, h2, d->dh3, r.dh1);
+    stk_depthwise_forward(&b.net.run, &b.layer, d->shape.map, d->h1, r.h3);
+    stk_depthwise_backward(&b.net.run, &b.layer, d->shape.map, d->h1, d->dh3, r.dh1);
     close_bench(&b);
     return r;
 }
 
 static void free_result(result *r)
 {
-    free(r->h2), free(r->h3), free(r->dh1), free(r->d_weight), free(r->d_bias);
+    stk_free(r->h3), stk_free(r->dh1), stk_free(r->d_weight), stk_free(r->d_bias);
 }
 
 static void hold_same(const data *d, const result *a, const result *b)
@@ -220,41 +216,36 @@ static void hold_same(const data *d, const result *a, const result *b)
  * weights of 0.5 and a curvature of at most 0.8. */
 static void hold(const data *d, const result *r)
 {
-    const double unit = netting_rounding[d->type], f32 = 2e-6;
+    const double unit = running_rounding(d->type), f32 = 2e-6;
     const double sums = d->type == STK_F32 ? 1e-5 : 4 * unit;
-    assert_true(netting_error(r->h2, d->h2, d->count, d->type) <= f32 + 2 * unit);
-    assert_true(netting_error(r->h3, d->h3, d->count, d->type) <= f32 + 4 * unit);
-    assert_true(netting_error(r->dh1, d->dh1, d->count, d->type) <= f32 + 4 * unit);
-    assert_true(netting_error(r->d_weight, d->d_weight, 9 * d->shape.channels, STK_F32) <= sums);
-    assert_true(netting_error(r->d_bias, d->d_bias, d->shape.channels, STK_F32) <= sums);
+    assert_true(running_error(r->h3, d->h3, d->count, d->type) <= f32 + 4 * unit);
+    assert_true(running_error(r->dh1, d->dh1, d->count, d->type) <= f32 + 4 * unit);
+    assert_true(running_error(r->d_weight, d->d_weight, 9 * d->shape.channels, STK_F32) <= sums);
+    assert_true(running_error(r->d_bias, d->d_bias, d->shape.channels, STK_F32) <= sums);
 }
 
-static void test_formula(void **state)
+static void matches_the_oracle(void **state)
 {
-    netting_state = 6002;
     for (int i = 0; i < SHAPES; i++)
         for (stk_float type = STK_F32; type <= STK_F16; type++) {
             data d = make_data(shapes[i], type, 1);
             for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
-                result kept = compute(&d, level, 2, 1), again = compute(&d, level, 2, 0);
-                hold(&d, &kept);
-                hold_same(&d, &kept, &again); /* whether h2 is kept does not show */
-                free_result(&kept);
-                free_result(&again);
+                result r = compute(&d, level, 2);
+                hold(&d, &r);
+                free_result(&r);
             }
             free_data(&d);
         }
 }
 
-static void test_threads_give_the_same_bits(void **state)
+static void threads_give_the_same_bits(void **state)
 {
-    netting_state = 6003;
     for (stk_float type = STK_F32; type <= STK_F16; type++) {
         data d = make_data((shape){ { 3, 37, 11 }, 144 }, type, 1);
         for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
-            result one = compute(&d, level, 1, 0);
+            result one = compute(&d, level, 1);
             for (uint32_t threads = 2; threads <= 3; threads++) {
-                result more = compute(&d, level, threads, 0);
+                result more = compute(&d, level, threads);
                 hold_same(&d, &one, &more);
                 free_result(&more);
             }
@@ -265,29 +256,25 @@ static void test_threads_give_the_same_bits(void **state)
 }
 
 /* Rows made when they are needed are those of forward to the bit, wherever they begin and end. */
-static void test_rows_made_on_demand(void **state)
+static void rows_made_on_demand(void **state)
 {
-    netting_state = 6004;
     const size_t channels = 24, rows = 2 * 5 * 19;
     for (stk_float type = STK_F32; type <= STK_F16; type++) {
         data d = make_data((shape){ { 2, 5, 19 }, 24 }, type, 1);
         for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
-            result r = compute(&d, level, 1, 1);
+            result r = compute(&d, level, 1);
             bench b;
             open_bench(&b, &d, level, 1);
-            for (int keep = 0; keep < 2; keep++) {
-                const stk_hidden source = { &b.net.table, &b.layer,           d.shape.map,
-                                            d.h1,         keep ? r.h2 : NULL, type };
-                const stk_rows made = stk_hidden_rows(&source);
-                assert_int_equal(made.stride, channels);
-                for (size_t first = 0; first < rows; first += 7) {
-                    const size_t count = rows - first < 30 ? rows - first : 30;
-                    void *out = netting_room(count * channels, type);
-                    made.make(made.context, first, count, out);
-                    assert_memory_equal(out, stk_at(r.h3, first * channels, type),
-                                        count * channels * stk_float_bytes(type));
-                    free(out);
-                }
+            const stk_hidden source = { &b.net.table, &b.layer, d.shape.map, d.h1, type };
+            const stk_rows made = stk_hidden_rows(&source);
+            assert_int_equal(made.stride, channels);
+            for (size_t first = 0; first < rows; first += 7) {
+                const size_t count = rows - first < 30 ? rows - first : 30;
+                void *out = running_zeros(count * channels, type);
+                made.make(made.context, first, count, out);
+                assert_memory_equal(out, stk_at(r.h3, first * channels, type),
+                                    count * channels * stk_float_bytes(type));
+                stk_free(out);
             }
             close_bench(&b);
             free_result(&r);
@@ -296,30 +283,29 @@ static void test_rows_made_on_demand(void **state)
     }
 }
 
-static void test_accumulate_and_frozen(void **state)
+static void gradients_add_up_or_are_left_out(void **state)
 {
-    netting_state = 6005;
     data d = make_data((shape){ { 2, 20, 6 }, 16 }, STK_F32, 1);
     for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
-        result r = compute(&d, level, 2, 1);
+        result r = compute(&d, level, 2);
         float d_weight[9 * 16], d_bias[16];
         for (int i = 0; i < 9 * 16; i++) d_weight[i] = 3;
         for (int i = 0; i < 16; i++) d_bias[i] = -2;
         bench b;
         open_bench(&b, &d, level, 2);
-        float *dh1 = netting_room(d.count, STK_F32);
-        stk_depthwise_backward(&b.net.run, &b.layer, d.shape.map, d.h1, r.h2, d.dh3, dh1); /* frozen */
+        float *dh1 = running_zeros(d.count, STK_F32);
+        stk_depthwise_backward(&b.net.run, &b.layer, d.shape.map, d.h1, d.dh3, dh1); /* frozen */
         assert_memory_equal(dh1, r.dh1, d.count * sizeof(float));
         b.net.run.accumulate = 1;
         b.layer.d_weight = d_weight;
         b.layer.d_bias = d_bias;
-        stk_depthwise_backward(&b.net.run, &b.layer, d.shape.map, d.h1, r.h2, d.dh3, dh1);
+        stk_depthwise_backward(&b.net.run, &b.layer, d.shape.map, d.h1, d.dh3, dh1);
         for (int i = 0; i < 9 * 16; i++) assert_true(d_weight[i] == 3 + r.d_weight[i]);
         for (int i = 0; i < 16; i++) assert_true(d_bias[i] == -2 + r.d_bias[i]);
         b.layer.d_weight = NULL; /* the bias alone */
-        stk_depthwise_backward(&b.net.run, &b.layer, d.shape.map, d.h1, r.h2, d.dh3, dh1);
+        stk_depthwise_backward(&b.net.run, &b.layer, d.shape.map, d.h1, d.dh3, dh1);
         for (int i = 0; i < 16; i++) assert_true(d_bias[i] == -2 + r.d_bias[i] + r.d_bias[i]);
-        free(dh1);
+        stk_free(dh1);
         close_bench(&b);
         free_result(&r);
     }
@@ -328,20 +314,20 @@ static void test_accumulate_and_frozen(void **state)
 
 /* A layer whose only weight is 1 in the middle: h3 = gelu(h1), dh1 = gelu'(h1) when dh3 is 1. Every 2^-12
  * from -16 to 16, and what lies far outside; NaN stays NaN. */
-static void test_gelu_is_exact(void **state)
+static void gelu_is_exact(void **state)
 {
     enum { CHANNELS = 256, COLUMNS = 32 * 4096 / CHANNELS, COUNT = CHANNELS * COLUMNS };
     data d = { .shape = { { 1, 1, COLUMNS }, CHANNELS }, .count = COUNT, .type = STK_F32 };
-    float *h1 = netting_room(COUNT, STK_F32), *dh3 = netting_room(COUNT, STK_F32);
-    d.weight = netting_room(9 * CHANNELS, STK_F32);
-    d.bias = netting_room(CHANNELS, STK_F32);
+    float *h1 = running_zeros(COUNT, STK_F32), *dh3 = running_zeros(COUNT, STK_F32);
+    d.weight = running_zeros(9 * CHANNELS, STK_F32);
+    d.bias = running_zeros(CHANNELS, STK_F32);
     for (int c = 0; c < CHANNELS; c++) d.weight[9 * c + 4] = 1;
     for (int i = 0; i < COUNT; i++) h1[i] = (float)(i - COUNT / 2) / 4096, dh3[i] = 1;
     h1[0] = -1e30f, h1[COUNT - 1] = 1e30f, h1[1] = -40, h1[2] = NAN;
     d.h1 = h1;
     d.dh3 = dh3;
     for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
-        result r = compute(&d, level, 2, 1);
+        result r = compute(&d, level, 2);
         double most = 0, most_slope = 0;
         for (int i = 0; i < COUNT; i++) {
             const double x = h1[i], scale = fabs(x) > 1 ? fabs(x) : 1;
@@ -361,9 +347,9 @@ static void test_gelu_is_exact(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_oracle_by_differences),      cmocka_unit_test(test_formula),
-        cmocka_unit_test(test_threads_give_the_same_bits), cmocka_unit_test(test_rows_made_on_demand),
-        cmocka_unit_test(test_accumulate_and_frozen),      cmocka_unit_test(test_gelu_is_exact),
+        cmocka_unit_test(oracle_agrees_with_differences),   cmocka_unit_test(matches_the_oracle),
+        cmocka_unit_test(threads_give_the_same_bits),       cmocka_unit_test(rows_made_on_demand),
+        cmocka_unit_test(gradients_add_up_or_are_left_out), cmocka_unit_test(gelu_is_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

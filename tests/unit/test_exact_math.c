@@ -91,6 +91,32 @@ static void powers(void **state)
     assert_true(stk_pow(1, 5) == 1);
 }
 
+/* Many at once give the bits of each alone, at the ends of the range and at every quarter too. */
+static void lanes_are_alike(void **state)
+{
+    for (uint32_t i = 0; i < TRIES; i += STK_EXACT_LANES) {
+        double x[STK_EXACT_LANES], degrees[STK_EXACT_LANES], s[STK_EXACT_LANES], c[STK_EXACT_LANES],
+            log[STK_EXACT_LANES];
+        for (uint32_t k = 0; k < STK_EXACT_LANES; k++) {
+            x[k] = k % 2 ? (unit(i + k) + 1e-9) : exp((unit(i + k) - 0.5) * 1400);
+            degrees[k] = k % 3 ? (unit(i + k) - 0.5) * 7200 : 45.0 * (int)(i + k) - 1800;
+        }
+        x[0] = 1.4142135623730951;
+        x[1] = nextafter(x[0], 2);
+        degrees[1] = 1e300;
+        stk_log_lanes(x, log);
+        stk_sincos_degrees_lanes(degrees, s, c);
+        for (uint32_t k = 0; k < STK_EXACT_LANES; k++) {
+            double sine, cosine;
+            const double one = stk_log(x[k]);
+            stk_sincos_degrees(degrees[k], &sine, &cosine);
+            assert_memory_equal(&log[k], &one, sizeof one);
+            assert_memory_equal(&s[k], &sine, sizeof sine);
+            assert_memory_equal(&c[k], &cosine, sizeof cosine);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -99,6 +125,7 @@ int main(void)
         cmocka_unit_test(exponentials),
         cmocka_unit_test(logarithms),
         cmocka_unit_test(powers),
+        cmocka_unit_test(lanes_are_alike),
     };
     return cmocka_run_group_tests_name("exact_math", tests, NULL, NULL);
 }

@@ -5,10 +5,9 @@
  * own gradients against finite differences; equal bits for any number of threads; dropout's bits.
  */
 #include "tests/unit/head_oracle.h"
+#include "tests/unit/running.h"
 
-#include "src/base/mem.h"
 #include "src/net/head_room.h"
-#include "src/net/net_table.h"
 
 /* The third has several strips and blocks of rows, the fourth maps one pixel wide. */
 static const shape shapes[] = {
@@ -29,8 +28,7 @@ static double uniform(uint64_t *seed)
 
 typedef struct engine {
     shape s;
-    stk_net_table table;
-    stk_run run;
+    running net;
     stk_head head;
     float *value[FEATURES], *d[VALUES]; /* f32 parameters; gradients */
     void *features[4];                  /* of the run's type */
@@ -77,9 +75,7 @@ static void engine_head(engine *e)
 static void engine_create(engine *e, const shape *s, stk_cpu_level level, stk_float type, uint32_t threads)
 {
     *e = (engine){ .s = *s };
-    stk_net_table_fill(&e->table, level);
-    e->run = (stk_run){ .table = &e->table, .type = type };
-    assert_int_equal(stk_team_create(&e->run.team, threads, NULL), 0);
+    running_start(&e->net, level, threads, type);
     for (int v = 0; v < VALUES; v++) {
         if (v < FEATURES) e->value[v] = floats(value_count(s, v));
         e->d[v] = floats(value_count(s, v));
@@ -93,14 +89,10 @@ static void engine_create(engine *e, const shape *s, stk_cpu_level level, stk_fl
     e->y = floats(rows * s->size);
     e->d_y = floats(rows * s->size);
     engine_head(e);
-    const size_t room = stk_head_room(&e->run, &e->head);
+    const size_t room = stk_head_room(&e->net.run, &e->head);
     e->head.room = floats(room / sizeof(float));
-    stk_head_bind(&e->run, &e->head);
-    const stk_need need = stk_head_need(&e->run, &e->head);
-    e->run.scratch_each = (need.scratch + 63) / 64 * 64;
-    e->run.scratch = (unsigned char *)floats(threads * e->run.scratch_each / sizeof(float));
-    e->run.partial = floats(need.partial);
-    e->run.partial_floats = need.partial;
+    stk_head_bind(&e->net.run, &e->head);
+    running_room(&e->net, stk_head_need(&e->net.run, &e->head));
 }
 
 static void engine_free(engine *e)
@@ -117,9 +109,7 @@ static void engine_free(engine *e)
     stk_free(e->y);
     stk_free(e->d_y);
     stk_free(e->head.room);
-    stk_free(e->run.scratch);
-    stk_free(e->run.partial);
-    stk_team_destroy(&e->run.team);
+    running_stop(&e->net);
 }
 
 /* The same random problem for the head and for the oracle: parameters exact in f32, features in the run's
@@ -138,8 +128,8 @@ static double *fill_both(engine *e, oracle *o, uint64_t seed)
     }
     for (int i = 0; i < 4; i++) {
         for (size_t k = 0; k < value_count(s, FEATURES + i); k++) {
-            stk_put(e->features[i], k, (float)uniform(&seed), e->run.type);
-            o->value[FEATURES + i][k] = stk_get(e->features[i], k, e->run.type);
+            stk_put(e->features[i], k, (float)uniform(&seed), e->net.run.type);
+            o->value[FEATURES + i][k] = stk_get(e->features[i], k, e->net.run.type);
         }
     }
     for (size_t c = 0; c < s->size; c++) {
@@ -162,8 +152,8 @@ static double *fill_both(engine *e, oracle *o, uint64_t seed)
 static void engine_forward(engine *e)
 {
     const void *const features[4] = { e->features[0], e->features[1], e->features[2], e->features[3] };
-    stk_head_pack(&e->run, &e->head);
-    stk_head_forward(&e->run, &e->head, features, e->y, e->logits);
+    stk_head_pack(&e->net.run, &e->head);
+    stk_head_forward(&e->net.run, &e->head, features, e->y, e->logits);
 }
 
 static void engine_backward(engine *e)
@@ -171,7 +161,7 @@ static void engine_backward(engine *e)
     const void *const features[4] = { e->features[0], e->features[1], e->features[2], e->features[3] };
     float *const d_features[4] = { e->d[FEATURES], e->d[FEATURES + 1], e->d[FEATURES + 2],
                                    e->d[FEATURES + 3] };
-    stk_head_backward(&e->run, &e->head, features, e->y, e->d_logits, e->d_y, d_features);
+    stk_head_backward(&e->net.run, &e->head, features, e->y, e->d_logits, e->d_y, d_features);
 }
 
 /* ---- comparison ---- */
@@ -192,7 +182,7 @@ static void assert_near(double got, double most, const char *what, const engine 
 {
     if (got <= most) return; /* NaN is not */
     fail_msg("%s: off by %.3g, allowed %.3g; table %s, type %d, %ux%u, D %u", what, got, most,
-             stk_cpu_level_name(e->table.level), (int)e->run.type, (unsigned)e->s.height[0],
+             stk_cpu_level_name(e->net.table.level), (int)e->net.run.type, (unsigned)e->s.height[0],
              (unsigned)e->s.width[0], (unsigned)e->s.size);
 }
 
@@ -230,7 +220,7 @@ static void compare_gradients(const engine *e, const oracle *o, double times)
         }
         double *want = doubles(count);
         for (size_t i = 0; i < count; i++) want[i] = o->d[v][i] * (v < FEATURES ? times : 1);
-        assert_near(distance(e->d[v], count, want, count, 1), backward_most[e->run.type], names[v], e);
+        assert_near(distance(e->d[v], count, want, count, 1), backward_most[e->net.run.type], names[v], e);
         free(want);
     }
 }
@@ -246,7 +236,7 @@ static double oracle_loss(oracle *o, const double *d_logits)
 }
 
 /* Central differences at some elements of every value. The step is small enough that no ReLU flips. */
-static void test_oracle(void **state)
+static void oracle_agrees_with_differences(void **state)
 {
     (void)state;
     engine e;
@@ -280,8 +270,8 @@ static float *who_passed(const engine *e)
     const size_t count = stage_rows(&e->s, 0) * e->s.size;
     const stk_head_norm norm = stk_head_norm_of(&e->head);
     float *passed = floats(count);
-    e->table.head.activate[e->run.type](&norm, 0, stage_rows(&e->s, 0), e->y, e->d_y);
-    for (size_t i = 0; i < count; i++) passed[i] = stk_get(e->d_y, i, e->run.type);
+    e->net.table.head.activate[e->net.run.type](&norm, 0, stage_rows(&e->s, 0), e->y, e->d_y);
+    for (size_t i = 0; i < count; i++) passed[i] = stk_get(e->d_y, i, e->net.run.type);
     return passed;
 }
 
@@ -305,7 +295,7 @@ static void check_training(const shape *s, stk_cpu_level level, stk_float type)
     assert_near(distance(e.running_variance, s->size, o.running_variance, s->size, 1), forward_most[type],
                 "running variance", &e);
     compare_gradients(&e, &o, 1);
-    e.run.accumulate = 1;
+    e.net.run.accumulate = 1;
     engine_backward(&e);
     compare_gradients(&e, &o, 2);
     free(d_logits);
@@ -314,7 +304,7 @@ static void check_training(const shape *s, stk_cpu_level level, stk_float type)
     engine_free(&e);
 }
 
-static void test_training(void **state)
+static void training_is_that_of_the_unfolded_head(void **state)
 {
     (void)state;
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++)
@@ -323,7 +313,7 @@ static void test_training(void **state)
                 check_training(&shapes[i], (stk_cpu_level)level, (stk_float)type);
 }
 
-static void test_inference(void **state)
+static void inference_is_that_of_the_unfolded_head(void **state)
 {
     (void)state;
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++)
@@ -353,7 +343,7 @@ static void test_inference(void **state)
 
 /* A mean of 300 standard deviations. Sums of plain squares would lose 300^2 / 2^24 = 0.5 % of the variance;
  * what remains is the rounding of y itself, 300 / 2^25 per element, of either sign. */
-static void test_large_mean(void **state)
+static void a_large_mean_keeps_its_digits(void **state)
 {
     (void)state;
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++) {
@@ -380,7 +370,7 @@ static void assert_same(const void *a, const void *b, size_t bytes, const char *
     if (memcmp(a, b, bytes)) fail_msg("%s differs with the number of threads", what);
 }
 
-static void test_threads(void **state)
+static void threads_give_the_same_bits(void **state)
 {
     (void)state;
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++)
@@ -409,7 +399,7 @@ static void test_threads(void **state)
 }
 
 /* Frozen parameters and unwanted feature gradients are left out, and the others do not change. */
-static void test_frozen(void **state)
+static void what_is_frozen_is_left_out(void **state)
 {
     (void)state;
     const shape *s = &shapes[1];
@@ -422,14 +412,14 @@ static void test_frozen(void **state)
     free(fill_both(&some, &o, 21));
     some.head.d_fuse_weight = some.head.d_linear_weight[1] = some.head.d_linear_bias[2] = NULL;
     some.head.d_norm_gamma = some.head.d_classifier_weight = some.head.d_classifier_bias = NULL;
-    stk_head_bind(&some.run, &some.head);
+    stk_head_bind(&some.net.run, &some.head);
     engine_forward(&all);
     engine_backward(&all);
     engine_forward(&some);
     const void *const features[4] = { some.features[0], some.features[1], some.features[2],
                                       some.features[3] };
     float *const d_features[4] = { NULL, some.d[FEATURES + 1], NULL, some.d[FEATURES + 3] };
-    stk_head_backward(&some.run, &some.head, features, some.y, some.d_logits, some.d_y, d_features);
+    stk_head_backward(&some.net.run, &some.head, features, some.y, some.d_logits, some.d_y, d_features);
     for (int v = 0; v < VALUES; v++) {
         const int left_out = v == FUSE || v == LINEAR_WEIGHT + 1 || v == LINEAR_BIAS + 2 || v == GAMMA ||
                              v == CLASS_WEIGHT || v == CLASS_BIAS || v == FEATURES || v == FEATURES + 2;
@@ -461,7 +451,7 @@ static double both_dropped(uint32_t threshold, uint32_t channels, uint64_t rows,
 
 /* A million draws: one standard deviation of a share p is sqrt(p (1 - p) / 1e6). Pairs at a distance must be
  * dropped together as often as chance has it; 16 channels apart share a word. */
-static void test_dropout_bits(void **state)
+static void dropout_is_as_chance_has_it(void **state)
 {
     (void)state;
     static const double shares[] = { 0.1, 0.5 };
@@ -481,7 +471,7 @@ static void test_dropout_bits(void **state)
 }
 
 /* Every column drops what the bits say, and what it keeps it multiplies so that the mean stays. */
-static void test_dropout_columns(void **state)
+static void tables_drop_the_same(void **state)
 {
     (void)state;
     enum { COUNT = 70 };
@@ -509,10 +499,14 @@ static void test_dropout_columns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_oracle),       cmocka_unit_test(test_training),
-        cmocka_unit_test(test_inference),    cmocka_unit_test(test_large_mean),
-        cmocka_unit_test(test_threads),      cmocka_unit_test(test_frozen),
-        cmocka_unit_test(test_dropout_bits), cmocka_unit_test(test_dropout_columns),
+        cmocka_unit_test(oracle_agrees_with_differences),
+        cmocka_unit_test(training_is_that_of_the_unfolded_head),
+        cmocka_unit_test(inference_is_that_of_the_unfolded_head),
+        cmocka_unit_test(a_large_mean_keeps_its_digits),
+        cmocka_unit_test(threads_give_the_same_bits),
+        cmocka_unit_test(what_is_frozen_is_left_out),
+        cmocka_unit_test(dropout_is_as_chance_has_it),
+        cmocka_unit_test(tables_drop_the_same),
     };
     return cmocka_run_group_tests_name("head", tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
  *
  * Layer normalisation against its formula in doubles; gradients against finite differences of that formula.
  */
-#include "tests/unit/netting.h"
+#include "tests/unit/running.h"
 
 #include "src/net/layernorm.h"
 
@@ -77,23 +77,23 @@ static data make_data(shape s, stk_float type, double mean, double spread)
 {
     const size_t count = s.rows * s.channels;
     data d = { .shape = s, .count = count, .type = type };
-    d.x = netting_random(count, STK_F32, mean - spread, mean + spread);
-    d.gamma = netting_random(s.channels, STK_F32, 0.5, 1.5);
-    d.beta = netting_random(s.channels, STK_F32, -1, 1);
-    d.residual = netting_random(count, STK_F32, -1, 1);
-    d.dy = netting_random(count, type, -1, 1);
-    d.y = calloc(count, sizeof(double));
-    d.dx = calloc(count, sizeof(double));
-    d.d_gamma = calloc(s.channels, sizeof(double));
-    d.d_beta = calloc(s.channels, sizeof(double));
+    d.x = running_between(count, STK_F32, mean - spread, mean + spread, 1);
+    d.gamma = running_between(s.channels, STK_F32, 0.5, 1.5, 2);
+    d.beta = running_between(s.channels, STK_F32, -1, 1, 3);
+    d.residual = running_between(count, STK_F32, -1, 1, 4);
+    d.dy = running_between(count, type, -1, 1, 5);
+    d.y = stk_calloc(count, sizeof(double));
+    d.dx = stk_calloc(count, sizeof(double));
+    d.d_gamma = stk_calloc(s.channels, sizeof(double));
+    d.d_beta = stk_calloc(s.channels, sizeof(double));
     oracle(&d, 1e-4 * spread);
     return d;
 }
 
 static void free_data(data *d)
 {
-    free(d->x), free(d->gamma), free(d->beta), free(d->residual), free(d->dy);
-    free(d->y), free(d->dx), free(d->d_gamma), free(d->d_beta);
+    stk_free(d->x), stk_free(d->gamma), stk_free(d->beta), stk_free(d->residual), stk_free(d->dy);
+    stk_free(d->y), stk_free(d->dx), stk_free(d->d_gamma), stk_free(d->d_beta);
 }
 
 typedef struct result {
@@ -104,43 +104,42 @@ typedef struct result {
 static result compute(const data *d, stk_cpu_level level, uint32_t threads)
 {
     const size_t rows = d->shape.rows;
-    result r = { .stats = netting_room(2 * rows, STK_F32),
-                 .dx = netting_room(d->count, STK_F32),
-                 .d_gamma = netting_room(d->shape.channels, STK_F32),
-                 .d_beta = netting_room(d->shape.channels, STK_F32),
-                 .y = netting_room(d->count, d->type) };
+    result r = { .stats = running_zeros(2 * rows, STK_F32),
+                 .dx = running_zeros(d->count, STK_F32),
+                 .d_gamma = running_zeros(d->shape.channels, STK_F32),
+                 .d_beta = running_zeros(d->shape.channels, STK_F32),
+                 .y = running_zeros(d->count, d->type) };
     const stk_layernorm norm = { d->shape.channels, 1e-5f, d->gamma, d->beta, r.d_gamma, r.d_beta };
-    netting net;
-    netting_open(&net, level, threads, d->type);
-    netting_make_room(&net, stk_layernorm_need(&net.run, &norm, rows));
+    running net;
+    running_start(&net, level, threads, d->type);
+    running_room(&net, stk_layernorm_need(&net.run, &norm, rows));
     stk_layernorm_forward(&net.run, &norm, rows, d->x, r.stats, r.y, d->type);
     memcpy(r.dx, d->residual, d->count * sizeof(float)); /* in place */
     stk_layernorm_backward(&net.run, &norm, rows, d->x, r.stats, d->dy, d->type, r.dx, r.dx);
-    netting_close(&net);
+    running_stop(&net);
     return r;
 }
 
 static void free_result(result *r)
 {
-    free(r->stats), free(r->dx), free(r->d_gamma), free(r->d_beta), free(r->y);
+    stk_free(r->stats), stk_free(r->dx), stk_free(r->d_gamma), stk_free(r->d_beta), stk_free(r->y);
 }
 
 /* Compares everything with the oracle; `limit` is that of f32 results. Sums over a thousand rows that cancel
  * each other are allowed eight times as much. */
 static void hold(const data *d, const result *r, double limit)
 {
-    assert_true(netting_error(r->y, d->y, d->count, d->type) <= limit + netting_rounding[d->type]);
-    double *dx = calloc(d->count, sizeof *dx);
+    assert_true(running_error(r->y, d->y, d->count, d->type) <= limit + running_rounding(d->type));
+    double *dx = stk_calloc(d->count, sizeof *dx);
     for (size_t i = 0; i < d->count; i++) dx[i] = d->dx[i] + d->residual[i];
-    assert_true(netting_error(r->dx, dx, d->count, STK_F32) <= limit);
-    free(dx);
-    assert_true(netting_error(r->d_gamma, d->d_gamma, d->shape.channels, STK_F32) <= 8 * limit);
-    assert_true(netting_error(r->d_beta, d->d_beta, d->shape.channels, STK_F32) <= 8 * limit);
+    assert_true(running_error(r->dx, dx, d->count, STK_F32) <= limit);
+    stk_free(dx);
+    assert_true(running_error(r->d_gamma, d->d_gamma, d->shape.channels, STK_F32) <= 8 * limit);
+    assert_true(running_error(r->d_beta, d->d_beta, d->shape.channels, STK_F32) <= 8 * limit);
 }
 
-static void test_formula(void **state)
+static void matches_the_oracle(void **state)
 {
-    netting_state = 5001;
     for (int i = 0; i < SHAPES; i++)
         for (stk_float type = STK_F32; type <= STK_F16; type++) {
             data d = make_data(shapes[i], type, 0.3, 1);
@@ -155,23 +154,21 @@ static void test_formula(void **state)
 
 /* Mean 100, deviation 0.1: a mean rounded to f32 is off by up to 4e-6, which the division makes 4e-5. A
  * variance by E[x^2] - mean^2 would be off by its own size. */
-static void test_large_mean(void **state)
+static void a_large_mean_keeps_its_digits(void **state)
 {
-    netting_state = 5002;
     data d = make_data((shape){ 37, 160 }, STK_F32, 100, 0.1 * sqrt(3));
     for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
         result r = compute(&d, level, 2);
-        assert_true(netting_error(r.y, d.y, d.count, STK_F32) <= 1e-4);
+        assert_true(running_error(r.y, d.y, d.count, STK_F32) <= 1e-4);
         for (size_t i = 0; i < d.count; i++) r.dx[i] -= d.residual[i];
-        assert_true(netting_error(r.dx, d.dx, d.count, STK_F32) <= 1e-4);
+        assert_true(running_error(r.dx, d.dx, d.count, STK_F32) <= 1e-4);
         free_result(&r);
     }
     free_data(&d);
 }
 
-static void test_threads_give_the_same_bits(void **state)
+static void threads_give_the_same_bits(void **state)
 {
-    netting_state = 5003;
     for (stk_float type = STK_F32; type <= STK_F16; type++) {
         data d = make_data((shape){ 2500, 32 }, type, 0, 1);
         for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
@@ -192,61 +189,59 @@ static void test_threads_give_the_same_bits(void **state)
 
 /* Rows made when they are needed, a few at a time, are those of forward to the bit; so are statistics alone.
  */
-static void test_rows_made_on_demand(void **state)
+static void rows_made_on_demand(void **state)
 {
-    netting_state = 5004;
     for (stk_float type = STK_F32; type <= STK_F16; type++) {
         data d = make_data((shape){ 53, 40 }, type, 0.2, 1);
         for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
             result r = compute(&d, level, 1);
             const stk_layernorm norm = { .channels = 40, .eps = 1e-5f, .gamma = d.gamma, .beta = d.beta };
-            netting net;
-            netting_open(&net, level, 1, type);
-            float *stats = netting_room(2 * 53, STK_F32);
+            running net;
+            running_start(&net, level, 1, type);
+            float *stats = running_zeros(2 * 53, STK_F32);
             stk_layernorm_stats(&net.run, &norm, 53, d.x, stats);
             assert_memory_equal(stats, r.stats, 2 * 53 * sizeof(float));
             const stk_normalised source = { &net.table, &norm, d.x, stats, type };
             const stk_rows rows = stk_normalised_rows(&source);
             assert_int_equal(rows.stride, 40);
-            void *made = netting_room(7 * 40, type);
+            void *made = running_zeros(7 * 40, type);
             for (size_t first = 0; first < 53; first += 5) {
                 const size_t count = 53 - first < 7 ? 53 - first : 7;
                 rows.make(rows.context, first, count, made);
                 assert_memory_equal(made, stk_at(r.y, first * 40, type), count * 40 * stk_float_bytes(type));
             }
-            free(made), free(stats);
-            netting_close(&net);
+            stk_free(made), stk_free(stats);
+            running_stop(&net);
             free_result(&r);
         }
         free_data(&d);
     }
 }
 
-static void test_accumulate_and_frozen(void **state)
+static void gradients_add_up_or_are_left_out(void **state)
 {
-    netting_state = 5005;
     data d = make_data((shape){ 600, 32 }, STK_F32, 0, 1);
     for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
         result r = compute(&d, level, 2);
         float d_gamma[32], d_beta[32];
         for (int c = 0; c < 32; c++) d_gamma[c] = 3, d_beta[c] = -2;
         stk_layernorm norm = { 32, 1e-5f, d.gamma, d.beta, d_gamma, d_beta };
-        netting net;
-        netting_open(&net, level, 2, STK_F32);
-        netting_make_room(&net, stk_layernorm_need(&net.run, &norm, 600));
+        running net;
+        running_start(&net, level, 2, STK_F32);
+        running_room(&net, stk_layernorm_need(&net.run, &norm, 600));
         net.run.accumulate = 1;
-        float *dx = netting_room(d.count, STK_F32), *frozen = netting_room(d.count, STK_F32);
+        float *dx = running_zeros(d.count, STK_F32), *frozen = running_zeros(d.count, STK_F32);
         stk_layernorm_backward(&net.run, &norm, 600, d.x, r.stats, d.dy, STK_F32, NULL, dx);
         for (int c = 0; c < 32; c++) {
             assert_true(d_gamma[c] == 3 + r.d_gamma[c]);
             assert_true(d_beta[c] == -2 + r.d_beta[c]);
         }
-        assert_true(netting_error(dx, d.dx, d.count, STK_F32) <= 3e-6);
+        assert_true(running_error(dx, d.dx, d.count, STK_F32) <= 3e-6);
         norm.d_gamma = norm.d_beta = NULL;
         stk_layernorm_backward(&net.run, &norm, 600, d.x, r.stats, d.dy, STK_F32, NULL, frozen);
         assert_memory_equal(dx, frozen, d.count * sizeof(float));
-        free(dx), free(frozen);
-        netting_close(&net);
+        stk_free(dx), stk_free(frozen);
+        running_stop(&net);
         free_result(&r);
     }
     free_data(&d);
@@ -255,11 +250,11 @@ static void test_accumulate_and_frozen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formula),
-        cmocka_unit_test(test_large_mean),
-        cmocka_unit_test(test_threads_give_the_same_bits),
-        cmocka_unit_test(test_rows_made_on_demand),
-        cmocka_unit_test(test_accumulate_and_frozen),
+        cmocka_unit_test(matches_the_oracle),
+        cmocka_unit_test(a_large_mean_keeps_its_digits),
+        cmocka_unit_test(threads_give_the_same_bits),
+        cmocka_unit_test(rows_made_on_demand),
+        cmocka_unit_test(gradients_add_up_or_are_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

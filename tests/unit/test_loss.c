@@ -3,53 +3,13 @@
  * loss.h against a second opinion in double: logits in full resolution, one pixel at a time, definitions as
  * they are written down. Gradients are compared with finite differences of that.
  */
-#include <math.h>
+#include "tests/unit/running.h"
 
 #include "src/base/cpu.h"
-#include "src/base/mem.h"
-#include "src/base/rng.h"
 #include "src/net/head.h"
 #include "src/net/loss.h"
-#include "src/net/net_table.h"
-#include "unit.h"
 
-/* --- a run, and a case --- */
-
-typedef struct bench {
-    stk_net_table table;
-    stk_run run;
-} bench;
-
-static void bench_open(bench *b, stk_cpu_level level, uint32_t threads)
-{
-    memset(b, 0, sizeof *b);
-    stk_net_table_fill(&b->table, level);
-    b->run.table = &b->table;
-    assert_int_equal(stk_team_create(&b->run.team, threads, NULL), STOKE_OK);
-}
-
-static void bench_close(bench *b)
-{
-    stk_team_destroy(&b->run.team);
-    stk_free(b->run.scratch);
-    stk_free(b->run.partial);
-}
-
-/* Exactly what is asked for, filled with rubbish: sanitizers see one byte too many. */
-static void bench_reserve(bench *b, stk_need need)
-{
-    const size_t each = (need.scratch + 63) / 64 * 64, threads = stk_team_size(b->run.team);
-    stk_free(b->run.scratch);
-    stk_free(b->run.partial);
-    b->run.scratch_each = each;
-    b->run.scratch = stk_alloc_aligned(each * threads, 64);
-    b->run.partial_floats = need.partial;
-    b->run.partial = stk_alloc_aligned(need.partial * sizeof(float), 64);
-    assert_non_null(b->run.scratch);
-    assert_non_null(b->run.partial);
-    memset(b->run.scratch, 0xff, each * threads);
-    memset(b->run.partial, 0xff, need.partial * sizeof(float));
-}
+/* --- a case --- */
 
 typedef struct trial {
     stk_loss_shape shape;
@@ -246,11 +206,11 @@ static double oracle(const trial *t, const double *logits)
 
 /* --- the product --- */
 
-static double product(bench *b, const trial *t, float factor, float *d_logits)
+static double product(running *b, const trial *t, float factor, float *d_logits)
 {
     void *room = malloc(stk_loss_room(&t->shape));
     stk_loss_bind(&t->shape, room);
-    bench_reserve(b, stk_loss_need(&b->run, &t->settings, &t->shape));
+    running_room(b, stk_loss_need(&b->run, &t->settings, &t->shape));
     const stk_truth truth = { .masks = t->masks,
                               .masks_b = t->masks_b,
                               .lambda = t->lambda,
@@ -268,7 +228,7 @@ static double product(bench *b, const trial *t, float factor, float *d_logits)
 
 /* d_logits against central differences of the oracle along `directions` random directions; or, with 0, along
  * every axis. Tolerances: the loss 2e-6 of its size, a gradient 2e-5 of the norm of all. */
-static void check(bench *b, const trial *t, unsigned directions)
+static void check(running *b, const trial *t, unsigned directions)
 {
     const size_t stride = stk_logits_stride(t->shape.classes);
     const float factor = 2.5f;
@@ -314,8 +274,8 @@ static const int options_of[] = {
 static void all_kinds(stk_loss_shape shape, unsigned directions)
 {
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++) {
-        bench b;
-        bench_open(&b, (stk_cpu_level)level, 2);
+        running b;
+        running_start(&b, (stk_cpu_level)level, 2, STK_F32);
         for (int kind = STOKE_LOSS_CE; kind <= STOKE_LOSS_FOCAL; kind++)
             for (size_t o = 0; o < sizeof options_of / sizeof *options_of; o++) {
                 trial t = trial_of(shape, (stoke_loss_kind)kind, options_of[o], 3);
@@ -323,7 +283,7 @@ static void all_kinds(stk_loss_shape shape, unsigned directions)
                 check(&b, &t, directions);
                 trial_close(&t);
             }
-        bench_close(&b);
+        running_stop(&b);
     }
 }
 
@@ -366,15 +326,15 @@ static void many_classes(void **state)
 {
     (void)state;
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++) {
-        bench b;
-        bench_open(&b, (stk_cpu_level)level, 2);
+        running b;
+        running_start(&b, (stk_cpu_level)level, 2, STK_F32);
         for (int kind = STOKE_LOSS_CE; kind <= STOKE_LOSS_FOCAL; kind++) {
             trial t = trial_of(shape_of(1, 150, 5, 6, 19, 24), (stoke_loss_kind)kind, IGNORE, 4);
             use_weights(&t, IGNORE | WEIGHTS);
             check(&b, &t, 2);
             trial_close(&t);
         }
-        bench_close(&b);
+        running_stop(&b);
     }
 }
 
@@ -384,8 +344,8 @@ static void large_logits(void **state)
 {
     (void)state;
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++) {
-        bench b;
-        bench_open(&b, (stk_cpu_level)level, 1);
+        running b;
+        running_start(&b, (stk_cpu_level)level, 1, STK_F32);
         for (uint32_t classes = 1; classes < 6; classes += 4)
             for (int kind = STOKE_LOSS_CE; kind <= STOKE_LOSS_FOCAL; kind++) {
                 trial t = trial_of(shape_of(2, classes, 4, 4, 16, 16), (stoke_loss_kind)kind, IGNORE, 300);
@@ -395,7 +355,7 @@ static void large_logits(void **state)
                 check(&b, &t, 3);
                 trial_close(&t);
             }
-        bench_close(&b);
+        running_stop(&b);
     }
 }
 
@@ -405,8 +365,8 @@ static void focal_gammas(void **state)
     (void)state;
     static const double gammas[] = { 0, 0.5, 1, 2, 5 };
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++) {
-        bench b;
-        bench_open(&b, (stk_cpu_level)level, 1);
+        running b;
+        running_start(&b, (stk_cpu_level)level, 1, STK_F32);
         for (size_t g = 0; g < sizeof gammas / sizeof *gammas; g++) {
             trial t = trial_of(shape_of(1, 4, 5, 5, 18, 18), STOKE_LOSS_FOCAL, IGNORE, 6);
             use_weights(&t, WEIGHTS);
@@ -414,7 +374,7 @@ static void focal_gammas(void **state)
             check(&b, &t, 3);
             trial_close(&t);
         }
-        bench_close(&b);
+        running_stop(&b);
     }
 }
 
@@ -430,13 +390,13 @@ static void same_bits_for_any_team(void **state)
             float *first = malloc(t.floats * sizeof *first), *other = malloc(t.floats * sizeof *other);
             double loss = 0;
             for (uint32_t threads = 1; threads <= 3; threads++) {
-                bench b;
-                bench_open(&b, (stk_cpu_level)level, threads);
+                running b;
+                running_start(&b, (stk_cpu_level)level, threads, STK_F32);
                 const double l = product(&b, &t, 1, threads == 1 ? first : other);
                 if (threads == 1) loss = l;
                 assert_memory_equal(&l, &loss, sizeof l);
                 if (threads > 1) assert_memory_equal(first, other, t.floats * sizeof *first);
-                bench_close(&b);
+                running_stop(&b);
             }
             free(first);
             free(other);
@@ -448,8 +408,8 @@ static void same_bits_for_any_team(void **state)
 static void mixed_is_the_sum_of_two(void **state)
 {
     (void)state;
-    bench b;
-    bench_open(&b, stk_cpu_detected(), 1);
+    running b;
+    running_start(&b, stk_cpu_detected(), 1, STK_F32);
     for (int kind = STOKE_LOSS_CE; kind <= STOKE_LOSS_FOCAL; kind++) {
         trial t =
             trial_of(shape_of(3, 4, 6, 7, 24, 28), (stoke_loss_kind)kind, IGNORE | MIXED | SMOOTHING, 3);
@@ -468,7 +428,7 @@ static void mixed_is_the_sum_of_two(void **state)
         assert_true(fabs(both - (lambda * a + (1 - lambda) * c)) < 1e-6 * both);
         trial_close(&t);
     }
-    bench_close(&b);
+    running_stop(&b);
 }
 
 static void nothing_counts(void **state)
@@ -476,8 +436,8 @@ static void nothing_counts(void **state)
     (void)state;
     for (uint32_t classes = 1; classes <= 3; classes += 2)
         for (int kind = STOKE_LOSS_CE; kind <= STOKE_LOSS_FOCAL; kind++) {
-            bench b;
-            bench_open(&b, stk_cpu_detected(), 2);
+            running b;
+            running_start(&b, stk_cpu_detected(), 2, STK_F32);
             trial t = trial_of(shape_of(2, classes, 3, 3, 12, 12), (stoke_loss_kind)kind, SMOOTHING, 3);
             for (size_t i = 0; i < t.pixels; i++) t.masks[i] = 255;
             float *d = malloc(t.floats * sizeof *d);
@@ -485,12 +445,12 @@ static void nothing_counts(void **state)
             for (size_t i = 0; i < t.floats; i++) assert_true(d[i] == 0);
             free(d);
             trial_close(&t);
-            bench_close(&b);
+            running_stop(&b);
         }
 }
 
 /* A mask with one label changed, in the given type. */
-static int with_label(bench *b, uint32_t classes, stoke_dtype dtype, int64_t label, int64_t ignore,
+static int with_label(running *b, uint32_t classes, stoke_dtype dtype, int64_t label, int64_t ignore,
                       double *loss, stoke_error *err)
 {
     trial t = trial_of(shape_of(2, classes, 3, 5, 12, 20), STOKE_LOSS_CE, 0, 3);
@@ -503,7 +463,7 @@ static int with_label(bench *b, uint32_t classes, stoke_dtype dtype, int64_t lab
         memcpy(masks + i / 240 * row + i % 240 * bytes, &t.masks[i], bytes);
     void *room = malloc(stk_loss_room(&t.shape));
     stk_loss_bind(&t.shape, room);
-    bench_reserve(b, stk_loss_need(&b->run, &t.settings, &t.shape));
+    running_room(b, stk_loss_need(&b->run, &t.settings, &t.shape));
     const stk_truth truth = { .masks = masks, .dtype = dtype, .row_bytes = row };
     const int status = stk_loss(&b->run, &t.settings, &t.shape, room, t.logits, &truth, 1, loss, NULL, err);
     free(room);
@@ -516,8 +476,8 @@ static void labels_of_all_types(void **state)
 {
     (void)state;
     static const stoke_dtype types[] = { STOKE_DTYPE_U8, STOKE_DTYPE_U16, STOKE_DTYPE_I32, STOKE_DTYPE_I64 };
-    bench b;
-    bench_open(&b, stk_cpu_detected(), 1);
+    running b;
+    running_start(&b, stk_cpu_detected(), 1, STK_F32);
     for (uint32_t classes = 1; classes <= 4; classes += 3) {
         double expected = 0, loss = 0;
         stoke_error err;
@@ -538,7 +498,7 @@ static void labels_of_all_types(void **state)
         assert_int_equal(with_label(&b, classes, STOKE_DTYPE_U8, 0, -100, &loss, &err), STOKE_OK);
         assert_true(loss != expected);
     }
-    bench_close(&b);
+    running_stop(&b);
 }
 
 static void bad_labels_are_named(void **state)
@@ -558,8 +518,8 @@ static void bad_labels_are_named(void **state)
         { 4, STOKE_DTYPE_I64, -3, "label -3 " },
         { 1, STOKE_DTYPE_U8, 2, "label 2 " },
     };
-    bench b;
-    bench_open(&b, stk_cpu_detected(), 3);
+    running b;
+    running_start(&b, stk_cpu_detected(), 3, STK_F32);
     double loss;
     stoke_error err;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -571,7 +531,7 @@ static void bad_labels_are_named(void **state)
     }
     /* Hugging Face: negative labels of a binary mask do not count. */
     assert_int_equal(with_label(&b, 1, STOKE_DTYPE_I32, -1, 255, &loss, &err), STOKE_OK);
-    bench_close(&b);
+    running_stop(&b);
 }
 
 static void classes_are_the_largest_logits(void **state)
@@ -584,15 +544,15 @@ static void classes_are_the_largest_logits(void **state)
                                              { 3, 19, 20, 16, 80, 64 } };
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++)
         for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
-            bench b;
-            bench_open(&b, (stk_cpu_level)level, 2);
+            running b;
+            running_start(&b, (stk_cpu_level)level, 2, STK_F32);
             trial t = trial_of(shapes[k], STOKE_LOSS_CE, 0, 3);
             uint16_t *labels = malloc(t.pixels * sizeof *labels);
             double *z = malloc(t.floats * sizeof *z), log_p[160];
             for (size_t i = 0; i < t.floats; i++) z[i] = t.logits[i];
             void *room = malloc(stk_loss_room(&t.shape));
             stk_loss_bind(&t.shape, room);
-            bench_reserve(&b, stk_loss_need(&b.run, &t.settings, &t.shape));
+            running_room(&b, stk_loss_need(&b.run, &t.settings, &t.shape));
             stk_classes_of(&b.run, &t.shape, room, t.logits, labels);
             for (size_t i = 0; i < t.pixels; i++) {
                 const uint32_t count = log_softmax(&t, z, i, log_p);
@@ -604,7 +564,7 @@ static void classes_are_the_largest_logits(void **state)
             free(z);
             free(labels);
             trial_close(&t);
-            bench_close(&b);
+            running_stop(&b);
         }
 }
 
@@ -613,8 +573,8 @@ static void the_lowest_class_wins_a_tie(void **state)
     (void)state;
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++)
         for (uint32_t classes = 1; classes <= 20; classes++) {
-            bench b;
-            bench_open(&b, (stk_cpu_level)level, 1);
+            running b;
+            running_start(&b, (stk_cpu_level)level, 1, STK_F32);
             trial t = trial_of(shape_of(1, classes, 2, 2, 8, 8), STOKE_LOSS_CE, 0, 3);
             const size_t stride = stk_logits_stride(classes);
             for (size_t i = 0; i < t.floats; i++)
@@ -622,12 +582,12 @@ static void the_lowest_class_wins_a_tie(void **state)
             uint16_t labels[64];
             void *room = malloc(stk_loss_room(&t.shape));
             stk_loss_bind(&t.shape, room);
-            bench_reserve(&b, stk_loss_need(&b.run, &t.settings, &t.shape));
+            running_room(&b, stk_loss_need(&b.run, &t.settings, &t.shape));
             stk_classes_of(&b.run, &t.shape, room, t.logits, labels);
             for (size_t i = 0; i < 64; i++) assert_int_equal(labels[i], classes / 2);
             free(room);
             trial_close(&t);
-            bench_close(&b);
+            running_stop(&b);
         }
 }
 

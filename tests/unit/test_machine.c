@@ -126,6 +126,40 @@ static void peak_rss_is_vmhwm(void **state)
     free((void *)big);
 }
 
+static uint64_t available(void **state)
+{
+    return stk_machine_available(unit_path(state, "proc"), unit_path(state, "cgroup"));
+}
+
+static void available_memory_is_the_systems_or_the_groups(void **state)
+{
+    assert_true(available(state) == UINT64_MAX); /* nothing tells */
+    put(state, "proc/meminfo", "MemTotal:  9000 kB\nMemAvailable:  5000 kB\nSwapFree:  1000 kB\n");
+    assert_int_equal(available(state), 6000 * 1024);
+    /* v2: a limit of the parent, of which 40000 bytes are taken, 5000 of them by files */
+    put(state, "proc/self/cgroup", "0::/job/inner\n");
+    put(state, "cgroup/job/memory.max", "100000\n");
+    put(state, "cgroup/job/memory.current", "40000\n");
+    put(state, "cgroup/job/memory.stat", "anon 35000\nfile 5000\ninactive_file 2000\nactive_file 3000\n");
+    put(state, "cgroup/job/inner/memory.max", "max\n");
+    put(state, "cgroup/job/inner/memory.current", "40000\n");
+    assert_int_equal(available(state), 65000);
+    put(state, "cgroup/job/memory.current", "120000\n"); /* beyond it: nothing, which is not no limit */
+    assert_int_equal(available(state), 1);
+    put(state, "cgroup/job/memory.max", "nonsense\n");
+    assert_int_equal(available(state), 6000 * 1024);
+    /* v1, where no limit is a large number */
+    put(state, "proc/self/cgroup", "5:cpu,memory:/a\n");
+    put(state, "cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712\n");
+    put(state, "cgroup/memory/a/memory.usage_in_bytes", "4096\n");
+    assert_int_equal(available(state), 6000 * 1024);
+    put(state, "cgroup/memory/a/memory.limit_in_bytes", "1000000\n");
+    put(state, "cgroup/memory/a/memory.stat", "inactive_file 7\ntotal_inactive_file 96\n");
+    assert_int_equal(available(state), 996000);
+    const uint64_t here = stk_machine_available("/proc", "/sys/fs/cgroup");
+    assert_true(here > 1 << 20);
+}
+
 static void processor_name_is_read(void **state)
 {
     char name[16];
@@ -248,6 +282,7 @@ int main(int argc, char **argv)
         unit_test_with_folder(damaged_files_are_no_quota),
         cmocka_unit_test(usable_rounds_the_quota_up),
         unit_test_with_folder(peak_rss_is_vmhwm),
+        unit_test_with_folder(available_memory_is_the_systems_or_the_groups),
         unit_test_with_folder(processor_name_is_read),
         cmocka_unit_test(cores_follow_the_affinity_mask),
         cmocka_unit_test(levels_have_names),

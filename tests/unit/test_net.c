@@ -7,6 +7,7 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
+#include <stoke/netbench.h>
 
 #include "src/base/mem.h"
 #include "src/net/net.h"
@@ -203,6 +204,7 @@ static void saved_weights_open_again(void **state)
     c = open_net(&p);
     assert_null(stoke_net_remark(c, 0));
     assert_true(hash_of(a) == hash_of(c));
+    assert_string_equal(c->labels[4], "LABEL_4"); /* what config.json calls it */
     const stoke_net_batch batch = view(b, BATCH);
     double loss_a, loss_c;
     assert_int_equal(stoke_net_evaluate(a, &batch, &loss_a, NULL), 0);
@@ -219,7 +221,13 @@ static void saved_weights_open_again(void **state)
     p.weights = folder;
     p.classes = 2; /* another number of classes: the classifier is made anew, and that is said */
     c = open_net(&p);
+    assert_null(c->labels);
     assert_non_null(stoke_net_remark(c, 0));
+    assert_int_equal(stoke_net_save(c, averaged, 1, NULL), STOKE_OK);
+    stoke_net_close(&c);
+    p.average = 0;
+    c = open_net(&p);
+    assert_int_equal(stoke_net_save(c, averaged, 1, &err), STOKE_E_STATE); /* there is none */
     stoke_net_close(&c);
     p.model = "b1";
     assert_int_equal(stoke_net_open(&c, &p, &err), STOKE_E_INVALID);
@@ -530,6 +538,7 @@ static void settings_that_make_no_sense_are_refused(void **state)
     REFUSED(classes = 0, STOKE_E_INVALID, "classes");
     REFUSED(classes = 70000, STOKE_E_INVALID, "classes");
     REFUSED(batch = 0, STOKE_E_INVALID, "batch");
+    REFUSED(batch = 65537, STOKE_E_INVALID, "batch");
     REFUSED(height = 28, STOKE_E_INVALID, "32 x 32");
     REFUSED(width = 1, STOKE_E_INVALID, "32 x 32");
     REFUSED(height = 1 << 20, STOKE_E_INVALID, "32768");
@@ -540,8 +549,23 @@ static void settings_that_make_no_sense_are_refused(void **state)
     REFUSED(drop_path = -0.5, STOKE_E_INVALID, "drop_path");
     REFUSED(loss.kind = 17, STOKE_E_INVALID, "loss");
     REFUSED(loss.label_smoothing = 2, STOKE_E_INVALID, "label_smoothing");
+    REFUSED(loss.focal_gamma = -1, STOKE_E_INVALID, "focal_gamma");
+    REFUSED(loss.focal_gamma = NAN, STOKE_E_INVALID, "focal_gamma");
+    REFUSED(loss.ce_weight = INFINITY, STOKE_E_INVALID, "ce_weight");
+    REFUSED(loss.dice_smooth = -1, STOKE_E_INVALID, "dice_smooth");
     REFUSED(threads = 5000, STOKE_E_INVALID, "threads");
+    const float weights[CLASSES] = { 1, 1, 1, NAN, 1 };
+    REFUSED(loss.class_weights = weights, STOKE_E_INVALID, "class 3");
 #undef REFUSED
+    p = good; /* numbers of tasks would not fit 32 bits; it took 18 s to plan */
+    p.batch = 65536;
+    p.height = p.width = 16384;
+    refused(p, STOKE_E_LIMIT, "pixels");
+    stoke_net_bench_params bench =
+        stoke_net_bench_defaults(); /* divided by 0 rows, 2^40 of them in 32 bits */
+    bench.batch = 65536;
+    bench.height = bench.width = 16384;
+    assert_int_equal(stoke_net_bench(&bench, NULL, NULL, NULL), STOKE_E_LIMIT);
     p = good;
     p.height = p.width = 29; /* the smallest that leaves every stage a key */
     stoke_net *net = open_net(&p);
@@ -573,6 +597,10 @@ static void batches_that_do_not_fit_are_refused(void **state)
     REFUSED(masks_b = b->masks, STOKE_E_INVALID);
     REFUSED(mask_dtype = STOKE_DTYPE_F32, STOKE_E_INVALID);
     REFUSED(mask_row_bytes = 1, STOKE_E_INVALID);
+    bad = good;
+    bad.mask_dtype = STOKE_DTYPE_U16;
+    bad.mask_row_bytes = 2 * HEIGHT * WIDTH + 1; /* the second mask would not be aligned */
+    assert_int_equal(stoke_net_backward(net, &bad, 1, &loss, &err), STOKE_E_INVALID);
 #undef REFUSED
     assert_int_equal(stoke_net_backward(net, &good, 0, &loss, &err), STOKE_E_INVALID);
     assert_int_equal(stoke_net_step(net, &update, NULL, &err), STOKE_E_STATE); /* no gradients yet */
@@ -586,12 +614,123 @@ static void batches_that_do_not_fit_are_refused(void **state)
     wild.beta1 = 1;
     assert_int_equal(stoke_net_backward(net, &good, 1, &loss, &err), 0);
     assert_int_equal(stoke_net_step(net, &wild, NULL, &err), STOKE_E_INVALID);
-    wild = update;
-    wild.lr = NAN;
-    assert_int_equal(stoke_net_step(net, &wild, NULL, &err), STOKE_E_INVALID);
+#define REFUSED(change)                                                                                      \
+    wild = update;                                                                                           \
+    wild.change;                                                                                             \
+    assert_int_equal(stoke_net_step(net, &wild, NULL, &err), STOKE_E_INVALID)
+    REFUSED(lr = NAN);
+    REFUSED(weight_decay = INFINITY);
+    REFUSED(average_decay = NAN);
+    REFUSED(eps = 0);
+    REFUSED(eps = 1e-60); /* 0 in f32 */
+#undef REFUSED
     assert_int_equal(stoke_net_step(net, &update, NULL, &err), 0);
     stoke_net_close(&net);
     free(b);
+}
+
+static void all_gradients_are(const stoke_net *net, int finite)
+{
+    int all_finite = 1;
+    stoke_net_tensor t;
+    for (size_t i = 0; !stoke_net_tensor_at(net, i, &t); i++)
+        for (size_t k = 0; t.gradients && k < t.count; k++) all_finite &= isfinite(t.gradients[k]) != 0;
+    assert_int_equal(all_finite, finite);
+}
+
+/* One NaN among the pictures: the loss shows it, the step is skipped, and nothing of it stays. */
+static void a_bad_picture_leaves_no_trace(void **state)
+{
+    (void)state;
+    sample_batch *good = make_batch(13), *bad = make_batch(13);
+    bad->images[3 * HEIGHT * WIDTH + 777] = NAN;
+    stoke_net_params p = small_params();
+    for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++) {
+        stk_net_table table;
+        stk_net_table_fill(&table, (stk_cpu_level)level);
+        for (p.precision = STOKE_PRECISION_FP32; p.precision <= (level ? STOKE_PRECISION_FP16 : 0);
+             p.precision++) {
+            stoke_net *net = open_on(&p, &table);
+            const stoke_net_batch batch = view(bad, 2);
+            stoke_net_state s;
+            stoke_step_report report;
+            const stoke_update update = stoke_update_defaults();
+            double loss = 0;
+            const uint64_t before = hash_of(net);
+            assert_int_equal(stoke_net_backward(net, &batch, 1, &loss, NULL), 0);
+            assert_true(isnan(loss));
+            all_gradients_are(net, 0);
+            assert_int_equal(stoke_net_step(net, &update, &report, NULL), 0);
+            assert_int_equal(report.skipped, 1);
+            assert_true(hash_of(net) == before); /* running statistics too */
+            stoke_net_state_get(net, &s);
+            assert_int_equal(s.batches_tracked, 0);
+            s.loss_scale = 1;
+            stoke_net_state_set(net, &s);
+            assert_true(isfinite(train(net, good, 2)));
+            all_gradients_are(net, 1);
+            assert_true(hash_of(net) != before);
+            stoke_net_state_get(net, &s);
+            assert_int_equal(s.step, 1);
+            stoke_net_close(&net);
+        }
+    }
+    free(good);
+    free(bad);
+}
+
+/* No pixel counts: a loss of 0, gradients of 0, in every loss. */
+static void a_batch_of_ignored_pixels_teaches_nothing(void **state)
+{
+    (void)state;
+    sample_batch *b = make_batch(14);
+    memset(b->masks, 255, sizeof b->masks);
+    const stoke_net_batch batch = view(b, BATCH);
+    for (int kind = STOKE_LOSS_CE; kind <= STOKE_LOSS_FOCAL; kind++) {
+        stoke_net_params p = small_params();
+        p.loss.kind = (stoke_loss_kind)kind;
+        p.loss.label_smoothing = 0.1;
+        stoke_net *net = open_net(&p);
+        double loss = 1;
+        stoke_step_report report;
+        stoke_update update = stoke_update_defaults();
+        update.weight_decay = 0;
+        update.clip_norm = 1;
+        assert_int_equal(stoke_net_backward(net, &batch, 1, &loss, NULL), 0);
+        assert_true(loss == 0);
+        assert_int_equal(stoke_net_step(net, &update, &report, NULL), 0);
+        assert_true(report.gradient_norm == 0);
+        assert_int_equal(report.skipped, 0);
+        stoke_net_close(&net);
+    }
+    free(b);
+}
+
+/* A checkpoint of fp16 opened in fp32, or one whose scale was lost. */
+static void the_scale_of_another_precision_is_not_taken(void **state)
+{
+    (void)state;
+    stoke_net_params p = small_params();
+    stoke_net_state s = { .loss_scale = 4096 };
+    stoke_net *net = open_net(&p);
+    stoke_net_state_set(net, &s);
+    stoke_net_state_get(net, &s);
+    assert_true(s.loss_scale == 1);
+    stoke_net_close(&net);
+    p.precision = STOKE_PRECISION_FP16;
+    net = open_net(&p);
+    const double bad[] = { 0, -1, NAN, INFINITY };
+    for (int i = 0; i < 4; i++) {
+        s.loss_scale = bad[i];
+        stoke_net_state_set(net, &s);
+        stoke_net_state_get(net, &s);
+        assert_true(s.loss_scale == 65536);
+    }
+    s.loss_scale = 4096;
+    stoke_net_state_set(net, &s);
+    stoke_net_state_get(net, &s);
+    assert_true(s.loss_scale == 4096);
+    stoke_net_close(&net);
 }
 
 static void opening_survives_every_lack_of_memory(void **state)
@@ -633,6 +772,9 @@ int main(void)
         cmocka_unit_test(the_loss_scale_follows_overflow),
         cmocka_unit_test(settings_that_make_no_sense_are_refused),
         cmocka_unit_test(batches_that_do_not_fit_are_refused),
+        cmocka_unit_test(a_bad_picture_leaves_no_trace),
+        cmocka_unit_test(a_batch_of_ignored_pixels_teaches_nothing),
+        cmocka_unit_test(the_scale_of_another_precision_is_not_taken),
         cmocka_unit_test(opening_survives_every_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -166,11 +166,12 @@ static void the_plan_adds_up(void **state)
 static void what_cannot_be_had_is_said(void **state)
 {
     (void)state;
-    stoke_net_params p = params_of(60000, 4096, 19);
+    stoke_net_params p = params_of(100, 4096, 19);
     stoke_error err;
     stoke_net *net;
     assert_int_equal(stoke_net_open(&net, &p, &err), STOKE_E_NOMEM);
     assert_non_null(strstr(err.message, "smaller batch"));
+    assert_non_null(strstr(err.message, "MB are available"));
 }
 
 int main(void)

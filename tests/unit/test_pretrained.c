@@ -142,7 +142,8 @@ static void saved_comes_back(void **state)
     stk_config found;
     stoke_error err = { 0 };
     const char *folder = unit_path(state, "new/folder");
-    if (stk_pretrained_save(folder, &config, &parameters, weights, BATCHES, &err))
+    if (stk_pretrained_save(folder, &config, &parameters, weights,
+                            &(stk_pretrained_notes){ BATCHES, 48, 80, NULL }, &err))
         fail_msg("%s", err.message);
     expect_loaded(folder);
     expect_loaded(unit_path(state, "new/folder/model.safetensors"));
@@ -158,6 +159,48 @@ static void saved_comes_back(void **state)
     assert_int_equal(stk_pretrained_load(folder, &config, &parameters, 0, loaded, &batches, NULL, NULL, &err),
                      STOKE_OK);
     assert_int_equal(batches, BATCHES);
+}
+
+static char *text_of(void **state, const char *name)
+{
+    static char text[8192];
+    FILE *stream = fopen(unit_path(state, name), "rb");
+    assert_non_null(stream);
+    text[fread(text, 1, sizeof text - 1, stream)] = 0;
+    fclose(stream);
+    return text;
+}
+
+/* Quotes, a control character, two classes of one name, keys in any order. */
+static void names_of_classes_come_back(void **state)
+{
+    static char *const names[CLASSES] = { "road", "a \"b\" \\", "\xe6\xb0\xb4", "road", "x\ny" };
+    char **found;
+    stoke_error err = { 0 };
+    const stk_pretrained_notes notes = { BATCHES, 48, 80, names };
+    if (stk_pretrained_save(unit_folder(state), &config, &parameters, weights, &notes, &err))
+        fail_msg("%s", err.message);
+    expect_loaded(unit_folder(state));
+    assert_int_equal(stk_pretrained_labels(unit_folder(state), CLASSES, &found, &err), STOKE_OK);
+    assert_non_null(found);
+    for (int i = 0; i < CLASSES; i++) assert_string_equal(found[i], names[i]);
+    stk_free(found);
+    assert_int_equal(stk_pretrained_labels(unit_folder(state), CLASSES + 1, &found, &err), STOKE_OK);
+    assert_null(found);
+    assert_non_null(strstr(text_of(state, "config.json"), "\"road\": 3"));
+    assert_non_null(
+        strstr(text_of(state, "preprocessor_config.json"), "\"size\": {\"height\": 48, \"width\": 80}"));
+    static const char *const bad[] = { "{\"0\":\"a\",\"1\":\"b\",\"2\":\"c\",\"3\":\"d\",\"5\":\"e\"}",
+                                       "{\"0\":\"a\",\"1\":\"b\",\"2\":\"c\",\"3\":\"d\",\"04\":1}",
+                                       "{\"0\":\"a\",\"1\":\"b\",\"2\":\"c\",\"3\":\"d\",\"03\":\"e\"}",
+                                       "[\"a\",\"b\",\"c\",\"d\",\"e\"]" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char json[256];
+        const int length = snprintf(json, sizeof json, "{\"id2label\":%s}", bad[i]);
+        unit_write(unit_path(state, "config.json"), json, (size_t)length);
+        assert_int_equal(stk_pretrained_labels(unit_folder(state), CLASSES, &found, &err), STOKE_OK);
+        assert_null(found);
+    }
 }
 
 /* Old to new, written down here once more, from transformers' own table. */
@@ -270,7 +313,7 @@ static void encoders_get_a_new_head(void **state)
             strstr(said.text, "2 tensors of the file, such as classifier.bias, are no part of the network"));
         for (size_t i = 0; i < parameters.count; i++) {
             const stk_parameter *p = &parameters.list[i];
-            if (p->head) stk_parameters_initialise(&parameters, fresh, 9, p);
+            if (p->head) stk_parameter_initialise(p, fresh, 9);
             const float *wanted = p->head ? fresh : weights;
             assert_memory_equal(loaded + p->offset, wanted + p->offset, p->count * sizeof *wanted);
         }
@@ -300,7 +343,7 @@ static void other_classes_get_a_new_classifier(void **state)
     const stk_parameter *w = stk_parameters_find(&parameters, "decode_head.classifier.weight");
     assert_memory_equal(loaded, weights, w->offset * sizeof *loaded);
     float *fresh = stk_alloc(parameters.floats * sizeof *fresh);
-    stk_parameters_initialise(&parameters, fresh, 9, w);
+    stk_parameter_initialise(w, fresh, 9);
     assert_memory_equal(loaded + w->offset, fresh + w->offset, w->count * sizeof *fresh);
     stk_free(fresh);
     stk_free(many);
@@ -359,7 +402,9 @@ static void other_models_are_refused(void **state)
     assert_int_equal(stk_config_of(&b1, "b1", CLASSES, &err), STOKE_OK);
     assert_int_equal(stk_parameters_create(&other, &b1, &err), STOKE_OK);
     float *values = stk_calloc(other.floats, sizeof *values);
-    assert_int_equal(stk_pretrained_save(unit_folder(state), &b1, &other, values, 0, &err), STOKE_OK);
+    assert_int_equal(stk_pretrained_save(unit_folder(state), &b1, &other, values,
+                                         &(stk_pretrained_notes){ 0, 48, 80, NULL }, &err),
+                     STOKE_OK);
     expect_refused(unit_folder(state), STOKE_E_FORMAT, "holds weights of b1, not of b0");
     stk_free(values);
     stk_parameters_free(&other);
@@ -434,6 +479,9 @@ static void empty_folders_say_what_is_wanted(void **state)
 {
     expect_refused(unit_folder(state), STOKE_E_NOTFOUND, "holds neither model.safetensors nor");
     expect_refused(unit_path(state, "nothing"), STOKE_E_NOTFOUND, "cannot open");
+    expect_refused("nowhere/mit-b0", STOKE_E_NOTFOUND, "`hf download nowhere/mit-b0 --local-dir DIR`");
+    unit_write(unit_path(state, "config.json"), "{}", 2);
+    expect_refused(unit_path(state, "config.json"), STOKE_E_INVALID, "name the folder");
     unit_write(unit_path(state, "pytorch_model.bin"), "x", 1);
     expect_refused(unit_folder(state), STOKE_E_UNSUPPORTED, "a pickle may run code");
 }
@@ -452,10 +500,17 @@ static void configs_are_compared(void **state)
         { "{\"num_encoder_blocks\":5}", "\"num_encoder_blocks\"", STOKE_E_UNSUPPORTED },
         { "{\"hidden_dropout_prob\":0.1}", "\"hidden_dropout_prob\"", STOKE_E_UNSUPPORTED },
         { "{\"attention_probs_dropout_prob\":0.1}", "\"attention_probs_dropout_prob\"", STOKE_E_UNSUPPORTED },
-        { "{\"sr_ratios\":[8,4,2,2]}", "\"sr_ratios\" is not 8, 4, 2, 1", STOKE_E_UNSUPPORTED },
+        { "{\"sr_ratios\":[8,4,2,2]}", "\"sr_ratios\" is [8, 4, 2, 2]: only [8, 4, 2, 1]",
+          STOKE_E_UNSUPPORTED },
         { "{\"sr_ratios\":[8,4,2,1,1]}", "\"sr_ratios\"", STOKE_E_UNSUPPORTED },
         { "{\"sr_ratios\":[8,4,2]}", "\"sr_ratios\"", STOKE_E_UNSUPPORTED },
-        { "{\"sr_ratios\":{\"a\":8,\"b\":4,\"c\":2,\"d\":1}}", "\"sr_ratios\"", STOKE_E_UNSUPPORTED },
+        { "{\"sr_ratios\":{\"a\":8,\"b\":4,\"c\":2,\"d\":1}}", "\"sr_ratios\" is an object",
+          STOKE_E_UNSUPPORTED },
+        { "{\"sr_ratios\":[]}", "\"sr_ratios\" is an array", STOKE_E_UNSUPPORTED },
+        { "{\"sr_ratios\":[8,4,2,[1]]}", "\"sr_ratios\" is [8, 4, 2, ?]", STOKE_E_UNSUPPORTED },
+        { "{\"num_channels\":true}", "\"num_channels\" is true: only 3", STOKE_E_UNSUPPORTED },
+        { "{\"depths\":[2,2", "config.json: byte 14: the text ends early", STOKE_E_FORMAT },
+        { "{\"model_type\":\"segf", "the text ends early, within a string", STOKE_E_FORMAT },
         { "{\"mlp_ratios\":[4,4,4,8]}", "\"mlp_ratios\"", STOKE_E_UNSUPPORTED },
         { "{\"patch_sizes\":[7,3,3,5]}", "\"patch_sizes\"", STOKE_E_UNSUPPORTED },
         { "{\"strides\":[4,2,2,1]}", "\"strides\"", STOKE_E_UNSUPPORTED },
@@ -510,7 +565,9 @@ static void full_disks_change_nothing(void **state)
 {
     stoke_error err = { 0 };
     const char *folder = unit_path(state, "out");
-    assert_int_equal(stk_pretrained_save(folder, &config, &parameters, weights, BATCHES, &err), STOKE_OK);
+    assert_int_equal(stk_pretrained_save(folder, &config, &parameters, weights,
+                                         &(stk_pretrained_notes){ BATCHES, 48, 80, NULL }, &err),
+                     STOKE_OK);
     static const char marked[] = "{\"mark\":1}";
     unit_write(unit_path(state, "out/config.json"), marked, sizeof marked - 1);
     struct rlimit before, less;
@@ -519,7 +576,8 @@ static void full_disks_change_nothing(void **state)
     less.rlim_cur = 1 << 20;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &less), 0);
-    const int status = stk_pretrained_save(folder, &config, &parameters, loaded, 7, &err);
+    const int status = stk_pretrained_save(folder, &config, &parameters, loaded,
+                                           &(stk_pretrained_notes){ 7, 48, 80, NULL }, &err);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(status, STOKE_E_IO);
     assert_non_null(strstr(err.message, "model.safetensors: cannot write: "));
@@ -534,13 +592,14 @@ static void unwritable_folders_are_told(void **state)
 {
     stoke_error err = { 0 };
     unit_write(unit_path(state, "file"), "x", 1);
-    assert_int_equal(
-        stk_pretrained_save(unit_path(state, "file/out"), &config, &parameters, weights, 0, &err),
-        STOKE_E_IO);
+    assert_int_equal(stk_pretrained_save(unit_path(state, "file/out"), &config, &parameters, weights,
+                                         &(stk_pretrained_notes){ 0, 48, 80, NULL }, &err),
+                     STOKE_E_IO);
     assert_non_null(strstr(err.message, "cannot make folder"));
     assert_int_equal(mkdir(unit_path(state, "taken"), 0777), 0);
     assert_int_equal(mkdir(unit_path(state, "taken/model.safetensors"), 0777), 0);
-    assert_int_equal(stk_pretrained_save(unit_path(state, "taken"), &config, &parameters, weights, 0, &err),
+    assert_int_equal(stk_pretrained_save(unit_path(state, "taken"), &config, &parameters, weights,
+                                         &(stk_pretrained_notes){ 0, 48, 80, NULL }, &err),
                      STOKE_E_IO);
     assert_int_equal(files_in(unit_path(state, "taken")), 1); /* no config.json, no temporary file */
 }
@@ -553,7 +612,8 @@ static void survives_without_memory(void **state)
     int status = STOKE_E_NOMEM;
     for (int after = 0; status; after++) {
         stk_mem_fail_after(after);
-        status = stk_pretrained_save(folder, &config, &parameters, weights, BATCHES, &err);
+        status = stk_pretrained_save(folder, &config, &parameters, weights,
+                                     &(stk_pretrained_notes){ BATCHES, 48, 80, NULL }, &err);
         stk_mem_fail_after(-1);
         assert_true(status == STOKE_OK || (status == STOKE_E_NOMEM && after < 50));
         assert_int_equal(after && status ? files_in(folder) : 0, 0);
@@ -572,6 +632,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(saved_comes_back),
+        unit_test_with_folder(names_of_classes_come_back),
         unit_test_with_folder(new_names_are_read),
         cmocka_unit_test(names_are_told_apart),
         unit_test_with_folder(encoders_get_a_new_head),

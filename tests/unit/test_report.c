@@ -237,13 +237,16 @@ static void log_gets_a_line_every_ten_seconds(void **state)
     at(40);
     stoke_progress_note(p, NULL);
     stoke_progress_update(p, 50, 0);
+    at(50);
+    stoke_progress_update(p, 1, 0);
     stoke_progress_destroy(&p);
     assert_null(p);
     stoke_progress_destroy(&p);
     fclose(out);
     assert_string_equal(text, "decode: 1000/3000 samples (33 %), 100.0 samples/s, 20.0 s left\n"
                               "decode: 3000/3000 samples (100 %), 42.0 MB/s\n"
-                              "decode: 50 samples, 1.3 samples/s\n");
+                              "decode: 50 samples, 1.3 samples/s\n"
+                              "decode: 1 sample, 0.0 samples/s\n");
     free(text);
 }
 

@@ -5,7 +5,9 @@
 #include "tests/unit/unit.h"
 
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "src/net/team.h"
 
@@ -40,7 +42,7 @@ static void hold_run(stk_team *team, tally *t, uint32_t tasks)
     }
 }
 
-static void test_every_task_once(void **state)
+static void every_task_is_done_once(void **state)
 {
     static const uint32_t tasks[] = { 0, 1, 2, 3, 4, 5, 16, 100, MOST_TASKS };
     for (uint32_t threads = 1; threads <= MOST_THREADS; threads++) {
@@ -62,7 +64,7 @@ static void add_one(const void *context, uint32_t task, uint32_t thread)
 
 /* Jobs so short that workers still leave one while the next begins. A thread that took a task of the old job
  * late, or of the new one with the old context, would leave a count short. */
-static void test_many_small_jobs(void **state)
+static void many_small_jobs(void **state)
 {
     for (uint32_t threads = 1; threads <= MOST_THREADS; threads++) {
         stk_team *team = NULL;
@@ -89,7 +91,7 @@ static void nap_then_count(const void *context, uint32_t task, uint32_t thread)
 }
 
 /* Workers asleep are woken; a caller that ran out of tasks sleeps until the slow one is done. */
-static void test_asleep(void **state)
+static void sleepers_are_woken(void **state)
 {
     stk_team *team = NULL;
     assert_int_equal(stk_team_create(&team, 3, NULL), STOKE_OK);
@@ -112,7 +114,7 @@ static void wait_for_the_other(const void *context, uint32_t task, uint32_t thre
 }
 
 /* Two tasks that wait for each other end: sleeping workers do get work. */
-static void test_tasks_run_side_by_side(void **state)
+static void tasks_run_side_by_side(void **state)
 {
     stk_team *team = NULL;
     assert_int_equal(stk_team_create(&team, 2, NULL), STOKE_OK);
@@ -125,7 +127,7 @@ static void test_tasks_run_side_by_side(void **state)
     stk_team_destroy(&team);
 }
 
-static void test_refusals(void **state)
+static void bad_sizes_are_refused(void **state)
 {
     stk_team *team = NULL;
     stoke_error err;
@@ -136,12 +138,41 @@ static void test_refusals(void **state)
     stk_team_destroy(&team);
 }
 
+/* As when Python forks a worker that inherits a network and lets go of it: the threads are not there. */
+static void a_child_closes_what_it_inherited(void **state)
+{
+    (void)state;
+    stk_team *team;
+    tally *t = calloc(1, sizeof *t);
+    assert_non_null(t);
+    t->threads = 3;
+    assert_int_equal(stk_team_create(&team, 3, NULL), STOKE_OK);
+    hold_run(team, t, 100);
+    const struct timespec nap = { .tv_nsec = 20000000 };
+    nanosleep(&nap, NULL); /* the workers are asleep: nobody holds the lock */
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        alarm(10); /* instead of hanging */
+        stk_team_run(team, count_task, t, 50);
+        const int done = atomic_load(&t->times[49]) == 2 && atomic_load(&t->times[50]) == 1;
+        stk_team_destroy(&team);
+        _exit(done ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    hold_run(team, t, 100); /* the parent's is as it was */
+    stk_team_destroy(&team);
+    free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_task_once), cmocka_unit_test(test_many_small_jobs),
-        cmocka_unit_test(test_asleep),          cmocka_unit_test(test_tasks_run_side_by_side),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(every_task_is_done_once), cmocka_unit_test(many_small_jobs),
+        cmocka_unit_test(sleepers_are_woken),      cmocka_unit_test(tasks_run_side_by_side),
+        cmocka_unit_test(bad_sizes_are_refused),   cmocka_unit_test(a_child_closes_what_it_inherited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,10 @@
  *
  * update.h against the formulas of torch.optim in double.
  */
-#include <math.h>
+#include "tests/unit/running.h"
 
 #include "src/base/cpu.h"
-#include "src/base/mem.h"
-#include "src/base/rng.h"
-#include "src/net/net_table.h"
 #include "src/net/update.h"
-#include "unit.h"
 
 enum { COUNT = 40003, STEPS = 5 };
 
@@ -20,8 +16,7 @@ static const stk_group groups[] = { { 0, 1, 1, 1 },           { 1, 0, 1, 1 },   
 enum { GROUPS = sizeof groups / sizeof *groups };
 
 typedef struct bench {
-    stk_net_table table;
-    stk_run run;
+    running net;
     stk_update update;
     float *arrays[5];
 } bench;
@@ -48,10 +43,7 @@ static void set_gradients(float *gradients, uint64_t step)
 
 static void bench_open(bench *b, stk_cpu_level level, uint32_t threads, int moments, int average)
 {
-    memset(b, 0, sizeof *b);
-    stk_net_table_fill(&b->table, level);
-    b->run.table = &b->table;
-    assert_int_equal(stk_team_create(&b->run.team, threads, NULL), STOKE_OK);
+    running_start(&b->net, level, threads, STK_F32);
     for (int k = 0; k < 5; k++) b->arrays[k] = stk_calloc(COUNT, sizeof(float));
     for (size_t i = 0; i < COUNT; i++) b->arrays[0][i] = b->arrays[4][i] = (float)noise(1, i);
     b->update = (stk_update){ .values = b->arrays[0],
@@ -62,16 +54,13 @@ static void bench_open(bench *b, stk_cpu_level level, uint32_t threads, int mome
                               .groups = groups,
                               .group_count = GROUPS,
                               .count = COUNT };
-    const stk_need need = stk_update_need(&b->run, &b->update);
-    b->run.partial = stk_alloc_aligned(need.partial * sizeof(float), 64);
-    b->run.partial_floats = need.partial;
+    running_room(&b->net, stk_update_need(&b->net.run, &b->update));
 }
 
 static void bench_close(bench *b)
 {
-    stk_team_destroy(&b->run.team);
+    running_stop(&b->net);
     for (int k = 0; k < 5; k++) stk_free(b->arrays[k]);
-    stk_free(b->run.partial);
 }
 
 static stoke_update settings_of(int nesterov)
@@ -120,7 +109,7 @@ static void check(int moments, int nesterov, int with_average)
         bench_open(&b, (stk_cpu_level)level, 2, moments, with_average);
         for (uint64_t step = 1; step <= STEPS; step++) {
             set_gradients(b.update.gradients, step);
-            stk_update_step(&b.run, &b.update, &settings, step, factor);
+            stk_update_step(&b.net.run, &b.update, &settings, step, factor);
         }
         for (size_t g = 0; g < GROUPS; g++)
             for (size_t i = groups[g].first; i < groups[g].first + groups[g].count; i += i % 16 ? 1 : 5) {
@@ -167,7 +156,7 @@ static void no_gradient_no_step(void **state)
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++) {
         bench b;
         bench_open(&b, (stk_cpu_level)level, 1, 2, 0);
-        stk_update_step(&b.run, &b.update, &settings, 1, 1);
+        stk_update_step(&b.net.run, &b.update, &settings, 1, 1);
         for (size_t i = 0; i < COUNT; i++) assert_true(b.update.values[i] == (float)noise(1, i));
         bench_close(&b);
     }
@@ -185,14 +174,14 @@ static void norm_of_all_that_is_not_frozen(void **state)
             if (!isnan(b.update.gradients[i]))
                 sum += (long double)b.update.gradients[i] * b.update.gradients[i];
         const double expected = (double)sqrtl(sum) * 0.25;
-        assert_true(fabs(stk_gradient_norm(&b.run, &b.update, 0.25) - expected) < 1e-13 * expected);
+        assert_true(fabs(stk_gradient_norm(&b.net.run, &b.update, 0.25) - expected) < 1e-13 * expected);
         /* squares no float can hold; and an overflow is not lost */
         b.update.gradients[5] = 3e30f;
-        assert_true(fabs(stk_gradient_norm(&b.run, &b.update, 1) / (double)3e30f - 1) < 1e-12);
+        assert_true(fabs(stk_gradient_norm(&b.net.run, &b.update, 1) / (double)3e30f - 1) < 1e-12);
         b.update.gradients[5] = INFINITY;
-        assert_true(isinf(stk_gradient_norm(&b.run, &b.update, 1)));
+        assert_true(isinf(stk_gradient_norm(&b.net.run, &b.update, 1)));
         b.update.gradients[5] = NAN;
-        assert_true(isnan(stk_gradient_norm(&b.run, &b.update, 1)));
+        assert_true(isnan(stk_gradient_norm(&b.net.run, &b.update, 1)));
         bench_close(&b);
     }
 }
@@ -209,8 +198,8 @@ static void same_bits_for_any_team(void **state)
                 bench_open(&b[t], (stk_cpu_level)level, t + 1, moments, 1);
                 for (uint64_t step = 1; step <= 3; step++) {
                     set_gradients(b[t].update.gradients, step);
-                    norm[t] = stk_gradient_norm(&b[t].run, &b[t].update, 1);
-                    stk_update_step(&b[t].run, &b[t].update, &settings, step, 1 / norm[t]);
+                    norm[t] = stk_gradient_norm(&b[t].net.run, &b[t].update, 1);
+                    stk_update_step(&b[t].net.run, &b[t].update, &settings, step, 1 / norm[t]);
                 }
                 assert_memory_equal(&norm[t], &norm[0], sizeof(double));
                 for (int k = 0; k < 5; k++)

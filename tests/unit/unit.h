@@ -28,6 +28,19 @@
 #undef skip
 #define skip() unit_skip("what it needs is not here: data (STOKE_TEST_DATA) or rights")
 
+/* 1: a sanitizer watches every access, and arithmetic takes many times as long. Tests that are long for the
+ * figures they judge do less then, and judge what is left. */
+#if defined(__has_feature) /* clang */
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define UNIT_SANITIZER
+#endif
+#endif
+#if defined(UNIT_SANITIZER) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { UNIT_SANITIZED = 1 };
+#else
+enum { UNIT_SANITIZED = 0 };
+#endif
+
 typedef struct unit_place {
     char folder[64];
     char path[8][4096]; /* unit_path results stay valid for eight more calls */

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoke bench step and bench net: they run, their fields exist and agree with each other. The figures themselves are not judged."""
+import json
+import os
+import struct
+import sys
+
+from cli import contains, equal, path, stoke, stoke_json, tap
+
+SMALL = ['--batch', 1, '--size', 64]
+
+
+def write_weights(name, classes, config=None):
+    """A folder with the tensors of a b0 that say which network it is: enough for a plan, not for a run."""
+    tensors = {'decode_head.linear_fuse.weight': [256, 1024, 1, 1], 'decode_head.classifier.weight': [classes, 256, 1, 1]}
+    for stage, (before, width, side) in enumerate([(3, 32, 7), (32, 64, 3), (64, 160, 3), (160, 256, 3)]):
+        tensors[f'segformer.encoder.patch_embeddings.{stage}.proj.weight'] = [width, before, side, side]
+        tensors[f'segformer.encoder.block.{stage}.1.layer_norm_1.bias'] = [width]
+    header, end = {}, 0
+    for tensor, shape in tensors.items():
+        start, count = end, 1
+        for side in shape:
+            count *= side
+        end += 4 * count
+        header[tensor] = {'dtype': 'F32', 'shape': shape, 'data_offsets': [start, end]}
+    text = json.dumps(header).encode()
+    folder = path(name)
+    os.makedirs(folder)
+    with open(os.path.join(folder, 'model.safetensors'), 'wb') as file:
+        file.write(struct.pack('<Q', len(text)) + text + bytes(end))
+    if config is not None:
+        with open(os.path.join(folder, 'config.json'), 'w') as file:
+            file.write(config)
+    return folder
+
+
+def is_sound(answer):
+    for field in ('img_per_s', 'ms_per_step', 'best_img_per_s', 'best_ms_per_step', 'steps', 'gflops', 'peak_gflops',
+                  'share_of_peak', 'peak_rss_bytes', 'planned_bytes', 'threads'):
+        assert answer[field] > 0, f'{field} is {answer[field]}'
+    assert answer['cpu'] and answer['table'] in ('c', 'avx2', 'avx512', 'amx'), answer
+    rate = 1000 * answer['batch'] / answer['ms_per_step']
+    assert abs(answer['img_per_s'] - rate) < 1e-6 * rate
+    share = answer['gflops'] / answer['peak_gflops']
+    assert abs(answer['share_of_peak'] - share) < 1e-6 * share
+    for part in answer['parts']:
+        assert part['name'] and part['ms'] >= 0, part
+    # The parts of a step add up to it, but for what lies between them; a median is not a mean.
+    if answer['steps'] == 1:
+        assert 0.8 <= sum(part['ms'] for part in answer['parts']) / answer['ms_per_step'] <= 1.01, answer['parts']
+
+
+def step():
+    answer = stoke_json('bench', 'step', '--model', 'b0', '--classes', 5, '--short', *SMALL)
+    is_sound(answer)
+    equal([answer[field] for field in ('model', 'batch', 'size', 'classes', 'precision', 'memory', 'pass', 'steps')],
+          ['b0', 1, '64x64', 5, 'fp32', 'plain', 'step', 1])
+    assert answer['loss'] > 0
+    names = [part['name'] for part in answer['parts']]
+    equal(len(set(names)), len(names), 'parts named once')
+    assert any('backward' in name for name in names), names
+
+
+def step_for_a_while():
+    answer = stoke_json('bench', 'step', '--seconds', 0.1, *SMALL)
+    is_sound(answer)
+    assert answer['steps'] >= 3 and answer['best_ms_per_step'] <= answer['ms_per_step'], answer
+
+
+def step_in_other_ways():
+    for flags in (['--precision', 'bf16'], ['--precision', 'fp16', '--memory', 'min'], ['--loss', 'ce_dice', '--memory', 'lean'],
+                  ['--classes', 1, '--threads', 1]):
+        is_sound(stoke_json('bench', 'step', '--short', *SMALL, *flags))
+    contains(stoke('bench', 'step', '--short', *SMALL, '--precision', 'auto').stdout, 'img/s')
+
+
+def forward():
+    answer = stoke_json('bench', 'step', '--forward', '--short', '--batch', 1, '--size', '48x80')
+    is_sound(answer)
+    equal((answer['pass'], answer['size']), ('forward', '48x80'))
+    assert 'loss' not in answer and not any('backward' in part['name'] for part in answer['parts'] if part['ms'] > 0)
+
+
+def step_for_people():
+    done = stoke('bench', 'step', '--short', *SMALL)
+    contains(done.stdout, 'SegFormer b0, 1 x 64x64, 19 classes, fp32', 'part', 'img/s', 'GFLOP/s', 'planned')
+    contains(done.stderr, 'memory: parameters', 'opening SegFormer b0')
+
+
+def dry_run():
+    """What b5 at 2 x 8192x8192 takes, in no time and no memory."""
+    large = ['--model', 'b5', '--batch', 2, '--size', 8192, '--dry-run']
+    contains(stoke('bench', 'step', *large).stdout, 'SegFormer b5, 2 x 8192x8192, 19 classes, fp32, full step, memory plain',
+             'memory: parameters', ' GB\n', 'parameters, ', 'TFLOP per step')
+    contains(stoke('bench', 'step', '--dry-run', *SMALL).stdout, 'available: ', '; it fits\n', ' MB\n', 'GFLOP per step')
+    bytes_of = {}
+    for mode in ('plain', 'lean', 'min'):
+        answer = stoke_json('bench', 'step', *large, '--memory', mode)
+        equal((answer['memory'], answer['parts']), (mode, []))
+        equal(sum(answer['plan'].values()), answer['planned_bytes'], 'the parts of the plan')
+        assert answer['parameter_count'] > 84e6 and answer['flops'] > 1e12, answer
+        equal(answer['fits'], answer['available_bytes'] >= answer['planned_bytes'] - answer['plan']['process_bytes'])
+        assert 'img_per_s' not in answer, 'nothing was measured'
+        bytes_of[mode] = answer['planned_bytes']
+    assert bytes_of['plain'] > bytes_of['lean'] > bytes_of['min'] > 10e9, bytes_of
+
+
+def products():
+    answer = stoke_json('bench', 'net', '--model', 'b0', '--only', 'fc1', '--short', *SMALL)
+    rows = answer['products']
+    assert answer['cpu']
+    equal({row['layer'] for row in rows}, {f'stage {i} fc1' for i in (1, 2, 3, 4)})
+    equal({row['pass'] for row in rows}, {'forward', 'input', 'weight'})
+    assert 'c' in {row['table'] for row in rows} and 'bf16' in {row['precision'] for row in rows}, rows
+    for row in rows:
+        assert row['model'] == 'b0' and row['calls'] == 2 and row['ms'] > 0 and row['share_of_peak'] > 0, row
+        gflops = 2 * row['rows'] * row['in'] * row['out'] / row['ms'] / 1e6
+        assert abs(row['gflops'] - gflops) < 1e-6 * gflops, row
+    assert {(row['rows'], row['in'], row['out']) for row in rows if row['table'] != 'c' and row['layer'] == 'stage 1 fc1'} <= \
+        {(256, 32, 128)}, rows
+
+
+def products_for_people():
+    done = stoke('bench', 'net', '--model', 'b0', '--only', 'classifier', '--short', *SMALL)
+    contains(done.stdout, 'rows x in x out', 'classifier', "products with 'classifier' in their name of a step", 'GFLOP/s')
+
+
+def what_cannot_be():
+    for words, told in [(['step', '--model', 'b7'], 'b7'), (['step', '--size', 0], '32 x 32'), (['step', '--size', 16], '32 x 32'),
+                        (['step', '--classes', 0], 'classes'), (['step', '--batch', 0], 'batch'),
+                        (['step', '--precision', 'int8'], 'fp32'), (['step', 'word'], 'word'),
+                        (['net', '--model', 'c3'], 'c3'), (['net', '--only', 'fc3'], "'fc3' in its name: there are"),
+                        (['net', '--size', 16], '32x32')]:
+        contains(stoke('bench', *words, code=2).stderr, told)
+    equal(stoke_json('bench', 'step', '--model', 'b7', code=2)['error']['code'], 'invalid')
+
+
+def weights_that_are_not_there():
+    nowhere = path('nowhere')
+    contains(stoke('bench', 'step', '--weights', nowhere, *SMALL, code=1).stderr, nowhere)
+    equal(stoke_json('bench', 'step', '--weights', nowhere, '--dry-run', *SMALL, code=1)['error']['code'], 'not-found')
+
+
+def weights_say_what_they_are():
+    folder = write_weights('seven', 7)
+    answer = stoke_json('bench', 'step', '--weights', folder, '--dry-run', *SMALL)
+    equal((answer['model'], answer['classes']), ('b0', 7))
+    answer = stoke_json('bench', 'step', '--weights', folder, '--classes', 3, '--dry-run', *SMALL)
+    equal((answer['model'], answer['classes']), ('b0', 3))
+    contains(stoke('bench', 'step', '--weights', folder, '--model', 'b2', '--dry-run', *SMALL, code=2).stderr, 'holds a b0', 'b2')
+    answer = stoke_json('bench', 'step', '--dry-run', *SMALL)
+    equal((answer['model'], answer['classes']), ('b0', 19))
+
+
+sys.exit(tap.run([
+    ('step', step),
+    ('step for a while', step_for_a_while),
+    ('step in other precisions, memory modes, losses', step_in_other_ways),
+    ('forward', forward),
+    ('step for people', step_for_people),
+    ('dry run', dry_run),
+    ('products', products),
+    ('products for people', products_for_people),
+    ('what cannot be', what_cannot_be),
+    ('weights that are not there', weights_that_are_not_there),
+    ('weights say model and classes', weights_say_what_they_are),
+]))
