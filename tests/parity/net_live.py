@@ -37,10 +37,20 @@ class Report:
         self.rows.append((what, measure, count, ours, where, theirs, limit))
 
     def markdown(self):
-        print("| case | what | tensors | ours | where | torch | limit |\n|---|---|---|---|---|---|---|")
-        for what, measure, count, ours, where, theirs, limit in self.rows:
-            print(f"| {what} | {measure} | {count or ''} | {ours:.1e} | {f'`{where}`' if where else ''} | "
-                  f"{'' if theirs is None else format(theirs, '.1e')} | {limit:.1e} |")
+        """A row per case, `ours / torch's` in each cell."""
+        for starts in (("logits", "gradient of every tensor", "the middle one", "all gradients", "losses of", "weights after",
+                        "logits of from_pretrained"),
+                       ("bf16: gradients", "bf16: logits", "fp16: gradients", "fp16: logits")):
+            table = {}
+            for what, measure, count, ours, where, theirs, _ in self.rows:
+                column = next((start for start in reversed(starts) if measure.startswith(start)), None)
+                if column:
+                    cell = f"{ours:.1e}" + (f" / {theirs:.1e}" if theirs is not None else "")
+                    at = f", `{where}`" if where and column.startswith("gradient") else ""
+                    table.setdefault(what, {})[column] = cell + (f" ({count}{at})" if column.startswith("gradient") else "")
+            print(f"\n| case | {' | '.join(starts)} |\n|{'---|' * (len(starts) + 1)}")
+            for what, cells in table.items():
+                print(f"| {what} | {' | '.join(cells.get(start, '') for start in starts)} |")
 
 
 def together(results, keys):
