@@ -68,7 +68,8 @@ def compare_gradients(report, what, ours, single, double, limit):
     off = {key: distance(ours[key], double[key]) for key in live}
     own = {key: distance(single[key], double[key]) for key in live}
     worst, their_worst = max(live, key=off.get), max(own.values())
-    report.within(what, "gradient of every tensor", off[worst], max(limit, 4 * their_worst), their_worst, worst[9:], len(live))
+    each = max(limit, 4 * their_worst) if limit == PARTED else limit
+    report.within(what, "gradient of every tensor", off[worst], each, their_worst, worst[9:], len(live))
     middle = [float(np.median(list(values.values()))) for values in (off, own)]
     report.within(what, "the middle one of them", middle[0], limit, middle[1], None, len(live))
     report.within(what, "all gradients as one", distance(together(ours, live), together(double, live)), limit,
