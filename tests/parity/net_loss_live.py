@@ -8,12 +8,11 @@ import parity
 
 def main():
     tap = parity.Tap()
-    try:
-        import net_loss_torch
-        import torch
-    except ImportError:
+    if parity.need("torch"):
         tap.skip("losses and updates against torch", "torch is not installed")
         tap.done()
+    import net_loss_torch
+    import torch
     tool = cases.LossTool(sys.argv[1])
     print(f"# torch {torch.__version__}, float64; distances are relative")
     for case in cases.LOSSES:

@@ -183,14 +183,13 @@ def check_refused(tap, tool, torch, transformers):
 
 def main():
     tap = parity.Tap()
-    try:
-        import torch
-        import transformers
-        from safetensors.torch import load_file, save_file
-    except ImportError as missing:
-        tap.skip("weights against transformers", str(missing))
+    missing = parity.need("torch", "transformers", "safetensors")
+    if missing:
+        tap.skip("weights against transformers", f"{missing} is not installed")
         tap.done()
-        return
+    import torch
+    import transformers
+    from safetensors.torch import load_file, save_file
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     tool = sys.argv[1]

@@ -8,8 +8,8 @@
  *
  * stdin: per batch and part of it (accumulate), images f32 [batch][3][height][width], then masks u8. The
  * batches are used in turn. stdout: arrays as a line "NAME COUNT" and COUNT floats: the logits of the first
- * batch in inference, the gradients and running statistics of the first step, losses, then weights and logits
- * after the last. steps=0: forward only, as a network opened for inference.
+ * batch in inference, the weights, the gradients and running statistics of the first step, losses, then
+ * weights and logits after the last. steps=0: forward only, as a network opened for inference.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,14 +95,19 @@ static float noise(uint64_t x)
     return (float)((double)((x ^ (x >> 31)) >> 11) / (1ull << 52) - 1);
 }
 
-/* First values are so small that attention is nearly uniform, GELU nearly linear and every norm the identity:
- * an error in any of them would hardly show. */
+/* First values are so small that attention is nearly uniform, GELU nearly linear (depthwise weights have few
+ * inputs, so they are widened most) and every norm the identity; and next to running variances of 1 nobody
+ * sees an eps. An error in any of them would hardly show. */
 static void widen(stoke_net *net)
 {
     stoke_net_tensor t;
-    for (size_t i = 0; !stoke_net_tensor_at(net, i, &t); i++)
-        for (size_t k = 0; k < t.count; k++)
-            t.values[k] = t.dims > 1 ? 2.5f * t.values[k] : t.values[k] + 0.2f * noise(i * 65536 + k);
+    for (size_t i = 0; !stoke_net_tensor_at(net, i, &t); i++) {
+        const float factor = t.dims == 1 ? 1 : t.dims == 4 && t.shape[1] == 1 ? 20 : 2.5f;
+        for (size_t k = 0; k < t.count; k++) {
+            t.values[k] = factor * t.values[k] + (t.dims == 1 ? 0.2f * noise(i * 65536 + k) : 0);
+            if (!t.trainable) t.values[k] *= 0.05f;
+        }
+    }
     stoke_net_touched(net);
 }
 
@@ -206,6 +211,7 @@ int main(int argc, char **argv)
     if (!data || !batches || bytes % each) die("stdin", &(stoke_error){ .message = "no whole batch" });
     const stoke_net_batch first = batch_at(&j, data);
     write_logits(net, "logits", &first);
+    write_values(net, "start", 1);
     if (j.steps) {
         train(net, &j, data, batches, each);
         write_logits(net, "trained logits", &first);

@@ -9,7 +9,7 @@ import torch
 from safetensors.numpy import load_file
 from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
-from net_parity import LR, dead
+from net_parity import LR, dead, paper_rule
 
 SIZES = {  # hidden sizes, depths, width of the decoder
     "b0": ([32, 64, 160, 256], [2, 2, 2, 2], 256),
@@ -30,16 +30,16 @@ def make_model(model, classes, seed, wide=True):
     net = SegformerForSemanticSegmentation(config)
     if not wide:
         return net
-    # Initial weights are so small that attention is nearly uniform and every norm the identity: widen them, so that an
-    # error anywhere shows.
+    # Initial weights are so small that attention is nearly uniform, GELU nearly linear (depthwise weights have few inputs)
+    # and every norm the identity; next to running variances of 1 nobody sees an eps. Widen, so that an error anywhere shows.
     with torch.no_grad():
         for name, parameter in net.named_parameters():
             if parameter.dim() > 1:
-                parameter.mul_(2.5)
+                parameter.mul_(20 if parameter.dim() == 4 and parameter.shape[1] == 1 else 2.5)
             else:
                 parameter.add_(0.1 * torch.randn_like(parameter))
         net.decode_head.batch_norm.running_mean.normal_(0, 0.1)
-        net.decode_head.batch_norm.running_var.uniform_(0.5, 1.5)
+        net.decode_head.batch_norm.running_var.uniform_(0.02, 0.08)
     return net
 
 
@@ -102,12 +102,6 @@ def renamed(net):
             value.copy_(markers[name])
     new = list(state)
     return {new[int(array.reshape(-1)[0])]: old for old, array in saved.items()}
-
-
-def paper_rule(name):
-    """The paper's groups by (old) name: factor of the rate, weight decay. Ten times the rate for the head, no decay for
-    norms."""
-    return 10.0 if name.startswith("decode_head.") else 1.0, 0.0 if "norm" in name else 0.01
 
 
 def groups_of(net, old):
