@@ -148,5 +148,7 @@ stk_need stk_attention_need(const stk_run *run, const stk_attention *shape)
 {
     const job j = job_of(run, shape);
     return (stk_need){ .scratch = run->table->attention.scratch(shape->keys, shape->head_size),
-                       .partial = shape->batch * shape->heads * j.chunks * part_floats(shape) };
+                       .partial = run->forward_only
+                                      ? 0
+                                      : shape->batch * shape->heads * j.chunks * part_floats(shape) };
 }

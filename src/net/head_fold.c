@@ -146,7 +146,8 @@ stk_need stk_head_need(const stk_run *run, const stk_head *head)
 {
     stk_head_room_map map;
     lay_out(run, head, NULL, &map);
-    stk_need need = stk_need_most(stk_head_forward_need(run, head), stk_head_backward_need(run, head));
+    stk_need need = stk_head_forward_need(run, head);
+    if (!run->forward_only) need = stk_need_most(need, stk_head_backward_need(run, head));
     for (int i = 1; i < STK_STAGES;
          i++) /* of stage 1 and the classifier only rows that are there are multiplied */
         need = stk_need_most(need, stk_linear_need(run, &map.stage[i], stk_head_rows(head, i)));

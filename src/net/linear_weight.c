@@ -208,6 +208,8 @@ stk_need stk_linear_need(const stk_run *run, const stk_linear *linear, size_t ro
     const size_t element = stk_float_bytes(run->type);
     const size_t in = stk_made_stride(linear->in), out = stk_made_stride(linear->out);
     const size_t forward = stk_product_cut_rows(gemm, rows, linear->in, linear->out).rows * in;
+    if (run->forward_only)
+        return (stk_need){ stk_round_up(forward * element, 64), stk_rows_made_floats(rows, linear->in) };
     const size_t input = stk_product_cut_rows(gemm, rows, linear->out, linear->in).rows * out;
     const size_t made = stk_least(rows, MADE_ROWS) * (in + out) * element + 128;
     const size_t scratch = stk_most(stk_most(forward, input) * element, gemm->outer_scratch + made);

@@ -186,6 +186,7 @@ static int prepare(stoke_net *net, const stoke_net_params *params, const stk_net
     net->plan.threads = params->threads ? params->threads : stoke_machine_cores().usable;
     net->run.table = table;
     net->run.type = TYPES[net->plan.precision];
+    net->run.forward_only = !params->training;
     net->state.loss_scale = stk_net_first_scale(net->plan.precision);
     status = stk_team_create(&net->run.team, net->plan.threads, err); /* some rooms are one per thread */
     if (!status) status = stk_net_lay_out(net, err);

@@ -21,6 +21,7 @@ typedef struct stk_run {
     stk_team *team;
     stk_float type;         /* of activations inside blocks and their gradients */
     int accumulate;         /* 1: gradients of parameters are added to what is there; 0: they replace it */
+    int forward_only;       /* 1: needs leave the way back out, and it is never called */
     unsigned char *scratch; /* of all threads, 64-byte aligned */
     size_t scratch_each;    /* bytes per thread, a multiple of 64 */
     float *partial;         /* shared by the tasks of one operation: sums to be added up in order */
