@@ -172,8 +172,8 @@ static int run(cli_call *call)
 
 static const cli_example examples[] = {
     { "stoke bench net --model b0", "all products of b0 at 4x256x256" },
-    { "stoke bench net --model b2 --only fc1", "only the MLP's first layers" },
-    { "stoke bench net --short --json", "b0, b2 and b5, for a program" },
+    { "stoke bench net --model b2 --only fc1 --size 64", "only the MLP's first layers, on small maps" },
+    { "stoke bench net --only query --size 64 --json", "the queries of b0, b2 and b5, for a program" },
     { 0 },
 };
 
