@@ -171,7 +171,7 @@ static int run(cli_call *call)
 }
 
 static const cli_example examples[] = {
-    { "stoke bench net --model b0", "all products of b0 at 4x256x256" },
+    { "stoke bench net --model b0 --size 128", "all products of b0 at 4x128x128" },
     { "stoke bench net --model b2 --only fc1 --size 64", "only the MLP's first layers, on small maps" },
     { "stoke bench net --only query --size 64 --json", "the queries of b0, b2 and b5, for a program" },
     { 0 },

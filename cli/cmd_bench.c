@@ -10,7 +10,7 @@ static const cli_command *const subjects[] = { &cli_bench_data, &cli_bench_pix, 
 static const cli_example examples[] = {
     { "stoke bench data", "the loader on a synthetic set, against bare decoding" },
     { "stoke bench pix", "every pixel function, per CPU table" },
-    { "stoke bench net --model b0", "every matrix product of SegFormer b0" },
+    { "stoke bench net --model b0 --size 128", "every matrix product of SegFormer b0" },
     { "stoke bench step --batch 1 --size 128", "a training step of SegFormer b0, part by part" },
     { "stoke bench data --help", "what it measures, and its options" },
     { 0 },
