@@ -2,7 +2,7 @@
  *
  * depthwise.h: the reference in C.
  */
-#include "src/net/depthwise_table.h"
+#include "src/net/depthwise_instances.h"
 
 #include <math.h>
 
@@ -79,31 +79,11 @@ static void backward(const stk_depthwise *layer, const stk_line_part *part, cons
         }
 }
 
-#define TYPED(name, type)                                                                                    \
-    static void forward_##name(const stk_depthwise *layer, const stk_line_part *part,                        \
-                               const stk_line_around *h1, void *h3)                                          \
-    {                                                                                                        \
-        forward(layer, part, h1, h3, type);                                                                  \
-    }                                                                                                        \
-    static void slope_##name(const stk_depthwise *layer, const stk_line_part *part,                          \
-                             const stk_line_around *h1, const void *dh3, float *t)                           \
-    {                                                                                                        \
-        slope(layer, part, h1, dh3, t, type);                                                                \
-    }                                                                                                        \
-    static void backward_##name(const stk_depthwise *layer, const stk_line_part *part,                       \
-                                const float *const t[3], const void *h1, void *dh1, float *sums)             \
-    {                                                                                                        \
-        backward(layer, part, t, h1, dh1, sums, type);                                                       \
-    }
-TYPED(f32, STK_F32)
-TYPED(bf16, STK_BF16)
-TYPED(f16, STK_F16)
+STK_DEPTHWISE_INSTANCES(f32, STK_F32)
+STK_DEPTHWISE_INSTANCES(bf16, STK_BF16)
+STK_DEPTHWISE_INSTANCES(f16, STK_F16)
 
 void stk_depthwise_fill_c(stk_depthwise_table *table)
 {
-    *table = (stk_depthwise_table){
-        .forward = { forward_f32, forward_bf16, forward_f16 },
-        .slope = { slope_f32, slope_bf16, slope_f16 },
-        .backward = { backward_f32, backward_bf16, backward_f16 },
-    };
+    *table = (stk_depthwise_table)STK_DEPTHWISE_TABLE;
 }
