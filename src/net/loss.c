@@ -144,9 +144,8 @@ static loss_rooms rooms_in(const loss_cut *cut, uint32_t lines, float *base)
     return r;
 }
 
-stk_need stk_loss_need(const stk_run *run, const stoke_loss *settings, const stk_loss_shape *shape)
+stk_need stk_loss_need(const stk_run *run, const stk_loss_shape *shape)
 {
-    (void)settings;
     const loss_cut cut = cut_of(run, shape);
     return (stk_need){ .scratch = rooms_in(&cut, most_lines(shape, &cut), NULL).floats * sizeof(float),
                        .partial = shared_in(&cut, NULL).floats };

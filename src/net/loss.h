@@ -42,6 +42,6 @@ int stk_loss(const stk_run *run, const stoke_loss *settings, const stk_loss_shap
  * interpolated logits, lowest class at a tie (1 class: 1 where the logit is > 0). */
 void stk_classes_of(const stk_run *run, const stk_loss_shape *shape, const void *room, const float *logits,
                     uint16_t *labels);
-stk_need stk_loss_need(const stk_run *run, const stoke_loss *settings, const stk_loss_shape *shape);
+stk_need stk_loss_need(const stk_run *run, const stk_loss_shape *shape);
 
 #endif

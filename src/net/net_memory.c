@@ -263,7 +263,7 @@ static stk_need need_of_all(stoke_net *net)
             most = stk_need_most(most, need_of_stage(net, &net->stages[i], count));
         head.batch = net->loss_shape.batch = count;
         most = stk_need_most(most, stk_head_need(&net->run, &head));
-        most = stk_need_most(most, stk_loss_need(&net->run, &net->params.loss, &net->loss_shape));
+        most = stk_need_most(most, stk_loss_need(&net->run, &net->loss_shape));
     }
     if (net->params.training) {
         const stk_update update = { .count = net->parameters.trainable };

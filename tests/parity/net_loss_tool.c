@@ -91,7 +91,7 @@ static void do_loss(stk_run *run, const char *arguments)
     for (uint32_t n = 0; n < s.batch; n++) lambdas[n] = lambda;
     settings.class_weights = weights;
     stk_loss_bind(&s, room);
-    reserve(run, stk_loss_need(run, &settings, &s));
+    reserve(run, stk_loss_need(run, &s));
     const stk_truth truth = { masks, masks_b, lambdas, STOKE_DTYPE_I64, pixels * 8 };
     double loss;
     stoke_error err;

@@ -210,7 +210,7 @@ static double product(running *b, const trial *t, float factor, float *d_logits)
 {
     void *room = malloc(stk_loss_room(&t->shape));
     stk_loss_bind(&t->shape, room);
-    running_room(b, stk_loss_need(&b->run, &t->settings, &t->shape));
+    running_room(b, stk_loss_need(&b->run, &t->shape));
     const stk_truth truth = { .masks = t->masks,
                               .masks_b = t->masks_b,
                               .lambda = t->lambda,
@@ -463,7 +463,7 @@ static int with_label(running *b, uint32_t classes, stoke_dtype dtype, int64_t l
         memcpy(masks + i / 240 * row + i % 240 * bytes, &t.masks[i], bytes);
     void *room = malloc(stk_loss_room(&t.shape));
     stk_loss_bind(&t.shape, room);
-    running_room(b, stk_loss_need(&b->run, &t.settings, &t.shape));
+    running_room(b, stk_loss_need(&b->run, &t.shape));
     const stk_truth truth = { .masks = masks, .dtype = dtype, .row_bytes = row };
     const int status = stk_loss(&b->run, &t.settings, &t.shape, room, t.logits, &truth, 1, loss, NULL, err);
     free(room);
@@ -552,7 +552,7 @@ static void classes_are_the_largest_logits(void **state)
             for (size_t i = 0; i < t.floats; i++) z[i] = t.logits[i];
             void *room = malloc(stk_loss_room(&t.shape));
             stk_loss_bind(&t.shape, room);
-            running_room(&b, stk_loss_need(&b.run, &t.settings, &t.shape));
+            running_room(&b, stk_loss_need(&b.run, &t.shape));
             stk_classes_of(&b.run, &t.shape, room, t.logits, labels);
             for (size_t i = 0; i < t.pixels; i++) {
                 const uint32_t count = log_softmax(&t, z, i, log_p);
@@ -582,7 +582,7 @@ static void the_lowest_class_wins_a_tie(void **state)
             uint16_t labels[64];
             void *room = malloc(stk_loss_room(&t.shape));
             stk_loss_bind(&t.shape, room);
-            running_room(&b, stk_loss_need(&b.run, &t.settings, &t.shape));
+            running_room(&b, stk_loss_need(&b.run, &t.shape));
             stk_classes_of(&b.run, &t.shape, room, t.logits, labels);
             for (size_t i = 0; i < 64; i++) assert_int_equal(labels[i], classes / 2);
             free(room);
