@@ -17,15 +17,26 @@ typedef struct cli_common {
     const char *config;
 } cli_common;
 
-/* The data options come in sections; the command's own and the common ones stand around them. */
-enum { CLI_DATA_SECTIONS = 7, CLI_MAX_GROUPS = CLI_DATA_SECTIONS + 2 };
+/* The data options come in sections, those of training too; the command's own and the common ones stand
+ * around them. */
+enum {
+    CLI_DATA_SECTIONS = 7,
+    CLI_TRAIN_SECTIONS = 6,
+    CLI_MAX_GROUPS = CLI_DATA_SECTIONS + CLI_TRAIN_SECTIONS + 2
+};
+
+/* A default that a command has otherwise than the table: `train` augments unless told not to. */
+typedef struct cli_default {
+    const char *name, *text;
+} cli_default;
 
 /* One run of a command: what the user asked for, after defaults, config file and flags. */
 typedef struct cli_call {
     const struct cli_command *command;
     cli_common common;
-    stoke_data_params data; /* filled when command->reads_data */
-    void *options;          /* the command's own struct, options_bytes long */
+    stoke_data_params data;   /* filled when command->reads_data */
+    stoke_train_params train; /* filled when command->reads_training */
+    void *options;            /* the command's own struct, options_bytes long */
     stoke_option_group groups[CLI_MAX_GROUPS];
     size_t n_groups;
     char **words; /* arguments that are not options */
@@ -47,8 +58,11 @@ typedef struct cli_command {
     const cli_example *examples; /* ends with a NULL line; every one must work as written */
     const stoke_option *options;
     size_t n_options, options_bytes;
-    int reads_data; /* takes the data options, --config, and a DIR that stands for --data */
-    int hidden;     /* works, but is not listed */
+    int reads_data;     /* takes the data options, --config, and a DIR that stands for --data */
+    int reads_training; /* takes the options of training too, in --config as well; others pass over them there
+                         */
+    const cli_default *defaults;                  /* of data options; ends with a NULL name; NULL: none */
+    int hidden;                                   /* works, but is not listed */
     const struct cli_command *const *subcommands; /* NULL-terminated; then `run` is not used */
     int (*run)(cli_call *call);
 } cli_command;
@@ -58,7 +72,7 @@ extern const cli_command *const cli_commands[];
 
 extern const cli_command cli_synth, cli_verify, cli_show, cli_hash, cli_dump, cli_pack, cli_bench,
     cli_bench_data, cli_bench_pix, cli_bench_net, cli_bench_step, cli_config, cli_ops, cli_man,
-    cli_completion;
+    cli_completion, cli_train, cli_eval, cli_predict, cli_find_lr, cli_recipe, cli_report;
 
 #define CLI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

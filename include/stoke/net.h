@@ -75,6 +75,11 @@ typedef struct stoke_net_params {
     int freeze_encoder;
     int average;   /* 1: keep an exponential moving average of the weights */
     int optimizer; /* stoke_optimizer: decides how many moments are kept */
+    /* Tensors of `weights` that have no counterpart of the same shape here are left out, and those here
+     * without one there initialised, instead of refused; a remark says how many were carried over. */
+    int partial;
+    const char *const
+        *class_names; /* NULL, or `classes` names for config.json; a NULL name becomes LABEL_3 */
 } stoke_net_params;
 /* Batch 1 of 512 x 512, training, precision auto, memory plain, all cores, seed 0, dropout 0.1, drop path
  * 0.1, cross-entropy with ignore_index 255, AdamW; no model, no classes: these are yours to say. */
@@ -145,9 +150,12 @@ STOKE_API int stoke_net_forward(stoke_net *net, const stoke_net_batch *batch, st
 /* The class of every pixel in full resolution, [count][height][width]. */
 STOKE_API int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *classes,
                                 stoke_error *err);
-/* Loss without gradients, in inference mode. */
+/* Loss without gradients, in inference mode; classes (as stoke_net_predict's) from the same pass, or NULL. */
 STOKE_API int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *loss,
-                                 stoke_error *err);
+                                 uint16_t *classes, stoke_error *err);
+/* Exchanges the weights with their moving average, and back when called again: to evaluate or predict with
+ * it. Between the two calls nothing is trained. STOKE_E_STATE when none is kept. */
+STOKE_API int stoke_net_swap_average(stoke_net *net, stoke_error *err);
 
 /* Forward in training mode, loss, backward. Gradients add up over the calls between two steps, each divided
  * by `of`: `of` equal batches give the gradient of the large one. loss may be NULL. Of a batch with a NaN in

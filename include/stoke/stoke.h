@@ -20,8 +20,11 @@
 #include <stoke/loader.h>
 #include <stoke/net.h>
 #include <stoke/netbench.h>
+#include <stoke/metrics.h>
+#include <stoke/train.h>
 #include <stoke/synth.h>
 #include <stoke/pixbench.h>
 #include <stoke/report.h>
+#include <stoke/chart.h>
 
 #endif

@@ -126,7 +126,8 @@ int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *cl
     return STOKE_OK;
 }
 
-int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *loss, stoke_error *err)
+int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *loss, uint16_t *classes,
+                       stoke_error *err)
 {
     int status = loss ? stk_net_check_batch(net, batch, 1, err) : nowhere("loss", err);
     if (status) return status;
@@ -134,6 +135,7 @@ int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *los
     const stk_truth truth = stk_net_truth(batch);
     status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, net->logits, &truth, 1,
                       loss, NULL, err);
+    if (!status && classes) stk_classes_of(&net->run, &net->loss_shape, net->loss_room, net->logits, classes);
     stk_parts_lap(&net->parts, STK_PART_LOSS);
     return status;
 }

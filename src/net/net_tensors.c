@@ -62,6 +62,19 @@ void stoke_net_state_set(stoke_net *net, const stoke_net_state *state)
         net->state.loss_scale = stk_net_first_scale(net->plan.precision);
 }
 
+int stoke_net_swap_average(stoke_net *net, stoke_error *err)
+{
+    if (!net->average)
+        return stk_fail(err, STOKE_E_STATE, "no average was kept: open the network with average 1");
+    for (size_t i = 0; i < net->parameters.trainable; i++) {
+        const float value = net->values[i];
+        net->values[i] = net->average[i];
+        net->average[i] = value;
+    }
+    stoke_net_touched(net);
+    return STOKE_OK;
+}
+
 int stoke_net_save(const stoke_net *net, const char *folder, int average, stoke_error *err)
 {
     const float *values = net->values;

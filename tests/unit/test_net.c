@@ -214,8 +214,8 @@ static void saved_weights_open_again(void **state)
     assert_string_equal(c->labels[4], "LABEL_4"); /* what config.json calls it */
     const stoke_net_batch batch = view(b, BATCH);
     double loss_a, loss_c;
-    assert_int_equal(stoke_net_evaluate(a, &batch, &loss_a, NULL), 0);
-    assert_int_equal(stoke_net_evaluate(c, &batch, &loss_c, NULL), 0);
+    assert_int_equal(stoke_net_evaluate(a, &batch, &loss_a, NULL, NULL), 0);
+    assert_int_equal(stoke_net_evaluate(c, &batch, &loss_c, NULL, NULL), 0);
     assert_true(loss_a == loss_c);
     stoke_net_close(&c);
     p.weights = averaged;
@@ -421,7 +421,7 @@ static void steps_allocate_nothing(void **state)
     train(net, b, 1);
     assert_int_equal(stoke_net_forward(net, &batch, &logits, NULL), 0);
     assert_int_equal(stoke_net_predict(net, &batch, classes, NULL), 0);
-    assert_int_equal(stoke_net_evaluate(net, &batch, &loss, NULL), 0);
+    assert_int_equal(stoke_net_evaluate(net, &batch, &loss, NULL, NULL), 0);
     assert_int_equal(stk_mem_count().calls, before);
     for (size_t i = 0; i < BATCH * HEIGHT * WIDTH; i++) assert_true(classes[i] < CLASSES);
     free(classes);

@@ -47,7 +47,7 @@ static measured use(const stoke_net_params *p)
     for (int i = 0; i < 2; i++)
         if (p->training
                 ? stoke_net_backward(net, &batch, 1, &loss, NULL) || stoke_net_step(net, &update, NULL, NULL)
-                : stoke_net_evaluate(net, &batch, &loss, NULL))
+                : stoke_net_evaluate(net, &batch, &loss, NULL, NULL))
             _exit(3);
     m.plan = *stoke_net_plan_used(net);
     m.grown = stk_machine_rss("/proc") - before;

@@ -133,8 +133,8 @@ static void null_is_a_default_or_refused(void **state)
     assert_int_equal(stoke_net_forward(net, &batch, NULL, NULL), STOKE_E_INVALID);
     assert_int_equal(stoke_net_predict(net, NULL, classes, NULL), STOKE_E_INVALID);
     assert_int_equal(stoke_net_predict(net, &batch, NULL, NULL), STOKE_E_INVALID);
-    assert_int_equal(stoke_net_evaluate(net, NULL, &loss, NULL), STOKE_E_INVALID);
-    assert_int_equal(stoke_net_evaluate(net, &batch, NULL, NULL), STOKE_E_INVALID);
+    assert_int_equal(stoke_net_evaluate(net, NULL, &loss, NULL, NULL), STOKE_E_INVALID);
+    assert_int_equal(stoke_net_evaluate(net, &batch, NULL, NULL, NULL), STOKE_E_INVALID);
     assert_int_equal(stoke_net_step(net, NULL, NULL, NULL), STOKE_E_STATE); /* no gradients yet */
     assert_int_equal(stoke_net_backward(net, &batch, 1, NULL, NULL), STOKE_OK);
     assert_int_equal(stoke_net_step(net, NULL, NULL, NULL), STOKE_OK);

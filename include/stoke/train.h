@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Training as a whole: from a folder of images and masks to a network, curves, pictures and a report.
+ *
+ *   stoke_data_params data = stoke_data_defaults();
+ *   stoke_train_params params = stoke_train_defaults();
+ *   data.data = "my_set";
+ *   stoke_trainer_open(&trainer, &data, &params, on_event, context, &err);   // settles what is auto, opens
+ * all stoke_trainer_run(trainer, &err);           // trains, evaluates, saves; on_event may ask it to stop
+ *   stoke_trainer_close(&trainer);
+ *
+ * Everything lands in one run folder:
+ *
+ *   config.yaml       the settings as used, nothing left auto: `stoke train --config` repeats the run
+ *   log.jsonl         a line per logged step, evaluation, checkpoint (see src/train/journal.h)
+ *   metrics.csv       a line per evaluation
+ *   events.out.*      the same for TensorBoard
+ *   best/ last/       the network in Hugging Face's format
+ *   state.safetensors everything a resumed run needs, in one file that is whole or not there
+ *   curves/ predictions/ report.html
+ */
+#ifndef STOKE_TRAIN_H
+#define STOKE_TRAIN_H
+
+#include <stoke/metrics.h>
+#include <stoke/net.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum stoke_schedule_kind {
+    STOKE_SCHEDULE_POLY = 0, /* lr * (1 - t)^power: the paper's */
+    STOKE_SCHEDULE_COSINE = 1,
+    STOKE_SCHEDULE_CONSTANT = 2
+} stoke_schedule_kind;
+
+/* What decides which network is best, and when to stop early. */
+typedef enum stoke_metric_kind {
+    STOKE_METRIC_MIOU = 0,
+    STOKE_METRIC_F1 = 1, /* macro */
+    STOKE_METRIC_ACCURACY = 2,
+    STOKE_METRIC_LOSS = 3 /* lower is better */
+} stoke_metric_kind;
+
+/* Every field, its default and its meaning stand in the table (src/train/options.c) and so in
+ * `stoke help train`; the comments here only add what a programmer must know. The seed is the data's. */
+typedef struct stoke_train_params {
+    uint32_t struct_size;
+    /* the network */
+    const char *model;      /* NULL: what `pretrained` holds, else b0 */
+    const char *pretrained; /* folder or file; NULL: initialised from the seed */
+    int partial;            /* tensors of `pretrained` that do not fit are initialised instead of refused */
+    int precision;          /* stoke_precision */
+    int memory;             /* stoke_memory_mode */
+    int64_t threads;        /* 0: all usable cores */
+    double dropout, drop_path;
+    int freeze_encoder;
+    /* how long: steps > 0 wins over epochs */
+    int64_t epochs, steps;
+    int64_t accumulate; /* batches per step */
+    /* loss */
+    int loss; /* stoke_loss_kind */
+    double label_smoothing, focal_gamma, ce_weight, dice_weight;
+    const char *class_weights; /* "none", "balanced" (from the masks), or a list "1,2.5,1" */
+    /* optimiser */
+    int optimizer;  /* stoke_optimizer */
+    double lr;      /* 0: chosen: 6e-5 with pretrained weights, more without */
+    double head_lr; /* factor of the head; 0: chosen: 10 with pretrained weights, 1 without */
+    double beta1, beta2, eps, momentum, weight_decay, clip_norm;
+    int nesterov;
+    int schedule;   /* stoke_schedule_kind */
+    double warmup;  /* steps when >= 1, else share of all steps */
+    double power;   /* of poly */
+    double lr_end;  /* where the schedule ends, as a share of lr */
+    double average; /* decay of the moving average of the weights (EMA); 0: none */
+    /* evaluation */
+    int64_t eval_every; /* steps; -1 auto: once per epoch, but not more often than every 50 steps */
+    int64_t patience;   /* evaluations without gain before stopping; 0: never */
+    int metric;         /* stoke_metric_kind */
+    /* the run folder */
+    const char *runs, *name; /* runs/NAME; name NULL: model and date */
+    const char *resume;      /* a run folder to go on with; NULL: a new run */
+    int64_t log_every;       /* steps; -1 auto */
+    int64_t save_every; /* steps between checkpoints; -1 auto: at evaluations, but at least every 10 minutes'
+                           worth of steps measured on the first; bits do not depend on it */
+    int64_t stop_after; /* leave, with a checkpoint, after this many steps of this sitting; 0: never */
+    int pictures;       /* draw predictions at evaluations */
+    int tensorboard;
+    int force; /* resume although data or settings changed */
+} stoke_train_params;
+
+STOKE_API stoke_train_params stoke_train_defaults(void);
+STOKE_API stoke_option_group stoke_train_options(stoke_train_params *params);
+
+/* The learning rate of a step (0 = the first of `steps`): linear warm-up from lr / warm-up steps, then the
+ * schedule over what is left. Pure arithmetic, the same on every machine. */
+STOKE_API double stoke_train_lr(const stoke_train_params *params, uint64_t step, uint64_t steps);
+
+typedef enum stoke_train_event_kind {
+    STOKE_TRAIN_REMARK = 0, /* text: something was chosen or is odd; a sentence */
+    STOKE_TRAIN_SETTLING,   /* done of total masks read while settling what is auto */
+    STOKE_TRAIN_READY, /* settled, folder made, memory planned; text: the memory plan; before large memory is
+                          taken */
+    STOKE_TRAIN_STEP,  /* after every step */
+    STOKE_TRAIN_EVALUATING, /* done of total samples */
+    STOKE_TRAIN_EVALUATED,
+    STOKE_TRAIN_SAVED,
+    STOKE_TRAIN_EPOCH, /* an epoch is over */
+    STOKE_TRAIN_DONE   /* text: why */
+} stoke_train_event_kind;
+
+typedef struct stoke_train_event {
+    stoke_train_event_kind kind;
+    const char *text;
+    uint64_t done, total;
+    uint64_t step, steps; /* done so far, in all */
+    uint64_t epoch, epochs, step_in_epoch, steps_per_epoch;
+    double loss; /* mean over the epoch so far; EVALUATED: of validation */
+    double last_loss, lr, gradient_norm;
+    double images_per_s;
+    double data_wait;           /* share of the time that steps waited for data, lately */
+    double seconds_left;        /* NaN: not known yet */
+    const stoke_scores *scores; /* of the last evaluation; NULL before */
+    int best;                   /* EVALUATED: better than all before */
+    double seconds;             /* EVALUATED, SAVED: how long it took */
+} stoke_train_event;
+/* Called from the thread that called open or run. A non-zero return asks to stop: the run saves and run()
+ * returns STOKE_E_CANCELLED. */
+typedef int (*stoke_train_fn)(void *context, const stoke_train_event *event);
+
+typedef struct stoke_trainer stoke_trainer;
+
+/* Settles what is auto, opens data and network, makes the run folder (or reads the one to resume). What was
+ * chosen comes as remarks. STOKE_E_STATE: data or settings are not those of the run to resume; the message
+ * says which. */
+STOKE_API int stoke_trainer_open(stoke_trainer **out, const stoke_data_params *data,
+                                 const stoke_train_params *params, stoke_train_fn event, void *context,
+                                 stoke_error *err);
+STOKE_API void stoke_trainer_close(stoke_trainer **trainer);
+STOKE_API const char *stoke_trainer_folder(const stoke_trainer *trainer);
+/* 0 when all steps are done or it stopped early; STOKE_E_CANCELLED when the callback asked, with everything
+ * saved; STOKE_E_STATE for a loss that is not finite (message: step, names of the batch, what to try). */
+STOKE_API int stoke_trainer_run(stoke_trainer *trainer, stoke_error *err);
+
+typedef struct stoke_train_summary {
+    uint64_t step, best_step;
+    double best;         /* value of the metric; NaN without evaluation */
+    stoke_scores scores; /* of the best evaluation */
+    double seconds, data_seconds, eval_seconds, save_seconds; /* of all sittings; data: waiting for batches */
+    uint64_t images;
+    int stopped_early;
+} stoke_train_summary;
+STOKE_API stoke_train_summary stoke_trainer_summary(const stoke_trainer *trainer);
+
+/* Curves and report.html of a run folder, made again from its log.jsonl and pictures. */
+STOKE_API int stoke_run_report(const char *folder, stoke_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

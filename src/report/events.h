@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * TensorBoard's event files: records of length, masked CRC-32C, protocol buffer. Written by hand: three
+ * message types of the format are enough (Event, Summary, SessionLog), and a library for them would be larger
+ * than this one.
+ */
+#ifndef STOKE_SRC_REPORT_EVENTS_H
+#define STOKE_SRC_REPORT_EVENTS_H
+
+#include <stoke/common.h>
+
+typedef struct stk_events stk_events;
+
+/* A new file events.out.tfevents.SECONDS.HOST.PID.N in `folder`. after: steps beyond it, in files of earlier
+ * sittings, are to be forgotten (SessionLog START); NULL: a new run. */
+int stk_events_open(stk_events **out, const char *folder, const uint64_t *after, stoke_error *err);
+void stk_events_close(stk_events **events);
+/* One event with several values; not finite ones are kept as they are (TensorBoard shows them). Flushed. */
+int stk_events_scalars(stk_events *events, uint64_t step, const char *const *tags, const double *values,
+                       size_t count, stoke_error *err);
+/* A PNG file as an image. */
+int stk_events_png(stk_events *events, uint64_t step, const char *tag, const char *path, stoke_error *err);
+
+#endif

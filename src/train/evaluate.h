@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One pass over a validation set: loss, matrix of counts, the worst pictures, pictures to look at.
+ */
+#ifndef STOKE_SRC_TRAIN_EVALUATE_H
+#define STOKE_SRC_TRAIN_EVALUATE_H
+
+#include <stoke/loader.h>
+#include <stoke/train.h>
+
+/* A batch of the loader as the network takes it. */
+stoke_net_batch stk_net_batch_of(const stoke_batch *batch);
+
+/* Pictures kept during an evaluation: `wanted` samples evenly spread over the set, the same ones every time.
+ */
+typedef struct stk_gallery stk_gallery;
+int stk_gallery_create(stk_gallery **out, uint64_t samples, uint32_t wanted, uint32_t height, uint32_t width,
+                       stoke_error *err);
+void stk_gallery_destroy(stk_gallery **gallery);
+/* Keeps the rows of this batch that are wanted: pictures back to bytes from their normalised floats. */
+void stk_gallery_take(stk_gallery *gallery, const stoke_batch *batch, const uint16_t *predicted);
+int stk_gallery_write(const stk_gallery *gallery, const char *path, const char *title, int64_t ignore_index,
+                      const char *const *class_names, uint32_t classes, stoke_error *err);
+
+typedef struct stk_worst {
+    const char *name; /* the dataset's */
+    uint64_t id;
+    double miou, accuracy; /* of this picture alone */
+} stk_worst;
+enum { STK_WORST = 16 };
+
+typedef struct stk_evaluation {
+    double loss; /* mean over the samples */
+    stoke_scores scores;
+    uint64_t samples;
+    double seconds, data_seconds;
+    stk_worst worst[STK_WORST]; /* ascending miou */
+    size_t n_worst;
+} stk_evaluation;
+
+/* Runs the loader's epoch to its end and sets it back to the start (stoke_loader_set_epoch(loader, 0)).
+ * `confusion` is reset first. gallery may be NULL. Every sample counts once: rows that stand in for bad files
+ * do not. STOKE_E_CANCELLED when progress asks. */
+int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusion, stk_gallery *gallery,
+                 stk_evaluation *result, stoke_progress_fn progress, void *context, stoke_error *err);
+
+#endif

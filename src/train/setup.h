@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From what a person said to what a run does: nothing is left auto afterwards. What was chosen, and why, is
+ * said in remarks.
+ */
+#ifndef STOKE_SRC_TRAIN_SETUP_H
+#define STOKE_SRC_TRAIN_SETUP_H
+
+#include <stoke/dataset.h>
+#include <stoke/train.h>
+
+typedef void stk_say_fn(void *context, const char *sentence);
+
+typedef struct stk_setup {
+    stoke_data_params train, val; /* f32, chw, imagenet; val: no augmentation, in order */
+    stoke_train_params params;    /* every auto and every 0 = chosen settled */
+    stoke_net_params net;         /* ready for stoke_net_open */
+    stoke_dataset *train_set;
+    stoke_dataset *val_set; /* NULL: the set has no validation part and none was asked for */
+    uint32_t classes;
+    const char **class_names; /* `classes` of them, NULL where none is known; NULL: none at all */
+    float *class_weights;     /* what net.loss.class_weights points to; NULL: none */
+    uint64_t batches_per_epoch;
+    uint64_t steps, epochs; /* of the whole run; a step takes params.accumulate batches */
+    char **strings;         /* what the settled settings point to, freed with it */
+    size_t n_strings;
+} stk_setup;
+
+/* Reads masks where classes, a label map or weights must be found. STOKE_E_CANCELLED when progress asks. */
+int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_train_params *params,
+                   stk_say_fn *say, stoke_progress_fn progress, void *context, stoke_error *err);
+void stk_setup_free(stk_setup *setup); /* accepts a zeroed struct */
+
+/* The settled settings as YAML that `stoke train --config` reads back to the same run. */
+int stk_setup_write_yaml(const stk_setup *setup, FILE *out);
+
+/* The settings the bits of a run depend on, a line `name=value` each, in the order of the tables, and below
+ * them fingerprints of both sets: not workers, prefetch, threads, caches, cadences, folders. stk_free it. */
+char *stk_setup_identity(const stk_setup *setup);
+/* Compares two of them: 0, or STOKE_E_STATE with "lr was 0.001 and is 0.002; ..." (the first five). */
+int stk_setup_same(const char *saved, const char *now, stoke_error *err);
+
+#endif
