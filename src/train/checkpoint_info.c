@@ -48,6 +48,7 @@ static const field FIELDS[] = {
     FIELD("best_pixels", COUNT, progress.best_scores.pixels),
     FIELD("evaluations", COUNT, progress.evaluations),
     FIELD("without_gain", COUNT, progress.without_gain),
+    FIELD("evaluated", COUNT, progress.evaluated),
     FIELD("skipped_in_a_row", COUNT, progress.skipped_in_a_row),
     FIELD("seconds", REAL, progress.seconds),
     FIELD("data_seconds", REAL, progress.data_seconds),
@@ -62,6 +63,10 @@ static const field FIELDS[] = {
     FIELD("data_xxh3", TEXT, data_hash),
 };
 #undef FIELD
+/* A field that is added to one of these structs must be added above, or it would not be kept. */
+_Static_assert(sizeof(stk_progress) == STK_LOADER_STATE + 16 + 24 * 8,
+               "a field of stk_progress is not listed");
+_Static_assert(sizeof(stoke_net_state) == 5 * 8, "a field of stoke_net_state is not listed");
 enum { FIELD_COUNT = sizeof FIELDS / sizeof *FIELDS };
 
 /* The same for what is written as for what is read: no state is written that would be refused. */
@@ -70,7 +75,8 @@ static int check(const stk_checkpoint_info *info, stoke_error *err)
     const stk_progress *p = &info->progress;
     const char *wrong = NULL;
     if (info->net.step > p->step) wrong = "more updates were done than steps taken";
-    if (p->best_step > p->step) wrong = "the best step is still to come";
+    if (p->best_step > p->step || p->evaluated > p->step)
+        wrong = "a step that was evaluated is still to come";
     if (p->without_gain > p->evaluations) wrong = "more evaluations were without gain than there were";
     if (!isfinite(info->net.loss_scale) || info->net.loss_scale < 1) wrong = "the loss scale is under 1";
     if (stk_json_shown(p->loader) != p->loader || stk_json_shown(p->cpu) != p->cpu)
