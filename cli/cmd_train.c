@@ -203,7 +203,8 @@ static int run(cli_call *call)
     stoke_trainer *trainer = NULL;
     stoke_error err = { 0 };
     training t = { .call = call, .dry_run = o->dry_run, .bar = { .call = call } };
-    int r = stoke_trainer_open(&trainer, &call->data, &call->train, on_event, &t, &err);
+    int r = cli_require_data(call, &call->data, &err);
+    if (!r) r = stoke_trainer_open(&trainer, &call->data, &call->train, on_event, &t, &err);
     train_bar_end(&t.bar);
     if (r == STOKE_E_CANCELLED && t.looked && !cli_interrupted()) {
         cli_say(call, "a dry run: nothing was written");

@@ -106,13 +106,19 @@ static void show_saved(train_bar *bar, const stoke_train_event *e)
     cli_say(bar->call, "checkpoint at step %llu (%s)", (unsigned long long)e->step, took);
 }
 
+static void show_remark(train_bar *bar, const stoke_train_event *e)
+{
+    stoke_error text = { 0 };
+    snprintf(text.message, sizeof text.message, "%s", e->text);
+    text = cli_with_flags(bar->call, &text);
+    train_bar_end(bar);
+    cli_say(bar->call, "remark: %s", text.message);
+}
+
 void train_bar_show(train_bar *bar, const stoke_train_event *e)
 {
     switch (e->kind) {
-    case STOKE_TRAIN_REMARK:
-        train_bar_end(bar);
-        cli_say(bar->call, "remark: %s", e->text);
-        break;
+    case STOKE_TRAIN_REMARK: show_remark(bar, e); break;
     case STOKE_TRAIN_SETTLING:
     case STOKE_TRAIN_EVALUATING:
         turn_to(bar, e);
