@@ -92,11 +92,25 @@ static int lock(stoke_trainer *t, stoke_error *err)
     return STOKE_OK;
 }
 
+/* What a run that was killed left half written; with the lock nobody else can be at it. */
+static int sweep(const stoke_trainer *t, stoke_error *err)
+{
+    static const char *const parts[] = { "", "best", "last", "predictions", "curves" };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char *folder = stk_trainer_path(t, parts[i], err);
+        if (!folder) return STOKE_E_NOMEM;
+        stk_atomic_sweep(folder);
+        stk_free(folder);
+    }
+    return STOKE_OK;
+}
+
 int stk_trainer_claim_folder(stoke_trainer *t, stoke_error *err)
 {
     stk_atomic_file config;
     int r = t->setup.params.resume ? STOKE_OK : stk_make_folders(t->folder, err);
     if (!r) r = lock(t, err);
+    if (!r && t->setup.params.resume) r = sweep(t, err);
     if (r) return r;
     char *path = stk_trainer_path(t, "config.yaml", err);
     if (!path) return STOKE_E_NOMEM;
