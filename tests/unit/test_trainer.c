@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <math.h>
 
+#include "src/base/mem.h"
 #include "src/train/trainer.h"
 
 enum {
