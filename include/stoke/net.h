@@ -101,7 +101,7 @@ typedef struct stoke_net_plan {
     uint32_t classes;
     uint32_t threads;
 } stoke_net_plan;
-/* Arithmetic only: nothing large is allocated. */
+/* Arithmetic only: nothing large is allocated, no thread started. */
 STOKE_API int stoke_net_plan_of(const stoke_net_params *params, stoke_net_plan *plan, stoke_error *err);
 /* "parameters 59.5 MB + packed 29.1 MB + activations 171 MB + ... = 280 MB". snprintf-style. */
 STOKE_API int stoke_net_plan_text(const stoke_net_plan *plan, char *text, size_t size);

@@ -170,7 +170,7 @@ static int keep_params(stoke_net *net, const stoke_net_params *params, stoke_err
     return STOKE_OK;
 }
 
-/* Everything up to the plan: small lists, nothing large. */
+/* Everything up to the plan: small lists, nothing large, no thread. */
 static int prepare(stoke_net *net, const stoke_net_params *params, const stk_net_table *table,
                    stoke_error *err)
 {
@@ -188,7 +188,8 @@ static int prepare(stoke_net *net, const stoke_net_params *params, const stk_net
     net->run.type = TYPES[net->plan.precision];
     net->run.forward_only = !params->training;
     net->state.loss_scale = stk_net_first_scale(net->plan.precision);
-    status = stk_team_create(&net->run.team, net->plan.threads, err); /* some rooms are one per thread */
+    net->run.threads = net->plan.threads; /* some rooms are one per thread */
+    status = stk_team_check(net->run.threads, err);
     if (!status) status = stk_net_lay_out(net, err);
     if (!status) stk_net_plan_make(net);
     return status;
@@ -236,6 +237,7 @@ int stk_net_open(stoke_net **out, const stoke_net_params *params, const stk_net_
     stoke_net *net = stk_calloc(1, sizeof *net);
     if (!net) return stk_fail(err, STOKE_E_NOMEM, "no memory for a network");
     int status = prepare(net, params, table, err);
+    if (!status) status = stk_team_create(&net->run.team, net->run.threads, err);
     if (!status) status = stk_net_arena_commit(&net->arena, err);
     if (!status) status = stk_net_lay_out(net, err);
     if (!status) status = fill(net, params, err);
