@@ -33,6 +33,7 @@
 #define STOKE_PREDICT_H
 
 #include <stoke/dataset.h>
+#include <stoke/image.h>
 #include <stoke/net.h>
 
 #ifdef __cplusplus
@@ -103,7 +104,7 @@ STOKE_API const char *stoke_predictor_remark(const stoke_predictor *predictor, s
 /* What a picture of a size will take. */
 typedef struct stoke_predict_plan {
     int mode;         /* auto resolved */
-    uint32_t windows; /* the network looks at, without mirror images */
+    uint64_t windows; /* the network looks at, without mirror images */
     uint64_t bytes;   /* besides network, picture and mask */
 } stoke_predict_plan;
 STOKE_API stoke_predict_plan stoke_predictor_plan(const stoke_predictor *predictor, uint32_t width,
@@ -132,7 +133,7 @@ typedef struct stoke_predicted {
     int status;          /* 0, or why there is no mask: a file that is no picture is no end of the rest */
     const char *message; /* for people; "" without a failure */
     const stoke_image *image; /* RGB u8 at its full size; NULL unless asked for */
-    const stoke_image *mask;  /* u8, or u16 for more than 256 classes */
+    const stoke_image *mask;  /* u8, or u16 for more than 256 classes; the function may alter its pixels */
     stoke_prediction about;
 } stoke_predicted;
 /* Called from several threads at once, in no particular order. What it returns ends the whole, unless it is
@@ -151,7 +152,9 @@ typedef struct stoke_predict_job {
     uint32_t helpers; /* threads that decode and call `predicted`; 0: chosen */
     stoke_predicted_fn predicted;
     stoke_progress_fn progress; /* files done of all; may be NULL */
-    void *context;              /* of both */
+    /* While sliding over a large one: its windows done, of all; may be NULL. */
+    void (*windows)(void *context, const stoke_sample *file, uint64_t done, uint64_t total);
+    void *context; /* of all three */
 } stoke_predict_job;
 STOKE_API stoke_predict_job stoke_predict_job_defaults(void);
 
