@@ -12,7 +12,7 @@
 #include "cli/help.h"
 
 const cli_command *const cli_commands[] = {
-    &cli_synth, &cli_verify, &cli_show, &cli_hash, &cli_dump,       &cli_pack,
+    &cli_synth, &cli_verify, &cli_show, &cli_predict, &cli_hash, &cli_dump,       &cli_pack,
     &cli_bench, &cli_config, &cli_ops,  &cli_man,  &cli_completion, NULL,
 };
 
