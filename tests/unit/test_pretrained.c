@@ -132,7 +132,7 @@ static const char *write_content(void **state, const char *name, content *c)
     const char *path = unit_path(state, name);
     FILE *stream = fopen(path, "wb");
     assert_non_null(stream);
-    assert_true(stk_safetensors_write(stream, c->list, c->count));
+    assert_true(stk_safetensors_write(stream, c->list, c->count, &(stk_tensor_note){ "format", "pt" }, 1));
     assert_int_equal(fclose(stream), 0);
     return path;
 }
