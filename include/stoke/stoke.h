@@ -23,6 +23,7 @@
 #include <stoke/metrics.h>
 #include <stoke/train.h>
 #include <stoke/findlr.h>
+#include <stoke/predict.h>
 #include <stoke/synth.h>
 #include <stoke/pixbench.h>
 #include <stoke/report.h>
