@@ -218,6 +218,12 @@ def recipe_text(recipe):
             f"pictures; dropout {recipe['dropout']:g}, drop path {recipe['drop_path']:g}; augmentation `{recipe['augment']}`")
 
 
+def form_text(results):
+    trial = ", ".join(f"{form} {ms:.0f} ms per step" for form, ms in results["forms"].items())
+    chosen = f"Its form is {results['form']}" + (f", the fastest in a trial before the run ({trial})" if trial else "")
+    return chosen + (", with tcmalloc and huge pages." if results.get("tcmalloc") else ", with glibc's malloc.")
+
+
 def page(runs, charts):
     """charts: a file name for each of the runs."""
     first = runs[0]
@@ -241,10 +247,7 @@ def page(runs, charts):
               "## What favours whom", "",
               "- PyTorch: its batches lie decoded and normalised in memory before its clock starts, while Stokehold's time contains reading, "
               "decoding and augmenting. Its process stays alive; importing and loading are not counted. Stokehold's time with "
-              "evaluation contains ending, saving and resuming the run at every turn. Of PyTorch's forms the one that was fastest in a trial "
-              "before the run is used: "
-              + ", ".join(f"{form} {ms:.0f} ms per step" for form, ms in first["forms"].items()) + f"; taken: {first['form']}"
-              + (", with tcmalloc and huge pages." if first.get("tcmalloc") else ", with glibc's malloc."),
+              f"evaluation contains ending, saving and resuming the run at every turn. {form_text(first)}",
               "- Stokehold: nothing we know of. The recipe was chosen with Stokehold for learning well in few steps, and is "
               "an ordinary one.", ""]
     for results, chart in zip(runs, charts):
