@@ -58,6 +58,20 @@ def arguments():
     return args
 
 
+def kilobytes(path, key):
+    with open(path, encoding="ascii") as stream:
+        return next(int(line.split()[1]) for line in stream if line.startswith(key))
+
+
+def refuse_without_room(entrants):
+    """All stay alive through a case: 8x512x512 takes PyTorch 8 GB a form, and three of them met the end of 24."""
+    largest = max((kilobytes(f"/proc/{entrant.process.pid}/status", "VmHWM") for entrant in entrants if hasattr(entrant, "process")),
+                  default=0)
+    available = kilobytes("/proc/meminfo", "MemAvailable")
+    if 1.2 * largest > available:
+        raise runner.Failed(f"not started: the form before it took {largest / 1e6:.1f} GB, {available / 1e6:.1f} are left")
+
+
 class Peer(live.Peer):
     """Takes steps when told to."""
 
@@ -106,6 +120,7 @@ def measure_case(case, precision, args):
     for name in ["stokehold", *args.names]:
         entries[name] = {"turns": []}
         try:
+            refuse_without_room(entrants.values())
             entrants[name] = Stokehold(case, precision, args) if name == "stokehold" else Peer(name, case, precision, args)
         except (runner.Failed, OSError) as why:
             entries[name]["skipped"] = str(why)
