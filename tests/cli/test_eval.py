@@ -34,11 +34,11 @@ def same_as_in_training():
     with open(os.path.join(RUN, 'log.jsonl'), encoding='utf-8') as lines:
         logged = [line for line in map(json.loads, lines) if line['kind'] == 'eval'][-1]
     got = stoke_json('eval', RUN)
-    for key in ('miou', 'f1_macro', 'f1_micro', 'precision', 'recall', 'pixel_accuracy', 'loss', 'samples'):
+    for key in ('miou', 'f1_macro', 'f1_micro', 'precision', 'recall', 'pixel_accuracy', 'samples'):
         equal(got[key], logged[key], key)
     equal(got['confusion'], logged['confusion'])
     equal((got['split'], got['size'], got['data']), ('val', [32, 32], SET))
-    assert abs(got['loss'] - logged['loss']) < 1e-6
+    assert abs(got['loss'] - logged['loss']) < 1e-6, 'the loss is a mean over batches, which are others here'
     equal([w['name'] for w in got['worst']], [w['name'] for w in logged['worst']][:8])
 
 
