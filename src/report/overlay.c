@@ -4,11 +4,19 @@
  * border the edge has the region's own colour, so a region shows on an image of its own colour too. The image
  * below has lost its colours: green over blue would be teal, which may be another class.
  */
+#include <string.h>
+
+#include "src/base/error.h"
 #include "src/report/grid.h"
 
 /* Diagonal stripes for ignore_index: every 8 pixels, 3 wide. No class looks like that in any image. */
-enum { HATCH_PERIOD = 8, HATCH_WIDTH = 3, EDGE_ALPHA = 232 };
+enum { HATCH_PERIOD = 8, HATCH_WIDTH = 3, EDGE_ALPHA = 232, OVERLAY_QUALITY = 90 };
 static const stk_color hatch_light = { 245, 245, 245 }, hatch_dark = { 70, 70, 76 };
+
+/* A mistake: a red that stands out from every grey, at any lightness. Right parts keep a third of their grey.
+ */
+enum { WRONG_ALPHA = 224, DIM_ALPHA = 168 };
+static const stk_color wrong = { 226, 38, 28 };
 
 static int on_stripe(uint32_t x, uint32_t y)
 {
@@ -30,6 +38,7 @@ typedef struct scaled_mask {
 
 static uint32_t class_at(const scaled_mask *m, uint32_t x, uint32_t y)
 {
+    if (m->width == m->mask->width && m->height == m->mask->height) return stk_mask_at(m->mask, x, y);
     return stk_mask_at(m->mask, (uint32_t)((2 * (uint64_t)x + 1) * m->mask->width / (2 * (uint64_t)m->width)),
                        (uint32_t)((2 * (uint64_t)y + 1) * m->mask->height / (2 * (uint64_t)m->height)));
 }
@@ -75,6 +84,25 @@ void stk_overlay_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width
         }
 }
 
+void stk_difference_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                         const stoke_tile *tile, const stoke_image *truth, int32_t ignore_index)
+{
+    const scaled_mask said = { tile->mask, width, height }, is = { truth, width, height };
+    stk_canvas_blit(canvas, x, y, width, height, tile->image);
+    drain(canvas, x, y, width, height);
+    for (uint32_t row = 0; row < height; row++)
+        for (uint32_t column = 0; column < width; column++) {
+            const uint32_t id = class_at(&is, column, row);
+            if ((int64_t)id == ignore_index)
+                stk_canvas_blend(canvas, x + column, y + row,
+                                 on_stripe(column, row) ? hatch_light : hatch_dark, DIM_ALPHA);
+            else if (class_at(&said, column, row) != id)
+                stk_canvas_blend(canvas, x + column, y + row, wrong, WRONG_ALPHA);
+            else
+                stk_canvas_blend(canvas, x + column, y + row, stk_paper, DIM_ALPHA);
+        }
+}
+
 void stk_overlay_swatch(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t side, uint32_t id,
                         int32_t ignore_index)
 {
@@ -85,4 +113,25 @@ void stk_overlay_swatch(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t sid
             if ((int64_t)id == ignore_index) color = on_stripe(column, row) ? hatch_light : hatch_dark;
             stk_canvas_blend(canvas, x + column, y + row, color, 256);
         }
+}
+
+int stoke_overlay_write(const char *path, const stoke_image *image, const stoke_image *mask, double opacity,
+                        int32_t ignore_index, stoke_error *err)
+{
+    const stoke_tile tile = { .image = image, .mask = mask };
+    const size_t length = strlen(path);
+    stk_canvas canvas = { 0 };
+    int status = stk_tile_check(&tile, 0, err);
+    if (!status && !(opacity >= 0 && opacity <= 1))
+        status = stk_fail(err, STOKE_E_INVALID, "opacity must be between 0 and 1");
+    if (!status) status = stk_canvas_create(&canvas, image->width, image->height, stk_paper, err);
+    if (!status) {
+        stk_overlay_draw(&canvas, 0, 0, image->width, image->height, &tile, opacity, ignore_index);
+        const stoke_image picture = stk_canvas_image(&canvas);
+        status = length > 4 && strcmp(path + length - 4, ".jpg") == 0
+                     ? stoke_image_write_jpeg(path, &picture, OVERLAY_QUALITY, err)
+                     : stoke_image_write_png(path, &picture, err);
+    }
+    stk_canvas_free(&canvas);
+    return status;
 }
