@@ -118,6 +118,10 @@ STOKE_API uint64_t stoke_decoder_memory(const stoke_decoder *decoder);
 /* Writers, for synthetic data and pictures. The file appears whole or not at all (temp, fsync, rename).
  * PNG: 1 or 3 channels, u8 or u16. JPEG: 1 or 3 channels u8, quality 1..100, 4:2:0 for colour. */
 STOKE_API int stoke_image_write_png(const char *path, const stoke_image *image, stoke_error *err);
+/* A mask that viewers show in colours: 1 channel u8 whose values index `colors` (1 .. 256) entries of R, G,
+ * B. STOKE_E_INVALID: a value has no colour. */
+STOKE_API int stoke_image_write_png_indexed(const char *path, const stoke_image *image,
+                                            const uint8_t (*palette)[3], uint32_t colors, stoke_error *err);
 STOKE_API int stoke_image_write_jpeg(const char *path, const stoke_image *image, int quality,
                                      stoke_error *err);
 

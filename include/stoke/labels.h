@@ -35,6 +35,11 @@ STOKE_API uint8_t stoke_labels_depth(const stoke_labels *labels);
 /* Name of a class from the colour file, or NULL. */
 STOKE_API const char *stoke_labels_name(const stoke_labels *labels, uint32_t id);
 
+/* The way back: what a mask file has for a class. The lowest value; of a colour table the lowest
+ * colour. 0: none means this class, or the map is of the other kind. */
+STOKE_API int stoke_labels_value(const stoke_labels *labels, uint32_t id, uint16_t *value);
+STOKE_API int stoke_labels_color(const stoke_labels *labels, uint32_t id, uint8_t rgb[3]);
+
 /* Maps a decoded mask (1 channel u8/u16, or 3 channels u8 for colour tables) to class ids in `out`, which has
  * the same width and height, 1 channel, depth = stoke_labels_depth(). out may be the same buffer as `mask`
  * when both have one channel and the same depth. STOKE_E_LABEL: the message has value and first pixel,

@@ -90,6 +90,11 @@ STOKE_API stoke_grid_params stoke_grid_defaults(void);
 STOKE_API int stoke_grid_write(const char *path, const stoke_tile *tiles, size_t n_tiles,
                                const stoke_grid_params *params, stoke_error *err);
 
+/* The image (RGB u8) in its own size with the mask laid over, as in a grid; a JPEG where the path ends in
+ * .jpg, else a PNG. */
+STOKE_API int stoke_overlay_write(const char *path, const stoke_image *image, const stoke_image *mask,
+                                  double opacity, int32_t ignore_index, stoke_error *err);
+
 /* A strip: text above, then samples side by side, each above itself with the mask laid over. */
 typedef struct stoke_strip {
     const char *heading; /* starts a section: a line above the strip; NULL = none */

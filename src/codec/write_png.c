@@ -19,17 +19,20 @@ static int write_bytes(spng_ctx *ctx, void *user, void *data, size_t size)
     return fwrite(data, 1, size, user) == size ? 0 : SPNG_IO_ERROR;
 }
 
-static int encode(spng_ctx *ctx, const stoke_image *image, FILE *stream)
+/* palette NULL: grey or colours. */
+static int encode(spng_ctx *ctx, const stoke_image *image, struct spng_plte *palette, FILE *stream)
 {
     struct spng_ihdr ihdr = { .width = image->width,
                               .height = image->height,
                               .bit_depth = (uint8_t)(image->depth * 8),
-                              .color_type = image->channels == 1 ? SPNG_COLOR_TYPE_GRAYSCALE
-                                                                 : SPNG_COLOR_TYPE_TRUECOLOR };
+                              .color_type = palette                ? SPNG_COLOR_TYPE_INDEXED
+                                            : image->channels == 1 ? SPNG_COLOR_TYPE_GRAYSCALE
+                                                                   : SPNG_COLOR_TYPE_TRUECOLOR };
     int code = spng_set_png_stream(ctx, write_bytes, stream);
     if (!code) code = spng_set_option(ctx, SPNG_IMG_COMPRESSION_LEVEL, LEVEL);
     if (!code) code = spng_set_option(ctx, SPNG_FILTER_CHOICE, FILTER);
     if (!code) code = spng_set_ihdr(ctx, &ihdr);
+    if (!code && palette) code = spng_set_plte(ctx, palette);
     if (!code)
         code = spng_encode_image(ctx, NULL, 0, SPNG_FMT_PNG, SPNG_ENCODE_PROGRESSIVE | SPNG_ENCODE_FINALIZE);
     size_t row = (size_t)image->width * image->channels * image->depth;
@@ -38,21 +41,55 @@ static int encode(spng_ctx *ctx, const stoke_image *image, FILE *stream)
     return code == SPNG_EOI ? 0 : code;
 }
 
-int stoke_image_write_png(const char *path, const stoke_image *image, stoke_error *err)
+static int write_file(const char *path, const stoke_image *image, struct spng_plte *palette, stoke_error *err)
 {
-    if (!image->data || !image->width || !image->height || (image->channels != 1 && image->channels != 3) ||
-        (image->depth != 1 && image->depth != 2))
-        return stk_fail(err, STOKE_E_INVALID, "%s: a PNG takes 1 or 3 channels of 1 or 2 bytes", path);
     stk_atomic_file file;
     int r = stk_atomic_open(&file, path, err);
     if (r) return r;
     struct spng_alloc memory = { stk_alloc, stk_realloc, stk_calloc, stk_free };
     spng_ctx *ctx = spng_ctx_new2(&memory, SPNG_CTX_ENCODER);
-    int code = ctx ? encode(ctx, image, file.stream) : SPNG_EMEM;
+    int code = ctx ? encode(ctx, image, palette, file.stream) : SPNG_EMEM;
     spng_ctx_free(ctx);
     /* A failed write is left to commit, which knows errno's text. */
     if (code == 0 || ferror(file.stream)) return stk_atomic_commit(&file, err);
     stk_atomic_abandon(&file);
     return stk_fail(err, code == SPNG_EMEM ? STOKE_E_NOMEM : STOKE_E_INVALID, "%s: PNG: %s", path,
                     spng_strerror(code));
+}
+
+int stoke_image_write_png(const char *path, const stoke_image *image, stoke_error *err)
+{
+    if (!image->data || !image->width || !image->height || (image->channels != 1 && image->channels != 3) ||
+        (image->depth != 1 && image->depth != 2))
+        return stk_fail(err, STOKE_E_INVALID, "%s: a PNG takes 1 or 3 channels of 1 or 2 bytes", path);
+    return write_file(path, image, NULL, err);
+}
+
+/* The largest value: one without a colour makes a file that readers refuse. */
+static unsigned largest(const stoke_image *image)
+{
+    uint8_t most = 0;
+    for (uint32_t y = 0; y < image->height; y++) {
+        const uint8_t *row = (const uint8_t *)image->data + y * image->stride;
+        for (uint32_t x = 0; x < image->width; x++) most = row[x] > most ? row[x] : most;
+    }
+    return most;
+}
+
+int stoke_image_write_png_indexed(const char *path, const stoke_image *image, const uint8_t (*palette)[3],
+                                  uint32_t colors, stoke_error *err)
+{
+    if (!image->data || !image->width || !image->height || image->channels != 1 || image->depth != 1)
+        return stk_fail(err, STOKE_E_INVALID, "%s: a PNG with a palette takes 1 channel of 1 byte", path);
+    if (!palette || !colors || colors > 256)
+        return stk_fail(err, STOKE_E_INVALID, "%s: a PNG has 1 to 256 colours in its palette, not %u", path,
+                        (unsigned)colors);
+    const unsigned most = largest(image);
+    if (most >= colors)
+        return stk_fail(err, STOKE_E_INVALID, "%s: a pixel has the value %u, the palette ends at %u", path,
+                        most, (unsigned)colors - 1);
+    struct spng_plte plte = { .n_entries = colors };
+    for (uint32_t i = 0; i < colors; i++)
+        plte.entries[i] = (struct spng_plte_entry){ palette[i][0], palette[i][1], palette[i][2], 255 };
+    return write_file(path, image, &plte, err);
 }

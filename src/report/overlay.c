@@ -4,10 +4,13 @@
  * border the edge has the region's own colour, so a region shows on an image of its own colour too. The image
  * below has lost its colours: green over blue would be teal, which may be another class.
  */
+#include <string.h>
+
+#include "src/base/error.h"
 #include "src/report/grid.h"
 
 /* Diagonal stripes for ignore_index: every 8 pixels, 3 wide. No class looks like that in any image. */
-enum { HATCH_PERIOD = 8, HATCH_WIDTH = 3, EDGE_ALPHA = 232 };
+enum { HATCH_PERIOD = 8, HATCH_WIDTH = 3, EDGE_ALPHA = 232, OVERLAY_QUALITY = 90 };
 static const stk_color hatch_light = { 245, 245, 245 }, hatch_dark = { 70, 70, 76 };
 
 /* A mistake: a red that stands out from every grey, at any lightness. Right parts keep a third of their grey.
@@ -35,6 +38,7 @@ typedef struct scaled_mask {
 
 static uint32_t class_at(const scaled_mask *m, uint32_t x, uint32_t y)
 {
+    if (m->width == m->mask->width && m->height == m->mask->height) return stk_mask_at(m->mask, x, y);
     return stk_mask_at(m->mask, (uint32_t)((2 * (uint64_t)x + 1) * m->mask->width / (2 * (uint64_t)m->width)),
                        (uint32_t)((2 * (uint64_t)y + 1) * m->mask->height / (2 * (uint64_t)m->height)));
 }
@@ -109,4 +113,25 @@ void stk_overlay_swatch(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t sid
             if ((int64_t)id == ignore_index) color = on_stripe(column, row) ? hatch_light : hatch_dark;
             stk_canvas_blend(canvas, x + column, y + row, color, 256);
         }
+}
+
+int stoke_overlay_write(const char *path, const stoke_image *image, const stoke_image *mask, double opacity,
+                        int32_t ignore_index, stoke_error *err)
+{
+    const stoke_tile tile = { .image = image, .mask = mask };
+    const size_t length = strlen(path);
+    stk_canvas canvas = { 0 };
+    int status = stk_tile_check(&tile, 0, err);
+    if (!status && !(opacity >= 0 && opacity <= 1))
+        status = stk_fail(err, STOKE_E_INVALID, "opacity must be between 0 and 1");
+    if (!status) status = stk_canvas_create(&canvas, image->width, image->height, stk_paper, err);
+    if (!status) {
+        stk_overlay_draw(&canvas, 0, 0, image->width, image->height, &tile, opacity, ignore_index);
+        const stoke_image picture = stk_canvas_image(&canvas);
+        status = length > 4 && strcmp(path + length - 4, ".jpg") == 0
+                     ? stoke_image_write_jpeg(path, &picture, OVERLAY_QUALITY, err)
+                     : stoke_image_write_png(path, &picture, err);
+    }
+    stk_canvas_free(&canvas);
+    return status;
 }

@@ -104,6 +104,32 @@ const char *stoke_labels_name(const stoke_labels *labels, uint32_t id)
     return id < labels->n_names ? labels->names[id] : NULL;
 }
 
+int stoke_labels_value(const stoke_labels *labels, uint32_t id, uint16_t *value)
+{
+    if (labels->kind == STK_LABELS_COLORS) return 0;
+    for (uint32_t v = 0; v < STK_LABEL_VALUES; v++)
+        if (labels->table[v] == id) {
+            *value = (uint16_t)v;
+            return 1;
+        }
+    return 0;
+}
+
+/* Slots of a hash table have no order of their own: the lowest colour is the same on every machine. */
+int stoke_labels_color(const stoke_labels *labels, uint32_t id, uint8_t rgb[3])
+{
+    uint32_t lowest = STK_COLOR_FREE;
+    for (size_t i = 0; labels->kind == STK_LABELS_COLORS && i < labels->color_slots; i++) {
+        const stk_color *c = &labels->colors[i];
+        if (c->rgb != STK_COLOR_FREE && c->id == id && c->rgb < lowest) lowest = c->rgb;
+    }
+    if (lowest == STK_COLOR_FREE) return 0;
+    rgb[0] = (uint8_t)(lowest >> 16);
+    rgb[1] = (uint8_t)(lowest >> 8);
+    rgb[2] = (uint8_t)lowest;
+    return 1;
+}
+
 /* ---- applying ---- */
 
 static int no_class(const stoke_labels *labels, const char *what, uint32_t x, uint32_t y, stoke_error *err)

@@ -88,11 +88,11 @@ static int not_finite(stoke_trainer *t, const char *what, double value, stoke_er
         snprintf(kept, sizeof kept, "The last checkpoint in %.80s is as it was", t->folder);
     else
         snprintf(kept, sizeof kept, "There was no checkpoint yet");
-    return stk_fail(err, STOKE_E_STATE,
-                    "step %" PRIu64
-                    ": the %s is %f at a learning rate of %g, with %s. %s. Try a lower `lr`, a "
-                    "`clip_norm` of 1 or a longer `warmup`; `stoke verify` tells whether the data is sound",
-                    t->now.step + 1, what, value, t->lr, names, kept);
+    return stk_fail(
+        err, STOKE_E_STATE,
+        "step %" PRIu64 ": the %s is %s at a learning rate of %g, with %s. %s. Try a lower `lr`, a "
+        "`clip_norm` of 1 or a longer `warmup`; `stoke verify` tells whether the data is sound",
+        t->now.step + 1, what, isnan(value) ? "not a number (NaN)" : "infinite", t->lr, names, kept);
 }
 
 static int too_many_skips(stoke_trainer *t, stoke_error *err)
@@ -103,8 +103,7 @@ static int too_many_skips(stoke_trainer *t, stoke_error *err)
                     "step %" PRIu64
                     ": the gradients of %d steps in a row were beyond fp16, down to a loss scale "
                     "of %g (last pictures: %s). The weights have not changed since. Try a lower `lr`, a "
-                    "`clip_norm` of 1, or "
-                    "`precision` bf16 or fp32",
+                    "`clip_norm` of 1, or `precision` bf16 or fp32",
                     t->now.step, STK_SKIPS, t->loss_scale, names);
 }
 

@@ -159,7 +159,7 @@ static int save_state(stoke_trainer *t, uint64_t *bytes, stoke_error *err)
 int stk_trainer_save(stoke_trainer *t, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
-    uint64_t bytes;
+    uint64_t bytes = 0;
     /* The steps before it are in the log: one that goes on from here begins a new line. */
     int r = stk_trainer_write_note(t, err);
     if (!r) r = save_state(t, &bytes, err);

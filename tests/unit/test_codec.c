@@ -567,6 +567,43 @@ static void writers_make_files_that_read_back(void **state)
     stoke_decoder_destroy(&d);
 }
 
+/* A mask reads its own values back, a picture the colours; a value without a colour makes no file. */
+static void indexed_files_have_values_and_colors(void **state)
+{
+    enum { WIDTH = 21, HEIGHT = 9, COLORS = 5 };
+    const uint8_t palette[COLORS][3] = {
+        { 0, 0, 0 }, { 230, 57, 70 }, { 1, 2, 3 }, { 0, 255, 0 }, { 9, 9, 9 }
+    };
+    uint8_t values[HEIGHT][32];
+    for (int y = 0; y < HEIGHT; y++)
+        for (int x = 0; x < 32; x++) values[y][x] = x < WIDTH ? (uint8_t)((x * 3 + y) % COLORS) : 200;
+    const stoke_image image = { values, 32, WIDTH, HEIGHT, 1, 1 };
+    const char *path = unit_path(state, "mask.png");
+    assert_int_equal(stoke_image_write_png_indexed(path, &image, palette, COLORS, &err), STOKE_OK);
+    stoke_decoder *d = new_decoder();
+    bytes file = read_back(path);
+    stoke_decode_params params = stoke_decode_defaults();
+    stoke_image out;
+    params.purpose = STOKE_PURPOSE_MASK;
+    decode_ok(d, file, &params, &out);
+    assert_is_cut(&out, &image, (stoke_box){ 0, 0, WIDTH, HEIGHT }, "indices");
+    params.purpose = STOKE_PURPOSE_IMAGE;
+    decode_ok(d, file, &params, &out);
+    for (int y = 0; y < HEIGHT; y++)
+        for (int x = 0; x < WIDTH; x++)
+            assert_memory_equal((uint8_t *)out.data + y * out.stride + x * 3, palette[values[y][x]], 3);
+    free(file.data);
+    stoke_decoder_destroy(&d);
+    const char *none = unit_path(state, "none.png");
+    assert_int_equal(stoke_image_write_png_indexed(none, &image, palette, COLORS - 1, &err), STOKE_E_INVALID);
+    assert_non_null(strstr(err.message, "value 4"));
+    assert_int_equal(stoke_image_write_png_indexed(none, &image, palette, 0, &err), STOKE_E_INVALID);
+    assert_int_equal(stoke_image_write_png_indexed(none, &image, palette, 257, &err), STOKE_E_INVALID);
+    const stoke_image wide = { values, 32, 8, HEIGHT, 1, 2 };
+    assert_int_equal(stoke_image_write_png_indexed(none, &wide, palette, COLORS, &err), STOKE_E_INVALID);
+    assert_int_not_equal(access(none, F_OK), 0);
+}
+
 /* Every allocation of our own fails once: an error each time, and nothing is lost (the sanitizer looks). */
 static void memory_failures_are_reported(void **state)
 {
@@ -636,6 +673,7 @@ int main(void)
         unit_test_with_folder(tiff_bilevel_and_refusals),
         cmocka_unit_test(webp_lossless_and_regions),
         unit_test_with_folder(writers_make_files_that_read_back),
+        unit_test_with_folder(indexed_files_have_values_and_colors),
         cmocka_unit_test(memory_failures_are_reported),
         cmocka_unit_test(names_and_extensions),
     };

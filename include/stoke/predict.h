@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From pictures of any size to masks of the same size.
+ *
+ *   stoke_trained_open(&trained, "runs/first", &err);          // or a folder in Hugging Face's format
+ *   stoke_predict_params params = stoke_predict_defaults();
+ *   stoke_trained_settings(trained, &params, &data);           // weights, size, decoding as in training
+ *   stoke_predictor_open(&predictor, &params, &err);
+ *   stoke_predictor_run(predictor, &picture, &mask, NULL, NULL, NULL, &err);
+ *
+ * Two ways to fit a picture to the network's size:
+ *
+ *   resize   The whole picture is resized to the network's size, with the loader's own resize: the pixels are
+ *            those that validation sees. Logits (a quarter of that size) are interpolated bilinearly
+ *            (align_corners = false) to the picture's size and the largest wins, as Hugging Face's
+ *            post_process_semantic_segmentation does it.
+ *   slide    Windows of the network's size at the picture's own scale. Where they overlap, logits are
+ *            averaged: interpolation is linear, so that it may come after, once; and up to a constant that no
+ *            argmax sees, an average of logits is one of log probabilities. Windows begin at multiples of 4,
+ *            on the grid of the logits. At the right and below, and where the picture is smaller than a
+ *            window, it is continued by its mirror image.
+ *
+ * auto takes slide where the network was trained on windows at the source's own scale (random_crop,
+ * center_crop, foreground_crop) and the picture is more than 1.5 times the network's size in height or width:
+ * resized, things would be smaller than any the network has seen. In all other cases it takes resize: one
+ * pass, and what validation measured.
+ *
+ * flip: the mirror image is predicted too and the probabilities of the two are averaged, on the grid of the
+ * logits; what is interpolated is their logarithm, so that two views which agree give the mask of one.
+ * Classes that change places in a mirror image (hflip's swap) do so here.
+ */
+#ifndef STOKE_PREDICT_H
+#define STOKE_PREDICT_H
+
+#include <stoke/dataset.h>
+#include <stoke/image.h>
+#include <stoke/net.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum stoke_predict_mode {
+    STOKE_PREDICT_AUTO = 0,
+    STOKE_PREDICT_RESIZE = 1,
+    STOKE_PREDICT_SLIDE = 2
+} stoke_predict_mode;
+
+typedef struct stoke_predict_params {
+    uint32_t struct_size;
+    const char *weights; /* a folder in Hugging Face's format, or a .safetensors file */
+    uint32_t size[2];    /* height, width of what the network sees; 0: what preprocessor_config.json says, or
+                            512 x 512 */
+    int mode;            /* stoke_predict_mode */
+    double overlap;      /* of neighbouring windows, as a share of their side: 0 .. 0.9; 0.5 */
+    int flip;
+    int confidence;      /* 1: stoke_prediction.confidence is wanted; costs an exp per class and 16 pixels */
+    const char *augment; /* what the network was trained with, for auto and flip; NULL: nothing known */
+    uint32_t batch;      /* windows or pictures in one pass; 0: chosen by the size */
+    int precision;       /* stoke_precision; auto */
+    uint32_t threads;    /* 0: all usable cores */
+} stoke_predict_params;
+STOKE_API stoke_predict_params stoke_predict_defaults(void);
+
+/* ---- what a path stands for ---- */
+
+/* A run folder (its best/, else its last/), a folder with config.json and model.safetensors in it (best/ or
+ * last/ of a run too), or a .safetensors file. */
+typedef struct stoke_trained stoke_trained;
+STOKE_API int stoke_trained_open(stoke_trained **out, const char *path, stoke_error *err);
+STOKE_API void stoke_trained_close(stoke_trained **trained);
+/* Folder or file for stoke_net_params.weights. */
+STOKE_API const char *stoke_trained_weights(const stoke_trained *trained);
+/* The run's config.yaml; NULL: the network belongs to no run. */
+STOKE_API const char *stoke_trained_config(const stoke_trained *trained);
+/* The data settings of the run, from its config.yaml; the defaults without a run. Strings live as long as
+ * `trained`. */
+STOKE_API const stoke_data_params *stoke_trained_data(const stoke_trained *trained);
+/* Sets weights, size and augment of the params. */
+STOKE_API void stoke_trained_settings(const stoke_trained *trained, stoke_predict_params *params);
+
+/* ---- one picture ---- */
+
+typedef struct stoke_predictor stoke_predictor;
+
+/* Opens the network for inference. One thread at a time may use it. */
+STOKE_API int stoke_predictor_open(stoke_predictor **out, const stoke_predict_params *params,
+                                   stoke_error *err);
+STOKE_API void stoke_predictor_close(stoke_predictor **predictor);
+
+typedef struct stoke_predictor_info {
+    uint32_t height, width; /* of what the network sees */
+    uint32_t classes;       /* 1: foreground against background, masks have 0 and 1 */
+    uint32_t batch;
+    int own_scale;         /* it was trained on windows at the source's own scale */
+    const char *size_from; /* for people: where height and width come from */
+    const stoke_net_plan *plan;
+} stoke_predictor_info;
+STOKE_API stoke_predictor_info stoke_predictor_about(const stoke_predictor *predictor);
+/* Name of a class from config.json; NULL: it has none. */
+STOKE_API const char *stoke_predictor_class(const stoke_predictor *predictor, uint32_t id);
+STOKE_API const char *stoke_predictor_remark(const stoke_predictor *predictor, size_t index);
+
+/* What a picture of a size will take. */
+typedef struct stoke_predict_plan {
+    int mode;         /* auto resolved */
+    uint64_t windows; /* the network looks at, without mirror images */
+    uint64_t bytes;   /* besides network, picture and mask */
+} stoke_predict_plan;
+STOKE_API stoke_predict_plan stoke_predictor_plan(const stoke_predictor *predictor, uint32_t width,
+                                                  uint32_t height);
+
+typedef struct stoke_prediction {
+    int mode; /* resize or slide */
+    uint32_t windows;
+    double
+        confidence; /* mean probability of the winning class over the grid of the logits; NaN: not asked for
+                     */
+} stoke_prediction;
+/* image: 3 channels, u8 or u16, at its full size. mask: the same width and height, 1 channel, u8 (up to 256
+ * classes) or u16; filled with class ids, the lowest at a tie. about may be NULL. progress (may be NULL)
+ * counts windows. */
+STOKE_API int stoke_predictor_run(stoke_predictor *predictor, const stoke_image *image,
+                                  const stoke_image *mask, stoke_prediction *about,
+                                  stoke_progress_fn progress, void *context, stoke_error *err);
+
+/* ---- many files ---- */
+
+/* One of them is done. */
+typedef struct stoke_predicted {
+    uint64_t index;           /* in the list */
+    const stoke_sample *file; /* of the list */
+    int status;          /* 0, or why there is no mask: a file that is no picture is no end of the rest */
+    const char *message; /* for people; "" without a failure */
+    const stoke_image *image; /* RGB u8 at its full size; NULL unless asked for */
+    const stoke_image *mask;  /* u8, or u16 for more than 256 classes; the function may alter its pixels */
+    stoke_prediction about;
+} stoke_predicted;
+/* Called from several threads at once, in no particular order. What it returns ends the whole, unless it is
+ * 0.
+ */
+typedef int (*stoke_predicted_fn)(void *context, const stoke_predicted *predicted, stoke_error *err);
+
+typedef struct stoke_predict_job {
+    uint32_t struct_size;
+    const stoke_sample *files; /* name, image_path and image are looked at */
+    uint64_t count;
+    const stoke_data_params
+        *data;        /* how pictures are decoded: decode, orientation, alpha, window, max_pixels */
+    int images;       /* 1: `predicted` wants the pictures too */
+    uint64_t memory;  /* of pictures and masks on their way; one is let through in any case */
+    uint32_t helpers; /* threads that decode and call `predicted`; 0: chosen */
+    stoke_predicted_fn predicted;
+    stoke_progress_fn progress; /* files done of all; may be NULL */
+    /* While sliding over a large one: its windows done, of all; may be NULL. */
+    void (*windows)(void *context, const stoke_sample *file, uint64_t done, uint64_t total);
+    void *context; /* of all three */
+} stoke_predict_job;
+STOKE_API stoke_predict_job stoke_predict_job_defaults(void);
+
+typedef struct stoke_predict_report {
+    uint64_t done, bad; /* masks made; files that gave none */
+    uint64_t resized, slid;
+    double seconds;
+    double network_seconds; /* of these the network and the masks were at work */
+} stoke_predict_report;
+/* While the network works on some pictures, helpers read the next and hand over the last. STOKE_E_CANCELLED
+ * when progress asked to stop: what `predicted` was called for has been finished. */
+STOKE_API int stoke_predict_files(stoke_predictor *predictor, const stoke_predict_job *job,
+                                  stoke_predict_report *report, stoke_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A predictor: opened once, then one picture after the other.
+ */
+#include "src/train/predict.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/net/net.h"
+#include "src/train/predict_slide.h"
+
+enum { USUAL_SIDE = 512 };
+
+/* auto slides over pictures larger than this many times what the network sees. */
+static const double much_larger = 1.5;
+
+stoke_predict_params stoke_predict_defaults(void)
+{
+    return (stoke_predict_params){ .struct_size = sizeof(stoke_predict_params),
+                                   .mode = STOKE_PREDICT_AUTO,
+                                   .overlap = 0.5,
+                                   .precision = STOKE_PRECISION_AUTO };
+}
+
+/* ---- opening ---- */
+
+static int check(const stoke_predict_params *params, stoke_error *err)
+{
+    if (params->struct_size != sizeof *params)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "predict params do not come from stoke_predict_defaults() of this version");
+    if (!params->weights) return stk_fail(err, STOKE_E_INVALID, "no weights are given");
+    if (params->mode < STOKE_PREDICT_AUTO || params->mode > STOKE_PREDICT_SLIDE)
+        return stk_fail(err, STOKE_E_INVALID, "mode must be auto, resize or slide");
+    if (!(params->overlap >= 0 && params->overlap <= 0.9))
+        return stk_fail(err, STOKE_E_INVALID, "overlap must be between 0 and 0.9");
+    if (params->batch > STK_PREDICT_BATCH)
+        return stk_fail(err, STOKE_E_INVALID, "batch must be at most %d", STK_PREDICT_BATCH);
+    return STOKE_OK;
+}
+
+/* About a million pixels: below it, passes of more rows are faster; above it, they only take memory. */
+static uint32_t usual_batch(uint32_t height, uint32_t width)
+{
+    const uint64_t fit = (1u << 20) / ((uint64_t)height * width);
+    return fit < 1 ? 1 : fit > 16 ? 16 : (uint32_t)fit;
+}
+
+static void settle_size(stoke_predictor *p, const stk_preset *preset)
+{
+    p->height = p->params.size[0];
+    p->width = p->params.size[1];
+    p->size_from = "as set";
+    if (p->height && p->width) return;
+    p->height = preset->height;
+    p->width = preset->width;
+    p->size_from = "from preprocessor_config.json";
+    if (p->height) return;
+    p->height = p->width = USUAL_SIDE;
+    p->size_from = "the usual one, nothing else is said beside the weights";
+}
+
+static int open_network(stoke_predictor *p, const char *weights, stoke_error *err)
+{
+    stoke_net_params net = stoke_net_defaults();
+    const uint32_t views = stk_predict_views(p);
+    p->batch = p->params.batch ? p->params.batch : usual_batch(p->height, p->width);
+    p->batch = p->batch < views ? views : p->batch / views * views;
+    net.weights = weights;
+    net.batch = p->batch;
+    net.height = p->height;
+    net.width = p->width;
+    net.training = 0;
+    net.precision = p->params.precision;
+    net.threads = p->params.threads;
+    const int status = stoke_net_open(&p->net, &net, err);
+    if (status) return status;
+    p->classes = p->net->config.classes;
+    p->stride = stk_logits_stride(p->classes);
+    p->grid_height = p->net->stages[0].height;
+    p->grid_width = p->net->stages[0].width;
+    return STOKE_OK;
+}
+
+static int take_memory(stoke_predictor *p, stoke_error *err)
+{
+    const size_t row = 3 * (size_t)p->height * p->width;
+    const size_t threads = stk_team_size(p->net->run.team);
+    p->resizer = stk_resizer_create();
+    p->rows = stk_alloc_aligned(row * p->batch * sizeof *p->rows, 64);
+    if (p->resizer && p->rows && stk_buffer_reserve(&p->merged, threads * p->stride * sizeof(float)))
+        return STOKE_OK;
+    return stk_fail(err, STOKE_E_NOMEM, "no memory for %u pictures of %u x %u", p->batch, p->height,
+                    p->width);
+}
+
+int stoke_predictor_open(stoke_predictor **out, const stoke_predict_params *params, stoke_error *err)
+{
+    stk_preset preset;
+    *out = NULL;
+    int status = check(params, err);
+    if (!status) status = stk_preset_read(params->weights, &preset, err);
+    if (status) return status;
+    stoke_predictor *p = stk_calloc(1, sizeof *p);
+    if (!p) return stk_fail(err, STOKE_E_NOMEM, "no memory for a predictor");
+    p->params = *params;
+    p->params.weights = p->params.augment = NULL;
+    settle_size(p, &preset);
+    if (params->mode == STOKE_PREDICT_SLIDE && (p->height % STK_GRID || p->width % STK_GRID))
+        status = stk_fail(err, STOKE_E_INVALID,
+                          "windows of %u x %u: height and width must be multiples of %d, set `size`",
+                          p->height, p->width, STK_GRID);
+    if (!status) status = open_network(p, params->weights, err);
+    if (!status) status = stk_predict_learn(p, params->augment, &preset, err);
+    if (!status) status = take_memory(p, err);
+    if (status)
+        stoke_predictor_close(&p);
+    else
+        *out = p;
+    return status;
+}
+
+void stoke_predictor_close(stoke_predictor **predictor)
+{
+    stoke_predictor *p = *predictor;
+    if (!p) return;
+    stoke_net_close(&p->net);
+    stk_resizer_destroy(&p->resizer);
+    stk_free(p->rows);
+    stk_free(p->swap);
+    stk_buffer *const buffers[] = { &p->fitted, &p->window, &p->sums, &p->shares,
+                                    &p->merged, &p->labels, &p->taps, &p->lines };
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) stk_buffer_free(buffers[i]);
+    stk_free(p);
+    *predictor = NULL;
+}
+
+stoke_predictor_info stoke_predictor_about(const stoke_predictor *p)
+{
+    return (stoke_predictor_info){ .height = p->height,
+                                   .width = p->width,
+                                   .classes = p->classes,
+                                   .batch = p->batch,
+                                   .own_scale = p->own_scale,
+                                   .size_from = p->size_from,
+                                   .plan = stoke_net_plan_used(p->net) };
+}
+
+const char *stoke_predictor_class(const stoke_predictor *p, uint32_t id)
+{
+    return p->net->labels && id < p->classes ? p->net->labels[id] : NULL;
+}
+
+const char *stoke_predictor_remark(const stoke_predictor *p, size_t index)
+{
+    return stoke_net_remark(p->net, index);
+}
+
+/* ---- one picture ---- */
+
+static int mode_of(const stoke_predictor *p, uint32_t width, uint32_t height)
+{
+    if (p->params.mode != STOKE_PREDICT_AUTO) return p->params.mode;
+    const int large = width > much_larger * p->width || height > much_larger * p->height;
+    const int possible = p->width % STK_GRID == 0 && p->height % STK_GRID == 0;
+    return p->own_scale && large && possible ? STOKE_PREDICT_SLIDE : STOKE_PREDICT_RESIZE;
+}
+
+stoke_predict_plan stoke_predictor_plan(const stoke_predictor *p, uint32_t width, uint32_t height)
+{
+    stoke_predict_plan plan = { .mode = mode_of(p, width, height), .windows = 1 };
+    if (plan.mode == STOKE_PREDICT_SLIDE)
+        plan.bytes = stk_slide_bytes(p, width, height, &plan.windows);
+    else
+        plan.bytes = (uint64_t)width * height * sizeof(uint16_t) + 3 * (uint64_t)p->width * p->height;
+    return plan;
+}
+
+int stk_predict_check_mask(const stoke_predictor *p, uint32_t width, uint32_t height, const stoke_image *mask,
+                           stoke_error *err)
+{
+    if (!width || !height || width > STK_PREDICT_SIDE || height > STK_PREDICT_SIDE)
+        return stk_fail(err, STOKE_E_LIMIT, "a picture of %u x %u: 1 to %d pixels a side are predicted",
+                        width, height, STK_PREDICT_SIDE);
+    if (!mask->data || mask->channels != 1 || mask->width != width || mask->height != height)
+        return stk_fail(err, STOKE_E_SIZE, "the mask must have 1 channel of %u x %u pixels, as the picture",
+                        width, height);
+    if (mask->depth != 2 && (mask->depth != 1 || p->classes > 256))
+        return stk_fail(err, STOKE_E_INVALID, "a mask of %u classes needs %s", p->classes,
+                        p->classes > 256 ? "2 bytes per pixel" : "1 or 2 bytes per pixel");
+    return STOKE_OK;
+}
+
+static int check_image(const stoke_image *image, stoke_error *err)
+{
+    if (image->data && image->channels == 3 && (image->depth == 1 || image->depth == 2)) return STOKE_OK;
+    return stk_fail(err, STOKE_E_INVALID, "a picture needs 3 channels of 1 or 2 bytes");
+}
+
+/* Logits of one item with its mirror image merged, where there is one. */
+static int merged_grid(stoke_predictor *p, const stoke_logits *logits, uint32_t item, stk_grid *grid,
+                       stoke_error *err)
+{
+    const size_t floats = (size_t)logits->height * logits->width * logits->stride;
+    const uint32_t views = stk_predict_views(p), column = 0;
+    *grid = (stk_grid){ logits->data + item * views * floats, logits->height, logits->width };
+    if (views == 1) return STOKE_OK;
+    float *data = stk_buffer_reserve(&p->sums, floats * sizeof *data);
+    if (!data) return stk_fail(err, STOKE_E_NOMEM, "no memory for the logits of two views");
+    memset(data, 0, floats * sizeof *data);
+    stoke_logits own = *logits;
+    own.data = grid->data;
+    const stk_sums sums = { .data = data, .width = logits->width };
+    stk_predict_add(p, &own, 1, &column, &sums);
+    grid->data = data;
+    return STOKE_OK;
+}
+
+int stk_predict_resized(stoke_predictor *p, const stoke_logits *logits, uint32_t item,
+                        const stoke_image *mask, stoke_prediction *about, stoke_error *err)
+{
+    stk_grid grid;
+    const int status = merged_grid(p, logits, item, &grid, err);
+    if (status) return status;
+    const uint16_t *classes = stk_grid_classes(p, &grid, mask->width, mask->height, err);
+    if (!classes) return STOKE_E_NOMEM;
+    stk_grid_copy(classes, mask->width, mask->height, mask, 0);
+    *about = (stoke_prediction){ .mode = STOKE_PREDICT_RESIZE, .windows = 1, .confidence = NAN };
+    if (p->params.confidence)
+        about->confidence = stk_grid_confidence(p, &grid, grid.height, grid.width) / grid.height / grid.width;
+    return STOKE_OK;
+}
+
+static int fit(stoke_predictor *p, const stoke_image *image, stoke_image *fitted, stoke_error *err)
+{
+    *fitted = *image;
+    if (image->width == p->width && image->height == p->height) return STOKE_OK;
+    *fitted = (stoke_image){ .stride = (size_t)p->width * 3 * image->depth,
+                             .width = p->width,
+                             .height = p->height,
+                             .channels = 3,
+                             .depth = image->depth };
+    fitted->data = stk_buffer_reserve(&p->fitted, fitted->stride * p->height);
+    if (!fitted->data)
+        return stk_fail(err, STOKE_E_NOMEM, "no memory for a picture of %u x %u", p->height, p->width);
+    return stk_resize(p->resizer, image, fitted, err);
+}
+
+static int predict_resized(stoke_predictor *p, const stoke_image *image, const stoke_image *mask,
+                           stoke_prediction *about, stoke_error *err)
+{
+    stoke_image fitted;
+    stoke_logits logits;
+    int status = fit(p, image, &fitted, err);
+    if (status) return status;
+    stk_predict_put(p, 0, &fitted);
+    status = stk_predict_pass(p, 1, &logits, err);
+    return status ? status : stk_predict_resized(p, &logits, 0, mask, about, err);
+}
+
+int stoke_predictor_run(stoke_predictor *p, const stoke_image *image, const stoke_image *mask,
+                        stoke_prediction *about, stoke_progress_fn progress, void *context, stoke_error *err)
+{
+    stoke_prediction unused;
+    if (!about) about = &unused;
+    int status = check_image(image, err);
+    if (!status) status = stk_predict_check_mask(p, image->width, image->height, mask, err);
+    if (status) return status;
+    if (mode_of(p, image->width, image->height) == STOKE_PREDICT_SLIDE)
+        return stk_slide(p, image, mask, about, progress, context, err);
+    status = predict_resized(p, image, mask, about, err);
+    if (!status && progress && progress(context, 1, 1))
+        status = stk_fail(err, STOKE_E_CANCELLED, "stopped on request");
+    return status;
+}

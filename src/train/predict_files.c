@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Many files. Helpers read, decode and fit pictures and hand over masks; the calling thread drives the
+ * network. A picture goes through a slot:
+ *
+ *   free ──helper──► reading ──► ready ──caller──► predicting ──► predicted ──helper──► handing over ──► free
+ *
+ * A helper hands over before it reads, since that frees a slot. Resized pictures that are ready at the same
+ * time share a pass of the network; nobody waits for a pass to be full.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <stoke/machine.h>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/train/picture.h"
+#include "src/train/predict.h"
+
+enum {
+    MOST_HELPERS = 16,
+    STEP_BACK = 10,    /* nice: the network's team waits for its slowest thread, a helper for nobody */
+    LOOK_NS = 50000000 /* how often progress is asked while there is nothing to predict: 20 times a second */
+};
+
+typedef enum slot_state { FREE, READING, READY, PREDICTING, PREDICTED, LEAVING } slot_state;
+
+typedef struct slot {
+    slot_state state;
+    uint64_t index; /* of the file */
+    int status;
+    stoke_error error;
+    int mode;
+    stk_buffer pixels, small, ids;
+    stoke_image image, fitted, mask; /* data NULL: there is none */
+    stoke_prediction about;
+    uint64_t bytes; /* booked against the limit */
+} slot;
+
+typedef struct work {
+    stoke_predictor *predictor;
+    const stoke_predict_job *job;
+    stk_pictures *pictures;
+    uint32_t n_slots, n_helpers;
+    slot *slots;
+    pthread_t threads[MOST_HELPERS];
+    const stoke_sample *sliding; /* the file whose windows are counted; the caller's */
+    pthread_mutex_t lock;        /* of the states of slots and everything below */
+    pthread_cond_t changed;
+    uint64_t next, done; /* files taken; files handed over */
+    uint64_t bytes;      /* of pictures on their way */
+    int stopping;
+    int status;
+    stoke_error *err;
+    stoke_predict_report *report;
+} work;
+
+/* ---- helpers ---- */
+
+/* The first failure wins; all others stop at their next file. With the lock. */
+static void stop(work *w, int status, const stoke_error *error)
+{
+    if (!w->status) {
+        w->status = status;
+        if (w->err) *w->err = *error;
+    }
+    w->stopping = 1;
+    pthread_cond_broadcast(&w->changed);
+}
+
+static slot *find(work *w, slot_state state)
+{
+    for (uint32_t i = 0; i < w->n_slots; i++)
+        if (w->slots[i].state == state) return &w->slots[i];
+    return NULL;
+}
+
+static void book(work *w, const slot *s)
+{
+    w->done++;
+    if (s->status)
+        w->report->bad++;
+    else
+        w->report->done++;
+    w->report->resized += !s->status && s->about.mode == STOKE_PREDICT_RESIZE;
+    w->report->slid += !s->status && s->about.mode == STOKE_PREDICT_SLIDE;
+}
+
+/* Gives a mask, or the reason why there is none, to the caller's function. With the lock, which is let go
+ * meanwhile. */
+static void hand_over(work *w, slot *s)
+{
+    stoke_error error = { 0 };
+    s->state = LEAVING;
+    pthread_mutex_unlock(&w->lock);
+    const stoke_predicted predicted = { .index = s->index,
+                                        .file = &w->job->files[s->index],
+                                        .status = s->status,
+                                        .message = s->status ? s->error.message : "",
+                                        .image = w->job->images && s->image.data ? &s->image : NULL,
+                                        .mask = s->status ? NULL : &s->mask,
+                                        .about = s->about };
+    const int status = w->job->predicted(w->job->context, &predicted, &error);
+    /* A buffer for one huge picture is not kept for the small ones after it. */
+    if (s->bytes > w->job->memory / w->n_slots) {
+        stk_buffer_free(&s->pixels);
+        stk_buffer_free(&s->ids);
+    }
+    pthread_mutex_lock(&w->lock);
+    if (status)
+        stop(w, status, &error);
+    else
+        book(w, s);
+    w->bytes -= s->bytes;
+    s->bytes = 0;
+    s->state = FREE;
+    pthread_cond_broadcast(&w->changed);
+}
+
+/* Waits until the picture fits below the limit, or nothing else is on its way; hands over meanwhile, since
+ * that is what makes room. Returns 0 when the work is stopped. */
+static int admit(work *w, slot *s, uint64_t bytes)
+{
+    pthread_mutex_lock(&w->lock);
+    while (!w->stopping && w->bytes && w->bytes + bytes > w->job->memory) {
+        slot *ready = find(w, PREDICTED);
+        if (ready)
+            hand_over(w, ready);
+        else
+            pthread_cond_wait(&w->changed, &w->lock);
+    }
+    w->bytes += bytes;
+    s->bytes = bytes;
+    const int go_on = !w->stopping;
+    pthread_mutex_unlock(&w->lock);
+    return go_on;
+}
+
+static int room_for(stk_buffer *buffer, uint32_t width, uint32_t height, uint8_t channels, uint8_t depth,
+                    stoke_image *image, stoke_error *err)
+{
+    const size_t bytes = stoke_image_bytes(width, height, channels, depth);
+    void *data = bytes ? stk_buffer_reserve(buffer, bytes) : NULL;
+    if (!data) return stk_fail(err, STOKE_E_NOMEM, "no memory for %u x %u pixels", width, height);
+    *image = (stoke_image){ data, (size_t)width * channels * depth, width, height, channels, depth };
+    return STOKE_OK;
+}
+
+/* Out of the reader's buffers, which the next file needs. */
+static int keep(stk_buffer *buffer, const stoke_image *from, stoke_image *to, stoke_error *err)
+{
+    const int status = room_for(buffer, from->width, from->height, from->channels, from->depth, to, err);
+    for (uint32_t y = 0; !status && y < from->height; y++)
+        memcpy((uint8_t *)to->data + y * to->stride, (const uint8_t *)from->data + y * from->stride,
+               to->stride);
+    return status;
+}
+
+/* What the network needs of the picture, and what the caller's function wants to see. */
+static int take_pixels(work *w, stk_picture_reader *reader, slot *s)
+{
+    stoke_image pixels;
+    int status = STOKE_OK;
+    const int whole = w->job->images || s->mode == STOKE_PREDICT_SLIDE;
+    if (whole) {
+        status = stk_picture_whole(reader, &pixels, &s->error);
+        if (!status) status = keep(&s->pixels, &pixels, &s->image, &s->error);
+    }
+    if (status || s->mode == STOKE_PREDICT_SLIDE) return status;
+    status = whole && !stk_pictures_shrink(w->pictures)
+                 ? stk_picture_fit(reader, &s->image, &pixels, &s->error)
+                 : stk_picture_fitted(reader, &pixels, &s->error);
+    return status ? status : keep(&s->small, &pixels, &s->fitted, &s->error);
+}
+
+static int read_file(work *w, stk_picture_reader *reader, slot *s)
+{
+    const stoke_sample *file = &w->job->files[s->index];
+    const uint8_t depth = w->predictor->classes > 256 ? 2 : 1;
+    uint32_t width, height;
+    s->image = s->fitted = s->mask = (stoke_image){ 0 };
+    s->error = (stoke_error){ 0 };
+    int status = stk_picture_read(reader, file, &width, &height, &s->error);
+    if (status) return status;
+    if ((uint64_t)width * height > (uint64_t)w->job->data->max_pixels)
+        return stk_picture_whole(reader, &s->image, &s->error); /* the decoder refuses it, with the reason */
+    s->mode = stoke_predictor_plan(w->predictor, width, height).mode;
+    const int whole = w->job->images || s->mode == STOKE_PREDICT_SLIDE;
+    if (!admit(w, s, (uint64_t)width * height * (depth + (whole ? 6 : 0)))) return STOKE_E_CANCELLED;
+    status = room_for(&s->ids, width, height, 1, depth, &s->mask, &s->error);
+    if (!status) status = stk_predict_check_mask(w->predictor, width, height, &s->mask, &s->error);
+    if (status) {
+        stk_error_prefix(&s->error, file->image_path);
+        return status;
+    }
+    return take_pixels(w, reader, s);
+}
+
+/* One thing to do; 0 when there is nothing for now. With the lock, which is let go meanwhile. */
+static int help(work *w, stk_picture_reader *reader)
+{
+    slot *s = find(w, PREDICTED);
+    if (s) {
+        hand_over(w, s);
+        return 1;
+    }
+    s = w->next < w->job->count ? find(w, FREE) : NULL;
+    if (!s) return 0;
+    s->state = READING;
+    s->index = w->next++;
+    pthread_mutex_unlock(&w->lock);
+    s->status = read_file(w, reader, s);
+    pthread_mutex_lock(&w->lock);
+    s->state = s->status ? PREDICTED : READY; /* a bad file has nothing to predict */
+    pthread_cond_broadcast(&w->changed);
+    return 1;
+}
+
+/* Relative to what the thread inherited; Linux keeps a nice value per thread. */
+static void step_back(void)
+{
+    const id_t self = (id_t)syscall(SYS_gettid);
+    setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + STEP_BACK);
+}
+
+static void *run_helper(void *argument)
+{
+    work *w = argument;
+    stk_picture_reader *reader;
+    stoke_error error = { 0 };
+    step_back();
+    const int status = stk_picture_reader_create(&reader, w->pictures, &error);
+    pthread_mutex_lock(&w->lock);
+    if (status) stop(w, status, &error);
+    while (!w->stopping && w->done < w->job->count)
+        if (!help(w, reader)) pthread_cond_wait(&w->changed, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+    stk_picture_reader_destroy(&reader);
+    return NULL;
+}
+
+/* ---- the calling thread ---- */
+
+static int ask_progress(work *w, uint64_t done)
+{
+    if (!w->job->progress || !w->job->progress(w->job->context, done, w->job->count)) return 0;
+    return 1;
+}
+
+static int windows_done(void *context, uint64_t done, uint64_t total)
+{
+    work *w = context;
+    if (w->job->windows) w->job->windows(w->job->context, w->sliding, done, total);
+    pthread_mutex_lock(&w->lock);
+    const uint64_t files = w->done;
+    pthread_mutex_unlock(&w->lock);
+    return ask_progress(w, files);
+}
+
+/* Slots for the next pass: as many resized pictures as it takes, or one to slide over. With the lock. */
+static uint32_t take_ready(work *w, slot **taken)
+{
+    const uint32_t most = w->predictor->batch / stk_predict_views(w->predictor);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->n_slots && n < most; i++) {
+        slot *s = &w->slots[i];
+        if (s->state != READY || (n && s->mode == STOKE_PREDICT_SLIDE)) continue;
+        s->state = PREDICTING;
+        taken[n++] = s;
+        if (s->mode == STOKE_PREDICT_SLIDE) break;
+    }
+    return n;
+}
+
+static int predict(work *w, slot **taken, uint32_t n, stoke_error *err)
+{
+    stoke_predictor *p = w->predictor;
+    w->sliding = &w->job->files[taken[0]->index];
+    if (taken[0]->mode == STOKE_PREDICT_SLIDE)
+        return stoke_predictor_run(p, &taken[0]->image, &taken[0]->mask, &taken[0]->about, windows_done, w,
+                                   err);
+    stoke_logits logits;
+    for (uint32_t i = 0; i < n; i++) stk_predict_put(p, i, &taken[i]->fitted);
+    int status = stk_predict_pass(p, n, &logits, err);
+    for (uint32_t i = 0; i < n && !status; i++)
+        status = stk_predict_resized(p, &logits, i, &taken[i]->mask, &taken[i]->about, err);
+    return status;
+}
+
+/* Pictures of 16 bits, as people look at them. */
+static void show_in_bytes(slot *s)
+{
+    if (!s->image.data || s->image.depth == 1) return;
+    const size_t samples = (size_t)s->image.width * s->image.height * 3;
+    const uint16_t *from = s->image.data;
+    uint8_t *to = s->image.data;
+    for (size_t i = 0; i < samples; i++) to[i] = (uint8_t)((from[i] + 128u) / 257u);
+    s->image.depth = 1;
+    s->image.stride = (size_t)s->image.width * 3;
+}
+
+static void drive(work *w)
+{
+    slot *taken[STK_PREDICT_BATCH];
+    pthread_mutex_lock(&w->lock);
+    while (!w->stopping && w->done < w->job->count) {
+        const uint64_t done = w->done;
+        const uint32_t n = take_ready(w, taken);
+        stoke_error error = { 0 };
+        int status = STOKE_OK;
+        if (n) {
+            pthread_mutex_unlock(&w->lock);
+            const uint64_t begin = stk_now_ns();
+            status = predict(w, taken, n, &error);
+            w->report->network_seconds += (double)(stk_now_ns() - begin) / 1e9;
+            for (uint32_t i = 0; i < n; i++) show_in_bytes(taken[i]);
+            pthread_mutex_lock(&w->lock);
+            for (uint32_t i = 0; i < n; i++) taken[i]->state = PREDICTED;
+            pthread_cond_broadcast(&w->changed);
+        } else {
+            struct timespec until;
+            clock_gettime(CLOCK_MONOTONIC, &until);
+            until.tv_nsec += LOOK_NS;
+            if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+            pthread_cond_timedwait(&w->changed, &w->lock, &until);
+        }
+        pthread_mutex_unlock(&w->lock);
+        if (!status && ask_progress(w, done))
+            status = stk_fail(&error, STOKE_E_CANCELLED, "stopped on request");
+        pthread_mutex_lock(&w->lock);
+        if (status) stop(w, status, &error);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- all together ---- */
+
+stoke_predict_job stoke_predict_job_defaults(void)
+{
+    return (stoke_predict_job){ .struct_size = sizeof(stoke_predict_job), .memory = 512u << 20 };
+}
+
+static int start_helpers(work *w, uint32_t wanted, stoke_error *err)
+{
+    sigset_t all, old;
+    int number = 0;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the caller's */
+    while (!number && w->n_helpers < wanted) {
+        number = pthread_create(&w->threads[w->n_helpers], NULL, run_helper, w);
+        w->n_helpers += !number;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (w->n_helpers) return STOKE_OK; /* fewer than wanted do as well */
+    return stk_fail_errno(err, STOKE_E_NOMEM, number, "cannot start a thread");
+}
+
+static void prepare_lock(work *w)
+{
+    pthread_condattr_t attributes;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+static int run_all(work *w, stoke_error *err)
+{
+    uint32_t wanted = w->job->helpers ? w->job->helpers : stoke_machine_cores().usable;
+    if (wanted > MOST_HELPERS) wanted = MOST_HELPERS;
+    /* One in the hands of each helper, two passes of the network. */
+    w->n_slots = wanted + 2 * (w->predictor->batch / stk_predict_views(w->predictor));
+    w->slots = stk_calloc(w->n_slots, sizeof *w->slots);
+    if (!w->slots) return stk_fail(err, STOKE_E_NOMEM, "no memory for %u pictures", w->n_slots);
+    const int status = start_helpers(w, wanted, err);
+    if (!status) drive(w);
+    for (uint32_t i = 0; i < w->n_helpers; i++) pthread_join(w->threads[i], NULL);
+    return status ? status : w->status;
+}
+
+static void free_slots(work *w)
+{
+    for (uint32_t i = 0; w->slots && i < w->n_slots; i++) {
+        stk_buffer_free(&w->slots[i].pixels);
+        stk_buffer_free(&w->slots[i].small);
+        stk_buffer_free(&w->slots[i].ids);
+    }
+    stk_free(w->slots);
+}
+
+int stoke_predict_files(stoke_predictor *predictor, const stoke_predict_job *job,
+                        stoke_predict_report *report, stoke_error *err)
+{
+    *report = (stoke_predict_report){ 0 };
+    if (job->struct_size != sizeof *job || !job->predicted || !job->data)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "a job comes from stoke_predict_job_defaults() of this version and needs data "
+                        "settings and a function for its results");
+    const uint64_t begin = stk_now_ns();
+    work w = { .predictor = predictor, .job = job, .err = err, .report = report };
+    prepare_lock(&w);
+    int status = stk_pictures_open(&w.pictures, job->data, predictor->height, predictor->width, err);
+    if (!status) status = run_all(&w, err);
+    if (!status && job->progress) job->progress(job->context, job->count, job->count);
+    free_slots(&w);
+    stk_pictures_close(&w.pictures);
+    pthread_cond_destroy(&w.changed);
+    pthread_mutex_destroy(&w.lock);
+    report->seconds = (double)(stk_now_ns() - begin) / 1e9;
+    return status;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A picture window by window. Windows come row by row, and only a band of the sums is held: what one row of
+ * windows sees, and the line above. Once a row is done, lines above the next row of windows are final: their
+ * classes are made and they make room. So a picture takes memory by its width, not by its height: 19 classes,
+ * windows of 512, 4000 pixels wide: 129 lines of 96 KB of sums and 4 MB of classes.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/train/predict_slide.h"
+
+/* The band while it goes down the picture. Lines are those of the grid. */
+typedef struct band {
+    stoke_predictor *predictor;
+    const stoke_image *image, *mask;
+    stk_windows across, down;
+    float *sums;
+    const float *across_shares, *down_shares;
+    size_t line;    /* floats of a line */
+    uint32_t first; /* line that `sums` begins with */
+    uint32_t lines; /* it has room for */
+    uint32_t sure;  /* lines whose confidence is in the sum */
+    double confidence;
+    stoke_progress_fn progress;
+    void *context;
+    uint64_t done; /* windows */
+    stoke_error *err;
+} band;
+
+static uint64_t all_windows(const band *b)
+{
+    return (uint64_t)b->across.count * b->down.count;
+}
+
+static uint32_t grid_of(uint32_t pixels)
+{
+    return (pixels + STK_GRID - 1) / STK_GRID;
+}
+
+static uint64_t sums_bytes(const stoke_predictor *p, const stk_windows *across)
+{
+    return (uint64_t)(p->grid_height + 1) * (across->length / STK_GRID) * p->stride * sizeof(float);
+}
+
+uint64_t stk_slide_bytes(const stoke_predictor *p, uint32_t width, uint32_t height, uint64_t *windows)
+{
+    const stk_windows across = stk_windows_of(width, p->width, p->params.overlap);
+    const stk_windows down = stk_windows_of(height, p->height, p->params.overlap);
+    const uint64_t classes = (uint64_t)(p->grid_height + 1) * STK_GRID * across.length * sizeof(uint16_t);
+    *windows = (uint64_t)across.count * down.count;
+    return sums_bytes(p, &across) + classes;
+}
+
+static int reserve(band *b)
+{
+    stoke_predictor *p = b->predictor;
+    const size_t columns = b->across.length / STK_GRID, rows = b->down.length / STK_GRID;
+    float *shares = stk_buffer_reserve(&p->shares, (columns + rows) * sizeof *shares);
+    b->line = columns * p->stride;
+    b->lines = p->grid_height + 1;
+    b->sums = stk_buffer_reserve(&p->sums, sums_bytes(p, &b->across));
+    if (!shares || !b->sums)
+        return stk_fail(b->err, STOKE_E_NOMEM, "no memory for the logits of a picture %u pixels wide",
+                        b->image->width);
+    memset(b->sums, 0, sums_bytes(p, &b->across));
+    stk_windows_shares(&b->across, shares);
+    stk_windows_shares(&b->down, shares + columns);
+    b->across_shares = shares;
+    b->down_shares = shares + columns;
+    return STOKE_OK;
+}
+
+/* All windows of one row. */
+static int add_row(band *b, uint32_t y)
+{
+    stoke_predictor *p = b->predictor;
+    const uint32_t top = y / STK_GRID, most = p->batch / stk_predict_views(p);
+    const stk_sums sums = { b->sums + (top - b->first) * b->line, b->across.length / STK_GRID,
+                            b->across_shares, b->down_shares + top };
+    for (uint32_t i = 0, n; i < b->across.count; i += n) {
+        uint32_t columns[STK_PREDICT_BATCH];
+        stoke_logits logits;
+        int status = STOKE_OK;
+        for (n = 0; !status && n < most && i + n < b->across.count; n++) {
+            const uint32_t x = stk_windows_start(&b->across, i + n);
+            stoke_image pixels;
+            status = stk_window_pixels(b->image, x, y, p->width, p->height, &p->window, &pixels, b->err);
+            if (!status) stk_predict_put(p, n, &pixels);
+            columns[n] = x / STK_GRID;
+        }
+        if (!status) status = stk_predict_pass(p, n, &logits, b->err);
+        if (status) return status;
+        stk_predict_add(p, &logits, n, columns, &sums);
+        b->done += n;
+        if (b->progress && b->progress(b->context, b->done, all_windows(b)))
+            return stk_fail(b->err, STOKE_E_CANCELLED, "stopped on request");
+    }
+    return STOKE_OK;
+}
+
+static void sum_confidence(band *b, uint32_t end)
+{
+    const uint32_t seen = grid_of(b->image->height);
+    const uint32_t lines = (end < seen ? end : seen) - b->sure;
+    if (!lines) return;
+    const stk_grid grid = { b->sums + (b->sure - b->first) * b->line, lines, b->across.length / STK_GRID };
+    b->confidence += stk_grid_confidence(b->predictor, &grid, lines, grid_of(b->image->width));
+    b->sure += lines;
+}
+
+/* Lines below `end` are final. Pixels lie between two lines, 2 above and 2 below each; the first and the last
+ * two pixels of the picture beyond the grid. */
+static int finish(band *b, uint32_t end)
+{
+    const uint32_t all = b->down.length / STK_GRID, lines = end - b->first;
+    const stk_grid grid = { b->sums, lines, b->across.length / STK_GRID };
+    const uint32_t skip = b->first ? STK_GRID / 2 : 0, keep = end < all ? STK_GRID / 2 : 0;
+    const uint32_t first = b->first * STK_GRID + skip;
+    uint32_t count = lines * STK_GRID - skip - keep;
+    if (b->predictor->params.confidence) sum_confidence(b, end);
+    if (first >= b->mask->height) return STOKE_OK; /* what continues the picture */
+    if (count > b->mask->height - first) count = b->mask->height - first;
+    const uint16_t *classes =
+        stk_grid_classes(b->predictor, &grid, b->across.length, lines * STK_GRID, b->err);
+    if (!classes) return STOKE_E_NOMEM;
+    stk_grid_copy(classes + (size_t)skip * b->across.length, b->across.length, count, b->mask, first);
+    return STOKE_OK;
+}
+
+/* The line before `end` stays, and what windows have added below it. */
+static void roll(band *b, uint32_t end)
+{
+    const size_t gone = end - 1 - b->first;
+    memmove(b->sums, b->sums + gone * b->line, (b->lines - gone) * b->line * sizeof *b->sums);
+    memset(b->sums + (b->lines - gone) * b->line, 0, gone * b->line * sizeof *b->sums);
+    b->first = end - 1;
+}
+
+int stk_slide(stoke_predictor *p, const stoke_image *image, const stoke_image *mask, stoke_prediction *about,
+              stoke_progress_fn progress, void *context, stoke_error *err)
+{
+    band b = { .predictor = p,
+               .image = image,
+               .mask = mask,
+               .across = stk_windows_of(image->width, p->width, p->params.overlap),
+               .down = stk_windows_of(image->height, p->height, p->params.overlap),
+               .progress = progress,
+               .context = context,
+               .err = err };
+    int status = reserve(&b);
+    for (uint32_t row = 0; !status && row < b.down.count; row++) {
+        const int last = row + 1 == b.down.count;
+        const uint32_t end = (last ? b.down.length : stk_windows_start(&b.down, row + 1)) / STK_GRID;
+        status = add_row(&b, stk_windows_start(&b.down, row));
+        if (!status) status = finish(&b, end);
+        if (!status && !last) roll(&b, end);
+    }
+    *about = (stoke_prediction){ .mode = STOKE_PREDICT_SLIDE, .windows = all_windows(&b), .confidence = NAN };
+    if (p->params.confidence)
+        about->confidence = b.confidence / grid_of(image->width) / grid_of(image->height);
+    return status;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a path given as a trained network stands for, and the settings of the run it came from.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <stoke/predict.h>
+#include <stoke/train.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+
+struct stoke_trained {
+    char weights[PATH_MAX], config[PATH_MAX]; /* config "": no run */
+    stoke_data_params data;
+    stoke_option_storage *storage; /* of the strings in data */
+};
+
+static int join(char path[static PATH_MAX], const char *folder, const char *name, stoke_error *err)
+{
+    if (snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return STOKE_OK;
+    return stk_fail(err, STOKE_E_LIMIT, "%.200s...: the path is too long", folder);
+}
+
+static int is_file(const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    return !join(path, folder, name, NULL) && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Weights lie in it; a set's folder may have a config.json of its own. */
+static int is_network(const char *folder)
+{
+    return is_file(folder, "config.json") &&
+           (is_file(folder, "model.safetensors") || is_file(folder, "model.safetensors.index.json"));
+}
+
+/* A run's own files: its settings, and its log. */
+static int is_run(const char *folder)
+{
+    return is_file(folder, "config.yaml") && is_file(folder, "log.jsonl");
+}
+
+static int find_in_run(stoke_trained *t, const char *run, stoke_error *err)
+{
+    static const char *const kept[] = { "best", "last" };
+    int status = join(t->config, run, "config.yaml", err);
+    for (size_t i = 0; !status && i < sizeof kept / sizeof *kept; i++) {
+        status = join(t->weights, run, kept[i], err);
+        if (!status && is_network(t->weights)) return STOKE_OK;
+    }
+    if (status) return status;
+    return stk_fail(err, STOKE_E_NOTFOUND,
+                    "%s: the run has no network yet, neither best/ nor last/: it writes the first one at its "
+                    "first evaluation",
+                    run);
+}
+
+/* best/ or last/ of a run: the settings lie beside it. */
+static int find_beside(stoke_trained *t, stoke_error *err)
+{
+    char parent[PATH_MAX];
+    const int status = join(parent, t->weights, "..", err);
+    if (status || !is_run(parent)) return status;
+    return join(t->config, parent, "config.yaml", err);
+}
+
+static int find(stoke_trained *t, const char *path, stoke_error *err)
+{
+    struct stat st;
+    if (strlen(path) >= PATH_MAX)
+        return stk_fail(err, STOKE_E_LIMIT, "%.200s...: the path is too long", path);
+    if (stat(path, &st) != 0)
+        return stk_fail(err, STOKE_E_NOTFOUND,
+                        "%s: there is no such run or network: name a run folder, a folder with config.json "
+                        "and model.safetensors, or a .safetensors file",
+                        path);
+    snprintf(t->weights, sizeof t->weights, "%s", path);
+    if (!S_ISDIR(st.st_mode)) return STOKE_OK; /* what it holds is seen when it is read */
+    if (is_network(path)) return find_beside(t, err);
+    if (is_run(path)) return find_in_run(t, path, err);
+    return stk_fail(err, STOKE_E_NOTFOUND,
+                    "%s: neither a run (config.yaml, log.jsonl, best/) nor a network (config.json, "
+                    "model.safetensors) is in this folder",
+                    path);
+}
+
+/* The file has the settings of data and training; here the first are wanted. */
+static int read_settings(stoke_trained *t, stoke_error *err)
+{
+    stoke_train_params train = stoke_train_defaults();
+    const stoke_option_group groups[] = { stoke_data_options(&t->data), stoke_train_options(&train) };
+    return stoke_options_load_yaml(groups, sizeof groups / sizeof *groups, t->config, NULL, &t->storage, err);
+}
+
+int stoke_trained_open(stoke_trained **out, const char *path, stoke_error *err)
+{
+    *out = NULL;
+    stoke_trained *t = stk_calloc(1, sizeof *t);
+    if (!t) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
+    t->data = stoke_data_defaults();
+    int status = find(t, path, err);
+    if (!status && *t->config) status = read_settings(t, err);
+    if (status)
+        stoke_trained_close(&t);
+    else
+        *out = t;
+    return status;
+}
+
+void stoke_trained_close(stoke_trained **trained)
+{
+    if (!*trained) return;
+    stoke_options_free_storage(&(*trained)->storage);
+    stk_free(*trained);
+    *trained = NULL;
+}
+
+const char *stoke_trained_weights(const stoke_trained *trained)
+{
+    return trained->weights;
+}
+
+const char *stoke_trained_config(const stoke_trained *trained)
+{
+    return *trained->config ? trained->config : NULL;
+}
+
+const stoke_data_params *stoke_trained_data(const stoke_trained *trained)
+{
+    return &trained->data;
+}
+
+void stoke_trained_settings(const stoke_trained *trained, stoke_predict_params *params)
+{
+    params->weights = trained->weights;
+    if (!*trained->config) return;
+    params->size[0] = trained->data.size[0];
+    params->size[1] = trained->data.size[1];
+    params->augment = trained->data.augment;
+}
