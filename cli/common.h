@@ -69,6 +69,8 @@ typedef struct cli_session {
     int size_is_taken; /* --size was not given; the first batch tells what it came to */
 } cli_session;
 
+/* Refuses settings that name no data at all. */
+int cli_require_data(const cli_call *call, const stoke_data_params *data, stoke_error *err);
 /* Opens the dataset; says on stderr what was left out while matching. */
 int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_dataset **out,
                      stoke_error *err);

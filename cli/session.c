@@ -35,15 +35,20 @@ static int is_cache(const char *folder)
     return access(path, F_OK) == 0;
 }
 
+int cli_require_data(const cli_call *call, const stoke_data_params *data, stoke_error *err)
+{
+    if (data->data || data->images || data->list) return STOKE_OK;
+    return cli_error(err, STOKE_E_INVALID,
+                     "no data given: name a folder (stoke %s DIR), or use --images, --list or --config. "
+                     "`stoke synth DIR` makes a set to try",
+                     call->command->name);
+}
+
 int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_dataset **out,
                      stoke_error *err)
 {
-    if (!data->data && !data->images && !data->list)
-        return cli_error(err, STOKE_E_INVALID,
-                         "no data given: name a folder (stoke %s DIR), or use --images, --list or --config. "
-                         "`stoke synth DIR` makes a set to try",
-                         call->command->name);
-    int r = check_settings(data, err);
+    int r = cli_require_data(call, data, err);
+    if (!r) r = check_settings(data, err);
     if (!r) r = stoke_dataset_open(out, data, err);
     if (r && data->data && is_cache(data->data))
         return cli_error(err, r,

@@ -3,9 +3,18 @@
  * How good a segmentation is: everything from one matrix of counts, truth x prediction, over all pixels of
  * all pictures that are not ignored.
  *
- * Convention, as torchmetrics' (validate by tests/parity/metrics_live.py): counts are added up over the whole
- * set first, ratios are taken once at the end. A class that occurs neither in truth nor in prediction has no
- * score (NaN) and does not enter a mean; one that occurs in only one of them counts with 0.
+ * Convention, as torchmetrics 1.0 to 1.9 (tests/parity/metrics_live.py compares): counts are added up over
+ * the whole set first, ratios are taken once at the end. A class that occurs neither in truth nor in
+ * prediction has no score (NaN) and does not enter a mean; one that occurs in only one of them counts with 0,
+ * also where the ratio itself would be 0 / 0 (the precision of a class that was never predicted).
+ *
+ * torchmetrics here means JaccardIndex, F1Score, Precision, Recall (multiclass, average macro) and Accuracy
+ * (average micro). What others do with the same pixels:
+ *   - torchmetrics up to 0.11 let absent classes enter every mean, with 0.
+ *   - torchmetrics.segmentation.MeanIoU is another thing: a mean over the classes of each picture alone.
+ *   - Hugging Face's evaluate (mean_iou) and MMSegmentation give the same IoU and mean IoU. Their mean
+ * accuracy (our recall) leaves out classes that do not occur in truth, MMSegmentation's mean precision those
+ * that were never predicted, and its mean F-score all without a hit: these are larger than ours then.
  */
 #ifndef STOKE_METRICS_H
 #define STOKE_METRICS_H
@@ -18,14 +27,17 @@ extern "C" {
 
 typedef struct stoke_confusion stoke_confusion;
 
-/* classes 1 means foreground against background: the matrix has two classes then. ignore_index -1: none. */
+/* classes 1 means foreground against background: the matrix has two classes then, as in `loss` pixels below 0
+ * do not count, and means are over both (the class 1 alone is torchmetrics' binary task). ignore_index -1:
+ * none. At most 4096 classes, else STOKE_E_LIMIT: the matrix takes 8 bytes per pair of them. */
 STOKE_API int stoke_confusion_create(stoke_confusion **out, uint32_t classes, int64_t ignore_index,
                                      stoke_error *err);
 STOKE_API void stoke_confusion_destroy(stoke_confusion **confusion);
 STOKE_API void stoke_confusion_reset(stoke_confusion *confusion);
 
 /* Adds `pixels` pixels. truth has the loader's element type (u8, u16, i32, i64). STOKE_E_LABEL: a value that
- * is neither a class nor ignore_index; nothing of this call was added then. */
+ * is neither a class nor ignore_index; nothing of this call was added then. What is predicted for a pixel
+ * that does not count is not looked at. */
 STOKE_API int stoke_confusion_add(stoke_confusion *confusion, const uint16_t *predicted, const void *truth,
                                   stoke_dtype truth_dtype, size_t pixels, stoke_error *err);
 /* Adds the counts of another matrix of as many classes. */
@@ -43,7 +55,9 @@ typedef struct stoke_class_score {
 STOKE_API stoke_class_score stoke_confusion_class(const stoke_confusion *confusion, uint32_t id);
 
 typedef struct stoke_scores {
-    double miou;              /* mean of iou over the classes that occur */
+    double miou;              /* mean of iou over the classes that occur; not over a class that is itself
+                                 ignore_index, as torchmetrics, which keeps it in the other means when it is
+                                 predicted */
     double f1_macro;          /* mean of f1 over them */
     double f1_micro;          /* of all pixels together; with one label per pixel this is pixel_accuracy */
     double precision, recall; /* means over the classes that occur */

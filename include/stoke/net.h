@@ -75,11 +75,13 @@ typedef struct stoke_net_params {
     int freeze_encoder;
     int average;   /* 1: keep an exponential moving average of the weights */
     int optimizer; /* stoke_optimizer: decides how many moments are kept */
-    /* Tensors of `weights` that have no counterpart of the same shape here are left out, and those here
-     * without one there initialised, instead of refused; a remark says how many were carried over. */
+    /* Tensors of `weights` that have no counterpart of the same name and shape here are left out, and those
+     * here without one there initialised, instead of refused; a remark says how many were carried over.
+     * `model` may be another than that of the weights. */
     int partial;
-    const char *const
-        *class_names; /* NULL, or `classes` names for config.json; a NULL name becomes LABEL_3 */
+    /* Names for config.json, as many as there are classes; a NULL name becomes LABEL_3. NULL: those of the
+     * weights, where there are as many. Copied. */
+    const char *const *class_names;
 } stoke_net_params;
 /* Batch 1 of 512 x 512, training, precision auto, memory plain, all cores, seed 0, dropout 0.1, drop path
  * 0.1, cross-entropy with ignore_index 255, AdamW; no model, no classes: these are yours to say. */
@@ -100,8 +102,9 @@ typedef struct stoke_net_plan {
     const char *model; /* "b0": what the weights hold when none was named; lives as long as the library */
     uint32_t classes;
     uint32_t threads;
+    uint32_t tensors, carried; /* carried: of them, what params.partial takes from params.weights; else 0 */
 } stoke_net_plan;
-/* Arithmetic only: nothing large is allocated. */
+/* Arithmetic only: nothing large is allocated, no thread started. */
 STOKE_API int stoke_net_plan_of(const stoke_net_params *params, stoke_net_plan *plan, stoke_error *err);
 /* "parameters 59.5 MB + packed 29.1 MB + activations 171 MB + ... = 280 MB". snprintf-style. */
 STOKE_API int stoke_net_plan_text(const stoke_net_plan *plan, char *text, size_t size);

@@ -56,6 +56,9 @@ STOKE_API stoke_progress *stoke_progress_create(FILE *out, const char *label, co
 STOKE_API int stoke_progress_update(void *progress, uint64_t done, uint64_t total);
 /* Extra text after the bar, e.g. "512.3 samples/s"; copied. */
 STOKE_API void stoke_progress_note(stoke_progress *progress, const char *text);
+/* What is left, in seconds, where that is known better than from the rate of this bar: of a run of which it
+ * shows one epoch, say. NaN: nothing is said. */
+STOKE_API void stoke_progress_left(stoke_progress *progress, double seconds);
 /* Async-signal-safe: the next update returns 1. */
 STOKE_API void stoke_progress_cancel(stoke_progress *progress);
 /* Clears the bar. */

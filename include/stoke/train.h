@@ -82,8 +82,8 @@ typedef struct stoke_train_params {
     const char *runs, *name; /* runs/NAME; name NULL: model and date */
     const char *resume;      /* a run folder to go on with; NULL: a new run */
     int64_t log_every;       /* steps; -1 auto */
-    int64_t save_every; /* steps between checkpoints; -1 auto: at evaluations, but at least every 10 minutes'
-                           worth of steps measured on the first; bits do not depend on it */
+    int64_t save_every; /* steps between checkpoints besides those at evaluations; -1 auto: when 10 minutes
+                           have passed without one; bits do not depend on it */
     int64_t stop_after; /* leave, with a checkpoint, after this many steps of this sitting; 0: never */
     int pictures;       /* draw predictions at evaluations */
     int tensorboard;
@@ -100,8 +100,8 @@ STOKE_API double stoke_train_lr(const stoke_train_params *params, uint64_t step,
 typedef enum stoke_train_event_kind {
     STOKE_TRAIN_REMARK = 0, /* text: something was chosen or is odd; a sentence */
     STOKE_TRAIN_SETTLING,   /* done of total masks read while settling what is auto */
-    STOKE_TRAIN_READY, /* settled, folder made, memory planned; text: the memory plan; before large memory is
-                          taken */
+    STOKE_TRAIN_READY, /* settled, memory planned; text: the memory plan. Before large memory is taken and
+                          before anything is written: a non-zero return leaves no trace of the run */
     STOKE_TRAIN_STEP,  /* after every step */
     STOKE_TRAIN_EVALUATING, /* done of total samples */
     STOKE_TRAIN_EVALUATED,
@@ -109,6 +109,16 @@ typedef enum stoke_train_event_kind {
     STOKE_TRAIN_EPOCH, /* an epoch is over */
     STOKE_TRAIN_DONE   /* text: why */
 } stoke_train_event_kind;
+
+/* What a run will do. The pointers are good until the callback returns. */
+typedef struct stoke_train_outlook {
+    const stoke_data_params *data;    /* as settled: nothing is auto any more */
+    const stoke_train_params *params; /* the same */
+    const stoke_net_plan *plan;
+    const char *folder;
+    uint64_t train_samples, val_samples;
+    int resumes; /* 1: goes on from a checkpoint, at `step` */
+} stoke_train_outlook;
 
 typedef struct stoke_train_event {
     stoke_train_event_kind kind;
@@ -119,11 +129,12 @@ typedef struct stoke_train_event {
     double loss; /* mean over the epoch so far; EVALUATED: of validation */
     double last_loss, lr, gradient_norm;
     double images_per_s;
-    double data_wait;           /* share of the time that steps waited for data, lately */
-    double seconds_left;        /* NaN: not known yet */
-    const stoke_scores *scores; /* of the last evaluation; NULL before */
-    int best;                   /* EVALUATED: better than all before */
-    double seconds;             /* EVALUATED, SAVED: how long it took */
+    double data_wait;                   /* share of the time that steps waited for data, lately */
+    double seconds_left;                /* NaN: not known yet */
+    const stoke_scores *scores;         /* of the last evaluation; NULL before */
+    int best;                           /* EVALUATED: better than all before */
+    double seconds;                     /* EVALUATED, SAVED: how long it took */
+    const stoke_train_outlook *outlook; /* READY; NULL otherwise */
 } stoke_train_event;
 /* Called from the thread that called open or run. A non-zero return asks to stop: the run saves and run()
  * returns STOKE_E_CANCELLED. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -124,6 +125,8 @@ static char *real_target(const char *path, stoke_error *err)
     return target;
 }
 
+static const char TEMPORARY[] = ".tmp-"; /* and six hexadecimal digits */
+
 /* A new file beside `path`, with the permissions any other program's file would get. (mkstemp makes it
  * private, and only changing the umask of the whole process for a moment would tell what to change it to.) */
 static int open_temporary(char *name, size_t size, const char *path)
@@ -131,7 +134,7 @@ static int open_temporary(char *name, size_t size, const char *path)
     static _Atomic unsigned made;
     for (int tries = 0;; tries++) {
         const uint64_t unique = stk_mix64(stk_now_ns() ^ (uint64_t)getpid() << 32 ^ ++made);
-        snprintf(name, size, "%s.tmp-%06x", path, (unsigned)(unique & 0xffffff));
+        snprintf(name, size, "%s%s%06x", path, TEMPORARY, (unsigned)(unique & 0xffffff));
         int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0 || errno != EEXIST || tries == 100) return fd;
     }
@@ -205,6 +208,30 @@ void stk_atomic_abandon(stk_atomic_file *file)
     stk_free(file->temporary);
     stk_free(file->path);
     *file = (stk_atomic_file){ 0 };
+}
+
+static int is_temporary(const char *name)
+{
+    const size_t n = strlen(name), tail = sizeof TEMPORARY - 1 + 6;
+    if (n <= tail) return 0;
+    const char *mark = name + n - tail, *digits = mark + sizeof TEMPORARY - 1;
+    return !strncmp(mark, TEMPORARY, sizeof TEMPORARY - 1) && strspn(digits, "0123456789abcdef") == 6;
+}
+
+size_t stk_atomic_sweep(const char *folder)
+{
+    size_t removed = 0;
+    DIR *entries = opendir(folder);
+    if (!entries) return 0;
+    for (const struct dirent *entry; (entry = readdir(entries));) {
+        struct stat st;
+        if (!is_temporary(entry->d_name) ||
+            fstatat(dirfd(entries), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
+            continue;
+        removed += unlinkat(dirfd(entries), entry->d_name, 0) == 0;
+    }
+    closedir(entries);
+    return removed;
 }
 
 int stk_make_folders(const char *path, stoke_error *err)

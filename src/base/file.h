@@ -38,6 +38,10 @@ int stk_atomic_open(stk_atomic_file *file, const char *path, stoke_error *err);
 int stk_atomic_commit(stk_atomic_file *file, stoke_error *err); /* abandons on failure */
 void stk_atomic_abandon(stk_atomic_file *file);                 /* accepts a zeroed struct */
 
+/* Removes from `folder` (not from those below) what writers that were killed left behind: regular files named
+ * as stk_atomic_open names its temporaries. Only for a folder nobody else is writing to. Returns how many. */
+size_t stk_atomic_sweep(const char *folder);
+
 /* mkdir -p. */
 int stk_make_folders(const char *path, stoke_error *err);
 

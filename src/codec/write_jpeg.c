@@ -3,8 +3,9 @@
  * Baseline JPEG files: integer DCT, 4:2:0 for colour, standard Huffman tables; the same bytes on every
  * machine.
  */
-#include <stoke/image.h>
+#include "src/codec/write_jpeg.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdio.h>
 
@@ -59,24 +60,30 @@ static int guarded_encode(writer *w, const stoke_image *image, int quality, FILE
     return 1;
 }
 
-int stoke_image_write_jpeg(const char *path, const stoke_image *image, int quality, stoke_error *err)
+int stk_jpeg_write(FILE *stream, const char *shown, const stoke_image *image, int quality, stoke_error *err)
 {
     if (!image->data || (image->channels != 1 && image->channels != 3) || image->depth != 1)
-        return stk_fail(err, STOKE_E_INVALID, "%s: a JPEG takes 1 or 3 channels of 1 byte", path);
+        return stk_fail(err, STOKE_E_INVALID, "%s: a JPEG takes 1 or 3 channels of 1 byte", shown);
     if (quality < 1 || quality > 100)
-        return stk_fail(err, STOKE_E_INVALID, "%s: JPEG quality %d is not in 1..100", path, quality);
-    stk_atomic_file file;
-    int r = stk_atomic_open(&file, path, err);
-    if (r) return r;
+        return stk_fail(err, STOKE_E_INVALID, "%s: JPEG quality %d is not in 1..100", shown, quality);
     writer w = { 0 };
     w.c.err = jpeg_std_error(&w.errors);
     w.c.client_data = &w;
     w.errors.error_exit = escape_with_message;
     w.errors.output_message = print_nothing;
-    int done = guarded_encode(&w, image, quality, file.stream);
+    int done = guarded_encode(&w, image, quality, stream);
     jpeg_destroy_compress(&w.c);
-    /* A failed write is left to commit, which knows errno's text. */
-    if (done || ferror(file.stream)) return stk_atomic_commit(&file, err);
+    if (ferror(stream)) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot write", shown);
+    return done ? STOKE_OK : stk_fail(err, STOKE_E_INVALID, "%s: JPEG: %s", shown, w.text);
+}
+
+int stoke_image_write_jpeg(const char *path, const stoke_image *image, int quality, stoke_error *err)
+{
+    stk_atomic_file file;
+    int r = stk_atomic_open(&file, path, err);
+    if (r) return r;
+    r = stk_jpeg_write(file.stream, path, image, quality, err);
+    if (!r) return stk_atomic_commit(&file, err);
     stk_atomic_abandon(&file);
-    return stk_fail(err, STOKE_E_INVALID, "%s: JPEG: %s", path, w.text);
+    return r;
 }

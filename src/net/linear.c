@@ -201,8 +201,7 @@ typedef struct small_job {
 
 size_t stk_multiply_room(const stk_run *run, size_t k, size_t n)
 {
-    return run->table->gemm.of[STK_F32].packed_bytes(k, n) +
-           stk_team_size(run->team) * SMALL_ROWS * k * sizeof(float);
+    return run->table->gemm.of[STK_F32].packed_bytes(k, n) + run->threads * SMALL_ROWS * k * sizeof(float);
 }
 
 static void small_pack_task(const void *context, uint32_t task, uint32_t thread)

@@ -75,14 +75,14 @@ static int find_config(stoke_net *net, const stoke_net_params *p, stoke_error *e
     if (!p->weights) return stk_config_of(&net->config, p->model, p->classes, err);
     int status = stk_pretrained_config(p->weights, &net->config, err);
     if (status) return status;
-    if (p->model && strcmp(p->model, net->config.model))
+    if (!p->partial && p->model && strcmp(p->model, net->config.model))
         return stk_fail(err, STOKE_E_INVALID, "%s holds a %s, not the %s that was asked for", p->weights,
                         net->config.model, p->model);
     const uint32_t classes = p->classes ? p->classes : net->config.classes;
     if (!classes)
         return stk_fail(err, STOKE_E_INVALID, "%s is an encoder alone: say how many classes there are",
                         p->weights);
-    return stk_config_of(&net->config, net->config.model, classes, err);
+    return stk_config_of(&net->config, p->model ? p->model : net->config.model, classes, err);
 }
 
 /* Side of the map after a convolution. */
@@ -156,7 +156,12 @@ static int keep_params(stoke_net *net, const stoke_net_params *params, stoke_err
 {
     net->params = *params;
     net->params.model = net->params.weights = NULL;
+    net->params.class_names = NULL;
     net->params.loss.class_weights = NULL;
+    if (params->class_names) {
+        net->labels = stk_pretrained_copy_labels(params->class_names, net->config.classes);
+        if (!net->labels) return stk_fail(err, STOKE_E_NOMEM, "no memory for the names of classes");
+    }
     if (!params->loss.class_weights) return STOKE_OK;
     const size_t bytes = net->config.classes * sizeof(float);
     net->class_weights = stk_alloc(bytes);
@@ -170,7 +175,7 @@ static int keep_params(stoke_net *net, const stoke_net_params *params, stoke_err
     return STOKE_OK;
 }
 
-/* Everything up to the plan: small lists, nothing large. */
+/* Everything up to the plan: small lists, nothing large, no thread. */
 static int prepare(stoke_net *net, const stoke_net_params *params, const stk_net_table *table,
                    stoke_error *err)
 {
@@ -181,14 +186,18 @@ static int prepare(stoke_net *net, const stoke_net_params *params, const stk_net
     if (!status) shape_stages(net);
     if (!status) status = stk_parameters_create(&net->parameters, &net->config, err);
     if (!status) status = make_blocks(net, err);
+    if (!status && params->weights && params->partial)
+        status = stk_pretrained_carried(params->weights, &net->parameters, &net->plan.carried, err);
     if (status) return status;
+    net->plan.tensors = (uint32_t)net->parameters.count;
     net->plan.precision = resolve_precision(params->precision, table);
     net->plan.threads = params->threads ? params->threads : stoke_machine_cores().usable;
     net->run.table = table;
     net->run.type = TYPES[net->plan.precision];
     net->run.forward_only = !params->training;
     net->state.loss_scale = stk_net_first_scale(net->plan.precision);
-    status = stk_team_create(&net->run.team, net->plan.threads, err); /* some rooms are one per thread */
+    net->run.threads = net->plan.threads; /* some rooms are one per thread */
+    status = stk_team_check(net->run.threads, err);
     if (!status) status = stk_net_lay_out(net, err);
     if (!status) stk_net_plan_make(net);
     return status;
@@ -216,9 +225,13 @@ static int fill(stoke_net *net, const stoke_net_params *params, stoke_error *err
 {
     memset(net->values, 0, net->arena.most[STK_REGION_PARAMETERS]);
     if (params->weights) {
-        int status = stk_pretrained_load(params->weights, &net->config, &net->parameters, params->seed,
-                                         net->values, &net->state.batches_tracked, keep_remark, net, err);
-        if (!status) status = stk_pretrained_labels(params->weights, net->config.classes, &net->labels, err);
+        const stk_pretrained_how how = {
+            .seed = params->seed, .partial = params->partial, .remark = keep_remark, .context = net
+        };
+        int status = stk_pretrained_load(params->weights, &net->config, &net->parameters, &how, net->values,
+                                         &net->state.batches_tracked, err);
+        if (!status && !net->labels)
+            status = stk_pretrained_labels(params->weights, net->config.classes, &net->labels, err);
         if (status) return status;
     } else {
         stk_parameters_initialise(&net->parameters, net->values, params->seed, net->run.team);
@@ -236,6 +249,7 @@ int stk_net_open(stoke_net **out, const stoke_net_params *params, const stk_net_
     stoke_net *net = stk_calloc(1, sizeof *net);
     if (!net) return stk_fail(err, STOKE_E_NOMEM, "no memory for a network");
     int status = prepare(net, params, table, err);
+    if (!status) status = stk_team_create(&net->run.team, net->run.threads, err);
     if (!status) status = stk_net_arena_commit(&net->arena, err);
     if (!status) status = stk_net_lay_out(net, err);
     if (!status) status = fill(net, params, err);

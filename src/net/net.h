@@ -108,7 +108,7 @@ struct stoke_net {
     int have_gradients; /* since the last step */
     stoke_net_state state;
     stk_parts parts;
-    char **labels; /* names of the classes, from the file; NULL without */
+    char **labels; /* names of the classes, given or from the file; NULL without */
     char *remarks[STK_REMARKS];
     size_t remark_count;
 };

@@ -109,7 +109,8 @@ static int trial_begin(trial *t, const layer *l, const stk_net_table *table, stk
                        const effort *how, stoke_error *err)
 {
     const size_t weights = (size_t)l->in * l->out;
-    *t = (trial){ .run = { .table = table, .team = team, .type = type }, .rows = l->rows };
+    *t = (trial){ .run = { .table = table, .team = team, .threads = stk_team_size(team), .type = type },
+                  .rows = l->rows };
     if (table->level == STK_CPU_C && t->rows * weights * 2 > how->c_operations)
         t->rows = how->c_operations / (weights * 2) + 1;
     t->x_bytes = t->rows * l->in * stk_float_bytes(type);
@@ -128,7 +129,7 @@ static int trial_begin(trial *t, const layer *l, const stk_net_table *table, stk
     t->weights = take(t, 2, 2 * (weights + l->out) * sizeof(float));
     t->linear.forward =
         take(t, 3, stk_linear_packed(&t->run, &t->linear, 0) + stk_linear_packed(&t->run, &t->linear, 1));
-    t->run.scratch = take(t, 4, t->run.scratch_each * stk_team_size(team));
+    t->run.scratch = take(t, 4, t->run.scratch_each * t->run.threads);
     t->run.partial = take(t, 5, need.partial * sizeof(float));
     for (size_t i = 0; i < sizeof t->blocks / sizeof *t->blocks; i++)
         if (!t->blocks[i]) return stk_fail(err, STOKE_E_NOMEM, "no memory to measure %s", l->name);

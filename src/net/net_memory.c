@@ -277,7 +277,7 @@ static void lay_run(stoke_net *net)
     enum { LINE = 64 };
     const stk_need need = need_of_all(net);
     net->run.scratch_each = (need.scratch + LINE - 1) / LINE * LINE;
-    net->run.scratch = take(net, STK_REGION_WORKSPACE, net->plan.threads, net->run.scratch_each);
+    net->run.scratch = take(net, STK_REGION_WORKSPACE, net->run.threads, net->run.scratch_each);
     net->run.partial_floats = need.partial;
     net->run.partial = floats(net, STK_REGION_WORKSPACE, need.partial);
 }

@@ -25,8 +25,7 @@ typedef struct loading {
     int not_finite;
     size_t left_out; /* tensors that are no part of the network */
     char first_left_out[STK_NAME];
-    stk_remark_fn *remark;
-    void *context;
+    const stk_pretrained_how *how;
 } loading;
 
 STOKE_PRINTF(2, 3)
@@ -34,11 +33,11 @@ static void say(const loading *l, const char *format, ...)
 {
     char sentence[512];
     va_list arguments;
-    if (!l->remark) return;
+    if (!l->how->remark) return;
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    l->remark(l->context, sentence);
+    l->how->remark(l->how->context, sentence);
 }
 
 /* "[150, 256, 1, 1]". */
@@ -87,6 +86,7 @@ static int load_parameter(loading *l, const stk_parameter *p, const stk_safetens
         return stk_fail(err, STOKE_E_FORMAT, "%s: %s stands there twice (as %s, or in another shard)",
                         file->path, p->name, tensor->name);
     const int same = same_shape(p, tensor);
+    if (l->how->partial && same <= 0) return STOKE_OK;
     if (!same) return wrong_shape(p, file, tensor, err);
     *had = same > 0 ? READ : OTHER_CLASSES;
     if (same < 0) {
@@ -113,56 +113,109 @@ static int load_tensor(void *context, const stk_safetensors *file, const stk_ten
     if (strcmp(name, "decode_head.batch_norm.num_batches_tracked") == 0)
         return stk_safetensors_integer(file, tensor, &l->batches_tracked, err);
     const stk_parameter *p = stk_parameters_find(l->parameters, name);
+    if (!p && l->how->partial) return STOKE_OK;
     if (!p)
         return stk_fail(err, STOKE_E_FORMAT, "%s: %s is no tensor of %s", file->path, tensor->name,
                         l->config->model);
     return load_parameter(l, p, file, tensor, err);
 }
 
+static void say_left_out(const loading *l)
+{
+    if (l->left_out)
+        say(l, "%zu tensor%s of the file, such as %s, %s no part of the network: left out", l->left_out,
+            l->left_out > 1 ? "s" : "", l->first_left_out, l->left_out > 1 ? "are" : "is");
+}
+
+/* Initialises whatever is missing, and says how much was not. */
+static void complete_partial(loading *l, const char *path)
+{
+    size_t tensors = 0;
+    uint64_t carried = 0, all = 0;
+    for (size_t i = 0; i < l->parameters->count; i++) {
+        const stk_parameter *p = &l->parameters->list[i];
+        const int read = l->had[i] == READ;
+        if (!read) stk_parameter_initialise(p, l->values, l->how->seed);
+        if (!read && strstr(p->name, "running_")) l->batches_tracked = 0; /* none are in what is there now */
+        tensors += read;
+        carried += read ? p->count : 0;
+        all += p->count;
+    }
+    say(l, "%zu of %zu tensors (%.1f of %.1f million values) carried over from %s%s", tensors,
+        l->parameters->count, (double)carried / 1e6, (double)all / 1e6, path,
+        tensors < l->parameters->count ? "; the rest was initialised" : "");
+    say_left_out(l);
+}
+
 /* Initialises what may be missing: a head of which nothing was there, a classifier for other classes. */
-static int complete(loading *l, const char *path, int encoder_alone, uint64_t seed, stoke_error *err)
+static int complete(loading *l, const char *path, int encoder_alone, stoke_error *err)
 {
     for (size_t i = 0; i < l->parameters->count; i++) {
         const stk_parameter *p = &l->parameters->list[i];
         const int classifier = strncmp(p->name, "decode_head.classifier.", 23) == 0;
         if (l->had[i] == MISSING && !(encoder_alone && p->head))
             return stk_fail(err, STOKE_E_FORMAT, "%s: %s is missing", path, p->name);
-        if (l->had[i] != READ || (classifier && l->classes)) stk_parameter_initialise(p, l->values, seed);
+        if (l->had[i] != READ || (classifier && l->classes))
+            stk_parameter_initialise(p, l->values, l->how->seed);
     }
     if (encoder_alone) say(l, "%s is an encoder alone: the decode head was initialised", path);
     if (l->classes)
         say(l, "the classifier has %llu classes in the file and %u here: initialised",
             (unsigned long long)l->classes, (unsigned)l->config->classes);
-    if (l->left_out)
-        say(l, "%zu tensor%s of the file, such as %s, %s no part of the network: left out", l->left_out,
-            l->left_out > 1 ? "s" : "", l->first_left_out, l->left_out > 1 ? "are" : "is");
+    say_left_out(l);
     return STOKE_OK;
 }
 
-static int load(loading *l, const char *path, uint64_t seed, stoke_error *err)
+static int load(loading *l, const char *path, stoke_error *err)
 {
     stk_config found;
-    int status = stk_pretrained_check(path, &found, l->remark, l->context, err);
+    int status = stk_pretrained_check(path, &found, l->how->remark, l->how->context, err);
     if (status) return status;
-    if (found.model != l->config->model && strcmp(found.model, l->config->model))
+    if (!l->how->partial && found.model != l->config->model && strcmp(found.model, l->config->model))
         return stk_fail(err, STOKE_E_FORMAT, "%s: holds weights of %s, not of %s", path, found.model,
                         l->config->model);
     status = stk_pretrained_visit(path, load_tensor, l, err);
-    return status ? status : complete(l, path, !found.classes, seed, err);
+    if (status || !l->how->partial) return status ? status : complete(l, path, !found.classes, err);
+    complete_partial(l, path);
+    return STOKE_OK;
 }
 
 int stk_pretrained_load(const char *path, const stk_config *config, const stk_parameters *parameters,
-                        uint64_t seed, float *values, uint64_t *batches_tracked, stk_remark_fn *remark,
-                        void *context, stoke_error *err)
+                        const stk_pretrained_how *how, float *values, uint64_t *batches_tracked,
+                        stoke_error *err)
 {
-    loading l = {
-        .config = config, .parameters = parameters, .values = values, .remark = remark, .context = context
-    };
+    loading l = { .config = config, .parameters = parameters, .values = values, .how = how };
     l.had = stk_calloc(parameters->count, sizeof *l.had);
     if (!l.had) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
     memset(values, 0, parameters->floats * sizeof *values); /* the gaps */
-    const int status = load(&l, path, seed, err);
+    const int status = load(&l, path, err);
     stk_free(l.had);
     if (!status && batches_tracked) *batches_tracked = l.batches_tracked;
+    return status;
+}
+
+typedef struct counting {
+    const stk_parameters *parameters;
+    uint32_t fit;
+} counting;
+
+static int count_tensor(void *context, const stk_safetensors *file, const stk_tensor *tensor,
+                        stoke_error *err)
+{
+    (void)file, (void)err;
+    counting *c = context;
+    char name[STK_NAME];
+    const stk_parameter *p =
+        stk_pretrained_name(tensor->name, name) ? stk_parameters_find(c->parameters, name) : NULL;
+    c->fit += p && same_shape(p, tensor) > 0;
+    return STOKE_OK;
+}
+
+int stk_pretrained_carried(const char *path, const stk_parameters *parameters, uint32_t *tensors,
+                           stoke_error *err)
+{
+    counting c = { .parameters = parameters };
+    const int status = stk_pretrained_visit(path, count_tensor, &c, err);
+    *tensors = c.fit;
     return status;
 }

@@ -14,12 +14,26 @@ int stk_pretrained_config(const char *path, stk_config *config, stoke_error *err
 /* Told once per thing worth saying: "the file is an encoder alone: the decode head was initialised". */
 typedef void stk_remark_fn(void *context, const char *sentence);
 
+typedef struct stk_pretrained_how {
+    uint64_t seed;
+    int partial;
+    stk_remark_fn *remark; /* may be NULL */
+    void *context;
+} stk_pretrained_how;
+
 /* Reads every tensor there is into `values`; the rest is initialised from `seed`, and said so. Only the head
  * as a whole (encoder files) and the classifier (another number of classes) may be missing or of another
- * shape: anything else is STOKE_E_FORMAT, naming file and tensor. *batches_tracked may be NULL. */
+ * shape: anything else is STOKE_E_FORMAT, naming file and tensor. partial: the file may hold any model, and
+ * what has not the same name and shape there is initialised. *batches_tracked may be NULL. */
 int stk_pretrained_load(const char *path, const stk_config *config, const stk_parameters *parameters,
-                        uint64_t seed, float *values, uint64_t *batches_tracked, stk_remark_fn *remark,
-                        void *context, stoke_error *err);
+                        const stk_pretrained_how *how, float *values, uint64_t *batches_tracked,
+                        stoke_error *err);
+/* How many tensors such a partial load takes from the file. */
+int stk_pretrained_carried(const char *path, const stk_parameters *parameters, uint32_t *tensors,
+                           stoke_error *err);
+/* A copy of `classes` names, LABEL_3 for one that is NULL. One block, to be freed with stk_free; NULL: no
+ * memory. */
+char **stk_pretrained_copy_labels(const char *const *names, uint32_t classes);
 /* The names of `classes` classes in the folder's config.json ("id2label"); NULL: there are not as many, or
  * none. One block, to be freed with stk_free. */
 int stk_pretrained_labels(const char *folder, uint32_t classes, char ***labels, stoke_error *err);

@@ -9,10 +9,27 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/utf8.h"
 #include "src/net/pretrained_private.h"
 
+char **stk_pretrained_copy_labels(const char *const *names, uint32_t classes)
+{
+    enum { MADE = 18 }; /* bytes of LABEL_4294967295 and less */
+    size_t bytes = classes * sizeof(char *);
+    for (uint32_t i = 0; i < classes; i++) bytes += names[i] ? strlen(names[i]) + 1 : MADE;
+    char **list = stk_alloc(bytes), *text = (char *)(list + classes);
+    for (uint32_t i = 0; list && i < classes; i++) {
+        list[i] = text;
+        if (names[i])
+            text = stpcpy(text, names[i]) + 1;
+        else
+            text += snprintf(text, MADE, "LABEL_%u", (unsigned)i) + 1;
+    }
+    return list;
+}
+
 /* The list in one block: pointers, then what they point at. */
-static int copy_labels(const stk_json *json, const stk_json_value *names, uint32_t classes, char ***labels)
+static int read_labels(const stk_json *json, const stk_json_value *names, uint32_t classes, char ***labels)
 {
     size_t bytes = classes * sizeof(char *);
     for (const stk_json_value *v = stk_json_first(json, names); v; v = stk_json_next(json, v)) {
@@ -47,7 +64,7 @@ int stk_pretrained_labels(const char *folder, uint32_t classes, char ***labels, 
     if (access(path, F_OK) == 0) status = stk_pretrained_json(path, &json, err);
     const stk_json_value *names = json.values ? stk_json_find(&json, &json.values[0], "id2label") : NULL;
     if (!status && names && names->kind == STK_JSON_OBJECT && names->count == classes &&
-        copy_labels(&json, names, classes, labels))
+        read_labels(&json, names, classes, labels))
         status = stk_fail(err, STOKE_E_NOMEM, "%s: no memory for the names of %u classes", path, classes);
     stk_json_free(&json);
     stk_free(path);
@@ -67,14 +84,19 @@ static int by_name(const void *a, const void *b)
     return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 
+/* Bytes that are no UTF-8 become U+FFFD: Python reads no JSON with them in it. */
 static void write_text(FILE *out, const char *text)
 {
     fputc('"', out);
-    for (; *text; text++) {
-        if ((unsigned char)*text < 0x20)
-            fprintf(out, "\\u%04x", (unsigned)*text);
+    while (*text) {
+        const char *from = text;
+        const uint32_t code = stk_utf8_next(&text);
+        if (code < 0x20 || (code == STK_UTF8_BAD && text - from == 1))
+            fprintf(out, "\\u%04x", (unsigned)code);
+        else if (code == '"' || code == '\\')
+            fprintf(out, "\\%c", (int)code);
         else
-            fprintf(out, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+            fwrite(from, 1, (size_t)(text - from), out);
     }
     fputc('"', out);
 }

@@ -71,6 +71,7 @@ static void write_preprocessor(FILE *out, uint32_t height, uint32_t width)
 static int write_weights(FILE *out, const char *path, const stk_parameters *parameters, const float *values,
                          uint64_t batches_tracked, stoke_error *err)
 {
+    static const stk_tensor_note format = { "format", "pt" }; /* transformers refuses files without it */
     const int64_t batches = (int64_t)batches_tracked;
     stk_tensor_source *list = stk_calloc(parameters->count + 1, sizeof *list);
     if (!list) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
@@ -83,8 +84,8 @@ static int write_weights(FILE *out, const char *path, const stk_parameters *para
     errno = 0;
     /* On the disk before anything is renamed: a full disk must not leave a new config.json with old weights.
      */
-    const int good = stk_safetensors_write(out, list, parameters->count + 1) && fflush(out) == 0 &&
-                     fsync(fileno(out)) == 0;
+    const int good = stk_safetensors_write(out, list, parameters->count + 1, &format, 1) &&
+                     fflush(out) == 0 && fsync(fileno(out)) == 0;
     const int number = errno ? errno : EIO;
     stk_free(list);
     return good ? STOKE_OK : stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", path);

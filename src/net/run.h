@@ -18,7 +18,8 @@ struct stk_net_table;
 
 typedef struct stk_run {
     const struct stk_net_table *table;
-    stk_team *team;
+    stk_team *team;         /* NULL while planning: needs and rooms go by `threads` */
+    uint32_t threads;       /* of the team */
     stk_float type;         /* of activations inside blocks and their gradients */
     int accumulate;         /* 1: gradients of parameters are added to what is there; 0: they replace it */
     int forward_only;       /* 1: needs leave the way back out, and it is never called */

@@ -293,3 +293,18 @@ int stk_safetensors_integer(const stk_safetensors *file, const stk_tensor *tenso
     *value = (uint64_t)read;
     return STOKE_OK;
 }
+
+int stk_safetensors_bytes(const stk_safetensors *file, const stk_tensor *tensor, uint64_t from, void *bytes,
+                          size_t size, stoke_error *err)
+{
+    const int status = read_at(file->fd, bytes, size, file->data + tensor->begin + from, err);
+    if (status && err) stk_error_prefix(err, file->path);
+    return status;
+}
+
+const char *stk_safetensors_metadata(const stk_safetensors *file, const char *key)
+{
+    const stk_json *json = &file->json;
+    const stk_json_value *all = stk_json_find(json, &json->values[0], "__metadata__");
+    return stk_json_text(json, stk_json_find(json, all, key));
+}

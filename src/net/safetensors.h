@@ -66,6 +66,12 @@ int stk_safetensors_floats(const stk_safetensors *file, const stk_tensor *tensor
 int stk_safetensors_integer(const stk_safetensors *file, const stk_tensor *tensor, uint64_t *value,
                             stoke_error *err);
 
+/* Bytes `from` .. `from` + `size` of a tensor's data as they stand in the file; they must lie within it. */
+int stk_safetensors_bytes(const stk_safetensors *file, const stk_tensor *tensor, uint64_t from, void *bytes,
+                          size_t size, stoke_error *err);
+/* The text under a key of `__metadata__`; NULL when there is none. It lives as long as the file. */
+const char *stk_safetensors_metadata(const stk_safetensors *file, const char *key);
+
 /* What to write: F32 or I64. Names are plain ASCII without quotes and backslashes. */
 typedef struct stk_tensor_source {
     const char *name;
@@ -75,9 +81,16 @@ typedef struct stk_tensor_source {
     const void *data;
 } stk_tensor_source;
 
+/* An entry of `__metadata__`: valid UTF-8. */
+typedef struct stk_tensor_note {
+    const char *key, *text;
+} stk_tensor_note;
+
 /* The whole file to `stream`, straight from the arrays, byte for byte as the safetensors package does: the
- * list is sorted (wide types first, then by name), the header padded with blanks to a multiple of 8. 0: a
+ * list is sorted (wide types first, then by name), the header padded with blanks to a multiple of 8. There is
+ * at least one note; several come in the order given, where the package's order is that of a hash table. 0: a
  * write failed, errno tells why. */
-int stk_safetensors_write(FILE *stream, stk_tensor_source *list, size_t count);
+int stk_safetensors_write(FILE *stream, stk_tensor_source *list, size_t count, const stk_tensor_note *notes,
+                          size_t note_count);
 
 #endif

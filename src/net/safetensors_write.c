@@ -43,25 +43,64 @@ static uint64_t entry(FILE *stream, const stk_tensor_source *source, uint64_t be
     return (uint64_t)n;
 }
 
-static uint64_t header(FILE *stream, const stk_tensor_source *list, size_t count)
+static uint64_t put(FILE *stream, const char *text)
 {
-    static const char start[] = "{\"__metadata__\":{\"format\":\"pt\"}";
-    uint64_t begin = 0, length = sizeof start - 1;
-    if (stream) fputs(start, stream);
+    if (stream) fputs(text, stream);
+    return strlen(text);
+}
+
+/* With the escapes of serde_json, which the package is made of: short ones where JSON has them, all other
+ * characters from the blank on as they are. */
+static uint64_t quoted(FILE *stream, const char *text)
+{
+    uint64_t length = put(stream, "\"");
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+        char escape[8] = { '\\', text[0] };
+        switch (c) {
+        case '"':
+        case '\\': break;
+        case '\b': escape[1] = 'b'; break;
+        case '\f': escape[1] = 'f'; break;
+        case '\n': escape[1] = 'n'; break;
+        case '\r': escape[1] = 'r'; break;
+        case '\t': escape[1] = 't'; break;
+        default:
+            if (c < 0x20)
+                snprintf(escape, sizeof escape, "\\u%04x", c);
+            else
+                escape[0] = *text, escape[1] = 0;
+        }
+        length += put(stream, escape);
+    }
+    return length + put(stream, "\"");
+}
+
+static uint64_t header(FILE *stream, const stk_tensor_source *list, size_t count,
+                       const stk_tensor_note *notes, size_t note_count)
+{
+    uint64_t begin = 0, length = put(stream, "{\"__metadata__\":{");
+    for (size_t i = 0; i < note_count; i++) {
+        length += put(stream, i ? "," : "");
+        length += quoted(stream, notes[i].key);
+        length += put(stream, ":");
+        length += quoted(stream, notes[i].text);
+    }
+    length += put(stream, "}");
     for (size_t i = 0; i < count; i++) {
         length += entry(stream, &list[i], begin);
         begin += bytes_of(&list[i]);
     }
-    if (stream) fputc('}', stream);
-    return length + 1;
+    return length + put(stream, "}");
 }
 
-int stk_safetensors_write(FILE *stream, stk_tensor_source *list, size_t count)
+int stk_safetensors_write(FILE *stream, stk_tensor_source *list, size_t count, const stk_tensor_note *notes,
+                          size_t note_count)
 {
     if (count) qsort(list, count, sizeof *list, by_width_and_name);
-    const uint64_t length = header(NULL, list, count), padded = (length + 7) / 8 * 8;
+    const uint64_t length = header(NULL, list, count, notes, note_count), padded = (length + 7) / 8 * 8;
     for (int i = 0; i < 8; i++) fputc((int)(padded >> 8 * i & 0xff), stream);
-    header(stream, list, count);
+    header(stream, list, count, notes, note_count);
     for (uint64_t i = length; i < padded; i++) fputc(' ', stream);
     for (size_t i = 0; i < count && !ferror(stream); i++) fwrite(list[i].data, 1, bytes_of(&list[i]), stream);
     return !ferror(stream);

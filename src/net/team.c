@@ -174,11 +174,17 @@ static int start(stk_team *team, stoke_error *err)
     return failed ? stk_fail_errno(err, STOKE_E_NOMEM, failed, "cannot start a thread") : STOKE_OK;
 }
 
+int stk_team_check(uint32_t threads, stoke_error *err)
+{
+    if (threads && threads <= 1024) return STOKE_OK;
+    return stk_fail(err, STOKE_E_INVALID, "threads is %u: 1 to 1024 will do", (unsigned)threads);
+}
+
 int stk_team_create(stk_team **out, uint32_t threads, stoke_error *err)
 {
     *out = NULL;
-    if (!threads || threads > 1024)
-        return stk_fail(err, STOKE_E_INVALID, "threads is %u: 1 to 1024 will do", (unsigned)threads);
+    int status = stk_team_check(threads, err);
+    if (status) return status;
     stk_team *team = stk_alloc_aligned(sizeof *team, _Alignof(stk_team));
     if (!team) return stk_fail(err, STOKE_E_NOMEM, "no memory for a team of threads");
     memset(team, 0, sizeof *team);
@@ -188,7 +194,7 @@ int stk_team_create(stk_team **out, uint32_t threads, stoke_error *err)
     pthread_cond_init(&team->work, NULL);
     pthread_cond_init(&team->done, NULL);
     team->workers = stk_calloc(threads, sizeof *team->workers);
-    int status =
+    status =
         team->workers ? start(team, err) : stk_fail(err, STOKE_E_NOMEM, "no memory for a team of threads");
     if (status)
         stk_team_destroy(&team);

@@ -12,7 +12,9 @@
 
 typedef struct stk_team stk_team;
 
-/* `threads` >= 1 including the caller's. The others wait, spinning for a moment, then asleep; they block all
+/* STOKE_E_INVALID: no team has that many threads; 1 to 1024. */
+int stk_team_check(uint32_t threads, stoke_error *err);
+/* `threads` including the caller's. The others wait, spinning for a moment, then asleep; they block all
  * signals. In a child of fork there are none of them: the caller does all tasks, and destroying waits for
  * nobody. */
 int stk_team_create(stk_team **out, uint32_t threads, stoke_error *err);

@@ -167,6 +167,16 @@ static int plan(layout *l, stoke_error *err)
     return STOKE_OK;
 }
 
+void stk_blank_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                    const char *text, unsigned scale)
+{
+    const uint32_t wide = stk_text_width(text, scale);
+    stk_canvas_fill(canvas, x, y, width, height, stk_rule);
+    if (wide < width && height > 8 * scale)
+        stk_canvas_text(canvas, x + (width - wide) / 2, y + height / 2 - 4 * scale, text, scale,
+                        stk_faded_ink);
+}
+
 static void draw_tile(const layout *l, stk_canvas *canvas, const stoke_tile *tile, uint32_t x, uint32_t y)
 {
     uint32_t width, height;
@@ -177,12 +187,7 @@ static void draw_tile(const layout *l, stk_canvas *canvas, const stoke_tile *til
         stk_overlay_draw(canvas, x + width + STK_PAGE_SEAM, y, width, height, tile, l->p.opacity,
                          l->p.ignore_index);
     } else if (l->masks) {
-        const char *text = "no mask";
-        stk_canvas_fill(canvas, x + width + STK_PAGE_SEAM, y, width, height, stk_rule);
-        if (stk_text_width(text, l->caption_scale) < width)
-            stk_canvas_text(canvas,
-                            x + width + STK_PAGE_SEAM + (width - stk_text_width(text, l->caption_scale)) / 2,
-                            y + height / 2 - 4 * l->caption_scale, text, l->caption_scale, stk_faded_ink);
+        stk_blank_draw(canvas, x + width + STK_PAGE_SEAM, y, width, height, "no mask", l->caption_scale);
     }
     if (!tile->caption) return;
     stk_text_fit(tile->caption, l->caption_scale, l->cell_width, caption, sizeof caption);

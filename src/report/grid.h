@@ -52,11 +52,17 @@ static inline uint32_t stk_mask_at(const stoke_image *mask, uint32_t x, uint32_t
 /* The sample with its mask laid over, scaled to the box. */
 void stk_overlay_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
                       const stoke_tile *tile, double opacity, int32_t ignore_index);
+/* Where the tile's mask and `truth` differ: right parts dimmed, wrong ones marked, ignored ones hatched. */
+void stk_difference_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                         const stoke_tile *tile, const stoke_image *truth, int32_t ignore_index);
+/* In the place of a picture that is not there. */
+void stk_blank_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                    const char *text, unsigned scale);
 /* A box in the look of a class, for the legend. */
 void stk_overlay_swatch(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t side, uint32_t id,
                         int32_t ignore_index);
 
-/* Classes that occur, with their share of the pixels. */
+/* Classes that occur, with their share of the pixels (pixels 0: names alone). */
 typedef struct stk_legend {
     struct stk_legend_entry {
         uint32_t id;
@@ -68,6 +74,8 @@ typedef struct stk_legend {
 } stk_legend;
 int stk_legend_count(stk_legend *legend, const stoke_tile *tiles, size_t n_tiles,
                      const stoke_grid_params *params, stoke_error *err);
+/* Shares mean nothing where truth and prediction are counted together: leaves them out. */
+void stk_legend_drop_shares(stk_legend *legend);
 void stk_legend_free(stk_legend *legend);
 /* Height at a given width, and drawing; `width` must be at least item_width. */
 uint32_t stk_legend_height(const stk_legend *legend, uint32_t width);

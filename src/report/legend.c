@@ -29,6 +29,8 @@ static void entry_text(const stk_legend *legend, size_t index, const stoke_grid_
     if (word) stk_text_fit(word, 1, NAME_LENGTH * STK_GLYPH_ADVANCE, safe, sizeof safe);
     int digits = snprintf(NULL, 0, "%" PRIu32, legend->entries[legend->count - 1].id);
     snprintf(name, name_size, "%*" PRIu32 "%s%s", digits, id, word ? "  " : "", safe);
+    *share = 0;
+    if (!legend->pixels) return;
     /* A class that is there must not read "0.0 %". Long double keeps 10^12 pixels exact. */
     uint64_t tenths = (uint64_t)((long double)legend->entries[index].pixels * 1000 / legend->pixels + 0.5L);
     if (!tenths)
@@ -73,6 +75,13 @@ int stk_legend_count(stk_legend *legend, const stoke_tile *tiles, size_t n_tiles
     legend->item_width =
         SWATCH + AFTER_SWATCH + legend->name_width + BEFORE_SHARE + stk_text_width("100.0 %", TEXT_SCALE);
     return STOKE_OK;
+}
+
+void stk_legend_drop_shares(stk_legend *legend)
+{
+    if (!legend->pixels) return;
+    legend->pixels = 0;
+    legend->item_width = SWATCH + AFTER_SWATCH + legend->name_width;
 }
 
 void stk_legend_free(stk_legend *legend)

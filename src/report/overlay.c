@@ -13,6 +13,11 @@
 enum { HATCH_PERIOD = 8, HATCH_WIDTH = 3, EDGE_ALPHA = 232, OVERLAY_QUALITY = 90 };
 static const stk_color hatch_light = { 245, 245, 245 }, hatch_dark = { 70, 70, 76 };
 
+/* A mistake: a red that stands out from every grey, at any lightness. Right parts keep a third of their grey.
+ */
+enum { WRONG_ALPHA = 224, DIM_ALPHA = 168 };
+static const stk_color wrong = { 226, 38, 28 };
+
 static int on_stripe(uint32_t x, uint32_t y)
 {
     return (x + y) % HATCH_PERIOD < HATCH_WIDTH;
@@ -76,6 +81,25 @@ void stk_overlay_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width
                  */
                 stk_canvas_blend(canvas, x + column, y + row, class_color(id), id ? alpha : alpha / 2);
             }
+        }
+}
+
+void stk_difference_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                         const stoke_tile *tile, const stoke_image *truth, int32_t ignore_index)
+{
+    const scaled_mask said = { tile->mask, width, height }, is = { truth, width, height };
+    stk_canvas_blit(canvas, x, y, width, height, tile->image);
+    drain(canvas, x, y, width, height);
+    for (uint32_t row = 0; row < height; row++)
+        for (uint32_t column = 0; column < width; column++) {
+            const uint32_t id = class_at(&is, column, row);
+            if ((int64_t)id == ignore_index)
+                stk_canvas_blend(canvas, x + column, y + row,
+                                 on_stripe(column, row) ? hatch_light : hatch_dark, DIM_ALPHA);
+            else if (class_at(&said, column, row) != id)
+                stk_canvas_blend(canvas, x + column, y + row, wrong, WRONG_ALPHA);
+            else
+                stk_canvas_blend(canvas, x + column, y + row, stk_paper, DIM_ALPHA);
         }
 }
 

@@ -6,6 +6,7 @@
 #include "src/report/progress.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,8 @@ struct stoke_progress {
     int terminal; /* file descriptor, -1 = not one */
     int drawn;    /* a bar is on the screen */
     uint64_t start, last;
+    int left_is_told;
+    double left; /* then: what the caller said */
     uint64_t (*now)(void);
     atomic_int cancelled; /* lock-free, so a signal handler may set it */
 };
@@ -56,6 +59,13 @@ void stk_progress_set_clock(stoke_progress *p, uint64_t (*now)(void))
 void stoke_progress_note(stoke_progress *p, const char *text)
 {
     if (p) snprintf(p->note, sizeof p->note, "%s", text ? text : "");
+}
+
+void stoke_progress_left(stoke_progress *p, double seconds)
+{
+    if (!p) return;
+    p->left_is_told = 1;
+    p->left = seconds;
 }
 
 void stoke_progress_cancel(stoke_progress *p)
@@ -98,8 +108,10 @@ static void speed_text(const stoke_progress *p, uint64_t done, uint64_t total, d
         n = snprintf(text, size, "%s%s", gap, p->note);
     else
         n = snprintf(text, size, "%s%" PRIu64 ".%" PRIu64 " %s/s", gap, tenths / 10, tenths % 10, p->unit);
-    if (!done || done >= total || n < 0 || (size_t)n >= size) return;
-    stoke_text_seconds(elapsed / (double)done * (double)(total - done), left, sizeof left);
+    if (n < 0 || (size_t)n >= size) return;
+    if (p->left_is_told ? isnan(p->left) : !done || done >= total) return;
+    stoke_text_seconds(p->left_is_told ? p->left : elapsed / (double)done * (double)(total - done), left,
+                       sizeof left);
     snprintf(text + n, size - (size_t)n, "%s%s left", gap, left);
 }
 

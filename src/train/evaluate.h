@@ -28,6 +28,9 @@ typedef struct stk_worst {
     double miou, accuracy; /* of this picture alone */
 } stk_worst;
 enum { STK_WORST = 16 };
+/* Puts a picture on the list (room for STK_WORST) if it belongs there. Ascending; of equal ones that with the
+ * lower id first, so that the list does not depend on who comes when. */
+void stk_worst_note(stk_worst *list, size_t *count, const stk_worst *picture);
 
 typedef struct stk_evaluation {
     double loss; /* mean over the samples */

@@ -9,7 +9,7 @@
  *   {"kind":"start","step":0,"t":0,"time":"2026-11-16T10:00:00Z","version":"0.1.0","model":"b0","parameters":3716457,
  *    "classes":12,"names":["sky",null,...],"size":[256,256],"batch":4,"accumulate":1,"steps":900,"epochs":10,
  *    "steps_per_epoch":92,"train_samples":367,"val_samples":101,"precision":"fp32","threads":2,"cpu":"avx2",
- *    "data":"camvid","metric":"miou","resumed":false}
+ *    "machine":"AMD EPYC 7R13","cores":2,"data":"camvid","metric":"miou","resumed":false}
  *   {"kind":"step","step":10,"epoch":0,"t":3.2,"loss":2.31,"lr":1e-4,"gradient_norm":1.9,"loss_scale":1,"skipped":0,
  *    "images":40,"seconds":1.9,"data_seconds":0.02}      loss is the mean, images, seconds and skipped the
  * sums, since the line before; data_seconds of seconds waited for batches

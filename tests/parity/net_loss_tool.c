@@ -141,7 +141,7 @@ int main(void)
 {
     char line[512];
     stoke_error err;
-    stk_run run = { .table = stk_net_table_get() };
+    stk_run run = { .table = stk_net_table_get(), .threads = THREADS };
     if (stk_team_create(&run.team, THREADS, &err)) die(err.message);
     while (fgets(line, sizeof line, stdin)) {
         if (!strncmp(line, "loss ", 5))

@@ -34,6 +34,7 @@ static int run(char **argv, stoke_error *err)
     stk_config config;
     stk_parameters parameters = { 0 };
     remarks said = { "" };
+    const stk_pretrained_how how = { .seed = seed, .remark = keep, .context = &said };
     int status =
         load ? stk_pretrained_config(argv[2], &config, err) : stk_config_of(&config, argv[2], classes, err);
     if (status) return status;
@@ -41,7 +42,7 @@ static int run(char **argv, stoke_error *err)
     status = stk_parameters_create(&parameters, &config, err);
     float *values = status ? NULL : stk_alloc(parameters.floats * sizeof *values);
     if (!status && load)
-        status = stk_pretrained_load(argv[2], &config, &parameters, seed, values, &batches, keep, &said, err);
+        status = stk_pretrained_load(argv[2], &config, &parameters, &how, values, &batches, err);
     else if (!status)
         for (size_t i = 0; i < parameters.count; i++)
             stk_parameter_initialise(&parameters.list[i], values, seed);

@@ -26,7 +26,7 @@ enum { RUNNING_GUARD = 64 }; /* bytes */
 static inline void running_start(running *r, stk_cpu_level level, uint32_t threads, stk_float type)
 {
     stk_net_table_fill(&r->table, level);
-    r->run = (stk_run){ .table = &r->table, .type = type };
+    r->run = (stk_run){ .table = &r->table, .threads = threads, .type = type };
     assert_int_equal(stk_team_create(&r->run.team, threads, NULL), STOKE_OK);
 }
 
@@ -34,7 +34,7 @@ static inline void running_start(running *r, stk_cpu_level level, uint32_t threa
 static inline void running_leave(running *r)
 {
     if (r->run.scratch) {
-        const unsigned char *end = r->run.scratch + r->run.scratch_each * stk_team_size(r->run.team);
+        const unsigned char *end = r->run.scratch + r->run.scratch_each * r->run.threads;
         const unsigned char *partial = (const unsigned char *)(r->run.partial + r->run.partial_floats);
         for (int i = 0; i < RUNNING_GUARD; i++) assert_true(end[i] == 0xff && partial[i] == 0xff);
     }
@@ -48,7 +48,7 @@ static inline void running_room(running *r, stk_need need)
     running_leave(r);
     r->run.scratch_each = (need.scratch + 63) / 64 * 64;
     r->run.partial_floats = need.partial;
-    const size_t scratch = r->run.scratch_each * stk_team_size(r->run.team);
+    const size_t scratch = r->run.scratch_each * r->run.threads;
     r->run.scratch = stk_alloc_aligned(scratch + RUNNING_GUARD, 64);
     r->run.partial = stk_alloc_aligned(need.partial * sizeof(float) + RUNNING_GUARD, 64);
     assert_non_null(r->run.scratch);

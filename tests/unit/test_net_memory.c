@@ -163,6 +163,33 @@ static void the_plan_adds_up(void **state)
     assert_true(stoke_net_plan_text(&plain, text, 8) > 40); /* as snprintf: what it would have written */
 }
 
+/* Address space at its largest so far, in bytes. */
+static uint64_t peak_space(void)
+{
+    char line[256];
+    unsigned long long kilobytes = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    assert_non_null(status);
+    while (fgets(line, sizeof line, status))
+        if (sscanf(line, "VmPeak: %llu", &kilobytes) == 1) break;
+    fclose(status);
+    return kilobytes * 1024;
+}
+
+/* A thread's stack leaves its mark in the peak of the address space: 8 GB for these, of 8 MB each. */
+static void planning_starts_no_thread(void **state)
+{
+    (void)state;
+    stoke_net_params p = params_of(1, 64, 19);
+    stoke_net_plan plan;
+    p.threads = 1000;
+    const uint64_t before = peak_space();
+    assert_true(before > 0);
+    assert_int_equal(stoke_net_plan_of(&p, &plan, NULL), 0);
+    assert_int_equal(plan.threads, 1000);
+    assert_in_range(peak_space() - before, 0, 64 << 20);
+}
+
 /* Before anything is allocated: too large a network is refused with its size and what to do. */
 static void what_cannot_be_had_is_said(void **state)
 {
@@ -178,6 +205,7 @@ static void what_cannot_be_had_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(planning_starts_no_thread),
         cmocka_unit_test(the_plan_adds_up),
         cmocka_unit_test(plain_training_takes_what_was_planned),
         cmocka_unit_test(other_modes_take_what_was_planned),

@@ -59,11 +59,12 @@ static void keep(void *context, const char *sentence)
 
 static int load(const char *path, remarks *said, stoke_error *err)
 {
+    const stk_pretrained_how how = { .seed = 9, .remark = keep, .context = said };
     uint64_t batches = 0;
     *said = (remarks){ "", 0 };
     *err = (stoke_error){ 0 };
     memset(loaded, 0x7f, parameters.floats * sizeof *loaded);
-    const int status = stk_pretrained_load(path, &config, &parameters, 9, loaded, &batches, keep, said, err);
+    const int status = stk_pretrained_load(path, &config, &parameters, &how, loaded, &batches, err);
     if (!status) assert_true(batches == BATCHES || batches == 0);
     return status;
 }
@@ -132,7 +133,7 @@ static const char *write_content(void **state, const char *name, content *c)
     const char *path = unit_path(state, name);
     FILE *stream = fopen(path, "wb");
     assert_non_null(stream);
-    assert_true(stk_safetensors_write(stream, c->list, c->count));
+    assert_true(stk_safetensors_write(stream, c->list, c->count, &(stk_tensor_note){ "format", "pt" }, 1));
     assert_int_equal(fclose(stream), 0);
     return path;
 }
@@ -156,8 +157,9 @@ static void saved_comes_back(void **state)
     assert_int_equal(found.classes, CLASSES);
     expect_loaded(folder);
     uint64_t batches = 0;
-    assert_int_equal(stk_pretrained_load(folder, &config, &parameters, 0, loaded, &batches, NULL, NULL, &err),
-                     STOKE_OK);
+    assert_int_equal(
+        stk_pretrained_load(folder, &config, &parameters, &(stk_pretrained_how){ 0 }, loaded, &batches, &err),
+        STOKE_OK);
     assert_int_equal(batches, BATCHES);
 }
 
@@ -174,6 +176,7 @@ static char *text_of(void **state, const char *name)
 /* Quotes, a control character, two classes of one name, keys in any order. */
 static void names_of_classes_come_back(void **state)
 {
+    static const char *const given[CLASSES] = { NULL, "a\xffz", "", NULL, "\xef\xbf\xbd" };
     static char *const names[CLASSES] = { "road", "a \"b\" \\", "\xe6\xb0\xb4", "road", "x\ny" };
     char **found;
     stoke_error err = { 0 };
@@ -190,6 +193,17 @@ static void names_of_classes_come_back(void **state)
     assert_non_null(strstr(text_of(state, "config.json"), "\"road\": 3"));
     assert_non_null(
         strstr(text_of(state, "preprocessor_config.json"), "\"size\": {\"height\": 48, \"width\": 80}"));
+    char **copy = stk_pretrained_copy_labels(given, CLASSES);
+    assert_non_null(copy);
+    if (stk_pretrained_save(unit_folder(state), &config, &parameters, weights,
+                            &(stk_pretrained_notes){ BATCHES, 48, 80, copy }, &err))
+        fail_msg("%s", err.message);
+    stk_free(copy);
+    static const char *const wanted[CLASSES] = { "LABEL_0", "a\xef\xbf\xbdz", "", "LABEL_3", "\xef\xbf\xbd" };
+    assert_int_equal(stk_pretrained_labels(unit_folder(state), CLASSES, &found, &err), STOKE_OK);
+    assert_non_null(found);
+    for (int i = 0; i < CLASSES; i++) assert_string_equal(found[i], wanted[i]);
+    stk_free(found);
     static const char *const bad[] = { "{\"0\":\"a\",\"1\":\"b\",\"2\":\"c\",\"3\":\"d\",\"5\":\"e\"}",
                                        "{\"0\":\"a\",\"1\":\"b\",\"2\":\"c\",\"3\":\"d\",\"04\":1}",
                                        "{\"0\":\"a\",\"1\":\"b\",\"2\":\"c\",\"3\":\"d\",\"03\":\"e\"}",
@@ -408,6 +422,101 @@ static void other_models_are_refused(void **state)
     expect_refused(unit_folder(state), STOKE_E_FORMAT, "holds weights of b1, not of b0");
     stk_free(values);
     stk_parameters_free(&other);
+}
+
+static int load_partial(const char *path, const stk_config *to, const stk_parameters *list, float *values,
+                        uint64_t *batches, remarks *said, stoke_error *err)
+{
+    const stk_pretrained_how how = { .seed = 9, .partial = 1, .remark = keep, .context = said };
+    *said = (remarks){ "", 0 };
+    return stk_pretrained_load(path, to, list, &how, values, batches, err);
+}
+
+/* Of b4 every fourth tensor or so is in b2; the others, and they alone, are initialised. */
+static void a_larger_model_takes_what_fits(void **state)
+{
+    stk_config b2, b4;
+    stk_parameters small, large;
+    remarks said;
+    stoke_error err = { 0 };
+    uint64_t batches = 0;
+    uint32_t carried = 0;
+    assert_int_equal(stk_config_of(&b2, "b2", CLASSES, NULL) || stk_config_of(&b4, "b4", CLASSES, NULL), 0);
+    assert_int_equal(stk_parameters_create(&small, &b2, NULL), STOKE_OK);
+    assert_int_equal(stk_parameters_create(&large, &b4, NULL), STOKE_OK);
+    float *from = stk_calloc(small.floats, sizeof *from), *to = stk_alloc(large.floats * sizeof *to);
+    assert_true(from && to);
+    for (size_t i = 0; i < small.count; i++)
+        for (size_t k = 0; k < small.list[i].count; k++)
+            from[small.list[i].offset + k] = (float)(i + k % 1024 + 2);
+    const char *folder = unit_path(state, "b2");
+    const stk_pretrained_notes notes = { BATCHES, 48, 80, NULL };
+    if (stk_pretrained_save(folder, &b2, &small, from, &notes, &err) ||
+        load_partial(folder, &b4, &large, to, &batches, &said, &err))
+        fail_msg("%s", err.message);
+    char told[4200];
+    snprintf(
+        told, sizeof told,
+        "379 of 929 tensors (27.4 of 64.0 million values) carried over from %s; the rest was initialised\n",
+        folder);
+    assert_string_equal(said.text, told);
+    assert_int_equal(batches, BATCHES); /* the running statistics came along */
+    assert_int_equal(stk_pretrained_carried(folder, &large, &carried, &err), STOKE_OK);
+    assert_int_equal(carried, 379);
+    size_t same = 0;
+    for (size_t i = 0; i < large.count; i++) {
+        const stk_parameter *p = &large.list[i], *q = stk_parameters_find(&small, p->name);
+        if (q) assert_memory_equal(to + p->offset, from + q->offset, p->count * sizeof *to);
+        same += q != NULL;
+        float most = 0;
+        for (size_t k = 0; k < p->count && !q; k++) most = fmaxf(most, fabsf(to[p->offset + k]));
+        assert_true(most <= 1); /* where b2 has nothing, no number of its */
+    }
+    assert_int_equal(same, 379);
+    stk_free(from);
+    stk_free(to);
+    stk_parameters_free(&small);
+    stk_parameters_free(&large);
+}
+
+/* Of the same model everything, and of a damaged file what is whole; a tensor that stands there twice, or a
+ * file of something else, is still refused. */
+static void partial_takes_what_is_there(void **state)
+{
+    static content c;
+    remarks said;
+    stoke_error err = { 0 };
+    uint64_t batches = 0;
+    add_all(&c);
+    const char *path = write_content(state, "all", &c);
+    assert_int_equal(load_partial(path, &config, &parameters, loaded, &batches, &said, &err), STOKE_OK);
+    assert_non_null(strstr(said.text, "207 of 207 tensors (3.7 of 3.7 million values) carried over from "));
+    assert_null(strstr(said.text, "initialised"));
+    assert_memory_equal(loaded, weights, parameters.floats * sizeof *loaded);
+    assert_int_equal(batches, BATCHES);
+
+    static const uint32_t narrow[] = { 200 };
+    drop(&c, "decode_head.batch_norm.running_var");
+    of(&c, "decode_head.batch_norm.running_mean")->shape = narrow;
+    add(&c, "decode_head.conv_seg.bias", 1, narrow, weights);
+    path = write_content(state, "some", &c);
+    assert_int_equal(load_partial(path, &config, &parameters, loaded, &batches, &said, &err), STOKE_OK);
+    assert_non_null(strstr(said.text, "205 of 207 tensors"));
+    assert_int_equal(batches, 0); /* statistics of no batch */
+    const stk_parameter *mean = stk_parameters_find(&parameters, "decode_head.batch_norm.running_mean");
+    const stk_parameter *variance = stk_parameters_find(&parameters, "decode_head.batch_norm.running_var");
+    assert_true(loaded[mean->offset] == 0 && loaded[variance->offset] == 1);
+    assert_memory_equal(loaded, weights, mean->offset * sizeof *loaded);
+
+    add(&c, "stages.1.blocks.1.mlp.fc2.bias", 1, (const uint32_t[]){ 64 }, weights);
+    path = write_content(state, "twice", &c);
+    assert_int_equal(load_partial(path, &config, &parameters, loaded, &batches, &said, &err), STOKE_E_FORMAT);
+    assert_non_null(strstr(err.message, "stands there twice"));
+    drop(&c, "");
+    add(&c, "bert.embeddings.weight", 1, narrow, weights);
+    path = write_content(state, "bert", &c);
+    assert_int_equal(load_partial(path, &config, &parameters, loaded, &batches, &said, &err), STOKE_E_FORMAT);
+    assert_non_null(strstr(err.message, "holds no tensor of a SegFormer encoder"));
 }
 
 static void values_that_are_no_numbers_are_told(void **state)
@@ -639,6 +748,8 @@ int main(void)
         unit_test_with_folder(other_classes_get_a_new_classifier),
         unit_test_with_folder(misfits_are_named),
         unit_test_with_folder(other_models_are_refused),
+        unit_test_with_folder(a_larger_model_takes_what_fits),
+        unit_test_with_folder(partial_takes_what_is_there),
         unit_test_with_folder(values_that_are_no_numbers_are_told),
         unit_test_with_folder(shards_are_put_together),
         unit_test_with_folder(hostile_indices_are_refused),

@@ -239,6 +239,12 @@ static void log_gets_a_line_every_ten_seconds(void **state)
     stoke_progress_update(p, 50, 0);
     at(50);
     stoke_progress_update(p, 1, 0);
+    at(60);
+    stoke_progress_left(p, 90); /* of more than this bar shows */
+    stoke_progress_update(p, 3000, 3000);
+    at(70);
+    stoke_progress_left(p, (double)NAN);
+    stoke_progress_update(p, 30, 3000);
     stoke_progress_destroy(&p);
     assert_null(p);
     stoke_progress_destroy(&p);
@@ -246,7 +252,9 @@ static void log_gets_a_line_every_ten_seconds(void **state)
     assert_string_equal(text, "decode: 1000/3000 samples (33 %), 100.0 samples/s, 20.0 s left\n"
                               "decode: 3000/3000 samples (100 %), 42.0 MB/s\n"
                               "decode: 50 samples, 1.3 samples/s\n"
-                              "decode: 1 sample, 0.0 samples/s\n");
+                              "decode: 1 sample, 0.0 samples/s\n"
+                              "decode: 3000/3000 samples (100 %), 50.0 samples/s, 1 min 30 s left\n"
+                              "decode: 30/3000 samples (1 %), 0.4 samples/s\n");
     free(text);
 }
 

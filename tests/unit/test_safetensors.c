@@ -251,9 +251,10 @@ static void writes_as_python_does(void **state)
     stk_tensor_source list[] = { { "z", STK_TENSOR_F32, 2, shape, a },
                                  { "b", STK_TENSOR_F32, 1, shape + 1, b },
                                  { "n", STK_TENSOR_I64, 0, NULL, &c } };
+    const stk_tensor_note note = { "format", "pt" };
     const char *path = unit_path(state, "w.safetensors");
     FILE *stream = fopen(path, "wb");
-    assert_true(stk_safetensors_write(stream, list, 3));
+    assert_true(stk_safetensors_write(stream, list, 3, &note, 1));
     assert_int_equal(fclose(stream), 0);
     /* The wide type first, then by name; padded to 8. */
     static const char header[] =
@@ -277,9 +278,45 @@ static void writes_as_python_does(void **state)
     stream = fopen("/dev/full", "wb");
     if (!stream) return;
     setvbuf(stream, NULL, _IONBF, 0);
-    assert_false(stk_safetensors_write(stream, list, 3));
+    assert_false(stk_safetensors_write(stream, list, 3, &note, 1));
     assert_int_equal(errno, ENOSPC);
     fclose(stream);
+}
+
+/* What safetensors 0.8.0 makes of this text, as Python's save(..., metadata={"note": text}) wrote it. */
+static void notes_come_back(void **state)
+{
+    static const char text[] = "a\"b\\c/d\b\f\n\r\t\x01\x1f\x7f \xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+                      python[] =
+                          "{\"__metadata__\":{\"note\":\"a\\\"b\\\\c/d\\b\\f\\n\\r\\t\\u0001\\u001f\x7f "
+                          "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"},\"x\":{\"dtype\":\"F32\",\"shape\":[1],"
+                          "\"data_offsets\":[0,4]}}";
+    const float x = 1;
+    stk_tensor_source list[] = { { "x", STK_TENSOR_F32, 1, (const uint32_t[]){ 1 }, &x } };
+    const stk_tensor_note notes[] = { { "note", text }, { "other", "" } };
+    const char *path = unit_path(state, "n.safetensors");
+    for (size_t count = 1; count <= 2; count++) {
+        FILE *stream = fopen(path, "w+b");
+        assert_true(stk_safetensors_write(stream, list, 1, notes, count));
+        char bytes[512] = "";
+        rewind(stream);
+        assert_true(fread(bytes, 1, sizeof bytes - 1, stream) > 0);
+        fclose(stream);
+        if (count == 1) assert_memory_equal(bytes + 8, python, sizeof python - 1);
+        stk_safetensors file;
+        assert_int_equal(stk_safetensors_open(&file, path, NULL), STOKE_OK);
+        assert_string_equal(stk_safetensors_metadata(&file, "note"), text);
+        assert_null(stk_safetensors_metadata(&file, "x"));
+        if (count == 2) assert_string_equal(stk_safetensors_metadata(&file, "other"), "");
+        uint8_t end[2];
+        assert_int_equal(stk_safetensors_bytes(&file, file.list, 2, end, 2, NULL), STOKE_OK);
+        assert_memory_equal(end, (const uint8_t *)&x + 2, 2);
+        stk_safetensors_close(&file);
+    }
+    stk_safetensors none;
+    assert_int_equal(stk_safetensors_parse(&none, "{}", 2, 0, NULL), STOKE_OK);
+    assert_null(stk_safetensors_metadata(&none, "note"));
+    stk_safetensors_close(&none);
 }
 
 static void survives_without_memory(void **state)
@@ -302,7 +339,7 @@ int main(void)
         unit_test_with_folder(reads_what_python_wrote),    unit_test_with_folder(long_tensors_come_whole),
         cmocka_unit_test(refuses_headers_that_lie),        unit_test_with_folder(refuses_files_that_are_none),
         unit_test_with_folder(shrinking_file_is_an_error), unit_test_with_folder(writes_as_python_does),
-        unit_test_with_folder(survives_without_memory),
+        unit_test_with_folder(survives_without_memory),    unit_test_with_folder(notes_come_back),
     };
     return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
 }

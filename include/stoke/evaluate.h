@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How good a trained network is on a set: `stoke eval` as a function.
+ *
+ *   stoke_eval_params params = stoke_eval_defaults();
+ *   stoke_trained_settings(trained, &params.network);          // <stoke/predict.h>
+ *   stoke_evaluate_set(&data, &params, NULL, NULL, &report, &err);
+ *   printf("%f\n", report.scores.miou);
+ *   stoke_eval_report_free(&report);
+ */
+#ifndef STOKE_EVALUATE_H
+#define STOKE_EVALUATE_H
+
+#include <stoke/metrics.h>
+#include <stoke/predict.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { STOKE_EVAL_WORST = 16 };
+
+typedef struct stoke_eval_params {
+    uint32_t struct_size;
+    stoke_predict_params network; /* weights, size, batch, precision, threads; with `original` also mode,
+                                     overlap, flip and augment */
+    /* 0: at the network's size. Pictures and masks are resized to it as during training, so that the figures
+     * are those of the training log. 1: at each mask's own size. The logits are interpolated to it, as
+     * Hugging Face's post_process_semantic_segmentation does. */
+    int original;
+    const char *picture; /* PNG of the worst pictures with truth and prediction; NULL: none */
+} stoke_eval_params;
+STOKE_API stoke_eval_params stoke_eval_defaults(void);
+
+typedef struct stoke_eval_worst {
+    char *name;            /* of the sample */
+    double miou, accuracy; /* of this picture alone */
+} stoke_eval_worst;
+
+typedef struct stoke_eval_report {
+    stoke_confusion *confusion;
+    stoke_scores scores;
+    uint32_t classes;   /* of the matrix: 2 for a network with one (foreground against background) */
+    char **class_names; /* `classes` of them, NULL where none is known: config.json's, else the label map's */
+    double loss;        /* cross-entropy, mean over the samples; NaN with `original` */
+    uint64_t samples;   /* that counted */
+    uint64_t bad;       /* that could not be read */
+    char first_bad[512];    /* one of them and why; "" = none */
+    uint32_t height, width; /* of what the network saw */
+    stoke_net_plan plan;
+    double seconds;                           /* of the evaluation, without opening the network and drawing */
+    double images_per_s;                      /* over these */
+    double waited_seconds;                    /* of these, for pictures */
+    stoke_eval_worst worst[STOKE_EVAL_WORST]; /* ascending miou; pictures without a pixel that counts are not
+                                                 listed */
+    size_t n_worst;
+} stoke_eval_report;
+
+/* Settings of `data` that change pictures are set aside: no augmentation, in order, every sample once.
+ * STOKE_E_INVALID: the set has no masks, or data->classes is given and not the network's. A mask with a class
+ * beyond those of the network is a bad file; data->max_bad of them end it. STOKE_E_CANCELLED when progress
+ * (samples done of all; may be NULL) asks. Free the report in every case. */
+STOKE_API int stoke_evaluate_set(const stoke_data_params *data, const stoke_eval_params *params,
+                                 stoke_progress_fn progress, void *context, stoke_eval_report *report,
+                                 stoke_error *err);
+STOKE_API void stoke_eval_report_free(stoke_eval_report *report); /* accepts a zeroed struct */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

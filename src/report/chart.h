@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What both kinds of chart share: axes with ticks, numbers as text, text between tags.
+ */
+#ifndef STOKE_SRC_REPORT_CHART_H
+#define STOKE_SRC_REPORT_CHART_H
+
+#include <stoke/chart.h>
+
+enum { STK_TICKS = 24, STK_TICK_TEXT = 24 };
+
+typedef struct stk_axis {
+    double low, high; /* low < high, both finite; both > 0 when log */
+    int log;
+    size_t count;
+    double tick[STK_TICKS]; /* ascending, within low .. high but for rounding */
+    char label[STK_TICKS][STK_TICK_TEXT];
+} stk_axis;
+
+/* Both axes of a chart around all its values. About `x_ticks` and `y_ticks` of them, at round numbers. */
+void stk_chart_axes(const stoke_chart *chart, unsigned x_ticks, unsigned y_ticks, stk_axis *x, stk_axis *y);
+/* The axis alone; low and high may be anything, also equal or not finite. */
+void stk_axis_make(stk_axis *axis, double low, double high, int log, unsigned ticks);
+/* 0 at low, 1 at high; NaN for what has no place on it (not finite, or <= 0 when log). */
+double stk_axis_place(const stk_axis *axis, double value);
+
+/* Checks what a caller may get wrong; fills *c from it. */
+int stk_chart_take(stoke_chart *c, const stoke_chart *chart, stoke_error *err);
+
+/* "0.50": so many decimals, a point in every locale; "n/a" for what is not finite. Returns text. */
+const char *stk_text_fixed(double value, int decimals, char *text, size_t size);
+/* About three digits: "0.834", "12.5", "1234", "6e-5". Returns text. */
+const char *stk_text_brief(double value, char *text, size_t size);
+
+/* Text between tags or in quotes: & < > " ' escaped; bytes that are not UTF-8 and control characters become
+ * U+FFFD. NULL writes nothing. */
+void stk_html_text(FILE *out, const char *text);
+/* Bytes as base64, for data: addresses. */
+void stk_html_base64(FILE *out, const void *bytes, size_t size);
+
+#endif

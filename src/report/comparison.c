@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Predictions to look at: one sample per row, its panels side by side under common headings.
+ *
+ *   MARGIN  title
+ *           sample | truth | prediction | where they differ
+ *           caption
+ *           legend                                           MARGIN
+ *
+ * Without any truth the second and fourth panel are left out.
+ */
+#include <stdio.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/report/grid.h"
+#include <stoke/chart.h>
+
+enum {
+    HEADING_SCALE = 2,
+    HEADING_HEIGHT = 8 * HEADING_SCALE + 8,
+    BELOW_ROW = 20,
+    CAPTION_HEIGHT = STK_ABOVE_CAPTION + 8 * 2,
+    LONGEST_SIDE = 256, /* of a panel */
+    LEAST_WIDTH = 120   /* of a panel's place, for its heading */
+};
+
+enum panel { SAMPLE, TRUTH, PREDICTION, DIFFERENCE, PANELS };
+static const char *const headings[PANELS] = { "sample", "truth", "prediction", "mistakes" };
+
+typedef struct layout {
+    const stoke_comparison *rows;
+    size_t n_rows;
+    stoke_grid_params p;
+    uint32_t panel_width; /* of the widest */
+    int truths;           /* whether any row has one */
+    uint64_t width, height;
+    uint32_t title_height;
+    stk_legend legend;
+} layout;
+
+static stoke_tile tile_of(const stoke_comparison *row, const stoke_image *mask)
+{
+    return (stoke_tile){ row->image, mask, NULL };
+}
+
+static int check_rows(layout *l, stoke_error *err)
+{
+    if (!l->n_rows)
+        return stk_fail(err, STOKE_E_INVALID, "a picture of predictions needs at least one sample");
+    for (size_t i = 0; i < l->n_rows; i++) {
+        const stoke_comparison *row = &l->rows[i];
+        const stoke_tile truth = tile_of(row, row->truth), predicted = tile_of(row, row->predicted);
+        if (!row->predicted) return stk_fail(err, STOKE_E_INVALID, "row %zu: there is no prediction", i);
+        int status = stk_tile_check(&truth, i, err);
+        if (!status) status = stk_tile_check(&predicted, i, err);
+        if (status) return status;
+        l->truths |= row->truth != NULL;
+    }
+    return STOKE_OK;
+}
+
+/* Truths and predictions together: a class that is only predicted needs its name too. */
+static int count_legend(layout *l, stoke_error *err)
+{
+    stoke_tile *tiles = stk_calloc(l->n_rows, 2 * sizeof *tiles);
+    if (!tiles) return stk_fail(err, STOKE_E_NOMEM, "out of memory for a picture of predictions");
+    for (size_t i = 0; i < l->n_rows; i++) {
+        tiles[2 * i] = tile_of(&l->rows[i], l->rows[i].truth);
+        tiles[2 * i + 1] = tile_of(&l->rows[i], l->rows[i].predicted);
+    }
+    const int status = stk_legend_count(&l->legend, tiles, 2 * l->n_rows, &l->p, err);
+    stk_free(tiles);
+    if (!status) stk_legend_drop_shares(&l->legend);
+    return status;
+}
+
+static uint32_t row_height(const layout *l, const stoke_comparison *row)
+{
+    uint32_t width, height;
+    stk_tile_size(&l->p, row->image, &width, &height);
+    return height + (row->caption ? CAPTION_HEIGHT : 0) + BELOW_ROW;
+}
+
+static int plan(layout *l, stoke_error *err)
+{
+    int status = check_rows(l, err);
+    if (!status) status = count_legend(l, err);
+    if (status) return status;
+    l->panel_width = LEAST_WIDTH;
+    for (size_t i = 0; i < l->n_rows; i++) {
+        uint32_t width, height;
+        stk_tile_size(&l->p, l->rows[i].image, &width, &height);
+        if (width > l->panel_width) l->panel_width = width;
+        l->height += row_height(l, &l->rows[i]);
+    }
+    uint64_t content = (l->truths ? PANELS : 2) * (uint64_t)(l->panel_width + STK_PAGE_SEAM) - STK_PAGE_SEAM;
+    if (content < l->legend.item_width) content = l->legend.item_width;
+    l->title_height = stk_title_height(l->p.title, content);
+    l->width = content + 2 * STK_PAGE_MARGIN;
+    l->height += 2 * STK_PAGE_MARGIN + l->title_height + HEADING_HEIGHT - BELOW_ROW + 2 * STK_ABOVE_LEGEND +
+                 1 + stk_legend_height(&l->legend, (uint32_t)content);
+    return STOKE_OK;
+}
+
+static void draw_panel(const layout *l, stk_canvas *canvas, const stoke_comparison *row, enum panel panel,
+                       uint32_t x, uint32_t y)
+{
+    uint32_t width, height;
+    const stoke_tile truth = tile_of(row, row->truth), predicted = tile_of(row, row->predicted);
+    stk_tile_size(&l->p, row->image, &width, &height);
+    if (panel == SAMPLE)
+        stk_canvas_blit(canvas, x, y, width, height, row->image);
+    else if (panel == PREDICTION)
+        stk_overlay_draw(canvas, x, y, width, height, &predicted, l->p.opacity, l->p.ignore_index);
+    else if (!row->truth)
+        stk_blank_draw(canvas, x, y, width, height, "no mask", 2);
+    else if (panel == TRUTH)
+        stk_overlay_draw(canvas, x, y, width, height, &truth, l->p.opacity, l->p.ignore_index);
+    else
+        stk_difference_draw(canvas, x, y, width, height, &predicted, row->truth, l->p.ignore_index);
+}
+
+/* Panels without a truth anywhere: the sample and the prediction. */
+static int is_shown(const layout *l, enum panel panel)
+{
+    return l->truths || panel == SAMPLE || panel == PREDICTION;
+}
+
+static void draw_headings(const layout *l, stk_canvas *canvas, uint32_t y)
+{
+    uint32_t x = STK_PAGE_MARGIN;
+    for (enum panel panel = SAMPLE; panel < PANELS; panel++) {
+        if (!is_shown(l, panel)) continue;
+        stk_canvas_text(canvas, x, y, headings[panel], HEADING_SCALE, stk_faded_ink);
+        x += l->panel_width + STK_PAGE_SEAM;
+    }
+}
+
+static void draw_row(const layout *l, stk_canvas *canvas, const stoke_comparison *row, uint32_t y)
+{
+    uint32_t x = STK_PAGE_MARGIN;
+    for (enum panel panel = SAMPLE; panel < PANELS; panel++) {
+        if (!is_shown(l, panel)) continue;
+        draw_panel(l, canvas, row, panel, x, y);
+        x += l->panel_width + STK_PAGE_SEAM;
+    }
+    if (!row->caption) return;
+    char caption[256];
+    stk_text_fit(row->caption, 2, canvas->width - 2 * STK_PAGE_MARGIN, caption, sizeof caption);
+    y += row_height(l, row) - BELOW_ROW - CAPTION_HEIGHT + STK_ABOVE_CAPTION;
+    stk_canvas_text(canvas, STK_PAGE_MARGIN, y, caption, 2, stk_ink);
+}
+
+static void draw_all(const layout *l, stk_canvas *canvas)
+{
+    const uint32_t content = canvas->width - 2 * STK_PAGE_MARGIN;
+    uint32_t y = STK_PAGE_MARGIN;
+    stk_title_draw(canvas, STK_PAGE_MARGIN, y, content, l->p.title);
+    y += l->title_height;
+    draw_headings(l, canvas, y);
+    y += HEADING_HEIGHT;
+    for (size_t i = 0; i < l->n_rows; i++) {
+        draw_row(l, canvas, &l->rows[i], y);
+        y += row_height(l, &l->rows[i]);
+    }
+    y += STK_ABOVE_LEGEND - BELOW_ROW;
+    stk_canvas_fill(canvas, STK_PAGE_MARGIN, y, content, 1, stk_rule);
+    stk_legend_draw(&l->legend, canvas, STK_PAGE_MARGIN, y + 1 + STK_ABOVE_LEGEND, content, &l->p);
+}
+
+int stoke_comparison_write(const char *path, const stoke_comparison *rows, size_t n_rows,
+                           int32_t ignore_index, const char *const *class_names, uint32_t n_class_names,
+                           const char *title, stoke_error *err)
+{
+    layout l = { .rows = rows, .n_rows = n_rows, .p = stoke_grid_defaults() };
+    stk_canvas canvas = { 0 };
+    l.p.tile = LONGEST_SIDE;
+    l.p.ignore_index = ignore_index;
+    l.p.class_names = class_names;
+    l.p.n_class_names = n_class_names;
+    l.p.title = title;
+    int status = plan(&l, err);
+    if (!status) status = stk_canvas_create(&canvas, l.width, l.height, stk_paper, err);
+    if (!status) {
+        draw_all(&l, &canvas);
+        const stoke_image picture = stk_canvas_image(&canvas);
+        status = stoke_image_write_png(path, &picture, err);
+    }
+    stk_canvas_free(&canvas);
+    stk_legend_free(&l.legend);
+    return status;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sweep: steps as the run would take them, at a rate that grows by one factor from step to step.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/base/exact_math.h"
+#include "src/base/mem.h"
+#include "src/train/checkpoint.h"
+#include "src/train/evaluate.h"
+#include "src/train/lr_judge.h"
+#include "src/train/setup.h"
+#include <stoke/findlr.h>
+
+enum { MIN_STEPS = 100, MAX_STEPS = 10000 }; /* the judge looks at pairs of points: 50 ms for the most */
+static const double TOO_HIGH = 4;            /* times the lowest smoothed loss: no use to go on */
+
+typedef struct sweep {
+    stoke_net *net;
+    stoke_loader *loader;
+    const stoke_train_params *train;
+    const stoke_find_lr_params *params;
+    stoke_train_fn event;
+    void *context;
+    stoke_lr_report *report;
+    uint64_t epoch, images;
+    uint64_t began_ns;
+} sweep;
+
+stoke_find_lr_params stoke_find_lr_defaults(void)
+{
+    return (stoke_find_lr_params){
+        .struct_size = sizeof(stoke_find_lr_params), .low = 1e-6, .high = 1, .steps = 200
+    };
+}
+
+void stoke_lr_report_free(stoke_lr_report *report)
+{
+    stk_free(report->points);
+    *report = (stoke_lr_report){ 0 };
+}
+
+static int check_params(const stoke_find_lr_params *p, stoke_error *err)
+{
+    if (!p || p->struct_size != sizeof *p)
+        return stk_fail(err, STOKE_E_INVALID, "stoke_find_lr_params was not made by stoke_find_lr_defaults");
+    if (!(p->low >= 1e-12 && p->high <= 1e3 && p->high >= 10 * p->low))
+        return stk_fail(err, STOKE_E_INVALID,
+                        "a sweep from %g to %g: 1e-12 to 1000 will do, the end ten times the start or more",
+                        p->low, p->high);
+    if (p->steps < MIN_STEPS || p->steps > MAX_STEPS)
+        return stk_fail(err, STOKE_E_INVALID, "a sweep of %u steps: %d to %d will do", (unsigned)p->steps,
+                        MIN_STEPS, MAX_STEPS);
+    return STOKE_OK;
+}
+
+/* The next batch that holds something; epochs follow one another. */
+static int next_batch(sweep *s, const stoke_batch **batch, stoke_error *err)
+{
+    for (int fresh = 0;;) {
+        int status = stoke_loader_next(s->loader, batch);
+        if (status == STOKE_E_END && fresh)
+            return stk_fail(err, STOKE_E_NOTFOUND, "an epoch has no batch: fewer samples than one batch?");
+        if (status == STOKE_E_END) {
+            status = stoke_loader_set_epoch(s->loader, ++s->epoch);
+            fresh = 1;
+            if (!status) continue;
+        }
+        if (status) return stk_fail(err, status, "%s", stoke_loader_error(s->loader));
+        if ((*batch)->count) return STOKE_OK;
+        stoke_batch_release(s->loader, batch);
+    }
+}
+
+static stoke_update update_of(const stoke_train_params *train, double lr)
+{
+    const int sgd = train->optimizer == STOKE_OPTIMIZER_SGD;
+    return (stoke_update){ .lr = lr,
+                           .beta1 = sgd ? train->momentum : train->beta1,
+                           .beta2 = train->beta2,
+                           .eps = train->eps,
+                           .weight_decay = train->weight_decay,
+                           .head_lr = train->head_lr,
+                           .clip_norm = train->clip_norm,
+                           .average_decay = train->average,
+                           .nesterov = train->nesterov };
+}
+
+/* One step; *loss is NaN when loss or gradients were no numbers. In fp16 an overflow alone is no such sign:
+ * the scale is looked for. */
+static int take_step(sweep *s, double lr, double *loss, stoke_error *err)
+{
+    const uint32_t batches = s->train->accumulate > 1 ? (uint32_t)s->train->accumulate : 1;
+    *loss = 0;
+    for (uint32_t i = 0; i < batches; i++) {
+        const stoke_batch *batch;
+        double one = NAN;
+        int status = next_batch(s, &batch, err);
+        if (status) return status;
+        const stoke_net_batch rows = stk_net_batch_of(batch);
+        s->images += batch->count;
+        status = stoke_net_backward(s->net, &rows, batches, &one, err);
+        stoke_batch_release(s->loader, &batch);
+        if (status) return status;
+        *loss += one / batches;
+    }
+    stoke_step_report report = { 0 };
+    const stoke_update update = update_of(s->train, lr);
+    const int status = stoke_net_step(s->net, &update, &report, err);
+    if (report.skipped && stoke_net_plan_used(s->net)->precision != STOKE_PRECISION_FP16) *loss = NAN;
+    return status;
+}
+
+static int tell(const sweep *s, uint32_t done)
+{
+    const double seconds = (double)(stk_now_ns() - s->began_ns) / 1e9;
+    const stoke_lr_point *last = &s->report->points[s->report->count - 1];
+    const stoke_train_event event = {
+        .kind = STOKE_TRAIN_STEP,
+        .step = done,
+        .steps = s->params->steps,
+        .loss = last->smooth,
+        .last_loss = last->loss,
+        .lr = last->lr,
+        .images_per_s = (double)s->images / seconds,
+        .seconds_left = seconds / done * (s->params->steps - done),
+    };
+    return s->event && s->event(s->context, &event);
+}
+
+static int run(sweep *s, stoke_error *err)
+{
+    stoke_lr_report *r = s->report;
+    const uint32_t steps = s->params->steps;
+    stk_smoothing smoothing = { 0 };
+    double lowest = INFINITY;
+    int status = stoke_loader_set_epoch(s->loader, 0);
+    if (status) return stk_fail(err, status, "%s", stoke_loader_error(s->loader));
+    for (uint32_t i = 0; i < steps; i++) {
+        double loss;
+        r->end_lr = s->params->low * stk_pow(s->params->high / s->params->low, (double)i / (steps - 1));
+        status = take_step(s, r->end_lr, &loss, err);
+        if (status) return status;
+        if (!isfinite(loss)) {
+            r->end = STOKE_LR_END_NOT_FINITE;
+            return STOKE_OK;
+        }
+        const double smooth = stk_smooth_next(&smoothing, loss);
+        r->points[r->count++] = (stoke_lr_point){ r->end_lr, loss, smooth };
+        if (tell(s, i + 1)) return stk_fail(err, STOKE_E_CANCELLED, "interrupted");
+        lowest = fmin(lowest, smooth);
+        if (smooth > TOO_HIGH * lowest) {
+            r->end = STOKE_LR_END_ROSE;
+            return STOKE_OK;
+        }
+    }
+    return STOKE_OK;
+}
+
+/* Room for the curve, the sweep, the verdict. */
+static int run_and_judge(sweep *s, stoke_error *err)
+{
+    *s->report = (stoke_lr_report){ 0 };
+    int status = check_params(s->params, err);
+    if (status) return status;
+    s->report->points = stk_calloc(s->params->steps, sizeof *s->report->points);
+    if (!s->report->points)
+        return stk_fail(err, STOKE_E_NOMEM, "no memory for a curve of %u points", s->params->steps);
+    s->began_ns = stk_now_ns();
+    status = run(s, err);
+    s->report->seconds = (double)(stk_now_ns() - s->began_ns) / 1e9;
+    if (!status) status = stoke_lr_judge(s->report, err);
+    if (status) stoke_lr_report_free(s->report);
+    return status;
+}
+
+int stoke_find_lr_on(stoke_net *net, stoke_loader *loader, const stoke_train_params *train,
+                     const stoke_find_lr_params *params, stoke_train_fn event, void *context,
+                     stoke_lr_report *report, stoke_error *err)
+{
+    sweep s = { .net = net,
+                .loader = loader,
+                .train = train,
+                .params = params,
+                .event = event,
+                .context = context,
+                .report = report };
+    char place[STK_LOADER_STATE];
+    stk_snapshot *before = NULL;
+    *report = (stoke_lr_report){ 0 };
+    if (stoke_loader_state(loader, place, sizeof place) >= (int)sizeof place)
+        return stk_fail(err, STOKE_E_STATE, "the loader's state is longer than %zu bytes", sizeof place);
+    int status = stk_snapshot_take(&before, net, err);
+    if (status) return status;
+    status = run_and_judge(&s, err);
+    stk_snapshot_restore(before, net);
+    stk_snapshot_free(&before);
+    const int back = stoke_loader_restore(loader, place, status ? NULL : err);
+    if (back && !status) stoke_lr_report_free(report);
+    return status ? status : back;
+}
+
+/* ---- from settings ---- */
+
+static int notify(const sweep *s, stoke_train_event_kind kind, const char *text, uint64_t done,
+                  uint64_t total)
+{
+    const stoke_train_event event = { .kind = kind, .text = text, .done = done, .total = total };
+    return s->event && s->event(s->context, &event);
+}
+
+static void say(void *context, const char *sentence)
+{
+    notify(context, STOKE_TRAIN_REMARK, sentence, 0, 0);
+}
+
+static int settling(void *context, uint64_t done, uint64_t total)
+{
+    return notify(context, STOKE_TRAIN_SETTLING, NULL, done, total);
+}
+
+/* Says what it will take before it takes it. */
+static int announce(sweep *s, const stk_setup *setup, stoke_error *err)
+{
+    char text[512];
+    stoke_net_plan plan;
+    const int status = stoke_net_plan_of(&setup->net, &plan, err);
+    if (status) return status;
+    stoke_net_plan_text(&plan, text, sizeof text);
+    if (notify(s, STOKE_TRAIN_READY, text, 0, 0)) return stk_fail(err, STOKE_E_CANCELLED, "interrupted");
+    return STOKE_OK;
+}
+
+int stoke_find_lr(const stoke_data_params *data, const stoke_train_params *train,
+                  const stoke_find_lr_params *params, stoke_train_fn event, void *context,
+                  stoke_lr_report *report, stoke_error *err)
+{
+    sweep s = { .params = params, .event = event, .context = context, .report = report };
+    stk_setup setup = { 0 };
+    stoke_train_params own = *train;
+    *report = (stoke_lr_report){ 0 };
+    int status = check_params(params, err);
+    if (status) return status;
+    own.lr = params->high; /* a rate is what is looked for: none need be chosen, and none be remarked on */
+    status = stk_setup_make(&setup, data, &own, say, settling, &s, err);
+    s.train = &setup.params;
+    if (!status) status = announce(&s, &setup, err);
+    if (!status) status = stoke_net_open(&s.net, &setup.net, err);
+    for (size_t i = 0; !status && stoke_net_remark(s.net, i); i++) say(&s, stoke_net_remark(s.net, i));
+    if (!status) status = stoke_loader_create(&s.loader, setup.train_set, &setup.train, NULL, err);
+    if (!status) status = run_and_judge(&s, err); /* what it leaves behind is closed: nothing to put back */
+    stoke_loader_destroy(&s.loader);
+    stoke_net_close(&s.net);
+    stk_setup_free(&setup);
+    return status;
+}

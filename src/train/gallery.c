@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pictures kept during an evaluation, to look at: the sample, its truth, what was predicted.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <stoke/chart.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/train/evaluate.h"
+
+typedef struct keepsake {
+    uint64_t id;
+    const char *name; /* the dataset's; NULL: not seen yet */
+    uint8_t *rgb;
+    uint16_t *truth, *predicted;
+} keepsake;
+
+struct stk_gallery {
+    uint32_t count, height, width;
+    keepsake *kept; /* ascending ids */
+    void *pixels;   /* of all of them */
+};
+
+int stk_gallery_create(stk_gallery **out, uint64_t samples, uint32_t wanted, uint32_t height, uint32_t width,
+                       stoke_error *err)
+{
+    stk_gallery *g = *out = stk_calloc(1, sizeof *g);
+    const uint32_t count = samples < wanted ? (uint32_t)samples : wanted;
+    size_t pixels = 0, bytes = 0;
+    int fits = stk_mul(height, width, &pixels) && stk_mul(pixels, 7, &bytes) && stk_mul(bytes, count, &bytes);
+    if (g && fits) {
+        g->count = count;
+        g->height = height;
+        g->width = width;
+        g->kept = stk_calloc(count, sizeof *g->kept);
+        g->pixels = stk_alloc(bytes);
+    }
+    if (!g || !g->kept || !g->pixels) {
+        stk_gallery_destroy(out);
+        return stk_fail(err, STOKE_E_NOMEM, "no memory for %u pictures of %u x %u to look at",
+                        (unsigned)count, (unsigned)height, (unsigned)width);
+    }
+    uint16_t *ids = g->pixels; /* 2 + 2 bytes per pixel of every picture, then 3 */
+    uint8_t *rgb = (uint8_t *)(ids + 2 * pixels * count);
+    for (uint32_t i = 0; i < count; i++) {
+        keepsake *k = &g->kept[i];
+        /* The middle of each of `count` equal parts of the set. count < 2^32, so double is exact enough to
+         * keep ids apart and below `samples` where samples * 2 * count would overflow. */
+        k->id = (uint64_t)((i + 0.5) * (double)samples / count);
+        k->truth = ids + 2 * pixels * i;
+        k->predicted = k->truth + pixels;
+        k->rgb = rgb + 3 * pixels * i;
+    }
+    return STOKE_OK;
+}
+
+void stk_gallery_destroy(stk_gallery **gallery)
+{
+    if (!*gallery) return;
+    stk_free((*gallery)->kept);
+    stk_free((*gallery)->pixels);
+    stk_free(*gallery);
+    *gallery = NULL;
+}
+
+/* What the loader's imagenet normalisation did, backwards. */
+static void bytes_of(const float *image, stoke_layout layout, size_t pixels, uint8_t *rgb)
+{
+    static const float mean[3] = { 0.485f, 0.456f, 0.406f }, deviation[3] = { 0.229f, 0.224f, 0.225f };
+    const size_t channel = layout == STOKE_LAYOUT_CHW ? pixels : 1,
+                 pixel = layout == STOKE_LAYOUT_CHW ? 1 : 3;
+    for (size_t c = 0; c < 3; c++)
+        for (size_t i = 0; i < pixels; i++) {
+            const float value = (image[c * channel + i * pixel] * deviation[c] + mean[c]) * 255.0f;
+            rgb[3 * i + c] = (uint8_t)(fminf(fmaxf(value, 0), 255) + 0.5f);
+        }
+}
+
+static void narrow(const void *mask, stoke_dtype dtype, size_t pixels, uint16_t *ids)
+{
+    for (size_t i = 0; i < pixels; i++) switch (dtype) {
+        case STOKE_DTYPE_U8: ids[i] = ((const uint8_t *)mask)[i]; break;
+        case STOKE_DTYPE_U16: ids[i] = ((const uint16_t *)mask)[i]; break;
+        case STOKE_DTYPE_I32: ids[i] = (uint16_t)((const int32_t *)mask)[i]; break;
+        default: ids[i] = (uint16_t)((const int64_t *)mask)[i]; break;
+        }
+}
+
+static keepsake *find(const stk_gallery *gallery, uint64_t id)
+{
+    for (uint32_t i = 0; i < gallery->count; i++)
+        if (gallery->kept[i].id == id) return &gallery->kept[i];
+    return NULL;
+}
+
+void stk_gallery_take(stk_gallery *gallery, const stoke_batch *batch, const uint16_t *predicted)
+{
+    const size_t pixels = (size_t)gallery->height * gallery->width;
+    if (batch->height != gallery->height || batch->width != gallery->width) return;
+    for (uint32_t row = 0; row < batch->count; row++) {
+        if (batch->status[row] == STOKE_ROW_REPLACED) continue;
+        keepsake *k = find(gallery, batch->ids[row]);
+        if (!k) continue;
+        k->name = batch->names[row];
+        bytes_of((const float *)batch->images + row * (batch->image_row_bytes / sizeof(float)), batch->layout,
+                 pixels, k->rgb);
+        narrow((const char *)batch->masks + row * batch->mask_row_bytes, batch->mask_dtype, pixels, k->truth);
+        memcpy(k->predicted, predicted + row * pixels, pixels * sizeof *predicted);
+    }
+}
+
+enum { CAPTION = 256 };
+
+/* "street/0042: mean IoU 0.731, accuracy 94.1 %" */
+static void caption_of(const keepsake *k, stoke_confusion *confusion, size_t pixels, char *text)
+{
+    stoke_confusion_reset(confusion);
+    int r = stoke_confusion_add(confusion, k->predicted, k->truth, STOKE_DTYPE_U16, pixels, NULL);
+    const stoke_scores s = stoke_confusion_scores(confusion);
+    if (r || !s.pixels)
+        snprintf(text, CAPTION, "%.150s", k->name);
+    else
+        snprintf(text, CAPTION, "%.150s: mean IoU %.3f, accuracy %.1f %%", k->name, s.miou,
+                 100 * s.pixel_accuracy);
+}
+
+/* Rows for stoke_comparison_write; images[3 * i ..] back up the views of row i. Returns how many there are:
+ * samples that were bad have not been seen. */
+static size_t lay_rows(const stk_gallery *g, stoke_confusion *confusion, stoke_comparison *rows,
+                       stoke_image *images, char (*captions)[CAPTION])
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < g->count; i++) {
+        const keepsake *k = &g->kept[i];
+        if (!k->name) continue;
+        stoke_image *view = images + 3 * n;
+        view[0] = (stoke_image){ k->rgb, 3 * (size_t)g->width, g->width, g->height, 3, 1 };
+        view[1] = (stoke_image){ k->truth, 2 * (size_t)g->width, g->width, g->height, 1, 2 };
+        view[2] = (stoke_image){ k->predicted, 2 * (size_t)g->width, g->width, g->height, 1, 2 };
+        caption_of(k, confusion, (size_t)g->height * g->width, captions[n]);
+        rows[n] = (stoke_comparison){ &view[0], &view[1], &view[2], captions[n] };
+        n++;
+    }
+    return n;
+}
+
+int stk_gallery_write(const stk_gallery *gallery, const char *path, const char *title, int64_t ignore_index,
+                      const char *const *class_names, uint32_t classes, stoke_error *err)
+{
+    /* One class is the foreground: ids are 0 and 1 then. */
+    const char *const pair[2] = { "background",
+                                  class_names && class_names[0] ? class_names[0] : "foreground" };
+    const char *const *names = classes == 1 ? pair : class_names;
+    const uint32_t n_names = classes == 1 ? 2 : class_names ? classes : 0;
+    stoke_confusion *confusion = NULL;
+    int r = stoke_confusion_create(&confusion, classes, ignore_index, err);
+    if (r) return r;
+    stoke_comparison *rows = stk_calloc(gallery->count, sizeof *rows);
+    stoke_image *images = stk_calloc(gallery->count, 3 * sizeof *images);
+    char(*captions)[CAPTION] = stk_calloc(gallery->count, sizeof *captions);
+    if (!rows || !images || !captions) {
+        r = stk_fail(err, STOKE_E_NOMEM, "%s: no memory for a picture of %u predictions", path,
+                     (unsigned)gallery->count);
+    } else {
+        const size_t n = lay_rows(gallery, confusion, rows, images, captions);
+        r = n ? stoke_comparison_write(path, rows, n, (int32_t)ignore_index, names, n_names, title, err)
+              : stk_fail(err, STOKE_E_STATE, "%s: none of the pictures to be drawn could be read", path);
+    }
+    stk_free(rows);
+    stk_free(images);
+    stk_free(captions);
+    stoke_confusion_destroy(&confusion);
+    return r;
+}

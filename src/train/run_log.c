@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/train/run_log.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/train/log_lines.h"
+
+double stk_run_real(const stk_json *json, const stk_json_value *object, const char *key)
+{
+    double value = NAN;
+    stk_json_real(json, stk_json_find(json, object, key), &value);
+    return value;
+}
+
+uint64_t stk_run_uint(const stk_json *json, const char *key)
+{
+    uint64_t value = 0;
+    if (json->values) stk_json_uint(json, stk_json_find(json, json->values, key), &value);
+    return value;
+}
+
+const char *stk_run_text(const stk_json *json, const char *key)
+{
+    const stk_json_value *value = json->values ? stk_json_find(json, json->values, key) : NULL;
+    return value && value->kind == STK_JSON_STRING ? stk_json_text(json, value) : NULL;
+}
+
+/* A time or count that is added up: nothing, rather than NaN or less than nothing. */
+static double sum_of(const stk_json *json, const char *key)
+{
+    const double value = stk_run_real(json, json->values, key);
+    return value > 0 && value < 1e12 ? value : 0;
+}
+
+static uint64_t count_of(const stk_json *json, const char *key)
+{
+    const uint64_t value = stk_run_uint(json, key);
+    return value < UINT64_C(1) << 48 ? value : 0;
+}
+
+/* ---- steps ---- */
+
+/* Two neighbours as one line that spoke of both would have it. */
+static stk_step_note together(const stk_step_note *a, const stk_step_note *b)
+{
+    stk_step_note sum = *b;
+    const double weight = (double)a->images + (double)b->images;
+    sum.loss = weight > 0 ? (a->loss * (double)a->images + b->loss * (double)b->images) / weight
+                          : (a->loss + b->loss) / 2;
+    sum.gradient_norm = fmax(a->gradient_norm, b->gradient_norm);
+    sum.skipped += a->skipped;
+    sum.images += a->images;
+    sum.seconds += a->seconds;
+    sum.data_seconds += a->data_seconds;
+    return sum;
+}
+
+static void halve_steps(stk_run_log *log)
+{
+    for (size_t i = 0; i < log->n_steps / 2; i++)
+        log->steps[i] = together(&log->steps[2 * i], &log->steps[2 * i + 1]);
+    log->n_steps /= 2;
+}
+
+static int add_step(stk_run_log *log, const stk_json *json, uint64_t step, stoke_error *err)
+{
+    const stk_step_note note = { .step = step,
+                                 .epoch = stk_run_uint(json, "epoch"),
+                                 .t = stk_run_real(json, json->values, "t"),
+                                 .loss = stk_run_real(json, json->values, "loss"),
+                                 .lr = stk_run_real(json, json->values, "lr"),
+                                 .gradient_norm = stk_run_real(json, json->values, "gradient_norm"),
+                                 .loss_scale = stk_run_real(json, json->values, "loss_scale"),
+                                 .skipped = count_of(json, "skipped"),
+                                 .images = count_of(json, "images"),
+                                 .seconds = sum_of(json, "seconds"),
+                                 .data_seconds = sum_of(json, "data_seconds") };
+    /* A log that goes back was written by a run that began again from there. */
+    while (log->n_steps && log->steps[log->n_steps - 1].step >= step) log->n_steps--;
+    if (log->n_steps == STK_RUN_STEPS) halve_steps(log);
+    if (!stk_grow((void **)&log->steps, &log->steps_capacity, log->n_steps + 1, sizeof note))
+        return stk_fail(err, STOKE_E_NOMEM, "no memory for the log of a run");
+    log->steps[log->n_steps++] = note;
+    log->images += note.images;
+    log->skipped += note.skipped;
+    log->step_seconds += note.seconds;
+    log->data_seconds += note.data_seconds;
+    return STOKE_OK;
+}
+
+/* ---- evaluations ---- */
+
+static void keep(stk_json *place, stk_json *json)
+{
+    stk_json_free(place);
+    *place = *json;
+    *json = (stk_json){ 0 };
+}
+
+/* `text` once more, for a second place to keep it. */
+static int keep_again(stk_json *place, const char *text, size_t length, stoke_error *err)
+{
+    stk_json json;
+    const int r = stk_json_read(&json, text, length, STK_RUN_VALUES, err);
+    if (!r) keep(place, &json);
+    return r;
+}
+
+static int add_evaluation(stk_run_log *log, stk_json *json, uint64_t step, const char *text, size_t length,
+                          stoke_error *err)
+{
+    const stk_run_eval eval = { step,
+                                stk_run_real(json, json->values, "t"),
+                                stk_run_real(json, json->values, "loss"),
+                                stk_run_real(json, json->values, "miou"),
+                                stk_run_real(json, json->values, "f1_macro"),
+                                stk_run_real(json, json->values, "pixel_accuracy") };
+    while (log->n_evals && log->evals[log->n_evals - 1].step >= step) log->n_evals--;
+    log->evaluations++;
+    log->eval_seconds += sum_of(json, "seconds");
+    if (log->n_evals == STK_RUN_EVALS) {
+        log->left_out++;
+    } else {
+        if (!stk_grow((void **)&log->evals, &log->evals_capacity, log->n_evals + 1, sizeof eval))
+            return stk_fail(err, STOKE_E_NOMEM, "no memory for the log of a run");
+        log->evals[log->n_evals++] = eval;
+    }
+    const stk_json_value *best = stk_json_find(json, json->values, "best");
+    int r = STOKE_OK;
+    if (best && best->kind == STK_JSON_TRUE) r = keep_again(&log->best, text, length, err);
+    if (!r && !log->first.values) r = keep_again(&log->first, text, length, err);
+    if (!r) keep(&log->last, json);
+    return r;
+}
+
+/* ---- lines ---- */
+
+static void add_start(stk_run_log *log, stk_json *json)
+{
+    log->sittings++;
+    log->why[0] = 0;
+    keep(&log->start, json);
+}
+
+static void add_end(stk_run_log *log, const stk_json *json)
+{
+    const char *why = stk_run_text(json, "why");
+    snprintf(log->why, sizeof log->why, "%s", why && *why ? why : "ended");
+}
+
+int stk_run_log_line(stk_run_log *log, const char *text, size_t length, stoke_error *err)
+{
+    stk_json json;
+    uint64_t step = 0;
+    int r = stk_json_read(&json, text, length, STK_RUN_VALUES, err);
+    log->lines++;
+    if (r == STOKE_E_NOMEM) return r;
+    const char *kind = r ? NULL : stk_run_text(&json, "kind");
+    if (!kind || !stk_json_uint(&json, stk_json_find(&json, json.values, "step"), &step) ||
+        step > UINT64_C(1) << 53) {
+        log->damaged++;
+        stk_json_free(&json);
+        return STOKE_OK;
+    }
+    const double t = stk_run_real(&json, json.values, "t");
+    r = STOKE_OK;
+    if (!strcmp(kind, "step")) {
+        r = add_step(log, &json, step, err);
+    } else if (!strcmp(kind, "eval")) {
+        r = add_evaluation(log, &json, step, text, length, err);
+    } else if (!strcmp(kind, "save")) {
+        log->saves++;
+        log->save_seconds += sum_of(&json, "seconds");
+        log->save_bytes = count_of(&json, "bytes");
+    } else if (!strcmp(kind, "start")) {
+        add_start(log, &json);
+    } else if (!strcmp(kind, "end")) {
+        add_end(log, &json);
+    } else {
+        log->left_out++; /* of a later version */
+    }
+    if (step > log->step) log->step = step;
+    if (t >= 0 && t < 1e12 && t > log->t) log->t = t;
+    stk_json_free(&json);
+    return r;
+}
+
+int stk_run_log_read(stk_run_log *log, const char *path, stoke_error *err)
+{
+    stk_lines lines;
+    int more = 0, r = stk_lines_open(&lines, path, err);
+    if (r) return r;
+    while (!r && (more = stk_lines_next(&lines, err)) > 0) {
+        if (lines.cut) {
+            log->lines++;
+            log->damaged++;
+        } else if (lines.length && lines.whole) { /* a half line is one that is being written */
+            r = stk_run_log_line(log, lines.text, lines.length, err);
+        }
+    }
+    stk_lines_close(&lines);
+    return r ? r : more;
+}
+
+void stk_run_log_free(stk_run_log *log)
+{
+    stk_json_free(&log->start);
+    stk_json_free(&log->first);
+    stk_json_free(&log->best);
+    stk_json_free(&log->last);
+    stk_free(log->steps);
+    stk_free(log->evals);
+    *log = (stk_run_log){ 0 };
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * report.html: one file that needs nothing else. No script, no address outside; it follows light and dark
+ * mode and prints.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/file.h"
+#include "src/base/mem.h"
+#include "src/report/chart.h"
+#include "src/train/run_report.h"
+#include <stoke/report.h>
+
+/* The variables of colours are those of the charts (chart_svg.c), so that a part of the time has the colour
+ * of its curve. */
+static const char style[] =
+    ":root{color-scheme:light dark;--back:#f4f5f8;--paper:#fff;--ink:#1c202a;--faded:#5f6675;--rule:#e3e6ec;"
+    "--deep:8,80,160;--s0:#0b6bcb;--s1:#d1495b;--s2:#00876c;--s3:#c77700;--s5:#9aa3b2}\n"
+    "@media (prefers-color-scheme:dark){:root{--back:#0f1116;--paper:#171a21;--ink:#e8eaf0;--faded:#9aa2b1;"
+    "--rule:#2a2f3a;--deep:64,140,235;--s0:#5aa9ff;--s1:#ff7b8b;--s2:#3ecfa8;--s3:#ffb347;--s5:#6b7485}}\n"
+    "*{box-sizing:border-box}body{margin:0;background:var(--back);color:var(--ink);"
+    "font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif}\n"
+    "main{max-width:1120px;margin:0 auto;padding:28px 20px 60px}h1{font-size:28px;margin:0 0 4px;"
+    "overflow-wrap:anywhere}h2{font-size:18px;margin:0 0 12px}.sub,.note{color:var(--faded);margin:0 0 12px}"
+    ".note{font-size:13px}table+.note{margin:12px 0 0}\n"
+    ".cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:20px 0}"
+    ".card{background:var(--paper);border-radius:10px;padding:14px 16px}.card "
+    "b{display:block;font-size:22px;white-space:nowrap;"
+    "line-height:1.25;font-weight:650;font-variant-numeric:tabular-nums}.card span{color:var(--faded);"
+    "font-size:13px}\n"
+    "section{background:var(--paper);border-radius:10px;padding:18px 20px;margin:16px 0}"
+    ".curves{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(460px,100%),1fr));gap:16px;margin:"
+    "16px 0}"
+    ".curves>svg{width:100%;height:auto;background:var(--paper);border-radius:10px}\n"
+    "table{border-collapse:collapse;width:100%;font-size:14px}table.narrow{width:auto;min-width:50%}"
+    "th{text-align:left;font-weight:600;color:var(--faded);font-size:13px}td,th{padding:4px 12px 4px 0;"
+    "border-bottom:1px solid "
+    "var(--rule)}.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}"
+    ".file{overflow-wrap:anywhere}.bar{width:26%;min-width:70px}.bar span{display:block;height:10px;"
+    "border-radius:3px;background:var(--s0)}.narrow .bar{width:120px}\n"
+    ".swatch{display:inline-block;width:12px;height:12px;border-radius:3px;margin-right:8px;"
+    "border:1px solid rgba(128,128,128,.5);vertical-align:-1px}"
+    ".stack{display:flex;height:22px;border-radius:6px;overflow:hidden;margin:0 0 12px}.stack "
+    "span{min-width:1px}\n"
+    ".scroll{overflow-x:auto}.matrix{width:auto;font-size:13px;border-spacing:1px;border-collapse:separate}"
+    ".matrix "
+    "td{border:0;padding:0;width:38px;height:30px;text-align:center;font-variant-numeric:tabular-nums;"
+    "background:rgba(var(--deep),var(--v,0));border-radius:2px}.matrix thead td,.matrix "
+    ".none{background:none}"
+    ".matrix .none{background:var(--rule)}.matrix .deep{color:#fff}.matrix th{border:0;padding:0 8px 0 0;"
+    "text-align:right;white-space:nowrap;max-width:180px;overflow:hidden;text-overflow:ellipsis}"
+    ".matrix thead th{vertical-align:bottom;padding:0 0 6px;text-align:center}.matrix thead span{"
+    "writing-mode:vertical-rl;transform:rotate(180deg);max-height:150px;overflow:hidden}"
+    ".matrix.small td{width:14px;min-width:14px;height:14px}.matrix.small{font-size:10px;line-height:13px}\n"
+    ".figures{display:grid;grid-template-columns:1fr 1fr;gap:16px}.figures "
+    "figure:first-child{grid-column:1/3}"
+    "figure{margin:0}figcaption{margin:0 0 6px;font-weight:600}img{max-width:100%;height:auto;"
+    "border-radius:6px;display:block}ul{margin:0;padding-left:20px}li{margin:2px 0}"
+    "dl{display:grid;grid-template-columns:max-content 1fr;gap:3px 18px;margin:0}dt{color:var(--faded)}"
+    "dd{margin:0;overflow-wrap:anywhere}"
+    "pre{margin:14px 0 0;font:12.5px/1.55 ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans "
+    "Mono',monospace;"
+    "column-width:330px;column-gap:24px;white-space:pre-wrap;overflow-wrap:anywhere}"
+    "footer{color:var(--faded);font-size:13px;margin-top:20px}\n"
+    "@media print{:root{--back:#fff;--paper:#fff;--ink:#000;--faded:#444;--rule:#ccc;--deep:8,80,160;"
+    "--s0:#0b6bcb;--s1:#d1495b;--s2:#00876c;--s3:#c77700;--s5:#9aa3b2;color-scheme:light}"
+    "*{print-color-adjust:exact;-webkit-print-color-adjust:exact}main{max-width:none;padding:0}"
+    "section,.card{border:1px solid var(--rule)}section,figure,.curves>svg,tr{break-inside:avoid}"
+    ".curves{grid-template-columns:1fr 1fr}}\n";
+
+enum { CURVE_WIDTH = 540 }; /* two side by side, letters at their size */
+
+/* ---- small things ---- */
+
+static void put_fixed(FILE *out, double value, int decimals)
+{
+    char text[32];
+    fputs(stk_text_fixed(value, decimals, text, sizeof text), out);
+}
+
+/* 3716457 as "3.7 M", 12345 as "12 345" is not needed here. */
+static void put_millions(FILE *out, uint64_t count)
+{
+    put_fixed(out, (double)count / 1e6, 1);
+    fputs(" million", out);
+}
+
+static void put_card(FILE *out, const char *value, const char *label)
+{
+    fprintf(out, "<div class=\"card\"><b>%s</b><span>", value);
+    stk_html_text(out, label);
+    fputs("</span></div>\n", out);
+}
+
+/* ---- head ---- */
+
+static int is_done(const stk_run_log *log)
+{
+    return log->why[0] != 0;
+}
+
+static void put_status(const stk_run_page *page)
+{
+    const stk_run_log *log = page->log;
+    const uint64_t steps = stk_run_uint(&log->start, "steps");
+    fputs("<p class=\"sub\">", page->out);
+    if (is_done(log)) {
+        fprintf(page->out, "Ended at step %" PRIu64, log->step);
+        if (steps) fprintf(page->out, " of %" PRIu64, steps);
+        fputs(": ", page->out);
+        stk_html_text(page->out, log->why);
+    } else {
+        fprintf(page->out, "Not ended: at step %" PRIu64, log->step);
+        if (steps) fprintf(page->out, " of %" PRIu64, steps);
+        fputs(" when this page was made. Either it is still going, or it was stopped from outside and "
+              "<code>stoke train --resume</code> goes on with it",
+              page->out);
+    }
+    if (log->sittings > 1) fprintf(page->out, " (sitting %" PRIu64 ")", log->sittings);
+    fputs(".</p>\n", page->out);
+}
+
+static void put_head(const stk_run_page *page)
+{
+    const stk_json *start = &page->log->start;
+    const char *model = stk_run_text(start, "model"), *data = stk_run_text(start, "data");
+    FILE *out = page->out;
+    fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>",
+          out);
+    stk_html_text(out, page->name);
+    fputs(": report of a training</title>\n<style>\n", out);
+    fputs(style, out);
+    fputs("</style></head>\n<body><main>\n<header><h1>", out);
+    stk_html_text(out, page->name);
+    fputs("</h1>\n", out);
+    if (model) {
+        fputs("<p class=\"sub\">SegFormer ", out);
+        stk_html_text(out, model);
+        if (data) {
+            fputs(" on ", out);
+            stk_html_text(out, data);
+        }
+        fprintf(out, ": %" PRIu64 " classes, %" PRIu64 " images to train, %" PRIu64 " to validate</p>\n",
+                stk_run_uint(start, "classes"), stk_run_uint(start, "train_samples"),
+                stk_run_uint(start, "val_samples"));
+    }
+    put_status(page);
+    fputs("</header>\n", out);
+}
+
+/* ---- headline numbers ---- */
+
+static void put_score_cards(const stk_run_page *page)
+{
+    const stk_json *shown = stk_run_shown(page->log);
+    char value[32], label[96];
+    if (!shown) return;
+    stk_text_fixed(stk_run_real(shown, shown->values, "miou"), 3, value, sizeof value);
+    snprintf(label, sizeof label, "%s mIoU, at step %" PRIu64, page->log->best.values ? "best" : "last",
+             stk_run_uint(shown, "step"));
+    put_card(page->out, value, label);
+    stk_text_fixed(stk_run_real(shown, shown->values, "f1_macro"), 3, value, sizeof value);
+    put_card(page->out, value, "F1 (macro) there");
+    const double accuracy = 100 * stk_run_real(shown, shown->values, "pixel_accuracy");
+    stk_text_fixed(accuracy, 1, value, sizeof value);
+    if (isfinite(accuracy)) strcat(value, " %");
+    put_card(page->out, value, "of the pixels right");
+}
+
+static void put_cards(const stk_run_page *page)
+{
+    const stk_run_log *log = page->log;
+    char value[48];
+    fputs("<div class=\"cards\">\n", page->out);
+    put_score_cards(page);
+    if (!log->n_evals && log->n_steps) {
+        stk_text_fixed(page->curves->smooth[log->n_steps - 1], 3, value, sizeof value);
+        put_card(page->out, value, "training loss at the end");
+    }
+    put_card(page->out, stoke_text_seconds(log->t, value, sizeof value), "in all");
+    if (log->step_seconds > 0) {
+        stk_text_brief((double)log->images / log->step_seconds, value, sizeof value);
+        put_card(page->out, value, "images per second, training");
+        stk_text_fixed(100 * log->data_seconds / log->step_seconds, 1, value, sizeof value - 3);
+        strcat(value, " %");
+        put_card(page->out, value, "of it waiting for data");
+    }
+    fputs("</div>\n", page->out);
+}
+
+/* ---- remarks ---- */
+
+typedef struct remarks {
+    FILE *out;
+    int any;
+} remarks;
+
+static void remark(remarks *r)
+{
+    fputs(r->any++ ? "</li>\n<li>" : "<section><h2>Remarks</h2>\n<ul><li>", r->out);
+}
+
+static void put_remarks(const stk_run_page *page)
+{
+    const stk_run_log *log = page->log;
+    remarks r = { page->out, 0 };
+    size_t holes = 0;
+    for (size_t i = 0; i < log->n_steps; i++) holes += !isfinite(log->steps[i].loss);
+    if (!log->evaluations) {
+        remark(&r);
+        fputs(stk_run_uint(&log->start, "val_samples")
+                  ? "No evaluation yet: there are no scores, and no network is known to be the best."
+                  : "The run has no validation images: nothing tells how good the network is on what it has "
+                    "not "
+                    "seen. <code>--val-split 0.2</code> keeps a fifth of the images for that.",
+              r.out);
+    }
+    if (holes) {
+        remark(&r);
+        fprintf(r.out,
+                "The loss of %zu logged steps was not a number. A lower learning rate "
+                "(<code>stoke find-lr</code>) or <code>--clip-norm 1</code> helps as a rule.",
+                holes);
+    }
+    if (log->skipped) {
+        remark(&r);
+        fprintf(r.out, "%" PRIu64 " steps were skipped because their gradients were not finite.",
+                log->skipped);
+    }
+    if (log->step_seconds > 10 && log->data_seconds > 0.1 * log->step_seconds) {
+        remark(&r);
+        put_fixed(r.out, 100 * log->data_seconds / log->step_seconds, 0);
+        fputs(" % of the time of steps was spent waiting for data: more <code>--workers</code>, a "
+              "<code>--cache</code> or smaller files would make the run faster.",
+              r.out);
+    }
+    if (log->damaged) {
+        remark(&r);
+        fprintf(r.out, "%" PRIu64 " of %" PRIu64 " lines of log.jsonl are damaged and were passed over.",
+                log->damaged, log->lines);
+    }
+    if (r.any) fputs("</li></ul></section>\n", r.out);
+}
+
+/* ---- settings ---- */
+
+static void put_term(FILE *out, const char *term, const char *text)
+{
+    if (!text || !*text) return;
+    fprintf(out, "<dt>%s</dt><dd>", term);
+    stk_html_text(out, text);
+    fputs("</dd>\n", out);
+}
+
+static void put_machine(const stk_run_page *page)
+{
+    const stk_json *start = &page->log->start;
+    const stk_json_value *size = stk_json_find(start, start->values, "size");
+    FILE *out = page->out;
+    double height = NAN, width = NAN;
+    char text[160], a[32], b[32];
+    if (!start->values) return;
+    if (stk_json_real(start, stk_json_first(start, size), &height))
+        stk_json_real(start, stk_json_next(start, stk_json_first(start, size)), &width);
+    fputs("<dl>\n<dt>network</dt><dd>SegFormer ", out);
+    stk_html_text(out, stk_run_text(start, "model"));
+    fputs(", ", out);
+    put_millions(out, stk_run_uint(start, "parameters"));
+    fputs(" parameters, ", out);
+    stk_html_text(out, stk_run_text(start, "precision"));
+    fputs("</dd>\n", out);
+    snprintf(text, sizeof text, "%s x %s pixels, batches of %" PRIu64 "%s",
+             stk_text_fixed(height, 0, a, sizeof a), stk_text_fixed(width, 0, b, sizeof b),
+             stk_run_uint(start, "batch"), stk_run_uint(start, "accumulate") > 1 ? ", several per step" : "");
+    put_term(out, "images", text);
+    snprintf(text, sizeof text, "%" PRIu64 " steps, %" PRIu64 " per epoch", stk_run_uint(start, "steps"),
+             stk_run_uint(start, "steps_per_epoch"));
+    put_term(out, "length", text);
+    put_term(out, "processor", stk_run_text(start, "machine"));
+    snprintf(text, sizeof text, "%" PRIu64 " threads, %.40s", stk_run_uint(start, "threads"),
+             stk_run_text(start, "cpu") ? stk_run_text(start, "cpu") : "");
+    put_term(out, "of it", text);
+    put_term(out, "begun", stk_run_text(start, "time"));
+    put_term(out, "stoke", stk_run_text(start, "version"));
+    fputs("</dl>\n", out);
+}
+
+/* config.yaml without its comments: what was set, not what could be. */
+static void put_settings_file(const stk_run_page *page)
+{
+    char path[4096];
+    stk_buffer bytes = { 0 };
+    size_t size = 0;
+    if ((size_t)snprintf(path, sizeof path, "%s/config.yaml", page->folder) >= sizeof path) return;
+    if (stk_file_read(path, 1 << 20, &bytes, &size, NULL) == STOKE_OK) {
+        const char *text = bytes.data, *end = text + size;
+        fputs("<pre>", page->out);
+        while (text < end) {
+            char line[1024];
+            const char *stop = memchr(text, '\n', (size_t)(end - text));
+            const size_t length = (size_t)((stop ? stop : end) - text);
+            snprintf(line, sizeof line, "%.*s", length < sizeof line ? (int)length : (int)sizeof line - 1,
+                     text);
+            if (line[strspn(line, " \t\r")] && line[strspn(line, " \t")] != '#') {
+                stk_html_text(page->out, line);
+                fputc('\n', page->out);
+            }
+            text += length + 1;
+        }
+        fputs("</pre>\n", page->out);
+    }
+    stk_buffer_free(&bytes);
+}
+
+/* ---- all of it ---- */
+
+static int put_curves(const stk_run_page *page, stoke_error *err)
+{
+    int r = STOKE_OK;
+    fputs("<div class=\"curves\">\n", page->out);
+    for (int i = 0; i < STK_CURVES && !r; i++)
+        if (i != STK_CURVE_SCORES || page->curves->evals)
+            r = stk_curve_write(page->curves, i, CURVE_WIDTH, page->out, err);
+    fputs("</div>\n", page->out);
+    return r;
+}
+
+int stk_run_page_write(const stk_run_page *page, stoke_error *err)
+{
+    FILE *out = page->out;
+    put_head(page);
+    put_cards(page);
+    put_remarks(page);
+    const int r = put_curves(page, err);
+    if (r) return r;
+    stk_run_table_classes(page);
+    stk_run_table_confusion(page);
+    stk_run_pictures(page);
+    stk_run_table_worst(page);
+    stk_run_table_time(page);
+    fputs("<section><h2>Settings and machine</h2>\n", out);
+    put_machine(page);
+    put_settings_file(page);
+    fputs("</section>\n<footer>Made by <code>stoke report</code> from log.jsonl; metrics.csv has the scores "
+          "as a table, "
+          "curves/ the charts as files.</footer>\n</main></body></html>\n",
+          out);
+    return STOKE_OK;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inside of a run, shared by its files:
+ *
+ *   trainer.c           opening and closing: settings, folder, network, loaders, the state to go on from
+ *   trainer_folder.c    runs/NAME: whose it is, what it may hold already
+ *   trainer_loop.c      steps, epochs, when to evaluate, save and leave
+ *   trainer_save.c      evaluation and what is kept of it; checkpoints; the report
+ *   trainer_event.c     what the caller hears, the clock
+ *
+ * What a checkpoint holds is `now`, the network and the identity; everything else here can be made again.
+ * Nothing that the weights depend on is read from the clock, the cadences or the number of threads.
+ */
+#ifndef STOKE_SRC_TRAIN_TRAINER_H
+#define STOKE_SRC_TRAIN_TRAINER_H
+
+#include "src/train/checkpoint.h"
+#include "src/train/journal.h"
+
+enum {
+    STK_NAMES = 8,         /* of a step's pictures, for messages */
+    STK_SKIPS = 20,        /* fp16: steps in a row whose gradients overflow before the run is given up */
+    STK_SAVE_SECONDS = 600 /* save_every auto: no more work than this is lost */
+};
+
+/* Sums that fade: about the last twenty steps. */
+typedef struct stk_lately {
+    double images, seconds, data_seconds;
+} stk_lately;
+
+struct stoke_trainer {
+    stk_setup setup;
+    stoke_train_fn event;
+    void *context;
+    int asked; /* to stop, by the callback */
+
+    char *folder;
+    int folder_fd; /* holds the lock on the folder; -1: none */
+    int resumed;   /* from a checkpoint */
+    char *identity;
+    stoke_net *net;
+    stoke_loader *train, *val; /* val NULL: no validation */
+    stoke_confusion *confusion;
+    stk_gallery *gallery; /* NULL: no pictures */
+    stk_journal *journal;
+
+    stk_progress now;
+    stoke_scores scores; /* of the last evaluation of this sitting */
+    int evaluated;       /* there was one */
+    int stopped_early;
+
+    /* the clock of this sitting */
+    uint64_t began_ns, saved_ns;
+    double earlier;      /* seconds of the sittings before */
+    uint64_t sitting;    /* steps of this one */
+    double step_seconds; /* of those but the first, which waits for everything to start */
+    double eval_seconds; /* of the last evaluation, with what is saved after it */
+    stk_lately lately;
+    double last_loss, lr, gradient_norm, loss_scale;
+
+    stk_step_note note; /* what the next line of the log will say: sums since the last */
+    double note_loss;   /* sum of the finite losses, and how many */
+    uint64_t note_steps, note_losses;
+
+    const char *names[STK_NAMES]; /* of the pictures of the step being taken */
+    uint64_t n_names;             /* how many there are, named or not */
+};
+
+/* trainer_event.c */
+double stk_trainer_clock(const stoke_trainer *trainer); /* seconds since the run began, over all sittings */
+/* An event with everything that is known of the run; send passes it on and notes whether to stop. */
+stoke_train_event stk_trainer_event(const stoke_trainer *trainer, stoke_train_event_kind kind);
+void stk_trainer_send(stoke_trainer *trainer, const stoke_train_event *event);
+void stk_trainer_remark(stoke_trainer *trainer, const char *format, ...) STOKE_PRINTF(2, 3);
+
+/* trainer_folder.c */
+/* Names the folder and sees whether it can be used; writes nothing. */
+int stk_trainer_find_folder(stoke_trainer *trainer, stoke_error *err);
+/* Makes it, locks it, writes config.yaml. */
+int stk_trainer_claim_folder(stoke_trainer *trainer, stoke_error *err);
+/* "FOLDER/NAME"; stk_free it. NULL: no memory, said in err. */
+char *stk_trainer_path(const stoke_trainer *trainer, const char *name, stoke_error *err);
+
+/* trainer_save.c */
+int stk_trainer_evaluate(stoke_trainer *trainer, stoke_error *err);
+int stk_trainer_save(stoke_trainer *trainer, stoke_error *err);
+/* The line of the log with the sums since the last one; nothing when no step came since. */
+int stk_trainer_write_note(stoke_trainer *trainer, stoke_error *err);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the caller of a run hears, and its clock.
+ */
+#include "src/train/trainer.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "src/base/clock.h"
+
+double stk_trainer_clock(const stoke_trainer *t)
+{
+    return t->earlier + (t->began_ns ? (double)(stk_now_ns() - t->began_ns) / 1e9 : 0);
+}
+
+/* Steps at the pace of this sitting, and the evaluations between them. */
+static double seconds_left(const stoke_trainer *t)
+{
+    if (t->sitting < 2 || t->now.step > t->setup.steps) return NAN;
+    const uint64_t left = t->setup.steps - t->now.step;
+    const int64_t every = t->setup.params.eval_every;
+    const uint64_t evaluations = !t->val ? 0 : every > 0 ? left / (uint64_t)every : left > 0;
+    return (double)left * t->step_seconds / (double)(t->sitting - 1) + (double)evaluations * t->eval_seconds;
+}
+
+stoke_train_event stk_trainer_event(const stoke_trainer *t, stoke_train_event_kind kind)
+{
+    const uint64_t accumulate = (uint64_t)t->setup.params.accumulate;
+    const stk_lately *lately = &t->lately;
+    return (stoke_train_event){
+        .kind = kind,
+        .step = t->now.step,
+        .steps = t->setup.steps,
+        .epoch = t->now.epoch,
+        .epochs = t->setup.epochs,
+        .step_in_epoch = accumulate ? (t->now.batch + accumulate - 1) / accumulate : 0,
+        .steps_per_epoch = accumulate ? (t->setup.batches_per_epoch + accumulate - 1) / accumulate : 0,
+        .loss = t->now.epoch_steps ? t->now.epoch_loss / (double)t->now.epoch_steps : NAN,
+        .last_loss = t->last_loss,
+        .lr = t->lr,
+        .gradient_norm = t->gradient_norm,
+        .images_per_s = lately->seconds > 0 ? lately->images / lately->seconds : NAN,
+        .data_wait = lately->seconds > 0 ? lately->data_seconds / lately->seconds : 0,
+        .seconds_left = seconds_left(t),
+        .scores = t->evaluated ? &t->scores : NULL,
+    };
+}
+
+void stk_trainer_send(stoke_trainer *t, const stoke_train_event *event)
+{
+    if (t->event && t->event(t->context, event)) t->asked = 1;
+}
+
+void stk_trainer_remark(stoke_trainer *t, const char *format, ...)
+{
+    char text[STOKE_ERROR_TEXT];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_REMARK);
+    event.text = text;
+    stk_trainer_send(t, &event);
+}

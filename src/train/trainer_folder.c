@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The folder of a run: runs/NAME, made new and never mixed with another run's, or the one to go on with. One
+ * process at a time works in it.
+ */
+#include "src/train/trainer.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "src/base/error.h"
+#include "src/base/file.h"
+
+static char *join(const char *folder, const char *name, stoke_error *err)
+{
+    const size_t n = strlen(folder), size = n + strlen(name) + 2;
+    char *path = stk_alloc(size);
+    if (path)
+        snprintf(path, size, "%s%s%s", folder, n && folder[n - 1] == '/' ? "" : "/", name);
+    else
+        stk_fail(err, STOKE_E_NOMEM, "no memory for the name of a file in %s", folder);
+    return path;
+}
+
+char *stk_trainer_path(const stoke_trainer *t, const char *name, stoke_error *err)
+{
+    return join(t->folder, name, err);
+}
+
+/* -1: there is no such folder. */
+static int entries(const char *folder)
+{
+    DIR *d = opendir(folder);
+    if (!d) return -1;
+    int n = 0;
+    for (const struct dirent *e; !n && (e = readdir(d));)
+        n = strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    closedir(d);
+    return n;
+}
+
+static int check_new(const stoke_trainer *t, stoke_error *err)
+{
+    const int held = entries(t->folder);
+    if (held < 0 && errno != ENOENT)
+        return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be the folder of a run", t->folder);
+    if (held > 0)
+        return stk_fail(
+            err, STOKE_E_INVALID,
+            "%s exists already: `resume` %s goes on with that run, another `name` begins a new one",
+            t->folder, t->folder);
+    return STOKE_OK;
+}
+
+static int check_old(const stoke_trainer *t, stoke_error *err)
+{
+    const int held = entries(t->folder);
+    if (held < 0)
+        return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno,
+                              "%s: no run to resume", t->folder);
+    char *config = stk_trainer_path(t, "config.yaml", err);
+    if (!config) return STOKE_E_NOMEM;
+    const int there = access(config, F_OK) == 0;
+    stk_free(config);
+    if (!there)
+        return stk_fail(err, STOKE_E_NOTFOUND,
+                        "%s: no run to resume: it has no config.yaml, which every run begins with",
+                        t->folder);
+    return STOKE_OK;
+}
+
+int stk_trainer_find_folder(stoke_trainer *t, stoke_error *err)
+{
+    const stoke_train_params *params = &t->setup.params;
+    t->folder = params->resume ? stk_strdup(params->resume) : join(params->runs, params->name, err);
+    if (!t->folder) return stk_fail(err, STOKE_E_NOMEM, "no memory for the name of the run's folder");
+    return params->resume ? check_old(t, err) : check_new(t, err);
+}
+
+/* A second process would train over the first one's files. Where the file system has no locks we go
+ * without. */
+static int lock(stoke_trainer *t, stoke_error *err)
+{
+    t->folder_fd = open(t->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (t->folder_fd < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open", t->folder);
+    if (flock(t->folder_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return stk_fail(err, STOKE_E_STATE, "%s: another process is training in this folder", t->folder);
+    return STOKE_OK;
+}
+
+/* What a run that was killed left half written; with the lock nobody else can be at it. */
+static int sweep(const stoke_trainer *t, stoke_error *err)
+{
+    static const char *const parts[] = { "", "best", "last", "predictions", "curves" };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char *folder = stk_trainer_path(t, parts[i], err);
+        if (!folder) return STOKE_E_NOMEM;
+        stk_atomic_sweep(folder);
+        stk_free(folder);
+    }
+    return STOKE_OK;
+}
+
+int stk_trainer_claim_folder(stoke_trainer *t, stoke_error *err)
+{
+    stk_atomic_file config;
+    int r = t->setup.params.resume ? STOKE_OK : stk_make_folders(t->folder, err);
+    if (!r) r = lock(t, err);
+    if (!r && t->setup.params.resume) r = sweep(t, err);
+    if (r) return r;
+    char *path = stk_trainer_path(t, "config.yaml", err);
+    if (!path) return STOKE_E_NOMEM;
+    r = stk_atomic_open(&config, path, err);
+    if (!r && stk_setup_write_yaml(&t->setup, config.stream)) {
+        r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot write", path);
+        stk_atomic_abandon(&config);
+    } else if (!r) {
+        r = stk_atomic_commit(&config, err);
+    }
+    stk_free(path);
+    return r;
+}

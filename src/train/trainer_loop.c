@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The run itself: batches to gradients, gradients to steps, and between steps everything else. A step is the
+ * unit: the run is asked to stop, saves, evaluates and goes on only between two of them.
+ *
+ * A step takes `accumulate` batches, wherever an epoch ends: one that falls into the middle of a step goes on
+ * with the first batches of the next, so all steps are alike. A short last batch of an epoch is trained as it
+ * is, with the mean over its own pixels, as PyTorch's loaders give it: its pictures then weigh a little more
+ * than others. `drop_last` leaves it out.
+ */
+#include "src/train/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+
+static const double FADE = 0.95; /* of what was, per step */
+
+static double seconds_since(uint64_t ns)
+{
+    return (double)(stk_now_ns() - ns) / 1e9;
+}
+
+static int is_fp16(const stoke_trainer *t)
+{
+    return stoke_net_plan_used(t->net)->precision == STOKE_PRECISION_FP16;
+}
+
+/* ---- batches ---- */
+
+/* The epoch is over; its successor's first batches are on their way already. */
+static void next_epoch(stoke_trainer *t)
+{
+    stk_progress *now = &t->now;
+    const stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_EPOCH);
+    stk_trainer_send(t, &event);
+    now->epoch++;
+    now->batch = now->epoch_steps = 0;
+    now->epoch_loss = 0;
+    stoke_loader_set_epoch(t->train, now->epoch);
+}
+
+static int next_batch(stoke_trainer *t, const stoke_batch **batch, double *waited, stoke_error *err)
+{
+    const uint64_t began = stk_now_ns();
+    int r = stoke_loader_next(t->train, batch);
+    if (r == STOKE_E_END) { /* in the middle of a step */
+        next_epoch(t);
+        r = stoke_loader_next(t->train, batch);
+    }
+    *waited += seconds_since(began);
+    if (r == STOKE_E_END)
+        return stk_fail(err, STOKE_E_NOTFOUND,
+                        "an epoch has no batch: every sample was left out (see `policy` and `drop_last`)");
+    if (r) return stk_fail(err, r, "%s", stoke_loader_error(t->train));
+    t->now.batch++;
+    return STOKE_OK;
+}
+
+/* ---- what is not finite ---- */
+
+static void remember_names(stoke_trainer *t, const stoke_batch *batch)
+{
+    for (uint32_t i = 0; i < batch->count; i++, t->n_names++)
+        if (t->n_names < STK_NAMES) t->names[t->n_names] = batch->names[i];
+}
+
+static void list_names(const stoke_trainer *t, char *text, size_t size)
+{
+    size_t n = 0;
+    text[0] = 0;
+    for (uint64_t i = 0; i < t->n_names && i < STK_NAMES && n < size; i++)
+        n += (size_t)snprintf(text + n, size - n, "%s%.80s", i ? ", " : "", t->names[i]);
+    if (t->n_names > STK_NAMES && n < size)
+        snprintf(text + n, size - n, " and %" PRIu64 " more", t->n_names - STK_NAMES);
+}
+
+/* Nothing is saved: the checkpoint before stays the last. */
+static int not_finite(stoke_trainer *t, const char *what, double value, stoke_error *err)
+{
+    char names[400], kept[160];
+    list_names(t, names, sizeof names);
+    if (t->saved_ns || t->resumed)
+        snprintf(kept, sizeof kept, "The last checkpoint in %.80s is as it was", t->folder);
+    else
+        snprintf(kept, sizeof kept, "There was no checkpoint yet");
+    return stk_fail(
+        err, STOKE_E_STATE,
+        "step %" PRIu64 ": the %s is %s at a learning rate of %g, with %s. %s. Try a lower `lr`, a "
+        "`clip_norm` of 1 or a longer `warmup`; `stoke verify` tells whether the data is sound",
+        t->now.step + 1, what, isnan(value) ? "not a number (NaN)" : "infinite", t->lr, names, kept);
+}
+
+static int too_many_skips(stoke_trainer *t, stoke_error *err)
+{
+    char names[400];
+    list_names(t, names, sizeof names);
+    return stk_fail(err, STOKE_E_STATE,
+                    "step %" PRIu64
+                    ": the gradients of %d steps in a row were beyond fp16, down to a loss scale "
+                    "of %g (last pictures: %s). The weights have not changed since. Try a lower `lr`, a "
+                    "`clip_norm` of 1, or `precision` bf16 or fp32",
+                    t->now.step, STK_SKIPS, t->loss_scale, names);
+}
+
+/* ---- one step ---- */
+
+/* Gradients of one batch, divided so that those of a step's batches add up to their mean. */
+static int add_batch(stoke_trainer *t, double *loss, double *waited, uint64_t *images, stoke_error *err)
+{
+    const stoke_batch *batch;
+    int r = next_batch(t, &batch, waited, err);
+    if (r) return r;
+    remember_names(t, batch);
+    const stoke_net_batch rows = stk_net_batch_of(batch);
+    double own = NAN;
+    r = stoke_net_backward(t->net, &rows, (uint32_t)t->setup.params.accumulate, &own, err);
+    if (!r && !isfinite(own) && !is_fp16(t)) {
+        t->n_names = 0;
+        remember_names(t, batch);
+        r = not_finite(t, "loss", own, err);
+    }
+    *images += batch->count;
+    *loss += own / (double)t->setup.params.accumulate;
+    stoke_batch_release(t->train, &batch);
+    return r;
+}
+
+static stoke_update update_of(const stoke_trainer *t)
+{
+    const stoke_train_params *p = &t->setup.params;
+    /* Early on the average would be mostly the random weights it began with: 0.999 forgets them after some
+     * thousands of steps. So it starts short and grows to its length, as TensorFlow's does. */
+    const double grown = (1.0 + (double)t->now.step) / (10.0 + (double)t->now.step);
+    return (stoke_update){ .lr = t->lr,
+                           .beta1 = p->optimizer == STOKE_OPTIMIZER_SGD ? p->momentum : p->beta1,
+                           .beta2 = p->beta2,
+                           .eps = p->eps,
+                           .weight_decay = p->weight_decay,
+                           .head_lr = p->head_lr,
+                           .clip_norm = p->clip_norm,
+                           .average_decay = fmin(p->average, grown),
+                           .nesterov = p->nesterov };
+}
+
+static int update(stoke_trainer *t, stoke_error *err)
+{
+    const stoke_update settings = update_of(t);
+    stoke_step_report report;
+    const int r = stoke_net_step(t->net, &settings, &report, err);
+    if (r) return r;
+    t->gradient_norm = report.gradient_norm;
+    t->loss_scale = report.loss_scale;
+    if (report.skipped && !is_fp16(t))
+        return not_finite(t, "norm of the gradient", report.gradient_norm, err);
+    t->now.skipped_in_a_row = report.skipped ? t->now.skipped_in_a_row + 1 : 0;
+    t->note.skipped += (uint64_t)report.skipped;
+    return STOKE_OK;
+}
+
+/* What is known of a step goes into the epoch's mean, the next line of the log and what is shown. A loss that
+ * overflowed in fp16 is in none of the means. */
+static void book(stoke_trainer *t, double loss, uint64_t images, double seconds, double waited)
+{
+    stk_progress *now = &t->now;
+    now->step++;
+    now->images += images;
+    now->data_seconds += waited;
+    t->last_loss = loss;
+    if (isfinite(loss)) {
+        now->epoch_loss += loss;
+        now->epoch_steps++;
+        t->note_loss += loss;
+        t->note_losses++;
+    }
+    t->note_steps++;
+    t->note.images += images;
+    t->note.seconds += seconds;
+    t->note.data_seconds += waited;
+    if (t->sitting++) t->step_seconds += seconds;
+    t->lately.images = FADE * t->lately.images + (double)images;
+    t->lately.seconds = FADE * t->lately.seconds + seconds;
+    t->lately.data_seconds = FADE * t->lately.data_seconds + waited;
+}
+
+static int step(stoke_trainer *t, stoke_error *err)
+{
+    const uint64_t began = stk_now_ns();
+    double loss = 0, waited = 0;
+    uint64_t images = 0;
+    int r = STOKE_OK;
+    t->n_names = 0;
+    t->lr = stoke_train_lr(&t->setup.params, t->now.step, t->setup.steps);
+    for (int64_t i = 0; !r && i < t->setup.params.accumulate; i++)
+        r = add_batch(t, &loss, &waited, &images, err);
+    if (!r) r = update(t, err);
+    if (r) return r;
+    book(t, loss, images, seconds_since(began), waited);
+    const stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_STEP);
+    stk_trainer_send(t, &event);
+    if (!stoke_loader_remaining(t->train)) next_epoch(t);
+    return t->now.skipped_in_a_row >= STK_SKIPS ? too_many_skips(t, err) : STOKE_OK;
+}
+
+/* ---- between steps ---- */
+
+static int due(int64_t every, uint64_t step)
+{
+    return every > 0 && step % (uint64_t)every == 0;
+}
+
+static int evaluation_due(const stoke_trainer *t)
+{
+    const stk_progress *now = &t->now;
+    return t->val && now->step && !(now->evaluations && now->evaluated == now->step) &&
+           (due(t->setup.params.eval_every, now->step) || now->step == t->setup.steps);
+}
+
+static int checkpoint_due(const stoke_trainer *t)
+{
+    const int64_t every = t->setup.params.save_every;
+    const uint64_t since = t->saved_ns ? t->saved_ns : t->began_ns;
+    return every < 0 ? seconds_since(since) > STK_SAVE_SECONDS : due(every, t->now.step);
+}
+
+/* Why the run is over; NULL: it is not. */
+static const char *reason_to_end(stoke_trainer *t)
+{
+    const stoke_train_params *p = &t->setup.params;
+    const int complete = t->now.step >= t->setup.steps;
+    if (complete && !(t->asked && evaluation_due(t))) return "all steps are done";
+    t->stopped_early = p->patience && t->now.without_gain >= (uint64_t)p->patience;
+    if (t->stopped_early) return "no gain in as many evaluations as `patience` allows";
+    if (t->asked) return "asked to stop";
+    if (p->stop_after && t->sitting >= (uint64_t)p->stop_after)
+        return "as many steps as this sitting was to have";
+    return NULL;
+}
+
+/* One that Ctrl-C cut short is not an error: it is made up for when the run goes on. */
+static int evaluate_when_due(stoke_trainer *t, int *done, stoke_error *err)
+{
+    *done = 0;
+    if (!evaluation_due(t) || t->asked) return STOKE_OK;
+    const int r = stk_trainer_evaluate(t, err);
+    *done = !r;
+    return r == STOKE_E_CANCELLED && t->asked ? STOKE_OK : r;
+}
+
+static int make_report(stoke_trainer *t, stoke_error *err)
+{
+    const uint64_t began = stk_now_ns();
+    const int r = stoke_run_report(t->folder, err);
+    t->now.save_seconds += seconds_since(began);
+    return r;
+}
+
+static int between_steps(stoke_trainer *t, const char **why, stoke_error *err)
+{
+    int evaluated;
+    const uint64_t began = stk_now_ns();
+    int r = due(t->setup.params.log_every, t->now.step) ? stk_trainer_write_note(t, err) : STOKE_OK;
+    if (!r) r = evaluate_when_due(t, &evaluated, err);
+    if (r) return r;
+    *why = reason_to_end(t);
+    if (evaluated || *why || checkpoint_due(t)) r = stk_trainer_save(t, err);
+    if (!r && evaluated && !*why) r = make_report(t, err);
+    if (evaluated) t->eval_seconds = seconds_since(began);
+    return r;
+}
+
+static int run(stoke_trainer *t, const char **why, stoke_error *err)
+{
+    int r = stk_journal_start(t->journal, &t->setup, stoke_net_plan_used(t->net), t->now.cpu, t->now.step,
+                              stk_trainer_clock(t), t->resumed, err);
+    *why = NULL;
+    /* An evaluation that is missing comes first; a run that is complete only gets its report again. */
+    if (!r && evaluation_due(t)) r = between_steps(t, why, err);
+    if (!r && !*why) *why = reason_to_end(t);
+    while (!r && !*why) {
+        r = step(t, err);
+        if (!r) r = between_steps(t, why, err);
+    }
+    return r;
+}
+
+int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
+{
+    stoke_error own = { 0 };
+    const char *why = NULL;
+    t->began_ns = stk_now_ns();
+    int r = run(t, &why, &own);
+    /* The log and the report tell of a failure too, as far as they can be written; the failure itself is what
+     * is passed on. */
+    stoke_error after = { 0 };
+    int also = stk_journal_end(t->journal, t->now.step, stk_trainer_clock(t), r ? own.message : why, &after);
+    if (!also) also = make_report(t, &after);
+    if (!r && also) r = also, own = after;
+    t->now.seconds = stk_trainer_clock(t);
+    stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_DONE);
+    event.text = r ? own.message : why;
+    stk_trainer_send(t, &event);
+    if (r) return stk_fail(err, r, "%s", own.message);
+    const int complete = t->now.step >= t->setup.steps || t->stopped_early;
+    return t->asked && (!complete || evaluation_due(t))
+               ? stk_fail(err, STOKE_E_CANCELLED, "asked to stop at step %" PRIu64, t->now.step)
+               : STOKE_OK;
+}

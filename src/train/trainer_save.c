@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a run leaves behind on its way: evaluations with their pictures, the best network, checkpoints.
+ *
+ * The state is written first and in one piece; best/, last/, pictures and the report are made from what it
+ * holds and can be made again. Where a write fails the run ends, and the state before is still whole.
+ */
+#include "src/train/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/base/file.h"
+
+int stk_trainer_write_note(stoke_trainer *t, stoke_error *err)
+{
+    if (!t->note_steps) return STOKE_OK;
+    t->note.step = t->now.step;
+    t->note.epoch = t->now.epoch;
+    t->note.t = stk_trainer_clock(t);
+    t->note.loss = t->note_losses ? t->note_loss / (double)t->note_losses : NAN;
+    t->note.lr = t->lr;
+    t->note.gradient_norm = t->gradient_norm;
+    t->note.loss_scale = t->loss_scale;
+    const int r = stk_journal_step(t->journal, &t->note, err);
+    t->note = (stk_step_note){ 0 };
+    t->note_loss = 0;
+    t->note_steps = t->note_losses = 0;
+    return r;
+}
+
+/* ---- evaluation ---- */
+
+static int evaluating(void *context, uint64_t done, uint64_t total)
+{
+    stoke_trainer *t = context;
+    stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_EVALUATING);
+    event.done = done;
+    event.total = total;
+    stk_trainer_send(t, &event);
+    return t->asked;
+}
+
+/* With the average of the weights where one is kept: that is the network people get. */
+static int measure(stoke_trainer *t, stk_evaluation *result, stoke_error *err)
+{
+    const int average = t->setup.net.average;
+    int r = average ? stoke_net_swap_average(t->net, err) : STOKE_OK;
+    if (r) return r;
+    r = stk_evaluate(t->net, t->val, t->confusion, t->gallery, result, evaluating, t, err);
+    if (average) {
+        const int back = stoke_net_swap_average(t->net, r ? NULL : err);
+        if (!r) r = back;
+    }
+    return r;
+}
+
+static double metric_of(const stoke_trainer *t, const stk_evaluation *e)
+{
+    switch ((stoke_metric_kind)t->setup.params.metric) {
+    case STOKE_METRIC_F1: return e->scores.f1_macro;
+    case STOKE_METRIC_ACCURACY: return e->scores.pixel_accuracy;
+    case STOKE_METRIC_LOSS: return e->loss;
+    case STOKE_METRIC_MIOU: break;
+    }
+    return e->scores.miou;
+}
+
+/* 1: better than all before, and now the best. */
+static int keep_score(stoke_trainer *t, const stk_evaluation *e)
+{
+    stk_progress *now = &t->now;
+    const double value = metric_of(t, e);
+    const int lower = t->setup.params.metric == STOKE_METRIC_LOSS;
+    const int better =
+        isfinite(value) && (isnan(now->best) || (lower ? value < now->best : value > now->best));
+    t->scores = e->scores;
+    t->evaluated = 1;
+    now->evaluations++;
+    now->evaluated = now->step;
+    now->without_gain = better ? 0 : now->without_gain + 1;
+    if (!better) return 0;
+    now->best = value;
+    now->best_step = now->step;
+    now->best_scores = e->scores;
+    return 1;
+}
+
+/* predictions/NNNNNN.png: the same pictures at every evaluation. */
+static int draw(stoke_trainer *t, const stk_evaluation *e, const char *name, stoke_error *err)
+{
+    char title[160];
+    snprintf(title, sizeof title, "step %" PRIu64 ": mIoU %.3f, pixel accuracy %.3f", t->now.step,
+             e->scores.miou, e->scores.pixel_accuracy);
+    char *folder = stk_trainer_path(t, "predictions", err), *path = stk_trainer_path(t, name, err);
+    int r = folder && path ? stk_make_folders(folder, err) : STOKE_E_NOMEM;
+    if (!r)
+        r = stk_gallery_write(t->gallery, path, title, t->setup.val.ignore_index, t->setup.class_names,
+                              t->setup.classes, err);
+    stk_free(folder);
+    stk_free(path);
+    return r;
+}
+
+static int save_network(stoke_trainer *t, const char *name, stoke_error *err)
+{
+    char *folder = stk_trainer_path(t, name, err);
+    const int r = folder ? stoke_net_save(t->net, folder, t->setup.net.average, err) : STOKE_E_NOMEM;
+    stk_free(folder);
+    return r;
+}
+
+int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
+{
+    const uint64_t began = stk_now_ns();
+    stk_evaluation e = { 0 };
+    char picture[64];
+    snprintf(picture, sizeof picture, "predictions/%06" PRIu64 ".png", t->now.step);
+    int r = stk_trainer_write_note(t, err);
+    if (!r) r = measure(t, &e, err);
+    if (r) return r;
+    const int best = keep_score(t, &e);
+    if (t->gallery) r = draw(t, &e, picture, err);
+    if (!r && best) r = save_network(t, "best", err);
+    const double seconds = (double)(stk_now_ns() - began) / 1e9;
+    t->now.eval_seconds += seconds;
+    if (!r)
+        r = stk_journal_evaluation(t->journal, t->now.step, t->now.epoch, stk_trainer_clock(t), &e,
+                                   t->confusion, best, t->setup.net.average, t->gallery ? picture : NULL,
+                                   err);
+    if (r) return r;
+    stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_EVALUATED);
+    event.loss = e.loss;
+    event.best = best;
+    event.seconds = seconds;
+    stk_trainer_send(t, &event);
+    return STOKE_OK;
+}
+
+/* ---- checkpoints ---- */
+
+static int save_state(stoke_trainer *t, uint64_t *bytes, stoke_error *err)
+{
+    char *path = stk_trainer_path(t, "state.safetensors", err);
+    if (!path) return STOKE_E_NOMEM;
+    stoke_loader_state(t->train, t->now.loader, sizeof t->now.loader);
+    t->now.seconds = stk_trainer_clock(t);
+    const int r = stk_checkpoint_save(path, t->net, &t->now, t->identity, err);
+    struct stat st;
+    *bytes = !r && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+    stk_free(path);
+    return r;
+}
+
+int stk_trainer_save(stoke_trainer *t, stoke_error *err)
+{
+    const uint64_t began = stk_now_ns();
+    uint64_t bytes = 0;
+    /* The steps before it are in the log: one that goes on from here begins a new line. */
+    int r = stk_trainer_write_note(t, err);
+    if (!r) r = save_state(t, &bytes, err);
+    if (!r) t->saved_ns = stk_now_ns();
+    if (!r) r = save_network(t, "last", err);
+    const double seconds = (double)(stk_now_ns() - began) / 1e9;
+    t->now.save_seconds += seconds;
+    if (!r) r = stk_journal_saved(t->journal, t->now.step, stk_trainer_clock(t), seconds, bytes, err);
+    if (r) return r;
+    stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_SAVED);
+    event.seconds = seconds;
+    stk_trainer_send(t, &event);
+    return STOKE_OK;
+}

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoke train: one command from a folder to a network, and everything a run leaves behind."""
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+
+from cli import STOKE, WORK, contains, equal, files_below, make_set, path, stoke, stoke_json, tap
+
+SET = make_set('set', count=14, size='64x64', classes=4)
+SMALL = ('--size', '32', '--batch', '2', '--threads', '2')
+
+
+def read(*parts):
+    with open(path('runs', *parts), 'rb') as stream:
+        return stream.read()
+
+
+def lines_of(name):
+    return [json.loads(line) for line in read(name, 'log.jsonl').decode().splitlines()]
+
+
+def whole_run():
+    done = stoke('train', SET, *SMALL, '--steps', 6, '--eval-every', 3, '--log-every', 2, '--name', 'a')
+    contains(done.stdout, 'runs/a: 6 of 6 steps', 'best: mIoU', 'time: steps', 'waiting for data',
+             'report: runs/a/report.html')
+    contains(done.stderr, 'remark: ', 'memory: ', 'network: SegFormer b0', 'evaluation at step 3: mIoU',
+             'evaluation at step 6', 'checkpoint at step 6', 'next: stoke predict')
+    files = files_below(path('runs', 'a'))
+    for name in ('config.yaml', 'log.jsonl', 'metrics.csv', 'report.html', 'state.safetensors', 'best/config.json',
+                 'best/model.safetensors', 'last/model.safetensors', 'predictions/000003.png',
+                 'predictions/000006.png'):
+        assert name in files, f'{name} is not in {files}'
+    assert any(name.startswith('events.out.tfevents') for name in files), files
+    assert not [name for name in files if '.tmp' in name], files
+    kinds = [line['kind'] for line in lines_of('a')]
+    equal((kinds[0], kinds[-1]), ('start', 'end'))
+    equal([line['step'] for line in lines_of('a') if line['kind'] == 'eval'], [3, 6])
+    steps = [line for line in lines_of('a') if line['kind'] == 'step']
+    equal(sum(line['images'] for line in steps), sum(line['images'] for line in steps if line['step'] <= 6))
+    for line in steps:
+        assert 0 <= line['data_seconds'] <= line['seconds'], line
+
+
+def json_result():
+    answer = stoke_json('train', SET, *SMALL, '--steps', 2, '--name', 'j')
+    equal((answer['step'], answer['steps'], answer['complete'], answer['interrupted']), (2, 2, True, False))
+    equal((answer['folder'], answer['report']), ('runs/j', 'runs/j/report.html'))
+    assert 0 <= answer['scores']['miou'] <= 1, answer
+    equal(answer['best'], answer['scores']['miou'])
+    seconds = dict(answer['seconds'])
+    whole = seconds.pop('all')
+    assert 0 < sum(seconds.values()) <= whole * 1.001, answer['seconds']
+
+
+def config_repeats_the_run():
+    stoke('train', '--config', 'runs/a/config.yaml', '--name', 'again', '--quiet')
+    equal(read('again', 'last', 'model.safetensors') == read('a', 'last', 'model.safetensors'), True, 'the same weights')
+
+
+def in_two_sittings():
+    done = stoke('train', SET, *SMALL, '--steps', 6, '--eval-every', 3, '--stop-after', 2, '--name', 'two')
+    contains(done.stdout, '2 of 6 steps')
+    contains(done.stderr, 'next: stoke train --resume runs/two')
+    done = stoke('train', '--resume', 'runs/two')
+    contains(done.stderr, 'goes on after step 2')
+    contains(done.stdout, '6 of 6 steps')
+    equal(read('two', 'last', 'model.safetensors') == read('a', 'last', 'model.safetensors'), True, 'the same weights')
+    equal([line['step'] for line in lines_of('two') if line['kind'] == 'eval'], [3, 6])
+    contains(stoke('train', '--resume', 'runs/two').stdout, '6 of 6 steps')  # nothing left to do
+
+
+def dry_run():
+    before = files_below(WORK)
+    done = stoke('train', SET, *SMALL, '--epochs', 3, '--name', 'dry', '--dry-run')
+    contains(done.stderr, 'memory: parameters', 'nothing was written', 'runs/dry')
+    answer = stoke_json('train', SET, *SMALL, '--epochs', 3, '--accumulate', 2, '--name', 'dry', '--dry-run')
+    equal((answer['model'], answer['batch'], answer['accumulate'], answer['epochs'], answer['size']),
+          ('b0', 2, 2, 3, [32, 32]))
+    assert answer['train_samples'] + answer['val_samples'] == 14 and answer['memory_bytes'] > 10e6, answer
+    equal(files_below(WORK), before, 'files')
+    assert not os.path.exists(path('runs', 'dry')), 'a folder was made'
+
+
+def quiet():
+    done = stoke('train', SET, *SMALL, '--steps', 2, '--name', 'quiet', '--quiet', '--no-pictures', '--no-tensorboard')
+    equal(done.stderr, '')
+    contains(done.stdout, 'report: runs/quiet/report.html')
+    names = files_below(path('runs', 'quiet'))
+    assert not [name for name in names if name.startswith(('predictions', 'events.out'))], names
+
+
+def without_validation():
+    answer = stoke_json('train', SET, *SMALL, '--steps', 2, '--eval-every', 0, '--name', 'blind')
+    equal((answer['best'], answer['scores']['miou'], answer['complete']), (None, None, True))
+    names = files_below(path('runs', 'blind'))
+    assert 'last/model.safetensors' in names and 'best/model.safetensors' not in names, names
+    contains(read('blind', 'report.html').decode(), '<html')
+
+
+def averaged_and_accumulated():
+    """The average is what is evaluated and saved."""
+    stoke('train', SET, *SMALL, '--steps', 3, '--accumulate', 3, '--average', '0.9', '--augment', 'hflip,mixup(p=1)',
+          '--name', 'mean', '--quiet')
+    assert any(line['kind'] == 'eval' and line['average'] for line in lines_of('mean'))
+    assert read('mean', 'last', 'model.safetensors') != read('a', 'last', 'model.safetensors')
+
+
+def no_data():
+    done = stoke('train', code=2)
+    contains(done.stderr, 'no data given', 'stoke synth')
+    contains(stoke('train', path('nowhere'), code=1).stderr, 'nowhere')
+
+
+def on_a_terminal():
+    """One bar per epoch, with loss, speed, waiting and what is left of the run."""
+    many = make_set('many', count=200, size='32x32', classes=3)
+    leader, follower = pty.openpty()
+    process = subprocess.Popen([STOKE, 'train', many, '--size', '32', '--batch', '1', '--epochs', '2', '--eval-every', '0',
+                                '--threads', '1', '--name', 'bar'], cwd=WORK, stdout=subprocess.DEVNULL, stderr=follower,
+                               env={**os.environ, 'TERM': 'xterm'})
+    os.close(follower)
+    seen = b''
+    while True:
+        try:
+            piece = os.read(leader, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(leader)
+    equal(process.wait(timeout=60), 0)
+    text = seen.decode()
+    if 'steps  loss' not in text:
+        raise tap.Skip('an epoch took less than the second after which a bar is shown')
+    assert re.search(r'\repoch 1/2.* \d+/200 steps  loss \d+\.\d+, \d+\.\d img/s, data \d+ %  .* left\x1b\[K', text), text
+
+
+sys.exit(tap.run([
+    ('a whole run', whole_run),
+    ('--json', json_result),
+    ('config.yaml repeats the run', config_repeats_the_run),
+    ('in two sittings', in_two_sittings),
+    ('--dry-run', dry_run),
+    ('--quiet', quiet),
+    ('without validation', without_validation),
+    ('average, accumulation, mixup', averaged_and_accumulated),
+    ('no data', no_data),
+    ('a bar on a terminal', on_a_terminal),
+]))

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens to runs: Ctrl-C, full disks, losses that explode, data that changed. Nothing that was good is lost."""
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from cli import STOKE, WORK, contains, equal, files_below, make_set, path, stoke, stoke_json, tap
+
+SET = make_set('set', count=14, size='64x64', classes=4)
+RUN = ('--size', '64', '--batch', '2', '--threads', '2', '--steps', '60', '--eval-every', '30', '--log-every', '1',
+       '--no-pictures')
+
+
+def read(*parts):
+    with open(path('runs', *parts), 'rb') as stream:
+        return stream.read()
+
+
+def weights(name):
+    return read(name, 'last', 'model.safetensors')
+
+
+def steps_in(log):
+    """Of whole lines: the last may be half written."""
+    lines = open(log).read().splitlines(keepends=True) if os.path.exists(log) else []
+    lines = [json.loads(line) for line in lines if line.endswith('\n')]
+    return [line['step'] for line in lines if line['kind'] == 'step']
+
+
+def no_temporary_files(name):
+    left = [file for file in files_below(path('runs', name)) if '.tmp' in file]
+    assert not left, f'left behind: {left}'
+
+
+def reference():
+    stoke('train', SET, *RUN, '--name', 'whole', '--quiet')
+
+
+def interrupted(number, name):
+    def test():
+        log = path('runs', name, 'log.jsonl')
+        process = subprocess.Popen([STOKE, 'train', SET, *RUN, '--name', name], cwd=WORK, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        end = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < end and len(steps_in(log)) < 2:
+            time.sleep(0.002)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        if process.returncode == 0:
+            raise tap.Skip('it was done before the signal came')
+        equal(process.returncode, 128 + number)
+        contains(err, 'interrupted', f'next: stoke train --resume runs/{name}')
+        contains(out, f'runs/{name}/report.html')
+        no_temporary_files(name)
+        answer = stoke_json('train', '--resume', f'runs/{name}')
+        equal((answer['step'], answer['complete']), (60, True))
+        equal(weights(name) == weights('whole'), True, 'the same weights as in one go')
+        equal(steps_in(log), list(range(1, 61)), 'steps in the log')
+    return test
+
+
+def full_disk():
+    """A state cannot be written: the run ends and says so, the state before is whole, and the run goes on from it."""
+    stoke('train', SET, *RUN, '--stop-after', 5, '--name', 'full', '--quiet')
+    before = read('full', 'state.safetensors')
+    limit = len(before) // 2
+    done = stoke('train', '--resume', 'runs/full', '--save-every', 3, code=1,
+                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    contains(done.stderr, 'state.safetensors', 'annot write', 'File too large')
+    equal(read('full', 'state.safetensors') == before, True, 'the state of before')
+    no_temporary_files('full')
+    stoke('train', '--resume', 'runs/full', '--quiet')
+    equal(weights('full') == weights('whole'), True, 'the same weights as in one go')
+
+
+def full_from_the_start():
+    done = stoke('train', SET, *RUN, '--name', 'never', code=1,
+                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)))
+    contains(done.stderr, 'stoke train: ', 'runs/never/', 'annot write')
+    equal(done.stdout, '')
+    no_temporary_files('never')
+
+
+def exploding_loss():
+    done = stoke('train', SET, *RUN, '--optimizer', 'sgd', '--lr', 1000, '--head-lr', 1000, '--clip-norm', 0, '--warmup',
+                 0, '--save-every', 1, '--name', 'boom', code=1)
+    contains(done.stderr, 'stoke train: step ', 'learning rate of', '--lr', '--clip-norm', 'stoke verify', '0000')
+    equal(done.stdout, '')
+    contains(read('boom', 'report.html').decode(), '<html')
+    answer = stoke_json('train', SET, *RUN, '--optimizer', 'sgd', '--lr', 1000, '--head-lr', 1000, '--clip-norm', 0,
+                        '--warmup', 0, '--name', 'boom2', code=1)
+    equal(answer['error']['code'], 'state')
+
+
+def changed_settings():
+    stoke('train', SET, *RUN, '--stop-after', 2, '--name', 'set', '--quiet')
+    done = stoke('train', '--resume', 'runs/set', '--lr', '0.5', code=1)
+    contains(done.stderr, 'lr was 0.001 and is 0.5', '--force')
+    stoke('train', '--resume', 'runs/set', '--workers', 1, '--threads', 1, '--save-every', 7, '--stop-after', 1)
+    done = stoke('train', '--resume', 'runs/set', '--lr', '0.002', '--force', '--stop-after', 1)
+    contains(done.stderr, 'remark: goes on although')
+
+
+def changed_data():
+    own = path('own-set')
+    shutil.copytree(SET, own)
+    stoke('train', own, *RUN, '--stop-after', 2, '--name', 'data', '--quiet')
+    for folder in ('images', 'masks'):
+        os.remove(os.path.join(own, folder, files_below(os.path.join(own, folder))[3]))
+    done = stoke('train', '--resume', 'runs/data', code=1)
+    contains(done.stderr, 'not the run that was saved', '--force')
+    stoke('train', '--resume', 'runs/data', '--force', '--stop-after', 1)
+    stoke('train', '--resume', 'runs/data', '--stop-after', 1)  # from now on this is its data
+
+
+def folders():
+    done = stoke('train', SET, *RUN, '--name', 'whole', code=2)
+    contains(done.stderr, 'runs/whole exists', '--resume runs/whole', '--name')
+    contains(stoke('train', SET, *RUN, '--runs', '/proc/runs', '--name', 'x', code=1).stderr, '/proc/runs')
+    contains(stoke('train', '--resume', 'runs/nowhere', code=1).stderr, 'runs/nowhere')
+    contains(stoke('train', '--resume', SET, code=1).stderr, 'config.yaml')
+
+
+def damaged_state():
+    shutil.copytree(path('runs', 'set'), path('runs', 'damaged'))
+    state = path('runs', 'damaged', 'state.safetensors')
+    with open(state, 'r+b') as stream:
+        stream.truncate(os.path.getsize(state) - 1000)
+    contains(stoke('train', '--resume', 'runs/damaged', code=1).stderr, 'state.safetensors')
+
+
+sys.exit(tap.run([
+    ('one go', reference),
+    ('Ctrl-C saves, and goes on bit for bit', interrupted(signal.SIGINT, 'int')),
+    ('SIGTERM too', interrupted(signal.SIGTERM, 'term')),
+    ('a disk that is full', full_disk),
+    ('a disk that is full from the start', full_from_the_start),
+    ('a loss that explodes', exploding_loss),
+    ('changed settings', changed_settings),
+    ('changed data', changed_data),
+    ('folders', folders),
+    ('a damaged state', damaged_state),
+]))
