@@ -490,10 +490,12 @@ static int run(cli_call *call)
 }
 
 static const cli_example examples[] = {
-    { "stoke predict net photos --out masks --overlay",
+    { "stoke predict runs/first photos --out masks --overlay",
       "masks/NAME.png and masks/NAME_overlay.jpg for every picture below photos/" },
-    { "stoke predict net photos/000000.jpg --out one --mode slide --flip",
+    { "stoke predict runs/first photos/000000.jpg --out one --mode slide --flip",
       "one picture window by window, each window and its mirror image" },
+    { "stoke predict runs/first --data demo/data --split val --out val --json",
+      "the validation part of a set, and what became of each file as JSON" },
     { 0 },
 };
 
