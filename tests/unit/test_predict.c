@@ -429,9 +429,9 @@ static void windows_over_pictures(void **state)
     oracle o = open_oracle(folder);
     check_windows(folder, &o, 150, 101, 0.5);
     check_windows(folder, &o, 130, 200, 0);
-    check_windows(folder, &o, 77, 64, 0.75);
-    check_windows(folder, &o, 40, 90, 0.5); /* narrower than a window */
-    check_windows(folder, &o, 21, 9, 0.5);  /* many times smaller */
+    check_windows(folder, &o, 141, 64, 0.75); /* up to 4 windows over each other */
+    check_windows(folder, &o, 40, 90, 0.5);   /* narrower than a window */
+    check_windows(folder, &o, 21, 9, 0.5);    /* many times smaller */
     o.flip = 1;
     check_windows(folder, &o, 99, 70, 0.5);
     stoke_net_close(&o.net);
