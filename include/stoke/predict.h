@@ -148,7 +148,8 @@ typedef struct stoke_predict_job {
     const stoke_data_params
         *data;        /* how pictures are decoded: decode, orientation, alpha, window, max_pixels */
     int images;       /* 1: `predicted` wants the pictures too */
-    uint64_t memory;  /* of pictures and masks on their way; one is let through in any case */
+    uint64_t memory;  /* of pictures being decoded and on their way, and their masks; one is let
+                               through in any case. 512 MiB */
     uint32_t helpers; /* threads that decode and call `predicted`; 0: chosen */
     stoke_predicted_fn predicted;
     stoke_progress_fn progress; /* files done of all; may be NULL */
