@@ -145,11 +145,12 @@ typedef struct stoke_predict_job {
     uint32_t struct_size;
     const stoke_sample *files; /* name, image_path and image are looked at */
     uint64_t count;
-    const stoke_data_params
-        *data;        /* how pictures are decoded: decode, orientation, alpha, window, max_pixels */
-    int images;       /* 1: `predicted` wants the pictures too */
-    uint64_t memory;  /* of pictures being decoded and on their way, and their masks; one is let
-                               through in any case. 512 MiB */
+    /* How pictures are decoded: decode, orientation, alpha, window, max_pixels. */
+    const stoke_data_params *data;
+    int images; /* 1: `predicted` wants the pictures too */
+    /* Bytes of pictures being decoded or on their way, and of their masks: 512 MiB. One is let through in any
+     * case. */
+    uint64_t memory;
     uint32_t helpers; /* threads that decode and call `predicted`; 0: chosen */
     stoke_predicted_fn predicted;
     stoke_progress_fn progress; /* files done of all; may be NULL */
