@@ -5,9 +5,11 @@ import os
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
+import zlib
 
 import numpy as np
 from PIL import Image
@@ -84,13 +86,19 @@ def bad_files():
         file.truncate(800)
     with open(os.path.join(folder, '000003.jpg'), 'w') as file:
         file.write('not a picture')
+    os.remove(os.path.join(folder, '000005.jpg'))
+    with open(os.path.join(folder, '000005.png'), 'wb') as file:  # 12 GB of pixels, it says
+        file.write(b'\x89PNG\r\n\x1a\n')
+        for part in (b'IHDR' + struct.pack('>IIBBBBB', 65000, 65000, 8, 2, 0, 0, 0), b'IDAT' + zlib.compress(b''), b'IEND'):
+            file.write(struct.pack('>I', len(part) - 4) + part + struct.pack('>I', zlib.crc32(part)))
     answer = predict('mixed-out', NET, folder, code=1)
-    equal((answer['written'], answer['bad']), (4, 2))
-    equal(['error' in entry for entry in answer['files']], [False, True, False, True, False, False])
-    equal(files_below(path('mixed-out')), [f'{i:06}.png' for i in (0, 2, 4, 5)])
+    equal((answer['written'], answer['bad']), (3, 3))
+    equal(['error' in entry for entry in answer['files']], [False, True, False, True, False, True])
+    contains(answer['files'][5]['error'], '000005.png', 'pixels')
+    equal(files_below(path('mixed-out')), [f'{i:06}.png' for i in (0, 2, 4)])
     done = stoke('predict', NET, folder, '--out', path('mixed-2'), code=1)
-    contains(done.stderr, '000001.jpg', '000003.jpg', '2 of 6 files gave no mask')
-    contains(done.stdout, '4 masks')
+    contains(done.stderr, '000001.jpg', '000003.jpg', '3 of 6 files gave no mask')
+    contains(done.stdout, '3 masks')
 
 
 def names():
