@@ -35,17 +35,14 @@ static void names(const cli_command *const *commands)
 }
 
 /* The choices of each option that has some; the same name means the same in every command. */
-static void choice_cases(void)
+static void choice_cases(const stoke_option_group *group)
 {
-    stoke_data_params data = stoke_data_defaults();
-    stoke_option_group group = stoke_data_options(&data);
-    for (size_t i = 0; i < group.count; i++) {
-        if (!group.options[i].choices) continue;
-        fputs("    ", stdout);
-        fputs("--", stdout);
-        for (const char *p = group.options[i].name; *p; p++) putchar(*p == '_' ? '-' : *p);
+    for (size_t i = 0; i < group->count; i++) {
+        if (!group->options[i].choices) continue;
+        fputs("   ", stdout);
+        print_flag(group->options[i].name);
         fputs(") COMPREPLY=($(compgen -W '", stdout);
-        for (const char *p = group.options[i].choices; *p; p++) putchar(*p == '|' ? ' ' : *p);
+        for (const char *p = group->options[i].choices; *p; p++) putchar(*p == '|' ? ' ' : *p);
         fputs("' -- \"$word\")); return ;;\n", stdout);
     }
 }
@@ -62,7 +59,10 @@ static int run(cli_call *call)
          "  local word=\"${COMP_WORDS[COMP_CWORD]}\" command=\"${COMP_WORDS[1]}\" words=''\n"
          "  COMPREPLY=()\n"
          "  case \"${COMP_WORDS[COMP_CWORD-1]}\" in");
-    choice_cases();
+    stoke_data_params data;
+    stoke_train_params train;
+    const stoke_option_group groups[] = { stoke_data_options(&data), stoke_train_options(&train) };
+    for (size_t i = 0; i < CLI_COUNT(groups); i++) choice_cases(&groups[i]);
     puts("  esac");
     fputs("  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    COMPREPLY=($(compgen -W 'help", stdout);
     names(cli_commands);
@@ -76,7 +76,7 @@ static int run(cli_call *call)
         puts("' -- \"$word\")); return; fi\n    command=\"$command ${COMP_WORDS[2]}\"\n  fi");
     }
     puts("  case \"$command\" in");
-    fputs("    'help') words='data", stdout);
+    fputs("    'help') words='data training", stdout);
     names(cli_commands);
     puts("' ;;");
     for (const cli_command *const *c = cli_commands; *c; c++) {

@@ -54,24 +54,41 @@ static void json_value(stoke_json *json, const stoke_option *option, const void 
     }
 }
 
+typedef struct config_options {
+    int train;
+} config_options;
+
+static const stoke_option options[] = {
+    { .name = "train",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(config_options, train),
+      .default_text = "false",
+      .help = "The settings of training too, and the defaults that `stoke train` has; then their flags are "
+              "accepted as well" },
+};
+
 static int run(cli_call *call)
 {
-    stoke_option_group group = stoke_data_options(&call->data);
+    const int training = call->command->reads_training;
+    /* Without the command's own options in front and the common ones at the end. */
+    const stoke_option_group *groups = call->groups + 1;
+    const size_t n_groups = call->n_groups - 2;
     if (call->common.json) {
         stoke_json json;
         stoke_json_begin(&json, stdout, 2);
         stoke_json_object(&json, NULL);
-        for (size_t i = 0; i < group.count; i++) json_value(&json, &group.options[i], group.target);
+        for (size_t g = 0; g < n_groups; g++)
+            for (size_t i = 0; i < groups[g].count; i++)
+                json_value(&json, &groups[g].options[i], groups[g].target);
         stoke_json_close(&json);
         return CLI_OK;
     }
-    fputs("# stoke.yaml: the settings of the data path, read by `--config FILE`; flags of the same name "
-          "override it.\n"
-          "# Made by `stoke config`, which takes the same flags. Paths are relative to where stoke is "
-          "started.\n\n",
-          stdout);
-    stoke_option_group groups[CLI_DATA_SECTIONS];
-    size_t n_groups = cli_data_sections(&call->data, groups);
+    printf("# %s, read by `--config FILE`; flags of the same name override it.\n"
+           "# Made by `stoke config%s`, which takes the same flags. Paths are relative to where stoke is "
+           "started.\n\n",
+           training ? "train.yaml: the settings of training and of its data"
+                    : "stoke.yaml: the settings of the data path",
+           training ? " --train" : "");
     stoke_options_write_yaml(groups, n_groups, stdout);
     return CLI_OK;
 }
@@ -81,18 +98,44 @@ static const cli_example examples[] = {
     { "stoke config demo/data --size 256 --batch 16 > stoke.yaml", "the same with some values set" },
     { "stoke config --config configs/stoke.yaml --workers 2 --json",
       "what is in force after a file and a flag" },
+    { "stoke config --train demo/data --epochs 20 > train.yaml", "a file for `stoke train --config`" },
     { 0 },
+};
+
+#define SUMMARY   "print the settings in force as YAML, every key explained"
+#define ARGUMENTS "[DIR]"
+#define DESCRIPTION                                                                                          \
+    "Prints defaults, then what --config says, then what the flags say, as a commented file that --config "  \
+    "reads back to the same settings."
+
+/* With --train. */
+static const cli_command config_train = {
+    .name = "config",
+    .summary = SUMMARY,
+    .arguments = ARGUMENTS,
+    .max_words = 1,
+    .description = DESCRIPTION,
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(config_options),
+    .reads_data = 1,
+    .reads_training = 1,
+    .defaults = cli_train_defaults,
+    .run = run,
 };
 
 const cli_command cli_config = {
     .name = "config",
-    .summary = "print the settings in force as YAML, every key explained",
-    .arguments = "[DIR]",
+    .summary = SUMMARY,
+    .arguments = ARGUMENTS,
     .max_words = 1,
-    .description = "Prints defaults, then what --config says, then what the flags say, as a commented file "
-                   "that --config "
-                   "reads back to the same settings.",
+    .description = DESCRIPTION,
     .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(config_options),
     .reads_data = 1,
+    .with_training = &config_train,
     .run = run,
 };

@@ -37,6 +37,7 @@ typedef struct cli_call {
     stoke_data_params data;   /* filled when command->reads_data */
     stoke_train_params train; /* filled when command->reads_training */
     void *options;            /* the command's own struct, options_bytes long */
+    stoke_option *data_table; /* that of the library with the command's own defaults; NULL: the library's */
     stoke_option_group groups[CLI_MAX_GROUPS];
     size_t n_groups;
     char **words; /* arguments that are not options */
@@ -61,8 +62,9 @@ typedef struct cli_command {
     int reads_data;     /* takes the data options, --config, and a DIR that stands for --data */
     int reads_training; /* takes the options of training too, in --config as well; others pass over them there
                          */
-    const cli_default *defaults;                  /* of data options; ends with a NULL name; NULL: none */
-    int hidden;                                   /* works, but is not listed */
+    const cli_default *defaults;             /* of data options; ends with a NULL name; NULL: none */
+    const struct cli_command *with_training; /* what the command is with --train (`config`); NULL: as it is */
+    int hidden;                              /* works, but is not listed */
     const struct cli_command *const *subcommands; /* NULL-terminated; then `run` is not used */
     int (*run)(cli_call *call);
 } cli_command;

@@ -3,6 +3,8 @@
  * Settings of a call: defaults, then the config file, then flags. Errors, interruption, small helpers.
  */
 #include "cli/common.h"
+#include "cli/output.h"
+#include "cli/settings.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -35,35 +37,6 @@ static const stoke_option common_options[] = {
       .help = "Read settings from a YAML file first (see `stoke config`); flags override it" },
 };
 
-/* The table of the data path is one long list; people look for things in sections. Each begins at an option
- * and goes on to the next one named here. */
-static const struct {
-    const char *first, *title;
-} sections[] = {
-    { "data", "Where samples come from" },
-    { "classes", "What masks mean" },
-    { "decode", "Decoding" },
-    { "size", "What a batch holds" },
-    { "order", "Order" },
-    { "workers", "Running" },
-    { "cache", "Keeping decoded samples" },
-};
-_Static_assert(CLI_COUNT(sections) == CLI_DATA_SECTIONS, "a group for every section");
-
-size_t cli_data_sections(stoke_data_params *data, stoke_option_group groups[CLI_DATA_SECTIONS])
-{
-    stoke_option_group all = stoke_data_options(data);
-    size_t n = 0;
-    for (size_t i = 0; i < all.count; i++) {
-        if (n < CLI_DATA_SECTIONS && !strcmp(all.options[i].name, sections[n].first)) {
-            groups[n] = (stoke_option_group){ sections[n].title, all.options + i, 0, all.target };
-            n++;
-        }
-        if (n) groups[n - 1].count++;
-    }
-    return n;
-}
-
 static void bind_groups(cli_call *call)
 {
     const cli_command *command = call->command;
@@ -71,7 +44,13 @@ static void bind_groups(cli_call *call)
     if (command->n_options)
         call->groups[call->n_groups++] = (stoke_option_group){ "Options of this command", command->options,
                                                                command->n_options, call->options };
-    if (command->reads_data) call->n_groups += cli_data_sections(&call->data, call->groups + call->n_groups);
+    if (command->reads_training)
+        call->n_groups += cli_train_sections(&call->train, call->groups + call->n_groups);
+    if (command->reads_data) {
+        stoke_option_group all = stoke_data_options(&call->data);
+        if (command->defaults) all.options = call->data_table = cli_own_defaults(&all, command->defaults);
+        call->n_groups += cli_data_groups(&all, call->groups + call->n_groups);
+    }
     call->groups[call->n_groups++] =
         (stoke_option_group){ "Common options", common_options,
                               CLI_COUNT(common_options) - (command->reads_data ? 0 : 1), &call->common };
@@ -82,6 +61,7 @@ static void set_defaults(cli_call *call)
     call->common = (cli_common){ 0 };
     if (call->options) memset(call->options, 0, call->command->options_bytes);
     call->data = stoke_data_defaults();
+    call->train = stoke_train_defaults();
     for (size_t i = 0; i < call->n_groups; i++) stoke_options_defaults(&call->groups[i]);
 }
 
@@ -101,6 +81,17 @@ static int take_folder(cli_call *call, stoke_error *err)
     return STOKE_OK;
 }
 
+static int refuse_empty_texts(const stoke_option_group *group, stoke_error *err)
+{
+    for (size_t i = 0; i < group->count; i++) {
+        const stoke_option *o = &group->options[i];
+        if (o->type != STOKE_OPT_STRING) continue;
+        const char *value = *(const char *const *)((const char *)group->target + o->offset);
+        if (value && !*value) return cli_error(err, STOKE_E_INVALID, "`%s`: the name is empty", o->name);
+    }
+    return STOKE_OK;
+}
+
 /* An empty name is a slip of a script (--out "$unset"). Of the data options some may be empty, so only those
  * that name the source are looked at. */
 static int refuse_empty_names(const cli_call *call, stoke_error *err)
@@ -115,12 +106,12 @@ static int refuse_empty_names(const cli_call *call, stoke_error *err)
                   { "list", call->data.list } };
     for (int i = 0; i < call->n_words; i++)
         if (!*call->words[i]) return cli_error(err, STOKE_E_INVALID, "argument %d is an empty name", i + 1);
-    for (size_t i = 0; i < command->n_options; i++) {
-        const stoke_option *o = &command->options[i];
-        if (o->type != STOKE_OPT_STRING) continue;
-        const char *value = *(const char *const *)((const char *)call->options + o->offset);
-        if (value && !*value) return cli_error(err, STOKE_E_INVALID, "--%s: the name is empty", o->name);
-    }
+    stoke_train_params train = call->train;
+    const stoke_option_group own = { NULL, command->options, command->n_options, call->options };
+    int r = refuse_empty_texts(&own, err);
+    const stoke_option_group training = stoke_train_options(&train);
+    if (!r && command->reads_training) r = refuse_empty_texts(&training, err);
+    if (r) return r;
     if (command->reads_data && call->data.augment && !*call->data.augment)
         return cli_error(err, STOKE_E_INVALID,
                          "--augment: the text is empty; no augmentation is called none");
@@ -130,14 +121,13 @@ static int refuse_empty_names(const cli_call *call, stoke_error *err)
     return STOKE_OK;
 }
 
-static int load_config(cli_call *call, int argc, char **argv, stoke_error *err)
+static int load_config(cli_call *call, const char *path, int argc, char **argv, stoke_error *err)
 {
-    char *path = (char *)call->common.config;
     int ignored, source_on_command_line = names_source(&call->data);
     const char *folder = call->n_words ? call->words[0] : NULL;
     cli_common common = call->common; /* an error in the file is reported the way the flags ask for */
     set_defaults(call);
-    int r = stoke_data_load_yaml(&call->data, path, &call->storage, err);
+    int r = cli_load_settings(call, path, err);
     if (r) {
         call->common = common;
         return cli_blame(err, path);
@@ -166,6 +156,7 @@ static int too_many_words(const cli_call *call, stoke_error *err)
 int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **argv, stoke_error *err)
 {
     int help = 0;
+    command = cli_with_training(command, argc, argv);
     *call = (cli_call){ .command = command };
     if (command->options_bytes) call->options = cli_alloc(1, command->options_bytes);
     call->words = cli_alloc((size_t)argc + 1, sizeof *call->words);
@@ -182,7 +173,11 @@ int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **
     if (call->n_words > command->max_words) return too_many_words(call, err);
     r = refuse_empty_names(call, err);
     if (!r) r = take_folder(call, err);
-    if (!r && call->common.config) r = load_config(call, argc, argv, err);
+    char settings[CLI_PATH];
+    const char *config = cli_settings_file(call, settings);
+    if (!r && config) r = load_config(call, config, argc, argv, err);
+    /* auto is training's to settle; for the others it has a fixed meaning, in figures they print too. */
+    if (!command->reads_training && call->data.batch < 0) call->data.batch = stoke_data_defaults().batch;
     return r;
 }
 
@@ -191,7 +186,9 @@ void cli_call_end(cli_call *call)
     stoke_options_free_storage(&call->storage);
     free(call->options);
     free(call->words);
+    free(call->data_table);
     call->options = call->words = NULL;
+    call->data_table = NULL;
 }
 
 int cli_set_data(stoke_data_params *data, const char *name, const char *value, stoke_error *err)
@@ -234,7 +231,7 @@ static int is_option(const cli_call *call, const char *name, size_t n)
 
 /* The library calls settings by their names; who typed a command knows flags. `name` in backquotes, and names
  * of several words (max_bad), become --max-bad. A name that is part of a path stays. */
-static stoke_error with_flags(const cli_call *call, const stoke_error *err)
+stoke_error cli_with_flags(const cli_call *call, const stoke_error *err)
 {
     stoke_error out = { .code = err->code };
     size_t n = 0;
@@ -259,7 +256,7 @@ static stoke_error with_flags(const cli_call *call, const stoke_error *err)
 int cli_fail(const cli_call *call, const stoke_error *error)
 {
     const cli_command *c = call->command;
-    const stoke_error own = with_flags(call, error), *err = &own;
+    const stoke_error own = cli_with_flags(call, error), *err = &own;
     if (err->code == STOKE_E_CANCELLED || cli_interrupted()) {
         cli_say(call, "interrupted");
         return cli_interrupt_code();

@@ -14,8 +14,13 @@
 int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **argv, stoke_error *err);
 void cli_call_end(cli_call *call);
 
-/* The data options as titled groups, all bound to `data`; returns how many. */
+/* The options of a table as titled groups, all bound to its struct; returns how many. */
 size_t cli_data_sections(stoke_data_params *data, stoke_option_group groups[CLI_DATA_SECTIONS]);
+size_t cli_train_sections(stoke_train_params *train, stoke_option_group groups[CLI_TRAIN_SECTIONS]);
+
+/* What `train`, and commands that prepare or continue its work, have otherwise than the table of the data
+ * path. */
+extern const cli_default cli_train_defaults[];
 
 /* Sets one data option by name, e.g. what `show` needs whatever the user wants elsewhere. */
 int cli_set_data(stoke_data_params *data, const char *name, const char *value, stoke_error *err);
@@ -27,6 +32,9 @@ int cli_set_data(stoke_data_params *data, const char *name, const char *value, s
 int cli_fail(const cli_call *call, const stoke_error *error);
 /* The same for errors that are found here. */
 int cli_error(stoke_error *err, int code, const char *format, ...) STOKE_PRINTF(3, 4);
+
+/* A text of the library with its names of settings as flags: `max_bad` becomes --max-bad. */
+stoke_error cli_with_flags(const cli_call *call, const stoke_error *err);
 
 /* For an error in settings, read from `file` (NULL: not from a file): what the user wrote becomes
  * STOKE_E_INVALID, a file that is missing or cannot be read keeps its code. Returns the code. */

@@ -91,6 +91,7 @@ void cli_print_overview(FILE *out)
     fputs("\nHelp:\n"
           "  stoke help COMMAND   options and examples of a command (also: stoke COMMAND --help)\n"
           "  stoke help data      the settings of the data path, one by one\n"
+          "  stoke help training  those of training\n"
           "  stoke --version      version of the library in use\n"
           "\nExamples:\n"
           "  stoke synth demo/data               make a small set to try everything on\n"

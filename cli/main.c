@@ -51,6 +51,21 @@ static int too_many(const char *word)
     return CLI_MISUSE;
 }
 
+/* One of the two tables, which many commands take. */
+static int help_settings(const char *which)
+{
+    stoke_data_params data;
+    stoke_train_params train;
+    stoke_option_group groups[CLI_MAX_GROUPS];
+    const int training = !strcmp(which, "training");
+    size_t n_groups = training ? cli_train_sections(&train, groups) : cli_data_sections(&data, groups);
+    printf("Settings of %s: flags of every command that %s, and keys of the file that --config names\n"
+           "(--memory-limit there is memory_limit).\n\n",
+           training ? "training" : "the data path", training ? "trains" : "reads data");
+    stoke_options_print_help(groups, n_groups, 80, stdout);
+    return CLI_OK;
+}
+
 static int help(int n_words, char **words)
 {
     int used = 1;
@@ -59,15 +74,9 @@ static int help(int n_words, char **words)
         cli_print_overview(stdout);
         return CLI_OK;
     }
-    if (!strcmp(words[0], "data")) {
+    if (!strcmp(words[0], "data") || !strcmp(words[0], "training")) {
         if (n_words > used) return too_many(words[used]);
-        stoke_data_params data = stoke_data_defaults();
-        stoke_option_group groups[CLI_DATA_SECTIONS];
-        size_t n_groups = cli_data_sections(&data, groups);
-        puts("Settings of the data path: flags of every command that reads data, and keys of stoke.yaml\n"
-             "(--memory-limit there is memory_limit).\n");
-        stoke_options_print_help(groups, n_groups, 80, stdout);
-        return CLI_OK;
+        return help_settings(words[0]);
     }
     /* What people look for by the name of the option. */
     if (!strcmp(words[0], "augment") || !strcmp(words[0], "augmentation")) words[0] = (char *)cli_ops.name;
@@ -93,7 +102,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
                     cli_command_title(command, " ", title, sizeof title));
     } else {
         cli_handle_signals();
-        r = command->run(&call);
+        r = call.command->run(&call);
     }
     cli_call_end(&call);
     return r;

@@ -74,7 +74,7 @@ typedef struct stoke_data_params {
     int mask_dtype;      /* choice auto|u8|u16|i32|i64 */
     int layout;          /* stoke_layout */
     int normalize;       /* stoke_normalize */
-    int64_t batch;
+    int64_t batch;       /* -1 = auto: training chooses, a loader takes 8 */
     /* order */
     int order; /* stoke_order_kind */
     const char *weights;
@@ -99,10 +99,16 @@ STOKE_API stoke_data_params stoke_data_defaults(void);
 /* The table, bound to a struct: pass it to stoke_options_parse, _load_yaml, _print_help. */
 STOKE_API stoke_option_group stoke_data_options(stoke_data_params *params);
 
-/* Reads a settings file into the struct (stoke_options_load_yaml); `augment` may be a list of ops there too, as
- * in a file of ops, and becomes one line of text. */
+/* Reads a settings file into the struct (stoke_options_load_yaml); `augment` may be a list of ops there too,
+ * as in a file of ops, and becomes one line of text. */
 STOKE_API int stoke_data_load_yaml(stoke_data_params *params, const char *path,
                                    stoke_option_storage **storage, stoke_error *err);
+
+/* The same for a file that holds more, such as the settings of training: reads it into all groups, of which
+ * some fill `data`. After an error the targets are to be filled with their defaults again. */
+STOKE_API int stoke_settings_load_yaml(const stoke_option_group *groups, size_t n_groups,
+                                       stoke_data_params *data, const char *path,
+                                       stoke_option_storage **storage, stoke_error *err);
 
 /* The element types chosen by params->dtype / mask_dtype (`label_depth` = stoke_labels_depth for auto). */
 STOKE_API stoke_dtype stoke_data_image_dtype(const stoke_data_params *params);

@@ -61,10 +61,11 @@ STOKE_API int stoke_options_set(const stoke_option_group *groups, size_t n_group
 STOKE_API int stoke_options_parse(const stoke_option_group *groups, size_t n_groups, int argc, char **argv,
                                   char **rest, int *n_rest, int *help, stoke_error *err);
 
-/* Reads a YAML mapping of scalars (`batch: 32`) into the groups; nested sections `data:` and `loader:` are
- * accepted and flattened. Errors carry "file:line:". The strings live in *storage until
- * stoke_options_free_storage. Keys named in `foreign` (NULL-terminated, may be NULL) belong to others and are
- * passed over, an option of such a name where its value is a list; any other unknown key is an error. */
+/* Reads a YAML mapping of scalars (`batch: 32`) into the groups; nested sections `data:`, `loader:`,
+ * `model:`, `train:` and `training:` are accepted and flattened; a text may be a list of plain values ([1, 2]
+ * is "1,2"). Errors carry "file:line:". The strings live in *storage until stoke_options_free_storage. Keys
+ * named in `foreign` (NULL-terminated, may be NULL) belong to others and are passed over, an option of such a
+ * name where its value is a list; any other unknown key is an error. */
 typedef struct stoke_option_storage stoke_option_storage;
 STOKE_API int stoke_options_load_yaml(const stoke_option_group *groups, size_t n_groups, const char *path,
                                       const char *const *foreign, stoke_option_storage **storage,

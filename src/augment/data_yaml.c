@@ -29,22 +29,29 @@ static int read_ops(stoke_data_params *params, const char *path, const void *byt
     return r;
 }
 
-int stoke_data_load_yaml(stoke_data_params *params, const char *path, stoke_option_storage **storage,
-                         stoke_error *err)
+int stoke_settings_load_yaml(const stoke_option_group *groups, size_t n_groups, stoke_data_params *data,
+                             const char *path, stoke_option_storage **storage, stoke_error *err)
 {
     static const char *const lists[] = { "augment", NULL };
-    stoke_data_params read = *params; /* a bad file changes nothing */
-    const stoke_option_group group = stoke_data_options(&read);
     stk_buffer file = { 0 };
     size_t size = 0;
     *storage = NULL;
     int r = stk_file_read(path, FILE_LIMIT, &file, &size, err);
     if (r == STOKE_E_FORMAT) r = STOKE_OK; /* an empty file: all defaults */
     const void *bytes = size ? file.data : (const void *)"";
-    if (!r) r = stk_options_read_yaml(&group, 1, path, bytes, size, lists, storage, err);
-    if (!r && size) r = read_ops(&read, path, bytes, size, *storage, err);
-    if (!r) *params = read;
+    if (!r) r = stk_options_read_yaml(groups, n_groups, path, bytes, size, lists, storage, err);
+    if (!r && size) r = read_ops(data, path, bytes, size, *storage, err);
     if (r) stoke_options_free_storage(storage);
     stk_buffer_free(&file);
+    return r;
+}
+
+int stoke_data_load_yaml(stoke_data_params *params, const char *path, stoke_option_storage **storage,
+                         stoke_error *err)
+{
+    stoke_data_params read = *params; /* a bad file changes nothing */
+    const stoke_option_group group = stoke_data_options(&read);
+    const int r = stoke_settings_load_yaml(&group, 1, &read, path, storage, err);
+    if (!r) *params = read;
     return r;
 }

@@ -27,7 +27,8 @@ typedef struct reader {
     int have_event;
     const char *name;
     stk_yaml_take take;
-    int found; /* the key has been seen */
+    int found;      /* the key has been seen */
+    char slip[320]; /* the first key that is none of ours, as a complaint; "" = none */
     stoke_error *err;
 } reader;
 
@@ -213,18 +214,18 @@ static int read_augment(reader *r, stoke_pipeline *pipeline, size_t key_line)
     return status;
 }
 
-/* A key that is none of stoke.yaml's is a slip (augmnet:), as it is there. */
-static int check_key(reader *r, const char *key)
+/* Keys of others may stand beside ours (those of training do). One that is not the data path's is kept in
+ * mind: where `augment` is missing, it is the slip (augmnet:). */
+static void note_key(reader *r, const char *key)
 {
     stoke_data_params params;
     const stoke_option_group group = stoke_data_options(&params);
     stk_option_hit hit;
-    char what[256];
-    if (strcmp(key, "loader") == 0 || stk_option_find(&group, 1, key, strlen(key), &hit)) return STOKE_OK;
+    if (*r->slip || stk_yaml_is_section(key) || stk_option_find(&group, 1, key, strlen(key), &hit)) return;
     const char *near = stk_option_nearest(&group, 1, key);
-    snprintf(what, sizeof what,
-             near ? "unknown setting '%.80s': did you mean %s?" : "unknown setting '%.80s'", key, near);
-    return complain(r, STOKE_E_NOTFOUND, what);
+    snprintf(r->slip, sizeof r->slip,
+             near ? "%zu: unknown setting '%.80s': did you mean %s?" : "%zu: unknown setting '%.80s'",
+             line_of(r), key, near);
 }
 
 /* A mapping of settings, from behind its start to its end. Sections stand at level 0 only. */
@@ -235,11 +236,10 @@ static int read_settings(reader *r, stoke_pipeline *pipeline, int level)
     while (!(status = step(r)) && r->event.type == YAML_SCALAR_EVENT) {
         const size_t line = line_of(r);
         snprintf(key, sizeof key, "%s", scalar(r));
-        status = check_key(r, key);
-        if (!status) status = step(r);
+        note_key(r, key);
+        status = step(r);
         if (status) return status;
-        const int section = !level && r->event.type == YAML_MAPPING_START_EVENT &&
-                            (strcmp(key, "data") == 0 || strcmp(key, "loader") == 0);
+        const int section = !level && r->event.type == YAML_MAPPING_START_EVENT && stk_yaml_is_section(key);
         status = strcmp(key, "augment") == 0 ? read_augment(r, pipeline, line)
                  : section                   ? read_settings(r, pipeline, level + 1)
                                              : skip_value(r);
@@ -269,7 +269,8 @@ int stk_pipeline_read_yaml(stoke_pipeline *pipeline, const char *name, const voi
     yaml_parser_set_input_string(&r.parser, bytes, size);
     int status = read_document(&r, pipeline);
     if (!status && !r.found && take == STK_YAML_ALL)
-        status = stk_fail(err, STOKE_E_FORMAT, "%s: no key \"augment\" with a list of ops", name);
+        status = *r.slip ? stk_fail(err, STOKE_E_NOTFOUND, "%s:%s", name, r.slip)
+                         : stk_fail(err, STOKE_E_FORMAT, "%s: no key \"augment\" with a list of ops", name);
     if (r.have_event) yaml_event_delete(&r.event);
     yaml_parser_delete(&r.parser);
     return status;

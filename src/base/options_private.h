@@ -64,6 +64,9 @@ int stk_options_read_yaml(const stoke_option_group *groups, size_t n_groups, con
                           const void *bytes, size_t size, const char *const *foreign,
                           stoke_option_storage **storage, stoke_error *err);
 
+/* Whether a mapping under this key is a section: its settings count as if they stood at the top. */
+int stk_yaml_is_section(const char *key);
+
 /* What usually helps with a problem that libyaml describes, to be put behind it; "" when nothing comes to
  * mind. */
 const char *stk_yaml_hint(const char *problem);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Settings from YAML, by libyaml's event parser. Strict on purpose: a settings file is a flat list of names
- * and values, so anchors, tags, lists and deep nesting are mistakes, and `batch` given twice is one too.
+ * and values, so anchors, tags and deep nesting are mistakes, and `batch` given twice is one too. A list of
+ * plain values is accepted where a text is: [1, 2.5] means "1,2.5".
  * Scalars stay text until the option's type reads them: `no` is a fine folder name, 0644 is not octal, 1e3 is
  * a thousand.
  *
@@ -19,7 +20,8 @@
 
 enum {
     FILE_LIMIT = 1 << 20, /* a settings file of every option is about 10 KB */
-    FOREIGN_DEPTH = 32    /* nesting inside a part that belongs to others */
+    FOREIGN_DEPTH = 32,   /* nesting inside a part that belongs to others */
+    LIST_TEXT = 16384     /* of a list: a thousand numbers of full length */
 };
 
 /* Strings the fields point to: a chain of blocks, freed together. */
@@ -215,16 +217,42 @@ static int unknown_key(reader *r, const char *key, size_t line)
     return fail_at(r, line, STOKE_E_NOTFOUND, "unknown setting '%.80s'", key);
 }
 
+/* A list of plain values as one text with commas. */
+static int list_text(reader *r, const char *key, const char **text)
+{
+    char joined[LIST_TEXT] = "";
+    size_t used = 0;
+    int status;
+    while (!(status = advance(r)) && r->event.type == YAML_SCALAR_EVENT) {
+        const char *item = NULL;
+        if ((status = scalar_text(r, &item))) return status;
+        if (!item || strchr(item, ','))
+            return fail_at(r, event_line(r), STOKE_E_INVALID, "%.80s: a value of the list is %s", key,
+                           item ? "more than one" : "missing");
+        used += (size_t)snprintf(joined + used, sizeof joined - used, "%s%s", used ? "," : "", item);
+        if (used >= sizeof joined)
+            return fail_at(r, event_line(r), STOKE_E_LIMIT, "%.80s: the list is longer than %d bytes", key,
+                           LIST_TEXT - 1);
+    }
+    if (status) return status;
+    if (r->event.type != YAML_SEQUENCE_END_EVENT)
+        return fail_at(r, event_line(r), STOKE_E_INVALID, "%.80s: a list of plain values is expected", key);
+    *text = keep(r, joined, used);
+    return *text ? STOKE_OK : STOKE_E_NOMEM;
+}
+
 static int read_setting(reader *r, entry fresh)
 {
-    if (r->event.type == YAML_SEQUENCE_START_EVENT && is_foreign(r, fresh.key)) {
+    const int list = r->event.type == YAML_SEQUENCE_START_EVENT;
+    if (list && is_foreign(r, fresh.key)) {
         int passed = remember(r, fresh); /* without a value: the default, until its owner has read the list */
         return passed ? passed : skip_value(r);
     }
-    if (r->event.type != YAML_SCALAR_EVENT)
+    const int joins = list && fresh.hit.option->type == STOKE_OPT_STRING;
+    if (r->event.type != YAML_SCALAR_EVENT && !joins)
         return fail_at(r, event_line(r), STOKE_E_INVALID,
                        "%.80s: one value is expected, not a list or section", fresh.key);
-    int status = scalar_text(r, &fresh.value);
+    int status = joins ? list_text(r, fresh.key, &fresh.value) : scalar_text(r, &fresh.value);
     if (!status && fresh.value) {
         stk_option_value trial;
         stoke_error reason;
@@ -235,13 +263,21 @@ static int read_setting(reader *r, entry fresh)
     return status ? status : remember(r, fresh);
 }
 
+int stk_yaml_is_section(const char *key)
+{
+    static const char *const names[] = { "data", "loader", "train", "training", "model" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(key, names[i])) return 1;
+    return 0;
+}
+
 static int read_section(reader *r, int level);
 
 /* The value of a key; the current event is its first. */
 static int read_value(reader *r, entry fresh, int level)
 {
     int nested = r->event.type == YAML_MAPPING_START_EVENT;
-    if (nested && level == 0 && (!strcmp(fresh.key, "data") || !strcmp(fresh.key, "loader"))) {
+    if (nested && level == 0 && stk_yaml_is_section(fresh.key) && !is_foreign(r, fresh.key)) {
         int status = remember(r, fresh);
         return status ? status : read_section(r, level + 1);
     }

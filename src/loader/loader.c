@@ -89,11 +89,14 @@ static int make_benches(stoke_loader *loader, stoke_error *err)
     return STOKE_OK;
 }
 
-static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke_data_params *params,
+static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke_data_params *given,
                  const stoke_allocator *allocator, stoke_error *err)
 {
-    int r = check_params(params, err);
+    int r = check_params(given, err);
     if (r) return r;
+    stoke_data_params own = *given;
+    const stoke_data_params *params = &own;
+    if (own.batch < 0) own.batch = stoke_data_defaults().batch; /* auto means more to training only */
     loader->policy = params->policy;
     loader->nice = params->nice;
     loader->batch = (uint32_t)params->batch;

@@ -91,8 +91,9 @@ static const stoke_option table[] = {
       .help = "unit gives [0,1], imagenet subtracts mean and divides by deviation of ImageNet, none gives "
               "0..255; "
               "dtype u8 is never scaled" },
-    { "batch", STOKE_OPT_INT, FIELD(batch), .default_text = "8", .min = 1, .max = 1048576, .argument = "N",
-      .help = "Samples per batch" },
+    { "batch", STOKE_OPT_AUTO_INT, FIELD(batch), .default_text = "8", .min = 1, .max = 1048576,
+      .argument = "N|auto",
+      .help = "Samples per batch; auto is what fits into memory for training, up to 8, and 8 elsewhere" },
     /* order */
     { "order", STOKE_OPT_CHOICE, FIELD(order), .default_text = "shuffle",
       .choices = "shuffle|sequential|weighted|balanced",

@@ -130,6 +130,21 @@ int stoke_labels_color(const stoke_labels *labels, uint32_t id, uint8_t rgb[3])
     return 1;
 }
 
+uint32_t stk_labels_classes(const stoke_labels *labels)
+{
+    uint32_t classes = 0;
+    for (uint32_t i = 0; labels->table && i < STK_LABEL_VALUES; i++) {
+        const uint32_t id = labels->table[i];
+        if (id != STK_LABEL_BAD && (int64_t)id != labels->ignore && id >= classes) classes = id + 1;
+    }
+    for (size_t i = 0; labels->colors && i < labels->color_slots; i++) {
+        const stk_color *color = &labels->colors[i];
+        if (color->rgb != STK_COLOR_FREE && (int64_t)color->id != labels->ignore && color->id >= classes)
+            classes = color->id + 1;
+    }
+    return classes;
+}
+
 /* ---- applying ---- */
 
 static int no_class(const stoke_labels *labels, const char *what, uint32_t x, uint32_t y, stoke_error *err)

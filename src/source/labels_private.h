@@ -46,6 +46,9 @@ int stk_labels_new(stoke_labels **out, uint32_t classes, int32_t ignore_index, s
  * values, have other digests. */
 void stk_labels_digest(const stoke_labels *labels, uint64_t digest[2]);
 
+/* One more than the largest id that the map can give, ignore_index aside; 0: it gives no other. */
+uint32_t stk_labels_classes(const stoke_labels *labels);
+
 /* The slot of a colour, or the free one where it would go. */
 static inline size_t stk_color_slot(const stoke_labels *labels, uint32_t rgb)
 {

@@ -29,6 +29,44 @@ def shipped_file_is_in_step():
         equal(stream.read(), stoke('config').stdout, 'configs/stoke.yaml (make it anew: stoke config > configs/stoke.yaml)')
 
 
+def shipped_training_file_is_in_step():
+    with open(os.path.join(ROOT, 'configs', 'train.yaml'), encoding='utf-8') as stream:
+        equal(stream.read(), stoke('config', '--train').stdout,
+              'configs/train.yaml (make it anew: stoke config --train > configs/train.yaml)')
+
+
+def training_settings():
+    """--train takes the flags of training too, has the defaults of `stoke train`, and its file reads back."""
+    flags = ['--train', SET, '--model', 'b1', '--lr', 2e-4, '--schedule', 'cosine', '--class-weights', '1,2.5', '--no-pictures',
+             '--eval-every', 30, '--batch', 3]
+    settings = stoke_json('config', *flags)
+    equal((settings['model'], settings['lr'], settings['schedule'], settings['eval_every'], settings['pictures']),
+          ('b1', 2e-4, 'cosine', 30, False))
+    equal((settings['augment'], settings['normalize'], settings['batch']), ('standard', 'imagenet', 3), 'defaults of train')
+    config = write('training.yaml', stoke('config', *flags).stdout)
+    equal(stoke_json('config', '--train', '--config', config), settings, 'settings')
+    equal(stoke('config', '--train', '--config', config).stdout, stoke('config', *flags).stdout, 'file')
+    equal(stoke_json('config', '--train')['batch'], 'auto')
+    equal(stoke_json('config')['batch'], 8)
+    equal(stoke_json('config', '--batch', 'auto')['batch'], 8, 'auto of a command that does not train')
+    help_text = ' '.join(stoke('config', '--train', '--help').stdout.split())
+    contains(help_text, 'The network:', '--head-lr', 'default standard', 'default imagenet', '1 to 1048576; default auto')
+    assert '--head-lr' not in stoke('config', '--help').stdout, 'options of training without --train'
+    contains(stoke('config', '--lr', 1, code=2).stderr, '--lr')
+    contains(stoke('config', '--train', '--name', '', code=2).stderr, '--name: the name is empty')
+
+
+def training_keys_are_passed_over():
+    """One file for all: commands that only read data take their keys and check the others."""
+    config = write('all.yaml', f'data:\n  data: {SET}\n  size: 24\nloader:\n  batch: 4\ntrain:\n  epochs: 3\n  lr: 0.1\nmodel: b0\n')
+    equal(stoke_json('hash', '--config', config), stoke_json('hash', SET, '--batch', 4, '--size', 24))
+    training = write('train.yaml', stoke('config', '--train', SET, '--size', 24, '--batch', 4).stdout)
+    equal(stoke_json('hash', '--config', training)['all'],
+          stoke_json('hash', SET, '--batch', 4, '--size', 24, '--augment', 'standard', '--normalize', 'imagenet')['all'])
+    contains(stoke('hash', '--config', write('slip2.yaml', f'data: {SET}\nepcohs: 3\n'), code=2).stderr, 'slip2.yaml:2', 'epochs')
+    contains(stoke('hash', '--config', write('slip3.yaml', f'data: {SET}\nepochs: x\n'), code=2).stderr, 'slip3.yaml:2')
+
+
 def every_key_is_explained():
     lines = stoke('config').stdout.splitlines()
     keys = [line.lstrip('# ').split(':')[0] for line in lines if re.match(r'(# )?[a-z_]+:( |$)', line)]
@@ -174,6 +212,9 @@ def completion():
 
 sys.exit(tap.run([
     ('configs/stoke.yaml is in step with the table', shipped_file_is_in_step),
+    ('configs/train.yaml is in step with the tables', shipped_training_file_is_in_step),
+    ('settings of training', training_settings),
+    ('keys of training are passed over', training_keys_are_passed_over),
     ('every key is in the file', every_key_is_explained),
     ('file and flags round trip', round_trip),
     ('a file equals the same flags', file_equals_flags),

@@ -61,6 +61,7 @@ def examples_of(command):
 
 def help_data():
     contains(stoke('help', 'data').stdout, '--memory-limit', '--label-map', '--augment', '--world')
+    contains(stoke('help', 'training').stdout, '--head-lr', '--[no-]pictures', 'Optimiser:')
 
 
 def help_about_one_thing():

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two option tables, that of the data path and that of training, as people meet them: in sections of --help,
+ * with the defaults of the command at hand, and together in one file.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/settings.h"
+
+/* A table is one long list; people look for things in sections. Each begins at an option and goes on to the
+ * next one named here. */
+typedef struct section {
+    const char *first, *title;
+} section;
+
+static const section data_sections[] = {
+    { "data", "Where samples come from" },
+    { "classes", "What masks mean" },
+    { "decode", "Decoding" },
+    { "size", "What a batch holds" },
+    { "order", "Order" },
+    { "workers", "Running" },
+    { "cache", "Keeping decoded samples" },
+};
+_Static_assert(CLI_COUNT(data_sections) == CLI_DATA_SECTIONS, "a group for every section");
+
+static const section train_sections[] = {
+    { "model", "The network" },   { "epochs", "How long" },       { "loss", "Loss" },
+    { "optimizer", "Optimiser" }, { "eval_every", "Evaluation" }, { "runs", "The run and its folder" },
+};
+_Static_assert(CLI_COUNT(train_sections) == CLI_TRAIN_SECTIONS, "a group for every section");
+
+static size_t cut(const stoke_option_group *all, const section *sections, size_t n_sections,
+                  stoke_option_group *groups)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        if (n < n_sections && !strcmp(all->options[i].name, sections[n].first)) {
+            groups[n] = (stoke_option_group){ sections[n].title, all->options + i, 0, all->target };
+            n++;
+        }
+        if (n) groups[n - 1].count++;
+    }
+    return n;
+}
+
+size_t cli_data_groups(const stoke_option_group *all, stoke_option_group groups[CLI_DATA_SECTIONS])
+{
+    return cut(all, data_sections, CLI_DATA_SECTIONS, groups);
+}
+
+size_t cli_data_sections(stoke_data_params *data, stoke_option_group groups[CLI_DATA_SECTIONS])
+{
+    const stoke_option_group all = stoke_data_options(data);
+    return cli_data_groups(&all, groups);
+}
+
+size_t cli_train_sections(stoke_train_params *train, stoke_option_group groups[CLI_TRAIN_SECTIONS])
+{
+    const stoke_option_group all = stoke_train_options(train);
+    return cut(&all, train_sections, CLI_TRAIN_SECTIONS, groups);
+}
+
+const cli_default cli_train_defaults[] = {
+    { "augment", "standard" },   /* few sets are so large that training does better without */
+    { "normalize", "imagenet" }, /* what the network takes */
+    { "batch", "auto" },
+    { 0 },
+};
+
+stoke_option *cli_own_defaults(const stoke_option_group *all, const cli_default *defaults)
+{
+    stoke_option *table = cli_alloc(all->count, sizeof *table);
+    memcpy(table, all->options, all->count * sizeof *table);
+    for (; defaults->name; defaults++)
+        for (size_t i = 0; i < all->count; i++)
+            if (!strcmp(table[i].name, defaults->name)) table[i].default_text = defaults->text;
+    return table;
+}
+
+const cli_command *cli_with_training(const cli_command *command, int argc, char **argv)
+{
+    for (int i = 1; command->with_training && i < argc && strcmp(argv[i], "--"); i++)
+        if (!strcmp(argv[i], "--train")) return command->with_training;
+    return command;
+}
+
+const char *cli_settings_file(const cli_call *call, char path[CLI_PATH])
+{
+    if (call->common.config) return call->common.config;
+    if (!call->command->reads_training || !call->train.resume) return NULL;
+    snprintf(path, CLI_PATH, "%s/config.yaml", call->train.resume);
+    return path;
+}
+
+/* The groups a file may fill are those of the two tables, not the command's own and the common ones. */
+int cli_load_settings(cli_call *call, const char *path, stoke_error *err)
+{
+    stoke_train_params unused = stoke_train_defaults();
+    stoke_option_group groups[CLI_DATA_SECTIONS + CLI_TRAIN_SECTIONS];
+    size_t n = 0;
+    for (size_t i = 0; i < call->n_groups; i++)
+        if (call->groups[i].target == &call->data || call->groups[i].target == &call->train)
+            groups[n++] = call->groups[i];
+    if (!call->command->reads_training) groups[n++] = stoke_train_options(&unused);
+    return stoke_settings_load_yaml(groups, n, &call->data, path, &call->storage, err);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A settled run as text: as YAML for people and `--config`, and as lines that tell whether another one would
+ * give the same weights.
+ */
+#include "src/train/setup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include <stoke/augment.h>
+#include <stoke/labels.h>
+
+#include "src/base/error.h"
+#include "src/base/file.h"
+#include "src/base/mem.h"
+#include "src/base/options_private.h"
+#include "src/source/labels_private.h"
+#include "src/source/reader.h"
+
+/* ---- YAML ---- */
+
+/* What is asked for again is not the folder of this sitting, but the run: name and so on stay out. */
+int stk_setup_write_yaml(const stk_setup *setup, FILE *out)
+{
+    stoke_data_params data = setup->train;
+    stoke_train_params params = setup->params;
+    const stoke_train_params standard = stoke_train_defaults();
+    data.cache_ram += setup->val.cache_ram; /* see make_val */
+    data.classes = setup->classes;
+    params.name = standard.name;
+    params.resume = standard.resume;
+    params.force = standard.force;
+    params.stop_after = standard.stop_after;
+    stoke_option_group groups[] = { stoke_data_options(&data), stoke_train_options(&params) };
+    groups[0].title = "Data";
+    groups[1].title = "Training";
+    fputs("# A run as it was done, with everything settled: `stoke train --config FILE` does it again, in a "
+          "new\n"
+          "# folder; `stoke train --resume FOLDER` goes on with it. Paths are relative to where stoke was "
+          "started.\n\n",
+          out);
+    stoke_options_write_yaml(groups, 2, out);
+    return ferror(out) ? STOKE_E_IO : STOKE_OK;
+}
+
+/* ---- identity ---- */
+
+/* Settings on which no weight depends: where things lie, how work is spread, how often something is written.
+ * What names the files of the set is told by its fingerprint; `steps` and the three that name files are
+ * written by what they come to. */
+static const char *const left_out[] = {
+    "data",    "images",         "masks",     "list",       "image_suffix", "mask_suffix", "split",
+    "classes", "label_map",      "augment",   "weights",    "epoch",        "rank",        "world",
+    "workers", "consumer_cores", "prefetch",  "nice",       "memory_limit", "max_bad",     "quarantine",
+    "cache",   "cache_disk",     "cache_ram", "max_pixels", "model",        "pretrained",  "partial",
+    "threads", "epochs",         "steps",     "eval_every", "patience",     "runs",        "name",
+    "resume",  "force",          "log_every", "save_every", "stop_after",   "pictures",    "tensorboard",
+};
+
+static int counts(const char *name)
+{
+    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
+        if (!strcmp(name, left_out[i])) return 0;
+    return 1;
+}
+
+static void write_group(const stoke_option_group *group, FILE *out)
+{
+    char text[STK_OPTION_TEXT];
+    for (size_t i = 0; i < group->count; i++) {
+        const stoke_option *option = &group->options[i];
+        const char *value = counts(option->name) ? stk_option_text(option, group->target, text) : NULL;
+        if (value) fprintf(out, "%s=%s\n", option->name, value);
+    }
+}
+
+/* A file of ops by what is in it, as a list is. */
+static void write_augment(const stk_setup *setup, FILE *out)
+{
+    stoke_pipeline *pipeline = NULL;
+    const int r = stoke_pipeline_create(&pipeline, setup->train.augment, NULL);
+    fprintf(out, "augment=%s\n", r ? setup->train.augment : stoke_pipeline_text(pipeline));
+    stoke_pipeline_destroy(&pipeline);
+}
+
+/* The map by what it does. */
+static void write_labels(const stk_setup *setup, FILE *out)
+{
+    stoke_labels *labels = NULL;
+    uint64_t digest[2] = { 0 };
+    if (!stk_labels_of(&labels, &setup->train, NULL)) stk_labels_digest(labels, digest);
+    stoke_labels_destroy(&labels);
+    fprintf(out, "classes=%u\nlabel_map=%016llx%016llx\n", setup->classes, (unsigned long long)digest[0],
+            (unsigned long long)digest[1]);
+}
+
+static void write_weights(const stk_setup *setup, FILE *out)
+{
+    stk_buffer file = { 0 };
+    size_t size = 0;
+    if (setup->train.order != STOKE_ORDER_WEIGHTED) return;
+    if (!stk_file_read(setup->train.weights, UINT64_C(1) << 32, &file, &size, NULL))
+        fprintf(out, "weights=%016llx\n", (unsigned long long)XXH3_64bits(file.data, size));
+    stk_buffer_free(&file);
+}
+
+static void write_set(const char *name, const stoke_dataset *set, FILE *out)
+{
+    if (!set) return;
+    fprintf(out, "%s=%llu samples (%016llx)\n", name, (unsigned long long)stoke_dataset_count(set),
+            (unsigned long long)stoke_dataset_fingerprint(set));
+}
+
+/* open_memstream's memory is not ours to count: it is copied. */
+char *stk_setup_identity(const stk_setup *setup)
+{
+    stoke_data_params data = setup->train;
+    stoke_train_params params = setup->params;
+    const stoke_option_group groups[] = { stoke_data_options(&data), stoke_train_options(&params) };
+    char *text = NULL, *identity = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) return NULL;
+    write_group(&groups[0], out);
+    write_labels(setup, out);
+    write_augment(setup, out);
+    write_weights(setup, out);
+    fprintf(out, "model=%s\n", setup->params.model);
+    write_group(&groups[1], out);
+    fprintf(out, "steps=%llu\n", (unsigned long long)setup->steps);
+    write_set("train_set", setup->train_set, out);
+    write_set("val_set", setup->val_set, out);
+    const int failed = ferror(out);
+    if (fclose(out) == 0 && !failed && text) identity = stk_strdup(text);
+    free(text);
+    return identity;
+}
+
+/* ---- comparing ---- */
+
+/* One line: name and value, not ended. */
+typedef struct line {
+    const char *name, *value;
+    int name_length, value_length;
+} line;
+
+/* Moves *at behind a line; 0 at the end. A line without '=' has an empty value. */
+static int next_line(const char **at, line *l)
+{
+    if (!**at) return 0;
+    const size_t length = strcspn(*at, "\n"), name = strcspn(*at, "=\n");
+    l->name = *at;
+    l->name_length = (int)name;
+    l->value = *at + name + (name < length);
+    l->value_length = (int)(length - name - (name < length));
+    *at += length + ((*at)[length] == '\n');
+    return 1;
+}
+
+static int find_line(const char *text, const line *wanted, line *found)
+{
+    while (next_line(&text, found))
+        if (found->name_length == wanted->name_length &&
+            !memcmp(found->name, wanted->name, (size_t)wanted->name_length))
+            return 1;
+    return 0;
+}
+
+typedef struct differences {
+    char text[800];
+    size_t used;
+    unsigned n;
+} differences;
+
+enum { SHOWN = 5 };
+
+/* "lr was 0.001 and is 0.002"; NULL: there is no such line on that side. */
+static void add_difference(differences *d, const line *was, const line *is)
+{
+    const line *any = was ? was : is, nothing = { .value = "not set", .value_length = 7 };
+    const line *left = was ? was : &nothing, *right = is ? is : &nothing;
+    if (d->n++ >= SHOWN || d->used >= sizeof d->text) return;
+    /* The shorter part of a long list says little, but the name does. */
+    d->used += (size_t)snprintf(d->text + d->used, sizeof d->text - d->used, "%s%.*s was %.*s and is %.*s",
+                                d->n > 1 ? "; " : "", any->name_length < 32 ? any->name_length : 32,
+                                any->name, left->value_length < 60 ? left->value_length : 60, left->value,
+                                right->value_length < 60 ? right->value_length : 60, right->value);
+}
+
+int stk_setup_same(const char *saved, const char *now, stoke_error *err)
+{
+    differences d = { 0 };
+    line was, is;
+    for (const char *at = saved; next_line(&at, &was);) {
+        const int found = find_line(now, &was, &is);
+        if (!found)
+            add_difference(&d, &was, NULL);
+        else if (was.value_length != is.value_length ||
+                 memcmp(was.value, is.value, (size_t)was.value_length) != 0)
+            add_difference(&d, &was, &is);
+    }
+    for (const char *at = now; next_line(&at, &is);)
+        if (!find_line(saved, &is, &was)) add_difference(&d, NULL, &is);
+    if (!d.n) return STOKE_OK;
+    char more[48] = "";
+    if (d.n > SHOWN) snprintf(more, sizeof more, "; and %u more", d.n - SHOWN);
+    return stk_fail(err, STOKE_E_STATE, "%s%s", d.text, more);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which samples train and which validate, and the size they are brought to.
+ */
+#include "src/train/settle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/file.h"
+#include "src/base/mem.h"
+#include "src/loader/recipe.h"
+#include "src/source/dataset_private.h"
+#include "src/source/split.h"
+
+enum {
+    FEWEST_SPLIT = 5,         /* samples; of fewer, none can be spared for validation */
+    SIZE_MULTIPLE = 32,       /* the last stage sees a 32nd of the picture */
+    SIZE_MOST = 512,          /* a b0 then trains 4 pictures in about 1 GB */
+    HEADERS = 256,            /* pictures whose sizes are looked at */
+    HEADER_BYTES = 256 * 1024 /* enough for the header of nearly every file */
+};
+
+/* ---- sets ---- */
+
+/* Settings that the data path knows and training has no use for. */
+static int check_data(const stk_settling *s)
+{
+    const stoke_data_params *p = &s->setup->train;
+    if (p->epoch)
+        return stk_fail(
+            s->err, STOKE_E_INVALID,
+            "`epoch` %lld: training begins at the beginning; `epochs` says how many there are, and "
+            "`resume` goes on with a run",
+            (long long)p->epoch);
+    if (p->world != 1 || p->rank)
+        return stk_fail(s->err, STOKE_E_INVALID, "`world` %lld, `rank` %lld: training runs in one process",
+                        (long long)p->world, (long long)p->rank);
+    if (p->split == STOKE_SPLIT_VAL)
+        return stk_fail(s->err, STOKE_E_INVALID,
+                        "`split` val: training takes the train part and validates on val; leave `split` out");
+    if (p->weights && p->order != STOKE_ORDER_WEIGHTED)
+        return stk_fail(s->err, STOKE_E_INVALID,
+                        "`weights` %s has no effect without `order` weighted: give both or neither",
+                        p->weights);
+    return STOKE_OK;
+}
+
+static void force_data(const stk_settling *s)
+{
+    stoke_data_params *p = &s->setup->train;
+    if (stoke_data_image_dtype(p) != STOKE_DTYPE_F32 || p->layout != STOKE_LAYOUT_CHW)
+        stk_settle_say(s,
+                       "Pictures go to the network as f32 in chw layout, whatever `dtype` and `layout` say.");
+    p->dtype = 0; /* f32 */
+    p->layout = STOKE_LAYOUT_CHW;
+    p->normalize = STOKE_NORMALIZE_IMAGENET;
+}
+
+/* Whether the set comes with both parts. */
+static int has_own_parts(const stoke_dataset *all)
+{
+    int train = 0, val = 0;
+    for (size_t i = 0; all->prefixed && i < all->count; i++) {
+        train |= !strncmp(all->samples[i].name, "train/", 6);
+        val |= !strncmp(all->samples[i].name, "val/", 4);
+    }
+    return train && val;
+}
+
+static uint64_t count_val(const stoke_dataset *all, double share, int64_t seed)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < all->count; i++)
+        n += (uint64_t)stk_split_is_val(all->samples[i].name, strlen(all->samples[i].name), share, seed);
+    return n;
+}
+
+/* The hash decides by name, so of few samples it may take none: 0.2, or the next larger share that takes a
+ * tenth at least and leaves half. 0: there is none. */
+static double share_for_val(const stoke_dataset *all, int64_t seed)
+{
+    for (int twentieths = 4; twentieths <= 12; twentieths++) {
+        const double share = twentieths / 20.0;
+        const uint64_t n = count_val(all, share, seed);
+        if (n && 10 * n >= all->count && 2 * n <= all->count) return share;
+    }
+    return 0;
+}
+
+/* From the whole set: what to train on, what to validate on, and a sentence about it. */
+static void choose_parts(const stk_settling *s, const stoke_dataset *all)
+{
+    stoke_data_params *p = &s->setup->train;
+    const int own = has_own_parts(all);
+    if (!own && p->val_split <= 0 && all->count >= FEWEST_SPLIT) {
+        p->val_split = share_for_val(all, p->split_seed);
+        if (p->val_split > 0)
+            stk_settle_say(
+                s,
+                "%llu of %zu samples are kept for validation, chosen by their names: the set has no "
+                "val part of its own (`val_split` %g; another share is yours to set).",
+                (unsigned long long)count_val(all, p->val_split, p->split_seed), all->count, p->val_split);
+    }
+    if (own || p->val_split > 0) {
+        p->split = STOKE_SPLIT_TRAIN;
+        return;
+    }
+    s->setup->params.eval_every = 0;
+    stk_settle_say(s,
+                   "All %zu samples are trained on and none validate: there are too few to spare any. Curves "
+                   "will show the loss of training alone.",
+                   all->count);
+}
+
+static int open_parts(const stk_settling *s)
+{
+    stk_setup *setup = s->setup;
+    int r = stoke_dataset_open(&setup->train_set, &setup->train, s->err);
+    if (r || !setup->params.eval_every) return r;
+    stoke_data_params val = setup->train;
+    val.split = STOKE_SPLIT_VAL;
+    return stoke_dataset_open(&setup->val_set, &val, s->err);
+}
+
+static int check_sets(const stk_settling *s)
+{
+    const stk_setup *setup = s->setup;
+    if (!stoke_dataset_has_masks(setup->train_set))
+        return stk_fail(
+            s->err, STOKE_E_INVALID,
+            "%s has images and no masks: training needs a mask for every image (in a folder beside "
+            "them, such as images/ and masks/)",
+            setup->train.data     ? setup->train.data
+            : setup->train.images ? setup->train.images
+                                  : setup->train.list);
+    const size_t notes = stoke_dataset_notes(setup->train_set);
+    if (notes)
+        stk_settle_say(
+            s,
+            "%zu file%s left out, without a partner or with the name of another (first: %s); `stoke "
+            "verify` lists them.",
+            notes, notes == 1 ? " is" : "s are", stoke_dataset_note(setup->train_set, 0).path);
+    return STOKE_OK;
+}
+
+int stk_settle_sets(stk_settling *s)
+{
+    stk_setup *setup = s->setup;
+    int r = check_data(s);
+    if (r) return r;
+    force_data(s);
+    if (setup->params.eval_every) {
+        stoke_data_params whole = setup->train;
+        stoke_dataset *all = NULL;
+        whole.split = STOKE_SPLIT_ALL;
+        r = stoke_dataset_open(&all, &whole, s->err);
+        if (!r) choose_parts(s, all);
+        stoke_dataset_close(&all);
+    }
+    if (!r) r = open_parts(s);
+    return r ? r : check_sets(s);
+}
+
+/* ---- size ---- */
+
+typedef struct sizes {
+    uint32_t n, height[HEADERS], width[HEADERS];
+} sizes;
+
+/* Headers of up to HEADERS pictures, evenly spread. What cannot be read is the loader's to complain about. */
+static int look_at_sizes(const stk_settling *s, sizes *seen)
+{
+    const stoke_dataset *set = s->setup->train_set;
+    const stoke_decode_params decode = { .orientation = (stoke_orientation)s->setup->train.orientation };
+    const uint64_t count = stoke_dataset_count(set), n = count < HEADERS ? count : HEADERS;
+    stoke_decoder *decoder;
+    void *bytes = stk_alloc(HEADER_BYTES);
+    if (!bytes) return stk_fail(s->err, STOKE_E_NOMEM, "no memory to look at pictures");
+    int r = stoke_decoder_create(&decoder, s->err);
+    for (uint64_t i = 0; !r && i < n; i++) {
+        const stoke_sample sample = stoke_dataset_sample(set, i * count / n);
+        stoke_image_info info;
+        uint64_t size;
+        const size_t have = stk_blob_head(&sample.image, bytes, HEADER_BYTES, &size);
+        if (!have || stoke_decoder_probe(decoder, bytes, have, &info, NULL)) continue;
+        stk_shown_size(&info, &decode, &seen->width[seen->n], &seen->height[seen->n]);
+        seen->n++;
+    }
+    stoke_decoder_destroy(&decoder);
+    stk_free(bytes);
+    return r;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static uint32_t rounded(double side)
+{
+    const uint32_t n = (uint32_t)(side / SIZE_MULTIPLE + 0.5);
+    return (n ? n : 1) * SIZE_MULTIPLE;
+}
+
+/* The picture in the middle, by height and by width, with its proportions. */
+int stk_settle_size(stk_settling *s)
+{
+    stoke_data_params *p = &s->setup->train;
+    sizes seen = { 0 };
+    if (p->size[0]) return STOKE_OK;
+    int r = look_at_sizes(s, &seen);
+    if (r) return r;
+    if (!seen.n)
+        return stk_fail(
+            s->err, STOKE_E_FORMAT,
+            "`size` is not set, and none of the first pictures can be read to choose it (%s): `stoke "
+            "verify` says why",
+            stoke_dataset_sample(s->setup->train_set, 0).image_path);
+    const int alike =
+        seen.n == 1 || (!memcmp(seen.height, seen.height + 1, (seen.n - 1) * sizeof *seen.height) &&
+                        !memcmp(seen.width, seen.width + 1, (seen.n - 1) * sizeof *seen.width));
+    qsort(seen.height, seen.n, sizeof *seen.height, ascending);
+    qsort(seen.width, seen.n, sizeof *seen.width, ascending);
+    const uint32_t height = seen.height[seen.n / 2], width = seen.width[seen.n / 2];
+    const uint32_t longer = height > width ? height : width;
+    const double scale = longer > SIZE_MOST ? (double)SIZE_MOST / longer : 1;
+    p->size[0] = rounded(height * scale);
+    p->size[1] = rounded(width * scale);
+    stk_settle_say(
+        s,
+        "Pictures are brought to %ux%u (height x width): %s %ux%u, and the network likes multiples of "
+        "%d up to %d (`size` sets it).",
+        p->size[0], p->size[1], alike ? "they are" : "the one in the middle is", height, width, SIZE_MULTIPLE,
+        SIZE_MOST);
+    return STOKE_OK;
+}

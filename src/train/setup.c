@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From what a person said to what a run does: the order of questions. Each answer may lean on those before
+ * it: the batch on the size, the size on the set.
+ */
+#include "src/train/setup.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <stoke/loader.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/base/options_private.h"
+#include "src/net/config.h"
+#include "src/net/pretrained.h"
+#include "src/train/settle.h"
+
+enum { SENTENCE = 1024 };
+
+void stk_settle_say(const stk_settling *s, const char *format, ...)
+{
+    char sentence[SENTENCE];
+    va_list args;
+    if (!s->say) return;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof sentence, format, args);
+    va_end(args);
+    s->say(s->context, sentence);
+}
+
+/* strings[] grows by one; there are a few dozen. */
+const char *stk_settle_keep(stk_settling *s, const char *text)
+{
+    stk_setup *setup = s->setup;
+    char *copy = stk_strdup(text);
+    char **strings = stk_realloc(setup->strings, (setup->n_strings + 1) * sizeof *strings);
+    if (strings) setup->strings = strings;
+    if (!copy || !strings) {
+        stk_free(copy);
+        stk_fail(s->err, STOKE_E_NOMEM, "no memory for the settings");
+        return NULL;
+    }
+    return strings[setup->n_strings++] = copy;
+}
+
+void stk_setup_free(stk_setup *setup)
+{
+    stoke_dataset_close(&setup->train_set);
+    stoke_dataset_close(&setup->val_set);
+    stk_free(setup->class_names);
+    stk_free(setup->class_weights);
+    for (size_t i = 0; i < setup->n_strings; i++) stk_free(setup->strings[i]);
+    stk_free(setup->strings);
+    *setup = (stk_setup){ 0 };
+}
+
+/* The caller's strings live until the call returns, those of a run as long as it does. */
+static int own_strings(stk_settling *s, const stoke_option_group *group)
+{
+    for (size_t i = 0; i < group->count; i++) {
+        if (group->options[i].type != STOKE_OPT_STRING) continue;
+        const char **field = (const char **)((char *)group->target + group->options[i].offset);
+        if (*field && !(*field = stk_settle_keep(s, *field))) return STOKE_E_NOMEM;
+    }
+    return STOKE_OK;
+}
+
+static int take_settings(stk_settling *s, const stoke_data_params *data, const stoke_train_params *params)
+{
+    stk_setup *setup = s->setup;
+    if (data->struct_size != sizeof *data || params->struct_size != sizeof *params)
+        return stk_fail(s->err, STOKE_E_INVALID,
+                        "settings do not come from stoke_data_defaults() and stoke_train_defaults() of this "
+                        "version");
+    setup->train = *data;
+    setup->params = *params;
+    const stoke_option_group groups[] = { stoke_data_options(&setup->train),
+                                          stoke_train_options(&setup->params) };
+    int r = STOKE_OK;
+    for (size_t i = 0; !r && i < 2; i++) {
+        r = stk_options_check(&groups[i], s->err);
+        if (!r) r = own_strings(s, &groups[i]);
+    }
+    return r;
+}
+
+/* Which network: as told, else what the weights hold, else the smallest. */
+static int settle_model(stk_settling *s)
+{
+    stoke_train_params *p = &s->setup->params;
+    stk_config config;
+    int r = STOKE_OK;
+    if (p->pretrained && !p->model) {
+        r = stk_pretrained_config(p->pretrained, &config, s->err);
+        if (!r) p->model = config.model; /* a constant */
+    } else if (!p->model) {
+        p->model = "b0";
+    }
+    if (!r) r = stk_config_of(&config, p->model, 2, s->err);
+    if (!r && p->freeze_encoder && !p->pretrained)
+        stk_settle_say(s, "The encoder is frozen as it was drawn at random (`freeze_encoder` without "
+                          "`pretrained`): the head will learn little from it.");
+    return r;
+}
+
+static stoke_loss loss_of(const stk_setup *setup)
+{
+    const stoke_train_params *p = &setup->params;
+    return (stoke_loss){ .kind = (stoke_loss_kind)p->loss,
+                         .ce_weight = p->ce_weight,
+                         .dice_weight = p->dice_weight,
+                         .focal_gamma = p->focal_gamma,
+                         .label_smoothing = p->label_smoothing,
+                         .class_weights = setup->class_weights,
+                         .ignore_index = setup->train.ignore_index };
+}
+
+/* Everything but the batch. */
+static void make_net(stk_setup *setup)
+{
+    const stoke_train_params *p = &setup->params;
+    stoke_net_params net = stoke_net_defaults();
+    net.model = p->model;
+    net.weights = p->pretrained;
+    net.partial = p->partial;
+    net.classes = setup->classes;
+    net.class_names = setup->class_names;
+    net.batch = 1;
+    net.height = setup->train.size[0];
+    net.width = setup->train.size[1];
+    net.precision = p->precision;
+    net.memory = p->memory;
+    net.threads = (uint32_t)p->threads;
+    net.seed = (uint64_t)setup->train.seed;
+    net.dropout = p->dropout;
+    net.drop_path = p->drop_path;
+    net.loss = loss_of(setup);
+    net.freeze_encoder = p->freeze_encoder;
+    net.average = p->average > 0;
+    net.optimizer = p->optimizer;
+    setup->net = net;
+}
+
+/* auto means what this processor does best; a run that is repeated elsewhere does the same. */
+static int settle_precision(stk_settling *s)
+{
+    stk_setup *setup = s->setup;
+    stoke_net_plan plan;
+    int r = stoke_net_plan_of(&setup->net, &plan, s->err);
+    if (!r) setup->params.precision = setup->net.precision = plan.precision;
+    return r;
+}
+
+/* Of validation: nothing is drawn, everything is seen once. */
+static void make_val(stk_setup *setup)
+{
+    stoke_data_params *train = &setup->train, *val = &setup->val;
+    *val = *train;
+    val->split = STOKE_SPLIT_VAL;
+    val->augment = "none";
+    val->order = STOKE_ORDER_SEQUENTIAL;
+    val->weights = NULL;
+    val->drop_last = 0;
+    val->cache_ram = 0;
+    if (!setup->val_set) return;
+    /* The budget is meant for both; by samples, as they are all of one size. */
+    const double all =
+        (double)stoke_dataset_count(setup->train_set) + (double)stoke_dataset_count(setup->val_set);
+    val->cache_ram = (uint64_t)((double)train->cache_ram * (double)stoke_dataset_count(setup->val_set) / all);
+    train->cache_ram -= val->cache_ram;
+}
+
+/* What the loader finds odd. */
+static void say_remarks(const stk_settling *s)
+{
+    char text[4096];
+    stoke_data_remarks(s->setup->train_set, &s->setup->train, text, sizeof text);
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1)
+        stk_settle_say(s, "%.*s", (int)(end - line), line);
+}
+
+int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_train_params *params,
+                   stk_say_fn *say, stoke_progress_fn progress, void *context, stoke_error *err)
+{
+    stk_settling s = { setup, say, progress, context, err };
+    *setup = (stk_setup){ 0 };
+    int r = take_settings(&s, data, params);
+    if (!r) r = settle_model(&s);
+    if (!r) r = stk_settle_sets(&s);
+    if (!r) r = stk_settle_classes(&s);
+    if (!r) r = stk_settle_size(&s);
+    if (!r) make_net(setup);
+    if (!r) r = settle_precision(&s);
+    if (!r) make_val(setup);
+    if (!r) r = stk_settle_batch(&s);
+    if (!r) r = stk_settle_length(&s);
+    if (!r) stk_settle_rates(&s);
+    if (!r) r = stk_settle_name(&s);
+    if (!r) say_remarks(&s);
+    if (r) stk_setup_free(setup);
+    return r;
+}
