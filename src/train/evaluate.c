@@ -9,8 +9,8 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/flat_json.h"
 #include "src/base/mem.h"
-#include "src/loader/loader_private.h"
 #include "src/net/net.h"
 
 typedef struct pass {
@@ -19,7 +19,7 @@ typedef struct pass {
     stoke_confusion *confusion, *picture; /* of the set, of one picture */
     stk_gallery *gallery;
     stk_evaluation *result;
-    uint16_t *predicted; /* a batch of the loader's, row by row */
+    uint16_t *predicted; /* a batch of the loader's, row by row; made for the first one */
     double loss;         /* sum over the samples of which a pixel counts */
     uint64_t losses;
 } pass;
@@ -124,20 +124,45 @@ static int check_batch(const pass *p, const stoke_batch *batch, stoke_error *err
     return STOKE_OK;
 }
 
+/* How many samples an epoch has; 0: not known, which a bar can live with. */
+static uint64_t samples_of(const stoke_loader *loader)
+{
+    char text[512];
+    stk_flat_json state;
+    uint64_t count = 0;
+    const int length = stoke_loader_state(loader, text, sizeof text);
+    if (length < 0 || (size_t)length >= sizeof text || stk_flat_json_read(&state, text, NULL)) return 0;
+    return stk_flat_json_uint(&state, "count", &count, NULL) ? 0 : count;
+}
+
+static int next_batch(pass *p, const stoke_batch **batch, stoke_error *err)
+{
+    const uint64_t start = stk_now_ns();
+    int r = stoke_loader_next(p->loader, batch);
+    p->result->data_seconds += 1e-9 * (double)(stk_now_ns() - start);
+    if (r) return r == STOKE_E_END ? r : stk_fail(err, r, "%s", stoke_loader_error(p->loader));
+    const stoke_batch *b = *batch;
+    r = check_batch(p, b, err);
+    if (!r && !p->predicted) {
+        p->predicted = stk_calloc((size_t)b->capacity * b->height * b->width, sizeof *p->predicted);
+        if (!p->predicted)
+            r = stk_fail(err, STOKE_E_NOMEM, "no memory for the predictions of a batch of %u pictures",
+                         (unsigned)b->capacity);
+    }
+    if (r) stoke_batch_release(p->loader, batch);
+    return r;
+}
+
 /* All batches of the epoch. */
 static int run(pass *p, stoke_progress_fn progress, void *context, stoke_error *err)
 {
-    const uint64_t total = stoke_dataset_count(p->loader->recipe.dataset);
+    const uint64_t total = samples_of(p->loader);
     uint64_t done = 0;
     for (;;) {
         const stoke_batch *batch;
-        const uint64_t start = stk_now_ns();
-        int r = stoke_loader_next(p->loader, &batch);
-        p->result->data_seconds += 1e-9 * (double)(stk_now_ns() - start);
-        if (r == STOKE_E_END) return STOKE_OK;
-        if (r) return stk_fail(err, r, "%s", stoke_loader_error(p->loader));
-        r = check_batch(p, batch, err);
-        if (!r) r = evaluate_batch(p, batch, err);
+        int r = next_batch(p, &batch, err);
+        if (r) return r == STOKE_E_END ? STOKE_OK : r;
+        r = evaluate_batch(p, batch, err);
         done += batch->count;
         stoke_batch_release(p->loader, &batch);
         if (!r && progress && progress(context, done, total))
@@ -155,11 +180,6 @@ int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusio
     *result = (stk_evaluation){ .loss = NAN };
     stoke_confusion_reset(confusion);
     int r = stoke_confusion_create(&p.picture, net->config.classes, net->params.loss.ignore_index, err);
-    const size_t pixels = (size_t)loader->recipe.height * loader->recipe.width;
-    p.predicted = r ? NULL : stk_calloc(loader->batch * pixels, sizeof *p.predicted);
-    if (!r && !p.predicted)
-        r = stk_fail(err, STOKE_E_NOMEM, "no memory for the predictions of a batch of %u pictures",
-                     (unsigned)loader->batch);
     if (!r) r = run(&p, progress, context, err);
     stk_free(p.predicted);
     stoke_confusion_destroy(&p.picture);

@@ -20,9 +20,9 @@ typedef struct comparison {
 
 static void note_bad(comparison *c, const char *path, const char *reason)
 {
-    char *first = c->set->first_bad;
     pthread_mutex_lock(&c->lock);
-    if (!c->report->bad++) snprintf(first, sizeof c->set->first_bad, "%s: %s", path, reason);
+    if (!c->report->bad++)
+        snprintf(c->set->first_bad, sizeof c->set->first_bad, "%.200s: %.300s", path, reason);
     pthread_mutex_unlock(&c->lock);
 }
 
