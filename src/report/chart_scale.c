@@ -79,7 +79,7 @@ const char *stk_text_brief(double value, char *text, size_t size)
 {
     if (!isfinite(value) || value == 0) return stk_text_fixed(value, 0, text, size);
     const int exponent = exponent_of(value);
-    if (exponent < -3 || exponent > 8) {
+    if (exponent < -2 || exponent > 8) {
         int decimals = 2;
         const double mantissa = value / pow(10, exponent);
         while (decimals &&
@@ -103,7 +103,7 @@ static void label_tick(stk_axis *axis, size_t i, double step)
     const int fine = exponent_of(step);
     if (value == 0) {
         snprintf(text, STK_TICK_TEXT, "0");
-    } else if (largest >= 1e12 || largest < 1e-2) {
+    } else if (largest >= 1e12 || (axis->log ? fabs(value) < 9e-4 : largest < 1e-2)) {
         const int exponent = exponent_of(value);
         scientific(value, exponent, exponent > fine ? exponent - fine : 0, text, STK_TICK_TEXT);
     } else {

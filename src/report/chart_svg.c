@@ -22,12 +22,13 @@ enum {
     MARGIN = 14,
     TITLE_LINE = 26,
     LEGEND_LINE = 20,
-    LABEL_LINE = 20,      /* the y label, above the frame */
+    LABEL_LINE = 24,      /* the y label, above the frame */
     BELOW = 46,           /* the frame: tick labels, x label */
     LETTER = 7,           /* width of a letter of 12 px, on the wide side */
     MANY = 2000,          /* values beyond which a series is thinned: two per pixel of the frame */
     POINTS_AT_MOST = 400, /* marks beyond it would be a caterpillar */
-    COLOURS = 6
+    COLOURS = 6,
+    BLEED = 5 /* curves may run this far over the frame: half a mark */
 };
 
 /* Colours by Okabe and Ito, whom colour-blind people can follow, brightened for dark paper. */
@@ -45,7 +46,7 @@ static const char style[] =
     ".stk-chart .x{stroke:var(--frame);stroke-width:1}"
     ".stk-chart .m{stroke:var(--faded);stroke-width:1;stroke-dasharray:4 3}"
     ".stk-chart path{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}"
-    ".stk-chart path.a{stroke-width:1;opacity:.35}"
+    ".stk-chart path.a{stroke-width:1;opacity:.5}"
     "</style>\n";
 
 typedef struct frame {
@@ -138,13 +139,13 @@ static int put_legend(const frame *f, int draw)
 
 static double screen_x(const frame *f, double value)
 {
-    return stk_axis_place(&f->x, value) * f->width;
+    return BLEED + stk_axis_place(&f->x, value) * f->width;
 }
 
 /* Values far outside of a bound that was asked for: near enough outside, and few digits. */
 static double screen_y(const frame *f, double value)
 {
-    const double y = (1 - stk_axis_place(&f->y, value)) * f->height;
+    const double y = BLEED + (1 - stk_axis_place(&f->y, value)) * f->height;
     return y < -1e4 ? -1e4 : y > 1e4 ? 1e4 : y;
 }
 
@@ -241,7 +242,7 @@ static void put_axes(const frame *f)
     }
     put_line(f, "x", f->left, bottom, f->left + f->width, bottom);
     put_text(f, f->left + f->width / 2, bottom + 36, "middle", "f", f->chart->x_label);
-    put_text(f, MARGIN, f->top - 9, "start", "f", f->chart->y_label);
+    put_text(f, MARGIN, f->top - 10, "start", "f", f->chart->y_label);
 }
 
 /* Texts in turn one line lower, so that marks side by side can be read. */
@@ -263,7 +264,8 @@ static void measure(frame *f)
     const stoke_chart *c = f->chart;
     size_t longest = 1;
     f->legend_lines = put_legend(f, 0);
-    f->top = MARGIN + (c->title ? TITLE_LINE : 0) + LEGEND_LINE * f->legend_lines + LABEL_LINE;
+    f->top = MARGIN + (c->title ? TITLE_LINE : 0) + LEGEND_LINE * f->legend_lines +
+             (c->y_label && *c->y_label ? LABEL_LINE : 12);
     f->height = c->height - f->top - BELOW;
     if (f->height < 40) f->height = 40; /* a long legend in a small chart runs over its edge */
     stk_chart_axes(c, c->width / 90, (unsigned)(f->height / 45), &f->x, &f->y);
@@ -301,8 +303,8 @@ int stoke_chart_svg(const stoke_chart *chart, FILE *out, stoke_error *err)
     put_legend(&f, 1);
     put_axes(&f);
     /* An inner element cuts curves at its edges. */
-    fprintf(out, "<svg x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\">\n", at(f.left, a), at(f.top, b),
-            at(f.width + 6, w), at(f.height, h));
+    fprintf(out, "<svg x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\">\n", at(f.left - BLEED, a),
+            at(f.top - BLEED, b), at(f.width + 2 * BLEED, w), at(f.height + 2 * BLEED, h));
     for (int strong = 0; strong < 2; strong++)
         for (size_t i = 0; i < c.n_series; i++)
             if (strong == !c.series[i].faint) put_curve(&f, i);

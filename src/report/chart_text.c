@@ -260,7 +260,7 @@ static void measure(sheet *s, uint32_t columns, uint32_t rows)
     around += named_series(c) > 1;
     around += c->n_marks > 0;
     s->rows = rows - around;
-    stk_chart_axes(c, columns / 14, s->rows / 3 > 2 ? s->rows / 3 : 2, &s->x, &s->y);
+    stk_chart_axes(c, columns / 10, s->rows / 3 > 2 ? s->rows / 3 : 2, &s->x, &s->y);
     for (size_t i = 0; i < s->y.count; i++)
         if (strlen(s->y.label[i]) > s->gutter) s->gutter = (uint32_t)strlen(s->y.label[i]);
     s->width = columns - s->gutter - 2;

@@ -20,11 +20,11 @@ enum {
     FEW = 60    /* evaluations that get a mark each */
 };
 
-/* A moving average over about a thirtieth of the run, without the pull of an arbitrary start: the first
+/* A moving average over about a fifteenth of the run, without the pull of an arbitrary start: the first
  * values weigh what they weigh. Gaps are passed over. */
 static void smoothen(const double *raw, double *smooth, size_t count)
 {
-    const double keep = 1 - 2 / ((double)count / 30 + 1.5);
+    const double keep = 1 - 2 / ((double)count / 15 + 1.5);
     double sum = 0, weight = 0;
     for (size_t i = 0; i < count; i++) {
         if (isfinite(raw[i])) {
@@ -114,7 +114,7 @@ static int write_chart(const stk_curves *c, const char *title, const char *unit,
     return stoke_chart_svg(&chart, out, err);
 }
 
-static int write_loss(const stk_curves *c, FILE *out, stoke_error *err)
+static int write_loss(const stk_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
 {
     stoke_series series[3];
     size_t n = 0;
@@ -126,33 +126,30 @@ static int write_loss(const stk_curves *c, FILE *out, stoke_error *err)
         series[n++] = along_steps(c, "training", c->loss);
     }
     if (c->evals) series[n++] = along_evals(c, "validation", c->eval_loss);
-    return write_chart(c, "Loss", "loss", series, n, 1, stoke_chart_defaults(), out, err);
+    return write_chart(c, "Loss", NULL, series, n, 1, chart, out, err);
 }
 
-static int write_scores(const stk_curves *c, FILE *out, stoke_error *err)
+static int write_scores(const stk_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
 {
     const stoke_series series[] = { along_evals(c, "mIoU", c->miou), along_evals(c, "F1 (macro)", c->f1),
                                     along_evals(c, "pixel accuracy", c->accuracy) };
-    stoke_chart chart = stoke_chart_defaults();
     chart.y_min = 0;
     chart.y_max = 1;
     return write_chart(c, "Validation scores", "score, 0 to 1", series, 3, 1, chart, out, err);
 }
 
-static int write_lr(const stk_curves *c, FILE *out, stoke_error *err)
+static int write_lr(const stk_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
 {
     const stoke_series series[] = { along_steps(c, "learning rate", c->lr) };
-    stoke_chart chart = stoke_chart_defaults();
     chart.y_min = 0;
-    return write_chart(c, "Learning rate", "learning rate", series, 1, 0, chart, out, err);
+    return write_chart(c, "Learning rate", NULL, series, 1, 0, chart, out, err);
 }
 
 /* Two quantities with units of their own: two frames, one above the other. */
-static int write_speed(const stk_curves *c, FILE *out, stoke_error *err)
+static int write_speed(const stk_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
 {
     const stoke_series speed[] = { along_steps(c, "images per second", c->speed) };
     const stoke_series wait[] = { along_steps(c, "waiting for data", c->wait) };
-    stoke_chart chart = stoke_chart_defaults();
     const uint32_t whole = chart.height;
     chart.height = whole / 2;
     chart.y_min = 0;
@@ -166,12 +163,14 @@ static int write_speed(const stk_curves *c, FILE *out, stoke_error *err)
     return r;
 }
 
-int stk_curve_write(const stk_curves *curves, int which, FILE *out, stoke_error *err)
+int stk_curve_write(const stk_curves *curves, int which, uint32_t width, FILE *out, stoke_error *err)
 {
+    stoke_chart chart = stoke_chart_defaults();
+    chart.width = width;
     switch (which) {
-    case STK_CURVE_LOSS: return write_loss(curves, out, err);
-    case STK_CURVE_SCORES: return write_scores(curves, out, err);
-    case STK_CURVE_LR: return write_lr(curves, out, err);
-    default: return write_speed(curves, out, err);
+    case STK_CURVE_LOSS: return write_loss(curves, chart, out, err);
+    case STK_CURVE_SCORES: return write_scores(curves, chart, out, err);
+    case STK_CURVE_LR: return write_lr(curves, chart, out, err);
+    default: return write_speed(curves, chart, out, err);
     }
 }

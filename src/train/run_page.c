@@ -28,7 +28,8 @@ static const char style[] =
     "overflow-wrap:anywhere}h2{font-size:18px;margin:0 0 12px}.sub,.note{color:var(--faded);margin:0 0 12px}"
     ".note{font-size:13px}table+.note{margin:12px 0 0}\n"
     ".cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:20px 0}"
-    ".card{background:var(--paper);border-radius:10px;padding:14px 16px}.card b{display:block;font-size:25px;"
+    ".card{background:var(--paper);border-radius:10px;padding:14px 16px}.card "
+    "b{display:block;font-size:22px;white-space:nowrap;"
     "line-height:1.25;font-weight:650;font-variant-numeric:tabular-nums}.card span{color:var(--faded);"
     "font-size:13px}\n"
     "section{background:var(--paper);border-radius:10px;padding:18px 20px;margin:16px 0}"
@@ -55,7 +56,9 @@ static const char style[] =
     ".matrix thead th{vertical-align:bottom;padding:0 0 6px;text-align:center}.matrix thead span{"
     "writing-mode:vertical-rl;transform:rotate(180deg);max-height:150px;overflow:hidden}"
     ".matrix.small td{width:14px;min-width:14px;height:14px}.matrix.small{font-size:10px;line-height:13px}\n"
-    "figure{margin:0 0 20px}figcaption{margin:0 0 6px;font-weight:600}img{max-width:100%;height:auto;"
+    ".figures{display:grid;grid-template-columns:1fr 1fr;gap:16px}.figures "
+    "figure:first-child{grid-column:1/3}"
+    "figure{margin:0}figcaption{margin:0 0 6px;font-weight:600}img{max-width:100%;height:auto;"
     "border-radius:6px;display:block}ul{margin:0;padding-left:20px}li{margin:2px 0}"
     "dl{display:grid;grid-template-columns:max-content 1fr;gap:3px 18px;margin:0}dt{color:var(--faded)}"
     "dd{margin:0;overflow-wrap:anywhere}"
@@ -68,6 +71,8 @@ static const char style[] =
     "*{print-color-adjust:exact;-webkit-print-color-adjust:exact}main{max-width:none;padding:0}"
     "section,.card{border:1px solid var(--rule)}section,figure,.curves>svg,tr{break-inside:avoid}"
     ".curves{grid-template-columns:1fr 1fr}}\n";
+
+enum { CURVE_WIDTH = 540 }; /* two side by side, letters at their size */
 
 /* ---- small things ---- */
 
@@ -320,7 +325,7 @@ static int put_curves(const stk_run_page *page, stoke_error *err)
     fputs("<div class=\"curves\">\n", page->out);
     for (int i = 0; i < STK_CURVES && !r; i++)
         if (i != STK_CURVE_SCORES || page->curves->evals)
-            r = stk_curve_write(page->curves, i, page->out, err);
+            r = stk_curve_write(page->curves, i, CURVE_WIDTH, page->out, err);
     fputs("</div>\n", page->out);
     return r;
 }
@@ -333,9 +338,9 @@ int stk_run_page_write(const stk_run_page *page, stoke_error *err)
     put_remarks(page);
     const int r = put_curves(page, err);
     if (r) return r;
-    stk_run_pictures(page);
     stk_run_table_classes(page);
     stk_run_table_confusion(page);
+    stk_run_pictures(page);
     stk_run_table_worst(page);
     stk_run_table_time(page);
     fputs("<section><h2>Settings and machine</h2>\n", out);

@@ -78,8 +78,8 @@ static void put_picture(const stk_run_page *page, const stk_json *eval, const ch
     const int there = !stk_file_read(path, FILE_BYTES, &bytes, &size, NULL) && size > 8 &&
                       !memcmp(bytes.data, "\x89PNG\r\n\x1a\n", 8);
     stk_text_fixed(stk_run_real(eval, eval->values, "miou"), 3, score, sizeof score);
-    fprintf(page->out, "<figure><figcaption>%s evaluation: step %" PRIu64 ", mIoU %s</figcaption>\n", which,
-            stk_run_uint(eval, "step"), score);
+    fprintf(page->out, "<figure><figcaption>The %s evaluation: step %" PRIu64 ", mIoU %s</figcaption>\n",
+            which, stk_run_uint(eval, "step"), score);
     if (there) {
         fprintf(page->out, "<img alt=\"Predictions of the %s evaluation\" src=\"", which);
         put_address(page->out, bytes.data, size);
@@ -103,7 +103,7 @@ void stk_run_pictures(const stk_run_page *page)
     int any = 0;
     for (size_t i = 0; i < 3; i++) any |= stk_run_text(wanted[i].eval, "picture") != NULL;
     if (!any) return;
-    fputs("<section><h2>Predictions</h2>\n", page->out);
+    fputs("<section><h2>Predictions</h2>\n<div class=\"figures\">\n", page->out);
     for (size_t i = 0; i < 3; i++) {
         char which[32];
         int shown = !wanted[i].eval->values;
@@ -118,5 +118,5 @@ void stk_run_pictures(const stk_run_page *page)
         }
         if (!shown) put_picture(page, wanted[i].eval, which);
     }
-    fputs("</section>\n", page->out);
+    fputs("</div></section>\n", page->out);
 }

@@ -9,6 +9,7 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/train/run_report.h"
+#include <stoke/chart.h>
 
 enum { PATH = 4096 };
 
@@ -52,7 +53,7 @@ static int write_curves(const stk_curves *curves, const char *folder, stoke_erro
         snprintf(name, sizeof name, "curves/%s", stk_curve_files[i]);
         r = make_path(path, folder, name, err);
         if (!r) r = stk_atomic_open(&file, path, err);
-        if (!r) r = stk_curve_write(curves, i, file.stream, err);
+        if (!r) r = stk_curve_write(curves, i, stoke_chart_defaults().width, file.stream, err);
         if (!r) r = stk_atomic_commit(&file, err);
         stk_atomic_abandon(&file);
     }

@@ -23,8 +23,8 @@ typedef struct stk_curves {
 
 int stk_curves_make(stk_curves *curves, const stk_run_log *log, stoke_error *err);
 void stk_curves_free(stk_curves *curves); /* accepts a zeroed struct */
-/* One of them as SVG. */
-int stk_curve_write(const stk_curves *curves, int which, FILE *out, stoke_error *err);
+/* One of them as SVG of `width` x 360 pixels. */
+int stk_curve_write(const stk_curves *curves, int which, uint32_t width, FILE *out, stoke_error *err);
 
 /* ---- the page ---- */
 
