@@ -172,7 +172,7 @@ static int open_network(prediction *p, stoke_error *err)
     params.mode = o->mode;
     params.overlap = o->overlap;
     params.flip = o->flip;
-    params.confidence = 1;
+    params.confidence = p->call->common.json;
     params.batch = (uint32_t)o->batch;
     params.precision = o->precision;
     params.threads = (uint32_t)o->threads;

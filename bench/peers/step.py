@@ -19,17 +19,16 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 import data
+import live
 import runner
 import step_report
 
 TRAIN = ["eager", "channels_last", "compile"]
 PACKAGES = ["torch", "transformers", "onnxruntime", "openvino", "numpy"]
 FORWARD = ["eager", "channels_last", "compile", "onnxruntime", "openvino"]
-TCMALLOC = ["/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4", "/usr/lib/libtcmalloc_minimal.so.4"]
 
 
 def arguments():
@@ -59,38 +58,28 @@ def arguments():
     return args
 
 
-class Peer:
-    """A process of its own that takes steps when told to."""
+def kilobytes(path, key):
+    with open(path, encoding="ascii") as stream:
+        return next(int(line.split()[1]) for line in stream if line.startswith(key))
+
+
+def refuse_without_room(entrants):
+    """All stay alive through a case: 8x512x512 takes PyTorch 8 GB a form, and three of them met the end of 24."""
+    largest = max((kilobytes(f"/proc/{entrant.process.pid}/status", "VmHWM") for entrant in entrants if hasattr(entrant, "process")),
+                  default=0)
+    available = kilobytes("/proc/meminfo", "MemAvailable")
+    if 1.2 * largest > available:
+        raise runner.Failed(f"not started: the form before it took {largest / 1e6:.1f} GB, {available / 1e6:.1f} are left")
+
+
+class Peer(live.Peer):
+    """Takes steps when told to."""
 
     def __init__(self, name, case, precision, args):
-        variables = {"OMP_NUM_THREADS": "2", "PYTHONDONTWRITEBYTECODE": "1"}
-        found = [path for path in TCMALLOC if os.path.exists(path)]
-        if found and name in TRAIN:
-            variables["LD_PRELOAD"] = found[0]
-            variables["THP_MEM_ALLOC_ENABLE"] = "1"
-        self.said = tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace")
-        self.process = subprocess.Popen(
-            [args.python, "-m", "peers.step_peer", name, *map(str, step_report.CASES[case]), args.task, precision], cwd=runner.HERE,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True,
-            env={**os.environ, **variables})
-        self.answer()
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            self.process.wait()
-            self.said.seek(0)
-            raise runner.Failed(runner.reason(self.said.read()))
-        return line
+        super().__init__(args.python, "step_peer", name, *step_report.CASES[case], args.task, precision, tcmalloc=name in TRAIN)
 
     def turn(self, seconds):
-        self.process.stdin.write(f"go {seconds}\n")
-        self.process.stdin.flush()
-        return json.loads(self.answer())
-
-    def end(self):
-        self.process.kill()
-        self.process.wait()
+        return json.loads(self.ask(f"go {seconds}"))
 
 
 class Stokehold:
@@ -131,6 +120,7 @@ def measure_case(case, precision, args):
     for name in ["stokehold", *args.names]:
         entries[name] = {"turns": []}
         try:
+            refuse_without_room(entrants.values())
             entrants[name] = Stokehold(case, precision, args) if name == "stokehold" else Peer(name, case, precision, args)
         except (runner.Failed, OSError) as why:
             entries[name]["skipped"] = str(why)
@@ -161,7 +151,7 @@ def versions(python):
 def measure(args):
     results = {"task": args.task, "rounds": args.rounds, "seconds": args.seconds, "machine": data.machine(),
                "date": time.strftime("%Y-%m-%d"), "stoke": data.stoke_version(args.stoke), "versions": versions(args.python),
-               "tcmalloc": any(os.path.exists(path) for path in TCMALLOC), "parts": []}
+               "tcmalloc": live.has_tcmalloc(), "parts": []}
     for precision in args.precisions:
         for case in args.cases.split(","):
             entries = measure_case(case, precision, args)

@@ -22,6 +22,7 @@
 #include <stoke/netbench.h>
 #include <stoke/metrics.h>
 #include <stoke/train.h>
+#include <stoke/evaluate.h>
 #include <stoke/findlr.h>
 #include <stoke/predict.h>
 #include <stoke/synth.h>

@@ -95,7 +95,8 @@ static int read_settings(stoke_trained *t, stoke_error *err)
 {
     stoke_train_params train = stoke_train_defaults();
     const stoke_option_group groups[] = { stoke_data_options(&t->data), stoke_train_options(&train) };
-    return stoke_options_load_yaml(groups, sizeof groups / sizeof *groups, t->config, NULL, &t->storage, err);
+    return stoke_settings_load_yaml(groups, sizeof groups / sizeof *groups, &t->data, t->config, &t->storage,
+                                    err);
 }
 
 int stoke_trained_open(stoke_trained **out, const char *path, stoke_error *err)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes corpus/decode/: tiny pictures of every kind the decoder reads; corpus/tar/: archives of every kind the
-scanner reads; corpus/tar_index/: index files; corpus/safetensors/ and corpus/json_read/: files of weights, and JSON. And of each some
-that are wrong on purpose.
+scanner reads; corpus/tar_index/: index files; corpus/safetensors/ and corpus/json_read/: files of weights, and JSON;
+corpus/checkpoint/: the words of a run's state. And of each some that are wrong on purpose.
 
 Needs Pillow and numpy; run it only to change the corpus, the files are in the repository.
 """
@@ -229,10 +229,43 @@ def json_files():
         yield name, text
 
 
+def checkpoint_files():
+    good = {"version": 1, "step": 7, "epoch": 1, "batch": 3, "loader": '{"version":1,"seed":0,"epoch":1,"position":6}',
+            "epoch_loss": 0.30000000000000004, "epoch_steps": 3, "images": 14, "best": 0.5, "best_step": 5}
+    good |= {f"best_{name}": 1 / 3 for name in ("miou", "f1_macro", "f1_micro", "precision", "recall", "pixel_accuracy")}
+    good |= {"best_classes_counted": 12, "best_pixels": 1 << 40, "evaluations": 2, "without_gain": 1, "evaluated": 6,
+             "skipped_in_a_row": 0, "seconds": 12.345678901234567, "data_seconds": 1e-300, "eval_seconds": -0.0,
+             "save_seconds": 5e-324, "cpu": "avx2", "net_step": 7, "net_draws": 14, "net_batches_tracked": 14,
+             "net_loss_scale": 65536, "net_good_steps": 7, "data_xxh3": "0123456789abcdef", "identity": "lr=0.001\nseed=é"}
+
+    def text(**changed):
+        return json.dumps(good | changed, ensure_ascii=False).encode()
+    yield "good", text()
+    yield "not-finite", text(best=None, epoch_loss="infinity", seconds="-infinity")
+    yield "largest", text(step=(1 << 64) - 1, net_step=(1 << 64) - 1, best_classes_counted=(1 << 32) - 1)
+    yield "too-large", text(images=1 << 64)
+    yield "too-large-32", text(best_classes_counted=1 << 32)
+    yield "negative", text(step=-1)
+    yield "fraction", text(step=7.5)
+    yield "overflow", text().replace(b"12.345678901234567", b"1e999")
+    yield "loader-longest", text(loader="x" * 511)
+    yield "loader-too-long", text(loader="x" * 512)
+    yield "cpu-too-long", text(cpu="x" * 16)
+    yield "control", text(cpu="\x1b[2J")
+    yield "contradiction", text(net_step=8)
+    yield "version", text(version=2)
+    yield "extra", text(more=1)
+    yield "missing", json.dumps({k: v for k, v in good.items() if k != "batch"}).encode()
+    yield "wrong-kind", text(identity=[1, 2])
+    yield "escapes", text(identity='"\\\n\t/\x7f😀')
+    yield "array", b"[1, 2]"
+    yield "cut", text()[:300]
+
+
 def main():
     for folder, makers in (("decode", (png_files, jpeg_files, webp_files, tiff_files)), ("tar", (tar_files,)),
                            ("tar_index", (index_files,)), ("safetensors", (safetensors_files,)),
-                           ("json_read", (json_files,))):
+                           ("json_read", (json_files,)), ("checkpoint", (checkpoint_files,))):
         os.makedirs(os.path.join(OUT, folder), exist_ok=True)
         for name, data in (item for make in makers for item in make()):
             if len(data) > 6144:

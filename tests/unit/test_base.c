@@ -122,6 +122,25 @@ static void atomic_file_is_whole_or_absent(void **state)
     assert_int_equal(stk_make_folders(unit_path(state, "a/b/out.txt/c"), &err), STOKE_E_IO);
 }
 
+static void sweeps_up_after_the_killed(void **state)
+{
+    stoke_error err;
+    stk_atomic_file file, other;
+    assert_int_equal(stk_atomic_open(&file, unit_path(state, "a"), &err), STOKE_OK);
+    assert_int_equal(stk_atomic_open(&other, unit_path(state, "a"), &err), STOKE_OK);
+    static const char *const kept[] = { "b",           "b.tmp-12345",    "b.tmp-1234567", "b.tmp-12345G",
+                                        ".tmp-123456", "b.tmp-123456.c", "c.tmp-abcdef" };
+    for (int i = 0; i < 6; i++) unit_write(unit_path(state, kept[i]), "x", 1);
+    assert_int_equal(mkdir(unit_path(state, kept[6]), 0777), 0);
+    assert_int_equal(stk_atomic_sweep(unit_folder(state)), 2);
+    assert_int_not_equal(access(file.temporary, F_OK), 0);
+    for (int i = 0; i < 7; i++) assert_int_equal(access(unit_path(state, kept[i]), F_OK), 0);
+    assert_int_equal(stk_atomic_sweep(unit_folder(state)), 0);
+    assert_int_equal(stk_atomic_sweep(unit_path(state, "nowhere")), 0);
+    stk_atomic_abandon(&file);
+    stk_atomic_abandon(&other);
+}
+
 /* The rename at the end must never put a file in the place of a device, a pipe or a link. */
 static void atomic_file_spares_what_is_no_file(void **state)
 {
@@ -173,6 +192,7 @@ int main(void)
         unit_test_with_folder(read_refuses_what_is_no_file),
         unit_test_with_folder(blob_is_a_part_of_a_file),
         unit_test_with_folder(atomic_file_is_whole_or_absent),
+        unit_test_with_folder(sweeps_up_after_the_killed),
         unit_test_with_folder(atomic_file_spares_what_is_no_file),
         cmocka_unit_test(allocation_can_fail_on_request),
     };

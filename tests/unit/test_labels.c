@@ -193,6 +193,35 @@ static void bad_specs(void **state)
     }
 }
 
+/* From classes to what stands in mask files. */
+static void the_way_back(void **state)
+{
+    static const char text[] = "128 0 0 building\n9 8 7 sky\n64 0 128 0\n1 1 1 ignore\n";
+    uint16_t value = 77;
+    uint8_t rgb[3] = { 0 };
+    stoke_labels *labels = make("0:0,255:1,254:1,7:ignore", 2, 255);
+    assert_int_equal(stoke_labels_value(labels, 0, &value), 1);
+    assert_int_equal(value, 0);
+    assert_int_equal(stoke_labels_value(labels, 1, &value), 1);
+    assert_int_equal(value, 254);
+    assert_int_equal(stoke_labels_value(labels, 2, &value), 0);
+    assert_int_equal(stoke_labels_color(labels, 1, rgb), 0);
+    stoke_labels_destroy(&labels);
+    labels = make(NULL, 12, 255);
+    assert_int_equal(stoke_labels_value(labels, 11, &value), 1);
+    assert_int_equal(value, 11);
+    stoke_labels_destroy(&labels);
+    unit_write(unit_path(state, "colors.txt"), text, sizeof text - 1);
+    labels = make(unit_path(state, "colors.txt"), 2, 255);
+    assert_int_equal(stoke_labels_color(labels, 0, rgb), 1);
+    assert_memory_equal(rgb, ((uint8_t[]){ 64, 0, 128 }), 3);
+    assert_int_equal(stoke_labels_color(labels, 1, rgb), 1);
+    assert_memory_equal(rgb, ((uint8_t[]){ 9, 8, 7 }), 3);
+    assert_int_equal(stoke_labels_color(labels, 2, rgb), 0);
+    assert_int_equal(stoke_labels_value(labels, 0, &value), 0);
+    stoke_labels_destroy(&labels);
+}
+
 static void color_files(void **state)
 {
     static const char text[] = "# CamVid\n128 128 128 sky\n128 0 0 building # old\n\n"
@@ -325,6 +354,7 @@ int main(void)
         cmocka_unit_test(wide_values_and_ids),
         cmocka_unit_test(in_place),
         cmocka_unit_test(bad_specs),
+        unit_test_with_folder(the_way_back),
         unit_test_with_folder(color_files),
         cmocka_unit_test(bad_color_files),
         cmocka_unit_test(large_color_tables),
