@@ -40,10 +40,10 @@ typedef struct cli_call {
     stoke_option *data_table; /* that of the library with the command's own defaults; NULL: the library's */
     stoke_option_group groups[CLI_MAX_GROUPS];
     size_t n_groups;
+    int argc; /* what was typed, from the command's name on: for those who tell what to type next */
+    char **argv;
     char **words; /* arguments that are not options */
     int n_words;
-    char **argv; /* as they came */
-    int argc;
     stoke_option_storage *storage;
 } cli_call;
 
@@ -79,7 +79,8 @@ extern const cli_command *const cli_commands[];
 
 extern const cli_command cli_synth, cli_verify, cli_show, cli_hash, cli_dump, cli_pack, cli_bench,
     cli_bench_data, cli_bench_pix, cli_bench_net, cli_bench_step, cli_config, cli_ops, cli_man,
-    cli_completion, cli_train, cli_eval, cli_predict, cli_find_lr, cli_recipe, cli_report;
+    cli_completion, cli_train, cli_eval, cli_predict, cli_find_lr, cli_recipe, cli_recipe_progressive,
+    cli_report;
 
 #define CLI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -159,7 +159,7 @@ int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **
 {
     int help = 0;
     command = cli_with_training(command, argc, argv);
-    *call = (cli_call){ .command = command, .argv = argv, .argc = argc };
+    *call = (cli_call){ .command = command, .argc = argc, .argv = argv };
     if (command->options_bytes) call->options = cli_alloc(1, command->options_bytes);
     call->words = cli_alloc((size_t)argc + 1, sizeof *call->words);
     bind_groups(call);
