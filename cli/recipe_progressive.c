@@ -100,9 +100,9 @@ static int parse_stage(stage *s, size_t index, const char *text, size_t length, 
     s->epochs = take_number(&at);
     if (at != end || !s->epochs) return bad_stage(text, length, err);
     if (s->size[0] == s->size[1])
-        snprintf(s->name, sizeof s->name, "%zu-%s-%u", index + 1, s->model, s->size[0]);
+        snprintf(s->name, sizeof s->name, "%zu-%.2s-%u", index + 1, text, s->size[0]);
     else
-        snprintf(s->name, sizeof s->name, "%zu-%s-%ux%u", index + 1, s->model, s->size[0], s->size[1]);
+        snprintf(s->name, sizeof s->name, "%zu-%.2s-%ux%u", index + 1, text, s->size[0], s->size[1]);
     return STOKE_OK;
 }
 
