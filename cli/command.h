@@ -64,6 +64,9 @@ typedef struct cli_command {
     int reads_data;     /* takes the data options, --config, and a DIR that stands for --data */
     int reads_training; /* takes the options of training too, in --config as well; others pass over them there
                          */
+    /* With reads_data: the first word is a run or a network instead of data, and settings come from the run's
+     * config.yaml first. */
+    int takes_network;
     const cli_default *defaults;             /* of data options; ends with a NULL name; NULL: none */
     const struct cli_command *with_training; /* what the command is with --train (`config`); NULL: as it is */
     int hidden;                              /* works, but is not listed */

@@ -342,6 +342,9 @@ static int run(cli_call *call)
         status = cli_error(&err, STOKE_E_INVALID,
                            "`resume` is for single runs: a recipe goes on when it is called again with the "
                            "same `runs` and `name`");
+    if (!status && (call->train.model || call->data.size[0]))
+        status = cli_error(&err, STOKE_E_INVALID, "`%s` is said by `stages`: MODEL@SIZE:EPOCHS of each",
+                           call->train.model ? "model" : "size");
     if (!status) status = cli_require_data(call, &call->data, &err);
     if (!status) status = parse_stages(r, &err);
     for (size_t i = 0; !status && i < r->count; i++) {
@@ -372,8 +375,9 @@ const cli_command cli_recipe_progressive = {
         "288x288, 10 epochs each. Every stage is a run with its own folder (runs/NAME/1-b0-224 and so on) "
         "and starts from the best weights of the stage before, where names and shapes agree; the table at "
         "the end says how many did. Called again with the same options it goes on: stages that are complete "
-        "are passed over, one that was interrupted is resumed. All options of `stoke train` hold for every "
-        "stage; batch and learning rate are chosen per stage unless given.",
+        "are passed over, one that was interrupted is resumed. The options of `stoke train` hold for every "
+        "stage, but --pretrained for the first. Unless given, the batch is chosen for each stage, and the "
+        "learning rate for the first: later ones keep it, since most of a larger network is new.",
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

@@ -90,11 +90,21 @@ static int choose_batch(stk_settling *s)
     while (!r && bytes > room && rows > 1) r = bytes_of(s, &d, --rows, &bytes);
     if (r) return r;
     setup->train.batch = rows;
-    stk_settle_say(s, "Batches of %u: %s of memory, and %s are free%s (`batch` sets it).", rows,
-                   stoke_text_bytes(bytes, need, sizeof need),
-                   available == UINT64_MAX ? "an unknown number"
-                                           : stoke_text_bytes(available, have, sizeof have),
-                   rows < wanted ? "; of them a quarter is left alone" : "");
+    stoke_text_bytes(bytes, need, sizeof need);
+    stoke_text_bytes(available, have, sizeof have);
+    if (bytes > room)
+        stk_settle_say(
+            s,
+            "Even batches of 1 take %s of memory, and %s are free: `memory` min, a smaller `size` or "
+            "a smaller `model` would be safer.",
+            need, have);
+    else if (rows < wanted)
+        stk_settle_say(s,
+                       "Batches of %u take %s of memory; %s are free, of which a quarter is left alone "
+                       "(`batch` sets it).",
+                       rows, need, have);
+    else
+        stk_settle_say(s, "Batches of %u take %s of memory (`batch` sets it).", rows, need);
     return STOKE_OK;
 }
 

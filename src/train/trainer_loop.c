@@ -261,9 +261,13 @@ static int run(stoke_trainer *t, const char **why, stoke_error *err)
     int r = stk_journal_start(t->journal, &t->setup, stoke_net_plan_used(t->net), t->now.cpu, t->now.step,
                               stk_trainer_clock(t), t->resumed, err);
     *why = NULL;
-    /* An evaluation that is missing comes first; a run that is complete only gets its report again. */
+    /* An evaluation that is missing comes first; a run that is complete only gets its report again, and
+     * last/, which is written after the state: it may have been killed between the two. */
     if (!r && evaluation_due(t)) r = between_steps(t, why, err);
-    if (!r && !*why) *why = reason_to_end(t);
+    if (!r && !*why) {
+        *why = reason_to_end(t);
+        if (*why && t->resumed) r = stk_trainer_save_last(t, err);
+    }
     while (!r && !*why) {
         r = step(t, err);
         if (!r) r = between_steps(t, why, err);

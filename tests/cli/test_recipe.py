@@ -101,7 +101,9 @@ def misuse():
                          ('b0@9999999999:1', 'b0@99'), (','.join(['b0@32:1'] * 17), 'more than 16')):
         contains(stoke(*TINY, '--stages', stages, code=2).stderr, part)
     contains(stoke(*TINY, '--resume', 'runs/whole/1-b0-32', code=2).stderr, 'is for single runs')
-    contains(stoke('recipe', 'progressive', code=2).stderr, 'no data given')
+    contains(stoke(*TINY, '--model', 'b1', code=2).stderr, 'model', 'stages')
+    contains(stoke(*TINY, '--size', '64', code=2).stderr, 'size', 'stages')
+    contains(stoke('recipe', 'progressive', code=2).stderr, 'no data given', 'stoke recipe progressive DIR')
     contains(stoke('recipe', 'progresive', code=2).stderr, "did you mean 'recipe progressive'")
     contains(stoke('recipe').stdout, 'progressive')
 
