@@ -300,7 +300,8 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     int also = stk_journal_end(t->journal, t->now.step, stk_trainer_clock(t), r ? own.message : why, &after);
     if (!also) also = make_report(t, &after);
     if (!r && also) r = also, own = after;
-    t->now.seconds = stk_trainer_clock(t);
+    t->now.seconds = t->earlier = stk_trainer_clock(t);
+    t->began_ns = 0; /* the sitting is over: what comes after it is not of the run */
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_DONE);
     event.text = r ? own.message : why;
     stk_trainer_send(t, &event);
