@@ -97,7 +97,7 @@ static const stoke_option table[] = {
     { "schedule", STOKE_OPT_CHOICE, FIELD(schedule), .default_text = "poly",
       .choices = "poly|cosine|constant",
       .help = "How the learning rate falls after the warm-up: (1 - t)^power, half a cosine, or not at all" },
-    { "warmup", STOKE_OPT_REAL, FIELD(warmup), .default_text = "0.05", .min = 0, .max = ANY,
+    { "warmup", STOKE_OPT_REAL, FIELD(warmup), .default_text = "0.1", .min = 0, .max = ANY,
       .argument = "PART|N",
       .help = "The learning rate rises linearly over this share of all steps, or, from 1 on, over this many "
               "steps" },

@@ -90,11 +90,21 @@ static int choose_batch(stk_settling *s)
     while (!r && bytes > room && rows > 1) r = bytes_of(s, &d, --rows, &bytes);
     if (r) return r;
     setup->train.batch = rows;
-    stk_settle_say(s, "Batches of %u: %s of memory, and %s are free%s (`batch` sets it).", rows,
-                   stoke_text_bytes(bytes, need, sizeof need),
-                   available == UINT64_MAX ? "an unknown number"
-                                           : stoke_text_bytes(available, have, sizeof have),
-                   rows < wanted ? "; of them a quarter is left alone" : "");
+    stoke_text_bytes(bytes, need, sizeof need);
+    stoke_text_bytes(available, have, sizeof have);
+    if (bytes > room)
+        stk_settle_say(
+            s,
+            "Even batches of 1 take %s of memory, and %s are free: `memory` min, a smaller `size` or "
+            "a smaller `model` would be safer.",
+            need, have);
+    else if (rows < wanted)
+        stk_settle_say(s,
+                       "Batches of %u take %s of memory; %s are free, of which a quarter is left alone "
+                       "(`batch` sets it).",
+                       rows, need, have);
+    else
+        stk_settle_say(s, "Batches of %u take %s of memory (`batch` sets it).", rows, need);
     return STOKE_OK;
 }
 
@@ -161,9 +171,13 @@ void stk_settle_rates(stk_settling *s)
     const double lr = p->lr, head = p->head_lr;
     if (!(p->lr > 0)) p->lr = sgd ? 0.01 : p->pretrained ? 6e-5 : 1e-3;
     if (!(p->head_lr > 0)) p->head_lr = p->pretrained ? 10 : 1;
-    stk_settle_say(s, "Learning rate %g%s, times %g for the head%s: usual for %s weights.", p->lr,
-                   lr > 0 ? " as set" : "", p->head_lr, head > 0 ? " as set" : "",
-                   p->pretrained ? "pretrained" : "untrained");
+    const char *weights = p->pretrained ? "pretrained" : "untrained";
+    if (lr > 0)
+        stk_settle_say(s, "The head learns at %g times the learning rate: usual for %s weights.", p->head_lr,
+                       weights);
+    else
+        stk_settle_say(s, "Learning rate %g, times %g for the head%s: usual for %s weights.", p->lr,
+                       p->head_lr, head > 0 ? " as set" : "", weights);
 }
 
 /* ---- name ---- */
