@@ -17,7 +17,7 @@ typedef struct results {
     pthread_mutex_t lock;
     uint32_t calls[FILES];
     stoke_image masks[FILES];
-    int with_image, fail_at, stop_after;
+    int with_image, fail_at, stop_after, windows;
     uint64_t done;
 } results;
 
@@ -166,6 +166,49 @@ static void work_ends_early(void **state)
     for (int i = 0; i < FILES; i++) free(pictures[i].data);
 }
 
+static int stop_at_window(void *context, uint64_t done, uint64_t total)
+{
+    (void)done, (void)total;
+    return ((const results *)context)->windows > 0;
+}
+
+static void count_windows(void *context, const stoke_sample *file, uint64_t done, uint64_t total)
+{
+    assert_non_null(file);
+    assert_true(done <= total);
+    ((results *)context)->windows++;
+}
+
+/* Who asks to stop in the middle of a picture gets no half of its mask. */
+static void no_half_masks(void **state)
+{
+    const char *folder = write_network(state, "net", CLASSES);
+    const stoke_data_params data = stoke_data_defaults();
+    stoke_predict_params params = settings(folder, STOKE_PREDICT_SLIDE);
+    stoke_sample files[FILES];
+    stoke_image pictures[FILES];
+    results r = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    stoke_predictor *p;
+    stoke_predict_report report;
+    stoke_predict_job job = stoke_predict_job_defaults();
+    write_pictures(state, files, pictures);
+    params.batch = 1;
+    OK(stoke_predictor_open(&p, &params, &err));
+    job.files = files + FILES - 1;
+    job.count = 1;
+    job.data = &data;
+    job.predicted = take_result;
+    job.progress = stop_at_window;
+    job.windows = count_windows;
+    job.context = &r;
+    assert_int_equal(stoke_predict_files(p, &job, &report, &err), STOKE_E_CANCELLED);
+    assert_int_equal(r.windows, 1);
+    assert_int_equal(r.done, 0);
+    clear(&r);
+    stoke_predictor_close(&p);
+    for (int i = 0; i < FILES; i++) free(pictures[i].data);
+}
+
 /* Memory that runs out anywhere is an error, or a file without a mask; nothing hangs and nothing is lost (the
  * sanitizer looks). */
 static void memory_runs_out(void **state)
@@ -269,6 +312,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(many_files),
         unit_test_with_folder(work_ends_early),
+        unit_test_with_folder(no_half_masks),
         unit_test_with_folder(memory_runs_out),
         unit_test_with_folder(pixels_are_the_loaders),
     };
