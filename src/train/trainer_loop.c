@@ -130,26 +130,9 @@ static int add_batch(stoke_trainer *t, double *loss, double *waited, uint64_t *i
     return r;
 }
 
-static stoke_update update_of(const stoke_trainer *t)
-{
-    const stoke_train_params *p = &t->setup.params;
-    /* Early on the average would be mostly the random weights it began with: 0.999 forgets them after some
-     * thousands of steps. So it starts short and grows to its length, as TensorFlow's does. */
-    const double grown = (1.0 + (double)t->now.step) / (10.0 + (double)t->now.step);
-    return (stoke_update){ .lr = t->lr,
-                           .beta1 = p->optimizer == STOKE_OPTIMIZER_SGD ? p->momentum : p->beta1,
-                           .beta2 = p->beta2,
-                           .eps = p->eps,
-                           .weight_decay = p->weight_decay,
-                           .head_lr = p->head_lr,
-                           .clip_norm = p->clip_norm,
-                           .average_decay = fmin(p->average, grown),
-                           .nesterov = p->nesterov };
-}
-
 static int update(stoke_trainer *t, stoke_error *err)
 {
-    const stoke_update settings = update_of(t);
+    const stoke_update settings = stk_setup_update(&t->setup.params, t->lr, t->now.step);
     stoke_step_report report;
     const int r = stoke_net_step(t->net, &settings, &report, err);
     if (r) return r;
