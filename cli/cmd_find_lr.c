@@ -264,7 +264,7 @@ static int print_text(const finding *f, const drawing *d, stoke_error *err)
     puts("\nLearning rates that the curve names:");
     print_reading("where the loss falls fastest (steepest)", r->steepest);
     print_reading("a tenth of where it is lowest (lowest/10)", r->tenth);
-    print_reading("middle of the longest fall (valley)", r->valley);
+    print_reading("middle of the longest fall to there (valley)", r->valley);
     if (isfinite(r->suggested))
         printf("suggested: --lr %.2g\n", r->suggested);
     else
