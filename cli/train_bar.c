@@ -29,26 +29,25 @@ double train_metric_of(int metric, const stoke_scores *scores)
 
 void train_bar_end(train_bar *bar)
 {
-    cli_progress_end(&bar->progress);
+    cli_progress_end(&bar->aside);
+    cli_progress_end(&bar->epochs);
 }
 
-/* What is on the screen makes way for something else: the bar of another epoch, or of an evaluation. */
-static void turn_to(train_bar *bar, const stoke_train_event *e)
+/* A line is to be printed. */
+static void make_way(train_bar *bar)
 {
-    if (bar->progress && bar->shows == (int)e->kind && bar->epoch == e->epoch) return;
-    char label[64];
-    train_bar_end(bar);
-    bar->shows = e->kind;
-    bar->epoch = e->epoch;
-    if (e->kind == STOKE_TRAIN_STEP) {
-        snprintf(label, sizeof label, "epoch %llu/%llu", (unsigned long long)e->epoch + 1,
-                 (unsigned long long)(e->epochs > e->epoch ? e->epochs : e->epoch + 1));
-        bar->progress = cli_progress_begin(bar->call, label, "steps");
-    } else if (e->kind == STOKE_TRAIN_EVALUATING) {
-        bar->progress = cli_progress_begin(bar->call, "evaluating", "samples");
-    } else {
-        bar->progress = cli_progress_begin(bar->call, "reading masks", "masks");
+    cli_progress_end(&bar->aside);
+    stoke_progress_pause(bar->epochs);
+}
+
+/* Work between steps: it gets the screen while it lasts. */
+static void show_aside(train_bar *bar, const stoke_train_event *e, const char *label, const char *unit)
+{
+    if (!bar->aside) {
+        stoke_progress_pause(bar->epochs);
+        bar->aside = cli_progress_begin(bar->call, label, unit);
     }
+    cli_progress_update(bar->aside, e->done, e->total);
 }
 
 /* "loss 1.234, mIoU 0.512, 21.3 img/s, data 2 %": what is not known yet is left out. */
@@ -65,12 +64,15 @@ static void step_text(const train_bar *bar, const stoke_train_event *e, char *te
 
 static void show_step(train_bar *bar, const stoke_train_event *e)
 {
-    char text[128];
-    turn_to(bar, e);
+    char label[64], text[128];
+    if (!bar->epochs) bar->epochs = cli_progress_begin(bar->call, "", "steps");
+    snprintf(label, sizeof label, "epoch %llu/%llu", (unsigned long long)e->epoch + 1,
+             (unsigned long long)e->epochs);
     step_text(bar, e, text, sizeof text);
-    stoke_progress_note(bar->progress, text);
-    stoke_progress_left(bar->progress, e->seconds_left);
-    cli_progress_update(bar->progress, e->step_in_epoch, e->steps_per_epoch);
+    stoke_progress_label(bar->epochs, label);
+    stoke_progress_note(bar->epochs, text);
+    stoke_progress_left(bar->epochs, e->seconds_left);
+    cli_progress_update(bar->epochs, e->step_in_epoch, e->steps_per_epoch);
 }
 
 /* Every epoch its line; short ones share: on a terminal one in 2 s, in a log one in 10. */
@@ -81,7 +83,7 @@ static void show_epoch(train_bar *bar, const stoke_train_event *e)
     char text[128];
     if (bar->line_ns && now - bar->line_ns < pause && !last) return;
     bar->line_ns = now;
-    train_bar_end(bar);
+    make_way(bar);
     step_text(bar, e, text, sizeof text);
     cli_say(bar->call, "epoch %llu/%llu: step %llu, %s, lr %.3g", (unsigned long long)e->epoch + 1,
             (unsigned long long)e->epochs, (unsigned long long)e->step, text, e->lr);
@@ -90,7 +92,7 @@ static void show_epoch(train_bar *bar, const stoke_train_event *e)
 static void show_evaluation(train_bar *bar, const stoke_train_event *e)
 {
     char took[48];
-    train_bar_end(bar);
+    make_way(bar);
     stoke_text_seconds(e->seconds, took, sizeof took);
     if (!e->scores) return;
     cli_say(bar->call, "evaluation at step %llu: mIoU %.4f, F1 %.4f, pixel accuracy %.4f, loss %.4f%s (%s)",
@@ -101,7 +103,7 @@ static void show_evaluation(train_bar *bar, const stoke_train_event *e)
 static void show_saved(train_bar *bar, const stoke_train_event *e)
 {
     char took[48];
-    train_bar_end(bar);
+    make_way(bar);
     stoke_text_seconds(e->seconds, took, sizeof took);
     cli_say(bar->call, "checkpoint at step %llu (%s)", (unsigned long long)e->step, took);
 }
@@ -111,7 +113,7 @@ static void show_remark(train_bar *bar, const stoke_train_event *e)
     stoke_error text = { 0 };
     snprintf(text.message, sizeof text.message, "%s", e->text);
     text = cli_with_flags(bar->call, &text);
-    train_bar_end(bar);
+    make_way(bar);
     cli_say(bar->call, "remark: %s", text.message);
 }
 
@@ -119,11 +121,8 @@ void train_bar_show(train_bar *bar, const stoke_train_event *e)
 {
     switch (e->kind) {
     case STOKE_TRAIN_REMARK: show_remark(bar, e); break;
-    case STOKE_TRAIN_SETTLING:
-    case STOKE_TRAIN_EVALUATING:
-        turn_to(bar, e);
-        cli_progress_update(bar->progress, e->done, e->total);
-        break;
+    case STOKE_TRAIN_SETTLING: show_aside(bar, e, "reading masks", "masks"); break;
+    case STOKE_TRAIN_EVALUATING: show_aside(bar, e, "evaluating", "samples"); break;
     case STOKE_TRAIN_STEP: show_step(bar, e); break;
     case STOKE_TRAIN_EPOCH: show_epoch(bar, e); break;
     case STOKE_TRAIN_EVALUATED: show_evaluation(bar, e); break;

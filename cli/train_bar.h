@@ -9,11 +9,10 @@
 
 typedef struct train_bar {
     const cli_call *call;
-    int metric;               /* stoke_metric_kind */
-    stoke_progress *progress; /* what is shown now */
-    int shows;                /* stoke_train_event_kind it belongs to */
-    uint64_t epoch;           /* STEP: of that epoch */
-    uint64_t line_ns;         /* when a line was last printed for an epoch; 0: never */
+    int metric;             /* stoke_metric_kind */
+    stoke_progress *epochs; /* the bar of the epochs, one after the other */
+    stoke_progress *aside;  /* in its place while masks are read or an evaluation runs */
+    uint64_t line_ns;       /* when a line was last printed for an epoch; 0: never */
 } train_bar;
 
 /* Shows an event of any kind; nothing with --quiet. */

@@ -59,6 +59,10 @@ STOKE_API void stoke_progress_note(stoke_progress *progress, const char *text);
 /* What is left, in seconds, where that is known better than from the rate of this bar: of a run of which it
  * shows one epoch, say. NaN: nothing is said. */
 STOKE_API void stoke_progress_left(stoke_progress *progress, double seconds);
+/* Another label from the next update on; copied. */
+STOKE_API void stoke_progress_label(stoke_progress *progress, const char *label);
+/* Takes the bar off the screen, so that a line can be printed; the next update draws it again. */
+STOKE_API void stoke_progress_pause(stoke_progress *progress);
 /* Async-signal-safe: the next update returns 1. */
 STOKE_API void stoke_progress_cancel(stoke_progress *progress);
 /* Clears the bar. */

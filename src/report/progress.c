@@ -68,6 +68,19 @@ void stoke_progress_left(stoke_progress *p, double seconds)
     p->left = seconds;
 }
 
+void stoke_progress_label(stoke_progress *p, const char *label)
+{
+    if (p) snprintf(p->label, sizeof p->label, "%s", label ? label : "");
+}
+
+void stoke_progress_pause(stoke_progress *p)
+{
+    if (!p || !p->drawn) return;
+    fputs("\r\033[K", p->out);
+    fflush(p->out);
+    p->last -= bar_period;
+}
+
 void stoke_progress_cancel(stoke_progress *p)
 {
     if (p) atomic_store(&p->cancelled, 1);
@@ -121,7 +134,8 @@ static int percent_of(uint64_t done, uint64_t total)
 }
 
 /* "decode  [=====>    ] 42 %  1234/3000 samples  512.3 samples/s  3.4 s left", one write. The bar takes what
- * the texts leave; on a narrow terminal it goes first, then the end of the line. */
+ * the texts leave; on a narrow terminal it goes first, then the count, which the percentage tells too, then
+ * the end of the line. */
 static void draw_bar(stoke_progress *p, uint64_t done, uint64_t total, double elapsed)
 {
     char count[80], speed[224], bar[BAR_MAX + 1] = "", line[LINE_MAX_LENGTH];
@@ -140,7 +154,10 @@ static void draw_bar(stoke_progress *p, uint64_t done, uint64_t total, double el
         n += snprintf(line + n, sizeof line - (size_t)n, "  [%s]", bar);
     }
     if (total) n += snprintf(line + n, sizeof line - (size_t)n, " %3d %%", percent);
-    n += snprintf(line + n, sizeof line - (size_t)n, "  %s%s", count, speed);
+    if (total && n - 1 + 2 + (int)(strlen(count) + strlen(speed)) > columns)
+        n += snprintf(line + n, sizeof line - (size_t)n, "%s", speed);
+    else
+        n += snprintf(line + n, sizeof line - (size_t)n, "  %s%s", count, speed);
     if (n > columns + 1) n = columns + 1;
     fprintf(p->out, "%.*s\033[K", n, line);
     fflush(p->out);
@@ -179,10 +196,7 @@ void stoke_progress_destroy(stoke_progress **progress)
 {
     stoke_progress *p = *progress;
     if (!p) return;
-    if (p->drawn) {
-        fputs("\r\033[K", p->out);
-        fflush(p->out);
-    }
+    stoke_progress_pause(p);
     stk_free(p);
     *progress = NULL;
 }

@@ -194,7 +194,8 @@ static int read_file(work *w, stk_picture_reader *reader, slot *s)
         return stk_picture_whole(reader, &s->image, &s->error); /* the decoder refuses it, with the reason */
     s->mode = stoke_predictor_plan(w->predictor, width, height).mode;
     const int whole = w->job->images || s->mode == STOKE_PREDICT_SLIDE;
-    if (!admit(w, s, (uint64_t)width * height * (depth + (whole ? 6 : 0)))) return STOKE_E_CANCELLED;
+    /* Mask, decoder's pixels and our own of them, 16 bits deep at worst. */
+    if (!admit(w, s, (uint64_t)width * height * (depth + 6 + (whole ? 6 : 0)))) return STOKE_E_CANCELLED;
     status = room_for(&s->ids, width, height, 1, depth, &s->mask, &s->error);
     if (!status) status = stk_predict_check_mask(w->predictor, width, height, &s->mask, &s->error);
     if (status) {

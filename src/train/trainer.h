@@ -84,6 +84,7 @@ char *stk_trainer_path(const stoke_trainer *trainer, const char *name, stoke_err
 /* trainer_save.c */
 int stk_trainer_evaluate(stoke_trainer *trainer, stoke_error *err);
 int stk_trainer_save(stoke_trainer *trainer, stoke_error *err);
+int stk_trainer_save_last(stoke_trainer *trainer, stoke_error *err); /* last/ alone */
 /* The line of the log with the sums since the last one; nothing when no step came since. */
 int stk_trainer_write_note(stoke_trainer *trainer, stoke_error *err);
 

@@ -130,26 +130,9 @@ static int add_batch(stoke_trainer *t, double *loss, double *waited, uint64_t *i
     return r;
 }
 
-static stoke_update update_of(const stoke_trainer *t)
-{
-    const stoke_train_params *p = &t->setup.params;
-    /* Early on the average would be mostly the random weights it began with: 0.999 forgets them after some
-     * thousands of steps. So it starts short and grows to its length, as TensorFlow's does. */
-    const double grown = (1.0 + (double)t->now.step) / (10.0 + (double)t->now.step);
-    return (stoke_update){ .lr = t->lr,
-                           .beta1 = p->optimizer == STOKE_OPTIMIZER_SGD ? p->momentum : p->beta1,
-                           .beta2 = p->beta2,
-                           .eps = p->eps,
-                           .weight_decay = p->weight_decay,
-                           .head_lr = p->head_lr,
-                           .clip_norm = p->clip_norm,
-                           .average_decay = fmin(p->average, grown),
-                           .nesterov = p->nesterov };
-}
-
 static int update(stoke_trainer *t, stoke_error *err)
 {
-    const stoke_update settings = update_of(t);
+    const stoke_update settings = stk_setup_update(&t->setup.params, t->lr, t->now.step);
     stoke_step_report report;
     const int r = stoke_net_step(t->net, &settings, &report, err);
     if (r) return r;
@@ -278,9 +261,13 @@ static int run(stoke_trainer *t, const char **why, stoke_error *err)
     int r = stk_journal_start(t->journal, &t->setup, stoke_net_plan_used(t->net), t->now.cpu, t->now.step,
                               stk_trainer_clock(t), t->resumed, err);
     *why = NULL;
-    /* An evaluation that is missing comes first; a run that is complete only gets its report again. */
+    /* An evaluation that is missing comes first; a run that is complete only gets its report again, and
+     * last/, which is written after the state: it may have been killed between the two. */
     if (!r && evaluation_due(t)) r = between_steps(t, why, err);
-    if (!r && !*why) *why = reason_to_end(t);
+    if (!r && !*why) {
+        *why = reason_to_end(t);
+        if (*why && t->resumed) r = stk_trainer_save_last(t, err);
+    }
     while (!r && !*why) {
         r = step(t, err);
         if (!r) r = between_steps(t, why, err);

@@ -114,6 +114,11 @@ static int save_network(stoke_trainer *t, const char *name, stoke_error *err)
     return r;
 }
 
+int stk_trainer_save_last(stoke_trainer *t, stoke_error *err)
+{
+    return save_network(t, "last", err);
+}
+
 int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
@@ -128,6 +133,7 @@ int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
     if (!r && best) r = save_network(t, "best", err);
     const double seconds = (double)(stk_now_ns() - began) / 1e9;
     t->now.eval_seconds += seconds;
+    e.seconds = seconds; /* the log has the whole, as the summary does: the report's times add up */
     if (!r)
         r = stk_journal_evaluation(t->journal, t->now.step, t->now.epoch, stk_trainer_clock(t), &e,
                                    t->confusion, best, t->setup.net.average, t->gallery ? picture : NULL,
@@ -164,7 +170,7 @@ int stk_trainer_save(stoke_trainer *t, stoke_error *err)
     int r = stk_trainer_write_note(t, err);
     if (!r) r = save_state(t, &bytes, err);
     if (!r) t->saved_ns = stk_now_ns();
-    if (!r) r = save_network(t, "last", err);
+    if (!r) r = stk_trainer_save_last(t, err);
     const double seconds = (double)(stk_now_ns() - began) / 1e9;
     t->now.save_seconds += seconds;
     if (!r) r = stk_journal_saved(t->journal, t->now.step, stk_trainer_clock(t), seconds, bytes, err);

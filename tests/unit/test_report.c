@@ -327,8 +327,33 @@ static void bar_on_a_terminal(void **state)
     at(3);
     stoke_progress_update(p, 3000, 3000);
     assert_non_null(strstr(terminal_read(&t), "=] 100 %  3000/3000 samples  1000.0 samples/s\033[K"));
+    stoke_progress_pause(p); /* a line of something else */
+    assert_string_equal(terminal_read(&t), "\r\033[K");
+    at(3.01);
+    stoke_progress_label(p, "again");
+    stoke_progress_update(p, 30, 3000);
+    assert_non_null(strstr(terminal_read(&t), "\ragain  ["));
     stoke_progress_destroy(&p);
     assert_string_equal(terminal_read(&t), "\r\033[K");
+    terminal_close(&t);
+}
+
+/* Where not everything fits, the count goes before what is left: the percentage says it too. */
+static void narrow_bar_keeps_what_is_left(void **state)
+{
+    terminal t;
+    if (!terminal_open(&t, 60)) skip();
+    setenv("TERM", "xterm", 1);
+    stoke_progress *p = stoke_progress_create(t.out, "epoch 1/10", "steps");
+    at(0);
+    stk_progress_set_clock(p, fake_clock);
+    at(5);
+    stoke_progress_note(p, "loss 0.512, 21.5 img/s");
+    stoke_progress_left(p, 64);
+    stoke_progress_update(p, 30, 92);
+    assert_string_equal(terminal_read(&t),
+                        "\repoch 1/10  32 %  loss 0.512, 21.5 img/s  1 min 04 s left\033[K");
+    stoke_progress_destroy(&p);
     terminal_close(&t);
 }
 
@@ -383,6 +408,7 @@ int main(void)
         cmocka_unit_test(log_gets_a_line_every_ten_seconds),
         cmocka_unit_test(cancel_is_passed_on),
         cmocka_unit_test(bar_on_a_terminal),
+        cmocka_unit_test(narrow_bar_keeps_what_is_left),
         cmocka_unit_test(bar_never_wraps),
         cmocka_unit_test(dumb_terminals_get_lines),
     };
