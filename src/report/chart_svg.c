@@ -298,7 +298,7 @@ int stoke_chart_svg(const stoke_chart *chart, FILE *out, stoke_error *err)
     stk_html_text(out, c.title ? c.title : "chart");
     fputs("\">\n", out);
     fputs(style, out);
-    fputs("<rect width=\"100%\" height=\"100%\" rx=\"8\" style=\"fill:var(--paper)\"/>\n", out);
+    fputs("<rect width=\"100%\" height=\"100%\" style=\"fill:var(--paper)\"/>\n", out);
     put_text(&f, MARGIN, MARGIN + 13, "start", "t", c.title);
     put_legend(&f, 1);
     put_axes(&f);

@@ -324,7 +324,8 @@ static void drive(work *w)
             w->report->network_seconds += (double)(stk_now_ns() - begin) / 1e9;
             for (uint32_t i = 0; i < n; i++) show_in_bytes(taken[i]);
             pthread_mutex_lock(&w->lock);
-            for (uint32_t i = 0; i < n; i++) taken[i]->state = PREDICTED;
+            /* Masks that were not finished stay with us: nobody is to write them. */
+            for (uint32_t i = 0; i < n && !status; i++) taken[i]->state = PREDICTED;
             pthread_cond_broadcast(&w->changed);
         } else {
             struct timespec until;
