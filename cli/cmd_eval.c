@@ -9,6 +9,7 @@
 
 #include "cli/common.h"
 #include "cli/output.h"
+#include "cli/settings.h"
 
 typedef struct eval_options {
     const char *out;
@@ -76,24 +77,13 @@ static const stoke_option options[] = {
 
 /* ---- what to evaluate ---- */
 
-static int has_flag(const cli_call *call, const char *name)
-{
-    const size_t n = strlen(name);
-    for (int i = 1; i < call->argc && strcmp(call->argv[i], "--"); i++) {
-        const char *word = call->argv[i];
-        if (!strncmp(word, "--", 2) && !strncmp(word + 2, name, n) && (!word[2 + n] || word[2 + n] == '='))
-            return 1;
-    }
-    return 0;
-}
-
 /* A set without a validation part is evaluated as a whole, unless the flag insists on the part. */
 static int settle_split(const cli_call *call, stoke_data_params *data, uint64_t *count, stoke_error *err)
 {
     stoke_dataset *dataset = NULL;
     int r = cli_open_dataset(call, data, &dataset, err);
     if (r == STOKE_E_NOTFOUND && data->split == STOKE_SPLIT_VAL && !(data->val_split > 0) &&
-        !has_flag(call, "split")) {
+        !cli_has_flag(call, "split")) {
         data->split = STOKE_SPLIT_ALL;
         r = cli_open_dataset(call, data, &dataset, err);
         if (!r)
@@ -116,7 +106,7 @@ static stoke_eval_params params_of(const cli_call *call, const stoke_trained *tr
     stoke_eval_params params = stoke_eval_defaults();
     stoke_trained_settings(trained, &params.network);
     if (call->data.size[0]) memcpy(params.network.size, call->data.size, sizeof params.network.size);
-    params.network.batch = has_flag(call, "batch") ? (uint32_t)call->data.batch : 0;
+    params.network.batch = cli_has_flag(call, "batch") ? (uint32_t)call->data.batch : 0;
     params.network.mode = o->mode;
     params.network.overlap = o->overlap;
     params.network.flip = o->flip;
@@ -131,7 +121,6 @@ static stoke_eval_params params_of(const cli_call *call, const stoke_trained *tr
 
 static const char *const precisions[] = { "fp32", "bf16", "fp16", "auto" };
 static const char *const splits[] = { "all", "train", "val" };
-static const char *const headings[] = { "id", "class", "IoU", "F1", "precision", "recall", "pixels" };
 
 /* "n/a" in tables is NULL. */
 static const char *share_text(double value, char text[16])
@@ -141,20 +130,45 @@ static const char *share_text(double value, char text[16])
     return text;
 }
 
+/* The column of names is left out when no class has one. */
 static stoke_table *class_table(const stoke_eval_report *report)
 {
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    static const char *const headings[] = { "id", "class", "IoU", "F1", "precision", "recall", "pixels" };
+    int names = 0;
+    for (uint32_t id = 0; id < report->classes; id++) names |= report->class_names[id] != NULL;
+    const char *shown[CLI_COUNT(headings)] = { names ? "id" : "class" };
+    memcpy(shown + 1, headings + 2 - names, (CLI_COUNT(headings) - 2 + (size_t)names) * sizeof *shown);
+    stoke_table *table = stoke_table_create(shown, CLI_COUNT(headings) - !names);
     for (uint32_t id = 0; id < report->classes; id++) {
         const stoke_class_score s = stoke_confusion_class(report->confusion, id);
         char number[16], pixels[24], text[4][16];
         snprintf(number, sizeof number, "%u", (unsigned)id);
         snprintf(pixels, sizeof pixels, "%llu", (unsigned long long)s.truth);
         const char *name = report->class_names[id];
-        stoke_table_row(table, (const char *[]){ number, name ? name : "-", share_text(s.iou, text[0]),
-                                                 share_text(s.f1, text[1]), share_text(s.precision, text[2]),
-                                                 share_text(s.recall, text[3]), pixels });
+        const char *cells[] = { number,
+                                name ? name : "-",
+                                share_text(s.iou, text[0]),
+                                share_text(s.f1, text[1]),
+                                share_text(s.precision, text[2]),
+                                share_text(s.recall, text[3]),
+                                pixels };
+        if (!names) cells[1] = number;
+        stoke_table_row(table, names ? cells : cells + 1);
     }
     return table;
+}
+
+/* Long sentences in lines that a terminal holds. */
+static void print_wrapped(const char *text)
+{
+    enum { COLUMNS = 100 };
+    while (strlen(text) > COLUMNS) {
+        int n = COLUMNS;
+        while (n && text[n] != ' ') n--;
+        printf("%.*s\n", n, text);
+        text += n + 1;
+    }
+    printf("%s\n", text);
 }
 
 static void print_means(const stoke_eval_report *report)
@@ -275,8 +289,8 @@ static int write_matrix(const char *path, const stoke_eval_report *report, stoke
         for (uint32_t p = 0; p < n; p++)
             counts[(size_t)t * n + p] = stoke_confusion_count(report->confusion, t, p);
     char title[96];
-    snprintf(title, sizeof title, "Truth (rows) and prediction (columns): mean IoU %.4f, %llu pictures",
-             report->scores.miou, (unsigned long long)report->samples);
+    snprintf(title, sizeof title, "Confusion of classes: %llu pictures, mean IoU %.4f",
+             (unsigned long long)report->samples, report->scores.miou);
     int r = stoke_matrix_write(path, counts, n, (const char *const *)report->class_names, title, err);
     free(counts);
     return r;
@@ -323,7 +337,7 @@ static void print_result(const cli_call *call, const stoke_trained *trained, con
         stoke_table_destroy(&table);
         putchar('\n');
         print_means(report);
-        printf("%s\n", stoke_scores_convention());
+        print_wrapped(stoke_scores_convention());
         print_worst(report, (size_t)o->worst);
         if (o->out)
             printf("\n%s: confusion.png, %sclasses.csv, eval.json\n", o->out,

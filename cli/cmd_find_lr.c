@@ -92,16 +92,12 @@ typedef struct drawing {
     double *x, *loss, *smooth;
     stoke_series series[2];
     stoke_mark marks[READINGS];
-    char text[READINGS][48];
     stoke_chart chart;
 } drawing;
 
 static void add_mark(drawing *d, const char *name, double lr)
 {
-    if (!isfinite(lr)) return;
-    const size_t i = d->chart.n_marks++;
-    snprintf(d->text[i], sizeof d->text[i], "%s %.2g", name, lr);
-    d->marks[i] = (stoke_mark){ .x = lr, .text = d->text[i] };
+    if (isfinite(lr)) d->marks[d->chart.n_marks++] = (stoke_mark){ .x = lr, .text = name };
 }
 
 /* The end of the curve is an explosion: what matters would be a flat line below it. */
@@ -268,7 +264,7 @@ static int print_text(const finding *f, const drawing *d, stoke_error *err)
     puts("\nLearning rates that the curve names:");
     print_reading("where the loss falls fastest (steepest)", r->steepest);
     print_reading("a tenth of where it is lowest (lowest/10)", r->tenth);
-    print_reading("middle of the longest fall (valley)", r->valley);
+    print_reading("middle of the longest fall to there (valley)", r->valley);
     if (isfinite(r->suggested))
         printf("suggested: --lr %.2g\n", r->suggested);
     else
@@ -291,7 +287,8 @@ static int run(cli_call *call)
     params.low = f.o->low;
     params.high = f.o->high;
     params.steps = (uint32_t)f.o->sweep_steps;
-    int r = stoke_find_lr(&call->data, &call->train, &params, on_event, &f, &f.report, &err);
+    int r = cli_require_data(call, &call->data, &err);
+    if (!r) r = stoke_find_lr(&call->data, &call->train, &params, on_event, &f, &f.report, &err);
     train_bar_end(&f.bar);
     cli_progress_end(&f.progress);
     if (r) return cli_fail(call, &err);

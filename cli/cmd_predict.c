@@ -158,6 +158,21 @@ typedef struct prediction {
 
 /* ---- before the work ---- */
 
+static int check_words(const cli_call *call, stoke_error *err)
+{
+    const predict_options *o = call->options;
+    if (!call->n_words || (call->n_words < 2 && !o->data))
+        return cli_error(
+            err, STOKE_E_INVALID,
+            "name a run or network, then pictures or folders of them, or a data set with --data");
+    if (call->n_words > 1 && o->data)
+        return cli_error(err, STOKE_E_INVALID, "'%s' and --data %s: give pictures, or a data set",
+                         call->words[1], o->data);
+    if (o->split && !o->data)
+        return cli_error(err, STOKE_E_INVALID, "--split has no effect without --data: give both or neither");
+    return o->out ? STOKE_OK : cli_error(err, STOKE_E_INVALID, "--out DIR says where the masks go");
+}
+
 static int open_network(prediction *p, stoke_error *err)
 {
     const predict_options *o = p->o;
@@ -272,14 +287,16 @@ static int settle_values(prediction *p, stoke_error *err)
 static void say_plan(const prediction *p)
 {
     const cli_call *call = p->call;
-    const char *remark;
-    char memory[512];
+    const char *remark, *from = p->info.size_from;
+    char memory[512], pictures[32];
     for (size_t i = 0; (remark = stoke_predictor_remark(p->predictor, i)); i++) cli_say(call, "%s", remark);
+    if (!p->o->size[0] && stoke_trained_config(p->trained)) from = "as in training";
     stoke_net_plan_text(p->info.plan, memory, sizeof memory);
+    stoke_text_bytes(stoke_predict_job_defaults().memory, pictures, sizeof pictures);
     cli_say(call, "network: %s, %s, %u class%s, sees %ux%u (%s)", stoke_trained_weights(p->trained),
             p->info.plan->model, p->info.classes, p->info.classes == 1 ? "" : "es", p->info.height,
-            p->info.width, p->info.size_from);
-    cli_say(call, "memory: %s", memory);
+            p->info.width, from);
+    cli_say(call, "memory: %s, and pictures on their way: one, or up to %s", memory, pictures);
 }
 
 /* ---- the work ---- */
@@ -465,11 +482,7 @@ static int run(cli_call *call)
     prediction *p = cli_alloc(1, sizeof *p);
     p->call = call;
     p->o = call->options;
-    int r = STOKE_OK;
-    if (!p->o->out) r = cli_error(&err, STOKE_E_INVALID, "--out DIR says where the masks go");
-    if (!r && (call->n_words < 2) == !p->o->data)
-        r = cli_error(&err, STOKE_E_INVALID,
-                      "name a run or network, then pictures or folders of them, or a data set with --data");
+    int r = check_words(call, &err);
     if (!r) r = open_network(p, &err);
     if (!r) r = list_files(p, &err);
     if (!r) r = settle_values(p, &err);
@@ -490,10 +503,12 @@ static int run(cli_call *call)
 }
 
 static const cli_example examples[] = {
-    { "stoke predict net photos --out masks --overlay",
+    { "stoke predict runs/first photos --out masks --overlay",
       "masks/NAME.png and masks/NAME_overlay.jpg for every picture below photos/" },
-    { "stoke predict net photos/000000.jpg --out one --mode slide --flip",
+    { "stoke predict runs/first photos/000000.jpg --out one --mode slide --flip",
       "one picture window by window, each window and its mirror image" },
+    { "stoke predict runs/first --data demo/data --split val --out val --json",
+      "the validation part of a set, and what became of each file as JSON" },
     { 0 },
 };
 

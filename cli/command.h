@@ -40,6 +40,8 @@ typedef struct cli_call {
     stoke_option *data_table; /* that of the library with the command's own defaults; NULL: the library's */
     stoke_option_group groups[CLI_MAX_GROUPS];
     size_t n_groups;
+    int argc; /* what was typed, from the command's name on: for those who tell what to type next */
+    char **argv;
     char **words; /* arguments that are not options */
     int n_words;
     stoke_option_storage *storage;
@@ -62,6 +64,9 @@ typedef struct cli_command {
     int reads_data;     /* takes the data options, --config, and a DIR that stands for --data */
     int reads_training; /* takes the options of training too, in --config as well; others pass over them there
                          */
+    /* With reads_data: the first word is a run or a network instead of data, and settings come from the run's
+     * config.yaml first. */
+    int takes_network;
     const cli_default *defaults;             /* of data options; ends with a NULL name; NULL: none */
     const struct cli_command *with_training; /* what the command is with --train (`config`); NULL: as it is */
     int hidden;                              /* works, but is not listed */
@@ -74,7 +79,8 @@ extern const cli_command *const cli_commands[];
 
 extern const cli_command cli_synth, cli_verify, cli_show, cli_hash, cli_dump, cli_pack, cli_bench,
     cli_bench_data, cli_bench_pix, cli_bench_net, cli_bench_step, cli_config, cli_ops, cli_man,
-    cli_completion, cli_train, cli_eval, cli_predict, cli_find_lr, cli_recipe, cli_report;
+    cli_completion, cli_train, cli_eval, cli_predict, cli_find_lr, cli_recipe, cli_recipe_progressive,
+    cli_report;
 
 #define CLI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -73,7 +73,7 @@ static int names_source(const stoke_data_params *data)
 /* The first word stands for --data in commands that read data. */
 static int take_folder(cli_call *call, stoke_error *err)
 {
-    if (!call->command->reads_data || !call->n_words) return STOKE_OK;
+    if (!call->command->reads_data || call->command->takes_network || !call->n_words) return STOKE_OK;
     if (names_source(&call->data))
         return cli_error(err, STOKE_E_INVALID,
                          "'%s': the data is already given by --data, --images or --list", call->words[0]);
@@ -124,10 +124,12 @@ static int refuse_empty_names(const cli_call *call, stoke_error *err)
 static int load_config(cli_call *call, const char *path, int argc, char **argv, stoke_error *err)
 {
     int ignored, source_on_command_line = names_source(&call->data);
-    const char *folder = call->n_words ? call->words[0] : NULL;
+    const char *folder = call->n_words && !call->command->takes_network ? call->words[0] : NULL;
     cli_common common = call->common; /* an error in the file is reported the way the flags ask for */
     set_defaults(call);
     int r = cli_load_settings(call, path, err);
+    /* What a run was trained with is not all that it is evaluated with. */
+    if (!r && path != common.config) r = cli_repeat_defaults(call, err);
     if (r) {
         call->common = common;
         return cli_blame(err, path);
@@ -157,7 +159,7 @@ int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **
 {
     int help = 0;
     command = cli_with_training(command, argc, argv);
-    *call = (cli_call){ .command = command };
+    *call = (cli_call){ .command = command, .argc = argc, .argv = argv };
     if (command->options_bytes) call->options = cli_alloc(1, command->options_bytes);
     call->words = cli_alloc((size_t)argc + 1, sizeof *call->words);
     bind_groups(call);

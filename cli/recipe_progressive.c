@@ -37,7 +37,7 @@ static const stoke_option options[] = {
       .help = "Print the stages and the memory each would take, and write nothing" },
 };
 
-enum { MAX_STAGES = 16 };
+enum { MAX_STAGES = 16, MAX_SAID = 64 };
 
 typedef struct stage {
     char model[8];
@@ -63,6 +63,8 @@ typedef struct recipe {
     char folder[CLI_PATH]; /* runs/NAME */
     train_bar bar;
     stage *now;
+    char *said[MAX_SAID]; /* remarks: what holds for every stage is said once */
+    size_t n_said;
 } recipe;
 
 /* ---- the list ---- */
@@ -100,9 +102,9 @@ static int parse_stage(stage *s, size_t index, const char *text, size_t length, 
     s->epochs = take_number(&at);
     if (at != end || !s->epochs) return bad_stage(text, length, err);
     if (s->size[0] == s->size[1])
-        snprintf(s->name, sizeof s->name, "%zu-%s-%u", index + 1, s->model, s->size[0]);
+        snprintf(s->name, sizeof s->name, "%zu-%.2s-%u", index + 1, text, s->size[0]);
     else
-        snprintf(s->name, sizeof s->name, "%zu-%s-%ux%u", index + 1, s->model, s->size[0], s->size[1]);
+        snprintf(s->name, sizeof s->name, "%zu-%.2s-%ux%u", index + 1, text, s->size[0], s->size[1]);
     return STOKE_OK;
 }
 
@@ -140,9 +142,20 @@ static void weights_of(const stage *s, char path[CLI_PATH + 8])
              exists(s->folder, "best/model.safetensors") ? "best" : "last");
 }
 
+/* Whether a remark was made before; notes it otherwise. */
+static int said_before(recipe *r, const char *text)
+{
+    for (size_t i = 0; i < r->n_said; i++)
+        if (!strcmp(r->said[i], text)) return 1;
+    char *copy = r->n_said < MAX_SAID ? strdup(text) : NULL;
+    if (copy) r->said[r->n_said++] = copy;
+    return 0;
+}
+
 static int on_event(void *context, const stoke_train_event *e)
 {
     recipe *r = context;
+    if (e->kind == STOKE_TRAIN_REMARK && said_before(r, e->text)) return cli_interrupted();
     train_bar_show(&r->bar, e);
     if (e->kind == STOKE_TRAIN_READY) {
         stage *s = r->now;
@@ -329,12 +342,17 @@ static int run(cli_call *call)
         status = cli_error(&err, STOKE_E_INVALID,
                            "`resume` is for single runs: a recipe goes on when it is called again with the "
                            "same `runs` and `name`");
+    if (!status && (call->train.model || call->data.size[0]))
+        status = cli_error(&err, STOKE_E_INVALID, "`%s` is said by `stages`: MODEL@SIZE:EPOCHS of each",
+                           call->train.model ? "model" : "size");
+    if (!status) status = cli_require_data(call, &call->data, &err);
     if (!status) status = parse_stages(r, &err);
     for (size_t i = 0; !status && i < r->count; i++) {
         status = run_stage(r, i, &err);
         if (!status && !r->o->dry_run && !r->stages[i].done) break; /* --stop-after */
     }
     const int code = status && !r->count ? cli_fail(call, &err) : finish(r, status, &err);
+    for (size_t i = 0; i < r->n_said; i++) free(r->said[i]);
     free(r);
     return code;
 }
@@ -357,8 +375,9 @@ const cli_command cli_recipe_progressive = {
         "288x288, 10 epochs each. Every stage is a run with its own folder (runs/NAME/1-b0-224 and so on) "
         "and starts from the best weights of the stage before, where names and shapes agree; the table at "
         "the end says how many did. Called again with the same options it goes on: stages that are complete "
-        "are passed over, one that was interrupted is resumed. All options of `stoke train` hold for every "
-        "stage; batch and learning rate are chosen per stage unless given.",
+        "are passed over, one that was interrupted is resumed. The options of `stoke train` hold for every "
+        "stage, but --pretrained for the first. Unless given, the batch is chosen for each stage, and the "
+        "learning rate for the first: later ones keep it, since most of a larger network is new.",
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

@@ -39,8 +39,9 @@ int cli_require_data(const cli_call *call, const stoke_data_params *data, stoke_
 {
     if (data->data || data->images || data->list) return STOKE_OK;
     return cli_error(err, STOKE_E_INVALID,
-                     "no data given: name a folder (stoke %s DIR), or use --images, --list or --config. "
+                     "no data given: name a folder (stoke %s%s%s DIR), or use --images, --list or --config. "
                      "`stoke synth DIR` makes a set to try",
+                     call->command->parent ? call->command->parent : "", call->command->parent ? " " : "",
                      call->command->name);
 }
 

@@ -86,9 +86,22 @@ const cli_command *cli_with_training(const cli_command *command, int argc, char 
     return command;
 }
 
+/* The settings of the run that a network belongs to; NULL: none, or there is no such network, which the
+ * command will say. */
+static const char *run_settings(const char *network, char path[CLI_PATH])
+{
+    stoke_trained *trained = NULL;
+    if (stoke_trained_open(&trained, network, NULL)) return NULL;
+    const char *config = stoke_trained_config(trained);
+    if (config) snprintf(path, CLI_PATH, "%s", config);
+    stoke_trained_close(&trained);
+    return config ? path : NULL;
+}
+
 const char *cli_settings_file(const cli_call *call, char path[CLI_PATH])
 {
     if (call->common.config) return call->common.config;
+    if (call->command->takes_network && call->n_words) return run_settings(call->words[0], path);
     if (!call->command->reads_training || !call->train.resume) return NULL;
     snprintf(path, CLI_PATH, "%s/config.yaml", call->train.resume);
     return path;
@@ -105,4 +118,23 @@ int cli_load_settings(cli_call *call, const char *path, stoke_error *err)
             groups[n++] = call->groups[i];
     if (!call->command->reads_training) groups[n++] = stoke_train_options(&unused);
     return stoke_settings_load_yaml(groups, n, &call->data, path, &call->storage, err);
+}
+
+int cli_repeat_defaults(cli_call *call, stoke_error *err)
+{
+    const cli_default *own = call->command->takes_network ? call->command->defaults : NULL;
+    int r = STOKE_OK;
+    for (; !r && own && own->name; own++) r = cli_set_data(&call->data, own->name, own->text, err);
+    return r;
+}
+
+int cli_has_flag(const cli_call *call, const char *name)
+{
+    const size_t n = strlen(name);
+    for (int i = 1; i < call->argc && strcmp(call->argv[i], "--"); i++) {
+        const char *word = call->argv[i];
+        if (!strncmp(word, "--", 2) && !strncmp(word + 2, name, n) && (!word[2 + n] || word[2 + n] == '='))
+            return 1;
+    }
+    return 0;
 }

@@ -17,9 +17,15 @@ stoke_option *cli_own_defaults(const stoke_option_group *all, const cli_default 
 const cli_command *cli_with_training(const cli_command *command, int argc, char **argv);
 
 /* The file that settings come from before flags do: that of --config, or the config.yaml of the run that
- * --resume names. NULL: none. `path` is room for it. */
+ * --resume or the first word names. NULL: none. `path` is room for it. */
 const char *cli_settings_file(const cli_call *call, char path[CLI_PATH]);
 /* Reads it. Keys of training are checked, and left alone, by commands that do not train. */
 int cli_load_settings(cli_call *call, const char *path, stoke_error *err);
+/* Sets the command's own defaults once more, above what was read from a run; nothing for commands that take
+ * no network. */
+int cli_repeat_defaults(cli_call *call, stoke_error *err);
+
+/* Whether an option is among the arguments. */
+int cli_has_flag(const cli_call *call, const char *name);
 
 #endif

@@ -48,7 +48,8 @@ def final(turns):
 
 def complete(results):
     """The seeds that both sides have trained to the end."""
-    return [run for run in results["runs"] if all(run[side] and run[side][-1]["step"] == results["recipe"]["steps"] for side in SIDES)]
+    steps = results["recipe"]["steps"]
+    return [run for run in results["runs"] if all(run[side] and run[side][-1]["step"] == steps for side in SIDES)]
 
 
 def difference(results):
@@ -211,11 +212,13 @@ def svg(results):
 # ---- page ----
 
 def recipe_text(recipe):
+    epochs = recipe["steps"] / recipe["batches_per_epoch"]
+    weights = ", ".join(map(str, recipe["class_weights"]))
     return (f"{recipe['model']} from scratch, pictures of {recipe['height']}x{recipe['width']}, batches of {recipe['batch']}, "
-            f"{recipe['steps']} steps ({recipe['steps'] / recipe['batches_per_epoch']:.0f} epochs); AdamW, learning rate {recipe['lr']:g} "
-            f"(head x{recipe['head_lr']:g}), {recipe['warmup']} steps of warm-up, then poly {recipe['power']:g} to 0, weight decay "
-            f"{recipe['weight_decay']:g} but for norms, gradients clipped at {recipe['clip_norm']:g}, cross-entropy at the size of the "
-            f"pictures; dropout {recipe['dropout']:g}, drop path {recipe['drop_path']:g}; augmentation `{recipe['augment']}`")
+            f"{recipe['steps']} steps ({epochs:.0f} epochs); AdamW, learning rate {recipe['lr']:g} (head x{recipe['head_lr']:g}), "
+            f"{recipe['warmup']} steps of warm-up, then poly {recipe['power']:g} to 0, weight decay {recipe['weight_decay']:g} but for "
+            f"norms, gradients clipped at {recipe['clip_norm']:g}; cross-entropy at the size of the pictures, classes weighted "
+            f"{weights}; dropout {recipe['dropout']:g}, drop path {recipe['drop_path']:g}; augmentation `{recipe['augment']}`")
 
 
 def form_text(results):

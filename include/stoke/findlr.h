@@ -14,7 +14,7 @@
  *   steepest  where the loss falls fastest per factor of the rate (of d loss / d rate, the smallest rates
  *             would win always: there a factor is the shortest way)
  *   tenth     a tenth of the rate with the lowest loss
- *   valley    the middle of the longest stretch of falling loss
+ *   valley    the middle of the longest fall on the way to the lowest loss
  *
  * They agree within a factor of 10, and the loss falls by 5 % or more: then the steepest is suggested.
  * Otherwise nothing is, and `why` says so: a number that looks exact would be worse than none.

@@ -4,7 +4,7 @@
  *
  *   stoke_trained_open(&trained, "runs/first", &err);          // or a folder in Hugging Face's format
  *   stoke_predict_params params = stoke_predict_defaults();
- *   stoke_trained_settings(trained, &params, &data);           // weights, size, decoding as in training
+ *   stoke_trained_settings(trained, &params);                  // weights, size, augmentation
  *   stoke_predictor_open(&predictor, &params, &err);
  *   stoke_predictor_run(predictor, &picture, &mask, NULL, NULL, NULL, &err);
  *
@@ -112,10 +112,9 @@ STOKE_API stoke_predict_plan stoke_predictor_plan(const stoke_predictor *predict
 
 typedef struct stoke_prediction {
     int mode; /* resize or slide */
-    uint32_t windows;
-    double
-        confidence; /* mean probability of the winning class over the grid of the logits; NaN: not asked for
-                     */
+    uint64_t windows;
+    /* Mean probability of the winning class over the grid of the logits; NaN: not asked for. */
+    double confidence;
 } stoke_prediction;
 /* image: 3 channels, u8 or u16, at its full size. mask: the same width and height, 1 channel, u8 (up to 256
  * classes) or u16; filled with class ids, the lowest at a tie. about may be NULL. progress (may be NULL)
@@ -136,19 +135,19 @@ typedef struct stoke_predicted {
     const stoke_image *mask;  /* u8, or u16 for more than 256 classes; the function may alter its pixels */
     stoke_prediction about;
 } stoke_predicted;
-/* Called from several threads at once, in no particular order. What it returns ends the whole, unless it is
- * 0.
- */
+/* Called from several threads at once, in no particular order. A result other than 0 ends the whole. */
 typedef int (*stoke_predicted_fn)(void *context, const stoke_predicted *predicted, stoke_error *err);
 
 typedef struct stoke_predict_job {
     uint32_t struct_size;
     const stoke_sample *files; /* name, image_path and image are looked at */
     uint64_t count;
-    const stoke_data_params
-        *data;        /* how pictures are decoded: decode, orientation, alpha, window, max_pixels */
-    int images;       /* 1: `predicted` wants the pictures too */
-    uint64_t memory;  /* of pictures and masks on their way; one is let through in any case */
+    /* How pictures are decoded: decode, orientation, alpha, window, max_pixels. */
+    const stoke_data_params *data;
+    int images; /* 1: `predicted` wants the pictures too */
+    /* Bytes of pictures being decoded or on their way, and of their masks: 512 MiB. One is let through in any
+     * case. */
+    uint64_t memory;
     uint32_t helpers; /* threads that decode and call `predicted`; 0: chosen */
     stoke_predicted_fn predicted;
     stoke_progress_fn progress; /* files done of all; may be NULL */

@@ -25,6 +25,7 @@
 #include <stoke/evaluate.h>
 #include <stoke/findlr.h>
 #include <stoke/predict.h>
+#include <stoke/evaluate.h>
 #include <stoke/synth.h>
 #include <stoke/pixbench.h>
 #include <stoke/report.h>

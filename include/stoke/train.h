@@ -5,8 +5,8 @@
  *   stoke_data_params data = stoke_data_defaults();
  *   stoke_train_params params = stoke_train_defaults();
  *   data.data = "my_set";
- *   stoke_trainer_open(&trainer, &data, &params, on_event, context, &err);   // settles what is auto, opens
- * all stoke_trainer_run(trainer, &err);           // trains, evaluates, saves; on_event may ask it to stop
+ *   stoke_trainer_open(&trainer, &data, &params, on_event, context, &err); // settles what is auto
+ *   stoke_trainer_run(trainer, &err); // trains, evaluates, saves; on_event may ask it to stop
  *   stoke_trainer_close(&trainer);
  *
  * Everything lands in one run folder:

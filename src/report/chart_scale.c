@@ -62,11 +62,13 @@ const char *stk_text_fixed(double value, int decimals, char *text, size_t size)
     return text;
 }
 
-/* 3.2e-5 with so many decimals before the e. */
+/* 3.2e-5, with at most so many decimals before the e: no zeros at their end. */
 static void scientific(double value, int exponent, int decimals, char *text, size_t size)
 {
     char mantissa[STK_REAL_TEXT];
     stk_text_fixed(value / pow(10, exponent), decimals, mantissa, sizeof mantissa);
+    size_t n = strlen(mantissa);
+    while (strchr(mantissa, '.') && (mantissa[n - 1] == '0' || mantissa[n - 1] == '.')) mantissa[--n] = 0;
     snprintf(text, size, "%.12se%d", mantissa, exponent);
 }
 
@@ -80,12 +82,7 @@ const char *stk_text_brief(double value, char *text, size_t size)
     if (!isfinite(value) || value == 0) return stk_text_fixed(value, 0, text, size);
     const int exponent = exponent_of(value);
     if (exponent < -2 || exponent > 8) {
-        int decimals = 2;
-        const double mantissa = value / pow(10, exponent);
-        while (decimals &&
-               fabs(mantissa * pow(10, decimals - 1) - round(mantissa * pow(10, decimals - 1))) < 1e-6)
-            decimals--;
-        scientific(value, exponent, decimals, text, size);
+        scientific(value, exponent, 2, text, size);
         return text;
     }
     return stk_text_fixed(value, exponent >= 2 ? 0 : 2 - exponent, text, size);

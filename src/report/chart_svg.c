@@ -22,7 +22,7 @@ enum {
     MARGIN = 14,
     TITLE_LINE = 26,
     LEGEND_LINE = 20,
-    LABEL_LINE = 24,      /* the y label, above the frame */
+    LABEL_LINE = 28,      /* the y label, above the frame */
     BELOW = 46,           /* the frame: tick labels, x label */
     LETTER = 7,           /* width of a letter of 12 px, on the wide side */
     MANY = 2000,          /* values beyond which a series is thinned: two per pixel of the frame */
@@ -242,7 +242,7 @@ static void put_axes(const frame *f)
     }
     put_line(f, "x", f->left, bottom, f->left + f->width, bottom);
     put_text(f, f->left + f->width / 2, bottom + 36, "middle", "f", f->chart->x_label);
-    put_text(f, MARGIN, f->top - 10, "start", "f", f->chart->y_label);
+    put_text(f, MARGIN, f->top - 13, "start", "f", f->chart->y_label);
 }
 
 /* Texts in turn one line lower, so that marks side by side can be read. */
@@ -298,7 +298,7 @@ int stoke_chart_svg(const stoke_chart *chart, FILE *out, stoke_error *err)
     stk_html_text(out, c.title ? c.title : "chart");
     fputs("\">\n", out);
     fputs(style, out);
-    fputs("<rect width=\"100%\" height=\"100%\" rx=\"8\" style=\"fill:var(--paper)\"/>\n", out);
+    fputs("<rect width=\"100%\" height=\"100%\" style=\"fill:var(--paper)\"/>\n", out);
     put_text(&f, MARGIN, MARGIN + 13, "start", "t", c.title);
     put_legend(&f, 1);
     put_axes(&f);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Four bits at a time: a table of 16 words that can be read and checked here, and no state to set up. A
- * megabyte of picture per evaluation takes about 4 ms; a table of 256 would save two of them.
+ * megabyte, a large picture of predictions, takes 5 ms on an EPYC core: nothing beside the evaluation that
+ * drew it.
  */
 #include "src/report/crc32c.h"
 

@@ -18,11 +18,13 @@ typedef struct comparison {
     pthread_mutex_t lock; /* of everything that is added up */
 } comparison;
 
-static void note_bad(comparison *c, const char *path, const char *reason)
+static void note_bad(comparison *c, const char *path, int code, const char *reason)
 {
     pthread_mutex_lock(&c->lock);
-    if (!c->report->bad++)
+    if (!c->report->bad++) {
+        c->set->first_code = code;
         snprintf(c->set->first_bad, sizeof c->set->first_bad, "%.200s: %.300s", path, reason);
+    }
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -81,7 +83,7 @@ static int on_predicted(void *context, const stoke_predicted *predicted, stoke_e
 {
     comparison *c = context;
     if (predicted->status) {
-        note_bad(c, predicted->file->image_path, predicted->message);
+        note_bad(c, predicted->file->image_path, predicted->status, predicted->message);
         return STOKE_OK;
     }
     const uint32_t classes = stoke_predictor_about(c->set->predictor).classes;
@@ -97,7 +99,7 @@ static int on_predicted(void *context, const stoke_predicted *predicted, stoke_e
     stoke_confusion_destroy(&confusion);
     if (r && !usable) {
         const stoke_sample sample = stoke_dataset_sample(c->set->dataset, predicted->index);
-        note_bad(c, sample.mask_path, why.message);
+        note_bad(c, sample.mask_path, r, why.message);
         return STOKE_OK;
     }
     return r ? stk_fail(err, r, "%s", why.message) : STOKE_OK;
@@ -130,9 +132,11 @@ int stk_evaluate_original(stk_evaluation_set *set, stoke_eval_report *report, st
     int r = stoke_predict_files(set->predictor, &job, &done, err);
     pthread_mutex_destroy(&c.lock);
     stk_free(files);
-    if (!r && !report->samples)
+    if (!r && !report->samples) {
         r = stk_fail(err, STOKE_E_TOO_BAD, "none of %llu samples could be used; the first: %s",
                      (unsigned long long)count, set->first_bad);
+        if (set->first_code == STOKE_E_LABEL) stk_blame_classes(set, err);
+    }
     report->seconds = done.seconds;
     report->waited_seconds = done.seconds - done.network_seconds;
     return r;

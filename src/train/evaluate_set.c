@@ -78,6 +78,7 @@ static stoke_data_params plain(const stoke_data_params *data, const stoke_predic
     own.weights = NULL;
     own.epoch = own.rank = own.drop_last = 0;
     own.world = 1;
+    own.quarantine = ""; /* bad files are in the report; nothing is written that nobody asked for */
     return own;
 }
 
@@ -130,18 +131,20 @@ static int copy_names(stk_evaluation_set *set, stoke_eval_report *report, stoke_
 
 /* ---- the pass at the network's size ---- */
 
-/* A set whose masks have more classes than the network comes as bad files; what is behind them is not said
- * there. */
-static void blame_classes(const stk_evaluation_set *set, const stoke_loader *loader, stoke_error *err)
+void stk_blame_classes(const stk_evaluation_set *set, stoke_error *err)
 {
-    stoke_bad_file bad;
     char why[96];
-    if (!err || (err->code != STOKE_E_TOO_BAD && err->code != STOKE_E_LABEL)) return;
-    if (err->code == STOKE_E_TOO_BAD && (stoke_loader_bad(loader, 0, &bad) || bad.code != STOKE_E_LABEL))
-        return;
     snprintf(why, sizeof why, "the masks do not fit the network, which has %lld classes",
              (long long)set->data.classes);
-    stk_error_prefix(err, why);
+    if (err) stk_error_prefix(err, why);
+}
+
+/* Whether masks with classes that the network has not are behind a failure. */
+static int is_about_classes(const stoke_loader *loader, int code)
+{
+    stoke_bad_file bad;
+    if (code != STOKE_E_TOO_BAD) return code == STOKE_E_LABEL;
+    return !stoke_loader_bad(loader, 0, &bad) && bad.code == STOKE_E_LABEL;
 }
 
 static int run_loader(stk_evaluation_set *set, stoke_confusion *confusion, stk_gallery *gallery,
@@ -153,7 +156,7 @@ static int run_loader(stk_evaluation_set *set, stoke_confusion *confusion, stk_g
     int r = stoke_loader_create(&loader, set->dataset, &set->data, NULL, err);
     if (r) return r;
     r = stk_evaluate(set->predictor->net, loader, confusion, gallery, result, progress, context, err);
-    if (r) blame_classes(set, loader, err);
+    if (r && is_about_classes(loader, r)) stk_blame_classes(set, err);
     stoke_loader_stats(loader, &stats);
     *bad = stats.bad_samples;
     stoke_bad_file first;
@@ -210,9 +213,8 @@ static int draw_worst(stk_evaluation_set *set, const char *path, const stoke_eva
     if (!r) r = stk_gallery_create(&gallery, count, count, report->height, report->width, err);
     if (!r) r = stoke_confusion_create(&confusion, report->classes, set->data.ignore_index, err);
     if (!r) r = run_loader(set, confusion, gallery, &e, &bad, NULL, NULL, err);
-    snprintf(title, sizeof title, "The %u worst of %llu pictures, as the network sees them (%u x %u)",
-             (unsigned)count, (unsigned long long)report->samples, (unsigned)report->width,
-             (unsigned)report->height);
+    snprintf(title, sizeof title, "The %u worst of %llu pictures, at %u x %u", (unsigned)count,
+             (unsigned long long)report->samples, (unsigned)report->width, (unsigned)report->height);
     if (!r)
         r = stk_gallery_write(gallery, path, title, set->data.ignore_index,
                               (const char *const *)report->class_names, report->classes, err);

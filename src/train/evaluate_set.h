@@ -22,8 +22,13 @@ typedef struct stk_evaluation_set {
     stk_worst worst[STK_WORST]; /* names are the dataset's */
     size_t n_worst;
     char first_bad[512];
+    int first_code; /* its STOKE_E_*; of evaluate_original.c */
     char normalization[STK_NORMALIZATION];
 } stk_evaluation_set;
+
+/* A set whose masks have more classes than the network comes as bad files: puts in front of the message what
+ * is behind them. */
+void stk_blame_classes(const stk_evaluation_set *set, stoke_error *err);
 
 /* Fills samples, bad and times of the report, and its matrix. */
 int stk_evaluate_original(stk_evaluation_set *set, stoke_eval_report *report, stoke_progress_fn progress,

@@ -75,20 +75,6 @@ static int next_batch(sweep *s, const stoke_batch **batch, stoke_error *err)
     }
 }
 
-static stoke_update update_of(const stoke_train_params *train, double lr)
-{
-    const int sgd = train->optimizer == STOKE_OPTIMIZER_SGD;
-    return (stoke_update){ .lr = lr,
-                           .beta1 = sgd ? train->momentum : train->beta1,
-                           .beta2 = train->beta2,
-                           .eps = train->eps,
-                           .weight_decay = train->weight_decay,
-                           .head_lr = train->head_lr,
-                           .clip_norm = train->clip_norm,
-                           .average_decay = train->average,
-                           .nesterov = train->nesterov };
-}
-
 /* One step; *loss is NaN when loss or gradients were no numbers. In fp16 an overflow alone is no such sign:
  * the scale is looked for. */
 static int take_step(sweep *s, double lr, double *loss, stoke_error *err)
@@ -108,7 +94,7 @@ static int take_step(sweep *s, double lr, double *loss, stoke_error *err)
         *loss += one / batches;
     }
     stoke_step_report report = { 0 };
-    const stoke_update update = update_of(s->train, lr);
+    const stoke_update update = stk_setup_update(s->train, lr, s->report->count);
     const int status = stoke_net_step(s->net, &update, &report, err);
     if (report.skipped && stoke_net_plan_used(s->net)->precision != STOKE_PRECISION_FP16) *loss = NAN;
     return status;
@@ -245,6 +231,7 @@ int stoke_find_lr(const stoke_data_params *data, const stoke_train_params *train
     int status = check_params(params, err);
     if (status) return status;
     own.lr = params->high; /* a rate is what is looked for: none need be chosen, and none be remarked on */
+    own.resume = NULL;
     status = stk_setup_make(&setup, data, &own, say, settling, &s, err);
     s.train = &setup.params;
     if (!status) status = announce(&s, &setup, err);

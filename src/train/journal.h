@@ -17,7 +17,7 @@
  *    "recall":..,"pixel_accuracy":..,"iou":[..],"f1":[..],"best":true,"average":false,"samples":101,"seconds":1.4,
  *    "data_seconds":0.1,"picture":"predictions/000092.png","confusion":[[..]],"worst":[{"name":..,"miou":..}]}
  *                                                        confusion: up to 64 classes; undefined scores are
- * null
+ * null; seconds with drawing the picture and saving best/
  *   {"kind":"save","step":92,"t":18.3,"seconds":0.11,"bytes":59500000}
  *   {"kind":"end","step":900,"t":..,"why":"all steps done"}
  */

@@ -70,15 +70,16 @@ static size_t lowest(const stoke_lr_report *r, size_t first)
     return at;
 }
 
-/* The longest falling subsequence of the points from `first` on that are below `level`; where the curve has
- * not begun to fall, every jitter of the average would be a part of it. As many points as it has, back from
- * its last one, are the valley: what rose in between does not make it longer. */
-static int valley(const stoke_lr_report *r, size_t first, double level, double *lr)
+/* The longest falling subsequence of the points first .. low that are below `level`; where the curve has not
+ * begun to fall, every jitter of the average would be a part of it, and beyond its lowest point a second
+ * fall, from an explosion that clipping held down. As many points as it has, back from its last one, are the
+ * valley: what rose in between does not make it longer. */
+static int valley(const stoke_lr_report *r, size_t first, size_t low, double level, double *lr)
 {
     uint32_t *length = stk_alloc(r->count * sizeof *length);
     if (!length) return STOKE_E_NOMEM;
     size_t end = first;
-    for (size_t i = first; i < r->count; i++) {
+    for (size_t i = first; i <= low; i++) {
         const double y = r->points[i].smooth;
         length[i] = y <= level;
         for (size_t j = first; j < i && length[i]; j++)
@@ -160,7 +161,7 @@ int stoke_lr_judge(stoke_lr_report *r, stoke_error *err)
     r->drop = begin > 0 ? fall / begin : NAN;
     r->steepest = steepest(r, first);
     r->tenth = r->points[low].lr / 10;
-    if (valley(r, first, begin - FLAT * fall, &r->valley))
+    if (valley(r, first, low, begin - FLAT * fall, &r->valley))
         return stk_fail(err, STOKE_E_NOMEM, "no memory to judge a curve of %zu points", r->count);
     verdict(r);
     return STOKE_OK;

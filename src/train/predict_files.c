@@ -194,7 +194,8 @@ static int read_file(work *w, stk_picture_reader *reader, slot *s)
         return stk_picture_whole(reader, &s->image, &s->error); /* the decoder refuses it, with the reason */
     s->mode = stoke_predictor_plan(w->predictor, width, height).mode;
     const int whole = w->job->images || s->mode == STOKE_PREDICT_SLIDE;
-    if (!admit(w, s, (uint64_t)width * height * (depth + (whole ? 6 : 0)))) return STOKE_E_CANCELLED;
+    /* Mask, decoder's pixels and our own of them, 16 bits deep at worst. */
+    if (!admit(w, s, (uint64_t)width * height * (depth + 6 + (whole ? 6 : 0)))) return STOKE_E_CANCELLED;
     status = room_for(&s->ids, width, height, 1, depth, &s->mask, &s->error);
     if (!status) status = stk_predict_check_mask(w->predictor, width, height, &s->mask, &s->error);
     if (status) {
@@ -323,7 +324,8 @@ static void drive(work *w)
             w->report->network_seconds += (double)(stk_now_ns() - begin) / 1e9;
             for (uint32_t i = 0; i < n; i++) show_in_bytes(taken[i]);
             pthread_mutex_lock(&w->lock);
-            for (uint32_t i = 0; i < n; i++) taken[i]->state = PREDICTED;
+            /* Masks that were not finished stay with us: nobody is to write them. */
+            for (uint32_t i = 0; i < n && !status; i++) taken[i]->state = PREDICTED;
             pthread_cond_broadcast(&w->changed);
         } else {
             struct timespec until;

@@ -161,8 +161,13 @@ static void put_score_cards(const stk_run_page *page)
     char value[32], label[96];
     if (!shown) return;
     stk_text_fixed(stk_run_real(shown, shown->values, "miou"), 3, value, sizeof value);
-    snprintf(label, sizeof label, "%s mIoU, at step %" PRIu64, page->log->best.values ? "best" : "last",
-             stk_run_uint(shown, "step"));
+    const char *metric = stk_run_text(&page->log->start, "metric");
+    if (metric && page->log->best.values && strcmp(metric, "miou") != 0)
+        snprintf(label, sizeof label, "mIoU at step %" PRIu64 ", the best by %.24s",
+                 stk_run_uint(shown, "step"), metric);
+    else
+        snprintf(label, sizeof label, "%s mIoU, at step %" PRIu64, page->log->best.values ? "best" : "last",
+                 stk_run_uint(shown, "step"));
     put_card(page->out, value, label);
     stk_text_fixed(stk_run_real(shown, shown->values, "f1_macro"), 3, value, sizeof value);
     put_card(page->out, value, "F1 (macro) there");
@@ -180,7 +185,7 @@ static void put_cards(const stk_run_page *page)
     put_score_cards(page);
     if (!log->n_evals && log->n_steps) {
         stk_text_fixed(page->curves->smooth[log->n_steps - 1], 3, value, sizeof value);
-        put_card(page->out, value, "training loss at the end");
+        put_card(page->out, value, is_done(log) ? "training loss at the end" : "training loss so far");
     }
     put_card(page->out, stoke_text_seconds(log->t, value, sizeof value), "in all");
     if (log->step_seconds > 0) {
@@ -223,14 +228,22 @@ static void put_remarks(const stk_run_page *page)
     if (holes) {
         remark(&r);
         fprintf(r.out,
-                "The loss of %zu logged steps was not a number. A lower learning rate "
+                "The loss of %zu logged step%s was not a number. A lower learning rate "
                 "(<code>stoke find-lr</code>) or <code>--clip-norm 1</code> helps as a rule.",
-                holes);
+                holes, holes == 1 ? "" : "s");
     }
     if (log->skipped) {
         remark(&r);
-        fprintf(r.out, "%" PRIu64 " steps were skipped because their gradients were not finite.",
-                log->skipped);
+        fprintf(r.out, "%" PRIu64 " step%s skipped because of gradients that were not finite.", log->skipped,
+                log->skipped == 1 ? " was" : "s were");
+    }
+    const stk_json *shown = stk_run_shown(log);
+    const stk_json_value *average = shown ? stk_json_find(shown, shown->values, "average") : NULL;
+    if (average && average->kind == STK_JSON_TRUE) {
+        remark(&r);
+        fputs(
+            "Scores, and the network in <code>best/</code>, are those of the moving average of the weights.",
+            r.out);
     }
     if (log->step_seconds > 10 && log->data_seconds > 0.1 * log->step_seconds) {
         remark(&r);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The learning rate of a step: PyTorch's formulae (LinearLR, PolynomialLR, CosineAnnealingLR), counted from
- * the end of the warm-up. By exact_math.h, not libm: a resumed run may go on with another C library.
+ * What a step is taken with. The learning rate: PyTorch's formulae (LinearLR, PolynomialLR,
+ * CosineAnnealingLR), counted from the end of the warm-up. By exact_math.h, not libm: a resumed run may go on
+ * with another C library.
  */
-#include <stoke/train.h>
+#include <math.h>
 
 #include "src/base/exact_math.h"
+#include "src/train/setup.h"
 
 /* Below 1 a share of all steps, rounded; never more than there are. */
 static uint64_t warmup_steps(const stoke_train_params *p, uint64_t steps)
@@ -33,4 +35,20 @@ double stoke_train_lr(const stoke_train_params *params, uint64_t step, uint64_t 
     if (step < warmup) return params->lr * (double)(step + 1) / (double)warmup;
     const double t = step < steps ? (double)(step - warmup) / (double)(steps - warmup) : 1;
     return params->lr * (params->lr_end + (1 - params->lr_end) * falling(params, t));
+}
+
+stoke_update stk_setup_update(const stoke_train_params *p, double lr, uint64_t step)
+{
+    /* Early on the average would be mostly the random weights it began with: 0.999 forgets them after some
+     * thousands of steps. So it starts short and grows to its length, as TensorFlow's does. */
+    const double grown = (1.0 + (double)step) / (10.0 + (double)step);
+    return (stoke_update){ .lr = lr,
+                           .beta1 = p->optimizer == STOKE_OPTIMIZER_SGD ? p->momentum : p->beta1,
+                           .beta2 = p->beta2,
+                           .eps = p->eps,
+                           .weight_decay = p->weight_decay,
+                           .head_lr = p->head_lr,
+                           .clip_norm = p->clip_norm,
+                           .average_decay = fmin(p->average, grown),
+                           .nesterov = p->nesterov };
 }

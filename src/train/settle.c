@@ -171,9 +171,13 @@ void stk_settle_rates(stk_settling *s)
     const double lr = p->lr, head = p->head_lr;
     if (!(p->lr > 0)) p->lr = sgd ? 0.01 : p->pretrained ? 6e-5 : 1e-3;
     if (!(p->head_lr > 0)) p->head_lr = p->pretrained ? 10 : 1;
-    stk_settle_say(s, "Learning rate %g%s, times %g for the head%s: usual for %s weights.", p->lr,
-                   lr > 0 ? " as set" : "", p->head_lr, head > 0 ? " as set" : "",
-                   p->pretrained ? "pretrained" : "untrained");
+    const char *weights = p->pretrained ? "pretrained" : "untrained";
+    if (lr > 0)
+        stk_settle_say(s, "The head learns at %g times the learning rate: usual for %s weights.", p->head_lr,
+                       weights);
+    else
+        stk_settle_say(s, "Learning rate %g, times %g for the head%s: usual for %s weights.", p->lr,
+                       p->head_lr, head > 0 ? " as set" : "", weights);
 }
 
 /* ---- name ---- */

@@ -200,8 +200,13 @@ static int notice_slip(stk_settling *s, const stk_survey *survey)
     return spread_evenly(&all) && (int64_t)all.n == s->setup->train.classes ? map_spread(s, &all) : STOKE_OK;
 }
 
-static int none_read(const stk_settling *s, const stk_survey *survey)
+/* Some bad masks are the loader's business, which has a policy for them. */
+static int check_read(const stk_settling *s, const stk_survey *survey)
 {
+    if (survey->read && survey->bad)
+        stk_settle_say(s, "%llu of %llu masks cannot be used, the first: %s; `stoke verify` lists them.",
+                       (unsigned long long)survey->bad, (unsigned long long)(survey->read + survey->bad),
+                       survey->first_bad.message);
     if (survey->read) return STOKE_OK;
     return stk_fail(s->err, survey->first_bad.code, "no mask can be read. The first: %s",
                     survey->first_bad.message);
@@ -350,7 +355,7 @@ static int survey_for(stk_settling *s, int raw, int balanced, stk_survey *survey
                 : stk_labels_of(&labels, p, s->err);
     if (!r) r = stk_survey_masks(s, labels, p->classes && !balanced ? MASKS_GLANCE : MASKS_MOST, survey);
     stoke_labels_destroy(&labels);
-    return r ? r : none_read(s, survey);
+    return r ? r : check_read(s, survey);
 }
 
 /* Classes by a map that was given: as many as it can give. */
@@ -378,6 +383,11 @@ int stk_settle_classes(stk_settling *s)
     const int given = p->classes > 0, one = p->classes == 1;
     stk_survey survey = { 0 };
     stoke_labels *labels = NULL;
+    if (one && weights && strcmp(weights, "none"))
+        return stk_fail(
+            s->err, STOKE_E_INVALID,
+            "`class_weights` weigh classes against each other: with `classes` 1 there is nothing to "
+            "weigh; say 2");
     if (one) p->classes = 2; /* one logit for two values: the class, and what is not */
     int r = raw ? STOKE_OK : take_map(s);
     if (!r && (raw || balanced)) r = survey_for(s, raw, balanced, &survey);

@@ -4,6 +4,7 @@
  */
 #include "src/train/settle.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,16 +78,20 @@ static uint64_t count_val(const stoke_dataset *all, double share, int64_t seed)
     return n;
 }
 
-/* The hash decides by name, so of few samples it may take none: 0.2, or the next larger share that takes a
- * tenth at least and leaves half. 0: there is none. */
+/* The hash decides by name, so of few samples it may take none, or half: 0.2 where that takes a tenth to
+ * three tenths of them, else the share that comes nearest to a fifth. 0: none leaves something on both sides.
+ */
 static double share_for_val(const stoke_dataset *all, int64_t seed)
 {
-    for (int twentieths = 4; twentieths <= 12; twentieths++) {
-        const double share = twentieths / 20.0;
-        const uint64_t n = count_val(all, share, seed);
-        if (n && 10 * n >= all->count && 2 * n <= all->count) return share;
+    const double usual = 0.2, wanted = usual * (double)all->count;
+    const double at_usual = (double)count_val(all, usual, seed);
+    if (at_usual >= 0.5 * wanted && at_usual <= 1.5 * wanted) return usual;
+    double best = 0, least = (double)all->count;
+    for (int twentieths = 1; twentieths <= 12; twentieths++) {
+        const double n = (double)count_val(all, twentieths / 20.0, seed), off = fabs(n - wanted);
+        if (n > 0 && 2 * n <= (double)all->count && off < least) least = off, best = twentieths / 20.0;
     }
-    return 0;
+    return best;
 }
 
 /* From the whole set: what to train on, what to validate on, and a sentence about it. */

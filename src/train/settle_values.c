@@ -142,8 +142,8 @@ static int colored_masks(const stk_settling *s, const stoke_dataset *set, uint64
     return stk_fail(
         s->err, STOKE_E_LABEL,
         "%s is a colour picture, and it is for you to say what its colours mean: write a text file "
-        "with a line `R G B name` for each class, such as `128 64 128 road`, and name it as `label_map` "
-        "(--label-map colors.txt)%s%s",
+        "with a line `R G B name` for each class, such as `128 64 128 road`, and set `label_map` to the "
+        "name of that file%s%s",
         sample.mask_path, *colors ? ". Colours of this mask: " : "", colors);
 }
 

@@ -31,6 +31,9 @@ int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_
                    stk_say_fn *say, stoke_progress_fn progress, void *context, stoke_error *err);
 void stk_setup_free(stk_setup *setup); /* accepts a zeroed struct */
 
+/* The optimiser's settings for a step (0 = the first) at a rate of `lr`. */
+stoke_update stk_setup_update(const stoke_train_params *params, double lr, uint64_t step);
+
 /* The settled settings as YAML that `stoke train --config` reads back to the same run. */
 int stk_setup_write_yaml(const stk_setup *setup, FILE *out);
 

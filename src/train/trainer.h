@@ -54,6 +54,7 @@ struct stoke_trainer {
     double earlier;      /* seconds of the sittings before */
     uint64_t sitting;    /* steps of this one */
     double step_seconds; /* of those but the first, which waits for everything to start */
+    double wait_seconds; /* of step_seconds: for data */
     double eval_seconds; /* of the last evaluation, with what is saved after it */
     stk_lately lately;
     double last_loss, lr, gradient_norm, loss_scale;

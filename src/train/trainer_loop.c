@@ -130,26 +130,9 @@ static int add_batch(stoke_trainer *t, double *loss, double *waited, uint64_t *i
     return r;
 }
 
-static stoke_update update_of(const stoke_trainer *t)
-{
-    const stoke_train_params *p = &t->setup.params;
-    /* Early on the average would be mostly the random weights it began with: 0.999 forgets them after some
-     * thousands of steps. So it starts short and grows to its length, as TensorFlow's does. */
-    const double grown = (1.0 + (double)t->now.step) / (10.0 + (double)t->now.step);
-    return (stoke_update){ .lr = t->lr,
-                           .beta1 = p->optimizer == STOKE_OPTIMIZER_SGD ? p->momentum : p->beta1,
-                           .beta2 = p->beta2,
-                           .eps = p->eps,
-                           .weight_decay = p->weight_decay,
-                           .head_lr = p->head_lr,
-                           .clip_norm = p->clip_norm,
-                           .average_decay = fmin(p->average, grown),
-                           .nesterov = p->nesterov };
-}
-
 static int update(stoke_trainer *t, stoke_error *err)
 {
-    const stoke_update settings = update_of(t);
+    const stoke_update settings = stk_setup_update(&t->setup.params, t->lr, t->now.step);
     stoke_step_report report;
     const int r = stoke_net_step(t->net, &settings, &report, err);
     if (r) return r;
@@ -181,7 +164,10 @@ static void book(stoke_trainer *t, double loss, uint64_t images, double seconds,
     t->note.images += images;
     t->note.seconds += seconds;
     t->note.data_seconds += waited;
-    if (t->sitting++) t->step_seconds += seconds;
+    if (t->sitting++) {
+        t->step_seconds += seconds;
+        t->wait_seconds += waited;
+    }
     t->lately.images = FADE * t->lately.images + (double)images;
     t->lately.seconds = FADE * t->lately.seconds + seconds;
     t->lately.data_seconds = FADE * t->lately.data_seconds + waited;
@@ -292,6 +278,32 @@ static int run(stoke_trainer *t, const char **why, stoke_error *err)
     return r;
 }
 
+/* What a person should know about the data of this sitting. */
+static void say_of_data(stoke_trainer *t, const stoke_loader *loader, const char *part)
+{
+    stoke_loader_stats_data stats;
+    if (!loader) return;
+    stoke_loader_stats(loader, &stats);
+    if (stats.replaced || stats.skipped)
+        stk_trainer_remark(t,
+                           "%s: bad files stood behind %" PRIu64
+                           " rows, of which another sample replaced %" PRIu64
+                           "; `stoke verify` gives the reasons",
+                           part, stats.replaced + stats.skipped, stats.replaced);
+    const char *warning = stoke_loader_warning(loader);
+    if (warning) stk_trainer_remark(t, "%s: %s", part, warning);
+}
+
+static void say_of_waiting(stoke_trainer *t)
+{
+    const double share = t->step_seconds > 0 ? t->wait_seconds / t->step_seconds : 0;
+    if (t->sitting >= 20 && share > 0.1)
+        stk_trainer_remark(t,
+                           "steps waited for data %.0f %% of the time: `cache` keeps decoded pictures, more "
+                           "`workers` decode with more threads; `stoke bench data` shows what takes the time",
+                           100 * share);
+}
+
 int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
 {
     stoke_error own = { 0 };
@@ -304,7 +316,11 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     int also = stk_journal_end(t->journal, t->now.step, stk_trainer_clock(t), r ? own.message : why, &after);
     if (!also) also = make_report(t, &after);
     if (!r && also) r = also, own = after;
-    t->now.seconds = stk_trainer_clock(t);
+    say_of_data(t, t->train, "training");
+    say_of_data(t, t->val, "validation");
+    say_of_waiting(t);
+    t->now.seconds = t->earlier = stk_trainer_clock(t);
+    t->began_ns = 0; /* the sitting is over: what comes after it is not of the run */
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_DONE);
     event.text = r ? own.message : why;
     stk_trainer_send(t, &event);

@@ -133,6 +133,7 @@ int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
     if (!r && best) r = save_network(t, "best", err);
     const double seconds = (double)(stk_now_ns() - began) / 1e9;
     t->now.eval_seconds += seconds;
+    e.seconds = seconds; /* the log has the whole, as the summary does: the report's times add up */
     if (!r)
         r = stk_journal_evaluation(t->journal, t->now.step, t->now.epoch, stk_trainer_clock(t), &e,
                                    t->confusion, best, t->setup.net.average, t->gallery ? picture : NULL,

@@ -5,9 +5,11 @@ import os
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
+import zlib
 
 import numpy as np
 from PIL import Image
@@ -84,13 +86,19 @@ def bad_files():
         file.truncate(800)
     with open(os.path.join(folder, '000003.jpg'), 'w') as file:
         file.write('not a picture')
+    os.remove(os.path.join(folder, '000005.jpg'))
+    with open(os.path.join(folder, '000005.png'), 'wb') as file:  # 12 GB of pixels, it says
+        file.write(b'\x89PNG\r\n\x1a\n')
+        for part in (b'IHDR' + struct.pack('>IIBBBBB', 65000, 65000, 8, 2, 0, 0, 0), b'IDAT' + zlib.compress(b''), b'IEND'):
+            file.write(struct.pack('>I', len(part) - 4) + part + struct.pack('>I', zlib.crc32(part)))
     answer = predict('mixed-out', NET, folder, code=1)
-    equal((answer['written'], answer['bad']), (4, 2))
-    equal(['error' in entry for entry in answer['files']], [False, True, False, True, False, False])
-    equal(files_below(path('mixed-out')), [f'{i:06}.png' for i in (0, 2, 4, 5)])
+    equal((answer['written'], answer['bad']), (3, 3))
+    equal(['error' in entry for entry in answer['files']], [False, True, False, True, False, True])
+    contains(answer['files'][5]['error'], '000005.png', 'pixels')
+    equal(files_below(path('mixed-out')), [f'{i:06}.png' for i in (0, 2, 4)])
     done = stoke('predict', NET, folder, '--out', path('mixed-2'), code=1)
-    contains(done.stderr, '000001.jpg', '000003.jpg', '2 of 6 files gave no mask')
-    contains(done.stdout, '4 masks')
+    contains(done.stderr, '000001.jpg', '000003.jpg', '3 of 6 files gave no mask')
+    contains(done.stdout, '3 masks')
 
 
 def names():
@@ -130,6 +138,9 @@ def asked_wrongly():
     contains(stoke('predict', NET, PHOTOS, code=2).stderr, '--out')
     contains(stoke('predict', NET, '--out', path('w'), code=2).stderr, 'pictures or folders')
     contains(stoke('predict', '--out', path('w'), code=2).stderr, 'run or network')
+    contains(stoke('predict', '--data', SET, '--out', path('w'), code=2).stderr, 'run or network')
+    contains(stoke('predict', NET, PHOTOS, '--data', SET, '--out', path('w'), code=2).stderr, 'pictures, or a data set')
+    contains(stoke('predict', NET, PHOTOS, '--split', 'val', '--out', path('w'), code=2).stderr, '--split has no effect')
     contains(stoke('predict', path('nowhere'), PHOTOS, '--out', path('w'), code=1).stderr, 'nowhere', 'no such run')
     contains(stoke('predict', NET, path('nowhere'), '--out', path('w'), code=1).stderr, 'no such file or folder')
     contains(stoke('predict', SET, PHOTOS, '--out', path('w'), code=1).stderr, 'neither a run', 'config.json')
@@ -157,6 +168,7 @@ def run_folders():
     answer = predict('r1', run, one)
     equal((answer['network'], answer['size'], answer['slid']), (os.path.join(run, 'best'), [32, 64], 1))
     predict('r2', os.path.join(run, 'best'), one)
+    contains(stoke('predict', run, one, '--out', path('r1'), '--force').stderr, 'sees 32x64 (as in training)', 'memory:')
     equal(open(path('r1', '000000.png'), 'rb').read(), open(path('r2', '000000.png'), 'rb').read(), 'best/ itself')
     predict('r3', run, one, '--mask-values')
     assert np.array_equal(mask('r3', '000000.png')[1], mask('r1', '000000.png')[1] * np.uint8(255))

@@ -2,9 +2,12 @@
 """stoke recipe progressive: stages one after another, each from the one before; resumed, planned, told."""
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 
-from cli import contains, equal, files_below, make_set, path, stoke, stoke_json, tap
+from cli import STOKE, WORK, contains, equal, files_below, make_set, path, stoke, stoke_json, tap
 
 DATA = make_set('set', count=12, size='48', classes=4)
 TINY = ['recipe', 'progressive', DATA, '--batch', '2', '--threads', '1', '--precision', 'fp32', '--val-split', '0.25',
@@ -21,29 +24,28 @@ def log(folder, kind):
         return [line for line in map(json.loads, file) if line['kind'] == kind]
 
 
+STAGES = [*TINY, '--stages', 'b0@32:1,b1@32x48:1', '--steps', '2']
+
+
 def stages_follow_one_another():
-    work = path('a')
-    os.mkdir(work)
-    done = stoke(*TINY, '--stages', 'b1@32:1,b2@32x48:1', '--steps', '2', '--name', 'two', cwd=work)
-    contains(done.stdout, 'stage', 'mIoU', 'carried over', '1-b1-32', '2-b2-32x48', '0 of 207 tensors', '193 of 379 tensors')
-    contains(done.stderr, 'stage 1 of 2', 'stage 2 of 2', 'carried over from runs/two/1-b1-32/best', 'next: stoke predict')
-    for stage in ('1-b1-32', '2-b2-32x48'):
-        folder = os.path.join(work, 'runs', 'two', stage)
+    done = stoke(*STAGES, '--name', 'whole')
+    contains(done.stdout, 'stage', 'mIoU', 'carried over', '1-b0-32', '2-b1-32x48', '0 of 207 tensors', '11 of 207 tensors')
+    contains(done.stderr, 'stage 1 of 2', 'stage 2 of 2', 'carried over from runs/whole/1-b0-32/best', 'next: stoke predict')
+    for stage in ('1-b0-32', '2-b1-32x48'):
+        folder = path('runs', 'whole', stage)
         for name in ('config.yaml', 'log.jsonl', 'best/model.safetensors', 'last/config.json', 'report.html'):
             assert os.path.exists(os.path.join(folder, name)), f'{stage}/{name}'
         equal(log(folder, 'end')[-1]['step'], 2)
 
 
 def called_again_it_passes_over():
-    """Nothing is trained again, and the table is the same."""
-    work = path('a')
-    args = [*TINY, '--stages', 'b1@32:1,b2@32x48:1', '--steps', '2', '--name', 'two']
-    last = os.path.join(work, 'runs', 'two', '2-b2-32x48')
+    """Nothing is trained again, and the table has the same figures."""
+    last = path('runs', 'whole', '2-b1-32x48')
     before = weights(os.path.join(last, 'last'))
-    answer = stoke_json(*args, cwd=work)
+    answer = stoke_json(*STAGES, '--name', 'whole')
     equal(answer['complete'], True)
     equal([(s['model'], s['size'], s['batch'], s['step'], s['tensors'], s['carried']) for s in answer['stages']],
-          [('b1', [32, 32], 2, 2, 207, 0), ('b2', [32, 48], 2, 2, 379, 193)])
+          [('b0', [32, 32], 2, 2, 207, 0), ('b1', [32, 48], 2, 2, 207, 11)])
     for stage in answer['stages']:
         assert 0 <= stage['miou'] <= 1 and stage['seconds'] > 0, stage
     equal(answer['stages'][0]['lr'], answer['stages'][1]['lr'], 'the rate of the second stage')
@@ -52,22 +54,28 @@ def called_again_it_passes_over():
 
 
 def an_unfinished_stage_is_resumed():
-    """In sittings of one step the same weights come out as in one go."""
-    work = path('b')
-    os.mkdir(work)
-    args = [*TINY, '--stages', 'b0@32:1,b1@32:1', '--steps', '2']
-    whole = stoke_json(*args, '--name', 'whole', cwd=work)
-    equal(whole['complete'], True)
-    for sitting in range(1, 5):
-        done = stoke(*args, '--name', 'parts', '--stop-after', '1', '--json', cwd=work)
-        answer = json.loads(done.stdout)
-        equal(answer['complete'], sitting == 4, f'sitting {sitting}')
-        if sitting < 4:
-            contains(done.stderr, 'the same command goes on')
-    for stage in ('1-b0-32', '2-b1-32'):
-        equal(weights(os.path.join(work, 'runs/parts', stage, 'last')), weights(os.path.join(work, 'runs/whole', stage, 'last')),
-              stage)
-    equal(answer['stages'][1]['carried'], 11, 'what b0 shares with b1: the middle of the head')
+    """In sittings of one step per stage the same weights come out as in one go."""
+    for sitting in range(1, 4):
+        done = stoke(*STAGES, '--name', 'parts', '--stop-after', '1', '--json')
+        equal(json.loads(done.stdout)['complete'], sitting == 3, f'sitting {sitting}')
+        assert ('the same command goes on' in done.stderr) == (sitting < 3), done.stderr
+    for stage in ('1-b0-32', '2-b1-32x48'):
+        equal(weights(path('runs/parts', stage, 'last')), weights(path('runs/whole', stage, 'last')), stage)
+
+
+def an_interrupt_saves():
+    args = [*TINY, '--stages', 'b0@32:1,b0@48:1', '--steps', '100000', '--name', 'stopped']
+    process = subprocess.Popen([STOKE, *args], cwd=WORK, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while 'memory: ' not in process.stderr.readline():
+        assert process.poll() is None, 'it ended by itself'
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=120)
+    equal(process.returncode, 130, said)
+    contains(out, '1-b0-32', '2-b0-48', 'n/a')
+    contains(said, 'the same command goes on')
+    assert os.path.exists(path('runs/stopped/1-b0-32/state.safetensors'))
+    assert not os.path.exists(path('runs/stopped/2-b0-48'))
 
 
 def a_dry_run_writes_nothing():
@@ -92,8 +100,10 @@ def misuse():
                          ('b0@:1', 'b0@:1'), ('b0@32x:1', 'b0@32x:1'), ('b0@32:1x', 'b0@32:1x'), (',', "''"),
                          ('b0@9999999999:1', 'b0@99'), (','.join(['b0@32:1'] * 17), 'more than 16')):
         contains(stoke(*TINY, '--stages', stages, code=2).stderr, part)
-    contains(stoke(*TINY, '--resume', 'runs/x', code=None).stderr, 'resume')
-    contains(stoke('recipe', 'progressive', code=2).stderr, 'no data given')
+    contains(stoke(*TINY, '--resume', 'runs/whole/1-b0-32', code=2).stderr, 'is for single runs')
+    contains(stoke(*TINY, '--model', 'b1', code=2).stderr, 'model', 'stages')
+    contains(stoke(*TINY, '--size', '64', code=2).stderr, 'size', 'stages')
+    contains(stoke('recipe', 'progressive', code=2).stderr, 'no data given', 'stoke recipe progressive DIR')
     contains(stoke('recipe', 'progresive', code=2).stderr, "did you mean 'recipe progressive'")
     contains(stoke('recipe').stdout, 'progressive')
 
@@ -102,6 +112,7 @@ sys.exit(tap.run([
     ('stages follow one another', stages_follow_one_another),
     ('called again it passes over what is done', called_again_it_passes_over),
     ('an unfinished stage is resumed', an_unfinished_stage_is_resumed),
+    ('an interrupt saves', an_interrupt_saves),
     ('a dry run writes nothing', a_dry_run_writes_nothing),
     ('misuse', misuse),
 ]))

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoke report: the page of a run, whatever became of the run."""
 import html.parser
-import json
 import os
 import re
 import sys
@@ -71,7 +70,7 @@ def whole_run():
     charts(folder)
     contains(seen.words, 'Validation scores', 'Confusion', 'Worst images', 'Where time went', 'schedule: poly', 'AMD EPYC')
     assert 'a comment' not in seen.words
-    equal(seen.tags['svg'], 9)  # four charts, speed two in one; each has a frame inside
+    equal(seen.tags['svg'], 11)  # five charts with a frame inside each; two of them stand in one, speed
     equal(stoke('report', folder, '--quiet').stderr, '')
     equal(open(os.path.join(folder, 'report.html'), encoding='utf-8').read(), text, 'made again')
 

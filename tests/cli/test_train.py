@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 
@@ -114,6 +115,20 @@ def no_data():
     contains(stoke('train', path('nowhere'), code=1).stderr, 'nowhere')
 
 
+def bad_files():
+    """A picture that cannot be read is replaced, and that is said; more than --max-bad end the run."""
+    own = path('own')
+    shutil.copytree(SET, own)
+    for name in files_below(os.path.join(own, 'images'))[:2]:
+        with open(os.path.join(own, 'images', name), 'r+b') as stream:
+            stream.truncate(300)
+    more = ('--eval-every', 0, '--steps', 8, '--quarantine', '')
+    done = stoke('train', own, *SMALL, *more, '--max-bad', 2, '--name', 'bad')
+    contains(done.stderr, 'remark: training: bad files stood behind', 'stoke verify')
+    done = stoke('train', own, *SMALL, *more, '--max-bad', 1, '--name', 'worse', code=1)
+    contains(done.stderr, '--max-bad')
+
+
 def on_a_terminal():
     """One bar per epoch, with loss, speed, waiting and what is left of the run."""
     many = make_set('many', count=200, size='32x32', classes=3)
@@ -149,5 +164,6 @@ sys.exit(tap.run([
     ('without validation', without_validation),
     ('average, accumulation, mixup', averaged_and_accumulated),
     ('no data', no_data),
+    ('bad files', bad_files),
     ('a bar on a terminal', on_a_terminal),
 ]))

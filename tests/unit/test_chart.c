@@ -78,8 +78,8 @@ static void axes_survive_anything(void **state)
 
 static char *svg_of(const stoke_chart *chart)
 {
-    char *text = NULL;
-    size_t size = 0;
+    static char *text; /* static, or GCC 12 takes what is returned for a pointer to a local */
+    static size_t size;
     FILE *out = open_memstream(&text, &size);
     stoke_error err = { 0 };
     const int r = stoke_chart_svg(chart, out, &err);

@@ -129,6 +129,23 @@ static void single_batches_do_not_move_it(void **state)
     }
 }
 
+/* Clipped gradients hold an explosion down, and the loss falls again, for longer than the first time: seen on
+ * photographs of streets. */
+static void a_second_fall_is_no_valley(void **state)
+{
+    (void)state;
+    stoke_lr_report r;
+    curve c = plain;
+    c.divergent = 1e9;
+    draw(&r, &c);
+    for (size_t i = 0; i < r.count; i++)
+        if (r.points[i].lr > 0.01) r.points[i].loss = r.points[i].lr < 0.02 ? 5 : 1.9;
+    judge(&r);
+    between("valley", r.valley, 3e-4, 8e-3);
+    assert_true(r.suggested == r.steepest);
+    stoke_lr_report_free(&r);
+}
+
 /* A number that was made up is worse than none. */
 static void curves_without_an_answer_get_none(void **state)
 {
@@ -252,6 +269,7 @@ int main(void)
         cmocka_unit_test(the_steepest_place_is_found),
         cmocka_unit_test(noise_does_not_move_it),
         cmocka_unit_test(single_batches_do_not_move_it),
+        cmocka_unit_test(a_second_fall_is_no_valley),
         cmocka_unit_test(curves_without_an_answer_get_none),
         cmocka_unit_test(divergence_at_once_is_told),
         cmocka_unit_test(readings_far_apart_are_not_believed),

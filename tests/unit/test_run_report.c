@@ -236,6 +236,17 @@ static void runs_that_are_not_finished(void **state)
     free(page);
 }
 
+/* A run may judge by something else, and by averaged weights. */
+static void the_metric_is_named(void **state)
+{
+    LOG("{\"kind\":\"start\",\"step\":0,\"metric\":\"f1_macro\",\"val_samples\":3}\n",
+        "{\"kind\":\"eval\",\"step\":7,\"miou\":0.5,\"best\":true,\"average\":true}\n");
+    char *page = page_of(state);
+    HAS(page, "mIoU at step 7, the best by f1_macro");
+    HAS(page, "the moving average of the weights");
+    free(page);
+}
+
 static void no_validation(void **state)
 {
     LOG("{\"kind\":\"start\",\"step\":0,\"t\":0,\"model\":\"b0\",\"steps\":10,\"val_samples\":0}\n", step10,
@@ -243,8 +254,8 @@ static void no_validation(void **state)
         "\"data_seconds\":9}\n");
     char *page = page_of(state);
     HAS(page, "has no validation images");
-    HAS(page, "1 logged steps was not a number");
-    HAS(page, "3 steps were skipped");
+    HAS(page, "1 logged step was not a number");
+    HAS(page, "3 steps were skipped because of");
     HAS(page, "43 % of the time of steps was spent waiting for data");
     assert_null(strstr(page, "Validation scores"));
     free(page);
@@ -330,6 +341,7 @@ int main(void)
         unit_test_with_folder(lines_too_long_are_damage),
         unit_test_with_folder(a_whole_run),
         unit_test_with_folder(runs_that_are_not_finished),
+        unit_test_with_folder(the_metric_is_named),
         unit_test_with_folder(no_validation),
         unit_test_with_folder(pictures_come_from_the_run_alone),
         unit_test_with_folder(large_pictures_become_jpeg),

@@ -100,6 +100,9 @@ static void given_classes_stand(void **state)
     assert_int_equal(setup.train.classes, 2);
     assert_string_equal(setup.train.label_map, "0:0,255:1");
     stk_setup_free(&setup);
+    stoke_train_params weighted = params;
+    weighted.class_weights = "balanced";
+    settling_refused(&data, &weighted, STOKE_E_INVALID, "with `classes` 1 there is nothing to weigh");
 }
 
 static void write_colored(void **state, const char *path)
@@ -166,6 +169,8 @@ static void bad_masks_are_the_loaders(void **state)
     unit_write(unit_path(state, "masks/s1.png"), "no picture", 10);
     stk_setup setup = settling_make(&data, &params);
     assert_int_equal(setup.classes, PAIRS_CLASSES);
+    settling_said("1 of 12 masks cannot be used, the first: ");
+    settling_said("masks/s1.png: not a JPEG, PNG, WebP or TIFF file");
     stk_setup_free(&setup);
     for (int i = 0; i < 12; i++) {
         char name[32];

@@ -183,12 +183,13 @@ static void resume_is_exact(void **state)
     expect_one_run(state, &data, &params);
 }
 
-/* A step of two batches: every third one reaches over the end of an epoch. */
+/* Steps of five batches in epochs of six: nearly all reach over the end of one, and the cut is in the middle
+ * of one. */
 static void resume_is_exact_with_accumulation(void **state)
 {
     const stoke_data_params data = small_data(state);
     stoke_train_params params = small_run(state, NULL);
-    params.accumulate = 4;
+    params.accumulate = 5;
     params.optimizer = STOKE_OPTIMIZER_SGD;
     expect_one_run(state, &data, &params);
 }
@@ -218,6 +219,7 @@ static void bits_depend_on_data_and_settings_alone(void **state)
     stoke_train_params params = small_run(state, "plain");
     params.steps = 5;
     params.eval_every = 0;
+    params.average = 0.9;           /* an evaluation exchanges it with the weights and must put it back */
     data.split = STOKE_SPLIT_TRAIN; /* the same pictures as when some are kept for validation */
     const uint64_t wanted = bits_after(&data, &params, STOKE_OK);
     data.split = STOKE_SPLIT_ALL;
@@ -454,18 +456,27 @@ static void one_process_trains_in_a_folder(void **state)
     stoke_trainer_close(&t);
 }
 
-/* A rate that no network survives: the run ends with step, pictures and advice, and the last state is one
- * that can be read. */
-static void a_loss_that_is_not_finite_ends_the_run(void **state)
+/* ---- what is not finite ---- */
+
+/* A rate that no network survives. */
+static stoke_train_params exploding(void **state)
 {
-    const stoke_data_params data = small_data(state);
     stoke_train_params params = small_run(state, "run");
     params.optimizer = STOKE_OPTIMIZER_SGD;
     params.lr = 1000;
     params.head_lr = 1000;
     params.warmup = params.clip_norm = 0;
     params.save_every = 1;
-    params.steps = 50;
+    params.eval_every = 0;
+    params.steps = 60;
+    return params;
+}
+
+/* The run ends with step, pictures and advice, and the last state is the one before. */
+static void a_loss_that_is_not_finite_ends_the_run(void **state)
+{
+    const stoke_data_params data = small_data(state);
+    const stoke_train_params params = exploding(state);
     watcher w = { 0 };
     stoke_error err = { 0 };
     stoke_trainer *t = opened(&data, &params, &w);
@@ -487,6 +498,24 @@ static void a_loss_that_is_not_finite_ends_the_run(void **state)
     stk_free(identity);
 }
 
+/* In fp16 single steps are skipped, which its loss scale is for; not any number of them. */
+static void fp16_gives_up_after_skips_in_a_row(void **state)
+{
+    const stoke_data_params data = small_data(state);
+    stoke_train_params params = exploding(state);
+    params.precision = STOKE_PRECISION_FP16;
+    params.save_every = 1000;
+    watcher w = { 0 };
+    stoke_error err = { 0 };
+    stoke_trainer *t = opened(&data, &params, &w);
+    assert_int_equal(stoke_trainer_run(t, &err), STOKE_E_STATE);
+    print_message("# %s\n", err.message);
+    assert_non_null(strstr(err.message, "20 steps in a row"));
+    assert_true(w.steps >= STK_SKIPS && w.steps < 60);
+    assert_int_equal(w.saves, 0);
+    stoke_trainer_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -504,6 +533,7 @@ int main(void)
         test_with_pairs(a_look_leaves_no_trace),
         test_with_pairs(one_process_trains_in_a_folder),
         test_with_pairs(a_loss_that_is_not_finite_ends_the_run),
+        test_with_pairs(fp16_gives_up_after_skips_in_a_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

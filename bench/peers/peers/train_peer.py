@@ -17,6 +17,7 @@ import time
 
 import numpy as np
 import torch
+import torch.nn.functional as functional
 from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
 from peers.step_peer import SIZES, THREADS
@@ -39,11 +40,17 @@ def read_batches(folder, first=0, last=None):
              torch.from_numpy(np.load(name.replace("images_", "masks_")).astype(np.int64))) for name in names]
 
 
+def at_full_size(logits, masks):
+    """As Transformers' own loss does it, which knows no weights of classes."""
+    return functional.interpolate(logits.float(), size=masks.shape[1:], mode="bilinear", align_corners=False)
+
+
 class Trainer:
     def __init__(self, recipe, form):
         self.recipe, self.form = recipe, form
         bf16 = recipe["precision"] == "bf16"
         self.cast = (lambda: torch.autocast("cpu", dtype=torch.bfloat16)) if bf16 else contextlib.nullcontext
+        self.weight = torch.tensor(recipe["class_weights"])
         self.net = self.optimizer = None
 
     def init(self, seed, folder):
@@ -82,7 +89,8 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = group["factor"] * learning_rate(self.recipe, number)
         with self.cast():
-            loss = self.net(pixel_values=self.placed(pictures), labels=masks).loss
+            logits = self.net(pixel_values=self.placed(pictures)).logits
+        loss = functional.cross_entropy(at_full_size(logits, masks), masks, self.weight, ignore_index=self.recipe["ignore_index"])
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.net.parameters(), self.recipe["clip_norm"])
@@ -114,9 +122,9 @@ class Trainer:
             for pictures, masks in batches:
                 with self.cast():
                     logits = self.net(pixel_values=self.placed(pictures)).logits
-                full = torch.nn.functional.interpolate(logits.float(), size=masks.shape[1:], mode="bilinear", align_corners=False)
                 known = masks != self.recipe["ignore_index"]
-                counts += torch.bincount(masks[known] * classes + full.argmax(1)[known], minlength=classes * classes)
+                found = at_full_size(logits, masks).argmax(1)
+                counts += torch.bincount(masks[known] * classes + found[known], minlength=classes * classes)
         return {"seconds": time.perf_counter() - start, "confusion": counts.reshape(classes, classes).tolist()}
 
 
