@@ -3,7 +3,9 @@
  * Two checksums guard a state. One in the metadata is that of the JSON text, so that a peek can trust it; the
  * text holds the other, a chain over the name and the bytes of every array. A disk that returns other bits
  * than it was given, or two arrays that changed places, would otherwise show as a run that quietly goes
- * another way.
+ * another way. XXH3 makes 10 GB/s on a Zen 3 core with Debian's library (CPU time, pieces of 1 MB from
+ * memory): 0.13 s for the 1.3 GB of b5 with AdamW and average, where writing them takes seconds. Reading
+ * takes one more pass over the file, which is in the page cache by then.
  */
 #include "src/train/checkpoint.h"
 
