@@ -313,7 +313,9 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     /* The log and the report tell of a failure too, as far as they can be written; the failure itself is what
      * is passed on. */
     stoke_error after = { 0 };
-    int also = stk_journal_end(t->journal, t->now.step, stk_trainer_clock(t), r ? own.message : why, &after);
+    int also = r ? stk_trainer_write_note(t, &after) : STOKE_OK;
+    if (!also)
+        also = stk_journal_end(t->journal, t->now.step, stk_trainer_clock(t), r ? own.message : why, &after);
     if (!also) also = make_report(t, &after);
     if (!r && also) r = also, own = after;
     say_of_data(t, t->train, "training");

@@ -88,7 +88,10 @@ def full_from_the_start():
 
 def exploding_loss():
     done = stoke('train', SET, *RUN, '--optimizer', 'sgd', '--lr', 1000, '--head-lr', 1000, '--clip-norm', 0, '--warmup',
-                 0, '--save-every', 1, '--name', 'boom', code=1)
+                 0, '--log-every', 50, '--name', 'boom', code=1)
+    log = path('runs', 'boom', 'log.jsonl')
+    assert steps_in(log), 'the way to the explosion is not in the log'
+    contains(open(log).read().splitlines()[-1], '"end"', 'learning rate of')
     contains(done.stderr, 'stoke train: step ', 'learning rate of', '--lr', '--clip-norm', 'stoke verify', '0000')
     equal(done.stdout, '')
     contains(read('boom', 'report.html').decode(), '<html')
