@@ -208,6 +208,7 @@ class Run:
         torch = Torch(self.args.python, self.recipe_file, form)
         try:
             torch.ask("load", self.weights)
+            torch.ask("warm", self.batches, self.validation)
             for first in range(0, recipe["steps"], recipe["evaluate_every"]):
                 last = min(first + recipe["evaluate_every"], recipe["steps"])
                 per_epoch = recipe["batches_per_epoch"]

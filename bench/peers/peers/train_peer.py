@@ -3,6 +3,7 @@
 
   init SEED FOLDER           writes the initial weights, as Transformers makes them, for both sides
   load FOLDER                starts from them
+  warm BATCHES VALIDATION    two steps and an evaluation, forgotten again: compiling and first allocations are not timed
   train FIRST LAST FOLDER    takes steps FIRST .. LAST - 1 on the dumped batches in FOLDER
   evaluate FOLDER            the matrix of counts over the dumped validation batches in FOLDER
 
@@ -77,9 +78,20 @@ class Trainer:
         self.net = SegformerForSemanticSegmentation.from_pretrained(folder).train()
         if self.form == "channels_last":
             self.net = self.net.to(memory_format=torch.channels_last)
-        self.optimizer = torch.optim.AdamW(self.groups(), lr=self.recipe["lr"], betas=(0.9, 0.999), eps=1e-8, fused=True)
+        self.restart()
         if self.form == "compile":  # the encoder alone: the whole is slower to train
             self.net.segformer = torch.compile(self.net.segformer)
+        return {}
+
+    def restart(self):
+        self.optimizer = torch.optim.AdamW(self.groups(), lr=self.recipe["lr"], betas=(0.9, 0.999), eps=1e-8, fused=True)
+
+    def warm(self, batches, validation):
+        start = {name: value.clone() for name, value in self.net.state_dict().items()}
+        self.train(0, 2, batches)
+        self.evaluate(validation)
+        self.net.load_state_dict(start)
+        self.restart()
         return {}
 
     def placed(self, pictures):
@@ -143,7 +155,8 @@ def main():
     for line in sys.stdin:
         name, *words = line.rstrip("\n").split("\t")
         before = cpu_seconds()
-        answer = {"init": trainer.init, "load": trainer.load, "train": trainer.train, "evaluate": trainer.evaluate}[name](*words)
+        commands = {"init": trainer.init, "load": trainer.load, "warm": trainer.warm, "train": trainer.train, "evaluate": trainer.evaluate}
+        answer = commands[name](*words)
         answer["cpu_seconds"] = cpu_seconds() - before
         print(json.dumps(answer), file=answers, flush=True)
 
