@@ -12,7 +12,7 @@
 typedef void stk_say_fn(void *context, const char *sentence);
 
 typedef struct stk_setup {
-    stoke_data_params train, val; /* f32, chw, imagenet; val: no augmentation, in order */
+    stoke_data_params train, val; /* f32, chw, imagenet; val: nothing drawn, in order */
     stoke_train_params params;    /* every auto and every 0 = chosen settled */
     stoke_net_params net;         /* ready for stoke_net_open */
     stoke_dataset *train_set;

@@ -15,7 +15,7 @@
 #include "src/base/cpu.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
-#include "src/loader/recipe.h"
+#include "src/loader/loader_private.h"
 #include "src/loader/slots.h"
 
 enum { PICTURES = 4 /* rows of a picture of predictions */ };
@@ -194,6 +194,7 @@ static int open_loaders(stoke_trainer *t, stoke_error *err)
     if (!r && s->params.pictures)
         r = stk_gallery_create(&t->gallery, stoke_dataset_count(s->val_set), PICTURES, s->net.height,
                                s->net.width, err);
+    if (t->gallery) stk_gallery_undo(t->gallery, &t->val->recipe.writer);
     return r;
 }
 
