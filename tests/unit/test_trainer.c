@@ -432,6 +432,34 @@ static void another_run_is_not_resumed(void **state)
     expect_refused(&data, &params, STOKE_E_NOTFOUND, "config.yaml");
 }
 
+/* The pictures that would be drawn are bad files: the run goes on without. */
+static void bad_pictures_are_not_drawn(void **state)
+{
+    stoke_data_params data = small_data(state);
+    stoke_train_params params = small_run(state, "run");
+    pairs_write(state, 60, 48, 40);
+    data.max_bad = "50%";
+    params.steps = params.eval_every = 1;
+    params.pictures = 1;
+    watcher w = { 0 };
+    stoke_error err = { 0 };
+    stoke_trainer *t = opened(&data, &params, &w); /* to see which validate */
+    const uint64_t count = stoke_dataset_count(t->setup.val_set);
+    assert_true(count > 4);
+    for (int i = 0; i < 4; i++)
+        unit_write(
+            stoke_dataset_sample(t->setup.val_set, (uint64_t)((i + 0.5) * (double)count / 4)).image_path,
+            "bad", 3);
+    stoke_trainer_close(&t); /* its loader has read some already */
+    params.name = "second";
+    t = opened(&data, &params, &w);
+    if (stoke_trainer_run(t, &err)) fail_msg("%s", err.message);
+    assert_int_equal(w.evaluations, 1);
+    assert_non_null(strstr(w.remarks, "validation: bad files stood behind"));
+    assert_int_not_equal(access(unit_path(state, "second/predictions/000001.png"), F_OK), 0);
+    stoke_trainer_close(&t);
+}
+
 static void a_look_leaves_no_trace(void **state)
 {
     const stoke_data_params data = small_data(state);
@@ -530,6 +558,7 @@ int main(void)
         test_with_pairs(patience_ends_a_run),
         test_with_pairs(without_a_checkpoint_it_begins_again),
         test_with_pairs(another_run_is_not_resumed),
+        test_with_pairs(bad_pictures_are_not_drawn),
         test_with_pairs(a_look_leaves_no_trace),
         test_with_pairs(one_process_trains_in_a_folder),
         test_with_pairs(a_loss_that_is_not_finite_ends_the_run),
