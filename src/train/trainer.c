@@ -211,6 +211,7 @@ static int build(stoke_trainer *t, const stoke_data_params *data, const stoke_tr
     if (!r) r = open_network(t, err);
     if (!r) r = open_loaders(t, err);
     if (!r) r = load_state(t, err);
+    if (!r) r = stk_trainer_write_config(t, err);
     if (!r)
         r = stk_journal_open(&t->journal, t->folder, t->setup.params.resume ? &t->now.step : NULL,
                              t->setup.params.tensorboard, err);

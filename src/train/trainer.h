@@ -77,8 +77,10 @@ void stk_trainer_remark(stoke_trainer *trainer, const char *format, ...) STOKE_P
 /* trainer_folder.c */
 /* Names the folder and sees whether it can be used; writes nothing. */
 int stk_trainer_find_folder(stoke_trainer *trainer, stoke_error *err);
-/* Makes it, locks it, writes config.yaml. */
+/* Makes it, locks it. */
 int stk_trainer_claim_folder(stoke_trainer *trainer, stoke_error *err);
+/* config.yaml. Not before the state was taken over: that of a run that cannot go on like this must stay. */
+int stk_trainer_write_config(const stoke_trainer *trainer, stoke_error *err);
 /* "FOLDER/NAME"; stk_free it. NULL: no memory, said in err. */
 char *stk_trainer_path(const stoke_trainer *trainer, const char *name, stoke_error *err);
 

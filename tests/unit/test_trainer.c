@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <math.h>
 
+#include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/train/trainer.h"
 
@@ -432,6 +433,36 @@ static void another_run_is_not_resumed(void **state)
     expect_refused(&data, &params, STOKE_E_NOTFOUND, "config.yaml");
 }
 
+static char *text_of(void **state, const char *name)
+{
+    stk_buffer bytes = { 0 };
+    size_t size;
+    assert_int_equal(stk_file_read(unit_path(state, name), 1 << 20, &bytes, &size, NULL), 0);
+    char *text = malloc(size + 1);
+    memcpy(text, bytes.data, size);
+    text[size] = 0;
+    stk_buffer_free(&bytes);
+    return text;
+}
+
+/* A run that cannot go on with these settings, forced or not, can still go on with its own. */
+static void its_own_settings_stay(void **state)
+{
+    const stoke_data_params data = small_data(state);
+    stoke_train_params params = small_run(state, "run");
+    params.stop_after = 1;
+    bits_after(&data, &params, STOKE_OK);
+    char *before = text_of(state, "run/config.yaml");
+    params.resume = unit_path(state, "run");
+    params.optimizer = STOKE_OPTIMIZER_SGD;
+    params.force = 1;
+    expect_refused(&data, &params, STOKE_E_STATE, "config.yaml");
+    char *after = text_of(state, "run/config.yaml");
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+}
+
 /* The pictures that would be drawn are bad files: the run goes on without. */
 static void bad_pictures_are_not_drawn(void **state)
 {
@@ -558,6 +589,7 @@ int main(void)
         test_with_pairs(patience_ends_a_run),
         test_with_pairs(without_a_checkpoint_it_begins_again),
         test_with_pairs(another_run_is_not_resumed),
+        test_with_pairs(its_own_settings_stay),
         test_with_pairs(bad_pictures_are_not_drawn),
         test_with_pairs(a_look_leaves_no_trace),
         test_with_pairs(one_process_trains_in_a_folder),
