@@ -61,6 +61,7 @@ static int look_at_state(stoke_trainer *t, const char *path, stoke_error *err)
                 "to go on regardless",
                 t->folder, differs.message);
     }
+    t->new_scores = !stk_setup_same_scores(saved, t->identity);
     stk_free(saved);
     t->resumed = !r;
     return r;
@@ -90,6 +91,20 @@ static int go_to_place(stoke_trainer *t, stoke_error *err)
     return stoke_loader_set_epoch(t->train, t->now.epoch);
 }
 
+/* With another metric, or other pictures to validate on, the best so far says nothing. */
+static void forget_best(stoke_trainer *t)
+{
+    stk_progress *now = &t->now;
+    if (isfinite(now->best))
+        stk_trainer_remark(t,
+                           "the best of step %llu was measured otherwise: the next evaluation is the best "
+                           "so far, and takes its place in best/",
+                           (unsigned long long)now->best_step);
+    now->best = NAN;
+    now->best_step = now->without_gain = 0;
+    now->best_scores = (stoke_scores){ 0 };
+}
+
 static int load_state(stoke_trainer *t, stoke_error *err)
 {
     const char *cpu = stk_cpu_level_name(stk_cpu_level_in_use());
@@ -101,6 +116,7 @@ static int load_state(stoke_trainer *t, stoke_error *err)
         stk_free(path);
         if (!r) r = go_to_place(t, err);
         if (r) return r;
+        if (t->new_scores) forget_best(t);
         if (strcmp(t->now.cpu, cpu) != 0)
             stk_trainer_remark(t,
                                "the run was computed with %s until here and goes on with %s: its results "

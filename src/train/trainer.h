@@ -35,8 +35,9 @@ struct stoke_trainer {
     int asked; /* to stop, by the callback */
 
     char *folder;
-    int folder_fd; /* holds the lock on the folder; -1: none */
-    int resumed;   /* from a checkpoint */
+    int folder_fd;  /* holds the lock on the folder; -1: none */
+    int resumed;    /* from a checkpoint */
+    int new_scores; /* forced: those of the checkpoint were measured otherwise */
     char *identity;
     stoke_net *net;
     stoke_loader *train, *val; /* val NULL: no validation */

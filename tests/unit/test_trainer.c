@@ -463,6 +463,27 @@ static void its_own_settings_stay(void **state)
     free(after);
 }
 
+/* A best by another measure is beaten by the first evaluation. */
+static void a_best_by_another_metric_is_forgotten(void **state)
+{
+    const stoke_data_params data = small_data(state);
+    stoke_train_params params = small_run(state, "run");
+    params.steps = params.eval_every = 1;
+    bits_after(&data, &params, STOKE_OK);
+    params.resume = unit_path(state, "run");
+    params.steps = 2;
+    params.metric = STOKE_METRIC_LOSS;
+    params.force = 1;
+    watcher w = { 0 };
+    stoke_error err = { 0 };
+    stoke_trainer *t = opened(&data, &params, &w);
+    assert_non_null(strstr(w.remarks, "measured otherwise"));
+    assert_int_equal(stoke_trainer_run(t, &err), STOKE_OK);
+    assert_int_equal(stoke_trainer_summary(t).best_step, 2);
+    assert_true(stoke_trainer_summary(t).best > 1); /* of four classes hardly learnt, and no IoU */
+    stoke_trainer_close(&t);
+}
+
 /* The pictures that would be drawn are bad files: the run goes on without. */
 static void bad_pictures_are_not_drawn(void **state)
 {
@@ -590,6 +611,7 @@ int main(void)
         test_with_pairs(without_a_checkpoint_it_begins_again),
         test_with_pairs(another_run_is_not_resumed),
         test_with_pairs(its_own_settings_stay),
+        test_with_pairs(a_best_by_another_metric_is_forgotten),
         test_with_pairs(bad_pictures_are_not_drawn),
         test_with_pairs(a_look_leaves_no_trace),
         test_with_pairs(one_process_trains_in_a_folder),
