@@ -263,6 +263,7 @@ void stoke_trainer_close(stoke_trainer **trainer)
     stoke_loader_destroy(&t->val);
     stoke_loader_destroy(&t->train);
     stoke_net_close(&t->net);
+    stk_trainer_drop_remarks(t);
     stk_free(t->identity);
     stk_free(t->folder);
     if (t->folder_fd >= 0) close(t->folder_fd); /* and with it the lock */

@@ -45,6 +45,10 @@ struct stoke_trainer {
     stk_gallery *gallery; /* NULL: no pictures */
     stk_journal *journal;
 
+    char **remarks; /* said before the log began, to be written then */
+    size_t n_remarks, remarks_capacity;
+    enum { STK_LOG_LATER, STK_LOG_OPEN, STK_LOG_ENDED } log;
+
     stk_progress now;
     stoke_scores scores; /* of the last evaluation of this sitting */
     int evaluated;       /* there was one */
@@ -74,6 +78,9 @@ double stk_trainer_clock(const stoke_trainer *trainer); /* seconds since the run
 stoke_train_event stk_trainer_event(const stoke_trainer *trainer, stoke_train_event_kind kind);
 void stk_trainer_send(stoke_trainer *trainer, const stoke_train_event *event);
 void stk_trainer_remark(stoke_trainer *trainer, const char *format, ...) STOKE_PRINTF(2, 3);
+/* The log has begun: writes the remarks of before into it. */
+int stk_trainer_log_remarks(stoke_trainer *trainer, stoke_error *err);
+void stk_trainer_drop_remarks(stoke_trainer *trainer);
 
 /* trainer_folder.c */
 /* Names the folder and sees whether it can be used; writes nothing. */

@@ -484,6 +484,23 @@ static void a_best_by_another_metric_is_forgotten(void **state)
     stoke_trainer_close(&t);
 }
 
+/* Those that are made before there is a folder too. */
+static void remarks_are_in_the_log_and_the_report(void **state)
+{
+    const stoke_data_params data = small_data(state);
+    stoke_train_params params = small_run(state, "run");
+    params.steps = 1;
+    bits_after(&data, &params, STOKE_OK);
+    char *log = text_of(state, "run/log.jsonl"), *report = text_of(state, "run/report.html");
+    char *line = strstr(log, "\"remark\"");
+    assert_non_null(line);
+    assert_true(line > strstr(log, "\"start\"") && line < strstr(log, "\"step\": 1,"));
+    assert_non_null(strstr(line, "The head learns at 1 times"));
+    assert_non_null(strstr(report, "<li>The head learns at 1 times"));
+    free(log);
+    free(report);
+}
+
 /* The pictures that would be drawn are bad files: the run goes on without. */
 static void bad_pictures_are_not_drawn(void **state)
 {
@@ -612,6 +629,7 @@ int main(void)
         test_with_pairs(another_run_is_not_resumed),
         test_with_pairs(its_own_settings_stay),
         test_with_pairs(a_best_by_another_metric_is_forgotten),
+        test_with_pairs(remarks_are_in_the_log_and_the_report),
         test_with_pairs(bad_pictures_are_not_drawn),
         test_with_pairs(a_look_leaves_no_trace),
         test_with_pairs(one_process_trains_in_a_folder),
