@@ -269,6 +269,16 @@ static void remarks_are_shown(void **state)
     stk_run_log_free(&log);
 }
 
+/* Of two steps the mean is neither more than both nor less. */
+static void few_steps_are_not_smoothed_away(void **state)
+{
+    LOG(start, "{\"kind\":\"step\",\"step\":1,\"t\":1,\"loss\":4}\n",
+        "{\"kind\":\"step\",\"step\":2,\"t\":2,\"loss\":1}\n");
+    char *page = page_of(state);
+    HAS(page, "<b>1.000</b><span>training loss so far");
+    free(page);
+}
+
 static void no_validation(void **state)
 {
     LOG("{\"kind\":\"start\",\"step\":0,\"t\":0,\"model\":\"b0\",\"steps\":10,\"val_samples\":0}\n", step10,
@@ -365,6 +375,7 @@ int main(void)
         unit_test_with_folder(runs_that_are_not_finished),
         unit_test_with_folder(the_metric_is_named),
         unit_test_with_folder(remarks_are_shown),
+        unit_test_with_folder(few_steps_are_not_smoothed_away),
         unit_test_with_folder(no_validation),
         unit_test_with_folder(pictures_come_from_the_run_alone),
         unit_test_with_folder(large_pictures_become_jpeg),
