@@ -29,12 +29,7 @@ static void say(void *context, const char *sentence)
 
 static int settling(void *context, uint64_t done, uint64_t total)
 {
-    stoke_trainer *t = context;
-    stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_SETTLING);
-    event.done = done;
-    event.total = total;
-    stk_trainer_send(t, &event);
-    return t->asked;
+    return stk_trainer_count(context, STOKE_TRAIN_SETTLING, done, total);
 }
 
 /* ---- the state to go on from ---- */

@@ -77,6 +77,8 @@ double stk_trainer_clock(const stoke_trainer *trainer); /* seconds since the run
 /* An event with everything that is known of the run; send passes it on and notes whether to stop. */
 stoke_train_event stk_trainer_event(const stoke_trainer *trainer, stoke_train_event_kind kind);
 void stk_trainer_send(stoke_trainer *trainer, const stoke_train_event *event);
+/* Tells of so much of something; 1: stop. */
+int stk_trainer_count(stoke_trainer *trainer, stoke_train_event_kind kind, uint64_t done, uint64_t total);
 void stk_trainer_remark(stoke_trainer *trainer, const char *format, ...) STOKE_PRINTF(2, 3);
 /* The log has begun: writes the remarks of before into it. */
 int stk_trainer_log_remarks(stoke_trainer *trainer, stoke_error *err);

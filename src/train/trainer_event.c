@@ -54,6 +54,15 @@ void stk_trainer_send(stoke_trainer *t, const stoke_train_event *event)
     if (t->event && t->event(t->context, event)) t->asked = 1;
 }
 
+int stk_trainer_count(stoke_trainer *t, stoke_train_event_kind kind, uint64_t done, uint64_t total)
+{
+    stoke_train_event event = stk_trainer_event(t, kind);
+    event.done = done;
+    event.total = total;
+    stk_trainer_send(t, &event);
+    return t->asked;
+}
+
 /* ---- remarks ---- */
 
 /* Into the log, for the report. Best effort: the remark itself is told in any case, and a disk that is full

@@ -40,12 +40,7 @@ int stk_trainer_write_note(stoke_trainer *t, stoke_error *err)
 
 static int evaluating(void *context, uint64_t done, uint64_t total)
 {
-    stoke_trainer *t = context;
-    stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_EVALUATING);
-    event.done = done;
-    event.total = total;
-    stk_trainer_send(t, &event);
-    return t->asked;
+    return stk_trainer_count(context, STOKE_TRAIN_EVALUATING, done, total);
 }
 
 /* With the average of the weights where one is kept: that is the network people get. */

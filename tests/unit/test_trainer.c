@@ -184,6 +184,20 @@ static void resume_is_exact(void **state)
     expect_one_run(state, &data, &params);
 }
 
+/* The state is then of the epoch that begins. */
+static void resume_is_exact_between_epochs(void **state)
+{
+    const stoke_data_params data = small_data(state);
+    stoke_train_params params = small_run(state, "look");
+    watcher w = { 0 };
+    stoke_trainer *t = opened(&data, &params, &w);
+    const int64_t epoch = (int64_t)t->setup.batches_per_epoch;
+    stoke_trainer_close(&t);
+    params.steps = (20 * epoch + 8) / 9;
+    assert_int_equal(params.steps * 9 / 20, epoch); /* where expect_one_run cuts */
+    expect_one_run(state, &data, &params);
+}
+
 /* Steps of five batches in epochs of six: nearly all reach over the end of one, and the cut is in the middle
  * of one. */
 static void resume_is_exact_with_accumulation(void **state)
@@ -617,6 +631,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         test_with_pairs(resume_is_exact),
+        test_with_pairs(resume_is_exact_between_epochs),
         test_with_pairs(resume_is_exact_with_accumulation),
         test_with_pairs(resume_is_exact_with_mixup_and_average),
         test_with_pairs(resume_is_exact_in_fp16),
