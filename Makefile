@@ -10,7 +10,7 @@ build: ## compile into build/
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) -Dtests=false --prefix="$(PREFIX)"
 	@ninja -C $(BUILD)
 
-demo: build ## make a synthetic data set, check it, look at it, measure the loader
+demo: build ## make a synthetic data set, train on it, predict, and write a report (a minute or two)
 	@scripts/demo
 
 test: ## build and pass every test; the last line counts them

@@ -13,8 +13,8 @@
 #include "src/train/trainer.h"
 
 enum {
-    PICTURES = 13, /* about 11 to train on: an epoch is 6 batches of 2, the last one short */
-    STEPS = 7      /* so that both parts of a run end in the middle of an epoch */
+    PICTURES = 13,                 /* about 11 to train on: an epoch is 6 batches of 2, the last one short */
+    STEPS = UNIT_SANITIZED ? 5 : 7 /* so that both parts of a run end in the middle of an epoch */
 };
 
 /* What a test sees of a run, and where it asks it to stop. */
@@ -204,7 +204,7 @@ static void resume_is_exact_with_accumulation(void **state)
 {
     const stoke_data_params data = small_data(state);
     stoke_train_params params = small_run(state, NULL);
-    params.accumulate = 5;
+    params.accumulate = UNIT_SANITIZED ? 2 : 5;
     params.optimizer = STOKE_OPTIMIZER_SGD;
     expect_one_run(state, &data, &params);
 }
@@ -232,7 +232,7 @@ static void bits_depend_on_data_and_settings_alone(void **state)
 {
     stoke_data_params data = small_data(state);
     stoke_train_params params = small_run(state, "plain");
-    params.steps = 5;
+    params.steps = UNIT_SANITIZED ? 3 : 5;
     params.eval_every = 0;
     params.average = 0.9;           /* an evaluation exchanges it with the weights and must put it back */
     data.split = STOKE_SPLIT_TRAIN; /* the same pictures as when some are kept for validation */
