@@ -104,6 +104,12 @@ static int on_event(void *context, const stoke_train_event *e)
 
 /* ---- after it ended ---- */
 
+/* A run that was interrupted in its last evaluation has all its steps and is not done. */
+static int is_complete(const training *t, const stoke_train_summary *s, int interrupted)
+{
+    return !interrupted && (s->step >= t->steps || s->stopped_early);
+}
+
 static double step_seconds(const stoke_train_summary *s)
 {
     return fmax(0, s->seconds - s->data_seconds - s->eval_seconds - s->save_seconds);
@@ -121,7 +127,7 @@ static void json_summary(const training *t, const stoke_trainer *trainer, const 
     stoke_json_string(&json, "folder", folder);
     stoke_json_string(&json, "report", report);
     stoke_json_string(&json, "why", t->why);
-    stoke_json_bool(&json, "complete", s->step >= t->steps || s->stopped_early);
+    stoke_json_bool(&json, "complete", is_complete(t, s, interrupted));
     stoke_json_bool(&json, "stopped_early", s->stopped_early);
     stoke_json_bool(&json, "interrupted", interrupted);
     stoke_json_uint(&json, "step", s->step);
@@ -165,10 +171,11 @@ static void print_summary(const training *t, const stoke_trainer *trainer, const
     printf("report: %s/report.html\n", folder);
 }
 
-static void say_next(const training *t, const stoke_trainer *trainer, const stoke_train_summary *s)
+static void say_next(const training *t, const stoke_trainer *trainer, const stoke_train_summary *s,
+                     int interrupted)
 {
     const char *folder = stoke_trainer_folder(trainer);
-    if (s->step < t->steps && !s->stopped_early) {
+    if (!is_complete(t, s, interrupted)) {
         cli_say(t->call, "next: stoke train --resume %s   goes on from here, to the same bits", folder);
         return;
     }
@@ -193,7 +200,7 @@ static int finish(const training *t, const stoke_trainer *trainer, int r, const 
     else
         print_summary(t, trainer, &summary);
     if (r) cli_say(t->call, "interrupted; the state at step %llu is saved", (unsigned long long)summary.step);
-    say_next(t, trainer, &summary);
+    say_next(t, trainer, &summary, r != 0);
     return r ? cli_interrupt_code() : CLI_OK;
 }
 

@@ -13,12 +13,12 @@
 
 enum { YAML_LIMIT = 1 << 20 };
 
-static stoke_option_group arguments(stk_step *step)
+static stoke_option_group arguments(stk_pipeline_step *step)
 {
     return (stoke_option_group){ step->op->name, step->op->options, step->op->n_options, step->args.bytes };
 }
 
-static stk_step *last_step(stoke_pipeline *pipeline)
+static stk_pipeline_step *last_step(stoke_pipeline *pipeline)
 {
     return &pipeline->steps[pipeline->n_steps - 1];
 }
@@ -55,7 +55,7 @@ static int keep_string(stoke_pipeline *pipeline, const char **value, stoke_error
 
 int stk_pipeline_set(stoke_pipeline *pipeline, const char *name, const char *value, stoke_error *err)
 {
-    stk_step *step = last_step(pipeline);
+    stk_pipeline_step *step = last_step(pipeline);
     const stoke_option_group group = arguments(step);
     stk_option_hit hit;
     int r = STOKE_OK;
@@ -104,7 +104,7 @@ static int same_swap(const stk_constants *a, const stk_constants *b)
     return a->n_swap == b->n_swap && memcmp(a->swap, b->swap, a->n_swap * sizeof a->swap[0]) == 0;
 }
 
-static int check_settings(stoke_pipeline *pipeline, stk_step *step, stoke_error *err)
+static int check_settings(stoke_pipeline *pipeline, stk_pipeline_step *step, stoke_error *err)
 {
     stk_constants constants = pipeline->constants;
     int r = step->op->check(step->args.bytes, &constants, err);
@@ -117,7 +117,7 @@ static int check_settings(stoke_pipeline *pipeline, stk_step *step, stoke_error 
 
 int stk_pipeline_close(stoke_pipeline *pipeline, stoke_error *err)
 {
-    stk_step *step = last_step(pipeline);
+    stk_pipeline_step *step = last_step(pipeline);
     int r = check_company(pipeline, step->op, err);
     if (!r && step->op->check) r = check_settings(pipeline, step, err);
     if (r) return r;
@@ -135,8 +135,8 @@ int stk_pipeline_add_name(stoke_pipeline *pipeline, const char *name, stoke_erro
 }
 
 /* One setting, unless it is a text that was never set: "(p=0.5" or ",p=0.5". */
-static size_t describe_setting(const stk_step *step, const stoke_option *option, int first, char *out,
-                               size_t size)
+static size_t describe_setting(const stk_pipeline_step *step, const stoke_option *option, int first,
+                               char *out, size_t size)
 {
     char text[STK_OPTION_TEXT];
     const char *value = stk_option_text(option, step->args.bytes, text);
@@ -151,7 +151,7 @@ void stk_pipeline_describe(stoke_pipeline *pipeline)
     size_t n = 0;
     if (!pipeline->n_steps) snprintf(text, size, "none");
     for (size_t i = 0; i < pipeline->n_steps && n < size; i++) {
-        const stk_step *step = &pipeline->steps[i];
+        const stk_pipeline_step *step = &pipeline->steps[i];
         int shown = 0;
         n += (size_t)snprintf(text + n, size - n, "%s%s", i ? "," : "", step->op->name);
         for (size_t k = 0; k < step->op->n_options && n < size; k++) {
@@ -216,7 +216,7 @@ void stoke_pipeline_draw(const stoke_pipeline *pipeline, const stoke_draw *draw,
     stk_draft draft;
     stk_draft_begin(&draft, draw, plan);
     for (size_t i = 0; i < pipeline->n_steps; i++) {
-        const stk_step *step = &pipeline->steps[i];
+        const stk_pipeline_step *step = &pipeline->steps[i];
         const stk_op_random random = { draw->seed, draw->epoch, draw->position,
                                        STK_STREAM_AUGMENT + (uint32_t)i };
         if (step->op->draw) step->op->draw(step->args.bytes, &random, &draft);

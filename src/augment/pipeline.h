@@ -13,17 +13,17 @@ enum {
     STK_PIPELINE_TEXT = 24576    /* 32 ops of 7 settings of 70 letters, and the strings */
 };
 
-typedef struct stk_step {
+typedef struct stk_pipeline_step {
     const stk_op *op;
     union {
         unsigned char bytes[STK_OP_ARGS_BYTES];
         double align;
         const char *align_pointer;
     } args;
-} stk_step;
+} stk_pipeline_step;
 
 struct stoke_pipeline {
-    stk_step steps[STK_PIPELINE_OPS];
+    stk_pipeline_step steps[STK_PIPELINE_OPS];
     size_t n_steps;
     unsigned traits; /* of all ops together */
     unsigned touches;

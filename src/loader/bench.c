@@ -78,21 +78,23 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-void stk_need_raise(stk_need *most, const stk_need *of)
+void stk_row_need_raise(stk_row_need *most, const stk_row_need *of)
 {
-    for (int i = 0; i < STK_PARTS; i++) most->part[i] = larger(most->part[i], of->part[i]);
+    for (int i = 0; i < STK_ROW_PARTS; i++) most->part[i] = larger(most->part[i], of->part[i]);
 }
 
-uint64_t stk_need_sum(const stk_need *need)
+uint64_t stk_row_need_sum(const stk_row_need *need)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < STK_PARTS; i++) sum += need->part[i];
+    for (int i = 0; i < STK_ROW_PARTS; i++) sum += need->part[i];
     return sum;
 }
 
-stk_need stk_bench_need_files(uint64_t image_bytes, uint64_t mask_bytes)
+stk_row_need stk_bench_need_files(uint64_t image_bytes, uint64_t mask_bytes)
 {
-    return (stk_need){ .part = { [STK_PART_IMAGE_FILE] = image_bytes, [STK_PART_MASK_FILE] = mask_bytes } };
+    return (stk_row_need){
+        .part = { [STK_ROW_PART_IMAGE_FILE] = image_bytes, [STK_ROW_PART_MASK_FILE] = mask_bytes }
+    };
 }
 
 /* What happens between the fitted picture and the batch, and between the rows of a batch. */
@@ -116,67 +118,67 @@ static uint64_t laying_need(const stk_recipe *recipe, uint8_t depth)
 /* A crop that is resized may have any size up to the source's, and any proportions: what the whole takes, or
  * what it takes to make it larger. */
 static void resizing_need(const stk_recipe *recipe, uint32_t source_width, uint32_t source_height,
-                          uint8_t depth, stk_need *need)
+                          uint8_t depth, stk_row_need *need)
 {
     const uint32_t width = recipe->width, height = recipe->height;
     if (source_width == width && source_height == height && !recipe->crops) return;
-    need->part[STK_PART_FITTED] = (uint64_t)width * height * 3 * depth;
-    need->part[STK_PART_ACROSS] =
+    need->part[STK_ROW_PART_FITTED] = (uint64_t)width * height * 3 * depth;
+    need->part[STK_ROW_PART_ACROSS] =
         larger(stk_resize_scratch(source_width, height, width, height, 3, depth),
                recipe->crops ? stk_resize_scratch(1, height, width, height, 3, depth) : 0);
-    need->part[STK_PART_DOWN] =
+    need->part[STK_ROW_PART_DOWN] =
         larger(stk_resize_scratch(width, source_height, width, height, 3, depth),
                recipe->crops ? stk_resize_scratch(width, 1, width, height, 3, depth) : 0);
 }
 
-static void image_need(const stk_recipe *recipe, const stoke_image_info *image, stk_need *need)
+static void image_need(const stk_recipe *recipe, const stoke_image_info *image, stk_row_need *need)
 {
     const uint8_t depth = working_depth(image), id_depth = stoke_labels_depth(recipe->labels);
     const uint64_t source = (uint64_t)image->width * image->height,
                    out = (uint64_t)recipe->width * recipe->height;
     uint32_t width, height;
     stk_shown_size(image, &recipe->image_decode, &width, &height);
-    need->part[STK_PART_IMAGE] = source * 3 * depth;
-    if (is_turned(image, &recipe->image_decode)) need->part[STK_PART_IMAGE_TURNED] = source * 3 * depth;
-    need->part[STK_PART_IMAGE_SCRATCH] = image->scratch_bytes;
+    need->part[STK_ROW_PART_IMAGE] = source * 3 * depth;
+    if (is_turned(image, &recipe->image_decode)) need->part[STK_ROW_PART_IMAGE_TURNED] = source * 3 * depth;
+    need->part[STK_ROW_PART_IMAGE_SCRATCH] = image->scratch_bytes;
     resizing_need(recipe, width, height, depth, need);
-    need->part[STK_PART_LAID] = laying_need(recipe, depth);
-    need->part[STK_PART_ZEROS] = larger(width, recipe->width) * id_depth;
-    if (recipe->swap) need->part[STK_PART_SWAPPED] = larger(source, out) * id_depth;
+    need->part[STK_ROW_PART_LAID] = laying_need(recipe, depth);
+    need->part[STK_ROW_PART_ZEROS] = larger(width, recipe->width) * id_depth;
+    if (recipe->swap) need->part[STK_ROW_PART_SWAPPED] = larger(source, out) * id_depth;
     const uint64_t kept_ids = stk_kept_scratch(recipe, source, 0);
-    need->part[STK_PART_KEPT_IDS] = kept_ids;
-    need->part[STK_PART_KEPT_IMAGE] = stk_kept_scratch(recipe, source, depth) - kept_ids;
+    need->part[STK_ROW_PART_KEPT_IDS] = kept_ids;
+    need->part[STK_ROW_PART_KEPT_IMAGE] = stk_kept_scratch(recipe, source, depth) - kept_ids;
 }
 
-static void mask_need(const stk_recipe *recipe, const stoke_image_info *mask, stk_need *need)
+static void mask_need(const stk_recipe *recipe, const stoke_image_info *mask, stk_row_need *need)
 {
     const uint64_t pixels = (uint64_t)mask->width * mask->height,
                    out = (uint64_t)recipe->width * recipe->height;
     const uint64_t channels = stoke_labels_are_colors(recipe->labels) ? 3 : 1;
     const uint64_t decoded = pixels * channels * working_depth(mask);
-    need->part[STK_PART_MASK] = decoded + out * 2;
-    if (is_turned(mask, &recipe->mask_decode)) need->part[STK_PART_MASK_TURNED] = decoded;
-    need->part[STK_PART_MASK_SCRATCH] = mask->scratch_bytes;
+    need->part[STK_ROW_PART_MASK] = decoded + out * 2;
+    if (is_turned(mask, &recipe->mask_decode)) need->part[STK_ROW_PART_MASK_TURNED] = decoded;
+    need->part[STK_ROW_PART_MASK_SCRATCH] = mask->scratch_bytes;
     if (channels == 3 || working_depth(mask) != stoke_labels_depth(recipe->labels))
-        need->part[STK_PART_LABELLED] = pixels * stoke_labels_depth(recipe->labels);
+        need->part[STK_ROW_PART_LABELLED] = pixels * stoke_labels_depth(recipe->labels);
 }
 
-stk_need stk_bench_need(const stk_recipe *recipe, const stoke_image_info *image, uint64_t image_bytes,
-                        const stoke_image_info *mask, uint64_t mask_bytes)
+stk_row_need stk_bench_need(const stk_recipe *recipe, const stoke_image_info *image, uint64_t image_bytes,
+                            const stoke_image_info *mask, uint64_t mask_bytes)
 {
     /* A decoder may hold its input once more, repacked: joined PNG chunks, or a JPEG cut down to a region,
      * which takes three copies of the data and room for a header. */
-    stk_need need = stk_bench_need_files(image_bytes * 6, mask_bytes * 6);
+    stk_row_need need = stk_bench_need_files(image_bytes * 6, mask_bytes * 6);
     image_need(recipe, image, &need);
     if (mask) mask_need(recipe, mask, &need);
     return need;
 }
 
-int stk_bench_gate(stk_bench *bench, stk_budget *budget, const stk_need *need, stoke_error *err)
+int stk_bench_gate(stk_bench *bench, stk_budget *budget, const stk_row_need *need, stoke_error *err)
 {
-    stk_need raised = bench->granted;
-    stk_need_raise(&raised, need);
-    const uint64_t granted = stk_need_sum(&bench->granted), wanted = stk_need_sum(&raised);
+    stk_row_need raised = bench->granted;
+    stk_row_need_raise(&raised, need);
+    const uint64_t granted = stk_row_need_sum(&bench->granted), wanted = stk_row_need_sum(&raised);
     const uint64_t more = wanted - granted;
     uint64_t spare = atomic_load(&budget->spare);
     while (more && spare != UINT64_MAX) {

@@ -17,34 +17,34 @@ enum { STK_ROW_STAGES = STOKE_STAGE_WRITE + 1 };
 /* What a bench holds, in parts that grow apart from each other. Buffers only grow, and the largest image need
  * not come with the largest mask: over several samples a bench holds the sum of the largest parts, which is
  * more than the largest sum. */
-typedef enum stk_part {
-    STK_PART_IMAGE_FILE, /* the bytes, and what a decoder makes of them before it decodes */
-    STK_PART_MASK_FILE,
-    STK_PART_IMAGE,         /* pixels as decoded */
-    STK_PART_IMAGE_TURNED,  /* and upright */
-    STK_PART_IMAGE_SCRATCH, /* the decoder's own */
-    STK_PART_MASK,
-    STK_PART_MASK_TURNED,
-    STK_PART_MASK_SCRATCH,
-    STK_PART_LABELLED,
-    STK_PART_FITTED,
-    STK_PART_ACROSS, /* what resizes, by the source's width and by its height */
-    STK_PART_DOWN,
-    STK_PART_SWAPPED,
-    STK_PART_ZEROS,
-    STK_PART_LAID, /* from the fitted picture to the batch: depends on the output and the depth only */
-    STK_PART_KEPT_IMAGE,
-    STK_PART_KEPT_IDS,
-    STK_PARTS
-} stk_part;
+typedef enum stk_row_part {
+    STK_ROW_PART_IMAGE_FILE, /* the bytes, and what a decoder makes of them before it decodes */
+    STK_ROW_PART_MASK_FILE,
+    STK_ROW_PART_IMAGE,         /* pixels as decoded */
+    STK_ROW_PART_IMAGE_TURNED,  /* and upright */
+    STK_ROW_PART_IMAGE_SCRATCH, /* the decoder's own */
+    STK_ROW_PART_MASK,
+    STK_ROW_PART_MASK_TURNED,
+    STK_ROW_PART_MASK_SCRATCH,
+    STK_ROW_PART_LABELLED,
+    STK_ROW_PART_FITTED,
+    STK_ROW_PART_ACROSS, /* what resizes, by the source's width and by its height */
+    STK_ROW_PART_DOWN,
+    STK_ROW_PART_SWAPPED,
+    STK_ROW_PART_ZEROS,
+    STK_ROW_PART_LAID, /* from the fitted picture to the batch: depends on the output and the depth only */
+    STK_ROW_PART_KEPT_IMAGE,
+    STK_ROW_PART_KEPT_IDS,
+    STK_ROW_PARTS
+} stk_row_part;
 
-typedef struct stk_need {
-    uint64_t part[STK_PARTS];
-} stk_need;
+typedef struct stk_row_need {
+    uint64_t part[STK_ROW_PARTS];
+} stk_row_need;
 
 /* Every part of *most at least that of `of`. */
-void stk_need_raise(stk_need *most, const stk_need *of);
-uint64_t stk_need_sum(const stk_need *need);
+void stk_row_need_raise(stk_row_need *most, const stk_row_need *of);
+uint64_t stk_row_need_sum(const stk_row_need *need);
 
 typedef struct stk_bench {
     stk_buffer image_file, mask_file; /* bytes as read */
@@ -61,7 +61,7 @@ typedef struct stk_bench {
     stoke_stage_time times[STK_ROW_STAGES]; /* of the last sample */
     uint64_t bytes_read;
     int cache_hit, cache_from_ram, cache_stored; /* of the last sample, with a cache */
-    stk_need granted;                            /* what this bench may use; grows through stk_budget */
+    stk_row_need granted;                        /* what this bench may use; grows through stk_budget */
 } stk_bench;
 
 int stk_bench_create(stk_bench *bench, stoke_error *err);
@@ -69,10 +69,10 @@ void stk_bench_destroy(stk_bench *bench);
 uint64_t stk_bench_memory(const stk_bench *bench);
 
 /* What a bench holds for such a pair (mask NULL = none). */
-stk_need stk_bench_need(const stk_recipe *recipe, const stoke_image_info *image, uint64_t image_bytes,
-                        const stoke_image_info *mask, uint64_t mask_bytes);
+stk_row_need stk_bench_need(const stk_recipe *recipe, const stoke_image_info *image, uint64_t image_bytes,
+                            const stoke_image_info *mask, uint64_t mask_bytes);
 /* And for two files that turn out to be no pictures. */
-stk_need stk_bench_need_files(uint64_t image_bytes, uint64_t mask_bytes);
+stk_row_need stk_bench_need_files(uint64_t image_bytes, uint64_t mask_bytes);
 
 /* Memory beyond the plan, shared by all benches: a picture larger than those probed may take it, or is
  * refused. */
@@ -85,7 +85,7 @@ typedef struct stk_budget {
  * the rest. A refusal ends the run (STOKE_E_NOMEM is never the sample's fault): what is left of the budget
  * depends on the number of workers, and replacing the sample would make the bytes of the batch depend on it
  * too. */
-int stk_bench_gate(stk_bench *bench, stk_budget *budget, const stk_need *need, stoke_error *err);
+int stk_bench_gate(stk_bench *bench, stk_budget *budget, const stk_row_need *need, stoke_error *err);
 
 /* Room for an image of that size, rows packed, in a buffer of the bench. */
 int stk_bench_image(stk_buffer *buffer, uint32_t width, uint32_t height, uint8_t channels, uint8_t depth,

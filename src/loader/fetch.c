@@ -20,7 +20,8 @@ static uint64_t held_bytes(const stoke_blob *blob)
 static int gate_files(stk_job *job, stk_budget *budget)
 {
     if (!budget->limit) return STOKE_OK;
-    const stk_need need = stk_bench_need_files(held_bytes(&job->sample.image), held_bytes(&job->sample.mask));
+    const stk_row_need need =
+        stk_bench_need_files(held_bytes(&job->sample.image), held_bytes(&job->sample.mask));
     return stk_job_in_file(job, job->sample.image_path, stk_bench_gate(job->bench, budget, &need, job->err));
 }
 
@@ -67,8 +68,8 @@ static int gate_pixels(stk_job *job, stk_budget *budget)
     const stoke_image_info *image = &job->image_info;
     /* Larger ones are refused by the decoder, with that reason; their size could overflow the sum. */
     if ((uint64_t)image->width * image->height > job->recipe->image_decode.max_pixels) return STOKE_OK;
-    const stk_need need = stk_bench_need(job->recipe, image, job->image_bytes,
-                                         job->sample.mask_path ? &job->mask_info : NULL, job->mask_bytes);
+    const stk_row_need need = stk_bench_need(job->recipe, image, job->image_bytes,
+                                             job->sample.mask_path ? &job->mask_info : NULL, job->mask_bytes);
     return stk_job_in_file(job, job->sample.image_path, stk_bench_gate(job->bench, budget, &need, job->err));
 }
 

@@ -62,7 +62,8 @@ uint64_t stk_kept_scratch(const stk_recipe *recipe, uint64_t pixels, uint8_t dep
 
 void stk_kept_limit(stk_bench *bench)
 {
-    bench->cache.limit = bench->granted.part[STK_PART_KEPT_IMAGE] + bench->granted.part[STK_PART_KEPT_IDS];
+    bench->cache.limit =
+        bench->granted.part[STK_ROW_PART_KEPT_IMAGE] + bench->granted.part[STK_ROW_PART_KEPT_IDS];
 }
 
 uint64_t stk_kept_memory(const stk_recipe *recipe)

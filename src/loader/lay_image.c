@@ -76,8 +76,8 @@ static int lay_lines(stk_job *job)
                             &room, job->err);
     if (r) return r;
     lines l = { .job = job, .line = room.data, .bytes = room.stride, .keep = keep };
-    const stk_rows rows = { plan->warp ? warped_line : placed_line, &l, recipe->width, recipe->height,
-                            job->image.depth };
+    const stk_touch_rows rows = { plan->warp ? warped_line : placed_line, &l, recipe->width, recipe->height,
+                                  job->image.depth };
     if (plan->n_touches)
         return stk_touch_write(bench->toucher, plan->touch, plan->n_touches, &rows, &recipe->writer,
                                job->image_row, job->err);

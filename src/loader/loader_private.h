@@ -50,7 +50,7 @@ struct stoke_loader {
     uint64_t max_bad; /* distinct bad samples allowed */
     stk_budget budget;
     stoke_memory_plan plan;
-    stk_need worker_need; /* the same, of one worker, in parts */
+    stk_row_need worker_need; /* the same, of one worker, in parts */
     int64_t nice;
     uint32_t batch, rank, world;
     int drop_last;
@@ -80,7 +80,7 @@ struct stoke_loader {
 
 /* memory_plan.c */
 /* *most: what a worker holds, which plan->worker_bytes sums up. */
-int stk_memory_plan_make(stoke_memory_plan *plan, stk_need *most, const stk_recipe *recipe,
+int stk_memory_plan_make(stoke_memory_plan *plan, stk_row_need *most, const stk_recipe *recipe,
                          const stoke_data_params *params, uint32_t workers, stoke_error *err);
 
 /* row.c: fills row `row` of a slot. The slot's error is set under the lock by the caller from *err. */

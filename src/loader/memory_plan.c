@@ -30,7 +30,7 @@ typedef struct prober {
     stk_buffer whole;
     uint64_t whole_left;
     stoke_memory_plan *plan;
-    stk_need *most; /* of a worker */
+    stk_row_need *most; /* of a worker */
 } prober;
 
 static int probe(prober *p, const stoke_blob *blob, stoke_image_info *info, uint64_t *size)
@@ -57,10 +57,10 @@ static void probe_sample(prober *p, uint64_t id)
     const int has_image = probe(p, &sample.image, &image, &image_size);
     const int has_mask = sample.mask_path && probe(p, &sample.mask, &mask, &mask_size);
     /* Bad files are found when they are loaded, and that takes their bytes. */
-    const stk_need need =
+    const stk_row_need need =
         has_image ? stk_bench_need(p->recipe, &image, image_size, has_mask ? &mask : NULL, mask_size)
                   : stk_bench_need_files(image_size, mask_size);
-    stk_need_raise(p->most, &need);
+    stk_row_need_raise(p->most, &need);
     if (!has_image) return;
     if ((uint64_t)image.width * image.height > (uint64_t)p->plan->largest_width * p->plan->largest_height) {
         p->plan->largest_width = image.width;
@@ -68,7 +68,7 @@ static void probe_sample(prober *p, uint64_t id)
     }
 }
 
-static int probe_all(stoke_memory_plan *plan, stk_need *most, const stk_recipe *recipe, stoke_error *err)
+static int probe_all(stoke_memory_plan *plan, stk_row_need *most, const stk_recipe *recipe, stoke_error *err)
 {
     prober p = { .recipe = recipe,
                  .plan = plan,
@@ -82,7 +82,7 @@ static int probe_all(stoke_memory_plan *plan, stk_need *most, const stk_recipe *
     stoke_decoder_destroy(&p.decoder);
     stk_buffer_free(&p.whole);
     stk_free(p.bytes);
-    plan->worker_bytes = stk_need_sum(most) + THREAD_BYTES;
+    plan->worker_bytes = stk_row_need_sum(most) + THREAD_BYTES;
     return r;
 }
 
@@ -92,7 +92,7 @@ static void add_up(stoke_memory_plan *plan)
                         plan->cache_bytes + plan->fixed_bytes;
 }
 
-int stk_memory_plan_make(stoke_memory_plan *plan, stk_need *most, const stk_recipe *recipe,
+int stk_memory_plan_make(stoke_memory_plan *plan, stk_row_need *most, const stk_recipe *recipe,
                          const stoke_data_params *params, uint32_t workers, stoke_error *err)
 {
     const stoke_batch shape = stk_recipe_shape(recipe, (uint32_t)params->batch);

@@ -50,7 +50,7 @@ struct stk_toucher {
 /* A picture on its way through steps[first ..]. */
 typedef struct walk {
     const stk_pix_table *pix;
-    stk_rows source;
+    stk_touch_rows source;
     int planar;   /* the source is a stk_planar picture */
     size_t pitch; /* floats from plane to plane */
     float *row;
@@ -194,7 +194,7 @@ static int changes(const step *s, uint32_t width, uint32_t height)
 }
 
 /* Fills toucher->steps and gives every blur its ring. */
-static int prepare(stk_toucher *toucher, const stoke_touch *touch, uint32_t n, const stk_rows *source,
+static int prepare(stk_toucher *toucher, const stoke_touch *touch, uint32_t n, const stk_touch_rows *source,
                    stoke_error *err)
 {
     if (n > STOKE_PLAN_TOUCHES)
@@ -386,13 +386,13 @@ static void into_picture(walk *w, uint32_t end, const stk_planar *picture)
 }
 
 /* Where row y of the batch row starts. */
-static void *target(const stk_writer *writer, void *row, const stk_rows *source, uint32_t y)
+static void *target(const stk_writer *writer, void *row, const stk_touch_rows *source, uint32_t y)
 {
     const size_t pixel = writer->layout == STOKE_LAYOUT_CHW ? 1 : 3;
     return (uint8_t *)row + (size_t)y * source->width * pixel * stk_element_bytes(writer->dtype);
 }
 
-static void write_plain(const stk_rows *source, const stk_writer *writer, void *row)
+static void write_plain(const stk_touch_rows *source, const stk_writer *writer, void *row)
 {
     const stk_pix_table *pix = stk_pix();
     stk_write_fn *write =
@@ -403,7 +403,7 @@ static void write_plain(const stk_rows *source, const stk_writer *writer, void *
 }
 
 /* Memory of the CLAHE steps, before the first row is touched. */
-static int reserve_picture(stk_toucher *toucher, const stk_rows *source, stk_planar *picture,
+static int reserve_picture(stk_toucher *toucher, const stk_touch_rows *source, stk_planar *picture,
                            stoke_error *err)
 {
     uint32_t tiles = 0;
@@ -421,7 +421,7 @@ static int reserve_picture(stk_toucher *toucher, const stk_rows *source, stk_pla
     return STOKE_OK;
 }
 
-int stk_touch_write(stk_toucher *toucher, const stoke_touch *touch, uint32_t n, const stk_rows *source,
+int stk_touch_write(stk_toucher *toucher, const stoke_touch *touch, uint32_t n, const stk_touch_rows *source,
                     const stk_writer *writer, void *row, stoke_error *err)
 {
     if (!source->width || !source->height || (source->depth != 1 && source->depth != 2))

@@ -30,17 +30,17 @@ uint64_t stk_touch_scratch(uint32_t width, uint32_t height, uint8_t depth);
 
 /* Where rows come from: row y (0 .. height-1) of `width` interleaved RGB pixels of `depth` bytes per sample,
  * valid until the next call. May be asked for in any order and more than once. */
-typedef struct stk_rows {
+typedef struct stk_touch_rows {
     const void *(*row)(void *context, uint32_t y);
     void *context;
     uint32_t width, height;
     uint8_t depth;
-} stk_rows;
+} stk_touch_rows;
 
 /* Applies n touches and writes the batch row (see stk_write_image for `writer` and `row`). With touches that
  * change nothing (brightness 1, ...) the result is bit-equal to stk_write_image. ERASE with n = 1 leaves
  * masks to the caller. */
-int stk_touch_write(stk_toucher *toucher, const stoke_touch *touch, uint32_t n, const stk_rows *source,
+int stk_touch_write(stk_toucher *toucher, const stoke_touch *touch, uint32_t n, const stk_touch_rows *source,
                     const stk_writer *writer, void *row, stoke_error *err);
 
 #endif

@@ -35,6 +35,8 @@ const char *stk_text_brief(double value, char *text, size_t size);
 /* Text between tags or in quotes: & < > " ' escaped; bytes that are not UTF-8 and control characters become
  * U+FFFD. NULL writes nothing. */
 void stk_html_text(FILE *out, const char *text);
+/* Its first bytes, which end between two characters. */
+void stk_html_bytes(FILE *out, const char *text, size_t size);
 /* Bytes as base64, for data: addresses. */
 void stk_html_base64(FILE *out, const void *bytes, size_t size);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/report/chart.h"
 
+#include <string.h>
+
 #include "src/base/utf8.h"
 
 /* What XML, which SVG is, takes as a character; of the control characters none. */
@@ -11,7 +13,12 @@ static int is_text(uint32_t code)
 
 void stk_html_text(FILE *out, const char *text)
 {
-    while (text && *text) {
+    if (text) stk_html_bytes(out, text, strlen(text));
+}
+
+void stk_html_bytes(FILE *out, const char *text, size_t size)
+{
+    for (const char *end = text + size; text < end;) {
         const char *start = text;
         const uint32_t code = stk_utf8_next(&text);
         switch (code) {

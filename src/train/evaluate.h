@@ -8,6 +8,8 @@
 #include <stoke/loader.h>
 #include <stoke/train.h>
 
+#include "src/pix/pix.h"
+
 /* A batch of the loader as the network takes it. */
 stoke_net_batch stk_net_batch_of(const stoke_batch *batch);
 
@@ -17,8 +19,12 @@ typedef struct stk_gallery stk_gallery;
 int stk_gallery_create(stk_gallery **out, uint64_t samples, uint32_t wanted, uint32_t height, uint32_t width,
                        stoke_error *err);
 void stk_gallery_destroy(stk_gallery **gallery);
+/* How the loader made floats of pictures, where that is not ImageNet's normalisation. */
+void stk_gallery_undo(stk_gallery *gallery, const stk_writer *writer);
 /* Keeps the rows of this batch that are wanted: pictures back to bytes from their normalised floats. */
 void stk_gallery_take(stk_gallery *gallery, const stoke_batch *batch, const uint16_t *predicted);
+/* 1: a picture was taken since it was created. Where all that are wanted were bad files there is none. */
+int stk_gallery_has_any(const stk_gallery *gallery);
 int stk_gallery_write(const stk_gallery *gallery, const char *path, const char *title, int64_t ignore_index,
                       const char *const *class_names, uint32_t classes, stoke_error *err);
 

@@ -211,6 +211,7 @@ static int draw_worst(stk_evaluation_set *set, const char *path, const stoke_eva
     for (uint32_t i = 0; i < count; i++) ids[i] = set->worst[i].id;
     int r = stoke_dataset_pick(set->dataset, ids, count, err);
     if (!r) r = stk_gallery_create(&gallery, count, count, report->height, report->width, err);
+    if (!r) stk_gallery_undo(gallery, &set->predictor->writer);
     if (!r) r = stoke_confusion_create(&confusion, report->classes, set->data.ignore_index, err);
     if (!r) r = run_loader(set, confusion, gallery, &e, &bad, NULL, NULL, err);
     snprintf(title, sizeof title, "The %u worst of %llu pictures, at %u x %u", (unsigned)count,

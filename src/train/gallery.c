@@ -21,8 +21,9 @@ typedef struct keepsake {
 
 struct stk_gallery {
     uint32_t count, height, width;
-    keepsake *kept; /* ascending ids */
-    void *pixels;   /* of all of them */
+    keepsake *kept;           /* ascending ids */
+    void *pixels;             /* of all of them */
+    double scale[3], bias[3]; /* of samples in 0..1, by the loader */
 };
 
 int stk_gallery_create(stk_gallery **out, uint64_t samples, uint32_t wanted, uint32_t height, uint32_t width,
@@ -44,6 +45,9 @@ int stk_gallery_create(stk_gallery **out, uint64_t samples, uint32_t wanted, uin
         return stk_fail(err, STOKE_E_NOMEM, "no memory for %u pictures of %u x %u to look at",
                         (unsigned)count, (unsigned)height, (unsigned)width);
     }
+    stk_writer imagenet;
+    stk_writer_init(&imagenet, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, STOKE_NORMALIZE_IMAGENET);
+    stk_gallery_undo(g, &imagenet);
     uint16_t *ids = g->pixels; /* 2 + 2 bytes per pixel of every picture, then 3 */
     uint8_t *rgb = (uint8_t *)(ids + 2 * pixels * count);
     for (uint32_t i = 0; i < count; i++) {
@@ -67,16 +71,22 @@ void stk_gallery_destroy(stk_gallery **gallery)
     *gallery = NULL;
 }
 
-/* What the loader's imagenet normalisation did, backwards. */
-static void bytes_of(const float *image, stoke_layout layout, size_t pixels, uint8_t *rgb)
+void stk_gallery_undo(stk_gallery *gallery, const stk_writer *writer)
 {
-    static const float mean[3] = { 0.485f, 0.456f, 0.406f }, deviation[3] = { 0.229f, 0.224f, 0.225f };
+    memcpy(gallery->scale, writer->scale, sizeof gallery->scale);
+    memcpy(gallery->bias, writer->bias, sizeof gallery->bias);
+}
+
+/* What the loader's normalisation did, backwards. */
+static void bytes_of(const stk_gallery *g, const float *image, stoke_layout layout, size_t pixels,
+                     uint8_t *rgb)
+{
     const size_t channel = layout == STOKE_LAYOUT_CHW ? pixels : 1,
                  pixel = layout == STOKE_LAYOUT_CHW ? 1 : 3;
     for (size_t c = 0; c < 3; c++)
         for (size_t i = 0; i < pixels; i++) {
-            const float value = (image[c * channel + i * pixel] * deviation[c] + mean[c]) * 255.0f;
-            rgb[3 * i + c] = (uint8_t)(fminf(fmaxf(value, 0), 255) + 0.5f);
+            const double value = (image[c * channel + i * pixel] - g->bias[c]) / g->scale[c] * 255;
+            rgb[3 * i + c] = (uint8_t)(fmin(fmax(value, 0), 255) + 0.5);
         }
 }
 
@@ -106,11 +116,18 @@ void stk_gallery_take(stk_gallery *gallery, const stoke_batch *batch, const uint
         keepsake *k = find(gallery, batch->ids[row]);
         if (!k) continue;
         k->name = batch->names[row];
-        bytes_of((const float *)batch->images + row * (batch->image_row_bytes / sizeof(float)), batch->layout,
-                 pixels, k->rgb);
+        bytes_of(gallery, (const float *)batch->images + row * (batch->image_row_bytes / sizeof(float)),
+                 batch->layout, pixels, k->rgb);
         narrow((const char *)batch->masks + row * batch->mask_row_bytes, batch->mask_dtype, pixels, k->truth);
         memcpy(k->predicted, predicted + row * pixels, pixels * sizeof *predicted);
     }
+}
+
+int stk_gallery_has_any(const stk_gallery *gallery)
+{
+    for (uint32_t i = 0; i < gallery->count; i++)
+        if (gallery->kept[i].name) return 1;
+    return 0;
 }
 
 enum { CAPTION = 256 };

@@ -169,6 +169,11 @@ static int find_line(const char *text, const line *wanted, line *found)
     return 0;
 }
 
+static int same_value(const line *a, const line *b)
+{
+    return a->value_length == b->value_length && !memcmp(a->value, b->value, (size_t)a->value_length);
+}
+
 typedef struct differences {
     char text[800];
     size_t used;
@@ -198,14 +203,27 @@ int stk_setup_same(const char *saved, const char *now, stoke_error *err)
         const int found = find_line(now, &was, &is);
         if (!found)
             add_difference(&d, &was, NULL);
-        else if (was.value_length != is.value_length ||
-                 memcmp(was.value, is.value, (size_t)was.value_length) != 0)
+        else if (!same_value(&was, &is))
             add_difference(&d, &was, &is);
     }
     for (const char *at = now; next_line(&at, &is);)
         if (!find_line(saved, &is, &was)) add_difference(&d, NULL, &is);
     if (!d.n) return STOKE_OK;
+    for (char *p = d.text; *p; p++) /* one side comes from a file, and a terminal might obey it */
+        if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
     char more[48] = "";
     if (d.n > SHOWN) snprintf(more, sizeof more, "; and %u more", d.n - SHOWN);
     return stk_fail(err, STOKE_E_STATE, "%s%s", d.text, more);
+}
+
+int stk_setup_same_scores(const char *saved, const char *now)
+{
+    static const char *const names[] = { "metric", "val_set", "classes", "label_map", "ignore_index" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const line wanted = { .name = names[i], .name_length = (int)strlen(names[i]) };
+        line was, is;
+        const int had = find_line(saved, &wanted, &was), has = find_line(now, &wanted, &is);
+        if (had != has || (had && !same_value(&was, &is))) return 0;
+    }
+    return 1;
 }

@@ -295,6 +295,12 @@ int stk_journal_saved(stk_journal *journal, uint64_t step, double t, double seco
     return finish_line(&journal->log, err);
 }
 
+int stk_journal_remark(stk_journal *journal, uint64_t step, double t, const char *text, stoke_error *err)
+{
+    stk_text_remark(journal->log.stream, step, t, text);
+    return finish_line(&journal->log, err);
+}
+
 int stk_journal_end(stk_journal *journal, uint64_t step, double t, const char *why, stoke_error *err)
 {
     stk_text_end(journal->log.stream, step, t, why);

@@ -19,6 +19,7 @@
  *                                                        confusion: up to 64 classes; undefined scores are
  * null; seconds with drawing the picture and saving best/
  *   {"kind":"save","step":92,"t":18.3,"seconds":0.11,"bytes":59500000}
+ *   {"kind":"remark","step":0,"t":0,"text":".."}         what was chosen or is odd, a sentence
  *   {"kind":"end","step":900,"t":..,"why":"all steps done"}
  */
 #ifndef STOKE_SRC_TRAIN_JOURNAL_H
@@ -52,6 +53,7 @@ int stk_journal_evaluation(stk_journal *journal, uint64_t step, uint64_t epoch, 
                            int average, const char *picture, stoke_error *err);
 int stk_journal_saved(stk_journal *journal, uint64_t step, double t, double seconds, uint64_t bytes,
                       stoke_error *err);
+int stk_journal_remark(stk_journal *journal, uint64_t step, double t, const char *text, stoke_error *err);
 int stk_journal_end(stk_journal *journal, uint64_t step, double t, const char *why, stoke_error *err);
 
 #endif

@@ -31,6 +31,7 @@ void stk_text_start(FILE *out, const stk_setup *setup, const stoke_net_plan *pla
 void stk_text_step(FILE *out, const stk_step_note *note);
 void stk_text_evaluation(FILE *out, const stk_eval_note *note);
 void stk_text_saved(FILE *out, uint64_t step, double t, double seconds, uint64_t bytes);
+void stk_text_remark(FILE *out, uint64_t step, double t, const char *text);
 void stk_text_end(FILE *out, uint64_t step, double t, const char *why);
 
 /* metrics.csv: step,epoch,seconds,loss,miou,...,iou_NAME,... A class without a name is iou_3. */

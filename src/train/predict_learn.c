@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a predictor has to know about the training: from the augmentation it was done with. (Pipelines and
- * networks have types of the same names, so this stands apart from predict.c.)
+ * What a predictor has to know about the training: from the augmentation it was done with.
  */
 #include <string.h>
 

@@ -24,7 +24,7 @@ enum {
  * values weigh what they weigh. Gaps are passed over. */
 static void smoothen(const double *raw, double *smooth, size_t count)
 {
-    const double keep = 1 - 2 / ((double)count / 15 + 1.5);
+    const double keep = fmax(0, 1 - 2 / ((double)count / 15 + 1.5)); /* of few values the last alone counts */
     double sum = 0, weight = 0;
     for (size_t i = 0; i < count; i++) {
         if (isfinite(raw[i])) {

@@ -152,6 +152,22 @@ static void add_end(stk_run_log *log, const stk_json *json)
     snprintf(log->why, sizeof log->why, "%s", why && *why ? why : "ended");
 }
 
+static int add_remark(stk_run_log *log, const stk_json *json, stoke_error *err)
+{
+    const char *text = stk_run_text(json, "text");
+    if (!text || !*text) return STOKE_OK;
+    for (size_t i = 0; i < log->n_remarks; i++)
+        if (!strcmp(log->remarks[i], text)) return STOKE_OK;
+    if (log->n_remarks == STK_RUN_REMARKS) {
+        log->left_out++;
+        return STOKE_OK;
+    }
+    char *copy = stk_strdup(text);
+    if (!copy) return stk_fail(err, STOKE_E_NOMEM, "no memory for the log of a run");
+    log->remarks[log->n_remarks++] = copy;
+    return STOKE_OK;
+}
+
 int stk_run_log_line(stk_run_log *log, const char *text, size_t length, stoke_error *err)
 {
     stk_json json;
@@ -180,6 +196,8 @@ int stk_run_log_line(stk_run_log *log, const char *text, size_t length, stoke_er
         add_start(log, &json);
     } else if (!strcmp(kind, "end")) {
         add_end(log, &json);
+    } else if (!strcmp(kind, "remark")) {
+        r = add_remark(log, &json, err);
     } else {
         log->left_out++; /* of a later version */
     }
@@ -212,6 +230,7 @@ void stk_run_log_free(stk_run_log *log)
     stk_json_free(&log->first);
     stk_json_free(&log->best);
     stk_json_free(&log->last);
+    for (size_t i = 0; i < log->n_remarks; i++) stk_free(log->remarks[i]);
     stk_free(log->steps);
     stk_free(log->evals);
     *log = (stk_run_log){ 0 };

@@ -13,6 +13,7 @@ enum {
     STK_RUN_STEPS =
         1 << 16, /* lines of steps kept; at more of them neighbours are put together, two by two */
     STK_RUN_EVALS = 1 << 16, /* evaluations kept; further ones only count as left out */
+    STK_RUN_REMARKS = 64,    /* different ones kept; every sitting repeats some */
     STK_RUN_VALUES = 1 << 17 /* of one line: 64 classes have 4400 */
 };
 
@@ -36,6 +37,8 @@ typedef struct stk_run_log {
     double step_seconds, data_seconds, eval_seconds, save_seconds; /* data: of step_seconds */
     uint64_t evaluations, saves, save_bytes;                       /* bytes: of the last */
     char why[256];                                                 /* how it ended; "": it has not */
+    char *remarks[STK_RUN_REMARKS];                                /* in the order they were first made */
+    size_t n_remarks;
     uint64_t lines, damaged, left_out;
 } stk_run_log;
 

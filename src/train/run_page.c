@@ -210,6 +210,20 @@ static void remark(remarks *r)
     fputs(r->any++ ? "</li>\n<li>" : "<section><h2>Remarks</h2>\n<ul><li>", r->out);
 }
 
+/* Settings stand in backquotes. One without a partner is only a character. */
+static void put_sentence(FILE *out, const char *text)
+{
+    for (const char *open; (open = strchr(text, '`')) && strchr(open + 1, '`');) {
+        const char *close = strchr(open + 1, '`');
+        stk_html_bytes(out, text, (size_t)(open - text));
+        fputs("<code>", out);
+        stk_html_bytes(out, open + 1, (size_t)(close - open - 1));
+        fputs("</code>", out);
+        text = close + 1;
+    }
+    stk_html_text(out, text);
+}
+
 static void put_remarks(const stk_run_page *page)
 {
     const stk_run_log *log = page->log;
@@ -256,6 +270,10 @@ static void put_remarks(const stk_run_page *page)
         remark(&r);
         fprintf(r.out, "%" PRIu64 " of %" PRIu64 " lines of log.jsonl are damaged and were passed over.",
                 log->damaged, log->lines);
+    }
+    for (size_t i = 0; i < log->n_remarks; i++) {
+        remark(&r);
+        put_sentence(r.out, log->remarks[i]);
     }
     if (r.any) fputs("</li></ul></section>\n", r.out);
 }

@@ -33,7 +33,7 @@ static int loader_bytes(const stk_settling *s, const stoke_dataset *set, const s
     stoke_data_params own = *params;
     stk_recipe recipe;
     stoke_memory_plan plan;
-    stk_need most = { 0 };
+    stk_row_need most = { 0 };
     own.batch = rows;
     own.memory_limit = 0;
     const int64_t cores = (int64_t)stoke_machine_cores().usable - 1;

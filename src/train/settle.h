@@ -34,6 +34,8 @@ const char *stk_settle_keep(stk_settling *s, const char *text);
 int stk_settle_sets(stk_settling *s);
 /* A size where none was given. */
 int stk_settle_size(stk_settling *s);
+/* What validation keeps of the augmentation, which is its normalisation: "none", or that op alone. */
+int stk_settle_val_augment(stk_settling *s, const char **augment);
 
 /* settle_classes.c: classes, label map, names, weights. Reads masks where it must. */
 int stk_settle_classes(stk_settling *s);

@@ -155,22 +155,25 @@ static int settle_precision(stk_settling *s)
 }
 
 /* Of validation: nothing is drawn, everything is seen once. */
-static void make_val(stk_setup *setup)
+static int make_val(stk_settling *s)
 {
+    stk_setup *setup = s->setup;
     stoke_data_params *train = &setup->train, *val = &setup->val;
     *val = *train;
+    const int r = stk_settle_val_augment(s, &val->augment);
+    if (r) return r;
     val->split = STOKE_SPLIT_VAL;
-    val->augment = "none";
     val->order = STOKE_ORDER_SEQUENTIAL;
     val->weights = NULL;
     val->drop_last = 0;
     val->cache_ram = 0;
-    if (!setup->val_set) return;
+    if (!setup->val_set) return STOKE_OK;
     /* The budget is meant for both; by samples, as they are all of one size. */
     const double all =
         (double)stoke_dataset_count(setup->train_set) + (double)stoke_dataset_count(setup->val_set);
     val->cache_ram = (uint64_t)((double)train->cache_ram * (double)stoke_dataset_count(setup->val_set) / all);
     train->cache_ram -= val->cache_ram;
+    return STOKE_OK;
 }
 
 /* What the loader finds odd. */
@@ -194,7 +197,7 @@ int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_
     if (!r) r = stk_settle_size(&s);
     if (!r) make_net(setup);
     if (!r) r = settle_precision(&s);
-    if (!r) make_val(setup);
+    if (!r) r = make_val(&s);
     if (!r) r = stk_settle_batch(&s);
     if (!r) r = stk_settle_length(&s);
     if (!r) stk_settle_rates(&s);

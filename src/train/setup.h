@@ -12,7 +12,7 @@
 typedef void stk_say_fn(void *context, const char *sentence);
 
 typedef struct stk_setup {
-    stoke_data_params train, val; /* f32, chw, imagenet; val: no augmentation, in order */
+    stoke_data_params train, val; /* f32, chw, imagenet; val: nothing drawn, in order */
     stoke_train_params params;    /* every auto and every 0 = chosen settled */
     stoke_net_params net;         /* ready for stoke_net_open */
     stoke_dataset *train_set;
@@ -42,5 +42,7 @@ int stk_setup_write_yaml(const stk_setup *setup, FILE *out);
 char *stk_setup_identity(const stk_setup *setup);
 /* Compares two of them: 0, or STOKE_E_STATE with "lr was 0.001 and is 0.002; ..." (the first five). */
 int stk_setup_same(const char *saved, const char *now, stoke_error *err);
+/* 1: scores of the two can be compared: the same metric, the same pictures and classes to validate on. */
+int stk_setup_same_scores(const char *saved, const char *now);
 
 #endif

@@ -15,7 +15,7 @@
 #include "src/base/cpu.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
-#include "src/loader/recipe.h"
+#include "src/loader/loader_private.h"
 #include "src/loader/slots.h"
 
 enum { PICTURES = 4 /* rows of a picture of predictions */ };
@@ -29,12 +29,7 @@ static void say(void *context, const char *sentence)
 
 static int settling(void *context, uint64_t done, uint64_t total)
 {
-    stoke_trainer *t = context;
-    stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_SETTLING);
-    event.done = done;
-    event.total = total;
-    stk_trainer_send(t, &event);
-    return t->asked;
+    return stk_trainer_count(context, STOKE_TRAIN_SETTLING, done, total);
 }
 
 /* ---- the state to go on from ---- */
@@ -61,6 +56,7 @@ static int look_at_state(stoke_trainer *t, const char *path, stoke_error *err)
                 "to go on regardless",
                 t->folder, differs.message);
     }
+    t->new_scores = !stk_setup_same_scores(saved, t->identity);
     stk_free(saved);
     t->resumed = !r;
     return r;
@@ -90,6 +86,20 @@ static int go_to_place(stoke_trainer *t, stoke_error *err)
     return stoke_loader_set_epoch(t->train, t->now.epoch);
 }
 
+/* With another metric, or other pictures to validate on, the best so far says nothing. */
+static void forget_best(stoke_trainer *t)
+{
+    stk_progress *now = &t->now;
+    if (isfinite(now->best))
+        stk_trainer_remark(t,
+                           "the best of step %llu was measured otherwise: the next evaluation is the best "
+                           "so far, and takes its place in best/",
+                           (unsigned long long)now->best_step);
+    now->best = NAN;
+    now->best_step = now->without_gain = 0;
+    now->best_scores = (stoke_scores){ 0 };
+}
+
 static int load_state(stoke_trainer *t, stoke_error *err)
 {
     const char *cpu = stk_cpu_level_name(stk_cpu_level_in_use());
@@ -101,6 +111,7 @@ static int load_state(stoke_trainer *t, stoke_error *err)
         stk_free(path);
         if (!r) r = go_to_place(t, err);
         if (r) return r;
+        if (t->new_scores) forget_best(t);
         if (strcmp(t->now.cpu, cpu) != 0)
             stk_trainer_remark(t,
                                "the run was computed with %s until here and goes on with %s: its results "
@@ -194,6 +205,7 @@ static int open_loaders(stoke_trainer *t, stoke_error *err)
     if (!r && s->params.pictures)
         r = stk_gallery_create(&t->gallery, stoke_dataset_count(s->val_set), PICTURES, s->net.height,
                                s->net.width, err);
+    if (t->gallery) stk_gallery_undo(t->gallery, &t->val->recipe.writer);
     return r;
 }
 
@@ -210,6 +222,7 @@ static int build(stoke_trainer *t, const stoke_data_params *data, const stoke_tr
     if (!r) r = open_network(t, err);
     if (!r) r = open_loaders(t, err);
     if (!r) r = load_state(t, err);
+    if (!r) r = stk_trainer_write_config(t, err);
     if (!r)
         r = stk_journal_open(&t->journal, t->folder, t->setup.params.resume ? &t->now.step : NULL,
                              t->setup.params.tensorboard, err);
@@ -245,6 +258,7 @@ void stoke_trainer_close(stoke_trainer **trainer)
     stoke_loader_destroy(&t->val);
     stoke_loader_destroy(&t->train);
     stoke_net_close(&t->net);
+    stk_trainer_drop_remarks(t);
     stk_free(t->identity);
     stk_free(t->folder);
     if (t->folder_fd >= 0) close(t->folder_fd); /* and with it the lock */

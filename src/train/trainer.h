@@ -35,14 +35,19 @@ struct stoke_trainer {
     int asked; /* to stop, by the callback */
 
     char *folder;
-    int folder_fd; /* holds the lock on the folder; -1: none */
-    int resumed;   /* from a checkpoint */
+    int folder_fd;  /* holds the lock on the folder; -1: none */
+    int resumed;    /* from a checkpoint */
+    int new_scores; /* forced: those of the checkpoint were measured otherwise */
     char *identity;
     stoke_net *net;
     stoke_loader *train, *val; /* val NULL: no validation */
     stoke_confusion *confusion;
     stk_gallery *gallery; /* NULL: no pictures */
     stk_journal *journal;
+
+    char **remarks; /* said before the log began, to be written then */
+    size_t n_remarks, remarks_capacity;
+    enum { STK_LOG_LATER, STK_LOG_OPEN, STK_LOG_ENDED } log;
 
     stk_progress now;
     stoke_scores scores; /* of the last evaluation of this sitting */
@@ -72,13 +77,20 @@ double stk_trainer_clock(const stoke_trainer *trainer); /* seconds since the run
 /* An event with everything that is known of the run; send passes it on and notes whether to stop. */
 stoke_train_event stk_trainer_event(const stoke_trainer *trainer, stoke_train_event_kind kind);
 void stk_trainer_send(stoke_trainer *trainer, const stoke_train_event *event);
+/* Tells of so much of something; 1: stop. */
+int stk_trainer_count(stoke_trainer *trainer, stoke_train_event_kind kind, uint64_t done, uint64_t total);
 void stk_trainer_remark(stoke_trainer *trainer, const char *format, ...) STOKE_PRINTF(2, 3);
+/* The log has begun: writes the remarks of before into it. */
+int stk_trainer_log_remarks(stoke_trainer *trainer, stoke_error *err);
+void stk_trainer_drop_remarks(stoke_trainer *trainer);
 
 /* trainer_folder.c */
 /* Names the folder and sees whether it can be used; writes nothing. */
 int stk_trainer_find_folder(stoke_trainer *trainer, stoke_error *err);
-/* Makes it, locks it, writes config.yaml. */
+/* Makes it, locks it. */
 int stk_trainer_claim_folder(stoke_trainer *trainer, stoke_error *err);
+/* config.yaml. Not before the state was taken over: that of a run that cannot go on like this must stay. */
+int stk_trainer_write_config(const stoke_trainer *trainer, stoke_error *err);
 /* "FOLDER/NAME"; stk_free it. NULL: no memory, said in err. */
 char *stk_trainer_path(const stoke_trainer *trainer, const char *name, stoke_error *err);
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "src/base/clock.h"
+#include "src/base/mem.h"
 
 double stk_trainer_clock(const stoke_trainer *t)
 {
@@ -53,6 +54,47 @@ void stk_trainer_send(stoke_trainer *t, const stoke_train_event *event)
     if (t->event && t->event(t->context, event)) t->asked = 1;
 }
 
+int stk_trainer_count(stoke_trainer *t, stoke_train_event_kind kind, uint64_t done, uint64_t total)
+{
+    stoke_train_event event = stk_trainer_event(t, kind);
+    event.done = done;
+    event.total = total;
+    stk_trainer_send(t, &event);
+    return t->asked;
+}
+
+/* ---- remarks ---- */
+
+/* Into the log, for the report. Best effort: the remark itself is told in any case, and a disk that is full
+ * ends the run at the next line that counts. */
+static void log_remark(stoke_trainer *t, const char *text)
+{
+    if (t->log == STK_LOG_OPEN) stk_journal_remark(t->journal, t->now.step, stk_trainer_clock(t), text, NULL);
+    if (t->log != STK_LOG_LATER ||
+        !stk_grow((void **)&t->remarks, &t->remarks_capacity, t->n_remarks + 1, sizeof *t->remarks))
+        return;
+    char *copy = stk_strdup(text);
+    if (copy) t->remarks[t->n_remarks++] = copy;
+}
+
+int stk_trainer_log_remarks(stoke_trainer *t, stoke_error *err)
+{
+    int r = STOKE_OK;
+    for (size_t i = 0; i < t->n_remarks && !r; i++)
+        r = stk_journal_remark(t->journal, t->now.step, stk_trainer_clock(t), t->remarks[i], err);
+    stk_trainer_drop_remarks(t);
+    t->log = STK_LOG_OPEN;
+    return r;
+}
+
+void stk_trainer_drop_remarks(stoke_trainer *t)
+{
+    for (size_t i = 0; i < t->n_remarks; i++) stk_free(t->remarks[i]);
+    stk_free(t->remarks);
+    t->remarks = NULL;
+    t->n_remarks = t->remarks_capacity = 0;
+}
+
 void stk_trainer_remark(stoke_trainer *t, const char *format, ...)
 {
     char text[STOKE_ERROR_TEXT];
@@ -62,5 +104,6 @@ void stk_trainer_remark(stoke_trainer *t, const char *format, ...)
     va_end(args);
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_REMARK);
     event.text = text;
+    log_remark(t, text);
     stk_trainer_send(t, &event);
 }

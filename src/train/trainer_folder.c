@@ -107,14 +107,18 @@ static int sweep(const stoke_trainer *t, stoke_error *err)
 
 int stk_trainer_claim_folder(stoke_trainer *t, stoke_error *err)
 {
-    stk_atomic_file config;
     int r = t->setup.params.resume ? STOKE_OK : stk_make_folders(t->folder, err);
     if (!r) r = lock(t, err);
     if (!r && t->setup.params.resume) r = sweep(t, err);
-    if (r) return r;
+    return r;
+}
+
+int stk_trainer_write_config(const stoke_trainer *t, stoke_error *err)
+{
+    stk_atomic_file config;
     char *path = stk_trainer_path(t, "config.yaml", err);
     if (!path) return STOKE_E_NOMEM;
-    r = stk_atomic_open(&config, path, err);
+    int r = stk_atomic_open(&config, path, err);
     if (!r && stk_setup_write_yaml(&t->setup, config.stream)) {
         r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot write", path);
         stk_atomic_abandon(&config);

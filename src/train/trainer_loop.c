@@ -263,6 +263,7 @@ static int run(stoke_trainer *t, const char **why, stoke_error *err)
 {
     int r = stk_journal_start(t->journal, &t->setup, stoke_net_plan_used(t->net), t->now.cpu, t->now.step,
                               stk_trainer_clock(t), t->resumed, err);
+    if (!r) r = stk_trainer_log_remarks(t, err);
     *why = NULL;
     /* An evaluation that is missing comes first; a run that is complete only gets its report again, and
      * last/, which is written after the state: it may have been killed between the two. */
@@ -310,17 +311,18 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     const char *why = NULL;
     t->began_ns = stk_now_ns();
     int r = run(t, &why, &own);
+    say_of_data(t, t->train, "training");
+    say_of_data(t, t->val, "validation");
     /* The log and the report tell of a failure too, as far as they can be written; the failure itself is what
      * is passed on. */
     stoke_error after = { 0 };
     int also = r ? stk_trainer_write_note(t, &after) : STOKE_OK;
     if (!also)
         also = stk_journal_end(t->journal, t->now.step, stk_trainer_clock(t), r ? own.message : why, &after);
+    t->log = STK_LOG_ENDED;
     if (!also) also = make_report(t, &after);
     if (!r && also) r = also, own = after;
-    say_of_data(t, t->train, "training");
-    say_of_data(t, t->val, "validation");
-    say_of_waiting(t);
+    say_of_waiting(t); /* the report says so by itself, from the times in the log */
     t->now.seconds = t->earlier = stk_trainer_clock(t);
     t->began_ns = 0; /* the sitting is over: what comes after it is not of the run */
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_DONE);

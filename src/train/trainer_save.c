@@ -2,8 +2,11 @@
  *
  * What a run leaves behind on its way: evaluations with their pictures, the best network, checkpoints.
  *
- * The state is written first and in one piece; best/, last/, pictures and the report are made from what it
- * holds and can be made again. Where a write fails the run ends, and the state before is still whole.
+ * The state is one file, whole or as it was; everything else can be made again from where it stands. That
+ * decides the order: best/ and pictures come before the state that tells of them, since a run that is killed
+ * in between takes those steps again and makes the same, while a state that told of a best/ never written
+ * would not; last/ and the report come after it. Where a write fails the run ends, and the state before is
+ * still whole.
  */
 #include "src/train/trainer.h"
 
@@ -37,12 +40,7 @@ int stk_trainer_write_note(stoke_trainer *t, stoke_error *err)
 
 static int evaluating(void *context, uint64_t done, uint64_t total)
 {
-    stoke_trainer *t = context;
-    stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_EVALUATING);
-    event.done = done;
-    event.total = total;
-    stk_trainer_send(t, &event);
-    return t->asked;
+    return stk_trainer_count(context, STOKE_TRAIN_EVALUATING, done, total);
 }
 
 /* With the average of the weights where one is kept: that is the network people get. */
@@ -129,15 +127,16 @@ int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
     if (!r) r = measure(t, &e, err);
     if (r) return r;
     const int best = keep_score(t, &e);
-    if (t->gallery) r = draw(t, &e, picture, err);
+    /* Bad files are no reason to end a run that copes with them. */
+    const int drawn = t->gallery && stk_gallery_has_any(t->gallery);
+    if (drawn) r = draw(t, &e, picture, err);
     if (!r && best) r = save_network(t, "best", err);
     const double seconds = (double)(stk_now_ns() - began) / 1e9;
     t->now.eval_seconds += seconds;
     e.seconds = seconds; /* the log has the whole, as the summary does: the report's times add up */
     if (!r)
         r = stk_journal_evaluation(t->journal, t->now.step, t->now.epoch, stk_trainer_clock(t), &e,
-                                   t->confusion, best, t->setup.net.average, t->gallery ? picture : NULL,
-                                   err);
+                                   t->confusion, best, t->setup.net.average, drawn ? picture : NULL, err);
     if (r) return r;
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_EVALUATED);
     event.loss = e.loss;

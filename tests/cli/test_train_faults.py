@@ -64,6 +64,25 @@ def interrupted(number, name):
     return test
 
 
+def interrupted_in_the_last_evaluation():
+    """All steps are done and the run is not: it says how to go on, and going on evaluates."""
+    args = ('train', make_set('much', count=60, size='64x64', classes=4), '--size', '64', '--batch', '2', '--steps', '1',
+            '--val-split', '0.9', '--name', 'last', '--json')
+    log = path('runs', 'last', 'log.jsonl')
+    process = subprocess.Popen([STOKE, *args], cwd=WORK, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while process.poll() is None and not steps_in(log):
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    if process.returncode == 0:
+        raise tap.Skip('it was done before the signal came')
+    answer = json.loads(out)
+    equal((answer['step'], answer['interrupted'], answer['complete']), (1, True, False))
+    contains(err, 'next: stoke train --resume runs/last')
+    answer = stoke_json('train', '--resume', 'runs/last')
+    equal((answer['complete'], answer['best_step']), (True, 1))
+
+
 def full_disk():
     """A state cannot be written: the run ends and says so, the state before is whole, and the run goes on from it."""
     stoke('train', SET, *RUN, '--stop-after', 5, '--name', 'full', '--quiet')
@@ -141,6 +160,7 @@ sys.exit(tap.run([
     ('one go', reference),
     ('Ctrl-C saves, and goes on bit for bit', interrupted(signal.SIGINT, 'int')),
     ('SIGTERM too', interrupted(signal.SIGTERM, 'term')),
+    ('Ctrl-C in the last evaluation', interrupted_in_the_last_evaluation),
     ('a disk that is full', full_disk),
     ('a disk that is full from the start', full_from_the_start),
     ('a loss that explodes', exploding_loss),

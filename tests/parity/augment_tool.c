@@ -238,7 +238,7 @@ static void do_run(stk_toucher *toucher, char **rest)
     if (plan.warp && stk_warp_begin(&l.warper, &plan, l.width, l.height, &err)) die(err.message);
     const size_t size = (size_t)l.width * l.height * 3 * sizeof(float);
     float *row = take(size);
-    const stk_rows rows = { image_row, &l, l.width, l.height, depth };
+    const stk_touch_rows rows = { image_row, &l, l.width, l.height, depth };
     if (stk_touch_write(toucher, plan.touch, plan.n_touches, &rows, &writer, row, &err)) die(err.message);
     send(row, size);
     send_mask(&l);

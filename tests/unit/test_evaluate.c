@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "src/base/file.h"
 #include "src/train/evaluate.h"
 
 enum { SIZE = 32, MOST = 24 };
@@ -320,6 +321,62 @@ static void pictures_are_kept_and_drawn(void **state)
     close_bench(&b);
 }
 
+/* A picture as a loader with such a writer delivers it. */
+static void take_picture(stk_gallery *gallery, const stk_writer *writer)
+{
+    static float floats[3 * SIZE * SIZE];
+    static uint8_t mask[SIZE * SIZE];
+    static uint16_t predicted[SIZE * SIZE];
+    static const char *const name = "one";
+    const uint64_t id = 0;
+    const uint8_t status = 0;
+    for (size_t i = 0; i < 3 * SIZE * SIZE; i++) {
+        const size_t c = i / (SIZE * SIZE);
+        floats[i] = (float)((double)(i * 7 % 256) / 255 * writer->scale[c] + writer->bias[c]);
+    }
+    const stoke_batch batch = { .count = 1,
+                                .height = SIZE,
+                                .width = SIZE,
+                                .layout = STOKE_LAYOUT_CHW,
+                                .images = floats,
+                                .image_row_bytes = sizeof floats,
+                                .masks = mask,
+                                .mask_dtype = STOKE_DTYPE_U8,
+                                .mask_row_bytes = sizeof mask,
+                                .ids = &id,
+                                .names = &name,
+                                .status = &status };
+    stk_gallery_take(gallery, &batch, predicted);
+}
+
+/* However values were normalised, people see the picture in its own colours. */
+static void pictures_have_their_own_colours(void **state)
+{
+    static const double mean[3] = { 0.1, 0.9, 0.5 }, deviation[3] = { 2, 0.05, 0.7 };
+    char *path[2] = { strdup(unit_path(state, "0.png")), strdup(unit_path(state, "1.png")) };
+    stk_buffer bytes[2] = { { 0 } };
+    size_t size[2];
+    for (int i = 0; i < 2; i++) {
+        stk_writer writer;
+        stk_gallery *gallery;
+        stk_writer_init(&writer, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, STOKE_NORMALIZE_IMAGENET);
+        if (i) stk_writer_normalize(&writer, mean, deviation);
+        assert_int_equal(stk_gallery_create(&gallery, 1, 1, SIZE, SIZE, NULL), 0);
+        assert_false(stk_gallery_has_any(gallery));
+        if (i) stk_gallery_undo(gallery, &writer);
+        take_picture(gallery, &writer);
+        assert_true(stk_gallery_has_any(gallery));
+        assert_int_equal(stk_gallery_write(gallery, path[i], "", 255, NULL, PAIRS_CLASSES, NULL), 0);
+        stk_gallery_destroy(&gallery);
+        assert_int_equal(stk_file_read(path[i], 1 << 20, &bytes[i], &size[i], NULL), 0);
+        free(path[i]);
+    }
+    assert_int_equal(size[0], size[1]);
+    assert_memory_equal(bytes[0].data, bytes[1].data, size[0]);
+    stk_buffer_free(&bytes[0]);
+    stk_buffer_free(&bytes[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +388,7 @@ int main(void)
         unit_test_with_folder(what_does_not_fit_is_refused),
         unit_test_with_folder(one_class_is_evaluated_as_two),
         unit_test_with_folder(pictures_are_kept_and_drawn),
+        unit_test_with_folder(pictures_have_their_own_colours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

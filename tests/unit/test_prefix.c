@@ -171,7 +171,7 @@ static void reference_image(stk_job *job, stk_warper *warper, stk_toucher *touch
             stk_warp_image_row(warper, &job->image, black, y, (uint8_t *)laid.data + y * laid.stride);
     else
         place(&job->plan, &job->image, &laid, 0);
-    const stk_rows rows = { row_of, &laid, laid.width, laid.height, laid.depth };
+    const stk_touch_rows rows = { row_of, &laid, laid.width, laid.height, laid.depth };
     if (job->plan.n_touches)
         assert_int_equal(
             stk_touch_write(toucher, job->plan.touch, job->plan.n_touches, &rows, &recipe->writer, row, NULL),

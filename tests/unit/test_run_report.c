@@ -247,6 +247,38 @@ static void the_metric_is_named(void **state)
     free(page);
 }
 
+/* What the run said, each once, however often a sitting said it again. */
+static void remarks_are_shown(void **state)
+{
+    static const char one[] =
+        "{\"kind\":\"remark\",\"step\":0,\"t\":0,\"text\":\"Batches of <8> (`batch` sets "
+        "it), `odd\"}\n";
+    LOG(start, one, "{\"kind\":\"remark\",\"step\":3,\"text\":7}\n", one);
+    char *page = page_of(state);
+    HAS(page, "<li>Batches of &lt;8&gt; (<code>batch</code> sets it), `odd</li>");
+    assert_null(strstr(strstr(page, "Batches of") + 1, "Batches of"));
+    free(page);
+    stk_run_log log = { 0 };
+    for (int i = 0; i < 2 * STK_RUN_REMARKS; i++) {
+        char line[80];
+        const int n = snprintf(line, sizeof line, "{\"kind\":\"remark\",\"step\":0,\"text\":\"%d\"}", i);
+        assert_int_equal(stk_run_log_line(&log, line, (size_t)n, NULL), 0);
+    }
+    assert_int_equal(log.n_remarks, STK_RUN_REMARKS);
+    assert_int_equal(log.left_out, STK_RUN_REMARKS);
+    stk_run_log_free(&log);
+}
+
+/* Of two steps the mean is neither more than both nor less. */
+static void few_steps_are_not_smoothed_away(void **state)
+{
+    LOG(start, "{\"kind\":\"step\",\"step\":1,\"t\":1,\"loss\":4}\n",
+        "{\"kind\":\"step\",\"step\":2,\"t\":2,\"loss\":1}\n");
+    char *page = page_of(state);
+    HAS(page, "<b>1.000</b><span>training loss so far");
+    free(page);
+}
+
 static void no_validation(void **state)
 {
     LOG("{\"kind\":\"start\",\"step\":0,\"t\":0,\"model\":\"b0\",\"steps\":10,\"val_samples\":0}\n", step10,
@@ -342,6 +374,8 @@ int main(void)
         unit_test_with_folder(a_whole_run),
         unit_test_with_folder(runs_that_are_not_finished),
         unit_test_with_folder(the_metric_is_named),
+        unit_test_with_folder(remarks_are_shown),
+        unit_test_with_folder(few_steps_are_not_smoothed_away),
         unit_test_with_folder(no_validation),
         unit_test_with_folder(pictures_come_from_the_run_alone),
         unit_test_with_folder(large_pictures_become_jpeg),

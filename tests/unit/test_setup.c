@@ -4,6 +4,8 @@
  */
 #include "tests/unit/settling.h"
 
+#include "src/augment/pipeline.h"
+
 /* ---- sets ---- */
 
 static void keeps_a_part_for_validation(void **state)
@@ -345,6 +347,31 @@ static void settings_of_the_network(void **state)
     stk_setup_free(&setup);
 }
 
+/* Nothing is drawn in validation, but values are those the network learns from. */
+static void validation_keeps_the_normalisation(void **state)
+{
+    pairs_write(state, 9, 40, 56);
+    stoke_data_params data = settling_plain(state);
+    const stoke_train_params params = stoke_train_defaults();
+    stk_setup setup = settling_make(&data, &params);
+    assert_string_equal(setup.val.augment, "none");
+    stk_setup_free(&setup);
+    data.augment = "hflip,gamma,normalize(mean=0.1,0.333333333333,0.7,std=0.3,0.123456789,1)";
+    setup = settling_make(&data, &params);
+    double mean[2][3], deviation[2][3];
+    const char *const texts[] = { setup.train.augment, setup.val.augment };
+    for (int i = 0; i < 2; i++) {
+        stoke_pipeline *pipeline;
+        assert_int_equal(stoke_pipeline_create(&pipeline, texts[i], NULL), 0);
+        assert_true(stk_pipeline_normalize(pipeline, mean[i], deviation[i]));
+        assert_true(pipeline->n_steps == (i ? 1 : 3));
+        stoke_pipeline_destroy(&pipeline);
+    }
+    assert_memory_equal(mean[0], mean[1], sizeof mean[0]);
+    assert_memory_equal(deviation[0], deviation[1], sizeof deviation[0]);
+    stk_setup_free(&setup);
+}
+
 static void what_training_cannot_do(void **state)
 {
     static const struct {
@@ -460,6 +487,7 @@ int main(void)
         unit_test_with_folder(pretrained_weights),
         unit_test_with_folder(names),
         unit_test_with_folder(settings_of_the_network),
+        unit_test_with_folder(validation_keeps_the_normalisation),
         unit_test_with_folder(what_training_cannot_do),
         unit_test_with_folder(progress_is_heard_and_may_stop),
         unit_test_with_folder(memory_may_run_out),

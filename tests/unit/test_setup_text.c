@@ -156,12 +156,30 @@ static void differences_are_counted(void **state)
     free(wild);
 }
 
+static void scores_that_can_be_compared(void **state)
+{
+    (void)state;
+    assert_true(stk_setup_same_scores("lr=1\nmetric=miou\nval_set=a\n", "metric=miou\nval_set=a\nlr=2\n"));
+    assert_false(stk_setup_same_scores("metric=miou\nval_set=a\n", "metric=loss\nval_set=a\n"));
+    assert_false(stk_setup_same_scores("metric=miou\nval_set=a\n", "metric=miou\n"));
+    assert_false(stk_setup_same_scores("classes=3\n", "classes=4\n"));
+}
+
+/* One of the two is from a file. */
+static void a_terminal_is_safe(void **state)
+{
+    stoke_error err = { 0 };
+    (void)state;
+    assert_int_equal(stk_setup_same("l\033r=\033[2J\x7f\n", "l\033r=1\n", &err), STOKE_E_STATE);
+    assert_non_null(strstr(err.message, "l?r was ?[2J? and is 1"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        unit_test_with_folder(yaml_repeats_the_run),
-        unit_test_with_folder(identity_tells_runs_apart),
-        cmocka_unit_test(differences_are_counted),
+        unit_test_with_folder(yaml_repeats_the_run), unit_test_with_folder(identity_tells_runs_apart),
+        cmocka_unit_test(differences_are_counted),   cmocka_unit_test(scores_that_can_be_compared),
+        cmocka_unit_test(a_terminal_is_safe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -271,7 +271,7 @@ static void test_refusals(void **state)
                                 { .kind = STOKE_TOUCH_CLAHE, .a = 2, .n = 33 },
                                 { .kind = STOKE_TOUCH_CLAHE, .a = -1, .n = 8 } };
     stoke_image image = random_picture(4, 4, 1);
-    stk_rows source = rows_of(&image);
+    stk_touch_rows source = rows_of(&image);
     stk_writer writer;
     float out[48];
     stoke_error err = { 0 };
@@ -309,7 +309,7 @@ static void test_memory(void **state)
     t[4] = (stoke_touch){ .kind = STOKE_TOUCH_CLAHE, .a = 2, .n = STK_TOUCH_TILES_MAX };
     for (unsigned depth = 1; depth <= 2; depth++) {
         stoke_image image = random_picture(70, 45, depth);
-        stk_rows source = rows_of(&image);
+        stk_touch_rows source = rows_of(&image);
         stk_writer writer;
         stoke_error err = { 0 };
         uint16_t *out = malloc(samples(&image) * 2);

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <math.h>
 
+#include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/train/trainer.h"
 
@@ -180,6 +181,21 @@ static void resume_is_exact(void **state)
     const stoke_data_params data = small_data(state);
     stoke_train_params params = small_run(state, NULL);
     if (!UNIT_SANITIZED) params.steps = 20;
+    expect_one_run(state, &data, &params);
+}
+
+/* The state is then of the epoch that begins. */
+static void resume_is_exact_between_epochs(void **state)
+{
+    stoke_data_params data = small_data(state);
+    stoke_train_params params = small_run(state, "look");
+    data.batch = 4; /* short epochs */
+    watcher w = { 0 };
+    stoke_trainer *t = opened(&data, &params, &w);
+    const int64_t epoch = (int64_t)t->setup.batches_per_epoch;
+    stoke_trainer_close(&t);
+    params.steps = (20 * epoch + 8) / 9;
+    assert_int_equal(params.steps * 9 / 20, epoch); /* where expect_one_run cuts */
     expect_one_run(state, &data, &params);
 }
 
@@ -432,6 +448,102 @@ static void another_run_is_not_resumed(void **state)
     expect_refused(&data, &params, STOKE_E_NOTFOUND, "config.yaml");
 }
 
+static char *text_of(void **state, const char *name)
+{
+    stk_buffer bytes = { 0 };
+    size_t size;
+    assert_int_equal(stk_file_read(unit_path(state, name), 1 << 20, &bytes, &size, NULL), 0);
+    char *text = malloc(size + 1);
+    memcpy(text, bytes.data, size);
+    text[size] = 0;
+    stk_buffer_free(&bytes);
+    return text;
+}
+
+/* A run that cannot go on with these settings, forced or not, can still go on with its own. */
+static void its_own_settings_stay(void **state)
+{
+    const stoke_data_params data = small_data(state);
+    stoke_train_params params = small_run(state, "run");
+    params.stop_after = 1;
+    bits_after(&data, &params, STOKE_OK);
+    char *before = text_of(state, "run/config.yaml");
+    params.resume = unit_path(state, "run");
+    params.optimizer = STOKE_OPTIMIZER_SGD;
+    params.force = 1;
+    expect_refused(&data, &params, STOKE_E_STATE, "config.yaml");
+    char *after = text_of(state, "run/config.yaml");
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+}
+
+/* A best by another measure is beaten by the first evaluation. */
+static void a_best_by_another_metric_is_forgotten(void **state)
+{
+    const stoke_data_params data = small_data(state);
+    stoke_train_params params = small_run(state, "run");
+    params.steps = params.eval_every = 1;
+    bits_after(&data, &params, STOKE_OK);
+    params.resume = unit_path(state, "run");
+    params.steps = 2;
+    params.metric = STOKE_METRIC_LOSS;
+    params.force = 1;
+    watcher w = { 0 };
+    stoke_error err = { 0 };
+    stoke_trainer *t = opened(&data, &params, &w);
+    assert_non_null(strstr(w.remarks, "measured otherwise"));
+    assert_int_equal(stoke_trainer_run(t, &err), STOKE_OK);
+    assert_int_equal(stoke_trainer_summary(t).best_step, 2);
+    assert_true(stoke_trainer_summary(t).best > 1); /* of four classes hardly learnt, and no IoU */
+    stoke_trainer_close(&t);
+}
+
+/* Those that are made before there is a folder too. */
+static void remarks_are_in_the_log_and_the_report(void **state)
+{
+    const stoke_data_params data = small_data(state);
+    stoke_train_params params = small_run(state, "run");
+    params.steps = 1;
+    bits_after(&data, &params, STOKE_OK);
+    char *log = text_of(state, "run/log.jsonl"), *report = text_of(state, "run/report.html");
+    char *line = strstr(log, "\"remark\"");
+    assert_non_null(line);
+    assert_true(line > strstr(log, "\"start\"") && line < strstr(log, "\"step\": 1,"));
+    assert_non_null(strstr(line, "The head learns at 1 times"));
+    assert_non_null(strstr(report, "<li>The head learns at 1 times"));
+    free(log);
+    free(report);
+}
+
+/* The pictures that would be drawn are bad files: the run goes on without. */
+static void bad_pictures_are_not_drawn(void **state)
+{
+    stoke_data_params data = small_data(state);
+    stoke_train_params params = small_run(state, "run");
+    pairs_write(state, 60, 48, 40);
+    data.max_bad = "50%";
+    params.steps = params.eval_every = 1;
+    params.pictures = 1;
+    watcher w = { 0 };
+    stoke_error err = { 0 };
+    stoke_trainer *t = opened(&data, &params, &w); /* to see which validate */
+    const uint64_t count = stoke_dataset_count(t->setup.val_set);
+    assert_true(count > 4);
+    for (int i = 0; i < 4; i++)
+        unit_write(
+            stoke_dataset_sample(t->setup.val_set, (uint64_t)((i + 0.5) * (double)count / 4)).image_path,
+            "bad", 3);
+    stoke_trainer_close(&t); /* its loader has read some already */
+    params.name = "second";
+    t = opened(&data, &params, &w);
+    if (stoke_trainer_run(t, &err)) fail_msg("%s", err.message);
+    assert_int_equal(w.evaluations, 1);
+    assert_non_null(strstr(w.remarks, "validation: bad files stood behind"));
+    assert_int_not_equal(access(unit_path(state, "second/predictions/000001.png"), F_OK), 0);
+    stoke_trainer_close(&t);
+}
+
 static void a_look_leaves_no_trace(void **state)
 {
     const stoke_data_params data = small_data(state);
@@ -520,6 +632,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         test_with_pairs(resume_is_exact),
+        test_with_pairs(resume_is_exact_between_epochs),
         test_with_pairs(resume_is_exact_with_accumulation),
         test_with_pairs(resume_is_exact_with_mixup_and_average),
         test_with_pairs(resume_is_exact_in_fp16),
@@ -530,6 +643,10 @@ int main(void)
         test_with_pairs(patience_ends_a_run),
         test_with_pairs(without_a_checkpoint_it_begins_again),
         test_with_pairs(another_run_is_not_resumed),
+        test_with_pairs(its_own_settings_stay),
+        test_with_pairs(a_best_by_another_metric_is_forgotten),
+        test_with_pairs(remarks_are_in_the_log_and_the_report),
+        test_with_pairs(bad_pictures_are_not_drawn),
         test_with_pairs(a_look_leaves_no_trace),
         test_with_pairs(one_process_trains_in_a_folder),
         test_with_pairs(a_loss_that_is_not_finite_ends_the_run),

@@ -83,9 +83,9 @@ static inline const void *image_row(void *context, uint32_t y)
     return (const uint8_t *)image->data + y * image->stride;
 }
 
-static inline stk_rows rows_of(stoke_image *image)
+static inline stk_touch_rows rows_of(stoke_image *image)
 {
-    return (stk_rows){ image_row, image, image->width, image->height, image->depth };
+    return (stk_touch_rows){ image_row, image, image->width, image->height, image->depth };
 }
 
 /* ---- the chain ---- */
@@ -100,7 +100,7 @@ static inline void *touched(stoke_image *image, const stoke_touch *touch, uint32
     void *row = stk_alloc_aligned(samples(image) * 4, 64);
     assert_non_null(toucher);
     assert_non_null(row);
-    const stk_rows source = rows_of(image);
+    const stk_touch_rows source = rows_of(image);
     stoke_error err = { 0 };
     if (stk_touch_write(toucher, touch, n, &source, &writer, row, &err)) fail_msg("%s", err.message);
     assert_true(stk_toucher_memory(toucher) <= stk_touch_scratch(image->width, image->height, image->depth));
