@@ -107,9 +107,11 @@ int predict_list_add(predict_list *list, const char *path, stoke_error *err)
 
 /* While names are being settled. */
 typedef struct entry {
-    const char *name,
-        *place; /* place: the path without links and dots; of a member of a shard as it is shown */
+    const char *name;
+    const char *place; /* the path without links and dots; of a member of a shard as it is shown */
     size_t index;
+    size_t parts;      /* components of the name */
+    int ending, whole; /* the name has the file's ending; is all of the place */
 } entry;
 
 static int by_place(const void *a, const void *b)
@@ -146,34 +148,55 @@ static size_t components(const char *name)
     return n;
 }
 
-/* The last `count` components of a place, without the extension; all of them when there are no more. */
-static const char *tail(predict_list *list, const char *place, size_t count)
+/* The last `count` components of a place; all of them when there are no more. */
+static const char *tail(predict_list *list, const char *place, size_t count, int ending)
 {
-    const size_t length = stem_length(place);
+    const size_t length = ending ? strlen(place) : stem_length(place);
     size_t start = length;
     while (start > 0 && (place[start - 1] != '/' || --count)) start--;
     return keep_part(list, place + start, length - start);
 }
 
-/* Names of a group that is alike become longer by a folder; files of one folder that differ in their
- * extension get that instead. Returns whether anything changed. */
+static int share_a_folder(const entry *group, size_t count)
+{
+    const size_t length = (size_t)(last_component(group->place) - group->place);
+    for (size_t i = 1; i < count; i++)
+        if ((size_t)(last_component(group[i].place) - group[i].place) != length ||
+            memcmp(group[i].place, group->place, length) != 0)
+            return 0;
+    return 1;
+}
+
+/* Another name for one of several that are alike. What was added stays, and after all of the place, of which
+ * there are no two, nothing can be: so this comes to an end, also for a.jpg, a.png, a.jpg.png and a.png.jpg.
+ * 0: it has that already. */
+static int rename_one(predict_list *list, entry *e, int in_one_folder)
+{
+    if (in_one_folder && !e->ending) {
+        const char *ending = e->place + stem_length(e->place);
+        char *name = cli_alloc(strlen(e->name) + strlen(ending) + 1, 1);
+        sprintf(name, "%s%s", e->name, ending);
+        e->name = keep(list, name);
+        e->ending = 1;
+    } else if (e->parts < components(e->place)) {
+        e->name = tail(list, e->place, ++e->parts, e->ending);
+    } else {
+        if (e->whole) return 0;
+        e->name = e->place;
+        e->ending = e->whole = 1;
+    }
+    return 1;
+}
+
+/* Names of a group that is alike become longer by a folder; files of one folder get their endings instead.
+ * Returns whether anything changed. */
 static int lengthen(predict_list *list, entry *group, size_t count)
 {
-    int apart = 0, changed = 0;
-    const size_t length = stem_length(group->place), parts = components(group->name);
-    for (size_t i = 1; i < count; i++)
-        apart |= stem_length(group[i].place) != length || memcmp(group[i].place, group->place, length) != 0;
-    for (size_t i = 0; i < count; i++) {
-        entry *e = &group[i];
-        const char *longer = tail(list, e->place, parts + 1);
-        if (!apart) {
-            char *name = cli_alloc(strlen(e->name) + strlen(e->place) + 1, 1);
-            sprintf(name, "%s%s", e->name, e->place + length);
-            longer = keep(list, name);
-        }
-        changed |= strcmp(longer, e->name) != 0;
-        e->name = longer;
-    }
+    int changed = 0, new_endings = 0;
+    if (share_a_folder(group, count))
+        for (size_t i = 0; i < count; i++) new_endings |= !group[i].ending;
+    for (size_t i = 0; i < count; i++)
+        if (!new_endings || !group[i].ending) changed |= rename_one(list, &group[i], new_endings);
     return changed;
 }
 
@@ -193,7 +216,10 @@ void predict_list_settle(predict_list *list)
     entry *entries = cli_alloc(list->count, sizeof *entries);
     size_t count = 0;
     for (size_t i = 0; i < list->count; i++)
-        entries[i] = (entry){ list->files[i].name, place_of(list, &list->files[i]), i };
+        entries[i] = (entry){ .name = list->files[i].name,
+                              .place = place_of(list, &list->files[i]),
+                              .index = i,
+                              .parts = components(list->files[i].name) };
     qsort(entries, list->count, sizeof *entries, by_place);
     for (size_t i = 0; i < list->count; i++)
         if (!i || strcmp(entries[i].place, entries[count - 1].place) != 0) entries[count++] = entries[i];

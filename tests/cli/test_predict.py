@@ -115,6 +115,19 @@ def names():
     equal(files_below(path('n3')), ['a/x.jpg.png', 'a/x.png.png', 'b/x.png'])
     equal(len(predict('n6', NET, path('many'))['files']), 4)
     equal(files_below(path('n6')), ['a/x.jpg.png', 'a/x.png.png', 'b/sub/x.png', 'b/x.png'])
+    # Endings that make names alike again.
+    os.makedirs(path('alike'))
+    tangled = [path('alike', name) for name in ('y.jpg', 'y.png', 'y.jpg.png', 'y.png.jpg')]
+    for name in tangled:
+        Image.open(files[0]).save(name)
+    predict('n7', NET, *tangled)
+    equal(files_below(path('n7')), ['y.jpg.png', 'y.jpg.png.png', 'y.png.jpg.png', 'y.png.png'])
+    # Links of one name to pictures of one folder.
+    for folder, target in (('l1', 'y.jpg'), ('l2', 'y.png.jpg')):
+        os.makedirs(path(folder))
+        os.symlink(path('alike', target), path(folder, 'z.jpg'))
+    predict('n8', NET, path('l1', 'z.jpg'), path('l2', 'z.jpg'))
+    equal(files_below(path('n8')), ['alike/y.jpg.png', 'alike/y.png.jpg.png'])
     # A data set: its images, not its masks; named twice, predicted once.
     equal(predict('n4', NET, SET, PHOTOS)['pictures'], 6)
     equal(predict('n5', NET, '--data', SET, '--split', 'all')['pictures'], 6)
