@@ -179,7 +179,7 @@ static void say_next(const training *t, const stoke_trainer *trainer, const stok
         cli_say(t->call, "next: stoke train --resume %s   goes on from here, to the same bits", folder);
         return;
     }
-    cli_say(t->call, "next: stoke predict %s PICTURES   masks of your own pictures", folder);
+    cli_say(t->call, "next: stoke predict %s PICTURES --out masks   masks of your own pictures", folder);
     if (isfinite(s->best))
         cli_say(t->call, "      stoke eval %s   scores per class, confusion matrix, worst pictures", folder);
 }

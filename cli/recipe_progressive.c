@@ -324,7 +324,8 @@ static int finish(const recipe *r, int status, const stoke_error *err)
     if (r->o->dry_run)
         cli_say(r->call, "a dry run: nothing was written. What is carried over shows when a stage begins");
     else if (last->done)
-        cli_say(r->call, "next: stoke predict %s PICTURES   masks of your own pictures", last->folder);
+        cli_say(r->call, "next: stoke predict %s PICTURES --out masks   masks of your own pictures",
+                last->folder);
     else
         cli_say(r->call, "everything is saved in %s; the same command goes on from here", r->folder);
     return stopped ? cli_interrupt_code() : CLI_OK;

@@ -30,7 +30,8 @@ STAGES = [*TINY, '--stages', 'b0@32:1,b1@32x48:1', '--steps', '2']
 def stages_follow_one_another():
     done = stoke(*STAGES, '--name', 'whole')
     contains(done.stdout, 'stage', 'mIoU', 'carried over', '1-b0-32', '2-b1-32x48', '0 of 207 tensors', '11 of 207 tensors')
-    contains(done.stderr, 'stage 1 of 2', 'stage 2 of 2', 'carried over from runs/whole/1-b0-32/best', 'next: stoke predict')
+    contains(done.stderr, 'stage 1 of 2', 'stage 2 of 2', 'carried over from runs/whole/1-b0-32/best', 'next: stoke predict',
+             'PICTURES --out masks')
     for stage in ('1-b0-32', '2-b1-32x48'):
         folder = path('runs', 'whole', stage)
         for name in ('config.yaml', 'log.jsonl', 'best/model.safetensors', 'last/config.json', 'report.html'):
