@@ -137,7 +137,9 @@ static const stoke_option table[] = {
               "number" },
     { "quarantine", STOKE_OPT_STRING, FIELD(quarantine), .default_text = "quarantine.jsonl",
       .argument = "FILE",
-      .help = "Where bad samples are recorded, one line of JSON each; an empty text records none" },
+      .help =
+          "Where bad samples are recorded, one line of JSON each; an empty text records none. Unless a "
+          "file is named, `stoke train` puts the list into the run's folder and `stoke find-lr` keeps none" },
     /* keeping decoded samples */
     { "cache", STOKE_OPT_STRING, FIELD(cache), .default_text = "", .argument = "DIR",
       .help = "Folder where decoded and resized samples are kept, for later epochs and runs; several "

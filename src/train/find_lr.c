@@ -234,6 +234,8 @@ int stoke_find_lr(const stoke_data_params *data, const stoke_train_params *train
     own.resume = NULL;
     status = stk_setup_make(&setup, data, &own, say, settling, &s, err);
     s.train = &setup.params;
+    if (!status && stk_setup_names_no_quarantine(&setup))
+        setup.train.quarantine = ""; /* nothing is written */
     if (!status) status = announce(&s, &setup, err);
     if (!status) status = stoke_net_open(&s.net, &setup.net, err);
     for (size_t i = 0; !status && stoke_net_remark(s.net, i); i++) say(&s, stoke_net_remark(s.net, i));

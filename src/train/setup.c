@@ -154,6 +154,12 @@ static int settle_precision(stk_settling *s)
     return r;
 }
 
+int stk_setup_names_no_quarantine(const stk_setup *setup)
+{
+    const char *file = setup->train.quarantine;
+    return file && !strcmp(file, stoke_data_defaults().quarantine);
+}
+
 /* Of validation: nothing is drawn, everything is seen once. */
 static int make_val(stk_settling *s)
 {

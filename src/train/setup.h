@@ -31,6 +31,9 @@ int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_
                    stk_say_fn *say, stoke_progress_fn progress, void *context, stoke_error *err);
 void stk_setup_free(stk_setup *setup); /* accepts a zeroed struct */
 
+/* 1: nobody named a file for bad samples, which would land wherever the program was started. */
+int stk_setup_names_no_quarantine(const stk_setup *setup);
+
 /* The optimiser's settings for a step (0 = the first) at a rate of `lr`. */
 stoke_update stk_setup_update(const stoke_train_params *params, double lr, uint64_t step);
 

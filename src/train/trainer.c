@@ -194,14 +194,30 @@ static int open_network(stoke_trainer *t, stoke_error *err)
     return r;
 }
 
+/* Bad samples are recorded in the run's folder, unless the user named a file. config.yaml keeps the setting
+ * as it was: repeated elsewhere, a run has a list of its own. */
+static int create_loaders(stoke_trainer *t, stoke_error *err)
+{
+    const stk_setup *s = &t->setup;
+    stoke_data_params train = with_workers(&s->train, 4), val = with_workers(&s->val, 2);
+    char *quarantine = NULL;
+    if (stk_setup_names_no_quarantine(s)) {
+        quarantine = stk_trainer_path(t, s->train.quarantine, err);
+        if (!quarantine) return STOKE_E_NOMEM;
+        train.quarantine = val.quarantine = quarantine;
+    }
+    int r = stoke_loader_create(&t->train, s->train_set, &train, NULL, err);
+    if (!r && s->val_set) r = stoke_loader_create(&t->val, s->val_set, &val, NULL, err);
+    stk_free(quarantine); /* loaders have copies */
+    return r;
+}
+
 static int open_loaders(stoke_trainer *t, stoke_error *err)
 {
     const stk_setup *s = &t->setup;
-    const stoke_data_params train = with_workers(&s->train, 4), val = with_workers(&s->val, 2);
-    int r = stoke_loader_create(&t->train, s->train_set, &train, NULL, err);
+    int r = create_loaders(t, err);
     if (r || !s->val_set) return r;
-    r = stoke_loader_create(&t->val, s->val_set, &val, NULL, err);
-    if (!r) r = stoke_confusion_create(&t->confusion, s->classes, s->val.ignore_index, err);
+    r = stoke_confusion_create(&t->confusion, s->classes, s->val.ignore_index, err);
     if (!r && s->params.pictures)
         r = stk_gallery_create(&t->gallery, stoke_dataset_count(s->val_set), PICTURES, s->net.height,
                                s->net.width, err);

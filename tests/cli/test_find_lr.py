@@ -2,6 +2,7 @@
 """stoke find-lr: the curve, the three readings, the picture, what to type next."""
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,18 @@ def answer_for_people():
     root = xml.etree.ElementTree.parse(os.path.join(work, 'find-lr.svg')).getroot()
     assert root.tag.endswith('svg'), root.tag
     contains(''.join(root.itertext()), 'learning rate', 'steepest', 'lowest/10', 'valley')
+
+
+def bad_files_are_not_recorded():
+    """Nothing is kept of the training, a list of bad files neither, unless it is asked for."""
+    work, own = path('clean'), path('own')
+    os.mkdir(work)
+    shutil.copytree(DATA, own)
+    for name in files_below(os.path.join(own, 'images'))[:1]:
+        os.truncate(os.path.join(own, 'images', name), 300)
+    few = [own, *TINY[1:], '--max-bad', '100%', '--eval-every', '0']
+    stoke('find-lr', *few, cwd=work)
+    equal(files_below(work), ['find-lr.svg'])
 
 
 def check_curve(answer, low):
@@ -108,6 +121,7 @@ def interrupt():
 
 sys.exit(tap.run([
     ('the answer for people', answer_for_people),
+    ('bad files are not recorded', bad_files_are_not_recorded),
     ('the whole curve as JSON, and what to type next', the_whole_curve_and_what_to_type),
     ('nothing to learn gives no number', nothing_to_learn_gives_no_number),
     ('far too high is told', far_too_high_is_told),

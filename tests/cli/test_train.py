@@ -122,9 +122,14 @@ def bad_files():
     for name in files_below(os.path.join(own, 'images'))[:2]:
         with open(os.path.join(own, 'images', name), 'r+b') as stream:
             stream.truncate(300)
-    more = ('--eval-every', 0, '--steps', 8, '--quarantine', '')
+    more = ('--eval-every', 0, '--steps', 8)
     done = stoke('train', own, *SMALL, *more, '--max-bad', 2, '--name', 'bad')
     contains(done.stderr, 'remark: training: bad files stood behind', 'stoke verify')
+    equal(len(read('bad', 'quarantine.jsonl').splitlines()), 2, 'bad files are listed in the folder of the run')
+    stoke('train', own, *SMALL, *more, '--max-bad', 2, '--name', 'elsewhere', '--quarantine', 'bad.jsonl')
+    stoke('train', own, *SMALL, *more, '--max-bad', 2, '--name', 'nowhere', '--quarantine', '')
+    equal([name for name in files_below(path()) if name.endswith('.jsonl') and 'log' not in name],
+          ['bad.jsonl', 'runs/bad/quarantine.jsonl'])
     done = stoke('train', own, *SMALL, *more, '--max-bad', 1, '--name', 'worse', code=1)
     contains(done.stderr, '--max-bad')
 
