@@ -27,9 +27,13 @@ extern "C" {
 
 typedef struct stoke_confusion stoke_confusion;
 
+/* 8 bytes per pair of classes: 134 MB, and as much again for the scores of single pictures. The largest sets
+ * have about 1200. */
+enum { STOKE_CONFUSION_CLASSES = 4096 };
+
 /* classes 1 means foreground against background: the matrix has two classes then, as in `loss` pixels below 0
  * do not count, and means are over both (the class 1 alone is torchmetrics' binary task). ignore_index -1:
- * none. At most 4096 classes, else STOKE_E_LIMIT: the matrix takes 8 bytes per pair of them. */
+ * none. STOKE_E_LIMIT: more than STOKE_CONFUSION_CLASSES. */
 STOKE_API int stoke_confusion_create(stoke_confusion **out, uint32_t classes, int64_t ignore_index,
                                      stoke_error *err);
 STOKE_API void stoke_confusion_destroy(stoke_confusion **confusion);

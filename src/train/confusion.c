@@ -17,9 +17,6 @@
 #include "src/net/loss_labels.h"
 
 enum {
-    /* 8 bytes per cell: 134 MB, and as much again for the scores of single pictures. The largest sets have
-     * about 1200 classes. */
-    MOST_CLASSES = 4096,
     TABLES = 4,
     MOST_IN_TABLES = 256, /* classes: the tables take 1 MB then */
     BLOCK = 2048          /* pixels whose cells are found before they are counted: 16 KB on the stack */
@@ -45,11 +42,11 @@ int stoke_confusion_create(stoke_confusion **out, uint32_t classes, int64_t igno
     *out = NULL;
     if (!classes)
         return stk_fail(err, STOKE_E_INVALID, "a matrix of counts needs at least one class; 0 were given");
-    if (classes > MOST_CLASSES)
+    if (classes > STOKE_CONFUSION_CLASSES)
         return stk_fail(err, STOKE_E_LIMIT,
                         "%u classes: a matrix of counts would take %.1f GB; %d classes is the most that is "
                         "counted. Join classes with a label map",
-                        (unsigned)classes, 8e-9 * classes * classes, MOST_CLASSES);
+                        (unsigned)classes, 8e-9 * classes * classes, STOKE_CONFUSION_CLASSES);
     stoke_confusion *c = stk_calloc(1, sizeof *c);
     if (c) {
         c->classes = classes == 1 ? 2 : classes;

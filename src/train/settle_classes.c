@@ -17,6 +17,7 @@
 #include <strings.h>
 
 #include <stoke/labels.h>
+#include <stoke/metrics.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
@@ -374,6 +375,18 @@ static int take_map(stk_settling *s)
                       : stk_fail(s->err, STOKE_E_INVALID, "`label_map` %.200s gives no class", p->label_map);
 }
 
+/* Known before masks are read and a network is made, not when its first evaluation begins. */
+static int check_count(const stk_settling *s)
+{
+    const int64_t classes = s->setup->train.classes;
+    if (!s->setup->val_set || classes <= STOKE_CONFUSION_CLASSES) return STOKE_OK;
+    return stk_fail(
+        s->err, STOKE_E_LIMIT,
+        "%lld classes: validation counts every pair of them, and %d is the most it does that for. "
+        "Join classes with `label_map`, or train without validation (`eval_every` 0)",
+        (long long)classes, STOKE_CONFUSION_CLASSES);
+}
+
 int stk_settle_classes(stk_settling *s)
 {
     stk_setup *setup = s->setup;
@@ -390,6 +403,7 @@ int stk_settle_classes(stk_settling *s)
             "weigh; say 2");
     if (one) p->classes = 2; /* one logit for two values: the class, and what is not */
     int r = raw ? STOKE_OK : take_map(s);
+    if (!r) r = check_count(s);
     if (!r && (raw || balanced)) r = survey_for(s, raw, balanced, &survey);
     if (!r && raw) r = given ? notice_slip(s, &survey) : choose(s, &survey);
     setup->classes = one ? 1 : (uint32_t)p->classes;

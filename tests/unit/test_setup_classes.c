@@ -105,6 +105,26 @@ static void given_classes_stand(void **state)
     settling_refused(&data, &weighted, STOKE_E_INVALID, "with `classes` 1 there is nothing to weigh");
 }
 
+/* More than validation counts: said before anything is read, not at the first evaluation. */
+static void too_many_classes_to_validate(void **state)
+{
+    static const uint16_t three[] = { 0, 1, 2 };
+    stoke_data_params data = settling_plain(state);
+    stoke_train_params params = stoke_train_defaults();
+    settling_write(state, 6, three, 3);
+    data.classes = STOKE_CONFUSION_CLASSES + 1;
+    settling_refused(&data, &params, STOKE_E_LIMIT, "4097 classes");
+    assert_int_equal(settling_ears.calls, 0);
+    params.eval_every = 0;
+    stk_setup setup = settling_make(&data, &params);
+    assert_int_equal(setup.classes, STOKE_CONFUSION_CLASSES + 1);
+    stk_setup_free(&setup);
+    data.classes = STOKE_CONFUSION_CLASSES;
+    params.eval_every = -1;
+    setup = settling_make(&data, &params);
+    stk_setup_free(&setup);
+}
+
 static void write_colored(void **state, const char *path)
 {
     uint8_t rgb[32 * 32 * 3];
@@ -246,10 +266,11 @@ static void weights_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        unit_test_with_folder(classes_from_values),    unit_test_with_folder(senseless_masks_are_refused),
-        unit_test_with_folder(given_classes_stand),    unit_test_with_folder(colors_need_a_file),
-        unit_test_with_folder(jpeg_masks_are_refused), unit_test_with_folder(bad_masks_are_the_loaders),
-        unit_test_with_folder(class_weights),          unit_test_with_folder(weights_are_bounded),
+        unit_test_with_folder(classes_from_values),       unit_test_with_folder(senseless_masks_are_refused),
+        unit_test_with_folder(given_classes_stand),       unit_test_with_folder(too_many_classes_to_validate),
+        unit_test_with_folder(colors_need_a_file),        unit_test_with_folder(jpeg_masks_are_refused),
+        unit_test_with_folder(bad_masks_are_the_loaders), unit_test_with_folder(class_weights),
+        unit_test_with_folder(weights_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
