@@ -118,7 +118,8 @@ typedef struct stoke_prediction {
 } stoke_prediction;
 /* image: 3 channels, u8 or u16, at its full size. mask: the same width and height, 1 channel, u8 (up to 256
  * classes) or u16; filled with class ids, the lowest at a tie. about may be NULL. progress (may be NULL)
- * counts windows. */
+ * counts windows. STOKE_E_LIMIT: longer than 2^24 pixels, or windows over it would take more memory than
+ * there is. */
 STOKE_API int stoke_predictor_run(stoke_predictor *predictor, const stoke_image *image,
                                   const stoke_image *mask, stoke_prediction *about,
                                   stoke_progress_fn progress, void *context, stoke_error *err);

@@ -252,8 +252,7 @@ static void *run_helper(void *argument)
 
 static int ask_progress(work *w, uint64_t done)
 {
-    if (!w->job->progress || !w->job->progress(w->job->context, done, w->job->count)) return 0;
-    return 1;
+    return w->job->progress && w->job->progress(w->job->context, done, w->job->count);
 }
 
 static int windows_done(void *context, uint64_t done, uint64_t total)
@@ -281,13 +280,23 @@ static uint32_t take_ready(work *w, slot **taken)
     return n;
 }
 
+/* A picture that is too wide for it is one file without a mask, and no end of the rest. */
+static int slide(work *w, slot *s, stoke_error *err)
+{
+    w->sliding = &w->job->files[s->index];
+    const int status =
+        stoke_predictor_run(w->predictor, &s->image, &s->mask, &s->about, windows_done, w, err);
+    if (status != STOKE_E_LIMIT) return status;
+    s->status = status;
+    s->error = *err;
+    stk_error_prefix(&s->error, w->sliding->image_path);
+    return STOKE_OK;
+}
+
 static int predict(work *w, slot **taken, uint32_t n, stoke_error *err)
 {
     stoke_predictor *p = w->predictor;
-    w->sliding = &w->job->files[taken[0]->index];
-    if (taken[0]->mode == STOKE_PREDICT_SLIDE)
-        return stoke_predictor_run(p, &taken[0]->image, &taken[0]->mask, &taken[0]->about, windows_done, w,
-                                   err);
+    if (taken[0]->mode == STOKE_PREDICT_SLIDE) return slide(w, taken[0], err);
     stoke_logits logits;
     for (uint32_t i = 0; i < n; i++) stk_predict_put(p, i, &taken[i]->fitted);
     int status = stk_predict_pass(p, n, &logits, err);
@@ -313,7 +322,6 @@ static void drive(work *w)
     slot *taken[STK_PREDICT_BATCH];
     pthread_mutex_lock(&w->lock);
     while (!w->stopping && w->done < w->job->count) {
-        const uint64_t done = w->done;
         const uint32_t n = take_ready(w, taken);
         stoke_error error = { 0 };
         int status = STOKE_OK;
@@ -334,6 +342,7 @@ static void drive(work *w)
             if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
             pthread_cond_timedwait(&w->changed, &w->lock, &until);
         }
+        const uint64_t done = w->done; /* not that of before: windows_done told of more */
         pthread_mutex_unlock(&w->lock);
         if (!status && ask_progress(w, done))
             status = stk_fail(&error, STOKE_E_CANCELLED, "stopped on request");

@@ -8,8 +8,12 @@
 #include <math.h>
 #include <string.h>
 
+#include <stoke/machine.h>
+
 #include "src/base/error.h"
 #include "src/train/predict_slide.h"
+
+enum { NOT_ASKED = 64 << 20 /* bytes that are there: no need to look into /proc for every picture */ };
 
 /* The band while it goes down the picture. Lines are those of the grid. */
 typedef struct band {
@@ -53,9 +57,28 @@ uint64_t stk_slide_bytes(const stoke_predictor *p, uint32_t width, uint32_t heig
     return sums_bytes(p, &across) + classes;
 }
 
+/* What a band takes grows with the width alone: 16 million pixels by 1 are 48 MB, and 330 GB of sums with 150
+ * classes and windows of 512. Linux would promise them and kill us when we touch them, so it is asked. */
+static int check_memory(const band *b)
+{
+    const stoke_predictor *p = b->predictor;
+    uint64_t windows;
+    const uint64_t need = stk_slide_bytes(p, b->image->width, b->image->height, &windows);
+    const uint64_t held = p->sums.capacity + p->labels.capacity;
+    const uint64_t available = need > NOT_ASKED ? stoke_machine_available() : UINT64_MAX;
+    if (need <= held || need - held <= available) return STOKE_OK;
+    return stk_fail(
+        b->err, STOKE_E_LIMIT,
+        "windows over a picture of %u x %u take %.1f GB, and %.1f GB are available: mode resize, or "
+        "parts of the picture, take less",
+        b->image->width, b->image->height, (double)need * 1e-9, (double)available * 1e-9);
+}
+
 static int reserve(band *b)
 {
     stoke_predictor *p = b->predictor;
+    const int status = check_memory(b);
+    if (status) return status;
     const size_t columns = b->across.length / STK_GRID, rows = b->down.length / STK_GRID;
     float *shares = stk_buffer_reserve(&p->shares, (columns + rows) * sizeof *shares);
     b->line = columns * p->stride;

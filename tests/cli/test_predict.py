@@ -101,6 +101,17 @@ def bad_files():
     contains(done.stdout, '3 masks')
 
 
+def too_wide():
+    """A picture over which windows would take more memory than there is (49 GB) has no mask; others have theirs."""
+    if os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') > 32e9:
+        return
+    Image.new('L', (1 << 24, 1)).save(path('wide.png'))
+    few = [path('wide.png'), os.path.join(PHOTOS, '000000.jpg')]
+    answer = predict('wide-out', NET, *few, '--mode', 'slide', '--size', '512x32', code=1)
+    equal((answer['written'], answer['bad']), (1, 1))
+    contains(answer['files'][0]['error'], 'wide.png', 'GB are available')
+
+
 def names():
     for folder in ('a', 'b', 'b/sub'):
         os.makedirs(path('many', folder))
@@ -260,6 +271,7 @@ sys.exit(tap.run([
     ('windows, mirror images, another size', other_ways),
     ('overlays', overlays),
     ('bad files among good ones', bad_files),
+    ('a picture too wide for windows', too_wide),
     ('names', names),
     ('nothing is written over', nothing_is_written_over),
     ('asked wrongly', asked_wrongly),

@@ -414,6 +414,29 @@ static void what_is_refused(void **state)
     free(picture.data), free(mask.data);
 }
 
+/* A few lines of a file can be millions of pixels wide: what windows over it would take is asked for, not
+ * taken until the system kills us. */
+static void too_wide_to_slide(void **state)
+{
+    enum { WIDE = 1 << 24 };
+    const char *folder = write_network(state, "net", 150);
+    stoke_predict_params params = settings(folder, STOKE_PREDICT_SLIDE);
+    stoke_predictor *p;
+    const stoke_image picture = { calloc(WIDE, 3), (size_t)WIDE * 3, WIDE, 1, 3, 1 };
+    const stoke_image mask = { calloc(WIDE, 1), WIDE, WIDE, 1, 1, 1 };
+    params.size[0] = 512; /* 330 GB */
+    params.size[1] = 32;
+    OK(stoke_predictor_open(&p, &params, &err));
+    if (stoke_predictor_plan(p, WIDE, 1).bytes < stoke_machine_available()) {
+        print_message("this machine has the memory: nothing is refused\n");
+    } else {
+        assert_int_equal(stoke_predictor_run(p, &picture, &mask, NULL, NULL, NULL, &err), STOKE_E_LIMIT);
+        assert_non_null(strstr(err.message, "16777216 x 1"));
+    }
+    stoke_predictor_close(&p);
+    free(picture.data), free(mask.data);
+}
+
 static void auto_slides_where_it_should(void **state)
 {
     static const struct {
@@ -488,6 +511,7 @@ int main(void)
         unit_test_with_folder(windows_over_pictures),
         unit_test_with_folder(batches_do_not_show),
         unit_test_with_folder(what_is_refused),
+        unit_test_with_folder(too_wide_to_slide),
         unit_test_with_folder(auto_slides_where_it_should),
         unit_test_with_folder(presets),
     };
