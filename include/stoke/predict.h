@@ -132,7 +132,7 @@ typedef struct stoke_predicted {
     const stoke_sample *file; /* of the list */
     int status;          /* 0, or why there is no mask: a file that is no picture is no end of the rest */
     const char *message; /* for people; "" without a failure */
-    const stoke_image *image; /* RGB u8 at its full size; NULL unless asked for */
+    const stoke_image *image; /* RGB u8 at its full size; NULL unless asked for, and without a mask */
     const stoke_image *mask;  /* u8, or u16 for more than 256 classes; the function may alter its pixels */
     stoke_prediction about;
 } stoke_predicted;
@@ -147,7 +147,7 @@ typedef struct stoke_predict_job {
     const stoke_data_params *data;
     int images; /* 1: `predicted` wants the pictures too */
     /* Bytes of pictures being decoded or on their way, and of their masks: 512 MiB. One is let through in any
-     * case. */
+     * case. Between files helpers keep no more than that, either. */
     uint64_t memory;
     uint32_t helpers; /* threads that decode and call `predicted`; 0: chosen */
     stoke_predicted_fn predicted;

@@ -76,6 +76,17 @@ void stk_picture_reader_destroy(stk_picture_reader **reader)
     *reader = NULL;
 }
 
+uint64_t stk_picture_reader_memory(const stk_picture_reader *reader)
+{
+    return stk_bench_memory(&reader->bench);
+}
+
+int stk_picture_reader_renew(stk_picture_reader *reader, stoke_error *err)
+{
+    stk_bench_destroy(&reader->bench);
+    return stk_bench_create(&reader->bench, err);
+}
+
 int stk_picture_read(stk_picture_reader *reader, const stoke_sample *file, uint32_t *width, uint32_t *height,
                      stoke_error *err)
 {

@@ -23,6 +23,11 @@ typedef struct stk_picture_reader stk_picture_reader;
 int stk_picture_reader_create(stk_picture_reader **out, const stk_pictures *pictures, stoke_error *err);
 void stk_picture_reader_destroy(stk_picture_reader **reader);
 
+/* Bytes it keeps for the next file. */
+uint64_t stk_picture_reader_memory(const stk_picture_reader *reader);
+/* Gives them back; pixels it handed out are gone. */
+int stk_picture_reader_renew(stk_picture_reader *reader, stoke_error *err);
+
 /* Reads the file; *width and *height are those of the picture as it will be shown, orientation applied. The
  * message of a failure names the file. */
 int stk_picture_read(stk_picture_reader *reader, const stoke_sample *file, uint32_t *width, uint32_t *height,

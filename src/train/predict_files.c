@@ -50,6 +50,7 @@ typedef struct work {
     const stoke_predict_job *job;
     stk_pictures *pictures;
     uint32_t n_slots, n_helpers;
+    uint64_t kept; /* bytes that a helper's reader may keep between files */
     slot *slots;
     pthread_t threads[MOST_HELPERS];
     const stoke_sample *sliding; /* the file whose windows are counted; the caller's */
@@ -105,7 +106,7 @@ static void hand_over(work *w, slot *s)
                                         .file = &w->job->files[s->index],
                                         .status = s->status,
                                         .message = s->status ? s->error.message : "",
-                                        .image = w->job->images && s->image.data ? &s->image : NULL,
+                                        .image = w->job->images && !s->status ? &s->image : NULL,
                                         .mask = s->status ? NULL : &s->mask,
                                         .about = s->about };
     const int status = w->job->predicted(w->job->context, &predicted, &error);
@@ -190,8 +191,9 @@ static int read_file(work *w, stk_picture_reader *reader, slot *s)
     s->error = (stoke_error){ 0 };
     int status = stk_picture_read(reader, file, &width, &height, &s->error);
     if (status) return status;
+    stoke_image none;
     if ((uint64_t)width * height > (uint64_t)w->job->data->max_pixels)
-        return stk_picture_whole(reader, &s->image, &s->error); /* the decoder refuses it, with the reason */
+        return stk_picture_whole(reader, &none, &s->error); /* the decoder refuses it, with the reason */
     s->mode = stoke_predictor_plan(w->predictor, width, height).mode;
     const int whole = w->job->images || s->mode == STOKE_PREDICT_SLIDE;
     /* Mask, decoder's pixels and our own of them, 16 bits deep at worst. */
@@ -203,6 +205,13 @@ static int read_file(work *w, stk_picture_reader *reader, slot *s)
         return status;
     }
     return take_pixels(w, reader, s);
+}
+
+/* Nor do helpers keep what decoding one took: pictures of 500 MB, each read by another of 16, would be 8 GB.
+ * What the slot has is a copy. */
+static int give_back(const work *w, stk_picture_reader *reader, stoke_error *err)
+{
+    return stk_picture_reader_memory(reader) > w->kept ? stk_picture_reader_renew(reader, err) : STOKE_OK;
 }
 
 /* One thing to do; 0 when there is nothing for now. With the lock, which is let go meanwhile. */
@@ -218,8 +227,11 @@ static int help(work *w, stk_picture_reader *reader)
     s->state = READING;
     s->index = w->next++;
     pthread_mutex_unlock(&w->lock);
+    stoke_error error = { 0 };
     s->status = read_file(w, reader, s);
+    const int status = give_back(w, reader, &error);
     pthread_mutex_lock(&w->lock);
+    if (status) stop(w, status, &error);
     s->state = s->status ? PREDICTED : READY; /* a bad file has nothing to predict */
     pthread_cond_broadcast(&w->changed);
     return 1;
@@ -390,6 +402,7 @@ static int run_all(work *w, stoke_error *err)
     if (wanted > MOST_HELPERS) wanted = MOST_HELPERS;
     /* One in the hands of each helper, two passes of the network. */
     w->n_slots = wanted + 2 * (w->predictor->batch / stk_predict_views(w->predictor));
+    w->kept = w->job->memory / wanted;
     w->slots = stk_calloc(w->n_slots, sizeof *w->slots);
     if (!w->slots) return stk_fail(err, STOKE_E_NOMEM, "no memory for %u pictures", w->n_slots);
     const int status = start_helpers(w, wanted, err);

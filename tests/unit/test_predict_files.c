@@ -298,6 +298,10 @@ static void pixels_are_the_loaders(void **state)
         stk_write_image(&writer, &fitted, row, SIDE, SIDE, 0, 0, 0);
         assert_memory_equal(row, (char *)batch->images + i * batch->image_row_bytes,
                             3 * SIDE * SIDE * sizeof *row);
+        /* What one picture took can be given back before the next. */
+        const uint64_t before = stk_picture_reader_memory(reader);
+        OK(stk_picture_reader_renew(reader, &err));
+        assert_true(stk_picture_reader_memory(reader) < before);
     }
     stk_picture_reader_destroy(&reader);
     stk_pictures_close(&shared);
