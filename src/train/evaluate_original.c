@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/source/quarantine.h"
 #include "src/source/reader.h"
 #include "src/train/evaluate_set.h"
 
@@ -15,17 +16,26 @@ typedef struct comparison {
     stoke_eval_report *report;
     stoke_progress_fn progress;
     void *context;
-    pthread_mutex_t lock; /* of everything that is added up */
+    uint64_t count, allowed; /* samples; of them bad */
+    pthread_mutex_t lock;    /* of everything that is added up */
 } comparison;
 
-static void note_bad(comparison *c, const char *path, int code, const char *reason)
+/* `policy` and `max_bad` say how far a set may be bad, as to a loader. reason: names the file. */
+static int note_bad(comparison *c, int code, const char *reason, stoke_error *err)
 {
     pthread_mutex_lock(&c->lock);
-    if (!c->report->bad++) {
+    const uint64_t bad = ++c->report->bad;
+    if (bad == 1) {
         c->set->first_code = code;
-        snprintf(c->set->first_bad, sizeof c->set->first_bad, "%.200s: %.300s", path, reason);
+        snprintf(c->set->first_bad, sizeof c->set->first_bad, "%s", reason);
     }
     pthread_mutex_unlock(&c->lock);
+    if (c->set->data.policy == STOKE_POLICY_STOP) return stk_fail(err, code, "%s", reason);
+    if (bad <= c->allowed) return STOKE_OK;
+    return stk_fail(err, STOKE_E_TOO_BAD,
+                    "%llu of %llu samples are bad, more than max_bad allows (%llu); the first: %s",
+                    (unsigned long long)bad, (unsigned long long)c->count, (unsigned long long)c->allowed,
+                    c->set->first_bad);
 }
 
 /* A line at a time, as wide as the counting wants it. */
@@ -82,10 +92,7 @@ static int add(comparison *c, const stoke_confusion *confusion, const stoke_pred
 static int on_predicted(void *context, const stoke_predicted *predicted, stoke_error *err)
 {
     comparison *c = context;
-    if (predicted->status) {
-        note_bad(c, predicted->file->image_path, predicted->status, predicted->message);
-        return STOKE_OK;
-    }
+    if (predicted->status) return note_bad(c, predicted->status, predicted->message, err);
     const uint32_t classes = stoke_predictor_about(c->set->predictor).classes;
     stoke_confusion *confusion = NULL;
     stk_reader reader = { 0 };
@@ -99,8 +106,8 @@ static int on_predicted(void *context, const stoke_predicted *predicted, stoke_e
     stoke_confusion_destroy(&confusion);
     if (r && !usable) {
         const stoke_sample sample = stoke_dataset_sample(c->set->dataset, predicted->index);
-        note_bad(c, sample.mask_path, r, why.message);
-        return STOKE_OK;
+        stk_error_prefix(&why, sample.mask_path);
+        return note_bad(c, r, why.message, err);
     }
     return r ? stk_fail(err, r, "%s", why.message) : STOKE_OK;
 }
@@ -116,6 +123,9 @@ int stk_evaluate_original(stk_evaluation_set *set, stoke_eval_report *report, st
 {
     comparison c = { .set = set, .report = report, .progress = progress, .context = context };
     const uint64_t count = stoke_dataset_count(set->dataset);
+    int r = stk_fuse_limit(set->data.max_bad, count, &c.allowed, err);
+    if (r) return r;
+    c.count = count;
     stoke_sample *files = stk_calloc(count, sizeof *files);
     if (!files)
         return stk_fail(err, STOKE_E_NOMEM, "no memory for a list of %llu files", (unsigned long long)count);
@@ -129,14 +139,14 @@ int stk_evaluate_original(stk_evaluation_set *set, stoke_eval_report *report, st
     job.context = &c;
     stoke_predict_report done = { 0 };
     pthread_mutex_init(&c.lock, NULL);
-    int r = stoke_predict_files(set->predictor, &job, &done, err);
+    r = stoke_predict_files(set->predictor, &job, &done, err);
     pthread_mutex_destroy(&c.lock);
     stk_free(files);
-    if (!r && !report->samples) {
+    if (!r && !report->samples)
         r = stk_fail(err, STOKE_E_TOO_BAD, "none of %llu samples could be used; the first: %s",
                      (unsigned long long)count, set->first_bad);
-        if (set->first_code == STOKE_E_LABEL) stk_blame_classes(set, err);
-    }
+    if ((r == STOKE_E_TOO_BAD || r == STOKE_E_LABEL) && set->first_code == STOKE_E_LABEL)
+        stk_blame_classes(set, err);
     report->seconds = done.seconds;
     report->waited_seconds = done.seconds - done.network_seconds;
     return r;

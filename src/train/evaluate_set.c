@@ -161,7 +161,7 @@ static int run_loader(stk_evaluation_set *set, stoke_confusion *confusion, stk_g
     *bad = stats.bad_samples;
     stoke_bad_file first;
     if (!r && *bad && !stoke_loader_bad(loader, 0, &first))
-        snprintf(set->first_bad, sizeof set->first_bad, "%.200s: %.300s", first.path, first.reason);
+        snprintf(set->first_bad, sizeof set->first_bad, "%s", first.reason); /* which names the file */
     stoke_loader_destroy(&loader);
     return r;
 }

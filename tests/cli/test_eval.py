@@ -153,7 +153,11 @@ def bad_files():
     for more in ([], ['--original']):
         got = stoke_json('eval', RUN, '--data', broken, '--split', 'all', '--max-bad', 3, *more)
         equal((got['samples'], got['bad']), (11, 1))
-        contains(got['first_bad'], os.path.basename(victim))
+        equal(got['first_bad'].count(os.path.basename(victim)), 1, got['first_bad'])
+        done = stoke('eval', RUN, '--data', broken, '--split', 'all', '--max-bad', 0, *more, code=1)
+        contains(done.stderr, '1 of 12 samples are bad', '--max-bad', os.path.basename(victim))
+        done = stoke('eval', RUN, '--data', broken, '--split', 'all', '--max-bad', 3, '--policy', 'stop', *more, code=1)
+        contains(done.stderr, os.path.basename(victim))
     assert not os.path.exists(path('quarantine.jsonl')), 'nothing is written that nobody asked for'
 
 
