@@ -23,6 +23,9 @@ void stk_gallery_destroy(stk_gallery **gallery);
 void stk_gallery_undo(stk_gallery *gallery, const stk_writer *writer);
 /* Keeps the rows of this batch that are wanted: pictures back to bytes from their normalised floats. */
 void stk_gallery_take(stk_gallery *gallery, const stoke_batch *batch, const uint16_t *predicted);
+/* Scores for the caption of a sample, where those of the pixels that are shown are not the ones that count.
+ */
+void stk_gallery_score(stk_gallery *gallery, uint64_t id, double miou, double accuracy);
 /* 1: a picture was taken since it was created. Where all that are wanted were bad files there is none. */
 int stk_gallery_has_any(const stk_gallery *gallery);
 int stk_gallery_write(const stk_gallery *gallery, const char *path, const char *title, int64_t ignore_index,

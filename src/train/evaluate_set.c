@@ -197,12 +197,12 @@ static int copy_worst(const stk_evaluation_set *set, stoke_eval_report *report, 
 
 /* Once more through the network, since which are the worst is known only afterwards: 16 pictures against
  * keeping all of them. At the network's size, also for `original`: pictures of a camera would be too large to
- * look at side by side. */
-static int draw_worst(stk_evaluation_set *set, const char *path, const stoke_eval_report *report,
-                      stoke_error *err)
+ * look at side by side. Their captions are those of the list. */
+static int draw_worst(stk_evaluation_set *set, const stoke_eval_params *params,
+                      const stoke_eval_report *report, stoke_error *err)
 {
     uint64_t ids[STK_WORST], bad;
-    char title[96];
+    char title[160];
     stk_gallery *gallery = NULL;
     stoke_confusion *confusion = NULL;
     stk_evaluation e;
@@ -212,12 +212,15 @@ static int draw_worst(stk_evaluation_set *set, const char *path, const stoke_eva
     int r = stoke_dataset_pick(set->dataset, ids, count, err);
     if (!r) r = stk_gallery_create(&gallery, count, count, report->height, report->width, err);
     if (!r) stk_gallery_undo(gallery, &set->predictor->writer);
+    for (uint32_t i = 0; !r && i < count; i++) /* of what is picked, the i-th */
+        stk_gallery_score(gallery, i, set->worst[i].miou, set->worst[i].accuracy);
     if (!r) r = stoke_confusion_create(&confusion, report->classes, set->data.ignore_index, err);
     if (!r) r = run_loader(set, confusion, gallery, &e, &bad, NULL, NULL, err);
-    snprintf(title, sizeof title, "The %u worst of %llu pictures, at %u x %u", (unsigned)count,
-             (unsigned long long)report->samples, (unsigned)report->width, (unsigned)report->height);
+    snprintf(title, sizeof title, "The %u worst of %llu pictures, at %u x %u%s", (unsigned)count,
+             (unsigned long long)report->samples, (unsigned)report->width, (unsigned)report->height,
+             params->original ? "; scores at the masks' own size" : "");
     if (!r)
-        r = stk_gallery_write(gallery, path, title, set->data.ignore_index,
+        r = stk_gallery_write(gallery, params->picture, title, set->data.ignore_index,
                               (const char *const *)report->class_names, report->classes, err);
     stk_gallery_destroy(&gallery);
     stoke_confusion_destroy(&confusion);
@@ -271,7 +274,7 @@ int stoke_evaluate_set(const stoke_data_params *data, const stoke_eval_params *p
         memcpy(report->first_bad, set.first_bad, sizeof report->first_bad);
         r = copy_worst(&set, report, err);
     }
-    if (!r && params->picture) r = draw_worst(&set, params->picture, report, err);
+    if (!r && params->picture) r = draw_worst(&set, params, report, err);
     stoke_labels_destroy(&set.labels);
     stoke_dataset_close(&set.dataset);
     stoke_predictor_close(&set.predictor);

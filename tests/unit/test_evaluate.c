@@ -161,14 +161,16 @@ static void the_worst_are_listed_in_order(void **state)
     close_bench(&b);
 }
 
-/* What a gallery of all samples shows, as the bytes of its PNG. free() them. */
-static uint8_t *drawn(void **state, bench *b, stk_evaluation *e, size_t *size)
+/* What a gallery of all samples shows, as the bytes of its PNG. captions: scores of their own, or NULL.
+ * free() them. */
+static uint8_t *drawn(void **state, bench *b, const double *captions, stk_evaluation *e, size_t *size)
 {
     stk_gallery *gallery;
     const uint64_t count = stoke_dataset_count(b->dataset);
     const char *path = unit_path(state, "drawn.png");
     assert_int_equal(stk_gallery_create(&gallery, count, (uint32_t)count, SIZE, SIZE, NULL), 0);
     *e = evaluated(b, gallery);
+    for (uint64_t i = 0; captions && i < count; i++) stk_gallery_score(gallery, i, captions[i], 0.5);
     assert_int_equal(stk_gallery_write(gallery, path, "all", 255, NULL, PAIRS_CLASSES, NULL), 0);
     stk_gallery_destroy(&gallery);
     FILE *f = fopen(path, "rb");
@@ -197,13 +199,13 @@ static void substitutes_of_bad_files_do_not_count(void **state)
     data.max_bad = "3";
     open_bench(&bad, &data, PAIRS_CLASSES);
     assert_int_equal(stoke_dataset_count(bad.dataset), 8); /* s7 is the first of its batch */
-    uint8_t *picture = drawn(state, &bad, &e, &size);
+    uint8_t *picture = drawn(state, &bad, NULL, &e, &size);
     assert_int_equal(e.samples, 7);
     assert_int_equal(unlink(unit_path(state, "images/s7.png")), 0);
     assert_int_equal(unlink(unit_path(state, "masks/s7.png")), 0);
     data.batch = 7;
     open_bench(&good, &data, PAIRS_CLASSES);
-    uint8_t *wanted_picture = drawn(state, &good, &wanted, &wanted_size);
+    uint8_t *wanted_picture = drawn(state, &good, NULL, &wanted, &wanted_size);
     assert_int_equal(wanted.samples, 7);
     expect_same_counts(good.confusion, bad.confusion);
     assert_true(fabs(e.loss - wanted.loss) < 1e-6 * wanted.loss);
@@ -298,6 +300,27 @@ static void one_class_is_evaluated_as_two(void **state)
     close_bench(&b);
 }
 
+/* Scores at the masks' own size stand below pictures at the network's. */
+static void captions_can_be_given(void **state)
+{
+    static const double low[3] = { 0.125, 0.125, 0.125 }, high[3] = { 0.875, 0.875, 0.875 };
+    const double *const captions[] = { NULL, low, low, high };
+    pairs_write(state, 3, SIZE, SIZE);
+    const stoke_data_params data = settings(state, 3);
+    bench b = { 0 };
+    stk_evaluation e;
+    uint8_t *picture[4];
+    size_t size[4];
+    open_bench(&b, &data, PAIRS_CLASSES);
+    for (int i = 0; i < 4; i++) picture[i] = drawn(state, &b, captions[i], &e, &size[i]);
+    for (int i = 1; i < 4; i++) {
+        const int same = size[i] == size[i - 1] && !memcmp(picture[i], picture[i - 1], size[i]);
+        assert_int_equal(same, i == 2);
+    }
+    for (int i = 0; i < 4; i++) free(picture[i]);
+    close_bench(&b);
+}
+
 static void pictures_are_kept_and_drawn(void **state)
 {
     pairs_write(state, 7, SIZE, SIZE);
@@ -387,6 +410,7 @@ int main(void)
         unit_test_with_folder(progress_tells_and_stops),
         unit_test_with_folder(what_does_not_fit_is_refused),
         unit_test_with_folder(one_class_is_evaluated_as_two),
+        unit_test_with_folder(captions_can_be_given),
         unit_test_with_folder(pictures_are_kept_and_drawn),
         unit_test_with_folder(pictures_have_their_own_colours),
     };
