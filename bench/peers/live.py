@@ -37,8 +37,11 @@ class Peer:
         return line
 
     def ask(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it has ended by itself: there is no answer, and why is said in its place
         return self.answer()
 
     def end(self):

@@ -14,6 +14,7 @@ sys.dont_write_bytecode = True  # the source folder may be read-only
 import tap
 import accuracy
 import accuracy_report
+import live
 import runner
 
 RECIPE = {**accuracy.RECIPE, 'steps': 30, 'batches_per_epoch': 10, 'classes': 2}
@@ -92,6 +93,27 @@ def kept_results_make_tables_page_and_chart():
 def nothing_complete_is_said():
     unfinished = {**RESULTS, 'runs': RESULTS['runs'][2:]}
     assert accuracy_report.text(unfinished) == '' and 'no seed' in accuracy_report.verdict(unfinished)[0]
+    with tempfile.NamedTemporaryFile('w', suffix='.json') as kept:
+        json.dump(unfinished, kept)
+        kept.flush()
+        run = program('--from', kept.name, '--write-doc')
+    assert run.returncode == 1 and 'no page is written' in run.stderr, run
+
+
+def a_peer_that_has_ended_says_why():
+    with tempfile.TemporaryDirectory() as folder:
+        python = os.path.join(folder, 'python')
+        with open(python, 'w', encoding='ascii') as stream:
+            stream.write('#!/bin/sh\necho ready\necho the weights are gone >&2\nexit 1\n')
+        os.chmod(python, 0o755)
+        peer = live.Peer(python, 'any', tcmalloc=False)
+        peer.process.wait()
+        try:
+            peer.ask('train')
+        except runner.Failed as why:
+            assert 'the weights are gone' in str(why), why
+        else:
+            raise AssertionError('nothing was said')
 
 
 def misuse_is_refused():
@@ -109,5 +131,6 @@ sys.exit(tap.run([
     ('another training is refused', another_training_is_refused),
     ('kept results make tables, a page and a chart', kept_results_make_tables_page_and_chart),
     ('nothing complete is said', nothing_complete_is_said),
+    ('a peer that has ended says why', a_peer_that_has_ended_says_why),
     ('misuse is refused', misuse_is_refused),
 ]))
