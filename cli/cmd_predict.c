@@ -12,7 +12,7 @@
 #include "cli/output.h"
 #include "cli/predict_list.h"
 
-enum { LISTED = 10, WORDS = 100000 };
+enum { LISTED = 10, WORDS = 100000, JPEG_SIDE = 65500 /* the most that libjpeg writes */ };
 
 typedef struct predict_options {
     const char *out, *data, *window;
@@ -340,6 +340,12 @@ static int write_mask(const prediction *p, const char *path, const stoke_image *
                      : stoke_image_write_png(path, mask, err);
 }
 
+/* A mask is as large as its picture, whatever that is; an overlay may not be possible. */
+static int has_overlay(const prediction *p, const outcome *o)
+{
+    return p->o->overlay && !o->status && o->width <= JPEG_SIDE && o->height <= JPEG_SIDE;
+}
+
 /* From a helper's thread. */
 static int finish(void *context, const stoke_predicted *predicted, stoke_error *err)
 {
@@ -358,7 +364,7 @@ static int finish(void *context, const stoke_predicted *predicted, stoke_error *
     if (!r) r = mask_path(p, predicted->file, "_overlay.jpg", overlay, err);
     if (!r && strchr(predicted->file->name, '/')) r = make_folder_of(path, err);
     /* The overlay first: a mask is there when all of its picture is. */
-    if (!r && p->o->overlay)
+    if (!r && has_overlay(p, o))
         r = stoke_overlay_write(overlay, predicted->image, predicted->mask, p->o->opacity, -1, err);
     return r ? r : write_mask(p, path, predicted->mask, err);
 }
@@ -402,6 +408,15 @@ static double rate(const prediction *p)
     return p->report.seconds > 0 ? (double)p->report.done / p->report.seconds : 0;
 }
 
+static void json_overlay(const prediction *p, size_t index, stoke_json *json)
+{
+    char path[CLI_PATH];
+    stoke_error unused;
+    const int there = has_overlay(p, &p->outcomes[index]) &&
+                      !mask_path(p, &p->list.files[index], "_overlay.jpg", path, &unused);
+    stoke_json_string(json, "overlay", there ? path : NULL);
+}
+
 static void print_json(const prediction *p)
 {
     stoke_json json;
@@ -433,6 +448,7 @@ static void print_json(const prediction *p)
             stoke_json_string(&json, "error", o->message);
         } else if (!mask_path(p, &p->list.files[i], ".png", path, &(stoke_error){ 0 })) {
             stoke_json_string(&json, "mask", path);
+            if (p->o->overlay) json_overlay(p, i, &json);
             stoke_json_uint(&json, "width", o->width);
             stoke_json_uint(&json, "height", o->height);
             stoke_json_string(&json, "mode", o->about.mode == STOKE_PREDICT_SLIDE ? "slide" : "resize");
@@ -459,6 +475,16 @@ static void list_bad(const prediction *p)
     fprintf(stderr, "%llu of %zu files gave no mask\n", (unsigned long long)p->report.bad, p->list.count);
 }
 
+static void say_overlays(const prediction *p)
+{
+    size_t missing = 0;
+    for (size_t i = 0; i < p->list.count; i++)
+        missing += !p->outcomes[i].status && !has_overlay(p, &p->outcomes[i]);
+    if (missing)
+        cli_say(p->call, "%zu picture%s no overlay: a JPEG holds %d pixels a side", missing,
+                missing == 1 ? " has" : "s have", JPEG_SIDE);
+}
+
 static void print_result(const prediction *p)
 {
     char seconds[32];
@@ -473,6 +499,7 @@ static void print_result(const prediction *p)
                    (unsigned long long)p->report.slid);
         putchar('\n');
     }
+    if (p->o->overlay) say_overlays(p);
     if (p->report.bad) list_bad(p);
 }
 

@@ -79,6 +79,17 @@ def overlays():
     assert np.abs(pixels - colors[values])[shown].max() < 40, 'the overlay does not lie on the mask'
 
 
+def overlays_have_limits():
+    """A JPEG is at most 65500 pixels wide: the mask is written all the same, and the others' overlays."""
+    Image.new('L', (65501, 1)).save(path('long.png'))
+    few = [path('long.png'), os.path.join(PHOTOS, '000000.jpg')]
+    answer = predict('long-out', NET, *few, '--overlay')
+    equal(files_below(path('long-out')), ['000000.png', '000000_overlay.jpg', 'long.png'])
+    equal([entry['overlay'] for entry in answer['files']], [None, path('long-out', '000000_overlay.jpg')])
+    done = stoke('predict', NET, *few, '--overlay', '--out', path('long-out'), '--force')
+    contains(done.stderr, '1 picture has no overlay')
+
+
 def bad_files():
     folder = path('mixed')
     shutil.copytree(PHOTOS, folder)
@@ -270,6 +281,7 @@ sys.exit(tap.run([
     ('masks have the original size and a palette', original_size_and_palette),
     ('windows, mirror images, another size', other_ways),
     ('overlays', overlays),
+    ('overlays have limits', overlays_have_limits),
     ('bad files among good ones', bad_files),
     ('a picture too wide for windows', too_wide),
     ('names', names),
