@@ -520,6 +520,10 @@ static int run(cli_call *call)
     }
     const int code = r ? cli_fail(call, &err) : p->report.bad ? CLI_FAILED : CLI_OK;
     if (!r) print_result(p);
+    if (r == STOKE_E_CANCELLED)
+        cli_say(call,
+                "%llu of %zu masks are in %s, each of them whole; the same command with --force makes all",
+                (unsigned long long)p->report.done, p->list.count, p->o->out);
     for (size_t i = 0; p->outcomes && i < p->list.count; i++) free(p->outcomes[i].message);
     free(p->outcomes);
     predict_list_free(&p->list);

@@ -259,9 +259,10 @@ def interrupted():
     while time.time() < deadline and not (os.path.isdir(out) and len(os.listdir(out)) > 3):
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)
-    child.communicate(timeout=120)
+    _, told = child.communicate(timeout=120)
     equal(child.returncode, 130)
     found = files_below(out)
+    contains(told.decode(), f'{len(found)} of 300 masks are in {out}', '--force')
     assert 3 < len(found) < 300, len(found)
     for name in found:
         assert name.endswith('.png') and len(name) == 8, name
