@@ -87,6 +87,15 @@ static void json_outlook(const stoke_train_event *e)
     stoke_json_close(&json);
 }
 
+/* Why it ended, with settings named as flags. */
+static void keep_reason(training *t, const char *text)
+{
+    stoke_error reason = { 0 };
+    snprintf(reason.message, sizeof reason.message, "%s", text);
+    reason = cli_with_flags(t->call, &reason);
+    snprintf(t->why, sizeof t->why, "%.*s", (int)sizeof t->why - 1, reason.message);
+}
+
 static int on_event(void *context, const stoke_train_event *e)
 {
     training *t = context;
@@ -98,7 +107,7 @@ static int on_event(void *context, const stoke_train_event *e)
         if (t->dry_run && t->call->common.json) json_outlook(e);
         t->looked = t->dry_run;
     }
-    if (e->kind == STOKE_TRAIN_DONE) snprintf(t->why, sizeof t->why, "%s", e->text);
+    if (e->kind == STOKE_TRAIN_DONE) keep_reason(t, e->text);
     return t->looked || cli_interrupted();
 }
 

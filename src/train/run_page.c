@@ -96,6 +96,20 @@ static void put_card(FILE *out, const char *value, const char *label)
     fputs("</span></div>\n", out);
 }
 
+/* Settings stand in backquotes. One without a partner is only a character. */
+static void put_sentence(FILE *out, const char *text)
+{
+    for (const char *open; (open = strchr(text, '`')) && strchr(open + 1, '`');) {
+        const char *close = strchr(open + 1, '`');
+        stk_html_bytes(out, text, (size_t)(open - text));
+        fputs("<code>", out);
+        stk_html_bytes(out, open + 1, (size_t)(close - open - 1));
+        fputs("</code>", out);
+        text = close + 1;
+    }
+    stk_html_text(out, text);
+}
+
 /* ---- head ---- */
 
 static int is_done(const stk_run_log *log)
@@ -112,7 +126,7 @@ static void put_status(const stk_run_page *page)
         fprintf(page->out, "Ended at step %" PRIu64, log->step);
         if (steps) fprintf(page->out, " of %" PRIu64, steps);
         fputs(": ", page->out);
-        stk_html_text(page->out, log->why);
+        put_sentence(page->out, log->why);
     } else {
         fprintf(page->out, "Not ended: at step %" PRIu64, log->step);
         if (steps) fprintf(page->out, " of %" PRIu64, steps);
@@ -208,20 +222,6 @@ typedef struct remarks {
 static void remark(remarks *r)
 {
     fputs(r->any++ ? "</li>\n<li>" : "<section><h2>Remarks</h2>\n<ul><li>", r->out);
-}
-
-/* Settings stand in backquotes. One without a partner is only a character. */
-static void put_sentence(FILE *out, const char *text)
-{
-    for (const char *open; (open = strchr(text, '`')) && strchr(open + 1, '`');) {
-        const char *close = strchr(open + 1, '`');
-        stk_html_bytes(out, text, (size_t)(open - text));
-        fputs("<code>", out);
-        stk_html_bytes(out, open + 1, (size_t)(close - open - 1));
-        fputs("</code>", out);
-        text = close + 1;
-    }
-    stk_html_text(out, text);
 }
 
 static void put_remarks(const stk_run_page *page)

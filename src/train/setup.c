@@ -5,9 +5,11 @@
  */
 #include "src/train/setup.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <stoke/loader.h>
 
@@ -118,13 +120,21 @@ static stoke_loss loss_of(const stk_setup *setup)
                          .ignore_index = setup->train.ignore_index };
 }
 
+/* A checkpoint holds every weight: the file they once came from may be gone. */
+static int has_checkpoint(const char *run)
+{
+    char path[PATH_MAX];
+    return run && snprintf(path, sizeof path, "%s/state.safetensors", run) < (int)sizeof path &&
+           access(path, F_OK) == 0;
+}
+
 /* Everything but the batch. */
 static void make_net(stk_setup *setup)
 {
     const stoke_train_params *p = &setup->params;
     stoke_net_params net = stoke_net_defaults();
     net.model = p->model;
-    net.weights = p->pretrained;
+    net.weights = setup->goes_on ? NULL : p->pretrained;
     net.partial = p->partial;
     net.classes = setup->classes;
     net.class_names = setup->class_names;
@@ -201,6 +211,7 @@ int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_
     if (!r) r = stk_settle_sets(&s);
     if (!r) r = stk_settle_classes(&s);
     if (!r) r = stk_settle_size(&s);
+    if (!r) setup->goes_on = has_checkpoint(setup->params.resume);
     if (!r) make_net(setup);
     if (!r) r = settle_precision(&s);
     if (!r) r = make_val(&s);

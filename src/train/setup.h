@@ -20,6 +20,7 @@ typedef struct stk_setup {
     uint32_t classes;
     const char **class_names; /* `classes` of them, NULL where none is known; NULL: none at all */
     float *class_weights;     /* what net.loss.class_weights points to; NULL: none */
+    int goes_on; /* params.resume has a checkpoint: weights come from there, and none are in `net` */
     uint64_t batches_per_epoch;
     uint64_t steps, epochs; /* of the whole run; a step takes params.accumulate batches */
     char **strings;         /* what the settled settings point to, freed with it */

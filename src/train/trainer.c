@@ -38,7 +38,7 @@ static int settling(void *context, uint64_t done, uint64_t total)
  * was killed before its first checkpoint has none, and begins again: from the seed, to the same bits. */
 static int look_at_state(stoke_trainer *t, const char *path, stoke_error *err)
 {
-    if (access(path, F_OK) != 0) {
+    if (!t->setup.goes_on) {
         stk_trainer_remark(t, "%s has no checkpoint yet: it begins again at step 0", t->folder);
         return STOKE_OK;
     }
@@ -185,10 +185,7 @@ static int announce(stoke_trainer *t, stoke_error *err)
 
 static int open_network(stoke_trainer *t, stoke_error *err)
 {
-    stoke_net_params params = t->setup.net;
-    /* A checkpoint holds every weight: the file they once came from may be gone. */
-    if (t->resumed && params.model) params.weights = NULL;
-    const int r = stoke_net_open(&t->net, &params, err);
+    const int r = stoke_net_open(&t->net, &t->setup.net, err);
     const char *remark;
     for (size_t i = 0; !r && (remark = stoke_net_remark(t->net, i)); i++) stk_trainer_remark(t, "%s", remark);
     return r;

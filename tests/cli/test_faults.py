@@ -209,6 +209,7 @@ def links_are_followed():
     no_temporary_files(WORK)
 
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the suite may run under nohup, which programs inherit
 sys.exit(tap.run([
     ('Ctrl-C in dump', interrupted_dump),
     ('Ctrl-C in synth', interrupted_synth),

@@ -109,6 +109,16 @@ def averaged_and_accumulated():
     assert read('mean', 'last', 'model.safetensors') != read('a', 'last', 'model.safetensors')
 
 
+def early_stop():
+    """Nothing is learnt: it ends, says by which setting, and goes on when that is lifted."""
+    run = ('train', SET, *SMALL, '--steps', 4, '--eval-every', 1, '--lr', '1e-30', '--name', 'early')
+    contains(stoke(*run, '--patience', 1, '--no-pictures').stdout, 'of 4 steps', 'as --patience allows')
+    contains(read('early', 'report.html').decode(), 'as <code>patience</code> allows')
+    answer = stoke_json('train', '--resume', 'runs/early')
+    equal((answer['stopped_early'], answer['complete'], answer['step'] < 4), (True, True, True))
+    equal(stoke_json('train', '--resume', 'runs/early', '--patience', 0)['step'], 4)
+
+
 def no_data():
     done = stoke('train', code=2)
     contains(done.stderr, 'no data given', 'stoke synth')
@@ -168,6 +178,7 @@ sys.exit(tap.run([
     ('--quiet', quiet),
     ('without validation', without_validation),
     ('average, accumulation, mixup', averaged_and_accumulated),
+    ('early stop', early_stop),
     ('no data', no_data),
     ('bad files', bad_files),
     ('a bar on a terminal', on_a_terminal),

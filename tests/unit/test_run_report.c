@@ -269,6 +269,14 @@ static void remarks_are_shown(void **state)
     stk_run_log_free(&log);
 }
 
+static void the_reason_names_settings(void **state)
+{
+    LOG(start, "{\"kind\":\"end\",\"step\":5,\"why\":\"as `patience` <allows>\"}\n");
+    char *page = page_of(state);
+    HAS(page, "Ended at step 5 of 40: as <code>patience</code> &lt;allows&gt;");
+    free(page);
+}
+
 /* Of two steps the mean is neither more than both nor less. */
 static void few_steps_are_not_smoothed_away(void **state)
 {
@@ -375,6 +383,7 @@ int main(void)
         unit_test_with_folder(runs_that_are_not_finished),
         unit_test_with_folder(the_metric_is_named),
         unit_test_with_folder(remarks_are_shown),
+        unit_test_with_folder(the_reason_names_settings),
         unit_test_with_folder(few_steps_are_not_smoothed_away),
         unit_test_with_folder(no_validation),
         unit_test_with_folder(pictures_come_from_the_run_alone),

@@ -410,6 +410,28 @@ static void without_a_checkpoint_it_begins_again(void **state)
     stoke_trainer_close(&t);
 }
 
+/* The state has all weights: those it began with may be gone. */
+static void weights_it_began_with_may_be_gone(void **state)
+{
+    const stoke_data_params data = small_data(state);
+    stoke_train_params params = small_run(state, "first");
+    params.steps = 1;
+    bits_after(&data, &params, STOKE_OK);
+    params.name = "run";
+    params.steps = 2;
+    params.pretrained = unit_path(state, "first/last");
+    params.stop_after = 1;
+    bits_after(&data, &params, STOKE_OK);
+    params.resume = unit_path(state, "run");
+    assert_int_equal(rename(unit_path(state, "first"), unit_path(state, "gone")), 0);
+    bits_after(&data, &params, STOKE_OK);
+    assert_int_equal(unlink(unit_path(state, "run/state.safetensors")), 0);
+    stoke_trainer *t;
+    stoke_error err = { 0 };
+    assert_int_not_equal(stoke_trainer_open(&t, &data, &params, NULL, NULL, &err), 0);
+    assert_non_null(strstr(err.message, "first/last"));
+}
+
 /* ---- what is refused ---- */
 
 static void expect_refused(const stoke_data_params *data, const stoke_train_params *params, int code,
@@ -642,6 +664,7 @@ int main(void)
         test_with_pairs(a_cut_evaluation_is_made_up_for),
         test_with_pairs(patience_ends_a_run),
         test_with_pairs(without_a_checkpoint_it_begins_again),
+        test_with_pairs(weights_it_began_with_may_be_gone),
         test_with_pairs(another_run_is_not_resumed),
         test_with_pairs(its_own_settings_stay),
         test_with_pairs(a_best_by_another_metric_is_forgotten),
