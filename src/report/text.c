@@ -34,8 +34,9 @@ const char *stoke_text_seconds(double seconds, char *text, size_t size)
         return text;
     }
     for (int i = 0; i < 4; i++, scale /= 1000) {
+        if (seconds * scale > 2e9) continue; /* before it becomes an integer: 10^12 s in ns is beyond any */
         uint64_t tenths = (uint64_t)(seconds * scale * 10 + 0.5), limit = i == 3 ? 600 : 10000;
-        if (seconds * scale > 2e9 || tenths >= limit) continue;
+        if (tenths >= limit) continue;
         if (i == 0)
             snprintf(text, size, "%" PRIu64 " ns", (tenths + 5) / 10);
         else

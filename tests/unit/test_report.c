@@ -194,7 +194,7 @@ static void seconds_for_people(void **state)
         { 0, "0 s" },          { 5e-9, "5 ns" },         { 1.5e-6, "1.5 us" },    { 0.00123, "1.2 ms" },
         { 0.99996, "1.0 s" },  { 3.44, "3.4 s" },        { 59.94, "59.9 s" },     { 59.96, "1 min 00 s" },
         { 125, "2 min 05 s" }, { 3599.6, "1 h 00 min" }, { 11220, "3 h 07 min" }, { 183600, "2 d 03 h" },
-        { -1, "n/a" },         { NAN, "n/a" },           { INFINITY, "n/a" },
+        { -1, "n/a" },         { NAN, "n/a" },           { INFINITY, "n/a" },     { 4.998e9, "57847 d 05 h" },
     };
     char text[32];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
