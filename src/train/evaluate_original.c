@@ -27,7 +27,8 @@ static int note_bad(comparison *c, int code, const char *reason, stoke_error *er
     const uint64_t bad = ++c->report->bad;
     if (bad == 1) {
         c->set->first_code = code;
-        snprintf(c->set->first_bad, sizeof c->set->first_bad, "%s", reason);
+        snprintf(c->set->first_bad, sizeof c->set->first_bad, "%.*s", (int)sizeof c->set->first_bad - 1,
+                 reason);
     }
     pthread_mutex_unlock(&c->lock);
     if (c->set->data.policy == STOKE_POLICY_STOP) return stk_fail(err, code, "%s", reason);
