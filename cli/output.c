@@ -53,15 +53,15 @@ int cli_output_open(cli_output *output, const char *path, stoke_error *err)
 
 int cli_output_commit(cli_output *output, stoke_error *err)
 {
-    errno = 0;
-    int bad = fflush(output->stream) != 0 || ferror(output->stream) || fsync(fileno(output->stream)) != 0;
-    int number = errno;
+    int bad = ferror(output->stream) | (fflush(output->stream) != 0);
+    if (!bad) bad = fsync(fileno(output->stream)) != 0;
+    int number =
+        errno ? errno : EIO; /* after a write that failed earlier: its own, if nothing has cleared it */
     if (fclose(output->stream) != 0 && !bad) bad = 1, number = errno;
     output->stream = NULL;
     if (!bad && rename(output->temporary, output->target) != 0) bad = 1, number = errno;
     if (bad) {
-        cli_error(err, STOKE_E_IO, "%s: cannot write: %s", output->path,
-                  number ? strerror(number) : "an earlier write failed");
+        cli_error(err, STOKE_E_IO, "%s: cannot write: %s", output->path, strerror(number));
     } else {
         free(output->temporary);
         output->temporary = NULL;

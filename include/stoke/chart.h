@@ -39,6 +39,7 @@ typedef struct stoke_chart {
 } stoke_chart;
 STOKE_API stoke_chart stoke_chart_defaults(void);
 
+/* Both write to a stream and leave its faults (ferror) to whoever opened it and knows its name. */
 /* A whole <svg> element that needs nothing else and follows light and dark mode; may stand inside HTML.
  * Series of more than about 2000 values are thinned so that peaks stay. */
 STOKE_API int stoke_chart_svg(const stoke_chart *chart, FILE *out, stoke_error *err);

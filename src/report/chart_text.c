@@ -297,5 +297,5 @@ int stoke_chart_text(const stoke_chart *chart, uint32_t columns, uint32_t rows, 
         if (is_drawn(&c, &c.series[i])) draw_series(&s, &c.series[i], glyphs[k++ % (sizeof glyphs - 1)]);
     put_all(&s);
     stk_free(s.cells);
-    return ferror(out) ? stk_fail(err, STOKE_E_IO, "the chart cannot be written") : STOKE_OK;
+    return STOKE_OK;
 }
