@@ -186,12 +186,6 @@ static int measure(bench *b, stoke_error *err)
 
 /* ---- what it prints ---- */
 
-static const char *precision_name(int precision)
-{
-    static const char *const names[] = { "fp32", "bf16", "fp16", "auto" };
-    return names[precision];
-}
-
 static const char *memory_name(int memory)
 {
     static const char *const names[] = { "plain", "lean", "min" };
@@ -239,7 +233,7 @@ static void print_json(const bench *b)
     stoke_json_uint(&json, "batch", b->params.batch);
     stoke_json_string(&json, "size", size);
     stoke_json_uint(&json, "classes", b->plan.classes);
-    stoke_json_string(&json, "precision", precision_name(b->plan.precision));
+    stoke_json_string(&json, "precision", stoke_precision_name(b->plan.precision));
     stoke_json_string(&json, "memory", memory_name(b->params.memory));
     stoke_json_string(&json, "pass", b->o->forward ? "forward" : "step");
     stoke_json_uint(&json, "threads", b->plan.threads);
@@ -292,7 +286,7 @@ static void print_title(const bench *b)
     const stoke_net_plan *plan = &b->plan;
     printf("SegFormer %s, %u x %ux%u, %u class%s, %s, %s, memory %s; %s (%s), %u thread%s\n\n", plan->model,
            (unsigned)b->params.batch, (unsigned)b->params.height, (unsigned)b->params.width,
-           (unsigned)plan->classes, plan->classes == 1 ? "" : "es", precision_name(plan->precision),
+           (unsigned)plan->classes, plan->classes == 1 ? "" : "es", stoke_precision_name(plan->precision),
            b->o->forward ? "forward" : "full step", memory_name(b->params.memory), stoke_machine_cpu_name(),
            stoke_net_table_in_use(), (unsigned)plan->threads, plan->threads == 1 ? "" : "s");
 }

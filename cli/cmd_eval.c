@@ -119,7 +119,6 @@ static stoke_eval_params params_of(const cli_call *call, const stoke_trained *tr
 
 /* ---- what came out ---- */
 
-static const char *const precisions[] = { "fp32", "bf16", "fp16", "auto" };
 static const char *const splits[] = { "all", "train", "val" };
 
 /* "n/a" in tables is NULL. */
@@ -257,7 +256,7 @@ static void write_json(FILE *out, const cli_call *call, const stoke_trained *tra
     stoke_json_uint(&json, NULL, report->width);
     stoke_json_close(&json);
     stoke_json_bool(&json, "original", o->original);
-    stoke_json_string(&json, "precision_used", precisions[report->plan.precision]);
+    stoke_json_string(&json, "precision_used", stoke_precision_name(report->plan.precision));
     stoke_json_int(&json, "ignore_index", call->data.ignore_index);
     stoke_json_uint(&json, "samples", report->samples);
     stoke_json_uint(&json, "bad", report->bad);

@@ -31,12 +31,6 @@ typedef struct training {
     char why[256];
 } training;
 
-static const char *precision_name(int precision)
-{
-    static const char *const names[] = { "fp32", "bf16", "fp16" };
-    return precision >= 0 && (size_t)precision < CLI_COUNT(names) ? names[precision] : "auto";
-}
-
 /* ---- before it begins ---- */
 
 static void say_outlook(const cli_call *call, const stoke_train_event *e)
@@ -44,7 +38,7 @@ static void say_outlook(const cli_call *call, const stoke_train_event *e)
     const stoke_train_outlook *o = e->outlook;
     cli_say(call, "network: SegFormer %s, %.1f million parameters, %u classes, %ux%u pixels, %s, %u thread%s",
             o->plan->model, (double)o->plan->parameter_count / 1e6, o->plan->classes, o->data->size[0],
-            o->data->size[1], precision_name(o->plan->precision), o->plan->threads,
+            o->data->size[1], stoke_precision_name(o->plan->precision), o->plan->threads,
             o->plan->threads == 1 ? "" : "s");
     cli_say(call, "data: %llu pictures to train on, %llu to validate on",
             (unsigned long long)o->train_samples, (unsigned long long)o->val_samples);
@@ -80,7 +74,7 @@ static void json_outlook(const stoke_train_event *e)
     stoke_json_int(&json, "accumulate", o->params->accumulate);
     stoke_json_real(&json, "lr", o->params->lr);
     stoke_json_string(&json, "augment", o->data->augment);
-    stoke_json_string(&json, "precision", precision_name(o->plan->precision));
+    stoke_json_string(&json, "precision", stoke_precision_name(o->plan->precision));
     stoke_json_uint(&json, "threads", o->plan->threads);
     stoke_json_uint(&json, "memory_bytes", o->plan->total);
     stoke_json_string(&json, "memory", e->text);

@@ -31,6 +31,8 @@ typedef enum stoke_precision {
     STOKE_PRECISION_FP16 = 2, /* the same with fp16 and a loss scale that follows overflows */
     STOKE_PRECISION_AUTO = 3
 } stoke_precision;
+/* "fp32", "bf16", "fp16", "auto". */
+STOKE_API const char *stoke_precision_name(int precision);
 
 /* What is kept for the backward pass: more of it is computed again from mode to mode. */
 typedef enum stoke_memory_mode {

@@ -98,6 +98,17 @@ void stk_net_plan_make(stoke_net *net)
 }
 
 /* One unit for all, so that a reader can add them up: the one that fits the sum. */
+const char *stoke_precision_name(int precision)
+{
+    switch ((stoke_precision)precision) {
+    case STOKE_PRECISION_FP32: return "fp32";
+    case STOKE_PRECISION_BF16: return "bf16";
+    case STOKE_PRECISION_FP16: return "fp16";
+    case STOKE_PRECISION_AUTO: break;
+    }
+    return "auto";
+}
+
 int stoke_net_plan_text(const stoke_net_plan *plan, char *text, size_t size)
 {
     const double total = (double)plan->total;

@@ -34,15 +34,6 @@ static stoke_json begin(FILE *out, const char *kind, uint64_t step)
     return json;
 }
 
-static const char *precision_name(int precision)
-{
-    switch (precision) {
-    case STOKE_PRECISION_BF16: return "bf16";
-    case STOKE_PRECISION_FP16: return "fp16";
-    default: return "fp32";
-    }
-}
-
 static const char *metric_name(int metric)
 {
     switch (metric) {
@@ -89,7 +80,7 @@ void stk_text_start(FILE *out, const stk_setup *setup, const stoke_net_plan *pla
     stoke_json_uint(&json, "steps_per_epoch", (setup->batches_per_epoch + accumulate - 1) / accumulate);
     stoke_json_uint(&json, "train_samples", setup->train_set ? stoke_dataset_count(setup->train_set) : 0);
     stoke_json_uint(&json, "val_samples", setup->val_set ? stoke_dataset_count(setup->val_set) : 0);
-    stoke_json_string(&json, "precision", precision_name(plan->precision));
+    stoke_json_string(&json, "precision", stoke_precision_name(plan->precision));
     stoke_json_uint(&json, "threads", plan->threads);
     stoke_json_string(&json, "cpu", cpu);
     stoke_json_string(&json, "machine", stoke_machine_cpu_name());
