@@ -234,6 +234,14 @@ size_t stk_atomic_sweep(const char *folder)
     return removed;
 }
 
+char *stk_path_join(const char *folder, const char *name)
+{
+    const size_t n = strlen(folder), size = n + strlen(name) + 2;
+    char *path = stk_alloc(size);
+    if (path) snprintf(path, size, "%s%s%s", folder, n && folder[n - 1] == '/' ? "" : "/", name);
+    return path;
+}
+
 int stk_make_folders(const char *path, stoke_error *err)
 {
     if (!*path) return stk_fail(err, STOKE_E_INVALID, "the name of the folder to make is empty");

@@ -42,6 +42,8 @@ void stk_atomic_abandon(stk_atomic_file *file);                 /* accepts a zer
  * as stk_atomic_open names its temporaries. Only for a folder nobody else is writing to. Returns how many. */
 size_t stk_atomic_sweep(const char *folder);
 
+/* "folder/name" from the heap, without a second slash; NULL: no memory. */
+char *stk_path_join(const char *folder, const char *name);
 /* mkdir -p. */
 int stk_make_folders(const char *path, stoke_error *err);
 

@@ -39,14 +39,6 @@ struct stk_journal {
     double *event_values;
 };
 
-static char *join(const char *folder, const char *name)
-{
-    const size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = stk_alloc(size);
-    if (path) snprintf(path, size, "%s/%s", folder, name);
-    return path;
-}
-
 /* ---- cutting ---- */
 
 /* 1: a line of log.jsonl about a step that stays. */
@@ -103,7 +95,7 @@ static int cut(const char *path, uint64_t after, int (*stays)(const stk_lines *,
 
 static int open_paper(paper *p, const char *folder, const char *name, int append, stoke_error *err)
 {
-    p->path = join(folder, name);
+    p->path = stk_path_join(folder, name);
     if (!p->path) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for %s", folder, name);
     p->stream = fopen(p->path, append ? "abe" : "wbe");
     if (!p->stream || fseek(p->stream, 0, SEEK_END) || (p->end = ftell(p->stream)) < 0)
@@ -144,7 +136,7 @@ int stk_journal_open(stk_journal **out, const char *folder, const uint64_t *afte
     if (!j) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for its journal", folder);
     int r = STOKE_OK;
     j->folder = stk_strdup(folder);
-    char *log = join(folder, "log.jsonl"), *table = join(folder, "metrics.csv");
+    char *log = stk_path_join(folder, "log.jsonl"), *table = stk_path_join(folder, "metrics.csv");
     if (!j->folder || !log || !table)
         r = stk_fail(err, STOKE_E_NOMEM, "%s: no memory for its journal", folder);
     if (!r && after) r = cut(log, *after, log_stays, err);
@@ -200,7 +192,7 @@ static char *class_tag(const stk_setup *setup, uint32_t id)
         snprintf(number, sizeof number, "%" PRIu32, id);
         name = number;
     }
-    return join("val/iou", name);
+    return stk_path_join("val/iou", name);
 }
 
 static int learn_classes(stk_journal *j, const stk_setup *setup, stoke_error *err)
@@ -264,7 +256,7 @@ static int events_of_evaluation(stk_journal *j, const stk_eval_note *note, stoke
     }
     int r = stk_events_scalars(j->events, note->step, j->event_tags, j->event_values, n, err);
     if (r || !note->picture) return r;
-    char *path = join(j->folder, note->picture);
+    char *path = stk_path_join(j->folder, note->picture);
     if (!path) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for its journal", j->folder);
     r = stk_events_png(j->events, note->step, "val/predictions", path, err);
     stk_free(path);

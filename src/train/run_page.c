@@ -76,16 +76,10 @@ enum { CURVE_WIDTH = 540 }; /* two side by side, letters at their size */
 
 /* ---- small things ---- */
 
-static void put_fixed(FILE *out, double value, int decimals)
-{
-    char text[32];
-    fputs(stk_text_fixed(value, decimals, text, sizeof text), out);
-}
-
-/* 3716457 as "3.7 M", 12345 as "12 345" is not needed here. */
+/* 3716457 as "3.7 million". */
 static void put_millions(FILE *out, uint64_t count)
 {
-    put_fixed(out, (double)count / 1e6, 1);
+    stk_run_put_fixed(out, (double)count / 1e6, 1);
     fputs(" million", out);
 }
 
@@ -261,7 +255,7 @@ static void put_remarks(const stk_run_page *page)
     }
     if (log->step_seconds > 10 && log->data_seconds > 0.1 * log->step_seconds) {
         remark(&r);
-        put_fixed(r.out, 100 * log->data_seconds / log->step_seconds, 0);
+        stk_run_put_fixed(r.out, 100 * log->data_seconds / log->step_seconds, 0);
         fputs(" % of the time of steps was spent waiting for data: more <code>--workers</code>, a "
               "<code>--cache</code> or smaller files would make the run faster.",
               r.out);

@@ -45,6 +45,9 @@ const stk_json *stk_run_shown(const stk_run_log *log);
 /* Name of a class: the log's, or its number. Returns `text` or the log's own. */
 const char *stk_run_class(const stk_run_log *log, uint32_t id, char text[32]);
 
+/* A number with so many decimals. */
+void stk_run_put_fixed(FILE *out, double value, int decimals);
+
 void stk_run_table_time(const stk_run_page *page);
 void stk_run_table_classes(const stk_run_page *page);
 void stk_run_table_confusion(const stk_run_page *page);

@@ -30,7 +30,7 @@ static const stk_json_value *member(const stk_json *json, const char *key)
     return json && json->values ? stk_json_find(json, json->values, key) : NULL;
 }
 
-static void put_fixed(FILE *out, double value, int decimals)
+void stk_run_put_fixed(FILE *out, double value, int decimals)
 {
     char text[32];
     fputs(stk_text_fixed(value, decimals, text, sizeof text), out);
@@ -77,7 +77,7 @@ void stk_run_table_time(const stk_run_page *page)
     fputs("<section><h2>Where time went</h2>\n<div class=\"stack\">", out);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         fputs("<span style=\"width:", out);
-        put_fixed(out, 100 * parts[i].seconds / all, 2);
+        stk_run_put_fixed(out, 100 * parts[i].seconds / all, 2);
         fprintf(out, "%%;background:var(%s)\"></span>", parts[i].color);
     }
     fputs("</div>\n<table class=\"narrow\"><tbody>\n", out);
@@ -88,7 +88,7 @@ void stk_run_table_time(const stk_run_page *page)
                 "class=\"n\">%s</td>"
                 "<td class=\"n\">",
                 parts[i].color, parts[i].name, stoke_text_seconds(parts[i].seconds, text, sizeof text));
-        put_fixed(out, 100 * parts[i].seconds / all, 1);
+        stk_run_put_fixed(out, 100 * parts[i].seconds / all, 1);
         fputs(" %</td></tr>\n", out);
     }
     fputs("</tbody></table></section>\n", out);
@@ -121,11 +121,11 @@ static void put_score(FILE *out, double value, int barred)
 {
     const int known = value >= 0 && value <= 1;
     fputs("<td class=\"n\">", out);
-    put_fixed(out, known ? value : NAN, 3);
+    stk_run_put_fixed(out, known ? value : NAN, 3);
     fputs("</td>", out);
     if (!barred) return;
     fputs("<td class=\"bar\"><span style=\"width:", out);
-    put_fixed(out, known ? 100 * value : 0, 1);
+    stk_run_put_fixed(out, known ? 100 * value : 0, 1);
     fputs("%\"></span></td>", out);
 }
 
@@ -169,7 +169,7 @@ void stk_run_table_classes(const stk_run_page *page)
         fputs("</td>", out);
         if (shares) {
             fputs("<td class=\"n\">", out);
-            put_fixed(out, 100 * shares[i], 1);
+            stk_run_put_fixed(out, 100 * shares[i], 1);
             fputs(" %</td>", out);
         }
         put_score(out, walk_on(&iou), 1);
@@ -224,18 +224,18 @@ static void put_matrix_row(const stk_run_page *page, const double *counts, uint3
             fputs(" class=\"none\"", out);
         } else if (share > 0.0005) {
             fprintf(out, "%s style=\"--v:", share > 0.3 ? " class=\"deep\"" : "");
-            put_fixed(out, sqrt(share), 2);
+            stk_run_put_fixed(out, sqrt(share), 2);
             fputc('"', out);
             fputs(" title=\"", out);
             stk_html_text(out, stk_run_class(page->log, truth, text));
             fputs(" taken for ", out);
             stk_html_text(out, stk_run_class(page->log, i, name));
             fputs(": ", out);
-            put_fixed(out, 100 * share, 1);
+            stk_run_put_fixed(out, 100 * share, 1);
             fputs(" %\"", out);
         }
         fputc('>', out);
-        if (size <= NUMBERED && percent >= 1) put_fixed(out, percent, 0);
+        if (size <= NUMBERED && percent >= 1) stk_run_put_fixed(out, percent, 0);
         fputs("</td>", out);
     }
     fputs("</tr>\n", out);

@@ -17,12 +17,8 @@
 
 static char *join(const char *folder, const char *name, stoke_error *err)
 {
-    const size_t n = strlen(folder), size = n + strlen(name) + 2;
-    char *path = stk_alloc(size);
-    if (path)
-        snprintf(path, size, "%s%s%s", folder, n && folder[n - 1] == '/' ? "" : "/", name);
-    else
-        stk_fail(err, STOKE_E_NOMEM, "no memory for the name of a file in %s", folder);
+    char *path = stk_path_join(folder, name);
+    if (!path) stk_fail(err, STOKE_E_NOMEM, "no memory for the name of a file in %s", folder);
     return path;
 }
 
