@@ -102,40 +102,14 @@ static const cli_example examples[] = {
     { 0 },
 };
 
-#define SUMMARY   "print the settings in force as YAML, every key explained"
-#define ARGUMENTS "[DIR]"
-#define DESCRIPTION                                                                                          \
-    "Prints defaults, then what --config says, then what the flags say, as a commented file that --config "  \
-    "reads back to the same settings."
+#define WHAT_BOTH_ARE                                                                                        \
+    .name = "config", .summary = "print the settings in force as YAML, every key explained",                 \
+    .arguments = "[DIR]", .max_words = 1,                                                                    \
+    .description = "Prints defaults, then what --config says, then what the flags say, as a commented file " \
+                   "that --config reads back to the same settings.",                                         \
+    .examples = examples, .options = options, .n_options = CLI_COUNT(options),                               \
+    .options_bytes = sizeof(config_options), .reads_data = 1, .run = run
 
-/* With --train. */
-static const cli_command config_train = {
-    .name = "config",
-    .summary = SUMMARY,
-    .arguments = ARGUMENTS,
-    .max_words = 1,
-    .description = DESCRIPTION,
-    .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(config_options),
-    .reads_data = 1,
-    .reads_training = 1,
-    .defaults = cli_train_defaults,
-    .run = run,
-};
+static const cli_command config_train = { WHAT_BOTH_ARE, .reads_training = 1, .defaults = cli_train_defaults };
 
-const cli_command cli_config = {
-    .name = "config",
-    .summary = SUMMARY,
-    .arguments = ARGUMENTS,
-    .max_words = 1,
-    .description = DESCRIPTION,
-    .examples = examples,
-    .options = options,
-    .n_options = CLI_COUNT(options),
-    .options_bytes = sizeof(config_options),
-    .reads_data = 1,
-    .with_training = &config_train,
-    .run = run,
-};
+const cli_command cli_config = { WHAT_BOTH_ARE, .with_training = &config_train };
