@@ -53,7 +53,8 @@ enum stoke_status {
     STOKE_E_STATE = -11,      /* saved state does not fit the data or settings; or wrong call order */
     STOKE_E_STARVED = -12,    /* every slot is held by the caller: release a batch first           */
     STOKE_E_CANCELLED = -13,  /* a progress callback asked to stop                                 */
-    STOKE_E_END = -14         /* not a failure: the epoch has no more batches                      */
+    STOKE_E_END = -14,        /* not a failure: the epoch has no more batches                      */
+    STOKE_E_DEVICE = -15      /* a device or its driver failed or was lost; the position is kept   */
 };
 
 /* Short stable name of a code for logs and JSON, e.g. "format". Unknown codes give "unknown". */

@@ -24,6 +24,7 @@ static const struct {
     { STOKE_E_STARVED, "starved" },
     { STOKE_E_CANCELLED, "cancelled" },
     { STOKE_E_END, "end" },
+    { STOKE_E_DEVICE, "device" },
 };
 
 const char *stoke_status_name(int status)

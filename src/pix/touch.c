@@ -11,40 +11,34 @@
  */
 #include "src/pix/touch.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "src/base/error.h"
-#include "src/base/exact_math.h"
 #include "src/base/mem.h"
 #include "src/base/rng.h"
 #include "src/pix/clahe.h"
 #include "src/pix/pix_table.h"
 #include "src/pix/reflect.h"
 #include "src/pix/touch_math.h"
+#include "src/pix/touch_steps.h"
 
 enum {
-    RADIUS_MAX = STK_TOUCH_TAPS_MAX / 2,
     PAD = 16 /* floats before and after a plane: room for the mirrored border of the widest blur */
 };
 
-/* A touch with its numbers worked out. */
-typedef struct step {
-    const stoke_touch *touch;
-    float a, c;      /* factor and summand of the step's formula */
-    float turn[3];   /* hue */
-    uint32_t radius; /* blur */
-    float weight[RADIUS_MAX + 1];
-    float *ring;    /* 2 * radius + 1 rows that went through the horizontal pass: row y in slot y % rows */
+/* Where a blur keeps the rows that went through its horizontal pass: row y in slot y % (2 * radius + 1). */
+typedef struct ring {
+    float *rows;
     uint32_t ready; /* rows that have gone in on this walk */
-} step;
+} ring;
 
 struct stk_toucher {
     stk_buffer rows;    /* the row, then the rings */
     stk_buffer picture; /* before CLAHE */
     stk_buffer clahe;   /* its scratch */
     uint32_t n;
-    step steps[STOKE_PLAN_TOUCHES];
+    stk_touch_step steps[STOKE_PLAN_TOUCHES];
+    ring rings[STOKE_PLAN_TOUCHES]; /* of the steps that are blurs */
 };
 
 /* A picture on its way through steps[first ..]. */
@@ -54,7 +48,8 @@ typedef struct walk {
     int planar;   /* the source is a stk_planar picture */
     size_t pitch; /* floats from plane to plane */
     float *row;
-    step *steps;
+    stk_touch_step *steps;
+    ring *rings;
     uint32_t first;
 } walk;
 
@@ -109,90 +104,6 @@ uint64_t stk_touch_scratch(uint32_t width, uint32_t height, uint8_t depth)
 
 /* ---- touches to steps ---- */
 
-static int check(const stoke_touch *t, stoke_error *err)
-{
-    if (t->kind >= STOKE_TOUCH_KINDS || !isfinite(t->a) || !isfinite(t->b))
-        return stk_fail(err, STOKE_E_INVALID, "touch of kind %u with %g and %g", t->kind, (double)t->a,
-                        (double)t->b);
-    switch ((stoke_touch_kind)t->kind) {
-    case STOKE_TOUCH_HUE:
-        if (t->a >= -0.5f && t->a <= 0.5f) return STOKE_OK;
-        return stk_fail(err, STOKE_E_INVALID, "hue turned by %g, not -0.5 to 0.5", (double)t->a);
-    case STOKE_TOUCH_GAMMA:
-        if (t->a > 0) return STOKE_OK;
-        return stk_fail(err, STOKE_E_INVALID, "gamma of %g: must be positive", (double)t->a);
-    case STOKE_TOUCH_BLUR:
-        if (t->n % 2 == 1 && t->n <= STK_TOUCH_TAPS_MAX && t->a > 0) return STOKE_OK;
-        return stk_fail(err, STOKE_E_INVALID, "blur of %u taps and sigma %g: taps are odd and at most %d",
-                        t->n, (double)t->a, STK_TOUCH_TAPS_MAX);
-    case STOKE_TOUCH_NOISE:
-        if (t->n <= 1) return STOKE_OK;
-        return stk_fail(err, STOKE_E_INVALID, "noise of kind %u: 0 is coloured, 1 gray", t->n);
-    case STOKE_TOUCH_CLAHE:
-        if (t->n >= 1 && t->n <= STK_TOUCH_TILES_MAX && t->a >= 0) return STOKE_OK;
-        return stk_fail(err, STOKE_E_INVALID, "clahe of %u x %u tiles and limit %g: tiles are 1 to %d", t->n,
-                        t->n, (double)t->a, STK_TOUCH_TILES_MAX);
-    default: return STOKE_OK;
-    }
-}
-
-/* The centre takes up the rounding of the others, so that they sum to 1. */
-static void blur_weights(step *s)
-{
-    const double sigma = s->touch->a;
-    double weight[RADIUS_MAX + 1], sum = 1, sides = 0;
-    s->radius = s->touch->n / 2;
-    for (uint32_t k = 1; k <= s->radius; k++) {
-        weight[k] = stk_exp(-(double)k * k / (2 * sigma * sigma));
-        sum += 2 * weight[k];
-    }
-    for (uint32_t k = 1; k <= s->radius; k++) {
-        s->weight[k] = (float)(weight[k] / sum);
-        sides += 2 * (double)s->weight[k];
-    }
-    s->weight[0] = (float)(1 - sides);
-}
-
-static step make_step(const stoke_touch *t)
-{
-    step s = { .touch = t, .a = t->a };
-    switch ((stoke_touch_kind)t->kind) {
-    case STOKE_TOUCH_HUE:
-        for (int i = 0; i < 3; i++) {
-            const double turn = 2 * i + 6 * (double)t->a; /* -3 .. 7 */
-            s.turn[i] = (float)(turn < 0 ? turn + 6 : turn >= 6 ? turn - 6 : turn);
-        }
-        break;
-    case STOKE_TOUCH_SATURATION: s.c = (float)(1 - (double)t->a); break;
-    case STOKE_TOUCH_GAMMA: s.c = (float)(255 * (double)t->b); break;
-    case STOKE_TOUCH_NOISE:
-        s.a = (float)(255 * (double)t->a);
-        s.c = (float)(255 * (double)t->b);
-        break;
-    case STOKE_TOUCH_BLUR: blur_weights(&s); break;
-    default: break;
-    }
-    return s;
-}
-
-/* Steps that change nothing are left out: a sample that goes through none of them is bit-equal to what the
- * plain writer makes of it, 16 bits included. */
-static int changes(const step *s, uint32_t width, uint32_t height)
-{
-    const stoke_touch *t = s->touch;
-    switch ((stoke_touch_kind)t->kind) {
-    case STOKE_TOUCH_BRIGHTNESS:
-    case STOKE_TOUCH_CONTRAST:
-    case STOKE_TOUCH_SATURATION: return t->a != 1;
-    case STOKE_TOUCH_HUE: return t->a != 0;
-    case STOKE_TOUCH_GAMMA: return t->a != 1 || t->b != 1;
-    case STOKE_TOUCH_BLUR: return s->weight[0] != 1;
-    case STOKE_TOUCH_NOISE: return t->a != 0 || t->b != 0;
-    case STOKE_TOUCH_ERASE: return t->box.x < width && t->box.y < height && t->box.width && t->box.height;
-    default: return 1;
-    }
-}
-
 /* Fills toucher->steps and gives every blur its ring. */
 static int prepare(stk_toucher *toucher, const stoke_touch *touch, uint32_t n, const stk_touch_rows *source,
                    stoke_error *err)
@@ -202,10 +113,10 @@ static int prepare(stk_toucher *toucher, const stoke_touch *touch, uint32_t n, c
     size_t ring_rows = 0;
     toucher->n = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const int status = check(touch + i, err);
+        const int status = stk_touch_check(touch + i, err);
         if (status) return status;
-        const step s = make_step(touch + i);
-        if (!changes(&s, source->width, source->height)) continue;
+        const stk_touch_step s = stk_touch_step_make(touch + i);
+        if (!stk_touch_step_changes(&s, source->width, source->height)) continue;
         toucher->steps[toucher->n++] = s;
         if (touch[i].kind == STOKE_TOUCH_BLUR) ring_rows += 2 * s.radius + 1;
     }
@@ -217,12 +128,11 @@ static int prepare(stk_toucher *toucher, const stoke_touch *touch, uint32_t n, c
         return stk_fail(err, STOKE_E_NOMEM, "no memory for the colour steps of %u x %u pixels", source->width,
                         source->height);
     const size_t row = 3 * pitch_of(source->width);
-    float *ring = (float *)toucher->rows.data + row;
+    float *rows = (float *)toucher->rows.data + row;
     for (uint32_t i = 0; i < toucher->n; i++) {
-        step *s = toucher->steps + i;
-        if (s->touch->kind != STOKE_TOUCH_BLUR) continue;
-        s->ring = ring;
-        ring += row * (2 * s->radius + 1);
+        if (toucher->steps[i].touch->kind != STOKE_TOUCH_BLUR) continue;
+        toucher->rings[i].rows = rows;
+        rows += row * (2 * toucher->steps[i].radius + 1);
     }
     return STOKE_OK;
 }
@@ -256,7 +166,7 @@ static void erase(const walk *w, const stoke_touch *t, uint32_t y)
 
 /* The noise of row y in plane c (touch_math.h says where its numbers come from). Gray noise is that of plane
  * 0 in all of them. */
-static stk_noise noise_of(const step *s, uint32_t y, uint32_t c)
+static stk_noise noise_of(const stk_touch_step *s, uint32_t y, uint32_t c)
 {
     const stoke_touch *t = s->touch;
     const uint32_t counter[4] = { y, t->n ? 0 : c, 0, 0 };
@@ -266,7 +176,7 @@ static stk_noise noise_of(const step *s, uint32_t y, uint32_t c)
 }
 
 /* A step that needs no other pixel than the one it changes. */
-static void apply(const walk *w, const step *s, uint32_t y)
+static void apply(const walk *w, const stk_touch_step *s, uint32_t y)
 {
     const size_t n = w->source.width;
     const uint32_t kind = s->touch->kind;
@@ -303,12 +213,13 @@ static void give_row(walk *w, uint32_t end, uint32_t y);
 /* Row y of blur step k. Rows come in order, so each goes through the horizontal pass once per walk. */
 static void blur_row(walk *w, uint32_t k, uint32_t y)
 {
-    step *s = w->steps + k;
+    const stk_touch_step *s = w->steps + k;
+    ring *kept = w->rings + k;
     const uint32_t slots = 2 * s->radius + 1, width = w->source.width, height = w->source.height;
     const uint32_t last = height - 1 - y > s->radius ? y + s->radius : height - 1;
-    for (; s->ready <= last; s->ready++) {
-        give_row(w, k, s->ready);
-        float *slot = s->ring + s->ready % slots * 3 * w->pitch;
+    for (; kept->ready <= last; kept->ready++) {
+        give_row(w, k, kept->ready);
+        float *slot = kept->rows + kept->ready % slots * 3 * w->pitch;
         for (size_t c = 0; c < 3; c++) {
             mirror_border(w->row + c * w->pitch, width, s->radius);
             w->pix->blur_h(slot + c * w->pitch, w->row + c * w->pitch, width, s->weight, s->radius);
@@ -317,7 +228,7 @@ static void blur_row(walk *w, uint32_t k, uint32_t y)
     const float *rows[STK_TOUCH_TAPS_MAX];
     for (uint32_t i = 0; i < slots; i++) {
         const uint32_t at = stk_reflect((int64_t)y + i - s->radius, height);
-        rows[i] = s->ring + at % slots * 3 * w->pitch;
+        rows[i] = kept->rows + at % slots * 3 * w->pitch;
     }
     for (size_t c = 0; c < 3; c++) {
         w->pix->blur_v(w->row + c * w->pitch, rows, width, s->weight, s->radius);
@@ -339,13 +250,13 @@ static void give_row(walk *w, uint32_t end, uint32_t y)
 
 static void begin(walk *w, uint32_t end)
 {
-    for (uint32_t i = w->first; i < end; i++) w->steps[i].ready = 0;
+    for (uint32_t i = w->first; i < end; i++) w->rings[i].ready = 0;
 }
 
 /* ---- whole pictures ---- */
 
-/* What the contrast step k adds to every sample: (1 - a) of the mean gray. */
-static float contrast_offset(walk *w, uint32_t k)
+/* Of the picture before step k. */
+static float mean_gray(walk *w, uint32_t k)
 {
     uint64_t sum = 0;
     begin(w, k);
@@ -353,8 +264,7 @@ static float contrast_offset(walk *w, uint32_t k)
         give_row(w, k, y);
         sum += w->pix->gray_sum(w->row, w->pitch, w->source.width);
     }
-    const double mean = (double)sum / ((double)STK_GRAY_STEPS * w->source.width * w->source.height);
-    return (float)((1 - (double)w->steps[k].a) * mean);
+    return stk_mean_gray(sum, (uint64_t)w->source.width * w->source.height);
 }
 
 static const void *picture_row(void *context, uint32_t y)
@@ -439,10 +349,11 @@ int stk_touch_write(stk_toucher *toucher, const stoke_touch *touch, uint32_t n, 
                .source = *source,
                .pitch = pitch_of(source->width),
                .row = (float *)toucher->rows.data + PAD,
-               .steps = toucher->steps };
+               .steps = toucher->steps,
+               .rings = toucher->rings };
     for (uint32_t i = 0; i < toucher->n; i++) {
         const stoke_touch *t = w.steps[i].touch;
-        if (t->kind == STOKE_TOUCH_CONTRAST) w.steps[i].c = contrast_offset(&w, i);
+        if (t->kind == STOKE_TOUCH_CONTRAST) w.steps[i].c *= mean_gray(&w, i);
         if (t->kind != STOKE_TOUCH_CLAHE) continue;
         into_picture(&w, i, &picture);
         stk_clahe(&picture, t->a, t->n, toucher->clahe.data);

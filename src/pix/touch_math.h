@@ -109,6 +109,13 @@ static inline uint32_t stk_gray_steps(float gray)
     return stk_float_bits(gray * STK_GRAY_STEPS + STK_ROUND_MAGIC) & 0x3fffff;
 }
 
+/* From the sum of stk_gray_steps. A whole number of steps, which a float holds exactly: no double is needed,
+ * which a device may not have. */
+static inline float stk_mean_gray(uint64_t sum, uint64_t pixels)
+{
+    return (float)((sum + pixels / 2) / pixels) * (1.0f / STK_GRAY_STEPS);
+}
+
 /* ---- hue ---- */
 
 /* With V the largest and D the spread of a pixel, the hue in sixths of a turn is h = 0, 2 or 4 + x / D, where

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The feed: batches on a device, ahead of the consumer. A loader fills page-locked slots, a thread copies
+ * them by a stream of its own into a ring of device slots, where kernels finish them if placement says so.
+ * Nothing is waited for but events.
+ *
+ *     stoke_feed_next ──► batch (the consumer's stream waits for it) ──► use it ──► stoke_feed_release (the
+ * slot waits for the stream)
+ *
+ * The bytes of a batch are those of a loader with the same settings: see stoke_device_info.exact_math.
+ */
+#ifndef STOKE_FEED_H
+#define STOKE_FEED_H
+
+#include <stoke/device.h>
+#include <stoke/loader.h>
+#include <stoke/trace.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct stoke_feed stoke_feed;
+
+/* Who augments. auto: measures both on the first batches and takes what leaves the device busiest with the
+ * least CPU. */
+typedef enum stoke_placement {
+    STOKE_PLACEMENT_HOST = 0,
+    STOKE_PLACEMENT_DEVICE = 1,
+    STOKE_PLACEMENT_AUTO = 2
+} stoke_placement;
+/* How bytes cross. */
+typedef enum stoke_transfer {
+    STOKE_TRANSFER_STREAM = 0, /* page-locked memory and a stream of its own, `depth` batches ahead */
+    STOKE_TRANSFER_PINNED =
+        1, /* page-locked memory, on the consumer's stream: asynchronous, nothing overlaps */
+    STOKE_TRANSFER_PAGEABLE = 2 /* ordinary memory, on the consumer's stream; the host waits for every copy */
+} stoke_transfer;
+
+typedef struct stoke_feed_params {
+    uint32_t struct_size;
+    int placement, transfer;
+    int64_t depth;         /* device slots ahead of the consumer */
+    double step_ms;        /* auto: a training step of the consumer; 0 = not known */
+    void *consumer_stream; /* CUstream of the caller; NULL = the feed makes one */
+} stoke_feed_params;
+STOKE_API stoke_feed_params stoke_feed_defaults(void);
+/* placement, transfer, depth: the table for flags and settings files. */
+STOKE_API stoke_option_group stoke_feed_options(stoke_feed_params *params);
+
+typedef struct stoke_device_batch {
+    stoke_batch
+        host; /* index, epoch, count, sizes, types, ids, names, status; its pointers to pixels are NULL */
+    uint64_t images, masks,
+        masks_b;         /* device addresses (CUdeviceptr), cl_mem, or host pointers; masks_b 0 = none */
+    const float *lambda; /* on the host, `count` of them; NULL without a mixup op */
+    uint32_t slot;
+} stoke_device_batch;
+
+/* Device memory and host memory, before the first batch. */
+typedef struct stoke_feed_memory {
+    stoke_memory_plan host;
+    uint32_t slots;
+    uint64_t slot_bytes;  /* a finished batch, and a raw one where the device augments */
+    uint64_t work_bytes;  /* tables and planes of the kernels */
+    uint64_t total_bytes; /* slots * slot_bytes + work_bytes */
+} stoke_feed_memory;
+
+/* The dataset and the device outlive the feed. STOKE_E_NOMEM: device memory is short, with the arithmetic and
+ * what to lower. */
+STOKE_API int stoke_feed_create(stoke_feed **out, const stoke_dataset *dataset, const stoke_data_params *data,
+                                stoke_device *device, const stoke_feed_params *params, stoke_error *err);
+/* Cancels what is on the way. Batches that were not released are gone. */
+STOKE_API void stoke_feed_destroy(stoke_feed **feed);
+
+STOKE_API const stoke_feed_memory *stoke_feed_memory_plan(const stoke_feed *feed);
+/* The placement in force (never auto) and the reason, for people. */
+STOKE_API int stoke_feed_placement(const stoke_feed *feed, const char **why);
+STOKE_API uint64_t stoke_feed_batches(const stoke_feed *feed);
+
+/* As stoke_loader_next: 0, STOKE_E_END, STOKE_E_STARVED, the loader's errors; STOKE_E_DEVICE when the device
+ * is lost. Later work of the consumer's stream waits for the batch; the host does not, except with
+ * STOKE_TRANSFER_PAGEABLE. */
+STOKE_API int stoke_feed_next(stoke_feed *feed, const stoke_device_batch **batch);
+/* Work put on the consumer's stream before this call still sees the batch. */
+STOKE_API void stoke_feed_release(stoke_feed *feed, const stoke_device_batch **batch);
+STOKE_API const char *stoke_feed_error(const stoke_feed *feed);
+
+STOKE_API int stoke_feed_set_epoch(stoke_feed *feed, uint64_t epoch);
+/* As stoke_loader_state: after the last batch handed out by next(), whatever is on the way. A feed on another
+ * device, or a loader, goes on from it with the same bytes. */
+STOKE_API int stoke_feed_state(const stoke_feed *feed, char *text, size_t size);
+STOKE_API int stoke_feed_restore(stoke_feed *feed, const char *text, stoke_error *err);
+
+/* A training step of so many ms on the consumer's stream: really computing, or on paper where the device is.
+ */
+STOKE_API int stoke_feed_step(stoke_feed *feed, double ms, stoke_error *err);
+/* The host waits for everything on the consumer's stream: what loss.item() does. */
+STOKE_API int stoke_feed_finish(stoke_feed *feed, stoke_error *err);
+/* Waits for the batch and copies it to host memory that stays valid until it is released: for digests and
+ * tests. */
+STOKE_API int stoke_feed_read(stoke_feed *feed, const stoke_device_batch *batch, stoke_batch *host,
+                              stoke_error *err);
+
+/* Sums since the last stoke_feed_mark, by events on the device, on one clock. Only finished work counts:
+ * finish first. */
+typedef struct stoke_feed_stats {
+    uint64_t batches, bytes; /* copied */
+    uint64_t copy_ns;        /* of the copy engine */
+    uint64_t copy_hidden_ns; /* of that, while the device computed */
+    uint64_t augment_ns;     /* kernels of the feed */
+    uint64_t step_ns;        /* steps */
+    uint64_t busy_ns;        /* the device computed: union of the two */
+    uint64_t elapsed_ns;     /* from the end of the first step after the mark to the end of the last one */
+    uint64_t host_wait_ns;   /* next() waited for the loader */
+    uint64_t loader_cpu_ns;  /* of the workers */
+} stoke_feed_stats;
+STOKE_API void stoke_feed_mark(stoke_feed *feed);
+STOKE_API int stoke_feed_measure(stoke_feed *feed, stoke_feed_stats *stats, stoke_error *err);
+/* Workers, copies, kernels, steps and waits from now on into a trace; NULL = no more. The trace outlives the
+ * feed. */
+STOKE_API void stoke_feed_trace(stoke_feed *feed, stoke_trace *trace);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

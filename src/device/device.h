@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A device as the rest of the library sees it: memory, streams, events, copies, kernels. One table of
+ * functions a kind; nobody outside this room sees a vendor's type.
+ *
+ *   device.c       names, discovery, what all kinds have in common: arguments checked, failures kept
+ *   host.c         always there
+ *   opencl.c       by dlopen of the ICD loader
+ *   cuda.c         by dlopen of the driver
+ *   virtual.c      on paper
+ *   program.c      the kernels, as text and as C
+ *
+ * Streams run their work in order; work of two streams is ordered by events only. Everything here may be
+ * called from any thread, one thread at a time for one stream. After STOKE_E_DEVICE the device is lost: every
+ * call fails with the first message, destroying still frees everything.
+ */
+#ifndef STOKE_SRC_DEVICE_DEVICE_H
+#define STOKE_SRC_DEVICE_DEVICE_H
+
+#include <stoke/device.h>
+
+#include "src/device/program.h"
+
+typedef enum stk_memory_kind {
+    STK_MEMORY_PAGEABLE, /* ordinary host memory */
+    STK_MEMORY_PINNED,   /* page-locked: copies from it are asynchronous and faster */
+    STK_MEMORY_DEVICE
+} stk_memory_kind;
+
+typedef struct stk_block {
+    stoke_device *device;
+    stk_memory_kind kind;
+    size_t bytes;
+    void *host;       /* its address on the host; NULL for device memory that the host cannot see */
+    uintptr_t handle; /* of device memory: the kind's own (address, cl_mem) */
+    void *own;        /* what else the kind keeps */
+} stk_block;
+
+typedef struct stk_stream stk_stream; /* begins with stk_stream_head */
+typedef struct stk_event stk_event;   /* begins with stk_event_head */
+typedef struct stk_module stk_module; /* a program, compiled; begins with stk_module_head */
+
+typedef struct stk_stream_head {
+    stoke_device *device;
+} stk_stream_head, stk_event_head;
+
+typedef struct stk_module_head {
+    stoke_device *device;
+    const stk_program *program;
+} stk_module_head;
+
+/* Arguments of a launch: a block, or bytes by value. */
+typedef struct stk_argument {
+    const stk_block *block; /* NULL: by value */
+    const void *value;
+    size_t bytes;
+} stk_argument;
+
+typedef struct stk_launch {
+    uint32_t kernel;  /* index in the program */
+    uint32_t grid[3]; /* work items; none may be 0 */
+    const stk_argument *arguments;
+    uint32_t n_arguments;
+    uint64_t traffic; /* bytes read and written, for the model of virtual devices; others ignore it */
+} stk_launch;
+
+/* What a kind implements. Arguments have been checked; `err` is never NULL. A function that fails cleans up
+ * after itself. */
+typedef struct stk_device_fns {
+    const char *kind;
+    /* Appends what there is to a list (stk_device_list_add), or the kind with a problem. Never fails. */
+    void (*discover)(stoke_device_list *list);
+    /* `which` is what follows the colon: "", "0", "rtx3090". Fills device->info and device->own. */
+    int (*open)(stoke_device *device, const char *which, const stoke_device_params *params, stoke_error *err);
+    void (*close)(stoke_device *device); /* also after a failed open */
+    int (*memory)(stoke_device *device, uint64_t *free_bytes, uint64_t *total_bytes, stoke_error *err);
+
+    int (*block_create)(stk_block *block, stoke_error *err); /* device, kind, bytes are set */
+    void (*block_destroy)(stk_block *block);
+
+    int (*stream_create)(stoke_device *device, stk_stream **out, stoke_error *err);
+    void (*stream_destroy)(stk_stream *stream); /* waits for its work */
+    /* Someone else's stream (CUstream) as ours; NULL: the kind has none. */
+    int (*stream_wrap)(stoke_device *device, void *native, stk_stream **out, stoke_error *err);
+    int (*stream_finish)(stk_stream *stream, stoke_error *err);
+    /* Later work of the stream waits for the event. An event never recorded holds nothing up. */
+    int (*stream_wait)(stk_stream *stream, stk_event *event, stoke_error *err);
+
+    int (*event_create)(stoke_device *device, stk_event **out, stoke_error *err);
+    void (*event_destroy)(stk_event *event);
+    int (*event_record)(stk_event *event, stk_stream *stream, stoke_error *err); /* again and again */
+    int (*event_finish)(stk_event *event, stoke_error *err);                     /* the host waits */
+    int (*event_done)(stk_event *event, int *done, stoke_error *err);
+    /* When it happened, on the host's CLOCK_MONOTONIC; only after it has. */
+    int (*event_time)(stk_event *event, uint64_t *ns, stoke_error *err);
+
+    int (*copy)(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from, size_t from_at,
+                size_t bytes, stoke_error *err);
+
+    int (*module_create)(stoke_device *device, const stk_program *program, stk_module **out,
+                         stoke_error *err);
+    void (*module_destroy)(stk_module *module);
+    int (*launch)(stk_stream *stream, stk_module *module, const stk_launch *launch, stoke_error *err);
+
+    /* The stream is busy computing for so long: a training step on paper. NULL: the kind has to compute for
+     * it (`spin`). */
+    int (*occupy)(stk_stream *stream, uint64_t ns, stoke_error *err);
+} stk_device_fns;
+
+extern const stk_device_fns stk_device_host, stk_device_opencl, stk_device_cuda, stk_device_virtual;
+
+struct stoke_device {
+    const stk_device_fns *fns;
+    stoke_device_info info;
+    void *own;   /* of the kind */
+    void *state; /* of device.c: lock, first failure, bytes taken */
+};
+
+/* device.c: the calls for the rest of the library. They check, keep the first STOKE_E_DEVICE, count memory
+ * against params.memory_limit (STOKE_E_NOMEM with the arithmetic), and accept err NULL. */
+int stk_block_create(stk_block *block, stoke_device *device, stk_memory_kind kind, size_t bytes,
+                     stoke_error *err);
+void stk_block_destroy(stk_block *block); /* zeroed afterwards; zeroed blocks are fine */
+int stk_stream_create(stk_stream **out, stoke_device *device, stoke_error *err);
+int stk_stream_wrap(stk_stream **out, stoke_device *device, void *native, stoke_error *err);
+void stk_stream_destroy(stk_stream **stream);
+int stk_stream_finish(stk_stream *stream, stoke_error *err);
+int stk_stream_wait(stk_stream *stream, stk_event *event, stoke_error *err);
+int stk_stream_copy(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from,
+                    size_t from_at, size_t bytes, stoke_error *err);
+int stk_stream_launch(stk_stream *stream, stk_module *module, const stk_launch *launch, stoke_error *err);
+/* STOKE_E_UNSUPPORTED where the kind has none. */
+int stk_stream_occupy(stk_stream *stream, uint64_t ns, stoke_error *err);
+int stk_event_create(stk_event **out, stoke_device *device, stoke_error *err);
+void stk_event_destroy(stk_event **event);
+int stk_event_record(stk_event *event, stk_stream *stream, stoke_error *err);
+int stk_event_finish(stk_event *event, stoke_error *err);
+int stk_event_done(stk_event *event, int *done, stoke_error *err);
+int stk_event_time(stk_event *event, uint64_t *ns, stoke_error *err);
+int stk_module_create(stk_module **out, stoke_device *device, const stk_program *program, stoke_error *err);
+void stk_module_destroy(stk_module **module);
+
+/* For `discover`. */
+int stk_device_list_add(stoke_device_list *list, const stoke_device_info *info);
+/* Page-locked memory of a device as a loader's allocator; `device` outlives it. */
+stoke_allocator stk_device_pinned(stoke_device *device);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Carries out the plans of a raw batch on a device: tables (tables.c), then one launch a stage for the whole
+ * batch, nothing waited for.
+ *
+ *   raw, tables ──lay_image, lay_mask──► batch, or planes of rows that have more to come
+ *               for every segment: ──gray_sum | blur_across, blur_down | clahe_*──► touch ──► batch, or
+ * planes ──mix──► batch
+ */
+#ifndef STOKE_SRC_FEED_AUGMENTER_H
+#define STOKE_SRC_FEED_AUGMENTER_H
+
+#include "src/device/device.h"
+#include "src/loader/raw.h"
+
+typedef struct stk_augmenter stk_augmenter;
+
+/* Device memory it takes for batches of `capacity` rows, `turns` of them on the way at once: work planes as
+ * the pipeline may need them once (batches go through one after the other), tables once a turn. */
+uint64_t stk_augmenter_bytes(const stk_recipe *recipe, uint32_t capacity, uint32_t turns);
+/* Compiles the kernels, allocates. The recipe outlives it. */
+int stk_augmenter_create(stk_augmenter **out, stoke_device *device, const stk_recipe *recipe,
+                         uint32_t capacity, uint32_t turns, stoke_error *err);
+void stk_augmenter_destroy(stk_augmenter **augmenter);
+
+/* A batch on its way. Blocks belong to the caller and stay until the stream has passed. */
+typedef struct stk_augment_job {
+    const stk_raw_row *rows; /* read before the call returns */
+    uint32_t count;
+    const stk_block *raw; /* device: rows' pictures from image_at on, image_pitch bytes apart; ids likewise */
+    size_t image_at, image_pitch, mask_at, mask_pitch;
+    const stk_block *images, *masks,
+        *masks_b; /* device: the finished batch; masks_b NULL without second masks */
+    uint32_t
+        turn; /* 0 .. turns - 1; the work of the turn before must have passed when one comes round again */
+} stk_augment_job;
+int stk_augmenter_run(stk_augmenter *augmenter, stk_stream *stream, const stk_augment_job *job,
+                      stoke_error *err);
+/* Launches of the last run, and the bytes they read and wrote by the model. */
+uint32_t stk_augmenter_launches(const stk_augmenter *augmenter);
+
+#endif
