@@ -19,14 +19,15 @@
 enum { LEVELS = 256 };
 
 /* One axis cut into tiles. */
-typedef struct cut {
+typedef struct axis {
     uint32_t size, tiles, tile; /* pixels, tiles, pixels of a tile */
     float inverse;              /* 1 / tile */
-} cut;
+} axis;
 
 /* Scratch, all of it: what changes with the picture first, then with the row. */
 typedef struct work {
-    cut across, down;
+    stk_clahe_cut cut;
+    axis across, down;
     uint8_t *lut;     /* of every tile */
     float *share;     /* of every column: how much of the right one of the two tiles it lies between */
     uint32_t *column; /* of every column: which two tiles, as the start of their table in `quad` */
@@ -46,6 +47,23 @@ size_t stk_clahe_bytes(uint32_t width, uint32_t tiles)
     const size_t table = (size_t)tiles * LEVELS;
     return padded(table * tiles) + 2 * padded((size_t)width * 4) + padded(table * 4) +
            padded((table + LEVELS) * 4) + 2 * padded((size_t)width + tiles);
+}
+
+stk_clahe_cut stk_clahe_cut_of(uint32_t width, uint32_t height, uint32_t tiles, float clip)
+{
+    /* When one axis does not divide, both are padded, an axis that divides by one pixel for every tile: an
+     * accident of OpenCV that is part of its result. */
+    const int whole = width % tiles == 0 && height % tiles == 0;
+    stk_clahe_cut cut = { .tile_width = width / tiles + !whole, .tile_height = height / tiles + !whole };
+    const uint64_t area = (uint64_t)cut.tile_width * cut.tile_height;
+    cut.inverse_width = 1.0f / (float)cut.tile_width;
+    cut.inverse_height = 1.0f / (float)cut.tile_height;
+    cut.scale = (float)(LEVELS - 1) / (float)area;
+    if (clip > 0) {
+        const double limit = (double)clip * (double)area / LEVELS;
+        cut.limit = limit < 1 ? 1 : limit < (double)area ? (uint32_t)limit : (uint32_t)area;
+    }
+    return cut;
 }
 
 static void *take(uint8_t **scratch, size_t bytes)
@@ -97,23 +115,19 @@ static void clip_counts(uint32_t *count, uint32_t limit)
     for (uint32_t i = 0; i < LEVELS && left; i += step, left--) count[i]++;
 }
 
-static void make_lut(uint8_t *lut, uint32_t *count, uint64_t area, float clip)
+static void make_lut(uint8_t *lut, uint32_t *count, const stk_clahe_cut *cut)
 {
-    if (clip > 0) {
-        const double limit = (double)clip * (double)area / LEVELS;
-        clip_counts(count, limit < 1 ? 1 : limit < (double)area ? (uint32_t)limit : (uint32_t)area);
-    }
-    const float scale = (float)(LEVELS - 1) / (float)area;
+    if (cut->limit) clip_counts(count, cut->limit);
     uint32_t sum = 0;
     for (int i = 0; i < LEVELS; i++) {
         sum += count[i];
-        lut[i] = (uint8_t)k_equalised(sum, scale);
+        lut[i] = (uint8_t)k_equalised(sum, cut->scale);
     }
 }
 
 /* The tables of tile row ty. The picture goes on mirrored to the right and below, as far as the last tiles
  * need it. */
-static void make_luts(const work *w, const stk_planar *picture, uint32_t ty, float clip)
+static void make_luts(const work *w, const stk_planar *picture, uint32_t ty)
 {
     const uint32_t tiles = w->across.tiles, width = w->across.tile;
     memset(w->count, 0, (size_t)tiles * LEVELS * sizeof *w->count);
@@ -128,15 +142,14 @@ static void make_luts(const work *w, const stk_planar *picture, uint32_t ty, flo
         }
     }
     for (uint32_t tx = 0; tx < tiles; tx++)
-        make_lut(w->lut + ((size_t)ty * tiles + tx) * LEVELS, w->count + (size_t)tx * LEVELS,
-                 (uint64_t)width * w->down.tile, clip);
+        make_lut(w->lut + ((size_t)ty * tiles + tx) * LEVELS, w->count + (size_t)tx * LEVELS, &w->cut);
 }
 
 /* ---- between the tables ---- */
 
-static uint32_t place(const cut *axis, uint32_t at, float *share)
+static uint32_t place(const axis *along, uint32_t at, float *share)
 {
-    return k_between_tiles(at, axis->inverse, axis->tiles, share);
+    return k_between_tiles(at, along->inverse, along->tiles, share);
 }
 
 /* The four tables around every place across, for pixels at place k down, four bytes of an entry together. */
@@ -186,16 +199,13 @@ void stk_clahe_row_c(uint8_t *luma, size_t n, const uint32_t *quad, const uint32
         luma[i] = (uint8_t)k_blend_tiles(quad[column[i] + luma[i]], share[i], down);
 }
 
-static work lay_out(const stk_planar *picture, uint32_t tiles, uint8_t *scratch)
+static work lay_out(const stk_planar *picture, float clip, uint32_t tiles, uint8_t *scratch)
 {
-    /* When one axis does not divide, both are padded, an axis that divides by one pixel for every tile: an
-     * accident of OpenCV that is part of its result. */
-    const int whole = picture->width % tiles == 0 && picture->height % tiles == 0;
+    const stk_clahe_cut cut = stk_clahe_cut_of(picture->width, picture->height, tiles, clip);
     const size_t table = (size_t)tiles * LEVELS, columns = (size_t)picture->width * 4;
-    work w = { .across = { picture->width, tiles, picture->width / tiles + !whole, 0 },
-               .down = { picture->height, tiles, picture->height / tiles + !whole, 0 } };
-    w.across.inverse = 1.0f / (float)w.across.tile;
-    w.down.inverse = 1.0f / (float)w.down.tile;
+    work w = { .cut = cut,
+               .across = { picture->width, tiles, cut.tile_width, cut.inverse_width },
+               .down = { picture->height, tiles, cut.tile_height, cut.inverse_height } };
     w.lut = take(&scratch, table * tiles);
     w.share = take(&scratch, columns);
     w.column = take(&scratch, columns);
@@ -209,8 +219,8 @@ static work lay_out(const stk_planar *picture, uint32_t tiles, uint8_t *scratch)
 
 void stk_clahe(const stk_planar *picture, float clip, uint32_t tiles, void *scratch)
 {
-    const work w = lay_out(picture, tiles, scratch);
-    for (uint32_t ty = 0; ty < tiles; ty++) make_luts(&w, picture, ty, clip);
+    const work w = lay_out(picture, clip, tiles, scratch);
+    for (uint32_t ty = 0; ty < tiles; ty++) make_luts(&w, picture, ty);
     uint32_t made = UINT32_MAX;
     for (uint32_t y = 0; y < picture->height; y++) {
         float down;

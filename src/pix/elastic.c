@@ -58,7 +58,7 @@ static uint32_t cell_of(uint32_t at, float step, float *t)
 }
 
 /* A cubic depends on four control points: a line of cells has three points more than cells. */
-static uint64_t points_along(uint32_t size, float step)
+uint64_t stk_elastic_points(uint32_t size, float step)
 {
     return (uint64_t)cell_of(size - 1, step, NULL) + 4;
 }
@@ -66,8 +66,8 @@ static uint64_t points_along(uint32_t size, float step)
 uint64_t stk_warp_scratch(uint32_t out_width, uint32_t out_height)
 {
     if (!out_width || !out_height) return 0;
-    const uint64_t columns = points_along(out_width, STK_ELASTIC_STEP_MIN),
-                   rows = points_along(out_height, STK_ELASTIC_STEP_MIN);
+    const uint64_t columns = stk_elastic_points(out_width, STK_ELASTIC_STEP_MIN),
+                   rows = stk_elastic_points(out_height, STK_ELASTIC_STEP_MIN);
     return (uint64_t)control_bytes(columns, rows, out_width) + shift_bytes(columns, out_width);
 }
 
@@ -99,11 +99,8 @@ static void divide_columns(const stk_warper *w, const parts *p)
     p->first[next] = w->width;
 }
 
-int stk_elastic_begin(stk_warper *w, stoke_error *err)
+int stk_elastic_check(const stoke_plan *plan, stoke_error *err)
 {
-    const stoke_plan *plan = w->plan;
-    w->columns = w->rows = 0;
-    w->shift_row = 0;
     /* written so that NaN fails too */
     if (!(plan->elastic_step >= STK_ELASTIC_STEP_MIN && plan->elastic_step <= 1e9f))
         return stk_fail(err, STOKE_E_INVALID, "elastic: control points must be at least %g pixels apart",
@@ -111,8 +108,18 @@ int stk_elastic_begin(stk_warper *w, stoke_error *err)
     if (!(plan->elastic_alpha >= 0 && plan->elastic_alpha <= STK_ELASTIC_ALPHA_MAX))
         return stk_fail(err, STOKE_E_INVALID, "elastic: a displacement must be between 0 and %g pixels",
                         (double)STK_ELASTIC_ALPHA_MAX);
-    const uint64_t columns = points_along(w->width, plan->elastic_step),
-                   rows = points_along(w->height, plan->elastic_step);
+    return STOKE_OK;
+}
+
+int stk_elastic_begin(stk_warper *w, stoke_error *err)
+{
+    const stoke_plan *plan = w->plan;
+    w->columns = w->rows = 0;
+    w->shift_row = 0;
+    const int r = stk_elastic_check(plan, err);
+    if (r) return r;
+    const uint64_t columns = stk_elastic_points(w->width, plan->elastic_step),
+                   rows = stk_elastic_points(w->height, plan->elastic_step);
     if (!stk_buffer_reserve(&w->control, control_bytes(columns, rows, w->width)) ||
         !stk_buffer_reserve(&w->shift, shift_bytes(columns, w->width)))
         return stk_fail(err, STOKE_E_NOMEM, "elastic: no memory for %llu control points",
