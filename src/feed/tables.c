@@ -108,7 +108,7 @@ static void set_erase(k_step *step, const stoke_touch *touch, const stk_recipe *
 
 static void set_clahe(k_step *step, const stoke_touch *touch, const stk_recipe *recipe)
 {
-    const stk_clahe_cut cut = stk_clahe_cut_of(recipe->width, recipe->height, touch->n, touch->a);
+    const stk_clahe_cut cut = stk_clahe_cut_make(recipe->width, recipe->height, touch->a, touch->n);
     step->tiles = touch->n;
     step->tile_width = cut.tile_width;
     step->tile_height = cut.tile_height;

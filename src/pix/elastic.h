@@ -14,7 +14,7 @@
 
 /* STOKE_E_INVALID for numbers no pipeline draws. */
 int stk_elastic_check(const stoke_plan *plan, stoke_error *err);
-/* Control points along an axis of so many pixels. */
+/* Control points along `size` pixels. */
 uint64_t stk_elastic_points(uint32_t size, float step);
 /* Draws the control points of warper->plan and lays out the buffers for rows of warper->width pixels. */
 int stk_elastic_begin(stk_warper *warper, stoke_error *err);
