@@ -178,10 +178,10 @@ static void run_all(const batch *b, blocks *m)
     shape.count = n;
     RUN(lay_image, width, height, n, m->images, m->planes, m->raw, sample, step, m->planes, m->keys, m->deep);
     for (shape.round = 1; shape.round < b->rounds; shape.round++) {
-        RUN(gray_sum, (width + K_STRIP - 1) / K_STRIP, height, n, m->sums, m->planes, sample, step);
+        RUN(gray_sum, width, (height + K_STRIP - 1) / K_STRIP, n, m->sums, m->planes, sample, step);
         RUN(blur_across, width, height, n, m->spare, m->planes, sample, step);
         RUN(blur_down, width, height, n, m->planes, m->spare, sample, step);
-        RUN(clahe_count, (width + STK_TOUCH_TILES_MAX + K_STRIP - 1) / K_STRIP, height + STK_TOUCH_TILES_MAX,
+        RUN(clahe_count, width + STK_TOUCH_TILES_MAX, (height + STK_TOUCH_TILES_MAX + K_STRIP - 1) / K_STRIP,
             n, m->counts, m->planes, sample, step);
         RUN(clahe_table, STK_TOUCH_TILES_MAX, STK_TOUCH_TILES_MAX, n, m->tables, m->counts, sample, step);
         RUN(clahe_apply, width, height, n, m->planes, m->tables, sample, step);
