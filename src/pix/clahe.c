@@ -14,7 +14,7 @@
 
 #include "src/pix/pix_table.h"
 #include "src/pix/reflect.h"
-#include "src/pix/touch_math.h"
+#include "kernels/clahe_math.h"
 
 enum { LEVELS = 256 };
 
@@ -57,19 +57,15 @@ static void *take(uint8_t **scratch, size_t bytes)
 
 /* ---- luma ---- */
 
-/* (19595 R + 38470 G + 7471 B) / 65536, rounded; 16 bits to levels of 257. */
 static void luma_u8(uint8_t *luma, const uint8_t *row, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        luma[i] = (uint8_t)((19595u * row[i] + 38470u * row[n + i] + 7471u * row[2 * n + i] + 32768) >> 16);
+    for (size_t i = 0; i < n; i++) luma[i] = (uint8_t)k_luma(row[i], row[n + i], row[2 * n + i]);
 }
 
 static void luma_u16(uint8_t *luma, const uint16_t *row, size_t n)
 {
-    for (size_t i = 0; i < n; i++) { /* 65535 * 65536 + 32768 fits 32 bits */
-        const uint32_t y = (19595u * row[i] + 38470u * row[n + i] + 7471u * row[2 * n + i] + 32768) >> 16;
-        luma[i] = (uint8_t)((y + 128) / 257);
-    }
+    for (size_t i = 0; i < n; i++)
+        luma[i] = (uint8_t)k_level_of_luma(k_luma(row[i], row[n + i], row[2 * n + i]));
 }
 
 static void luma_row(const work *w, const stk_planar *picture, uint32_t y)
@@ -111,8 +107,7 @@ static void make_lut(uint8_t *lut, uint32_t *count, uint64_t area, float clip)
     uint32_t sum = 0;
     for (int i = 0; i < LEVELS; i++) {
         sum += count[i];
-        const float value = (float)sum * scale; /* 0 .. 255 and a rounding error */
-        lut[i] = (uint8_t)stk_float_bits(stk_clamp(value) + STK_ROUND_MAGIC);
+        lut[i] = (uint8_t)k_equalised(sum, scale);
     }
 }
 
@@ -139,36 +134,20 @@ static void make_luts(const work *w, const stk_planar *picture, uint32_t ty, flo
 
 /* ---- between the tables ---- */
 
-/* Which centres of tiles a pixel lies between: number k is before centre k. */
 static uint32_t place(const cut *axis, uint32_t at, float *share)
 {
-    const float t = (float)at * axis->inverse - 0.5f;
-    int32_t floor = (int32_t)t;
-    if (t < (float)floor) floor--;
-    *share = t - (float)floor;
-    const uint32_t k = (uint32_t)(floor + 1);
-    return k < axis->tiles ? k : axis->tiles;
-}
-
-/* The tile before and after place k. */
-static uint32_t before(uint32_t k)
-{
-    return k ? k - 1 : 0;
-}
-
-static uint32_t after(const cut *axis, uint32_t k)
-{
-    return k < axis->tiles ? k : axis->tiles - 1;
+    return k_between_tiles(at, axis->inverse, axis->tiles, share);
 }
 
 /* The four tables around every place across, for pixels at place k down, four bytes of an entry together. */
 static void make_quads(const work *w, uint32_t k)
 {
     const uint32_t tiles = w->across.tiles;
-    const uint8_t *upper = w->lut + (size_t)before(k) * tiles * LEVELS;
-    const uint8_t *lower = w->lut + (size_t)after(&w->down, k) * tiles * LEVELS;
+    const uint8_t *upper = w->lut + (size_t)k_tile_before(k) * tiles * LEVELS;
+    const uint8_t *lower = w->lut + (size_t)k_tile_after(k, tiles) * tiles * LEVELS;
     for (uint32_t j = 0; j <= tiles; j++) {
-        const size_t left = (size_t)before(j) * LEVELS, right = (size_t)after(&w->across, j) * LEVELS;
+        const size_t left = (size_t)k_tile_before(j) * LEVELS,
+                     right = (size_t)k_tile_after(j, tiles) * LEVELS;
         uint32_t *quad = w->quad + (size_t)j * LEVELS;
         for (size_t i = 0; i < LEVELS; i++)
             quad[i] = (uint32_t)upper[left + i] | (uint32_t)upper[right + i] << 8 |
@@ -176,20 +155,15 @@ static void make_quads(const work *w, uint32_t k)
     }
 }
 
-static inline int32_t clamp_to(int32_t value, int32_t most)
-{
-    return value < 0 ? 0 : value > most ? most : value;
-}
-
 /* Moves the samples of a plane by what its luma changes. */
 static void move_u8(uint8_t *plane, const uint8_t *luma, const uint8_t *old, size_t n)
 {
-    for (size_t i = 0; i < n; i++) plane[i] = (uint8_t)clamp_to(plane[i] + luma[i] - old[i], 255);
+    for (size_t i = 0; i < n; i++) plane[i] = (uint8_t)k_move(plane[i], luma[i] - old[i], 255);
 }
 
 static void move_u16(uint16_t *plane, const uint8_t *luma, const uint8_t *old, size_t n)
 {
-    for (size_t i = 0; i < n; i++) plane[i] = (uint16_t)clamp_to(plane[i] + (luma[i] - old[i]) * 257, 65535);
+    for (size_t i = 0; i < n; i++) plane[i] = (uint16_t)k_move(plane[i], (luma[i] - old[i]) * 257, 65535);
 }
 
 static void equalise_row(const work *w, const stk_planar *picture, uint32_t y, float down)
@@ -208,13 +182,8 @@ static void equalise_row(const work *w, const stk_planar *picture, uint32_t y, f
 void stk_clahe_row_c(uint8_t *luma, size_t n, const uint32_t *quad, const uint32_t *column,
                      const float *share, float down)
 {
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t q = quad[column[i] + luma[i]];
-        const float rest = 1.0f - share[i];
-        const float above = (float)(q & 0xff) * rest + (float)(q >> 8 & 0xff) * share[i];
-        const float below = (float)(q >> 16 & 0xff) * rest + (float)(q >> 24) * share[i];
-        luma[i] = (uint8_t)stk_float_bits(above * (1.0f - down) + below * down + STK_ROUND_MAGIC);
-    }
+    for (size_t i = 0; i < n; i++)
+        luma[i] = (uint8_t)k_blend_tiles(quad[column[i] + luma[i]], share[i], down);
 }
 
 static work lay_out(const stk_planar *picture, uint32_t tiles, uint8_t *scratch)
