@@ -18,6 +18,7 @@
 #include <stoke/dataset.h>
 #include <stoke/pack.h>
 #include <stoke/loader.h>
+#include <stoke/device.h>
 #include <stoke/net.h>
 #include <stoke/netbench.h>
 #include <stoke/metrics.h>

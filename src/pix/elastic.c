@@ -85,11 +85,8 @@ static void divide_columns(const stk_warper *w, const parts *p)
     p->first[next] = w->width;
 }
 
-int stk_elastic_begin(stk_warper *w, stoke_error *err)
+int stk_elastic_check(const stoke_plan *plan, stoke_error *err)
 {
-    const stoke_plan *plan = w->plan;
-    w->columns = w->rows = 0;
-    w->shift_row = 0;
     /* written so that NaN fails too */
     if (!(plan->elastic_step >= STK_ELASTIC_STEP_MIN && plan->elastic_step <= 1e9f))
         return stk_fail(err, STOKE_E_INVALID, "elastic: control points must be at least %g pixels apart",
@@ -97,6 +94,16 @@ int stk_elastic_begin(stk_warper *w, stoke_error *err)
     if (!(plan->elastic_alpha >= 0 && plan->elastic_alpha <= STK_ELASTIC_ALPHA_MAX))
         return stk_fail(err, STOKE_E_INVALID, "elastic: a displacement must be between 0 and %g pixels",
                         (double)STK_ELASTIC_ALPHA_MAX);
+    return STOKE_OK;
+}
+
+int stk_elastic_begin(stk_warper *w, stoke_error *err)
+{
+    const stoke_plan *plan = w->plan;
+    w->columns = w->rows = 0;
+    w->shift_row = 0;
+    const int r = stk_elastic_check(plan, err);
+    if (r) return r;
     const uint64_t columns = stk_elastic_points(w->width, plan->elastic_step),
                    rows = stk_elastic_points(w->height, plan->elastic_step);
     if (!stk_buffer_reserve(&w->control, control_bytes(columns, rows, w->width)) ||
