@@ -8,13 +8,15 @@
 
 #include "kernels/half.h"
 #include "kernels/philox.h"
-#include "kernels/tables.h"
 #include "src/base/half.h"
 #include "src/device/program.h"
+#include "src/feed/tables.h"
 #include "src/loader/mix.h"
-#include "src/pix/elastic.h"
+#include "src/pix/warp.h"
 
-enum { ROWS = 3, UNTOUCHED = 0xa5 };
+enum { ROWS = 3, STEPS = 4, UNTOUCHED = 0xa5 };
+
+static uint16_t swapped[65536]; /* the mirror image of an id */
 
 static const stoke_dtype image_types[] = { STOKE_DTYPE_U8, STOKE_DTYPE_F32, STOKE_DTYPE_F16,
                                            STOKE_DTYPE_BF16 };
@@ -23,13 +25,12 @@ static const stoke_dtype mask_types[] = { STOKE_DTYPE_U8, STOKE_DTYPE_U16, STOKE
 /* ---- a batch on its way ---- */
 
 typedef struct batch {
+    stk_recipe recipe; /* as far as tables.c looks at it */
+    stk_raw_row row[ROWS];
     k_shape shape;
-    stk_writer writer;
-    stoke_plan plan[ROWS];
     k_sample sample[ROWS];
-    k_step *steps;
-    uint16_t *swap; /* [65536] */
-    float *deep;    /* [3][65536] */
+    k_step step[ROWS * STEPS];
+    float *deep; /* [3][65536]; NULL for samples of one byte */
     uint8_t *raw;
     float *points, *planes;
     uint8_t *images, *masks; /* a row more than the shape counts, which nobody may touch */
@@ -59,40 +60,15 @@ static void run(enum stk_kernel kernel, void *const *arguments, uint32_t x, uint
                                      (const uint32_t[]){ x + 3, y + 2, z + 1 });
 }
 
-static void shape_begin(batch *b, uint32_t width, uint32_t height, stoke_dtype dtype, stoke_layout layout,
+static void batch_begin(batch *b, const uint32_t size[2], stoke_dtype dtype, stoke_layout layout,
                         stoke_dtype mask_dtype)
 {
     memset(b, 0, sizeof *b);
-    stk_writer_init(&b->writer, dtype, layout, (stoke_normalize)below(3));
-    b->shape = (k_shape){ .count = ROWS,
-                          .width = width,
-                          .height = height,
-                          .layout = layout,
-                          .dtype = dtype,
-                          .mask_dtype = mask_dtype,
-                          .mask_fill = 255 };
-    for (int c = 0; c < 3; c++) {
-        b->shape.high[c] = b->writer.high[c];
-        b->shape.high_bias[c] = b->writer.high_bias[c];
-        b->shape.low[c] = b->writer.low[c];
-        b->shape.low_bias[c] = b->writer.low_bias[c];
-    }
-    b->shape.image_pitch = whole_lines((size_t)width * height * 3 * stk_element_bytes(dtype));
-    b->shape.mask_pitch = whole_lines((size_t)width * height * stk_element_bytes(mask_dtype));
-    b->image_bytes = b->shape.image_pitch * (ROWS + 1);
-    b->mask_bytes = b->shape.mask_pitch * (ROWS + 1);
-    b->images = room(b->image_bytes);
-    b->masks = room(b->mask_bytes);
-    b->planes = room((size_t)width * height * 3 * sizeof(float) * ROWS);
-    b->steps = room(sizeof(k_step) * ROWS * 4);
-    b->swap = room(65536 * sizeof *b->swap);
-    for (uint32_t i = 0; i < 65536; i++) b->swap[i] = (uint16_t)(i ^ 5);
-    b->deep = room(3 * 65536 * sizeof *b->deep);
-    for (int c = 0; c < 3; c++) {
-        const double scale = b->writer.scale[c] / 65535.0;
-        for (uint32_t v = 0; v < 65536; v++)
-            b->deep[c * 65536 + (int)v] = (float)(v * scale + b->writer.bias[c]);
-    }
+    for (uint32_t i = 0; i < 65536; i++) swapped[i] = (uint16_t)(i ^ 5);
+    b->recipe = (stk_recipe){
+        .width = size[0], .height = size[1], .mask_dtype = mask_dtype, .mask_fill = 255, .swap = swapped
+    };
+    stk_writer_init(&b->recipe.writer, dtype, layout, (stoke_normalize)below(3));
 }
 
 static void batch_end(batch *b)
@@ -100,8 +76,6 @@ static void batch_end(batch *b)
     stk_free(b->images);
     stk_free(b->masks);
     stk_free(b->planes);
-    stk_free(b->steps);
-    stk_free(b->swap);
     stk_free(b->deep);
     stk_free(b->raw);
     stk_free(b->points);
@@ -131,9 +105,9 @@ static void draw_warp(stoke_plan *plan, uint32_t width, uint32_t height)
 }
 
 /* A plan for a picture of `width` x `height` in the batch: placed (also beyond the edge) or warped. */
-static void draw_plan(batch *b, stoke_plan *plan, int warp)
+static void draw_plan(const batch *b, stoke_plan *plan, int warp)
 {
-    const uint32_t width = b->shape.width, height = b->shape.height;
+    const uint32_t width = b->recipe.width, height = b->recipe.height;
     *plan = (stoke_plan){ .width = 1 + below(width + 4), .height = 1 + below(height + 4) };
     if (warp) {
         draw_warp(plan, width, height);
@@ -145,60 +119,75 @@ static void draw_plan(batch *b, stoke_plan *plan, int warp)
     plan->vflip = (uint8_t)below(2);
 }
 
-/* Pictures and ids of all rows into one raw block, and their k_samples: what src/feed/tables.c does for plans
- * that came from a pipeline. */
-static void fill_rows(batch *b, uint8_t depth, uint8_t mask_depth)
+static void plain_plan(const batch *b, stoke_plan *plan)
 {
-    size_t at[ROWS], bytes = 0, points = 0;
-    for (uint32_t i = 0; i < ROWS; i++) {
-        at[i] = bytes;
-        bytes += whole_lines((size_t)b->plan[i].width * b->plan[i].height * (3u * depth + mask_depth));
+    *plan = (stoke_plan){ .width = b->recipe.width, .height = b->recipe.height };
+}
+
+/* Elements of samples of two bytes, by the words of stk_writer. */
+static float *deep_of(const stk_writer *writer)
+{
+    float *deep = room(3 * 65536 * sizeof *deep);
+    for (int c = 0; c < 3; c++) {
+        const double scale = writer->scale[c] / 65535.0;
+        for (int v = 0; v < 65536; v++) deep[c * 65536 + v] = (float)(v * scale + writer->bias[c]);
     }
+    return deep;
+}
+
+/* Room for the batch, with gaps between its rows. */
+static void take_room(batch *b, uint32_t count)
+{
+    const size_t pixels = (size_t)b->recipe.width * b->recipe.height;
+    b->shape = stk_tables_shape(&b->recipe, count);
+    b->shape.image_pitch = whole_lines(b->shape.image_pitch + 1);
+    b->shape.mask_pitch = whole_lines(b->shape.mask_pitch + 1);
+    b->image_bytes = b->shape.image_pitch * (ROWS + 1);
+    b->mask_bytes = b->shape.mask_pitch * (ROWS + 1);
+    b->images = room(b->image_bytes);
+    b->masks = room(b->mask_bytes);
+    b->planes = room(pixels * 3 * sizeof(float) * ROWS);
+}
+
+/* Random pictures and ids for the plans of the rows, and their tables. */
+static void fill_rows(batch *b, uint8_t depth, uint8_t mask_depth, uint32_t count)
+{
+    size_t pixels = 0;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        stk_raw_row *row = &b->row[i];
+        row->width = row->plan.width;
+        row->height = row->plan.height;
+        row->depth = depth;
+        row->mask_depth = mask_depth;
+        if ((size_t)row->width * row->height > pixels) pixels = (size_t)row->width * row->height;
+    }
+    const stk_raw_layout layout = { .image_pitch = whole_lines(pixels * 3 * depth),
+                                    .mask_at = ROWS * whole_lines(pixels * 3 * depth),
+                                    .mask_pitch = whole_lines(pixels * mask_depth) };
+    const size_t bytes = layout.mask_at + ROWS * layout.mask_pitch;
     b->raw = room(bytes);
     for (size_t i = 0; i < bytes; i++) b->raw[i] = (uint8_t)below(256);
-    for (uint32_t i = 0; i < ROWS; i++) {
-        const stoke_plan *p = &b->plan[i];
-        const int elastic = p->elastic_alpha != 0;
-        b->sample[i] =
-            (k_sample){ .image = at[i],
-                        .mask = at[i] + (size_t)p->width * p->height * 3 * depth,
-                        .width = p->width,
-                        .height = p->height,
-                        .depth = depth,
-                        .mask_depth = mask_depth,
-                        .place_x = p->place_x,
-                        .place_y = p->place_y,
-                        .hflip = p->hflip,
-                        .vflip = p->vflip,
-                        .warp = p->warp,
-                        .elastic_key = { (uint32_t)p->elastic_key, (uint32_t)(p->elastic_key >> 32) },
-                        .elastic_alpha = p->elastic_alpha,
-                        .elastic_step = p->elastic_step,
-                        .elastic_limit = stk_elastic_limit(p),
-                        .points = (uint32_t)points,
-                        .first_step = i * 4,
-                        .segments = 1 };
-        memcpy(b->sample[i].matrix, p->matrix, sizeof p->matrix);
-        if (!elastic) continue;
-        b->sample[i].columns = (uint32_t)stk_elastic_points(b->shape.width, p->elastic_step);
-        b->sample[i].rows = (uint32_t)stk_elastic_points(b->shape.height, p->elastic_step);
-        points += (size_t)b->sample[i].columns * b->sample[i].rows;
-    }
-    b->points = room(points * 2 * sizeof(float));
+    stk_tables tables = { .samples = b->sample, .steps = b->step, .steps_capacity = ROWS * STEPS };
+    stoke_error err = { 0 };
+    if (stk_tables_fill(&tables, &b->recipe, b->row, count, &layout, &err)) fail_msg("%s", err.message);
+    take_room(b, count);
+    if (depth == 2) b->deep = deep_of(&b->recipe.writer);
+    b->points = room(tables.points * 2 * sizeof(float));
     void *const arguments[] = { b->points, b->sample, &b->shape };
-    run(STK_KERNEL_elastic_points, arguments, 64, 64, ROWS);
+    run(STK_KERNEL_elastic_points, arguments, tables.columns, tables.rows, count);
 }
 
 static void lay_images(batch *b)
 {
-    void *const arguments[] = { b->images, b->planes, b->raw,  b->sample, b->steps,
-                                b->points, b->steps,  b->deep, &b->shape };
+    uint32_t no_keys = 0;
+    void *const arguments[] = { b->images, b->planes, b->raw,  b->sample, b->step,
+                                b->points, &no_keys,  b->deep, &b->shape };
     run(STK_KERNEL_lay_image, arguments, b->shape.width, b->shape.height, ROWS);
 }
 
 static void lay_masks(batch *b)
 {
-    void *const arguments[] = { b->masks, b->raw, b->sample, b->steps, b->points, b->swap, &b->shape };
+    void *const arguments[] = { b->masks, b->raw, b->sample, b->step, b->points, swapped, &b->shape };
     run(STK_KERNEL_lay_mask, arguments, b->shape.width, b->shape.height, ROWS);
 }
 
@@ -225,10 +214,10 @@ static void host_image(const batch *b, uint32_t row, void *out)
 {
     static const uint8_t black[3];
     const stoke_image src = picture_of(b, row, 0);
-    const stoke_plan *plan = &b->plan[row];
+    const stoke_plan *plan = &b->row[row].plan;
     if (!plan->warp) {
-        stk_write_image(&b->writer, &src, out, b->shape.width, b->shape.height, plan->place_x, plan->place_y,
-                        mirror_of(plan));
+        stk_write_image(&b->recipe.writer, &src, out, b->shape.width, b->shape.height, plan->place_x,
+                        plan->place_y, mirror_of(plan));
         return;
     }
     stk_warper warper = { 0 };
@@ -236,7 +225,7 @@ static void host_image(const batch *b, uint32_t row, void *out)
     assert_int_equal(stk_warp_begin(&warper, plan, b->shape.width, b->shape.height, NULL), 0);
     for (uint32_t y = 0; y < b->shape.height; y++) {
         stk_warp_image_row(&warper, &src, black, y, line);
-        stk_write_image_line(&b->writer, line, src.depth, out, b->shape.width, b->shape.height, y);
+        stk_write_image_line(&b->recipe.writer, line, src.depth, out, b->shape.width, b->shape.height, y);
     }
     stk_free(line);
     stk_warper_free(&warper);
@@ -244,7 +233,7 @@ static void host_image(const batch *b, uint32_t row, void *out)
 
 static void host_mask(const batch *b, uint32_t row, const stoke_image *ids, void *out)
 {
-    const stoke_plan *plan = &b->plan[row];
+    const stoke_plan *plan = &b->row[row].plan;
     const stoke_dtype dtype = (stoke_dtype)b->shape.mask_dtype;
     if (!plan->warp) {
         stk_write_mask(ids, dtype, out, b->shape.width, b->shape.height, plan->place_x, plan->place_y,
@@ -354,11 +343,10 @@ static void test_images_are_laid_out_as_on_the_host(void **state)
     seed_random(2);
     batch b;
     for (uint32_t trial = 0; trial < 240; trial++) {
-        const uint32_t *size = sizes[trial % SIZES];
-        shape_begin(&b, size[0], size[1], image_types[trial / SIZES % 4],
-                    trial / 16 & 1 ? STOKE_LAYOUT_HWC : STOKE_LAYOUT_CHW, STOKE_DTYPE_U8);
-        for (uint32_t i = 0; i < ROWS; i++) draw_plan(&b, &b.plan[i], (int)below(3));
-        fill_rows(&b, trial / 32 & 1 ? 2 : 1, 1);
+        batch_begin(&b, sizes[trial % SIZES], image_types[trial / SIZES % 4], (stoke_layout)(trial / 16 & 1),
+                    STOKE_DTYPE_U8);
+        for (uint32_t i = 0; i < ROWS; i++) draw_plan(&b, &b.row[i].plan, (int)below(3));
+        fill_rows(&b, trial / 32 & 1 ? 2 : 1, 1, ROWS);
         check_images(&b);
         batch_end(&b);
     }
@@ -371,11 +359,10 @@ static void test_every_sample_becomes_the_host_s_element(void **state)
     batch b;
     for (uint32_t trial = 0; trial < 16; trial++) {
         const uint8_t depth = trial & 1 ? 2 : 1;
-        shape_begin(&b, 256, depth == 2 ? 256 : 1, image_types[trial / 2 % 4], (stoke_layout)(trial / 8),
-                    STOKE_DTYPE_U8);
-        for (uint32_t i = 0; i < ROWS; i++)
-            b.plan[i] = (stoke_plan){ .width = b.shape.width, .height = b.shape.height };
-        fill_rows(&b, depth, 1);
+        batch_begin(&b, (const uint32_t[]){ 256, depth == 2 ? 256 : 1 }, image_types[trial / 2 % 4],
+                    (stoke_layout)(trial / 8), STOKE_DTYPE_U8);
+        for (uint32_t i = 0; i < ROWS; i++) plain_plan(&b, &b.row[i].plan);
+        fill_rows(&b, depth, 1, ROWS);
         for (uint32_t i = 0; i < ROWS; i++) {
             const stoke_image picture = picture_of(&b, i, 0);
             for (uint32_t v = 0; v < b.shape.width * b.shape.height; v++)
@@ -393,22 +380,23 @@ static void test_steps_follow_the_layout(void **state)
     seed_random(4);
     batch b;
     for (uint32_t trial = 0; trial < 32; trial++) {
-        shape_begin(&b, 33, 17, image_types[trial % 4], (stoke_layout)(trial / 4 % 2), STOKE_DTYPE_U8);
-        for (uint32_t i = 0; i < ROWS; i++)
-            b.plan[i] = (stoke_plan){ .width = b.shape.width, .height = b.shape.height };
-        fill_rows(&b, trial & 8 ? 2 : 1, 1);
+        batch_begin(&b, sizes[1], image_types[trial % 4], (stoke_layout)(trial / 4 % 2), STOKE_DTYPE_U8);
+        for (uint32_t i = 0; i < ROWS; i++) {
+            stoke_plan *plan = &b.row[i].plan;
+            plain_plan(&b, plan);
+            plan->touch[plan->n_touches++] =
+                (stoke_touch){ .kind = STOKE_TOUCH_BRIGHTNESS, .a = (float)uniform(0.2, 1.8) };
+        }
+        fill_rows(&b, trial & 8 ? 2 : 1, 1, ROWS);
         uint8_t *expected = room(b.image_bytes);
         for (uint32_t i = 0; i < ROWS; i++) {
-            const stoke_touch touch = { .kind = STOKE_TOUCH_BRIGHTNESS, .a = (float)uniform(0.2, 1.8) };
             stoke_image picture = picture_of(&b, i, 0);
             const stk_touch_rows rows = rows_of(&picture);
             stk_toucher *toucher = stk_toucher_create();
-            assert_int_equal(stk_touch_write(toucher, &touch, 1, &rows, &b.writer,
+            assert_int_equal(stk_touch_write(toucher, b.row[i].plan.touch, 1, &rows, &b.recipe.writer,
                                              expected + i * b.shape.image_pitch, NULL),
                              0);
             stk_toucher_destroy(&toucher);
-            b.steps[i * 4] = (k_step){ .kind = K_BRIGHTNESS, .a = touch.a };
-            b.sample[i].n_steps = 1;
         }
         lay_images(&b);
         compare(&b, b.images, expected, b.image_bytes, b.shape.image_pitch);
@@ -422,7 +410,7 @@ static void test_steps_follow_the_layout(void **state)
             const stoke_image picture = picture_of(&b, (uint32_t)(i / (3 * plane)), 0);
             const uint32_t v = at(&picture, i % plane * 3 + i / plane % 3);
             const float level = picture.depth == 1 ? (float)v : (float)v * (1.0f / 257.0f);
-            const float bright = level * b.steps[i / (3 * plane) * 4].a;
+            const float bright = level * b.row[i / (3 * plane)].plan.touch[0].a;
             assert_true(b.planes[i] == (bright < 255 ? bright : 255));
         }
         stk_free(expected);
@@ -443,7 +431,7 @@ static stoke_image host_ids(const batch *b, uint32_t row)
     ids.data = room(n * ids.depth);
     memset(ids.data, 0, n * ids.depth);
     if (s->mask_depth) memcpy(ids.data, b->raw + s->mask, n * ids.depth);
-    for (size_t i = 0; i < n && s->swap; i++) put(&ids, i, b->swap[at(&ids, i)]);
+    for (size_t i = 0; i < n && s->swap; i++) put(&ids, i, swapped[at(&ids, i)]);
     return ids;
 }
 
@@ -454,12 +442,11 @@ static void check_masks(batch *b)
         const stoke_image ids = host_ids(b, i);
         host_mask(b, i, &ids, expected + i * b->shape.mask_pitch);
         stk_free(ids.data);
-        for (uint32_t k = 0; k < b->sample[i].n_steps; k++) {
-            const k_step *s = &b->steps[b->sample[i].first_step + k];
-            if (s->kind == K_ERASE && s->erase_mask)
-                stk_fill_mask_box((stoke_dtype)b->shape.mask_dtype, expected + i * b->shape.mask_pitch,
-                                  b->shape.width, &(stoke_box){ s->x, s->y, s->width, s->height },
-                                  b->shape.mask_fill);
+        for (uint32_t k = 0; k < b->row[i].plan.n_touches; k++) {
+            const stoke_touch *touch = &b->row[i].plan.touch[k];
+            if (touch->kind == STOKE_TOUCH_ERASE && touch->n == 1)
+                stk_fill_mask_box(b->recipe.mask_dtype, expected + i * b->shape.mask_pitch, b->shape.width,
+                                  &touch->box, b->shape.mask_fill);
         }
     }
     lay_masks(b);
@@ -473,24 +460,25 @@ static void test_masks_are_laid_out_as_on_the_host(void **state)
     seed_random(5);
     batch b;
     for (uint32_t trial = 0; trial < 288; trial++) {
-        const uint32_t *size = sizes[trial % SIZES], mask_depth = trial / 16 % 3;
-        shape_begin(&b, size[0], size[1], STOKE_DTYPE_U8, STOKE_LAYOUT_CHW, mask_types[trial / SIZES % 4]);
-        b.shape.mask_fill = fills[below(4)];
-        for (uint32_t i = 0; i < ROWS; i++) draw_plan(&b, &b.plan[i], (int)below(2));
-        fill_rows(&b, 2, (uint8_t)mask_depth);
+        const uint32_t *size = sizes[trial % SIZES];
+        batch_begin(&b, size, STOKE_DTYPE_U8, STOKE_LAYOUT_CHW, mask_types[trial / SIZES % 4]);
+        b.recipe.mask_fill = fills[below(4)];
         for (uint32_t i = 0; i < ROWS; i++) {
-            b.sample[i].swap = mask_depth ? below(2) : 0;
-            b.sample[i].n_steps = below(5);
-            for (uint32_t k = 0; k < b.sample[i].n_steps; k++) {
+            stoke_plan *plan = &b.row[i].plan;
+            draw_plan(&b, plan, (int)below(2));
+            plan->swap_labels = (uint8_t)below(2);
+            plan->n_touches = below(STEPS + 1);
+            for (uint32_t k = 0; k < plan->n_touches; k++) {
                 const uint32_t x = below(size[0]), y = below(size[1]);
-                b.steps[i * 4 + k] = (k_step){ .kind = below(3) ? K_ERASE : K_NOISE,
-                                               .erase_mask = below(2),
-                                               .x = x,
-                                               .y = y,
-                                               .width = 1 + below(size[0] - x),
-                                               .height = 1 + below(size[1] - y) };
+                plan->touch[k] =
+                    (stoke_touch){ .kind = below(3) ? STOKE_TOUCH_ERASE : STOKE_TOUCH_GAMMA,
+                                   .n = below(2),
+                                   .a = 2,
+                                   .b = 1,
+                                   .box = { x, y, 1 + below(size[0] - x), 1 + below(size[1] - y) } };
             }
         }
+        fill_rows(&b, 1, (uint8_t)(trial / 16 % 3), ROWS);
         check_masks(&b);
         batch_end(&b);
     }
@@ -533,10 +521,8 @@ static void host_mix(const batch *b, uint8_t *images, uint8_t *masks, uint8_t *m
                       .mix = mix,
                       .lambda = lambda };
     for (uint32_t i = 0; i < ROWS; i++) {
-        const k_sample *s = &b->sample[i];
-        mix[i] = (stk_mix){ .kind = s->mix,
-                            .lambda = s->lambda,
-                            .box = { s->mix_x, s->mix_y, s->mix_width, s->mix_height } };
+        const stoke_plan *plan = &b->row[i].plan;
+        mix[i] = (stk_mix){ (stoke_mix_kind)plan->mix, plan->lambda, plan->mix_box };
     }
     stk_buffer copy = { 0 };
     assert_int_equal(stk_slot_mix(&slot, &copy, NULL), 0);
@@ -576,19 +562,19 @@ static void test_rows_are_mixed_as_on_the_host(void **state)
     batch b;
     for (uint32_t trial = 0; trial < 192; trial++) {
         const uint32_t *size = sizes[trial % SIZES];
-        shape_begin(&b, size[0], size[1], image_types[trial / 4 % 4], (stoke_layout)(trial / 16 % 2),
+        batch_begin(&b, size, image_types[trial / 4 % 4], (stoke_layout)(trial / 16 % 2),
                     mask_types[trial / 32 % 4]);
-        b.shape.two_masks = below(2);
-        b.shape.count = 1 + below(ROWS);
+        b.recipe.two_masks = (int)below(2);
         for (uint32_t i = 0; i < ROWS; i++) {
             const uint32_t x = below(size[0]), y = below(size[1]);
-            b.sample[i] = (k_sample){ .mix = below(3),
-                                      .lambda = below(8) ? (float)uniform(0, 1) : 1,
-                                      .mix_x = x,
-                                      .mix_y = y,
-                                      .mix_width = 1 + below(size[0] - x),
-                                      .mix_height = 1 + below(size[1] - y) };
+            b.row[i].plan =
+                (stoke_plan){ .width = 1,
+                              .height = 1,
+                              .mix = below(3),
+                              .lambda = below(8) ? (float)uniform(0, 1) : 1,
+                              .mix_box = { x, y, 1 + below(size[0] - x), 1 + below(size[1] - y) } };
         }
+        fill_rows(&b, 1, 1, 1 + below(ROWS));
         check_mix(&b);
         batch_end(&b);
     }
