@@ -106,8 +106,8 @@ static int find_functions(stk_cuda_driver *driver, const char *file, stoke_error
     const char *missing = NULL;
     /* A function is no object in C; POSIX says that dlsym's answer may be read as one. */
 #define CUDA_FN(name, symbol, arguments)                                                                     \
-    *(void **)&driver->name = dlsym(driver->library, symbol);                                                \
-    if (!driver->name && !missing) missing = symbol;
+    *(void **)&driver->name = dlsym(driver->library, #symbol);                                               \
+    if (!driver->name && !missing) missing = #symbol;
 #include "src/device/cuda_functions.def"
 #undef CUDA_FN
     if (!driver->cuDriverGetVersion || !driver->cuGetErrorName || !driver->cuGetErrorString)

@@ -207,8 +207,8 @@ int stk_cuda_module_create(stoke_device *device, const stk_program *program, stk
 void stk_cuda_module_destroy(stk_module *module)
 {
     stk_cuda *cuda = module->head.device->own;
-    stoke_error err;
-    if (!stk_cuda_enter(cuda, &err)) {
+    if (stk_cuda_enter_to_destroy(cuda)) {
+        cuda->driver.cuCtxSynchronize(); /* its kernels may still be in a stream */
         cuda->driver.cuModuleUnload(module->handle);
         stk_cuda_leave(cuda);
     }
