@@ -107,8 +107,7 @@ static void cuda_discover(stoke_device_list *list)
     if (!r)
         r = stk_cuda_status(&cuda.driver, cuda.driver.cuDeviceGetCount(&count), "cuda", "cuDeviceGetCount",
                             &err);
-    if (!r && !count)
-        r = stk_cuda_status(&cuda.driver, CUDA_ERROR_NO_DEVICE, "cuda", "cuDeviceGetCount", &err);
+    if (!r && !count) r = stk_cuda_no_card(&cuda.driver, "cuDeviceGetCount", &err);
     if (r) {
         snprintf(info.problem, sizeof info.problem, "%.*s", (int)sizeof info.problem - 1, err.message);
         stk_device_list_add(list, &info);
@@ -130,7 +129,7 @@ static int find(stk_cuda *cuda, const char *which, int *ordinal, stoke_error *er
         return stk_fail(err, STOKE_E_NOTFOUND, "cuda:%s: the number of a card is wanted, as in cuda:0",
                         which);
     int r = CALL(cuda, cuDeviceGetCount, &count);
-    if (!r && !count) r = stk_cuda_check(cuda, CUDA_ERROR_NO_DEVICE, "cuDeviceGetCount", err);
+    if (!r && !count) r = stk_cuda_no_card(&cuda->driver, "cuDeviceGetCount", err);
     if (!r && index >= count)
         r = stk_fail(
             err, STOKE_E_NOTFOUND,

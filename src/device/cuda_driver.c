@@ -61,7 +61,6 @@ static int code_of(CUresult result)
 {
     switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY: return STOKE_E_NOMEM;
-    case CUDA_ERROR_NO_DEVICE: return STOKE_E_NOTFOUND;
     case CUDA_ERROR_INVALID_IMAGE:
     case CUDA_ERROR_NO_BINARY_FOR_GPU:
     case CUDA_ERROR_INVALID_PTX:
@@ -82,6 +81,12 @@ int stk_cuda_status(const stk_cuda_driver *driver, CUresult result, const char *
     if (driver->cuGetErrorString(result, &text) != CUDA_SUCCESS || !text) text = "no text";
     return stk_fail(err, code_of(result), "%s: %s says %s (%s)%s%s", device, call, name, text,
                     advice ? "; " : "", advice ? advice : "");
+}
+
+int stk_cuda_no_card(const stk_cuda_driver *driver, const char *call, stoke_error *err)
+{
+    stk_cuda_status(driver, CUDA_ERROR_NO_DEVICE, "NVIDIA driver", call, err);
+    return err->code = STOKE_E_NOTFOUND;
 }
 
 /* dlerror of this thread, never NULL. */
@@ -134,7 +139,11 @@ int stk_cuda_driver_open(stk_cuda_driver *driver, stoke_error *err)
                         "no NVIDIA driver (%s); install it, or start the container with --gpus all",
                         loader_says());
     int r = find_functions(driver, file, err);
-    if (!r) r = stk_cuda_status(driver, driver->cuInit(0), "NVIDIA driver", "cuInit", err);
+    if (!r) {
+        const CUresult result = driver->cuInit(0);
+        r = result == CUDA_ERROR_NO_DEVICE ? stk_cuda_no_card(driver, "cuInit", err)
+                                           : stk_cuda_status(driver, result, "NVIDIA driver", "cuInit", err);
+    }
     if (r) stk_cuda_driver_close(driver);
     return r;
 }

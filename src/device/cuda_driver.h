@@ -59,10 +59,12 @@ void stk_cuda_driver_close(stk_cuda_driver *driver); /* also after a failed open
 int stk_nvrtc_open(stk_nvrtc *nvrtc, int driver_version, stoke_error *err);
 void stk_nvrtc_close(stk_nvrtc *nvrtc);
 
-/* What a call returned, as a status: STOKE_OK; STOKE_E_NOMEM for memory, STOKE_E_NOTFOUND where no card is,
- * STOKE_E_UNSUPPORTED for a program that is refused; else STOKE_E_DEVICE. The message names the device, the
- * call, the driver's name and text of the error, and what to do where that is known. */
+/* What a call returned, as a status: STOKE_OK; STOKE_E_NOMEM for memory, STOKE_E_UNSUPPORTED for a program
+ * that is refused; else STOKE_E_DEVICE. The message names the device, the call, the driver's name and text of
+ * the error, and what to do where that is known. */
 int stk_cuda_status(const stk_cuda_driver *driver, CUresult result, const char *device, const char *call,
                     stoke_error *err);
+/* STOKE_E_NOTFOUND: the driver works, but has no card to show. */
+int stk_cuda_no_card(const stk_cuda_driver *driver, const char *call, stoke_error *err);
 
 #endif
