@@ -47,7 +47,7 @@ struct stk_stream {
 struct stk_event {
     stk_event_head head;
     CUevent handle;
-    uint64_t recorded_ns; /* when it was put into a stream; 0 = never */
+    _Atomic uint64_t recorded_ns; /* when it was put into a stream; 0 = never. Other threads wait for it */
 };
 
 struct stk_module {

@@ -230,6 +230,7 @@ CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned flags)
     BEGIN(FAKE_CONTEXT);
     if (!bytes || flags > CU_MEMHOSTALLOC_PORTABLE)
         WRONG(CUDA_ERROR_INVALID_VALUE, "cuMemHostAlloc of %zu bytes with flags %u", bytes, flags);
+    if (bytes > fake_settings.memory_bytes) return fake_end(CUDA_ERROR_OUT_OF_MEMORY);
     fake_object *memory = fake_add(FAKE_PINNED);
     memory->bytes = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     if (!memory->bytes) abort();
