@@ -38,21 +38,30 @@ static void describes_itself(on_device *on)
     stoke_device_close(&again);
 }
 
-static int print_failure(void *context, const stoke_selftest_line *line)
+/* Kernels of a stream run one after the other: past the first batches there is nothing new for a sanitizer
+ * of threads to see, which takes 20 times as long for them. */
+#ifdef __SANITIZE_THREAD__
+enum { LINES = 15 };
+#else
+enum { LINES = 1000 };
+#endif
+
+static int fail_with_line(void *context, const stoke_selftest_line *line)
 {
-    ++*(unsigned *)context;
     if (!line->passed)
-        print_message("# %s: %llu of %llu differ, by %g at most (%g allowed) %s\n", line->name,
-                      (unsigned long long)line->different, (unsigned long long)line->compared, line->largest,
-                      line->tolerance, line->problem);
-    return 0;
+        fail_msg("%s: %llu of %llu differ, by %g at most (%g allowed) %s", line->name,
+                 (unsigned long long)line->different, (unsigned long long)line->compared, line->largest,
+                 line->tolerance, line->problem);
+    return ++*(unsigned *)context == LINES;
 }
 
 static void passes_the_selftest(on_device *on)
 {
     unsigned lines = 0;
-    devices_ok(stoke_device_selftest(on->device, print_failure, &lines, err));
-    assert_true(lines > 50);
+    stoke_error why = { 0 };
+    const int r = stoke_device_selftest(on->device, fail_with_line, &lines, &why);
+    if (lines != LINES && r) fail_msg("%s", why.message);
+    assert_true(lines == LINES || lines > 50);
 }
 
 static int stop_at_third(void *context, const stoke_selftest_line *line)
@@ -193,7 +202,11 @@ static void keeps_events(on_device *on)
 /* Streams and events with work under way, in every order. */
 static void ends_in_every_order(on_device *on)
 {
-    stk_block far = make(on, STK_MEMORY_DEVICE, BYTES), near = make(on, STK_MEMORY_PINNED, BYTES);
+    stk_block far[2], near[2]; /* of each stream its own: only the event joins them */
+    for (int i = 0; i < 2; i++) {
+        far[i] = make(on, STK_MEMORY_DEVICE, BYTES);
+        near[i] = make(on, STK_MEMORY_PINNED, BYTES);
+    }
     for (unsigned order = 0; order < 24; order++) {
         stk_stream *a, *b;
         stk_event *full, *unused;
@@ -202,10 +215,10 @@ static void ends_in_every_order(on_device *on)
         devices_ok(stk_event_create(&full, on->device, err));
         devices_ok(stk_event_create(&unused, on->device, err));
         for (int i = 0; i < 4; i++) {
-            devices_ok(stk_stream_copy(a, &far, 0, &near, 0, BYTES, err));
+            devices_ok(stk_stream_copy(a, &far[0], 0, &near[0], 0, BYTES, err));
             devices_ok(stk_event_record(full, a, err));
             devices_ok(stk_stream_wait(b, full, err));
-            devices_ok(stk_stream_copy(b, &near, 0, &far, 0, BYTES, err));
+            devices_ok(stk_stream_copy(b, &near[1], 0, &far[1], 0, BYTES, err));
         }
         unsigned left = order, taken = 0;
         for (unsigned n = 4; n; n--) { /* the order's next of those that are left */
@@ -221,8 +234,10 @@ static void ends_in_every_order(on_device *on)
         assert_int_equal(taken, 15);
         assert_true(!a && !b && !full && !unused);
     }
-    stk_block_destroy(&near);
-    stk_block_destroy(&far);
+    for (int i = 0; i < 2; i++) {
+        stk_block_destroy(&near[i]);
+        stk_block_destroy(&far[i]);
+    }
 }
 
 /* More work than any queue holds. */
