@@ -32,6 +32,7 @@ typedef struct stoke_device_info {
     uint8_t emulated;               /* 1: times are a model's, not measured */
     uint8_t exact_math;             /* 1: quotients and roots are correctly rounded: bytes equal the host's */
     uint8_t shares_memory;          /* 1: device memory is host memory */
+    uint8_t shares_cores;           /* 1: it computes on the host's own cores: host, OpenCL on a CPU */
 } stoke_device_info;
 
 /* Devices found, and kinds that are not there with the reason in `problem` (name without a number then).
@@ -55,8 +56,9 @@ typedef struct stoke_device_params {
 } stoke_device_params;
 STOKE_API stoke_device_params stoke_device_defaults(void);
 
-/* name NULL or "auto": the first usable of cuda, opencl GPU, else host. STOKE_E_NOTFOUND: the message lists
- * what is there. STOKE_E_DEVICE: the driver failed. params NULL = defaults. */
+/* name NULL or "auto": the first usable of cuda, opencl that does not share the host's cores, else host.
+ * STOKE_E_NOTFOUND: the message lists what is there. STOKE_E_DEVICE: the driver failed. params NULL =
+ * defaults. */
 STOKE_API int stoke_device_open(stoke_device **out, const char *name, const stoke_device_params *params,
                                 stoke_error *err);
 /* Ends with the device idle; feeds must be destroyed before. */

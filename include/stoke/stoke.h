@@ -18,6 +18,7 @@
 #include <stoke/dataset.h>
 #include <stoke/pack.h>
 #include <stoke/loader.h>
+#include <stoke/device.h>
 #include <stoke/net.h>
 #include <stoke/netbench.h>
 #include <stoke/metrics.h>
@@ -30,5 +31,6 @@
 #include <stoke/pixbench.h>
 #include <stoke/report.h>
 #include <stoke/chart.h>
+#include <stoke/trace.h>
 
 #endif

@@ -14,7 +14,7 @@ typedef struct stk_random {
 
 /* Who draws: keeps the streams of different purposes apart. Values are pinned: changing one changes every
  * run. */
-enum stk_stream {
+enum stk_purpose {
     STK_STREAM_ORDER = 1,
     STK_STREAM_WEIGHTED = 2,
     STK_STREAM_SUBSTITUTE = 3,

@@ -3,7 +3,8 @@
  * A device as the rest of the library sees it: memory, streams, events, copies, kernels. One table of
  * functions a kind; nobody outside this room sees a vendor's type.
  *
- *   device.c       names, discovery, what all kinds have in common: arguments checked, failures kept
+ *   device.c       what all kinds have in common: arguments checked, failures kept, memory counted
+ *   device_open.c  names; device_list.c: what there is; device_pinned.c: for loaders
  *   host.c         always there
  *   opencl.c       by dlopen of the ICD loader
  *   cuda.c         by dlopen of the driver
@@ -12,7 +13,9 @@
  *
  * Streams run their work in order; work of two streams is ordered by events only. Everything here may be
  * called from any thread, one thread at a time for one stream. After STOKE_E_DEVICE the device is lost: every
- * call fails with the first message, destroying still frees everything.
+ * call fails with the first message, destroying still frees everything. Everything is destroyed before its
+ * device, in any order: streams and events also with work under way, which is carried out first; blocks and
+ * modules when the work that uses them has passed.
  */
 #ifndef STOKE_SRC_DEVICE_DEVICE_H
 #define STOKE_SRC_DEVICE_DEVICE_H
@@ -49,12 +52,15 @@ typedef struct stk_module_head {
     const stk_program *program;
 } stk_module_head;
 
-/* Arguments of a launch: a block, or bytes by value. */
+/* Arguments of a launch: device blocks, none of them missing, then the shape by value. */
 typedef struct stk_argument {
-    const stk_block *block; /* NULL: by value */
+    const stk_block *block; /* NULL: by value, the last one only */
     const void *value;
     size_t bytes;
 } stk_argument;
+
+/* Of one kernel: arguments, and the bytes of one by value. */
+enum { STK_ARGUMENTS_MAX = 16, STK_VALUE_MAX = 256 };
 
 typedef struct stk_launch {
     uint32_t kernel;  /* index in the program */
@@ -94,6 +100,8 @@ typedef struct stk_device_fns {
     /* When it happened, on the host's CLOCK_MONOTONIC; only after it has. */
     int (*event_time)(stk_event *event, uint64_t *ns, stoke_error *err);
 
+    /* Never 0 bytes, never overlapping. Host blocks may be made by the caller around memory of its own
+     * (device, kind, bytes, host). */
     int (*copy)(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from, size_t from_at,
                 size_t bytes, stoke_error *err);
 
@@ -108,6 +116,8 @@ typedef struct stk_device_fns {
 } stk_device_fns;
 
 extern const stk_device_fns stk_device_host, stk_device_opencl, stk_device_cuda, stk_device_virtual;
+/* All of them in the order of lists; NULL ends it. */
+extern const stk_device_fns *const stk_device_kinds[];
 
 struct stoke_device {
     const stk_device_fns *fns;
@@ -142,7 +152,9 @@ void stk_module_destroy(stk_module **module);
 
 /* For `discover`. */
 int stk_device_list_add(stoke_device_list *list, const stoke_device_info *info);
-/* Page-locked memory of a device as a loader's allocator; `device` outlives it. */
+/* Page-locked memory of a device as a loader's allocator; `device` outlives it. An allocator can only say
+ * NULL: the reason is what stk_device_pinned_failed fills in and returns the code of, STOKE_OK: none did. */
 stoke_allocator stk_device_pinned(stoke_device *device);
+int stk_device_pinned_failed(stoke_device *device, stoke_error *err);
 
 #endif

@@ -11,6 +11,7 @@
  *   sample.c       one sample (its steps: job.h), on a worker's bench (bench.c)
  *   fill.c         a cache made ahead of time
  *   state.c        where we are, as JSON
+ *   raw.c          rows left to a device
  *   stats.c        what it cost; digests
  *
  * One lock guards everything below `lock`. A worker takes it once per row (to book the finished row and take
