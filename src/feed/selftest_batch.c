@@ -14,8 +14,8 @@
 #include "src/feed/augmenter.h"
 #include "src/loader/mix.h"
 
-/* Of the output: odd sizes, more than one strip of columns (K_STRIP). One row of the batch stays empty. */
-enum { WIDTH = 75, HEIGHT = 33, ROWS = 7, TURNS = 2, CLASSES = 19, DEEP_CLASSES = 700, IGNORE = 255 };
+/* Of the output: odd sizes, more than one strip either way (K_STRIP). One row of the batch stays empty. */
+enum { WIDTH = 75, HEIGHT = 69, ROWS = 7, TURNS = 2, CLASSES = 19, DEEP_CLASSES = 700, IGNORE = 255 };
 enum { PAD = 0xa5, ALIGNMENT = 64 };
 
 /* In the order of the choices of `dtype` and `mask_dtype`. */
