@@ -264,7 +264,7 @@ static void the_picture_tells_the_story(void **state)
     assert_int_equal(count_of(text, ">compute engine (emulated)</text>"), 1);
     assert_int_equal(count_of(text, ">worker 2</text>"), 1);
     assert_int_equal(count_of(text, ">decode</text>"), 1);
-    assert_int_equal(count_of(text, ">wait for the batch</text>"), 1);
+    assert_int_equal(count_of(text, ">waiting</text>"), 1);
     assert_non_null(strstr(text, "emulated: times of a model, not measured."));
     assert_non_null(strstr(text, ">step 3</text>"));
     assert_non_null(strstr(text, "<title>step, batch 3: 90.0 ms, 300.0 ms after the start</title>"));
