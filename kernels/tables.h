@@ -86,6 +86,14 @@ typedef struct k_step {
     k_f32 scale;                         /* 255 / area of a tile */
     k_u32 sums;   /* CONTRAST: where its sum begins in the block of sums, two words: low, high */
     k_u32 tables; /* CLAHE: where its counts and tables begin, in tiles of K_LEVELS entries */
+    k_u32 unused;
 } k_step;
+
+/* Each is the sum of its members, so no reader has put a gap between two of them, and their offsets agree.
+ * Multiples of 8, so that an array of them has none either. An array of -1 elements does not compile, in any
+ * of the three languages. */
+typedef char k_shape_has_no_gaps[sizeof(k_shape) == 112 ? 1 : -1];
+typedef char k_sample_has_no_gaps[sizeof(k_sample) == 176 ? 1 : -1];
+typedef char k_step_has_no_gaps[sizeof(k_step) == 184 ? 1 : -1];
 
 #endif

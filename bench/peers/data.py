@@ -58,10 +58,13 @@ def arguments():
 
 def machine():
     with open("/proc/cpuinfo", encoding="utf-8") as info:
-        names = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
+        told = [[word.strip() for word in line.split(":", 1)] for line in info if ":" in line]
+    names = [value for key, value in told if key == "model name"]
+    flags = {word for key, value in told if key == "flags" for word in value.split()}
     memory = os.sysconf("SC_PAGESIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {"cpu": names[0] if names else platform.machine(), "cores": len(os.sched_getaffinity(0)),
-            "memory": f"{memory:.0f} GiB", "system": f"{platform.system()} {platform.release()}"}
+            "memory": f"{memory:.0f} GiB", "system": f"{platform.system()} {platform.release()}",
+            "bf16": bool(flags & {"avx512_bf16", "amx_bf16"})}
 
 
 def stoke_version(program):

@@ -86,12 +86,25 @@ def svg(runs):
     return "\n".join([*out, "</svg>", ""])
 
 
+def precisions_of(results):
+    return ", ".join(dict.fromkeys(part["precision"] for part in results["parts"]))
+
+
+def turns_of(results):
+    """How long was measured, and what a reader must know about the precision."""
+    said = f"{results['rounds']} round{'s' if results['rounds'] > 1 else ''} of {results['seconds']:g} s, and at least one step, each."
+    if "bf16" in precisions_of(results) and not results["machine"].get("bf16"):
+        said += (" This processor has no bf16 arithmetic: PyTorch emulates it in its kernels, Stokehold keeps activations in bf16 and "
+                 "multiplies in fp32. Neither side would choose it here (`precision: auto` does not).")
+    return said
+
+
 def page(runs, chart):
     first = runs[0]
     machine = first["machine"]
     lines = ["# A step, against PyTorch", "", f"Made by `{COMMAND}` (`--help` says how to make it again); do not edit by hand.", "",
-             "- Every entrant has two threads and a process of its own; all take turns, round by round: "
-             f"{first['rounds']} rounds of {first['seconds']:g} s. `img/s` is the median, `best` the fastest step.",
+             "- Every entrant has two threads and a process of its own; all take turns, round by round. `img/s` is the median, `best` the "
+             "fastest step.",
              "- PyTorch with Transformers' SegformerForSemanticSegmentation: eager, channels_last, and compiled (training: the encoder; "
              "the whole is slower), autocast for bf16, fused AdamW, clipping, dropout as it comes"
              + ("; tcmalloc and huge pages, its best case." if first.get("tcmalloc") else "; glibc's malloc."),
@@ -99,7 +112,7 @@ def page(runs, chart):
              + ", ".join(f"{key} {value}" for key, value in first.get("versions", {}).items()) + f"; {first['stoke']}.", "",
              f"![bars]({chart})", ""]
     for results in runs:
-        lines += [f"## {TITLES[results['task']]}", "", "| " + " | ".join(HEADINGS) + " |", "|---|---|--:|--:|--:|--:|---|"]
+        lines += [f"## {TITLES[results['task']]}, {precisions_of(results)}", "", turns_of(results), "", "| " + " | ".join(HEADINGS) + " |", "|---|---|--:|--:|--:|--:|---|"]
         lines += ["| " + " | ".join(row) + " |" for row in rows(results)]
         lines += ["", *(f"- {line}" for line in verdict(results)), ""]
     return "\n".join(lines)

@@ -61,6 +61,7 @@ typedef struct stk_constants {
     uint32_t background[STK_BACKGROUND_CLASSES]; /* classes a foreground crop does not look for */
     size_t n_background;
     uint32_t blur_taps;     /* of all blurs together */
+    uint32_t clahe_tiles;   /* of all CLAHE steps together */
     int erases_masks;       /* an op makes parts of masks ignore_index */
     double mean[3], std[3]; /* of STK_TRAIT_NORMALIZE, on the scale 0..1 */
 } stk_constants;
@@ -71,7 +72,7 @@ typedef struct stk_op {
     const stoke_option *options; /* fields of the argument struct */
     size_t n_options;
     unsigned traits;  /* stk_op_trait */
-    unsigned touches; /* the most it adds to one plan */
+    unsigned touches; /* kinds of steps it may add to one plan, each at most once: bits of stoke_touch_kind */
     /* Called once when the settings are complete; NULL = nothing that the option table does not check. Fills
      * what it has computed into args and constants. */
     int (*check)(void *args, stk_constants *constants, stoke_error *err);

@@ -42,7 +42,7 @@ const stk_op stk_op_gaussian_blur = {
     .summary = "Blur by a Gaussian",
     .group = "colour",
     STK_OPTIONS(options),
-    .touches = 1,
+    .touches = 1u << STOKE_TOUCH_BLUR,
     .check = check,
     .draw = draw,
 };

@@ -14,6 +14,14 @@ static const stoke_option options[] = {
     STK_INT(clahe_args, grid, "8", 1, STK_TOUCH_TILES_MAX, "Tiles in each direction"),
 };
 
+static int check(void *args, stk_constants *constants, stoke_error *err)
+{
+    const clahe_args *a = args;
+    (void)err;
+    constants->clahe_tiles += (uint32_t)(a->grid * a->grid);
+    return STOKE_OK;
+}
+
 static void draw(const void *args, const stk_op_random *random, stk_draft *draft)
 {
     const clahe_args *a = args;
@@ -29,6 +37,7 @@ const stk_op stk_op_clahe = {
     .summary = "Equalise the lightness in tiles, with limited contrast",
     .group = "colour",
     STK_OPTIONS(options),
-    .touches = 1,
+    .touches = 1u << STOKE_TOUCH_CLAHE,
+    .check = check,
     .draw = draw,
 };

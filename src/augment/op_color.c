@@ -42,7 +42,7 @@ const stk_op stk_op_brightness = {
     .summary = "Multiply all values",
     .group = "colour",
     STK_OPTIONS(factor_options),
-    .touches = 1,
+    .touches = 1u << STOKE_TOUCH_BRIGHTNESS,
     .draw = draw_brightness,
 };
 
@@ -51,7 +51,7 @@ const stk_op stk_op_contrast = {
     .summary = "Move all values away from or towards the mean gray of the picture",
     .group = "colour",
     STK_OPTIONS(factor_options),
-    .touches = 1,
+    .touches = 1u << STOKE_TOUCH_CONTRAST,
     .draw = draw_contrast,
 };
 
@@ -60,7 +60,7 @@ const stk_op stk_op_saturation = {
     .summary = "Move every pixel away from or towards its gray",
     .group = "colour",
     STK_OPTIONS(factor_options),
-    .touches = 1,
+    .touches = 1u << STOKE_TOUCH_SATURATION,
     .draw = draw_saturation,
 };
 
@@ -86,7 +86,7 @@ const stk_op stk_op_hue = {
     .summary = "Turn the colour circle",
     .group = "colour",
     STK_OPTIONS(hue_options),
-    .touches = 1,
+    .touches = 1u << STOKE_TOUCH_HUE,
     .draw = draw_hue,
 };
 
@@ -138,6 +138,7 @@ const stk_op stk_op_color_jitter = {
     .summary = "Brightness, contrast, saturation and hue, in an order drawn for each sample",
     .group = "colour",
     STK_OPTIONS(jitter_options),
-    .touches = 4,
+    .touches = 1u << STOKE_TOUCH_BRIGHTNESS | 1u << STOKE_TOUCH_CONTRAST | 1u << STOKE_TOUCH_SATURATION |
+               1u << STOKE_TOUCH_HUE,
     .draw = draw_jitter,
 };

@@ -51,7 +51,7 @@ const stk_op stk_op_erasing = {
     .summary = "Paint over a random rectangle (torchvision's rule)",
     .group = "colour",
     STK_OPTIONS(options),
-    .touches = 1,
+    .touches = 1u << STOKE_TOUCH_ERASE,
     .check = check,
     .draw = draw,
 };

@@ -28,6 +28,6 @@ const stk_op stk_op_gamma = {
     .summary = "Raise all values to a power",
     .group = "colour",
     STK_OPTIONS(options),
-    .touches = 1,
+    .touches = 1u << STOKE_TOUCH_GAMMA,
     .draw = draw,
 };

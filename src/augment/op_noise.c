@@ -33,6 +33,6 @@ const stk_op stk_op_gaussian_noise = {
     .summary = "Add Gaussian noise, every sample its own",
     .group = "colour",
     STK_OPTIONS(options),
-    .touches = 1,
+    .touches = 1u << STOKE_TOUCH_NOISE,
     .draw = draw,
 };

@@ -79,6 +79,13 @@ static const char *earlier(const stoke_pipeline *pipeline, unsigned trait)
     return "";
 }
 
+static unsigned all_touches(const stoke_pipeline *pipeline)
+{
+    unsigned sum = 0;
+    for (unsigned kind = 0; kind < STOKE_TOUCH_KINDS; kind++) sum += pipeline->touches[kind];
+    return sum;
+}
+
 static int check_company(const stoke_pipeline *pipeline, const stk_op *op, stoke_error *err)
 {
     const unsigned both = pipeline->traits & op->traits;
@@ -91,7 +98,7 @@ static int check_company(const stoke_pipeline *pipeline, const stk_op *op, stoke
     if (pipeline->traits & STK_TRAIT_NORMALIZE && strcmp(op->group, "mix") != 0)
         return stk_fail(err, STOKE_E_INVALID, "%s after normalize: normalize is the last of the image ops",
                         op->name);
-    if (pipeline->touches + op->touches > STOKE_PLAN_TOUCHES)
+    if (all_touches(pipeline) + (unsigned)__builtin_popcount(op->touches) > STOKE_PLAN_TOUCHES)
         return stk_fail(err, STOKE_E_LIMIT,
                         "%s: the pipeline may change one sample's colours in more than %d steps", op->name,
                         STOKE_PLAN_TOUCHES);
@@ -122,7 +129,8 @@ int stk_pipeline_close(stoke_pipeline *pipeline, stoke_error *err)
     if (!r && step->op->check) r = check_settings(pipeline, step, err);
     if (r) return r;
     pipeline->traits |= step->op->traits;
-    pipeline->touches += step->op->touches;
+    for (unsigned kind = 0; kind < STOKE_TOUCH_KINDS; kind++)
+        pipeline->touches[kind] += step->op->touches >> kind & 1;
     return STOKE_OK;
 }
 
@@ -252,7 +260,17 @@ int stk_pipeline_may_elastic(const stoke_pipeline *pipeline)
 
 int stk_pipeline_may_touch(const stoke_pipeline *pipeline)
 {
-    return pipeline->touches > 0;
+    return all_touches(pipeline) > 0;
+}
+
+uint32_t stk_pipeline_touches(const stoke_pipeline *pipeline, stoke_touch_kind kind)
+{
+    return pipeline->touches[kind];
+}
+
+uint32_t stk_pipeline_tiles(const stoke_pipeline *pipeline)
+{
+    return pipeline->constants.clahe_tiles;
 }
 
 int stk_pipeline_may_mix(const stoke_pipeline *pipeline)

@@ -3,7 +3,8 @@
  * A device as the rest of the library sees it: memory, streams, events, copies, kernels. One table of
  * functions a kind; nobody outside this room sees a vendor's type.
  *
- *   device.c       names, discovery, what all kinds have in common: arguments checked, failures kept
+ *   device.c       what all kinds have in common: arguments checked, failures kept, memory counted
+ *   device_open.c  names; device_list.c: what there is; device_pinned.c: for loaders
  *   host.c         always there
  *   opencl.c       by dlopen of the ICD loader
  *   cuda.c         by dlopen of the driver

@@ -38,5 +38,8 @@ int stk_augmenter_run(stk_augmenter *augmenter, stk_stream *stream, const stk_au
                       stoke_error *err);
 /* Launches of the last run, and the bytes they read and wrote by the model. */
 uint32_t stk_augmenter_launches(const stk_augmenter *augmenter);
+uint64_t stk_augmenter_traffic(const stk_augmenter *augmenter);
+/* The compiled stk_augment_program; belongs to the augmenter. */
+stk_module *stk_augmenter_module(const stk_augmenter *augmenter);
 
 #endif

@@ -103,11 +103,12 @@ static uint64_t laying_need(const stk_recipe *recipe, uint8_t depth)
     const uint32_t width = recipe->width, height = recipe->height;
     const uint64_t line = (uint64_t)width * 3 * depth;
     uint64_t need = 0;
-    if (recipe->warps || recipe->touches) need += recipe->warps && recipe->touches ? line * height : line;
+    if (!recipe->raw && (recipe->warps || recipe->touches))
+        need += recipe->warps && recipe->touches ? line * height : line;
     if (recipe->elastic) need += stk_warp_scratch(width, height);
-    if (recipe->touches) need += stk_touch_scratch(width, height, depth);
+    if (recipe->touches && !recipe->raw) need += stk_touch_scratch(width, height, depth);
     if (recipe->focuses) need += (stoke_labels_depth(recipe->labels) == 1 ? 256 : 65536) * sizeof(uint64_t);
-    if (recipe->mixes) {
+    if (recipe->mixes && !recipe->raw) {
         const stoke_batch shape = stk_recipe_shape(recipe, 1);
         need += stk_mix_scratch(&shape);
     }

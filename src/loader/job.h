@@ -9,6 +9,7 @@
  *   prefix.c      decoded, labelled, fitted: what does not depend on the draw, or only on its box
  *   lay_image.c   laid out as the plan says, into the batch row
  *   lay_mask.c
+ *   raw.c         or not laid out at all: left to a device
  */
 #ifndef STOKE_SRC_LOADER_JOB_H
 #define STOKE_SRC_LOADER_JOB_H
@@ -16,6 +17,7 @@
 #include <stoke/plan.h>
 
 #include "src/loader/bench.h"
+#include "src/loader/raw.h"
 
 typedef struct stk_stamp {
     uint64_t wall, cpu;
@@ -40,6 +42,7 @@ typedef struct stk_job {
     uint32_t width, height; /* of the source, as decoded */
     stoke_plan plan;
     void *image_row, *mask_row; /* of the batch */
+    stk_raw_row *raw;           /* what is put there as it is; NULL: rows are laid out */
     stoke_image image, ids;     /* whole, then fitted; ids.data NULL: not decoded yet, or no mask: zeros */
     stk_kept kept;              /* only with a cache */
     stk_stamp last;
@@ -72,10 +75,20 @@ int stk_prefix_ids(stk_job *job);
  * when the mask has nothing but ignore_index and background. */
 int stk_focus(stk_job *job, uint32_t focus[2], int *found);
 
-/* lay_image.c, lay_mask.c: job->image and job->ids into the rows of the batch. The image comes first; with a
- * warp, stk_warp_begin before both. */
+/* sample.c: job->image and job->ids into the rows of the batch, as the plan says. */
+int stk_lay(stk_job *job);
+/* lay_image.c, lay_mask.c: its parts. The image comes first; with a warp, stk_warp_begin before both. */
 int stk_lay_image(stk_job *job);
 int stk_lay_mask(stk_job *job);
+/* job->ids as geometry takes them: zeros without a mask, left and right exchanged if the plan says so. */
+int stk_lay_ids(stk_job *job);
+
+/* raw.c: job->image, ids and plan into a raw row instead. */
+int stk_raw_put(stk_job *job);
+/* Where the fitted picture of the plan ends up in a raw row, so that who makes it can make it there; data
+ * NULL when it cannot stay there, or the plan is not drawn yet. */
+stoke_image stk_raw_image_place(const stk_job *job);
+stoke_image stk_raw_ids_place(const stk_job *job);
 
 /* The plan's mirrors as bits of STK_MIRROR_. */
 static inline int stk_job_mirror(const stk_job *job)

@@ -74,12 +74,14 @@ uint64_t stk_kept_memory(const stk_recipe *recipe)
 /* ---- finding ---- */
 
 /* The row of the batch, if what is kept can go there as it is; else data NULL. Only a pipeline that does
- * nothing is looked for: what another one draws is not known before the size of the source is. */
+ * nothing is looked for: what another one draws is not known before the size of the source is. A raw row is
+ * one step before that: it takes what is kept whenever no part of it will be resized again. */
 static stoke_image image_target(const stk_job *job)
 {
     const stk_recipe *recipe = job->recipe;
-    if (!recipe->plain || recipe->writer.dtype != STOKE_DTYPE_U8 || recipe->writer.layout != STOKE_LAYOUT_HWC)
-        return (stoke_image){ 0 };
+    const int as_it_is =
+        recipe->plain && recipe->writer.dtype == STOKE_DTYPE_U8 && recipe->writer.layout == STOKE_LAYOUT_HWC;
+    if (job->raw ? recipe->crops : !as_it_is) return (stoke_image){ 0 };
     return (stoke_image){ job->image_row, (size_t)recipe->width * 3, recipe->width, recipe->height, 3, 1 };
 }
 
@@ -87,8 +89,9 @@ static stoke_image mask_target(const stk_job *job)
 {
     const stk_recipe *recipe = job->recipe;
     const uint8_t depth = stoke_labels_depth(recipe->labels);
-    if (!recipe->plain || recipe->mask_dtype != (depth == 1 ? STOKE_DTYPE_U8 : STOKE_DTYPE_U16))
-        return (stoke_image){ 0 };
+    const int as_it_is =
+        recipe->plain && recipe->mask_dtype == (depth == 1 ? STOKE_DTYPE_U8 : STOKE_DTYPE_U16);
+    if (job->raw ? recipe->crops : !as_it_is) return (stoke_image){ 0 };
     return (stoke_image){ job->mask_row, (size_t)recipe->width * depth, recipe->width, recipe->height, 1,
                           depth };
 }

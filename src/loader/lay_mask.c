@@ -71,12 +71,17 @@ static void erase_ids(const stk_job *job)
     }
 }
 
+int stk_lay_ids(stk_job *job)
+{
+    if (!job->ids.data) return zero_ids(job);
+    return job->plan.swap_labels && job->recipe->swap ? swap_ids(job) : STOKE_OK;
+}
+
 int stk_lay_mask(stk_job *job)
 {
     const stk_recipe *recipe = job->recipe;
     const stoke_plan *plan = &job->plan;
-    int r = job->ids.data ? STOKE_OK : zero_ids(job);
-    if (!r && plan->swap_labels && recipe->swap && job->sample.mask_path) r = swap_ids(job);
+    int r = stk_lay_ids(job);
     if (!r && plan->warp) r = warp_ids(job);
     if (r) return r;
     if (!plan->warp && job->ids.data != job->mask_row)

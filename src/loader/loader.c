@@ -91,7 +91,7 @@ static int make_benches(stoke_loader *loader, stoke_error *err)
 }
 
 static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke_data_params *given,
-                 const stoke_allocator *allocator, stoke_error *err)
+                 const stoke_allocator *allocator, int raw, stoke_error *err)
 {
     int r = check_params(given, err);
     if (r) return r;
@@ -107,6 +107,7 @@ static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke
     loader->threads = worker_threads(params);
     r = make_locks(loader, err);
     if (!r) r = stk_recipe_create(&loader->recipe, dataset, params, err);
+    loader->recipe.raw = raw;
     if (!r) r = stk_kept_open(&loader->recipe, params, err);
     if (!r) r = make_order(loader, dataset, params, err);
     if (!r) r = stk_fuse_limit(params->max_bad, loader->order.count, &loader->max_bad, err);
@@ -118,9 +119,9 @@ static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke
     loader->budget.limit = loader->plan.limit_bytes;
     loader->budget.spare =
         loader->plan.limit_bytes ? loader->plan.limit_bytes - loader->plan.total_bytes : UINT64_MAX;
-    const stoke_batch shape = stk_recipe_shape(&loader->recipe, loader->batch);
-    r = stk_slots_create(&loader->slots, loader->plan.slots, &shape, loader->recipe.two_masks, allocator,
-                         err);
+    unsigned extras;
+    const stoke_batch shape = stk_slot_shape(&loader->recipe, loader->batch, &extras);
+    r = stk_slots_create(&loader->slots, loader->plan.slots, &shape, extras, allocator, err);
     if (!r) r = make_benches(loader, err);
     if (r) return r;
     loader->epoch = loader->schedule.epoch = (uint64_t)params->epoch;
@@ -128,18 +129,35 @@ static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke
     return stk_workers_start(loader, err);
 }
 
-int stoke_loader_create(stoke_loader **out, const stoke_dataset *dataset, const stoke_data_params *params,
-                        const stoke_allocator *allocator, stoke_error *err)
+static int create(stoke_loader **out, const stoke_dataset *dataset, const stoke_data_params *params,
+                  const stoke_allocator *allocator, int raw, stoke_error *err)
 {
     *out = NULL;
     stoke_loader *loader = stk_calloc(1, sizeof *loader);
     if (!loader) return stk_fail(err, STOKE_E_NOMEM, "no memory for a loader");
-    int r = build(loader, dataset, params, allocator, err);
+    int r = build(loader, dataset, params, allocator, raw, err);
     if (r)
         stoke_loader_destroy(&loader);
     else
         *out = loader;
     return r;
+}
+
+int stoke_loader_create(stoke_loader **out, const stoke_dataset *dataset, const stoke_data_params *params,
+                        const stoke_allocator *allocator, stoke_error *err)
+{
+    return create(out, dataset, params, allocator, 0, err);
+}
+
+int stk_loader_create_raw(stoke_loader **out, const stoke_dataset *dataset, const stoke_data_params *params,
+                          const stoke_allocator *allocator, stoke_error *err)
+{
+    return create(out, dataset, params, allocator, 1, err);
+}
+
+const stk_recipe *stk_loader_recipe(const stoke_loader *loader)
+{
+    return &loader->recipe;
 }
 
 void stoke_loader_destroy(stoke_loader **pointer)

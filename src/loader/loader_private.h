@@ -12,6 +12,7 @@
  *   fill.c         a cache made ahead of time
  *   state.c        where we are, as JSON
  *   ahead.c        for those who take batches ahead of their consumer
+ *   raw.c          rows left to a device
  *   stats.c        what it cost; digests
  *
  * One lock guards everything below `lock`. A worker takes it once per row (to book the finished row and take

@@ -95,11 +95,12 @@ static void add_up(stoke_memory_plan *plan)
 int stk_memory_plan_make(stoke_memory_plan *plan, stk_row_need *most, const stk_recipe *recipe,
                          const stoke_data_params *params, uint32_t workers, stoke_error *err)
 {
-    const stoke_batch shape = stk_recipe_shape(recipe, (uint32_t)params->batch);
+    unsigned extras;
+    const stoke_batch shape = stk_slot_shape(recipe, (uint32_t)params->batch, &extras);
     *plan = (stoke_memory_plan){
         .slots = (uint32_t)params->prefetch + 1, /* `prefetch` ahead, one with the consumer */
         .workers = workers,
-        .slot_bytes = stk_slot_bytes(&shape, recipe->two_masks),
+        .slot_bytes = stk_slot_bytes(&shape, extras),
         .cache_bytes = stk_kept_memory(recipe),
         .limit_bytes = params->memory_limit,
     };

@@ -42,6 +42,15 @@ static stoke_image cut(const stoke_image *full, const stoke_box *box)
     return piece;
 }
 
+/* Whether a part is what the plan asks for, so that nothing follows but laying it out. A plan that is not
+ * drawn yet asks for nothing. */
+static int is_planned(const stk_job *job, const part *p)
+{
+    const part q = planned(job);
+    return q.width && p->width == q.width && p->height == q.height && p->box.x == q.box.x &&
+           p->box.y == q.box.y && p->box.width == q.box.width && p->box.height == q.box.height;
+}
+
 /* A place in the batch for pixels that need no work after decoding; data NULL when they do. */
 static stoke_image direct(const stk_job *job, const part *p, void *row, uint8_t channels)
 {
@@ -83,11 +92,23 @@ static int decode_image(stk_job *job, const part *p, stoke_image target, stoke_i
     return r;
 }
 
+/* Where the image of a part is decoded to if it needs no resize: data NULL = the decoder's buffer. */
+static stoke_image image_target(const stk_job *job, const part *p)
+{
+    const stk_writer *writer = &job->recipe->writer;
+    if (job->raw) return is_planned(job, p) ? stk_raw_image_place(job) : (stoke_image){ 0 };
+    if (writer->dtype != STOKE_DTYPE_U8 || writer->layout != STOKE_LAYOUT_HWC || job->plan.n_touches)
+        return (stoke_image){ 0 };
+    return direct(job, p, job->image_row, 3);
+}
+
 static int fit_image(stk_job *job, const part *p, stoke_image *pixels)
 {
     if (pixels->width == p->width && pixels->height == p->height) return STOKE_OK;
-    stoke_image fitted;
-    int r = stk_bench_image(&job->bench->fitted, p->width, p->height, 3, pixels->depth, &fitted, job->err);
+    stoke_image fitted = job->raw ? image_target(job, p) : (stoke_image){ 0 };
+    int r = STOKE_OK;
+    if (!fitted.data)
+        r = stk_bench_image(&job->bench->fitted, p->width, p->height, 3, pixels->depth, &fitted, job->err);
     if (!r) r = stk_resize(job->bench->resizer, pixels, &fitted, job->err);
     if (!r) *pixels = fitted;
     return r;
@@ -95,11 +116,7 @@ static int fit_image(stk_job *job, const part *p, stoke_image *pixels)
 
 static int make_image(stk_job *job, const part *p)
 {
-    const stk_writer *writer = &job->recipe->writer;
-    stoke_image target = { 0 };
-    if (writer->dtype == STOKE_DTYPE_U8 && writer->layout == STOKE_LAYOUT_HWC && !job->plan.n_touches)
-        target = direct(job, p, job->image_row, 3);
-    int r = decode_image(job, p, target, &job->image);
+    int r = decode_image(job, p, image_target(job, p), &job->image);
     stk_job_stamp(job, STOKE_STAGE_DECODE_IMAGE);
     if (!r) r = fit_image(job, p, &job->image);
     stk_job_stamp(job, STOKE_STAGE_FIT);
@@ -126,11 +143,22 @@ static int decode_ids(stk_job *job, const stoke_box *box, stoke_image target, st
     return r ? r : stoke_labels_apply(recipe->labels, &raw, ids, job->err);
 }
 
+static stoke_image ids_target(const stk_job *job, const part *p)
+{
+    const stk_recipe *recipe = job->recipe;
+    if (job->raw) return is_planned(job, p) ? stk_raw_ids_place(job) : (stoke_image){ 0 };
+    if (recipe->mask_dtype != STOKE_DTYPE_U8 || stoke_labels_depth(recipe->labels) != 1)
+        return (stoke_image){ 0 };
+    return direct(job, p, job->mask_row, 1);
+}
+
 static int fit_ids(stk_job *job, const part *p, stoke_image *ids)
 {
     if (ids->width == p->width && ids->height == p->height) return STOKE_OK;
-    stoke_image fitted;
-    int r = stk_bench_image(&job->bench->mask_fitted, p->width, p->height, 1, ids->depth, &fitted, job->err);
+    stoke_image fitted = job->raw ? ids_target(job, p) : (stoke_image){ 0 };
+    int r = STOKE_OK;
+    if (!fitted.data)
+        r = stk_bench_image(&job->bench->mask_fitted, p->width, p->height, 1, ids->depth, &fitted, job->err);
     if (r) return r;
     stk_resize_nearest(ids, &fitted);
     *ids = fitted;
@@ -139,11 +167,7 @@ static int fit_ids(stk_job *job, const part *p, stoke_image *ids)
 
 static int make_ids(stk_job *job, const part *p)
 {
-    const stk_recipe *recipe = job->recipe;
-    stoke_image target = { 0 };
-    if (recipe->mask_dtype == STOKE_DTYPE_U8 && stoke_labels_depth(recipe->labels) == 1)
-        target = direct(job, p, job->mask_row, 1);
-    int r = decode_ids(job, &p->box, target, &job->ids);
+    int r = decode_ids(job, &p->box, ids_target(job, p), &job->ids);
     stk_job_stamp(job, STOKE_STAGE_DECODE_MASK);
     if (!r) r = fit_ids(job, p, &job->ids);
     stk_job_stamp(job, STOKE_STAGE_FIT);

@@ -22,7 +22,7 @@ typedef struct stk_raw_row {
     uint32_t width, height; /* of the fitted picture: plan.width x plan.height, or the output's when laid */
     uint8_t depth;          /* bytes of a sample: 1 or 2 */
     uint8_t mask_depth;     /* bytes of an id: 1 or 2; 0 = no mask, all ids are 0 where the picture is */
-    uint8_t laid;           /* 1: the worker did the geometry; warp, place and flips of the plan are 0 */
+    uint8_t laid; /* 1: the worker did the geometry; warp, place, flips and swap_labels of the plan are 0 */
     size_t image_bytes, mask_bytes; /* used of the row */
 } stk_raw_row;
 

@@ -32,6 +32,7 @@ typedef struct stk_recipe {
     int mixes;        /* rows of a batch, mixed with each other */
     int two_masks;    /* and by MixUp: a batch has masks_b and lambda */
     int plain;        /* nothing: the fitted picture is the batch's */
+    int raw;          /* rows are left to a device: fitted pictures and their plans (raw.h) */
     stk_cache *cache; /* kept.c; NULL = none */
     uint64_t cache_ram;
     char transform[256]; /* the part of a cache key that all samples have in common */

@@ -61,8 +61,12 @@ void stk_row_fill(stk_worker *worker, stk_slot *slot, uint32_t row, stk_row_resu
     const uint64_t position = slot->batch.position + row;
     stoke_order order = loader->order;
     order.epoch = slot->batch.epoch;
-    const stk_place place = { order.epoch, position, stk_slot_image_row(slot, row),
-                              stk_slot_mask_row(slot, row), &slot->mix[row] };
+    const stk_place place = { order.epoch,
+                              position,
+                              stk_slot_image_row(slot, row),
+                              stk_slot_mask_row(slot, row),
+                              &slot->mix[row],
+                              slot->raw ? &slot->raw[row] : NULL };
     *result = (stk_row_result){ .mark = STOKE_ROW_OK };
     uint64_t id = stoke_order_at(&order, position);
     for (uint32_t attempt = 1; attempt <= SUBSTITUTES; attempt++) {

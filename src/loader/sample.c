@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way of a sample: fetch, draw, prefix, lay out. Each step stamps its time.
+ * The way of a sample: fetch, draw, prefix, lay out (or leave that to a device). Each step stamps its time.
  */
 #include "src/loader/sample.h"
 
@@ -70,14 +70,19 @@ static int make_prefix(stk_job *job, stk_budget *budget, stoke_draw *draw)
     return whole ? stk_job_in_file(job, job->sample.image_path, stk_prefix_cut(job)) : stk_prefix_region(job);
 }
 
-static int lay_out(stk_job *job)
+int stk_lay(stk_job *job)
 {
     const stk_recipe *recipe = job->recipe;
     int r = STOKE_OK;
     if (job->plan.warp)
         r = stk_warp_begin(&job->bench->warper, &job->plan, recipe->width, recipe->height, job->err);
     if (!r) r = stk_lay_image(job);
-    if (!r) r = stk_lay_mask(job);
+    return r ? r : stk_lay_mask(job);
+}
+
+static int into_row(stk_job *job)
+{
+    const int r = job->raw ? stk_raw_put(job) : stk_lay(job);
     stk_job_stamp(job, STOKE_STAGE_WRITE);
     return stk_job_in_file(job, job->sample.image_path, r);
 }
@@ -92,6 +97,7 @@ int stk_sample_load(stk_bench *bench, const stk_recipe *recipe, stk_budget *budg
                     .sample = stoke_dataset_sample(recipe->dataset, id),
                     .image_row = place->image_row,
                     .mask_row = place->mask_row,
+                    .raw = place->raw,
                     .last = stk_stamp_now(),
                     .err = err };
     stoke_draw draw = { .seed = recipe->seed,
@@ -100,7 +106,7 @@ int stk_sample_load(stk_bench *bench, const stk_recipe *recipe, stk_budget *budg
                         .out_width = recipe->width,
                         .out_height = recipe->height };
     int r = make_prefix(&job, budget, &draw);
-    if (!r) r = lay_out(&job);
+    if (!r) r = into_row(&job);
     bench->cache_hit = job.kept.found;
     bench->cache_from_ram = job.kept.from_ram;
     bench->cache_stored = job.kept.stored;

@@ -16,6 +16,7 @@ typedef struct stk_place {
     uint64_t epoch, position;
     void *image_row, *mask_row;
     stk_mix *mix;
+    stk_raw_row *raw; /* NULL in an ordinary loader */
 } stk_place;
 
 /* Fills one row with sample `id`. On failure err->message names file and reason, and the row's content is

@@ -35,22 +35,24 @@ static size_t mask_bytes(const stoke_batch *shape)
     return aligned(shape->mask_row_bytes * shape->capacity);
 }
 
-static size_t pixel_bytes(const stoke_batch *shape, int two_masks)
+static size_t pixel_bytes(const stoke_batch *shape, unsigned extras)
 {
-    return image_bytes(shape) + mask_bytes(shape) * (two_masks ? 2 : 1);
+    return image_bytes(shape) + mask_bytes(shape) * (extras & STK_SLOT_TWO_MASKS ? 2 : 1);
 }
 
-uint64_t stk_slot_bytes(const stoke_batch *shape, int two_masks)
+uint64_t stk_slot_bytes(const stoke_batch *shape, unsigned extras)
 {
     const size_t row = sizeof(uint64_t) + sizeof(const char *) + sizeof(uint8_t) + sizeof(stk_mix) +
-                       (two_masks ? sizeof(float) : 0);
-    return pixel_bytes(shape, two_masks) + sizeof(stk_slot) + row * shape->capacity;
+                       (extras & STK_SLOT_TWO_MASKS ? sizeof(float) : 0) +
+                       (extras & STK_SLOT_RAW ? sizeof(stk_raw_row) : 0);
+    return pixel_bytes(shape, extras) + sizeof(stk_slot) + row * shape->capacity;
 }
 
-static int slot_create(stk_slots *slots, stk_slot *slot, const stoke_batch *shape, int two_masks,
+static int slot_create(stk_slots *slots, stk_slot *slot, const stoke_batch *shape, unsigned extras,
                        stoke_error *err)
 {
     const size_t bytes = slots->bytes_per_slot;
+    const int two_masks = extras & STK_SLOT_TWO_MASKS, raw = extras & STK_SLOT_RAW;
     slot->batch = *shape;
     slot->batch.images = slots->allocator.alloc(slots->allocator.context, bytes, ALIGNMENT);
     slot->ids = stk_calloc(shape->capacity, sizeof *slot->ids);
@@ -58,8 +60,9 @@ static int slot_create(stk_slots *slots, stk_slot *slot, const stoke_batch *shap
     slot->status = stk_calloc(shape->capacity, sizeof *slot->status);
     slot->mix = stk_calloc(shape->capacity, sizeof *slot->mix);
     if (two_masks) slot->lambda = stk_calloc(shape->capacity, sizeof *slot->lambda);
+    if (raw) slot->raw = stk_calloc(shape->capacity, sizeof *slot->raw);
     if (!slot->batch.images || !slot->ids || !slot->names || !slot->status || !slot->mix ||
-        (two_masks && !slot->lambda))
+        (two_masks && !slot->lambda) || (raw && !slot->raw))
         return stk_fail(err, STOKE_E_NOMEM, "no memory for a batch of %.1f MB", bytes / 1e6);
     slot->batch.masks = (char *)slot->batch.images + image_bytes(shape);
     if (two_masks) slot->batch.masks_b = (char *)slot->batch.masks + mask_bytes(shape);
@@ -70,17 +73,17 @@ static int slot_create(stk_slots *slots, stk_slot *slot, const stoke_batch *shap
     return STOKE_OK;
 }
 
-int stk_slots_create(stk_slots *slots, uint32_t count, const stoke_batch *shape, int two_masks,
+int stk_slots_create(stk_slots *slots, uint32_t count, const stoke_batch *shape, unsigned extras,
                      const stoke_allocator *allocator, stoke_error *err)
 {
-    *slots = (stk_slots){ .bytes_per_slot = pixel_bytes(shape, two_masks) };
+    *slots = (stk_slots){ .bytes_per_slot = pixel_bytes(shape, extras) };
     slots->allocator = allocator ? *allocator : (stoke_allocator){ heap_alloc, heap_release, NULL };
     slots->slot = stk_calloc(count, sizeof *slots->slot);
     slots->queue = stk_calloc(count, sizeof *slots->queue);
     if (!slots->slot || !slots->queue) return stk_fail(err, STOKE_E_NOMEM, "no memory for the ring");
     slots->count = count;
     for (uint32_t i = 0; i < count; i++) {
-        int r = slot_create(slots, &slots->slot[i], shape, two_masks, err);
+        int r = slot_create(slots, &slots->slot[i], shape, extras, err);
         if (r) return r;
     }
     return STOKE_OK;
@@ -97,6 +100,7 @@ void stk_slots_destroy(stk_slots *slots)
         stk_free(slot->status);
         stk_free(slot->mix);
         stk_free(slot->lambda);
+        stk_free(slot->raw);
     }
     stk_free(slots->slot);
     stk_free(slots->queue);
@@ -148,6 +152,7 @@ void stk_slot_compact(stk_slot *slot)
             slot->names[kept] = slot->names[row];
             slot->status[kept] = slot->status[row];
             slot->mix[kept] = slot->mix[row];
+            if (slot->raw) slot->raw[kept] = slot->raw[row];
         }
         kept++;
     }

@@ -14,6 +14,8 @@
 #include <stoke/loader.h>
 #include <stoke/plan.h>
 
+#include "src/loader/raw.h"
+
 typedef enum stk_slot_state { STK_SLOT_FREE, STK_SLOT_FILLING, STK_SLOT_READY, STK_SLOT_HELD } stk_slot_state;
 
 /* Beside enum stoke_row_status, before delivery: the row has no sample (policy skip). */
@@ -25,6 +27,12 @@ typedef struct stk_mix {
     float lambda;
     stoke_box box;
 } stk_mix;
+
+/* What rows of a slot have besides image, mask and name; bits. */
+enum stk_slot_extra {
+    STK_SLOT_TWO_MASKS = 1, /* masks_b and lambda */
+    STK_SLOT_RAW = 2        /* a stk_raw_row */
+};
 
 /* Where the samples of a batch came from; all 0 without a cache. */
 typedef struct stk_origins {
@@ -43,6 +51,7 @@ typedef struct stk_slot {
     uint8_t *status;
     stk_mix *mix;
     float *lambda;     /* NULL without second masks */
+    stk_raw_row *raw;  /* NULL in an ordinary loader */
     stoke_error error; /* code 0: none. The first row (by index) that failed decides. */
     uint32_t error_row;
 } stk_slot;
@@ -56,10 +65,12 @@ typedef struct stk_slots {
     uint32_t *queue, queued, head;
 } stk_slots;
 
-/* Bytes of one slot for such batches, bookkeeping included; two_masks: with masks_b and lambda. */
-uint64_t stk_slot_bytes(const stoke_batch *shape, int two_masks);
+/* raw.c: what rows of the ring look like, finished or raw; *extras = STK_SLOT_ bits. */
+stoke_batch stk_slot_shape(const stk_recipe *recipe, uint32_t capacity, unsigned *extras);
+/* Bytes of one slot for such batches, bookkeeping included. */
+uint64_t stk_slot_bytes(const stoke_batch *shape, unsigned extras);
 /* shape: capacity, sizes and types are copied into every slot. allocator NULL = heap. */
-int stk_slots_create(stk_slots *slots, uint32_t count, const stoke_batch *shape, int two_masks,
+int stk_slots_create(stk_slots *slots, uint32_t count, const stoke_batch *shape, unsigned extras,
                      const stoke_allocator *allocator, stoke_error *err);
 void stk_slots_destroy(stk_slots *slots);
 

@@ -100,6 +100,12 @@ static int book_row(stk_worker *worker, stk_slot *slot, uint32_t row, const stk_
     return ++slot->done == slot->rows;
 }
 
+/* Rows of a raw batch are mixed where they are made. */
+static int mixes_here(const stoke_loader *loader)
+{
+    return loader->recipe.mixes && !loader->recipe.raw;
+}
+
 /* What needs all rows of a batch, by the one who finished the last of them: closing gaps and mixing. Nobody
  * else touches the slot meanwhile, so the lock is not held. */
 static void finish_batch(stk_worker *worker, stk_slot *slot)
@@ -111,7 +117,7 @@ static void finish_batch(stk_worker *worker, stk_slot *slot)
     stoke_error error = { 0 };
     int r = STOKE_OK;
     if (slot->skipped) stk_slot_compact(slot);
-    if (loader->recipe.mixes) r = stk_slot_mix(slot, &worker->bench.mix, &error);
+    if (mixes_here(loader)) r = stk_slot_mix(slot, &worker->bench.mix, &error);
     const uint64_t cpu_end = stk_thread_cpu_ns(), wall_end = stk_now_ns();
     const stk_bench *bench = &worker->bench;
     stk_spans_tell(&bench->spans, bench->number, STOKE_STAGE_WRITE, wall, wall_end, bench->batch);
@@ -135,7 +141,7 @@ int stk_worker_step(stk_worker *worker)
     stk_row_fill(worker, slot, row, &result);
     pthread_mutex_lock(&loader->lock);
     if (book_row(worker, slot, row, &result)) {
-        if (slot->skipped || loader->recipe.mixes) finish_batch(worker, slot);
+        if (slot->skipped || mixes_here(loader)) finish_batch(worker, slot);
         slot->state = STK_SLOT_READY;
     }
     loader->in_flight--;

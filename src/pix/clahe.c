@@ -12,21 +12,14 @@
 
 #include <string.h>
 
+#include "kernels/clahe_math.h"
 #include "src/pix/pix_table.h"
 #include "src/pix/reflect.h"
-#include "src/pix/touch_math.h"
-
-enum { LEVELS = 256 };
-
-/* One axis cut into tiles. */
-typedef struct cut {
-    uint32_t size, tiles, tile; /* pixels, tiles, pixels of a tile */
-    float inverse;              /* 1 / tile */
-} cut;
 
 /* Scratch, all of it: what changes with the picture first, then with the row. */
 typedef struct work {
-    cut across, down;
+    stk_clahe_cut cut;
+    uint32_t tiles;
     uint8_t *lut;     /* of every tile */
     float *share;     /* of every column: how much of the right one of the two tiles it lies between */
     uint32_t *column; /* of every column: which two tiles, as the start of their table in `quad` */
@@ -43,9 +36,9 @@ static size_t padded(size_t bytes)
 
 size_t stk_clahe_bytes(uint32_t width, uint32_t tiles)
 {
-    const size_t table = (size_t)tiles * LEVELS;
+    const size_t table = (size_t)tiles * K_LEVELS;
     return padded(table * tiles) + 2 * padded((size_t)width * 4) + padded(table * 4) +
-           padded((table + LEVELS) * 4) + 2 * padded((size_t)width + tiles);
+           padded((table + K_LEVELS) * 4) + 2 * padded((size_t)width + tiles);
 }
 
 static void *take(uint8_t **scratch, size_t bytes)
@@ -57,19 +50,15 @@ static void *take(uint8_t **scratch, size_t bytes)
 
 /* ---- luma ---- */
 
-/* (19595 R + 38470 G + 7471 B) / 65536, rounded; 16 bits to levels of 257. */
 static void luma_u8(uint8_t *luma, const uint8_t *row, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        luma[i] = (uint8_t)((19595u * row[i] + 38470u * row[n + i] + 7471u * row[2 * n + i] + 32768) >> 16);
+    for (size_t i = 0; i < n; i++) luma[i] = (uint8_t)k_luma(row[i], row[n + i], row[2 * n + i]);
 }
 
 static void luma_u16(uint8_t *luma, const uint16_t *row, size_t n)
 {
-    for (size_t i = 0; i < n; i++) { /* 65535 * 65536 + 32768 fits 32 bits */
-        const uint32_t y = (19595u * row[i] + 38470u * row[n + i] + 7471u * row[2 * n + i] + 32768) >> 16;
-        luma[i] = (uint8_t)((y + 128) / 257);
-    }
+    for (size_t i = 0; i < n; i++)
+        luma[i] = (uint8_t)k_level_of_luma(k_luma(row[i], row[n + i], row[2 * n + i]));
 }
 
 static void luma_row(const work *w, const stk_planar *picture, uint32_t y)
@@ -83,113 +72,69 @@ static void luma_row(const work *w, const stk_planar *picture, uint32_t y)
 
 /* ---- the tables of the tiles ---- */
 
-/* Counts above `limit` are cut off and dealt out evenly; what does not divide goes to every so many-th bin.
- */
-static void clip_counts(uint32_t *count, uint32_t limit)
+stk_clahe_cut stk_clahe_cut_make(uint32_t width, uint32_t height, float clip, uint32_t tiles)
 {
-    uint32_t cut_off = 0;
-    for (int i = 0; i < LEVELS; i++)
-        if (count[i] > limit) {
-            cut_off += count[i] - limit;
-            count[i] = limit;
-        }
-    const uint32_t each = cut_off / LEVELS;
-    uint32_t left = cut_off % LEVELS;
-    for (int i = 0; i < LEVELS; i++) count[i] += each;
-    if (!left) return;
-    const uint32_t step = LEVELS / left; /* at least 1: left < LEVELS */
-    for (uint32_t i = 0; i < LEVELS && left; i += step, left--) count[i]++;
-}
-
-static void make_lut(uint8_t *lut, uint32_t *count, uint64_t area, float clip)
-{
-    if (clip > 0) {
-        const double limit = (double)clip * (double)area / LEVELS;
-        clip_counts(count, limit < 1 ? 1 : limit < (double)area ? (uint32_t)limit : (uint32_t)area);
-    }
-    const float scale = (float)(LEVELS - 1) / (float)area;
-    uint32_t sum = 0;
-    for (int i = 0; i < LEVELS; i++) {
-        sum += count[i];
-        const float value = (float)sum * scale; /* 0 .. 255 and a rounding error */
-        lut[i] = (uint8_t)stk_float_bits(stk_clamp(value) + STK_ROUND_MAGIC);
-    }
+    /* When one axis does not divide, both are padded, an axis that divides by one pixel for every tile: an
+     * accident of OpenCV that is part of its result. */
+    const int whole = width % tiles == 0 && height % tiles == 0;
+    stk_clahe_cut cut = { .tile_width = width / tiles + !whole, .tile_height = height / tiles + !whole };
+    const uint64_t area = (uint64_t)cut.tile_width * cut.tile_height;
+    const double limit = (double)clip * (double)area / K_LEVELS;
+    cut.inverse_width = 1.0f / (float)cut.tile_width;
+    cut.inverse_height = 1.0f / (float)cut.tile_height;
+    cut.scale = (float)(K_LEVELS - 1) / (float)area;
+    if (clip > 0) cut.limit = limit < 1 ? 1 : limit < (double)area ? (uint32_t)limit : (uint32_t)area;
+    return cut;
 }
 
 /* The tables of tile row ty. The picture goes on mirrored to the right and below, as far as the last tiles
  * need it. */
-static void make_luts(const work *w, const stk_planar *picture, uint32_t ty, float clip)
+static void make_luts(const work *w, const stk_planar *picture, uint32_t ty)
 {
-    const uint32_t tiles = w->across.tiles, width = w->across.tile;
-    memset(w->count, 0, (size_t)tiles * LEVELS * sizeof *w->count);
-    for (uint32_t j = 0; j < w->down.tile; j++) {
-        luma_row(w, picture, stk_reflect((int64_t)ty * w->down.tile + j, w->down.size));
-        for (uint64_t x = w->across.size; x < (uint64_t)tiles * width; x++)
-            w->luma[x] = w->luma[stk_reflect((int64_t)x, w->across.size)];
+    const uint32_t tiles = w->tiles, width = w->cut.tile_width, height = w->cut.tile_height;
+    memset(w->count, 0, (size_t)tiles * K_LEVELS * sizeof *w->count);
+    for (uint32_t j = 0; j < height; j++) {
+        luma_row(w, picture, stk_reflect((int64_t)ty * height + j, picture->height));
+        for (uint64_t x = picture->width; x < (uint64_t)tiles * width; x++)
+            w->luma[x] = w->luma[stk_reflect((int64_t)x, picture->width)];
         const uint8_t *luma = w->luma;
         for (uint32_t tx = 0; tx < tiles; tx++, luma += width) {
-            uint32_t *count = w->count + (size_t)tx * LEVELS;
+            uint32_t *count = w->count + (size_t)tx * K_LEVELS;
             for (uint32_t i = 0; i < width; i++) count[luma[i]]++;
         }
     }
     for (uint32_t tx = 0; tx < tiles; tx++)
-        make_lut(w->lut + ((size_t)ty * tiles + tx) * LEVELS, w->count + (size_t)tx * LEVELS,
-                 (uint64_t)width * w->down.tile, clip);
+        k_equalise(w->lut + ((size_t)ty * tiles + tx) * K_LEVELS, w->count + (size_t)tx * K_LEVELS,
+                   w->cut.limit, w->cut.scale);
 }
 
 /* ---- between the tables ---- */
 
-/* Which centres of tiles a pixel lies between: number k is before centre k. */
-static uint32_t place(const cut *axis, uint32_t at, float *share)
-{
-    const float t = (float)at * axis->inverse - 0.5f;
-    int32_t floor = (int32_t)t;
-    if (t < (float)floor) floor--;
-    *share = t - (float)floor;
-    const uint32_t k = (uint32_t)(floor + 1);
-    return k < axis->tiles ? k : axis->tiles;
-}
-
-/* The tile before and after place k. */
-static uint32_t before(uint32_t k)
-{
-    return k ? k - 1 : 0;
-}
-
-static uint32_t after(const cut *axis, uint32_t k)
-{
-    return k < axis->tiles ? k : axis->tiles - 1;
-}
-
 /* The four tables around every place across, for pixels at place k down, four bytes of an entry together. */
 static void make_quads(const work *w, uint32_t k)
 {
-    const uint32_t tiles = w->across.tiles;
-    const uint8_t *upper = w->lut + (size_t)before(k) * tiles * LEVELS;
-    const uint8_t *lower = w->lut + (size_t)after(&w->down, k) * tiles * LEVELS;
+    const uint32_t tiles = w->tiles;
+    const uint8_t *upper = w->lut + (size_t)k_tile_before(k) * tiles * K_LEVELS;
+    const uint8_t *lower = w->lut + (size_t)k_tile_after(k, tiles) * tiles * K_LEVELS;
     for (uint32_t j = 0; j <= tiles; j++) {
-        const size_t left = (size_t)before(j) * LEVELS, right = (size_t)after(&w->across, j) * LEVELS;
-        uint32_t *quad = w->quad + (size_t)j * LEVELS;
-        for (size_t i = 0; i < LEVELS; i++)
+        const size_t left = (size_t)k_tile_before(j) * K_LEVELS,
+                     right = (size_t)k_tile_after(j, tiles) * K_LEVELS;
+        uint32_t *quad = w->quad + (size_t)j * K_LEVELS;
+        for (size_t i = 0; i < K_LEVELS; i++)
             quad[i] = (uint32_t)upper[left + i] | (uint32_t)upper[right + i] << 8 |
                       (uint32_t)lower[left + i] << 16 | (uint32_t)lower[right + i] << 24;
     }
 }
 
-static inline int32_t clamp_to(int32_t value, int32_t most)
-{
-    return value < 0 ? 0 : value > most ? most : value;
-}
-
 /* Moves the samples of a plane by what its luma changes. */
 static void move_u8(uint8_t *plane, const uint8_t *luma, const uint8_t *old, size_t n)
 {
-    for (size_t i = 0; i < n; i++) plane[i] = (uint8_t)clamp_to(plane[i] + luma[i] - old[i], 255);
+    for (size_t i = 0; i < n; i++) plane[i] = (uint8_t)k_move(plane[i], luma[i] - old[i], 255);
 }
 
 static void move_u16(uint16_t *plane, const uint8_t *luma, const uint8_t *old, size_t n)
 {
-    for (size_t i = 0; i < n; i++) plane[i] = (uint16_t)clamp_to(plane[i] + (luma[i] - old[i]) * 257, 65535);
+    for (size_t i = 0; i < n; i++) plane[i] = (uint16_t)k_move(plane[i], (luma[i] - old[i]) * 257, 65535);
 }
 
 static void equalise_row(const work *w, const stk_planar *picture, uint32_t y, float down)
@@ -208,44 +153,34 @@ static void equalise_row(const work *w, const stk_planar *picture, uint32_t y, f
 void stk_clahe_row_c(uint8_t *luma, size_t n, const uint32_t *quad, const uint32_t *column,
                      const float *share, float down)
 {
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t q = quad[column[i] + luma[i]];
-        const float rest = 1.0f - share[i];
-        const float above = (float)(q & 0xff) * rest + (float)(q >> 8 & 0xff) * share[i];
-        const float below = (float)(q >> 16 & 0xff) * rest + (float)(q >> 24) * share[i];
-        luma[i] = (uint8_t)stk_float_bits(above * (1.0f - down) + below * down + STK_ROUND_MAGIC);
-    }
+    for (size_t i = 0; i < n; i++)
+        luma[i] = (uint8_t)k_blend_tiles(quad[column[i] + luma[i]], share[i], down);
 }
 
-static work lay_out(const stk_planar *picture, uint32_t tiles, uint8_t *scratch)
+static work lay_out(const stk_planar *picture, float clip, uint32_t tiles, uint8_t *scratch)
 {
-    /* When one axis does not divide, both are padded, an axis that divides by one pixel for every tile: an
-     * accident of OpenCV that is part of its result. */
-    const int whole = picture->width % tiles == 0 && picture->height % tiles == 0;
-    const size_t table = (size_t)tiles * LEVELS, columns = (size_t)picture->width * 4;
-    work w = { .across = { picture->width, tiles, picture->width / tiles + !whole, 0 },
-               .down = { picture->height, tiles, picture->height / tiles + !whole, 0 } };
-    w.across.inverse = 1.0f / (float)w.across.tile;
-    w.down.inverse = 1.0f / (float)w.down.tile;
+    const size_t table = (size_t)tiles * K_LEVELS, columns = (size_t)picture->width * 4;
+    work w = { .cut = stk_clahe_cut_make(picture->width, picture->height, clip, tiles), .tiles = tiles };
     w.lut = take(&scratch, table * tiles);
     w.share = take(&scratch, columns);
     w.column = take(&scratch, columns);
     w.count = take(&scratch, table * 4);
-    w.quad = take(&scratch, (table + LEVELS) * 4);
+    w.quad = take(&scratch, (table + K_LEVELS) * 4);
     w.luma = take(&scratch, (size_t)picture->width + tiles);
     w.old = take(&scratch, (size_t)picture->width + tiles);
-    for (uint32_t x = 0; x < picture->width; x++) w.column[x] = place(&w.across, x, w.share + x) * LEVELS;
+    for (uint32_t x = 0; x < picture->width; x++)
+        w.column[x] = k_between_tiles(x, w.cut.inverse_width, tiles, w.share + x) * K_LEVELS;
     return w;
 }
 
 void stk_clahe(const stk_planar *picture, float clip, uint32_t tiles, void *scratch)
 {
-    const work w = lay_out(picture, tiles, scratch);
-    for (uint32_t ty = 0; ty < tiles; ty++) make_luts(&w, picture, ty, clip);
+    const work w = lay_out(picture, clip, tiles, scratch);
+    for (uint32_t ty = 0; ty < tiles; ty++) make_luts(&w, picture, ty);
     uint32_t made = UINT32_MAX;
     for (uint32_t y = 0; y < picture->height; y++) {
         float down;
-        const uint32_t k = place(&w.down, y, &down);
+        const uint32_t k = k_between_tiles(y, w.cut.inverse_height, tiles, &down);
         if (k != made) make_quads(&w, k);
         made = k;
         equalise_row(&w, picture, y, down);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The function table of pixel work. pix_table.c fills every entry with the C reference, then x86/ overwrites
- * what it does faster; STOKE_CPU=c|avx2|avx512|amx caps it. A check (tests/check) compares every entry of every
- * table the processor has with the reference, byte for byte.
+ * what it does faster; STOKE_CPU=c|avx2|avx512|amx caps it. A check (tests/check) compares every entry of
+ * every table the processor has with the reference, byte for byte.
  *
  * All entries work on rows: they know nothing of placement, strides between output rows or errors. Sizes may
  * be anything from 1; pointers need only the alignment of their element type.
@@ -72,8 +72,8 @@ typedef void stk_cubic_fn(int32_t *shift, const float *t, size_t n, const stk_cu
 
 /* ---- photometric steps (touch.h) ----
  *
- * A row of floats in 0..255 as three planes `pitch` floats apart, or one of its planes. touch_math.h has the
- * arithmetic. */
+ * A row of floats in 0..255 as three planes `pitch` floats apart, or one of its planes. kernels/touch_math.h
+ * has the arithmetic. */
 
 /* `n` interleaved pixels to planes. */
 typedef void stk_unpack_fn(float *row, size_t pitch, const void *src, size_t n);
@@ -83,9 +83,9 @@ typedef void stk_linear_fn(float *plane, size_t n, float a, float c);
 typedef void stk_gamma_fn(float *plane, size_t n, float a, float gain);
 /* v = clamp(a * v + b * gray). */
 typedef void stk_saturation_fn(float *row, size_t pitch, size_t n, float a, float b);
-/* See stk_hue for `turn`. */
+/* See k_hue for `turn`. */
 typedef void stk_hue_fn(float *row, size_t pitch, size_t n, const float turn[3]);
-/* Sum of gray in steps of 1 / STK_GRAY_STEPS. */
+/* Sum of gray in steps of 1 / K_GRAY_STEPS. */
 typedef uint64_t stk_gray_sum_fn(const float *row, size_t pitch, size_t n);
 /* The symmetric kernel weight[0] (centre) .. weight[radius]: w0 * v + w1 * (v[-1] + v[1]) + ..., summed in
  * this order. One plane; src can be read from -radius to n + radius. */
@@ -93,15 +93,15 @@ typedef void stk_blur_h_fn(float *dst, const float *src, size_t n, const float *
 /* The same down the 2 * radius + 1 rows, clamped. One plane. */
 typedef void stk_blur_v_fn(float *dst, const float *const *rows, size_t n, const float *weight,
                            uint32_t radius);
-/* v = clamp(v + (a * normal + b)). One plane from column 0 on: see stk_noise_word and stk_two_normals. */
+/* v = clamp(v + (a * normal + b)). One plane from column 0 on: see k_normal. */
 typedef struct stk_noise {
     uint32_t key[2]; /* of the row */
     float a, b;
 } stk_noise;
 typedef void stk_noise_fn(float *plane, size_t n, const stk_noise *noise);
 /* CLAHE: level v of column i becomes, by the four tables around it, with q = quad[column[i] + v] and its
- * bytes from low to high those of the upper left, upper right, lower left and lower right tile, (q0 * (1 -
- * share) + q1 * share) * (1 - down) + (q2 * (1 - share) + q3 * share) * down, rounded. */
+ * bytes from low to high those of the upper left, upper right, lower left and lower right tile,
+ * k_blend_tiles(q, share[i], down). */
 typedef void stk_clahe_fn(uint8_t *luma, size_t n, const uint32_t *quad, const uint32_t *column,
                           const float *share, float down);
 /* As stk_write_fn, from floats: (v * high + high_bias) + (v * low + low_bias) with the constants of the

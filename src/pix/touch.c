@@ -13,13 +13,13 @@
 
 #include <string.h>
 
+#include "kernels/touch_math.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/rng.h"
 #include "src/pix/clahe.h"
 #include "src/pix/pix_table.h"
 #include "src/pix/reflect.h"
-#include "src/pix/touch_math.h"
 #include "src/pix/touch_steps.h"
 
 enum {
@@ -151,7 +151,7 @@ static void source_row(const walk *w, uint32_t y)
     for (size_t c = 0; c < 3; c++)
         for (size_t i = 0; i < n; i++)
             w->row[c * w->pitch + i] =
-                u8 ? ((const uint8_t *)row)[c * n + i] : stk_level_of_u16(((const uint16_t *)row)[c * n + i]);
+                u8 ? ((const uint8_t *)row)[c * n + i] : k_level_of_u16(((const uint16_t *)row)[c * n + i]);
 }
 
 static void erase(const walk *w, const stoke_touch *t, uint32_t y)
@@ -164,8 +164,8 @@ static void erase(const walk *w, const stoke_touch *t, uint32_t y)
     }
 }
 
-/* The noise of row y in plane c (touch_math.h says where its numbers come from). Gray noise is that of plane
- * 0 in all of them. */
+/* The noise of row y in plane c (kernels/touch_math.h says where its numbers come from). Gray noise is that
+ * of plane 0 in all of them. */
 static stk_noise noise_of(const stk_touch_step *s, uint32_t y, uint32_t c)
 {
     const stoke_touch *t = s->touch;
@@ -264,7 +264,7 @@ static float mean_gray(walk *w, uint32_t k)
         give_row(w, k, y);
         sum += w->pix->gray_sum(w->row, w->pitch, w->source.width);
     }
-    return stk_mean_gray(sum, (uint64_t)w->source.width * w->source.height);
+    return k_mean_gray(sum, (uint64_t)w->source.width * w->source.height);
 }
 
 static const void *picture_row(void *context, uint32_t y)
@@ -275,8 +275,7 @@ static const void *picture_row(void *context, uint32_t y)
 static void round_u16(uint16_t *out, const float *row, size_t pitch, size_t n)
 {
     for (size_t c = 0; c < 3; c++)
-        for (size_t i = 0; i < n; i++)
-            out[c * n + i] = (uint16_t)stk_float_bits(row[c * pitch + i] * 257.0f + STK_ROUND_MAGIC);
+        for (size_t i = 0; i < n; i++) out[c * n + i] = (uint16_t)k_round_u16(row[c * pitch + i]);
 }
 
 /* Rounds the result of the steps before `end` into the picture; rows of the source may lie there too: row y

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference of the photometric entries of the function table: touch_math.h along a row.
+ * The reference of the photometric entries of the function table: kernels/touch_math.h along a row.
  */
 #include "src/pix/pix_table.h"
 
-#include "src/pix/touch_math.h"
+#include "kernels/touch_math.h"
+#include "src/base/half.h"
 
 /* ---- into planes ---- */
 
@@ -19,42 +20,41 @@ void stk_unpack_u16_c(float *row, size_t pitch, const void *src, size_t n)
 {
     const uint16_t *in = src;
     for (size_t i = 0; i < n; i++)
-        for (size_t c = 0; c < 3; c++) row[c * pitch + i] = stk_level_of_u16(in[i * 3 + c]);
+        for (size_t c = 0; c < 3; c++) row[c * pitch + i] = k_level_of_u16(in[i * 3 + c]);
 }
 
 /* ---- colour ---- */
 
 void stk_linear_c(float *plane, size_t n, float a, float c)
 {
-    for (size_t i = 0; i < n; i++) plane[i] = stk_linear(plane[i], a, c);
+    for (size_t i = 0; i < n; i++) plane[i] = k_linear(plane[i], a, c);
 }
 
 void stk_gamma_c(float *plane, size_t n, float a, float gain)
 {
-    for (size_t i = 0; i < n; i++) plane[i] = stk_gamma(plane[i], a, gain);
+    for (size_t i = 0; i < n; i++) plane[i] = k_gamma(plane[i], a, gain);
 }
 
 void stk_saturation_c(float *row, size_t pitch, size_t n, float a, float b)
 {
     float *red = row, *green = row + pitch, *blue = row + 2 * pitch;
     for (size_t i = 0; i < n; i++) {
-        const float gray = b * stk_gray(red[i], green[i], blue[i]);
-        red[i] = stk_linear(red[i], a, gray);
-        green[i] = stk_linear(green[i], a, gray);
-        blue[i] = stk_linear(blue[i], a, gray);
+        const float gray = b * k_gray(red[i], green[i], blue[i]);
+        red[i] = k_linear(red[i], a, gray);
+        green[i] = k_linear(green[i], a, gray);
+        blue[i] = k_linear(blue[i], a, gray);
     }
 }
 
 void stk_hue_c(float *row, size_t pitch, size_t n, const float turn[3])
 {
-    for (size_t i = 0; i < n; i++) stk_hue(row + i, row + pitch + i, row + 2 * pitch + i, turn);
+    for (size_t i = 0; i < n; i++) k_hue(row + i, row + pitch + i, row + 2 * pitch + i, turn);
 }
 
 uint64_t stk_gray_sum_c(const float *row, size_t pitch, size_t n)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += stk_gray_steps(stk_gray(row[i], row[pitch + i], row[2 * pitch + i]));
+    for (size_t i = 0; i < n; i++) sum += k_gray_steps(k_gray(row[i], row[pitch + i], row[2 * pitch + i]));
     return sum;
 }
 
@@ -75,7 +75,7 @@ void stk_blur_v_c(float *dst, const float *const *rows, size_t n, const float *w
     for (size_t i = 0; i < n; i++) {
         float sum = weight[0] * rows[radius][i];
         for (uint32_t k = 1; k <= radius; k++) sum += weight[k] * (rows[radius - k][i] + rows[radius + k][i]);
-        dst[i] = stk_clamp(sum);
+        dst[i] = k_clamp(sum);
     }
 }
 
@@ -83,13 +83,13 @@ void stk_blur_v_c(float *dst, const float *const *rows, size_t n, const float *w
 
 void stk_noise_c(float *plane, size_t n, const stk_noise *noise)
 {
-    for (size_t first = 0; first < n; first += STK_NOISE_GROUP)
-        for (size_t lane = 0; lane < STK_NOISE_LANES; lane++) {
-            const uint32_t word = (uint32_t)(first / STK_NOISE_GROUP * STK_NOISE_LANES + lane);
-            float normal[2];
-            stk_two_normals(stk_noise_word(word, noise->key), noise->a, normal);
-            for (size_t k = 0, x = first + lane; k < 2 && x < n; k++, x += STK_NOISE_LANES)
-                plane[x] = stk_clamp(plane[x] + (normal[k] + noise->b));
+    for (size_t first = 0; first < n; first += K_NOISE_GROUP)
+        for (size_t lane = 0; lane < K_NOISE_LANES && first + lane < n; lane++) {
+            const size_t x = first + lane, other = x + K_NOISE_LANES;
+            const uint32_t word = k_noise_word((uint32_t)(first / 2 + lane), noise->key);
+            const float radius = k_normal_radius(word, noise->a);
+            plane[x] = k_add_noise(plane[x], k_first_normal(word, radius), noise->b);
+            if (other < n) plane[other] = k_add_noise(plane[other], k_second_normal(word, radius), noise->b);
         }
 }
 
@@ -105,7 +105,7 @@ static inline __attribute__((always_inline)) void write_planes(const stk_writer 
             const size_t at = layout == STOKE_LAYOUT_CHW ? c * plane + i : i * 3 + c;
             const float v = row[c * pitch + i];
             if (dtype == STOKE_DTYPE_U8) {
-                ((uint8_t *)dst)[at] = (uint8_t)stk_float_bits(v + STK_ROUND_MAGIC);
+                ((uint8_t *)dst)[at] = (uint8_t)k_round_u8(v);
                 continue;
             }
             const float x = (v * w->high[c] + w->high_bias[c]) + (v * w->low[c] + w->low_bias[c]);

@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #include <stddef.h>
 
-#include "src/pix/touch_math.h"
+#include "kernels/touch_math.h"
 
 #define AVX2   __attribute__((target("avx2,f16c")))
 #define INLINE AVX2 static inline __attribute__((always_inline))
@@ -33,7 +33,7 @@ INLINE void set8(float *p, size_t left, __m256 v)
         _mm256_maskstore_ps(p, first_lanes(left), v);
 }
 
-/* As stk_clamp: minps and maxps give the second operand when neither is smaller. */
+/* As k_clamp: minps and maxps give the second operand when neither is smaller. */
 INLINE __m256 clamp8(__m256 v)
 {
     return _mm256_min_ps(_mm256_max_ps(v, _mm256_setzero_ps()), _mm256_set1_ps(255.0f));
@@ -97,8 +97,7 @@ INLINE pair pair_split(pair x, pair *e)
     pair m;
     for (int i = 0; i < 2; i++) {
         const __m256i bits = _mm256_castps_si256(x.v[i]);
-        const __m256i k =
-            _mm256_srai_epi32(_mm256_sub_epi32(bits, _mm256_set1_epi32(STK_HALF_ROOT_BITS)), 23);
+        const __m256i k = _mm256_srai_epi32(_mm256_sub_epi32(bits, _mm256_set1_epi32(K_HALF_ROOT_BITS)), 23);
         m.v[i] = _mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32(k, 23)));
         e->v[i] = _mm256_cvtepi32_ps(k);
     }

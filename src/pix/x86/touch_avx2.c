@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Colour steps, gamma, blur and CLAHE with AVX2: touch_math.h eight samples at a time, operation by
+ * Colour steps, gamma, blur and CLAHE with AVX2: kernels/touch_math.h eight samples at a time, operation by
  * operation.
  */
+#include "kernels/touch_math.h"
 #include "src/pix/pix_table.h"
-#include "src/pix/touch_math.h"
 #include "src/pix/x86/floats_avx2.h"
 
 /* ---- one sample ---- */
@@ -26,21 +26,21 @@ INLINE pair log2_16(pair x)
 {
     pair e;
     const pair f = pair_split(x, &e), f2 = pair_mul(f, f), f4 = pair_mul(f2, f2);
-    const pair p01 = pair_line(STK_LOG2_1, f, STK_LOG2_0), p23 = pair_line(STK_LOG2_3, f, STK_LOG2_2);
-    const pair p45 = pair_line(STK_LOG2_5, f, STK_LOG2_4), p67 = pair_line(STK_LOG2_7, f, STK_LOG2_6);
+    const pair p01 = pair_line(K_LOG2_1, f, K_LOG2_0), p23 = pair_line(K_LOG2_3, f, K_LOG2_2);
+    const pair p45 = pair_line(K_LOG2_5, f, K_LOG2_4), p67 = pair_line(K_LOG2_7, f, K_LOG2_6);
     const pair p03 = pair_mul_add(p23, f2, p01), p47 = pair_mul_add(p67, f2, p45);
-    const pair p = pair_mul_add(pair_mul_add(pair_of(STK_LOG2_8), f4, p47), f4, p03);
+    const pair p = pair_mul_add(pair_mul_add(pair_of(K_LOG2_8), f4, p47), f4, p03);
     return pair_mul_add(p, f, e);
 }
 
 INLINE pair exp2_16(pair y)
 {
-    const pair magic = pair_of(STK_ROUND_MAGIC_SIGNED);
+    const pair magic = pair_of(K_ROUND_MAGIC_SIGNED);
     y = pair_max(y, pair_of(-126.0f));
     const pair moved = pair_add(y, magic), f = pair_sub(y, pair_sub(moved, magic));
     const pair f2 = pair_mul(f, f), f4 = pair_mul(f2, f2);
-    const pair p01 = pair_line(STK_EXP2_1, f, STK_EXP2_0), p23 = pair_line(STK_EXP2_3, f, STK_EXP2_2);
-    const pair p46 = pair_mul_add(pair_of(STK_EXP2_6), f2, pair_line(STK_EXP2_5, f, STK_EXP2_4));
+    const pair p01 = pair_line(K_EXP2_1, f, K_EXP2_0), p23 = pair_line(K_EXP2_3, f, K_EXP2_2);
+    const pair p46 = pair_mul_add(pair_of(K_EXP2_6), f2, pair_line(K_EXP2_5, f, K_EXP2_4));
     pair power;
     for (int i = 0; i < 2; i++)
         power.v[i] = _mm256_castsi256_ps(_mm256_add_epi32(
@@ -51,7 +51,7 @@ INLINE pair exp2_16(pair y)
 INLINE void gamma_16(float *p, size_t left, pair a, pair gain)
 {
     const pair v = get16(p, left);
-    const pair x = pair_max(pair_mul(v, pair_of(1.0f / 255.0f)), pair_of(STK_SMALLEST_NORMAL));
+    const pair x = pair_max(pair_mul(v, pair_of(1.0f / 255.0f)), pair_of(K_SMALLEST_NORMAL));
     pair result = clamp16(pair_mul(gain, exp2_16(pair_mul(a, log2_16(x)))));
     for (int i = 0; i < 2; i++)
         result.v[i] = _mm256_and_ps(result.v[i], _mm256_cmp_ps(v.v[i], _mm256_setzero_ps(), _CMP_GT_OQ));
@@ -70,9 +70,8 @@ AVX2 static void gamma_row(float *plane, size_t n, float a, float gain)
 
 INLINE __m256 gray_8(__m256 r, __m256 g, __m256 b)
 {
-    const __m256 red_green =
-        mul_add(_mm256_set1_ps(STK_GRAY_R), r, _mm256_mul_ps(_mm256_set1_ps(STK_GRAY_G), g));
-    return _mm256_add_ps(red_green, _mm256_mul_ps(_mm256_set1_ps(STK_GRAY_B), b));
+    const __m256 red_green = mul_add(_mm256_set1_ps(K_GRAY_R), r, _mm256_mul_ps(_mm256_set1_ps(K_GRAY_G), g));
+    return _mm256_add_ps(red_green, _mm256_mul_ps(_mm256_set1_ps(K_GRAY_B), b));
 }
 
 INLINE void saturation_8(float *p, size_t pitch, size_t left, __m256 a, __m256 b)
@@ -132,7 +131,7 @@ AVX2 static void hue(float *row, size_t pitch, size_t n, const float turn[3])
 INLINE __m256i gray_steps_8(const float *p, size_t pitch, size_t left)
 {
     const __m256 gray = gray_8(get8(p, left), get8(p + pitch, left), get8(p + 2 * pitch, left));
-    return _mm256_cvtps_epi32(_mm256_mul_ps(gray, _mm256_set1_ps(STK_GRAY_STEPS)));
+    return _mm256_cvtps_epi32(_mm256_mul_ps(gray, _mm256_set1_ps(K_GRAY_STEPS)));
 }
 
 AVX2 static uint64_t gray_sum(const float *row, size_t pitch, size_t n)

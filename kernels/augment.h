@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every kernel: the program as the library carries it (scripts/embed-kernels). kernels.def has their names.
+ */
+#ifndef STOKE_KERNELS_AUGMENT_H
+#define STOKE_KERNELS_AUGMENT_H
+
+#include "kernels/clear.h"
+#include "kernels/elastic.h"
+#include "kernels/lay.h"
+#include "kernels/mask.h"
+#include "kernels/mix.h"
+#include "kernels/spin.h"
+/* colour */
+
+#endif

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What all kinds have in common: arguments are checked here and nowhere else, the first failure of a device
+ * is kept, its memory is counted.
+ */
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/device/device_state.h"
+
+/* ---- the first failure ---- */
+
+/* A call on its way into a kind, which may rely on an err. */
+typedef struct call {
+    stoke_device *device;
+    stoke_error *err;
+    stoke_error unwanted;
+} call;
+
+/* Refuses when the device is lost. */
+static int begin(call *c, stoke_device *device, stoke_error *err)
+{
+    c->device = device;
+    c->err = err ? err : &c->unwanted;
+    stk_device_state *state = stk_state_of(device);
+    if (!atomic_load(&state->is_lost)) return STOKE_OK;
+    *c->err = state->lost;
+    return STOKE_E_DEVICE;
+}
+
+/* Keeps the first loss. One that came second tells the first, which is the cause. */
+static int end(call *c, int r)
+{
+    if (r != STOKE_E_DEVICE) return r;
+    stk_device_state *state = stk_state_of(c->device);
+    pthread_mutex_lock(&state->lock);
+    if (!atomic_load(&state->is_lost)) {
+        state->lost = *c->err;
+        atomic_store(&state->is_lost, 1);
+    }
+    *c->err = state->lost;
+    pthread_mutex_unlock(&state->lock);
+    return r;
+}
+
+/* ---- memory ---- */
+
+/* Takes from the limit what a block will take from the device. */
+static int reserve(stoke_device *device, uint64_t bytes, stoke_error *err)
+{
+    stk_device_state *state = stk_state_of(device);
+    pthread_mutex_lock(&state->lock);
+    const uint64_t taken = state->taken, limit = state->limit;
+    const int fits = !limit || (taken <= limit && bytes <= limit - taken);
+    if (fits) state->taken += bytes;
+    pthread_mutex_unlock(&state->lock);
+    if (fits) return STOKE_OK;
+    const int small = limit < 10000000; /* KB tell more than 0.0 MB */
+    const double unit = small ? 1e3 : 1e6;
+    const char *name = small ? "KB" : "MB";
+    return stk_fail(err, STOKE_E_NOMEM,
+                    "%s: a block of device memory needs %.1f %s, %.1f of %.1f %s are taken by this process: "
+                    "lower batch, size or depth, or raise memory_limit",
+                    device->info.name, (double)bytes / unit, name, (double)taken / unit, (double)limit / unit,
+                    name);
+}
+
+static void give_back(stoke_device *device, uint64_t bytes)
+{
+    stk_device_state *state = stk_state_of(device);
+    pthread_mutex_lock(&state->lock);
+    state->taken -= bytes;
+    pthread_mutex_unlock(&state->lock);
+}
+
+int stk_block_create(stk_block *block, stoke_device *device, stk_memory_kind kind, size_t bytes,
+                     stoke_error *err)
+{
+    call c;
+    *block = (stk_block){ 0 };
+    int r = begin(&c, device, err);
+    if (r) return r;
+    if (!bytes || kind < STK_MEMORY_PAGEABLE || kind > STK_MEMORY_DEVICE)
+        return stk_fail(c.err, STOKE_E_INVALID, "%s: a block has at least one byte, of memory that there is",
+                        device->info.name);
+    if (kind == STK_MEMORY_DEVICE && (r = reserve(device, bytes, c.err))) return r;
+    *block = (stk_block){ .device = device, .kind = kind, .bytes = bytes };
+    r = end(&c, device->fns->block_create(block, c.err));
+    if (!r) return STOKE_OK;
+    if (kind == STK_MEMORY_DEVICE) give_back(device, bytes);
+    *block = (stk_block){ 0 };
+    return r;
+}
+
+void stk_block_destroy(stk_block *block)
+{
+    if (!block->device) return;
+    block->device->fns->block_destroy(block);
+    if (block->kind == STK_MEMORY_DEVICE) give_back(block->device, block->bytes);
+    *block = (stk_block){ 0 };
+}
+
+int stoke_device_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *total_bytes, stoke_error *err)
+{
+    call c;
+    *free_bytes = *total_bytes = 0;
+    int r = begin(&c, device, err);
+    if (r || (r = end(&c, device->fns->memory(device, free_bytes, total_bytes, c.err)))) return r;
+    stk_device_state *state = stk_state_of(device);
+    pthread_mutex_lock(&state->lock);
+    const uint64_t limit = state->limit, left = limit > state->taken ? limit - state->taken : 0;
+    pthread_mutex_unlock(&state->lock);
+    if (!limit) return STOKE_OK;
+    if (!*total_bytes || *total_bytes > limit) *total_bytes = limit;
+    if (!*free_bytes || *free_bytes > left) *free_bytes = left;
+    return STOKE_OK;
+}
+
+/* ---- streams ---- */
+
+static stoke_device *of_stream(const stk_stream *stream)
+{
+    return ((const stk_stream_head *)stream)->device;
+}
+
+static stoke_device *of_event(const stk_event *event)
+{
+    return ((const stk_event_head *)event)->device;
+}
+
+static const stk_module_head *of_module(const stk_module *module)
+{
+    return (const stk_module_head *)module;
+}
+
+static int another_device(const stoke_device *device, const char *what, stoke_error *err)
+{
+    return stk_fail(err, STOKE_E_INVALID, "%s: %s belongs to another device", device->info.name, what);
+}
+
+int stk_stream_create(stk_stream **out, stoke_device *device, stoke_error *err)
+{
+    call c;
+    *out = NULL;
+    const int r = begin(&c, device, err);
+    return r ? r : end(&c, device->fns->stream_create(device, out, c.err));
+}
+
+int stk_stream_wrap(stk_stream **out, stoke_device *device, void *native, stoke_error *err)
+{
+    call c;
+    *out = NULL;
+    const int r = begin(&c, device, err);
+    if (r) return r;
+    if (!device->fns->stream_wrap)
+        return stk_fail(c.err, STOKE_E_UNSUPPORTED,
+                        "%s: streams of the caller are possible with cuda only: leave consumer_stream NULL",
+                        device->info.name);
+    return end(&c, device->fns->stream_wrap(device, native, out, c.err));
+}
+
+void stk_stream_destroy(stk_stream **stream)
+{
+    if (!*stream) return;
+    of_stream(*stream)->fns->stream_destroy(*stream);
+    *stream = NULL;
+}
+
+int stk_stream_finish(stk_stream *stream, stoke_error *err)
+{
+    call c;
+    const int r = begin(&c, of_stream(stream), err);
+    return r ? r : end(&c, c.device->fns->stream_finish(stream, c.err));
+}
+
+int stk_stream_wait(stk_stream *stream, stk_event *event, stoke_error *err)
+{
+    call c;
+    const int r = begin(&c, of_stream(stream), err);
+    if (r) return r;
+    if (of_event(event) != c.device) return another_device(c.device, "the event to wait for", c.err);
+    return end(&c, c.device->fns->stream_wait(stream, event, c.err));
+}
+
+/* One end of a copy: lies within its block, and the device can get at it. */
+static int check_end(const stoke_device *device, const char *which, const stk_block *block, size_t at,
+                     size_t bytes, stoke_error *err)
+{
+    if (block->device != device) return another_device(device, which, err);
+    if (block->kind != STK_MEMORY_DEVICE && !block->host)
+        return stk_fail(err, STOKE_E_INVALID, "%s: %s has no address on the host", device->info.name, which);
+    if (at > block->bytes || bytes > block->bytes - at)
+        return stk_fail(err, STOKE_E_INVALID, "%s: bytes %zu to %zu are outside %s, which has %zu",
+                        device->info.name, at, at + bytes, which, block->bytes);
+    return STOKE_OK;
+}
+
+static int overlap(const stk_block *to, size_t to_at, const stk_block *from, size_t from_at, size_t bytes)
+{
+    const int same = to->host ? to->host == from->host : to->handle && to->handle == from->handle;
+    if (!same) return 0;
+    return to_at < from_at ? from_at - to_at < bytes : to_at - from_at < bytes;
+}
+
+int stk_stream_copy(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from,
+                    size_t from_at, size_t bytes, stoke_error *err)
+{
+    call c;
+    int r = begin(&c, of_stream(stream), err);
+    if (!r) r = check_end(c.device, "the block copied to", to, to_at, bytes, c.err);
+    if (!r) r = check_end(c.device, "the block copied from", from, from_at, bytes, c.err);
+    if (r || !bytes) return r;
+    if (overlap(to, to_at, from, from_at, bytes))
+        return stk_fail(c.err, STOKE_E_INVALID, "%s: a copy of %zu bytes overlaps what it reads",
+                        c.device->info.name, bytes);
+    return end(&c, c.device->fns->copy(stream, to, to_at, from, from_at, bytes, c.err));
+}
+
+/* Blocks first, all of the device, then one value. */
+static int check_arguments(const stoke_device *device, const char *kernel, const stk_launch *launch,
+                           stoke_error *err)
+{
+    for (uint32_t i = 0; i < launch->n_arguments; i++) {
+        const stk_argument *argument = &launch->arguments[i];
+        const int last = i + 1 == launch->n_arguments;
+        if (last != !argument->block)
+            return stk_fail(err, STOKE_E_INVALID, "%s: argument %u of kernel %s must be %s",
+                            device->info.name, i, kernel, last ? "a value" : "a block");
+        if (last && (!argument->value || !argument->bytes || argument->bytes > STK_VALUE_MAX))
+            return stk_fail(err, STOKE_E_INVALID, "%s: the value for kernel %s has %zu bytes, not 1 to %d",
+                            device->info.name, kernel, argument->bytes, STK_VALUE_MAX);
+        if (last) continue;
+        if (argument->block->device != device) return another_device(device, "a kernel's block", err);
+        if (argument->block->kind != STK_MEMORY_DEVICE)
+            return stk_fail(err, STOKE_E_INVALID, "%s: argument %u of kernel %s is not in device memory",
+                            device->info.name, i, kernel);
+    }
+    return STOKE_OK;
+}
+
+static int check_launch(const stoke_device *device, const stk_module_head *module, const stk_launch *launch,
+                        stoke_error *err)
+{
+    if (module->device != device) return another_device(device, "the program", err);
+    const stk_program *program = module->program;
+    if (launch->kernel >= program->n_kernels)
+        return stk_fail(err, STOKE_E_INVALID, "%s: program %s has %u kernels, there is no number %u",
+                        device->info.name, program->name, program->n_kernels, launch->kernel);
+    const char *kernel = program->kernels[launch->kernel];
+    if (!launch->grid[0] || !launch->grid[1] || !launch->grid[2])
+        return stk_fail(err, STOKE_E_INVALID, "%s: kernel %s has nothing to do: its grid is %u x %u x %u",
+                        device->info.name, kernel, launch->grid[0], launch->grid[1], launch->grid[2]);
+    const uint32_t wanted = program->arguments[launch->kernel];
+    if (launch->n_arguments != wanted || wanted > STK_ARGUMENTS_MAX)
+        return stk_fail(err, STOKE_E_INVALID, "%s: kernel %s takes %u arguments, not %u", device->info.name,
+                        kernel, wanted, launch->n_arguments);
+    return check_arguments(device, kernel, launch, err);
+}
+
+int stk_stream_launch(stk_stream *stream, stk_module *module, const stk_launch *launch, stoke_error *err)
+{
+    call c;
+    int r = begin(&c, of_stream(stream), err);
+    if (!r) r = check_launch(c.device, of_module(module), launch, c.err);
+    return r ? r : end(&c, c.device->fns->launch(stream, module, launch, c.err));
+}
+
+int stk_stream_occupy(stk_stream *stream, uint64_t ns, stoke_error *err)
+{
+    call c;
+    const int r = begin(&c, of_stream(stream), err);
+    if (r) return r;
+    if (!c.device->fns->occupy)
+        return stk_fail(c.err, STOKE_E_UNSUPPORTED, "%s: cannot be kept busy without computing",
+                        c.device->info.name);
+    return end(&c, c.device->fns->occupy(stream, ns, c.err));
+}
+
+/* ---- events ---- */
+
+int stk_event_create(stk_event **out, stoke_device *device, stoke_error *err)
+{
+    call c;
+    *out = NULL;
+    const int r = begin(&c, device, err);
+    return r ? r : end(&c, device->fns->event_create(device, out, c.err));
+}
+
+void stk_event_destroy(stk_event **event)
+{
+    if (!*event) return;
+    of_event(*event)->fns->event_destroy(*event);
+    *event = NULL;
+}
+
+int stk_event_record(stk_event *event, stk_stream *stream, stoke_error *err)
+{
+    call c;
+    const int r = begin(&c, of_event(event), err);
+    if (r) return r;
+    if (of_stream(stream) != c.device) return another_device(c.device, "the stream of an event", c.err);
+    return end(&c, c.device->fns->event_record(event, stream, c.err));
+}
+
+int stk_event_finish(stk_event *event, stoke_error *err)
+{
+    call c;
+    const int r = begin(&c, of_event(event), err);
+    return r ? r : end(&c, c.device->fns->event_finish(event, c.err));
+}
+
+int stk_event_done(stk_event *event, int *done, stoke_error *err)
+{
+    call c;
+    *done = 0;
+    const int r = begin(&c, of_event(event), err);
+    return r ? r : end(&c, c.device->fns->event_done(event, done, c.err));
+}
+
+int stk_event_time(stk_event *event, uint64_t *ns, stoke_error *err)
+{
+    call c;
+    *ns = 0;
+    const int r = begin(&c, of_event(event), err);
+    return r ? r : end(&c, c.device->fns->event_time(event, ns, c.err));
+}
+
+/* ---- programs ---- */
+
+int stk_module_create(stk_module **out, stoke_device *device, const stk_program *program, stoke_error *err)
+{
+    call c;
+    *out = NULL;
+    const int r = begin(&c, device, err);
+    return r ? r : end(&c, device->fns->module_create(device, program, out, c.err));
+}
+
+void stk_module_destroy(stk_module **module)
+{
+    if (!*module) return;
+    of_module(*module)->device->fns->module_destroy(*module);
+    *module = NULL;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a name to a device and back.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/base/nearest.h"
+#include "src/device/device_state.h"
+
+stoke_device_params stoke_device_defaults(void)
+{
+    return (stoke_device_params){ .struct_size = sizeof(stoke_device_params) };
+}
+
+static void release(stoke_device *device)
+{
+    stk_device_state *state = stk_state_of(device);
+    if (state) pthread_mutex_destroy(&state->lock);
+    stk_free(state);
+    stk_free(device);
+}
+
+/* Opens one of a kind. `name` is the whole of what was asked for: "opencl:1". */
+static int open_kind(stoke_device **out, const stk_device_fns *fns, const char *name,
+                     const stoke_device_params *params, stoke_error *err)
+{
+    stoke_device *device = stk_calloc(1, sizeof *device);
+    stk_device_state *state = stk_calloc(1, sizeof *state);
+    if (!device || !state || pthread_mutex_init(&state->lock, NULL)) {
+        stk_free(state);
+        stk_free(device);
+        return stk_fail(err, STOKE_E_NOMEM, "no memory to open device %s", name);
+    }
+    const char *colon = strchr(name, ':');
+    state->limit = params->memory_limit;
+    device->state = state;
+    device->fns = fns;
+    snprintf(device->info.name, sizeof device->info.name, "%s", name);
+    const int r = fns->open(device, colon ? colon + 1 : "", params, err);
+    if (r) {
+        fns->close(device);
+        release(device);
+        return r;
+    }
+    *out = device;
+    return STOKE_OK;
+}
+
+/* "; there is host, opencl:0, virtual:rtx3090" behind a message. */
+static void append_what_there_is(stoke_error *err)
+{
+    stoke_device_list *list;
+    if (stoke_device_list_create(&list, NULL)) return;
+    stoke_device_info info;
+    const char *before = "; there is ";
+    size_t at = strlen(err->message);
+    for (size_t i = 0; stoke_device_list_at(list, i, &info) && at < sizeof err->message; i++) {
+        if (*info.problem) continue;
+        at += (size_t)snprintf(err->message + at, sizeof err->message - at, "%s%s", before, info.name);
+        before = ", ";
+    }
+    stoke_device_list_destroy(&list);
+}
+
+static const stk_device_fns *find_kind(const char *name)
+{
+    const size_t length = strcspn(name, ":");
+    for (size_t i = 0; stk_device_kinds[i]; i++) {
+        const char *kind = stk_device_kinds[i]->kind;
+        if (strlen(kind) == length && !memcmp(kind, name, length)) return stk_device_kinds[i];
+    }
+    return NULL;
+}
+
+static int unknown_name(const char *name, stoke_error *err)
+{
+    char kind[32];
+    snprintf(kind, sizeof kind, "%.*s", (int)strcspn(name, ":"), name);
+    stk_nearest nearest = stk_nearest_to(kind);
+    for (size_t i = 0; stk_device_kinds[i]; i++) stk_nearest_try(&nearest, stk_device_kinds[i]->kind);
+    stk_nearest_try(&nearest, "auto");
+    stk_fail(err, STOKE_E_NOTFOUND, "no device is called '%.40s'%s%s%s", name,
+             nearest.best ? ": did you mean " : "", nearest.best ? nearest.best : "",
+             nearest.best ? "?" : "");
+    return STOKE_E_NOTFOUND;
+}
+
+/* The first real accelerator that opens, else the host. One that is listed and does not open (another program
+ * has it, its driver is broken) is passed over: the next may be sound. */
+static int open_auto(stoke_device **out, const stoke_device_params *params, stoke_error *err)
+{
+    stoke_device_list *list;
+    int r = stoke_device_list_create(&list, err);
+    if (r) return r;
+    stoke_device_info info;
+    r = STOKE_E_NOTFOUND;
+    for (size_t i = 0; r && stoke_device_list_at(list, i, &info); i++)
+        if (!*info.problem && !info.shares_cores && !info.emulated)
+            r = open_kind(out, find_kind(info.name), info.name, params, err);
+    stoke_device_list_destroy(&list);
+    return r ? open_kind(out, &stk_device_host, stk_device_host.kind, params, err) : STOKE_OK;
+}
+
+static int open_named(stoke_device **out, const char *name, const stoke_device_params *params,
+                      stoke_error *err)
+{
+    const stk_device_fns *kind = find_kind(name);
+    const int r = kind ? open_kind(out, kind, name, params, err) : unknown_name(name, err);
+    if (r == STOKE_E_NOTFOUND) append_what_there_is(err);
+    return r;
+}
+
+int stoke_device_open(stoke_device **out, const char *name, const stoke_device_params *params,
+                      stoke_error *err)
+{
+    const stoke_device_params defaults = stoke_device_defaults();
+    stoke_error unwanted;
+    *out = NULL;
+    if (!err) err = &unwanted;
+    if (!params) params = &defaults;
+    if (params->struct_size != sizeof *params)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "device params: struct_size is not set by stoke_device_defaults()");
+    if (!name || !strcmp(name, "auto")) return open_auto(out, params, err);
+    return open_named(out, name, params, err);
+}
+
+void stoke_device_close(stoke_device **device)
+{
+    if (!*device) return;
+    (*device)->fns->close(*device);
+    release(*device);
+    *device = NULL;
+}
+
+const stoke_device_info *stoke_device_describe(const stoke_device *device)
+{
+    return &device->info;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Page-locked memory as a loader's allocator. A loader knows pointers, a device knows blocks: the list is the
+ * way back from one to the other. It has as many entries as the loader has slots.
+ */
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/device/device_state.h"
+
+struct stk_pinned {
+    stk_block block;
+    stk_pinned *next;
+};
+
+static int take(stoke_device *device, size_t bytes, size_t alignment, void **pointer, stoke_error *err)
+{
+    stk_device_state *state = stk_state_of(device);
+    size_t room;
+    stk_pinned *entry = stk_calloc(1, sizeof *entry);
+    if (!entry || !alignment || !stk_add(bytes, alignment - 1, &room)) {
+        stk_free(entry);
+        return stk_fail(err, STOKE_E_NOMEM, "%s: no room for %zu bytes of page-locked memory",
+                        device->info.name, bytes);
+    }
+    const int r = stk_block_create(&entry->block, device, STK_MEMORY_PINNED, room, err);
+    if (r) {
+        stk_free(entry);
+        return r;
+    }
+    const uintptr_t start = (uintptr_t)entry->block.host;
+    *pointer = (char *)entry->block.host + (alignment - start % alignment) % alignment;
+    pthread_mutex_lock(&state->lock);
+    entry->next = state->pinned;
+    state->pinned = entry;
+    pthread_mutex_unlock(&state->lock);
+    return STOKE_OK;
+}
+
+static void *pinned_alloc(void *context, size_t bytes, size_t alignment)
+{
+    stoke_device *device = context;
+    stk_device_state *state = stk_state_of(device);
+    stoke_error err;
+    void *pointer = NULL;
+    if (!take(device, bytes, alignment, &pointer, &err)) return pointer;
+    pthread_mutex_lock(&state->lock);
+    state->pinned_failed = err;
+    pthread_mutex_unlock(&state->lock);
+    return NULL;
+}
+
+static void pinned_release(void *context, void *pointer, size_t bytes)
+{
+    stk_device_state *state = stk_state_of(context);
+    pthread_mutex_lock(&state->lock);
+    stk_pinned **link = &state->pinned, *entry;
+    for (; (entry = *link); link = &entry->next) {
+        const char *start = entry->block.host;
+        if ((char *)pointer >= start && (char *)pointer < start + entry->block.bytes) break;
+    }
+    if (entry) *link = entry->next;
+    pthread_mutex_unlock(&state->lock);
+    if (!entry) return;
+    stk_block_destroy(&entry->block);
+    stk_free(entry);
+}
+
+stoke_allocator stk_device_pinned(stoke_device *device)
+{
+    return (stoke_allocator){ pinned_alloc, pinned_release, device };
+}
+
+int stk_device_pinned_failed(stoke_device *device, stoke_error *err)
+{
+    stk_device_state *state = stk_state_of(device);
+    pthread_mutex_lock(&state->lock);
+    const stoke_error failed = state->pinned_failed;
+    pthread_mutex_unlock(&state->lock);
+    if (failed.code && err) *err = failed;
+    return failed.code;
+}

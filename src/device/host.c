@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The host as a device: always there, and what the others are compared with. A stream is a thread with a
+ * queue of work; kernels are C; page-locked memory is mlocked where the system allows it.
+ *
+ * One lock and one condition for the whole device: it has three or four streams, whose pieces of work take
+ * milliseconds. Work only ever waits for work that was asked for before it, so nothing can wait in a circle.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <stoke/machine.h>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/device/device.h"
+
+/* Work ahead of a stream before whoever asks for more has to wait: six batches of ten launches. */
+enum { QUEUE = 64 };
+
+typedef struct host_device {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* anything below, of any stream or event */
+} host_device;
+
+/* Records of an event are numbered, and pass in that order even when they are on two streams: so `passed` is
+ * all there is to know. */
+struct stk_event {
+    stk_event_head head;
+    uint64_t recorded, passed; /* how many */
+    uint64_t time_ns;          /* of the last one that passed */
+    uint32_t queued;           /* pieces of work that know the event */
+};
+
+typedef enum work_kind { WORK_COPY, WORK_LAUNCH, WORK_OCCUPY, WORK_RECORD, WORK_WAIT, WORK_END } work_kind;
+
+typedef struct work {
+    work_kind kind;
+    void *to; /* COPY */
+    const void *from;
+    size_t bytes;
+    uint64_t ns; /* OCCUPY */
+    stk_event *event;
+    uint64_t number;         /* RECORD, WAIT: of the record */
+    stk_host_kernel *kernel; /* LAUNCH */
+    uint32_t grid[3];
+    void *arguments[STK_ARGUMENTS_MAX];
+    _Alignas(16) unsigned char value[STK_VALUE_MAX];
+} work;
+
+struct stk_stream {
+    stk_stream_head head;
+    pthread_t thread;
+    uint64_t asked, done; /* pieces of work; work n lies in queue[n % QUEUE] */
+    work queue[QUEUE];
+};
+
+struct stk_module {
+    stk_module_head head;
+};
+
+static host_device *own(const stoke_device *device)
+{
+    return device->own;
+}
+
+/* ---- a stream's thread ---- */
+
+static void sleep_for(uint64_t ns)
+{
+    const uint64_t until = stk_now_ns() + ns;
+    const struct timespec t = { (time_t)(until / 1000000000), (long)(until % 1000000000) };
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+        ;
+}
+
+static void carry_out(work *w)
+{
+    static const uint32_t first[3] = { 0, 0, 0 };
+    switch (w->kind) {
+    case WORK_COPY: memcpy(w->to, w->from, w->bytes); break;
+    case WORK_LAUNCH: w->kernel(w->arguments, first, w->grid); break;
+    case WORK_OCCUPY: sleep_for(w->ns); break;
+    default: break;
+    }
+}
+
+/* Work that is about an event, under the lock. */
+static void pass_event(host_device *host, const work *w)
+{
+    stk_event *event = w->event;
+    const uint64_t before = w->kind == WORK_RECORD ? w->number - 1 : w->number;
+    while (event->passed < before) pthread_cond_wait(&host->changed, &host->lock);
+    if (w->kind == WORK_RECORD) {
+        event->passed = w->number;
+        event->time_ns = stk_now_ns();
+    }
+    event->queued--;
+}
+
+static void *stream_main(void *argument)
+{
+    stk_stream *stream = argument;
+    host_device *host = own(stream->head.device);
+    pthread_mutex_lock(&host->lock);
+    for (;;) {
+        while (stream->done == stream->asked) pthread_cond_wait(&host->changed, &host->lock);
+        work *w = &stream->queue[stream->done % QUEUE];
+        if (w->kind == WORK_END) break;
+        if (w->event) {
+            pass_event(host, w);
+        } else {
+            pthread_mutex_unlock(&host->lock);
+            carry_out(w);
+            pthread_mutex_lock(&host->lock);
+        }
+        stream->done++;
+        pthread_cond_broadcast(&host->changed);
+    }
+    pthread_mutex_unlock(&host->lock);
+    return NULL;
+}
+
+/* A free place at the end of the queue, with the lock held; `put` hands it in and lets go. */
+static work *place(stk_stream *stream)
+{
+    host_device *host = own(stream->head.device);
+    pthread_mutex_lock(&host->lock);
+    while (stream->asked - stream->done == QUEUE) pthread_cond_wait(&host->changed, &host->lock);
+    work *w = &stream->queue[stream->asked % QUEUE];
+    w->event = NULL;
+    return w;
+}
+
+static int put(stk_stream *stream)
+{
+    host_device *host = own(stream->head.device);
+    stream->asked++;
+    pthread_cond_broadcast(&host->changed);
+    pthread_mutex_unlock(&host->lock);
+    return STOKE_OK;
+}
+
+static int stream_create(stoke_device *device, stk_stream **out, stoke_error *err)
+{
+    stk_stream *stream = stk_calloc(1, sizeof *stream);
+    if (!stream) return stk_fail(err, STOKE_E_NOMEM, "host: no memory for a stream");
+    stream->head.device = device;
+    const int failed = pthread_create(&stream->thread, NULL, stream_main, stream);
+    if (failed) {
+        stk_free(stream);
+        return stk_fail_errno(err, STOKE_E_NOMEM, failed, "host: cannot start the thread of a stream");
+    }
+    *out = stream;
+    return STOKE_OK;
+}
+
+static void stream_destroy(stk_stream *stream)
+{
+    place(stream)->kind = WORK_END;
+    put(stream);
+    pthread_join(stream->thread, NULL);
+    stk_free(stream);
+}
+
+static int stream_finish(stk_stream *stream, stoke_error *err)
+{
+    host_device *host = own(stream->head.device);
+    pthread_mutex_lock(&host->lock);
+    const uint64_t last = stream->asked;
+    while (stream->done < last) pthread_cond_wait(&host->changed, &host->lock);
+    pthread_mutex_unlock(&host->lock);
+    return STOKE_OK;
+}
+
+static int occupy(stk_stream *stream, uint64_t ns, stoke_error *err)
+{
+    work *w = place(stream);
+    w->kind = WORK_OCCUPY;
+    w->ns = ns;
+    return put(stream);
+}
+
+/* ---- events ---- */
+
+static int event_create(stoke_device *device, stk_event **out, stoke_error *err)
+{
+    *out = stk_calloc(1, sizeof **out);
+    if (!*out) return stk_fail(err, STOKE_E_NOMEM, "host: no memory for an event");
+    (*out)->head.device = device;
+    return STOKE_OK;
+}
+
+static void event_destroy(stk_event *event)
+{
+    host_device *host = own(event->head.device);
+    pthread_mutex_lock(&host->lock);
+    while (event->queued) pthread_cond_wait(&host->changed, &host->lock);
+    pthread_mutex_unlock(&host->lock);
+    stk_free(event);
+}
+
+static int put_event(stk_stream *stream, stk_event *event, work_kind kind)
+{
+    work *w = place(stream);
+    w->kind = kind;
+    w->event = event;
+    w->number = kind == WORK_RECORD ? ++event->recorded : event->recorded;
+    event->queued++;
+    return put(stream);
+}
+
+static int event_record(stk_event *event, stk_stream *stream, stoke_error *err)
+{
+    return put_event(stream, event, WORK_RECORD);
+}
+
+static int stream_wait(stk_stream *stream, stk_event *event, stoke_error *err)
+{
+    return put_event(stream, event, WORK_WAIT);
+}
+
+static int event_finish(stk_event *event, stoke_error *err)
+{
+    host_device *host = own(event->head.device);
+    pthread_mutex_lock(&host->lock);
+    const uint64_t last = event->recorded;
+    while (event->passed < last) pthread_cond_wait(&host->changed, &host->lock);
+    pthread_mutex_unlock(&host->lock);
+    return STOKE_OK;
+}
+
+static int event_done(stk_event *event, int *done, stoke_error *err)
+{
+    host_device *host = own(event->head.device);
+    pthread_mutex_lock(&host->lock);
+    *done = event->passed == event->recorded;
+    pthread_mutex_unlock(&host->lock);
+    return STOKE_OK;
+}
+
+static int event_time(stk_event *event, uint64_t *ns, stoke_error *err)
+{
+    host_device *host = own(event->head.device);
+    pthread_mutex_lock(&host->lock);
+    const int happened = event->recorded && event->passed == event->recorded;
+    *ns = happened ? event->time_ns : 0;
+    pthread_mutex_unlock(&host->lock);
+    return happened ? STOKE_OK : stk_fail(err, STOKE_E_STATE, "host: the event has not happened yet");
+}
+
+/* ---- memory ---- */
+
+static size_t page_bytes(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Memory that cannot be locked is as good here: copies are the processor's. block->own tells which it was. */
+static int block_create(stk_block *block, stoke_error *err)
+{
+    const int pinned = block->kind == STK_MEMORY_PINNED;
+    block->host = stk_alloc_aligned(block->bytes, pinned ? page_bytes() : 64);
+    if (!block->host)
+        return stk_fail(err, STOKE_E_NOMEM,
+                        "host: no memory for a block of %.1f MB: lower batch, size or depth",
+                        (double)block->bytes / 1e6);
+    block->handle = (uintptr_t)block->host;
+    block->own = pinned && !mlock(block->host, block->bytes) ? block->host : NULL;
+    return STOKE_OK;
+}
+
+static void block_destroy(stk_block *block)
+{
+    if (block->own) munlock(block->own, block->bytes);
+    stk_free(block->host);
+}
+
+static uint64_t all_memory(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    return pages > 0 ? (uint64_t)pages * page_bytes() : 0;
+}
+
+static int memory(stoke_device *device, uint64_t *free_bytes, uint64_t *total_bytes, stoke_error *err)
+{
+    const uint64_t available = stoke_machine_available();
+    *total_bytes = all_memory();
+    *free_bytes = available < *total_bytes ? available : *total_bytes;
+    return STOKE_OK;
+}
+
+static int copy(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from, size_t from_at,
+                size_t bytes, stoke_error *err)
+{
+    work *w = place(stream);
+    w->kind = WORK_COPY;
+    w->to = (char *)to->host + to_at;
+    w->from = (const char *)from->host + from_at;
+    w->bytes = bytes;
+    return put(stream);
+}
+
+/* ---- kernels ---- */
+
+static int module_create(stoke_device *device, const stk_program *program, stk_module **out, stoke_error *err)
+{
+    *out = stk_calloc(1, sizeof **out);
+    if (!*out) return stk_fail(err, STOKE_E_NOMEM, "host: no memory for a program");
+    (*out)->head = (stk_module_head){ device, program };
+    return STOKE_OK;
+}
+
+static void module_destroy(stk_module *module)
+{
+    stk_free(module);
+}
+
+static int launch(stk_stream *stream, stk_module *module, const stk_launch *l, stoke_error *err)
+{
+    work *w = place(stream);
+    const stk_argument *shape = &l->arguments[l->n_arguments - 1];
+    w->kind = WORK_LAUNCH;
+    w->kernel = module->head.program->host[l->kernel];
+    memcpy(w->grid, l->grid, sizeof w->grid);
+    for (uint32_t i = 0; i + 1 < l->n_arguments; i++) w->arguments[i] = l->arguments[i].block->host;
+    memcpy(w->value, shape->value, shape->bytes);
+    w->arguments[l->n_arguments - 1] = w->value;
+    return put(stream);
+}
+
+/* ---- the device ---- */
+
+/* How much this process may lock: asked for, not read from limits that a privilege may lift. Nothing is
+ * touched, so nothing has to be there. */
+static int may_lock(size_t bytes)
+{
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED) return 0;
+    const int locked = !mlock2(map, bytes, MLOCK_ONFAULT);
+    munmap(map, bytes);
+    return locked;
+}
+
+static void describe_locking(char *text, size_t size)
+{
+    struct rlimit limit;
+    if (may_lock((size_t)1 << 32) || getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY)
+        snprintf(text, size, "threads; page-locked memory without a limit");
+    else
+        snprintf(text, size, "threads; page-locked memory up to %.1f MB (ulimit -l), ordinary memory beyond",
+                 (double)limit.rlim_cur / 1e6);
+}
+
+static stoke_device_info describe(void)
+{
+    stoke_device_info info = { .name = "host",
+                               .memory_bytes = all_memory(),
+                               .compute_units = stoke_machine_cores().usable,
+                               .exact_math = 1,
+                               .shares_memory = 1,
+                               .shares_cores = 1 };
+    snprintf(info.title, sizeof info.title, "%s", stoke_machine_cpu_name());
+    describe_locking(info.driver, sizeof info.driver);
+    return info;
+}
+
+static void discover(stoke_device_list *list)
+{
+    const stoke_device_info info = describe();
+    stk_device_list_add(list, &info);
+}
+
+static int open_host(stoke_device *device, const char *which, const stoke_device_params *params,
+                     stoke_error *err)
+{
+    if (*which) return stk_fail(err, STOKE_E_NOTFOUND, "there is one host, and it has no number: host");
+    host_device *host = stk_calloc(1, sizeof *host);
+    if (!host) return stk_fail(err, STOKE_E_NOMEM, "no memory to open device host");
+    pthread_mutex_init(&host->lock, NULL); /* neither can fail on Linux */
+    pthread_cond_init(&host->changed, NULL);
+    device->own = host;
+    device->info = describe();
+    return STOKE_OK;
+}
+
+static void close_host(stoke_device *device)
+{
+    host_device *host = own(device);
+    if (!host) return;
+    pthread_cond_destroy(&host->changed);
+    pthread_mutex_destroy(&host->lock);
+    stk_free(host);
+}
+
+const stk_device_fns stk_device_host = {
+    .kind = "host",
+    .discover = discover,
+    .open = open_host,
+    .close = close_host,
+    .memory = memory,
+    .block_create = block_create,
+    .block_destroy = block_destroy,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .stream_finish = stream_finish,
+    .stream_wait = stream_wait,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_finish = event_finish,
+    .event_done = event_done,
+    .event_time = event_time,
+    .copy = copy,
+    .module_create = module_create,
+    .module_destroy = module_destroy,
+    .launch = launch,
+    .occupy = occupy,
+};
