@@ -9,6 +9,7 @@
 
 const stk_device_fns *const stk_device_kinds[] = {
     &stk_device_host,
+    &stk_device_virtual,
     NULL,
 };
 
