@@ -84,8 +84,7 @@ static void add_up(stk_book *book, uint64_t limit)
     const stk_interval *copies = book->work[STK_WORK_COPY], *augments = book->work[STK_WORK_AUGMENT],
                        *steps = book->work[STK_WORK_STEP];
     const uint32_t n_steps = book->count[STK_WORK_STEP];
-    const uint32_t n_busy =
-        unite(augments, book->count[STK_WORK_AUGMENT], steps, n_steps, book->busy);
+    const uint32_t n_busy = unite(augments, book->count[STK_WORK_AUGMENT], steps, n_steps, book->busy);
     uint32_t at = 0;
     sums->busy_ns += covered((stk_interval){ book->until, limit }, book->busy, n_busy, &at);
     at = 0;

@@ -27,9 +27,9 @@ typedef struct stk_book {
     uint64_t *bytes; /* of the copies */
     uint32_t count[STK_WORKS];
     stk_interval *busy; /* augmenting and steps, united; scratch */
-    int exclusive;      /* the device computes one thing at a time: augmenting took no part of a step's time */
-    int open;           /* stk_book_open was called: intervals are kept */
-    uint64_t since;     /* what ended before does not count */
+    int exclusive;  /* the device computes one thing at a time: augmenting took no part of a step's time */
+    int open;       /* stk_book_open was called: intervals are kept */
+    uint64_t since; /* what ended before does not count */
     uint64_t first, last; /* ends of steps; 0 = none */
     uint64_t until;       /* added up so far */
     stoke_feed_stats sums;

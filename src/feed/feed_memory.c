@@ -41,10 +41,11 @@ static int check_host(const stoke_feed *feed, const char *sum, stoke_error *err)
     if (host->total_bytes + feed->memory.total_bytes <= host->limit_bytes) return STOKE_OK;
     char text[256];
     stoke_memory_plan_text(host, text, sizeof text);
-    return stk_fail(err, STOKE_E_LIMIT,
-                    "memory_limit is %.1f MB, but the loader needs %s, and %s, whose memory is the host's, %s. "
-                    "Lower batch, size, depth or prefetch, or raise memory_limit",
-                    host->limit_bytes / 1e6, text, feed->info.name, sum);
+    return stk_fail(
+        err, STOKE_E_LIMIT,
+        "memory_limit is %.1f MB, but the loader needs %s, and %s, whose memory is the host's, %s. "
+        "Lower batch, size, depth or prefetch, or raise memory_limit",
+        host->limit_bytes / 1e6, text, feed->info.name, sum);
 }
 
 int stk_feed_plan(stoke_feed *feed, uint32_t slots, stoke_error *err)

@@ -37,6 +37,7 @@
 
 #include "src/feed/augmenter.h"
 #include "src/feed/book.h"
+#include "src/feed/lanes.h"
 #include "src/feed/ring.h"
 
 /* Batches whose times are still to be read: two whose copies are on the way, one whose kernels are, and the
@@ -64,9 +65,9 @@ typedef struct stk_step {
 typedef struct stk_stepper {
     stk_step step[STK_STEPS];
     uint64_t given, read;
-    int64_t number; /* of the batch that was handed out last */
+    int64_t number;           /* of the batch that was handed out last */
     stk_module *module, *own; /* own: made here because there is no augmenter */
-    stk_block words;
+    stk_block words, word;    /* of steps, and of the knock on another stream */
     uint32_t items;
     double turns_per_ns; /* of the loop in the kernel; 0 = not measured yet */
 } stk_stepper;
@@ -79,10 +80,10 @@ struct stoke_feed {
     stoke_feed_memory memory;
     stoke_loader *loader;
     const stk_recipe *recipe;
-    stoke_batch shape;                            /* of a finished batch */
+    stoke_batch shape;                             /* of a finished batch */
     size_t raw_image_row, raw_mask_row, raw_masks; /* of a raw one: pitches, and where its ids begin */
-    stk_augmenter *augmenter;                     /* NULL: the loader augments */
-    stk_stream *consumer, *copies;                /* the same one without STOKE_TRANSFER_STREAM */
+    stk_augmenter *augmenter;                      /* NULL: the loader augments */
+    stk_stream *consumer, *copies;                 /* the same one without STOKE_TRANSFER_STREAM */
     stk_stepper steps;
     uint64_t batches;
 
@@ -100,9 +101,13 @@ struct stoke_feed {
     uint64_t sent, copied, ended; /* trips: ended <= copied <= sent */
     uint64_t reached, came;       /* by the thread: epoch, and how many batches of it */
     uint64_t epoch, position;     /* of the consumer: after the last batch handed out */
-    stoke_error failure;          /* code 0: fine */
-    stoke_error said;             /* the caller's copy, for stoke_feed_error */
+    stoke_error failure;          /* of filling; code 0: fine */
+    stoke_error broken;           /* the same of the caller's own calls */
+    stoke_error said;             /* for stoke_feed_error */
     stk_book book;
+    stoke_loader_stats_data at_mark; /* the loader's */
+    uint64_t host_wait_ns;           /* since the mark; the caller's */
+    stk_lanes *lanes;                /* NULL: nobody asked for a trace yet */
 };
 
 /* ---- feed_memory.c ---- */
@@ -144,7 +149,7 @@ int stk_steps_read(stoke_feed *feed, stoke_error *err);
 int stk_place_choose(stoke_feed *feed, double step_ms, stoke_error *err);
 
 /* ---- feed_trace.c ---- */
-/* Spans of the caller; nothing without a trace. */
-void stk_feed_span(stoke_feed *feed, const char *what, uint64_t start_ns, int64_t number);
+/* From start_ns until now in the caller's lane. */
+void stk_feed_span(const stoke_feed *feed, const char *what, uint64_t start_ns, int64_t number);
 
 #endif

@@ -30,8 +30,8 @@ typedef struct stk_device_slot {
     uint64_t *ids;
     const char **names;
     uint8_t *status;
-    float *lambda;   /* NULL without second masks */
-    stk_block read;  /* stoke_feed_read's copy on the host; made when it is first asked for */
+    float *lambda;  /* NULL without second masks */
+    stk_block read; /* stoke_feed_read's copy on the host; made when it is first asked for */
 } stk_device_slot;
 
 typedef struct stk_ring {
