@@ -5,12 +5,16 @@
 #ifndef STOKE_KERNELS_AUGMENT_H
 #define STOKE_KERNELS_AUGMENT_H
 
+#include "kernels/blur.h"
+#include "kernels/clahe.h"
 #include "kernels/clear.h"
 #include "kernels/elastic.h"
+#include "kernels/gray.h"
 #include "kernels/lay.h"
 #include "kernels/mask.h"
 #include "kernels/mix.h"
+#include "kernels/noise.h"
 #include "kernels/spin.h"
-/* colour */
+#include "kernels/touch.h"
 
 #endif

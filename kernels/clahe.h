@@ -27,24 +27,23 @@ K_FN k_clahe_pixel k_clahe_round(k_pixel p, k_u32 depth)
     return s;
 }
 
-/* x: strips of the padded picture, which goes on mirrored to the right and below as far as the last tiles
- * need it; columns of a strip as in gray_sum. y: rows of the padded picture. */
+/* x: columns of the padded picture, which goes on mirrored to the right and below as far as the last tiles
+ * need it; y: strips of K_STRIP of its rows. */
 K_KERNEL clahe_count(K_GLOBAL k_u32 *counts, K_GLOBAL const k_f32 *planes, K_GLOBAL const k_sample *samples,
                      K_GLOBAL const k_step *steps, const k_shape shape K_ID)
 {
-    const k_u32 strip = k_at(0), y = k_at(1), row = k_at(2);
+    const k_u32 x = k_at(0), first = k_at(1) * K_STRIP, row = k_at(2);
     if (row >= shape.count) return;
     K_GLOBAL const k_step *clahe = k_start_of(samples + row, steps, shape.round, K_CLAHE);
     if (!clahe) return;
-    const k_u32 tiles = clahe->tiles, width = tiles * clahe->tile_width;
-    const k_u32 strips = (width + K_STRIP - 1) / K_STRIP;
-    if (strip >= strips || y >= tiles * clahe->tile_height) return;
-    const k_u32 depth = samples[row].depth, from_y = k_reflect(y, shape.height);
-    K_GLOBAL k_u32 *of_tiles = counts + ((k_u64)clahe->tables + y / clahe->tile_height * tiles) * K_LEVELS;
-    for (k_u32 x = strip; x < width; x += strips) {
-        const k_pixel p = k_planes_get(planes, &shape, row, k_reflect(x, shape.width), from_y);
-        const k_u32 tile = x / clahe->tile_width;
-        k_add_to(of_tiles + tile * K_LEVELS + k_clahe_round(p, depth).level, 1u);
+    const k_u32 tiles = clahe->tiles, depth = samples[row].depth, height = tiles * clahe->tile_height;
+    if (x >= tiles * clahe->tile_width || first >= height) return;
+    const k_u32 from_x = k_reflect(x, shape.width), end = height - first > K_STRIP ? first + K_STRIP : height;
+    K_GLOBAL k_u32 *upper = counts + ((k_u64)clahe->tables + x / clahe->tile_width) * K_LEVELS;
+    for (k_u32 y = first; y < end; y++) {
+        const k_pixel p = k_planes_get(planes, &shape, row, from_x, k_reflect(y, shape.height));
+        const k_u32 tile = y / clahe->tile_height * tiles;
+        k_add_to(upper + tile * K_LEVELS + k_clahe_round(p, depth).level, 1u);
     }
 }
 

@@ -15,18 +15,20 @@ K_FN void k_add_wide(K_GLOBAL k_u32 *sum, k_u32 value)
     if (old > 0xffffffffu - value) k_add_to(sum + 1, 1u);
 }
 
-/* x: strips. The columns of a strip lie as far apart as there are strips, so that work items side by side
- * read floats side by side. A strip has at most K_STRIP of them, whose steps fit a word: 64 times 20 bits. */
+/* x: columns, y: strips of K_STRIP rows. Down and not across, so that work items side by side read floats
+ * side by side and a group is full however narrow the picture. The steps of a strip fit a word: 64 times 20
+ * bits.
+ */
 K_KERNEL gray_sum(K_GLOBAL k_u32 *sums, K_GLOBAL const k_f32 *planes, K_GLOBAL const k_sample *samples,
                   K_GLOBAL const k_step *steps, const k_shape shape K_ID)
 {
-    const k_u32 strips = (shape.width + K_STRIP - 1) / K_STRIP;
-    const k_u32 strip = k_at(0), y = k_at(1), row = k_at(2);
-    if (strip >= strips || y >= shape.height || row >= shape.count) return;
+    const k_u32 x = k_at(0), first = k_at(1) * K_STRIP, row = k_at(2);
+    if (x >= shape.width || first >= shape.height || row >= shape.count) return;
     K_GLOBAL const k_step *contrast = k_start_of(samples + row, steps, shape.round, K_CONTRAST);
     if (!contrast) return;
+    const k_u32 end = shape.height - first > K_STRIP ? first + K_STRIP : shape.height;
     k_u32 sum = 0;
-    for (k_u32 x = strip; x < shape.width; x += strips) {
+    for (k_u32 y = first; y < end; y++) {
         const k_pixel p = k_planes_get(planes, &shape, row, x, y);
         sum += k_gray_steps(k_gray(p.r, p.g, p.b));
     }
