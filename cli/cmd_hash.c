@@ -14,6 +14,7 @@
 
 #include "cli/feeding.h"
 #include "cli/output.h"
+#include "cli/settings.h"
 
 typedef struct hash_options {
     int ranks_all;
@@ -377,6 +378,10 @@ static int run(cli_call *call)
                       "--resume-world needs --ranks-all: other ranks take over the rest");
     if (!r && !o->resume_at && (o->resume_workers >= 0 || o->resume_prefetch > 0 || o->resume_world > 0))
         r = cli_error(&err, STOKE_E_INVALID, "--resume-workers, -prefetch and -world need --resume-at K");
+    if (!r && !o->device &&
+        (cli_has_flag(call, "placement") || cli_has_flag(call, "transfer") || cli_has_flag(call, "depth")))
+        r = cli_error(&err, STOKE_E_INVALID,
+                      "--placement, --transfer and --depth need --device NAME (`stoke devices` lists them)");
     if (!r && o->from) r = read_state(o->from, state, &err);
     if (!r) r = run_epoch(call, state, &list, &err);
     if (!r && o->state) r = write_state(o->state, state, &err);

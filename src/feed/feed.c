@@ -191,7 +191,7 @@ void stoke_feed_destroy(stoke_feed **pointer)
     stk_stream_destroy(&feed->consumer); /* waits for its work, when it is ours */
     unmake_way(feed);
     stk_book_destroy(&feed->book);
-    stk_lanes_destroy(feed->lanes);
+    stk_feed_lanes_destroy(feed->lanes);
     if (feed->locks_made) {
         pthread_mutex_destroy(&feed->lock);
         pthread_cond_destroy(&feed->work);

@@ -107,7 +107,7 @@ struct stoke_feed {
     stk_book book;
     stoke_loader_stats_data at_mark; /* the loader's */
     uint64_t host_wait_ns;           /* since the mark; the caller's */
-    stk_lanes *lanes;                /* NULL: nobody asked for a trace yet */
+    stk_feed_lanes *lanes;           /* NULL: nobody asked for a trace yet */
 };
 
 /* ---- feed_memory.c ---- */

@@ -13,7 +13,7 @@
 static void tell_stage(void *context, uint32_t worker, stoke_stage stage, uint64_t start_ns, uint64_t end_ns,
                        int64_t batch)
 {
-    const stk_lanes *lanes = context;
+    const stk_feed_lanes *lanes = context;
     if (worker >= lanes->workers || lanes->worker[worker] < 0) return;
     const char *what = stage == STOKE_STAGE_SLOT_WAIT                  ? "wait for a slot"
                        : stage == STOKE_STAGE_WRITE && lanes->augments ? "augment"
@@ -22,9 +22,9 @@ static void tell_stage(void *context, uint32_t worker, stoke_stage stage, uint64
 }
 
 /* Lanes are made in the order they are drawn: the way of a batch from top to bottom. */
-static stk_lanes *make_lanes(const stoke_feed *feed, stoke_trace *trace)
+static stk_feed_lanes *make_lanes(const stoke_feed *feed, stoke_trace *trace)
 {
-    stk_lanes *lanes = stk_calloc(1, sizeof *lanes);
+    stk_feed_lanes *lanes = stk_calloc(1, sizeof *lanes);
     if (!lanes) return NULL;
     const uint32_t workers = feed->memory.host.workers;
     lanes->worker = stk_calloc(workers, sizeof *lanes->worker);
@@ -49,7 +49,7 @@ static stk_lanes *make_lanes(const stoke_feed *feed, stoke_trace *trace)
 
 void stoke_feed_trace(stoke_feed *feed, stoke_trace *trace)
 {
-    stk_lanes *lanes = make_lanes(feed, trace);
+    stk_feed_lanes *lanes = make_lanes(feed, trace);
     if (!lanes) return; /* no memory for a few pointers: no trace is the least of the caller's troubles */
     pthread_mutex_lock(&feed->lock);
     lanes->before = feed->lanes;
@@ -58,10 +58,10 @@ void stoke_feed_trace(stoke_feed *feed, stoke_trace *trace)
     stk_loader_trace(feed->loader, (stk_spans){ trace ? tell_stage : NULL, lanes });
 }
 
-void stk_lanes_destroy(stk_lanes *lanes)
+void stk_feed_lanes_destroy(stk_feed_lanes *lanes)
 {
     while (lanes) {
-        stk_lanes *before = lanes->before;
+        stk_feed_lanes *before = lanes->before;
         stk_free(lanes->worker);
         stk_free(lanes);
         lanes = before;
@@ -70,5 +70,6 @@ void stk_lanes_destroy(stk_lanes *lanes)
 
 void stk_feed_span(const stoke_feed *feed, const char *what, uint64_t start_ns, int64_t number)
 {
-    if (feed->lanes) stk_lanes_tell(feed->lanes, STK_LANE_CONSUMER, what, start_ns, stk_now_ns(), number);
+    if (feed->lanes)
+        stk_feed_lanes_tell(feed->lanes, STK_LANE_CONSUMER, what, start_ns, stk_now_ns(), number);
 }

@@ -127,7 +127,7 @@ static int read_step(stoke_feed *feed, const stk_step *step, stoke_error *err)
     if (r) return r;
     if (step->occupied_ns) interval.start = interval.end - step->occupied_ns;
     stk_book_add(&feed->book, STK_WORK_STEP, interval, 0);
-    stk_lanes_tell(feed->lanes, STK_LANE_COMPUTE, "step", interval.start, interval.end, step->number);
+    stk_feed_lanes_tell(feed->lanes, STK_LANE_COMPUTE, "step", interval.start, interval.end, step->number);
     return STOKE_OK;
 }
 

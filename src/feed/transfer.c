@@ -54,10 +54,10 @@ static int read_trip(stoke_feed *feed, const stk_trip *trip, stoke_error *err)
     if (!r && trip->kernels) r = between(trip->kernel_start, trip->end, &kernels, err);
     if (r) return r;
     stk_book_add(&feed->book, STK_WORK_COPY, copy, trip->bytes);
-    stk_lanes_tell(feed->lanes, STK_LANE_COPY, "copy", copy.start, copy.end, trip->number);
+    stk_feed_lanes_tell(feed->lanes, STK_LANE_COPY, "copy", copy.start, copy.end, trip->number);
     if (!trip->kernels) return STOKE_OK;
     stk_book_add(&feed->book, STK_WORK_AUGMENT, kernels, 0);
-    stk_lanes_tell(feed->lanes, STK_LANE_COMPUTE, "augment", kernels.start, kernels.end, trip->number);
+    stk_feed_lanes_tell(feed->lanes, STK_LANE_COMPUTE, "augment", kernels.start, kernels.end, trip->number);
     return STOKE_OK;
 }
 
