@@ -36,13 +36,6 @@ static void add_row(stoke_table *table, const stoke_device_info *info)
     stoke_table_row(table, cells);
 }
 
-/* A kind without a number is not there at all; a device with one is there and cannot be used. */
-static void print_problem(const stoke_device_info *info)
-{
-    printf("%-8s  %s: %s\n", info->name, strchr(info->name, ':') ? "cannot be used" : "not found",
-           info->problem);
-}
-
 static void print_table(const stoke_device_list *list)
 {
     static const char *const headings[] = {
@@ -59,9 +52,9 @@ static void print_table(const stoke_device_list *list)
     }
     if (table) stoke_table_print(table, stdout);
     stoke_table_destroy(&table);
-    if (problems) putchar('\n');
+    if (problems) puts("\nnot to be used");
     for (size_t i = 0; stoke_device_list_at(list, i, &info); i++)
-        if (*info.problem) print_problem(&info);
+        if (*info.problem) printf("%-8s  %s\n", info.name, info.problem);
     char name[32];
     name_of_auto(name, sizeof name);
     if (*name) printf("\n--device auto takes %s. `stoke selftest --device %s` proves it.\n", name, name);

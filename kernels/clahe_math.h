@@ -5,6 +5,7 @@
 #ifndef STOKE_KERNELS_CLAHE_MATH_H
 #define STOKE_KERNELS_CLAHE_MATH_H
 
+#include "kernels/tables.h"
 #include "kernels/touch_math.h"
 
 /* (19595 R + 38470 G + 7471 B) / 65536, rounded: the luma of JPEG in samples of any depth. 65535 * 65536 +
@@ -20,11 +21,26 @@ K_FN k_u32 k_level_of_luma(k_u32 luma)
     return (luma + 128u) / 257u;
 }
 
-/* What a tile's table holds for a level that `sum` samples of the tile do not exceed; scale = 255 / samples.
- * 0 .. 255 and a rounding error, which the clamp takes away. */
-K_FN k_u32 k_equalised(k_u32 sum, k_f32 scale)
+/* The table of a tile from its histogram; scale = 255 / pixels of the tile. Counts above `limit` (0 = none)
+ * are cut off and dealt out evenly; what does not divide goes to every so many-th level. */
+K_FN void k_equalise(K_GLOBAL k_u8 *table, K_GLOBAL const k_u32 *count, k_u32 limit, k_f32 scale)
 {
-    return k_round_u8(k_clamp((k_f32)sum * scale));
+    const k_u32 most = limit ? limit : 0xffffffffu;
+    k_u32 cut_off = 0, sum = 0, next = 0;
+    for (k_u32 i = 0; i < K_LEVELS; i++) cut_off += count[i] > most ? count[i] - most : 0;
+    const k_u32 each = cut_off / K_LEVELS;
+    k_u32 left = cut_off % K_LEVELS;
+    const k_u32 stride = left ? K_LEVELS / left : K_LEVELS; /* at least 1: left < K_LEVELS */
+    for (k_u32 i = 0; i < K_LEVELS; i++) {
+        sum += (count[i] > most ? most : count[i]) + each;
+        if (left && i == next) {
+            sum++;
+            left--;
+            next += stride;
+        }
+        /* 0 .. 255 and a rounding error, which the clamp takes away. */
+        table[i] = (k_u8)k_round_u8(k_clamp((k_f32)sum * scale));
+    }
 }
 
 /* Which centres of `tiles` tiles pixel `at` of an axis lies between: number k is before centre k. `share` is

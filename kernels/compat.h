@@ -11,7 +11,7 @@
 #ifndef STOKE_KERNELS_COMPAT_H
 #define STOKE_KERNELS_COMPAT_H
 
-#if defined(__OPENCL_VERSION__)
+#if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
 
 #pragma OPENCL FP_CONTRACT OFF
 typedef uchar k_u8;

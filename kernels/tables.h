@@ -20,7 +20,7 @@ enum { K_CHW = 0, K_HWC = 1 };
 enum {
     K_RADIUS_MAX = 15, /* of a blur: 31 taps */
     K_LEVELS = 256,    /* bins of CLAHE */
-    K_STRIP = 64       /* columns that one work item sums up */
+    K_STRIP = 64       /* rows of a column that one work item sums up */
 };
 
 /* The batch, and what a launch is about. */

@@ -2,8 +2,8 @@
  *
  * The arithmetic of the photometric steps, one sample or pixel at a time: the definition that every table
  * (src/pix) and every device has to hit bit for bit. Floats, products and sums rounded one by one in the
- * order written here, square roots (correctly rounded everywhere), no division of floats and nothing from a
- * maths library: an OpenCL compiler may not round those as we do.
+ * order written here, square roots (correctly rounded everywhere), nothing that depends on how a division is
+ * rounded and nothing from a maths library: an OpenCL compiler may not round those as we do.
  *
  * Polynomials are weighted least squares made minimax by reweighting, in double, over the interval named;
  * the error given is theirs before rounding to float. test_touch measures what is left of it in pixels.
@@ -116,11 +116,19 @@ K_FN k_u32 k_gray_steps(k_f32 gray)
     return k_bits(gray * K_GRAY_STEPS + K_ROUND_MAGIC) & 0x3fffff;
 }
 
-/* From the sum of k_gray_steps. A whole number of steps, which a float holds exactly: no double is needed,
- * which a device may not have. */
+/* From the sum of k_gray_steps: (sum + pixels / 2) / pixels, a whole number of steps, which a float holds
+ * exactly: no double is needed, which a device may not have. Every pixel of a device asks, and dividing 64
+ * bits is a long function there: the quotient (20 bits) is guessed in floats, to less than 1, and put right.
+ */
 K_FN k_f32 k_mean_gray(k_u64 sum, k_u64 pixels)
 {
-    return (k_f32)(k_u32)((sum + pixels / 2) / pixels) * (1.0f / K_GRAY_STEPS);
+    sum += pixels / 2;
+    k_u64 steps = (k_u32)((k_f32)sum / (k_f32)pixels);
+    if (steps * pixels > sum)
+        steps--;
+    else if (sum - steps * pixels >= pixels)
+        steps++;
+    return (k_f32)(k_u32)steps * (1.0f / K_GRAY_STEPS);
 }
 
 /* ---- hue ---- */

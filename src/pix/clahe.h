@@ -25,6 +25,15 @@ static inline void *stk_planar_row(const stk_planar *picture, uint32_t y)
     return (uint8_t *)picture->data + y * stk_planar_row_bytes(picture);
 }
 
+/* How a picture is cut into n x n tiles, and what the table of a tile is made with. */
+typedef struct stk_clahe_cut {
+    uint32_t tile_width, tile_height;
+    float inverse_width, inverse_height; /* 1 / tile */
+    uint32_t limit;                      /* counts are cut at; 0 = not */
+    float scale;                         /* 255 / pixels of a tile */
+} stk_clahe_cut;
+stk_clahe_cut stk_clahe_cut_make(uint32_t width, uint32_t height, float clip, uint32_t tiles);
+
 /* Bytes of scratch for pictures of that width and n x n tiles. */
 size_t stk_clahe_bytes(uint32_t width, uint32_t tiles);
 

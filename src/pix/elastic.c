@@ -5,11 +5,11 @@
  * Horner's rule. A row costs per pixel three multiplications and additions for each direction, which
  * compilers vectorise, and depends on no other row.
  *
- * Floats: single operations in the order written, none fused; the last step cuts towards zero. So every
- * machine has the same integers.
+ * The arithmetic is the devices' too: kernels/spline.h.
  */
 #include "src/pix/elastic.h"
 
+#include "kernels/spline.h"
 #include "src/base/error.h"
 #include "src/base/rng.h"
 #include "src/pix/pix_table.h"
@@ -48,33 +48,19 @@ static parts parts_of(const stk_warper *w)
     return p;
 }
 
-/* Cell of a column or row and, if `t` is wanted, the place in it. */
-static uint32_t cell_of(uint32_t at, float step, float *t)
-{
-    const float cells = (float)at / step;
-    const uint32_t cell = (uint32_t)cells;
-    if (t) *t = cells - (float)cell;
-    return cell;
-}
-
 /* A cubic depends on four control points: a line of cells has three points more than cells. */
-static uint64_t points_along(uint32_t size, float step)
+uint64_t stk_elastic_points(uint32_t size, float step)
 {
-    return (uint64_t)cell_of(size - 1, step, NULL) + 4;
+    float t;
+    return (uint64_t)k_spline_cell(size - 1, step, &t) + 4;
 }
 
 uint64_t stk_warp_scratch(uint32_t out_width, uint32_t out_height)
 {
     if (!out_width || !out_height) return 0;
-    const uint64_t columns = points_along(out_width, STK_ELASTIC_STEP_MIN),
-                   rows = points_along(out_height, STK_ELASTIC_STEP_MIN);
+    const uint64_t columns = stk_elastic_points(out_width, STK_ELASTIC_STEP_MIN),
+                   rows = stk_elastic_points(out_height, STK_ELASTIC_STEP_MIN);
     return (uint64_t)control_bytes(columns, rows, out_width) + shift_bytes(columns, out_width);
-}
-
-/* Uniform in (-alpha, alpha): 23 random bits and a one below them, so that there is no zero and no side. */
-static float displacement(uint32_t word, float alpha)
-{
-    return (float)((int32_t)(word >> 9) * 2 + 1 - (1 << 23)) * (1.0f / 8388608.0f) * alpha;
 }
 
 static void draw_points(const stk_warper *w, const parts *p)
@@ -83,8 +69,8 @@ static void draw_points(const stk_warper *w, const parts *p)
         for (uint32_t column = 0; column < w->columns; column++) {
             const size_t at = (size_t)row * w->columns + column;
             const stk_random r = stk_philox(w->plan->elastic_key, stk_pair(row, column), 0, 0, 0);
-            p->x[at] = displacement(r.word[0], w->plan->elastic_alpha);
-            p->y[at] = displacement(r.word[1], w->plan->elastic_alpha);
+            p->x[at] = k_spline_point(r.word[0], w->plan->elastic_alpha);
+            p->y[at] = k_spline_point(r.word[1], w->plan->elastic_alpha);
         }
     }
 }
@@ -93,17 +79,14 @@ static void divide_columns(const stk_warper *w, const parts *p)
 {
     uint32_t next = 0; /* cell whose first column is looked for */
     for (uint32_t j = 0; j < w->width; j++) {
-        const uint32_t cell = cell_of(j, w->plan->elastic_step, &p->t[j]);
+        const uint32_t cell = k_spline_cell(j, w->plan->elastic_step, &p->t[j]);
         while (next <= cell) p->first[next++] = j;
     }
     p->first[next] = w->width;
 }
 
-int stk_elastic_begin(stk_warper *w, stoke_error *err)
+int stk_elastic_check(const stoke_plan *plan, stoke_error *err)
 {
-    const stoke_plan *plan = w->plan;
-    w->columns = w->rows = 0;
-    w->shift_row = 0;
     /* written so that NaN fails too */
     if (!(plan->elastic_step >= STK_ELASTIC_STEP_MIN && plan->elastic_step <= 1e9f))
         return stk_fail(err, STOKE_E_INVALID, "elastic: control points must be at least %g pixels apart",
@@ -111,8 +94,18 @@ int stk_elastic_begin(stk_warper *w, stoke_error *err)
     if (!(plan->elastic_alpha >= 0 && plan->elastic_alpha <= STK_ELASTIC_ALPHA_MAX))
         return stk_fail(err, STOKE_E_INVALID, "elastic: a displacement must be between 0 and %g pixels",
                         (double)STK_ELASTIC_ALPHA_MAX);
-    const uint64_t columns = points_along(w->width, plan->elastic_step),
-                   rows = points_along(w->height, plan->elastic_step);
+    return STOKE_OK;
+}
+
+int stk_elastic_begin(stk_warper *w, stoke_error *err)
+{
+    const stoke_plan *plan = w->plan;
+    w->columns = w->rows = 0;
+    w->shift_row = 0;
+    const int r = stk_elastic_check(plan, err);
+    if (r) return r;
+    const uint64_t columns = stk_elastic_points(w->width, plan->elastic_step),
+                   rows = stk_elastic_points(w->height, plan->elastic_step);
     if (!stk_buffer_reserve(&w->control, control_bytes(columns, rows, w->width)) ||
         !stk_buffer_reserve(&w->shift, shift_bytes(columns, w->width)))
         return stk_fail(err, STOKE_E_NOMEM, "elastic: no memory for %llu control points",
@@ -125,24 +118,18 @@ int stk_elastic_begin(stk_warper *w, stoke_error *err)
     return STOKE_OK;
 }
 
-/* The four rows of points from `points` on, weighted by the B-spline's basis at t. */
-static void weigh_rows(float *line, const float *points, size_t columns, float t)
+/* The four rows of points from `points` on, weighted. */
+static void weigh_rows(float *line, const float *points, size_t columns, const float weight[4])
 {
-    const float s = 1 - t, t2 = t * t, t3 = t2 * t;
-    const float w0 = s * s * s * (1.0f / 6), w3 = t3 * (1.0f / 6);
-    const float w1 = (3 * t3 - 6 * t2 + 4) * (1.0f / 6), w2 = 1 - w0 - w1 - w3;
     const float *a = points, *b = a + columns, *c = b + columns, *d = c + columns;
-    for (size_t k = 0; k < columns; k++) line[k] = w0 * a[k] + w1 * b[k] + w2 * c[k] + w3 * d[k];
+    for (size_t k = 0; k < columns; k++) line[k] = k_spline_weigh(weight, a[k], b[k], c[k], d[k]);
 }
 
-/* The cubic of the cell whose points begin at p[0], in 1/65536 px; `limit` is alpha: the spline lies within
- * its points, but its rounding errors might not. */
 static stk_cubic cubic_of(const float p[4], int32_t limit)
 {
-    return (stk_cubic){ { (p[0] + 4 * p[1] + p[2]) * (65536.0f / 6), (p[2] - p[0]) * (65536.0f / 2),
-                          (p[0] - 2 * p[1] + p[2]) * (65536.0f / 2),
-                          (p[3] - p[0] + 3 * (p[1] - p[2])) * (65536.0f / 6) },
-                        limit };
+    stk_cubic cubic = { .limit = limit };
+    k_spline_cubic(cubic.a, p);
+    return cubic;
 }
 
 void stk_elastic_row(stk_warper *w, uint32_t y)
@@ -151,10 +138,11 @@ void stk_elastic_row(stk_warper *w, uint32_t y)
     w->shift_row = (uint64_t)y + 1;
     const stk_pix_table *table = stk_pix();
     const parts p = parts_of(w);
-    float ty;
-    const size_t above = (size_t)cell_of(y, w->plan->elastic_step, &ty) * w->columns;
-    weigh_rows(p.line_x, p.x + above, w->columns, ty);
-    weigh_rows(p.line_y, p.y + above, w->columns, ty);
+    float ty, weight[4];
+    const size_t above = (size_t)k_spline_cell(y, w->plan->elastic_step, &ty) * w->columns;
+    k_spline_weights(weight, ty);
+    weigh_rows(p.line_x, p.x + above, w->columns, weight);
+    weigh_rows(p.line_y, p.y + above, w->columns, weight);
     const int32_t limit = stk_elastic_limit(w->plan);
     for (uint32_t cell = 0; cell + 3 < w->columns; cell++) {
         const uint32_t first = p.first[cell], n = p.first[cell + 1] - first;

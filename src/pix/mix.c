@@ -4,20 +4,14 @@
  */
 #include "src/pix/mix.h"
 
+#include "kernels/mix.h"
 #include "src/base/half.h"
-
-/* The definition: two products and a sum, each rounded, in this order. With lambda 1 the own value stays as
- * it is, whatever the other one's. */
-static inline float blend(float own, float other, float lambda)
-{
-    return lambda * own + (1.0f - lambda) * other;
-}
 
 void stk_mix_f32_c(void *own, const void *other, size_t n, float lambda)
 {
     float *a = own;
     const float *b = other;
-    for (size_t i = 0; i < n; i++) a[i] = blend(a[i], b[i], lambda);
+    for (size_t i = 0; i < n; i++) a[i] = k_mixed(a[i], b[i], lambda);
 }
 
 /* Rounded to nearest, halves up: values are not negative. */
@@ -25,19 +19,19 @@ void stk_mix_u8_c(void *own, const void *other, size_t n, float lambda)
 {
     uint8_t *a = own;
     const uint8_t *b = other;
-    for (size_t i = 0; i < n; i++) a[i] = (uint8_t)(int)(blend(a[i], b[i], lambda) + 0.5f);
+    for (size_t i = 0; i < n; i++) a[i] = (uint8_t)(int)(k_mixed(a[i], b[i], lambda) + 0.5f);
 }
 
 void stk_mix_f16_c(void *own, const void *other, size_t n, float lambda)
 {
     uint16_t *a = own;
     const uint16_t *b = other;
-    for (size_t i = 0; i < n; i++) a[i] = stk_f16(blend(stk_from_f16(a[i]), stk_from_f16(b[i]), lambda));
+    for (size_t i = 0; i < n; i++) a[i] = stk_f16(k_mixed(stk_from_f16(a[i]), stk_from_f16(b[i]), lambda));
 }
 
 void stk_mix_bf16_c(void *own, const void *other, size_t n, float lambda)
 {
     uint16_t *a = own;
     const uint16_t *b = other;
-    for (size_t i = 0; i < n; i++) a[i] = stk_bf16(blend(stk_from_bf16(a[i]), stk_from_bf16(b[i]), lambda));
+    for (size_t i = 0; i < n; i++) a[i] = stk_bf16(k_mixed(stk_from_bf16(a[i]), stk_from_bf16(b[i]), lambda));
 }

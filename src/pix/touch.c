@@ -13,13 +13,13 @@
 
 #include <string.h>
 
+#include "kernels/touch_math.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/rng.h"
 #include "src/pix/clahe.h"
 #include "src/pix/pix_table.h"
 #include "src/pix/reflect.h"
-#include "kernels/touch_math.h"
 #include "src/pix/touch_steps.h"
 
 enum {

@@ -62,7 +62,7 @@ static int shape(stk_trial_call *call, stk_trial_random *random)
     if (!s) return 0;
     if (call->trial->kind == CUBIC) return shape_cubic(call, s, random);
     const int image = channels == 3;
-    s->half = image ? STK_WARP_HALF_STEP : STK_WARP_HALF_PIXEL;
+    s->half = image ? K_WARP_HALF_STEP : K_WARP_HALF_PIXEL;
     s->width = (image ? 2 : 0) + (random ? stk_trial_size(random, 200) : 512);
     s->height = (image ? 1 : 0) + (random ? stk_trial_size(random, 200) : 400);
     s->n = random ? stk_trial_size(random, 200) : 512;

@@ -201,7 +201,7 @@ static void do_row(const kind *k, const stk_warp_line *line, uint32_t n, int64_t
 /* The displacement of pixel j as 32.32. */
 static uint64_t shift_at(const int32_t *shift, uint32_t j)
 {
-    return shift ? (uint64_t)(int64_t)shift[j] << 16 : 0;
+    return shift ? k_warp_shift(shift[j]) : 0;
 }
 
 /* Asks for what the row AHEAD of this one will read. The fitted picture was written by a decoder and has left
@@ -270,25 +270,25 @@ static const void *pixel_at(const kind *k, int64_t x, int64_t y)
         type *out = dst;                                                                                     \
         for (size_t i = 0; i < n; i++, out += 3) {                                                           \
             const uint64_t x = stk_warp_x(line, i) + k->half, y = stk_warp_y(line, i) + k->half;             \
-            const uint32_t wx = stk_warp_weight(x), wy = stk_warp_weight(y);                                 \
+            const uint32_t wx = k_warp_weight(x), wy = k_warp_weight(y);                                     \
             const type *tap[4];                                                                              \
             for (int t = 0; t < 4; t++) {                                                                    \
-                tap[t] = pixel_at(k, (int64_t)stk_warp_whole(x) + (t & 1),                                   \
-                                  (int64_t)stk_warp_whole(y) + (t >> 1));                                    \
+                tap[t] =                                                                                     \
+                    pixel_at(k, (int64_t)k_warp_whole(x) + (t & 1), (int64_t)k_warp_whole(y) + (t >> 1));    \
                 if (!tap[t]) tap[t] = fill;                                                                  \
             }                                                                                                \
             for (int c = 0; c < 3; c++) out[c] = blend(tap[0][c], tap[1][c], tap[2][c], tap[3][c], wx, wy);  \
         }                                                                                                    \
     }
-DEFINE_BORDER(border_u8c3, uint8_t, stk_warp_blend_u8)
-DEFINE_BORDER(border_u16c3, uint16_t, stk_warp_blend_u16)
+DEFINE_BORDER(border_u8c3, uint8_t, k_warp_blend_u8)
+DEFINE_BORDER(border_u16c3, uint16_t, k_warp_blend_u16)
 #undef DEFINE_BORDER
 
 static void border_mask(const kind *k, void *dst, const stk_warp_line *line, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *from = pixel_at(k, stk_warp_whole(stk_warp_x(line, i) + k->half),
-                                       stk_warp_whole(stk_warp_y(line, i) + k->half));
+        const uint8_t *from = pixel_at(k, k_warp_whole(stk_warp_x(line, i) + k->half),
+                                       k_warp_whole(stk_warp_y(line, i) + k->half));
         if (k->pixel == 1)
             ((uint8_t *)dst)[i] = from ? *from : (uint8_t)k->fill[0];
         else
@@ -300,7 +300,7 @@ void stk_warp_image_row(stk_warper *warper, const stoke_image *src, const uint8_
                         void *row)
 {
     const stk_pix_table *table = table_for(src);
-    kind k = { .src = src, .half = STK_WARP_HALF_STEP, .over = 1, .slack = 1, .pixel = 3u * src->depth };
+    kind k = { .src = src, .half = K_WARP_HALF_STEP, .over = 1, .slack = 1, .pixel = 3u * src->depth };
     k.apart = src->depth == 1 ? 8 : 4;
     k.inside = src->depth == 1 ? table->warp_u8c3 : table->warp_u16c3;
     k.border = src->depth == 1 ? border_u8c3 : border_u16c3;
@@ -311,7 +311,7 @@ void stk_warp_image_row(stk_warper *warper, const stoke_image *src, const uint8_
 void stk_warp_mask_row(stk_warper *warper, const stoke_image *src, uint32_t fill, uint32_t y, void *row)
 {
     const stk_pix_table *table = table_for(src);
-    kind k = { .src = src, .half = STK_WARP_HALF_PIXEL, .pixel = src->depth };
+    kind k = { .src = src, .half = K_WARP_HALF_PIXEL, .pixel = src->depth };
     k.apart = src->depth == 1 ? 32 : 16;
     k.inside = src->depth == 1 ? table->warp_u8c1 : table->warp_u16c1;
     k.border = border_mask;

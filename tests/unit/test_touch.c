@@ -4,6 +4,8 @@
  */
 #include "tests/unit/touching.h"
 
+#include "kernels/touch_math.h"
+
 static const uint32_t sizes[][2] = { { 1, 1 }, { 1, 37 },  { 37, 1 }, { 3, 3 },   { 2, 5 },
                                      { 8, 4 }, { 33, 17 }, { 64, 9 }, { 131, 70 } };
 enum { SIZES = sizeof sizes / sizeof *sizes };
@@ -168,6 +170,22 @@ static void test_many_blurs(void **state)
                                   blur(0.7, 5), tone(STOKE_TOUCH_GAMMA, 0.7, 1),    blur(9, 31) };
         assert_true(worst(&image, t, 6) <= 1e-3);
         free(image.data);
+    }
+}
+
+/* The mean is the rounded quotient, also where the guess in floats falls on the wrong side of a whole number.
+ */
+static void test_mean_is_a_whole_division(void **state)
+{
+    enum { MOST = 255 * 4096 };
+    seed_random(23);
+    for (int i = 0; i < 200000; i++) {
+        const uint64_t pixels = 1 + below(1u << (1 + i % 31)), steps = i % 3 ? below(MOST) : MOST - below(4);
+        /* The last sum that rounds to `steps`, the first of the next, and one between. */
+        const uint64_t edge = steps * pixels + pixels - 1 - pixels / 2;
+        const uint64_t sum = edge + (i % 5 == 0) - (i % 5 > 2 ? below((uint32_t)pixels) : 0);
+        const uint64_t want = (sum + pixels / 2) / pixels;
+        assert_true(k_mean_gray(sum, pixels) == (float)want / 4096);
     }
 }
 
@@ -349,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_erase_is_exact),
         cmocka_unit_test(test_jitter_in_all_orders),
         cmocka_unit_test(test_many_blurs),
+        cmocka_unit_test(test_mean_is_a_whole_division),
         cmocka_unit_test(test_gray_sum_can_be_cut),
         cmocka_unit_test(test_identity_is_the_plain_writer),
         cmocka_unit_test(test_whole_levels_of_16_bits),

@@ -3,8 +3,8 @@
  * Colour steps, gamma, blur and CLAHE with AVX2: kernels/touch_math.h eight samples at a time, operation by
  * operation.
  */
-#include "src/pix/pix_table.h"
 #include "kernels/touch_math.h"
+#include "src/pix/pix_table.h"
 #include "src/pix/x86/floats_avx2.h"
 
 /* ---- one sample ---- */

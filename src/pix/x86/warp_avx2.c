@@ -137,7 +137,7 @@ AVX2 static INLINE void image_row(void *dst, const uint8_t *src, size_t stride, 
                                   size_t n, int pixel, blend_fn *blend, int elastic)
 {
     const __m256i s = _mm256_set1_epi32((int)stride);
-    walk w = walk_from(line, 0, STK_WARP_HALF_STEP);
+    walk w = walk_from(line, 0, K_WARP_HALF_STEP);
     eight e = walk_on(&w, 0, elastic);
     ready now = prepare(&e, s, pixel);
     uint8_t *out = dst;
@@ -150,7 +150,7 @@ AVX2 static INLINE void image_row(void *dst, const uint8_t *src, size_t stride, 
     }
     blend(out, src, src + stride, &now);
     if (i == n) return;
-    w = walk_from(line, n - 8, STK_WARP_HALF_STEP); /* once more over the overlap */
+    w = walk_from(line, n - 8, K_WARP_HALF_STEP); /* once more over the overlap */
     e = walk_on(&w, n - 8, elastic);
     now = prepare(&e, s, pixel);
     blend((uint8_t *)dst + (n - 8) * (size_t)pixel, src, src + stride, &now);
@@ -303,7 +303,7 @@ AVX2 static INLINE void mask_row(void *dst, const uint8_t *src, size_t stride, c
 {
     const __m256i s = _mm256_set1_epi32((int)stride);
     uint8_t *out = dst;
-    walk w = walk_from(line, 0, STK_WARP_HALF_PIXEL);
+    walk w = walk_from(line, 0, K_WARP_HALF_PIXEL);
     size_t i = 0;
     for (; i + 8 <= n; i += 8, out += 8 * pixel) {
         const eight e = walk_on(&w, i, elastic);
@@ -311,7 +311,7 @@ AVX2 static INLINE void mask_row(void *dst, const uint8_t *src, size_t stride, c
         pick(out, src, &o);
     }
     if (i == n) return;
-    w = walk_from(line, n - 8, STK_WARP_HALF_PIXEL); /* once more over the overlap */
+    w = walk_from(line, n - 8, K_WARP_HALF_PIXEL); /* once more over the overlap */
     const eight e = walk_on(&w, n - 8, elastic);
     const offsets o = offsets_of(&e, s, pixel);
     pick((uint8_t *)dst + (n - 8) * (size_t)pixel, src, &o);

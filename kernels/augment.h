@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every kernel: the program as the library carries it (scripts/embed-kernels). kernels.def has their names.
+ */
+#ifndef STOKE_KERNELS_AUGMENT_H
+#define STOKE_KERNELS_AUGMENT_H
+
+#include "kernels/blur.h"
+#include "kernels/clahe.h"
+#include "kernels/clear.h"
+#include "kernels/elastic.h"
+#include "kernels/gray.h"
+#include "kernels/lay.h"
+#include "kernels/mask.h"
+#include "kernels/mix.h"
+#include "kernels/noise.h"
+#include "kernels/spin.h"
+#include "kernels/touch.h"
+
+#endif
