@@ -31,5 +31,6 @@
 #include <stoke/pixbench.h>
 #include <stoke/report.h>
 #include <stoke/chart.h>
+#include <stoke/trace.h>
 
 #endif
