@@ -50,8 +50,7 @@ void stk_cuda_leave(stk_cuda *cuda)
     cuda->driver.cuCtxPopCurrent(&left);
 }
 
-/* For destroying, which goes on as far as it can. Objects that cannot be reached go with the context. */
-static int enter_to_destroy(stk_cuda *cuda)
+int stk_cuda_enter_to_destroy(stk_cuda *cuda)
 {
     return cuda->driver.cuCtxPushCurrent(cuda->context) == CUDA_SUCCESS;
 }
@@ -99,7 +98,7 @@ static int describe(stk_cuda *cuda, int ordinal, stoke_device_info *info, stoke_
     return STOKE_OK;
 }
 
-static void discover(stoke_device_list *list)
+static void cuda_discover(stoke_device_list *list)
 {
     stk_cuda cuda = { .name = "cuda" };
     stoke_device_info info = { .name = "cuda" };
@@ -108,8 +107,7 @@ static void discover(stoke_device_list *list)
     if (!r)
         r = stk_cuda_status(&cuda.driver, cuda.driver.cuDeviceGetCount(&count), "cuda", "cuDeviceGetCount",
                             &err);
-    if (!r && !count)
-        r = stk_cuda_status(&cuda.driver, CUDA_ERROR_NO_DEVICE, "cuda", "cuDeviceGetCount", &err);
+    if (!r && !count) r = stk_cuda_no_card(&cuda.driver, "cuDeviceGetCount", &err);
     if (r) {
         snprintf(info.problem, sizeof info.problem, "%.*s", (int)sizeof info.problem - 1, err.message);
         stk_device_list_add(list, &info);
@@ -131,7 +129,7 @@ static int find(stk_cuda *cuda, const char *which, int *ordinal, stoke_error *er
         return stk_fail(err, STOKE_E_NOTFOUND, "cuda:%s: the number of a card is wanted, as in cuda:0",
                         which);
     int r = CALL(cuda, cuDeviceGetCount, &count);
-    if (!r && !count) r = stk_cuda_check(cuda, CUDA_ERROR_NO_DEVICE, "cuDeviceGetCount", err);
+    if (!r && !count) r = stk_cuda_no_card(&cuda->driver, "cuDeviceGetCount", err);
     if (!r && index >= count)
         r = stk_fail(
             err, STOKE_E_NOTFOUND,
@@ -141,13 +139,13 @@ static int find(stk_cuda *cuda, const char *which, int *ordinal, stoke_error *er
     return r;
 }
 
-static int open_device(stoke_device *device, const char *which, const stoke_device_params *params,
-                       stoke_error *err)
+static int cuda_open(stoke_device *device, const char *which, const stoke_device_params *params,
+                     stoke_error *err)
 {
     stk_cuda *cuda = device->own = stk_calloc(1, sizeof *cuda);
     if (!cuda) return stk_fail(err, STOKE_E_NOMEM, "no memory for a device");
     cuda->name = "cuda";
-    int ordinal, r = stk_cuda_driver_open(&cuda->driver, err);
+    int ordinal = 0, r = stk_cuda_driver_open(&cuda->driver, err);
     if (!r) r = find(cuda, which, &ordinal, err);
     if (!r) r = describe(cuda, ordinal, &device->info, err);
     if (!r) r = CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device);
@@ -158,12 +156,12 @@ static int open_device(stoke_device *device, const char *which, const stoke_devi
     return r;
 }
 
-static void close_device(stoke_device *device)
+static void cuda_close(stoke_device *device)
 {
     stk_cuda *cuda = device->own;
     if (!cuda) return;
     if (cuda->context) {
-        if (enter_to_destroy(cuda)) {
+        if (stk_cuda_enter_to_destroy(cuda)) {
             stk_cuda_clock_destroy(cuda);
             stk_cuda_leave(cuda);
         }
@@ -174,7 +172,7 @@ static void close_device(stoke_device *device)
     device->own = NULL;
 }
 
-static int memory(stoke_device *device, uint64_t *free_bytes, uint64_t *total_bytes, stoke_error *err)
+static int cuda_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *total_bytes, stoke_error *err)
 {
     stk_cuda *cuda = device->own;
     size_t left = 0, total = 0;
@@ -209,7 +207,7 @@ static int no_room(const stk_block *block, stoke_error *err)
     return r;
 }
 
-static int block_create(stk_block *block, stoke_error *err)
+static int cuda_block_create(stk_block *block, stoke_error *err)
 {
     stk_cuda *cuda = block->device->own;
     if (block->kind == STK_MEMORY_PAGEABLE) {
@@ -233,18 +231,20 @@ static int block_create(stk_block *block, stoke_error *err)
     return r;
 }
 
-static void block_destroy(stk_block *block)
+static void cuda_block_destroy(stk_block *block)
 {
     stk_cuda *cuda = block->device->own;
     if (block->kind == STK_MEMORY_PAGEABLE) {
         stk_free(block->host);
         return;
     }
-    if (!enter_to_destroy(cuda)) return;
-    if (block->kind == STK_MEMORY_PINNED)
+    if (!stk_cuda_enter_to_destroy(cuda)) return;
+    if (block->kind == STK_MEMORY_PINNED) {
+        cuda->driver.cuCtxSynchronize(); /* cuMemFree waits for work that uses the block, this one may not */
         cuda->driver.cuMemFreeHost(block->host);
-    else
+    } else {
         cuda->driver.cuMemFree(block->handle);
+    }
     stk_cuda_leave(cuda);
 }
 
@@ -269,7 +269,7 @@ static int stream_around(stoke_device *device, CUstream handle, int owned, stk_s
     return r;
 }
 
-static int stream_create(stoke_device *device, stk_stream **out, stoke_error *err)
+static int cuda_stream_create(stoke_device *device, stk_stream **out, stoke_error *err)
 {
     stk_cuda *cuda = device->own;
     int r = stk_cuda_enter(cuda, err);
@@ -280,7 +280,7 @@ static int stream_create(stoke_device *device, stk_stream **out, stoke_error *er
 }
 
 /* NULL is the default stream of the primary context, in which torch works unless told otherwise. */
-static int stream_wrap(stoke_device *device, void *native, stk_stream **out, stoke_error *err)
+static int cuda_stream_wrap(stoke_device *device, void *native, stk_stream **out, stoke_error *err)
 {
     stk_cuda *cuda = device->own;
     CUcontext context = NULL;
@@ -297,10 +297,10 @@ static int stream_wrap(stoke_device *device, void *native, stk_stream **out, sto
     return r;
 }
 
-static void stream_destroy(stk_stream *stream)
+static void cuda_stream_destroy(stk_stream *stream)
 {
     stk_cuda *cuda = stream->head.device->own;
-    if (enter_to_destroy(cuda)) {
+    if (stk_cuda_enter_to_destroy(cuda)) {
         cuda->driver.cuStreamSynchronize(stream->handle);
         cuda->driver.cuEventDestroy(stream->idle);
         if (stream->owned) cuda->driver.cuStreamDestroy(stream->handle);
@@ -311,7 +311,7 @@ static void stream_destroy(stk_stream *stream)
 
 /* Not cuStreamSynchronize: unless the whole context was made otherwise it turns on a core, and the loader has
  * use for that. */
-static int stream_finish(stk_stream *stream, stoke_error *err)
+static int cuda_stream_finish(stk_stream *stream, stoke_error *err)
 {
     stk_cuda *cuda = stream->head.device->own;
     int r = stk_cuda_enter(cuda, err);
@@ -322,7 +322,7 @@ static int stream_finish(stk_stream *stream, stoke_error *err)
     return r;
 }
 
-static int stream_wait(stk_stream *stream, stk_event *event, stoke_error *err)
+static int cuda_stream_wait(stk_stream *stream, stk_event *event, stoke_error *err)
 {
     stk_cuda *cuda = stream->head.device->own;
     if (!event->recorded_ns) return STOKE_OK;
@@ -335,7 +335,7 @@ static int stream_wait(stk_stream *stream, stk_event *event, stoke_error *err)
 
 /* ---- events ---- */
 
-static int event_create(stoke_device *device, stk_event **out, stoke_error *err)
+static int cuda_event_create(stoke_device *device, stk_event **out, stoke_error *err)
 {
     stk_cuda *cuda = device->own;
     stk_event *event = stk_calloc(1, sizeof *event);
@@ -353,17 +353,17 @@ static int event_create(stoke_device *device, stk_event **out, stoke_error *err)
     return r;
 }
 
-static void event_destroy(stk_event *event)
+static void cuda_event_destroy(stk_event *event)
 {
     stk_cuda *cuda = event->head.device->own;
-    if (enter_to_destroy(cuda)) {
+    if (stk_cuda_enter_to_destroy(cuda)) {
         cuda->driver.cuEventDestroy(event->handle);
         stk_cuda_leave(cuda);
     }
     stk_free(event);
 }
 
-static int event_record(stk_event *event, stk_stream *stream, stoke_error *err)
+static int cuda_event_record(stk_event *event, stk_stream *stream, stoke_error *err)
 {
     stk_cuda *cuda = event->head.device->own;
     int r = stk_cuda_enter(cuda, err);
@@ -375,7 +375,7 @@ static int event_record(stk_event *event, stk_stream *stream, stoke_error *err)
     return r;
 }
 
-static int event_finish(stk_event *event, stoke_error *err)
+static int cuda_event_finish(stk_event *event, stoke_error *err)
 {
     stk_cuda *cuda = event->head.device->own;
     if (!event->recorded_ns) return STOKE_OK;
@@ -386,7 +386,7 @@ static int event_finish(stk_event *event, stoke_error *err)
     return r;
 }
 
-static int event_done(stk_event *event, int *done, stoke_error *err)
+static int cuda_event_done(stk_event *event, int *done, stoke_error *err)
 {
     stk_cuda *cuda = event->head.device->own;
     *done = 1;
@@ -400,7 +400,7 @@ static int event_done(stk_event *event, int *done, stoke_error *err)
     return r;
 }
 
-static int event_time(stk_event *event, uint64_t *ns, stoke_error *err)
+static int cuda_event_time(stk_event *event, uint64_t *ns, stoke_error *err)
 {
     stk_cuda *cuda = event->head.device->own;
     int r = stk_cuda_enter(cuda, err);
@@ -414,8 +414,8 @@ static int event_time(stk_event *event, uint64_t *ns, stoke_error *err)
 
 /* From pageable memory the driver copies to a place of its own first, and into it only after the stream has
  * come this far: the call may take that long, and the source is free when it returns. */
-static int copy(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from, size_t from_at,
-                size_t bytes, stoke_error *err)
+static int cuda_copy(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from,
+                     size_t from_at, size_t bytes, stoke_error *err)
 {
     stk_cuda *cuda = stream->head.device->own;
     const int up = to->kind == STK_MEMORY_DEVICE, down = from->kind == STK_MEMORY_DEVICE;
@@ -438,7 +438,7 @@ static int copy(stk_stream *stream, const stk_block *to, size_t to_at, const stk
 /* 256 threads a block fill every card since 2012; in a picture as 32 x 8, so that a warp writes one line. */
 enum { THREADS = 256, WARP = 32, AXIS_MAX = 65535 /* blocks along y and z */ };
 
-static int launch(stk_stream *stream, stk_module *module, const stk_launch *what, stoke_error *err)
+static int cuda_launch(stk_stream *stream, stk_module *module, const stk_launch *what, stoke_error *err)
 {
     stk_cuda *cuda = stream->head.device->own;
     const uint32_t wide = what->grid[1] > 1 ? WARP : THREADS, high = THREADS / wide;
@@ -466,25 +466,25 @@ static int launch(stk_stream *stream, stk_module *module, const stk_launch *what
 
 const stk_device_fns stk_device_cuda = {
     .kind = "cuda",
-    .discover = discover,
-    .open = open_device,
-    .close = close_device,
-    .memory = memory,
-    .block_create = block_create,
-    .block_destroy = block_destroy,
-    .stream_create = stream_create,
-    .stream_destroy = stream_destroy,
-    .stream_wrap = stream_wrap,
-    .stream_finish = stream_finish,
-    .stream_wait = stream_wait,
-    .event_create = event_create,
-    .event_destroy = event_destroy,
-    .event_record = event_record,
-    .event_finish = event_finish,
-    .event_done = event_done,
-    .event_time = event_time,
-    .copy = copy,
+    .discover = cuda_discover,
+    .open = cuda_open,
+    .close = cuda_close,
+    .memory = cuda_memory,
+    .block_create = cuda_block_create,
+    .block_destroy = cuda_block_destroy,
+    .stream_create = cuda_stream_create,
+    .stream_destroy = cuda_stream_destroy,
+    .stream_wrap = cuda_stream_wrap,
+    .stream_finish = cuda_stream_finish,
+    .stream_wait = cuda_stream_wait,
+    .event_create = cuda_event_create,
+    .event_destroy = cuda_event_destroy,
+    .event_record = cuda_event_record,
+    .event_finish = cuda_event_finish,
+    .event_done = cuda_event_done,
+    .event_time = cuda_event_time,
+    .copy = cuda_copy,
     .module_create = stk_cuda_module_create,
     .module_destroy = stk_cuda_module_destroy,
-    .launch = launch,
+    .launch = cuda_launch,
 };

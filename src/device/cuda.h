@@ -47,7 +47,7 @@ struct stk_stream {
 struct stk_event {
     stk_event_head head;
     CUevent handle;
-    uint64_t recorded_ns; /* when it was put into a stream; 0 = never */
+    _Atomic uint64_t recorded_ns; /* when it was put into a stream; 0 = never. Other threads wait for it */
 };
 
 struct stk_module {
@@ -60,6 +60,9 @@ struct stk_module {
  * had current must be so again afterwards: every use of the driver stands between enter and leave. */
 int stk_cuda_enter(stk_cuda *cuda, stoke_error *err);
 void stk_cuda_leave(stk_cuda *cuda);
+/* For destroying, which goes on as far as it can: 1 = entered. Objects that cannot be reached go with the
+ * context. */
+int stk_cuda_enter_to_destroy(stk_cuda *cuda);
 
 /* CALL(cuda, cuEventRecord, event, stream): the call as a status, with its name in the message. Needs `err`.
  */

@@ -61,12 +61,12 @@ static int code_of(CUresult result)
 {
     switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY: return STOKE_E_NOMEM;
-    case CUDA_ERROR_NO_DEVICE: return STOKE_E_NOTFOUND;
     case CUDA_ERROR_INVALID_IMAGE:
     case CUDA_ERROR_NO_BINARY_FOR_GPU:
     case CUDA_ERROR_INVALID_PTX:
     case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
-    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION: return STOKE_E_UNSUPPORTED;
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+    case CUDA_ERROR_NOT_FOUND: return STOKE_E_UNSUPPORTED;
     default: return STOKE_E_DEVICE;
     }
 }
@@ -82,6 +82,12 @@ int stk_cuda_status(const stk_cuda_driver *driver, CUresult result, const char *
     if (driver->cuGetErrorString(result, &text) != CUDA_SUCCESS || !text) text = "no text";
     return stk_fail(err, code_of(result), "%s: %s says %s (%s)%s%s", device, call, name, text,
                     advice ? "; " : "", advice ? advice : "");
+}
+
+int stk_cuda_no_card(const stk_cuda_driver *driver, const char *call, stoke_error *err)
+{
+    stk_cuda_status(driver, CUDA_ERROR_NO_DEVICE, "NVIDIA driver", call, err);
+    return err->code = STOKE_E_NOTFOUND;
 }
 
 /* dlerror of this thread, never NULL. */
@@ -106,8 +112,8 @@ static int find_functions(stk_cuda_driver *driver, const char *file, stoke_error
     const char *missing = NULL;
     /* A function is no object in C; POSIX says that dlsym's answer may be read as one. */
 #define CUDA_FN(name, symbol, arguments)                                                                     \
-    *(void **)&driver->name = dlsym(driver->library, symbol);                                                \
-    if (!driver->name && !missing) missing = symbol;
+    *(void **)&driver->name = dlsym(driver->library, #symbol);                                               \
+    if (!driver->name && !missing) missing = #symbol;
 #include "src/device/cuda_functions.def"
 #undef CUDA_FN
     if (!driver->cuDriverGetVersion || !driver->cuGetErrorName || !driver->cuGetErrorString)
@@ -134,7 +140,11 @@ int stk_cuda_driver_open(stk_cuda_driver *driver, stoke_error *err)
                         "no NVIDIA driver (%s); install it, or start the container with --gpus all",
                         loader_says());
     int r = find_functions(driver, file, err);
-    if (!r) r = stk_cuda_status(driver, driver->cuInit(0), "NVIDIA driver", "cuInit", err);
+    if (!r) {
+        const CUresult result = driver->cuInit(0);
+        r = result == CUDA_ERROR_NO_DEVICE ? stk_cuda_no_card(driver, "cuInit", err)
+                                           : stk_cuda_status(driver, result, "NVIDIA driver", "cuInit", err);
+    }
     if (r) stk_cuda_driver_close(driver);
     return r;
 }

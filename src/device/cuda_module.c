@@ -51,88 +51,89 @@ static const stk_ptx *fitting(const stk_program *program, uint32_t architecture)
 
 /* ---- NVRTC ---- */
 
-static int compiler_failed(stk_cuda *cuda, const stk_nvrtc *nvrtc, nvrtcResult result, const char *call,
-                           stoke_error *err)
+typedef struct compilation {
+    stk_cuda *cuda;
+    stk_nvrtc nvrtc;
+    const stk_program *program;
+    nvrtcProgram handle;
+    stoke_error *err;
+} compilation;
+
+/* A call of the compiler as a status, with its name in the message. */
+#define COMPILER(c, function, ...) compiler_status(c, (c)->nvrtc.function(__VA_ARGS__), #function)
+
+static int compiler_status(const compilation *c, nvrtcResult result, const char *call)
 {
     if (result == NVRTC_SUCCESS) return STOKE_OK;
-    return stk_fail(err, result == NVRTC_ERROR_OUT_OF_MEMORY ? STOKE_E_NOMEM : STOKE_E_UNSUPPORTED,
-                    "%s: %s of NVRTC %d.%d says %s", cuda->name, call, nvrtc->major, nvrtc->minor,
-                    nvrtc->nvrtcGetErrorString(result));
+    return stk_fail(c->err, result == NVRTC_ERROR_OUT_OF_MEMORY ? STOKE_E_NOMEM : STOKE_E_UNSUPPORTED,
+                    "%s: program %s: %s of NVRTC %d.%d says %s", c->cuda->name, c->program->name, call,
+                    c->nvrtc.major, c->nvrtc.minor, c->nvrtc.nvrtcGetErrorString(result));
 }
 
 /* The newest architecture that both the compiler and the card know. */
-static int choose_architecture(stk_cuda *cuda, const stk_nvrtc *nvrtc, uint32_t *chosen, stoke_error *err)
+static int choose_architecture(const compilation *c, int *chosen)
 {
+    const int card = (int)c->cuda->architecture;
     int known[128], count = 0;
-    int r = compiler_failed(cuda, nvrtc, nvrtc->nvrtcGetNumSupportedArchs(&count),
-                            "nvrtcGetNumSupportedArchs", err);
+    int r = COMPILER(c, nvrtcGetNumSupportedArchs, &count);
     if (r) return r;
     if (count < 1 || count > (int)(sizeof known / sizeof *known))
-        return stk_fail(err, STOKE_E_UNSUPPORTED, "%s: NVRTC %d.%d says it knows %d architectures",
-                        cuda->name, nvrtc->major, nvrtc->minor, count);
-    r = compiler_failed(cuda, nvrtc, nvrtc->nvrtcGetSupportedArchs(known), "nvrtcGetSupportedArchs", err);
+        return stk_fail(c->err, STOKE_E_UNSUPPORTED, "%s: NVRTC %d.%d says it knows %d architectures",
+                        c->cuda->name, c->nvrtc.major, c->nvrtc.minor, count);
+    r = COMPILER(c, nvrtcGetSupportedArchs, known);
     if (r) return r;
     int lowest = known[0];
     *chosen = 0;
     for (int i = 0; i < count; i++) {
         if (known[i] < lowest) lowest = known[i];
-        if (known[i] > (int)*chosen && known[i] <= (int)cuda->architecture) *chosen = (uint32_t)known[i];
+        if (known[i] > *chosen && known[i] <= card) *chosen = known[i];
     }
-    if (!*chosen)
-        return stk_fail(
-            err, STOKE_E_UNSUPPORTED,
-            "%s: the card is of compute capability %u.%u, NVRTC %d.%d compiles for %d.%d and newer: install "
-            "an older one (12.x goes down to 5.0)",
-            cuda->name, cuda->architecture / 10, cuda->architecture % 10, nvrtc->major, nvrtc->minor,
-            lowest / 10, lowest % 10);
-    return STOKE_OK;
+    if (*chosen) return STOKE_OK;
+    return stk_fail(c->err, STOKE_E_UNSUPPORTED,
+                    "%s: the card is of compute capability %d.%d, NVRTC %d.%d compiles for %d.%d and newer: "
+                    "install an older one (12.x goes down to 5.0)",
+                    c->cuda->name, card / 10, card % 10, c->nvrtc.major, c->nvrtc.minor, lowest / 10,
+                    lowest % 10);
 }
 
-static void add_compile_log(const stk_nvrtc *nvrtc, nvrtcProgram program, stoke_error *err)
+static void add_compile_log(const compilation *c)
 {
     size_t bytes = 0;
-    if (nvrtc->nvrtcGetProgramLogSize(program, &bytes) != NVRTC_SUCCESS || bytes < 2) return;
+    if (c->nvrtc.nvrtcGetProgramLogSize(c->handle, &bytes) != NVRTC_SUCCESS || bytes < 2) return;
     char *log = stk_alloc(bytes);
-    if (log && nvrtc->nvrtcGetProgramLog(program, log) == NVRTC_SUCCESS) add_log(err, log);
+    if (log && c->nvrtc.nvrtcGetProgramLog(c->handle, log) == NVRTC_SUCCESS) add_log(c->err, log);
     stk_free(log);
 }
 
 /* *ptx is for stk_free. */
-static int compile_program(stk_cuda *cuda, const stk_nvrtc *nvrtc, nvrtcProgram program,
-                           uint32_t architecture, char **ptx, stoke_error *err)
+static int compile_for(const compilation *c, int architecture, char **ptx)
 {
     char target[48];
-    snprintf(target, sizeof target, "--gpu-architecture=compute_%u", architecture);
+    snprintf(target, sizeof target, "--gpu-architecture=compute_%d", architecture);
     const char *options[] = { target, "--fmad=false" };
-    int r = compiler_failed(cuda, nvrtc, nvrtc->nvrtcCompileProgram(program, 2, options),
-                            "nvrtcCompileProgram", err);
+    size_t bytes = 0;
+    int r = COMPILER(c, nvrtcCompileProgram, c->handle, 2, options);
     if (r) {
-        add_compile_log(nvrtc, program, err);
+        add_compile_log(c);
         return r;
     }
-    size_t bytes = 0;
-    r = compiler_failed(cuda, nvrtc, nvrtc->nvrtcGetPTXSize(program, &bytes), "nvrtcGetPTXSize", err);
+    r = COMPILER(c, nvrtcGetPTXSize, c->handle, &bytes);
     if (r) return r;
     *ptx = stk_alloc(bytes);
-    if (!*ptx) return stk_fail(err, STOKE_E_NOMEM, "no memory for a program of %zu bytes", bytes);
-    return compiler_failed(cuda, nvrtc, nvrtc->nvrtcGetPTX(program, *ptx), "nvrtcGetPTX", err);
+    if (!*ptx) return stk_fail(c->err, STOKE_E_NOMEM, "no memory for a program of %zu bytes", bytes);
+    return COMPILER(c, nvrtcGetPTX, c->handle, *ptx);
 }
 
 static int compile(stk_cuda *cuda, const stk_program *program, char **ptx, stoke_error *err)
 {
-    stk_nvrtc nvrtc;
-    nvrtcProgram handle = NULL;
-    uint32_t architecture = 0;
-    int r = stk_nvrtc_open(&nvrtc, cuda->driver.version, err);
+    compilation c = { .cuda = cuda, .program = program, .err = err };
+    int architecture = 0, r = stk_nvrtc_open(&c.nvrtc, cuda->driver.version, err);
     if (r) return r;
-    r = choose_architecture(cuda, &nvrtc, &architecture, err);
-    if (!r)
-        r = compiler_failed(cuda, &nvrtc,
-                            nvrtc.nvrtcCreateProgram(&handle, program->text, program->name, 0, NULL, NULL),
-                            "nvrtcCreateProgram", err);
-    if (!r) r = compile_program(cuda, &nvrtc, handle, architecture, ptx, err);
-    if (handle) nvrtc.nvrtcDestroyProgram(&handle);
-    stk_nvrtc_close(&nvrtc);
+    r = choose_architecture(&c, &architecture);
+    if (!r) r = COMPILER(&c, nvrtcCreateProgram, &c.handle, program->text, program->name, 0, NULL, NULL);
+    if (!r) r = compile_for(&c, architecture, ptx);
+    if (c.handle) c.nvrtc.nvrtcDestroyProgram(&c.handle);
+    stk_nvrtc_close(&c.nvrtc);
     return r;
 }
 
@@ -207,8 +208,8 @@ int stk_cuda_module_create(stoke_device *device, const stk_program *program, stk
 void stk_cuda_module_destroy(stk_module *module)
 {
     stk_cuda *cuda = module->head.device->own;
-    stoke_error err;
-    if (!stk_cuda_enter(cuda, &err)) {
+    if (stk_cuda_enter_to_destroy(cuda)) {
+        cuda->driver.cuCtxSynchronize(); /* its kernels may still be in a stream */
         cuda->driver.cuModuleUnload(module->handle);
         stk_cuda_leave(cuda);
     }

@@ -103,8 +103,17 @@ static void ask_limits(stk_opencl *own, const stoke_device_info *info)
              info->exact_math ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
 }
 
-static int opencl_open(stoke_device *device, const char *which, const stoke_device_params *params,
-                       stoke_error *err)
+static int create_queue(stoke_device *device, cl_command_queue *queue, stoke_error *err)
+{
+    const stk_opencl *own = stk_opencl_of(device);
+    cl_int code;
+    *queue = own->cl.clCreateCommandQueue(own->context, own->id, CL_QUEUE_PROFILING_ENABLE, &code);
+    if (code) *queue = NULL;
+    return stk_opencl_check(device, "clCreateCommandQueue", code, err);
+}
+
+int stk_opencl_start(stoke_device *device, const stk_opencl_driver *cl, const char *which,
+                     const stoke_device_params *params, stoke_error *err)
 {
     stk_opencl *own = stk_calloc(1, sizeof *own);
     wanted w;
@@ -112,8 +121,8 @@ static int opencl_open(stoke_device *device, const char *which, const stoke_devi
     if (!own) return stk_fail(err, STOKE_E_NOMEM, "opencl: no memory to open a device");
     pthread_mutex_init(&own->lock, NULL);
     device->own = own;
-    int r = stk_opencl_load(&own->cl, STK_OPENCL_LIBRARY, err);
-    if (r == STOKE_OK) r = choose(&own->cl, which, &w, err);
+    own->cl = *cl;
+    int r = choose(&own->cl, which, &w, err);
     if (r != STOKE_OK) return r;
     device->info = w.what.info;
     own->platform = w.what.platform;
@@ -124,10 +133,16 @@ static int opencl_open(stoke_device *device, const char *which, const stoke_devi
                                                  0 };
     own->context = own->cl.clCreateContext(properties, 1, &own->id, NULL, NULL, &code);
     r = stk_opencl_check(device, "clCreateContext", code, err);
-    if (r != STOKE_OK) return r;
-    own->chores = own->cl.clCreateCommandQueue(own->context, own->id, CL_QUEUE_PROFILING_ENABLE, &code);
-    r = stk_opencl_check(device, "clCreateCommandQueue", code, err);
+    if (r == STOKE_OK) r = create_queue(device, &own->chores, err);
     return r == STOKE_OK ? stk_opencl_clock_start(device, err) : r;
+}
+
+static int opencl_open(stoke_device *device, const char *which, const stoke_device_params *params,
+                       stoke_error *err)
+{
+    stk_opencl_driver cl;
+    const int r = stk_opencl_load(&cl, STK_OPENCL_LIBRARY, err);
+    return r == STOKE_OK ? stk_opencl_start(device, &cl, which, params, err) : r;
 }
 
 static void opencl_close(stoke_device *device)
@@ -263,18 +278,15 @@ static void opencl_block_destroy(stk_block *block)
 
 static int opencl_stream_create(stoke_device *device, stk_stream **out, stoke_error *err)
 {
-    stk_opencl *own = stk_opencl_of(device);
     stk_opencl_stream *stream = stk_calloc(1, sizeof *stream);
     if (!stream) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for a stream", device->info.name);
-    cl_int code;
     stream->head.device = device;
-    stream->queue = own->cl.clCreateCommandQueue(own->context, own->id, CL_QUEUE_PROFILING_ENABLE, &code);
-    if (code) {
+    const int r = create_queue(device, &stream->queue, err);
+    if (r == STOKE_OK)
+        *out = (stk_stream *)stream;
+    else
         stk_free(stream);
-        return stk_opencl_check(device, "clCreateCommandQueue", code, err);
-    }
-    *out = (stk_stream *)stream;
-    return STOKE_OK;
+    return r;
 }
 
 static void opencl_stream_destroy(stk_stream *base)

@@ -44,6 +44,10 @@ static inline stk_opencl *stk_opencl_of(const stoke_device *device)
     return device->own;
 }
 
+/* Opens with functions that are already there: tests bring their own. */
+int stk_opencl_start(stoke_device *device, const stk_opencl_driver *cl, const char *which,
+                     const stoke_device_params *params, stoke_error *err);
+
 /* STOKE_OK for CL_SUCCESS. Out of memory, by whatever code, is STOKE_E_NOMEM and leaves the device alive; all
  * else is STOKE_E_DEVICE with the call and the name of the code. */
 int stk_opencl_check(const stoke_device *device, const char *call, cl_int code, stoke_error *err);

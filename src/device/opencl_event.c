@@ -29,14 +29,14 @@ typedef struct held {
     uint64_t recorded_ns, seen_ns;
 } held;
 
-static held hold(event *e)
+static int hold(event *e, held *h, stoke_error *err)
 {
     const stk_opencl *own = stk_opencl_of(e->head.device);
     pthread_mutex_lock(&e->lock);
-    const held h = { e->marker, e->recorded_ns, e->seen_ns };
-    if (h.marker) own->cl.clRetainEvent(h.marker);
+    *h = (held){ e->marker, e->recorded_ns, e->seen_ns };
+    const cl_int code = h->marker ? own->cl.clRetainEvent(h->marker) : CL_SUCCESS;
     pthread_mutex_unlock(&e->lock);
-    return h;
+    return stk_opencl_check(e->head.device, "clRetainEvent", code, err);
 }
 
 static void let_go(const event *e, const held *h)
@@ -107,8 +107,9 @@ int stk_opencl_stream_wait(stk_stream *base, stk_event *waited, stoke_error *err
     stk_opencl_stream *stream = (stk_opencl_stream *)base;
     const stk_opencl *own = stk_opencl_of(stream->head.device);
     event *e = (event *)waited;
-    const held h = hold(e);
-    if (!h.marker) return STOKE_OK;
+    held h;
+    const int r = hold(e, &h, err);
+    if (r != STOKE_OK || !h.marker) return r;
     const cl_int code = own->cl.clEnqueueBarrierWithWaitList(stream->queue, 1, &h.marker, NULL);
     let_go(e, &h);
     return stk_opencl_check(stream->head.device, "clEnqueueBarrierWithWaitList", code, err);
@@ -117,8 +118,9 @@ int stk_opencl_stream_wait(stk_stream *base, stk_event *waited, stoke_error *err
 int stk_opencl_event_finish(stk_event *base, stoke_error *err)
 {
     event *e = (event *)base;
-    held h = hold(e);
-    if (!h.marker) return STOKE_OK;
+    held h;
+    const int r = hold(e, &h, err);
+    if (r != STOKE_OK || !h.marker) return r;
     const cl_int code = stk_opencl_of(e->head.device)->cl.clWaitForEvents(1, &h.marker);
     if (!code) note_seen(e, &h);
     let_go(e, &h);
@@ -142,8 +144,10 @@ static int look(event *e, held *h, stoke_error *err)
 int stk_opencl_event_done(stk_event *base, int *done, stoke_error *err)
 {
     event *e = (event *)base;
-    held h = hold(e);
-    const int r = look(e, &h, err);
+    held h;
+    int r = hold(e, &h, err);
+    if (r != STOKE_OK) return r;
+    r = look(e, &h, err);
     let_go(e, &h);
     *done = r > 0;
     return r < 0 ? r : STOKE_OK;
@@ -245,9 +249,11 @@ int stk_opencl_event_time(stk_event *base, uint64_t *ns, stoke_error *err)
     event *e = (event *)base;
     stoke_device *device = e->head.device;
     stk_opencl *own = stk_opencl_of(device);
-    held h = hold(e);
+    held h;
     uint64_t device_ns = 0;
-    int r = expect_done(e, &h, err);
+    int r = hold(e, &h, err);
+    if (r != STOKE_OK) return r;
+    r = expect_done(e, &h, err);
     if (r == STOKE_OK && ended(own, h.marker, &device_ns)) r = no_times(device, err);
     if (r == STOKE_OK) r = check_clock(device, err);
     if (r == STOKE_OK) *ns = to_host(own, device_ns, h.recorded_ns, h.seen_ns);

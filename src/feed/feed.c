@@ -127,7 +127,7 @@ static int make_better_way(stoke_feed *feed, const stoke_dataset *dataset, const
         if (!r) r = stk_place_choose(feed, step_ms, err);
         if (r == STOKE_PLACEMENT_DEVICE) return stoke_loader_set_epoch(feed->loader, feed->epoch);
         if (r == STOKE_E_NOMEM || r == STOKE_E_UNSUPPORTED)
-            snprintf(feed->why, sizeof feed->why, "host: %s cannot augment (%s)", feed->info.name,
+            snprintf(feed->why, sizeof feed->why, "host: %s cannot augment (%.600s)", feed->info.name,
                      err->message);
         else if (r < 0)
             return r;

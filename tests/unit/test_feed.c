@@ -15,7 +15,7 @@ enum { SAMPLES = 11, BATCHES = 3, EPOCHS = 3, MOST = EPOCHS * BATCHES };
 typedef struct fixture {
     stoke_data_params data;
     stoke_dataset *dataset;
-    pairs_digest expected[MOST]; /* of EPOCHS epochs of a loader */
+    pairs_digest expected[MOST + 1]; /* of EPOCHS epochs of a loader */
     size_t n;
 } fixture;
 
