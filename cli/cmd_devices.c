@@ -21,7 +21,9 @@ static void name_of_auto(char *name, size_t size)
 
 static void add_row(stoke_table *table, const stoke_device_info *info)
 {
-    char memory[32], units[16];
+    char memory[32], units[16], driver[64];
+    const int cut = strlen(info->driver) >= sizeof driver; /* --json has all of it */
+    snprintf(driver, sizeof driver, "%.60s%s", info->driver, cut ? "..." : "");
     snprintf(units, sizeof units, "%u", info->compute_units);
     stoke_text_bytes(info->memory_bytes, memory, sizeof memory);
     const char *const cells[] = {
@@ -31,16 +33,9 @@ static void add_row(stoke_table *table, const stoke_device_info *info)
         info->compute_units ? units : NULL,
         info->emulated ? "emulated" : "measured",
         info->exact_math ? "equal" : "nearly",
-        info->driver,
+        driver,
     };
     stoke_table_row(table, cells);
-}
-
-/* A kind without a number is not there at all; a device with one is there and cannot be used. */
-static void print_problem(const stoke_device_info *info)
-{
-    printf("%-8s  %s: %s\n", info->name, strchr(info->name, ':') ? "cannot be used" : "not found",
-           info->problem);
 }
 
 static void print_table(const stoke_device_list *list)
@@ -59,9 +54,9 @@ static void print_table(const stoke_device_list *list)
     }
     if (table) stoke_table_print(table, stdout);
     stoke_table_destroy(&table);
-    if (problems) putchar('\n');
+    if (problems) puts("\nCannot be used:");
     for (size_t i = 0; stoke_device_list_at(list, i, &info); i++)
-        if (*info.problem) print_problem(&info);
+        if (*info.problem) printf("%-8s  %s\n", info.name, info.problem);
     char name[32];
     name_of_auto(name, sizeof name);
     if (*name) printf("\n--device auto takes %s. `stoke selftest --device %s` proves it.\n", name, name);

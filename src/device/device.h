@@ -13,8 +13,9 @@
  *
  * Streams run their work in order; work of two streams is ordered by events only. Everything here may be
  * called from any thread, one thread at a time for one stream. After STOKE_E_DEVICE the device is lost: every
- * call fails with the first message, destroying still frees everything. Streams, events, modules and blocks
- * may be destroyed in any order, but before their device.
+ * call fails with the first message, destroying still frees everything. Everything is destroyed before its
+ * device, in any order: streams and events also with work under way, which is carried out first; blocks and
+ * modules when the work that uses them has passed.
  */
 #ifndef STOKE_SRC_DEVICE_DEVICE_H
 #define STOKE_SRC_DEVICE_DEVICE_H

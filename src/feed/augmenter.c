@@ -334,9 +334,10 @@ static void lay(run *r)
            block_of(r, POINTS), block_of(r, SWAP));
 }
 
-static uint32_t strips(uint32_t width)
+/* Of rows: a work item sums up part of a column. */
+static uint32_t strips(uint32_t height)
 {
-    return (width + K_STRIP - 1) / K_STRIP;
+    return (height + K_STRIP - 1) / K_STRIP;
 }
 
 static void equalise(run *r, const stk_round *round)
@@ -344,7 +345,7 @@ static void equalise(run *r, const stk_round *round)
     const uint32_t rows = r->t->n_samples;
     const stk_block *planes = block_of(r, PLANES), *counts = block_of(r, COUNTS),
                     *tables = block_of(r, TABLES), *samples = &r->turn->samples, *steps = &r->turn->steps;
-    LAUNCH(r, clahe_count, GRID(strips(round->padded_width), round->padded_height, rows),
+    LAUNCH(r, clahe_count, GRID(round->padded_width, strips(round->padded_height), rows),
            round->clahes * r->plane_bytes, counts, planes, samples, steps);
     LAUNCH(r, clahe_table, GRID(round->across, round->across, rows), (uint64_t)round->tiles * K_LEVELS * 5,
            tables, counts, samples, steps);
@@ -361,7 +362,7 @@ static void touch_round(run *r, uint32_t number)
                     *samples = &r->turn->samples, *steps = &r->turn->steps;
     r->shape.round = number;
     if (round->contrasts)
-        LAUNCH(r, gray_sum, GRID(strips(width), height, rows), round->contrasts * r->plane_bytes, sums,
+        LAUNCH(r, gray_sum, GRID(width, strips(height), rows), round->contrasts * r->plane_bytes, sums,
                planes, samples, steps);
     if (round->blurs) {
         const uint64_t traffic = 2 * round->blurs * r->plane_bytes;

@@ -3,9 +3,9 @@
  * Carries out the plans of a raw batch on a device: tables (tables.c), then one launch a stage for the whole
  * batch, nothing waited for.
  *
- *   raw, tables ──lay_image, lay_mask──► batch, or planes of rows that have more to come
- *               for every segment: ──gray_sum | blur_across, blur_down | clahe_*──► touch ──► batch, or
- * planes ──mix──► batch
+ *   raw, tables ──lay_image, lay_mask──► batch; planes of rows that have more to come
+ *        planes ──for every further segment: gray_sum | blur_* | clahe_*──► planes ──touch──► batch or planes
+ *         batch ──mix_rows──► batch
  */
 #ifndef STOKE_SRC_FEED_AUGMENTER_H
 #define STOKE_SRC_FEED_AUGMENTER_H
@@ -30,9 +30,8 @@ typedef struct stk_augment_job {
     const stk_block *raw; /* device: rows' pictures from image_at on, image_pitch bytes apart; ids likewise */
     size_t image_at, image_pitch, mask_at, mask_pitch;
     const stk_block *images, *masks,
-        *masks_b; /* device: the finished batch; masks_b NULL without second masks */
-    uint32_t
-        turn; /* 0 .. turns - 1; the work of the turn before must have passed when one comes round again */
+        *masks_b;  /* device: the finished batch; masks_b NULL without second masks */
+    uint32_t turn; /* 0 .. turns - 1; its work must have passed when it comes round again */
 } stk_augment_job;
 int stk_augmenter_run(stk_augmenter *augmenter, stk_stream *stream, const stk_augment_job *job,
                       stoke_error *err);

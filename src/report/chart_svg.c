@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A chart as SVG: no script, no font of its own, no ids (several may stand in one page). Colours are CSS
- * variables of the element, with a second set for dark mode.
+ * A chart as SVG.
  *
  *   title
  *   - name  - name                legend, where there is more than one series
@@ -12,11 +11,9 @@
  */
 #include "src/report/chart.h"
 
-#include <inttypes.h>
 #include <math.h>
 
-#include "src/base/error.h"
-#include "src/base/utf8.h"
+#include "src/report/svg.h"
 
 enum {
     MARGIN = 14,
@@ -24,30 +21,10 @@ enum {
     LEGEND_LINE = 20,
     LABEL_LINE = 28,      /* the y label, above the frame */
     BELOW = 46,           /* the frame: tick labels, x label */
-    LETTER = 7,           /* width of a letter of 12 px, on the wide side */
     MANY = 2000,          /* values beyond which a series is thinned: two per pixel of the frame */
     POINTS_AT_MOST = 400, /* marks beyond it would be a caterpillar */
-    COLOURS = 6,
-    BLEED = 5 /* curves may run this far over the frame: half a mark */
+    BLEED = 5             /* curves may run this far over the frame: half a mark */
 };
-
-/* Colours by Okabe and Ito, whom colour-blind people can follow, brightened for dark paper. */
-static const char style[] =
-    "<style>.stk-chart{--paper:#fff;--ink:#1c202a;--faded:#686f7d;--rule:#e3e6ec;--frame:#b9bfca;"
-    "--s0:#0b6bcb;--s1:#d1495b;--s2:#00876c;--s3:#c77700;--s4:#8b4fc4;--s5:#4c5b70;"
-    "font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;font-size:12px}"
-    "@media (prefers-color-scheme:dark){.stk-chart{--paper:#171a21;--ink:#e8eaf0;--faded:#9aa2b1;"
-    "--rule:#2a2f3a;--frame:#4a5160;--s0:#5aa9ff;--s1:#ff7b8b;--s2:#3ecfa8;--s3:#ffb347;--s4:#c597ff;"
-    "--s5:#a8b3c7}}"
-    "@media print{.stk-chart{--paper:#fff;--ink:#000;--faded:#444;--rule:#ddd;--frame:#888;--s0:#0b6bcb;"
-    "--s1:#d1495b;--s2:#00876c;--s3:#c77700;--s4:#8b4fc4;--s5:#4c5b70}}"
-    ".stk-chart text{fill:var(--ink)}.stk-chart .t{font-size:15px;font-weight:600}"
-    ".stk-chart .f{fill:var(--faded)}.stk-chart .g{stroke:var(--rule);stroke-width:1}"
-    ".stk-chart .x{stroke:var(--frame);stroke-width:1}"
-    ".stk-chart .m{stroke:var(--faded);stroke-width:1;stroke-dasharray:4 3}"
-    ".stk-chart path{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}"
-    ".stk-chart path.a{stroke-width:1;opacity:.5}"
-    "</style>\n";
 
 typedef struct frame {
     const stoke_chart *chart;
@@ -56,39 +33,6 @@ typedef struct frame {
     double left, top, width, height; /* of the area of the curves */
     int legend_lines;
 } frame;
-
-/* ---- numbers and text ---- */
-
-/* A coordinate, to a tenth of a pixel. */
-static const char *at(double value, char text[32])
-{
-    return stk_text_fixed(value, 1, text, 32);
-}
-
-static size_t letters(const char *text)
-{
-    size_t n = 0;
-    for (; text && *text; n++) stk_utf8_next(&text);
-    return n;
-}
-
-static void put_text(const frame *f, double x, double y, const char *anchor, const char *class,
-                     const char *text)
-{
-    char a[32], b[32];
-    if (!text || !*text) return;
-    fprintf(f->out, "<text x=\"%s\" y=\"%s\" text-anchor=\"%s\"%s%s%s>", at(x, a), at(y, b), anchor,
-            class ? " class=\"" : "", class ? class : "", class ? "\"" : "");
-    stk_html_text(f->out, text);
-    fputs("</text>\n", f->out);
-}
-
-static void put_line(const frame *f, const char *class, double x1, double y1, double x2, double y2)
-{
-    char a[32], b[32], c[32], d[32];
-    fprintf(f->out, "<line class=\"%s\" x1=\"%s\" y1=\"%s\" x2=\"%s\" y2=\"%s\"/>\n", class, at(x1, a),
-            at(y1, b), at(x2, c), at(y2, d));
-}
 
 /* ---- legend ---- */
 
@@ -103,7 +47,7 @@ static unsigned colour_of(const stoke_chart *chart, size_t index)
 {
     unsigned strong = 0;
     for (size_t i = 0; i < index; i++) strong += !chart->series[i].faint;
-    return strong % COLOURS;
+    return strong % STK_SVG_COLOURS;
 }
 
 /* Draws the legend (draw 0: only counts); returns its lines. */
@@ -118,7 +62,7 @@ static int put_legend(const frame *f, int draw)
     for (size_t i = 0; i < c->n_series; i++) {
         const stoke_series *s = &c->series[i];
         if (!is_listed(s)) continue;
-        const double width = 26 + (double)letters(s->name) * LETTER + 16;
+        const double width = 26 + (double)stk_svg_letters(s->name) * STK_SVG_LETTER + 16;
         if (x > MARGIN && x + width > c->width - MARGIN) {
             x = MARGIN;
             lines++;
@@ -127,8 +71,8 @@ static int put_legend(const frame *f, int draw)
         if (draw) {
             char a[32], b[32];
             fprintf(f->out, "<path%s style=\"stroke:var(--s%u)\" d=\"M%s %sh18\"/>\n",
-                    s->faint ? " class=\"a\"" : "", colour_of(c, i), at(x, a), at(y - 4, b));
-            put_text(f, x + 24, y, "start", NULL, s->name);
+                    s->faint ? " class=\"a\"" : "", colour_of(c, i), stk_svg_at(x, a), stk_svg_at(y - 4, b));
+            stk_svg_text(f->out, x + 24, y, "start", NULL, s->name);
         }
         x += width;
     }
@@ -163,7 +107,7 @@ static void draw_to(pen *p, double x, double y)
         return;
     }
     /* "h0": a value alone between gaps is a dot. */
-    fprintf(p->f->out, p->down ? "L%s %s" : "M%s %sh0", at(px, a), at(py, b));
+    fprintf(p->f->out, p->down ? "L%s %s" : "M%s %sh0", stk_svg_at(px, a), stk_svg_at(py, b));
     p->down = 1;
 }
 
@@ -218,7 +162,8 @@ static void put_points(const frame *f, size_t index)
         char a[32], b[32];
         if (!has_point(f, s, i)) continue;
         fprintf(f->out, "<circle cx=\"%s\" cy=\"%s\" r=\"3\" style=\"fill:var(--s%u)\"><title>",
-                at(screen_x(f, s->x[i]), a), at(screen_y(f, s->y[i]), b), colour_of(f->chart, index));
+                stk_svg_at(screen_x(f, s->x[i]), a), stk_svg_at(screen_y(f, s->y[i]), b),
+                colour_of(f->chart, index));
         stk_html_text(f->out, s->name);
         fprintf(f->out, "%s%s", s->name && *s->name ? " " : "", stk_text_brief(s->y[i], a, sizeof a));
         fprintf(f->out, " at %s</title></circle>\n", stk_text_brief(s->x[i], b, sizeof b));
@@ -232,17 +177,17 @@ static void put_axes(const frame *f)
     const double bottom = f->top + f->height;
     for (size_t i = 0; i < f->y.count; i++) {
         const double y = bottom - stk_axis_place(&f->y, f->y.tick[i]) * f->height;
-        put_line(f, "g", f->left, y, f->left + f->width, y);
-        put_text(f, f->left - 7, y + 4, "end", "f", f->y.label[i]);
+        stk_svg_line(f->out, "g", f->left, y, f->left + f->width, y);
+        stk_svg_text(f->out, f->left - 7, y + 4, "end", "f", f->y.label[i]);
     }
     for (size_t i = 0; i < f->x.count; i++) {
         const double x = f->left + stk_axis_place(&f->x, f->x.tick[i]) * f->width;
-        put_line(f, "x", x, bottom, x, bottom + 4);
-        put_text(f, x, bottom + 17, "middle", "f", f->x.label[i]);
+        stk_svg_line(f->out, "x", x, bottom, x, bottom + 4);
+        stk_svg_text(f->out, x, bottom + 17, "middle", "f", f->x.label[i]);
     }
-    put_line(f, "x", f->left, bottom, f->left + f->width, bottom);
-    put_text(f, f->left + f->width / 2, bottom + 36, "middle", "f", f->chart->x_label);
-    put_text(f, MARGIN, f->top - 13, "start", "f", f->chart->y_label);
+    stk_svg_line(f->out, "x", f->left, bottom, f->left + f->width, bottom);
+    stk_svg_text(f->out, f->left + f->width / 2, bottom + 36, "middle", "f", f->chart->x_label);
+    stk_svg_text(f->out, MARGIN, f->top - 13, "start", "f", f->chart->y_label);
 }
 
 /* Texts in turn one line lower, so that marks side by side can be read. */
@@ -252,10 +197,10 @@ static void put_marks(const frame *f)
         const stoke_mark *mark = &f->chart->marks[i];
         const double place = stk_axis_place(&f->x, mark->x), x = f->left + place * f->width;
         if (isnan(place)) continue;
-        const int left = x + 8 + (double)letters(mark->text) * LETTER > f->left + f->width;
-        put_line(f, "m", x, f->top, x, f->top + f->height);
-        put_text(f, left ? x - 5 : x + 5, f->top + 12 + (double)(i % 4) * 15, left ? "end" : "start", NULL,
-                 mark->text);
+        const int left = x + 8 + (double)stk_svg_letters(mark->text) * STK_SVG_LETTER > f->left + f->width;
+        stk_svg_line(f->out, "m", x, f->top, x, f->top + f->height);
+        stk_svg_text(f->out, left ? x - 5 : x + 5, f->top + 12 + (double)(i % 4) * 15, left ? "end" : "start",
+                     NULL, mark->text);
     }
 }
 
@@ -270,8 +215,8 @@ static void measure(frame *f)
     if (f->height < 40) f->height = 40; /* a long legend in a small chart runs over its edge */
     stk_chart_axes(c, c->width / 90, (unsigned)(f->height / 45), &f->x, &f->y);
     for (size_t i = 0; i < f->y.count; i++)
-        if (letters(f->y.label[i]) > longest) longest = letters(f->y.label[i]);
-    f->left = MARGIN + (double)longest * LETTER + 8;
+        if (stk_svg_letters(f->y.label[i]) > longest) longest = stk_svg_letters(f->y.label[i]);
+    f->left = MARGIN + (double)longest * STK_SVG_LETTER + 8;
     f->width = c->width - f->left - MARGIN - 6;
 }
 
@@ -291,20 +236,14 @@ int stoke_chart_svg(const stoke_chart *chart, FILE *out, stoke_error *err)
     frame f = { .chart = &c, .out = out };
     char a[32], b[32], w[32], h[32];
     measure(&f);
-    fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"stk-chart\" viewBox=\"0 0 %" PRIu32 " %" PRIu32
-            "\" width=\"%" PRIu32 "\" height=\"%" PRIu32 "\" role=\"img\" aria-label=\"",
-            c.width, c.height, c.width, c.height);
-    stk_html_text(out, c.title ? c.title : "chart");
-    fputs("\">\n", out);
-    fputs(style, out);
-    fputs("<rect width=\"100%\" height=\"100%\" style=\"fill:var(--paper)\"/>\n", out);
-    put_text(&f, MARGIN, MARGIN + 13, "start", "t", c.title);
+    stk_svg_begin(out, c.width, c.height, c.title ? c.title : "chart");
+    stk_svg_text(out, MARGIN, MARGIN + 13, "start", "t", c.title);
     put_legend(&f, 1);
     put_axes(&f);
     /* An inner element cuts curves at its edges. */
-    fprintf(out, "<svg x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\">\n", at(f.left - BLEED, a),
-            at(f.top - BLEED, b), at(f.width + 2 * BLEED, w), at(f.height + 2 * BLEED, h));
+    fprintf(out, "<svg x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\">\n", stk_svg_at(f.left - BLEED, a),
+            stk_svg_at(f.top - BLEED, b), stk_svg_at(f.width + 2 * BLEED, w),
+            stk_svg_at(f.height + 2 * BLEED, h));
     for (int strong = 0; strong < 2; strong++)
         for (size_t i = 0; i < c.n_series; i++)
             if (strong == !c.series[i].faint) put_curve(&f, i);
@@ -312,7 +251,7 @@ int stoke_chart_svg(const stoke_chart *chart, FILE *out, stoke_error *err)
     fputs("</svg>\n", out);
     put_marks(&f);
     if (!has_values(&f))
-        put_text(&f, f.left + f.width / 2, f.top + f.height / 2, "middle", "f", "no values yet");
-    fputs("</svg>\n", out);
+        stk_svg_text(out, f.left + f.width / 2, f.top + f.height / 2, "middle", "f", "no values yet");
+    stk_svg_end(out);
     return STOKE_OK;
 }

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes corpus/decode/: tiny pictures of every kind the decoder reads; corpus/tar/: archives of every kind the
 scanner reads; corpus/tar_index/: index files; corpus/safetensors/ and corpus/json_read/: files of weights, and JSON;
-corpus/checkpoint/: the words of a run's state. And of each some that are wrong on purpose.
+corpus/checkpoint/: the words of a run's state; corpus/opencl_cache/: compiled programs. And of each some that are
+wrong on purpose.
 
 Needs Pillow and numpy; run it only to change the corpus, the files are in the repository.
 """
@@ -172,6 +173,19 @@ def index_files():
     yield "index-cut", index([(b"a.jpg", 512, 100, 0)])[:70]
 
 
+def opencl_cache_files():
+    def program(binary, size=None, magic=b"stoke-opencl-1\n\0"):
+        size = len(binary) if size is None else size
+        return magic + bytes(range(16)) + struct.pack("<Q", size) + binary + bytes(16)  # the target puts the digest right
+    yield "program-good", program(b"\x7fELF and so on")
+    yield "program-empty", program(b"")
+    yield "program-longer", program(b"\x7fELF", 5)
+    yield "program-shorter", program(b"\x7fELF", 3)
+    yield "program-wraps", program(b"\x7fELF", (1 << 64) - 1)
+    yield "program-cut", program(b"\x7fELF and so on")[:58]
+    yield "program-other-version", program(b"\x7fELF", magic=b"stoke-opencl-2\n\0")
+
+
 def weights(entries, data=b"", pad=0):
     """A safetensors file: entries as a dict, or the header as text."""
     text = (entries if isinstance(entries, str) else json.dumps(entries, separators=(",", ":"))).encode() + b" " * pad
@@ -265,7 +279,8 @@ def checkpoint_files():
 def main():
     for folder, makers in (("decode", (png_files, jpeg_files, webp_files, tiff_files)), ("tar", (tar_files,)),
                            ("tar_index", (index_files,)), ("safetensors", (safetensors_files,)),
-                           ("json_read", (json_files,)), ("checkpoint", (checkpoint_files,))):
+                           ("json_read", (json_files,)), ("checkpoint", (checkpoint_files,)),
+                           ("opencl_cache", (opencl_cache_files,))):
         os.makedirs(os.path.join(OUT, folder), exist_ok=True)
         for name, data in (item for make in makers for item in make()):
             if len(data) > 6144:

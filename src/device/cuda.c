@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NVIDIA cards through the driver's own interface. Written where no card was: tests/fake/libcuda.c stands in
+ * for the driver and takes every error path; docs/devices.md says what was run and what was not.
+ */
+#include "src/device/cuda.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/base/number.h"
+
+#define CALL STK_CUDA_CALL
+
+/* ---- calls ---- */
+
+/* Puts figures behind a message about memory. Asking is no part of what failed: without an answer, none. */
+static void add_memory(stk_cuda *cuda, stoke_error *err)
+{
+    size_t free_bytes, total_bytes;
+    if (!cuda->context || cuda->driver.cuCtxPushCurrent(cuda->context) != CUDA_SUCCESS) return;
+    const CUresult result = cuda->driver.cuMemGetInfo(&free_bytes, &total_bytes);
+    stk_cuda_leave(cuda);
+    if (result != CUDA_SUCCESS) return;
+    const size_t used = strlen(err->message);
+    snprintf(err->message + used, sizeof err->message - used, "; %.1f of %.1f MB are free",
+             (double)free_bytes / 1e6, (double)total_bytes / 1e6);
+}
+
+int stk_cuda_check(stk_cuda *cuda, CUresult result, const char *call, stoke_error *err)
+{
+    const int r = stk_cuda_status(&cuda->driver, result, cuda->name, call, err);
+    if (r == STOKE_E_NOMEM) add_memory(cuda, err);
+    return r;
+}
+
+int stk_cuda_enter(stk_cuda *cuda, stoke_error *err)
+{
+    return CALL(cuda, cuCtxPushCurrent, cuda->context);
+}
+
+/* What it returns is of no use: the context is gone from this thread either way, and a device that failed
+ * says so again at the next call. */
+void stk_cuda_leave(stk_cuda *cuda)
+{
+    CUcontext left;
+    cuda->driver.cuCtxPopCurrent(&left);
+}
+
+int stk_cuda_enter_to_destroy(stk_cuda *cuda)
+{
+    return cuda->driver.cuCtxPushCurrent(cuda->context) == CUDA_SUCCESS;
+}
+
+/* ---- the device ---- */
+
+/* Fills info of the device at `ordinal`; a failure is for its `problem` or for open. */
+static int describe(stk_cuda *cuda, int ordinal, stoke_device_info *info, stoke_error *err)
+{
+    snprintf(info->name, sizeof info->name, "cuda:%d", ordinal);
+    cuda->name = info->name;
+    CUdevice device = 0;
+    int units = 0, shared = 0, mode = 0, major = 0, minor = 0;
+    size_t bytes = 0;
+    int r = CALL(cuda, cuDeviceGet, &device, ordinal);
+    if (!r) r = CALL(cuda, cuDeviceGetName, info->title, sizeof info->title, device);
+    const struct {
+        CUdevice_attribute which;
+        int *value;
+    } wanted[] = {
+        { CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &units },
+        { CU_DEVICE_ATTRIBUTE_INTEGRATED, &shared },
+        { CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, &mode },
+        { CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major },
+        { CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor },
+    };
+    for (size_t i = 0; !r && i < sizeof wanted / sizeof *wanted; i++)
+        r = CALL(cuda, cuDeviceGetAttribute, wanted[i].value, wanted[i].which, device);
+    if (!r) r = CALL(cuda, cuDeviceTotalMem, &bytes, device);
+    if (r) return r;
+    const int version = cuda->driver.version;
+    snprintf(info->driver, sizeof info->driver, "CUDA %d.%d, compute capability %d.%d", version / 1000,
+             version % 1000 / 10, major, minor);
+    info->memory_bytes = bytes;
+    info->compute_units = (uint32_t)units;
+    info->exact_math = 1; /* quotients and roots are, unless a compiler is told otherwise; we do not */
+    info->shares_memory = shared != 0;
+    cuda->device = device;
+    cuda->architecture = (uint32_t)(major * 10 + minor);
+    if (mode == CU_COMPUTEMODE_PROHIBITED)
+        return stk_fail(
+            err, STOKE_E_UNSUPPORTED,
+            "%s: its compute mode is \"prohibited\"; sudo nvidia-smi -i %d -c DEFAULT allows programs",
+            info->name, ordinal);
+    return STOKE_OK;
+}
+
+static void cuda_discover(stoke_device_list *list)
+{
+    stk_cuda cuda = { .name = "cuda" };
+    stoke_device_info info = { .name = "cuda" };
+    stoke_error err = { 0 };
+    int count = 0, r = stk_cuda_driver_open(&cuda.driver, &err);
+    if (!r)
+        r = stk_cuda_status(&cuda.driver, cuda.driver.cuDeviceGetCount(&count), "cuda", "cuDeviceGetCount",
+                            &err);
+    if (!r && !count) r = stk_cuda_no_card(&cuda.driver, "cuDeviceGetCount", &err);
+    if (r) {
+        snprintf(info.problem, sizeof info.problem, "%.*s", (int)sizeof info.problem - 1, err.message);
+        stk_device_list_add(list, &info);
+    }
+    for (int i = 0; !r && i < count; i++) {
+        info = (stoke_device_info){ 0 };
+        if (describe(&cuda, i, &info, &err))
+            snprintf(info.problem, sizeof info.problem, "%.*s", (int)sizeof info.problem - 1, err.message);
+        if (stk_device_list_add(list, &info)) break;
+    }
+    stk_cuda_driver_close(&cuda.driver);
+}
+
+static int find(stk_cuda *cuda, const char *which, int *ordinal, stoke_error *err)
+{
+    int64_t index = 0;
+    int count = 0;
+    if (*which && (!stk_parse_int(which, &index) || index < 0))
+        return stk_fail(err, STOKE_E_NOTFOUND, "cuda:%s: the number of a card is wanted, as in cuda:0",
+                        which);
+    int r = CALL(cuda, cuDeviceGetCount, &count);
+    if (!r && !count) r = stk_cuda_no_card(&cuda->driver, "cuDeviceGetCount", err);
+    if (!r && index >= count)
+        r = stk_fail(
+            err, STOKE_E_NOTFOUND,
+            "cuda:%s: the driver shows %d card%s (cards count from 0; CUDA_VISIBLE_DEVICES hides some)",
+            which, count, count == 1 ? "" : "s");
+    *ordinal = (int)index;
+    return r;
+}
+
+static int cuda_open(stoke_device *device, const char *which, const stoke_device_params *params,
+                     stoke_error *err)
+{
+    stk_cuda *cuda = device->own = stk_calloc(1, sizeof *cuda);
+    if (!cuda) return stk_fail(err, STOKE_E_NOMEM, "no memory for a device");
+    cuda->name = "cuda";
+    int ordinal = 0, r = stk_cuda_driver_open(&cuda->driver, err);
+    if (!r) r = find(cuda, which, &ordinal, err);
+    if (!r) r = describe(cuda, ordinal, &device->info, err);
+    if (!r) r = CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device);
+    if (!r) r = stk_cuda_enter(cuda, err);
+    if (r) return r;
+    r = stk_cuda_clock_create(cuda, err);
+    stk_cuda_leave(cuda);
+    return r;
+}
+
+static void cuda_close(stoke_device *device)
+{
+    stk_cuda *cuda = device->own;
+    if (!cuda) return;
+    if (cuda->context) {
+        if (stk_cuda_enter_to_destroy(cuda)) {
+            stk_cuda_clock_destroy(cuda);
+            stk_cuda_leave(cuda);
+        }
+        cuda->driver.cuDevicePrimaryCtxRelease(cuda->device);
+    }
+    stk_cuda_driver_close(&cuda->driver);
+    stk_free(cuda);
+    device->own = NULL;
+}
+
+static int cuda_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *total_bytes, stoke_error *err)
+{
+    stk_cuda *cuda = device->own;
+    size_t left = 0, total = 0;
+    int r = stk_cuda_enter(cuda, err);
+    if (r) return r;
+    r = CALL(cuda, cuMemGetInfo, &left, &total);
+    stk_cuda_leave(cuda);
+    *free_bytes = left;
+    *total_bytes = total;
+    return r;
+}
+
+/* ---- blocks ---- */
+
+static int no_room(const stk_block *block, stoke_error *err)
+{
+    stk_cuda *cuda = block->device->own;
+    int r;
+    if (block->kind == STK_MEMORY_DEVICE) {
+        r = stk_fail(
+            err, STOKE_E_NOMEM,
+            "%s: no room for a block of %.1f MB (cuMemAlloc says CUDA_ERROR_OUT_OF_MEMORY): make the batch "
+            "smaller or keep fewer batches ahead; nvidia-smi shows who holds memory",
+            cuda->name, (double)block->bytes / 1e6);
+        add_memory(cuda, err);
+    } else {
+        r = stk_fail(err, STOKE_E_NOMEM,
+                     "%s: the system gives no %.1f MB of page-locked memory (cuMemHostAlloc says "
+                     "CUDA_ERROR_OUT_OF_MEMORY): keep fewer batches ahead, or use pageable memory",
+                     cuda->name, (double)block->bytes / 1e6);
+    }
+    return r;
+}
+
+static int cuda_block_create(stk_block *block, stoke_error *err)
+{
+    stk_cuda *cuda = block->device->own;
+    if (block->kind == STK_MEMORY_PAGEABLE) {
+        block->host = stk_alloc_aligned(block->bytes, 64);
+        return block->host ? STOKE_OK
+                           : stk_fail(err, STOKE_E_NOMEM, "no memory for a block of %zu bytes", block->bytes);
+    }
+    int r = stk_cuda_enter(cuda, err);
+    if (r) return r;
+    CUdeviceptr address = 0;
+    const int pinned = block->kind == STK_MEMORY_PINNED;
+    const CUresult result =
+        pinned ? cuda->driver.cuMemHostAlloc(&block->host, block->bytes, CU_MEMHOSTALLOC_PORTABLE)
+               : cuda->driver.cuMemAlloc(&address, block->bytes);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        r = no_room(block, err);
+    else
+        r = stk_cuda_check(cuda, result, pinned ? "cuMemHostAlloc" : "cuMemAlloc", err);
+    stk_cuda_leave(cuda);
+    block->handle = (uintptr_t)address;
+    return r;
+}
+
+static void cuda_block_destroy(stk_block *block)
+{
+    stk_cuda *cuda = block->device->own;
+    if (block->kind == STK_MEMORY_PAGEABLE) {
+        stk_free(block->host);
+        return;
+    }
+    if (!stk_cuda_enter_to_destroy(cuda)) return;
+    if (block->kind == STK_MEMORY_PINNED) {
+        cuda->driver.cuCtxSynchronize(); /* cuMemFree waits for work that uses the block, this one may not */
+        cuda->driver.cuMemFreeHost(block->host);
+    } else {
+        cuda->driver.cuMemFree(block->handle);
+    }
+    stk_cuda_leave(cuda);
+}
+
+/* ---- streams ---- */
+
+/* A stream around `handle`, which is made here when `owned`. */
+static int stream_around(stoke_device *device, CUstream handle, int owned, stk_stream **out, stoke_error *err)
+{
+    stk_cuda *cuda = device->own;
+    stk_stream *stream = stk_calloc(1, sizeof *stream);
+    if (!stream) return stk_fail(err, STOKE_E_NOMEM, "no memory for a stream");
+    *stream = (stk_stream){ .head = { device }, .handle = handle, .owned = owned };
+    int r = CALL(cuda, cuEventCreate, &stream->idle, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING);
+    if (!r && owned) {
+        r = CALL(cuda, cuStreamCreate, &stream->handle, CU_STREAM_NON_BLOCKING);
+        if (r) cuda->driver.cuEventDestroy(stream->idle);
+    }
+    if (r)
+        stk_free(stream);
+    else
+        *out = stream;
+    return r;
+}
+
+static int cuda_stream_create(stoke_device *device, stk_stream **out, stoke_error *err)
+{
+    stk_cuda *cuda = device->own;
+    int r = stk_cuda_enter(cuda, err);
+    if (r) return r;
+    r = stream_around(device, NULL, 1, out, err);
+    stk_cuda_leave(cuda);
+    return r;
+}
+
+/* NULL is the default stream of the primary context, in which torch works unless told otherwise. */
+static int cuda_stream_wrap(stoke_device *device, void *native, stk_stream **out, stoke_error *err)
+{
+    stk_cuda *cuda = device->own;
+    CUcontext context = NULL;
+    int r = stk_cuda_enter(cuda, err);
+    if (r) return r;
+    r = CALL(cuda, cuStreamGetCtx, native, &context);
+    if (!r && context != cuda->context)
+        r = stk_fail(err, STOKE_E_INVALID,
+                     "%s: the stream belongs to another device or context; make it on this device, in the "
+                     "primary context",
+                     cuda->name);
+    if (!r) r = stream_around(device, native, 0, out, err);
+    stk_cuda_leave(cuda);
+    return r;
+}
+
+static void cuda_stream_destroy(stk_stream *stream)
+{
+    stk_cuda *cuda = stream->head.device->own;
+    if (stk_cuda_enter_to_destroy(cuda)) {
+        cuda->driver.cuStreamSynchronize(stream->handle);
+        cuda->driver.cuEventDestroy(stream->idle);
+        if (stream->owned) cuda->driver.cuStreamDestroy(stream->handle);
+        stk_cuda_leave(cuda);
+    }
+    stk_free(stream);
+}
+
+/* Not cuStreamSynchronize: unless the whole context was made otherwise it turns on a core, and the loader has
+ * use for that. */
+static int cuda_stream_finish(stk_stream *stream, stoke_error *err)
+{
+    stk_cuda *cuda = stream->head.device->own;
+    int r = stk_cuda_enter(cuda, err);
+    if (r) return r;
+    r = CALL(cuda, cuEventRecord, stream->idle, stream->handle);
+    if (!r) r = CALL(cuda, cuEventSynchronize, stream->idle);
+    stk_cuda_leave(cuda);
+    return r;
+}
+
+static int cuda_stream_wait(stk_stream *stream, stk_event *event, stoke_error *err)
+{
+    stk_cuda *cuda = stream->head.device->own;
+    if (!event->recorded_ns) return STOKE_OK;
+    int r = stk_cuda_enter(cuda, err);
+    if (r) return r;
+    r = CALL(cuda, cuStreamWaitEvent, stream->handle, event->handle, 0);
+    stk_cuda_leave(cuda);
+    return r;
+}
+
+/* ---- events ---- */
+
+static int cuda_event_create(stoke_device *device, stk_event **out, stoke_error *err)
+{
+    stk_cuda *cuda = device->own;
+    stk_event *event = stk_calloc(1, sizeof *event);
+    if (!event) return stk_fail(err, STOKE_E_NOMEM, "no memory for an event");
+    event->head.device = device;
+    int r = stk_cuda_enter(cuda, err);
+    if (!r) {
+        r = CALL(cuda, cuEventCreate, &event->handle, CU_EVENT_BLOCKING_SYNC);
+        stk_cuda_leave(cuda);
+    }
+    if (r)
+        stk_free(event);
+    else
+        *out = event;
+    return r;
+}
+
+static void cuda_event_destroy(stk_event *event)
+{
+    stk_cuda *cuda = event->head.device->own;
+    if (stk_cuda_enter_to_destroy(cuda)) {
+        cuda->driver.cuEventDestroy(event->handle);
+        stk_cuda_leave(cuda);
+    }
+    stk_free(event);
+}
+
+static int cuda_event_record(stk_event *event, stk_stream *stream, stoke_error *err)
+{
+    stk_cuda *cuda = event->head.device->own;
+    int r = stk_cuda_enter(cuda, err);
+    if (r) return r;
+    const uint64_t now = stk_now_ns();
+    r = CALL(cuda, cuEventRecord, event->handle, stream->handle);
+    if (!r) event->recorded_ns = now;
+    stk_cuda_leave(cuda);
+    return r;
+}
+
+static int cuda_event_finish(stk_event *event, stoke_error *err)
+{
+    stk_cuda *cuda = event->head.device->own;
+    if (!event->recorded_ns) return STOKE_OK;
+    int r = stk_cuda_enter(cuda, err);
+    if (r) return r;
+    r = CALL(cuda, cuEventSynchronize, event->handle);
+    stk_cuda_leave(cuda);
+    return r;
+}
+
+static int cuda_event_done(stk_event *event, int *done, stoke_error *err)
+{
+    stk_cuda *cuda = event->head.device->own;
+    *done = 1;
+    if (!event->recorded_ns) return STOKE_OK;
+    int r = stk_cuda_enter(cuda, err);
+    if (r) return r;
+    const CUresult result = cuda->driver.cuEventQuery(event->handle);
+    *done = result != CUDA_ERROR_NOT_READY;
+    if (*done) r = stk_cuda_check(cuda, result, "cuEventQuery", err);
+    stk_cuda_leave(cuda);
+    return r;
+}
+
+static int cuda_event_time(stk_event *event, uint64_t *ns, stoke_error *err)
+{
+    stk_cuda *cuda = event->head.device->own;
+    int r = stk_cuda_enter(cuda, err);
+    if (r) return r;
+    r = stk_cuda_event_time(event, ns, err);
+    stk_cuda_leave(cuda);
+    return r;
+}
+
+/* ---- work ---- */
+
+/* From pageable memory the driver copies to a place of its own first, and into it only after the stream has
+ * come this far: the call may take that long, and the source is free when it returns. */
+static int cuda_copy(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from,
+                     size_t from_at, size_t bytes, stoke_error *err)
+{
+    stk_cuda *cuda = stream->head.device->own;
+    const int up = to->kind == STK_MEMORY_DEVICE, down = from->kind == STK_MEMORY_DEVICE;
+    const CUdeviceptr target = (up ? to->handle : (uintptr_t)to->host) + to_at,
+                      source = (down ? from->handle : (uintptr_t)from->host) + from_at;
+    int r = stk_cuda_enter(cuda, err);
+    if (r) return r;
+    if (up && down)
+        r = CALL(cuda, cuMemcpyDtoDAsync, target, source, bytes, stream->handle);
+    else if (up)
+        r = CALL(cuda, cuMemcpyHtoDAsync, target, (const void *)(uintptr_t)source, bytes, stream->handle);
+    else if (down)
+        r = CALL(cuda, cuMemcpyDtoHAsync, (void *)(uintptr_t)target, source, bytes, stream->handle);
+    else
+        r = CALL(cuda, cuMemcpyAsync, target, source, bytes, stream->handle);
+    stk_cuda_leave(cuda);
+    return r;
+}
+
+/* 256 threads a block fill every card since 2012; in a picture as 32 x 8, so that a warp writes one line. */
+enum { THREADS = 256, WARP = 32, AXIS_MAX = 65535 /* blocks along y and z */ };
+
+static int cuda_launch(stk_stream *stream, stk_module *module, const stk_launch *what, stoke_error *err)
+{
+    stk_cuda *cuda = stream->head.device->own;
+    const uint32_t wide = what->grid[1] > 1 ? WARP : THREADS, high = THREADS / wide;
+    const uint32_t x = what->grid[0] / wide + (what->grid[0] % wide != 0),
+                   y = what->grid[1] / high + (what->grid[1] % high != 0), z = what->grid[2];
+    if (y > AXIS_MAX || z > AXIS_MAX)
+        return stk_fail(
+            err, STOKE_E_LIMIT,
+            "%s: a grid of %u x %u x %u work items is more than a launch takes (%u lines, %u rows)",
+            cuda->name, what->grid[0], what->grid[1], what->grid[2], AXIS_MAX * high, AXIS_MAX);
+    CUdeviceptr addresses[STK_ARGUMENTS_MAX];
+    void *arguments[STK_ARGUMENTS_MAX];
+    for (uint32_t i = 0; i < what->n_arguments; i++) {
+        const stk_argument *argument = &what->arguments[i];
+        if (argument->block) addresses[i] = argument->block->handle;
+        arguments[i] = argument->block ? (void *)&addresses[i] : (void *)(uintptr_t)argument->value;
+    }
+    int r = stk_cuda_enter(cuda, err);
+    if (r) return r;
+    r = CALL(cuda, cuLaunchKernel, module->kernels[what->kernel], x, y, z, wide, high, 1, 0, stream->handle,
+             arguments, NULL);
+    stk_cuda_leave(cuda);
+    return r;
+}
+
+const stk_device_fns stk_device_cuda = {
+    .kind = "cuda",
+    .discover = cuda_discover,
+    .open = cuda_open,
+    .close = cuda_close,
+    .memory = cuda_memory,
+    .block_create = cuda_block_create,
+    .block_destroy = cuda_block_destroy,
+    .stream_create = cuda_stream_create,
+    .stream_destroy = cuda_stream_destroy,
+    .stream_wrap = cuda_stream_wrap,
+    .stream_finish = cuda_stream_finish,
+    .stream_wait = cuda_stream_wait,
+    .event_create = cuda_event_create,
+    .event_destroy = cuda_event_destroy,
+    .event_record = cuda_event_record,
+    .event_finish = cuda_event_finish,
+    .event_done = cuda_event_done,
+    .event_time = cuda_event_time,
+    .copy = cuda_copy,
+    .module_create = stk_cuda_module_create,
+    .module_destroy = stk_cuda_module_destroy,
+    .launch = cuda_launch,
+};

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Programs for NVIDIA cards. PTX that was made at build time is tried first; where there is none that fits,
+ * or the driver is older than it, NVRTC makes it from the text. Either way the driver turns PTX into the
+ * card's own code and keeps that on disk (~/.nv/ComputeCache), so nothing is cached here.
+ *
+ * a * b + c must stay a product and a sum: --fmad=false makes the compiler write mul.rn and add.rn, which the
+ * driver may not join. Quotients and roots are correctly rounded unless asked otherwise.
+ */
+#include "src/device/cuda.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+
+#define CALL STK_CUDA_CALL
+
+enum { LOG_BYTES = 4096 };
+
+/* Puts what a compiler had to say behind the message, whose end is lost when it is too long. */
+static void add_log(stoke_error *err, const char *log)
+{
+    const size_t used = strlen(err->message);
+    if (*log) snprintf(err->message + used, sizeof err->message - used, ":\n%s", log);
+}
+
+/* Hands PTX to the driver. */
+static int load(stk_module *module, const char *ptx, stoke_error *err)
+{
+    stk_cuda *cuda = module->head.device->own;
+    char log[LOG_BYTES] = "";
+    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+    void *values[] = { log, (void *)(uintptr_t)(sizeof log - 1) };
+    int r = CALL(cuda, cuModuleLoadDataEx, &module->handle, ptx, 2, options, values);
+    if (r) add_log(err, log);
+    return r;
+}
+
+/* ---- PTX made at build time ---- */
+
+/* The newest that the card can run, or NULL. */
+static const stk_ptx *fitting(const stk_program *program, uint32_t architecture)
+{
+    const stk_ptx *best = NULL;
+    for (uint32_t i = 0; i < program->n_ptx && program->ptx[i].architecture <= architecture; i++)
+        best = &program->ptx[i];
+    return best;
+}
+
+/* ---- NVRTC ---- */
+
+typedef struct compilation {
+    stk_cuda *cuda;
+    stk_nvrtc nvrtc;
+    const stk_program *program;
+    nvrtcProgram handle;
+    stoke_error *err;
+} compilation;
+
+/* A call of the compiler as a status, with its name in the message. */
+#define COMPILER(c, function, ...) compiler_status(c, (c)->nvrtc.function(__VA_ARGS__), #function)
+
+static int compiler_status(const compilation *c, nvrtcResult result, const char *call)
+{
+    if (result == NVRTC_SUCCESS) return STOKE_OK;
+    return stk_fail(c->err, result == NVRTC_ERROR_OUT_OF_MEMORY ? STOKE_E_NOMEM : STOKE_E_UNSUPPORTED,
+                    "%s: program %s: %s of NVRTC %d.%d says %s", c->cuda->name, c->program->name, call,
+                    c->nvrtc.major, c->nvrtc.minor, c->nvrtc.nvrtcGetErrorString(result));
+}
+
+/* The newest architecture that both the compiler and the card know. */
+static int choose_architecture(const compilation *c, int *chosen)
+{
+    const int card = (int)c->cuda->architecture;
+    int known[128], count = 0;
+    int r = COMPILER(c, nvrtcGetNumSupportedArchs, &count);
+    if (r) return r;
+    if (count < 1 || count > (int)(sizeof known / sizeof *known))
+        return stk_fail(c->err, STOKE_E_UNSUPPORTED, "%s: NVRTC %d.%d says it knows %d architectures",
+                        c->cuda->name, c->nvrtc.major, c->nvrtc.minor, count);
+    r = COMPILER(c, nvrtcGetSupportedArchs, known);
+    if (r) return r;
+    int lowest = known[0];
+    *chosen = 0;
+    for (int i = 0; i < count; i++) {
+        if (known[i] < lowest) lowest = known[i];
+        if (known[i] > *chosen && known[i] <= card) *chosen = known[i];
+    }
+    if (*chosen) return STOKE_OK;
+    return stk_fail(c->err, STOKE_E_UNSUPPORTED,
+                    "%s: the card is of compute capability %d.%d, NVRTC %d.%d compiles for %d.%d and newer: "
+                    "install an older one (12.x goes down to 5.0)",
+                    c->cuda->name, card / 10, card % 10, c->nvrtc.major, c->nvrtc.minor, lowest / 10,
+                    lowest % 10);
+}
+
+static void add_compile_log(const compilation *c)
+{
+    size_t bytes = 0;
+    if (c->nvrtc.nvrtcGetProgramLogSize(c->handle, &bytes) != NVRTC_SUCCESS || bytes < 2) return;
+    char *log = stk_alloc(bytes);
+    if (log && c->nvrtc.nvrtcGetProgramLog(c->handle, log) == NVRTC_SUCCESS) add_log(c->err, log);
+    stk_free(log);
+}
+
+/* *ptx is for stk_free. */
+static int compile_for(const compilation *c, int architecture, char **ptx)
+{
+    char target[48];
+    snprintf(target, sizeof target, "--gpu-architecture=compute_%d", architecture);
+    const char *options[] = { target, "--fmad=false" };
+    size_t bytes = 0;
+    int r = COMPILER(c, nvrtcCompileProgram, c->handle, 2, options);
+    if (r) {
+        add_compile_log(c);
+        return r;
+    }
+    r = COMPILER(c, nvrtcGetPTXSize, c->handle, &bytes);
+    if (r) return r;
+    *ptx = stk_alloc(bytes);
+    if (!*ptx) return stk_fail(c->err, STOKE_E_NOMEM, "no memory for a program of %zu bytes", bytes);
+    return COMPILER(c, nvrtcGetPTX, c->handle, *ptx);
+}
+
+static int compile(stk_cuda *cuda, const stk_program *program, char **ptx, stoke_error *err)
+{
+    compilation c = { .cuda = cuda, .program = program, .err = err };
+    int architecture = 0, r = stk_nvrtc_open(&c.nvrtc, cuda->driver.version, err);
+    if (r) return r;
+    r = choose_architecture(&c, &architecture);
+    if (!r) r = COMPILER(&c, nvrtcCreateProgram, &c.handle, program->text, program->name, 0, NULL, NULL);
+    if (!r) r = compile_for(&c, architecture, ptx);
+    if (c.handle) c.nvrtc.nvrtcDestroyProgram(&c.handle);
+    stk_nvrtc_close(&c.nvrtc);
+    return r;
+}
+
+static int load_text(stk_module *module, stoke_error *err)
+{
+    char *ptx = NULL;
+    int r = compile(module->head.device->own, module->head.program, &ptx, err);
+    if (!r) r = load(module, ptx, err);
+    stk_free(ptx);
+    return r;
+}
+
+/* ---- the module ---- */
+
+/* PTX at hand, else the text. When neither does, both reasons count: the first is what is to be mended. */
+static int load_either(stk_module *module, stoke_error *err)
+{
+    stk_cuda *cuda = module->head.device->own;
+    const stk_ptx *ptx = fitting(module->head.program, cuda->architecture);
+    if (!ptx) return load_text(module, err);
+    int r = load(module, ptx->text, err);
+    if (r != STOKE_E_UNSUPPORTED) return r;
+    stoke_error second;
+    r = load_text(module, &second);
+    if (r == STOKE_E_DEVICE) *err = second;
+    if (!r || r == STOKE_E_DEVICE) return r;
+    const size_t used = strlen(err->message);
+    snprintf(err->message + used, sizeof err->message - used, "; and from the text: %s", second.message);
+    return err->code;
+}
+
+static int find_kernels(stk_module *module, stoke_error *err)
+{
+    stk_cuda *cuda = module->head.device->own;
+    const stk_program *program = module->head.program;
+    for (uint32_t i = 0; i < program->n_kernels; i++) {
+        int r = CALL(cuda, cuModuleGetFunction, &module->kernels[i], module->handle, program->kernels[i]);
+        if (!r) continue;
+        const size_t used = strlen(err->message);
+        snprintf(err->message + used, sizeof err->message - used, "; kernel %s of program %s",
+                 program->kernels[i], program->name);
+        return r;
+    }
+    return STOKE_OK;
+}
+
+int stk_cuda_module_create(stoke_device *device, const stk_program *program, stk_module **out,
+                           stoke_error *err)
+{
+    stk_cuda *cuda = device->own;
+    stk_module *module = stk_calloc(1, sizeof *module);
+    if (!module) return stk_fail(err, STOKE_E_NOMEM, "no memory for a program");
+    module->head = (stk_module_head){ device, program };
+    module->kernels = stk_calloc(program->n_kernels, sizeof *module->kernels);
+    int r = module->kernels ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "no memory for a program");
+    if (!r) r = stk_cuda_enter(cuda, err);
+    if (!r) {
+        r = load_either(module, err);
+        if (!r) r = find_kernels(module, err);
+        if (r && module->handle) cuda->driver.cuModuleUnload(module->handle);
+        stk_cuda_leave(cuda);
+    }
+    if (!r) {
+        *out = module;
+        return STOKE_OK;
+    }
+    stk_free(module->kernels);
+    stk_free(module);
+    return r;
+}
+
+void stk_cuda_module_destroy(stk_module *module)
+{
+    stk_cuda *cuda = module->head.device->own;
+    if (stk_cuda_enter_to_destroy(cuda)) {
+        cuda->driver.cuCtxSynchronize(); /* its kernels may still be in a stream */
+        cuda->driver.cuModuleUnload(module->handle);
+        stk_cuda_leave(cuda);
+    }
+    stk_free(module->kernels);
+    stk_free(module);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An event of ours is recorded again and again; one of OpenCL happens once. So a record puts a new marker
+ * into the queue and lets go of the one before. Whoever waits holds the marker that was there when they came.
+ *
+ * The device stamps markers by a clock of its own: PoCL by CLOCK_MONOTONIC_RAW, GPUs by counters on the chip.
+ * The offset to the host's clock is never told, but every event shuts it in: an event happened after the host
+ * asked for it and before the host saw it. The offset is kept as it is for as long as it agrees with that,
+ * and moved by the least that makes it agree. So times never contradict the host's own stamps, whatever the
+ * drift.
+ */
+#include "src/device/opencl.h"
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/base/mem.h"
+
+typedef struct event {
+    stk_event_head head;
+    pthread_mutex_t lock;
+    cl_event marker; /* NULL: never recorded */
+    uint64_t recorded_ns,
+        seen_ns; /* on the host: before the record, and once it had happened; 0 = not seen */
+} event;
+
+/* What an event holds now, with a reference of the caller's own to the marker. */
+typedef struct held {
+    cl_event marker;
+    uint64_t recorded_ns, seen_ns;
+} held;
+
+static int hold(event *e, held *h, stoke_error *err)
+{
+    const stk_opencl *own = stk_opencl_of(e->head.device);
+    pthread_mutex_lock(&e->lock);
+    *h = (held){ e->marker, e->recorded_ns, e->seen_ns };
+    const cl_int code = h->marker ? own->cl.clRetainEvent(h->marker) : CL_SUCCESS;
+    pthread_mutex_unlock(&e->lock);
+    return stk_opencl_check(e->head.device, "clRetainEvent", code, err);
+}
+
+static void let_go(const event *e, const held *h)
+{
+    if (h->marker) stk_opencl_of(e->head.device)->cl.clReleaseEvent(h->marker);
+}
+
+/* Notes when the host knew, unless the event has been recorded anew meanwhile. */
+static void note_seen(event *e, held *h)
+{
+    const uint64_t now = stk_now_ns();
+    pthread_mutex_lock(&e->lock);
+    if (e->marker == h->marker && !e->seen_ns) e->seen_ns = now;
+    pthread_mutex_unlock(&e->lock);
+    if (!h->seen_ns) h->seen_ns = now;
+}
+
+/* ---- life ---- */
+
+int stk_opencl_event_create(stoke_device *device, stk_event **out, stoke_error *err)
+{
+    event *e = stk_calloc(1, sizeof *e);
+    if (!e) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for an event", device->info.name);
+    e->head.device = device;
+    pthread_mutex_init(&e->lock, NULL);
+    *out = (stk_event *)e;
+    return STOKE_OK;
+}
+
+void stk_opencl_event_destroy(stk_event *base)
+{
+    event *e = (event *)base;
+    if (e->marker) stk_opencl_of(e->head.device)->cl.clReleaseEvent(e->marker);
+    pthread_mutex_destroy(&e->lock);
+    stk_free(e);
+}
+
+int stk_opencl_event_record(stk_event *base, stk_stream *stream, stoke_error *err)
+{
+    event *e = (event *)base;
+    const stk_opencl *own = stk_opencl_of(e->head.device);
+    cl_command_queue queue = ((stk_opencl_stream *)stream)->queue;
+    const uint64_t now = stk_now_ns();
+    cl_event marker;
+    cl_int code = own->cl.clEnqueueMarkerWithWaitList(queue, 0, NULL, &marker);
+    if (code) return stk_opencl_check(e->head.device, "clEnqueueMarkerWithWaitList", code, err);
+    /* Another queue that waits for a marker nobody has sent to the device waits for ever; and polling sends
+     * nothing either. */
+    code = own->cl.clFlush(queue);
+    if (code) {
+        own->cl.clReleaseEvent(marker);
+        return stk_opencl_check(e->head.device, "clFlush", code, err);
+    }
+    pthread_mutex_lock(&e->lock);
+    cl_event before = e->marker;
+    e->marker = marker;
+    e->recorded_ns = now;
+    e->seen_ns = 0;
+    pthread_mutex_unlock(&e->lock);
+    if (before) own->cl.clReleaseEvent(before);
+    return STOKE_OK;
+}
+
+/* ---- waiting ---- */
+
+int stk_opencl_stream_wait(stk_stream *base, stk_event *waited, stoke_error *err)
+{
+    stk_opencl_stream *stream = (stk_opencl_stream *)base;
+    const stk_opencl *own = stk_opencl_of(stream->head.device);
+    event *e = (event *)waited;
+    held h;
+    const int r = hold(e, &h, err);
+    if (r != STOKE_OK || !h.marker) return r;
+    const cl_int code = own->cl.clEnqueueBarrierWithWaitList(stream->queue, 1, &h.marker, NULL);
+    let_go(e, &h);
+    return stk_opencl_check(stream->head.device, "clEnqueueBarrierWithWaitList", code, err);
+}
+
+int stk_opencl_event_finish(stk_event *base, stoke_error *err)
+{
+    event *e = (event *)base;
+    held h;
+    const int r = hold(e, &h, err);
+    if (r != STOKE_OK || !h.marker) return r;
+    const cl_int code = stk_opencl_of(e->head.device)->cl.clWaitForEvents(1, &h.marker);
+    if (!code) note_seen(e, &h);
+    let_go(e, &h);
+    return stk_opencl_check_wait(e->head.device, "clWaitForEvents", code, err);
+}
+
+/* 1 when the marker has been passed, 0 when not, below 0: the failure. */
+static int look(event *e, held *h, stoke_error *err)
+{
+    cl_int status = CL_QUEUED;
+    if (!h->marker || h->seen_ns) return 1;
+    const cl_int code =
+        stk_opencl_of(e->head.device)
+            ->cl.clGetEventInfo(h->marker, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL);
+    if (code) return stk_opencl_check_wait(e->head.device, "clGetEventInfo", code, err);
+    if (status < 0) return stk_opencl_check_wait(e->head.device, "work before an event", status, err);
+    if (status == CL_COMPLETE) note_seen(e, h);
+    return status == CL_COMPLETE;
+}
+
+int stk_opencl_event_done(stk_event *base, int *done, stoke_error *err)
+{
+    event *e = (event *)base;
+    held h;
+    int r = hold(e, &h, err);
+    if (r != STOKE_OK) return r;
+    r = look(e, &h, err);
+    let_go(e, &h);
+    *done = r > 0;
+    return r < 0 ? r : STOKE_OK;
+}
+
+/* ---- times ---- */
+
+static cl_int ended(const stk_opencl *own, cl_event marker, uint64_t *device_ns)
+{
+    cl_ulong end = 0;
+    const cl_int code =
+        own->cl.clGetEventProfilingInfo(marker, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
+    *device_ns = end;
+    return code ? code : end ? CL_SUCCESS : CL_PROFILING_INFO_NOT_AVAILABLE;
+}
+
+static int no_times(const stoke_device *device, stoke_error *err)
+{
+    return stk_fail(err, STOKE_E_UNSUPPORTED, "%s (%s): the driver does not tell the times of events",
+                    device->info.name, device->info.title);
+}
+
+/* What the device's clock read as `device_ns` happened between two moments of the host's. */
+static uint64_t to_host(stk_opencl *own, uint64_t device_ns, uint64_t after_ns, uint64_t before_ns)
+{
+    const int64_t least = (int64_t)(after_ns - device_ns), most = (int64_t)(before_ns - device_ns);
+    pthread_mutex_lock(&own->lock);
+    if (own->clock_offset < least) own->clock_offset = least;
+    if (own->clock_offset > most) own->clock_offset = most;
+    const uint64_t ns = device_ns + (uint64_t)own->clock_offset;
+    pthread_mutex_unlock(&own->lock);
+    return ns;
+}
+
+/* A marker in the empty queue of chores: seen some 10 us after it was asked for. */
+static int read_clock(stoke_device *device, uint64_t *device_ns, uint64_t *after_ns, uint64_t *before_ns,
+                      stoke_error *err)
+{
+    stk_opencl *own = stk_opencl_of(device);
+    cl_event marker;
+    *after_ns = stk_now_ns();
+    cl_int code = own->cl.clEnqueueMarkerWithWaitList(own->chores, 0, NULL, &marker);
+    if (code) return stk_opencl_check(device, "clEnqueueMarkerWithWaitList", code, err);
+    code = own->cl.clWaitForEvents(1, &marker);
+    *before_ns = stk_now_ns();
+    int r = stk_opencl_check_wait(device, "clWaitForEvents", code, err);
+    if (r == STOKE_OK && ended(own, marker, device_ns)) r = no_times(device, err);
+    own->cl.clReleaseEvent(marker);
+    return r;
+}
+
+int stk_opencl_clock_start(stoke_device *device, stoke_error *err)
+{
+    enum { TRIES = 8 }; /* the first ones start threads and fill caches */
+    stk_opencl *own = stk_opencl_of(device);
+    uint64_t device_ns, after_ns, before_ns, best = UINT64_MAX;
+    for (int i = 0; i < TRIES; i++) {
+        const int r = read_clock(device, &device_ns, &after_ns, &before_ns, err);
+        if (r == STOKE_E_UNSUPPORTED) return STOKE_OK; /* whoever asks for a time will be told */
+        if (r != STOKE_OK) return r;
+        if (before_ns - after_ns >= best) continue;
+        best = before_ns - after_ns;
+        own->clock_offset = (int64_t)(after_ns + best / 2 - device_ns);
+    }
+    own->clock_checked_ns = before_ns;
+    return STOKE_OK;
+}
+
+/* Events that wait long in their queue and are looked at late would let the offset drift far: crystals differ
+ * by up to 100 ppm, 1 ms in 10 s. */
+static int check_clock(stoke_device *device, stoke_error *err)
+{
+    static const uint64_t every_ns = UINT64_C(10000000000);
+    stk_opencl *own = stk_opencl_of(device);
+    const uint64_t now = stk_now_ns();
+    pthread_mutex_lock(&own->lock);
+    const int due = now - own->clock_checked_ns > every_ns;
+    if (due) own->clock_checked_ns = now;
+    pthread_mutex_unlock(&own->lock);
+    if (!due) return STOKE_OK;
+    uint64_t device_ns, after_ns, before_ns;
+    const int r = read_clock(device, &device_ns, &after_ns, &before_ns, err);
+    if (r == STOKE_OK) to_host(own, device_ns, after_ns, before_ns);
+    return r;
+}
+
+/* STOKE_OK when it was recorded and has happened. */
+static int expect_done(event *e, held *h, stoke_error *err)
+{
+    const int done = look(e, h, err);
+    if (done < 0) return done;
+    if (done && h->marker) return STOKE_OK;
+    return stk_fail(err, STOKE_E_STATE, "%s: an event that %s has no time", e->head.device->info.name,
+                    h->marker ? "has not happened yet" : "was never recorded");
+}
+
+int stk_opencl_event_time(stk_event *base, uint64_t *ns, stoke_error *err)
+{
+    event *e = (event *)base;
+    stoke_device *device = e->head.device;
+    stk_opencl *own = stk_opencl_of(device);
+    held h;
+    uint64_t device_ns = 0;
+    int r = hold(e, &h, err);
+    if (r != STOKE_OK) return r;
+    r = expect_done(e, &h, err);
+    if (r == STOKE_OK && ended(own, h.marker, &device_ns)) r = no_times(device, err);
+    if (r == STOKE_OK) r = check_clock(device, err);
+    if (r == STOKE_OK) *ns = to_host(own, device_ns, h.recorded_ns, h.seen_ns);
+    let_go(e, &h);
+    return r;
+}

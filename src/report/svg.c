@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * No script, no font of its own. Colours are CSS variables of the element, with a second set for dark mode.
+ */
+#include "src/report/svg.h"
+
+#include <inttypes.h>
+
+#include "src/base/utf8.h"
+#include "src/report/chart.h"
+
+/* Colours by Okabe and Ito, whom colour-blind people can follow, brightened for dark paper. */
+static const char style[] =
+    "<style>.stk-chart{--paper:#fff;--ink:#1c202a;--faded:#686f7d;--rule:#e3e6ec;--frame:#b9bfca;"
+    "--s0:#0b6bcb;--s1:#d1495b;--s2:#00876c;--s3:#c77700;--s4:#8b4fc4;--s5:#4c5b70;"
+    "font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;font-size:12px}"
+    "@media (prefers-color-scheme:dark){.stk-chart{--paper:#171a21;--ink:#e8eaf0;--faded:#9aa2b1;"
+    "--rule:#2a2f3a;--frame:#4a5160;--s0:#5aa9ff;--s1:#ff7b8b;--s2:#3ecfa8;--s3:#ffb347;--s4:#c597ff;"
+    "--s5:#a8b3c7}}"
+    "@media print{.stk-chart{--paper:#fff;--ink:#000;--faded:#444;--rule:#ddd;--frame:#888;--s0:#0b6bcb;"
+    "--s1:#d1495b;--s2:#00876c;--s3:#c77700;--s4:#8b4fc4;--s5:#4c5b70}}"
+    ".stk-chart text{fill:var(--ink)}.stk-chart .t{font-size:15px;font-weight:600}"
+    ".stk-chart .f{fill:var(--faded)}.stk-chart .g{stroke:var(--rule);stroke-width:1}"
+    ".stk-chart .x{stroke:var(--frame);stroke-width:1}"
+    ".stk-chart .m{stroke:var(--faded);stroke-width:1;stroke-dasharray:4 3}"
+    ".stk-chart path{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}"
+    ".stk-chart path.a{stroke-width:1;opacity:.5}"
+    "</style>\n";
+
+void stk_svg_begin(FILE *out, uint32_t width, uint32_t height, const char *label)
+{
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"stk-chart\" viewBox=\"0 0 %" PRIu32 " %" PRIu32
+            "\" width=\"%" PRIu32 "\" height=\"%" PRIu32 "\" role=\"img\" aria-label=\"",
+            width, height, width, height);
+    stk_html_text(out, label);
+    fputs("\">\n", out);
+    fputs(style, out);
+    fputs("<rect width=\"100%\" height=\"100%\" style=\"fill:var(--paper)\"/>\n", out);
+}
+
+void stk_svg_end(FILE *out)
+{
+    fputs("</svg>\n", out);
+}
+
+const char *stk_svg_at(double value, char text[32])
+{
+    return stk_text_fixed(value, 1, text, 32);
+}
+
+size_t stk_svg_letters(const char *text)
+{
+    size_t n = 0;
+    for (; text && *text; n++) stk_utf8_next(&text);
+    return n;
+}
+
+void stk_svg_text(FILE *out, double x, double y, const char *anchor, const char *class, const char *text)
+{
+    char a[32], b[32];
+    if (!text || !*text) return;
+    fprintf(out, "<text x=\"%s\" y=\"%s\" text-anchor=\"%s\"%s%s%s>", stk_svg_at(x, a), stk_svg_at(y, b),
+            anchor, class ? " class=\"" : "", class ? class : "", class ? "\"" : "");
+    stk_html_text(out, text);
+    fputs("</text>\n", out);
+}
+
+void stk_svg_line(FILE *out, const char *class, double x1, double y1, double x2, double y2)
+{
+    char a[32], b[32], c[32], d[32];
+    fprintf(out, "<line class=\"%s\" x1=\"%s\" y1=\"%s\" x2=\"%s\" y2=\"%s\"/>\n", class, stk_svg_at(x1, a),
+            stk_svg_at(y1, b), stk_svg_at(x2, c), stk_svg_at(y2, d));
+}

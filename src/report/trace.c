@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recording. A span takes the next place of an array by one atomic addition and is seen by readers when its
+ * lane is stored: no lock, no allocation, and a writer may run while others still record.
+ */
+#include "src/report/trace.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+
+typedef struct place {
+    const char *what;
+    uint64_t start, end;
+    int64_t number;
+    atomic_uint lane_and_one; /* 0: not written yet */
+} place;
+
+struct stoke_trace {
+    size_t capacity;
+    atomic_size_t next; /* runs on past the capacity: that many were dropped */
+    place *places;
+    pthread_mutex_t lock; /* of the lanes */
+    stk_lane **lanes;     /* each on its own: they do not move */
+    size_t lane_capacity;
+    atomic_uint n_lanes;
+};
+
+int stoke_trace_create(stoke_trace **out, size_t spans, stoke_error *err)
+{
+    stoke_trace *trace = stk_calloc(1, sizeof *trace);
+    *out = NULL;
+    if (trace) trace->places = stk_calloc(spans ? spans : 1, sizeof *trace->places);
+    if (!trace || !trace->places || pthread_mutex_init(&trace->lock, NULL)) {
+        if (trace) stk_free(trace->places);
+        stk_free(trace);
+        return stk_fail(err, STOKE_E_NOMEM, "out of memory for a trace of %zu spans: ask for fewer", spans);
+    }
+    trace->capacity = spans;
+    *out = trace;
+    return STOKE_OK;
+}
+
+static void free_lane(stk_lane *lane)
+{
+    if (!lane) return;
+    stk_free(lane->group);
+    stk_free(lane->name);
+    stk_free(lane);
+}
+
+void stoke_trace_destroy(stoke_trace **out)
+{
+    stoke_trace *trace = *out;
+    *out = NULL;
+    if (!trace) return;
+    for (unsigned i = 0; i < trace->n_lanes; i++) free_lane(trace->lanes[i]);
+    stk_free(trace->lanes);
+    stk_free(trace->places);
+    pthread_mutex_destroy(&trace->lock);
+    stk_free(trace);
+}
+
+static int add_lane(stoke_trace *trace, const char *group, const char *name, int emulated)
+{
+    const unsigned n = trace->n_lanes;
+    stk_lane *lane = stk_calloc(1, sizeof *lane);
+    if (!lane) return STOKE_E_NOMEM;
+    *lane = (stk_lane){ stk_strdup(group), stk_strdup(name), emulated != 0 };
+    if (!lane->group || !lane->name || n >= INT32_MAX ||
+        !stk_grow((void **)&trace->lanes, &trace->lane_capacity, n + 1, sizeof *trace->lanes)) {
+        free_lane(lane);
+        return STOKE_E_NOMEM;
+    }
+    trace->lanes[n] = lane;
+    trace->n_lanes = n + 1;
+    return (int)n;
+}
+
+int stoke_trace_lane(stoke_trace *trace, const char *group, const char *name, int emulated)
+{
+    int found = -1;
+    pthread_mutex_lock(&trace->lock);
+    for (unsigned i = 0; i < trace->n_lanes && found < 0; i++)
+        if (!strcmp(trace->lanes[i]->group, group) && !strcmp(trace->lanes[i]->name, name)) found = (int)i;
+    if (found < 0) found = add_lane(trace, group, name, emulated);
+    pthread_mutex_unlock(&trace->lock);
+    return found;
+}
+
+void stoke_trace_span(stoke_trace *trace, int lane, const char *what, uint64_t start_ns, uint64_t end_ns,
+                      int64_t number)
+{
+    if (lane < 0 || (unsigned)lane >= atomic_load_explicit(&trace->n_lanes, memory_order_relaxed)) return;
+    const size_t at = atomic_fetch_add_explicit(&trace->next, 1, memory_order_relaxed);
+    if (at >= trace->capacity) return;
+    place *p = &trace->places[at];
+    p->what = what;
+    p->start = start_ns;
+    p->end = end_ns > start_ns ? end_ns : start_ns;
+    p->number = number;
+    atomic_store_explicit(&p->lane_and_one, (unsigned)lane + 1, memory_order_release);
+}
+
+size_t stoke_trace_dropped(const stoke_trace *trace)
+{
+    const size_t next = atomic_load_explicit(&trace->next, memory_order_relaxed);
+    return next > trace->capacity ? next - trace->capacity : 0;
+}
+
+/* ---- in order ---- */
+
+static int by_lane_and_start(const void *a, const void *b)
+{
+    const stk_span *x = a, *y = b;
+    if (x->lane != y->lane) return x->lane < y->lane ? -1 : 1;
+    if (x->start != y->start) return x->start < y->start ? -1 : 1;
+    if (x->end != y->end) return x->end > y->end ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+/* A span that begins before the one before it has ended goes one row down: kernels of two streams may run at
+ * once. Less than a microsecond is two clocks that do not quite agree: the span begins that much later. */
+static void give_rows(stk_sheet *sheet)
+{
+    enum { SLACK_NS = 1000 };
+    uint64_t end[STK_TRACE_ROWS] = { 0 };
+    for (size_t i = 0; i < sheet->count; i++) {
+        stk_span *s = &sheet->spans[i];
+        if (!i || s->lane != s[-1].lane) memset(end, 0, sizeof end);
+        uint32_t row = 0;
+        while (row + 1 < STK_TRACE_ROWS && end[row] > s->start && end[row] - s->start > SLACK_NS) row++;
+        if (end[row] > s->start && end[row] - s->start <= SLACK_NS) {
+            s->start = end[row];
+            if (s->end < s->start) s->end = s->start;
+        }
+        s->row = row;
+        if (s->end > end[row]) end[row] = s->end;
+        if (row >= sheet->rows[s->lane]) sheet->rows[s->lane] = row + 1;
+    }
+}
+
+/* Lanes of one group stand together, where the first of them does; map[lane] = its place in the sheet. */
+static void order_lanes(stk_sheet *sheet, stk_lane *const *lanes, uint32_t *map)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < sheet->n_lanes; i++) map[i] = UINT32_MAX;
+    for (uint32_t i = 0; i < sheet->n_lanes; i++) {
+        if (map[i] != UINT32_MAX) continue;
+        for (uint32_t k = i; k < sheet->n_lanes; k++) {
+            if (strcmp(lanes[k]->group, lanes[i]->group) != 0) continue;
+            sheet->lanes[at] = lanes[k];
+            sheet->rows[at] = 1;
+            map[k] = at++;
+        }
+    }
+}
+
+static void copy_spans(stk_sheet *sheet, const stoke_trace *trace, size_t most, const uint32_t *map)
+{
+    for (size_t i = 0; i < most; i++) {
+        const place *p = &trace->places[i];
+        const unsigned lane = atomic_load_explicit(&p->lane_and_one, memory_order_acquire);
+        if (!lane || lane > sheet->n_lanes) continue;
+        sheet->spans[sheet->count++] = (stk_span){ p->what, p->start, p->end, p->number, map[lane - 1], 0 };
+    }
+    if (sheet->count) qsort(sheet->spans, sheet->count, sizeof *sheet->spans, by_lane_and_start);
+    for (size_t i = 0; i < sheet->count; i++) {
+        const stk_span *s = &sheet->spans[i];
+        if (!i || s->start < sheet->start) sheet->start = s->start;
+        if (s->end > sheet->end) sheet->end = s->end;
+    }
+}
+
+int stk_sheet_make(stk_sheet *sheet, const stoke_trace *trace, stoke_error *err)
+{
+    /* Taken by readers too: that the trace is const tells callers that their spans stay as they are. */
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&trace->lock;
+    const size_t next = atomic_load_explicit(&trace->next, memory_order_relaxed);
+    const size_t most = next < trace->capacity ? next : trace->capacity;
+    pthread_mutex_lock(lock);
+    const uint32_t n = trace->n_lanes;
+    uint32_t *map = stk_calloc(n, sizeof *map);
+    *sheet = (stk_sheet){ .spans = stk_calloc(most, sizeof *sheet->spans),
+                          .lanes = stk_calloc(n, sizeof *sheet->lanes),
+                          .rows = stk_calloc(n, sizeof *sheet->rows),
+                          .n_lanes = n,
+                          .dropped = next - most };
+    const int enough = map && sheet->spans && sheet->lanes && sheet->rows;
+    if (enough) order_lanes(sheet, trace->lanes, map);
+    pthread_mutex_unlock(lock);
+    if (enough) {
+        copy_spans(sheet, trace, most, map);
+        give_rows(sheet);
+    }
+    stk_free(map);
+    if (enough) return STOKE_OK;
+    stk_sheet_free(sheet);
+    return stk_fail(err, STOKE_E_NOMEM, "out of memory for writing a trace of %zu spans", most);
+}
+
+void stk_sheet_free(stk_sheet *sheet)
+{
+    stk_free(sheet->spans);
+    stk_free(sheet->lanes);
+    stk_free(sheet->rows);
+    *sheet = (stk_sheet){ 0 };
+}
