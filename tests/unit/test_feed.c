@@ -369,7 +369,7 @@ static void a_bad_state_changes_nothing(void **state)
     stoke_feed *feed = open_feed(&f, device, params_of(STOKE_PLACEMENT_DEVICE, STOKE_TRANSFER_STREAM, 2));
     stoke_error err;
     take_all(feed, &f, 0, 1);
-    assert_int_equal(stoke_feed_restore(feed, "{\"version\":1}", &err), STOKE_E_STATE);
+    assert_true(stoke_feed_restore(feed, "{\"version\":1}", &err) < 0);
     take_all(feed, &f, 1, BATCHES);
     stoke_feed_destroy(&feed);
     stoke_device_close(&device);
@@ -377,6 +377,14 @@ static void a_bad_state_changes_nothing(void **state)
 }
 
 /* ---- a device that is lost ---- */
+
+/* The position in a state. */
+static uint64_t handed_out(const char *text)
+{
+    const char *position = strstr(text, "\"position\":");
+    assert_non_null(position);
+    return strtoull(position + strlen("\"position\":"), NULL, 10);
+}
 
 /* After any number of calls: what was handed out before was right, and another device goes on from there. */
 static void another_device_goes_on_after_a_loss(void **state)
@@ -403,16 +411,12 @@ static void another_device_goes_on_after_a_loss(void **state)
         stoke_feed_state(feed, text, sizeof text);
         stoke_feed_destroy(&feed);
         stoke_device_close(&device);
-        /* `take` fails too where only the reading failed: that batch was handed out. */
         feed = open_feed(&f, host, params_of(STOKE_PLACEMENT_DEVICE, STOKE_TRANSFER_STREAM, 2));
         assert_int_equal(stoke_feed_restore(feed, text, NULL), 0);
-        const stoke_device_batch *batch;
-        if (taken < BATCHES && !stoke_feed_next(feed, &batch)) {
-            assert_true(batch->host.index == taken || batch->host.index == taken + 1);
-            taken = batch->host.index + 1;
-            stoke_feed_release(feed, &batch);
-        }
-        if (taken < BATCHES) take_all(feed, &f, taken, BATCHES);
+        /* `take` fails too where only the reading failed: that batch had been handed out. */
+        if (taken < BATCHES && handed_out(text) > f.expected[taken].position) taken++;
+        take_all(feed, &f, taken, BATCHES);
+        assert_int_equal(take(feed, &f, MOST), STOKE_E_END);
         stoke_feed_destroy(&feed);
     }
     assert_true(lost_at[0] > 1 && lost_at[1] + lost_at[2] > 1); /* early and late ones were tried */
