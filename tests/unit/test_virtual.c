@@ -174,6 +174,35 @@ static void waits_are_for_what_was_recorded(void **state)
     stoke_device_close(&device);
 }
 
+/* What was to be expected does not count once something has come in between. */
+static void expectations_are_not_kept(void **state)
+{
+    hand h;
+    stoke_device *device = open_by_hand(&h, 0);
+    stk_stream *a = new_stream(device), *b = new_stream(device), *c = new_stream(device);
+    stoke_error err;
+    int done = 1;
+    const uint64_t t = h.now;
+    occupy(a, 10 * MS);
+    occupy(a, 10 * MS);
+    stk_event *of_a = mark(a);
+    wait_for(b, of_a);
+    stk_event *of_b = mark(b);
+    ok(stk_event_done(of_b, &done, &err), &err); /* at 20 ms, as things stand */
+    assert_int_equal(done, 0);
+    h.now += 5 * MS;
+    occupy(c, 30 * MS); /* before the second of a */
+    h.now += 25 * MS;
+    ok(stk_event_done(of_b, &done, &err), &err);
+    assert_int_equal(done, 0);
+    assert_int_equal(time_of(of_b, t), 50 * MS);
+    stk_event_destroy(&of_a);
+    stk_stream_destroy(&a);
+    stk_stream_destroy(&b);
+    stk_stream_destroy(&c);
+    stoke_device_close(&device);
+}
+
 static void a_record_is_not_before_its_call(void **state)
 {
     hand h;
@@ -494,6 +523,7 @@ int main(void)
         cmocka_unit_test(copy_engines_are_one_for_each_way_or_one),
         cmocka_unit_test(what_is_ready_goes_first),
         cmocka_unit_test(waits_are_for_what_was_recorded),
+        cmocka_unit_test(expectations_are_not_kept),
         cmocka_unit_test(a_record_is_not_before_its_call),
         cmocka_unit_test(only_pageable_copies_hold_up_the_host),
         cmocka_unit_test(sleeping_too_long_is_idle_time),
