@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <math.h>
+#include <sched.h>
 
 #include "src/base/clock.h"
 
@@ -102,10 +103,10 @@ static void test_pageable_is_free_again(void **state)
 
 /* ---- order and time ---- */
 
-/* Two streams hand a word to and fro, each kernel slow enough to be overtaken by work that does not wait. */
+/* Two streams hand a word to and fro, one slowly, so that the other would overtake it. */
 static void test_events_order_streams(void **state)
 {
-    enum { ROUNDS = 20, TURNS = 40000 };
+    enum { ROUNDS = 6, TURNS = 4000000 }; /* 10 ms: what does not wait is done before */
     stoke_device *device = here_open("");
     stk_module *module;
     stk_stream *streams[2];
@@ -259,7 +260,7 @@ typedef struct adder {
 
 static void *add_many(void *context)
 {
-    enum { COUNT = 333, TIMES = 60 };
+    enum { COUNT = 33, TIMES = 200 };
     adder *a = context;
     stk_stream *stream;
     a->bad = stk_stream_create(&stream, a->device, NULL) != STOKE_OK;
@@ -286,11 +287,20 @@ static void *add_many(void *context)
     return NULL;
 }
 
+static cl_int CL_API_CALL hesitating(cl_kernel kernel, cl_uint index, size_t size, const void *value)
+{
+    const cl_int code = real.clSetKernelArg(kernel, index, size, value);
+    sched_yield(); /* whoever could come in between does */
+    return code;
+}
+
 /* Arguments belong to a kernel, not to a thread: one thread must not launch with another's. */
 static void test_threads_share_a_module(void **state)
 {
     stoke_device *device = here_open("");
     stk_module *module;
+    real = stk_opencl_of(device)->cl;
+    stk_opencl_of(device)->cl.clSetKernelArg = hesitating;
     OK(stk_module_create(&module, device, &HERE_PROGRAM, &err));
     adder adders[3];
     pthread_t threads[3];
