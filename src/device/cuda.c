@@ -145,7 +145,7 @@ static int cuda_open(stoke_device *device, const char *which, const stoke_device
     stk_cuda *cuda = device->own = stk_calloc(1, sizeof *cuda);
     if (!cuda) return stk_fail(err, STOKE_E_NOMEM, "no memory for a device");
     cuda->name = "cuda";
-    int ordinal, r = stk_cuda_driver_open(&cuda->driver, err);
+    int ordinal = 0, r = stk_cuda_driver_open(&cuda->driver, err);
     if (!r) r = find(cuda, which, &ordinal, err);
     if (!r) r = describe(cuda, ordinal, &device->info, err);
     if (!r) r = CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device);

@@ -52,6 +52,7 @@ typedef struct picture {
     uint64_t start, end; /* of the window; start < end */
     const char *words[WORDS_MOST];
     uint32_t n_words;
+    int any_wait;
     double left, width; /* of the lanes */
 } picture;
 
@@ -88,10 +89,13 @@ static const char *fill_of(const picture *p, const char *what, char text[40])
         return text;
     }
     for (uint32_t i = 0; i < p->n_words && strcmp(p->words[i], what) != 0; i++)
-        other += usual_colour(p->words[i]) < 0 && !is_waiting(p->words[i]);
+        other += usual_colour(p->words[i]) < 0;
     if (other == 0) return "fill:var(--s1)"; /* the one of the six that no usual word has */
+    /* Classes whose colours are unlike the six: cyan, pink, light green, brown; then what the palette gives.
+     */
+    static const uint8_t further[] = { 6, 8, 9, 10 };
     uint8_t rgb[3];
-    stoke_class_color(other + 4, rgb); /* from violet on: the first ones are too much like the six */
+    stoke_class_color(other <= sizeof further ? further[other - 1] : other + 8, rgb);
     snprintf(text, 40, "fill:#%02x%02x%02x", rgb[0], rgb[1], rgb[2]);
     return text;
 }
@@ -101,14 +105,18 @@ static int in_window(const picture *p, const stk_span *s)
     return s->end >= p->start && s->start <= p->end;
 }
 
+/* Of the whole trace, so that all windows of it have the same colours. */
 static void collect_words(picture *p)
 {
     for (size_t i = 0; i < p->sheet->count; i++) {
-        const stk_span *s = &p->sheet->spans[i];
+        const char *what = p->sheet->spans[i].what;
         uint32_t k = 0;
-        if (!in_window(p, s)) continue;
-        while (k < p->n_words && strcmp(p->words[k], s->what) != 0) k++;
-        if (k == p->n_words && k < WORDS_MOST) p->words[p->n_words++] = s->what;
+        if (is_waiting(what)) {
+            p->any_wait = 1;
+            continue;
+        }
+        while (k < p->n_words && strcmp(p->words[k], what) != 0) k++;
+        if (k == p->n_words && k < WORDS_MOST) p->words[p->n_words++] = what;
     }
 }
 
@@ -222,13 +230,15 @@ static void put_row(const picture *p, size_t first, size_t last, uint32_t row, d
 
 /* ---- around them ---- */
 
-/* draw 0: only counts the lines. */
+/* draw 0: only counts the lines. All waits are one entry. */
 static int put_legend(const picture *p, int draw)
 {
+    const uint32_t entries = p->n_words + (p->any_wait ? 1 : 0);
     double x = MARGIN;
-    int lines = p->n_words ? 1 : 0;
-    for (uint32_t i = 0; i < p->n_words; i++) {
-        const double width = 20 + (double)stk_svg_letters(p->words[i]) * STK_SVG_LETTER + 16;
+    int lines = entries ? 1 : 0;
+    for (uint32_t i = 0; i < entries; i++) {
+        const char *word = i < p->n_words ? p->words[i] : "waiting";
+        const double width = 20 + (double)stk_svg_letters(word) * STK_SVG_LETTER + 16;
         if (x > MARGIN && x + width > WIDTH - MARGIN) {
             x = MARGIN;
             lines++;
@@ -237,8 +247,8 @@ static int put_legend(const picture *p, int draw)
             char a[32], b[32], fill[40];
             const double y = MARGIN + TITLE_LINE + LEGEND_LINE * lines - 8;
             fprintf(p->out, "<rect x=\"%s\" y=\"%s\" width=\"12\" height=\"12\" style=\"%s\"/>\n",
-                    stk_svg_at(x, a), stk_svg_at(y - 10, b), fill_of(p, p->words[i], fill));
-            stk_svg_text(p->out, x + 18, y, "start", NULL, p->words[i]);
+                    stk_svg_at(x, a), stk_svg_at(y - 10, b), fill_of(p, word, fill));
+            stk_svg_text(p->out, x + 18, y, "start", NULL, word);
         }
         x += width;
     }
@@ -353,7 +363,7 @@ static void put_picture(picture *p)
     put_legend(p, 1);
     put_axis(p, top, bottom);
     put_lanes(p, top);
-    if (!p->n_words)
+    if (!p->sheet->count)
         stk_svg_text(p->out, p->left + p->width / 2, top + 17, "middle", "f", "nothing was recorded");
     put_remarks(p, bottom + 52);
     stk_svg_end(p->out);
