@@ -471,6 +471,12 @@ static void test_too_large(void **state)
     assert_non_null(strstr(said.message, "one block may have"));
     assert_int_equal(stk_block_create(&a, device, STK_MEMORY_PINNED, (size_t)1 << 60, &said), STOKE_E_NOMEM);
     assert_non_null(strstr(said.message, "page-locked"));
+    /* What the driver itself refuses. */
+    const uint64_t largest = own->largest;
+    own->total = own->largest = UINT64_MAX / 2;
+    assert_int_equal(stk_block_create(&a, device, STK_MEMORY_DEVICE, (size_t)1 << 50, &said), STOKE_E_NOMEM);
+    assert_non_null(strstr(said.message, "says the driver with CL_"));
+    own->largest = largest;
     /* Half a megabyte twice on a device of less than one. */
     own->total = 1 << 20;
     own->total -= 1;
@@ -481,6 +487,27 @@ static void test_too_large(void **state)
     OK(stk_block_create(&b, device, STK_MEMORY_DEVICE, 1 << 19, &err)); /* nothing was lost */
     stk_block_destroy(&b);
     assert_int_equal(atomic_load(&own->taken), 0);
+    stoke_device_close(&device);
+}
+
+static cl_int CL_API_CALL of_amd(cl_device_id id, cl_device_info what, size_t size, void *value, size_t *n)
+{
+    const size_t kib[2] = { 3000, 2000 };
+    if (what != CL_DEVICE_GLOBAL_FREE_MEMORY_AMD) return real.clGetDeviceInfo(id, what, size, value, n);
+    memcpy(value, kib, sizeof kib);
+    return CL_SUCCESS;
+}
+
+/* OpenCL does not know what is free, AMD does. */
+static void test_free_memory(void **state)
+{
+    stoke_device *device = here_open("");
+    uint64_t free_bytes, total;
+    real = stk_opencl_of(device)->cl;
+    stk_opencl_of(device)->cl.clGetDeviceInfo = of_amd;
+    OK(stoke_device_memory(device, &free_bytes, &total, &err));
+    assert_int_equal(free_bytes, 3000 * 1024);
+    assert_int_equal(total, stoke_device_describe(device)->memory_bytes);
     stoke_device_close(&device);
 }
 
@@ -514,6 +541,7 @@ int main(void)
         unit_test_with_folder(test_cache),
         unit_test_with_folder(test_cache_unwritable),
         cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_free_memory),
         unit_test_with_folder(test_augment_program),
     };
     return cmocka_run_group_tests_name("opencl", tests, NULL, NULL);
