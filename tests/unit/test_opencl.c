@@ -455,6 +455,46 @@ static void test_cache_unwritable(void **state)
     stoke_device_close(&device);
 }
 
+/* ---- failures ---- */
+
+static cl_int CL_API_CALL gone(cl_command_queue queue)
+{
+    real.clFinish(queue);
+    return CL_OUT_OF_RESOURCES; /* as NVIDIA's driver does when a kernel has crashed */
+}
+
+/* A device that is lost says so with the first message, whatever is asked of it, and can be taken apart and
+ * opened anew. */
+static void test_lost(void **state)
+{
+    stoke_device *device = here_open("");
+    stk_stream *stream;
+    stk_event *event;
+    stoke_error first = { 0 }, later = { 0 };
+    OK(stk_stream_create(&stream, device, &err));
+    OK(stk_event_create(&event, device, &err));
+    stk_block host = block_of(device, STK_MEMORY_PINNED, 64), there = block_of(device, STK_MEMORY_DEVICE, 64);
+    real = stk_opencl_of(device)->cl;
+    stk_opencl_of(device)->cl.clFinish = gone;
+    OK(stk_stream_copy(stream, &there, 0, &host, 0, 64, &err));
+    assert_int_equal(stk_stream_finish(stream, &first), STOKE_E_DEVICE);
+    assert_non_null(strstr(first.message, "clFinish failed with CL_OUT_OF_RESOURCES (-5)"));
+    assert_int_equal(stk_stream_copy(stream, &there, 0, &host, 0, 64, &later), STOKE_E_DEVICE);
+    assert_string_equal(later.message, first.message);
+    assert_int_equal(stk_event_record(event, stream, &later), STOKE_E_DEVICE);
+    assert_string_equal(later.message, first.message);
+    stk_event_destroy(&event);
+    stk_block_destroy(&host);
+    stk_block_destroy(&there);
+    stk_stream_destroy(&stream);
+    stoke_device_close(&device);
+    device = here_open("");
+    OK(stk_stream_create(&stream, device, &err));
+    OK(stk_stream_finish(stream, &err));
+    stk_stream_destroy(&stream);
+    stoke_device_close(&device);
+}
+
 /* ---- memory ---- */
 
 static void test_too_large(void **state)
@@ -540,6 +580,7 @@ int main(void)
         unit_test_with_folder(test_program_refused),
         unit_test_with_folder(test_cache),
         unit_test_with_folder(test_cache_unwritable),
+        cmocka_unit_test(test_lost),
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_free_memory),
         unit_test_with_folder(test_augment_program),
