@@ -97,7 +97,9 @@ enum {
 CUresult fake_begin(const char *call, int rules, CUresult *late);
 CUresult fake_end(CUresult result);
 void fake_set_initialised(void);
-void fake_lose(CUresult result); /* from now on, every call returns it */
+/* From now on every call returns it. A program that was told, by a call whose result matters, may not go on.
+ */
+void fake_lose(CUresult result);
 CUresult fake_lost(void);
 
 void fake_fault(const char *format, ...) STOKE_PRINTF(1, 2);
