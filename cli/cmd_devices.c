@@ -21,7 +21,9 @@ static void name_of_auto(char *name, size_t size)
 
 static void add_row(stoke_table *table, const stoke_device_info *info)
 {
-    char memory[32], units[16];
+    char memory[32], units[16], driver[64];
+    const int cut = strlen(info->driver) >= sizeof driver; /* --json has all of it */
+    snprintf(driver, sizeof driver, "%.60s%s", info->driver, cut ? "..." : "");
     snprintf(units, sizeof units, "%u", info->compute_units);
     stoke_text_bytes(info->memory_bytes, memory, sizeof memory);
     const char *const cells[] = {
@@ -31,7 +33,7 @@ static void add_row(stoke_table *table, const stoke_device_info *info)
         info->compute_units ? units : NULL,
         info->emulated ? "emulated" : "measured",
         info->exact_math ? "equal" : "nearly",
-        info->driver,
+        driver,
     };
     stoke_table_row(table, cells);
 }
@@ -52,7 +54,7 @@ static void print_table(const stoke_device_list *list)
     }
     if (table) stoke_table_print(table, stdout);
     stoke_table_destroy(&table);
-    if (problems) puts("\nnot to be used");
+    if (problems) puts("\nCannot be used:");
     for (size_t i = 0; stoke_device_list_at(list, i, &info); i++)
         if (*info.problem) printf("%-8s  %s\n", info.name, info.problem);
     char name[32];

@@ -29,15 +29,14 @@ typedef struct testing {
 
 static void print_line(const stoke_selftest_line *line)
 {
-    printf("%-44s  %s", line->name, line->passed ? "ok    " : "FAILED");
+    printf("%-42s  ", line->name);
     if (*line->problem)
-        printf("  %s\n", line->problem);
-    else if (!line->different)
-        printf("  %9llu compared, all equal\n", (unsigned long long)line->compared);
+        printf("%s", line->problem);
     else
-        printf("  %9llu compared, %llu differ, by %g at most (allowed: %g)\n",
-               (unsigned long long)line->compared, (unsigned long long)line->different, line->largest,
-               line->tolerance);
+        printf("%8llu compared, %llu differ, largest difference %g", (unsigned long long)line->compared,
+               (unsigned long long)line->different, line->largest);
+    if (line->tolerance > 0) printf(" (%g allowed)", line->tolerance);
+    puts(line->passed ? ": ok" : ": FAILED");
     fflush(stdout); /* a driver that hangs shows where */
 }
 
@@ -73,8 +72,8 @@ static void begin(testing *t, const stoke_device_info *info)
 {
     const char *source = info->emulated ? "emulated" : "real";
     if (!t->call->common.json) {
-        printf("%s: %s (%s%s)\n\n", info->name, info->title, info->driver,
-               info->emulated ? "; emulated: the host computes, times are a model's" : "");
+        printf("%s: %s\n%s\n", info->name, info->title, info->driver);
+        puts(info->emulated ? "emulated: the host computes, and times are a model's\n" : "");
         return;
     }
     stoke_json_begin(&t->json, stdout, 2);

@@ -295,7 +295,7 @@ int stk_selftest_limit(stoke_device *device, unsigned which, stoke_selftest_line
 {
     stoke_device *small;
     stoke_device_params params = stoke_device_defaults();
-    line->name = "memory_limit: a block is refused, work goes on";
+    line->name = "memory_limit: a block refused, others kept";
     line->against = "the bytes sent";
     params.memory_limit = 10 * ROOM;
     params.contents = 1;

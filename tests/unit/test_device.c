@@ -496,7 +496,7 @@ static void test_list(void **state)
         stoke_device *device;
         const stoke_device_params params = devices_params();
         devices_ok(stoke_device_open(&device, info.name, &params, err));
-        assert_string_equal(stoke_device_describe(device)->name, info.name);
+        assert_memory_equal(stoke_device_describe(device)->name, info.name, strlen(info.name));
         assert_string_equal(stoke_device_describe(device)->title, info.title);
         stoke_device_close(&device);
     }
