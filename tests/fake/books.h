@@ -88,8 +88,8 @@ enum {
     FAKE_CONTEXT = 2, /* needs a current context */
     FAKE_ENDS =
         4, /* destroys, pops, releases: does so also when made to fail, and after the device is lost */
-    FAKE_WAITS = 8, /* allowed after the device is lost, which it reports */
-    FAKE_ASKS = 16  /* the same; does not report */
+    FAKE_WAITS = 8, /* may be tried after the device is lost, and reports that */
+    FAKE_ASKS = 16  /* has nothing to do with a loss */
 };
 
 /* Every function of the driver begins with begin, which locks, and ends with end, which gives `result` back.
