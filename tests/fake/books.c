@@ -291,9 +291,23 @@ static const char *get_leaks(void)
     return leaks;
 }
 
+static int get_contexts(void)
+{
+    int held = 0;
+    for (int i = 0; i < FAKE_CARDS; i++) held += fake_contexts[i].holders != 0;
+    return held;
+}
+
 extern const fake_cuda_control fake_cuda;
-const fake_cuda_control fake_cuda = { reset,      &fake_settings, set_fail_at, get_calls,
-                                      get_failed, get_faults,     get_leaks,   fake_depth };
+const fake_cuda_control fake_cuda = { .reset = reset,
+                                      .settings = &fake_settings,
+                                      .fail_at = set_fail_at,
+                                      .calls = get_calls,
+                                      .failed = get_failed,
+                                      .faults = get_faults,
+                                      .leaks = get_leaks,
+                                      .contexts = get_contexts,
+                                      .depth = fake_depth };
 
 __attribute__((constructor)) static void start(void)
 {

@@ -254,12 +254,14 @@ static void test_times_after_a_long_while(void **state)
         const uint64_t before = stk_now_ns();
         assert_int_equal(stk_event_record(run.copied, run.copies, &err), STOKE_OK);
         assert_int_equal(stk_event_finish(run.copied, &err), STOKE_OK);
-        const uint64_t after = stk_now_ns(), fresh = time_of(&run, run.copied);
-        assert_in_range(fresh, before, after);
-        const uint64_t latest = cuda->clock.marks[1].ns;
-        cuda->clock.marks[1].ns -= 9000000000u; /* ns: older than a mark may be */
+        const uint64_t after = stk_now_ns(), latest = cuda->clock.marks[1].ns;
+        cuda->clock.marks[0].ns += 5000000000u; /* ns: the mark before is not asked */
+        assert_in_range(time_of(&run, run.copied), before, after);
+        cuda->clock.marks[1].ns -= 9000000000u; /* ns: older than a mark may be, and a new one is taken */
         assert_in_range(time_of(&run, run.copied), before, after);
         assert_true(cuda->clock.marks[1].ns > latest);
+        cuda->clock.marks[0].ns = latest; /* which is after the event: now the mark before is asked */
+        assert_in_range(time_of(&run, run.copied), before, after);
     }
     card_end(&run);
 }

@@ -39,9 +39,9 @@ static void check_message(const stoke_error *err, const char *call)
 static void check_books(unsigned long n, int code)
 {
     const int unreachable = !strcmp(card->failed(), "cuCtxPushCurrent_v2");
-    if (*card->faults() || card->depth() || (*card->leaks() && !unreachable))
-        fail_msg("call %lu (%s) fails with %d: depth %d\n%s%s", n, card->failed(), code, card->depth(),
-                 card->faults(), card->leaks());
+    if (*card->faults() || card->contexts() || card->depth() || (*card->leaks() && !unreachable))
+        fail_msg("call %lu (%s) fails with %d: %d contexts held, depth %d\n%s%s", n, card->failed(), code,
+                 card->contexts(), card->depth(), card->faults(), card->leaks());
     assert_int_equal(compiler->programs(), 0);
 }
 
