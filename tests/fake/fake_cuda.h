@@ -37,6 +37,7 @@ typedef struct fake_cuda_control {
     const char *(*failed)(void);                   /* name of the call that was made to fail; "" = none yet */
     const char *(*faults)(void);                   /* what was done wrong, a line each; "" = nothing */
     const char *(*leaks)(void);                    /* what a context still had when it went; "" = nothing */
+    int (*contexts)(void);                         /* that somebody holds */
     int (*depth)(void);                            /* contexts on the calling thread's stack */
 } fake_cuda_control;
 
