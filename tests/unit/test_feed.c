@@ -190,6 +190,9 @@ static void an_epoch_without_batches_ends_at_once(void **state)
         stoke_feed *feed = feeding_open(&f, device, feeding_params(STOKE_PLACEMENT_AUTO, transfer, 2));
         for (uint64_t epoch = 0; epoch < 3; epoch++) {
             assert_int_equal(feeding_take(feed, &f, MOST), STOKE_E_END);
+            stk_transfer_pause(feed); /* the thread is not off through all epochs there are */
+            assert_int_equal(feed->reached, epoch);
+            stk_transfer_go_on(feed);
             assert_int_equal(stoke_feed_set_epoch(feed, epoch + 1), 0);
         }
         stoke_feed_destroy(&feed);
