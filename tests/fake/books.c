@@ -298,6 +298,11 @@ static int get_contexts(void)
     return held;
 }
 
+static uint64_t get_happened(const void *event)
+{
+    return ((const fake_object *)event)->time_ns;
+}
+
 extern const fake_cuda_control fake_cuda;
 const fake_cuda_control fake_cuda = { .reset = reset,
                                       .settings = &fake_settings,
@@ -307,7 +312,8 @@ const fake_cuda_control fake_cuda = { .reset = reset,
                                       .faults = get_faults,
                                       .leaks = get_leaks,
                                       .contexts = get_contexts,
-                                      .depth = fake_depth };
+                                      .depth = fake_depth,
+                                      .happened = get_happened };
 
 __attribute__((constructor)) static void start(void)
 {

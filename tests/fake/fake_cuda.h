@@ -15,6 +15,7 @@
 #define STOKE_TESTS_FAKE_FAKE_CUDA_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct fake_cuda_settings {
     int version;            /* what cuDriverGetVersion tells */
@@ -39,6 +40,7 @@ typedef struct fake_cuda_control {
     const char *(*leaks)(void);                    /* what a context still had when it went; "" = nothing */
     int (*contexts)(void);                         /* that somebody holds */
     int (*depth)(void);                            /* contexts on the calling thread's stack */
+    uint64_t (*happened)(const void *event);       /* when, ns of CLOCK_MONOTONIC */
 } fake_cuda_control;
 
 /* Of libnvrtc: dlsym("fake_nvrtc"). */
