@@ -4,8 +4,13 @@
  */
 #include "cli/command.h"
 
-static const cli_command *const subjects[] = { &cli_bench_data, &cli_bench_pix, &cli_bench_net,
-                                               &cli_bench_step, NULL };
+static const cli_command *const subjects[] = { &cli_bench_data,
+                                               &cli_bench_pix,
+                                               &cli_bench_net,
+                                               &cli_bench_step,
+                                               &cli_bench_transfer,
+                                               &cli_bench_device,
+                                               NULL };
 
 static const cli_example examples[] = {
     { "stoke bench data", "the loader on a synthetic set, against bare decoding" },

@@ -12,13 +12,14 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "cli/common.h"
+#include "cli/feeding.h"
 #include "cli/output.h"
+#include "cli/settings.h"
 
 typedef struct hash_options {
     int ranks_all;
     int64_t batches, resume_at, resume_workers, resume_prefetch, resume_world;
-    const char *state, *from;
+    const char *state, *from, *device;
 } hash_options;
 
 static const stoke_option options[] = {
@@ -78,6 +79,12 @@ static const stoke_option options[] = {
       .offset = offsetof(hash_options, from),
       .argument = "FILE",
       .help = "Start from a state written by --state" },
+    { .name = "device",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(hash_options, device),
+      .argument = "NAME",
+      .help = "Send the batches to a device and read them back there (`stoke devices` lists them): the "
+              "digests are the same" },
 };
 
 enum { STATE_TEXT = 1024 };
@@ -110,19 +117,98 @@ static void add(digests *list, const stoke_batch *batch, uint64_t samples)
     stoke_batch_digest(batch, e->digest);
 }
 
+/* Where batches come from: a loader, or a feed to a device and back. */
+typedef struct source {
+    cli_session session; /* without a device; else its dataset only */
+    stoke_device *device;
+    stoke_feed *feed;
+} source;
+
+static void source_close(source *from)
+{
+    stoke_feed_destroy(&from->feed);
+    stoke_device_close(&from->device);
+    cli_session_close(&from->session);
+}
+
+static int feed_open(source *from, cli_call *call, const stoke_data_params *data, stoke_error *err)
+{
+    const hash_options *o = call->options;
+    stoke_data_params own = *data;
+    if (own.consumer_cores < 0) own.consumer_cores = 0; /* we only look at batches */
+    from->session = (cli_session){ .call = call };
+    int r = cli_open_dataset(call, data, &from->session.dataset, err);
+    if (!r) r = cli_device_open(&from->device, o->device, 1, err);
+    if (!r) r = cli_feed_open(call, &from->feed, from->session.dataset, &own, from->device, &call->feed, err);
+    return r;
+}
+
+static int source_open(source *from, cli_call *call, const stoke_data_params *data, const char *state,
+                       stoke_error *err)
+{
+    const hash_options *o = call->options;
+    *from = (source){ 0 };
+    int r = o->device ? feed_open(from, call, data, err) : cli_session_open(&from->session, call, data, err);
+    if (!r && *state)
+        r = from->feed ? stoke_feed_restore(from->feed, state, err)
+                       : stoke_loader_restore(from->session.loader, state, err);
+    if (r) source_close(from);
+    return r;
+}
+
+/* Batches to come; of a feed that was restored, at most. */
+static uint64_t source_remaining(const source *from)
+{
+    return from->feed ? stoke_feed_batches(from->feed) : stoke_loader_remaining(from->session.loader);
+}
+
+/* Adds the next batch to the list. */
+static int source_take(source *from, digests *list, stoke_error *err)
+{
+    const uint64_t samples = stoke_dataset_count(from->session.dataset);
+    const stoke_batch *batch;
+    if (!from->feed) {
+        int r = cli_next(&from->session, &batch, err);
+        if (r) return r;
+        add(list, batch, samples);
+        stoke_batch_release(from->session.loader, &batch);
+        return STOKE_OK;
+    }
+    const stoke_device_batch *there;
+    stoke_batch back;
+    int r = cli_feed_next(from->feed, &there, err);
+    if (r) return r;
+    r = stoke_feed_read(from->feed, there, &back, err);
+    if (!r) {
+        add(list, &back, samples);
+        const uint64_t left = samples > back.position ? samples - back.position : back.count;
+        list->skipped += (left < back.capacity ? left : back.capacity) - back.count;
+        for (uint32_t i = 0; i < back.count; i++) list->replaced += back.status[i] == STOKE_ROW_REPLACED;
+    }
+    stoke_feed_release(from->feed, &there);
+    return r;
+}
+
+/* What a loader knows about rows and cache; a feed's loader is ahead of what was taken. */
+static void source_account(const source *from, const stoke_data_params *data, digests *list)
+{
+    stoke_loader_stats_data stats;
+    if (from->feed) return;
+    stoke_loader_stats(from->session.loader, &stats);
+    list->replaced += stats.replaced;
+    list->skipped += stats.skipped;
+    cli_cache_add(&list->cache, data, from->session.loader);
+}
+
 /* One rank from `state` ("" = the start of the epoch), at most `limit` batches (0 = to the end). `state` then
  * holds where it stopped. */
 static int run_rank(cli_call *call, const stoke_data_params *data, uint64_t limit, char *state, digests *list,
                     stoke_error *err)
 {
-    cli_session session;
-    int r = cli_session_open(&session, call, data, err);
-    if (!r && *state) r = stoke_loader_restore(session.loader, state, err);
-    if (r) {
-        cli_session_close(&session);
-        return r;
-    }
-    uint64_t done = 0, total = stoke_loader_remaining(session.loader);
+    source from;
+    int r = source_open(&from, call, data, state, err);
+    if (r) return r;
+    uint64_t done = 0, total = source_remaining(&from);
     if (list->goes_on && limit >= total)
         r = cli_error(
             err, STOKE_E_INVALID,
@@ -132,22 +218,17 @@ static int run_rank(cli_call *call, const stoke_data_params *data, uint64_t limi
     if (limit && limit < total) total = limit;
     stoke_progress *progress = cli_progress_begin(call, "hashing", "batches");
     while (!r && done < total) {
-        const stoke_batch *batch;
-        r = cli_next(&session, &batch, err);
-        if (r) break;
-        add(list, batch, stoke_dataset_count(session.dataset));
-        stoke_batch_release(session.loader, &batch);
-        cli_progress_update(progress, ++done, total);
+        r = source_take(&from, list, err);
+        if (!r) cli_progress_update(progress, ++done, total);
     }
     cli_progress_end(&progress);
     if (r == STOKE_E_END) r = STOKE_OK; /* policy skip may leave nothing of a batch: it is passed over */
-    stoke_loader_stats_data stats;
-    stoke_loader_stats(session.loader, &stats);
-    list->replaced += stats.replaced;
-    list->skipped += stats.skipped;
-    cli_cache_add(&list->cache, data, session.loader);
-    if (!r) stoke_loader_state(session.loader, state, STATE_TEXT);
-    cli_session_close(&session);
+    source_account(&from, data, list);
+    if (!r && from.feed)
+        stoke_feed_state(from.feed, state, STATE_TEXT);
+    else if (!r)
+        stoke_loader_state(from.session.loader, state, STATE_TEXT);
+    source_close(&from);
     return r;
 }
 
@@ -297,6 +378,10 @@ static int run(cli_call *call)
                       "--resume-world needs --ranks-all: other ranks take over the rest");
     if (!r && !o->resume_at && (o->resume_workers >= 0 || o->resume_prefetch > 0 || o->resume_world > 0))
         r = cli_error(&err, STOKE_E_INVALID, "--resume-workers, -prefetch and -world need --resume-at K");
+    if (!r && !o->device &&
+        (cli_has_flag(call, "placement") || cli_has_flag(call, "transfer") || cli_has_flag(call, "depth")))
+        r = cli_error(&err, STOKE_E_INVALID,
+                      "--placement, --transfer and --depth need --device NAME (`stoke devices` lists them)");
     if (!r && o->from) r = read_state(o->from, state, &err);
     if (!r) r = run_epoch(call, state, &list, &err);
     if (!r && o->state) r = write_state(o->state, state, &err);
@@ -318,8 +403,8 @@ static const cli_example examples[] = {
     { "stoke hash demo/data --batch 8 --workers 0", "one line per batch and one over all" },
     { "stoke hash demo/data --batch 8 --workers 2 --prefetch 4 --json", "the same digests by other means" },
     { "stoke hash demo/data --batch 8 --world 2 --ranks-all", "two ranks: their union is the same again" },
-    { "stoke hash demo/data --batch 8 --resume-at 3 --resume-workers 1",
-      "stopped after 3 batches and resumed: the same" },
+    { "stoke hash demo/data --batch 8 --device host --placement device --resume-at 3",
+      "stopped, resumed and augmented by a device: the same" },
     { 0 },
 };
 
@@ -335,11 +420,12 @@ const cli_command cli_hash = {
                    "versions deliver the same. `all` is over the pairs (index, digest) in order of index. "
                    "With --world the batches of "
                    "one rank are printed; batches that only keep the ranks in step are marked as padding and "
-                   "left out of `all`.",
+                   "left out of `all`. With --device the batches go there and come back first.",
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),
     .options_bytes = sizeof(hash_options),
     .reads_data = 1,
+    .reads_feed = 1,
     .run = run,
 };

@@ -22,7 +22,7 @@ typedef struct cli_common {
 enum {
     CLI_DATA_SECTIONS = 7,
     CLI_TRAIN_SECTIONS = 6,
-    CLI_MAX_GROUPS = CLI_DATA_SECTIONS + CLI_TRAIN_SECTIONS + 2
+    CLI_MAX_GROUPS = CLI_DATA_SECTIONS + CLI_TRAIN_SECTIONS + 3
 };
 
 /* A default that a command has otherwise than the table: `train` augments unless told not to. */
@@ -36,6 +36,7 @@ typedef struct cli_call {
     cli_common common;
     stoke_data_params data;   /* filled when command->reads_data */
     stoke_train_params train; /* filled when command->reads_training */
+    stoke_feed_params feed;   /* filled when command->reads_feed */
     void *options;            /* the command's own struct, options_bytes long */
     stoke_option *data_table; /* that of the library with the command's own defaults; NULL: the library's */
     stoke_option_group groups[CLI_MAX_GROUPS];
@@ -64,6 +65,7 @@ typedef struct cli_command {
     int reads_data;     /* takes the data options, --config, and a DIR that stands for --data */
     int reads_training; /* takes the options of training too, in --config as well; others pass over them there
                          */
+    int reads_feed;     /* takes the options of feeding a device */
     /* With reads_data: the first word is a run or a network instead of data, and settings come from the run's
      * config.yaml first. */
     int takes_network;
@@ -78,9 +80,9 @@ typedef struct cli_command {
 extern const cli_command *const cli_commands[];
 
 extern const cli_command cli_synth, cli_verify, cli_show, cli_hash, cli_dump, cli_pack, cli_bench,
-    cli_bench_data, cli_bench_pix, cli_bench_net, cli_bench_step, cli_config, cli_ops, cli_man,
-    cli_completion, cli_train, cli_eval, cli_predict, cli_find_lr, cli_recipe, cli_recipe_progressive,
-    cli_report, cli_devices, cli_selftest;
+    cli_bench_data, cli_bench_pix, cli_bench_net, cli_bench_step, cli_bench_transfer, cli_bench_device,
+    cli_config, cli_ops, cli_man, cli_completion, cli_train, cli_eval, cli_predict, cli_find_lr, cli_recipe,
+    cli_recipe_progressive, cli_report, cli_devices, cli_selftest;
 
 #define CLI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

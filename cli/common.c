@@ -44,6 +44,7 @@ static void bind_groups(cli_call *call)
     if (command->n_options)
         call->groups[call->n_groups++] = (stoke_option_group){ "Options of this command", command->options,
                                                                command->n_options, call->options };
+    if (command->reads_feed) call->groups[call->n_groups++] = stoke_feed_options(&call->feed);
     if (command->reads_training)
         call->n_groups += cli_train_sections(&call->train, call->groups + call->n_groups);
     if (command->reads_data) {
@@ -62,6 +63,7 @@ static void set_defaults(cli_call *call)
     if (call->options) memset(call->options, 0, call->command->options_bytes);
     call->data = stoke_data_defaults();
     call->train = stoke_train_defaults();
+    call->feed = stoke_feed_defaults();
     for (size_t i = 0; i < call->n_groups; i++) stoke_options_defaults(&call->groups[i]);
 }
 

@@ -19,6 +19,7 @@
 #include <stoke/pack.h>
 #include <stoke/loader.h>
 #include <stoke/device.h>
+#include <stoke/feed.h>
 #include <stoke/net.h>
 #include <stoke/netbench.h>
 #include <stoke/metrics.h>

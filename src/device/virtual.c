@@ -437,13 +437,14 @@ static uint64_t whole_ns(double ns)
     return ns < 1e18 ? (uint64_t)(ns + 0.5) : (uint64_t)1000000000000000000;
 }
 
-static int enqueue(stk_stream *stream, stk_engine engine, double ns, stoke_error *err)
+static int enqueue(stk_stream *stream, stk_engine engine, stk_task_kind kind, double ns, stoke_error *err)
 {
     stoke_device *device = stream->head.device;
     virtual_device *v = of(device);
     const int status = enter(device, err);
     if (status) return status;
-    return leave(device, stk_queue_work(&v->timeline, stream->queue, engine, whole_ns(ns), now_of(v)), err);
+    return leave(device, stk_queue_work(&v->timeline, stream->queue, engine, kind, whole_ns(ns), now_of(v)),
+                 err);
 }
 
 static uint8_t *bytes_of(const stk_block *block)
@@ -465,8 +466,9 @@ static double copy_cost(const virtual_device *v, const stk_block *to, const stk_
     return copy_latency_ns + (double)bytes / link;
 }
 
-/* Ordinary memory passes through a buffer of the driver, and the host does not get on before. Between two
- * blocks of the host it does all the work itself. */
+/* Ordinary memory passes through a buffer of the driver, and the host does not get on before. Here it sleeps
+ * for so long; a driver would keep its core busy. Between two blocks of the host it does all the work itself.
+ */
 static int virtual_copy(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from,
                         size_t from_at, size_t bytes, stoke_error *err)
 {
@@ -483,7 +485,7 @@ static int virtual_copy(stk_stream *stream, const stk_block *to, size_t to_at, c
     int status = STOKE_OK;
     if (!on_host) {
         const double cost = copy_cost(v, to, from, bytes, &engine);
-        status = enqueue(stream, engine, cost, err);
+        status = enqueue(stream, engine, STK_TASK_WHOLE, cost, err);
     }
     if (!status && waits) status = virtual_stream_finish(stream, err);
     uint8_t *into = bytes_of(to);
@@ -513,7 +515,8 @@ static int virtual_launch(stk_stream *stream, stk_module *module, const stk_laun
 {
     const virtual_device *v = of(stream->head.device);
     const double traffic_ns = (double)launch->traffic / (memory_efficiency * v->model.memory);
-    const int status = enqueue(stream, STK_ENGINE_COMPUTE, v->model.launch_ns + traffic_ns, err);
+    const int status =
+        enqueue(stream, STK_ENGINE_COMPUTE, STK_TASK_KERNEL, v->model.launch_ns + traffic_ns, err);
     if (status || !v->model.contents) return status;
     void *arguments[STK_ARGUMENTS_MAX];
     static const uint32_t from[3] = { 0, 0, 0 };
@@ -528,7 +531,7 @@ static int virtual_launch(stk_stream *stream, stk_module *module, const stk_laun
 
 static int virtual_occupy(stk_stream *stream, uint64_t ns, stoke_error *err)
 {
-    return enqueue(stream, STK_ENGINE_COMPUTE, (double)ns, err);
+    return enqueue(stream, STK_ENGINE_COMPUTE, STK_TASK_WHOLE, (double)ns, err);
 }
 
 const stk_device_fns stk_device_virtual = {

@@ -17,6 +17,7 @@ struct stk_moment {
 struct stk_task {
     stk_task *next;
     int what; /* an engine, MARK or WAIT */
+    stk_task_kind kind;
     uint64_t duration, submitted_at, number;
     stk_moment *moment;
 };
@@ -24,7 +25,9 @@ struct stk_task {
 struct stk_queue {
     struct {
         stk_task *head;
-        uint64_t ready; /* the work before the head has ended */
+        uint64_t ready;                    /* the work before the head has ended */
+        uint64_t together_at, ready_since; /* a kernel at this moment goes with those before it, which were
+                                              ready since then */
     } at[VIEWS];
     stk_task *last;
     stk_queue *next;
@@ -139,24 +142,39 @@ static void pass_all(stk_timeline *t, int view)
     } while (moved);
 }
 
-/* The queue whose head begins next; NULL: all are empty. Of two that wait for one engine that which has been
- * ready for longer goes first, then that which was asked for first. */
-static stk_queue *next_to_begin(stk_timeline *t, int view, uint64_t *begin)
+/* When the head can begin, whatever the engine does; *since: what counts for its turn. */
+static uint64_t ready_at(const stk_queue *queue, int view, uint64_t *since)
 {
-    stk_queue *best = NULL;
-    uint64_t best_ready = 0;
+    const stk_task *task = queue->at[view].head;
+    const uint64_t ready = later_of(queue->at[view].ready, task->submitted_at);
+    const int together = task->kind == STK_TASK_KERNEL && ready == queue->at[view].together_at;
+    *since = together ? queue->at[view].ready_since : ready;
+    return ready;
+}
+
+typedef struct turn {
+    stk_queue *queue; /* NULL: all are empty */
+    uint64_t begin, since;
+} turn;
+
+/* Whose head begins next. Of two that wait for one engine that which has been ready for longer goes first,
+ * then that which was asked for first. */
+static turn next_turn(const stk_timeline *t, int view)
+{
+    turn best = { 0 };
     for (stk_queue *q = t->queues; q; q = q->next) {
         const stk_task *task = q->at[view].head;
         if (!task || task->what < 0) continue;
-        const uint64_t ready = later_of(q->at[view].ready, task->submitted_at);
-        const uint64_t start = later_of(ready, t->free_at[view][task->what]);
-        if (best && (start != *begin       ? start > *begin
-                     : ready != best_ready ? ready > best_ready
-                                           : task->number > best->at[view].head->number))
-            continue;
-        best = q;
-        best_ready = ready;
-        *begin = start;
+        turn one = { .queue = q };
+        one.begin = later_of(ready_at(q, view, &one.since), t->free_at[view][task->what]);
+        if (best.queue) {
+            const uint64_t number = best.queue->at[view].head->number;
+            if (one.begin != best.begin   ? one.begin > best.begin
+                : one.since != best.since ? one.since > best.since
+                                          : task->number > number)
+                continue;
+        }
+        best = one;
     }
     return best;
 }
@@ -166,14 +184,16 @@ static stk_queue *next_to_begin(stk_timeline *t, int view, uint64_t *begin)
 static void decide(stk_timeline *t, int view, uint64_t until)
 {
     for (;;) {
-        uint64_t begin = 0;
         pass_all(t, view);
-        stk_queue *q = next_to_begin(t, view, &begin);
-        if (!q || begin > until) return;
+        const turn next = next_turn(t, view);
+        stk_queue *q = next.queue;
+        if (!q || next.begin > until) return;
         const stk_task *task = q->at[view].head;
-        const uint64_t end = after(begin, task->duration);
+        const uint64_t end = after(next.begin, task->duration);
         if (view == REAL) t->busy[task->what] += task->duration;
         t->free_at[view][task->what] = q->at[view].ready = end;
+        q->at[view].together_at = task->kind == STK_TASK_KERNEL ? end : unknown;
+        q->at[view].ready_since = next.since;
         pop(t, q, view);
     }
 }
@@ -202,6 +222,7 @@ stk_queue *stk_queue_create(stk_timeline *t)
 {
     stk_queue *queue = stk_calloc(1, sizeof *queue);
     if (!queue) return NULL;
+    queue->at[REAL].together_at = unknown;
     queue->next = t->queues;
     t->queues = queue;
     return queue;
@@ -232,10 +253,12 @@ static void append(stk_timeline *t, stk_queue *queue, stk_task *task)
     stk_timeline_advance(t, task->submitted_at);
 }
 
-int stk_queue_work(stk_timeline *t, stk_queue *queue, stk_engine engine, uint64_t duration, uint64_t now)
+int stk_queue_work(stk_timeline *t, stk_queue *queue, stk_engine engine, stk_task_kind kind,
+                   uint64_t duration, uint64_t now)
 {
     stk_task *task = take_task(t, (int)engine, now);
     if (!task) return 0;
+    task->kind = kind;
     task->duration = duration;
     append(t, queue, task);
     return 1;

@@ -6,7 +6,9 @@
  * as it does with a real device, but never makes the device look busy.
  *
  * An engine takes what is ready first, whoever asked first: work that waits for something far ahead does not
- * hold up what comes later on other queues. What begins after `now` is therefore not decided yet.
+ * hold up what comes later on other queues. What begins after `now` is therefore not decided yet. Kernels of
+ * a queue that follow each other at once go through together: a step of 100 ms is one piece of work here and
+ * some hundred kernels on a card, where it could not get between each two of another queue.
  *
  * Not for several threads at once. Times never fall.
  */
@@ -19,6 +21,11 @@ typedef struct stk_moment
     stk_moment; /* the end of what a queue held when it was marked; counted by holders */
 typedef struct stk_queue stk_queue;
 typedef struct stk_task stk_task;
+
+typedef enum stk_task_kind {
+    STK_TASK_WHOLE,  /* a copy, a step */
+    STK_TASK_KERNEL, /* goes through together with those right before and after it */
+} stk_task_kind;
 
 typedef struct stk_timeline {
     uint64_t free_at[2][STK_ENGINES]; /* by view: what is so, and what is to be expected */
@@ -36,8 +43,8 @@ stk_queue *stk_queue_create(stk_timeline *timeline); /* NULL: no memory */
 void stk_queue_destroy(stk_timeline *timeline, stk_queue *queue, uint64_t now);
 
 /* All three return 0 when there is no memory, and nothing has happened then. */
-int stk_queue_work(stk_timeline *timeline, stk_queue *queue, stk_engine engine, uint64_t duration,
-                   uint64_t now);
+int stk_queue_work(stk_timeline *timeline, stk_queue *queue, stk_engine engine, stk_task_kind kind,
+                   uint64_t duration, uint64_t now);
 int stk_queue_wait(stk_timeline *timeline, stk_queue *queue, stk_moment *moment, uint64_t now);
 /* *moment is let go of and replaced by a new one, held by the caller; *moment NULL is fine. */
 int stk_queue_mark(stk_timeline *timeline, stk_queue *queue, stk_moment **moment, uint64_t now);

@@ -8,6 +8,7 @@
 #define STOKE_SRC_LOADER_BENCH_H
 
 #include "src/base/mem.h"
+#include "src/loader/ahead.h"
 #include "src/loader/recipe.h"
 #include "src/pix/touch.h"
 #include "src/pix/warp.h"
@@ -62,6 +63,9 @@ typedef struct stk_bench {
     uint64_t bytes_read;
     int cache_hit, cache_from_ram, cache_stored; /* of the last sample, with a cache */
     stk_row_need granted;                        /* what this bench may use; grows through stk_budget */
+    stk_spans spans;                             /* who wants to know when stages ran */
+    uint32_t number;                             /* of the worker */
+    int64_t batch;                               /* that its row belongs to */
 } stk_bench;
 
 int stk_bench_create(stk_bench *bench, stoke_error *err);

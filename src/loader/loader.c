@@ -83,6 +83,7 @@ static int make_benches(stoke_loader *loader, stoke_error *err)
         worker->loader = loader;
         int r = stk_bench_create(&worker->bench, err);
         if (r) return r;
+        worker->bench.number = loader->benches;
         worker->bench.granted = loader->worker_need;
         if (loader->plan.limit_bytes) stk_kept_limit(&worker->bench);
     }
@@ -216,6 +217,7 @@ static int wait_for_head(stoke_loader *loader, stk_slot **out)
                      loader->slots.count);
             return STOKE_E_STARVED;
         }
+        if (loader->cancelled) return STOKE_E_CANCELLED;
         if (loader->threads)
             pthread_cond_wait(&loader->ready, &loader->lock);
         else

@@ -11,6 +11,7 @@
  *   sample.c       one sample (its steps: job.h), on a worker's bench (bench.c)
  *   fill.c         a cache made ahead of time
  *   state.c        where we are, as JSON
+ *   ahead.c        for those who take batches ahead of their consumer
  *   raw.c          rows left to a device
  *   stats.c        what it cost; digests
  *
@@ -65,6 +66,8 @@ struct stoke_loader {
     pthread_cond_t ready; /* a batch became ready, or the last row in flight ended */
     int locks_made;
     int stopping, paused;
+    int cancelled;   /* next() does not wait; see ahead.h */
+    stk_spans spans; /* copied by every worker with its next row */
     uint32_t in_flight;
     stk_slots slots;
     stk_slot *filling; /* slot whose rows are being handed out */
@@ -106,5 +109,7 @@ int stk_worker_step(stk_worker *worker);
 void stk_schedule_restart(stoke_loader *loader, uint64_t epoch, uint64_t start);
 /* The cut of an epoch: `start` applies to the current one only. */
 stoke_shard stk_loader_shard(const stoke_loader *loader, uint64_t epoch);
+/* state.c: the global position after the last batch of next(). */
+uint64_t stk_loader_position(const stoke_loader *loader);
 
 #endif

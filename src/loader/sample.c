@@ -26,6 +26,8 @@ void stk_job_stamp(stk_job *job, stoke_stage stage)
     time->wall_ns += now.wall - job->last.wall;
     time->cpu_ns += now.cpu - job->last.cpu;
     time->count = 1;
+    stk_spans_tell(&job->bench->spans, job->bench->number, stage, job->last.wall, now.wall,
+                   job->bench->batch);
     job->last = now;
 }
 

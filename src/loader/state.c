@@ -25,7 +25,7 @@ static const char *order_name(const stoke_loader *loader)
     return "sequential";
 }
 
-static uint64_t global_position(const stoke_loader *loader)
+uint64_t stk_loader_position(const stoke_loader *loader)
 {
     const uint64_t position = loader->start + loader->delivered * loader->world * loader->batch;
     return position < loader->order.count && stoke_loader_remaining(loader) ? position : loader->order.count;
@@ -33,11 +33,17 @@ static uint64_t global_position(const stoke_loader *loader)
 
 int stoke_loader_state(const stoke_loader *loader, char *text, size_t size)
 {
+    return stk_loader_state_at(loader, loader->epoch, stk_loader_position(loader), text, size);
+}
+
+int stk_loader_state_at(const stoke_loader *loader, uint64_t epoch, uint64_t position, char *text,
+                        size_t size)
+{
     return snprintf(text, size,
                     "{\"version\":%d,\"seed\":%" PRIu64 ",\"epoch\":%" PRIu64 ",\"position\":%" PRIu64
                     ",\"count\":%" PRIu64 ",\"order\":\"%s\",\"fingerprint\":\"%016" PRIx64 "\"}",
-                    VERSION, loader->order.seed, loader->epoch, global_position(loader), loader->order.count,
-                    order_name(loader), stoke_dataset_fingerprint(loader->recipe.dataset));
+                    VERSION, loader->order.seed, epoch, position, loader->order.count, order_name(loader),
+                    stoke_dataset_fingerprint(loader->recipe.dataset));
 }
 
 static int check(const stoke_loader *loader, const stk_flat_json *json, stoke_error *err)

@@ -119,6 +119,8 @@ static void finish_batch(stk_worker *worker, stk_slot *slot)
     if (slot->skipped) stk_slot_compact(slot);
     if (mixes_here(loader)) r = stk_slot_mix(slot, &worker->bench.mix, &error);
     const uint64_t cpu_end = stk_thread_cpu_ns(), wall_end = stk_now_ns();
+    const stk_bench *bench = &worker->bench;
+    stk_spans_tell(&bench->spans, bench->number, STOKE_STAGE_WRITE, wall, wall_end, bench->batch);
     pthread_mutex_lock(&loader->lock);
     loader->stats.stage[STOKE_STAGE_WRITE].cpu_ns += cpu_end - cpu;
     loader->stats.stage[STOKE_STAGE_WRITE].wall_ns += wall_end - wall;
@@ -132,6 +134,8 @@ int stk_worker_step(stk_worker *worker)
     uint32_t row;
     stk_slot *slot = take_row(loader, &row);
     if (!slot) return 0;
+    worker->bench.spans = loader->spans;
+    worker->bench.batch = (int64_t)slot->batch.index;
     pthread_mutex_unlock(&loader->lock);
     stk_row_result result;
     stk_row_fill(worker, slot, row, &result);
@@ -146,13 +150,16 @@ int stk_worker_step(stk_worker *worker)
     return 1;
 }
 
-static void wait_for_work(stoke_loader *loader)
+static void wait_for_work(stk_worker *worker)
 {
+    stoke_loader *loader = worker->loader;
     const uint64_t begin = stk_now_ns();
     pthread_cond_wait(&loader->work, &loader->lock);
+    const uint64_t end = stk_now_ns();
     stoke_stage_time *wait = &loader->stats.stage[STOKE_STAGE_SLOT_WAIT];
-    wait->wall_ns += stk_now_ns() - begin;
+    wait->wall_ns += end - begin;
     wait->count++;
+    stk_spans_tell(&loader->spans, worker->bench.number, STOKE_STAGE_SLOT_WAIT, begin, end, -1);
 }
 
 /* Relative to what the thread inherited from its creator: in a run that was itself started with nice, an
@@ -174,7 +181,7 @@ static void *run(void *argument)
     pthread_mutex_lock(&loader->lock);
     while (!loader->stopping)
         if (!stk_worker_step(worker)) {
-            if (!loader->stopping) wait_for_work(loader);
+            if (!loader->stopping) wait_for_work(worker);
         }
     pthread_mutex_unlock(&loader->lock);
     return NULL;

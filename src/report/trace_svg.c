@@ -44,6 +44,7 @@ enum {
 };
 static const double visible = 1.5; /* narrower bars are joined with what is near */
 static const double near_by = 0.75;
+static const double seam = 0.6; /* left free at the end of a bar, so that two of a kind are two */
 
 typedef struct picture {
     FILE *out;
@@ -52,6 +53,7 @@ typedef struct picture {
     uint64_t start, end; /* of the window; start < end */
     const char *words[WORDS_MOST];
     uint32_t n_words;
+    int any_wait;
     double left, width; /* of the lanes */
 } picture;
 
@@ -63,35 +65,34 @@ static int is_waiting(const char *what)
     return strncmp(what, "wait", 4) == 0;
 }
 
-/* Colours of words that every run has, so that they look alike in all pictures; others take what comes. */
+/* Colours of words that every run has, so that they look alike in all pictures: by how they begin. */
 static const struct {
-    const char *word;
-    unsigned colour;
-} usual[] = { { "decode", 0 }, { "step", 2 }, { "copy", 3 }, { "augment", 4 }, { "read", 5 } };
+    const char *word, *fill;
+} usual[] = {
+    { "read", "fill:var(--s5)" }, { "decode mask", "fill:#4f9fe8" }, { "decode", "fill:var(--s0)" },
+    { "fit", "fill:var(--s1)" },  { "augment", "fill:var(--s4)" },   { "copy", "fill:var(--s3)" },
+    { "step", "fill:var(--s2)" }, { "wait", "fill:var(--rule)" },
+};
 enum { USUAL = sizeof usual / sizeof *usual };
 
-static int usual_colour(const char *what)
+static const char *usual_fill(const char *what)
 {
     for (int i = 0; i < USUAL; i++)
-        if (strncmp(what, usual[i].word, strlen(usual[i].word)) == 0) return (int)usual[i].colour;
-    return -1;
+        if (strncmp(what, usual[i].word, strlen(usual[i].word)) == 0) return usual[i].fill;
+    return NULL;
 }
 
-/* "fill:..." of a kind of span. */
+/* Of a kind of span. The others take colours of classes that are unlike the usual ones, cyan, pink, light
+ * green and brown, then what the palette gives. */
 static const char *fill_of(const picture *p, const char *what, char text[40])
 {
-    unsigned other = 0;
-    const int colour = usual_colour(what);
-    if (is_waiting(what)) return "fill:var(--rule)";
-    if (colour >= 0) {
-        snprintf(text, 40, "fill:var(--s%d)", colour);
-        return text;
-    }
-    for (uint32_t i = 0; i < p->n_words && strcmp(p->words[i], what) != 0; i++)
-        other += usual_colour(p->words[i]) < 0 && !is_waiting(p->words[i]);
-    if (other == 0) return "fill:var(--s1)"; /* the one of the six that no usual word has */
+    static const uint8_t further[] = { 6, 8, 9, 10 };
+    uint32_t before = 0;
     uint8_t rgb[3];
-    stoke_class_color(other + 4, rgb); /* from violet on: the first ones are too much like the six */
+    if (usual_fill(what)) return usual_fill(what);
+    for (uint32_t i = 0; i < p->n_words && strcmp(p->words[i], what) != 0; i++)
+        before += !usual_fill(p->words[i]);
+    stoke_class_color(before < sizeof further ? further[before] : before + 9, rgb);
     snprintf(text, 40, "fill:#%02x%02x%02x", rgb[0], rgb[1], rgb[2]);
     return text;
 }
@@ -101,14 +102,18 @@ static int in_window(const picture *p, const stk_span *s)
     return s->end >= p->start && s->start <= p->end;
 }
 
+/* Of the whole trace, so that all windows of it have the same colours. */
 static void collect_words(picture *p)
 {
     for (size_t i = 0; i < p->sheet->count; i++) {
-        const stk_span *s = &p->sheet->spans[i];
+        const char *what = p->sheet->spans[i].what;
         uint32_t k = 0;
-        if (!in_window(p, s)) continue;
-        while (k < p->n_words && strcmp(p->words[k], s->what) != 0) k++;
-        if (k == p->n_words && k < WORDS_MOST) p->words[p->n_words++] = s->what;
+        if (is_waiting(what)) {
+            p->any_wait = 1;
+            continue;
+        }
+        while (k < p->n_words && strcmp(p->words[k], what) != 0) k++;
+        if (k == p->n_words && k < WORDS_MOST) p->words[p->n_words++] = what;
     }
 }
 
@@ -163,7 +168,7 @@ static void put_bar(const picture *p, double x, double y, double width, const ch
 static void put_span(const picture *p, const stk_span *s, double x, double y, double width)
 {
     char number[32] = "", text[96], took[32], since[32];
-    put_bar(p, x, y, width, s->what, 1);
+    put_bar(p, x, y, width - seam, s->what, 1);
     fputs("><title>", p->out);
     stk_html_text(p->out, s->what);
     if (s->number >= 0) snprintf(number, sizeof number, "%" PRId64, s->number);
@@ -222,13 +227,15 @@ static void put_row(const picture *p, size_t first, size_t last, uint32_t row, d
 
 /* ---- around them ---- */
 
-/* draw 0: only counts the lines. */
+/* draw 0: only counts the lines. All waits are one entry. */
 static int put_legend(const picture *p, int draw)
 {
+    const uint32_t entries = p->n_words + (p->any_wait ? 1 : 0);
     double x = MARGIN;
-    int lines = p->n_words ? 1 : 0;
-    for (uint32_t i = 0; i < p->n_words; i++) {
-        const double width = 20 + (double)stk_svg_letters(p->words[i]) * STK_SVG_LETTER + 16;
+    int lines = entries ? 1 : 0;
+    for (uint32_t i = 0; i < entries; i++) {
+        const char *word = i < p->n_words ? p->words[i] : "waiting";
+        const double width = 20 + (double)stk_svg_letters(word) * STK_SVG_LETTER + 16;
         if (x > MARGIN && x + width > WIDTH - MARGIN) {
             x = MARGIN;
             lines++;
@@ -237,8 +244,8 @@ static int put_legend(const picture *p, int draw)
             char a[32], b[32], fill[40];
             const double y = MARGIN + TITLE_LINE + LEGEND_LINE * lines - 8;
             fprintf(p->out, "<rect x=\"%s\" y=\"%s\" width=\"12\" height=\"12\" style=\"%s\"/>\n",
-                    stk_svg_at(x, a), stk_svg_at(y - 10, b), fill_of(p, p->words[i], fill));
-            stk_svg_text(p->out, x + 18, y, "start", NULL, p->words[i]);
+                    stk_svg_at(x, a), stk_svg_at(y - 10, b), fill_of(p, word, fill));
+            stk_svg_text(p->out, x + 18, y, "start", NULL, word);
         }
         x += width;
     }
@@ -353,7 +360,7 @@ static void put_picture(picture *p)
     put_legend(p, 1);
     put_axis(p, top, bottom);
     put_lanes(p, top);
-    if (!p->n_words)
+    if (!p->sheet->count)
         stk_svg_text(p->out, p->left + p->width / 2, top + 17, "middle", "f", "nothing was recorded");
     put_remarks(p, bottom + 52);
     stk_svg_end(p->out);

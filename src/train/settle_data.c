@@ -123,7 +123,13 @@ static int open_parts(const stk_settling *s)
 {
     stk_setup *setup = s->setup;
     int r = stoke_dataset_open(&setup->train_set, &setup->train, s->err);
-    if (r || !setup->params.eval_every) return r;
+    if (r) return r;
+    if (!setup->params.eval_every) {
+        if (setup->params.patience)
+            stk_settle_say(
+                s, "`patience` stops nothing in this run: gains are seen in validation, and there is none.");
+        return r;
+    }
     stoke_data_params val = setup->train;
     val.split = STOKE_SPLIT_VAL;
     return stoke_dataset_open(&setup->val_set, &val, s->err);

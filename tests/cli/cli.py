@@ -14,7 +14,7 @@ import tap  # noqa: F401 - for the tests
 
 STOKE = os.environ['STOKE']
 COMMANDS = ['synth', 'verify', 'show', 'train', 'eval', 'predict', 'find-lr', 'recipe progressive', 'report', 'devices', 'selftest',
-            'hash', 'dump', 'pack', 'config', 'ops', 'bench data', 'bench pix', 'bench net', 'bench step']
+            'hash', 'dump', 'pack', 'config', 'ops', 'bench data', 'bench pix', 'bench net', 'bench step', 'bench transfer', 'bench device']
 READERS = ['verify', 'show', 'hash', 'dump', 'pack', 'config', 'bench data']  # commands that take the data options
 
 WORK = tempfile.mkdtemp(prefix='stoke-test-')

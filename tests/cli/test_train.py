@@ -117,6 +117,8 @@ def early_stop():
     answer = stoke_json('train', '--resume', 'runs/early')
     equal((answer['stopped_early'], answer['complete'], answer['step'] < 4), (True, True, True))
     equal(stoke_json('train', '--resume', 'runs/early', '--patience', 0)['step'], 4)
+    run = ('train', SET, *SMALL, '--steps', 1, '--eval-every', 0, '--patience', 1, '--name', 'patient', '--dry-run')
+    contains(stoke(*run).stderr, '--patience stops nothing')
 
 
 def no_data():

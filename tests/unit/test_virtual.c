@@ -1,129 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The accelerator on paper. Nearly all of it runs by a clock of the test: exact, and without waiting.
+ * The accelerator on paper: its time, its bytes, its cards.
  */
-#include "tests/unit/unit.h"
-
-#include <pthread.h>
-
-#include "src/base/clock.h"
-#include "src/base/mem.h"
-#include "src/device/virtual.h"
-
-/* ---- a device with a clock of its own ---- */
-
-enum { US = 1000, MS = 1000000, MIB = 1 << 20 };
-
-typedef struct hand {
-    uint64_t now, late; /* every sleep ends so much later than it should */
-    unsigned sleeps;
-} hand;
-
-static uint64_t hand_now(void *context)
-{
-    return ((hand *)context)->now;
-}
-
-static void hand_sleep(void *context, uint64_t until)
-{
-    hand *h = context;
-    if (until > h->now) h->now = until;
-    h->now += h->late;
-    h->sleeps++;
-}
-
-static stoke_device *open_card(const char *name, int contents)
-{
-    stoke_device_params params = stoke_device_defaults();
-    stoke_device *device = NULL;
-    stoke_error err;
-    params.contents = contents;
-    if (stoke_device_open(&device, name, &params, &err)) fail_msg("%s", err.message);
-    return device;
-}
-
-/* 10 GB/s for page-locked memory, 4 for ordinary: copies take round times. */
-static stoke_device *open_by_hand(hand *h, int contents)
-{
-    stoke_device_params params = stoke_device_defaults();
-    stoke_device *device = NULL;
-    stoke_error err;
-    params.contents = contents;
-    params.pinned_gb_s = 10;
-    params.pageable_gb_s = 4;
-    params.memory_gb_s = 1000;
-    params.launch_us = 5;
-    if (stoke_device_open(&device, "virtual", &params, &err)) fail_msg("%s", err.message);
-    *h = (hand){ .now = 1000 * (uint64_t)MS };
-    stk_virtual_set_clock(device, &(stk_virtual_clock){ hand_now, hand_sleep, h });
-    return device;
-}
-
-static void ok(int status, const stoke_error *err)
-{
-    if (status) fail_msg("%s", err->message);
-}
-
-static stk_stream *new_stream(stoke_device *device)
-{
-    stk_stream *stream = NULL;
-    stoke_error err;
-    ok(stk_stream_create(&stream, device, &err), &err);
-    return stream;
-}
-
-/* An event behind what the stream holds now. */
-static stk_event *mark(stk_stream *stream)
-{
-    stk_event *event = NULL;
-    stoke_error err;
-    ok(stk_event_create(&event, ((stk_stream_head *)stream)->device, &err), &err);
-    ok(stk_event_record(event, stream, &err), &err);
-    return event;
-}
-
-static void occupy(stk_stream *stream, uint64_t ns)
-{
-    stoke_error err;
-    ok(stk_stream_occupy(stream, ns, &err), &err);
-}
-
-static void wait_for(stk_stream *stream, stk_event *event)
-{
-    stoke_error err;
-    ok(stk_stream_wait(stream, event, &err), &err);
-}
-
-static void copy(stk_stream *stream, const stk_block *to, const stk_block *from, size_t bytes)
-{
-    stoke_error err;
-    ok(stk_stream_copy(stream, to, 0, from, 0, bytes, &err), &err);
-}
-
-static void new_block(stk_block *block, stoke_device *device, stk_memory_kind kind, size_t bytes)
-{
-    stoke_error err;
-    ok(stk_block_create(block, device, kind, bytes, &err), &err);
-}
-
-/* When it happened, in ns after `since`; waits, and lets go of the event. */
-static uint64_t time_of(stk_event *event, uint64_t since)
-{
-    stoke_error err;
-    uint64_t ns = 0;
-    ok(stk_event_finish(event, &err), &err);
-    ok(stk_event_time(event, &ns, &err), &err);
-    stk_event_destroy(&event);
-    assert_true(ns >= since);
-    return ns - since;
-}
-
-static stk_virtual_counts counts_of(stoke_device *device)
-{
-    stk_virtual_counts counts;
-    stk_virtual_count(device, &counts);
-    return counts;
-}
+#include "tests/unit/paper.h"
 
 /* ---- engines and streams ---- */
 
@@ -295,6 +174,35 @@ static void waits_are_for_what_was_recorded(void **state)
     stoke_device_close(&device);
 }
 
+/* What was to be expected does not count once something has come in between. */
+static void expectations_are_not_kept(void **state)
+{
+    hand h;
+    stoke_device *device = open_by_hand(&h, 0);
+    stk_stream *a = new_stream(device), *b = new_stream(device), *c = new_stream(device);
+    stoke_error err;
+    int done = 1;
+    const uint64_t t = h.now;
+    occupy(a, 10 * MS);
+    occupy(a, 10 * MS);
+    stk_event *of_a = mark(a);
+    wait_for(b, of_a);
+    stk_event *of_b = mark(b);
+    ok(stk_event_done(of_b, &done, &err), &err); /* at 20 ms, as things stand */
+    assert_int_equal(done, 0);
+    h.now += 5 * MS;
+    occupy(c, 30 * MS); /* before the second of a */
+    h.now += 25 * MS;
+    ok(stk_event_done(of_b, &done, &err), &err);
+    assert_int_equal(done, 0);
+    assert_int_equal(time_of(of_b, t), 50 * MS);
+    stk_event_destroy(&of_a);
+    stk_stream_destroy(&a);
+    stk_stream_destroy(&b);
+    stk_stream_destroy(&c);
+    stoke_device_close(&device);
+}
+
 static void a_record_is_not_before_its_call(void **state)
 {
     hand h;
@@ -369,8 +277,8 @@ typedef struct job {
     uint64_t begin, end, ready, submitted;
 } job;
 
-/* Random work on four streams, waiting for each other: whatever comes out must be a timeline that one engine
- * can run, and not be idle while something is ready. */
+/* Random steps and kernels on four streams, waiting for each other: whatever comes out must be a timeline
+ * that one engine can run, and not be idle while something is ready. */
 static void random_work_is_a_valid_timeline(void **state)
 {
     enum { STREAMS = 4, JOBS = 60, ROUNDS = 60 };
@@ -379,18 +287,28 @@ static void random_work_is_a_valid_timeline(void **state)
         hand h;
         stoke_device *device = open_by_hand(&h, 0);
         stk_stream *stream[STREAMS];
+        stk_module *module = NULL;
+        stk_block there;
+        stoke_error err;
         stk_event *end[JOBS];
         job jobs[JOBS] = { 0 };
         int on[JOBS], waits[JOBS];
         uint64_t duration[JOBS], sum = 0;
         for (int i = 0; i < STREAMS; i++) stream[i] = new_stream(device);
+        ok(stk_module_create(&module, device, &adding, &err), &err);
+        new_block(&there, device, STK_MEMORY_DEVICE, 16);
         for (int i = 0; i < JOBS; i++) {
             on[i] = rand_r(&seed) % STREAMS;
             waits[i] = i && rand_r(&seed) % 2 ? rand_r(&seed) % i : -1;
             duration[i] = (uint64_t)(rand_r(&seed) % 50) * US;
             if (rand_r(&seed) % 3 == 0) h.now += (uint64_t)(rand_r(&seed) % 100) * US;
             if (waits[i] >= 0) wait_for(stream[on[i]], end[waits[i]]);
-            occupy(stream[on[i]], duration[i]);
+            if (rand_r(&seed) % 2) {
+                occupy(stream[on[i]], duration[i]);
+            } else { /* 5 us, and 750 bytes a ns */
+                ok(launch_add(stream[on[i]], module, &there, 1, 750 * duration[i], &err), &err);
+                duration[i] += 5 * US;
+            }
             end[i] = mark(stream[on[i]]);
             jobs[i].submitted = h.now;
             sum += duration[i];
@@ -415,37 +333,13 @@ static void random_work_is_a_valid_timeline(void **state)
         }
         assert_int_equal(counts_of(device).busy_ns[STK_ENGINE_COMPUTE], sum);
         for (int i = 0; i < STREAMS; i++) stk_stream_destroy(&stream[i]);
+        stk_module_destroy(&module);
+        stk_block_destroy(&there);
         stoke_device_close(&device);
     }
 }
 
 /* ---- kernels and bytes ---- */
-
-static void add_one(void *const *arguments, const uint32_t from[3], const uint32_t to[3])
-{
-    uint8_t *bytes = arguments[0];
-    for (uint32_t x = from[0]; x < to[0]; x++)
-        bytes[x] = (uint8_t)(bytes[x] + *(const uint8_t *)arguments[1]);
-}
-
-static const stk_program adding = {
-    .name = "adding",
-    .text = "",
-    .kernels = (const char *const[]){ "add" },
-    .arguments = (const uint8_t[]){ 2 },
-    .host = (stk_host_kernel *const[]){ add_one },
-    .n_kernels = 1,
-};
-
-static int launch_add(stk_stream *stream, stk_module *module, const stk_block *block, uint8_t value,
-                      uint64_t traffic, stoke_error *err)
-{
-    const stk_argument arguments[] = { { .block = block }, { .value = &value, .bytes = sizeof value } };
-    const stk_launch launch = {
-        .grid = { (uint32_t)block->bytes, 1, 1 }, .arguments = arguments, .n_arguments = 2, .traffic = traffic
-    };
-    return stk_stream_launch(stream, module, &launch, err);
-}
 
 static void kernels_take_launch_and_traffic(void **state)
 {
@@ -464,6 +358,39 @@ static void kernels_take_launch_and_traffic(void **state)
     stk_module_destroy(&module);
     stk_block_destroy(&there);
     stk_stream_destroy(&s);
+    stoke_device_close(&device);
+}
+
+/* Five kernels are in line when a step ends and the next one is ready: they go first, all of them. One for
+ * each step, as they become ready, would make a batch late by five steps. */
+static void kernels_of_a_stream_stay_together(void **state)
+{
+    hand h;
+    stoke_device *device = open_by_hand(&h, 0);
+    stk_stream *steps = new_stream(device), *kernels = new_stream(device);
+    stk_module *module = NULL;
+    stk_block there;
+    stoke_error err;
+    ok(stk_module_create(&module, device, &adding, &err), &err);
+    new_block(&there, device, STK_MEMORY_DEVICE, 16);
+    const uint64_t t = h.now;
+    occupy(steps, 100 * MS);
+    stk_event *first = mark(steps);
+    for (int i = 0; i < 5; i++) ok(launch_add(kernels, module, &there, 1, 0, &err), &err);
+    stk_event *through = mark(kernels);
+    occupy(steps, 100 * MS);
+    stk_event *second = mark(steps);
+    h.now += 10 * MS;
+    ok(launch_add(kernels, module, &there, 1, 0, &err), &err); /* later, but before they began: the same */
+    stk_event *last = mark(kernels);
+    assert_int_equal(time_of(first, t), 100 * MS);
+    assert_int_equal(time_of(through, t), 100 * MS + 25 * US);
+    assert_int_equal(time_of(last, t), 100 * MS + 30 * US);
+    assert_int_equal(time_of(second, t), 200 * MS + 30 * US);
+    stk_module_destroy(&module);
+    stk_block_destroy(&there);
+    stk_stream_destroy(&steps);
+    stk_stream_destroy(&kernels);
     stoke_device_close(&device);
 }
 
@@ -599,180 +526,6 @@ static void cards_are_known_by_name(void **state)
     assert_non_null(strstr(err.message, "pinned_gb_s"));
 }
 
-/* ---- faults ---- */
-
-/* Everything a device can be asked for, until something fails. */
-static int all_calls(stoke_device *device, stoke_error *err)
-{
-    stk_block host = { 0 }, ordinary = { 0 }, there = { 0 };
-    stk_stream *a = NULL, *b = NULL;
-    stk_event *event = NULL;
-    stk_module *module = NULL;
-    uint64_t left, all, ns;
-    int done, s = stoke_device_memory(device, &left, &all, err);
-    if (!s) s = stk_block_create(&host, device, STK_MEMORY_PINNED, 1000, err);
-    if (!s) s = stk_block_create(&ordinary, device, STK_MEMORY_PAGEABLE, 1000, err);
-    if (!s) s = stk_block_create(&there, device, STK_MEMORY_DEVICE, 1000, err);
-    if (!s) s = stk_stream_create(&a, device, err);
-    if (!s) s = stk_stream_create(&b, device, err);
-    if (!s) s = stk_event_create(&event, device, err);
-    if (!s) s = stk_module_create(&module, device, &adding, err);
-    if (!s) s = stk_stream_copy(a, &there, 0, &host, 0, 1000, err);
-    if (!s) s = launch_add(a, module, &there, 1, 1000, err);
-    if (!s) s = stk_event_record(event, a, err);
-    if (!s) s = stk_stream_wait(b, event, err);
-    if (!s) s = stk_stream_occupy(b, 100 * US, err);
-    if (!s) s = stk_stream_copy(b, &ordinary, 0, &there, 0, 1000, err);
-    if (!s) s = stk_event_done(event, &done, err);
-    if (!s) s = stk_event_finish(event, err);
-    if (!s) s = stk_event_time(event, &ns, err);
-    if (!s) s = stk_stream_occupy(a, 100 * MS, err);
-    if (!s) s = stk_event_record(event, a, err);
-    if (!s) s = stk_stream_wait(b, event, err);
-    if (!s) s = stk_stream_finish(b, err);
-    stk_event_destroy(&event); /* before what records it */
-    stk_stream_destroy(&b);
-    stk_stream_destroy(&a);
-    stk_block_destroy(&host);
-    stk_block_destroy(&there);
-    stk_block_destroy(&ordinary);
-    stk_module_destroy(&module);
-    return s;
-}
-
-static void a_device_may_be_lost_at_any_call(void **state)
-{
-    stoke_error err;
-    uint64_t calls = 1;
-    for (uint64_t n = 0; n <= calls; n++) {
-        hand h;
-        stoke_device *device = open_by_hand(&h, 1);
-        const uint64_t before = h.now;
-        stk_virtual_lose_after(device, n);
-        const int status = all_calls(device, &err);
-        if (!status) { /* once round: that many calls there are */
-            assert_true(n >= 20);
-            assert_int_equal(counts_of(device).calls, n);
-            stoke_device_close(&device);
-            return;
-        }
-        assert_int_equal(status, STOKE_E_DEVICE);
-        assert_non_null(strstr(err.message, "virtual:rtx3090 (emulated) was lost"));
-        /* For good, with the same words. Nobody waits for work that will never be done. */
-        stoke_error again;
-        uint64_t left, all;
-        assert_int_equal(stoke_device_memory(device, &left, &all, &again), STOKE_E_DEVICE);
-        assert_string_equal(again.message, err.message);
-        assert_true(h.now < before + 100 * MS);
-        assert_int_equal(counts_of(device).allocated_bytes, 0);
-        stoke_device_close(&device);
-        calls++;
-    }
-    fail_msg("it never went through");
-}
-
-static void host_memory_may_run_out_at_any_call(void **state)
-{
-    stoke_error err;
-    for (int64_t n = 0; n < 200; n++) {
-        hand h;
-        stoke_device *device = open_by_hand(&h, 1);
-        stk_mem_fail_after(n);
-        const int status = all_calls(device, &err);
-        stk_mem_fail_after(-1);
-        assert_int_equal(counts_of(device).allocated_bytes, 0);
-        stoke_device_close(&device);
-        if (!status) {
-            assert_true(n > 8);
-            return;
-        }
-        assert_int_equal(status, STOKE_E_NOMEM);
-    }
-    fail_msg("it never went through");
-}
-
-/* Steps, copies and kernels for ever cost the host no memory. */
-static void steady_work_allocates_nothing(void **state)
-{
-    hand h;
-    stoke_device *device = open_by_hand(&h, 0);
-    stk_stream *a = new_stream(device), *b = new_stream(device);
-    stk_event *event = mark(a), *other = mark(b);
-    stoke_error err;
-    uint64_t calls = 0;
-    for (int i = 0; i < 200; i++) {
-        if (i == 100) calls = stk_mem_count().calls;
-        occupy(a, 1 * MS);
-        ok(stk_event_record(event, a, &err), &err);
-        wait_for(b, event);
-        occupy(b, 1 * MS);
-        ok(stk_event_record(other, b, &err), &err);
-        wait_for(a, other);
-        if (i % 10 == 9) ok(stk_event_finish(other, &err), &err);
-    }
-    assert_int_equal(stk_mem_count().calls, calls);
-    stk_event_destroy(&event);
-    stk_event_destroy(&other);
-    stk_stream_destroy(&a);
-    stk_stream_destroy(&b);
-    stoke_device_close(&device);
-}
-
-/* ---- the real clock, and threads ---- */
-
-typedef struct runner {
-    stoke_device *device;
-    stk_event *mine, *other;
-    uint64_t last;
-} runner;
-
-static void *run(void *context)
-{
-    runner *r = context;
-    stk_stream *s = NULL;
-    stk_block host = { 0 }, there = { 0 };
-    stoke_error err;
-    int done, status = stk_stream_create(&s, r->device, &err);
-    if (!status) status = stk_block_create(&host, r->device, STK_MEMORY_PINNED, 4096, &err);
-    if (!status) status = stk_block_create(&there, r->device, STK_MEMORY_DEVICE, 4096, &err);
-    for (int i = 0; i < 50 && !status; i++) {
-        status = stk_stream_copy(s, &there, 0, &host, 0, 4096, &err);
-        if (!status) status = stk_stream_wait(s, r->other, &err);
-        if (!status) status = stk_stream_occupy(s, 20 * US, &err);
-        if (!status) status = stk_event_record(r->mine, s, &err);
-        if (!status) status = stk_event_done(r->other, &done, &err);
-        if (!status && i % 10 == 0) status = stk_event_finish(r->mine, &err);
-    }
-    if (!status) status = stk_stream_finish(s, &err);
-    if (!status) status = stk_event_time(r->mine, &r->last, &err);
-    stk_block_destroy(&host);
-    stk_block_destroy(&there);
-    stk_stream_destroy(&s);
-    return status ? context : NULL;
-}
-
-static void threads_share_a_device(void **state)
-{
-    stoke_device *device = open_card("virtual", 1);
-    stk_event *events[2] = { NULL };
-    stoke_error err;
-    for (int i = 0; i < 2; i++) ok(stk_event_create(&events[i], device, &err), &err);
-    runner r[2] = { { device, events[0], events[1], 0 }, { device, events[1], events[0], 0 } };
-    pthread_t thread[2];
-    const uint64_t before = stk_now_ns();
-    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, run, &r[i]), 0);
-    for (int i = 0; i < 2; i++) {
-        void *failed;
-        pthread_join(thread[i], &failed);
-        assert_null(failed);
-    }
-    /* A finished stream has finished by the real clock too. */
-    for (int i = 0; i < 2; i++) assert_true(r[i].last > before && r[i].last <= stk_now_ns());
-    assert_int_equal(counts_of(device).busy_ns[STK_ENGINE_COMPUTE], 2 * 50 * 20 * US);
-    for (int i = 0; i < 2; i++) stk_event_destroy(&events[i]);
-    stoke_device_close(&device);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -782,19 +535,17 @@ int main(void)
         cmocka_unit_test(copy_engines_are_one_for_each_way_or_one),
         cmocka_unit_test(what_is_ready_goes_first),
         cmocka_unit_test(waits_are_for_what_was_recorded),
+        cmocka_unit_test(expectations_are_not_kept),
         cmocka_unit_test(a_record_is_not_before_its_call),
         cmocka_unit_test(only_pageable_copies_hold_up_the_host),
         cmocka_unit_test(sleeping_too_long_is_idle_time),
         cmocka_unit_test(random_work_is_a_valid_timeline),
         cmocka_unit_test(kernels_take_launch_and_traffic),
+        cmocka_unit_test(kernels_of_a_stream_stay_together),
         cmocka_unit_test(contents_are_real_when_asked_for),
         cmocka_unit_test(without_contents_nothing_comes_back),
         cmocka_unit_test(a_small_card_is_full_soon),
         cmocka_unit_test(cards_are_known_by_name),
-        cmocka_unit_test(a_device_may_be_lost_at_any_call),
-        cmocka_unit_test(host_memory_may_run_out_at_any_call),
-        cmocka_unit_test(steady_work_allocates_nothing),
-        cmocka_unit_test(threads_share_a_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke bench device: how busy a device is kept. The loader, its threads and the copies are those of a real
+ * run; the training step is a time, on paper where the device is.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bench_feed.h"
+
+typedef struct device_options {
+    const char *device, *trace, *timeline;
+    double step_ms;
+    int64_t steps, warm_up;
+    int sync, short_run;
+} device_options;
+
+#define FIELD(member) offsetof(device_options, member)
+static const stoke_option options[] = {
+    { .name = "device",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(device),
+      .default_text = "virtual:rtx3090",
+      .argument = "NAME",
+      .help = "The device to feed, as `stoke devices` lists them" },
+    { .name = "step_ms",
+      .type = STOKE_OPT_REAL,
+      .offset = FIELD(step_ms),
+      .default_text = "100",
+      .min = 0.01,
+      .max = 60000,
+      .argument = "MS",
+      .help = "A training step of the consumer: what the device computes on every batch" },
+    { .name = "steps",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(steps),
+      .default_text = "50",
+      .min = 2,
+      .max = 1e6,
+      .argument = "N",
+      .help = "Steps to measure" },
+    { .name = "warm_up",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(warm_up),
+      .default_text = "5",
+      .min = 0,
+      .max = 1e6,
+      .argument = "N",
+      .help = "Steps before them that do not count" },
+    { .name = "sync",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(sync),
+      .default_text = "false",
+      .help = "The host waits for every step, as a loop does that prints the loss each time" },
+    { .name = "trace",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(trace),
+      .argument = "FILE",
+      .help = "Write what happened when as JSON for Perfetto (ui.perfetto.dev) or chrome://tracing" },
+    { .name = "timeline",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(timeline),
+      .argument = "FILE",
+      .help = "Draw the last steps as a picture (SVG)" },
+    { .name = "short",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(short_run),
+      .default_text = "false",
+      .help = "Three short steps, to see that it runs; its figures mean little" },
+};
+
+enum {
+    SPANS = 1 << 19,  /* of a trace: 25 bytes each; 50 steps of 32 samples take 10,000 */
+    DRAWN = 6,        /* steps in the picture */
+    LINK_BATCHES = 3, /* that the rates of the link are taken from */
+    LINK_ROWS = 8     /* of such a batch: several megabytes are enough */
+};
+
+typedef struct bench {
+    const cli_call *call;
+    const device_options *o;
+    stoke_data_params data;
+    stoke_device *device;
+    bench_set set;
+    stoke_trace *trace;
+    bench_feed job;
+    double pageable_gb_s, pinned_gb_s;
+} bench;
+
+/* ---- the run ---- */
+
+/* The link alone: a few batches without augmentation. */
+static int measure_link(bench *b, int transfer, double *gb_s, stoke_error *err)
+{
+    bench_feed job = { .call = b->call,
+                       .dataset = b->set.dataset,
+                       .data = b->data,
+                       .device = b->device,
+                       .params = stoke_feed_defaults(),
+                       .warm_up = 1,
+                       .steps = LINK_BATCHES };
+    job.data.augment = "none";
+    if (job.data.batch > LINK_ROWS) job.data.batch = LINK_ROWS;
+    job.params.placement = STOKE_PLACEMENT_HOST;
+    job.params.transfer = transfer;
+    const int r = bench_feed_run(&job, err);
+    *gb_s = bench_feed_gb_s(&job.stats);
+    return r;
+}
+
+static int measure(bench *b, stoke_error *err)
+{
+    const device_options *o = b->o;
+    const int quick = o->short_run;
+    b->job = (bench_feed){ .call = b->call,
+                           .label = "feeding",
+                           .dataset = b->set.dataset,
+                           .data = b->data,
+                           .device = b->device,
+                           .params = b->call->feed,
+                           .step_ms = quick && o->step_ms > 5 ? 5 : o->step_ms,
+                           .sync = o->sync,
+                           .warm_up = quick ? 1 : (uint64_t)o->warm_up,
+                           .steps = quick ? 3 : (uint64_t)o->steps };
+    int r = STOKE_OK;
+    if (o->trace || o->timeline) r = stoke_trace_create(&b->trace, SPANS, err);
+    b->job.trace = b->trace;
+    if (!r) r = bench_feed_run(&b->job, err);
+    if (!r) r = measure_link(b, STOKE_TRANSFER_PAGEABLE, &b->pageable_gb_s, err);
+    if (!r) r = measure_link(b, STOKE_TRANSFER_PINNED, &b->pinned_gb_s, err);
+    return r;
+}
+
+/* ---- pictures ---- */
+
+static double period_ms(const bench *b)
+{
+    return b->job.steps > 1 ? (double)b->job.stats.elapsed_ns / (double)(b->job.steps - 1) / 1e6 : 0;
+}
+
+static int write_pictures(bench *b, stoke_error *err)
+{
+    const bench_feed *job = &b->job;
+    const stoke_device_info *info = stoke_device_describe(b->device);
+    int r = STOKE_OK;
+    if (b->o->trace) r = stoke_trace_write_json(b->trace, b->o->trace, err);
+    if (!r && b->o->timeline) {
+        char title[256];
+        snprintf(title, sizeof title, "%s: busy %.1f %% (step %.0f ms, augmenting on the %s, transfer %s)",
+                 info->title, 100 * bench_feed_busy(&job->stats), job->step_ms,
+                 bench_placement_name(job->placement), bench_transfer_name(job->params.transfer));
+        const uint64_t length = (uint64_t)(DRAWN * period_ms(b) * 1e6), whole = job->end_ns - job->begin_ns;
+        const uint64_t drawn = length && length < whole ? length : whole;
+        r = stoke_trace_write_svg(b->trace, b->o->timeline, title, job->end_ns - drawn, drawn, err);
+    }
+    if (!r && b->trace && stoke_trace_dropped(b->trace))
+        cli_say(b->call, "%zu spans did not fit into the trace: take fewer --steps",
+                stoke_trace_dropped(b->trace));
+    return r;
+}
+
+/* ---- the report ---- */
+
+typedef struct figures {
+    double copy_ms, overlap, busy, augment_ms, bytes, wait_ms, cpu_ms, images_s;
+} figures;
+
+static figures summarize(const bench *b)
+{
+    const stoke_feed_stats *s = &b->job.stats;
+    const double batches = s->batches ? (double)s->batches : 1, steps = (double)b->job.steps;
+    return (figures){
+        .copy_ms = bench_feed_copy_ms(s),
+        .overlap = bench_feed_overlap(s),
+        .busy = bench_feed_busy(s),
+        .augment_ms = (double)s->augment_ns / batches / 1e6,
+        .bytes = (double)s->bytes / batches,
+        .wait_ms = (double)s->host_wait_ns / steps / 1e6,
+        .cpu_ms = (double)s->loader_cpu_ns / steps / b->job.batch / 1e6,
+        .images_s = period_ms(b) > 0 ? 1000 * b->job.batch / period_ms(b) : 0,
+    };
+}
+
+static void print_json(const bench *b, const figures *f)
+{
+    const bench_feed *job = &b->job;
+    const stoke_device_info *info = stoke_device_describe(b->device);
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "device", info->name);
+    stoke_json_string(&json, "title", info->title);
+    stoke_json_string(&json, "source", bench_feed_source(b->device));
+    stoke_json_real(&json, "device_busy_share", f->busy);
+    stoke_json_real(&json, "period_ms", period_ms(b));
+    stoke_json_real(&json, "images_per_s", f->images_s);
+    stoke_json_real(&json, "copy_ms", f->copy_ms);
+    stoke_json_real(&json, "overlap_share", f->overlap);
+    stoke_json_real(&json, "augment_ms_per_batch", f->augment_ms);
+    stoke_json_real(&json, "bytes_per_batch", f->bytes);
+    stoke_json_real(&json, "pageable_gb_s", b->pageable_gb_s);
+    stoke_json_real(&json, "pinned_gb_s", b->pinned_gb_s);
+    stoke_json_real(&json, "host_wait_ms_per_step", f->wait_ms);
+    stoke_json_real(&json, "loader_cpu_ms_per_sample", f->cpu_ms);
+    stoke_json_string(&json, "host_source", "measured");
+    stoke_json_string(&json, "placement", bench_placement_name(job->placement));
+    stoke_json_string(&json, "placement_reason", job->why);
+    stoke_json_string(&json, "transfer", bench_transfer_name(job->params.transfer));
+    stoke_json_int(&json, "depth", job->params.depth);
+    stoke_json_bool(&json, "sync", job->sync);
+    stoke_json_real(&json, "step_ms", job->step_ms);
+    stoke_json_uint(&json, "steps", job->steps);
+    stoke_json_uint(&json, "batch", job->batch);
+    stoke_json_uint(&json, "height", job->height);
+    stoke_json_uint(&json, "width", job->width);
+    stoke_json_uint(&json, "workers", job->memory.host.workers);
+    stoke_json_uint(&json, "device_bytes", job->memory.total_bytes);
+    stoke_json_uint(&json, "host_bytes", job->memory.host.total_bytes);
+    stoke_json_close(&json);
+}
+
+static void row(stoke_table *table, const char *what, const char *source, const char *format, double a,
+                double b)
+{
+    char text[96];
+    snprintf(text, sizeof text, format, a, b);
+    stoke_table_row(table, (const char *[]){ what, text, source });
+}
+
+static void print_figures(const bench *b, const figures *f)
+{
+    static const char *const headings[] = { "", "", "source" };
+    const char *source = bench_feed_source(b->device);
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    row(table, "device busy", source, "%.1f %%", 100 * f->busy, 0);
+    row(table, "a step", source, "every %.1f ms, %.0f images/s", period_ms(b), f->images_s);
+    row(table, "copy", source, "%.2f ms a batch, %.0f %% of it while the device computed", f->copy_ms,
+        100 * f->overlap);
+    if (b->job.placement == STOKE_PLACEMENT_DEVICE)
+        row(table, "augmenting there", source, "%.2f ms a batch", f->augment_ms, 0);
+    row(table, "a batch crosses as", "counted", "%.1f MB", f->bytes / 1e6, 0);
+    row(table, "link", source, "%.1f GB/s pinned, %.1f pageable", b->pinned_gb_s, b->pageable_gb_s);
+    row(table, "loader", "measured", "%.2f ms CPU a sample", f->cpu_ms, 0);
+    row(table, "consumer waits", "measured", "%.2f ms a step for its batch", f->wait_ms, 0);
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+}
+
+/* What keeps it from being busy, from the model in place.c: input, copies, or nothing. */
+static void print_meaning(const bench *b, const figures *f)
+{
+    const bench_feed *job = &b->job;
+    const double idle = 1 - f->busy, copies = (1 - f->overlap) * f->copy_ms / period_ms(b);
+    if (idle < 0.02) {
+        puts("\nThe device never waits for data.");
+        return;
+    }
+    printf("\nThe device is idle for %.0f %% of the time", 100 * idle);
+    if (copies > idle / 2)
+        printf(", mostly while batches are copied: --transfer stream copies them while it computes.\n");
+    else if (job->sync && idle < 0.1)
+        puts(
+            ", mostly between the end of a step and the launch of the next: without --sync there is no gap.");
+    else
+        printf(
+            ", because batches come too slowly: a sample takes %.1f ms CPU of %u worker%s. Next: %s--cache "
+            "DIR or --decode fast, more --workers where there are cores.\n",
+            f->cpu_ms, job->memory.host.workers, job->memory.host.workers == 1 ? "" : "s",
+            job->placement == STOKE_PLACEMENT_HOST ? "--placement device, " : "");
+}
+
+static void print_people(const bench *b, const figures *f)
+{
+    const bench_feed *job = &b->job;
+    const stoke_device_info *info = stoke_device_describe(b->device);
+    printf("%s: %s; batches of %u x %ux%u %s, step %.1f ms, %u worker%s, transfer %s%s\n", info->name,
+           info->title, job->batch, job->height, job->width, stoke_dtype_name(job->dtype), job->step_ms,
+           job->memory.host.workers, job->memory.host.workers == 1 ? "" : "s",
+           bench_transfer_name(job->params.transfer), job->sync ? ", host waits for every step" : "");
+    printf("augmenting on the %s\n\n", job->why);
+    print_figures(b, f);
+    print_meaning(b, f);
+    if (b->o->trace) printf("trace     %s (open it at ui.perfetto.dev)\n", b->o->trace);
+    if (b->o->timeline) printf("timeline  %s\n", b->o->timeline);
+}
+
+static int run(cli_call *call)
+{
+    stoke_error err = { 0 };
+    bench *b = cli_alloc(1, sizeof *b);
+    *b = (bench){ .call = call, .o = call->options, .data = call->data };
+    if (b->data.batch < 0) b->data.batch = stoke_data_defaults().batch;
+    int r = cli_device_open(&b->device, b->o->device, 0, &err);
+    if (!r) r = bench_set_open(&b->set, call, &b->data, 4 * (uint64_t)b->data.batch, &err);
+    if (!r) r = measure(b, &err);
+    bench_set_close(&b->set); /* before anything is printed: a closed pipe ends the program there */
+    if (!r) r = write_pictures(b, &err);
+    const int code = r ? cli_fail(call, &err) : CLI_OK;
+    if (!r) {
+        const figures f = summarize(b);
+        if (call->common.json)
+            print_json(b, &f);
+        else
+            print_people(b, &f);
+    }
+    stoke_trace_destroy(&b->trace);
+    stoke_device_close(&b->device);
+    free(b);
+    return code;
+}
+
+static const cli_default defaults[] = {
+    { "batch", "32" }, { "size", "512" }, { "augment", "standard" }, { "normalize", "imagenet" }, { 0 },
+};
+
+static const cli_example examples[] = {
+    { "stoke bench device demo/data --batch 4 --size 128 --timeline fed.svg",
+      "an RTX 3090 on paper, fed by this machine" },
+    { "stoke bench device demo/data --batch 4 --size 128 --placement host --transfer pageable --workers 1 "
+      "--sync",
+      "the same, starved" },
+    { "stoke bench device demo/data --batch 4 --size 128 --device host --json",
+      "this machine as the device" },
+    { 0 },
+};
+
+const cli_command cli_bench_device = {
+    .name = "device",
+    .parent = "bench",
+    .summary = "how busy a device is kept, and why not more",
+    .arguments = "[DIR]",
+    .max_words = 1,
+    .description =
+        "Feeds a device with augmented batches as a training run would, and computes for --step-ms on each: "
+        "really on a real device, on paper on a virtual one, whose figures are emulated and say so. All "
+        "times come from events of the device on one clock. --placement says who augments, --transfer how "
+        "batches cross, --depth how many are on the device ahead. Without data a small synthetic set is "
+        "made.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(device_options),
+    .reads_data = 1,
+    .reads_feed = 1,
+    .defaults = defaults,
+    .run = run,
+};

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/bench_feed.h"
+
+#include <stdio.h>
+
+enum { SCENE = 128 }; /* pixels: quick to draw; --size enlarges them */
+
+double bench_feed_copy_ms(const stoke_feed_stats *stats)
+{
+    return stats->batches ? (double)stats->copy_ns / (double)stats->batches / 1e6 : 0;
+}
+
+double bench_feed_gb_s(const stoke_feed_stats *stats)
+{
+    return stats->copy_ns ? (double)stats->bytes / (double)stats->copy_ns : 0;
+}
+
+double bench_feed_overlap(const stoke_feed_stats *stats)
+{
+    return stats->copy_ns ? (double)stats->copy_hidden_ns / (double)stats->copy_ns : 0;
+}
+
+double bench_feed_busy(const stoke_feed_stats *stats)
+{
+    return stats->elapsed_ns ? (double)stats->busy_ns / (double)stats->elapsed_ns : 0;
+}
+
+const char *bench_feed_source(stoke_device *device)
+{
+    return stoke_device_describe(device)->emulated ? "emulated" : "measured";
+}
+
+const char *bench_transfer_name(int transfer)
+{
+    static const char *const names[] = { "stream", "pinned", "pageable" };
+    return names[transfer];
+}
+
+const char *bench_placement_name(int placement)
+{
+    return placement == STOKE_PLACEMENT_DEVICE ? "device" : "host";
+}
+
+/* ---- the consumer ---- */
+
+/* A batch, of the next epoch when this one has ended. */
+static int take(stoke_feed *feed, uint64_t *epoch, const stoke_device_batch **batch, stoke_error *err)
+{
+    int r = cli_feed_next(feed, batch, err);
+    if (r != STOKE_E_END) return r;
+    r = stoke_feed_set_epoch(feed, ++*epoch);
+    if (!r) r = cli_feed_next(feed, batch, err);
+    return r == STOKE_E_END ? cli_error(err, STOKE_E_INVALID,
+                                        "the set has no batch: lower --batch, or leave --drop-last out")
+                            : r;
+}
+
+static void describe(bench_feed *job, const stoke_batch *batch)
+{
+    job->height = batch->height;
+    job->width = batch->width;
+    job->batch = batch->capacity;
+    job->dtype = batch->image_dtype;
+}
+
+static int one_step(bench_feed *job, stoke_feed *feed, uint64_t *epoch, stoke_error *err)
+{
+    const stoke_device_batch *batch = NULL;
+    int r = take(feed, epoch, &batch, err);
+    if (r) return r;
+    describe(job, &batch->host);
+    if (job->step_ms > 0) r = stoke_feed_step(feed, job->step_ms, err);
+    stoke_feed_release(feed, &batch);
+    if (!r && job->sync) r = stoke_feed_finish(feed, err);
+    return r;
+}
+
+static int consume(bench_feed *job, stoke_feed *feed, stoke_error *err)
+{
+    const uint64_t total = job->warm_up + job->steps;
+    uint64_t epoch = (uint64_t)job->data.epoch;
+    stoke_progress *progress = job->label ? cli_progress_begin(job->call, job->label, "steps") : NULL;
+    int r = STOKE_OK;
+    for (uint64_t i = 0; i < total && !r; i++) {
+        if (i == job->warm_up) {
+            if (job->trace) stoke_feed_trace(feed, job->trace);
+            stoke_feed_mark(feed);
+            job->begin_ns = stoke_machine_now_ns();
+        }
+        r = one_step(job, feed, &epoch, err);
+        if (!r && cli_progress_update(progress, i + 1, total))
+            r = cli_error(err, STOKE_E_CANCELLED, "interrupted");
+    }
+    if (!r) r = stoke_feed_finish(feed, err);
+    job->end_ns = stoke_machine_now_ns();
+    cli_progress_end(&progress);
+    return r ? r : stoke_feed_measure(feed, &job->stats, err);
+}
+
+int bench_feed_run(bench_feed *job, stoke_error *err)
+{
+    stoke_feed *feed = NULL;
+    const char *why;
+    job->params.step_ms = job->step_ms;
+    int r = cli_feed_open(job->call, &feed, job->dataset, &job->data, job->device, &job->params, err);
+    if (r) return r;
+    job->memory = *stoke_feed_memory_plan(feed);
+    job->placement = stoke_feed_placement(feed, &why);
+    snprintf(job->why, sizeof job->why, "%s", why);
+    r = consume(job, feed, err);
+    stoke_feed_destroy(&feed);
+    return r;
+}
+
+/* ---- the set ---- */
+
+static int draw(bench_set *set, const cli_call *call, stoke_data_params *data, uint64_t count,
+                stoke_error *err)
+{
+    stoke_synth_params params = stoke_synth_defaults();
+    params.count = count;
+    params.height = params.width = SCENE;
+    int r = cli_temp_folder(set->folder, err);
+    if (r) return r;
+    stoke_progress *progress = cli_progress_begin(call, "drawing a set", "scenes");
+    r = stoke_synth_write(&params, set->folder, 0, cli_progress_update, progress, err);
+    cli_progress_end(&progress);
+    data->data = set->folder;
+    return r;
+}
+
+int bench_set_open(bench_set *set, const cli_call *call, stoke_data_params *data, uint64_t count,
+                   stoke_error *err)
+{
+    *set = (bench_set){ 0 };
+    int r = STOKE_OK;
+    if (!data->data && !data->images && !data->list) r = draw(set, call, data, count, err);
+    if (!r) r = cli_open_dataset(call, data, &set->dataset, err);
+    if (r) bench_set_close(set);
+    return r;
+}
+
+void bench_set_close(bench_set *set)
+{
+    stoke_dataset_close(&set->dataset);
+    if (*set->folder) cli_remove_folder(set->folder);
+    *set->folder = 0;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What `bench transfer` and `bench device` share: a consumer that takes batches of a feed, computes for so
+ * long on each, and asks the feed what the device did.
+ */
+#ifndef STOKE_CLI_BENCH_FEED_H
+#define STOKE_CLI_BENCH_FEED_H
+
+#include "cli/feeding.h"
+#include "cli/output.h"
+
+typedef struct bench_feed {
+    const cli_call *call;
+    const char *label; /* of the progress bar */
+    const stoke_dataset *dataset;
+    stoke_data_params data;
+    stoke_device *device;
+    stoke_feed_params params;
+    double step_ms;
+    int sync; /* the host waits for every step, as loss.item() does */
+    uint64_t warm_up, steps;
+    stoke_trace *trace; /* of the steps after warm-up; NULL = none */
+    /* filled by the run */
+    stoke_feed_stats stats;
+    int placement;
+    char why[768];
+    stoke_feed_memory memory;
+    uint32_t height, width, batch;
+    stoke_dtype dtype;
+    uint64_t begin_ns, end_ns; /* of the steps after warm-up */
+} bench_feed;
+
+int bench_feed_run(bench_feed *job, stoke_error *err);
+
+/* Copies per batch and second, in the units of the table. */
+double bench_feed_copy_ms(const stoke_feed_stats *stats);
+double bench_feed_gb_s(const stoke_feed_stats *stats);
+double bench_feed_overlap(const stoke_feed_stats *stats); /* share of the copy time that was hidden */
+double bench_feed_busy(const stoke_feed_stats *stats);    /* share of the elapsed time */
+const char *bench_feed_source(stoke_device *device);      /* "emulated" or "measured" */
+const char *bench_transfer_name(int transfer);
+const char *bench_placement_name(int placement);
+
+/* ---- a set to feed from ---- */
+
+typedef struct bench_set {
+    stoke_dataset *dataset;
+    char folder[CLI_PATH]; /* temporary; "" = none */
+} bench_set;
+/* The user's data, or `count` small scenes drawn into a temporary folder; fills data->data then. */
+int bench_set_open(bench_set *set, const cli_call *call, stoke_data_params *data, uint64_t count,
+                   stoke_error *err);
+void bench_set_close(bench_set *set);
+
+#endif

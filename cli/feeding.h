@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A device and a feed to it, with what a person should know about them on stderr.
+ */
+#ifndef STOKE_CLI_FEEDING_H
+#define STOKE_CLI_FEEDING_H
+
+#include "cli/common.h"
+
+/* contents: a virtual device really holds the bytes, and its kernels run. */
+int cli_device_open(stoke_device **out, const char *name, int contents, stoke_error *err);
+
+/* Makes the feed and says the memory plan and who augments; each once per command. `data` and `params` as
+ * they are to be used. */
+int cli_feed_open(const cli_call *call, stoke_feed **out, const stoke_dataset *dataset,
+                  const stoke_data_params *data, stoke_device *device, const stoke_feed_params *params,
+                  stoke_error *err);
+
+/* The next batch: 0, STOKE_E_END, or an error (also STOKE_E_CANCELLED after an interrupt) with its message.
+ */
+int cli_feed_next(stoke_feed *feed, const stoke_device_batch **batch, stoke_error *err);
+
+#endif

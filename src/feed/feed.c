@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Creating and ending a feed, handing out batches, changing epochs, where it stands.
+ */
+#include <stdio.h>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/base/options_private.h"
+#include "src/feed/feed_private.h"
+#include "src/loader/ahead.h"
+#include "src/loader/slots.h"
+
+/* ---- create and destroy ---- */
+
+static int check_params(const stoke_feed_params *params, stoke_error *err)
+{
+    if (params->struct_size != sizeof *params)
+        return stk_fail(err, STOKE_E_INVALID, "params were not made by stoke_feed_defaults of this version");
+    stoke_feed_params copy = *params;
+    const stoke_option_group group = stoke_feed_options(&copy);
+    int r = stk_options_check(&group, err);
+    if (!r && !(params->step_ms >= 0))
+        r = stk_fail(err, STOKE_E_INVALID, "step_ms is %g: give the milliseconds of a step, or 0",
+                     params->step_ms);
+    return r;
+}
+
+static int make_locks(stoke_feed *feed, stoke_error *err)
+{
+    if (pthread_mutex_init(&feed->lock, NULL) || pthread_cond_init(&feed->work, NULL) ||
+        pthread_cond_init(&feed->ready, NULL))
+        return stk_fail(err, STOKE_E_NOMEM, "cannot make the locks of a feed");
+    feed->locks_made = 1;
+    return STOKE_OK;
+}
+
+static int make_streams(stoke_feed *feed, void *native, stoke_error *err)
+{
+    int r = native ? stk_stream_wrap(&feed->consumer, feed->device, native, err)
+                   : stk_stream_create(&feed->consumer, feed->device, err);
+    feed->copies = feed->consumer;
+    if (!r && feed->transfer == STOKE_TRANSFER_STREAM) {
+        feed->copies = NULL;
+        r = stk_stream_create(&feed->copies, feed->device, err);
+    }
+    return r;
+}
+
+/* Slots of the loader lie in page-locked memory, or not, as the transfer wants it. */
+static int make_loader(stoke_feed *feed, const stoke_dataset *dataset, const stoke_data_params *data,
+                       stoke_error *err)
+{
+    const stoke_allocator pinned = stk_device_pinned(feed->device);
+    const stoke_allocator *allocator = feed->transfer == STOKE_TRANSFER_PAGEABLE ? NULL : &pinned;
+    int r = feed->placement == STOKE_PLACEMENT_DEVICE
+                ? stk_loader_create_raw(&feed->loader, dataset, data, allocator, err)
+                : stoke_loader_create(&feed->loader, dataset, data, allocator, err);
+    if (r == STOKE_E_NOMEM && allocator) {
+        const int pinned_failed = stk_device_pinned_failed(feed->device, err);
+        if (pinned_failed) r = pinned_failed;
+    }
+    if (r) return r;
+    const uint32_t capacity = (uint32_t)(data->batch < 0 ? stoke_data_defaults().batch : data->batch);
+    unsigned extras;
+    feed->recipe = stk_loader_recipe(feed->loader);
+    feed->shape = stk_recipe_shape(feed->recipe, capacity);
+    const stoke_batch raw = stk_slot_shape(feed->recipe, capacity, &extras);
+    feed->raw_image_row = raw.image_row_bytes;
+    feed->raw_mask_row = raw.mask_row_bytes;
+    feed->raw_masks = (raw.image_row_bytes * capacity + 63) / 64 * 64;
+    feed->batches = stoke_loader_batches(feed->loader);
+    stk_loader_where(feed->loader, &feed->epoch, &feed->position);
+    feed->reached = feed->epoch;
+    return STOKE_OK;
+}
+
+/* Everything that depends on who augments. */
+static int make_way(stoke_feed *feed, const stoke_dataset *dataset, const stoke_data_params *data,
+                    uint32_t slots, stoke_error *err)
+{
+    int r = make_loader(feed, dataset, data, err);
+    if (!r) r = stk_feed_plan(feed, slots, err);
+    if (!r && feed->placement == STOKE_PLACEMENT_DEVICE)
+        r = stk_augmenter_create(&feed->augmenter, feed->device, feed->recipe, feed->shape.capacity,
+                                 STK_TRIPS, err);
+    if (!r)
+        r = stk_ring_create(&feed->ring, feed->device, slots, &feed->shape, feed->recipe->two_masks,
+                            stk_feed_raw_bytes(feed), err);
+    if (!r) r = stk_trips_create(feed, err);
+    if (!r) r = stk_stepper_create(feed, err);
+    return r;
+}
+
+/* Nothing on the device reads or writes what is ours any more, or the device is lost. Someone else's stream
+ * may have more work than ours: only what uses our slots is waited for. */
+static void come_to_rest(stoke_feed *feed)
+{
+    for (int i = 0; i < STK_TRIPS; i++)
+        if (feed->trip[i].end) stk_event_finish(feed->trip[i].end, NULL);
+    for (uint32_t i = 0; i < feed->ring.count; i++)
+        if (feed->ring.slot[i].done) stk_event_finish(feed->ring.slot[i].done, NULL);
+}
+
+static void unmake_way(stoke_feed *feed)
+{
+    stk_stepper_destroy(feed);
+    stk_trips_destroy(feed);
+    stk_ring_destroy(&feed->ring);
+    stk_augmenter_destroy(&feed->augmenter);
+    stoke_loader_destroy(&feed->loader); /* gives the page-locked slots back */
+    feed->recipe = NULL;
+}
+
+/* Tries the device, looks at what both would cost, and begins again with the better one. */
+static int make_better_way(stoke_feed *feed, const stoke_dataset *dataset, const stoke_data_params *data,
+                           uint32_t slots, double step_ms, stoke_error *err)
+{
+    if (feed->info.shares_cores && !feed->info.emulated) {
+        snprintf(feed->why, sizeof feed->why,
+                 "host: %s computes on the host's own cores, so augmenting there would free none of them",
+                 feed->info.name);
+    } else {
+        feed->placement = STOKE_PLACEMENT_DEVICE;
+        int r = make_way(feed, dataset, data, slots, err);
+        if (!r) r = stk_place_choose(feed, step_ms, err);
+        if (r == STOKE_PLACEMENT_DEVICE) return stoke_loader_set_epoch(feed->loader, feed->epoch);
+        if (r == STOKE_E_NOMEM || r == STOKE_E_UNSUPPORTED)
+            snprintf(feed->why, sizeof feed->why, "host: %s cannot augment (%.600s)", feed->info.name,
+                     err->message);
+        else if (r < 0)
+            return r;
+        come_to_rest(feed);
+        unmake_way(feed);
+    }
+    feed->placement = STOKE_PLACEMENT_HOST;
+    return make_way(feed, dataset, data, slots, err);
+}
+
+static int build(stoke_feed *feed, const stoke_dataset *dataset, const stoke_data_params *data,
+                 const stoke_feed_params *params, stoke_error *err)
+{
+    static const char *const wanted[] = { "host: as asked for", "device: as asked for" };
+    const uint32_t slots = (uint32_t)params->depth + 1; /* `depth` ahead, one with the consumer */
+    feed->placement = params->placement;
+    feed->transfer = params->transfer;
+    int r = make_locks(feed, err);
+    if (!r) r = stk_book_create(&feed->book, feed->info.emulated, err);
+    if (!r) r = make_streams(feed, params->consumer_stream, err);
+    if (r) return r;
+    if (params->placement == STOKE_PLACEMENT_AUTO) {
+        r = make_better_way(feed, dataset, data, slots, params->step_ms, err);
+    } else {
+        snprintf(feed->why, sizeof feed->why, "%s", wanted[params->placement]);
+        r = make_way(feed, dataset, data, slots, err);
+    }
+    if (!r && feed->transfer == STOKE_TRANSFER_STREAM) r = stk_transfer_start(feed, err);
+    return r;
+}
+
+int stoke_feed_create(stoke_feed **out, const stoke_dataset *dataset, const stoke_data_params *data,
+                      stoke_device *device, const stoke_feed_params *params, stoke_error *err)
+{
+    const stoke_feed_params defaults = stoke_feed_defaults();
+    stoke_error own = { 0 }; /* auto looks at the message */
+    *out = NULL;
+    if (!params) params = &defaults;
+    int r = check_params(params, err);
+    if (r) return r;
+    stoke_feed *feed = stk_calloc(1, sizeof *feed);
+    if (!feed) return stk_fail(err, STOKE_E_NOMEM, "no memory for a feed");
+    feed->device = device;
+    feed->info = *stoke_device_describe(device);
+    r = build(feed, dataset, data, params, err ? err : &own);
+    if (r)
+        stoke_feed_destroy(&feed);
+    else
+        *out = feed;
+    return r;
+}
+
+void stoke_feed_destroy(stoke_feed **pointer)
+{
+    stoke_feed *feed = *pointer;
+    if (!feed) return;
+    *pointer = NULL;
+    stk_transfer_stop(feed);
+    come_to_rest(feed);
+    if (feed->copies != feed->consumer) stk_stream_destroy(&feed->copies);
+    stk_stream_destroy(&feed->consumer); /* waits for its work, when it is ours */
+    unmake_way(feed);
+    stk_book_destroy(&feed->book);
+    stk_feed_lanes_destroy(feed->lanes);
+    if (feed->locks_made) {
+        pthread_mutex_destroy(&feed->lock);
+        pthread_cond_destroy(&feed->work);
+        pthread_cond_destroy(&feed->ready);
+    }
+    stk_free(feed);
+}
+
+const stoke_feed_memory *stoke_feed_memory_plan(const stoke_feed *feed)
+{
+    return &feed->memory;
+}
+
+int stoke_feed_placement(const stoke_feed *feed, const char **why)
+{
+    if (why) *why = feed->why;
+    return feed->placement;
+}
+
+uint64_t stoke_feed_batches(const stoke_feed *feed)
+{
+    return feed->batches;
+}
+
+/* ---- batches ---- */
+
+/* The thread's next batch. Lock held. */
+static int wait_for_head(stoke_feed *feed, stk_device_slot **out)
+{
+    for (;;) {
+        stk_device_slot *head = stk_ring_head(&feed->ring);
+        const int is_ours = head && head->batch.host.epoch == feed->epoch;
+        if (is_ours) {
+            *out = stk_ring_take(&feed->ring);
+            return STOKE_OK;
+        }
+        if (head || feed->reached > feed->epoch) return STOKE_E_END;
+        if (feed->failure.code) return feed->failure.code;
+        if (feed->resting) return STOKE_E_END;
+        if (feed->ring.held == feed->ring.count) return STOKE_E_STARVED;
+        pthread_cond_wait(&feed->ready, &feed->lock);
+    }
+}
+
+/* Without a thread: the caller does its work. */
+static int fill_here(stoke_feed *feed, stk_device_slot **out)
+{
+    if (feed->failure.code) return feed->failure.code;
+    stk_device_slot *slot = stk_ring_free(&feed->ring);
+    if (!slot) return STOKE_E_STARVED;
+    stoke_error error = { 0 };
+    const int r = stk_transfer_fill(feed, slot, &error);
+    if (r && r != STOKE_E_END) feed->failure = error;
+    if (r) return r;
+    pthread_mutex_lock(&feed->lock);
+    stk_ring_push(&feed->ring, slot);
+    *out = stk_ring_take(&feed->ring);
+    pthread_mutex_unlock(&feed->lock);
+    return STOKE_OK;
+}
+
+/* What stoke_feed_error gives; the thread may change feed->failure at any time. */
+static int say(stoke_feed *feed, int status)
+{
+    pthread_mutex_lock(&feed->lock);
+    if (status == STOKE_E_STARVED)
+        stk_fail(&feed->said, status, "all %u device slots are held by the caller: release a batch first",
+                 feed->ring.count);
+    else if (status != STOKE_E_END)
+        feed->said = feed->failure;
+    pthread_mutex_unlock(&feed->lock);
+    return status;
+}
+
+/* A call for the consumer's stream failed: nothing is handed out any more. */
+static int break_down(stoke_feed *feed, const stoke_error *error)
+{
+    if (!feed->broken.code) feed->broken = *error;
+    feed->said = feed->broken;
+    return feed->broken.code;
+}
+
+static void give_back(stoke_feed *feed, stk_device_slot *slot)
+{
+    pthread_mutex_lock(&feed->lock);
+    stk_ring_give_back(&feed->ring, slot);
+    pthread_cond_broadcast(&feed->work);
+    pthread_mutex_unlock(&feed->lock);
+}
+
+int stoke_feed_next(stoke_feed *feed, const stoke_device_batch **batch)
+{
+    const uint64_t began = stk_now_ns();
+    stk_device_slot *slot = NULL;
+    stoke_error error = { 0 };
+    int r;
+    *batch = NULL;
+    if (feed->broken.code) return break_down(feed, &feed->broken);
+    if (feed->started) {
+        pthread_mutex_lock(&feed->lock);
+        r = wait_for_head(feed, &slot);
+        pthread_mutex_unlock(&feed->lock);
+    } else {
+        r = fill_here(feed, &slot);
+    }
+    if (r) return say(feed, r);
+    r = stk_stream_wait(feed->consumer, slot->ready, &error);
+    if (r) {
+        give_back(feed, slot);
+        return break_down(feed, &error);
+    }
+    feed->position = slot->position;
+    feed->steps.number = (int64_t)slot->batch.host.index;
+    feed->host_wait_ns += stk_now_ns() - began;
+    stk_feed_span(feed, "wait for a batch", began, feed->steps.number);
+    *batch = &slot->batch;
+    return STOKE_OK;
+}
+
+void stoke_feed_release(stoke_feed *feed, const stoke_device_batch **batch)
+{
+    if (!*batch) return;
+    stk_device_slot *slot = (stk_device_slot *)*batch; /* the batch is the slot's first member */
+    stoke_error error = { 0 };
+    *batch = NULL;
+    if (stk_event_record(slot->done, feed->consumer, &error)) break_down(feed, &error);
+    give_back(feed, slot);
+}
+
+const char *stoke_feed_error(const stoke_feed *feed)
+{
+    return feed->said.message;
+}
+
+int stoke_feed_finish(stoke_feed *feed, stoke_error *err)
+{
+    const uint64_t began = stk_now_ns();
+    const int r = stk_stream_finish(feed->consumer, err);
+    stk_feed_span(feed, "wait for the device", began, feed->steps.number);
+    return r;
+}
+
+static int copy_down(stoke_feed *feed, const stk_block *to, size_t at, const stk_block *from, size_t bytes,
+                     stoke_error *err)
+{
+    return bytes ? stk_stream_copy(feed->consumer, to, at, from, 0, bytes, err) : STOKE_OK;
+}
+
+int stoke_feed_read(stoke_feed *feed, const stoke_device_batch *batch, stoke_batch *host, stoke_error *err)
+{
+    stk_device_slot *slot = &feed->ring.slot[batch->slot];
+    const stoke_batch *shape = &feed->shape;
+    const size_t images = shape->image_row_bytes * shape->capacity;
+    const size_t masks = shape->mask_row_bytes * shape->capacity, count = batch->host.count;
+    const size_t image_bytes = shape->image_row_bytes * count, mask_bytes = shape->mask_row_bytes * count;
+    const int two = batch->masks_b != 0;
+    int r = STOKE_OK;
+    if (!slot->read.bytes)
+        r = stk_block_create(&slot->read, feed->device, STK_MEMORY_PAGEABLE, images + masks * (two ? 2 : 1),
+                             err);
+    if (!r) r = copy_down(feed, &slot->read, 0, &slot->images, image_bytes, err);
+    if (!r) r = copy_down(feed, &slot->read, images, &slot->masks, mask_bytes, err);
+    if (!r && two) r = copy_down(feed, &slot->read, images + masks, &slot->masks_b, mask_bytes, err);
+    if (!r) r = stk_stream_finish(feed->consumer, err);
+    if (r) return r;
+    *host = batch->host;
+    host->images = slot->read.host;
+    host->masks = (char *)slot->read.host + images;
+    host->masks_b = two ? (char *)slot->read.host + images + masks : NULL;
+    return STOKE_OK;
+}
+
+/* ---- epochs and state ---- */
+
+/* From where the loader stands now. The thread holds still, or there is none. */
+static void begin_again(stoke_feed *feed)
+{
+    pthread_mutex_lock(&feed->lock);
+    stk_ring_discard(&feed->ring);
+    stk_loader_where(feed->loader, &feed->epoch, &feed->position);
+    feed->reached = feed->epoch;
+    feed->came = 0;
+    feed->resting = 0;
+    feed->failure = feed->broken = (stoke_error){ 0 };
+    pthread_mutex_unlock(&feed->lock);
+}
+
+/* The thread is already on the epoch, as the loader's workers are. */
+static int follow(stoke_feed *feed, uint64_t epoch)
+{
+    pthread_mutex_lock(&feed->lock);
+    const stk_device_slot *head = stk_ring_head(&feed->ring);
+    const uint64_t reached = head ? head->batch.host.epoch : feed->reached;
+    const int follows = feed->started && !feed->broken.code && epoch == feed->epoch + 1 && reached >= epoch;
+    if (follows) {
+        feed->epoch = epoch;
+        feed->position = 0;
+    }
+    pthread_mutex_unlock(&feed->lock);
+    return follows;
+}
+
+int stoke_feed_set_epoch(stoke_feed *feed, uint64_t epoch)
+{
+    if (follow(feed, epoch)) return STOKE_OK;
+    stk_transfer_pause(feed);
+    const int r = stoke_loader_set_epoch(feed->loader, epoch);
+    if (!r) begin_again(feed);
+    stk_transfer_go_on(feed);
+    return r;
+}
+
+int stoke_feed_state(const stoke_feed *feed, char *text, size_t size)
+{
+    return stk_loader_state_at(feed->loader, feed->epoch, feed->position, text, size);
+}
+
+int stoke_feed_restore(stoke_feed *feed, const char *text, stoke_error *err)
+{
+    stk_transfer_pause(feed);
+    const int r = stoke_loader_restore(feed->loader, text, err);
+    if (!r) begin_again(feed);
+    stk_transfer_go_on(feed);
+    return r;
+}

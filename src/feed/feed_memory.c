@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Device memory before it is taken: slots x slot + tables and planes of the kernels.
+ */
+#include "src/base/error.h"
+#include "src/feed/feed_private.h"
+
+uint64_t stk_feed_raw_bytes(const stoke_feed *feed)
+{
+    if (feed->placement != STOKE_PLACEMENT_DEVICE) return 0;
+    return feed->raw_masks + (uint64_t)feed->raw_mask_row * feed->shape.capacity;
+}
+
+static void sum_text(const stoke_feed *feed, char *text, size_t size)
+{
+    const stoke_feed_memory *m = &feed->memory;
+    char work[48] = "";
+    if (m->work_bytes) snprintf(work, sizeof work, " + kernels %.1f MB", m->work_bytes / 1e6);
+    snprintf(text, size, "slots %u x %.1f MB%s = %.1f MB", m->slots, m->slot_bytes / 1e6, work,
+             m->total_bytes / 1e6);
+}
+
+/* Only where the device says what is left: OpenCL does not. */
+static int check_device(stoke_feed *feed, const char *sum, stoke_error *err)
+{
+    uint64_t free_bytes, total_bytes;
+    int r = stoke_device_memory(feed->device, &free_bytes, &total_bytes, err);
+    if (r || !free_bytes || feed->memory.total_bytes <= free_bytes) return r;
+    return stk_fail(err, STOKE_E_NOMEM,
+                    "the feed needs %s of device memory, but %s has %.1f of %.1f MB free. Lower batch, size "
+                    "or depth%s",
+                    sum, feed->info.name, free_bytes / 1e6, total_bytes / 1e6,
+                    feed->memory.work_bytes ? ", or augment on the host (placement)" : "");
+}
+
+/* Where device memory is host memory, it counts against the loader's limit too. */
+static int check_host(const stoke_feed *feed, const char *sum, stoke_error *err)
+{
+    const stoke_memory_plan *host = &feed->memory.host;
+    if (!feed->info.shares_memory || !host->limit_bytes) return STOKE_OK;
+    if (host->total_bytes + feed->memory.total_bytes <= host->limit_bytes) return STOKE_OK;
+    char text[256];
+    stoke_memory_plan_text(host, text, sizeof text);
+    return stk_fail(
+        err, STOKE_E_LIMIT,
+        "memory_limit is %.1f MB, but the loader needs %s, and %s, whose memory is the host's, %s. "
+        "Lower batch, size, depth or prefetch, or raise memory_limit",
+        host->limit_bytes / 1e6, text, feed->info.name, sum);
+}
+
+int stk_feed_plan(stoke_feed *feed, uint32_t slots, stoke_error *err)
+{
+    stoke_feed_memory *m = &feed->memory;
+    const int two_masks = feed->recipe->two_masks;
+    *m = (stoke_feed_memory){ .host = stoke_loader_memory(feed->loader), .slots = slots };
+    m->slot_bytes = stk_ring_slot_bytes(&feed->shape, two_masks, stk_feed_raw_bytes(feed));
+    if (feed->placement == STOKE_PLACEMENT_DEVICE)
+        m->work_bytes = stk_augmenter_bytes(feed->recipe, feed->shape.capacity, STK_TRIPS);
+    m->total_bytes = m->slots * m->slot_bytes + m->work_bytes;
+    char sum[160];
+    sum_text(feed, sum, sizeof sum);
+    int r = check_device(feed, sum, err);
+    return r ? r : check_host(feed, sum, err);
+}

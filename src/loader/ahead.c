@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/loader/ahead.h"
+
+#include "src/loader/loader_private.h"
+
+void stk_loader_where(const stoke_loader *loader, uint64_t *epoch, uint64_t *position)
+{
+    *epoch = loader->epoch;
+    *position = stk_loader_position(loader);
+}
+
+int stk_loader_ready(stoke_loader *loader)
+{
+    pthread_mutex_lock(&loader->lock);
+    const stk_slot *head = stk_slots_head(&loader->slots);
+    const int ready = loader->failure.code || (head && head->state == STK_SLOT_READY);
+    pthread_mutex_unlock(&loader->lock);
+    return ready;
+}
+
+void stk_loader_cancel(stoke_loader *loader, int on)
+{
+    pthread_mutex_lock(&loader->lock);
+    loader->cancelled = on;
+    pthread_cond_broadcast(&loader->ready);
+    pthread_mutex_unlock(&loader->lock);
+}
+
+void stk_loader_trace(stoke_loader *loader, stk_spans spans)
+{
+    pthread_mutex_lock(&loader->lock);
+    loader->spans = spans;
+    pthread_mutex_unlock(&loader->lock);
+}

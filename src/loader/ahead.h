@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For those who take batches ahead of their consumer (src/feed): where the loader stood after each of them,
+ * a way out of a wait, and who did what when.
+ */
+#ifndef STOKE_SRC_LOADER_AHEAD_H
+#define STOKE_SRC_LOADER_AHEAD_H
+
+#include <stoke/loader.h>
+
+/* The epoch, and the global position after the last batch of next(). For the thread that calls next(). */
+void stk_loader_where(const stoke_loader *loader, uint64_t *epoch, uint64_t *position);
+/* As stoke_loader_state, of another place. Any thread. */
+int stk_loader_state_at(const stoke_loader *loader, uint64_t epoch, uint64_t position, char *text,
+                        size_t size);
+
+/* 1: next() would not have to wait. Any thread. */
+int stk_loader_ready(stoke_loader *loader);
+/* While on, next() returns STOKE_E_CANCELLED instead of waiting, and so does one that waits in another thread
+ * now. Nothing is lost: the batch it would have given is the next one's. Any thread. */
+void stk_loader_cancel(stoke_loader *loader, int on);
+
+/* A stage of a row, or SLOT_WAIT (batch -1), on CLOCK_MONOTONIC. Called by the worker itself, for SLOT_WAIT
+ * under the loader's lock. */
+typedef void stk_span_fn(void *context, uint32_t worker, stoke_stage stage, uint64_t start_ns,
+                         uint64_t end_ns, int64_t batch);
+typedef struct stk_spans {
+    stk_span_fn *tell; /* NULL: nobody wants to know */
+    void *context;
+} stk_spans;
+
+static inline void stk_spans_tell(const stk_spans *spans, uint32_t worker, stoke_stage stage,
+                                  uint64_t start_ns, uint64_t end_ns, int64_t batch)
+{
+    if (spans->tell) spans->tell(spans->context, worker, stage, start_ns, end_ns, batch);
+}
+
+/* From the next row of every worker on; rows under way still tell the one before, whose context must live as
+ * long as the loader. */
+void stk_loader_trace(stoke_loader *loader, stk_spans spans);
+
+#endif
