@@ -8,6 +8,7 @@
 
 #include "kernels/tables.h"
 #include "src/base/mem.h"
+#include "src/device/virtual.h"
 
 enum { BYTES = 5003 };
 
@@ -449,6 +450,41 @@ static void keeps_the_first_loss(on_device *on)
     stk_block_destroy(&block);
 }
 
+/* Lines of a selftest on a device that is lost on the way. */
+typedef struct losing {
+    unsigned lines, failed;
+    char problem[256]; /* of the first that failed */
+} losing;
+
+static int note_line(void *context, const stoke_selftest_line *line)
+{
+    losing *l = context;
+    if (!line->passed && !l->failed++) snprintf(l->problem, sizeof l->problem, "%s", line->problem);
+    if (l->failed) assert_string_equal(line->problem, l->problem); /* from there on all of them, alike */
+    return ++l->lines == 14;
+}
+
+/* At any call: whoever was under way cleans up, and all that comes later tells the first failure. */
+static void test_lost_on_the_way(void **state)
+{
+    const stoke_device_params params = devices_params();
+    unsigned lost = 0;
+    for (uint64_t calls = 0; calls < 400; calls += calls / 8 + 1) {
+        stoke_device *device;
+        losing l = { 0 };
+        stoke_error why = { 0 };
+        devices_ok(stoke_device_open(&device, "virtual", &params, err));
+        stk_virtual_lose_after(device, calls);
+        assert_int_equal(stoke_device_selftest(device, note_line, &l, &why), STOKE_E_CANCELLED);
+        if (l.failed) {
+            assert_non_null(strstr(l.problem, "lost"));
+            lost++;
+        }
+        stoke_device_close(&device);
+    }
+    assert_true(lost > 20);
+}
+
 /* ---- names ---- */
 
 static void test_names(void **state)
@@ -586,13 +622,14 @@ int main(void)
         { "refuses bad programs", refuses_bad_programs },
         { "keeps the first loss", keeps_the_first_loss },
     };
-    enum { TESTS = sizeof tests / sizeof *tests, OTHERS = 4, KINDS = 4 };
+    enum { TESTS = sizeof tests / sizeof *tests, OTHERS = 5, KINDS = 4 };
     static device_run runs[TESTS * KINDS];
     static struct CMUnitTest all[TESTS * KINDS + OTHERS] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_auto),
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_lost_on_the_way),
     };
     devices_tests(tests, TESTS, all + OTHERS, runs);
     return cmocka_run_group_tests_name("device", all, NULL, NULL);
