@@ -510,7 +510,7 @@ static void test_names(void **state)
         stoke_error why = { 0 };
         assert_int_equal(stoke_device_open(&device, wrong[i].name, NULL, &why), STOKE_E_NOTFOUND);
         assert_null(device);
-        if (!strstr(why.message, wrong[i].says) || !strstr(why.message, "there is host"))
+        if (!strstr(why.message, wrong[i].says) || !strstr(why.message, "usable here: host"))
             fail_msg("%s: %s", wrong[i].name, why.message);
         assert_int_equal(stoke_device_open(&device, wrong[i].name, NULL, NULL), STOKE_E_NOTFOUND);
     }
