@@ -143,6 +143,10 @@ static void print_people(const bench_feed jobs[WAYS], stoke_device *device)
     stoke_table_destroy(&table);
     puts("\nhidden: the share of copying during which the device computed. Only a stream of its own hides "
          "copies; page-locked memory alone makes them faster.");
+    if (period_ms(&jobs[WAYS - 1]) > 1.2 * jobs[WAYS - 1].step_ms)
+        printf("The loader gave a batch only every %.0f ms, so that copies often had no step to hide behind: "
+               "take a longer --step-ms.\n",
+               period_ms(&jobs[WAYS - 1]));
     if (info->shares_memory && !info->emulated)
         puts("This device works in the host's memory: a copy is a copy in memory, and page-locking gains "
              "nothing.");
@@ -157,6 +161,7 @@ static int run(cli_call *call)
     bench_feed *jobs = cli_alloc(WAYS, sizeof *jobs);
     stoke_data_params data = call->data;
     if (data.batch < 0) data.batch = stoke_data_defaults().batch;
+    if (data.consumer_cores < 0) data.consumer_cores = 0; /* ours only waits */
     int r = cli_device_open(&device, o->device, 0, &err);
     if (!r) r = bench_set_open(&set, call, &data, 2 * (uint64_t)data.batch, &err);
     if (!r) r = measure(call, &set, &data, device, jobs, &err);

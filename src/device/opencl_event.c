@@ -188,6 +188,7 @@ static int read_clock(stoke_device *device, uint64_t *device_ns, uint64_t *after
 {
     stk_opencl *own = stk_opencl_of(device);
     cl_event marker;
+    *device_ns = *before_ns = 0;
     *after_ns = stk_now_ns();
     cl_int code = own->cl.clEnqueueMarkerWithWaitList(own->chores, 0, NULL, &marker);
     if (code) return stk_opencl_check(device, "clEnqueueMarkerWithWaitList", code, err);

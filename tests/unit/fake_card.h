@@ -43,7 +43,8 @@ static inline int fake_card_teardown(void **state)
 {
     if (*card->faults() || *card->leaks())
         print_message("# faults:\n%s# leaks:\n%s", card->faults(), card->leaks());
-    return *card->faults() || *card->leaks() || card->depth() || compiler->programs() ? -1 : 0;
+    return *card->faults() || *card->leaks() || card->contexts() || card->depth() || compiler->programs() ? -1
+                                                                                                          : 0;
 }
 
 #define fake_card_test(f) cmocka_unit_test_setup_teardown(f, fake_card_setup, fake_card_teardown)
