@@ -162,6 +162,12 @@ static int write_pictures(bench *b, stoke_error *err)
 
 /* ---- the report ---- */
 
+/* Threads that decode; 0: whoever takes the batches does. */
+static unsigned workers(const bench *b)
+{
+    return b->data.workers ? b->job.memory.host.workers : 0;
+}
+
 typedef struct figures {
     double copy_ms, overlap, busy, augment_ms, bytes, wait_ms, cpu_ms, images_s;
 } figures;
@@ -214,7 +220,7 @@ static void print_json(const bench *b, const figures *f)
     stoke_json_uint(&json, "batch", job->batch);
     stoke_json_uint(&json, "height", job->height);
     stoke_json_uint(&json, "width", job->width);
-    stoke_json_uint(&json, "workers", job->memory.host.workers);
+    stoke_json_uint(&json, "workers", workers(b));
     stoke_json_uint(&json, "device_bytes", job->memory.total_bytes);
     stoke_json_uint(&json, "host_bytes", job->memory.host.total_bytes);
     stoke_json_close(&json);
@@ -276,8 +282,8 @@ static void print_people(const bench *b, const figures *f)
     const stoke_device_info *info = stoke_device_describe(b->device);
     printf("%s: %s; batches of %u x %ux%u %s, step %.1f ms, %u worker%s, transfer %s%s\n", info->name,
            info->title, job->batch, job->height, job->width, stoke_dtype_name(job->dtype), job->step_ms,
-           job->memory.host.workers, job->memory.host.workers == 1 ? "" : "s",
-           bench_transfer_name(job->params.transfer), job->sync ? ", host waits for every step" : "");
+           workers(b), workers(b) == 1 ? "" : "s", bench_transfer_name(job->params.transfer),
+           job->sync ? ", host waits for every step" : "");
     printf("augmenting on the %s\n\n", job->why);
     print_figures(b, f);
     print_meaning(b, f);
