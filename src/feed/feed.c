@@ -298,6 +298,9 @@ int stoke_feed_next(stoke_feed *feed, const stoke_device_batch **batch)
     } else {
         r = fill_here(feed, &slot);
     }
+    feed->host_wait_ns += stk_now_ns() - began;
+    if (!r) feed->steps.number = (int64_t)slot->batch.host.index;
+    stk_feed_span(feed, "wait for a batch", began, r ? -1 : feed->steps.number);
     if (r) return say(feed, r);
     r = stk_stream_wait(feed->consumer, slot->ready, &error);
     if (r) {
@@ -305,9 +308,6 @@ int stoke_feed_next(stoke_feed *feed, const stoke_device_batch **batch)
         return break_down(feed, &error);
     }
     feed->position = slot->position;
-    feed->steps.number = (int64_t)slot->batch.host.index;
-    feed->host_wait_ns += stk_now_ns() - began;
-    stk_feed_span(feed, "wait for a batch", began, feed->steps.number);
     *batch = &slot->batch;
     return STOKE_OK;
 }
