@@ -18,34 +18,36 @@ static const char *device_name(void)
     return name ? name : "host";
 }
 
-static int open_device(void **state)
+/* One stream for all tests: a device waits for its streams when it closes, also for those of a test that
+ * failed. */
+static stoke_device *the_device;
+static stk_stream *the_stream;
+
+static int start(void **state)
 {
+    (void)state;
     stoke_error err = { 0 };
-    stoke_device *device;
     stoke_device_params params = stoke_device_defaults();
     params.contents = 1;
-    if (stoke_device_open(&device, device_name(), &params, &err)) {
-        fprintf(stderr, "%s\n", err.message);
-        return -1;
-    }
-    *state = device;
-    return 0;
+    if (!stoke_device_open(&the_device, device_name(), &params, &err) &&
+        !stk_stream_create(&the_stream, the_device, &err))
+        return 0;
+    fprintf(stderr, "%s\n", err.message);
+    return -1;
 }
 
-static int close_device(void **state)
+static int stop(void **state)
 {
-    stoke_device *device = *state;
-    stoke_device_close(&device);
+    (void)state;
+    stk_stream_destroy(&the_stream);
+    stoke_device_close(&the_device);
     return 0;
 }
-
-static stoke_device *the_device;
 
 /* ---- a batch through the device ---- */
 
 typedef struct path {
     const stk_recipe *recipe;
-    stk_stream *stream;
     stk_augmenter *augmenter;
     stk_block raw, images, masks, masks_b; /* device */
     stk_block down;                        /* host: all three of a finished batch */
@@ -65,7 +67,6 @@ static path path_start(const raw_run *run)
     const stoke_batch batch = stk_recipe_shape(p.recipe, RAW_BATCH);
     const stoke_batch raw = stk_slot_shape(p.recipe, RAW_BATCH, &extras);
     const size_t images = batch.image_row_bytes * RAW_BATCH, masks = batch.mask_row_bytes * RAW_BATCH;
-    need(stk_stream_create(&p.stream, the_device, &err), &err);
     need(stk_augmenter_create(&p.augmenter, the_device, p.recipe, RAW_BATCH, TURNS, &err), &err);
     need(stk_block_create(&p.raw, the_device, STK_MEMORY_DEVICE,
                           OFFSET + (raw.image_row_bytes + raw.mask_row_bytes) * RAW_BATCH, &err),
@@ -80,7 +81,6 @@ static path path_start(const raw_run *run)
 static void path_stop(path *p)
 {
     stk_augmenter_destroy(&p->augmenter);
-    stk_stream_destroy(&p->stream);
     stk_block_destroy(&p->raw);
     stk_block_destroy(&p->images);
     stk_block_destroy(&p->masks);
@@ -94,11 +94,11 @@ static stk_block lent(void *memory, size_t bytes)
     return (stk_block){ .device = the_device, .kind = STK_MEMORY_PAGEABLE, .bytes = bytes, .host = memory };
 }
 
-static void up(path *p, const stk_block *to, size_t at, const void *memory, size_t bytes)
+static void up(const stk_block *to, size_t at, const void *memory, size_t bytes)
 {
     stoke_error err = { 0 };
     const stk_block from = lent((void *)memory, bytes);
-    need(stk_stream_copy(p->stream, to, at, &from, 0, bytes, &err), &err);
+    need(stk_stream_copy(the_stream, to, at, &from, 0, bytes, &err), &err);
 }
 
 /* What the batch comes to, in p->down. */
@@ -119,23 +119,23 @@ static stoke_batch finish(path *p, const stoke_batch *raw, stk_augment_job *job)
                               .masks_b = p->recipe->two_masks ? &p->masks_b : NULL,
                               .turn = p->turn++ % TURNS };
     memset(p->down.host, UNTOUCHED, p->down.bytes);
-    need(stk_stream_copy(p->stream, &p->images, 0, &p->down, 0, p->images.bytes, &err), &err);
-    need(stk_stream_copy(p->stream, &p->masks, 0, &p->down, 0, p->masks.bytes, &err), &err);
-    need(stk_stream_copy(p->stream, &p->masks_b, 0, &p->down, 0, p->masks_b.bytes, &err), &err);
-    up(p, &p->raw, job->image_at, raw->images, image_bytes);
-    up(p, &p->raw, job->mask_at, raw->masks, mask_bytes);
-    need(stk_augmenter_run(p->augmenter, p->stream, job, &err), &err);
+    need(stk_stream_copy(the_stream, &p->images, 0, &p->down, 0, p->images.bytes, &err), &err);
+    need(stk_stream_copy(the_stream, &p->masks, 0, &p->down, 0, p->masks.bytes, &err), &err);
+    need(stk_stream_copy(the_stream, &p->masks_b, 0, &p->down, 0, p->masks_b.bytes, &err), &err);
+    up(&p->raw, job->image_at, raw->images, image_bytes);
+    up(&p->raw, job->mask_at, raw->masks, mask_bytes);
+    need(stk_augmenter_run(p->augmenter, the_stream, job, &err), &err);
     stoke_batch batch = stk_recipe_shape(p->recipe, RAW_BATCH);
     batch.count = raw->count;
     batch.images = p->down.host;
     batch.masks = (char *)batch.images + p->images.bytes;
     batch.masks_b = p->recipe->two_masks ? (char *)batch.masks + p->masks.bytes : NULL;
-    need(stk_stream_copy(p->stream, &p->down, 0, &p->images, 0, p->images.bytes, &err), &err);
-    need(stk_stream_copy(p->stream, &p->down, p->images.bytes, &p->masks, 0, p->masks.bytes, &err), &err);
-    need(stk_stream_copy(p->stream, &p->down, p->images.bytes + p->masks.bytes, &p->masks_b, 0,
+    need(stk_stream_copy(the_stream, &p->down, 0, &p->images, 0, p->images.bytes, &err), &err);
+    need(stk_stream_copy(the_stream, &p->down, p->images.bytes, &p->masks, 0, p->masks.bytes, &err), &err);
+    need(stk_stream_copy(the_stream, &p->down, p->images.bytes + p->masks.bytes, &p->masks_b, 0,
                          p->masks_b.bytes, &err),
          &err);
-    need(stk_stream_finish(p->stream, &err), &err);
+    need(stk_stream_finish(the_stream, &err), &err);
     return batch;
 }
 
@@ -365,19 +365,19 @@ static void refusals(void **state)
     finish(&p, raw, &job);
     stk_augment_job bad = job;
     bad.count = RAW_BATCH + 1;
-    assert_int_equal(stk_augmenter_run(p.augmenter, p.stream, &bad, &err), STOKE_E_INVALID);
+    assert_int_equal(stk_augmenter_run(p.augmenter, the_stream, &bad, &err), STOKE_E_INVALID);
     bad = job;
     bad.turn = TURNS;
-    assert_int_equal(stk_augmenter_run(p.augmenter, p.stream, &bad, &err), STOKE_E_INVALID);
+    assert_int_equal(stk_augmenter_run(p.augmenter, the_stream, &bad, &err), STOKE_E_INVALID);
     bad = job;
     bad.masks_b = NULL;
-    assert_int_equal(stk_augmenter_run(p.augmenter, p.stream, &bad, &err), STOKE_E_INVALID);
+    assert_int_equal(stk_augmenter_run(p.augmenter, the_stream, &bad, &err), STOKE_E_INVALID);
     /* rows of a pipeline that draws more than was planned for */
     bad.count = 3;
-    assert_int_equal(stk_augmenter_run(q.augmenter, q.stream, &bad, &err), STOKE_E_INVALID);
+    assert_int_equal(stk_augmenter_run(q.augmenter, the_stream, &bad, &err), STOKE_E_INVALID);
     bad = job;
     bad.count = 0;
-    assert_int_equal(stk_augmenter_run(p.augmenter, p.stream, &bad, &err), STOKE_OK);
+    assert_int_equal(stk_augmenter_run(p.augmenter, the_stream, &bad, &err), STOKE_OK);
     assert_int_equal(stk_augmenter_launches(p.augmenter), 0);
     stk_augmenter *none;
     assert_int_equal(stk_augmenter_create(&none, the_device, run.recipe, 1 << 20, 1, &err), STOKE_E_LIMIT);
@@ -440,13 +440,6 @@ static void no_memory_is_an_error(void **state)
     raw_stop(&run);
 }
 
-static int start(void **state)
-{
-    if (open_device(state)) return -1;
-    the_device = *state;
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -461,5 +454,5 @@ int main(void)
         unit_test_with_folder(wild_plans),
         unit_test_with_folder(no_memory_is_an_error),
     };
-    return cmocka_run_group_tests(tests, start, close_device);
+    return cmocka_run_group_tests(tests, start, stop);
 }
