@@ -520,14 +520,26 @@ static void test_names(void **state)
     stoke_device_close(&device);
 }
 
+/* The first real one of its own; without any, the host, and never a card on paper. */
 static void test_auto(void **state)
 {
-    for (int i = 0; i < 2; i++) {
+    const char *cuda = getenv("STOKE_LIBCUDA");
+    char kept[4096];
+    snprintf(kept, sizeof kept, "%s", cuda ? cuda : "");
+    for (int i = 0; i < 3; i++) {
         stoke_device *device;
+        if (i == 2) setenv("STOKE_LIBCUDA", "/nowhere/libcuda.so.1", 1);
         devices_ok(stoke_device_open(&device, i ? "auto" : NULL, NULL, err));
-        assert_false(stoke_device_describe(device)->emulated);
+        const stoke_device_info *info = stoke_device_describe(device);
+        assert_false(info->emulated);
+        assert_true(!info->shares_cores || !strcmp(info->name, "host"));
+        if (*kept && i < 2) assert_string_equal(info->name, "cuda:0");
         stoke_device_close(&device);
     }
+    if (cuda)
+        setenv("STOKE_LIBCUDA", kept, 1);
+    else
+        unsetenv("STOKE_LIBCUDA");
 }
 
 /* Ordered by kind, each kind there or explained, and what has no problem opens. */
