@@ -77,6 +77,9 @@ enum {
     LINK_ROWS = 8     /* of such a batch: several megabytes are enough */
 };
 
+/* A device that is busy for more of the time does not wait for data. */
+static const double never_idle = 0.98;
+
 typedef struct bench {
     const cli_call *call;
     const device_options *o;
@@ -247,20 +250,25 @@ static void print_figures(const bench *b, const figures *f)
     row(table, "a batch crosses as", "counted", "%.1f MB", f->bytes / 1e6, 0);
     row(table, "link", source, "%.1f GB/s pinned, %.1f pageable", b->pinned_gb_s, b->pageable_gb_s);
     row(table, "loader", "measured", "%.2f ms CPU a sample", f->cpu_ms, 0);
-    row(table, "consumer waits", "measured", "%.2f ms a step for its batch", f->wait_ms, 0);
+    row(table, "consumer waits", "measured",
+        f->busy > never_idle && !b->job.sync ? "%.2f ms a step: it has run ahead of the device"
+                                             : "%.2f ms a step for its batch",
+        f->wait_ms, 0);
     stoke_table_print(table, stdout);
     stoke_table_destroy(&table);
 }
 
 static void print_slow_input(const bench *b, const figures *f)
 {
+    const int could_augment =
+        b->job.placement == STOKE_PLACEMENT_HOST && !stoke_device_describe(b->device)->shares_cores;
     char makers[64] = "the training loop itself makes them";
     if (workers(b))
         snprintf(makers, sizeof makers, "%u worker%s", workers(b),
                  workers(b) == 1 ? " makes them" : "s make them");
     printf(", because batches come too slowly: a sample takes %.1f ms CPU, and %s. Next: %s%s--cache DIR or "
            "--decode fast.\n",
-           f->cpu_ms, makers, b->job.placement == STOKE_PLACEMENT_HOST ? "--placement device, " : "",
+           f->cpu_ms, makers, could_augment ? "--placement device, " : "",
            workers(b) < stoke_machine_cores().usable ? "more --workers, " : "");
 }
 
@@ -270,7 +278,7 @@ static void print_meaning(const bench *b, const figures *f)
     const bench_feed *job = &b->job;
     const double idle = 1 - f->busy,
                  copies = (1 - f->overlap) * f->copy_ms / bench_feed_period_ms(&b->job.stats);
-    if (idle < 0.02) {
+    if (f->busy > never_idle) {
         puts("\nThe device never waits for data.");
         return;
     }
