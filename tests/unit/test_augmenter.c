@@ -386,7 +386,18 @@ static void refusals(void **state)
     bad = job;
     bad.masks_b = NULL;
     assert_int_equal(stk_augmenter_run(p.augmenter, the_stream, &bad, &err), STOKE_E_INVALID);
+    bad = job;
+    bad.mask_at += p.raw.bytes;
+    assert_int_equal(stk_augmenter_run(p.augmenter, the_stream, &bad, &err), STOKE_E_INVALID);
+    bad = job;
+    bad.image_at++;
+    assert_int_equal(stk_augmenter_run(p.augmenter, the_stream, &bad, &err), STOKE_E_INVALID);
+    bad = job;
+    bad.images = &p.masks;
+    assert_int_equal(stk_augmenter_run(p.augmenter, the_stream, &bad, &err), STOKE_E_INVALID);
     /* rows of a pipeline that draws more than was planned for */
+    bad = job;
+    bad.masks_b = NULL;
     bad.count = 3;
     assert_int_equal(stk_augmenter_run(q.augmenter, the_stream, &bad, &err), STOKE_E_INVALID);
     bad = job;
