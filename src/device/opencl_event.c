@@ -177,7 +177,14 @@ static uint64_t to_host(stk_opencl *own, uint64_t device_ns, uint64_t after_ns, 
     pthread_mutex_lock(&own->lock);
     if (own->clock_offset < least) own->clock_offset = least;
     if (own->clock_offset > most) own->clock_offset = most;
-    const uint64_t ns = device_ns + (uint64_t)own->clock_offset;
+    uint64_t ns = device_ns + (uint64_t)own->clock_offset;
+    /* The offset may have moved back since an earlier event was asked for: the order of the two is certain,
+     * where they lie only nearly so. */
+    if (device_ns >= own->latest_device_ns) {
+        if (ns < own->latest_ns) ns = own->latest_ns;
+        own->latest_device_ns = device_ns;
+        own->latest_ns = ns;
+    }
     pthread_mutex_unlock(&own->lock);
     return ns;
 }
