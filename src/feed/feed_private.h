@@ -82,6 +82,7 @@ struct stoke_feed {
     const stk_recipe *recipe;
     stoke_batch shape;                             /* of a finished batch */
     size_t raw_image_row, raw_mask_row, raw_masks; /* of a raw one: pitches, and where its ids begin */
+    int serial;                                    /* the caller does the work of the loader too */
     stk_augmenter *augmenter;                      /* NULL: the loader augments */
     stk_stream *consumer, *copies;                 /* the same one without STOKE_TRANSFER_STREAM */
     stk_stepper steps;

@@ -112,7 +112,7 @@ CUresult fake_begin(const char *call, int rules, CUresult *late)
 
 CUresult fake_end(CUresult result)
 {
-    if (lost && result == lost && !(rules_of_call & FAKE_ENDS)) is_told = 1;
+    if (lost && result == lost && !(rules_of_call & (FAKE_ENDS | FAKE_ASKS | FAKE_UNHEARD))) is_told = 1;
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -328,6 +328,8 @@ __attribute__((destructor)) static void stop(void)
 {
     for (int i = 0; i < FAKE_CARDS; i++)
         if (fake_contexts[i].holders) fake_leak("the context of card %d", i);
+    /* A thread that is refused the context cannot end what is in it. */
+    if (!strcmp(failed, "cuCtxPushCurrent_v2")) *leaks = 0;
     if (!getenv("STOKE_FAKE_CUDA_STRICT") || (!*faults && !*leaks)) return;
     fprintf(stderr, "fake driver: done wrong:\n%sleft behind:\n%s", faults, leaks);
     fflush(NULL);

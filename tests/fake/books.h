@@ -88,8 +88,9 @@ enum {
     FAKE_CONTEXT = 2, /* needs a current context */
     FAKE_ENDS =
         4, /* destroys, pops, releases: does so also when made to fail, and after the device is lost */
-    FAKE_WAITS = 8, /* may be tried after the device is lost, and reports that */
-    FAKE_ASKS = 16  /* has nothing to do with a loss */
+    FAKE_WAITS = 8,   /* may be tried after the device is lost, and reports that */
+    FAKE_ASKS = 16,   /* has nothing to do with a loss */
+    FAKE_UNHEARD = 32 /* who ends things has no use for what it returns */
 };
 
 /* Every function of the driver begins with begin, which locks, and ends with end, which gives `result` back.

@@ -178,7 +178,7 @@ CUresult cuCtxPopCurrent_v2(CUcontext *context)
 
 CUresult cuCtxSynchronize(void)
 {
-    BEGIN(FAKE_CONTEXT | FAKE_WAITS);
+    BEGIN(FAKE_CONTEXT | FAKE_WAITS | FAKE_UNHEARD);
     fake_run_all(fake_current());
     return fake_end(fake_lost());
 }
@@ -343,7 +343,7 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 
 CUresult cuStreamSynchronize(CUstream stream)
 {
-    BEGIN(FAKE_CONTEXT | FAKE_WAITS);
+    BEGIN(FAKE_CONTEXT | FAKE_WAITS | FAKE_UNHEARD);
     fake_object *object = fake_stream(stream, __func__);
     if (!object) return fake_end(CUDA_ERROR_INVALID_HANDLE);
     fake_run((fake_point){ object, object->given });

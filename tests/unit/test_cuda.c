@@ -508,7 +508,7 @@ static void test_fake_finds_misused_objects(void **state)
     finds("is released while current");
     driver = started(&context);
     card->fail_at(1, CUDA_ERROR_ILLEGAL_ADDRESS);
-    driver.cuCtxSynchronize();
+    driver.cuEventCreate(&event, 0);
     driver.cuEventCreate(&event, 0);
     finds("cuEventCreate after the device was lost");
 }
