@@ -480,6 +480,7 @@ static int judge(void *context, const stoke_selftest_line *line)
 
 static void test_selftest_notices(void **state)
 {
+    if (LINES < 1000) unit_skip("a whole selftest takes too long under a sanitizer of threads");
     stoke_device *device;
     stoke_error why = { 0 };
     verdicts v = { 0 };
@@ -498,6 +499,7 @@ static void test_selftest_notices(void **state)
 /* Without exact roots, only what takes roots may differ. */
 static void test_selftest_tolerates(void **state)
 {
+    if (LINES < 1000) unit_skip("a whole selftest takes too long under a sanitizer of threads");
     stoke_device *device;
     verdicts v = { 0 };
     devices_ok(stoke_device_open(&device, "host", NULL, err));
