@@ -133,6 +133,9 @@ static void skipped_rows_are_left_out(void **state)
         assert_int_equal(stoke_loader_create(&loader, f.dataset, &f.data, NULL, NULL), 0);
         const size_t n = pairs_take(loader, expected, SAMPLES, &status);
         assert_int_equal(status, STOKE_E_END);
+        stoke_loader_stats_data stats;
+        stoke_loader_stats(loader, &stats);
+        assert_int_equal(stats.skipped, 2);
         stoke_loader_destroy(&loader);
         for (int placement = 0; placement < 2; placement++) {
             stoke_feed *feed = feeding_open(&f, device, feeding_params(placement, STOKE_TRANSFER_STREAM, 2));
@@ -148,6 +151,10 @@ static void skipped_rows_are_left_out(void **state)
                 stoke_feed_release(feed, &batch);
             }
             assert_int_equal(stoke_feed_next(feed, &batch), STOKE_E_END);
+            uint64_t replaced, skipped;
+            stoke_feed_bad(feed, &replaced, &skipped);
+            assert_int_equal(replaced, 0);
+            assert_int_equal(skipped, 2);
             stoke_feed_destroy(&feed);
         }
     }
