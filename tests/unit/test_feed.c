@@ -5,8 +5,11 @@
  */
 #include "tests/unit/feeding.h"
 
+#include <math.h>
+#include <stdio.h>
+
 #include "src/base/mem.h"
-#include "src/device/virtual.h"
+#include "tests/unit/paper.h"
 
 static const char *const devices[] = { "host", "virtual:rtx3090" };
 
@@ -520,6 +523,41 @@ static void auto_takes_the_faster_one(void **state)
     feeding_end(&f);
 }
 
+/* What `auto` foresees of copying, with either placement: by the clock of a test, over a link of 1 MB/s. */
+static void foreseen_copies(feeding *f, double *host_ms, double *device_ms)
+{
+    stoke_device_params slow = stoke_device_defaults();
+    hand h = { .now = 1000 * (uint64_t)MS };
+    stoke_device *device;
+    slow.pinned_gb_s = 0.001;
+    assert_int_equal(stoke_device_open(&device, "virtual", &slow, NULL), 0);
+    stk_virtual_set_clock(device, &(stk_virtual_clock){ hand_now, hand_sleep, &h });
+    /* Without a thread: the clock is not made for two. */
+    stoke_feed *feed =
+        feeding_open(f, device, feeding_params(STOKE_PLACEMENT_AUTO, STOKE_TRANSFER_PINNED, 1));
+    const char *why;
+    assert_int_equal(stoke_feed_placement(feed, &why), STOKE_PLACEMENT_DEVICE);
+    const char *figures = strstr(why, "copy ");
+    assert_non_null(figures);
+    assert_int_equal(sscanf(figures, "copy %lf, device %*f ms against %*f, %lf", device_ms, host_ms), 2);
+    stoke_feed_destroy(&feed);
+    stoke_device_close(&device);
+}
+
+/* A set of less than a batch says as much about full batches as one that fills them. */
+static void auto_foresees_full_batches(void **state)
+{
+    feeding f = feeding_begin(state);
+    double host_ms, device_ms, large_host_ms, large_device_ms;
+    f.data.batch = SAMPLES;
+    foreseen_copies(&f, &host_ms, &device_ms);
+    f.data.batch = 4 * SAMPLES;
+    foreseen_copies(&f, &large_host_ms, &large_device_ms);
+    assert_true(fabs(large_host_ms / host_ms - 4) < 0.01);
+    assert_true(fabs(large_device_ms / device_ms - 4) < 0.01);
+    feeding_end(&f);
+}
+
 static void wrong_settings_are_refused(void **state)
 {
     feeding f = feeding_begin(state);
@@ -674,6 +712,7 @@ int main(void)
         unit_test_with_folder(too_little_memory_is_refused_with_the_sum),
         unit_test_with_folder(auto_says_why),
         unit_test_with_folder(auto_takes_the_faster_one),
+        unit_test_with_folder(auto_foresees_full_batches),
         unit_test_with_folder(wrong_settings_are_refused),
         unit_test_with_folder(times_add_up),
         unit_test_with_folder(the_host_may_run_far_ahead),
