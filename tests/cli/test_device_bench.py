@@ -101,6 +101,10 @@ def bench_transfer():
     equal([row['transfer'] for row in answer['transfers']], ['pageable', 'pinned', 'stream'])
     pageable, pinned, stream = answer['transfers']
     equal(answer['source'], 'emulated')
+    # The same names as in `bench device`; a feed's own way is the stream.
+    equal((answer['pageable_gb_s'], answer['pinned_gb_s'], answer['augment_ms_per_batch']), (pageable['gb_s'], pinned['gb_s'], 0))
+    for field in ('copy_ms', 'overlap_share', 'device_busy_share'):
+        equal(answer[field], stream[field], field)
     # By the model of the card, whatever this machine does.
     assert pageable['gb_s'] < pinned['gb_s'] and pageable['copy_ms'] > pinned['copy_ms'] > 0, answer
     equal((pageable['overlap_share'], pinned['overlap_share']), (0, 0))
