@@ -131,7 +131,7 @@ static int make_better_way(stoke_feed *feed, const stoke_dataset *dataset, const
             stk_transfer_forget(feed);
             return stoke_loader_set_epoch(feed->loader, feed->epoch);
         }
-        if (r == STOKE_E_NOMEM || r == STOKE_E_UNSUPPORTED)
+        if (r == STOKE_E_NOMEM || r == STOKE_E_UNSUPPORTED || r == STOKE_E_LIMIT)
             snprintf(feed->why, sizeof feed->why, "host: %s cannot augment (%.600s)", feed->info.name,
                      err->message);
         else if (r < 0)

@@ -558,6 +558,24 @@ static void auto_foresees_full_batches(void **state)
     feeding_end(&f);
 }
 
+/* More steps than a launch takes: kernels cannot do it, so the workers do. */
+static void auto_falls_back_to_the_host(void **state)
+{
+    feeding f = feeding_begin(state);
+    stoke_device *device;
+    assert_int_equal(stoke_device_open(&device, "virtual", NULL, NULL), 0);
+    f.data.batch = 30000; /* rows that are not there take no memory */
+    f.data.prefetch = 1;
+    stoke_feed *feed =
+        feeding_open(&f, device, feeding_params(STOKE_PLACEMENT_AUTO, STOKE_TRANSFER_PINNED, 1));
+    const char *why;
+    assert_int_equal(stoke_feed_placement(feed, &why), STOKE_PLACEMENT_HOST);
+    assert_non_null(strstr(why, "batch 30000"));
+    stoke_feed_destroy(&feed);
+    stoke_device_close(&device);
+    feeding_end(&f);
+}
+
 static void wrong_settings_are_refused(void **state)
 {
     feeding f = feeding_begin(state);
@@ -713,6 +731,7 @@ int main(void)
         unit_test_with_folder(auto_says_why),
         unit_test_with_folder(auto_takes_the_faster_one),
         unit_test_with_folder(auto_foresees_full_batches),
+        unit_test_with_folder(auto_falls_back_to_the_host),
         unit_test_with_folder(wrong_settings_are_refused),
         unit_test_with_folder(times_add_up),
         unit_test_with_folder(the_host_may_run_far_ahead),
