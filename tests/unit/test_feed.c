@@ -471,7 +471,7 @@ static void too_little_memory_is_refused_with_the_sum(void **state)
     stoke_feed_destroy(&feed);
     assert_int_equal(stoke_feed_create(&feed, f.dataset, &f.data, device, &params, &err), STOKE_E_LIMIT);
     assert_non_null(strstr(err.message, "memory_limit"));
-    assert_non_null(strstr(err.message, "slots 3 x "));
+    assert_non_null(strstr(err.message, "batches on host, in the same memory, slots 3 x "));
     stoke_device_close(&device);
     feeding_end(&f);
 }
