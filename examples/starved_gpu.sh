@@ -13,8 +13,8 @@ folder=${1:-starved}
 steps=${STEPS:-40}
 mkdir -p "$folder"
 
-echo "== 96 photographs of 960x1280 in $folder/data"
-"$stoke" synth "$folder/data" --count 96 --size 960x1280 --quiet
+echo "== 96 photographs of 800x1056 in $folder/data"
+"$stoke" synth "$folder/data" --count 96 --size 800x1056 --quiet
 
 # run NAME OPTION...: prints the figures, keeps the timeline and the share of time the card was busy.
 run() {
