@@ -320,7 +320,7 @@ static const stoke_option option_table[] = {
 
 static const cli_example examples[] = {
     { "stoke doctor", "the whole page" },
-    { "stoke doctor --data data", "with the disk of a data set and its speed" },
+    { "stoke doctor --data demo/data", "with the disk of a data set and its speed" },
     { "stoke doctor --json", "the same for programs" },
     { 0 },
 };
