@@ -13,18 +13,20 @@ enum { LABEL_COLUMNS = 22, TEXT_BYTES = 2048 };
 
 /* ---- no names of users ---- */
 
-/* Length of the home that `text` begins with, 0 = none: that of this user, or any below /home and /Users. */
+/* Length of the home that `text` begins with, 0 = none: that of this user, any below /home and /Users, and
+ * what desktops call after the user when they mount a disk. */
 static size_t home_length(const char *text)
 {
-    static const char *const folders[] = { "/home/", "/Users/" };
+    static const char *const folders[] = { "/home/", "/Users/", "/run/media/", "/media/" };
     const char *home = getenv("HOME");
     size_t n = home && strlen(home) > 1 ? strlen(home) : 0;
     while (n && home[n - 1] == '/') n--;
     if (n && !strncmp(text, home, n) && (!text[n] || strchr("/:;,)'\" ", text[n]))) return n;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 4; i++) {
         n = strlen(folders[i]);
-        if (!strncmp(text, folders[i], n) && text[n] && text[n] != '/')
-            return n + strcspn(text + n, "/:;,)'\" ");
+        if (strncmp(text, folders[i], n) != 0 || !text[n] || text[n] == '/') continue;
+        const size_t end = n + strcspn(text + n, "/:;,)'\" ");
+        if (i < 2 || text[end] == '/') return end; /* /media/cdrom is nobody's */
     }
     return 0;
 }
@@ -131,7 +133,8 @@ static void print_value(double value, cli_unit unit)
     case CLI_UNIT_CELSIUS: printf("%.0f C", value); break;
     case CLI_UNIT_MHZ: printf("%.0f MHz", value); break;
     case CLI_UNIT_YES_NO: fputs(value ? "yes" : "no", stdout); break;
-    case CLI_UNIT_NONE: printf("%.4g", value); break;
+    case CLI_UNIT_VERSION: printf("%.1f", value); break;
+    case CLI_UNIT_NONE: printf("%.*f", value == (double)(int64_t)value ? 0 : 2, value); break;
     }
 }
 
