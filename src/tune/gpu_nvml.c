@@ -257,7 +257,7 @@ void stk_nvml_read(stk_nvml *nvml, size_t index, stoke_gpu *gpu)
 {
     stk_nvml_card *card = &nvml->card[index];
     *gpu = card->fixed;
-    if (!gpu->lost) {
+    if (!gpu->lost && card->handle) {
         read_busy(&nvml->library, card, gpu);
         read_memory(nvml, card, gpu);
         read_temperature(&nvml->library, card, gpu);
@@ -287,8 +287,10 @@ static void open_card(stk_nvml *nvml, unsigned index)
     if (library->nvmlSystemGetDriverVersion)
         library->nvmlSystemGetDriverVersion(fixed->driver, sizeof fixed->driver);
     const nvmlReturn_t result = handle_of(library, index, &card->handle);
-    if (result != NVML_SUCCESS) {
-        fixed->lost = 1; /* without a handle nothing can be asked, whatever the reason */
+    if (!stk_nvml_good(card, result)) {
+        card->handle = NULL;
+        stk_gpu_remark(fixed, "NVML does not open it: %.60s (error %d); `nvidia-smi` may say more",
+                       stk_nvml_text(library, result), result);
         return;
     }
     read_fixed(library, card);

@@ -254,6 +254,22 @@ static void a_card_falls_off_the_bus(void **state)
     }
 }
 
+/* Not every card that does not open is lost. */
+static void a_card_that_may_not_be_opened(void **state)
+{
+    fake->settings->card[0].refused = 4; /* NVML_ERROR_NO_PERMISSION */
+    stoke_gpus *gpus = open_new(state);
+    assert_int_equal(stoke_gpus_count(gpus), 2);
+    stoke_gpu *gpu = read_card(gpus, 0);
+    stoke_figure *figures[32];
+    assert_int_equal(gpu->lost, 0);
+    assert_string_equal(gpu->name, "NVIDIA card 0");
+    assert_non_null(strstr(gpu->problem, "error 4"));
+    for (size_t i = all_figures(gpu, figures); i-- > 0;) assert_na(*figures[i]);
+    assert_nvml(read_card(gpus, 1)->busy_percent, 70);
+    stoke_gpus_close(&gpus);
+}
+
 static void programs_come_and_go(void **state)
 {
     fake_nvml_card *card = &fake->settings->card[0];
@@ -262,7 +278,7 @@ static void programs_come_and_go(void **state)
     put(state, "proc/42/stat", "42 (a ) b) S 1 42 42\n");
     snprintf(name, sizeof name, "proc/43/stat");
     char stat[64];
-    snprintf(stat, sizeof stat, "43 (child) R %d 1 1\n", (int)getpid());
+    snprintf(stat, sizeof stat, "43 (a ) child) R %d 1 1\n", (int)getpid());
     put(state, name, stat);
     stoke_gpus *gpus = open_new(state);
     assert_int_equal(read_card(gpus, 0)->n_processes, 0);
@@ -591,6 +607,7 @@ int main(void)
         nvml_test(versions_of_the_memory_record),
         nvml_test(a_card_cut_into_instances),
         nvml_test(a_card_falls_off_the_bus),
+        nvml_test(a_card_that_may_not_be_opened),
         nvml_test(programs_come_and_go),
         nvml_test(more_programs_than_there_is_room_for),
         nvml_test(drivers_that_miscount_programs),
