@@ -174,10 +174,13 @@ static void read_memory(const stk_nvml *nvml, stk_nvml_card *card, stoke_gpu *gp
     if (stk_nvml_good(card, result)) {
         set_memory(gpu, (double)memory.total, (double)memory.used, (double)memory.free, STOKE_SOURCE_NVML);
     } else if (result == NVML_ERROR_NOT_SUPPORTED && !card->fixed.mig) {
-        char proc[STK_TREE_PATH];
-        if (!stk_tree_path(proc, nvml->root, "proc")) return;
-        const uint64_t total = stk_machine_memory(proc), left = stk_machine_available(proc, "");
-        if (!total || left > total) return;
+        char proc[STK_TREE_PATH], cgroup[STK_TREE_PATH];
+        if (!stk_tree_path(proc, nvml->root, "proc") || !stk_tree_path(cgroup, nvml->root, "sys/fs/cgroup"))
+            return;
+        const uint64_t total = stk_machine_memory(proc);
+        uint64_t left = stk_machine_available(proc, cgroup);
+        if (!total || left == UINT64_MAX) return;
+        if (left > total) left = total; /* swap counts there, and a card cannot use it */
         set_memory(gpu, (double)total, (double)(total - left), (double)left, STOKE_SOURCE_PROC);
         stk_gpu_remark(gpu, "the card has no memory of its own: the machine's is shown");
     }
@@ -319,15 +322,31 @@ static int cards_on_bus(const char *root, char first[32])
     return found;
 }
 
+/* The kernel module knows the card's name even where the library cannot be had. "" = it is not loaded. */
+static void name_from_module(const char *root, const char *pci, char name[96])
+{
+    char path[STK_TREE_PATH], text[1024];
+    const char *model;
+    *name = 0;
+    if (!stk_tree_path(path, root, "proc/driver/nvidia/gpus/%.31s/information", pci) ||
+        !stk_tree_text(path, text, sizeof text) || !(model = strstr(text, "Model:")))
+        return;
+    model += strlen("Model:");
+    model += strspn(model, " \t");
+    snprintf(name, 96, ", %.*s", (int)(strcspn(model, "\n") < 80 ? strcspn(model, "\n") : 80), model);
+}
+
 static void say_why(stk_nvml *nvml, const char *reason, char why[STK_WHY_BYTES])
 {
-    char first[32];
+    char first[32], name[96];
     const int found = nvml->expected = cards_on_bus(nvml->root, first);
-    if (found)
-        snprintf(why, STK_WHY_BYTES, "%.400s (%d NVIDIA card%s on the bus, at %s)", reason, found,
-                 found > 1 ? "s are" : " is", first);
-    else
+    if (!found) {
         snprintf(why, STK_WHY_BYTES, "%.400s", reason);
+        return;
+    }
+    name_from_module(nvml->root, first, name);
+    snprintf(why, STK_WHY_BYTES, "%.340s (%d NVIDIA card%s on the bus, at %.16s%s)", reason, found,
+             found > 1 ? "s are" : " is", first, name);
 }
 
 static int open_cards(stk_nvml *nvml, char why[STK_WHY_BYTES], stoke_error *err)
