@@ -30,6 +30,7 @@ typedef struct adviser {
     const stoke_recommend_params *params;
     const stk_card *card; /* its row counts; NULL: that of the memory */
     uint64_t memory;      /* 0: no card */
+    uint64_t host_memory; /* UINT64_MAX: n/a */
     char where[48];       /* "RTX 3090", "16 GB and more" */
 } adviser;
 
@@ -127,21 +128,23 @@ static int is_cut(const fitted *f)
 
 /* ---- lines of one network or the other ---- */
 
-static void batch_line(adviser *a, const fitted *f, const char *memory_of)
+static void batch_line(adviser *a, const fitted *f)
 {
-    char text[16];
-    const double memory = GIB(a->memory ? a->memory : a->params->host_memory);
+    char text[16], of[64] = "";
     number(text, f->chosen.batch);
+    if (a->memory)
+        snprintf(of, sizeof of, " of the card's %.1f", GIB(a->memory));
+    else if (a->host_memory != UINT64_MAX)
+        snprintf(of, sizeof of, " of the %.1f that the machine can give", GIB(a->host_memory));
     if (!is_cut(f))
         line(a, "batch_size", text, STOKE_SOURCE_TABLE,
-             "the documents' table (%s); by the estimate it takes %.1f to %.1f GiB of the %s's %.1f",
-             a->where, GIB(f->got.low), GIB(f->got.high), memory_of, memory);
+             "the documents' table (%s); by the estimate it takes %.1f to %.1f GiB%s", a->where,
+             GIB(f->got.low), GIB(f->got.high), of);
     else
         line(a, "batch_size", text, STOKE_SOURCE_ESTIMATED,
-             "the documents' table (%s) says %u with %s, which takes up to %.1f GiB of the %s's %.1f by the "
-             "estimate; this takes up to %.1f",
-             a->where, (unsigned)f->wanted_batch, f->wanted_model, GIB(f->wanted.high), memory_of, memory,
-             GIB(f->got.high));
+             "the documents' table (%s) says %u with %s, which takes up to %.1f GiB%s by the estimate; this "
+             "takes up to %.1f",
+             a->where, (unsigned)f->wanted_batch, f->wanted_model, GIB(f->wanted.high), of, GIB(f->got.high));
 }
 
 static void fit_remark(adviser *a, const fitted *f)
@@ -192,7 +195,7 @@ static int segformer_lines(adviser *a, uint32_t prefetch, fitted *f, stoke_error
     p.precision = a->memory ? STOKE_PRECISION_FP16 : STOKE_PRECISION_FP32;
     p.prefetch = prefetch;
     const int r = fit(f, &p, a->memory ? STOKE_ENGINE_TORCH : STOKE_ENGINE_NATIVE,
-                      a->memory ? a->memory : a->params->host_memory, err);
+                      a->memory ? a->memory : a->host_memory, err);
     if (r) return r;
 
     if (strcmp(f->chosen.model, p.model))
@@ -201,7 +204,7 @@ static int segformer_lines(adviser *a, uint32_t prefetch, fitted *f, stoke_error
              p.model);
     else
         line(a, "model", p.model, STOKE_SOURCE_TABLE, "the documents' table (%s)", a->where);
-    batch_line(a, f, a->memory ? "card" : "machine");
+    batch_line(a, f);
     line(a, "image_size", number(text, tier->side), STOKE_SOURCE_TABLE, "the documents' size for %s",
          tier->model);
     if (tier->lr)
@@ -236,7 +239,7 @@ static int smallnet_lines(adviser *a, uint32_t prefetch, fitted *f, stoke_error 
 
     snprintf(from, sizeof from, "%s%s", row->borrowed ? row->borrowed : row->card,
              row->borrowed ? ": they are silent here" : "");
-    batch_line(a, f, "card");
+    batch_line(a, f);
     line(a, "base_channels", number(text, row->channels), STOKE_SOURCE_TABLE, "the documents' table (%s)",
          row->card);
     line(a, "num_blocks", number(text, row->blocks), STOKE_SOURCE_TABLE, "the documents' table (%s)", from);
@@ -266,7 +269,7 @@ static uint32_t workers_line(adviser *a, uint64_t batch_bytes)
     const uint32_t each = a->params->cores / a->params->ranks, cap = each ? each - 1 : 0;
     const uint32_t table = table_workers(a), wanted = table ? table : WORKERS_MOST;
     const uint64_t worker = WORKER_BYTES + PREFETCH_FACTOR * batch_bytes;
-    const uint64_t held = a->params->host_memory / a->params->ranks / 2 / worker;
+    const uint64_t held = a->host_memory / a->params->ranks / 2 / worker;
     uint32_t workers = wanted < cap ? wanted : cap;
     char text[16], share[64] = "";
     if (a->params->ranks > 1)
@@ -275,7 +278,7 @@ static uint32_t workers_line(adviser *a, uint64_t batch_bytes)
         workers = (uint32_t)held;
         line(a, "num_workers", number(text, workers), STOKE_SOURCE_ESTIMATED,
              "each takes about %.1f GiB with its batches, and half of the host's %.1f GiB%s is for them",
-             GIB(worker), GIB(a->params->host_memory), share);
+             GIB(worker), GIB(a->host_memory), share);
     } else if (workers < (table ? table : WORKERS_LEAST))
         line(a, "num_workers", number(text, workers), STOKE_SOURCE_MEASURED,
              "the table says %s, but %u cores%s are usable and one stays with the training",
@@ -386,6 +389,8 @@ int stoke_recommend(stoke_advice *advice, const stoke_recommend_params *params, 
     int r = check(params, err);
     if (!r) r = find_subject(&a, err);
     if (r) return r;
+    a.host_memory = params->host_memory ? params->host_memory : UINT64_MAX;
+    advice->memory = a.memory;
     const stk_prefetch_row *prefetch = stk_prefetch_of(a.memory);
     if (!strcmp(params->task, "segformer"))
         r = segformer_lines(&a, prefetch->low, &f, err);

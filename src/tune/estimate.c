@@ -19,7 +19,7 @@ stoke_estimate_params stoke_estimate_defaults(void)
                                     .batch = 8,
                                     .height = 288,
                                     .width = 288,
-                                    .classes = 2,
+                                    .classes = 19, /* of Cityscapes, as `stoke bench net` */
                                     .precision = STOKE_PRECISION_AUTO,
                                     .optimizer = STOKE_OPTIMIZER_ADAMW,
                                     .prefetch = 2,
