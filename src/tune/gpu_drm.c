@@ -224,10 +224,15 @@ static void read_clients(stk_drm *drm, drm_card *card, stoke_gpu *gpu)
     card->before = card->now;
     card->now = old;
     stk_drm_sweep(card->now, drm->root, gpu->pci);
+    uint32_t last = 0;
     for (size_t i = 0; i < card->now->count; i++) {
         const stk_drm_client *client = &card->now->client[i];
         stoke_gpu_process *process = stk_gpu_process(gpu, drm->root, client->pid);
-        if (!process) continue;
+        if (!process) { /* clients of one program follow one another */
+            gpu->more_processes += client->pid != last;
+            last = client->pid;
+            continue;
+        }
         if (client->has_memory) {
             process->memory_bytes.value += client->memory_bytes; /* a program may be several clients */
             process->memory_bytes.source = STOKE_SOURCE_FDINFO;

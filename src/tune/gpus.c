@@ -119,10 +119,7 @@ stoke_gpu_process *stk_gpu_process(stoke_gpu *gpu, const char *root, uint32_t pi
 {
     for (uint32_t i = 0; i < gpu->n_processes; i++)
         if (gpu->process[i].pid == pid) return &gpu->process[i];
-    if (gpu->n_processes == STOKE_GPU_PROCESSES) {
-        gpu->more_processes++;
-        return NULL;
-    }
+    if (gpu->n_processes == STOKE_GPU_PROCESSES) return NULL;
     stoke_gpu_process *process = &gpu->process[gpu->n_processes++];
     char path[STK_TREE_PATH];
     memset(process, 0, sizeof *process);

@@ -27,8 +27,8 @@ void stk_drm_close(stk_drm **drm);
 size_t stk_drm_count(const stk_drm *drm);
 void stk_drm_read(stk_drm *drm, size_t index, stoke_gpu *gpu);
 
-/* The entry of a process, made when there is none and room for it; NULL: more than the struct holds, which is
- * counted. Name and `own` are filled in from proc. */
+/* The entry of a process, made when there is none and room for it; NULL: there is none, and the caller
+ * counts. Name and `own` are filled in from proc. */
 stoke_gpu_process *stk_gpu_process(stoke_gpu *gpu, const char *root, uint32_t pid);
 
 /* numa_node and the speed of the link from sysfs, where the card's folder of the PCI bus is known and nothing

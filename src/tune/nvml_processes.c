@@ -33,13 +33,18 @@ static int read_list(stk_nvml_card *card, list_function *function, size_t record
     if (!records) return 0;
     result = function(card->handle, &count, records);
     if (stk_nvml_good(card, result)) {
+        uint32_t more = 0;
         for (unsigned i = 0; i < count && i < room; i++) {
             nvmlProcessInfo_v1_t info; /* how both versions begin */
             memcpy(&info, records + i * record, sizeof info);
             stoke_gpu_process *process = stk_gpu_process(gpu, root, info.pid);
+            more += !process;
             if (process && info.usedGpuMemory != ~0ull)
                 process->memory_bytes = stk_figure((double)info.usedGpuMemory, STOKE_SOURCE_NVML);
         }
+        /* A program that computes and draws is on two lists: the longest tells how many there are at least.
+         */
+        if (more > gpu->more_processes) gpu->more_processes = more;
     }
     stk_free(records);
     return result == NVML_SUCCESS;
