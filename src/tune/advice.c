@@ -144,11 +144,11 @@ static void batch_line(adviser *a, const fitted *f)
     else
         snprintf(range, sizeof range, "%.1f to %.1f", GIB(f->got.low), GIB(f->got.high));
     if (!is_cut(f))
-        line(a, "batch_size", text, STOKE_SOURCE_TABLE, "row %s; estimated to take %s GiB%s", a->where, range,
-             of);
+        line(a, "batch_size", text, STOKE_SOURCE_TABLE, "row of %s; estimated to take %s GiB%s", a->where,
+             range, of);
     else
         line(a, "batch_size", text, STOKE_SOURCE_ESTIMATED,
-             "row %s says %u with %s, estimated to take up to %.1f GiB%s; this takes %s", a->where,
+             "row of %s says %u with %s, estimated to take up to %.1f GiB%s; this takes %s", a->where,
              (unsigned)f->wanted_batch, f->wanted_model, GIB(f->wanted.high), of, range);
 }
 
@@ -183,7 +183,7 @@ static void accumulate_line(adviser *a, const fitted *f, uint32_t table)
              "%u batches of %u make up one of the row's %u: the learning rate keeps its meaning",
              (unsigned)f->times, (unsigned)f->chosen.batch, (unsigned)f->wanted_batch);
     else if (table)
-        line(a, "accumulate", number(text, table), STOKE_SOURCE_TABLE, "row %s", a->where);
+        line(a, "accumulate", number(text, table), STOKE_SOURCE_TABLE, "row of %s", a->where);
 }
 
 static int segformer_lines(adviser *a, uint32_t prefetch, fitted *f, stoke_error *err)
@@ -205,19 +205,19 @@ static int segformer_lines(adviser *a, uint32_t prefetch, fitted *f, stoke_error
 
     if (strcmp(f->chosen.model, p.model))
         line(a, "model", f->chosen.model, STOKE_SOURCE_ESTIMATED,
-             "row %s says %s, of which not one picture fits by the estimate", a->where, p.model);
+             "row of %s says %s, of which not one picture fits by the estimate", a->where, p.model);
     else
-        line(a, "model", p.model, STOKE_SOURCE_TABLE, "row %s", a->where);
+        line(a, "model", p.model, STOKE_SOURCE_TABLE, "row of %s", a->where);
     batch_line(a, f);
     line(a, "image_size", number(text, tier->side), STOKE_SOURCE_TABLE,
          "pictures as the table has them for %s", tier->model);
     if (tier->lr)
         line(a, "learning_rate", tier->lr, STOKE_SOURCE_TABLE,
-             "row %s; `stoke find-lr` measures one on your data", tier->title);
+             "row of %s; `stoke find-lr` measures one on your data", tier->title);
     if (tier->epochs)
-        line(a, "epochs", number(text, tier->epochs), STOKE_SOURCE_TABLE, "row %s", tier->title);
+        line(a, "epochs", number(text, tier->epochs), STOKE_SOURCE_TABLE, "row of %s", tier->title);
     accumulate_line(a, f, tier->accumulate);
-    if (tier->no_scheduler) line(a, "scheduler", "none", STOKE_SOURCE_TABLE, "row %s", tier->title);
+    if (tier->no_scheduler) line(a, "scheduler", "none", STOKE_SOURCE_TABLE, "row of %s", tier->title);
     fit_remark(a, f);
     return STOKE_OK;
 }
@@ -242,12 +242,12 @@ static int smallnet_lines(adviser *a, uint32_t prefetch, fitted *f, stoke_error 
     snprintf(from, sizeof from, "%s%s", row->borrowed ? row->borrowed : row->card,
              row->borrowed ? "; that of this card does not say" : "");
     batch_line(a, f);
-    line(a, "base_channels", number(text, row->channels), STOKE_SOURCE_TABLE, "row %s", row->card);
-    line(a, "num_blocks", number(text, row->blocks), STOKE_SOURCE_TABLE, "row %s", from);
-    line(a, "patch_size", number(text, row->patch), STOKE_SOURCE_TABLE, "row %s", from);
+    line(a, "base_channels", number(text, row->channels), STOKE_SOURCE_TABLE, "row of %s", row->card);
+    line(a, "num_blocks", number(text, row->blocks), STOKE_SOURCE_TABLE, "row of %s", from);
+    line(a, "patch_size", number(text, row->patch), STOKE_SOURCE_TABLE, "row of %s", from);
     if (row->no_perceptual)
-        line(a, "use_perceptual", "false", STOKE_SOURCE_TABLE, "row %s: its network needs memory of its own",
-             row->card);
+        line(a, "use_perceptual", "false", STOKE_SOURCE_TABLE,
+             "row of %s: its network needs memory of its own", row->card);
     accumulate_line(a, f, 0);
     fit_remark(a, f);
     remark(a, "Channels, blocks and patches are part of the experiment: with others it is another one.");
@@ -285,8 +285,9 @@ static uint32_t workers_line(adviser *a, uint64_t batch_bytes)
              "the table says %s, but %u cores%s are usable and one stays with the training",
              table ? number((char[16]){ 0 }, table) : "8 to 16", (unsigned)a->params->cores, share);
     else
-        line(a, "num_workers", number(text, workers), STOKE_SOURCE_TABLE, "row %s, and %u cores%s are usable",
-             table ? a->where : "8 to 16", (unsigned)a->params->cores, share);
+        line(a, "num_workers", number(text, workers), STOKE_SOURCE_TABLE,
+             "row of %s, and %u cores%s are usable", table ? a->where : "8 to 16", (unsigned)a->params->cores,
+             share);
     return workers;
 }
 
@@ -313,7 +314,7 @@ static void precision_lines(adviser *a)
 {
     const int old = a->card && !strncmp(a->card->name, "GTX", 3);
     if (!a->memory) {
-        line(a, "mixed_precision", "false", STOKE_SOURCE_TABLE, "row processor alone");
+        line(a, "mixed_precision", "false", STOKE_SOURCE_TABLE, "row of the processor alone");
         return;
     }
     line(a, "mixed_precision", "true", STOKE_SOURCE_TABLE, "%s",

@@ -15,7 +15,7 @@ const stk_tier stk_tiers[] = {
     { 10, "10 to 12 GB", "b4", 288, 8, .lr = NULL },
     { 6, "6 to 8 GB", "b2", 256, 4, .lr = NULL },
     { 4, "4 GB", "b0", 224, 2, .lr = "2.0e-4", .epochs = 50, .accumulate = 4, .no_scheduler = 1 },
-    { 0, "processor alone", "b0", 224, 1, .epochs = 5, .workers = 4 },
+    { 0, "the processor alone", "b0", 224, 1, .epochs = 5, .workers = 4 },
 };
 
 /* Those with a model are the documents'; the others are known by their memory only. Cards sold under one name
