@@ -106,7 +106,7 @@ static int plain_will_do(const char *value, int in_flow)
     if (!n || looks_like_number(value) || is_reserved_word(value) || has_escapes(value)) return 0;
     if (strchr("-?:,[]{}#&*!|>'\"%@` ", *value) || value[n - 1] == ' ' || value[n - 1] == ':') return 0;
     if (strstr(value, ": ") || strstr(value, " #")) return 0;
-    return !in_flow || !strpbrk(value, ",[]{}:");
+    return !in_flow || !strpbrk(value, ",[]{}:?");
 }
 
 static size_t write_single(const char *value, char *out)
