@@ -74,7 +74,8 @@ typedef struct stoke_recommendation {
 
 enum { STOKE_RECOMMENDATIONS = 24 };
 typedef struct stoke_advice {
-    char subject[128]; /* "NVIDIA GeForce RTX 3090, 24 GB" */
+    char subject[128]; /* "RTX 3090, 24 GB" */
+    uint64_t memory;   /* of the card, by its name where none was given; 0 = no card */
     stoke_recommendation line[STOKE_RECOMMENDATIONS];
     size_t n;
     char remark[512]; /* where the tables and the estimate disagree, say */
