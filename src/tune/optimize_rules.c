@@ -182,8 +182,10 @@ static int batch(stoke_optimization *o, stoke_error *err)
         return STOKE_OK;
     }
     if (f.is_number && f.number > wanted) {
-        remark(o, "%s: %s is more than the %lld of %s and is left; `stoke estimate` tells whether it fits",
-               f.path, f.text, (long long)wanted, o->advice.subject);
+        remark(
+            o,
+            "%s: %s is more than the %lld of the table and is left; `stoke estimate` tells whether it fits",
+            f.path, f.text, (long long)wanted);
         learning_rate(o, 0, 0);
         return STOKE_OK;
     }
@@ -207,6 +209,7 @@ static int workers(stoke_optimization *o, int64_t *after, stoke_error *err)
     int r = look(o, "num_workers", &f, err);
     if (r) return r;
     const int64_t share = o->params.cores / o->params.ranks, most = share > 1 ? share - 1 : 0;
+    const stoke_recommendation *line = advised(o, "num_workers");
     const int64_t table = advised_number(o, "num_workers", 8), wanted = table < most ? table : most;
     const int own = o->dialect == STOKE_DIALECT_OWN;
     *after = f.is_number ? f.number : own ? 1 : 0;
@@ -222,13 +225,14 @@ static int workers(stoke_optimization *o, int64_t *after, stoke_error *err)
                  "trainer",
                  o->params.cores, o->params.ranks, (long long)most);
     else
-        snprintf(why, sizeof why, "%lld by the table, %lld by the %u usable cores of this machine less one",
-                 (long long)table, (long long)most, o->params.cores);
+        snprintf(why, sizeof why, "%.255s",
+                 line ? line->why : "the documents' 8, cut to the usable cores less one");
     const size_t before = o->n_changes;
     const char *effect = !wanted             ? "loading and computing take turns on the only core"
                          : f.number > wanted ? "workers no longer take cores from each other and the trainer"
                                              : "batches are made while the device computes";
-    r = change(o, &f, own ? "auto" : to, (reason){ why, effect, STOKE_SOURCE_TABLE }, err);
+    r = change(o, &f, own ? "auto" : to, (reason){ why, effect, line ? line->source : STOKE_SOURCE_TABLE },
+               err);
     if (!r && o->n_changes > before) *after = own ? 1 : wanted;
     return r;
 }
@@ -332,7 +336,7 @@ static int clipping(stoke_optimization *o, stoke_error *err)
     }
     const reason because = {
         "the documents' default; larger batches and fp16 make single large gradients likelier",
-        "training does not jump; no time", STOKE_SOURCE_TABLE
+        "a single bad batch no longer throws training off", STOKE_SOURCE_TABLE
     };
     return change(o, &f, "1.0", because, err);
 }
@@ -395,8 +399,8 @@ static int scale(stoke_optimization *o, stoke_error *err)
 
 int stk_optimize_rules(stoke_optimization *o, stoke_error *err)
 {
-    const stoke_recommendation *amp = advised(o, "mixed_precision");
-    const int card = o->params.gpu || o->params.memory || (amp && !is_off(amp->value));
+    const int card = o->advice.memory != 0;
+    remark(o, "the values are those for %s", o->advice.subject);
     int r = batch(o, err);
     if (!r) r = loading(o, card, err);
     if (!r) r = training(o, card, err);
