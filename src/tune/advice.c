@@ -28,10 +28,10 @@ enum {
 typedef struct adviser {
     stoke_advice *advice;
     const stoke_recommend_params *params;
-    const stk_card *card; /* its row counts; NULL: that of the memory */
-    uint64_t memory;      /* 0: no card */
-    uint64_t host_memory; /* UINT64_MAX: n/a */
-    char where[48];       /* "RTX 3090", "16 GB and more" */
+    const stk_advice_row *card; /* its row counts; NULL: that of the memory */
+    uint64_t memory;            /* 0: no card */
+    uint64_t host_memory;       /* UINT64_MAX: n/a */
+    char where[48];             /* "RTX 3090", "16 GB and more" */
 } adviser;
 
 stoke_recommend_params stoke_recommend_defaults(void)
@@ -184,7 +184,7 @@ static void accumulate_line(adviser *a, const fitted *f, uint32_t table)
 static int segformer_lines(adviser *a, uint32_t prefetch, fitted *f, stoke_error *err)
 {
     const stk_tier *tier = stk_tier_of(a->memory);
-    const stk_card *card = a->card && a->card->model ? a->card : NULL;
+    const stk_advice_row *card = a->card && a->card->model ? a->card : NULL;
     stoke_estimate_params p = stoke_estimate_defaults();
     char text[16];
     snprintf(a->where, sizeof a->where, "%s", card ? card->name : tier->title);
@@ -344,7 +344,7 @@ static int find_subject(adviser *a, stoke_error *err)
             snprintf(subject, size, "no card: the processor, %u usable cores", (unsigned)p->cores);
         return STOKE_OK;
     }
-    const stk_card_name found = stk_card_find(p->gpu);
+    const stk_advice_name found = stk_advice_card(p->gpu);
     if (!p->memory && found.gb)
         a->memory = (uint64_t)found.gb << 30;
     else if (!p->memory && found.card && !found.portable)

@@ -12,15 +12,15 @@
 /* Pictures of b4 and b5 are those of the documents' recipe, 288 x 288. */
 const stk_tier stk_tiers[] = {
     { 16, "16 GB and more", "b5", 288, 32, .lr = "3.0e-4", .epochs = 100 },
-    { 10, "10 to 12 GB", "b4", 288, 8 },
-    { 6, "6 to 8 GB", "b2", 256, 4 },
+    { 10, "10 to 12 GB", "b4", 288, 8, .lr = NULL },
+    { 6, "6 to 8 GB", "b2", 256, 4, .lr = NULL },
     { 4, "4 GB", "b0", 224, 2, .lr = "2.0e-4", .epochs = 50, .accumulate = 4, .no_scheduler = 1 },
     { 0, "processor alone", "b0", 224, 1, .epochs = 5, .workers = 4 },
 };
 
 /* Those with a model are the documents'; the others are known by their memory only. Cards sold under one name
  * with different memory have the smaller one here: what the driver or --vram says goes first. */
-const stk_card stk_cards[] = {
+const stk_advice_row stk_advice_rows[] = {
     { "RTX 4090", 24, "b5", 32, 0 },
     { "RTX 3090", 24, "b5", 24, 0 },
     { "RTX 3080", 10, "b4", 8, 0 },
@@ -66,7 +66,7 @@ const stk_card stk_cards[] = {
     { .name = "A100", .gb = 40 },
     { .name = "H100", .gb = 80 },
 };
-const size_t stk_cards_count = sizeof stk_cards / sizeof *stk_cards;
+const size_t stk_advice_rows_count = sizeof stk_advice_rows / sizeof *stk_advice_rows;
 
 static const stk_small_row SMALL[] = {
     { "RTX 4090", 24, 64, 128, 12, 256, 12, 0, NULL },
@@ -149,7 +149,7 @@ static uint32_t gigabytes(const char *word)
 }
 
 /* The letters and digits that tell a card: "NVIDIA GeForce RTX 3090" -> "rtx3090". */
-static void fold(const char *name, char key[static NAME], stk_card_name *found)
+static void fold(const char *name, char key[static NAME], stk_advice_name *found)
 {
     size_t length = 0;
     key[0] = 0;
@@ -172,21 +172,21 @@ static void fold(const char *name, char key[static NAME], stk_card_name *found)
     }
 }
 
-stk_card_name stk_card_find(const char *name)
+stk_advice_name stk_advice_card(const char *name)
 {
-    stk_card_name found = { 0 };
+    stk_advice_name found = { 0 };
     char key[NAME];
     fold(name, key, &found);
     stk_nearest nearest = stk_nearest_to(key);
-    for (size_t i = 0; i < stk_cards_count; i++) {
-        stk_card_name ignored = { 0 };
+    for (size_t i = 0; i < stk_advice_rows_count; i++) {
+        stk_advice_name ignored = { 0 };
         char known[NAME];
-        fold(stk_cards[i].name, known, &ignored);
+        fold(stk_advice_rows[i].name, known, &ignored);
         /* "4090" alone is what people say. */
         const char *digits = known + (is_digit(key[0]) ? strcspn(known, "0123456789") : 0);
-        if (*key && !strcmp(key, digits)) found.card = &stk_cards[i];
+        if (*key && !strcmp(key, digits)) found.card = &stk_advice_rows[i];
         stk_nearest_try(&nearest, known);
-        if (nearest.best == known) nearest.best = stk_cards[i].name; /* which stays */
+        if (nearest.best == known) nearest.best = stk_advice_rows[i].name; /* which stays */
     }
     if (!found.card) found.nearest = nearest.best;
     return found;

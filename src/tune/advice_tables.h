@@ -22,14 +22,14 @@ extern const stk_tier stk_tiers[];
 const stk_tier *stk_tier_of(uint64_t memory);
 
 /* A card by the name people give it, and what the documents say of it. */
-typedef struct stk_card {
+typedef struct stk_advice_row {
     const char *name; /* "RTX 3090" */
     uint32_t gb;
     const char *model; /* NULL: the documents do not have this card */
     uint32_t batch, workers;
-} stk_card;
-extern const stk_card stk_cards[];
-extern const size_t stk_cards_count;
+} stk_advice_row;
+extern const stk_advice_row stk_advice_rows[];
+extern const size_t stk_advice_rows_count;
 
 /* The small network by card; other cards take the row of their memory. */
 typedef struct stk_small_row {
@@ -47,13 +47,13 @@ typedef struct stk_prefetch_row {
 const stk_prefetch_row *stk_prefetch_of(uint64_t memory);
 
 /* What a name as typed, or as NVML has it, says. */
-typedef struct stk_card_name {
-    const stk_card *card; /* NULL: not in the table */
-    uint32_t gb;          /* in the name itself ("A100-SXM4-40GB"); 0 = not */
-    int portable;         /* of a laptop: another chip with less memory under the same number */
-    const char *nearest;  /* a known one, when it is none; NULL: none is near */
-} stk_card_name;
-stk_card_name stk_card_find(const char *name);
+typedef struct stk_advice_name {
+    const stk_advice_row *card; /* NULL: not in the table */
+    uint32_t gb;                /* in the name itself ("A100-SXM4-40GB"); 0 = not */
+    int portable;               /* of a laptop: another chip with less memory under the same number */
+    const char *nearest;        /* a known one, when it is none; NULL: none is near */
+} stk_advice_name;
+stk_advice_name stk_advice_card(const char *name);
 
 /* Whether `memory` bytes are a card of `gb`: drivers keep up to a twentieth for themselves. */
 int stk_is_at_least(uint64_t memory, uint32_t gb);
