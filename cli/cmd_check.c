@@ -13,7 +13,6 @@ typedef struct check_options {
     const char *config, *data, *model, *map;
     uint32_t size[2];
     int64_t classes, ranks, gpu;
-    int strict;
 } check_options;
 
 #define FIELD(name) offsetof(check_options, name)
@@ -71,11 +70,6 @@ static const stoke_option options[] = {
       .offset = FIELD(map),
       .argument = "SETTING=PATH,...",
       .help = "Where a setting stands when the file has several of its name, such as batch_size=data.bs" },
-    { .name = "strict",
-      .type = STOKE_OPT_FLAG,
-      .offset = FIELD(strict),
-      .default_text = "false",
-      .help = "Exit with 1 for what could not be seen (n/a) too" },
 };
 /* clang-format on */
 
@@ -190,8 +184,7 @@ static int run(cli_call *call)
         if (err.code != STOKE_E_NOMEM) err.code = STOKE_E_INVALID;
         return cli_fail(call, &err);
     }
-    const int ready = !stoke_preflight_count(preflight, STOKE_VERDICT_FAIL) &&
-                      !(o->strict && stoke_preflight_count(preflight, STOKE_VERDICT_NA));
+    const int ready = !stoke_preflight_count(preflight, STOKE_VERDICT_FAIL);
     if (call->common.json)
         print_json(call, preflight, ready);
     else

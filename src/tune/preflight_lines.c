@@ -4,6 +4,7 @@
  * preflight_loading.c.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -87,10 +88,10 @@ static void check_memory(stk_check_list *list, const stk_run_wish *wish, const s
     stoke_text_bytes(room.source ? (uint64_t)room.value : 0, have, sizeof have);
     if (wish->classes < 1) STK_SAY(classes, ", 19 classes assumed");
     STK_SAY(line->figure,
-            "%s, batch %" PRId64 ", %" PRId64 "x%" PRId64 "%s: %s%s%s and 1 GB to spare, of %s%s free",
-            wish->model, wish->batch, wish->height, wish->width, classes, low, e.low == e.high ? "" : " to ",
-            e.low == e.high ? "" : high, room.source ? have : "n/a",
-            native ? " of host memory" : " of the card");
+            "%s, batch %" PRId64 ", %" PRId64 "x%" PRId64 "%s: %s%s%s and 1 GB to spare; %s%s%s", wish->model,
+            wish->batch, wish->height, wish->width, classes, low, e.low == e.high ? "" : " to ",
+            e.low == e.high ? "" : high, native ? "the host" : "the card",
+            room.source ? " has free " : ": what is free is not known", room.source ? have : "");
     line->source = e.source;
     if (!room.source) return;
     line->verdict = (double)e.high + SPARE <= room.value  ? STOKE_VERDICT_PASS
@@ -102,7 +103,7 @@ static void check_memory(stk_check_list *list, const stk_run_wish *wish, const s
     else
         STK_SAY(line->fix,
                 "stoke estimate --model %s --batch %" PRId64 " --size %" PRId64 "x%" PRId64 " --vram %.0f",
-                wish->model, wish->batch, wish->height, wish->width, room.value / SPARE);
+                wish->model, wish->batch, wish->height, wish->width, floor(room.value / SPARE));
 }
 
 /* ---- data ---- */
@@ -163,7 +164,7 @@ static void check_disk(stk_check_list *list, const stk_run_wish *wish, const stk
     line->source = network ? d->network.source : d->rotational.source;
     STK_SAY(line->figure, "%s, %s at %.100s",
             network ? "network"
-            : turns ? "turns"
+            : turns ? "it turns, says the kernel"
                     : "does not turn",
             d->filesystem, d->mount);
     line->verdict = network || turns ? STOKE_VERDICT_WARN : STOKE_VERDICT_PASS;
@@ -195,15 +196,20 @@ static void check_cache(stk_check_list *list, const stk_run_wish *wish, const st
     if (!stays) STK_SAY(line->fix, "stoke pack %.300s --out shards   or more memory", data_name(wish));
 }
 
+/* Our own trainer sees to the rest of an epoch itself: there only a batch that is never full is of interest.
+ */
 static void check_drop_last(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
 {
     if (!here->data_there || wish->batch < 1 || !here->train_pairs) return;
+    const int never =
+        wish->drop_last == 1 && here->train_pairs < (uint64_t)wish->batch * (uint64_t)wish->ranks;
+    if (wish->engine == STOKE_ENGINE_NATIVE && !never) return;
     stoke_preflight_line *line = stk_check_add(list, "drop_last", "last batch");
     const uint64_t batch = (uint64_t)wish->batch * (uint64_t)wish->ranks, n = here->train_pairs;
     const uint64_t rest = n % batch;
     line->source = STOKE_SOURCE_MEASURED;
     line->verdict = STOKE_VERDICT_PASS;
-    if (wish->drop_last == 1 && n < batch) {
+    if (never) {
         line->verdict = STOKE_VERDICT_FAIL;
         STK_SAY(line->figure,
                 "%" PRIu64 " pairs do not fill a batch of %" PRIu64

@@ -157,9 +157,6 @@ static void take_model(stk_run_wish *wish, const stoke_yaml *yaml)
                                          "resize",     "size",     "patch_size", NULL };
     static const char *const optimizers[] = { "optimizer", "optim", "optimizer.name", "optimizer.type",
                                               NULL };
-    static const char *const kinds[] = { "amp_dtype", "mixed_precision", "precision", NULL };
-    static const char *const half[] = { "bf16", "bfloat16", "bf16-mixed", "torch.bfloat16", NULL };
-    static const char *const fp16[] = { "fp16", "float16", "16", "16-mixed", "torch.float16", NULL };
     const char *text = value_named(yaml, models);
     if (text) {
         STK_SAY(wish->model_said, "%.60s", text);
@@ -170,12 +167,23 @@ static void take_model(stk_run_wish *wish, const stoke_yaml *yaml)
     if ((text = value_named(yaml, sizes))) pair(text, &wish->height, &wish->width);
     if ((text = value_named(yaml, optimizers)))
         wish->optimizer = strcasecmp(text, "sgd") ? STOKE_OPTIMIZER_ADAMW : STOKE_OPTIMIZER_SGD;
-    if (wish->mixed_precision == 1) wish->precision = STOKE_PRECISION_FP16; /* autocast's default */
-    if ((text = value_named(yaml, kinds)) && wish->mixed_precision != 0) {
-        if (one_of(text, half)) wish->precision = STOKE_PRECISION_BF16;
-        if (one_of(text, fp16)) wish->precision = STOKE_PRECISION_FP16;
-        if (one_of(text, half) || one_of(text, fp16)) wish->mixed_precision = 1;
-    }
+}
+
+/* on, off, or the type as Lightning and Accelerate have it: bf16-mixed, fp16. PyTorch's autocast is fp16
+ * unless told. */
+static void take_precision(stk_run_wish *wish, const stoke_yaml *yaml, const char *text)
+{
+    static const char *const types[] = { "amp_dtype", "autocast_dtype", "precision", NULL };
+    static const char *const bf16[] = { "bf16", "bfloat16", "bf16-mixed", "torch.bfloat16", NULL };
+    static const char *const fp16[] = { "fp16", "float16", "16", "16-mixed", "torch.float16", NULL };
+    const char *type = value_named(yaml, types);
+    if (text) wish->mixed_precision = truth(text);
+    if (wish->mixed_precision == 1) wish->precision = STOKE_PRECISION_FP16;
+    if (!wish->mixed_precision) return;
+    const int half = (text && one_of(text, fp16)) || (type && one_of(type, fp16));
+    const int brain = (text && one_of(text, bf16)) || (type && one_of(type, bf16));
+    if (half || brain) wish->mixed_precision = 1;
+    if (half || brain) wish->precision = brain ? STOKE_PRECISION_BF16 : STOKE_PRECISION_FP16;
 }
 
 static void take_data(stk_run_wish *wish, const stoke_yaml *yaml)
@@ -215,7 +223,6 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
         { "num_blocks", &wish->num_blocks, whole },
         { "pin_memory", &wish->pin_memory, truth },
         { "persistent_workers", &wish->persistent_workers, truth },
-        { "mixed_precision", &wish->mixed_precision, truth },
     };
     static const char *const drop_last[] = { "drop_last", NULL };
     const char *text;
@@ -224,11 +231,14 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
     wish->data = stoke_data_defaults();
     wish->precision = STOKE_PRECISION_FP32;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        const int r = value_of(yaml, map, all[i].setting, &text, err);
-        if (r) return r;
+        const int found = value_of(yaml, map, all[i].setting, &text, err);
+        if (found) return found;
         if (text) *all[i].to = all[i].read(text);
     }
     if ((text = value_named(yaml, drop_last))) wish->drop_last = truth(text);
+    const int r = value_of(yaml, map, "mixed_precision", &text, err);
+    if (r) return r;
+    take_precision(wish, yaml, text);
     take_model(wish, yaml);
     take_data(wish, yaml);
     return STOKE_OK;
