@@ -15,7 +15,7 @@ enum { STK_UNSAID = -1 };
 
 /* What the file asks for. */
 typedef struct stk_run_wish {
-    const char *config; /* borrowed */
+    char config[384], data_name[384]; /* as words of a command */
     const char *dialect;
     stoke_engine engine;
     char model[32]; /* b0 .. b5 or smallnet; "" = not said, or none that the estimate knows */
@@ -32,6 +32,8 @@ typedef struct stk_run_wish {
 /* After an error too, free with stk_wish_free. */
 int stk_wish_read(stk_run_wish *wish, const stoke_preflight_params *params, stoke_error *err);
 void stk_wish_free(stk_run_wish *wish);
+/* As a shell takes it: in quotes where it must be. `size` is 16 at least; what is too long is cut. */
+void stk_shell_word(char *word, size_t size, const char *text);
 
 /* What there is. */
 typedef struct stk_surroundings {

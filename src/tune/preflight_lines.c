@@ -108,16 +108,9 @@ static void check_memory(stk_check_list *list, const stk_run_wish *wish, const s
 
 /* ---- data ---- */
 
-static const char *data_name(const stk_run_wish *wish)
-{
-    const stoke_data_params *d = &wish->data;
-    return d->data ? d->data : d->images ? d->images : d->list ? d->list : "DIR";
-}
-
 static void check_set(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "data", "data set");
-    const char *name = data_name(wish);
     if (!wish->has_data) {
         STK_SAY(line->figure, "the file names no data set");
         STK_SAY(line->fix, "name it: stoke check --config %s --data DIR", wish->config);
@@ -138,7 +131,7 @@ static void check_set(stk_check_list *list, const stk_run_wish *wish, const stk_
                     here->pairs, here->left_out, here->first_left_out);
         else
             STK_SAY(line->figure, "%" PRIu64 " pictures without masks", here->pairs);
-        STK_SAY(line->fix, "stoke verify %.400s", name);
+        STK_SAY(line->fix, "stoke verify %s", wish->data_name);
         return;
     }
     line->verdict = STOKE_VERDICT_PASS;
@@ -169,8 +162,8 @@ static void check_disk(stk_check_list *list, const stk_run_wish *wish, const stk
             d->filesystem, d->mount);
     line->verdict = network || turns ? STOKE_VERDICT_WARN : STOKE_VERDICT_PASS;
     if (line->verdict == STOKE_VERDICT_WARN)
-        STK_SAY(line->fix, "stoke pack %.300s --out shards   reads in long runs; or copy it to a local SSD",
-                data_name(wish));
+        STK_SAY(line->fix, "stoke pack %s --out shards   reads in long runs; or copy it to a local SSD",
+                wish->data_name);
 }
 
 /* Whether what is read in the first epoch is still in memory in the second. Half of what is free: the other
@@ -193,7 +186,7 @@ static void check_cache(stk_check_list *list, const stk_run_wish *wish, const st
     line->verdict = stays ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
     STK_SAY(line->figure, "%s of files, %s of memory free: %s", all, have,
             stays ? "stays in the page cache" : "is read from the disk in every epoch");
-    if (!stays) STK_SAY(line->fix, "stoke pack %.300s --out shards   or more memory", data_name(wish));
+    if (!stays) STK_SAY(line->fix, "stoke pack %s --out shards   or more memory", wish->data_name);
 }
 
 /* Our own trainer sees to the rest of an epoch itself: there only a batch that is never full is of interest.

@@ -108,12 +108,13 @@ static int value_of(const stoke_yaml *yaml, const char *const *map, const char *
     return r;
 }
 
-/* Of evaluation: it has the same names. */
+/* Below a section of evaluation, which has the same names. */
 static int is_of_evaluation(const char *path)
 {
     static const char *const others[] = { "val", "test", "eval", "infer", "predict" };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!strncasecmp(path, others[i], strlen(others[i]))) return 1;
+    for (const char *key = path; strchr(key, '.'); key = strchr(key, '.') + 1)
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+            if (!strncasecmp(key, others[i], strlen(others[i]))) return 1;
     return 0;
 }
 
@@ -145,24 +146,30 @@ static void find_variant(char model[32], const char *text)
     }
 }
 
+/* Of several that may name it, `pretrained: true` say, the one that does. */
 static void take_model(stk_run_wish *wish, const stoke_yaml *yaml)
 {
-    static const char *const models[] = { "model_name", "backbone",         "variant",
-                                          "encoder",    "encoder_name",     "model_type",
-                                          "model.name", "model.type",       "arch",
-                                          "pretrained", "pretrained_model", "model",
-                                          NULL };
+    static const char *const models[] = { "model_name",   "backbone",   "variant",    "encoder",
+                                          "encoder_name", "model_type", "model.name", "model.type",
+                                          "arch",         "model",      "pretrained", "pretrained_model" };
+    for (size_t i = 0; !*wish->model && i < sizeof models / sizeof *models; i++) {
+        const char *const name[] = { models[i], NULL }, *text = value_named(yaml, name);
+        if (!text) continue;
+        find_variant(wish->model, text);
+        if (*wish->model || (!*wish->model_said && truth(text) == STK_UNSAID))
+            STK_SAY(wish->model_said, "%.60s", text);
+    }
+    if (!*wish->model && wish->base_channels > 0) STK_SAY(wish->model, "smallnet");
+}
+
+static void take_shape(stk_run_wish *wish, const stoke_yaml *yaml)
+{
     static const char *const classes[] = { "num_classes", "n_classes", "classes", "num_labels", NULL };
     static const char *const sizes[] = { "image_size", "img_size", "input_size", "crop_size",
                                          "resize",     "size",     "patch_size", NULL };
     static const char *const optimizers[] = { "optimizer", "optim", "optimizer.name", "optimizer.type",
                                               NULL };
-    const char *text = value_named(yaml, models);
-    if (text) {
-        STK_SAY(wish->model_said, "%.60s", text);
-        find_variant(wish->model, text);
-    }
-    if (!*wish->model && wish->base_channels > 0) STK_SAY(wish->model, "smallnet");
+    const char *text;
     if ((text = value_named(yaml, classes))) wish->classes = said(whole(text));
     if ((text = value_named(yaml, sizes))) pair(text, &wish->height, &wish->width);
     if ((text = value_named(yaml, optimizers)))
@@ -240,16 +247,35 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
     if (r) return r;
     take_precision(wish, yaml, text);
     take_model(wish, yaml);
+    take_shape(wish, yaml);
     take_data(wish, yaml);
     return STOKE_OK;
 }
 
 /* ---- both ---- */
 
+void stk_shell_word(char *word, size_t size, const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-,=@%:";
+    size_t n = 0;
+    if (!text[strspn(text, plain)]) {
+        snprintf(word, size, "%s", text);
+        return;
+    }
+    word[n++] = '\'';
+    for (; *text && n + 6 < size; text++) { /* room for '\'' and the end */
+        if (*text == '\'') n += (size_t)snprintf(word + n, size - n, "'\\'");
+        word[n++] = *text;
+    }
+    word[n++] = '\'';
+    word[n] = 0;
+}
+
 /* What was said beside the file. */
 static int take_params(stk_run_wish *wish, const stoke_preflight_params *p, stoke_error *err)
 {
     static const char *const models[] = { "b0", "b1", "b2", "b3", "b4", "b5", "smallnet", NULL };
+    const stoke_data_params *d = &wish->data;
     wish->ranks = p->ranks ? p->ranks : 1;
     if (p->model && !one_of(p->model, models))
         return stk_fail(err, STOKE_E_INVALID, "model '%.40s': the estimate knows b0 to b5 and smallnet",
@@ -263,6 +289,9 @@ static int take_params(stk_run_wish *wish, const stoke_preflight_params *p, stok
         wish->data.images = wish->data.masks = wish->data.list = NULL;
         wish->has_data = 1;
     }
+    const char *data = d->data ? d->data : d->images ? d->images : d->list ? d->list : "DIR";
+    stk_shell_word(wish->config, sizeof wish->config, p->config);
+    stk_shell_word(wish->data_name, sizeof wish->data_name, data);
     return STOKE_OK;
 }
 
@@ -270,7 +299,7 @@ int stk_wish_read(stk_run_wish *wish, const stoke_preflight_params *p, stoke_err
 {
     stoke_yaml *yaml;
     stoke_error own = { 0 };
-    *wish = (stk_run_wish){ .config = p->config, .dialect = "n/a" };
+    *wish = (stk_run_wish){ .dialect = "n/a" };
     int64_t *const unsaid[] = { &wish->batch,          &wish->height,    &wish->width,
                                 &wish->classes,        &wish->epochs,    &wish->base_channels,
                                 &wish->num_blocks,     &wish->workers,   &wish->prefetch,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoke check: the list before a training starts, its exit status, and what it says when it cannot see."""
 import os
+import shlex
 import sys
 
 from cli import contains, equal, make_set, path, stoke, stoke_json, tap
@@ -76,7 +77,21 @@ def with_a_card():
     answer, line = lines('--config', big, '--model', 'b5', code=1, env=CARD)
     equal((line['memory']['verdict'], answer['ready']), ('fail', False))
     contains(line['memory']['fix'], 'stoke estimate --model b5 --batch 64 --size 1024x1024')
+    stoke(*line['memory']['fix'].split()[1:])
     contains(stoke('check', '--config', big, '--gpu', 2, code=2, env=CARD).stderr, 'there is no card 2')
+
+
+def the_remedies_work():
+    """What the list says to type can be typed, and after it the list is shorter."""
+    file = write('my faces_config.yaml', SECTIONS % (DATA, 0, 'false'))
+    before = lines('--config', file, env=CARD)[1]
+    remedies = {line['fix'] for line in before.values() if line['fix'] and line['fix'].startswith('stoke optimize')}
+    equal(remedies, {f"stoke optimize --config '{file}'"})
+    stoke(*shlex.split(remedies.pop())[1:], env=CARD)
+    after = lines('--config', path('my faces_gpu_optimized.yaml'), env=CARD)[1]
+    for key in ('workers', 'pin_memory', 'mixed_precision'):
+        equal((before[key]['verdict'], after[key]['verdict']), ('warn', 'pass'), key)
+    equal(after['persistent_workers']['verdict'], 'pass')
 
 
 def what_stops_pytorch():
@@ -125,6 +140,7 @@ sys.exit(tap.run([
     ('what training chooses', what_training_chooses),
     ('without a card', without_a_card),
     ('with a card', with_a_card),
+    ('the remedies work', the_remedies_work),
     ('what stops PyTorch', what_stops_pytorch),
     ('data that is not whole', data_that_is_not_whole),
     ('for people', for_people),

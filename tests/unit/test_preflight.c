@@ -401,6 +401,19 @@ static void dialects(void **state)
     assert_string_equal(w->model, "");
 }
 
+static void words_for_a_shell(void **state)
+{
+    (void)state;
+    char word[32], many[64] = "";
+    stk_shell_word(word, sizeof word, "configs/x_1.yaml");
+    assert_string_equal(word, "configs/x_1.yaml");
+    stk_shell_word(word, sizeof word, "it's; rm");
+    assert_string_equal(word, "'it'\\''s; rm'");
+    memset(many, '\'', sizeof many - 1);
+    stk_shell_word(word, sizeof word, many);
+    assert_true(strlen(word) < sizeof word);
+}
+
 static void no_memory(void **state)
 {
     stoke_preflight_params p = stoke_preflight_defaults();
@@ -429,9 +442,16 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_wrong),      cmocka_unit_test(nothing_seen), cmocka_unit_test(the_card),
-        cmocka_unit_test(precision),          cmocka_unit_test(memory),       cmocka_unit_test(workers),
-        cmocka_unit_test(batches_held_ready), cmocka_unit_test(data),         unit_test_with_folder(dialects),
+        cmocka_unit_test(nothing_wrong),
+        cmocka_unit_test(nothing_seen),
+        cmocka_unit_test(the_card),
+        cmocka_unit_test(precision),
+        cmocka_unit_test(memory),
+        cmocka_unit_test(workers),
+        cmocka_unit_test(batches_held_ready),
+        cmocka_unit_test(data),
+        unit_test_with_folder(dialects),
+        cmocka_unit_test(words_for_a_shell),
         unit_test_with_folder(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
