@@ -60,6 +60,8 @@ void stk_preflight_judge(stk_check_list *list, const stk_run_wish *wish, const s
 
 /* The next line of the list, n/a until said otherwise. */
 stoke_preflight_line *stk_check_add(stk_check_list *list, const char *key, const char *title);
+/* The remedy for settings that `stoke optimize` changes. */
+void stk_how_to_optimize(stoke_preflight_line *line, const stk_run_wish *wish, const stk_surroundings *here);
 /* Lines about the card and about loading: preflight_card.c, preflight_loading.c. */
 void stk_check_card(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here);
 void stk_check_loading(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here);

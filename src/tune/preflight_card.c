@@ -107,7 +107,7 @@ static void check_mixed(stk_check_list *list, const stk_run_wish *wish, const st
     STK_SAY(line->figure, "%s; compute capability %.1f, time is won from %.1f on", state, cc.value,
             MIXED_SINCE);
     line->verdict = on == able ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
-    if (able && !on) STK_SAY(line->fix, "stoke optimize --config %s", wish->config);
+    if (able && !on) stk_how_to_optimize(line, wish, here);
     if (!able && on)
         STK_SAY(line->fix, "switch it off in %s unless memory is short: it saves that alone", wish->config);
 }

@@ -11,7 +11,7 @@
 #include "src/tune/preflight.h"
 #include <stoke/report.h>
 
-/* What the documents want left free. */
+/* What the documents want left free: 1 GB as cards are sold. */
 static const double SPARE = 1024.0 * 1024 * 1024;
 
 stoke_preflight_line *stk_check_add(stk_check_list *list, const char *key, const char *title)
@@ -22,6 +22,16 @@ stoke_preflight_line *stk_check_add(stk_check_list *list, const char *key, const
     stoke_preflight_line *line = &list->line[list->n++];
     *line = (stoke_preflight_line){ .key = key, .title = title, .verdict = STOKE_VERDICT_NA };
     return line;
+}
+
+/* For the card that is meant: of several, and of those that have no name in the tables, too. */
+void stk_how_to_optimize(stoke_preflight_line *line, const stk_run_wish *wish, const stk_surroundings *here)
+{
+    const stoke_figure memory = here->gpu.memory_total;
+    char card[32] = "", ranks[32] = "";
+    if (here->n_gpus && memory.source) STK_SAY(card, " --vram %.0f", memory.value / SPARE);
+    if (wish->ranks > 1) STK_SAY(ranks, " --ranks %" PRId64, wish->ranks);
+    STK_SAY(line->fix, "stoke optimize --config %s%s%s", wish->config, card, ranks);
 }
 
 /* ---- memory ---- */

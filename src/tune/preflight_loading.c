@@ -15,11 +15,6 @@ static const double SHM_DEFAULT = 64.0 * 1024 * 1024;
 /* DataLoader's own, where workers are said and this is not. */
 enum { PREFETCH_DEFAULT = 2 };
 
-static void how_to_optimize(stoke_preflight_line *line, const stk_run_wish *wish)
-{
-    STK_SAY(line->fix, "stoke optimize --config %s", wish->config);
-}
-
 static void check_workers(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "workers", "workers");
@@ -53,23 +48,25 @@ static void check_workers(stk_check_list *list, const stk_run_wish *wish, const 
     if (native)
         STK_SAY(line->fix, "stoke train --config %s --workers auto", wish->config);
     else
-        how_to_optimize(line, wish);
+        stk_how_to_optimize(line, wish, here);
 }
 
-static void check_pinned(stk_check_list *list, const stk_run_wish *wish)
+static void check_pinned(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "pin_memory", "pinned memory");
+    const char *state = wish->pin_memory == 1 ? "on" : !wish->pin_memory ? "off" : "not said, so off";
+    if (wish->pin_memory != 1 && !here->n_gpus) {
+        STK_SAY(line->figure, "%s; it matters where there is a card, and none is seen here", state);
+        return;
+    }
     line->source = STOKE_SOURCE_TABLE;
     line->verdict = wish->pin_memory == 1 ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
-    STK_SAY(line->figure, "%s",
-            wish->pin_memory == 1 ? "on"
-            : !wish->pin_memory   ? "off: copies to the card wait for the processor"
-                                  : "not said, so off: copies to the card wait for the processor");
-    if (wish->pin_memory != 1) how_to_optimize(line, wish);
+    STK_SAY(line->figure, "%s%s", state, line->verdict ? ": copies to the card wait for the processor" : "");
+    if (line->verdict) stk_how_to_optimize(line, wish, here);
 }
 
 /* PyTorch refuses both settings where there are no workers: the training does not start. */
-static void check_persistent(stk_check_list *list, const stk_run_wish *wish)
+static void check_persistent(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
 {
     const int none = wish->workers < 1;
     if (wish->persistent_workers == 1 && none) {
@@ -77,7 +74,7 @@ static void check_persistent(stk_check_list *list, const stk_run_wish *wish)
         line->source = STOKE_SOURCE_TABLE;
         line->verdict = STOKE_VERDICT_FAIL;
         STK_SAY(line->figure, "on with num_workers 0: DataLoader stops with a ValueError");
-        how_to_optimize(line, wish);
+        stk_how_to_optimize(line, wish, here);
         return;
     }
     if (none || wish->epochs == 1) return;
@@ -88,7 +85,7 @@ static void check_persistent(stk_check_list *list, const stk_run_wish *wish)
             wish->persistent_workers == 1 ? "on"
             : !wish->persistent_workers   ? "off: workers start anew in every epoch"
                                           : "not said, so off: workers start anew in every epoch");
-    if (wish->persistent_workers != 1) how_to_optimize(line, wish);
+    if (wish->persistent_workers != 1) stk_how_to_optimize(line, wish, here);
 }
 
 /* Bytes of the batches that workers hold ready: f32 pictures of three channels and int64 masks, as PyTorch's
@@ -115,7 +112,7 @@ static void check_prefetch(stk_check_list *list, const stk_run_wish *wish, const
         STK_SAY(line->figure,
                 "prefetch_factor %" PRId64 " with num_workers 0: DataLoader stops with a ValueError",
                 wish->prefetch);
-        how_to_optimize(line, wish);
+        stk_how_to_optimize(line, wish, here);
         return;
     }
     if (bytes <= 0 || !room.source) {
@@ -190,8 +187,8 @@ void stk_check_loading(stk_check_list *list, const stk_run_wish *wish, const stk
 {
     check_workers(list, wish, here);
     if (wish->engine != STOKE_ENGINE_TORCH) return;
-    check_pinned(list, wish);
-    check_persistent(list, wish);
+    check_pinned(list, wish, here);
+    check_persistent(list, wish, here);
     check_prefetch(list, wish, here);
     check_shm(list, wish, here);
     check_threads(list, wish, here);

@@ -281,6 +281,9 @@ static void workers(void **state)
     expect_no("persistent_workers");
     s.wish.pin_memory = STK_UNSAID;
     expect("pin_memory", WARN);
+    s.wish.pin_memory = STK_UNSAID;
+    s.here.n_gpus = 0;
+    expect("pin_memory", NA);
     s.here.omp_threads = NULL;
     expect("omp_threads", WARN);
     s.here.omp_threads = "8";
