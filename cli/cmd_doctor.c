@@ -93,8 +93,9 @@ static void print_libraries(cli_page *page)
         /* A function is no object in C; POSIX says that dlsym's answer may be read as one. */
         *(void **)&string = dlsym(RTLD_DEFAULT, strings[i][2]);
         snprintf(text, sizeof text, "%s", string ? string() : "");
-        text[strcspn(text, "\n")] = 0; /* libtiff goes on with its copyright */
-        cli_page_text(page, strings[i][0], strings[i][1], text);
+        text[strcspn(text, "\n")] = 0; /* libtiff goes on with its copyright, and begins with its name */
+        const char *version = strstr(text, "Version ");
+        cli_page_text(page, strings[i][0], strings[i][1], version ? version + strlen("Version ") : text);
     }
     *(void **)&number = dlsym(RTLD_DEFAULT, "WebPGetDecoderVersion");
     const int webp = number ? number() : 0;
@@ -184,8 +185,7 @@ static void print_devices(cli_page *page, const stoke_device_list *list)
             cli_page_close(page);
         } else if (!*info.problem) {
             char text[2 * STOKE_DEVICE_TEXT + 32];
-            snprintf(text, sizeof text, "%s%s; %s", info.title, info.emulated ? " (emulated)" : "",
-                     info.driver);
+            snprintf(text, sizeof text, "%s; %s", info.title, info.driver); /* the title says emulated */
             cli_page_text(page, info.name, info.name, text);
         }
     }
@@ -198,7 +198,7 @@ static void print_processes(cli_page *page, const stoke_gpu *gpu)
     for (uint32_t i = 0; i < gpu->n_processes; i++) {
         const stoke_gpu_process *process = &gpu->process[i];
         char title[128];
-        snprintf(title, sizeof title, "program %u, %s%s", process->pid,
+        snprintf(title, sizeof title, " program %u, %s%s", process->pid,
                  *process->name ? process->name : "in another container", process->own ? " (this one)" : "");
         cli_page_entry(page, title);
         if (page->as_json) {
@@ -216,6 +216,26 @@ static void print_processes(cli_page *page, const stoke_gpu *gpu)
     } else if (gpu->more_processes) {
         printf("  and %u more programs\n", gpu->more_processes);
     }
+}
+
+/* Bits for programs, words for people. */
+static void print_reasons(cli_page *page, stoke_figure reasons)
+{
+    static const char *const words[] = {
+        "idle",       "application clocks", "power limit",        "hardware slowdown",
+        "sync boost", "too hot (software)", "too hot (hardware)", "power brake"
+    };
+    char text[256] = "";
+    if (page->as_json || !reasons.source) {
+        cli_page_figure(page, "clocks_reasons", "clocks held down by", reasons, CLI_UNIT_NONE);
+        return;
+    }
+    for (size_t i = 0; i < CLI_COUNT(words); i++)
+        if ((unsigned)reasons.value >> i & 1)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", *text ? ", " : "", words[i]);
+    snprintf(text + strlen(text), sizeof text - strlen(text), "%s (%s)", *text ? "" : "nothing",
+             stoke_source_name(reasons.source));
+    cli_page_text(page, "clocks_reasons", "clocks held down by", text);
 }
 
 static void print_card(cli_page *page, const stoke_gpu *gpu)
@@ -242,14 +262,13 @@ static void print_card(cli_page *page, const stoke_gpu *gpu)
         FIGURE(clock_sm_mhz, "clock", CLI_UNIT_MHZ),
         FIGURE(clock_sm_max_mhz, "highest clock", CLI_UNIT_MHZ),
         FIGURE(clock_memory_mhz, "memory clock", CLI_UNIT_MHZ),
-        FIGURE(clocks_reasons, "clock reasons (bits)", CLI_UNIT_NONE),
         FIGURE(pcie_generation, "PCIe generation", CLI_UNIT_NONE),
         FIGURE(pcie_generation_max, "  at best", CLI_UNIT_NONE),
         FIGURE(pcie_width, "PCIe lanes", CLI_UNIT_NONE),
         FIGURE(pcie_width_max, "  at best", CLI_UNIT_NONE),
         FIGURE(pcie_to_device, "to the card", CLI_UNIT_BYTES_S),
         FIGURE(pcie_from_device, "from the card", CLI_UNIT_BYTES_S),
-        FIGURE(compute_capability, "compute capability", CLI_UNIT_NONE),
+        FIGURE(compute_capability, "compute capability", CLI_UNIT_VERSION),
         FIGURE(numa_node, "memory node", CLI_UNIT_NONE),
     };
 #undef FIGURE
@@ -270,6 +289,7 @@ static void print_card(cli_page *page, const stoke_gpu *gpu)
         memcpy(&figure, (const char *)gpu + figures[i].offset, sizeof figure);
         cli_page_figure(page, figures[i].key, figures[i].label, figure, figures[i].unit);
     }
+    print_reasons(page, gpu->clocks_reasons);
     print_processes(page, gpu);
     cli_page_close(page);
 }
@@ -320,7 +340,7 @@ static const stoke_option option_table[] = {
 
 static const cli_example examples[] = {
     { "stoke doctor", "the whole page" },
-    { "stoke doctor --data data", "with the disk of a data set and its speed" },
+    { "stoke doctor --data demo/data", "with the disk of a data set and its speed" },
     { "stoke doctor --json", "the same for programs" },
     { 0 },
 };

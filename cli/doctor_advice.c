@@ -7,6 +7,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* Bytes per second that no single turning disk reaches: a virtual one only says that it turns. */
+#define TURNING_MAX 350e6
+
 typedef struct advice {
     cli_page *page;
     int given;
@@ -67,7 +70,7 @@ static void about_disk(advice *list, const doctor_facts *facts)
     if (disk->network.source && disk->network.value)
         say(list, "the data lies on a network (%s): copy it to a local disk, or use --cache there",
             disk->filesystem);
-    else if (disk->rotational.source && disk->rotational.value)
+    else if (disk->rotational.source && disk->rotational.value && disk->read_bytes_per_s.value < TURNING_MAX)
         say(list, "the data lies on a disk that turns: `stoke pack` makes shards that are read in one go");
 }
 

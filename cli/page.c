@@ -13,18 +13,21 @@ enum { LABEL_COLUMNS = 22, TEXT_BYTES = 2048 };
 
 /* ---- no names of users ---- */
 
-/* Length of the home that `text` begins with, 0 = none: that of this user, or any below /home and /Users. */
-static size_t home_length(const char *text)
+/* Length of the home that `text` begins with, 0 = none: that of this user, any below /home and /Users, and
+ * what desktops call after the user when they mount a disk. `inside`: in the middle of a path, as in
+ * /export/home/x, where only the folders of homes mean anything. */
+static size_t home_length(const char *text, int inside)
 {
-    static const char *const folders[] = { "/home/", "/Users/" };
+    static const char *const folders[] = { "/home/", "/Users/", "/run/media/", "/media/" };
     const char *home = getenv("HOME");
     size_t n = home && strlen(home) > 1 ? strlen(home) : 0;
     while (n && home[n - 1] == '/') n--;
-    if (n && !strncmp(text, home, n) && (!text[n] || strchr("/:;,)'\" ", text[n]))) return n;
-    for (size_t i = 0; i < 2; i++) {
+    if (!inside && n && !strncmp(text, home, n) && (!text[n] || strchr("/:;,)'\" ", text[n]))) return n;
+    for (size_t i = 0; i < (inside ? 2u : 4u); i++) {
         n = strlen(folders[i]);
-        if (!strncmp(text, folders[i], n) && text[n] && text[n] != '/')
-            return n + strcspn(text + n, "/:;,)'\" ");
+        if (strncmp(text, folders[i], n) != 0 || !text[n] || text[n] == '/') continue;
+        const size_t end = n + strcspn(text + n, "/:;,)'\" ");
+        if (i < 2 || text[end] == '/') return end; /* /media/cdrom is nobody's */
     }
     return 0;
 }
@@ -40,19 +43,19 @@ static size_t user_length(const char *text)
 const char *cli_page_tidy(const char *text, char *out, size_t size)
 {
     size_t used = 0;
-    for (int inside = 0; *text && used + 1 < size;) { /* inside a word: a path or name does not begin there */
-        const size_t home = inside && *text != '/' ? 0 : home_length(text);
+    char last = ' ';
+    while (*text && used + 2 < size) {
+        const int inside = isalnum((unsigned char)last) || strchr("._-~", last) != NULL;
+        const size_t home = *text == '/' ? home_length(text, inside) : 0;
         const size_t user = inside ? 0 : user_length(text);
-        if (home && !(inside && isalnum((unsigned char)text[-1]))) {
-            out[used++] = '~';
+        if (home) {
+            if (inside) out[used++] = '/';
+            last = out[used++] = '~';
             text += home;
-            inside = 1;
         } else if (user) {
             text += user;
         } else {
-            inside =
-                isalnum((unsigned char)*text) || *text == '/' || *text == '.' || *text == '_' || *text == '-';
-            out[used++] = *text++;
+            last = out[used++] = *text++;
         }
     }
     out[used] = 0;
@@ -131,7 +134,8 @@ static void print_value(double value, cli_unit unit)
     case CLI_UNIT_CELSIUS: printf("%.0f C", value); break;
     case CLI_UNIT_MHZ: printf("%.0f MHz", value); break;
     case CLI_UNIT_YES_NO: fputs(value ? "yes" : "no", stdout); break;
-    case CLI_UNIT_NONE: printf("%.4g", value); break;
+    case CLI_UNIT_VERSION: printf("%.1f", value); break;
+    case CLI_UNIT_NONE: printf("%.*f", value == (double)(int64_t)value ? 0 : 2, value); break;
     }
 }
 

@@ -90,6 +90,14 @@ def a_data_set():
         assert WORK not in shown, 'the home is shown'
 
 
+def users_are_hidden():
+    for given, shown in (('/home/bob/none', '~/none'), ('/srv/home/bob/none', '/srv/~/none'), ('/media/bob/disk/none', '~/disk/none'),
+                         ('bob@far/none', 'far/none'), ('/media/cdrom', '/media/cdrom')):
+        answer = stoke_json('doctor', '--data', given, env=dict(NONE, HOME='/root'))
+        equal(answer['disk']['data'], shown)
+        assert 'bob' not in str(answer), answer
+
+
 def no_data_set():
     os.makedirs(path('empty'), exist_ok=True)
     for name in ('empty', 'nowhere'):
@@ -106,5 +114,6 @@ sys.exit(tap.run([
     ('no card', no_card),
     ('sick cards', sick_cards),
     ('a data set', a_data_set),
+    ('users are hidden', users_are_hidden),
     ('no data set', no_data_set),
 ]))
