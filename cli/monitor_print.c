@@ -56,7 +56,7 @@ void monitor_print_line(const stoke_monitor *monitor, double seconds)
             printf("          gpu%zu lost\n", i);
             continue;
         }
-        printf("          gpu%zu busy %s, memory %s of %s, %s, %s, clock lowered by: %s (%s)\n", i,
+        printf("          gpu%zu busy %s, memory %s of %s, %s, %s, held down by: %s (%s)\n", i,
                monitor_number(busy, " %", a, sizeof a), monitor_bytes(gpu->memory_used, b, sizeof b),
                monitor_bytes(gpu->memory_total, c, sizeof c),
                monitor_number(gpu->power_watt, " W", power, sizeof power),
@@ -96,7 +96,8 @@ static void print_card_now(cli_page *page, const stoke_gpu *gpu, size_t index)
     cli_page_figure(page, "clock_sm_mhz", "clock", gpu->clock_sm_mhz, CLI_UNIT_MHZ);
     cli_page_figure(page, "clock_memory_mhz", "memory clock", gpu->clock_memory_mhz, CLI_UNIT_MHZ);
     monitor_reasons(gpu->clocks_reasons, reasons, sizeof reasons);
-    cli_page_text(page, "clock_lowered_by", "clock lowered by", gpu->clocks_reasons.source ? reasons : NULL);
+    cli_page_text(page, "clocks_held_down_by", "clocks held down by",
+                  gpu->clocks_reasons.source ? reasons : NULL);
     if (page->as_json) stoke_json_array(&page->json, "processes");
     for (uint32_t i = 0; i < gpu->n_processes; i++) {
         const stoke_gpu_process *process = &gpu->process[i];
@@ -181,18 +182,18 @@ static void print_spread(cli_page *page, const char *key, const char *label, con
 static void print_reason_shares(cli_page *page, const stoke_gpu_summary *gpu)
 {
     int any = 0;
-    if (page->as_json) stoke_json_object(&page->json, "clock_lowered_by");
+    if (page->as_json) stoke_json_object(&page->json, "clocks_held_down_by");
     for (unsigned i = 0; i < STOKE_CLOCKS_REASONS; i++) {
         char label[64];
         snprintf(label, sizeof label, "  by %s", stoke_clocks_reason_name(i));
         if (!page->as_json && !(gpu->reason_share[i].source && gpu->reason_share[i].value > 0)) continue;
-        if (!any++ && !page->as_json) puts("  clock lowered, share of the readings");
+        if (!any++ && !page->as_json) puts("  clocks held down, share of the readings");
         cli_page_figure(page, stoke_clocks_reason_name(i), label, gpu->reason_share[i], CLI_UNIT_SHARE);
     }
     if (page->as_json)
         stoke_json_close(&page->json);
     else if (!any)
-        cli_page_text(page, "clock_lowered_by", "clock lowered",
+        cli_page_text(page, "clocks_held_down_by", "clocks held down",
                       gpu->reason_share[0].source ? "never" : NULL);
 }
 

@@ -125,6 +125,11 @@ static size_t cut(const char *text, int columns)
     return i;
 }
 
+static const char *plain_again(const monitor_view *view)
+{
+    return view->colour ? "\033[0m" : "";
+}
+
 STOKE_PRINTF(2, 3)
 static void put_line(frame *f, const char *format, ...)
 {
@@ -138,12 +143,11 @@ static void put_line(frame *f, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    const size_t n = cut(line, f->view->columns);
-    if (f->used + n + 16 > sizeof f->text) return;
-    memcpy(f->text + f->used, line, n);
-    f->used += n;
-    f->used += (size_t)snprintf(f->text + f->used, sizeof f->text - f->used, "%s\033[K\r\n",
-                                f->view->colour ? "\033[0m" : "");
+    /* The row is wiped before it is written: after a full one the cursor stands on its last character. */
+    const int n = (int)cut(line, f->view->columns);
+    if (f->used + (size_t)n + 16 > sizeof f->text) return;
+    f->used += (size_t)snprintf(f->text + f->used, sizeof f->text - f->used, "\033[K%.*s%s\r\n", n, line,
+                                plain_again(f->view));
     f->rows++;
 }
 
@@ -153,11 +157,6 @@ static const char *colour_of(const monitor_view *view, double percent)
 {
     if (!view->colour) return "";
     return percent >= 90 ? "\033[31m" : percent >= 60 ? "\033[33m" : "\033[32m";
-}
-
-static const char *plain_again(const monitor_view *view)
-{
-    return view->colour ? "\033[0m" : "";
 }
 
 static void make_bar(const monitor_view *view, stoke_figure percent, char *out, size_t size)
@@ -261,7 +260,7 @@ static void put_card(frame *f, size_t index)
              monitor_number(gpu->pcie_generation, "", d, sizeof d),
              monitor_number(gpu->pcie_width, "", text, sizeof text),
              stoke_source_name(gpu->power_watt.source));
-    put_line(f, "%-*s%s of %s, memory %s; lowered by: %s", LABEL_COLUMNS, "clock",
+    put_line(f, "%-*s%s of %s, memory %s; held down by: %s", LABEL_COLUMNS, "clock",
              monitor_number(gpu->clock_sm_mhz, " MHz", a, sizeof a),
              monitor_number(gpu->clock_sm_max_mhz, " MHz", b, sizeof b),
              monitor_number(gpu->clock_memory_mhz, " MHz", c, sizeof c),
@@ -309,7 +308,7 @@ void monitor_view_draw(monitor_view *view, double seconds)
     if (f.left_out) {
         char note[96];
         snprintf(note, sizeof note, "%d more lines: make the window taller", f.left_out);
-        f.used += (size_t)snprintf(f.text + f.used, sizeof f.text - f.used, "%.*s\033[K",
+        f.used += (size_t)snprintf(f.text + f.used, sizeof f.text - f.used, "\033[K%.*s",
                                    (int)cut(note, view->columns), note);
     }
     f.used += (size_t)snprintf(f.text + f.used, sizeof f.text - f.used, "\033[J");

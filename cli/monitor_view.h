@@ -32,7 +32,7 @@ void monitor_print_line(const stoke_monitor *monitor, double seconds);
 void monitor_print_once(const stoke_monitor *monitor, int as_json);
 void monitor_print_summary(const stoke_monitor *monitor, int as_json);
 
-/* "power cap, heat (card)", "none"; "n/a" when the driver does not tell. */
+/* "power limit, too hot (hardware)", "nothing"; "n/a" when the driver does not tell. */
 const char *monitor_reasons(stoke_figure reasons, char *text, size_t size);
 /* A figure without its fraction, with its unit behind: "34 %", "n/a". */
 const char *monitor_number(stoke_figure figure, const char *unit, char *text, size_t size);

@@ -65,7 +65,7 @@ typedef struct stoke_spread {
 } stoke_spread;
 
 enum { STOKE_CLOCKS_REASONS = 8, STOKE_MONITOR_PROCESSES = 64 };
-/* Of bit 1 << index of STOKE_CLOCKS_*: "idle", "power cap", ... */
+/* Of bit 1 << index of STOKE_CLOCKS_*: "idle", "power limit", ... */
 STOKE_API const char *stoke_clocks_reason_name(unsigned index);
 
 typedef struct stoke_process_peak {

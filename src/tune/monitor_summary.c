@@ -22,8 +22,8 @@ enum {
 const char *stoke_clocks_reason_name(unsigned index)
 {
     static const char *const names[STOKE_CLOCKS_REASONS] = {
-        "idle",       "set clocks",    "power cap",   "hardware slowdown",
-        "sync boost", "heat (driver)", "heat (card)", "power brake",
+        "idle",       "application clocks", "power limit",        "hardware slowdown",
+        "sync boost", "too hot (software)", "too hot (hardware)", "power brake",
     };
     return index < STOKE_CLOCKS_REASONS ? names[index] : "unknown";
 }
