@@ -98,16 +98,19 @@ static void wait_until(watch *w, double seconds)
 static void watch_it(watch *w)
 {
     const uint64_t most = w->limit > 0 ? (uint64_t)ceil(w->limit * MONITOR_RATE) : UINT64_MAX;
-    for (uint64_t i = 1; i <= most && !cli_interrupted(); i++) {
+    uint64_t shown = 0; /* whole seconds */
+    for (uint64_t i = 1; i <= most; i++) {
         double at = (double)i / MONITOR_RATE;
         if (w->limit > 0 && at > w->limit) at = w->limit;
         wait_until(w, at);
-        if (cli_interrupted() && i > 1) break;
+        if (cli_interrupted() && i > 1) break; /* one reading there is always */
         stoke_monitor_read(w->monitor);
         const double now = passed(w);
+        const uint64_t second = (uint64_t)now;
         if (w->csv.stream) csv_row(w->csv.stream, w->monitor, now);
-        if (w->live && (i % MONITOR_RATE == 0 || i == 1)) monitor_view_draw(&w->view, now);
-        if (w->lines && i % MONITOR_RATE == 0) monitor_print_line(w->monitor, now);
+        if (w->live && (second > shown || i == 1)) monitor_view_draw(&w->view, now);
+        if (w->lines && second > shown) monitor_print_line(w->monitor, now);
+        shown = second;
         /* Stopped by Ctrl-Z or by a slow driver: readings that were missed are not made up for. */
         if (now > at + 1) i = (uint64_t)(now * MONITOR_RATE);
     }

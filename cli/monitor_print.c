@@ -206,9 +206,12 @@ static void print_idle(cli_page *page, const stoke_gpu_summary *gpu)
         cli_page_figure(page, "longest_idle_seconds", NULL, gpu->longest_idle, CLI_UNIT_NONE);
         return;
     }
-    snprintf(text, sizeof text, "%.0f %% of the readings in %.0f bursts, the longest %.1f s (%s)",
-             gpu->idle_share.value * 100, gpu->idle_bursts.value, gpu->longest_idle.value,
-             stoke_source_name(gpu->idle_share.source));
+    if (gpu->idle_bursts.value > 0)
+        snprintf(text, sizeof text, "%.0f %% of the readings, %.0f burst%s, the longest %.1f s (%s)",
+                 gpu->idle_share.value * 100, gpu->idle_bursts.value, gpu->idle_bursts.value > 1 ? "s" : "",
+                 gpu->longest_idle.value, stoke_source_name(gpu->idle_share.source));
+    else
+        snprintf(text, sizeof text, "never (%s)", stoke_source_name(gpu->idle_share.source));
     cli_page_text(page, "idle", "below 10 % busy", gpu->idle_share.source ? text : NULL);
 }
 
@@ -308,7 +311,7 @@ void monitor_print_summary(const stoke_monitor *monitor, int as_json)
         stoke_json_string(&page.json, "next", verdict.next);
     } else {
         puts("\nVerdict");
-        if (n > 1) printf("  of gpu%zu, which has the most to gain:\n", (size_t)(judged - gpus));
+        if (n > 1) printf("  Of gpu%zu, the one to look at first:\n", (size_t)(judged - gpus));
         printf("  %s\n  Next: `%s`\n", verdict.text, verdict.next);
     }
     cli_page_end(&page);

@@ -293,9 +293,10 @@ void monitor_view_draw(monitor_view *view, double seconds)
     f.rows = f.left_out = 0;
     f.used = (size_t)snprintf(f.text, sizeof f.text, "\033[H");
     if (view->limit > 0)
-        put_line(&f, "stoke monitor: %.0f of %.0f s; Ctrl-C ends it with the summary", seconds, view->limit);
+        put_line(&f, "stoke monitor: %.0f of %.0f s; Ctrl-C: summary; a mark of the history is 1 s", seconds,
+                 view->limit);
     else
-        put_line(&f, "stoke monitor: %.0f s; Ctrl-C ends it with the summary", seconds);
+        put_line(&f, "stoke monitor: %.0f s; Ctrl-C: summary; a mark of the history is 1 s", seconds);
     put_line(&f, "%s", "");
     put_machine(&f);
     for (size_t i = 0; i < stoke_monitor_gpus(view->monitor); i++) put_card(&f, i);

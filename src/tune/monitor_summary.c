@@ -225,13 +225,15 @@ static void judge_waiting(const stoke_monitor_summary *machine, double busy, sto
     const stoke_figure cpu = machine->cpu_percent.mean, disk = machine->disk_busy_percent.mean;
     if (disk.source && disk.value >= DISK_FULL)
         say(verdict, "stoke doctor --data DIR",
-            "The card was busy %.0f %% of the time and the disk %.0f %%: it waits for the disk. Look at how "
-            "fast the disk is, and pack or cache the data.",
+            "The card was busy %.0f %% of the time and the disk %.0f %%: most likely it waits for the disk. "
+            "Look "
+            "at how fast the disk is, and pack or cache the data.",
             busy, disk.value);
     else if (cpu.source && cpu.value >= CPU_FULL)
         say(verdict, "stoke bench data DIR",
-            "The card was busy %.0f %% of the time and the processors %.0f %%: it waits for decoding and "
-            "augmentation. Measure what each stage costs.",
+            "The card was busy %.0f %% of the time and the processors %.0f %%: most likely it waits for "
+            "decoding "
+            "and augmentation. Measure what each stage costs.",
             busy, cpu.value);
     else
         say(verdict, "stoke bench data DIR",

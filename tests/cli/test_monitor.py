@@ -38,7 +38,9 @@ def lines_and_summary():
     done = stoke('monitor', '1', env=fake('process=4711'))
     equal(done.stderr, '')
     assert '\033' not in done.stdout, done.stdout
-    contains(done.stdout, '1.0 s  processor', 'gpu0 busy 30 %', 'Summary of 1.0 s, 10 readings', 'Graphics processors',
+    assert re.search(r'^ +\d+\.\d s  processor \d+ %', done.stdout), done.stdout
+    assert re.search(r'Summary of \d+\.\d s, \d+ readings', done.stdout), done.stdout
+    contains(done.stdout, 'gpu0 busy 30 %', 'Graphics processors',
              'mean 30 %, p5 30 %, p95 30 %, peak 30 % (nvml)', 'below 10 % busy', 'Verdict', 'Next: `stoke ')
     quiet = stoke('monitor', '0.2', '--quiet', env=fake()).stdout
     assert quiet.startswith('Summary'), quiet
@@ -46,8 +48,8 @@ def lines_and_summary():
 
 def summary_for_programs():
     answer = stoke_json('monitor', '1', env=fake('process=4711'))
-    equal(answer['readings'], 10)
-    assert 0.9 <= answer['seconds'] < 30, answer['seconds']
+    assert 1 <= answer['readings'] <= 10, answer['readings']  # ten, unless the machine was too busy
+    assert answer['seconds'] >= 0.9, answer['seconds']
     busy = answer['gpus'][0]['busy_percent']
     for name in ('mean', 'p5', 'p95', 'peak'):
         equal(busy[name], {'value': 30, 'source': 'nvml'}, name)
@@ -78,7 +80,7 @@ def csv_file():
     stoke('monitor', '0.5', '--csv', name, '--quiet', env=fake('lost=1:0'))
     with open(name, newline='') as file:
         rows = list(csv.DictReader(file))
-    equal(len(rows), 5)
+    assert 1 <= len(rows) <= 5, rows
     for row in rows:
         equal((row['gpu0_busy_percent'], row['gpu0_source'], row['machine_source']), ('30', 'nvml', 'proc'))
         equal((row['gpu1_busy_percent'], row['gpu1_source']), ('n/a', 'n/a'))
@@ -104,7 +106,11 @@ def interrupt():
         equal((run.returncode, errors), (code, ''))
         contains(rest, 'Summary of', 'Verdict', 'Next:')
     run = subprocess.Popen([STOKE, 'monitor', '0', '--json'], stdout=subprocess.PIPE, text=True, env=fake(), cwd=WORK)
-    time.sleep(1)
+    while True:  # until it handles SIGINT, by the kernel's word
+        with open(f'/proc/{run.pid}/status') as status:
+            if int(re.search(r'SigCgt:\s*(\w+)', status.read())[1], 16) >> (signal.SIGINT - 1) & 1:
+                break
+        time.sleep(0.01)
     run.send_signal(signal.SIGINT)
     assert json.loads(run.communicate(timeout=60)[0])['readings'] >= 1
 
@@ -159,7 +165,7 @@ def live_view():
     contains(text, '\033[?1049h', '\033[32m')
     lines, _ = frame_lines(text)
     assert len(lines) <= 24 and max(map(len, lines)) <= 80, lines
-    contains('\n'.join(lines), 'Ctrl-C ends it', 'processor', 'memory', 'disk', 'gpu0 Fake GPU 24 GB', '[██████              ] 30 %',
+    contains('\n'.join(lines), 'Ctrl-C: summary', 'processor', 'memory', 'disk', 'gpu0 Fake GPU 24 GB', '[██████              ] 30 %',
              '100 W of 400 W', 'held down by: power', '4711', '4.3 GB of 25.8 GB', 'nvml')
     resize(file, 10, 40)  # the kernel tells it by SIGWINCH, but only the foreground group of a terminal that is controlling
     run.send_signal(signal.SIGWINCH)
