@@ -15,8 +15,11 @@
 
 #include "cli/common.h"
 
-#define ENTER "\033[?1049h\033[?25l\033[H\033[2J"
-#define LEAVE "\033[?25h\033[?1049l"
+#define ENTER  "\033[?1049h\033[?25l\033[H\033[2J"
+#define RED    "\033[31m"
+#define GREEN  "\033[32m"
+#define YELLOW "\033[33m"
+#define LEAVE  "\033[?25h\033[?1049l"
 
 enum {
     FRAME_BYTES = 1 << 16,
@@ -151,19 +154,22 @@ static void put_line(frame *f, const char *format, ...)
     f->rows++;
 }
 
-/* Green is wanted of a card, red of a processor; a colour for each would mislead, so both share one scale of
- * how full. */
-static const char *colour_of(const monitor_view *view, double percent)
+/* Full is good news of a card that is paid for by the hour, and bad news of what feeds it or has no room
+ * left.
+ */
+static const char *colour_of(const monitor_view *view, stoke_monitor_series series, double percent)
 {
     if (!view->colour) return "";
-    return percent >= 90 ? "\033[31m" : percent >= 60 ? "\033[33m" : "\033[32m";
+    if (series == STOKE_SERIES_GPU) return percent >= 90 ? GREEN : percent >= 60 ? YELLOW : RED;
+    return percent >= 90 ? RED : percent >= 60 ? YELLOW : GREEN;
 }
 
-static void make_bar(const monitor_view *view, stoke_figure percent, char *out, size_t size)
+static void make_bar(const monitor_view *view, stoke_monitor_series series, stoke_figure percent, char *out,
+                     size_t size)
 {
     const double share = percent.value < 0 ? 0 : percent.value > 100 ? 1 : percent.value / 100;
     const int full = percent.source ? (int)(share * BAR_COLUMNS + 0.5) : 0;
-    int n = snprintf(out, size, "[%s", colour_of(view, percent.value));
+    int n = snprintf(out, size, "[%s", colour_of(view, series, percent.value));
     for (int i = 0; i < BAR_COLUMNS; i++)
         n += snprintf(out + n, size - (size_t)n, "%s", i >= full ? " " : view->blocks ? "█" : "#");
     snprintf(out + n, size - (size_t)n, "%s]", plain_again(view));
@@ -193,7 +199,7 @@ static void put_series(frame *f, const char *label, stoke_monitor_series series,
     char bar[256], history[1024], figure[96];
     const stoke_figure now = stoke_monitor_history(f->view->monitor, series, gpu, 0, MONITOR_RATE);
     const int columns = f->view->columns - LABEL_COLUMNS - BAR_COLUMNS - 4 - FIGURE_COLUMNS - 9;
-    make_bar(f->view, now, bar, sizeof bar);
+    make_bar(f->view, series, now, bar, sizeof bar);
     make_history(f->view, series, gpu,
                  columns < 0     ? 0
                  : columns > 300 ? 300

@@ -162,7 +162,7 @@ def finish(run, file):
 def live_view():
     run, file = terminal(fake('process=4711', LC_ALL='C.UTF-8', NO_COLOR=''))
     text = read_until(file, 2)
-    contains(text, '\033[?1049h', '\033[32m')
+    contains(text, '\033[?1049h', 'busy      [\033[31m█', 'busy      [\033[33m█')  # 30 % and 70 % of what was paid for
     lines, _ = frame_lines(text)
     assert len(lines) <= 24 and max(map(len, lines)) <= 80, lines
     contains('\n'.join(lines), 'Ctrl-C: summary', 'processor', 'memory', 'disk', 'gpu0 Fake GPU 24 GB', '[██████              ] 30 %',
