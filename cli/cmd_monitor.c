@@ -162,6 +162,9 @@ static int run(cli_call *call)
     stoke_error err = { 0 };
     watch w = { .call = call };
     int status = CLI_OK, r = parse_seconds(call, &w.limit, &err);
+    if (!r && options->once && call->n_words)
+        r = cli_error(&err, STOKE_E_INVALID,
+                      "--once takes one reading and no SECONDS; leave one of them out");
     cli_handle_signals();
     if (!r && options->csv) r = cli_output_open(&w.csv, options->csv, &err);
     if (!r) r = stoke_monitor_open(&w.monitor, NULL, &err);

@@ -93,6 +93,7 @@ def csv_file():
 def wrong_words():
     for word in ('soon', '1s', 'nan', 'inf', '-1e9', '1e99'):
         contains(stoke('monitor', '--', word, code=2).stderr, 'stoke monitor 60')
+    contains(stoke('monitor', '5', '--once', code=2).stderr, '--once takes one reading')
 
 
 def interrupt():
