@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <stoke/monitor.h>
+
 #include "cli/doctor_advice.h"
 
 typedef struct doctor_options {
@@ -221,18 +223,15 @@ static void print_processes(cli_page *page, const stoke_gpu *gpu)
 /* Bits for programs, words for people. */
 static void print_reasons(cli_page *page, stoke_figure reasons)
 {
-    static const char *const words[] = {
-        "idle",       "application clocks", "power limit",        "hardware slowdown",
-        "sync boost", "too hot (software)", "too hot (hardware)", "power brake"
-    };
     char text[256] = "";
     if (page->as_json || !reasons.source) {
         cli_page_figure(page, "clocks_reasons", "clocks held down by", reasons, CLI_UNIT_NONE);
         return;
     }
-    for (size_t i = 0; i < CLI_COUNT(words); i++)
+    for (unsigned i = 0; i < STOKE_CLOCKS_REASONS; i++)
         if ((unsigned)reasons.value >> i & 1)
-            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", *text ? ", " : "", words[i]);
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", *text ? ", " : "",
+                     stoke_clocks_reason_name(i));
     snprintf(text + strlen(text), sizeof text - strlen(text), "%s (%s)", *text ? "" : "nothing",
              stoke_source_name(reasons.source));
     cli_page_text(page, "clocks_reasons", "clocks held down by", text);
