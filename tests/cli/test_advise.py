@@ -105,6 +105,14 @@ def recommend_without_a_card():
         contains(done.stdout, 'processor', 'b0', 'measured')
 
 
+def recommend_for_the_card_found():
+    env = dict(os.environ, STOKE_LIBNVML=os.environ['STOKE_FAKE_LIBNVML'])
+    answer = stoke_json('recommend', env=env)
+    contains(answer['subject'], 'Fake GPU')
+    equal(answer['memory_bytes'], 24 * GIB)
+    equal(settings(answer)['prefetch'], '8')
+
+
 def asked_wrongly():
     contains(stoke('estimate', '--model', 'b7', code=2).stderr, 'smallnet')
     contains(stoke('estimate', '--size', 8, code=2).stderr, '29 x 29')
@@ -127,5 +135,6 @@ sys.exit(tap.run([
     ('recommend writes our settings', recommend_writes_our_settings),
     ('recommend writes flat settings', recommend_writes_flat_settings),
     ('recommend without a card', recommend_without_a_card),
+    ('recommend for the card found', recommend_for_the_card_found),
     ('asked wrongly', asked_wrongly),
 ]))
