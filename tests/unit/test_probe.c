@@ -136,6 +136,8 @@ static void hostile_lists(void **state)
     assert_figure(probe(state).threads, 8192, STOKE_SOURCE_SYSFS);
     put(state, "sys/devices/system/cpu/online", "5-2,,x\n");
     assert_figure(probe(state).threads, 1, STOKE_SOURCE_SYSFS);
+    put(state, "sys/devices/system/cpu/online", "9223372036854775807\n");
+    assert_na(probe(state).threads);
     put(state, "sys/devices/system/cpu/online", "-3\n");
     assert_na(probe(state).threads);
 }
