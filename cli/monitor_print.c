@@ -239,6 +239,19 @@ static void print_peaks(cli_page *page, const stoke_gpu_summary *gpu)
         puts(" and more programs than are listed");
 }
 
+/* Joules for programs, the unit of the bill beside them for people. */
+static void print_energy(cli_page *page, stoke_figure energy)
+{
+    char text[96];
+    if (page->as_json) {
+        cli_page_figure(page, "energy_joule", NULL, energy, CLI_UNIT_JOULE);
+        return;
+    }
+    snprintf(text, sizeof text, "%.0f J, %.3g Wh (%s)", energy.value, energy.value / 3600,
+             stoke_source_name(energy.source));
+    cli_page_text(page, "energy_joule", "energy", energy.source ? text : NULL);
+}
+
 static void print_gpu(cli_page *page, const stoke_gpu_summary *gpu, size_t index)
 {
     char title[128];
@@ -255,7 +268,7 @@ static void print_gpu(cli_page *page, const stoke_gpu_summary *gpu, size_t index
     print_spread(page, "memory_used", "memory used", &gpu->memory_used, CLI_UNIT_BYTES);
     cli_page_figure(page, "memory_total", "memory", gpu->memory_total, CLI_UNIT_BYTES);
     print_spread(page, "power_watt", "power", &gpu->power_watt, CLI_UNIT_WATT);
-    cli_page_figure(page, "energy_joule", "energy", gpu->energy_joule, CLI_UNIT_JOULE);
+    print_energy(page, gpu->energy_joule);
     print_spread(page, "temperature", "temperature", &gpu->temperature, CLI_UNIT_CELSIUS);
     print_spread(page, "clock_sm_mhz", "clock", &gpu->clock_sm_mhz, CLI_UNIT_MHZ);
     print_spread(page, "clock_memory_mhz", "memory clock", &gpu->clock_memory_mhz, CLI_UNIT_MHZ);

@@ -127,6 +127,9 @@ stoke_gpu_process *stk_gpu_process(stoke_gpu *gpu, const char *root, uint32_t pi
     process->own = is_own(root, pid);
     if (stk_tree_path(path, root, "proc/%u/comm", pid))
         stk_tree_text(path, process->name, sizeof process->name);
+    /* Any user may name a program as he likes, also with what a terminal would obey. */
+    for (char *c = process->name; *c; c++)
+        if (*c < ' ' || *c > '~') *c = '?';
     return process;
 }
 

@@ -41,7 +41,7 @@ def lines_and_summary():
     assert re.search(r'^ +\d+\.\d s  processor \d+ %', done.stdout), done.stdout
     assert re.search(r'Summary of \d+\.\d s, \d+ readings', done.stdout), done.stdout
     contains(done.stdout, 'gpu0 busy 30 %', 'Graphics processors',
-             'mean 30 %, p5 30 %, p95 30 %, peak 30 % (nvml)', 'below 10 % busy', 'Verdict', 'Next: `stoke ')
+             'mean 30 %, p5 30 %, p95 30 %, peak 30 % (nvml)', 'below 10 % busy', ' Wh (estimated)', 'Verdict', 'Next: `stoke ')
     quiet = stoke('monitor', '0.2', '--quiet', env=fake()).stdout
     assert quiet.startswith('Summary'), quiet
 

@@ -274,6 +274,7 @@ static void watch_cards(void **state)
     fake->settings->card[0].processes[0] = 4711;
     fake->settings->card[0].n_processes = 1;
     put(state, "proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 250 kB\n");
+    put(state, "proc/4711/comm", "evil\033[2J\302\233m\n");
     stoke_monitor *monitor = open_here(state, 3);
     assert_int_equal(stoke_monitor_gpus(monitor), 2);
     assert_string_equal(stoke_monitor_why(monitor), "");
@@ -300,6 +301,7 @@ static void watch_cards(void **state)
     assert_true(machine.seconds > 0);
     assert_figure(gpu->busy_percent.mean, 45, STOKE_SOURCE_NVML); /* of all four */
     assert_int_equal(gpu->process[0].pid, 4711);
+    assert_string_equal(gpu->process[0].name, "evil?[2J??m"); /* nothing a terminal obeys */
     assert_figure(gpu->reason_share[2], 1, STOKE_SOURCE_NVML);
     free(gpu);
     stoke_monitor_close(&monitor);
