@@ -77,6 +77,9 @@ enum {
     LINK_ROWS = 8     /* of such a batch: several megabytes are enough */
 };
 
+/* A device that is busy for more of the time does not wait for data. */
+static const double never_idle = 0.98;
+
 typedef struct bench {
     const cli_call *call;
     const device_options *o;
@@ -134,11 +137,6 @@ static int measure(bench *b, stoke_error *err)
 
 /* ---- pictures ---- */
 
-static double period_ms(const bench *b)
-{
-    return b->job.steps > 1 ? (double)b->job.stats.elapsed_ns / (double)(b->job.steps - 1) / 1e6 : 0;
-}
-
 static int write_pictures(bench *b, stoke_error *err)
 {
     const bench_feed *job = &b->job;
@@ -150,7 +148,8 @@ static int write_pictures(bench *b, stoke_error *err)
         snprintf(title, sizeof title, "%s: busy %.1f %% (step %.0f ms, augmenting on the %s, transfer %s)",
                  info->title, 100 * bench_feed_busy(&job->stats), job->step_ms,
                  bench_placement_name(job->placement), bench_transfer_name(job->params.transfer));
-        const uint64_t length = (uint64_t)(DRAWN * period_ms(b) * 1e6), whole = job->end_ns - job->begin_ns;
+        const uint64_t length = (uint64_t)(DRAWN * bench_feed_period_ms(&b->job.stats) * 1e6),
+                       whole = job->end_ns - job->begin_ns;
         const uint64_t drawn = length && length < whole ? length : whole;
         r = stoke_trace_write_svg(b->trace, b->o->timeline, title, job->end_ns - drawn, drawn, err);
     }
@@ -161,6 +160,12 @@ static int write_pictures(bench *b, stoke_error *err)
 }
 
 /* ---- the report ---- */
+
+/* Threads that decode; 0: whoever takes the batches does. */
+static unsigned workers(const bench *b)
+{
+    return b->data.workers ? b->job.memory.host.workers : 0;
+}
 
 typedef struct figures {
     double copy_ms, overlap, busy, augment_ms, bytes, wait_ms, cpu_ms, images_s;
@@ -178,7 +183,9 @@ static figures summarize(const bench *b)
         .bytes = (double)s->bytes / batches,
         .wait_ms = (double)s->host_wait_ns / steps / 1e6,
         .cpu_ms = (double)s->loader_cpu_ns / steps / b->job.batch / 1e6,
-        .images_s = period_ms(b) > 0 ? 1000 * b->job.batch / period_ms(b) : 0,
+        .images_s = bench_feed_period_ms(&b->job.stats) > 0
+                        ? 1000 * b->job.batch / bench_feed_period_ms(&b->job.stats)
+                        : 0,
     };
 }
 
@@ -193,7 +200,7 @@ static void print_json(const bench *b, const figures *f)
     stoke_json_string(&json, "title", info->title);
     stoke_json_string(&json, "source", bench_feed_source(b->device));
     stoke_json_real(&json, "device_busy_share", f->busy);
-    stoke_json_real(&json, "period_ms", period_ms(b));
+    stoke_json_real(&json, "period_ms", bench_feed_period_ms(&b->job.stats));
     stoke_json_real(&json, "images_per_s", f->images_s);
     stoke_json_real(&json, "copy_ms", f->copy_ms);
     stoke_json_real(&json, "overlap_share", f->overlap);
@@ -214,7 +221,7 @@ static void print_json(const bench *b, const figures *f)
     stoke_json_uint(&json, "batch", job->batch);
     stoke_json_uint(&json, "height", job->height);
     stoke_json_uint(&json, "width", job->width);
-    stoke_json_uint(&json, "workers", job->memory.host.workers);
+    stoke_json_uint(&json, "workers", workers(b));
     stoke_json_uint(&json, "device_bytes", job->memory.total_bytes);
     stoke_json_uint(&json, "host_bytes", job->memory.host.total_bytes);
     stoke_json_close(&json);
@@ -234,7 +241,8 @@ static void print_figures(const bench *b, const figures *f)
     const char *source = bench_feed_source(b->device);
     stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
     row(table, "device busy", source, "%.1f %%", 100 * f->busy, 0);
-    row(table, "a step", source, "every %.1f ms, %.0f images/s", period_ms(b), f->images_s);
+    row(table, "a step", source, "every %.1f ms, %.0f images/s", bench_feed_period_ms(&b->job.stats),
+        f->images_s);
     row(table, "copy", source, "%.2f ms a batch, %.0f %% of it while the device computed", f->copy_ms,
         100 * f->overlap);
     if (b->job.placement == STOKE_PLACEMENT_DEVICE)
@@ -242,17 +250,35 @@ static void print_figures(const bench *b, const figures *f)
     row(table, "a batch crosses as", "counted", "%.1f MB", f->bytes / 1e6, 0);
     row(table, "link", source, "%.1f GB/s pinned, %.1f pageable", b->pinned_gb_s, b->pageable_gb_s);
     row(table, "loader", "measured", "%.2f ms CPU a sample", f->cpu_ms, 0);
-    row(table, "consumer waits", "measured", "%.2f ms a step for its batch", f->wait_ms, 0);
+    row(table, "consumer waits", "measured",
+        f->busy > never_idle && !b->job.sync ? "%.2f ms a step: it has run ahead of the device"
+                                             : "%.2f ms a step for its batch",
+        f->wait_ms, 0);
     stoke_table_print(table, stdout);
     stoke_table_destroy(&table);
+}
+
+static void print_slow_input(const bench *b, const figures *f)
+{
+    const int could_augment =
+        b->job.placement == STOKE_PLACEMENT_HOST && !stoke_device_describe(b->device)->shares_cores;
+    char makers[64] = "the training loop itself makes them";
+    if (workers(b))
+        snprintf(makers, sizeof makers, "%u worker%s", workers(b),
+                 workers(b) == 1 ? " makes them" : "s make them");
+    printf(", because batches come too slowly: a sample takes %.1f ms CPU, and %s. Next: %s%s--cache DIR or "
+           "--decode fast.\n",
+           f->cpu_ms, makers, could_augment ? "--placement device, " : "",
+           workers(b) < stoke_machine_cores().usable ? "more --workers, " : "");
 }
 
 /* What keeps it from being busy, from the model in place.c: input, copies, or nothing. */
 static void print_meaning(const bench *b, const figures *f)
 {
     const bench_feed *job = &b->job;
-    const double idle = 1 - f->busy, copies = (1 - f->overlap) * f->copy_ms / period_ms(b);
-    if (idle < 0.02) {
+    const double idle = 1 - f->busy,
+                 copies = (1 - f->overlap) * f->copy_ms / bench_feed_period_ms(&b->job.stats);
+    if (f->busy > never_idle) {
         puts("\nThe device never waits for data.");
         return;
     }
@@ -263,11 +289,7 @@ static void print_meaning(const bench *b, const figures *f)
         puts(
             ", mostly between the end of a step and the launch of the next: without --sync there is no gap.");
     else
-        printf(
-            ", because batches come too slowly: a sample takes %.1f ms CPU of %u worker%s. Next: %s--cache "
-            "DIR or --decode fast, more --workers where there are cores.\n",
-            f->cpu_ms, job->memory.host.workers, job->memory.host.workers == 1 ? "" : "s",
-            job->placement == STOKE_PLACEMENT_HOST ? "--placement device, " : "");
+        print_slow_input(b, f);
 }
 
 static void print_people(const bench *b, const figures *f)
@@ -276,8 +298,8 @@ static void print_people(const bench *b, const figures *f)
     const stoke_device_info *info = stoke_device_describe(b->device);
     printf("%s: %s; batches of %u x %ux%u %s, step %.1f ms, %u worker%s, transfer %s%s\n", info->name,
            info->title, job->batch, job->height, job->width, stoke_dtype_name(job->dtype), job->step_ms,
-           job->memory.host.workers, job->memory.host.workers == 1 ? "" : "s",
-           bench_transfer_name(job->params.transfer), job->sync ? ", host waits for every step" : "");
+           workers(b), workers(b) == 1 ? "" : "s", bench_transfer_name(job->params.transfer),
+           job->sync ? ", host waits for every step" : "");
     printf("augmenting on the %s\n\n", job->why);
     print_figures(b, f);
     print_meaning(b, f);

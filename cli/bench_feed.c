@@ -25,6 +25,11 @@ double bench_feed_busy(const stoke_feed_stats *stats)
     return stats->elapsed_ns ? (double)stats->busy_ns / (double)stats->elapsed_ns : 0;
 }
 
+double bench_feed_period_ms(const stoke_feed_stats *stats)
+{
+    return stats->steps ? (double)stats->elapsed_ns / (double)stats->steps / 1e6 : 0;
+}
+
 const char *bench_feed_source(stoke_device *device)
 {
     return stoke_device_describe(device)->emulated ? "emulated" : "measured";

@@ -35,9 +35,10 @@ int bench_feed_run(bench_feed *job, stoke_error *err);
 /* Copies per batch and second, in the units of the table. */
 double bench_feed_copy_ms(const stoke_feed_stats *stats);
 double bench_feed_gb_s(const stoke_feed_stats *stats);
-double bench_feed_overlap(const stoke_feed_stats *stats); /* share of the copy time that was hidden */
-double bench_feed_busy(const stoke_feed_stats *stats);    /* share of the elapsed time */
-const char *bench_feed_source(stoke_device *device);      /* "emulated" or "measured" */
+double bench_feed_overlap(const stoke_feed_stats *stats);   /* share of the copy time that was hidden */
+double bench_feed_period_ms(const stoke_feed_stats *stats); /* from the end of a step to the next one's */
+double bench_feed_busy(const stoke_feed_stats *stats);      /* share of the elapsed time */
+const char *bench_feed_source(stoke_device *device);        /* "emulated" or "measured" */
 const char *bench_transfer_name(int transfer);
 const char *bench_placement_name(int placement);
 

@@ -84,11 +84,6 @@ static double bytes_per_batch(const bench_feed *job)
     return job->stats.batches ? (double)job->stats.bytes / (double)job->stats.batches : 0;
 }
 
-static double period_ms(const bench_feed *job)
-{
-    return job->steps > 1 ? (double)job->stats.elapsed_ns / (double)(job->steps - 1) / 1e6 : 0;
-}
-
 static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
 {
     stoke_json json;
@@ -113,7 +108,7 @@ static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
         stoke_json_real(&json, "copy_ms", bench_feed_copy_ms(stats));
         stoke_json_real(&json, "overlap_share", bench_feed_overlap(stats));
         stoke_json_real(&json, "device_busy_share", bench_feed_busy(stats));
-        stoke_json_real(&json, "period_ms", period_ms(&jobs[i]));
+        stoke_json_real(&json, "period_ms", bench_feed_period_ms(&jobs[i].stats));
         stoke_json_close(&json);
     }
     stoke_json_close(&json);
@@ -136,13 +131,17 @@ static void print_people(const bench_feed jobs[WAYS], stoke_device *device)
         snprintf(copy, sizeof copy, "%.2f", bench_feed_copy_ms(stats));
         snprintf(hidden, sizeof hidden, "%.0f %%", 100 * bench_feed_overlap(stats));
         snprintf(busy, sizeof busy, "%.1f %%", 100 * bench_feed_busy(stats));
-        snprintf(period, sizeof period, "%.2f", period_ms(&jobs[i]));
+        snprintf(period, sizeof period, "%.2f", bench_feed_period_ms(&jobs[i].stats));
         stoke_table_row(table, (const char *[]){ ways[i].title, rate, copy, hidden, busy, period });
     }
     stoke_table_print(table, stdout);
     stoke_table_destroy(&table);
     puts("\nhidden: the share of copying during which the device computed. Only a stream of its own hides "
          "copies; page-locked memory alone makes them faster.");
+    if (bench_feed_period_ms(&jobs[WAYS - 1].stats) > 1.2 * jobs[WAYS - 1].step_ms)
+        printf("The loader gave a batch only every %.0f ms, so that copies often had no step to hide behind: "
+               "take a longer --step-ms.\n",
+               bench_feed_period_ms(&jobs[WAYS - 1].stats));
     if (info->shares_memory && !info->emulated)
         puts("This device works in the host's memory: a copy is a copy in memory, and page-locking gains "
              "nothing.");
@@ -157,6 +156,7 @@ static int run(cli_call *call)
     bench_feed *jobs = cli_alloc(WAYS, sizeof *jobs);
     stoke_data_params data = call->data;
     if (data.batch < 0) data.batch = stoke_data_defaults().batch;
+    if (data.consumer_cores < 0) data.consumer_cores = 0; /* ours only waits */
     int r = cli_device_open(&device, o->device, 0, &err);
     if (!r) r = bench_set_open(&set, call, &data, 2 * (uint64_t)data.batch, &err);
     if (!r) r = measure(call, &set, &data, device, jobs, &err);

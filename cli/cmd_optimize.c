@@ -201,6 +201,9 @@ static int write_new(optimizing *w, stoke_error *err)
 
 static int write_result(optimizing *w, stoke_error *err)
 {
+    stoke_change any;
+    if (w->o->in_place && !stoke_optimization_change(w->plan, 0, &any))
+        return STOKE_OK; /* no backup of itself */
     int r = w->o->in_place ? keep_backup(w, err) : STOKE_OK;
     if (!r)
         r = w->o->in_place ? stoke_optimization_write(w->plan, w->target, &w->proof, err) : write_new(w, err);
@@ -288,7 +291,7 @@ static void print_json(const optimizing *w)
     for (size_t i = 0; (text = stoke_optimization_remark(w->plan, i)); i++)
         stoke_json_string(&json, NULL, text);
     stoke_json_close(&json);
-    if (w->o->dry_run) {
+    if (!w->written && !w->unchanged) {
         stoke_json_null(&json, "proof");
     } else {
         stoke_json_object(&json, "proof");
@@ -367,16 +370,14 @@ const cli_command cli_optimize = {
     .name = "optimize",
     .summary = "write a settings file with the values that keep the card busy",
     .description =
-        "Reads a YAML file of settings, of this program or of a PyTorch trainer (flat keys, data:/training: "
-        "sections, train_ds: sections), and writes a copy with other values for batch size, workers, mixed "
-        "precision, pinned memory and the like, by the tables for the card and the cores of the machine. "
-        "Each "
-        "change is shown with its reason and source. Comments, order, quotes, line ends and indentation stay "
-        "byte "
-        "for byte, which is proved before the file is written. What cannot be changed safely (values behind "
-        "anchors and merges, maps in braces over several lines, keys given twice) is left, with line and "
-        "reason. "
-        "The learning rate is never changed; what scaling would make of it is said.",
+        "Reads a YAML file of settings, of this program or of a PyTorch trainer (flat keys, "
+        "data:/training: sections, train_ds: sections), and writes a copy with other values for batch "
+        "size, workers, mixed precision, pinned memory and the like, by the tables for the card and the "
+        "cores of the machine. Each change is shown with its reason and source. Comments, order, quotes, "
+        "line ends and indentation stay byte for byte, which is proved before the file is written. What "
+        "cannot be changed safely (values behind anchors and merges, maps in braces over several lines) "
+        "is left, with line and reason; a file with keys given twice, tabs in its indentation or several "
+        "documents is refused. The learning rate is never changed; what scaling would make of it is said.",
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

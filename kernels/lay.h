@@ -16,18 +16,18 @@ typedef struct k_rgb {
     k_u32 r, g, b;
 } k_rgb;
 
-K_FN k_rgb k_fetch(K_GLOBAL const k_u8 *raw, K_GLOBAL const k_sample *sample, k_u32 column, k_u32 line)
+/* Pixel `at` of the picture, counted row after row; black when it is not inside. */
+K_FN k_rgb k_fetch(K_GLOBAL const k_u8 *raw, K_GLOBAL const k_sample *sample, k_u64 at, int inside)
 {
-    const k_u64 at = ((k_u64)line * sample->width + column) * 3;
     k_rgb p = { 0, 0, 0 };
-    if (!k_in_picture(sample, column, line)) return p;
+    if (!inside) return p;
     if (sample->depth == 1) {
-        K_GLOBAL const k_u8 *from = raw + sample->image + at;
+        K_GLOBAL const k_u8 *from = raw + sample->image + at * 3;
         p.r = from[0];
         p.g = from[1];
         p.b = from[2];
     } else {
-        K_GLOBAL const k_u16 *from = (K_GLOBAL const k_u16 *)(raw + sample->image) + at;
+        K_GLOBAL const k_u16 *from = (K_GLOBAL const k_u16 *)(raw + sample->image) + at * 3;
         p.r = from[0];
         p.g = from[1];
         p.b = from[2];
@@ -40,14 +40,19 @@ K_FN k_u32 k_blend(k_u32 depth, k_u32 tl, k_u32 tr, k_u32 bl, k_u32 br, k_u32 wx
     return depth == 1 ? k_warp_blend_u8(tl, tr, bl, br, wx, wy) : k_warp_blend_u16(tl, tr, bl, br, wx, wy);
 }
 
-/* The four pixels around (X, Y). The one after the last column of 32 bits is column 0 of nothing: no picture
- * is that wide. */
+/* The four pixels around (X, Y). Places are counted modulo 2^64, so that the one after column -1 is column 0.
+ */
 K_FN k_rgb k_interpolated(K_GLOBAL const k_u8 *raw, K_GLOBAL const k_sample *sample, k_u64 X, k_u64 Y)
 {
-    const k_u32 column = (k_u32)k_warp_whole(X), line = (k_u32)k_warp_whole(Y);
-    const k_u32 wx = k_warp_weight(X), wy = k_warp_weight(Y), depth = sample->depth;
-    const k_rgb tl = k_fetch(raw, sample, column, line), tr = k_fetch(raw, sample, column + 1, line);
-    const k_rgb bl = k_fetch(raw, sample, column, line + 1), br = k_fetch(raw, sample, column + 1, line + 1);
+    const k_i32 column = k_warp_whole(X), line = k_warp_whole(Y);
+    const k_u32 wx = k_warp_weight(X), wy = k_warp_weight(Y), depth = sample->depth, width = sample->width;
+    const int left = (k_u32)column < width, right = (k_u32)column + 1 < width;
+    const int top = (k_u32)line < sample->height, bottom = (k_u32)line + 1 < sample->height;
+    const k_u64 at = (k_u64)(k_i64)line * width + (k_u64)(k_i64)column;
+    const k_rgb tl = k_fetch(raw, sample, at, top && left);
+    const k_rgb tr = k_fetch(raw, sample, at + 1, top && right);
+    const k_rgb bl = k_fetch(raw, sample, at + width, bottom && left);
+    const k_rgb br = k_fetch(raw, sample, at + width + 1, bottom && right);
     k_rgb p;
     p.r = k_blend(depth, tl.r, tr.r, bl.r, br.r, wx, wy);
     p.g = k_blend(depth, tl.g, tr.g, bl.g, br.g, wx, wy);
@@ -61,7 +66,8 @@ K_FN k_rgb k_laid(K_GLOBAL const k_u8 *raw, K_GLOBAL const k_sample *sample, K_G
     if (sample->warp)
         return k_interpolated(raw, sample, k_warped(sample, points, x, y, 0) + K_WARP_HALF_STEP,
                               k_warped(sample, points, x, y, 1) + K_WARP_HALF_STEP);
-    return k_fetch(raw, sample, k_placed_column(sample, shape, x), k_placed_row(sample, shape, y));
+    const k_u32 column = k_placed_column(sample, shape, x), line = k_placed_row(sample, shape, y);
+    return k_fetch(raw, sample, (k_u64)line * sample->width + column, k_in_picture(sample, column, line));
 }
 
 K_FN k_pixel k_levels(k_rgb v, k_u32 depth)

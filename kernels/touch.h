@@ -18,9 +18,9 @@ K_KERNEL touch(K_GLOBAL k_u8 *images, K_GLOBAL k_f32 *planes, K_GLOBAL const k_s
     if (x >= shape.width || y >= shape.height || row >= shape.count) return;
     K_GLOBAL const k_sample *sample = samples + row;
     if (shape.round >= sample->segments) return;
+    k_pixel p = k_planes_get(planes, &shape, row, x, y); /* on its way while the tables are walked */
     K_GLOBAL const k_step *contrast = k_start_of(sample, steps, shape.round, K_CONTRAST);
     const k_f32 mean = contrast ? k_mean_of(sums, contrast, &shape) : 0.0f;
-    k_pixel p = k_planes_get(planes, &shape, row, x, y);
     k_steps_run(&p, sample, steps, keys, shape.round, x, y, mean);
     if (shape.round + 1 == sample->segments)
         k_write_pixel(images, &shape, row, x, y, p);

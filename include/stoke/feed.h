@@ -109,7 +109,7 @@ typedef struct stoke_feed_stats {
     uint64_t copy_ns;        /* of the copy engine */
     uint64_t copy_hidden_ns; /* of that, while the device computed */
     uint64_t augment_ns;     /* kernels of the feed */
-    uint64_t step_ns;        /* steps */
+    uint64_t steps, step_ns; /* that ended after the first one did */
     uint64_t busy_ns;        /* the device computed: union of the two */
     uint64_t elapsed_ns;     /* from the end of the first step after the mark to the end of the last one */
     uint64_t host_wait_ns;   /* next() waited for the loader */

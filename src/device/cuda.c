@@ -190,21 +190,20 @@ static int cuda_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *tot
 static int no_room(const stk_block *block, stoke_error *err)
 {
     stk_cuda *cuda = block->device->own;
-    int r;
-    if (block->kind == STK_MEMORY_DEVICE) {
-        r = stk_fail(
-            err, STOKE_E_NOMEM,
-            "%s: no room for a block of %.1f MB (cuMemAlloc says CUDA_ERROR_OUT_OF_MEMORY): make the batch "
-            "smaller or keep fewer batches ahead; nvidia-smi shows who holds memory",
-            cuda->name, (double)block->bytes / 1e6);
-        add_memory(cuda, err);
-    } else {
-        r = stk_fail(err, STOKE_E_NOMEM,
-                     "%s: the system gives no %.1f MB of page-locked memory (cuMemHostAlloc says "
-                     "CUDA_ERROR_OUT_OF_MEMORY): keep fewer batches ahead, or use pageable memory",
-                     cuda->name, (double)block->bytes / 1e6);
-    }
-    return r;
+    const int small = block->bytes < 1000000;
+    const double amount = (double)block->bytes / (small ? 1e3 : 1e6);
+    const char *unit = small ? "KB" : "MB";
+    if (block->kind == STK_MEMORY_PINNED)
+        return stk_fail(err, STOKE_E_NOMEM,
+                        "%s: the system gives no %.1f %s of page-locked memory (cuMemHostAlloc says "
+                        "CUDA_ERROR_OUT_OF_MEMORY): keep fewer batches ahead, or use pageable memory",
+                        cuda->name, amount, unit);
+    stk_fail(err, STOKE_E_NOMEM,
+             "%s: no room for a block of %.1f %s (cuMemAlloc says CUDA_ERROR_OUT_OF_MEMORY): make the batch "
+             "smaller or keep fewer batches ahead; nvidia-smi shows who holds memory",
+             cuda->name, amount, unit);
+    add_memory(cuda, err);
+    return STOKE_E_NOMEM;
 }
 
 static int cuda_block_create(stk_block *block, stoke_error *err)

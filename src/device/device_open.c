@@ -49,13 +49,13 @@ static int open_kind(stoke_device **out, const stk_device_fns *fns, const char *
     return STOKE_OK;
 }
 
-/* "; there is host, opencl:0, virtual:rtx3090" behind a message. */
+/* "; usable here: host, opencl:0, virtual" behind a message. */
 static void append_what_there_is(stoke_error *err)
 {
     stoke_device_list *list;
     if (stoke_device_list_create(&list, NULL)) return;
     stoke_device_info info;
-    const char *before = "; there is ";
+    const char *before = "; usable here: ";
     size_t at = strlen(err->message);
     for (size_t i = 0; stoke_device_list_at(list, i, &info) && at < sizeof err->message; i++) {
         if (*info.problem) continue;

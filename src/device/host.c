@@ -352,9 +352,9 @@ static void describe_locking(char *text, size_t size)
 {
     struct rlimit limit;
     if (may_lock((size_t)1 << 32) || getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY)
-        snprintf(text, size, "threads; page-locked memory without a limit");
+        snprintf(text, size, "threads; pins as much memory as there is");
     else
-        snprintf(text, size, "threads; page-locked memory up to %.1f MB (ulimit -l), ordinary memory beyond",
+        snprintf(text, size, "threads; pins up to %.1f MB (ulimit -l), then ordinary memory",
                  (double)limit.rlim_cur / 1e6);
 }
 

@@ -29,9 +29,11 @@ typedef struct stk_opencl {
     size_t items_max[3];       /* of a work group, along each axis */
     char options[96];          /* of the compiler */
     char *cache;               /* folder of compiled programs; NULL: none */
-    pthread_mutex_t lock;      /* of the two below */
+    pthread_mutex_t lock;      /* of the clock */
     int64_t clock_offset;      /* host's CLOCK_MONOTONIC less the device's clock, ns */
-    uint64_t clock_checked_ns; /* when it was last looked at */
+    int clock_twin;            /* the host's clock that the device's is; -1: none */
+    uint64_t clock_checked_ns; /* when the offset was last looked at */
+    uint64_t last_device_ns, last_host_ns; /* the latest time that was told, on both clocks */
 } stk_opencl;
 
 typedef struct stk_opencl_stream {

@@ -3,7 +3,8 @@
  * An event of ours is recorded again and again; one of OpenCL happens once. So a record puts a new marker
  * into the queue and lets go of the one before. Whoever waits holds the marker that was there when they came.
  *
- * The device stamps markers by a clock of its own: PoCL by CLOCK_MONOTONIC_RAW, GPUs by counters on the chip.
+ * The device stamps markers by a clock of its own: PoCL by CLOCK_MONOTONIC_RAW, which is recognised and read,
+ * GPUs by counters on the chip.
  * The offset to the host's clock is never told, but every event shuts it in: an event happened after the host
  * asked for it and before the host saw it. The offset is kept as it is for as long as it agrees with that,
  * and moved by the least that makes it agree. So times never contradict the host's own stamps, whatever the
@@ -170,14 +171,23 @@ static int no_times(const stoke_device *device, stoke_error *err)
                     device->info.name, device->info.title);
 }
 
-/* What the device's clock read as `device_ns` happened between two moments of the host's. */
+/* What the device's clock read as `device_ns` happened between two moments of the host's. Of two events that
+ * lie closer than the offset had to be moved in between, the later stays the later, though it may then seem
+ * to have happened after the host saw it: a length must not be negative. */
 static uint64_t to_host(stk_opencl *own, uint64_t device_ns, uint64_t after_ns, uint64_t before_ns)
 {
     const int64_t least = (int64_t)(after_ns - device_ns), most = (int64_t)(before_ns - device_ns);
     pthread_mutex_lock(&own->lock);
     if (own->clock_offset < least) own->clock_offset = least;
     if (own->clock_offset > most) own->clock_offset = most;
-    const uint64_t ns = device_ns + (uint64_t)own->clock_offset;
+    uint64_t ns = device_ns + (uint64_t)own->clock_offset;
+    if (device_ns >= own->last_device_ns) {
+        if (ns < own->last_host_ns) ns = own->last_host_ns;
+        own->last_device_ns = device_ns;
+        own->last_host_ns = ns;
+    } else if (ns > own->last_host_ns) {
+        ns = own->last_host_ns;
+    }
     pthread_mutex_unlock(&own->lock);
     return ns;
 }
@@ -188,6 +198,7 @@ static int read_clock(stoke_device *device, uint64_t *device_ns, uint64_t *after
 {
     stk_opencl *own = stk_opencl_of(device);
     cl_event marker;
+    *device_ns = *before_ns = 0;
     *after_ns = stk_now_ns();
     cl_int code = own->cl.clEnqueueMarkerWithWaitList(own->chores, 0, NULL, &marker);
     if (code) return stk_opencl_check(device, "clEnqueueMarkerWithWaitList", code, err);
@@ -199,20 +210,47 @@ static int read_clock(stoke_device *device, uint64_t *device_ns, uint64_t *after
     return r;
 }
 
+static const clockid_t host_clocks[] = { CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME,
+                                         CLOCK_REALTIME };
+enum { HOST_CLOCKS = sizeof host_clocks / sizeof *host_clocks };
+
+/* CLOCK_MONOTONIC less another clock of the host: the best of a few, since anyone may be interrupted. */
+static int64_t offset_of(clockid_t clock)
+{
+    int64_t offset = 0;
+    for (uint64_t i = 0, best = UINT64_MAX; i < 5; i++) {
+        const uint64_t before = stk_now_ns(), other = stk_clock_ns(clock), after = stk_now_ns();
+        if (after - before >= best) continue;
+        best = after - before;
+        offset = (int64_t)(before + best / 2 - other);
+    }
+    return offset;
+}
+
+/* Each look shuts the offset in from both sides; together they do it more closely than the best of them. A
+ * clock of the host that fits in there is the device's: a counter of its own would start anywhere. */
 int stk_opencl_clock_start(stoke_device *device, stoke_error *err)
 {
-    enum { TRIES = 8 }; /* the first ones start threads and fill caches */
+    enum { LOOKS = 8 }; /* the first ones start threads and fill caches */
     stk_opencl *own = stk_opencl_of(device);
-    uint64_t device_ns, after_ns, before_ns, best = UINT64_MAX;
-    for (int i = 0; i < TRIES; i++) {
+    int64_t least = INT64_MIN, most = INT64_MAX;
+    for (int i = 0; i < LOOKS; i++) {
+        uint64_t device_ns, after_ns, before_ns;
         const int r = read_clock(device, &device_ns, &after_ns, &before_ns, err);
         if (r == STOKE_E_UNSUPPORTED) return STOKE_OK; /* whoever asks for a time will be told */
         if (r != STOKE_OK) return r;
-        if (before_ns - after_ns >= best) continue;
-        best = before_ns - after_ns;
-        own->clock_offset = (int64_t)(after_ns + best / 2 - device_ns);
+        if ((int64_t)(after_ns - device_ns) > least) least = (int64_t)(after_ns - device_ns);
+        if ((int64_t)(before_ns - device_ns) < most) most = (int64_t)(before_ns - device_ns);
     }
-    own->clock_checked_ns = before_ns;
+    own->clock_offset = least + (most - least) / 2;
+    own->clock_twin = -1;
+    for (int i = 0; own->clock_twin < 0 && i < HOST_CLOCKS; i++) {
+        const int64_t offset = offset_of(host_clocks[i]);
+        if (offset < least || offset > most) continue;
+        own->clock_offset = offset;
+        own->clock_twin = i;
+    }
+    own->clock_checked_ns = stk_now_ns();
     return STOKE_OK;
 }
 
@@ -226,8 +264,9 @@ static int check_clock(stoke_device *device, stoke_error *err)
     pthread_mutex_lock(&own->lock);
     const int due = now - own->clock_checked_ns > every_ns;
     if (due) own->clock_checked_ns = now;
+    if (due && own->clock_twin >= 0) own->clock_offset = offset_of(host_clocks[own->clock_twin]);
     pthread_mutex_unlock(&own->lock);
-    if (!due) return STOKE_OK;
+    if (!due || own->clock_twin >= 0) return STOKE_OK;
     uint64_t device_ns, after_ns, before_ns;
     const int r = read_clock(device, &device_ns, &after_ns, &before_ns, err);
     if (r == STOKE_OK) to_host(own, device_ns, after_ns, before_ns);

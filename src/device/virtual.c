@@ -466,8 +466,9 @@ static double copy_cost(const virtual_device *v, const stk_block *to, const stk_
     return copy_latency_ns + (double)bytes / link;
 }
 
-/* Ordinary memory passes through a buffer of the driver, and the host does not get on before. Between two
- * blocks of the host it does all the work itself. */
+/* Ordinary memory passes through a buffer of the driver, and the host does not get on before. Here it sleeps
+ * for so long; a driver would keep its core busy. Between two blocks of the host it does all the work itself.
+ */
 static int virtual_copy(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from,
                         size_t from_at, size_t bytes, stoke_error *err)
 {

@@ -387,13 +387,34 @@ static void mix(run *r)
            &r->turn->samples);
 }
 
+/* Whether `bytes` of row i lie inside the block, at an even place: samples and ids may have two bytes. */
+static int lies_in(const stk_block *block, size_t at, size_t pitch, uint32_t i, size_t bytes)
+{
+    const size_t from = at + i * pitch;
+    return from % 2 == 0 && from <= block->bytes && bytes <= block->bytes - from;
+}
+
+/* Kernels check nothing: they would read and write beyond the end. */
+static int check_blocks(const stk_augmenter *a, const stk_augment_job *job, stoke_error *err)
+{
+    const stoke_batch batch = stk_recipe_shape(a->recipe, job->count);
+    const size_t images = batch.image_row_bytes * job->count, masks = batch.mask_row_bytes * job->count;
+    int good = images <= job->images->bytes && masks <= job->masks->bytes &&
+               (!job->masks_b || masks <= job->masks_b->bytes);
+    for (uint32_t i = 0; good && i < job->count; i++)
+        good = lies_in(job->raw, job->image_at, job->image_pitch, i, job->rows[i].image_bytes) &&
+               lies_in(job->raw, job->mask_at, job->mask_pitch, i, job->rows[i].mask_bytes);
+    return good ? STOKE_OK : stk_fail(err, STOKE_E_INVALID, "a block is too small for %u rows", job->count);
+}
+
 static int check_job(const stk_augmenter *a, const stk_augment_job *job, stoke_error *err)
 {
     if (job->count > a->capacity || job->turn >= a->turns)
         return stk_fail(err, STOKE_E_INVALID, "%u rows in turn %u: planned were %u rows and %u turns",
                         job->count, job->turn, a->capacity, a->turns);
-    if (!job->masks_b == !a->recipe->two_masks) return STOKE_OK;
-    return stk_fail(err, STOKE_E_INVALID, "second masks and the pipeline do not go together");
+    if (!job->masks_b != !a->recipe->two_masks)
+        return stk_fail(err, STOKE_E_INVALID, "second masks and the pipeline do not go together");
+    return check_blocks(a, job, err);
 }
 
 /* Plans of another pipeline could ask for more than there is. */

@@ -101,8 +101,11 @@ static void add_up(stk_book *book, uint64_t limit)
         sums->augment_ns += augments[i].end - augments[i].start;
         if (book->exclusive) sums->augment_ns -= covered(augments[i], steps, n_steps, &at);
     }
-    for (uint32_t i = 0; i < n_steps && steps[i].end <= limit; i++)
-        if (steps[i].end > book->until) sums->step_ns += steps[i].end - steps[i].start;
+    for (uint32_t i = 0; i < n_steps && steps[i].end <= limit; i++) {
+        if (steps[i].end <= book->until) continue;
+        sums->steps++;
+        sums->step_ns += steps[i].end - steps[i].start;
+    }
     for (int i = 0; i < STK_WORKS; i++) drop(book, i, limit);
     book->until = limit;
 }

@@ -71,6 +71,7 @@ static int make_loader(stoke_feed *feed, const stoke_dataset *dataset, const sto
     feed->raw_mask_row = raw.mask_row_bytes;
     feed->raw_masks = (raw.image_row_bytes * capacity + 63) / 64 * 64;
     feed->batches = stoke_loader_batches(feed->loader);
+    feed->serial = data->workers == 0 && feed->transfer != STOKE_TRANSFER_STREAM;
     stk_loader_where(feed->loader, &feed->epoch, &feed->position);
     feed->reached = feed->epoch;
     return STOKE_OK;
@@ -297,6 +298,9 @@ int stoke_feed_next(stoke_feed *feed, const stoke_device_batch **batch)
     } else {
         r = fill_here(feed, &slot);
     }
+    feed->host_wait_ns += stk_now_ns() - began;
+    if (!r) feed->steps.number = (int64_t)slot->batch.host.index;
+    stk_feed_span(feed, "wait for a batch", began, r ? -1 : feed->steps.number);
     if (r) return say(feed, r);
     r = stk_stream_wait(feed->consumer, slot->ready, &error);
     if (r) {
@@ -304,9 +308,6 @@ int stoke_feed_next(stoke_feed *feed, const stoke_device_batch **batch)
         return break_down(feed, &error);
     }
     feed->position = slot->position;
-    feed->steps.number = (int64_t)slot->batch.host.index;
-    feed->host_wait_ns += stk_now_ns() - began;
-    stk_feed_span(feed, "wait for a batch", began, feed->steps.number);
     *batch = &slot->batch;
     return STOKE_OK;
 }
@@ -317,7 +318,10 @@ void stoke_feed_release(stoke_feed *feed, const stoke_device_batch **batch)
     stk_device_slot *slot = (stk_device_slot *)*batch; /* the batch is the slot's first member */
     stoke_error error = { 0 };
     *batch = NULL;
-    if (stk_event_record(slot->done, feed->consumer, &error)) break_down(feed, &error);
+    if (stk_event_record(slot->done, feed->consumer, &error)) {
+        break_down(feed, &error);
+        stk_stream_finish(feed->consumer, NULL); /* nothing tells when the batch has been read: wait here */
+    }
     give_back(feed, slot);
 }
 

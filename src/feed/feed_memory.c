@@ -20,12 +20,12 @@ static void sum_text(const stoke_feed *feed, char *text, size_t size)
              m->total_bytes / 1e6);
 }
 
-/* Only where the device says what it has. */
+/* Only where the device says what is left: OpenCL does not. */
 static int check_device(stoke_feed *feed, const char *sum, stoke_error *err)
 {
     uint64_t free_bytes, total_bytes;
     int r = stoke_device_memory(feed->device, &free_bytes, &total_bytes, err);
-    if (r || !total_bytes || feed->memory.total_bytes <= free_bytes) return r;
+    if (r || !free_bytes || feed->memory.total_bytes <= free_bytes) return r;
     return stk_fail(err, STOKE_E_NOMEM,
                     "the feed needs %s of device memory, but %s has %.1f of %.1f MB free. Lower batch, size "
                     "or depth%s",

@@ -40,9 +40,9 @@
 #include "src/feed/lanes.h"
 #include "src/feed/ring.h"
 
-/* Batches whose times are still to be read: two whose copies are on the way, one whose kernels are, and the
- * one that is being sent. Each is a turn of the augmenter. */
-enum { STK_TRIPS = 4 };
+/* Batches whose times are still to be read, and one that is being sent; see make_room in transfer.c. Each is
+ * a turn of the augmenter. */
+enum { STK_TRIPS = 3 };
 
 /* A batch on its way to a device slot. */
 typedef struct stk_trip {
@@ -82,6 +82,7 @@ struct stoke_feed {
     const stk_recipe *recipe;
     stoke_batch shape;                             /* of a finished batch */
     size_t raw_image_row, raw_mask_row, raw_masks; /* of a raw one: pitches, and where its ids begin */
+    int serial;                                    /* the caller does the work of the loader too */
     stk_augmenter *augmenter;                      /* NULL: the loader augments */
     stk_stream *consumer, *copies;                 /* the same one without STOKE_TRANSFER_STREAM */
     stk_stepper steps;

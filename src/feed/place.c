@@ -5,7 +5,8 @@
  *     input   P = max(wall a batch / workers, CPU a batch / cores)
  *     device  g = step, and the kernels where the device augments
  *     copy    h = bytes over the link
- *     step    T = max(P, g, h), or max(P, g + h) where copies have no stream of their own
+ *     step    T = max(P, g, h); max(P, g + h) where copies have no stream of their own; max(P, g) + h where
+ *             the caller does the loader's work too
  *
  * The shorter T wins: the device then does more of what it is there for. Where both are alike within what
  * such a prediction is good for, the one that takes less CPU.
@@ -128,9 +129,13 @@ static prospect foresee(const stoke_feed *feed, const sighting *seen, double ste
     p.input = rows * (by_workers > by_cores ? by_workers : by_cores);
     p.device = step_ms + (on_device ? seen->kernel_ms : 0);
     p.copy = seen->raw_copy_ms * (on_device ? 1 : seen->whole_bytes / seen->raw_bytes);
-    const double apart = p.device > p.copy ? p.device : p.copy;
-    const double busy = feed->transfer == STOKE_TRANSFER_STREAM ? apart : p.device + p.copy;
-    p.step = p.input > busy ? p.input : busy;
+    const double overlapped = p.input > p.device ? p.input : p.device;
+    if (feed->serial)
+        p.step = overlapped + p.copy;
+    else if (feed->transfer == STOKE_TRANSFER_STREAM)
+        p.step = overlapped > p.copy ? overlapped : p.copy;
+    else
+        p.step = p.input > p.device + p.copy ? p.input : p.device + p.copy;
     return p;
 }
 

@@ -106,7 +106,7 @@ int stk_selftest_copy(stoke_device *device, unsigned which, stoke_selftest_line 
 
 /* ---- order ---- */
 
-enum { ROUNDS = 24, PIECE = 1 << 18 };
+enum { ROUNDS = 16, PIECE = 1 << 17 };
 
 /* One stream brings numbers up, the other takes them down; one block in between, two events. */
 typedef struct relay {

@@ -238,7 +238,7 @@ static k_sample sample_of(const stk_recipe *recipe, const stk_raw_row *row, uint
         .hflip = plan->hflip,
         .vflip = plan->vflip,
         .warp = plan->warp,
-        .swap = plan->swap_labels && recipe->swap && row->mask_depth,
+        .swap = plan->swap_labels && recipe->swap,
     };
     memcpy(sample.matrix, plan->matrix, sizeof sample.matrix);
     return sample;

@@ -99,21 +99,17 @@ int stk_transfer_wait(stoke_feed *feed, int *any, stoke_error *err)
     return r ? r : stk_transfer_retire(feed, err);
 }
 
-/* A trip to use, and a host slot for the loader to fill. At most one copy stays on the way while a batch is
- * taken: the ring of the loader is for batches that are being made. While it has none ready, none stays: the
- * next copy could not start before the one that is waited for has ended anyhow. */
+/* At most one copy stays on the way while a batch is taken: the ring of the loader is for batches that are
+ * being made. While it has none ready, none stays: the next copy could not start before the one that is
+ * waited for has ended anyhow. When a copy has ended, so have the kernels before it on the stream: that
+ * leaves two trips whose times are to be read, and one to use. */
 static int make_room(stoke_feed *feed, stoke_error *err)
 {
     int any = 1, r = stk_transfer_retire(feed, err);
     while (!r && any &&
            (feed->sent - feed->copied > 1 || (feed->sent != feed->copied && !stk_loader_ready(feed->loader))))
         r = stk_transfer_wait(feed, &any, err);
-    pthread_mutex_lock(&feed->lock);
-    const uint64_t ended = feed->ended;
-    pthread_mutex_unlock(&feed->lock);
-    if (r || feed->sent - ended < STK_TRIPS) return r;
-    r = stk_event_finish(feed->trip[ended % STK_TRIPS].end, err);
-    return r ? r : stk_transfer_retire(feed, err);
+    return r;
 }
 
 /* ---- sending ---- */

@@ -6,7 +6,10 @@
  * cache, decoder and resizer are asked to make it in the row (stk_raw_image_place), and nothing is copied; so
  * are cached entries on disk that no crop cuts. What is left is one copy: of parts cut from a cached or
  * windowed picture, of lent cache memory, and of ids whose file is deeper or more colourful than they are.
- * For 512 x 512 that is 1 MB, about 0.1 ms a sample, against 1.6 ms to lay the same picture out.
+ *
+ * CPU time of the stage `write` for 512 x 512, preset standard, on a busy machine of two cores: 1.8-2.1 ms in
+ * an ordinary loader, 0.003 ms where the picture is made in the row (decoding takes 0.05 ms more there: the
+ * row is not in the processor's cache, the decoder's buffer is), 0.12-0.27 ms where it is copied.
  */
 #include "src/loader/raw.h"
 

@@ -44,6 +44,7 @@ enum {
 };
 static const double visible = 1.5; /* narrower bars are joined with what is near */
 static const double near_by = 0.75;
+static const double seam = 0.6; /* left free at the end of a bar, so that two of a kind are two */
 
 typedef struct picture {
     FILE *out;
@@ -64,38 +65,34 @@ static int is_waiting(const char *what)
     return strncmp(what, "wait", 4) == 0;
 }
 
-/* Colours of words that every run has, so that they look alike in all pictures; others take what comes. */
+/* Colours of words that every run has, so that they look alike in all pictures: by how they begin. */
 static const struct {
-    const char *word;
-    unsigned colour;
-} usual[] = { { "decode", 0 }, { "step", 2 }, { "copy", 3 }, { "augment", 4 }, { "read", 5 } };
+    const char *word, *fill;
+} usual[] = {
+    { "read", "fill:var(--s5)" }, { "decode mask", "fill:#4f9fe8" }, { "decode", "fill:var(--s0)" },
+    { "fit", "fill:var(--s1)" },  { "augment", "fill:var(--s4)" },   { "copy", "fill:var(--s3)" },
+    { "step", "fill:var(--s2)" }, { "wait", "fill:var(--rule)" },
+};
 enum { USUAL = sizeof usual / sizeof *usual };
 
-static int usual_colour(const char *what)
+static const char *usual_fill(const char *what)
 {
     for (int i = 0; i < USUAL; i++)
-        if (strncmp(what, usual[i].word, strlen(usual[i].word)) == 0) return (int)usual[i].colour;
-    return -1;
+        if (strncmp(what, usual[i].word, strlen(usual[i].word)) == 0) return usual[i].fill;
+    return NULL;
 }
 
-/* "fill:..." of a kind of span. */
+/* Of a kind of span. The others take colours of classes that are unlike the usual ones, cyan, pink, light
+ * green and brown, then what the palette gives. */
 static const char *fill_of(const picture *p, const char *what, char text[40])
 {
-    unsigned other = 0;
-    const int colour = usual_colour(what);
-    if (is_waiting(what)) return "fill:var(--rule)";
-    if (colour >= 0) {
-        snprintf(text, 40, "fill:var(--s%d)", colour);
-        return text;
-    }
-    for (uint32_t i = 0; i < p->n_words && strcmp(p->words[i], what) != 0; i++)
-        other += usual_colour(p->words[i]) < 0;
-    if (other == 0) return "fill:var(--s1)"; /* the one of the six that no usual word has */
-    /* Classes whose colours are unlike the six: cyan, pink, light green, brown; then what the palette gives.
-     */
     static const uint8_t further[] = { 6, 8, 9, 10 };
+    uint32_t before = 0;
     uint8_t rgb[3];
-    stoke_class_color(other <= sizeof further ? further[other - 1] : other + 8, rgb);
+    if (usual_fill(what)) return usual_fill(what);
+    for (uint32_t i = 0; i < p->n_words && strcmp(p->words[i], what) != 0; i++)
+        before += !usual_fill(p->words[i]);
+    stoke_class_color(before < sizeof further ? further[before] : before + 9, rgb);
     snprintf(text, 40, "fill:#%02x%02x%02x", rgb[0], rgb[1], rgb[2]);
     return text;
 }
@@ -171,7 +168,7 @@ static void put_bar(const picture *p, double x, double y, double width, const ch
 static void put_span(const picture *p, const stk_span *s, double x, double y, double width)
 {
     char number[32] = "", text[96], took[32], since[32];
-    put_bar(p, x, y, width, s->what, 1);
+    put_bar(p, x, y, width - seam, s->what, 1);
     fputs("><title>", p->out);
     stk_html_text(p->out, s->what);
     if (s->number >= 0) snprintf(number, sizeof number, "%" PRId64, s->number);

@@ -85,8 +85,9 @@ typedef struct fitted {
     stoke_estimate wanted, got;   /* of the table's row, and of what is left of it */
     const char *wanted_model;
     uint32_t wanted_batch;
-    uint32_t room; /* the largest batch of the chosen model that fits */
-    int fits;      /* 0: not even the least does */
+    uint32_t room;  /* the largest batch of the chosen model that fits */
+    uint32_t times; /* the table's batch in so many equal parts that each fits */
+    int fits;       /* 0: not even the least does */
 } fitted;
 
 static int largest_batch(const stoke_estimate_params *p, stoke_engine engine, uint64_t memory,
@@ -117,7 +118,9 @@ static int fit(fitted *f, const stoke_estimate_params *wanted, stoke_engine engi
     }
     if (r) return r;
     f->fits = f->room > 0;
-    f->chosen.batch = !f->room ? 1 : f->room < wanted->batch ? f->room : wanted->batch;
+    const uint32_t room = f->room ? f->room : 1;
+    f->times = (wanted->batch + room - 1) / room;
+    f->chosen.batch = (wanted->batch + f->times - 1) / f->times;
     return stoke_estimate_make(&f->got, engine, &f->chosen, err);
 }
 
@@ -130,21 +133,23 @@ static int is_cut(const fitted *f)
 
 static void batch_line(adviser *a, const fitted *f)
 {
-    char text[16], of[64] = "";
+    char text[16], range[32], of[64] = "";
     number(text, f->chosen.batch);
     if (a->memory)
         snprintf(of, sizeof of, " of the card's %.1f", GIB(a->memory));
     else if (a->host_memory != UINT64_MAX)
         snprintf(of, sizeof of, " of the %.1f that the machine can give", GIB(a->host_memory));
+    if (f->got.low == f->got.high) /* the native engine's plan */
+        snprintf(range, sizeof range, "%.1f", GIB(f->got.high));
+    else
+        snprintf(range, sizeof range, "%.1f to %.1f", GIB(f->got.low), GIB(f->got.high));
     if (!is_cut(f))
-        line(a, "batch_size", text, STOKE_SOURCE_TABLE,
-             "the documents' table (%s); by the estimate it takes %.1f to %.1f GiB%s", a->where,
-             GIB(f->got.low), GIB(f->got.high), of);
+        line(a, "batch_size", text, STOKE_SOURCE_TABLE, "row %s; estimated to take %s GiB%s", a->where, range,
+             of);
     else
         line(a, "batch_size", text, STOKE_SOURCE_ESTIMATED,
-             "the documents' table (%s) says %u with %s, which takes up to %.1f GiB%s by the estimate; this "
-             "takes up to %.1f",
-             a->where, (unsigned)f->wanted_batch, f->wanted_model, GIB(f->wanted.high), of, GIB(f->got.high));
+             "row %s says %u with %s, estimated to take up to %.1f GiB%s; this takes %s", a->where,
+             (unsigned)f->wanted_batch, f->wanted_model, GIB(f->wanted.high), of, range);
 }
 
 static void fit_remark(adviser *a, const fitted *f)
@@ -158,27 +163,27 @@ static void fit_remark(adviser *a, const fitted *f)
     else if (is_cut(f))
         remark(a,
                "The table and the estimate disagree: batch %u with %s would take %.1f to %.1f GiB, so batch "
-               "%u with %s stands here.",
+               "%u with %s stands here; up to %u fits.",
                (unsigned)f->wanted_batch, f->wanted_model, GIB(f->wanted.low), GIB(f->wanted.high),
-               (unsigned)c->batch, c->model);
+               (unsigned)c->batch, c->model, (unsigned)f->room);
     else if (f->room >= 2 * f->wanted_batch)
-        remark(a,
-               "The table is more careful than the estimate, by which batch %u fits too; a larger one is "
-               "worth a trial where the device is not busy.",
-               (unsigned)f->room);
+        remark(a, "The table is more careful than the estimate, by which up to batch %u fits%s",
+               (unsigned)f->room,
+               a->memory ? ": a larger one is worth a trial where the card is not busy." : ".");
 }
 
-/* What makes up for a smaller batch: gradients of several added up. */
+/* What makes up for a smaller batch: gradients of several added up, as many times as the table does anyway.
+ */
 static void accumulate_line(adviser *a, const fitted *f, uint32_t table)
 {
     char text[16];
-    const uint32_t batch = f->chosen.batch, times = (f->wanted_batch + batch - 1) / batch;
-    if (table)
-        line(a, "accumulate", number(text, table), STOKE_SOURCE_TABLE, "the documents' table (%s)", a->where);
-    else if (times > 1)
+    const uint32_t times = f->times * (table ? table : 1);
+    if (f->times > 1)
         line(a, "accumulate", number(text, times), STOKE_SOURCE_ESTIMATED,
-             "%u batches of %u are about the %u of the table: the learning rate keeps its meaning",
-             (unsigned)times, (unsigned)batch, (unsigned)f->wanted_batch);
+             "%u batches of %u make up one of the row's %u: the learning rate keeps its meaning",
+             (unsigned)f->times, (unsigned)f->chosen.batch, (unsigned)f->wanted_batch);
+    else if (table)
+        line(a, "accumulate", number(text, table), STOKE_SOURCE_TABLE, "row %s", a->where);
 }
 
 static int segformer_lines(adviser *a, uint32_t prefetch, fitted *f, stoke_error *err)
@@ -200,22 +205,19 @@ static int segformer_lines(adviser *a, uint32_t prefetch, fitted *f, stoke_error
 
     if (strcmp(f->chosen.model, p.model))
         line(a, "model", f->chosen.model, STOKE_SOURCE_ESTIMATED,
-             "the documents' table (%s) says %s, of which not one picture fits by the estimate", a->where,
-             p.model);
+             "row %s says %s, of which not one picture fits by the estimate", a->where, p.model);
     else
-        line(a, "model", p.model, STOKE_SOURCE_TABLE, "the documents' table (%s)", a->where);
+        line(a, "model", p.model, STOKE_SOURCE_TABLE, "row %s", a->where);
     batch_line(a, f);
-    line(a, "image_size", number(text, tier->side), STOKE_SOURCE_TABLE, "the documents' size for %s",
-         tier->model);
+    line(a, "image_size", number(text, tier->side), STOKE_SOURCE_TABLE,
+         "pictures as the table has them for %s", tier->model);
     if (tier->lr)
         line(a, "learning_rate", tier->lr, STOKE_SOURCE_TABLE,
-             "the documents' table (%s); `stoke find-lr` measures one on your data", tier->title);
+             "row %s; `stoke find-lr` measures one on your data", tier->title);
     if (tier->epochs)
-        line(a, "epochs", number(text, tier->epochs), STOKE_SOURCE_TABLE, "the documents' table (%s)",
-             tier->title);
+        line(a, "epochs", number(text, tier->epochs), STOKE_SOURCE_TABLE, "row %s", tier->title);
     accumulate_line(a, f, tier->accumulate);
-    if (tier->no_scheduler)
-        line(a, "scheduler", "none", STOKE_SOURCE_TABLE, "the documents' table (%s)", tier->title);
+    if (tier->no_scheduler) line(a, "scheduler", "none", STOKE_SOURCE_TABLE, "row %s", tier->title);
     fit_remark(a, f);
     return STOKE_OK;
 }
@@ -238,15 +240,14 @@ static int smallnet_lines(adviser *a, uint32_t prefetch, fitted *f, stoke_error 
     if (r) return r;
 
     snprintf(from, sizeof from, "%s%s", row->borrowed ? row->borrowed : row->card,
-             row->borrowed ? ": they are silent here" : "");
+             row->borrowed ? "; that of this card does not say" : "");
     batch_line(a, f);
-    line(a, "base_channels", number(text, row->channels), STOKE_SOURCE_TABLE, "the documents' table (%s)",
-         row->card);
-    line(a, "num_blocks", number(text, row->blocks), STOKE_SOURCE_TABLE, "the documents' table (%s)", from);
-    line(a, "patch_size", number(text, row->patch), STOKE_SOURCE_TABLE, "the documents' table (%s)", from);
+    line(a, "base_channels", number(text, row->channels), STOKE_SOURCE_TABLE, "row %s", row->card);
+    line(a, "num_blocks", number(text, row->blocks), STOKE_SOURCE_TABLE, "row %s", from);
+    line(a, "patch_size", number(text, row->patch), STOKE_SOURCE_TABLE, "row %s", from);
     if (row->no_perceptual)
-        line(a, "use_perceptual", "false", STOKE_SOURCE_TABLE,
-             "the documents' table (%s): its network needs memory of its own", row->card);
+        line(a, "use_perceptual", "false", STOKE_SOURCE_TABLE, "row %s: its network needs memory of its own",
+             row->card);
     accumulate_line(a, f, 0);
     fit_remark(a, f);
     remark(a, "Channels, blocks and patches are part of the experiment: with others it is another one.");
@@ -284,9 +285,8 @@ static uint32_t workers_line(adviser *a, uint64_t batch_bytes)
              "the table says %s, but %u cores%s are usable and one stays with the training",
              table ? number((char[16]){ 0 }, table) : "8 to 16", (unsigned)a->params->cores, share);
     else
-        line(a, "num_workers", number(text, workers), STOKE_SOURCE_TABLE,
-             "the documents' table (%s), and %u cores%s are usable", table ? a->where : "8 to 16",
-             (unsigned)a->params->cores, share);
+        line(a, "num_workers", number(text, workers), STOKE_SOURCE_TABLE, "row %s, and %u cores%s are usable",
+             table ? a->where : "8 to 16", (unsigned)a->params->cores, share);
     return workers;
 }
 
@@ -297,35 +297,35 @@ static void loader_lines(adviser *a, const fitted *f, const stk_prefetch_row *pr
     const uint32_t workers = workers_line(a, (uint64_t)c->batch * c->height * c->width * (3 * 4 + 8));
     if (workers) {
         line(a, "persistent_workers", "true", STOKE_SOURCE_TABLE,
-             "the documents: workers started anew cost every epoch its first batches");
+             "workers started anew cost every epoch its first batches");
         line(a, "prefetch_factor", number(text, PREFETCH_FACTOR), STOKE_SOURCE_TABLE,
-             "the documents: batches each worker has ready");
+             "batches that each worker keeps ready");
     }
     if (!a->memory) return;
     line(a, "prefetch", number(text, prefetch->low), STOKE_SOURCE_TABLE,
-         "the documents: %u to %u batches on a card of this memory; the estimate counts them",
+         "batches that wait on the card, %u to %u for this memory; the estimate counts them",
          (unsigned)prefetch->low, (unsigned)prefetch->high);
     line(a, "pin_memory", "true", STOKE_SOURCE_TABLE,
-         "the documents: only from pinned memory does a copy run beside the computing");
+         "only from pinned memory does a copy run beside the computing");
 }
 
 static void precision_lines(adviser *a)
 {
     const int old = a->card && !strncmp(a->card->name, "GTX", 3);
     if (!a->memory) {
-        line(a, "mixed_precision", "false", STOKE_SOURCE_TABLE, "the documents' table (processor alone)");
+        line(a, "mixed_precision", "false", STOKE_SOURCE_TABLE, "row processor alone");
         return;
     }
     line(a, "mixed_precision", "true", STOKE_SOURCE_TABLE, "%s",
-         old ? "the documents; it saves memory here, but little time: this card has no tensor cores"
-             : "the documents; activations take about half, weights and optimiser as much as before");
+         old ? "it saves memory here, but little time: this card has no tensor cores"
+             : "activations take about half, weights and optimiser as much as before");
     /* The compiler behind torch.compile wants compute capability 7.0; these have 6.1 at the most. */
     if (old && !strncmp(a->card->name, "GTX 10", 6))
         line(a, "compile", "false", STOKE_SOURCE_TABLE,
-             "the documents say true, but torch.compile needs compute capability 7.0 and this card has 6.1");
+             "torch.compile needs compute capability 7.0 and this card has 6.1");
     else
         line(a, "compile", "true", STOKE_SOURCE_TABLE,
-             "the documents; the first steps take a minute or more, so time it on a whole epoch");
+             "the first steps take a minute or more, so time it on a whole epoch");
 }
 
 /* ---- which row ---- */
@@ -351,12 +351,13 @@ static int find_subject(adviser *a, stoke_error *err)
         a->memory = (uint64_t)found.card->gb << 30;
     if (!a->memory && found.portable)
         return stk_fail(err, STOKE_E_NOTFOUND,
-                        "\"%s\" is a laptop's, whose memory differs from model to model: say how many GB it "
-                        "has",
+                        "\"%s\" is a laptop's, whose memory differs from model to model: give its "
+                        "memory (--vram GB)",
                         p->gpu);
     if (!a->memory)
-        return stk_fail(err, STOKE_E_NOTFOUND, "no card called \"%s\" is known%s%s: say how many GB it has",
-                        p->gpu, found.nearest ? "; the nearest is " : "", found.nearest ? found.nearest : "");
+        return stk_fail(err, STOKE_E_NOTFOUND,
+                        "no card called \"%s\" is known%s%s: give its memory (--vram GB)", p->gpu,
+                        found.nearest ? "; the nearest is " : "", found.nearest ? found.nearest : "");
     snprintf(subject, size, "%.100s, %.4g GB", found.card && !found.portable ? found.card->name : p->gpu,
              GIB(a->memory));
     if (!found.card || found.portable) return STOKE_OK;
@@ -397,12 +398,13 @@ int stoke_recommend(stoke_advice *advice, const stoke_recommend_params *params, 
     else if (a.memory)
         r = smallnet_lines(&a, prefetch->low, &f, err);
     else
-        r = stk_fail(err, STOKE_E_UNSUPPORTED,
-                     "the documents have no row for smallnet without a card: name a card or its memory");
+        r = stk_fail(
+            err, STOKE_E_UNSUPPORTED,
+            "the tables have no row for smallnet without a card: name a card (--gpu) or its memory (--vram)");
     if (r) return r;
     loader_lines(&a, &f, prefetch);
     precision_lines(&a);
     line(&a, "grad_clip", "1.0", STOKE_SOURCE_TABLE,
-         "the documents; harmless where gradients are small, and a bad batch cannot throw the run off");
+         "harmless where gradients are small, and a bad batch cannot throw the run off");
     return STOKE_OK;
 }

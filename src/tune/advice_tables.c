@@ -185,8 +185,8 @@ stk_advice_name stk_advice_card(const char *name)
         /* "4090" alone is what people say. */
         const char *digits = known + (is_digit(key[0]) ? strcspn(known, "0123456789") : 0);
         if (*key && !strcmp(key, digits)) found.card = &stk_advice_rows[i];
-        stk_nearest_try(&nearest, known);
-        if (nearest.best == known) nearest.best = stk_advice_rows[i].name; /* which stays */
+        stk_nearest_try(&nearest, digits);
+        if (nearest.best == digits) nearest.best = stk_advice_rows[i].name; /* which stays */
     }
     if (!found.card) found.nearest = nearest.best;
     return found;

@@ -72,7 +72,10 @@ static int check(const stoke_estimate_params *p, stk_config *config, stoke_error
         return stk_fail(err, STOKE_E_INVALID, "precision %d or optimizer %d is none of the known ones",
                         p->precision, p->optimizer);
     if (stk_is_smallnet(p)) return check_smallnet(p, err);
-    return stk_config_of(config, p->model, p->classes, err);
+    const int found = stk_config_of(config, p->model, p->classes, err);
+    if (found != STOKE_E_NOTFOUND) return found;
+    return stk_fail(err, found, "no model is called \"%s\": there are b0, b1, b2, b3, b4, b5 and smallnet",
+                    p->model);
 }
 
 /* ---- the native engine ---- */

@@ -43,10 +43,10 @@ int stk_nvml_good(stk_nvml_card *card, nvmlReturn_t result)
 /* ---- what never changes ---- */
 
 /* "00000000:01:00.0" as sysfs spells it: a domain of four digits, small letters. */
-static void spell_pci(char *out, size_t size, const char *bus)
+static void spell_pci(char out[32], const char *bus)
 {
     if (strlen(bus) == 16 && !strncmp(bus, "0000", 4)) bus += 4;
-    snprintf(out, size, "%s", bus);
+    snprintf(out, 32, "%.31s", bus);
     for (; *out; out++) *out = (char)tolower((unsigned char)*out);
 }
 
@@ -56,11 +56,11 @@ static void read_pci(const stk_nvml_library *nvml, stk_nvml_card *card)
     memset(&pci, 0, sizeof pci);
     if (ASK(card, nvml->nvmlDeviceGetPciInfo_v3, card->handle, &pci)) {
         pci.busId[sizeof pci.busId - 1] = 0;
-        spell_pci(card->fixed.pci, sizeof card->fixed.pci, pci.busId);
+        spell_pci(card->fixed.pci, pci.busId);
     } else if (ASK(card, nvml->nvmlDeviceGetPciInfo_v2, card->handle, &pci) ||
                ASK(card, nvml->nvmlDeviceGetPciInfo, card->handle, &pci)) {
         pci.busIdLegacy[sizeof pci.busIdLegacy - 1] = 0;
-        spell_pci(card->fixed.pci, sizeof card->fixed.pci, pci.busIdLegacy);
+        spell_pci(card->fixed.pci, pci.busIdLegacy);
     }
 }
 

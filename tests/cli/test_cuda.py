@@ -4,7 +4,7 @@ import os
 import re
 import sys
 
-from cli import contains, equal, stoke, stoke_json, tap
+from cli import equal, make_set, stoke, stoke_json, tap
 
 # Status 99 at exit: something was done that a driver forbids, or left behind.
 ENV = dict(os.environ, STOKE_LIBCUDA=os.environ['STOKE_FAKE_LIBCUDA'], STOKE_LIBNVRTC=os.environ['STOKE_FAKE_LIBNVRTC'],
@@ -26,19 +26,39 @@ def selftest():
     assert len(answer['lines']) > 20, len(answer['lines'])
 
 
+def fed(data, *more, env=ENV, code=0):
+    return stoke('hash', data, '--batch', 3, '--size', '33x17', '--augment', 'strong', *more, env=env, code=code)
+
+
+def batches():
+    """Through copies, kernels and events of the driver, which does everything as late as it may: the same bytes."""
+    data = make_set('batches')
+    wanted = fed(data).stdout
+    for placement in 'host', 'device':
+        for transfer in 'stream', 'pinned', 'pageable':
+            got = fed(data, '--device', 'cuda:0', '--placement', placement, '--transfer', transfer).stdout
+            equal(got, wanted, f'{placement}, {transfer}')
+
+
+def failing(call, code, run):
+    """A run in which a call of the driver fails: one line that names a call, status 1, nothing left behind."""
+    done = run(dict(ENV, STOKE_FAKE_CUDA_FAIL=f'{call}:{code}'))
+    text = done.stdout + done.stderr
+    assert done.returncode == 1, f'call {call}: status {done.returncode}\n{text}'
+    assert re.search(r'cu[A-Z]\w+ says CUDA_ERROR_ILLEGAL_ADDRESS \(an illegal memory access', text), f'call {call}: {text}'
+
+
 def failures():
-    """The same with a call that fails, early and late: one line that names it, status 1, nothing left behind."""
-    for call in 1, 2, 9, 30, 100, 400, 1000:
-        env = dict(ENV, STOKE_FAKE_CUDA_FAIL=f'{call}:700')
-        done = stoke('selftest', '--device', 'cuda:0', code=None, env=env)
-        if done.returncode != 1:
-            raise AssertionError(f'call {call}: status {done.returncode}\n{done.stdout}{done.stderr}')
-        text = done.stdout + done.stderr
-        assert re.search(r'cu[A-Z]\w+ says CUDA_ERROR_ILLEGAL_ADDRESS \(an illegal memory access', text), f'call {call}: {text}'
+    data = make_set('failures')
+    for call in 1, 9, 30, 200, 1000:
+        failing(call, 700, lambda env: stoke('selftest', '--device', 'cuda:0', env=env, code=None))
+    for call in 1, 9, 30, 100, 200, 300, 400:
+        failing(call, 700, lambda env: fed(data, '--device', 'cuda:0', '--placement', 'device', env=env, code=None))
 
 
 sys.exit(tap.run([
     ('the list', the_list),
     ('selftest', selftest),
+    ('batches', batches),
     ('failures', failures),
 ]))

@@ -51,7 +51,7 @@ def without_drivers():
     contains(cuda[0]['problem'], '/nowhere/libcuda.so.1', 'install')
     equal(answer['auto'], 'host')
     done = stoke('selftest', '--device', 'cuda:0', code=1, env=env)
-    contains(done.stderr, '/nowhere/libcuda.so.1', 'install', 'there is host')
+    contains(done.stderr, '/nowhere/libcuda.so.1', 'install', 'usable here: host')
     equal(done.stdout, '')
 
 
@@ -90,7 +90,7 @@ def selftest_for_people():
 
 def unknown_names():
     done = stoke('selftest', '--device', 'hots', code=1)
-    contains(done.stderr, "no device is called 'hots': did you mean host?", 'there is host')
+    contains(done.stderr, "no device is called 'hots': did you mean host?", 'usable here: host')
     equal(stoke_json('selftest', '--device', 'virtual:abacus', code=1)['error']['code'], 'not-found')
     equal(stoke('devices', 'host', code=2).stdout, '')
 

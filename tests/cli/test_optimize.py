@@ -179,6 +179,10 @@ def in_place():
     contains(stoke('optimize', '--config', config, *CARD, '--in-place', code=1).stderr, 'older backup', '--force')
     equal(read(config).decode(), FLAT)
     stoke('optimize', '--config', config, '--in-place', '--out', 'y', code=2)
+    good = write('i/good.yaml', read(stoke_json('optimize', '--config', config, *CARD)['target']))
+    answer = stoke_json('optimize', '--config', good, *CARD, '--in-place')
+    equal((answer['written'], answer['backup'], answer['proof']), (False, None, None), 'nothing to change')
+    assert not os.path.exists(good + '.bak')
 
 
 def ambiguity_and_map():

@@ -88,8 +88,9 @@ enum {
     FAKE_CONTEXT = 2, /* needs a current context */
     FAKE_ENDS =
         4, /* destroys, pops, releases: does so also when made to fail, and after the device is lost */
-    FAKE_WAITS = 8, /* allowed after the device is lost, which it reports */
-    FAKE_ASKS = 16  /* the same; does not report */
+    FAKE_WAITS = 8,   /* may be tried after the device is lost, and reports that */
+    FAKE_ASKS = 16,   /* has nothing to do with a loss */
+    FAKE_UNHEARD = 32 /* who ends things has no use for what it returns */
 };
 
 /* Every function of the driver begins with begin, which locks, and ends with end, which gives `result` back.
@@ -97,7 +98,9 @@ enum {
 CUresult fake_begin(const char *call, int rules, CUresult *late);
 CUresult fake_end(CUresult result);
 void fake_set_initialised(void);
-void fake_lose(CUresult result); /* from now on, every call returns it */
+/* From now on every call returns it. A program that was told, by a call whose result matters, may not go on.
+ */
+void fake_lose(CUresult result);
 CUresult fake_lost(void);
 
 void fake_fault(const char *format, ...) STOKE_PRINTF(1, 2);

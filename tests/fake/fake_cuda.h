@@ -15,6 +15,7 @@
 #define STOKE_TESTS_FAKE_FAKE_CUDA_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct fake_cuda_settings {
     int version;            /* what cuDriverGetVersion tells */
@@ -37,7 +38,9 @@ typedef struct fake_cuda_control {
     const char *(*failed)(void);                   /* name of the call that was made to fail; "" = none yet */
     const char *(*faults)(void);                   /* what was done wrong, a line each; "" = nothing */
     const char *(*leaks)(void);                    /* what a context still had when it went; "" = nothing */
+    int (*contexts)(void);                         /* that somebody holds */
     int (*depth)(void);                            /* contexts on the calling thread's stack */
+    uint64_t (*happened)(const void *event);       /* when, ns of CLOCK_MONOTONIC */
 } fake_cuda_control;
 
 /* Of libnvrtc: dlsym("fake_nvrtc"). */

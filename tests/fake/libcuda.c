@@ -29,14 +29,14 @@
 
 CUresult cuDriverGetVersion(int *version)
 {
-    BEGIN(FAKE_ANYTIME);
+    BEGIN(FAKE_ANYTIME | FAKE_ASKS);
     *version = fake_settings.version;
     return fake_end(late);
 }
 
 CUresult cuInit(unsigned flags)
 {
-    BEGIN(FAKE_ANYTIME);
+    BEGIN(FAKE_ANYTIME | FAKE_ASKS);
     if (flags) WRONG(CUDA_ERROR_INVALID_VALUE, "cuInit: flags must be 0");
     fake_set_initialised();
     return fake_end(late);
@@ -87,7 +87,7 @@ CUresult cuGetErrorString(CUresult result, const char **text)
 
 CUresult cuDeviceGetCount(int *count)
 {
-    BEGIN(0);
+    BEGIN(FAKE_ASKS);
     *count = fake_settings.cards;
     return fake_end(late);
 }
@@ -101,7 +101,7 @@ static int is_card(int card)
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
-    BEGIN(0);
+    BEGIN(FAKE_ASKS);
     if (!is_card(ordinal)) return fake_end(CUDA_ERROR_INVALID_DEVICE);
     *device = ordinal;
     return fake_end(late);
@@ -109,7 +109,7 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal)
 
 CUresult cuDeviceGetName(char *name, int bytes, CUdevice device)
 {
-    BEGIN(0);
+    BEGIN(FAKE_ASKS);
     if (!is_card(device)) return fake_end(CUDA_ERROR_INVALID_DEVICE);
     snprintf(name, (size_t)bytes, "Fake card %d", device);
     return fake_end(late);
@@ -117,7 +117,7 @@ CUresult cuDeviceGetName(char *name, int bytes, CUdevice device)
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdevice device)
 {
-    BEGIN(0);
+    BEGIN(FAKE_ASKS);
     if (!is_card(device)) return fake_end(CUDA_ERROR_INVALID_DEVICE);
     if (device == fake_settings.broken_card) return fake_end(CUDA_ERROR_UNKNOWN);
     switch (which) {
@@ -135,7 +135,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdevice dev
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
-    BEGIN(0);
+    BEGIN(FAKE_ASKS);
     if (!is_card(device)) return fake_end(CUDA_ERROR_INVALID_DEVICE);
     *bytes = fake_settings.memory_bytes;
     return fake_end(late);
@@ -143,7 +143,7 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-    BEGIN(0);
+    BEGIN(FAKE_WAITS);
     if (!is_card(device)) return fake_end(CUDA_ERROR_INVALID_DEVICE);
     fake_contexts[device].holders++;
     *context = &fake_contexts[device];
@@ -178,7 +178,7 @@ CUresult cuCtxPopCurrent_v2(CUcontext *context)
 
 CUresult cuCtxSynchronize(void)
 {
-    BEGIN(FAKE_CONTEXT | FAKE_WAITS);
+    BEGIN(FAKE_CONTEXT | FAKE_WAITS | FAKE_UNHEARD);
     fake_run_all(fake_current());
     return fake_end(fake_lost());
 }
@@ -343,7 +343,7 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 
 CUresult cuStreamSynchronize(CUstream stream)
 {
-    BEGIN(FAKE_CONTEXT | FAKE_WAITS);
+    BEGIN(FAKE_CONTEXT | FAKE_WAITS | FAKE_UNHEARD);
     fake_object *object = fake_stream(stream, __func__);
     if (!object) return fake_end(CUDA_ERROR_INVALID_HANDLE);
     fake_run((fake_point){ object, object->given });

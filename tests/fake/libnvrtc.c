@@ -21,8 +21,10 @@ struct _nvrtcProgram {
 };
 
 static const char head[] = "// fake PTX of compute_%d\n%s";
-static unsigned long calls, fail_at;
-static int fail_code, alive, lowest = 50;
+static _Atomic unsigned long calls;
+static _Atomic int alive;
+static unsigned long fail_at;
+static int fail_code, lowest = 50;
 static const char *failed = "";
 
 #define BEGIN()                                                                                              \

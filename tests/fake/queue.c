@@ -124,6 +124,7 @@ static int is_inside(uintptr_t address, const fake_object *memory)
 
 int fake_is_needed(const fake_object *object)
 {
+    if (fake_lost()) return 0; /* nothing runs any more */
     for (const fake_object *stream = fake_objects; stream; stream = stream->next)
         for (const fake_work *work = stream->first; work; work = work->next) {
             if (work->kind == FAKE_COPY && !work->staged && is_inside(work->from, object)) return 1;

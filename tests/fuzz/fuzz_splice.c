@@ -83,6 +83,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         if (yaml || !err.message[0]) abort();
         return 0;
     }
+    static const char *const settings[] = { "batch_size", "mixed_precision", "grad_clip", "base_channels" };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        const char *path;
+        int exists;
+        stoke_error why = { 0 };
+        stoke_yaml_value value;
+        const int r = stoke_config_find(yaml, settings[i], NULL, &path, &exists, &why);
+        if (r ? path || !why.message[0] : !path || stoke_yaml_get(yaml, path, &value) < exists) abort();
+    }
     static change changes[CHANGES];
     const size_t n = plan(yaml, changes);
     stoke_yaml_proof proof;

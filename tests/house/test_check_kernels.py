@@ -64,14 +64,14 @@ def verdict(body, definition='KERNEL(twice, 1)\n', compat=None):
                 text = stream.read()
             with open(path, 'w', encoding='utf-8') as stream:
                 stream.write(compat(text))
-        return script('check-kernels', '--root', folder, '--nvcc', 'there-is-no-such-program')
+        return script('check-kernels', '--root', folder, '--nvcc', 'no-such-program', '--nvrtc', 'no-such-library')
 
 
 def accepts(body):
     def test():
         status, text = verdict(body)
         assert status == 0 and 'OpenCL C 1.2: passed: 1 kernels' in text, text
-        assert text.endswith('1 passed, 0 failed, 5 skipped\n') and 'sm_80: skipped: no nvcc' in text, text
+        assert text.endswith('1 passed, 0 failed, 6 skipped\n') and 'sm_80: skipped: no nvcc' in text, text
     return test
 
 

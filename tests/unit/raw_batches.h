@@ -66,6 +66,7 @@ static inline stoke_data_params raw_params(void **state, const char *augment)
     params.size[0] = RAW_HEIGHT;
     params.size[1] = RAW_WIDTH;
     params.batch = RAW_BATCH;
+    params.classes = 19; /* as the preset `face` has them */
     params.ignore_index = 255;
     params.augment = augment;
     return params;

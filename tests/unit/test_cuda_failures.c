@@ -24,10 +24,11 @@ static int is_beside_the_point(const char *call)
     return 0;
 }
 
+/* A loss that such a call was the first to see is told by the call after it. */
 static void check_message(const stoke_error *err, const char *call)
 {
     char name[64];
-    snprintf(name, sizeof name, "%s", call);
+    snprintf(name, sizeof name, "%s", is_beside_the_point(call) ? " says CUDA_ERROR_" : call);
     char *version = strstr(name, "_v2");
     if (version) *version = 0;
     if (!strstr(err->message, name)) fail_msg("%s failed, the message is: %s", name, err->message);
@@ -38,22 +39,13 @@ static void check_message(const stoke_error *err, const char *call)
 static void check_books(unsigned long n, int code)
 {
     const int unreachable = !strcmp(card->failed(), "cuCtxPushCurrent_v2");
-    if (*card->faults() || card->depth() || (*card->leaks() && !unreachable))
-        fail_msg("call %lu (%s) fails with %d: depth %d\n%s%s", n, card->failed(), code, card->depth(),
-                 card->faults(), card->leaks());
+    if (*card->faults() || card->contexts() || card->depth() || (*card->leaks() && !unreachable))
+        fail_msg("call %lu (%s) fails with %d: %d contexts held, depth %d\n%s%s", n, card->failed(), code,
+                 card->contexts(), card->depth(), card->faults(), card->leaks());
     assert_int_equal(compiler->programs(), 0);
 }
 
-static unsigned long calls_of_scenario(void)
-{
-    stoke_error err;
-    card->fail_at(0, 0);
-    compiler->fail_at(0, 0);
-    assert_int_equal(card_scenario(&err), STOKE_OK);
-    return card->calls();
-}
-
-/* The n-th call fails; returns the status of the run. */
+/* The n-th call fails; returns the status of the run. STOKE_E_END: it ended before it made so many. */
 static int run_failing(unsigned long n, int code)
 {
     stoke_error err = { 0 };
@@ -61,6 +53,7 @@ static int run_failing(unsigned long n, int code)
     card->fail_at(n, code);
     const int r = card_scenario(&err);
     check_books(n, code);
+    if (!r && !*card->failed()) return STOKE_E_END;
     if (!r) {
         const int late = !strcmp(card->failed(), "cuCtxPushCurrent_v2") && *card->leaks();
         if (!late && !is_beside_the_point(card->failed()))
@@ -72,19 +65,19 @@ static int run_failing(unsigned long n, int code)
     return r;
 }
 
+/* There are 174 calls, or some more when the machine is so busy that the clocks are compared again. */
 static void try_code(int code, int status)
 {
-    card->reset();
-    const unsigned long calls = calls_of_scenario();
-    unsigned long reported = 0;
-    assert_true(calls > 100);
-    for (unsigned long n = 1; n <= calls; n++) {
-        const int r = run_failing(n, code);
+    unsigned long n = 0, reported = 0;
+    int r = STOKE_OK;
+    while (r != STOKE_E_END) {
+        r = run_failing(++n, code);
+        if (r && r != STOKE_E_END && r != status)
+            fail_msg("call %lu (%s) fails with %d: status %d", n, card->failed(), code, r);
         reported += r != STOKE_OK;
-        if (r && r != status) fail_msg("call %lu (%s) fails with %d: status %d", n, card->failed(), code, r);
     }
-    print_message("# %d: %lu calls, %lu failures reported\n", code, calls, reported);
-    assert_true(reported > calls / 4);
+    print_message("# %d: %lu calls, %lu failures reported\n", code, n - 1, reported - 1);
+    assert_true(n > 150 && reported > n / 2);
     card->reset();
 }
 
@@ -139,7 +132,8 @@ static void test_every_allocation(void **state)
 
 static void test_compiler(void **state)
 {
-    calls_of_scenario();
+    stoke_error none;
+    assert_int_equal(card_scenario(&none), STOKE_OK);
     const unsigned long calls = compiler->calls();
     assert_true(calls >= 8);
     for (unsigned long n = 1; n <= calls; n++) {

@@ -49,6 +49,7 @@ static void window_runs_from_the_first_step_to_the_last(void **state)
     assert_int_equal(s.copy_ns, 15);
     assert_int_equal(s.copy_hidden_ns, 5 + 2);
     assert_int_equal(s.augment_ns, 4 + 6);
+    assert_int_equal(s.steps, 2);
     assert_int_equal(s.step_ns, 20);
     assert_int_equal(s.busy_ns, 10 + 6 + 10);
     stk_book_destroy(&book);
@@ -123,6 +124,7 @@ static void a_book_never_fills_up(void **state)
         add(&book, STK_WORK_STEP, 10 * i + 2, 10 * i + 9);
     }
     const stoke_feed_stats s = sum(&book);
+    assert_int_equal(s.steps, STEPS - 1);
     assert_int_equal(s.step_ns, 7 * (STEPS - 1));
     assert_int_equal(s.busy_ns, s.step_ns);
     assert_int_equal(s.elapsed_ns, 10 * (STEPS - 1));

@@ -536,6 +536,11 @@ static void shares_of_engines(void **state)
     assert_true(stk_drm_busy(&before, &now, 0) < 0); /* no time went by */
 }
 
+/* Two more than are kept. */
+#define MANY_ENGINES                                                                                         \
+    "drm-engine-a:1\ndrm-engine-b:1\ndrm-engine-c:1\ndrm-engine-d:1\ndrm-engine-e:1\n"                       \
+    "drm-engine-f:1\ndrm-engine-g:1\ndrm-engine-h:1\ndrm-engine-i:1\ndrm-engine-j:1"
+
 static void fdinfo_texts(void **state)
 {
     (void)state;
@@ -557,8 +562,7 @@ static void fdinfo_texts(void **state)
         "drm-pdev:",
         "drm-engine-: 1 ns\ndrm-engine-a-name-that-is-far-too-long-for-us: 1 ns\n",
         "drm-engine-capacity-x: 99999999999\ndrm-pdev: 0000:03:00.00\n",
-        "drm-engine-a: 1\ndrm-engine-b: 1\ndrm-engine-c: 1\ndrm-engine-d: 1\ndrm-engine-e: 1\ndrm-engine-f: "
-        "1\ndrm-engine-g: 1\ndrm-engine-h: 1\ndrm-engine-i: 1\ndrm-engine-j: 1",
+        MANY_ENGINES,
     };
     for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
         assert_false(stk_drm_parse(&client, hostile[i], "0000:03:00.0"));

@@ -276,15 +276,19 @@ static void test_random_chains(void **state)
     }
 }
 
-/* Sums of gray beyond 32 bits: 4112 white pixels make one. */
-static void test_sums_carry(void **state)
+/* White is where sums of gray exceed 32 bits (from 4112 pixels on), and where this blur would round to
+ * 255.00005.
+ */
+static void test_white(void **state)
 {
     batch b;
     seed_random(43);
     start(&b, 150, 100);
     for (uint32_t i = 0; i < ROWS; i++) {
         memset(b.picture[i].data, 0xff, samples(b.picture + i) * b.picture[i].depth);
-        push(&b, i, (stoke_touch){ .kind = STOKE_TOUCH_CONTRAST, .a = 0.25f * (float)i });
+        push(&b, i,
+             i ? (stoke_touch){ .kind = STOKE_TOUCH_CONTRAST, .a = 0.25f * (float)i }
+               : (stoke_touch){ .kind = STOKE_TOUCH_BLUR, .a = 2, .n = 17 });
     }
     hold(&b, STOKE_DTYPE_F32, STOKE_LAYOUT_HWC);
     finish(&b);
@@ -296,7 +300,7 @@ int main(void)
         cmocka_unit_test(test_each_step),
         cmocka_unit_test(test_barriers_in_every_order),
         cmocka_unit_test(test_random_chains),
-        cmocka_unit_test(test_sums_carry),
+        cmocka_unit_test(test_white),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

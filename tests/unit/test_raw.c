@@ -124,14 +124,14 @@ static void every_pipeline(void **state)
         all.warped += s.warped;
     }
     /* All kinds of rows were among them. */
-    assert_true(all.laid > 20 && all.warped > 20 && all.deep > 20);
+    assert_true(all.laid > 10 && all.warped > 50 && all.deep > 50);
     assert_true(all.laid < all.rows / 2);
 }
 
 static void ids_of_two_bytes_and_none(void **state)
 {
     static const char *const pipelines[] = { "none", "random_crop,rotate(p=1,degrees=60),hflip(swap=0-299)",
-                                             "strong", "foreground_crop,scale(p=1,factor=0.3..2),cutmix" };
+                                             "strong", "foreground_crop,scale(p=1,factor=0.3..0.6),cutmix" };
     char list[4096];
     raw_write(state);
     snprintf(list, sizeof list, "%s", raw_list_without_masks(state));
@@ -148,7 +148,7 @@ static void ids_of_two_bytes_and_none(void **state)
         params.classes = 0;
         params.ignore_index = -1;
         params.mask_dtype = 0;
-        if (i != 2) compare(&params); /* strong erases, which needs an ignore_index */
+        if (i == 0 || i == 3) compare(&params); /* the others need class 299 or an ignore_index */
     }
 }
 

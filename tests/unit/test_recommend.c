@@ -146,6 +146,8 @@ static void advice_fits(void **state)
         e.prefetch = count(&a, "prefetch");
         e.precision = STOKE_PRECISION_FP16;
         assert_int_equal(stoke_estimate_make(&estimate, STOKE_ENGINE_TORCH, &e, NULL), 0);
+        const uint32_t times = find(&a, "accumulate") ? count(&a, "accumulate") : 1;
+        assert_true(e.batch * times >= stk_tier_of(GB(gb))->batch); /* what a step sees is not cut */
         const int fits = estimate.high + GB(1) <= GB(gb);
         assert_int_equal(fits, !strstr(a.remark, "Not even batch 1"));
     }

@@ -174,6 +174,35 @@ static void waits_are_for_what_was_recorded(void **state)
     stoke_device_close(&device);
 }
 
+/* What was to be expected does not count once something has come in between. */
+static void expectations_are_not_kept(void **state)
+{
+    hand h;
+    stoke_device *device = open_by_hand(&h, 0);
+    stk_stream *a = new_stream(device), *b = new_stream(device), *c = new_stream(device);
+    stoke_error err;
+    int done = 1;
+    const uint64_t t = h.now;
+    occupy(a, 10 * MS);
+    occupy(a, 10 * MS);
+    stk_event *of_a = mark(a);
+    wait_for(b, of_a);
+    stk_event *of_b = mark(b);
+    ok(stk_event_done(of_b, &done, &err), &err); /* at 20 ms, as things stand */
+    assert_int_equal(done, 0);
+    h.now += 5 * MS;
+    occupy(c, 30 * MS); /* before the second of a */
+    h.now += 25 * MS;
+    ok(stk_event_done(of_b, &done, &err), &err);
+    assert_int_equal(done, 0);
+    assert_int_equal(time_of(of_b, t), 50 * MS);
+    stk_event_destroy(&of_a);
+    stk_stream_destroy(&a);
+    stk_stream_destroy(&b);
+    stk_stream_destroy(&c);
+    stoke_device_close(&device);
+}
+
 static void a_record_is_not_before_its_call(void **state)
 {
     hand h;
@@ -248,8 +277,8 @@ typedef struct job {
     uint64_t begin, end, ready, submitted;
 } job;
 
-/* Random work on four streams, waiting for each other: whatever comes out must be a timeline that one engine
- * can run, and not be idle while something is ready. */
+/* Random steps and kernels on four streams, waiting for each other: whatever comes out must be a timeline
+ * that one engine can run, and not be idle while something is ready. */
 static void random_work_is_a_valid_timeline(void **state)
 {
     enum { STREAMS = 4, JOBS = 60, ROUNDS = 60 };
@@ -258,18 +287,28 @@ static void random_work_is_a_valid_timeline(void **state)
         hand h;
         stoke_device *device = open_by_hand(&h, 0);
         stk_stream *stream[STREAMS];
+        stk_module *module = NULL;
+        stk_block there;
+        stoke_error err;
         stk_event *end[JOBS];
         job jobs[JOBS] = { 0 };
         int on[JOBS], waits[JOBS];
         uint64_t duration[JOBS], sum = 0;
         for (int i = 0; i < STREAMS; i++) stream[i] = new_stream(device);
+        ok(stk_module_create(&module, device, &adding, &err), &err);
+        new_block(&there, device, STK_MEMORY_DEVICE, 16);
         for (int i = 0; i < JOBS; i++) {
             on[i] = rand_r(&seed) % STREAMS;
             waits[i] = i && rand_r(&seed) % 2 ? rand_r(&seed) % i : -1;
             duration[i] = (uint64_t)(rand_r(&seed) % 50) * US;
             if (rand_r(&seed) % 3 == 0) h.now += (uint64_t)(rand_r(&seed) % 100) * US;
             if (waits[i] >= 0) wait_for(stream[on[i]], end[waits[i]]);
-            occupy(stream[on[i]], duration[i]);
+            if (rand_r(&seed) % 2) {
+                occupy(stream[on[i]], duration[i]);
+            } else { /* 5 us, and 750 bytes a ns */
+                ok(launch_add(stream[on[i]], module, &there, 1, 750 * duration[i], &err), &err);
+                duration[i] += 5 * US;
+            }
             end[i] = mark(stream[on[i]]);
             jobs[i].submitted = h.now;
             sum += duration[i];
@@ -294,6 +333,8 @@ static void random_work_is_a_valid_timeline(void **state)
         }
         assert_int_equal(counts_of(device).busy_ns[STK_ENGINE_COMPUTE], sum);
         for (int i = 0; i < STREAMS; i++) stk_stream_destroy(&stream[i]);
+        stk_module_destroy(&module);
+        stk_block_destroy(&there);
         stoke_device_close(&device);
     }
 }
@@ -494,6 +535,7 @@ int main(void)
         cmocka_unit_test(copy_engines_are_one_for_each_way_or_one),
         cmocka_unit_test(what_is_ready_goes_first),
         cmocka_unit_test(waits_are_for_what_was_recorded),
+        cmocka_unit_test(expectations_are_not_kept),
         cmocka_unit_test(a_record_is_not_before_its_call),
         cmocka_unit_test(only_pageable_copies_hold_up_the_host),
         cmocka_unit_test(sleeping_too_long_is_idle_time),

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A small set, what a loader makes of it, and feeds that are held against that.
+ */
+#ifndef STOKE_TESTS_UNIT_FEEDING_H
+#define STOKE_TESTS_UNIT_FEEDING_H
+
+#include "tests/unit/pairs.h"
+
+#include "src/feed/feed_private.h"
+
+enum { SAMPLES = 11, BATCHES = 3, EPOCHS = 3, MOST = EPOCHS * BATCHES };
+
+typedef struct feeding {
+    stoke_data_params data;
+    stoke_dataset *dataset;
+    pairs_digest expected[MOST + 1]; /* of EPOCHS epochs of a loader */
+    size_t n;
+} feeding;
+
+static inline void feeding_expect(feeding *f)
+{
+    stoke_loader *loader;
+    stoke_error err;
+    int status;
+    if (stoke_loader_create(&loader, f->dataset, &f->data, NULL, &err)) fail_msg("%s", err.message);
+    f->n = 0;
+    for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
+        stoke_loader_set_epoch(loader, epoch);
+        f->n += pairs_take(loader, f->expected + f->n, MOST - f->n, &status);
+        assert_true(status == STOKE_E_END || status == 0);
+    }
+    stoke_loader_destroy(&loader);
+}
+
+/* Pictures of odd sizes, everything that is done to them, mixed rows and second masks. */
+static inline feeding feeding_begin(void **state)
+{
+    feeding f = { .data = pairs_params(state) };
+    pairs_write(state, SAMPLES, 33, 29);
+    f.data.size[0] = 17;
+    f.data.size[1] = 22;
+    f.data.augment = "strong,mixup(p=0.6)";
+    assert_int_equal(stoke_dataset_open(&f.dataset, &f.data, NULL), 0);
+    feeding_expect(&f);
+    assert_int_equal(f.n, MOST);
+    return f;
+}
+
+static inline void feeding_end(feeding *f)
+{
+    stoke_dataset_close(&f->dataset);
+}
+
+static inline stoke_device *feeding_device(const char *name)
+{
+    stoke_device *device = NULL;
+    stoke_error err = { 0 };
+    stoke_device_params params = stoke_device_defaults();
+    params.contents = 1;
+    params.cache = "";
+    if (stoke_device_open(&device, name, &params, &err)) fail_msg("%s", err.message);
+    return device;
+}
+
+static inline stoke_feed_params feeding_params(int placement, int transfer, int64_t depth)
+{
+    stoke_feed_params params = stoke_feed_defaults();
+    params.placement = placement;
+    params.transfer = transfer;
+    params.depth = depth;
+    return params;
+}
+
+static inline stoke_feed *feeding_open(const feeding *f, stoke_device *device, stoke_feed_params params)
+{
+    stoke_feed *feed = NULL;
+    stoke_error err = { 0 };
+    if (stoke_feed_create(&feed, f->dataset, &f->data, device, &params, &err)) fail_msg("%s", err.message);
+    return feed;
+}
+
+/* Takes one batch and holds it against the one expected at `at`. */
+static inline int feeding_take(stoke_feed *feed, const feeding *f, size_t at)
+{
+    const stoke_device_batch *batch;
+    stoke_batch host;
+    stoke_error err = { 0 };
+    uint8_t digest[16];
+    int r = stoke_feed_next(feed, &batch);
+    if (r) return r;
+    r = stoke_feed_read(feed, batch, &host, &err);
+    if (!r) {
+        assert_true(at < f->n);
+        stoke_batch_digest(&host, digest);
+        assert_int_equal(host.index, f->expected[at].index);
+        assert_int_equal(host.epoch, f->expected[at].epoch);
+        assert_int_equal(host.position, f->expected[at].position);
+        assert_int_equal(host.count, f->expected[at].count);
+        assert_memory_equal(digest, f->expected[at].digest, 16);
+    }
+    stoke_feed_release(feed, &batch);
+    assert_null(batch);
+    return r;
+}
+
+static inline void feeding_take_all(stoke_feed *feed, const feeding *f, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++) {
+        const int r = feeding_take(feed, f, i);
+        if (r) fail_msg("batch %zu: %d, %s", i, r, stoke_feed_error(feed));
+    }
+}
+
+/* A batch as the consumer's stream sees it between next() and release(), copied without anybody waiting. */
+typedef struct feeding_snapshot {
+    stoke_batch batch;
+    stk_block images, masks, masks_b;
+    uint64_t ids[SAMPLES];
+    float lambda[SAMPLES];
+} feeding_snapshot;
+
+static inline void feeding_copy(stoke_feed *feed, stk_block *to, const stk_block *from)
+{
+    assert_int_equal(stk_block_create(to, feed->device, STK_MEMORY_PINNED, from->bytes, NULL), 0);
+    assert_int_equal(stk_stream_copy(feed->consumer, to, 0, from, 0, from->bytes, NULL), 0);
+}
+
+static inline void feeding_snap(stoke_feed *feed, const stoke_device_batch *batch, feeding_snapshot *snap)
+{
+    const stk_device_slot *slot = (const stk_device_slot *)batch;
+    *snap = (feeding_snapshot){ .batch = batch->host };
+    feeding_copy(feed, &snap->images, &slot->images);
+    feeding_copy(feed, &snap->masks, &slot->masks);
+    feeding_copy(feed, &snap->masks_b, &slot->masks_b);
+    memcpy(snap->ids, batch->host.ids, batch->host.count * sizeof *snap->ids);
+    memcpy(snap->lambda, batch->lambda, batch->host.count * sizeof *snap->lambda);
+    snap->batch.images = snap->images.host;
+    snap->batch.masks = snap->masks.host;
+    snap->batch.masks_b = snap->masks_b.host;
+    snap->batch.ids = snap->ids;
+    snap->batch.lambda = snap->lambda;
+}
+
+/* All epochs, without a wait between two batches: slots go round while what reads them is still to be done.
+ */
+static inline void feeding_run_ahead(stoke_feed *feed, const feeding *f)
+{
+    feeding_snapshot snaps[MOST];
+    for (size_t i = 0; i < MOST; i++) {
+        const stoke_device_batch *batch;
+        if (i && i % BATCHES == 0) assert_int_equal(stoke_feed_set_epoch(feed, i / BATCHES), 0);
+        assert_int_equal(stoke_feed_next(feed, &batch), 0);
+        feeding_snap(feed, batch, &snaps[i]);
+        stoke_feed_release(feed, &batch);
+    }
+    assert_int_equal(stoke_feed_finish(feed, NULL), 0);
+    for (size_t i = 0; i < MOST; i++) {
+        uint8_t digest[16];
+        stoke_batch_digest(&snaps[i].batch, digest);
+        assert_memory_equal(digest, f->expected[i].digest, 16);
+        stk_block_destroy(&snaps[i].images);
+        stk_block_destroy(&snaps[i].masks);
+        stk_block_destroy(&snaps[i].masks_b);
+    }
+}
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The feed over the CUDA driver of tests/fake, which does its work as late as the interface allows, keeps
+ * books of every object, and fails where it is told to: an event that is not waited for, a slot that is given
+ * back too early or memory that is freed while it is used shows here.
+ */
+#include "tests/unit/fake_card.h"
+#include "tests/unit/feeding.h"
+
+#include "src/device/cuda.h"
+
+static int setup(void **state)
+{
+    return fake_card_setup(state) ? -1 : unit_folder_setup(state);
+}
+
+static int teardown(void **state)
+{
+    const int r = fake_card_teardown(state);
+    return unit_folder_teardown(state) ? -1 : r;
+}
+
+static void events_keep_the_order(void **state)
+{
+    feeding f = feeding_begin(state);
+    for (int eager = 0; eager < 2; eager++)
+        for (int way = 0; way < 6; way++) {
+            card->reset();
+            card->settings->eager = eager;
+            stoke_device *device = feeding_device("cuda:0");
+            stoke_feed *feed = feeding_open(&f, device, feeding_params(way % 2, way / 2, 1 + way % 3));
+            feeding_run_ahead(feed, &f);
+            stoke_feed_destroy(&feed);
+            stoke_device_close(&device);
+            if (*card->faults() || *card->leaks()) fail_msg("%s%s", card->faults(), card->leaks());
+        }
+    feeding_end(&f);
+}
+
+/* A stream of the caller's own, which stays when the feed is gone. */
+static void the_consumers_stream_may_be_its_own(void **state)
+{
+    feeding f = feeding_begin(state);
+    stoke_device *device = feeding_device("cuda:0");
+    stk_cuda *cuda = device->own;
+    CUstream theirs;
+    assert_int_equal(stk_cuda_enter(cuda, NULL), STOKE_OK);
+    assert_int_equal(cuda->driver.cuStreamCreate(&theirs, 0), CUDA_SUCCESS);
+    stk_cuda_leave(cuda);
+    for (int transfer = 0; transfer < 3; transfer++) {
+        stoke_feed_params params = feeding_params(STOKE_PLACEMENT_DEVICE, transfer, 2);
+        params.consumer_stream = theirs;
+        stoke_feed *feed = feeding_open(&f, device, params);
+        feeding_run_ahead(feed, &f);
+        stoke_feed_destroy(&feed);
+    }
+    assert_int_equal(stk_cuda_enter(cuda, NULL), STOKE_OK);
+    assert_int_equal(cuda->driver.cuStreamDestroy(theirs), CUDA_SUCCESS);
+    stk_cuda_leave(cuda);
+    stoke_device_close(&device);
+    feeding_end(&f);
+}
+
+/* An epoch with a step on every batch; what comes is right, or the run ends with an error. */
+static int run_epoch(const feeding *f, stoke_feed_params params, size_t *taken)
+{
+    stoke_device_params settings = stoke_device_defaults();
+    stoke_device *device = NULL;
+    stoke_feed *feed = NULL;
+    stoke_error err = { 0 };
+    settings.cache = "";
+    *taken = 0;
+    int r = stoke_device_open(&device, "cuda:0", &settings, &err);
+    if (!r) r = stoke_feed_create(&feed, f->dataset, &f->data, device, &params, &err);
+    if (r && !*err.message) fail_msg("error %d without a message", r);
+    for (; !r && *taken < BATCHES; ++*taken) {
+        r = feeding_take(feed, f, *taken);
+        if (!r) r = stoke_feed_step(feed, 0.01, NULL);
+        if (r) break;
+    }
+    stoke_feed_destroy(&feed);
+    stoke_device_close(&device);
+    return r;
+}
+
+/* The first thing done wrong, or NULL. Of two threads one may make a call while the other learns that the
+ * device is lost. */
+static const char *fault(void)
+{
+    for (const char *line = card->faults(), *next; *line; line = next) {
+        next = strchr(line, '\n') ? strchr(line, '\n') + 1 : line + strlen(line);
+        const char *late = strstr(line, "after the device was lost");
+        if (!late || late >= next) return line;
+    }
+    return NULL;
+}
+
+static void every_call_may_fail(void **state)
+{
+    feeding f = feeding_begin(state);
+    static const int codes[] = { CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_ILLEGAL_ADDRESS };
+    size_t taken, failures = 0, cut_short = 0;
+    for (int way = 0; way < 6; way++) {
+        const stoke_feed_params params = feeding_params(way % 2, way / 2, 2);
+        card->reset();
+        assert_int_equal(run_epoch(&f, params, &taken), 0);
+        const unsigned long calls = card->calls();
+        for (unsigned long n = 1 + (unsigned long)way; n < calls; n += 1 + calls / 20) {
+            card->reset();
+            card->fail_at(n, codes[n % 2]);
+            const int r = run_epoch(&f, params, &taken);
+            const int unreachable = !strcmp(card->failed(), "cuCtxPushCurrent_v2");
+            if (fault() || card->depth() || (*card->leaks() && !unreachable))
+                fail_msg("call %lu (%s): %s%s", n, card->failed(), card->faults(), card->leaks());
+            failures += r != 0;
+            cut_short += r && taken;
+        }
+    }
+    assert_true(failures > 30 && cut_short > 2);
+    card->reset();
+    feeding_end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(events_keep_the_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_consumers_stream_may_be_its_own, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_call_may_fail, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
