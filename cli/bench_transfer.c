@@ -46,15 +46,16 @@ static const stoke_option options[] = {
       .help = "Three short steps of each, to see that it runs; its figures mean little" },
 };
 
-enum { WARM_UP = 2, WAYS = 3 };
+enum { WARM_UP = 2 };
+enum { PAGEABLE, PINNED, STREAM, WAYS };
 
 static const struct {
     int transfer;
     const char *title;
 } ways[WAYS] = {
-    { STOKE_TRANSFER_PAGEABLE, "pageable" },
-    { STOKE_TRANSFER_PINNED, "pinned" },
-    { STOKE_TRANSFER_STREAM, "pinned, own stream" },
+    [PAGEABLE] = { STOKE_TRANSFER_PAGEABLE, "pageable" },
+    [PINNED] = { STOKE_TRANSFER_PINNED, "pinned" },
+    [STREAM] = { STOKE_TRANSFER_STREAM, "pinned, own stream" },
 };
 
 static int measure(const cli_call *call, const bench_set *set, const stoke_data_params *data,
@@ -84,6 +85,13 @@ static double bytes_per_batch(const bench_feed *job)
     return job->stats.batches ? (double)job->stats.bytes / (double)job->stats.batches : 0;
 }
 
+static void json_copies(stoke_json *json, const stoke_feed_stats *stats)
+{
+    stoke_json_real(json, "copy_ms", bench_feed_copy_ms(stats));
+    stoke_json_real(json, "overlap_share", bench_feed_overlap(stats));
+    stoke_json_real(json, "device_busy_share", bench_feed_busy(stats));
+}
+
 static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
 {
     stoke_json json;
@@ -99,15 +107,17 @@ static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
     stoke_json_real(&json, "bytes_per_batch", bytes_per_batch(&jobs[0]));
     stoke_json_real(&json, "step_ms", jobs[0].step_ms);
     stoke_json_uint(&json, "steps", jobs[0].steps);
+    stoke_json_real(&json, "pageable_gb_s", bench_feed_gb_s(&jobs[PAGEABLE].stats));
+    stoke_json_real(&json, "pinned_gb_s", bench_feed_gb_s(&jobs[PINNED].stats));
+    json_copies(&json, &jobs[STREAM].stats);           /* the way of a feed unless told otherwise */
+    stoke_json_real(&json, "augment_ms_per_batch", 0); /* whole batches cross */
     stoke_json_array(&json, "transfers");
     for (int i = 0; i < WAYS; i++) {
         const stoke_feed_stats *stats = &jobs[i].stats;
         stoke_json_object(&json, NULL);
         stoke_json_string(&json, "transfer", bench_transfer_name(ways[i].transfer));
         stoke_json_real(&json, "gb_s", bench_feed_gb_s(stats));
-        stoke_json_real(&json, "copy_ms", bench_feed_copy_ms(stats));
-        stoke_json_real(&json, "overlap_share", bench_feed_overlap(stats));
-        stoke_json_real(&json, "device_busy_share", bench_feed_busy(stats));
+        json_copies(&json, stats);
         stoke_json_real(&json, "period_ms", bench_feed_period_ms(&jobs[i].stats));
         stoke_json_close(&json);
     }
@@ -138,10 +148,10 @@ static void print_people(const bench_feed jobs[WAYS], stoke_device *device)
     stoke_table_destroy(&table);
     puts("\nhidden: the share of copying during which the device computed. Only a stream of its own hides "
          "copies; page-locked memory alone makes them faster.");
-    if (bench_feed_period_ms(&jobs[WAYS - 1].stats) > 1.2 * jobs[WAYS - 1].step_ms)
+    if (bench_feed_period_ms(&jobs[STREAM].stats) > 1.2 * jobs[STREAM].step_ms)
         printf("The loader gave a batch only every %.0f ms, so that copies often had no step to hide behind: "
                "take a longer --step-ms.\n",
-               bench_feed_period_ms(&jobs[WAYS - 1].stats));
+               bench_feed_period_ms(&jobs[STREAM].stats));
     if (info->shares_memory && !info->emulated)
         puts("This device works in the host's memory: a copy is a copy in memory, and page-locking gains "
              "nothing.");

@@ -179,21 +179,22 @@ static int source_take(source *from, digests *list, stoke_error *err)
     int r = cli_feed_next(from->feed, &there, err);
     if (r) return r;
     r = stoke_feed_read(from->feed, there, &back, err);
-    if (!r) {
-        add(list, &back, samples);
-        const uint64_t left = samples > back.position ? samples - back.position : back.count;
-        list->skipped += (left < back.capacity ? left : back.capacity) - back.count;
-        for (uint32_t i = 0; i < back.count; i++) list->replaced += back.status[i] == STOKE_ROW_REPLACED;
-    }
+    if (!r) add(list, &back, samples);
     stoke_feed_release(from->feed, &there);
     return r;
 }
 
-/* What a loader knows about rows and cache; a feed's loader is ahead of what was taken. */
+/* What became of rows, and what a loader knows about its cache: a feed's is ahead of what was taken. */
 static void source_account(const source *from, const stoke_data_params *data, digests *list)
 {
     stoke_loader_stats_data stats;
-    if (from->feed) return;
+    if (from->feed) {
+        uint64_t replaced, skipped;
+        stoke_feed_bad(from->feed, &replaced, &skipped);
+        list->replaced += replaced;
+        list->skipped += skipped;
+        return;
+    }
     stoke_loader_stats(from->session.loader, &stats);
     list->replaced += stats.replaced;
     list->skipped += stats.skipped;

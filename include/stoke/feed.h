@@ -86,6 +86,10 @@ STOKE_API int stoke_feed_next(stoke_feed *feed, const stoke_device_batch **batch
 STOKE_API void stoke_feed_release(stoke_feed *feed, const stoke_device_batch **batch);
 STOKE_API const char *stoke_feed_error(const stoke_feed *feed);
 
+/* Rows that were replaced, or left out (policy skip), in the batches handed out so far. Batches of which
+ * nothing was left are passed over; theirs count with the next batch, or with STOKE_E_END. */
+STOKE_API void stoke_feed_bad(const stoke_feed *feed, uint64_t *replaced, uint64_t *skipped);
+
 STOKE_API int stoke_feed_set_epoch(stoke_feed *feed, uint64_t epoch);
 /* As stoke_loader_state: after the last batch handed out by next(), whatever is on the way. A feed on another
  * device, or a loader, goes on from it with the same bytes. */

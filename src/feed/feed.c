@@ -74,6 +74,7 @@ static int make_loader(stoke_feed *feed, const stoke_dataset *dataset, const sto
     feed->serial = data->workers == 0 && feed->transfer != STOKE_TRANSFER_STREAM;
     stk_loader_where(feed->loader, &feed->epoch, &feed->position);
     feed->reached = feed->epoch;
+    feed->looked = feed->late = (stk_bad_rows){ 0 };
     return STOKE_OK;
 }
 
@@ -126,8 +127,11 @@ static int make_better_way(stoke_feed *feed, const stoke_dataset *dataset, const
         feed->placement = STOKE_PLACEMENT_DEVICE;
         int r = make_way(feed, dataset, data, slots, err);
         if (!r) r = stk_place_choose(feed, step_ms, err);
-        if (r == STOKE_PLACEMENT_DEVICE) return stoke_loader_set_epoch(feed->loader, feed->epoch);
-        if (r == STOKE_E_NOMEM || r == STOKE_E_UNSUPPORTED)
+        if (r == STOKE_PLACEMENT_DEVICE) {
+            stk_transfer_forget(feed);
+            return stoke_loader_set_epoch(feed->loader, feed->epoch);
+        }
+        if (r == STOKE_E_NOMEM || r == STOKE_E_UNSUPPORTED || r == STOKE_E_LIMIT)
             snprintf(feed->why, sizeof feed->why, "host: %s cannot augment (%.600s)", feed->info.name,
                      err->message);
         else if (r < 0)
@@ -237,6 +241,19 @@ static int wait_for_head(stoke_feed *feed, stk_device_slot **out)
     }
 }
 
+/* The epoch has ended for the caller: what was passed over behind its last batch counts now. The thread may
+ * have queued batches of the next one already. */
+static void count_late(stoke_feed *feed)
+{
+    pthread_mutex_lock(&feed->lock);
+    stk_device_slot *head = stk_ring_head(&feed->ring);
+    stk_bad_rows *late = head ? &head->late : &feed->late;
+    feed->bad.replaced += late->replaced;
+    feed->bad.skipped += late->skipped;
+    *late = (stk_bad_rows){ 0 };
+    pthread_mutex_unlock(&feed->lock);
+}
+
 /* Without a thread: the caller does its work. */
 static int fill_here(stoke_feed *feed, stk_device_slot **out)
 {
@@ -248,7 +265,7 @@ static int fill_here(stoke_feed *feed, stk_device_slot **out)
     if (r && r != STOKE_E_END) feed->failure = error;
     if (r) return r;
     pthread_mutex_lock(&feed->lock);
-    stk_ring_push(&feed->ring, slot);
+    stk_transfer_queue(feed, slot);
     *out = stk_ring_take(&feed->ring);
     pthread_mutex_unlock(&feed->lock);
     return STOKE_OK;
@@ -301,6 +318,7 @@ int stoke_feed_next(stoke_feed *feed, const stoke_device_batch **batch)
     feed->host_wait_ns += stk_now_ns() - began;
     if (!r) feed->steps.number = (int64_t)slot->batch.host.index;
     stk_feed_span(feed, "wait for a batch", began, r ? -1 : feed->steps.number);
+    if (r == STOKE_E_END) count_late(feed);
     if (r) return say(feed, r);
     r = stk_stream_wait(feed->consumer, slot->ready, &error);
     if (r) {
@@ -308,6 +326,8 @@ int stoke_feed_next(stoke_feed *feed, const stoke_device_batch **batch)
         return break_down(feed, &error);
     }
     feed->position = slot->position;
+    feed->bad.replaced += slot->bad.replaced;
+    feed->bad.skipped += slot->bad.skipped;
     *batch = &slot->batch;
     return STOKE_OK;
 }
@@ -368,6 +388,12 @@ int stoke_feed_read(stoke_feed *feed, const stoke_device_batch *batch, stoke_bat
     return STOKE_OK;
 }
 
+void stoke_feed_bad(const stoke_feed *feed, uint64_t *replaced, uint64_t *skipped)
+{
+    *replaced = feed->bad.replaced;
+    *skipped = feed->bad.skipped;
+}
+
 /* ---- epochs and state ---- */
 
 /* From where the loader stands now. The thread holds still, or there is none. */
@@ -375,6 +401,7 @@ static void begin_again(stoke_feed *feed)
 {
     pthread_mutex_lock(&feed->lock);
     stk_ring_discard(&feed->ring);
+    stk_transfer_forget(feed);
     stk_loader_where(feed->loader, &feed->epoch, &feed->position);
     feed->reached = feed->epoch;
     feed->came = 0;

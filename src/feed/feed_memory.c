@@ -43,7 +43,7 @@ static int check_host(const stoke_feed *feed, const char *sum, stoke_error *err)
     stoke_memory_plan_text(host, text, sizeof text);
     return stk_fail(
         err, STOKE_E_LIMIT,
-        "memory_limit is %.1f MB, but the loader needs %s, and %s, whose memory is the host's, %s. "
+        "memory_limit is %.1f MB, but the loader needs %s, and batches on %s, in the same memory, %s. "
         "Lower batch, size, depth or prefetch, or raise memory_limit",
         host->limit_bytes / 1e6, text, feed->info.name, sum);
 }

@@ -100,8 +100,11 @@ struct stoke_feed {
     stk_ring ring;
     stk_trip trip[STK_TRIPS];
     uint64_t sent, copied, ended; /* trips: ended <= copied <= sent */
+    stk_bad_rows looked;          /* of the loader, when its batches were last looked at; the filler's */
+    stk_bad_rows late;            /* passed over at the end of the epoch that was filled last */
     uint64_t reached, came;       /* by the thread: epoch, and how many batches of it */
     uint64_t epoch, position;     /* of the consumer: after the last batch handed out */
+    stk_bad_rows bad;             /* of batches handed out; the caller's */
     stoke_error failure;          /* of filling; code 0: fine */
     stoke_error broken;           /* the same of the caller's own calls */
     stoke_error said;             /* for stoke_feed_error */
@@ -122,6 +125,10 @@ void stk_trips_destroy(stoke_feed *feed);
 /* Takes the next batch of the loader and puts all its work into a slot on feed->copies. What the loader says
  * is returned as it is, with its message. */
 int stk_transfer_fill(stoke_feed *feed, stk_device_slot *slot, stoke_error *err);
+/* A filled slot becomes one that can be handed out. Lock held. */
+void stk_transfer_queue(stoke_feed *feed, stk_device_slot *slot);
+/* What the loader has given so far will not be handed out. The one who fills, or nobody does meanwhile. */
+void stk_transfer_forget(stoke_feed *feed);
 /* Gives back the host slots whose copies have ended. Only the one who fills may call it. */
 int stk_transfer_retire(stoke_feed *feed, stoke_error *err);
 /* The same, after waiting for the oldest of them. Returns 1 in *any when there was one. */

@@ -29,7 +29,7 @@ static const double alike = 1.05;
 typedef struct sighting {
     double lay_cpu_ms;                        /* of a sample on the host */
     double load_cpu_ms, load_wall_ms;         /* of a sample up to there */
-    double raw_bytes, raw_copy_ms, kernel_ms; /* of a batch */
+    double raw_bytes, raw_copy_ms, kernel_ms; /* of a full batch */
     double whole_bytes;                       /* of a finished one */
 } sighting;
 
@@ -72,7 +72,8 @@ static int time_host(const stoke_feed *feed, const stoke_batch *batch, sighting 
     return r;
 }
 
-static int time_device(const stk_trip *trip, sighting *seen, stoke_error *err)
+/* As of a full batch, which the last one of an epoch may not be. */
+static int time_device(const stoke_feed *feed, const stk_trip *trip, sighting *seen, stoke_error *err)
 {
     uint64_t at[4];
     stk_event *const events[] = { trip->copy_start, trip->copy_end, trip->kernel_start, trip->end };
@@ -80,9 +81,10 @@ static int time_device(const stk_trip *trip, sighting *seen, stoke_error *err)
         int r = stk_event_time(events[i], &at[i], err);
         if (r) return r;
     }
-    seen->raw_bytes = (double)trip->bytes;
-    seen->raw_copy_ms = (double)(at[1] - at[0]) / 1e6;
-    seen->kernel_ms = (double)(at[3] - at[2]) / 1e6;
+    const double whole = (double)feed->shape.capacity / trip->host->count;
+    seen->raw_bytes = whole * (double)trip->bytes;
+    seen->raw_copy_ms = whole * (double)(at[1] - at[0]) / 1e6;
+    seen->kernel_ms = whole * (double)(at[3] - at[2]) / 1e6;
     return STOKE_OK;
 }
 
@@ -111,7 +113,7 @@ static int look(stoke_feed *feed, sighting *seen, int *looked, stoke_error *err)
     if (r) return r == STOKE_E_DEVICE || r == STOKE_E_NOMEM || r == STOKE_E_UNSUPPORTED ? r : STOKE_OK;
     const stk_trip *trip = &feed->trip[(feed->sent - 1) % STK_TRIPS];
     r = stk_stream_finish(feed->copies, err);
-    if (!r && *looked) r = time_device(trip, seen, err);
+    if (!r && *looked) r = time_device(feed, trip, seen, err);
     if (!r && *looked) r = time_host(feed, trip->host, seen, err);
     return r ? r : stk_transfer_retire(feed, err);
 }

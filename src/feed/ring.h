@@ -12,6 +12,7 @@
 #include <stoke/feed.h>
 
 #include "src/device/device.h"
+#include "src/loader/ahead.h"
 
 typedef enum stk_ring_state {
     STK_RING_FREE,
@@ -27,6 +28,8 @@ typedef struct stk_device_slot {
     stk_event *ready, *done;
     uint64_t position; /* where the loader stood after this batch */
     uint64_t freed;    /* when, as a count */
+    stk_bad_rows bad;  /* of this batch, and of those passed over before it */
+    stk_bad_rows late; /* passed over at the end of the epoch before */
     uint64_t *ids;
     const char **names;
     uint8_t *status;

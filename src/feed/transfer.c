@@ -207,6 +207,39 @@ static int send(stoke_feed *feed, stk_device_slot *slot, stk_trip *trip, stoke_e
 
 /* ---- taking ---- */
 
+/* Bad rows since the last look. */
+static stk_bad_rows look_for_bad(stoke_feed *feed)
+{
+    const stk_bad_rows now = stk_loader_bad_rows(feed->loader), before = feed->looked;
+    feed->looked = now;
+    return (stk_bad_rows){ now.replaced - before.replaced, now.skipped - before.skipped };
+}
+
+void stk_transfer_forget(stoke_feed *feed)
+{
+    look_for_bad(feed);
+    feed->late = (stk_bad_rows){ 0 };
+}
+
+void stk_transfer_queue(stoke_feed *feed, stk_device_slot *slot)
+{
+    slot->late = feed->late;
+    feed->late = (stk_bad_rows){ 0 };
+    stk_ring_push(&feed->ring, slot);
+}
+
+/* What the loader says instead of a batch. Batches it passed over before the end of an epoch have no later
+ * one of that epoch to be counted with. */
+static int nothing_came(stoke_feed *feed, int status, stoke_error *err)
+{
+    if (status == STOKE_E_END) {
+        pthread_mutex_lock(&feed->lock);
+        feed->late = look_for_bad(feed);
+        pthread_mutex_unlock(&feed->lock);
+    }
+    return stk_fail(err, status, "%s", stoke_loader_error(feed->loader));
+}
+
 /* What the consumer is told about the batch, which outlives the host slot. */
 static void describe(stoke_feed *feed, stk_device_slot *slot, const stoke_batch *from)
 {
@@ -238,7 +271,8 @@ int stk_transfer_fill(stoke_feed *feed, stk_device_slot *slot, stoke_error *err)
     trip->bytes = 0;
     trip->kernels = 0;
     r = stoke_loader_next(feed->loader, &trip->host);
-    if (r) return stk_fail(err, r, "%s", stoke_loader_error(feed->loader));
+    if (r) return nothing_came(feed, r, err);
+    slot->bad = look_for_bad(feed);
     describe(feed, slot, trip->host);
     trip->number = (int64_t)trip->host->index;
     r = send(feed, slot, trip, err);

@@ -40,7 +40,7 @@ static void fill_one(stoke_feed *feed, stk_device_slot *slot)
             feed->failure = error;
     } else {
         feed->came++;
-        stk_ring_push(&feed->ring, slot);
+        stk_transfer_queue(feed, slot);
     }
     pthread_cond_broadcast(&feed->ready);
 }

@@ -9,6 +9,11 @@ void stk_loader_where(const stoke_loader *loader, uint64_t *epoch, uint64_t *pos
     *position = stk_loader_position(loader);
 }
 
+stk_bad_rows stk_loader_bad_rows(const stoke_loader *loader)
+{
+    return (stk_bad_rows){ loader->stats.replaced, loader->stats.skipped };
+}
+
 int stk_loader_ready(stoke_loader *loader)
 {
     pthread_mutex_lock(&loader->lock);

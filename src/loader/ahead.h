@@ -14,6 +14,14 @@ void stk_loader_where(const stoke_loader *loader, uint64_t *epoch, uint64_t *pos
 int stk_loader_state_at(const stoke_loader *loader, uint64_t epoch, uint64_t position, char *text,
                         size_t size);
 
+/* Rows that were replaced, or left out (policy skip). */
+typedef struct stk_bad_rows {
+    uint64_t replaced, skipped;
+} stk_bad_rows;
+/* Of all batches of next() so far, those it passed over because nothing was left of them among them. For the
+ * thread that calls next(). */
+stk_bad_rows stk_loader_bad_rows(const stoke_loader *loader);
+
 /* 1: next() would not have to wait. Any thread. */
 int stk_loader_ready(stoke_loader *loader);
 /* While on, next() returns STOKE_E_CANCELLED instead of waiting, and so does one that waits in another thread

@@ -62,16 +62,17 @@ static void *run_member(void *argument)
     return NULL;
 }
 
-/* Waits for the members; wakes 20 times a second to report. */
+/* Waits for the members; wakes 20 times a second to report, and reports once at least: who asks to stop is
+ * heard, also when the members were done before this thread got its turn. */
 static void supervise(crew *c, stoke_progress_fn progress, void *context)
 {
     pthread_mutex_lock(&c->lock);
-    while (c->running) {
+    do {
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += 50 * 1000 * 1000;
         if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-        pthread_cond_timedwait(&c->changed, &c->lock, &until);
+        if (c->running) pthread_cond_timedwait(&c->changed, &c->lock, &until);
         if (!progress || atomic_load(&c->stop)) continue;
         pthread_mutex_unlock(&c->lock);
         if (progress(context, atomic_load(&c->done), c->job->count)) {
@@ -79,7 +80,7 @@ static void supervise(crew *c, stoke_progress_fn progress, void *context)
             fail(c, stk_fail(&error, STOKE_E_CANCELLED, "stopped on request"), &error);
         }
         pthread_mutex_lock(&c->lock);
-    }
+    } while (c->running);
     pthread_mutex_unlock(&c->lock);
 }
 

@@ -5,8 +5,11 @@
  */
 #include "tests/unit/feeding.h"
 
+#include <math.h>
+#include <stdio.h>
+
 #include "src/base/mem.h"
-#include "src/device/virtual.h"
+#include "tests/unit/paper.h"
 
 static const char *const devices[] = { "host", "virtual:rtx3090" };
 
@@ -133,6 +136,9 @@ static void skipped_rows_are_left_out(void **state)
         assert_int_equal(stoke_loader_create(&loader, f.dataset, &f.data, NULL, NULL), 0);
         const size_t n = pairs_take(loader, expected, SAMPLES, &status);
         assert_int_equal(status, STOKE_E_END);
+        stoke_loader_stats_data stats;
+        stoke_loader_stats(loader, &stats);
+        assert_int_equal(stats.skipped, 2);
         stoke_loader_destroy(&loader);
         for (int placement = 0; placement < 2; placement++) {
             stoke_feed *feed = feeding_open(&f, device, feeding_params(placement, STOKE_TRANSFER_STREAM, 2));
@@ -148,6 +154,10 @@ static void skipped_rows_are_left_out(void **state)
                 stoke_feed_release(feed, &batch);
             }
             assert_int_equal(stoke_feed_next(feed, &batch), STOKE_E_END);
+            uint64_t replaced, skipped;
+            stoke_feed_bad(feed, &replaced, &skipped);
+            assert_int_equal(replaced, 0);
+            assert_int_equal(skipped, 2);
             stoke_feed_destroy(&feed);
         }
     }
@@ -461,7 +471,7 @@ static void too_little_memory_is_refused_with_the_sum(void **state)
     stoke_feed_destroy(&feed);
     assert_int_equal(stoke_feed_create(&feed, f.dataset, &f.data, device, &params, &err), STOKE_E_LIMIT);
     assert_non_null(strstr(err.message, "memory_limit"));
-    assert_non_null(strstr(err.message, "slots 3 x "));
+    assert_non_null(strstr(err.message, "batches on host, in the same memory, slots 3 x "));
     stoke_device_close(&device);
     feeding_end(&f);
 }
@@ -510,6 +520,59 @@ static void auto_takes_the_faster_one(void **state)
         stoke_feed_destroy(&feed);
         stoke_device_close(&device);
     }
+    feeding_end(&f);
+}
+
+/* What `auto` foresees of copying, with either placement: by the clock of a test, over a link of 1 MB/s. */
+static void foreseen_copies(feeding *f, double *host_ms, double *device_ms)
+{
+    stoke_device_params slow = stoke_device_defaults();
+    hand h = { .now = 1000 * (uint64_t)MS };
+    stoke_device *device;
+    slow.pinned_gb_s = 0.001;
+    assert_int_equal(stoke_device_open(&device, "virtual", &slow, NULL), 0);
+    stk_virtual_set_clock(device, &(stk_virtual_clock){ hand_now, hand_sleep, &h });
+    /* Without a thread: the clock is not made for two. */
+    stoke_feed *feed =
+        feeding_open(f, device, feeding_params(STOKE_PLACEMENT_AUTO, STOKE_TRANSFER_PINNED, 1));
+    const char *why;
+    assert_int_equal(stoke_feed_placement(feed, &why), STOKE_PLACEMENT_DEVICE);
+    const char *figures = strstr(why, "copy ");
+    assert_non_null(figures);
+    assert_int_equal(sscanf(figures, "copy %lf, device %*f ms against %*f, %lf", device_ms, host_ms), 2);
+    stoke_feed_destroy(&feed);
+    stoke_device_close(&device);
+}
+
+/* A set of less than a batch says as much about full batches as one that fills them. */
+static void auto_foresees_full_batches(void **state)
+{
+    feeding f = feeding_begin(state);
+    double host_ms, device_ms, large_host_ms, large_device_ms;
+    f.data.batch = SAMPLES;
+    foreseen_copies(&f, &host_ms, &device_ms);
+    f.data.batch = 4 * SAMPLES;
+    foreseen_copies(&f, &large_host_ms, &large_device_ms);
+    assert_true(fabs(large_host_ms / host_ms - 4) < 0.01);
+    assert_true(fabs(large_device_ms / device_ms - 4) < 0.01);
+    feeding_end(&f);
+}
+
+/* More steps than a launch takes: kernels cannot do it, so the workers do. */
+static void auto_falls_back_to_the_host(void **state)
+{
+    feeding f = feeding_begin(state);
+    stoke_device *device;
+    assert_int_equal(stoke_device_open(&device, "virtual", NULL, NULL), 0);
+    f.data.batch = 30000; /* rows that are not there take no memory */
+    f.data.prefetch = 1;
+    stoke_feed *feed =
+        feeding_open(&f, device, feeding_params(STOKE_PLACEMENT_AUTO, STOKE_TRANSFER_PINNED, 1));
+    const char *why;
+    assert_int_equal(stoke_feed_placement(feed, &why), STOKE_PLACEMENT_HOST);
+    assert_non_null(strstr(why, "batch 30000"));
+    stoke_feed_destroy(&feed);
+    stoke_device_close(&device);
     feeding_end(&f);
 }
 
@@ -667,6 +730,8 @@ int main(void)
         unit_test_with_folder(too_little_memory_is_refused_with_the_sum),
         unit_test_with_folder(auto_says_why),
         unit_test_with_folder(auto_takes_the_faster_one),
+        unit_test_with_folder(auto_foresees_full_batches),
+        unit_test_with_folder(auto_falls_back_to_the_host),
         unit_test_with_folder(wrong_settings_are_refused),
         unit_test_with_folder(times_add_up),
         unit_test_with_folder(the_host_may_run_far_ahead),
