@@ -27,7 +27,7 @@ typedef struct stoke_preflight_line {
     int verdict;             /* stoke_verdict */
     int source;              /* stoke_source of the figure */
     char figure[384];        /* what was found, with units; n/a: why it was not */
-    char fix[512];           /* a command, or what to change; "" where nothing is wrong */
+    char fix[1024];          /* a command, or what to change; "" where nothing is wrong */
 } stoke_preflight_line;
 
 typedef struct stoke_preflight_params {

@@ -16,6 +16,7 @@ enum { STK_UNSAID = -1 };
 /* What the file asks for. */
 typedef struct stk_run_wish {
     char config[384], data_name[384]; /* as words of a command */
+    char data_flag[400];              /* " --data DIR" where the file does not name it; "" = it does */
     const char *dialect;
     stoke_engine engine;
     char model[32]; /* b0 .. b5 or smallnet; "" = not said, or none that the estimate knows */
@@ -24,7 +25,7 @@ typedef struct stk_run_wish {
     int64_t workers, prefetch, ranks;
     int64_t pin_memory, persistent_workers, mixed_precision, drop_last; /* 0, 1 or STK_UNSAID */
     int precision, optimizer, freeze_encoder, average;
-    char root[1024], masks[1024]; /* of the data in other dialects; "" = not said */
+    char root[4096], masks[4096]; /* of the data in other dialects; "" = not said */
     stoke_data_params data;       /* strings are in storage, root and masks */
     int has_data;
     stoke_option_storage *storage;

@@ -52,7 +52,7 @@ static int estimate(stoke_estimate *e, stoke_preflight_line *line, const stk_run
         STK_SAY(line->figure, "the file does not say the %s%s",
                 wish->batch < 1 ? "batch" : "size of pictures", native ? ": training chooses" : "");
         if (native)
-            STK_SAY(line->fix, "stoke train --config %s --dry-run", wish->config);
+            STK_SAY(line->fix, "stoke train --config %s%s --dry-run", wish->config, wish->data_flag);
         else
             STK_SAY(line->fix,
                     wish->batch < 1 ? "say batch_size in %s" : "say it: stoke check --config %s --size HxW",
@@ -109,7 +109,7 @@ static void check_memory(stk_check_list *list, const stk_run_wish *wish, const s
                                                           : STOKE_VERDICT_FAIL;
     if (line->verdict == STOKE_VERDICT_PASS) return;
     if (native)
-        STK_SAY(line->fix, "stoke train --config %s --batch auto", wish->config);
+        STK_SAY(line->fix, "stoke train --config %s%s --batch auto", wish->config, wish->data_flag);
     else
         STK_SAY(line->fix,
                 "stoke estimate --model %s --batch %" PRId64 " --size %" PRId64 "x%" PRId64 " --vram %.0f",

@@ -46,7 +46,7 @@ static void check_workers(stk_check_list *list, const stk_run_wish *wish, const 
     if (workers >= 1 && workers <= most) return;
     line->verdict = STOKE_VERDICT_WARN;
     if (native)
-        STK_SAY(line->fix, "stoke train --config %s --workers auto", wish->config);
+        STK_SAY(line->fix, "stoke train --config %s%s --workers auto", wish->config, wish->data_flag);
     else
         stk_how_to_optimize(line, wish, here);
 }

@@ -118,6 +118,13 @@ static int is_of_evaluation(const char *path)
     return 0;
 }
 
+/* A key may stand there without a value: `root: ~`. */
+static int has_value(const char *text)
+{
+    static const char *const none[] = { "", "~", "null", "none", NULL };
+    return text && !one_of(text, none);
+}
+
 /* What is read but never changed, and so not in config_keys.c: the first of the names that ends a path. A
  * name with a dot must be the whole path. */
 static const char *value_named(const stoke_yaml *yaml, const char *const *names)
@@ -128,7 +135,8 @@ static const char *value_named(const stoke_yaml *yaml, const char *const *names)
         for (size_t i = 0; stoke_yaml_at(yaml, i, &path, &value); i++) {
             const char *dot = strrchr(path, '.');
             const char *key = strchr(*names, '.') || !dot ? path : dot + 1;
-            if (!strcasecmp(key, *names) && value.text && !is_of_evaluation(path)) return value.text;
+            if (!strcasecmp(key, *names) && has_value(value.text) && !is_of_evaluation(path))
+                return value.text;
         }
     return NULL;
 }
@@ -292,6 +300,7 @@ static int take_params(stk_run_wish *wish, const stoke_preflight_params *p, stok
     const char *data = d->data ? d->data : d->images ? d->images : d->list ? d->list : "DIR";
     stk_shell_word(wish->config, sizeof wish->config, p->config);
     stk_shell_word(wish->data_name, sizeof wish->data_name, data);
+    if (p->data) STK_SAY(wish->data_flag, " --data %s", wish->data_name);
     return STOKE_OK;
 }
 

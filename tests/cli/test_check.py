@@ -46,7 +46,10 @@ def what_training_chooses():
     line = lines('--config', file)[1]
     equal(line['memory']['verdict'], 'n/a')
     contains(line['memory']['fix'], f'stoke train --config {file} --dry-run')
-    equal(stoke('train', '--config', file, '--dry-run', '--quiet').stdout, '')  # the remedy works
+    bare = write('bare.yaml', 'seed: 5\n')
+    remedy = lines('--config', bare, '--data', DATA)[1]['memory']['fix']
+    equal(remedy, f'stoke train --config {bare} --data {DATA} --dry-run')
+    equal(stoke(*remedy.split()[1:], '--quiet').stdout, '')
 
 
 def without_a_card():

@@ -387,6 +387,13 @@ static void dialects(void **state)
     assert_int_equal(w->height, STK_UNSAID); /* of validation */
     assert_int_equal(w->mixed_precision, 1);
     assert_int_equal(w->precision, STOKE_PRECISION_BF16);
+    assert_false(w->has_data);
+    w = read_text(state, "batch_size: 1\ndata_root: ~\nimages_dir: a b\nmask_dir: m\n");
+    assert_true(w->has_data);
+    assert_null(w->data.data);
+    assert_string_equal(w->data.images, "a b");
+    assert_string_equal(w->data.masks, "m");
+    assert_string_equal(w->data_name, "'a b'");
     w = read_text(state,
                   "base_channels: 64\nnum_blocks: 6\npatch_size: 128\nbatch_size: 16\noptimizer: SGD\n");
     assert_string_equal(w->model, "smallnet");
