@@ -174,10 +174,13 @@ static void read_memory(const stk_nvml *nvml, stk_nvml_card *card, stoke_gpu *gp
     if (stk_nvml_good(card, result)) {
         set_memory(gpu, (double)memory.total, (double)memory.used, (double)memory.free, STOKE_SOURCE_NVML);
     } else if (result == NVML_ERROR_NOT_SUPPORTED && !card->fixed.mig) {
-        char proc[STK_TREE_PATH];
-        if (!stk_tree_path(proc, nvml->root, "proc")) return;
-        const uint64_t total = stk_machine_memory(proc), left = stk_machine_available(proc, "");
-        if (!total || left > total) return;
+        char proc[STK_TREE_PATH], cgroup[STK_TREE_PATH];
+        if (!stk_tree_path(proc, nvml->root, "proc") || !stk_tree_path(cgroup, nvml->root, "sys/fs/cgroup"))
+            return;
+        const uint64_t total = stk_machine_memory(proc);
+        uint64_t left = stk_machine_available(proc, cgroup);
+        if (!total || left == UINT64_MAX) return;
+        if (left > total) left = total; /* swap counts there, and a card cannot use it */
         set_memory(gpu, (double)total, (double)(total - left), (double)left, STOKE_SOURCE_PROC);
         stk_gpu_remark(gpu, "the card has no memory of its own: the machine's is shown");
     }
@@ -257,7 +260,7 @@ void stk_nvml_read(stk_nvml *nvml, size_t index, stoke_gpu *gpu)
 {
     stk_nvml_card *card = &nvml->card[index];
     *gpu = card->fixed;
-    if (!gpu->lost) {
+    if (!gpu->lost && card->handle) {
         read_busy(&nvml->library, card, gpu);
         read_memory(nvml, card, gpu);
         read_temperature(&nvml->library, card, gpu);
@@ -287,8 +290,10 @@ static void open_card(stk_nvml *nvml, unsigned index)
     if (library->nvmlSystemGetDriverVersion)
         library->nvmlSystemGetDriverVersion(fixed->driver, sizeof fixed->driver);
     const nvmlReturn_t result = handle_of(library, index, &card->handle);
-    if (result != NVML_SUCCESS) {
-        fixed->lost = 1; /* without a handle nothing can be asked, whatever the reason */
+    if (!stk_nvml_good(card, result)) {
+        card->handle = NULL;
+        stk_gpu_remark(fixed, "NVML does not open it: %.60s (error %d); `nvidia-smi` may say more",
+                       stk_nvml_text(library, result), result);
         return;
     }
     read_fixed(library, card);
@@ -317,15 +322,31 @@ static int cards_on_bus(const char *root, char first[32])
     return found;
 }
 
+/* The kernel module knows the card's name even where the library cannot be had. "" = it is not loaded. */
+static void name_from_module(const char *root, const char *pci, char name[96])
+{
+    char path[STK_TREE_PATH], text[1024];
+    const char *model;
+    *name = 0;
+    if (!stk_tree_path(path, root, "proc/driver/nvidia/gpus/%.31s/information", pci) ||
+        !stk_tree_text(path, text, sizeof text) || !(model = strstr(text, "Model:")))
+        return;
+    model += strlen("Model:");
+    model += strspn(model, " \t");
+    snprintf(name, 96, ", %.*s", (int)(strcspn(model, "\n") < 80 ? strcspn(model, "\n") : 80), model);
+}
+
 static void say_why(stk_nvml *nvml, const char *reason, char why[STK_WHY_BYTES])
 {
-    char first[32];
+    char first[32], name[96];
     const int found = nvml->expected = cards_on_bus(nvml->root, first);
-    if (found)
-        snprintf(why, STK_WHY_BYTES, "%.400s (%d NVIDIA card%s on the bus, at %s)", reason, found,
-                 found > 1 ? "s are" : " is", first);
-    else
+    if (!found) {
         snprintf(why, STK_WHY_BYTES, "%.400s", reason);
+        return;
+    }
+    name_from_module(nvml->root, first, name);
+    snprintf(why, STK_WHY_BYTES, "%.340s (%d NVIDIA card%s on the bus, at %.16s%s)", reason, found,
+             found > 1 ? "s are" : " is", first, name);
 }
 
 static int open_cards(stk_nvml *nvml, char why[STK_WHY_BYTES], stoke_error *err)

@@ -9,7 +9,7 @@
 #include <stoke/probe.h>
 
 typedef struct stk_nvml_card {
-    nvmlDevice_t handle; /* NULL: it was lost before it could be opened */
+    nvmlDevice_t handle; /* NULL: it could not be opened */
     stoke_gpu fixed;     /* name, uuid, pci, driver, vendor, what never changes; `lost`, which never ends */
     unsigned long long busy_seen, memory_seen, process_seen; /* newest sample, microseconds */
 } stk_nvml_card;

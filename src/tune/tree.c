@@ -11,6 +11,8 @@
 
 #include "src/base/machine.h"
 
+enum { NUMBER_MAX = 1 << 20 }; /* of a processor or node: far beyond any */
+
 stoke_figure stk_figure(double value, int source)
 {
     return (stoke_figure){ value, source };
@@ -54,12 +56,12 @@ int stk_cpu_list_next(stk_cpu_list *list, long *number)
     if (list->next > list->last) {
         char *end;
         const long first = strtol(list->at, &end, 10);
-        if (end == list->at || first < 0) return 0;
+        if (end == list->at || first < 0 || first > NUMBER_MAX) return 0;
         long last = first;
         if (*end == '-') last = strtol(end + 1, &end, 10);
         list->at = *end == ',' ? end + 1 : end;
         list->next = first;
-        list->last = last < first ? first : last;
+        list->last = last < first ? first : last > NUMBER_MAX ? NUMBER_MAX : last;
     }
     *number = list->next++;
     return 1;

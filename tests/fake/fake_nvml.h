@@ -16,6 +16,7 @@ enum { FAKE_NVML_CARDS = 2, FAKE_NVML_PROCESSES = 64 };
 
 typedef struct fake_nvml_card {
     int mig;
+    int refused;     /* what asking for its handle returns */
     long lost_after; /* calls to this card that still work; negative = all */
     unsigned busy;   /* percent, of the newest sample */
     int v2_version;  /* what nvmlMemory_v2_t must say: 0 = the header's number, 2 = the bare one, -1 = refused

@@ -144,6 +144,7 @@ static nvmlReturn_t count_cards(unsigned *count)
 static nvmlReturn_t find_card(unsigned index, nvmlDevice_t *device)
 {
     if (index >= settings.cards) return 2; /* NVML_ERROR_INVALID_ARGUMENT */
+    if (settings.card[index].refused) return settings.card[index].refused;
     *device = &devices[index];
     return enter(*device);
 }

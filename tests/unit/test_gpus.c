@@ -254,16 +254,30 @@ static void a_card_falls_off_the_bus(void **state)
     }
 }
 
+/* Not every card that does not open is lost. */
+static void a_card_that_may_not_be_opened(void **state)
+{
+    fake->settings->card[0].refused = 4; /* NVML_ERROR_NO_PERMISSION */
+    stoke_gpus *gpus = open_new(state);
+    assert_int_equal(stoke_gpus_count(gpus), 2);
+    stoke_gpu *gpu = read_card(gpus, 0);
+    stoke_figure *figures[32];
+    assert_int_equal(gpu->lost, 0);
+    assert_string_equal(gpu->name, "NVIDIA card 0");
+    assert_non_null(strstr(gpu->problem, "error 4"));
+    for (size_t i = all_figures(gpu, figures); i-- > 0;) assert_na(*figures[i]);
+    assert_nvml(read_card(gpus, 1)->busy_percent, 70);
+    stoke_gpus_close(&gpus);
+}
+
 static void programs_come_and_go(void **state)
 {
     fake_nvml_card *card = &fake->settings->card[0];
-    char name[64];
+    char stat[64];
     put(state, "proc/42/comm", "python3\n");
     put(state, "proc/42/stat", "42 (a ) b) S 1 42 42\n");
-    snprintf(name, sizeof name, "proc/43/stat");
-    char stat[64];
-    snprintf(stat, sizeof stat, "43 (child) R %d 1 1\n", (int)getpid());
-    put(state, name, stat);
+    snprintf(stat, sizeof stat, "43 (a ) child) R %d 1 1\n", (int)getpid());
+    put(state, "proc/43/stat", stat);
     stoke_gpus *gpus = open_new(state);
     assert_int_equal(read_card(gpus, 0)->n_processes, 0);
     card->processes[0] = 42;
@@ -360,7 +374,14 @@ static void a_card_on_the_bus_without_a_library(void **state)
     put(state, "sys/bus/pci/devices/0000:01:00.1/vendor", "0x10de\n"); /* its sound */
     put(state, "sys/bus/pci/devices/0000:01:00.1/class", "0x040300\n");
     stoke_gpus *gpus = open_with(state, "/nowhere/libnvidia-ml.so.1", 0);
-    assert_non_null(strstr(stoke_gpus_why(gpus), "1 NVIDIA card is on the bus, at 0000:01:00.0"));
+    assert_non_null(strstr(stoke_gpus_why(gpus), "(1 NVIDIA card is on the bus, at 0000:01:00.0)"));
+    stoke_gpus_close(&gpus);
+    put(state, "proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t\t Fake GPU 24 GB\nIRQ: 1\n");
+    put(state, "sys/class/drm/card0/device/vendor", "0x1002\n"); /* another one that works */
+    gpus = open_with(state, "/nowhere/libnvidia-ml.so.1", 0);
+    assert_int_equal(stoke_gpus_count(gpus), 1);
+    assert_non_null(strstr(stoke_gpus_why(gpus), "at 0000:01:00.0, Fake GPU 24 GB)"));
+    assert_null(strstr(stoke_gpus_why(gpus), "AMD"));
     stoke_gpus_close(&gpus);
 }
 
@@ -399,7 +420,7 @@ static void put_drm_client(void **state, int pid, int file, const char *text)
     snprintf(name, sizeof name, "proc/%d/fd/none", pid);
     put(state, name, "");
     snprintf(name, sizeof name, "proc/%d/fd/%d", pid, file);
-    assert_true(symlink("/dev/dri/renderD128", unit_path(state, name)) == 0 || file >= 0);
+    assert_int_equal(symlink("/dev/dri/renderD128", unit_path(state, name)), 0);
     snprintf(name, sizeof name, "proc/%d/fdinfo/%d", pid, file);
     put(state, name, text);
 }
@@ -591,6 +612,7 @@ int main(void)
         nvml_test(versions_of_the_memory_record),
         nvml_test(a_card_cut_into_instances),
         nvml_test(a_card_falls_off_the_bus),
+        nvml_test(a_card_that_may_not_be_opened),
         nvml_test(programs_come_and_go),
         nvml_test(more_programs_than_there_is_room_for),
         nvml_test(drivers_that_miscount_programs),
