@@ -37,7 +37,7 @@ static void check_driver(stk_check_list *list, const stk_surroundings *here)
             here->index, here->n_gpus, *gpu->driver ? gpu->driver : "n/a", *gpu->problem ? "; " : "",
             gpu->problem);
     line->verdict = *gpu->problem ? STOKE_VERDICT_WARN : STOKE_VERDICT_PASS;
-    if (*gpu->problem) STK_SAY(line->fix, "nvidia-smi -q -i %zu", here->index);
+    if (*gpu->problem) STK_SAY(line->fix, "stoke doctor");
 }
 
 /* Seen from inside Python only: said, so that nobody takes the list for all there is. */
