@@ -111,7 +111,7 @@ static int look_at_cards(stk_surroundings *here, const stoke_preflight_params *p
     here->index = p->gpu;
     STK_SAY(here->why_no_gpu, "%.380s", stoke_gpus_why(gpus));
     if (p->gpu && p->gpu >= here->n_gpus)
-        r = stk_fail(err, STOKE_E_INVALID, "there is no card %u: %zu %s here; `stoke devices` lists them",
+        r = stk_fail(err, STOKE_E_INVALID, "there is no card %u: %zu %s here; `stoke doctor` lists them",
                      (unsigned)p->gpu, here->n_gpus, here->n_gpus == 1 ? "is" : "are");
     else if (here->n_gpus)
         stoke_gpus_read(gpus, p->gpu, &here->gpu);

@@ -24,7 +24,7 @@ static void check_driver(stk_check_list *list, const stk_surroundings *here)
         STK_SAY(line->fix, "nvidia-smi   must list the card; if it does not, install its driver");
         return;
     }
-    line->source = gpu->memory_total.source;
+    line->source = gpu->memory_total.source ? gpu->memory_total.source : STOKE_SOURCE_SYSFS;
     if (gpu->lost) {
         line->verdict = STOKE_VERDICT_FAIL;
         STK_SAY(line->figure, "%s is lost: %.250s", *gpu->name ? gpu->name : "the card", gpu->problem);
@@ -37,7 +37,7 @@ static void check_driver(stk_check_list *list, const stk_surroundings *here)
             here->index, here->n_gpus, *gpu->driver ? gpu->driver : "n/a", *gpu->problem ? "; " : "",
             gpu->problem);
     line->verdict = *gpu->problem ? STOKE_VERDICT_WARN : STOKE_VERDICT_PASS;
-    if (*gpu->problem) STK_SAY(line->fix, "nvidia-smi -q -i %zu", here->index);
+    if (*gpu->problem) STK_SAY(line->fix, "stoke doctor");
 }
 
 /* Seen from inside Python only: said, so that nobody takes the list for all there is. */
@@ -74,11 +74,13 @@ static void check_others(stk_check_list *list, const stk_surroundings *here)
         }
         others++;
     }
-    const int nvidia = !strcmp(gpu->vendor, "nvidia");
+    /* A card that the kernel alone knows, without NVML, has an empty list too. */
+    const int nvidia = !strcmp(gpu->vendor, "nvidia") && gpu->memory_total.source == STOKE_SOURCE_NVML;
     line->source = nvidia ? STOKE_SOURCE_NVML : STOKE_SOURCE_FDINFO;
     if (!others) {
         line->verdict = nvidia ? STOKE_VERDICT_PASS : STOKE_VERDICT_NA;
-        STK_SAY(line->figure, nvidia ? "none" : "none of this user's; those of others are not seen");
+        STK_SAY(line->figure,
+                nvidia ? "none" : "none that can be seen; those of other users, or all, cannot");
         return;
     }
     line->verdict = STOKE_VERDICT_WARN;

@@ -150,6 +150,11 @@ static void nothing_seen(void **state)
     expect("disk", NA);
     s.here.gpu.mig = 1;
     expect("others", NA);
+    s.here.gpu.memory_total = (stoke_figure){ 0 }; /* known to the kernel, and NVML is not there */
+    expect("others", NA);
+    s.here.gpu.memory_total = (stoke_figure){ 0 };
+    strcpy(s.here.gpu.problem, "NVML is not there");
+    expect("driver", WARN);
     strcpy(s.here.gpu.vendor, "amd"); /* other users' are not seen there */
     expect("others", NA);
 }
