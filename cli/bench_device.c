@@ -11,7 +11,7 @@
 
 typedef struct device_options {
     const char *device, *trace, *timeline;
-    double step_ms;
+    double step_ms, image_ms;
     int64_t steps, warm_up;
     int sync, short_run;
 } device_options;
@@ -32,6 +32,14 @@ static const stoke_option options[] = {
       .max = 60000,
       .argument = "MS",
       .help = "A training step of the consumer: what the device computes on every batch" },
+    { .name = "image_ms",
+      .type = STOKE_OPT_REAL,
+      .offset = FIELD(image_ms),
+      .default_text = "0",
+      .min = 0,
+      .max = 60000,
+      .argument = "MS",
+      .help = "And on every picture of it: a step takes --step-ms + N x --image-ms" },
     { .name = "steps",
       .type = STOKE_OPT_INT,
       .offset = FIELD(steps),
@@ -123,6 +131,7 @@ static int measure(bench *b, stoke_error *err)
                            .device = b->device,
                            .params = b->call->feed,
                            .step_ms = quick && o->step_ms > 5 ? 5 : o->step_ms,
+                           .image_ms = quick ? 0 : o->image_ms,
                            .sync = o->sync,
                            .warm_up = quick ? 1 : (uint64_t)o->warm_up,
                            .steps = quick ? 3 : (uint64_t)o->steps };
@@ -146,7 +155,7 @@ static int write_pictures(bench *b, stoke_error *err)
     if (!r && b->o->timeline) {
         char title[256];
         snprintf(title, sizeof title, "%s: busy %.1f %% (step %.0f ms, augmenting on the %s, transfer %s)",
-                 info->title, 100 * bench_feed_busy(&job->stats), job->step_ms,
+                 info->title, 100 * bench_feed_busy(&job->stats), bench_feed_step_ms(job),
                  bench_placement_name(job->placement), bench_transfer_name(job->params.transfer));
         const uint64_t length = (uint64_t)(DRAWN * bench_feed_period_ms(&b->job.stats) * 1e6),
                        whole = job->end_ns - job->begin_ns;
@@ -216,7 +225,7 @@ static void print_json(const bench *b, const figures *f)
     stoke_json_string(&json, "transfer", bench_transfer_name(job->params.transfer));
     stoke_json_int(&json, "depth", job->params.depth);
     stoke_json_bool(&json, "sync", job->sync);
-    stoke_json_real(&json, "step_ms", job->step_ms);
+    stoke_json_real(&json, "step_ms", bench_feed_step_ms(job));
     stoke_json_uint(&json, "steps", job->steps);
     stoke_json_uint(&json, "batch", job->batch);
     stoke_json_uint(&json, "height", job->height);
@@ -297,9 +306,9 @@ static void print_people(const bench *b, const figures *f)
     const bench_feed *job = &b->job;
     const stoke_device_info *info = stoke_device_describe(b->device);
     printf("%s: %s; batches of %u x %ux%u %s, step %.1f ms, %u worker%s, transfer %s%s\n", info->name,
-           info->title, job->batch, job->height, job->width, stoke_dtype_name(job->dtype), job->step_ms,
-           workers(b), workers(b) == 1 ? "" : "s", bench_transfer_name(job->params.transfer),
-           job->sync ? ", host waits for every step" : "");
+           info->title, job->batch, job->height, job->width, stoke_dtype_name(job->dtype),
+           bench_feed_step_ms(job), workers(b), workers(b) == 1 ? "" : "s",
+           bench_transfer_name(job->params.transfer), job->sync ? ", host waits for every step" : "");
     printf("augmenting on the %s\n\n", job->why);
     print_figures(b, f);
     print_meaning(b, f);

@@ -74,7 +74,8 @@ static int one_step(bench_feed *job, stoke_feed *feed, uint64_t *epoch, stoke_er
     int r = take(feed, epoch, &batch, err);
     if (r) return r;
     describe(job, &batch->host);
-    if (job->step_ms > 0) r = stoke_feed_step(feed, job->step_ms, err);
+    const double ms = job->step_ms + job->image_ms * batch->host.count;
+    if (ms > 0) r = stoke_feed_step(feed, ms, err);
     stoke_feed_release(feed, &batch);
     if (!r && job->sync) r = stoke_feed_finish(feed, err);
     return r;
@@ -102,11 +103,16 @@ static int consume(bench_feed *job, stoke_feed *feed, stoke_error *err)
     return r ? r : stoke_feed_measure(feed, &job->stats, err);
 }
 
+double bench_feed_step_ms(const bench_feed *job)
+{
+    return job->step_ms + job->image_ms * job->batch;
+}
+
 int bench_feed_run(bench_feed *job, stoke_error *err)
 {
     stoke_feed *feed = NULL;
     const char *why;
-    job->params.step_ms = job->step_ms;
+    job->params.step_ms = job->step_ms + job->image_ms * (job->data.batch > 0 ? (double)job->data.batch : 1);
     int r = cli_feed_open(job->call, &feed, job->dataset, &job->data, job->device, &job->params, err);
     if (r) return r;
     job->memory = *stoke_feed_memory_plan(feed);

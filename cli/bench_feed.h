@@ -16,8 +16,8 @@ typedef struct bench_feed {
     stoke_data_params data;
     stoke_device *device;
     stoke_feed_params params;
-    double step_ms;
-    int sync; /* the host waits for every step, as loss.item() does */
+    double step_ms, image_ms; /* of a step, and more of it for every picture of the batch */
+    int sync;                 /* the host waits for every step, as loss.item() does */
     uint64_t warm_up, steps;
     stoke_trace *trace; /* of the steps after warm-up; NULL = none */
     /* filled by the run */
@@ -31,6 +31,8 @@ typedef struct bench_feed {
 } bench_feed;
 
 int bench_feed_run(bench_feed *job, stoke_error *err);
+/* Of a full batch; after the run. */
+double bench_feed_step_ms(const bench_feed *job);
 
 /* Copies per batch and second, in the units of the table. */
 double bench_feed_copy_ms(const stoke_feed_stats *stats);

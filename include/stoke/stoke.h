@@ -27,7 +27,11 @@
 #include <stoke/evaluate.h>
 #include <stoke/findlr.h>
 #include <stoke/predict.h>
-#include <stoke/evaluate.h>
+#include <stoke/probe.h>
+#include <stoke/advise.h>
+#include <stoke/splice.h>
+#include <stoke/preflight.h>
+#include <stoke/monitor.h>
 #include <stoke/synth.h>
 #include <stoke/pixbench.h>
 #include <stoke/report.h>

@@ -21,9 +21,7 @@
 
 enum { PATH_BYTES = 4096, CPUS_MAX = 8192 /* the largest NR_CPUS Linux can be built with */ };
 
-/* The first size - 1 bytes of a small text file; files of /proc have no size to ask for. Returns 0 when it
- * cannot. */
-static int read_text(const char *path, char *text, size_t size)
+int stk_machine_read_text(const char *path, char *text, size_t size)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) return 0;
@@ -40,7 +38,7 @@ static int read_group_file(const char *root, const char *group, const char *name
 {
     char path[PATH_BYTES];
     int n = snprintf(path, sizeof path, "%s%s%s", root, group, name);
-    return n > 0 && (size_t)n < sizeof path && read_text(path, text, size);
+    return n > 0 && (size_t)n < sizeof path && stk_machine_read_text(path, text, size);
 }
 
 /* v2 has "QUOTA PERIOD" (or "max PERIOD") in one file, v1 two files with quota -1 for none. */
@@ -115,7 +113,7 @@ static double process_limit(const char *proc, const char *cgroup, const char *co
 {
     char path[PATH_BYTES], text[16384], *rest = text;
     int n = snprintf(path, sizeof path, "%s/self/cgroup", proc);
-    if (n < 0 || (size_t)n >= sizeof path || !read_text(path, text, sizeof text)) return 0;
+    if (n < 0 || (size_t)n >= sizeof path || !stk_machine_read_text(path, text, sizeof text)) return 0;
     double tightest = 0;
     for (char *line; (line = strsep(&rest, "\n"));) {
         double limit = line_limit(cgroup, line, controller, limit_of);
@@ -176,6 +174,11 @@ static uint64_t proc_bytes(const char *proc, const char *file, const char *key)
     return value ? (uint64_t)strtoull(value, NULL, 10) * 1024 : 0;
 }
 
+uint64_t stk_machine_memory(const char *proc)
+{
+    return proc_bytes(proc, "/meminfo", "MemTotal");
+}
+
 uint64_t stk_machine_peak_rss(const char *proc)
 {
     return proc_bytes(proc, "/self/status", "VmHWM");
@@ -221,12 +224,28 @@ uint64_t stk_machine_available(const char *proc, const char *cgroup)
     return least < 0x1p63 ? (uint64_t)least : UINT64_MAX; /* v1 says "no limit" with 2^63 - 4096 */
 }
 
+/* The limit itself, whatever is used of it. */
+static double group_memory(const char *root, const char *group, int v2)
+{
+    char limit[64];
+    if (!read_group_file(root, group, v2 ? "/memory.max" : "/memory.limit_in_bytes", limit, sizeof limit) ||
+        !isdigit((unsigned char)*limit))
+        return 0;
+    const double bytes = strtod(limit, NULL);
+    return bytes < 0x1p62 ? bytes : 0; /* v1 says "no limit" with 2^63 less a page, of up to 64 KB */
+}
+
+uint64_t stk_machine_memory_limit(const char *proc, const char *cgroup)
+{
+    return (uint64_t)process_limit(proc, cgroup, "memory", group_memory);
+}
+
 void stk_machine_cpu_name(const char *proc, char *name, size_t size)
 {
     char path[PATH_BYTES], text[4096];
     int n = snprintf(path, sizeof path, "%s/cpuinfo", proc);
     snprintf(name, size, "n/a");
-    if (n < 0 || (size_t)n >= sizeof path || !read_text(path, text, sizeof text)) return;
+    if (n < 0 || (size_t)n >= sizeof path || !stk_machine_read_text(path, text, sizeof text)) return;
     char *value = find_value(text, "model name");
     if (!value) return;
     value[strcspn(value, "\n")] = 0;

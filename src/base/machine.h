@@ -14,6 +14,15 @@
  * /sys/fs/cgroup. */
 double stk_machine_quota(const char *proc, const char *cgroup);
 
+/* The first size - 1 bytes of a small text file; files of /proc have no size to ask for. Returns 0 when it
+ * cannot or there are none. */
+int stk_machine_read_text(const char *path, char *text, size_t size);
+
+/* MemTotal of proc/meminfo in bytes, 0 when it is not there. */
+uint64_t stk_machine_memory(const char *proc);
+/* The tightest memory limit of the process's control groups in bytes, 0 = none. */
+uint64_t stk_machine_memory_limit(const char *proc, const char *cgroup);
+
 /* VmHWM of proc/self/status in bytes, 0 when it is not there. */
 uint64_t stk_machine_peak_rss(const char *proc);
 /* VmRSS: what the process holds now. */

@@ -69,6 +69,11 @@ def is_sound(answer):
     assert answer['augment_ms_per_batch'] >= 0 and answer['placement'] in answer['placement_reason']
 
 
+def steps_by_the_picture():
+    answer = stoke_json('bench', 'device', SET, *SMALL, '--step-ms', 2, '--image-ms', 1.5, '--steps', 2, '--warm-up', 0)
+    equal(answer['step_ms'], 2 + 1.5 * answer['batch'])
+
+
 def bench_device():
     answer = stoke_json('bench', 'device', SET, *SMALL, *STEPS, '--placement', 'device')
     is_sound(answer)
@@ -106,9 +111,8 @@ def bench_transfer():
     for field in ('copy_ms', 'overlap_share', 'device_busy_share'):
         equal(answer[field], stream[field], field)
     # By the model of the card, whatever this machine does.
-    assert pageable['gb_s'] < pinned['gb_s'] and pageable['copy_ms'] > pinned['copy_ms'] > 0, answer
+    assert pageable['gb_s'] < pinned['gb_s'] and pageable['copy_ms'] > pinned['copy_ms'] > 0 < stream['copy_ms'], answer
     equal((pageable['overlap_share'], pinned['overlap_share']), (0, 0))
-    assert abs(stream['copy_ms'] - pinned['copy_ms']) < 0.2 * pinned['copy_ms'], answer
     text = stoke('bench', 'transfer', SET, '--device', 'host', *SMALL, '--short').stdout
     contains(text, 'pinned, own stream', 'measured', "host's memory")
 
@@ -127,6 +131,7 @@ sys.exit(tap.run([
     ('states cross over', hash_states_cross_over),
     ('hash asks for a device', hash_asks_for_a_device),
     ('bench device', bench_device),
+    ('a step by the picture', steps_by_the_picture),
     ('bench device for people', bench_device_for_people),
     ('bench transfer', bench_transfer),
     ('nothing is left behind', bench_device_leaves_nothing_behind),

@@ -142,6 +142,8 @@ def prepare_examples():
     shutil.copy(os.path.join(work, 'demo/data/images/000000.jpg'), os.path.join(work, 'photos'))
     with open(os.path.join(work, 'configs', 'stoke.yaml'), 'w') as out:
         out.write(stoke('config').stdout)
+    with open(os.path.join(work, 'configs', 'face_config.yaml'), 'w') as out:
+        out.write('data:\n  batch_size: 8\n  num_workers: 0\ntraining:\n  use_amp: false\n')
 
 
 sys.exit(tap.run([

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke check: the list to go through before a training starts, gone through.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/common.h"
+#include <stoke/preflight.h>
+
+typedef struct check_options {
+    const char *config, *data, *model, *map;
+    uint32_t size[2];
+    int64_t classes, ranks, gpu;
+} check_options;
+
+#define FIELD(name) offsetof(check_options, name)
+
+/* clang-format off: one option is one paragraph */
+static const stoke_option options[] = {
+    { .name = "config",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(config),
+      .argument = "FILE",
+      .help = "The settings to check: a file of `stoke config`, or the YAML of a PyTorch trainer, flat or in "
+              "sections" },
+    { .name = "data",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(data),
+      .argument = "DIR",
+      .help = "The data set, where the file names none or another is meant" },
+    { .name = "model",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(model),
+      .argument = "b0..b5|smallnet",
+      .help = "The network that memory is estimated for, where the file does not tell" },
+    { .name = "size",
+      .type = STOKE_OPT_SIZE,
+      .offset = FIELD(size),
+      .default_text = "0",
+      .argument = "N|HxW",
+      .help = "Size of a picture, where the file does not tell; 0 is as the file says" },
+    { .name = "classes",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(classes),
+      .default_text = "0",
+      .min = 0,
+      .max = 65535,
+      .argument = "N",
+      .help = "Number of classes; 0 is as the file says" },
+    { .name = "ranks",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(ranks),
+      .default_text = "1",
+      .min = 1,
+      .max = 1024,
+      .argument = "N",
+      .help = "Processes that share this machine's cores, one for each card" },
+    { .name = "gpu",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(gpu),
+      .default_text = "0",
+      .min = 0,
+      .max = 255,
+      .argument = "N",
+      .help = "Which card, as nvidia-smi counts them" },
+    { .name = "map",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(map),
+      .argument = "SETTING=PATH,...",
+      .help = "Where a setting stands when the file has several of its name, such as batch_size=data.bs" },
+};
+/* clang-format on */
+
+enum { MAPS = 16 };
+
+/* Cuts "a=b,c=d" in place. */
+static int cut_map(char *text, const char *map[MAPS + 1], stoke_error *err)
+{
+    size_t n = 0;
+    char *rest = NULL;
+    for (char *word = text ? strtok_r(text, ",", &rest) : NULL; word; word = strtok_r(NULL, ",", &rest)) {
+        if (n == MAPS) return cli_error(err, STOKE_E_INVALID, "--map: more than %d settings", MAPS);
+        map[n++] = word;
+    }
+    map[n] = NULL;
+    return STOKE_OK;
+}
+
+/* ---- what is told ---- */
+
+static const char *engine_name(const stoke_preflight *preflight)
+{
+    return stoke_preflight_engine(preflight) == STOKE_ENGINE_NATIVE ? "native" : "torch";
+}
+
+static void print_lines(const cli_call *call, const stoke_preflight *preflight)
+{
+    const check_options *o = call->options;
+    const int native = stoke_preflight_engine(preflight) == STOKE_ENGINE_NATIVE;
+    stoke_preflight_line line;
+    printf("%s: %s (%s)\n\n", o->config,
+           native ? "for `stoke train`, in host memory" : "for PyTorch on a card",
+           stoke_preflight_dialect(preflight));
+    for (size_t i = 0; stoke_preflight_at(preflight, i, &line); i++) {
+        printf("%-4s  %-20s  %s", stoke_verdict_name(line.verdict), line.title, line.figure);
+        if (line.source != STOKE_SOURCE_NA) printf(" [%s]", stoke_source_name(line.source));
+        putchar('\n');
+        if (*line.fix) printf("%26s  -> %s\n", "", line.fix);
+    }
+    printf("\n%zu pass, %zu warn, %zu fail, %zu n/a (could not be seen)\n",
+           stoke_preflight_count(preflight, STOKE_VERDICT_PASS),
+           stoke_preflight_count(preflight, STOKE_VERDICT_WARN),
+           stoke_preflight_count(preflight, STOKE_VERDICT_FAIL),
+           stoke_preflight_count(preflight, STOKE_VERDICT_NA));
+}
+
+static void print_json(const cli_call *call, const stoke_preflight *preflight, int ready)
+{
+    const check_options *o = call->options;
+    stoke_preflight_line line;
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "config", o->config);
+    stoke_json_string(&json, "dialect", stoke_preflight_dialect(preflight));
+    stoke_json_string(&json, "engine", engine_name(preflight));
+    stoke_json_bool(&json, "ready", ready);
+    for (int v = 0; v < STOKE_VERDICTS; v++)
+        stoke_json_uint(&json, v == STOKE_VERDICT_NA ? "na" : stoke_verdict_name(v),
+                        stoke_preflight_count(preflight, v));
+    stoke_json_array(&json, "lines");
+    for (size_t i = 0; stoke_preflight_at(preflight, i, &line); i++) {
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "key", line.key);
+        stoke_json_string(&json, "title", line.title);
+        stoke_json_string(&json, "verdict", stoke_verdict_name(line.verdict));
+        stoke_json_string(&json, "figure", line.figure);
+        stoke_json_string(&json, "source", stoke_source_name(line.source));
+        stoke_json_string(&json, "fix", *line.fix ? line.fix : NULL);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+/* ---- the command ---- */
+
+static int check(stoke_preflight **preflight, const check_options *o, stoke_error *err)
+{
+    const char *map[MAPS + 1];
+    char *text = NULL;
+    if (!o->config)
+        return cli_error(err, STOKE_E_INVALID,
+                         "which settings? Name their file: stoke check --config train.yaml");
+    if (o->map) {
+        text = cli_alloc(strlen(o->map) + 1, 1);
+        strcpy(text, o->map);
+    }
+    stoke_preflight_params params = stoke_preflight_defaults();
+    params.config = o->config;
+    params.map = map;
+    params.data = o->data;
+    params.model = o->model;
+    params.size[0] = o->size[0];
+    params.size[1] = o->size[1];
+    params.classes = (uint32_t)o->classes;
+    params.ranks = (uint32_t)o->ranks;
+    params.gpu = (uint32_t)o->gpu;
+    int r = cut_map(text, map, err);
+    if (!r) r = stoke_preflight_run(preflight, &params, err);
+    free(text);
+    return r;
+}
+
+static int run(cli_call *call)
+{
+    const check_options *o = call->options;
+    stoke_preflight *preflight = NULL;
+    stoke_error err = { 0 };
+    if (check(&preflight, o, &err)) {
+        /* 1 is for a line that failed: scripts must be able to tell. */
+        if (err.code != STOKE_E_NOMEM) err.code = STOKE_E_INVALID;
+        return cli_fail(call, &err);
+    }
+    const int ready = !stoke_preflight_count(preflight, STOKE_VERDICT_FAIL);
+    if (call->common.json)
+        print_json(call, preflight, ready);
+    else
+        print_lines(call, preflight);
+    stoke_preflight_destroy(&preflight);
+    return ready ? CLI_OK : CLI_FAILED;
+}
+
+static const cli_example examples[] = {
+    { "stoke check --config configs/stoke.yaml --data demo/data",
+      "a file of `stoke config`: our own trainer" },
+    { "stoke check --config configs/face_config.yaml --data demo/data --model b2 --size 256",
+      "a PyTorch trainer's file; what it does not say is said here" },
+    { "stoke check --config configs/face_config.yaml --ranks 2 --json", "two processes; for programs" },
+    { 0 },
+};
+
+const cli_command cli_check = {
+    .name = "check",
+    .summary = "go through the list before a training starts: what would fail, what would be slow",
+    .description =
+        "Reads a settings file, looks at the machine, the card and the data set (its directory, not its "
+        "pixels), and prints a line for each thing that can be seen to be right or wrong: pass, warn (it "
+        "will "
+        "run, slower than it could), fail (it will stop, or not start), n/a (could not be seen, and why). "
+        "Every line has its figure, in brackets where that is from, and below it what to do. Exit status: 0 "
+        "when nothing failed, 1 when something did, 2 when the file cannot be understood.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(check_options),
+    .run = run,
+};

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke optimize: a settings file with the values that keep the card busy, everything else byte for byte.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/common.h"
+#include "cli/output.h"
+#include <stoke/probe.h>
+#include <stoke/splice.h>
+
+typedef struct optimize_options {
+    const char *config, *gpu, *out, *map;
+    double vram;
+    int64_t cores, ranks;
+    int in_place, allow_model_scale, dry_run, force;
+} optimize_options;
+
+#define FIELD(f) offsetof(optimize_options, f)
+static const stoke_option options[] = {
+    { .name = "config",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(config),
+      .argument = "FILE",
+      .help = "The settings file; it is read, never changed without --in-place" },
+    { .name = "gpu",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(gpu),
+      .argument = "NAME",
+      .help = "The card to optimize for, such as rtx3090; left out, by --vram, else the one found here" },
+    { .name = "vram",
+      .type = STOKE_OPT_REAL,
+      .offset = FIELD(vram),
+      .default_text = "0",
+      .min = 0,
+      .max = 4096,
+      .argument = "GB",
+      .help = "Memory of the card in GB; 0 takes that of --gpu" },
+    { .name = "cores",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(cores),
+      .default_text = "0",
+      .min = 0,
+      .max = 65536,
+      .argument = "N",
+      .help = "Cores of the machine that trains; 0 takes those usable here" },
+    { .name = "ranks",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(ranks),
+      .default_text = "1",
+      .min = 1,
+      .max = 1024,
+      .argument = "N",
+      .help = "Processes that train on that machine and share its cores, one per card" },
+    { .name = "out",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(out),
+      .argument = "FILE",
+      .help = "Where the result goes; left out, x_config.yaml becomes x_gpu_optimized.yaml beside it" },
+    { .name = "in_place",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(in_place),
+      .help = "Change the file itself and keep the old one as FILE.bak" },
+    { .name = "force",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(force),
+      .help = "Replace a result, or a FILE.bak, that is there already and differs" },
+    { .name = "allow_model_scale",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(allow_model_scale),
+      .help =
+          "Also grow the model by the table (base_channels, num_blocks, patch_size): another experiment" },
+    { .name = "map",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(map),
+      .argument = "LIST",
+      .help =
+          "Where a setting stands that has another name, or several candidates: setting=path, with commas "
+          "between more than one, such as batch_size=data.bs,num_workers=data.nw" },
+    { .name = "dry_run",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(dry_run),
+      .help = "Show the changes and write nothing" },
+};
+
+enum { MAPS = 32 };
+
+/* One call of the command. */
+typedef struct optimizing {
+    const cli_call *call;
+    const optimize_options *o;
+    stoke_optimization *plan;
+    stoke_yaml_proof proof;
+    const char *target;
+    char backup[CLI_PATH];
+    int written, unchanged; /* unchanged: the target had these very bytes */
+} optimizing;
+
+/* ---- what there is already ---- */
+
+/* Cuts "a=b,c=d" in place. */
+static int cut_map(char *text, const char *map[MAPS + 1], stoke_error *err)
+{
+    size_t n = 0;
+    for (char *word = text ? strtok(text, ",") : NULL; word; word = strtok(NULL, ",")) {
+        if (n == MAPS) return cli_error(err, STOKE_E_INVALID, "--map: more than %d settings", MAPS);
+        map[n++] = word;
+    }
+    map[n] = NULL;
+    return STOKE_OK;
+}
+
+/* 1: both can be read and have the same bytes. */
+static int same_bytes(const char *a, const char *b)
+{
+    FILE *x = fopen(a, "rb"), *y = fopen(b, "rb");
+    int same = x && y, c = 0;
+    while (same && c != EOF) {
+        c = getc(x);
+        same = c == getc(y);
+    }
+    if (x) fclose(x);
+    if (y) fclose(y);
+    return same;
+}
+
+static int exists(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
+static int same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* ---- writing ---- */
+
+static int copy_file(const char *from, const char *to, stoke_error *err)
+{
+    char *text;
+    cli_output out;
+    struct stat st;
+    /* The same limit as the splice has, which has read this file already. */
+    int r = cli_read_text(from, 4 << 20, &text, err);
+    if (r) return r;
+    r = cli_output_open(&out, to, err);
+    if (!r) {
+        fputs(text, out.stream); /* no zero bytes: the splice has refused those */
+        if (stat(from, &st) == 0 && fchmod(fileno(out.stream), st.st_mode & 07777) != 0)
+            cli_error(err, STOKE_E_IO, "%s: its mode cannot be set",
+                      to); /* its bytes are what it is kept for */
+        r = cli_output_commit(&out, err);
+    }
+    free(text);
+    return r;
+}
+
+static int keep_backup(optimizing *w, stoke_error *err)
+{
+    const char *config = w->o->config;
+    if (snprintf(w->backup, sizeof w->backup, "%s.bak", config) >= (int)sizeof w->backup)
+        return cli_error(err, STOKE_E_INVALID, "%.200s...: the name is too long for a backup", config);
+    if (exists(w->backup) && !w->o->force && !same_bytes(config, w->backup))
+        return cli_error(err, STOKE_E_STATE,
+                         "%s: an older backup is there and differs; move it away, or replace it with --force",
+                         w->backup);
+    return copy_file(config, w->backup, err);
+}
+
+/* Into a new file, or over one only where nothing can be lost by it. The result is made beside the target
+ * first: whether it differs from what is there can then be told. */
+static int write_new(optimizing *w, stoke_error *err)
+{
+    char trial[CLI_PATH];
+    if (same_file(w->o->config, w->target))
+        return cli_error(err, STOKE_E_INVALID,
+                         "%s: this is the settings file itself; --in-place changes it and "
+                         "keeps a backup",
+                         w->target);
+    if (!exists(w->target) || w->o->force)
+        return stoke_optimization_write(w->plan, w->target, &w->proof, err);
+    if (snprintf(trial, sizeof trial, "%s.new", w->target) >= (int)sizeof trial || exists(trial))
+        return cli_error(err, STOKE_E_STATE, "%s: is there already; replace it with --force", w->target);
+    int r = stoke_optimization_write(w->plan, trial, &w->proof, err);
+    if (r) return r;
+    w->unchanged = same_bytes(trial, w->target);
+    remove(trial);
+    if (w->unchanged) return STOKE_OK;
+    return cli_error(
+        err, STOKE_E_STATE,
+        "%s: is there already and differs from the result; replace it with --force, or name another "
+        "file with --out",
+        w->target);
+}
+
+static int write_result(optimizing *w, stoke_error *err)
+{
+    stoke_change any;
+    if (w->o->in_place && !stoke_optimization_change(w->plan, 0, &any))
+        return STOKE_OK; /* no backup of itself */
+    int r = w->o->in_place ? keep_backup(w, err) : STOKE_OK;
+    if (!r)
+        r = w->o->in_place ? stoke_optimization_write(w->plan, w->target, &w->proof, err) : write_new(w, err);
+    w->written = !r && !w->unchanged;
+    return r;
+}
+
+/* ---- for people ---- */
+
+static void print_changes(const optimizing *w)
+{
+    static const char *const headings[] = { "key", "from", "to", "source" };
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_change c;
+    for (size_t i = 0; stoke_optimization_change(w->plan, i, &c); i++) {
+        const char *const cells[] = { c.path, *c.from ? c.from : "(new)", c.to, stoke_source_name(c.source) };
+        if (table) stoke_table_row(table, cells);
+    }
+    if (table) stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+    puts("");
+    for (size_t i = 0; stoke_optimization_change(w->plan, i, &c); i++)
+        printf("%s\n  why:    %s\n  effect: %s\n", c.path, c.why, c.effect);
+}
+
+static void print_text(const optimizing *w)
+{
+    stoke_change c;
+    const char *text;
+    if (stoke_optimization_change(w->plan, 0, &c))
+        print_changes(w);
+    else
+        printf("Nothing to change in %s.\n", w->o->config);
+    if (stoke_optimization_remark(w->plan, 0)) puts("\nLeft as it is, and remarks:");
+    for (size_t i = 0; (text = stoke_optimization_remark(w->plan, i)); i++) printf("  %s\n", text);
+    if (w->written || w->unchanged)
+        printf("\nProof: %zu spans differ; the other %llu of %llu bytes are the same; read again, the file "
+               "has the "
+               "named keys changed and nothing else.\n",
+               w->proof.spans, (unsigned long long)w->proof.bytes_kept,
+               (unsigned long long)w->proof.bytes_before);
+    if (w->written)
+        printf("Written: %s%s%s\n", w->target, *w->backup ? "; the old file is " : "", w->backup);
+    else if (w->unchanged)
+        printf("%s has this result already.\n", w->target);
+    else if (w->o->dry_run)
+        puts("\nNothing was written (--dry-run).");
+    if (w->written || w->unchanged)
+        cli_say(w->call,
+                "next: `diff %s %s`, then train with %s; keys marked (new) count only where your trainer "
+                "reads them",
+                *w->backup ? w->backup : w->o->config, w->target, w->target);
+}
+
+/* ---- for programs ---- */
+
+static void json_change(stoke_json *json, const stoke_change *c)
+{
+    stoke_json_object(json, NULL);
+    stoke_json_string(json, "setting", c->setting);
+    stoke_json_string(json, "path", c->path);
+    stoke_json_string(json, "from", *c->from ? c->from : NULL);
+    stoke_json_string(json, "to", c->to);
+    stoke_json_string(json, "why", c->why);
+    stoke_json_string(json, "effect", c->effect);
+    stoke_json_string(json, "source", stoke_source_name(c->source));
+    stoke_json_close(json);
+}
+
+static void print_json(const optimizing *w)
+{
+    stoke_json json;
+    stoke_change c;
+    const char *text;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "config", w->o->config);
+    stoke_json_string(&json, "target", w->target);
+    stoke_json_bool(&json, "written", w->written);
+    stoke_json_string(&json, "backup", *w->backup ? w->backup : NULL);
+    stoke_json_array(&json, "changes");
+    for (size_t i = 0; stoke_optimization_change(w->plan, i, &c); i++) json_change(&json, &c);
+    stoke_json_close(&json);
+    stoke_json_array(&json, "remarks");
+    for (size_t i = 0; (text = stoke_optimization_remark(w->plan, i)); i++)
+        stoke_json_string(&json, NULL, text);
+    stoke_json_close(&json);
+    if (!w->written && !w->unchanged) {
+        stoke_json_null(&json, "proof");
+    } else {
+        stoke_json_object(&json, "proof");
+        stoke_json_uint(&json, "spans", w->proof.spans);
+        stoke_json_uint(&json, "bytes_kept", w->proof.bytes_kept);
+        stoke_json_uint(&json, "bytes_before", w->proof.bytes_before);
+        stoke_json_uint(&json, "bytes_after", w->proof.bytes_after);
+        stoke_json_bool(&json, "bytes_equal", w->proof.bytes_equal);
+        stoke_json_bool(&json, "tree_equal", w->proof.tree_equal);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+}
+
+static int check_request(const optimize_options *o, stoke_error *err)
+{
+    if (!o->config)
+        return cli_error(err, STOKE_E_INVALID, "no settings file is named: give one with --config FILE");
+    if (o->in_place && o->out)
+        return cli_error(err, STOKE_E_INVALID, "--in-place changes the file itself; leave out --out");
+    return STOKE_OK;
+}
+
+static int optimize(optimizing *w, char *map_text, stoke_error *err)
+{
+    const optimize_options *o = w->o;
+    const char *map[MAPS + 1];
+    stoke_optimize_params params = stoke_optimize_defaults();
+    int r = cut_map(map_text, map, err);
+    params.config = o->config;
+    params.gpu = o->gpu;
+    params.memory = (uint64_t)(o->vram * 1073741824.0);
+    params.cores = (uint32_t)o->cores;
+    params.ranks = (uint32_t)o->ranks;
+    params.allow_model_scale = o->allow_model_scale;
+    params.map = map;
+    if (!r) r = stoke_optimize(&w->plan, &params, err);
+    if (r) return r;
+    w->target = o->in_place ? o->config : o->out ? o->out : stoke_optimization_target(w->plan);
+    return o->dry_run ? STOKE_OK : write_result(w, err);
+}
+
+static int run(cli_call *call)
+{
+    optimizing w = { .call = call, .o = call->options };
+    stoke_error err = { 0 };
+    char *map = NULL;
+    int r = check_request(w.o, &err);
+    if (!r && w.o->map) {
+        map = cli_alloc(strlen(w.o->map) + 1, 1);
+        strcpy(map, w.o->map);
+    }
+    if (!r) r = optimize(&w, map, &err);
+    if (r)
+        r = cli_fail(call, &err);
+    else if (call->common.json)
+        print_json(&w);
+    else
+        print_text(&w);
+    stoke_optimization_destroy(&w.plan);
+    free(map);
+    return r;
+}
+
+static const cli_example examples[] = {
+    { "stoke optimize --config configs/face_config.yaml --gpu rtx3090",
+      "writes configs/face_gpu_optimized.yaml and says what changed, and why" },
+    { "stoke optimize --config configs/face_config.yaml --vram 8 --dry-run",
+      "what it would be for a card of 8 GB" },
+    { "stoke optimize --config configs/face_config.yaml --gpu t4 --cores 4 --out configs/colab.yaml --json",
+      "for another machine, and for programs" },
+    { 0 },
+};
+
+const cli_command cli_optimize = {
+    .name = "optimize",
+    .summary = "write a settings file with the values that keep the card busy",
+    .description =
+        "Reads a YAML file of settings, of this program or of a PyTorch trainer (flat keys, "
+        "data:/training: sections, train_ds: sections), and writes a copy with other values for batch "
+        "size, workers, mixed precision, pinned memory and the like, by the tables for the card and the "
+        "cores of the machine. Each change is shown with its reason and source. Comments, order, quotes, "
+        "line ends and indentation stay byte for byte, which is proved before the file is written. What "
+        "cannot be changed safely (values behind anchors and merges, maps in braces over several lines) "
+        "is left, with line and reason; a file with keys given twice, tabs in its indentation or several "
+        "documents is refused. The learning rate is never changed; what scaling would make of it is said.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(optimize_options),
+    .run = run,
+};

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What `stoke monitor` shows: a screen that is drawn anew in place, lines, and the summary.
+ */
+#ifndef STOKE_CLI_MONITOR_VIEW_H
+#define STOKE_CLI_MONITOR_VIEW_H
+
+#include <stoke/monitor.h>
+
+/* Readings per second: what is drawn at 1 Hz is the mean of these. */
+enum { MONITOR_RATE = 10 };
+
+typedef struct monitor_view {
+    const stoke_monitor *monitor;
+    int colour, blocks;    /* blocks: the terminal knows UTF-8 */
+    double seconds, limit; /* passed; wanted, 0 = until interrupted */
+    int rows, columns;
+} monitor_view;
+
+/* 1: stdout is a terminal that can be drawn on. */
+int monitor_view_possible(void);
+/* Takes the screen; from now on Ctrl-Z gives it back for as long as we are stopped. */
+void monitor_view_begin(monitor_view *view, const stoke_monitor *monitor, int colour);
+/* 1: the window has changed its size since the last drawing. */
+int monitor_view_resized(void);
+void monitor_view_draw(monitor_view *view, double seconds);
+void monitor_view_end(void);
+
+/* "1.0 s  processor 34 %  memory ...": one line per second where there is no terminal. */
+void monitor_print_line(const stoke_monitor *monitor, double seconds);
+/* The newest reading as a page, and the summary with its verdict. */
+void monitor_print_once(const stoke_monitor *monitor, int as_json);
+void monitor_print_summary(const stoke_monitor *monitor, int as_json);
+
+/* "power limit, too hot (hardware)", "nothing"; "n/a" when the driver does not tell. */
+const char *monitor_reasons(stoke_figure reasons, char *text, size_t size);
+/* A figure without its fraction, with its unit behind: "34 %", "n/a". */
+const char *monitor_number(stoke_figure figure, const char *unit, char *text, size_t size);
+const char *monitor_bytes(stoke_figure figure, char *text, size_t size);
+
+#endif

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoke estimate and stoke recommend: numbers that add up, answers that fit, files that are taken."""
+import os
+import sys
+
+from cli import contains, equal, path, stoke, stoke_json, tap
+
+TERMS = ['weights', 'gradients', 'optimizer', 'extra', 'activations', 'logits', 'batches', 'workspace',
+         'context', 'fragments']
+GIB = 1 << 30
+
+
+def settings(answer):
+    return {line['key']: line['value'] for line in answer['settings']}
+
+
+def estimate_adds_up():
+    answer = stoke_json('estimate', '--model', 'b4', '--batch', 8, '--size', 288, '--classes', 2)
+    equal(answer['parameters'], 63994562)
+    for engine in ('native', 'torch'):
+        column = answer[engine]
+        equal(list(column['bytes']), TERMS)
+        equal(sum(column['bytes'].values()), column['total_bytes'], engine)
+        assert column['low_bytes'] <= column['total_bytes'] <= column['high_bytes']
+        equal(column['dominant'], 'activations')
+        equal(column['source'], 'estimated')
+    assert 'fits' not in answer, 'nobody asked'
+
+
+def estimate_for_people():
+    text = stoke('estimate', '--model', 'b2', '--batch', 4, '--size', '256x320', '--vram', 8).stdout
+    contains(text, *TERMS, 'native', 'torch', '256 x 320', 'as asked', 'largest batch', 'largest size',
+             'largest model', 'GiB')
+
+
+def estimate_backwards():
+    ask = ['estimate', '--model', 'b2', '--size', 256, '--vram', 8]
+    batch = stoke_json(*ask)['fits']['largest_batch']
+    assert batch >= 8
+    for b, fits in ((batch, True), (batch + 8, False)):
+        answer = stoke_json(*ask, '--batch', b)
+        equal(answer['fits']['as_asked'], fits, f'batch {b}')
+        equal(answer['torch']['high_bytes'] <= 7 * GIB, fits, f'batch {b}')
+    named = stoke_json('estimate', '--gpu', 'NVIDIA GeForce RTX 3090')['fits']
+    equal(named['memory_bytes'], 24 * GIB)
+    equal(named['largest_model'], 'b5')
+    none = stoke_json('estimate', '--model', 'b5', '--vram', 1)['fits']
+    equal((none['as_asked'], none['largest_batch'], none['largest_model']), (False, 0, None))
+
+
+def estimate_smallnet():
+    answer = stoke_json('estimate', '--model', 'smallnet', '--size', 128, '--vram', 4)
+    contains(answer['native']['problem'], 'SegFormer')
+    assert answer['torch']['total_bytes'] > 0
+    contains(stoke('estimate', '--model', 'smallnet').stdout, 'n/a')
+
+
+def recommend_by_card():
+    answer = stoke_json('recommend', '--gpu', 'rtx3060')
+    equal(answer['memory_bytes'], 12 * GIB)
+    equal((settings(answer)['model'], settings(answer)['batch_size']), ('b4', '8'))
+    for line in answer['settings']:
+        assert line['source'] in ('table', 'estimated', 'measured'), line
+        assert line['why'], line
+    cores = len(os.sched_getaffinity(0))
+    assert int(settings(answer)['num_workers']) <= max(cores - 1, 0)
+    equal(settings(stoke_json('recommend', '--gpu', 'rtx3060', '--ranks', 64 * cores))['num_workers'], '0')
+
+
+def recommend_cuts():
+    answer = stoke_json('recommend', '--vram', 16)
+    line = {x['key']: x for x in answer['settings']}['batch_size']
+    equal(line['source'], 'estimated')
+    contains(line['why'], 'says 32 with b5')
+    contains(answer['remark'], 'disagree')
+    got = settings(answer)
+    equal(int(got['batch_size']) * int(got['accumulate']), 32)
+    fits = stoke_json('estimate', '--model', got['model'], '--batch', got['batch_size'], '--size',
+                      got['image_size'], '--prefetch', got['prefetch'], '--vram', 16)['fits']
+    equal(fits['as_asked'], True)
+
+
+def recommend_writes_our_settings():
+    file = path('own.yaml')
+    done = stoke('recommend', '--vram', 4, '--write', file)
+    contains(done.stderr, 'stoke train')
+    taken = stoke_json('config', '--train', '--config', file)
+    equal((taken['model'], taken['batch'], taken['size'], taken['lr'], taken['accumulate']),
+          ('b0', 2, [224, 224], 2e-4, 4))
+    equal((taken['schedule'], taken['clip_norm'], taken['epochs']), ('constant', 1, 50))
+
+
+def recommend_writes_flat_settings():
+    file = path('flat.yaml')
+    stoke('recommend', '--gpu', 'GTX 1080', '--task', 'smallnet', '--dialect', 'flat', '--write', file)
+    lines = dict(line.split(': ', 1) for line in open(file).read().splitlines()
+                 if line and not line.startswith('#'))
+    equal((lines['batch_size'], lines['base_channels'], lines['use_mixed_precision']), ('16', '64', 'true'))
+
+
+def recommend_without_a_card():
+    env = dict(os.environ, STOKE_LIBNVML='/nowhere/libnvidia-ml.so.1')
+    done = stoke('recommend', env=env)
+    if 'no card is seen' in done.stderr:  # else AMD's or Intel's is here
+        contains(done.stdout, 'processor', 'b0', 'measured')
+
+
+def recommend_for_the_card_found():
+    env = dict(os.environ, STOKE_LIBNVML=os.environ['STOKE_FAKE_LIBNVML'])
+    answer = stoke_json('recommend', env=env)
+    contains(answer['subject'], 'Fake GPU')
+    equal(answer['memory_bytes'], 24 * GIB)
+    equal(settings(answer)['prefetch'], '8')
+
+
+def asked_wrongly():
+    contains(stoke('estimate', '--model', 'b7', code=2).stderr, 'smallnet')
+    contains(stoke('estimate', '--size', 8, code=2).stderr, '29 x 29')
+    contains(stoke('recommend', '--gpu', '3091', code=2).stderr, 'RTX 3090', '--vram')
+    contains(stoke('recommend', '--gpu', 'RTX 4090 Laptop GPU', code=2).stderr, 'laptop', '--vram')
+    contains(stoke('recommend', '--write', '', code=2).stderr, 'empty')
+    file = path('none.yaml')
+    contains(stoke('recommend', '--gpu', '4070', '--task', 'smallnet', '--write', file, code=2).stderr, 'flat')
+    assert not os.path.exists(file)
+    stoke('recommend', '--gpu', '4070', '--write', path('nowhere', 'x.yaml'), code=1)
+
+
+sys.exit(tap.run([
+    ('estimate adds up', estimate_adds_up),
+    ('estimate for people', estimate_for_people),
+    ('estimate backwards', estimate_backwards),
+    ('estimate of the small network', estimate_smallnet),
+    ('recommend by card', recommend_by_card),
+    ('recommend cuts what does not fit', recommend_cuts),
+    ('recommend writes our settings', recommend_writes_our_settings),
+    ('recommend writes flat settings', recommend_writes_flat_settings),
+    ('recommend without a card', recommend_without_a_card),
+    ('recommend for the card found', recommend_for_the_card_found),
+    ('asked wrongly', asked_wrongly),
+]))
