@@ -431,7 +431,7 @@ static stoke_image host_ids(const batch *b, uint32_t row)
     ids.data = room(n * ids.depth);
     memset(ids.data, 0, n * ids.depth);
     if (s->mask_depth) memcpy(ids.data, b->raw + s->mask, n * ids.depth);
-    for (size_t i = 0; i < n && s->swap; i++) put(&ids, i, swapped[at(&ids, i)]);
+    for (size_t i = 0; i < n && s->swap && s->mask_depth; i++) put(&ids, i, swapped[at(&ids, i)]);
     return ids;
 }
 
