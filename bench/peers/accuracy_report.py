@@ -245,7 +245,7 @@ def page(runs, charts):
               "- The same start: weights as Transformers initialises them, saved once per seed and loaded by both. The same batches in the "
               "same order: `stoke dump` writes the numbers that `stoke train` feeds to its network, PyTorch reads them. "
               "Nothing is random after that, so the first losses of both must agree to rounding; the script checks it. Later the two "
-              "part, as two runs of one program with another order of sums would.",
+              "part: differences in the last bit grow. How much of what is left at the end is that, so few seeds do not tell.",
               "- The same judge: after every turn the 101 validation pictures at the size of training, one matrix of counts over all "
               "pixels that have a class, mean of the classes' IoU.",
               "- Turns: both take the steps up to the next evaluation, and that evaluation, one after the other under a lock, so that a noisy "
