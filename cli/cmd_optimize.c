@@ -30,7 +30,8 @@ static const stoke_option options[] = {
       .type = STOKE_OPT_STRING,
       .offset = FIELD(gpu),
       .argument = "NAME",
-      .help = "The card to optimize for, such as rtx3090; left out, by --vram, else the one found here" },
+      .help = "The card to optimize for, such as rtx3090; left out, by --vram; with neither, for the "
+              "processor alone" },
     { .name = "vram",
       .type = STOKE_OPT_REAL,
       .offset = FIELD(vram),

@@ -12,14 +12,12 @@ int cli_device_open(stoke_device **out, const char *name, int contents, stoke_er
 
 static void say_memory(const cli_call *call, const stoke_feed_memory *memory, const char *device)
 {
-    char host[256], kernels[64] = "";
+    char host[256], own[160];
     stoke_memory_plan_text(&memory->host, host, sizeof host);
+    stoke_feed_memory_text(memory, own, sizeof own);
     cli_say(call, "memory: %s%s", host,
             memory->host.prefetch_reduced ? " (prefetch lowered to honour --memory-limit)" : "");
-    if (memory->work_bytes)
-        snprintf(kernels, sizeof kernels, " + kernels %.1f MB", (double)memory->work_bytes / 1e6);
-    cli_say(call, "memory of %s: slots %u x %.1f MB%s = %.1f MB", device, memory->slots,
-            (double)memory->slot_bytes / 1e6, kernels, (double)memory->total_bytes / 1e6);
+    cli_say(call, "memory of %s: %s", device, own);
 }
 
 int cli_feed_open(const cli_call *call, stoke_feed **out, const stoke_dataset *dataset,

@@ -74,6 +74,9 @@ STOKE_API int stoke_feed_create(stoke_feed **out, const stoke_dataset *dataset, 
 STOKE_API void stoke_feed_destroy(stoke_feed **feed);
 
 STOKE_API const stoke_feed_memory *stoke_feed_memory_plan(const stoke_feed *feed);
+/* That of the device: "slots 3 x 176.2 MB + kernels 202.7 MB = 731.2 MB". Returns the length snprintf-style.
+ */
+STOKE_API int stoke_feed_memory_text(const stoke_feed_memory *memory, char *text, size_t size);
 /* The placement in force (never auto) and the reason, for people. */
 STOKE_API int stoke_feed_placement(const stoke_feed *feed, const char **why);
 STOKE_API uint64_t stoke_feed_batches(const stoke_feed *feed);

@@ -5,6 +5,7 @@
 #ifndef STOKE_SRC_BASE_CLOCK_H
 #define STOKE_SRC_BASE_CLOCK_H
 
+#include <errno.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -18,6 +19,13 @@ static inline uint64_t stk_clock_ns(clockid_t clock)
 static inline uint64_t stk_now_ns(void)
 {
     return stk_clock_ns(CLOCK_MONOTONIC);
+}
+/* Until that time of the clock, whatever signals come between. */
+static inline void stk_sleep_until(uint64_t ns)
+{
+    const struct timespec t = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+        ;
 }
 /* CPU time of the calling thread: a system call, about 0.2 us; six per sample of 2 ms. */
 static inline uint64_t stk_thread_cpu_ns(void)

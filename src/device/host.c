@@ -72,21 +72,13 @@ static host_device *own(const stoke_device *device)
 
 /* ---- a stream's thread ---- */
 
-static void sleep_for(uint64_t ns)
-{
-    const uint64_t until = stk_now_ns() + ns;
-    const struct timespec t = { (time_t)(until / 1000000000), (long)(until % 1000000000) };
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
-        ;
-}
-
 static void carry_out(work *w)
 {
     static const uint32_t first[3] = { 0, 0, 0 };
     switch (w->kind) {
     case WORK_COPY: memcpy(w->to, w->from, w->bytes); break;
     case WORK_LAUNCH: w->kernel(w->arguments, first, w->grid); break;
-    case WORK_OCCUPY: sleep_for(w->ns); break;
+    case WORK_OCCUPY: stk_sleep_until(stk_now_ns() + w->ns); break;
     default: break;
     }
 }

@@ -83,10 +83,7 @@ static uint64_t real_now(void *context)
 
 static void real_sleep(void *context, uint64_t until)
 {
-    const struct timespec t = { .tv_sec = (time_t)(until / 1000000000u),
-                                .tv_nsec = (long)(until % 1000000000u) };
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {
-    }
+    stk_sleep_until(until);
 }
 
 static virtual_device *of(stoke_device *device)

@@ -11,13 +11,12 @@ uint64_t stk_feed_raw_bytes(const stoke_feed *feed)
     return feed->raw_masks + (uint64_t)feed->raw_mask_row * feed->shape.capacity;
 }
 
-static void sum_text(const stoke_feed *feed, char *text, size_t size)
+int stoke_feed_memory_text(const stoke_feed_memory *memory, char *text, size_t size)
 {
-    const stoke_feed_memory *m = &feed->memory;
-    char work[48] = "";
-    if (m->work_bytes) snprintf(work, sizeof work, " + kernels %.1f MB", m->work_bytes / 1e6);
-    snprintf(text, size, "slots %u x %.1f MB%s = %.1f MB", m->slots, m->slot_bytes / 1e6, work,
-             m->total_bytes / 1e6);
+    char kernels[48] = "";
+    if (memory->work_bytes) snprintf(kernels, sizeof kernels, " + kernels %.1f MB", memory->work_bytes / 1e6);
+    return snprintf(text, size, "slots %u x %.1f MB%s = %.1f MB", memory->slots, memory->slot_bytes / 1e6,
+                    kernels, memory->total_bytes / 1e6);
 }
 
 /* Only where the device says what is left: OpenCL does not. */
@@ -58,7 +57,7 @@ int stk_feed_plan(stoke_feed *feed, uint32_t slots, stoke_error *err)
         m->work_bytes = stk_augmenter_bytes(feed->recipe, feed->shape.capacity, STK_TRIPS);
     m->total_bytes = m->slots * m->slot_bytes + m->work_bytes;
     char sum[160];
-    sum_text(feed, sum, sizeof sum);
+    stoke_feed_memory_text(m, sum, sizeof sum);
     int r = check_device(feed, sum, err);
     return r ? r : check_host(feed, sum, err);
 }

@@ -122,6 +122,8 @@ uint64_t stk_feed_raw_bytes(const stoke_feed *feed);
 /* ---- transfer.c ---- */
 int stk_trips_create(stoke_feed *feed, stoke_error *err);
 void stk_trips_destroy(stoke_feed *feed);
+/* From one event to another, both passed; never negative. */
+int stk_feed_between(stk_event *start, stk_event *end, stk_interval *interval, stoke_error *err);
 /* Takes the next batch of the loader and puts all its work into a slot on feed->copies. What the loader says
  * is returned as it is, with its message. */
 int stk_transfer_fill(stoke_feed *feed, stk_device_slot *slot, stoke_error *err);

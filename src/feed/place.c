@@ -75,16 +75,14 @@ static int time_host(const stoke_feed *feed, const stoke_batch *batch, sighting 
 /* As of a full batch, which the last one of an epoch may not be. */
 static int time_device(const stoke_feed *feed, const stk_trip *trip, sighting *seen, stoke_error *err)
 {
-    uint64_t at[4];
-    stk_event *const events[] = { trip->copy_start, trip->copy_end, trip->kernel_start, trip->end };
-    for (int i = 0; i < 4; i++) {
-        int r = stk_event_time(events[i], &at[i], err);
-        if (r) return r;
-    }
+    stk_interval copy, kernels;
+    int r = stk_feed_between(trip->copy_start, trip->copy_end, &copy, err);
+    if (!r) r = stk_feed_between(trip->kernel_start, trip->end, &kernels, err);
+    if (r) return r;
     const double whole = (double)feed->shape.capacity / trip->host->count;
     seen->raw_bytes = whole * (double)trip->bytes;
-    seen->raw_copy_ms = whole * (double)(at[1] - at[0]) / 1e6;
-    seen->kernel_ms = whole * (double)(at[3] - at[2]) / 1e6;
+    seen->raw_copy_ms = whole * (double)(copy.end - copy.start) / 1e6;
+    seen->kernel_ms = whole * (double)(kernels.end - kernels.start) / 1e6;
     return STOKE_OK;
 }
 

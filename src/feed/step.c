@@ -122,8 +122,7 @@ static int compute(stoke_feed *feed, uint64_t ns, stoke_error *err)
 static int read_step(stoke_feed *feed, const stk_step *step, stoke_error *err)
 {
     stk_interval interval;
-    int r = stk_event_time(step->start, &interval.start, err);
-    if (!r) r = stk_event_time(step->end, &interval.end, err);
+    int r = stk_feed_between(step->start, step->end, &interval, err);
     if (r) return r;
     if (step->occupied_ns) interval.start = interval.end - step->occupied_ns;
     stk_book_add(&feed->book, STK_WORK_STEP, interval, 0);

@@ -38,8 +38,7 @@ void stk_trips_destroy(stoke_feed *feed)
 
 /* ---- what becomes of trips ---- */
 
-/* From the end of one event to the end of another. */
-static int between(stk_event *start, stk_event *end, stk_interval *interval, stoke_error *err)
+int stk_feed_between(stk_event *start, stk_event *end, stk_interval *interval, stoke_error *err)
 {
     int r = stk_event_time(start, &interval->start, err);
     if (!r) r = stk_event_time(end, &interval->end, err);
@@ -50,8 +49,8 @@ static int between(stk_event *start, stk_event *end, stk_interval *interval, sto
 static int read_trip(stoke_feed *feed, const stk_trip *trip, stoke_error *err)
 {
     stk_interval copy, kernels;
-    int r = between(trip->copy_start, trip->copy_end, &copy, err);
-    if (!r && trip->kernels) r = between(trip->kernel_start, trip->end, &kernels, err);
+    int r = stk_feed_between(trip->copy_start, trip->copy_end, &copy, err);
+    if (!r && trip->kernels) r = stk_feed_between(trip->kernel_start, trip->end, &kernels, err);
     if (r) return r;
     stk_book_add(&feed->book, STK_WORK_COPY, copy, trip->bytes);
     stk_feed_lanes_tell(feed->lanes, STK_LANE_COPY, "copy", copy.start, copy.end, trip->number);
