@@ -6,7 +6,6 @@
  * One lock and one condition for the whole device: it has three or four streams, whose pieces of work take
  * milliseconds. Work only ever waits for work that was asked for before it, so nothing can wait in a circle.
  */
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

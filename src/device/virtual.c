@@ -18,7 +18,6 @@
  */
 #include "src/device/virtual.h"
 
-#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
