@@ -20,6 +20,7 @@
 #include <stoke/loader.h>
 #include <stoke/device.h>
 #include <stoke/feed.h>
+#include <stoke/record.h>
 #include <stoke/net.h>
 #include <stoke/netbench.h>
 #include <stoke/metrics.h>
@@ -32,6 +33,10 @@
 #include <stoke/splice.h>
 #include <stoke/preflight.h>
 #include <stoke/monitor.h>
+#include <stoke/diagnose.h>
+#include <stoke/findbatch.h>
+#include <stoke/live.h>
+#include <stoke/why.h>
 #include <stoke/synth.h>
 #include <stoke/pixbench.h>
 #include <stoke/report.h>

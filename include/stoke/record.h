@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is known about a step of a training loop: moments on one clock (CLOCK_MONOTONIC, ns), from the file to
+ * the last kernel; 0 = not known. A feed keeps them when asked to; others fill them in from what they can
+ * see.
+ */
+#ifndef STOKE_RECORD_H
+#define STOKE_RECORD_H
+
+#include <stoke/feed.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is done to make a batch, summed over its samples. */
+typedef enum stoke_making {
+    STOKE_MAKING_READ = 0, /* bytes from files, archives, caches */
+    STOKE_MAKING_DECODE,   /* image and mask */
+    STOKE_MAKING_FIT,      /* cut and resize */
+    STOKE_MAKING_AUGMENT,  /* warp, colour, type and layout, into the row; mixing */
+    STOKE_MAKING_COLLATE,  /* other loaders: stacking rows, passing them between processes */
+    STOKE_MAKINGS
+} stoke_making;
+STOKE_API const char *stoke_making_name(int making);
+
+typedef struct stoke_making_time {
+    uint64_t wall_ns, cpu_ns;
+    uint64_t
+        queued_ns; /* ready to run, without a core (run queue); what is left of wall is waiting for files */
+} stoke_making_time;
+
+typedef struct stoke_step_record {
+    uint64_t number; /* counts from 0 over all epochs of a run */
+    uint64_t epoch;
+    uint32_t samples;
+    uint32_t first_of_epoch; /* 1: nothing of it was made before the epoch began, or the loader was started
+                                for it */
+    /* making, by whoever made it */
+    uint64_t began, ready; /* first row begun, last row done (not yet in order) */
+    stoke_making_time making[STOKE_MAKINGS];
+    uint64_t window_ns; /* workers waited for a free slot, since the batch before: the loader was ahead */
+    /* the host */
+    uint64_t pin_start, pin_end; /* a thread that copies into page-locked memory; ours writes there at once */
+    uint64_t asked, got;         /* the loop called for it, and had it */
+    uint64_t sent;               /* its copy was put on a stream */
+    uint64_t launched;           /* its step was put on a stream */
+    /* the device */
+    uint64_t copy_start, copy_end, copy_bytes;
+    uint64_t augment_start, augment_end; /* kernels that augment it */
+    uint64_t start, end;                 /* its step: first kernel begins, last one ends */
+    uint64_t busy_ns; /* of start to end, with a kernel running; end - start for one that has no gaps */
+} stoke_step_record;
+
+/* Room for `steps` records from the next batch on; 0 = no more of them. Costs about 2 us a sample. */
+STOKE_API int stoke_feed_record(stoke_feed *feed, size_t steps, stoke_error *err);
+/* Those that are complete, oldest first (finish first to have all). Valid until the next call on the feed. */
+STOKE_API size_t stoke_feed_records(stoke_feed *feed, const stoke_step_record **records);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
