@@ -429,8 +429,13 @@ int stoke_feed_set_epoch(stoke_feed *feed, uint64_t epoch)
 {
     if (follow(feed, epoch)) return STOKE_OK;
     stk_transfer_pause(feed);
-    const int r = stoke_loader_set_epoch(feed->loader, epoch);
-    if (!r) begin_again(feed);
+    int r = STOKE_OK;
+    /* Right behind the last batch of an epoch, the thread may have turned to the next one on its way to the
+     * pause: setting that again would throw away what the workers have made of it. */
+    if (!follow(feed, epoch)) {
+        r = stoke_loader_set_epoch(feed->loader, epoch);
+        if (!r) begin_again(feed);
+    }
     stk_transfer_go_on(feed);
     return r;
 }
