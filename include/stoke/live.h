@@ -53,12 +53,13 @@ typedef struct stoke_live stoke_live;
 /* Makes the page at `path` (a temporary file, renamed, so that who looks at an older one keeps that); `what`
  * is cut to fit. */
 STOKE_API int stoke_live_create(stoke_live **out, const char *path, const char *what, stoke_error *err);
-/* pid, start, now and what are filled in. From one thread at a time. Takes about 2 us (one pwrite) and never
- * fails: where the page cannot be written, on a disk that is full, it stays as it was. */
+/* pid, start, now, what and peak_rss are filled in. From one thread at a time. Takes about 2 us (one pwrite)
+ * and never fails: where the page cannot be written, on a disk that is full, it stays as it was. */
 STOKE_API void stoke_live_write(stoke_live *live, const stoke_live_data *data);
 /* All n/a but the phase, which is STARTING. */
 STOKE_API stoke_live_data stoke_live_defaults(void);
-/* Takes the loader's counters into `data`: all from `samples` on but step_ns, loss, lr and device_busy. */
+/* Takes the loader's counters into `data`: all from `samples` on but step_ns, peak_rss,
+ * loss, lr and device_busy. */
 STOKE_API void stoke_live_take(stoke_live_data *data, const stoke_loader *loader);
 /* The same of the loader behind a feed, with the batches on the device among those that are ready, and how
  * busy the device was since stoke_feed_mark; how long the loop waited is then for the loop to say. */

@@ -24,13 +24,15 @@ static stoke_live_data made_of(uint64_t number)
     for (size_t i = 0; i < sizeof data / 8; i++) words[i] = number * 2654435761u + i;
     memcpy(&data, words, sizeof data);
     data.samples = number;
+    data.peak_rss = 0; /* the page's own */
     return data;
 }
 
 /* Of the fields that the writer takes from its caller. */
 static int is_whole(const stoke_live_data *data)
 {
-    const stoke_live_data wanted = made_of(data->samples);
+    stoke_live_data wanted = made_of(data->samples);
+    wanted.peak_rss = data->peak_rss;
     const size_t from = offsetof(stoke_live_data, step);
     return data->phase == wanted.phase &&
            !memcmp((const char *)data + from, (const char *)&wanted + from, sizeof wanted - from);
@@ -77,6 +79,7 @@ static void what_is_written_is_read(void **state)
     assert_int_equal(data.pid, getpid());
     assert_string_equal(data.what, "test");
     assert_true(data.start_ns == start && data.now_ns >= start);
+    assert_true(data.peak_rss > 1 << 20 && data.peak_rss != STOKE_LIVE_NA);
     stoke_live_close(&live);
     assert_null(live);
     stoke_live_close(&live);
