@@ -9,6 +9,7 @@
 #include <stoke/dataset.h>
 #include <stoke/net.h>
 #include <stoke/preflight.h>
+#include <stoke/train.h>
 
 /* Not in the file, or auto. */
 enum { STK_UNSAID = -1 };
@@ -29,10 +30,13 @@ typedef struct stk_run_wish {
     stoke_data_params data;       /* strings are in storage, root and masks */
     int has_data;
     stoke_option_storage *storage;
+    stoke_train_params train; /* of our own file; the defaults for those of others */
 } stk_run_wish;
 /* After an error too, free with stk_wish_free. */
 int stk_wish_read(stk_run_wish *wish, const stoke_preflight_params *params, stoke_error *err);
 void stk_wish_free(stk_run_wish *wish);
+/* What the estimate is asked. NULL, or what the file does not say: "model", "batch", "size of pictures". */
+const char *stk_wish_estimate(const stk_run_wish *wish, stoke_estimate_params *params);
 /* As a shell takes it: in quotes where it must be. `size` is 16 at least; what is too long is cut. */
 void stk_shell_word(char *word, size_t size, const char *text);
 
@@ -52,6 +56,12 @@ typedef struct stk_surroundings {
     char why_no_disk[256];
     const char *omp_threads; /* of the environment; NULL = not set */
 } stk_surroundings;
+
+/* Looks at the machine, at the data that the wish names and, for PyTorch, at the cards. */
+int stk_look_around(stk_surroundings *here, const stk_run_wish *wish, const stoke_preflight_params *params,
+                    stoke_error *err);
+/* What the host can still give: the smaller of what is free and the group's limit. */
+stoke_figure stk_host_free(const stoke_machine_facts *machine);
 
 typedef struct stk_check_list {
     stoke_preflight_line line[24];

@@ -22,9 +22,10 @@ static int64_t said(int64_t value)
     return value > 0 ? value : STK_UNSAID;
 }
 
-static void take_own(stk_run_wish *wish, const stoke_train_params *train)
+static void take_own(stk_run_wish *wish)
 {
     const stoke_data_params *data = &wish->data;
+    const stoke_train_params *train = &wish->train;
     wish->engine = STOKE_ENGINE_NATIVE;
     wish->dialect = stoke_dialect_name(STOKE_DIALECT_OWN);
     if (train->model)
@@ -50,14 +51,13 @@ static void take_own(stk_run_wish *wish, const stoke_train_params *train)
 /* Every key of the file is one of ours, or it is not our file. */
 static int read_own(stk_run_wish *wish, const char *path, stoke_error *err)
 {
-    stoke_train_params train = stoke_train_defaults();
     stoke_feed_params feed = stoke_feed_defaults();
     wish->data = stoke_data_defaults();
     wish->data.batch = -1; /* `stoke train` chooses, unless told */
-    const stoke_option_group groups[] = { stoke_data_options(&wish->data), stoke_train_options(&train),
+    const stoke_option_group groups[] = { stoke_data_options(&wish->data), stoke_train_options(&wish->train),
                                           stoke_feed_options(&feed) };
     const int r = stoke_settings_load_yaml(groups, 3, &wish->data, path, &wish->storage, err);
-    if (!r) take_own(wish, &train);
+    if (!r) take_own(wish);
     return r;
 }
 
@@ -247,6 +247,7 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
     wish->engine = STOKE_ENGINE_TORCH;
     wish->dialect = stoke_dialect_name(stoke_config_dialect(yaml));
     wish->data = stoke_data_defaults();
+    wish->train = stoke_train_defaults(); /* what ours made of the file before it was seen to be another's */
     wish->precision = STOKE_PRECISION_FP32;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const int found = value_of(yaml, map, all[i].setting, &text, err);
@@ -264,6 +265,27 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
 }
 
 /* ---- both ---- */
+
+const char *stk_wish_estimate(const stk_run_wish *wish, stoke_estimate_params *p)
+{
+    *p = stoke_estimate_defaults();
+    if (!*wish->model) return "model";
+    if (wish->batch < 1) return "batch";
+    if (wish->height < 1 || wish->width < 1) return "size of pictures";
+    p->model = wish->model;
+    p->batch = (uint32_t)wish->batch;
+    p->height = (uint32_t)wish->height;
+    p->width = (uint32_t)wish->width;
+    if (wish->classes > 0) p->classes = (uint32_t)wish->classes;
+    if (wish->base_channels > 0) p->base_channels = (uint32_t)wish->base_channels;
+    if (wish->num_blocks > 0) p->num_blocks = (uint32_t)wish->num_blocks;
+    if (wish->engine == STOKE_ENGINE_NATIVE && wish->prefetch >= 0) p->prefetch = (uint32_t)wish->prefetch;
+    p->precision = wish->precision;
+    p->optimizer = wish->optimizer;
+    p->freeze_encoder = wish->freeze_encoder;
+    p->average = wish->average;
+    return NULL;
+}
 
 void stk_shell_word(char *word, size_t size, const char *text)
 {
@@ -311,7 +333,7 @@ int stk_wish_read(stk_run_wish *wish, const stoke_preflight_params *p, stoke_err
 {
     stoke_yaml *yaml;
     stoke_error own = { 0 };
-    *wish = (stk_run_wish){ .dialect = "n/a" };
+    *wish = (stk_run_wish){ .dialect = "n/a", .train = stoke_train_defaults() };
     int64_t *const unsaid[] = { &wish->batch,          &wish->height,    &wish->width,
                                 &wish->classes,        &wish->epochs,    &wish->base_channels,
                                 &wish->num_blocks,     &wish->workers,   &wish->prefetch,
