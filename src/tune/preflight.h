@@ -23,16 +23,17 @@ typedef struct stk_run_wish {
     char model[32]; /* b0 .. b5 or smallnet; "" = not said, or none that the estimate knows */
     char model_said[64];
     int64_t batch, height, width, classes, base_channels, num_blocks, epochs;
-    int64_t workers, prefetch, ranks;
+    int64_t workers, prefetch, ranks, accumulate;
     int64_t pin_memory, persistent_workers, mixed_precision, drop_last; /* 0, 1 or STK_UNSAID */
     int precision, optimizer, freeze_encoder, average;
     char root[4096], masks[4096]; /* of the data in other dialects; "" = not said */
     stoke_data_params data;       /* strings are in storage, root and masks */
+    stoke_train_params train;     /* of our own files; of others what is known of it */
     int has_data;
     stoke_option_storage *storage;
-    stoke_train_params train; /* of our own file; the defaults for those of others */
 } stk_run_wish;
-/* After an error too, free with stk_wish_free. */
+/* config NULL: nothing but what is said beside it, for our own engine. After an error too, free with
+ * stk_wish_free. */
 int stk_wish_read(stk_run_wish *wish, const stoke_preflight_params *params, stoke_error *err);
 void stk_wish_free(stk_run_wish *wish);
 /* What the estimate is asked. NULL, or what the file does not say: "model", "batch", "size of pictures". */

@@ -40,6 +40,7 @@ static void take_own(stk_run_wish *wish)
     wish->epochs = train->steps > 0 ? STK_UNSAID : said(train->epochs);
     wish->workers = data->workers;
     wish->prefetch = data->prefetch;
+    wish->accumulate = train->accumulate;
     wish->drop_last = data->drop_last;
     wish->precision = train->precision;
     wish->optimizer = train->optimizer;
@@ -52,11 +53,13 @@ static void take_own(stk_run_wish *wish)
 static int read_own(stk_run_wish *wish, const char *path, stoke_error *err)
 {
     stoke_feed_params feed = stoke_feed_defaults();
+    wish->train = stoke_train_defaults();
     wish->data = stoke_data_defaults();
     wish->data.batch = -1; /* `stoke train` chooses, unless told */
     const stoke_option_group groups[] = { stoke_data_options(&wish->data), stoke_train_options(&wish->train),
                                           stoke_feed_options(&feed) };
-    const int r = stoke_settings_load_yaml(groups, 3, &wish->data, path, &wish->storage, err);
+    const int r =
+        path ? stoke_settings_load_yaml(groups, 3, &wish->data, path, &wish->storage, err) : STOKE_OK;
     if (!r) take_own(wish);
     return r;
 }
@@ -247,7 +250,7 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
     wish->engine = STOKE_ENGINE_TORCH;
     wish->dialect = stoke_dialect_name(stoke_config_dialect(yaml));
     wish->data = stoke_data_defaults();
-    wish->train = stoke_train_defaults(); /* what ours made of the file before it was seen to be another's */
+    wish->train = stoke_train_defaults();
     wish->precision = STOKE_PRECISION_FP32;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const int found = value_of(yaml, map, all[i].setting, &text, err);
@@ -255,12 +258,17 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
         if (text) *all[i].to = all[i].read(text);
     }
     if ((text = value_named(yaml, drop_last))) wish->drop_last = truth(text);
+    /* Told, never changed: several of its name are no reason to stop. */
+    if (!value_of(yaml, map, "accumulate", &text, NULL) && text) wish->accumulate = whole(text);
     const int r = value_of(yaml, map, "mixed_precision", &text, err);
     if (r) return r;
     take_precision(wish, yaml, text);
     take_model(wish, yaml);
     take_shape(wish, yaml);
     take_data(wish, yaml);
+    wish->train.precision = wish->precision;
+    wish->train.optimizer = wish->optimizer;
+    if (wish->accumulate > 0) wish->train.accumulate = wish->accumulate;
     return STOKE_OK;
 }
 
@@ -323,7 +331,7 @@ static int take_params(stk_run_wish *wish, const stoke_preflight_params *p, stok
         wish->has_data = 1;
     }
     const char *data = d->data ? d->data : d->images ? d->images : d->list ? d->list : "DIR";
-    stk_shell_word(wish->config, sizeof wish->config, p->config);
+    stk_shell_word(wish->config, sizeof wish->config, p->config ? p->config : "FILE");
     stk_shell_word(wish->data_name, sizeof wish->data_name, data);
     if (p->data) STK_SAY(wish->data_flag, " --data %s", wish->data_name);
     return STOKE_OK;
@@ -333,15 +341,24 @@ int stk_wish_read(stk_run_wish *wish, const stoke_preflight_params *p, stoke_err
 {
     stoke_yaml *yaml;
     stoke_error own = { 0 };
-    *wish = (stk_run_wish){ .dialect = "n/a", .train = stoke_train_defaults() };
-    int64_t *const unsaid[] = { &wish->batch,          &wish->height,    &wish->width,
-                                &wish->classes,        &wish->epochs,    &wish->base_channels,
-                                &wish->num_blocks,     &wish->workers,   &wish->prefetch,
-                                &wish->pin_memory,     &wish->drop_last, &wish->persistent_workers,
+    *wish = (stk_run_wish){ .dialect = "n/a" };
+    int64_t *const unsaid[] = { &wish->batch,
+                                &wish->height,
+                                &wish->width,
+                                &wish->classes,
+                                &wish->epochs,
+                                &wish->base_channels,
+                                &wish->num_blocks,
+                                &wish->workers,
+                                &wish->prefetch,
+                                &wish->accumulate,
+                                &wish->pin_memory,
+                                &wish->drop_last,
+                                &wish->persistent_workers,
                                 &wish->mixed_precision };
     for (size_t i = 0; i < sizeof unsaid / sizeof *unsaid; i++) *unsaid[i] = STK_UNSAID;
-    int r = stoke_yaml_open(&yaml, p->config, err);
-    if (r) return r;
+    int r = p->config ? stoke_yaml_open(&yaml, p->config, err) : read_own(wish, NULL, err);
+    if (r || !p->config) return r ? r : take_params(wish, p, err);
     if (read_own(wish, p->config, &own) != STOKE_OK) {
         if (stoke_config_dialect(yaml) == STOKE_DIALECT_OWN)
             r = stk_fail(err, own.code, "%s", own.message);
