@@ -11,6 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/tune/preflight.h"
+#include <stoke/feed.h>
 #include <stoke/splice.h>
 #include <stoke/train.h>
 
@@ -51,13 +52,14 @@ static void take_own(stk_run_wish *wish)
 /* Every key of the file is one of ours, or it is not our file. */
 static int read_own(stk_run_wish *wish, const char *path, stoke_error *err)
 {
+    stoke_feed_params feed = stoke_feed_defaults();
     wish->train = stoke_train_defaults();
     wish->data = stoke_data_defaults();
     wish->data.batch = -1; /* `stoke train` chooses, unless told */
-    const stoke_option_group groups[] = { stoke_data_options(&wish->data),
-                                          stoke_train_options(&wish->train) };
+    const stoke_option_group groups[] = { stoke_data_options(&wish->data), stoke_train_options(&wish->train),
+                                          stoke_feed_options(&feed) };
     const int r =
-        path ? stoke_settings_load_yaml(groups, 2, &wish->data, path, &wish->storage, err) : STOKE_OK;
+        path ? stoke_settings_load_yaml(groups, 3, &wish->data, path, &wish->storage, err) : STOKE_OK;
     if (!r) take_own(wish);
     return r;
 }
