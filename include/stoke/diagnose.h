@@ -187,9 +187,11 @@ STOKE_API const char *stoke_run_plan_dialect(const stoke_run_plan *plan);
  * the last. */
 STOKE_API const char *stoke_run_plan_remark(const stoke_run_plan *plan, size_t index);
 
-/* Step times from a trace: spans "step" of ours, or the kernels within ProfilerStep# of torch.profiler. */
+/* Step times from a trace in Chrome's format: spans "step" of ours, or the kernels within ProfilerStep# of
+ * torch.profiler. what: a sentence about them. Free with stoke_trace_steps_free. */
 STOKE_API int stoke_trace_steps(const char *path, double **step_ms, size_t *n, char *what, size_t what_size,
                                 stoke_error *err);
+STOKE_API void stoke_trace_steps_free(double **step_ms);
 
 typedef struct stoke_diagnose_params {
     uint32_t struct_size;
@@ -216,6 +218,9 @@ STOKE_API void stoke_diagnosis_free(stoke_diagnosis **diagnosis);
 STOKE_API const stoke_attribution *stoke_diagnosis_attribution(const stoke_diagnosis *diagnosis);
 STOKE_API const stoke_costs *stoke_diagnosis_costs(const stoke_diagnosis *diagnosis);
 STOKE_API const stoke_fixes *stoke_diagnosis_fixes(const stoke_diagnosis *diagnosis);
+/* In a sentence: "The card is busy 28 % of the time; it waits 251 ms a step, mostly because ...".
+ * snprintf-style. */
+STOKE_API int stoke_diagnosis_verdict(const stoke_diagnosis *diagnosis, char *text, size_t size);
 /* The records, those of warm-up first (*from is the first that counts). */
 STOKE_API size_t stoke_diagnosis_records(const stoke_diagnosis *diagnosis, const stoke_step_record **records,
                                          size_t *from);

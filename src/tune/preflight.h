@@ -24,6 +24,9 @@ typedef struct stk_run_wish {
     int64_t batch, height, width, classes, base_channels, num_blocks, epochs;
     int64_t workers, prefetch, ranks;
     int64_t pin_memory, persistent_workers, mixed_precision, drop_last; /* 0, 1 or STK_UNSAID */
+    int64_t gpu_augmentation, prefetcher;                               /* the same */
+    int64_t log_every;
+    char augment[64]; /* of other dialects, as it stands there; "" = not said */
     int precision, optimizer, freeze_encoder, average;
     char root[4096], masks[4096]; /* of the data in other dialects; "" = not said */
     stoke_data_params data;       /* strings are in storage, root and masks */

@@ -238,8 +238,14 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
         { "num_blocks", &wish->num_blocks, whole },
         { "pin_memory", &wish->pin_memory, truth },
         { "persistent_workers", &wish->persistent_workers, truth },
+        { "gpu_augmentation", &wish->gpu_augmentation, truth },
     };
     static const char *const drop_last[] = { "drop_last", NULL };
+    static const char *const prefetchers[] = { "prefetch_to_device", "prefetch_to_gpu", "cuda_prefetch",
+                                               "use_prefetcher",     "non_blocking",    NULL };
+    static const char *const logs[] = { "log_every",  "log_interval",  "log_every_n_steps",
+                                        "print_freq", "logging_steps", NULL };
+    static const char *const augments[] = { "augment", "augmentation", "augmentations", NULL };
     const char *text;
     wish->engine = STOKE_ENGINE_TORCH;
     wish->dialect = stoke_dialect_name(stoke_config_dialect(yaml));
@@ -251,6 +257,9 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
         if (text) *all[i].to = all[i].read(text);
     }
     if ((text = value_named(yaml, drop_last))) wish->drop_last = truth(text);
+    if ((text = value_named(yaml, prefetchers))) wish->prefetcher = truth(text);
+    if ((text = value_named(yaml, logs))) wish->log_every = whole(text);
+    if ((text = value_named(yaml, augments))) STK_SAY(wish->augment, "%.60s", text);
     const int r = value_of(yaml, map, "mixed_precision", &text, err);
     if (r) return r;
     take_precision(wish, yaml, text);
@@ -309,11 +318,12 @@ int stk_wish_read(stk_run_wish *wish, const stoke_preflight_params *p, stoke_err
     stoke_yaml *yaml;
     stoke_error own = { 0 };
     *wish = (stk_run_wish){ .dialect = "n/a" };
-    int64_t *const unsaid[] = { &wish->batch,          &wish->height,    &wish->width,
-                                &wish->classes,        &wish->epochs,    &wish->base_channels,
-                                &wish->num_blocks,     &wish->workers,   &wish->prefetch,
-                                &wish->pin_memory,     &wish->drop_last, &wish->persistent_workers,
-                                &wish->mixed_precision };
+    int64_t *const unsaid[] = { &wish->batch,           &wish->height,           &wish->width,
+                                &wish->classes,         &wish->epochs,           &wish->base_channels,
+                                &wish->num_blocks,      &wish->workers,          &wish->prefetch,
+                                &wish->pin_memory,      &wish->drop_last,        &wish->persistent_workers,
+                                &wish->mixed_precision, &wish->gpu_augmentation, &wish->prefetcher,
+                                &wish->log_every };
     for (size_t i = 0; i < sizeof unsaid / sizeof *unsaid; i++) *unsaid[i] = STK_UNSAID;
     int r = stoke_yaml_open(&yaml, p->config, err);
     if (r) return r;
