@@ -271,17 +271,54 @@ static int prefetch(stoke_optimization *o, stoke_error *err)
     return change(o, &f, own ? "2" : "4", because, err);
 }
 
+/* Whether a switch is on, or will be by a change that was planned. */
+static int will_be_on(const stoke_optimization *o, const char *setting)
+{
+    found f;
+    for (size_t i = 0; i < o->n_changes; i++)
+        if (!strcmp(o->changes[i].setting, setting)) return is_on(o->changes[i].to);
+    return !look(o, setting, &f, NULL) && is_on(f.text);
+}
+
+/* Ours says a word that is the worse one, and has a better one: that is taken. Absent, it is the default. */
+static int better_word(stoke_optimization *o, const char *setting, const char *const *worse,
+                       const char *better, reason because, stoke_error *err)
+{
+    found f;
+    const int r = look(o, setting, &f, err);
+    if (r || !f.exists) return r;
+    if (is_word(f.text, worse)) return change(o, &f, better, because, err);
+    right_already(o, &f);
+    return STOKE_OK;
+}
+
+/* non_blocking alone frees the host, not the device: copies hide only on a stream of their own, and only from
+ * page-locked memory. Where that is not to be had the switch would promise what it cannot keep. */
+static int copies(stoke_optimization *o, int card, stoke_error *err)
+{
+    static const char *const slower[] = { "pinned", "pageable", NULL };
+    static const reason own = { "copies on a stream of their own run while the device computes",
+                                "the time of copies hides behind that of steps", STOKE_SOURCE_TABLE },
+                        theirs = { "the loop waits for every copy otherwise; needs page-locked memory "
+                                   "(pin_memory)",
+                                   "the loop goes on while a batch crosses; on a stream of its own the copy "
+                                   "hides behind computing as well",
+                                   STOKE_SOURCE_TABLE };
+    if (o->dialect == STOKE_DIALECT_OWN) return better_word(o, "non_blocking", slower, "stream", own, err);
+    return card && will_be_on(o, "pin_memory") ? switch_on(o, "non_blocking", theirs, err) : STOKE_OK;
+}
+
 static int loading(stoke_optimization *o, int card, stoke_error *err)
 {
     static const reason pinned = { "copies from page-locked memory need no second copy by the driver",
-                                   "faster copies, and with non_blocking=True and a stream of their own they "
-                                   "overlap with computing",
+                                   "faster copies, and such that can run while the card computes",
                                    STOKE_SOURCE_TABLE };
     static const reason persistent = { "workers are started again at every epoch otherwise",
                                        "no pause between epochs", STOKE_SOURCE_TABLE };
     int64_t n_workers = 0;
     int r = workers(o, &n_workers, err);
     if (!r && card) r = switch_on(o, "pin_memory", pinned, err);
+    if (!r) r = copies(o, card, err);
     if (r) return r;
     if (n_workers <= 0 && o->dialect != STOKE_DIALECT_OWN) return without_workers(o, err);
     r = switch_on(o, "persistent_workers", persistent, err);
@@ -342,15 +379,33 @@ static int clipping(stoke_optimization *o, stoke_error *err)
 }
 
 /* Only where the file knows the word: no trainer but the documents' own has this setting. */
-static int augmentation(stoke_optimization *o, stoke_error *err)
+static int augmentation(stoke_optimization *o, int card, stoke_error *err)
 {
-    static const reason because = { "augmenting on the CPU is the documents' first cause of an idle card",
-                                    "workers decode only; the card does the rest between steps",
+    static const char *const slower[] = { "host", NULL };
+    static const reason own = { "auto measures both on the first batches; augmenting on the CPU is the "
+                                "documents' first cause of an idle card",
+                                "the device augments where that leaves it busier", STOKE_SOURCE_TABLE },
+                        theirs = { "augmenting on the CPU is the documents' first cause of an idle card",
+                                   "workers decode only; the card does the rest between steps",
+                                   STOKE_SOURCE_TABLE };
+    found f;
+    if (o->dialect == STOKE_DIALECT_OWN) return better_word(o, "gpu_augmentation", slower, "auto", own, err);
+    const int r = card ? look(o, "gpu_augmentation", &f, err) : STOKE_OK;
+    if (r || !card || (!f.exists && o->dialect != STOKE_DIALECT_SECTIONS)) return r;
+    return switch_on(o, "gpu_augmentation", theirs, err);
+}
+
+/* A figure that stands there and is small; what a trainer does by default is not known here. */
+static int log_interval(stoke_optimization *o, stoke_error *err)
+{
+    static const reason because = { "to print a loss (loss.item()) the loop waits for the device, here at "
+                                    "almost every step",
+                                    "the loop runs ahead of the device again; curves have fewer points",
                                     STOKE_SOURCE_TABLE };
     found f;
-    const int r = look(o, "gpu_augmentation", &f, err);
-    if (r || f.none || (!f.exists && o->dialect != STOKE_DIALECT_SECTIONS)) return r;
-    return switch_on(o, "gpu_augmentation", because, err);
+    const int r = look(o, "log_every", &f, err);
+    if (r || !f.is_number || f.number < 1 || f.number >= 10) return r;
+    return change(o, &f, o->dialect == STOKE_DIALECT_OWN ? "auto" : "50", because, err);
 }
 
 static int training(stoke_optimization *o, int card, stoke_error *err)
@@ -363,8 +418,8 @@ static int training(stoke_optimization *o, int card, stoke_error *err)
     if (!r) r = clipping(o, err);
     const stoke_recommendation *line = advised(o, "compile"); /* old cards gain nothing by it */
     if (!r && card && !(line && is_off(line->value))) r = switch_on(o, "compile", compiled, err);
-    if (!r && card) r = augmentation(o, err);
-    return r;
+    if (!r) r = augmentation(o, card, err);
+    return r ? r : log_interval(o, err);
 }
 
 /* ---- the model ---- */

@@ -11,6 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/tune/preflight.h"
+#include <stoke/feed.h>
 #include <stoke/splice.h>
 #include <stoke/train.h>
 
@@ -50,10 +51,12 @@ static void take_own(stk_run_wish *wish, const stoke_train_params *train)
 static int read_own(stk_run_wish *wish, const char *path, stoke_error *err)
 {
     stoke_train_params train = stoke_train_defaults();
+    stoke_feed_params feed = stoke_feed_defaults();
     wish->data = stoke_data_defaults();
     wish->data.batch = -1; /* `stoke train` chooses, unless told */
-    const stoke_option_group groups[] = { stoke_data_options(&wish->data), stoke_train_options(&train) };
-    const int r = stoke_settings_load_yaml(groups, 2, &wish->data, path, &wish->storage, err);
+    const stoke_option_group groups[] = { stoke_data_options(&wish->data), stoke_train_options(&train),
+                                          stoke_feed_options(&feed) };
+    const int r = stoke_settings_load_yaml(groups, 3, &wish->data, path, &wish->storage, err);
     if (!r) take_own(wish, &train);
     return r;
 }

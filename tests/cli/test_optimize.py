@@ -68,6 +68,7 @@ def sections():
     equal(got['data.num_workers'], ('0', '8'))
     equal(got['training.use_amp'], ('no', 'true'))
     equal(got['data.pin_memory'], (None, 'true'))
+    equal(got['data.non_blocking'], (None, 'true'))
     equal(got['data.persistent_workers'], (None, 'true'))
     equal(got['data.prefetch_factor'], (None, '4'))
     equal(got['training.grad_clip'], (None, '1.0'))
@@ -86,6 +87,13 @@ def sections():
     tree = loaded(target)
     equal(tree['data']['num_workers'], 8)
     equal((tree['training']['use_amp'], tree['training']['grad_clip']), (True, 1.0))
+
+
+def logging():
+    config = write('g/x.yaml', 'num_workers: 2\ntrainer:\n  print_freq: 1\n')
+    answer = stoke_json('optimize', '--config', config, *CARD, '--dry-run')
+    equal(changes(answer)['trainer.print_freq'], ('1', '50'))
+    contains([c['why'] for c in answer['changes'] if c['setting'] == 'log_every'][0], 'loss.item()', 'waits')
 
 
 def learning_rate():
@@ -111,6 +119,13 @@ def dialects():
     answer = stoke_json('optimize', '--config', own, *CARD)
     equal([p for p in changes(answer) if p in ('pin_memory', 'compile', 'persistent_workers')], [])
     stoke('config', '--config', answer['target'])  # still ours to read
+    with open(own, 'a') as out:
+        out.write('placement: host\ntransfer: pageable\ndepth: 3\nlog_every: 1\n')
+    answer = stoke_json('optimize', '--config', own, *CARD, '--out', path('d/fed.yaml'))
+    got = changes(answer)
+    equal((got['placement'], got['transfer'], got['log_every']), (('host', 'auto'), ('pageable', 'stream'), ('1', 'auto')))
+    stoke('config', '--train', '--config', answer['target'])
+    equal(stoke_json('check', '--config', answer['target'], code=None)['dialect'], 'stoke.yaml')
 
 
 def workers_and_cores():
@@ -233,6 +248,7 @@ def for_people():
 
 sys.exit(tap.run([
     ('sections', sections),
+    ('logging at every step', logging),
     ('the learning rate is kept', learning_rate),
     ('dialects', dialects),
     ('workers and cores', workers_and_cores),
