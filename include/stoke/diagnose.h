@@ -218,7 +218,7 @@ STOKE_API void stoke_diagnosis_free(stoke_diagnosis **diagnosis);
 STOKE_API const stoke_attribution *stoke_diagnosis_attribution(const stoke_diagnosis *diagnosis);
 STOKE_API const stoke_costs *stoke_diagnosis_costs(const stoke_diagnosis *diagnosis);
 STOKE_API const stoke_fixes *stoke_diagnosis_fixes(const stoke_diagnosis *diagnosis);
-/* In a sentence: "The card is busy 28 % of the time; it waits 251 ms a step, mostly because ...".
+/* In a sentence: "The card was busy 28 % of the time; it waited 251 ms a step, mostly while ...".
  * snprintf-style. */
 STOKE_API int stoke_diagnosis_verdict(const stoke_diagnosis *diagnosis, char *text, size_t size);
 /* The records, those of warm-up first (*from is the first that counts). */

@@ -36,11 +36,11 @@ stoke_diagnose_params stoke_diagnose_defaults(void)
 
 static int check_setup(const stoke_setup *s, stoke_error *err)
 {
-    const char *wrong = s->struct_size != sizeof *s                          ? "struct_size"
-                        : s->batch < 1 || s->batch > INT32_MAX               ? "batch"
-                        : s->workers > 1024                                  ? "workers"
-                        : s->prefetch < 1 || s->prefetch > 1024              ? "prefetch"
-                        : s->depth < 1 || s->depth > 64                      ? "depth"
+    const char *wrong = s->struct_size != sizeof *s                                 ? "struct_size"
+                        : s->batch < 1 || s->batch > INT32_MAX                      ? "batch"
+                        : s->workers > 1024                                         ? "workers"
+                        : s->prefetch < 1 || s->prefetch > 1024                     ? "prefetch"
+                        : s->depth < 1 || s->depth > 64                             ? "depth"
                         : s->placement < 0 || s->placement > STOKE_PLACEMENT_DEVICE ? "placement"
                         : s->transfer < 0 || s->transfer > STOKE_TRANSFER_PAGEABLE  ? "transfer"
                                                                                     : NULL;
@@ -95,8 +95,8 @@ static int measure_other_side(stoke_diagnosis *d, const stoke_diagnose_params *p
                             .warm_up = 1,
                             .idle_steps = 1,
                             .progress = progress };
-    job.setup.placement = d->setup.placement == STOKE_PLACEMENT_HOST ? STOKE_PLACEMENT_DEVICE
-                                                                     : STOKE_PLACEMENT_HOST;
+    job.setup.placement =
+        d->setup.placement == STOKE_PLACEMENT_HOST ? STOKE_PLACEMENT_DEVICE : STOKE_PLACEMENT_HOST;
     job.setup.persistent = 1;
     if (job.setup.placement == STOKE_PLACEMENT_DEVICE && info->shares_cores && !info->emulated) {
         snprintf(why_not, size, "%s computes on the host's own cores", info->name);
@@ -125,8 +125,8 @@ static int measure_link(const stoke_diagnosis *d, const stoke_diagnose_params *p
                             .progress = progress };
     job.setup.placement = STOKE_PLACEMENT_HOST;
     job.setup.persistent = 1;
-    job.setup.transfer = d->setup.transfer == STOKE_TRANSFER_PAGEABLE ? STOKE_TRANSFER_PINNED
-                                                                      : STOKE_TRANSFER_PAGEABLE;
+    job.setup.transfer =
+        d->setup.transfer == STOKE_TRANSFER_PAGEABLE ? STOKE_TRANSFER_PINNED : STOKE_TRANSFER_PAGEABLE;
     const int r = stk_stretch_run(&link, &job, err);
     if (r) return r;
     *ms_per_byte = stk_stretch_copy_ms(&link) / stk_stretch_copy_bytes(&link);
@@ -195,8 +195,8 @@ static int attribute(stoke_diagnosis *d, stoke_error *err)
     const stk_stretch *run = &d->run;
     d->per_step = stk_calloc(run->n - run->from, sizeof *d->per_step);
     if (!d->per_step) return stk_fail(err, STOKE_E_NOMEM, "no memory for the causes of each step");
-    const int r = stoke_attribute(run->records, run->n, run->from, &d->setup, &d->attribution, d->per_step,
-                                  err);
+    const int r =
+        stoke_attribute(run->records, run->n, run->from, &d->setup, &d->attribution, d->per_step, err);
     return r ? r : check_sums(d, err);
 }
 
@@ -314,9 +314,11 @@ int stoke_diagnosis_verdict(const stoke_diagnosis *d, char *text, size_t size)
     int worst = 0;
     for (int k = 1; k < STOKE_IDLES; k++)
         if (a->idle[k] > a->idle[worst]) worst = k;
-    if (busy >= 98) return snprintf(text, size, "The %s is busy %.1f %% of the time: it hardly waits.", who, busy);
-    return snprintf(text, size,
-                    "The %s is busy %.0f %% of the time; it waits %.*f ms a step, mostly because %s (%.*f ms).",
-                    who, busy, idle_ms < 10 ? 2 : 0, idle_ms, stoke_idle_meaning(worst),
-                    idle_ms < 10 ? 2 : 0, (double)a->idle[worst] / (double)a->steps / 1e6);
+    if (busy >= 98)
+        return snprintf(text, size, "The %s was busy %.1f %% of the time: it hardly waits.", who, busy);
+    return snprintf(
+        text, size,
+        "The %s was busy %.0f %% of the time; it waited %.*f ms a step, mostly while %s (%.*f ms).", who,
+        busy, idle_ms < 10 ? 2 : 0, idle_ms, stoke_idle_meaning(worst), idle_ms < 10 ? 2 : 0,
+        (double)a->idle[worst] / (double)a->steps / 1e6);
 }

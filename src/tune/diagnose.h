@@ -3,7 +3,8 @@
  * The inside of a diagnosis, shared by its files:
  *
  *   diagnose.c         the order of things, costs, fixes; what others ask of the result
- *   diagnose_run.c     a stretch of steps on a device, with its records
+ *   diagnose_run.c     a stretch of steps: the loop, epochs, workers started anew
+ *   diagnose_feed.c    what such a loop does on a device
  *   diagnose_native.c  the same on this processor, by the native engine
  *   diagnose_load.c    cores that workers could have meanwhile
  *   diagnose_verify.c  setups measured in turns
@@ -36,11 +37,11 @@ double stk_load_cores(const stk_load_seen *seen, double worker_ns);
 typedef struct stk_stretch_job {
     const stoke_diagnose_params *params;
     stoke_setup setup;
-    const char *augment;   /* NULL: as params say */
-    uint32_t batch;        /* 0: as the setup says */
+    const char *augment;     /* NULL: as params say */
+    uint32_t batch;          /* 0: as the setup says */
     uint32_t steps, warm_up; /* warm_up is at least 1 */
-    int idle_steps;        /* 1: steps of next to nothing: only the way of a batch is of interest */
-    int restart;           /* 1: workers are started once more at the end, to know what that takes */
+    int idle_steps;          /* 1: steps of next to nothing: only the way of a batch is of interest */
+    int restart;             /* 1: workers are started once more at the end, to know what that takes */
     stoke_trace *trace;
     struct stk_diagnose_progress *progress;
 } stk_stretch_job;
@@ -57,9 +58,9 @@ typedef struct stk_stretch {
     stoke_step_record *records;
     size_t n, from; /* from: the first after warm-up; 1 <= from < n */
     double cores;
-    double host_ms;     /* CPU time of the loop for a step, besides making batches */
-    uint32_t restarts;  /* of workers, the one at the end included */
-    double restart_ms;  /* mean of them; NaN = none */
+    double host_ms;    /* CPU time of the loop for a step, besides making batches */
+    uint32_t restarts; /* of workers, the one at the end included */
+    double restart_ms; /* mean of them; NaN = none */
     uint64_t steps_per_epoch;
 } stk_stretch;
 int stk_stretch_run(stk_stretch *stretch, const stk_stretch_job *job, stoke_error *err);
@@ -71,8 +72,43 @@ double stk_stretch_copy_bytes(const stk_stretch *stretch);
 double stk_stretch_launch_ms(const stk_stretch *stretch);
 double stk_median(double *values, size_t n); /* sorts them; NaN for none */
 
-/* ---- diagnose_native.c ---- */
-int stk_stretch_run_native(stk_stretch *stretch, const stk_stretch_job *job, stoke_error *err);
+/* ---- diagnose_feed.c, diagnose_native.c ---- */
+
+/* A loop under way. */
+typedef struct stk_loop {
+    const stk_stretch_job *job;
+    stk_stretch *out;
+    stoke_data_params data;
+    uint64_t epoch;
+    size_t taken; /* steps so far */
+    /* of a device */
+    stoke_feed *feed;
+    const stoke_device_batch *batch;
+    /* of the native engine */
+    stoke_loader *loader;
+    const stoke_batch *rows;
+    struct stoke_net *net;
+    uint64_t asked, got;
+    int lane[2];
+} stk_loop;
+
+/* How a loop is fed and computes. */
+typedef struct stk_loop_way {
+    /* Starts workers, at loop->epoch; fills out->steps_per_epoch. */
+    int (*open)(stk_loop *loop, stoke_error *err);
+    /* Ends them, and everything else; accepts what is not open. `whole`: not to be opened again. */
+    void (*close)(stk_loop *loop, int whole);
+    /* The next batch: 0, STOKE_E_END or an error with its message. */
+    int (*next)(stk_loop *loop, stoke_error *err);
+    int (*set_epoch)(stk_loop *loop, stoke_error *err);
+    /* A step of so many ms on that batch, which is given back. */
+    int (*step)(stk_loop *loop, double ms, stoke_error *err);
+    /* Waits for all steps; the records of those since opening go to the end of out->records. */
+    int (*finish)(stk_loop *loop, stoke_error *err);
+    /* From now on what happens goes into the job's trace. */
+    void (*trace)(stk_loop *loop);
+} stk_loop_way;
+extern const stk_loop_way stk_way_of_feed, stk_way_of_native;
 
 /* ---- diagnose_verify.c ---- */
 /* Every fix that applies, and all together, in turns with the setup as it is. */

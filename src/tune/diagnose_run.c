@@ -6,7 +6,6 @@
  */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
@@ -17,15 +16,10 @@
 static const double next_to_nothing_ms = 0.01;
 
 typedef struct run {
-    const stk_stretch_job *job;
-    stk_stretch *out;
-    stoke_feed *feed;
-    stoke_data_params data;
-    uint64_t epoch;
-    size_t taken;          /* steps so far */
+    stk_loop loop;
+    const stk_loop_way *way;
     double restart_ns;     /* sum */
     double restart_cpu_ns; /* of the loop, since warm-up ended */
-    int restarted;         /* the next record is the first of new workers */
 } run;
 
 int stk_diagnose_step_done(stk_diagnose_progress *progress, stoke_error *err)
@@ -38,106 +32,61 @@ int stk_diagnose_step_done(stk_diagnose_progress *progress, stoke_error *err)
     return STOKE_OK;
 }
 
-/* ---- the feed ---- */
+/* ---- epochs ---- */
 
-static int open_feed(run *r, stoke_error *err)
+/* New workers, from ending the old ones to their first batch. */
+static int start_anew(run *r, stoke_error *err)
 {
-    const stk_stretch_job *job = r->job;
-    const stoke_setup *setup = &job->setup;
-    stoke_feed_params feed = stoke_feed_defaults();
-    feed.placement = setup->placement;
-    feed.transfer = setup->transfer;
-    feed.depth = setup->depth;
-    r->data.epoch = (int64_t)r->epoch;
-    int status = stoke_feed_create(&r->feed, job->params->dataset, &r->data, job->params->device, &feed, err);
-    if (!status) status = stoke_feed_record(r->feed, job->warm_up + job->steps - r->taken, err);
-    if (!status) r->out->steps_per_epoch = stoke_feed_batches(r->feed);
-    return status;
-}
-
-/* The device has finished what it was given. */
-static int collect(run *r, stoke_error *err)
-{
-    const stoke_step_record *records;
-    stk_stretch *out = r->out;
-    const size_t n = stoke_feed_records(r->feed, &records);
-    if (out->n + n != r->taken)
-        return stk_fail(err, STOKE_E_STATE, "%zu steps were taken, and %zu have their times", r->taken,
-                        out->n + n);
-    memcpy(out->records + out->n, records, n * sizeof *records);
-    for (size_t i = 0; i < n; i++) out->records[out->n + i].number = out->n + i;
-    if (n && r->restarted) out->records[out->n].first_of_epoch = 1;
-    out->n += n;
+    const uint64_t began = stk_now_ns(), cpu = stk_thread_cpu_ns();
+    r->way->close(&r->loop, 0);
+    int status = r->way->open(&r->loop, err);
+    if (!status) status = r->way->next(&r->loop, err);
+    if (status) return status;
+    r->restart_ns += (double)(stk_now_ns() - began);
+    r->restart_cpu_ns += (double)(stk_thread_cpu_ns() - cpu);
+    r->loop.out->restarts++;
     return STOKE_OK;
 }
 
-static int end_feed(run *r, stoke_error *err)
+static int next_epoch(run *r, stoke_error *err)
 {
-    int status = stoke_feed_finish(r->feed, err);
-    if (!status) status = collect(r, err);
-    return status;
-}
-
-/* ---- epochs ---- */
-
-static int next_of_feed(run *r, const stoke_device_batch **batch, stoke_error *err)
-{
-    const int status = stoke_feed_next(r->feed, batch);
-    return status && status != STOKE_E_END ? stk_fail(err, status, "%s", stoke_feed_error(r->feed)) : status;
-}
-
-/* New workers, from ending the old ones to their first batch. */
-static int restart(run *r, const stoke_device_batch **batch, stoke_error *err)
-{
-    int status = end_feed(r, err);
-    if (status) return status;
-    const uint64_t began = stk_now_ns(), cpu = stk_thread_cpu_ns();
-    stoke_feed_destroy(&r->feed);
-    status = open_feed(r, err);
-    r->restarted = 1;
-    if (!status && r->job->trace && r->taken >= r->job->warm_up) stoke_feed_trace(r->feed, r->job->trace);
-    if (!status) status = next_of_feed(r, batch, err);
-    r->restart_ns += (double)(stk_now_ns() - began);
-    r->restart_cpu_ns += (double)(stk_thread_cpu_ns() - cpu);
-    r->out->restarts++;
-    return status;
-}
-
-static int take(run *r, const stoke_device_batch **batch, stoke_error *err)
-{
-    int status = next_of_feed(r, batch, err);
-    if (status != STOKE_E_END) return status;
-    r->epoch++;
-    if (!r->job->setup.persistent) {
-        status = restart(r, batch, err);
-    } else {
-        status = stoke_feed_set_epoch(r->feed, r->epoch);
-        status = status ? stk_fail(err, status, "%s", stoke_feed_error(r->feed)) : next_of_feed(r, batch, err);
+    stk_loop *loop = &r->loop;
+    const stk_stretch_job *job = loop->job;
+    loop->epoch++;
+    if (job->setup.persistent) {
+        const int status = r->way->set_epoch(loop, err);
+        return status ? status : r->way->next(loop, err);
     }
-    return status != STOKE_E_END
-               ? status
-               : stk_fail(err, STOKE_E_INVALID, "the set has no whole batch: lower `batch`, or leave "
-                                                "`drop_last` out");
+    int status = r->way->finish(loop, err);
+    if (!status) status = start_anew(r, err);
+    if (!status && job->trace && loop->taken >= job->warm_up) r->way->trace(loop);
+    return status;
+}
+
+static int take(run *r, stoke_error *err)
+{
+    int status = r->way->next(&r->loop, err);
+    if (status == STOKE_E_END) status = next_epoch(r, err);
+    if (status != STOKE_E_END) return status;
+    return stk_fail(err, STOKE_E_INVALID,
+                    "the set has no whole batch: lower `batch`, or leave `drop_last` out");
 }
 
 /* ---- the loop ---- */
 
-static double step_ms(const run *r)
+static double step_ms(const stk_loop *loop)
 {
-    const stoke_diagnose_params *p = r->job->params;
-    return r->job->idle_steps || !p->n_steps ? next_to_nothing_ms : p->step_ms[r->taken % p->n_steps];
+    const stoke_diagnose_params *p = loop->job->params;
+    return loop->job->idle_steps || !p->n_steps ? next_to_nothing_ms : p->step_ms[loop->taken % p->n_steps];
 }
 
 static int one_step(run *r, stoke_error *err)
 {
-    const stoke_device_batch *batch = NULL;
-    int status = take(r, &batch, err);
+    int status = take(r, err);
+    if (!status) status = r->way->step(&r->loop, step_ms(&r->loop), err);
     if (status) return status;
-    status = stoke_feed_step(r->feed, step_ms(r), err);
-    r->taken++;
-    stoke_feed_release(r->feed, &batch);
-    if (!status && r->job->setup.sync) status = stoke_feed_finish(r->feed, err);
-    return status ? status : stk_diagnose_step_done(r->job->progress, err);
+    r->loop.taken++;
+    return stk_diagnose_step_done(r->loop.job->progress, err);
 }
 
 /* CPU time that went into making the batches that count. */
@@ -151,8 +100,8 @@ static double making_ns(const stk_stretch *s)
 
 static void sum_up(run *r, const stk_load_seen *seen)
 {
-    const stoke_setup *setup = &r->job->setup;
-    stk_stretch *out = r->out;
+    const stoke_setup *setup = &r->loop.job->setup;
+    stk_stretch *out = r->loop.out;
     const double making = making_ns(out);
     const int serial = !setup->workers && setup->transfer != STOKE_TRANSFER_STREAM;
     const double loop = seen->thread_ns - r->restart_cpu_ns - (serial ? making : 0);
@@ -162,67 +111,52 @@ static void sum_up(run *r, const stk_load_seen *seen)
 
 static int drive(run *r, stoke_error *err)
 {
-    const stk_stretch_job *job = r->job;
+    stk_loop *loop = &r->loop;
+    const stk_stretch_job *job = loop->job;
     const size_t total = (size_t)job->warm_up + job->steps;
     stk_load_watch watch = { 0 };
-    int status = open_feed(r, err);
-    while (!status && r->taken < total) {
-        if (r->taken == job->warm_up) {
+    int status = r->way->open(loop, err);
+    while (!status && loop->taken < total) {
+        if (loop->taken == job->warm_up) {
             watch = stk_load_begin();
             r->restart_cpu_ns = 0;
-            if (job->trace) stoke_feed_trace(r->feed, job->trace);
+            if (job->trace) r->way->trace(loop);
         }
         status = one_step(r, err);
     }
-    if (!status) status = end_feed(r, err);
+    if (!status) status = r->way->finish(loop, err);
     if (status) return status;
     const stk_load_seen seen = stk_load_end(&watch);
-    r->out->from = job->warm_up;
+    if (loop->out->n != total)
+        return stk_fail(err, STOKE_E_STATE, "%zu steps were taken, and %zu have their times", total,
+                        loop->out->n);
+    for (size_t i = 0; i < total; i++) loop->out->records[i].number = i;
+    loop->out->from = job->warm_up;
     sum_up(r, &seen);
     return STOKE_OK;
-}
-
-/* Once more after the last step, where no epoch ended meanwhile. Its batch is not used. */
-static int try_restart(run *r, stoke_error *err)
-{
-    const stoke_device_batch *batch = NULL;
-    const uint64_t began = stk_now_ns();
-    stoke_feed_destroy(&r->feed);
-    r->taken = 0;
-    int status = open_feed(r, err);
-    if (!status) status = next_of_feed(r, &batch, err);
-    if (status) return status == STOKE_E_END ? STOKE_OK : status;
-    r->restart_ns += (double)(stk_now_ns() - began);
-    r->out->restarts++;
-    stoke_feed_release(r->feed, &batch);
-    return STOKE_OK;
-}
-
-static int run_feed(stk_stretch *out, const stk_stretch_job *job, stoke_error *err)
-{
-    run r = { .job = job, .out = out, .data = job->params->data };
-    r.data.workers = job->setup.workers;
-    r.data.prefetch = job->setup.prefetch;
-    r.data.batch = job->batch ? job->batch : job->setup.batch;
-    if (job->augment) r.data.augment = job->augment;
-    r.epoch = (uint64_t)r.data.epoch;
-    int status = drive(&r, err);
-    if (!status && job->restart && !out->restarts) status = try_restart(&r, err);
-    stoke_feed_destroy(&r.feed);
-    if (out->restarts) out->restart_ms = r.restart_ns / out->restarts / 1e6;
-    return status;
 }
 
 int stk_stretch_run(stk_stretch *stretch, const stk_stretch_job *job, stoke_error *err)
 {
     const size_t total = (size_t)job->warm_up + job->steps;
+    run r = { .loop = { .job = job, .out = stretch, .data = job->params->data },
+              .way = job->params->device ? &stk_way_of_feed : &stk_way_of_native };
+    stoke_data_params *data = &r.loop.data;
+    data->workers = job->setup.workers;
+    data->prefetch = job->setup.prefetch;
+    data->batch = job->batch ? job->batch : job->setup.batch;
+    if (job->augment) data->augment = job->augment;
+    r.loop.epoch = (uint64_t)data->epoch;
     *stretch = (stk_stretch){ .restart_ms = NAN };
     stretch->records = stk_calloc(total, sizeof *stretch->records);
     if (!stretch->records) return stk_fail(err, STOKE_E_NOMEM, "no memory for the times of %zu steps", total);
-    const int r = job->params->device ? run_feed(stretch, job, err)
-                                      : stk_stretch_run_native(stretch, job, err);
-    if (r) stk_stretch_free(stretch);
-    return r;
+    int status = drive(&r, err);
+    /* Where no epoch ended meanwhile. The batch is not used. */
+    if (!status && job->restart && !stretch->restarts) status = start_anew(&r, err);
+    r.way->close(&r.loop, 1);
+    if (stretch->restarts) stretch->restart_ms = r.restart_ns / stretch->restarts / 1e6;
+    if (status) stk_stretch_free(stretch);
+    return status;
 }
 
 void stk_stretch_free(stk_stretch *stretch)
@@ -247,8 +181,8 @@ double stk_median(double *values, size_t n)
 }
 
 /* The median of a figure of the records that count; NaN: one of them does not have it. */
-static double median_of(const stk_stretch *s, double (*figure)(const stoke_step_record *before,
-                                                              const stoke_step_record *record))
+static double median_of(const stk_stretch *s,
+                        double (*figure)(const stoke_step_record *before, const stoke_step_record *record))
 {
     const size_t n = s->n - s->from;
     double *values = n ? stk_alloc(n * sizeof *values) : NULL;
@@ -265,13 +199,11 @@ static double median_of(const stk_stretch *s, double (*figure)(const stoke_step_
 
 static double copy_ms(const stoke_step_record *before, const stoke_step_record *r)
 {
-    (void)before;
     return r->copy_end > r->copy_start ? (double)(r->copy_end - r->copy_start) / 1e6 : NAN;
 }
 
 static double copy_bytes(const stoke_step_record *before, const stoke_step_record *r)
 {
-    (void)before;
     return r->copy_bytes ? (double)r->copy_bytes : NAN;
 }
 

@@ -26,6 +26,11 @@ typedef struct block {
 
 /* ---- blocks ---- */
 
+static uint32_t pairs_of(const stoke_diagnose_params *params)
+{
+    return params->pairs < PAIRS ? params->pairs : PAIRS;
+}
+
 static int run_block(const verifier *v, const stoke_setup *setup, block *out, stoke_error *err)
 {
     const stk_stretch_job job = { .params = v->params,
@@ -93,11 +98,6 @@ static int any_applies(const stoke_fixes *fixes)
     for (int i = 0; i < STOKE_CAUSES; i++)
         if (fixes->fix[i].applies) return 1;
     return 0;
-}
-
-static uint32_t pairs_of(const stoke_diagnose_params *params)
-{
-    return params->pairs < PAIRS ? params->pairs : PAIRS;
 }
 
 uint64_t stk_diagnose_verify_steps(const stoke_fixes *fixes, const stoke_diagnose_params *params,

@@ -7,6 +7,7 @@
 #define STOKE_SRC_TUNE_PREFLIGHT_H
 
 #include <stoke/dataset.h>
+#include <stoke/feed.h>
 #include <stoke/net.h>
 #include <stoke/preflight.h>
 
@@ -31,6 +32,7 @@ typedef struct stk_run_wish {
     char root[4096], masks[4096]; /* of the data in other dialects; "" = not said */
     stoke_data_params data;       /* strings are in storage, root and masks */
     int has_data;
+    stoke_feed_params feed; /* of our own files */
     stoke_option_storage *storage;
 } stk_run_wish;
 /* After an error too, free with stk_wish_free. */

@@ -11,7 +11,6 @@
 
 #include "src/base/error.h"
 #include "src/tune/preflight.h"
-#include <stoke/feed.h>
 #include <stoke/splice.h>
 #include <stoke/train.h>
 
@@ -51,11 +50,11 @@ static void take_own(stk_run_wish *wish, const stoke_train_params *train)
 static int read_own(stk_run_wish *wish, const char *path, stoke_error *err)
 {
     stoke_train_params train = stoke_train_defaults();
-    stoke_feed_params feed = stoke_feed_defaults();
     wish->data = stoke_data_defaults();
+    wish->feed = stoke_feed_defaults();
     wish->data.batch = -1; /* `stoke train` chooses, unless told */
     const stoke_option_group groups[] = { stoke_data_options(&wish->data), stoke_train_options(&train),
-                                          stoke_feed_options(&feed) };
+                                          stoke_feed_options(&wish->feed) };
     const int r = stoke_settings_load_yaml(groups, 3, &wish->data, path, &wish->storage, err);
     if (!r) take_own(wish, &train);
     return r;
@@ -242,12 +241,16 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
         { "pin_memory", &wish->pin_memory, truth },
         { "persistent_workers", &wish->persistent_workers, truth },
         { "gpu_augmentation", &wish->gpu_augmentation, truth },
+        { "log_every", &wish->log_every, whole },
     };
     static const char *const drop_last[] = { "drop_last", NULL };
-    static const char *const prefetchers[] = { "prefetch_to_device", "prefetch_to_gpu", "cuda_prefetch",
-                                               "use_prefetcher",     "non_blocking",    NULL };
-    static const char *const logs[] = { "log_every",  "log_interval",  "log_every_n_steps",
-                                        "print_freq", "logging_steps", NULL };
+    static const char *const prefetchers[] = { "use_prefetcher",
+                                               "cuda_prefetch",
+                                               "gpu_prefetch",
+                                               "prefetch_to_gpu",
+                                               "prefetch_to_device",
+                                               "data_prefetcher",
+                                               NULL };
     static const char *const augments[] = { "augment", "augmentation", "augmentations", NULL };
     const char *text;
     wish->engine = STOKE_ENGINE_TORCH;
@@ -261,7 +264,6 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
     }
     if ((text = value_named(yaml, drop_last))) wish->drop_last = truth(text);
     if ((text = value_named(yaml, prefetchers))) wish->prefetcher = truth(text);
-    if ((text = value_named(yaml, logs))) wish->log_every = whole(text);
     if ((text = value_named(yaml, augments))) STK_SAY(wish->augment, "%.60s", text);
     const int r = value_of(yaml, map, "mixed_precision", &text, err);
     if (r) return r;

@@ -67,17 +67,15 @@ static void take_their_copies(stoke_run_plan *plan)
 {
     const stk_run_wish *wish = &plan->wish;
     stoke_setup *setup = &plan->setup;
-    const int pinned = wish->pin_memory == 1, ahead = wish->prefetcher == 1;
-    setup->transfer = !pinned ? STOKE_TRANSFER_PAGEABLE
-                      : ahead ? STOKE_TRANSFER_STREAM
-                              : STOKE_TRANSFER_PINNED;
-    if (wish->pin_memory == STK_UNSAID) say(plan, "pin_memory is not in the file: off, PyTorch's default");
-    if (ahead && !pinned)
-        say(plan, "non_blocking without pin_memory changes nothing: copies from ordinary memory wait");
-    else if (ahead)
-        say(plan,
-            "non_blocking is taken for a prefetcher with a stream of its own; alone, on the stream that "
-            "computes, it frees the host and overlaps nothing");
+    const int ahead = wish->prefetcher == 1; /* which needs page-locked memory, and makes it */
+    setup->transfer = ahead                   ? STOKE_TRANSFER_STREAM
+                      : wish->pin_memory == 1 ? STOKE_TRANSFER_PINNED
+                                              : STOKE_TRANSFER_PAGEABLE;
+    if (!ahead && wish->pin_memory == STK_UNSAID)
+        say(plan, "pin_memory is not in the file: off, PyTorch's default");
+    if (!ahead)
+        say(plan, "nothing in the file copies the next batch while the card computes: on the stream that "
+                  "computes; non_blocking alone does not change that");
 }
 
 static void take_their_pictures(stoke_run_plan *plan)
@@ -153,7 +151,7 @@ static int take_own_defaults(stoke_run_plan *plan, const char *config, stoke_err
 
 static int take_own(stoke_run_plan *plan, const char *config, stoke_error *err)
 {
-    const stoke_feed_params feed = stoke_feed_defaults();
+    const stoke_feed_params *feed = &plan->wish.feed;
     stoke_setup *setup = &plan->setup;
     stoke_data_params *data = &plan->data;
     if (data->batch < 1) {
@@ -169,9 +167,11 @@ static int take_own(stoke_run_plan *plan, const char *config, stoke_error *err)
         setup->workers = (uint32_t)data->workers;
     }
     setup->prefetch = (uint32_t)data->prefetch;
-    setup->depth = (uint32_t)feed.depth;
-    setup->transfer = feed.transfer;
-    setup->placement = STOKE_PLACEMENT_HOST; /* auto would measure first; the diagnosis does that better */
+    setup->depth = (uint32_t)feed->depth;
+    setup->transfer = feed->transfer;
+    /* auto would try both first, which the diagnosis does too, and tells. */
+    setup->placement =
+        feed->placement == STOKE_PLACEMENT_DEVICE ? STOKE_PLACEMENT_DEVICE : STOKE_PLACEMENT_HOST;
     setup->persistent = 1;
     setup->sync = 0;
     return take_own_defaults(plan, config, err);
