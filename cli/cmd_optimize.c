@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/common.h"
+#include "cli/card.h"
+#include "cli/map_option.h"
 #include "cli/output.h"
-#include <stoke/probe.h>
 #include <stoke/splice.h>
 
 typedef struct optimize_options {
@@ -30,8 +30,8 @@ static const stoke_option options[] = {
       .type = STOKE_OPT_STRING,
       .offset = FIELD(gpu),
       .argument = "NAME",
-      .help = "The card to optimize for, such as rtx3090; left out, by --vram; with neither, for the "
-              "processor alone" },
+      .help = "The card to optimize for, such as rtx3090; left out, by --vram; with neither, the card found "
+              "here, or the processor" },
     { .name = "vram",
       .type = STOKE_OPT_REAL,
       .offset = FIELD(vram),
@@ -74,20 +74,12 @@ static const stoke_option options[] = {
       .offset = FIELD(allow_model_scale),
       .help =
           "Also grow the model by the table (base_channels, num_blocks, patch_size): another experiment" },
-    { .name = "map",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(map),
-      .argument = "LIST",
-      .help =
-          "Where a setting stands that has another name, or several candidates: setting=path, with commas "
-          "between more than one, such as batch_size=data.bs,num_workers=data.nw" },
+    CLI_MAP_OPTION(optimize_options),
     { .name = "dry_run",
       .type = STOKE_OPT_FLAG,
       .offset = FIELD(dry_run),
       .help = "Show the changes and write nothing" },
 };
-
-enum { MAPS = 32 };
 
 /* One call of the command. */
 typedef struct optimizing {
@@ -95,24 +87,13 @@ typedef struct optimizing {
     const optimize_options *o;
     stoke_optimization *plan;
     stoke_yaml_proof proof;
+    cli_card card; /* the one found, where none was named */
     const char *target;
     char backup[CLI_PATH];
     int written, unchanged; /* unchanged: the target had these very bytes */
 } optimizing;
 
 /* ---- what there is already ---- */
-
-/* Cuts "a=b,c=d" in place. */
-static int cut_map(char *text, const char *map[MAPS + 1], stoke_error *err)
-{
-    size_t n = 0;
-    for (char *word = text ? strtok(text, ",") : NULL; word; word = strtok(NULL, ",")) {
-        if (n == MAPS) return cli_error(err, STOKE_E_INVALID, "--map: more than %d settings", MAPS);
-        map[n++] = word;
-    }
-    map[n] = NULL;
-    return STOKE_OK;
-}
 
 /* 1: both can be read and have the same bytes. */
 static int same_bytes(const char *a, const char *b)
@@ -274,6 +255,19 @@ static void json_change(stoke_json *json, const stoke_change *c)
     stoke_json_close(json);
 }
 
+static void json_card(stoke_json *json, const cli_card *card)
+{
+    if (!*card->name) {
+        stoke_json_null(json, "card_found");
+        return;
+    }
+    stoke_json_object(json, "card_found");
+    stoke_json_string(json, "name", card->name);
+    stoke_json_uint(json, "memory_bytes", (uint64_t)card->memory.value);
+    stoke_json_string(json, "source", stoke_source_name(card->memory.source));
+    stoke_json_close(json);
+}
+
 static void print_json(const optimizing *w)
 {
     stoke_json json;
@@ -283,6 +277,7 @@ static void print_json(const optimizing *w)
     stoke_json_object(&json, NULL);
     stoke_json_string(&json, "config", w->o->config);
     stoke_json_string(&json, "target", w->target);
+    json_card(&json, &w->card);
     stoke_json_bool(&json, "written", w->written);
     stoke_json_string(&json, "backup", *w->backup ? w->backup : NULL);
     stoke_json_array(&json, "changes");
@@ -316,19 +311,31 @@ static int check_request(const optimize_options *o, stoke_error *err)
     return STOKE_OK;
 }
 
-static int optimize(optimizing *w, char *map_text, stoke_error *err)
+/* For the card named, of the size given, or found; with none of them, for the processor. */
+static int choose_card(optimizing *w, stoke_optimize_params *params, stoke_error *err)
+{
+    params->gpu = w->o->gpu;
+    params->memory = (uint64_t)(w->o->vram * 1073741824.0);
+    if (params->gpu || params->memory) return STOKE_OK;
+    const int r = cli_card_find(&w->card, err);
+    if (r) return r;
+    cli_say_card(w->call, &w->card);
+    if (!*w->card.name) return STOKE_OK;
+    params->gpu = w->card.name;
+    params->memory = (uint64_t)w->card.memory.value;
+    return STOKE_OK;
+}
+
+static int optimize(optimizing *w, const cli_map *map, stoke_error *err)
 {
     const optimize_options *o = w->o;
-    const char *map[MAPS + 1];
     stoke_optimize_params params = stoke_optimize_defaults();
-    int r = cut_map(map_text, map, err);
+    int r = choose_card(w, &params, err);
     params.config = o->config;
-    params.gpu = o->gpu;
-    params.memory = (uint64_t)(o->vram * 1073741824.0);
     params.cores = (uint32_t)o->cores;
     params.ranks = (uint32_t)o->ranks;
     params.allow_model_scale = o->allow_model_scale;
-    params.map = map;
+    params.map = map->paths;
     if (!r) r = stoke_optimize(&w->plan, &params, err);
     if (r) return r;
     w->target = o->in_place ? o->config : o->out ? o->out : stoke_optimization_target(w->plan);
@@ -339,13 +346,10 @@ static int run(cli_call *call)
 {
     optimizing w = { .call = call, .o = call->options };
     stoke_error err = { 0 };
-    char *map = NULL;
+    cli_map map = { 0 };
     int r = check_request(w.o, &err);
-    if (!r && w.o->map) {
-        map = cli_alloc(strlen(w.o->map) + 1, 1);
-        strcpy(map, w.o->map);
-    }
-    if (!r) r = optimize(&w, map, &err);
+    if (!r) r = cli_map_cut(&map, w.o->map, &err);
+    if (!r) r = optimize(&w, &map, &err);
     if (r)
         r = cli_fail(call, &err);
     else if (call->common.json)
@@ -353,7 +357,7 @@ static int run(cli_call *call)
     else
         print_text(&w);
     stoke_optimization_destroy(&w.plan);
-    free(map);
+    cli_map_free(&map);
     return r;
 }
 
@@ -362,6 +366,7 @@ static const cli_example examples[] = {
       "writes configs/face_gpu_optimized.yaml and says what changed, and why" },
     { "stoke optimize --config configs/face_config.yaml --vram 8 --dry-run",
       "what it would be for a card of 8 GB" },
+    { "stoke optimize --config configs/face_config.yaml --dry-run", "for the card of this machine" },
     { "stoke optimize --config configs/face_config.yaml --gpu t4 --cores 4 --out configs/colab.yaml --json",
       "for another machine, and for programs" },
     { 0 },

@@ -10,6 +10,7 @@
 
 #include "cli/common.h"
 #include "cli/page.h"
+#include "cli/process_list.h"
 
 /* ---- figures in few characters ---- */
 
@@ -98,21 +99,7 @@ static void print_card_now(cli_page *page, const stoke_gpu *gpu, size_t index)
     monitor_reasons(gpu->clocks_reasons, reasons, sizeof reasons);
     cli_page_text(page, "clocks_held_down_by", "clocks held down by",
                   gpu->clocks_reasons.source ? reasons : NULL);
-    if (page->as_json) stoke_json_array(&page->json, "processes");
-    for (uint32_t i = 0; i < gpu->n_processes; i++) {
-        const stoke_gpu_process *process = &gpu->process[i];
-        snprintf(title, sizeof title, "program %u, %s", process->pid,
-                 *process->name ? process->name : "in another container");
-        cli_page_entry(page, title);
-        if (page->as_json) {
-            stoke_json_uint(&page->json, "pid", process->pid);
-            cli_page_text(page, "name", NULL, process->name);
-        }
-        cli_page_figure(page, "memory_bytes", "  its memory", process->memory_bytes, CLI_UNIT_BYTES);
-        cli_page_figure(page, "busy_percent", "  its share", process->busy_percent, CLI_UNIT_PERCENT);
-        cli_page_close(page);
-    }
-    if (page->as_json) stoke_json_close(&page->json);
+    cli_page_processes(page, gpu);
     cli_page_close(page);
 }
 

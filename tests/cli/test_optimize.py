@@ -96,6 +96,25 @@ def logging():
     contains([c['why'] for c in answer['changes'] if c['setting'] == 'log_every'][0], 'loss.item()', 'waits')
 
 
+def card_found():
+    config = write('k/x.yaml', FLAT)
+    fake = dict(os.environ, STOKE_LIBNVML=os.environ['STOKE_FAKE_LIBNVML'])
+    answer = stoke_json('optimize', '--config', config, '--cores', 9, '--dry-run', env=fake)
+    equal((answer['card_found']['memory_bytes'], answer['card_found']['source']), (24 << 30, 'nvml'))
+    contains(answer['card_found']['name'], 'Fake GPU')
+    equal(changes(answer)['use_mixed_precision'], ('false', 'true'))
+    contains(stoke('optimize', '--config', config, '--dry-run', env=fake).stderr, 'for the card found here', 'Fake GPU', '(nvml)')
+    named = stoke_json('optimize', '--config', config, *CARD, '--dry-run', env=fake)
+    equal(named['card_found'], None, 'looked for a card though one was named')
+    # A lost card is none; the second one is taken.
+    lost = stoke('optimize', '--config', config, '--dry-run', env=dict(fake, STOKE_FAKE_NVML='lost=0:0'))
+    contains(lost.stderr, 'for the card found here')
+    none = stoke('optimize', '--config', config, '--dry-run', env=dict(fake, STOKE_LIBNVML='/nowhere/libnvidia-ml.so.1'))
+    if 'found here' not in none.stderr:  # else AMD's or Intel's is here
+        contains(none.stderr, 'no card is seen', '--gpu', '--vram')
+        assert 'pin_memory' not in none.stdout, none.stdout
+
+
 def learning_rate():
     config = write('lr/x_config.yaml', SECTIONS)
     answer = stoke_json('optimize', '--config', config, *CARD)
@@ -249,6 +268,7 @@ def for_people():
 sys.exit(tap.run([
     ('sections', sections),
     ('logging at every step', logging),
+    ('the card found', card_found),
     ('the learning rate is kept', learning_rate),
     ('dialects', dialects),
     ('workers and cores', workers_and_cores),
