@@ -30,7 +30,7 @@ static const char *ms_text(double ms, char *text, size_t size)
 
 static const char *range_text(double ms, double low, double high, char *text, size_t size)
 {
-    char a[32], b[32], c[32];
+    char a[24], b[24], c[24];
     snprintf(text, size, "%s [%s, %s]", ms_text(ms, a, sizeof a), ms_text(low, b, sizeof b),
              ms_text(high, c, sizeof c));
     return text;
