@@ -393,8 +393,7 @@ static int write_pictures(const diagnose_job *job, stoke_error *err)
 {
     const diagnose_options *o = job->o;
     char title[256];
-    snprintf(title, sizeof title, "%s%s: where the time of a step goes", job->device_title,
-             job->emulated ? " (emulated)" : "");
+    snprintf(title, sizeof title, "%s: where the time of a step goes", job->device_title);
     int r = STOKE_OK;
     if (o->bars) r = stoke_diagnosis_write_bars(job->diagnosis, o->bars, title, err);
     if (!r && o->timeline) r = write_timeline(job, o->timeline, err);

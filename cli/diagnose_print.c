@@ -4,7 +4,6 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/diagnose.h"
 
@@ -90,68 +89,91 @@ static void print_causes(const diagnose_job *job)
 
 /* ---- fixes ---- */
 
-static void fix_row(stoke_table *table, const diagnose_job *job, const stoke_fix *fix)
+static void measured_text(uint32_t pairs, double ms, double low, double high, int confirmed, char *text,
+                          size_t size)
 {
-    char alone[96] = "-", sequence[48] = "-", busy[32] = "-", measured[96] = "-", error[32] = "-", where[192];
+    char range[96];
+    if (!pairs)
+        snprintf(text, size, "-");
+    else
+        snprintf(text, size, "%s%s", range_text(ms, low, high, range, sizeof range),
+                 confirmed ? "" : ", not confirmed");
+}
+
+static void fix_row(stoke_table *table, const stoke_fix *fix)
+{
+    char alone[96] = "-", sequence[48] = "-", busy[32] = "-", measured[128], error[32] = "-";
     if (fix->applies) {
         range_text(fix->gain_ms, fix->gain_low, fix->gain_high, alone, sizeof alone);
+        snprintf(busy, sizeof busy, "%.1f", 100 * fix->alone.busy);
         if (fix->order)
-            snprintf(sequence, sizeof sequence, "%d. %+.*f", fix->order, fabs(fix->marginal_ms) < 10 ? 2 : 1,
-                     fix->marginal_ms);
+            ms_text(fix->marginal_ms, sequence, sizeof sequence);
         else
-            snprintf(sequence, sizeof sequence, "nothing more");
-        snprintf(busy, sizeof busy, "%.0f", 100 * fix->alone.busy);
+            snprintf(sequence, sizeof sequence, "no more");
     }
-    if (fix->pairs) {
-        range_text(fix->measured_ms, fix->measured_low, fix->measured_high, measured, sizeof measured);
-        strncat(measured, fix->confirmed ? " yes" : " no", sizeof measured - strlen(measured) - 1);
-        ms_text(fix->gain_ms - fix->measured_ms, error, sizeof error);
-    }
-    diagnose_setting(job, fix, where, sizeof where);
-    const char *cells[] = {
-        stoke_cause_name(fix->cause), fix->what, alone, sequence, busy, where, measured, error
-    };
-    stoke_table_row(table, cells);
+    measured_text(fix->pairs, fix->measured_ms, fix->measured_low, fix->measured_high, fix->confirmed,
+                  measured, sizeof measured);
+    if (fix->pairs) ms_text(fix->gain_ms - fix->measured_ms, error, sizeof error);
+    stoke_table_row(table,
+                    (const char *[]){ stoke_cause_name(fix->cause), alone, sequence, busy, measured, error });
 }
 
 static void together_row(stoke_table *table, const stoke_fixes *f)
 {
-    char all[96], busy[32], measured[96] = "-", error[32] = "-";
+    char all[96], busy[32], measured[128], error[32] = "-";
     ms_text(f->gain_all_ms, all, sizeof all);
-    snprintf(busy, sizeof busy, "%.0f", 100 * f->together.busy);
-    if (f->pairs) {
-        range_text(f->measured_ms, f->measured_low, f->measured_high, measured, sizeof measured);
-        strncat(measured, f->confirmed ? " yes" : " no", sizeof measured - strlen(measured) - 1);
-        ms_text(f->gain_all_ms - f->measured_ms, error, sizeof error);
-    }
-    stoke_table_row(table, (const char *[]){ "= all of them", "", all, all, busy, "", measured, error });
+    snprintf(busy, sizeof busy, "%.1f", 100 * f->together.busy);
+    measured_text(f->pairs, f->measured_ms, f->measured_low, f->measured_high, f->confirmed, measured,
+                  sizeof measured);
+    if (f->pairs) ms_text(f->gain_all_ms - f->measured_ms, error, sizeof error);
+    stoke_table_row(table, (const char *[]){ "= all of them", all, all, busy, measured, error });
+}
+
+static void print_gains(const stoke_fixes *f)
+{
+    static const char *const headings[] = { "what it costs, ms a step", "alone [90 %]",    "in sequence",
+                                            "busy without it %",        "measured [90 %]", "error" };
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings) - (f->pairs ? 0 : 2));
+    for (int i = 0; i < STOKE_CAUSES; i++) fix_row(table, &f->fix[i]);
+    together_row(table, f);
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+}
+
+/* In the order of the sequence, then what adds nothing after those, then what is right already. */
+static void print_changes(const diagnose_job *job, const stoke_fixes *f)
+{
+    puts("what to change, in this order");
+    for (int order = 1; order <= STOKE_CAUSES; order++)
+        for (int i = 0; i < STOKE_CAUSES; i++) {
+            const stoke_fix *fix = &f->fix[i];
+            char where[192];
+            if (!fix->applies || fix->order != order) continue;
+            diagnose_setting(job, fix, where, sizeof where);
+            printf("  %d  %s%s%s\n", order, fix->what, *where ? ": " : "", where);
+        }
+    for (int i = 0; i < STOKE_CAUSES; i++)
+        if (f->fix[i].applies && !f->fix[i].order)
+            printf("  -  %s: adds nothing after those\n", f->fix[i].what);
+    for (int i = 0; i < STOKE_CAUSES; i++)
+        if (!f->fix[i].applies) printf("  -  %s: no, %s\n", stoke_cause_name(i), f->fix[i].what);
 }
 
 static void print_fixes(const diagnose_job *job)
 {
-    static const char *const headings[] = { "cause",       "change", "alone, ms a step [90 %]", "in sequence",
-                                            "busy then %", "where",  "measured [90 %]",         "error ms" };
     const stoke_fixes *f = stoke_diagnosis_fixes(job->diagnosis);
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings) - (f->pairs ? 0 : 2));
     double alone = 0;
-    int n = 0;
-    for (int i = 0; i < STOKE_CAUSES; i++) {
-        fix_row(table, job, &f->fix[i]);
-        if (!f->fix[i].applies) continue;
-        alone += f->fix[i].gain_ms;
-        n++;
-    }
-    if (n) together_row(table, f);
-    stoke_table_print(table, stdout);
-    stoke_table_destroy(&table);
     char a[32], b[32];
-    if (n > 1)
-        printf("They do not add: alone they sum to %s ms, together they give %s ms [predicted].\n",
-               ms_text(alone, a, sizeof a), ms_text(f->gain_all_ms, b, sizeof b));
-    if (n)
-        printf("With all of them: busy %.1f %% [predicted, %.1f to %.1f], a step every %s ms.\n",
-               100 * f->together.busy, 100 * f->together.busy_low, 100 * f->together.busy_high,
-               ms_text(f->together.step_ms, a, sizeof a));
+    for (int i = 0; i < STOKE_CAUSES; i++)
+        if (f->fix[i].applies) alone += f->fix[i].gain_ms;
+    print_gains(f);
+    printf("[predicted%s] They do not add: alone they sum to %s ms, together they give %s ms.\n\n",
+           f->pairs ? "; measured in turns" : "", ms_text(alone, a, sizeof a),
+           ms_text(f->gain_all_ms, b, sizeof b));
+    print_changes(job, f);
+    printf("\nWith all of them: busy %.1f %% [predicted, %.1f to %.1f], a step every %s ms.\n",
+           100 * f->together.busy, 100 * f->together.busy_low, 100 * f->together.busy_high,
+           ms_text(f->together.step_ms, a, sizeof a));
     if (f->pairs)
         printf("Measured with all of them: busy %.1f %%, %.1f points from the prediction [%u pairs of %lld "
                "steps "

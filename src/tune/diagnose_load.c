@@ -46,5 +46,7 @@ double stk_load_cores(const stk_load_seen *seen, double worker_ns)
     const stoke_cores cores = stoke_machine_cores();
     const double loop = fmax(0, seen->process_ns - worker_ns) / seen->elapsed_ns;
     const double free_ones = fmin(cores.usable, cores.online - seen->others);
-    return fmin(fmax(free_ones - loop, least), cores.usable);
+    /* They could have what they had: others that give way leave more than they seem to. */
+    const double had = worker_ns / seen->elapsed_ns;
+    return fmin(fmax(fmax(free_ones - loop, had), least), cores.usable);
 }

@@ -6,7 +6,7 @@
  *   verdict
  *   # computing  # decoding  # copying ...
  *   now, measured     ████████▒▒▒▒▒▒▒▒▒░░░░░░  351 ms   28 % busy
- *   workers 1 -> 2    ████████▒▒▒▒▒▒           190 ms   52 %       predicted; the mark is what verify
+ *   workers=2         ████████▒▒▒▒▒▒           190 ms   52 %       predicted; the mark is what verify
  * measured all of them       █████████                102 ms   98 % 0        100       200  ms a step step by
  * step      |||||||||||||||||||||||
  */
@@ -103,12 +103,11 @@ static void put_measured(const bars *b, double y)
     put_figures(b, y, per_step_ms(a, a->elapsed_ns), (double)a->busy_ns / (double)a->elapsed_ns);
 }
 
-/* measured_gain NaN: was not verified. */
+/* measured_busy NaN: was not verified. */
 static void put_forecast(const bars *b, double y, const char *name, const stoke_forecast *f,
-                         double measured_gain)
+                         double measured_busy)
 {
-    const double busy = f->busy * f->step_ms,
-                 now = per_step_ms(&b->d->attribution, b->d->attribution.elapsed_ns);
+    const double busy = f->busy * f->step_ms;
     const int known = f->limit >= 0 && f->limit < STOKE_IDLES;
     stk_svg_text(b->out, LEFT - 10, y + BAR - 5, "end", NULL, name);
     put_piece(b->out, LEFT, y, wide(b, busy), BAR, computing, "computing, predicted", busy, 1);
@@ -117,8 +116,8 @@ static void put_forecast(const bars *b, double y, const char *name, const stoke_
               known ? stoke_idle_meaning(f->limit) : "waiting, predicted", f->step_ms - busy, 1);
     stk_svg_line(b->out, "x", LEFT + wide(b, f->low_ms), y + BAR / 2.0, LEFT + wide(b, f->high_ms),
                  y + BAR / 2.0);
-    if (!isnan(measured_gain)) {
-        const double x = LEFT + wide(b, now - measured_gain);
+    if (measured_busy > 0) {
+        const double x = LEFT + wide(b, fmin(busy / measured_busy, b->most_ms));
         stk_svg_line(b->out, "k", x, y - 3, x, y + BAR + 3);
     }
     put_figures(b, y, f->step_ms, f->busy);
@@ -137,7 +136,7 @@ static int put_rows(bars *b, double y, int draw)
         const stoke_fix *fix = &fixes->fix[i];
         if (!fix->applies) continue;
         if (draw)
-            put_forecast(b, y + ROW * rows, fix->what, &fix->alone, fix->pairs ? fix->measured_ms : NAN);
+            put_forecast(b, y + ROW * rows, fix->change, &fix->alone, fix->pairs ? fix->measured_busy : NAN);
         else
             b->most_ms = fmax(b->most_ms, fix->alone.step_ms);
         rows++;
@@ -145,7 +144,7 @@ static int put_rows(bars *b, double y, int draw)
     if (rows == 1) return rows;
     if (draw)
         put_forecast(b, y + ROW * rows, "all of them", &fixes->together,
-                     fixes->pairs ? fixes->measured_ms : NAN);
+                     fixes->pairs ? fixes->measured_busy : NAN);
     return rows + 1;
 }
 
@@ -253,12 +252,12 @@ static const char *remark_of(const stoke_diagnosis *d)
                           : "pale: predicted, the thin line its 90 % interval";
 }
 
-void stk_diagnosis_bars(const stoke_diagnosis *d, FILE *out, const char *title)
+void stk_diagnosis_bars(const stoke_diagnosis *d, FILE *out, const char *title, int alone)
 {
     bars b = { .out = out, .d = d, .title = title && *title ? title : "where the time of a step goes" };
-    char verdict[512], remark[256];
-    stoke_diagnosis_verdict(d, verdict, sizeof verdict);
-    const double legend = MARGIN + 60, top = legend + LEGEND_LINE * put_legend(&b, 0, 0);
+    char verdict[512] = "", remark[256];
+    if (alone) stoke_diagnosis_verdict(d, verdict, sizeof verdict);
+    const double legend = MARGIN + (alone ? 60 : 40), top = legend + LEGEND_LINE * put_legend(&b, 0, 0);
     const double bottom = top + ROW * put_rows(&b, 0, 0), columns = bottom + 44;
     if (!(b.most_ms > 0)) b.most_ms = 1;
     stk_svg_begin(out, WIDTH, (uint32_t)(columns + COLUMNS_HIGH + BELOW), b.title);
@@ -282,6 +281,6 @@ int stoke_diagnosis_write_bars(const stoke_diagnosis *diagnosis, const char *pat
     stk_atomic_file file;
     const int r = stk_atomic_open(&file, path, err);
     if (r) return r;
-    stk_diagnosis_bars(diagnosis, file.stream, title);
+    stk_diagnosis_bars(diagnosis, file.stream, title, 1);
     return stk_atomic_commit(&file, err);
 }

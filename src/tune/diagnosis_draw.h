@@ -9,6 +9,7 @@
 
 #include "src/tune/diagnose.h"
 
-void stk_diagnosis_bars(const stoke_diagnosis *diagnosis, FILE *out, const char *title);
+/* alone: with the verdict, as a picture that nothing stands around. */
+void stk_diagnosis_bars(const stoke_diagnosis *diagnosis, FILE *out, const char *title, int alone);
 
 #endif

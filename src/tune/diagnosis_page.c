@@ -218,7 +218,7 @@ static int put_page(const page *p, const char *title, const char *timeline, stok
     fputs(": ", p->out);
     stk_html_text(p->out, setup);
     fprintf(p->out, ". Times of the device are %s.</p>\n<section>", p->source);
-    stk_diagnosis_bars(p->d, p->out, "Where the time of a step goes");
+    stk_diagnosis_bars(p->d, p->out, "Where the time of a step goes", 0);
     fputs("</section>\n", p->out);
     put_causes(p);
     put_fixes(p);
