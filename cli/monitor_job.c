@@ -12,7 +12,7 @@
 static const double LATELY_SECONDS = 5;
 /* More waiting than that is worth a command. */
 static const double WAIT_MUCH = 0.1;
-/* A device that is busy for more of the time does not wait, whatever the host does meanwhile. */
+/* A device that is busy for less of the time waits. */
 static const double DEVICE_FED = 0.9;
 
 /* ---- looking ---- */
@@ -91,7 +91,7 @@ const char *monitor_job_watched(const monitor_job *job, stoke_live_rates *rates)
 {
     const int moved = job->now.batches != job->first.batches || job->now.step != job->first.step;
     stoke_live_between(moved ? &job->first : NULL, &job->now, rates);
-    return moved ? "while it was watched" : "since the job began";
+    return moved ? "while it was watched" : "since it began";
 }
 
 void monitor_job_second(monitor_job *job)
@@ -162,10 +162,16 @@ static void judge_waiting(const monitor_job *job, const stoke_live_rates *rates,
     if (longest >= 0)
         snprintf(stage, sizeof stage, " Most of a sample's time goes to `%s`, %.1f ms.",
                  stoke_stage_name((stoke_stage)longest), rates->stage_wall_ms[longest]);
+    const double busy = job->now.device_busy;
+    char found[128];
+    if (isnan(busy))
+        snprintf(found, sizeof found, "The job waited for data %.0f %% of its time %s",
+                 100 * rates->data_wait, period);
+    else
+        snprintf(found, sizeof found, "The device was busy %.0f %% of the time", 100 * busy);
     snprintf(verdict->text, sizeof verdict->text,
-             "The job waited for data %.0f %% of its time %s: batches come too slowly.%s `stoke diagnose` "
-             "measures what each remedy would gain.",
-             100 * rates->data_wait, period, stage);
+             "%s: batches come too slowly.%s `stoke diagnose` measures what each remedy would gain.", found,
+             stage);
     say_next(job, verdict, "stoke why loading --run");
 }
 
@@ -185,15 +191,27 @@ int monitor_job_judge(const monitor_job *job, const stoke_gpu_summary *gpu, stok
         say_next(job, verdict, "stoke why oom --run");
         return 1;
     }
-    if (rates.data_wait > WAIT_MUCH && !(now->device_busy >= DEVICE_FED)) {
+    if (isnan(now->device_busy) ? rates.data_wait > WAIT_MUCH : now->device_busy < DEVICE_FED) {
         judge_waiting(job, &rates, period, verdict);
         return 1;
     }
+    if (now->phase == STOKE_LIVE_ENDED && *job->run) {
+        snprintf(verdict->text, sizeof verdict->text, "The job has ended%s%s; it was not short of data.",
+                 *step ? ", at " : "", step);
+        say_next(job, verdict, "stoke report");
+        return 1;
+    }
     /* A card has more to say, unless the job does not use it. */
-    if (isnan(rates.data_wait) || (gpu && gpu->n_processes)) return 0;
-    snprintf(verdict->text, sizeof verdict->text,
-             "The job waited for data %.0f %% of its time %s: it is fed. What is left is the step itself.",
-             100 * rates.data_wait, period);
+    if ((isnan(rates.data_wait) && isnan(now->device_busy)) || (gpu && gpu->n_processes)) return 0;
+    if (isnan(now->device_busy))
+        snprintf(
+            verdict->text, sizeof verdict->text,
+            "The job waited for data %.0f %% of its time %s: it is fed. What is left is the step itself.",
+            100 * rates.data_wait, period);
+    else
+        snprintf(verdict->text, sizeof verdict->text,
+                 "The device was busy %.0f %% of the time: it is fed. What is left is the step itself.",
+                 100 * now->device_busy);
     snprintf(verdict->next, sizeof verdict->next, "stoke bench step");
     return 1;
 }

@@ -36,7 +36,8 @@ void monitor_job_second(monitor_job *job);
 
 /* Of the last five seconds, or of the last step where that took longer. */
 void monitor_job_lately(const monitor_job *job, stoke_live_rates *rates);
-/* Since the watching began; since the job did when it made no step meanwhile. Returns which, for people. */
+/* Since the watching began, or since the job did when it took no batch meanwhile. Returns which, for people.
+ */
 const char *monitor_job_watched(const monitor_job *job, stoke_live_rates *rates);
 /* Share of the time that steps waited for data `back` seconds ago, in percent. */
 stoke_figure monitor_job_wait(const void *job, size_t back);

@@ -228,11 +228,16 @@ static void put_job(monitor_frame *f, const monitor_job *job)
     monitor_frame_line(f, "job %llu, %s: %s%s%s", (unsigned long long)job->now.pid, job->now.what,
                        monitor_job_state(job), *step ? ", " : "", step);
     if (*job->problem) monitor_frame_text(f, job->problem);
-    monitor_frame_series(f, &(monitor_series){ .label = "data wait",
-                                               .meaning = MONITOR_FULL_IS_BAD,
-                                               .percent = monitor_job_figure(100 * rates.data_wait),
-                                               .at = monitor_job_wait,
-                                               .context = job });
+    if (isnan(job->now.device_busy))
+        monitor_frame_series(f, &(monitor_series){ .label = "data wait",
+                                                   .percent = monitor_job_figure(100 * rates.data_wait),
+                                                   .at = monitor_job_wait,
+                                                   .context = job });
+    else
+        monitor_frame_series(f,
+                             &(monitor_series){ .label = "device",
+                                                .meaning = MONITOR_FULL_IS_GOOD,
+                                                .percent = monitor_job_figure(100 * job->now.device_busy) });
     put_queue(f, job);
     put_rates(f, &job->now, &rates);
     put_stages(f, &rates);
