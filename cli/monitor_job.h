@@ -44,8 +44,10 @@ stoke_figure monitor_job_wait(const void *job, size_t back);
 
 /* "training", "ended", "ended without saying so", ... */
 const char *monitor_job_state(const monitor_job *job);
-/* "step 120 of 2000", "step 120"; "" when it has none. */
+/* " step 120 of 2000", " step 120"; "" when it has none. */
 const char *monitor_job_step(const monitor_job *job, char *text, size_t size);
+/* State, step, and how long ago it gave a sign when that is long. */
+const char *monitor_job_progress(const monitor_job *job, char *text, size_t size);
 /* A figure of the page or of rates: NaN and STOKE_LIVE_NA are n/a. */
 stoke_figure monitor_job_figure(double value);
 stoke_figure monitor_job_count(uint64_t count);

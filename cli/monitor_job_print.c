@@ -13,14 +13,13 @@
 void monitor_job_print_line(const monitor_job *job)
 {
     stoke_live_rates rates;
-    char step[64], rate[32], wait[32], ready[32], slots[32], rest[64] = "";
+    char progress[160], rate[32], wait[32], ready[32], slots[32], rest[64] = "";
     monitor_job_lately(job, &rates);
-    monitor_job_step(job, step, sizeof step);
+    monitor_job_progress(job, progress, sizeof progress);
     if (!isnan(job->now.loss)) snprintf(rest, sizeof rest, ", loss %.4g", job->now.loss);
     if (!isnan(job->now.device_busy))
         snprintf(rest, sizeof rest, ", device busy %.0f %%", 100 * job->now.device_busy);
-    printf("          job %s%s%s, %s samples/s, data wait %s, queue %s of %s%s (measured)\n",
-           monitor_job_state(job), *step ? ", " : "", step,
+    printf("          job %s, %s samples/s, data wait %s, queue %s of %s%s (measured)\n", progress,
            monitor_number(monitor_job_figure(rates.samples_s), "", rate, sizeof rate),
            monitor_number(monitor_job_figure(100 * rates.data_wait), " %", wait, sizeof wait),
            monitor_number(monitor_job_count(job->now.ready), "", ready, sizeof ready),
@@ -89,9 +88,8 @@ static void json_head(cli_page *page, const monitor_job *job)
 static void say_progress(const monitor_job *job)
 {
     const stoke_live_data *now = &job->now;
-    char step[64];
-    monitor_job_step(job, step, sizeof step);
-    printf("  %-22s %s%s%s", "state", monitor_job_state(job), *step ? ", " : "", step);
+    char progress[160];
+    printf("  %-22s %s", "state", monitor_job_progress(job, progress, sizeof progress));
     if (now->epoch < now->epochs && now->epochs != STOKE_LIVE_NA)
         printf(", epoch %" PRIu64 " of %" PRIu64, now->epoch + 1, now->epochs);
     putchar('\n');

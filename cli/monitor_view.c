@@ -228,12 +228,11 @@ static void put_queue(monitor_frame *f, const monitor_job *job)
 static void put_job(monitor_frame *f, const monitor_job *job)
 {
     stoke_live_rates rates;
-    char step[64];
+    char progress[160];
     monitor_job_lately(job, &rates);
-    monitor_job_step(job, step, sizeof step);
     monitor_frame_line(f, "%s", "");
-    monitor_frame_line(f, "job %llu, %s: %s%s%s", (unsigned long long)job->now.pid, job->now.what,
-                       monitor_job_state(job), *step ? ", " : "", step);
+    monitor_frame_line(f, "job %llu, %s: %s", (unsigned long long)job->now.pid, job->now.what,
+                       monitor_job_progress(job, progress, sizeof progress));
     if (*job->problem) monitor_frame_text(f, job->problem);
     if (isnan(job->now.device_busy))
         monitor_frame_series(f, &(monitor_series){ .label = "data wait",

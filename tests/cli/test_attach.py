@@ -52,7 +52,6 @@ def attach_to_a_run():
 def summary_and_table():
     done = stoke('monitor', '0.4', '--attach', 'runs/long', '--csv', path('job.csv'), env=NONE)
     contains(done.stdout, '\nJob\n', 'waited for data', 'Verdict')
-    assert re.search(r'The job waited for data \d+ % of its time', done.stdout), done.stdout
     with open(path('job.csv'), newline='') as file:
         rows = list(csv.DictReader(file))
     for row in rows:
@@ -176,7 +175,7 @@ def killed_while_watched():
     job.kill()
     out, err = watch.communicate(timeout=60)  # nobody interrupts it
     equal((watch.returncode, err), (0, ''))
-    contains(out, 'job ended without saying so', 'Summary of', 'The job ended without saying so, at step ',
+    contains(out, 'job ended without saying so', 'Summary of', 'The job ended without saying so at step ',
              'Next: `stoke why oom --run runs/long`')
     job.wait()
     answer = stoke_json('monitor', '0', '--attach', 'runs/long', env=NONE)  # ends at once
@@ -188,7 +187,7 @@ def a_run_that_ended():
     stoke('train', SET, '--size', '64', '--batch', '2', '--steps', '3', '--name', 'short', '--quiet')
     answer = stoke_json('monitor', '0', '--attach', 'runs/short', env=NONE)
     equal((answer['job']['state'], value(answer, 'step'), answer['next']), ('ended', 3, 'stoke report runs/short'))
-    contains(answer['verdict'], 'has ended, at step 3 of 3')
+    contains(answer['verdict'], 'The job has ended.')  # three steps say nothing about data
 
 
 def no_room_for_a_page():
@@ -207,12 +206,14 @@ def no_page():
 
 
 def benches():
-    stoke('bench', 'device', SET, '--batch', '2', '--size', '32', '--steps', '20', '--step-ms', '1', '--live', 'fed', '--quiet')
+    stoke('bench', 'device', SET, '--batch', '2', '--size', '32', '--steps', '20', '--step-ms', '0.01', '--live', 'fed', '--quiet')
     answer = stoke_json('monitor', '0', '--attach', 'fed', env=NONE)
     equal((answer['job']['state'], answer['job']['what'], answer['job']['run']),
           ('ended', 'bench device, virtual:rtx3090 (emulated)', None))
     equal((value(answer, 'step'), value(answer, 'data_wait')), (25, None))
-    assert 0 < value(answer, 'device_busy') <= 1, answer['job']
+    assert 0 < value(answer, 'device_busy') < 0.9, answer['job']  # no loader makes a batch in 0.01 ms
+    contains(answer['verdict'], 'The device was busy', 'batches come too slowly', "Most of a sample's time goes to")
+    equal(answer['next'], 'stoke diagnose --config FILE')
     stoke('bench', 'data', SET, '--batch', '2', '--short', '--seconds', '0.2', '--live', 'loaded', '--quiet')
     answer = stoke_json('monitor', '0', '--attach', 'loaded', env=NONE)
     equal((answer['job']['what'], value(answer, 'data_wait'), value(answer, 'step')), ('bench data', None, None))
