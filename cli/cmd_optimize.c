@@ -9,14 +9,17 @@
 
 #include "cli/card.h"
 #include "cli/map_option.h"
-#include "cli/output.h"
-#include <stoke/splice.h>
+#include "cli/optimize_benchmark.h"
 
 typedef struct optimize_options {
     const char *config, *gpu, *out, *map;
     double vram;
     int64_t cores, ranks;
     int in_place, allow_model_scale, dry_run, force;
+    int benchmark;
+    find_batch_wish wish; /* of its trials */
+    double timeout;
+    const char *journal;
 } optimize_options;
 
 #define FIELD(f) offsetof(optimize_options, f)
@@ -79,6 +82,22 @@ static const stoke_option options[] = {
       .type = STOKE_OPT_FLAG,
       .offset = FIELD(dry_run),
       .help = "Show the changes and write nothing" },
+    /* clang-format off: one option is one paragraph */
+    { .name = "benchmark",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(benchmark),
+      .help =
+          "Find the batch by trials, as `stoke find-batch`: on this processor for files of ours, on the card "
+          "on paper that --gpu names for others; x.yaml becomes x_optimized.yaml" },
+    { .name = "data",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(wish.data),
+      .argument = "DIR",
+      .help = "Of the trials: the data set, where the file names none or another is meant" },
+    FIND_BATCH_SHAPE_OPTIONS(FIELD(wish)),
+    FIND_BATCH_TRIAL_OPTIONS(FIELD(wish)),
+    FIND_BATCH_SEARCH_OPTIONS(optimize_options),
+    /* clang-format on */
 };
 
 /* One call of the command. */
@@ -88,6 +107,7 @@ typedef struct optimizing {
     stoke_optimization *plan;
     stoke_yaml_proof proof;
     cli_card card; /* the one found, where none was named */
+    optimize_benchmark benchmark;
     const char *target;
     char backup[CLI_PATH];
     int written, unchanged; /* unchanged: the target had these very bytes */
@@ -215,6 +235,10 @@ static void print_text(const optimizing *w)
 {
     stoke_change c;
     const char *text;
+    if (w->benchmark.ran) {
+        find_batch_print(&w->benchmark.search);
+        puts("");
+    }
     if (stoke_optimization_change(w->plan, 0, &c))
         print_changes(w);
     else
@@ -280,6 +304,13 @@ static void print_json(const optimizing *w)
     json_card(&json, &w->card);
     stoke_json_bool(&json, "written", w->written);
     stoke_json_string(&json, "backup", *w->backup ? w->backup : NULL);
+    if (w->benchmark.ran) {
+        stoke_json_object(&json, "benchmark");
+        find_batch_json(&json, &w->benchmark.search);
+        stoke_json_close(&json);
+    } else {
+        stoke_json_null(&json, "benchmark");
+    }
     stoke_json_array(&json, "changes");
     for (size_t i = 0; stoke_optimization_change(w->plan, i, &c); i++) json_change(&json, &c);
     stoke_json_close(&json);
@@ -326,6 +357,24 @@ static int choose_card(optimizing *w, stoke_optimize_params *params, stoke_error
     return STOKE_OK;
 }
 
+/* Trials of what was planned so far, then the plan again with the batch they found. */
+static int search_batch(optimizing *w, stoke_optimize_params *params, stoke_error *err)
+{
+    const optimize_options *o = w->o;
+    find_batch *search = &w->benchmark.search;
+    search->call = w->call;
+    search->wish = o->wish;
+    search->wish.config = o->config;
+    search->wish.map = o->map;
+    search->timeout = o->timeout;
+    search->journal = o->journal;
+    search->ranks = (uint32_t)o->ranks;
+    const int r = optimize_benchmark_run(&w->benchmark, w->plan, params, err);
+    if (r) return r;
+    stoke_optimization_destroy(&w->plan);
+    return stoke_optimize(&w->plan, params, err);
+}
+
 static int optimize(optimizing *w, const cli_map *map, stoke_error *err)
 {
     const optimize_options *o = w->o;
@@ -337,6 +386,7 @@ static int optimize(optimizing *w, const cli_map *map, stoke_error *err)
     params.allow_model_scale = o->allow_model_scale;
     params.map = map->paths;
     if (!r) r = stoke_optimize(&w->plan, &params, err);
+    if (!r && o->benchmark) r = search_batch(w, &params, err);
     if (r) return r;
     w->target = o->in_place ? o->config : o->out ? o->out : stoke_optimization_target(w->plan);
     return o->dry_run ? STOKE_OK : write_result(w, err);
@@ -357,6 +407,7 @@ static int run(cli_call *call)
     else
         print_text(&w);
     stoke_optimization_destroy(&w.plan);
+    optimize_benchmark_free(&w.benchmark);
     cli_map_free(&map);
     return r;
 }
@@ -366,7 +417,8 @@ static const cli_example examples[] = {
       "writes configs/face_gpu_optimized.yaml and says what changed, and why" },
     { "stoke optimize --config configs/face_config.yaml --vram 8 --dry-run",
       "what it would be for a card of 8 GB" },
-    { "stoke optimize --config configs/face_config.yaml --dry-run", "for the card of this machine" },
+    { "stoke optimize --config configs/face_config.yaml --gpu rtx3060 --benchmark",
+      "the batch by trials: writes configs/face_config_optimized.yaml" },
     { "stoke optimize --config configs/face_config.yaml --gpu t4 --cores 4 --out configs/colab.yaml --json",
       "for another machine, and for programs" },
     { 0 },
@@ -383,7 +435,10 @@ const cli_command cli_optimize = {
         "line ends and indentation stay byte for byte, which is proved before the file is written. What "
         "cannot be changed safely (values behind anchors and merges, maps in braces over several lines) "
         "is left, with line and reason; a file with keys given twice, tabs in its indentation or several "
-        "documents is refused. The learning rate is never changed; what scaling would make of it is said.",
+        "documents is refused. The learning rate is never changed; what scaling would make of it is said. "
+        "With --benchmark the batch is not the table's but the best of trials with all other changes made; "
+        "it "
+        "may be less than the file's, where that does not fit.",
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

@@ -9,18 +9,18 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"
 
-/* A write takes 1 us, so a copy that fits its checksum comes at the first or second try; as many as this in
- * vain, a millisecond and more, and nobody is writing any more. */
-enum { TRIES = 1000 };
+/* A write takes 1 us, so a copy that fits its checksum comes at the first or second try, unless the writer
+ * lost its core just then: the later tries wait 1 ms each. All in vain, and nobody is writing any more. */
+enum { QUICK_TRIES = 20, SLOW_TRIES = 50 };
 
 struct stoke_onlooker {
     int fd;
@@ -138,8 +138,8 @@ int stoke_onlooker_read(stoke_onlooker *onlooker, stoke_live_data *data, int *al
 {
     stk_live_page page;
     int r = STOKE_E_STATE;
-    for (int i = 0; r == STOKE_E_STATE && i < TRIES; i++) {
-        if (i) sched_yield();
+    for (int i = 0; r == STOKE_E_STATE && i < QUICK_TRIES + SLOW_TRIES; i++) {
+        if (i >= QUICK_TRIES) nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
         r = look(onlooker, &page, err);
     }
     if (r) return r;

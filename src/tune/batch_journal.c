@@ -43,10 +43,8 @@ static int write_key(const stk_batch_journal *j, const char *key, stoke_error *e
     stoke_json_int(&json, "stoke_batch_journal", 1);
     stoke_json_string(&json, "key", key);
     stoke_json_close(&json);
-    fflush(out);
-    const long length = ftell(out);
     fclose(out);
-    return write_line(j, line, (size_t)length, err);
+    return write_line(j, line, strcspn(line, "\n"), err);
 }
 
 /* 1: a journal's first line, with this key; 0: with another; -1: it is none. */

@@ -53,7 +53,7 @@ static void say_memory(const stk_batch_search *s)
 static void say_loader(stoke_batch_result *result, const stoke_batch_params *p)
 {
     if (isnan(result->busy))
-        say(result, "Loader: n/a, no data were named. ");
+        say(result, "Loader: n/a, the trials were without data. ");
     else
         say(result, "Loader: keeps the device busy %.0f %% of the time; wanted are %.0f %%. ",
             100 * result->busy, 100 * p->target_busy);
@@ -100,9 +100,9 @@ void stk_batch_tell(stk_batch_search *s)
     }
     result->bound = bound_of(s);
     say_memory(s);
-    say(result, "Throughput: %u reach%s %.0f %% of the best, %.3g images/s. ", (unsigned)result->batch,
-        result->batch == 1 ? "es" : "", 100 * result->images_s / result->best_images_s,
-        result->best_images_s);
+    const double best = result->best_images_s;
+    say(result, "Throughput: %u reach%s %.0f %% of the best, %.*f images/s. ", (unsigned)result->batch,
+        result->batch == 1 ? "es" : "", 100 * result->images_s / best, best < 100 ? 1 : 0, best);
     say_loader(result, s->params);
     say_bound(s);
 }

@@ -150,10 +150,11 @@ static void learning_rate(stoke_optimization *o, int64_t from, int64_t to)
         remark(o, "%s: PyYAML reads %s as a text, not a number; write %s", f.path, f.text, room);
     if (from <= 0 || from == to) return;
     const double factor = (double)to / (double)from;
-    remark(o,
-           "%s: %s is kept. For a batch %g times as large the linear rule (SGD) would give %.3g, the square "
-           "root rule (Adam) %.3g; `stoke find-lr` measures one",
-           f.path, f.text, factor, lr * factor, lr * sqrt(factor));
+    remark(
+        o,
+        "%s: %s is kept. For a batch %.3g times as large the linear rule (SGD) would give %.3g, the square "
+        "root rule (Adam) %.3g; `stoke find-lr` measures one",
+        f.path, f.text, factor, lr * factor, lr * sqrt(factor));
 }
 
 static void effective_batch(stoke_optimization *o, int64_t batch)
@@ -165,10 +166,40 @@ static void effective_batch(stoke_optimization *o, int64_t batch)
            f.path, (long long)f.number, (long long)(f.number * batch));
 }
 
+/* Trials know more than tables: theirs is taken, upwards and downwards. */
+static int measured_batch(stoke_optimization *o, const found *f, stoke_error *err)
+{
+    const int64_t wanted = o->params.measured_batch, largest = o->params.measured_largest;
+    char to[32], why[256], effect[256];
+    if (f->is_number && f->number == wanted) {
+        remark(o, "%s: %s is right already, by trials: %s", f->path, f->text,
+               o->params.measured_why ? o->params.measured_why : "");
+        learning_rate(o, 0, 0);
+        return STOKE_OK;
+    }
+    snprintf(to, sizeof to, "%lld", (long long)wanted);
+    snprintf(why, sizeof why, "found by trials: %.230s",
+             o->params.measured_why ? o->params.measured_why : "");
+    if (f->is_number && f->number > largest)
+        snprintf(effect, sizeof effect, "it fits: of %.20s samples a batch, %lld are the most that do",
+                 f->text, (long long)largest);
+    else
+        snprintf(effect, sizeof effect, "%s",
+                 f->is_number && f->number > wanted ? "about the same throughput with less memory"
+                                                    : "fewer, larger steps; fixed costs per step weigh less");
+    const size_t before = o->n_changes;
+    const int r = change(o, f, to, (reason){ why, effect, o->params.measured_source }, err);
+    if (r || o->n_changes == before) return r;
+    learning_rate(o, f->is_number ? f->number : 0, wanted);
+    effective_batch(o, wanted);
+    return STOKE_OK;
+}
+
 static int batch(stoke_optimization *o, stoke_error *err)
 {
     found f;
     const int r = look(o, "batch_size", &f, err);
+    if (!r && o->params.measured_batch) return measured_batch(o, &f, err);
     const stoke_recommendation *line = advised(o, "batch_size");
     const int64_t wanted = advised_number(o, "batch_size", 0);
     if (r || !line || wanted <= 0) return r;

@@ -7,6 +7,7 @@
 #define STOKE_SRC_TUNE_PREFLIGHT_H
 
 #include <stoke/dataset.h>
+#include <stoke/feed.h>
 #include <stoke/net.h>
 #include <stoke/preflight.h>
 #include <stoke/train.h>
@@ -25,11 +26,15 @@ typedef struct stk_run_wish {
     int64_t batch, height, width, classes, base_channels, num_blocks, epochs;
     int64_t workers, prefetch, ranks, accumulate;
     int64_t pin_memory, persistent_workers, mixed_precision, drop_last; /* 0, 1 or STK_UNSAID */
+    int64_t gpu_augmentation, prefetcher;                               /* the same */
+    int64_t log_every;
+    char augment[64]; /* of other dialects, as it stands there; "" = not said */
     int precision, optimizer, freeze_encoder, average;
     char root[4096], masks[4096]; /* of the data in other dialects; "" = not said */
     stoke_data_params data;       /* strings are in storage, root and masks */
     stoke_train_params train;     /* of our own files; of others what is known of it */
     int has_data;
+    stoke_feed_params feed; /* of our own files */
     stoke_option_storage *storage;
 } stk_run_wish;
 /* config NULL: nothing but what is said beside it, for our own engine. After an error too, free with

@@ -11,7 +11,6 @@
 
 #include "src/base/error.h"
 #include "src/tune/preflight.h"
-#include <stoke/feed.h>
 #include <stoke/splice.h>
 #include <stoke/train.h>
 
@@ -52,12 +51,12 @@ static void take_own(stk_run_wish *wish)
 /* Every key of the file is one of ours, or it is not our file. */
 static int read_own(stk_run_wish *wish, const char *path, stoke_error *err)
 {
-    stoke_feed_params feed = stoke_feed_defaults();
     wish->train = stoke_train_defaults();
     wish->data = stoke_data_defaults();
+    wish->feed = stoke_feed_defaults();
     wish->data.batch = -1; /* `stoke train` chooses, unless told */
     const stoke_option_group groups[] = { stoke_data_options(&wish->data), stoke_train_options(&wish->train),
-                                          stoke_feed_options(&feed) };
+                                          stoke_feed_options(&wish->feed) };
     const int r =
         path ? stoke_settings_load_yaml(groups, 3, &wish->data, path, &wish->storage, err) : STOKE_OK;
     if (!r) take_own(wish);
@@ -244,8 +243,18 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
         { "num_blocks", &wish->num_blocks, whole },
         { "pin_memory", &wish->pin_memory, truth },
         { "persistent_workers", &wish->persistent_workers, truth },
+        { "gpu_augmentation", &wish->gpu_augmentation, truth },
+        { "log_every", &wish->log_every, whole },
     };
     static const char *const drop_last[] = { "drop_last", NULL };
+    static const char *const prefetchers[] = { "use_prefetcher",
+                                               "cuda_prefetch",
+                                               "gpu_prefetch",
+                                               "prefetch_to_gpu",
+                                               "prefetch_to_device",
+                                               "data_prefetcher",
+                                               NULL };
+    static const char *const augments[] = { "augment", "augmentation", "augmentations", NULL };
     const char *text;
     wish->engine = STOKE_ENGINE_TORCH;
     wish->dialect = stoke_dialect_name(stoke_config_dialect(yaml));
@@ -260,6 +269,8 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
     if ((text = value_named(yaml, drop_last))) wish->drop_last = truth(text);
     /* Told, never changed: several of its name are no reason to stop. */
     if (!value_of(yaml, map, "accumulate", &text, NULL) && text) wish->accumulate = whole(text);
+    if ((text = value_named(yaml, prefetchers))) wish->prefetcher = truth(text);
+    if ((text = value_named(yaml, augments))) STK_SAY(wish->augment, "%.60s", text);
     const int r = value_of(yaml, map, "mixed_precision", &text, err);
     if (r) return r;
     take_precision(wish, yaml, text);
@@ -355,7 +366,10 @@ int stk_wish_read(stk_run_wish *wish, const stoke_preflight_params *p, stoke_err
                                 &wish->pin_memory,
                                 &wish->drop_last,
                                 &wish->persistent_workers,
-                                &wish->mixed_precision };
+                                &wish->mixed_precision,
+                                &wish->gpu_augmentation,
+                                &wish->prefetcher,
+                                &wish->log_every };
     for (size_t i = 0; i < sizeof unsaid / sizeof *unsaid; i++) *unsaid[i] = STK_UNSAID;
     int r = p->config ? stoke_yaml_open(&yaml, p->config, err) : read_own(wish, NULL, err);
     if (r || !p->config) return r ? r : take_params(wish, p, err);

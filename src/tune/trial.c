@@ -113,10 +113,9 @@ int stoke_trial_text(const stoke_trial *trial, char *text, size_t size)
     stoke_json_real(&json, "wait_ms", trial->wait_ms);
     stoke_json_string(&json, "message", trial->message);
     stoke_json_close(&json);
-    fflush(out);
-    const long length = ftell(out);
     fclose(out);
-    return length < 0 ? -1 : snprintf(text, size, "%.*s", (int)length, line);
+    line[strcspn(line, "\n")] = 0;
+    return snprintf(text, size, "%s", line);
 }
 
 /* A time: finite and not negative, with a limit that no trial comes near. */

@@ -139,7 +139,7 @@ static void *watch(void *argument)
 
 static void no_copy_is_torn(void **state)
 {
-    enum { READERS = 3, WRITES = 20000 };
+    enum { READERS = 2, WRITES = 20000 };
     crowd all = { .path = unit_path(state, "live") };
     stoke_live *live = create(all.path);
     pthread_t reader[READERS];
