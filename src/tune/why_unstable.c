@@ -110,10 +110,11 @@ static void measure(course *c, const stk_evidence *e)
 
 /* ---- the loss ---- */
 
+/* Of what the file says; else of the highest that was in force. */
 static void lower_rate(const course *c, stoke_reason *r, double factor)
 {
-    STK_SAY(r->remedy, "%s --lr %.2g", stk_train_again(c->e).text,
-            (c->lr > 0 ? c->lr : c->e->wish.train.lr) * factor);
+    const double lr = c->e->wish.train.lr;
+    STK_SAY(r->remedy, "%s --lr %.2g", stk_train_again(c->e).text, (lr > 0 ? lr : c->lr) * factor);
 }
 
 static void not_finite(const course *c, stoke_answer *a)
@@ -165,7 +166,7 @@ static void overfitting(const course *c, stoke_answer *a)
 {
     const stk_run_log *log = &c->e->log;
     size_t best = 0;
-    if (log->n_evals < 4) return;
+    if (log->n_evals < 4 || isnan(c->first) || isnan(c->last)) return;
     for (size_t i = 1; i < log->n_evals; i++)
         if (log->evals[i].loss < log->evals[best].loss) best = i;
     const stk_run_eval *lowest = &log->evals[best], *last = &log->evals[log->n_evals - 1];
