@@ -169,6 +169,7 @@ static void wait_for_work(stk_worker *worker)
 {
     stoke_loader *loader = worker->loader;
     const uint64_t begin = stk_now_ns();
+    stk_run_queue_leave(&worker->line); /* being woken late is no row's delay */
     pthread_cond_wait(&loader->work, &loader->lock);
     const uint64_t end = stk_now_ns();
     stoke_stage_time *wait = &loader->stats.stage[STOKE_STAGE_SLOT_WAIT];
@@ -176,7 +177,6 @@ static void wait_for_work(stk_worker *worker)
     wait->count++;
     const uint64_t from = begin > loader->restarted_ns ? begin : loader->restarted_ns;
     loader->window_ns += end - from; /* what was before the schedule was set again is no batch's */
-    stk_run_queue_leave(&worker->line);
     stk_spans_tell(&loader->spans, worker->bench.number, STOKE_STAGE_SLOT_WAIT, begin, end, -1);
 }
 
