@@ -51,7 +51,7 @@ static void everything_said(void **state)
     stoke_run_plan *plan =
         plan_of(state,
                 "data:\n  root: faces\n  batch_size: 4\n  num_workers: 3\n  prefetch_factor: 5\n"
-                "  pin_memory: true\n  persistent_workers: false\n  image_size: 48x64\n"
+                "  pin_memory: true\n  persistent_workers: false\n  image_size: [48, 64]\n"
                 "  augmentation: light\n  drop_last: true\n"
                 "training:\n  use_gpu_augmentation: true\n  log_every: 1\n"
                 "model:\n  name: segformer-b2\n  num_classes: 7\n",
