@@ -23,7 +23,7 @@ static const char *ms_text(double ms, char *text, size_t size)
     if (isnan(ms))
         snprintf(text, size, "n/a");
     else
-        snprintf(text, size, "%.*f", fabs(ms) < 10 ? 2 : 1, ms);
+        snprintf(text, size, "%.*f", fabs(ms) < 10 ? 2 : 1, fabs(ms) < 0.005 ? 0 : ms); /* no -0.00 */
     return text;
 }
 
@@ -169,7 +169,7 @@ static void print_fixes(const diagnose_job *job)
     double alone = 0;
     char a[32], b[32];
     for (int i = 0; i < STOKE_CAUSES; i++)
-        if (f->fix[i].applies) alone += f->fix[i].gain_ms;
+        if (f->fix[i].applies) alone += fmax(0, f->fix[i].gain_ms);
     print_gains(f);
     printf("[predicted%s] They do not add: alone they sum to %s ms, together they give %s ms.\n\n",
            f->pairs ? "; measured in turns" : "", ms_text(alone, a, sizeof a),
