@@ -490,7 +490,8 @@ static void foreign_settings(void **state)
 {
     machine(state, "8000000", "0.2", "0");
     put(state, "x.yaml",
-        "model_name: segformer-b4\nimage_size: 512\nnum_classes: 19\nbatch_size: 64\nnum_workers: "
+        "model_name: segformer-b4\nnon_blocking: false\nimage_size: 512\nnum_classes: 19\nbatch_size: "
+        "64\nnum_workers: "
         "0\nlog_every: "
         "1\n");
     const char *config = unit_path(state, "x.yaml");
@@ -502,7 +503,7 @@ static void foreign_settings(void **state)
     found(answer, "the card is not busy", "busy 30 %", "stoke diagnose --config");
     found(answer, "the workers do not go", "num_workers is 0", "stoke optimize --config");
     found(answer, "waits for the loss", "log_every is 1", "stoke optimize --config");
-    found(answer, "waits for every copy", "non_blocking is not there", "stoke optimize");
+    found(answer, "waits for every copy", "non_blocking is false", "stoke optimize");
     sorted(answer);
     stoke_answer_free(&answer);
     answer = ask(state, STOKE_TROUBLE_UNSTABLE, NULL, config);
