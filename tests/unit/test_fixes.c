@@ -289,6 +289,11 @@ static void test_leaves_out_what_cannot_be_made(void **state)
     assert_string_equal(f.fix[STOKE_CAUSE_CPU_AUGMENT].what, "augmenting on the device was not measured");
     assert_int_equal(f.all.placement, STOKE_PLACEMENT_HOST);
     assert_int_equal(f.all.sync, 0);
+    costing_device(&c, 60, 0, 3, 2);
+    c.costs.side[1].pageable_ms = NAN; /* the sequence would come to copies that are known: still left out */
+    f = find(&c, "", 4);
+    assert_int_equal(f.fix[STOKE_CAUSE_CPU_AUGMENT].applies, 0);
+    assert_int_equal(f.all.placement, STOKE_PLACEMENT_HOST);
     c.costs.side[0].pinned_ms = NAN;
     f = find(&c, "", 4);
     assert_int_equal(f.fix[STOKE_CAUSE_NO_PINNING].applies, 0);
