@@ -9,6 +9,7 @@
 
 /* A model that is further off on what was measured is not to be trusted on what was not. */
 static const double trusted_points = 5;
+static const double shown_ms = 0.0005;
 
 static double per_step_ms(const stoke_attribution *a, uint64_t ns)
 {
@@ -72,18 +73,19 @@ static void cause_row(stoke_table *table, const stoke_attribution *a, const char
     stoke_table_row(table, (const char *[]){ name, ms, share, meaning });
 }
 
-/* Sums are those of the rows above: by group, and of all. */
+/* Sums are those of the rows above: by group, and of all. Rows that would be 0.000 are left out. */
 static void print_causes(const diagnose_job *job)
 {
     static const char *const headings[] = { "the device is idle", "ms a step", "%", "meanwhile" };
     const stoke_attribution *a = stoke_diagnosis_attribution(job->diagnosis);
     stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
     for (int k = 0; k < STOKE_IDLES; k++) {
-        if (a->idle[k]) cause_row(table, a, stoke_idle_name(k), a->idle[k], stoke_idle_meaning(k));
+        if (per_step_ms(a, a->idle[k]) >= shown_ms)
+            cause_row(table, a, stoke_idle_name(k), a->idle[k], stoke_idle_meaning(k));
         if (k == STOKE_IDLE_INPUTS - 1 && a->input_ns)
             cause_row(table, a, "= waiting for input", a->input_ns, "sum of the rows above");
     }
-    char sum[96];
+    char sum[128];
     snprintf(sum, sizeof sum, "sum of all causes, to the nanosecond [%s]",
              job->emulated ? "measured; device emulated" : "measured");
     cause_row(table, a, "= idle", a->idle_ns, sum);
@@ -147,10 +149,17 @@ static void print_gains(const stoke_fixes *f)
     stoke_table_destroy(&table);
 }
 
+static int any_in_sequence(const stoke_fixes *f)
+{
+    for (int i = 0; i < STOKE_CAUSES; i++)
+        if (f->fix[i].applies && f->fix[i].order) return 1;
+    return 0;
+}
+
 /* In the order of the sequence, then what adds nothing after those, then what is right already. */
 static void print_changes(const diagnose_job *job, const stoke_fixes *f)
 {
-    puts("what to change, in this order");
+    puts(any_in_sequence(f) ? "what to change, in this order" : "what could be changed gives nothing more");
     for (int order = 1; order <= STOKE_CAUSES; order++)
         for (int i = 0; i < STOKE_CAUSES; i++) {
             const stoke_fix *fix = &f->fix[i];
@@ -161,7 +170,7 @@ static void print_changes(const diagnose_job *job, const stoke_fixes *f)
         }
     for (int i = 0; i < STOKE_CAUSES; i++)
         if (f->fix[i].applies && !f->fix[i].order)
-            printf("  -  %s: adds nothing after those\n", f->fix[i].what);
+            printf("  -  %s: adds nothing%s\n", f->fix[i].what, any_in_sequence(f) ? " after those" : "");
     for (int i = 0; i < STOKE_CAUSES; i++)
         if (!f->fix[i].applies) printf("  -  %s: no, %s\n", stoke_cause_name(i), f->fix[i].what);
 }
@@ -174,19 +183,23 @@ static void print_fixes(const diagnose_job *job)
     for (int i = 0; i < STOKE_CAUSES; i++)
         if (f->fix[i].applies) alone += fmax(0, f->fix[i].gain_ms);
     print_gains(f);
-    printf("[predicted%s] They do not add: alone they sum to %s ms, together they give %s ms.\n\n",
-           f->pairs ? "; measured in turns" : "", ms_text(alone, a, sizeof a),
-           ms_text(f->gain_all_ms, b, sizeof b));
+    printf("[predicted%s]", f->pairs ? "; measured in turns" : "");
+    if (any_in_sequence(f))
+        printf(" They do not add: alone they sum to %s ms, together they give %s ms.",
+               ms_text(alone, a, sizeof a), ms_text(f->gain_all_ms, b, sizeof b));
+    fputs("\n\n", stdout);
     print_changes(job, f);
-    printf("\nWith all of them: busy %.1f %% [predicted, %.1f to %.1f], a step every %s ms.\n",
-           100 * f->together.busy, 100 * f->together.busy_low, 100 * f->together.busy_high,
-           ms_text(f->together.step_ms, a, sizeof a));
+    putchar('\n');
+    if (any_in_sequence(f))
+        printf("With all of them: busy %.1f %% [predicted, %.1f to %.1f], a step every %s ms.\n",
+               100 * f->together.busy, 100 * f->together.busy_low, 100 * f->together.busy_high,
+               ms_text(f->together.step_ms, a, sizeof a));
     if (f->pairs)
-        printf("Measured with all of them: busy %.1f %%, %.1f points from the prediction [%u pairs of %lld "
-               "steps "
-               "in turns].\n",
-               100 * f->measured_busy, 100 * fabs(f->measured_busy - f->together.busy), f->pairs,
-               (long long)job->o->steps);
+        printf(
+            "Measured with all of them: busy %.1f %%, %.1f points from the prediction [%u pairs of blocks in "
+            "turns, %lld steps each].\n",
+            100 * f->measured_busy, 100 * fabs(f->measured_busy - f->together.busy), f->pairs,
+            (long long)job->o->steps);
 }
 
 /* The model is only as good as what it says of the setup that was measured. */

@@ -308,7 +308,8 @@ size_t stoke_diagnosis_records(const stoke_diagnosis *diagnosis, const stoke_ste
 int stoke_diagnosis_verdict(const stoke_diagnosis *d, char *text, size_t size)
 {
     const stoke_attribution *a = &d->attribution;
-    const char *who = d->native ? "processor" : "card";
+    const int card = !strncmp(d->device, "cuda", 4) || d->emulated;
+    const char *who = d->native ? "processor" : card ? "card" : "device";
     const double busy = a->elapsed_ns ? 100.0 * (double)a->busy_ns / (double)a->elapsed_ns : 0;
     const double idle_ms = (double)a->idle_ns / (double)a->steps / 1e6;
     int worst = 0;

@@ -53,7 +53,7 @@ static int next_epoch(run *r, stoke_error *err)
     stk_loop *loop = &r->loop;
     const stk_stretch_job *job = loop->job;
     loop->epoch++;
-    if (job->setup.persistent) {
+    if (job->setup.persistent || !job->setup.workers) { /* nobody to start again */
         const int status = r->way->set_epoch(loop, err);
         return status ? status : r->way->next(loop, err);
     }

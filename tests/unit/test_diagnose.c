@@ -225,6 +225,23 @@ static void pictures(void **state)
     end(&s);
 }
 
+/* What others and the loop take is not the workers', who have something whatever happens, and what they had.
+ */
+static void cores_left(void **state)
+{
+    const double usable = stoke_machine_cores().usable, s = 1e9;
+    stk_load_seen seen = { .elapsed_ns = s, .process_ns = 0.75 * s };
+    assert_float_equal(stk_load_cores(&seen, 0.5 * s), usable - 0.25, 1e-9);
+    assert_float_equal(stk_load_cores(&seen, 0.75 * s), usable, 1e-9);
+    seen.others = 1000;
+    assert_float_equal(stk_load_cores(&seen, 0.1 * s), 0.25, 1e-9);
+    assert_float_equal(stk_load_cores(&seen, 0.5 * s), 0.5, 1e-9);
+    assert_true(stk_load_cores(&seen, 1e6 * s) <= usable);
+    const stk_load_watch watch = stk_load_begin();
+    seen = stk_load_end(&watch);
+    assert_true(seen.elapsed_ns > 0 && seen.process_ns >= 0 && seen.others >= 0);
+}
+
 static int stop_at(void *context, uint64_t done, uint64_t total)
 {
     return done >= *(const uint64_t *)context || done > total;
@@ -270,6 +287,7 @@ int main(void)
         unit_test_with_folder(verified),
         unit_test_with_folder(native_engine),
         unit_test_with_folder(pictures),
+        cmocka_unit_test(cores_left),
         unit_test_with_folder(stopped_and_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
