@@ -83,6 +83,7 @@ static void take_their_pictures(stoke_run_plan *plan)
     const stk_run_wish *wish = &plan->wish;
     stoke_data_params *data = &plan->data;
     data->normalize = STOKE_NORMALIZE_IMAGENET;
+    data->quarantine = ""; /* a file nobody asked for */
     data->augment = "standard";
     if (is_preset(wish->augment))
         data->augment = wish->augment;
