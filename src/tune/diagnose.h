@@ -28,8 +28,9 @@ typedef struct stk_load_seen {
 } stk_load_seen;
 stk_load_watch stk_load_begin(void);
 stk_load_seen stk_load_end(const stk_load_watch *watch);
-/* Cores left for workers: usable ones less what others and the loop took. */
-double stk_load_cores(const stk_load_seen *seen, double worker_ns);
+/* Cores left for workers: usable ones less what others and the loop took, or what they got of what they asked
+ * for. queued_ns: they were ready to run, without a core. */
+double stk_load_cores(const stk_load_seen *seen, uint32_t workers, double worker_ns, double queued_ns);
 
 /* ---- diagnose_run.c ---- */
 

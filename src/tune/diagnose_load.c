@@ -12,7 +12,7 @@
 #include "src/tune/monitor.h"
 
 /* However busy the machine was, workers get something. */
-static const double least = 0.25;
+static const double least = 0.02;
 
 stk_load_watch stk_load_begin(void)
 {
@@ -41,12 +41,14 @@ stk_load_seen stk_load_end(const stk_load_watch *watch)
     return seen;
 }
 
-double stk_load_cores(const stk_load_seen *seen, double worker_ns)
+/* Others that give way leave more than what they do not take, so what workers really got counts too: of the
+ * time they wanted a core, the share in which they had one. */
+double stk_load_cores(const stk_load_seen *seen, uint32_t workers, double worker_ns, double queued_ns)
 {
     const stoke_cores cores = stoke_machine_cores();
     const double loop = fmax(0, seen->process_ns - worker_ns) / seen->elapsed_ns;
-    const double free_ones = fmin(cores.usable, cores.online - seen->others);
-    /* They could have what they had: others that give way leave more than they seem to. */
-    const double had = worker_ns / seen->elapsed_ns;
-    return fmin(fmax(fmax(free_ones - loop, had), least), cores.usable);
+    const double left = fmin(cores.usable, cores.online - seen->others) - loop;
+    const double wanted = worker_ns + queued_ns;
+    const double got = wanted > 0 ? fmax(1, workers) * worker_ns / wanted : 0;
+    return fmin(fmax(fmax(left, got), least), cores.usable);
 }

@@ -89,12 +89,15 @@ static int one_step(run *r, stoke_error *err)
     return stk_diagnose_step_done(r->loop.job->progress, err);
 }
 
-/* CPU time that went into making the batches that count. */
-static double making_ns(const stk_stretch *s)
+/* What making the batches that count took, in all. */
+static stoke_making_time making_of(const stk_stretch *s)
 {
-    double sum = 0;
+    stoke_making_time sum = { 0 };
     for (size_t i = s->from; i < s->n; i++)
-        for (int k = 0; k < STOKE_MAKINGS; k++) sum += (double)s->records[i].making[k].cpu_ns;
+        for (int k = 0; k < STOKE_MAKINGS; k++) {
+            sum.cpu_ns += s->records[i].making[k].cpu_ns;
+            sum.queued_ns += s->records[i].making[k].queued_ns;
+        }
     return sum;
 }
 
@@ -102,10 +105,11 @@ static void sum_up(run *r, const stk_load_seen *seen)
 {
     const stoke_setup *setup = &r->loop.job->setup;
     stk_stretch *out = r->loop.out;
-    const double making = making_ns(out);
+    const stoke_making_time sum = making_of(out);
+    const double making = (double)sum.cpu_ns;
     const int serial = !setup->workers && setup->transfer != STOKE_TRANSFER_STREAM;
     const double loop = seen->thread_ns - r->restart_cpu_ns - r->loop.step_cpu_ns - (serial ? making : 0);
-    out->cores = stk_load_cores(seen, making);
+    out->cores = stk_load_cores(seen, setup->workers, making, (double)sum.queued_ns);
     out->host_ms = fmax(0, loop) / (double)(out->n - out->from) / 1e6;
 }
 

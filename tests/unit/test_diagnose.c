@@ -225,18 +225,19 @@ static void pictures(void **state)
     end(&s);
 }
 
-/* What others and the loop take is not the workers', who have something whatever happens, and what they had.
+/* What others and the loop take is not the workers', who had at least what they got of what they asked for.
  */
 static void cores_left(void **state)
 {
     const double usable = stoke_machine_cores().usable, s = 1e9;
     stk_load_seen seen = { .elapsed_ns = s, .process_ns = 0.75 * s };
-    assert_float_equal(stk_load_cores(&seen, 0.5 * s), usable - 0.25, 1e-9);
-    assert_float_equal(stk_load_cores(&seen, 0.75 * s), usable, 1e-9);
+    assert_float_equal(stk_load_cores(&seen, 0, 0.5 * s, 9 * s), usable - 0.25, 1e-9);
+    assert_float_equal(stk_load_cores(&seen, 1, 0.75 * s, 0), usable, 1e-9);
     seen.others = 1000;
-    assert_float_equal(stk_load_cores(&seen, 0.1 * s), 0.25, 1e-9);
-    assert_float_equal(stk_load_cores(&seen, 0.5 * s), 0.5, 1e-9);
-    assert_true(stk_load_cores(&seen, 1e6 * s) <= usable);
+    assert_float_equal(stk_load_cores(&seen, 1, 0.1 * s, 0.3 * s), 0.25, 1e-9);
+    assert_float_equal(stk_load_cores(&seen, 2, 0.1 * s, 0.3 * s), 0.5, 1e-9);
+    assert_float_equal(stk_load_cores(&seen, 1000, s, 0), usable, 1e-9);
+    assert_true(stk_load_cores(&seen, 1, 0, 0) > 0);
     const stk_load_watch watch = stk_load_begin();
     seen = stk_load_end(&watch);
     assert_true(seen.elapsed_ns > 0 && seen.process_ns >= 0 && seen.others >= 0);
