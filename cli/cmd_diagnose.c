@@ -228,7 +228,7 @@ static int find_step(diagnose_job *job, stoke_error *err)
 
 /* ---- running it ---- */
 
-static const char *model_of(const diagnose_job *job)
+const char *diagnose_model(const diagnose_job *job)
 {
     if (job->o->model) return job->o->model;
     const char *model = job->plan ? stoke_run_plan_model(job->plan) : NULL;
@@ -244,7 +244,7 @@ static int diagnose(diagnose_job *job, stoke_error *err)
     p.data = job->call->data;
     p.setup = job->setup;
     p.device = job->device;
-    p.model = model_of(job);
+    p.model = diagnose_model(job);
     p.classes = (uint32_t)p.data.classes;
     p.step_ms = job->step_ms ? job->step_ms : &step_ms;
     p.n_steps = job->step_ms ? job->n_steps : 1;
@@ -340,16 +340,15 @@ void diagnose_setting(const diagnose_job *job, const stoke_fix *fix, char *text,
         return;
     }
     char flags[256];
-    flags_between(&job->setup, &fix->setup, flags, sizeof flags);
+    flags_between(&stoke_diagnosis_costs(job->diagnosis)->measured, &fix->setup, flags, sizeof flags);
     snprintf(text, size, "%s", *flags ? flags + 1 : "");
 }
 
-/* The words of this call that still hold, quoted for a shell. */
 static void say_next(diagnose_job *job)
 {
     const stoke_fixes *fixes = stoke_diagnosis_fixes(job->diagnosis);
     char flags[256];
-    flags_between(&job->setup, &fixes->all, flags, sizeof flags);
+    flags_between(&stoke_diagnosis_costs(job->diagnosis)->measured, &fixes->all, flags, sizeof flags);
     if (!*flags) return;
     if (job->plan)
         snprintf(job->next, sizeof job->next, "stoke optimize --config %s", job->call->common.config);

@@ -15,8 +15,7 @@
 
 typedef struct monitor_options {
     int once, colour;
-    const char *csv, *attach, *bind;
-    int64_t prometheus; /* port; -1 = none */
+    const char *csv, *attach, *prometheus, *bind;
 } monitor_options;
 
 /* A year; the clock itself would bear more. */
@@ -31,7 +30,8 @@ typedef struct watch {
     int attached;
     monitor_prometheus *server; /* NULL: none */
     monitor_sight sight;
-    double limit; /* seconds, 0 = until interrupted */
+    double limit;  /* seconds, 0 = until interrupted */
+    unsigned port; /* of the server */
     int live, lines;
     monitor_view view;
     cli_output csv;
@@ -126,15 +126,29 @@ static int watch_long(const cli_call *call, watch *w, const monitor_options *opt
     return cli_interrupted() && w->limit > 0 ? cli_interrupt_code() : CLI_OK;
 }
 
-static int check_options(const cli_call *call, const monitor_options *options, stoke_error *err)
+static int parse_port(const char *text, unsigned *port, stoke_error *err)
+{
+    char *end;
+    errno = 0;
+    const long number = strtol(text, &end, 10);
+    if (end == text || *end || errno || number < 0 || number > 65535)
+        return cli_error(err, STOKE_E_INVALID,
+                         "--prometheus: '%s' is no port, 0 (any that is free) to 65535; 9400 is often taken",
+                         text);
+    *port = (unsigned)number;
+    return STOKE_OK;
+}
+
+static int check_options(const cli_call *call, const monitor_options *options, unsigned *port,
+                         stoke_error *err)
 {
     if (options->once && call->n_words)
         return cli_error(err, STOKE_E_INVALID,
                          "--once takes one reading and no SECONDS; leave one of them out");
-    if (options->once && options->prometheus >= 0)
+    if (options->once && options->prometheus)
         return cli_error(err, STOKE_E_INVALID,
-                         "--once takes one reading and has nothing to serve; leave --prometheus or it out");
-    return STOKE_OK;
+                         "--once takes one reading and has nothing to serve; leave it or --prometheus out");
+    return options->prometheus ? parse_port(options->prometheus, port, err) : STOKE_OK;
 }
 
 /* Everything there is to look at, and who else may look. */
@@ -147,8 +161,7 @@ static int open_all(watch *w, const monitor_options *options, stoke_error *err)
         w->attached = !r;
     }
     if (!r) r = stoke_monitor_open(&w->monitor, NULL, err);
-    if (!r && options->prometheus >= 0)
-        r = monitor_prometheus_start(&w->server, options->bind, (unsigned)options->prometheus, err);
+    if (!r && options->prometheus) r = monitor_prometheus_start(&w->server, options->bind, w->port, err);
     if (r) return r;
     w->sight = (monitor_sight){ .monitor = w->monitor,
                                 .job = w->attached ? &w->job : NULL,
@@ -173,7 +186,7 @@ static int run(cli_call *call)
     watch *w = cli_alloc(1, sizeof *w);
     w->call = call;
     int status = CLI_OK, r = parse_seconds(call, &w->limit, &err);
-    if (!r) r = check_options(call, options, &err);
+    if (!r) r = check_options(call, options, &w->port, &err);
     cli_handle_signals();
     if (!r) r = open_all(w, options, &err);
     if (!r) {
@@ -194,8 +207,8 @@ static const stoke_option option_table[] = {
       "also write every reading there, ten rows a second, when the watching ends" },
     { "attach", STOKE_OPT_STRING, offsetof(monitor_options, attach), NULL, NULL, 0, 0, "RUN",
       "also watch a job of ours: a run folder, or the page --live of a bench wrote; ends when it ends" },
-    { "prometheus", STOKE_OPT_INT, offsetof(monitor_options, prometheus), "-1", NULL, -1, 65535, "PORT",
-      "also serve the figures at /metrics for Prometheus; 0 = any port that is free, -1 = do not" },
+    { "prometheus", STOKE_OPT_STRING, offsetof(monitor_options, prometheus), NULL, NULL, 0, 0, "PORT",
+      "also serve the figures at /metrics for Prometheus; 0 = any port that is free, and says which" },
     { "bind", STOKE_OPT_STRING, offsetof(monitor_options, bind), "127.0.0.1", NULL, 0, 0, "ADDRESS",
       "address to serve them on; 0.0.0.0 lets everybody read them" },
     { "colour", STOKE_OPT_FLAG, offsetof(monitor_options, colour), "true", NULL, 0, 0, NULL,
@@ -204,9 +217,9 @@ static const stoke_option option_table[] = {
 
 static const cli_example examples[] = {
     { "stoke monitor 2", "watch for two seconds, then the summary and what to do next" },
-    { "stoke monitor --once", "one reading of everything" },
-    { "stoke monitor 1 --csv readings.csv", "keep the readings, ten in a second" },
-    { "stoke monitor 1 --json", "the summary for programs" },
+    { "stoke monitor --attach runs/first", "with the loader of a run of ours, until it ends" },
+    { "stoke monitor 1 --csv readings.csv --json", "keep the readings; the summary for programs" },
+    { "stoke monitor 1 --prometheus 0", "let Prometheus fetch the figures meanwhile" },
     { 0 },
 };
 
@@ -226,7 +239,10 @@ const cli_command cli_monitor = {
         "of "
         "programs; then a verdict that names the next command. Busy is the driver's figure: any kernel "
         "running, over up to a second, so shorter gaps do not show. Every figure has its source; what cannot "
-        "be had is n/a. No card is needed.",
+        "be had is n/a. No card is needed. --attach RUN adds what a job of ours tells of itself (the page "
+        "RUN/live): queue, samples a second, how long it waits for data, time of each stage; the watching "
+        "ends when the job does. --prometheus PORT serves the newest readings over HTTP, to this machine "
+        "alone unless --bind says otherwise.",
     .examples = examples,
     .options = option_table,
     .n_options = CLI_COUNT(option_table),

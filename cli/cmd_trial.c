@@ -11,7 +11,7 @@
 typedef struct trial_options {
     find_batch_wish wish;
     const char *map;
-    int64_t batch;
+    int64_t batch, net_classes;
     uint64_t memory;
     int with_loader;
 } trial_options;
@@ -41,6 +41,14 @@ static const stoke_option options[] = {
       .max = 65536,
       .argument = "N",
       .help = "Samples in a batch" },
+    { .name = "net_classes",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(net_classes),
+      .default_text = "0",
+      .min = 0,
+      .max = 65535,
+      .argument = "N",
+      .help = "Of the network, where the data have told them already" },
     { .name = "memory",
       .type = STOKE_OPT_BYTES,
       .offset = FIELD(memory),
@@ -68,6 +76,7 @@ static int run(cli_call *call)
     if (!r) {
         stoke_trial_params params = find_batch_params(plan, &wish);
         params.memory = o->memory;
+        if (o->net_classes) params.classes = (uint32_t)o->net_classes;
         params.with_loader = o->with_loader;
         r = stoke_trial_run(&trial, (uint32_t)o->batch, &params, &err);
     }

@@ -85,7 +85,7 @@ extern const cli_command cli_synth, cli_verify, cli_show, cli_hash, cli_dump, cl
     cli_bench_data, cli_bench_pix, cli_bench_net, cli_bench_step, cli_bench_transfer, cli_bench_device,
     cli_config, cli_ops, cli_man, cli_completion, cli_train, cli_eval, cli_predict, cli_find_lr,
     cli_find_batch, cli_trial, cli_recipe, cli_recipe_progressive, cli_report, cli_devices, cli_estimate,
-    cli_recommend, cli_optimize, cli_monitor, cli_check, cli_diagnose, cli_selftest, cli_doctor;
+    cli_recommend, cli_optimize, cli_monitor, cli_check, cli_why, cli_diagnose, cli_selftest, cli_doctor;
 
 #define CLI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

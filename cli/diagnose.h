@@ -47,6 +47,8 @@ typedef struct diagnose_job {
     char next[512]; /* the command to type now; "" = nothing is to be done */
 } diagnose_job;
 
+/* The network that the native engine trains. */
+const char *diagnose_model(const diagnose_job *job);
 /* "emulated" or "measured": of the device's times. */
 const char *diagnose_source(const diagnose_job *job);
 /* Where the setting of a fix stands in the file, or the flag that has it; "" = neither has it. */

@@ -44,7 +44,11 @@ static void print_subject(const diagnose_job *job)
     char setup[256];
     double step = 0;
     for (size_t i = 0; i < costs->n_steps; i++) step += costs->step_ms[i] / (double)costs->n_steps;
-    stoke_setup_text(&costs->measured, setup, sizeof setup);
+    if (job->device)
+        stoke_setup_text(&costs->measured, setup, sizeof setup);
+    else /* nothing crosses, and the loop is the device */
+        snprintf(setup, sizeof setup, "%u workers, %u ahead, training %s", costs->measured.workers,
+                 costs->measured.prefetch, diagnose_model(job));
     printf("\n%s: %s%s\n", job->device_name, job->device_title,
            job->emulated ? "; a card on paper, its times are emulated" : "");
     if (job->plan) printf("settings  %s (%s)\n", job->call->common.config, stoke_run_plan_dialect(job->plan));
@@ -218,11 +222,14 @@ static void print_costs(const diagnose_job *job)
     const stoke_costs *c = stoke_diagnosis_costs(job->diagnosis);
     const stoke_side *side = &c->side[c->measured.placement];
     char a[32], b[32];
-    printf("costs     copy of a batch %s ms pageable, %s ms page-locked [%s]; workers started anew %s ms "
-           "[measured], every %llu steps; the loop itself %.2f ms a step [measured]\n",
-           ms_text(side->pageable_ms, a, sizeof a), ms_text(side->pinned_ms, b, sizeof b),
-           diagnose_source(job), isnan(c->restart_ms) ? "n/a" : ms_text(c->restart_ms, (char[32]){ 0 }, 32),
-           (unsigned long long)c->steps_per_epoch, c->host_ms);
+    fputs("costs     ", stdout);
+    if (job->device)
+        printf("copy of a batch %s ms pageable, %s ms page-locked [%s]; ",
+               ms_text(side->pageable_ms, a, sizeof a), ms_text(side->pinned_ms, b, sizeof b),
+               diagnose_source(job));
+    printf("workers started anew %s ms [measured], an epoch has %llu steps; the loop itself %.2f ms a step "
+           "[measured]\n",
+           ms_text(c->restart_ms, a, sizeof a), (unsigned long long)c->steps_per_epoch, c->host_ms);
 }
 
 static void print_files(const diagnose_options *o)

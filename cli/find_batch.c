@@ -100,7 +100,8 @@ static void say_words(words *w, const find_batch *s, uint32_t batch, int with_lo
     add(w, "--size", size);
     snprintf(memory, sizeof w->number[0], "%llu", (unsigned long long)s->limits.memory);
     add(w, "--memory", memory);
-    add_number(w, "--classes", p->classes);
+    add_number(w, "--classes", (double)wish->classes);
+    add_number(w, "--net-classes", p->classes);
     add_number(w, "--steps", p->steps);
     add_number(w, "--time0", p->time0);
     add_number(w, "--time1", p->time1);

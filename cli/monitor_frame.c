@@ -97,6 +97,7 @@ static const char *colour_of(const monitor_frame *frame, monitor_meaning meaning
 {
     if (!frame->colour) return "";
     if (meaning == MONITOR_FULL_IS_GOOD) return percent >= 90 ? GREEN : percent >= 60 ? YELLOW : RED;
+    if (meaning == MONITOR_ANY_IS_BAD) return percent >= 25 ? RED : percent >= 10 ? YELLOW : GREEN;
     return percent >= 90 ? RED : percent >= 60 ? YELLOW : GREEN;
 }
 

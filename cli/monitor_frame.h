@@ -23,9 +23,13 @@ typedef struct monitor_frame {
     int lines, left_out; /* written; there was no room for */
 } monitor_frame;
 
-/* What a full bar means: good news of a card that is paid for by the hour, bad news of what feeds it or has
- * no room left. */
-typedef enum monitor_meaning { MONITOR_FULL_IS_BAD, MONITOR_FULL_IS_GOOD } monitor_meaning;
+/* What a bar means: a full one is good news of a card that is paid for by the hour, and bad news of what
+ * feeds it or has no room left; of waiting, a tenth is too much. */
+typedef enum monitor_meaning {
+    MONITOR_FULL_IS_BAD,
+    MONITOR_FULL_IS_GOOD,
+    MONITOR_ANY_IS_BAD
+} monitor_meaning;
 
 /* label [bar] figure source history */
 typedef struct monitor_series {

@@ -12,7 +12,11 @@
 static const double LATELY_SECONDS = 5;
 /* More waiting than that is worth a command. */
 static const double WAIT_MUCH = 0.1;
-/* A device that is busy for more of the time does not wait, whatever the host does meanwhile. */
+/* Of fewer the first, which waits for everything to start, is too much. */
+enum { FEW_BATCHES = 20 };
+/* Longer than a step takes, and worth saying. */
+static const double SILENT_SECONDS = 10;
+/* A device that is busy for less of the time waits. */
 static const double DEVICE_FED = 0.9;
 
 /* ---- looking ---- */
@@ -91,7 +95,7 @@ const char *monitor_job_watched(const monitor_job *job, stoke_live_rates *rates)
 {
     const int moved = job->now.batches != job->first.batches || job->now.step != job->first.step;
     stoke_live_between(moved ? &job->first : NULL, &job->now, rates);
-    return moved ? "while it was watched" : "since the job began";
+    return moved ? "while it was watched" : "since it began";
 }
 
 void monitor_job_second(monitor_job *job)
@@ -133,67 +137,106 @@ const char *monitor_job_step(const monitor_job *job, char *text, size_t size)
     const stoke_live_data *now = &job->now;
     *text = 0;
     if (now->step != STOKE_LIVE_NA && now->steps != STOKE_LIVE_NA)
-        snprintf(text, size, "step %" PRIu64 " of %" PRIu64, now->step, now->steps);
+        snprintf(text, size, " step %" PRIu64 " of %" PRIu64, now->step, now->steps);
     else if (now->step != STOKE_LIVE_NA)
-        snprintf(text, size, "step %" PRIu64, now->step);
+        snprintf(text, size, " step %" PRIu64, now->step);
+    return text;
+}
+
+const char *monitor_job_progress(const monitor_job *job, char *text, size_t size)
+{
+    /* Both clocks are the same one, unless it runs elsewhere. */
+    const double silent =
+        job->alive > 0 ? ((double)stoke_machine_now_ns() - (double)job->now.now_ns) / 1e9 : 0;
+    char step[64];
+    monitor_job_step(job, step, sizeof step);
+    int n = snprintf(text, size, "%s%s%s", monitor_job_state(job), *step ? "," : "", step);
+    if (silent > SILENT_SECONDS && job->now.phase != STOKE_LIVE_ENDED && n >= 0 && (size_t)n < size)
+        snprintf(text + n, size - (size_t)n, ", last sign %.0f s ago", silent);
     return text;
 }
 
 /* ---- what it means ---- */
 
-static void say_next(const monitor_job *job, stoke_monitor_verdict *verdict, const char *command)
+/* `command` with the run behind it, or what is left to those who have none. */
+static void say_next(const monitor_job *job, stoke_monitor_verdict *verdict, const char *command,
+                     const char *otherwise)
 {
     if (*job->run)
         snprintf(verdict->next, sizeof verdict->next, "%s %s", command, job->run);
     else
-        snprintf(verdict->next, sizeof verdict->next, "stoke diagnose --config FILE");
+        snprintf(verdict->next, sizeof verdict->next, "%s", otherwise);
 }
 
-/* The stage of a sample that takes most of a core. */
-static void judge_waiting(const monitor_job *job, const stoke_live_rates *rates, const char *period,
-                          stoke_monitor_verdict *verdict)
+/* "The job waited for data 3 % of its time while it was watched", or how busy its device was. */
+static void say_found(const monitor_job *job, char *text, size_t size)
 {
-    int longest = -1;
-    char stage[96] = "";
-    for (int i = STOKE_STAGE_READ; i <= STOKE_STAGE_WRITE; i++)
-        if (!isnan(rates->stage_wall_ms[i]) &&
-            (longest < 0 || rates->stage_wall_ms[i] > rates->stage_wall_ms[longest]))
-            longest = i;
-    if (longest >= 0)
-        snprintf(stage, sizeof stage, " Most of a sample's time goes to `%s`, %.1f ms.",
-                 stoke_stage_name((stoke_stage)longest), rates->stage_wall_ms[longest]);
+    stoke_live_rates rates;
+    const char *period = monitor_job_watched(job, &rates);
+    if (isnan(job->now.device_busy))
+        snprintf(text, size, "The job waited for data %.0f %% of its time %s", 100 * rates.data_wait, period);
+    else
+        snprintf(text, size, "The device was busy %.0f %% of the time", 100 * job->now.device_busy);
+}
+
+static void judge_end(const monitor_job *job, stoke_monitor_verdict *verdict)
+{
+    char step[64];
+    monitor_job_step(job, step, sizeof step);
     snprintf(verdict->text, sizeof verdict->text,
-             "The job waited for data %.0f %% of its time %s: batches come too slowly.%s `stoke diagnose` "
-             "measures what each remedy would gain.",
-             100 * rates->data_wait, period, stage);
-    say_next(job, verdict, "stoke why loading --run");
+             "The job ended without saying so%s%s: it was killed, by a person or by the system for want of "
+             "memory, or it crashed.%s",
+             *step ? " at" : "", step, *job->run ? " --resume goes on from its last checkpoint." : "");
+    say_next(job, verdict, "stoke why oom --run", "stoke doctor");
+}
+
+static void judge_waiting(const monitor_job *job, stoke_monitor_verdict *verdict)
+{
+    stoke_live_rates rates;
+    char found[128], stage[96] = "";
+    int longest = STOKE_STAGE_READ;
+    monitor_job_watched(job, &rates);
+    say_found(job, found, sizeof found);
+    for (int i = STOKE_STAGE_READ; i <= STOKE_STAGE_WRITE; i++)
+        if (rates.stage_wall_ms[i] > rates.stage_wall_ms[longest]) longest = i;
+    if (!isnan(rates.stage_wall_ms[longest]))
+        snprintf(stage, sizeof stage, " Most of a sample's time goes to `%s`, %.1f ms.",
+                 stoke_stage_name((stoke_stage)longest), rates.stage_wall_ms[longest]);
+    snprintf(verdict->text, sizeof verdict->text,
+             "%s: batches come too slowly.%s `stoke diagnose` measures what each remedy would gain.", found,
+             stage);
+    say_next(job, verdict, "stoke why loading --run", "stoke diagnose --config FILE");
+}
+
+/* 1: it waits too much; 0: it does not; -1: cannot be told. */
+static int waits(const monitor_job *job)
+{
+    stoke_live_rates rates;
+    monitor_job_watched(job, &rates);
+    if (job->now.batches == STOKE_LIVE_NA || job->now.batches < FEW_BATCHES) return -1;
+    if (!isnan(job->now.device_busy)) return job->now.device_busy < DEVICE_FED;
+    return isnan(rates.data_wait) ? -1 : rates.data_wait > WAIT_MUCH;
 }
 
 int monitor_job_judge(const monitor_job *job, const stoke_gpu_summary *gpu, stoke_monitor_verdict *verdict)
 {
-    stoke_live_rates rates;
-    char step[64];
-    const char *period = monitor_job_watched(job, &rates);
-    const stoke_live_data *now = &job->now;
-    monitor_job_step(job, step, sizeof step);
-    if (now->phase != STOKE_LIVE_ENDED && job->alive == 0) {
-        snprintf(
-            verdict->text, sizeof verdict->text,
-            "The job ended without saying so%s%s: it was killed, by a person or by the system for want of "
-            "memory, or it crashed. Its checkpoint is whole: --resume goes on from there.",
-            *step ? ", at " : "", step);
-        say_next(job, verdict, "stoke why oom --run");
-        return 1;
+    const int waiting = waits(job), ended = job->now.phase == STOKE_LIVE_ENDED;
+    char found[128];
+    if (!ended && job->alive == 0) {
+        judge_end(job, verdict);
+    } else if (waiting > 0) {
+        judge_waiting(job, verdict);
+    } else if (ended && *job->run) {
+        snprintf(verdict->text, sizeof verdict->text, "The job has ended%s.",
+                 waiting ? "" : "; it was not short of data");
+        say_next(job, verdict, "stoke report", "");
+    } else if (waiting < 0 || (gpu && gpu->n_processes)) {
+        return 0; /* the card has more to say, unless the job does not use it */
+    } else {
+        say_found(job, found, sizeof found);
+        snprintf(verdict->text, sizeof verdict->text, "%s: it is fed. What is left is the step itself.",
+                 found);
+        snprintf(verdict->next, sizeof verdict->next, "stoke bench step");
     }
-    if (rates.data_wait > WAIT_MUCH && !(now->device_busy >= DEVICE_FED)) {
-        judge_waiting(job, &rates, period, verdict);
-        return 1;
-    }
-    /* A card has more to say, unless the job does not use it. */
-    if (isnan(rates.data_wait) || (gpu && gpu->n_processes)) return 0;
-    snprintf(verdict->text, sizeof verdict->text,
-             "The job waited for data %.0f %% of its time %s: it is fed. What is left is the step itself.",
-             100 * rates.data_wait, period);
-    snprintf(verdict->next, sizeof verdict->next, "stoke bench step");
     return 1;
 }

@@ -36,15 +36,18 @@ void monitor_job_second(monitor_job *job);
 
 /* Of the last five seconds, or of the last step where that took longer. */
 void monitor_job_lately(const monitor_job *job, stoke_live_rates *rates);
-/* Since the watching began; since the job did when it made no step meanwhile. Returns which, for people. */
+/* Since the watching began, or since the job did when it took no batch meanwhile. Returns which, for people.
+ */
 const char *monitor_job_watched(const monitor_job *job, stoke_live_rates *rates);
 /* Share of the time that steps waited for data `back` seconds ago, in percent. */
 stoke_figure monitor_job_wait(const void *job, size_t back);
 
 /* "training", "ended", "ended without saying so", ... */
 const char *monitor_job_state(const monitor_job *job);
-/* "step 120 of 2000", "step 120"; "" when it has none. */
+/* " step 120 of 2000", " step 120"; "" when it has none. */
 const char *monitor_job_step(const monitor_job *job, char *text, size_t size);
+/* State, step, and how long ago it gave a sign when that is long. */
+const char *monitor_job_progress(const monitor_job *job, char *text, size_t size);
 /* A figure of the page or of rates: NaN and STOKE_LIVE_NA are n/a. */
 stoke_figure monitor_job_figure(double value);
 stoke_figure monitor_job_count(uint64_t count);

@@ -13,45 +13,133 @@
 void monitor_job_print_line(const monitor_job *job)
 {
     stoke_live_rates rates;
-    char step[64], rate[32], wait[32], ready[32], slots[32], loss[32] = "n/a";
+    char progress[160], rate[32], wait[32], ready[32], slots[32], rest[64] = "";
     monitor_job_lately(job, &rates);
-    monitor_job_step(job, step, sizeof step);
-    if (!isnan(job->now.loss)) snprintf(loss, sizeof loss, "%.4g", job->now.loss);
-    printf("          job %s%s%s, %s, data wait %s, queue %s of %s, loss %s (measured)\n",
-           monitor_job_state(job), *step ? ", " : "", step,
-           monitor_number(monitor_job_figure(rates.samples_s), " samples/s", rate, sizeof rate),
+    monitor_job_progress(job, progress, sizeof progress);
+    if (!isnan(job->now.loss)) snprintf(rest, sizeof rest, ", loss %.4g", job->now.loss);
+    if (!isnan(job->now.device_busy))
+        snprintf(rest, sizeof rest, ", device busy %.0f %%", 100 * job->now.device_busy);
+    printf("          job %s, %s samples/s, data wait %s, queue %s of %s%s (measured)\n", progress,
+           monitor_number(monitor_job_figure(rates.samples_s), "", rate, sizeof rate),
            monitor_number(monitor_job_figure(100 * rates.data_wait), " %", wait, sizeof wait),
            monitor_number(monitor_job_count(job->now.ready), "", ready, sizeof ready),
-           monitor_number(monitor_job_count(job->now.slots), "", slots, sizeof slots), loss);
+           monitor_number(monitor_job_count(job->now.slots), "", slots, sizeof slots), rest);
     if (*job->problem) printf("          its page cannot be read just now: %s\n", job->problem);
 }
 
-/* ---- the page ---- */
+/* ---- the page, for programs ---- */
 
-static void print_counts(cli_page *page, const stoke_live_data *now)
+static void json_counts(cli_page *page, const stoke_live_data *now)
 {
     const struct {
-        const char *key, *label;
+        const char *key;
         uint64_t count;
-        cli_unit unit;
     } counts[] = {
-        { "step", "step", now->step, CLI_UNIT_NONE },
-        { "steps", "  of", now->steps, CLI_UNIT_NONE },
-        { "epoch", "epochs done", now->epoch, CLI_UNIT_NONE },
-        { "epochs", "  of", now->epochs, CLI_UNIT_NONE },
-        { "samples", "samples", now->samples, CLI_UNIT_NONE },
-        { "batches", "batches", now->batches, CLI_UNIT_NONE },
-        { "ready", "batches ready now", now->ready, CLI_UNIT_NONE },
-        { "slots", "  of slots", now->slots, CLI_UNIT_NONE },
-        { "workers", "workers", now->workers, CLI_UNIT_NONE },
-        { "replaced", "bad rows, replaced", now->replaced, CLI_UNIT_NONE },
-        { "skipped", "bad rows, left out", now->skipped, CLI_UNIT_NONE },
-        { "loader_bytes", "memory of the loader", now->memory_bytes, CLI_UNIT_BYTES },
-        { "peak_rss_bytes", "peak of the process", now->peak_rss, CLI_UNIT_BYTES },
+        { "step", now->step },
+        { "steps", now->steps },
+        { "epoch", now->epoch },
+        { "epochs", now->epochs },
+        { "samples", now->samples },
+        { "batches", now->batches },
+        { "ready", now->ready },
+        { "slots", now->slots },
+        { "workers", now->workers },
+        { "replaced", now->replaced },
+        { "skipped", now->skipped },
+        { "bad_samples", now->bad_samples },
+        { "loader_bytes", now->memory_bytes },
+        { "peak_rss_bytes", now->peak_rss },
     };
     for (size_t i = 0; i < CLI_COUNT(counts); i++)
-        cli_page_figure(page, counts[i].key, counts[i].label, monitor_job_count(counts[i].count),
-                        counts[i].unit);
+        cli_page_figure(page, counts[i].key, NULL, monitor_job_count(counts[i].count), CLI_UNIT_NONE);
+    cli_page_figure(page, "loss", NULL, monitor_job_figure(now->loss), CLI_UNIT_NONE);
+    cli_page_figure(page, "lr", NULL, monitor_job_figure(now->lr), CLI_UNIT_NONE);
+}
+
+static void json_stages(cli_page *page, const stoke_live_rates *rates)
+{
+    stoke_json_array(&page->json, "stages");
+    for (int i = 0; i < STOKE_STAGES; i++) {
+        stoke_json_object(&page->json, NULL);
+        stoke_json_string(&page->json, "name", stoke_stage_name((stoke_stage)i));
+        cli_page_figure(page, "cpu_ms", NULL, monitor_job_figure(rates->stage_cpu_ms[i]), CLI_UNIT_NONE);
+        cli_page_figure(page, "wall_ms", NULL, monitor_job_figure(rates->stage_wall_ms[i]), CLI_UNIT_NONE);
+        stoke_json_close(&page->json);
+    }
+    stoke_json_close(&page->json);
+}
+
+static void json_head(cli_page *page, const monitor_job *job)
+{
+    cli_page_text(page, "what", NULL, job->now.what);
+    cli_page_text(page, "state", NULL, monitor_job_state(job));
+    stoke_json_uint(&page->json, "pid", job->now.pid);
+    stoke_json_string(&page->json, "run", *job->run ? job->run : NULL);
+    if (job->alive < 0)
+        stoke_json_null(&page->json, "alive");
+    else
+        stoke_json_bool(&page->json, "alive", job->alive);
+    cli_page_text(page, "problem", NULL, job->problem);
+    json_counts(page, &job->now);
+}
+
+/* ---- and for people ---- */
+
+static void say_progress(const monitor_job *job)
+{
+    const stoke_live_data *now = &job->now;
+    char progress[160];
+    printf("  %-22s %s", "state", monitor_job_progress(job, progress, sizeof progress));
+    if (now->epoch < now->epochs && now->epochs != STOKE_LIVE_NA)
+        printf(", epoch %" PRIu64 " of %" PRIu64, now->epoch + 1, now->epochs);
+    putchar('\n');
+    if (job->alive < 0)
+        puts("                         (of another container or machine: whether it still runs cannot be "
+             "told)");
+}
+
+static void say_counts(cli_page *page, const stoke_live_data *now)
+{
+    char text[160], a[32], b[32];
+    snprintf(text, sizeof text, "%s in %s batches (measured)",
+             monitor_number(monitor_job_count(now->samples), "", a, sizeof a),
+             monitor_number(monitor_job_count(now->batches), "", b, sizeof b));
+    cli_page_text(page, NULL, "samples", text);
+    snprintf(text, sizeof text, "%s of %s batches ready (measured)",
+             monitor_number(monitor_job_count(now->ready), "", a, sizeof a),
+             monitor_number(monitor_job_count(now->slots), "", b, sizeof b));
+    cli_page_text(page, NULL, "queue", text);
+    cli_page_figure(page, NULL, "workers", monitor_job_count(now->workers), CLI_UNIT_NONE);
+    snprintf(text, sizeof text, "%s loader, %s whole process at its peak (measured)",
+             monitor_bytes(monitor_job_count(now->memory_bytes), a, sizeof a),
+             monitor_bytes(monitor_job_count(now->peak_rss), b, sizeof b));
+    cli_page_text(page, NULL, "memory", text);
+    if (monitor_job_count(now->bad_samples).value > 0)
+        cli_page_figure(page, NULL, "bad samples", monitor_job_count(now->bad_samples), CLI_UNIT_NONE);
+    if (isnan(now->loss)) return;
+    snprintf(text, sizeof text, "%.4g at a rate of %.3g (measured)", now->loss, now->lr);
+    cli_page_text(page, NULL, "loss, last step", text);
+}
+
+/* Of the stages that work: waits are not of a sample. */
+static void say_stages(cli_page *page, const stoke_live_rates *rates)
+{
+    puts("  a sample takes");
+    for (int i = STOKE_STAGE_READ; i <= STOKE_STAGE_WRITE; i++) {
+        const double cpu = rates->stage_cpu_ms[i], wall = rates->stage_wall_ms[i];
+        char label[64], text[96];
+        snprintf(label, sizeof label, "  to %s", stoke_stage_name((stoke_stage)i));
+        snprintf(text, sizeof text, "%.2f ms CPU, %.2f ms wall (measured)", cpu, wall);
+        cli_page_text(page, NULL, label, isnan(cpu) || isnan(wall) ? NULL : text);
+    }
+}
+
+static void say_head(cli_page *page, const monitor_job *job)
+{
+    printf("  %-22s %s, process %" PRIu64 "\n", "what", *job->now.what ? job->now.what : "n/a", job->now.pid);
+    say_progress(job);
+    if (*job->problem) cli_page_text(page, NULL, "problem", job->problem);
+    say_counts(page, &job->now);
 }
 
 static void print_rates(cli_page *page, const stoke_live_data *now, const stoke_live_rates *rates)
@@ -67,65 +155,28 @@ static void print_rates(cli_page *page, const stoke_live_data *now, const stoke_
         { "read_bytes_s", "read", rates->read_bytes_s, CLI_UNIT_BYTES_S },
         { "cache_hits", "came from the cache", rates->cache_hits, CLI_UNIT_SHARE },
         { "device_busy", "device busy", now->device_busy, CLI_UNIT_SHARE },
-        { "loss", "loss, last step", now->loss, CLI_UNIT_PLAIN },
-        { "lr", "learning rate", now->lr, CLI_UNIT_PLAIN },
     };
     for (size_t i = 0; i < CLI_COUNT(figures); i++)
         cli_page_figure(page, figures[i].key, figures[i].label, monitor_job_figure(figures[i].value),
                         figures[i].unit);
 }
 
-/* Of the stages that work: waits are not of a sample. */
-static void print_stages(cli_page *page, const stoke_live_rates *rates)
-{
-    if (page->as_json) stoke_json_array(&page->json, "stages");
-    for (int i = STOKE_STAGE_READ; i <= STOKE_STAGE_WRITE; i++) {
-        const char *name = stoke_stage_name((stoke_stage)i);
-        const double cpu = rates->stage_cpu_ms[i], wall = rates->stage_wall_ms[i];
-        char label[64], text[96];
-        if (page->as_json) {
-            stoke_json_object(&page->json, NULL);
-            stoke_json_string(&page->json, "name", name);
-            cli_page_figure(page, "cpu_ms", NULL, monitor_job_figure(cpu), CLI_UNIT_NONE);
-            cli_page_figure(page, "wall_ms", NULL, monitor_job_figure(wall), CLI_UNIT_NONE);
-            stoke_json_close(&page->json);
-            continue;
-        }
-        snprintf(label, sizeof label, "  %s", name);
-        snprintf(text, sizeof text, "%.2f ms CPU, %.2f ms wall a sample (measured)", cpu, wall);
-        cli_page_text(page, name, label, isnan(cpu) || isnan(wall) ? NULL : text);
-    }
-    if (page->as_json) stoke_json_close(&page->json);
-}
-
 void monitor_job_print(cli_page *page, const monitor_job *job, int watched)
 {
-    const stoke_live_data *now = &job->now;
     stoke_live_rates rates;
-    const char *period = "since the job began";
+    const char *period = "since it began";
     if (watched)
         period = monitor_job_watched(job, &rates);
     else
-        stoke_live_between(NULL, now, &rates);
+        stoke_live_between(NULL, &job->now, &rates);
     cli_page_section(page, "job", "Job");
-    cli_page_text(page, "what", "what", now->what);
-    cli_page_text(page, "state", "state", monitor_job_state(job));
-    if (page->as_json) {
-        stoke_json_uint(&page->json, "pid", now->pid);
-        stoke_json_string(&page->json, "run", *job->run ? job->run : NULL);
-        if (job->alive < 0)
-            stoke_json_null(&page->json, "alive");
-        else
-            stoke_json_bool(&page->json, "alive", job->alive);
-    } else {
-        printf("  %-22s %" PRIu64 "%s\n", "process", now->pid,
-               job->alive < 0 ? " of another container or machine: whether it runs cannot be told" : "");
-    }
-    if (page->as_json || *job->problem) cli_page_text(page, "problem", "problem", job->problem);
-    print_counts(page, now);
-    cli_page_text(page, "period", "the figures below are", period);
-    print_rates(page, now, &rates);
-    print_stages(page, &rates);
+    (page->as_json ? json_head : say_head)(page, job);
+    if (page->as_json)
+        cli_page_text(page, "period", NULL, period);
+    else
+        printf(" %s\n", period);
+    print_rates(page, &job->now, &rates);
+    (page->as_json ? json_stages : say_stages)(page, &rates);
     cli_page_close(page);
 }
 

@@ -211,14 +211,20 @@ static void put_stages(FILE *out, const stoke_live_data *now)
 static void put_job(FILE *out, const monitor_job *job)
 {
     static const metric up = { "job_up", "gauge", "1: the job runs; 0: it has ended.", 0, 1 },
-                        info = { "job_info", "gauge", "Always 1; the labels tell.", 0, 1 };
+                        info = { "job_info", "gauge", "Always 1; the labels tell.", 0, 1 },
+                        phase = { "job_phase", "gauge", "1: what the job is at, as it said last.", 0, 1 };
     int begun = 0;
     begin(out, &info, &begun);
     fputs("stoke_job_info{", out);
     put_label(out, "what", job->now.what);
-    fputc(',', out);
-    put_label(out, "state", monitor_job_state(job));
     fputs("} 1\n", out);
+    begun = 0;
+    for (int i = STOKE_LIVE_STARTING; i <= STOKE_LIVE_ENDED; i++) {
+        begin(out, &phase, &begun);
+        fputs("stoke_job_phase{", out);
+        put_label(out, "phase", stoke_live_phase_name(i));
+        fprintf(out, "} %d\n", job->now.phase == (uint64_t)i);
+    }
     if (job->alive >= 0) put_plain(out, &up, job->alive && job->now.phase != STOKE_LIVE_ENDED);
     for (size_t i = 0; i < CLI_COUNT(job_counts); i++) {
         const uint64_t count = count_at(&job->now, job_counts[i].offset);

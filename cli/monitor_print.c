@@ -301,7 +301,8 @@ void monitor_print_summary(const monitor_sight *sight, int as_json)
         stoke_json_real(&page.json, "seconds", machine.seconds);
         stoke_json_uint(&page.json, "readings", machine.readings);
     } else {
-        printf("Summary of %.1f s, %llu readings\n", machine.seconds, (unsigned long long)machine.readings);
+        printf("Summary of %.1f s, %llu reading%s\n", machine.seconds, (unsigned long long)machine.readings,
+               machine.readings == 1 ? "" : "s");
     }
     cli_page_section(&page, "machine", "Machine");
     print_spread(&page, "cpu_percent", "processors busy", &machine.cpu_percent, CLI_UNIT_PERCENT);

@@ -178,6 +178,12 @@ static void put_card(monitor_view *view, size_t index)
 
 /* ---- the job ---- */
 
+/* Four characters at most, so that five stages fit into 80 columns. */
+static int short_ms(double ms)
+{
+    return ms < 9.95 ? 2 : ms < 99.5 ? 1 : 0;
+}
+
 static void put_stages(monitor_frame *f, const stoke_live_rates *rates)
 {
     static const char *const names[] = { "read", "image", "mask", "fit", "write" };
@@ -186,11 +192,12 @@ static void put_stages(monitor_frame *f, const stoke_live_rates *rates)
     double cpu = 0;
     for (int i = STOKE_STAGE_READ; i <= STOKE_STAGE_WRITE; i++) {
         if (isnan(rates->stage_wall_ms[i])) return;
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s %.2f", i ? ", " : "", names[i],
-                              rates->stage_wall_ms[i]);
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s %s %.*f", i ? "," : "", names[i],
+                              short_ms(rates->stage_wall_ms[i]), rates->stage_wall_ms[i]);
         cpu += rates->stage_cpu_ms[i];
     }
-    monitor_frame_line(f, "%-*s%s ms; CPU %.2f ms", MONITOR_LABEL_COLUMNS, "a sample", text, cpu);
+    monitor_frame_line(f, "%-*sCPU %.*f; wall%s", MONITOR_LABEL_COLUMNS, "ms/sample", short_ms(cpu), cpu,
+                       text);
 }
 
 static void put_rates(monitor_frame *f, const stoke_live_data *now, const stoke_live_rates *rates)
@@ -221,18 +228,23 @@ static void put_queue(monitor_frame *f, const monitor_job *job)
 static void put_job(monitor_frame *f, const monitor_job *job)
 {
     stoke_live_rates rates;
-    char step[64];
+    char progress[160];
     monitor_job_lately(job, &rates);
-    monitor_job_step(job, step, sizeof step);
     monitor_frame_line(f, "%s", "");
-    monitor_frame_line(f, "job %llu, %s: %s%s%s", (unsigned long long)job->now.pid, job->now.what,
-                       monitor_job_state(job), *step ? ", " : "", step);
+    monitor_frame_line(f, "job %llu, %s: %s", (unsigned long long)job->now.pid, job->now.what,
+                       monitor_job_progress(job, progress, sizeof progress));
     if (*job->problem) monitor_frame_text(f, job->problem);
-    monitor_frame_series(f, &(monitor_series){ .label = "data wait",
-                                               .meaning = MONITOR_FULL_IS_BAD,
-                                               .percent = monitor_job_figure(100 * rates.data_wait),
-                                               .at = monitor_job_wait,
-                                               .context = job });
+    if (isnan(job->now.device_busy))
+        monitor_frame_series(f, &(monitor_series){ .label = "data wait",
+                                                   .meaning = MONITOR_ANY_IS_BAD,
+                                                   .percent = monitor_job_figure(100 * rates.data_wait),
+                                                   .at = monitor_job_wait,
+                                                   .context = job });
+    else
+        monitor_frame_series(f,
+                             &(monitor_series){ .label = "device",
+                                                .meaning = MONITOR_FULL_IS_GOOD,
+                                                .percent = monitor_job_figure(100 * job->now.device_busy) });
     put_queue(f, job);
     put_rates(f, &job->now, &rates);
     put_stages(f, &rates);

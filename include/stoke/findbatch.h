@@ -114,10 +114,10 @@ typedef struct stoke_trial_params {
                            PyTorch's, steps by time0 + time1 * batch */
     stoke_data_params data; /* of the confirming trial, with the loader on; data.batch is the trial's */
     stoke_train_params train;
-    uint32_t classes;
-    uint64_t memory; /* that may be taken; 0 = what there is */
-    uint32_t steps;  /* of the optimiser; 3 at least: its state is made at the first */
-    int with_loader; /* 0: batches of the largest shape made up in memory; 1: the set's own, by the loader */
+    uint32_t classes; /* of the network; data.classes are those of the masks, as for training */
+    uint64_t memory;  /* that may be taken; 0 = what there is */
+    uint32_t steps;   /* of the optimiser; 3 at least: its state is made at the first */
+    int with_loader;  /* 0: batches of the largest shape made up in memory; 1: the set's own, by the loader */
     double time0, time1; /* ms, of a card on paper; both 0 = from model, size and the card's bandwidth */
     uint32_t base_channels, num_blocks; /* of train.model "smallnet", which cards on paper know */
 } stoke_trial_params;

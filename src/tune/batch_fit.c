@@ -140,11 +140,11 @@ uint32_t stk_batch_floor(uint32_t batch, uint32_t multiple)
     return batch < multiple ? batch : batch / multiple * multiple;
 }
 
-uint32_t stk_batch_fit_choose(const stk_batch_fit *fit, uint32_t most, uint32_t multiple, double near,
-                              double *best)
+uint32_t stk_batch_fit_choose(const stk_batch_fit *fit, uint32_t most, uint32_t beyond, uint32_t multiple,
+                              double near, double *best)
 {
     const uint32_t step = most < multiple ? 1 : multiple;
-    *best = NAN;
+    *best = fit->timed ? stk_batch_fit_rate(fit, beyond) : NAN;
     for (uint32_t b = step; b <= most; b += step) *best = fmax(*best, stk_batch_fit_rate(fit, b));
     for (uint32_t b = step; b <= most; b += step)
         if (stk_batch_fit_rate(fit, b) >= near * *best) return b;

@@ -33,8 +33,9 @@ double stk_batch_fit_rate(const stk_batch_fit *fit, uint32_t batch);
 
 /* A batch worth trying: a multiple, or anything below the first one. */
 uint32_t stk_batch_floor(uint32_t batch, uint32_t multiple);
-/* The smallest of them up to `most` whose rate is `near` the best of all; *best is that. */
-uint32_t stk_batch_fit_choose(const stk_batch_fit *fit, uint32_t most, uint32_t multiple, double near,
-                              double *best);
+/* The smallest of them up to `most` whose rate is `near` the best of all; *best is that. `beyond` >= most:
+ * one that was not tried and counts for the best where the line of times is believed. */
+uint32_t stk_batch_fit_choose(const stk_batch_fit *fit, uint32_t most, uint32_t beyond, uint32_t multiple,
+                              double near, double *best);
 
 #endif

@@ -181,6 +181,7 @@ static int follow_line(stk_batch_search *s, int *right, stoke_error *err)
         *right = went && said <= reach;
         if (*right || first == before) return STOKE_OK;
         if (went) continue;
+        if (said > first + s->params->multiple) return STOKE_OK; /* the line is not what failed here */
         const uint32_t less = between(s, 0.95 * first);
         if (less > s->low && !has_stopped(s)) r = probe(s, less, err);
         *right = !r && s->low == less;
@@ -260,13 +261,22 @@ static int look_at_largest(stk_batch_search *s, stoke_error *err)
     return STOKE_OK;
 }
 
+/* The largest that fits: what was tried, or where larger ones gain nothing, what the line says. */
+static uint32_t largest_fit(const stk_batch_search *s)
+{
+    if (!s->flat) return s->low;
+    const uint32_t said = stk_batch_fit_largest(&s->fit, s->result->budget), reach = REACH * s->low;
+    const uint32_t least = said < reach ? said : reach;
+    const uint32_t floor = stk_batch_floor(least < s->most ? least : s->most, s->params->multiple);
+    return floor > s->low ? floor : s->low;
+}
+
 static int choose(stk_batch_search *s, stoke_error *err)
 {
     stoke_batch_result *result = s->result;
     const stoke_batch_params *p = s->params;
-    stk_batch_fit_make(&s->fit, result->trial, result->n_trials);
     const uint32_t wanted =
-        stk_batch_fit_choose(&s->fit, s->low, p->multiple, p->near, &result->best_images_s);
+        stk_batch_fit_choose(&s->fit, s->low, largest_fit(s), p->multiple, p->near, &result->best_images_s);
     int r = confirm(s, wanted, err);
     if (!r && result->batch) r = look_at_largest(s, err);
     result->images_s = result->batch ? stk_batch_fit_rate(&s->fit, result->batch) : NAN;
@@ -283,12 +293,7 @@ static void report_fit(stk_batch_search *s)
     result->memory_r2 = fit->memory_r2;
     result->time0 = fit->time0;
     result->time1 = fit->time1;
-    result->largest_fit = s->low;
-    if (!s->flat || !s->low) return;
-    const uint32_t said = stk_batch_fit_largest(fit, result->budget), reach = REACH * s->low;
-    const uint32_t least = said < reach ? said : reach;
-    const uint32_t reached = stk_batch_floor(least < s->most ? least : s->most, s->params->multiple);
-    if (reached > s->low) result->largest_fit = reached;
+    result->largest_fit = largest_fit(s);
 }
 
 static int search(stk_batch_search *s, stoke_error *err)

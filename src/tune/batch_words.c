@@ -25,11 +25,11 @@ static int bound_of(const stk_batch_search *s)
     const stoke_batch_result *result = s->result;
     const stoke_batch_params *p = s->params;
     if (result->busy < p->target_busy) return STOKE_BOUND_LOADER; /* NaN: not measured */
-    const uint32_t next = stk_batch_floor(result->batch + p->multiple, p->multiple);
-    if (result->batch < s->low || s->flat) return STOKE_BOUND_THROUGHPUT;
-    /* The largest that was tried: would a larger one still gain? */
-    const double twice = stk_batch_fit_rate(&s->fit, 2 * result->batch);
-    if (!(p->near * twice > result->images_s)) return STOKE_BOUND_THROUGHPUT;
+    const uint32_t next = stk_batch_floor(s->low + p->multiple, p->multiple);
+    /* Would twice the largest still gain? Then it is not throughput that ends the search. Of one point nobody
+     * can tell. */
+    const double twice = stk_batch_fit_rate(&s->fit, 2 * s->low), now = stk_batch_fit_rate(&s->fit, s->low);
+    if (s->flat || (s->fit.n_points > 1 && !(p->near * twice > now))) return STOKE_BOUND_THROUGHPUT;
     if (s->stopped.outcome != STOKE_OUTCOME_OK) return STOKE_BOUND_FAILURE;
     return next > s->most && !s->high ? STOKE_BOUND_DATA : STOKE_BOUND_MEMORY;
 }

@@ -89,6 +89,7 @@ typedef struct stk_loop {
     const stoke_batch *rows;
     struct stoke_net *net;
     uint64_t asked, got;
+    double step_cpu_ns; /* of the loop's thread, for steps: it is the device, or a part of it */
     int lane[2];
 } stk_loop;
 

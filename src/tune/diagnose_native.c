@@ -86,11 +86,12 @@ static int step(stk_loop *loop, double ms, stoke_error *err)
 {
     const stoke_update update = stoke_update_defaults();
     const stoke_net_batch rows = stk_net_batch_of(loop->rows);
-    const uint64_t start = stk_now_ns();
+    const uint64_t start = stk_now_ns(), cpu = stk_thread_cpu_ns();
     stoke_step_report report;
     int r = rows.count ? stoke_net_backward(loop->net, &rows, 1, NULL, err) : STOKE_OK;
     if (!r) r = stoke_net_step(loop->net, &update, &report, err);
     if (!r) keep(loop, start, stk_now_ns());
+    loop->step_cpu_ns += (double)(stk_thread_cpu_ns() - cpu);
     stoke_batch_release(loop->loader, &loop->rows);
     return r;
 }

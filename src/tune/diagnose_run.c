@@ -104,7 +104,7 @@ static void sum_up(run *r, const stk_load_seen *seen)
     stk_stretch *out = r->loop.out;
     const double making = making_ns(out);
     const int serial = !setup->workers && setup->transfer != STOKE_TRANSFER_STREAM;
-    const double loop = seen->thread_ns - r->restart_cpu_ns - (serial ? making : 0);
+    const double loop = seen->thread_ns - r->restart_cpu_ns - r->loop.step_cpu_ns - (serial ? making : 0);
     out->cores = stk_load_cores(seen, making);
     out->host_ms = fmax(0, loop) / (double)(out->n - out->from) / 1e6;
 }
@@ -119,7 +119,7 @@ static int drive(run *r, stoke_error *err)
     while (!status && loop->taken < total) {
         if (loop->taken == job->warm_up) {
             watch = stk_load_begin();
-            r->restart_cpu_ns = 0;
+            r->restart_cpu_ns = loop->step_cpu_ns = 0;
             if (job->trace) r->way->trace(loop);
         }
         status = one_step(r, err);

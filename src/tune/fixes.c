@@ -14,6 +14,8 @@
 
 /* A step gained by less than this share of it is not worth a line in somebody's file. */
 static const double worth = 0.005;
+/* What the replay cannot tell from nothing. */
+static const double harmless = 1.001;
 
 static const char *const settings[STOKE_CAUSES] = {
     [STOKE_CAUSE_CPU_AUGMENT] = "gpu_augmentation",
@@ -47,6 +49,7 @@ static int try_fix(const stk_fixing *fixing, int cause, const stoke_setup *from,
     if (r <= 0) return r;
     r = look(fixing, to, &own);
     if (r == STOKE_E_NOTFOUND) {
+        to->proposal = (stk_proposal){ .setup = *from };
         snprintf(to->proposal.what, sizeof to->proposal.what, "%.*s", (int)sizeof to->proposal.what - 1,
                  own.message);
         return 0;
@@ -85,16 +88,24 @@ typedef struct sequence {
     int length;
 } sequence;
 
-/* Every fix that is left, one after the other: is there anything to be had? */
+/* A switch is thrown once; how many workers it takes may be asked again when another fix has been made. */
+static int is_through(const sequence *s, int cause)
+{
+    return s->taken[cause] && cause != STOKE_CAUSE_FEW_WORKERS && cause != STOKE_CAUSE_SHORT_PREFETCH;
+}
+
+/* Every fix that does no harm, one after the other, and once more, since some matter after others: is there
+ * anything to be had? */
 static int all_at_once(const stk_fixing *fixing, const sequence *s, outlook *to, stoke_error *err)
 {
     *to = s->at;
-    for (int cause = 0; cause < STOKE_CAUSES; cause++) {
-        if (s->taken[cause]) continue;
+    for (int i = 0; i < 2 * STOKE_CAUSES; i++) {
+        const int cause = i % STOKE_CAUSES;
         outlook next;
+        if (is_through(s, cause)) continue;
         const int r = try_fix(fixing, cause, &to->proposal.setup, &next, err);
         if (r < 0) return r;
-        if (r) *to = next;
+        if (r && next.forecast.step_ms <= to->forecast.step_ms * harmless) *to = next;
     }
     return STOKE_OK;
 }
@@ -105,7 +116,7 @@ static int best_single(const stk_fixing *fixing, const sequence *s, const outloo
 {
     *which = -1;
     for (int cause = 0; cause < STOKE_CAUSES; cause++) {
-        if (s->taken[cause] || cause == first) continue;
+        if (is_through(s, cause) || cause == first) continue;
         outlook to;
         const int r = try_fix(fixing, cause, &from->proposal.setup, &to, err);
         if (r < 0) return r;
@@ -123,7 +134,7 @@ static int best_of_pairs(const stk_fixing *fixing, const sequence *s, outlook *b
     double shortest = s->at.forecast.step_ms * (1 - worth);
     *which = -1;
     for (int cause = 0; cause < STOKE_CAUSES; cause++) {
-        if (s->taken[cause]) continue;
+        if (is_through(s, cause)) continue;
         outlook first, second;
         int then, r = try_fix(fixing, cause, &s->at.proposal.setup, &first, err);
         if (r < 0) return r;
@@ -151,42 +162,47 @@ static int next_in_sequence(const stk_fixing *fixing, const sequence *s, outlook
     return best_of_pairs(fixing, s, to, which, err);
 }
 
-/* The sequence may ask for another number than the fix alone does. */
-static int book_place(const stk_fixing *fixing, stoke_fix *fix, const outlook *now, const outlook *to,
-                      stoke_error *err)
+/* One that matters after others only: what it gives alone is known now. */
+static int book_late(const stk_fixing *fixing, stoke_fix *fix, const outlook *now, const outlook *to,
+                     stoke_error *err)
 {
-    if (!fix->applies) { /* it matters after others only */
-        outlook alone = *to;
-        alone.proposal.setup = now->proposal.setup;
-        int r = stoke_setup_change(&alone.proposal.setup, to->proposal.change, err);
-        if (!r) r = look(fixing, &alone, err);
-        if (r) return r;
-        book_alone(fix, now, &alone, 1);
-    } else if (strcmp(fix->change, to->proposal.change)) {
-        const size_t at = strlen(fix->what);
-        snprintf(fix->what + at, sizeof fix->what - at, "; after those before it %s", to->proposal.what);
-    }
-    return STOKE_OK;
+    outlook alone = *to;
+    alone.proposal.setup = now->proposal.setup;
+    int r = stoke_setup_change(&alone.proposal.setup, to->proposal.change, err);
+    if (!r) r = look(fixing, &alone, err);
+    if (!r) book_alone(fix, now, &alone, 1);
+    return r;
+}
+
+/* With the others it may take another number than alone. */
+static void say_number(stoke_fix *fix, uint32_t alone, uint32_t all)
+{
+    const size_t at = strlen(fix->what);
+    if (fix->order && alone != all)
+        snprintf(fix->what + at, sizeof fix->what - at, "; %u with the other fixes", all);
 }
 
 static int order_fixes(stoke_fixes *out, const stk_fixing *fixing, const outlook *now, stoke_error *err)
 {
     sequence s = { .at = *now };
-    for (;;) {
+    for (int turns = 4 * STOKE_CAUSES; turns; turns--) {
         outlook to;
         int which, r = next_in_sequence(fixing, &s, &to, &which, err);
         if (r) return r;
         if (which < 0) break;
         stoke_fix *fix = &out->fix[which];
-        r = book_place(fixing, fix, now, &to, err);
+        if (!fix->applies) r = book_late(fixing, fix, now, &to, err);
         if (r) return r;
-        fix->order = s.taken[which] = ++s.length;
-        fix->marginal_ms = s.at.forecast.step_ms - to.forecast.step_ms;
+        if (!fix->order) fix->order = s.taken[which] = ++s.length;
+        fix->marginal_ms += s.at.forecast.step_ms - to.forecast.step_ms;
         s.at = to;
     }
     out->all = s.at.proposal.setup;
     out->together = s.at.forecast;
     out->gain_all_ms = now->forecast.step_ms - s.at.forecast.step_ms;
+    stoke_fix *workers = &out->fix[STOKE_CAUSE_FEW_WORKERS], *ahead = &out->fix[STOKE_CAUSE_SHORT_PREFETCH];
+    say_number(workers, workers->setup.workers, out->all.workers);
+    say_number(ahead, ahead->setup.prefetch, out->all.prefetch);
     return STOKE_OK;
 }
 

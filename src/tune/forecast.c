@@ -80,10 +80,9 @@ static int make_room(room *space, const stk_model *model, size_t batches, stoke_
     space->indices = stk_calloc(space->draw.n_batches + space->draw.n_steps, sizeof *space->indices);
     if (!space->all || !space->indices)
         return stk_fail(err, STOKE_E_NOMEM, "no memory to replay %zu steps", batches);
-    double **moment[STK_MOMENTS] = { &space->moments.done,     &space->moments.ready,
-                                     &space->moments.taken,    &space->moments.returned,
-                                     &space->moments.copied,   &space->moments.augmented,
-                                     &space->moments.launched, &space->moments.ended };
+    stk_moments *m = &space->moments;
+    double **moment[STK_MOMENTS] = { &m->done,   &m->ready,     &m->taken,    &m->returned,
+                                     &m->copied, &m->augmented, &m->launched, &m->ended };
     for (int i = 0; i < STK_MOMENTS; i++) *moment[i] = space->all + (size_t)i * batches;
     space->draw.batch = space->indices;
     space->draw.step = space->indices + space->draw.n_batches;

@@ -40,6 +40,11 @@ double stk_model_hands(const stk_model *model)
     return s->by_batch && places < s->workers ? places : s->workers;
 }
 
+double stk_input_interval(const stk_model *model, stk_batch_cost cost)
+{
+    return fmax((cost.cpu + cost.io) / stk_model_hands(model), cost.cpu / model->cores);
+}
+
 /* A chain of those parts, of which `t` is what making takes in it. */
 static void follow(chains *c, unsigned parts)
 {
@@ -120,15 +125,10 @@ static int largest_part(const chains *c, int cores_bind)
 
 double stk_closed_form(const stk_model *model, int *limit)
 {
-    const double made = model->mean.cpu + model->mean.io;
-    chains c = { .model = model, .t = made };
-    int cores_bind = 0;
-    if (model->setup.workers) {
-        const double by_cores = model->mean.cpu / model->cores;
-        c.t = made / stk_model_hands(model);
-        cores_bind = by_cores > c.t;
-        if (cores_bind) c.t = by_cores;
-    }
+    const stk_batch_cost *mean = &model->mean;
+    const double made = mean->cpu + mean->io;
+    chains c = { .model = model, .t = model->setup.workers ? stk_input_interval(model, *mean) : made };
+    const int cores_bind = model->setup.workers && mean->cpu / model->cores >= c.t;
     if (model->setup.transfer == STOKE_TRANSFER_STREAM)
         by_stream(&c);
     else

@@ -7,12 +7,18 @@
 
 #include "src/tune/forecast.h"
 
+enum { CORES = 256 };
+
 typedef struct replaying {
     const stk_model *model;
     const stk_moments *m;
-    double hands, stretch;
-    size_t places; /* batches made ahead */
-    double asked;  /* the loop comes for the next batch */
+    double hands;
+    size_t places;      /* batches made ahead */
+    double asked;       /* the loop comes for the next batch */
+    double free[CORES]; /* when a core is */
+    size_t cores;       /* that workers share; 0: there is one for each */
+    double spent;       /* when they have had the time for all batches so far, and a round more */
+    double round;       /* what a batch of every worker takes them */
 } replaying;
 
 /* A moment of the batch so many before this one; before the first one nothing is waited for. */
@@ -21,28 +27,42 @@ static double past(const double *moments, size_t i, size_t back)
     return i >= back ? moments[i - back] : 0;
 }
 
-/* By how much cores that workers share stretch CPU time: so much that W workers get through their batches at
- * the rate of the cores, W / (io + x cpu) = C / cpu; never less than 1. */
-static double stretch_of(const stk_model *model, double hands)
+/* Workers that make whole batches share cores when there are more of them. */
+static void set_out_cores(replaying *r)
 {
-    if (!(model->mean.cpu > 0)) return 1;
-    return fmax(1, hands / model->cores - model->mean.io / model->mean.cpu);
+    const double cores = r->model->cores;
+    if (r->hands > cores && cores < CORES) r->cores = (size_t)ceil(cores);
+    r->spent = r->round = r->hands * r->model->mean.cpu / cores;
+}
+
+/* A batch on the core that is free first. Of a core that is there in part the workers have all of it now and
+ * nothing then: what counts is that over a round they do not get more than there is. */
+static double run_on_core(replaying *r, double begin, stk_batch_cost cost)
+{
+    size_t first = 0;
+    if (!r->cores) return begin + cost.io + cost.cpu;
+    for (size_t k = 1; k < r->cores; k++)
+        if (r->free[k] < r->free[first]) first = k;
+    r->spent = fmax(r->spent, begin) + cost.cpu / r->model->cores;
+    r->free[first] = fmax(r->free[first], begin + cost.io) + cost.cpu;
+    r->free[first] = fmax(r->free[first], r->spent - r->round);
+    return r->free[first];
 }
 
 /* By workers. Ours share the rows of a batch, and its slot comes back when the copy has been seen to end;
  * PyTorch's make whole ones, and may make another as soon as one is taken. */
-static void make(const replaying *r, size_t i, stk_batch_cost cost)
+static void make(replaying *r, size_t i, stk_batch_cost cost)
 {
     const stk_moments *m = r->m;
     const stoke_setup *s = &r->model->setup;
     if (!s->by_batch) {
         const double begin = fmax(past(m->ready, i, 1), past(m->returned, i, r->places + 1));
-        const double takes = fmax((cost.cpu + cost.io) / r->hands, cost.cpu / r->model->cores);
+        const double takes = stk_input_interval(r->model, cost);
         m->done[i] = m->ready[i] = begin + takes;
         return;
     }
     const double begin = fmax(past(m->done, i, s->workers), past(m->taken, i, r->places));
-    m->done[i] = begin + cost.io + cost.cpu * r->stretch;
+    m->done[i] = run_on_core(r, begin, cost);
     m->ready[i] = fmax(m->done[i], past(m->ready, i, 1));
 }
 
@@ -123,12 +143,11 @@ stk_replay_size stk_replay_measure(const stk_model *model)
 double stk_replay(const stk_model *model, const stk_draw *draw, stk_replay_size size,
                   const stk_moments *moments, double *busy)
 {
-    const double hands = stk_model_hands(model);
     replaying r = { .model = model,
                     .m = moments,
-                    .hands = hands,
-                    .stretch = stretch_of(model, hands),
+                    .hands = stk_model_hands(model),
                     .places = model->setup.prefetch ? model->setup.prefetch : 1 };
+    set_out_cores(&r);
     double computed = 0;
     for (size_t i = 0; i < size.warm_up + size.counted; i++) {
         const stk_batch_cost cost = model->batch[draw->batch[i % draw->n_batches]];

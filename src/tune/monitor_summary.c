@@ -234,15 +234,15 @@ static void judge_waiting(const stoke_monitor_summary *machine, double busy, sto
             "at how fast the disk is, and pack or cache the data.",
             busy, disk.value);
     else if (cpu.source && cpu.value >= CPU_FULL)
-        say(verdict, "stoke bench data DIR",
+        say(verdict, "stoke diagnose --config FILE",
             "The card was busy %.0f %% of the time and the processors %.0f %%: most likely it waits for "
-            "decoding "
-            "and augmentation. Measure what each stage costs.",
+            "decoding and augmentation. Measure where the time goes and what each remedy would gain.",
             busy, cpu.value);
     else
-        say(verdict, "stoke bench data DIR",
+        say(verdict, "stoke diagnose --config FILE",
             "The card was busy %.0f %% of the time although the machine had power to spare: too few workers, "
-            "too little prefetch or a step that waits for the host. Measure what the loader can give.",
+            "too little prefetch or a step that waits for the host. Measure which; of a run of ours, "
+            "`stoke monitor --attach RUN` shows the loader.",
             busy);
 }
 

@@ -130,6 +130,7 @@ int stk_look_around(stk_surroundings *here, const stk_run_wish *wish, const stok
     if (!r && wish->engine == STOKE_ENGINE_TORCH) r = look_at_cards(here, p, err);
     if (r) return r;
     look_at_data(here, wish);
+    stk_look_at_nodes(here, p->root ? p->root : "");
     here->omp_threads = getenv("OMP_NUM_THREADS");
     return STOKE_OK;
 }

@@ -60,12 +60,16 @@ typedef struct stk_surroundings {
     stoke_figure data_bytes;
     stoke_disk_facts disk;
     char why_no_disk[256];
-    const char *omp_threads; /* of the environment; NULL = not set */
+    const char *omp_threads;              /* of the environment; NULL = not set */
+    stoke_figure cpus_allowed, cpus_near; /* to this process; of them, at the memory node of the card */
+    char huge_pages[16];                  /* always, madvise, never; "" = n/a */
 } stk_surroundings;
 
 /* Looks at the machine, at the data that the wish names and, for PyTorch, at the cards. */
 int stk_look_around(stk_surroundings *here, const stk_run_wish *wish, const stoke_preflight_params *params,
                     stoke_error *err);
+/* Memory nodes and large pages of the machine below `root`; the card has been looked at. */
+void stk_look_at_nodes(stk_surroundings *here, const char *root);
 /* What the host can still give: the smaller of what is free and the group's limit. */
 stoke_figure stk_host_free(const stoke_machine_facts *machine);
 
@@ -79,9 +83,10 @@ void stk_preflight_judge(stk_check_list *list, const stk_run_wish *wish, const s
 stoke_preflight_line *stk_check_add(stk_check_list *list, const char *key, const char *title);
 /* The remedy for settings that `stoke optimize` changes. */
 void stk_how_to_optimize(stoke_preflight_line *line, const stk_run_wish *wish, const stk_surroundings *here);
-/* Lines about the card and about loading: preflight_card.c, preflight_loading.c. */
+/* Lines about the card, about loading, about the machine: preflight_card.c, _loading.c, _machine.c. */
 void stk_check_card(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here);
 void stk_check_loading(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here);
+void stk_check_machine(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here);
 void stk_check_data(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here);
 
 #define STK_SAY(field, ...) snprintf((field), sizeof(field), __VA_ARGS__)

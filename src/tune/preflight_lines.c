@@ -235,5 +235,6 @@ void stk_preflight_judge(stk_check_list *list, const stk_run_wish *wish, const s
     if (wish->engine == STOKE_ENGINE_TORCH) stk_check_card(list, wish, here);
     check_memory(list, wish, here);
     stk_check_loading(list, wish, here);
+    stk_check_machine(list, wish, here);
     stk_check_data(list, wish, here);
 }

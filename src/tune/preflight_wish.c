@@ -11,6 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/tune/preflight.h"
+#include "src/tune/yaml_tree.h"
 #include <stoke/splice.h>
 #include <stoke/train.h>
 
@@ -175,6 +176,23 @@ static void take_model(stk_run_wish *wish, const stoke_yaml *yaml)
     if (!*wish->model && wish->base_channels > 0) STK_SAY(wish->model, "smallnet");
 }
 
+/* The same as a list, [288, 320], which is no scalar. */
+static void pair_listed(const stoke_yaml *yaml, const char *const *names, int64_t *height, int64_t *width)
+{
+    for (size_t i = 0; i < yaml->n_nodes; i++) {
+        const stk_yaml_node *list = &yaml->nodes[i];
+        if (list->kind != STK_YAML_SEQUENCE || list->children != 2 || list->key == STK_YAML_NONE) continue;
+        const stk_yaml_node *a = &yaml->nodes[list->first], *key = &yaml->nodes[list->key];
+        const stk_yaml_node *b = &yaml->nodes[a->next];
+        if (a->kind != STK_YAML_SCALAR || b->kind != STK_YAML_SCALAR || !key->text ||
+            !one_of(key->text, names) || (list->path && is_of_evaluation(list->path)))
+            continue;
+        *height = said(whole(a->text));
+        *width = said(whole(b->text));
+        return;
+    }
+}
+
 static void take_shape(stk_run_wish *wish, const stoke_yaml *yaml)
 {
     static const char *const classes[] = { "num_classes", "n_classes", "classes", "num_labels", NULL };
@@ -184,7 +202,10 @@ static void take_shape(stk_run_wish *wish, const stoke_yaml *yaml)
                                               NULL };
     const char *text;
     if ((text = value_named(yaml, classes))) wish->classes = said(whole(text));
-    if ((text = value_named(yaml, sizes))) pair(text, &wish->height, &wish->width);
+    if ((text = value_named(yaml, sizes)))
+        pair(text, &wish->height, &wish->width);
+    else
+        pair_listed(yaml, sizes, &wish->height, &wish->width);
     if ((text = value_named(yaml, optimizers)))
         wish->optimizer = strcasecmp(text, "sgd") ? STOKE_OPTIMIZER_ADAMW : STOKE_OPTIMIZER_SGD;
 }
@@ -243,8 +264,6 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
         { "num_blocks", &wish->num_blocks, whole },
         { "pin_memory", &wish->pin_memory, truth },
         { "persistent_workers", &wish->persistent_workers, truth },
-        { "gpu_augmentation", &wish->gpu_augmentation, truth },
-        { "log_every", &wish->log_every, whole },
     };
     static const char *const drop_last[] = { "drop_last", NULL };
     static const char *const prefetchers[] = { "use_prefetcher",
@@ -267,10 +286,12 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
         if (text) *all[i].to = all[i].read(text);
     }
     if ((text = value_named(yaml, drop_last))) wish->drop_last = truth(text);
-    /* Told, never changed: several of its name are no reason to stop. */
-    if (!value_of(yaml, map, "accumulate", &text, NULL) && text) wish->accumulate = whole(text);
     if ((text = value_named(yaml, prefetchers))) wish->prefetcher = truth(text);
     if ((text = value_named(yaml, augments))) STK_SAY(wish->augment, "%.60s", text);
+    /* Told, never changed here: several of their name are no reason to stop. */
+    if (!value_of(yaml, map, "accumulate", &text, NULL) && text) wish->accumulate = whole(text);
+    if (!value_of(yaml, map, "gpu_augmentation", &text, NULL) && text) wish->gpu_augmentation = truth(text);
+    if (!value_of(yaml, map, "log_every", &text, NULL) && text) wish->log_every = whole(text);
     const int r = value_of(yaml, map, "mixed_precision", &text, err);
     if (r) return r;
     take_precision(wish, yaml, text);
@@ -353,23 +374,12 @@ int stk_wish_read(stk_run_wish *wish, const stoke_preflight_params *p, stoke_err
     stoke_yaml *yaml;
     stoke_error own = { 0 };
     *wish = (stk_run_wish){ .dialect = "n/a" };
-    int64_t *const unsaid[] = { &wish->batch,
-                                &wish->height,
-                                &wish->width,
-                                &wish->classes,
-                                &wish->epochs,
-                                &wish->base_channels,
-                                &wish->num_blocks,
-                                &wish->workers,
-                                &wish->prefetch,
-                                &wish->accumulate,
-                                &wish->pin_memory,
-                                &wish->drop_last,
-                                &wish->persistent_workers,
-                                &wish->mixed_precision,
-                                &wish->gpu_augmentation,
-                                &wish->prefetcher,
-                                &wish->log_every };
+    int64_t *const unsaid[] = { &wish->batch,           &wish->height,           &wish->width,
+                                &wish->classes,         &wish->epochs,           &wish->base_channels,
+                                &wish->num_blocks,      &wish->workers,          &wish->prefetch,
+                                &wish->pin_memory,      &wish->drop_last,        &wish->persistent_workers,
+                                &wish->mixed_precision, &wish->gpu_augmentation, &wish->prefetcher,
+                                &wish->log_every,       &wish->accumulate };
     for (size_t i = 0; i < sizeof unsaid / sizeof *unsaid; i++) *unsaid[i] = STK_UNSAID;
     int r = p->config ? stoke_yaml_open(&yaml, p->config, err) : read_own(wish, NULL, err);
     if (r || !p->config) return r ? r : take_params(wish, p, err);

@@ -107,7 +107,6 @@ static int open_native(native_trial *n, uint32_t batch, stoke_error *err)
     if (p->with_loader && stk_trial_has_data(p)) {
         stoke_data_params data = p->data;
         data.batch = batch;
-        data.classes = p->classes;
         n->train.resume = NULL;
         n->train.lr = n->train.lr > 0 ? n->train.lr : 1e-5; /* it is not the loss that is looked at */
         r = stk_setup_make(&n->setup, &data, &n->train, NULL, NULL, NULL, err);

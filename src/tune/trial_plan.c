@@ -40,6 +40,7 @@ static void take_wish(stoke_trial_plan *plan)
     p->data = w->data;
     p->train = w->train;
     p->classes = w->classes > 0 ? (uint32_t)w->classes : 0;
+    if (p->classes) p->data.classes = p->classes;
     if (*w->model) p->train.model = w->model;
     if (w->height > 0) p->data.size[0] = (uint32_t)w->height;
     if (w->width > 0) p->data.size[1] = (uint32_t)w->width;
@@ -54,8 +55,7 @@ static int look_as_training(stoke_trial_plan *plan, stoke_error *err)
     stoke_trial_params *p = &plan->params;
     stoke_data_params data = p->data;
     stoke_train_params train = p->train;
-    data.batch = 1; /* it is what is looked for */
-    if (p->classes) data.classes = p->classes;
+    data.batch = 1;                                                  /* it is what is looked for */
     if (plan->wish.engine == STOKE_ENGINE_TORCH) train.model = "b0"; /* only the data are looked at */
     train.resume = NULL;
     const int r = stk_setup_make(&setup, &data, &train, NULL, NULL, NULL, err);

@@ -198,13 +198,16 @@ static void random_costs(costing *c, uint64_t *seed)
 static void test_replay_of_constants_is_the_closed_form(void **state)
 {
     (void)state;
-    for (uint64_t k = 1; k <= (UNIT_SANITIZED ? 200 : 1500); k++) {
+    for (uint64_t k = 1; k <= (UNIT_SANITIZED ? 150 : 800); k++) {
         uint64_t seed = k * 0x9E3779B97F4A7C15u;
         costing c;
         random_costs(&c, &seed);
         const stoke_setup setup = random_setup(&seed);
         const stoke_forecast f = costing_foresee(&c, &setup);
-        if (fabs(f.step_ms - f.closed_ms) > 1e-6 * f.closed_ms) {
+        /* Workers who share cores need not come round in the same order: the end of the replay shows a
+         * little. */
+        const double alike = setup.by_batch && setup.workers > c.costs.cores ? 0.02 : 1e-6;
+        if (fabs(f.step_ms - f.closed_ms) > alike * f.closed_ms) {
             char text[200];
             stoke_setup_text(&setup, text, sizeof text);
             fail_msg("seed %llu, %s, depth %u, %s: replay %.9g, closed form %.9g", (unsigned long long)k,
@@ -213,6 +216,23 @@ static void test_replay_of_constants_is_the_closed_form(void **state)
         assert_true(f.low_ms <= f.step_ms && f.step_ms <= f.high_ms);
         assert_true(f.busy > 0 && f.busy <= 1 + 1e-9);
     }
+}
+
+static void test_cores_may_be_parts(void **state)
+{
+    (void)state;
+    for (int workers = 1; workers <= 6; workers++)
+        for (int tenths = 3; tenths <= 45; tenths += 7)
+            for (int by_batch = 0; by_batch < 2; by_batch++) {
+                costing c;
+                costing_constant(&c, 60, 20, 0, 5);
+                c.costs.cores = tenths / 10.0;
+                stoke_setup setup = setup_by("prefetch=8");
+                setup.workers = (uint32_t)workers;
+                setup.by_batch = by_batch;
+                const stoke_forecast f = costing_foresee(&c, &setup);
+                costing_near(f.step_ms, f.closed_ms, 0.01 * f.closed_ms);
+            }
 }
 
 static void test_what_varies_costs_more_than_its_mean(void **state)
@@ -232,7 +252,7 @@ static void test_what_varies_costs_more_than_its_mean(void **state)
 static void test_nothing_gets_slower_by_getting_better(void **state)
 {
     (void)state;
-    for (uint64_t k = 1; k <= (UNIT_SANITIZED ? 12 : 60); k++) {
+    for (uint64_t k = 1; k <= (UNIT_SANITIZED ? 8 : 40); k++) {
         uint64_t seed = k * 0x9E3779B97F4A7C15u;
         costing c;
         random_costs(&c, &seed);
@@ -436,6 +456,7 @@ int main(void)
         cmocka_unit_test(test_formulas_by_hand),
         cmocka_unit_test(test_names_what_binds),
         cmocka_unit_test(test_replay_of_constants_is_the_closed_form),
+        cmocka_unit_test(test_cores_may_be_parts),
         cmocka_unit_test(test_what_varies_costs_more_than_its_mean),
         cmocka_unit_test(test_nothing_gets_slower_by_getting_better),
         cmocka_unit_test(test_draws_are_those_of_the_seed),

@@ -157,12 +157,12 @@ static void verdicts(void **state)
         const char *part, *next;
     } cases[] = {
         { 95, 50, 10, 0, 1, 0, "it is fed", "stoke devices" },
-        { 30, 95, 10, 0, 1, 0, "waits for decoding", "stoke bench data DIR" },
+        { 30, 95, 10, 0, 1, 0, "waits for decoding", "stoke diagnose --config FILE" },
         { 30, 95, 90, 0, 1, 0, "waits for the disk", "stoke doctor --data DIR" },
-        { 30, 20, 10, 0, 1, 0, "power to spare", "stoke bench data DIR" },
-        { 89, 20, 10, 0, 1, 0, "busy 89 %", "stoke bench data DIR" },
+        { 30, 20, 10, 0, 1, 0, "power to spare", "stoke diagnose --config FILE" },
+        { 89, 20, 10, 0, 1, 0, "busy 89 %", "stoke diagnose --config FILE" },
         { 2, 20, 10, 0, 0, 0, "no work", "stoke monitor 60" },
-        { 2, 20, 10, 0, 1, 0, "power to spare", "stoke bench data DIR" },
+        { 2, 20, 10, 0, 1, 0, "power to spare", "stoke diagnose --config FILE" },
         { 95, 50, 10, 0.5, 1, 0, "50 % of the readings: too hot (hardware)", "stoke doctor" },
         { 95, 50, 10, 0.05, 1, 0, "it is fed", "stoke devices" },
         { -1, 50, 10, 0, 1, 0, "does not tell", "stoke doctor" },

@@ -299,7 +299,10 @@ static void check_memory(const feeding *f, stoke_feed *feed)
     stoke_error err = { 0 };
     record(feed, 3);
     run(feed, 0, 1);
-    assert_int_equal(stoke_feed_record(feed, SIZE_MAX, &err), STOKE_E_NOMEM);
+    stk_mem_fail_after(0);
+    const int r = stoke_feed_record(feed, 5, &err);
+    stk_mem_fail_after(-1);
+    assert_int_equal(r, STOKE_E_NOMEM);
     assert_non_null(strstr(err.message, "records"));
     run(feed, 1, 2); /* as if it had not been asked for */
     assert_int_equal(finish(feed, &records), 2);
@@ -308,7 +311,14 @@ static void check_memory(const feeding *f, stoke_feed *feed)
 
 static void lack_of_memory_changes_nothing(void **state)
 {
-    on_paper(state, STOKE_PLACEMENT_HOST, STOKE_TRANSFER_STREAM, check_memory);
+    feeding f = feeding_begin(state);
+    stoke_device *device = feeding_device("host");
+    f.data.workers = 0; /* nobody else may be out of memory meanwhile */
+    stoke_feed *feed = feeding_open(&f, device, feeding_params(0, STOKE_TRANSFER_PINNED, 2));
+    check_memory(&f, feed);
+    stoke_feed_destroy(&feed);
+    stoke_device_close(&device);
+    feeding_end(&f);
 }
 
 /* ---- steps ---- */
