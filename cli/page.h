@@ -19,6 +19,8 @@ typedef enum cli_unit {
     CLI_UNIT_JOULE,
     CLI_UNIT_CELSIUS,
     CLI_UNIT_MHZ,
+    CLI_UNIT_PER_S,
+    CLI_UNIT_PLAIN, /* as many digits as it takes: 0.532, 6e-05 */
     CLI_UNIT_YES_NO,
     CLI_UNIT_VERSION /* 8.6 */
 } cli_unit;

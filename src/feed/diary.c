@@ -55,6 +55,20 @@ static stk_page *page_of(const stk_diary *diary, uint64_t trip)
 
 /* ---- a batch ---- */
 
+void stk_record_making(stoke_step_record *record, const stoke_batch *batch, const stk_making *making)
+{
+    *record = (stoke_step_record){ .epoch = batch->epoch,
+                                   .samples = batch->count,
+                                   .first_of_epoch = making->first != 0,
+                                   .began = making->began,
+                                   .ready = making->ready,
+                                   .window_ns = making->window_ns };
+    for (int m = 0; m < STK_MAKING_STAGES; m++) {
+        const stk_making_time *time = &making->time[m];
+        record->making[m] = (stoke_making_time){ time->wall_ns, time->cpu_ns, time->queued_ns };
+    }
+}
+
 void stk_diary_sent(stk_diary *diary, uint64_t trip, const stoke_batch *batch, const stk_making *making,
                     uint64_t sent)
 {
@@ -63,17 +77,8 @@ void stk_diary_sent(stk_diary *diary, uint64_t trip, const stoke_batch *batch, c
     if (i == diary->pages) return;
     stk_page *page = &diary->page[i];
     *page = (stk_page){ .state = STK_PAGE_AHEAD, .trip = trip };
-    page->record = (stoke_step_record){ .epoch = batch->epoch,
-                                        .samples = batch->count,
-                                        .first_of_epoch = making->first != 0,
-                                        .began = making->began,
-                                        .ready = making->ready,
-                                        .window_ns = making->window_ns,
-                                        .sent = sent };
-    for (int m = 0; m < STK_MAKING_STAGES; m++) {
-        const stk_making_time *time = &making->time[m];
-        page->record.making[m] = (stoke_making_time){ time->wall_ns, time->cpu_ns, time->queued_ns };
-    }
+    stk_record_making(&page->record, batch, making);
+    page->record.sent = sent;
 }
 
 void stk_diary_forget(stk_diary *diary)

@@ -45,6 +45,9 @@ stoke_step_record *stk_diary_begin(stk_diary *diary, stoke_step_record *records,
 /* No more records; those whose step is launched will still be complete. */
 void stk_diary_end(stk_diary *diary);
 
+/* A record as far as making goes; zero for the rest. For whoever takes batches without a feed too. */
+void stk_record_making(stoke_step_record *record, const stoke_batch *batch, const stk_making *making);
+
 /* A batch was put on its way at `sent`. */
 void stk_diary_sent(stk_diary *diary, uint64_t trip, const stoke_batch *batch, const stk_making *making,
                     uint64_t sent);

@@ -15,6 +15,7 @@
  *   ahead.c        for those who take batches ahead of their consumer
  *   raw.c          rows left to a device
  *   stats.c        what it cost; digests
+ *   live.c         the same on a page for others to see; onlooker.c reads it
  *
  * One lock guards everything below `lock`. A worker takes it once per row (to book the finished row and take
  * the next one) for well under a microsecond, against milliseconds of decoding: no convoy at any number of

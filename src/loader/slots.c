@@ -129,6 +129,15 @@ stk_slot *stk_slots_head(const stk_slots *slots)
     return slots->queued ? &slots->slot[slots->queue[slots->head]] : NULL;
 }
 
+uint32_t stk_slots_ready(const stk_slots *slots)
+{
+    uint32_t n = 0;
+    while (n < slots->queued &&
+           slots->slot[slots->queue[(slots->head + n) % slots->count]].state == STK_SLOT_READY)
+        n++;
+    return n;
+}
+
 void stk_slots_pop(stk_slots *slots)
 {
     slots->head = (slots->head + 1) % slots->count;

@@ -80,6 +80,8 @@ void stk_slots_destroy(stk_slots *slots);
 stk_slot *stk_slots_open(stk_slots *slots, uint32_t rows);
 /* The oldest undelivered slot; NULL when there is none. */
 stk_slot *stk_slots_head(const stk_slots *slots);
+/* How many at the head of the queue are ready: one behind a batch that is still filled does not count. */
+uint32_t stk_slots_ready(const stk_slots *slots);
 /* Removes the head from the queue. */
 void stk_slots_pop(stk_slots *slots);
 /* Frees every queued slot (none may have rows in flight). */

@@ -105,6 +105,8 @@ void stk_gpu_sums_add(stk_gpu_sums *sums, const stoke_gpu *gpu, double seconds)
     add(&sums->temperature, gpu->temperature);
     add(&sums->clock_sm, gpu->clock_sm_mhz);
     add(&sums->clock_memory, gpu->clock_memory_mhz);
+    add(&sums->to_device, gpu->pcie_to_device);
+    add(&sums->from_device, gpu->pcie_from_device);
     if (gpu->memory_total.source) sums->memory_total = gpu->memory_total;
     if (gpu->power_watt.source) sums->power_joule += gpu->power_watt.value * seconds;
     if (gpu->energy_joule.source) {
@@ -182,6 +184,8 @@ void stk_gpu_sums_finish(const stk_gpu_sums *sums, stoke_gpu_summary *summary)
     summary->temperature = spread_of(&sums->temperature);
     summary->clock_sm_mhz = spread_of(&sums->clock_sm);
     summary->clock_memory_mhz = spread_of(&sums->clock_memory);
+    summary->pcie_to_device = spread_of(&sums->to_device);
+    summary->pcie_from_device = spread_of(&sums->from_device);
     summary->energy_joule = energy_of(sums);
     for (unsigned i = 0; i < STOKE_CLOCKS_REASONS && sums->reason_readings; i++)
         summary->reason_share[i] =
