@@ -196,7 +196,13 @@ static int set_limits(find_batch *s, stoke_error *err)
 
 static int check_device(const find_batch *s, stoke_error *err)
 {
-    const char *model = s->params.train.model;
+    const char *model = s->params.train.model, *device = s->wish.device;
+    if (strcmp(device, "native") && strcmp(device, "virtual") && strncmp(device, "virtual:", 8))
+        return cli_error(
+            err, STOKE_E_INVALID,
+            "no trial runs on '%s': there are native, and cards on paper such as virtual:rtx3090 "
+            "(`stoke devices` lists them)",
+            device);
     if (find_batch_source(s) == STOKE_SOURCE_MEASURED && model && !strcmp(model, "smallnet"))
         return cli_error(
             err, STOKE_E_INVALID,

@@ -134,11 +134,11 @@ static double rate_at(const stk_batch_search *s, uint32_t batch)
     return 0;
 }
 
-/* Twice in a row, so that one disturbed trial does not end the search. */
+/* Over two doublings, so that one disturbed trial does not end the search. */
 static int is_flat(const stk_batch_search *s, uint32_t batch)
 {
-    const double now = rate_at(s, batch), half = rate_at(s, batch / 2), quarter = rate_at(s, batch / 4);
-    return half > 0 && quarter > 0 && now * s->params->near < half && half * s->params->near < quarter;
+    const double now = rate_at(s, batch), quarter = rate_at(s, batch / 4), near = s->params->near;
+    return quarter > 0 && now * near * near < quarter;
 }
 
 /* 1, 2, 4, 8, and on until the line can be extended to the budget, or larger batches gain nothing. */
