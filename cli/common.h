@@ -14,6 +14,11 @@
 int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **argv, stoke_error *err);
 void cli_call_end(cli_call *call);
 
+/* For commands that read their file themselves: its settings take the place of the defaults, flags count
+ * above them. The command's own options are to be filled before. */
+int cli_replace_settings(cli_call *call, const stoke_data_params *data, const stoke_feed_params *feed,
+                         stoke_error *err);
+
 /* The options of a table as titled groups, all bound to its struct; returns how many. */
 size_t cli_data_sections(stoke_data_params *data, stoke_option_group groups[CLI_DATA_SECTIONS]);
 size_t cli_train_sections(stoke_train_params *train, stoke_option_group groups[CLI_TRAIN_SECTIONS]);

@@ -40,8 +40,9 @@ const char *monitor_reasons(stoke_figure reasons, char *text, size_t size)
     return text;
 }
 
-void monitor_print_line(const stoke_monitor *monitor, double seconds)
+void monitor_print_line(const monitor_sight *sight, double seconds)
 {
+    const stoke_monitor *monitor = sight->monitor;
     const stoke_load *load = stoke_monitor_load(monitor);
     char a[32], b[32], c[32], d[32], reasons[160];
     const stoke_figure cpu = stoke_monitor_history(monitor, STOKE_SERIES_CPU, 0, 0, MONITOR_RATE);
@@ -65,6 +66,7 @@ void monitor_print_line(const stoke_monitor *monitor, double seconds)
                monitor_reasons(gpu->clocks_reasons, reasons, sizeof reasons),
                stoke_source_name(gpu->memory_total.source));
     }
+    if (sight->job) monitor_job_print_line(sight->job);
     fflush(stdout); /* whoever reads a pipe wants it now */
 }
 
@@ -96,6 +98,8 @@ static void print_card_now(cli_page *page, const stoke_gpu *gpu, size_t index)
     cli_page_figure(page, "temperature", "temperature", gpu->temperature, CLI_UNIT_CELSIUS);
     cli_page_figure(page, "clock_sm_mhz", "clock", gpu->clock_sm_mhz, CLI_UNIT_MHZ);
     cli_page_figure(page, "clock_memory_mhz", "memory clock", gpu->clock_memory_mhz, CLI_UNIT_MHZ);
+    cli_page_figure(page, "pcie_to_device", "link, to the card", gpu->pcie_to_device, CLI_UNIT_BYTES_S);
+    cli_page_figure(page, "pcie_from_device", "link, from the card", gpu->pcie_from_device, CLI_UNIT_BYTES_S);
     monitor_reasons(gpu->clocks_reasons, reasons, sizeof reasons);
     cli_page_text(page, "clocks_held_down_by", "clocks held down by",
                   gpu->clocks_reasons.source ? reasons : NULL);
@@ -103,8 +107,9 @@ static void print_card_now(cli_page *page, const stoke_gpu *gpu, size_t index)
     cli_page_close(page);
 }
 
-void monitor_print_once(const stoke_monitor *monitor, int as_json)
+void monitor_print_once(const monitor_sight *sight, int as_json)
 {
+    const stoke_monitor *monitor = sight->monitor;
     const stoke_load *load = stoke_monitor_load(monitor);
     cli_page page;
     cli_page_begin(&page, as_json);
@@ -117,6 +122,7 @@ void monitor_print_once(const stoke_monitor *monitor, int as_json)
     cli_page_figure(&page, "disk_read", "read, all disks", load->disk_read, CLI_UNIT_BYTES_S);
     cli_page_figure(&page, "disk_write", "written, all disks", load->disk_write, CLI_UNIT_BYTES_S);
     cli_page_close(&page);
+    if (sight->job) monitor_job_print(&page, sight->job, 0);
     cli_page_list(&page, "gpus", "Graphics processors");
     const size_t n = stoke_monitor_gpus(monitor);
     for (size_t i = 0; i < n; i++) print_card_now(&page, stoke_monitor_gpu(monitor, i), i);
@@ -259,6 +265,8 @@ static void print_gpu(cli_page *page, const stoke_gpu_summary *gpu, size_t index
     print_spread(page, "temperature", "temperature", &gpu->temperature, CLI_UNIT_CELSIUS);
     print_spread(page, "clock_sm_mhz", "clock", &gpu->clock_sm_mhz, CLI_UNIT_MHZ);
     print_spread(page, "clock_memory_mhz", "memory clock", &gpu->clock_memory_mhz, CLI_UNIT_MHZ);
+    print_spread(page, "pcie_to_device", "link, to the card", &gpu->pcie_to_device, CLI_UNIT_BYTES_S);
+    print_spread(page, "pcie_from_device", "link, from the card", &gpu->pcie_from_device, CLI_UNIT_BYTES_S);
     print_reason_shares(page, gpu);
     print_idle(page, gpu);
     print_peaks(page, gpu);
@@ -273,8 +281,9 @@ static int judged_before(const stoke_gpu_summary *a, const stoke_gpu_summary *b)
     return a->busy_percent.mean.value < b->busy_percent.mean.value;
 }
 
-void monitor_print_summary(const stoke_monitor *monitor, int as_json)
+void monitor_print_summary(const monitor_sight *sight, int as_json)
 {
+    const stoke_monitor *monitor = sight->monitor;
     const size_t n = stoke_monitor_gpus(monitor);
     stoke_gpu_summary *gpus = cli_alloc(n + 1, sizeof *gpus), *judged = NULL;
     stoke_monitor_summary machine;
@@ -285,13 +294,15 @@ void monitor_print_summary(const stoke_monitor *monitor, int as_json)
         stoke_monitor_summarise_gpu(monitor, i, &gpus[i]);
         if (!judged || judged_before(&gpus[i], judged)) judged = &gpus[i];
     }
-    stoke_monitor_judge(&machine, judged, &verdict);
+    const int of_job = sight->job && monitor_job_judge(sight->job, judged, &verdict);
+    if (!of_job) stoke_monitor_judge(&machine, judged, &verdict);
     cli_page_begin(&page, as_json);
     if (as_json) {
         stoke_json_real(&page.json, "seconds", machine.seconds);
         stoke_json_uint(&page.json, "readings", machine.readings);
     } else {
-        printf("Summary of %.1f s, %llu readings\n", machine.seconds, (unsigned long long)machine.readings);
+        printf("Summary of %.1f s, %llu reading%s\n", machine.seconds, (unsigned long long)machine.readings,
+               machine.readings == 1 ? "" : "s");
     }
     cli_page_section(&page, "machine", "Machine");
     print_spread(&page, "cpu_percent", "processors busy", &machine.cpu_percent, CLI_UNIT_PERCENT);
@@ -301,6 +312,7 @@ void monitor_print_summary(const stoke_monitor *monitor, int as_json)
     print_spread(&page, "disk_read", "read, all disks", &machine.disk_read, CLI_UNIT_BYTES_S);
     print_spread(&page, "disk_write", "written, all disks", &machine.disk_write, CLI_UNIT_BYTES_S);
     cli_page_close(&page);
+    if (sight->job) monitor_job_print(&page, sight->job, 1);
     cli_page_list(&page, "gpus", "Graphics processors");
     for (size_t i = 0; i < n; i++) print_gpu(&page, &gpus[i], i);
     if (!n && !as_json) puts("  none");
@@ -311,7 +323,7 @@ void monitor_print_summary(const stoke_monitor *monitor, int as_json)
         stoke_json_string(&page.json, "next", verdict.next);
     } else {
         puts("\nVerdict");
-        if (n > 1) printf("  Of gpu%zu, the one to look at first:\n", (size_t)(judged - gpus));
+        if (n > 1 && !of_job) printf("  Of gpu%zu, the one to look at first:\n", (size_t)(judged - gpus));
         printf("  %s\n  Next: `%s`\n", verdict.text, verdict.next);
     }
     cli_page_end(&page);

@@ -62,7 +62,8 @@ STOKE_API stoke_live_data stoke_live_defaults(void);
  * loss, lr and device_busy. */
 STOKE_API void stoke_live_take(stoke_live_data *data, const stoke_loader *loader);
 /* The same of the loader behind a feed, with the batches on the device among those that are ready, and how
- * busy the device was since stoke_feed_mark; how long the loop waited is then for the loop to say. */
+ * busy the device was since stoke_feed_mark. How long the loop waited is n/a: it runs ahead of the device,
+ * and waits for it too. */
 STOKE_API void stoke_live_take_feed(stoke_live_data *data, stoke_feed *feed);
 /* What was written last stays in the file, as phase ENDED. */
 STOKE_API void stoke_live_close(stoke_live **live);

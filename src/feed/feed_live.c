@@ -14,7 +14,8 @@ void stoke_live_take_feed(stoke_live_data *data, stoke_feed *feed)
     data->ready += feed->ring.queued;
     data->slots += feed->ring.count;
     pthread_mutex_unlock(&feed->lock);
-    /* The thread that sends batches ahead waits for the loader in the place of the loop. */
+    /* A thread that sends batches ahead waits for the loader, not the loop; and the loop waits for slots that
+     * the device still computes on. What counts is whether the device is busy. */
     data->data_wait_ns = STOKE_LIVE_NA;
     if (!stoke_feed_measure(feed, &stats, NULL) && stats.elapsed_ns)
         data->device_busy = (double)stats.busy_ns / (double)stats.elapsed_ns;

@@ -9,18 +9,18 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"
 
-/* A write takes 1 us, so a copy that fits its checksum comes at the first or second try; as many as this in
- * vain, a millisecond and more, and nobody is writing any more. */
-enum { TRIES = 1000 };
+/* A write takes 1 us, so a copy that fits its checksum comes at the first or second try, unless the writer
+ * lost its core just then: the later tries wait 1 ms each. All in vain, and nobody is writing any more. */
+enum { QUICK_TRIES = 20, SLOW_TRIES = 50 };
 
 struct stoke_onlooker {
     int fd;
@@ -134,18 +134,26 @@ static int is_alive(const stoke_onlooker *onlooker, const stk_live_content *cont
     return content->born ? stk_live_born(pid) == content->born : 1;
 }
 
+static int look_until_whole(const stoke_onlooker *onlooker, stk_live_page *page, stoke_error *err)
+{
+    int r = STOKE_E_STATE;
+    for (int i = 0; r == STOKE_E_STATE && i < QUICK_TRIES + SLOW_TRIES; i++) {
+        if (i >= QUICK_TRIES) nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+        r = look(onlooker, page, err);
+    }
+    return r;
+}
+
 int stoke_onlooker_read(stoke_onlooker *onlooker, stoke_live_data *data, int *alive, stoke_error *err)
 {
     stk_live_page page;
-    int r = STOKE_E_STATE;
-    for (int i = 0; r == STOKE_E_STATE && i < TRIES; i++) {
-        if (i) sched_yield();
-        r = look(onlooker, &page, err);
-    }
+    int r = look_until_whole(onlooker, &page, err);
     if (r) return r;
-    take_over(&page.content, data);
     *alive = is_alive(onlooker, &page.content);
-    return STOKE_OK;
+    /* It may have said its last word and ended since we looked. */
+    if (!*alive) r = look_until_whole(onlooker, &page, err);
+    if (!r) take_over(&page.content, data);
+    return r;
 }
 
 /* ---- two looks ---- */

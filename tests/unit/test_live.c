@@ -14,7 +14,7 @@
 
 #include "src/base/mem.h"
 #include "src/loader/live_page.h"
-#include "tests/unit/pairs.h"
+#include "tests/unit/feeding.h"
 
 /* Every word of the page follows from one number. */
 static stoke_live_data made_of(uint64_t number)
@@ -139,7 +139,7 @@ static void *watch(void *argument)
 
 static void no_copy_is_torn(void **state)
 {
-    enum { READERS = 3, WRITES = 20000 };
+    enum { READERS = 2, WRITES = 20000 };
     crowd all = { .path = unit_path(state, "live") };
     stoke_live *live = create(all.path);
     pthread_t reader[READERS];
@@ -412,6 +412,34 @@ static void counters_of_a_loader(void **state)
     stoke_dataset_close(&dataset);
 }
 
+static void counters_of_a_feed(void **state)
+{
+    feeding f = feeding_begin(state);
+    stoke_device *device = feeding_device("virtual");
+    stoke_feed *feed = NULL;
+    const stoke_device_batch *batch = NULL;
+    stoke_error err = { 0 };
+    stoke_live_data data = stoke_live_defaults();
+    if (stoke_feed_create(&feed, f.dataset, &f.data, device, NULL, &err)) fail_msg("%s", err.message);
+    stoke_feed_mark(feed);
+    stoke_live_take_feed(&data, feed);
+    assert_true(isnan(data.device_busy)); /* no step yet */
+    for (int i = 0; i < BATCHES; i++) {
+        assert_int_equal(stoke_feed_next(feed, &batch), 0);
+        assert_int_equal(stoke_feed_step(feed, 1, NULL), 0);
+        stoke_feed_release(feed, &batch);
+    }
+    assert_int_equal(stoke_feed_finish(feed, NULL), 0);
+    stoke_live_take_feed(&data, feed);
+    assert_true(data.batches >= BATCHES && data.samples >= SAMPLES); /* some are on their way */
+    assert_true(data.slots > stoke_feed_memory_plan(feed)->slots && data.ready <= data.slots);
+    assert_true(data.device_busy > 0 && data.device_busy <= 1);
+    assert_true(data.data_wait_ns == STOKE_LIVE_NA);
+    stoke_feed_destroy(&feed);
+    stoke_device_close(&device);
+    feeding_end(&f);
+}
+
 #define assert_near(value, wanted) assert_true(fabs((value) - (wanted)) < 1e-9)
 
 static void rates_between_looks(void **state)
@@ -494,6 +522,7 @@ int main(void)
         unit_test_with_folder(a_job_that_is_killed),
         unit_test_with_folder(a_number_that_is_anothers),
         unit_test_with_folder(counters_of_a_loader),
+        unit_test_with_folder(counters_of_a_feed),
         cmocka_unit_test(rates_between_looks),
         cmocka_unit_test(names_of_phases),
         unit_test_with_folder(no_memory),
