@@ -291,6 +291,7 @@ static void report_fit(stk_batch_search *s)
     result->memory0 = fit->memory0;
     result->memory1 = fit->memory1;
     result->memory_r2 = fit->memory_r2;
+    result->timed = fit->timed;
     result->time0 = fit->time0;
     result->time1 = fit->time1;
     result->largest_fit = largest_fit(s);
@@ -308,6 +309,7 @@ static int search(stk_batch_search *s, stoke_error *err)
             *s->stopped.message ? s->stopped.message : "it said nothing");
     if (!r && s->low) r = choose(s, err);
     if (r) return r;
+    stk_batch_fit_make(&s->fit, s->result->trial, s->result->n_trials);
     report_fit(s);
     stk_batch_tell(s);
     return STOKE_OK;

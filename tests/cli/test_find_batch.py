@@ -2,6 +2,7 @@
 """stoke find-batch and optimize --benchmark: trials in children that run out of memory, are killed, hang; going on; cards on paper."""
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -195,7 +196,8 @@ def loader():
     slow = stoke_json(*common, '--config', config, '--time1', 1e-6)
     equal(slow['bound'], 'loader')
     assert 0 <= slow['busy'] < 0.85, slow
-    equal(slow['next'], f"stoke diagnose --config '{config}'")
+    contains(slow['next'], f'stoke diagnose --config {config} {DATA} --batch={slow["batch"]} --size=32x32 --device virtual:t4 --step-ms=')
+    stoke(*shlex.split(slow['next'])[1:], '--steps', 4)  # can be typed as it is
     contains(slow['why'], 'The loader binds')
     assert slow['lr_factor_linear'] == slow['batch'] / 4, slow
     assert all(t['batch'] <= 30 for t in slow['trials']), slow
