@@ -58,6 +58,9 @@ static void places(void **state)
         { OWN, STOKE_DIALECT_OWN, "device_prefetch", "transfer", 0 },
         { OWN, STOKE_DIALECT_OWN, "gpu_augmentation", "placement", 0 },
         { OWN, STOKE_DIALECT_OWN, "log_every", "log_every", 0 },
+        /* A short file is ours when all of it is. */
+        { "model: b0\nsize: 32\nbatch: 2\n", STOKE_DIALECT_OWN, "num_workers", "workers", 0 },
+        { "model: b0\nimg: 32\nbatch: 2\n", STOKE_DIALECT_FLAT, "num_workers", "num_workers", 0 },
         { NESTED, STOKE_DIALECT_FLAT, "batch_size", "TrainingConfig.BATCH_SIZE", 1 },
         { NESTED, STOKE_DIALECT_FLAT, "num_workers", "TrainingConfig.num_workers", 0 },
         { NESTED, STOKE_DIALECT_FLAT, "learning_rate", "learning_rate", 0 }, /* not the item of a list */
