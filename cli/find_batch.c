@@ -196,7 +196,13 @@ static int set_limits(find_batch *s, stoke_error *err)
 
 static int check_device(const find_batch *s, stoke_error *err)
 {
-    const char *model = s->params.train.model;
+    const char *model = s->params.train.model, *device = s->wish.device;
+    if (strcmp(device, "native") && strcmp(device, "virtual") && strncmp(device, "virtual:", 8))
+        return cli_error(
+            err, STOKE_E_INVALID,
+            "no trial runs on '%s': there are native, and cards on paper such as virtual:rtx3090 "
+            "(`stoke devices` lists them)",
+            device);
     if (find_batch_source(s) == STOKE_SOURCE_MEASURED && model && !strcmp(model, "smallnet"))
         return cli_error(
             err, STOKE_E_INVALID,
@@ -217,8 +223,11 @@ int find_batch_run(find_batch *s, stoke_error *err)
     r = check_device(s, err);
     if (!r) r = set_limits(s, err);
     if (r) return r;
+    if (find_batch_source(s) == STOKE_SOURCE_EMULATED)
+        cli_say(s->call, "%s is a card on paper: memory as estimated for PyTorch, times emulated",
+                s->wish.device);
     s->params.memory = s->memory; /* what is free just now is no other search */
-    if (stoke_trial_key(&s->params, key, sizeof key) >= (int)sizeof key) key[sizeof key - 1] = 0;
+    stoke_trial_key(&s->params, key, sizeof key);
     s->progress = cli_progress_begin(s->call, "trials", "done");
     r = stoke_batch_search(&s->result, &s->limits, run_trial, s, s->journal, key, err);
     cli_progress_end(&s->progress);

@@ -18,7 +18,7 @@
 #include <stoke/machine.h>
 
 /* Steps of a few ms are repeated until they add up to this: a median of three would be noise. */
-static const double LEAST_MS = 200;
+static const double LEAST_MS = 100;
 
 typedef struct native_trial {
     const stoke_trial_params *params;
