@@ -62,12 +62,18 @@ static int try_fix(const stk_fixing *fixing, int cause, const stoke_setup *from,
 
 /* ---- alone ---- */
 
+/* Less than a nanosecond is rounding, and would be shown as -0.00. */
+static double difference(double before, double after)
+{
+    return fabs(before - after) < 1e-6 ? 0 : before - after;
+}
+
 /* Draw by draw: what both have in common, such as a slow disk, does not blur the difference. */
 static void book_gain(stoke_fix *fix, const outlook *now, const outlook *to)
 {
     double gain[STK_RESAMPLES];
-    for (int i = 0; i < STK_RESAMPLES; i++) gain[i] = now->steps[i] - to->steps[i];
-    fix->gain_ms = now->forecast.step_ms - to->forecast.step_ms;
+    for (int i = 0; i < STK_RESAMPLES; i++) gain[i] = difference(now->steps[i], to->steps[i]);
+    fix->gain_ms = difference(now->forecast.step_ms, to->forecast.step_ms);
     fix->gain_low = fmin(stk_quantile(gain, STK_RESAMPLES, 0.05), fix->gain_ms);
     fix->gain_high = fmax(stk_quantile(gain, STK_RESAMPLES, 0.95), fix->gain_ms);
 }

@@ -134,7 +134,8 @@ static stoke_fixes find(costing *c, const char *measured, uint32_t usable)
             continue;
         }
         assert_true(fix->gain_low <= fix->gain_ms && fix->gain_ms <= fix->gain_high);
-        costing_near(fix->gain_ms, fixes.now.step_ms - fix->alone.step_ms, 1e-9);
+        costing_near(fix->gain_ms, fixes.now.step_ms - fix->alone.step_ms, 1e-6);
+        assert_true(fix->gain_ms == 0 || fabs(fix->gain_ms) >= 1e-6);
         stoke_setup setup = c->costs.measured; /* what is said is what was forecast */
         assert_int_equal(stoke_setup_change(&setup, fix->change, NULL), STOKE_OK);
         assert_memory_equal(&setup, &fix->setup, sizeof setup);

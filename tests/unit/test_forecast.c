@@ -136,6 +136,18 @@ static void test_formulas_by_hand(void **state)
     }
 }
 
+static void test_less_than_a_core_shows_without_workers_too(void **state)
+{
+    const stoke_setup setup = setup_by("workers=0 sync=yes transfer=pageable");
+    costing c;
+    (void)state;
+    costing_constant(&c, 20, 10, 3, 20);
+    c.costs.cores = 0.5;
+    const stoke_forecast f = costing_foresee(&c, &setup);
+    costing_near(f.step_ms, 40 + 10 + 3 + 20, 1e-9);
+    costing_near(f.closed_ms, 40 + 10 + 3 + 20, 1e-9);
+}
+
 static void test_names_what_binds(void **state)
 {
     static const struct {
@@ -490,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_matches_runs_on_two_cores),
         cmocka_unit_test(test_answers_the_documents),
         cmocka_unit_test(test_formulas_by_hand),
+        cmocka_unit_test(test_less_than_a_core_shows_without_workers_too),
         cmocka_unit_test(test_names_what_binds),
         cmocka_unit_test(test_replay_of_constants_is_the_closed_form),
         cmocka_unit_test(test_cores_may_be_parts),
