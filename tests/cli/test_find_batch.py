@@ -10,7 +10,7 @@ import time
 
 from cli import STOKE, WORK, contains, equal, make_set, path, stoke, stoke_json, tap
 
-DATA = make_set('set', count=30, size='32x32', classes=4)
+DATA = make_set('set', count=12, size='32x32', classes=4)
 CARD = ['find-batch', '--model', 'b2', '--size', 288, '--classes', 19, '--device', 'virtual:rtx3060']
 SECTIONS = '''# faces, as in the paper
 data:
@@ -51,8 +51,9 @@ def outcomes(answer):
     return [(trial['batch'], trial['outcome']) for trial in answer['trials']]
 
 
-def trial(*args):
-    return json.loads(stoke('trial', *args).stdout)
+def planned(size, batch):
+    """Bytes of a network as own() has it."""
+    return stoke_json('bench', 'step', '--batch', batch, '--size', size, '--classes', 4, '--threads', 1, '--dry-run')['planned_bytes']
 
 
 def card_on_paper():
@@ -79,7 +80,7 @@ def card_on_paper():
 
 def really_out_of_memory():
     config = own('oom/train.yaml', size=128)
-    four, eight = (trial('--config', config, '--batch', n)['reserved_bytes'] for n in (4, 8))
+    four, eight = planned(128, 4), planned(128, 8)
     assert eight * 7 > four * 8, (four, eight)
     limit = (four * 8 / 7 + eight) / 2  # an eighth is left free: 4 are allowed, 8 are not
     answer = stoke_json('find-batch', '--config', config, '--vram', limit / 2**30, '--steps', 3)
@@ -137,7 +138,7 @@ def killed_children():
     out, err = process.communicate(timeout=60)
     equal(process.returncode, 1, out + err)
     equal(err.count('batch 1: crash'), 2, err)
-    contains(err, "not the batch's fault")
+    contains(err, "not the batch's fault", 'signal 11', 'signal 9')
     # An accident is forgiven.
     quick = own('kill/quick.yaml')
     process = start('find-batch', '--config', quick, '--vram', 0.2, '--steps', 1000, '--json', '--timeout', 600)
@@ -156,13 +157,13 @@ def hangs():
     slow = own('hang/slow.yaml', size=512)
     done = stoke('find-batch', '--config', slow, '--timeout', 0.2, code=1)
     equal(done.stderr.count('batch 1: timeout'), 2, done.stderr)
-    contains(done.stderr, 'ended with timeout')
+    contains(done.stderr, 'ended with timeout', 'after 0.2 s')
 
 
 def goes_on():
     config = own('go/train.yaml')
     journal = path('go/trials.jsonl')
-    command = ['find-batch', '--config', config, '--vram', 0.2, '--steps', 3, '--journal', journal]
+    command = ['find-batch', '--config', config, '--vram', planned(32, 20) * 8 / 7 / 2**30, '--steps', 3, '--journal', journal]
     process = start(*command)
     while process.poll() is None and not (os.path.exists(journal) and read(journal).count('\n') >= 3):
         time.sleep(0.002)
@@ -200,7 +201,7 @@ def loader():
     stoke(*shlex.split(slow['next'])[1:], '--steps', 4)  # can be typed as it is
     contains(slow['why'], 'The loader binds')
     assert slow['lr_factor_linear'] == slow['batch'] / 4, slow
-    assert all(t['batch'] <= 30 for t in slow['trials']), slow
+    assert all(t['batch'] <= 12 for t in slow['trials']), slow
 
 
 def benchmark_of_a_pytorch_file():
