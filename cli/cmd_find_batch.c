@@ -37,7 +37,9 @@ static const stoke_option options[] = {
       .argument = "GB",
       .help =
           "Memory that may be taken, of the card or, with native, of this machine (1 GB is 1024^3 bytes); "
-          "0 is that of the card, or what is free. A margin of 5 % is left, 512 MB at least" },
+          "0 is that of the card, or what is free. 5 % of it are left free, 512 MB at least (an eighth of "
+          "less "
+          "than 4 GB)" },
     { .name = "ranks",
       .type = STOKE_OPT_INT,
       .offset = FIELD(ranks),

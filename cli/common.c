@@ -469,6 +469,21 @@ const char *cli_short_numbers(const char *text, char *out, size_t size)
     return out;
 }
 
+void cli_append_word(char *line, size_t size, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:@%+";
+    const char *quote = *word && word[strspn(word, plain)] == 0 ? "" : "'";
+    char *out = line + strlen(line);
+    if (strlen(line) + 4 * strlen(word) + 4 > size) return;
+    out += sprintf(out, " %s", quote);
+    for (; *word; word++)
+        if (*word == '\'')
+            out = stpcpy(out, "'\\''");
+        else
+            *out++ = *word;
+    strcpy(out, quote);
+}
+
 void cli_hex(const uint8_t digest[16], char text[33])
 {
     for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);

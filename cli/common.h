@@ -123,6 +123,10 @@ int cli_ends_with(const char *name, const char *ending);
  */
 const char *cli_short_numbers(const char *text, char *out, size_t size);
 
+/* A blank and a word as a shell reads it back, at the end of a command line. What does not fit is left out as
+ * a whole. */
+void cli_append_word(char *line, size_t size, const char *word);
+
 /* 16 bytes as 32 hex digits. */
 void cli_hex(const uint8_t digest[16], char text[33]);
 

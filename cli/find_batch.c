@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "cli/child.h"
 #include "cli/map_option.h"
@@ -127,7 +128,21 @@ static void say_trial(const find_batch *s, const stoke_trial *t)
                 *t->message ? ": " : "", t->message);
 }
 
-/* What the child said, or how it ended. */
+/* What it said last, or how it ended where it said nothing. */
+static void explain(char *message, size_t size, const cli_child *child)
+{
+    static const char prefix[] = "stoke trial: "; /* of our own errors: the reader did not type that */
+    const size_t skip = strncmp(child->last, prefix, sizeof prefix - 1) ? 0 : sizeof prefix - 1;
+    if (child->timed_out)
+        snprintf(message, size, "it had not ended after %g s (--timeout)", child->seconds);
+    else if (*child->last || !WIFSIGNALED(child->status))
+        snprintf(message, size, "%s", child->last + skip);
+    else
+        snprintf(message, size, "signal %d (%s)", WTERMSIG(child->status),
+                 strsignal(WTERMSIG(child->status)));
+}
+
+/* The line that the child printed, or how it ended. */
 static void judge(stoke_trial *trial, const cli_child *child)
 {
     const size_t bytes = strcspn(child->out, "\n");
@@ -136,7 +151,7 @@ static void judge(stoke_trial *trial, const cli_child *child)
     if (outcome == STOKE_OUTCOME_OK && !stoke_trial_parse(trial, child->out, bytes, NULL)) return;
     *trial = (stoke_trial){ .busy = NAN };
     trial->outcome = outcome == STOKE_OUTCOME_OK ? STOKE_OUTCOME_ERROR : outcome;
-    snprintf(trial->message, sizeof trial->message, "%s", child->last);
+    explain(trial->message, sizeof trial->message, child);
 }
 
 static int run_trial(void *context, uint32_t batch, stoke_trial *trial, stoke_error *err)
@@ -196,7 +211,13 @@ static int set_limits(find_batch *s, stoke_error *err)
 
 static int check_device(const find_batch *s, stoke_error *err)
 {
-    const char *model = s->params.train.model;
+    const char *model = s->params.train.model, *device = s->wish.device;
+    if (strcmp(device, "native") && strcmp(device, "virtual") && strncmp(device, "virtual:", 8))
+        return cli_error(
+            err, STOKE_E_INVALID,
+            "no trial runs on '%s': there are native, and cards on paper such as virtual:rtx3090 "
+            "(`stoke devices` lists them)",
+            device);
     if (find_batch_source(s) == STOKE_SOURCE_MEASURED && model && !strcmp(model, "smallnet"))
         return cli_error(
             err, STOKE_E_INVALID,
@@ -217,8 +238,11 @@ int find_batch_run(find_batch *s, stoke_error *err)
     r = check_device(s, err);
     if (!r) r = set_limits(s, err);
     if (r) return r;
+    if (find_batch_source(s) == STOKE_SOURCE_EMULATED)
+        cli_say(s->call, "%s is a card on paper: memory as estimated for PyTorch, times emulated",
+                s->wish.device);
     s->params.memory = s->memory; /* what is free just now is no other search */
-    if (stoke_trial_key(&s->params, key, sizeof key) >= (int)sizeof key) key[sizeof key - 1] = 0;
+    stoke_trial_key(&s->params, key, sizeof key);
     s->progress = cli_progress_begin(s->call, "trials", "done");
     r = stoke_batch_search(&s->result, &s->limits, run_trial, s, s->journal, key, err);
     cli_progress_end(&s->progress);

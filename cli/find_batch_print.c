@@ -24,16 +24,44 @@ static uint64_t effective(const find_batch *s)
     return (uint64_t)s->result.batch * s->limits.accumulate * s->limits.world;
 }
 
+/* What the device computes for a step of the choice. */
+static double chosen_ms(const find_batch *s)
+{
+    for (size_t i = s->result.n_trials; i-- > 0;)
+        if (s->result.trial[i].batch == s->result.batch) return s->result.trial[i].step_ms;
+    return 0;
+}
+
+/* The loop with the batch that was found: what the file says otherwise is the file's. */
+static void diagnose_command(const find_batch *s, char *line, size_t size)
+{
+    char number[48];
+    snprintf(line, size, "stoke diagnose");
+    if (s->shown) {
+        cli_append_word(line, size, "--config");
+        cli_append_word(line, size, s->shown);
+    }
+    if (s->wish.data) cli_append_word(line, size, s->wish.data);
+    snprintf(number, sizeof number, "--batch=%u", (unsigned)s->result.batch);
+    cli_append_word(line, size, number);
+    snprintf(number, sizeof number, "--size=%ux%u", (unsigned)s->params.data.size[0],
+             (unsigned)s->params.data.size[1]);
+    cli_append_word(line, size, number);
+    cli_append_word(line, size, "--device");
+    cli_append_word(line, size, s->wish.device);
+    if (find_batch_source(s) == STOKE_SOURCE_MEASURED) return;
+    snprintf(number, sizeof number, "--step-ms=%.3g", chosen_ms(s));
+    cli_append_word(line, size, number);
+}
+
 void find_batch_next(const find_batch *s, char *text, size_t size)
 {
-    const char *next = s->result.next;
-    if (!strcmp(next, "stoke diagnose") && s->shown)
-        snprintf(text, size, "stoke diagnose --config '%s'", s->shown);
-    else if (!strcmp(next, "stoke estimate") && s->params.train.model)
+    *text = 0;
+    if (!strcmp(s->result.next, "stoke diagnose"))
+        diagnose_command(s, text, size);
+    else if (*s->result.next)
         snprintf(text, size, "stoke estimate --model %s --batch 1 --size %ux%u", s->params.train.model,
                  (unsigned)s->params.data.size[0], (unsigned)s->params.data.size[1]);
-    else
-        snprintf(text, size, "%s", strcmp(next, "stoke diagnose") ? next : "stoke diagnose --help");
 }
 
 /* ---- for people ---- */
@@ -73,9 +101,13 @@ static void print_fits(const find_batch *s)
         printf("memory: %s%s + %s x batch (R2 %.4f, %s)\n", r->memory0 < 0 ? "-" : "",
                stoke_text_bytes((uint64_t)fabs(r->memory0), fixed, sizeof fixed),
                stoke_text_bytes((uint64_t)r->memory1, each, sizeof each), r->memory_r2, memory_source(s));
-    else if (r->batch)
+    else if (!isnan(r->memory_r2))
         printf("memory: no line (R2 %.4f): found by halving (%s)\n", r->memory_r2, memory_source(s));
-    if (r->batch) printf("time:   %.3g ms + %.3g ms x batch (%s)\n", r->time0, r->time1, source_name(s));
+    if (r->timed)
+        printf("time:   %.3g ms + %.3g ms x batch (%s)\n", r->time0, r->time1, source_name(s));
+    else if (r->batch)
+        printf("time:   no line within 5 %% of every trial: the trials themselves count (%s)\n",
+               source_name(s));
 }
 
 static void print_choice(const find_batch *s)
@@ -101,7 +133,7 @@ static void print_choice(const find_batch *s)
 
 void find_batch_print(const find_batch *s)
 {
-    char next[1024];
+    char next[FIND_BATCH_NEXT];
     const stoke_trial_params *p = &s->params;
     printf("%s, %ux%u, %u classes, on %s\n\n", p->train.model ? p->train.model : "b0",
            (unsigned)p->data.size[0], (unsigned)p->data.size[1], (unsigned)p->classes, s->wish.device);
@@ -149,16 +181,26 @@ static void json_fits(stoke_json *json, const stoke_batch_result *r)
     stoke_json_real(json, "r2", r->memory_r2);
     stoke_json_close(json);
     stoke_json_object(json, "time_fit");
+    stoke_json_bool(json, "linear", r->timed);
     stoke_json_real(json, "ms", r->time0);
     stoke_json_real(json, "ms_per_sample", r->time1);
     stoke_json_close(json);
+}
+
+/* 0 = there is none. */
+static void json_count(stoke_json *json, const char *key, uint64_t count)
+{
+    if (count)
+        stoke_json_uint(json, key, count);
+    else
+        stoke_json_null(json, key);
 }
 
 void find_batch_json(stoke_json *json, const find_batch *s)
 {
     const stoke_batch_result *r = &s->result;
     const uint32_t before = s->before;
-    char next[1024];
+    char next[FIND_BATCH_NEXT];
     find_batch_next(s, next, sizeof next);
     stoke_json_string(json, "device", s->wish.device);
     stoke_json_string(json, "source", source_name(s));
@@ -171,21 +213,15 @@ void find_batch_json(stoke_json *json, const find_batch *s)
     stoke_json_uint(json, "classes", s->params.classes);
     stoke_json_uint(json, "memory_bytes", s->limits.memory);
     stoke_json_uint(json, "budget_bytes", r->budget);
-    if (r->batch)
-        stoke_json_uint(json, "batch", r->batch);
-    else
-        stoke_json_null(json, "batch");
+    json_count(json, "batch", r->batch);
     stoke_json_string(json, "bound", stoke_bound_name(r->bound));
-    stoke_json_uint(json, "largest_ok", r->largest_ok);
-    stoke_json_uint(json, "largest_fit", r->largest_fit);
-    if (r->smallest_oom)
-        stoke_json_uint(json, "smallest_oom", r->smallest_oom);
-    else
-        stoke_json_null(json, "smallest_oom");
+    json_count(json, "largest_ok", r->largest_ok);
+    json_count(json, "largest_fit", r->largest_fit);
+    json_count(json, "smallest_oom", r->smallest_oom);
     stoke_json_real(json, "images_per_s", r->images_s);
     stoke_json_real(json, "best_images_per_s", r->best_images_s);
     stoke_json_real(json, "busy", r->busy);
-    stoke_json_uint(json, "effective_batch", effective(s));
+    json_count(json, "effective_batch", effective(s));
     stoke_json_real(json, "lr_factor_linear", before && r->batch ? (double)r->batch / before : NAN);
     stoke_json_real(json, "lr_factor_sqrt", before && r->batch ? sqrt((double)r->batch / before) : NAN);
     json_fits(json, r);

@@ -87,10 +87,11 @@ typedef struct stoke_batch_result {
     uint32_t largest_ok, smallest_oom; /* 0 = none was met */
     int bound;
     int linear; /* memory was fitted by a line (slope > 0, R2 > 0.98); 0 = halved instead */
-    double memory0, memory1, memory_r2; /* bytes: M(B) = memory0 + memory1 * B */
-    double time0, time1;                /* ms: t(B) = time0 + time1 * B */
-    uint64_t budget;                    /* bytes that were allowed */
-    double images_s, best_images_s;     /* at `batch`, and the best of those that fit */
+    double memory0, memory1, memory_r2; /* bytes: M(B) = memory0 + memory1 * B; NaN = too few trials */
+    int timed;           /* every time lies within 5 % of its line; 0: the trials themselves are believed */
+    double time0, time1; /* ms: t(B) = time0 + time1 * B */
+    uint64_t budget;     /* bytes that were allowed */
+    double images_s, best_images_s; /* at `batch`, and the best of those that fit */
     uint32_t largest_fit; /* by trials, or by the line where larger ones gain nothing and were not tried */
     double busy;          /* of the confirming trial; NaN = not measured */
     stoke_trial trial[STOKE_TRIALS];

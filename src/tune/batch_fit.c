@@ -10,9 +10,8 @@
 static const double LINEAR_R2 = 0.98; /* below it the points are no line, whatever its slope */
 static const double TIME_OFF = 0.05;  /* as much as the choice between two batches turns on */
 
-/* Of (x, y, weight); returns R2, 0 where all x or all y are the same. */
 typedef struct line {
-    double at0, slope, r2;
+    double at0, slope, r2; /* r2 is 0 where all values are the same */
 } line;
 
 typedef struct sums {
@@ -52,11 +51,11 @@ static void fit_memory(stk_batch_fit *fit, const stoke_trial *trials, size_t n)
         if (!first) first = t->batch;
         several |= t->batch != first;
     }
-    const line l = through(&s);
+    const line l = several ? through(&s) : (line){ NAN, NAN, NAN };
     fit->memory0 = l.at0;
     fit->memory1 = l.slope;
     fit->memory_r2 = l.r2;
-    fit->linear = several && l.slope > 0 && l.r2 > LINEAR_R2;
+    fit->linear = l.slope > 0 && l.r2 > LINEAR_R2;
 }
 
 static void add_point(stk_batch_fit *fit, uint32_t batch, double ms)
@@ -86,7 +85,7 @@ static void fit_time(stk_batch_fit *fit, const stoke_trial *trials, size_t n)
         const double ms = fit->point[i].ms;
         add(&s, fit->point[i].batch, ms, 1 / (ms * ms));
     }
-    const line l = through(&s);
+    const line l = fit->n_points > 1 ? through(&s) : (line){ NAN, NAN, NAN };
     fit->time0 = l.at0;
     fit->time1 = l.slope;
     fit->timed = fit->n_points > 2 && l.slope > 0;

@@ -134,11 +134,11 @@ static double rate_at(const stk_batch_search *s, uint32_t batch)
     return 0;
 }
 
-/* Twice in a row, so that one disturbed trial does not end the search. */
+/* Over two doublings, so that one disturbed trial does not end the search. */
 static int is_flat(const stk_batch_search *s, uint32_t batch)
 {
-    const double now = rate_at(s, batch), half = rate_at(s, batch / 2), quarter = rate_at(s, batch / 4);
-    return half > 0 && quarter > 0 && now * s->params->near < half && half * s->params->near < quarter;
+    const double now = rate_at(s, batch), quarter = rate_at(s, batch / 4), near = s->params->near;
+    return quarter > 0 && now * near * near < quarter;
 }
 
 /* 1, 2, 4, 8, and on until the line can be extended to the budget, or larger batches gain nothing. */
@@ -291,6 +291,7 @@ static void report_fit(stk_batch_search *s)
     result->memory0 = fit->memory0;
     result->memory1 = fit->memory1;
     result->memory_r2 = fit->memory_r2;
+    result->timed = fit->timed;
     result->time0 = fit->time0;
     result->time1 = fit->time1;
     result->largest_fit = largest_fit(s);
@@ -308,6 +309,7 @@ static int search(stk_batch_search *s, stoke_error *err)
             *s->stopped.message ? s->stopped.message : "it said nothing");
     if (!r && s->low) r = choose(s, err);
     if (r) return r;
+    stk_batch_fit_make(&s->fit, s->result->trial, s->result->n_trials);
     report_fit(s);
     stk_batch_tell(s);
     return STOKE_OK;

@@ -18,7 +18,7 @@ typedef struct stk_batch_search {
     uint32_t low;        /* the largest that fits; 0 = none yet */
     uint32_t high;       /* the smallest that does not; 0 = none yet */
     uint32_t most;       /* never tried beyond */
-    int flat;            /* doubling gained less than 5 % twice: larger ones were not tried */
+    int flat;            /* two doublings gained less than 5 % each: larger ones were not tried */
     stoke_trial stopped; /* what else went wrong, twice; its outcome is ok when nothing did */
     stoke_trial confirmed;
 } stk_batch_search;

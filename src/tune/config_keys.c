@@ -9,7 +9,10 @@
 #include <strings.h>
 
 #include "src/base/error.h"
+#include "src/base/options_private.h"
 #include "src/tune/yaml_tree.h"
+#include <stoke/feed.h>
+#include <stoke/train.h>
 
 typedef enum part { LOADING, TRAINING, MODEL } part;
 
@@ -112,7 +115,23 @@ static int has_key(const stoke_yaml *yaml, const char *name)
     return 0;
 }
 
-/* Ours is told by names nobody else has; `batch` alone could be anybody's. */
+/* Whether every key is one of our tables', as `stoke train --config` wants it. */
+static int has_only_ours(const stoke_yaml *yaml)
+{
+    stoke_data_params data;
+    stoke_train_params train;
+    stoke_feed_params feed;
+    const stoke_option_group groups[] = { stoke_data_options(&data), stoke_train_options(&train),
+                                          stoke_feed_options(&feed) };
+    for (size_t i = 0; i < yaml->n_named; i++) {
+        const char *key = key_of(yaml, yaml->named[i]);
+        stk_option_hit hit;
+        if (key && !stk_option_find(groups, 3, key, strlen(key), &hit)) return 0;
+    }
+    return 1;
+}
+
+/* Ours is told by names nobody else has; `batch` alone could be anybody's, unless all else is ours too. */
 static int is_own(const stoke_yaml *yaml)
 {
     static const char *const ours[] = { "consumer_cores", "clip_norm", "mask_dtype", "label_map",
@@ -120,7 +139,8 @@ static int is_own(const stoke_yaml *yaml)
     int n = 0;
     if (has_key(yaml, "batch_size") || has_key(yaml, "num_workers")) return 0;
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) n += has_key(yaml, ours[i]);
-    return n >= 2 || (n && (has_key(yaml, "batch") || has_key(yaml, "workers")));
+    const int loads = has_key(yaml, "batch") || has_key(yaml, "workers");
+    return n >= 2 || (loads && (n || (yaml->n_named > 2 && has_only_ours(yaml))));
 }
 
 int stoke_config_dialect(const stoke_yaml *yaml)

@@ -45,22 +45,9 @@ double stk_input_interval(const stk_model *model, stk_batch_cost cost)
     return fmax((cost.cpu + cost.io) / stk_model_hands(model), cost.cpu / model->cores);
 }
 
-/* One makes it, or all its rows are shared. */
-double stk_model_first(const stk_model *model)
+double stk_input_alone(const stk_model *model, stk_batch_cost cost)
 {
-    const stk_batch_cost *cost = &model->mean;
-    const int shared = model->setup.workers && !model->setup.by_batch;
-    return shared ? stk_input_interval(model, *cost) : cost->cpu + cost->io;
-}
-
-/* The first step of an epoch comes when workers are there, have made its batch, and that has crossed: one
- * after the other, in place of an interval. */
-double stk_model_restart(const stk_model *model, double interval)
-{
-    if (!(model->epoch > 0)) return 0;
-    const double first = model->start + stk_model_first(model) + model->copy + model->mean.kernels +
-                         model->launch + model->host + model->mean_step;
-    return fmax(0, first - interval) / model->epoch;
+    return cost.io + cost.cpu / fmin(1, model->cores);
 }
 
 /* A chain of those parts, of which `t` is what making takes in it. */
@@ -113,7 +100,7 @@ static void by_stream(chains *c)
 static int largest_part(const chains *c, int cores_bind)
 {
     const stk_model *model = c->model;
-    double most = stk_model_restart(model, c->longest);
+    double most = model->restart;
     int limit = STOKE_IDLE_EPOCH_START;
     const struct {
         unsigned part;
@@ -144,13 +131,13 @@ static int largest_part(const chains *c, int cores_bind)
 double stk_closed_form(const stk_model *model, int *limit)
 {
     const stk_batch_cost *mean = &model->mean;
-    const double made = mean->cpu + mean->io;
-    chains c = { .model = model, .t = model->setup.workers ? stk_input_interval(model, *mean) : made };
+    chains c = { .model = model };
+    c.t = model->setup.workers ? stk_input_interval(model, *mean) : stk_input_alone(model, *mean);
     const int cores_bind = model->setup.workers && mean->cpu / model->cores >= c.t;
     if (model->setup.transfer == STOKE_TRANSFER_STREAM)
         by_stream(&c);
     else
         by_loop(&c);
     *limit = largest_part(&c, cores_bind);
-    return c.longest + stk_model_restart(model, c.longest);
+    return c.longest + model->restart;
 }

@@ -16,7 +16,7 @@
 #include <stoke/machine.h>
 #include <stoke/report.h>
 
-enum { FEWEST_STEPS = 3, MOST_STEPS = 1000, LINE_VALUES = 32 };
+enum { FEWEST_STEPS = 3, LINE_VALUES = 32 };
 
 stoke_trial_params stoke_trial_defaults(void)
 {
@@ -59,9 +59,9 @@ static int check_params(const stoke_trial_params *p, uint32_t batch, stoke_error
     if (!batch || batch > STK_NET_BATCH)
         return stk_fail(err, STOKE_E_INVALID, "a batch of %u: 1 to %d will do", (unsigned)batch,
                         STK_NET_BATCH);
-    if (p->steps < FEWEST_STEPS || p->steps > MOST_STEPS)
+    if (p->steps < FEWEST_STEPS || p->steps > STK_TRIAL_STEPS)
         return stk_fail(err, STOKE_E_INVALID, "a trial of %u steps: %d to %d will do", (unsigned)p->steps,
-                        FEWEST_STEPS, MOST_STEPS);
+                        FEWEST_STEPS, STK_TRIAL_STEPS);
     if (!p->data.size[0] || !p->data.size[1])
         return stk_fail(err, STOKE_E_INVALID, "no size of pictures is given: --size says it");
     return STOKE_OK;

@@ -9,7 +9,7 @@
 
 enum {
     STK_TRIAL_WARM_UP = 2, /* steps that are not timed: state is made at the first, caches fill */
-    STK_TRIAL_STEPS = 64   /* timed, at most */
+    STK_TRIAL_STEPS = 1000 /* at most */
 };
 
 /* Both fill everything but batch, with_loader and outcome; STOKE_E_NOMEM is out of memory. */

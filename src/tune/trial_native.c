@@ -18,7 +18,8 @@
 #include <stoke/machine.h>
 
 /* Steps of a few ms are repeated until they add up to this: a median of three would be noise. */
-static const double LEAST_MS = 200;
+static const double LEAST_MS = 100;
+enum { ENOUGH = 64 };
 
 typedef struct native_trial {
     const stoke_trial_params *params;
@@ -163,9 +164,9 @@ static int take_steps(native_trial *n, stoke_trial *trial, stoke_error *err)
     double ms[STK_TRIAL_STEPS], computed = 0, waited = 0;
     size_t count = 0;
     const uint32_t least = n->params->steps;
-    for (uint64_t i = 0; count < STK_TRIAL_STEPS; i++) {
+    for (uint64_t i = 0; i < STK_TRIAL_STEPS; i++) {
         double own;
-        if (i >= least && count && computed >= LEAST_MS) break;
+        if (i >= least && count && (computed >= LEAST_MS || count >= ENOUGH)) break;
         const int r = one_step(n, i, &own, err);
         if (r) return r;
         if (i < STK_TRIAL_WARM_UP) continue;

@@ -96,7 +96,8 @@ static void the_end(shortage *s, stoke_answer *a)
             by_kernel ? "the run was killed, and the kernel has killed for want of memory here"
             : e->state == STK_RUN_SILENT
                 ? "the run was killed, or it is still going: its log has no last line"
-                : "the run was killed");
+            : killed ? "the run was killed; whether for want of memory is not known"
+                     : "the run was killed");
     if (!killed) {
         STK_SAY(r->evidence, "log.jsonl: %.280s",
                 *e->log.why ? e->log.why : "its process is there, it is still going");

@@ -117,9 +117,7 @@ static void test_formulas_by_hand(void **state)
         { "workers=1 transfer=stream placement=device", 20 + 0.5 + 2, -1 },
         { "workers=1 transfer=stream placement=device sync=yes", 20 + 0.5 + 4, -1 },
         { "workers=1 transfer=pinned placement=device sync=yes", 20 + 3 + 2 + 0.5 + 4, -1 },
-        /* Workers are there in 500 less the 30 in which one made the batch; then 15 with two, and all the
-           way. */
-        { "workers=2 persistent=no", 20.5 + (470 + 15 + 3 + 0.5 + 4 + 20 - 20.5) / 100, -1 },
+        { "workers=2 persistent=no", 20 + 0.5 + 5, -1 },
         { "workers=0 transfer=pinned persistent=no", 30 + 4, STOKE_IDLE_DECODE },
         { "workers=8 prefetch=2 by_batch=yes batch=16", 30, STOKE_IDLE_DECODE }, /* two places: two workers */
         { "workers=8 prefetch=8 by_batch=yes batch=16", 20.5, -1 },
@@ -136,6 +134,18 @@ static void test_formulas_by_hand(void **state)
                      f.step_ms, stoke_idle_name(f.limit), cases[i].ms, stoke_idle_name(cases[i].limit));
         costing_near(f.busy, (20 + (setup.placement ? 2 : 0)) / cases[i].ms, 1e-9);
     }
+}
+
+static void test_less_than_a_core_shows_without_workers_too(void **state)
+{
+    const stoke_setup setup = setup_by("workers=0 sync=yes transfer=pageable");
+    costing c;
+    (void)state;
+    costing_constant(&c, 20, 10, 3, 20);
+    c.costs.cores = 0.5;
+    const stoke_forecast f = costing_foresee(&c, &setup);
+    costing_near(f.step_ms, 40 + 10 + 3 + 20, 1e-9);
+    costing_near(f.closed_ms, 40 + 10 + 3 + 20, 1e-9);
 }
 
 static void test_names_what_binds(void **state)
@@ -492,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_matches_runs_on_two_cores),
         cmocka_unit_test(test_answers_the_documents),
         cmocka_unit_test(test_formulas_by_hand),
+        cmocka_unit_test(test_less_than_a_core_shows_without_workers_too),
         cmocka_unit_test(test_names_what_binds),
         cmocka_unit_test(test_replay_of_constants_is_the_closed_form),
         cmocka_unit_test(test_cores_may_be_parts),
