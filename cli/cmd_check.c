@@ -17,12 +17,10 @@ typedef struct check_options {
 
 /* clang-format off: one option is one paragraph */
 static const stoke_option options[] = {
-    { .name = "config",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(config),
-      .argument = "FILE",
-      .help = "The settings to check: a file of `stoke config`, or the YAML of a PyTorch trainer, flat or in "
-              "sections" },
+    CLI_CONFIG_OPTION(
+        check_options,
+        "The settings to check: a file of `stoke config`, or the YAML of a PyTorch trainer, flat or in "
+        "sections"),
     { .name = "data",
       .type = STOKE_OPT_STRING,
       .offset = FIELD(data),
@@ -47,14 +45,7 @@ static const stoke_option options[] = {
       .max = 65535,
       .argument = "N",
       .help = "Number of classes; 0 is as the file says" },
-    { .name = "ranks",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(ranks),
-      .default_text = "1",
-      .min = 1,
-      .max = 1024,
-      .argument = "N",
-      .help = "Processes that share this machine's cores, one for each card" },
+    CLI_RANKS_OPTION(check_options, "Processes that share this machine's cores, one for each card"),
     { .name = "gpu",
       .type = STOKE_OPT_INT,
       .offset = FIELD(gpu),

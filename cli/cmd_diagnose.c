@@ -310,6 +310,23 @@ static int foresee(diagnose_job *job, stoke_error *err)
 
 /* ---- where a setting stands, and what to type ---- */
 
+/* As a shell takes it. */
+static void shell_word(const char *text, char *word, size_t size)
+{
+    size_t n = 0;
+    if (!strpbrk(text, " \t\n\"'\\$`&|;<>()*?[]#~!{}")) {
+        snprintf(word, size, "%s", text);
+        return;
+    }
+    word[n++] = '\'';
+    for (; *text && n + 6 < size; text++) { /* room for '\'' and the end */
+        if (*text == '\'') n += (size_t)snprintf(word + n, size - n, "'\\'");
+        word[n++] = *text;
+    }
+    word[n++] = '\'';
+    word[n] = 0;
+}
+
 /* The flags of this command that make a setup of another. */
 static void flags_between(const stoke_setup *from, const stoke_setup *to, char *text, size_t size)
 {
@@ -350,10 +367,13 @@ static void say_next(diagnose_job *job)
     char flags[256];
     flags_between(&stoke_diagnosis_costs(job->diagnosis)->measured, &fixes->all, flags, sizeof flags);
     if (!*flags) return;
-    if (job->plan)
-        snprintf(job->next, sizeof job->next, "stoke optimize --config %s", job->call->common.config);
-    else
+    if (job->plan) {
+        char config[400];
+        shell_word(job->call->common.config, config, sizeof config);
+        snprintf(job->next, sizeof job->next, "stoke optimize --config %s", config);
+    } else {
         snprintf(job->next, sizeof job->next, "the same with%s", flags);
+    }
 }
 
 /* ---- pictures ---- */
@@ -478,7 +498,7 @@ static const cli_example examples[] = {
 
 const cli_command cli_diagnose = {
     .name = "diagnose",
-    .summary = "why the device waits: every idle millisecond by its cause, and what each change gives",
+    .summary = "why the device waits: every idle millisecond by its cause, and what to change",
     .arguments = "[DIR]",
     .max_words = 1,
     .description =

@@ -132,9 +132,9 @@ static int parse_port(const char *text, unsigned *port, stoke_error *err)
     errno = 0;
     const long number = strtol(text, &end, 10);
     if (end == text || *end || errno || number < 0 || number > 65535)
-        return cli_error(err, STOKE_E_INVALID,
-                         "--prometheus: '%s' is no port, 0 (any that is free) to 65535; 9400 is often taken",
-                         text);
+        return cli_error(
+            err, STOKE_E_INVALID,
+            "--prometheus: '%s' is no port, 0 (any that is free) to 65535; try --prometheus 9400", text);
     *port = (unsigned)number;
     return STOKE_OK;
 }

@@ -7,6 +7,9 @@
 
 #include "cli/diagnose.h"
 
+/* A model that is further off on what was measured is not to be trusted on what was not. */
+static const double trusted_points = 5;
+
 static double per_step_ms(const stoke_attribution *a, uint64_t ns)
 {
     return (double)ns / (double)a->steps / 1e6;
@@ -23,7 +26,7 @@ static const char *ms_text(double ms, char *text, size_t size)
     if (isnan(ms))
         snprintf(text, size, "n/a");
     else
-        snprintf(text, size, "%.*f", fabs(ms) < 10 ? 2 : 1, ms);
+        snprintf(text, size, "%.*f", fabs(ms) < 10 ? 2 : 1, fabs(ms) < 0.005 ? 0 : ms); /* no -0.00 */
     return text;
 }
 
@@ -169,7 +172,7 @@ static void print_fixes(const diagnose_job *job)
     double alone = 0;
     char a[32], b[32];
     for (int i = 0; i < STOKE_CAUSES; i++)
-        if (f->fix[i].applies) alone += f->fix[i].gain_ms;
+        if (f->fix[i].applies) alone += fmax(0, f->fix[i].gain_ms);
     print_gains(f);
     printf("[predicted%s] They do not add: alone they sum to %s ms, together they give %s ms.\n\n",
            f->pairs ? "; measured in turns" : "", ms_text(alone, a, sizeof a),
@@ -190,9 +193,13 @@ static void print_fixes(const diagnose_job *job)
 static void print_check(const diagnose_job *job)
 {
     const stoke_attribution *a = stoke_diagnosis_attribution(job->diagnosis);
-    const stoke_fixes *f = stoke_diagnosis_fixes(job->diagnosis);
-    printf("The model on the setup as it is: busy %.1f %%, measured %.1f %%.\n", 100 * f->now.busy,
-           percent(a, a->busy_ns));
+    const double predicted = 100 * stoke_diagnosis_fixes(job->diagnosis)->now.busy;
+    const double measured = percent(a, a->busy_ns), off = fabs(predicted - measured);
+    printf("The model on the setup as it is: busy %.1f %%, measured %.1f %%.\n", predicted, measured);
+    if (off > trusted_points)
+        printf("It is %.0f points off, and so may be the predictions: other programs disturb the machine, or "
+               "the steps are too few; try again when it is quiet, with more --steps.\n",
+               off);
 }
 
 static void print_what_ifs(const diagnose_job *job)

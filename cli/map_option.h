@@ -1,13 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * --map: where settings stand in somebody's file, for commands that read one of any dialect.
+ * Options of commands that read somebody's settings file, of any dialect: which file, where settings stand in
+ * it, for how many processes.
  */
 #ifndef STOKE_CLI_MAP_OPTION_H
 #define STOKE_CLI_MAP_OPTION_H
 
 #include "cli/common.h"
 
-/* The option, of a struct that has `const char *map`. */
+/* Of a struct that has `const char *config`. */
+#define CLI_CONFIG_OPTION(holder, text)                                                                      \
+    {                                                                                                        \
+        .name = "config", .type = STOKE_OPT_STRING, .offset = offsetof(holder, config), .argument = "FILE",  \
+        .help = text                                                                                         \
+    }
+
+/* Of a struct that has `int64_t ranks`. */
+#define CLI_RANKS_OPTION(holder, text)                                                                       \
+    {                                                                                                        \
+        .name = "ranks", .type = STOKE_OPT_INT, .offset = offsetof(holder, ranks), .default_text = "1",      \
+        .min = 1, .max = 1024, .argument = "N", .help = text                                                 \
+    }
+
+/* Of a struct that has `const char *map`. */
 #define CLI_MAP_OPTION(holder)                                                                               \
     {                                                                                                        \
         .name = "map", .type = STOKE_OPT_STRING, .offset = offsetof(holder, map), .argument = "LIST",        \

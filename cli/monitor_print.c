@@ -213,18 +213,12 @@ static void print_peaks(cli_page *page, const stoke_gpu_summary *gpu)
     if (page->as_json) stoke_json_array(&page->json, "processes");
     for (uint32_t i = 0; i < gpu->n_processes; i++) {
         const stoke_process_peak *process = &gpu->process[i];
-        char title[128];
-        snprintf(title, sizeof title, "program %u, %s%s, at most", process->pid,
-                 *process->name ? process->name : "in another container", process->own ? " (this one)" : "");
-        cli_page_entry(page, title);
-        if (page->as_json) {
-            stoke_json_uint(&page->json, "pid", process->pid);
-            cli_page_text(page, "name", NULL, process->name);
-            stoke_json_bool(&page->json, "own", process->own);
-        }
-        cli_page_figure(page, "peak_memory_bytes", "  its memory", process->memory_bytes, CLI_UNIT_BYTES);
-        cli_page_figure(page, "peak_busy_percent", "  its share", process->busy_percent, CLI_UNIT_PERCENT);
-        cli_page_close(page);
+        cli_page_program(page, &(cli_program){ .pid = process->pid,
+                                               .name = process->name,
+                                               .own = process->own,
+                                               .at_most = 1,
+                                               .memory = process->memory_bytes,
+                                               .busy = process->busy_percent });
     }
     if (page->as_json)
         stoke_json_close(&page->json);

@@ -8,8 +8,17 @@
 #include "cli/page.h"
 #include <stoke/probe.h>
 
-/* Within the entry of the card: "processes" and "more_processes" for programs, a paragraph each for people.
- */
+/* One of them, as it is now or as it was at most. */
+typedef struct cli_program {
+    uint32_t pid;
+    const char *name; /* "" = in another container */
+    int own, at_most; /* at_most: the figures are peaks */
+    stoke_figure memory, busy;
+} cli_program;
+void cli_page_program(cli_page *page, const cli_program *program);
+
+/* All of a card that is being looked at, within its entry: "processes" and "more_processes" for programs, a
+ * paragraph each for people. */
 void cli_page_processes(cli_page *page, const stoke_gpu *gpu);
 
 #endif

@@ -104,7 +104,7 @@ typedef struct stoke_costs {
     double cores; /* that workers can have: usable ones less what the loop and others took, while measured */
     double launch_ms;         /* from the end of waiting to the first kernel */
     double host_ms;           /* CPU time of the loop for a step, besides making batches */
-    double restart_ms;        /* to start workers for an epoch, and have their first batch */
+    double restart_ms;        /* to start workers for an epoch, and have their first batch; NaN = not known */
     uint64_t steps_per_epoch; /* 0 = never ends */
 } stoke_costs;
 STOKE_API stoke_costs stoke_costs_defaults(void);

@@ -125,9 +125,8 @@ static void take_over(const stk_live_content *content, stoke_live_data *data)
         if (*c < ' ' || *c > '~') *c = '?';
 }
 
-static int is_alive(const stoke_onlooker *onlooker, const stk_live_content *content)
+static int is_alive(const stoke_onlooker *onlooker, const stk_live_content *content, uint64_t pid)
 {
-    const uint64_t pid = content->data.pid;
     if (content->place != onlooker->place) return -1;
     if (!pid || pid > INT32_MAX) return 0; /* kill would mean a group by it */
     if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) return 0;
@@ -136,11 +135,13 @@ static int is_alive(const stoke_onlooker *onlooker, const stk_live_content *cont
 
 static int look_until_whole(const stoke_onlooker *onlooker, stk_live_page *page, stoke_error *err)
 {
+    stoke_error own = { 0 }; /* the caller hears nothing of a try that was in vain */
     int r = STOKE_E_STATE;
     for (int i = 0; r == STOKE_E_STATE && i < QUICK_TRIES + SLOW_TRIES; i++) {
         if (i >= QUICK_TRIES) nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-        r = look(onlooker, page, err);
+        r = look(onlooker, page, &own);
     }
+    if (r && err) *err = own;
     return r;
 }
 
@@ -149,9 +150,11 @@ int stoke_onlooker_read(stoke_onlooker *onlooker, stoke_live_data *data, int *al
     stk_live_page page;
     int r = look_until_whole(onlooker, &page, err);
     if (r) return r;
-    *alive = is_alive(onlooker, &page.content);
+    take_over(&page.content, data);
+    *alive = is_alive(onlooker, &page.content, data->pid);
+    if (*alive) return STOKE_OK;
     /* It may have said its last word and ended since we looked. */
-    if (!*alive) r = look_until_whole(onlooker, &page, err);
+    r = look_until_whole(onlooker, &page, err);
     if (!r) take_over(&page.content, data);
     return r;
 }

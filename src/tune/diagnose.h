@@ -66,7 +66,7 @@ typedef struct stk_stretch {
 int stk_stretch_run(stk_stretch *stretch, const stk_stretch_job *job, stoke_error *err);
 void stk_stretch_free(stk_stretch *stretch); /* accepts a zeroed one */
 
-/* Medians of records; NaN = none. */
+/* Means of the records that count; NaN = none. */
 double stk_stretch_copy_ms(const stk_stretch *stretch);
 double stk_stretch_copy_bytes(const stk_stretch *stretch);
 double stk_stretch_launch_ms(const stk_stretch *stretch);

@@ -143,7 +143,7 @@ static void put_fixes(const page *p)
     fputs("</tr></thead><tbody>\n", p->out);
     for (int i = 0; i < STOKE_CAUSES; i++) {
         put_fix(p, &f->fix[i], verified);
-        if (f->fix[i].applies) alone += f->fix[i].gain_ms;
+        if (f->fix[i].applies) alone += fmax(0, f->fix[i].gain_ms);
     }
     put_together(p, verified);
     fprintf(p->out,

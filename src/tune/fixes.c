@@ -21,7 +21,7 @@ static const char *const settings[STOKE_CAUSES] = {
     [STOKE_CAUSE_CPU_AUGMENT] = "gpu_augmentation",
     [STOKE_CAUSE_FEW_WORKERS] = "num_workers",
     [STOKE_CAUSE_NO_PINNING] = "pin_memory",
-    [STOKE_CAUSE_SYNC_COPIES] = "non_blocking",
+    [STOKE_CAUSE_SYNC_COPIES] = "device_prefetch",
     [STOKE_CAUSE_RESTARTED_WORKERS] = "persistent_workers",
     [STOKE_CAUSE_SYNC_LOOP] = "log_every",
     [STOKE_CAUSE_SHORT_PREFETCH] = "prefetch_factor",
@@ -32,6 +32,7 @@ typedef struct outlook {
     stk_proposal proposal;
     stoke_forecast forecast;
     double steps[STK_RESAMPLES];
+    int unmeasured; /* there is a proposal, but its costs are not known */
 } outlook;
 
 static int look(const stk_fixing *fixing, outlook *at, stoke_error *err)
@@ -46,10 +47,12 @@ static int try_fix(const stk_fixing *fixing, int cause, const stoke_setup *from,
 {
     stoke_error own = { 0 };
     int r = stk_fix_propose(fixing, cause, from, &to->proposal, err);
+    to->unmeasured = 0;
     if (r <= 0) return r;
     r = look(fixing, to, &own);
     if (r == STOKE_E_NOTFOUND) {
         to->proposal = (stk_proposal){ .setup = *from };
+        to->unmeasured = 1;
         snprintf(to->proposal.what, sizeof to->proposal.what, "%.*s", (int)sizeof to->proposal.what - 1,
                  own.message);
         return 0;
@@ -59,12 +62,18 @@ static int try_fix(const stk_fixing *fixing, int cause, const stoke_setup *from,
 
 /* ---- alone ---- */
 
+/* Less than a nanosecond is rounding, and would be shown as -0.00. */
+static double difference(double before, double after)
+{
+    return fabs(before - after) < 1e-6 ? 0 : before - after;
+}
+
 /* Draw by draw: what both have in common, such as a slow disk, does not blur the difference. */
 static void book_gain(stoke_fix *fix, const outlook *now, const outlook *to)
 {
     double gain[STK_RESAMPLES];
-    for (int i = 0; i < STK_RESAMPLES; i++) gain[i] = now->steps[i] - to->steps[i];
-    fix->gain_ms = now->forecast.step_ms - to->forecast.step_ms;
+    for (int i = 0; i < STK_RESAMPLES; i++) gain[i] = difference(now->steps[i], to->steps[i]);
+    fix->gain_ms = difference(now->forecast.step_ms, to->forecast.step_ms);
     fix->gain_low = fmin(stk_quantile(gain, STK_RESAMPLES, 0.05), fix->gain_ms);
     fix->gain_high = fmax(stk_quantile(gain, STK_RESAMPLES, 0.95), fix->gain_ms);
 }
@@ -84,14 +93,16 @@ static void book_alone(stoke_fix *fix, const outlook *now, const outlook *to, in
 
 typedef struct sequence {
     outlook at;
-    int taken[STOKE_CAUSES]; /* place in it */
+    int left_out[STOKE_CAUSES]; /* what it gives alone could not be said */
+    int taken[STOKE_CAUSES];    /* place in it */
     int length;
 } sequence;
 
 /* A switch is thrown once; how many workers it takes may be asked again when another fix has been made. */
 static int is_through(const sequence *s, int cause)
 {
-    return s->taken[cause] && cause != STOKE_CAUSE_FEW_WORKERS && cause != STOKE_CAUSE_SHORT_PREFETCH;
+    if (cause == STOKE_CAUSE_FEW_WORKERS || cause == STOKE_CAUSE_SHORT_PREFETCH) return s->left_out[cause];
+    return s->left_out[cause] || s->taken[cause];
 }
 
 /* Every fix that does no harm, one after the other, and once more, since some matter after others: is there
@@ -182,24 +193,25 @@ static void say_number(stoke_fix *fix, uint32_t alone, uint32_t all)
         snprintf(fix->what + at, sizeof fix->what - at, "; %u with the other fixes", all);
 }
 
-static int order_fixes(stoke_fixes *out, const stk_fixing *fixing, const outlook *now, stoke_error *err)
+static int order_fixes(stoke_fixes *out, const stk_fixing *fixing, const outlook *now, sequence *s,
+                       stoke_error *err)
 {
-    sequence s = { .at = *now };
+    s->at = *now;
     for (int turns = 4 * STOKE_CAUSES; turns; turns--) {
         outlook to;
-        int which, r = next_in_sequence(fixing, &s, &to, &which, err);
+        int which, r = next_in_sequence(fixing, s, &to, &which, err);
         if (r) return r;
         if (which < 0) break;
         stoke_fix *fix = &out->fix[which];
         if (!fix->applies) r = book_late(fixing, fix, now, &to, err);
         if (r) return r;
-        if (!fix->order) fix->order = s.taken[which] = ++s.length;
-        fix->marginal_ms += s.at.forecast.step_ms - to.forecast.step_ms;
-        s.at = to;
+        if (!fix->order) fix->order = s->taken[which] = ++s->length;
+        fix->marginal_ms += s->at.forecast.step_ms - to.forecast.step_ms;
+        s->at = to;
     }
-    out->all = s.at.proposal.setup;
-    out->together = s.at.forecast;
-    out->gain_all_ms = now->forecast.step_ms - s.at.forecast.step_ms;
+    out->all = s->at.proposal.setup;
+    out->together = s->at.forecast;
+    out->gain_all_ms = now->forecast.step_ms - s->at.forecast.step_ms;
     stoke_fix *workers = &out->fix[STOKE_CAUSE_FEW_WORKERS], *ahead = &out->fix[STOKE_CAUSE_SHORT_PREFETCH];
     say_number(workers, workers->setup.workers, out->all.workers);
     say_number(ahead, ahead->setup.prefetch, out->all.prefetch);
@@ -211,6 +223,7 @@ int stk_fixes_find(stoke_fixes *out, const stoke_costs *costs, uint32_t usable, 
 {
     const stk_fixing fixing = { costs, usable, seed, not_here };
     outlook now = { .proposal.setup = costs->measured };
+    sequence s = { 0 };
     memset(out, 0, sizeof *out);
     int r = look(&fixing, &now, err);
     if (r) return r;
@@ -223,8 +236,9 @@ int stk_fixes_find(stoke_fixes *out, const stoke_costs *costs, uint32_t usable, 
         r = try_fix(&fixing, cause, &costs->measured, &alone, err);
         if (r < 0) return r;
         book_alone(fix, &now, &alone, r);
+        s.left_out[cause] = alone.unmeasured;
     }
-    return order_fixes(out, &fixing, &now, err);
+    return order_fixes(out, &fixing, &now, &s, err);
 }
 
 int stoke_fixes_find(stoke_fixes *out, const stoke_costs *costs, uint32_t usable, uint64_t seed,

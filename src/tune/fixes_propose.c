@@ -109,8 +109,9 @@ static int more_workers(const stk_fixing *fixing, const stoke_setup *from, stk_p
     if (r) return r;
     const stoke_setup *to = &tried.setup[found];
     if (to->workers <= from->workers) {
-        if (from->workers < most) return no(proposal, "%u are as good as more would be", from->workers);
-        return no(proposal, "%u for %u cores are as many as can help", from->workers, cores);
+        if (from->workers < most) return no(proposal, "more than %u would not help", from->workers);
+        return no(proposal, "more than %u would not help on %u core%s", from->workers, cores,
+                  cores == 1 ? "" : "s");
     }
     snprintf(proposal->what, sizeof proposal->what, "workers %u -> %u", from->workers, to->workers);
     if (to->prefetch == from->prefetch)
@@ -137,7 +138,7 @@ static int prefetch_more(const stk_fixing *fixing, const stoke_setup *from, stk_
         tried.setup[tried.n] = *from;
         tried.setup[tried.n++].prefetch = k * unit;
     }
-    if (tried.n == 1) return no(proposal, "%u made ahead are enough", from->prefetch);
+    if (tried.n == 1) return no(proposal, "more than %u made ahead would not help", from->prefetch);
     size_t found;
     const int r = find_smallest(fixing, &tried, &found, err);
     if (r) return r;

@@ -41,6 +41,8 @@ void stk_model_free(stk_model *model);
 double stk_model_hands(const stk_model *model);
 /* How often they have a batch: limited by themselves, or by the cores. */
 double stk_input_interval(const stk_model *model, stk_batch_cost cost);
+/* What one takes without workers: a machine that has less than a core to spare shows there too. */
+double stk_input_alone(const stk_model *model, stk_batch_cost cost);
 
 /* The step by mean costs, with room for everything that is made ahead; *limit as in stoke_forecast. */
 double stk_closed_form(const stk_model *model, int *limit);

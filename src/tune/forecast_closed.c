@@ -45,6 +45,11 @@ double stk_input_interval(const stk_model *model, stk_batch_cost cost)
     return fmax((cost.cpu + cost.io) / stk_model_hands(model), cost.cpu / model->cores);
 }
 
+double stk_input_alone(const stk_model *model, stk_batch_cost cost)
+{
+    return cost.io + cost.cpu / fmin(1, model->cores);
+}
+
 /* A chain of those parts, of which `t` is what making takes in it. */
 static void follow(chains *c, unsigned parts)
 {
@@ -126,8 +131,8 @@ static int largest_part(const chains *c, int cores_bind)
 double stk_closed_form(const stk_model *model, int *limit)
 {
     const stk_batch_cost *mean = &model->mean;
-    const double made = mean->cpu + mean->io;
-    chains c = { .model = model, .t = model->setup.workers ? stk_input_interval(model, *mean) : made };
+    chains c = { .model = model };
+    c.t = model->setup.workers ? stk_input_interval(model, *mean) : stk_input_alone(model, *mean);
     const int cores_bind = model->setup.workers && mean->cpu / model->cores >= c.t;
     if (model->setup.transfer == STOKE_TRANSFER_STREAM)
         by_stream(&c);

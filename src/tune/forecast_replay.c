@@ -76,7 +76,7 @@ static void cross_by_loop(replaying *r, size_t i, stk_batch_cost cost)
     double call = r->asked;
     if (i) m->returned[i - 1] = fmax(m->copied[i - 1], r->asked); /* seen at the next call */
     if (!s->by_batch) call = fmax(call, past(m->copied, i, s->workers ? 2 : 1));
-    m->taken[i] = s->workers ? fmax(call, m->ready[i]) : call + cost.cpu + cost.io;
+    m->taken[i] = s->workers ? fmax(call, m->ready[i]) : call + stk_input_alone(model, cost);
     m->launched[i] = m->taken[i];
     m->copied[i] = fmax(m->taken[i], past(m->ended, i, 1)) + model->copy;
     m->augmented[i] = m->copied[i] + cost.kernels;
@@ -91,7 +91,7 @@ static void cross_by_stream(replaying *r, size_t i, stk_batch_cost cost)
     const stoke_setup *s = &r->model->setup;
     const size_t slots = (size_t)s->depth + 1;
     const double begin = fmax(past(m->launched, i, slots), past(m->copied, i, s->workers ? 2 : 1));
-    m->taken[i] = s->workers ? fmax(begin, m->ready[i]) : begin + cost.cpu + cost.io;
+    m->taken[i] = s->workers ? fmax(begin, m->ready[i]) : begin + stk_input_alone(r->model, cost);
     const double slot_free = past(m->ended, i, slots);
     m->copied[i] = fmax(fmax(m->taken[i], slot_free), past(m->augmented, i, 1)) + r->model->copy;
     m->returned[i] = m->augmented[i] = m->copied[i];

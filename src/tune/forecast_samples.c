@@ -33,7 +33,8 @@ static int check_costs(const stoke_costs *costs, stoke_error *err)
         return stk_fail(err, STOKE_E_INVALID, "costs were not made by stoke_costs_defaults of this version");
     if (!(isfinite(costs->cores) && costs->cores > 0))
         return stk_fail(err, STOKE_E_INVALID, "cores is %g: workers need some part of a core", costs->cores);
-    if (!is_time(costs->launch_ms) || !is_time(costs->host_ms) || !is_time(costs->restart_ms))
+    if (!is_time(costs->launch_ms) || !is_time(costs->host_ms) ||
+        !(is_time(costs->restart_ms) || isnan(costs->restart_ms)))
         return stk_fail(
             err, STOKE_E_INVALID,
             "launch_ms %g, host_ms %g, restart_ms %g: each is a time, 0 when it is too short to see",
@@ -138,8 +139,11 @@ int stk_model_make(stk_model *model, const stoke_costs *costs, const stoke_setup
     model->cores = costs->cores;
     model->launch = costs->launch_ms;
     model->host = costs->host_ms;
-    if (setup->workers && !setup->persistent && costs->steps_per_epoch)
+    if (setup->workers && !setup->persistent && costs->steps_per_epoch) {
+        if (isnan(costs->restart_ms))
+            return stk_fail(err, STOKE_E_NOTFOUND, "starting workers was not measured");
         model->restart = costs->restart_ms / (double)costs->steps_per_epoch;
+    }
     model->step = costs->step_ms;
     model->n_steps = costs->n_steps;
     r = take_samples(model, side, scale, err);

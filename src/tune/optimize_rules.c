@@ -323,20 +323,37 @@ static int better_word(stoke_optimization *o, const char *setting, const char *c
     return STOKE_OK;
 }
 
-/* non_blocking alone frees the host, not the device: copies hide only on a stream of their own, and only from
- * page-locked memory. Where that is not to be had the switch would promise what it cannot keep. */
+/* Where the file knows the word, or has sections: there the documents' trainer reads it. */
+static int switch_on_known(stoke_optimization *o, const char *setting, reason because, stoke_error *err)
+{
+    found f;
+    const int r = look(o, setting, &f, err);
+    if (r || f.none || (!f.exists && o->dialect == STOKE_DIALECT_FLAT)) return r;
+    return switch_on(o, setting, because, err);
+}
+
+/* non_blocking frees the host alone: what hides copies from the device is a stream of their own. Both need
+ * page-locked memory; where that is not to be had they would promise what they cannot keep. */
 static int copies(stoke_optimization *o, int card, stoke_error *err)
 {
     static const char *const slower[] = { "pinned", "pageable", NULL };
     static const reason own = { "copies on a stream of their own run while the device computes",
                                 "the time of copies hides behind that of steps", STOKE_SOURCE_TABLE },
-                        theirs = { "the loop waits for every copy otherwise; needs page-locked memory "
-                                   "(pin_memory)",
-                                   "the loop goes on while a batch crosses; on a stream of its own the copy "
-                                   "hides behind computing as well",
-                                   STOKE_SOURCE_TABLE };
-    if (o->dialect == STOKE_DIALECT_OWN) return better_word(o, "non_blocking", slower, "stream", own, err);
-    return card && will_be_on(o, "pin_memory") ? switch_on(o, "non_blocking", theirs, err) : STOKE_OK;
+                        free_host = { "the loop waits for every copy otherwise; needs page-locked memory "
+                                      "(pin_memory)",
+                                      "the loop goes on while a batch crosses; the card still waits for it",
+                                      STOKE_SOURCE_TABLE },
+                        ahead = {
+                            "copies on the stream of the steps never overlap with them, non_blocking "
+                            "or not",
+                            "copies hide behind computing, if the loop copies the next batch on a second "
+                            "stream; stokehold's loader does so by itself",
+                            STOKE_SOURCE_TABLE
+                        };
+    if (o->dialect == STOKE_DIALECT_OWN) return better_word(o, "device_prefetch", slower, "stream", own, err);
+    if (!card || !will_be_on(o, "pin_memory")) return STOKE_OK;
+    const int r = switch_on_known(o, "non_blocking", free_host, err);
+    return r ? r : switch_on_known(o, "device_prefetch", ahead, err);
 }
 
 static int loading(stoke_optimization *o, int card, stoke_error *err)

@@ -264,15 +264,9 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
         { "num_blocks", &wish->num_blocks, whole },
         { "pin_memory", &wish->pin_memory, truth },
         { "persistent_workers", &wish->persistent_workers, truth },
+        { "device_prefetch", &wish->prefetcher, truth },
     };
     static const char *const drop_last[] = { "drop_last", NULL };
-    static const char *const prefetchers[] = { "use_prefetcher",
-                                               "cuda_prefetch",
-                                               "gpu_prefetch",
-                                               "prefetch_to_gpu",
-                                               "prefetch_to_device",
-                                               "data_prefetcher",
-                                               NULL };
     static const char *const augments[] = { "augment", "augmentation", "augmentations", NULL };
     const char *text;
     wish->engine = STOKE_ENGINE_TORCH;
@@ -286,7 +280,6 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
         if (text) *all[i].to = all[i].read(text);
     }
     if ((text = value_named(yaml, drop_last))) wish->drop_last = truth(text);
-    if ((text = value_named(yaml, prefetchers))) wish->prefetcher = truth(text);
     if ((text = value_named(yaml, augments))) STK_SAY(wish->augment, "%.60s", text);
     /* Told, never changed here: several of their name are no reason to stop. */
     if (!value_of(yaml, map, "accumulate", &text, NULL) && text) wish->accumulate = whole(text);

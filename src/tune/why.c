@@ -59,6 +59,7 @@ static const struct {
     { "mixed_precision", "the card computes with numbers of 32 bits", 0.4 },
     { "log_every", "the loop waits for the loss at almost every step", 0.35 },
     { "pin_memory", "batches lie where the card cannot copy them from by itself", 0.3 },
+    { "device_prefetch", "copies do not run while the card computes", 0.32 },
     { "non_blocking", "the loop waits for every copy", 0.3 },
     { "grad_clip", "large gradients are not clipped", 0.3 },
     { "persistent_workers", "workers are started again at every epoch", 0.25 },
@@ -75,7 +76,8 @@ void stk_reason_settings(stoke_answer *answer, const stk_evidence *e, const char
         size_t m = 0;
         for (size_t i = 0; !changes && stoke_optimization_change(e->plan, i, &c); i++)
             changes = !strcmp(c.setting, *settings);
-        while (strcmp(meanings[m].setting, *settings) != 0) m++;
+        while (m < sizeof meanings / sizeof *meanings && strcmp(meanings[m].setting, *settings) != 0) m++;
+        if (m == sizeof meanings / sizeof *meanings) continue;
         if (!changes && !e->here.n_gpus) continue; /* the rules did not look at all of them */
         stoke_reason *r = stk_reason_add(answer, changes, meanings[m].weight);
         STK_SAY(r->cause, "%s", meanings[m].cause);

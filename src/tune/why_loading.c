@@ -191,13 +191,10 @@ static void this_machine(stoke_answer *a, const stk_evidence *e)
 
 void stk_why_loading(stoke_answer *a, const stk_evidence *e)
 {
-    static const char *const settings[] = { "num_workers",
-                                            "prefetch_factor",
-                                            "persistent_workers",
-                                            "gpu_augmentation",
-                                            "pin_memory",
-                                            "non_blocking",
-                                            NULL };
+    static const char *const settings[] = { "num_workers",        "prefetch_factor",
+                                            "persistent_workers", "gpu_augmentation",
+                                            "pin_memory",         "non_blocking",
+                                            "device_prefetch",    NULL };
     waiting(a, e);
     stages(a, e);
     cache_misses(a, e);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/tune/estimate.h"
 #include "src/tune/why.h"
 #include <stoke/report.h>
 
@@ -25,22 +26,11 @@ typedef struct shortage {
 /* ---- needs ---- */
 
 /* The bytes that a memory mode saves, of the network of these settings. */
-static uint64_t saved_by(const stk_run_wish *w, const stoke_estimate_params *p, int mode)
+static uint64_t saved_by(const stoke_estimate_params *p, int mode)
 {
-    stoke_net_params net = stoke_net_defaults();
     stoke_net_plan plain, leaner;
-    net.model = p->model;
-    net.classes = p->classes;
-    net.batch = p->batch;
-    net.height = p->height;
-    net.width = p->width;
-    net.precision = p->precision;
-    net.optimizer = p->optimizer;
-    net.freeze_encoder = w->freeze_encoder;
-    net.average = w->average;
-    if (stoke_net_plan_of(&net, &plain, NULL)) return 0;
-    net.memory = mode;
-    if (stoke_net_plan_of(&net, &leaner, NULL)) return 0;
+    if (stk_estimate_plan(&plain, p, STOKE_MEMORY_PLAIN, NULL) || stk_estimate_plan(&leaner, p, mode, NULL))
+        return 0;
     return plain.total > leaner.total ? plain.total - leaner.total : 0;
 }
 
@@ -53,7 +43,7 @@ static int need_of(const stk_evidence *e, int64_t batch, int mode, int precision
     p.precision = precision;
     if (stoke_estimate_make(need, e->wish.engine, &p, NULL)) return 0;
     if (e->wish.engine != STOKE_ENGINE_NATIVE || mode == STOKE_MEMORY_PLAIN) return 1;
-    const uint64_t saved = saved_by(&e->wish, &p, mode);
+    const uint64_t saved = saved_by(&p, mode);
     if (saved >= need->low) return 1;
     need->low -= saved;
     need->high -= saved;
@@ -106,7 +96,8 @@ static void the_end(shortage *s, stoke_answer *a)
             by_kernel ? "the run was killed, and the kernel has killed for want of memory here"
             : e->state == STK_RUN_SILENT
                 ? "the run was killed, or it is still going: its log has no last line"
-                : "the run was killed");
+            : killed ? "the run was killed; whether for want of memory is not known"
+                     : "the run was killed");
     if (!killed) {
         STK_SAY(r->evidence, "log.jsonl: %.280s",
                 *e->log.why ? e->log.why : "its process is there, it is still going");

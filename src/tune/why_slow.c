@@ -173,17 +173,10 @@ static void card_idle(stoke_answer *a, const stk_evidence *e)
 
 static void slow_on_card(stoke_answer *a, const stk_evidence *e)
 {
-    static const char *const settings[] = { "gpu_augmentation",
-                                            "num_workers",
-                                            "pin_memory",
-                                            "non_blocking",
-                                            "persistent_workers",
-                                            "prefetch_factor",
-                                            "mixed_precision",
-                                            "compile",
-                                            "log_every",
-                                            "batch_size",
-                                            NULL };
+    static const char *const settings[] = { "gpu_augmentation", "num_workers",     "pin_memory",
+                                            "non_blocking",     "device_prefetch", "persistent_workers",
+                                            "prefetch_factor",  "mixed_precision", "compile",
+                                            "log_every",        "batch_size",      NULL };
     card_idle(a, e);
     stk_reason_settings(a, e, settings);
     stk_reason_line(a, e, "clocks", "the card's clocks are held down", 0.4);

@@ -68,7 +68,7 @@ def sections():
     equal(got['data.num_workers'], ('0', '8'))
     equal(got['training.use_amp'], ('no', 'true'))
     equal(got['data.pin_memory'], (None, 'true'))
-    equal(got['data.non_blocking'], (None, 'true'))
+    equal((got['data.non_blocking'], got['data.cuda_prefetch']), ((None, 'true'), (None, 'true')))
     equal(got['data.persistent_workers'], (None, 'true'))
     equal(got['data.prefetch_factor'], (None, '4'))
     equal(got['training.grad_clip'], (None, '1.0'))

@@ -413,8 +413,8 @@ nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, int counter, unsig
 {
     ENTER(device);
     slow_calls++;
-    /* Ten seconds at most: a test that waits for it in vain shall fail, not hang. */
-    for (int i = 0; held && i < 10000; i++) nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    /* Half a minute at most: a test that waits for it in vain shall fail, not hang. */
+    for (int i = 0; held && i < 30000; i++) nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     *kilobytes = counter == NVML_PCIE_UTIL_RX_BYTES ? 5000 : 70;
     return NVML_SUCCESS;
 }

@@ -55,6 +55,7 @@ static void check_sums(const run *r, size_t from)
     assert_true(sum == r->out.idle_ns);
     assert_true(inputs == r->out.input_ns);
     assert_true(r->out.busy_ns + r->out.idle_ns == r->out.elapsed_ns);
+    assert_true(r->out.busy_ns <= r->out.elapsed_ns);
     assert_true(r->out.elapsed_ns == r->record[r->n - 1].end - r->record[from - 1].end);
     assert_true(r->out.steps == r->n - from);
     assert_true(r->out.overlapped_copy_ns <= r->out.copy_ns);

@@ -46,6 +46,7 @@ static void places(void **state)
         { SECTIONS, STOKE_DIALECT_SECTIONS, "non_blocking", "data.non_blocking", 0 },
         { SECTIONS, STOKE_DIALECT_SECTIONS, "log_every", "training.log_every", 0 },
         { TRAIN_DS, STOKE_DIALECT_TRAIN_DS, "non_blocking", "train_ds.non_blocking", 0 },
+        { TRAIN_DS, STOKE_DIALECT_TRAIN_DS, "device_prefetch", "train_ds.cuda_prefetch", 0 },
         { TRAIN_DS, STOKE_DIALECT_TRAIN_DS, "batch_size", "train_ds.batch_size", 1 },
         { TRAIN_DS, STOKE_DIALECT_TRAIN_DS, "prefetch_factor", "train_ds.prefetch_factor", 0 },
         { TRAIN_DS, STOKE_DIALECT_TRAIN_DS, "grad_clip", "grad_clip", 0 }, /* not into optim */
@@ -53,7 +54,8 @@ static void places(void **state)
         { OWN, STOKE_DIALECT_OWN, "grad_clip", "clip_norm", 1 },
         { OWN, STOKE_DIALECT_OWN, "prefetch_factor", "prefetch", 0 },
         { OWN, STOKE_DIALECT_OWN, "pin_memory", NULL, 0 },
-        { OWN, STOKE_DIALECT_OWN, "non_blocking", "transfer", 0 },
+        { OWN, STOKE_DIALECT_OWN, "non_blocking", NULL, 0 },
+        { OWN, STOKE_DIALECT_OWN, "device_prefetch", "transfer", 0 },
         { OWN, STOKE_DIALECT_OWN, "gpu_augmentation", "placement", 0 },
         { OWN, STOKE_DIALECT_OWN, "log_every", "log_every", 0 },
         /* A short file is ours when all of it is. */
@@ -173,21 +175,28 @@ static void copies_and_waits(void **state)
         const char *text, *gpu, *setting, *path, *to;
     } wanted[] = {
         { "num_workers: 4\nnon_blocking: false\n", CARD, "non_blocking", "non_blocking", "true" },
-        { "num_workers: 4\nuse_prefetcher: no\n", CARD, "non_blocking", "use_prefetcher", "true" },
-        { "num_workers: 4\nprefetch_to_gpu: true\n", CARD, "non_blocking", NULL, NULL },
-        { "num_workers: 4\n", CARD, "non_blocking", "non_blocking", "true" },
-        { "num_workers: 4\n", NULL, "non_blocking", NULL, NULL }, /* no card: nothing is copied */
+        { "num_workers: 4\nasync_copy: true\n", CARD, "non_blocking", NULL, NULL },
+        { "num_workers: 4\n", CARD, "non_blocking", NULL, NULL }, /* a flat file: who would read it? */
+        { "data:\n  num_workers: 4\n", NULL, "non_blocking", NULL, NULL }, /* no card: nothing is copied */
         /* Page-locked memory is not to be had, so neither is what needs it. */
-        { "num_workers: 4\npin_memory: maybe\n", CARD, "non_blocking", NULL, NULL },
+        { "data:\n  num_workers: 4\n  pin_memory: maybe\n", CARD, "non_blocking", NULL, NULL },
+        { "data:\n  num_workers: 4\n  pin_memory: maybe\n", CARD, "device_prefetch", NULL, NULL },
         { "data:\n  num_workers: 4\n", CARD, "non_blocking", "data.non_blocking", "true" },
         { "train_ds:\n  num_workers: 4\n", CARD, "non_blocking", "train_ds.non_blocking", "true" },
-        { "batch: 4\nclip_norm: 1\ntransfer: pageable\n", NULL, "non_blocking", "transfer", "stream" },
-        { "batch: 4\nclip_norm: 1\ntransfer: stream\n", NULL, "non_blocking", NULL, NULL },
-        { "batch: 4\nclip_norm: 1\n", CARD, "non_blocking", NULL, NULL }, /* the default is right */
-        { "batch: 4\nclip_norm: 1\nplacement: host\n", NULL, "gpu_augmentation", "placement", "auto" },
+        /* A stream of its own is another thing than not waiting for a copy. */
+        { "num_workers: 4\nuse_prefetcher: no\n", CARD, "device_prefetch", "use_prefetcher", "true" },
+        { "num_workers: 4\nuse_prefetcher: no\n", CARD, "non_blocking", NULL, NULL },
+        { "num_workers: 4\nprefetch_to_gpu: true\n", CARD, "device_prefetch", NULL, NULL },
+        { "num_workers: 4\nnon_blocking: true\n", CARD, "device_prefetch", NULL, NULL },
+        { "data:\n  num_workers: 4\n", CARD, "device_prefetch", "data.cuda_prefetch", "true" },
+        { "batch: 4\nclip_norm: 1\ntransfer: pageable\n", CARD, "device_prefetch", "transfer", "stream" },
+        { "batch: 4\nclip_norm: 1\ntransfer: stream\n", CARD, "device_prefetch", NULL, NULL },
+        { "batch: 4\nclip_norm: 1\n", CARD, "device_prefetch", NULL, NULL }, /* the default is right */
+        { "batch: 4\nclip_norm: 1\n", CARD, "non_blocking", NULL, NULL },
+        { "batch: 4\nclip_norm: 1\nplacement: host\n", CARD, "gpu_augmentation", "placement", "auto" },
         { "batch: 4\nclip_norm: 1\nplacement: device\n", CARD, "gpu_augmentation", NULL, NULL },
-        { "batch: 4\nclip_norm: 1\nlog_every: 1\n", NULL, "log_every", "log_every", "auto" },
-        { "num_workers: 4\nlog_every: 1\n", NULL, "log_every", "log_every", "50" },
+        { "batch: 4\nclip_norm: 1\nlog_every: 1\n", CARD, "log_every", "log_every", "auto" },
+        { "num_workers: 4\nlog_every: 1\n", CARD, "log_every", "log_every", "50" },
         { "num_workers: 4\nprint_freq: 9\n", CARD, "log_every", "print_freq", "50" },
         { "num_workers: 4\nprint_freq: 10\n", CARD, "log_every", NULL, NULL },
         { "num_workers: 4\nlog_interval: epoch\n", CARD, "log_every", NULL, NULL },

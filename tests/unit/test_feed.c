@@ -476,7 +476,8 @@ static void page_locked_memory_is_known_too(void **state)
         stoke_feed *feed = feeding_open(&f, device, feeding_params(placement, STOKE_TRANSFER_PINNED, 2));
         const stoke_feed_memory m = *stoke_feed_memory_plan(feed);
         const stk_slots *slots = &feed->loader->slots;
-        assert_int_equal(pinned, slots->count * slots->bytes_per_slot + m.table_bytes);
+        const uint64_t planned = slots->count * slots->bytes_per_slot + m.table_bytes;
+        assert_in_range(pinned, planned, planned + slots->count * 64); /* of alignment */
         assert_int_equal(m.table_bytes > 0, placement);
         if (placement) tables_count_against_the_limit(feed);
         stoke_feed_destroy(&feed);
@@ -518,7 +519,9 @@ static void too_little_memory_is_refused_with_the_sum(void **state)
     f.data.size[0] = f.data.size[1] = 512;
     params.placement = STOKE_PLACEMENT_HOST;
     assert_int_equal(stoke_feed_create(&feed, f.dataset, &f.data, device, &params, &err), 0);
-    f.data.memory_limit = stoke_feed_memory_plan(feed)->host.total_bytes + (8 << 20);
+    /* Half way: the process's own share is measured anew, and a sanitizer's moves by megabytes. */
+    f.data.memory_limit =
+        stoke_feed_memory_plan(feed)->host.total_bytes + stoke_feed_memory_plan(feed)->total_bytes / 2;
     stoke_feed_destroy(&feed);
     assert_int_equal(stoke_feed_create(&feed, f.dataset, &f.data, device, &params, &err), STOKE_E_LIMIT);
     assert_non_null(strstr(err.message, "memory_limit"));
@@ -552,19 +555,22 @@ static void auto_says_why(void **state)
 }
 
 /* A device whose kernels take for ever, and one whose kernels take no time, beside a host that has to work.
- */
+ * By the clock of a test: a minute a kernel is longer than any host is held up, and nobody waits for it. */
 static void auto_takes_the_faster_one(void **state)
 {
     feeding f = feeding_begin(state);
     for (int fast = 0; fast < 2; fast++) {
         stoke_device_params params = stoke_device_defaults();
+        hand h = { .now = 1000 * (uint64_t)MS };
         stoke_device *device;
         stoke_feed *feed;
         const char *why;
-        const stoke_feed_params wanted = feeding_params(STOKE_PLACEMENT_AUTO, STOKE_TRANSFER_STREAM, 1);
+        /* Without a thread: the clock is not made for two. */
+        const stoke_feed_params wanted = feeding_params(STOKE_PLACEMENT_AUTO, STOKE_TRANSFER_PINNED, 1);
         params.contents = 1;
-        params.launch_us = fast ? 0.001 : 20000;
+        params.launch_us = fast ? 0.001 : 60e6;
         assert_int_equal(stoke_device_open(&device, "virtual", &params, NULL), 0);
+        stk_virtual_set_clock(device, &(stk_virtual_clock){ hand_now, hand_sleep, &h });
         assert_int_equal(stoke_feed_create(&feed, f.dataset, &f.data, device, &wanted, NULL), 0);
         assert_int_equal(stoke_feed_placement(feed, &why), fast);
         feeding_take_all(feed, &f, 0, BATCHES);

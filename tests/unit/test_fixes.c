@@ -134,7 +134,8 @@ static stoke_fixes find(costing *c, const char *measured, uint32_t usable)
             continue;
         }
         assert_true(fix->gain_low <= fix->gain_ms && fix->gain_ms <= fix->gain_high);
-        costing_near(fix->gain_ms, fixes.now.step_ms - fix->alone.step_ms, 1e-9);
+        costing_near(fix->gain_ms, fixes.now.step_ms - fix->alone.step_ms, 1e-6);
+        assert_true(fix->gain_ms == 0 || fabs(fix->gain_ms) >= 1e-6);
         stoke_setup setup = c->costs.measured; /* what is said is what was forecast */
         assert_int_equal(stoke_setup_change(&setup, fix->change, NULL), STOKE_OK);
         assert_memory_equal(&setup, &fix->setup, sizeof setup);
@@ -232,7 +233,11 @@ static void test_takes_no_more_workers_than_help(void **state)
     f = find(&c, "workers=1", 32); /* 3 give 20, and so do 32 */
     assert_string_equal(f.fix[STOKE_CAUSE_FEW_WORKERS].change, "workers=3");
     assert_string_equal(f.fix[STOKE_CAUSE_FEW_WORKERS].what, "workers 1 -> 3");
-    f = find(&c, "workers=4", 32);
+    costing_constant(&c, 101, 0, 0, 20); /* 5 give 20.2: the sixth would cost a core for 1 % */
+    c.costs.cores = 32;
+    f = find(&c, "workers=1", 32);
+    assert_string_equal(f.fix[STOKE_CAUSE_FEW_WORKERS].change, "workers=5");
+    f = find(&c, "workers=6", 32);
     assert_int_equal(f.fix[STOKE_CAUSE_FEW_WORKERS].applies, 0);
     f = find(&c, "workers=64", 32);
     assert_int_equal(f.fix[STOKE_CAUSE_FEW_WORKERS].applies, 0);
@@ -289,6 +294,11 @@ static void test_leaves_out_what_cannot_be_made(void **state)
     assert_string_equal(f.fix[STOKE_CAUSE_CPU_AUGMENT].what, "augmenting on the device was not measured");
     assert_int_equal(f.all.placement, STOKE_PLACEMENT_HOST);
     assert_int_equal(f.all.sync, 0);
+    costing_device(&c, 60, 0, 3, 2);
+    c.costs.side[1].pageable_ms = NAN; /* the sequence would come to copies that are known: still left out */
+    f = find(&c, "", 4);
+    assert_int_equal(f.fix[STOKE_CAUSE_CPU_AUGMENT].applies, 0);
+    assert_int_equal(f.all.placement, STOKE_PLACEMENT_HOST);
     c.costs.side[0].pinned_ms = NAN;
     f = find(&c, "", 4);
     assert_int_equal(f.fix[STOKE_CAUSE_NO_PINNING].applies, 0);

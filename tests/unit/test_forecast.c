@@ -6,6 +6,7 @@
 #include <stoke/diagnose.h>
 
 #include "src/base/mem.h"
+#include "src/tune/forecast.h"
 #include "costing.h"
 
 static stoke_setup setup_by(const char *text)
@@ -135,6 +136,18 @@ static void test_formulas_by_hand(void **state)
     }
 }
 
+static void test_less_than_a_core_shows_without_workers_too(void **state)
+{
+    const stoke_setup setup = setup_by("workers=0 sync=yes transfer=pageable");
+    costing c;
+    (void)state;
+    costing_constant(&c, 20, 10, 3, 20);
+    c.costs.cores = 0.5;
+    const stoke_forecast f = costing_foresee(&c, &setup);
+    costing_near(f.step_ms, 40 + 10 + 3 + 20, 1e-9);
+    costing_near(f.closed_ms, 40 + 10 + 3 + 20, 1e-9);
+}
+
 static void test_names_what_binds(void **state)
 {
     static const struct {
@@ -233,6 +246,36 @@ static void test_cores_may_be_parts(void **state)
                 const stoke_forecast f = costing_foresee(&c, &setup);
                 costing_near(f.step_ms, f.closed_ms, 0.01 * f.closed_ms);
             }
+}
+
+/* Batches that take 2 and 18 ms in turn, a copy of 1, a step of 10, one made ahead: by hand, every other step
+ * ends 29 ms after the last but one, since the loop sees only after its step that a copy has ended, and the
+ * worker needs that slot for the long one: 31 + 18 + 1 + 10 = 60, and then 89. */
+static void test_slots_come_back_when_the_loop_comes_back(void **state)
+{
+    enum { BATCHES = 64 };
+    static double moment[STK_MOMENTS][BATCHES];
+    stk_batch_cost batch[2] = { { 2, 0, 0 }, { 18, 0, 0 } };
+    uint32_t in_turn[2] = { 0, 1 };
+    const double step = 10;
+    const stk_model model = { .setup = setup_by("workers=1 prefetch=1 transfer=pinned sync=yes"),
+                              .copy = 1,
+                              .cores = 1,
+                              .batch = batch,
+                              .n_batches = 2,
+                              .step = &step,
+                              .n_steps = 1,
+                              .mean = { 10, 0, 0 },
+                              .mean_step = 10 };
+    const stk_draw draw = { in_turn, in_turn, 2, 1 };
+    const stk_moments moments = { moment[0], moment[1], moment[2], moment[3],
+                                  moment[4], moment[5], moment[6], moment[7] };
+    double busy;
+    (void)state;
+    costing_near(stk_replay(&model, &draw, (stk_replay_size){ 10, 40 }, &moments, &busy), 14.5, 1e-9);
+    costing_near(moments.ended[3], 60, 1e-9);
+    costing_near(moments.ended[5], 89, 1e-9);
+    costing_near(busy, 10 / 14.5, 1e-9);
 }
 
 static void test_what_varies_costs_more_than_its_mean(void **state)
@@ -366,7 +409,7 @@ static void refused(const stoke_costs *costs, const stoke_setup *setup, int code
 static void test_refuses_what_is_not_known(void **state)
 {
     const stoke_setup setup = setup_by("workers=1"), device = setup_by("placement=device");
-    const stoke_setup pageable = setup_by("transfer=pageable");
+    const stoke_setup pageable = setup_by("transfer=pageable"), restarted = setup_by("persistent=no");
     costing c;
     (void)state;
     costing_constant(&c, 20, 0, 3, 20);
@@ -375,6 +418,11 @@ static void test_refuses_what_is_not_known(void **state)
     refused(&c.costs, &pageable, STOKE_E_NOTFOUND, "pageable");
     c.costs.side[0].pinned_ms = -1;
     refused(&c.costs, &setup, STOKE_E_NOTFOUND, "pinned");
+    costing_constant(&c, 20, 0, 3, 20);
+    c.costs.restart_ms = NAN;
+    c.costs.steps_per_epoch = 100;
+    costing_near(costing_foresee(&c, &setup).step_ms, 20, 1e-9); /* does not need it */
+    refused(&c.costs, &restarted, STOKE_E_NOTFOUND, "starting workers");
     costing_constant(&c, 0, 0, 3, 20);
     refused(&c.costs, &setup, STOKE_E_NOTFOUND, "making");
     costing_device(&c, 20, 0, 0, 3);
@@ -454,9 +502,11 @@ int main(void)
         cmocka_unit_test(test_matches_runs_on_two_cores),
         cmocka_unit_test(test_answers_the_documents),
         cmocka_unit_test(test_formulas_by_hand),
+        cmocka_unit_test(test_less_than_a_core_shows_without_workers_too),
         cmocka_unit_test(test_names_what_binds),
         cmocka_unit_test(test_replay_of_constants_is_the_closed_form),
         cmocka_unit_test(test_cores_may_be_parts),
+        cmocka_unit_test(test_slots_come_back_when_the_loop_comes_back),
         cmocka_unit_test(test_what_varies_costs_more_than_its_mean),
         cmocka_unit_test(test_nothing_gets_slower_by_getting_better),
         cmocka_unit_test(test_draws_are_those_of_the_seed),

@@ -324,7 +324,8 @@ static void what_blocks_holds_up_nobody(void **state)
     assert_na(stoke_monitor_gpu(monitor, 0)->pcie_to_device); /* it still does */
     fake->hold(0);
     do stoke_monitor_read(monitor);
-    while (!stoke_monitor_gpu(monitor, 1)->pcie_to_device.source);
+    while (!stoke_monitor_gpu(monitor, 0)->pcie_to_device.source ||
+           !stoke_monitor_gpu(monitor, 1)->pcie_to_device.source);
     assert_figure(stoke_monitor_gpu(monitor, 0)->pcie_to_device, 5e6, STOKE_SOURCE_NVML);
     assert_figure(stoke_monitor_gpu(monitor, 1)->pcie_from_device, 7e4, STOKE_SOURCE_NVML);
     stoke_gpu_summary *gpu = calloc(1, sizeof *gpu);

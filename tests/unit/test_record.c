@@ -154,21 +154,27 @@ static void moments_are_in_order(void **state)
 
 /* ---- which batches have a record ---- */
 
-static void on_paper(void **state, int placement, int transfer, void (*check)(const feeding *, stoke_feed *))
+static void on_paper(void **state, const stoke_feed_params *ways, size_t n,
+                     void (*check)(const feeding *, stoke_feed *))
 {
     feeding f = feeding_begin(state);
     stoke_device *device = feeding_device("virtual:rtx3090");
-    stoke_feed *feed = feeding_open(&f, device, feeding_params(placement, transfer, 2));
-    check(&f, feed);
-    stoke_feed_destroy(&feed);
+    for (size_t i = 0; i < n; i++) {
+        stoke_feed *feed = feeding_open(&f, device, ways[i]);
+        check(&f, feed);
+        stoke_feed_destroy(&feed);
+    }
     stoke_device_close(&device);
     feeding_end(&f);
 }
 
 static void with_a_thread_and_without(void **state, void (*check)(const feeding *, stoke_feed *))
 {
-    on_paper(state, STOKE_PLACEMENT_HOST, STOKE_TRANSFER_STREAM, check);
-    on_paper(state, STOKE_PLACEMENT_DEVICE, STOKE_TRANSFER_PINNED, check);
+    const stoke_feed_params ways[] = {
+        feeding_params(STOKE_PLACEMENT_HOST, STOKE_TRANSFER_STREAM, 2),
+        feeding_params(STOKE_PLACEMENT_DEVICE, STOKE_TRANSFER_PINNED, 2),
+    };
+    on_paper(state, ways, 2, check);
 }
 
 static void check_without_steps(const feeding *f, stoke_feed *feed)
@@ -290,7 +296,8 @@ static void check_pages(const feeding *f, stoke_feed *feed)
 
 static void pages_are_given_back(void **state)
 {
-    on_paper(state, STOKE_PLACEMENT_AUTO, STOKE_TRANSFER_PINNED, check_pages);
+    const stoke_feed_params way = feeding_params(STOKE_PLACEMENT_AUTO, STOKE_TRANSFER_PINNED, 2);
+    on_paper(state, &way, 1, check_pages);
 }
 
 static void check_memory(const feeding *f, stoke_feed *feed)
@@ -373,7 +380,8 @@ static void check_many(const feeding *f, stoke_feed *feed)
 
 static void many_steps_are_under_way(void **state)
 {
-    on_paper(state, STOKE_PLACEMENT_HOST, STOKE_TRANSFER_STREAM, check_many);
+    const stoke_feed_params way = feeding_params(STOKE_PLACEMENT_HOST, STOKE_TRANSFER_STREAM, 2);
+    on_paper(state, &way, 1, check_many);
 }
 
 /* ---- the diary alone ---- */

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "src/base/mem.h"
+#include "src/tune/why.h"
 #include "tests/unit/unit.h"
 
 /* ---- a machine and a run ---- */
@@ -54,7 +55,8 @@ static void put_steps(FILE *out, const made_run *m)
 {
     double scale = 65536, t = 0;
     for (int i = 1; i <= STEPS; i++) {
-        const double x = (double)i / STEPS, noise = 0.02 * sin(i * 12.9898);
+        /* Now and then a harder batch, by a third of the loss: that is no jump. */
+        const double x = (double)i / STEPS, noise = 0.02 * sin(i * 12.9898) + (i % 40 ? 0 : 0.15);
         double loss = (m->flat ? 2 : 0.4 + 1.6 * exp(-4 * x)) + noise, norm = 1.5 + 10 * noise;
         if (m->jump_at && i == m->jump_at) loss *= 4;
         if (m->norm > 0 && i % 12 == 0) norm = m->norm;
@@ -229,7 +231,7 @@ static void planted(void **state)
           "0.2",
           "not clipped",
           "clip_norm 0",
-          "--clip-norm 1.5" },
+          "--clip-norm 1.6" },
         { STOKE_TROUBLE_UNSTABLE,
           { .skips = 10, .precision = "fp16" },
           "0.2",
@@ -341,6 +343,81 @@ static void too_large(void **state)
     stoke_answer_free(&answer);
 }
 
+/* ---- evidence that no folder of a test can hold ---- */
+
+static stoke_figure measured(double value)
+{
+    return (stoke_figure){ value, STOKE_SOURCE_MEASURED };
+}
+
+/* A run that waits for the pictures of a large set. */
+static stk_evidence *large_set(void)
+{
+    stk_evidence *e = calloc(1, sizeof *e);
+    assert_non_null(e);
+    e->state = STK_RUN_ENDED;
+    e->log.step = 500;
+    e->log.step_seconds = 100;
+    e->log.data_seconds = 40;
+    e->here.data_there = e->here.has_masks = e->wish.has_data = 1;
+    e->here.pairs = 50000;
+    e->here.data_bytes = measured(50000.0 * 2 * 200000);
+    e->here.disk.cached_share = measured(0.9);
+    strcpy(e->wish.data_name, "faces");
+    return e;
+}
+
+static void files_of_a_large_set(void **state)
+{
+    (void)state;
+    stk_evidence *e = large_set();
+    stoke_answer *a = calloc(1, sizeof *a);
+    assert_non_null(a);
+    stk_why_loading(a, e);
+    assert_int_equal(about(a, "many small files").found, 0);
+    assert_int_equal(about(a, "read from the disk").found, 0);
+    e->here.data_bytes = measured(50000.0 * 2 * 9000);
+    e->here.disk.cached_share = measured(0.1);
+    a->n = 0;
+    stk_why_loading(a, e);
+    found(a, "many small files", "100000 files of 9.0 kB", "stoke pack faces --out shards");
+    found(a, "read from the disk", "10 % of the pictures", "stoke doctor --data faces");
+    e->here.disk.cached_share = (stoke_figure){ 0 };
+    e->here.pairs = 1000; /* few, however small */
+    a->n = 0;
+    stk_why_loading(a, e);
+    assert_int_equal(about(a, "many small files").found, 0);
+    assert_int_equal(about(a, "read from the disk").found, -1);
+    free(a);
+    free(e);
+}
+
+/* A card that nobody uses is idle for no fault of the settings; the list of reasons has an end. */
+static void idle_card_and_full_list(void **state)
+{
+    (void)state;
+    stk_evidence *e = calloc(1, sizeof *e);
+    stoke_answer *a = calloc(1, sizeof *a);
+    assert_true(e && a);
+    e->wish.engine = STOKE_ENGINE_TORCH;
+    e->here.n_gpus = 1;
+    e->here.gpu.busy_percent = measured(0);
+    stk_why_slow(a, e);
+    assert_int_equal(about(a, "the card is not busy").found, -1);
+    e->here.gpu.n_processes = 1;
+    a->n = 0;
+    stk_why_slow(a, e);
+    assert_int_equal(about(a, "the card is not busy").found, 1);
+    e->here.gpu.busy_percent = measured(93);
+    a->n = 0;
+    stk_why_slow(a, e);
+    assert_int_equal(about(a, "the card is not busy").found, 0);
+    for (int i = 0; i < 2 * STK_REASONS; i++) assert_non_null(stk_reason_add(a, 0, 0));
+    assert_int_equal(a->n, STK_REASONS);
+    free(a);
+    free(e);
+}
+
 /* ---- the live page ---- */
 
 /* By a process that is gone without a word, or by this one. */
@@ -413,7 +490,8 @@ static void foreign_settings(void **state)
 {
     machine(state, "8000000", "0.2", "0");
     put(state, "x.yaml",
-        "model_name: segformer-b4\nimage_size: 512\nnum_classes: 19\nbatch_size: 64\nnum_workers: "
+        "model_name: segformer-b4\nnon_blocking: false\nimage_size: 512\nnum_classes: 19\nbatch_size: "
+        "64\nnum_workers: "
         "0\nlog_every: "
         "1\n");
     const char *config = unit_path(state, "x.yaml");
@@ -425,7 +503,7 @@ static void foreign_settings(void **state)
     found(answer, "the card is not busy", "busy 30 %", "stoke diagnose --config");
     found(answer, "the workers do not go", "num_workers is 0", "stoke optimize --config");
     found(answer, "waits for the loss", "log_every is 1", "stoke optimize --config");
-    found(answer, "waits for every copy", "non_blocking is not there", "stoke optimize");
+    found(answer, "waits for every copy", "non_blocking is false", "stoke optimize");
     sorted(answer);
     stoke_answer_free(&answer);
     answer = ask(state, STOKE_TROUBLE_UNSTABLE, NULL, config);
@@ -539,6 +617,8 @@ int main(void)
         unit_test_with_folder(planted),
         unit_test_with_folder(loading_that_does_not_wait),
         unit_test_with_folder(too_large),
+        cmocka_unit_test(files_of_a_large_set),
+        cmocka_unit_test(idle_card_and_full_list),
         unit_test_with_folder(page_of_a_killed_run),
         unit_test_with_folder(page_of_a_run_that_goes_on),
         unit_test_with_folder(foreign_settings),
