@@ -230,7 +230,7 @@ static void the_loader_feeds_both(void **state)
     assert_int_equal(stoke_trial_run(&t, 2, &p, &err), STOKE_OK);
     assert_true(t.outcome == STOKE_OUTCOME_OK && t.busy > 0 && t.busy <= 1);
     p.device = "native";
-    assert_int_equal(stoke_trial_run(&t, 64, &p, &err), STOKE_E_NOTFOUND); /* no whole batch of 64 */
+    assert_int_equal(stoke_trial_run(&t, 8, &p, &err), STOKE_E_NOTFOUND); /* no whole batch of 8 */
 }
 
 /* ---- lines ---- */
