@@ -233,12 +233,35 @@ static int batch(stoke_optimization *o, stoke_error *err)
 
 /* ---- loading ---- */
 
+/* What `stoke diagnose` found best on this machine is better than a table and a rule about cores. */
+static int measured_workers(stoke_optimization *o, const found *f, int64_t *after, stoke_error *err)
+{
+    const int64_t wanted = o->params.measured_workers;
+    char to[32];
+    snprintf(to, sizeof to, "%lld", (long long)wanted);
+    *after = wanted;
+    if (f->is_number && f->number == wanted) {
+        right_already(o, f);
+        return STOKE_OK;
+    }
+    const size_t before = o->n_changes;
+    const reason because = { "what `stoke diagnose` found best for these files on this machine",
+                             f->number > wanted
+                                 ? "workers no longer take cores from each other and the trainer"
+                                 : "batches are made while the device computes",
+                             STOKE_SOURCE_MEASURED };
+    const int r = change(o, f, to, because, err);
+    if (o->n_changes == before) *after = f->is_number ? f->number : 0;
+    return r;
+}
+
 /* Workers there will be afterwards: persistent_workers and prefetch_factor depend on it. */
 static int workers(stoke_optimization *o, int64_t *after, stoke_error *err)
 {
     found f;
     int r = look(o, "num_workers", &f, err);
     if (r) return r;
+    if (o->params.measured_workers) return measured_workers(o, &f, after, err);
     const int64_t share = o->params.cores / o->params.ranks, most = share > 1 ? share - 1 : 0;
     const stoke_recommendation *line = advised(o, "num_workers");
     const int64_t table = advised_number(o, "num_workers", 8), wanted = table < most ? table : most;
