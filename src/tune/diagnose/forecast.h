@@ -23,7 +23,7 @@ typedef struct stk_batch_cost {
 typedef struct stk_model {
     stoke_setup setup;
     double copy, cores, launch, host;
-    double restart;        /* a step's share of what starting an epoch takes */
+    double start, epoch; /* to start workers, without their first batch; steps of an epoch, 0 = never ends */
     stk_batch_cost *batch; /* in order, as measured */
     size_t n_batches;
     const double *step;
@@ -43,6 +43,11 @@ double stk_model_hands(const stk_model *model);
 double stk_input_interval(const stk_model *model, stk_batch_cost cost);
 /* What one takes without workers: a machine that has less than a core to spare shows there too. */
 double stk_input_alone(const stk_model *model, stk_batch_cost cost);
+
+/* The first batch of workers that were just started. */
+double stk_model_first(const stk_model *model);
+/* What starting workers adds to a step, whose interval is so long without it, in the mean over an epoch. */
+double stk_model_restart(const stk_model *model, double interval);
 
 /* The step by mean costs, with room for everything that is made ahead; *limit as in stoke_forecast. */
 double stk_closed_form(const stk_model *model, int *limit);

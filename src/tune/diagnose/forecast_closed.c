@@ -50,6 +50,24 @@ double stk_input_alone(const stk_model *model, stk_batch_cost cost)
     return cost.io + cost.cpu / fmin(1, model->cores);
 }
 
+/* One makes it, or all its rows are shared. */
+double stk_model_first(const stk_model *model)
+{
+    const stk_batch_cost *cost = &model->mean;
+    const int shared = model->setup.workers && !model->setup.by_batch;
+    return shared ? stk_input_interval(model, *cost) : stk_input_alone(model, *cost);
+}
+
+/* The first step of an epoch comes when workers are there, have made its batch, and that has crossed: one
+ * after the other, in place of an interval. */
+double stk_model_restart(const stk_model *model, double interval)
+{
+    if (!(model->epoch > 0)) return 0;
+    const double first = model->start + stk_model_first(model) + model->copy + model->mean.kernels +
+                         model->launch + model->host + model->mean_step;
+    return fmax(0, first - interval) / model->epoch;
+}
+
 /* A chain of those parts, of which `t` is what making takes in it. */
 static void follow(chains *c, unsigned parts)
 {
@@ -100,7 +118,7 @@ static void by_stream(chains *c)
 static int largest_part(const chains *c, int cores_bind)
 {
     const stk_model *model = c->model;
-    double most = model->restart;
+    double most = stk_model_restart(model, c->longest);
     int limit = STOKE_IDLE_EPOCH_START;
     const struct {
         unsigned part;
@@ -139,5 +157,5 @@ double stk_closed_form(const stk_model *model, int *limit)
     else
         by_loop(&c);
     *limit = largest_part(&c, cores_bind);
-    return c.longest + model->restart;
+    return c.longest + stk_model_restart(model, c.longest);
 }

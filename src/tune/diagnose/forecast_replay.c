@@ -162,7 +162,8 @@ double stk_replay(const stk_model *model, const stk_draw *draw, stk_replay_size 
     }
     const double elapsed = moments->ended[size.warm_up + size.counted - 1] - moments->ended[size.warm_up - 1];
     /* The device cannot take less; sums of absurd costs lose it in rounding. */
-    const double interval = fmax(elapsed, computed) / (double)size.counted + model->restart;
+    const double running = fmax(elapsed, computed) / (double)size.counted;
+    const double interval = running + stk_model_restart(model, running);
     *busy = computed / (double)size.counted / interval;
     return interval;
 }

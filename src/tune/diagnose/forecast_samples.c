@@ -118,6 +118,22 @@ static int take_samples(stk_model *model, const stoke_side *side, double scale, 
                     "the records lack what making their batches took: measure it first");
 }
 
+/* Without the first batch, which other workers make in another time; the loop had it when it had crossed,
+ * where it waits for copies. */
+static double start_of_workers(const stoke_costs *costs)
+{
+    const stoke_side *side = &costs->side[costs->measured.placement];
+    stk_model measured = { .setup = costs->measured, .cores = costs->cores };
+    double part[STOKE_IDLES] = { 0 };
+    for (size_t i = 0; i < side->n; i++) {
+        const stk_batch_cost cost = cost_of(&side->records[i], part);
+        measured.mean.cpu += cost.cpu / (double)side->n;
+        measured.mean.io += cost.io / (double)side->n;
+    }
+    const int waits = costs->measured.transfer == STOKE_TRANSFER_PAGEABLE && is_time(side->pageable_ms);
+    return fmax(0, costs->restart_ms - stk_model_first(&measured) - (waits ? side->pageable_ms : 0));
+}
+
 int stk_model_make(stk_model *model, const stoke_costs *costs, const stoke_setup *setup, stoke_error *err)
 {
     *model = (stk_model){ .setup = *setup };
@@ -142,7 +158,8 @@ int stk_model_make(stk_model *model, const stoke_costs *costs, const stoke_setup
     if (setup->workers && !setup->persistent && costs->steps_per_epoch) {
         if (isnan(costs->restart_ms))
             return stk_fail(err, STOKE_E_NOTFOUND, "starting workers was not measured");
-        model->restart = costs->restart_ms / (double)costs->steps_per_epoch;
+        model->epoch = (double)costs->steps_per_epoch;
+        model->start = start_of_workers(costs);
     }
     model->step = costs->step_ms;
     model->n_steps = costs->n_steps;
