@@ -88,11 +88,19 @@ STOKE_API int stoke_attribute(const stoke_step_record *records, size_t n, size_t
 
 /* ---- prediction ---- */
 
+/* Workers started anew. Page-locked slots are touched when they are made, others by the first batch: so it
+ * depends on how batches cross. */
+typedef struct stoke_start {
+    double restart_ms; /* until the loop has the first batch; NaN = as stoke_costs says */
+    double first_ms;   /* what making that batch took; NaN = as the records say */
+} stoke_start;
+
 /* Costs of one way to place augmentation. n = 0: not known. */
 typedef struct stoke_side {
     const stoke_step_record *records; /* their making, bytes and kernels are used, not their moments */
     size_t n;
     double pageable_ms, pinned_ms; /* to copy a batch; NaN = not known */
+    stoke_start pageable_start, pinned_start;
 } stoke_side;
 
 typedef struct stoke_costs {

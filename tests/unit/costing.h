@@ -5,6 +5,7 @@
 #ifndef STOKE_TESTS_UNIT_COSTING_H
 #define STOKE_TESTS_UNIT_COSTING_H
 
+#include <math.h>
 #include <stoke/diagnose.h>
 
 #include "unit.h"
@@ -44,7 +45,7 @@ static inline void costing_constant(costing *c, double cpu_ms, double io_ms, dou
     c->costs = stoke_costs_defaults();
     costing_make(&c->side[0][0], cpu_ms, io_ms, 0);
     c->step[0] = step_ms;
-    c->costs.side[0] = (stoke_side){ c->side[0], 1, copy_ms, copy_ms };
+    c->costs.side[0] = (stoke_side){ c->side[0], 1, copy_ms, copy_ms, { NAN, NAN }, { NAN, NAN } };
     c->costs.step_ms = c->step;
     c->costs.n_steps = 1;
     c->costs.cores = 2;
@@ -54,7 +55,7 @@ static inline void costing_constant(costing *c, double cpu_ms, double io_ms, dou
 static inline void costing_device(costing *c, double cpu_ms, double io_ms, double kernels_ms, double copy_ms)
 {
     costing_make(&c->side[1][0], cpu_ms, io_ms, kernels_ms);
-    c->costs.side[1] = (stoke_side){ c->side[1], 1, copy_ms, copy_ms };
+    c->costs.side[1] = (stoke_side){ c->side[1], 1, copy_ms, copy_ms, { NAN, NAN }, { NAN, NAN } };
 }
 
 /* Batches that vary, by half of what they cost each way, on both sides alike. */

@@ -18,9 +18,9 @@
 #include "src/tune/diagnose/fixes.h"
 
 enum {
-    OTHER_STEPS = 8, /* batches made on the other side: their mean is within 10 % of that of many */
+    OTHER_STEPS = 12, /* batches made on the other side: their mean is within 10 % of that of many */
     LINK_STEPS = 3,
-    LINK_ROWS = 8, /* of such a batch: several megabytes are enough for a rate */
+    RESTARTS = 3, /* one alone is off by a quarter now and then */
 };
 
 stoke_diagnose_params stoke_diagnose_defaults(void)
@@ -77,7 +77,7 @@ static int measure(stoke_diagnosis *d, const stoke_diagnose_params *p, stk_diagn
                                   .setup = d->setup,
                                   .steps = p->steps,
                                   .warm_up = stk_diagnose_warm_up(p->warm_up, &d->setup),
-                                  .restart = 1,
+                                  .restarts = RESTARTS,
                                   .trace = p->trace,
                                   .progress = progress };
     return stk_stretch_run(&d->run, &job, err);
@@ -93,6 +93,7 @@ static int measure_other_side(stoke_diagnosis *d, const stoke_diagnose_params *p
                             .setup = d->setup,
                             .steps = OTHER_STEPS,
                             .warm_up = 1,
+                            .restarts = RESTARTS,
                             .idle_steps = 1,
                             .progress = progress };
     job.setup.placement =
@@ -110,42 +111,56 @@ static int measure_other_side(stoke_diagnosis *d, const stoke_diagnose_params *p
     return r ? stk_fail(err, r, "%s", own.message) : STOKE_OK;
 }
 
-/* The way to copy that the run does not use, as ms a byte: a few batches without augmentation. */
-static int measure_link(const stoke_diagnosis *d, const stoke_diagnose_params *p,
-                        stk_diagnose_progress *progress, double *ms_per_byte, stoke_error *err)
+/* The way to copy that the run does not use: copies, and workers started anew. */
+static int measure_link(stoke_diagnosis *d, const stoke_diagnose_params *p, stk_diagnose_progress *progress,
+                        stoke_error *err)
 {
-    stk_stretch link;
     stk_stretch_job job = { .params = p,
                             .setup = d->setup,
-                            .augment = "none",
-                            .batch = d->setup.batch < LINK_ROWS ? d->setup.batch : LINK_ROWS,
                             .steps = LINK_STEPS,
                             .warm_up = 1,
+                            .restarts = RESTARTS,
                             .idle_steps = 1,
                             .progress = progress };
-    job.setup.placement = STOKE_PLACEMENT_HOST;
     job.setup.persistent = 1;
     job.setup.transfer =
         d->setup.transfer == STOKE_TRANSFER_PAGEABLE ? STOKE_TRANSFER_PINNED : STOKE_TRANSFER_PAGEABLE;
-    const int r = stk_stretch_run(&link, &job, err);
-    if (r) return r;
-    *ms_per_byte = stk_stretch_copy_ms(&link) / stk_stretch_copy_bytes(&link);
-    stk_stretch_free(&link);
-    return STOKE_OK;
+    return stk_stretch_run(&d->link, &job, err);
 }
 
 /* ---- costs ---- */
 
-static void fill_side(stoke_side *side, const stk_stretch *s, int transfer, double other_ms_per_byte)
+static stoke_start start_of(const stk_stretch *s)
 {
-    const double own = stk_stretch_copy_ms(s), other = stk_stretch_copy_bytes(s) * other_ms_per_byte;
-    side->records = s->records + s->from;
-    side->n = s->n - s->from;
-    side->pageable_ms = transfer == STOKE_TRANSFER_PAGEABLE ? own : other;
-    side->pinned_ms = transfer == STOKE_TRANSFER_PAGEABLE ? other : own;
+    return (stoke_start){ s->restart_ms, stk_stretch_first_ms(s) };
 }
 
-static int fill_costs(stoke_diagnosis *d, double other_ms_per_byte, stoke_error *err)
+/* Both ways to copy, from a stretch of either. */
+static void fill_side(stoke_side *side, const stk_stretch *own, int pageable, double link_ms,
+                      stoke_start link_start)
+{
+    const double own_ms = stk_stretch_copy_ms(own);
+    side->records = own->records + own->from;
+    side->n = own->n - own->from;
+    side->pageable_ms = pageable ? own_ms : link_ms;
+    side->pinned_ms = pageable ? link_ms : own_ms;
+    side->pageable_start = pageable ? start_of(own) : link_start;
+    side->pinned_start = pageable ? link_start : start_of(own);
+}
+
+/* The other side by the way to copy that was not tried there: in proportion to its bytes, which are copied,
+ * and touched or not when slots are made. */
+static void fill_other_side(stoke_diagnosis *d, int pageable)
+{
+    const stk_stretch *run = &d->run, *link = &d->link, *other = &d->other;
+    const double share = stk_stretch_copy_bytes(other) / stk_stretch_copy_bytes(link);
+    const stoke_start start = { fmax(0, other->restart_ms + (link->restart_ms - run->restart_ms) * share),
+                                stk_stretch_first_ms(other) * stk_stretch_first_ms(link) /
+                                    stk_stretch_first_ms(run) };
+    fill_side(&d->costs.side[!d->setup.placement], other, pageable, stk_stretch_copy_ms(link) * share, start);
+}
+
+static int fill_costs(stoke_diagnosis *d, stoke_error *err)
 {
     const stk_stretch *run = &d->run;
     stoke_costs *costs = &d->costs;
@@ -166,9 +181,10 @@ static int fill_costs(stoke_diagnosis *d, double other_ms_per_byte, stoke_error 
     costs->host_ms = run->host_ms;
     costs->restart_ms = run->restart_ms;
     costs->steps_per_epoch = run->steps_per_epoch;
-    stoke_side *own = &costs->side[d->setup.placement], *other = &costs->side[!d->setup.placement];
-    fill_side(own, run, d->setup.transfer, other_ms_per_byte);
-    if (d->other.n) fill_side(other, &d->other, d->setup.transfer, other_ms_per_byte);
+    stoke_side *own = &costs->side[d->setup.placement];
+    const int pageable = d->setup.transfer == STOKE_TRANSFER_PAGEABLE;
+    fill_side(own, run, pageable, stk_stretch_copy_ms(&d->link), start_of(&d->link));
+    if (d->other.n) fill_other_side(d, pageable);
     if (d->native) own->pageable_ms = own->pinned_ms = 0;
     return STOKE_OK;
 }
@@ -226,12 +242,11 @@ static int diagnose(stoke_diagnosis *d, const stoke_diagnose_params *p, stoke_er
                  (d->native ? 0 : 2 + OTHER_STEPS + LINK_STEPS),
     };
     char why_not[160] = "";
-    double other_ms_per_byte = NAN;
     int r = measure(d, p, &progress, err);
     if (!r) r = attribute(d, err);
     if (!r && !d->native) r = measure_other_side(d, p, &progress, why_not, sizeof why_not, err);
-    if (!r && !d->native) r = measure_link(d, p, &progress, &other_ms_per_byte, err);
-    if (!r) r = fill_costs(d, other_ms_per_byte, err);
+    if (!r && !d->native) r = measure_link(d, p, &progress, err);
+    if (!r) r = fill_costs(d, err);
     if (!r) r = find_fixes(d, p, why_not, err);
     if (!r && p->pairs) {
         progress.total = progress.done + stk_diagnose_verify_steps(&d->fixes, p, &d->setup);
@@ -274,6 +289,7 @@ void stoke_diagnosis_free(stoke_diagnosis **diagnosis)
     if (!d) return;
     stk_stretch_free(&d->run);
     stk_stretch_free(&d->other);
+    stk_stretch_free(&d->link);
     stk_free(d->step_ms);
     stk_free(d->per_step);
     stk_free(d);

@@ -38,11 +38,9 @@ double stk_load_cores(const stk_load_seen *seen, uint32_t workers, double worker
 typedef struct stk_stretch_job {
     const stoke_diagnose_params *params;
     stoke_setup setup;
-    const char *augment;     /* NULL: as params say */
-    uint32_t batch;          /* 0: as the setup says */
     uint32_t steps, warm_up; /* warm_up is at least 1 */
     int idle_steps;          /* 1: steps of next to nothing: only the way of a batch is of interest */
-    int restart;             /* 1: workers are started once more at the end, to know what that takes */
+    uint32_t restarts;       /* workers are started so often at least, to know what that takes */
     stoke_trace *trace;
     struct stk_diagnose_progress *progress;
 } stk_stretch_job;
@@ -71,6 +69,8 @@ void stk_stretch_free(stk_stretch *stretch); /* accepts a zeroed one */
 double stk_stretch_copy_ms(const stk_stretch *stretch);
 double stk_stretch_copy_bytes(const stk_stretch *stretch);
 double stk_stretch_launch_ms(const stk_stretch *stretch);
+/* Making a batch by workers that were just started, warm-up included; NaN = none were. */
+double stk_stretch_first_ms(const stk_stretch *stretch);
 double stk_median(double *values, size_t n); /* sorts them; NaN for none */
 
 /* ---- diagnose_feed.c, diagnose_native.c ---- */
@@ -129,6 +129,7 @@ struct stoke_diagnosis {
     char device[64];
     stk_stretch run;   /* with the setup as it is */
     stk_stretch other; /* augmenting on the other side; n 0 = not measured */
+    stk_stretch link;  /* copying the other way; n 0 = nothing is copied */
     double *step_ms;   /* of the measured steps */
     stoke_attribution attribution;
     uint64_t (*per_step)[STOKE_IDLES];

@@ -148,15 +148,14 @@ int stk_stretch_run(stk_stretch *stretch, const stk_stretch_job *job, stoke_erro
     stoke_data_params *data = &r.loop.data;
     data->workers = job->setup.workers;
     data->prefetch = job->setup.prefetch;
-    data->batch = job->batch ? job->batch : job->setup.batch;
-    if (job->augment) data->augment = job->augment;
+    data->batch = job->setup.batch;
     r.loop.epoch = (uint64_t)data->epoch;
     *stretch = (stk_stretch){ .restart_ms = NAN };
     stretch->records = stk_calloc(total, sizeof *stretch->records);
     if (!stretch->records) return stk_fail(err, STOKE_E_NOMEM, "no memory for the times of %zu steps", total);
     int status = drive(&r, err);
-    /* Where no epoch ended meanwhile. The batch is not used. */
-    if (!status && job->restart && !stretch->restarts) status = start_anew(&r, err);
+    /* Where no epoch ended meanwhile. The batches are not used. */
+    while (!status && stretch->restarts < job->restarts) status = start_anew(&r, err);
     r.way->close(&r.loop, 1);
     if (stretch->restarts) stretch->restart_ms = r.restart_ns / stretch->restarts / 1e6;
     if (status) stk_stretch_free(stretch);
@@ -234,4 +233,17 @@ double stk_stretch_copy_bytes(const stk_stretch *stretch)
 double stk_stretch_launch_ms(const stk_stretch *stretch)
 {
     return mean_of(stretch, launch_ms);
+}
+
+double stk_stretch_first_ms(const stk_stretch *stretch)
+{
+    double sum = 0;
+    size_t known = 0;
+    for (size_t i = 0; i < stretch->n; i++) {
+        const stoke_step_record *r = &stretch->records[i];
+        for (int k = 0; r->first_of_epoch && k < STOKE_MAKINGS; k++)
+            sum += (double)(r->making[k].wall_ns - r->making[k].queued_ns) / 1e6;
+        known += r->first_of_epoch != 0;
+    }
+    return known ? sum / (double)known : NAN;
 }

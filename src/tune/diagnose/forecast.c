@@ -24,7 +24,10 @@ static size_t block_of(size_t n)
 stoke_costs stoke_costs_defaults(void)
 {
     stoke_costs costs = { .struct_size = sizeof costs, .measured = stoke_setup_defaults(), .cores = 1 };
-    for (int i = 0; i < 2; i++) costs.side[i].pageable_ms = costs.side[i].pinned_ms = NAN;
+    for (int i = 0; i < 2; i++)
+        costs.side[i] = (stoke_side){
+            .pageable_ms = NAN, .pinned_ms = NAN, .pageable_start = { NAN, NAN }, .pinned_start = { NAN, NAN }
+        };
     return costs;
 }
 

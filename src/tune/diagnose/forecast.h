@@ -23,7 +23,8 @@ typedef struct stk_batch_cost {
 typedef struct stk_model {
     stoke_setup setup;
     double copy, cores, launch, host;
-    double start, epoch; /* to start workers, without their first batch; steps of an epoch, 0 = never ends */
+    double start, epoch;  /* to start workers, without their first batch; steps of an epoch, 0 = never ends */
+    stk_batch_cost first; /* of such a batch */
     stk_batch_cost *batch; /* in order, as measured */
     size_t n_batches;
     const double *step;

@@ -53,7 +53,7 @@ double stk_input_alone(const stk_model *model, stk_batch_cost cost)
 /* One makes it, or all its rows are shared. */
 double stk_model_first(const stk_model *model)
 {
-    const stk_batch_cost *cost = &model->mean;
+    const stk_batch_cost *cost = &model->first;
     const int shared = model->setup.workers && !model->setup.by_batch;
     return shared ? stk_input_interval(model, *cost) : stk_input_alone(model, *cost);
 }

@@ -118,20 +118,39 @@ static int take_samples(stk_model *model, const stoke_side *side, double scale, 
                     "the records lack what making their batches took: measure it first");
 }
 
-/* Without the first batch, which other workers make in another time; the loop had it when it had crossed,
- * where it waits for copies. */
-static double start_of_workers(const stoke_costs *costs)
+static const stoke_start *start_of(const stoke_side *side, const stoke_setup *setup)
 {
-    const stoke_side *side = &costs->side[costs->measured.placement];
-    stk_model measured = { .setup = costs->measured, .cores = costs->cores };
+    return setup->transfer == STOKE_TRANSFER_PAGEABLE ? &side->pageable_start : &side->pinned_start;
+}
+
+/* The first batch of workers that were just started. */
+static stk_batch_cost first_of(const stoke_side *side, const stoke_start *start)
+{
+    stk_batch_cost first = { 0 };
     double part[STOKE_IDLES] = { 0 };
+    if (is_time(start->first_ms)) return (stk_batch_cost){ .cpu = start->first_ms };
     for (size_t i = 0; i < side->n; i++) {
         const stk_batch_cost cost = cost_of(&side->records[i], part);
-        measured.mean.cpu += cost.cpu / (double)side->n;
-        measured.mean.io += cost.io / (double)side->n;
+        first.cpu += cost.cpu / (double)side->n;
+        first.io += cost.io / (double)side->n;
     }
-    const int waits = costs->measured.transfer == STOKE_TRANSFER_PAGEABLE && is_time(side->pageable_ms);
-    return fmax(0, costs->restart_ms - stk_model_first(&measured) - (waits ? side->pageable_ms : 0));
+    return first;
+}
+
+/* Without that batch, which other workers make in another time; the loop had it when it had crossed, where it
+ * waits for copies. What is not known of the setup is taken from the one that was measured. */
+static double start_of_workers(const stoke_costs *costs, const stoke_setup *setup)
+{
+    stoke_setup like = *setup;
+    if (!is_time(start_of(&costs->side[like.placement], &like)->restart_ms)) like = costs->measured;
+    const stoke_side *side = &costs->side[like.placement];
+    const stoke_start *start = start_of(side, &like);
+    const double whole = is_time(start->restart_ms) ? start->restart_ms : costs->restart_ms;
+    const stk_model measured = { .setup = costs->measured,
+                                 .cores = costs->cores,
+                                 .first = first_of(side, start) };
+    const int waits = like.transfer == STOKE_TRANSFER_PAGEABLE && is_time(side->pageable_ms);
+    return fmax(0, whole - stk_model_first(&measured) - (waits ? side->pageable_ms : 0));
 }
 
 int stk_model_make(stk_model *model, const stoke_costs *costs, const stoke_setup *setup, stoke_error *err)
@@ -159,7 +178,10 @@ int stk_model_make(stk_model *model, const stoke_costs *costs, const stoke_setup
         if (isnan(costs->restart_ms))
             return stk_fail(err, STOKE_E_NOTFOUND, "starting workers was not measured");
         model->epoch = (double)costs->steps_per_epoch;
-        model->start = start_of_workers(costs);
+        model->start = start_of_workers(costs, setup);
+        model->first = first_of(side, start_of(side, setup));
+        model->first.cpu *= scale;
+        model->first.io *= scale;
     }
     model->step = costs->step_ms;
     model->n_steps = costs->n_steps;
