@@ -161,6 +161,8 @@ int py_engine_open(py_engine **out, const stoke_data_params *params, const stoke
     int r = stoke_dataset_open(&engine->dataset, params, err);
     if (!r) r = stoke_loader_create(&engine->loader, engine->dataset, params, &blocks, err);
     if (r) {
+        /* The data was there: what was not found is a name in the settings, such as an op. */
+        if (engine->dataset && r == STOKE_E_NOTFOUND) r = err->code = STOKE_E_INVALID;
         py_engine_drop(engine);
         return r;
     }

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """From Python's values to the texts that the option tables read."""
 import os
+import re
 import sys
+import textwrap
 from typing import Any, Dict, Mapping, Optional, Tuple
+
+from . import _stoke
 
 # The tables have short names of element types; NumPy's and PyTorch's are understood too.
 _DTYPES = {
@@ -53,3 +57,22 @@ def place_in_world(rank: Optional[int], world: Optional[int]) -> Tuple[int, int]
     if (rank is None) != (world is None):
         raise TypeError("rank and world belong together: give both, or neither (torchrun sets them)")
     return rank or 0, world or 1
+
+
+# Where a loader in Python differs from the command: it leaves no file in the working folder.
+DEFAULTS = {"quarantine": ""}
+
+
+def describe(indent: str) -> str:
+    """The table of settings as a part of a docstring; the command's flags become names of settings."""
+    lines = []
+    for option in _stoke.options():
+        kind = option["choices"] or option["type"]
+        value = DEFAULTS.get(option["name"], option["default"])
+        default = "" if value is None else f", by default {value or repr('')}"
+        lines.append(f"{indent}{option['name']} : {kind}{default}")
+        words = re.sub(r"--([a-z][a-z-]*)", lambda flag: flag.group(1).replace("-", "_"), option["help"])
+        lines.extend(textwrap.wrap(words, 100, initial_indent=indent + "    ", subsequent_indent=indent + "    "))
+    others = ", ".join(f"{alias} ({name})" if name else alias for alias, name in _stoke.aliases().items())
+    lines.extend(textwrap.wrap(f"Other names: {others}", 100, initial_indent=indent, subsequent_indent=indent))
+    return "\n".join(lines)

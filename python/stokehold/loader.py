@@ -96,6 +96,7 @@ class Picture:
         return self.data
 
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
+        """Writes the file."""
         with open(path, "wb") as file:
             file.write(self.data)
 
@@ -165,10 +166,13 @@ class Loader:
     channels_last
         Images lie in memory as N, H, W, C and are shown as N, C, H, W: PyTorch's ``torch.channels_last``.
     settings
-        Everything else that ``stoke help data`` lists, by its name with underscores: mask_dtype, classes,
-        ignore_index, normalize, cache, memory_limit, policy, ... Names of torch's DataLoader are understood:
-        num_workers, prefetch_factor, shuffle; pin_memory and persistent_workers are accepted and change nothing.
-        Unlike the command, a loader writes no quarantine file unless `quarantine` names one; see `bad_files`.
+        Everything else in the list below, which is that of the command and of stoke.yaml, and the names of torch's
+        DataLoader for the same things. pin_memory and persistent_workers are accepted and change nothing: threads
+        always stay from epoch to epoch. Unlike the command, a loader writes no quarantine file unless `quarantine`
+        names one; see `bad_files`.
+
+    Settings
+    --------
     """
 
     def __init__(self, data: Any = None, *, batch_size: Optional[int] = None,
@@ -182,7 +186,8 @@ class Loader:
         # What a copy in another process is made from; its rank is its own affair unless it was said.
         self._arguments = dict(settings, rank=rank, world=world, output=output, as_dict=as_dict, channels_last=channels_last)
         settings["rank"], settings["world"] = _settings.place_in_world(rank, world)
-        settings.setdefault("quarantine", "")
+        for name, value in _settings.DEFAULTS.items():
+            settings.setdefault(name, value)
         if output is None:
             output = "torch" if importlib.util.find_spec("torch") else "numpy"
         if output not in _OUTPUTS:
@@ -344,6 +349,10 @@ class Loader:
     def __repr__(self) -> str:
         words = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items() if value not in (None, False))
         return f"<stokehold.Loader {words}: {self.samples} samples, {len(self)} batches>"
+
+
+if Loader.__doc__:  # python -OO leaves it out
+    Loader.__doc__ = Loader.__doc__.rstrip() + "\n" + _settings.describe("    ")
 
 
 def _again(kind: Callable[..., Loader], arguments: Dict[str, Any]) -> Loader:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests share: a small set, a set that takes long, and Python programs of their own process.
 
-The package is the one that PYTHONPATH or the environment has. STOKE_TEST_TORCH may name a folder with torch in it.
+The package is the one that PYTHONPATH or the environment has. Others (torch) may lie in the folders that STOKE_TEST_PYTHON and
+STOKE_TEST_TORCH name.
 """
 import os
 import subprocess
@@ -10,8 +11,7 @@ import textwrap
 
 import pytest
 
-if os.environ.get("STOKE_TEST_TORCH"):
-    sys.path.append(os.environ["STOKE_TEST_TORCH"])
+sys.path += [os.environ[name] for name in ("STOKE_TEST_PYTHON", "STOKE_TEST_TORCH") if os.environ.get(name)]
 
 import stokehold  # noqa: E402
 

@@ -174,6 +174,6 @@ def test_closing_twice_and_using_afterwards(make):
     loader.close()
     loader.close()
     assert len(loader) == 6 and loader.samples == 22 and loader.bad_files() == [] and loader.stats().batches == 0
-    for call in (loader.state_dict, lambda: next(iter(loader)), lambda: loader.set_epoch(5)):
+    for call in (loader.state_dict, lambda: loader.set_epoch(5), lambda: next(iter(loader))):
         with pytest.raises(stokehold.StateError, match="the loader is closed"):
             call()

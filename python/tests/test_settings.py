@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings: names, other names, values of Python, mistakes."""
+import inspect
 import pathlib
 
 import numpy
@@ -103,10 +104,14 @@ def test_bad_files(make, tmp_path, monkeypatch, data):
             pass
 
 
-def test_what_the_docstring_names_is_there():
-    names = {option["name"] for option in _stoke.options()} | set(_stoke.aliases()) | {"output", "as_dict", "channels_last"}
-    words = stokehold.Loader.__doc__.partition("settings\n")[2].partition("Names of torch")[0].partition("underscores:")[2]
-    listed = [word for word in words.replace("...", "").replace(",", " ").split()]
-    assert listed and set(listed) <= names
+def test_the_docstring_lists_the_table():
+    names = [option["name"] for option in _stoke.options()]
+    lines = stokehold.Loader.__doc__.splitlines()
+    assert [line.split(" : ")[0].strip() for line in lines if " : " in line] == names
+    assert "    mask_dtype : auto|u8|u16|i32|i64, by default auto" in lines
+    assert "--" not in stokehold.Loader.__doc__.partition("Settings")[2].replace("-" * 8, "")  # no flags of the command
+    parameters = list(inspect.signature(stokehold.Loader).parameters)
+    for name in parameters[:9]:
+        assert name in names or _stoke.aliases()[name] in names
     for target in _stoke.aliases().values():
         assert target is None or target in names
