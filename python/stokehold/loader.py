@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loader: batches of image/mask pairs, ready when they are asked for."""
 import atexit
+import importlib
 import importlib.util
 import json
 import os
@@ -105,8 +106,7 @@ class Picture:
 
 
 def _as_torch() -> Callable[[_stoke.Array], Any]:
-    import torch
-
+    torch = importlib.import_module("torch")
     from_dlpack = torch.from_dlpack if hasattr(torch, "from_dlpack") else torch.utils.dlpack.from_dlpack
     return lambda array: from_dlpack(array.__dlpack__())
 
@@ -205,7 +205,7 @@ class Loader:
             raise ValueError("augment has mixup, so every sample has two masks and the share of the first: ask for as_dict=True "
                              "(cutmix needs none of this)")
         self._length = self._core.batches()[0]
-        self._epoch = json.loads(self._core.state())["epoch"]
+        self._epoch: int = json.loads(self._core.state())["epoch"]
         self._fresh = True  # stands where the next iteration begins
         self._wanted: Optional[int] = None  # epoch of the next iteration, said in the middle of another
         self._iteration = 0
