@@ -21,7 +21,7 @@ import time
 def take(settings, seconds, output):
     """One turn of the Python side, in this process: whole epochs until the time is over, after one that is not counted."""
     import stokehold
-    loader = stokehold.Loader(output=output, **settings)
+    loader = stokehold.Loader(output=output, nice=0, **settings)  # as `stoke bench data` has it
     for _ in loader:
         pass
     before = loader.stats()
