@@ -23,8 +23,8 @@ def test_control_c_ends_a_wait(program, endless, workers):
     child = program(BEGIN + f"""
     loader = make(**{ENDLESS}, workers={workers}, prefetch=1)
     iteration = iter(loader)
-    print("waiting", flush=True)
     try:
+        print("waiting", flush=True)
         next(iteration)
         print("a batch came")
     except KeyboardInterrupt:
