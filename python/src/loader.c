@@ -191,6 +191,7 @@ static PyObject *loader_stats(PyObject *self, PyObject *nothing)
         { "cache_disk_bytes", s->cache_disk_bytes },
         { "elapsed_ns", stats.elapsed_ns },
         { "held", stats.held },
+        { "ready", s->ready_batches },
         { "slots", stats.slots },
     };
     PyObject *dict = fields_as_dict(fields, sizeof fields / sizeof *fields), *stages = stages_as_dict(s);

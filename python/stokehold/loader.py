@@ -45,8 +45,9 @@ class Stats:
     bytes_read: int
     memory_bytes: int  # of ring, workers and cache_ram now; compare with Loader.memory
     heap_allocations: int  # by the library; stops growing after the first batches
-    held: int  # batches that somebody holds now ...
-    slots: int  # ... and how many there can be
+    held: int  # batches that somebody holds now,
+    ready: int  # those that could be had at once,
+    slots: int  # and the room for both
     cache_hits_ram: int
     cache_hits_disk: int
     cache_misses: int
@@ -147,6 +148,9 @@ class Loader:
     What a batch gives are views of the loader's own memory, never copies. They stay as they are for as long as
     somebody holds them; the place of a batch is used again when all of its arrays are gone. There are prefetch + 1
     places: who holds them all and asks for another batch gets a `StarvedError`.
+
+    Batches may be let go of in any thread; one thread at a time iterates. Ctrl-C ends a wait. A loader does not work in
+    a child of `os.fork` and says so; sent to another process it becomes a new loader with the same settings.
 
     Parameters
     ----------

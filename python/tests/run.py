@@ -22,7 +22,7 @@ class Tap:
         print(f"{verdict} {self.number} - {report.nodeid.rpartition('/')[2]}{directive}", flush=True)
 
     def pytest_runtest_logreport(self, report):
-        if report.failed and report.when != "teardown" or report.failed:
+        if report.failed:
             self.line("not ok", report)
             for line in report.longreprtext.splitlines():
                 print("# " + line)

@@ -139,6 +139,7 @@ def test_without_masks(make, data):
 def test_stats_and_memory(make):
     loader = make(workers=1)
     before = loader.stats()
+    assert before.held == 0 <= before.ready <= before.slots == 3
     assert before.batches == 0 and before.wait_share is None and before.samples_per_s is None and before.first_batch_ms is None
     for _ in loader:
         pass

@@ -2,6 +2,7 @@
 """The package as a whole: command, version, stubs, pictures."""
 import ast
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -53,8 +54,19 @@ def test_show(make, tmp_path):
     picture.save(tmp_path / "samples.png")
     assert (tmp_path / "samples.png").read_bytes() == picture.data
     assert loader.show(100).data  # more than there are
+    assert make(augment="mixup(p=1)", as_dict=True).show(2).data
     loader.set_epoch(0)
     assert (next(iter(loader))[0] == first).all()  # nothing was disturbed
+
+
+def test_the_readme_runs(program, data, tmp_path):
+    """As it stands, in a folder with demo/data; where the tests run from the source."""
+    readme = pathlib.Path(__file__).parents[2] / "README.md"
+    (block,) = re.findall(r"^```python\n(.*?)^```", readme.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "data").symlink_to(data)
+    status, out, err = program(f"import os; os.chdir({str(tmp_path)!r})\n" + block).end()
+    assert (status, err) == (0, "") and len(out.splitlines()) == 4
 
 
 def test_nothing_heavy_is_imported(program, data):
