@@ -130,6 +130,8 @@ def test_the_interpreter_ends_with_tensors(program, data, torch):
 
 def test_a_forked_child_is_told(program, data):
     status, out, err = program(BEGIN + """
+    import warnings
+    warnings.simplefilter("ignore")  # CPython 3.12 has a word on forks of its own
     loader = make()
     iteration = iter(loader)
     batch = next(iteration)
