@@ -13,6 +13,7 @@
  *   state.c        where we are, as JSON
  *   ahead.c        for those who take batches ahead of their consumer
  *   raw.c          rows left to a device
+ *   rows.c         batches from pictures in memory, without files and threads
  *   stats.c        what it cost; digests
  *
  * One lock guards everything below `lock`. A worker takes it once per row (to book the finished row and take
