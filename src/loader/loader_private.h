@@ -79,6 +79,7 @@ struct stoke_loader {
     uint64_t start;     /* its first position (0, or where it was restored) */
     uint64_t delivered; /* batches of it handed out */
     uint32_t held;
+    uint64_t waited_ns;  /* for the batch that next_until has not given yet */
     stoke_error failure; /* code 0: fine */
     stoke_loader_stats_data stats;
 };

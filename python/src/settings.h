@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Settings given in Python, as the library takes them.
+ */
+#ifndef STOKE_PYTHON_SRC_SETTINGS_H
+#define STOKE_PYTHON_SRC_SETTINGS_H
+
+#include <stoke/data.h>
+
+#include "python/src/extension.h"
+
+typedef struct py_settings {
+    stoke_data_params params;
+    PyObject *texts; /* a list of bytes that the strings of params lie in */
+} py_settings;
+
+/* From a dict of names and texts: names of the option table or what PyTorch calls them. -1 with an exception
+ * set: TypeError for a name that is none, with the one that was probably meant. */
+int py_settings_read(py_settings *settings, PyObject *dict);
+void py_settings_free(py_settings *settings);
+
+#endif

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stokehold: reads image/mask pairs, decodes, augments and delivers them at the speed of the hardware.
+
+    import stokehold
+
+    loader = stokehold.Loader("data", batch_size=16, image_size=512, augment="standard", mask_dtype="int64")
+    for epoch in range(10):
+        for images, masks in loader:  # torch tensors (NumPy arrays without torch), not copied
+            ...
+
+`python -m stokehold` is the command `stoke`.
+"""
+from ._errors import (BadSampleError, DeviceError, Error, FileError, InvalidError, LimitError, NoMemoryError, NotFoundError,
+                      StarvedError, StateError, TooManyBadError)
+from ._stoke import version as _version
+from .loader import BadFile, Loader, MemoryPlan, Picture, StageTime, Stats
+
+__version__ = _version()
+
+__all__ = [
+    "BadFile", "BadSampleError", "DeviceError", "Error", "FileError", "InvalidError", "LimitError", "Loader", "MemoryPlan",
+    "NoMemoryError", "NotFoundError", "Picture", "StageTime", "StarvedError", "StateError", "Stats", "TooManyBadError",
+    "__version__",
+]
