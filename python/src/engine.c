@@ -152,6 +152,8 @@ int py_engine_open(py_engine **out, const stoke_data_params *params, const stoke
     py_hold_begin(&engine->hold, engine_end);
     engine->pid = getpid();
     engine->params = *params;
+    if (engine->params.batch < 0)
+        engine->params.batch = stoke_data_defaults().batch; /* auto, as a loader takes it */
     if (slots) engine->source = *slots;
     if (pthread_mutex_init(&engine->turn, NULL) || pthread_mutex_init(&engine->gate, NULL)) {
         free(engine);
@@ -235,8 +237,7 @@ static void lease_end(py_hold *hold)
  * memory. */
 static py_lease *lease_alloc(const py_engine *engine)
 {
-    const size_t rows =
-        engine->params.batch > 0 ? (size_t)engine->params.batch : (size_t)stoke_data_defaults().batch;
+    const size_t rows = (size_t)engine->params.batch;
     return calloc(1, sizeof(py_lease) + rows * (sizeof(uint64_t) + sizeof(char *) + sizeof(float) + 1));
 }
 

@@ -30,13 +30,13 @@ static PyObject *failed(int status, const stoke_error *error)
 
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    PyObject *dict;
+    PyObject *dict, *config = Py_None;
     int channels_last = 0;
-    if (!PyArg_ParseTuple(args, "O!|p:Loader", &PyDict_Type, &dict, &channels_last)) return NULL;
+    if (!PyArg_ParseTuple(args, "O!|Op:Loader", &PyDict_Type, &dict, &config, &channels_last)) return NULL;
     loader *self = (loader *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (!self) return NULL;
     self->channels_last = channels_last;
-    if (py_settings_read(&self->settings, dict)) {
+    if (py_settings_read(&self->settings, config, dict)) {
         Py_DECREF(self);
         return NULL;
     }
@@ -278,6 +278,11 @@ static PyObject *loader_samples(PyObject *self, void *closure)
     return PyLong_FromUnsignedLongLong(stoke_dataset_count(py_engine_dataset(engine_of(self))));
 }
 
+static PyObject *loader_batch_size(PyObject *self, void *closure)
+{
+    return PyLong_FromLongLong(py_engine_params(engine_of(self))->batch);
+}
+
 static PyObject *loader_picture(PyObject *self, PyObject *args)
 {
     PyObject *path = NULL;
@@ -314,13 +319,14 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef members[] = {
     { "two_masks", loader_two_masks, NULL, "Whether batches have second masks (mixup).", NULL },
+    { "batch_size", loader_batch_size, NULL, "Samples in a whole batch.", NULL },
     { "samples", loader_samples, NULL, "Samples in the data set.", NULL },
     { 0 },
 };
 
 static PyType_Slot slots[] = {
-    { Py_tp_doc,
-      "Loader(settings, channels_last=False): a data set and its loader; settings are a dict of texts." },
+    { Py_tp_doc, "Loader(settings, config=None, channels_last=False): a data set and its loader; settings "
+                 "are a dict of texts." },
     { Py_tp_new, loader_new },
     { Py_tp_dealloc, loader_dealloc },
     { Py_tp_methods, methods },

@@ -7,6 +7,9 @@
 
 #include <string.h>
 
+#include <stoke/feed.h>
+#include <stoke/train.h>
+
 /* clang-format off: one line each */
 static const struct {
     const char *name, *stands_for; /* NULL: always so, or of no meaning here; accepted and left alone */
@@ -17,6 +20,9 @@ static const struct {
 };
 /* clang-format on */
 enum { ALIASES = sizeof aliases / sizeof *aliases };
+
+/* What differs from the table: a module leaves no file in the folder it is used in unless it is told to. */
+static const char quarantine_name[] = "quarantine", quarantine_default[] = "";
 
 /* The aliases as options, so that they are offered to somebody who misspelt one. */
 static stoke_option_group alias_group(stoke_option options[ALIASES])
@@ -83,10 +89,27 @@ static int check_twice(PyObject *dict)
     return 0;
 }
 
-int py_settings_read(py_settings *settings, PyObject *dict)
+/* A file may hold the settings of training and of a device too: they are read, and left. */
+static int read_file(py_settings *settings, PyObject *config)
+{
+    const char *path = keep(settings->texts, config);
+    if (!path) return -1;
+    stoke_train_params training = stoke_train_defaults();
+    stoke_feed_params feed = stoke_feed_defaults();
+    const stoke_option_group groups[] = { stoke_data_options(&settings->params),
+                                          stoke_train_options(&training), stoke_feed_options(&feed) };
+    stoke_error error = { 0 };
+    int r = stoke_settings_load_yaml(groups, 3, &settings->params, path, &settings->file, &error);
+    if (r) py_raise(r, error.message);
+    return r ? -1 : 0;
+}
+
+int py_settings_read(py_settings *settings, PyObject *config, PyObject *dict)
 {
     *settings = (py_settings){ .params = stoke_data_defaults(), .texts = PyList_New(0) };
     if (!settings->texts || check_twice(dict)) return -1;
+    if (set(&settings->params, quarantine_name, quarantine_default)) return -1;
+    if (config != Py_None && read_file(settings, config)) return -1;
     Py_ssize_t at = 0;
     PyObject *name, *value;
     while (PyDict_Next(dict, &at, &name, &value)) {
@@ -99,6 +122,7 @@ int py_settings_read(py_settings *settings, PyObject *dict)
 void py_settings_free(py_settings *settings)
 {
     Py_CLEAR(settings->texts);
+    stoke_options_free_storage(&settings->file);
 }
 
 /* ---- what there is, for stubs, docstrings and the tests that compare them ---- */
@@ -111,6 +135,7 @@ static PyObject *text_or_none(const char *text)
 
 static PyObject *describe(const stoke_option *option)
 {
+    const char *value = !strcmp(option->name, quarantine_name) ? quarantine_default : option->default_text;
     static const char *const types[] = {
         [STOKE_OPT_FLAG] = "flag",     [STOKE_OPT_INT] = "int",           [STOKE_OPT_REAL] = "real",
         [STOKE_OPT_STRING] = "string", [STOKE_OPT_CHOICE] = "choice",     [STOKE_OPT_BYTES] = "bytes",
@@ -118,8 +143,8 @@ static PyObject *describe(const stoke_option *option)
         [STOKE_OPT_SPREAD] = "spread",
     };
     return Py_BuildValue("{s:s,s:s,s:N,s:N,s:s}", "name", option->name, "type", types[option->type],
-                         "default", text_or_none(option->default_text), "choices",
-                         text_or_none(option->choices), "help", option->help);
+                         "default", text_or_none(value), "choices", text_or_none(option->choices), "help",
+                         option->help);
 }
 
 static PyObject *options(PyObject *module, PyObject *nothing)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m stokehold ARGS` and the script `stoke`: the command itself, which lies in the package."""
+import importlib.resources
 import os
 import sys
 
 
 def main() -> None:
     """Becomes the command; returns only if that fails."""
-    command = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bin", "stoke")
+    command = str(importlib.resources.files("stokehold") / "_bin" / "stoke")  # an editable install has it elsewhere
     try:
         os.execv(command, ["stoke"] + sys.argv[1:])
     except OSError as error:

@@ -46,8 +46,8 @@ def texts(settings: Mapping[str, Any]) -> Dict[str, str]:
     return {name: text(name, value) for name, value in settings.items() if value is not None}
 
 
-def place_in_world(rank: Optional[int], world: Optional[int]) -> Tuple[int, int]:
-    """Which of how many processes this is: as said, else as torch.distributed knows it, else as torchrun says it."""
+def place_in_world(rank: Optional[int], world: Optional[int]) -> Tuple[Optional[int], Optional[int]]:
+    """Which of how many processes this is: as said, else as torch.distributed knows it, else as torchrun says it; or None."""
     if rank is None and world is None:
         distributed = sys.modules.get("torch.distributed")
         if distributed is not None and distributed.is_available() and distributed.is_initialized():
@@ -56,11 +56,7 @@ def place_in_world(rank: Optional[int], world: Optional[int]) -> Tuple[int, int]
             return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if (rank is None) != (world is None):
         raise TypeError("rank and world belong together: give both, or neither (torchrun sets them)")
-    return rank or 0, world or 1
-
-
-# Where a loader in Python differs from the command: it leaves no file in the working folder.
-DEFAULTS = {"quarantine": ""}
+    return rank, world
 
 
 def describe(indent: str) -> str:
@@ -68,8 +64,7 @@ def describe(indent: str) -> str:
     lines = []
     for option in _stoke.options():
         kind = option["choices"] or option["type"]
-        value = DEFAULTS.get(option["name"], option["default"])
-        default = "" if value is None else f", by default {value or repr('')}"
+        default = "" if option["default"] is None else f", by default {option['default'] or repr('')}"
         lines.append(f"{indent}{option['name']} : {kind}{default}")
         words = re.sub(r"--([a-z][a-z-]*)", lambda flag: flag.group(1).replace("-", "_"), option["help"])
         lines.extend(textwrap.wrap(words, 100, initial_indent=indent + "    ", subsequent_indent=indent + "    "))

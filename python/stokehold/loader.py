@@ -165,6 +165,8 @@ class Loader:
         Batches are dicts: images, masks, ids, names, and with mixup masks_b and lambda (the share of masks).
     channels_last
         Images lie in memory as N, H, W, C and are shown as N, C, H, W: PyTorch's ``torch.channels_last``.
+    config
+        A file of settings (stoke.yaml, also one with the settings of training); what is said here goes before.
     settings
         Everything else in the list below, which is that of the command and of stoke.yaml, and the names of torch's
         DataLoader for the same things. pin_memory and persistent_workers are accepted and change nothing: threads
@@ -179,15 +181,15 @@ class Loader:
                  image_size: Union[None, int, str, Tuple[int, int]] = None, augment: Any = None,
                  workers: Union[None, int, str] = None, prefetch: Optional[int] = None, seed: Optional[int] = None,
                  rank: Optional[int] = None, world: Optional[int] = None, output: Optional[str] = None,
-                 as_dict: bool = False, channels_last: bool = False, **settings: Any) -> None:
+                 as_dict: bool = False, channels_last: bool = False,
+                 config: Union[None, str, "os.PathLike[str]"] = None, **settings: Any) -> None:
         named = {"data": data, "batch_size": batch_size, "image_size": image_size, "augment": augment,
                  "workers": workers, "prefetch": prefetch, "seed": seed}
         settings.update((name, value) for name, value in named.items() if value is not None)
         # What a copy in another process is made from; its rank is its own affair unless it was said.
-        self._arguments = dict(settings, rank=rank, world=world, output=output, as_dict=as_dict, channels_last=channels_last)
+        self._arguments = dict(settings, rank=rank, world=world, output=output, as_dict=as_dict, channels_last=channels_last,
+                               config=config)
         settings["rank"], settings["world"] = _settings.place_in_world(rank, world)
-        for name, value in _settings.DEFAULTS.items():
-            settings.setdefault(name, value)
         if output is None:
             output = "torch" if importlib.util.find_spec("torch") else "numpy"
         if output not in _OUTPUTS:
@@ -199,7 +201,7 @@ class Loader:
             raise ValueError("NumPy has no bfloat16: take output='torch' or 'dlpack', or dtype 'float32' or 'float16'")
         self._convert = _OUTPUTS[output]()
         self._as_dict = as_dict
-        self._core = _stoke.Loader(texts, channels_last)
+        self._core = _stoke.Loader(texts, config, channels_last)
         if self._core.two_masks and not as_dict:
             self._core.close()
             raise ValueError("augment has mixup, so every sample has two masks and the share of the first: ask for as_dict=True "
@@ -284,6 +286,11 @@ class Loader:
         self._iteration += 1  # an iteration that was under way is over
 
     # ---- what is known
+
+    @property
+    def batch_size(self) -> int:
+        """Samples in a whole batch."""
+        return self._core.batch_size
 
     @property
     def samples(self) -> int:

@@ -70,6 +70,20 @@ def test_texts():
                      "label_map": "0:0,255:1"}
 
 
+def test_a_file_of_settings(make, tmp_path):
+    file = tmp_path / "stoke.yaml"
+    file.write_text("data:\n  batch: 3\n  size: 24\n  order: sequential\ntrain:\n  epochs: 7\n  lr: 0.001\n", encoding="utf-8")
+    loader = make(config=file, batch_size=None, image_size=None, seed=4)
+    assert loader.batch_size == 3 and next(iter(loader))[0].shape == (3, 3, 24, 24)
+    assert loader.state_dict()["order"] == "sequential"
+    assert make(config=str(file), order="shuffle").state_dict()["order"] == "shuffle"  # what is said goes before
+    file.write_text("bach: 3\n", encoding="utf-8")
+    with pytest.raises(stokehold.Error, match="stoke.yaml:1: .*batch"):
+        make(config=file)
+    with pytest.raises(stokehold.Error, match="missing.yaml"):
+        make(config=tmp_path / "missing.yaml")
+
+
 def test_torchrun(make, monkeypatch):
     whole = make(as_dict=True)
     monkeypatch.setenv("RANK", "1")
@@ -111,6 +125,7 @@ def test_the_docstring_lists_the_table():
     assert "    mask_dtype : auto|u8|u16|i32|i64, by default auto" in lines
     assert "--" not in stokehold.Loader.__doc__.partition("Settings")[2].replace("-" * 8, "")  # no flags of the command
     parameters = list(inspect.signature(stokehold.Loader).parameters)
+    assert parameters[9:] == ["output", "as_dict", "channels_last", "config", "settings"]
     for name in parameters[:9]:
         assert name in names or _stoke.aliases()[name] in names
     for target in _stoke.aliases().values():
