@@ -44,6 +44,7 @@ typedef struct bench_case {
     stoke_data_params data;
     unsigned threads; /* bare decoding: how many */
     int region;       /* region decode: 1 = a quarter of the picture, 0 = all */
+    const char *live; /* loader only: a page for `stoke monitor --attach`; NULL = none */
     /* filled by the run */
     pid_t pid;
     int fd; /* our end of the socket pair */

@@ -10,12 +10,14 @@
 #include <string.h>
 
 #include "cli/bench.h"
+#include "cli/bench_live.h"
 #include "cli/output.h"
 
 typedef struct bench_options {
     double seconds;
     int64_t rounds, samples;
     int sweep, short_run;
+    const char *live;
 } bench_options;
 
 static const stoke_option options[] = {
@@ -52,6 +54,7 @@ static const stoke_option options[] = {
       .help = "Also measure the settings the project promises figures for: bytes and floats out, 1 and 2 "
               "workers, region "
               "decode, memory of a large batch" },
+    BENCH_LIVE_OPTION(bench_options),
     { .name = "short",
       .type = STOKE_OPT_FLAG,
       .offset = offsetof(bench_options, short_run),
@@ -118,8 +121,9 @@ static int open_set(bench *b, stoke_error *err)
 static int measure(bench *b, stoke_error *err)
 {
     const bench_options *o = b->call->options;
-    b->cases[0] =
-        (bench_case){ .name = "loader", .subject = &bench_loader, .dataset = b->dataset, .data = b->data };
+    b->cases[0] = (bench_case){
+        .name = "loader", .subject = &bench_loader, .dataset = b->dataset, .data = b->data, .live = o->live
+    };
     b->cases[1] = (bench_case){
         .name = "bare decoding", .subject = &bench_peer, .dataset = b->dataset, .data = b->data
     };

@@ -10,7 +10,7 @@
 #include "cli/bench_feed.h"
 
 typedef struct device_options {
-    const char *device, *trace, *timeline;
+    const char *device, *trace, *timeline, *live;
     double step_ms, image_ms;
     int64_t steps, warm_up;
     int sync, short_run;
@@ -71,6 +71,7 @@ static const stoke_option options[] = {
       .offset = FIELD(timeline),
       .argument = "FILE",
       .help = "Draw the last steps as a picture (SVG)" },
+    BENCH_LIVE_OPTION(device_options),
     { .name = "short",
       .type = STOKE_OPT_FLAG,
       .offset = FIELD(short_run),
@@ -130,6 +131,7 @@ static int measure(bench *b, stoke_error *err)
                            .data = b->data,
                            .device = b->device,
                            .params = b->call->feed,
+                           .live_path = o->live,
                            .step_ms = quick && o->step_ms > 5 ? 5 : o->step_ms,
                            .image_ms = quick ? 0 : o->image_ms,
                            .sync = o->sync,

@@ -94,6 +94,7 @@ static int consume(bench_feed *job, stoke_feed *feed, stoke_error *err)
             job->begin_ns = stoke_machine_now_ns();
         }
         r = one_step(job, feed, &epoch, err);
+        bench_live_of_feed(&job->live, feed, i + 1, total);
         if (!r && cli_progress_update(progress, i + 1, total))
             r = cli_error(err, STOKE_E_CANCELLED, "interrupted");
     }
@@ -118,7 +119,12 @@ int bench_feed_run(bench_feed *job, stoke_error *err)
     job->memory = *stoke_feed_memory_plan(feed);
     job->placement = stoke_feed_placement(feed, &why);
     snprintf(job->why, sizeof job->why, "%s", why);
-    r = consume(job, feed, err);
+    char what[64];
+    snprintf(what, sizeof what, "bench device, %.24s (%s)", stoke_device_describe(job->device)->name,
+             bench_feed_source(job->device));
+    r = bench_live_open(&job->live, job->live_path, what, err);
+    if (!r) r = consume(job, feed, err);
+    bench_live_close(&job->live);
     stoke_feed_destroy(&feed);
     return r;
 }

@@ -6,6 +6,7 @@
 #ifndef STOKE_CLI_BENCH_FEED_H
 #define STOKE_CLI_BENCH_FEED_H
 
+#include "cli/bench_live.h"
 #include "cli/feeding.h"
 #include "cli/output.h"
 
@@ -19,7 +20,9 @@ typedef struct bench_feed {
     double step_ms, image_ms; /* of a step, and more of it for every picture of the batch */
     int sync;                 /* the host waits for every step, as loss.item() does */
     uint64_t warm_up, steps;
-    stoke_trace *trace; /* of the steps after warm-up; NULL = none */
+    stoke_trace *trace;    /* of the steps after warm-up; NULL = none */
+    const char *live_path; /* a page for `stoke monitor --attach`; NULL = none */
+    bench_live live;
     /* filled by the run */
     stoke_feed_stats stats;
     int placement;

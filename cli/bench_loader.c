@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include "cli/bench.h"
+#include "cli/bench_live.h"
 
 typedef struct loader_state {
     stoke_loader *loader;
     const stoke_data_params *data;
     uint64_t epoch;
+    bench_live live;
 } loader_state;
 
 /* A forked process maps the pages of program and libraries only as it touches them, so the plan, which begins
@@ -42,6 +44,7 @@ static int open_loader(void **out, const bench_case *job, bench_answer *answer, 
     touch_code(job, answer);
     int r = stoke_loader_create(&state->loader, job->dataset, &job->data, NULL, err);
     if (!r) answer->plan = stoke_loader_memory(state->loader);
+    if (!r) r = bench_live_open(&state->live, job->live, "bench data", err);
     return r;
 }
 
@@ -57,6 +60,7 @@ static int take_epoch(loader_state *state, uint64_t *samples, stoke_stage_time *
         if (r) break;
         *samples += batch->count;
         stoke_batch_release(state->loader, &batch);
+        bench_live_of_loader(&state->live, state->loader);
         if (first && idle) {
             stoke_loader_stats(state->loader, &stats);
             *idle = stats.stage[STOKE_STAGE_SLOT_WAIT];
@@ -106,6 +110,7 @@ static int measure_loader(void *opaque, uint64_t passes, bench_answer *answer, s
 static void close_loader(void **opaque)
 {
     loader_state *state = *opaque;
+    bench_live_close(&state->live);
     stoke_loader_destroy(&state->loader);
     free(state);
     *opaque = NULL;

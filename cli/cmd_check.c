@@ -3,10 +3,8 @@
  * stoke check: the list to go through before a training starts, gone through.
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "cli/common.h"
+#include "cli/map_option.h"
 #include <stoke/preflight.h>
 
 typedef struct check_options {
@@ -19,12 +17,10 @@ typedef struct check_options {
 
 /* clang-format off: one option is one paragraph */
 static const stoke_option options[] = {
-    { .name = "config",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(config),
-      .argument = "FILE",
-      .help = "The settings to check: a file of `stoke config`, or the YAML of a PyTorch trainer, flat or in "
-              "sections" },
+    CLI_CONFIG_OPTION(
+        check_options,
+        "The settings to check: a file of `stoke config`, or the YAML of a PyTorch trainer, flat or in "
+        "sections"),
     { .name = "data",
       .type = STOKE_OPT_STRING,
       .offset = FIELD(data),
@@ -49,14 +45,7 @@ static const stoke_option options[] = {
       .max = 65535,
       .argument = "N",
       .help = "Number of classes; 0 is as the file says" },
-    { .name = "ranks",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(ranks),
-      .default_text = "1",
-      .min = 1,
-      .max = 1024,
-      .argument = "N",
-      .help = "Processes that share this machine's cores, one for each card" },
+    CLI_RANKS_OPTION(check_options, "Processes that share this machine's cores, one for each card"),
     { .name = "gpu",
       .type = STOKE_OPT_INT,
       .offset = FIELD(gpu),
@@ -65,28 +54,9 @@ static const stoke_option options[] = {
       .max = 255,
       .argument = "N",
       .help = "Which card, as nvidia-smi counts them" },
-    { .name = "map",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(map),
-      .argument = "SETTING=PATH,...",
-      .help = "Where a setting stands when the file has several of its name, such as batch_size=data.bs" },
+    CLI_MAP_OPTION(check_options),
 };
 /* clang-format on */
-
-enum { MAPS = 16 };
-
-/* Cuts "a=b,c=d" in place. */
-static int cut_map(char *text, const char *map[MAPS + 1], stoke_error *err)
-{
-    size_t n = 0;
-    char *rest = NULL;
-    for (char *word = text ? strtok_r(text, ",", &rest) : NULL; word; word = strtok_r(NULL, ",", &rest)) {
-        if (n == MAPS) return cli_error(err, STOKE_E_INVALID, "--map: more than %d settings", MAPS);
-        map[n++] = word;
-    }
-    map[n] = NULL;
-    return STOKE_OK;
-}
 
 /* ---- what is told ---- */
 
@@ -149,18 +119,14 @@ static void print_json(const cli_call *call, const stoke_preflight *preflight, i
 
 static int check(stoke_preflight **preflight, const check_options *o, stoke_error *err)
 {
-    const char *map[MAPS + 1];
-    char *text = NULL;
+    cli_map map;
     if (!o->config)
         return cli_error(err, STOKE_E_INVALID,
                          "which settings? Name their file: stoke check --config train.yaml");
-    if (o->map) {
-        text = cli_alloc(strlen(o->map) + 1, 1);
-        strcpy(text, o->map);
-    }
+    int r = cli_map_cut(&map, o->map, err);
     stoke_preflight_params params = stoke_preflight_defaults();
     params.config = o->config;
-    params.map = map;
+    params.map = map.paths;
     params.data = o->data;
     params.model = o->model;
     params.size[0] = o->size[0];
@@ -168,9 +134,8 @@ static int check(stoke_preflight **preflight, const check_options *o, stoke_erro
     params.classes = (uint32_t)o->classes;
     params.ranks = (uint32_t)o->ranks;
     params.gpu = (uint32_t)o->gpu;
-    int r = cut_map(text, map, err);
     if (!r) r = stoke_preflight_run(preflight, &params, err);
-    free(text);
+    cli_map_free(&map);
     return r;
 }
 

@@ -11,6 +11,7 @@
 #include <stoke/monitor.h>
 
 #include "cli/doctor_advice.h"
+#include "cli/process_list.h"
 
 typedef struct doctor_options {
     const char *data;
@@ -194,32 +195,6 @@ static void print_devices(cli_page *page, const stoke_device_list *list)
     cli_page_close(page);
 }
 
-static void print_processes(cli_page *page, const stoke_gpu *gpu)
-{
-    if (page->as_json) stoke_json_array(&page->json, "processes");
-    for (uint32_t i = 0; i < gpu->n_processes; i++) {
-        const stoke_gpu_process *process = &gpu->process[i];
-        char title[128];
-        snprintf(title, sizeof title, " program %u, %s%s", process->pid,
-                 *process->name ? process->name : "in another container", process->own ? " (this one)" : "");
-        cli_page_entry(page, title);
-        if (page->as_json) {
-            stoke_json_uint(&page->json, "pid", process->pid);
-            cli_page_text(page, "name", NULL, process->name);
-            stoke_json_bool(&page->json, "own", process->own);
-        }
-        cli_page_figure(page, "memory_bytes", "  its memory", process->memory_bytes, CLI_UNIT_BYTES);
-        cli_page_figure(page, "busy_percent", "  its share", process->busy_percent, CLI_UNIT_PERCENT);
-        cli_page_close(page);
-    }
-    if (page->as_json) {
-        stoke_json_close(&page->json);
-        stoke_json_uint(&page->json, "more_processes", gpu->more_processes);
-    } else if (gpu->more_processes) {
-        printf("  and %u more programs\n", gpu->more_processes);
-    }
-}
-
 /* Bits for programs, words for people. */
 static void print_reasons(cli_page *page, stoke_figure reasons)
 {
@@ -289,7 +264,7 @@ static void print_card(cli_page *page, const stoke_gpu *gpu)
         cli_page_figure(page, figures[i].key, figures[i].label, figure, figures[i].unit);
     }
     print_reasons(page, gpu->clocks_reasons);
-    print_processes(page, gpu);
+    cli_page_processes(page, gpu);
     cli_page_close(page);
 }
 

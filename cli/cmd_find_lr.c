@@ -177,22 +177,6 @@ static int is_own(const char *word, int *value)
     return 0;
 }
 
-/* A word as a shell reads it back. What does not fit is left out as a whole. */
-static void append(char *line, const char *word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:@%+";
-    const char *quote = *word && word[strspn(word, plain)] == 0 ? "" : "'";
-    char *out = line + strlen(line);
-    if (strlen(line) + 4 * strlen(word) + 4 > COMMAND) return;
-    out += sprintf(out, " %s", quote);
-    for (; *word; word++)
-        if (*word == '\'')
-            out = stpcpy(out, "'\\''");
-        else
-            *out++ = *word;
-    strcpy(out, quote);
-}
-
 /* "stoke train --lr 0.0027 DIR --size 128": what was typed, with train in place of find-lr. */
 static void next_command(const cli_call *call, double lr, char line[COMMAND])
 {
@@ -200,7 +184,7 @@ static void next_command(const cli_call *call, double lr, char line[COMMAND])
     for (int i = 1; i < call->argc; i++) {
         int value;
         if (!is_own(call->argv[i], &value))
-            append(line, call->argv[i]);
+            cli_append_word(line, COMMAND, call->argv[i]);
         else
             i += value;
     }

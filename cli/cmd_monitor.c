@@ -10,68 +10,28 @@
 #include <time.h>
 
 #include "cli/common.h"
-#include "cli/monitor_view.h"
+#include "cli/monitor_prometheus.h"
 #include "cli/output.h"
 
 typedef struct monitor_options {
     int once, colour;
-    const char *csv;
+    const char *csv, *attach, *prometheus, *bind;
 } monitor_options;
 
 /* A year; the clock itself would bear more. */
 #define MOST_SECONDS 31536000.0
-
-/* ---- CSV: a row per reading ---- */
-
-static void csv_header(FILE *out, size_t n_gpus)
-{
-    fputs("seconds,cpu_percent,memory_used_bytes,disk_busy_percent,disk_read_bytes_s,disk_write_bytes_s,"
-          "machine_source",
-          out);
-    for (size_t i = 0; i < n_gpus; i++)
-        fprintf(out,
-                ",gpu%zu_busy_percent,gpu%zu_memory_used_bytes,gpu%zu_power_watt,gpu%zu_temperature_c,"
-                "gpu%zu_clock_mhz,gpu%zu_clock_reasons,gpu%zu_source",
-                i, i, i, i, i, i, i);
-    fputc('\n', out);
-}
-
-static void csv_figures(FILE *out, const stoke_figure *figures, size_t n)
-{
-    int source = STOKE_SOURCE_NA;
-    for (size_t i = 0; i < n; i++) {
-        if (figures[i].source) {
-            source = figures[i].source;
-            fprintf(out, ",%.10g", figures[i].value);
-        } else {
-            fputs(",n/a", out);
-        }
-    }
-    fprintf(out, ",%s", stoke_source_name(source));
-}
-
-static void csv_row(FILE *out, const stoke_monitor *monitor, double seconds)
-{
-    const stoke_load *load = stoke_monitor_load(monitor);
-    const stoke_figure machine[] = { load->cpu_percent, load->memory_used, load->disk_busy_percent,
-                                     load->disk_read, load->disk_write };
-    fprintf(out, "%.3f", seconds);
-    csv_figures(out, machine, CLI_COUNT(machine));
-    for (size_t i = 0; i < stoke_monitor_gpus(monitor); i++) {
-        const stoke_gpu *gpu = stoke_monitor_gpu(monitor, i);
-        const stoke_figure card[] = { gpu->busy_percent, gpu->memory_used,  gpu->power_watt,
-                                      gpu->temperature,  gpu->clock_sm_mhz, gpu->clocks_reasons };
-        csv_figures(out, card, CLI_COUNT(card));
-    }
-    fputc('\n', out);
-}
 
 /* ---- watching ---- */
 
 typedef struct watch {
     const cli_call *call;
     stoke_monitor *monitor;
-    double limit; /* seconds, 0 = until interrupted */
+    monitor_job job;
+    int attached;
+    monitor_prometheus *server; /* NULL: none */
+    monitor_sight sight;
+    double limit;  /* seconds, 0 = until interrupted */
+    unsigned port; /* of the server */
     int live, lines;
     monitor_view view;
     cli_output csv;
@@ -95,6 +55,15 @@ static void wait_until(watch *w, double seconds)
     }
 }
 
+/* A reading of everything; 0 once the job that is watched is over. */
+static int read_all(watch *w)
+{
+    stoke_monitor_read(w->monitor);
+    const int goes_on = !w->attached || monitor_job_look(&w->job);
+    if (w->server) monitor_prometheus_tell(w->server, &w->sight);
+    return goes_on;
+}
+
 static void watch_it(watch *w)
 {
     const uint64_t most = w->limit > 0 ? (uint64_t)ceil(w->limit * MONITOR_RATE) : UINT64_MAX;
@@ -104,12 +73,14 @@ static void watch_it(watch *w)
         if (w->limit > 0 && at > w->limit) at = w->limit;
         wait_until(w, at);
         if (cli_interrupted() && i > 1) break; /* one reading there is always */
-        stoke_monitor_read(w->monitor);
+        const int goes_on = read_all(w);
         const double now = passed(w);
         const uint64_t second = (uint64_t)now;
-        if (w->csv.stream) csv_row(w->csv.stream, w->monitor, now);
+        if (w->csv.stream) monitor_csv_row(w->csv.stream, &w->sight, now);
+        if (w->attached && second > shown) monitor_job_second(&w->job);
         if (w->live && (second > shown || i == 1)) monitor_view_draw(&w->view, now);
-        if (w->lines && second > shown) monitor_print_line(w->monitor, now);
+        if (w->lines && (second > shown || !goes_on)) monitor_print_line(&w->sight, now);
+        if (!goes_on) break;
         shown = second;
         /* Stopped by Ctrl-Z or by a slow driver: readings that were missed are not made up for. */
         if (now > at + 1) i = (uint64_t)(now * MONITOR_RATE);
@@ -136,9 +107,9 @@ static int watch_once(const cli_call *call, watch *w)
 {
     /* Load is a difference of counters, which the kernel moves a hundred times a second. */
     wait_until(w, 0.2);
-    stoke_monitor_read(w->monitor);
-    if (w->csv.stream) csv_row(w->csv.stream, w->monitor, passed(w));
-    monitor_print_once(w->monitor, call->common.json);
+    read_all(w);
+    if (w->csv.stream) monitor_csv_row(w->csv.stream, &w->sight, passed(w));
+    monitor_print_once(&w->sight, call->common.json);
     return CLI_OK;
 }
 
@@ -146,37 +117,86 @@ static int watch_long(const cli_call *call, watch *w, const monitor_options *opt
 {
     w->live = !call->common.json && !call->common.quiet && monitor_view_possible();
     w->lines = !call->common.json && !call->common.quiet && !w->live;
-    w->view.limit = w->limit;
-    if (w->live) monitor_view_begin(&w->view, w->monitor, options->colour);
+    if (w->live) monitor_view_begin(&w->view, &w->sight, w->limit, options->colour);
     watch_it(w);
     if (w->live) monitor_view_end();
     if (w->lines) putchar('\n');
-    monitor_print_summary(w->monitor, call->common.json);
+    monitor_print_summary(&w->sight, call->common.json);
     /* Ctrl-C is the way to end what has no end; what was cut short says so. */
     return cli_interrupted() && w->limit > 0 ? cli_interrupt_code() : CLI_OK;
+}
+
+static int parse_port(const char *text, unsigned *port, stoke_error *err)
+{
+    char *end;
+    errno = 0;
+    const long number = strtol(text, &end, 10);
+    if (end == text || *end || errno || number < 0 || number > 65535)
+        return cli_error(
+            err, STOKE_E_INVALID,
+            "--prometheus: '%s' is no port, 0 (any that is free) to 65535; try --prometheus 9400", text);
+    *port = (unsigned)number;
+    return STOKE_OK;
+}
+
+static int check_options(const cli_call *call, const monitor_options *options, unsigned *port,
+                         stoke_error *err)
+{
+    if (options->once && call->n_words)
+        return cli_error(err, STOKE_E_INVALID,
+                         "--once takes one reading and no SECONDS; leave one of them out");
+    if (options->once && options->prometheus)
+        return cli_error(err, STOKE_E_INVALID,
+                         "--once takes one reading and has nothing to serve; leave it or --prometheus out");
+    return options->prometheus ? parse_port(options->prometheus, port, err) : STOKE_OK;
+}
+
+/* Everything there is to look at, and who else may look. */
+static int open_all(watch *w, const monitor_options *options, stoke_error *err)
+{
+    int r = STOKE_OK;
+    if (options->csv) r = cli_output_open(&w->csv, options->csv, err);
+    if (!r && options->attach) {
+        r = monitor_job_open(&w->job, options->attach, err);
+        w->attached = !r;
+    }
+    if (!r) r = stoke_monitor_open(&w->monitor, NULL, err);
+    if (!r && options->prometheus) r = monitor_prometheus_start(&w->server, options->bind, w->port, err);
+    if (r) return r;
+    w->sight = (monitor_sight){ .monitor = w->monitor,
+                                .job = w->attached ? &w->job : NULL,
+                                .metrics = w->server ? monitor_prometheus_url(w->server) : NULL };
+    if (w->server) cli_say(w->call, "metrics: %s", w->sight.metrics);
+    return STOKE_OK;
+}
+
+static void close_all(watch *w)
+{
+    monitor_prometheus_stop(&w->server);
+    cli_output_abandon(&w->csv);
+    stoke_monitor_close(&w->monitor);
+    monitor_job_close(&w->job);
+    free(w);
 }
 
 static int run(cli_call *call)
 {
     const monitor_options *options = call->options;
     stoke_error err = { 0 };
-    watch w = { .call = call };
-    int status = CLI_OK, r = parse_seconds(call, &w.limit, &err);
-    if (!r && options->once && call->n_words)
-        r = cli_error(&err, STOKE_E_INVALID,
-                      "--once takes one reading and no SECONDS; leave one of them out");
+    watch *w = cli_alloc(1, sizeof *w);
+    w->call = call;
+    int status = CLI_OK, r = parse_seconds(call, &w->limit, &err);
+    if (!r) r = check_options(call, options, &w->port, &err);
     cli_handle_signals();
-    if (!r && options->csv) r = cli_output_open(&w.csv, options->csv, &err);
-    if (!r) r = stoke_monitor_open(&w.monitor, NULL, &err);
+    if (!r) r = open_all(w, options, &err);
     if (!r) {
-        w.begin_ns = stoke_machine_now_ns();
-        if (w.csv.stream) csv_header(w.csv.stream, stoke_monitor_gpus(w.monitor));
-        status = options->once ? watch_once(call, &w) : watch_long(call, &w, options);
-        if (w.csv.stream) r = cli_output_commit(&w.csv, &err);
+        w->begin_ns = stoke_machine_now_ns();
+        if (w->csv.stream) monitor_csv_header(w->csv.stream, &w->sight);
+        status = options->once ? watch_once(call, w) : watch_long(call, w, options);
+        if (w->csv.stream) r = cli_output_commit(&w->csv, &err);
     }
     if (r) status = cli_fail(call, &err);
-    cli_output_abandon(&w.csv);
-    stoke_monitor_close(&w.monitor);
+    close_all(w);
     return status;
 }
 
@@ -185,15 +205,21 @@ static const stoke_option option_table[] = {
       "print one reading (of 200 ms) and stop" },
     { "csv", STOKE_OPT_STRING, offsetof(monitor_options, csv), NULL, NULL, 0, 0, "FILE",
       "also write every reading there, ten rows a second, when the watching ends" },
+    { "attach", STOKE_OPT_STRING, offsetof(monitor_options, attach), NULL, NULL, 0, 0, "RUN",
+      "also watch a job of ours: a run folder, or the page --live of a bench wrote; ends when it ends" },
+    { "prometheus", STOKE_OPT_STRING, offsetof(monitor_options, prometheus), NULL, NULL, 0, 0, "PORT",
+      "also serve the figures at /metrics for Prometheus; 0 = any port that is free, and says which" },
+    { "bind", STOKE_OPT_STRING, offsetof(monitor_options, bind), "127.0.0.1", NULL, 0, 0, "ADDRESS",
+      "address to serve them on; 0.0.0.0 lets everybody read them" },
     { "colour", STOKE_OPT_FLAG, offsetof(monitor_options, colour), "true", NULL, 0, 0, NULL,
       "colours in the live view; never when NO_COLOR is set" },
 };
 
 static const cli_example examples[] = {
     { "stoke monitor 2", "watch for two seconds, then the summary and what to do next" },
-    { "stoke monitor --once", "one reading of everything" },
-    { "stoke monitor 1 --csv readings.csv", "keep the readings, ten in a second" },
-    { "stoke monitor 1 --json", "the summary for programs" },
+    { "stoke monitor --attach runs/first", "with the loader of a run of ours, until it ends" },
+    { "stoke monitor 1 --csv readings.csv --json", "keep the readings; the summary for programs" },
+    { "stoke monitor 1 --prometheus 0", "let Prometheus fetch the figures meanwhile" },
     { 0 },
 };
 
@@ -213,7 +239,10 @@ const cli_command cli_monitor = {
         "of "
         "programs; then a verdict that names the next command. Busy is the driver's figure: any kernel "
         "running, over up to a second, so shorter gaps do not show. Every figure has its source; what cannot "
-        "be had is n/a. No card is needed.",
+        "be had is n/a. No card is needed. --attach RUN adds what a job of ours tells of itself (the page "
+        "RUN/live): queue, samples a second, how long it waits for data, time of each stage; the watching "
+        "ends when the job does. --prometheus PORT serves the newest readings over HTTP, to this machine "
+        "alone unless --bind says otherwise.",
     .examples = examples,
     .options = option_table,
     .n_options = CLI_COUNT(option_table),

@@ -7,31 +7,30 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/common.h"
-#include "cli/output.h"
-#include <stoke/probe.h>
-#include <stoke/splice.h>
+#include "cli/card.h"
+#include "cli/map_option.h"
+#include "cli/optimize_benchmark.h"
 
 typedef struct optimize_options {
     const char *config, *gpu, *out, *map;
     double vram;
     int64_t cores, ranks;
     int in_place, allow_model_scale, dry_run, force;
+    int benchmark;
+    find_batch_wish wish; /* of its trials */
+    double timeout;
+    const char *journal;
 } optimize_options;
 
 #define FIELD(f) offsetof(optimize_options, f)
 static const stoke_option options[] = {
-    { .name = "config",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(config),
-      .argument = "FILE",
-      .help = "The settings file; it is read, never changed without --in-place" },
+    CLI_CONFIG_OPTION(optimize_options, "The settings file; it is read, never changed without --in-place"),
     { .name = "gpu",
       .type = STOKE_OPT_STRING,
       .offset = FIELD(gpu),
       .argument = "NAME",
-      .help = "The card to optimize for, such as rtx3090; left out, by --vram; with neither, for the "
-              "processor alone" },
+      .help = "The card to optimize for, such as rtx3090; left out, by --vram; with neither, the card found "
+              "here, or the processor" },
     { .name = "vram",
       .type = STOKE_OPT_REAL,
       .offset = FIELD(vram),
@@ -48,14 +47,8 @@ static const stoke_option options[] = {
       .max = 65536,
       .argument = "N",
       .help = "Cores of the machine that trains; 0 takes those usable here" },
-    { .name = "ranks",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(ranks),
-      .default_text = "1",
-      .min = 1,
-      .max = 1024,
-      .argument = "N",
-      .help = "Processes that train on that machine and share its cores, one per card" },
+    CLI_RANKS_OPTION(optimize_options,
+                     "Processes that train on that machine and share its cores, one per card"),
     { .name = "out",
       .type = STOKE_OPT_STRING,
       .offset = FIELD(out),
@@ -74,20 +67,28 @@ static const stoke_option options[] = {
       .offset = FIELD(allow_model_scale),
       .help =
           "Also grow the model by the table (base_channels, num_blocks, patch_size): another experiment" },
-    { .name = "map",
-      .type = STOKE_OPT_STRING,
-      .offset = FIELD(map),
-      .argument = "LIST",
-      .help =
-          "Where a setting stands that has another name, or several candidates: setting=path, with commas "
-          "between more than one, such as batch_size=data.bs,num_workers=data.nw" },
+    CLI_MAP_OPTION(optimize_options),
     { .name = "dry_run",
       .type = STOKE_OPT_FLAG,
       .offset = FIELD(dry_run),
       .help = "Show the changes and write nothing" },
+    /* clang-format off: one option is one paragraph */
+    { .name = "benchmark",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(benchmark),
+      .help =
+          "Find the batch by trials, as `stoke find-batch`: on this processor for files of ours, on the card "
+          "on paper that --gpu names for others; x.yaml becomes x_optimized.yaml" },
+    { .name = "data",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(wish.data),
+      .argument = "DIR",
+      .help = "Of the trials: the data set, where the file names none or another is meant" },
+    FIND_BATCH_SHAPE_OPTIONS(FIELD(wish)),
+    FIND_BATCH_TRIAL_OPTIONS(FIELD(wish)),
+    FIND_BATCH_SEARCH_OPTIONS(optimize_options),
+    /* clang-format on */
 };
-
-enum { MAPS = 32 };
 
 /* One call of the command. */
 typedef struct optimizing {
@@ -95,24 +96,14 @@ typedef struct optimizing {
     const optimize_options *o;
     stoke_optimization *plan;
     stoke_yaml_proof proof;
+    cli_card card; /* the one found, where none was named */
+    optimize_benchmark benchmark;
     const char *target;
     char backup[CLI_PATH];
     int written, unchanged; /* unchanged: the target had these very bytes */
 } optimizing;
 
 /* ---- what there is already ---- */
-
-/* Cuts "a=b,c=d" in place. */
-static int cut_map(char *text, const char *map[MAPS + 1], stoke_error *err)
-{
-    size_t n = 0;
-    for (char *word = text ? strtok(text, ",") : NULL; word; word = strtok(NULL, ",")) {
-        if (n == MAPS) return cli_error(err, STOKE_E_INVALID, "--map: more than %d settings", MAPS);
-        map[n++] = word;
-    }
-    map[n] = NULL;
-    return STOKE_OK;
-}
 
 /* 1: both can be read and have the same bytes. */
 static int same_bytes(const char *a, const char *b)
@@ -234,6 +225,10 @@ static void print_text(const optimizing *w)
 {
     stoke_change c;
     const char *text;
+    if (w->benchmark.ran) {
+        find_batch_print(&w->benchmark.search);
+        puts("");
+    }
     if (stoke_optimization_change(w->plan, 0, &c))
         print_changes(w);
     else
@@ -274,6 +269,19 @@ static void json_change(stoke_json *json, const stoke_change *c)
     stoke_json_close(json);
 }
 
+static void json_card(stoke_json *json, const cli_card *card)
+{
+    if (!*card->name) {
+        stoke_json_null(json, "card_found");
+        return;
+    }
+    stoke_json_object(json, "card_found");
+    stoke_json_string(json, "name", card->name);
+    stoke_json_uint(json, "memory_bytes", (uint64_t)card->memory.value);
+    stoke_json_string(json, "source", stoke_source_name(card->memory.source));
+    stoke_json_close(json);
+}
+
 static void print_json(const optimizing *w)
 {
     stoke_json json;
@@ -283,8 +291,16 @@ static void print_json(const optimizing *w)
     stoke_json_object(&json, NULL);
     stoke_json_string(&json, "config", w->o->config);
     stoke_json_string(&json, "target", w->target);
+    json_card(&json, &w->card);
     stoke_json_bool(&json, "written", w->written);
     stoke_json_string(&json, "backup", *w->backup ? w->backup : NULL);
+    if (w->benchmark.ran) {
+        stoke_json_object(&json, "benchmark");
+        find_batch_json(&json, &w->benchmark.search);
+        stoke_json_close(&json);
+    } else {
+        stoke_json_null(&json, "benchmark");
+    }
     stoke_json_array(&json, "changes");
     for (size_t i = 0; stoke_optimization_change(w->plan, i, &c); i++) json_change(&json, &c);
     stoke_json_close(&json);
@@ -316,20 +332,51 @@ static int check_request(const optimize_options *o, stoke_error *err)
     return STOKE_OK;
 }
 
-static int optimize(optimizing *w, char *map_text, stoke_error *err)
+/* For the card named, of the size given, or found; with none of them, for the processor. */
+static int choose_card(optimizing *w, stoke_optimize_params *params, stoke_error *err)
+{
+    params->gpu = w->o->gpu;
+    params->memory = (uint64_t)(w->o->vram * 1073741824.0);
+    if (params->gpu || params->memory) return STOKE_OK;
+    const int r = cli_card_find(&w->card, err);
+    if (r) return r;
+    cli_say_card(w->call, &w->card);
+    if (!*w->card.name) return STOKE_OK;
+    params->gpu = w->card.name;
+    params->memory = (uint64_t)w->card.memory.value;
+    return STOKE_OK;
+}
+
+/* Trials of what was planned so far, then the plan again with the batch they found. */
+static int search_batch(optimizing *w, stoke_optimize_params *params, stoke_error *err)
 {
     const optimize_options *o = w->o;
-    const char *map[MAPS + 1];
+    find_batch *search = &w->benchmark.search;
+    search->call = w->call;
+    search->wish = o->wish;
+    search->wish.config = o->config;
+    search->wish.map = o->map;
+    search->timeout = o->timeout;
+    search->journal = o->journal;
+    search->ranks = (uint32_t)o->ranks;
+    const int r = optimize_benchmark_run(&w->benchmark, w->plan, params, err);
+    if (r) return r;
+    stoke_optimization_destroy(&w->plan);
+    return stoke_optimize(&w->plan, params, err);
+}
+
+static int optimize(optimizing *w, const cli_map *map, stoke_error *err)
+{
+    const optimize_options *o = w->o;
     stoke_optimize_params params = stoke_optimize_defaults();
-    int r = cut_map(map_text, map, err);
+    int r = choose_card(w, &params, err);
     params.config = o->config;
-    params.gpu = o->gpu;
-    params.memory = (uint64_t)(o->vram * 1073741824.0);
     params.cores = (uint32_t)o->cores;
     params.ranks = (uint32_t)o->ranks;
     params.allow_model_scale = o->allow_model_scale;
-    params.map = map;
+    params.map = map->paths;
     if (!r) r = stoke_optimize(&w->plan, &params, err);
+    if (!r && o->benchmark) r = search_batch(w, &params, err);
     if (r) return r;
     w->target = o->in_place ? o->config : o->out ? o->out : stoke_optimization_target(w->plan);
     return o->dry_run ? STOKE_OK : write_result(w, err);
@@ -339,13 +386,10 @@ static int run(cli_call *call)
 {
     optimizing w = { .call = call, .o = call->options };
     stoke_error err = { 0 };
-    char *map = NULL;
+    cli_map map = { 0 };
     int r = check_request(w.o, &err);
-    if (!r && w.o->map) {
-        map = cli_alloc(strlen(w.o->map) + 1, 1);
-        strcpy(map, w.o->map);
-    }
-    if (!r) r = optimize(&w, map, &err);
+    if (!r) r = cli_map_cut(&map, w.o->map, &err);
+    if (!r) r = optimize(&w, &map, &err);
     if (r)
         r = cli_fail(call, &err);
     else if (call->common.json)
@@ -353,7 +397,8 @@ static int run(cli_call *call)
     else
         print_text(&w);
     stoke_optimization_destroy(&w.plan);
-    free(map);
+    optimize_benchmark_free(&w.benchmark);
+    cli_map_free(&map);
     return r;
 }
 
@@ -362,6 +407,8 @@ static const cli_example examples[] = {
       "writes configs/face_gpu_optimized.yaml and says what changed, and why" },
     { "stoke optimize --config configs/face_config.yaml --vram 8 --dry-run",
       "what it would be for a card of 8 GB" },
+    { "stoke optimize --config configs/face_config.yaml --gpu rtx3060 --benchmark",
+      "the batch by trials: writes configs/face_config_optimized.yaml" },
     { "stoke optimize --config configs/face_config.yaml --gpu t4 --cores 4 --out configs/colab.yaml --json",
       "for another machine, and for programs" },
     { 0 },
@@ -378,7 +425,10 @@ const cli_command cli_optimize = {
         "line ends and indentation stay byte for byte, which is proved before the file is written. What "
         "cannot be changed safely (values behind anchors and merges, maps in braces over several lines) "
         "is left, with line and reason; a file with keys given twice, tabs in its indentation or several "
-        "documents is refused. The learning rate is never changed; what scaling would make of it is said.",
+        "documents is refused. The learning rate is never changed; what scaling would make of it is said. "
+        "With --benchmark the batch is not the table's but the best of trials with all other changes made; "
+        "it "
+        "may be less than the file's, where that does not fit.",
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

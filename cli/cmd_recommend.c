@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/common.h"
+#include "cli/card.h"
 #include "cli/output.h"
 #include <stoke/advise.h>
 
@@ -39,32 +39,6 @@ static const stoke_option options[] = {
               "use_mixed_precision and so on, for PyTorch programs" },
 };
 /* clang-format on */
-
-/* ---- what it is for ---- */
-
-typedef struct found {
-    char name[96], why[256]; /* why: nothing was found */
-    uint64_t memory;
-} found;
-
-/* The first card that tells its memory. */
-static int find_card(found *f, stoke_error *err)
-{
-    const stoke_gpus_params params = stoke_gpus_defaults();
-    stoke_gpus *gpus;
-    const int r = stoke_gpus_open(&gpus, &params, err);
-    if (r) return r;
-    for (size_t i = 0; !f->memory && i < stoke_gpus_count(gpus); i++) {
-        stoke_gpu gpu;
-        stoke_gpus_read(gpus, i, &gpu);
-        if (gpu.lost || gpu.memory_total.source == STOKE_SOURCE_NA || gpu.memory_total.value < 1) continue;
-        f->memory = (uint64_t)gpu.memory_total.value;
-        snprintf(f->name, sizeof f->name, "%s", gpu.name);
-    }
-    if (!f->memory) snprintf(f->why, sizeof f->why, "%s", stoke_gpus_why(gpus));
-    stoke_gpus_close(&gpus);
-    return STOKE_OK;
-}
 
 /* ---- files ---- */
 
@@ -185,18 +159,16 @@ static int make_advice(cli_call *call, stoke_advice *advice, stoke_error *err)
 {
     const recommend_options *o = call->options;
     stoke_recommend_params params = stoke_recommend_defaults();
-    found card = { 0 };
+    cli_card card;
     params.gpu = o->gpu;
     params.memory = (uint64_t)(o->vram * (double)(UINT64_C(1) << 30));
     params.task = o->task == TASK_SMALLNET ? "smallnet" : "segformer";
     params.ranks = (uint32_t)o->ranks;
     if (!params.gpu && !params.memory) {
-        const int r = find_card(&card, err);
+        const int r = cli_card_find(&card, err);
         if (r) return r;
-        if (card.memory)
-            params.gpu = card.name, params.memory = card.memory;
-        else if (*card.why)
-            cli_say(call, "no card is seen: %s", card.why);
+        cli_say_card(call, &card);
+        if (*card.name) params.gpu = card.name, params.memory = (uint64_t)card.memory.value;
     }
     const int r = stoke_recommend(advice, &params, err);
     return r == STOKE_E_NOTFOUND ? err->code = STOKE_E_INVALID : r; /* a name that was typed */

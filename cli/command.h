@@ -66,6 +66,8 @@ typedef struct cli_command {
     int reads_training; /* takes the options of training too, in --config as well; others pass over them there
                          */
     int reads_feed;     /* takes the options of feeding a device */
+    int any_config;     /* with reads_data: --config may be a PyTorch trainer's; run() reads it itself, see
+                           cli_replace_settings */
     /* With reads_data: the first word is a run or a network instead of data, and settings come from the run's
      * config.yaml first. */
     int takes_network;
@@ -81,9 +83,9 @@ extern const cli_command *const cli_commands[];
 
 extern const cli_command cli_synth, cli_verify, cli_show, cli_hash, cli_dump, cli_pack, cli_bench,
     cli_bench_data, cli_bench_pix, cli_bench_net, cli_bench_step, cli_bench_transfer, cli_bench_device,
-    cli_config, cli_ops, cli_man, cli_completion, cli_train, cli_eval, cli_predict, cli_find_lr, cli_recipe,
-    cli_recipe_progressive, cli_report, cli_devices, cli_estimate, cli_recommend, cli_optimize, cli_monitor,
-    cli_check, cli_selftest, cli_doctor;
+    cli_config, cli_ops, cli_man, cli_completion, cli_train, cli_eval, cli_predict, cli_find_lr,
+    cli_find_batch, cli_trial, cli_recipe, cli_recipe_progressive, cli_report, cli_devices, cli_estimate,
+    cli_recommend, cli_optimize, cli_monitor, cli_check, cli_why, cli_diagnose, cli_selftest, cli_doctor;
 
 #define CLI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -123,10 +123,32 @@ static int refuse_empty_names(const cli_call *call, stoke_error *err)
     return STOKE_OK;
 }
 
-static int load_config(cli_call *call, const char *path, int argc, char **argv, stoke_error *err)
+/* The set as the command line names it; it replaces the whole one of a file, not one half of it. */
+typedef struct named_set {
+    int any;
+    const char *folder; /* the first word */
+} named_set;
+
+static named_set set_of_flags(const cli_call *call)
 {
-    int ignored, source_on_command_line = names_source(&call->data);
-    const char *folder = call->n_words && !call->command->takes_network ? call->words[0] : NULL;
+    const int takes_folder = call->n_words && !call->command->takes_network;
+    return (named_set){ names_source(&call->data), takes_folder ? call->words[0] : NULL };
+}
+
+/* Above what came from a file. */
+static int repeat_flags(cli_call *call, named_set set, stoke_error *err)
+{
+    int ignored;
+    if (set.any) call->data.data = call->data.images = call->data.masks = call->data.list = NULL;
+    const int r = stoke_options_parse(call->groups, call->n_groups, call->argc, call->argv, call->words,
+                                      &call->n_words, &ignored, err);
+    if (!r && set.folder) call->data.data = set.folder;
+    return r;
+}
+
+static int load_config(cli_call *call, const char *path, stoke_error *err)
+{
+    const named_set set = set_of_flags(call);
     cli_common common = call->common; /* an error in the file is reported the way the flags ask for */
     set_defaults(call);
     int r = cli_load_settings(call, path, err);
@@ -136,13 +158,16 @@ static int load_config(cli_call *call, const char *path, int argc, char **argv, 
         call->common = common;
         return cli_blame(err, path);
     }
-    /* A set named on the command line replaces the whole one of the file, not one half of it. */
-    if (source_on_command_line)
-        call->data.data = call->data.images = call->data.masks = call->data.list = NULL;
-    r = stoke_options_parse(call->groups, call->n_groups, argc, argv, call->words, &call->n_words, &ignored,
-                            err);
-    if (!r && folder) call->data.data = folder;
-    return r;
+    return repeat_flags(call, set, err);
+}
+
+int cli_replace_settings(cli_call *call, const stoke_data_params *data, const stoke_feed_params *feed,
+                         stoke_error *err)
+{
+    const named_set set = set_of_flags(call);
+    call->data = *data;
+    call->feed = *feed;
+    return repeat_flags(call, set, err);
 }
 
 /* A shell that has replaced a pattern by the names of shards is behind most of these. */
@@ -179,7 +204,7 @@ int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **
     if (!r) r = take_folder(call, err);
     char settings[CLI_PATH];
     const char *config = cli_settings_file(call, settings);
-    if (!r && config) r = load_config(call, config, argc, argv, err);
+    if (!r && config && !command->any_config) r = load_config(call, config, err);
     /* auto is training's to settle; for the others it has a fixed meaning, in figures they print too. */
     if (!command->reads_training && call->data.batch < 0) call->data.batch = stoke_data_defaults().batch;
     return r;
@@ -442,6 +467,21 @@ const char *cli_short_numbers(const char *text, char *out, size_t size)
     }
     out[n] = 0;
     return out;
+}
+
+void cli_append_word(char *line, size_t size, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:@%+";
+    const char *quote = *word && word[strspn(word, plain)] == 0 ? "" : "'";
+    char *out = line + strlen(line);
+    if (strlen(line) + 4 * strlen(word) + 4 > size) return;
+    out += sprintf(out, " %s", quote);
+    for (; *word; word++)
+        if (*word == '\'')
+            out = stpcpy(out, "'\\''");
+        else
+            *out++ = *word;
+    strcpy(out, quote);
 }
 
 void cli_hex(const uint8_t digest[16], char text[33])

@@ -14,6 +14,11 @@
 int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **argv, stoke_error *err);
 void cli_call_end(cli_call *call);
 
+/* For commands that read their file themselves: its settings take the place of the defaults, flags count
+ * above them. The command's own options are to be filled before. */
+int cli_replace_settings(cli_call *call, const stoke_data_params *data, const stoke_feed_params *feed,
+                         stoke_error *err);
+
 /* The options of a table as titled groups, all bound to its struct; returns how many. */
 size_t cli_data_sections(stoke_data_params *data, stoke_option_group groups[CLI_DATA_SECTIONS]);
 size_t cli_train_sections(stoke_train_params *train, stoke_option_group groups[CLI_TRAIN_SECTIONS]);
@@ -117,6 +122,10 @@ int cli_ends_with(const char *name, const char *ending);
  * `out`.
  */
 const char *cli_short_numbers(const char *text, char *out, size_t size);
+
+/* A blank and a word as a shell reads it back, at the end of a command line. What does not fit is left out as
+ * a whole. */
+void cli_append_word(char *line, size_t size, const char *word);
 
 /* 16 bytes as 32 hex digits. */
 void cli_hex(const uint8_t digest[16], char text[33]);

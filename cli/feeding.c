@@ -17,7 +17,10 @@ static void say_memory(const cli_call *call, const stoke_feed_memory *memory, co
     stoke_feed_memory_text(memory, own, sizeof own);
     cli_say(call, "memory: %s%s", host,
             memory->host.prefetch_reduced ? " (prefetch lowered to honour --memory-limit)" : "");
-    cli_say(call, "memory of %s: %s", device, own);
+    char tables[64] = "";
+    if (memory->table_bytes)
+        snprintf(tables, sizeof tables, ", and %.2f MB of tables on the host", memory->table_bytes / 1e6);
+    cli_say(call, "memory of %s: %s%s", device, own, tables);
 }
 
 int cli_feed_open(const cli_call *call, stoke_feed **out, const stoke_dataset *dataset,

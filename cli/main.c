@@ -12,10 +12,11 @@
 #include "cli/help.h"
 
 const cli_command *const cli_commands[] = {
-    &cli_synth,  &cli_verify,   &cli_show,    &cli_train,      &cli_eval,      &cli_predict,  &cli_find_lr,
-    &cli_recipe, &cli_report,   &cli_devices, &cli_estimate,   &cli_recommend, &cli_optimize, &cli_monitor,
-    &cli_check,  &cli_selftest, &cli_doctor,  &cli_hash,       &cli_dump,      &cli_pack,     &cli_bench,
-    &cli_config, &cli_ops,      &cli_man,     &cli_completion, NULL,
+    &cli_synth,     &cli_verify,     &cli_show,    &cli_train,      &cli_eval,    &cli_predict,
+    &cli_find_lr,   &cli_find_batch, &cli_recipe,  &cli_report,     &cli_devices, &cli_estimate,
+    &cli_recommend, &cli_optimize,   &cli_monitor, &cli_check,      &cli_why,     &cli_diagnose,
+    &cli_selftest,  &cli_doctor,     &cli_hash,    &cli_dump,       &cli_pack,    &cli_bench,
+    &cli_config,    &cli_ops,        &cli_man,     &cli_completion, &cli_trial,   NULL,
 };
 
 static int unknown_command(const char *prefix, const cli_command *const *commands, const char *word)

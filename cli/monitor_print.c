@@ -10,6 +10,7 @@
 
 #include "cli/common.h"
 #include "cli/page.h"
+#include "cli/process_list.h"
 
 /* ---- figures in few characters ---- */
 
@@ -39,8 +40,9 @@ const char *monitor_reasons(stoke_figure reasons, char *text, size_t size)
     return text;
 }
 
-void monitor_print_line(const stoke_monitor *monitor, double seconds)
+void monitor_print_line(const monitor_sight *sight, double seconds)
 {
+    const stoke_monitor *monitor = sight->monitor;
     const stoke_load *load = stoke_monitor_load(monitor);
     char a[32], b[32], c[32], d[32], reasons[160];
     const stoke_figure cpu = stoke_monitor_history(monitor, STOKE_SERIES_CPU, 0, 0, MONITOR_RATE);
@@ -64,6 +66,7 @@ void monitor_print_line(const stoke_monitor *monitor, double seconds)
                monitor_reasons(gpu->clocks_reasons, reasons, sizeof reasons),
                stoke_source_name(gpu->memory_total.source));
     }
+    if (sight->job) monitor_job_print_line(sight->job);
     fflush(stdout); /* whoever reads a pipe wants it now */
 }
 
@@ -95,29 +98,18 @@ static void print_card_now(cli_page *page, const stoke_gpu *gpu, size_t index)
     cli_page_figure(page, "temperature", "temperature", gpu->temperature, CLI_UNIT_CELSIUS);
     cli_page_figure(page, "clock_sm_mhz", "clock", gpu->clock_sm_mhz, CLI_UNIT_MHZ);
     cli_page_figure(page, "clock_memory_mhz", "memory clock", gpu->clock_memory_mhz, CLI_UNIT_MHZ);
+    cli_page_figure(page, "pcie_to_device", "link, to the card", gpu->pcie_to_device, CLI_UNIT_BYTES_S);
+    cli_page_figure(page, "pcie_from_device", "link, from the card", gpu->pcie_from_device, CLI_UNIT_BYTES_S);
     monitor_reasons(gpu->clocks_reasons, reasons, sizeof reasons);
     cli_page_text(page, "clocks_held_down_by", "clocks held down by",
                   gpu->clocks_reasons.source ? reasons : NULL);
-    if (page->as_json) stoke_json_array(&page->json, "processes");
-    for (uint32_t i = 0; i < gpu->n_processes; i++) {
-        const stoke_gpu_process *process = &gpu->process[i];
-        snprintf(title, sizeof title, "program %u, %s", process->pid,
-                 *process->name ? process->name : "in another container");
-        cli_page_entry(page, title);
-        if (page->as_json) {
-            stoke_json_uint(&page->json, "pid", process->pid);
-            cli_page_text(page, "name", NULL, process->name);
-        }
-        cli_page_figure(page, "memory_bytes", "  its memory", process->memory_bytes, CLI_UNIT_BYTES);
-        cli_page_figure(page, "busy_percent", "  its share", process->busy_percent, CLI_UNIT_PERCENT);
-        cli_page_close(page);
-    }
-    if (page->as_json) stoke_json_close(&page->json);
+    cli_page_processes(page, gpu);
     cli_page_close(page);
 }
 
-void monitor_print_once(const stoke_monitor *monitor, int as_json)
+void monitor_print_once(const monitor_sight *sight, int as_json)
 {
+    const stoke_monitor *monitor = sight->monitor;
     const stoke_load *load = stoke_monitor_load(monitor);
     cli_page page;
     cli_page_begin(&page, as_json);
@@ -130,6 +122,7 @@ void monitor_print_once(const stoke_monitor *monitor, int as_json)
     cli_page_figure(&page, "disk_read", "read, all disks", load->disk_read, CLI_UNIT_BYTES_S);
     cli_page_figure(&page, "disk_write", "written, all disks", load->disk_write, CLI_UNIT_BYTES_S);
     cli_page_close(&page);
+    if (sight->job) monitor_job_print(&page, sight->job, 0);
     cli_page_list(&page, "gpus", "Graphics processors");
     const size_t n = stoke_monitor_gpus(monitor);
     for (size_t i = 0; i < n; i++) print_card_now(&page, stoke_monitor_gpu(monitor, i), i);
@@ -220,18 +213,12 @@ static void print_peaks(cli_page *page, const stoke_gpu_summary *gpu)
     if (page->as_json) stoke_json_array(&page->json, "processes");
     for (uint32_t i = 0; i < gpu->n_processes; i++) {
         const stoke_process_peak *process = &gpu->process[i];
-        char title[128];
-        snprintf(title, sizeof title, "program %u, %s%s, at most", process->pid,
-                 *process->name ? process->name : "in another container", process->own ? " (this one)" : "");
-        cli_page_entry(page, title);
-        if (page->as_json) {
-            stoke_json_uint(&page->json, "pid", process->pid);
-            cli_page_text(page, "name", NULL, process->name);
-            stoke_json_bool(&page->json, "own", process->own);
-        }
-        cli_page_figure(page, "peak_memory_bytes", "  its memory", process->memory_bytes, CLI_UNIT_BYTES);
-        cli_page_figure(page, "peak_busy_percent", "  its share", process->busy_percent, CLI_UNIT_PERCENT);
-        cli_page_close(page);
+        cli_page_program(page, &(cli_program){ .pid = process->pid,
+                                               .name = process->name,
+                                               .own = process->own,
+                                               .at_most = 1,
+                                               .memory = process->memory_bytes,
+                                               .busy = process->busy_percent });
     }
     if (page->as_json)
         stoke_json_close(&page->json);
@@ -272,6 +259,8 @@ static void print_gpu(cli_page *page, const stoke_gpu_summary *gpu, size_t index
     print_spread(page, "temperature", "temperature", &gpu->temperature, CLI_UNIT_CELSIUS);
     print_spread(page, "clock_sm_mhz", "clock", &gpu->clock_sm_mhz, CLI_UNIT_MHZ);
     print_spread(page, "clock_memory_mhz", "memory clock", &gpu->clock_memory_mhz, CLI_UNIT_MHZ);
+    print_spread(page, "pcie_to_device", "link, to the card", &gpu->pcie_to_device, CLI_UNIT_BYTES_S);
+    print_spread(page, "pcie_from_device", "link, from the card", &gpu->pcie_from_device, CLI_UNIT_BYTES_S);
     print_reason_shares(page, gpu);
     print_idle(page, gpu);
     print_peaks(page, gpu);
@@ -286,8 +275,9 @@ static int judged_before(const stoke_gpu_summary *a, const stoke_gpu_summary *b)
     return a->busy_percent.mean.value < b->busy_percent.mean.value;
 }
 
-void monitor_print_summary(const stoke_monitor *monitor, int as_json)
+void monitor_print_summary(const monitor_sight *sight, int as_json)
 {
+    const stoke_monitor *monitor = sight->monitor;
     const size_t n = stoke_monitor_gpus(monitor);
     stoke_gpu_summary *gpus = cli_alloc(n + 1, sizeof *gpus), *judged = NULL;
     stoke_monitor_summary machine;
@@ -298,13 +288,15 @@ void monitor_print_summary(const stoke_monitor *monitor, int as_json)
         stoke_monitor_summarise_gpu(monitor, i, &gpus[i]);
         if (!judged || judged_before(&gpus[i], judged)) judged = &gpus[i];
     }
-    stoke_monitor_judge(&machine, judged, &verdict);
+    const int of_job = sight->job && monitor_job_judge(sight->job, judged, &verdict);
+    if (!of_job) stoke_monitor_judge(&machine, judged, &verdict);
     cli_page_begin(&page, as_json);
     if (as_json) {
         stoke_json_real(&page.json, "seconds", machine.seconds);
         stoke_json_uint(&page.json, "readings", machine.readings);
     } else {
-        printf("Summary of %.1f s, %llu readings\n", machine.seconds, (unsigned long long)machine.readings);
+        printf("Summary of %.1f s, %llu reading%s\n", machine.seconds, (unsigned long long)machine.readings,
+               machine.readings == 1 ? "" : "s");
     }
     cli_page_section(&page, "machine", "Machine");
     print_spread(&page, "cpu_percent", "processors busy", &machine.cpu_percent, CLI_UNIT_PERCENT);
@@ -314,6 +306,7 @@ void monitor_print_summary(const stoke_monitor *monitor, int as_json)
     print_spread(&page, "disk_read", "read, all disks", &machine.disk_read, CLI_UNIT_BYTES_S);
     print_spread(&page, "disk_write", "written, all disks", &machine.disk_write, CLI_UNIT_BYTES_S);
     cli_page_close(&page);
+    if (sight->job) monitor_job_print(&page, sight->job, 1);
     cli_page_list(&page, "gpus", "Graphics processors");
     for (size_t i = 0; i < n; i++) print_gpu(&page, &gpus[i], i);
     if (!n && !as_json) puts("  none");
@@ -324,7 +317,7 @@ void monitor_print_summary(const stoke_monitor *monitor, int as_json)
         stoke_json_string(&page.json, "next", verdict.next);
     } else {
         puts("\nVerdict");
-        if (n > 1) printf("  Of gpu%zu, the one to look at first:\n", (size_t)(judged - gpus));
+        if (n > 1 && !of_job) printf("  Of gpu%zu, the one to look at first:\n", (size_t)(judged - gpus));
         printf("  %s\n  Next: `%s`\n", verdict.text, verdict.next);
     }
     cli_page_end(&page);

@@ -1,33 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The live view. A frame is made whole in memory, cut to the window and written with one call, so nothing
- * flickers; the alternate screen leaves what was on the terminal before as it was.
+ * The live view: what stands in a frame, and taking the screen. The alternate screen leaves what was on the
+ * terminal before as it was.
  */
 #include "cli/monitor_view.h"
 
+#include <math.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/common.h"
 
-#define ENTER  "\033[?1049h\033[?25l\033[H\033[2J"
-#define RED    "\033[31m"
-#define GREEN  "\033[32m"
-#define YELLOW "\033[33m"
-#define LEAVE  "\033[?25h\033[?1049l"
-
-enum {
-    FRAME_BYTES = 1 << 16,
-    LINE_BYTES = 2048,
-    BAR_COLUMNS = 20,
-    LABEL_COLUMNS = 10,
-    FIGURE_COLUMNS = 24 /* "12.3 GB of 25.8 GB" and room */
-};
+#define ENTER "\033[?1049h\033[?25l\033[H\033[2J"
+#define LEAVE "\033[?25h\033[?1049l"
 
 static volatile sig_atomic_t resized;
 
@@ -63,23 +51,13 @@ static int knows_utf8(void)
     return 0;
 }
 
-static void measure_window(monitor_view *view)
-{
-    struct winsize size = { 0 };
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_row || !size.ws_col) {
-        size.ws_row = 24;
-        size.ws_col = 80;
-    }
-    view->rows = size.ws_row;
-    view->columns = size.ws_col;
-}
-
-void monitor_view_begin(monitor_view *view, const stoke_monitor *monitor, int colour)
+void monitor_view_begin(monitor_view *view, const monitor_sight *sight, double limit, int colour)
 {
     const char *none = getenv("NO_COLOR");
-    const double limit = view->limit;
-    *view = (monitor_view){ .monitor = monitor, .limit = limit, .blocks = knows_utf8() };
-    view->colour = colour && !(none && *none);
+    view->sight = sight;
+    view->limit = limit;
+    view->frame.blocks = knows_utf8();
+    view->frame.colour = colour && !(none && *none);
     struct sigaction action = { .sa_handler = on_resize };
     sigemptyset(&action.sa_mask);
     sigaction(SIGWINCH, &action, NULL); /* without SA_RESTART: it ends the wait for the next reading */
@@ -103,114 +81,31 @@ int monitor_view_resized(void)
 
 /* ---- a frame ---- */
 
-typedef struct frame {
-    const monitor_view *view;
-    char text[FRAME_BYTES];
-    size_t used;
-    int rows, left_out; /* lines written; lines there was no room for */
-} frame;
+typedef struct series_place {
+    const stoke_monitor *monitor;
+    stoke_monitor_series series;
+    size_t gpu;
+} series_place;
 
-/* Puts as many bytes of `text` as fill `columns` columns: sequences of colour take none, and a character of
- * several bytes takes one. */
-static size_t cut(const char *text, int columns)
+static stoke_figure mean_of_second(const void *opaque, size_t back)
 {
-    size_t i = 0;
-    while (text[i]) {
-        if (text[i] == '\033') {
-            const size_t n = strcspn(text + i, "m");
-            if (!text[i + n]) break;
-            i += n + 1;
-            continue;
-        }
-        if (columns-- == 0) break;
-        for (i++; ((unsigned char)text[i] & 0xc0) == 0x80;) i++;
-    }
-    return i;
+    const series_place *place = opaque;
+    return stoke_monitor_history(place->monitor, place->series, place->gpu, back * MONITOR_RATE,
+                                 MONITOR_RATE);
 }
 
-static const char *plain_again(const monitor_view *view)
+static void put_series(monitor_view *view, const char *label, stoke_monitor_series series, size_t gpu,
+                       const char *text)
 {
-    return view->colour ? "\033[0m" : "";
-}
-
-STOKE_PRINTF(2, 3)
-static void put_line(frame *f, const char *format, ...)
-{
-    char line[LINE_BYTES];
-    /* The last row is for the line that says what is missing. */
-    if (f->rows >= f->view->rows - 1) {
-        f->left_out++;
-        return;
-    }
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    /* The row is wiped before it is written: after a full one the cursor stands on its last character. */
-    const int n = (int)cut(line, f->view->columns);
-    if (f->used + (size_t)n + 16 > sizeof f->text) return;
-    f->used += (size_t)snprintf(f->text + f->used, sizeof f->text - f->used, "\033[K%.*s%s\r\n", n, line,
-                                plain_again(f->view));
-    f->rows++;
-}
-
-/* Full is good news of a card that is paid for by the hour, and bad news of what feeds it or has no room
- * left.
- */
-static const char *colour_of(const monitor_view *view, stoke_monitor_series series, double percent)
-{
-    if (!view->colour) return "";
-    if (series == STOKE_SERIES_GPU) return percent >= 90 ? GREEN : percent >= 60 ? YELLOW : RED;
-    return percent >= 90 ? RED : percent >= 60 ? YELLOW : GREEN;
-}
-
-static void make_bar(const monitor_view *view, stoke_monitor_series series, stoke_figure percent, char *out,
-                     size_t size)
-{
-    const double share = percent.value < 0 ? 0 : percent.value > 100 ? 1 : percent.value / 100;
-    const int full = percent.source ? (int)(share * BAR_COLUMNS + 0.5) : 0;
-    int n = snprintf(out, size, "[%s", colour_of(view, series, percent.value));
-    for (int i = 0; i < BAR_COLUMNS; i++)
-        n += snprintf(out + n, size - (size_t)n, "%s", i >= full ? " " : view->blocks ? "█" : "#");
-    snprintf(out + n, size - (size_t)n, "%s]", plain_again(view));
-}
-
-/* One column per second, the newest on the right. */
-static void make_history(const monitor_view *view, stoke_monitor_series series, size_t gpu, int columns,
-                         char *out, size_t size)
-{
-    static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
-    static const char *const letters[] = { "_", ".", "-", "=", "+", "*", "%", "#" };
-    size_t n = 0;
-    *out = 0;
-    for (int i = columns - 1; i >= 0 && n + 4 < size; i--) {
-        const stoke_figure mean =
-            stoke_monitor_history(view->monitor, series, gpu, (size_t)i * MONITOR_RATE, MONITOR_RATE);
-        int level = (int)(mean.value * 8 / 100);
-        level = level < 0 ? 0 : level > 7 ? 7 : level;
-        const char *mark = !mean.source ? " " : view->blocks ? blocks[level] : letters[level];
-        n += (size_t)snprintf(out + n, size - n, "%s", mark);
-    }
-}
-
-/* label [bar] figure (source) history */
-static void put_series(frame *f, const char *label, stoke_monitor_series series, size_t gpu, const char *text)
-{
-    char bar[256], history[1024], figure[96];
-    const stoke_figure now = stoke_monitor_history(f->view->monitor, series, gpu, 0, MONITOR_RATE);
-    const int columns = f->view->columns - LABEL_COLUMNS - BAR_COLUMNS - 4 - FIGURE_COLUMNS - 9;
-    make_bar(f->view, series, now, bar, sizeof bar);
-    make_history(f->view, series, gpu,
-                 columns < 0     ? 0
-                 : columns > 300 ? 300
-                                 : columns,
-                 history, sizeof history);
-    if (text)
-        snprintf(figure, sizeof figure, "%s", text);
-    else
-        monitor_number(now, " %", figure, sizeof figure);
-    put_line(f, "%-*s%s %-*s%-9s%s", LABEL_COLUMNS, label, bar, FIGURE_COLUMNS, figure,
-             now.source ? stoke_source_name(now.source) : "", history);
+    const series_place place = { view->sight->monitor, series, gpu };
+    monitor_frame_series(
+        &view->frame,
+        &(monitor_series){ .label = label,
+                           .meaning = series == STOKE_SERIES_GPU ? MONITOR_FULL_IS_GOOD : MONITOR_FULL_IS_BAD,
+                           .percent = mean_of_second(&place, 0),
+                           .text = text,
+                           .at = mean_of_second,
+                           .context = &place });
 }
 
 static const char *part_of(stoke_figure part, stoke_figure whole, char *text, size_t size)
@@ -220,105 +115,165 @@ static const char *part_of(stoke_figure part, stoke_figure whole, char *text, si
     return text;
 }
 
-static void put_machine(frame *f)
+static void put_machine(monitor_view *view)
 {
-    const stoke_load *load = stoke_monitor_load(f->view->monitor);
+    monitor_frame *f = &view->frame;
+    const stoke_load *load = stoke_monitor_load(view->sight->monitor);
     char text[96], a[32], b[32];
-    put_series(f, "processor", STOKE_SERIES_CPU, 0, NULL);
-    put_series(f, "memory", STOKE_SERIES_MEMORY, 0,
+    put_series(view, "processor", STOKE_SERIES_CPU, 0, NULL);
+    put_series(view, "memory", STOKE_SERIES_MEMORY, 0,
                part_of(load->memory_used, load->memory_total, text, sizeof text));
-    put_series(f, "disk", STOKE_SERIES_DISK, 0, NULL);
-    put_line(f, "%-*s%s: read %s/s, write %s/s (%s)", LABEL_COLUMNS, "",
-             *load->disk ? load->disk : "disk n/a", monitor_bytes(load->disk_read, a, sizeof a),
-             monitor_bytes(load->disk_write, b, sizeof b), stoke_source_name(load->disk_read.source));
+    put_series(view, "disk", STOKE_SERIES_DISK, 0, NULL);
+    monitor_frame_line(f, "%-*s%s: read %s/s, write %s/s (%s)", MONITOR_LABEL_COLUMNS, "",
+                       *load->disk ? load->disk : "disk n/a", monitor_bytes(load->disk_read, a, sizeof a),
+                       monitor_bytes(load->disk_write, b, sizeof b),
+                       stoke_source_name(load->disk_read.source));
 }
 
-static void put_processes(frame *f, const stoke_gpu *gpu)
+static void put_processes(monitor_frame *f, const stoke_gpu *gpu)
 {
     for (uint32_t i = 0; i < gpu->n_processes; i++) {
         const stoke_gpu_process *process = &gpu->process[i];
         char a[32], b[32];
-        put_line(f, "%-*s%8u %-28s %10s %6s %s", LABEL_COLUMNS, i ? "" : "programs", process->pid,
-                 *process->name ? process->name : "(in another container)",
-                 monitor_bytes(process->memory_bytes, a, sizeof a),
-                 monitor_number(process->busy_percent, " %", b, sizeof b), process->own ? "(this one)" : "");
+        monitor_frame_line(f, "%-*s%8u %-28s %10s %6s %s", MONITOR_LABEL_COLUMNS, i ? "" : "programs",
+                           process->pid, *process->name ? process->name : "(in another container)",
+                           monitor_bytes(process->memory_bytes, a, sizeof a),
+                           monitor_number(process->busy_percent, " %", b, sizeof b),
+                           process->own ? "(this one)" : "");
     }
-    if (!gpu->n_processes) put_line(f, "%-*snone seen", LABEL_COLUMNS, "programs");
-    if (gpu->more_processes) put_line(f, "%-*sand %u more", LABEL_COLUMNS, "", gpu->more_processes);
+    if (!gpu->n_processes) monitor_frame_line(f, "%-*snone seen", MONITOR_LABEL_COLUMNS, "programs");
+    if (gpu->more_processes)
+        monitor_frame_line(f, "%-*sand %u more", MONITOR_LABEL_COLUMNS, "", gpu->more_processes);
 }
 
-static void put_card(frame *f, size_t index)
+static void put_card(monitor_view *view, size_t index)
 {
-    const stoke_gpu *gpu = stoke_monitor_gpu(f->view->monitor, index);
-    char text[256], a[32], b[32], c[32], d[32];
-    put_line(f, "%s", "");
-    put_line(f, "gpu%zu %s %s%s%s", index, gpu->name, gpu->pci, gpu->lost ? " LOST" : "",
-             gpu->mig ? " MIG" : "");
-    if (*gpu->problem) put_line(f, "%-*s%s", LABEL_COLUMNS, "problem", gpu->problem);
+    monitor_frame *f = &view->frame;
+    const stoke_gpu *gpu = stoke_monitor_gpu(view->sight->monitor, index);
+    char text[256], a[32], b[32], c[32], d[32], in[32], out[32];
+    monitor_frame_line(f, "%s", "");
+    monitor_frame_line(f, "gpu%zu %s %s%s%s", index, gpu->name, gpu->pci, gpu->lost ? " LOST" : "",
+                       gpu->mig ? " MIG" : "");
+    if (*gpu->problem) monitor_frame_line(f, "%-*s%s", MONITOR_LABEL_COLUMNS, "problem", gpu->problem);
     if (gpu->lost) return;
-    put_series(f, "busy", STOKE_SERIES_GPU, index, NULL);
-    put_series(f, "memory", STOKE_SERIES_GPU_MEMORY, index,
+    put_series(view, "busy", STOKE_SERIES_GPU, index, NULL);
+    put_series(view, "memory", STOKE_SERIES_GPU_MEMORY, index,
                part_of(gpu->memory_used, gpu->memory_total, text, sizeof text));
-    put_line(f, "%-*s%s of %s, %s, PCIe %s x%s (%s)", LABEL_COLUMNS, "power",
-             monitor_number(gpu->power_watt, " W", a, sizeof a),
-             monitor_number(gpu->power_limit_watt, " W", b, sizeof b),
-             monitor_number(gpu->temperature, " C", c, sizeof c),
-             monitor_number(gpu->pcie_generation, "", d, sizeof d),
-             monitor_number(gpu->pcie_width, "", text, sizeof text),
-             stoke_source_name(gpu->power_watt.source));
-    put_line(f, "%-*s%s of %s, memory %s; held down by: %s", LABEL_COLUMNS, "clock",
-             monitor_number(gpu->clock_sm_mhz, " MHz", a, sizeof a),
-             monitor_number(gpu->clock_sm_max_mhz, " MHz", b, sizeof b),
-             monitor_number(gpu->clock_memory_mhz, " MHz", c, sizeof c),
-             monitor_reasons(gpu->clocks_reasons, text, sizeof text));
+    monitor_frame_line(f, "%-*s%s of %s, %s, PCIe %s x%s, in %s/s, out %s/s (%s)", MONITOR_LABEL_COLUMNS,
+                       "power", monitor_number(gpu->power_watt, " W", a, sizeof a),
+                       monitor_number(gpu->power_limit_watt, " W", b, sizeof b),
+                       monitor_number(gpu->temperature, " C", c, sizeof c),
+                       monitor_number(gpu->pcie_generation, "", d, sizeof d),
+                       monitor_number(gpu->pcie_width, "", text, sizeof text),
+                       monitor_bytes(gpu->pcie_to_device, in, sizeof in),
+                       monitor_bytes(gpu->pcie_from_device, out, sizeof out),
+                       stoke_source_name(gpu->power_watt.source));
+    monitor_frame_line(f, "%-*s%s of %s, memory %s; held down by: %s", MONITOR_LABEL_COLUMNS, "clock",
+                       monitor_number(gpu->clock_sm_mhz, " MHz", a, sizeof a),
+                       monitor_number(gpu->clock_sm_max_mhz, " MHz", b, sizeof b),
+                       monitor_number(gpu->clock_memory_mhz, " MHz", c, sizeof c),
+                       monitor_reasons(gpu->clocks_reasons, text, sizeof text));
     put_processes(f, gpu);
 }
 
-/* A sentence over as many lines as it needs. */
-static void put_text(frame *f, const char *text)
+/* ---- the job ---- */
+
+/* Four characters at most, so that five stages fit into 80 columns. */
+static int short_ms(double ms)
 {
-    const size_t width = f->view->columns > 20 ? (size_t)f->view->columns : 20;
-    while (*text) {
-        size_t n = strlen(text);
-        if (n > width)
-            for (n = width; n > 1 && text[n] != ' ';) n--;
-        if (n <= 1) n = width; /* a word longer than the window */
-        put_line(f, "%.*s", (int)n, text);
-        text += n;
-        while (*text == ' ') text++;
+    return ms < 9.95 ? 2 : ms < 99.5 ? 1 : 0;
+}
+
+static void put_stages(monitor_frame *f, const stoke_live_rates *rates)
+{
+    static const char *const names[] = { "read", "image", "mask", "fit", "write" };
+    char text[160];
+    size_t n = 0;
+    double cpu = 0;
+    for (int i = STOKE_STAGE_READ; i <= STOKE_STAGE_WRITE; i++) {
+        if (isnan(rates->stage_wall_ms[i])) return;
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s %s %.*f", i ? "," : "", names[i],
+                              short_ms(rates->stage_wall_ms[i]), rates->stage_wall_ms[i]);
+        cpu += rates->stage_cpu_ms[i];
     }
+    monitor_frame_line(f, "%-*sCPU %.*f; wall%s", MONITOR_LABEL_COLUMNS, "ms/sample", short_ms(cpu), cpu,
+                       text);
+}
+
+static void put_rates(monitor_frame *f, const stoke_live_data *now, const stoke_live_rates *rates)
+{
+    char samples[32], read[32], hits[48] = "", loss[64] = "";
+    if (!isnan(rates->cache_hits))
+        snprintf(hits, sizeof hits, ", %.0f %% from the cache", 100 * rates->cache_hits);
+    if (!isnan(now->loss)) snprintf(loss, sizeof loss, "; loss %.4g at rate %.3g", now->loss, now->lr);
+    monitor_frame_line(f, "%-*s%s/s, read %s/s%s%s (measured)", MONITOR_LABEL_COLUMNS, "samples",
+                       monitor_number(monitor_job_figure(rates->samples_s), "", samples, sizeof samples),
+                       monitor_bytes(monitor_job_figure(rates->read_bytes_s), read, sizeof read), hits, loss);
+}
+
+static void put_queue(monitor_frame *f, const monitor_job *job)
+{
+    char text[64];
+    const stoke_figure ready = monitor_job_count(job->now.ready), slots = monitor_job_count(job->now.slots);
+    const stoke_figure share = ready.source && slots.value > 0
+                                   ? monitor_job_figure(100 * ready.value / slots.value)
+                                   : (stoke_figure){ 0 };
+    snprintf(text, sizeof text, "%.0f of %.0f batches", ready.value, slots.value);
+    monitor_frame_series(f, &(monitor_series){ .label = "queue",
+                                               .meaning = MONITOR_FULL_IS_GOOD,
+                                               .percent = share,
+                                               .text = share.source ? text : NULL });
+}
+
+static void put_job(monitor_frame *f, const monitor_job *job)
+{
+    stoke_live_rates rates;
+    char progress[160];
+    monitor_job_lately(job, &rates);
+    monitor_frame_line(f, "%s", "");
+    monitor_frame_line(f, "job %llu, %s: %s", (unsigned long long)job->now.pid, job->now.what,
+                       monitor_job_progress(job, progress, sizeof progress));
+    if (*job->problem) monitor_frame_text(f, job->problem);
+    if (isnan(job->now.device_busy))
+        monitor_frame_series(f, &(monitor_series){ .label = "data wait",
+                                                   .meaning = MONITOR_ANY_IS_BAD,
+                                                   .percent = monitor_job_figure(100 * rates.data_wait),
+                                                   .at = monitor_job_wait,
+                                                   .context = job });
+    else
+        monitor_frame_series(f,
+                             &(monitor_series){ .label = "device",
+                                                .meaning = MONITOR_FULL_IS_GOOD,
+                                                .percent = monitor_job_figure(100 * job->now.device_busy) });
+    put_queue(f, job);
+    put_rates(f, &job->now, &rates);
+    put_stages(f, &rates);
+}
+
+static void put_title(monitor_view *view, double seconds)
+{
+    char of[32] = "";
+    if (view->limit > 0) snprintf(of, sizeof of, " of %.0f", view->limit);
+    monitor_frame_line(&view->frame, "stoke monitor: %.0f%s s; Ctrl-C: summary; a mark of the history is 1 s",
+                       seconds, of);
+    if (view->sight->metrics) monitor_frame_line(&view->frame, "metrics   %s", view->sight->metrics);
+    monitor_frame_line(&view->frame, "%s", "");
 }
 
 void monitor_view_draw(monitor_view *view, double seconds)
 {
-    static frame f; /* 64 kB, and one view at a time */
+    const stoke_monitor *monitor = view->sight->monitor;
+    monitor_frame *f = &view->frame;
     resized = 0;
-    measure_window(view);
-    view->seconds = seconds;
-    f.view = view;
-    f.rows = f.left_out = 0;
-    f.used = (size_t)snprintf(f.text, sizeof f.text, "\033[H");
-    if (view->limit > 0)
-        put_line(&f, "stoke monitor: %.0f of %.0f s; Ctrl-C: summary; a mark of the history is 1 s", seconds,
-                 view->limit);
-    else
-        put_line(&f, "stoke monitor: %.0f s; Ctrl-C: summary; a mark of the history is 1 s", seconds);
-    put_line(&f, "%s", "");
-    put_machine(&f);
-    for (size_t i = 0; i < stoke_monitor_gpus(view->monitor); i++) put_card(&f, i);
-    if (*stoke_monitor_why(view->monitor)) {
-        put_line(&f, "%s", "");
-        put_text(&f, "What cannot be seen:");
-        put_text(&f, stoke_monitor_why(view->monitor));
+    monitor_frame_begin(f);
+    put_title(view, seconds);
+    put_machine(view);
+    if (view->sight->job) put_job(f, view->sight->job);
+    for (size_t i = 0; i < stoke_monitor_gpus(monitor); i++) put_card(view, i);
+    if (*stoke_monitor_why(monitor)) {
+        monitor_frame_line(f, "%s", "");
+        monitor_frame_text(f, "What cannot be seen:");
+        monitor_frame_text(f, stoke_monitor_why(monitor));
     }
-    /* Without a newline: one in the last row would scroll. */
-    if (f.left_out) {
-        char note[96];
-        snprintf(note, sizeof note, "%d more lines: make the window taller", f.left_out);
-        f.used += (size_t)snprintf(f.text + f.used, sizeof f.text - f.used, "\033[K%.*s",
-                                   (int)cut(note, view->columns), note);
-    }
-    f.used += (size_t)snprintf(f.text + f.used, sizeof f.text - f.used, "\033[J");
-    fwrite(f.text, 1, f.used, stdout);
-    fflush(stdout);
+    monitor_frame_show(f);
 }

@@ -133,6 +133,7 @@ static void print_value(double value, cli_unit unit)
     case CLI_UNIT_JOULE: printf("%.0f J", value); break;
     case CLI_UNIT_CELSIUS: printf("%.0f C", value); break;
     case CLI_UNIT_MHZ: printf("%.0f MHz", value); break;
+    case CLI_UNIT_PER_S: printf("%.1f/s", value); break;
     case CLI_UNIT_YES_NO: fputs(value ? "yes" : "no", stdout); break;
     case CLI_UNIT_VERSION: printf("%.1f", value); break;
     case CLI_UNIT_NONE: printf("%.*f", value == (double)(int64_t)value ? 0 : 2, value); break;

@@ -19,6 +19,7 @@ typedef enum cli_unit {
     CLI_UNIT_JOULE,
     CLI_UNIT_CELSIUS,
     CLI_UNIT_MHZ,
+    CLI_UNIT_PER_S,
     CLI_UNIT_YES_NO,
     CLI_UNIT_VERSION /* 8.6 */
 } cli_unit;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two option tables, that of the data path and that of training, as people meet them: in sections of --help,
- * with the defaults of the command at hand, and together in one file.
+ * Option tables, that of the data path, of training and of feeding a device, as people meet them: in sections
+ * of --help, with the defaults of the command at hand, and together in one file.
  */
 #include <stdio.h>
 #include <string.h>
@@ -107,16 +107,20 @@ const char *cli_settings_file(const cli_call *call, char path[CLI_PATH])
     return path;
 }
 
-/* The groups a file may fill are those of the two tables, not the command's own and the common ones. */
+/* The groups a file may fill are those of the three tables, not the command's own and the common ones. */
 int cli_load_settings(cli_call *call, const char *path, stoke_error *err)
 {
     stoke_train_params unused = stoke_train_defaults();
-    stoke_option_group groups[CLI_DATA_SECTIONS + CLI_TRAIN_SECTIONS];
+    stoke_feed_params no_feed = stoke_feed_defaults();
+    stoke_option_group groups[CLI_MAX_GROUPS];
     size_t n = 0;
-    for (size_t i = 0; i < call->n_groups; i++)
-        if (call->groups[i].target == &call->data || call->groups[i].target == &call->train)
+    for (size_t i = 0; i < call->n_groups; i++) {
+        const void *target = call->groups[i].target;
+        if (target == &call->data || target == &call->train || target == &call->feed)
             groups[n++] = call->groups[i];
+    }
     if (!call->command->reads_training) groups[n++] = stoke_train_options(&unused);
+    if (!call->command->reads_feed) groups[n++] = stoke_feed_options(&no_feed);
     return stoke_settings_load_yaml(groups, n, &call->data, path, &call->storage, err);
 }
 

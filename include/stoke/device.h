@@ -89,7 +89,7 @@ typedef struct stoke_selftest_line {
     double largest;   /* difference, in units of the element's type: levels, or the float itself */
     double tolerance; /* 0 = bytes must be equal */
     int passed;
-    char problem[256]; /* why it could not run; "" = it ran */
+    char problem[768]; /* why it could not run; "" = it ran */
 } stoke_selftest_line;
 /* Every kernel and every copy path against the host. `line` is called for each as it ends; non-zero asks to
  * stop. Returns STOKE_E_DEVICE when a line did not pass. */

@@ -104,7 +104,7 @@ typedef struct stoke_costs {
     double cores; /* that workers can have: usable ones less what the loop and others took, while measured */
     double launch_ms;         /* from the end of waiting to the first kernel */
     double host_ms;           /* CPU time of the loop for a step, besides making batches */
-    double restart_ms;        /* to start workers for an epoch, and have their first batch */
+    double restart_ms;        /* to start workers for an epoch, and have their first batch; NaN = not known */
     uint64_t steps_per_epoch; /* 0 = never ends */
 } stoke_costs;
 STOKE_API stoke_costs stoke_costs_defaults(void);
@@ -149,7 +149,8 @@ typedef struct stoke_fix {
     /* measured in turns with the setup as it is (verify); pairs 0 = not */
     uint32_t pairs;
     double measured_ms, measured_low, measured_high;
-    int confirmed; /* the interval leaves 0 out on the predicted side */
+    double measured_busy; /* share of the time, with this fix */
+    int confirmed;        /* the interval leaves 0 out on the predicted side */
 } stoke_fix;
 
 typedef struct stoke_fixes {
@@ -158,6 +159,10 @@ typedef struct stoke_fixes {
     stoke_setup all; /* with every fix of the sequence */
     stoke_forecast together;
     double gain_all_ms; /* not the sum of the gains alone */
+    /* all of them, measured as a fix is */
+    uint32_t pairs;
+    double measured_ms, measured_low, measured_high, measured_busy;
+    int confirmed;
 } stoke_fixes;
 /* usable: cores of this machine. Sides that were not measured leave their fix out. */
 STOKE_API int stoke_fixes_find(stoke_fixes *out, const stoke_costs *costs, uint32_t usable, uint64_t seed,
@@ -174,13 +179,19 @@ STOKE_API int stoke_run_plan_read(stoke_run_plan **out, const char *config, cons
 STOKE_API void stoke_run_plan_free(stoke_run_plan **plan);
 STOKE_API const stoke_setup *stoke_run_plan_setup(const stoke_run_plan *plan);
 STOKE_API const stoke_data_params *stoke_run_plan_data(const stoke_run_plan *plan);
+/* The network, "b0" .. "b5"; NULL: the file names none that the native engine has. */
+STOKE_API const char *stoke_run_plan_model(const stoke_run_plan *plan);
+/* As stoke_dialect_name. */
+STOKE_API const char *stoke_run_plan_dialect(const stoke_run_plan *plan);
 /* What the file leaves open and was assumed, or asks for and has no meaning here: a sentence each; NULL past
  * the last. */
 STOKE_API const char *stoke_run_plan_remark(const stoke_run_plan *plan, size_t index);
 
-/* Step times from a trace: spans "step" of ours, or the kernels within ProfilerStep# of torch.profiler. */
+/* Step times from a trace in Chrome's format: spans "step" of ours, or the kernels within ProfilerStep# of
+ * torch.profiler. what: a sentence about them. Free with stoke_trace_steps_free. */
 STOKE_API int stoke_trace_steps(const char *path, double **step_ms, size_t *n, char *what, size_t what_size,
                                 stoke_error *err);
+STOKE_API void stoke_trace_steps_free(double **step_ms);
 
 typedef struct stoke_diagnose_params {
     uint32_t struct_size;
@@ -207,6 +218,9 @@ STOKE_API void stoke_diagnosis_free(stoke_diagnosis **diagnosis);
 STOKE_API const stoke_attribution *stoke_diagnosis_attribution(const stoke_diagnosis *diagnosis);
 STOKE_API const stoke_costs *stoke_diagnosis_costs(const stoke_diagnosis *diagnosis);
 STOKE_API const stoke_fixes *stoke_diagnosis_fixes(const stoke_diagnosis *diagnosis);
+/* In a sentence: "The card was busy 28 % of the time; it waited 251 ms a step, mostly while ...".
+ * snprintf-style. */
+STOKE_API int stoke_diagnosis_verdict(const stoke_diagnosis *diagnosis, char *text, size_t size);
 /* The records, those of warm-up first (*from is the first that counts). */
 STOKE_API size_t stoke_diagnosis_records(const stoke_diagnosis *diagnosis, const stoke_step_record **records,
                                          size_t *from);

@@ -64,6 +64,7 @@ typedef struct stoke_feed_memory {
     uint64_t slot_bytes;  /* a finished batch, and a raw one where the device augments */
     uint64_t work_bytes;  /* tables and planes of the kernels */
     uint64_t total_bytes; /* slots * slot_bytes + work_bytes */
+    uint64_t table_bytes; /* on the host, page-locked, besides `host`: the kernels' tables on their way */
 } stoke_feed_memory;
 
 /* The dataset and the device outlive the feed. STOKE_E_NOMEM: device memory is short, with the arithmetic and
@@ -105,7 +106,7 @@ STOKE_API int stoke_feed_step(stoke_feed *feed, double ms, stoke_error *err);
 /* The host waits for everything on the consumer's stream: what loss.item() does. */
 STOKE_API int stoke_feed_finish(stoke_feed *feed, stoke_error *err);
 /* Waits for the batch and copies it to host memory that stays valid until it is released: for digests and
- * tests. */
+ * tests. That memory, a batch for every slot that was ever read, is in no plan. */
 STOKE_API int stoke_feed_read(stoke_feed *feed, const stoke_device_batch *batch, stoke_batch *host,
                               stoke_error *err);
 

@@ -11,6 +11,7 @@
 
 #include <stoke/advise.h>
 #include <stoke/data.h>
+#include <stoke/preflight.h>
 #include <stoke/train.h>
 
 #ifdef __cplusplus
@@ -39,6 +40,7 @@ STOKE_API uint64_t stoke_oom_kills(void);
 
 typedef struct stoke_trial {
     uint32_t batch;
+    int with_loader; /* asked for: the set's own batches, by the loader: the trial that confirms */
     int outcome;
     uint64_t allocated,
         reserved; /* peak bytes; reserved is what counts: an allocator keeps more than is in use */
@@ -47,6 +49,10 @@ typedef struct stoke_trial {
     double wait_ms; /* a step waited for data */
     char message[256]; /* what it said last; "" = nothing */
 } stoke_trial;
+/* As a line of JSON without its end, which a journal keeps and a child prints; and back, strictly: a line may
+ * come from anywhere. Returns the length, snprintf-style. */
+STOKE_API int stoke_trial_text(const stoke_trial *trial, char *text, size_t size);
+STOKE_API int stoke_trial_parse(stoke_trial *trial, const char *text, size_t bytes, stoke_error *err);
 
 typedef struct stoke_batch_params {
     uint32_t struct_size;
@@ -62,15 +68,16 @@ typedef struct stoke_batch_params {
 } stoke_batch_params;
 STOKE_API stoke_batch_params stoke_batch_defaults(void);
 
-/* Runs one trial; fills everything but `batch`. A failure of the trial is an outcome; a non-zero return stops
- * the search. */
+/* Runs one trial; fills everything but `batch` and `with_loader`. A failure of the trial is an outcome; a
+ * non-zero return stops the search. */
 typedef int (*stoke_trial_fn)(void *context, uint32_t batch, stoke_trial *trial, stoke_error *err);
 
 typedef enum stoke_bound {
     STOKE_BOUND_THROUGHPUT = 0, /* larger batches gain less than 5 % */
     STOKE_BOUND_MEMORY,
     STOKE_BOUND_LOADER, /* the device waits for data: a larger batch buys nothing */
-    STOKE_BOUND_DATA    /* the set has no more samples */
+    STOKE_BOUND_DATA,   /* the set has no more samples */
+    STOKE_BOUND_FAILURE /* a larger trial failed, and not for want of memory */
 } stoke_bound;
 STOKE_API const char *stoke_bound_name(int bound);
 
@@ -80,11 +87,13 @@ typedef struct stoke_batch_result {
     uint32_t largest_ok, smallest_oom; /* 0 = none was met */
     int bound;
     int linear; /* memory was fitted by a line (slope > 0, R2 > 0.98); 0 = halved instead */
-    double memory0, memory1, memory_r2; /* bytes: M(B) = memory0 + memory1 * B */
-    double time0, time1;                /* ms: t(B) = time0 + time1 * B */
-    uint64_t budget;                    /* bytes that were allowed */
-    double images_s, best_images_s;     /* at `batch`, and at the largest that fits */
-    double busy;                        /* of the confirming trial */
+    double memory0, memory1, memory_r2; /* bytes: M(B) = memory0 + memory1 * B; NaN = too few trials */
+    int timed;           /* every time lies within 5 % of its line; 0: the trials themselves are believed */
+    double time0, time1; /* ms: t(B) = time0 + time1 * B */
+    uint64_t budget;     /* bytes that were allowed */
+    double images_s, best_images_s; /* at `batch`, and the best of those that fit */
+    uint32_t largest_fit; /* by trials, or by the line where larger ones gain nothing and were not tried */
+    double busy;          /* of the confirming trial; NaN = not measured */
     stoke_trial trial[STOKE_TRIALS];
     size_t n_trials;
     char why[512];  /* the choice in a sentence or two, for people */
@@ -106,17 +115,40 @@ typedef struct stoke_trial_params {
                            PyTorch's, steps by time0 + time1 * batch */
     stoke_data_params data; /* of the confirming trial, with the loader on; data.batch is the trial's */
     stoke_train_params train;
-    uint32_t classes;
-    uint64_t memory; /* that may be taken; 0 = what there is */
-    uint32_t steps;  /* of the optimiser; 3 at least: its state is made at the first */
-    int with_loader; /* 0: batches of the largest shape made up in memory; 1: the set's own, by the loader */
-    double time0, time1; /* ms, of a card on paper */
+    uint32_t classes; /* of the network; data.classes are those of the masks, as for training */
+    uint64_t memory;  /* that may be taken; 0 = what there is */
+    uint32_t steps;   /* of the optimiser; 3 at least: its state is made at the first */
+    int with_loader;  /* 0: batches of the largest shape made up in memory; 1: the set's own, by the loader */
+    double time0, time1; /* ms, of a card on paper; both 0 = from model, size and the card's bandwidth */
+    uint32_t base_channels, num_blocks; /* of train.model "smallnet", which cards on paper know */
 } stoke_trial_params;
 STOKE_API stoke_trial_params stoke_trial_defaults(void);
 /* Fills the trial; out of memory is an outcome where it can be caught, and the end of the process where not.
  */
 STOKE_API int stoke_trial_run(stoke_trial *trial, uint32_t batch, const stoke_trial_params *params,
                               stoke_error *err);
+/* What times and memory of trials depend on, as a line: the key of a journal. Returns the length,
+ * snprintf-style. */
+STOKE_API int stoke_trial_key(const stoke_trial_params *params, char *text, size_t size);
+
+/* ---- trials of what a settings file asks for ---- */
+
+typedef struct stoke_trial_plan stoke_trial_plan;
+/* A file in any dialect, and what is said beside it (data, model, size, classes, map). config NULL: only
+ * that. look: opens the data, counts the samples, and reads masks where sizes or classes must be found;
+ * without, both are assumed where nothing says them. */
+STOKE_API int stoke_trial_plan_read(stoke_trial_plan **out, const stoke_preflight_params *params, int look,
+                                    stoke_error *err);
+STOKE_API void stoke_trial_plan_free(stoke_trial_plan **plan);
+/* device is NULL, memory and times are 0: these are yours to say. The strings live in the plan. */
+STOKE_API const stoke_trial_params *stoke_trial_plan_params(const stoke_trial_plan *plan);
+STOKE_API stoke_engine stoke_trial_plan_engine(const stoke_trial_plan *plan);
+STOKE_API uint64_t
+stoke_trial_plan_samples(const stoke_trial_plan *plan); /* to train on; 0 = no data named */
+STOKE_API uint32_t
+stoke_trial_plan_batch(const stoke_trial_plan *plan); /* as the file says; 0 = it does not */
+/* What was assumed: a sentence each; NULL past the last. */
+STOKE_API const char *stoke_trial_plan_remark(const stoke_trial_plan *plan, size_t index);
 
 #ifdef __cplusplus
 }

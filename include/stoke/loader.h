@@ -149,6 +149,8 @@ typedef struct stoke_loader_stats_data {
      * without a budget those added since its folder was opened). All 0 without a cache. */
     uint64_t cache_hits_ram, cache_hits_disk, cache_misses, cache_stored, cache_damaged;
     uint64_t cache_ram_bytes, cache_disk_bytes;
+    /* Batches that next() would give at once, in order, and the slots of the ring they lie in. */
+    uint64_t ready_batches, slots;
 } stoke_loader_stats_data;
 
 /* A consistent copy; may be called at any time. */

@@ -28,6 +28,7 @@ typedef struct stoke_monitor_params {
     uint32_t history; /* readings kept for stoke_monitor_history */
     const char *nvml; /* as in stoke_gpus_params */
     const char *root; /* as in stoke_gpus_params */
+    int slow;         /* 1: also what blocks, in a thread of its own, renewed every second */
 } stoke_monitor_params;
 STOKE_API stoke_monitor_params stoke_monitor_defaults(void);
 
@@ -88,6 +89,7 @@ typedef struct stoke_gpu_summary {
     stoke_figure longest_idle;                       /* seconds of the longest of them */
     stoke_process_peak process[STOKE_MONITOR_PROCESSES];
     uint32_t n_processes, more_processes;
+    stoke_spread pcie_to_device, pcie_from_device; /* bytes per second */
 } stoke_gpu_summary;
 
 typedef struct stoke_monitor_summary {
@@ -103,7 +105,7 @@ STOKE_API void stoke_monitor_summarise_gpu(const stoke_monitor *monitor, size_t 
 /* What the summary means, and the command to run next. `gpu` is the least busy card that had work, or NULL
  * for none. */
 typedef struct stoke_monitor_verdict {
-    char text[512], next[128];
+    char text[512], next[512];
 } stoke_monitor_verdict;
 STOKE_API void stoke_monitor_judge(const stoke_monitor_summary *machine, const stoke_gpu_summary *gpu,
                                    stoke_monitor_verdict *verdict);

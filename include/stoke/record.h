@@ -35,7 +35,7 @@ typedef struct stoke_step_record {
     uint64_t epoch;
     uint32_t samples;
     uint32_t first_of_epoch; /* 1: nothing of it was made before the epoch began, or the loader was started
-                                for it */
+                                for it; 0 also for the first of an epoch that the loader went on to */
     /* making, by whoever made it */
     uint64_t began, ready; /* first row begun, last row done (not yet in order) */
     stoke_making_time making[STOKE_MAKINGS];
@@ -52,7 +52,9 @@ typedef struct stoke_step_record {
     uint64_t busy_ns; /* of start to end, with a kernel running; end - start for one that has no gaps */
 } stoke_step_record;
 
-/* Room for `steps` records from the next batch on; 0 = no more of them. Costs about 2 us a sample. */
+/* Room for `steps` records from the next batch on, in place of those there were; what finds none is dropped.
+ * 0 = no more of them: those that are there stay. A batch that no step was launched for has none. Costs about
+ * 2 us a sample. */
 STOKE_API int stoke_feed_record(stoke_feed *feed, size_t steps, stoke_error *err);
 /* Those that are complete, oldest first (finish first to have all). Valid until the next call on the feed. */
 STOKE_API size_t stoke_feed_records(stoke_feed *feed, const stoke_step_record **records);

@@ -93,6 +93,11 @@ typedef struct stoke_optimize_params {
     uint64_t host_memory;
     int allow_model_scale;  /* base_channels, num_blocks, patch_size too: another experiment */
     const char *const *map; /* "setting=path", NULL-terminated; NULL = none */
+    /* A batch found by trials (findbatch.h), which replaces the table's and may also be less than the file's;
+     * the result is then called x_optimized.yaml. 0 = none. */
+    uint32_t measured_batch, measured_largest; /* the largest that fits */
+    int measured_source;                       /* stoke_source: measured, or emulated on a card on paper */
+    const char *measured_why;                  /* a sentence; NULL = none */
 } stoke_optimize_params;
 STOKE_API stoke_optimize_params stoke_optimize_defaults(void);
 
@@ -106,7 +111,8 @@ STOKE_API int stoke_optimization_change(const stoke_optimization *optimization, 
 /* What was left as it is, and why (refused spans, values that are right already): a sentence each; NULL past
  * the last one. */
 STOKE_API const char *stoke_optimization_remark(const stoke_optimization *optimization, size_t index);
-/* Where O1 wants the result: configs/x_config.yaml -> configs/x_gpu_optimized.yaml. */
+/* Where the result goes: configs/x_config.yaml -> configs/x_gpu_optimized.yaml (O1), or with a measured batch
+ * configs/x_config_optimized.yaml (O2). */
 STOKE_API const char *stoke_optimization_target(const stoke_optimization *optimization);
 STOKE_API int stoke_optimization_write(stoke_optimization *optimization, const char *path,
                                        stoke_yaml_proof *proof, stoke_error *err);

@@ -16,6 +16,7 @@
  *   metrics.csv       a line per evaluation
  *   events.out.*      the same for TensorBoard
  *   best/ last/       the network in Hugging Face's format
+ *   live              what it is doing now, for `stoke monitor --attach` (see live.h)
  *   state.safetensors everything a resumed run needs, in one file that is whole or not there
  *   curves/ predictions/ report.html
  */

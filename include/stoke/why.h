@@ -25,8 +25,8 @@ STOKE_API const char *stoke_trouble_name(int trouble); /* "oom", "slow", "unstab
 typedef struct stoke_reason {
     int found;       /* 1: the evidence shows it; 0: looked for and not there; -1: cannot be told from here */
     char cause[160]; /* "batches of 16 need 9.1 GB, the card has 8.0 GB" */
-    char evidence[320]; /* the figures, with where they are from: "log.jsonl step 40-80: data wait 61 %" */
-    char remedy[240];   /* a command, or a setting and its value; "" = none needed */
+    char evidence[512]; /* the figures, with where they are from: "log.jsonl step 40-80: data wait 61 %" */
+    char remedy[640];   /* a command, or a setting and its value; "" = none needed */
 } stoke_reason;
 
 typedef struct stoke_why_params {

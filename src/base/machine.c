@@ -189,6 +189,11 @@ uint64_t stk_machine_rss(const char *proc)
     return proc_bytes(proc, "/self/status", "VmRSS");
 }
 
+uint64_t stk_machine_data(const char *proc)
+{
+    return proc_bytes(proc, "/self/status", "VmData");
+}
+
 /* A line "key number" of memory.stat. */
 static double stat_number(const char *text, const char *key)
 {
@@ -238,6 +243,22 @@ static double group_memory(const char *root, const char *group, int v2)
 uint64_t stk_machine_memory_limit(const char *proc, const char *cgroup)
 {
     return (uint64_t)process_limit(proc, cgroup, "memory", group_memory);
+}
+
+/* One more than the count, for 0 is none: where even the file is not there. A group's count has those of the
+ * groups below it, so the smallest is that of the group the process is in. */
+static double group_kills(const char *root, const char *group, int v2)
+{
+    char text[1024];
+    if (!read_group_file(root, group, v2 ? "/memory.events" : "/memory.oom_control", text, sizeof text))
+        return 0;
+    return 1 + stat_number(text, "oom_kill");
+}
+
+uint64_t stk_machine_oom_kills(const char *proc, const char *cgroup)
+{
+    const double kills = process_limit(proc, cgroup, "memory", group_kills);
+    return kills >= 1 && kills < 0x1p53 ? (uint64_t)kills - 1 : 0;
 }
 
 void stk_machine_cpu_name(const char *proc, char *name, size_t size)

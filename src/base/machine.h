@@ -23,10 +23,16 @@ uint64_t stk_machine_memory(const char *proc);
 /* The tightest memory limit of the process's control groups in bytes, 0 = none. */
 uint64_t stk_machine_memory_limit(const char *proc, const char *cgroup);
 
+/* Processes that the system ended for want of memory in the process's control group (oom_kill of
+ * memory.events, v1: of memory.oom_control); 0 when it cannot be read. */
+uint64_t stk_machine_oom_kills(const char *proc, const char *cgroup);
+
 /* VmHWM of proc/self/status in bytes, 0 when it is not there. */
 uint64_t stk_machine_peak_rss(const char *proc);
 /* VmRSS: what the process holds now. */
 uint64_t stk_machine_rss(const char *proc);
+/* VmData: what it has mapped of memory of its own, touched or not: what RLIMIT_DATA counts. */
+uint64_t stk_machine_data(const char *proc);
 
 /* What the system can still give this process, in bytes, without ending one for it: MemAvailable and free
  * swap of proc/meminfo, or less when the process's control group or one above it has a limit, v2 (memory.max)

@@ -21,6 +21,7 @@ enum stk_purpose {
     STK_STREAM_SYNTH = 4,
     STK_STREAM_INITIAL = 5,    /* weights of a network */
     STK_STREAM_DROP_PATH = 6,
+    STK_STREAM_BOOTSTRAP = 7,  /* samples of a forecast */
     STK_STREAM_AUGMENT = 0x100 /* + op slot in the pipeline */
 };
 

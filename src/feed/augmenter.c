@@ -95,10 +95,15 @@ static uint64_t steps_bytes(const stk_table_need *need, uint64_t capacity)
     return (need->steps ? capacity * need->steps : 1) * sizeof(k_step);
 }
 
-uint64_t stk_augmenter_bytes(const stk_recipe *recipe, uint32_t capacity, uint32_t turns)
+uint64_t stk_augmenter_host_bytes(const stk_recipe *recipe, uint32_t capacity, uint32_t turns)
 {
     const stk_table_need need = stk_tables_need(recipe);
-    uint64_t bytes[BLOCKS], sum = turns * (samples_bytes(capacity) + steps_bytes(&need, capacity));
+    return turns * (samples_bytes(capacity) + steps_bytes(&need, capacity));
+}
+
+uint64_t stk_augmenter_bytes(const stk_recipe *recipe, uint32_t capacity, uint32_t turns)
+{
+    uint64_t bytes[BLOCKS], sum = stk_augmenter_host_bytes(recipe, capacity, turns);
     block_bytes(recipe, capacity, bytes);
     for (int i = 0; i < BLOCKS; i++) sum += bytes[i];
     return sum;

@@ -90,6 +90,7 @@ static int make_way(stoke_feed *feed, const stoke_dataset *dataset, const stoke_
     if (!r)
         r = stk_ring_create(&feed->ring, feed->device, slots, &feed->shape, feed->recipe->two_masks,
                             stk_feed_raw_bytes(feed), err);
+    if (!r) r = stk_diary_create(&feed->diary, slots + 1 + STK_STEPS + STK_TRIPS, err);
     if (!r) r = stk_trips_create(feed, err);
     if (!r) r = stk_stepper_create(feed, err);
     return r;
@@ -109,6 +110,7 @@ static void unmake_way(stoke_feed *feed)
 {
     stk_stepper_destroy(feed);
     stk_trips_destroy(feed);
+    stk_diary_destroy(&feed->diary);
     stk_ring_destroy(&feed->ring);
     stk_augmenter_destroy(&feed->augmenter);
     stoke_loader_destroy(&feed->loader); /* gives the page-locked slots back */
@@ -316,7 +318,10 @@ int stoke_feed_next(stoke_feed *feed, const stoke_device_batch **batch)
         r = fill_here(feed, &slot);
     }
     feed->host_wait_ns += stk_now_ns() - began;
-    if (!r) feed->steps.number = (int64_t)slot->batch.host.index;
+    if (!r) {
+        feed->steps.number = (int64_t)slot->batch.host.index;
+        feed->steps.trip = slot->trip;
+    }
     stk_feed_span(feed, "wait for a batch", began, r ? -1 : feed->steps.number);
     if (r == STOKE_E_END) count_late(feed);
     if (r) return say(feed, r);
@@ -329,6 +334,9 @@ int stoke_feed_next(stoke_feed *feed, const stoke_device_batch **batch)
     feed->bad.replaced += slot->bad.replaced;
     feed->bad.skipped += slot->bad.skipped;
     *batch = &slot->batch;
+    pthread_mutex_lock(&feed->lock);
+    stk_diary_taken(&feed->diary, slot->trip, began, stk_now_ns());
+    pthread_mutex_unlock(&feed->lock);
     return STOKE_OK;
 }
 
@@ -429,8 +437,13 @@ int stoke_feed_set_epoch(stoke_feed *feed, uint64_t epoch)
 {
     if (follow(feed, epoch)) return STOKE_OK;
     stk_transfer_pause(feed);
-    const int r = stoke_loader_set_epoch(feed->loader, epoch);
-    if (!r) begin_again(feed);
+    int r = STOKE_OK;
+    /* Right behind the last batch of an epoch, the thread may have turned to the next one on its way to the
+     * pause: setting that again would throw away what the workers have made of it. */
+    if (!follow(feed, epoch)) {
+        r = stoke_loader_set_epoch(feed->loader, epoch);
+        if (!r) begin_again(feed);
+    }
     stk_transfer_go_on(feed);
     return r;
 }

@@ -32,19 +32,23 @@ static int check_device(stoke_feed *feed, const char *sum, stoke_error *err)
                     feed->memory.work_bytes ? ", or augment on the host (placement)" : "");
 }
 
-/* Where device memory is host memory, it counts against the loader's limit too. */
+/* Tables on the host count against the loader's limit, and where device memory is host memory, that too. */
 static int check_host(const stoke_feed *feed, const char *sum, stoke_error *err)
 {
     const stoke_memory_plan *host = &feed->memory.host;
-    if (!feed->info.shares_memory || !host->limit_bytes) return STOKE_OK;
-    if (host->total_bytes + feed->memory.total_bytes <= host->limit_bytes) return STOKE_OK;
-    char text[256];
+    const uint64_t tables = feed->memory.table_bytes;
+    const uint64_t batches = feed->info.shares_memory ? feed->memory.total_bytes : 0;
+    if (!host->limit_bytes || host->total_bytes + tables + batches <= host->limit_bytes) return STOKE_OK;
+    char text[256], of_tables[64] = "", of_batches[320] = "";
     stoke_memory_plan_text(host, text, sizeof text);
-    return stk_fail(
-        err, STOKE_E_LIMIT,
-        "memory_limit is %.1f MB, but the loader needs %s, and batches on %s, in the same memory, %s. "
-        "Lower batch, size, depth or prefetch, or raise memory_limit",
-        host->limit_bytes / 1e6, text, feed->info.name, sum);
+    if (tables) snprintf(of_tables, sizeof of_tables, ", tables of the kernels %.2f MB", tables / 1e6);
+    if (batches)
+        snprintf(of_batches, sizeof of_batches, ", and batches on %s, in the same memory, %s",
+                 feed->info.name, sum);
+    return stk_fail(err, STOKE_E_LIMIT,
+                    "memory_limit is %.1f MB, but the loader needs %s%s%s. Lower batch, size%s or prefetch, "
+                    "or raise memory_limit",
+                    host->limit_bytes / 1e6, text, of_tables, of_batches, batches ? ", depth" : "");
 }
 
 int stk_feed_plan(stoke_feed *feed, uint32_t slots, stoke_error *err)
@@ -53,8 +57,10 @@ int stk_feed_plan(stoke_feed *feed, uint32_t slots, stoke_error *err)
     const int two_masks = feed->recipe->two_masks;
     *m = (stoke_feed_memory){ .host = stoke_loader_memory(feed->loader), .slots = slots };
     m->slot_bytes = stk_ring_slot_bytes(&feed->shape, two_masks, stk_feed_raw_bytes(feed));
-    if (feed->placement == STOKE_PLACEMENT_DEVICE)
+    if (feed->placement == STOKE_PLACEMENT_DEVICE) {
         m->work_bytes = stk_augmenter_bytes(feed->recipe, feed->shape.capacity, STK_TRIPS);
+        m->table_bytes = stk_augmenter_host_bytes(feed->recipe, feed->shape.capacity, STK_TRIPS);
+    }
     m->total_bytes = m->slots * m->slot_bytes + m->work_bytes;
     char sum[160];
     stoke_feed_memory_text(m, sum, sizeof sum);

@@ -9,7 +9,8 @@
  *   transfer_thread.c the thread that sends batches ahead
  *   step.c            training steps that are none
  *   place.c           who augments
- *   feed_stats.c      times by events; feed_trace.c: the same as spans
+ *   feed_stats.c      times by events (book.c); feed_trace.c: the same as spans; feed_record.c: and as a
+ *                     diary of steps (diary.c)
  *
  * Who waits for whom. With STOKE_TRANSFER_STREAM batches are taken from the loader by a thread of the feed
  * and sent on a stream of their own; otherwise the caller does both in next(), on the consumer's stream.
@@ -37,6 +38,7 @@
 
 #include "src/feed/augmenter.h"
 #include "src/feed/book.h"
+#include "src/feed/diary.h"
 #include "src/feed/lanes.h"
 #include "src/feed/ring.h"
 
@@ -55,17 +57,21 @@ typedef struct stk_trip {
 
 /* Steps that the consumer's stream has been given; more of them at once make the caller wait. */
 enum { STK_STEPS = 64 };
+/* No batch was handed out yet. */
+#define STK_NO_TRIP UINT64_MAX
 
 typedef struct stk_step {
     stk_event *start, *end;
     uint64_t occupied_ns; /* exactly, on paper; 0 = what the events say */
     int64_t number;
+    uint64_t trip; /* of its batch */
 } stk_step;
 
 typedef struct stk_stepper {
     stk_step step[STK_STEPS];
     uint64_t given, read;
     int64_t number;           /* of the batch that was handed out last */
+    uint64_t trip;            /* that brought it */
     stk_module *module, *own; /* own: made here because there is no augmenter */
     stk_block words, word;    /* of steps, and of the knock on another stream */
     uint32_t items;
@@ -99,7 +105,7 @@ struct stoke_feed {
     int resting; /* the epoch it reached has no batches: nothing to do until it is told of another */
     stk_ring ring;
     stk_trip trip[STK_TRIPS];
-    uint64_t sent, copied, ended; /* trips: ended <= copied <= sent */
+    uint64_t sent, copied, ended; /* trips: put on the stream; host slot given back; times read */
     stk_bad_rows looked;          /* of the loader, when its batches were last looked at; the filler's */
     stk_bad_rows late;            /* passed over at the end of the epoch that was filled last */
     uint64_t reached, came;       /* by the thread: epoch, and how many batches of it */
@@ -109,6 +115,7 @@ struct stoke_feed {
     stoke_error broken;           /* the same of the caller's own calls */
     stoke_error said;             /* for stoke_feed_error */
     stk_book book;
+    stk_diary diary;
     stoke_loader_stats_data at_mark; /* the loader's */
     uint64_t host_wait_ns;           /* since the mark; the caller's */
     stk_feed_lanes *lanes;           /* NULL: nobody asked for a trace yet */

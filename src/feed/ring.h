@@ -27,6 +27,7 @@ typedef struct stk_device_slot {
     stk_block images, masks, masks_b, raw;
     stk_event *ready, *done;
     uint64_t position; /* where the loader stood after this batch */
+    uint64_t trip;     /* that brought it */
     uint64_t freed;    /* when, as a count */
     stk_bad_rows bad;  /* of this batch, and of those passed over before it */
     stk_bad_rows late; /* passed over at the end of the epoch before */

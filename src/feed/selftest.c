@@ -48,7 +48,7 @@ static int run_line(testing *t, stk_selftest_fn *fn, unsigned which)
     stoke_selftest_line line = { .against = "host reference" };
     const int r = fn(t->device, which, &line, &err);
     if (r == STOKE_E_END) return r;
-    if (r) snprintf(line.problem, sizeof line.problem, "%.255s", err.message);
+    if (r) snprintf(line.problem, sizeof line.problem, "%.767s", err.message);
     line.passed =
         !r && line.compared && line.largest <= line.tolerance && (line.tolerance > 0 || !line.different);
     t->lines++;

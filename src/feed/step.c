@@ -9,6 +9,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/feed/feed_private.h"
+#include "src/loader/ahead.h"
 
 enum {
     ITEMS_PER_UNIT = 256, /* enough to fill a compute unit */
@@ -28,6 +29,7 @@ int stk_stepper_create(stoke_feed *feed, stoke_error *err)
     const uint32_t units = feed->info.compute_units;
     steps->items = ITEMS_PER_UNIT * (units < 1 ? 1 : units > MOST_UNITS ? MOST_UNITS : units);
     steps->number = -1;
+    steps->trip = STK_NO_TRIP;
     if (!r && feed->augmenter) {
         steps->module = stk_augmenter_module(feed->augmenter);
         r = stk_block_create(&steps->word, feed->device, STK_MEMORY_DEVICE, sizeof(uint32_t), err);
@@ -126,6 +128,7 @@ static int read_step(stoke_feed *feed, const stk_step *step, stoke_error *err)
     if (r) return r;
     if (step->occupied_ns) interval.start = interval.end - step->occupied_ns;
     stk_book_add(&feed->book, STK_WORK_STEP, interval, 0);
+    stk_diary_ended(&feed->diary, step->trip, interval);
     stk_feed_lanes_tell(feed->lanes, STK_LANE_COMPUTE, "step", interval.start, interval.end, step->number);
     return STOKE_OK;
 }
@@ -157,6 +160,14 @@ static int free_step(stoke_feed *feed, stk_step **out, stoke_error *err)
     return r;
 }
 
+static void write_down(stoke_feed *feed, const stk_step *step, uint64_t launched)
+{
+    pthread_mutex_lock(&feed->lock);
+    const int last = stk_diary_launched(&feed->diary, step->trip, launched);
+    pthread_mutex_unlock(&feed->lock);
+    if (last) stk_loader_record(feed->loader, 0);
+}
+
 int stoke_feed_step(stoke_feed *feed, double ms, stoke_error *err)
 {
     if (!isfinite(ms) || ms < 0 || ms > 1e9)
@@ -164,6 +175,7 @@ int stoke_feed_step(stoke_feed *feed, double ms, stoke_error *err)
     const uint64_t ns = (uint64_t)(ms * 1e6), began = stk_now_ns();
     stk_step *step;
     int r = free_step(feed, &step, err);
+    uint64_t launched = stk_now_ns();
     if (!r) r = stk_event_record(step->start, feed->consumer, err);
     if (r) return r;
     r = stk_stream_occupy(feed->consumer, ns, err);
@@ -171,12 +183,15 @@ int stoke_feed_step(stoke_feed *feed, double ms, stoke_error *err)
     if (r == STOKE_E_UNSUPPORTED) {
         step->occupied_ns = 0;
         r = feed->steps.turns_per_ns > 0 ? STOKE_OK : measure_turns(feed, err);
+        launched = stk_now_ns();
         if (!r) r = stk_event_record(step->start, feed->consumer, err);
         if (!r) r = compute(feed, ns, err);
     }
     if (!r) r = stk_event_record(step->end, feed->consumer, err);
     if (r) return r;
     step->number = feed->steps.number;
+    step->trip = feed->steps.trip;
+    write_down(feed, step, launched);
     feed->steps.given++;
     stk_feed_span(feed, "launch", began, step->number);
     return STOKE_OK;

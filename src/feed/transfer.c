@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/feed/feed_private.h"
 #include "src/loader/ahead.h"
@@ -53,6 +54,7 @@ static int read_trip(stoke_feed *feed, const stk_trip *trip, stoke_error *err)
     if (!r && trip->kernels) r = stk_feed_between(trip->kernel_start, trip->end, &kernels, err);
     if (r) return r;
     stk_book_add(&feed->book, STK_WORK_COPY, copy, trip->bytes);
+    stk_diary_arrived(&feed->diary, feed->ended, copy, trip->bytes, trip->kernels ? &kernels : NULL);
     stk_feed_lanes_tell(feed->lanes, STK_LANE_COPY, "copy", copy.start, copy.end, trip->number);
     if (!trip->kernels) return STOKE_OK;
     stk_book_add(&feed->book, STK_WORK_AUGMENT, kernels, 0);
@@ -62,7 +64,7 @@ static int read_trip(stoke_feed *feed, const stk_trip *trip, stoke_error *err)
 
 int stk_trips_read(stoke_feed *feed, stoke_error *err)
 {
-    for (; feed->ended < feed->copied; feed->ended++) {
+    for (; feed->ended < feed->sent; feed->ended++) {
         stk_trip *trip = &feed->trip[feed->ended % STK_TRIPS];
         int done, r = stk_event_done(trip->end, &done, err);
         if (r || !done) return r;
@@ -218,6 +220,7 @@ void stk_transfer_forget(stoke_feed *feed)
 {
     look_for_bad(feed);
     feed->late = (stk_bad_rows){ 0 };
+    stk_diary_forget(&feed->diary);
 }
 
 void stk_transfer_queue(stoke_feed *feed, stk_device_slot *slot)
@@ -274,6 +277,8 @@ int stk_transfer_fill(stoke_feed *feed, stk_device_slot *slot, stoke_error *err)
     slot->bad = look_for_bad(feed);
     describe(feed, slot, trip->host);
     trip->number = (int64_t)trip->host->index;
+    slot->trip = feed->sent;
+    const uint64_t sent = stk_now_ns();
     r = send(feed, slot, trip, err);
     if (r) { /* what was put on the stream may still read the host slot */
         stk_stream_finish(feed->copies, NULL);
@@ -281,6 +286,7 @@ int stk_transfer_fill(stoke_feed *feed, stk_device_slot *slot, stoke_error *err)
         return r;
     }
     pthread_mutex_lock(&feed->lock);
+    stk_diary_sent(&feed->diary, feed->sent, trip->host, stk_batch_making(trip->host), sent);
     feed->sent++;
     pthread_mutex_unlock(&feed->lock);
     return STOKE_OK;

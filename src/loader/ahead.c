@@ -37,3 +37,15 @@ void stk_loader_trace(stoke_loader *loader, stk_spans spans)
     loader->spans = spans;
     pthread_mutex_unlock(&loader->lock);
 }
+
+const stk_making *stk_batch_making(const stoke_batch *batch)
+{
+    return &((const stk_slot *)batch)->making; /* the batch is the slot's first member */
+}
+
+void stk_loader_record(stoke_loader *loader, int on)
+{
+    pthread_mutex_lock(&loader->lock);
+    loader->recording = on;
+    pthread_mutex_unlock(&loader->lock);
+}

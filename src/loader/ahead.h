@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * For those who take batches ahead of their consumer (src/feed): where the loader stood after each of them,
- * a way out of a wait, and who did what when.
+ * a way out of a wait, who did what when, and what a batch took to be made.
  */
 #ifndef STOKE_SRC_LOADER_AHEAD_H
 #define STOKE_SRC_LOADER_AHEAD_H
 
 #include <stoke/loader.h>
+
+#include "src/loader/making.h"
 
 /* The epoch, and the global position after the last batch of next(). For the thread that calls next(). */
 void stk_loader_where(const stoke_loader *loader, uint64_t *epoch, uint64_t *position);
@@ -46,5 +48,11 @@ static inline void stk_spans_tell(const stk_spans *spans, uint32_t worker, stoke
 /* From the next row of every worker on; rows under way still tell the one before, whose context must live as
  * long as the loader. */
 void stk_loader_trace(stoke_loader *loader, stk_spans spans);
+
+/* What it took to make a batch of next(); valid until it is released. */
+const stk_making *stk_batch_making(const stoke_batch *batch);
+/* While on, workers ask the kernel how long they stood in line for a core: once a row, and twice where the
+ * caller makes the rows (workers: 0). From the next row of every worker on. Any thread. */
+void stk_loader_record(stoke_loader *loader, int on);
 
 #endif

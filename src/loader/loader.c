@@ -131,6 +131,7 @@ static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke
     if (!r) r = make_benches(loader, err);
     if (r) return r;
     loader->epoch = loader->schedule.epoch = (uint64_t)params->epoch;
+    loader->fresh = 1;
     loader->heap_calls_at_start = stk_mem_count().calls;
     return stk_workers_start(loader, err);
 }
@@ -172,7 +173,10 @@ void stoke_loader_destroy(stoke_loader **pointer)
     if (!loader) return;
     *pointer = NULL;
     if (loader->workers) stk_workers_stop(loader);
-    for (uint32_t i = 0; i < loader->benches; i++) stk_bench_destroy(&loader->workers[i].bench);
+    for (uint32_t i = 0; i < loader->benches; i++) {
+        stk_bench_destroy(&loader->workers[i].bench);
+        stk_run_queue_close(&loader->workers[i].line);
+    }
     stk_free(loader->workers);
     stk_slots_destroy(&loader->slots);
     if (loader->quarantine) stk_quarantine_close(&loader->quarantine, NULL);

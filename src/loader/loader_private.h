@@ -11,10 +11,12 @@
  *   sample.c       one sample (its steps: job.h), on a worker's bench (bench.c)
  *   fill.c         a cache made ahead of time
  *   state.c        where we are, as JSON
+ *   making.c       what it took to make a batch
  *   ahead.c        for those who take batches ahead of their consumer
  *   raw.c          rows left to a device
  *   rows.c         batches from pictures in memory, without files and threads
  *   stats.c        what it cost; digests
+ *   live.c         the same on a page for others to see; onlooker.c reads it
  *
  * One lock guards everything below `lock`. A worker takes it once per row (to book the finished row and take
  * the next one) for well under a microsecond, against milliseconds of decoding: no convoy at any number of
@@ -41,6 +43,8 @@ typedef struct stk_worker {
     stk_bench bench;
     pthread_t thread;
     int started;
+    int records; /* its row's time in line for a core is asked for */
+    stk_run_queue line;
     uint64_t memory; /* held by the bench after its last row; read and written under the lock */
 } stk_worker;
 
@@ -69,11 +73,15 @@ struct stoke_loader {
     int stopping, paused;
     int cancelled;   /* next() does not wait; see ahead.h */
     stk_spans spans; /* copied by every worker with its next row */
+    int recording;   /* likewise */
     uint32_t in_flight;
     stk_slots slots;
     stk_slot *filling; /* slot whose rows are being handed out */
     stk_cursor schedule;
-    uint64_t tickets; /* rows put on the schedule so far */
+    uint64_t tickets;      /* rows put on the schedule so far */
+    int fresh;             /* the next batch of the schedule is the first since it was set */
+    uint64_t restarted_ns; /* when that was; 0 = never since it was made */
+    uint64_t window_ns;    /* waits for a slot that the next row puts an end to */
 
     uint64_t epoch;     /* the one being delivered */
     uint64_t start;     /* its first position (0, or where it was restored) */

@@ -116,6 +116,7 @@ stk_slot *stk_slots_open(stk_slots *slots, uint32_t rows)
         slot->rows = rows;
         slot->issued = slot->done = slot->replaced = slot->skipped = 0;
         slot->origins = (stk_origins){ 0 };
+        slot->making = (stk_making){ 0 };
         slot->error.code = STOKE_OK;
         slots->queue[(slots->head + slots->queued++) % slots->count] = i;
         return slot;
@@ -126,6 +127,15 @@ stk_slot *stk_slots_open(stk_slots *slots, uint32_t rows)
 stk_slot *stk_slots_head(const stk_slots *slots)
 {
     return slots->queued ? &slots->slot[slots->queue[slots->head]] : NULL;
+}
+
+uint32_t stk_slots_ready(const stk_slots *slots)
+{
+    uint32_t n = 0;
+    while (n < slots->queued &&
+           slots->slot[slots->queue[(slots->head + n) % slots->count]].state == STK_SLOT_READY)
+        n++;
+    return n;
 }
 
 void stk_slots_pop(stk_slots *slots)

@@ -14,6 +14,7 @@
 #include <stoke/loader.h>
 #include <stoke/plan.h>
 
+#include "src/loader/making.h"
 #include "src/loader/raw.h"
 
 typedef enum stk_slot_state { STK_SLOT_FREE, STK_SLOT_FILLING, STK_SLOT_READY, STK_SLOT_HELD } stk_slot_state;
@@ -45,6 +46,7 @@ typedef struct stk_slot {
     uint32_t rows, issued, done; /* of this batch; handed to workers; finished */
     uint32_t replaced, skipped;
     stk_origins origins;
+    stk_making making;
     uint64_t ticket; /* of its first row: rows are numbered in the order of delivery, over all epochs */
     uint64_t *ids;
     const char **names;
@@ -78,6 +80,8 @@ void stk_slots_destroy(stk_slots *slots);
 stk_slot *stk_slots_open(stk_slots *slots, uint32_t rows);
 /* The oldest undelivered slot; NULL when there is none. */
 stk_slot *stk_slots_head(const stk_slots *slots);
+/* How many at the head of the queue are ready: one behind a batch that is still filled does not count. */
+uint32_t stk_slots_ready(const stk_slots *slots);
 /* Removes the head from the queue. */
 void stk_slots_pop(stk_slots *slots);
 /* Frees every queued slot (none may have rows in flight). */

@@ -45,6 +45,8 @@ void stoke_loader_stats(const stoke_loader *loader, stoke_loader_stats_data *sta
     *stats = loader->stats;
     stats->memory_bytes = loader->plan.slots * loader->plan.slot_bytes;
     for (uint32_t i = 0; i < loader->benches; i++) stats->memory_bytes += loader->workers[i].memory;
+    stats->ready_batches = stk_slots_ready(&loader->slots);
+    stats->slots = loader->slots.count;
     pthread_mutex_unlock(lock);
     if (loader->recipe.cache) book_cache(loader->recipe.cache, stats);
     stats->bad_samples = stk_quarantine_count(loader->quarantine);

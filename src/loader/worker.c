@@ -50,6 +50,8 @@ static stk_slot *open_next(stoke_loader *loader)
     slot->batch.count = rows;
     slot->ticket = loader->tickets;
     loader->tickets += rows;
+    slot->making.first = loader->fresh;
+    loader->fresh = 0;
     at->k++;
     return slot;
 }
@@ -61,6 +63,9 @@ static stk_slot *take_row(stoke_loader *loader, uint32_t *row)
     stk_slot *slot = loader->filling;
     if (!slot) return NULL;
     *row = slot->issued++;
+    if (!*row) slot->making.began = stk_now_ns();
+    slot->making.window_ns += loader->window_ns;
+    loader->window_ns = 0;
     if (slot->issued == slot->rows) loader->filling = NULL;
     loader->in_flight++;
     return slot;
@@ -76,7 +81,8 @@ static void book_origin(const stk_bench *bench, stk_origins *origins)
 }
 
 /* Returns 1 when it was the last row of its batch. */
-static int book_row(stk_worker *worker, stk_slot *slot, uint32_t row, const stk_row_result *result)
+static int book_row(stk_worker *worker, stk_slot *slot, uint32_t row, const stk_row_result *result,
+                    uint64_t queued_ns)
 {
     stoke_loader *loader = worker->loader;
     for (int i = 0; i < STK_ROW_STAGES; i++) {
@@ -84,6 +90,7 @@ static int book_row(stk_worker *worker, stk_slot *slot, uint32_t row, const stk_
         loader->stats.stage[i].cpu_ns += worker->bench.times[i].cpu_ns;
         loader->stats.stage[i].count += worker->bench.times[i].count;
     }
+    stk_making_row(&slot->making, worker->bench.times, queued_ns);
     loader->stats.bytes_read += worker->bench.bytes_read;
     worker->memory = stk_bench_memory(&worker->bench);
     slot->replaced += result->replaced;
@@ -119,11 +126,13 @@ static void finish_batch(stk_worker *worker, stk_slot *slot)
     if (slot->skipped) stk_slot_compact(slot);
     if (mixes_here(loader)) r = stk_slot_mix(slot, &worker->bench.mix, &error);
     const uint64_t cpu_end = stk_thread_cpu_ns(), wall_end = stk_now_ns();
+    const uint64_t queued = worker->records ? stk_run_queue_since(&worker->line) : 0;
     const stk_bench *bench = &worker->bench;
     stk_spans_tell(&bench->spans, bench->number, STOKE_STAGE_WRITE, wall, wall_end, bench->batch);
     pthread_mutex_lock(&loader->lock);
     loader->stats.stage[STOKE_STAGE_WRITE].cpu_ns += cpu_end - cpu;
     loader->stats.stage[STOKE_STAGE_WRITE].wall_ns += wall_end - wall;
+    stk_making_whole(&slot->making, wall_end - wall, cpu_end - cpu, queued);
     worker->memory = stk_bench_memory(&worker->bench);
     if (r) slot->error = error;
 }
@@ -136,13 +145,19 @@ int stk_worker_step(stk_worker *worker)
     if (!slot) return 0;
     worker->bench.spans = loader->spans;
     worker->bench.batch = (int64_t)slot->batch.index;
+    worker->records = loader->recording;
     pthread_mutex_unlock(&loader->lock);
     stk_row_result result;
+    const int alone = !loader->threads; /* the caller does other things between rows */
+    if (alone || !worker->records) stk_run_queue_leave(&worker->line);
+    if (worker->records) stk_run_queue_begin(&worker->line);
     stk_row_fill(worker, slot, row, &result);
+    const uint64_t queued = worker->records ? stk_run_queue_since(&worker->line) : 0;
     pthread_mutex_lock(&loader->lock);
-    if (book_row(worker, slot, row, &result)) {
+    if (book_row(worker, slot, row, &result, queued)) {
         if (slot->skipped || mixes_here(loader)) finish_batch(worker, slot);
         slot->state = STK_SLOT_READY;
+        slot->making.ready = stk_now_ns();
     }
     loader->in_flight--;
     if (slot->state == STK_SLOT_READY || (loader->paused && !loader->in_flight))
@@ -154,11 +169,14 @@ static void wait_for_work(stk_worker *worker)
 {
     stoke_loader *loader = worker->loader;
     const uint64_t begin = stk_now_ns();
+    stk_run_queue_leave(&worker->line); /* being woken late is no row's delay */
     pthread_cond_wait(&loader->work, &loader->lock);
     const uint64_t end = stk_now_ns();
     stoke_stage_time *wait = &loader->stats.stage[STOKE_STAGE_SLOT_WAIT];
     wait->wall_ns += end - begin;
     wait->count++;
+    const uint64_t from = begin > loader->restarted_ns ? begin : loader->restarted_ns;
+    loader->window_ns += end - from; /* what was before the schedule was set again is no batch's */
     stk_spans_tell(&loader->spans, worker->bench.number, STOKE_STAGE_SLOT_WAIT, begin, end, -1);
 }
 
@@ -230,6 +248,9 @@ void stk_schedule_restart(stoke_loader *loader, uint64_t epoch, uint64_t start)
     loader->waited_ns = 0;
     loader->schedule = (stk_cursor){ .epoch = epoch };
     loader->failure = (stoke_error){ 0 };
+    loader->fresh = 1;
+    loader->window_ns = 0;
+    loader->restarted_ns = stk_now_ns();
     loader->paused = 0;
     pthread_cond_broadcast(&loader->work);
 }

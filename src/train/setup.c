@@ -108,18 +108,6 @@ static int settle_model(stk_settling *s)
     return r;
 }
 
-static stoke_loss loss_of(const stk_setup *setup)
-{
-    const stoke_train_params *p = &setup->params;
-    return (stoke_loss){ .kind = (stoke_loss_kind)p->loss,
-                         .ce_weight = p->ce_weight,
-                         .dice_weight = p->dice_weight,
-                         .focal_gamma = p->focal_gamma,
-                         .label_smoothing = p->label_smoothing,
-                         .class_weights = setup->class_weights,
-                         .ignore_index = setup->train.ignore_index };
-}
-
 /* A checkpoint holds every weight: the file they once came from may be gone. */
 static int has_checkpoint(const char *run)
 {
@@ -128,30 +116,40 @@ static int has_checkpoint(const char *run)
            access(path, F_OK) == 0;
 }
 
-/* Everything but the batch. */
-static void make_net(stk_setup *setup)
+stoke_net_params stk_setup_net(const stoke_train_params *p, const stoke_data_params *data, uint32_t classes)
 {
-    const stoke_train_params *p = &setup->params;
     stoke_net_params net = stoke_net_defaults();
     net.model = p->model;
-    net.weights = setup->goes_on ? NULL : p->pretrained;
+    net.weights = p->pretrained;
     net.partial = p->partial;
-    net.classes = setup->classes;
-    net.class_names = setup->class_names;
-    net.batch = 1;
-    net.height = setup->train.size[0];
-    net.width = setup->train.size[1];
+    net.classes = classes;
+    net.height = data->size[0];
+    net.width = data->size[1];
     net.precision = p->precision;
     net.memory = p->memory;
     net.threads = (uint32_t)p->threads;
-    net.seed = (uint64_t)setup->train.seed;
+    net.seed = (uint64_t)data->seed;
     net.dropout = p->dropout;
     net.drop_path = p->drop_path;
-    net.loss = loss_of(setup);
+    net.loss = (stoke_loss){ .kind = (stoke_loss_kind)p->loss,
+                             .ce_weight = p->ce_weight,
+                             .dice_weight = p->dice_weight,
+                             .focal_gamma = p->focal_gamma,
+                             .label_smoothing = p->label_smoothing,
+                             .ignore_index = data->ignore_index };
     net.freeze_encoder = p->freeze_encoder;
     net.average = p->average > 0;
     net.optimizer = p->optimizer;
-    setup->net = net;
+    return net;
+}
+
+/* Everything but the batch. */
+static void make_net(stk_setup *setup)
+{
+    setup->net = stk_setup_net(&setup->params, &setup->train, setup->classes);
+    if (setup->goes_on) setup->net.weights = NULL;
+    setup->net.class_names = setup->class_names;
+    setup->net.loss.class_weights = setup->class_weights;
 }
 
 /* auto means what this processor does best; a run that is repeated elsewhere does the same. */

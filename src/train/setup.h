@@ -32,6 +32,10 @@ int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_
                    stk_say_fn *say, stoke_progress_fn progress, void *context, stoke_error *err);
 void stk_setup_free(stk_setup *setup); /* accepts a zeroed struct */
 
+/* The network of such settings, with a batch of 1; without names and weights of classes. */
+stoke_net_params stk_setup_net(const stoke_train_params *params, const stoke_data_params *data,
+                               uint32_t classes);
+
 /* 1: nobody named a file for bad samples, which would land wherever the program was started. */
 int stk_setup_names_no_quarantine(const stk_setup *setup);
 

@@ -236,6 +236,7 @@ static int build(stoke_trainer *t, const stoke_data_params *data, const stoke_tr
     if (!r) r = open_loaders(t, err);
     if (!r) r = load_state(t, err);
     if (!r) r = stk_trainer_write_config(t, err);
+    if (!r) stk_trainer_live_begin(t); /* not before: a folder whose run never began stays empty */
     if (!r)
         r = stk_journal_open(&t->journal, t->folder, t->setup.params.resume ? &t->now.step : NULL,
                              t->setup.params.tensorboard, err);
@@ -265,6 +266,7 @@ void stoke_trainer_close(stoke_trainer **trainer)
     stoke_trainer *t = *trainer;
     if (!t) return;
     *trainer = NULL;
+    stoke_live_close(&t->live);
     stk_journal_close(&t->journal);
     stk_gallery_destroy(&t->gallery);
     stoke_confusion_destroy(&t->confusion);

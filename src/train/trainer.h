@@ -7,12 +7,15 @@
  *   trainer_loop.c      steps, epochs, when to evaluate, save and leave
  *   trainer_save.c      evaluation and what is kept of it; checkpoints; the report
  *   trainer_event.c     what the caller hears, the clock
+ *   trainer_live.c      what others can see of it while it runs
  *
  * What a checkpoint holds is `now`, the network and the identity; everything else here can be made again.
  * Nothing that the weights depend on is read from the clock, the cadences or the number of threads.
  */
 #ifndef STOKE_SRC_TRAIN_TRAINER_H
 #define STOKE_SRC_TRAIN_TRAINER_H
+
+#include <stoke/live.h>
 
 #include "src/train/checkpoint.h"
 #include "src/train/journal.h"
@@ -44,6 +47,7 @@ struct stoke_trainer {
     stoke_confusion *confusion;
     stk_gallery *gallery; /* NULL: no pictures */
     stk_journal *journal;
+    stoke_live *live; /* NULL: the page could not be made */
 
     char **remarks; /* said before the log began, to be written then */
     size_t n_remarks, remarks_capacity;
@@ -62,6 +66,7 @@ struct stoke_trainer {
     double wait_seconds; /* of step_seconds: for data */
     double eval_seconds; /* of the last evaluation, with what is saved after it */
     stk_lately lately;
+    uint64_t waited_ns, stepped_ns; /* by all steps: for data; otherwise */
     double last_loss, lr, gradient_norm, loss_scale;
 
     stk_step_note note; /* what the next line of the log will say: sums since the last */
@@ -83,6 +88,12 @@ void stk_trainer_remark(stoke_trainer *trainer, const char *format, ...) STOKE_P
 /* The log has begun: writes the remarks of before into it. */
 int stk_trainer_log_remarks(stoke_trainer *trainer, stoke_error *err);
 void stk_trainer_drop_remarks(stoke_trainer *trainer);
+
+/* trainer_live.c */
+/* Makes the page; where that fails a remark says so and the run goes on. */
+void stk_trainer_live_begin(stoke_trainer *trainer);
+/* Writes it. */
+void stk_trainer_live(stoke_trainer *trainer, stoke_live_phase phase);
 
 /* trainer_folder.c */
 /* Names the folder and sees whether it can be used; writes nothing. */

@@ -168,6 +168,8 @@ static void book(stoke_trainer *t, double loss, uint64_t images, double seconds,
         t->step_seconds += seconds;
         t->wait_seconds += waited;
     }
+    t->waited_ns += (uint64_t)(waited * 1e9);
+    t->stepped_ns += seconds > waited ? (uint64_t)((seconds - waited) * 1e9) : 0;
     t->lately.images = FADE * t->lately.images + (double)images;
     t->lately.seconds = FADE * t->lately.seconds + seconds;
     t->lately.data_seconds = FADE * t->lately.data_seconds + waited;
@@ -256,6 +258,7 @@ static int between_steps(stoke_trainer *t, const char **why, stoke_error *err)
     if (evaluated || *why || checkpoint_due(t)) r = stk_trainer_save(t, err);
     if (!r && evaluated && !*why) r = make_report(t, err);
     if (evaluated) t->eval_seconds = seconds_since(began);
+    if (!*why) stk_trainer_live(t, STOKE_LIVE_TRAINING); /* again, after what came between */
     return r;
 }
 

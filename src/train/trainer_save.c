@@ -40,6 +40,7 @@ int stk_trainer_write_note(stoke_trainer *t, stoke_error *err)
 
 static int evaluating(void *context, uint64_t done, uint64_t total)
 {
+    stk_trainer_live(context, STOKE_LIVE_EVALUATING);
     return stk_trainer_count(context, STOKE_TRAIN_EVALUATING, done, total);
 }
 
@@ -123,6 +124,7 @@ int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
     stk_evaluation e = { 0 };
     char picture[64];
     snprintf(picture, sizeof picture, "predictions/%06" PRIu64 ".png", t->now.step);
+    stk_trainer_live(t, STOKE_LIVE_EVALUATING);
     int r = stk_trainer_write_note(t, err);
     if (!r) r = measure(t, &e, err);
     if (r) return r;
@@ -165,6 +167,7 @@ int stk_trainer_save(stoke_trainer *t, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
     uint64_t bytes = 0;
+    stk_trainer_live(t, STOKE_LIVE_SAVING);
     /* The steps before it are in the log: one that goes on from here begins a new line. */
     int r = stk_trainer_write_note(t, err);
     if (!r) r = save_state(t, &bytes, err);

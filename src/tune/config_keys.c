@@ -9,7 +9,10 @@
 #include <strings.h>
 
 #include "src/base/error.h"
+#include "src/base/options_private.h"
 #include "src/tune/yaml_tree.h"
+#include <stoke/feed.h>
+#include <stoke/train.h>
 
 typedef enum part { LOADING, TRAINING, MODEL } part;
 
@@ -35,6 +38,13 @@ static const setting settings[] = {
     { "pin_memory", LOADING, NULL, NULL, { "pin_memory", "dataloader_pin_memory" } },
     { "persistent_workers", LOADING, NULL, NULL, { "persistent_workers", "dataloader_persistent_workers" } },
     { "prefetch_factor", LOADING, "prefetch", NULL, { "prefetch_factor", "dataloader_prefetch_factor" } },
+    { "non_blocking", LOADING, NULL, NULL, { "non_blocking", "async_copy", "async_transfer" } },
+    { "device_prefetch",
+      LOADING,
+      "transfer",
+      NULL,
+      { "cuda_prefetch", "use_prefetcher", "gpu_prefetch", "prefetch_to_gpu", "prefetch_to_device",
+        "data_prefetcher" } },
     { "mixed_precision",
       TRAINING,
       "precision",
@@ -49,7 +59,7 @@ static const setting settings[] = {
     { "compile", TRAINING, NULL, NULL, { "compile", "use_compile", "torch_compile", "compile_model" } },
     { "gpu_augmentation",
       TRAINING,
-      NULL,
+      "placement",
       NULL,
       { "use_gpu_augmentation", "gpu_augmentation", "gpu_augment", "use_gpu_augment" } },
     { "learning_rate", TRAINING, "lr", NULL, { "learning_rate", "lr", "base_lr" } },
@@ -59,6 +69,12 @@ static const setting settings[] = {
       NULL,
       { "accumulate", "gradient_accumulation_steps", "accumulation_steps", "accumulate_grad_batches",
         "grad_accum_steps" } },
+    { "log_every",
+      TRAINING,
+      "log_every",
+      NULL,
+      { "log_every", "log_interval", "log_freq", "print_freq", "log_every_n_steps", "logging_steps",
+        "print_every" } },
     { "epochs", TRAINING, "epochs", NULL, { "epochs", "num_epochs", "max_epochs" } },
     { "base_channels", MODEL, NULL, NULL, { "base_channels" } },
     { "num_blocks", MODEL, NULL, NULL, { "num_blocks", "n_blocks" } },
@@ -99,7 +115,23 @@ static int has_key(const stoke_yaml *yaml, const char *name)
     return 0;
 }
 
-/* Ours is told by names nobody else has; `batch` alone could be anybody's. */
+/* Whether every key is one of our tables', as `stoke train --config` wants it. */
+static int has_only_ours(const stoke_yaml *yaml)
+{
+    stoke_data_params data;
+    stoke_train_params train;
+    stoke_feed_params feed;
+    const stoke_option_group groups[] = { stoke_data_options(&data), stoke_train_options(&train),
+                                          stoke_feed_options(&feed) };
+    for (size_t i = 0; i < yaml->n_named; i++) {
+        const char *key = key_of(yaml, yaml->named[i]);
+        stk_option_hit hit;
+        if (key && !stk_option_find(groups, 3, key, strlen(key), &hit)) return 0;
+    }
+    return 1;
+}
+
+/* Ours is told by names nobody else has; `batch` alone could be anybody's, unless all else is ours too. */
 static int is_own(const stoke_yaml *yaml)
 {
     static const char *const ours[] = { "consumer_cores", "clip_norm", "mask_dtype", "label_map",
@@ -107,7 +139,8 @@ static int is_own(const stoke_yaml *yaml)
     int n = 0;
     if (has_key(yaml, "batch_size") || has_key(yaml, "num_workers")) return 0;
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) n += has_key(yaml, ours[i]);
-    return n >= 2 || (n && (has_key(yaml, "batch") || has_key(yaml, "workers")));
+    const int loads = has_key(yaml, "batch") || has_key(yaml, "workers");
+    return n >= 2 || (loads && (n || (yaml->n_named > 2 && has_only_ours(yaml))));
 }
 
 int stoke_config_dialect(const stoke_yaml *yaml)

@@ -88,24 +88,30 @@ static uint64_t ring_bytes(const stoke_estimate_params *p)
     return (uint64_t)(p->prefetch + 1) * p->batch * p->height * p->width * pixel;
 }
 
-static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p, const stk_config *config,
-                           stoke_error *err)
+int stk_estimate_plan(stoke_net_plan *plan, const stoke_estimate_params *p, int memory, stoke_error *err)
 {
-    if (stk_is_smallnet(p))
-        return stk_fail(err, STOKE_E_UNSUPPORTED,
-                        "the native engine trains SegFormer b0 to b5, not smallnet");
     stoke_net_params net = stoke_net_defaults();
-    stoke_net_plan plan;
     net.model = p->model;
     net.classes = p->classes;
     net.batch = p->batch;
     net.height = p->height;
     net.width = p->width;
     net.precision = p->precision;
+    net.memory = memory;
     net.optimizer = p->optimizer;
     net.freeze_encoder = p->freeze_encoder;
     net.average = p->average;
-    const int r = stoke_net_plan_of(&net, &plan, err);
+    return stoke_net_plan_of(&net, plan, err);
+}
+
+static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p, const stk_config *config,
+                           stoke_error *err)
+{
+    if (stk_is_smallnet(p))
+        return stk_fail(err, STOKE_E_UNSUPPORTED,
+                        "the native engine trains SegFormer b0 to b5, not smallnet");
+    stoke_net_plan plan;
+    const int r = stk_estimate_plan(&plan, p, STOKE_MEMORY_PLAIN, err);
     if (r) return r;
 
     const stk_parameter_count count = stk_segformer_parameters(config);

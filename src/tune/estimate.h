@@ -6,6 +6,7 @@
 #define STOKE_SRC_TUNE_ESTIMATE_H
 
 #include <stoke/advise.h>
+#include <stoke/net.h>
 
 #include "src/net/config.h"
 
@@ -17,6 +18,10 @@ stk_parameter_count stk_segformer_parameters(const stk_config *config);
 stk_parameter_count stk_smallnet_parameters(const stoke_estimate_params *params);
 
 int stk_is_smallnet(const stoke_estimate_params *params);
+
+/* The plan of our own engine in a memory mode. */
+int stk_estimate_plan(stoke_net_plan *plan, const stoke_estimate_params *params, int memory,
+                      stoke_error *err);
 
 /* Fills the terms and the range for PyTorch on a card; the parameters have been checked. config: NULL for
  * smallnet. */

@@ -164,18 +164,19 @@ static void read_levels(const drm_card *card, const char *name, stoke_figure *no
 
 /* "received sent size": messages of the last second and the bytes each may have. Reading takes that second.
  */
-static void read_pcie(const drm_card *card, stoke_gpu *gpu)
+void stk_drm_read_link(const stk_drm *drm, size_t index, stoke_gpu *gpu)
 {
+    const drm_card *card = &drm->card[index];
     char path[STK_TREE_PATH], text[128];
     double received, sent, bytes;
-    if (!stk_tree_path(path, card->device, "pcie_bw") || !stk_tree_text(path, text, sizeof text) ||
-        sscanf(text, "%lf %lf %lf", &received, &sent, &bytes) != 3)
+    if (strcmp(card->fixed.vendor, "amd") != 0 || !stk_tree_path(path, card->device, "pcie_bw") ||
+        !stk_tree_text(path, text, sizeof text) || sscanf(text, "%lf %lf %lf", &received, &sent, &bytes) != 3)
         return;
     gpu->pcie_to_device = stk_figure(received * bytes, STOKE_SOURCE_SYSFS);
     gpu->pcie_from_device = stk_figure(sent * bytes, STOKE_SOURCE_SYSFS);
 }
 
-static void read_amd(const drm_card *card, int slow, stoke_gpu *gpu)
+static void read_amd(const drm_card *card, stoke_gpu *gpu)
 {
     gpu->busy_percent = device_figure(card, "gpu_busy_percent", 1);
     gpu->memory_busy_percent = device_figure(card, "mem_busy_percent", 1);
@@ -186,7 +187,6 @@ static void read_amd(const drm_card *card, int slow, stoke_gpu *gpu)
     read_levels(card, "pp_dpm_sclk", &gpu->clock_sm_mhz, &gpu->clock_sm_max_mhz);
     read_levels(card, "pp_dpm_mclk", &gpu->clock_memory_mhz, NULL);
     gpu->power_limit_watt = hwmon_figure(card, "power1_cap", 1e-6);
-    if (slow) read_pcie(card, gpu);
 }
 
 static void read_intel(const drm_card *card, stoke_gpu *gpu)
@@ -261,9 +261,10 @@ void stk_drm_read(stk_drm *drm, size_t index, stoke_gpu *gpu)
         return;
     }
     if (!strcmp(gpu->vendor, "amd"))
-        read_amd(card, drm->slow, gpu);
+        read_amd(card, gpu);
     else
         read_intel(card, gpu);
+    if (drm->slow) stk_drm_read_link(drm, index, gpu);
     read_power(card, gpu);
     stk_gpu_from_pci(gpu, card->device);
     read_clients(drm, card, gpu);

@@ -225,18 +225,23 @@ static void read_power(const stk_nvml_library *nvml, stk_nvml_card *card, stoke_
         gpu->clocks_reasons = stk_figure((double)(value & 0xffffffffu), STOKE_SOURCE_NVML);
 }
 
+/* Each call counts for 20 ms and holds us that long; the unit is KB/s. */
+void stk_nvml_read_link(stk_nvml *nvml, size_t index, stoke_gpu *gpu)
+{
+    stk_nvml_card *card = &nvml->card[index];
+    if (!card->handle) return;
+    gpu->pcie_to_device =
+        ask_clock(card, nvml->library.nvmlDeviceGetPcieThroughput, NVML_PCIE_UTIL_RX_BYTES, 1000);
+    gpu->pcie_from_device =
+        ask_clock(card, nvml->library.nvmlDeviceGetPcieThroughput, NVML_PCIE_UTIL_TX_BYTES, 1000);
+}
+
 static void read_pcie(const stk_nvml *nvml, stk_nvml_card *card, stoke_gpu *gpu)
 {
     const stk_nvml_library *library = &nvml->library;
     char folder[STK_TREE_PATH];
     gpu->pcie_generation = ask_unsigned(card, library->nvmlDeviceGetCurrPcieLinkGeneration, 1);
     gpu->pcie_width = ask_unsigned(card, library->nvmlDeviceGetCurrPcieLinkWidth, 1);
-    if (nvml->slow) { /* each call counts for 20 ms and holds us that long; the unit is KB/s */
-        gpu->pcie_to_device =
-            ask_clock(card, library->nvmlDeviceGetPcieThroughput, NVML_PCIE_UTIL_RX_BYTES, 1000);
-        gpu->pcie_from_device =
-            ask_clock(card, library->nvmlDeviceGetPcieThroughput, NVML_PCIE_UTIL_TX_BYTES, 1000);
-    }
     if (*gpu->pci && stk_tree_path(folder, nvml->root, "sys/bus/pci/devices/%s", gpu->pci))
         stk_gpu_from_pci(gpu, folder);
 }
@@ -266,6 +271,7 @@ void stk_nvml_read(stk_nvml *nvml, size_t index, stoke_gpu *gpu)
         read_temperature(&nvml->library, card, gpu);
         read_power(&nvml->library, card, gpu);
         read_pcie(nvml, card, gpu);
+        if (nvml->slow) stk_nvml_read_link(nvml, index, gpu);
         stk_nvml_read_processes(&nvml->library, card, nvml->root, gpu);
         stk_gpu_effective(gpu);
     }

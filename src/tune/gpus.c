@@ -83,6 +83,16 @@ void stoke_gpus_read(stoke_gpus *gpus, size_t index, stoke_gpu *gpu)
         stk_gpu_remark(gpu, "there is no card %zu", index);
 }
 
+void stk_gpus_read_link(stoke_gpus *gpus, size_t index, stoke_gpu *gpu)
+{
+    const size_t nvidia = stk_nvml_count(gpus->nvml);
+    gpu->pcie_to_device = gpu->pcie_from_device = stk_figure(0, STOKE_SOURCE_NA);
+    if (index < nvidia)
+        stk_nvml_read_link(gpus->nvml, index, gpu);
+    else if (index < nvidia + stk_drm_count(gpus->drm))
+        stk_drm_read_link(gpus->drm, index - nvidia, gpu);
+}
+
 /* ---- what both ways share ---- */
 
 void stk_gpu_remark(stoke_gpu *gpu, const char *format, ...)

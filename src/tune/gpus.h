@@ -20,12 +20,17 @@ size_t stk_nvml_count(const stk_nvml *nvml);
 /* How many cards are on the bus when none could be opened. */
 int stk_nvml_expected(const stk_nvml *nvml);
 void stk_nvml_read(stk_nvml *nvml, size_t index, stoke_gpu *gpu);
+void stk_nvml_read_link(stk_nvml *nvml, size_t index, stoke_gpu *gpu);
 
 typedef struct stk_drm stk_drm;
 int stk_drm_open(stk_drm **out, const stoke_gpus_params *params, char why[STK_WHY_BYTES], stoke_error *err);
 void stk_drm_close(stk_drm **drm);
 size_t stk_drm_count(const stk_drm *drm);
 void stk_drm_read(stk_drm *drm, size_t index, stoke_gpu *gpu);
+void stk_drm_read_link(const stk_drm *drm, size_t index, stoke_gpu *gpu);
+
+/* What crosses the link now and nothing else: 40 ms by NVML, a second from the kernel's file for AMD. */
+void stk_gpus_read_link(stoke_gpus *gpus, size_t index, stoke_gpu *gpu);
 
 /* The entry of a process, made when there is none and room for it; NULL: there is none, and the caller
  * counts. Name and `own` are filled in from proc. */

@@ -16,6 +16,7 @@ enum { MACHINE_SERIES = STOKE_SERIES_GPU, GPU_SERIES = 2, HISTORY_MOST = 1 << 20
 
 struct stoke_monitor {
     stoke_gpus *gpus;
+    stk_links *links; /* NULL: nobody asked, or nothing to ask */
     size_t n_gpus;
     char *root;
     stk_load_count count;
@@ -31,7 +32,7 @@ struct stoke_monitor {
 stoke_monitor_params stoke_monitor_defaults(void)
 {
     /* Five minutes at ten readings a second. */
-    return (stoke_monitor_params){ .struct_size = sizeof(stoke_monitor_params), .history = 3000 };
+    return (stoke_monitor_params){ .struct_size = sizeof(stoke_monitor_params), .history = 3000, .slow = 1 };
 }
 
 static int make_room(stoke_monitor *m, const stoke_monitor_params *params, stoke_error *err)
@@ -64,6 +65,7 @@ int stoke_monitor_open(stoke_monitor **out, const stoke_monitor_params *params, 
     gpus.root = used.root;
     int r = stoke_gpus_open(&m->gpus, &gpus, err);
     if (!r) r = make_room(m, &used, err);
+    if (!r && used.slow) r = stk_links_open(&m->links, &gpus, m->n_gpus, err);
     if (r) {
         stoke_monitor_close(&m);
         return r;
@@ -80,6 +82,7 @@ void stoke_monitor_close(stoke_monitor **monitor)
 {
     stoke_monitor *m = *monitor;
     if (!m) return;
+    stk_links_close(&m->links);
     stoke_gpus_close(&m->gpus);
     stk_free(m->root);
     stk_free(m->gpu);
@@ -132,6 +135,7 @@ void stoke_monitor_read(stoke_monitor *m)
     stk_load_sums_add(&m->load_sums, &m->load);
     for (size_t i = 0; i < m->n_gpus; i++) {
         stoke_gpus_read(m->gpus, i, &m->gpu[i]);
+        stk_links_take(m->links, i, &m->gpu[i]);
         stk_gpu_sums_add(&m->gpu_sums[i], &m->gpu[i], seconds);
     }
     keep(m);

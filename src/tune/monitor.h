@@ -48,7 +48,7 @@ typedef struct stk_percent_sum {
 
 typedef struct stk_gpu_sums {
     stk_percent_sum busy;
-    stk_sum effective, memory, power, temperature, clock_sm, clock_memory;
+    stk_sum effective, memory, power, temperature, clock_sm, clock_memory, to_device, from_device;
     stoke_figure memory_total, energy_first, energy_last;
     double power_joule; /* power x time */
     uint64_t reason[STOKE_CLOCKS_REASONS], reason_readings;
@@ -73,5 +73,17 @@ void stk_gpu_sums_add(stk_gpu_sums *sums, const stoke_gpu *gpu, double seconds);
 void stk_load_sums_add(stk_load_sums *sums, const stoke_load *load);
 void stk_gpu_sums_finish(const stk_gpu_sums *sums, stoke_gpu_summary *summary);
 void stk_load_sums_finish(const stk_load_sums *sums, stoke_monitor_summary *summary);
+
+/* ---- what blocks ---- */
+
+/* A thread that reads what the links carry, every second, by cards it has opened for itself: readings ten
+ * times a second do not wait for it. */
+typedef struct stk_links stk_links;
+/* `cards`: how many the monitor has. *out stays NULL where there are none, or suddenly not as many. */
+int stk_links_open(stk_links **out, const stoke_gpus_params *params, size_t cards, stoke_error *err);
+/* Waits for the call that is under way. */
+void stk_links_close(stk_links **links);
+/* The newest figures into a reading of the card; old ones are none. Accepts NULL. */
+void stk_links_take(stk_links *links, size_t index, stoke_gpu *gpu);
 
 #endif

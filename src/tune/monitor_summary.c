@@ -105,6 +105,8 @@ void stk_gpu_sums_add(stk_gpu_sums *sums, const stoke_gpu *gpu, double seconds)
     add(&sums->temperature, gpu->temperature);
     add(&sums->clock_sm, gpu->clock_sm_mhz);
     add(&sums->clock_memory, gpu->clock_memory_mhz);
+    add(&sums->to_device, gpu->pcie_to_device);
+    add(&sums->from_device, gpu->pcie_from_device);
     if (gpu->memory_total.source) sums->memory_total = gpu->memory_total;
     if (gpu->power_watt.source) sums->power_joule += gpu->power_watt.value * seconds;
     if (gpu->energy_joule.source) {
@@ -182,6 +184,8 @@ void stk_gpu_sums_finish(const stk_gpu_sums *sums, stoke_gpu_summary *summary)
     summary->temperature = spread_of(&sums->temperature);
     summary->clock_sm_mhz = spread_of(&sums->clock_sm);
     summary->clock_memory_mhz = spread_of(&sums->clock_memory);
+    summary->pcie_to_device = spread_of(&sums->to_device);
+    summary->pcie_from_device = spread_of(&sums->from_device);
     summary->energy_joule = energy_of(sums);
     for (unsigned i = 0; i < STOKE_CLOCKS_REASONS && sums->reason_readings; i++)
         summary->reason_share[i] =
@@ -230,15 +234,15 @@ static void judge_waiting(const stoke_monitor_summary *machine, double busy, sto
             "at how fast the disk is, and pack or cache the data.",
             busy, disk.value);
     else if (cpu.source && cpu.value >= CPU_FULL)
-        say(verdict, "stoke bench data DIR",
+        say(verdict, "stoke diagnose --config FILE",
             "The card was busy %.0f %% of the time and the processors %.0f %%: most likely it waits for "
-            "decoding "
-            "and augmentation. Measure what each stage costs.",
+            "decoding and augmentation. Measure where the time goes and what each remedy would gain.",
             busy, cpu.value);
     else
-        say(verdict, "stoke bench data DIR",
+        say(verdict, "stoke diagnose --config FILE",
             "The card was busy %.0f %% of the time although the machine had power to spare: too few workers, "
-            "too little prefetch or a step that waits for the host. Measure what the loader can give.",
+            "too little prefetch or a step that waits for the host. Measure which; of a run of ours, "
+            "`stoke monitor --attach RUN` shows the loader.",
             busy);
 }
 

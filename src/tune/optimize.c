@@ -16,20 +16,23 @@ stoke_optimize_params stoke_optimize_defaults(void)
     return (stoke_optimize_params){ .struct_size = sizeof(stoke_optimize_params) };
 }
 
-/* configs/x_config.yaml -> configs/x_gpu_optimized.yaml; x.yml -> x_gpu_optimized.yml. */
-static char *target_of(const char *config)
+/* configs/x_config.yaml -> configs/x_gpu_optimized.yaml; x.yml -> x_gpu_optimized.yml. Measured:
+ * x_config.yaml
+ * -> x_config_optimized.yaml. The documents have both names. */
+static char *target_of(const char *config, int measured)
 {
-    static const char added[] = "_gpu_optimized", dropped[] = "_config";
+    static const char dropped[] = "_config";
+    const char *added = measured ? "_optimized" : "_gpu_optimized";
     const size_t n = strlen(config);
     const char *slash = strrchr(config, '/'), *name = slash ? slash + 1 : config, *dot = strrchr(name, '.');
     const char *ending = dot && dot != name ? dot : ".yaml";
     size_t stem = dot && dot != name ? (size_t)(dot - config) : n;
     const size_t d = sizeof dropped - 1;
-    if (stem - (size_t)(name - config) > d && !memcmp(config + stem - d, dropped, d)) stem -= d;
-    char *target = stk_alloc(stem + sizeof added + strlen(ending));
+    if (!measured && stem - (size_t)(name - config) > d && !memcmp(config + stem - d, dropped, d)) stem -= d;
+    char *target = stk_alloc(stem + strlen(added) + strlen(ending) + 1);
     if (!target) return NULL;
     memcpy(target, config, stem);
-    memcpy(target + stem, added, sizeof added);
+    strcpy(target + stem, added);
     strcat(target, ending);
     return target;
 }
@@ -72,10 +75,10 @@ int stoke_optimize(stoke_optimization **out, const stoke_optimize_params *params
     stoke_optimization *o = stk_calloc(1, sizeof *o);
     if (!o) return stk_fail(err, STOKE_E_NOMEM, "out of memory");
     o->params = *params;
-    o->target = target_of(params->config);
+    o->target = target_of(params->config, params->measured_batch != 0);
     int r = o->target ? decide(o, err) : stk_fail(err, STOKE_E_NOMEM, "out of memory");
     /* The caller's strings are borrowed for this call only. */
-    o->params.config = o->params.gpu = NULL;
+    o->params.config = o->params.gpu = o->params.measured_why = NULL;
     o->params.map = NULL;
     if (r) stoke_optimization_destroy(&o);
     *out = o;

@@ -150,10 +150,11 @@ static void learning_rate(stoke_optimization *o, int64_t from, int64_t to)
         remark(o, "%s: PyYAML reads %s as a text, not a number; write %s", f.path, f.text, room);
     if (from <= 0 || from == to) return;
     const double factor = (double)to / (double)from;
-    remark(o,
-           "%s: %s is kept. For a batch %g times as large the linear rule (SGD) would give %.3g, the square "
-           "root rule (Adam) %.3g; `stoke find-lr` measures one",
-           f.path, f.text, factor, lr * factor, lr * sqrt(factor));
+    remark(
+        o,
+        "%s: %s is kept. For a batch %.3g times as large the linear rule (SGD) would give %.3g, the square "
+        "root rule (Adam) %.3g; `stoke find-lr` measures one",
+        f.path, f.text, factor, lr * factor, lr * sqrt(factor));
 }
 
 static void effective_batch(stoke_optimization *o, int64_t batch)
@@ -165,10 +166,40 @@ static void effective_batch(stoke_optimization *o, int64_t batch)
            f.path, (long long)f.number, (long long)(f.number * batch));
 }
 
+/* Trials know more than tables: theirs is taken, upwards and downwards. */
+static int measured_batch(stoke_optimization *o, const found *f, stoke_error *err)
+{
+    const int64_t wanted = o->params.measured_batch, largest = o->params.measured_largest;
+    char to[32], why[256], effect[256];
+    if (f->is_number && f->number == wanted) {
+        remark(o, "%s: %s is right already, by trials: %s", f->path, f->text,
+               o->params.measured_why ? o->params.measured_why : "");
+        learning_rate(o, 0, 0);
+        return STOKE_OK;
+    }
+    snprintf(to, sizeof to, "%lld", (long long)wanted);
+    snprintf(why, sizeof why, "found by trials: %.230s",
+             o->params.measured_why ? o->params.measured_why : "");
+    if (f->is_number && f->number > largest)
+        snprintf(effect, sizeof effect, "it fits: of %.20s samples a batch, %lld are the most that do",
+                 f->text, (long long)largest);
+    else
+        snprintf(effect, sizeof effect, "%s",
+                 f->is_number && f->number > wanted ? "about the same throughput with less memory"
+                                                    : "fewer, larger steps; fixed costs per step weigh less");
+    const size_t before = o->n_changes;
+    const int r = change(o, f, to, (reason){ why, effect, o->params.measured_source }, err);
+    if (r || o->n_changes == before) return r;
+    learning_rate(o, f->is_number ? f->number : 0, wanted);
+    effective_batch(o, wanted);
+    return STOKE_OK;
+}
+
 static int batch(stoke_optimization *o, stoke_error *err)
 {
     found f;
     const int r = look(o, "batch_size", &f, err);
+    if (!r && o->params.measured_batch) return measured_batch(o, &f, err);
     const stoke_recommendation *line = advised(o, "batch_size");
     const int64_t wanted = advised_number(o, "batch_size", 0);
     if (r || !line || wanted <= 0) return r;
@@ -271,17 +302,71 @@ static int prefetch(stoke_optimization *o, stoke_error *err)
     return change(o, &f, own ? "2" : "4", because, err);
 }
 
+/* Whether a switch is on, or will be by a change that was planned. */
+static int will_be_on(const stoke_optimization *o, const char *setting)
+{
+    found f;
+    for (size_t i = 0; i < o->n_changes; i++)
+        if (!strcmp(o->changes[i].setting, setting)) return is_on(o->changes[i].to);
+    return !look(o, setting, &f, NULL) && is_on(f.text);
+}
+
+/* Ours says a word that is the worse one, and has a better one: that is taken. Absent, it is the default. */
+static int better_word(stoke_optimization *o, const char *setting, const char *const *worse,
+                       const char *better, reason because, stoke_error *err)
+{
+    found f;
+    const int r = look(o, setting, &f, err);
+    if (r || !f.exists) return r;
+    if (is_word(f.text, worse)) return change(o, &f, better, because, err);
+    right_already(o, &f);
+    return STOKE_OK;
+}
+
+/* Where the file knows the word, or has sections: there the documents' trainer reads it. */
+static int switch_on_known(stoke_optimization *o, const char *setting, reason because, stoke_error *err)
+{
+    found f;
+    const int r = look(o, setting, &f, err);
+    if (r || f.none || (!f.exists && o->dialect == STOKE_DIALECT_FLAT)) return r;
+    return switch_on(o, setting, because, err);
+}
+
+/* non_blocking frees the host alone: what hides copies from the device is a stream of their own. Both need
+ * page-locked memory; where that is not to be had they would promise what they cannot keep. */
+static int copies(stoke_optimization *o, int card, stoke_error *err)
+{
+    static const char *const slower[] = { "pinned", "pageable", NULL };
+    static const reason own = { "copies on a stream of their own run while the device computes",
+                                "the time of copies hides behind that of steps", STOKE_SOURCE_TABLE },
+                        free_host = { "the loop waits for every copy otherwise; needs page-locked memory "
+                                      "(pin_memory)",
+                                      "the loop goes on while a batch crosses; the card still waits for it",
+                                      STOKE_SOURCE_TABLE },
+                        ahead = {
+                            "copies on the stream of the steps never overlap with them, non_blocking "
+                            "or not",
+                            "copies hide behind computing, if the loop copies the next batch on a second "
+                            "stream; stokehold's loader does so by itself",
+                            STOKE_SOURCE_TABLE
+                        };
+    if (o->dialect == STOKE_DIALECT_OWN) return better_word(o, "device_prefetch", slower, "stream", own, err);
+    if (!card || !will_be_on(o, "pin_memory")) return STOKE_OK;
+    const int r = switch_on_known(o, "non_blocking", free_host, err);
+    return r ? r : switch_on_known(o, "device_prefetch", ahead, err);
+}
+
 static int loading(stoke_optimization *o, int card, stoke_error *err)
 {
     static const reason pinned = { "copies from page-locked memory need no second copy by the driver",
-                                   "faster copies, and with non_blocking=True and a stream of their own they "
-                                   "overlap with computing",
+                                   "faster copies, and such that can run while the card computes",
                                    STOKE_SOURCE_TABLE };
     static const reason persistent = { "workers are started again at every epoch otherwise",
                                        "no pause between epochs", STOKE_SOURCE_TABLE };
     int64_t n_workers = 0;
     int r = workers(o, &n_workers, err);
     if (!r && card) r = switch_on(o, "pin_memory", pinned, err);
+    if (!r) r = copies(o, card, err);
     if (r) return r;
     if (n_workers <= 0 && o->dialect != STOKE_DIALECT_OWN) return without_workers(o, err);
     r = switch_on(o, "persistent_workers", persistent, err);
@@ -342,15 +427,33 @@ static int clipping(stoke_optimization *o, stoke_error *err)
 }
 
 /* Only where the file knows the word: no trainer but the documents' own has this setting. */
-static int augmentation(stoke_optimization *o, stoke_error *err)
+static int augmentation(stoke_optimization *o, int card, stoke_error *err)
 {
-    static const reason because = { "augmenting on the CPU is the documents' first cause of an idle card",
-                                    "workers decode only; the card does the rest between steps",
+    static const char *const slower[] = { "host", NULL };
+    static const reason own = { "auto measures both on the first batches; augmenting on the CPU is the "
+                                "documents' first cause of an idle card",
+                                "the device augments where that leaves it busier", STOKE_SOURCE_TABLE },
+                        theirs = { "augmenting on the CPU is the documents' first cause of an idle card",
+                                   "workers decode only; the card does the rest between steps",
+                                   STOKE_SOURCE_TABLE };
+    found f;
+    if (o->dialect == STOKE_DIALECT_OWN) return better_word(o, "gpu_augmentation", slower, "auto", own, err);
+    const int r = card ? look(o, "gpu_augmentation", &f, err) : STOKE_OK;
+    if (r || !card || (!f.exists && o->dialect != STOKE_DIALECT_SECTIONS)) return r;
+    return switch_on(o, "gpu_augmentation", theirs, err);
+}
+
+/* A figure that stands there and is small; what a trainer does by default is not known here. */
+static int log_interval(stoke_optimization *o, stoke_error *err)
+{
+    static const reason because = { "to print a loss (loss.item()) the loop waits for the device, here at "
+                                    "almost every step",
+                                    "the loop runs ahead of the device again; curves have fewer points",
                                     STOKE_SOURCE_TABLE };
     found f;
-    const int r = look(o, "gpu_augmentation", &f, err);
-    if (r || f.none || (!f.exists && o->dialect != STOKE_DIALECT_SECTIONS)) return r;
-    return switch_on(o, "gpu_augmentation", because, err);
+    const int r = look(o, "log_every", &f, err);
+    if (r || !f.is_number || f.number < 1 || f.number >= 10) return r;
+    return change(o, &f, o->dialect == STOKE_DIALECT_OWN ? "auto" : "50", because, err);
 }
 
 static int training(stoke_optimization *o, int card, stoke_error *err)
@@ -363,8 +466,8 @@ static int training(stoke_optimization *o, int card, stoke_error *err)
     if (!r) r = clipping(o, err);
     const stoke_recommendation *line = advised(o, "compile"); /* old cards gain nothing by it */
     if (!r && card && !(line && is_off(line->value))) r = switch_on(o, "compile", compiled, err);
-    if (!r && card) r = augmentation(o, err);
-    return r;
+    if (!r) r = augmentation(o, card, err);
+    return r ? r : log_interval(o, err);
 }
 
 /* ---- the model ---- */

@@ -39,18 +39,18 @@ void stk_how_to_optimize(stoke_preflight_line *line, const stk_run_wish *wish, c
 /* 0 = the file does not say enough, and the line says what is missing. */
 static int estimate(stoke_estimate *e, stoke_preflight_line *line, const stk_run_wish *wish)
 {
-    stoke_estimate_params p = stoke_estimate_defaults();
+    stoke_estimate_params p;
     stoke_error err = { 0 };
     const int native = wish->engine == STOKE_ENGINE_NATIVE;
-    if (!*wish->model) {
+    const char *unsaid = stk_wish_estimate(wish, &p);
+    if (unsaid && !*wish->model) {
         STK_SAY(line->figure, "the file names no model that the estimate knows%s%s",
                 *wish->model_said ? ": " : "", wish->model_said);
         STK_SAY(line->fix, "name one: stoke check --config %s --model b0..b5|smallnet", wish->config);
         return 0;
     }
-    if (wish->batch < 1 || wish->height < 1 || wish->width < 1) {
-        STK_SAY(line->figure, "the file does not say the %s%s",
-                wish->batch < 1 ? "batch" : "size of pictures", native ? ": training chooses" : "");
+    if (unsaid) {
+        STK_SAY(line->figure, "the file does not say the %s%s", unsaid, native ? ": training chooses" : "");
         if (native)
             STK_SAY(line->fix, "stoke train --config %s%s --dry-run", wish->config, wish->data_flag);
         else
@@ -59,25 +59,12 @@ static int estimate(stoke_estimate *e, stoke_preflight_line *line, const stk_run
                     wish->config);
         return 0;
     }
-    p.model = wish->model;
-    p.batch = (uint32_t)wish->batch;
-    p.height = (uint32_t)wish->height;
-    p.width = (uint32_t)wish->width;
-    if (wish->classes > 0) p.classes = (uint32_t)wish->classes;
-    if (wish->base_channels > 0) p.base_channels = (uint32_t)wish->base_channels;
-    if (wish->num_blocks > 0) p.num_blocks = (uint32_t)wish->num_blocks;
-    if (native && wish->prefetch >= 0) p.prefetch = (uint32_t)wish->prefetch;
-    p.precision = wish->precision;
-    p.optimizer = wish->optimizer;
-    p.freeze_encoder = wish->freeze_encoder;
-    p.average = wish->average;
     if (!stoke_estimate_make(e, wish->engine, &p, &err)) return 1;
     STK_SAY(line->figure, "no estimate: %.300s", err.message);
     return 0;
 }
 
-/* What the host can still give: the smaller of what is free and the group's limit. */
-static stoke_figure host_free(const stoke_machine_facts *m)
+stoke_figure stk_host_free(const stoke_machine_facts *m)
 {
     const int limited =
         m->limit_bytes.source != STOKE_SOURCE_NA &&
@@ -89,7 +76,7 @@ static void check_memory(stk_check_list *list, const stk_run_wish *wish, const s
 {
     stoke_preflight_line *line = stk_check_add(list, "memory", "memory");
     const int native = wish->engine == STOKE_ENGINE_NATIVE;
-    const stoke_figure room = native ? host_free(&here->machine) : here->gpu.memory_free;
+    const stoke_figure room = native ? stk_host_free(&here->machine) : here->gpu.memory_free;
     char low[32], high[32], have[32], classes[32] = "";
     stoke_estimate e;
     if (!estimate(&e, line, wish)) return;
@@ -183,7 +170,7 @@ static void check_cache(stk_check_list *list, const stk_run_wish *wish, const st
     char all[32], have[32];
     if (!here->data_there || wish->epochs == 1) return;
     stoke_preflight_line *line = stk_check_add(list, "page_cache", "data against memory");
-    const stoke_figure room = host_free(&here->machine);
+    const stoke_figure room = stk_host_free(&here->machine);
     if (!here->data_bytes.source || !room.source) {
         STK_SAY(line->figure, "%s is not known",
                 room.source ? "the size of the set" : "the memory that is free");
@@ -248,5 +235,6 @@ void stk_preflight_judge(stk_check_list *list, const stk_run_wish *wish, const s
     if (wish->engine == STOKE_ENGINE_TORCH) stk_check_card(list, wish, here);
     check_memory(list, wish, here);
     stk_check_loading(list, wish, here);
+    stk_check_machine(list, wish, here);
     stk_check_data(list, wish, here);
 }

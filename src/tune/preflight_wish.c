@@ -11,6 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/tune/preflight.h"
+#include "src/tune/yaml_tree.h"
 #include <stoke/splice.h>
 #include <stoke/train.h>
 
@@ -21,9 +22,10 @@ static int64_t said(int64_t value)
     return value > 0 ? value : STK_UNSAID;
 }
 
-static void take_own(stk_run_wish *wish, const stoke_train_params *train)
+static void take_own(stk_run_wish *wish)
 {
     const stoke_data_params *data = &wish->data;
+    const stoke_train_params *train = &wish->train;
     wish->engine = STOKE_ENGINE_NATIVE;
     wish->dialect = stoke_dialect_name(STOKE_DIALECT_OWN);
     if (train->model)
@@ -38,6 +40,7 @@ static void take_own(stk_run_wish *wish, const stoke_train_params *train)
     wish->epochs = train->steps > 0 ? STK_UNSAID : said(train->epochs);
     wish->workers = data->workers;
     wish->prefetch = data->prefetch;
+    wish->accumulate = train->accumulate;
     wish->drop_last = data->drop_last;
     wish->precision = train->precision;
     wish->optimizer = train->optimizer;
@@ -49,12 +52,15 @@ static void take_own(stk_run_wish *wish, const stoke_train_params *train)
 /* Every key of the file is one of ours, or it is not our file. */
 static int read_own(stk_run_wish *wish, const char *path, stoke_error *err)
 {
-    stoke_train_params train = stoke_train_defaults();
+    wish->train = stoke_train_defaults();
     wish->data = stoke_data_defaults();
+    wish->feed = stoke_feed_defaults();
     wish->data.batch = -1; /* `stoke train` chooses, unless told */
-    const stoke_option_group groups[] = { stoke_data_options(&wish->data), stoke_train_options(&train) };
-    const int r = stoke_settings_load_yaml(groups, 2, &wish->data, path, &wish->storage, err);
-    if (!r) take_own(wish, &train);
+    const stoke_option_group groups[] = { stoke_data_options(&wish->data), stoke_train_options(&wish->train),
+                                          stoke_feed_options(&wish->feed) };
+    const int r =
+        path ? stoke_settings_load_yaml(groups, 3, &wish->data, path, &wish->storage, err) : STOKE_OK;
+    if (!r) take_own(wish);
     return r;
 }
 
@@ -170,6 +176,23 @@ static void take_model(stk_run_wish *wish, const stoke_yaml *yaml)
     if (!*wish->model && wish->base_channels > 0) STK_SAY(wish->model, "smallnet");
 }
 
+/* The same as a list, [288, 320], which is no scalar. */
+static void pair_listed(const stoke_yaml *yaml, const char *const *names, int64_t *height, int64_t *width)
+{
+    for (size_t i = 0; i < yaml->n_nodes; i++) {
+        const stk_yaml_node *list = &yaml->nodes[i];
+        if (list->kind != STK_YAML_SEQUENCE || list->children != 2 || list->key == STK_YAML_NONE) continue;
+        const stk_yaml_node *a = &yaml->nodes[list->first], *key = &yaml->nodes[list->key];
+        const stk_yaml_node *b = &yaml->nodes[a->next];
+        if (a->kind != STK_YAML_SCALAR || b->kind != STK_YAML_SCALAR || !key->text ||
+            !one_of(key->text, names) || (list->path && is_of_evaluation(list->path)))
+            continue;
+        *height = said(whole(a->text));
+        *width = said(whole(b->text));
+        return;
+    }
+}
+
 static void take_shape(stk_run_wish *wish, const stoke_yaml *yaml)
 {
     static const char *const classes[] = { "num_classes", "n_classes", "classes", "num_labels", NULL };
@@ -179,7 +202,10 @@ static void take_shape(stk_run_wish *wish, const stoke_yaml *yaml)
                                               NULL };
     const char *text;
     if ((text = value_named(yaml, classes))) wish->classes = said(whole(text));
-    if ((text = value_named(yaml, sizes))) pair(text, &wish->height, &wish->width);
+    if ((text = value_named(yaml, sizes)))
+        pair(text, &wish->height, &wish->width);
+    else
+        pair_listed(yaml, sizes, &wish->height, &wish->width);
     if ((text = value_named(yaml, optimizers)))
         wish->optimizer = strcasecmp(text, "sgd") ? STOKE_OPTIMIZER_ADAMW : STOKE_OPTIMIZER_SGD;
 }
@@ -238,12 +264,15 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
         { "num_blocks", &wish->num_blocks, whole },
         { "pin_memory", &wish->pin_memory, truth },
         { "persistent_workers", &wish->persistent_workers, truth },
+        { "device_prefetch", &wish->prefetcher, truth },
     };
     static const char *const drop_last[] = { "drop_last", NULL };
+    static const char *const augments[] = { "augment", "augmentation", "augmentations", NULL };
     const char *text;
     wish->engine = STOKE_ENGINE_TORCH;
     wish->dialect = stoke_dialect_name(stoke_config_dialect(yaml));
     wish->data = stoke_data_defaults();
+    wish->train = stoke_train_defaults();
     wish->precision = STOKE_PRECISION_FP32;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const int found = value_of(yaml, map, all[i].setting, &text, err);
@@ -251,16 +280,45 @@ static int read_others(stk_run_wish *wish, const stoke_yaml *yaml, const char *c
         if (text) *all[i].to = all[i].read(text);
     }
     if ((text = value_named(yaml, drop_last))) wish->drop_last = truth(text);
+    if ((text = value_named(yaml, augments))) STK_SAY(wish->augment, "%.60s", text);
+    /* Told, never changed here: several of their name are no reason to stop. */
+    if (!value_of(yaml, map, "accumulate", &text, NULL) && text) wish->accumulate = whole(text);
+    if (!value_of(yaml, map, "gpu_augmentation", &text, NULL) && text) wish->gpu_augmentation = truth(text);
+    if (!value_of(yaml, map, "log_every", &text, NULL) && text) wish->log_every = whole(text);
     const int r = value_of(yaml, map, "mixed_precision", &text, err);
     if (r) return r;
     take_precision(wish, yaml, text);
     take_model(wish, yaml);
     take_shape(wish, yaml);
     take_data(wish, yaml);
+    wish->train.precision = wish->precision;
+    wish->train.optimizer = wish->optimizer;
+    if (wish->accumulate > 0) wish->train.accumulate = wish->accumulate;
     return STOKE_OK;
 }
 
 /* ---- both ---- */
+
+const char *stk_wish_estimate(const stk_run_wish *wish, stoke_estimate_params *p)
+{
+    *p = stoke_estimate_defaults();
+    if (!*wish->model) return "model";
+    if (wish->batch < 1) return "batch";
+    if (wish->height < 1 || wish->width < 1) return "size of pictures";
+    p->model = wish->model;
+    p->batch = (uint32_t)wish->batch;
+    p->height = (uint32_t)wish->height;
+    p->width = (uint32_t)wish->width;
+    if (wish->classes > 0) p->classes = (uint32_t)wish->classes;
+    if (wish->base_channels > 0) p->base_channels = (uint32_t)wish->base_channels;
+    if (wish->num_blocks > 0) p->num_blocks = (uint32_t)wish->num_blocks;
+    if (wish->engine == STOKE_ENGINE_NATIVE && wish->prefetch >= 0) p->prefetch = (uint32_t)wish->prefetch;
+    p->precision = wish->precision;
+    p->optimizer = wish->optimizer;
+    p->freeze_encoder = wish->freeze_encoder;
+    p->average = wish->average;
+    return NULL;
+}
 
 void stk_shell_word(char *word, size_t size, const char *text)
 {
@@ -298,7 +356,7 @@ static int take_params(stk_run_wish *wish, const stoke_preflight_params *p, stok
         wish->has_data = 1;
     }
     const char *data = d->data ? d->data : d->images ? d->images : d->list ? d->list : "DIR";
-    stk_shell_word(wish->config, sizeof wish->config, p->config);
+    stk_shell_word(wish->config, sizeof wish->config, p->config ? p->config : "FILE");
     stk_shell_word(wish->data_name, sizeof wish->data_name, data);
     if (p->data) STK_SAY(wish->data_flag, " --data %s", wish->data_name);
     return STOKE_OK;
@@ -309,14 +367,15 @@ int stk_wish_read(stk_run_wish *wish, const stoke_preflight_params *p, stoke_err
     stoke_yaml *yaml;
     stoke_error own = { 0 };
     *wish = (stk_run_wish){ .dialect = "n/a" };
-    int64_t *const unsaid[] = { &wish->batch,          &wish->height,    &wish->width,
-                                &wish->classes,        &wish->epochs,    &wish->base_channels,
-                                &wish->num_blocks,     &wish->workers,   &wish->prefetch,
-                                &wish->pin_memory,     &wish->drop_last, &wish->persistent_workers,
-                                &wish->mixed_precision };
+    int64_t *const unsaid[] = { &wish->batch,           &wish->height,           &wish->width,
+                                &wish->classes,         &wish->epochs,           &wish->base_channels,
+                                &wish->num_blocks,      &wish->workers,          &wish->prefetch,
+                                &wish->pin_memory,      &wish->drop_last,        &wish->persistent_workers,
+                                &wish->mixed_precision, &wish->gpu_augmentation, &wish->prefetcher,
+                                &wish->log_every,       &wish->accumulate };
     for (size_t i = 0; i < sizeof unsaid / sizeof *unsaid; i++) *unsaid[i] = STK_UNSAID;
-    int r = stoke_yaml_open(&yaml, p->config, err);
-    if (r) return r;
+    int r = p->config ? stoke_yaml_open(&yaml, p->config, err) : read_own(wish, NULL, err);
+    if (r || !p->config) return r ? r : take_params(wish, p, err);
     if (read_own(wish, p->config, &own) != STOKE_OK) {
         if (stoke_config_dialect(yaml) == STOKE_DIALECT_OWN)
             r = stk_fail(err, own.code, "%s", own.message);

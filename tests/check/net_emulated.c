@@ -4,7 +4,7 @@
  */
 #include "tests/check/net_emulated.h"
 
-#if defined(__x86_64__)
+#if NET_EMULATED
 /* What STK_SIMD(stk_X_fill) is called in the emulated build. */
 void stk_attention_fill_emulated(stk_attention_table *table);
 void stk_conv_fill_emulated(stk_conv_table *table);

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(ROOT, 'tests'))
 import tap  # noqa: F401 - for the tests
 
 STOKE = os.environ['STOKE']
-COMMANDS = ['synth', 'verify', 'show', 'train', 'eval', 'predict', 'find-lr', 'recipe progressive', 'report', 'devices', 'estimate', 'recommend', 'optimize', 'monitor', 'check', 'selftest', 'doctor',
+COMMANDS = ['synth', 'verify', 'show', 'train', 'eval', 'predict', 'find-lr', 'find-batch', 'recipe progressive', 'report', 'devices', 'estimate', 'recommend', 'optimize', 'monitor', 'check', 'why', 'diagnose', 'selftest', 'doctor',
             'hash', 'dump', 'pack', 'config', 'ops', 'bench data', 'bench pix', 'bench net', 'bench step', 'bench transfer', 'bench device']
 READERS = ['verify', 'show', 'hash', 'dump', 'pack', 'config', 'bench data']  # commands that take the data options
 

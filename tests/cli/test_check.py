@@ -35,7 +35,7 @@ def our_own_file():
     file = write('train.yaml', stoke('config', '--train', DATA, '--size', 64, '--batch', 2, '--classes', 5, '--workers', 1).stdout)
     answer, line = lines('--config', file)
     equal((answer['engine'], answer['dialect'], answer['ready']), ('native', 'stoke.yaml', True))
-    equal(sorted(line), ['data', 'disk', 'memory', 'page_cache', 'workers'], 'lines: nothing of cards and PyTorch')
+    equal(sorted(line), ['data', 'disk', 'huge_pages', 'memory', 'numa', 'page_cache', 'workers'], 'lines: nothing of cards and PyTorch')
     contains(line['data']['figure'], '9 pairs')
     contains(line['memory']['figure'], 'b0, batch 2, 64x64:', 'the host has free ')
     equal(line['data']['verdict'], 'pass')

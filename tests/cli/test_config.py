@@ -65,6 +65,11 @@ def training_keys_are_passed_over():
           stoke_json('hash', SET, '--batch', 4, '--size', 24, '--augment', 'standard', '--normalize', 'imagenet')['all'])
     contains(stoke('hash', '--config', write('slip2.yaml', f'data: {SET}\nepcohs: 3\n'), code=2).stderr, 'slip2.yaml:2', 'epochs')
     contains(stoke('hash', '--config', write('slip3.yaml', f'data: {SET}\nepochs: x\n'), code=2).stderr, 'slip3.yaml:2')
+    fed = write('fed.yaml', f'data: {SET}\nsize: 24\nbatch: 4\nplacement: device\ntransfer: pageable\ndepth: 3\n')
+    equal(stoke_json('hash', '--config', fed)['all'], stoke_json('hash', SET, '--batch', 4, '--size', 24)['all'])
+    stoke('config', '--config', fed)
+    for command in ('hash', 'config'):  # one feeds devices, the other checks the key and leaves it
+        contains(stoke(command, '--config', write('slip4.yaml', f'data: {SET}\ntransfer: pinend\n'), code=2).stderr, 'slip4.yaml:2', 'pinned')
 
 
 def every_key_is_explained():

@@ -68,6 +68,7 @@ def sections():
     equal(got['data.num_workers'], ('0', '8'))
     equal(got['training.use_amp'], ('no', 'true'))
     equal(got['data.pin_memory'], (None, 'true'))
+    equal((got['data.non_blocking'], got['data.cuda_prefetch']), ((None, 'true'), (None, 'true')))
     equal(got['data.persistent_workers'], (None, 'true'))
     equal(got['data.prefetch_factor'], (None, '4'))
     equal(got['training.grad_clip'], (None, '1.0'))
@@ -86,6 +87,32 @@ def sections():
     tree = loaded(target)
     equal(tree['data']['num_workers'], 8)
     equal((tree['training']['use_amp'], tree['training']['grad_clip']), (True, 1.0))
+
+
+def logging():
+    config = write('g/x.yaml', 'num_workers: 2\ntrainer:\n  print_freq: 1\n')
+    answer = stoke_json('optimize', '--config', config, *CARD, '--dry-run')
+    equal(changes(answer)['trainer.print_freq'], ('1', '50'))
+    contains([c['why'] for c in answer['changes'] if c['setting'] == 'log_every'][0], 'loss.item()', 'waits')
+
+
+def card_found():
+    config = write('k/x.yaml', FLAT)
+    fake = dict(os.environ, STOKE_LIBNVML=os.environ['STOKE_FAKE_LIBNVML'])
+    answer = stoke_json('optimize', '--config', config, '--cores', 9, '--dry-run', env=fake)
+    equal((answer['card_found']['memory_bytes'], answer['card_found']['source']), (24 << 30, 'nvml'))
+    contains(answer['card_found']['name'], 'Fake GPU')
+    equal(changes(answer)['use_mixed_precision'], ('false', 'true'))
+    contains(stoke('optimize', '--config', config, '--dry-run', env=fake).stderr, 'for the card found here', 'Fake GPU', '(nvml)')
+    named = stoke_json('optimize', '--config', config, *CARD, '--dry-run', env=fake)
+    equal(named['card_found'], None, 'looked for a card though one was named')
+    # A lost card is none; the second one is taken.
+    lost = stoke('optimize', '--config', config, '--dry-run', env=dict(fake, STOKE_FAKE_NVML='lost=0:0'))
+    contains(lost.stderr, 'for the card found here')
+    none = stoke('optimize', '--config', config, '--dry-run', env=dict(fake, STOKE_LIBNVML='/nowhere/libnvidia-ml.so.1'))
+    if 'found here' not in none.stderr:  # else AMD's or Intel's is here
+        contains(none.stderr, 'no card is seen', '--gpu', '--vram')
+        assert 'pin_memory' not in none.stdout, none.stdout
 
 
 def learning_rate():
@@ -111,6 +138,13 @@ def dialects():
     answer = stoke_json('optimize', '--config', own, *CARD)
     equal([p for p in changes(answer) if p in ('pin_memory', 'compile', 'persistent_workers')], [])
     stoke('config', '--config', answer['target'])  # still ours to read
+    with open(own, 'a') as out:
+        out.write('placement: host\ntransfer: pageable\ndepth: 3\nlog_every: 1\n')
+    answer = stoke_json('optimize', '--config', own, *CARD, '--out', path('d/fed.yaml'))
+    got = changes(answer)
+    equal((got['placement'], got['transfer'], got['log_every']), (('host', 'auto'), ('pageable', 'stream'), ('1', 'auto')))
+    stoke('config', '--train', '--config', answer['target'])
+    equal(stoke_json('check', '--config', answer['target'], code=None)['dialect'], 'stoke.yaml')
 
 
 def workers_and_cores():
@@ -233,6 +267,8 @@ def for_people():
 
 sys.exit(tap.run([
     ('sections', sections),
+    ('logging at every step', logging),
+    ('the card found', card_found),
     ('the learning rate is kept', learning_rate),
     ('dialects', dialects),
     ('workers and cores', workers_and_cores),

@@ -30,7 +30,7 @@ def whole_run():
     contains(done.stderr, 'remark: ', 'memory: ', 'network: SegFormer b0', 'evaluation at step 3: mIoU',
              'evaluation at step 6', 'checkpoint at step 6', 'next: stoke predict runs/a PICTURES --out masks')
     files = files_below(path('runs', 'a'))
-    for name in ('config.yaml', 'log.jsonl', 'metrics.csv', 'report.html', 'state.safetensors', 'best/config.json',
+    for name in ('config.yaml', 'log.jsonl', 'metrics.csv', 'report.html', 'live', 'state.safetensors', 'best/config.json',
                  'best/model.safetensors', 'last/model.safetensors', 'predictions/000003.png',
                  'predictions/000006.png'):
         assert name in files, f'{name} is not in {files}'

@@ -41,6 +41,7 @@ typedef struct fake_nvml_control {
     long (*calls)(unsigned card); /* to the card since reset */
     int (*started)(void);         /* nvmlInit less nvmlShutdown */
     int (*slow_calls)(void);      /* of those that block */
+    void (*hold)(int on);         /* they do not come back until this is called with 0 */
 } fake_nvml_control;
 
 #endif

@@ -5,21 +5,24 @@
  */
 #include "tests/fake/fake_nvml.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "src/tune/nvml.h"
 
 struct nvmlDevice_st {
     unsigned number;
-    long calls;
+    atomic_long calls;
 };
 
 static struct nvmlDevice_st devices[FAKE_NVML_CARDS];
 static fake_nvml_settings settings;
-static int started, slow_calls;
-static unsigned long long clock_us;
+static int started;
+static atomic_int slow_calls, held;
+static atomic_ullong clock_us;
 
 #define FAKE __attribute__((visibility("default")))
 
@@ -31,11 +34,12 @@ static void reset(void)
     settings.cards = FAKE_NVML_CARDS;
     snprintf(settings.driver, sizeof settings.driver, "550.54.14");
     for (unsigned i = 0; i < FAKE_NVML_CARDS; i++) {
-        devices[i] = (struct nvmlDevice_st){ .number = i };
+        devices[i].number = i;
+        devices[i].calls = 0;
         settings.card[i].lost_after = -1;
         settings.card[i].busy = 30 + 40 * i;
     }
-    slow_calls = 0;
+    slow_calls = held = 0;
     clock_us = 1000 * 1000 * 1000;
 }
 
@@ -54,8 +58,13 @@ static int blocking(void)
     return slow_calls;
 }
 
+static void hold(int on)
+{
+    held = on;
+}
+
 extern const fake_nvml_control fake_nvml;
-FAKE const fake_nvml_control fake_nvml = { reset, &settings, calls, is_started, blocking };
+FAKE const fake_nvml_control fake_nvml = { reset, &settings, calls, is_started, blocking, hold };
 
 static void read_word(const char *word)
 {
@@ -404,6 +413,8 @@ nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, int counter, unsig
 {
     ENTER(device);
     slow_calls++;
+    /* Half a minute at most: a test that waits for it in vain shall fail, not hang. */
+    for (int i = 0; held && i < 30000; i++) nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     *kilobytes = counter == NVML_PCIE_UTIL_RX_BYTES ? 5000 : 70;
     return NVML_SUCCESS;
 }

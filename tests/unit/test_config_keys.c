@@ -43,6 +43,10 @@ static void places(void **state)
         { SECTIONS, STOKE_DIALECT_SECTIONS, "mixed_precision", "training.use_amp", 1 },
         { SECTIONS, STOKE_DIALECT_SECTIONS, "gpu_augmentation", "training.use_gpu_augmentation", 0 },
         { SECTIONS, STOKE_DIALECT_SECTIONS, "base_channels", "base_channels", 0 },
+        { SECTIONS, STOKE_DIALECT_SECTIONS, "non_blocking", "data.non_blocking", 0 },
+        { SECTIONS, STOKE_DIALECT_SECTIONS, "log_every", "training.log_every", 0 },
+        { TRAIN_DS, STOKE_DIALECT_TRAIN_DS, "non_blocking", "train_ds.non_blocking", 0 },
+        { TRAIN_DS, STOKE_DIALECT_TRAIN_DS, "device_prefetch", "train_ds.cuda_prefetch", 0 },
         { TRAIN_DS, STOKE_DIALECT_TRAIN_DS, "batch_size", "train_ds.batch_size", 1 },
         { TRAIN_DS, STOKE_DIALECT_TRAIN_DS, "prefetch_factor", "train_ds.prefetch_factor", 0 },
         { TRAIN_DS, STOKE_DIALECT_TRAIN_DS, "grad_clip", "grad_clip", 0 }, /* not into optim */
@@ -50,6 +54,13 @@ static void places(void **state)
         { OWN, STOKE_DIALECT_OWN, "grad_clip", "clip_norm", 1 },
         { OWN, STOKE_DIALECT_OWN, "prefetch_factor", "prefetch", 0 },
         { OWN, STOKE_DIALECT_OWN, "pin_memory", NULL, 0 },
+        { OWN, STOKE_DIALECT_OWN, "non_blocking", NULL, 0 },
+        { OWN, STOKE_DIALECT_OWN, "device_prefetch", "transfer", 0 },
+        { OWN, STOKE_DIALECT_OWN, "gpu_augmentation", "placement", 0 },
+        { OWN, STOKE_DIALECT_OWN, "log_every", "log_every", 0 },
+        /* A short file is ours when all of it is. */
+        { "model: b0\nsize: 32\nbatch: 2\n", STOKE_DIALECT_OWN, "num_workers", "workers", 0 },
+        { "model: b0\nimg: 32\nbatch: 2\n", STOKE_DIALECT_FLAT, "num_workers", "num_workers", 0 },
         { NESTED, STOKE_DIALECT_FLAT, "batch_size", "TrainingConfig.BATCH_SIZE", 1 },
         { NESTED, STOKE_DIALECT_FLAT, "num_workers", "TrainingConfig.num_workers", 0 },
         { NESTED, STOKE_DIALECT_FLAT, "learning_rate", "learning_rate", 0 }, /* not the item of a list */
@@ -144,6 +155,68 @@ static const char *planned(const stoke_optimization *plan, const char *setting, 
     return NULL;
 }
 
+static stoke_optimization *optimized(void **state, const char *text, const char *gpu)
+{
+    const char *path = unit_path(state, "plan.yaml");
+    stoke_optimization *plan = NULL;
+    stoke_error err = { 0 };
+    unit_write(path, text, strlen(text));
+    stoke_optimize_params params = asked(path);
+    params.gpu = gpu;
+    if (stoke_optimize(&plan, &params, &err)) fail_msg("%s", err.message);
+    return plan;
+}
+
+/* Copies and the loop's waits, in every dialect; NULL: nothing is to change. */
+static void copies_and_waits(void **state)
+{
+    static const char CARD[] = "RTX 3090";
+    static const struct {
+        const char *text, *gpu, *setting, *path, *to;
+    } wanted[] = {
+        { "num_workers: 4\nnon_blocking: false\n", CARD, "non_blocking", "non_blocking", "true" },
+        { "num_workers: 4\nasync_copy: true\n", CARD, "non_blocking", NULL, NULL },
+        { "num_workers: 4\n", CARD, "non_blocking", NULL, NULL }, /* a flat file: who would read it? */
+        { "data:\n  num_workers: 4\n", NULL, "non_blocking", NULL, NULL }, /* no card: nothing is copied */
+        /* Page-locked memory is not to be had, so neither is what needs it. */
+        { "data:\n  num_workers: 4\n  pin_memory: maybe\n", CARD, "non_blocking", NULL, NULL },
+        { "data:\n  num_workers: 4\n  pin_memory: maybe\n", CARD, "device_prefetch", NULL, NULL },
+        { "data:\n  num_workers: 4\n", CARD, "non_blocking", "data.non_blocking", "true" },
+        { "train_ds:\n  num_workers: 4\n", CARD, "non_blocking", "train_ds.non_blocking", "true" },
+        /* A stream of its own is another thing than not waiting for a copy. */
+        { "num_workers: 4\nuse_prefetcher: no\n", CARD, "device_prefetch", "use_prefetcher", "true" },
+        { "num_workers: 4\nuse_prefetcher: no\n", CARD, "non_blocking", NULL, NULL },
+        { "num_workers: 4\nprefetch_to_gpu: true\n", CARD, "device_prefetch", NULL, NULL },
+        { "num_workers: 4\nnon_blocking: true\n", CARD, "device_prefetch", NULL, NULL },
+        { "data:\n  num_workers: 4\n", CARD, "device_prefetch", "data.cuda_prefetch", "true" },
+        { "batch: 4\nclip_norm: 1\ntransfer: pageable\n", CARD, "device_prefetch", "transfer", "stream" },
+        { "batch: 4\nclip_norm: 1\ntransfer: stream\n", CARD, "device_prefetch", NULL, NULL },
+        { "batch: 4\nclip_norm: 1\n", CARD, "device_prefetch", NULL, NULL }, /* the default is right */
+        { "batch: 4\nclip_norm: 1\n", CARD, "non_blocking", NULL, NULL },
+        { "batch: 4\nclip_norm: 1\nplacement: host\n", CARD, "gpu_augmentation", "placement", "auto" },
+        { "batch: 4\nclip_norm: 1\nplacement: device\n", CARD, "gpu_augmentation", NULL, NULL },
+        { "batch: 4\nclip_norm: 1\nlog_every: 1\n", CARD, "log_every", "log_every", "auto" },
+        { "num_workers: 4\nlog_every: 1\n", CARD, "log_every", "log_every", "50" },
+        { "num_workers: 4\nprint_freq: 9\n", CARD, "log_every", "print_freq", "50" },
+        { "num_workers: 4\nprint_freq: 10\n", CARD, "log_every", NULL, NULL },
+        { "num_workers: 4\nlog_interval: epoch\n", CARD, "log_every", NULL, NULL },
+        { "num_workers: 4\nlog_interval: 0\n", CARD, "log_every", NULL, NULL }, /* 0 is often: never */
+        { "num_workers: 4\n", CARD, "log_every", NULL, NULL },
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        stoke_change change = { 0 };
+        stoke_optimization *plan = optimized(state, wanted[i].text, wanted[i].gpu);
+        const char *to = planned(plan, wanted[i].setting, &change);
+        if (!to != !wanted[i].to || (to && strcmp(to, wanted[i].to) != 0))
+            fail_msg("case %zu: %s becomes %s", i, wanted[i].setting, to ? to : "(nothing)");
+        if (to) {
+            assert_string_equal(change.path, wanted[i].path);
+            assert_true(*change.why && *change.effect && change.source == STOKE_SOURCE_TABLE);
+        }
+        stoke_optimization_destroy(&plan);
+    }
+}
+
 static void own_file(void **state)
 {
     const char *path = unit_path(state, "stoke.yaml");
@@ -201,9 +274,13 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(places),       cmocka_unit_test(candidates_and_map),
-        unit_test_with_folder(targets), unit_test_with_folder(own_file),
-        cmocka_unit_test(bad_params),   unit_test_with_folder(no_memory),
+        cmocka_unit_test(places),
+        cmocka_unit_test(candidates_and_map),
+        unit_test_with_folder(targets),
+        unit_test_with_folder(own_file),
+        unit_test_with_folder(copies_and_waits),
+        cmocka_unit_test(bad_params),
+        unit_test_with_folder(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "kernels/tables.h"
+#include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/device/virtual.h"
 
@@ -496,6 +497,35 @@ static void test_selftest_notices(void **state)
     stoke_device_close(&device);
 }
 
+/* What a driver says is long: its compiler's log, or the arithmetic of a limit. */
+static int copy_with_many_words(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from,
+                                size_t from_at, size_t bytes, stoke_error *err)
+{
+    (void)stream, (void)to, (void)to_at, (void)from, (void)from_at, (void)bytes;
+    return stk_fail(err, STOKE_E_NOMEM, "%0700d, and what to do", 0);
+}
+
+static int expect_the_end(void *context, const stoke_selftest_line *line)
+{
+    ++*(unsigned *)context;
+    assert_false(line->passed);
+    assert_non_null(strstr(line->problem, "0, and what to do"));
+    return 1;
+}
+
+static void test_selftest_says_all(void **state)
+{
+    stoke_device *device;
+    unsigned lines = 0;
+    stk_device_fns wrong = stk_device_host;
+    wrong.copy = copy_with_many_words;
+    devices_ok(stoke_device_open(&device, "host", NULL, err));
+    device->fns = &wrong;
+    assert_int_equal(stoke_device_selftest(device, expect_the_end, &lines, NULL), STOKE_E_CANCELLED);
+    assert_int_equal(lines, 1);
+    stoke_device_close(&device);
+}
+
 /* Without exact roots, only what takes roots may differ. */
 static void test_selftest_tolerates(void **state)
 {
@@ -512,7 +542,7 @@ static void test_selftest_tolerates(void **state)
 /* Lines of a selftest on a device that is lost on the way. */
 typedef struct losing {
     unsigned lines, failed;
-    char problem[256]; /* of the first that failed */
+    char problem[768]; /* of the first that failed */
 } losing;
 
 static int note_line(void *context, const stoke_selftest_line *line)
@@ -702,6 +732,7 @@ int main(void)
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_lost_on_the_way),
         cmocka_unit_test(test_selftest_notices),
+        cmocka_unit_test(test_selftest_says_all),
         cmocka_unit_test(test_selftest_tolerates),
     };
     devices_tests(tests, TESTS, all + OTHERS, runs);

@@ -268,6 +268,21 @@ static void clocks_run_forward(void **state)
     assert_true(stoke_machine_cpu_ns() > cpu);
 }
 
+/* The count of the group itself, whatever its parents count besides. */
+static void kills_for_want_of_memory(void **state)
+{
+    put(state, "proc/self/cgroup", "0::/slice/job\n");
+    assert_int_equal(stk_machine_oom_kills(unit_path(state, "proc"), unit_path(state, "cgroup")), 0);
+    put(state, "cgroup/slice/memory.events", "low 0\nhigh 0\nmax 9\noom 5\noom_kill 5\n");
+    put(state, "cgroup/slice/job/memory.events", "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\n");
+    assert_int_equal(stk_machine_oom_kills(unit_path(state, "proc"), unit_path(state, "cgroup")), 0);
+    put(state, "cgroup/slice/job/memory.events", "low 0\nmax 1\noom 1\noom_kill 1\noom_group_kill 7\n");
+    assert_int_equal(stk_machine_oom_kills(unit_path(state, "proc"), unit_path(state, "cgroup")), 1);
+    put(state, "proc/self/cgroup", "9:memory:/job\n");
+    put(state, "cgroup/memory/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+    assert_int_equal(stk_machine_oom_kills(unit_path(state, "proc"), unit_path(state, "cgroup")), 3);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "--table")) return fputs(stoke_machine_cpu_table(), stdout) < 0;
@@ -283,6 +298,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(usable_rounds_the_quota_up),
         unit_test_with_folder(peak_rss_is_vmhwm),
         unit_test_with_folder(available_memory_is_the_systems_or_the_groups),
+        unit_test_with_folder(kills_for_want_of_memory),
         unit_test_with_folder(processor_name_is_read),
         cmocka_unit_test(cores_follow_the_affinity_mask),
         cmocka_unit_test(levels_have_names),

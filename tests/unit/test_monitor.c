@@ -157,12 +157,12 @@ static void verdicts(void **state)
         const char *part, *next;
     } cases[] = {
         { 95, 50, 10, 0, 1, 0, "it is fed", "stoke devices" },
-        { 30, 95, 10, 0, 1, 0, "waits for decoding", "stoke bench data DIR" },
+        { 30, 95, 10, 0, 1, 0, "waits for decoding", "stoke diagnose --config FILE" },
         { 30, 95, 90, 0, 1, 0, "waits for the disk", "stoke doctor --data DIR" },
-        { 30, 20, 10, 0, 1, 0, "power to spare", "stoke bench data DIR" },
-        { 89, 20, 10, 0, 1, 0, "busy 89 %", "stoke bench data DIR" },
+        { 30, 20, 10, 0, 1, 0, "power to spare", "stoke diagnose --config FILE" },
+        { 89, 20, 10, 0, 1, 0, "busy 89 %", "stoke diagnose --config FILE" },
         { 2, 20, 10, 0, 0, 0, "no work", "stoke monitor 60" },
-        { 2, 20, 10, 0, 1, 0, "power to spare", "stoke bench data DIR" },
+        { 2, 20, 10, 0, 1, 0, "power to spare", "stoke diagnose --config FILE" },
         { 95, 50, 10, 0.5, 1, 0, "50 % of the readings: too hot (hardware)", "stoke doctor" },
         { 95, 50, 10, 0.05, 1, 0, "it is fed", "stoke devices" },
         { -1, 50, 10, 0, 1, 0, "does not tell", "stoke doctor" },
@@ -264,6 +264,7 @@ static stoke_monitor *open_here(void **state, uint32_t history)
     stoke_error err = { 0 };
     params.root = unit_folder(state);
     params.history = history;
+    params.slow = 0; /* the made-up cards change while they are watched */
     assert_int_equal(stoke_monitor_open(&monitor, &params, &err), STOKE_OK);
     return monitor;
 }
@@ -306,6 +307,33 @@ static void watch_cards(void **state)
     free(gpu);
     stoke_monitor_close(&monitor);
     assert_null(monitor);
+    assert_int_equal(fake->started(), 0);
+}
+
+static void what_blocks_holds_up_nobody(void **state)
+{
+    stoke_monitor_params params = stoke_monitor_defaults();
+    stoke_monitor *monitor = NULL;
+    fake->reset();
+    fake->hold(1);
+    params.root = unit_folder(state);
+    assert_int_equal(stoke_monitor_open(&monitor, &params, NULL), STOKE_OK);
+    while (!fake->slow_calls()) stoke_monitor_read(monitor); /* until the thread sits in the driver */
+    for (int i = 0; i < 3; i++) stoke_monitor_read(monitor);
+    assert_figure(stoke_monitor_gpu(monitor, 0)->busy_percent, 30, STOKE_SOURCE_NVML);
+    assert_na(stoke_monitor_gpu(monitor, 0)->pcie_to_device); /* it still does */
+    fake->hold(0);
+    do stoke_monitor_read(monitor);
+    while (!stoke_monitor_gpu(monitor, 0)->pcie_to_device.source ||
+           !stoke_monitor_gpu(monitor, 1)->pcie_to_device.source);
+    assert_figure(stoke_monitor_gpu(monitor, 0)->pcie_to_device, 5e6, STOKE_SOURCE_NVML);
+    assert_figure(stoke_monitor_gpu(monitor, 1)->pcie_from_device, 7e4, STOKE_SOURCE_NVML);
+    stoke_gpu_summary *gpu = calloc(1, sizeof *gpu);
+    stoke_monitor_summarise_gpu(monitor, 0, gpu);
+    assert_figure(gpu->pcie_to_device.peak, 5e6, STOKE_SOURCE_NVML);
+    assert_true(gpu->pcie_to_device.readings < gpu->busy_percent.readings);
+    free(gpu);
+    stoke_monitor_close(&monitor); /* and the thread is gone */
     assert_int_equal(fake->started(), 0);
 }
 
@@ -390,6 +418,7 @@ int main(void)
         unit_test_with_folder(counters),
         unit_test_with_folder(counters_of_nothing),
         unit_test_with_folder(watch_cards),
+        unit_test_with_folder(what_blocks_holds_up_nobody),
         unit_test_with_folder(a_card_is_lost),
         unit_test_with_folder(refusals),
         unit_test_with_folder(out_of_memory),

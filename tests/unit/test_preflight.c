@@ -70,6 +70,8 @@ static void all_is_right(void)
     s.here.data_bytes = measured(GIB);
     s.here.disk.rotational = s.here.disk.network = measured(0);
     s.here.omp_threads = "1";
+    s.here.machine.numa_nodes = measured(1);
+    strcpy(s.here.huge_pages, "madvise");
 }
 
 static const stoke_preflight_line *line(const char *key)
@@ -110,6 +112,56 @@ enum {
     FAIL = STOKE_VERDICT_FAIL
 };
 
+static void two_nodes(double allowed, double near)
+{
+    s.here.machine.numa_nodes = measured(2);
+    s.here.gpu.numa_node = nvml(1);
+    s.here.cpus_allowed = measured(allowed);
+    s.here.cpus_near = measured(near);
+}
+
+static void nodes_and_pages(void **state)
+{
+    all_is_right();
+    two_nodes(8, 4);
+    stk_preflight_judge(&s.list, &s.wish, &s.here);
+    assert_non_null(strstr(line("numa")->fix, "--cpunodebind=1"));
+    expect("numa", WARN);
+    two_nodes(8, 0);
+    expect("numa", WARN);
+    two_nodes(4, 4);
+    expect("numa", PASS);
+    s.here.machine.numa_nodes = measured(2); /* where the card is, is not known */
+    expect("numa", NA);
+    two_nodes(8, 4);
+    s.wish.engine = STOKE_ENGINE_NATIVE;
+    expect("numa", NA);
+    s.here.machine.numa_nodes = (stoke_figure){ 0 };
+    expect("numa", NA);
+    strcpy(s.here.huge_pages, "never");
+    expect("huge_pages", PASS); /* of PyTorch on a card */
+    strcpy(s.here.huge_pages, "never");
+    s.wish.engine = STOKE_ENGINE_NATIVE;
+    expect("huge_pages", WARN);
+    s.here.huge_pages[0] = 0;
+    expect("huge_pages", NA);
+    /* As they stand in the system's files. */
+    static const char STATUS[] = "Name:\tx\nCpus_allowed_list:\t0-3,9\n", NEAR[] = "2-7,9\n",
+                      PAGES[] = "always [madvise] never\n";
+    unit_write(unit_path(state, "proc/self/status"), STATUS, sizeof STATUS - 1);
+    unit_write(unit_path(state, "sys/devices/system/node/node1/cpulist"), NEAR, sizeof NEAR - 1);
+    unit_write(unit_path(state, "sys/kernel/mm/transparent_hugepage/enabled"), PAGES, sizeof PAGES - 1);
+    memset(&s.here, 0, sizeof s.here);
+    s.here.gpu.numa_node = nvml(1);
+    stk_look_at_nodes(&s.here, unit_folder(state));
+    assert_true(s.here.cpus_allowed.value == 5 && s.here.cpus_near.value == 3);
+    assert_string_equal(s.here.huge_pages, "madvise");
+    memset(&s.here, 0, sizeof s.here);
+    stk_look_at_nodes(&s.here, unit_path(state, "nowhere"));
+    assert_int_equal(s.here.cpus_allowed.source, STOKE_SOURCE_NA);
+    assert_string_equal(s.here.huge_pages, "");
+}
+
 static void nothing_wrong(void **state)
 {
     (void)state;
@@ -120,7 +172,7 @@ static void nothing_wrong(void **state)
         if (s.list.line[i].verdict != wanted) fail_msg("%s: %s", s.list.line[i].key, s.list.line[i].figure);
         for (size_t j = 0; j < i; j++) assert_string_not_equal(s.list.line[i].key, s.list.line[j].key);
     }
-    assert_int_equal(s.list.n, 18);
+    assert_int_equal(s.list.n, 20);
     assert_true(s.list.n < sizeof s.list.line / sizeof *s.list.line);
 }
 
@@ -458,6 +510,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_wrong),
+        unit_test_with_folder(nodes_and_pages),
         cmocka_unit_test(nothing_seen),
         cmocka_unit_test(the_card),
         cmocka_unit_test(precision),

@@ -56,6 +56,7 @@ static uint64_t digest(const stoke_image *image)
  * data. */
 static void golden_scenes(void **state)
 {
+    unit_one_thread();
     static const struct {
         uint64_t seed, index;
         uint32_t height, width, classes;
@@ -106,6 +107,7 @@ static int covers(const stk_shape *s, int64_t x, int64_t y)
 
 static void mask_is_the_topmost_shape(void **state)
 {
+    unit_one_thread();
     stk_scene *scene = malloc(sizeof *scene);
     for (uint64_t index = 0; index < 12; index++) {
         stoke_synth_params p = stoke_synth_defaults();
@@ -131,6 +133,7 @@ static void mask_is_the_topmost_shape(void **state)
 
 static void scenes_are_varied_and_in_range(void **state)
 {
+    unit_one_thread();
     stoke_synth_params p = stoke_synth_defaults();
     p.height = p.width = 128;
     uint64_t count[6] = { 0 }, last = 0;

@@ -204,6 +204,7 @@ static void balanced_weights_of_unreadable_masks(void **state)
 
 static void running_out_of_memory_is_an_error(void **state)
 {
+    unit_one_thread();
     make_set(state);
     stoke_data_params params;
     stoke_dataset *dataset = open_set(state, &params);

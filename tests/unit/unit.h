@@ -34,11 +34,21 @@
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define UNIT_SANITIZER
 #endif
+#if __has_feature(thread_sanitizer)
+#define UNIT_THREAD_SANITIZER
+#endif
 #endif
 #if defined(UNIT_SANITIZER) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { UNIT_SANITIZED = 1 };
 #else
 enum { UNIT_SANITIZED = 0 };
+#endif
+
+/* First line of a test that has one thread and is long where races are looked for. */
+#if defined(UNIT_THREAD_SANITIZER) || defined(__SANITIZE_THREAD__)
+#define unit_one_thread() unit_skip("one thread: no races to look for")
+#else
+#define unit_one_thread() ((void)0)
 #endif
 
 typedef struct unit_place {

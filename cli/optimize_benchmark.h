@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * optimize --benchmark: the batch by trials, of the settings as they will be written.
+ */
+#ifndef STOKE_CLI_OPTIMIZE_BENCHMARK_H
+#define STOKE_CLI_OPTIMIZE_BENCHMARK_H
+
+#include "cli/find_batch.h"
+#include "cli/output.h"
+#include <stoke/splice.h>
+
+typedef struct optimize_benchmark {
+    find_batch search;
+    char folder[CLI_PATH]; /* of the settings that are tried; gone at the end */
+    char file[CLI_PATH + 16];
+    char device[64], why[256];
+    int ran;
+} optimize_benchmark;
+
+/* Searches with what `plan` would write, and fills the measured fields of params. search.wish and the like
+ * are the caller's to fill; search.wish.device NULL: native for our own files, the card on paper that
+ * params.gpu names for others. STOKE_E_STATE: not even one sample fits. */
+int optimize_benchmark_run(optimize_benchmark *b, stoke_optimization *plan, stoke_optimize_params *params,
+                           stoke_error *err);
+void optimize_benchmark_free(optimize_benchmark *b);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The statistics page as it lies in the file, shared by who writes it (live.c) and who reads it (onlooker.c).
+ *
+ * The page is written with one pwrite and read with one pread, and mapped by neither. Memory that is mapped
+ * from a file ends the process with SIGBUS when somebody cuts the file short, or when a file system that
+ * copies on write has no room left for the copy: a page for onlookers must not be able to end a run of days,
+ * nor the other way round. Both calls work on the same page of the kernel's cache, so it is shared memory
+ * all the same; a call costs about 1 us more than a store would, against steps of milliseconds.
+ *
+ * The kernel does not promise that a read sees all of a write or nothing of it. So the page has a checksum:
+ * a copy that is half of one write and half of another does not fit it, and is taken again. That needs no
+ * order of memory between two processes, and it finds damage of any other kind too.
+ */
+#ifndef STOKE_SRC_LOADER_LIVE_PAGE_H
+#define STOKE_SRC_LOADER_LIVE_PAGE_H
+
+#include <stoke/live.h>
+
+enum { STK_LIVE_PAGE = 4096 };
+/* "stklive\n" in the byte order of the machine: pages do not travel. */
+#define STK_LIVE_MAGIC UINT64_C(0x0a6576696c6b7473)
+
+typedef struct stk_live_content {
+    uint64_t magic;
+    uint64_t checksum; /* XXH3, 64 bits, of what follows, as far as `bytes` says */
+    uint64_t version;
+    uint64_t bytes;       /* of `data`: less in an older page */
+    uint64_t born, place; /* of the process: see stk_live_born, stk_live_place */
+    stoke_live_data data; /* last: it grows */
+} stk_live_content;
+
+typedef union stk_live_page {
+    stk_live_content content;
+    char room[STK_LIVE_PAGE];
+} stk_live_page;
+
+/* `bytes` must fit. */
+uint64_t stk_live_checksum(const stk_live_page *page);
+
+/* When a process began, in ticks since the machine did (field 22 of /proc/PID/stat): with the number it tells
+ * a process from a later one of the same number. 0: there is none, or it is a zombie, or /proc does not
+ * tell. */
+uint64_t stk_live_born(uint64_t pid);
+/* Where numbers of processes mean what they mean here: this boot of this machine, this container. */
+uint64_t stk_live_place(void);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What causes of idle time are called, and what they mean.
+ */
+#include <stoke/diagnose.h>
+
+static const struct {
+    const char *name, *meaning;
+} idles[STOKE_IDLES] = {
+    [STOKE_IDLE_EPOCH_START] = { "epoch start",
+                                 "workers were started for the epoch and made its first batch" },
+    [STOKE_IDLE_ORDER] = { "order", "a later batch was ready, but a slow sample held up the line" },
+    [STOKE_IDLE_CONTENTION] = { "contention", "workers were ready to run and had no core" },
+    [STOKE_IDLE_FILES] = { "files", "workers waited for files" },
+    [STOKE_IDLE_DECODE] = { "decode", "workers decoded images and masks" },
+    [STOKE_IDLE_FIT] = { "fit", "workers cut and resized images" },
+    [STOKE_IDLE_AUGMENT] = { "augment", "workers augmented images and wrote them into the batch" },
+    [STOKE_IDLE_COLLATE] = { "collate", "workers stacked samples and passed them between processes" },
+    [STOKE_IDLE_READ] = { "read", "workers spent CPU time on reading files" },
+    [STOKE_IDLE_WINDOW] = { "window", "workers had stood still because all slots were full" },
+    [STOKE_IDLE_PIN] = { "pin", "the batch was copied into page-locked memory" },
+    [STOKE_IDLE_HOST] = { "host", "the loop did something else: logging, metrics, checkpoints" },
+    [STOKE_IDLE_COPY_QUEUE] = { "copy queue", "the copy was put on its stream late, or waited for a slot" },
+    [STOKE_IDLE_COPY] = { "copy", "the batch was being copied to the device" },
+    [STOKE_IDLE_LAUNCH] = { "launch", "everything was there, but the first kernel had not begun" },
+    [STOKE_IDLE_INSIDE] = { "inside", "the step itself had gaps between its kernels" },
+    [STOKE_IDLE_UNKNOWN] = { "unknown", "a moment was not recorded" },
+};
+
+static const char *const causes[STOKE_CAUSES] = {
+    [STOKE_CAUSE_CPU_AUGMENT] = "augmentation on the CPU",
+    [STOKE_CAUSE_FEW_WORKERS] = "too few workers",
+    [STOKE_CAUSE_NO_PINNING] = "no page-locked memory",
+    [STOKE_CAUSE_SYNC_COPIES] = "copies that nothing overlaps",
+    [STOKE_CAUSE_RESTARTED_WORKERS] = "workers restarted every epoch",
+    [STOKE_CAUSE_SYNC_LOOP] = "a loop that waits for every step",
+    [STOKE_CAUSE_SHORT_PREFETCH] = "too few batches made ahead",
+};
+
+const char *stoke_idle_name(int idle)
+{
+    return idle >= 0 && idle < STOKE_IDLES ? idles[idle].name : "none";
+}
+
+const char *stoke_idle_meaning(int idle)
+{
+    return idle >= 0 && idle < STOKE_IDLES ? idles[idle].meaning : "no such cause";
+}
+
+const char *stoke_cause_name(int cause)
+{
+    return cause >= 0 && cause < STOKE_CAUSES ? causes[cause] : "none";
+}

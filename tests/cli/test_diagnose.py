@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoke diagnose: settings of every dialect, sums that are exact, pictures, what-ifs, faults. Times are not judged, but for those that
+are a model's."""
+import json
+import os
+import sys
+import xml.etree.ElementTree as xml
+
+from cli import contains, equal, make_set, path, stoke, stoke_json, tap
+
+SET = make_set('set', count=22)  # batches of 4: an epoch is six steps, the last one short
+LOOP = ['--step-ms', 2, '--steps', 8, '--warm-up', 1, '--device', 'virtual:rtx3090']
+SMALL = ['--batch', 4, '--size', '24x32']
+CAUSES = ['augmentation on the CPU', 'too few workers', 'no page-locked memory', 'copies that nothing overlaps',
+          'workers restarted every epoch', 'a loop that waits for every step', 'too few batches made ahead']
+
+
+def write(name, text):
+    with open(path(name), 'w') as out:
+        out.write(text)
+    return path(name)
+
+
+def is_sound(answer, steps=8):
+    """What must hold of every diagnosis."""
+    equal(answer['steps'], steps)
+    equal(sum(row['ns'] for row in answer['idle']), answer['idle_ns'], 'the causes sum to')
+    equal(sum(row['ns'] for row in answer['idle'] if row['input']), answer['input_ns'], 'input')
+    equal(answer['busy_ns'] + answer['idle_ns'], answer['elapsed_ns'], 'busy and idle')
+    equal([fix['cause'] for fix in answer['fixes']], CAUSES)
+    assert 0 < answer['busy_share'] <= 1 and answer['costs']['cores'] > 0 and answer['costs']['restart_ms'] > 0, answer['costs']
+    orders = sorted(fix['order'] for fix in answer['fixes'] if fix['applies'] and fix['order'])
+    equal(orders, list(range(1, len(orders) + 1)), 'orders')
+    for fix in answer['fixes']:
+        assert fix['what'], fix
+        if fix['applies']:
+            assert fix['gain_low_ms'] <= fix['gain_high_ms'] and fix['change'] and fix['where'], fix
+            assert 0 < fix['alone']['busy_share'] <= 1, fix
+    return {fix['cause']: fix for fix in answer['fixes']}
+
+
+def a_pytorch_file():
+    file = write('x_config.yaml', 'data:\n  batch_size: 4\n  num_workers: 1\n  image_size: [24, 32]\n'
+                                  'training:\n  log_interval: 1\n')
+    answer = stoke_json('diagnose', '--config', file, SET, *LOOP)
+    fixes = is_sound(answer)
+    equal((answer['dialect'], answer['source'], answer['device']), ('sections', 'emulated', 'virtual:rtx3090'))
+    setup = answer['setup']
+    equal((setup['batch'], setup['workers'], setup['prefetch'], setup['transfer'], setup['placement'], setup['persistent'], setup['sync']),
+          (4, 1, 2, 'pageable', 'host', False, True))
+    equal(answer['costs']['step_ms'], 2)
+    equal(answer['costs']['steps_per_epoch'], 6)
+    for cause in CAUSES[2:6]:
+        assert fixes[cause]['applies'], cause
+    equal(fixes[CAUSES[2]]['where'], 'data.pin_memory (new)')
+    equal(fixes[CAUSES[5]]['where'], 'training.log_interval')
+    contains(' '.join(answer['remarks']), "PyTorch's", 'persistent_workers', 'pin_memory')
+    equal(answer['next'], f'stoke optimize --config {file}')
+
+
+def other_dialects():
+    flat = write('flat.yaml', f'batch_size: 4\nnum_workers: 0\npin_memory: true\nimage_size: 24\ndata_root: {SET}\n')
+    answer = stoke_json('diagnose', '--config', flat, *LOOP)
+    is_sound(answer)
+    equal((answer['dialect'], answer['setup']['workers'], answer['setup']['transfer']), ('flat', 0, 'pinned'))
+    own = write('own.yaml', stoke('config', SET, *SMALL, '--workers', 1, '--prefetch', 3).stdout)
+    answer = stoke_json('diagnose', '--config', own, *LOOP, '--workers', 2)  # flags count above the file
+    is_sound(answer)
+    equal((answer['dialect'], answer['setup']['workers'], answer['setup']['prefetch'], answer['setup']['transfer']),
+          ('stoke.yaml', 2, 3, 'stream'))
+    two = write('two.yaml', 'a:\n  num_workers: 1\nb:\n  num_workers: 0\n')
+    contains(stoke('diagnose', '--config', two, SET, code=2).stderr, '--map num_workers=')
+    answer = stoke_json('diagnose', '--config', two, SET, *SMALL, *LOOP, '--map', 'num_workers=b.num_workers')
+    equal(answer['setup']['workers'], 0)
+
+
+def by_flags_for_people():
+    done = stoke('diagnose', SET, *SMALL, *LOOP, '--workers', 1, '--transfer', 'pageable', '--sync', '--no-persistent',
+                 '--bars', path('bars.svg'), '--timeline', path('time.svg'), '--html', path('page.html'), '--perfetto', path('trace.json'))
+    equal(done.stdout.startswith('The card was busy '), True)
+    contains(done.stdout, '= waiting for input', '= idle', 'to the nanosecond [measured; device emulated]', 'They do not add',
+             'what to change, in this order', '--transfer stream', 'cores meanwhile', '[predicted', 'Next: the same with', 'bars.svg',
+             *CAUSES)
+    longest = max(len(line) for line in done.stdout.splitlines() if not line.startswith(('The ', 'costs', 'Next', 'page', 'trace', 'bars', 'time')))
+    assert longest <= 140, longest
+    for name in ('bars.svg', 'time.svg'):
+        xml.parse(path(name))
+    with open(path('page.html'), encoding='utf-8') as stream:
+        contains(stream.read(), '<svg', 'data:image/svg+xml;base64,', 'The card was busy')
+    with open(path('trace.json'), encoding='utf-8') as stream:
+        assert {'step', 'copy'} <= {event['name'] for event in json.load(stream)['traceEvents']}
+    # What one run wrote, another takes its steps from.
+    answer = stoke_json('diagnose', SET, *SMALL, '--trace', path('trace.json'), '--steps', 8, '--device', 'virtual')
+    equal(round(answer['costs']['step_ms'], 3), 2)
+    contains(answer['costs']['step_source'], 'from a trace of stoke')
+
+
+def what_if():
+    answer = stoke_json('diagnose', SET, *SMALL, *LOOP, '--what-if', 'workers=2 transfer=pageable; placement=device;')
+    is_sound(answer)
+    equal([w['change'] for w in answer['what_if']], ['workers=2 transfer=pageable', 'placement=device'])
+    equal((answer['what_if'][0]['setup']['workers'], answer['what_if'][1]['setup']['placement']), (2, 'device'))
+    for w in answer['what_if']:
+        p = w['predicted']
+        assert p['busy_low'] <= p['busy_high'] and p['step_interval_ms'] >= 2, p
+    contains(stoke('diagnose', SET, *SMALL, '--what-if', 'wrokers=2', code=2).stderr, 'wrokers')
+
+
+def verified():
+    answer = stoke_json('diagnose', SET, *SMALL, '--step-ms', 1, '--steps', 4, '--warm-up', 1, '--device', 'virtual', '--workers', 1,
+                        '--transfer', 'pageable', '--verify', '--pairs', 2)
+    fixes = is_sound(answer, steps=4)
+    for fix in fixes.values():
+        if fix['applies']:
+            m = fix['measured']
+            assert m['gain_low_ms'] <= m['gain_ms'] <= m['gain_high_ms'] and m['pairs'] == 2, m
+            assert abs(m['error_ms'] - (fix['gain_ms'] - m['gain_ms'])) < 1e-9, m
+    assert answer['together']['measured']['busy_share'] > 0
+
+
+def the_native_engine():
+    answer = stoke_json('diagnose', SET, '--batch', 2, '--size', 32, '--classes', 5, '--device', 'native', '--steps', 3, '--workers', 0)
+    fixes = is_sound(answer, steps=3)
+    equal((answer['device'], answer['source'], answer['costs']['step_source']), ('native', 'measured', 'really computed'))
+    contains(fixes[CAUSES[0]]['what'], 'the processor is the device')
+    contains(stoke('diagnose', SET, '--device', 'native', '--step-ms', 3, code=2).stderr, '--step-ms')
+
+
+def what_is_assumed():
+    """Without a word about device and step: a card on paper, and 100 ms; both are said."""
+    env = dict(os.environ, STOKE_LIBCUDA='/nowhere/libcuda.so')
+    done = stoke('diagnose', SET, *SMALL, '--steps', 2, '--warm-up', 1, env=env)
+    contains(done.stdout, '100.0 ms [assumed: --step-ms N or --trace FILE')
+    if 'virtual:rtx3090' in done.stdout:
+        contains(done.stderr, 'a card on paper')
+
+
+def faults():
+    contains(stoke('diagnose', code=2).stderr, 'no data given')
+    contains(stoke('diagnose', path('nowhere'), code=1).stderr, 'nowhere')
+    contains(stoke('diagnose', '--config', path('none.yaml'), SET, code=1).stderr, 'none.yaml')
+    contains(stoke('diagnose', SET, '--device', 'virtual:rtx1', code=None).stderr, 'rtx1')
+    bad = write('bad.json', '{"traceEvents": [')
+    answer = stoke_json('diagnose', SET, '--trace', bad, code=1)
+    contains(answer['error']['message'], 'bad.json')
+    contains(stoke('diagnose', SET, '--trace', write('empty.json', '[]'), code=1).stderr, 'no steps in this trace')
+    contains(stoke('diagnose', SET, '--trace', bad, '--step-ms', 3, code=2).stderr, 'give one')
+    contains(stoke('diagnose', SET, *SMALL, *LOOP, '--bars', path('no', 'bars.svg'), code=1).stderr, 'bars.svg')
+
+
+sys.exit(tap.run([
+    ("a PyTorch trainer's file", a_pytorch_file),
+    ('other dialects', other_dialects),
+    ('by flags, for people', by_flags_for_people),
+    ('what if', what_if),
+    ('verified', verified),
+    ('the native engine', the_native_engine),
+    ('what is assumed', what_is_assumed),
+    ('faults', faults),
+]))

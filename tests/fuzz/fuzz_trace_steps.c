@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Step times from any bytes: refused with a message, or some steps, each a time that a device can be asked
+ * for.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "src/tune/trace_steps.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    double *ms;
+    size_t n;
+    char what[160] = "";
+    stoke_error err = { 0 };
+    if (stk_trace_steps_of((const char *)bytes, size, "fuzz", &ms, &n, what, sizeof what, &err)) {
+        if (ms || n || !*err.message) abort();
+        return 0;
+    }
+    if (!ms || !n || !*what) abort();
+    for (size_t i = 0; i < n; i++)
+        if (!(ms[i] > 0 && ms[i] <= 1e6)) abort();
+    stoke_trace_steps_free(&ms);
+    return 0;
+}
