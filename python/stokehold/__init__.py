@@ -14,11 +14,12 @@ from ._errors import (BadSampleError, DeviceError, Error, FileError, InvalidErro
                       StarvedError, StateError, TooManyBadError)
 from ._stoke import version as _version
 from .loader import BadFile, Loader, MemoryPlan, Picture, StageTime, Stats
+from .move import move_data_to_device
 
 __version__ = _version()
 
 __all__ = [
     "BadFile", "BadSampleError", "DeviceError", "Error", "FileError", "InvalidError", "LimitError", "Loader", "MemoryPlan",
     "NoMemoryError", "NotFoundError", "Picture", "StageTime", "StarvedError", "StateError", "Stats", "TooManyBadError",
-    "__version__",
+    "__version__", "move_data_to_device",
 ]

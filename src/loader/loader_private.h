@@ -14,6 +14,7 @@
  *   making.c       what it took to make a batch
  *   ahead.c        for those who take batches ahead of their consumer
  *   raw.c          rows left to a device
+ *   rows.c         batches from pictures in memory, without files and threads
  *   stats.c        what it cost; digests
  *   live.c         the same on a page for others to see; onlooker.c reads it
  *
