@@ -7,7 +7,7 @@ import sys
 
 def main() -> None:
     """Becomes the command; returns only if that fails."""
-    command = str(importlib.resources.files("stokehold") / "_bin" / "stoke")  # an editable install has it elsewhere
+    command = str(importlib.resources.files("stokehold") / "_bin" / "stoke")
     try:
         os.execv(command, ["stoke"] + sys.argv[1:])
     except OSError as error:
