@@ -30,13 +30,14 @@ typedef struct rows_object {
 
 enum { NAME_BYTES = 24 }; /* of a 64-bit number */
 
-/* A batch that somebody holds. ids and names are its own: rows know only positions. */
+/* A batch that somebody holds. ids, names and status are its own: rows know only positions. */
 typedef struct lent {
     py_hold hold; /* first */
     maker *maker;
     stoke_batch *slot;
     stoke_batch batch;
     uint64_t *ids;
+    uint8_t *status;
     const char **names;
     char (*texts)[NAME_BYTES];
 } lent;
@@ -107,6 +108,7 @@ static void rows_dealloc(PyObject *object)
 static void lent_free(lent *l)
 {
     free(l->ids);
+    free(l->status);
     free(l->names);
     free(l->texts);
     free(l);
@@ -127,9 +129,10 @@ static lent *lent_new(uint32_t count)
     lent *l = calloc(1, sizeof *l);
     if (!l) return NULL;
     l->ids = calloc(count, sizeof *l->ids);
+    l->status = calloc(count, sizeof *l->status);
     l->names = calloc(count, sizeof *l->names);
     l->texts = calloc(count, sizeof *l->texts);
-    if (l->ids && l->names && l->texts) return l;
+    if (l->ids && l->status && l->names && l->texts) return l;
     lent_free(l);
     return NULL;
 }
@@ -176,6 +179,7 @@ static PyObject *rows_begin(PyObject *self, PyObject *args)
     l->batch.index = index;
     l->batch.ids = l->ids;
     l->batch.names = l->names;
+    l->batch.status = l->status;
     l->maker = m;
     py_hold_take(&m->hold);
     atomic_fetch_add(&m->held, 1);
@@ -198,15 +202,15 @@ static PyObject *rows_put(PyObject *self, PyObject *args)
     PyObject *batch, *image, *mask = Py_None;
     unsigned int row;
     int image_first = 0, mask_first = 0;
+    PyObject *substitute = Py_None;
     unsigned long long id = 0;
-    PyObject *id_object = Py_None;
     if (!PyArg_ParseTuple(args, "OIOO|ppO:put", &batch, &row, &image, &mask, &image_first, &mask_first,
-                          &id_object))
+                          &substitute))
         return NULL;
     lent *l = lent_of(self, batch);
     if (!l) return NULL;
-    if (id_object != Py_None) {
-        id = PyLong_AsUnsignedLongLong(id_object);
+    if (substitute != Py_None) {
+        id = PyLong_AsUnsignedLongLong(substitute);
         if (PyErr_Occurred()) return NULL;
     }
     py_pixels pixels[2] = { 0 };
@@ -221,8 +225,9 @@ static PyObject *rows_put(PyObject *self, PyObject *args)
                                               mask != Py_None ? &pixels[1].pixels : NULL, &error);
     Py_END_ALLOW_THREADS for (int i = 0; i < 2; i++) py_pixels_drop(&pixels[i]);
     if (r) return py_raise(r, error.message);
-    if (id_object != Py_None) {
+    if (substitute != Py_None) {
         l->ids[row] = id;
+        l->status[row] = STOKE_ROW_REPLACED;
         snprintf(l->texts[row], NAME_BYTES, "%llu", id);
     }
     Py_RETURN_NONE;
@@ -277,7 +282,7 @@ static PyMethodDef methods[] = {
       "begin(count, epoch, position, index=0, ids=None) -> Batch, to be filled." },
     { "put", rows_put, METH_VARARGS,
       "put(batch, row, image, mask, image_channels_first=False, mask_channels_first=False, id=None): fills a "
-      "row; any thread." },
+      "row; any thread. id: of the sample that stands in for the row's own." },
     { "finish", rows_finish, METH_O, "finish(batch): mixes rows where the pipeline does." },
     { 0 },
 };
