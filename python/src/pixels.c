@@ -71,12 +71,24 @@ static Py_ssize_t read_numbers(PyObject *tuple, int64_t numbers[MAX_DIMS])
     return PyErr_Occurred() ? -1 : n;
 }
 
-/* An address in a tuple, or (PIL) bytes. */
-static int read_data(PyObject *data, const char **address)
+/* Bytes of all elements, if they lie densely; 0 where a size is no number of pixels. */
+static int64_t dense_bytes(const found *f)
+{
+    int64_t n = (int64_t)stoke_dtype_bytes(f->dtype);
+    for (Py_ssize_t i = 0; i < f->dims; i++) {
+        if (f->shape[i] < 1 || f->shape[i] > INT64_MAX / n) return 0;
+        n *= f->shape[i];
+    }
+    return n;
+}
+
+/* An address in a tuple, or (PIL) bytes, whose number is known. */
+static int read_data(PyObject *data, const found *f, const char **address)
 {
     if (data && PyBytes_Check(data)) {
+        const int64_t needed = dense_bytes(f);
         *address = PyBytes_AsString(data);
-        return 0;
+        return needed && PyBytes_Size(data) >= needed ? 0 : refuse_shape();
     }
     if (data && PyTuple_Check(data) && PyTuple_Size(data) == 2) {
         *address = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0));
@@ -98,9 +110,12 @@ static int read_interface(PyObject *dict, found *f)
     Py_XDECREF(text);
     if (r) return -1;
     f->dims = read_numbers(PyDict_GetItemString(dict, "shape"), f->shape);
-    if (f->dims < 0 || read_data(PyDict_GetItemString(dict, "data"), &f->data)) return -1;
-    if (strides && strides != Py_None)
-        return read_numbers(strides, f->strides) == f->dims ? 0 : refuse_shape();
+    if (f->dims < 0 || read_data(PyDict_GetItemString(dict, "data"), f, &f->data)) return -1;
+    if (strides && strides != Py_None) {
+        /* Bytes are only checked to be enough where they lie densely, and PIL's do. */
+        const int bytes = PyBytes_Check(PyDict_GetItemString(dict, "data"));
+        return !bytes && read_numbers(strides, f->strides) == f->dims ? 0 : refuse_shape();
+    }
     dense(f);
     return 0;
 }

@@ -23,7 +23,7 @@ from .move import move_data_to_device
 __version__ = _version()
 
 __all__ = [
-    "Augment", "BadFile", "BadSampleError", "Dataset", "DeviceError", "Error", "FileError", "InvalidError", "LimitError", "Loader", "MemoryPlan",
-    "NoMemoryError", "NotFoundError", "Picture", "StageTime", "StarvedError", "StateError", "Stats", "TooManyBadError",
-    "__version__", "move_data_to_device", "ops",
+    "Augment", "BadFile", "BadSampleError", "Dataset", "DeviceError", "Error", "FileError", "InvalidError", "LimitError", "Loader",
+    "MemoryPlan", "NoMemoryError", "NotFoundError", "Picture", "StageTime", "StarvedError", "StateError", "Stats",
+    "TooManyBadError", "__version__", "move_data_to_device", "ops",
 ]

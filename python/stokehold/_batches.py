@@ -7,7 +7,7 @@ import json
 import os
 import weakref
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, Optional, TypeVar
+from typing import Any, Callable, Dict, Iterator, Optional, Protocol, Tuple, TypeVar
 
 from . import _settings, _stoke
 from ._errors import StateError
@@ -83,14 +83,34 @@ def _close_all() -> None:
         loader.close()
 
 
+class Core(Protocol):
+    """What makes the batches of an epoch: `_stoke.Loader`, or what does the same."""
+
+    @property
+    def two_masks(self) -> bool: ...
+    @property
+    def batch_size(self) -> int: ...
+    @property
+    def samples(self) -> int: ...
+    def next(self) -> Optional[_stoke.Batch]: ...
+    def close(self) -> None: ...
+    def set_epoch(self, epoch: int) -> None: ...
+    def state(self) -> str: ...
+    def restore(self, state: str) -> None: ...
+    def batches(self) -> Tuple[int, int]: ...
+    def stats(self) -> Dict[str, Any]: ...
+
+
 _Self = TypeVar("_Self", bound="Batches")
 
 
 class Batches:
-    """An endless row of epochs. The core, `_stoke.Loader` or what does the same, knows the batches of one."""
+    """An endless row of epochs. The core knows the batches of one."""
 
-    def _make_core(self, texts: Dict[str, str], config: Any, channels_last: bool) -> Any:
-        """By the class: what gives `_stoke.Batch` after `_stoke.Batch`."""
+    _core: Core
+
+    def _make_core(self, texts: Dict[str, str], config: Any, channels_last: bool) -> Core:
+        """By the class."""
         raise NotImplementedError
 
     def _begin(self, settings: Dict[str, Any], *, rank: Optional[int], world: Optional[int], output: Optional[str], as_dict: bool,

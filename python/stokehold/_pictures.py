@@ -23,18 +23,22 @@ def shape(picture: Any) -> Tuple[int, ...]:
     if is_pil(picture):
         bands = len(picture.getbands())
         return (picture.height, picture.width) if bands == 1 else (picture.height, picture.width, bands)
-    try:
-        return tuple(picture.shape)
-    except AttributeError:
-        raise TypeError("a picture is an array of NumPy, an image of PIL, or anything with __dlpack__; this is "
-                        f"{type(picture)!r}") from None
+    return tuple(_attribute(picture, "shape"))
 
 
 def dtype_name(picture: Any) -> str:
     """NumPy's name of the element type."""
     if is_pil(picture):
         return "uint16" if picture.mode.startswith("I;16") else "int32" if picture.mode == "I" else "uint8"
-    return str(picture.dtype).rpartition(".")[2]
+    return str(_attribute(picture, "dtype")).rpartition(".")[2]
+
+
+def _attribute(picture: Any, name: str) -> Any:
+    try:
+        return getattr(picture, name)
+    except AttributeError:
+        raise TypeError("a picture is an array of NumPy, an image of PIL, or anything with __dlpack__; this is "
+                        f"{type(picture)!r}") from None
 
 
 def image_dtype(picture: Any) -> str:

@@ -2,6 +2,7 @@
 """Somebody's own data set as the source of our batches."""
 import collections
 import json
+import math
 import os
 import queue
 import threading
@@ -15,6 +16,7 @@ from .loader import BadFile
 
 _IMAGE_KEYS = ("image", "images", "img", "input", "pixel_values")
 _MASK_KEYS = ("mask", "masks", "label", "labels", "target", "segmentation", "annotation")
+_ABOUT_FILES = {"data", "images", "masks", "list", "split", "cache", "cache_ram", "cache_disk", "quarantine", "weights"}
 _STAGES = ("read", "decode image", "decode mask", "fit", "write", "slot wait", "batch wait")
 _STATE, _TOO_BAD = -11, -10  # of enum stoke_status
 
@@ -24,7 +26,8 @@ def _split(sample: Any) -> Tuple[Any, Any]:
     if isinstance(sample, Mapping):
         image, mask = (next((sample[key] for key in keys if key in sample), None) for keys in (_IMAGE_KEYS, _MASK_KEYS))
         if image is None:
-            raise TypeError(f"a sample with the keys {', '.join(map(str, sample))}: which is the image? Say sample=lambda s: (image, mask)")
+            raise TypeError(f"a sample with the keys {', '.join(map(str, sample))}: which is the image? "
+                            "Say sample=lambda s: (image, mask)")
         return image, mask
     if isinstance(sample, (tuple, list)):
         if not sample:
@@ -65,8 +68,8 @@ class _Core:
             raise ValueError("policy skip is for files: take stop (an error of the data set is raised) or replace")
         if not self._count:
             raise ValueError("the data set is empty")
-        share = running["max_bad"]
-        self._max_bad = int(float(share[:-1]) / 100 * self._count) if share.endswith("%") else int(share or 0)
+        share = running["max_bad"] or "1%"
+        self._max_bad = math.ceil(float(share[:-1]) / 100 * self._count) if share.endswith("%") else int(share)
         self._pid = os.getpid()
         self._lock = threading.Lock()  # of everything below that workers change
         self._jobs: "queue.SimpleQueue[Optional[Tuple[_Work, int]]]" = queue.SimpleQueue()
@@ -319,12 +322,14 @@ class Dataset(Batches):
         As in `stokehold.Loader`, as far as they are not about files. Without image_size it is that of the first sample.
     """
 
+    _core: _Core
+
     def __init__(self, source: Any, *, sample: Optional[Callable[[Any], Tuple[Any, Any]]] = None, batch_size: Optional[int] = None,
                  image_size: Union[None, int, str, Tuple[int, int]] = None, augment: Any = None,
                  workers: Union[None, int, str] = None, prefetch: Optional[int] = None, seed: Optional[int] = None,
                  rank: Optional[int] = None, world: Optional[int] = None, output: Optional[str] = None, as_dict: bool = False,
                  channels_last: bool = False, config: Union[None, str, "os.PathLike[str]"] = None, **settings: Any) -> None:
-        files = {"data", "images", "masks", "list", "split", "cache", "cache_ram", "cache_disk", "quarantine", "weights"} & set(settings)
+        files = _ABOUT_FILES & set(settings)
         if files:
             raise TypeError(f"{', '.join(sorted(files))}: settings about files; the samples come from the data set given")
         named = {"batch_size": batch_size, "image_size": image_size, "augment": augment, "workers": workers, "prefetch": prefetch,

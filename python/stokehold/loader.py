@@ -102,6 +102,8 @@ class Loader(Batches):
     --------
     """
 
+    _core: _stoke.Loader
+
     def __init__(self, data: Any = None, *, batch_size: Optional[int] = None,
                  image_size: Union[None, int, str, Tuple[int, int]] = None, augment: Any = None,
                  workers: Union[None, int, str] = None, prefetch: Optional[int] = None, seed: Optional[int] = None,

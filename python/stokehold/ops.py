@@ -148,7 +148,8 @@ def RandomAffine(degrees: Range, translate: Optional[Sequence[float]] = None, sc
 
 
 def _shear(name: str, shear: Optional[Range]) -> Dict[str, str]:
-    values = [0.0, 0.0] if shear is None else [-float(shear), float(shear)] if isinstance(shear, (int, float)) else [*map(float, shear)]
+    shear = 0.0 if shear is None else shear
+    values = [-float(shear), float(shear)] if isinstance(shear, (int, float)) else [float(value) for value in shear]
     if len(values) not in (2, 4):
         _no(name, "shear is a number, two, or four")
     for low, high in zip(values[::2], values[1::2]):

@@ -135,6 +135,7 @@ def test_results_stay(pixels):
     (numpy.zeros((4, 5, 3), "u1"), numpy.full((4, 5), -1), "no class id"),
     (numpy.zeros(5, "u1"), None, "two dimensions"),
     ("text", None, "array of NumPy"),
+    ([numpy.zeros((4, 5, 3), "u1"), "text"], None, "array of NumPy"),
     ([], [], "no images"),
     ([numpy.zeros((4, 5, 3), "u1")], [], "1 images and 0 masks"),
 ])
@@ -187,7 +188,8 @@ def test_every_op_is_read_by_the_library():
 
 
 def test_lists_of_everything(make):
-    mixed = [ops.RandomHorizontalFlip(p=0.3), "vflip(p=0.1)", {"rotate": {"degrees": [-5, 10], "p": 1}}, {"name": "ColorJitter", "hue": 0.1}]
+    mixed = [ops.RandomHorizontalFlip(p=0.3), "vflip(p=0.1)", {"rotate": {"degrees": [-5, 10], "p": 1}},
+             {"name": "ColorJitter", "hue": 0.1}]
     assert Augment(mixed).pipeline == ("hflip(p=0.3),vflip(p=0.1),rotate(p=1,degrees=-5..10),"
                                        "color_jitter(p=1,brightness=0,contrast=0,saturation=0,hue=0.1)")
     assert next(iter(make(image_size=None, augment=[ops.RandomCrop(24), {"hflip": None}])))[0].shape == (4, 3, 24, 24)
