@@ -80,7 +80,7 @@ class Loader(Batches):
     batch_size, image_size, augment, workers, prefetch, seed
         The settings most people set. image_size is a number or (height, width); left out, that of the first sample.
         augment is a preset (none, light, crop, standard, strong, face, medical), a list of ops such as
-        ``"random_crop,hflip(p=0.3)"``, or a YAML file.
+        ``"random_crop,hflip(p=0.3)"``, a Python list of ops of `stokehold.ops`, or a YAML file.
     rank, world
         Which of how many processes this is; by default what torch.distributed or torchrun (RANK, WORLD_SIZE) says.
     output
