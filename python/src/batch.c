@@ -4,40 +4,49 @@
 #include "python/src/array.h"
 
 typedef struct batch {
-    PyObject_HEAD py_lease *lease;
+    PyObject_HEAD py_hold *hold;
+    const stoke_batch *rows;
     int channels_last;
 } batch;
 
 static PyTypeObject *batch_type;
 
-PyObject *py_batch_new(py_lease *lease, int channels_last)
+PyObject *py_batch_new(py_hold *hold, const stoke_batch *rows, int channels_last)
 {
     batch *self = PyObject_New(batch, batch_type);
     if (!self) {
-        py_hold_drop(&lease->hold);
+        py_hold_drop(hold);
         return NULL;
     }
-    self->lease = lease;
+    self->hold = hold;
+    self->rows = rows;
     self->channels_last = channels_last;
     return (PyObject *)self;
+}
+
+py_hold *py_batch_hold(PyObject *object)
+{
+    if (PyObject_TypeCheck(object, batch_type)) return ((batch *)object)->hold;
+    PyErr_SetString(PyExc_TypeError, "not a batch of stokehold");
+    return NULL;
 }
 
 static void batch_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    py_hold_drop(&((batch *)self)->lease->hold);
+    py_hold_drop(((batch *)self)->hold);
     PyObject_Free(self);
     Py_DECREF(type);
 }
 
 static const stoke_batch *rows_of(PyObject *self)
 {
-    return &((batch *)self)->lease->batch;
+    return ((batch *)self)->rows;
 }
 
 static PyObject *array_of(PyObject *self, const py_view *view)
 {
-    return py_array_new(&((batch *)self)->lease->hold, view);
+    return py_array_new(((batch *)self)->hold, view);
 }
 
 /* ---- arrays ---- */

@@ -2,47 +2,14 @@
  *
  * DLPack: how frameworks hand each other memory (https://dmlc.github.io/dlpack). A capsule holds a struct
  * with the view and a function that lets go of it. The consumer renames the capsule to say that it will call
- * the function; a capsule nobody took calls it itself. The structs are the protocol: their layout is fixed.
+ * the function; a capsule nobody took calls it itself.
  */
 #include <stdlib.h>
 
 #include "python/src/array.h"
+#include "python/src/dlpack.h"
 
-typedef struct dl_tensor {
-    void *data;
-    struct {
-        int32_t type, id;
-    } device;
-    int32_t dims;
-    struct {
-        uint8_t code, bits;
-        uint16_t lanes;
-    } dtype;
-    int64_t *shape, *strides;
-    uint64_t byte_offset;
-} dl_tensor;
-
-/* Before version 1. */
-typedef struct dl_managed {
-    dl_tensor tensor;
-    void *context;
-    void (*deleter)(struct dl_managed *self);
-} dl_managed;
-
-typedef struct dl_versioned {
-    struct {
-        uint32_t major, minor;
-    } version;
-    void *context;
-    void (*deleter)(struct dl_versioned *self);
-    uint64_t flags;
-    dl_tensor tensor;
-} dl_versioned;
-
-enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4 };
-enum { DL_FLAG_COPIED = 1 << 1 };
-
-static const char plain_name[] = "dltensor", versioned_name[] = "dltensor_versioned";
+static const char plain_name[] = PY_DLPACK_PLAIN, versioned_name[] = PY_DLPACK_VERSIONED;
 
 /* What a capsule points to, and the numbers it points to in turn. */
 typedef struct parcel {

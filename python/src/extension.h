@@ -8,9 +8,12 @@
  *   hold.c      who keeps memory alive: counts that need no GIL
  *   array.c     _stoke.Array: a view of such memory; dlpack.c gives it to others
  *   engine.c    a data set with its loader, closed safely while batches are out; no Python inside
- *   batch.c     _stoke.Batch: one batch of an engine
+ *   batch.c     _stoke.Batch: one batch of an engine or of rows
  *   loader.c    _stoke.Loader: an engine
  *   picture.c   Loader.show
+ *   pixels.c    an object of Python -> stoke_pixels
+ *   rows.c      _stoke.Rows: batches from pictures in memory
+ *   order.c     which sample stands where
  *
  * Limited API of CPython 3.9. Only <stoke/...> of the library is used. Rule for locks: nobody waits for the
  * GIL while holding one.
@@ -35,6 +38,8 @@ int py_add_settings(PyObject *module);
 int py_add_array(PyObject *module);
 int py_add_batch(PyObject *module);
 int py_add_loader(PyObject *module);
+int py_add_rows(PyObject *module);
+int py_add_order(PyObject *module);
 
 /* errors.c: sets the exception that stands for a status; returns NULL, so that callers can return it. */
 PyObject *py_raise(int status, const char *message);

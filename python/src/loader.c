@@ -7,6 +7,7 @@
 #include <stoke/augment.h>
 
 #include "python/src/batch.h"
+#include "python/src/engine.h"
 #include "python/src/picture.h"
 #include "python/src/settings.h"
 
@@ -80,7 +81,7 @@ static PyObject *loader_next(PyObject *self, PyObject *nothing)
         Py_END_ALLOW_THREADS if (r == STOKE_E_TIMEOUT && PyErr_CheckSignals()) return NULL;
     } while (r == STOKE_E_TIMEOUT);
     if (r == STOKE_E_END) Py_RETURN_NONE;
-    return r ? failed(r, &error) : py_batch_new(lease, ((loader *)self)->channels_last);
+    return r ? failed(r, &error) : py_batch_new(&lease->hold, &lease->batch, ((loader *)self)->channels_last);
 }
 
 /* ---- where it stands ---- */
@@ -259,17 +260,12 @@ static PyObject *loader_remarks(PyObject *self, PyObject *nothing)
     return lines;
 }
 
-/* What mixup needs from the loss. The pipeline says it in its text: ops by name, parameters in parentheses.
- */
 static PyObject *loader_two_masks(PyObject *self, void *closure)
 {
     stoke_pipeline *pipeline = NULL;
     int found = 0;
-    if (!stoke_pipeline_create(&pipeline, py_engine_params(engine_of(self))->augment, NULL)) {
-        const char *text = stoke_pipeline_text(pipeline);
-        for (const char *at = text; (at = strstr(at, "mixup")); at++)
-            if (at == text || at[-1] == ',') found = 1;
-    }
+    if (!stoke_pipeline_create(&pipeline, py_engine_params(engine_of(self))->augment, NULL))
+        found = py_pipeline_mixes_up(stoke_pipeline_text(pipeline));
     stoke_pipeline_destroy(&pipeline);
     return PyBool_FromLong(found);
 }

@@ -43,7 +43,7 @@ static int fill(PyObject *module)
     }
     filled = 1;
     int (*const parts[])(PyObject *) = { py_add_errors, py_add_settings, py_add_array, py_add_batch,
-                                         py_add_loader };
+                                         py_add_loader, py_add_rows,     py_add_order };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i](module)) return -1;
     return 0;

@@ -125,6 +125,15 @@ void py_settings_free(py_settings *settings)
     stoke_options_free_storage(&settings->file);
 }
 
+/* What mixup needs from the loss. The pipeline says it in its text: ops by name, parameters in parentheses.
+ */
+int py_pipeline_mixes_up(const char *text)
+{
+    for (const char *at = text; (at = strstr(at, "mixup")); at++)
+        if (at == text || at[-1] == ',') return 1;
+    return 0;
+}
+
 /* ---- what there is, for stubs, docstrings and the tests that compare them ---- */
 
 static PyObject *text_or_none(const char *text)

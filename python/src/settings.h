@@ -21,4 +21,7 @@ typedef struct py_settings {
 int py_settings_read(py_settings *settings, PyObject *config, PyObject *dict);
 void py_settings_free(py_settings *settings);
 
+/* Whether a pipeline (its text) makes batches with two masks. */
+int py_pipeline_mixes_up(const char *text);
+
 #endif

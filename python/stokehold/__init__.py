@@ -13,13 +13,17 @@
 from ._errors import (BadSampleError, DeviceError, Error, FileError, InvalidError, LimitError, NoMemoryError, NotFoundError,
                       StarvedError, StateError, TooManyBadError)
 from ._stoke import version as _version
-from .loader import BadFile, Loader, MemoryPlan, Picture, StageTime, Stats
+from . import ops
+from ._batches import StageTime, Stats
+from .augment import Augment
+from .dataset import Dataset
+from .loader import BadFile, Loader, MemoryPlan, Picture
 from .move import move_data_to_device
 
 __version__ = _version()
 
 __all__ = [
-    "BadFile", "BadSampleError", "DeviceError", "Error", "FileError", "InvalidError", "LimitError", "Loader", "MemoryPlan",
-    "NoMemoryError", "NotFoundError", "Picture", "StageTime", "StarvedError", "StateError", "Stats", "TooManyBadError",
-    "__version__", "move_data_to_device",
+    "Augment", "BadFile", "BadSampleError", "Dataset", "DeviceError", "Error", "FileError", "InvalidError", "LimitError", "Loader",
+    "MemoryPlan", "NoMemoryError", "NotFoundError", "Picture", "StageTime", "StarvedError", "StateError", "Stats",
+    "TooManyBadError", "__version__", "move_data_to_device", "ops",
 ]

@@ -6,7 +6,7 @@ import sys
 import textwrap
 from typing import Any, Dict, Mapping, Optional, Tuple
 
-from . import _stoke
+from . import _stoke, ops
 
 # The tables have short names of element types; NumPy's and PyTorch's are understood too.
 _DTYPES = {
@@ -24,6 +24,8 @@ def _dtype_text(value: Any) -> str:
 
 def text(name: str, value: Any) -> str:
     """One value as the table of settings reads it: 512, '512x768', 'hflip,rotate(degrees=-10..10)', '0:0,255:1'."""
+    if name == "augment" and not isinstance(value, os.PathLike):
+        return ops.text(value)[0] or "none"
     if name in ("dtype", "mask_dtype"):
         return _dtype_text(value)
     if isinstance(value, bool):
@@ -42,8 +44,16 @@ def text(name: str, value: Any) -> str:
 
 
 def texts(settings: Mapping[str, Any]) -> Dict[str, str]:
-    """All of them; None means that the table's own default holds."""
-    return {name: text(name, value) for name, value in settings.items() if value is not None}
+    """All of them; None means that the table's own default holds. A crop among the ops may say the size."""
+    result = {name: text(name, value) for name, value in settings.items() if value is not None}
+    size = None if isinstance(settings.get("augment"), os.PathLike) else ops.text(settings.get("augment"))[1]
+    if size is not None:
+        wanted = text("size", size)
+        given = result.get("size", result.get("image_size", wanted))
+        if given not in (wanted, str(size[0]) if size[0] == size[1] else wanted):
+            raise ValueError(f"image_size is {given}, and an op of augment crops to {wanted}: they must be the same")
+        result.setdefault("image_size" if "image_size" in result else "size", wanted)
+    return result
 
 
 def place_in_world(rank: Optional[int], world: Optional[int]) -> Tuple[Optional[int], Optional[int]]:
