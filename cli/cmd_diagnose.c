@@ -370,7 +370,10 @@ static void say_next(diagnose_job *job)
     if (job->plan) {
         char config[400];
         shell_word(job->call->common.config, config, sizeof config);
-        snprintf(job->next, sizeof job->next, "stoke optimize --config %s", config);
+        /* What was found here goes along: optimize by itself has tables and a rule about cores. */
+        const char *card = strncmp(job->device_name, "virtual:", 8) ? "" : job->device_name + 8;
+        snprintf(job->next, sizeof job->next, "stoke optimize --config %s --workers %u%s%s", config,
+                 fixes->all.workers, *card ? " --gpu " : "", card);
     } else {
         snprintf(job->next, sizeof job->next, "the same with%s", flags);
     }

@@ -14,7 +14,7 @@
 typedef struct optimize_options {
     const char *config, *gpu, *out, *map;
     double vram;
-    int64_t cores, ranks;
+    int64_t cores, ranks, workers;
     int in_place, allow_model_scale, dry_run, force;
     int benchmark;
     find_batch_wish wish; /* of its trials */
@@ -49,6 +49,15 @@ static const stoke_option options[] = {
       .help = "Cores of the machine that trains; 0 takes those usable here" },
     CLI_RANKS_OPTION(optimize_options,
                      "Processes that train on that machine and share its cores, one per card"),
+    { .name = "workers",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(workers),
+      .default_text = "0",
+      .min = 0,
+      .max = 4096,
+      .argument = "N",
+      .help =
+          "Workers that `stoke diagnose` found best here; 0 takes the table's, cut to the cores less one" },
     { .name = "out",
       .type = STOKE_OPT_STRING,
       .offset = FIELD(out),
@@ -373,6 +382,7 @@ static int optimize(optimizing *w, const cli_map *map, stoke_error *err)
     params.config = o->config;
     params.cores = (uint32_t)o->cores;
     params.ranks = (uint32_t)o->ranks;
+    params.measured_workers = (uint32_t)o->workers;
     params.allow_model_scale = o->allow_model_scale;
     params.map = map->paths;
     if (!r) r = stoke_optimize(&w->plan, &params, err);

@@ -210,9 +210,10 @@ static void print_check(const diagnose_job *job)
     const double measured = percent(a, a->busy_ns), off = fabs(predicted - measured);
     printf("The model on the setup as it is: busy %.1f %%, measured %.1f %%.\n", predicted, measured);
     if (off > trusted_points)
-        printf("It is %.0f points off, and so may be the predictions: other programs disturb the machine, or "
-               "the steps are too few; try again when it is quiet, with more --steps.\n",
-               off);
+        printf(
+            "It is %.0f points off, and predictions may be as far: try again on a quiet machine, with more "
+            "--steps.\n",
+            off);
 }
 
 static void print_what_ifs(const diagnose_job *job)

@@ -98,6 +98,7 @@ typedef struct stoke_optimize_params {
     uint32_t measured_batch, measured_largest; /* the largest that fits */
     int measured_source;                       /* stoke_source: measured, or emulated on a card on paper */
     const char *measured_why;                  /* a sentence; NULL = none */
+    uint32_t measured_workers; /* that a diagnosis found best; 0 = the table's, cut to the cores less one */
 } stoke_optimize_params;
 STOKE_API stoke_optimize_params stoke_optimize_defaults(void);
 

@@ -3,6 +3,7 @@
 are a model's."""
 import json
 import os
+import re
 import sys
 import xml.etree.ElementTree as xml
 
@@ -55,7 +56,8 @@ def a_pytorch_file():
     equal(fixes[CAUSES[2]]['where'], 'data.pin_memory (new)')
     equal(fixes[CAUSES[5]]['where'], 'training.log_interval')
     contains(' '.join(answer['remarks']), "PyTorch's", 'persistent_workers', 'pin_memory')
-    equal(answer['next'], f'stoke optimize --config {file}')
+    changed = answer['together']['setup'] != answer['setup']
+    equal(re.sub(r' --workers \d+', '', answer['next'] or ''), f'stoke optimize --config {file} --gpu rtx3090' if changed else '')
 
 
 def other_dialects():
@@ -78,9 +80,11 @@ def by_flags_for_people():
     done = stoke('diagnose', SET, *SMALL, *LOOP, '--workers', 1, '--transfer', 'pageable', '--sync', '--no-persistent',
                  '--bars', path('bars.svg'), '--timeline', path('time.svg'), '--html', path('page.html'), '--perfetto', path('trace.json'))
     equal(done.stdout.startswith('The card was busy '), True)
-    contains(done.stdout, '= waiting for input', '= idle', 'to the nanosecond [measured; device emulated]', 'They do not add',
-             'what to change, in this order', '--transfer stream', 'cores meanwhile', '[predicted', 'Next: the same with', 'bars.svg',
-             *CAUSES)
+    # Which change is worth its while depends on the machine.
+    contains(done.stdout, '= idle', 'to the nanosecond [measured; device emulated]', 'what ', 'cores meanwhile', '[predicted]',
+             'The model on the setup as it is', '\nNext: ', 'bars.svg', *CAUSES)
+    if 'what to change, in this order' in done.stdout:
+        contains(done.stdout, 'They do not add', 'With all of them: busy', 'Next: the same with --')
     longest = max(len(line) for line in done.stdout.splitlines() if not line.startswith(('The ', 'costs', 'Next', 'page', 'trace', 'bars', 'time')))
     assert longest <= 140, longest
     for name in ('bars.svg', 'time.svg'):

@@ -265,6 +265,20 @@ def for_people():
     contains(done.stderr, 'next: ')
 
 
+def measured_workers():
+    """What diagnose found counts more than the table and the rule about cores; in our own files too."""
+    file = write('measured/x_config.yaml', SECTIONS)
+    answer = stoke_json('optimize', '--config', file, '--gpu', 'RTX 3090', '--cores', '2', '--workers', '2')
+    equal(changes(answer)['data.num_workers'], ('0', '2'))
+    change = [c for c in answer['changes'] if c['path'] == 'data.num_workers'][0]
+    equal(change['source'], 'measured')
+    contains(change['why'], 'stoke diagnose')
+    assert 'data.persistent_workers' in changes(answer)
+    file = write('measured/y_config.yaml', FLAT)
+    answer = stoke_json('optimize', '--config', file, '--gpu', 'RTX 3090', '--cores', '2', '--workers', '2')
+    assert 'num_workers' not in changes(answer), 'two are right although there are two cores only'
+
+
 sys.exit(tap.run([
     ('sections', sections),
     ('logging at every step', logging),
@@ -272,6 +286,7 @@ sys.exit(tap.run([
     ('the learning rate is kept', learning_rate),
     ('dialects', dialects),
     ('workers and cores', workers_and_cores),
+    ('workers that were measured', measured_workers),
     ('the size of the model', model_scale),
     ('nothing to change', nothing_to_change),
     ('targets', targets),

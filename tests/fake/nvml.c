@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "src/tune/nvml.h"
+#include "src/tune/machine/nvml.h"
 
 struct nvmlDevice_st {
     unsigned number;
@@ -116,7 +116,7 @@ static fake_nvml_card *card_of(nvmlDevice_t device)
 /* ---- what drivers of all ages have ---- */
 
 #define NVML_FN(name, arguments) FAKE nvmlReturn_t name arguments;
-#include "src/tune/nvml_functions.def"
+#include "src/tune/machine/nvml_functions.def"
 #undef NVML_FN
 FAKE const char *nvmlErrorString(nvmlReturn_t result);
 

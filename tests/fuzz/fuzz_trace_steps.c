@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "src/tune/trace_steps.h"
+#include "src/tune/diagnose/trace_steps.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

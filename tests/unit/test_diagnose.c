@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "src/base/mem.h"
-#include "src/tune/diagnose.h"
+#include "src/tune/diagnose/diagnose.h"
 
 enum { STEPS = 8, WARM_UP = 2 };
 

@@ -6,7 +6,7 @@
 #include <stoke/diagnose.h>
 
 #include "src/base/mem.h"
-#include "src/tune/fixes.h"
+#include "src/tune/diagnose/fixes.h"
 #include "costing.h"
 
 /* ---- setups ---- */

@@ -6,7 +6,7 @@
 #include <stoke/diagnose.h>
 
 #include "src/base/mem.h"
-#include "src/tune/forecast.h"
+#include "src/tune/diagnose/forecast.h"
 #include "costing.h"
 
 static stoke_setup setup_by(const char *text)

@@ -7,8 +7,8 @@
 #include <dlfcn.h>
 
 #include "src/base/mem.h"
-#include "src/tune/monitor.h"
-#include "src/tune/tree.h"
+#include "src/tune/monitor/monitor.h"
+#include "src/tune/machine/tree.h"
 #include "tests/fake/fake_nvml.h"
 
 #define assert_figure(figure, wanted, from)                                                                  \

@@ -6,7 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include "src/base/mem.h"
-#include "src/tune/preflight.h"
+#include "src/tune/preflight/preflight.h"
 
 #define GIB (1024.0 * 1024 * 1024)
 

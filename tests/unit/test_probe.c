@@ -8,7 +8,7 @@
 #include <fcntl.h>
 
 #include "src/base/mem.h"
-#include "src/tune/disk.h"
+#include "src/tune/machine/disk.h"
 #include <stoke/machine.h>
 #include <stoke/probe.h>
 

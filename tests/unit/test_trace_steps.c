@@ -8,7 +8,7 @@
 #include <stoke/trace.h>
 
 #include "src/base/mem.h"
-#include "src/tune/trace_steps.h"
+#include "src/tune/diagnose/trace_steps.h"
 
 typedef struct found {
     int status;

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <sys/resource.h>
 
-#include "src/tune/paper_allocator.h"
+#include "src/tune/batch/paper_allocator.h"
 #include "tests/unit/pairs.h"
 #include <stoke/findbatch.h>
 

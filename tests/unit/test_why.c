@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "src/base/mem.h"
-#include "src/tune/why.h"
+#include "src/tune/why/why.h"
 #include "tests/unit/unit.h"
 
 /* ---- a machine and a run ---- */

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What PyTorch takes on a card for one step of training.
+ *
+ * Saved tensors are counted operation by operation, as Hugging Face's SegFormer runs in eager mode. In fp32
+ * the count agrees with what saved-tensor hooks see within 1.3 %, and with measured peaks of live tensors
+ * within 4 % (b0 to b5; the points stand in tests/unit/test_estimate.c). Autocast was not measured: its
+ * widths follow from the lists of operations that it casts, and its range is wider.
+ *
+ * Around that lie what nobody can compute: the driver's context, cuDNN's and cuBLAS's workspaces, the
+ * allocator's slack. They are the range.
+ */
+#include "src/tune/advice/estimate.h"
+
+#include <stoke/net.h>
+
+/* Bytes. The middle goes into the total, the ends into the range. */
+typedef struct span {
+    uint64_t low, middle, high;
+} span;
+
+static const span CONTEXT = { 300000000, 450000000, 600000000 };
+/* cuBLAS takes 8 to 33 MB a stream; cuDNN as much as its algorithm wants. With cudnn.benchmark the first
+ * steps may take several GB more, which no estimate covers. */
+static const span WORKSPACE = { 64000000, 256000000, 1000000000 };
+
+/* Thousandths. The allocator's blocks are larger than what is in them. */
+static const span FRAGMENTS = { 50, 75, 100 };
+static const span ACTIVATIONS_FP32 = { 950, 1000, 1050 };
+static const span ACTIVATIONS_AUTOCAST = { 850, 1000, 1100 };
+
+/* Bytes of a value: the result of a product, and of what autocast leaves in or brings to fp32. */
+typedef struct widths {
+    uint64_t product, kept;
+    int autocast;
+} widths;
+
+/* ---- parameters ---- */
+
+static uint64_t block_parameters(uint64_t c, uint64_t reduction, uint64_t ratio)
+{
+    const uint64_t norms = 2 * 2 * c, projections = 4 * (c * c + c);
+    const uint64_t reducing = reduction > 1 ? reduction * reduction * c * c + c + 2 * c : 0;
+    const uint64_t hidden = ratio * c;
+    return norms + projections + reducing + (c * hidden + hidden) + (9 * hidden + hidden) + (hidden * c + c);
+}
+
+stk_parameter_count stk_segformer_parameters(const stk_config *config)
+{
+    const uint64_t d = config->decoder;
+    uint64_t encoder = 0, head = 4 * d * d + 2 * d + d * config->classes + config->classes, in = 3;
+    for (int i = 0; i < STK_CONFIG_STAGES; i++) {
+        const uint64_t c = config->hidden[i], patch = config->patch[i];
+        encoder += patch * patch * in * c + c + 2 * c; /* embedding and its norm */
+        encoder += config->depths[i] * block_parameters(c, config->reduction[i], config->mlp_ratio);
+        encoder += 2 * c;
+        head += c * d + d;
+        in = c;
+    }
+    return (stk_parameter_count){ encoder + head, encoder };
+}
+
+/* The residual network of the documents: a 3 x 3 convolution to base_channels, num_blocks times (convolution,
+ * ReLU, convolution, sum), one back to the classes. All at the size of the patch. */
+stk_parameter_count stk_smallnet_parameters(const stoke_estimate_params *p)
+{
+    const uint64_t c = p->base_channels, block = 2 * (9 * c * c + c);
+    return (stk_parameter_count){ 9 * 3 * c + c + p->num_blocks * block + 9 * c * p->classes + p->classes,
+                                  0 };
+}
+
+/* ---- saved tensors ---- */
+
+/* A stage of N tokens of C channels whose attention looks at `keys` tokens. */
+typedef struct stage {
+    uint64_t tokens, keys, channels, heads, depth;
+    int reduces;
+} stage;
+
+static uint32_t after_convolution(uint32_t side, uint32_t patch, uint32_t stride)
+{
+    return (side + 2 * (patch / 2) - patch) / stride + 1;
+}
+
+static void stages_of(stage stages[STK_CONFIG_STAGES], const stk_config *config, uint32_t height,
+                      uint32_t width)
+{
+    for (int i = 0; i < STK_CONFIG_STAGES; i++) {
+        const uint32_t reduction = config->reduction[i];
+        height = after_convolution(height, config->patch[i], config->stride[i]);
+        width = after_convolution(width, config->patch[i], config->stride[i]);
+        stages[i] = (stage){ .tokens = (uint64_t)height * width,
+                             .keys = (uint64_t)(height / reduction) * (width / reduction),
+                             .channels = config->hidden[i],
+                             .heads = config->heads[i],
+                             .depth = config->depths[i],
+                             .reduces = reduction > 1 };
+    }
+}
+
+/* Of one picture, in units of N C: the inputs of both norms; the norms' results, q and the context as inputs
+ * of products; three of the MLP, four times as wide. Autocast casts the first norm's result once for each
+ * product that takes it: query and reduction, or query, key and value. */
+static uint64_t block_bytes(const stage *s, widths w)
+{
+    const uint64_t copies = !w.autocast ? 1 : s->reduces ? 2 : 3;
+    const uint64_t wide = 2 * w.kept + (copies + 3 + 12) * w.product;
+    const uint64_t statistics = 4 * 4; /* mean and deviation of both norms, always fp32 */
+    /* Softmax keeps its result in fp32; under autocast the product with v keeps a copy of it too. */
+    const uint64_t scores = w.kept + (w.autocast ? w.product : 0);
+    uint64_t bytes = s->tokens * (s->channels * wide + statistics) + s->heads * s->tokens * s->keys * scores +
+                     2 * s->keys * s->channels * w.product;
+    if (s->reduces) /* the norm's input, and its result for key and value */
+        bytes += s->keys * (s->channels * (w.kept + (w.autocast ? 2 : 1) * w.product) + 2 * 4);
+    return bytes;
+}
+
+static uint64_t stage_bytes(const stage *s, widths w)
+{
+    /* the inputs of both norms; the feature as the input of the next stage and of the head */
+    const uint64_t ends = s->tokens * (s->channels * (2 * w.kept + 2 * w.product) + 4 * 4);
+    return ends + s->depth * block_bytes(s, w);
+}
+
+/* Eight maps of the decoder's width at a quarter of the size: four concatenated, then norm, ReLU, dropout and
+ * classifier. Two more are gradients on their way: that is what measured peaks lie above the saved tensors,
+ * 28 to 33 MiB a picture for 768 channels at 288 x 288. */
+static uint64_t head_bytes(const stage *first, const stk_config *config, widths w)
+{
+    return (8 + 2) * config->decoder * first->tokens * w.product;
+}
+
+static uint64_t segformer_bytes(const stoke_estimate_params *p, const stk_config *config, widths w)
+{
+    stage stages[STK_CONFIG_STAGES];
+    uint64_t features = 0, largest = 0, all = 0;
+    stages_of(stages, config, p->height, p->width);
+    for (int i = 0; i < STK_CONFIG_STAGES; i++) {
+        const uint64_t block = block_bytes(&stages[i], w);
+        if (block > largest) largest = block;
+        features += stages[i].tokens * stages[i].channels * w.product;
+        all += stage_bytes(&stages[i], w);
+    }
+    /* A frozen encoder keeps nothing but its features; one block at a time passes through. */
+    return (p->freeze_encoder ? features + largest : all) + head_bytes(&stages[0], config, w);
+}
+
+/* Input of every convolution, after ReLU in place; one more map is the gradient on its way. */
+static uint64_t smallnet_bytes(const stoke_estimate_params *p, widths w)
+{
+    const uint64_t maps = 2 * (uint64_t)p->num_blocks + 1 + 1;
+    return maps * p->base_channels * p->height * p->width * w.product;
+}
+
+/* ---- the sum ---- */
+
+static uint64_t thousandths(uint64_t bytes, uint64_t share)
+{
+    return bytes / 1000 * share + bytes % 1000 * share / 1000;
+}
+
+/* One end of the range. Fragments come with everything the allocator hands out, so not with the context. */
+static uint64_t end_of(uint64_t sure, uint64_t varying, uint64_t activations, uint64_t workspace,
+                       uint64_t fragments, uint64_t context)
+{
+    const uint64_t held = sure + thousandths(varying, activations) + workspace;
+    return held + thousandths(held, fragments) + context;
+}
+
+void stk_estimate_torch(stoke_estimate *e, const stoke_estimate_params *p, const stk_config *config)
+{
+    const int autocast = p->precision != STOKE_PRECISION_FP32;
+    const widths w = { .product = autocast ? 2 : 4, .kept = 4, .autocast = autocast };
+    const span varies = autocast ? ACTIVATIONS_AUTOCAST : ACTIVATIONS_FP32;
+    const stk_parameter_count count = config ? stk_segformer_parameters(config) : stk_smallnet_parameters(p);
+    const uint64_t trained = count.all - (p->freeze_encoder ? count.encoder : 0);
+    const uint64_t pixels = (uint64_t)p->batch * p->height * p->width;
+    const uint64_t picture = config ? segformer_bytes(p, config, w) : smallnet_bytes(p, w);
+    uint64_t *bytes = e->bytes;
+
+    e->parameters = count.all;
+    bytes[STOKE_TERM_WEIGHTS] = 4 * count.all;
+    bytes[STOKE_TERM_GRADIENTS] = 4 * trained;
+    bytes[STOKE_TERM_OPTIMIZER] = (p->optimizer == STOKE_OPTIMIZER_SGD ? 4 : 8) * trained;
+    bytes[STOKE_TERM_EXTRA] = (autocast ? 2 * count.all : 0) + (p->average ? 4 * count.all : 0);
+    bytes[STOKE_TERM_ACTIVATIONS] = p->batch * picture + (autocast ? 3 * 2 * pixels : 0); /* pictures cast */
+    /* In fp32 whatever the precision: cross-entropy is computed there. */
+    bytes[STOKE_TERM_LOGITS] = 2 * 4 * (uint64_t)p->classes * pixels;
+    bytes[STOKE_TERM_BATCHES] =
+        (uint64_t)(p->prefetch + 1) * (3 * 4 + 8) * pixels; /* f32, masks of 64 bits */
+    bytes[STOKE_TERM_WORKSPACE] = WORKSPACE.middle;
+    bytes[STOKE_TERM_CONTEXT] = CONTEXT.middle;
+
+    /* The optimiser's step works on lists of tensors and takes a copy of all trained weights for it, when the
+     * activations are gone: only a tiny batch has less of these. */
+    const uint64_t step = 4 * trained, freed = bytes[STOKE_TERM_ACTIVATIONS] + bytes[STOKE_TERM_LOGITS];
+    if (step > freed) bytes[STOKE_TERM_EXTRA] += step - freed;
+
+    const uint64_t varying = bytes[STOKE_TERM_ACTIVATIONS];
+    const uint64_t sure = bytes[STOKE_TERM_WEIGHTS] + bytes[STOKE_TERM_GRADIENTS] +
+                          bytes[STOKE_TERM_OPTIMIZER] + bytes[STOKE_TERM_EXTRA] + bytes[STOKE_TERM_LOGITS] +
+                          bytes[STOKE_TERM_BATCHES];
+    bytes[STOKE_TERM_FRAGMENTS] = thousandths(sure + varying + WORKSPACE.middle, FRAGMENTS.middle);
+    for (int i = 0; i < STOKE_TERMS; i++) e->total += bytes[i];
+    e->low = end_of(sure, varying, varies.low, WORKSPACE.low, FRAGMENTS.low, CONTEXT.low);
+    e->high = end_of(sure, varying, varies.high, WORKSPACE.high, FRAGMENTS.high, CONTEXT.high);
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The search for a batch. It doubles from 1, extends the lines through what it saw, tries what they say,
+ * halves where they are wrong, and confirms its choice with the loader on. Every decision follows from the
+ * trials alone, so that a search that goes on from a journal ends as one that was never stopped.
+ */
+#include "src/tune/batch/batch_search.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/net/config.h"
+
+enum {
+    SURE_PROBES = 8, /* 1, 2, 4, 8 are tried whatever they take: fewer points make no line */
+    PROBE_SHARE = 4, /* probes end at a quarter of the budget: */
+    REACH = 4        /* lines are extended to 4 times the largest batch tried, not beyond */
+};
+
+stoke_batch_params stoke_batch_defaults(void)
+{
+    return (stoke_batch_params){ .struct_size = sizeof(stoke_batch_params),
+                                 .margin = 0.05,
+                                 .margin_bytes = UINT64_C(512) << 20,
+                                 .multiple = 8,
+                                 .near = 0.95,
+                                 .target_busy = 0.85,
+                                 .accumulate = 1,
+                                 .world = 1 };
+}
+
+static int check_params(const stoke_batch_params *p, stoke_error *err)
+{
+    if (!p || p->struct_size != sizeof *p)
+        return stk_fail(err, STOKE_E_INVALID, "the parameters are not those of stoke_batch_defaults");
+    if (!(p->margin >= 0 && p->margin < 1) || !(p->near > 0 && p->near <= 1) || !p->multiple ||
+        p->multiple > STK_NET_BATCH || !p->accumulate || !p->world)
+        return stk_fail(
+            err, STOKE_E_INVALID,
+            "margin %g, near %g, multiple %u, accumulate %u, world %u: shares lie between 0 and 1, "
+            "counts begin at 1",
+            p->margin, p->near, (unsigned)p->multiple, (unsigned)p->accumulate, (unsigned)p->world);
+    return STOKE_OK;
+}
+
+/* What may be taken: what there is, less a margin for others and for luck, less what a process takes anyhow.
+ */
+static uint64_t budget_of(const stoke_batch_params *p)
+{
+    uint64_t spare = (uint64_t)(p->margin * (double)p->memory);
+    if (spare < p->margin_bytes) spare = p->margin_bytes;
+    spare += p->context;
+    return p->memory > spare ? p->memory - spare : 0;
+}
+
+/* ---- trials ---- */
+
+static int is_short_of_memory(const stoke_trial *t)
+{
+    return t->outcome == STOKE_OUTCOME_OOM || t->outcome == STOKE_OUTCOME_HOST_OOM;
+}
+
+static int ask(stk_batch_search *s, uint32_t batch, int with_loader, stoke_trial *trial, stoke_error *err)
+{
+    stoke_batch_result *result = s->result;
+    const stoke_trial *known = stk_batch_journal_take(&s->journal, batch, with_loader);
+    if (result->n_trials == STOKE_TRIALS)
+        return stk_fail(err, STOKE_E_LIMIT, "%d trials found no batch: they contradict each other",
+                        STOKE_TRIALS);
+    *trial = (stoke_trial){ .batch = batch, .with_loader = with_loader, .busy = NAN };
+    if (known) {
+        *trial = *known;
+    } else {
+        int r = s->run(s->context, batch, trial, err);
+        trial->batch = batch;
+        trial->with_loader = with_loader;
+        if (!r) r = stk_batch_journal_add(&s->journal, trial, err);
+        if (r) return r;
+    }
+    result->trial[result->n_trials++] = *trial;
+    return STOKE_OK;
+}
+
+/* A failure that says nothing about memory may be an accident: it gets a second chance. */
+static int try_batch(stk_batch_search *s, uint32_t batch, int with_loader, stoke_trial *trial,
+                     stoke_error *err)
+{
+    int r = ask(s, batch, with_loader, trial, err);
+    if (!r && trial->outcome != STOKE_OUTCOME_OK && !is_short_of_memory(trial))
+        r = ask(s, batch, with_loader, trial, err);
+    return r;
+}
+
+static int fits(const stk_batch_search *s, const stoke_trial *t)
+{
+    return t->outcome == STOKE_OUTCOME_OK && t->reserved <= s->result->budget;
+}
+
+/* Tries a batch and moves the end of the range it belongs to. */
+static int probe(stk_batch_search *s, uint32_t batch, stoke_error *err)
+{
+    stoke_batch_result *result = s->result;
+    stoke_trial t;
+    const int r = try_batch(s, batch, 0, &t, err);
+    if (r) return r;
+    if (fits(s, &t)) {
+        s->low = batch > s->low ? batch : s->low;
+        result->largest_ok = s->low;
+    } else if (t.outcome == STOKE_OUTCOME_OK || is_short_of_memory(&t)) {
+        s->high = !s->high || batch < s->high ? batch : s->high;
+        if (t.outcome != STOKE_OUTCOME_OK && (!result->smallest_oom || batch < result->smallest_oom))
+            result->smallest_oom = batch;
+    } else {
+        s->stopped = t; /* nothing larger is tried: it would fail for the same unknown reason, or worse */
+    }
+    stk_batch_fit_make(&s->fit, result->trial, result->n_trials);
+    return STOKE_OK;
+}
+
+static int has_stopped(const stk_batch_search *s)
+{
+    return s->stopped.outcome != STOKE_OUTCOME_OK;
+}
+
+/* ---- how far memory reaches ---- */
+
+/* What the trial of a batch measured; 0 = it was none, or failed. */
+static double rate_at(const stk_batch_search *s, uint32_t batch)
+{
+    for (size_t i = 0; i < s->fit.n_points; i++)
+        if (s->fit.point[i].batch == batch) return 1000.0 * batch / s->fit.point[i].ms;
+    return 0;
+}
+
+/* Over two doublings, so that one disturbed trial does not end the search. */
+static int is_flat(const stk_batch_search *s, uint32_t batch)
+{
+    const double now = rate_at(s, batch), quarter = rate_at(s, batch / 4), near = s->params->near;
+    return quarter > 0 && now * near * near < quarter;
+}
+
+/* 1, 2, 4, 8, and on until the line can be extended to the budget, or larger batches gain nothing. */
+static int probe_all(stk_batch_search *s, stoke_error *err)
+{
+    for (uint32_t batch = 1; batch <= s->most; batch *= 2) {
+        const int r = probe(s, batch, err);
+        if (r) return r;
+        if (s->low < batch) return STOKE_OK;
+        if (batch < SURE_PROBES) continue;
+        const uint64_t reserved = s->result->trial[s->result->n_trials - 1].reserved;
+        s->flat = is_flat(s, batch);
+        if (s->flat || reserved >= s->result->budget / PROBE_SHARE) return STOKE_OK;
+    }
+    return STOKE_OK;
+}
+
+/* Within the ends of the range, and one of the batches that are worth it; `low` when there is none. */
+static uint32_t between(const stk_batch_search *s, double wanted)
+{
+    const uint32_t top = s->high && s->high <= s->most ? s->high - 1 : s->most;
+    const uint32_t batch = wanted < top ? (uint32_t)wanted : top;
+    const uint32_t floor = stk_batch_floor(batch, s->params->multiple);
+    return floor > s->low ? floor : s->low;
+}
+
+/* What the line says, then 5 % less. Beyond 4 times the largest trial it is not believed: tried there, it is
+ * extended anew. Returns with high - low small, or with a line that was right. *right: nothing is left to do.
+ */
+static int follow_line(stk_batch_search *s, int *right, stoke_error *err)
+{
+    *right = 0;
+    while (s->fit.linear && !has_stopped(s)) {
+        const double said = stk_batch_fit_largest(&s->fit, s->result->budget);
+        const double reach = (double)REACH * s->low;
+        const uint32_t before = s->low, first = between(s, fmin(said, reach));
+        int r = first > before ? probe(s, first, err) : STOKE_OK;
+        if (r) return r;
+        const int went = s->low == first;
+        *right = went && said <= reach;
+        if (*right || first == before) return STOKE_OK;
+        if (went) continue;
+        if (said > first + s->params->multiple) return STOKE_OK; /* the line is not what failed here */
+        const uint32_t less = between(s, 0.95 * first);
+        if (less > s->low && !has_stopped(s)) r = probe(s, less, err);
+        *right = !r && s->low == less;
+        return r;
+    }
+    return STOKE_OK;
+}
+
+/* Doubles where there is no line and nothing failed yet, then halves what is left. */
+static int halve(stk_batch_search *s, stoke_error *err)
+{
+    for (;;) {
+        const double wanted = s->high ? 0.5 * ((double)s->low + s->high) : 2.0 * s->low;
+        const uint32_t batch = between(s, wanted);
+        if (has_stopped(s) || batch == s->low) return STOKE_OK;
+        const int r = probe(s, batch, err);
+        if (r) return r;
+    }
+}
+
+static int find_largest(stk_batch_search *s, stoke_error *err)
+{
+    int right = 0, r = probe_all(s, err);
+    if (r || !s->low || s->flat || has_stopped(s)) return r;
+    r = follow_line(s, &right, err);
+    return r || right ? r : halve(s, err);
+}
+
+/* ---- the choice ---- */
+
+/* Samples a second with the loader on. */
+static double whole_rate(const stoke_trial *t)
+{
+    return 1000.0 * t->batch / (t->step_ms + t->wait_ms);
+}
+
+/* A fifth less, as far as a batch can be; 0 = there is none below. */
+static uint32_t lower(const stk_batch_search *s, uint32_t batch)
+{
+    return stk_batch_floor(batch - (batch + 4) / 5, s->params->multiple);
+}
+
+/* Memory may be short with the loader on, as on a machine where both take it from one place. */
+static int confirm(stk_batch_search *s, uint32_t batch, stoke_error *err)
+{
+    for (; batch; batch = lower(s, batch)) {
+        const int r = try_batch(s, batch, 1, &s->confirmed, err);
+        if (r) return r;
+        if (fits(s, &s->confirmed)) {
+            s->result->batch = batch;
+            s->result->busy = s->confirmed.busy;
+            return STOKE_OK;
+        }
+        if (s->confirmed.outcome != STOKE_OUTCOME_OK && !is_short_of_memory(&s->confirmed))
+            return stk_fail(err, STOKE_E_STATE,
+                            "batch %u fits, and with the loader on its trial ended with %s: %s",
+                            (unsigned)batch, stoke_outcome_name(s->confirmed.outcome),
+                            *s->confirmed.message ? s->confirmed.message : "it said nothing");
+        s->low = lower(s, batch); /* what is told as the largest is one that trains */
+    }
+    return STOKE_OK;
+}
+
+/* A device that idles at the choice is looked at with the largest batch too: only if it idles there as well
+ * is the batch not to blame. */
+static int look_at_largest(stk_batch_search *s, stoke_error *err)
+{
+    const stoke_trial chosen = s->confirmed;
+    const uint32_t largest = stk_batch_floor(s->low, s->params->multiple);
+    stoke_trial t;
+    if (!(chosen.busy < s->params->target_busy) || largest <= chosen.batch) return STOKE_OK;
+    const int r = try_batch(s, largest, 1, &t, err);
+    if (r || !fits(s, &t) || whole_rate(&t) * s->params->near < whole_rate(&chosen)) return r;
+    s->confirmed = t;
+    s->result->batch = largest;
+    s->result->busy = t.busy;
+    return STOKE_OK;
+}
+
+/* The largest that fits: what was tried, or where larger ones gain nothing, what the line says. */
+static uint32_t largest_fit(const stk_batch_search *s)
+{
+    if (!s->flat) return s->low;
+    const uint32_t said = stk_batch_fit_largest(&s->fit, s->result->budget), reach = REACH * s->low;
+    const uint32_t least = said < reach ? said : reach;
+    const uint32_t floor = stk_batch_floor(least < s->most ? least : s->most, s->params->multiple);
+    return floor > s->low ? floor : s->low;
+}
+
+static int choose(stk_batch_search *s, stoke_error *err)
+{
+    stoke_batch_result *result = s->result;
+    const stoke_batch_params *p = s->params;
+    const uint32_t wanted =
+        stk_batch_fit_choose(&s->fit, s->low, largest_fit(s), p->multiple, p->near, &result->best_images_s);
+    int r = confirm(s, wanted, err);
+    if (!r && result->batch) r = look_at_largest(s, err);
+    result->images_s = result->batch ? stk_batch_fit_rate(&s->fit, result->batch) : NAN;
+    return r;
+}
+
+static void report_fit(stk_batch_search *s)
+{
+    stoke_batch_result *result = s->result;
+    const stk_batch_fit *fit = &s->fit;
+    result->linear = fit->linear;
+    result->memory0 = fit->memory0;
+    result->memory1 = fit->memory1;
+    result->memory_r2 = fit->memory_r2;
+    result->timed = fit->timed;
+    result->time0 = fit->time0;
+    result->time1 = fit->time1;
+    result->largest_fit = largest_fit(s);
+}
+
+static int search(stk_batch_search *s, stoke_error *err)
+{
+    int r = find_largest(s, err);
+    if (!r && !s->low && has_stopped(s))
+        return stk_fail(
+            err, STOKE_E_STATE,
+            "the trial with a batch of %u ended with %s: %s. That is not the batch's fault: mend it, "
+            "then search",
+            (unsigned)s->stopped.batch, stoke_outcome_name(s->stopped.outcome),
+            *s->stopped.message ? s->stopped.message : "it said nothing");
+    if (!r && s->low) r = choose(s, err);
+    if (r) return r;
+    stk_batch_fit_make(&s->fit, s->result->trial, s->result->n_trials);
+    report_fit(s);
+    stk_batch_tell(s);
+    return STOKE_OK;
+}
+
+int stoke_batch_search(stoke_batch_result *result, const stoke_batch_params *params, stoke_trial_fn run,
+                       void *context, const char *journal, const char *key, stoke_error *err)
+{
+    *result = (stoke_batch_result){ .busy = NAN, .images_s = NAN, .best_images_s = NAN };
+    int r = check_params(params, err);
+    if (r) return r;
+    stk_batch_search *s = stk_calloc(1, sizeof *s); /* 60 KB: not for the stack of whoever calls */
+    if (!s) return stk_fail(err, STOKE_E_NOMEM, "no memory for a search");
+    s->params = params;
+    s->run = run;
+    s->context = context;
+    s->result = result;
+    s->most = params->largest && params->largest < STK_NET_BATCH ? params->largest : STK_NET_BATCH;
+    result->budget = budget_of(params);
+    r = stk_batch_journal_open(&s->journal, journal, key, err);
+    if (!r) r = search(s, err);
+    stk_batch_journal_close(&s->journal);
+    stk_free(s);
+    return r;
+}

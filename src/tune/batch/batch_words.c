@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a search found, in words: memory, throughput and loader, each with what it allows, and which one
+ * binds.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/tune/batch/batch_search.h"
+#include <stoke/report.h>
+
+static STOKE_PRINTF(2, 3) void say(stoke_batch_result *result, const char *format, ...)
+{
+    const size_t used = strlen(result->why);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(result->why + used, sizeof result->why - used, format, args);
+    va_end(args);
+}
+
+static int bound_of(const stk_batch_search *s)
+{
+    const stoke_batch_result *result = s->result;
+    const stoke_batch_params *p = s->params;
+    if (result->busy < p->target_busy) return STOKE_BOUND_LOADER; /* NaN: not measured */
+    const uint32_t next = stk_batch_floor(s->low + p->multiple, p->multiple);
+    /* Would twice the largest still gain? Then it is not throughput that ends the search. Of one point nobody
+     * can tell. */
+    const double twice = stk_batch_fit_rate(&s->fit, 2 * s->low), now = stk_batch_fit_rate(&s->fit, s->low);
+    if (s->flat || (s->fit.n_points > 1 && !(p->near * twice > now))) return STOKE_BOUND_THROUGHPUT;
+    if (s->stopped.outcome != STOKE_OUTCOME_OK) return STOKE_BOUND_FAILURE;
+    return next > s->most && !s->high ? STOKE_BOUND_DATA : STOKE_BOUND_MEMORY;
+}
+
+static void say_memory(const stk_batch_search *s)
+{
+    stoke_batch_result *result = s->result;
+    char budget[32], fixed[32], each[32];
+    stoke_text_bytes(result->budget, budget, sizeof budget);
+    say(result, "Memory: %s%u fit%s in %s", s->flat ? "about " : "up to ", (unsigned)result->largest_fit,
+        result->largest_fit == 1 ? "s" : "", budget);
+    if (s->flat && result->largest_fit > s->low) say(result, " (by the line; not tried)");
+    if (result->linear && result->memory0 >= 0)
+        say(result, ", %s and %s a sample", stoke_text_bytes((uint64_t)result->memory0, fixed, sizeof fixed),
+            stoke_text_bytes((uint64_t)result->memory1, each, sizeof each));
+    if (!s->high && s->params->largest && s->low + s->params->multiple > s->most)
+        say(result, "; the set has no more than %u samples", (unsigned)s->most);
+    say(result, ". ");
+}
+
+static void say_loader(stoke_batch_result *result, const stoke_batch_params *p)
+{
+    if (isnan(result->busy))
+        say(result, "Loader: n/a, the trials were without data. ");
+    else
+        say(result, "Loader: keeps the device busy %.0f %% of the time; wanted are %.0f %%. ",
+            100 * result->busy, 100 * p->target_busy);
+}
+
+static void say_bound(const stk_batch_search *s)
+{
+    stoke_batch_result *result = s->result;
+    switch (result->bound) {
+    case STOKE_BOUND_THROUGHPUT:
+        say(result, "Throughput binds: larger batches gain less than %.0f %%.", 100 * (1 - s->params->near));
+        break;
+    case STOKE_BOUND_MEMORY:
+        say(result, "Memory binds: a larger batch would be faster and does not fit.");
+        break;
+    case STOKE_BOUND_DATA:
+        say(result, "The data bind: a larger batch would be faster, and there are no more samples.");
+        break;
+    case STOKE_BOUND_LOADER:
+        say(result,
+            "The loader binds: the device waits %.3g ms a step, and another batch does not change that.",
+            s->confirmed.wait_ms);
+        snprintf(result->next, sizeof result->next, "stoke diagnose");
+        break;
+    default:
+        say(result, "A trial of %u ended with %s, so larger ones were not tried: %.120s",
+            (unsigned)s->stopped.batch, stoke_outcome_name(s->stopped.outcome), s->stopped.message);
+    }
+}
+
+void stk_batch_tell(stk_batch_search *s)
+{
+    stoke_batch_result *result = s->result;
+    if (!result->batch) {
+        char budget[32];
+        result->bound = STOKE_BOUND_MEMORY;
+        say(result,
+            "Not even one sample fits in %s. A smaller picture, a smaller model, 16-bit precision or a "
+            "frozen "
+            "encoder need less.",
+            stoke_text_bytes(result->budget, budget, sizeof budget));
+        snprintf(result->next, sizeof result->next, "stoke estimate");
+        return;
+    }
+    result->bound = bound_of(s);
+    say_memory(s);
+    const double best = result->best_images_s;
+    say(result, "Throughput: %u reach%s %.0f %% of the best, %.*f images/s. ", (unsigned)result->batch,
+        result->batch == 1 ? "es" : "", 100 * result->images_s / best, best < 100 ? 1 : 0, best);
+    say_loader(result, s->params);
+    say_bound(s);
+}

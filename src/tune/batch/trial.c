@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A trial: where it runs, what is told of it, and how that crosses from a child to its parent and into a
+ * journal: as one line of JSON.
+ */
+#include "src/tune/batch/trial.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/json_read.h"
+#include "src/net/config.h"
+#include <stoke/machine.h>
+#include <stoke/report.h>
+
+enum { FEWEST_STEPS = 3, LINE_VALUES = 32 };
+
+stoke_trial_params stoke_trial_defaults(void)
+{
+    return (stoke_trial_params){ .struct_size = sizeof(stoke_trial_params),
+                                 .device = "native",
+                                 .data = stoke_data_defaults(),
+                                 .train = stoke_train_defaults(),
+                                 .classes = 19, /* of Cityscapes, as `stoke bench net` */
+                                 .steps = 5,
+                                 .base_channels = 64,
+                                 .num_blocks = 6 };
+}
+
+int stk_trial_has_data(const stoke_trial_params *params)
+{
+    const stoke_data_params *d = &params->data;
+    return d->data || d->images || d->list;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void stk_trial_times(stoke_trial *trial, double *ms, size_t n)
+{
+    qsort(ms, n, sizeof *ms, by_value);
+    trial->step_ms = n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
+    trial->step_low = ms[n / 4];
+    trial->step_high = ms[n - 1 - n / 4];
+}
+
+/* ---- running ---- */
+
+static int check_params(const stoke_trial_params *p, uint32_t batch, stoke_error *err)
+{
+    if (!p || p->struct_size != sizeof *p || !p->device)
+        return stk_fail(err, STOKE_E_INVALID, "the parameters are not those of stoke_trial_defaults");
+    if (!batch || batch > STK_NET_BATCH)
+        return stk_fail(err, STOKE_E_INVALID, "a batch of %u: 1 to %d will do", (unsigned)batch,
+                        STK_NET_BATCH);
+    if (p->steps < FEWEST_STEPS || p->steps > STK_TRIAL_STEPS)
+        return stk_fail(err, STOKE_E_INVALID, "a trial of %u steps: %d to %d will do", (unsigned)p->steps,
+                        FEWEST_STEPS, STK_TRIAL_STEPS);
+    if (!p->data.size[0] || !p->data.size[1])
+        return stk_fail(err, STOKE_E_INVALID, "no size of pictures is given: --size says it");
+    return STOKE_OK;
+}
+
+int stoke_trial_run(stoke_trial *trial, uint32_t batch, const stoke_trial_params *params, stoke_error *err)
+{
+    stoke_error own = { 0 };
+    *trial = (stoke_trial){ .batch = batch, .with_loader = params && params->with_loader, .busy = NAN };
+    int r = check_params(params, batch, err);
+    if (r) return r;
+    if (!strcmp(params->device, "native"))
+        r = stk_trial_native(trial, params, &own);
+    else if (!strncmp(params->device, "virtual", 7) && strchr(":", params->device[7]))
+        r = stk_trial_virtual(trial, params, &own);
+    else
+        return stk_fail(err, STOKE_E_NOTFOUND,
+                        "no trial runs on \"%.40s\": there are native, and cards on paper such as "
+                        "virtual:rtx3090",
+                        params->device);
+    /* LIMIT: more pixels than the engine counts, which is more than any memory holds. */
+    if (r == STOKE_E_NOMEM || r == STOKE_E_LIMIT) {
+        trial->outcome = STOKE_OUTCOME_OOM;
+        snprintf(trial->message, sizeof trial->message, "%.250s", own.message);
+        return STOKE_OK;
+    }
+    return r ? stk_fail(err, r, "%s", own.message) : STOKE_OK;
+}
+
+/* ---- as text ---- */
+
+int stoke_trial_text(const stoke_trial *trial, char *text, size_t size)
+{
+    char line[2048]; /* a message of 255 letters takes 6 bytes for each at most */
+    FILE *out = fmemopen(line, sizeof line, "w");
+    stoke_json json;
+    if (!out) return -1;
+    stoke_json_begin(&json, out, 0);
+    stoke_json_object(&json, NULL);
+    stoke_json_uint(&json, "batch", trial->batch);
+    stoke_json_bool(&json, "with_loader", trial->with_loader);
+    stoke_json_string(&json, "outcome", stoke_outcome_name(trial->outcome));
+    stoke_json_uint(&json, "allocated_bytes", trial->allocated);
+    stoke_json_uint(&json, "reserved_bytes", trial->reserved);
+    stoke_json_real(&json, "step_ms", trial->step_ms);
+    stoke_json_real(&json, "step_low_ms", trial->step_low);
+    stoke_json_real(&json, "step_high_ms", trial->step_high);
+    stoke_json_real(&json, "busy", trial->busy); /* null: not measured */
+    stoke_json_real(&json, "wait_ms", trial->wait_ms);
+    stoke_json_string(&json, "message", trial->message);
+    stoke_json_close(&json);
+    fclose(out);
+    line[strcspn(line, "\n")] = 0;
+    return snprintf(text, size, "%s", line);
+}
+
+/* A time: finite and not negative, with a limit that no trial comes near. */
+static int read_ms(const stk_json *json, const char *key, double *ms)
+{
+    return stk_json_real(json, stk_json_find(json, &json->values[0], key), ms) && *ms >= 0 && *ms < 1e9;
+}
+
+static int read_outcome(const stk_json *json, int *outcome)
+{
+    const char *text = stk_json_text(json, stk_json_find(json, &json->values[0], "outcome"));
+    for (*outcome = 0; text && *outcome <= STOKE_OUTCOME_ERROR; ++*outcome)
+        if (!strcmp(text, stoke_outcome_name(*outcome))) return 1;
+    return 0;
+}
+
+static int read_fields(const stk_json *json, stoke_trial *t)
+{
+    const stk_json_value *root = &json->values[0], *busy = stk_json_find(json, root, "busy");
+    const stk_json_value *loader = stk_json_find(json, root, "with_loader");
+    const char *message = stk_json_text(json, stk_json_find(json, root, "message"));
+    uint64_t batch = 0;
+    t->busy = NAN;
+    if (!stk_json_uint(json, stk_json_find(json, root, "batch"), &batch) || !batch || batch > STK_NET_BATCH ||
+        !loader || (loader->kind != STK_JSON_TRUE && loader->kind != STK_JSON_FALSE) ||
+        !read_outcome(json, &t->outcome) || !busy ||
+        !stk_json_uint(json, stk_json_find(json, root, "allocated_bytes"), &t->allocated) ||
+        !stk_json_uint(json, stk_json_find(json, root, "reserved_bytes"), &t->reserved) ||
+        !read_ms(json, "step_ms", &t->step_ms) || !read_ms(json, "step_low_ms", &t->step_low) ||
+        !read_ms(json, "step_high_ms", &t->step_high) || !read_ms(json, "wait_ms", &t->wait_ms) || !message)
+        return 0;
+    if (busy->kind != STK_JSON_NULL && (!stk_json_real(json, busy, &t->busy) || t->busy < 0 || t->busy > 1))
+        return 0;
+    t->batch = (uint32_t)batch;
+    t->with_loader = loader->kind == STK_JSON_TRUE;
+    snprintf(t->message, sizeof t->message, "%s", stk_json_shown(message));
+    return 1;
+}
+
+int stoke_trial_parse(stoke_trial *trial, const char *text, size_t bytes, stoke_error *err)
+{
+    stk_json json;
+    *trial = (stoke_trial){ .busy = NAN };
+    const int r = stk_json_read(&json, text, bytes, LINE_VALUES, err);
+    if (r) return r;
+    const int whole = read_fields(&json, trial);
+    stk_json_free(&json);
+    return whole ? STOKE_OK : stk_fail(err, STOKE_E_FORMAT, "this is no line about a trial");
+}
+
+int stoke_trial_key(const stoke_trial_params *p, char *text, size_t size)
+{
+    const stoke_train_params *t = &p->train;
+    const stoke_data_params *d = &p->data;
+    const int native = !strcmp(p->device, "native");
+    const char *from = d->data ? d->data : d->images ? d->images : d->list ? d->list : "none";
+    int n =
+        snprintf(text, size,
+                 "%s %s%s%.60s %ux%u %u classes %s optimizer %d memory %d frozen %d average %d loss %d "
+                 "steps %u limit %llu data %.160s workers %lld augment %.60s",
+                 p->device, t->model ? t->model : "", t->pretrained ? " from " : "",
+                 t->pretrained ? t->pretrained : "", (unsigned)d->size[0], (unsigned)d->size[1],
+                 (unsigned)p->classes, stoke_precision_name(t->precision), t->optimizer, t->memory,
+                 t->freeze_encoder, t->average > 0, t->loss, (unsigned)p->steps,
+                 (unsigned long long)p->memory, from, (long long)d->workers, d->augment ? d->augment : "");
+    if (n < 0 || (size_t)n >= size) return n;
+    if (native)
+        return n + snprintf(text + n, size - (size_t)n, " on %.60s, %u cores, %lld threads",
+                            stoke_machine_cpu_name(), stoke_machine_cores().usable, (long long)t->threads);
+    return n + snprintf(text + n, size - (size_t)n, " channels %u blocks %u times %g %g",
+                        (unsigned)p->base_channels, (unsigned)p->num_blocks, p->time0, p->time1);
+}

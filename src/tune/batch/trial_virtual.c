@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A trial on a card on paper: the estimate of PyTorch's memory, term by term, taken and given back by a
+ * caching allocator through a few steps; times by a line. With the loader on, the real data path feeds the
+ * virtual device, which shows how long it waits.
+ *
+ * The line, where none is given, is the card's bandwidth: SegFormer in eager mode reads and writes its maps
+ * more than it computes. It is emulated, and its errors are those of a figure on paper: fit for the logic of
+ * a search, not for a promise.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/device/virtual_cards.h"
+#include "src/net/config.h"
+#include "src/tune/batch/paper_allocator.h"
+#include "src/tune/batch/trial.h"
+#include <stoke/feed.h>
+
+enum {
+    TENSORS = 64,   /* of a term, at most */
+    SETTLE = 4,     /* steps of the feed that are not counted, besides those ahead */
+    LEAST_FED = 12, /* steps that are */
+};
+/* A map is written and read by the forward pass, read twice by the backward one, its gradient written and
+ * read: six times its bytes cross the memory, and about as much again for what is not kept. */
+static const double PASSES = 12;
+/* Kernels of a block's forward and backward pass, and of everything around the blocks. */
+static const double BLOCK_KERNELS = 110, OTHER_KERNELS = 260;
+
+typedef struct tensors {
+    int32_t handle[TENSORS];
+    size_t n;
+} tensors;
+
+typedef struct paper_trial {
+    stk_paper paper;
+    stoke_estimate estimate;
+} paper_trial;
+
+/* Networks have large maps first and ever smaller ones: a term is cut into eighths of what is left. */
+static int take_term(stk_paper *paper, uint64_t bytes, tensors *t)
+{
+    t->n = 0;
+    while (bytes && t->n < TENSORS) {
+        const uint64_t piece = t->n == TENSORS - 1 || bytes <= 4096 ? bytes : (bytes + 7) / 8;
+        const int32_t handle = stk_paper_take(paper, piece);
+        if (handle < 0) return STOKE_E_NOMEM;
+        t->handle[t->n++] = handle;
+        bytes -= piece;
+    }
+    return STOKE_OK;
+}
+
+static void give_term(stk_paper *paper, tensors *t)
+{
+    while (t->n) stk_paper_give(paper, t->handle[--t->n]);
+}
+
+/* One step: batch, forward, loss, backward, update. Gradients and the optimiser's state are made by the first
+ * and stay. */
+static int paper_step(paper_trial *p, int first)
+{
+    const uint64_t *bytes = p->estimate.bytes;
+    tensors batch, maps, logits, work, kept;
+    int r = take_term(&p->paper, bytes[STOKE_TERM_BATCHES], &batch);
+    if (!r) r = take_term(&p->paper, bytes[STOKE_TERM_ACTIVATIONS], &maps);
+    if (!r) r = take_term(&p->paper, bytes[STOKE_TERM_WORKSPACE], &work);
+    if (!r) r = take_term(&p->paper, bytes[STOKE_TERM_LOGITS], &logits);
+    if (!r && first) r = take_term(&p->paper, bytes[STOKE_TERM_GRADIENTS], &kept);
+    if (r) return r; /* the paper is thrown away */
+    give_term(&p->paper, &logits);
+    give_term(&p->paper, &work);
+    give_term(&p->paper, &maps);
+    if (first) r = take_term(&p->paper, bytes[STOKE_TERM_OPTIMIZER], &kept);
+    give_term(&p->paper, &batch);
+    return r;
+}
+
+static int paper_memory(paper_trial *p, uint64_t memory, stoke_trial *trial, stoke_error *err)
+{
+    tensors kept;
+    const uint64_t context = p->estimate.bytes[STOKE_TERM_CONTEXT];
+    stk_paper_begin(&p->paper, memory > context ? memory - context : 0);
+    int r = take_term(&p->paper, p->estimate.bytes[STOKE_TERM_WEIGHTS], &kept);
+    if (!r) r = take_term(&p->paper, p->estimate.bytes[STOKE_TERM_EXTRA], &kept);
+    for (int i = 0; !r && i < 3; i++) r = paper_step(p, !i);
+    trial->allocated = p->paper.peak_allocated + context;
+    trial->reserved = p->paper.peak_reserved + context;
+    return r ? stk_fail(err, r, "out of memory: the card has %.2f GB, %.2f GB are reserved (emulated)",
+                        (double)memory * 1e-9, (double)(p->paper.reserved + context) * 1e-9)
+             : STOKE_OK;
+}
+
+static int make_estimate(stoke_estimate *estimate, const stoke_trial_params *p, uint32_t batch,
+                         stoke_error *err)
+{
+    stoke_estimate_params e = stoke_estimate_defaults();
+    e.model = p->train.model ? p->train.model : "b0";
+    e.batch = batch;
+    e.height = p->data.size[0];
+    e.width = p->data.size[1];
+    e.classes = p->classes;
+    e.precision = p->train.precision;
+    e.optimizer = p->train.optimizer;
+    e.freeze_encoder = p->train.freeze_encoder;
+    e.average = p->train.average > 0;
+    e.base_channels = p->base_channels;
+    e.num_blocks = p->num_blocks;
+    return stoke_estimate_make(estimate, STOKE_ENGINE_TORCH, &e, err);
+}
+
+/* ---- times ---- */
+
+static double blocks_of(const stoke_trial_params *p)
+{
+    stk_config config;
+    double blocks = 0;
+    if (p->train.model && !strcmp(p->train.model, "smallnet")) return p->num_blocks;
+    if (stk_config_of(&config, p->train.model ? p->train.model : "b0", p->classes, NULL)) return 0;
+    for (int i = 0; i < STK_CONFIG_STAGES; i++) blocks += config.depths[i];
+    return blocks;
+}
+
+/* ms of a step: what was given, or the card's bandwidth and launches. */
+static int step_ms(const stoke_trial_params *p, const stoke_card *card, uint32_t batch, double *ms,
+                   stoke_error *err)
+{
+    stoke_estimate one;
+    *ms = p->time0 + p->time1 * batch;
+    if (p->time0 > 0 || p->time1 > 0) return STOKE_OK;
+    const int r = make_estimate(&one, p, 1, err);
+    if (r) return r;
+    const double maps = (double)(one.bytes[STOKE_TERM_ACTIVATIONS] + one.bytes[STOKE_TERM_LOGITS]);
+    const double state = (double)(one.bytes[STOKE_TERM_WEIGHTS] + one.bytes[STOKE_TERM_GRADIENTS] +
+                                  one.bytes[STOKE_TERM_OPTIMIZER]);
+    const double per_ms = card->memory_gb_s * 1e6;
+    const double launches = (BLOCK_KERNELS * blocks_of(p) + OTHER_KERNELS) * card->launch_us / 1000;
+    *ms = launches + 2 * state / per_ms + batch * PASSES * maps / per_ms;
+    return STOKE_OK;
+}
+
+/* ---- the loader on ---- */
+
+static int feed_one(stoke_feed *feed, double ms, uint64_t *epoch, stoke_error *err)
+{
+    const stoke_device_batch *batch = NULL;
+    int r = stoke_feed_next(feed, &batch);
+    if (r == STOKE_E_END) {
+        r = stoke_feed_set_epoch(feed, ++*epoch);
+        if (!r) r = stoke_feed_next(feed, &batch);
+    }
+    if (r == STOKE_E_END) return stk_fail(err, STOKE_E_NOTFOUND, "the set has no batch");
+    if (r) return stk_fail(err, r, "%s", stoke_feed_error(feed));
+    r = stoke_feed_step(feed, ms, err);
+    stoke_feed_release(feed, &batch);
+    return r;
+}
+
+static int feed_steps(stoke_feed *feed, const stoke_trial_params *p, stoke_trial *trial, stoke_error *err)
+{
+    stoke_feed_stats stats;
+    uint64_t epoch = 0;
+    const uint32_t counted = p->steps > LEAST_FED ? p->steps : LEAST_FED, first = SETTLE + 2;
+    int r = STOKE_OK;
+    for (uint32_t i = 0; !r && i < first + counted; i++) {
+        if (i == first) stoke_feed_mark(feed);
+        r = feed_one(feed, trial->step_ms, &epoch, err);
+    }
+    if (!r) r = stoke_feed_finish(feed, err);
+    if (!r) r = stoke_feed_measure(feed, &stats, err);
+    if (r || !stats.elapsed_ns || !stats.steps) return r;
+    trial->busy = fmin(1, (double)stats.busy_ns / (double)stats.elapsed_ns);
+    trial->wait_ms = (1 - trial->busy) * (double)stats.elapsed_ns / 1e6 / (double)stats.steps;
+    return STOKE_OK;
+}
+
+/* The set's own batches, page-locked and by a stream of their own: what `stoke optimize` would have. */
+static int feed_card(const stoke_trial_params *p, stoke_trial *trial, stoke_error *err)
+{
+    stoke_data_params data = p->data;
+    stoke_feed_params params = stoke_feed_defaults();
+    stoke_dataset *set = NULL;
+    stoke_device *device = NULL;
+    stoke_feed *feed = NULL;
+    data.batch = trial->batch;
+    data.quarantine = ""; /* nothing is written */
+    params.step_ms = trial->step_ms;
+    int r = stoke_dataset_open(&set, &data, err);
+    if (!r) r = stoke_device_open(&device, p->device, NULL, err);
+    if (!r) r = stoke_feed_create(&feed, set, &data, device, &params, err);
+    if (!r) r = feed_steps(feed, p, trial, err);
+    stoke_feed_destroy(&feed);
+    stoke_device_close(&device);
+    stoke_dataset_close(&set);
+    return r;
+}
+
+int stk_trial_virtual(stoke_trial *trial, const stoke_trial_params *params, stoke_error *err)
+{
+    stoke_card card;
+    uint32_t units;
+    const char *name = params->device[7] ? params->device + 8 : "";
+    int r = stk_card_find(name, &card, &units, err);
+    if (r) return r;
+    paper_trial *p = stk_alloc(sizeof *p);
+    if (!p) return stk_fail(err, STOKE_E_STATE, "no host memory for a card on paper");
+    const uint64_t memory = params->memory ? params->memory : (uint64_t)(card.memory_gb * 1073741824.0);
+    r = make_estimate(&p->estimate, params, trial->batch, err);
+    if (!r) r = paper_memory(p, memory, trial, err);
+    if (!r) r = step_ms(params, &card, trial->batch, &trial->step_ms, err);
+    trial->step_low = trial->step_high = trial->step_ms;
+    if (!r && params->with_loader && stk_trial_has_data(params)) r = feed_card(params, trial, err);
+    stk_free(p);
+    return r;
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All idle time of a device, cut into exclusive causes. A step's gap, from the end of the step before to its
+ * own start, is cut at the moments of its batch; every piece, less what augmenting kernels of any batch took
+ * of it, belongs to what ended at its right end:
+ *
+ *     copies by the loop    ready ─ pin_end ─ got ─ copy_start ─ copy_end ─ launched ─ start
+ *     by their own stream   ready ─ pin_end ─ copy_start ─ copy_end ─ launched ─ start
+ *     no workers            asked, and then as by the loop
+ *                           input   pin     host  copy queue   copy       host      launch
+ *
+ * Whole nanoseconds, so that the pieces sum to the idle time exactly, whatever the records say.
+ */
+#include "src/tune/diagnose/attribute.h"
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/tune/diagnose/cover.h"
+
+enum { POINTS = 8, INPUT = -1 };
+
+typedef struct point {
+    uint64_t at;
+    int cause; /* of the time up to it */
+    int known;
+} point;
+
+typedef struct chain {
+    point point[POINTS];
+    int n;
+} chain;
+
+typedef struct attributing {
+    const stoke_step_record *records;
+    size_t n, from;
+    const stoke_setup *setup;
+    stk_cover busy;        /* within the window */
+    uint64_t *later_ready; /* the first time that any batch after this one was ready */
+    stk_making_sums sums;
+    uint64_t unknown_after[STOKE_IDLES]; /* ns */
+    stoke_attribution *out;
+} attributing;
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t clamp(uint64_t x, uint64_t low, uint64_t high)
+{
+    return x < low ? low : least(x, high);
+}
+
+/* Sums that hostile records can drive over the edge stay at it. */
+static void add_up(uint64_t *sum, uint64_t ns)
+{
+    *sum = ns > UINT64_MAX - *sum ? UINT64_MAX : *sum + ns;
+}
+
+/* ---- the chain of a step ---- */
+
+static void add_point(chain *c, uint64_t at, int cause)
+{
+    c->point[c->n++] = (point){ .at = at, .cause = cause, .known = at != 0 };
+}
+
+/* ready: of this batch and all before it, since batches come in order. */
+static chain chain_of(const stoke_step_record *record, const stoke_setup *setup, uint64_t ready)
+{
+    const int by_loop = setup->transfer != STOKE_TRANSFER_STREAM;
+    chain c = { 0 };
+    /* Ours has a thread for copies that makes batches when there are no workers; in PyTorch the loop does. */
+    if (!setup->workers && (by_loop || setup->by_batch)) add_point(&c, record->asked, STOKE_IDLE_HOST);
+    add_point(&c, ready, INPUT);
+    if (record->pin_start || record->pin_end) add_point(&c, record->pin_end, STOKE_IDLE_PIN);
+    if (by_loop) add_point(&c, record->got, STOKE_IDLE_HOST);
+    if (record->copy_start || record->copy_end || record->copy_bytes) { /* else nothing had to be copied */
+        add_point(&c, record->copy_start, STOKE_IDLE_COPY_QUEUE);
+        add_point(&c, record->copy_end, STOKE_IDLE_COPY);
+    }
+    add_point(&c, record->launched, STOKE_IDLE_HOST);
+    add_point(&c, record->start, STOKE_IDLE_LAUNCH);
+    return c;
+}
+
+/* Into the gap and in order. Where moments contradict each other the later in the chain wins: those are the
+ * device's own, and `got` of a loop that waits for its copy comes after the copy. Only a launch is put behind
+ * what it has to wait for: loops that do not wait launch long before the copy has ended. */
+static void straighten(chain *c, uint64_t low, uint64_t high)
+{
+    const int launched = c->n - 2;
+    uint64_t next = high, last = low;
+    for (int i = c->n - 1; i >= 0; i--) c->point[i].at = clamp(c->point[i].at, low, high);
+    for (int i = launched - 1; i >= 0; i--) {
+        point *p = &c->point[i];
+        if (!p->known) continue;
+        p->at = next = least(p->at, next);
+        last = most(last, p->at);
+    }
+    c->point[launched].at = most(c->point[launched].at, last);
+    c->point[c->n - 1].at = high;
+}
+
+/* ---- pieces ---- */
+
+static uint64_t idle_within(const attributing *a, uint64_t start, uint64_t end)
+{
+    return end - start - stk_cover_within(&a->busy, start, end);
+}
+
+static void add_unknown(attributing *a, uint64_t *row, int after, uint64_t ns)
+{
+    row[STOKE_IDLE_UNKNOWN] += ns;
+    a->unknown_after[after] += ns;
+}
+
+static void divide_input(attributing *a, size_t i, uint64_t start, uint64_t end, uint64_t *row)
+{
+    const int can_overtake = a->setup->workers > 1;
+    const uint64_t ns = idle_within(a, start, end);
+    uint64_t out_of_order = 0;
+    if (a->records[i].first_of_epoch) {
+        row[STOKE_IDLE_EPOCH_START] += ns;
+        return;
+    }
+    if (can_overtake && a->later_ready[i] < end)
+        out_of_order = idle_within(a, most(start, a->later_ready[i]), end);
+    row[STOKE_IDLE_ORDER] += out_of_order;
+    /* Nothing is known of its making: the wait is one after the step before. */
+    if (!stk_making_divide(&a->sums, ns - out_of_order, row))
+        add_unknown(a, row, STOKE_IDLE_INSIDE, ns - out_of_order);
+}
+
+/* What a missing moment comes after: the last part of making a batch stands for all of it. */
+static int part_of(int cause)
+{
+    return cause == INPUT ? STOKE_IDLE_COLLATE : cause;
+}
+
+static void divide_gap(attributing *a, size_t i, chain *c, uint64_t low, uint64_t high, uint64_t *row)
+{
+    int after = STOKE_IDLE_INSIDE, missing = 0;
+    uint64_t at = low;
+    straighten(c, low, high);
+    for (int k = 0; k < c->n; k++) {
+        const point *p = &c->point[k];
+        if (!p->known) {
+            missing = 1;
+            continue;
+        }
+        if (missing)
+            add_unknown(a, row, after, idle_within(a, at, p->at));
+        else if (p->cause == INPUT)
+            divide_input(a, i, at, p->at, row);
+        else
+            row[p->cause] += idle_within(a, at, p->at);
+        after = part_of(p->cause);
+        at = p->at;
+        missing = 0;
+    }
+}
+
+/* Gaps inside a step: of what it has after the end of the one before. busy_ns 0: not known, taken as none. */
+static uint64_t holes(const stoke_step_record *record, uint64_t before)
+{
+    const uint64_t length = record->end - record->start;
+    const uint64_t busy = record->busy_ns ? least(record->busy_ns, length) : length;
+    return least(length - busy, record->end - most(record->start, before));
+}
+
+static void take_in(attributing *a, size_t i, uint64_t ready, uint64_t row[STOKE_IDLES])
+{
+    const stoke_step_record *record = &a->records[i];
+    const uint64_t before = a->records[i - 1].end;
+    if (record->start > before) {
+        chain c = chain_of(record, a->setup, ready);
+        divide_gap(a, i, &c, before, record->start, row);
+    }
+    row[STOKE_IDLE_INSIDE] += holes(record, before);
+    if (record->asked && record->got > record->asked) add_up(&a->out->fetch_ns, record->got - record->asked);
+}
+
+/* ---- the whole ---- */
+
+static int check(const stoke_step_record *records, size_t n, size_t from, const stoke_setup *setup,
+                 stoke_error *err)
+{
+    if (setup->struct_size != sizeof *setup)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "the setup was not made by stoke_setup_defaults of this version");
+    if (!from || from >= n)
+        return stk_fail(
+            err, STOKE_E_INVALID,
+            "step %zu of %zu cannot be the first: the one before gives the beginning, so at least "
+            "two are needed",
+            from, n);
+    for (size_t i = from - 1; i < n; i++) {
+        const stoke_step_record *record = &records[i];
+        if (!record->end || (i >= from && !record->start))
+            return stk_fail(err, STOKE_E_INVALID, "record %zu lacks the start or the end of its step", i);
+        if (i >= from && (record->start > record->end || record->end < records[i - 1].end))
+            return stk_fail(err, STOKE_E_INVALID,
+                            "record %zu is not in order: its step ends before it starts, or before the step "
+                            "of the record before it",
+                            i);
+    }
+    return STOKE_OK;
+}
+
+/* Steps and kernels, cut to the window. */
+static int unite_busy(attributing *a, uint64_t low, uint64_t high, stoke_error *err)
+{
+    size_t room;
+    if (!stk_mul(a->n, 2, &room)) return stk_fail(err, STOKE_E_NOMEM, "no memory for %zu steps", a->n);
+    const int r = stk_cover_create(&a->busy, room, err);
+    if (r) return r;
+    for (size_t i = 0; i < a->n; i++) {
+        const stoke_step_record *record = &a->records[i];
+        if (record->augment_start)
+            stk_cover_add(&a->busy, clamp(record->augment_start, low, high),
+                          clamp(record->augment_end, low, high));
+        if (i >= a->from)
+            stk_cover_add(&a->busy, clamp(record->start, low, high), clamp(record->end, low, high));
+    }
+    stk_cover_unite(&a->busy);
+    return STOKE_OK;
+}
+
+static int look_ahead(attributing *a, stoke_error *err)
+{
+    a->later_ready = stk_calloc(a->n, sizeof *a->later_ready);
+    if (!a->later_ready) return stk_fail(err, STOKE_E_NOMEM, "no memory for %zu steps", a->n);
+    uint64_t first = UINT64_MAX;
+    for (size_t i = a->n; i-- > 0;) {
+        a->later_ready[i] = first;
+        if (a->records[i].ready) first = least(first, a->records[i].ready);
+    }
+    return STOKE_OK;
+}
+
+/* Copies and kernels, as far as they lie in the window. */
+static void sum_work(const attributing *a, uint64_t low, uint64_t high)
+{
+    stoke_attribution *out = a->out;
+    for (size_t i = 0; i < a->n; i++) {
+        const stoke_step_record *record = &a->records[i];
+        const uint64_t start = clamp(record->copy_start, low, high), end = clamp(record->copy_end, low, high);
+        const uint64_t kernels = clamp(record->augment_start, low, high);
+        const uint64_t kernels_end = clamp(record->augment_end, low, high);
+        if (record->copy_start && start < end) {
+            add_up(&out->copy_ns, end - start);
+            add_up(&out->overlapped_copy_ns, stk_cover_within(&a->busy, start, end));
+        }
+        if (record->augment_start && kernels < kernels_end) add_up(&out->augment_ns, kernels_end - kernels);
+    }
+}
+
+static void go_through(attributing *a, uint64_t (*per_step)[STOKE_IDLES])
+{
+    const size_t window = a->setup->prefetch ? a->setup->prefetch : 1;
+    uint64_t ready = 0;
+    for (size_t i = 0; i < a->n; i++) {
+        uint64_t row[STOKE_IDLES] = { 0 };
+        ready = most(ready, a->records[i].ready);
+        stk_making_add(&a->sums, &a->records[i]);
+        if (i >= window) stk_making_take_off(&a->sums, &a->records[i - window]);
+        if (i < a->from) continue;
+        take_in(a, i, a->records[i].ready ? ready : 0, row);
+        for (int k = 0; k < STOKE_IDLES; k++) {
+            a->out->idle[k] += row[k];
+            if (per_step) per_step[i - a->from][k] = row[k];
+        }
+    }
+}
+
+static int close_books(attributing *a, uint64_t low, uint64_t high, stoke_error *err)
+{
+    stoke_attribution *out = a->out;
+    uint64_t sum = 0, longest = 0;
+    out->steps = a->n - a->from;
+    out->elapsed_ns = high - low;
+    out->busy_ns = stk_cover_within(&a->busy, low, high) - out->idle[STOKE_IDLE_INSIDE];
+    out->idle_ns = out->elapsed_ns - out->busy_ns;
+    out->unknown_after = -1;
+    for (int k = 0; k < STOKE_IDLES; k++) {
+        sum += out->idle[k];
+        if (k < STOKE_IDLE_INPUTS) out->input_ns += out->idle[k];
+        if (a->unknown_after[k] > longest) {
+            longest = a->unknown_after[k];
+            out->unknown_after = k;
+        }
+    }
+    if (sum == out->idle_ns) return STOKE_OK;
+    return stk_fail(err, STOKE_E_STATE,
+                    "causes sum to %llu ns of %llu ns idle: a fault of this library, please report it",
+                    (unsigned long long)sum, (unsigned long long)out->idle_ns);
+}
+
+int stoke_attribute(const stoke_step_record *records, size_t n, size_t from, const stoke_setup *setup,
+                    stoke_attribution *out, uint64_t (*per_step)[STOKE_IDLES], stoke_error *err)
+{
+    attributing a = { .records = records, .n = n, .from = from, .setup = setup, .out = out };
+    *out = (stoke_attribution){ .unknown_after = -1 };
+    int r = check(records, n, from, setup, err);
+    if (r) return r;
+    const uint64_t low = records[from - 1].end, high = records[n - 1].end;
+    r = unite_busy(&a, low, high, err);
+    if (!r) r = look_ahead(&a, err);
+    if (!r) {
+        go_through(&a, per_step);
+        sum_work(&a, low, high);
+        r = close_books(&a, low, high, err);
+    }
+    stk_free(a.later_ready);
+    stk_cover_destroy(&a.busy);
+    return r;
+}

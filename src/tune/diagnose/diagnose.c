@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A diagnosis from end to end: the user's loop is run and every step's moments kept, all idle time gets a
+ * cause, the costs that the run does not show (augmenting on the other side, the other way to copy, workers
+ * started anew) are measured by short runs of their own, and from them every fix is predicted.
+ */
+#include "src/tune/diagnose/diagnose.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <stoke/machine.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/tune/diagnose/fixes.h"
+
+enum {
+    OTHER_STEPS = 8, /* batches made on the other side: their mean is within 10 % of that of many */
+    LINK_STEPS = 3,
+    LINK_ROWS = 8, /* of such a batch: several megabytes are enough for a rate */
+};
+
+stoke_diagnose_params stoke_diagnose_defaults(void)
+{
+    return (stoke_diagnose_params){ .struct_size = sizeof(stoke_diagnose_params),
+                                    .data = stoke_data_defaults(),
+                                    .setup = stoke_setup_defaults(),
+                                    .model = "b0",
+                                    .steps = 30 };
+}
+
+/* ---- what is asked for ---- */
+
+static int check_setup(const stoke_setup *s, stoke_error *err)
+{
+    const char *wrong = s->struct_size != sizeof *s                                 ? "struct_size"
+                        : s->batch < 1 || s->batch > INT32_MAX                      ? "batch"
+                        : s->workers > 1024                                         ? "workers"
+                        : s->prefetch < 1 || s->prefetch > 1024                     ? "prefetch"
+                        : s->depth < 1 || s->depth > 64                             ? "depth"
+                        : s->placement < 0 || s->placement > STOKE_PLACEMENT_DEVICE ? "placement"
+                        : s->transfer < 0 || s->transfer > STOKE_TRANSFER_PAGEABLE  ? "transfer"
+                                                                                    : NULL;
+    return wrong ? stk_fail(err, STOKE_E_INVALID, "the setup cannot be run: see its %s", wrong) : STOKE_OK;
+}
+
+static int check(const stoke_diagnose_params *p, stoke_error *err)
+{
+    if (!p || p->struct_size != sizeof *p || !p->dataset)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "no data set, or parameters that are not those of stoke_diagnose_defaults");
+    if (p->steps < 2 || p->steps > 1000000)
+        return stk_fail(err, STOKE_E_INVALID, "%" PRIu32 " steps: 2 to 1000000 can be measured", p->steps);
+    if (p->device && (!p->step_ms || !p->n_steps))
+        return stk_fail(err, STOKE_E_INVALID, "what a step takes on the device is not said");
+    for (size_t i = 0; p->device && i < p->n_steps; i++)
+        if (!(p->step_ms[i] > 0 && p->step_ms[i] <= 1e6))
+            return stk_fail(err, STOKE_E_INVALID, "a step of %g ms cannot be made", p->step_ms[i]);
+    return check_setup(&p->setup, err);
+}
+
+uint32_t stk_diagnose_warm_up(uint32_t asked, const stoke_setup *setup)
+{
+    const uint32_t ahead = setup->prefetch + (setup->transfer == STOKE_TRANSFER_STREAM ? setup->depth : 0);
+    return asked ? asked : 1 + ahead;
+}
+
+/* ---- measuring ---- */
+
+static int measure(stoke_diagnosis *d, const stoke_diagnose_params *p, stk_diagnose_progress *progress,
+                   stoke_error *err)
+{
+    const stk_stretch_job job = { .params = p,
+                                  .setup = d->setup,
+                                  .steps = p->steps,
+                                  .warm_up = stk_diagnose_warm_up(p->warm_up, &d->setup),
+                                  .restart = 1,
+                                  .trace = p->trace,
+                                  .progress = progress };
+    return stk_stretch_run(&d->run, &job, err);
+}
+
+/* Augmenting on the other side. A device that cannot is no failure: why_not says what it said. */
+static int measure_other_side(stoke_diagnosis *d, const stoke_diagnose_params *p,
+                              stk_diagnose_progress *progress, char *why_not, size_t size, stoke_error *err)
+{
+    stoke_error own = { 0 };
+    const stoke_device_info *info = stoke_device_describe(p->device);
+    stk_stretch_job job = { .params = p,
+                            .setup = d->setup,
+                            .steps = OTHER_STEPS,
+                            .warm_up = 1,
+                            .idle_steps = 1,
+                            .progress = progress };
+    job.setup.placement =
+        d->setup.placement == STOKE_PLACEMENT_HOST ? STOKE_PLACEMENT_DEVICE : STOKE_PLACEMENT_HOST;
+    job.setup.persistent = 1;
+    if (job.setup.placement == STOKE_PLACEMENT_DEVICE && info->shares_cores && !info->emulated) {
+        snprintf(why_not, size, "%s computes on the host's own cores", info->name);
+        return STOKE_OK;
+    }
+    const int r = stk_stretch_run(&d->other, &job, &own);
+    if (r == STOKE_E_NOMEM || r == STOKE_E_UNSUPPORTED || r == STOKE_E_LIMIT) {
+        snprintf(why_not, size, "%s cannot: %.110s", info->name, own.message);
+        return STOKE_OK;
+    }
+    return r ? stk_fail(err, r, "%s", own.message) : STOKE_OK;
+}
+
+/* The way to copy that the run does not use, as ms a byte: a few batches without augmentation. */
+static int measure_link(const stoke_diagnosis *d, const stoke_diagnose_params *p,
+                        stk_diagnose_progress *progress, double *ms_per_byte, stoke_error *err)
+{
+    stk_stretch link;
+    stk_stretch_job job = { .params = p,
+                            .setup = d->setup,
+                            .augment = "none",
+                            .batch = d->setup.batch < LINK_ROWS ? d->setup.batch : LINK_ROWS,
+                            .steps = LINK_STEPS,
+                            .warm_up = 1,
+                            .idle_steps = 1,
+                            .progress = progress };
+    job.setup.placement = STOKE_PLACEMENT_HOST;
+    job.setup.persistent = 1;
+    job.setup.transfer =
+        d->setup.transfer == STOKE_TRANSFER_PAGEABLE ? STOKE_TRANSFER_PINNED : STOKE_TRANSFER_PAGEABLE;
+    const int r = stk_stretch_run(&link, &job, err);
+    if (r) return r;
+    *ms_per_byte = stk_stretch_copy_ms(&link) / stk_stretch_copy_bytes(&link);
+    stk_stretch_free(&link);
+    return STOKE_OK;
+}
+
+/* ---- costs ---- */
+
+static void fill_side(stoke_side *side, const stk_stretch *s, int transfer, double other_ms_per_byte)
+{
+    const double own = stk_stretch_copy_ms(s), other = stk_stretch_copy_bytes(s) * other_ms_per_byte;
+    side->records = s->records + s->from;
+    side->n = s->n - s->from;
+    side->pageable_ms = transfer == STOKE_TRANSFER_PAGEABLE ? own : other;
+    side->pinned_ms = transfer == STOKE_TRANSFER_PAGEABLE ? other : own;
+}
+
+static int fill_costs(stoke_diagnosis *d, double other_ms_per_byte, stoke_error *err)
+{
+    const stk_stretch *run = &d->run;
+    stoke_costs *costs = &d->costs;
+    const size_t n = run->n - run->from;
+    *costs = stoke_costs_defaults();
+    d->step_ms = stk_alloc(n * sizeof *d->step_ms);
+    if (!d->step_ms) return stk_fail(err, STOKE_E_NOMEM, "no memory for the times of %zu steps", n);
+    for (size_t i = 0; i < n; i++) {
+        const stoke_step_record *r = &run->records[run->from + i];
+        d->step_ms[i] = (double)(r->end - r->start) / 1e6;
+    }
+    costs->measured = d->setup;
+    costs->step_ms = d->step_ms;
+    costs->n_steps = n;
+    costs->cores = run->cores;
+    costs->launch_ms = stk_stretch_launch_ms(run);
+    if (isnan(costs->launch_ms)) costs->launch_ms = 0;
+    costs->host_ms = run->host_ms;
+    costs->restart_ms = run->restart_ms;
+    costs->steps_per_epoch = run->steps_per_epoch;
+    stoke_side *own = &costs->side[d->setup.placement], *other = &costs->side[!d->setup.placement];
+    fill_side(own, run, d->setup.transfer, other_ms_per_byte);
+    if (d->other.n) fill_side(other, &d->other, d->setup.transfer, other_ms_per_byte);
+    if (d->native) own->pageable_ms = own->pinned_ms = 0;
+    return STOKE_OK;
+}
+
+/* ---- causes ---- */
+
+/* All of it has a cause, to the nanosecond: as a whole and step by step. */
+static int check_sums(const stoke_diagnosis *d, stoke_error *err)
+{
+    const stoke_attribution *a = &d->attribution;
+    uint64_t sum = 0, rows = 0;
+    for (int k = 0; k < STOKE_IDLES; k++) sum += a->idle[k];
+    for (size_t i = 0; i < a->steps; i++)
+        for (int k = 0; k < STOKE_IDLES; k++) rows += d->per_step[i][k];
+    if (sum == a->idle_ns && rows == a->idle_ns && a->busy_ns + a->idle_ns == a->elapsed_ns) return STOKE_OK;
+    return stk_fail(err, STOKE_E_STATE,
+                    "the causes of idle time sum to %" PRIu64 " ns, those of the steps to %" PRIu64
+                    ", but %" PRIu64 " of %" PRIu64 " ns were idle: please report this",
+                    sum, rows, a->idle_ns, a->elapsed_ns);
+}
+
+static int attribute(stoke_diagnosis *d, stoke_error *err)
+{
+    const stk_stretch *run = &d->run;
+    d->per_step = stk_calloc(run->n - run->from, sizeof *d->per_step);
+    if (!d->per_step) return stk_fail(err, STOKE_E_NOMEM, "no memory for the causes of each step");
+    const int r =
+        stoke_attribute(run->records, run->n, run->from, &d->setup, &d->attribution, d->per_step, err);
+    return r ? r : check_sums(d, err);
+}
+
+static int find_fixes(stoke_diagnosis *d, const stoke_diagnose_params *p, const char *why_not,
+                      stoke_error *err)
+{
+    const char *not_here[STOKE_CAUSES] = { 0 };
+    if (d->native) {
+        not_here[STOKE_CAUSE_CPU_AUGMENT] = "the processor is the device: there is nowhere else to augment";
+        not_here[STOKE_CAUSE_NO_PINNING] = not_here[STOKE_CAUSE_SYNC_COPIES] =
+            "the processor is the device: nothing is copied";
+        not_here[STOKE_CAUSE_SYNC_LOOP] = "the processor is the device: the loop cannot run ahead of it";
+    } else if (*why_not) {
+        not_here[STOKE_CAUSE_CPU_AUGMENT] = why_not;
+    }
+    return stk_fixes_find(&d->fixes, &d->costs, stoke_machine_cores().usable, p->seed, not_here, err);
+}
+
+/* ---- the whole ---- */
+
+static int diagnose(stoke_diagnosis *d, const stoke_diagnose_params *p, stoke_error *err)
+{
+    stk_diagnose_progress progress = {
+        .tell = p->progress,
+        .context = p->context,
+        .total = stk_diagnose_warm_up(p->warm_up, &d->setup) + p->steps +
+                 (d->native ? 0 : 2 + OTHER_STEPS + LINK_STEPS),
+    };
+    char why_not[160] = "";
+    double other_ms_per_byte = NAN;
+    int r = measure(d, p, &progress, err);
+    if (!r) r = attribute(d, err);
+    if (!r && !d->native) r = measure_other_side(d, p, &progress, why_not, sizeof why_not, err);
+    if (!r && !d->native) r = measure_link(d, p, &progress, &other_ms_per_byte, err);
+    if (!r) r = fill_costs(d, other_ms_per_byte, err);
+    if (!r) r = find_fixes(d, p, why_not, err);
+    if (!r && p->pairs) {
+        progress.total = progress.done + stk_diagnose_verify_steps(&d->fixes, p, &d->setup);
+        r = stk_diagnose_verify(&d->fixes, p, &d->setup, &progress, err);
+    }
+    return r;
+}
+
+int stoke_diagnose(stoke_diagnosis **out, const stoke_diagnose_params *params, stoke_error *err)
+{
+    *out = NULL;
+    int r = check(params, err);
+    if (r) return r;
+    stoke_diagnosis *d = stk_calloc(1, sizeof *d);
+    if (!d) return stk_fail(err, STOKE_E_NOMEM, "no memory for a diagnosis");
+    d->setup = params->setup;
+    d->native = !params->device;
+    if (d->native) {
+        /* Nothing is copied and nobody runs ahead of the processor. */
+        d->setup.placement = STOKE_PLACEMENT_HOST;
+        d->setup.transfer = STOKE_TRANSFER_PINNED;
+        d->setup.sync = 1;
+        snprintf(d->device, sizeof d->device, "native engine");
+    } else {
+        const stoke_device_info *info = stoke_device_describe(params->device);
+        snprintf(d->device, sizeof d->device, "%s", info->name);
+        d->emulated = info->emulated;
+    }
+    r = diagnose(d, params, err);
+    if (r)
+        stoke_diagnosis_free(&d);
+    else
+        *out = d;
+    return r;
+}
+
+void stoke_diagnosis_free(stoke_diagnosis **diagnosis)
+{
+    stoke_diagnosis *d = diagnosis ? *diagnosis : NULL;
+    if (!d) return;
+    stk_stretch_free(&d->run);
+    stk_stretch_free(&d->other);
+    stk_free(d->step_ms);
+    stk_free(d->per_step);
+    stk_free(d);
+    *diagnosis = NULL;
+}
+
+/* ---- what others ask ---- */
+
+const stoke_attribution *stoke_diagnosis_attribution(const stoke_diagnosis *diagnosis)
+{
+    return &diagnosis->attribution;
+}
+
+const stoke_costs *stoke_diagnosis_costs(const stoke_diagnosis *diagnosis)
+{
+    return &diagnosis->costs;
+}
+
+const stoke_fixes *stoke_diagnosis_fixes(const stoke_diagnosis *diagnosis)
+{
+    return &diagnosis->fixes;
+}
+
+size_t stoke_diagnosis_records(const stoke_diagnosis *diagnosis, const stoke_step_record **records,
+                               size_t *from)
+{
+    *records = diagnosis->run.records;
+    *from = diagnosis->run.from;
+    return diagnosis->run.n;
+}
+
+int stoke_diagnosis_verdict(const stoke_diagnosis *d, char *text, size_t size)
+{
+    const stoke_attribution *a = &d->attribution;
+    const int card = !strncmp(d->device, "cuda", 4) || d->emulated;
+    const char *who = d->native ? "processor" : card ? "card" : "device";
+    const double busy = a->elapsed_ns ? 100.0 * (double)a->busy_ns / (double)a->elapsed_ns : 0;
+    const double idle_ms = (double)a->idle_ns / (double)a->steps / 1e6;
+    int worst = 0;
+    for (int k = 1; k < STOKE_IDLES; k++)
+        if (a->idle[k] > a->idle[worst]) worst = k;
+    if (busy >= 98)
+        return snprintf(text, size, "The %s was busy %.1f %% of the time: it hardly waits.", who, busy);
+    return snprintf(
+        text, size,
+        "The %s was busy %.0f %% of the time; it waited %.*f ms a step, mostly while %s (%.*f ms).", who,
+        busy, idle_ms < 10 ? 2 : 0, idle_ms, stoke_idle_meaning(worst), idle_ms < 10 ? 2 : 0,
+        (double)a->idle[worst] / (double)a->steps / 1e6);
+}

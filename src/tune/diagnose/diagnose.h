@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inside of a diagnosis, shared by its files:
+ *
+ *   diagnose.c         the order of things, costs, fixes; what others ask of the result
+ *   diagnose_run.c     a stretch of steps: the loop, epochs, workers started anew
+ *   diagnose_feed.c    what such a loop does on a device
+ *   diagnose_native.c  the same on this processor, by the native engine
+ *   diagnose_load.c    cores that workers could have meanwhile
+ *   diagnose_verify.c  setups measured in turns
+ *   diagnosis_bars.c, diagnosis_page.c: pictures
+ */
+#ifndef STOKE_SRC_TUNE_DIAGNOSE_DIAGNOSE_H
+#define STOKE_SRC_TUNE_DIAGNOSE_DIAGNOSE_H
+
+#include <stoke/diagnose.h>
+
+/* ---- diagnose_load.c ---- */
+
+/* What took processors between two moments. Begin when warm-up is over. */
+typedef struct stk_load_watch {
+    uint64_t began_ns, process_ns, thread_ns;
+    uint64_t busy, all; /* of /proc/stat; all 0 = n/a */
+} stk_load_watch;
+typedef struct stk_load_seen {
+    double elapsed_ns, process_ns, thread_ns; /* CPU time of this process, and of the calling thread */
+    double others;                            /* cores that other processes took; 0 where nobody tells */
+} stk_load_seen;
+stk_load_watch stk_load_begin(void);
+stk_load_seen stk_load_end(const stk_load_watch *watch);
+/* Cores left for workers: usable ones less what others and the loop took, or what they got of what they asked
+ * for. queued_ns: they were ready to run, without a core. */
+double stk_load_cores(const stk_load_seen *seen, uint32_t workers, double worker_ns, double queued_ns);
+
+/* ---- diagnose_run.c ---- */
+
+/* Steps in a row under one setup. */
+typedef struct stk_stretch_job {
+    const stoke_diagnose_params *params;
+    stoke_setup setup;
+    const char *augment;     /* NULL: as params say */
+    uint32_t batch;          /* 0: as the setup says */
+    uint32_t steps, warm_up; /* warm_up is at least 1 */
+    int idle_steps;          /* 1: steps of next to nothing: only the way of a batch is of interest */
+    int restart;             /* 1: workers are started once more at the end, to know what that takes */
+    stoke_trace *trace;
+    struct stk_diagnose_progress *progress;
+} stk_stretch_job;
+
+typedef struct stk_diagnose_progress {
+    stoke_progress_fn tell;
+    void *context;
+    uint64_t done, total;
+} stk_diagnose_progress;
+/* One more step; STOKE_E_CANCELLED when the caller has had enough. */
+int stk_diagnose_step_done(stk_diagnose_progress *progress, stoke_error *err);
+
+typedef struct stk_stretch {
+    stoke_step_record *records;
+    size_t n, from; /* from: the first after warm-up; 1 <= from < n */
+    double cores;
+    double host_ms;    /* CPU time of the loop for a step, besides making batches */
+    uint32_t restarts; /* of workers, the one at the end included */
+    double restart_ms; /* mean of them; NaN = none */
+    uint64_t steps_per_epoch;
+} stk_stretch;
+int stk_stretch_run(stk_stretch *stretch, const stk_stretch_job *job, stoke_error *err);
+void stk_stretch_free(stk_stretch *stretch); /* accepts a zeroed one */
+
+/* Means of the records that count; NaN = none. */
+double stk_stretch_copy_ms(const stk_stretch *stretch);
+double stk_stretch_copy_bytes(const stk_stretch *stretch);
+double stk_stretch_launch_ms(const stk_stretch *stretch);
+double stk_median(double *values, size_t n); /* sorts them; NaN for none */
+
+/* ---- diagnose_feed.c, diagnose_native.c ---- */
+
+/* A loop under way. */
+typedef struct stk_loop {
+    const stk_stretch_job *job;
+    stk_stretch *out;
+    stoke_data_params data;
+    uint64_t epoch;
+    size_t taken; /* steps so far */
+    /* of a device */
+    stoke_feed *feed;
+    const stoke_device_batch *batch;
+    /* of the native engine */
+    stoke_loader *loader;
+    const stoke_batch *rows;
+    struct stoke_net *net;
+    uint64_t asked, got;
+    double step_cpu_ns; /* of the loop's thread, for steps: it is the device, or a part of it */
+    int lane[2];
+} stk_loop;
+
+/* How a loop is fed and computes. */
+typedef struct stk_loop_way {
+    /* Starts workers, at loop->epoch; fills out->steps_per_epoch. */
+    int (*open)(stk_loop *loop, stoke_error *err);
+    /* Ends them, and everything else; accepts what is not open. `whole`: not to be opened again. */
+    void (*close)(stk_loop *loop, int whole);
+    /* The next batch: 0, STOKE_E_END or an error with its message. */
+    int (*next)(stk_loop *loop, stoke_error *err);
+    int (*set_epoch)(stk_loop *loop, stoke_error *err);
+    /* A step of so many ms on that batch, which is given back. */
+    int (*step)(stk_loop *loop, double ms, stoke_error *err);
+    /* Waits for all steps; the records of those since opening go to the end of out->records. */
+    int (*finish)(stk_loop *loop, stoke_error *err);
+    /* From now on what happens goes into the job's trace. */
+    void (*trace)(stk_loop *loop);
+} stk_loop_way;
+extern const stk_loop_way stk_way_of_feed, stk_way_of_native;
+
+/* ---- diagnose_verify.c ---- */
+/* Every fix that applies, and all together, in turns with the setup as it is. */
+int stk_diagnose_verify(stoke_fixes *fixes, const stoke_diagnose_params *params, const stoke_setup *now,
+                        stk_diagnose_progress *progress, stoke_error *err);
+/* Steps that it will take. */
+uint64_t stk_diagnose_verify_steps(const stoke_fixes *fixes, const stoke_diagnose_params *params,
+                                   const stoke_setup *now);
+/* Left out before steps count: `asked`, or what is made ahead and one more. */
+uint32_t stk_diagnose_warm_up(uint32_t asked, const stoke_setup *setup);
+
+/* ---- diagnose.c ---- */
+struct stoke_diagnosis {
+    stoke_setup setup;
+    int native, emulated;
+    char device[64];
+    stk_stretch run;   /* with the setup as it is */
+    stk_stretch other; /* augmenting on the other side; n 0 = not measured */
+    double *step_ms;   /* of the measured steps */
+    stoke_attribution attribution;
+    uint64_t (*per_step)[STOKE_IDLES];
+    stoke_costs costs;
+    stoke_fixes fixes;
+};
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A loop that really trains: the native engine on this machine's processor, with batches of the loader. The
+ * processor is the device, so nothing is copied, the loop waits for every step by being it, and workers have
+ * the cores that a step leaves them.
+ */
+#include <stoke/net.h>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/feed/diary.h"
+#include "src/loader/ahead.h"
+#include "src/train/evaluate.h"
+#include "src/tune/diagnose/diagnose.h"
+
+static int open_loader(stk_loop *loop, stoke_error *err)
+{
+    loop->data.epoch = (int64_t)loop->epoch;
+    loop->data.normalize = STOKE_NORMALIZE_IMAGENET; /* what the network takes */
+    loop->data.dtype = stoke_data_defaults().dtype;
+    const int r = stoke_loader_create(&loop->loader, loop->job->params->dataset, &loop->data, NULL, err);
+    if (r) return r;
+    stk_loader_record(loop->loader, 1);
+    loop->out->steps_per_epoch = stoke_loader_batches(loop->loader);
+    return STOKE_OK;
+}
+
+/* The first batch tells the size of pictures where the settings do not. */
+static int open_net(stk_loop *loop, stoke_error *err)
+{
+    const stoke_diagnose_params *p = loop->job->params;
+    stoke_net_params params = stoke_net_defaults();
+    if (!p->classes)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "how many classes the network is to tell is not said: give `classes`");
+    params.model = p->model;
+    params.classes = p->classes;
+    params.batch = loop->rows->capacity;
+    params.height = loop->rows->height;
+    params.width = loop->rows->width;
+    params.seed = p->seed;
+    params.loss.ignore_index = loop->data.ignore_index;
+    return stoke_net_open(&loop->net, &params, err);
+}
+
+static void close_loader(stk_loop *loop, int whole)
+{
+    loop->rows = NULL;
+    stoke_loader_destroy(&loop->loader);
+    if (whole) stoke_net_close(&loop->net);
+}
+
+static int next(stk_loop *loop, stoke_error *err)
+{
+    loop->asked = stk_now_ns();
+    const int r = stoke_loader_next(loop->loader, &loop->rows);
+    loop->got = stk_now_ns();
+    if (r && r != STOKE_E_END) return stk_fail(err, r, "%s", stoke_loader_error(loop->loader));
+    return r || loop->net ? r : open_net(loop, err);
+}
+
+static int set_epoch(stk_loop *loop, stoke_error *err)
+{
+    const int r = stoke_loader_set_epoch(loop->loader, loop->epoch);
+    return r ? stk_fail(err, r, "%s", stoke_loader_error(loop->loader)) : r;
+}
+
+static void keep(stk_loop *loop, uint64_t start, uint64_t end)
+{
+    const stk_making *making = stk_batch_making(loop->rows);
+    stoke_step_record *record = &loop->out->records[loop->out->n++];
+    stk_record_making(record, loop->rows, making);
+    record->asked = loop->asked;
+    record->got = loop->got;
+    record->launched = record->start = start;
+    record->end = end;
+    record->busy_ns = end - start;
+    if (!loop->job->trace || loop->out->n <= loop->job->warm_up) return;
+    const int64_t number = (int64_t)loop->rows->index;
+    if (loop->lane[0] >= 0)
+        stoke_trace_span(loop->job->trace, loop->lane[0], "wait for a batch", loop->asked, loop->got, number);
+    if (loop->lane[1] >= 0) stoke_trace_span(loop->job->trace, loop->lane[1], "step", start, end, number);
+}
+
+static int step(stk_loop *loop, double ms, stoke_error *err)
+{
+    const stoke_update update = stoke_update_defaults();
+    const stoke_net_batch rows = stk_net_batch_of(loop->rows);
+    const uint64_t start = stk_now_ns(), cpu = stk_thread_cpu_ns();
+    stoke_step_report report;
+    int r = rows.count ? stoke_net_backward(loop->net, &rows, 1, NULL, err) : STOKE_OK;
+    if (!r) r = stoke_net_step(loop->net, &update, &report, err);
+    if (!r) keep(loop, start, stk_now_ns());
+    loop->step_cpu_ns += (double)(stk_thread_cpu_ns() - cpu);
+    stoke_batch_release(loop->loader, &loop->rows);
+    return r;
+}
+
+static int finish(stk_loop *loop, stoke_error *err)
+{
+    /* Every step has ended when it returns. */
+    return STOKE_OK;
+}
+
+static void trace(stk_loop *loop)
+{
+    loop->lane[0] = stoke_trace_lane(loop->job->trace, "consumer", "loop", 0);
+    loop->lane[1] = stoke_trace_lane(loop->job->trace, "native engine", "processor", 0);
+}
+
+const stk_loop_way stk_way_of_native = {
+    .open = open_loader,
+    .close = close_loader,
+    .next = next,
+    .set_epoch = set_epoch,
+    .step = step,
+    .finish = finish,
+    .trace = trace,
+};

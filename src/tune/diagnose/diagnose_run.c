@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A stretch of steps as a training loop takes them: a batch, a step on the device, back for the next one.
+ * Loader, feed and copies are those of a real run; the step is a time. Workers that do not persist are
+ * really ended and started again at every epoch, and what that takes is measured.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/tune/diagnose/diagnose.h"
+
+/* A step where only the way of a batch is of interest. */
+static const double next_to_nothing_ms = 0.01;
+
+typedef struct run {
+    stk_loop loop;
+    const stk_loop_way *way;
+    double restart_ns;     /* sum */
+    double restart_cpu_ns; /* of the loop, since warm-up ended */
+} run;
+
+int stk_diagnose_step_done(stk_diagnose_progress *progress, stoke_error *err)
+{
+    if (!progress) return STOKE_OK;
+    progress->done++;
+    if (progress->total < progress->done) progress->total = progress->done;
+    if (progress->tell && progress->tell(progress->context, progress->done, progress->total))
+        return stk_fail(err, STOKE_E_CANCELLED, "interrupted");
+    return STOKE_OK;
+}
+
+/* ---- epochs ---- */
+
+/* New workers, from ending the old ones to their first batch. */
+static int start_anew(run *r, stoke_error *err)
+{
+    const uint64_t began = stk_now_ns(), cpu = stk_thread_cpu_ns();
+    r->way->close(&r->loop, 0);
+    int status = r->way->open(&r->loop, err);
+    if (!status) status = r->way->next(&r->loop, err);
+    if (status) return status;
+    r->restart_ns += (double)(stk_now_ns() - began);
+    r->restart_cpu_ns += (double)(stk_thread_cpu_ns() - cpu);
+    r->loop.out->restarts++;
+    return STOKE_OK;
+}
+
+static int next_epoch(run *r, stoke_error *err)
+{
+    stk_loop *loop = &r->loop;
+    const stk_stretch_job *job = loop->job;
+    loop->epoch++;
+    if (job->setup.persistent || !job->setup.workers) { /* nobody to start again */
+        const int status = r->way->set_epoch(loop, err);
+        return status ? status : r->way->next(loop, err);
+    }
+    int status = r->way->finish(loop, err);
+    if (!status) status = start_anew(r, err);
+    if (!status && job->trace && loop->taken >= job->warm_up) r->way->trace(loop);
+    return status;
+}
+
+static int take(run *r, stoke_error *err)
+{
+    int status = r->way->next(&r->loop, err);
+    if (status == STOKE_E_END) status = next_epoch(r, err);
+    if (status != STOKE_E_END) return status;
+    return stk_fail(err, STOKE_E_INVALID,
+                    "the set has no whole batch: lower `batch`, or leave `drop_last` out");
+}
+
+/* ---- the loop ---- */
+
+static double step_ms(const stk_loop *loop)
+{
+    const stoke_diagnose_params *p = loop->job->params;
+    return loop->job->idle_steps || !p->n_steps ? next_to_nothing_ms : p->step_ms[loop->taken % p->n_steps];
+}
+
+static int one_step(run *r, stoke_error *err)
+{
+    int status = take(r, err);
+    if (!status) status = r->way->step(&r->loop, step_ms(&r->loop), err);
+    if (status) return status;
+    r->loop.taken++;
+    return stk_diagnose_step_done(r->loop.job->progress, err);
+}
+
+/* What making the batches that count took, in all. */
+static stoke_making_time making_of(const stk_stretch *s)
+{
+    stoke_making_time sum = { 0 };
+    for (size_t i = s->from; i < s->n; i++)
+        for (int k = 0; k < STOKE_MAKINGS; k++) {
+            sum.cpu_ns += s->records[i].making[k].cpu_ns;
+            sum.queued_ns += s->records[i].making[k].queued_ns;
+        }
+    return sum;
+}
+
+static void sum_up(run *r, const stk_load_seen *seen)
+{
+    const stoke_setup *setup = &r->loop.job->setup;
+    stk_stretch *out = r->loop.out;
+    const stoke_making_time sum = making_of(out);
+    const double making = (double)sum.cpu_ns;
+    const int serial = !setup->workers && setup->transfer != STOKE_TRANSFER_STREAM;
+    const double loop = seen->thread_ns - r->restart_cpu_ns - r->loop.step_cpu_ns - (serial ? making : 0);
+    out->cores = stk_load_cores(seen, setup->workers, making, (double)sum.queued_ns);
+    out->host_ms = fmax(0, loop) / (double)(out->n - out->from) / 1e6;
+}
+
+static int drive(run *r, stoke_error *err)
+{
+    stk_loop *loop = &r->loop;
+    const stk_stretch_job *job = loop->job;
+    const size_t total = (size_t)job->warm_up + job->steps;
+    stk_load_watch watch = { 0 };
+    int status = r->way->open(loop, err);
+    while (!status && loop->taken < total) {
+        if (loop->taken == job->warm_up) {
+            watch = stk_load_begin();
+            r->restart_cpu_ns = loop->step_cpu_ns = 0;
+            if (job->trace) r->way->trace(loop);
+        }
+        status = one_step(r, err);
+    }
+    if (!status) status = r->way->finish(loop, err);
+    if (status) return status;
+    const stk_load_seen seen = stk_load_end(&watch);
+    if (loop->out->n != total)
+        return stk_fail(err, STOKE_E_STATE, "%zu steps were taken, and %zu have their times", total,
+                        loop->out->n);
+    for (size_t i = 0; i < total; i++) loop->out->records[i].number = i;
+    loop->out->from = job->warm_up;
+    sum_up(r, &seen);
+    return STOKE_OK;
+}
+
+int stk_stretch_run(stk_stretch *stretch, const stk_stretch_job *job, stoke_error *err)
+{
+    const size_t total = (size_t)job->warm_up + job->steps;
+    run r = { .loop = { .job = job, .out = stretch, .data = job->params->data },
+              .way = job->params->device ? &stk_way_of_feed : &stk_way_of_native };
+    stoke_data_params *data = &r.loop.data;
+    data->workers = job->setup.workers;
+    data->prefetch = job->setup.prefetch;
+    data->batch = job->batch ? job->batch : job->setup.batch;
+    if (job->augment) data->augment = job->augment;
+    r.loop.epoch = (uint64_t)data->epoch;
+    *stretch = (stk_stretch){ .restart_ms = NAN };
+    stretch->records = stk_calloc(total, sizeof *stretch->records);
+    if (!stretch->records) return stk_fail(err, STOKE_E_NOMEM, "no memory for the times of %zu steps", total);
+    int status = drive(&r, err);
+    /* Where no epoch ended meanwhile. The batch is not used. */
+    if (!status && job->restart && !stretch->restarts) status = start_anew(&r, err);
+    r.way->close(&r.loop, 1);
+    if (stretch->restarts) stretch->restart_ms = r.restart_ns / stretch->restarts / 1e6;
+    if (status) stk_stretch_free(stretch);
+    return status;
+}
+
+void stk_stretch_free(stk_stretch *stretch)
+{
+    stk_free(stretch->records);
+    *stretch = (stk_stretch){ 0 };
+}
+
+/* ---- what records come to ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double stk_median(double *values, size_t n)
+{
+    if (!n) return NAN;
+    qsort(values, n, sizeof *values, by_size);
+    return (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+/* The mean of a figure over the records that count and have it; NaN: none has. Throughput is a matter of
+ * means: what a few slow copies take is paid for as well. */
+static double mean_of(const stk_stretch *s,
+                      double (*figure)(const stoke_step_record *before, const stoke_step_record *record))
+{
+    double sum = 0;
+    size_t known = 0;
+    for (size_t i = s->from; i < s->n; i++) {
+        const double value = figure(&s->records[i - 1], &s->records[i]);
+        if (isnan(value)) continue;
+        sum += value;
+        known++;
+    }
+    return known ? sum / (double)known : NAN;
+}
+
+static double copy_ms(const stoke_step_record *before, const stoke_step_record *r)
+{
+    return r->copy_end > r->copy_start ? (double)(r->copy_end - r->copy_start) / 1e6 : NAN;
+}
+
+static double copy_bytes(const stoke_step_record *before, const stoke_step_record *r)
+{
+    return r->copy_bytes ? (double)r->copy_bytes : NAN;
+}
+
+/* From the last thing it had to wait for to its first kernel. */
+static double launch_ms(const stoke_step_record *before, const stoke_step_record *r)
+{
+    uint64_t last = r->launched;
+    if (!last) return NAN;
+    if (r->copy_end > last) last = r->copy_end;
+    if (r->augment_end > last) last = r->augment_end;
+    if (before->end > last) last = before->end;
+    return r->start > last ? (double)(r->start - last) / 1e6 : 0;
+}
+
+double stk_stretch_copy_ms(const stk_stretch *stretch)
+{
+    return mean_of(stretch, copy_ms);
+}
+
+double stk_stretch_copy_bytes(const stk_stretch *stretch)
+{
+    return mean_of(stretch, copy_bytes);
+}
+
+double stk_stretch_launch_ms(const stk_stretch *stretch)
+{
+    return mean_of(stretch, launch_ms);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside the search for fixes.
+ */
+#ifndef STOKE_SRC_TUNE_DIAGNOSE_FIXES_H
+#define STOKE_SRC_TUNE_DIAGNOSE_FIXES_H
+
+#include "src/tune/diagnose/forecast.h"
+
+/* stoke_fixes_find where some cannot be made: not_here[cause] is the reason why, or NULL; they are neither
+ * tried nor taken. not_here NULL = all can. */
+int stk_fixes_find(stoke_fixes *out, const stoke_costs *costs, uint32_t usable, uint64_t seed,
+                   const char *const not_here[STOKE_CAUSES], stoke_error *err);
+
+/* What the search knows. */
+typedef struct stk_fixing {
+    const stoke_costs *costs;
+    uint32_t usable;
+    uint64_t seed;
+    const char *const *not_here; /* NULL = all can be made */
+} stk_fixing;
+
+/* A setup without this fault. */
+typedef struct stk_proposal {
+    stoke_setup setup;
+    char what[160], change[96];
+} stk_proposal;
+
+/* 1: there is one; 0: there is not, and `what` says why; negative: an error. */
+int stk_fix_propose(const stk_fixing *fixing, int cause, const stoke_setup *from, stk_proposal *proposal,
+                    stoke_error *err);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside the forecast: costs of a setup in ms, the closed form, and the replay.
+ */
+#ifndef STOKE_SRC_TUNE_DIAGNOSE_FORECAST_H
+#define STOKE_SRC_TUNE_DIAGNOSE_FORECAST_H
+
+#include <stoke/diagnose.h>
+
+enum {
+    STK_RESAMPLES = 64,      /* of the bootstrap: 5 % points are then between its 4th and 5th value */
+    STK_REPLAYED = 200,      /* batches, at least */
+    STK_REPLAYED_MOST = 1000 /* of what was measured */
+};
+
+/* What a batch costs. */
+typedef struct stk_batch_cost {
+    double cpu, io; /* to make it: on a core, and waiting for files */
+    double kernels; /* augmenting it on the device */
+} stk_batch_cost;
+
+/* What a setup is replayed with; ms. */
+typedef struct stk_model {
+    stoke_setup setup;
+    double copy, cores, launch, host;
+    double restart;        /* a step's share of what starting an epoch takes */
+    stk_batch_cost *batch; /* in order, as measured */
+    size_t n_batches;
+    const double *step;
+    size_t n_steps;
+    stk_batch_cost mean;
+    double mean_step;
+    double part[STOKE_IDLES]; /* mean making by its parts, FILES and the stages */
+} stk_model;
+
+/* Costs for a setup; STOKE_E_INVALID, STOKE_E_NOTFOUND as stoke_foresee. */
+int stk_model_make(stk_model *model, const stoke_costs *costs, const stoke_setup *setup, stoke_error *err);
+void stk_model_free(stk_model *model);
+
+/* Workers that really work at once: one that makes whole batches needs a place for each. */
+double stk_model_hands(const stk_model *model);
+/* How often they have a batch: limited by themselves, or by the cores. */
+double stk_input_interval(const stk_model *model, stk_batch_cost cost);
+/* What one takes without workers: a machine that has less than a core to spare shows there too. */
+double stk_input_alone(const stk_model *model, stk_batch_cost cost);
+
+/* The step by mean costs, with room for everything that is made ahead; *limit as in stoke_forecast. */
+double stk_closed_form(const stk_model *model, int *limit);
+
+/* Batches and steps that are drawn: indices into those of a model, repeated when they end. */
+typedef struct stk_draw {
+    uint32_t *batch, *step;
+    size_t n_batches, n_steps;
+} stk_draw;
+
+/* Moments of batches of a replay. */
+typedef struct stk_moments {
+    double *done;      /* its worker has made it */
+    double *ready;     /* so have those of all batches before it */
+    double *taken;     /* by the loop, or by the thread that copies */
+    double *returned;  /* its host slot is free again */
+    double *copied;    /* to the device */
+    double *augmented; /* there */
+    double *launched;  /* its step, by the loop */
+    double *ended;
+} stk_moments;
+enum { STK_MOMENTS = 8 };
+
+/* Of those many batches the first are left out. */
+typedef struct stk_replay_size {
+    size_t warm_up, counted;
+} stk_replay_size;
+stk_replay_size stk_replay_measure(const stk_model *model);
+
+/* Mean interval between ends of steps. *busy = the device's share of it. */
+double stk_replay(const stk_model *model, const stk_draw *draw, stk_replay_size size,
+                  const stk_moments *moments, double *busy);
+
+/* stoke_foresee with steps of every resample (step_ms may be NULL), so that two setups can be compared draw
+ * by draw. resamples <= STK_RESAMPLES: fewer where only step_ms is wanted. */
+int stk_foresee(const stoke_costs *costs, const stoke_setup *setup, uint64_t seed, uint32_t resamples,
+                stoke_forecast *out, double step_ms[STK_RESAMPLES], stoke_error *err);
+
+/* Sorts, and gives the value below which the share lies. */
+double stk_quantile(double *values, size_t n, double share);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a settings file to a loop that can be run: who makes batches, how they cross, who waits for whom. What
+ * the file does not say has the default of whoever reads it, PyTorch or `stoke train`, and every such guess
+ * is a remark.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include <stoke/augment.h>
+#include <stoke/diagnose.h>
+#include <stoke/machine.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/tune/preflight/preflight.h"
+
+enum { REMARKS = 16, REMARK_TEXT = 256 };
+
+struct stoke_run_plan {
+    stk_run_wish wish;
+    stoke_setup setup;
+    stoke_data_params data;
+    char folder[4096]; /* the caller's `data` */
+    char remark[REMARKS][REMARK_TEXT];
+    size_t remarks;
+};
+
+STOKE_PRINTF(2, 3) static void say(stoke_run_plan *plan, const char *format, ...)
+{
+    va_list args;
+    if (plan->remarks == REMARKS) return;
+    va_start(args, format);
+    vsnprintf(plan->remark[plan->remarks++], REMARK_TEXT, format, args);
+    va_end(args);
+}
+
+/* ---- a PyTorch trainer's ---- */
+
+static int is_preset(const char *name)
+{
+    stoke_preset_info preset;
+    for (size_t i = 0; stoke_preset_at(i, &preset); i++)
+        if (!strcmp(preset.name, name)) return 1;
+    return 0;
+}
+
+static void take_their_workers(stoke_run_plan *plan)
+{
+    const stk_run_wish *wish = &plan->wish;
+    stoke_setup *setup = &plan->setup;
+    const int64_t workers = wish->workers < 0 ? 0 : wish->workers;
+    const int64_t factor = wish->prefetch > 0 ? wish->prefetch : 2;
+    const int64_t ahead = workers * factor;
+    if (wish->workers < 0) say(plan, "num_workers is not in the file: 0, PyTorch's default");
+    if (workers && wish->prefetch < 1) say(plan, "prefetch_factor is not in the file: 2, PyTorch's default");
+    if (workers && wish->persistent_workers == STK_UNSAID)
+        say(plan, "persistent_workers is not in the file: off, PyTorch's default");
+    setup->workers = workers > 1024 ? 1024 : (uint32_t)workers;
+    setup->prefetch = ahead < 1 ? 1 : ahead > 1024 ? 1024 : (uint32_t)ahead;
+    setup->persistent = !workers || wish->persistent_workers == 1; /* without workers none are started */
+}
+
+static void take_their_copies(stoke_run_plan *plan)
+{
+    const stk_run_wish *wish = &plan->wish;
+    stoke_setup *setup = &plan->setup;
+    const int ahead = wish->prefetcher == 1; /* which needs page-locked memory, and makes it */
+    setup->transfer = ahead                   ? STOKE_TRANSFER_STREAM
+                      : wish->pin_memory == 1 ? STOKE_TRANSFER_PINNED
+                                              : STOKE_TRANSFER_PAGEABLE;
+    if (!ahead && wish->pin_memory == STK_UNSAID)
+        say(plan, "pin_memory is not in the file: off, PyTorch's default");
+    if (!ahead)
+        say(plan, "nothing in the file copies the next batch while the card computes: on the stream that "
+                  "computes; non_blocking alone does not change that");
+}
+
+static void take_their_pictures(stoke_run_plan *plan)
+{
+    const stk_run_wish *wish = &plan->wish;
+    stoke_data_params *data = &plan->data;
+    data->normalize = STOKE_NORMALIZE_IMAGENET;
+    data->quarantine = ""; /* a file nobody asked for */
+    data->augment = "standard";
+    if (is_preset(wish->augment))
+        data->augment = wish->augment;
+    else if (*wish->augment)
+        say(plan,
+            "augmentation '%.60s' is no preset of ours: \"standard\" is measured; --augment names another",
+            wish->augment);
+    else
+        say(plan,
+            "the file does not say how samples are augmented: \"standard\" is measured; --augment names "
+            "another");
+    data->drop_last = wish->drop_last == 1;
+    if (wish->batch > 0) data->batch = wish->batch;
+    if (wish->batch < 1) say(plan, "batch_size is not in the file: %d", (int)data->batch);
+    if (wish->height > 0 && wish->width > 0) {
+        data->size[0] = (uint32_t)wish->height;
+        data->size[1] = (uint32_t)wish->width;
+    } else {
+        say(plan, "the size of a picture is not in the file: that of the first sample; --size sets it");
+    }
+    if (wish->classes > 0 && wish->classes <= 65536) data->classes = wish->classes;
+}
+
+static void take_theirs(stoke_run_plan *plan)
+{
+    const stk_run_wish *wish = &plan->wish;
+    stoke_setup *setup = &plan->setup;
+    say(plan, "the loop is PyTorch's, the data path that is measured is stoke's: its threads make a batch "
+              "together, and are started faster than PyTorch's processes");
+    take_their_workers(plan);
+    take_their_copies(plan);
+    setup->placement = wish->gpu_augmentation == 1 ? STOKE_PLACEMENT_DEVICE : STOKE_PLACEMENT_HOST;
+    setup->sync = wish->log_every == 1;
+    if (wish->log_every == STK_UNSAID)
+        say(plan,
+            "how often the loop logs is not in the file: it is taken not to wait for every step; --sync "
+            "if it prints the loss each time");
+    take_their_pictures(plan);
+}
+
+/* ---- ours ---- */
+
+/* Whether a key of that name has a value anywhere in the file. */
+static int names(const stoke_yaml *yaml, const char *name)
+{
+    const char *path;
+    stoke_yaml_value value;
+    for (size_t i = 0; stoke_yaml_at(yaml, i, &path, &value); i++) {
+        const char *dot = strrchr(path, '.');
+        if (!strcmp(dot ? dot + 1 : path, name)) return 1;
+    }
+    return 0;
+}
+
+/* What `stoke train` has otherwise than the table of the data path (cli/settings.c). */
+static int take_own_defaults(stoke_run_plan *plan, const char *config, stoke_error *err)
+{
+    stoke_yaml *yaml;
+    const int r = stoke_yaml_open(&yaml, config, err);
+    if (r) return r;
+    if (!names(yaml, "augment") && !strcmp(plan->data.augment, "none")) plan->data.augment = "standard";
+    if (!names(yaml, "normalize")) plan->data.normalize = STOKE_NORMALIZE_IMAGENET;
+    stoke_yaml_close(&yaml);
+    return STOKE_OK;
+}
+
+static int take_own(stoke_run_plan *plan, const char *config, stoke_error *err)
+{
+    const stoke_feed_params *feed = &plan->wish.feed;
+    stoke_setup *setup = &plan->setup;
+    stoke_data_params *data = &plan->data;
+    if (data->batch < 1) {
+        data->batch = stoke_data_defaults().batch;
+        say(plan, "batch is auto, which training settles: %d is measured; --batch sets it", (int)data->batch);
+    }
+    if (data->workers < 0) {
+        const int64_t left = data->consumer_cores < 0 ? 1 : data->consumer_cores;
+        const int64_t workers = (int64_t)stoke_machine_cores().usable - left;
+        setup->workers = workers < 1 ? 1 : (uint32_t)workers;
+        say(plan, "workers is auto: %u here", setup->workers);
+    } else {
+        setup->workers = (uint32_t)data->workers;
+    }
+    setup->prefetch = (uint32_t)data->prefetch;
+    setup->depth = (uint32_t)feed->depth;
+    setup->transfer = feed->transfer;
+    /* auto would try both first, which the diagnosis does too, and tells. */
+    setup->placement =
+        feed->placement == STOKE_PLACEMENT_DEVICE ? STOKE_PLACEMENT_DEVICE : STOKE_PLACEMENT_HOST;
+    setup->persistent = 1;
+    setup->sync = 0;
+    return take_own_defaults(plan, config, err);
+}
+
+/* ---- the whole ---- */
+
+static int read_plan(stoke_run_plan *plan, const char *config, const char *data, const char *const *map,
+                     stoke_error *err)
+{
+    stoke_preflight_params params = stoke_preflight_defaults();
+    params.config = config;
+    params.map = map;
+    if (data) {
+        if (strlen(data) >= sizeof plan->folder)
+            return stk_fail(err, STOKE_E_LIMIT, "%.80s...: the path of the data is too long", data);
+        strcpy(plan->folder, data);
+        params.data = plan->folder;
+    }
+    int r = stk_wish_read(&plan->wish, &params, err);
+    if (r) return r;
+    plan->data = plan->wish.data;
+    plan->setup = stoke_setup_defaults();
+    plan->setup.by_batch = 0; /* whoever's loop it is: our loader makes the batches of the run */
+    if (plan->wish.engine == STOKE_ENGINE_NATIVE)
+        r = take_own(plan, config, err);
+    else
+        take_theirs(plan);
+    plan->setup.batch = (uint32_t)plan->data.batch;
+    plan->data.workers = plan->setup.workers;
+    plan->data.prefetch = plan->setup.prefetch;
+    return r;
+}
+
+int stoke_run_plan_read(stoke_run_plan **out, const char *config, const char *data, const char *const *map,
+                        stoke_error *err)
+{
+    *out = NULL;
+    if (!config || !*config) return stk_fail(err, STOKE_E_INVALID, "no settings file is named");
+    stoke_run_plan *plan = stk_calloc(1, sizeof *plan);
+    if (!plan) return stk_fail(err, STOKE_E_NOMEM, "no memory for the plan of a run");
+    const int r = read_plan(plan, config, data, map, err);
+    if (r)
+        stoke_run_plan_free(&plan);
+    else
+        *out = plan;
+    return r;
+}
+
+void stoke_run_plan_free(stoke_run_plan **plan)
+{
+    if (!plan || !*plan) return;
+    stk_wish_free(&(*plan)->wish);
+    stk_free(*plan);
+    *plan = NULL;
+}
+
+const stoke_setup *stoke_run_plan_setup(const stoke_run_plan *plan)
+{
+    return &plan->setup;
+}
+
+const stoke_data_params *stoke_run_plan_data(const stoke_run_plan *plan)
+{
+    return &plan->data;
+}
+
+const char *stoke_run_plan_model(const stoke_run_plan *plan)
+{
+    return plan->wish.model[0] == 'b' ? plan->wish.model : NULL;
+}
+
+const char *stoke_run_plan_dialect(const stoke_run_plan *plan)
+{
+    return plan->wish.dialect;
+}
+
+const char *stoke_run_plan_remark(const stoke_run_plan *plan, size_t index)
+{
+    return index < plan->remarks ? plan->remark[index] : NULL;
+}

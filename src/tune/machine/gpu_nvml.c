@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NVIDIA cards by NVML. Each figure is asked for by itself: what one driver does not know is n/a and takes
+ * nothing else with it.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/machine.h"
+#include "src/base/mem.h"
+#include "src/tune/machine/gpus.h"
+#include "src/tune/machine/nvml_card.h"
+#include "src/tune/machine/tree.h"
+
+enum {
+    CARDS_MAX = 64,
+    SAMPLES_MAX = 1024,            /* drivers keep about 100 */
+    FIRST_PERIOD_US = 1000 * 1000, /* the first reading looks no further back than that */
+};
+
+struct stk_nvml {
+    stk_nvml_library library;
+    char root[STK_TREE_PATH];
+    int slow;
+    int expected; /* cards on the bus that could not be opened */
+    size_t count;
+    stk_nvml_card *card;
+};
+
+int stk_nvml_good(stk_nvml_card *card, nvmlReturn_t result)
+{
+    if (result == NVML_ERROR_GPU_IS_LOST) card->fixed.lost = 1;
+    return result == NVML_SUCCESS;
+}
+
+/* Calls a function when the library has it and the card is there; 1 = it succeeded. */
+#define ASK(card, function, ...)                                                                             \
+    ((function) && !(card)->fixed.lost && stk_nvml_good((card), (function)(__VA_ARGS__)))
+
+/* ---- what never changes ---- */
+
+/* "00000000:01:00.0" as sysfs spells it: a domain of four digits, small letters. */
+static void spell_pci(char out[32], const char *bus)
+{
+    if (strlen(bus) == 16 && !strncmp(bus, "0000", 4)) bus += 4;
+    snprintf(out, 32, "%.31s", bus);
+    for (; *out; out++) *out = (char)tolower((unsigned char)*out);
+}
+
+static void read_pci(const stk_nvml_library *nvml, stk_nvml_card *card)
+{
+    nvmlPciInfo_t pci;
+    memset(&pci, 0, sizeof pci);
+    if (ASK(card, nvml->nvmlDeviceGetPciInfo_v3, card->handle, &pci)) {
+        pci.busId[sizeof pci.busId - 1] = 0;
+        spell_pci(card->fixed.pci, pci.busId);
+    } else if (ASK(card, nvml->nvmlDeviceGetPciInfo_v2, card->handle, &pci) ||
+               ASK(card, nvml->nvmlDeviceGetPciInfo, card->handle, &pci)) {
+        pci.busIdLegacy[sizeof pci.busIdLegacy - 1] = 0;
+        spell_pci(card->fixed.pci, pci.busIdLegacy);
+    }
+}
+
+/* Drivers 535.43 to 535.86 changed the size of a process's record and changed it back. */
+static int miscounts_processes(const char *driver)
+{
+    int branch, release;
+    return sscanf(driver, "%d.%d", &branch, &release) == 2 && branch == 535 && release >= 43 && release <= 86;
+}
+
+static void read_fixed(const stk_nvml_library *nvml, stk_nvml_card *card)
+{
+    stoke_gpu *fixed = &card->fixed;
+    int major = 0, minor = 0;
+    unsigned mig = 0, pending = 0, value = 0;
+    if (!ASK(card, nvml->nvmlDeviceGetName, card->handle, fixed->name, sizeof fixed->name))
+        snprintf(fixed->name, sizeof fixed->name, "NVIDIA card");
+    if (!ASK(card, nvml->nvmlDeviceGetUUID, card->handle, fixed->uuid, sizeof fixed->uuid)) *fixed->uuid = 0;
+    read_pci(nvml, card);
+    if (ASK(card, nvml->nvmlDeviceGetCudaComputeCapability, card->handle, &major, &minor))
+        fixed->compute_capability = stk_figure(major + minor / 10.0, STOKE_SOURCE_NVML);
+    if (ASK(card, nvml->nvmlDeviceGetMigMode, card->handle, &mig, &pending)) fixed->mig = mig == 1;
+    if (ASK(card, nvml->nvmlDeviceGetMaxClockInfo, card->handle, NVML_CLOCK_SM, &value))
+        fixed->clock_sm_max_mhz = stk_figure(value, STOKE_SOURCE_NVML);
+    if (ASK(card, nvml->nvmlDeviceGetMaxPcieLinkGeneration, card->handle, &value))
+        fixed->pcie_generation_max = stk_figure(value, STOKE_SOURCE_NVML);
+    if (ASK(card, nvml->nvmlDeviceGetMaxPcieLinkWidth, card->handle, &value))
+        fixed->pcie_width_max = stk_figure(value, STOKE_SOURCE_NVML);
+}
+
+/* ---- what does ---- */
+
+static double sample_value(const nvmlSample_t *sample, int type)
+{
+    if (type == NVML_VALUE_TYPE_DOUBLE) return sample->value.d;
+    return type == NVML_VALUE_TYPE_UNSIGNED_LONG_LONG ? (double)sample->value.ull : sample->value.u;
+}
+
+/* The mean of the driver's own samples since the last reading: it takes several a second, and asking for one
+ * value now and then misses all between. n/a: no samples, or none that are new. */
+static stoke_figure mean_of_samples(const stk_nvml_library *nvml, stk_nvml_card *card, int kind,
+                                    unsigned long long *seen)
+{
+    stoke_figure figure = { 0 };
+    unsigned count = 0;
+    int type = NVML_VALUE_TYPE_UNSIGNED_INT;
+    if (!ASK(card, nvml->nvmlDeviceGetSamples, card->handle, kind, *seen, &type, &count, NULL) || !count)
+        return figure;
+    if (count > SAMPLES_MAX) count = SAMPLES_MAX;
+    nvmlSample_t *samples = stk_calloc(count, sizeof *samples);
+    if (!samples) return figure;
+    const unsigned room = count;
+    if (ASK(card, nvml->nvmlDeviceGetSamples, card->handle, kind, *seen, &type, &count, samples)) {
+        if (count > room) count = room;
+        unsigned long long newest = *seen, oldest = *seen;
+        for (unsigned i = 0; i < count; i++)
+            if (samples[i].timeStamp > newest) newest = samples[i].timeStamp;
+        if (!oldest && newest > FIRST_PERIOD_US) oldest = newest - FIRST_PERIOD_US;
+        double sum = 0;
+        unsigned n = 0;
+        for (unsigned i = 0; i < count; i++) {
+            const double value = sample_value(&samples[i], type);
+            if (samples[i].timeStamp <= oldest || !(value >= 0 && value <= 100)) continue;
+            sum += value;
+            n++;
+        }
+        *seen = newest;
+        if (n) figure = stk_figure(sum / n, STOKE_SOURCE_NVML);
+    }
+    stk_free(samples);
+    return figure;
+}
+
+static void read_busy(const stk_nvml_library *nvml, stk_nvml_card *card, stoke_gpu *gpu)
+{
+    nvmlUtilization_t rates;
+    gpu->busy_percent = mean_of_samples(nvml, card, NVML_GPU_UTILIZATION_SAMPLES, &card->busy_seen);
+    gpu->memory_busy_percent =
+        mean_of_samples(nvml, card, NVML_MEMORY_UTILIZATION_SAMPLES, &card->memory_seen);
+    if ((!gpu->busy_percent.source || !gpu->memory_busy_percent.source) &&
+        ASK(card, nvml->nvmlDeviceGetUtilizationRates, card->handle, &rates)) {
+        if (!gpu->busy_percent.source && rates.gpu <= 100)
+            gpu->busy_percent = stk_figure(rates.gpu, STOKE_SOURCE_NVML);
+        if (!gpu->memory_busy_percent.source && rates.memory <= 100)
+            gpu->memory_busy_percent = stk_figure(rates.memory, STOKE_SOURCE_NVML);
+    }
+}
+
+static void set_memory(stoke_gpu *gpu, double total, double used, double left, int source)
+{
+    gpu->memory_total = stk_figure(total, source);
+    gpu->memory_used = stk_figure(used, source);
+    gpu->memory_free = stk_figure(left, source);
+}
+
+/* Version 2 keeps what the driver reserves for itself apart; version 1 counts it as used (about 300 MB). */
+static void read_memory(const stk_nvml *nvml, stk_nvml_card *card, stoke_gpu *gpu)
+{
+    /* The version as the header's macro makes it; some drivers were seen to want the bare number. */
+    static const unsigned versions[] = { sizeof(nvmlMemory_v2_t) | 2u << 24, 2 };
+    const stk_nvml_library *library = &nvml->library;
+    for (size_t i = 0; i < 2; i++) {
+        nvmlMemory_v2_t memory = { .version = versions[i] };
+        if (!ASK(card, library->nvmlDeviceGetMemoryInfo_v2, card->handle, &memory)) continue;
+        set_memory(gpu, (double)memory.total, (double)memory.used, (double)memory.free, STOKE_SOURCE_NVML);
+        return;
+    }
+    nvmlMemory_t memory = { 0 };
+    if (!library->nvmlDeviceGetMemoryInfo || card->fixed.lost) return;
+    const nvmlReturn_t result = library->nvmlDeviceGetMemoryInfo(card->handle, &memory);
+    if (stk_nvml_good(card, result)) {
+        set_memory(gpu, (double)memory.total, (double)memory.used, (double)memory.free, STOKE_SOURCE_NVML);
+    } else if (result == NVML_ERROR_NOT_SUPPORTED && !card->fixed.mig) {
+        char proc[STK_TREE_PATH], cgroup[STK_TREE_PATH];
+        if (!stk_tree_path(proc, nvml->root, "proc") || !stk_tree_path(cgroup, nvml->root, "sys/fs/cgroup"))
+            return;
+        const uint64_t total = stk_machine_memory(proc);
+        uint64_t left = stk_machine_available(proc, cgroup);
+        if (!total || left == UINT64_MAX) return;
+        if (left > total) left = total; /* swap counts there, and a card cannot use it */
+        set_memory(gpu, (double)total, (double)(total - left), (double)left, STOKE_SOURCE_PROC);
+        stk_gpu_remark(gpu, "the card has no memory of its own: the machine's is shown");
+    }
+}
+
+static stoke_figure ask_unsigned(stk_nvml_card *card, nvmlReturn_t (*function)(nvmlDevice_t, unsigned *),
+                                 double scale)
+{
+    unsigned value = 0;
+    return ASK(card, function, card->handle, &value) ? stk_figure(value * scale, STOKE_SOURCE_NVML)
+                                                     : stk_figure(0, STOKE_SOURCE_NA);
+}
+
+static stoke_figure ask_clock(stk_nvml_card *card, nvmlReturn_t (*function)(nvmlDevice_t, int, unsigned *),
+                              int which, double scale)
+{
+    unsigned value = 0;
+    return ASK(card, function, card->handle, which, &value) ? stk_figure(value * scale, STOKE_SOURCE_NVML)
+                                                            : stk_figure(0, STOKE_SOURCE_NA);
+}
+
+static void read_temperature(const stk_nvml_library *nvml, stk_nvml_card *card, stoke_gpu *gpu)
+{
+    nvmlTemperature_t temperature = { .version = sizeof temperature | 1u << 24 };
+    if (ASK(card, nvml->nvmlDeviceGetTemperatureV, card->handle, &temperature))
+        gpu->temperature = stk_figure(temperature.temperature, STOKE_SOURCE_NVML);
+    else
+        gpu->temperature = ask_clock(card, nvml->nvmlDeviceGetTemperature, 0, 1);
+}
+
+static void read_power(const stk_nvml_library *nvml, stk_nvml_card *card, stoke_gpu *gpu)
+{
+    unsigned long long value = 0;
+    gpu->power_watt = ask_unsigned(card, nvml->nvmlDeviceGetPowerUsage, 1e-3);
+    gpu->power_limit_watt = ask_unsigned(card, nvml->nvmlDeviceGetEnforcedPowerLimit, 1e-3);
+    if (ASK(card, nvml->nvmlDeviceGetTotalEnergyConsumption, card->handle, &value))
+        gpu->energy_joule = stk_figure((double)value * 1e-3, STOKE_SOURCE_NVML);
+    gpu->clock_sm_mhz = ask_clock(card, nvml->nvmlDeviceGetClockInfo, NVML_CLOCK_SM, 1);
+    gpu->clock_memory_mhz = ask_clock(card, nvml->nvmlDeviceGetClockInfo, NVML_CLOCK_MEM, 1);
+    if (ASK(card, nvml->nvmlDeviceGetCurrentClocksEventReasons, card->handle, &value) ||
+        ASK(card, nvml->nvmlDeviceGetCurrentClocksThrottleReasons, card->handle, &value))
+        gpu->clocks_reasons = stk_figure((double)(value & 0xffffffffu), STOKE_SOURCE_NVML);
+}
+
+/* Each call counts for 20 ms and holds us that long; the unit is KB/s. */
+void stk_nvml_read_link(stk_nvml *nvml, size_t index, stoke_gpu *gpu)
+{
+    stk_nvml_card *card = &nvml->card[index];
+    if (!card->handle) return;
+    gpu->pcie_to_device =
+        ask_clock(card, nvml->library.nvmlDeviceGetPcieThroughput, NVML_PCIE_UTIL_RX_BYTES, 1000);
+    gpu->pcie_from_device =
+        ask_clock(card, nvml->library.nvmlDeviceGetPcieThroughput, NVML_PCIE_UTIL_TX_BYTES, 1000);
+}
+
+static void read_pcie(const stk_nvml *nvml, stk_nvml_card *card, stoke_gpu *gpu)
+{
+    const stk_nvml_library *library = &nvml->library;
+    char folder[STK_TREE_PATH];
+    gpu->pcie_generation = ask_unsigned(card, library->nvmlDeviceGetCurrPcieLinkGeneration, 1);
+    gpu->pcie_width = ask_unsigned(card, library->nvmlDeviceGetCurrPcieLinkWidth, 1);
+    if (*gpu->pci && stk_tree_path(folder, nvml->root, "sys/bus/pci/devices/%s", gpu->pci))
+        stk_gpu_from_pci(gpu, folder);
+}
+
+/* A card that went away in the middle of a reading leaves half of one: only what never changes stays. */
+static void give_up(const stk_nvml_card *card, stoke_gpu *gpu)
+{
+    const stoke_gpu *fixed = &card->fixed;
+    memset(gpu, 0, sizeof *gpu);
+    memcpy(gpu->name, fixed->name, sizeof gpu->name);
+    memcpy(gpu->uuid, fixed->uuid, sizeof gpu->uuid);
+    memcpy(gpu->pci, fixed->pci, sizeof gpu->pci);
+    memcpy(gpu->driver, fixed->driver, sizeof gpu->driver);
+    memcpy(gpu->vendor, fixed->vendor, sizeof gpu->vendor);
+    gpu->lost = 1;
+    stk_gpu_remark(gpu, "the card fell off the bus (NVML: GPU is lost); dmesg has a line with Xid that says "
+                        "why; only a reboot brings it back");
+}
+
+void stk_nvml_read(stk_nvml *nvml, size_t index, stoke_gpu *gpu)
+{
+    stk_nvml_card *card = &nvml->card[index];
+    *gpu = card->fixed;
+    if (!gpu->lost && card->handle) {
+        read_busy(&nvml->library, card, gpu);
+        read_memory(nvml, card, gpu);
+        read_temperature(&nvml->library, card, gpu);
+        read_power(&nvml->library, card, gpu);
+        read_pcie(nvml, card, gpu);
+        if (nvml->slow) stk_nvml_read_link(nvml, index, gpu);
+        stk_nvml_read_processes(&nvml->library, card, nvml->root, gpu);
+        stk_gpu_effective(gpu);
+    }
+    if (card->fixed.lost) give_up(card, gpu);
+}
+
+/* ---- opening ---- */
+
+static nvmlReturn_t handle_of(const stk_nvml_library *nvml, unsigned index, nvmlDevice_t *handle)
+{
+    return nvml->nvmlDeviceGetHandleByIndex_v2 ? nvml->nvmlDeviceGetHandleByIndex_v2(index, handle)
+                                               : nvml->nvmlDeviceGetHandleByIndex(index, handle);
+}
+
+static void open_card(stk_nvml *nvml, unsigned index)
+{
+    stk_nvml_card *card = &nvml->card[index];
+    stoke_gpu *fixed = &card->fixed;
+    const stk_nvml_library *library = &nvml->library;
+    snprintf(fixed->vendor, sizeof fixed->vendor, "nvidia");
+    snprintf(fixed->name, sizeof fixed->name, "NVIDIA card %u", index);
+    if (library->nvmlSystemGetDriverVersion)
+        library->nvmlSystemGetDriverVersion(fixed->driver, sizeof fixed->driver);
+    const nvmlReturn_t result = handle_of(library, index, &card->handle);
+    if (!stk_nvml_good(card, result)) {
+        card->handle = NULL;
+        stk_gpu_remark(fixed, "NVML does not open it: %.60s (error %d); `nvidia-smi` may say more",
+                       stk_nvml_text(library, result), result);
+        return;
+    }
+    read_fixed(library, card);
+    if (fixed->mig) stk_gpu_remark(fixed, "cut into MIG instances: NVML does not tell how busy they are");
+    if (miscounts_processes(fixed->driver))
+        stk_gpu_remark(fixed, "driver %.16s lists only the first of several programs: update it",
+                       fixed->driver);
+}
+
+/* Cards on the bus that NVML should have shown; the first one's address. */
+static int cards_on_bus(const char *root, char first[32])
+{
+    char folder[STK_TREE_PATH], path[STK_TREE_PATH], vendor[16], class[16];
+    int found = 0;
+    if (!stk_tree_path(folder, root, "sys/bus/pci/devices")) return 0;
+    DIR *bus = opendir(folder);
+    for (struct dirent *entry; bus && (entry = readdir(bus));) {
+        if (entry->d_name[0] == '.' || !stk_tree_path(path, folder, "%.32s/vendor", entry->d_name) ||
+            !stk_tree_text(path, vendor, sizeof vendor) || strcmp(vendor, "0x10de") != 0 ||
+            !stk_tree_path(path, folder, "%.32s/class", entry->d_name) ||
+            !stk_tree_text(path, class, sizeof class) || strncmp(class, "0x03", 4) != 0)
+            continue;
+        if (!found++) snprintf(first, 32, "%.31s", entry->d_name);
+    }
+    if (bus) closedir(bus);
+    return found;
+}
+
+/* The kernel module knows the card's name even where the library cannot be had. "" = it is not loaded. */
+static void name_from_module(const char *root, const char *pci, char name[96])
+{
+    char path[STK_TREE_PATH], text[1024];
+    const char *model;
+    *name = 0;
+    if (!stk_tree_path(path, root, "proc/driver/nvidia/gpus/%.31s/information", pci) ||
+        !stk_tree_text(path, text, sizeof text) || !(model = strstr(text, "Model:")))
+        return;
+    model += strlen("Model:");
+    model += strspn(model, " \t");
+    snprintf(name, 96, ", %.*s", (int)(strcspn(model, "\n") < 80 ? strcspn(model, "\n") : 80), model);
+}
+
+static void say_why(stk_nvml *nvml, const char *reason, char why[STK_WHY_BYTES])
+{
+    char first[32], name[96];
+    const int found = nvml->expected = cards_on_bus(nvml->root, first);
+    if (!found) {
+        snprintf(why, STK_WHY_BYTES, "%.400s", reason);
+        return;
+    }
+    name_from_module(nvml->root, first, name);
+    snprintf(why, STK_WHY_BYTES, "%.340s (%d NVIDIA card%s on the bus, at %.16s%s)", reason, found,
+             found > 1 ? "s are" : " is", first, name);
+}
+
+static int open_cards(stk_nvml *nvml, char why[STK_WHY_BYTES], stoke_error *err)
+{
+    const stk_nvml_library *library = &nvml->library;
+    unsigned count = 0;
+    const nvmlReturn_t result = library->nvmlDeviceGetCount_v2 ? library->nvmlDeviceGetCount_v2(&count)
+                                                               : library->nvmlDeviceGetCount(&count);
+    if (result != NVML_SUCCESS || !count) {
+        char reason[256];
+        snprintf(reason, sizeof reason, "NVIDIA: the driver works but shows no card%s%.100s",
+                 result ? ": " : "", result ? stk_nvml_text(library, result) : "");
+        say_why(nvml, reason, why);
+        return STOKE_OK;
+    }
+    if (count > CARDS_MAX) count = CARDS_MAX;
+    nvml->card = stk_calloc(count, sizeof *nvml->card);
+    if (!nvml->card) return stk_fail(err, STOKE_E_NOMEM, "no memory for %u cards", count);
+    nvml->count = count;
+    for (unsigned i = 0; i < count; i++) open_card(nvml, i);
+    return STOKE_OK;
+}
+
+int stk_nvml_open(stk_nvml **out, const stoke_gpus_params *params, char why[STK_WHY_BYTES], stoke_error *err)
+{
+    stoke_error reason = { 0 };
+    *out = NULL;
+    stk_nvml *nvml = stk_calloc(1, sizeof *nvml);
+    if (!nvml) return stk_fail(err, STOKE_E_NOMEM, "no memory for NVML");
+    *out = nvml;
+    snprintf(nvml->root, sizeof nvml->root, "%s", params->root);
+    nvml->slow = params->slow;
+    if (stk_nvml_library_open(&nvml->library, params->nvml, &reason) == STOKE_OK)
+        return open_cards(nvml, why, err);
+    say_why(nvml, reason.message, why);
+    return STOKE_OK;
+}
+
+void stk_nvml_close(stk_nvml **nvml)
+{
+    if (!*nvml) return;
+    stk_nvml_library_close(&(*nvml)->library);
+    stk_free((*nvml)->card);
+    stk_free(*nvml);
+    *nvml = NULL;
+}
+
+size_t stk_nvml_count(const stk_nvml *nvml)
+{
+    return nvml ? nvml->count : 0;
+}
+
+int stk_nvml_expected(const stk_nvml *nvml)
+{
+    return nvml->expected;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The two ways to a graphics processor: NVIDIA's library, and the kernel's own files for AMD and Intel.
+ */
+#ifndef STOKE_SRC_TUNE_MACHINE_GPUS_H
+#define STOKE_SRC_TUNE_MACHINE_GPUS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <stoke/probe.h>
+
+enum { STK_WHY_BYTES = 512 };
+
+/* A way: opened once, read card by card. `why` gets what there is to say when no card can be read. */
+typedef struct stk_nvml stk_nvml;
+int stk_nvml_open(stk_nvml **out, const stoke_gpus_params *params, char why[STK_WHY_BYTES], stoke_error *err);
+void stk_nvml_close(stk_nvml **nvml);
+size_t stk_nvml_count(const stk_nvml *nvml);
+/* How many cards are on the bus when none could be opened. */
+int stk_nvml_expected(const stk_nvml *nvml);
+void stk_nvml_read(stk_nvml *nvml, size_t index, stoke_gpu *gpu);
+void stk_nvml_read_link(stk_nvml *nvml, size_t index, stoke_gpu *gpu);
+
+typedef struct stk_drm stk_drm;
+int stk_drm_open(stk_drm **out, const stoke_gpus_params *params, char why[STK_WHY_BYTES], stoke_error *err);
+void stk_drm_close(stk_drm **drm);
+size_t stk_drm_count(const stk_drm *drm);
+void stk_drm_read(stk_drm *drm, size_t index, stoke_gpu *gpu);
+void stk_drm_read_link(const stk_drm *drm, size_t index, stoke_gpu *gpu);
+
+/* What crosses the link now and nothing else: 40 ms by NVML, a second from the kernel's file for AMD. */
+void stk_gpus_read_link(stoke_gpus *gpus, size_t index, stoke_gpu *gpu);
+
+/* The entry of a process, made when there is none and room for it; NULL: there is none, and the caller
+ * counts. Name and `own` are filled in from proc. */
+stoke_gpu_process *stk_gpu_process(stoke_gpu *gpu, const char *root, uint32_t pid);
+
+/* numa_node and the speed of the link from sysfs, where the card's folder of the PCI bus is known and nothing
+ * better told already. */
+void stk_gpu_from_pci(stoke_gpu *gpu, const char *folder);
+
+/* busy x power / limit, see the header. */
+void stk_gpu_effective(stoke_gpu *gpu);
+
+/* Adds a remark to `problem`, behind "; " when it has one. */
+void stk_gpu_remark(stoke_gpu *gpu, const char *format, ...) STOKE_PRINTF(2, 3);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Small files of /proc and /sys.
+ */
+#include "src/tune/machine/tree.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/machine.h"
+
+enum { NUMBER_MAX = 1 << 20 }; /* of a processor or node: far beyond any */
+
+stoke_figure stk_figure(double value, int source)
+{
+    return (stoke_figure){ value, source };
+}
+
+int stk_tree_path(char path[STK_TREE_PATH], const char *root, const char *format, ...)
+{
+    int n = snprintf(path, STK_TREE_PATH, "%s/", root);
+    if (n < 0 || n >= STK_TREE_PATH) return 0;
+    const size_t room = STK_TREE_PATH - (size_t)n;
+    va_list arguments;
+    va_start(arguments, format);
+    const int m = vsnprintf(path + n, room, format, arguments);
+    va_end(arguments);
+    return m >= 0 && (size_t)m < room;
+}
+
+int stk_tree_text(const char *path, char *text, size_t size)
+{
+    if (!stk_machine_read_text(path, text, size)) return 0;
+    for (size_t n = strlen(text); n && (text[n - 1] == '\n' || text[n - 1] == ' ');) text[--n] = 0;
+    return *text != 0;
+}
+
+stoke_figure stk_tree_figure(const char *folder, const char *name, double scale, int source)
+{
+    char path[STK_TREE_PATH], text[64], *end;
+    if (!stk_tree_path(path, folder, "%s", name) || !stk_tree_text(path, text, sizeof text))
+        return stk_figure(0, STOKE_SOURCE_NA);
+    const double value = strtod(text, &end);
+    return end == text ? stk_figure(0, STOKE_SOURCE_NA) : stk_figure(value * scale, source);
+}
+
+stk_cpu_list stk_cpu_list_begin(const char *text)
+{
+    return (stk_cpu_list){ text, 0, -1 };
+}
+
+int stk_cpu_list_next(stk_cpu_list *list, long *number)
+{
+    if (list->next > list->last) {
+        char *end;
+        const long first = strtol(list->at, &end, 10);
+        if (end == list->at || first < 0 || first > NUMBER_MAX) return 0;
+        long last = first;
+        if (*end == '-') last = strtol(end + 1, &end, 10);
+        list->at = *end == ',' ? end + 1 : end;
+        list->next = first;
+        list->last = last < first ? first : last > NUMBER_MAX ? NUMBER_MAX : last;
+    }
+    *number = list->next++;
+    return 1;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The three steps of a pre-flight check: what the file asks for, what there is, what the one says to the
+ * other. The last takes no look at anything, so that tests can script every machine.
+ */
+#ifndef STOKE_SRC_TUNE_PREFLIGHT_PREFLIGHT_H
+#define STOKE_SRC_TUNE_PREFLIGHT_PREFLIGHT_H
+
+#include <stoke/dataset.h>
+#include <stoke/feed.h>
+#include <stoke/net.h>
+#include <stoke/preflight.h>
+#include <stoke/train.h>
+
+/* Not in the file, or auto. */
+enum { STK_UNSAID = -1 };
+
+/* What the file asks for. */
+typedef struct stk_run_wish {
+    char config[384], data_name[384]; /* as words of a command */
+    char data_flag[400];              /* " --data DIR" where the file does not name it; "" = it does */
+    const char *dialect;
+    stoke_engine engine;
+    char model[32]; /* b0 .. b5 or smallnet; "" = not said, or none that the estimate knows */
+    char model_said[64];
+    int64_t batch, height, width, classes, base_channels, num_blocks, epochs;
+    int64_t workers, prefetch, ranks, accumulate;
+    int64_t pin_memory, persistent_workers, mixed_precision, drop_last; /* 0, 1 or STK_UNSAID */
+    int64_t gpu_augmentation, prefetcher;                               /* the same */
+    int64_t log_every;
+    char augment[64]; /* of other dialects, as it stands there; "" = not said */
+    int precision, optimizer, freeze_encoder, average;
+    char root[4096], masks[4096]; /* of the data in other dialects; "" = not said */
+    stoke_data_params data;       /* strings are in storage, root and masks */
+    stoke_train_params train;     /* of our own files; of others what is known of it */
+    int has_data;
+    stoke_feed_params feed; /* of our own files */
+    stoke_option_storage *storage;
+} stk_run_wish;
+/* config NULL: nothing but what is said beside it, for our own engine. After an error too, free with
+ * stk_wish_free. */
+int stk_wish_read(stk_run_wish *wish, const stoke_preflight_params *params, stoke_error *err);
+void stk_wish_free(stk_run_wish *wish);
+/* What the estimate is asked. NULL, or what the file does not say: "model", "batch", "size of pictures". */
+const char *stk_wish_estimate(const stk_run_wish *wish, stoke_estimate_params *params);
+/* As a shell takes it: in quotes where it must be. `size` is 16 at least; what is too long is cut. */
+void stk_shell_word(char *word, size_t size, const char *text);
+
+/* What there is. */
+typedef struct stk_surroundings {
+    stoke_machine_facts machine;
+    size_t n_gpus, index;
+    stoke_gpu gpu; /* the chosen one; zeros without a card */
+    char why_no_gpu[384];
+    int data_there; /* 1: opened; 0: not, and why */
+    char why_no_data[512];
+    uint64_t pairs, left_out, train_pairs;
+    char first_left_out[256];
+    int has_masks;
+    stoke_figure data_bytes;
+    stoke_disk_facts disk;
+    char why_no_disk[256];
+    const char *omp_threads;              /* of the environment; NULL = not set */
+    stoke_figure cpus_allowed, cpus_near; /* to this process; of them, at the memory node of the card */
+    char huge_pages[16];                  /* always, madvise, never; "" = n/a */
+} stk_surroundings;
+
+/* Looks at the machine, at the data that the wish names and, for PyTorch, at the cards. */
+int stk_look_around(stk_surroundings *here, const stk_run_wish *wish, const stoke_preflight_params *params,
+                    stoke_error *err);
+/* Memory nodes and large pages of the machine below `root`; the card has been looked at. */
+void stk_look_at_nodes(stk_surroundings *here, const char *root);
+/* What the host can still give: the smaller of what is free and the group's limit. */
+stoke_figure stk_host_free(const stoke_machine_facts *machine);
+
+typedef struct stk_check_list {
+    stoke_preflight_line line[24];
+    size_t n;
+} stk_check_list;
+void stk_preflight_judge(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here);
+
+/* The next line of the list, n/a until said otherwise. */
+stoke_preflight_line *stk_check_add(stk_check_list *list, const char *key, const char *title);
+/* The remedy for settings that `stoke optimize` changes. */
+void stk_how_to_optimize(stoke_preflight_line *line, const stk_run_wish *wish, const stk_surroundings *here);
+/* Lines about the card, about loading, about the machine: preflight_card.c, _loading.c, _machine.c. */
+void stk_check_card(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here);
+void stk_check_loading(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here);
+void stk_check_machine(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here);
+void stk_check_data(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here);
+
+#define STK_SAY(field, ...) snprintf((field), sizeof(field), __VA_ARGS__)
+
+#endif

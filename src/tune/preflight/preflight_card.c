@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lines about the card that a PyTorch trainer runs on.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "src/tune/preflight/preflight.h"
+#include <stoke/report.h>
+
+/* Tensor cores, and with them time won by mixed precision, begin with Volta; bf16 in hardware with Ampere. */
+static const double MIXED_SINCE = 7.0, BF16_SINCE = 8.0;
+/* Below this share the card counts as idle, and saves power by a slower link. */
+static const double IDLE_PERCENT = 10;
+
+static const char NO_CARD[] = "no card is seen here";
+
+static void check_driver(stk_check_list *list, const stk_surroundings *here)
+{
+    stoke_preflight_line *line = stk_check_add(list, "driver", "driver and card");
+    const stoke_gpu *gpu = &here->gpu;
+    if (!here->n_gpus) {
+        STK_SAY(line->figure, "%s%s%.300s", NO_CARD, *here->why_no_gpu ? ": " : "", here->why_no_gpu);
+        STK_SAY(line->fix, "nvidia-smi   must list the card; if it does not, install its driver");
+        return;
+    }
+    line->source = gpu->memory_total.source ? gpu->memory_total.source : STOKE_SOURCE_SYSFS;
+    if (gpu->lost) {
+        line->verdict = STOKE_VERDICT_FAIL;
+        STK_SAY(line->figure, "%s is lost: %.250s", *gpu->name ? gpu->name : "the card", gpu->problem);
+        STK_SAY(line->fix,
+                "sudo nvidia-smi --gpu-reset -i %zu   or restart; `sudo dmesg | grep -i xid` says why",
+                here->index);
+        return;
+    }
+    STK_SAY(line->figure, "%s, card %zu of %zu, driver %s%s%.150s", *gpu->name ? gpu->name : "name n/a",
+            here->index, here->n_gpus, *gpu->driver ? gpu->driver : "n/a", *gpu->problem ? "; " : "",
+            gpu->problem);
+    line->verdict = *gpu->problem ? STOKE_VERDICT_WARN : STOKE_VERDICT_PASS;
+    if (*gpu->problem) STK_SAY(line->fix, "stoke doctor");
+}
+
+/* Seen from inside Python only: said, so that nobody takes the list for all there is. */
+static void check_versions(stk_check_list *list)
+{
+    stoke_preflight_line *line = stk_check_add(list, "versions", "PyTorch and driver");
+    STK_SAY(line->figure, "which CUDA PyTorch was built for is seen from inside Python only");
+    STK_SAY(line->fix, "python3 -c 'import torch; print(torch.version.cuda, torch.cuda.is_available())'");
+}
+
+static void check_others(stk_check_list *list, const stk_surroundings *here)
+{
+    const stoke_gpu *gpu = &here->gpu;
+    size_t others = 0, used = 0;
+    char pids[128] = "", names[160] = "", memory[32];
+    double bytes = 0;
+    int bytes_known = 1;
+    stoke_preflight_line *line = stk_check_add(list, "others", "other programs");
+    if (gpu->mig) {
+        STK_SAY(line->figure, "the card is cut into instances, whose programs NVML does not tell");
+        STK_SAY(line->fix, "nvidia-smi");
+        return;
+    }
+    for (uint32_t i = 0; i < gpu->n_processes; i++) {
+        const stoke_gpu_process *p = &gpu->process[i];
+        if (p->own) continue;
+        bytes_known &= p->memory_bytes.source != STOKE_SOURCE_NA;
+        bytes += p->memory_bytes.source ? p->memory_bytes.value : 0;
+        if (others < 4) { /* to say who; a card has seldom more */
+            used += (size_t)snprintf(pids + used, sizeof pids - used, "%s%u", others ? "," : "", p->pid);
+            const size_t at = strlen(names);
+            snprintf(names + at, sizeof names - at, "%s%.32s", others ? ", " : "",
+                     *p->name ? p->name : "n/a");
+        }
+        others++;
+    }
+    /* A card that the kernel alone knows, without NVML, has an empty list too. */
+    const int nvidia = !strcmp(gpu->vendor, "nvidia") && gpu->memory_total.source == STOKE_SOURCE_NVML;
+    line->source = nvidia ? STOKE_SOURCE_NVML : STOKE_SOURCE_FDINFO;
+    if (!others) {
+        line->verdict = nvidia ? STOKE_VERDICT_PASS : STOKE_VERDICT_NA;
+        STK_SAY(line->figure,
+                nvidia ? "none" : "none that can be seen; those of other users, or all, cannot");
+        return;
+    }
+    line->verdict = STOKE_VERDICT_WARN;
+    stoke_text_bytes((uint64_t)bytes, memory, sizeof memory);
+    STK_SAY(line->figure, "%zu (%s) with %s of the card's memory", others + gpu->more_processes, names,
+            bytes_known ? memory : "n/a");
+    STK_SAY(line->fix, "ps -fp %s   says whose they are; end them, or wait", pids);
+}
+
+static void check_mixed(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+{
+    stoke_preflight_line *line = stk_check_add(list, "mixed_precision", "mixed precision");
+    const stoke_figure cc = here->gpu.compute_capability;
+    const int on = wish->mixed_precision == 1;
+    const char *state = on ? "on" : wish->mixed_precision == 0 ? "off" : "not said, so off";
+    line->source = cc.source;
+    if (!cc.source) {
+        STK_SAY(line->figure, "%s; what the card can is not known%s%s", state, here->n_gpus ? "" : ": ",
+                here->n_gpus ? "" : NO_CARD);
+        if (!on)
+            STK_SAY(line->fix, "stoke optimize --config %s   where there is a card since Volta",
+                    wish->config);
+        return;
+    }
+    const int able = cc.value >= MIXED_SINCE;
+    STK_SAY(line->figure, "%s; compute capability %.1f, time is won from %.1f on", state, cc.value,
+            MIXED_SINCE);
+    line->verdict = on == able ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
+    if (able && !on) stk_how_to_optimize(line, wish, here);
+    if (!able && on)
+        STK_SAY(line->fix, "switch it off in %s unless memory is short: it saves that alone", wish->config);
+}
+
+static void check_bf16(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+{
+    const stoke_figure cc = here->gpu.compute_capability;
+    if (wish->precision != STOKE_PRECISION_BF16) return;
+    stoke_preflight_line *line = stk_check_add(list, "bf16", "bf16");
+    line->source = cc.source;
+    if (!cc.source) {
+        STK_SAY(line->figure, "asked for; what the card can is not known%s%s", here->n_gpus ? "" : ": ",
+                here->n_gpus ? "" : NO_CARD);
+        return;
+    }
+    line->verdict = cc.value >= BF16_SINCE ? STOKE_VERDICT_PASS : STOKE_VERDICT_FAIL;
+    STK_SAY(line->figure, "compute capability %.1f, bf16 from %.1f on", cc.value, BF16_SINCE);
+    if (cc.value < BF16_SINCE) STK_SAY(line->fix, "set fp16 instead of bf16 in %s", wish->config);
+}
+
+static void check_link(stk_check_list *list, const stk_surroundings *here)
+{
+    const stoke_gpu *gpu = &here->gpu;
+    stoke_preflight_line *line = stk_check_add(list, "pcie", "PCIe link");
+    line->source = gpu->pcie_width.source;
+    if (!gpu->pcie_width.source || !gpu->pcie_width_max.source || !gpu->pcie_generation.source ||
+        !gpu->pcie_generation_max.source) {
+        STK_SAY(line->figure, "the driver does not tell it");
+        return;
+    }
+    const int narrow = gpu->pcie_width.value < gpu->pcie_width_max.value;
+    const int slow = gpu->pcie_generation.value < gpu->pcie_generation_max.value;
+    const int idle = !gpu->busy_percent.source || gpu->busy_percent.value < IDLE_PERCENT;
+    STK_SAY(line->figure, "generation %.0f of %.0f, %.0f lanes of %.0f%s", gpu->pcie_generation.value,
+            gpu->pcie_generation_max.value, gpu->pcie_width.value, gpu->pcie_width_max.value,
+            slow && idle ? "; the card is idle and may save power" : "");
+    if (narrow || (slow && !idle)) {
+        line->verdict = STOKE_VERDICT_WARN;
+        STK_SAY(line->fix,
+                "sudo lspci -vv -s %s | grep LnkSta   then another slot, or the slot's setting in the BIOS",
+                *gpu->pci ? gpu->pci : "CARD");
+    } else if (slow) {
+        STK_SAY(line->fix, "look again while it computes");
+    } else {
+        line->verdict = STOKE_VERDICT_PASS;
+    }
+}
+
+static void check_clocks(stk_check_list *list, const stk_surroundings *here)
+{
+    static const struct {
+        int bit;
+        const char *reason, *fix;
+    } reasons[] = {
+        { STOKE_CLOCKS_HW_THERMAL, "too hot (hardware)", "clear the air's way, look at the fans" },
+        { STOKE_CLOCKS_SW_THERMAL, "too hot (driver)", "clear the air's way, look at the fans" },
+        { STOKE_CLOCKS_POWER_BRAKE, "power brake from outside", "look at the power supply" },
+        { STOKE_CLOCKS_HW_SLOWDOWN, "slowed down by the hardware", "look at heat and power supply" },
+        { STOKE_CLOCKS_POWER_CAP, "power limit reached",
+          "raise it if the card may: sudo nvidia-smi -pl WATTS" },
+        { STOKE_CLOCKS_SYNC_BOOST, "held to another card's clock", "nvidia-smi -q -d CLOCK" },
+        { STOKE_CLOCKS_APPLICATION, "set clocks", "sudo nvidia-smi -rac" },
+    };
+    const stoke_figure r = here->gpu.clocks_reasons;
+    stoke_preflight_line *line = stk_check_add(list, "clocks", "clocks");
+    line->source = r.source;
+    if (!r.source) {
+        STK_SAY(line->figure, "the driver does not tell why clocks are low");
+        return;
+    }
+    const int bits = (int)r.value;
+    line->verdict = STOKE_VERDICT_PASS;
+    STK_SAY(line->figure,
+            bits & STOKE_CLOCKS_IDLE ? "low because the card is idle" : "nothing holds them down");
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        if (!(bits & reasons[i].bit)) continue;
+        if (!used) STK_SAY(line->fix, "%s", reasons[i].fix); /* the gravest comes first */
+        line->verdict = STOKE_VERDICT_WARN;
+        used += (size_t)snprintf(line->figure + used, sizeof line->figure - used, "%s%s",
+                                 used ? ", " : "held down: ", reasons[i].reason);
+    }
+}
+
+void stk_check_card(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+{
+    const int seen = here->n_gpus && !here->gpu.lost;
+    check_driver(list, here);
+    check_versions(list);
+    if (seen) check_others(list, here);
+    check_mixed(list, wish, here);
+    check_bf16(list, wish, here);
+    if (seen) check_link(list, here);
+    if (seen) check_clocks(list, here);
+}

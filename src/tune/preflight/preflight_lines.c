@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The list: memory and data of any engine here, the card in preflight_card.c, a PyTorch loader's settings in
+ * preflight_loading.c.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/tune/preflight/preflight.h"
+#include <stoke/report.h>
+
+/* What the documents want left free: 1 GB as cards are sold. */
+static const double SPARE = 1024.0 * 1024 * 1024;
+
+stoke_preflight_line *stk_check_add(stk_check_list *list, const char *key, const char *title)
+{
+    /* The lines there are stand in the functions below and in two files: one too many is seen by the tests.
+     */
+    if (list->n == sizeof list->line / sizeof *list->line) list->n--;
+    stoke_preflight_line *line = &list->line[list->n++];
+    *line = (stoke_preflight_line){ .key = key, .title = title, .verdict = STOKE_VERDICT_NA };
+    return line;
+}
+
+/* For the card that is meant: of several, and of those that have no name in the tables, too. */
+void stk_how_to_optimize(stoke_preflight_line *line, const stk_run_wish *wish, const stk_surroundings *here)
+{
+    const stoke_figure memory = here->gpu.memory_total;
+    char card[32] = "", ranks[32] = "";
+    if (here->n_gpus && memory.source) STK_SAY(card, " --vram %.0f", memory.value / SPARE);
+    if (wish->ranks > 1) STK_SAY(ranks, " --ranks %" PRId64, wish->ranks);
+    STK_SAY(line->fix, "stoke optimize --config %s%s%s", wish->config, card, ranks);
+}
+
+/* ---- memory ---- */
+
+/* 0 = the file does not say enough, and the line says what is missing. */
+static int estimate(stoke_estimate *e, stoke_preflight_line *line, const stk_run_wish *wish)
+{
+    stoke_estimate_params p;
+    stoke_error err = { 0 };
+    const int native = wish->engine == STOKE_ENGINE_NATIVE;
+    const char *unsaid = stk_wish_estimate(wish, &p);
+    if (unsaid && !*wish->model) {
+        STK_SAY(line->figure, "the file names no model that the estimate knows%s%s",
+                *wish->model_said ? ": " : "", wish->model_said);
+        STK_SAY(line->fix, "name one: stoke check --config %s --model b0..b5|smallnet", wish->config);
+        return 0;
+    }
+    if (unsaid) {
+        STK_SAY(line->figure, "the file does not say the %s%s", unsaid, native ? ": training chooses" : "");
+        if (native)
+            STK_SAY(line->fix, "stoke train --config %s%s --dry-run", wish->config, wish->data_flag);
+        else
+            STK_SAY(line->fix,
+                    wish->batch < 1 ? "say batch_size in %s" : "say it: stoke check --config %s --size HxW",
+                    wish->config);
+        return 0;
+    }
+    if (!stoke_estimate_make(e, wish->engine, &p, &err)) return 1;
+    STK_SAY(line->figure, "no estimate: %.300s", err.message);
+    return 0;
+}
+
+stoke_figure stk_host_free(const stoke_machine_facts *m)
+{
+    const int limited =
+        m->limit_bytes.source != STOKE_SOURCE_NA &&
+        (m->available_bytes.source == STOKE_SOURCE_NA || m->limit_bytes.value < m->available_bytes.value);
+    return limited ? m->limit_bytes : m->available_bytes;
+}
+
+static void check_memory(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+{
+    stoke_preflight_line *line = stk_check_add(list, "memory", "memory");
+    const int native = wish->engine == STOKE_ENGINE_NATIVE;
+    const stoke_figure room = native ? stk_host_free(&here->machine) : here->gpu.memory_free;
+    char low[32], high[32], have[32], classes[32] = "";
+    stoke_estimate e;
+    if (!estimate(&e, line, wish)) return;
+    stoke_text_bytes(e.low, low, sizeof low);
+    stoke_text_bytes(e.high, high, sizeof high);
+    stoke_text_bytes(room.source ? (uint64_t)room.value : 0, have, sizeof have);
+    if (wish->classes < 1) STK_SAY(classes, ", 19 classes assumed");
+    STK_SAY(line->figure,
+            "%s, batch %" PRId64 ", %" PRId64 "x%" PRId64 "%s: %s%s%s and 1 GB to spare; %s%s%s", wish->model,
+            wish->batch, wish->height, wish->width, classes, low, e.low == e.high ? "" : " to ",
+            e.low == e.high ? "" : high, native ? "the host" : "the card",
+            room.source ? " has free " : ": what is free is not known", room.source ? have : "");
+    line->source = e.source;
+    if (!room.source) return;
+    line->verdict = (double)e.high + SPARE <= room.value  ? STOKE_VERDICT_PASS
+                    : (double)e.low + SPARE <= room.value ? STOKE_VERDICT_WARN
+                                                          : STOKE_VERDICT_FAIL;
+    if (line->verdict == STOKE_VERDICT_PASS) return;
+    if (native)
+        STK_SAY(line->fix, "stoke train --config %s%s --batch auto", wish->config, wish->data_flag);
+    else
+        STK_SAY(line->fix,
+                "stoke estimate --model %s --batch %" PRId64 " --size %" PRId64 "x%" PRId64 " --vram %.0f",
+                wish->model, wish->batch, wish->height, wish->width, floor(room.value / SPARE));
+}
+
+/* ---- data ---- */
+
+static void check_set(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+{
+    stoke_preflight_line *line = stk_check_add(list, "data", "data set");
+    if (!wish->has_data) {
+        STK_SAY(line->figure, "the file names no data set");
+        STK_SAY(line->fix, "name it: stoke check --config %s --data DIR", wish->config);
+        return;
+    }
+    line->source = STOKE_SOURCE_MEASURED;
+    if (!here->data_there) {
+        line->verdict = STOKE_VERDICT_FAIL;
+        STK_SAY(line->figure, "%.380s", here->why_no_data);
+        STK_SAY(line->fix, "put it there, or name it: stoke check --config %s --data DIR", wish->config);
+        return;
+    }
+    if (here->left_out || !here->has_masks) {
+        line->verdict = STOKE_VERDICT_WARN;
+        if (here->left_out)
+            STK_SAY(line->figure,
+                    "%" PRIu64 " pairs; %" PRIu64 " files have no partner and are left out, such as %.200s",
+                    here->pairs, here->left_out, here->first_left_out);
+        else
+            STK_SAY(line->figure, "%" PRIu64 " pictures without masks", here->pairs);
+        STK_SAY(line->fix, "stoke verify %s", wish->data_name);
+        return;
+    }
+    line->verdict = STOKE_VERDICT_PASS;
+    STK_SAY(line->figure, "%" PRIu64 " pairs, none without its partner; `stoke verify` reads every pixel",
+            here->pairs);
+}
+
+static void check_disk(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+{
+    const stoke_disk_facts *d = &here->disk;
+    if (!here->data_there) return;
+    stoke_preflight_line *line = stk_check_add(list, "disk", "disk of the data");
+    const int network = d->network.source && d->network.value > 0;
+    const int turns = d->rotational.source && d->rotational.value > 0;
+    if (!network && !turns && (!d->rotational.source || !d->network.source)) {
+        STK_SAY(line->figure, "%s",
+                *here->why_no_disk ? here->why_no_disk : "the system does not say what it is");
+        if (!*here->why_no_disk && *d->filesystem)
+            STK_SAY(line->figure, "%s at %.100s: the system does not say what is below it", d->filesystem,
+                    d->mount);
+        return;
+    }
+    line->source = network ? d->network.source : d->rotational.source;
+    STK_SAY(line->figure, "%s, %s at %.100s",
+            network ? "network"
+            : turns ? "it turns, says the kernel"
+                    : "does not turn",
+            d->filesystem, d->mount);
+    line->verdict = network || turns ? STOKE_VERDICT_WARN : STOKE_VERDICT_PASS;
+    if (line->verdict == STOKE_VERDICT_WARN)
+        STK_SAY(line->fix, "stoke pack %s --out shards   reads in long runs; or copy it to a local SSD",
+                wish->data_name);
+}
+
+/* Whether what is read in the first epoch is still in memory in the second. Half of what is free: the other
+ * half is for the training itself. */
+static void check_cache(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+{
+    char all[32], have[32];
+    if (!here->data_there || wish->epochs == 1) return;
+    stoke_preflight_line *line = stk_check_add(list, "page_cache", "data against memory");
+    const stoke_figure room = stk_host_free(&here->machine);
+    if (!here->data_bytes.source || !room.source) {
+        STK_SAY(line->figure, "%s is not known",
+                room.source ? "the size of the set" : "the memory that is free");
+        return;
+    }
+    stoke_text_bytes((uint64_t)here->data_bytes.value, all, sizeof all);
+    stoke_text_bytes((uint64_t)room.value, have, sizeof have);
+    line->source = here->data_bytes.source;
+    const int stays = here->data_bytes.value <= room.value / 2;
+    line->verdict = stays ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
+    STK_SAY(line->figure, "%s of files, %s of memory free: %s", all, have,
+            stays ? "stays in the page cache" : "is read from the disk in every epoch");
+    if (!stays) STK_SAY(line->fix, "stoke pack %s --out shards   or more memory", wish->data_name);
+}
+
+/* Our own trainer sees to the rest of an epoch itself: there only a batch that is never full is of interest.
+ */
+static void check_drop_last(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+{
+    if (!here->data_there || wish->batch < 1 || !here->train_pairs) return;
+    const int never =
+        wish->drop_last == 1 && here->train_pairs < (uint64_t)wish->batch * (uint64_t)wish->ranks;
+    if (wish->engine == STOKE_ENGINE_NATIVE && !never) return;
+    stoke_preflight_line *line = stk_check_add(list, "drop_last", "last batch");
+    const uint64_t batch = (uint64_t)wish->batch * (uint64_t)wish->ranks, n = here->train_pairs;
+    const uint64_t rest = n % batch;
+    line->source = STOKE_SOURCE_MEASURED;
+    line->verdict = STOKE_VERDICT_PASS;
+    if (never) {
+        line->verdict = STOKE_VERDICT_FAIL;
+        STK_SAY(line->figure,
+                "%" PRIu64 " pairs do not fill a batch of %" PRIu64
+                ", and drop_last leaves out what does not",
+                n, batch);
+        STK_SAY(line->fix, "set drop_last: false, or a batch of %" PRIu64 " at most, in %s", n, wish->config);
+    } else if (wish->drop_last == 1) {
+        STK_SAY(line->figure, "dropped: %" PRIu64 " of %" PRIu64 " pairs in every epoch", rest, n);
+    } else if (rest == 1 && batch > 1) {
+        line->verdict = STOKE_VERDICT_WARN;
+        STK_SAY(line->figure,
+                "of 1 picture (%" PRIu64 " pairs, batch %" PRIu64
+                "): batch norm has little to go by, or stops",
+                n, batch);
+        STK_SAY(line->fix, "set drop_last: true in %s", wish->config);
+    } else {
+        STK_SAY(line->figure, "kept: of %" PRIu64 " pictures (%" PRIu64 " pairs, batch %" PRIu64 ")",
+                rest ? rest : batch, n, batch);
+    }
+}
+
+void stk_check_data(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+{
+    check_set(list, wish, here);
+    check_drop_last(list, wish, here);
+    check_disk(list, wish, here);
+    check_cache(list, wish, here);
+}
+
+void stk_preflight_judge(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+{
+    list->n = 0;
+    if (wish->engine == STOKE_ENGINE_TORCH) stk_check_card(list, wish, here);
+    check_memory(list, wish, here);
+    stk_check_loading(list, wish, here);
+    stk_check_machine(list, wish, here);
+    stk_check_data(list, wish, here);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke_why from end to end, and what the four answers share.
+ */
+#include "src/tune/why/why.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+
+const char *stoke_trouble_name(int trouble)
+{
+    static const char *const names[] = { "oom", "slow", "unstable", "loading" };
+    return trouble >= 0 && trouble <= STOKE_TROUBLE_LOADING ? names[trouble] : "unknown";
+}
+
+stoke_why_params stoke_why_defaults(void)
+{
+    return (stoke_why_params){ .struct_size = sizeof(stoke_why_params) };
+}
+
+/* ---- reasons ---- */
+
+stoke_reason *stk_reason_add(stoke_answer *answer, int found, double weight)
+{
+    /* Every cause there is stands in one of four files, and the tests count them. */
+    if (answer->n == STK_REASONS) answer->n--;
+    answer->weight[answer->n] = weight;
+    stoke_reason *reason = &answer->reason[answer->n++];
+    *reason = (stoke_reason){ .found = found };
+    return reason;
+}
+
+void stk_reason_line(stoke_answer *answer, const stk_evidence *e, const char *key, const char *cause,
+                     double weight)
+{
+    for (size_t i = 0; i < e->list.n; i++) {
+        const stoke_preflight_line *line = &e->list.line[i];
+        if (strcmp(line->key, key) != 0) continue;
+        const int seen = line->verdict != STOKE_VERDICT_NA, wrong = line->verdict > STOKE_VERDICT_NA;
+        stoke_reason *r = stk_reason_add(answer, seen ? wrong : -1, weight);
+        STK_SAY(r->cause, "%s", cause);
+        STK_SAY(r->evidence, "%.60s: %.380s [%.16s]", line->title, line->figure,
+                stoke_source_name(line->source));
+        STK_SAY(r->remedy, "%.639s", wrong || !seen ? line->fix : "");
+    }
+}
+
+/* What a setting that is not as it should be means, and how much of the trouble it is as a rule. */
+static const struct {
+    const char *setting, *cause;
+    double weight;
+} meanings[] = {
+    { "num_workers", "the workers do not go with the cores", 0.55 },
+    { "gpu_augmentation", "the processor augments, not the card", 0.45 },
+    { "mixed_precision", "the card computes with numbers of 32 bits", 0.4 },
+    { "log_every", "the loop waits for the loss at almost every step", 0.35 },
+    { "pin_memory", "batches lie where the card cannot copy them from by itself", 0.3 },
+    { "device_prefetch", "copies do not run while the card computes", 0.32 },
+    { "non_blocking", "the loop waits for every copy", 0.3 },
+    { "grad_clip", "large gradients are not clipped", 0.3 },
+    { "persistent_workers", "workers are started again at every epoch", 0.25 },
+    { "batch_size", "the batch is small for the card", 0.2 },
+    { "prefetch_factor", "few batches are made ahead", 0.15 },
+    { "compile", "small kernels are not fused", 0.1 },
+};
+
+void stk_reason_settings(stoke_answer *answer, const stk_evidence *e, const char *const *settings)
+{
+    for (; e->plan && *settings; settings++) {
+        stoke_change c = { 0 };
+        int changes = 0;
+        size_t m = 0;
+        for (size_t i = 0; !changes && stoke_optimization_change(e->plan, i, &c); i++)
+            changes = !strcmp(c.setting, *settings);
+        while (m < sizeof meanings / sizeof *meanings && strcmp(meanings[m].setting, *settings) != 0) m++;
+        if (m == sizeof meanings / sizeof *meanings) continue;
+        if (!changes && !e->here.n_gpus) continue; /* the rules did not look at all of them */
+        stoke_reason *r = stk_reason_add(answer, changes, meanings[m].weight);
+        STK_SAY(r->cause, "%s", meanings[m].cause);
+        if (changes) {
+            STK_SAY(r->evidence, "%.100s: %.60s%s%.60s, better %.40s [%.16s]: %.150s", e->wish.config, c.path,
+                    *c.from ? " is " : " is not there", c.from, c.to, stoke_source_name(c.source), c.why);
+            STK_SAY(r->remedy, "stoke optimize --config %s", e->wish.config);
+        } else {
+            STK_SAY(r->evidence, "%.300s: `stoke optimize` would leave %s as it is", e->wish.config,
+                    *settings);
+        }
+    }
+}
+
+stk_command stk_train_again(const stk_evidence *e)
+{
+    stk_command command;
+    if (e->has_config)
+        STK_SAY(command.text, "stoke train --config %s%s", e->wish.config,
+                e->wish.has_data ? "" : " --data DIR");
+    else if (e->state != STK_RUN_NONE)
+        STK_SAY(command.text, "stoke train --resume %s", e->run);
+    else
+        STK_SAY(command.text, "stoke train DIR");
+    return command;
+}
+
+stk_command stk_go_on(const stk_evidence *e)
+{
+    stk_command command = stk_train_again(e);
+    if (e->state != STK_RUN_ENDED && e->state != STK_RUN_NONE)
+        STK_SAY(command.text, "stoke train --resume %s", e->run);
+    return command;
+}
+
+/* ---- the answer ---- */
+
+/* What was found comes first, the heaviest of it at the top; then what cannot be told; then what is not
+ * there. Few enough to sort by hand, and so that equals keep their order. */
+static void sort(stoke_answer *a)
+{
+    static const int place[] = { 1, 2, 0 }; /* of found -1, 0, 1 */
+    for (size_t i = 1; i < a->n; i++)
+        for (size_t j = i; j; j--) {
+            const int before = place[a->reason[j - 1].found + 1], after = place[a->reason[j].found + 1];
+            if (before < after || (before == after && (before || a->weight[j - 1] >= a->weight[j]))) break;
+            const stoke_reason reason = a->reason[j];
+            const double weight = a->weight[j];
+            a->reason[j] = a->reason[j - 1], a->weight[j] = a->weight[j - 1];
+            a->reason[j - 1] = reason, a->weight[j - 1] = weight;
+        }
+}
+
+/* Said where nothing was found, since a person then wants to know what else to give. */
+static const char *what_else(const stk_evidence *e, int trouble)
+{
+    if (e->state == STK_RUN_NONE && !e->has_config)
+        return "; give a run (--run RUN) or a settings file (--config FILE): this is the machine alone";
+    if (e->state == STK_RUN_NONE && trouble == STOKE_TROUBLE_UNSTABLE)
+        return "; only a run tells (--run RUN)";
+    if (e->state == STK_RUN_NONE) return "; a run (--run RUN) tells more";
+    return "";
+}
+
+static void sum_up(stoke_answer *a, const stk_evidence *e, int trouble)
+{
+    size_t found = 0, untold = 0;
+    for (size_t i = 0; i < a->n; i++) found += a->reason[i].found == 1, untold += a->reason[i].found < 0;
+    if (!found) {
+        if (trouble == STOKE_TROUBLE_LOADING && stk_waited(e) >= 0)
+            STK_SAY(a->text, "They do not: steps waited for them %.1f %% of the time", 100 * stk_waited(e));
+        else
+            STK_SAY(a->text, "%s%s",
+                    untold == a->n ? "Nothing can be told from here"
+                                   : "Of what was looked for nothing is there",
+                    what_else(e, trouble));
+        return;
+    }
+    char more[64] = "";
+    if (found > 1) STK_SAY(more, " (and %zu more)", found - 1);
+    STK_SAY(a->text, "%s%s", a->reason[0].cause, more);
+    a->text[0] = (char)toupper((unsigned char)a->text[0]);
+}
+
+int stoke_why(stoke_answer **out, const stoke_why_params *params, stoke_error *err)
+{
+    static void (*const look[])(stoke_answer *, const stk_evidence *) = { stk_why_oom, stk_why_slow,
+                                                                          stk_why_unstable, stk_why_loading };
+    *out = NULL;
+    if (!params || params->struct_size != sizeof *params || params->trouble < 0 ||
+        params->trouble > STOKE_TROUBLE_LOADING)
+        return stk_fail(err, STOKE_E_INVALID, "the trouble is one of oom, slow, unstable and loading");
+    stoke_answer *answer = stk_calloc(1, sizeof *answer);
+    stk_evidence *e = stk_calloc(1, sizeof *e); /* 40 KB with a card's facts and the list */
+    int r = answer && e ? stk_evidence_gather(e, params, err)
+                        : stk_fail(err, STOKE_E_NOMEM, "no memory for an answer");
+    if (!r) {
+        look[params->trouble](answer, e);
+        sort(answer);
+        sum_up(answer, e, params->trouble);
+        *out = answer;
+    } else {
+        stk_free(answer);
+    }
+    if (e) stk_evidence_free(e);
+    stk_free(e);
+    return r;
+}
+
+void stoke_answer_free(stoke_answer **answer)
+{
+    if (!answer) return;
+    stk_free(*answer);
+    *answer = NULL;
+}
+
+const char *stoke_answer_text(const stoke_answer *answer)
+{
+    return answer->text;
+}
+
+int stoke_answer_reason(const stoke_answer *answer, size_t index, stoke_reason *reason)
+{
+    if (index >= answer->n) return 0;
+    *reason = answer->reason[index];
+    return 1;
+}

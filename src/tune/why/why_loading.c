@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Why batches come slowly: what of making them takes the time, by the run's own counters, and what the disk,
+ * the page cache, the files and the workers have to do with it. Nothing is measured anew: where records do
+ * not tell, the command that does is named.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/tune/why/why.h"
+#include <stoke/report.h>
+
+/* Steps that wait less are not held up by loading. */
+static const double WAITING = 0.1;
+/* Files of which opening takes as long as reading: about 100 us against 64 KB at 600 MB/s; and a set of them
+ * large enough to matter. */
+enum { TINY = 64 << 10, MANY = 5000 };
+/* What Docker gives a container that asks for nothing. */
+static const double SHM_DEFAULT = 64.0 * 1024 * 1024;
+
+/* Whether loading holds anything up: 1, 0, or -1: no run tells. */
+static int held_up(const stk_evidence *e)
+{
+    const double share = stk_waited(e);
+    return isnan(share) ? -1 : share > WAITING;
+}
+
+static stk_command measure_it(const stk_evidence *e)
+{
+    stk_command command;
+    if (e->has_config)
+        STK_SAY(command.text, "stoke diagnose --config %s%s", e->wish.config,
+                e->wish.has_data ? "" : " --data DIR");
+    else
+        STK_SAY(command.text, "stoke bench data %s", e->wish.has_data ? e->wish.data_name : "DIR");
+    return command;
+}
+
+static void waiting(stoke_answer *a, const stk_evidence *e)
+{
+    const double share = stk_waited(e);
+    stoke_reason *r = stk_reason_add(a, held_up(e), 0.5);
+    STK_SAY(r->cause, "steps wait for batches");
+    if (r->found >= 0)
+        STK_SAY(r->evidence, "log.jsonl, steps up to %" PRIu64 ": %.1f %% of their time [measured]%s",
+                e->log.step, 100 * share,
+                r->found ? "" : "; making batches faster would gain no more than that");
+    else
+        STK_SAY(r->evidence, e->state == STK_RUN_NONE ? "only a run tells" : "too few steps to tell");
+    if (r->found) STK_SAY(r->remedy, "%s", measure_it(e).text);
+}
+
+/* ---- what takes the time ---- */
+
+static void how_to_hasten(const stk_evidence *e, int stage, stoke_reason *r)
+{
+    const stk_command again = stk_train_again(e);
+    switch (stage) {
+    case STOKE_STAGE_READ:
+        STK_SAY(r->remedy, "stoke pack %s --out shards   then --data shards", e->wish.data_name);
+        break;
+    case STOKE_STAGE_DECODE_IMAGE:
+    case STOKE_STAGE_DECODE_MASK:
+    case STOKE_STAGE_FIT:
+        STK_SAY(r->remedy, "%s --cache cache   or --decode fast, which changes bytes a little", again.text);
+        break;
+    default: STK_SAY(r->remedy, "%s --workers auto --augment light", again.text); break;
+    }
+}
+
+static void stages(stoke_answer *a, const stk_evidence *e)
+{
+    static const char *const what[] = { "reading files", "decoding pictures", "decoding masks",
+                                        "cutting and resizing", "augmenting" };
+    enum { MAKING = sizeof what / sizeof *what };
+    double all = 0;
+    int most = 0;
+    for (int i = 0; e->has_page && i < MAKING; i++) {
+        const double ms = e->rates.stage_wall_ms[i];
+        if (!(ms >= 0)) continue;
+        all += ms;
+        if (!(e->rates.stage_wall_ms[most] >= ms)) most = i;
+    }
+    const int known = all > 0;
+    stoke_reason *r = stk_reason_add(a, known ? held_up(e) == 1 : -1, 0.9);
+    if (!known) {
+        STK_SAY(r->cause, "one stage of making batches takes most of the time");
+        STK_SAY(r->evidence, "%s",
+                e->state == STK_RUN_NONE ? "only a run, or a measurement, tells"
+                                         : "the run has no live page (RUN/live) with the times of stages");
+        STK_SAY(r->remedy, "%s", measure_it(e).text);
+        return;
+    }
+    const double share = e->rates.stage_wall_ms[most] / all;
+    STK_SAY(r->cause, "%s takes %.0f %% of making a sample", what[most], 100 * share);
+    size_t used = 0;
+    for (int i = 0; i < MAKING && used < sizeof r->evidence; i++)
+        used += (size_t)snprintf(r->evidence + used, sizeof r->evidence - used, "%s%s %.2f ms",
+                                 used ? ", " : "a sample in RUN/live: ", what[i], e->rates.stage_wall_ms[i]);
+    if (used < sizeof r->evidence) snprintf(r->evidence + used, sizeof r->evidence - used, " [measured]");
+    if (r->found) how_to_hasten(e, most, r);
+}
+
+static void cache_misses(stoke_answer *a, const stk_evidence *e)
+{
+    const double hits = e->has_page ? e->rates.cache_hits : NAN;
+    if (isnan(hits) || e->page.epoch == STOKE_LIVE_NA || e->page.epoch < 2) return;
+    stoke_reason *r = stk_reason_add(a, hits < 0.5, 0.6);
+    STK_SAY(r->cause, "the cache has few of the samples that are asked for");
+    STK_SAY(r->evidence, "RUN/live: %.0f %% of them after %" PRIu64 " epochs [measured]", 100 * hits,
+            e->page.epoch);
+    if (r->found) STK_SAY(r->remedy, "%s --cache-disk 0   0 sets no limit", stk_train_again(e).text);
+}
+
+/* ---- files ---- */
+
+static void tiny_files(stoke_answer *a, const stk_evidence *e)
+{
+    const stk_surroundings *here = &e->here;
+    char mean[32];
+    if (!here->data_there || !here->pairs || !here->data_bytes.source) return;
+    const double files = (double)here->pairs * (here->has_masks ? 2 : 1),
+                 bytes = here->data_bytes.value / files;
+    const int tiny = bytes < TINY && files > MANY;
+    stoke_reason *r = stk_reason_add(a, tiny, 0.55);
+    STK_SAY(r->cause, "the set is many small files, and opening them takes long");
+    STK_SAY(r->evidence, "%.0f files of %s each in the mean [%s]", files,
+            stoke_text_bytes((uint64_t)bytes, mean, sizeof mean), stoke_source_name(here->data_bytes.source));
+    if (r->found) STK_SAY(r->remedy, "stoke pack %s --out shards", e->wish.data_name);
+}
+
+static void cold_files(stoke_answer *a, const stk_evidence *e)
+{
+    const stoke_disk_facts *disk = &e->here.disk;
+    if (!e->here.data_there) return;
+    const stoke_figure share = disk->cached_share;
+    /* In the first epoch everything is cold: that is no fault of anything. */
+    const int wrong = share.source && share.value < 0.5 && held_up(e) == 1;
+    stoke_reason *r = stk_reason_add(a, share.source ? wrong : -1, 0.45);
+    STK_SAY(r->cause, "files are read from the disk, not from memory");
+    if (share.source)
+        STK_SAY(r->evidence, "%.0f %% of the pictures looked at are in the page cache now; %s at %.100s [%s]",
+                100 * share.value, disk->filesystem, disk->mount, stoke_source_name(share.source));
+    else
+        STK_SAY(r->evidence, "the page cache cannot be asked%s%.200s", *e->here.why_no_disk ? ": " : "",
+                e->here.why_no_disk);
+    if (r->found)
+        STK_SAY(r->remedy, "stoke doctor --data %s   measures how fast it reads", e->wish.data_name);
+}
+
+static void bad_files(stoke_answer *a, const stk_evidence *e)
+{
+    const char *said = NULL;
+    uint64_t bad = 0;
+    for (size_t i = 0; !said && i < e->log.n_remarks; i++)
+        if (strstr(e->log.remarks[i], "bad files stood")) said = e->log.remarks[i];
+    if (e->has_page && e->page.bad_samples != STOKE_LIVE_NA) bad = e->page.bad_samples;
+    if (e->state == STK_RUN_NONE) return;
+    stoke_reason *r = stk_reason_add(a, said || bad, 0.35);
+    STK_SAY(r->cause, "bad files are tried and replaced");
+    if (said)
+        STK_SAY(r->evidence, "log.jsonl: %.290s", said);
+    else
+        STK_SAY(r->evidence, "%" PRIu64 " in RUN/live, no remark in log.jsonl", bad);
+    if (r->found) STK_SAY(r->remedy, "stoke verify %s", e->wish.data_name);
+}
+
+/* Without a file or a run: what of the machine alone holds up any loader. */
+static void this_machine(stoke_answer *a, const stk_evidence *e)
+{
+    const stoke_machine_facts *m = &e->here.machine;
+    char room[32];
+    if (m->usable.source) {
+        stoke_reason *r = stk_reason_add(a, m->usable.value < 2, 0.5);
+        STK_SAY(r->cause, "loading and training share a single core");
+        STK_SAY(r->evidence, "usable cores: %.0f [%s]", m->usable.value, stoke_source_name(m->usable.source));
+        if (r->found) STK_SAY(r->remedy, "stoke doctor   shows what limits them: affinity, or a quota");
+    }
+    if (m->shm_bytes.source) {
+        stoke_reason *r = stk_reason_add(a, m->shm_bytes.value <= SHM_DEFAULT, 0.4);
+        STK_SAY(r->cause,
+                "/dev/shm has no more than a container's default: workers of PyTorch die of SIGBUS");
+        STK_SAY(r->evidence, "%s free [%s]",
+                stoke_text_bytes((uint64_t)m->shm_bytes.value, room, sizeof room),
+                stoke_source_name(m->shm_bytes.source));
+        if (r->found) STK_SAY(r->remedy, "docker run --shm-size=8g ...");
+    }
+}
+
+void stk_why_loading(stoke_answer *a, const stk_evidence *e)
+{
+    static const char *const settings[] = { "num_workers",        "prefetch_factor",
+                                            "persistent_workers", "gpu_augmentation",
+                                            "pin_memory",         "non_blocking",
+                                            "device_prefetch",    NULL };
+    waiting(a, e);
+    stages(a, e);
+    cache_misses(a, e);
+    if (!e->has_config && e->state == STK_RUN_NONE) this_machine(a, e);
+    if (e->wish.engine == STOKE_ENGINE_TORCH)
+        stk_reason_settings(a, e, settings);
+    else if (e->has_config)
+        stk_reason_line(a, e, "workers", "the workers do not go with the cores", 0.7);
+    stk_reason_line(a, e, "disk", "the disk of the data is slow at many small reads", 0.65);
+    stk_reason_line(a, e, "page_cache", "the set does not stay in memory: every epoch reads the disk", 0.6);
+    stk_reason_line(a, e, "shm", "/dev/shm is too small for the workers", 0.6);
+    stk_reason_line(a, e, "omp_threads", "threads of NumPy and OpenCV crowd the workers", 0.4);
+    if (e->wish.has_data && !e->here.data_there)
+        stk_reason_line(a, e, "data", "the data set is not there", 0.3);
+    tiny_files(a, e);
+    cold_files(a, e);
+    bad_files(a, e);
+    /* Where steps do not wait, what would make others wait is no cause. */
+    for (size_t i = 0; i < a->n && !held_up(e); i++)
+        if (a->reason[i].found == 1) a->reason[i].found = 0, a->reason[i].remedy[0] = 0;
+}

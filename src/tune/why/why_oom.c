@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Why it ran out of memory, or would: what the settings need against what there is, what would need less, who
+ * else has some of it, and how the run ended.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/tune/advice/estimate.h"
+#include "src/tune/why/why.h"
+#include <stoke/report.h>
+
+/* What is to stay free, as `stoke check` has it: 1 GB as cards are sold. */
+static const double SPARE = 1024.0 * 1024 * 1024;
+
+/* What is looked at again and again: the need of the settings as they are, and the room for it. */
+typedef struct shortage {
+    const stk_evidence *e;
+    int native, estimated; /* estimated: the need is known */
+    stoke_estimate need;
+    stoke_figure room;
+    int is_short; /* it did not fit, or will not */
+} shortage;
+
+/* ---- needs ---- */
+
+/* The bytes that a memory mode saves, of the network of these settings. */
+static uint64_t saved_by(const stoke_estimate_params *p, int mode)
+{
+    stoke_net_plan plain, leaner;
+    if (stk_estimate_plan(&plain, p, STOKE_MEMORY_PLAIN, NULL) || stk_estimate_plan(&leaner, p, mode, NULL))
+        return 0;
+    return plain.total > leaner.total ? plain.total - leaner.total : 0;
+}
+
+/* 1: known. */
+static int need_of(const stk_evidence *e, int64_t batch, int mode, int precision, stoke_estimate *need)
+{
+    stoke_estimate_params p;
+    if (stk_wish_estimate(&e->wish, &p)) return 0;
+    p.batch = (uint32_t)batch;
+    p.precision = precision;
+    if (stoke_estimate_make(need, e->wish.engine, &p, NULL)) return 0;
+    if (e->wish.engine != STOKE_ENGINE_NATIVE || mode == STOKE_MEMORY_PLAIN) return 1;
+    const uint64_t saved = saved_by(&p, mode);
+    if (saved >= need->low) return 1;
+    need->low -= saved;
+    need->high -= saved;
+    need->total -= saved;
+    if (saved <= need->bytes[STOKE_TERM_ACTIVATIONS]) need->bytes[STOKE_TERM_ACTIVATIONS] -= saved;
+    return 1;
+}
+
+/* The largest batch that leaves 1 GB free by the high end of the range; 0 = none does. */
+static int64_t largest_batch(const shortage *s)
+{
+    const stk_run_wish *w = &s->e->wish;
+    int64_t fits = 0, fails = w->batch + 1;
+    while (fails - fits > 1) {
+        stoke_estimate need;
+        const int64_t middle = (fits + fails) / 2;
+        const int ok = need_of(s->e, middle, w->train.memory, w->precision, &need) &&
+                       (double)need.high + SPARE <= s->room.value;
+        if (ok)
+            fits = middle;
+        else
+            fails = middle;
+    }
+    return fits;
+}
+
+/* ---- how it ended ---- */
+
+static int says_memory(const char *text)
+{
+    return strstr(text, "memory") || strstr(text, "Memory") || strstr(text, "control group");
+}
+
+static void the_end(shortage *s, stoke_answer *a)
+{
+    const stk_evidence *e = s->e;
+    if (e->state == STK_RUN_NONE) return;
+    const int killed = e->state == STK_RUN_KILLED || e->state == STK_RUN_SILENT;
+    const int refused = e->state == STK_RUN_ENDED && says_memory(e->log.why);
+    const int by_kernel = e->state == STK_RUN_KILLED && e->kills;
+    stoke_reason *r = stk_reason_add(a, killed || refused, refused || by_kernel ? 1 : 0.4);
+    s->is_short |= refused || by_kernel;
+    if (refused) {
+        STK_SAY(r->cause, "the run stopped for want of memory at step %" PRIu64, e->log.step);
+        STK_SAY(r->evidence, "log.jsonl: %.280s", e->log.why);
+        STK_SAY(r->remedy, "%s --batch auto", stk_train_again(e).text);
+        return;
+    }
+    STK_SAY(r->cause, "%s",
+            by_kernel ? "the run was killed, and the kernel has killed for want of memory here"
+            : e->state == STK_RUN_SILENT
+                ? "the run was killed, or it is still going: its log has no last line"
+            : killed ? "the run was killed; whether for want of memory is not known"
+                     : "the run was killed");
+    if (!killed) {
+        STK_SAY(r->evidence, "log.jsonl: %.280s",
+                *e->log.why ? e->log.why : "its process is there, it is still going");
+        return;
+    }
+    STK_SAY(r->evidence,
+            "log.jsonl ends at step %" PRIu64
+            " without a last line%s; oom_kill of the control group: %" PRIu64 "%s [proc]",
+            e->log.step, e->state == STK_RUN_KILLED ? ", and its process is gone (RUN/live)" : "", e->kills,
+            e->kills ? "" : " (none, or not to be seen from here)");
+    STK_SAY(r->remedy,
+            by_kernel ? "stoke train --resume %s"
+                      : "sudo dmesg | grep -i 'killed process'   and "
+                        "then: stoke train --resume %s",
+            e->run);
+}
+
+/* ---- need and room ---- */
+
+static void how_to_fit(const shortage *s, stoke_reason *r)
+{
+    const stk_run_wish *w = &s->e->wish;
+    const int64_t before = w->batch * (w->train.accumulate > 0 ? w->train.accumulate : 1);
+    int64_t fits = largest_batch(s), even = fits;
+    /* One that goes into what a step sees now, unless it would be less than half as large. */
+    while (even > 1 && before % even) even--;
+    if (2 * even >= fits) fits = even;
+    const int64_t times = fits ? (before + fits - 1) / fits : 0;
+    if (!fits && s->native)
+        STK_SAY(r->remedy, "%s --memory min --batch 1   not one picture fits otherwise",
+                stk_train_again(s->e).text);
+    else if (s->native)
+        STK_SAY(r->remedy,
+                "%s --batch %" PRId64 " --accumulate %" PRId64 "   a step sees %" PRId64
+                " pictures as before",
+                stk_train_again(s->e).text, fits, times, before);
+    else
+        STK_SAY(r->remedy,
+                "stoke estimate --model %s --batch %" PRId64 " --size %" PRId64 "x%" PRId64
+                " --vram %.1f   then batch_size: %" PRId64 " and accumulation %" PRId64 " in %s",
+                w->model, fits ? fits : 1, w->height, w->width, s->room.value / SPARE, fits, times,
+                w->config);
+}
+
+static void not_enough(shortage *s, stoke_answer *a)
+{
+    const stk_evidence *e = s->e;
+    const stk_run_wish *w = &e->wish;
+    char need[32], have[32], part[32];
+    stoke_estimate_params unused;
+    const char *unsaid = stk_wish_estimate(w, &unused);
+    const int known = s->estimated && s->room.source && e->state != STK_RUN_GOING;
+    const int ended_well = e->state == STK_RUN_ENDED && !says_memory(e->log.why);
+    const double high = (double)s->need.high, low = (double)s->need.low;
+    const int wanting = known && !ended_well && high > s->room.value;
+    stoke_reason *r = stk_reason_add(a, known ? wanting : -1, low > s->room.value ? 0.9 : 0.7);
+    s->is_short |= wanting;
+    stoke_text_bytes(s->need.total, need, sizeof need);
+    stoke_text_bytes(s->room.source ? (uint64_t)s->room.value : 0, have, sizeof have);
+    if (!s->estimated) {
+        STK_SAY(r->cause, "the settings need more memory than there is");
+        STK_SAY(r->evidence, "no estimate: the %s is not known%s%s", unsaid ? unsaid : "model",
+                *e->why_no_config ? "; " : "", e->why_no_config);
+        STK_SAY(r->remedy,
+                e->has_config ? "stoke check --config %s --model b0..b5 --size HxW"
+                              : "stoke why oom --config FILE",
+                w->config);
+        return;
+    }
+    stoke_text_bytes(s->need.bytes[s->need.dominant], part, sizeof part);
+    if (wanting)
+        STK_SAY(r->cause, "batches of %" PRId64 " need %s, %s has %s free", w->batch, need,
+                s->native ? "the host" : "the card", have);
+    else
+        STK_SAY(r->cause, "batches of %" PRId64 " need more memory than there is", w->batch);
+    STK_SAY(r->evidence, "%s, %" PRId64 "x%" PRId64 ": %s [%s], the largest part %s with %s; free %s [%s]",
+            w->model, w->height, w->width, need, stoke_source_name(s->need.source),
+            stoke_memory_term_name(s->need.dominant), part, s->room.source ? have : "n/a",
+            stoke_source_name(s->room.source));
+    if (wanting) how_to_fit(s, r);
+}
+
+/* ---- what would need less ---- */
+
+static void smaller_numbers(const shortage *s, stoke_answer *a)
+{
+    const stk_run_wish *w = &s->e->wish;
+    const int halves = s->native ? STOKE_PRECISION_BF16 : STOKE_PRECISION_FP16;
+    stoke_estimate less;
+    char now[32], then[32];
+    if (!s->estimated || !need_of(s->e, w->batch, w->train.memory, halves, &less)) return;
+    const int gains =
+        w->precision == STOKE_PRECISION_FP32 && (double)less.total < 0.9 * (double)s->need.total;
+    stoke_reason *r = stk_reason_add(a, gains && s->is_short, 0.3);
+    STK_SAY(r->cause, "numbers of 32 bits take more memory than those of 16");
+    STK_SAY(r->evidence, "%s: %s, with %s %s [estimated]", stoke_precision_name(w->precision),
+            stoke_text_bytes(s->need.total, now, sizeof now), stoke_precision_name(halves),
+            stoke_text_bytes(less.total, then, sizeof then));
+    if (r->found && s->native)
+        STK_SAY(r->remedy, "%s --precision bf16", stk_train_again(s->e).text);
+    else if (r->found)
+        STK_SAY(r->remedy, "stoke optimize --config %s --vram %.0f", w->config, s->room.value / SPARE);
+}
+
+static void keep_less(const shortage *s, stoke_answer *a)
+{
+    const stk_run_wish *w = &s->e->wish;
+    stoke_estimate less;
+    char now[32], then[32];
+    if (!s->native || !s->estimated || !need_of(s->e, w->batch, STOKE_MEMORY_MIN, w->precision, &less))
+        return;
+    stoke_reason *r = stk_reason_add(a, s->is_short && w->train.memory != STOKE_MEMORY_MIN, 0.35);
+    STK_SAY(r->cause, "more is kept for the way back than must be");
+    STK_SAY(r->evidence, "%s as it is, %s with --memory min, which computes it again [estimated]",
+            stoke_text_bytes(s->need.total, now, sizeof now),
+            stoke_text_bytes(less.total, then, sizeof then));
+    if (r->found) STK_SAY(r->remedy, "%s --memory min", stk_train_again(s->e).text);
+}
+
+static void batches_ahead(const shortage *s, stoke_answer *a)
+{
+    const stk_run_wish *w = &s->e->wish;
+    char ahead[32], cache[32];
+    if (!s->native || !s->estimated) return;
+    const uint64_t bytes = s->need.bytes[STOKE_TERM_BATCHES];
+    stoke_reason *r = stk_reason_add(a, s->is_short && (double)bytes > 0.25 * (double)s->need.total, 0.25);
+    STK_SAY(r->cause, "batches made ahead fill the memory");
+    STK_SAY(r->evidence, "%s for prefetch %" PRId64 " at batches of %" PRId64 " [estimated]",
+            stoke_text_bytes(bytes, ahead, sizeof ahead), w->prefetch, w->batch);
+    if (r->found) STK_SAY(r->remedy, "%s --prefetch 1", stk_train_again(s->e).text);
+    r = stk_reason_add(a, s->is_short && w->data.cache_ram > 0, 0.25);
+    STK_SAY(r->cause, "decoded pictures are kept in memory");
+    STK_SAY(r->evidence, "cache_ram: %s", stoke_text_bytes(w->data.cache_ram, cache, sizeof cache));
+    if (r->found) STK_SAY(r->remedy, "%s --cache-ram 0", stk_train_again(s->e).text);
+}
+
+/* ---- who else ---- */
+
+static void limit_of_group(const shortage *s, stoke_answer *a)
+{
+    const stoke_machine_facts *m = &s->e->here.machine;
+    char limit[32], all[32];
+    if (!m->memory_bytes.source) return;
+    const int limited = m->limit_bytes.source && m->limit_bytes.value < m->memory_bytes.value;
+    stoke_reason *r = stk_reason_add(a, limited && s->is_short && s->native, 0.2);
+    STK_SAY(r->cause, "the container may take less than the machine has");
+    stoke_text_bytes((uint64_t)m->memory_bytes.value, all, sizeof all);
+    stoke_text_bytes(limited ? (uint64_t)m->limit_bytes.value : 0, limit, sizeof limit);
+    STK_SAY(r->evidence, "limit of the control group: %s, memory of the machine: %s [%s]",
+            limited ? limit : "none", all, stoke_source_name(m->memory_bytes.source));
+    if (r->found)
+        STK_SAY(r->remedy, "docker update --memory %.0fg --memory-swap -1 CONTAINER   or its like",
+                (double)s->need.high / SPARE + 2);
+}
+
+void stk_why_oom(stoke_answer *a, const stk_evidence *e)
+{
+    shortage s = { .e = e, .native = e->wish.engine == STOKE_ENGINE_NATIVE };
+    s.estimated = need_of(e, e->wish.batch, e->wish.train.memory, e->wish.precision, &s.need);
+    s.room = s.native ? stk_host_free(&e->here.machine) : e->here.gpu.memory_free;
+    the_end(&s, a);
+    not_enough(&s, a);
+    keep_less(&s, a);
+    smaller_numbers(&s, a);
+    batches_ahead(&s, a);
+    limit_of_group(&s, a);
+    if (s.native) return;
+    stk_reason_line(a, e, "others", "other programs hold memory of the card", 0.8);
+    stk_reason_line(a, e, "shm", "/dev/shm is too small for the workers, which then die of SIGBUS", 0.6);
+}
