@@ -268,10 +268,12 @@ class _Core:
             bad, replaced = len(self._bad), self._replaced
         nothing = dict.fromkeys(("skipped", "bytes_read", "cache_hits_ram", "cache_hits_disk", "cache_misses", "cache_stored",
                                  "cache_damaged", "cache_ram_bytes", "cache_disk_bytes"), 0)
-        held = self._rows.held
+        held, pending = self._rows.held, list(self._pending)
+        ready = sum(work.done.is_set() for work in pending)
         return {"samples": self._samples, "batches": self._delivered_ever, "replaced": replaced, "bad_samples": bad,
                 "first_batch_ns": self._first_ns, "elapsed_ns": max(0, self._ended_ns - self._began_ns), "stages": stages,
-                "held": held - min(held, len(self._pending)), "slots": held, "heap_allocations": None, "memory_bytes": None, **nothing}
+                "held": held - min(held, len(pending)), "ready": ready, "slots": held, "heap_allocations": None, "memory_bytes": None,
+                **nothing}
 
     def bad(self) -> List[Tuple[str, str, str]]:
         with self._lock:
