@@ -11,6 +11,9 @@
  *   batch.c     _stoke.Batch: one batch of an engine
  *   loader.c    _stoke.Loader: an engine
  *   picture.c   Loader.show
+ *   values.c    structs <-> dicts, by tables of fields
+ *   records.c   records of steps, from dicts; attribution.c: what they tell
+ *   tune.c      estimate, recommend, check, optimize; search.c: a batch by trials; watch.c: _stoke.Monitor
  *
  * Limited API of CPython 3.9. Only <stoke/...> of the library is used. Rule for locks: nobody waits for the
  * GIL while holding one.
@@ -35,6 +38,10 @@ int py_add_settings(PyObject *module);
 int py_add_array(PyObject *module);
 int py_add_batch(PyObject *module);
 int py_add_loader(PyObject *module);
+int py_add_attribution(PyObject *module);
+int py_add_tune(PyObject *module);
+int py_add_search(PyObject *module);
+int py_add_watch(PyObject *module);
 
 /* errors.c: sets the exception that stands for a status; returns NULL, so that callers can return it. */
 PyObject *py_raise(int status, const char *message);
