@@ -99,6 +99,7 @@ static const py_field cost_fields[] = {
     { "host_ms", PY_REAL, offsetof(costing, costs.host_ms) },
     { "restart_ms", PY_REAL, offsetof(costing, costs.restart_ms) },
     { "steps_per_epoch", PY_U64, offsetof(costing, costs.steps_per_epoch) },
+    { "processor", PY_BOOL, offsetof(costing, costs.processor) },
     { "pageable_ms", PY_REAL, offsetof(costing, copy_ms[0]) },
     { "pinned_ms", PY_REAL, offsetof(costing, copy_ms[1]) },
 };
