@@ -15,11 +15,16 @@ from ._errors import (BadSampleError, DeviceError, Error, FileError, InvalidErro
 from ._stoke import version as _version
 from .loader import BadFile, Loader, MemoryPlan, Picture, StageTime, Stats
 from .move import move_data_to_device
+from .probe import Attribution, Cause, Fix, Fixes, Forecast, Probe
+from .tuning import (Advice, BatchSizeOptimizer, Change, CheckLine, CheckResult, Estimate, Figure, GpuSummary, MonitorSummary,
+                     Optimization, Recommendation, Spread, auto_optimize_config, check, estimate, monitor, recommend)
 
 __version__ = _version()
 
 __all__ = [
-    "BadFile", "BadSampleError", "DeviceError", "Error", "FileError", "InvalidError", "LimitError", "Loader", "MemoryPlan",
-    "NoMemoryError", "NotFoundError", "Picture", "StageTime", "StarvedError", "StateError", "Stats", "TooManyBadError",
-    "__version__", "move_data_to_device",
+    "Advice", "Attribution", "BadFile", "BadSampleError", "BatchSizeOptimizer", "Cause", "Change", "CheckLine", "CheckResult",
+    "DeviceError", "Error", "Estimate", "Figure", "FileError", "Fix", "Fixes", "Forecast", "GpuSummary", "InvalidError",
+    "LimitError", "Loader", "MemoryPlan", "MonitorSummary", "NoMemoryError", "NotFoundError", "Optimization", "Picture", "Probe",
+    "Recommendation", "Spread", "StageTime", "StarvedError", "StateError", "Stats", "TooManyBadError", "__version__",
+    "auto_optimize_config", "check", "estimate", "monitor", "move_data_to_device", "recommend",
 ]
