@@ -198,8 +198,10 @@ def why_not(loader: Any) -> str:
     """Why the making of this loader's batches cannot be seen; empty when it can."""
     if not hasattr(loader, "batch_sampler") or not hasattr(loader, "num_workers") or not hasattr(loader, "collate_fn"):
         return "it is no torch DataLoader"
+    if getattr(loader, "_dataset_kind", 0) != 0:  # torch.utils.data.dataloader._DatasetKind: Map is 0, Iterable is 1
+        return "an IterableDataset has no indices to follow"
     if loader.batch_sampler is None:
-        return "it has no batch_sampler (an IterableDataset, or batch_size=None)"
+        return "it has no batch_sampler (batch_size=None)"
     if not getattr(loader, "in_order", True):
         return "in_order=False: which batch came cannot be told"
     if getattr(loader, "_iterator", None) is not None:

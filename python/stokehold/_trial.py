@@ -204,8 +204,10 @@ class CpuTrials:
         known = [facts[name][0] for name in ("available_bytes", "limit_bytes") if facts[name]]
         self.memory = memory or int(min(known)) if memory or known else 1 << 30
         # A forked process must not use the threads of OpenMP, which it did not inherit.
-        self.context = multiprocessing.get_context("spawn" if _can_be_sent(model, sample, recipe) else "fork")
+        self.context: Any = multiprocessing.get_context("spawn" if _can_be_sent(model, sample, recipe) else "fork")
         self.threads = torch.get_num_threads() if self.context.get_start_method() == "spawn" else 1
+        if self.threads == 1:  # torch imports much with the first optimiser: here once, not in every forked process
+            torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.0)
 
     def __enter__(self) -> "CpuTrials":
         return self
