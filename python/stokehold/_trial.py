@@ -153,6 +153,12 @@ def _status(name: str) -> int:
     return 0
 
 
+def _import_all() -> None:
+    """torch imports much with the first optimiser, 130 MB of it: no part of a trial."""
+    import torch
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.0)
+
+
 def _forget_peak() -> None:
     """The peak so far is that of importing torch."""
     try:
@@ -166,6 +172,7 @@ def _child(pipe: Any, model: Any, sample: Any, recipe: Recipe, batch: int, memor
     """A trial on the processor, in a process of its own."""
     import torch
     torch.set_num_threads(threads)
+    _import_all()
     resource.setrlimit(resource.RLIMIT_DATA, (_status("VmData") + memory, resource.RLIM_INFINITY))
     _forget_peak()
     before = _status("VmRSS")
@@ -206,8 +213,8 @@ class CpuTrials:
         # A forked process must not use the threads of OpenMP, which it did not inherit.
         self.context: Any = multiprocessing.get_context("spawn" if _can_be_sent(model, sample, recipe) else "fork")
         self.threads = torch.get_num_threads() if self.context.get_start_method() == "spawn" else 1
-        if self.threads == 1:  # torch imports much with the first optimiser: here once, not in every forked process
-            torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.0)
+        if self.context.get_start_method() == "fork":
+            _import_all()  # here once, not in every process
 
     def __enter__(self) -> "CpuTrials":
         return self
