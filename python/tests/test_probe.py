@@ -242,6 +242,8 @@ def test_a_torch_loader(torch, kind):
     records = probe.records
     assert all(set(r["making"]) == {"decode", "collate"} and r["samples"] == 4 for r in records)
     assert all(0 < r["began"] < r["ready"] <= r["got"] for r in records)
+    begun = {r["epoch"]: r["asked"] for r in records if r["first_of_epoch"]}
+    assert len(begun) == 2 and all(r["began"] >= begun[r["epoch"]] for r in records)  # each of its own batch
     assert all(wall >= 0 and cpu > 0 for r in records for wall, cpu, _ in r["making"].values())
     assert f"workers={workers.get('num_workers', 0)} " in probe.setup and "by_batch=yes" in probe.setup
     assert len(probe.fixes.fixes) == 7 and probe.fixes.together.step_ms > 0
