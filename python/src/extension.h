@@ -14,6 +14,9 @@
  *   pixels.c    an object of Python -> stoke_pixels
  *   rows.c      _stoke.Rows: batches from pictures in memory
  *   order.c     which sample stands where
+ *   values.c    structs <-> dicts, by tables of fields
+ *   records.c   records of steps, from dicts; attribution.c: what they tell
+ *   tune.c      estimate, recommend, check, optimize; search.c: a batch by trials; watch.c: _stoke.Monitor
  *
  * Limited API of CPython 3.9. Only <stoke/...> of the library is used. Rule for locks: nobody waits for the
  * GIL while holding one.
@@ -40,6 +43,10 @@ int py_add_batch(PyObject *module);
 int py_add_loader(PyObject *module);
 int py_add_rows(PyObject *module);
 int py_add_order(PyObject *module);
+int py_add_attribution(PyObject *module);
+int py_add_tune(PyObject *module);
+int py_add_search(PyObject *module);
+int py_add_watch(PyObject *module);
 
 /* errors.c: sets the exception that stands for a status; returns NULL, so that callers can return it. */
 PyObject *py_raise(int status, const char *message);

@@ -19,11 +19,17 @@ from .augment import Augment
 from .dataset import Dataset
 from .loader import BadFile, Loader, MemoryPlan, Picture
 from .move import move_data_to_device
+from .probe import Attribution, Cause, Fix, Fixes, Forecast, Probe
+from .tuning import (Advice, BatchSizeOptimizer, Change, CheckLine, CheckResult, Estimate, Figure, GpuSummary, MonitorSummary,
+                     Optimization, Recommendation, Spread, auto_optimize_config, check, estimate, monitor, recommend)
 
 __version__ = _version()
 
 __all__ = [
-    "Augment", "BadFile", "BadSampleError", "Dataset", "DeviceError", "Error", "FileError", "InvalidError", "LimitError", "Loader",
-    "MemoryPlan", "NoMemoryError", "NotFoundError", "Picture", "StageTime", "StarvedError", "StateError", "Stats",
-    "TooManyBadError", "__version__", "move_data_to_device", "ops",
+    "Advice", "Attribution", "Augment", "BadFile", "BadSampleError", "BatchSizeOptimizer", "Cause", "Change", "CheckLine",
+    "CheckResult", "Dataset", "DeviceError", "Error", "Estimate", "Figure", "FileError", "Fix", "Fixes", "Forecast",
+    "GpuSummary", "InvalidError", "LimitError", "Loader", "MemoryPlan", "MonitorSummary", "NoMemoryError", "NotFoundError",
+    "Optimization", "Picture", "Probe", "Recommendation", "Spread", "StageTime", "StarvedError", "StateError", "Stats",
+    "TooManyBadError", "__version__", "auto_optimize_config", "check", "estimate", "monitor", "move_data_to_device", "ops",
+    "recommend",
 ]

@@ -169,6 +169,7 @@ static int fill_costs(stoke_diagnosis *d, double other_ms_per_byte, stoke_error 
     stoke_side *own = &costs->side[d->setup.placement], *other = &costs->side[!d->setup.placement];
     fill_side(own, run, d->setup.transfer, other_ms_per_byte);
     if (d->other.n) fill_side(other, &d->other, d->setup.transfer, other_ms_per_byte);
+    costs->processor = d->native;
     if (d->native) own->pageable_ms = own->pinned_ms = 0;
     return STOKE_OK;
 }
@@ -204,14 +205,7 @@ static int find_fixes(stoke_diagnosis *d, const stoke_diagnose_params *p, const 
                       stoke_error *err)
 {
     const char *not_here[STOKE_CAUSES] = { 0 };
-    if (d->native) {
-        not_here[STOKE_CAUSE_CPU_AUGMENT] = "the processor is the device: there is nowhere else to augment";
-        not_here[STOKE_CAUSE_NO_PINNING] = not_here[STOKE_CAUSE_SYNC_COPIES] =
-            "the processor is the device: nothing is copied";
-        not_here[STOKE_CAUSE_SYNC_LOOP] = "the processor is the device: the loop cannot run ahead of it";
-    } else if (*why_not) {
-        not_here[STOKE_CAUSE_CPU_AUGMENT] = why_not;
-    }
+    if (*why_not) not_here[STOKE_CAUSE_CPU_AUGMENT] = why_not;
     return stk_fixes_find(&d->fixes, &d->costs, stoke_machine_cores().usable, p->seed, not_here, err);
 }
 
