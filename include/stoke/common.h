@@ -54,7 +54,8 @@ enum stoke_status {
     STOKE_E_STARVED = -12,    /* every slot is held by the caller: release a batch first           */
     STOKE_E_CANCELLED = -13,  /* a progress callback asked to stop                                 */
     STOKE_E_END = -14,        /* not a failure: the epoch has no more batches                      */
-    STOKE_E_DEVICE = -15      /* a device or its driver failed or was lost; the position is kept   */
+    STOKE_E_DEVICE = -15,     /* a device or its driver failed or was lost; the position is kept   */
+    STOKE_E_TIMEOUT = -16     /* not a failure: not ready by the time given; ask again             */
 };
 
 /* Short stable name of a code for logs and JSON, e.g. "format". Unknown codes give "unknown". */

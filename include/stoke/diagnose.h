@@ -114,6 +114,7 @@ typedef struct stoke_costs {
     double host_ms;           /* CPU time of the loop for a step, besides making batches */
     double restart_ms;        /* to start workers for an epoch, and have their first batch; NaN = not known */
     uint64_t steps_per_epoch; /* 0 = never ends */
+    int processor; /* 1: the device is this machine's processor: nothing is copied, nobody runs ahead of it */
 } stoke_costs;
 STOKE_API stoke_costs stoke_costs_defaults(void);
 

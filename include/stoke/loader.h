@@ -93,6 +93,12 @@ STOKE_API uint64_t stoke_loader_remaining(const stoke_loader *loader);
  * time. */
 STOKE_API int stoke_loader_next(stoke_loader *loader, const stoke_batch **batch);
 
+/* The same for callers that must look up now and then (signals, a window): STOKE_E_TIMEOUT when the batch is
+ * not ready by `deadline_ns` of CLOCK_MONOTONIC. Nothing is lost, the next call goes on waiting for the same
+ * batch; a deadline in the past only asks. With workers = 0 the clock is looked at after each sample, and
+ * every call makes at least one. */
+STOKE_API int stoke_loader_next_until(stoke_loader *loader, const stoke_batch **batch, uint64_t deadline_ns);
+
 /* Gives the slot back; sets *batch to NULL. Any thread, any order. */
 STOKE_API void stoke_batch_release(stoke_loader *loader, const stoke_batch **batch);
 

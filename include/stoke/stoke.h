@@ -18,6 +18,7 @@
 #include <stoke/dataset.h>
 #include <stoke/pack.h>
 #include <stoke/loader.h>
+#include <stoke/rows.h>
 #include <stoke/device.h>
 #include <stoke/feed.h>
 #include <stoke/record.h>

@@ -25,6 +25,7 @@ static const struct {
     { STOKE_E_CANCELLED, "cancelled" },
     { STOKE_E_END, "end" },
     { STOKE_E_DEVICE, "device" },
+    { STOKE_E_TIMEOUT, "timeout" },
 };
 
 const char *stoke_status_name(int status)

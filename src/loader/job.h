@@ -10,10 +10,12 @@
  *   lay_image.c   laid out as the plan says, into the batch row
  *   lay_mask.c
  *   raw.c         or not laid out at all: left to a device
+ *   given.c       or pictures that somebody has already (rows.c) instead of files
  */
 #ifndef STOKE_SRC_LOADER_JOB_H
 #define STOKE_SRC_LOADER_JOB_H
 
+#include <stoke/augment.h>
 #include <stoke/plan.h>
 
 #include "src/loader/bench.h"
@@ -74,6 +76,10 @@ int stk_prefix_ids(stk_job *job);
 /* focus.c: the pixel of job->ids (the whole mask) that plan.focus_class and focus_pixel stand for. *found = 0
  * when the mask has nothing but ignore_index and background. */
 int stk_focus(stk_job *job, uint32_t focus[2], int *found);
+
+/* sample.c: job->plan. A crop that wants to look at the mask is drawn again with what it sees there; a mask
+ * without foreground, or none at all, leaves the plan as it is. */
+int stk_draw_plan(stk_job *job, stoke_draw *draw);
 
 /* sample.c: job->image and job->ids into the rows of the batch, as the plan says. */
 int stk_lay(stk_job *job);

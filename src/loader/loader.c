@@ -66,9 +66,15 @@ static int make_order(stoke_loader *loader, const stoke_dataset *dataset, const 
 
 static int make_locks(stoke_loader *loader, stoke_error *err)
 {
-    if (pthread_mutex_init(&loader->lock, NULL) || pthread_cond_init(&loader->work, NULL) ||
-        pthread_cond_init(&loader->ready, NULL))
-        return stk_fail(err, STOKE_E_NOMEM, "cannot make the loader's locks");
+    pthread_condattr_t monotonic; /* deadlines of next_until are on this clock */
+    int failed = pthread_condattr_init(&monotonic);
+    if (!failed) {
+        failed = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) ||
+                 pthread_mutex_init(&loader->lock, NULL) || pthread_cond_init(&loader->work, NULL) ||
+                 pthread_cond_init(&loader->ready, &monotonic);
+        pthread_condattr_destroy(&monotonic);
+    }
+    if (failed) return stk_fail(err, STOKE_E_NOMEM, "cannot make the loader's locks");
     loader->locks_made = 1;
     return STOKE_OK;
 }
@@ -187,6 +193,8 @@ void stoke_loader_destroy(stoke_loader **pointer)
 
 /* ---- batches ---- */
 
+#define FOR_EVER UINT64_MAX /* a deadline */
+
 static uint64_t batches_of_epoch(const stoke_loader *loader)
 {
     const stoke_shard shard = stk_loader_shard(loader, loader->epoch);
@@ -205,9 +213,22 @@ uint64_t stoke_loader_remaining(const stoke_loader *loader)
     return batches_of_epoch(loader) - loader->delivered;
 }
 
-/* Waits until the oldest batch is ready. Lock held. */
-static int wait_for_head(stoke_loader *loader, stk_slot **out)
+/* Until a batch is ready, a worker has failed, or that time has come. Lock held. */
+static void wait_for_workers(stoke_loader *loader, uint64_t deadline_ns)
 {
+    if (deadline_ns == FOR_EVER) {
+        pthread_cond_wait(&loader->ready, &loader->lock);
+        return;
+    }
+    const struct timespec until = { (time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u) };
+    pthread_cond_timedwait(&loader->ready, &loader->lock, &until);
+}
+
+/* Waits until the oldest batch is ready. Lock held. */
+static int wait_for_head(stoke_loader *loader, uint64_t deadline_ns, stk_slot **out)
+{
+    int worked =
+        0; /* without workers each call gets something done, or a caller who only asks waits for ever */
     for (;;) {
         if (loader->failure.code) return loader->failure.code;
         if (loader->delivered >= batches_of_epoch(loader)) return STOKE_E_END;
@@ -222,10 +243,12 @@ static int wait_for_head(stoke_loader *loader, stk_slot **out)
             return STOKE_E_STARVED;
         }
         if (loader->cancelled) return STOKE_E_CANCELLED;
+        if ((loader->threads || worked) && deadline_ns != FOR_EVER && stk_now_ns() >= deadline_ns)
+            return STOKE_E_TIMEOUT;
         if (loader->threads)
-            pthread_cond_wait(&loader->ready, &loader->lock);
+            wait_for_workers(loader, deadline_ns);
         else
-            stk_worker_step(&loader->workers[0]);
+            worked = stk_worker_step(&loader->workers[0]);
     }
 }
 
@@ -256,25 +279,34 @@ static int deliver(stoke_loader *loader, stk_slot *slot)
     return STOKE_OK;
 }
 
-static void book_wait(stoke_loader *loader, uint64_t wall, uint64_t cpu)
+/* A wait in several calls is one wait. */
+static void book_wait(stoke_loader *loader, uint64_t wall, uint64_t cpu, int came)
 {
     stoke_stage_time *wait = &loader->stats.stage[STOKE_STAGE_BATCH_WAIT];
     wait->wall_ns += wall;
     wait->cpu_ns += cpu;
+    loader->waited_ns += wall;
+    if (!came) return;
     wait->count++;
-    if (loader->delivered == 1) loader->stats.first_batch_ns = wall;
+    if (loader->delivered == 1) loader->stats.first_batch_ns = loader->waited_ns;
+    loader->waited_ns = 0;
 }
 
 int stoke_loader_next(stoke_loader *loader, const stoke_batch **batch)
+{
+    return stoke_loader_next_until(loader, batch, FOR_EVER);
+}
+
+int stoke_loader_next_until(stoke_loader *loader, const stoke_batch **batch, uint64_t deadline_ns)
 {
     *batch = NULL;
     const uint64_t wall = stk_now_ns(), cpu = stk_thread_cpu_ns();
     for (;;) {
         stk_slot *slot;
         pthread_mutex_lock(&loader->lock);
-        int r = wait_for_head(loader, &slot);
+        int r = wait_for_head(loader, deadline_ns, &slot);
         if (!r) r = deliver(loader, slot);
-        if (!r) book_wait(loader, stk_now_ns() - wall, stk_thread_cpu_ns() - cpu);
+        if (!r || r == STOKE_E_TIMEOUT) book_wait(loader, stk_now_ns() - wall, stk_thread_cpu_ns() - cpu, !r);
         pthread_mutex_unlock(&loader->lock);
         if (r) return r;
         *batch = &slot->batch;

@@ -14,6 +14,7 @@
  *   making.c       what it took to make a batch
  *   ahead.c        for those who take batches ahead of their consumer
  *   raw.c          rows left to a device
+ *   rows.c         batches from pictures in memory, without files and threads
  *   stats.c        what it cost; digests
  *   live.c         the same on a page for others to see; onlooker.c reads it
  *
@@ -86,6 +87,7 @@ struct stoke_loader {
     uint64_t start;     /* its first position (0, or where it was restored) */
     uint64_t delivered; /* batches of it handed out */
     uint32_t held;
+    uint64_t waited_ns;  /* for the batch that next_until has not given yet */
     stoke_error failure; /* code 0: fine */
     stoke_loader_stats_data stats;
 };

@@ -37,13 +37,11 @@ int stk_job_in_file(const stk_job *job, const char *path, int status)
     return status;
 }
 
-/* A crop that wants to look at the mask is drawn again with what it sees there. A mask without foreground, or
- * none at all, leaves the plan as it is. */
-static int draw_plan(stk_job *job, stoke_draw *draw)
+int stk_draw_plan(stk_job *job, stoke_draw *draw)
 {
     const stoke_pipeline *pipeline = job->recipe->pipeline;
     stoke_pipeline_draw(pipeline, draw, &job->plan);
-    if (!job->plan.wants_focus || !job->sample.mask_path) return STOKE_OK;
+    if (!job->plan.wants_focus || (!job->ids.data && !job->sample.mask_path)) return STOKE_OK;
     uint32_t focus[2];
     int found = 0;
     int r = job->ids.data ? STOKE_OK : stk_prefix_ids(job);
@@ -65,7 +63,7 @@ static int make_prefix(stk_job *job, stk_budget *budget, stoke_draw *draw)
     if (r) return r;
     draw->source_width = job->width;
     draw->source_height = job->height;
-    r = draw_plan(job, draw);
+    r = stk_draw_plan(job, draw);
     if (r) return r;
     return whole ? stk_job_in_file(job, job->sample.image_path, stk_prefix_cut(job)) : stk_prefix_region(job);
 }

@@ -245,6 +245,7 @@ void stk_schedule_restart(stoke_loader *loader, uint64_t epoch, uint64_t start)
     loader->epoch = epoch;
     loader->start = start;
     loader->delivered = 0;
+    loader->waited_ns = 0;
     loader->schedule = (stk_cursor){ .epoch = epoch };
     loader->failure = (stoke_error){ 0 };
     loader->fresh = 1;

@@ -71,6 +71,7 @@ sys.exit(tap.run([
     ('a sub-folder belongs to its room', refuses('src/pix/x86/a.c', include('"src/codec/a.h"'), 2, 'pix may not use')),
     ('cli uses the public API only', refuses('cli/show.c', include('"src/base/mem.h"'), 2, 'public API only')),
     ('cli may use its own headers', accepts('cli/show.c', include('"cli/cli.h"\n#include <stoke/stoke.h>'))),
+    ('python uses the public API only', refuses('python/src/a.c', include('"src/base/mem.h"'), 2, 'public API only')),
     ('examples use the public API only', refuses('examples/a.c', include('"cli/cli.h"'), 2, 'public API only')),
     ('public headers need no other library',
      refuses('include/stoke/a.h', guarded('STOKE_A_H', '#include <jpeglib.h>\n'), 4, 'C standard library')),

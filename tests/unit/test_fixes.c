@@ -312,6 +312,25 @@ static void test_leaves_out_what_cannot_be_made(void **state)
     assert_int_equal(f.all.sync, 1);
 }
 
+/* A loop on the processor waits for every step by being it, and copies nothing. */
+static void test_a_processor_has_fewer_fixes(void **state)
+{
+    costing c;
+    (void)state;
+    story(&c);
+    c.costs.processor = 1;
+    const stoke_fixes f = find(&c, "workers=1 transfer=pinned sync=yes", 4);
+    for (int i = 0; i < STOKE_CAUSES; i++) {
+        const int here = i == STOKE_CAUSE_FEW_WORKERS || i == STOKE_CAUSE_RESTARTED_WORKERS ||
+                         i == STOKE_CAUSE_SHORT_PREFETCH;
+        if (here) continue;
+        assert_false(f.fix[i].applies);
+        assert_non_null(strstr(f.fix[i].what, "the processor is the device"));
+    }
+    assert_int_equal(f.all.sync, 1);
+    assert_int_equal(f.all.transfer, STOKE_TRANSFER_PINNED);
+}
+
 static void test_nothing_to_mend(void **state)
 {
     costing c;
@@ -380,6 +399,7 @@ int main(void)
         cmocka_unit_test(test_keeps_what_a_worker_of_pytorch_makes_ahead),
         cmocka_unit_test(test_making_ahead_helps_what_varies),
         cmocka_unit_test(test_leaves_out_what_cannot_be_made),
+        cmocka_unit_test(test_a_processor_has_fewer_fixes),
         cmocka_unit_test(test_nothing_to_mend),
         cmocka_unit_test(test_a_bad_trade_is_shown_and_not_made),
         cmocka_unit_test(test_gains_are_compared_draw_by_draw),

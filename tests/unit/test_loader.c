@@ -11,6 +11,8 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "src/base/clock.h"
+
 enum { MOST = 64 };
 
 static void same(const pairs_digest *a, const pairs_digest *b, size_t n)
@@ -185,6 +187,45 @@ static void holding_every_slot_is_reported(void **state)
         stoke_batch_digest(held[0], after);
         assert_memory_equal(before, after, 16); /* what is held is not overwritten */
         stoke_loader_destroy(&loader);          /* with batches still held */
+        stoke_dataset_close(&dataset);
+    }
+}
+
+/* Asked again and again, without waiting or for 20 us: the same batches, and one wait each in the statistics.
+ */
+static void a_deadline_loses_nothing(void **state)
+{
+    pairs_write(state, 22, 40, 48);
+    stoke_data_params params = pairs_params(state);
+    pairs_digest whole[MOST];
+    const size_t n = pairs_epoch(&params, whole, MOST);
+    for (int workers = 0; workers <= 2; workers++) {
+        params.workers = workers;
+        stoke_dataset *dataset;
+        stoke_loader *loader;
+        assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
+        assert_int_equal(stoke_loader_create(&loader, dataset, &params, NULL, NULL), 0);
+        uint64_t asked = 0;
+        for (size_t i = 0; i <= n; i++) {
+            const stoke_batch *batch;
+            int r;
+            do {
+                asked++;
+                r = stoke_loader_next_until(loader, &batch, workers ? stk_now_ns() + i % 2 * 20000 : 0);
+                if (r) assert_null(batch);
+            } while (r == STOKE_E_TIMEOUT);
+            assert_int_equal(r, i < n ? STOKE_OK : STOKE_E_END);
+            if (r) break;
+            uint8_t digest[16];
+            stoke_batch_digest(batch, digest);
+            assert_memory_equal(digest, whole[i].digest, 16);
+            stoke_batch_release(loader, &batch);
+        }
+        stoke_loader_stats_data stats;
+        stoke_loader_stats(loader, &stats);
+        assert_int_equal(stats.stage[STOKE_STAGE_BATCH_WAIT].count, n);
+        if (!workers) assert_int_equal(asked, 22 + 1); /* a sample a call, and the end */
+        stoke_loader_destroy(&loader);
         stoke_dataset_close(&dataset);
     }
 }
@@ -468,6 +509,7 @@ int main(void)
         unit_test_with_folder(rows_hold_the_pixels),
         unit_test_with_folder(types_and_layouts_agree),
         unit_test_with_folder(holding_every_slot_is_reported),
+        unit_test_with_folder(a_deadline_loses_nothing),
         unit_test_with_folder(epochs_follow_without_restart),
         unit_test_with_folder(epochs_shorter_than_the_ring_follow_too),
         unit_test_with_folder(steady_state_allocates_nothing),

@@ -185,6 +185,7 @@ static int fill_costs(stoke_diagnosis *d, stoke_error *err)
     const int pageable = d->setup.transfer == STOKE_TRANSFER_PAGEABLE;
     fill_side(own, run, pageable, stk_stretch_copy_ms(&d->link), start_of(&d->link));
     if (d->other.n) fill_other_side(d, pageable);
+    costs->processor = d->native;
     if (d->native) own->pageable_ms = own->pinned_ms = 0;
     return STOKE_OK;
 }
@@ -220,14 +221,7 @@ static int find_fixes(stoke_diagnosis *d, const stoke_diagnose_params *p, const 
                       stoke_error *err)
 {
     const char *not_here[STOKE_CAUSES] = { 0 };
-    if (d->native) {
-        not_here[STOKE_CAUSE_CPU_AUGMENT] = "the processor is the device: there is nowhere else to augment";
-        not_here[STOKE_CAUSE_NO_PINNING] = not_here[STOKE_CAUSE_SYNC_COPIES] =
-            "the processor is the device: nothing is copied";
-        not_here[STOKE_CAUSE_SYNC_LOOP] = "the processor is the device: the loop cannot run ahead of it";
-    } else if (*why_not) {
-        not_here[STOKE_CAUSE_CPU_AUGMENT] = why_not;
-    }
+    if (*why_not) not_here[STOKE_CAUSE_CPU_AUGMENT] = why_not;
     return stk_fixes_find(&d->fixes, &d->costs, stoke_machine_cores().usable, p->seed, not_here, err);
 }
 

@@ -158,11 +158,25 @@ static int put(stk_proposal *proposal, const char *what, const char *change, sto
     return yes(proposal, err);
 }
 
+/* NULL: it can be made, where a device computes. */
+static const char *not_on_processor(int cause)
+{
+    switch (cause) {
+    case STOKE_CAUSE_CPU_AUGMENT: return "the processor is the device: there is nowhere else to augment";
+    case STOKE_CAUSE_NO_PINNING:
+    case STOKE_CAUSE_SYNC_COPIES: return "the processor is the device: nothing is copied";
+    case STOKE_CAUSE_SYNC_LOOP: return "the processor is the device: the loop cannot run ahead of it";
+    }
+    return NULL;
+}
+
 int stk_fix_propose(const stk_fixing *fixing, int cause, const stoke_setup *from, stk_proposal *proposal,
                     stoke_error *err)
 {
     *proposal = (stk_proposal){ .setup = *from };
     if (fixing->not_here && fixing->not_here[cause]) return no(proposal, "%s", fixing->not_here[cause]);
+    const char *why_not = fixing->costs->processor ? not_on_processor(cause) : NULL;
+    if (why_not) return no(proposal, "%s", why_not);
     const int pageable = from->transfer == STOKE_TRANSFER_PAGEABLE;
     switch (cause) {
     case STOKE_CAUSE_CPU_AUGMENT:

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * _stoke.Array: a view of memory that somebody holds, for NumPy (__array_interface__) and for everybody who
+ * reads DLPack. Never a copy.
+ */
+#ifndef STOKE_PYTHON_SRC_ARRAY_H
+#define STOKE_PYTHON_SRC_ARRAY_H
+
+#include <stoke/data.h>
+
+#include "python/src/extension.h"
+#include "python/src/hold.h"
+
+enum { PY_VIEW_DIMS = 4 };
+
+/* DLPack's numbers of kinds of devices. */
+enum { PY_DEVICE_CPU = 1, PY_DEVICE_CUDA = 2, PY_DEVICE_OPENCL = 4 };
+
+/* Dense memory, in whatever order of dimensions. */
+typedef struct py_view {
+    void *data;
+    int32_t dims;
+    int64_t shape[PY_VIEW_DIMS], strides[PY_VIEW_DIMS]; /* in elements */
+    stoke_dtype dtype;
+    int32_t device, device_id;
+} py_view;
+
+/* On the processor, in C order; channels_last (four dimensions, given as N, C, H, W) lies in memory as N, H,
+ * W, C. */
+py_view py_view_of(void *data, stoke_dtype dtype, int32_t dims, const int64_t *shape, int channels_last);
+size_t py_view_bytes(const py_view *view);
+
+/* A new array with a count of its own on `hold`; NULL with an exception set. */
+PyObject *py_array_new(py_hold *hold, const py_view *view);
+/* View and hold (borrowed) of an array; 0 with TypeError set when the object is none. */
+int py_array_get(PyObject *object, py_view *view, py_hold **hold);
+
+/* dlpack.c: a capsule, "dltensor" or (versioned) "dltensor_versioned", with a count of its own on `hold`. */
+PyObject *py_dlpack_capsule(py_hold *hold, const py_view *view, int versioned, int copied);
+
+#endif

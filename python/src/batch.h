@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * _stoke.Batch: a batch that somebody holds, with its arrays.
+ */
+#ifndef STOKE_PYTHON_SRC_BATCH_H
+#define STOKE_PYTHON_SRC_BATCH_H
+
+#include <stoke/loader.h>
+
+#include "python/src/extension.h"
+#include "python/src/hold.h"
+
+/* `rows` and all it points to live as long as `hold`, whose count of the caller is taken over, also when this
+ * fails. channels_last: images of layout hwc are
+ * shown as N, C, H, W, the way PyTorch names what lies in memory as N, H, W, C. */
+PyObject *py_batch_new(py_hold *hold, const stoke_batch *rows, int channels_last);
+/* What keeps a batch alive (borrowed); NULL with TypeError set when the object is none. */
+py_hold *py_batch_hold(PyObject *object);
+
+#endif

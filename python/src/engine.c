@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two locks. `turn` belongs to whoever calls the loader's functions of which only one may run at a time;
+ * next() keeps it while it waits. `gate` is held for moments only, by those who must not wait: who gives a
+ * slot back, reads statistics, or takes the loader away. The order is turn, gate.
+ */
+#include "python/src/engine.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The memory of a slot: one count is the ring's, one the lease's. */
+typedef struct py_block {
+    py_hold hold; /* first */
+    py_engine *engine;
+    void *data;
+    size_t bytes;
+    struct py_block *next; /* of the ring; only read by the thread whose turn it is */
+} py_block;
+
+struct py_engine {
+    py_hold hold; /* the owner's count, one of every lease and one of every block */
+    pid_t pid;
+    stoke_data_params params;
+    stoke_allocator source; /* alloc NULL: the heap */
+    stoke_dataset *dataset;
+    stoke_memory_plan plan;
+    pthread_mutex_t turn, gate;
+    atomic_int closing;
+    atomic_uint held;
+    stoke_loader *loader; /* NULL: closed. Changed under both locks */
+    py_block *blocks;
+    uint64_t first_ns, last_ns;   /* under gate */
+    stoke_loader_stats_data last; /* from closing on */
+    py_bad *bad;
+    size_t n_bad;
+};
+
+static int fail(stoke_error *err, int code, const char *format, ...) STOKE_PRINTF(3, 4);
+
+static int fail(stoke_error *err, int code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    err->code = code;
+    vsnprintf(err->message, sizeof err->message, format, args);
+    va_end(args);
+    return code;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int py_engine_check(const py_engine *engine, stoke_error *err)
+{
+    if (getpid() == engine->pid) return STOKE_OK;
+    return fail(
+        err, STOKE_E_STATE,
+        "this loader was made by process %ld and has no threads in process %ld, which was forked from it: "
+        "make a loader in the child, or start it with the method spawn or forkserver",
+        (long)engine->pid, (long)getpid());
+}
+
+/* ---- memory of slots ---- */
+
+enum { LEAST_ALIGNMENT = 64 };
+
+static void *heap_alloc(size_t bytes, size_t alignment)
+{
+    if (alignment < LEAST_ALIGNMENT) alignment = LEAST_ALIGNMENT;
+    if (bytes > SIZE_MAX - alignment) return NULL;
+    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void block_end(py_hold *hold)
+{
+    py_block *block = (py_block *)hold;
+    py_engine *engine = block->engine;
+    if (engine->source.alloc)
+        engine->source.release(engine->source.context, block->data, block->bytes);
+    else
+        free(block->data);
+    free(block);
+    py_hold_drop(&engine->hold);
+}
+
+static void *block_alloc(void *context, size_t bytes, size_t alignment)
+{
+    py_engine *engine = context;
+    py_block *block = calloc(1, sizeof *block);
+    if (!block) return NULL;
+    block->data = engine->source.alloc ? engine->source.alloc(engine->source.context, bytes, alignment)
+                                       : heap_alloc(bytes, alignment);
+    if (!block->data) {
+        free(block);
+        return NULL;
+    }
+    py_hold_begin(&block->hold, block_end);
+    py_hold_take(&engine->hold);
+    block->engine = engine;
+    block->bytes = bytes;
+    block->next = engine->blocks;
+    engine->blocks = block;
+    return block->data;
+}
+
+static py_block **find_block(py_engine *engine, const void *pointer)
+{
+    py_block **at = &engine->blocks;
+    while (*at && (*at)->data != pointer) at = &(*at)->next;
+    return at;
+}
+
+/* The ring lets go; a lease may still have it. */
+static void block_release(void *context, void *pointer, size_t bytes)
+{
+    py_block **at = find_block(context, pointer), *block = *at;
+    if (!block) return;
+    *at = block->next;
+    py_hold_drop(&block->hold);
+}
+
+/* ---- opening and closing ---- */
+
+static void engine_end(py_hold *hold)
+{
+    py_engine *engine = (py_engine *)hold;
+    if (getpid() != engine->pid) return; /* what belongs to threads of another process is left as it is */
+    stoke_dataset_close(&engine->dataset);
+    pthread_mutex_destroy(&engine->turn);
+    pthread_mutex_destroy(&engine->gate);
+    for (size_t i = 0; i < engine->n_bad; i++) free(engine->bad[i].path), free(engine->bad[i].reason);
+    free(engine->bad);
+    free(engine);
+}
+
+int py_engine_open(py_engine **out, const stoke_data_params *params, const stoke_allocator *slots,
+                   stoke_error *err)
+{
+    *out = NULL;
+    py_engine *engine = calloc(1, sizeof *engine);
+    if (!engine) return fail(err, STOKE_E_NOMEM, "no memory for a loader");
+    py_hold_begin(&engine->hold, engine_end);
+    engine->pid = getpid();
+    engine->params = *params;
+    if (engine->params.batch < 0)
+        engine->params.batch = stoke_data_defaults().batch; /* auto, as a loader takes it */
+    if (slots) engine->source = *slots;
+    if (pthread_mutex_init(&engine->turn, NULL) || pthread_mutex_init(&engine->gate, NULL)) {
+        free(engine);
+        return fail(err, STOKE_E_NOMEM, "no memory for a loader's locks");
+    }
+    const stoke_allocator blocks = { block_alloc, block_release, engine };
+    int r = stoke_dataset_open(&engine->dataset, params, err);
+    if (!r) r = stoke_loader_create(&engine->loader, engine->dataset, params, &blocks, err);
+    if (r) {
+        /* The data was there: what was not found is a name in the settings, such as an op. */
+        if (engine->dataset && r == STOKE_E_NOTFOUND) r = err->code = STOKE_E_INVALID;
+        py_engine_drop(engine);
+        return r;
+    }
+    engine->plan = stoke_loader_memory(engine->loader);
+    *out = engine;
+    return STOKE_OK;
+}
+
+static void keep_bad(py_engine *engine);
+
+void py_engine_close(py_engine *engine)
+{
+    if (getpid() != engine->pid) return;
+    atomic_store(&engine->closing, 1);
+    pthread_mutex_lock(&engine->turn);
+    pthread_mutex_lock(&engine->gate);
+    stoke_loader *loader = engine->loader;
+    if (loader) {
+        stoke_loader_stats(loader, &engine->last);
+        keep_bad(engine);
+        engine->loader = NULL;
+    }
+    pthread_mutex_unlock(&engine->gate);
+    stoke_loader_destroy(&loader);
+    pthread_mutex_unlock(&engine->turn);
+}
+
+void py_engine_drop(py_engine *engine)
+{
+    if (!engine) return;
+    py_engine_close(engine);
+    py_hold_drop(&engine->hold);
+}
+
+/* Takes the turn: 0, or STOKE_E_STATE without it. */
+static int begin(py_engine *engine, stoke_error *err)
+{
+    int r = py_engine_check(engine, err);
+    if (r) return r;
+    pthread_mutex_lock(&engine->turn);
+    if (engine->loader && !atomic_load(&engine->closing)) return STOKE_OK;
+    pthread_mutex_unlock(&engine->turn);
+    return fail(err, STOKE_E_STATE, "the loader is closed");
+}
+
+static int end(py_engine *engine, int r)
+{
+    pthread_mutex_unlock(&engine->turn);
+    return r;
+}
+
+/* ---- batches ---- */
+
+static void lease_end(py_hold *hold)
+{
+    py_lease *lease = (py_lease *)hold;
+    py_engine *engine = lease->engine;
+    if (getpid() == engine->pid) {
+        pthread_mutex_lock(&engine->gate);
+        if (engine->loader) stoke_batch_release(engine->loader, &lease->slot);
+        atomic_fetch_sub(&engine->held, 1);
+        pthread_mutex_unlock(&engine->gate);
+    }
+    py_hold_drop(&lease->block->hold);
+    free(lease);
+    py_hold_drop(&engine->hold);
+}
+
+/* Room for a lease with its copies; made before a batch is taken, so that none is lost when there is no
+ * memory. */
+static py_lease *lease_alloc(const py_engine *engine)
+{
+    const size_t rows = (size_t)engine->params.batch;
+    return calloc(1, sizeof(py_lease) + rows * (sizeof(uint64_t) + sizeof(char *) + sizeof(float) + 1));
+}
+
+static void lease_fill(py_lease *lease, py_engine *engine, const stoke_batch *slot)
+{
+    const size_t n = slot->count;
+    uint64_t *ids = (uint64_t *)(lease + 1);
+    const char **names = (const char **)(ids + n);
+    float *lambda = (float *)(names + n);
+    uint8_t *status = (uint8_t *)(lambda + n);
+    lease->engine = engine;
+    lease->slot = slot;
+    lease->block = *find_block(engine, slot->images);
+    lease->batch = *slot;
+    lease->batch.ids = memcpy(ids, slot->ids, n * sizeof *ids);
+    lease->batch.names = memcpy(names, slot->names, n * sizeof *names);
+    lease->batch.status = memcpy(status, slot->status, n);
+    if (slot->lambda) lease->batch.lambda = memcpy(lambda, slot->lambda, n * sizeof *lambda);
+    py_hold_begin(&lease->hold, lease_end);
+    py_hold_take(&lease->block->hold);
+    py_hold_take(&engine->hold);
+    atomic_fetch_add(&engine->held, 1);
+}
+
+static int explain(const py_engine *engine, int r, stoke_error *err)
+{
+    if (r == STOKE_E_END || r == STOKE_E_TIMEOUT) return r;
+    if (r == STOKE_E_STARVED)
+        return fail(err, r,
+                    "all %u batches are held, so there is no room for the next one (slots are prefetch + 1): "
+                    "let go of "
+                    "batches you are done with, keep copies (tensor.clone(), array.copy()) instead of what "
+                    "the loader "
+                    "gave, or raise prefetch",
+                    engine->plan.slots);
+    return fail(err, r, "%s", stoke_loader_error(engine->loader));
+}
+
+static void stamp(py_engine *engine, uint64_t began, int came)
+{
+    pthread_mutex_lock(&engine->gate);
+    if (!engine->first_ns) engine->first_ns = began;
+    if (came) engine->last_ns = now_ns();
+    pthread_mutex_unlock(&engine->gate);
+}
+
+int py_engine_next(py_engine *engine, uint64_t wait_ns, py_lease **lease, stoke_error *err)
+{
+    *lease = NULL;
+    py_lease *made = lease_alloc(engine);
+    if (!made) return fail(err, STOKE_E_NOMEM, "no memory for a batch's names");
+    int r = begin(engine, err);
+    if (r) {
+        free(made);
+        return r;
+    }
+    const uint64_t began = now_ns();
+    const stoke_batch *slot;
+    r = stoke_loader_next_until(engine->loader, &slot, began + wait_ns);
+    stamp(engine, began, !r);
+    if (r) {
+        free(made);
+        return end(engine, explain(engine, r, err));
+    }
+    lease_fill(made, engine, slot);
+    *lease = made;
+    return end(engine, STOKE_OK);
+}
+
+/* ---- where it stands ---- */
+
+int py_engine_set_epoch(py_engine *engine, uint64_t epoch, stoke_error *err)
+{
+    int r = begin(engine, err);
+    return r ? r : end(engine, stoke_loader_set_epoch(engine->loader, epoch));
+}
+
+int py_engine_state(py_engine *engine, char text[PY_STATE_TEXT], stoke_error *err)
+{
+    int r = begin(engine, err);
+    if (r) return r;
+    stoke_loader_state(engine->loader, text, PY_STATE_TEXT);
+    return end(engine, STOKE_OK);
+}
+
+int py_engine_restore(py_engine *engine, const char *text, stoke_error *err)
+{
+    int r = begin(engine, err);
+    return r ? r : end(engine, stoke_loader_restore(engine->loader, text, err));
+}
+
+int py_engine_batches(py_engine *engine, uint64_t *all, uint64_t *left, stoke_error *err)
+{
+    int r = begin(engine, err);
+    if (r) return r;
+    *all = stoke_loader_batches(engine->loader);
+    *left = stoke_loader_remaining(engine->loader);
+    return end(engine, STOKE_OK);
+}
+
+/* ---- what is known ---- */
+
+int py_engine_stats_get(py_engine *engine, py_engine_stats *stats, stoke_error *err)
+{
+    int r = py_engine_check(engine, err);
+    if (r) return r;
+    pthread_mutex_lock(&engine->gate);
+    if (engine->loader)
+        stoke_loader_stats(engine->loader, &stats->loader);
+    else
+        stats->loader = engine->last;
+    stats->elapsed_ns = engine->last_ns > engine->first_ns ? engine->last_ns - engine->first_ns : 0;
+    stats->held = atomic_load(&engine->held);
+    stats->slots = engine->plan.slots;
+    pthread_mutex_unlock(&engine->gate);
+    return STOKE_OK;
+}
+
+/* Copies what is new; what there is no memory for is left out. Gate held, loader open. */
+static void keep_bad(py_engine *engine)
+{
+    stoke_bad_file bad;
+    while (!stoke_loader_bad(engine->loader, engine->n_bad, &bad)) {
+        py_bad *list = realloc(engine->bad, (engine->n_bad + 1) * sizeof *list);
+        if (!list) return;
+        engine->bad = list;
+        const py_bad one = { strdup(bad.path), strdup(bad.reason), bad.code };
+        if (!one.path || !one.reason) {
+            free(one.path), free(one.reason);
+            return;
+        }
+        list[engine->n_bad++] = one;
+    }
+}
+
+int py_engine_bad(py_engine *engine, const py_bad **list, size_t *n, stoke_error *err)
+{
+    int r = py_engine_check(engine, err);
+    if (r) return r;
+    pthread_mutex_lock(&engine->gate);
+    if (engine->loader) keep_bad(engine);
+    *list = engine->bad;
+    *n = engine->n_bad;
+    pthread_mutex_unlock(&engine->gate);
+    return STOKE_OK;
+}
+
+int py_engine_warning(py_engine *engine, char *text, size_t size, stoke_error *err)
+{
+    int r = py_engine_check(engine, err);
+    if (r) return r;
+    pthread_mutex_lock(&engine->gate);
+    const char *warning = engine->loader ? stoke_loader_warning(engine->loader) : NULL;
+    snprintf(text, size, "%s", warning ? warning : "");
+    pthread_mutex_unlock(&engine->gate);
+    return STOKE_OK;
+}
+
+stoke_memory_plan py_engine_memory(const py_engine *engine)
+{
+    return engine->plan;
+}
+
+const stoke_dataset *py_engine_dataset(const py_engine *engine)
+{
+    return engine->dataset;
+}
+
+const stoke_data_params *py_engine_params(const py_engine *engine)
+{
+    return &engine->params;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A data set with its loader, made for a world in which batches outlive the loader, calls come from several
+ * threads, and processes fork. No Python inside. Functions that may wait say so: they are called without the
+ * GIL.
+ *
+ * A *lease* is a batch that somebody holds. Its slot goes back to the ring when the last count on the lease
+ * is dropped. Closing the engine ends threads and frees every slot that is not leased; leased ones follow,
+ * each when it is let go.
+ *
+ * In a child of fork there are no worker threads, and locks are as they happened to be: every call fails with
+ * STOKE_E_STATE, and dropping leases or the engine does nothing.
+ */
+#ifndef STOKE_PYTHON_SRC_ENGINE_H
+#define STOKE_PYTHON_SRC_ENGINE_H
+
+#include <stoke/loader.h>
+
+#include "python/src/hold.h"
+
+typedef struct py_engine py_engine;
+
+typedef struct py_lease {
+    py_hold hold; /* first */
+    py_engine *engine;
+    struct py_block *block;  /* the memory of the slot */
+    const stoke_batch *slot; /* of the ring; for the engine */
+    /* As the loader gave it, but ids, names, status and lambda are copies in the lease: they are valid as
+     * long as it. */
+    stoke_batch batch;
+} py_lease;
+
+/* May wait. `slots` says where the memory of slots comes from; NULL = the heap. Page-locked memory is plugged
+ * in here: who then copies to a device without waiting must keep its count on the lease until the copy has
+ * ended, because a slot let go is filled again at once. The strings of params must live as long as the
+ * engine. */
+int py_engine_open(py_engine **out, const stoke_data_params *params, const stoke_allocator *slots,
+                   stoke_error *err);
+/* May wait. Stops the loader; the engine stays, closed. Waits for a next() in another thread, which gives up.
+ */
+void py_engine_close(py_engine *engine);
+/* May wait. Closes, and lets go: what leases need stays until the last of them ends. NULL is fine. */
+void py_engine_drop(py_engine *engine);
+
+/* May wait. The next batch, as stoke_loader_next_until for at most `wait_ns`. The lease has one count, the
+ * caller's. STOKE_E_STARVED says how many batches are held. */
+int py_engine_next(py_engine *engine, uint64_t wait_ns, py_lease **lease, stoke_error *err);
+
+/* These may wait. */
+int py_engine_set_epoch(py_engine *engine, uint64_t epoch, stoke_error *err);
+enum { PY_STATE_TEXT = 512 };
+int py_engine_state(py_engine *engine, char text[PY_STATE_TEXT], stoke_error *err);
+int py_engine_restore(py_engine *engine, const char *text, stoke_error *err);
+/* Batches of an epoch; left of it. */
+int py_engine_batches(py_engine *engine, uint64_t *all, uint64_t *left, stoke_error *err);
+
+/* From here on nothing waits. */
+
+/* Statistics, with the time from the first next() to the end of the last one. They stay after closing. */
+typedef struct py_engine_stats {
+    stoke_loader_stats_data loader;
+    uint64_t elapsed_ns;
+    uint32_t held, slots; /* batches out now; as many as there can be */
+} py_engine_stats;
+int py_engine_stats_get(py_engine *engine, py_engine_stats *stats, stoke_error *err);
+
+/* Bad files so far, *n of them; the list stays after closing and is valid until the next call. One thread at
+ * a time (callers hold the GIL). */
+typedef struct py_bad {
+    char *path, *reason;
+    int code;
+} py_bad;
+int py_engine_bad(py_engine *engine, const py_bad **list, size_t *n, stoke_error *err);
+
+/* Copies the loader's warning; "" when there is none. */
+int py_engine_warning(py_engine *engine, char *text, size_t size, stoke_error *err);
+
+stoke_memory_plan py_engine_memory(const py_engine *engine);
+const stoke_dataset *py_engine_dataset(const py_engine *engine);
+const stoke_data_params *py_engine_params(const py_engine *engine);
+/* STOKE_E_STATE in a child of fork, with what to do about it. */
+int py_engine_check(const py_engine *engine, stoke_error *err);
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * _stoke.Loader: an engine as a Python object. stokehold/loader.py makes of it what people use.
+ */
+#include <string.h>
+
+#include <stoke/augment.h>
+
+#include "python/src/batch.h"
+#include "python/src/engine.h"
+#include "python/src/picture.h"
+#include "python/src/settings.h"
+
+typedef struct loader {
+    PyObject_HEAD py_settings settings;
+    py_engine *engine;
+    int channels_last;
+} loader;
+
+static py_engine *engine_of(PyObject *self)
+{
+    return ((loader *)self)->engine;
+}
+
+static PyObject *failed(int status, const stoke_error *error)
+{
+    return py_raise(status, error->message);
+}
+
+/* ---- beginning and end ---- */
+
+static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *dict, *config = Py_None;
+    int channels_last = 0;
+    if (!PyArg_ParseTuple(args, "O!|Op:Loader", &PyDict_Type, &dict, &config, &channels_last)) return NULL;
+    loader *self = (loader *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (!self) return NULL;
+    self->channels_last = channels_last;
+    if (py_settings_read(&self->settings, config, dict)) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    stoke_error error = { 0 };
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = py_engine_open(&self->engine, &self->settings.params, NULL, &error);
+    Py_END_ALLOW_THREADS if (!r) return (PyObject *)self;
+    Py_DECREF(self);
+    return failed(r, &error);
+}
+
+static void loader_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    loader *self = (loader *)object;
+    Py_BEGIN_ALLOW_THREADS py_engine_drop(self->engine);
+    Py_END_ALLOW_THREADS py_settings_free(&self->settings);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+    Py_DECREF(type);
+}
+
+static PyObject *loader_close(PyObject *self, PyObject *nothing)
+{
+    Py_BEGIN_ALLOW_THREADS py_engine_close(engine_of(self));
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+}
+
+/* ---- batches ---- */
+
+/* A signal (Ctrl-C) is noticed after that long at the latest; a wait that is woken ten times a second costs
+ * nothing. */
+enum { SLICE_NS = 100 * 1000 * 1000 };
+
+static PyObject *loader_next(PyObject *self, PyObject *nothing)
+{
+    stoke_error error = { 0 };
+    py_lease *lease;
+    int r;
+    do {
+        Py_BEGIN_ALLOW_THREADS r = py_engine_next(engine_of(self), SLICE_NS, &lease, &error);
+        Py_END_ALLOW_THREADS if (r == STOKE_E_TIMEOUT && PyErr_CheckSignals()) return NULL;
+    } while (r == STOKE_E_TIMEOUT);
+    if (r == STOKE_E_END) Py_RETURN_NONE;
+    return r ? failed(r, &error) : py_batch_new(&lease->hold, &lease->batch, ((loader *)self)->channels_last);
+}
+
+/* ---- where it stands ---- */
+
+static PyObject *loader_set_epoch(PyObject *self, PyObject *argument)
+{
+    const unsigned long long epoch = PyLong_AsUnsignedLongLong(argument);
+    if (PyErr_Occurred()) return NULL;
+    stoke_error error = { 0 };
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = py_engine_set_epoch(engine_of(self), epoch, &error);
+    Py_END_ALLOW_THREADS if (r) return failed(r, &error);
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_state(PyObject *self, PyObject *nothing)
+{
+    stoke_error error = { 0 };
+    char text[PY_STATE_TEXT];
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = py_engine_state(engine_of(self), text, &error);
+    Py_END_ALLOW_THREADS return r ? failed(r, &error) : PyUnicode_FromString(text);
+}
+
+static PyObject *loader_restore(PyObject *self, PyObject *argument)
+{
+    PyObject *bytes = PyUnicode_AsUTF8String(argument);
+    if (!bytes) return NULL;
+    stoke_error error = { 0 };
+    const char *text = PyBytes_AsString(bytes);
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = py_engine_restore(engine_of(self), text, &error);
+    Py_END_ALLOW_THREADS Py_DECREF(bytes);
+    if (r) return failed(r, &error);
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_batches(PyObject *self, PyObject *nothing)
+{
+    stoke_error error = { 0 };
+    uint64_t all, left;
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = py_engine_batches(engine_of(self), &all, &left, &error);
+    Py_END_ALLOW_THREADS return r ? failed(r, &error)
+                                  : Py_BuildValue("(KK)", (unsigned long long)all, (unsigned long long)left);
+}
+
+/* ---- what is known ---- */
+
+/* dict[name] = number; 0, or -1 with an exception set. */
+static int put(PyObject *dict, const char *name, uint64_t number)
+{
+    PyObject *value = PyLong_FromUnsignedLongLong(number);
+    const int r = value ? PyDict_SetItemString(dict, name, value) : -1;
+    Py_XDECREF(value);
+    return r;
+}
+
+typedef struct field {
+    const char *name;
+    uint64_t value;
+} field;
+
+static PyObject *fields_as_dict(const field *fields, size_t n)
+{
+    PyObject *dict = PyDict_New();
+    for (size_t i = 0; dict && i < n; i++)
+        if (put(dict, fields[i].name, fields[i].value)) Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *stages_as_dict(const stoke_loader_stats_data *s)
+{
+    PyObject *dict = PyDict_New();
+    for (int i = 0; dict && i < STOKE_STAGES; i++) {
+        const stoke_stage_time *t = &s->stage[i];
+        PyObject *times = Py_BuildValue("(KKK)", (unsigned long long)t->wall_ns,
+                                        (unsigned long long)t->cpu_ns, (unsigned long long)t->count);
+        if (!times || PyDict_SetItemString(dict, stoke_stage_name((stoke_stage)i), times)) Py_CLEAR(dict);
+        Py_XDECREF(times);
+    }
+    return dict;
+}
+
+static PyObject *loader_stats(PyObject *self, PyObject *nothing)
+{
+    stoke_error error = { 0 };
+    py_engine_stats stats;
+    int r = py_engine_stats_get(engine_of(self), &stats, &error);
+    if (r) return failed(r, &error);
+    const stoke_loader_stats_data *s = &stats.loader;
+    const field fields[] = {
+        { "samples", s->samples },
+        { "batches", s->batches },
+        { "replaced", s->replaced },
+        { "skipped", s->skipped },
+        { "bad_samples", s->bad_samples },
+        { "bytes_read", s->bytes_read },
+        { "first_batch_ns", s->first_batch_ns },
+        { "heap_allocations", s->heap_allocations },
+        { "memory_bytes", s->memory_bytes },
+        { "cache_hits_ram", s->cache_hits_ram },
+        { "cache_hits_disk", s->cache_hits_disk },
+        { "cache_misses", s->cache_misses },
+        { "cache_stored", s->cache_stored },
+        { "cache_damaged", s->cache_damaged },
+        { "cache_ram_bytes", s->cache_ram_bytes },
+        { "cache_disk_bytes", s->cache_disk_bytes },
+        { "elapsed_ns", stats.elapsed_ns },
+        { "held", stats.held },
+        { "ready", s->ready_batches },
+        { "slots", stats.slots },
+    };
+    PyObject *dict = fields_as_dict(fields, sizeof fields / sizeof *fields), *stages = stages_as_dict(s);
+    if (dict && (!stages || PyDict_SetItemString(dict, "stages", stages))) Py_CLEAR(dict);
+    Py_XDECREF(stages);
+    return dict;
+}
+
+static PyObject *loader_memory(PyObject *self, PyObject *nothing)
+{
+    const stoke_memory_plan plan = py_engine_memory(engine_of(self));
+    const field fields[] = {
+        { "slots", plan.slots },
+        { "workers", plan.workers },
+        { "slot_bytes", plan.slot_bytes },
+        { "worker_bytes", plan.worker_bytes },
+        { "cache_bytes", plan.cache_bytes },
+        { "fixed_bytes", plan.fixed_bytes },
+        { "total_bytes", plan.total_bytes },
+        { "limit_bytes", plan.limit_bytes },
+        { "prefetch_reduced", (uint64_t)plan.prefetch_reduced },
+        { "largest_width", plan.largest_width },
+        { "largest_height", plan.largest_height },
+        { "images_probed", plan.images_probed },
+    };
+    PyObject *dict = fields_as_dict(fields, sizeof fields / sizeof *fields);
+    char text[256];
+    stoke_memory_plan_text(&plan, text, sizeof text);
+    PyObject *words = dict ? PyUnicode_FromString(text) : NULL;
+    if (dict && (!words || PyDict_SetItemString(dict, "text", words))) Py_CLEAR(dict);
+    Py_XDECREF(words);
+    return dict;
+}
+
+static PyObject *loader_bad(PyObject *self, PyObject *nothing)
+{
+    stoke_error error = { 0 };
+    const py_bad *bad;
+    size_t n;
+    int r = py_engine_bad(engine_of(self), &bad, &n, &error);
+    if (r) return failed(r, &error);
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *one =
+            Py_BuildValue("(NNs)", PyUnicode_DecodeFSDefault(bad[i].path),
+                          PyUnicode_DecodeFSDefault(bad[i].reason), stoke_status_name(bad[i].code));
+        if (!one || PyList_Append(list, one)) Py_CLEAR(list);
+        Py_XDECREF(one);
+    }
+    return list;
+}
+
+static PyObject *loader_remarks(PyObject *self, PyObject *nothing)
+{
+    char text[4096] = "", warning[512];
+    stoke_error error = { 0 };
+    const py_engine *engine = engine_of(self);
+    int r = py_engine_warning(engine_of(self), warning, sizeof warning, &error);
+    if (r) return failed(r, &error);
+    Py_BEGIN_ALLOW_THREADS stoke_data_remarks(py_engine_dataset(engine), py_engine_params(engine), text,
+                                              sizeof text);
+    Py_END_ALLOW_THREADS PyObject *all = PyUnicode_FromFormat("%s%s", text, warning);
+    PyObject *lines = all ? PyUnicode_Splitlines(all, 0) : NULL;
+    Py_XDECREF(all);
+    return lines;
+}
+
+static PyObject *loader_two_masks(PyObject *self, void *closure)
+{
+    stoke_pipeline *pipeline = NULL;
+    int found = 0;
+    if (!stoke_pipeline_create(&pipeline, py_engine_params(engine_of(self))->augment, NULL))
+        found = py_pipeline_mixes_up(stoke_pipeline_text(pipeline));
+    stoke_pipeline_destroy(&pipeline);
+    return PyBool_FromLong(found);
+}
+
+static PyObject *loader_samples(PyObject *self, void *closure)
+{
+    return PyLong_FromUnsignedLongLong(stoke_dataset_count(py_engine_dataset(engine_of(self))));
+}
+
+static PyObject *loader_batch_size(PyObject *self, void *closure)
+{
+    return PyLong_FromLongLong(py_engine_params(engine_of(self))->batch);
+}
+
+static PyObject *loader_picture(PyObject *self, PyObject *args)
+{
+    PyObject *path = NULL;
+    unsigned int count, columns, tile;
+    unsigned long long epoch;
+    if (!PyArg_ParseTuple(args, "O&IKII:picture", PyUnicode_FSConverter, &path, &count, &epoch, &columns,
+                          &tile))
+        return NULL;
+    stoke_error error = { 0 };
+    const char *name = PyBytes_AsString(path);
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = py_picture_write(engine_of(self), name, count, epoch, columns, tile, &error);
+    Py_END_ALLOW_THREADS Py_DECREF(path);
+    if (r) return failed(r, &error);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    { "next", loader_next, METH_NOARGS, "next() -> Batch, or None at the end of the epoch." },
+    { "close", loader_close, METH_NOARGS, "close(): ends the threads; batches that are out stay valid." },
+    { "set_epoch", loader_set_epoch, METH_O, "set_epoch(epoch): starts an epoch from its first batch." },
+    { "state", loader_state, METH_NOARGS,
+      "state() -> str: the place after the last batch handed out, as JSON." },
+    { "restore", loader_restore, METH_O, "restore(state): goes on from there." },
+    { "batches", loader_batches, METH_NOARGS, "batches() -> (of an epoch, left of the current one)." },
+    { "stats", loader_stats, METH_NOARGS,
+      "stats() -> dict; times in nanoseconds, stages as (wall, cpu, count)." },
+    { "memory", loader_memory, METH_NOARGS, "memory() -> dict: the plan." },
+    { "bad", loader_bad, METH_NOARGS, "bad() -> list of (path, reason, status)." },
+    { "remarks", loader_remarks, METH_NOARGS, "remarks() -> list of str." },
+    { "picture", loader_picture, METH_VARARGS, "picture(path, count, epoch, columns, tile): writes a PNG." },
+    { 0 },
+};
+
+static PyGetSetDef members[] = {
+    { "two_masks", loader_two_masks, NULL, "Whether batches have second masks (mixup).", NULL },
+    { "batch_size", loader_batch_size, NULL, "Samples in a whole batch.", NULL },
+    { "samples", loader_samples, NULL, "Samples in the data set.", NULL },
+    { 0 },
+};
+
+static PyType_Slot slots[] = {
+    { Py_tp_doc, "Loader(settings, config=None, channels_last=False): a data set and its loader; settings "
+                 "are a dict of texts." },
+    { Py_tp_new, loader_new },
+    { Py_tp_dealloc, loader_dealloc },
+    { Py_tp_methods, methods },
+    { Py_tp_getset, members },
+    { 0 },
+};
+
+static PyType_Spec spec = { "stokehold._stoke.Loader", sizeof(loader), 0, Py_TPFLAGS_DEFAULT, slots };
+
+int py_add_loader(PyObject *module)
+{
+    return py_add_type(module, &spec) ? 0 : -1;
+}

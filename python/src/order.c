@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which sample stands at which position of an epoch, and how an epoch is cut into batches: <stoke/order.h>
+ * for Python.
+ */
+#include <stoke/order.h>
+
+#include "python/src/extension.h"
+
+static int read_order(unsigned long long count, unsigned long long seed, unsigned long long epoch,
+                      int shuffle, stoke_order *order)
+{
+    *order = (stoke_order){ .count = count,
+                            .seed = seed,
+                            .epoch = epoch,
+                            .sampling = shuffle ? STOKE_SAMPLING_SHUFFLE : STOKE_SAMPLING_SEQUENTIAL };
+    if (count) return 0;
+    PyErr_SetString(PyExc_ValueError, "there are no samples");
+    return -1;
+}
+
+static PyObject *order_ids(PyObject *module, PyObject *args)
+{
+    unsigned long long count, seed, epoch, position;
+    unsigned int rows;
+    int shuffle;
+    stoke_order order;
+    if (!PyArg_ParseTuple(args, "KKKpKI:order", &count, &seed, &epoch, &shuffle, &position, &rows) ||
+        read_order(count, seed, epoch, shuffle, &order))
+        return NULL;
+    PyObject *list = PyList_New(rows);
+    for (unsigned int i = 0; list && i < rows; i++) {
+        PyObject *id = PyLong_FromUnsignedLongLong(stoke_order_at(&order, position + i));
+        if (!id || PyList_SetItem(list, i, id)) Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *order_substitute(PyObject *module, PyObject *args)
+{
+    unsigned long long count, seed, epoch, position;
+    unsigned int attempt;
+    int shuffle;
+    stoke_order order;
+    if (!PyArg_ParseTuple(args, "KKKpKI:substitute", &count, &seed, &epoch, &shuffle, &position, &attempt) ||
+        read_order(count, seed, epoch, shuffle, &order))
+        return NULL;
+    return PyLong_FromUnsignedLongLong(stoke_order_substitute(&order, position, attempt));
+}
+
+static int read_shard(PyObject *args, const char *format, stoke_shard *shard, unsigned long long *k)
+{
+    unsigned long long count, start;
+    if (!PyArg_ParseTuple(args, format, &count, &start, &shard->batch, &shard->rank, &shard->world,
+                          &shard->drop_last, k))
+        return -1;
+    shard->count = count;
+    shard->start = start;
+    if (shard->batch && shard->world && shard->rank < shard->world) return 0;
+    PyErr_SetString(PyExc_ValueError, "a batch has one row at least, and rank is below world");
+    return -1;
+}
+
+static PyObject *shard_batches(PyObject *module, PyObject *args)
+{
+    stoke_shard shard;
+    unsigned long long k;
+    if (read_shard(args, "KKIIIp:shard_batches", &shard, &k)) return NULL;
+    return PyLong_FromUnsignedLongLong(stoke_shard_batches(&shard));
+}
+
+static PyObject *shard_batch(PyObject *module, PyObject *args)
+{
+    stoke_shard shard;
+    unsigned long long k;
+    uint32_t rows;
+    if (read_shard(args, "KKIIIpK:shard_batch", &shard, &k)) return NULL;
+    const uint64_t position = stoke_shard_batch(&shard, k, &rows);
+    return Py_BuildValue("(KI)", (unsigned long long)position, (unsigned int)rows);
+}
+
+static PyMethodDef functions[] = {
+    { "order", order_ids, METH_VARARGS,
+      "order(count, seed, epoch, shuffle, position, rows) -> list of int: the samples at those positions." },
+    { "substitute", order_substitute, METH_VARARGS,
+      "substitute(count, seed, epoch, shuffle, position, attempt) -> int: for a bad sample." },
+    { "shard_batches", shard_batches, METH_VARARGS,
+      "shard_batches(count, start, batch, rank, world, drop_last) -> int: batches of a rank." },
+    { "shard_batch", shard_batch, METH_VARARGS,
+      "shard_batch(count, start, batch, rank, world, drop_last, k) -> (position, rows) of its batch k." },
+    { 0 },
+};
+
+int py_add_order(PyObject *module)
+{
+    return PyModule_AddFunctions(module, functions);
+}

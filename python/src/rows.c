@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * _stoke.Rows: batches from pictures in memory (<stoke/rows.h>). stokehold/augment.py and dataset.py make of
+ * it what people use.
+ *
+ * Batches may outlive the object: what they need has a count of its own. Rows of a batch are put by any
+ * thread, without the GIL while pixels are worked on.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <stoke/machine.h>
+
+#include "python/src/batch.h"
+#include "python/src/pixels.h"
+#include "python/src/settings.h"
+
+/* What batches keep alive. */
+typedef struct maker {
+    py_hold hold; /* first */
+    stoke_rows *rows;
+    atomic_uint held; /* batches out */
+} maker;
+
+typedef struct rows_object {
+    PyObject_HEAD py_settings settings;
+    maker *maker;
+    int channels_last;
+} rows_object;
+
+enum { NAME_BYTES = 24 }; /* of a 64-bit number */
+
+/* A batch that somebody holds. ids, names and status are its own: rows know only positions. */
+typedef struct lent {
+    py_hold hold; /* first */
+    maker *maker;
+    stoke_batch *slot;
+    stoke_batch batch;
+    uint64_t *ids;
+    uint8_t *status;
+    const char **names;
+    char (*texts)[NAME_BYTES];
+} lent;
+
+static maker *maker_of(PyObject *self)
+{
+    return ((rows_object *)self)->maker;
+}
+
+/* ---- beginning and end ---- */
+
+static void maker_end(py_hold *hold)
+{
+    maker *m = (maker *)hold;
+    stoke_rows_destroy(&m->rows);
+    free(m);
+}
+
+static int make(rows_object *self, PyObject *dict, PyObject *config, const unsigned int size[2])
+{
+    if (py_settings_read(&self->settings, config, dict)) return -1;
+    stoke_data_params *params = &self->settings.params;
+    if (!params->size[0] || !params->size[1]) {
+        params->size[0] = size[0];
+        params->size[1] = size[1];
+    }
+    self->maker = calloc(1, sizeof *self->maker);
+    if (!self->maker) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    py_hold_begin(&self->maker->hold, maker_end);
+    stoke_error error = { 0 };
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = stoke_rows_create(&self->maker->rows, params, NULL, &error);
+    Py_END_ALLOW_THREADS if (r) py_raise(r, error.message);
+    return r ? -1 : 0;
+}
+
+static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *dict, *config = Py_None;
+    int channels_last = 0;
+    unsigned int size[2] = { 0, 0 };
+    if (!PyArg_ParseTuple(args, "O!|Op(II):Rows", &PyDict_Type, &dict, &config, &channels_last, &size[0],
+                          &size[1]))
+        return NULL;
+    rows_object *self = (rows_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (!self) return NULL;
+    self->channels_last = channels_last;
+    if (!make(self, dict, config, size)) return (PyObject *)self;
+    Py_DECREF(self);
+    return NULL;
+}
+
+static void rows_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    rows_object *self = (rows_object *)object;
+    if (self->maker) py_hold_drop(&self->maker->hold);
+    py_settings_free(&self->settings);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+    Py_DECREF(type);
+}
+
+/* ---- a batch ---- */
+
+static void lent_free(lent *l)
+{
+    free(l->ids);
+    free(l->status);
+    free(l->names);
+    free(l->texts);
+    free(l);
+}
+
+/* By whoever lets go last, in any thread, with or without the GIL. */
+static void lent_end(py_hold *hold)
+{
+    lent *l = (lent *)hold;
+    stoke_rows_release(l->maker->rows, &l->slot);
+    atomic_fetch_sub(&l->maker->held, 1);
+    py_hold_drop(&l->maker->hold);
+    lent_free(l);
+}
+
+static lent *lent_new(uint32_t count)
+{
+    lent *l = calloc(1, sizeof *l);
+    if (!l) return NULL;
+    l->ids = calloc(count, sizeof *l->ids);
+    l->status = calloc(count, sizeof *l->status);
+    l->names = calloc(count, sizeof *l->names);
+    l->texts = calloc(count, sizeof *l->texts);
+    if (l->ids && l->status && l->names && l->texts) return l;
+    lent_free(l);
+    return NULL;
+}
+
+/* From a sequence of numbers, or position, position + 1, ...; -1 with an exception set. */
+static int fill_ids(lent *l, PyObject *ids, uint32_t count, uint64_t position)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        l->ids[i] = position + i;
+        if (ids != Py_None) {
+            PyObject *id = PySequence_GetItem(ids, i);
+            if (id) l->ids[i] = PyLong_AsUnsignedLongLong(id);
+            Py_XDECREF(id);
+            if (PyErr_Occurred()) return -1;
+        }
+        snprintf(l->texts[i], NAME_BYTES, "%llu", (unsigned long long)l->ids[i]);
+        l->names[i] = l->texts[i];
+    }
+    return 0;
+}
+
+static PyObject *rows_begin(PyObject *self, PyObject *args)
+{
+    unsigned int count;
+    unsigned long long epoch, position, index = 0;
+    PyObject *ids = Py_None;
+    if (!PyArg_ParseTuple(args, "IKK|KO:begin", &count, &epoch, &position, &index, &ids)) return NULL;
+    lent *l = lent_new(count ? count : 1);
+    if (!l) return PyErr_NoMemory();
+    if (fill_ids(l, ids, count, position)) {
+        lent_free(l);
+        return NULL;
+    }
+    maker *m = maker_of(self);
+    stoke_error error = { 0 };
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = stoke_rows_begin(m->rows, count, epoch, position, &l->slot, &error);
+    Py_END_ALLOW_THREADS if (r)
+    {
+        lent_free(l);
+        return py_raise(r, error.message);
+    }
+    l->batch = *l->slot;
+    l->batch.index = index;
+    l->batch.ids = l->ids;
+    l->batch.names = l->names;
+    l->batch.status = l->status;
+    l->maker = m;
+    py_hold_take(&m->hold);
+    atomic_fetch_add(&m->held, 1);
+    py_hold_begin(&l->hold, lent_end);
+    return py_batch_new(&l->hold, &l->batch, ((rows_object *)self)->channels_last);
+}
+
+/* The batch behind a Batch that this object began; NULL with an exception set. */
+static lent *lent_of(PyObject *self, PyObject *batch)
+{
+    py_hold *hold = py_batch_hold(batch);
+    if (!hold) return NULL;
+    if (hold->end == lent_end && ((lent *)hold)->maker == maker_of(self)) return (lent *)hold;
+    PyErr_SetString(PyExc_ValueError, "this batch was begun by somebody else");
+    return NULL;
+}
+
+static PyObject *rows_put(PyObject *self, PyObject *args)
+{
+    PyObject *batch, *image, *mask = Py_None;
+    unsigned int row;
+    int image_first = 0, mask_first = 0;
+    PyObject *substitute = Py_None;
+    unsigned long long id = 0;
+    if (!PyArg_ParseTuple(args, "OIOO|ppO:put", &batch, &row, &image, &mask, &image_first, &mask_first,
+                          &substitute))
+        return NULL;
+    lent *l = lent_of(self, batch);
+    if (!l) return NULL;
+    if (substitute != Py_None) {
+        id = PyLong_AsUnsignedLongLong(substitute);
+        if (PyErr_Occurred()) return NULL;
+    }
+    py_pixels pixels[2] = { 0 };
+    if (py_pixels_take(&pixels[0], image, image_first)) return NULL;
+    if (mask != Py_None && py_pixels_take(&pixels[1], mask, mask_first)) {
+        py_pixels_drop(&pixels[0]);
+        return NULL;
+    }
+    stoke_error error = { 0 };
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = stoke_rows_put(l->maker->rows, l->slot, row, &pixels[0].pixels,
+                                              mask != Py_None ? &pixels[1].pixels : NULL, &error);
+    Py_END_ALLOW_THREADS for (int i = 0; i < 2; i++) py_pixels_drop(&pixels[i]);
+    if (r) return py_raise(r, error.message);
+    if (substitute != Py_None) {
+        l->ids[row] = id;
+        l->status[row] = STOKE_ROW_REPLACED;
+        snprintf(l->texts[row], NAME_BYTES, "%llu", id);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *rows_finish(PyObject *self, PyObject *batch)
+{
+    lent *l = lent_of(self, batch);
+    if (!l) return NULL;
+    stoke_error error = { 0 };
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = stoke_rows_finish(l->maker->rows, l->slot, &error);
+    Py_END_ALLOW_THREADS if (r) return py_raise(r, error.message);
+    Py_RETURN_NONE;
+}
+
+/* ---- what is known ---- */
+
+static PyObject *rows_pipeline(PyObject *self, void *closure)
+{
+    return PyUnicode_FromString(stoke_rows_pipeline(maker_of(self)->rows));
+}
+
+static PyObject *rows_two_masks(PyObject *self, void *closure)
+{
+    return PyBool_FromLong(py_pipeline_mixes_up(stoke_rows_pipeline(maker_of(self)->rows)));
+}
+
+static PyObject *rows_held(PyObject *self, void *closure)
+{
+    return PyLong_FromUnsignedLong(atomic_load(&maker_of(self)->held));
+}
+
+/* Those settings that are about the order and the running, which rows themselves do not use. */
+static PyObject *rows_running(PyObject *self, void *closure)
+{
+    static const char *const orders[] = { "shuffle", "sequential", "weighted", "balanced" };
+    static const char *const policies[] = { "replace", "skip", "stop" };
+    const stoke_data_params *p = &((rows_object *)self)->settings.params;
+    const int64_t consumer = p->consumer_cores < 0 ? 1 : p->consumer_cores;
+    const int64_t cores = (int64_t)stoke_machine_cores().usable - consumer;
+    return Py_BuildValue(
+        "{s:L,s:s,s:L,s:L,s:L,s:L,s:i,s:L,s:L,s:s,s:s}", "batch", (long long)(p->batch < 0 ? 8 : p->batch),
+        "order", orders[p->order], "seed", (long long)p->seed, "epoch", (long long)p->epoch, "rank",
+        (long long)p->rank, "world", (long long)p->world, "drop_last", p->drop_last, "workers",
+        (long long)(p->workers < 0 ? (cores > 1 ? cores : 1) : p->workers), "prefetch",
+        (long long)p->prefetch, "policy", policies[p->policy], "max_bad", p->max_bad ? p->max_bad : "");
+}
+
+static PyMethodDef methods[] = {
+    { "begin", rows_begin, METH_VARARGS,
+      "begin(count, epoch, position, index=0, ids=None) -> Batch, to be filled." },
+    { "put", rows_put, METH_VARARGS,
+      "put(batch, row, image, mask, image_channels_first=False, mask_channels_first=False, id=None): fills a "
+      "row; any thread. id: of the sample that stands in for the row's own." },
+    { "finish", rows_finish, METH_O, "finish(batch): mixes rows where the pipeline does." },
+    { 0 },
+};
+
+static PyGetSetDef members[] = {
+    { "pipeline", rows_pipeline, NULL, "What augments, as a list of ops.", NULL },
+    { "two_masks", rows_two_masks, NULL, "Whether batches have second masks (mixup).", NULL },
+    { "held", rows_held, NULL, "Batches that somebody holds now.", NULL },
+    { "running", rows_running, NULL, "Settings of order and running, as a dict.", NULL },
+    { 0 },
+};
+
+static PyType_Slot slots[] = {
+    { Py_tp_doc,
+      "Rows(settings, config=None, channels_last=False, size=(0, 0)): makes batches of pictures in "
+      "memory; settings are a dict of texts, size counts where they have none." },
+    { Py_tp_new, rows_new },
+    { Py_tp_dealloc, rows_dealloc },
+    { Py_tp_methods, methods },
+    { Py_tp_getset, members },
+    { 0 },
+};
+
+static PyType_Spec spec = { "stokehold._stoke.Rows", sizeof(rows_object), 0, Py_TPFLAGS_DEFAULT, slots };
+
+int py_add_rows(PyObject *module)
+{
+    return py_add_type(module, &spec) ? 0 : -1;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * batch_search: the search of findbatch.h, with a Python function that runs the trials.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include <stoke/findbatch.h>
+
+#include "python/src/values.h"
+
+#define FIELD(field, kind) PY_FIELD(stoke_batch_params, field, kind)
+static const py_field search_params[] = {
+    FIELD(memory, PY_U64),     FIELD(context, PY_U64), FIELD(margin, PY_REAL), FIELD(margin_bytes, PY_U64),
+    FIELD(multiple, PY_U32),   FIELD(largest, PY_U32), FIELD(near, PY_REAL),   FIELD(target_busy, PY_REAL),
+    FIELD(accumulate, PY_U32), FIELD(world, PY_U32),
+};
+#undef FIELD
+#define FIELD(field, kind) PY_FIELD(stoke_trial, field, kind)
+/* Of what the function returns; and of what is told in the end. */
+static const py_field trial_fields[] = {
+    FIELD(batch, PY_U32),    FIELD(with_loader, PY_BOOL), FIELD(allocated, PY_U64),  FIELD(reserved, PY_U64),
+    FIELD(step_ms, PY_REAL), FIELD(step_low, PY_REAL),    FIELD(step_high, PY_REAL), FIELD(busy, PY_REAL),
+    FIELD(wait_ms, PY_REAL), FIELD(message, PY_TEXT),
+};
+#undef FIELD
+enum { ASKED = 2, MESSAGE = 1, TRIAL_FIELDS = sizeof trial_fields / sizeof *trial_fields };
+#define FIELD(field, kind) PY_FIELD(stoke_batch_result, field, kind)
+static const py_field result_fields[] = {
+    FIELD(batch, PY_U32),          FIELD(largest_ok, PY_U32),  FIELD(smallest_oom, PY_U32),
+    FIELD(linear, PY_BOOL),        FIELD(memory0, PY_REAL),    FIELD(memory1, PY_REAL),
+    FIELD(memory_r2, PY_REAL),     FIELD(timed, PY_BOOL),      FIELD(time0, PY_REAL),
+    FIELD(time1, PY_REAL),         FIELD(budget, PY_U64),      FIELD(images_s, PY_REAL),
+    FIELD(best_images_s, PY_REAL), FIELD(largest_fit, PY_U32), FIELD(busy, PY_REAL),
+    FIELD(why, PY_TEXT),           FIELD(next, PY_TEXT),
+};
+#undef FIELD
+
+/* How a trial ended: the name of an outcome, or by its message ("ended") or its process (status). */
+static int outcome_in(stoke_trial *trial, PyObject *end)
+{
+    int status, timed_out;
+    unsigned long long before, after;
+    if (PyUnicode_Check(end)) {
+        for (int k = STOKE_OUTCOME_OK; k <= STOKE_OUTCOME_ERROR; k++)
+            if (!PyUnicode_CompareWithASCIIString(end, stoke_outcome_name(k))) {
+                trial->outcome = k;
+                return 0;
+            }
+        PyErr_Format(PyExc_ValueError, "a trial cannot end as %R", end);
+        return -1;
+    }
+    if (!PyArg_ParseTuple(end, "iKKp;an outcome is a name or (status, kills before, kills after, timed out)",
+                          &status, &before, &after, &timed_out))
+        return -1;
+    trial->outcome = stoke_outcome_of(status, before, after, timed_out, trial->message);
+    return 0;
+}
+
+static int message_in(stoke_trial *trial, PyObject *text)
+{
+    PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "replace");
+    if (!bytes) return -1;
+    snprintf(trial->message, sizeof trial->message, "%s", PyBytes_AsString(bytes));
+    Py_DECREF(bytes);
+    return 0;
+}
+
+static int trial_in(stoke_trial *trial, PyObject *dict)
+{
+    if (!PyDict_Check(dict)) {
+        PyErr_SetString(PyExc_TypeError, "a trial returns a dict");
+        return -1;
+    }
+    PyObject *numbers = PyDict_Copy(dict), *message = PyDict_GetItemString(dict, "message");
+    PyObject *end = PyDict_GetItemString(dict, "outcome");
+    int r = numbers && end ? 0 : -1;
+    if (numbers && !end) PyErr_SetString(PyExc_TypeError, "a trial returns its outcome");
+    if (!r && message) r = message_in(trial, message) || PyDict_DelItemString(numbers, "message");
+    if (!r) r = outcome_in(trial, end) || PyDict_DelItemString(numbers, "outcome");
+    if (!r) r = py_fields_in(trial, trial_fields + ASKED, TRIAL_FIELDS - ASKED - MESSAGE, numbers, NULL);
+    Py_XDECREF(numbers);
+    return r ? -1 : 0;
+}
+
+/* The search runs without the GIL; a trial takes it. An exception stops the search and is passed on. */
+static int run_trial(void *context, uint32_t batch, stoke_trial *trial, stoke_error *err)
+{
+    const PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *dict =
+        PyObject_CallFunction(context, "kO", (unsigned long)batch, trial->with_loader ? Py_True : Py_False);
+    const int r = dict && !trial_in(trial, dict) ? STOKE_OK : STOKE_E_STATE;
+    Py_XDECREF(dict);
+    PyGILState_Release(state);
+    return r;
+}
+
+static PyObject *trials_out(const stoke_batch_result *found)
+{
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < found->n_trials; i++) {
+        PyObject *dict = py_fields_out(&found->trial[i], trial_fields, TRIAL_FIELDS);
+        if (dict && py_put(dict, "outcome", py_words(stoke_outcome_name(found->trial[i].outcome))))
+            Py_CLEAR(dict);
+        if (py_push(list, dict)) Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *result_out(const stoke_batch_result *found)
+{
+    PyObject *dict = py_fields_out(found, result_fields, sizeof result_fields / sizeof *result_fields);
+    if (!dict) return NULL;
+    if (py_put(dict, "bound", py_words(stoke_bound_name(found->bound))) ||
+        py_put(dict, "trials", trials_out(found)))
+        Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *batch_search(PyObject *module, PyObject *args)
+{
+    PyObject *dict, *run;
+    const char *journal, *key;
+    if (!PyArg_ParseTuple(args, "O!Ozz:batch_search", &PyDict_Type, &dict, &run, &journal, &key)) return NULL;
+    stoke_batch_params params = stoke_batch_defaults();
+    if (py_fields_in(&params, search_params, sizeof search_params / sizeof *search_params, dict, NULL))
+        return NULL;
+    stoke_batch_result *found = PyMem_Malloc(sizeof *found);
+    if (!found) return PyErr_NoMemory();
+    stoke_error error = { 0 };
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = stoke_batch_search(found, &params, run_trial, run, journal, key, &error);
+    Py_END_ALLOW_THREADS PyObject *result = NULL;
+    if (PyErr_Occurred())
+        ; /* of a trial */
+    else
+        result = r ? py_raise(r, error.message) : result_out(found);
+    PyMem_Free(found);
+    return result;
+}
+
+static PyObject *oom_kills(PyObject *module, PyObject *nothing)
+{
+    return PyLong_FromUnsignedLongLong(stoke_oom_kills());
+}
+
+static PyMethodDef functions[] = {
+    { "batch_search", batch_search, METH_VARARGS,
+      "batch_search(params, run(batch, with_loader) -> dict, journal, key) -> dict." },
+    { "oom_kills", oom_kills, METH_NOARGS, "oom_kills() -> int: of the control group, so far." },
+    { 0 },
+};
+
+int py_add_search(PyObject *module)
+{
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names are those of the option table, and the ones that people bring from PyTorch. Texts are read by the
+ * table's own parser, so that a setting means the same in Python, in YAML and on the command line.
+ */
+#include "python/src/settings.h"
+
+#include <string.h>
+
+#include <stoke/feed.h>
+#include <stoke/train.h>
+
+/* clang-format off: one line each */
+static const struct {
+    const char *name, *stands_for; /* NULL: always so, or of no meaning here; accepted and left alone */
+} aliases[] = {
+    { "batch_size", "batch" },         { "image_size", "size" }, { "num_workers", "workers" },
+    { "prefetch_factor", "prefetch" }, { "shuffle", "order" },   { "pin_memory", NULL },
+    { "persistent_workers", NULL },
+};
+/* clang-format on */
+enum { ALIASES = sizeof aliases / sizeof *aliases };
+
+/* What differs from the table: a module leaves no file in the folder it is used in unless it is told to. */
+static const char quarantine_name[] = "quarantine", quarantine_default[] = "";
+
+/* The aliases as options, so that they are offered to somebody who misspelt one. */
+static stoke_option_group alias_group(stoke_option options[ALIASES])
+{
+    for (int i = 0; i < ALIASES; i++)
+        options[i] = (stoke_option){ .name = aliases[i].name, .type = STOKE_OPT_STRING };
+    return (stoke_option_group){ "aliases", options, ALIASES, NULL };
+}
+
+static int alias_of(const char *name)
+{
+    for (int i = 0; i < ALIASES; i++)
+        if (!strcmp(aliases[i].name, name)) return i;
+    return -1;
+}
+
+/* Of `shuffle`, which PyTorch has as a bool. */
+static const char *value_for(const char *name, const char *value)
+{
+    if (strcmp(name, "shuffle")) return value;
+    return !strcmp(value, "true") ? "shuffle" : !strcmp(value, "false") ? "sequential" : value;
+}
+
+static int set(stoke_data_params *params, const char *given, const char *value)
+{
+    const int alias = alias_of(given);
+    if (alias >= 0 && !aliases[alias].stands_for) return 0;
+    stoke_option more[ALIASES];
+    const stoke_option_group groups[] = { stoke_data_options(params), alias_group(more) };
+    stoke_error error = { 0 };
+    /* An alias is resolved before the tables see it: the second group is only looked through for near names.
+     */
+    const int r = stoke_options_set(groups, 2, alias >= 0 ? aliases[alias].stands_for : given,
+                                    value_for(given, value), &error);
+    if (r == STOKE_E_NOTFOUND)
+        PyErr_SetString(PyExc_TypeError, error.message);
+    else if (r)
+        py_raise(r, error.message);
+    return r ? -1 : 0;
+}
+
+/* The text as bytes that live as long as `texts`; NULL with an exception set. Paths come as the file system
+ * has them. */
+static const char *keep(PyObject *texts, PyObject *text)
+{
+    PyObject *bytes = NULL;
+    if (!PyUnicode_FSConverter(text, &bytes)) return NULL;
+    const char *chars = PyList_Append(texts, bytes) ? NULL : PyBytes_AsString(bytes);
+    Py_DECREF(bytes);
+    return chars;
+}
+
+/* batch and batch_size at once: nobody can tell which was meant. */
+static int check_twice(PyObject *dict)
+{
+    for (int i = 0; i < ALIASES; i++) {
+        PyObject *a = PyDict_GetItemString(dict, aliases[i].name);
+        PyObject *b = aliases[i].stands_for ? PyDict_GetItemString(dict, aliases[i].stands_for) : NULL;
+        if (!a || !b) continue;
+        PyErr_Format(PyExc_TypeError, "%s and %s are the same setting: give one of them", aliases[i].name,
+                     aliases[i].stands_for);
+        return -1;
+    }
+    return 0;
+}
+
+/* A file may hold the settings of training and of a device too: they are read, and left. */
+static int read_file(py_settings *settings, PyObject *config)
+{
+    const char *path = keep(settings->texts, config);
+    if (!path) return -1;
+    stoke_train_params training = stoke_train_defaults();
+    stoke_feed_params feed = stoke_feed_defaults();
+    const stoke_option_group groups[] = { stoke_data_options(&settings->params),
+                                          stoke_train_options(&training), stoke_feed_options(&feed) };
+    stoke_error error = { 0 };
+    int r = stoke_settings_load_yaml(groups, 3, &settings->params, path, &settings->file, &error);
+    if (r) py_raise(r, error.message);
+    return r ? -1 : 0;
+}
+
+int py_settings_read(py_settings *settings, PyObject *config, PyObject *dict)
+{
+    *settings = (py_settings){ .params = stoke_data_defaults(), .texts = PyList_New(0) };
+    if (!settings->texts || check_twice(dict)) return -1;
+    if (set(&settings->params, quarantine_name, quarantine_default)) return -1;
+    if (config != Py_None && read_file(settings, config)) return -1;
+    Py_ssize_t at = 0;
+    PyObject *name, *value;
+    while (PyDict_Next(dict, &at, &name, &value)) {
+        const char *name_text = keep(settings->texts, name), *text = keep(settings->texts, value);
+        if (!name_text || !text || set(&settings->params, name_text, text)) return -1;
+    }
+    return 0;
+}
+
+void py_settings_free(py_settings *settings)
+{
+    Py_CLEAR(settings->texts);
+    stoke_options_free_storage(&settings->file);
+}
+
+/* What mixup needs from the loss. The pipeline says it in its text: ops by name, parameters in parentheses.
+ */
+int py_pipeline_mixes_up(const char *text)
+{
+    for (const char *at = text; (at = strstr(at, "mixup")); at++)
+        if (at == text || at[-1] == ',') return 1;
+    return 0;
+}
+
+/* ---- what there is, for stubs, docstrings and the tests that compare them ---- */
+
+static PyObject *text_or_none(const char *text)
+{
+    if (text) return PyUnicode_FromString(text);
+    Py_RETURN_NONE;
+}
+
+static PyObject *describe(const stoke_option *option)
+{
+    const char *value = !strcmp(option->name, quarantine_name) ? quarantine_default : option->default_text;
+    static const char *const types[] = {
+        [STOKE_OPT_FLAG] = "flag",     [STOKE_OPT_INT] = "int",           [STOKE_OPT_REAL] = "real",
+        [STOKE_OPT_STRING] = "string", [STOKE_OPT_CHOICE] = "choice",     [STOKE_OPT_BYTES] = "bytes",
+        [STOKE_OPT_SIZE] = "size",     [STOKE_OPT_AUTO_INT] = "auto_int", [STOKE_OPT_RANGE] = "range",
+        [STOKE_OPT_SPREAD] = "spread",
+    };
+    return Py_BuildValue("{s:s,s:s,s:N,s:N,s:s}", "name", option->name, "type", types[option->type],
+                         "default", text_or_none(value), "choices", text_or_none(option->choices), "help",
+                         option->help);
+}
+
+static PyObject *options(PyObject *module, PyObject *nothing)
+{
+    stoke_data_params params;
+    const stoke_option_group group = stoke_data_options(&params);
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < group.count; i++) {
+        PyObject *one = describe(&group.options[i]);
+        if (!one || PyList_Append(list, one)) Py_CLEAR(list);
+        Py_XDECREF(one);
+    }
+    return list;
+}
+
+static PyObject *option_aliases(PyObject *module, PyObject *nothing)
+{
+    PyObject *dict = PyDict_New();
+    for (int i = 0; dict && i < ALIASES; i++) {
+        PyObject *target = text_or_none(aliases[i].stands_for);
+        if (!target || PyDict_SetItemString(dict, aliases[i].name, target)) Py_CLEAR(dict);
+        Py_XDECREF(target);
+    }
+    return dict;
+}
+
+static PyMethodDef functions[] = {
+    { "options", options, METH_NOARGS, "options() -> list of dict: the table of the settings of data." },
+    { "aliases", option_aliases, METH_NOARGS,
+      "aliases() -> dict: other names of settings; None: accepted and of no effect." },
+    { 0 },
+};
+
+int py_add_settings(PyObject *module)
+{
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Settings given in Python, as the library takes them.
+ */
+#ifndef STOKE_PYTHON_SRC_SETTINGS_H
+#define STOKE_PYTHON_SRC_SETTINGS_H
+
+#include <stoke/data.h>
+
+#include "python/src/extension.h"
+
+typedef struct py_settings {
+    stoke_data_params params;
+    PyObject *texts;            /* a list of bytes that the strings of params lie in ... */
+    stoke_option_storage *file; /* ... or this, of those that come from a file */
+} py_settings;
+
+/* From the file of settings `config` (None: none) and then a dict of names and texts: names of the option
+ * table or what PyTorch calls them. -1 with an exception set: TypeError for a name that is none, with the one
+ * that was probably meant. */
+int py_settings_read(py_settings *settings, PyObject *config, PyObject *dict);
+void py_settings_free(py_settings *settings);
+
+/* Whether a pipeline (its text) makes batches with two masks. */
+int py_pipeline_mixes_up(const char *text);
+
+#endif

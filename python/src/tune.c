@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Advice: machine, estimate, recommend, check, optimize.
+ */
+#include <string.h>
+
+#include <stoke/net.h>
+#include <stoke/preflight.h>
+#include <stoke/splice.h>
+
+#include "python/src/values.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* A struct of parameters from a dict; the texts live in the list that is returned, NULL with an exception. */
+static PyObject *read_params(void *params, const py_field *fields, size_t n, PyObject *dict)
+{
+    PyObject *keep = PyList_New(0);
+    if (keep && py_fields_in(params, fields, n, dict, keep)) Py_CLEAR(keep);
+    return keep;
+}
+
+/* ---- machine ---- */
+
+#define FIELD(field) PY_FIELD(stoke_machine_facts, field, PY_FIGURE)
+static const py_field machine_fields[] = {
+    PY_FIELD(stoke_machine_facts, cpu, PY_TEXT),
+    FIELD(usable),
+    FIELD(memory_bytes),
+    FIELD(available_bytes),
+    FIELD(limit_bytes),
+    FIELD(shm_bytes),
+};
+#undef FIELD
+
+static PyObject *machine(PyObject *module, PyObject *nothing)
+{
+    stoke_machine_facts facts;
+    stoke_error error = { 0 };
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = stoke_machine_probe(&facts, 0, NULL, &error);
+    Py_END_ALLOW_THREADS return r ? py_raise(r, error.message)
+                                  : py_fields_out(&facts, machine_fields, COUNT(machine_fields));
+}
+
+/* ---- memory ---- */
+
+#define FIELD(field, kind) PY_FIELD(stoke_estimate_params, field, kind)
+static const py_field estimate_params[] = {
+    FIELD(model, PY_NAME),    FIELD(batch, PY_U32),           FIELD(height, PY_U32),
+    FIELD(width, PY_U32),     FIELD(classes, PY_U32),         FIELD(precision, PY_INT),
+    FIELD(optimizer, PY_INT), FIELD(freeze_encoder, PY_BOOL), FIELD(average, PY_BOOL),
+    FIELD(prefetch, PY_U32),  FIELD(base_channels, PY_U32),   FIELD(num_blocks, PY_U32),
+};
+#undef FIELD
+#define FIELD(field, kind) PY_FIELD(stoke_estimate, field, kind)
+static const py_field estimate_fields[] = {
+    FIELD(total, PY_U64),
+    FIELD(low, PY_U64),
+    FIELD(high, PY_U64),
+    FIELD(parameters, PY_U64),
+};
+#undef FIELD
+
+static PyObject *terms_out(const stoke_estimate *estimate)
+{
+    PyObject *dict = PyDict_New();
+    for (int k = 0; dict && k < STOKE_TERMS; k++)
+        if (py_put(dict, stoke_memory_term_name(k), PyLong_FromUnsignedLongLong(estimate->bytes[k])))
+            Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *estimate_out(const stoke_estimate *estimate, uint32_t largest)
+{
+    PyObject *dict = py_fields_out(estimate, estimate_fields, COUNT(estimate_fields));
+    if (!dict) return NULL;
+    if (py_put(dict, "bytes", terms_out(estimate)) ||
+        py_put(dict, "dominant", py_words(stoke_memory_term_name(estimate->dominant))) ||
+        py_put(dict, "source", py_words(stoke_source_name(estimate->source))) ||
+        py_put(dict, "largest_batch", PyLong_FromUnsignedLong(largest)))
+        Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *estimate(PyObject *module, PyObject *args)
+{
+    PyObject *dict;
+    int torch;
+    unsigned long long memory, spare;
+    if (!PyArg_ParseTuple(args, "O!pKK:estimate", &PyDict_Type, &dict, &torch, &memory, &spare)) return NULL;
+    stoke_estimate_params params = stoke_estimate_defaults();
+    PyObject *keep = read_params(&params, estimate_params, COUNT(estimate_params), dict);
+    if (!keep) return NULL;
+    const stoke_engine engine = torch ? STOKE_ENGINE_TORCH : STOKE_ENGINE_NATIVE;
+    stoke_estimate result;
+    stoke_error error = { 0 };
+    uint32_t largest = 0;
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = stoke_estimate_make(&result, engine, &params, &error);
+    if (!r && memory) r = stoke_estimate_batch(engine, &params, memory, spare, 1, &largest, &error);
+    Py_END_ALLOW_THREADS Py_DECREF(keep);
+    return r ? py_raise(r, error.message) : estimate_out(&result, largest);
+}
+
+/* ---- settings to start from ---- */
+
+#define FIELD(field, kind) PY_FIELD(stoke_recommend_params, field, kind)
+static const py_field recommend_params[] = {
+    FIELD(gpu, PY_NAME),  FIELD(memory, PY_U64), FIELD(task, PY_NAME),
+    FIELD(cores, PY_U32), FIELD(ranks, PY_U32),  FIELD(host_memory, PY_U64),
+};
+#undef FIELD
+
+static PyObject *advice_out(const stoke_advice *advice)
+{
+    PyObject *list = PyList_New(0);
+    int r = list ? 0 : -1;
+    for (size_t i = 0; !r && i < advice->n; i++) {
+        const stoke_recommendation *line = &advice->line[i];
+        r = py_push(list, Py_BuildValue("(ssss)", line->key, line->value, stoke_source_name(line->source),
+                                        line->why));
+    }
+    PyObject *dict =
+        r ? NULL
+          : Py_BuildValue("{s:s,s:K,s:O,s:s}", "subject", advice->subject, "memory",
+                          (unsigned long long)advice->memory, "lines", list, "remark", advice->remark);
+    Py_XDECREF(list);
+    return dict;
+}
+
+static PyObject *recommend(PyObject *module, PyObject *dict)
+{
+    stoke_recommend_params params = stoke_recommend_defaults();
+    if (!PyDict_Check(dict)) return PyErr_Format(PyExc_TypeError, "recommend takes a dict");
+    PyObject *keep = read_params(&params, recommend_params, COUNT(recommend_params), dict);
+    if (!keep) return NULL;
+    stoke_advice advice;
+    stoke_error error = { 0 };
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = stoke_recommend(&advice, &params, &error);
+    Py_END_ALLOW_THREADS Py_DECREF(keep);
+    return r ? py_raise(r, error.message) : advice_out(&advice);
+}
+
+/* ---- before a training starts ---- */
+
+#define FIELD(field, kind) PY_FIELD(stoke_preflight_params, field, kind)
+static const py_field check_params[] = {
+    FIELD(config, PY_NAME), FIELD(data, PY_NAME), FIELD(model, PY_NAME),
+    FIELD(classes, PY_U32), FIELD(ranks, PY_U32), FIELD(gpu, PY_U32),
+};
+#undef FIELD
+
+static PyObject *lines_out(const stoke_preflight *preflight)
+{
+    PyObject *list = PyList_New(0);
+    stoke_preflight_line line;
+    for (size_t i = 0; list && stoke_preflight_at(preflight, i, &line); i++) {
+        PyObject *figure = py_words(line.figure), *fix = py_words(line.fix);
+        PyObject *row =
+            figure && fix ? Py_BuildValue("(ssssOO)", line.key, line.title, stoke_verdict_name(line.verdict),
+                                          stoke_source_name(line.source), figure, fix)
+                          : NULL;
+        Py_XDECREF(figure);
+        Py_XDECREF(fix);
+        if (py_push(list, row)) Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *check(PyObject *module, PyObject *dict)
+{
+    stoke_preflight_params params = stoke_preflight_defaults();
+    if (!PyDict_Check(dict)) return PyErr_Format(PyExc_TypeError, "check takes a dict");
+    PyObject *keep = read_params(&params, check_params, COUNT(check_params), dict);
+    if (!keep) return NULL;
+    stoke_preflight *preflight = NULL;
+    stoke_error error = { 0 };
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = stoke_preflight_run(&preflight, &params, &error);
+    Py_END_ALLOW_THREADS Py_DECREF(keep);
+    if (r) return py_raise(r, error.message);
+    PyObject *lines = lines_out(preflight);
+    PyObject *result =
+        lines ? Py_BuildValue("{s:O,s:s}", "lines", lines, "dialect", stoke_preflight_dialect(preflight))
+              : NULL;
+    Py_XDECREF(lines);
+    stoke_preflight_destroy(&preflight);
+    return result;
+}
+
+/* ---- a settings file, changed ---- */
+
+#define FIELD(field, kind) PY_FIELD(stoke_optimize_params, field, kind)
+static const py_field optimize_params[] = {
+    FIELD(config, PY_NAME),
+    FIELD(gpu, PY_NAME),
+    FIELD(memory, PY_U64),
+    FIELD(cores, PY_U32),
+    FIELD(ranks, PY_U32),
+    FIELD(host_memory, PY_U64),
+    FIELD(allow_model_scale, PY_BOOL),
+    FIELD(measured_batch, PY_U32),
+    FIELD(measured_largest, PY_U32),
+    FIELD(measured_why, PY_NAME),
+};
+#undef FIELD
+#define FIELD(field, kind) PY_FIELD(stoke_change, field, kind)
+static const py_field change_fields[] = {
+    FIELD(setting, PY_NAME), FIELD(path, PY_TEXT), FIELD(from, PY_TEXT),
+    FIELD(to, PY_TEXT),      FIELD(why, PY_TEXT),  FIELD(effect, PY_TEXT),
+};
+#undef FIELD
+
+static PyObject *change_out(const stoke_change *change)
+{
+    PyObject *dict = py_fields_out(change, change_fields, COUNT(change_fields));
+    if (dict && py_put(dict, "source", py_words(stoke_source_name(change->source)))) Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *optimization_out(const stoke_optimization *found, const char *written)
+{
+    PyObject *changes = PyList_New(0), *remarks = PyList_New(0), *dict = PyDict_New();
+    stoke_change change;
+    const char *remark;
+    int r = changes && remarks && dict ? 0 : -1;
+    for (size_t i = 0; !r && stoke_optimization_change(found, i, &change); i++)
+        r = py_push(changes, change_out(&change));
+    for (size_t i = 0; !r && (remark = stoke_optimization_remark(found, i)); i++)
+        r = py_push(remarks, py_words(remark));
+    if (!r) r = PyDict_SetItemString(dict, "changes", changes);
+    if (!r) r = PyDict_SetItemString(dict, "remarks", remarks);
+    if (!r) r = py_put(dict, "path", py_words(written));
+    Py_XDECREF(changes);
+    Py_XDECREF(remarks);
+    if (r) Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *optimize(PyObject *module, PyObject *args)
+{
+    PyObject *dict, *target;
+    if (!PyArg_ParseTuple(args, "O!O:optimize", &PyDict_Type, &dict, &target)) return NULL;
+    stoke_optimize_params params = stoke_optimize_defaults();
+    params.measured_source = STOKE_SOURCE_MEASURED;
+    PyObject *bytes = NULL, *keep = read_params(&params, optimize_params, COUNT(optimize_params), dict);
+    if (!keep) return NULL;
+    if (target != Py_None && !PyUnicode_FSConverter(target, &bytes)) {
+        Py_DECREF(keep);
+        return NULL;
+    }
+    const char *path = bytes ? PyBytes_AsString(bytes) : NULL;
+    stoke_optimization *found = NULL;
+    stoke_yaml_proof proof;
+    stoke_error error = { 0 };
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = stoke_optimize(&found, &params, &error);
+    if (!r && !path) path = stoke_optimization_target(found);
+    if (!r) r = stoke_optimization_write(found, path, &proof, &error);
+    Py_END_ALLOW_THREADS PyObject *result = r ? py_raise(r, error.message) : optimization_out(found, path);
+    stoke_optimization_destroy(&found);
+    Py_XDECREF(bytes);
+    Py_DECREF(keep);
+    return result;
+}
+
+static PyMethodDef functions[] = {
+    { "machine", machine, METH_NOARGS, "machine() -> dict: processor and memory, (value, source) each." },
+    { "estimate", estimate, METH_VARARGS, "estimate(params, torch, memory, spare) -> dict." },
+    { "recommend", recommend, METH_O, "recommend(params) -> dict." },
+    { "check", check, METH_O, "check(params) -> dict." },
+    { "optimize", optimize, METH_VARARGS, "optimize(params, target) -> dict; the file is written." },
+    { 0 },
+};
+
+int py_add_tune(PyObject *module)
+{
+    return PyModule_AddFunctions(module, functions);
+}

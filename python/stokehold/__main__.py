@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m stokehold ARGS` and the script `stoke`: the command itself, which lies in the package."""
+import importlib.resources
+import os
+import sys
+
+
+def main() -> None:
+    """Becomes the command; returns only if that fails."""
+    command = str(importlib.resources.files("stokehold") / "_bin" / "stoke")
+    try:
+        os.execv(command, ["stoke"] + sys.argv[1:])
+    except OSError as error:
+        sys.exit(f"stoke: {command}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    main()

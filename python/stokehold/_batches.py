@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Loader and Dataset share: how batches are iterated, saved, restored and counted."""
+import atexit
+import importlib
+import importlib.util
+import json
+import os
+import weakref
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterator, Optional, Protocol, Tuple, TypeVar
+
+from . import _settings, _stoke
+from ._errors import StateError
+
+
+@dataclass(frozen=True)
+class StageTime:
+    """What a stage of loading has cost, summed over all threads."""
+
+    wall_ms: float
+    cpu_ms: float
+    count: int  # how often
+
+    @property
+    def ms(self) -> Optional[float]:
+        """Wall time of one; None before the first."""
+        return self.wall_ms / self.count if self.count else None
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a loader has done since it was made. A figure that cannot be known, or not yet, is None."""
+
+    samples: int
+    batches: int
+    seconds: float  # from the first request for a batch to the arrival of the last one
+    samples_per_s: Optional[float]  # over those seconds
+    wait_share: Optional[float]  # of those seconds, spent waiting for a batch: above 0.05 the loader is what is slow
+    first_batch_ms: Optional[float]  # wait for the first batch of the epoch
+    stages: Dict[str, StageTime]  # read, decode image, decode mask, fit, write, slot wait, batch wait
+    replaced: int  # rows whose own sample was bad
+    skipped: int  # rows left out (policy skip)
+    bad_samples: int  # distinct ones
+    bytes_read: int
+    memory_bytes: Optional[int]  # of ring, workers and cache_ram now; compare with Loader.memory
+    heap_allocations: Optional[int]  # by the library; stops growing after the first batches
+    held: int  # batches that somebody holds now,
+    ready: int  # those that could be had at once,
+    slots: int  # and the room for both
+    cache_hits_ram: int
+    cache_hits_disk: int
+    cache_misses: int
+    cache_stored: int
+    cache_damaged: int
+    cache_ram_bytes: int
+    cache_disk_bytes: int
+
+
+def _as_torch() -> Callable[[_stoke.Array], Any]:
+    torch = importlib.import_module("torch")
+    from_dlpack = torch.from_dlpack if hasattr(torch, "from_dlpack") else torch.utils.dlpack.from_dlpack
+    return lambda array: from_dlpack(array.__dlpack__())
+
+
+def _as_numpy() -> Callable[[_stoke.Array], Any]:
+    import numpy
+
+    return numpy.asarray
+
+
+OUTPUTS: Dict[str, Callable[[], Callable[[_stoke.Array], Any]]] = {
+    "torch": _as_torch,
+    "numpy": _as_numpy,
+    "dlpack": lambda: lambda array: array,
+}
+
+# Loaders end with the interpreter, before modules are taken apart.
+_open: "weakref.WeakSet[Batches]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for loader in list(_open):
+        loader.close()
+
+
+class Core(Protocol):
+    """What makes the batches of an epoch: `_stoke.Loader`, or what does the same."""
+
+    @property
+    def two_masks(self) -> bool: ...
+    @property
+    def batch_size(self) -> int: ...
+    @property
+    def samples(self) -> int: ...
+    def next(self) -> Optional[_stoke.Batch]: ...
+    def close(self) -> None: ...
+    def set_epoch(self, epoch: int) -> None: ...
+    def state(self) -> str: ...
+    def restore(self, state: str) -> None: ...
+    def batches(self) -> Tuple[int, int]: ...
+    def stats(self) -> Dict[str, Any]: ...
+
+
+_Self = TypeVar("_Self", bound="Batches")
+
+
+class Batches:
+    """An endless row of epochs. The core knows the batches of one."""
+
+    _core: Core
+
+    def _make_core(self, texts: Dict[str, str], config: Any, channels_last: bool) -> Core:
+        """By the class."""
+        raise NotImplementedError
+
+    def _begin(self, settings: Dict[str, Any], *, rank: Optional[int], world: Optional[int], output: Optional[str], as_dict: bool,
+               channels_last: bool, config: Any) -> None:
+        # What a copy in another process is made from; its rank is its own affair unless it was said.
+        self._arguments = dict(settings, rank=rank, world=world, output=output, as_dict=as_dict, channels_last=channels_last,
+                               config=config)
+        settings["rank"], settings["world"] = _settings.place_in_world(rank, world)
+        if output is None:
+            output = "torch" if importlib.util.find_spec("torch") else "numpy"
+        if output not in OUTPUTS:
+            raise ValueError(f"output {output!r}: it is one of {', '.join(OUTPUTS)}")
+        texts = _settings.texts(settings)
+        if channels_last and texts.setdefault("layout", "hwc") != "hwc":
+            raise ValueError("channels_last needs layout hwc, which it sets by itself: leave out layout")
+        if output == "numpy" and texts.get("dtype") == "bf16":
+            raise ValueError("NumPy has no bfloat16: take output='torch' or 'dlpack', or dtype 'float32' or 'float16'")
+        self._convert = OUTPUTS[output]()
+        self._as_dict = as_dict
+        self._core = self._make_core(texts, config, channels_last)
+        if self._core.two_masks and not as_dict:
+            self._core.close()
+            raise ValueError("augment has mixup, so every sample has two masks and the share of the first: ask for as_dict=True "
+                             "(cutmix needs none of this)")
+        self._length = self._core.batches()[0]
+        self._epoch: int = json.loads(self._core.state())["epoch"]
+        self._fresh = True  # stands where the next iteration begins
+        self._wanted: Optional[int] = None  # epoch of the next iteration, said in the middle of another
+        self._iteration = 0
+        _open.add(self)
+
+    # ---- iterating
+
+    def __len__(self) -> int:
+        """Batches in an epoch (of this rank)."""
+        return self._length
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._fresh:
+            self._start(self._epoch + 1 if self._wanted is None else self._wanted)
+        self._fresh = False
+        self._wanted = None
+        self._iteration += 1
+        return _Iteration(self, self._iteration)
+
+    def _start(self, epoch: int) -> None:
+        self._core.set_epoch(epoch)
+        self._epoch = epoch
+        self._fresh = True
+
+    def _next(self) -> Any:
+        batch = self._core.next()
+        if batch is None:
+            # The workers are on the next epoch already; a state saved now is the beginning of it.
+            self._start(self._epoch + 1 if self._wanted is None else self._wanted)
+            self._wanted = None
+            raise StopIteration
+        convert = self._convert
+        if not self._as_dict:
+            return convert(batch.images), convert(batch.masks)
+        result = {"images": convert(batch.images), "masks": convert(batch.masks), "ids": convert(batch.ids), "names": batch.names}
+        second, share = batch.masks_b, batch.lambda_
+        if second is not None and share is not None:
+            result["masks_b"] = convert(second)
+            result["lambda"] = convert(share)
+        return result
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is being iterated, or else the one that comes next."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch of the next iteration. Without it each iteration is the next epoch.
+
+        After `load_state_dict` in the middle of an epoch, naming that very epoch keeps the place in it.
+        """
+        if not self._fresh:
+            self._wanted = epoch
+        elif epoch != self._epoch:
+            self._start(epoch)
+
+    # ---- saving and restoring
+
+    def state_dict(self) -> Dict[str, Any]:
+        """The place after the last batch handed out, as a small dict of numbers and texts.
+
+        With several ranks, save it at the same step on all of them. It fits any number of workers and ranks.
+        """
+        state: Dict[str, Any] = json.loads(self._core.state())
+        return state
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """The next iteration goes on from there: the rest of that epoch, then the epochs after it.
+
+        A StateError says what does not fit: other data, another seed or order.
+        """
+        self._core.restore(json.dumps(state))
+        self._epoch = state["epoch"]
+        self._fresh = True
+        self._wanted = None
+        self._iteration += 1  # an iteration that was under way is over
+
+    # ---- what is known
+
+    @property
+    def batch_size(self) -> int:
+        """Samples in a whole batch."""
+        return self._core.batch_size
+
+    @property
+    def samples(self) -> int:
+        """Samples in the data set, over all ranks."""
+        return self._core.samples
+
+    def stats(self) -> Stats:
+        """What it has done and what that cost; also after closing."""
+        known = self._core.stats()
+        stages = {name: StageTime(wall / 1e6, cpu / 1e6, count) for name, (wall, cpu, count) in known.pop("stages").items()}
+        seconds = known.pop("elapsed_ns") / 1e9
+        first = known.pop("first_batch_ns")
+        return Stats(seconds=seconds, stages=stages, first_batch_ms=first / 1e6 if known["batches"] else None,
+                     samples_per_s=known["samples"] / seconds if seconds else None,
+                     wait_share=min(1.0, stages["batch wait"].wall_ms / 1e3 / seconds) if seconds else None, **known)
+
+    # ---- the end
+
+    def close(self) -> None:
+        """Ends the threads and frees the ring. Batches that somebody holds stay valid."""
+        self._core.close()
+        _open.discard(self)
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        # A loader in another process is a new one with the same settings: threads and memory stay where they are.
+        return _again, (type(self), self._arguments)
+
+    def __repr__(self) -> str:
+        words = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items() if value not in (None, False))
+        return f"<stokehold.{type(self).__name__} {words}: {self.samples} samples, {len(self)} batches>"
+
+
+
+def _again(kind: Callable[..., Batches], arguments: Dict[str, Any]) -> Batches:
+    return kind(**arguments)
+
+
+class _Iteration:
+    """One pass over an epoch; over when the next one begins."""
+
+    def __init__(self, loader: Batches, number: int) -> None:
+        self._loader = loader
+        self._number = number
+        self._over = False
+
+    def __iter__(self) -> "_Iteration":
+        return self
+
+    def __next__(self) -> Any:
+        if self._over:
+            raise StopIteration
+        loader = self._loader
+        if loader._iteration != self._number:
+            raise StateError("this iteration is over: another one of the same loader has begun, or a state was loaded. "
+                             "Two passes at a time need two loaders")
+        try:
+            return loader._next()
+        except StopIteration:
+            self._over = True
+            raise

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong, as exceptions.
+
+Every exception of the library is an `Error`; where Python has a natural class for it, it is one of that too, so that
+`except FileNotFoundError` works.
+"""
+
+
+class Error(Exception):
+    """Something the library could not do. The text says what, why and what to do next.
+
+    `code` is the number of `enum stoke_status` (include/stoke/common.h), `status` its name, such as ``"format"``.
+    """
+
+    code: int = 0
+    status: str = "unknown"
+
+
+class InvalidError(Error, ValueError):
+    """An argument or setting is out of range or contradicts another."""
+
+
+class NoMemoryError(Error, MemoryError):
+    """The allocator said no."""
+
+
+class LimitError(Error, ValueError):
+    """More pixels, bytes or memory than the limit in force; of `memory_limit` the text has the arithmetic."""
+
+
+class FileError(Error, OSError):
+    """A file could not be read or written."""
+
+
+class NotFoundError(FileError, FileNotFoundError):
+    """Nothing by that name."""
+
+
+class BadSampleError(Error, ValueError):
+    """A sample cannot be used: damaged, of an unknown kind, too large, with a wrong label or size."""
+
+
+class TooManyBadError(BadSampleError):
+    """More bad samples than `max_bad` allows."""
+
+
+class StateError(Error, RuntimeError):
+    """A saved state does not fit data or settings, or a call came at the wrong time."""
+
+
+class StarvedError(StateError):
+    """The caller holds every batch there is room for."""
+
+
+class DeviceError(Error, RuntimeError):
+    """A device or its driver failed or was lost."""
+
+
+_CLASSES = {
+    "invalid": InvalidError,
+    "no-memory": NoMemoryError,
+    "io": FileError,
+    "format": BadSampleError,
+    "unsupported": BadSampleError,
+    "limit": LimitError,
+    "label": BadSampleError,
+    "size": BadSampleError,
+    "not-found": NotFoundError,
+    "too-bad": TooManyBadError,
+    "state": StateError,
+    "starved": StarvedError,
+    "device": DeviceError,
+}
+
+
+def from_status(message: str, code: int, name: str) -> Error:
+    """The exception for a status of the C library."""
+    error = _CLASSES.get(name, Error)(message)
+    error.code = code
+    error.status = name
+    return error

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trials of a batch: forward, backward and optimiser steps of somebody's torch module."""
+import multiprocessing
+import pickle
+import resource
+import statistics
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Optional
+
+from . import _stoke
+
+_SECTIONS = ("training", "train", "optimizer", "optim", "data")
+
+
+def _setting(config: Any, *names: str) -> Any:
+    """A setting by one of its names, at the top of a mapping or object, or in one of the usual sections."""
+    def get(where, name):
+        return where.get(name) if hasattr(where, "get") else getattr(where, name, None)
+
+    if config is None:
+        return None
+    for where in [config] + [get(config, section) for section in _SECTIONS]:
+        for name in names:
+            value = None if where is None or isinstance(where, (str, int, float)) else get(where, name)
+            if value is not None:
+                return value
+    return None
+
+
+@dataclass
+class Recipe:
+    """How a step is made."""
+
+    loss: Optional[Callable[[Any, Any], Any]]
+    optimizer: str
+    mixed_precision: bool
+    accumulate: int
+    steps: int
+
+    @classmethod
+    def of(cls, config: Any, loss: Optional[Callable[[Any, Any], Any]], steps: int) -> "Recipe":
+        """From what a config says; AdamW in fp32 where it says nothing."""
+        name = _setting(config, "optimizer", "optimizer_type", "name")
+        return cls(loss=loss, optimizer=str(name).lower() if isinstance(name, str) else "adamw",
+                   mixed_precision=bool(_setting(config, "mixed_precision", "use_amp", "amp")),
+                   accumulate=int(_setting(config, "accumulate", "gradient_accumulation_steps", "accumulation_steps") or 1),
+                   steps=steps)
+
+
+def _repeat(thing: Any, batch: int, device: str) -> Any:
+    """The first row of every tensor, `batch` times, on the device."""
+    if hasattr(thing, "repeat") and hasattr(thing, "dim"):
+        row = thing[:1] if thing.dim() else thing.reshape(1)
+        return row.repeat(batch, *[1] * (row.dim() - 1)).to(device)
+    if isinstance(thing, dict):
+        return {name: _repeat(value, batch, device) for name, value in thing.items()}
+    if isinstance(thing, (list, tuple)):
+        return [_repeat(value, batch, device) for value in thing]
+    return thing
+
+
+def _loss(model: Any, data: Any, recipe: Recipe) -> Any:
+    target = None
+    if isinstance(data, dict):
+        output = model(**data)
+        target = data.get("labels")
+    elif isinstance(data, list) and len(data) == 2:
+        output, target = model(data[0]), data[1]
+    else:
+        output = model(*data) if isinstance(data, list) else model(data)
+    if recipe.loss is not None:
+        return recipe.loss(output, target)
+    if getattr(output, "loss", None) is not None:
+        return output.loss
+    while isinstance(output, (dict, list, tuple)):  # the first of a network's outputs
+        output = next(iter(output.values())) if isinstance(output, dict) else output[0]
+    return getattr(output, "logits", output).float().mean()
+
+
+def run_steps(model: Any, sample: Any, recipe: Recipe, device: str, batch: int, sync: Callable[[], None]) -> Dict[str, Any]:
+    """Times of the steps after the first two: the first make the optimiser's state and choose algorithms. The learning rate is 0,
+    so that weights keep their values."""
+    import torch
+    data = _repeat(sample, batch, device)
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    kinds = {"sgd": lambda: torch.optim.SGD(weights, lr=0.0, momentum=0.9), "adam": lambda: torch.optim.Adam(weights, lr=0.0)}
+    optimizer = kinds.get(recipe.optimizer, lambda: torch.optim.AdamW(weights, lr=0.0, weight_decay=0.0))()
+    kind = device.partition(":")[0]
+    dtype = torch.float16 if kind == "cuda" else torch.bfloat16
+    times = []
+    for _ in range(recipe.steps + 2):
+        began = time.perf_counter()
+        for _ in range(recipe.accumulate):
+            with torch.autocast(kind, dtype=dtype, enabled=recipe.mixed_precision):
+                loss = _loss(model, data, recipe)
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        sync()
+        times.append(1e3 * (time.perf_counter() - began))
+    times = sorted(times[2:])
+    low, middle, high = statistics.quantiles(times, n=4, method="inclusive")
+    return {"outcome": "ok", "step_ms": middle, "step_low": low, "step_high": high, "busy": None, "wait_ms": 0.0}
+
+
+class CudaTrials:
+    """In this process: what a card refuses can be caught. The model is given back as it was."""
+
+    def __init__(self, model: Any, sample: Any, recipe: Recipe, device: str, memory: Optional[int], timeout: float):
+        import torch
+        self.torch, self.model, self.sample, self.recipe, self.device = torch, model, sample, recipe, device
+        free, _ = torch.cuda.mem_get_info(device)
+        self.memory = memory or free + torch.cuda.memory_reserved(device)
+
+    def __enter__(self) -> "CudaTrials":
+        self.state = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
+        self.training = self.model.training
+        self.gradients = [weight.grad for weight in self.model.parameters()]
+        self.model.train()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.model.load_state_dict(self.state)
+        self.model.train(self.training)
+        for weight, gradient in zip(self.model.parameters(), self.gradients):
+            weight.grad = gradient
+        self.torch.cuda.empty_cache()
+
+    def run(self, batch: int, with_loader: bool) -> Dict[str, Any]:
+        """One trial; out of memory is an outcome."""
+        cuda = self.torch.cuda
+        cuda.empty_cache()
+        cuda.reset_peak_memory_stats(self.device)
+        try:
+            trial = run_steps(self.model, self.sample, self.recipe, self.device, batch, lambda: cuda.synchronize(self.device))
+        except cuda.OutOfMemoryError as error:
+            trial = {"outcome": "oom", "message": str(error)}
+        except RuntimeError as error:  # cuDNN and cuBLAS say it in their own words, which the library knows
+            trial = {"outcome": (256, 0, 0, False), "message": str(error)}
+        for weight in self.model.parameters():
+            weight.grad = None
+        trial.update(allocated=cuda.max_memory_allocated(self.device), reserved=cuda.max_memory_reserved(self.device))
+        return trial
+
+
+def _status(name: str) -> int:
+    """A line of /proc/self/status in bytes: VmData counts against RLIMIT_DATA, VmRSS is resident, VmHWM was at most; 0 = n/a."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        for line in status:
+            if line.startswith(name + ":"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def _import_all() -> None:
+    """torch imports much with the first optimiser, 130 MB of it: no part of a trial."""
+    import torch
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.0)
+
+
+def _forget_peak() -> None:
+    """The peak so far is that of importing torch."""
+    try:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+    except OSError:
+        pass  # then the peak of the imports counts, if it was higher: on the safe side
+
+
+def _child(pipe: Any, model: Any, sample: Any, recipe: Recipe, batch: int, memory: int, threads: int) -> None:
+    """A trial on the processor, in a process of its own."""
+    import torch
+    torch.set_num_threads(threads)
+    _import_all()
+    resource.setrlimit(resource.RLIMIT_DATA, (_status("VmData") + memory, resource.RLIM_INFINITY))
+    _forget_peak()
+    before = _status("VmRSS")
+    try:
+        model.train()
+        trial = run_steps(model, sample, recipe, "cpu", batch, lambda: None)
+    except (RuntimeError, MemoryError) as error:
+        trial = {"outcome": "oom" if isinstance(error, MemoryError) else None, "message": str(error)}
+    except Exception as error:
+        trial = {"outcome": "error", "message": f"{type(error).__name__}: {error}"}
+    peak = max(0, _status("VmHWM") - before)  # the interpreter and torch are there anyway
+    trial.update(allocated=peak, reserved=peak)
+    pipe.send(trial)
+    pipe.close()
+
+
+def _can_be_sent(model: Any, sample: Any, recipe: Recipe) -> bool:
+    """Whether a fresh interpreter would find every class: those of a program's main file are found only by running it again."""
+    classes = [type(module) for module in model.modules()] + [type(recipe.loss)]
+    if "__main__" in {cls.__module__ for cls in classes} or getattr(recipe.loss, "__module__", "") == "__main__":
+        return False
+    try:
+        pickle.dumps((model, sample, recipe))
+    except Exception:
+        return False
+    return True
+
+
+class CpuTrials:
+    """Each in a process of its own, with a limit on its memory."""
+
+    def __init__(self, model: Any, sample: Any, recipe: Recipe, device: str, memory: Optional[int], timeout: float):
+        import torch
+        self.model, self.sample, self.recipe, self.timeout = model, sample, recipe, timeout
+        facts = _stoke.machine()
+        known = [facts[name][0] for name in ("available_bytes", "limit_bytes") if facts[name]]
+        self.memory = memory or int(min(known)) if memory or known else 1 << 30
+        # A forked process must not use the threads of OpenMP, which it did not inherit.
+        self.context: Any = multiprocessing.get_context("spawn" if _can_be_sent(model, sample, recipe) else "fork")
+        self.threads = torch.get_num_threads() if self.context.get_start_method() == "spawn" else 1
+        if self.context.get_start_method() == "fork":
+            _import_all()  # here once, not in every process
+
+    def __enter__(self) -> "CpuTrials":
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        pass
+
+    def run(self, batch: int, with_loader: bool) -> Dict[str, Any]:
+        """One trial. How its process ended tells what no exception can."""
+        before = _stoke.oom_kills()
+        ours, theirs = self.context.Pipe(duplex=False)
+        process = self.context.Process(target=_child, daemon=True, args=(theirs, self.model, self.sample, self.recipe, batch,
+                                                                         self.memory, self.threads))
+        trial: Optional[Dict[str, Any]] = None
+        try:
+            process.start()
+            theirs.close()
+            late = not ours.poll(self.timeout)
+            if not late:
+                try:
+                    trial = ours.recv()
+                except EOFError:
+                    trial = None
+            process.join(0 if late else 10)
+        finally:
+            if process.is_alive():
+                process.kill()
+                process.join()
+            ours.close()
+        if trial is not None and trial["outcome"] is not None:
+            return trial
+        trial = trial or {"message": f"it took longer than {self.timeout:g} s" if late else f"ended with {process.exitcode}"}
+        code = process.exitcode or 0
+        status = -code if code < 0 else 256  # as waitpid has it: a signal, or an exit with 1
+        trial["outcome"] = (status, before, _stoke.oom_kills(), late)
+        return trial

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loader: batches of image/mask pairs, ready when they are asked for."""
+import os
+import tempfile
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Tuple, Union
+
+from . import _settings, _stoke
+from ._batches import Batches
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """The ceiling of a loader's memory, known before the first batch."""
+
+    slots: int
+    workers: int
+    slot_bytes: int
+    worker_bytes: int
+    cache_bytes: int
+    fixed_bytes: int  # what the process held before
+    total_bytes: int
+    limit_bytes: int  # 0: none
+    prefetch_reduced: bool  # prefetch was lowered to keep memory_limit
+    largest_width: int
+    largest_height: int
+    images_probed: int
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class BadFile:
+    """A sample that could not be read."""
+
+    path: str
+    reason: str
+    status: str
+
+
+class Picture:
+    """A PNG that notebooks show; `data` are its bytes, `save(path)` writes them."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def _repr_png_(self) -> bytes:
+        return self.data
+
+    def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
+        """Writes the file."""
+        with open(path, "wb") as file:
+            file.write(self.data)
+
+    def __repr__(self) -> str:
+        return f"<PNG of {len(self.data)} bytes: save(path) writes it, a notebook shows it>"
+
+
+class Loader(Batches):
+    """Batches of image/mask pairs from `data`: a folder with the usual names, tar shards, or a pattern of them.
+
+        with stokehold.Loader("data", batch_size=16, image_size=512, augment="standard") as loader:
+            for images, masks in loader:
+                ...
+
+    Every iteration is an epoch: the first one is `epoch` (0), then 1, 2, ...; `set_epoch` chooses another for the next
+    iteration. Threads work ahead, also over the end of an epoch. The bytes of a batch depend on data, settings, seed,
+    epoch and position, not on the number of workers or of processes.
+
+    What a batch gives are views of the loader's own memory, never copies. They stay as they are for as long as
+    somebody holds them; the place of a batch is used again when all of its arrays are gone. There are prefetch + 1
+    places: who holds them all and asks for another batch gets a `StarvedError`.
+
+    Batches may be let go of in any thread; one thread at a time iterates. Ctrl-C ends a wait. A loader does not work in
+    a child of `os.fork` and says so; sent to another process it becomes a new loader with the same settings.
+
+    Parameters
+    ----------
+    data
+        Where samples are; or give `images` and `masks`, or `list`.
+    batch_size, image_size, augment, workers, prefetch, seed
+        The settings most people set. image_size is a number or (height, width); left out, that of the first sample.
+        augment is a preset (none, light, crop, standard, strong, face, medical), a list of ops such as
+        ``"random_crop,hflip(p=0.3)"``, a Python list of ops of `stokehold.ops`, or a YAML file.
+    rank, world
+        Which of how many processes this is; by default what torch.distributed or torchrun (RANK, WORLD_SIZE) says.
+    output
+        "torch", "numpy", or "dlpack" for objects that anything reads through ``__dlpack__``. By default torch where it
+        is installed, else NumPy.
+    as_dict
+        Batches are dicts: images, masks, ids, names, and with mixup masks_b and lambda (the share of masks).
+    channels_last
+        Images lie in memory as N, H, W, C and are shown as N, C, H, W: PyTorch's ``torch.channels_last``.
+    config
+        A file of settings (stoke.yaml, also one with the settings of training); what is said here goes before.
+    settings
+        Everything else in the list below, which is that of the command and of stoke.yaml, and the names of torch's
+        DataLoader for the same things. pin_memory and persistent_workers are accepted and change nothing: threads
+        always stay from epoch to epoch. Unlike the command, a loader writes no quarantine file unless `quarantine`
+        names one; see `bad_files`.
+
+    Settings
+    --------
+    """
+
+    _core: _stoke.Loader
+
+    def __init__(self, data: Any = None, *, batch_size: Optional[int] = None,
+                 image_size: Union[None, int, str, Tuple[int, int]] = None, augment: Any = None,
+                 workers: Union[None, int, str] = None, prefetch: Optional[int] = None, seed: Optional[int] = None,
+                 rank: Optional[int] = None, world: Optional[int] = None, output: Optional[str] = None,
+                 as_dict: bool = False, channels_last: bool = False,
+                 config: Union[None, str, "os.PathLike[str]"] = None, **settings: Any) -> None:
+        named = {"data": data, "batch_size": batch_size, "image_size": image_size, "augment": augment,
+                 "workers": workers, "prefetch": prefetch, "seed": seed}
+        settings.update((name, value) for name, value in named.items() if value is not None)
+        self._begin(settings, rank=rank, world=world, output=output, as_dict=as_dict, channels_last=channels_last, config=config)
+
+    def _make_core(self, texts: Dict[str, str], config: Any, channels_last: bool) -> _stoke.Loader:
+        return _stoke.Loader(texts, config, channels_last)
+
+    @property
+    def memory(self) -> MemoryPlan:
+        """How much memory it takes at most."""
+        plan = self._core.memory()
+        plan["prefetch_reduced"] = bool(plan["prefetch_reduced"])
+        return MemoryPlan(**plan)
+
+    def bad_files(self) -> List[BadFile]:
+        """Samples that could not be read so far, each once."""
+        return [BadFile(*bad) for bad in self._core.bad()]
+
+    @property
+    def remarks(self) -> List[str]:
+        """What is allowed in the settings and hardly meant, and what went wrong without harm to the batches."""
+        return self._core.remarks()
+
+    def show(self, n: int = 8, *, columns: int = 0, tile: int = 0) -> Picture:
+        """A picture of the first n samples of the epoch as they are delivered, beside each its mask laid over it.
+
+        A notebook draws it; elsewhere, ``loader.show().save("samples.png")``. Does not disturb an iteration.
+        """
+        if n < 1:
+            raise ValueError("show: at least one sample")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "samples.png")
+            self._core.picture(path, min(n, self.samples), self._epoch, columns, tile)
+            with open(path, "rb") as file:
+                return Picture(file.read())
+
+
+if Loader.__doc__:  # python -OO leaves it out
+    Loader.__doc__ = Loader.__doc__.rstrip() + "\n" + _settings.describe("    ")

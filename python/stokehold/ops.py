@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops by the names and arguments that people know from Kornia and torchvision.
+
+    from stokehold import Augment, ops
+
+    Augment([ops.RandomHorizontalFlip(p=0.5), ops.RandomRotation(degrees=10), ops.ColorJitter(0.2, 0.2, 0.2, 0.1, p=0.8)])
+
+Every function here gives an `Op`, which is nothing but a piece of the list that `augment` takes everywhere; the three above are
+``"hflip(p=0.5),rotate(p=0.5,degrees=-10..10),color_jitter(...)"``. What an op does is written in docs/augmentation.md, as is
+where that differs from Kornia and torchvision. `p` is the share of samples, and by default what it is in Kornia (torchvision's
+RandomRotation and ColorJitter always act: say p=1). Arguments that nothing here can honour raise a ValueError that says so;
+`same_on_batch=True` is one of them, since every sample is drawn by itself.
+"""
+from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
+
+Range = Union[float, Sequence[float]]
+
+
+class Op:
+    """One op: its name here, its settings, and the output's size where the op was given one (crops)."""
+
+    def __init__(self, name: str, settings: Mapping[str, str], size: Optional[Tuple[int, int]] = None) -> None:
+        self.name = name
+        self.settings = dict(settings)
+        self.size = size
+
+    def __str__(self) -> str:
+        words = ",".join(f"{name}={value}" for name, value in self.settings.items())
+        return f"{self.name}({words})" if words else self.name
+
+    def __repr__(self) -> str:
+        return f"<stokehold op {self}>"
+
+
+# ---- values
+
+
+def _number(value: Any) -> str:
+    return format(float(value), ".10g")
+
+
+def _no(name: str, why: str) -> NoReturn:
+    raise ValueError(f"{name}: {why}")
+
+
+def _range(name: str, value: Range) -> str:
+    """(a, b) or one number for both."""
+    low, high = _pair(name, value)
+    return _number(low) if low == high else f"{_number(low)}..{_number(high)}"
+
+
+def _pair(name: str, value: Any) -> Tuple[float, float]:
+    if isinstance(value, (int, float)):
+        return float(value), float(value)
+    values = [float(item) for item in value]
+    if len(values) != 2:
+        _no(name, f"a number or two are expected, not {len(values)}")
+    return values[0], values[1]
+
+
+def _spread(name: str, value: Range) -> Tuple[float, float]:
+    """One number x is -x..x, as in torchvision and Kornia."""
+    if isinstance(value, (int, float)):
+        return -float(value), float(value)
+    return _pair(name, value)
+
+
+def _limits(low: float, high: float) -> str:
+    return f"{_number(low)}..{_number(high)}"
+
+
+def _around(name: str, value: Range, middle: float) -> str:
+    """x, or (middle - x, middle + x), as x."""
+    if isinstance(value, (int, float)):
+        return _number(value)
+    low, high = _pair(name, value)
+    if abs((middle - low) - (high - middle)) > 1e-6:
+        _no(name, f"{low}..{high} does not lie evenly around {middle:g}: use RandomBrightness, RandomContrast, RandomSaturation "
+                  "and RandomHue, which take any range")
+    return _number(high - middle)
+
+
+def _size(name: str, size: Any) -> Tuple[int, int]:
+    if isinstance(size, int):
+        return size, size
+    values = [int(item) for item in size]
+    if len(values) == 1:
+        values *= 2
+    if len(values) != 2:
+        _no(name, "size is a number or (height, width)")
+    return values[0], values[1]
+
+
+# What others say about how, not what: fine as long as it says what is done here anyway. None: any value.
+_HARMLESS: Dict[str, Any] = {
+    "same_on_batch": (False,), "keepdim": None, "return_transform": None, "align_corners": None, "inplace": None, "center": (None,),
+    "resample": ("bilinear", "BILINEAR"), "interpolation": ("bilinear", "BILINEAR"), "expand": (False,), "fill": (0, None),
+    "padding_mode": ("zeros", "ZEROS"), "border_type": ("reflect",), "separable": None, "cropping_mode": None, "antialias": None,
+    "clip_output": (True,), "slow_and_differentiable": None, "data_keys": None, "num_classes": None, "use_correct_lambda": None,
+}
+
+
+def _check(name: str, others: Mapping[str, Any]) -> None:
+    for argument, value in others.items():
+        if argument not in _HARMLESS:
+            raise TypeError(f"{name} has no argument {argument!r}")
+        allowed = _HARMLESS[argument]
+        plain = getattr(value, "name", value)  # an enum of theirs
+        if allowed is not None and plain not in allowed and getattr(value, "value", value) not in allowed:
+            _no(name, f"{argument}={value!r} has no counterpart here; {argument} is always {allowed[0]!r}")
+
+
+# ---- geometry
+
+
+def RandomHorizontalFlip(p: float = 0.5, *, swap: str = "", **others: Any) -> Op:
+    """Left and right change places; ``swap="2-3"``: so do those classes of the mask."""
+    _check("RandomHorizontalFlip", others)
+    return Op("hflip", {"p": _number(p), **({"swap": swap} if swap else {})})
+
+
+def RandomVerticalFlip(p: float = 0.5, **others: Any) -> Op:
+    """Top and bottom change places."""
+    _check("RandomVerticalFlip", others)
+    return Op("vflip", {"p": _number(p)})
+
+
+def RandomRotation(degrees: Range, resample: Any = "bilinear", *, p: float = 0.5, **others: Any) -> Op:
+    """Turns by -degrees..degrees, or (low, high); positive is counter-clockwise."""
+    _check("RandomRotation", {"resample": resample, **others})
+    return Op("rotate", {"p": _number(p), "degrees": _limits(*_spread("RandomRotation", degrees))})
+
+
+def RandomAffine(degrees: Range, translate: Optional[Sequence[float]] = None, scale: Optional[Sequence[float]] = None,
+                 shear: Optional[Range] = None, *, p: float = 0.5, **others: Any) -> Op:
+    """Turns (positive is clockwise in this one, as in Kornia and torchvision), shifts, scales and shears in one go."""
+    name = "RandomAffine"
+    _check(name, others)
+    low, high = _spread(name, degrees)
+    settings = {"p": _number(p), "degrees": _limits(-high, -low)}
+    across, down = (0.0, 0.0) if translate is None else _pair(name, translate)
+    settings.update(translate_x=_limits(-across, across), translate_y=_limits(-down, down))
+    if scale is not None and len(scale) != 2:
+        _no(name, "scale has one range for both directions here: (low, high)")
+    settings["scale"] = "1" if scale is None else _range(name, scale)
+    settings.update(_shear(name, shear))
+    return Op("affine", settings)
+
+
+def _shear(name: str, shear: Optional[Range]) -> Dict[str, str]:
+    shear = 0.0 if shear is None else shear
+    values = [-float(shear), float(shear)] if isinstance(shear, (int, float)) else [float(value) for value in shear]
+    if len(values) not in (2, 4):
+        _no(name, "shear is a number, two, or four")
+    for low, high in zip(values[::2], values[1::2]):
+        if low != -high:
+            _no(name, f"shear {low}..{high}: only ranges around 0 mean the same everywhere; write affine(shear=LOW..HIGH), which has "
+                      "the sign of docs/augmentation.md")
+    settings = {"shear": _limits(*values[:2])}
+    settings["shear_y"] = _limits(*values[2:]) if len(values) == 4 else "0"
+    return settings
+
+
+def RandomCrop(size: Any, *, p: float = 1.0, **others: Any) -> Op:
+    """A window of that size at a random place; smaller pictures are placed inside."""
+    return _crop("RandomCrop", "random_crop", size, p, others)
+
+
+def CenterCrop(size: Any, *, p: float = 1.0, **others: Any) -> Op:
+    """The window of that size in the middle."""
+    return _crop("CenterCrop", "center_crop", size, p, others)
+
+
+def _crop(name: str, op: str, size: Any, p: float, others: Mapping[str, Any], **settings: str) -> Op:
+    _check(name, others)
+    if p != 1:
+        _no(name, "a crop is always made (p=1): otherwise sizes would differ")
+    return Op(op, settings, _size(name, size))
+
+
+def RandomResizedCrop(size: Any, scale: Sequence[float] = (0.08, 1.0), ratio: Sequence[float] = (3 / 4, 4 / 3), *, p: float = 1.0,
+                      **others: Any) -> Op:
+    """A part of random area and shape, stretched to that size."""
+    name = "RandomResizedCrop"
+    return _crop(name, "random_resized_crop", size, p, others, scale=_range(name, scale), ratio=_range(name, ratio))
+
+
+# ---- colour
+
+
+def ColorJitter(brightness: Range = 0.0, contrast: Range = 0.0, saturation: Range = 0.0, hue: Range = 0.0, *, p: float = 1.0,
+                **others: Any) -> Op:
+    """The four of them, in an order drawn for every sample."""
+    name = "ColorJitter"
+    _check(name, others)
+    return Op("color_jitter", {"p": _number(p), "brightness": _around(name, brightness, 1), "contrast": _around(name, contrast, 1),
+                               "saturation": _around(name, saturation, 1), "hue": _around(name, hue, 0)})
+
+
+def _one(name: str, op: str, setting: str, value: Range, p: float, others: Mapping[str, Any]) -> Op:
+    _check(name, others)
+    return Op(op, {"p": _number(p), setting: _range(name, value)})
+
+
+def RandomBrightness(brightness: Range = (1.0, 1.0), *, p: float = 1.0, **others: Any) -> Op:
+    """All values times a factor of that range."""
+    return _one("RandomBrightness", "brightness", "factor", brightness, p, others)
+
+
+def RandomContrast(contrast: Range = (1.0, 1.0), *, p: float = 1.0, **others: Any) -> Op:
+    """Away from or towards the mean gray."""
+    return _one("RandomContrast", "contrast", "factor", contrast, p, others)
+
+
+def RandomSaturation(saturation: Range = (1.0, 1.0), *, p: float = 1.0, **others: Any) -> Op:
+    """Away from or towards the pixel's gray."""
+    return _one("RandomSaturation", "saturation", "factor", saturation, p, others)
+
+
+def RandomHue(hue: Range = (0.0, 0.0), *, p: float = 1.0, **others: Any) -> Op:
+    """The colour circle, turned by a share of that range."""
+    _check("RandomHue", others)
+    return Op("hue", {"p": _number(p), "shift": _limits(*_pair("RandomHue", hue))})
+
+
+def RandomGamma(gamma: Range = (1.0, 1.0), gain: Range = (1.0, 1.0), *, p: float = 1.0, **others: Any) -> Op:
+    """Values to a power."""
+    _check("RandomGamma", others)
+    return Op("gamma", {"p": _number(p), "gamma": _range("RandomGamma", gamma), "gain": _range("RandomGamma", gain)})
+
+
+def RandomGaussianBlur(kernel_size: Any, sigma: Range, *, p: float = 0.5, **others: Any) -> Op:
+    """Gaussian blur of kernel_size taps in both directions."""
+    name = "RandomGaussianBlur"
+    _check(name, others)
+    down, across = _pair(name, kernel_size)
+    if down != across:
+        _no(name, "kernel_size is the same in both directions here")
+    return Op("gaussian_blur", {"p": _number(p), "kernel": _number(down), "sigma": _range(name, sigma)})
+
+
+def GaussianBlur(kernel_size: Any, sigma: Range = (0.1, 2.0), *, p: float = 1.0, **others: Any) -> Op:
+    """torchvision's name of it, which always acts."""
+    return RandomGaussianBlur(kernel_size, sigma, p=p, **others)
+
+
+def RandomGaussianNoise(mean: float = 0.0, std: Range = 1.0, *, p: float = 0.5, **others: Any) -> Op:
+    """Noise on values in 0..1, then cut to 0..1."""
+    _check("RandomGaussianNoise", others)
+    return Op("gaussian_noise", {"p": _number(p), "mean": _number(mean), "std": _range("RandomGaussianNoise", std)})
+
+
+def RandomClahe(clip_limit: Range = (40.0, 40.0), grid_size: Any = (8, 8), *, p: float = 0.5, **others: Any) -> Op:
+    """Equalisation of the lightness in grid_size tiles."""
+    name = "RandomClahe"
+    _check(name, others)
+    down, across = _pair(name, grid_size)
+    if down != across:
+        _no(name, "grid_size is the same in both directions here")
+    return Op("clahe", {"p": _number(p), "clip": _range(name, clip_limit), "grid": _number(down)})
+
+
+def RandomErasing(scale: Sequence[float] = (0.02, 0.33), ratio: Sequence[float] = (0.3, 3.3), value: float = 0.0, *, p: float = 0.5,
+                  **others: Any) -> Op:
+    """A box painted with `value` (0..1). The mask keeps its classes there."""
+    name = "RandomErasing"
+    _check(name, others)
+    if not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        _no(name, f"value {value!r}: it is a number in 0..1 (write erasing(value=R,G,B) for a colour)")
+    return Op("erasing", {"p": _number(p), "scale": _range(name, scale), "ratio": _range(name, ratio), "value": _number(255 * value)})
+
+
+def Normalize(mean: Any, std: Any, *, p: float = 1.0, **others: Any) -> Op:
+    """(value - mean) / std by channel, of values in 0..1; the last thing done to an image."""
+    _check("Normalize", others)
+    if p != 1:
+        _no("Normalize", "it is always done (p=1)")
+    return Op("normalize", {"mean": _three("Normalize", mean), "std": _three("Normalize", std)})
+
+
+def _three(name: str, values: Any) -> str:
+    numbers = [values] * 3 if isinstance(values, (int, float)) else [float(value) for value in values]
+    if len(numbers) != 3:
+        _no(name, "three numbers, one for each channel")
+    return ",".join(_number(number) for number in numbers)
+
+
+# ---- mixing
+
+
+def RandomMixUpV2(lambda_val: Any = None, *, alpha: float = 1.0, p: float = 1.0, **others: Any) -> Op:
+    """Blends with the row before; the batch then has two masks (`as_dict=True`). alpha 1 is Kornia's uniform share."""
+    _check("RandomMixUpV2", others)
+    if lambda_val is not None:
+        _no("RandomMixUpV2", "the share is drawn from Beta(alpha, alpha): give alpha, not lambda_val")
+    return Op("mixup", {"p": _number(p), "alpha": _number(alpha)})
+
+
+def RandomCutMixV2(num_mix: int = 1, cut_size: Any = None, beta: Optional[float] = None, *, alpha: Optional[float] = None,
+                   p: float = 1.0, **others: Any) -> Op:
+    """Pastes a box of image and mask of the row before."""
+    _check("RandomCutMixV2", others)
+    if num_mix != 1 or cut_size is not None:
+        _no("RandomCutMixV2", "one box is pasted, of a size drawn from Beta(beta, beta): num_mix and cut_size have no counterpart")
+    share = alpha if beta is None else beta
+    return Op("cutmix", {"p": _number(p), "alpha": "1" if share is None else _number(share)})
+
+
+def MixUp(*, alpha: float = 1.0, p: float = 1.0, **others: Any) -> Op:
+    """torchvision's name of RandomMixUpV2."""
+    return RandomMixUpV2(alpha=alpha, p=p, **others)
+
+
+def CutMix(*, alpha: float = 1.0, p: float = 1.0, **others: Any) -> Op:
+    """torchvision's name of RandomCutMixV2."""
+    return RandomCutMixV2(alpha=alpha, p=p, **others)
+
+
+# Other names of the same. Kornia's ColorJiggle differs from its ColorJitter in how it adds brightness; here there is one.
+HorizontalFlip = RandomHorizontalFlip
+VerticalFlip = RandomVerticalFlip
+Rotation = RandomRotation
+Affine = RandomAffine
+ColorJiggle = ColorJitter
+GaussianNoise = RandomGaussianNoise
+
+_BY_NAME: Dict[str, Callable[..., Op]] = {
+    name: value for name, value in globals().items() if name[0].isupper() and callable(value) and name not in
+    ("Any", "Callable", "Dict", "List", "Mapping", "NoReturn", "Op", "Optional", "Range", "Sequence", "Tuple", "Union")
+}
+__all__ = ["Op", "from_name", "text", *_BY_NAME]
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    raise AttributeError(_unknown(name))
+
+
+def _unknown(name: str) -> str:
+    return f"{name} has no counterpart here; there are {', '.join(sorted(_BY_NAME))}"
+
+
+# ---- lists
+
+
+def from_name(name: str, **arguments: Any) -> Op:
+    """The op that a class name of Kornia or torchvision stands for, with its arguments."""
+    if name not in _BY_NAME:
+        raise ValueError(_unknown(name))
+    return _BY_NAME[name](**arguments)
+
+
+def _from_dict(item: Mapping[str, Any]) -> Union[str, Op]:
+    """{"hflip": {"p": 0.3}} as in YAML, {"RandomRotation": {"degrees": 10}}, or {"name": "RandomRotation", "degrees": 10}."""
+    if "name" in item:
+        name, arguments = item["name"], {key: value for key, value in item.items() if key != "name"}
+    elif len(item) == 1:
+        ((name, arguments),) = item.items()
+    else:
+        raise ValueError(f"an op as a dict is {{name: {{setting: value}}}}, not {dict(item)!r}")
+    arguments = arguments or {}
+    if name[:1].isupper():  # a class of theirs; ops here are lower case
+        return from_name(name, **arguments)
+    words = ",".join(f"{key}={_plain(value)}" for key, value in arguments.items())
+    return f"{name}({words})" if words else str(name)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return (".." if len(value) == 2 else ",").join(str(item) for item in value)
+    return str(value)
+
+
+def text(augment: Any) -> Tuple[Optional[str], Optional[Tuple[int, int]]]:
+    """What `augment` may be, as the text that the library reads, and the size that crops in it ask for."""
+    if augment is None or isinstance(augment, str):
+        return augment, None
+    items = augment if isinstance(augment, (list, tuple)) else [augment]
+    parts: List[str] = []
+    size = None
+    for item in items:
+        if isinstance(item, Mapping):
+            item = _from_dict(item)
+        if not isinstance(item, (str, Op)):
+            kind = type(item).__name__
+            hint = f"write stokehold.ops.{kind}(...) with the same arguments" if kind in _BY_NAME else _unknown(kind)
+            raise TypeError(f"augment: {type(item).__module__}.{kind} is an object of another library: {hint}")
+        parts.append(str(item))
+        wanted = getattr(item, "size", None)
+        if wanted is not None:
+            if size not in (None, wanted):
+                raise ValueError(f"augment: crops to {size} and to {wanted}; all batches have one size")
+            size = wanted
+    return ",".join(parts) or "none", size

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Advice, settings files, the search for a batch, the monitor."""
+import pytest
+import stokehold
+from stokehold import _stoke
+
+MB = 1 << 20
+
+CONFIG = """# my training
+batch_size: 4   # small
+num_workers: 0
+pin_memory: false
+"""
+
+
+def trial(memory, ms=lambda batch: 5 + batch):
+    return lambda batch, with_loader: {"outcome": "ok" if (100 + 20 * batch) * MB <= memory else "oom", "busy": None,
+                                       "reserved": (100 + 20 * batch) * MB, "step_ms": ms(batch), "step_low": ms(batch),
+                                       "step_high": ms(batch)}
+
+
+def test_search():
+    found = _stoke.batch_search({"memory": 2000 * MB, "margin": 0.0, "margin_bytes": 0}, trial(2000 * MB), None, None)
+    assert 0 < found["batch"] <= 95 and found["linear"] and abs(found["memory1"] - 20 * MB) < 1
+    assert found["trials"][0]["batch"] == 1 and found["why"]
+    bound = _stoke.batch_search({"memory": 300 * MB, "margin": 0.0, "margin_bytes": 0}, trial(300 * MB), None, None)
+    assert bound["batch"] <= 10 and bound["budget"] <= 300 * MB
+
+
+def test_search_passes_exceptions_on():
+    def broken(batch, with_loader):
+        raise KeyError("mine")
+
+    for run, kind in ((broken, KeyError), (lambda *_: 7, TypeError), (lambda *_: {}, TypeError),
+                      (lambda *_: {"outcome": "great"}, ValueError), (lambda *_: {"outcome": "ok", "x": 1}, TypeError)):
+        with pytest.raises(kind):
+            _stoke.batch_search({"memory": 1 << 30}, run, None, None)
+
+
+def test_messages_tell_out_of_memory():
+    said = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes"
+    found = _stoke.batch_search({"memory": 1 << 30}, lambda *_: {"outcome": (256, 0, 0, False), "message": said}, None, None)
+    assert found["batch"] == 0 and found["trials"][0]["outcome"] == "oom" and said in found["trials"][0]["message"]
+
+
+def test_batch_size_optimizer(torch):
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Conv2d(4, 2, 1))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    sample = torch.zeros(2, 3, 32, 32), torch.zeros(2, 30, 30, dtype=torch.long)
+    loss = lambda output, target: torch.nn.functional.cross_entropy(output, target)  # noqa: E731: cannot be sent: forked
+    optimizer = stokehold.BatchSizeOptimizer(model, {"training": {"optimizer": "sgd"}}, loss=loss, steps=3, largest=2,
+                                             memory=2000 * MB, timeout=60)
+    assert optimizer.recipe.optimizer == "sgd"
+    batch, stats = optimizer.find_optimal_batch_size(sample, target_gpu_util=85.0)
+    assert batch in (1, 2) and stats["device"] == "cpu" and {one["outcome"] for one in stats["trials"]} == {"ok"}
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    with pytest.raises(ValueError, match="percent"):
+        optimizer.find_optimal_batch_size(sample, target_gpu_util=0)
+
+
+def test_a_trial_that_fails_says_why(torch):
+    model = torch.nn.Linear(3, 3)
+    optimizer = stokehold.BatchSizeOptimizer(model, loss=lambda *_: 1 / 0, memory=2000 * MB, largest=1)
+    with pytest.raises(stokehold.StateError, match="ZeroDivisionError"):  # not the batch's fault
+        optimizer.find_optimal_batch_size(torch.zeros(1, 3))
+    huge = stokehold.BatchSizeOptimizer(model, loss=lambda output, _: torch.zeros(1 << 32).sum() + output.sum(), memory=64 * MB)
+    assert huge.find_optimal_batch_size(torch.zeros(1, 3))[1]["trials"][0]["outcome"] == "oom"
+
+
+def test_auto_optimize_config(tmp_path):
+    source, target = tmp_path / "train_config.yaml", tmp_path / "out.yaml"
+    source.write_text(CONFIG)
+    done = stokehold.auto_optimize_config(source, target, gpu="rtx3090")
+    text = target.read_text()
+    assert done.path == str(target) and "# my training" in text and "# small" in text and source.read_text() == CONFIG
+    changed = {change.setting: change for change in done.changes}
+    assert changed["batch_size"].from_ == "4" and f"batch_size: {changed['batch_size'].to} " in text and changed["batch_size"].why
+    measured = stokehold.auto_optimize_config(source, measured_batch=12, measured_why="tried")
+    assert "batch_size: 12" in open(measured.path).read()
+    with pytest.raises(FileNotFoundError):
+        stokehold.auto_optimize_config(tmp_path / "none.yaml", target)
+
+
+def test_estimate():
+    one, two = stokehold.estimate("b0", 8, 256), stokehold.estimate("b0", 16, (256, 256), precision="fp16", memory=8 << 30)
+    assert sum(one.bytes.values()) == one.total and one.low <= one.total <= one.high and one.source == "estimated"
+    assert two.largest_batch > 0 and one.largest_batch == 0 and two.dominant in two.bytes
+    with pytest.raises(ValueError, match="fp64"):
+        stokehold.estimate(precision="fp64")
+    with pytest.raises(TypeError, match="colour"):
+        stokehold.estimate(colour=3)
+    with pytest.raises(stokehold.Error, match="b9"):
+        stokehold.estimate("b9")
+
+
+def test_recommend():
+    advice = stokehold.recommend("rtx3090")
+    assert "3090" in advice.subject and int(advice["batch_size"]) == 24 and all(line.why for line in advice.lines)
+    with pytest.raises(KeyError):
+        advice["nonsense"]
+
+
+def test_check(tmp_path, data):
+    config = tmp_path / "train.yaml"
+    config.write_text(CONFIG)
+    result = stokehold.check(config, data=data, model="b0", classes=6)
+    assert result.lines and {line.verdict for line in result.lines} <= {"pass", "warn", "fail", "n/a"}
+    assert result.ok == all(line.verdict != "fail" for line in result.lines) and result.dialect == "flat"
+
+
+def test_monitor():
+    summary = stokehold.monitor(0.05, 0.02)
+    assert summary.readings >= 1 and summary.memory_total.value > 0 and summary.memory_total.source == "proc"
+    assert summary.verdict and (summary.gpus or summary.why)
+    with pytest.raises(ValueError):
+        stokehold.monitor(0)
