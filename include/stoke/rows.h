@@ -39,12 +39,12 @@ STOKE_API void stoke_rows_destroy(stoke_rows **rows);
 STOKE_API const char *stoke_rows_pipeline(const stoke_rows *rows);
 
 /* A batch of `count` rows for positions position .. position + count - 1; memory of released ones is used
- * again. Any thread. */
+ * again. Its `index` is 0, and the caller's to set. Any thread. */
 STOKE_API int stoke_rows_begin(stoke_rows *rows, uint32_t count, uint64_t epoch, uint64_t position,
                                stoke_batch **batch, stoke_error *err);
-/* Fills a row. mask NULL = zeros. The pixels are only read, and not after the return. Floats are taken as
- * 16-bit samples: 1/65535 is the grain. STOKE_E_SIZE: mask and image differ in size. STOKE_E_LABEL: a value
- * of the mask is no class. */
+/* Fills a row. mask NULL = zeros, and ignore_index where the picture does not reach. The pixels are only
+ * read, and not after the return. Floats are taken as 16-bit samples: 1/65535 is the grain. STOKE_E_SIZE:
+ * mask and image differ in size. STOKE_E_LABEL: a value of the mask is no class. */
 STOKE_API int stoke_rows_put(stoke_rows *rows, stoke_batch *batch, uint32_t row, const stoke_pixels *image,
                              const stoke_pixels *mask, stoke_error *err);
 /* When all rows are filled: mixes them where the pipeline does. */

@@ -161,7 +161,7 @@ int stoke_rows_begin(stoke_rows *rows, uint32_t count, uint64_t epoch, uint64_t 
     slot->batch.count = count;
     slot->batch.epoch = epoch;
     slot->batch.position = position;
-    slot->batch.index = position / count;
+    slot->batch.index = 0; /* the caller knows what came before */
     *batch = &slot->batch;
     return STOKE_OK;
 }
