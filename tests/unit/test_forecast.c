@@ -218,10 +218,15 @@ static void test_replay_of_constants_is_the_closed_form(void **state)
         costing c;
         random_costs(&c, &seed);
         const stoke_setup setup = random_setup(&seed);
+        if (k % 2) c.costs.steps_per_epoch = 1000; /* too long to be replayed */
         const stoke_forecast f = costing_foresee(&c, &setup);
-        /* Workers who share cores need not come round in the same order: the end of the replay shows a
+        const int starts = setup.workers && !setup.persistent && c.costs.steps_per_epoch == 20;
+        /* Short epochs are replayed: nothing is ahead at their start, which the closed form does not know.
+         * Workers who share cores need not come round in the same order: the end of the replay shows a
          * little. */
-        const double alike = setup.by_batch && setup.workers > c.costs.cores ? 0.02 : 1e-6;
+        const double alike = starts                                            ? (setup.by_batch ? 0.3 : 0.15)
+                             : setup.by_batch && setup.workers > c.costs.cores ? 0.02
+                                                                               : 1e-6;
         if (fabs(f.step_ms - f.closed_ms) > alike * f.closed_ms) {
             char text[200];
             stoke_setup_text(&setup, text, sizeof text);

@@ -7,7 +7,10 @@
 
 #include "src/tune/diagnose/forecast.h"
 
-enum { CORES = 256 };
+enum {
+    CORES = 256,
+    EPOCH = 64 /* steps: of longer ones the lead that is lost at their start is soon won back */
+};
 
 typedef struct replaying {
     const stk_model *model;
@@ -15,6 +18,7 @@ typedef struct replaying {
     double hands;
     size_t places;      /* batches made ahead */
     double asked;       /* the loop comes for the next batch */
+    double not_before;  /* workers were started for this epoch */
     double free[CORES]; /* when a core is */
     size_t cores;       /* that workers share; 0: there is one for each */
     double spent;       /* when they have had the time for all batches so far, and a round more */
@@ -56,12 +60,14 @@ static void make(replaying *r, size_t i, stk_batch_cost cost)
     const stk_moments *m = r->m;
     const stoke_setup *s = &r->model->setup;
     if (!s->by_batch) {
-        const double begin = fmax(past(m->ready, i, 1), past(m->returned, i, r->places + 1));
+        const double place = past(m->returned, i, r->places + 1);
+        const double begin = fmax(fmax(past(m->ready, i, 1), place), r->not_before);
         const double takes = stk_input_interval(r->model, cost);
         m->done[i] = m->ready[i] = begin + takes;
         return;
     }
-    const double begin = fmax(past(m->done, i, s->workers), past(m->taken, i, r->places));
+    const double hand = past(m->done, i, s->workers), place = past(m->taken, i, r->places);
+    const double begin = fmax(fmax(hand, place), r->not_before);
     m->done[i] = run_on_core(r, begin, cost);
     m->ready[i] = fmax(m->done[i], past(m->ready, i, 1));
 }
@@ -110,6 +116,23 @@ static void compute(replaying *r, size_t i, double step)
     r->asked = (model->setup.sync ? m->ended[i] : m->launched[i]) + model->host;
 }
 
+/* Steps of an epoch at whose start nothing is ready, if they are replayed; 0 = workers stay, or it is long.
+ */
+static size_t replayed_epoch(const stk_model *model)
+{
+    return model->epoch >= 1 && model->epoch <= EPOCH ? (size_t)model->epoch : 0;
+}
+
+/* The epoch before is over, workers are started: nothing is made ahead, and the first batch is dearer. */
+static stk_batch_cost begin_epoch(replaying *r, size_t i)
+{
+    stk_batch_cost first = r->model->first;
+    first.kernels = r->model->mean.kernels;
+    r->not_before = past(r->m->ended, i, 1) + r->model->start;
+    r->asked = fmax(r->asked, r->not_before);
+    return first;
+}
+
 static size_t at_most(size_t n, size_t most)
 {
     return n < most ? n : most;
@@ -136,7 +159,9 @@ stk_replay_size stk_replay_measure(const stk_model *model)
     size_t unit = at_most(model->n_batches, STK_REPLAYED_MOST);
     if (s->by_batch && hands) unit = common(unit, hands);
     unit = common(unit, at_most(model->n_steps, STK_REPLAYED_MOST));
-    return (stk_replay_size){ 16 + 2 * (ahead + hands + at_most(s->depth, 64)),
+    const size_t epoch = replayed_epoch(model), warm_up = 16 + 2 * (ahead + hands + at_most(s->depth, 64));
+    if (epoch) unit = common(epoch, unit); /* whole epochs come before whole rounds of samples */
+    return (stk_replay_size){ epoch ? (warm_up + epoch - 1) / epoch * epoch : warm_up,
                               (STK_REPLAYED + unit - 1) / unit * unit };
 }
 
@@ -148,9 +173,11 @@ double stk_replay(const stk_model *model, const stk_draw *draw, stk_replay_size 
                     .hands = stk_model_hands(model),
                     .places = model->setup.prefetch ? model->setup.prefetch : 1 };
     set_out_cores(&r);
+    const size_t epoch = replayed_epoch(model);
     double computed = 0;
     for (size_t i = 0; i < size.warm_up + size.counted; i++) {
-        const stk_batch_cost cost = model->batch[draw->batch[i % draw->n_batches]];
+        stk_batch_cost cost = model->batch[draw->batch[i % draw->n_batches]];
+        if (epoch && i % epoch == 0) cost = begin_epoch(&r, i);
         const double step = model->step[draw->step[i % draw->n_steps]];
         if (model->setup.workers) make(&r, i, cost);
         if (model->setup.transfer == STOKE_TRANSFER_STREAM)
@@ -163,7 +190,7 @@ double stk_replay(const stk_model *model, const stk_draw *draw, stk_replay_size 
     const double elapsed = moments->ended[size.warm_up + size.counted - 1] - moments->ended[size.warm_up - 1];
     /* The device cannot take less; sums of absurd costs lose it in rounding. */
     const double running = fmax(elapsed, computed) / (double)size.counted;
-    const double interval = running + stk_model_restart(model, running);
+    const double interval = running + (epoch ? 0 : stk_model_restart(model, running));
     *busy = computed / (double)size.counted / interval;
     return interval;
 }
