@@ -111,8 +111,14 @@ static int measure_other_side(stoke_diagnosis *d, const stoke_diagnose_params *p
     return r ? stk_fail(err, r, "%s", own.message) : STOKE_OK;
 }
 
-/* The way to copy that the run does not use: copies, and workers started anew. Of the two ways from
- * page-locked memory the one that is worth a change; its thread takes 5 ms to start. */
+/* The way to copy that a run does not use. Of the two from page-locked memory the one that is worth a change;
+ * its thread takes 5 ms to start. */
+static int other_way(const stoke_setup *setup)
+{
+    return setup->transfer == STOKE_TRANSFER_PAGEABLE ? STOKE_TRANSFER_STREAM : STOKE_TRANSFER_PAGEABLE;
+}
+
+/* Copies that way, and workers started anew. */
 static int measure_link(stoke_diagnosis *d, const stoke_diagnose_params *p, stk_diagnose_progress *progress,
                         stoke_error *err)
 {
@@ -124,41 +130,43 @@ static int measure_link(stoke_diagnosis *d, const stoke_diagnose_params *p, stk_
                             .idle_steps = 1,
                             .progress = progress };
     job.setup.persistent = 1;
-    job.setup.transfer =
-        d->setup.transfer == STOKE_TRANSFER_PAGEABLE ? STOKE_TRANSFER_STREAM : STOKE_TRANSFER_PAGEABLE;
+    job.setup.transfer = other_way(&d->setup);
     return stk_stretch_run(&d->link, &job, err);
 }
 
 /* ---- costs ---- */
 
-static stoke_start start_of(const stk_stretch *s)
+static stoke_start start_of(const stk_stretch *s, const stoke_setup *setup)
 {
-    return (stoke_start){ s->restart_ms, stk_stretch_first_ms(s) };
+    return (stoke_start){ s->restart_ms, stk_stretch_first_ms(s, setup) };
 }
 
 /* Both ways to copy, from a stretch of either. */
-static void fill_side(stoke_side *side, const stk_stretch *own, int pageable, double link_ms,
+static void fill_side(stoke_side *side, const stk_stretch *own, const stoke_setup *setup, double link_ms,
                       stoke_start link_start)
 {
+    const int pageable = setup->transfer == STOKE_TRANSFER_PAGEABLE;
     const double own_ms = stk_stretch_copy_ms(own);
+    const stoke_start own_start = start_of(own, setup);
     side->records = own->records + own->from;
     side->n = own->n - own->from;
     side->pageable_ms = pageable ? own_ms : link_ms;
     side->pinned_ms = pageable ? link_ms : own_ms;
-    side->pageable_start = pageable ? start_of(own) : link_start;
-    side->pinned_start = pageable ? link_start : start_of(own);
+    side->pageable_start = pageable ? own_start : link_start;
+    side->pinned_start = pageable ? link_start : own_start;
 }
 
 /* The other side by the way to copy that was not tried there: in proportion to its bytes, which are copied,
  * and touched or not when slots are made. */
-static void fill_other_side(stoke_diagnosis *d, int pageable)
+static void fill_other_side(stoke_diagnosis *d, stoke_start link)
 {
-    const stk_stretch *run = &d->run, *link = &d->link, *other = &d->other;
-    const double share = stk_stretch_copy_bytes(other) / stk_stretch_copy_bytes(link);
-    const stoke_start start = { fmax(0, other->restart_ms + (link->restart_ms - run->restart_ms) * share),
-                                stk_stretch_first_ms(other) * stk_stretch_first_ms(link) /
-                                    stk_stretch_first_ms(run) };
-    fill_side(&d->costs.side[!d->setup.placement], other, pageable, stk_stretch_copy_ms(link) * share, start);
+    const stk_stretch *other = &d->other;
+    const double share = stk_stretch_copy_bytes(other) / stk_stretch_copy_bytes(&d->link);
+    const stoke_start run = start_of(&d->run, &d->setup), here = start_of(other, &d->setup);
+    const stoke_start start = { fmax(0, here.restart_ms + (link.restart_ms - run.restart_ms) * share),
+                                fmax(0, here.first_ms + (link.first_ms - run.first_ms) * share) };
+    fill_side(&d->costs.side[!d->setup.placement], other, &d->setup, stk_stretch_copy_ms(&d->link) * share,
+              start);
 }
 
 static int fill_costs(stoke_diagnosis *d, stoke_error *err)
@@ -183,9 +191,11 @@ static int fill_costs(stoke_diagnosis *d, stoke_error *err)
     costs->restart_ms = run->restart_ms;
     costs->steps_per_epoch = run->steps_per_epoch;
     stoke_side *own = &costs->side[d->setup.placement];
-    const int pageable = d->setup.transfer == STOKE_TRANSFER_PAGEABLE;
-    fill_side(own, run, pageable, stk_stretch_copy_ms(&d->link), start_of(&d->link));
-    if (d->other.n) fill_other_side(d, pageable);
+    stoke_setup link = d->setup;
+    link.transfer = other_way(&d->setup);
+    const stoke_start link_start = start_of(&d->link, &link);
+    fill_side(own, run, &d->setup, stk_stretch_copy_ms(&d->link), link_start);
+    if (d->other.n) fill_other_side(d, link_start);
     costs->processor = d->native;
     if (d->native) own->pageable_ms = own->pinned_ms = 0;
     return STOKE_OK;

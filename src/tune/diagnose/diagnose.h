@@ -59,7 +59,8 @@ typedef struct stk_stretch {
     double cores;
     double host_ms;    /* CPU time of the loop for a step, besides making batches */
     uint32_t restarts; /* of workers, the one at the end included */
-    double restart_ms; /* mean of them; NaN = none */
+    double restart_ms; /* mean of them, to the first batch; NaN = none */
+    double open_ms;    /* of it, until workers were there */
     uint64_t steps_per_epoch;
 } stk_stretch;
 int stk_stretch_run(stk_stretch *stretch, const stk_stretch_job *job, stoke_error *err);
@@ -69,8 +70,9 @@ void stk_stretch_free(stk_stretch *stretch); /* accepts a zeroed one */
 double stk_stretch_copy_ms(const stk_stretch *stretch);
 double stk_stretch_copy_bytes(const stk_stretch *stretch);
 double stk_stretch_launch_ms(const stk_stretch *stretch);
-/* Making a batch by workers that were just started, warm-up included; NaN = none were. */
-double stk_stretch_first_ms(const stk_stretch *stretch);
+/* The first batch of workers that were just started, as if one made it alone; NaN = like any other, or none
+ * were. */
+double stk_stretch_first_ms(const stk_stretch *stretch, const stoke_setup *setup);
 double stk_median(double *values, size_t n); /* sorts them; NaN for none */
 
 /* ---- diagnose_feed.c, diagnose_native.c ---- */
