@@ -70,8 +70,7 @@ void stk_stretch_free(stk_stretch *stretch); /* accepts a zeroed one */
 double stk_stretch_copy_ms(const stk_stretch *stretch);
 double stk_stretch_copy_bytes(const stk_stretch *stretch);
 double stk_stretch_launch_ms(const stk_stretch *stretch);
-/* The first batch of workers that were just started, as if one made it alone; NaN = like any other, or none
- * were. */
+/* The first batch of workers that were just started, as if one made it alone; NaN = none were. */
 double stk_stretch_first_ms(const stk_stretch *stretch, const stoke_setup *setup);
 double stk_median(double *values, size_t n); /* sorts them; NaN for none */
 
