@@ -29,11 +29,15 @@ class Versioned(ctypes.Structure):
                 ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p)), ("flags", ctypes.c_uint64), ("tensor", Tensor)]
 
 
+# A capsule keeps the address of its name and no copy, so these must outlive every capsule.
+USED = {name: b"used_" + name for name in (b"dltensor", b"dltensor_versioned")}
+
+
 def take(capsule, kind, name):
     """What a consumer does: reads the struct and renames the capsule."""
     assert api.PyCapsule_IsValid(capsule, name)
     pointer = api.PyCapsule_GetPointer(capsule, name)
-    api.PyCapsule_SetName(capsule, b"used_" + name)
+    api.PyCapsule_SetName(capsule, USED[name])
     return pointer, kind.from_address(pointer)
 
 
