@@ -7,6 +7,7 @@ import threading
 import pytest
 
 import stokehold
+from conftest import not_sanitized
 
 
 class Pairs:
@@ -200,6 +201,7 @@ def test_copies(own):
         assert repr(other) == repr(dataset) and digests(other) == digests(dataset)
 
 
+@not_sanitized
 def test_fork(program):
     child = program("""
     import numpy, os, stokehold

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 import stokehold
+from conftest import not_sanitized
 
 BEGIN = """
     import os, sys, threading, stokehold
@@ -128,6 +129,7 @@ def test_the_interpreter_ends_with_tensors(program, data, torch):
     assert child.end() == (0, "(4, 3, 32, 32)\n", "")
 
 
+@not_sanitized
 def test_a_forked_child_is_told(program, data):
     status, out, err = program(BEGIN + """
     import warnings

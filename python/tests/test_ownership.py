@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who holds a batch keeps its bytes; nothing is copied on the way; nothing is left behind."""
 import gc
+import sys
 import threading
 
 import numpy
 import pytest
 
 import stokehold
+from conftest import not_sanitized
 
 
 def resident_bytes():
@@ -111,8 +113,12 @@ def test_other_threads_let_go(make):
     assert loader.stats().held == 0
 
 
-def test_ten_thousand_batches_leave_nothing_behind(make, torch):
-    loader = make(output="torch", batch_size=1, image_size=16, decode="fast", cache_ram="64M", as_dict=True)
+@not_sanitized
+@pytest.mark.parametrize("output", ["numpy", "dlpack", "torch"])
+def test_ten_thousand_batches_leave_nothing_behind(make, output):
+    if output == "torch":
+        pytest.importorskip("torch")
+    loader = make(output=output, batch_size=1, image_size=16, decode="fast", cache_ram="64M", as_dict=True)
 
     def run(batches):
         while batches > 0:
@@ -121,13 +127,15 @@ def test_ten_thousand_batches_leave_nothing_behind(make, torch):
 
     run(2000)
     gc.collect()
-    before, allocations = resident_bytes(), loader.stats().heap_allocations
+    before, blocks, allocations = resident_bytes(), sys.getallocatedblocks(), loader.stats().heap_allocations
     run(10000)
     gc.collect()
     assert resident_bytes() - before < 2 << 20  # 200 bytes a batch
-    assert loader.stats().heap_allocations == allocations
+    assert sys.getallocatedblocks() - blocks < 500  # of Python; one that stays of every 20 batches would show
+    assert loader.stats().heap_allocations == allocations and loader.stats().held == 0
 
 
+@not_sanitized
 def test_many_loaders_leave_nothing_behind(make, data):
     def run(times):
         for _ in range(times):

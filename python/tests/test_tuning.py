@@ -2,6 +2,7 @@
 """Advice, settings files, the search for a batch, the monitor."""
 import pytest
 import stokehold
+from conftest import not_sanitized
 from stokehold import _stoke
 
 MB = 1 << 20
@@ -58,6 +59,7 @@ def test_batch_size_optimizer(torch):
         optimizer.find_optimal_batch_size(sample, target_gpu_util=0)
 
 
+@not_sanitized
 def test_a_trial_that_fails_says_why(torch):
     model = torch.nn.Linear(3, 3)
     optimizer = stokehold.BatchSizeOptimizer(model, loss=lambda *_: 1 / 0, memory=2000 * MB, largest=1)
