@@ -75,9 +75,9 @@ def main():
     if args.prepare:
         prepare(args.data)
     elif args.raw:
-        harness.measure(stored(args.data, "raw", harness.WORKERS), args.seconds, bytes_out=True)
+        harness.measure(lambda: stored(args.data, "raw", harness.WORKERS), args.seconds, bytes_out=True)
     else:
-        harness.measure(augmented(stored(args.data, "jpg", 1)), args.seconds)
+        harness.measure(lambda: augmented(stored(args.data, "jpg", 1)), args.seconds)
 
 
 if __name__ == "__main__":
