@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * _stoke.Array: a view of memory that somebody holds, for NumPy (__array_interface__) and for everybody who
- * reads DLPack. Never a copy.
+ * _stoke.Array: a view of memory that somebody holds, for NumPy (__array_struct__, __array_interface__) and
+ * for everybody who reads DLPack. Never a copy.
  */
 #ifndef STOKE_PYTHON_SRC_ARRAY_H
 #define STOKE_PYTHON_SRC_ARRAY_H

@@ -27,7 +27,7 @@ struct py_engine {
     py_hold hold; /* the owner's count, one of every lease and one of every block */
     pid_t pid;
     stoke_data_params params;
-    stoke_allocator source; /* alloc NULL: the heap */
+    stoke_allocator source;
     stoke_dataset *dataset;
     stoke_memory_plan plan;
     pthread_mutex_t turn, gate;
@@ -72,23 +72,11 @@ int py_engine_check(const py_engine *engine, stoke_error *err)
 
 /* ---- memory of slots ---- */
 
-enum { LEAST_ALIGNMENT = 64 };
-
-static void *heap_alloc(size_t bytes, size_t alignment)
-{
-    if (alignment < LEAST_ALIGNMENT) alignment = LEAST_ALIGNMENT;
-    if (bytes > SIZE_MAX - alignment) return NULL;
-    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-}
-
 static void block_end(py_hold *hold)
 {
     py_block *block = (py_block *)hold;
     py_engine *engine = block->engine;
-    if (engine->source.alloc)
-        engine->source.release(engine->source.context, block->data, block->bytes);
-    else
-        free(block->data);
+    engine->source.release(engine->source.context, block->data, block->bytes);
     free(block);
     py_hold_drop(&engine->hold);
 }
@@ -98,8 +86,7 @@ static void *block_alloc(void *context, size_t bytes, size_t alignment)
     py_engine *engine = context;
     py_block *block = calloc(1, sizeof *block);
     if (!block) return NULL;
-    block->data = engine->source.alloc ? engine->source.alloc(engine->source.context, bytes, alignment)
-                                       : heap_alloc(bytes, alignment);
+    block->data = engine->source.alloc(engine->source.context, bytes, alignment);
     if (!block->data) {
         free(block);
         return NULL;
@@ -154,7 +141,7 @@ int py_engine_open(py_engine **out, const stoke_data_params *params, const stoke
     engine->params = *params;
     if (engine->params.batch < 0)
         engine->params.batch = stoke_data_defaults().batch; /* auto, as a loader takes it */
-    if (slots) engine->source = *slots;
+    engine->source = slots ? *slots : stoke_allocator_pages();
     if (pthread_mutex_init(&engine->turn, NULL) || pthread_mutex_init(&engine->gate, NULL)) {
         free(engine);
         return fail(err, STOKE_E_NOMEM, "no memory for a loader's locks");
