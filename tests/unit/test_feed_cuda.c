@@ -83,18 +83,6 @@ static int run_epoch(const feeding *f, stoke_feed_params params, size_t *taken)
     return r;
 }
 
-/* The first thing done wrong, or NULL. Of two threads one may make a call while the other learns that the
- * device is lost. */
-static const char *fault(void)
-{
-    for (const char *line = card->faults(), *next; *line; line = next) {
-        next = strchr(line, '\n') ? strchr(line, '\n') + 1 : line + strlen(line);
-        const char *late = strstr(line, "after the device was lost");
-        if (!late || late >= next) return line;
-    }
-    return NULL;
-}
-
 static void every_call_may_fail(void **state)
 {
     feeding f = feeding_begin(state);
@@ -110,7 +98,7 @@ static void every_call_may_fail(void **state)
             card->fail_at(n, codes[n % 2]);
             const int r = run_epoch(&f, params, &taken);
             const int unreachable = !strcmp(card->failed(), "cuCtxPushCurrent_v2");
-            if (fault() || card->depth() || (*card->leaks() && !unreachable))
+            if (feeding_fault(card->faults()) || card->depth() || (*card->leaks() && !unreachable))
                 fail_msg("call %lu (%s): %s%s", n, card->failed(), card->faults(), card->leaks());
             failures += r != 0;
             cut_short += r && taken;
@@ -121,12 +109,33 @@ static void every_call_may_fail(void **state)
     feeding_end(&f);
 }
 
+/* Kernels that nothing here can compile are no reason to do without the card. */
+static void auto_does_without_a_compiler(void **state)
+{
+    if (stk_augment_program.n_ptx) unit_skip("the kernels are at hand as PTX");
+    char *compiler_was = strdup(getenv("STOKE_LIBNVRTC"));
+    setenv("STOKE_LIBNVRTC", "/nowhere/libnvrtc.so", 1);
+    feeding f = feeding_begin(state);
+    stoke_device *device = feeding_device("cuda:0");
+    stoke_feed *feed = feeding_open(&f, device, feeding_params(STOKE_PLACEMENT_AUTO, 0, 2));
+    const char *why;
+    assert_int_equal(stoke_feed_placement(feed, &why), STOKE_PLACEMENT_HOST);
+    assert_non_null(strstr(why, "no NVRTC"));
+    feeding_take_all(feed, &f, 0, BATCHES);
+    stoke_feed_destroy(&feed);
+    stoke_device_close(&device);
+    feeding_end(&f);
+    setenv("STOKE_LIBNVRTC", compiler_was, 1);
+    free(compiler_was);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(events_keep_the_order, setup, teardown),
         cmocka_unit_test_setup_teardown(the_consumers_stream_may_be_its_own, setup, teardown),
         cmocka_unit_test_setup_teardown(every_call_may_fail, setup, teardown),
+        cmocka_unit_test_setup_teardown(auto_does_without_a_compiler, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
