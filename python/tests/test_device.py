@@ -361,6 +361,14 @@ def test_a_copy_in_another_process_has_the_same_device(send, card):
     other.close()
 
 
+def test_settings_from_a_file(send, tmp_path):
+    (tmp_path / "stoke.yaml").write_text("depth: 4\nplacement: device\n")
+    loader = send(to="host", config=tmp_path / "stoke.yaml")
+    assert loader.stats().slots == 5 and loader.placement == "device: as asked for"
+    loader = send(to="host", config=tmp_path / "stoke.yaml", depth=1)
+    assert loader.stats().slots == 2
+
+
 # ---- what goes wrong
 
 @pytest.mark.parametrize("to", ["cpu", None])
