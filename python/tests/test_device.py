@@ -12,6 +12,7 @@ import card as cards
 import numpy
 import pytest
 from test_dlpack import Managed, take
+from test_ownership import resident_bytes
 
 import stokehold
 
@@ -461,3 +462,23 @@ def test_a_card_that_is_lost(make, card, data):
     with make(output="dlpack") as host:  # another loader goes on
         host.load_state_dict(state)
         assert next(iter(host))[0].numpy().tobytes() == expected[state["position"] // 4]
+
+
+@pytest.mark.parametrize("to", ["host", "cuda"])
+def test_many_batches_leave_nothing_behind(send, card, to):
+    loader = send(to=to, batch_size=1, image_size=16, cache_ram="64M")
+    stream = card.stream() if to == "cuda" else None
+
+    def run(batches):
+        while batches > 0:
+            for images, masks in loader:
+                batches -= 1
+                images.__dlpack__(stream=stream), masks.__dlpack__(stream=stream)
+
+    run(600)
+    gc.collect()
+    before, allocations = resident_bytes(), loader.stats().heap_allocations
+    run(2000)
+    gc.collect()
+    assert resident_bytes() - before < 2 << 20  # 1 KB a batch; a slot is 3.3 KB
+    assert loader.stats().heap_allocations == allocations

@@ -169,16 +169,4 @@ static inline void feeding_run_ahead(stoke_feed *feed, const feeding *f)
     for (size_t i = 0; i < MOST; i++) feeding_compare(&snaps[i], &f->expected[i]);
 }
 
-/* The first thing done wrong on the fake card, or NULL. Of two threads one may make a call while the other
- * learns that the device is lost. */
-static inline const char *feeding_fault(const char *faults)
-{
-    for (const char *line = faults, *next; *line; line = next) {
-        next = strchr(line, '\n') ? strchr(line, '\n') + 1 : line + strlen(line);
-        const char *late = strstr(line, "after the device was lost");
-        if (!late || late >= next) return line;
-    }
-    return NULL;
-}
-
 #endif

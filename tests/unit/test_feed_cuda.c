@@ -9,17 +9,6 @@
 
 #include "src/device/cuda.h"
 
-static int setup(void **state)
-{
-    return fake_card_setup(state) ? -1 : unit_folder_setup(state);
-}
-
-static int teardown(void **state)
-{
-    const int r = fake_card_teardown(state);
-    return unit_folder_teardown(state) ? -1 : r;
-}
-
 static void events_keep_the_order(void **state)
 {
     feeding f = feeding_begin(state);
@@ -62,19 +51,26 @@ static void the_consumers_stream_may_be_its_own(void **state)
 }
 
 /* An epoch with a step on every batch; what comes is right, or the run ends with an error. */
-static int run_epoch(const feeding *f, stoke_feed_params params, size_t *taken)
+typedef struct run {
+    const feeding *f;
+    stoke_feed_params params;
+    size_t taken;
+} run;
+
+static int run_epoch(void *context)
 {
+    run *one = context;
     stoke_device_params settings = stoke_device_defaults();
     stoke_device *device = NULL;
     stoke_feed *feed = NULL;
     stoke_error err = { 0 };
     settings.cache = "";
-    *taken = 0;
+    one->taken = 0;
     int r = stoke_device_open(&device, "cuda:0", &settings, &err);
-    if (!r) r = stoke_feed_create(&feed, f->dataset, &f->data, device, &params, &err);
+    if (!r) r = stoke_feed_create(&feed, one->f->dataset, &one->f->data, device, &one->params, &err);
     if (r && !*err.message) fail_msg("error %d without a message", r);
-    for (; !r && *taken < BATCHES; ++*taken) {
-        r = feeding_take(feed, f, *taken);
+    for (; !r && one->taken < BATCHES; one->taken++) {
+        r = feeding_take(feed, one->f, one->taken);
         if (!r) r = stoke_feed_step(feed, 0.01, NULL);
         if (r) break;
     }
@@ -86,22 +82,16 @@ static int run_epoch(const feeding *f, stoke_feed_params params, size_t *taken)
 static void every_call_may_fail(void **state)
 {
     feeding f = feeding_begin(state);
-    static const int codes[] = { CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_ILLEGAL_ADDRESS };
-    size_t taken, failures = 0, cut_short = 0;
+    size_t failures = 0, cut_short = 0;
     for (int way = 0; way < 6; way++) {
-        const stoke_feed_params params = feeding_params(way % 2, way / 2, 2);
+        run one = { &f, feeding_params(way % 2, way / 2, 2), 0 };
         card->reset();
-        assert_int_equal(run_epoch(&f, params, &taken), 0);
+        assert_int_equal(run_epoch(&one), 0);
         const unsigned long calls = card->calls();
         for (unsigned long n = 1 + (unsigned long)way; n < calls; n += 1 + calls / 20) {
-            card->reset();
-            card->fail_at(n, codes[n % 2]);
-            const int r = run_epoch(&f, params, &taken);
-            const int unreachable = !strcmp(card->failed(), "cuCtxPushCurrent_v2");
-            if (feeding_fault(card->faults()) || card->depth() || (*card->leaks() && !unreachable))
-                fail_msg("call %lu (%s): %s%s", n, card->failed(), card->faults(), card->leaks());
+            const int r = fake_card_break(n, run_epoch, &one);
             failures += r != 0;
-            cut_short += r && taken;
+            cut_short += r && one.taken;
         }
     }
     assert_true(failures > 30 && cut_short > 2);
@@ -132,10 +122,10 @@ static void auto_does_without_a_compiler(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(events_keep_the_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_consumers_stream_may_be_its_own, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_call_may_fail, setup, teardown),
-        cmocka_unit_test_setup_teardown(auto_does_without_a_compiler, setup, teardown),
+        fake_card_test_with_folder(events_keep_the_order),
+        fake_card_test_with_folder(the_consumers_stream_may_be_its_own),
+        fake_card_test_with_folder(every_call_may_fail),
+        fake_card_test_with_folder(auto_does_without_a_compiler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

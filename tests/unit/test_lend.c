@@ -49,17 +49,6 @@ static void house_end(house *h)
     feeding_end(&h->f);
 }
 
-static int setup(void **state)
-{
-    return fake_card_setup(state) ? -1 : unit_folder_setup(state);
-}
-
-static int teardown(void **state)
-{
-    const int r = fake_card_teardown(state);
-    return unit_folder_teardown(state) ? -1 : r;
-}
-
 /* The digest of a held batch, by way of fetch. */
 static void fetched(stoke_feed *feed, const stoke_device_batch *batch, uint8_t digest[16])
 {
@@ -323,8 +312,9 @@ static void held_batches_stay_when_the_feed_is_stopped(void **state)
 }
 
 /* Everything this file does with a feed, and the error it comes to. */
-static int run_once(const feeding *f)
+static int run_once(void *context)
 {
+    const feeding *f = context;
     const stoke_feed_params params = feeding_params(STOKE_PLACEMENT_HOST, STOKE_TRANSFER_STREAM, 2);
     stoke_device_params settings = stoke_device_defaults();
     stoke_device *device = NULL;
@@ -353,19 +343,12 @@ static int run_once(const feeding *f)
 static void every_call_may_fail(void **state)
 {
     feeding f = feeding_begin(state);
-    static const int codes[] = { CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_ILLEGAL_ADDRESS };
     card->reset();
     assert_int_equal(run_once(&f), 0);
     const unsigned long calls = card->calls();
     unsigned long failures = 0;
-    for (unsigned long n = 1; n < calls; n += 1 + calls / 100) {
-        card->reset();
-        card->fail_at(n, codes[n % 2]);
-        failures += run_once(&f) != 0;
-        const int unreachable = !strcmp(card->failed(), "cuCtxPushCurrent_v2");
-        if (feeding_fault(card->faults()) || card->depth() || (*card->leaks() && !unreachable))
-            fail_msg("call %lu (%s): %s%s", n, card->failed(), card->faults(), card->leaks());
-    }
+    for (unsigned long n = 1; n < calls; n += 1 + calls / 100)
+        failures += fake_card_break(n, run_once, &f) != 0;
     assert_true(failures > 20);
     card->reset();
     feeding_end(&f);
@@ -374,15 +357,15 @@ static void every_call_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(lent_streams_see_the_batch_and_keep_it, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_batch_has_room_for_so_many_streams, setup, teardown),
-        cmocka_unit_test_setup_teardown(streams_come_and_go, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_devices_have_no_streams_to_lend_to, setup, teardown),
-        cmocka_unit_test_setup_teardown(fetching_follows_the_guests, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_threads_let_go, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_wait_in_pieces_is_one_wait, setup, teardown),
-        cmocka_unit_test_setup_teardown(held_batches_stay_when_the_feed_is_stopped, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_call_may_fail, setup, teardown),
+        fake_card_test_with_folder(lent_streams_see_the_batch_and_keep_it),
+        fake_card_test_with_folder(a_batch_has_room_for_so_many_streams),
+        fake_card_test_with_folder(streams_come_and_go),
+        fake_card_test_with_folder(other_devices_have_no_streams_to_lend_to),
+        fake_card_test_with_folder(fetching_follows_the_guests),
+        fake_card_test_with_folder(other_threads_let_go),
+        fake_card_test_with_folder(a_wait_in_pieces_is_one_wait),
+        fake_card_test_with_folder(held_batches_stay_when_the_feed_is_stopped),
+        fake_card_test_with_folder(every_call_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,26 +5,12 @@
  * CUDA driver of tests/fake, which keeps books of what is left.
  */
 #include "tests/unit/fake_card.h"
-#include "tests/unit/pairs.h"
+#include "tests/unit/leasing.h"
 
 #include <pthread.h>
-#include <sys/wait.h>
-
-#include "python/src/engine.h"
 
 static const char *const devices[] = { "host", "cuda:0" };
 enum { DEVICES = sizeof devices / sizeof *devices, MOST = 16 };
-
-static int setup(void **state)
-{
-    return fake_card_setup(state) ? -1 : unit_folder_setup(state);
-}
-
-static int teardown(void **state)
-{
-    const int r = fake_card_teardown(state);
-    return unit_folder_teardown(state) ? -1 : r;
-}
 
 static py_route route(const char *device, int64_t depth)
 {
@@ -41,15 +27,6 @@ static py_engine *opened(const stoke_data_params *params, const char *device, in
     const py_route to = route(device, depth);
     if (py_engine_open_on(&engine, params, &to, &err)) fail_msg("%s", err.message);
     return engine;
-}
-
-static int next(py_engine *engine, py_lease **lease)
-{
-    stoke_error err = { 0 };
-    int r;
-    do r = py_engine_next(engine, 1000000, lease, &err);
-    while (r == STOKE_E_TIMEOUT);
-    return r;
 }
 
 static void assert_digest(py_lease *lease, const pairs_digest *expected)
@@ -72,7 +49,7 @@ static void leases_outlive_the_engine(void **state)
         py_lease *lease[2], *more;
         stoke_error err = { 0 };
         char name[16];
-        for (int i = 0; i < 2; i++) assert_int_equal(next(engine, &lease[i]), 0);
+        for (int i = 0; i < 2; i++) assert_int_equal(leasing_next(engine, &lease[i]), 0);
         snprintf(name, sizeof name, "%s", lease[1]->batch.names[2]);
         if (way % 2) { /* closed, and one of them let go before the end */
             py_engine_close(engine);
@@ -97,7 +74,7 @@ static void starving_names_the_device(void **state)
         py_lease *lease[2], *more;
         stoke_error err;
         int r;
-        for (int i = 0; i < 2; i++) assert_int_equal(next(engine, &lease[i]), 0);
+        for (int i = 0; i < 2; i++) assert_int_equal(leasing_next(engine, &lease[i]), 0);
         do r = py_engine_next(engine, 0, &more, &err);
         while (r == STOKE_E_TIMEOUT);
         assert_int_equal(r, STOKE_E_STARVED);
@@ -108,7 +85,7 @@ static void starving_names_the_device(void **state)
         py_hold_drop(&lease[0]->hold);
         assert_int_equal(py_engine_next(engine, 0, &more, &err), STOKE_E_STARVED);
         py_hold_drop(&lease[0]->hold);
-        assert_int_equal(next(engine, &more), 0);
+        assert_int_equal(leasing_next(engine, &more), 0);
         assert_int_equal(more->batch.index, 2);
         py_hold_drop(&more->hold);
         py_hold_drop(&lease[1]->hold);
@@ -120,7 +97,7 @@ static void take(py_engine *engine, int batches)
 {
     py_lease *lease;
     for (int i = 0; i < batches; i++) {
-        assert_int_equal(next(engine, &lease), 0);
+        assert_int_equal(leasing_next(engine, &lease), 0);
         py_hold_drop(&lease->hold);
     }
 }
@@ -154,7 +131,7 @@ static void figures_are_the_consumers(void **state)
         assert_true(all == 6 && left == 4);
         assert_int_equal(py_engine_state(engine, text, &err), 0);
         assert_int_equal(py_engine_restore(other, text, &err), 0);
-        assert_int_equal(next(other, &lease), 0);
+        assert_int_equal(leasing_next(other, &lease), 0);
         assert_int_equal(lease->batch.index, 2);
         py_hold_drop(&lease->hold);
         py_engine_drop(other);
@@ -187,7 +164,7 @@ static void other_threads_let_go(void **state)
         for (uint64_t epoch = 0; epoch < 6; epoch++) {
             assert_int_equal(py_engine_set_epoch(engine, epoch, &err), 0);
             for (int i = 0; i < 3; i++) {
-                assert_int_equal(next(engine, &lease[i]), 0);
+                assert_int_equal(leasing_next(engine, &lease[i]), 0);
                 if (d) assert_int_equal(py_lease_lend(lease[i], NULL, &err), 0);
             }
             if (epoch == 5) py_engine_drop(engine); /* the last of them ends device and feed */
@@ -214,18 +191,7 @@ static void a_child_of_fork_is_told(void **state)
     pairs_write(state, 12, 32, 32);
     const stoke_data_params params = pairs_params(state);
     py_engine *engine = opened(&params, "cuda:0", 2);
-    py_lease *lease;
-    assert_int_equal(next(engine, &lease), 0);
-    const pid_t child = fork();
-    if (!child) _exit(try_in_child(engine, lease));
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-    py_hold_drop(&lease->hold);
-    assert_int_equal(next(engine, &lease), 0);
-    assert_int_equal(lease->batch.index, 1);
-    py_hold_drop(&lease->hold);
+    leasing_fork(engine, try_in_child);
     py_engine_drop(engine);
 }
 
@@ -274,12 +240,12 @@ static void opening_that_fails_leaves_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(leases_outlive_the_engine, setup, teardown),
-        cmocka_unit_test_setup_teardown(starving_names_the_device, setup, teardown),
-        cmocka_unit_test_setup_teardown(figures_are_the_consumers, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_threads_let_go, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_child_of_fork_is_told, setup, teardown),
-        cmocka_unit_test_setup_teardown(opening_that_fails_leaves_nothing, setup, teardown),
+        fake_card_test_with_folder(leases_outlive_the_engine),
+        fake_card_test_with_folder(starving_names_the_device),
+        fake_card_test_with_folder(figures_are_the_consumers),
+        fake_card_test_with_folder(other_threads_let_go),
+        fake_card_test_with_folder(a_child_of_fork_is_told),
+        fake_card_test_with_folder(opening_that_fails_leaves_nothing),
     };
     return cmocka_run_group_tests_name("py_engine_device", tests, NULL, NULL);
 }
