@@ -77,7 +77,6 @@ static void print_trials(const find_batch *s)
         char batch[16], memory[32], step[32], rate[32], busy[32];
         const int ok = t->outcome == STOKE_OUTCOME_OK;
         snprintf(batch, sizeof batch, "%u", (unsigned)t->batch);
-        snprintf(step, sizeof step, "%.3g ms", t->step_ms);
         const double images_s = 1000 * t->batch / (t->step_ms + t->wait_ms);
         snprintf(rate, sizeof rate, images_s < 100 ? "%.1f" : "%.0f", images_s);
         snprintf(busy, sizeof busy, "%.0f %%", 100 * t->busy);
@@ -85,7 +84,8 @@ static void print_trials(const find_batch *s)
                         (const char *[]){ batch, t->with_loader ? "confirms" : "probe",
                                           stoke_outcome_name(t->outcome),
                                           ok ? stoke_text_bytes(t->reserved, memory, sizeof memory) : NULL,
-                                          ok ? step : NULL, ok ? rate : NULL, isnan(t->busy) ? NULL : busy });
+                                          ok ? find_batch_ms(t->step_ms, step) : NULL, ok ? rate : NULL,
+                                          isnan(t->busy) ? NULL : busy });
     }
     if (table) stoke_table_print(table, stdout);
     stoke_table_destroy(&table);

@@ -34,6 +34,8 @@ def arguments():
                         help="with --setup: the Python to make them with (3.11; needs venv, and headers for FFCV)")
     parser.add_argument("--peers", metavar="DIR", default="", help="where --setup made them")
     parser.add_argument("--stoke", metavar="PROGRAM", default=os.path.join(ROOT, "build", "cli", "stoke"))
+    parser.add_argument("--package", metavar="DIR", default=os.path.join(ROOT, "build", "python"),
+                        help="where the package stokehold lies (default build/python)")
     parser.add_argument("--source", metavar="DIR", help="folder of real pictures; left out, `stoke synth` draws some")
     parser.add_argument("--work", metavar="DIR", default=os.path.join(ROOT, "build", "peers"), help="for the data")
     parser.add_argument("--only", metavar="KEYS", help="comma-separated: " + ", ".join(e.key for e in roster.ENTRANTS))
@@ -42,7 +44,7 @@ def arguments():
     parser.add_argument("--json", metavar="FILE", help="keep the results; rewritten after every round")
     parser.add_argument("--svg", metavar="FILE", help="write the bar chart")
     parser.add_argument("--from", dest="kept", metavar="FILE", help="measure nothing: take results kept with --json")
-    parser.add_argument("--write-doc", action="store_true", help="write docs/peers.md and docs/peers.svg")
+    parser.add_argument("--write-doc", action="store_true", help="write docs/peers.md and docs/peers.svg, and the figures of docs/migration.md")
     args = parser.parse_args()
     if args.rounds < 1 or args.seconds <= 0:
         parser.error("--rounds and --seconds must be positive")
@@ -51,6 +53,7 @@ def arguments():
     if unknown:
         parser.error("--only: unknown " + ", ".join(sorted(unknown)))
     args.entrants = [entrant for entrant in roster.ENTRANTS if entrant.key in keys]
+    args.package = os.path.abspath(args.package)
     args.folder = os.path.abspath(args.work)
     args.environments = os.path.abspath(args.peers) if args.peers else os.devnull
     return args
@@ -93,7 +96,7 @@ def prepare(args, entries):
 
 def run_turn(entrant, args, bare):
     """One turn. Bare decoding takes its turns beside our folder entrant where that takes part, else by itself."""
-    if entrant.kind == "peer":
+    if entrant.kind in ("peer", "loader"):
         return runner.peer_turn(entrant, args)
     ours, beside = runner.stoke_turn(entrant, args)
     if entrant.kind == "bare":
@@ -147,6 +150,16 @@ def keep(path, text):
     os.replace(path + ".part", path)
 
 
+def fill(path, table):
+    """Puts the table between the two marks of a page that is written by hand."""
+    with open(path, encoding="utf-8") as stream:
+        before, begin, rest = stream.read().partition("<!-- figures: data.py --write-doc -->\n")
+    _, end, after = rest.partition("<!-- end of figures -->")
+    if not end:
+        sys.exit(f"data.py: {path} has no marks for its figures")
+    keep(path, before + begin + table + end + after)
+
+
 def main():
     args = arguments()
     # A polite end: what was started is ended too (runner.run_locked).
@@ -165,6 +178,7 @@ def main():
     if args.write_doc:
         keep(os.path.join(ROOT, "docs", "peers.svg"), report.svg(results))
         keep(os.path.join(ROOT, "docs", "peers.md"), report.page(results, "peers.svg"))
+        fill(os.path.join(ROOT, "docs", "migration.md"), report.migration(results))
     return 0
 
 

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every peer's process shares: its options, the files, and the measuring.
 
-A peer gives an endless iterator of (images, masks). It is consumed untimed for a while, so that queues are full, code
-is compiled and files are in the page cache; then one window is timed without draining the peer's queues. CPU time is
-that of the process and all it has started, living or reaped. The result is one line of JSON on stdout."""
+A peer gives a function that makes an endless iterator of (images, masks). The time to its first batch is taken, imports not
+counted, the start of its workers counted. It is consumed untimed for a while, so that queues are full, code is compiled and
+files are in the page cache; then one window is timed without draining the peer's queues. CPU time is that of the process and
+all it has started, living or reaped. Memory is their highest PSS (what is shared counts once), read ten times a second before
+and after the window, not in it: a reading takes milliseconds. The result is one line of JSON on stdout."""
 import argparse
+import contextlib
 import glob
 import json
 import os
 import random
 import sys
+import threading
 import time
 
 BATCH = 32
@@ -22,6 +26,7 @@ IGNORE = 255
 TICKS = os.sysconf("SC_CLK_TCK")
 WARM_BATCHES = 8  # more than any peer keeps ready here (2 workers x 2 batches)
 WARM_SECONDS = 6  # a slow peer, which keeps no more than 2 batches ready, may start after half as many
+AFTER_SECONDS = 1  # of going on after the window, for the memory alone
 LEAST_BATCHES = 8  # so that a slow peer's window is no matter of one batch more or less
 
 
@@ -76,6 +81,41 @@ def cpu_seconds(pid):
     return total / TICKS
 
 
+def memory_bytes(pid):
+    """PSS of the process and all below it."""
+    total = 0
+    for member in family(pid):
+        try:
+            with open(f"/proc/{member}/smaps_rollup", encoding="ascii") as rollup:
+                total += next(int(line.split()[1]) for line in rollup if line.startswith("Pss:")) * 1024
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return total
+
+
+class Memory:
+    """The highest reading of those taken `while_watched`."""
+
+    def __init__(self):
+        self.before = self.peak = memory_bytes(os.getpid())
+
+    @contextlib.contextmanager
+    def while_watched(self):
+        done = threading.Event()
+
+        def look():
+            while not done.wait(0.1):
+                self.peak = max(self.peak, memory_bytes(os.getpid()))
+
+        watcher = threading.Thread(target=look)
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
+
+
 def check(images, masks, bytes_out):
     """A peer that delivers less than the others would win for nothing."""
     shape = (BATCH, SIZE, SIZE, 3) if bytes_out else (BATCH, 3, SIZE, SIZE)
@@ -88,14 +128,18 @@ def check(images, masks, bytes_out):
         assert int(masks.max()) == IGNORE, "nothing was turned in from outside, or it is not 255"
 
 
-def measure(stream, seconds, bytes_out=False):
-    stream = iter(stream)
-    batches, start = 0, time.perf_counter()
+def warm_up(stream, start):
+    """The last of the batches that are not timed, and when the first had come."""
+    images, masks = next(stream)
+    batches, first = 1, time.perf_counter() - start
     while batches < WARM_BATCHES // 2 or (batches < WARM_BATCHES and time.perf_counter() - start < WARM_SECONDS):
         images, masks = next(stream)
         batches += 1
-    check(images, masks, bytes_out)
-    del images, masks
+    return images, masks, first
+
+
+def timed(stream, seconds):
+    """Samples and seconds of a window, and CPU seconds of the whole family in it."""
     batches, cpu, start = 0, cpu_seconds(os.getpid()), time.perf_counter()
     while True:
         next(stream)
@@ -103,7 +147,21 @@ def measure(stream, seconds, bytes_out=False):
         took = time.perf_counter() - start
         # Two workers deliver in pairs: an even count ends where a pair ends.
         if took >= seconds and batches >= LEAST_BATCHES and batches % WORKERS == 0:
-            break
-    cpu = cpu_seconds(os.getpid()) - cpu
-    samples = batches * BATCH
-    print(json.dumps({"samples_per_s": samples / took, "cpu_ms_per_sample": 1000 * cpu / samples}), flush=True)
+            return batches * BATCH, took, cpu_seconds(os.getpid()) - cpu
+
+
+def measure(make, seconds, bytes_out=False):
+    memory = Memory()
+    with memory.while_watched():
+        start = time.perf_counter()
+        stream = iter(make())
+        images, masks, first = warm_up(stream, start)
+    check(images, masks, bytes_out)
+    del images, masks
+    samples, took, cpu = timed(stream, seconds)
+    with memory.while_watched():
+        end = time.perf_counter() + AFTER_SECONDS
+        while time.perf_counter() < end:
+            next(stream)
+    print(json.dumps({"samples_per_s": samples / took, "cpu_ms_per_sample": 1000 * cpu / samples, "first_batch_s": first,
+                      "memory_bytes": memory.peak, "memory_before_bytes": memory.before}), flush=True)

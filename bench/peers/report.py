@@ -6,6 +6,7 @@ import statistics
 import runner
 
 OURS = "stokehold"
+FROM_PYTHON = "stokehold-python"
 COMMAND = "bench/peers/data.py"
 
 
@@ -17,17 +18,36 @@ def rate(entry):
     return median(entry["turns"], "samples_per_s") if entry.get("turns") else None
 
 
+def known(entry, what):
+    """The median of a figure that only some entrants have, or that results of an earlier run lack; else None."""
+    return median(entry["turns"], what) if entry.get("turns") and what in entry["turns"][0] else None
+
+
+def memory(entry):
+    """Peak, and in brackets what was there before the loader was made: interpreter and imports."""
+    peak, before = known(entry, "memory_bytes"), known(entry, "memory_before_bytes")
+    if peak is None:
+        return "n/a"
+    return f"{peak / 2**20:.0f}" + (f" ({before / 2**20:.0f})" if before is not None else "")
+
+
+def first_batch(entry):
+    seconds = known(entry, "first_batch_s")
+    return f"{seconds:.2f}" if seconds is not None else "n/a"
+
+
 def find(results, key):
     return next((entry for entry in results["entries"] if entry["key"] == key), None)
 
 
 def rows(results):
-    """Per entrant: title, rate, range, CPU, to bare decoding, our lead, remark; or title and why it did not run."""
+    """Per entrant: title, rate, range, CPU, memory, first batch, to bare decoding, our lead, remark; or title and why it did
+    not run."""
     bare = find(results, "bare")
     lead = {"full": find(results, OURS), "bytes": find(results, "stokehold-bytes")}
     for entry in results["entries"]:
         if not entry.get("turns"):
-            yield [entry["title"], "-", "-", "-", "-", "-", entry.get("skipped", "not asked for")]
+            yield [entry["title"], *["-"] * 7, entry.get("skipped", "not asked for")]
             continue
         rates = [turn["samples_per_s"] for turn in entry["turns"]]
         mine = rate(entry)
@@ -39,16 +59,16 @@ def rows(results):
         disturbed = sum(turn["others"] > runner.BUSY for turn in entry["turns"])
         remark = f"{disturbed} of {len(rates)} rounds disturbed" if disturbed else ""
         yield [entry["title"], f"{mine:.0f}", f"{min(rates):.0f}..{max(rates):.0f}",
-               f"{median(entry['turns'], 'cpu_ms'):.2f}", to_bare, times, remark]
+               f"{median(entry['turns'], 'cpu_ms'):.2f}", memory(entry), first_batch(entry), to_bare, times, remark]
 
 
-HEADINGS = ["", "samples/s", "min..max", "CPU ms/sample", "to bare decoding", "Stokehold is", "remark"]
+HEADINGS = ["", "samples/s", "min..max", "CPU ms/sample", "memory MiB", "first batch s", "to bare decoding", "Stokehold is", "remark"]
 
 
 def table(results):
     lines = [HEADINGS, *rows(results)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
-    return "\n".join("  ".join(cell.ljust(width) if column in (0, 6) else cell.rjust(width)
+    return "\n".join("  ".join(cell.ljust(width) if column in (0, len(HEADINGS) - 1) else cell.rjust(width)
                                for column, (cell, width) in enumerate(zip(line, widths))).rstrip() for line in lines)
 
 
@@ -69,7 +89,7 @@ def bars(results, width=48):
     return "\n".join(lines)
 
 
-COLOURS = {"bare": "#888888", "stoke": "#c8501e", "peer": "#4a78a8"}
+COLOURS = {"bare": "#888888", "stoke": "#c8501e", "loader": "#c8501e", "peer": "#4a78a8"}
 ROW, LEFT, PLOT, RIGHT = 26, 400, 420, 70
 
 
@@ -103,11 +123,31 @@ def page(results, chart):
               f"{runner.BUSY} cores.",
               f"- Machine: {machine['cpu']}, {machine['cores']} cores, {machine['memory']}, {machine['system']}; "
               f"{results['date']}.", "", f"![bars]({chart})", "",
-              "| " + " | ".join(HEADINGS) + " |", "|---|--:|--:|--:|--:|--:|---|"]
+              "| " + " | ".join(HEADINGS) + " |", "|---|" + "--:|" * (len(HEADINGS) - 2) + "---|"]
     lines += ["| " + " | ".join(row) + " |" for row in rows(results)]
-    lines += ["", "\"Stokehold is\" compares with Stokehold reading the folder; in the last two rows, both of which "
+    lines += ["", "Memory is the highest PSS of the process and all it has started, Python's interpreter and imports included (in "
+              "brackets: those alone); of our own command its peak RSS. First batch: from the making of the loader to its first batch, "
+              "imports not counted, the start of workers counted.",
+              "", "\"Stokehold is\" compares with Stokehold reading the folder; in the last two rows, both of which "
               "give bytes without augmentation, with Stokehold's cache.", "", "## Versions", "",
               "| environment | packages |", "|---|---|", f"| stoke | {results['stoke']} |"]
     for name, packages in results["versions"].items():
         lines.append(f"| {name} | " + ", ".join(f"{key} {value}" for key, value in packages.items()) + " |")
+    return "\n".join([*lines, ""])
+
+
+def migration(results):
+    """The figures of docs/migration.md: other loaders beside ours in Python."""
+    ours = find(results, FROM_PYTHON)
+    machine = results["machine"]
+    lines = [f"{results['set']}, {results['rounds']} rounds of {results['seconds']:g} s, {machine['cpu']}, {machine['cores']} cores, "
+             f"{results['date']}.", "", "| | samples/s | stokehold.Loader is | memory MiB | first batch s |", "|---|--:|--:|--:|--:|"]
+    for entry in results["entries"]:
+        if entry["group"] != "full" or entry["kind"] not in ("loader", "peer"):
+            continue
+        if not entry.get("turns"):
+            lines.append(f"| {entry['title']} | {entry.get('skipped', 'not asked for')} | - | - | - |")
+            continue
+        lead = f"{rate(ours) / rate(entry):.2f}x" if ours and ours.get("turns") and entry is not ours else "-"
+        lines.append(f"| {entry['title']} | {rate(entry):.0f} | {lead} | {memory(entry)} | {first_batch(entry)} |")
     return "\n".join([*lines, ""])

@@ -36,7 +36,8 @@ RECORDED = ["torch", "torchvision", "numpy", "pillow", "opencv-python-headless",
 class Entrant:
     key: str
     title: str
-    kind: str  # "stoke": our own command, with `arguments`; "bare": its reference; "peer": a file in peers/
+    # "stoke": our own command, with `arguments`; "bare": its reference; "loader": our package, "peer": another, a file in peers/
+    kind: str
     environment: str = ""
     module: str = ""
     arguments: list = field(default_factory=list)
@@ -56,6 +57,7 @@ ENTRANTS = [
             arguments=["--data", "{folder}", "--cache", "{cache}", *FULL]),
     Entrant("stokehold-byte-masks", "Stokehold, folder, masks as bytes (its default)", "stoke",
             arguments=["--data", "{folder}", *FULL, "--mask-dtype", "u8"]),
+    Entrant("stokehold-python", "stokehold.Loader, from Python", "loader", "torch", "stokehold", [], {"PYTHONPATH": "{package}"}),
     Entrant("albumentations", "Albumentations, as people write it", "peer", "torch", "albumentations"),
     Entrant("albumentations-expert", "Albumentations, expert form: one affine, late normalise", "peer", "torch",
             "albumentations", ["--expert"], KEEP_MEMORY),

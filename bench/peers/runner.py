@@ -130,9 +130,10 @@ def peer_turn(entrant, settings):
         raise Failed("not installed")
     command = [python, "-m", f"peers.{entrant.module}", "--data", settings.folder, "--seconds", str(settings.seconds),
                *entrant.arguments]
-    out, others = run_locked(command, entrant.variables, HERE)
+    variables = {name: value.format(package=settings.package) for name, value in entrant.variables.items()}
+    out, others = run_locked(command, variables, HERE)
     result = json.loads(out.strip().splitlines()[-1])
-    return {"samples_per_s": result["samples_per_s"], "cpu_ms": result["cpu_ms_per_sample"], "others": others}
+    return {"cpu_ms": result.pop("cpu_ms_per_sample"), "others": others, **result}
 
 
 def stoke_command(entrant, settings, *command):
@@ -147,7 +148,8 @@ def stoke_turn(entrant, settings):
     command = stoke_command(entrant, settings, "bench", "data")
     out, others = run_locked(command + ["--samples", "256", "--rounds", "1", "--seconds", str(2 * settings.seconds)])
     result = json.loads(out)
-    ours = {"samples_per_s": result["samples_per_s"], "cpu_ms": result["cpu_ms_per_sample"], "others": others}
+    ours = {"samples_per_s": result["samples_per_s"], "cpu_ms": result["cpu_ms_per_sample"], "others": others,
+            "memory_bytes": result["peak_rss_bytes"]}
     bare = {"samples_per_s": result["decode_only_samples_per_s"], "cpu_ms": result["decode_only_cpu_ms_per_sample"],
             "others": others}
     return ours, bare

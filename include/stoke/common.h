@@ -76,6 +76,9 @@ typedef struct stoke_allocator {
     void (*release)(void *context, void *pointer, size_t bytes);
     void *context;
 } stoke_allocator;
+/* What is used where none is given: pages of their own, huge ones if the kernel has them, aligned to a page
+ * and given back to the kernel on release. The alignment asked for may be up to 4096. Any thread. */
+STOKE_API stoke_allocator stoke_allocator_pages(void);
 
 /* Called now and then from the calling thread during long work; total 0 = unknown.
  * A non-zero return asks to stop: the call then returns STOKE_E_CANCELLED. */

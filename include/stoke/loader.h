@@ -73,8 +73,8 @@ typedef struct stoke_memory_plan {
 STOKE_API int stoke_memory_plan_text(const stoke_memory_plan *plan, char *text, size_t size);
 
 /* Creates threads, ring and tables; work on the first epoch starts at once. The dataset must outlive the
- * loader. allocator NULL = the process heap. STOKE_E_LIMIT: memory_limit cannot be met; the message has the
- * arithmetic. */
+ * loader. allocator NULL = stoke_allocator_pages(). STOKE_E_LIMIT: memory_limit cannot be met; the message
+ * has the arithmetic. */
 STOKE_API int stoke_loader_create(stoke_loader **out, const stoke_dataset *dataset,
                                   const stoke_data_params *params, const stoke_allocator *allocator,
                                   stoke_error *err);

@@ -30,7 +30,7 @@ typedef struct stoke_pixels {
 typedef struct stoke_rows stoke_rows;
 
 /* Of the settings, those of labels, values, geometry and augmentation count, and the seed; size must be
- * given. allocator NULL = the process heap. */
+ * given. allocator NULL = stoke_allocator_pages(). */
 STOKE_API int stoke_rows_create(stoke_rows **out, const stoke_data_params *params,
                                 const stoke_allocator *allocator, stoke_error *err);
 /* Also of batches that were not released. */

@@ -139,15 +139,21 @@ static Py_ssize_t batch_length(PyObject *self)
     return (Py_ssize_t)rows_of(self)->count;
 }
 
+/* May wait. */
+static int digest_of(const batch *b, uint8_t digest[16], stoke_error *err)
+{
+    if (b->place.device != PY_DEVICE_CPU) return py_lease_digest((py_lease *)b->hold, digest, err);
+    stoke_batch_digest(b->rows, digest);
+    return STOKE_OK;
+}
+
 static PyObject *batch_digest(PyObject *self, PyObject *nothing)
 {
     uint8_t digest[16];
     char text[33];
-    const batch *b = (batch *)self;
     stoke_error error = { 0 };
-    int r = STOKE_OK;
-    Py_BEGIN_ALLOW_THREADS if (b->place.device == PY_DEVICE_CPU) stoke_batch_digest(b->rows, digest);
-    else r = py_lease_digest((py_lease *)b->hold, digest, &error);
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = digest_of((batch *)self, digest, &error);
     Py_END_ALLOW_THREADS if (r) return py_raise(r, error.message);
     for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
     return PyUnicode_FromString(text);

@@ -49,23 +49,11 @@ int py_engine_check(const py_engine *engine, stoke_error *err)
 
 /* ---- memory of slots ---- */
 
-enum { LEAST_ALIGNMENT = 64 };
-
-static void *heap_alloc(size_t bytes, size_t alignment)
-{
-    if (alignment < LEAST_ALIGNMENT) alignment = LEAST_ALIGNMENT;
-    if (bytes > SIZE_MAX - alignment) return NULL;
-    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-}
-
 static void block_end(py_hold *hold)
 {
     py_block *block = (py_block *)hold;
     py_engine *engine = block->engine;
-    if (engine->source.alloc)
-        engine->source.release(engine->source.context, block->data, block->bytes);
-    else
-        free(block->data);
+    engine->source.release(engine->source.context, block->data, block->bytes);
     free(block);
     py_hold_drop(&engine->hold);
 }
@@ -75,8 +63,7 @@ static void *block_alloc(void *context, size_t bytes, size_t alignment)
     py_engine *engine = context;
     py_block *block = calloc(1, sizeof *block);
     if (!block) return NULL;
-    block->data = engine->source.alloc ? engine->source.alloc(engine->source.context, bytes, alignment)
-                                       : heap_alloc(bytes, alignment);
+    block->data = engine->source.alloc(engine->source.context, bytes, alignment);
     if (!block->data) {
         free(block);
         return NULL;
@@ -163,7 +150,7 @@ int py_engine_open(py_engine **out, const stoke_data_params *params, const stoke
     *out = NULL;
     int r = engine_new(&engine, params, err);
     if (r) return r;
-    if (slots) engine->source = *slots;
+    engine->source = slots ? *slots : stoke_allocator_pages();
     const stoke_allocator blocks = { block_alloc, block_release, engine };
     r = stoke_dataset_open(&engine->dataset, params, err);
     if (!r) r = stoke_loader_create(&engine->loader, engine->dataset, params, &blocks, err);

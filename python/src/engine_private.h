@@ -25,7 +25,7 @@ struct py_engine {
     py_hold hold; /* the owner's count, one of every lease and one of every block */
     pid_t pid;
     stoke_data_params params;
-    stoke_allocator source; /* alloc NULL: the heap */
+    stoke_allocator source; /* of slots in host memory */
     stoke_dataset *dataset;
     stoke_memory_plan plan;
     pthread_mutex_t turn, gate;

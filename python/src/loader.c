@@ -51,9 +51,13 @@ static int open_engine(loader *self, PyObject *to)
     const stoke_data_params *params = &self->settings.params;
     Py_BEGIN_ALLOW_THREADS r = route.device ? py_engine_open_on(&self->engine, params, &route, &error)
                                             : py_engine_open(&self->engine, params, NULL, &error);
-    Py_END_ALLOW_THREADS if (r) failed(r, &error);
-    else self->place = place_of(self->engine);
-    return r ? -1 : 0;
+    Py_END_ALLOW_THREADS if (r)
+    {
+        failed(r, &error);
+        return -1;
+    }
+    self->place = place_of(self->engine);
+    return 0;
 }
 
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)

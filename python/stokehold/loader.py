@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple, Union
 
 from . import _device, _settings, _stoke
-from ._batches import Batches
+from ._batches import Batches, Stats
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,21 @@ class Picture:
         return f"<PNG of {len(self.data)} bytes: save(path) writes it, a notebook shows it>"
 
 
+def short_of_room(stats: Stats, workers: int) -> Optional[str]:
+    """What to say when batches that are held keep the workers from making others, which the loop waits for; else None.
+
+    Both waits at a time have no other reason that lasts: a slow loop never waits, and slow workers always have room.
+    """
+    if stats.held < 2 or not stats.seconds or not stats.wait_share or not workers:
+        return None
+    idle = stats.stages["slot wait"].wall_ms / 1e3 / stats.seconds / workers
+    if min(idle, stats.wait_share) < 0.05:
+        return None
+    return (f"{stats.held} of {stats.slots} batches are held: workers had no room in {idle:.0%} of the time, and the loop waited for "
+            f"batches in {stats.wait_share:.0%} of it. Let go of batches kept from before (a variable of an earlier loop keeps its "
+            "last one), keep copies, or raise prefetch")
+
+
 class Loader(Batches):
     """Batches of image/mask pairs from `data`: a folder with the usual names, tar shards, or a pattern of them.
 
@@ -73,7 +88,9 @@ class Loader(Batches):
 
     What a batch gives are views of the loader's own memory, never copies. They stay as they are for as long as
     somebody holds them; the place of a batch is used again when all of its arrays are gone. There are prefetch + 1
-    places: who holds them all and asks for another batch gets a `StarvedError`.
+    places: who holds them all and asks for another batch gets a `StarvedError`. The variables of a loop hold one; one
+    more, kept from an earlier loop, leaves the workers short of room (a tenth slower or more with prefetch 2), which
+    `remarks` tells.
 
     Batches may be let go of in any thread; one thread at a time iterates. Ctrl-C ends a wait. A loader does not work in
     a child of `os.fork` and says so; sent to another process it becomes a new loader with the same settings.
@@ -166,7 +183,8 @@ class Loader(Batches):
     @property
     def remarks(self) -> List[str]:
         """What is allowed in the settings and hardly meant, and what went wrong without harm to the batches."""
-        return self._core.remarks()
+        short = short_of_room(self.stats(), self.memory.workers)
+        return self._core.remarks() + ([short] if short else [])
 
     def show(self, n: int = 8, *, columns: int = 0, tile: int = 0) -> Picture:
         """A picture of the first n samples of the epoch as they are delivered, beside each its mask laid over it.

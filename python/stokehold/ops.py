@@ -39,6 +39,11 @@ def _number(value: Any) -> str:
     return format(float(value), ".10g")
 
 
+def _single(value: Any) -> bool:
+    """One number rather than several: of Python, of NumPy, or a tensor without dimensions."""
+    return getattr(value, "ndim", None) == 0 or not hasattr(value, "__iter__")
+
+
 def _no(name: str, why: str) -> NoReturn:
     raise ValueError(f"{name}: {why}")
 
@@ -50,7 +55,7 @@ def _range(name: str, value: Range) -> str:
 
 
 def _pair(name: str, value: Any) -> Tuple[float, float]:
-    if isinstance(value, (int, float)):
+    if _single(value):
         return float(value), float(value)
     values = [float(item) for item in value]
     if len(values) != 2:
@@ -60,7 +65,9 @@ def _pair(name: str, value: Any) -> Tuple[float, float]:
 
 def _spread(name: str, value: Range) -> Tuple[float, float]:
     """One number x is -x..x, as in torchvision and Kornia."""
-    if isinstance(value, (int, float)):
+    if _single(value):
+        if value < 0:
+            _no(name, f"one number is a range around 0, so {value} must not be negative: give (low, high)")
         return -float(value), float(value)
     return _pair(name, value)
 
@@ -71,7 +78,7 @@ def _limits(low: float, high: float) -> str:
 
 def _around(name: str, value: Range, middle: float) -> str:
     """x, or (middle - x, middle + x), as x."""
-    if isinstance(value, (int, float)):
+    if _single(value):
         return _number(value)
     low, high = _pair(name, value)
     if abs((middle - low) - (high - middle)) > 1e-6:
@@ -81,8 +88,8 @@ def _around(name: str, value: Range, middle: float) -> str:
 
 
 def _size(name: str, size: Any) -> Tuple[int, int]:
-    if isinstance(size, int):
-        return size, size
+    if _single(size):
+        return int(size), int(size)
     values = [int(item) for item in size]
     if len(values) == 1:
         values *= 2
@@ -91,12 +98,23 @@ def _size(name: str, size: Any) -> Tuple[int, int]:
     return values[0], values[1]
 
 
-# What others say about how, not what: fine as long as it says what is done here anyway. None: any value.
+# What others say about how, not what: fine as long as it says what is done here anyway, by name or as the number that Kornia's lists
+# give it. None: any value, since it changes nothing.
 _HARMLESS: Dict[str, Any] = {
-    "same_on_batch": (False,), "keepdim": None, "return_transform": None, "align_corners": None, "inplace": None, "center": (None,),
-    "resample": ("bilinear", "BILINEAR"), "interpolation": ("bilinear", "BILINEAR"), "expand": (False,), "fill": (0, None),
-    "padding_mode": ("zeros", "ZEROS"), "border_type": ("reflect",), "separable": None, "cropping_mode": None, "antialias": None,
-    "clip_output": (True,), "slow_and_differentiable": None, "data_keys": None, "num_classes": None, "use_correct_lambda": None,
+    "same_on_batch": (False,), "p_batch": (1,), "keepdim": None, "return_transform": None, "align_corners": None, "inplace": None,
+    "center": (None,), "resample": ("bilinear", 1), "interpolation": ("bilinear",), "expand": (False,), "fill": (0, None),
+    "fill_value": (None,), "padding": (None, 0), "pad_if_needed": None, "padding_mode": ("zeros", "constant", 0),
+    "border_type": ("reflect", 1), "separable": None, "cropping_mode": None, "antialias": None, "clip_output": (True,),
+    "slow_and_differentiable": None, "data_keys": None, "num_classes": None, "use_correct_lambda": None, "order": (None,),
+    "silence_instantiation_warning": None,
+}
+# Why the value is the only one, where the name alone does not tell.
+_WHY = {
+    "same_on_batch": "every sample is drawn by itself",
+    "p_batch": "every sample is drawn by itself, never a whole batch",
+    "fill_value": "what comes in from outside is 0 in the image and ignore_index in the mask",
+    "padding_mode": "what comes in from outside is 0 in the image and ignore_index in the mask",
+    "order": "it is drawn for every sample; for a fixed one, list RandomBrightness, RandomContrast, RandomSaturation and RandomHue",
 }
 
 
@@ -106,8 +124,9 @@ def _check(name: str, others: Mapping[str, Any]) -> None:
             raise TypeError(f"{name} has no argument {argument!r}")
         allowed = _HARMLESS[argument]
         plain = getattr(value, "name", value)  # an enum of theirs
-        if allowed is not None and plain not in allowed and getattr(value, "value", value) not in allowed:
-            _no(name, f"{argument}={value!r} has no counterpart here; {argument} is always {allowed[0]!r}")
+        if allowed is not None and (plain.lower() if isinstance(plain, str) else plain) not in allowed:
+            why = f" ({_WHY[argument]})" if argument in _WHY else ""
+            _no(name, f"{argument}={value!r} has no counterpart here; {argument} is always {allowed[0]!r}{why}")
 
 
 # ---- geometry
@@ -149,7 +168,7 @@ def RandomAffine(degrees: Range, translate: Optional[Sequence[float]] = None, sc
 
 def _shear(name: str, shear: Optional[Range]) -> Dict[str, str]:
     shear = 0.0 if shear is None else shear
-    values = [-float(shear), float(shear)] if isinstance(shear, (int, float)) else [float(value) for value in shear]
+    values = list(_spread(name, shear)) if _single(shear) else [float(value) for value in shear]
     if len(values) not in (2, 4):
         _no(name, "shear is a number, two, or four")
     for low, high in zip(values[::2], values[1::2]):
@@ -203,17 +222,17 @@ def _one(name: str, op: str, setting: str, value: Range, p: float, others: Mappi
 
 
 def RandomBrightness(brightness: Range = (1.0, 1.0), *, p: float = 1.0, **others: Any) -> Op:
-    """All values times a factor of that range."""
+    """All values times a factor of that range, as in ColorJitter. (Kornia's class of this name adds factor - 1.)"""
     return _one("RandomBrightness", "brightness", "factor", brightness, p, others)
 
 
 def RandomContrast(contrast: Range = (1.0, 1.0), *, p: float = 1.0, **others: Any) -> Op:
-    """Away from or towards the mean gray."""
+    """Away from or towards the mean gray, as in ColorJitter. (Kornia's class of this name multiplies all values.)"""
     return _one("RandomContrast", "contrast", "factor", contrast, p, others)
 
 
 def RandomSaturation(saturation: Range = (1.0, 1.0), *, p: float = 1.0, **others: Any) -> Op:
-    """Away from or towards the pixel's gray."""
+    """Away from or towards the pixel's gray, as in ColorJitter. (Kornia's class of this name does it in HSV.)"""
     return _one("RandomSaturation", "saturation", "factor", saturation, p, others)
 
 
@@ -279,7 +298,7 @@ def Normalize(mean: Any, std: Any, *, p: float = 1.0, **others: Any) -> Op:
 
 
 def _three(name: str, values: Any) -> str:
-    numbers = [values] * 3 if isinstance(values, (int, float)) else [float(value) for value in values]
+    numbers = [float(values)] * 3 if _single(values) else [float(value) for value in values]
     if len(numbers) != 3:
         _no(name, "three numbers, one for each channel")
     return ",".join(_number(number) for number in numbers)

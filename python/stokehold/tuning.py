@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
 
 from . import _stoke
+from ._progress import Progress
 from ._trial import CpuTrials, CudaTrials, Recipe
 
 __all__ = ["Advice", "BatchSizeOptimizer", "Change", "CheckLine", "CheckResult", "Estimate", "Figure", "GpuSummary",
@@ -67,13 +68,14 @@ class BatchSizeOptimizer:
         self.timeout = timeout
 
     def find_optimal_batch_size(self, sample: Any, target_gpu_util: float = 85.0, *, journal: Optional[Path] = None,
-                                key: Optional[str] = None) -> Tuple[int, Dict[str, Any]]:
+                                key: Optional[str] = None, progress: Optional[bool] = None) -> Tuple[int, Dict[str, Any]]:
         """Returns (batch, stats). 0 = not even one sample fits.
 
         sample : a batch of any size as the loader gives it: a tensor, (inputs, target), or a dict of keyword arguments. Its
             first row is repeated.
         target_gpu_util : percent; below it the verdict says that the loader, not the batch, is to blame.
         journal, key : a file that remembers trials, so that a search goes on where it was stopped; key names what they depend on.
+        progress : whether trials are shown as they are made; None: on a terminal and in a notebook.
 
         stats has why (a sentence), bound ("throughput", "memory" ...), images_s, best_images_s, largest_fit, budget, memory0 and
         memory1 (bytes: memory0 + memory1 * batch), time0 and time1 (ms), and trials, a list of dicts.
@@ -83,13 +85,29 @@ class BatchSizeOptimizer:
         device = next((str(parameter.device) for parameter in self.model.parameters()), "cpu")
         kind = CudaTrials if device.startswith("cuda") else CpuTrials
         params: Dict[str, Any] = {"target_busy": target_gpu_util / 100, "largest": self.largest}
-        with kind(self.model, sample, self.recipe, device, self.memory, self.timeout) as trials:
+        with Progress(progress) as shown, kind(self.model, sample, self.recipe, device, self.memory, self.timeout) as trials:
             params["memory"] = trials.memory
             if self.memory is not None:
                 params.update(margin=0.0, margin_bytes=0)  # somebody who names a sum means it
-            found = _stoke.batch_search(params, trials.run, None if journal is None else os.fspath(journal), key)
+            found = _stoke.batch_search(params, _told(trials.run, shown), None if journal is None else os.fspath(journal), key)
+            shown.update(f"{len(found['trials'])} trials: a batch of {found['batch']}")
         found["device"] = device
         return found["batch"], found
+
+
+def _told(run: Callable[[int, bool], Dict[str, Any]], shown: Progress) -> Callable[[int, bool], Dict[str, Any]]:
+    """Trials that say what they are at, and what the one before came to."""
+    before = ""
+
+    def trial(batch: int, with_loader: bool) -> Dict[str, Any]:
+        nonlocal before
+        shown.update(f"trying a batch of {batch} ...{before}")
+        result = run(batch, with_loader)
+        came = f"{result['step_ms']:.0f} ms a step" if result["outcome"] == "ok" else "did not run"
+        before = f" ({batch}: {came})"
+        return result
+
+    return trial
 
 
 # ---- a settings file ----
@@ -317,18 +335,21 @@ def _figures(found: Mapping[str, Any]) -> Dict[str, Any]:
     return taken
 
 
-def monitor(seconds: float = 10.0, interval: float = 0.5) -> MonitorSummary:
-    """Watches processor, memory, disks and cards for so long.
+def monitor(seconds: float = 10.0, interval: float = 0.5, *, progress: Optional[bool] = None) -> MonitorSummary:
+    """Watches processor, memory, disks and cards for so long. progress: as in `find_optimal_batch_size`.
 
         print(monitor(30).verdict)
     """
     if seconds <= 0 or interval <= 0:
         raise ValueError("seconds and interval are more than 0")
     watch = _stoke.Monitor()
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        time.sleep(max(0.0, min(interval, end - time.monotonic())))
-        watch.read()
+    begin = time.monotonic()
+    end = begin + seconds
+    with Progress(progress) as shown:
+        while time.monotonic() < end:
+            time.sleep(max(0.0, min(interval, end - time.monotonic())))
+            watch.read()
+            shown.update(f"watching: {min(seconds, time.monotonic() - begin):.0f} of {seconds:g} s")
     found = watch.summary()
     gpus = tuple(_take(GpuSummary, _figures(gpu)) for gpu in found["gpus"])
     return _take(MonitorSummary, _figures(found), gpus=gpus)

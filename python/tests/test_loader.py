@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What iterating gives: shapes, types, epochs, and the very bytes of the command."""
+import dataclasses
+
 import numpy
 import pytest
 from conftest import stoke
 
 import stokehold
+from stokehold.loader import short_of_room
 
 
 def digests(loader):
@@ -158,3 +161,20 @@ def test_stats_and_memory(make):
 def test_remarks(make):
     assert make().remarks == []
     assert any("batch" in line for line in make(batch_size=1, augment="cutmix").remarks)
+
+
+def test_remark_about_batches_kept(make):
+    loader = make()
+    for _ in loader:
+        pass
+    calm = dataclasses.replace(loader.stats(), held=2, slots=3, seconds=10.0, wait_share=0.5)
+    waits = {**calm.stages, "slot wait": stokehold.StageTime(wall_ms=4000.0, cpu_ms=0.0, count=9)}
+    tight = dataclasses.replace(calm, stages=waits)
+    assert "2 of 3 batches are held: workers had no room in 20% of the time" in short_of_room(tight, workers=2)
+    # One is the loop's; a loop that does not wait wants nothing; nor does one whose workers hardly wait, or that has none.
+    assert short_of_room(dataclasses.replace(tight, held=1), 2) is None
+    assert short_of_room(dataclasses.replace(tight, wait_share=0.01), 2) is None
+    assert short_of_room(tight, 40) is None
+    assert short_of_room(tight, 0) is None
+    assert short_of_room(dataclasses.replace(tight, wait_share=None, seconds=0.0), 2) is None
+    assert loader.remarks == []

@@ -27,6 +27,34 @@ def test_nothing_is_copied(make, torch):
     assert len(seen) <= 3  # the slots of the ring, again and again
 
 
+class Described:
+    """An array of which NumPy sees the dict only."""
+
+    def __init__(self, array):
+        self.array = array
+        self.__array_interface__ = array.__array_interface__
+
+
+@pytest.mark.parametrize("settings", [{}, {"channels_last": True}, {"dtype": "u8", "mask_dtype": "u8"}, {"dtype": "f16"},
+                                      {"mask_dtype": "i32"}])
+def test_numpy_sees_the_same_by_struct_and_by_dict(make, settings):
+    images, masks = next(iter(make(output="dlpack", **settings)))
+    for array in (images, masks):
+        by_struct, by_dict = numpy.asarray(array), numpy.asarray(Described(array))
+        assert by_struct.base[0] is array and by_dict.base.array is array  # each came its own way, and holds the batch
+        assert by_struct.flags.writeable
+        assert (by_struct.dtype, by_struct.shape, by_struct.strides) == (by_dict.dtype, by_dict.shape, by_dict.strides)
+        assert by_struct.dtype.name == array.dtype
+        assert by_struct.ctypes.data == by_dict.ctypes.data == array.ptr
+
+
+def test_numpy_is_told_why_not(make):
+    images, _ = next(iter(make(output="dlpack", dtype="bf16")))
+    for name in ("__array_struct__", "__array_interface__"):
+        with pytest.raises(TypeError, match="bfloat16"):
+            getattr(images, name)
+
+
 def test_what_is_held_is_not_overwritten(make):
     loader = make(prefetch=5, augment="standard", epoch=3)
     held, copies = [], []

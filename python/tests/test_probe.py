@@ -66,6 +66,28 @@ def test_time_between_loops_does_not_count(monkeypatch):
     assert a.elapsed_ns == a.busy_ns == 6 * MS and a.steps == 3
 
 
+def test_a_loop_that_others_run(monkeypatch):
+    events = FakeEvents()
+    monkeypatch.setattr("time.monotonic_ns", events.now)
+    probe = stokehold.Probe()
+    for step in range(4):
+        events.at += 1 * MS  # a wait; before the first step nobody asked
+        if step == 2:
+            probe.pause()
+            events.at += 1000 * MS  # validation
+            probe.resume()
+            events.at += 1 * MS
+        probe.step_begins()
+        events.at += 3 * MS
+        probe.step_ends()
+    probe.step_ends()  # once too often: nothing is under way
+    a = probe.attribution
+    assert (a.steps, a.busy_ns, a.idle_ns) == (3, 9 * MS, 4 * MS)
+    assert [record["got"] - record["asked"] for record in probe.records] == [0, 1 * MS, 2 * MS, 1 * MS]
+    scalars = probe.scalars()
+    assert scalars["busy"] == 9 / 13 and sum(value for name, value in scalars.items() if name.startswith("idle/")) == 4 / 13
+
+
 def test_a_loop_that_is_left():
     with stokehold.Probe() as probe:
         for i in probe.wrap(range(10)):

@@ -58,13 +58,16 @@ static double group_quota(const char *root, const char *group, int v2)
     return quota > 0 && period > 0 ? (double)quota / (double)period : 0;
 }
 
-/* A limit of one group, 0 = none. */
-typedef double group_limit(const char *root, const char *group, int v2);
+/* A figure of one group, 0 = none; which one counts where several have it. */
+typedef struct group_figure {
+    double (*of)(const char *root, const char *group, int v2);
+    int nearest; /* the process's own group: what it counts. Else the tightest: a parent's limit binds all its
+                    children */
+} group_figure;
 
-/* From the group up to the root: a parent's limit binds all its children. A group that is not visible here (a
- * container may see only its own part of the tree, mounted as the root) is passed over. `group` is shortened
- * on the way. */
-static double hierarchy_limit(const char *root, char *group, int v2, group_limit *limit_of)
+/* From the group up to the root. A group that is not visible here (a container may see only its own part of
+ * the tree, mounted as the root) is passed over. `group` is shortened on the way. */
+static double hierarchy_figure(const char *root, char *group, int v2, const group_figure *figure)
 {
     double tightest = 0;
     /* "/../.." is how the kernel names a group outside our namespace: only the root is ours to see. */
@@ -72,9 +75,9 @@ static double hierarchy_limit(const char *root, char *group, int v2, group_limit
     for (;;) {
         char *end = group + strlen(group);
         while (end > group && end[-1] == '/') *--end = 0;
-        double limit = limit_of(root, group, v2);
+        double limit = figure->of(root, group, v2);
         if (limit > 0 && (tightest == 0 || limit < tightest)) tightest = limit;
-        if (end == group) return tightest;
+        if (end == group || (figure->nearest && tightest > 0)) return tightest;
         *strrchr(group, '/') = 0;
     }
 }
@@ -91,32 +94,32 @@ static int has_controller(const char *list, size_t length, const char *name)
 }
 
 /* One line of /proc/self/cgroup: "0::/group" for v2, "4:cpu,cpuacct:/group" for v1. */
-static double line_limit(const char *cgroup, char *line, const char *controller, group_limit *limit_of)
+static double line_figure(const char *cgroup, char *line, const char *controller, const group_figure *figure)
 {
     char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
     if (!group || group[1] != '/') return 0;
     size_t length = (size_t)(group - controllers - 1);
     group++;
-    if (length == 0) return hierarchy_limit(cgroup, group, 1, limit_of);
+    if (length == 0) return hierarchy_figure(cgroup, group, 1, figure);
     if (!has_controller(controllers + 1, length, controller)) return 0;
     char root[PATH_BYTES];
     /* The folder carries the list's name; "cpu" alone is a usual symbolic link to it. */
     int n = snprintf(root, sizeof root, "%s/%.*s", cgroup, (int)length, controllers + 1);
     if (n < 0 || (size_t)n >= sizeof root) return 0;
     if (access(root, X_OK) != 0) snprintf(root, sizeof root, "%s/%s", cgroup, controller);
-    return hierarchy_limit(root, group, 0, limit_of);
+    return hierarchy_figure(root, group, 0, figure);
 }
 
-/* The tightest limit of all groups of the process. */
-static double process_limit(const char *proc, const char *cgroup, const char *controller,
-                            group_limit *limit_of)
+/* The least of all groups of the process. */
+static double process_figure(const char *proc, const char *cgroup, const char *controller,
+                             const group_figure *figure)
 {
     char path[PATH_BYTES], text[16384], *rest = text;
     int n = snprintf(path, sizeof path, "%s/self/cgroup", proc);
     if (n < 0 || (size_t)n >= sizeof path || !stk_machine_read_text(path, text, sizeof text)) return 0;
     double tightest = 0;
     for (char *line; (line = strsep(&rest, "\n"));) {
-        double limit = line_limit(cgroup, line, controller, limit_of);
+        double limit = line_figure(cgroup, line, controller, figure);
         if (limit > 0 && (tightest == 0 || limit < tightest)) tightest = limit;
     }
     return tightest;
@@ -124,7 +127,7 @@ static double process_limit(const char *proc, const char *cgroup, const char *co
 
 double stk_machine_quota(const char *proc, const char *cgroup)
 {
-    return process_limit(proc, cgroup, "cpu", group_quota);
+    return process_figure(proc, cgroup, "cpu", &(group_figure){ .of = group_quota });
 }
 
 unsigned stk_machine_usable(unsigned affinity, double quota)
@@ -224,7 +227,7 @@ uint64_t stk_machine_available(const char *proc, const char *cgroup)
 {
     const uint64_t memory = proc_bytes(proc, "/meminfo", "MemAvailable"); /* 0: a kernel before 3.14 */
     const double system = memory ? (double)(memory + proc_bytes(proc, "/meminfo", "SwapFree")) : INFINITY;
-    const double groups = process_limit(proc, cgroup, "memory", group_room);
+    const double groups = process_figure(proc, cgroup, "memory", &(group_figure){ .of = group_room });
     const double least = groups > 0 && groups < system ? groups : system;
     return least < 0x1p63 ? (uint64_t)least : UINT64_MAX; /* v1 says "no limit" with 2^63 - 4096 */
 }
@@ -242,11 +245,11 @@ static double group_memory(const char *root, const char *group, int v2)
 
 uint64_t stk_machine_memory_limit(const char *proc, const char *cgroup)
 {
-    return (uint64_t)process_limit(proc, cgroup, "memory", group_memory);
+    return (uint64_t)process_figure(proc, cgroup, "memory", &(group_figure){ .of = group_memory });
 }
 
-/* One more than the count, for 0 is none: where even the file is not there. A group's count has those of the
- * groups below it, so the smallest is that of the group the process is in. */
+/* One more than the count, for 0 is none: where even the file is not there. In v2 a group's count has those
+ * of the groups below it, in v1 it has not. */
 static double group_kills(const char *root, const char *group, int v2)
 {
     char text[1024];
@@ -257,7 +260,8 @@ static double group_kills(const char *root, const char *group, int v2)
 
 uint64_t stk_machine_oom_kills(const char *proc, const char *cgroup)
 {
-    const double kills = process_limit(proc, cgroup, "memory", group_kills);
+    const double kills =
+        process_figure(proc, cgroup, "memory", &(group_figure){ .of = group_kills, .nearest = 1 });
     return kills >= 1 && kills < 0x1p53 ? (uint64_t)kills - 1 : 0;
 }
 

@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/base/mem.h"
 
+#include <stoke/common.h>
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+/* Below it a block of the heap does. Where a sanitizer watches all are: it does not see past the end of a
+ * mapping. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PAGES_FROM SIZE_MAX
+#else
+#define PAGES_FROM HUGE_PAGE
+#endif
+enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
 static _Atomic uint64_t calls;
 static _Atomic int64_t fail_after = -1;
@@ -57,6 +69,58 @@ void *stk_alloc_aligned(size_t bytes, size_t alignment)
     if (!stk_add(bytes, alignment - 1, &rounded) || !may_allocate()) return NULL;
     rounded -= rounded % alignment;
     return counted(aligned_alloc(alignment, rounded ? rounded : alignment));
+}
+
+/* Whole huge pages at their own addresses, or the kernel has no use for the advice. What is mapped too much
+ * for that is given back at once. */
+static void *map_huge(size_t bytes)
+{
+    size_t room;
+    if (!stk_add(bytes, HUGE_PAGE, &room)) return NULL;
+    char *map = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED) return NULL;
+    const size_t before = (HUGE_PAGE - (uintptr_t)map % HUGE_PAGE) % HUGE_PAGE;
+    char *pages = map + before;
+    if (before) munmap(map, before);
+    if (before < HUGE_PAGE) munmap(pages + bytes, HUGE_PAGE - before);
+    madvise(pages, bytes, MADV_HUGEPAGE); /* a wish: without it all is the same but slower */
+    return pages;
+}
+
+static size_t whole_pages(size_t bytes)
+{
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+void *stk_alloc_pages(size_t bytes)
+{
+    if (bytes < PAGES_FROM) return stk_alloc_aligned(bytes, PAGE);
+    if (bytes > SIZE_MAX - PAGE || !may_allocate()) return NULL;
+    return counted(map_huge(whole_pages(bytes)));
+}
+
+void stk_free_pages(void *pages, size_t bytes)
+{
+    if (!pages) return;
+    if (bytes < PAGES_FROM)
+        stk_free(pages);
+    else
+        munmap(pages, whole_pages(bytes));
+}
+
+static void *pages_alloc(void *context, size_t bytes, size_t alignment)
+{
+    return alignment <= PAGE ? stk_alloc_pages(bytes) : NULL;
+}
+
+static void pages_release(void *context, void *pointer, size_t bytes)
+{
+    stk_free_pages(pointer, bytes);
+}
+
+stoke_allocator stoke_allocator_pages(void)
+{
+    return (stoke_allocator){ pages_alloc, pages_release, NULL };
 }
 
 int stk_grow(void **pointer, size_t *capacity, size_t need, size_t element)

@@ -16,6 +16,13 @@ char *stk_strdup(const char *text);
 void stk_free(void *pointer);                            /* accepts NULL */
 void *stk_alloc_aligned(size_t bytes, size_t alignment); /* free with stk_free */
 
+/* Memory for batches, in pages of its own, page-aligned. It goes back to the kernel when it is freed: what it
+ * costs must not depend on what the process did before. From 2 MiB on it asks for huge pages: to write 28 MB
+ * for the first time added 22 ms by pages of 4 KiB and adds 4 ms (2 cores of an EPYC, virtual). `bytes` as
+ * they were asked for. */
+void *stk_alloc_pages(size_t bytes);
+void stk_free_pages(void *pages, size_t bytes); /* accepts NULL */
+
 /* Grows *pointer to hold `need` elements: doubles, keeps old content. Returns 0 on failure, 1 on success. */
 int stk_grow(void **pointer, size_t *capacity, size_t need, size_t element);
 

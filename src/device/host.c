@@ -257,7 +257,7 @@ static size_t page_bytes(void)
 static int block_create(stk_block *block, stoke_error *err)
 {
     const int pinned = block->kind == STK_MEMORY_PINNED;
-    block->host = stk_alloc_aligned(block->bytes, pinned ? page_bytes() : 64);
+    block->host = stk_alloc_pages(block->bytes);
     if (!block->host)
         return stk_fail(err, STOKE_E_NOMEM,
                         "host: no memory for a block of %.1f MB: lower batch, size or depth",
@@ -270,7 +270,7 @@ static int block_create(stk_block *block, stoke_error *err)
 static void block_destroy(stk_block *block)
 {
     if (block->own) munlock(block->own, block->bytes);
-    stk_free(block->host);
+    stk_free_pages(block->host, block->bytes);
 }
 
 static uint64_t all_memory(void)

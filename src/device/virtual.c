@@ -244,12 +244,14 @@ static int virtual_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *
 
 /* ---- memory ---- */
 
+/* Page-locked memory is there when it is given out: nobody waits for its pages later. */
 static int host_block(stk_block *block, stoke_error *err)
 {
-    block->host = stk_alloc_aligned(block->bytes, 4096); /* as page-locked memory begins */
+    block->host = stk_alloc_pages(block->bytes);
     if (!block->host)
         return stk_fail(err, STOKE_E_NOMEM, "out of host memory: %zu bytes for copies to %s", block->bytes,
                         block->device->info.name);
+    if (block->kind == STK_MEMORY_PINNED) memset(block->host, FRESH_BYTE, block->bytes);
     return STOKE_OK;
 }
 
@@ -293,7 +295,7 @@ static void virtual_block_destroy(stk_block *block)
     virtual_device *v = of(block->device);
     virtual_block *own = block->own;
     if (block->kind != STK_MEMORY_DEVICE) {
-        stk_free(block->host);
+        stk_free_pages(block->host, block->bytes);
         return;
     }
     pthread_mutex_lock(&v->lock);

@@ -8,18 +8,6 @@
 
 enum { ALIGNMENT = 64 };
 
-static void *heap_alloc(void *context, size_t bytes, size_t alignment)
-{
-    (void)context;
-    return stk_alloc_aligned(bytes, alignment);
-}
-
-static void heap_release(void *context, void *pointer, size_t bytes)
-{
-    (void)context, (void)bytes;
-    stk_free(pointer);
-}
-
 static size_t aligned(size_t bytes)
 {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -77,7 +65,7 @@ int stk_slots_create(stk_slots *slots, uint32_t count, const stoke_batch *shape,
                      const stoke_allocator *allocator, stoke_error *err)
 {
     *slots = (stk_slots){ .bytes_per_slot = pixel_bytes(shape, extras) };
-    slots->allocator = allocator ? *allocator : (stoke_allocator){ heap_alloc, heap_release, NULL };
+    slots->allocator = allocator ? *allocator : stoke_allocator_pages();
     slots->slot = stk_calloc(count, sizeof *slots->slot);
     slots->queue = stk_calloc(count, sizeof *slots->queue);
     if (!slots->slot || !slots->queue) return stk_fail(err, STOKE_E_NOMEM, "no memory for the ring");

@@ -2,6 +2,7 @@
 """bench/peers/data.py without measuring: its options, and what it makes of kept results."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,8 +16,8 @@ import tap
 PEERS = os.path.join(ROOT, 'bench', 'peers')
 
 
-def turns(*rates, others=0.0):
-    return [{'samples_per_s': rate, 'cpu_ms': 2000 / rate, 'others': others} for rate in rates]
+def turns(*rates, others=0.0, **more):
+    return [{'samples_per_s': rate, 'cpu_ms': 2000 / rate, 'others': others, **more} for rate in rates]
 
 
 RESULTS = {
@@ -25,7 +26,9 @@ RESULTS = {
     'versions': {'torch': {'torch': '1.0'}},
     'entries': [
         {'key': 'bare', 'title': 'bare decoding', 'kind': 'bare', 'group': 'full', 'turns': turns(800, 1000, 900)},
-        {'key': 'stokehold', 'title': 'ours', 'kind': 'stoke', 'group': 'full', 'turns': turns(700, 720, 500)},
+        {'key': 'stokehold', 'title': 'ours', 'kind': 'stoke', 'group': 'full', 'turns': turns(700, 720, 500, memory_bytes=64 << 20)},
+        {'key': 'stokehold-python', 'title': 'python', 'kind': 'loader', 'group': 'full',
+         'turns': turns(650, 600, 690, memory_bytes=512 << 20, memory_before_bytes=128 << 20, first_batch_s=0.25)},
         {'key': 'pil', 'title': 'a <peer>', 'kind': 'peer', 'group': 'full', 'turns': turns(70, 80, 50, others=1.0)},
         {'key': 'dali', 'title': 'absent', 'kind': 'peer', 'group': 'full', 'turns': [], 'skipped': 'not installed'}]}
 
@@ -43,7 +46,8 @@ def kept_results_make_table_and_chart():
         assert run.returncode == 0, run.stderr
         table, bars = run.stdout.split('\n\n', 1)
         rows = {line.split('  ')[0]: line.split() for line in table.splitlines()}
-        assert rows['ours'][1:5] == ['700', '500..720', '2.86', '0.78'], rows['ours']
+        assert rows['ours'][1:7] == ['700', '500..720', '2.86', '64', 'n/a', '0.78'], rows['ours']
+        assert rows['python'][4:7] == ['512', '(128)', '0.25'], rows['python']
         assert '10.00x' in rows['a <peer>'] and 'disturbed' in rows['a <peer>'], rows['a <peer>']
         assert rows['absent'][-2:] == ['not', 'installed'], rows['absent']
         assert bars.count('#') > 48, bars
@@ -60,6 +64,38 @@ def the_page_has_every_entrant():
     assert '| torch | torch 1.0 |' in page, page
 
 
+def migration_has_its_figures():
+    sys.path.insert(0, PEERS)
+    import data as program
+    import report
+    table = report.migration(RESULTS)
+    assert '| a <peer> | 70 | 9.29x | n/a | n/a |' in table and '| python | 650 | - | 512 (128) | 0.25 |' in table, table
+    assert '| absent | not installed | - | - | - |' in table and 'ours' not in table, table
+    with open(os.path.join(ROOT, 'docs', 'migration.md'), encoding='utf-8') as stream:
+        page = stream.read()
+    with tempfile.TemporaryDirectory() as folder:
+        copy = os.path.join(folder, 'page.md')
+        with open(copy, 'w', encoding='utf-8') as stream:
+            stream.write(page)
+        for _ in range(2):  # filling again replaces
+            program.fill(copy, table)
+        with open(copy, encoding='utf-8') as stream:
+            filled = stream.read()
+    assert filled.count(table) == 1 and filled.endswith(page[page.index('<!-- end of figures -->'):]), filled
+
+
+def migration_shows_what_runs():
+    """A piece of Python on that page is from the file that is named before it."""
+    with open(os.path.join(ROOT, 'docs', 'migration.md'), encoding='utf-8') as stream:
+        pieces = re.findall(r'\]\(\.\./(bench/peers/peers/\w+\.py)\)[^\n]*\n\n```python\n(.*?)```', stream.read(), re.DOTALL)
+    assert len(pieces) == 6, [name for name, _ in pieces]
+    for name, piece in pieces:
+        with open(os.path.join(ROOT, name), encoding='utf-8') as stream:
+            lines = {line.strip() for line in stream}
+        lost = [line for line in piece.splitlines() if line.strip() not in lines]
+        assert not lost, f'{name} has no {lost}'
+
+
 def misuse_is_refused():
     assert data('--help').returncode == 0
     for wrong in (['--only', 'nobody'], ['--rounds', '0'], ['--nonsense']):
@@ -71,7 +107,7 @@ def every_peer_has_its_file():
     sys.path.insert(0, PEERS)
     import roster
     for entrant in roster.ENTRANTS:
-        if entrant.kind == 'peer':
+        if entrant.kind in ('peer', 'loader'):
             assert entrant.environment in roster.ENVIRONMENTS, entrant.key
             assert os.path.exists(os.path.join(PEERS, 'peers', entrant.module + '.py')), entrant.key
     keys = [entrant.key for entrant in roster.ENTRANTS]
@@ -81,6 +117,8 @@ def every_peer_has_its_file():
 sys.exit(tap.run([
     ('kept results make a table and a chart', kept_results_make_table_and_chart),
     ('the page has every entrant', the_page_has_every_entrant),
+    ('the page on migration gets its figures', migration_has_its_figures),
+    ('the page on migration shows what runs', migration_shows_what_runs),
     ('misuse is refused', misuse_is_refused),
     ('every peer has its file', every_peer_has_its_file),
 ]))

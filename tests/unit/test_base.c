@@ -184,6 +184,41 @@ static void allocation_can_fail_on_request(void **state)
     assert_int_equal(stk_mem_count().calls, before + 1);
 }
 
+static void pages_begin_at_a_page_and_hold_what_was_asked_for(void **state)
+{
+    static const size_t sizes[] = { 0, 1, 4096, (2 << 20) - 1, 2 << 20, (5 << 20) + 13 };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const uint64_t before = stk_mem_count().calls;
+        unsigned char *pages = stk_alloc_pages(sizes[i]);
+        assert_non_null(pages);
+        assert_int_equal((uintptr_t)pages % 4096, 0);
+        assert_int_equal(stk_mem_count().calls, before + 1);
+        memset(pages, 0x5a, sizes[i]);
+        if (sizes[i]) assert_int_equal(pages[sizes[i] - 1], 0x5a);
+        stk_free_pages(pages, sizes[i]);
+    }
+    stk_free_pages(NULL, 4096);
+    stk_free_pages(NULL, 5 << 20);
+}
+
+static void pages_can_fail(void **state)
+{
+    static const size_t sizes[] = { 1, 5 << 20 };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        stk_mem_fail_after(0);
+        void *pages = stk_alloc_pages(sizes[i]);
+        stk_mem_fail_after(-1);
+        assert_null(pages);
+    }
+    assert_null(stk_alloc_pages(SIZE_MAX));
+    assert_null(stk_alloc_pages(SIZE_MAX - 4096));
+    const stoke_allocator allocator = stoke_allocator_pages();
+    assert_null(allocator.alloc(allocator.context, 64, 8192));
+    void *block = allocator.alloc(allocator.context, 100, 64);
+    assert_non_null(block);
+    allocator.release(allocator.context, block, 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +230,8 @@ int main(void)
         unit_test_with_folder(sweeps_up_after_the_killed),
         unit_test_with_folder(atomic_file_spares_what_is_no_file),
         cmocka_unit_test(allocation_can_fail_on_request),
+        cmocka_unit_test(pages_begin_at_a_page_and_hold_what_was_asked_for),
+        cmocka_unit_test(pages_can_fail),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

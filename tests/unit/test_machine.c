@@ -280,6 +280,7 @@ static void kills_for_want_of_memory(void **state)
     assert_int_equal(stk_machine_oom_kills(unit_path(state, "proc"), unit_path(state, "cgroup")), 1);
     put(state, "proc/self/cgroup", "9:memory:/job\n");
     put(state, "cgroup/memory/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+    put(state, "cgroup/memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n");
     assert_int_equal(stk_machine_oom_kills(unit_path(state, "proc"), unit_path(state, "cgroup")), 3);
 }
 

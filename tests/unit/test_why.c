@@ -363,6 +363,12 @@ static stk_evidence *large_set(void)
     e->here.pairs = 50000;
     e->here.data_bytes = measured(50000.0 * 2 * 200000);
     e->here.disk.cached_share = measured(0.9);
+    e->list.line[e->list.n++] = (stoke_preflight_line){ .key = "disk",
+                                                        .title = "disk of the data",
+                                                        .figure = "it turns",
+                                                        .fix = "stoke pack",
+                                                        .verdict = STOKE_VERDICT_WARN,
+                                                        .source = STOKE_SOURCE_SYSFS };
     strcpy(e->wish.data_name, "faces");
     return e;
 }
@@ -376,12 +382,14 @@ static void files_of_a_large_set(void **state)
     stk_why_loading(a, e);
     assert_int_equal(about(a, "many small files").found, 0);
     assert_int_equal(about(a, "read from the disk").found, 0);
+    assert_int_equal(about(a, "slow at many small reads").found, 0);
     e->here.data_bytes = measured(50000.0 * 2 * 9000);
     e->here.disk.cached_share = measured(0.1);
     a->n = 0;
     stk_why_loading(a, e);
     found(a, "many small files", "100000 files of 9.0 kB", "stoke pack faces --out shards");
     found(a, "read from the disk", "10 % of the pictures", "stoke doctor --data faces");
+    found(a, "slow at many small reads", "it turns", "stoke pack");
     e->here.disk.cached_share = (stoke_figure){ 0 };
     e->here.pairs = 1000; /* few, however small */
     a->n = 0;

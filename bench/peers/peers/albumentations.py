@@ -44,8 +44,12 @@ def main():
     parser.add_argument("--expert", action="store_true")
     args = parser.parse_args()
     cv2.setNumThreads(0)
-    batches = loader(Pairs(args.data, args.expert), worker_init_fn=lambda _: cv2.setNumThreads(0))
-    harness.measure(normalised_late(batches) if args.expert else batches, args.seconds)
+
+    def batches():
+        made = loader(Pairs(args.data, args.expert), worker_init_fn=lambda _: cv2.setNumThreads(0))
+        return normalised_late(made) if args.expert else made
+
+    harness.measure(batches, args.seconds)
 
 
 if __name__ == "__main__":

@@ -63,19 +63,15 @@ def chain(images, masks):
     return image, fn.cast(mask, dtype=types.INT64)
 
 
-def batches(pipeline):
+def batches(data):
+    pipeline = chain(*harness.pairs(data))
+    pipeline.build()
     while True:
         image, mask = pipeline.run()
         # A view of DALI's own memory: nothing is copied for the consumer.
         yield np.from_dlpack(image.as_tensor()), np.from_dlpack(mask.as_tensor())[..., 0]
 
 
-def main():
-    args = harness.options().parse_args()
-    pipeline = chain(*harness.pairs(args.data))
-    pipeline.build()
-    harness.measure(batches(pipeline), args.seconds)
-
-
 if __name__ == "__main__":
-    main()
+    options = harness.options().parse_args()
+    harness.measure(lambda: batches(options.data), options.seconds)

@@ -44,4 +44,4 @@ def augmented(batches):
 if __name__ == "__main__":
     options = harness.options().parse_args()
     torch.set_num_threads(harness.WORKERS)
-    harness.measure(augmented(loader(Pairs(options.data), workers=1)), options.seconds)
+    harness.measure(lambda: augmented(loader(Pairs(options.data), workers=1)), options.seconds)

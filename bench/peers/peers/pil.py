@@ -71,4 +71,4 @@ class Pairs(Dataset):
 
 if __name__ == "__main__":
     options = harness.options().parse_args()
-    harness.measure(loader(Pairs(options.data)), options.seconds)
+    harness.measure(lambda: loader(Pairs(options.data)), options.seconds)

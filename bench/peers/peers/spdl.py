@@ -94,16 +94,16 @@ class Collate:
         return images, masks
 
 
-def main():
-    args = harness.options().parse_args()
-    cv2.setNumThreads(0)
-    images, masks = harness.pairs(args.data)
+def batches(data):
+    images, masks = harness.pairs(data)
     source = ((images[index], masks[index]) for index in harness.endless_order(len(images)))
     pipeline = (PipelineBuilder().add_source(source).pipe(load, concurrency=harness.WORKERS)
                 .aggregate(harness.BATCH).pipe(Collate()).add_sink(2).build(num_threads=harness.WORKERS + 1))
     with pipeline.auto_stop():
-        harness.measure(pipeline, args.seconds)
+        yield from pipeline
 
 
 if __name__ == "__main__":
-    main()
+    options = harness.options().parse_args()
+    cv2.setNumThreads(0)
+    harness.measure(lambda: batches(options.data), options.seconds)

@@ -12,8 +12,7 @@ import harness
 from peers.albumentations_chain import chain
 
 
-def main():
-    args = harness.options().parse_args()
+def batches(data):
     transform = chain()
 
     def decode(sample):
@@ -26,14 +25,14 @@ def main():
         cv2.setNumThreads(0)
         torch.set_num_threads(1)
 
-    shards = sorted(glob.glob(os.path.join(args.data, "shards", "*.tar")))
+    shards = sorted(glob.glob(os.path.join(data, "shards", "*.tar")))
     samples = wds.WebDataset(shards, resampled=True, shardshuffle=False, nodesplitter=wds.split_by_node)
     samples = samples.shuffle(64, initial=32).map(decode)
     # DataLoader collates straight into shared memory; webdataset's own .batched() would copy every batch once more.
-    batches = wds.WebLoader(samples, batch_size=harness.BATCH, num_workers=harness.WORKERS, prefetch_factor=2,
-                            persistent_workers=True, worker_init_fn=start)
-    harness.measure(batches, args.seconds)
+    return wds.WebLoader(samples, batch_size=harness.BATCH, num_workers=harness.WORKERS, prefetch_factor=2,
+                         persistent_workers=True, worker_init_fn=start)
 
 
 if __name__ == "__main__":
-    main()
+    options = harness.options().parse_args()
+    harness.measure(lambda: batches(options.data), options.seconds)

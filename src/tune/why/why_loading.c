@@ -114,6 +114,13 @@ static void cache_misses(stoke_answer *a, const stk_evidence *e)
     if (r->found) STK_SAY(r->remedy, "%s --cache-disk 0   0 sets no limit", stk_train_again(e).text);
 }
 
+static void acquit(stoke_reason *reason)
+{
+    if (reason->found != 1) return;
+    reason->found = 0;
+    reason->remedy[0] = 0;
+}
+
 /* ---- files ---- */
 
 static void tiny_files(stoke_answer *a, const stk_evidence *e)
@@ -148,6 +155,16 @@ static void cold_files(stoke_answer *a, const stk_evidence *e)
                 e->here.why_no_disk);
     if (r->found)
         STK_SAY(r->remedy, "stoke doctor --data %s   measures how fast it reads", e->wish.data_name);
+}
+
+/* A slow disk is no cause where files are read from memory. */
+static void slow_disk(stoke_answer *a, const stk_evidence *e)
+{
+    const stoke_figure cached = e->here.disk.cached_share;
+    const size_t before = a->n;
+    stk_reason_line(a, e, "disk", "the disk of the data is slow at many small reads", 0.65);
+    if (!cached.source || cached.value < 0.9) return;
+    for (size_t i = before; i < a->n; i++) acquit(&a->reason[i]);
 }
 
 static void bad_files(stoke_answer *a, const stk_evidence *e)
@@ -203,7 +220,7 @@ void stk_why_loading(stoke_answer *a, const stk_evidence *e)
         stk_reason_settings(a, e, settings);
     else if (e->has_config)
         stk_reason_line(a, e, "workers", "the workers do not go with the cores", 0.7);
-    stk_reason_line(a, e, "disk", "the disk of the data is slow at many small reads", 0.65);
+    slow_disk(a, e);
     stk_reason_line(a, e, "page_cache", "the set does not stay in memory: every epoch reads the disk", 0.6);
     stk_reason_line(a, e, "shm", "/dev/shm is too small for the workers", 0.6);
     stk_reason_line(a, e, "omp_threads", "threads of NumPy and OpenCV crowd the workers", 0.4);
@@ -213,6 +230,5 @@ void stk_why_loading(stoke_answer *a, const stk_evidence *e)
     cold_files(a, e);
     bad_files(a, e);
     /* Where steps do not wait, what would make others wait is no cause. */
-    for (size_t i = 0; i < a->n && !held_up(e); i++)
-        if (a->reason[i].found == 1) a->reason[i].found = 0, a->reason[i].remedy[0] = 0;
+    for (size_t i = 0; i < a->n && !held_up(e); i++) acquit(&a->reason[i]);
 }
