@@ -80,15 +80,46 @@ STOKE_API const stoke_feed_memory *stoke_feed_memory_plan(const stoke_feed *feed
 STOKE_API int stoke_feed_memory_text(const stoke_feed_memory *memory, char *text, size_t size);
 /* The placement in force (never auto) and the reason, for people. */
 STOKE_API int stoke_feed_placement(const stoke_feed *feed, const char **why);
+/* Batches of an epoch; and of the current one, left for the consumer. */
 STOKE_API uint64_t stoke_feed_batches(const stoke_feed *feed);
+STOKE_API uint64_t stoke_feed_remaining(const stoke_feed *feed);
+/* The loader inside, for its statistics, bad files and warnings; they run ahead of the consumer. NULL after
+ * stoke_feed_stop. */
+STOKE_API const stoke_loader *stoke_feed_loader(const stoke_feed *feed);
+/* Batches on the device, or on their way there, that next() would give at once. Any thread. */
+STOKE_API uint32_t stoke_feed_ready(stoke_feed *feed);
 
 /* As stoke_loader_next: 0, STOKE_E_END, STOKE_E_STARVED, the loader's errors; STOKE_E_DEVICE when the device
  * is lost. Later work of the consumer's stream waits for the batch; the host does not, except with
  * STOKE_TRANSFER_PAGEABLE. */
 STOKE_API int stoke_feed_next(stoke_feed *feed, const stoke_device_batch **batch);
-/* Work put on the consumer's stream before this call still sees the batch. */
+/* The same for callers that must look up now and then, as stoke_loader_next_until: STOKE_E_TIMEOUT, and
+ * nothing is lost. */
+STOKE_API int stoke_feed_next_until(stoke_feed *feed, const stoke_device_batch **batch, uint64_t deadline_ns);
+/* Work put on the consumer's stream before this call still sees the batch, and so does work that was put on
+ * streams it was lent to. Any thread, any order, also while another thread is in next(). */
 STOKE_API void stoke_feed_release(stoke_feed *feed, const stoke_device_batch **batch);
 STOKE_API const char *stoke_feed_error(const stoke_feed *feed);
+
+/* ---- a batch in other hands: any thread, while the batch is held ---- */
+
+/* Streams that one batch can be lent to. */
+enum { STOKE_LENT_MAX = 8 };
+/* To one more stream of the caller's (CUstream, NULL = the default one; cuda only): its later work waits for
+ * the batch, and the slot is filled again only after what it had been given when the batch was released. The
+ * stream must live until then. Nothing waits on the host. STOKE_E_LIMIT: to more than STOKE_LENT_MAX. */
+STOKE_API int stoke_feed_lend(stoke_feed *feed, const stoke_device_batch *batch, void *stream,
+                              stoke_error *err);
+/* The host waits until the batch is there: for those who have no stream to order. */
+STOKE_API int stoke_feed_arrive(stoke_feed *feed, const stoke_device_batch *batch, stoke_error *err);
+/* Copies the first `bytes` of images, masks or masks_b (`array` is its address in the batch) to host memory,
+ * behind what the streams it was lent to have been given so far, and waits for that. */
+STOKE_API int stoke_feed_fetch(stoke_feed *feed, const stoke_device_batch *batch, uint64_t array, void *to,
+                               size_t bytes, stoke_error *err);
+/* Ends threads and frees everything but the batches that are held: those stay as they are, and go when they
+ * are released, which then waits for the work that uses them. By the thread that calls next(); afterwards
+ * only the calls of this paragraph, release, memory_plan, error and destroy may be made. */
+STOKE_API void stoke_feed_stop(stoke_feed *feed);
 
 /* Rows that were replaced, or left out (policy skip), in the batches handed out so far. Batches of which
  * nothing was left are passed over; theirs count with the next batch, or with STOKE_E_END. */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "python/src/engine.h"
+
 typedef struct array {
     PyObject_HEAD py_hold *hold;
     py_view view;
@@ -17,7 +19,7 @@ py_view py_view_of(void *data, stoke_dtype dtype, int32_t dims, const int64_t *s
 {
     static const int32_t plain[] = { 0, 1, 2, 3 }, last[] = { 0, 2, 3, 1 };
     const int32_t *order = channels_last ? last : plain; /* of dimensions in memory, outermost first */
-    py_view view = { .data = data, .dims = dims, .dtype = dtype, .device = PY_DEVICE_CPU };
+    py_view view = { .data = data, .dims = dims, .dtype = dtype, .place = py_on_cpu };
     int64_t step = 1;
     for (int32_t i = dims - 1; i >= 0; i--) {
         view.shape[order[i]] = shape[order[i]];
@@ -106,12 +108,18 @@ static PyObject *array_nbytes(PyObject *self, void *closure)
     return PyLong_FromSize_t(py_view_bytes(&((array *)self)->view));
 }
 
+static const char *place_text(int32_t device)
+{
+    return device == PY_DEVICE_CUDA ? " on cuda" : device == PY_DEVICE_OPENCL ? " on opencl" : "";
+}
+
 static PyObject *array_repr(PyObject *self)
 {
     PyObject *shape = array_shape(self, NULL), *text = NULL;
     if (shape)
-        text = PyUnicode_FromFormat("<stokehold array %S %s>", shape,
-                                    stoke_dtype_name(((array *)self)->view.dtype));
+        text = PyUnicode_FromFormat("<stokehold array %S %s%s>", shape,
+                                    stoke_dtype_name(((array *)self)->view.dtype),
+                                    place_text(((array *)self)->view.place.device));
     Py_XDECREF(shape);
     return text;
 }
@@ -136,10 +144,12 @@ static const char *type_text(stoke_dtype dtype)
 static const char *numpy_type(const py_view *view)
 {
     const char *type = type_text(view->dtype);
-    if (type && view->device == PY_DEVICE_CPU) return type;
-    PyErr_SetString(PyExc_TypeError,
-                    type ? "NumPy does not reach memory of a device: read it by DLPack"
-                         : "NumPy has no bfloat16: read it by DLPack, or ask for dtype f32 or f16");
+    if (type && view->place.device == PY_DEVICE_CPU) return type;
+    PyErr_SetString(
+        PyExc_TypeError,
+        type ? "NumPy does not reach memory of a device: numpy() and cpu() copy it, DLPack hands it to "
+               "those who can"
+             : "NumPy has no bfloat16: read it by DLPack, or ask for dtype f32 or f16");
     return NULL;
 }
 
@@ -200,19 +210,107 @@ static PyObject *array_struct(PyObject *self, void *closure)
 
 static PyObject *array_dlpack_device(PyObject *self, PyObject *nothing)
 {
-    const py_view *view = &((array *)self)->view;
-    return Py_BuildValue("(ii)", (int)view->device, (int)view->device_id);
+    const py_place *place = &((array *)self)->view.place;
+    return Py_BuildValue("(ii)", (int)place->device, (int)place->id);
 }
 
-static PyObject *copied_capsule(const py_view *view, int versioned)
+/* ---- copies in host memory ---- */
+
+/* Dense, so that strides stay true. May wait. */
+static int copy_bytes(const array *from, void *to, size_t bytes, stoke_error *err)
 {
-    py_view own = *view;
-    py_hold *hold = py_hold_memory(py_view_bytes(view), &own.data);
-    if (!hold) return PyErr_NoMemory();
-    memcpy(own.data, view->data, py_view_bytes(view)); /* dense, so that strides stay true */
-    PyObject *capsule = py_dlpack_capsule(hold, &own, versioned, 1);
+    if (from->view.place.device != PY_DEVICE_CPU)
+        return py_lease_fetch((py_lease *)from->hold, from->view.data, to, bytes, err);
+    memcpy(to, from->view.data, bytes);
+    return STOKE_OK;
+}
+
+/* A copy with a hold of its own, which the caller gets; NULL with an exception set. */
+static py_hold *host_copy(const array *from, py_view *copy)
+{
+    const size_t bytes = py_view_bytes(&from->view);
+    stoke_error error = { 0 };
+    int r;
+    *copy = from->view;
+    copy->place = py_on_cpu;
+    py_hold *hold = py_hold_memory(bytes, &copy->data);
+    if (!hold) return (py_hold *)PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS r = copy_bytes(from, copy->data, bytes, &error);
+    Py_END_ALLOW_THREADS if (!r) return hold;
+    py_hold_drop(hold);
+    return (py_hold *)py_raise(r, error.message);
+}
+
+static PyObject *copied_capsule(const array *from, int versioned)
+{
+    py_view copy;
+    py_hold *hold = host_copy(from, &copy);
+    if (!hold) return NULL;
+    PyObject *capsule = py_dlpack_capsule(hold, &copy, versioned, 1);
     py_hold_drop(hold);
     return capsule;
+}
+
+static PyObject *array_cpu(PyObject *self, PyObject *nothing)
+{
+    py_view copy;
+    if (((array *)self)->view.place.device == PY_DEVICE_CPU) {
+        Py_INCREF(self);
+        return self;
+    }
+    py_hold *hold = host_copy((array *)self, &copy);
+    if (!hold) return NULL;
+    PyObject *result = py_array_new(hold, &copy);
+    py_hold_drop(hold);
+    return result;
+}
+
+static PyObject *array_numpy(PyObject *self, PyObject *nothing)
+{
+    PyObject *host = array_cpu(self, NULL), *numpy = host ? PyImport_ImportModule("numpy") : NULL;
+    PyObject *result = numpy ? PyObject_CallMethod(numpy, "asarray", "O", host) : NULL;
+    Py_XDECREF(host);
+    Py_XDECREF(numpy);
+    return result;
+}
+
+/* ---- capsules ---- */
+
+/* DLPack's number of a stream into the driver's handle. 0; or 1: the consumer says that it sees to the order
+ * itself; or -1 with an exception set. */
+static int read_stream(PyObject *stream, void **handle)
+{
+    *handle = NULL; /* the default stream, which None and 1 stand for */
+    if (stream == Py_None) return 0;
+    const long long number = PyLong_AsLongLong(stream);
+    if (number == -1) return PyErr_Occurred() ? -1 : 1;
+    if (number == 2 || number <= 0) {
+        PyErr_SetString(PyExc_BufferError,
+                        number == 2
+                            ? "the per-thread default stream has another meaning in the thread that "
+                              "lets go of the array: give a stream with a handle, or 1"
+                            : "no stream has this number: give a handle, 1 for the default stream, or "
+                              "-1 for none");
+        return -1;
+    }
+    if (number > 2) *handle = (void *)(uintptr_t)number;
+    return 0;
+}
+
+/* The consumer's stream waits for the batch, and the batch for it; without one, the host waits. 0, or -1 with
+ * an exception set. */
+static int order(const array *own, PyObject *stream)
+{
+    if (own->view.place.device != PY_DEVICE_CUDA) return 0; /* it was waited for when it came */
+    void *handle;
+    const int alone = read_stream(stream, &handle);
+    if (alone < 0) return -1;
+    py_lease *lease = (py_lease *)own->hold;
+    stoke_error error = { 0 };
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = alone ? py_lease_arrive(lease, &error) : py_lease_lend(lease, handle, &error);
+    Py_END_ALLOW_THREADS if (r) py_raise(r, error.message);
+    return r ? -1 : 0;
 }
 
 /* (a, b) into two numbers; -1 with an exception set. None leaves them. */
@@ -238,28 +336,34 @@ static PyObject *array_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
                                      &copy))
         return NULL;
     const array *own = (array *)self;
-    long version[2] = { 0, 0 }, place[2] = { own->view.device, own->view.device_id };
+    const py_place *at = &own->view.place;
+    long version[2] = { 0, 0 }, place[2] = { at->device, at->id };
     if (read_pair(max_version, "max_version", version) || read_pair(device, "dl_device", place)) return NULL;
-    if (place[0] != own->view.device || place[1] != own->view.device_id) {
-        PyErr_SetString(PyExc_BufferError, "an array is not moved to another device by __dlpack__");
-        return NULL;
-    }
-    const int copies = copy == Py_None ? 0 : PyObject_IsTrue(copy);
+    const int versioned = version[0] >= 1, here = place[0] == at->device && place[1] == at->id;
+    const int copies = copy == Py_None ? !here : PyObject_IsTrue(copy);
     if (copies < 0) return NULL;
-    if (copies && own->view.device != PY_DEVICE_CPU) {
-        PyErr_SetString(PyExc_BufferError, "an array on a device is not copied by __dlpack__");
+    if (copies ? place[0] != PY_DEVICE_CPU : !here) {
+        PyErr_SetString(PyExc_BufferError, "__dlpack__ gives an array where it is, or a copy of it in host "
+                                           "memory (dl_device=(1, 0)): nothing on another device");
         return NULL;
     }
-    const int versioned = version[0] >= 1;
-    return copies ? copied_capsule(&own->view, versioned)
-                  : py_dlpack_capsule(own->hold, &own->view, versioned, 0);
+    if (copies) return copied_capsule(own, versioned);
+    return order(own, stream) ? NULL : py_dlpack_capsule(own->hold, &own->view, versioned, 0);
 }
 
 static PyMethodDef methods[] = {
     { "__dlpack__", (PyCFunction)(void (*)(void))array_dlpack, METH_VARARGS | METH_KEYWORDS,
       "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None) -> capsule: DLPack's "
-      "protocol." },
+      "protocol. On CUDA, stream is a handle, 1 or None for the default stream, or -1 when the caller sees "
+      "to "
+      "the order: it waits for the batch, and the batch's place is used again after the work it has when all "
+      "arrays are gone. Elsewhere be done with the array before you let go of it." },
     { "__dlpack_device__", array_dlpack_device, METH_NOARGS, "__dlpack_device__() -> (type, id)." },
+    { "cpu", array_cpu, METH_NOARGS,
+      "cpu() -> Array in host memory: itself if it lies there, else a copy, made after the work that the "
+      "streams it was given to have got so far." },
+    { "numpy", array_numpy, METH_NOARGS,
+      "numpy() -> numpy.ndarray: a view where it lies in host memory, else of a copy." },
     { 0 },
 };
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * _stoke.Array: a view of memory that somebody holds, for NumPy (__array_struct__, __array_interface__) and
- * for everybody who reads DLPack. Never a copy.
+ * for everybody who reads DLPack. Never a copy unless one is asked for.
+ *
+ * On a device, what holds the memory is a lease (engine.h), and who takes a capsule says on which stream it
+ * will work: DLPack's protocol, in which the producer sees to it that this stream waits for the data.
  */
 #ifndef STOKE_PYTHON_SRC_ARRAY_H
 #define STOKE_PYTHON_SRC_ARRAY_H
@@ -16,13 +19,18 @@ enum { PY_VIEW_DIMS = 4 };
 /* DLPack's numbers of kinds of devices. */
 enum { PY_DEVICE_CPU = 1, PY_DEVICE_CUDA = 2, PY_DEVICE_OPENCL = 4 };
 
+typedef struct py_place {
+    int32_t device, id;
+} py_place;
+static const py_place py_on_cpu = { PY_DEVICE_CPU, 0 };
+
 /* Dense memory, in whatever order of dimensions. */
 typedef struct py_view {
-    void *data;
+    void *data; /* on a device an address there, or a cl_mem */
     int32_t dims;
     int64_t shape[PY_VIEW_DIMS], strides[PY_VIEW_DIMS]; /* in elements */
     stoke_dtype dtype;
-    int32_t device, device_id;
+    py_place place;
 } py_view;
 
 /* On the processor, in C order; channels_last (four dimensions, given as N, C, H, W) lies in memory as N, H,

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "python/src/batch.h"
 
-#include "python/src/array.h"
+#include "python/src/engine.h"
 
 typedef struct batch {
     PyObject_HEAD py_hold *hold;
     const stoke_batch *rows;
     int channels_last;
+    py_place place;
 } batch;
 
 static PyTypeObject *batch_type;
 
-PyObject *py_batch_new(py_hold *hold, const stoke_batch *rows, int channels_last)
+PyObject *py_batch_new(py_hold *hold, const stoke_batch *rows, int channels_last, py_place place)
 {
     batch *self = PyObject_New(batch, batch_type);
     if (!self) {
@@ -21,6 +22,7 @@ PyObject *py_batch_new(py_hold *hold, const stoke_batch *rows, int channels_last
     self->hold = hold;
     self->rows = rows;
     self->channels_last = channels_last;
+    self->place = place;
     return (PyObject *)self;
 }
 
@@ -49,6 +51,13 @@ static PyObject *array_of(PyObject *self, const py_view *view)
     return py_array_new(((batch *)self)->hold, view);
 }
 
+/* Of what lies where the batch does. */
+static PyObject *array_there(PyObject *self, py_view view)
+{
+    view.place = ((batch *)self)->place;
+    return array_of(self, &view);
+}
+
 /* ---- arrays ---- */
 
 static PyObject *batch_images(PyObject *self, void *closure)
@@ -57,8 +66,7 @@ static PyObject *batch_images(PyObject *self, void *closure)
     const int64_t n = b->count, c = b->channels, h = b->height, w = b->width;
     const int hwc = b->layout == STOKE_LAYOUT_HWC, as_nchw = !hwc || ((batch *)self)->channels_last;
     const int64_t nchw[] = { n, c, h, w }, nhwc[] = { n, h, w, c };
-    const py_view view = py_view_of(b->images, b->image_dtype, 4, as_nchw ? nchw : nhwc, hwc && as_nchw);
-    return array_of(self, &view);
+    return array_there(self, py_view_of(b->images, b->image_dtype, 4, as_nchw ? nchw : nhwc, hwc && as_nchw));
 }
 
 static PyObject *masks_at(PyObject *self, void *masks)
@@ -66,8 +74,7 @@ static PyObject *masks_at(PyObject *self, void *masks)
     if (!masks) Py_RETURN_NONE;
     const stoke_batch *b = rows_of(self);
     const int64_t shape[] = { b->count, b->height, b->width };
-    const py_view view = py_view_of(masks, b->mask_dtype, 3, shape, 0);
-    return array_of(self, &view);
+    return array_there(self, py_view_of(masks, b->mask_dtype, 3, shape, 0));
 }
 
 static PyObject *batch_masks(PyObject *self, void *closure)
@@ -132,13 +139,23 @@ static Py_ssize_t batch_length(PyObject *self)
     return (Py_ssize_t)rows_of(self)->count;
 }
 
+/* May wait. */
+static int digest_of(const batch *b, uint8_t digest[16], stoke_error *err)
+{
+    if (b->place.device != PY_DEVICE_CPU) return py_lease_digest((py_lease *)b->hold, digest, err);
+    stoke_batch_digest(b->rows, digest);
+    return STOKE_OK;
+}
+
 static PyObject *batch_digest(PyObject *self, PyObject *nothing)
 {
     uint8_t digest[16];
     char text[33];
-    const stoke_batch *b = rows_of(self);
-    Py_BEGIN_ALLOW_THREADS stoke_batch_digest(b, digest);
-    Py_END_ALLOW_THREADS for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    stoke_error error = { 0 };
+    int r;
+    Py_BEGIN_ALLOW_THREADS r = digest_of((batch *)self, digest, &error);
+    Py_END_ALLOW_THREADS if (r) return py_raise(r, error.message);
+    for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
     return PyUnicode_FromString(text);
 }
 

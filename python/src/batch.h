@@ -7,13 +7,13 @@
 
 #include <stoke/loader.h>
 
-#include "python/src/extension.h"
-#include "python/src/hold.h"
+#include "python/src/array.h"
 
 /* `rows` and all it points to live as long as `hold`, whose count of the caller is taken over, also when this
- * fails. channels_last: images of layout hwc are
- * shown as N, C, H, W, the way PyTorch names what lies in memory as N, H, W, C. */
-PyObject *py_batch_new(py_hold *hold, const stoke_batch *rows, int channels_last);
+ * fails. channels_last: images of layout hwc are shown as N, C, H, W, the way PyTorch names what lies in
+ * memory as N, H, W, C. `place` is where images and masks are; elsewhere than on the processor, `hold` is a
+ * lease (engine.h). */
+PyObject *py_batch_new(py_hold *hold, const stoke_batch *rows, int channels_last, py_place place);
 /* What keeps a batch alive (borrowed); NULL with TypeError set when the object is none. */
 py_hold *py_batch_hold(PyObject *object);
 

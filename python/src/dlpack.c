@@ -65,7 +65,7 @@ static dl_tensor tensor_of(parcel *p)
 {
     return (dl_tensor){
         .data = p->view.data,
-        .device = { p->view.device, p->view.device_id },
+        .device = { p->view.place.device, p->view.place.id },
         .dims = p->view.dims,
         .dtype = { code_of(p->view.dtype), (uint8_t)(8 * stoke_dtype_bytes(p->view.dtype)), 1 },
         .shape = p->view.shape,

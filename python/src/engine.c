@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two locks. `turn` belongs to whoever calls the loader's functions of which only one may run at a time;
- * next() keeps it while it waits. `gate` is held for moments only, by those who must not wait: who gives a
- * slot back, reads statistics, or takes the loader away. The order is turn, gate.
+ * Opening and closing, leases, where it stands, what is known.
  */
-#include "python/src/engine.h"
+#include "python/src/engine_private.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,27 +20,7 @@ typedef struct py_block {
     struct py_block *next; /* of the ring; only read by the thread whose turn it is */
 } py_block;
 
-struct py_engine {
-    py_hold hold; /* the owner's count, one of every lease and one of every block */
-    pid_t pid;
-    stoke_data_params params;
-    stoke_allocator source;
-    stoke_dataset *dataset;
-    stoke_memory_plan plan;
-    pthread_mutex_t turn, gate;
-    atomic_int closing;
-    atomic_uint held;
-    stoke_loader *loader; /* NULL: closed. Changed under both locks */
-    py_block *blocks;
-    uint64_t first_ns, last_ns;   /* under gate */
-    stoke_loader_stats_data last; /* from closing on */
-    py_bad *bad;
-    size_t n_bad;
-};
-
-static int fail(stoke_error *err, int code, const char *format, ...) STOKE_PRINTF(3, 4);
-
-static int fail(stoke_error *err, int code, const char *format, ...)
+int py_fail(stoke_error *err, int code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -63,7 +40,7 @@ static uint64_t now_ns(void)
 int py_engine_check(const py_engine *engine, stoke_error *err)
 {
     if (getpid() == engine->pid) return STOKE_OK;
-    return fail(
+    return py_fail(
         err, STOKE_E_STATE,
         "this loader was made by process %ld and has no threads in process %ld, which was forked from it: "
         "make a loader in the child, or start it with the method spawn or forkserver",
@@ -122,6 +99,8 @@ static void engine_end(py_hold *hold)
 {
     py_engine *engine = (py_engine *)hold;
     if (getpid() != engine->pid) return; /* what belongs to threads of another process is left as it is */
+    stoke_feed_destroy(&engine->feed);
+    stoke_device_close(&engine->device);
     stoke_dataset_close(&engine->dataset);
     pthread_mutex_destroy(&engine->turn);
     pthread_mutex_destroy(&engine->gate);
@@ -130,37 +109,68 @@ static void engine_end(py_hold *hold)
     free(engine);
 }
 
-int py_engine_open(py_engine **out, const stoke_data_params *params, const stoke_allocator *slots,
-                   stoke_error *err)
+/* An engine that has its locks and nothing else. */
+static int engine_new(py_engine **out, const stoke_data_params *params, stoke_error *err)
 {
     *out = NULL;
     py_engine *engine = calloc(1, sizeof *engine);
-    if (!engine) return fail(err, STOKE_E_NOMEM, "no memory for a loader");
+    if (!engine) return py_fail(err, STOKE_E_NOMEM, "no memory for a loader");
     py_hold_begin(&engine->hold, engine_end);
     engine->pid = getpid();
     engine->params = *params;
     if (engine->params.batch < 0)
         engine->params.batch = stoke_data_defaults().batch; /* auto, as a loader takes it */
-    engine->source = slots ? *slots : stoke_allocator_pages();
     if (pthread_mutex_init(&engine->turn, NULL) || pthread_mutex_init(&engine->gate, NULL)) {
         free(engine);
-        return fail(err, STOKE_E_NOMEM, "no memory for a loader's locks");
+        return py_fail(err, STOKE_E_NOMEM, "no memory for a loader's locks");
     }
-    const stoke_allocator blocks = { block_alloc, block_release, engine };
-    int r = stoke_dataset_open(&engine->dataset, params, err);
-    if (!r) r = stoke_loader_create(&engine->loader, engine->dataset, params, &blocks, err);
+    *out = engine;
+    return STOKE_OK;
+}
+
+/* What opening came to: gives the engine, or lets go of it. */
+static int opened(py_engine **out, py_engine *engine, int r, stoke_error *err)
+{
     if (r) {
         /* The data was there: what was not found is a name in the settings, such as an op. */
         if (engine->dataset && r == STOKE_E_NOTFOUND) r = err->code = STOKE_E_INVALID;
         py_engine_drop(engine);
         return r;
     }
-    engine->plan = stoke_loader_memory(engine->loader);
+    engine->plan = stoke_loader_memory(engine->watched);
+    engine->at_start = 1;
     *out = engine;
     return STOKE_OK;
 }
 
+int py_engine_open(py_engine **out, const stoke_data_params *params, const stoke_allocator *slots,
+                   stoke_error *err)
+{
+    py_engine *engine;
+    *out = NULL;
+    int r = engine_new(&engine, params, err);
+    if (r) return r;
+    engine->source = slots ? *slots : stoke_allocator_pages();
+    const stoke_allocator blocks = { block_alloc, block_release, engine };
+    r = stoke_dataset_open(&engine->dataset, params, err);
+    if (!r) r = stoke_loader_create(&engine->loader, engine->dataset, params, &blocks, err);
+    engine->watched = engine->loader;
+    return opened(out, engine, r, err);
+}
+
+int py_engine_open_on(py_engine **out, const stoke_data_params *params, const py_route *to, stoke_error *err)
+{
+    py_engine *engine;
+    *out = NULL;
+    int r = engine_new(&engine, params, err);
+    if (r) return r;
+    r = stoke_dataset_open(&engine->dataset, params, err);
+    if (!r) r = py_feed_open(engine, params, to, err);
+    return opened(out, engine, r, err);
+}
+
 static void keep_bad(py_engine *engine);
+static void read_stats(py_engine *engine, stoke_loader_stats_data *stats);
 
 void py_engine_close(py_engine *engine)
 {
@@ -169,13 +179,14 @@ void py_engine_close(py_engine *engine)
     pthread_mutex_lock(&engine->turn);
     pthread_mutex_lock(&engine->gate);
     stoke_loader *loader = engine->loader;
-    if (loader) {
-        stoke_loader_stats(loader, &engine->last);
+    if (engine->watched) {
+        read_stats(engine, &engine->last);
         keep_bad(engine);
-        engine->loader = NULL;
+        engine->watched = engine->loader = NULL;
     }
     pthread_mutex_unlock(&engine->gate);
     stoke_loader_destroy(&loader);
+    if (engine->feed) stoke_feed_stop(engine->feed); /* the batches that are out stay */
     pthread_mutex_unlock(&engine->turn);
 }
 
@@ -192,9 +203,9 @@ static int begin(py_engine *engine, stoke_error *err)
     int r = py_engine_check(engine, err);
     if (r) return r;
     pthread_mutex_lock(&engine->turn);
-    if (engine->loader && !atomic_load(&engine->closing)) return STOKE_OK;
+    if (engine->watched && !atomic_load(&engine->closing)) return STOKE_OK;
     pthread_mutex_unlock(&engine->turn);
-    return fail(err, STOKE_E_STATE, "the loader is closed");
+    return py_fail(err, STOKE_E_STATE, "the loader is closed");
 }
 
 static int end(py_engine *engine, int r)
@@ -210,12 +221,13 @@ static void lease_end(py_hold *hold)
     py_lease *lease = (py_lease *)hold;
     py_engine *engine = lease->engine;
     if (getpid() == engine->pid) {
+        if (lease->cargo) stoke_feed_release(engine->feed, &lease->cargo);
         pthread_mutex_lock(&engine->gate);
         if (engine->loader) stoke_batch_release(engine->loader, &lease->slot);
         atomic_fetch_sub(&engine->held, 1);
         pthread_mutex_unlock(&engine->gate);
     }
-    py_hold_drop(&lease->block->hold);
+    if (lease->block) py_hold_drop(&lease->block->hold);
     free(lease);
     py_hold_drop(&engine->hold);
 }
@@ -228,46 +240,76 @@ static py_lease *lease_alloc(const py_engine *engine)
     return calloc(1, sizeof(py_lease) + rows * (sizeof(uint64_t) + sizeof(char *) + sizeof(float) + 1));
 }
 
-static void lease_fill(py_lease *lease, py_engine *engine, const stoke_batch *slot)
+/* `from`: as the loader or the feed describes it. */
+static void lease_fill(py_lease *lease, py_engine *engine, const stoke_batch *from)
 {
-    const size_t n = slot->count;
+    const size_t n = from->count;
     uint64_t *ids = (uint64_t *)(lease + 1);
     const char **names = (const char **)(ids + n);
     float *lambda = (float *)(names + n);
     uint8_t *status = (uint8_t *)(lambda + n);
     lease->engine = engine;
-    lease->slot = slot;
-    lease->block = *find_block(engine, slot->images);
-    lease->batch = *slot;
-    lease->batch.ids = memcpy(ids, slot->ids, n * sizeof *ids);
-    lease->batch.names = memcpy(names, slot->names, n * sizeof *names);
-    lease->batch.status = memcpy(status, slot->status, n);
-    if (slot->lambda) lease->batch.lambda = memcpy(lambda, slot->lambda, n * sizeof *lambda);
+    lease->batch = *from;
+    lease->batch.ids = memcpy(ids, from->ids, n * sizeof *ids);
+    lease->batch.names = memcpy(names, from->names, n * sizeof *names);
+    lease->batch.status = memcpy(status, from->status, n);
+    if (from->lambda) lease->batch.lambda = memcpy(lambda, from->lambda, n * sizeof *lambda);
     py_hold_begin(&lease->hold, lease_end);
-    py_hold_take(&lease->block->hold);
     py_hold_take(&engine->hold);
     atomic_fetch_add(&engine->held, 1);
 }
 
-static int explain(const py_engine *engine, int r, stoke_error *err)
+/* A slot of the loader's ring. */
+static int lease_slot(py_engine *engine, uint64_t deadline_ns, py_lease *lease)
 {
-    if (r == STOKE_E_END || r == STOKE_E_TIMEOUT) return r;
-    if (r == STOKE_E_STARVED)
-        return fail(err, r,
-                    "all %u batches are held, so there is no room for the next one (slots are prefetch + 1): "
-                    "let go of "
-                    "batches you are done with, keep copies (tensor.clone(), array.copy()) instead of what "
-                    "the loader "
-                    "gave, or raise prefetch",
-                    engine->plan.slots);
-    return fail(err, r, "%s", stoke_loader_error(engine->loader));
+    int r = stoke_loader_next_until(engine->loader, &lease->slot, deadline_ns);
+    if (r) return r;
+    lease_fill(lease, engine, lease->slot);
+    lease->block = *find_block(engine, lease->slot->images);
+    py_hold_take(&lease->block->hold);
+    return STOKE_OK;
 }
 
-static void stamp(py_engine *engine, uint64_t began, int came)
+/* One of the ring on the device. */
+static int lease_cargo(py_engine *engine, uint64_t deadline_ns, py_lease *lease, stoke_error *err)
 {
+    int r = py_feed_next(engine, deadline_ns, &lease->cargo, err);
+    if (r) return r;
+    const stoke_device_batch *cargo = lease->cargo;
+    lease_fill(lease, engine, &cargo->host);
+    lease->batch.images = (void *)(uintptr_t)cargo->images;
+    lease->batch.masks = (void *)(uintptr_t)cargo->masks;
+    lease->batch.masks_b = (void *)(uintptr_t)cargo->masks_b;
+    return STOKE_OK;
+}
+
+static int explain(const py_engine *engine, int r, stoke_error *err)
+{
+    static const char advice[] = "let go of batches you are done with, keep copies (tensor.clone(), "
+                                 "array.copy()) instead of what the loader gave, or raise";
+    if (r == STOKE_E_STARVED && engine->feed)
+        return py_fail(err, r,
+                       "all %u batches on %s are held, so there is no room for the next one (slots are "
+                       "depth + 1): %s depth",
+                       stoke_feed_memory_plan(engine->feed)->slots, py_engine_device(engine)->name, advice);
+    if (r == STOKE_E_STARVED)
+        return py_fail(err, r,
+                       "all %u batches are held, so there is no room for the next one (slots are prefetch + "
+                       "1): %s prefetch",
+                       engine->plan.slots, advice);
+    if (r && r != STOKE_E_END && r != STOKE_E_TIMEOUT && engine->loader)
+        py_fail(err, r, "%s", stoke_loader_error(engine->loader));
+    return r;
+}
+
+/* Times, and on a device, where the loader's own figures run ahead, what the consumer has got. */
+static void stamp(py_engine *engine, uint64_t began, const stoke_batch *came)
+{
+    const uint64_t now = now_ns();
     pthread_mutex_lock(&engine->gate);
     if (!engine->first_ns) engine->first_ns = began;
-    if (came) engine->last_ns = now_ns();
+    if (came) engine->last_ns = now;
+    if (engine->feed) py_feed_stamp(engine, now - began, came);
     pthread_mutex_unlock(&engine->gate);
 }
 
@@ -275,23 +317,20 @@ int py_engine_next(py_engine *engine, uint64_t wait_ns, py_lease **lease, stoke_
 {
     *lease = NULL;
     py_lease *made = lease_alloc(engine);
-    if (!made) return fail(err, STOKE_E_NOMEM, "no memory for a batch's names");
+    if (!made) return py_fail(err, STOKE_E_NOMEM, "no memory for a batch's names");
     int r = begin(engine, err);
     if (r) {
         free(made);
         return r;
     }
-    const uint64_t began = now_ns();
-    const stoke_batch *slot;
-    r = stoke_loader_next_until(engine->loader, &slot, began + wait_ns);
-    stamp(engine, began, !r);
-    if (r) {
+    const uint64_t began = now_ns(), deadline = began + wait_ns;
+    r = engine->feed ? lease_cargo(engine, deadline, made, err) : lease_slot(engine, deadline, made);
+    stamp(engine, began, r ? NULL : &made->batch);
+    if (r)
         free(made);
-        return end(engine, explain(engine, r, err));
-    }
-    lease_fill(made, engine, slot);
-    *lease = made;
-    return end(engine, STOKE_OK);
+    else
+        *lease = made;
+    return end(engine, explain(engine, r, err));
 }
 
 /* ---- where it stands ---- */
@@ -299,46 +338,64 @@ int py_engine_next(py_engine *engine, uint64_t wait_ns, py_lease **lease, stoke_
 int py_engine_set_epoch(py_engine *engine, uint64_t epoch, stoke_error *err)
 {
     int r = begin(engine, err);
-    return r ? r : end(engine, stoke_loader_set_epoch(engine->loader, epoch));
+    if (r) return r;
+    r = engine->feed ? stoke_feed_set_epoch(engine->feed, epoch)
+                     : stoke_loader_set_epoch(engine->loader, epoch);
+    engine->at_start = 1;
+    return end(engine, r);
 }
 
 int py_engine_state(py_engine *engine, char text[PY_STATE_TEXT], stoke_error *err)
 {
     int r = begin(engine, err);
     if (r) return r;
-    stoke_loader_state(engine->loader, text, PY_STATE_TEXT);
+    if (engine->feed)
+        stoke_feed_state(engine->feed, text, PY_STATE_TEXT);
+    else
+        stoke_loader_state(engine->loader, text, PY_STATE_TEXT);
     return end(engine, STOKE_OK);
 }
 
 int py_engine_restore(py_engine *engine, const char *text, stoke_error *err)
 {
     int r = begin(engine, err);
-    return r ? r : end(engine, stoke_loader_restore(engine->loader, text, err));
+    if (r) return r;
+    r = engine->feed ? stoke_feed_restore(engine->feed, text, err)
+                     : stoke_loader_restore(engine->loader, text, err);
+    if (!r) engine->at_start = 1;
+    return end(engine, r);
 }
 
 int py_engine_batches(py_engine *engine, uint64_t *all, uint64_t *left, stoke_error *err)
 {
     int r = begin(engine, err);
     if (r) return r;
-    *all = stoke_loader_batches(engine->loader);
-    *left = stoke_loader_remaining(engine->loader);
+    *all = engine->feed ? stoke_feed_batches(engine->feed) : stoke_loader_batches(engine->loader);
+    *left = engine->feed ? stoke_feed_remaining(engine->feed) : stoke_loader_remaining(engine->loader);
     return end(engine, STOKE_OK);
 }
 
 /* ---- what is known ---- */
+
+/* Gate held, not closed. */
+static void read_stats(py_engine *engine, stoke_loader_stats_data *stats)
+{
+    stoke_loader_stats(engine->watched, stats);
+    if (engine->feed) py_feed_stats(engine, stats);
+}
 
 int py_engine_stats_get(py_engine *engine, py_engine_stats *stats, stoke_error *err)
 {
     int r = py_engine_check(engine, err);
     if (r) return r;
     pthread_mutex_lock(&engine->gate);
-    if (engine->loader)
-        stoke_loader_stats(engine->loader, &stats->loader);
+    if (engine->watched)
+        read_stats(engine, &stats->loader);
     else
         stats->loader = engine->last;
     stats->elapsed_ns = engine->last_ns > engine->first_ns ? engine->last_ns - engine->first_ns : 0;
     stats->held = atomic_load(&engine->held);
-    stats->slots = engine->plan.slots;
+    stats->slots = engine->feed ? stoke_feed_memory_plan(engine->feed)->slots : engine->plan.slots;
     pthread_mutex_unlock(&engine->gate);
     return STOKE_OK;
 }
@@ -347,7 +404,7 @@ int py_engine_stats_get(py_engine *engine, py_engine_stats *stats, stoke_error *
 static void keep_bad(py_engine *engine)
 {
     stoke_bad_file bad;
-    while (!stoke_loader_bad(engine->loader, engine->n_bad, &bad)) {
+    while (!stoke_loader_bad(engine->watched, engine->n_bad, &bad)) {
         py_bad *list = realloc(engine->bad, (engine->n_bad + 1) * sizeof *list);
         if (!list) return;
         engine->bad = list;
@@ -365,7 +422,7 @@ int py_engine_bad(py_engine *engine, const py_bad **list, size_t *n, stoke_error
     int r = py_engine_check(engine, err);
     if (r) return r;
     pthread_mutex_lock(&engine->gate);
-    if (engine->loader) keep_bad(engine);
+    if (engine->watched) keep_bad(engine);
     *list = engine->bad;
     *n = engine->n_bad;
     pthread_mutex_unlock(&engine->gate);
@@ -377,7 +434,7 @@ int py_engine_warning(py_engine *engine, char *text, size_t size, stoke_error *e
     int r = py_engine_check(engine, err);
     if (r) return r;
     pthread_mutex_lock(&engine->gate);
-    const char *warning = engine->loader ? stoke_loader_warning(engine->loader) : NULL;
+    const char *warning = engine->watched ? stoke_loader_warning(engine->watched) : NULL;
     snprintf(text, size, "%s", warning ? warning : "");
     pthread_mutex_unlock(&engine->gate);
     return STOKE_OK;

@@ -7,7 +7,8 @@
  *   settings.c  a dict of texts -> stoke_data_params, by the option tables
  *   hold.c      who keeps memory alive: counts that need no GIL
  *   array.c     _stoke.Array: a view of such memory; dlpack.c gives it to others
- *   engine.c    a data set with its loader, closed safely while batches are out; no Python inside
+ *   engine.c    a data set with its loader, closed safely while batches are out; engine_device.c: the same with
+ *               batches on a device; no Python inside
  *   batch.c     _stoke.Batch: one batch of an engine or of rows
  *   loader.c    _stoke.Loader: an engine
  *   picture.c   Loader.show

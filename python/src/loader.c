@@ -2,6 +2,7 @@
  *
  * _stoke.Loader: an engine as a Python object. stokehold/loader.py makes of it what people use.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include <stoke/augment.h>
@@ -15,6 +16,7 @@ typedef struct loader {
     PyObject_HEAD py_settings settings;
     py_engine *engine;
     int channels_last;
+    py_place place; /* of batches */
 } loader;
 
 static py_engine *engine_of(PyObject *self)
@@ -29,24 +31,50 @@ static PyObject *failed(int status, const stoke_error *error)
 
 /* ---- beginning and end ---- */
 
+/* "cuda:1" as DLPack has it. */
+static py_place place_of(const py_engine *engine)
+{
+    const stoke_device_info *info = py_engine_device(engine);
+    py_place place = py_on_cpu;
+    if (info && sscanf(info->name, "cuda:%d", &place.id) == 1) place.device = PY_DEVICE_CUDA;
+    if (info && sscanf(info->name, "opencl:%d", &place.id) == 1) place.device = PY_DEVICE_OPENCL;
+    return place;
+}
+
+/* 0, or -1 with an exception set. */
+static int open_engine(loader *self, PyObject *to)
+{
+    stoke_error error = { 0 };
+    py_route route = { .feed = self->settings.feed };
+    int r;
+    if (to != Py_None && !(route.device = py_settings_keep(&self->settings, to))) return -1;
+    const stoke_data_params *params = &self->settings.params;
+    Py_BEGIN_ALLOW_THREADS r = route.device ? py_engine_open_on(&self->engine, params, &route, &error)
+                                            : py_engine_open(&self->engine, params, NULL, &error);
+    Py_END_ALLOW_THREADS if (r)
+    {
+        failed(r, &error);
+        return -1;
+    }
+    self->place = place_of(self->engine);
+    return 0;
+}
+
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    PyObject *dict, *config = Py_None;
+    PyObject *dict, *config = Py_None, *to = Py_None, *feed = NULL;
     int channels_last = 0;
-    if (!PyArg_ParseTuple(args, "O!|Op:Loader", &PyDict_Type, &dict, &config, &channels_last)) return NULL;
+    if (!PyArg_ParseTuple(args, "O!|OpOO!:Loader", &PyDict_Type, &dict, &config, &channels_last, &to,
+                          &PyDict_Type, &feed))
+        return NULL;
     loader *self = (loader *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (!self) return NULL;
     self->channels_last = channels_last;
-    if (py_settings_read(&self->settings, config, dict)) {
-        Py_DECREF(self);
-        return NULL;
-    }
-    stoke_error error = { 0 };
-    int r;
-    Py_BEGIN_ALLOW_THREADS r = py_engine_open(&self->engine, &self->settings.params, NULL, &error);
-    Py_END_ALLOW_THREADS if (!r) return (PyObject *)self;
+    if (!py_settings_read(&self->settings, config, dict) &&
+        !(feed && py_settings_read_feed(&self->settings, feed)) && !open_engine(self, to))
+        return (PyObject *)self;
     Py_DECREF(self);
-    return failed(r, &error);
+    return NULL;
 }
 
 static void loader_dealloc(PyObject *object)
@@ -81,7 +109,9 @@ static PyObject *loader_next(PyObject *self, PyObject *nothing)
         Py_END_ALLOW_THREADS if (r == STOKE_E_TIMEOUT && PyErr_CheckSignals()) return NULL;
     } while (r == STOKE_E_TIMEOUT);
     if (r == STOKE_E_END) Py_RETURN_NONE;
-    return r ? failed(r, &error) : py_batch_new(&lease->hold, &lease->batch, ((loader *)self)->channels_last);
+    return r ? failed(r, &error)
+             : py_batch_new(&lease->hold, &lease->batch, ((loader *)self)->channels_last,
+                            ((loader *)self)->place);
 }
 
 /* ---- where it stands ---- */
@@ -204,6 +234,7 @@ static PyObject *loader_stats(PyObject *self, PyObject *nothing)
 static PyObject *loader_memory(PyObject *self, PyObject *nothing)
 {
     const stoke_memory_plan plan = py_engine_memory(engine_of(self));
+    const stoke_feed_memory *device = py_engine_device_memory(engine_of(self));
     const field fields[] = {
         { "slots", plan.slots },
         { "workers", plan.workers },
@@ -217,10 +248,17 @@ static PyObject *loader_memory(PyObject *self, PyObject *nothing)
         { "largest_width", plan.largest_width },
         { "largest_height", plan.largest_height },
         { "images_probed", plan.images_probed },
+        { "device_slots", device ? device->slots : 0 },
+        { "device_bytes", device ? device->total_bytes : 0 },
     };
     PyObject *dict = fields_as_dict(fields, sizeof fields / sizeof *fields);
-    char text[256];
-    stoke_memory_plan_text(&plan, text, sizeof text);
+    char text[512];
+    int length = stoke_memory_plan_text(&plan, text, sizeof text);
+    if (device) {
+        length += snprintf(text + length, sizeof text - (size_t)length, "; on %s ",
+                           py_engine_device(engine_of(self))->name);
+        stoke_feed_memory_text(device, text + length, sizeof text - (size_t)length);
+    }
     PyObject *words = dict ? PyUnicode_FromString(text) : NULL;
     if (dict && (!words || PyDict_SetItemString(dict, "text", words))) Py_CLEAR(dict);
     Py_XDECREF(words);
@@ -275,6 +313,13 @@ static PyObject *loader_samples(PyObject *self, void *closure)
     return PyLong_FromUnsignedLongLong(stoke_dataset_count(py_engine_dataset(engine_of(self))));
 }
 
+static PyObject *loader_device(PyObject *self, void *closure)
+{
+    const stoke_device_info *info = py_engine_device(engine_of(self));
+    if (!info) Py_RETURN_NONE;
+    return Py_BuildValue("(sss)", info->name, info->title, py_engine_placement(engine_of(self)));
+}
+
 static PyObject *loader_batch_size(PyObject *self, void *closure)
 {
     return PyLong_FromLongLong(py_engine_params(engine_of(self))->batch);
@@ -317,13 +362,14 @@ static PyMethodDef methods[] = {
 static PyGetSetDef members[] = {
     { "two_masks", loader_two_masks, NULL, "Whether batches have second masks (mixup).", NULL },
     { "batch_size", loader_batch_size, NULL, "Samples in a whole batch.", NULL },
+    { "device", loader_device, NULL, "(name, title, who augments and why) of the device, or None.", NULL },
     { "samples", loader_samples, NULL, "Samples in the data set.", NULL },
     { 0 },
 };
 
 static PyType_Slot slots[] = {
-    { Py_tp_doc, "Loader(settings, config=None, channels_last=False): a data set and its loader; settings "
-                 "are a dict of texts." },
+    { Py_tp_doc, "Loader(settings, config=None, channels_last=False, to=None, feed={}): a data set and its "
+                 "loader; settings are a dict of texts. to: the device batches go to, feed: its settings." },
     { Py_tp_new, loader_new },
     { Py_tp_dealloc, loader_dealloc },
     { Py_tp_methods, methods },

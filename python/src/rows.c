@@ -184,7 +184,7 @@ static PyObject *rows_begin(PyObject *self, PyObject *args)
     py_hold_take(&m->hold);
     atomic_fetch_add(&m->held, 1);
     py_hold_begin(&l->hold, lent_end);
-    return py_batch_new(&l->hold, &l->batch, ((rows_object *)self)->channels_last);
+    return py_batch_new(&l->hold, &l->batch, ((rows_object *)self)->channels_last, py_on_cpu);
 }
 
 /* The batch behind a Batch that this object began; NULL with an exception set. */

@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include <stoke/feed.h>
 #include <stoke/train.h>
 
 /* clang-format off: one line each */
@@ -23,6 +22,15 @@ enum { ALIASES = sizeof aliases / sizeof *aliases };
 
 /* What differs from the table: a module leaves no file in the folder it is used in unless it is told to. */
 static const char quarantine_name[] = "quarantine", quarantine_default[] = "";
+
+/* And the host augments unless told otherwise: what auto would measure takes a step's time, which nobody
+ * knows here, and a compiler for the device's kernels, which pip does not bring. */
+static stoke_feed_params feed_defaults(void)
+{
+    stoke_feed_params feed = stoke_feed_defaults();
+    feed.placement = STOKE_PLACEMENT_HOST;
+    return feed;
+}
 
 /* The aliases as options, so that they are offered to somebody who misspelt one. */
 static stoke_option_group alias_group(stoke_option options[ALIASES])
@@ -46,6 +54,15 @@ static const char *value_for(const char *name, const char *value)
     return !strcmp(value, "true") ? "shuffle" : !strcmp(value, "false") ? "sequential" : value;
 }
 
+static int raise_option(int r, const stoke_error *error)
+{
+    if (r == STOKE_E_NOTFOUND)
+        PyErr_SetString(PyExc_TypeError, error->message);
+    else if (r)
+        py_raise(r, error->message);
+    return r ? -1 : 0;
+}
+
 static int set(stoke_data_params *params, const char *given, const char *value)
 {
     const int alias = alias_of(given);
@@ -57,20 +74,14 @@ static int set(stoke_data_params *params, const char *given, const char *value)
      */
     const int r = stoke_options_set(groups, 2, alias >= 0 ? aliases[alias].stands_for : given,
                                     value_for(given, value), &error);
-    if (r == STOKE_E_NOTFOUND)
-        PyErr_SetString(PyExc_TypeError, error.message);
-    else if (r)
-        py_raise(r, error.message);
-    return r ? -1 : 0;
+    return raise_option(r, &error);
 }
 
-/* The text as bytes that live as long as `texts`; NULL with an exception set. Paths come as the file system
- * has them. */
-static const char *keep(PyObject *texts, PyObject *text)
+const char *py_settings_keep(py_settings *settings, PyObject *text)
 {
     PyObject *bytes = NULL;
     if (!PyUnicode_FSConverter(text, &bytes)) return NULL;
-    const char *chars = PyList_Append(texts, bytes) ? NULL : PyBytes_AsString(bytes);
+    const char *chars = PyList_Append(settings->texts, bytes) ? NULL : PyBytes_AsString(bytes);
     Py_DECREF(bytes);
     return chars;
 }
@@ -89,15 +100,15 @@ static int check_twice(PyObject *dict)
     return 0;
 }
 
-/* A file may hold the settings of training and of a device too: they are read, and left. */
+/* A file may hold the settings of training too: they are read, and left. */
 static int read_file(py_settings *settings, PyObject *config)
 {
-    const char *path = keep(settings->texts, config);
+    const char *path = py_settings_keep(settings, config);
     if (!path) return -1;
     stoke_train_params training = stoke_train_defaults();
-    stoke_feed_params feed = stoke_feed_defaults();
     const stoke_option_group groups[] = { stoke_data_options(&settings->params),
-                                          stoke_train_options(&training), stoke_feed_options(&feed) };
+                                          stoke_train_options(&training),
+                                          stoke_feed_options(&settings->feed) };
     stoke_error error = { 0 };
     int r = stoke_settings_load_yaml(groups, 3, &settings->params, path, &settings->file, &error);
     if (r) py_raise(r, error.message);
@@ -106,15 +117,30 @@ static int read_file(py_settings *settings, PyObject *config)
 
 int py_settings_read(py_settings *settings, PyObject *config, PyObject *dict)
 {
-    *settings = (py_settings){ .params = stoke_data_defaults(), .texts = PyList_New(0) };
+    *settings =
+        (py_settings){ .params = stoke_data_defaults(), .feed = feed_defaults(), .texts = PyList_New(0) };
     if (!settings->texts || check_twice(dict)) return -1;
     if (set(&settings->params, quarantine_name, quarantine_default)) return -1;
     if (config != Py_None && read_file(settings, config)) return -1;
     Py_ssize_t at = 0;
     PyObject *name, *value;
     while (PyDict_Next(dict, &at, &name, &value)) {
-        const char *name_text = keep(settings->texts, name), *text = keep(settings->texts, value);
+        const char *name_text = py_settings_keep(settings, name), *text = py_settings_keep(settings, value);
         if (!name_text || !text || set(&settings->params, name_text, text)) return -1;
+    }
+    return 0;
+}
+
+int py_settings_read_feed(py_settings *settings, PyObject *dict)
+{
+    const stoke_option_group group = stoke_feed_options(&settings->feed);
+    Py_ssize_t at = 0;
+    PyObject *name, *value;
+    while (PyDict_Next(dict, &at, &name, &value)) {
+        const char *name_text = py_settings_keep(settings, name), *text = py_settings_keep(settings, value);
+        stoke_error error = { 0 };
+        if (!name_text || !text) return -1;
+        if (raise_option(stoke_options_set(&group, 1, name_text, text, &error), &error)) return -1;
     }
     return 0;
 }

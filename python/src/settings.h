@@ -5,12 +5,13 @@
 #ifndef STOKE_PYTHON_SRC_SETTINGS_H
 #define STOKE_PYTHON_SRC_SETTINGS_H
 
-#include <stoke/data.h>
+#include <stoke/feed.h>
 
 #include "python/src/extension.h"
 
 typedef struct py_settings {
     stoke_data_params params;
+    stoke_feed_params feed;     /* for who sends batches to a device */
     PyObject *texts;            /* a list of bytes that the strings of params lie in ... */
     stoke_option_storage *file; /* ... or this, of those that come from a file */
 } py_settings;
@@ -19,6 +20,11 @@ typedef struct py_settings {
  * table or what PyTorch calls them. -1 with an exception set: TypeError for a name that is none, with the one
  * that was probably meant. */
 int py_settings_read(py_settings *settings, PyObject *config, PyObject *dict);
+/* The same for the settings of a feed: placement and depth. */
+int py_settings_read_feed(py_settings *settings, PyObject *dict);
+/* A text as bytes that live as long as the settings; NULL with an exception set. Paths come as the file
+ * system has them. */
+const char *py_settings_keep(py_settings *settings, PyObject *text);
 void py_settings_free(py_settings *settings);
 
 /* Whether a pipeline (its text) makes batches with two masks. */

@@ -9,7 +9,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, Optional, Protocol, Tuple, TypeVar
 
-from . import _settings, _stoke
+from . import _device, _settings, _stoke
 from ._errors import StateError
 
 
@@ -29,7 +29,10 @@ class StageTime:
 
 @dataclass(frozen=True)
 class Stats:
-    """What a loader has done since it was made. A figure that cannot be known, or not yet, is None."""
+    """What a loader has done since it was made. A figure that cannot be known, or not yet, is None.
+
+    With `to`, what is held, ready and has room is on the device.
+    """
 
     samples: int
     batches: int
@@ -115,11 +118,14 @@ class Batches:
         raise NotImplementedError
 
     def _begin(self, settings: Dict[str, Any], *, rank: Optional[int], world: Optional[int], output: Optional[str], as_dict: bool,
-               channels_last: bool, config: Any) -> None:
+               channels_last: bool, config: Any, way: Optional[_device.Route] = None, **others: Any) -> None:
         # What a copy in another process is made from; its rank is its own affair unless it was said.
         self._arguments = dict(settings, rank=rank, world=world, output=output, as_dict=as_dict, channels_last=channels_last,
-                               config=config)
+                               config=config, **others)
+        self._way = way
         settings["rank"], settings["world"] = _settings.place_in_world(rank, world)
+        if way is not None:
+            output = _device.output(way, output)
         if output is None:
             output = "torch" if importlib.util.find_spec("torch") else "numpy"
         if output not in OUTPUTS:
@@ -129,7 +135,9 @@ class Batches:
             raise ValueError("channels_last needs layout hwc, which it sets by itself: leave out layout")
         if output == "numpy" and texts.get("dtype") == "bf16":
             raise ValueError("NumPy has no bfloat16: take output='torch' or 'dlpack', or dtype 'float32' or 'float16'")
-        self._convert = OUTPUTS[output]()
+        self._convert_host = self._convert = OUTPUTS[output]()
+        if way is not None and way.kind == "cuda" and output == "torch":
+            self._convert = _device.as_torch(way.index)
         self._as_dict = as_dict
         self._core = self._make_core(texts, config, channels_last)
         if self._core.two_masks and not as_dict:
@@ -169,14 +177,14 @@ class Batches:
             self._start(self._epoch + 1 if self._wanted is None else self._wanted)
             self._wanted = None
             raise StopIteration
-        convert = self._convert
+        convert, convert_host = self._convert, self._convert_host
         if not self._as_dict:
             return convert(batch.images), convert(batch.masks)
-        result = {"images": convert(batch.images), "masks": convert(batch.masks), "ids": convert(batch.ids), "names": batch.names}
+        result = {"images": convert(batch.images), "masks": convert(batch.masks), "ids": convert_host(batch.ids), "names": batch.names}
         second, share = batch.masks_b, batch.lambda_
         if second is not None and share is not None:
             result["masks_b"] = convert(second)
-            result["lambda"] = convert(share)
+            result["lambda"] = convert_host(share)
         return result
 
     @property

@@ -5,7 +5,7 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple, Union
 
-from . import _settings, _stoke
+from . import _device, _settings, _stoke
 from ._batches import Batches, Stats
 
 
@@ -25,6 +25,8 @@ class MemoryPlan:
     largest_width: int
     largest_height: int
     images_probed: int
+    device_slots: int  # batches on the device of `to`, and
+    device_bytes: int  # what they take there; 0 without one
     text: str
 
     def __str__(self) -> str:
@@ -110,6 +112,21 @@ class Loader(Batches):
         Batches are dicts: images, masks, ids, names, and with mixup masks_b and lambda (the share of masks).
     channels_last
         Images lie in memory as N, H, W, C and are shown as N, C, H, W: PyTorch's ``torch.channels_last``.
+    to
+        The device batches arrive on: "cuda", "cuda:1" or a torch.device (with torch, "cuda" is its current card), "opencl",
+        "host". They are copied ahead, from page-locked memory by a stream of their own; a tensor is in order with the stream
+        that is torch's current one when it is handed out, and its place is used again when the tensors are gone and the work
+        that stream had by then is done. A tensor that another stream uses must stay until that has ended (or let the first
+        stream wait for it). ids, names and lambda stay on the host. "cpu" and None: batches stay where they are made. With
+        "opencl" output is "dlpack": arrays that hold a cl_mem, and copy themselves to the host by ``numpy()``. "host" takes the
+        same way without a card. ::
+
+            for images, masks in stokehold.Loader("data", batch_size=16, image_size=512, to="cuda"):
+                loss = model(images)  # on the card already: no .to(), no .cuda()
+
+    depth, placement
+        With `to`: batches on the device ahead of the one in use (2), and who augments: "host", "device" or "auto". The bytes
+        are the same. On the device it takes NVRTC, unless this was built where nvcc is.
     config
         A file of settings (stoke.yaml, also one with the settings of training); what is said here goes before.
     settings
@@ -128,15 +145,29 @@ class Loader(Batches):
                  image_size: Union[None, int, str, Tuple[int, int]] = None, augment: Any = None,
                  workers: Union[None, int, str] = None, prefetch: Optional[int] = None, seed: Optional[int] = None,
                  rank: Optional[int] = None, world: Optional[int] = None, output: Optional[str] = None,
-                 as_dict: bool = False, channels_last: bool = False,
+                 as_dict: bool = False, channels_last: bool = False, to: Any = None, depth: Optional[int] = None,
+                 placement: Optional[str] = None,
                  config: Union[None, str, "os.PathLike[str]"] = None, **settings: Any) -> None:
         named = {"data": data, "batch_size": batch_size, "image_size": image_size, "augment": augment,
                  "workers": workers, "prefetch": prefetch, "seed": seed}
         settings.update((name, value) for name, value in named.items() if value is not None)
-        self._begin(settings, rank=rank, world=world, output=output, as_dict=as_dict, channels_last=channels_last, config=config)
+        self._begin(settings, rank=rank, world=world, output=output, as_dict=as_dict, channels_last=channels_last, config=config,
+                    way=_device.route(to, depth=depth, placement=placement), to=to, depth=depth, placement=placement)
 
     def _make_core(self, texts: Dict[str, str], config: Any, channels_last: bool) -> _stoke.Loader:
-        return _stoke.Loader(texts, config, channels_last)
+        if self._way is None:
+            return _stoke.Loader(texts, config, channels_last)
+        return _stoke.Loader(texts, config, channels_last, self._way.name, self._way.feed)
+
+    @property
+    def device(self) -> str:
+        """Where batches arrive: "cpu", or "cuda:0", "opencl:0", "host"."""
+        return self._core.device[0] if self._core.device else "cpu"
+
+    @property
+    def placement(self) -> Optional[str]:
+        """With `to`, who augments and why, such as "device: as asked for"; else None."""
+        return self._core.device[2] if self._core.device else None
 
     @property
     def memory(self) -> MemoryPlan:

@@ -25,7 +25,8 @@ def move_data_to_device(batch: Any, device: Any, non_blocking: bool = True) -> A
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
         return type(batch)(*(move_data_to_device(value, device, non_blocking) for value in batch))
     if isinstance(batch, (list, tuple, set, frozenset)):
-        return type(batch)(move_data_to_device(value, device, non_blocking) for value in batch)
+        # From a list: what torch.max(x, 0) returns is a tuple that is not made from a generator.
+        return type(batch)([move_data_to_device(value, device, non_blocking) for value in batch])
     if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
         return _dataclass(batch, device, non_blocking)
     return batch
@@ -56,5 +57,7 @@ def _dataclass(old, device, non_blocking):
     for name, value in vars(old).items() if hasattr(old, "__dict__") else ():
         object.__setattr__(new, name, value)
     for field in dataclasses.fields(old):
+        if not hasattr(old, field.name):  # init=False, and not set yet
+            continue
         object.__setattr__(new, field.name, move_data_to_device(getattr(old, field.name), device, non_blocking))
     return new

@@ -19,10 +19,10 @@ BEGIN = """
 ENDLESS = {"batch_size": 4000, "image_size": 32, "dtype": "u8"}
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_control_c_ends_a_wait(program, endless, workers):
+@pytest.mark.parametrize("workers, to", [(0, None), (1, None), (1, "host")])
+def test_control_c_ends_a_wait(program, endless, workers, to):
     child = program(BEGIN + f"""
-    loader = make(**{ENDLESS}, workers={workers}, prefetch=1)
+    loader = make(**{ENDLESS}, workers={workers}, prefetch=1, to={to!r})
     iteration = iter(loader)
     try:
         print("waiting", flush=True)

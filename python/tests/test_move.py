@@ -2,6 +2,7 @@
 """move_data_to_device: structures stay, tensors move, nothing of the argument changes."""
 import collections
 import dataclasses
+import time
 import types
 
 import pytest
@@ -44,6 +45,13 @@ class Checked:
         self.calls = getattr(self, "calls", 0) + 1
 
 
+@dataclasses.dataclass
+class Unset:
+    __slots__ = ("image", "later")
+    image: Fake
+    later: Fake
+
+
 class Slotted:
     __slots__ = ("x",)
 
@@ -77,6 +85,18 @@ def test_dataclasses_are_not_initialised_again():
     assert moved.image.device == "cuda" and moved.calls == 1
 
 
+def test_dataclasses_with_slots_and_fields_that_are_not_set():
+    batch = Unset(Fake(), Fake())
+    del batch.later
+    moved = move_data_to_device(batch, "cuda")
+    assert moved.image.device == "cuda" and not hasattr(moved, "later") and batch.image.device == "cpu"
+
+
+def test_tuples_that_are_made_from_a_list_only():
+    moment = time.struct_time(range(9))
+    assert move_data_to_device([moment], "cuda") == [moment]
+
+
 @pytest.mark.parametrize("thing", ["text", b"bytes", 3, 2.5, None, Slotted(), Fake, range(3)], ids=str)
 def test_the_rest_is_passed_on(thing):
     assert move_data_to_device(thing, "cuda") is thing
@@ -85,5 +105,7 @@ def test_the_rest_is_passed_on(thing):
 def test_torch():
     torch = pytest.importorskip("torch")
     images = torch.ones(2, 3)
+    largest = move_data_to_device(torch.max(images, 1), "meta")
+    assert type(largest) is torch.return_types.max and largest.values.device.type == "meta"
     moved = move_data_to_device([{"image": images}], "meta")
     assert moved[0]["image"].device.type == "meta" and images.device.type == "cpu"

@@ -125,7 +125,7 @@ def test_the_docstring_lists_the_table():
     assert "    mask_dtype : auto|u8|u16|i32|i64, by default auto" in lines
     assert "--" not in stokehold.Loader.__doc__.partition("Settings")[2].replace("-" * 8, "")  # no flags of the command
     parameters = list(inspect.signature(stokehold.Loader).parameters)
-    assert parameters[9:] == ["output", "as_dict", "channels_last", "config", "settings"]
+    assert parameters[9:] == ["output", "as_dict", "channels_last", "to", "depth", "placement", "config", "settings"]
     for name in parameters[:9]:
         assert name in names or _stoke.aliases()[name] in names
     for target in _stoke.aliases().values():

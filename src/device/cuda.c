@@ -300,7 +300,7 @@ static void cuda_stream_destroy(stk_stream *stream)
 {
     stk_cuda *cuda = stream->head.device->own;
     if (stk_cuda_enter_to_destroy(cuda)) {
-        cuda->driver.cuStreamSynchronize(stream->handle);
+        if (stream->owned) cuda->driver.cuStreamSynchronize(stream->handle); /* others' may be gone by now */
         cuda->driver.cuEventDestroy(stream->idle);
         if (stream->owned) cuda->driver.cuStreamDestroy(stream->handle);
         stk_cuda_leave(cuda);

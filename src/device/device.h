@@ -85,7 +85,7 @@ typedef struct stk_device_fns {
     void (*block_destroy)(stk_block *block);
 
     int (*stream_create)(stoke_device *device, stk_stream **out, stoke_error *err);
-    void (*stream_destroy)(stk_stream *stream); /* waits for its work */
+    void (*stream_destroy)(stk_stream *stream); /* waits for its work, unless it is someone else's */
     /* Someone else's stream (CUstream) as ours; NULL: the kind has none. */
     int (*stream_wrap)(stoke_device *device, void *native, stk_stream **out, stoke_error *err);
     int (*stream_finish)(stk_stream *stream, stoke_error *err);

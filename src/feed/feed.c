@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/options_private.h"
+#include "src/base/wait.h"
 #include "src/feed/feed_private.h"
 #include "src/loader/ahead.h"
 #include "src/loader/slots.h"
@@ -29,8 +30,8 @@ static int check_params(const stoke_feed_params *params, stoke_error *err)
 
 static int make_locks(stoke_feed *feed, stoke_error *err)
 {
-    if (pthread_mutex_init(&feed->lock, NULL) || pthread_cond_init(&feed->work, NULL) ||
-        pthread_cond_init(&feed->ready, NULL))
+    if (pthread_mutex_init(&feed->lock, NULL) || pthread_mutex_init(&feed->order, NULL) ||
+        pthread_cond_init(&feed->work, NULL) || stk_cond_init(&feed->ready))
         return stk_fail(err, STOKE_E_NOMEM, "cannot make the locks of a feed");
     feed->locks_made = 1;
     return STOKE_OK;
@@ -106,15 +107,21 @@ static void come_to_rest(stoke_feed *feed)
         if (feed->ring.slot[i].done) stk_event_finish(feed->ring.slot[i].done, NULL);
 }
 
-static void unmake_way(stoke_feed *feed)
+/* All but the ring. */
+static void unmake_filling(stoke_feed *feed)
 {
     stk_stepper_destroy(feed);
     stk_trips_destroy(feed);
     stk_diary_destroy(&feed->diary);
-    stk_ring_destroy(&feed->ring);
     stk_augmenter_destroy(&feed->augmenter);
     stoke_loader_destroy(&feed->loader); /* gives the page-locked slots back */
     feed->recipe = NULL;
+}
+
+static void unmake_way(stoke_feed *feed)
+{
+    unmake_filling(feed);
+    stk_ring_destroy(&feed->ring);
 }
 
 /* Tries the device, looks at what both would cost, and begins again with the better one. */
@@ -133,7 +140,8 @@ static int make_better_way(stoke_feed *feed, const stoke_dataset *dataset, const
             stk_transfer_forget(feed);
             return stoke_loader_set_epoch(feed->loader, feed->epoch);
         }
-        if (r == STOKE_E_NOMEM || r == STOKE_E_UNSUPPORTED || r == STOKE_E_LIMIT)
+        const int cannot = r == STOKE_E_NOMEM || r == STOKE_E_UNSUPPORTED || r == STOKE_E_LIMIT;
+        if (cannot || r == STOKE_E_NOTFOUND) /* no compiler for its kernels */
             snprintf(feed->why, sizeof feed->why, "host: %s cannot augment (%.600s)", feed->info.name,
                      err->message);
         else if (r < 0)
@@ -155,6 +163,7 @@ static int build(stoke_feed *feed, const stoke_dataset *dataset, const stoke_dat
     int r = make_locks(feed, err);
     if (!r) r = stk_book_create(&feed->book, feed->info.emulated, err);
     if (!r) r = make_streams(feed, params->consumer_stream, err);
+    if (!r) r = stk_guests_create(feed, err);
     if (r) return r;
     if (params->placement == STOKE_PLACEMENT_AUTO) {
         r = make_better_way(feed, dataset, data, slots, params->step_ms, err);
@@ -187,6 +196,25 @@ int stoke_feed_create(stoke_feed **out, const stoke_dataset *dataset, const stok
     return r;
 }
 
+void stoke_feed_stop(stoke_feed *feed)
+{
+    if (feed->stopped) return;
+    stk_transfer_stop(feed);
+    come_to_rest(feed);
+    pthread_mutex_lock(&feed->lock);
+    stk_ring_discard(&feed->ring);
+    for (stk_device_slot *slot; (slot = stk_ring_free(&feed->ring));) { /* other threads release meanwhile */
+        slot->state = STK_RING_GONE;
+        pthread_mutex_unlock(&feed->lock);
+        stk_event_finish(slot->done, NULL);
+        stk_ring_empty(slot);
+        pthread_mutex_lock(&feed->lock);
+    }
+    feed->stopped = 1; /* from here on who releases a batch frees it */
+    pthread_mutex_unlock(&feed->lock);
+    unmake_filling(feed);
+}
+
 void stoke_feed_destroy(stoke_feed **pointer)
 {
     stoke_feed *feed = *pointer;
@@ -194,6 +222,7 @@ void stoke_feed_destroy(stoke_feed **pointer)
     *pointer = NULL;
     stk_transfer_stop(feed);
     come_to_rest(feed);
+    stk_guests_destroy(feed);
     if (feed->copies != feed->consumer) stk_stream_destroy(&feed->copies);
     stk_stream_destroy(&feed->consumer); /* waits for its work, when it is ours */
     unmake_way(feed);
@@ -201,6 +230,7 @@ void stoke_feed_destroy(stoke_feed **pointer)
     stk_feed_lanes_destroy(feed->lanes);
     if (feed->locks_made) {
         pthread_mutex_destroy(&feed->lock);
+        pthread_mutex_destroy(&feed->order);
         pthread_cond_destroy(&feed->work);
         pthread_cond_destroy(&feed->ready);
     }
@@ -223,10 +253,28 @@ uint64_t stoke_feed_batches(const stoke_feed *feed)
     return feed->batches;
 }
 
+uint64_t stoke_feed_remaining(const stoke_feed *feed)
+{
+    return stk_loader_batches_from(feed->loader, feed->position);
+}
+
+const stoke_loader *stoke_feed_loader(const stoke_feed *feed)
+{
+    return feed->loader;
+}
+
+uint32_t stoke_feed_ready(stoke_feed *feed)
+{
+    pthread_mutex_lock(&feed->lock);
+    const uint32_t ready = feed->ring.queued;
+    pthread_mutex_unlock(&feed->lock);
+    return ready;
+}
+
 /* ---- batches ---- */
 
 /* The thread's next batch. Lock held. */
-static int wait_for_head(stoke_feed *feed, stk_device_slot **out)
+static int wait_for_head(stoke_feed *feed, uint64_t deadline_ns, stk_device_slot **out)
 {
     for (;;) {
         stk_device_slot *head = stk_ring_head(&feed->ring);
@@ -239,7 +287,8 @@ static int wait_for_head(stoke_feed *feed, stk_device_slot **out)
         if (feed->failure.code) return feed->failure.code;
         if (feed->resting) return STOKE_E_END;
         if (feed->ring.held == feed->ring.count) return STOKE_E_STARVED;
-        pthread_cond_wait(&feed->ready, &feed->lock);
+        if (deadline_ns != STK_FOR_EVER && stk_now_ns() >= deadline_ns) return STOKE_E_TIMEOUT;
+        stk_cond_wait(&feed->ready, &feed->lock, deadline_ns);
     }
 }
 
@@ -257,14 +306,14 @@ static void count_late(stoke_feed *feed)
 }
 
 /* Without a thread: the caller does its work. */
-static int fill_here(stoke_feed *feed, stk_device_slot **out)
+static int fill_here(stoke_feed *feed, uint64_t deadline_ns, stk_device_slot **out)
 {
     if (feed->failure.code) return feed->failure.code;
     stk_device_slot *slot = stk_ring_free(&feed->ring);
     if (!slot) return STOKE_E_STARVED;
     stoke_error error = { 0 };
-    const int r = stk_transfer_fill(feed, slot, &error);
-    if (r && r != STOKE_E_END) feed->failure = error;
+    const int r = stk_transfer_fill(feed, slot, deadline_ns, &error);
+    if (r && r != STOKE_E_END && r != STOKE_E_TIMEOUT) feed->failure = error;
     if (r) return r;
     pthread_mutex_lock(&feed->lock);
     stk_transfer_queue(feed, slot);
@@ -280,55 +329,60 @@ static int say(stoke_feed *feed, int status)
     if (status == STOKE_E_STARVED)
         stk_fail(&feed->said, status, "all %u device slots are held by the caller: release a batch first",
                  feed->ring.count);
-    else if (status != STOKE_E_END)
-        feed->said = feed->failure;
+    else if (status != STOKE_E_END && status != STOKE_E_TIMEOUT)
+        feed->said = feed->broken.code ? feed->broken : feed->failure;
     pthread_mutex_unlock(&feed->lock);
     return status;
 }
 
-/* A call for the consumer's stream failed: nothing is handed out any more. */
-static int break_down(stoke_feed *feed, const stoke_error *error)
-{
-    if (!feed->broken.code) feed->broken = *error;
-    feed->said = feed->broken;
-    return feed->broken.code;
-}
-
-static void give_back(stoke_feed *feed, stk_device_slot *slot)
+/* Why nothing is handed out any more; 0: it is. */
+static int refusal(stoke_feed *feed)
 {
     pthread_mutex_lock(&feed->lock);
-    stk_ring_give_back(&feed->ring, slot);
-    pthread_cond_broadcast(&feed->work);
+    if (feed->stopped && !feed->broken.code)
+        stk_fail(&feed->broken, STOKE_E_STATE, "the feed was stopped: make another one");
+    const int code = feed->broken.code;
     pthread_mutex_unlock(&feed->lock);
+    return code;
 }
 
-int stoke_feed_next(stoke_feed *feed, const stoke_device_batch **batch)
+/* The next batch, wherever it comes from, with the time that it took. */
+static int take(stoke_feed *feed, uint64_t began, uint64_t deadline_ns, stk_device_slot **slot)
+{
+    int r;
+    if (feed->started) {
+        pthread_mutex_lock(&feed->lock);
+        r = wait_for_head(feed, deadline_ns, slot);
+        pthread_mutex_unlock(&feed->lock);
+    } else {
+        r = fill_here(feed, deadline_ns, slot);
+    }
+    feed->host_wait_ns += stk_now_ns() - began;
+    if (!r) {
+        feed->steps.number = (int64_t)(*slot)->batch.host.index;
+        feed->steps.trip = (*slot)->trip;
+    }
+    stk_feed_span(feed, "wait for a batch", began, r ? -1 : feed->steps.number);
+    if (r == STOKE_E_END) count_late(feed);
+    return r;
+}
+
+int stoke_feed_next_until(stoke_feed *feed, const stoke_device_batch **batch, uint64_t deadline_ns)
 {
     const uint64_t began = stk_now_ns();
     stk_device_slot *slot = NULL;
     stoke_error error = { 0 };
-    int r;
     *batch = NULL;
-    if (feed->broken.code) return break_down(feed, &feed->broken);
-    if (feed->started) {
-        pthread_mutex_lock(&feed->lock);
-        r = wait_for_head(feed, &slot);
-        pthread_mutex_unlock(&feed->lock);
-    } else {
-        r = fill_here(feed, &slot);
-    }
-    feed->host_wait_ns += stk_now_ns() - began;
-    if (!r) {
-        feed->steps.number = (int64_t)slot->batch.host.index;
-        feed->steps.trip = slot->trip;
-    }
-    stk_feed_span(feed, "wait for a batch", began, r ? -1 : feed->steps.number);
-    if (r == STOKE_E_END) count_late(feed);
+    int r = refusal(feed);
+    if (!r) r = take(feed, began, deadline_ns, &slot);
     if (r) return say(feed, r);
+    pthread_mutex_lock(&feed->order);
     r = stk_stream_wait(feed->consumer, slot->ready, &error);
+    pthread_mutex_unlock(&feed->order);
     if (r) {
-        give_back(feed, slot);
-        return break_down(feed, &error);
+        stk_feed_break(feed, &error);
+        stk_feed_give_back(feed, slot);
+        return say(feed, r);
     }
     feed->position = slot->position;
     feed->bad.replaced += slot->bad.replaced;
@@ -340,17 +394,9 @@ int stoke_feed_next(stoke_feed *feed, const stoke_device_batch **batch)
     return STOKE_OK;
 }
 
-void stoke_feed_release(stoke_feed *feed, const stoke_device_batch **batch)
+int stoke_feed_next(stoke_feed *feed, const stoke_device_batch **batch)
 {
-    if (!*batch) return;
-    stk_device_slot *slot = (stk_device_slot *)*batch; /* the batch is the slot's first member */
-    stoke_error error = { 0 };
-    *batch = NULL;
-    if (stk_event_record(slot->done, feed->consumer, &error)) {
-        break_down(feed, &error);
-        stk_stream_finish(feed->consumer, NULL); /* nothing tells when the batch has been read: wait here */
-    }
-    give_back(feed, slot);
+    return stoke_feed_next_until(feed, batch, STK_FOR_EVER);
 }
 
 const char *stoke_feed_error(const stoke_feed *feed)

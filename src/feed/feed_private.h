@@ -2,7 +2,8 @@
  *
  * The feed's inside, shared by its files:
  *
- *   feed.c            create, destroy, next, release, epochs, state
+ *   feed.c            create, stop, destroy, next, epochs, state
+ *   lend.c            batches in other hands: streams and threads of the caller's, release
  *   feed_memory.c     what it takes, before it is taken
  *   ring.c            device slots
  *   transfer.c        a batch on its way: copies, kernels, events
@@ -28,7 +29,9 @@
  * lost and the wait fails. So whatever the moment, pausing and stopping come to an end.
  *
  * One lock guards everything below `lock`; no device call that waits and no call of the loader is made under
- * it.
+ * it. Another, `order`, stands for the consumer's stream, which release() may use while next() waits in
+ * another thread, and for the streams of others; nothing waits under it but for a call that failed. Nobody
+ * holds both.
  */
 #ifndef STOKE_SRC_FEED_FEED_PRIVATE_H
 #define STOKE_SRC_FEED_FEED_PRIVATE_H
@@ -78,6 +81,14 @@ typedef struct stk_stepper {
     double turns_per_ns; /* of the loop in the kernel; 0 = not measured yet */
 } stk_stepper;
 
+/* Somebody else's stream, as ours: kept because a batch comes to the same one again and again. */
+typedef struct stk_guest {
+    void *native;
+    stk_stream *stream; /* NULL: none */
+} stk_guest;
+/* PyTorch has 32 streams of a priority; more of them at work at once would be met anew every time. */
+enum { STK_GUESTS = 32 };
+
 struct stoke_feed {
     stoke_device *device;
     stoke_device_info info;
@@ -94,6 +105,11 @@ struct stoke_feed {
     stk_stepper steps;
     uint64_t batches;
 
+    pthread_mutex_t order;
+    stk_guest guest[STK_GUESTS];
+    uint32_t guests_met;
+    stk_event *passed; /* of a guest, for the consumer's stream to wait for */
+
     pthread_t thread;
     int started;
     pthread_mutex_t lock;
@@ -101,6 +117,7 @@ struct stoke_feed {
     pthread_cond_t ready; /* for the caller: a batch is queued, an end was met, or the thread pauses */
     int locks_made;
     int stopping, paused;
+    int stopped; /* stoke_feed_stop was called */
     int idle;    /* the thread waits for `work` and touches nothing */
     int resting; /* the epoch it reached has no batches: nothing to do until it is told of another */
     stk_ring ring;
@@ -112,7 +129,7 @@ struct stoke_feed {
     uint64_t epoch, position;     /* of the consumer: after the last batch handed out */
     stk_bad_rows bad;             /* of batches handed out; the caller's */
     stoke_error failure;          /* of filling; code 0: fine */
-    stoke_error broken;           /* the same of the caller's own calls */
+    stoke_error broken;           /* the same of the consumer's stream */
     stoke_error said;             /* for stoke_feed_error */
     stk_book book;
     stk_diary diary;
@@ -131,9 +148,9 @@ int stk_trips_create(stoke_feed *feed, stoke_error *err);
 void stk_trips_destroy(stoke_feed *feed);
 /* From one event to another, both passed; never negative. */
 int stk_feed_between(stk_event *start, stk_event *end, stk_interval *interval, stoke_error *err);
-/* Takes the next batch of the loader and puts all its work into a slot on feed->copies. What the loader says
- * is returned as it is, with its message. */
-int stk_transfer_fill(stoke_feed *feed, stk_device_slot *slot, stoke_error *err);
+/* Takes the next batch of the loader, waiting for it until then, and puts all its work into a slot on
+ * feed->copies. What the loader says is returned as it is, with its message. */
+int stk_transfer_fill(stoke_feed *feed, stk_device_slot *slot, uint64_t deadline_ns, stoke_error *err);
 /* A filled slot becomes one that can be handed out. Lock held. */
 void stk_transfer_queue(stoke_feed *feed, stk_device_slot *slot);
 /* What the loader has given so far will not be handed out. The one who fills, or nobody does meanwhile. */
@@ -144,6 +161,14 @@ int stk_transfer_retire(stoke_feed *feed, stoke_error *err);
 int stk_transfer_wait(stoke_feed *feed, int *any, stoke_error *err);
 /* Reads the times of trips that have ended. Lock held. */
 int stk_trips_read(stoke_feed *feed, stoke_error *err);
+
+/* ---- lend.c ---- */
+int stk_guests_create(stoke_feed *feed, stoke_error *err);
+void stk_guests_destroy(stoke_feed *feed);
+/* A call for the consumer's stream failed: nothing is handed out any more. */
+void stk_feed_break(stoke_feed *feed, const stoke_error *error);
+/* The slot is free, or, when the feed was stopped, its memory goes. */
+void stk_feed_give_back(stoke_feed *feed, stk_device_slot *slot);
 
 /* ---- transfer_thread.c ---- */
 int stk_transfer_start(stoke_feed *feed, stoke_error *err);

@@ -17,6 +17,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/wait.h"
 #include "src/feed/feed_private.h"
 
 enum {
@@ -106,7 +107,7 @@ static void time_loader(const stoke_feed *feed, sighting *seen)
 static int look(stoke_feed *feed, sighting *seen, int *looked, stoke_error *err)
 {
     stk_device_slot *slot = &feed->ring.slot[0];
-    int r = stk_transfer_fill(feed, slot, err);
+    int r = stk_transfer_fill(feed, slot, STK_FOR_EVER, err);
     *looked = !r && slot->batch.host.count > 0;
     if (r) return r == STOKE_E_DEVICE || r == STOKE_E_NOMEM || r == STOKE_E_UNSUPPORTED ? r : STOKE_OK;
     const stk_trip *trip = &feed->trip[(feed->sent - 1) % STK_TRIPS];

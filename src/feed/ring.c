@@ -74,15 +74,20 @@ int stk_ring_create(stk_ring *ring, stoke_device *device, uint32_t count, const 
     return STOKE_OK;
 }
 
+void stk_ring_empty(stk_device_slot *slot)
+{
+    stk_block_destroy(&slot->images);
+    stk_block_destroy(&slot->masks);
+    stk_block_destroy(&slot->masks_b);
+    stk_block_destroy(&slot->raw);
+    stk_block_destroy(&slot->read);
+}
+
 void stk_ring_destroy(stk_ring *ring)
 {
     for (uint32_t i = 0; i < ring->count; i++) {
         stk_device_slot *slot = &ring->slot[i];
-        stk_block_destroy(&slot->images);
-        stk_block_destroy(&slot->masks);
-        stk_block_destroy(&slot->masks_b);
-        stk_block_destroy(&slot->raw);
-        stk_block_destroy(&slot->read);
+        stk_ring_empty(slot);
         stk_event_destroy(&slot->ready);
         stk_event_destroy(&slot->done);
         stk_free(slot->ids);

@@ -18,7 +18,8 @@ typedef enum stk_ring_state {
     STK_RING_FREE,
     STK_RING_FILLING,
     STK_RING_QUEUED,
-    STK_RING_HELD
+    STK_RING_HELD,
+    STK_RING_GONE /* its memory was given up: the feed was stopped */
 } stk_ring_state;
 
 typedef struct stk_device_slot {
@@ -26,6 +27,9 @@ typedef struct stk_device_slot {
     stk_ring_state state;
     stk_block images, masks, masks_b, raw;
     stk_event *ready, *done;
+    void *lent[STOKE_LENT_MAX]; /* streams of others that use it, as they were given; under the feed's `order`
+                                 */
+    uint32_t n_lent;
     uint64_t position; /* where the loader stood after this batch */
     uint64_t trip;     /* that brought it */
     uint64_t freed;    /* when, as a count */
@@ -51,6 +55,8 @@ uint64_t stk_ring_slot_bytes(const stoke_batch *shape, int two_masks, uint64_t r
 int stk_ring_create(stk_ring *ring, stoke_device *device, uint32_t count, const stoke_batch *shape,
                     int two_masks, uint64_t raw_bytes, stoke_error *err);
 void stk_ring_destroy(stk_ring *ring);
+/* Gives up the memory of a slot that nobody uses; what is known about it stays. Twice is fine. */
+void stk_ring_empty(stk_device_slot *slot);
 
 /* The free slot that has been free for longest: its last reader has most likely ended. NULL: none. */
 stk_device_slot *stk_ring_free(const stk_ring *ring);

@@ -265,14 +265,14 @@ static void describe(stoke_feed *feed, stk_device_slot *slot, const stoke_batch 
     stk_loader_where(feed->loader, &epoch, &slot->position);
 }
 
-int stk_transfer_fill(stoke_feed *feed, stk_device_slot *slot, stoke_error *err)
+int stk_transfer_fill(stoke_feed *feed, stk_device_slot *slot, uint64_t deadline_ns, stoke_error *err)
 {
     int r = make_room(feed, err);
     if (r) return r;
     stk_trip *trip = &feed->trip[feed->sent % STK_TRIPS];
     trip->bytes = 0;
     trip->kernels = 0;
-    r = stoke_loader_next(feed->loader, &trip->host);
+    r = stoke_loader_next_until(feed->loader, &trip->host, deadline_ns);
     if (r) return nothing_came(feed, r, err);
     slot->bad = look_for_bad(feed);
     describe(feed, slot, trip->host);

@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include "src/base/error.h"
+#include "src/base/wait.h"
 #include "src/feed/feed_private.h"
 #include "src/loader/ahead.h"
 
@@ -30,7 +31,7 @@ static void fill_one(stoke_feed *feed, stk_device_slot *slot)
     stoke_error error = { 0 };
     slot->state = STK_RING_FILLING;
     pthread_mutex_unlock(&feed->lock);
-    const int r = stk_transfer_fill(feed, slot, &error);
+    const int r = stk_transfer_fill(feed, slot, STK_FOR_EVER, &error);
     pthread_mutex_lock(&feed->lock);
     if (r) {
         stk_ring_give_back(&feed->ring, slot);

@@ -9,6 +9,12 @@ void stk_loader_where(const stoke_loader *loader, uint64_t *epoch, uint64_t *pos
     *position = stk_loader_position(loader);
 }
 
+uint64_t stk_loader_batches_from(const stoke_loader *loader, uint64_t position)
+{
+    const stoke_shard shard = stk_loader_shard_from(loader, position);
+    return stoke_shard_batches(&shard);
+}
+
 stk_bad_rows stk_loader_bad_rows(const stoke_loader *loader)
 {
     return (stk_bad_rows){ loader->stats.replaced, loader->stats.skipped };

@@ -16,6 +16,9 @@ void stk_loader_where(const stoke_loader *loader, uint64_t *epoch, uint64_t *pos
 int stk_loader_state_at(const stoke_loader *loader, uint64_t epoch, uint64_t position, char *text,
                         size_t size);
 
+/* Batches of an epoch from a global position on. Any thread. */
+uint64_t stk_loader_batches_from(const stoke_loader *loader, uint64_t position);
+
 /* Rows that were replaced, or left out (policy skip). */
 typedef struct stk_bad_rows {
     uint64_t replaced, skipped;

@@ -10,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/options_private.h"
+#include "src/base/wait.h"
 #include "src/loader/kept.h"
 #include "src/source/weights.h"
 
@@ -66,14 +67,8 @@ static int make_order(stoke_loader *loader, const stoke_dataset *dataset, const 
 
 static int make_locks(stoke_loader *loader, stoke_error *err)
 {
-    pthread_condattr_t monotonic; /* deadlines of next_until are on this clock */
-    int failed = pthread_condattr_init(&monotonic);
-    if (!failed) {
-        failed = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) ||
-                 pthread_mutex_init(&loader->lock, NULL) || pthread_cond_init(&loader->work, NULL) ||
-                 pthread_cond_init(&loader->ready, &monotonic);
-        pthread_condattr_destroy(&monotonic);
-    }
+    const int failed = pthread_mutex_init(&loader->lock, NULL) || pthread_cond_init(&loader->work, NULL) ||
+                       stk_cond_init(&loader->ready); /* deadlines of next_until */
     if (failed) return stk_fail(err, STOKE_E_NOMEM, "cannot make the loader's locks");
     loader->locks_made = 1;
     return STOKE_OK;
@@ -193,8 +188,6 @@ void stoke_loader_destroy(stoke_loader **pointer)
 
 /* ---- batches ---- */
 
-#define FOR_EVER UINT64_MAX /* a deadline */
-
 static uint64_t batches_of_epoch(const stoke_loader *loader)
 {
     const stoke_shard shard = stk_loader_shard(loader, loader->epoch);
@@ -203,25 +196,13 @@ static uint64_t batches_of_epoch(const stoke_loader *loader)
 
 uint64_t stoke_loader_batches(const stoke_loader *loader)
 {
-    stoke_shard shard = stk_loader_shard(loader, loader->epoch);
-    shard.start = 0;
+    const stoke_shard shard = stk_loader_shard_from(loader, 0);
     return stoke_shard_batches(&shard);
 }
 
 uint64_t stoke_loader_remaining(const stoke_loader *loader)
 {
     return batches_of_epoch(loader) - loader->delivered;
-}
-
-/* Until a batch is ready, a worker has failed, or that time has come. Lock held. */
-static void wait_for_workers(stoke_loader *loader, uint64_t deadline_ns)
-{
-    if (deadline_ns == FOR_EVER) {
-        pthread_cond_wait(&loader->ready, &loader->lock);
-        return;
-    }
-    const struct timespec until = { (time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u) };
-    pthread_cond_timedwait(&loader->ready, &loader->lock, &until);
 }
 
 /* Waits until the oldest batch is ready. Lock held. */
@@ -243,10 +224,10 @@ static int wait_for_head(stoke_loader *loader, uint64_t deadline_ns, stk_slot **
             return STOKE_E_STARVED;
         }
         if (loader->cancelled) return STOKE_E_CANCELLED;
-        if ((loader->threads || worked) && deadline_ns != FOR_EVER && stk_now_ns() >= deadline_ns)
+        if ((loader->threads || worked) && deadline_ns != STK_FOR_EVER && stk_now_ns() >= deadline_ns)
             return STOKE_E_TIMEOUT;
         if (loader->threads)
-            wait_for_workers(loader, deadline_ns);
+            stk_cond_wait(&loader->ready, &loader->lock, deadline_ns);
         else
             worked = stk_worker_step(&loader->workers[0]);
     }
@@ -294,7 +275,7 @@ static void book_wait(stoke_loader *loader, uint64_t wall, uint64_t cpu, int cam
 
 int stoke_loader_next(stoke_loader *loader, const stoke_batch **batch)
 {
-    return stoke_loader_next_until(loader, batch, FOR_EVER);
+    return stoke_loader_next_until(loader, batch, STK_FOR_EVER);
 }
 
 int stoke_loader_next_until(stoke_loader *loader, const stoke_batch **batch, uint64_t deadline_ns)

@@ -117,7 +117,9 @@ void stk_workers_stop(stoke_loader *loader);
 int stk_worker_step(stk_worker *worker);
 /* Stops handing out rows, waits for those in flight, empties the ring, sets the schedule. Lock held. */
 void stk_schedule_restart(stoke_loader *loader, uint64_t epoch, uint64_t start);
-/* The cut of an epoch: `start` applies to the current one only. */
+/* The cut of an epoch from a position on. Any thread. */
+stoke_shard stk_loader_shard_from(const stoke_loader *loader, uint64_t position);
+/* The same of one that the loader is or will be in: `start` applies to the current one only. */
 stoke_shard stk_loader_shard(const stoke_loader *loader, uint64_t epoch);
 /* state.c: the global position after the last batch of next(). */
 uint64_t stk_loader_position(const stoke_loader *loader);

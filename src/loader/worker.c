@@ -18,16 +18,21 @@
 #include "src/base/error.h"
 #include "src/loader/mix.h"
 
-stoke_shard stk_loader_shard(const stoke_loader *loader, uint64_t epoch)
+stoke_shard stk_loader_shard_from(const stoke_loader *loader, uint64_t position)
 {
     return (stoke_shard){
         .count = loader->order.count,
-        .start = epoch == loader->epoch ? loader->start : 0,
+        .start = position,
         .batch = loader->batch,
         .rank = loader->rank,
         .world = loader->world,
         .drop_last = loader->drop_last,
     };
+}
+
+stoke_shard stk_loader_shard(const stoke_loader *loader, uint64_t epoch)
+{
+    return stk_loader_shard_from(loader, epoch == loader->epoch ? loader->start : 0);
 }
 
 /* Opens a slot for the next batch of the schedule; NULL when no slot is free or an epoch has no batches. */

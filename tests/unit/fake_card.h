@@ -48,7 +48,46 @@ static inline int fake_card_teardown(void **state)
                                                                                                           : 0;
 }
 
+/* The same with a folder. */
+static inline int fake_card_folder_setup(void **state)
+{
+    return fake_card_setup(state) ? -1 : unit_folder_setup(state);
+}
+
+static inline int fake_card_folder_teardown(void **state)
+{
+    const int r = fake_card_teardown(state);
+    return unit_folder_teardown(state) ? -1 : r;
+}
+
+#define fake_card_test_with_folder(f)                                                                        \
+    cmocka_unit_test_setup_teardown(f, fake_card_folder_setup, fake_card_folder_teardown)
 #define fake_card_test(f) cmocka_unit_test_setup_teardown(f, fake_card_setup, fake_card_teardown)
+
+/* The first thing done wrong or NULL. Of two threads one may make a call while the other
+ * learns that the device is lost. */
+static inline const char *fake_card_fault(void)
+{
+    for (const char *line = card->faults(), *next; *line; line = next) {
+        next = strchr(line, '\n') ? strchr(line, '\n') + 1 : line + strlen(line);
+        const char *late = strstr(line, "after the device was lost");
+        if (!late || late >= next) return line;
+    }
+    return NULL;
+}
+
+/* Runs with the n-th call made to fail, by one code or another; whatever comes of it, nothing was done wrong
+ * and nothing is left. Who is refused the context cannot end what is in it. */
+static inline int fake_card_break(unsigned long n, int (*run)(void *context), void *context)
+{
+    static const int codes[] = { 2, 700 }; /* out of memory, illegal address */
+    card->reset();
+    card->fail_at(n, codes[n % 2]);
+    const int r = run(context), unreachable = !strcmp(card->failed(), "cuCtxPushCurrent_v2");
+    if (fake_card_fault() || card->depth() || (*card->leaks() && !unreachable))
+        fail_msg("call %lu (%s): %s%s", n, card->failed(), card->faults(), card->leaks());
+    return r;
+}
 
 /* The kernels as text alone: where nvcc was at build time, PTX would be taken first. */
 static inline stk_program fake_card_text(void)

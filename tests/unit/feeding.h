@@ -120,19 +120,19 @@ typedef struct feeding_snapshot {
     float lambda[SAMPLES];
 } feeding_snapshot;
 
-static inline void feeding_copy(stoke_feed *feed, stk_block *to, const stk_block *from)
+static inline void feeding_copy(stk_stream *stream, stk_block *to, const stk_block *from)
 {
-    assert_int_equal(stk_block_create(to, feed->device, STK_MEMORY_PINNED, from->bytes, NULL), 0);
-    assert_int_equal(stk_stream_copy(feed->consumer, to, 0, from, 0, from->bytes, NULL), 0);
+    assert_int_equal(stk_block_create(to, from->device, STK_MEMORY_PINNED, from->bytes, NULL), 0);
+    assert_int_equal(stk_stream_copy(stream, to, 0, from, 0, from->bytes, NULL), 0);
 }
 
-static inline void feeding_snap(stoke_feed *feed, const stoke_device_batch *batch, feeding_snapshot *snap)
+static inline void feeding_snap(stk_stream *stream, const stoke_device_batch *batch, feeding_snapshot *snap)
 {
     const stk_device_slot *slot = (const stk_device_slot *)batch;
     *snap = (feeding_snapshot){ .batch = batch->host };
-    feeding_copy(feed, &snap->images, &slot->images);
-    feeding_copy(feed, &snap->masks, &slot->masks);
-    feeding_copy(feed, &snap->masks_b, &slot->masks_b);
+    feeding_copy(stream, &snap->images, &slot->images);
+    feeding_copy(stream, &snap->masks, &slot->masks);
+    feeding_copy(stream, &snap->masks_b, &slot->masks_b);
     memcpy(snap->ids, batch->host.ids, batch->host.count * sizeof *snap->ids);
     memcpy(snap->lambda, batch->lambda, batch->host.count * sizeof *snap->lambda);
     snap->batch.images = snap->images.host;
@@ -140,6 +140,17 @@ static inline void feeding_snap(stoke_feed *feed, const stoke_device_batch *batc
     snap->batch.masks_b = snap->masks_b.host;
     snap->batch.ids = snap->ids;
     snap->batch.lambda = snap->lambda;
+}
+
+/* What was snapped is what was expected; the stream has come to its end. */
+static inline void feeding_compare(feeding_snapshot *snap, const pairs_digest *expected)
+{
+    uint8_t digest[16];
+    stoke_batch_digest(&snap->batch, digest);
+    assert_memory_equal(digest, expected->digest, 16);
+    stk_block_destroy(&snap->images);
+    stk_block_destroy(&snap->masks);
+    stk_block_destroy(&snap->masks_b);
 }
 
 /* All epochs, without a wait between two batches: slots go round while what reads them is still to be done.
@@ -151,18 +162,11 @@ static inline void feeding_run_ahead(stoke_feed *feed, const feeding *f)
         const stoke_device_batch *batch;
         if (i && i % BATCHES == 0) assert_int_equal(stoke_feed_set_epoch(feed, i / BATCHES), 0);
         assert_int_equal(stoke_feed_next(feed, &batch), 0);
-        feeding_snap(feed, batch, &snaps[i]);
+        feeding_snap(feed->consumer, batch, &snaps[i]);
         stoke_feed_release(feed, &batch);
     }
     assert_int_equal(stoke_feed_finish(feed, NULL), 0);
-    for (size_t i = 0; i < MOST; i++) {
-        uint8_t digest[16];
-        stoke_batch_digest(&snaps[i].batch, digest);
-        assert_memory_equal(digest, f->expected[i].digest, 16);
-        stk_block_destroy(&snaps[i].images);
-        stk_block_destroy(&snaps[i].masks);
-        stk_block_destroy(&snaps[i].masks_b);
-    }
+    for (size_t i = 0; i < MOST; i++) feeding_compare(&snaps[i], &f->expected[i]);
 }
 
 #endif

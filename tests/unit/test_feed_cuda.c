@@ -9,17 +9,6 @@
 
 #include "src/device/cuda.h"
 
-static int setup(void **state)
-{
-    return fake_card_setup(state) ? -1 : unit_folder_setup(state);
-}
-
-static int teardown(void **state)
-{
-    const int r = fake_card_teardown(state);
-    return unit_folder_teardown(state) ? -1 : r;
-}
-
 static void events_keep_the_order(void **state)
 {
     feeding f = feeding_begin(state);
@@ -62,19 +51,26 @@ static void the_consumers_stream_may_be_its_own(void **state)
 }
 
 /* An epoch with a step on every batch; what comes is right, or the run ends with an error. */
-static int run_epoch(const feeding *f, stoke_feed_params params, size_t *taken)
+typedef struct run {
+    const feeding *f;
+    stoke_feed_params params;
+    size_t taken;
+} run;
+
+static int run_epoch(void *context)
 {
+    run *one = context;
     stoke_device_params settings = stoke_device_defaults();
     stoke_device *device = NULL;
     stoke_feed *feed = NULL;
     stoke_error err = { 0 };
     settings.cache = "";
-    *taken = 0;
+    one->taken = 0;
     int r = stoke_device_open(&device, "cuda:0", &settings, &err);
-    if (!r) r = stoke_feed_create(&feed, f->dataset, &f->data, device, &params, &err);
+    if (!r) r = stoke_feed_create(&feed, one->f->dataset, &one->f->data, device, &one->params, &err);
     if (r && !*err.message) fail_msg("error %d without a message", r);
-    for (; !r && *taken < BATCHES; ++*taken) {
-        r = feeding_take(feed, f, *taken);
+    for (; !r && one->taken < BATCHES; one->taken++) {
+        r = feeding_take(feed, one->f, one->taken);
         if (!r) r = stoke_feed_step(feed, 0.01, NULL);
         if (r) break;
     }
@@ -83,37 +79,19 @@ static int run_epoch(const feeding *f, stoke_feed_params params, size_t *taken)
     return r;
 }
 
-/* The first thing done wrong, or NULL. Of two threads one may make a call while the other learns that the
- * device is lost. */
-static const char *fault(void)
-{
-    for (const char *line = card->faults(), *next; *line; line = next) {
-        next = strchr(line, '\n') ? strchr(line, '\n') + 1 : line + strlen(line);
-        const char *late = strstr(line, "after the device was lost");
-        if (!late || late >= next) return line;
-    }
-    return NULL;
-}
-
 static void every_call_may_fail(void **state)
 {
     feeding f = feeding_begin(state);
-    static const int codes[] = { CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_ILLEGAL_ADDRESS };
-    size_t taken, failures = 0, cut_short = 0;
+    size_t failures = 0, cut_short = 0;
     for (int way = 0; way < 6; way++) {
-        const stoke_feed_params params = feeding_params(way % 2, way / 2, 2);
+        run one = { &f, feeding_params(way % 2, way / 2, 2), 0 };
         card->reset();
-        assert_int_equal(run_epoch(&f, params, &taken), 0);
+        assert_int_equal(run_epoch(&one), 0);
         const unsigned long calls = card->calls();
         for (unsigned long n = 1 + (unsigned long)way; n < calls; n += 1 + calls / 20) {
-            card->reset();
-            card->fail_at(n, codes[n % 2]);
-            const int r = run_epoch(&f, params, &taken);
-            const int unreachable = !strcmp(card->failed(), "cuCtxPushCurrent_v2");
-            if (fault() || card->depth() || (*card->leaks() && !unreachable))
-                fail_msg("call %lu (%s): %s%s", n, card->failed(), card->faults(), card->leaks());
+            const int r = fake_card_break(n, run_epoch, &one);
             failures += r != 0;
-            cut_short += r && taken;
+            cut_short += r && one.taken;
         }
     }
     assert_true(failures > 30 && cut_short > 2);
@@ -121,12 +99,33 @@ static void every_call_may_fail(void **state)
     feeding_end(&f);
 }
 
+/* Kernels that nothing here can compile are no reason to do without the card. */
+static void auto_does_without_a_compiler(void **state)
+{
+    if (stk_augment_program.n_ptx) unit_skip("the kernels are at hand as PTX");
+    char *compiler_was = strdup(getenv("STOKE_LIBNVRTC"));
+    setenv("STOKE_LIBNVRTC", "/nowhere/libnvrtc.so", 1);
+    feeding f = feeding_begin(state);
+    stoke_device *device = feeding_device("cuda:0");
+    stoke_feed *feed = feeding_open(&f, device, feeding_params(STOKE_PLACEMENT_AUTO, 0, 2));
+    const char *why;
+    assert_int_equal(stoke_feed_placement(feed, &why), STOKE_PLACEMENT_HOST);
+    assert_non_null(strstr(why, "no NVRTC"));
+    feeding_take_all(feed, &f, 0, BATCHES);
+    stoke_feed_destroy(&feed);
+    stoke_device_close(&device);
+    feeding_end(&f);
+    setenv("STOKE_LIBNVRTC", compiler_was, 1);
+    free(compiler_was);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(events_keep_the_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_consumers_stream_may_be_its_own, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_call_may_fail, setup, teardown),
+        fake_card_test_with_folder(events_keep_the_order),
+        fake_card_test_with_folder(the_consumers_stream_may_be_its_own),
+        fake_card_test_with_folder(every_call_may_fail),
+        fake_card_test_with_folder(auto_does_without_a_compiler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

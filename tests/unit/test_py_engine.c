@@ -4,12 +4,9 @@
  * any thread lets go of them, closing ends a wait, and a child of fork is told. Here, because sanitizers do
  * not see into an interpreter.
  */
-#include "tests/unit/pairs.h"
+#include "tests/unit/leasing.h"
 
 #include <pthread.h>
-#include <sys/wait.h>
-
-#include "python/src/engine.h"
 
 static py_engine *opened(const stoke_data_params *params)
 {
@@ -18,15 +15,6 @@ static py_engine *opened(const stoke_data_params *params)
     int r = py_engine_open(&engine, params, NULL, &err);
     if (r) fail_msg("%s", err.message);
     return engine;
-}
-
-static int next(py_engine *engine, py_lease **lease)
-{
-    stoke_error err = { 0 };
-    int r;
-    do r = py_engine_next(engine, 1000, lease, &err);
-    while (r == STOKE_E_TIMEOUT);
-    return r;
 }
 
 static uint32_t held(py_engine *engine)
@@ -46,7 +34,7 @@ static void leases_outlive_the_engine(void **state)
         uint8_t before[2][16], after[16];
         char name[16];
         for (int i = 0; i < 2; i++) {
-            assert_int_equal(next(engine, &lease[i]), 0);
+            assert_int_equal(leasing_next(engine, &lease[i]), 0);
             stoke_batch_digest(&lease[i]->batch, before[i]);
         }
         snprintf(name, sizeof name, "%s", lease[1]->batch.names[2]);
@@ -77,7 +65,7 @@ static void starving_says_how_many(void **state)
     const stoke_data_params params = pairs_params(state);
     py_engine *engine = opened(&params);
     py_lease *lease[3], *more;
-    for (int i = 0; i < 3; i++) assert_int_equal(next(engine, &lease[i]), 0);
+    for (int i = 0; i < 3; i++) assert_int_equal(leasing_next(engine, &lease[i]), 0);
     stoke_error err;
     assert_int_equal(py_engine_next(engine, 0, &more, &err), STOKE_E_STARVED);
     assert_non_null(strstr(err.message, "all 3 batches are held"));
@@ -85,7 +73,7 @@ static void starving_says_how_many(void **state)
     py_hold_drop(&lease[1]->hold);
     assert_int_equal(py_engine_next(engine, 0, &more, &err), STOKE_E_STARVED);
     py_hold_drop(&lease[1]->hold);
-    assert_int_equal(next(engine, &more), 0);
+    assert_int_equal(leasing_next(engine, &more), 0);
     assert_int_equal(more->batch.index, 3);
     py_hold_drop(&more->hold);
     py_hold_drop(&lease[0]->hold);
@@ -131,7 +119,7 @@ static void other_threads_let_go(void **state)
     for (uint64_t epoch = 0; epoch < 4; epoch++) {
         stoke_error err;
         assert_int_equal(py_engine_set_epoch(engine, epoch, &err), 0);
-        while (!next(engine, &lease)) {
+        while (!leasing_next(engine, &lease)) {
             pthread_mutex_lock(&b.lock);
             while (b.lease) pthread_cond_wait(&b.changed, &b.lock);
             b.lease = lease;
@@ -191,7 +179,7 @@ static void bad_files_stay_known(void **state)
     params.max_bad = "2";
     py_engine *engine = opened(&params);
     py_lease *lease;
-    while (!next(engine, &lease)) py_hold_drop(&lease->hold);
+    while (!leasing_next(engine, &lease)) py_hold_drop(&lease->hold);
     const py_bad *bad;
     size_t n;
     for (int closed = 0; closed < 2; closed++) {
@@ -228,18 +216,7 @@ static void a_child_of_fork_is_told(void **state)
     pairs_write(state, 12, 32, 32);
     const stoke_data_params params = pairs_params(state);
     py_engine *engine = opened(&params);
-    py_lease *lease;
-    assert_int_equal(next(engine, &lease), 0);
-    const pid_t child = fork();
-    if (!child) _exit(try_in_child(engine, lease));
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-    py_hold_drop(&lease->hold);
-    assert_int_equal(next(engine, &lease), 0); /* the parent's goes on */
-    assert_int_equal(lease->batch.index, 1);
-    py_hold_drop(&lease->hold);
+    leasing_fork(engine, try_in_child);
     py_engine_drop(engine);
 }
 
