@@ -63,10 +63,20 @@ int py_array_get(PyObject *object, py_view *view, py_hold **hold)
     return 1;
 }
 
+void py_let_go(py_hold *hold, py_place place)
+{
+    if (place.device == PY_DEVICE_CPU) {
+        py_hold_drop(hold);
+        return;
+    }
+    Py_BEGIN_ALLOW_THREADS py_hold_drop(hold);
+    Py_END_ALLOW_THREADS
+}
+
 static void array_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    py_hold_drop(((array *)self)->hold);
+    py_let_go(((array *)self)->hold, ((array *)self)->view.place);
     PyObject_Free(self);
     Py_DECREF(type);
 }

@@ -43,6 +43,10 @@ PyObject *py_array_new(py_hold *hold, const py_view *view);
 /* View and hold (borrowed) of an array; 0 with TypeError set when the object is none. */
 int py_array_get(PyObject *object, py_view *view, py_hold **hold);
 
+/* Drops a count, the GIL held. The last one of a batch on a device may wait for it: other threads run
+ * meanwhile. */
+void py_let_go(py_hold *hold, py_place place);
+
 /* dlpack.c: a capsule, "dltensor" or (versioned) "dltensor_versioned", with a count of its own on `hold`. */
 PyObject *py_dlpack_capsule(py_hold *hold, const py_view *view, int versioned, int copied);
 

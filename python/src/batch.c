@@ -36,7 +36,7 @@ py_hold *py_batch_hold(PyObject *object)
 static void batch_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    py_hold_drop(((batch *)self)->hold);
+    py_let_go(((batch *)self)->hold, ((batch *)self)->place);
     PyObject_Free(self);
     Py_DECREF(type);
 }

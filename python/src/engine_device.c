@@ -63,17 +63,20 @@ int py_feed_next(py_engine *engine, uint64_t deadline_ns, const stoke_device_bat
 
 int py_lease_lend(py_lease *lease, void *stream, stoke_error *err)
 {
-    return stoke_feed_lend(lease->engine->feed, lease->cargo, stream, err);
+    const int r = py_engine_check(lease->engine, err);
+    return r ? r : stoke_feed_lend(lease->engine->feed, lease->cargo, stream, err);
 }
 
 int py_lease_arrive(py_lease *lease, stoke_error *err)
 {
-    return stoke_feed_arrive(lease->engine->feed, lease->cargo, err);
+    const int r = py_engine_check(lease->engine, err);
+    return r ? r : stoke_feed_arrive(lease->engine->feed, lease->cargo, err);
 }
 
 int py_lease_fetch(py_lease *lease, const void *array, void *to, size_t bytes, stoke_error *err)
 {
-    return stoke_feed_fetch(lease->engine->feed, lease->cargo, (uintptr_t)array, to, bytes, err);
+    const int r = py_engine_check(lease->engine, err);
+    return r ? r : stoke_feed_fetch(lease->engine->feed, lease->cargo, (uintptr_t)array, to, bytes, err);
 }
 
 int py_lease_digest(py_lease *lease, uint8_t digest[16], stoke_error *err)

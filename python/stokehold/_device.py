@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where batches go: names of devices, and the stream of whoever takes them there."""
 import importlib
+import importlib.util
 import sys
 from typing import Any, Callable, Dict, NamedTuple, Optional
 
@@ -52,7 +53,9 @@ def output(way: Route, wanted: Optional[str]) -> Optional[str]:
     if way.kind == "cuda" and wanted == "numpy":
         raise ValueError("NumPy does not reach the memory of a card: take output='torch' or 'dlpack', whose arrays copy themselves to "
                          "the host by numpy() and cpu()")
-    return "dlpack" if way.kind == "opencl" else wanted
+    if way.kind == "opencl" or (way.kind == "cuda" and wanted is None and not importlib.util.find_spec("torch")):
+        return "dlpack"
+    return wanted
 
 
 def torch_stream(index: int) -> int:

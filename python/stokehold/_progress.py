@@ -23,7 +23,7 @@ class Progress:
     def __init__(self, wanted: Optional[bool] = None, stream: Any = None) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._display = None if wanted is False or stream is not None else _kernel()
-        self._terminal = self._stream is not None and self._stream.isatty()
+        self._terminal = getattr(self._stream, "isatty", bool)()  # a stand-in for stderr may lack it
         self._on = bool(self._terminal or self._display) if wanted is None else wanted and self._stream is not None
         self._handle: Any = None
         self._last = ""

@@ -17,7 +17,7 @@ import sys
 from typing import Any, Dict, Iterator, List, Mapping, Optional
 
 from ._batches import Batches
-from ._errors import NotFoundError
+from ._errors import NotFoundError, StateError
 from .loader import Loader
 from .probe import Probe
 
@@ -62,7 +62,10 @@ class _TrainLoader(Loader):
 
     def close(self) -> None:
         if self._last is None:
-            self._last = super().state_dict()
+            try:
+                self._last = super().state_dict()
+            except StateError:  # a child of fork has no place to tell
+                pass
         super().close()
 
 
@@ -73,7 +76,7 @@ class _WholeSet:
         self.loader = loader
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.loader)
+        yield from self.loader  # begins with the first batch: Lightning makes iterators that it does not use
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -217,9 +220,9 @@ class FeedMonitor(_lightning.Callback):  # type: ignore[misc]
         if self.probe is not None:
             self.probe.pause()
 
-    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        if self.probe is not None:
-            self.probe.resume()
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
+        if self.probe is not None:  # Lightning saves behind all other callbacks: what follows is the writing
+            self.probe.pause()
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         self.probe.step_begins()

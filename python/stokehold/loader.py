@@ -183,7 +183,7 @@ class Loader(Batches):
     @property
     def remarks(self) -> List[str]:
         """What is allowed in the settings and hardly meant, and what went wrong without harm to the batches."""
-        short = short_of_room(self.stats(), self.memory.workers)
+        short = short_of_room(self.stats(), self.memory.workers) if self._way is None else None
         return self._core.remarks() + ([short] if short else [])
 
     def show(self, n: int = 8, *, columns: int = 0, tile: int = 0) -> Picture:

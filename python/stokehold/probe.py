@@ -244,8 +244,10 @@ class Probe:
 
     def pause(self) -> int:
         """What follows (validation, a checkpoint) does not count, until `resume` or the next step. Returns the moment."""
-        self._left = time.monotonic_ns()
-        return self._left
+        now = time.monotonic_ns()
+        if self._left is None:
+            self._left = now
+        return now
 
     def resume(self) -> int:
         """Time counts again. Returns the moment."""

@@ -15,6 +15,7 @@ from test_dlpack import Managed, take
 from test_ownership import resident_bytes
 
 import stokehold
+from stokehold import _device
 
 # Everything at once: mixed rows, second masks, short last batch.
 SETTINGS = {"augment": "strong,mixup(p=0.6)", "as_dict": True, "mask_dtype": "i64", "seed": 5}
@@ -482,3 +483,9 @@ def test_many_batches_leave_nothing_behind(send, card, to):
     gc.collect()
     assert resident_bytes() - before < 2 << 20  # 1 KB a batch; a slot is 3.3 KB
     assert loader.stats().heap_allocations == allocations
+
+
+def test_without_torch_a_card_gives_dlpack(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert _device.output(_device.route("cuda:0"), None) == "dlpack"
+    assert _device.output(_device.route("host"), None) is None

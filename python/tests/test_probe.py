@@ -75,6 +75,8 @@ def test_a_loop_that_others_run(monkeypatch):
         if step == 2:
             probe.pause()
             events.at += 1000 * MS  # validation
+            probe.pause()
+            events.at += 500 * MS  # a checkpoint right behind it
             probe.resume()
             events.at += 1 * MS
         probe.step_begins()

@@ -35,6 +35,15 @@ def test_a_file_has_lines_when_asked_for():
     assert tell(True, io.StringIO()) == "a long beginning\nshort\n"
 
 
+def test_a_stand_in_for_stderr_may_lack_isatty():
+    class Sink:
+        write = flush = lambda *_: None
+
+    with Progress(None, Sink()) as shown:
+        shown.update("unseen")
+    assert shown._last == ""
+
+
 def test_monitor_tells(capsys):
     stokehold.monitor(0.05, 0.02)
     assert capsys.readouterr().err == ""

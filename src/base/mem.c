@@ -10,12 +10,17 @@
 
 /* Below it a block of the heap does. Where a sanitizer watches all are: it does not see past the end of a
  * mapping. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define WATCHED
+#endif
+#endif
+#if defined(WATCHED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PAGES_FROM SIZE_MAX
 #else
 #define PAGES_FROM HUGE_PAGE
 #endif
-enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
+enum { PAGE = 4096, LARGEST_PAGE = 64 << 10, HUGE_PAGE = 2 << 20 };
 
 static _Atomic uint64_t calls;
 static _Atomic int64_t fail_after = -1;
@@ -87,15 +92,16 @@ static void *map_huge(size_t bytes)
     return pages;
 }
 
+/* Of any kernel: the largest pages that one has as a rule are of 64 KiB. */
 static size_t whole_pages(size_t bytes)
 {
-    return (bytes + PAGE - 1) / PAGE * PAGE;
+    return (bytes + LARGEST_PAGE - 1) / LARGEST_PAGE * LARGEST_PAGE;
 }
 
 void *stk_alloc_pages(size_t bytes)
 {
     if (bytes < PAGES_FROM) return stk_alloc_aligned(bytes, PAGE);
-    if (bytes > SIZE_MAX - PAGE || !may_allocate()) return NULL;
+    if (bytes > SIZE_MAX - LARGEST_PAGE || !may_allocate()) return NULL;
     return counted(map_huge(whole_pages(bytes)));
 }
 

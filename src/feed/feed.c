@@ -97,12 +97,18 @@ static int make_way(stoke_feed *feed, const stoke_dataset *dataset, const stoke_
     return r;
 }
 
-/* Nothing on the device reads or writes what is ours any more, or the device is lost. Someone else's stream
- * may have more work than ours: only what uses our slots is waited for. */
-static void come_to_rest(stoke_feed *feed)
+/* Nothing is under way to a slot any more, or the device is lost. */
+static void finish_trips(stoke_feed *feed)
 {
     for (int i = 0; i < STK_TRIPS; i++)
         if (feed->trip[i].end) stk_event_finish(feed->trip[i].end, NULL);
+}
+
+/* Nothing on the device reads or writes what is ours any more. Someone else's stream may have more work than
+ * ours: only what uses our slots is waited for. */
+static void come_to_rest(stoke_feed *feed)
+{
+    finish_trips(feed);
     for (uint32_t i = 0; i < feed->ring.count; i++)
         if (feed->ring.slot[i].done) stk_event_finish(feed->ring.slot[i].done, NULL);
 }
@@ -200,7 +206,7 @@ void stoke_feed_stop(stoke_feed *feed)
 {
     if (feed->stopped) return;
     stk_transfer_stop(feed);
-    come_to_rest(feed);
+    finish_trips(feed); /* `done` of slots that are held is for their holders to record */
     pthread_mutex_lock(&feed->lock);
     stk_ring_discard(&feed->ring);
     for (stk_device_slot *slot; (slot = stk_ring_free(&feed->ring));) { /* other threads release meanwhile */
@@ -309,7 +315,9 @@ static void count_late(stoke_feed *feed)
 static int fill_here(stoke_feed *feed, uint64_t deadline_ns, stk_device_slot **out)
 {
     if (feed->failure.code) return feed->failure.code;
+    pthread_mutex_lock(&feed->lock); /* other threads release meanwhile */
     stk_device_slot *slot = stk_ring_free(&feed->ring);
+    pthread_mutex_unlock(&feed->lock);
     if (!slot) return STOKE_E_STARVED;
     stoke_error error = { 0 };
     const int r = stk_transfer_fill(feed, slot, deadline_ns, &error);

@@ -68,15 +68,16 @@ int stoke_feed_lend(stoke_feed *feed, const stoke_device_batch *batch, void *str
     return r;
 }
 
-/* The consumer's stream waits for what guests have been given so far. `order` held. */
-static int follow_guests(stoke_feed *feed, const stk_device_slot *slot, stoke_error *err)
+/* A stream waits for what guests have been given so far. `order` held. */
+static int follow_guests(stoke_feed *feed, const stk_device_slot *slot, stk_stream *follower,
+                         stoke_error *err)
 {
     int r = STOKE_OK;
     for (uint32_t i = 0; i < slot->n_lent && !r; i++) {
         stk_stream *guest;
         r = guest_of(feed, slot->lent[i], &guest, err);
         if (!r) r = stk_event_record(feed->passed, guest, err);
-        if (!r) r = stk_stream_wait(feed->consumer, feed->passed, err);
+        if (!r) r = stk_stream_wait(follower, feed->passed, err);
     }
     return r;
 }
@@ -119,7 +120,7 @@ void stoke_feed_release(stoke_feed *feed, const stoke_device_batch **batch)
     stoke_error error = { 0 };
     *batch = NULL;
     pthread_mutex_lock(&feed->order);
-    int r = follow_guests(feed, slot, &error);
+    int r = follow_guests(feed, slot, feed->consumer, &error);
     if (!r) r = stk_event_record(slot->done, feed->consumer, &error);
     if (r) wait_for_readers(feed, slot);
     slot->n_lent = 0;
@@ -145,20 +146,18 @@ static const stk_block *block_of(const stk_device_slot *slot, uint64_t array)
                                      : NULL;
 }
 
-/* Puts the copy on the consumer's stream, and `copied` behind it. */
-static int send_down(stoke_feed *feed, const stk_device_slot *slot, const stk_block *to,
-                     const stk_block *from, stk_event *copied, stoke_error *err)
+/* Behind the batch and what others have been given for it. */
+static int come_after(stoke_feed *feed, const stk_device_slot *slot, stk_stream *stream, stoke_error *err)
 {
     pthread_mutex_lock(&feed->order);
-    int r = follow_guests(feed, slot, err);
-    if (!r) r = stk_stream_copy(feed->consumer, to, 0, from, 0, to->bytes, err);
-    if (!r) r = stk_event_record(copied, feed->consumer, err);
-    if (r)
-        stk_stream_finish(feed->consumer, NULL); /* the copy may be under way, and the memory is not ours */
+    int r = stk_stream_wait(stream, slot->ready, err);
+    if (!r) r = follow_guests(feed, slot, stream, err);
     pthread_mutex_unlock(&feed->order);
     return r;
 }
 
+/* By a stream of its own: a copy to memory that is not page-locked waits inside the call, and who lets go of
+ * another batch meanwhile must not wait for that. */
 int stoke_feed_fetch(stoke_feed *feed, const stoke_device_batch *batch, uint64_t array, void *to,
                      size_t bytes, stoke_error *err)
 {
@@ -170,11 +169,13 @@ int stoke_feed_fetch(stoke_feed *feed, const stoke_device_batch *batch, uint64_t
     if (!from || bytes > from->bytes)
         return stk_fail(err, STOKE_E_INVALID, "%zu bytes are no part of an array of the batch", bytes);
     if (!bytes) return STOKE_OK;
-    stk_event *copied;
-    int r = stk_event_create(&copied, feed->device, err);
+    stk_stream *own;
+    int r = stk_stream_create(&own, feed->device, err);
     if (r) return r;
-    r = send_down(feed, slot, &host, from, copied, err);
-    if (!r) r = stk_event_finish(copied, err);
-    stk_event_destroy(&copied);
-    return r;
+    r = come_after(feed, slot, own, err);
+    if (!r) r = stk_stream_copy(own, &host, 0, from, 0, bytes, err);
+    const int ended =
+        stk_stream_finish(own, r ? NULL : err); /* the memory is not ours: also after a failure */
+    stk_stream_destroy(&own);
+    return r ? r : ended;
 }

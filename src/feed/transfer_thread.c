@@ -74,7 +74,8 @@ static void *run(void *argument)
             continue;
         }
         if (at_work && tidy_up(feed)) continue;
-        if (at_work && stk_ring_free(&feed->ring)) continue; /* while the lock was given up */
+        /* While the lock was given up: who called for `work` then is not heard below. */
+        if (at_work && (feed->stopping || stk_ring_free(&feed->ring))) continue;
         feed->idle = 1;
         pthread_cond_broadcast(&feed->ready);
         pthread_cond_wait(&feed->work, &feed->lock);

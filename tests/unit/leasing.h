@@ -21,6 +21,21 @@ static inline int leasing_next(py_engine *engine, py_lease **lease)
     return r;
 }
 
+/* All batches are held: none comes while an array of this one is left, and the one of that number when it is
+ * gone. */
+static inline void leasing_one_array_holds(py_engine *engine, py_lease *lease, uint64_t number)
+{
+    stoke_error err;
+    py_lease *more;
+    py_hold_take(&lease->hold); /* two arrays of it */
+    py_hold_drop(&lease->hold);
+    assert_int_equal(py_engine_next(engine, 0, &more, &err), STOKE_E_STARVED);
+    py_hold_drop(&lease->hold);
+    assert_int_equal(leasing_next(engine, &more), 0);
+    assert_int_equal(more->batch.index, number);
+    py_hold_drop(&more->hold);
+}
+
 /* What `tries` comes to in a child of fork, where nothing may wait or harm: 0. The parent goes on. */
 static inline void leasing_fork(py_engine *engine, int (*tries)(py_engine *engine, py_lease *lease))
 {
