@@ -487,49 +487,6 @@ static void page_locked_memory_is_known_too(void **state)
     feeding_end(&f);
 }
 
-static void too_little_memory_is_refused_with_the_sum(void **state)
-{
-    feeding f = feeding_begin(state);
-    f.data.size[0] = f.data.size[1] = 512;
-    f.data.batch = 8;
-    stoke_device_params small = stoke_device_defaults();
-    stoke_device *device;
-    stoke_feed *feed;
-    stoke_error err = { 0 };
-    stoke_feed_params params = feeding_params(STOKE_PLACEMENT_DEVICE, STOKE_TRANSFER_STREAM, 2);
-    assert_int_equal(stoke_device_open(&device, "virtual", &small, NULL), 0);
-    stk_virtual_set_memory(device, (512 + 64) << 20);
-    assert_int_equal(stoke_feed_create(&feed, f.dataset, &f.data, device, &params, &err), STOKE_E_NOMEM);
-    assert_non_null(strstr(err.message, "slots 3 x "));
-    assert_non_null(strstr(err.message, "kernels"));
-    assert_non_null(strstr(err.message, "Lower batch, size or depth"));
-    f.data.size[0] = f.data.size[1] = 16; /* the device is as good as before */
-    assert_int_equal(stoke_feed_create(&feed, f.dataset, &f.data, device, &params, &err), 0);
-    stoke_feed_destroy(&feed);
-    stoke_device_close(&device);
-
-    small.memory_limit = 8 << 20; /* what the caller allows is a limit like what there is */
-    f.data.size[0] = f.data.size[1] = 512;
-    assert_int_equal(stoke_device_open(&device, "host", &small, NULL), 0);
-    assert_int_equal(stoke_feed_create(&feed, f.dataset, &f.data, device, &params, &err), STOKE_E_NOMEM);
-    assert_non_null(strstr(err.message, "8.4 of 8.4 MB free"));
-    stoke_device_close(&device);
-
-    device = feeding_device("host"); /* its memory is the host's: one limit for both */
-    f.data.size[0] = f.data.size[1] = 512;
-    params.placement = STOKE_PLACEMENT_HOST;
-    assert_int_equal(stoke_feed_create(&feed, f.dataset, &f.data, device, &params, &err), 0);
-    /* Half way: the process's own share is measured anew, and a sanitizer's moves by megabytes. */
-    f.data.memory_limit =
-        stoke_feed_memory_plan(feed)->host.total_bytes + stoke_feed_memory_plan(feed)->total_bytes / 2;
-    stoke_feed_destroy(&feed);
-    assert_int_equal(stoke_feed_create(&feed, f.dataset, &f.data, device, &params, &err), STOKE_E_LIMIT);
-    assert_non_null(strstr(err.message, "memory_limit"));
-    assert_non_null(strstr(err.message, "batches on host, in the same memory, slots 3 x "));
-    stoke_device_close(&device);
-    feeding_end(&f);
-}
-
 /* ---- who augments ---- */
 
 static void auto_says_why(void **state)
@@ -785,7 +742,6 @@ int main(void)
         unit_test_with_folder(failing_memory_is_an_error),
         unit_test_with_folder(memory_is_known_before_it_is_taken),
         unit_test_with_folder(page_locked_memory_is_known_too),
-        unit_test_with_folder(too_little_memory_is_refused_with_the_sum),
         unit_test_with_folder(auto_says_why),
         unit_test_with_folder(auto_takes_the_faster_one),
         unit_test_with_folder(auto_foresees_full_batches),
