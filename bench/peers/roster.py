@@ -58,6 +58,8 @@ ENTRANTS = [
     Entrant("stokehold-byte-masks", "Stokehold, folder, masks as bytes (its default)", "stoke",
             arguments=["--data", "{folder}", *FULL, "--mask-dtype", "u8"]),
     Entrant("stokehold-python", "stokehold.Loader, from Python", "loader", "torch", "stokehold", [], {"PYTHONPATH": "{package}"}),
+    Entrant("stokehold-python-lean", "stokehold.Loader, from Python, NumPy, one batch ahead", "loader", "torch", "stokehold", ["--lean"],
+            {"PYTHONPATH": "{package}"}),
     Entrant("albumentations", "Albumentations, as people write it", "peer", "torch", "albumentations"),
     Entrant("albumentations-expert", "Albumentations, expert form: one affine, late normalise", "peer", "torch",
             "albumentations", ["--expert"], KEEP_MEMORY),

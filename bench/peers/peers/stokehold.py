@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stokehold.Loader: files to torch tensors, the chain is the preset `standard`."""
+"""stokehold.Loader: files to torch tensors, the chain is the preset `standard`. --lean: NumPy arrays, one batch ahead."""
+import functools
+import importlib
+
 import stokehold
-import torch  # noqa: F401  The loader would import it when it is made; as everywhere here, imports are not timed.
 
 import harness
 
@@ -14,5 +16,11 @@ def batches(data):
 
 
 if __name__ == "__main__":
-    options = harness.options().parse_args()
+    parser = harness.options()
+    parser.add_argument("--lean", action="store_true")
+    options = parser.parse_args()
+    # The loader would import it when it is made; as everywhere here, imports are not timed.
+    importlib.import_module("numpy" if options.lean else "torch")
+    if options.lean:
+        stokehold.Loader = functools.partial(stokehold.Loader, output="numpy", prefetch=1)
     harness.measure(lambda: batches(options.data), options.seconds)
