@@ -18,8 +18,8 @@ void *stk_alloc_aligned(size_t bytes, size_t alignment); /* free with stk_free *
 
 /* Memory for batches, in pages of its own, page-aligned. It goes back to the kernel when it is freed: what it
  * costs must not depend on what the process did before. From 2 MiB on it asks for huge pages: to write 28 MB
- * for the first time added 22 ms by pages of 4 KiB and adds 4 ms (2 cores of an EPYC, virtual). `bytes` as
- * they were asked for. */
+ * for the first time added about 20 ms by pages of 4 KiB and adds about 6 (one trial each, 2 cores of an
+ * EPYC, virtual). `bytes` as they were asked for. */
 void *stk_alloc_pages(size_t bytes);
 void stk_free_pages(void *pages, size_t bytes); /* accepts NULL */
 
