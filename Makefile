@@ -2,12 +2,13 @@
 # The front door. The build is Meson's (meson.build); this only saves typing and installs what is missing.
 BUILD ?= build
 PREFIX ?= /usr/local
+LIBDIR ?= lib
 export BUILD
 
 .PHONY: build demo test bench install clean help
 build: ## compile into build/
 	@scripts/install-deps build
-	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) -Dtests=false --prefix="$(PREFIX)"
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) -Dtests=false --prefix="$(PREFIX)" --libdir="$(LIBDIR)"
 	@ninja -C $(BUILD)
 
 demo: build ## make a synthetic data set, train on it, predict, and write a report (a minute or two)
@@ -20,15 +21,11 @@ test: ## build and pass every test; the last line counts them
 bench: build ## run the benchmark programs
 	@scripts/bench
 
-install: build ## install library, headers and command (PREFIX=/usr/local, DESTDIR=)
-	@case "$(PREFIX)" in /*) ;; *) echo "PREFIX=$(PREFIX) is not an absolute path" >&2; exit 2;; esac
-	@# An older build may have been set up for another prefix; pkg-config's file has it inside.
-	@meson configure $(BUILD) --prefix="$(PREFIX)"
-	@ninja -C $(BUILD)
-	@$(if $(DESTDIR),DESTDIR="$(abspath $(DESTDIR))") meson install -C $(BUILD) --no-rebuild
+install: build ## install library, headers, command and manual pages (PREFIX=/usr/local, LIBDIR=lib, DESTDIR=)
+	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" DESTDIR="$(DESTDIR)" scripts/install
 
 clean: ## remove build folders and demo data
-	rm -rf $(BUILD) build-* demo
+	@scripts/clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile

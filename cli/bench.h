@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How `bench` measures. Every subject (a loader with some settings, bare decoding, ...) runs in a process of
- * its own, forked while the parent has no threads, and measures when it is asked to. So its peak memory and
- * CPU time are its own, and subjects take turns: a neighbour on the machine who wakes up in round 3 hurts all
- * of them, and medians and ratios survive it.
+ * its own, forked while the parent has no threads but the guard (interrupt.h), and measures when it is asked
+ * to. So its peak memory and CPU time are its own, and subjects take turns: a neighbour on the machine who
+ * wakes up in round 3 hurts all of them, and medians and ratios survive it.
  */
 #ifndef STOKE_CLI_BENCH_H
 #define STOKE_CLI_BENCH_H
@@ -20,7 +20,7 @@ typedef struct bench_answer {
     stoke_memory_plan plan;               /* loader only */
     uint32_t height, width;               /* loader only: of a batch */
     stoke_stage_time stage[STOKE_STAGES]; /* loader only: of this measurement */
-    uint64_t bad_samples;                 /* loader only */
+    uint64_t bad_samples, retries;        /* loader only */
     cli_cache_report cache;               /* loader only: since it was opened */
     uint64_t not_comparable, failed;      /* bare decoding only: files per pass */
     char message[STOKE_ERROR_TEXT];

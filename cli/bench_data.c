@@ -12,6 +12,7 @@
 #include "cli/bench.h"
 #include "cli/bench_live.h"
 #include "cli/output.h"
+#include <stoke/probe.h>
 
 typedef struct bench_options {
     double seconds;
@@ -75,6 +76,8 @@ typedef struct bench {
     size_t n_cases;
     bench_difference difference; /* with --decode fast */
     int augments;                /* the pipeline has ops */
+    int too_busy;                /* other programs had the cores meanwhile */
+    double cores_had, cores;
     unsigned workers; /* threads that decode, on either side; 1 when workers: 0 lets the caller do it */
 } bench;
 
@@ -98,8 +101,8 @@ static int open_set(bench *b, stoke_error *err)
     if (!r && !given) r = make_set(b, err);
     if (!r) r = cli_open_dataset(b->call, &b->data, &b->dataset, err);
     if (!r && stoke_dataset_count(b->dataset) > (uint64_t)b->samples) {
-        cli_say(b->call, "taking %lld of %llu samples (--samples)", (long long)b->samples,
-                (unsigned long long)stoke_dataset_count(b->dataset));
+        cli_say(b->call, "taking %lld of %s (--samples)", (long long)b->samples,
+                STOKE_COUNT(stoke_dataset_count(b->dataset), "sample"));
         stoke_dataset_thin(b->dataset, (uint64_t)b->samples);
     }
     stoke_pipeline *pipeline = NULL;
@@ -131,11 +134,10 @@ static int measure(bench *b, stoke_error *err)
     int r = bench_start(&b->cases[0], err);
     if (r) return r;
     const stoke_memory_plan *plan = &b->cases[0].opened.plan;
-    char text[256];
-    stoke_memory_plan_text(plan, text, sizeof text);
+    const stoke_memory_sum memory = cli_loader_memory(plan);
     if (!b->data.size[0] && b->cases[0].opened.height)
         cli_say_size(b->call, b->cases[0].opened.height, b->cases[0].opened.width);
-    cli_say(b->call, "memory: %s", text);
+    cli_say_memory(b->call, &memory);
     cli_say_remarks(b->call, b->dataset, &b->data);
     b->workers = plan->workers ? plan->workers : 1;
     b->cases[1].threads = b->workers;
@@ -146,8 +148,11 @@ static int measure(bench *b, stoke_error *err)
         b->n_cases += more;
     }
     for (size_t i = 1; i < b->n_cases && !r; i++) r = bench_start(&b->cases[i], err);
+    const stoke_quiet since = stoke_quiet_begin();
     if (!r) r = bench_run(b->call, b->cases, b->n_cases, b->rounds, b->seconds, err);
     bench_stop(b->cases, b->n_cases);
+    b->too_busy =
+        stoke_quiet_end(&since, &b->cores_had, &b->cores); /* what children took counts once they ended */
     /* Threads in this process only now: the others were forked before. */
     if (!r && b->data.decode == STOKE_DECODE_FAST)
         r = bench_measure_difference(b->dataset, &b->data, &b->difference, err);
@@ -207,14 +212,19 @@ static void print_json(const bench *b, const figures *f)
     stoke_json_real(&json, "ratio_high", f->ratio_high);
     stoke_json_uint(&json, "peak_rss_bytes", ours->last.peak_rss);
     stoke_json_uint(&json, "planned_bytes", ours->opened.plan.total_bytes);
+    const stoke_memory_sum memory = cli_loader_memory(&ours->opened.plan);
+    cli_json_memory(&json, &memory);
     stoke_json_uint(&json, "workers", b->data.workers ? b->workers : 0);
     json_machine(&json);
     stoke_json_uint(&json, "samples", stoke_dataset_count(b->dataset));
     stoke_json_int(&json, "rounds", b->rounds);
+    stoke_json_bool(&json, "too_busy", b->too_busy);
+    stoke_json_real(&json, "cores_had", b->cores_had);
     stoke_json_real(&json, "seconds", b->seconds);
     stoke_json_uint(&json, "files_not_comparable", bare->last.not_comparable);
     stoke_json_uint(&json, "files_failed_bare", bare->last.failed);
     stoke_json_uint(&json, "bad_samples", ours->last.bad_samples);
+    stoke_json_uint(&json, "retries", ours->last.retries);
     cli_json_cache(&json, &ours->last.cache);
     if (b->difference.samples) {
         stoke_json_real(&json, "fast_mean_difference", b->difference.mean);
@@ -250,7 +260,7 @@ static void print_speed(const bench *b, const figures *f)
     }
     stoke_table_print(table, stdout);
     stoke_table_destroy(&table);
-    printf("\nratio to decode  %.2f (rounds %.2f to %.2f)\n", f->ratio, f->ratio_low, f->ratio_high);
+    cli_print("\nratio to decode  %.2f (rounds %.2f to %.2f)\n", f->ratio, f->ratio_low, f->ratio_high);
 }
 
 /* For people: what the ops do is part of writing the row. */
@@ -281,21 +291,39 @@ static int print_stages(const bench *b)
     return longest;
 }
 
+/* Rounds of a quiet machine differ by a tenth. */
+static const double scatter_most = 2;
+
 static void print_ratio(const bench *b, const figures *f, int longest)
 {
     const bench_case *ours = &b->cases[0];
-    if (ours->last.cache.hits > ours->last.cache.misses)
-        printf("batches are ready %.1f times as fast as bare decoding: most samples came decoded out of the "
-               "cache",
-               f->ratio);
+    const int from_cache = ours->last.cache.hits > ours->last.cache.misses;
+    const int scattered = f->ratio_high > scatter_most * f->ratio_low;
+    if (b->too_busy || scattered) {
+        char why[96];
+        if (b->too_busy)
+            snprintf(why, sizeof why, "%.1f of %.0f cores were had", b->cores_had, b->cores);
+        else
+            snprintf(why, sizeof why, "rounds differ by %.1f times", f->ratio_high / f->ratio_low);
+        const char *cached = from_cache ? "; most samples came decoded out of the cache" : "";
+        cli_print("this machine is too busy to tell (%s). Certain: a sample takes %.2f ms of CPU time, bare "
+                  "decoding %.2f%s",
+                  why, f->cpu_ms, f->decode_cpu_ms, cached);
+    } else if (from_cache)
+        cli_print(
+            "batches are ready %.1f times as fast as bare decoding: most samples came decoded out of the "
+            "cache",
+            f->ratio);
     else if (f->ratio > 1)
-        printf("batches are ready %.2f times as fast as libjpeg-turbo and libspng decode the same files with "
-               "nothing around it: our decoders take less time than theirs, or decode only what is needed",
-               f->ratio);
+        cli_print(
+            "batches are ready %.2f times as fast as libjpeg-turbo and libspng decode the same files with "
+            "nothing around it: our decoders take less time than theirs, or decode only what is needed",
+            f->ratio);
     else
-        printf("batches are ready at %.0f %% of the speed of decoding the same files with nothing around it",
-               100 * f->ratio);
-    printf("; most CPU time goes to `%s`.\n", stage_label(b, longest));
+        cli_print(
+            "batches are ready at %.0f %% of the speed of decoding the same files with nothing around it",
+            100 * f->ratio);
+    cli_print("; most CPU time goes to `%s`.\n", stage_label(b, longest));
 }
 
 static int any_jpeg(const stoke_dataset *dataset)
@@ -307,26 +335,36 @@ static int any_jpeg(const stoke_dataset *dataset)
     return 0;
 }
 
+/* One more thing to try, each on a line of its own. */
+static void print_hint(int *n, const char *text)
+{
+    if ((*n)++) fputs(";\n      ", stdout);
+    cli_print("%s%s", *n == 1 ? "Next: " : "", text);
+}
+
 /* Only what would change something here. */
 static void print_hints(const bench *b, int longest)
 {
     const stoke_data_params *data = &b->data;
     const int decodes = longest == STOKE_STAGE_DECODE_IMAGE || longest == STOKE_STAGE_DECODE_MASK;
-    const char *before = "Next: ";
+    int n = 0;
     if (!b->cases[0].last.cache.used) {
-        printf(
-            "%s--cache DIR (on disk) or --cache-ram 4G keeps decoded samples: later epochs do not decode%s",
-            before, decodes ? ", which takes most time here" : "");
-        before = ";\n      ";
+        print_hint(&n,
+                   decodes
+                       ? "--cache DIR (on disk) or --cache-ram 4G keeps decoded samples: later epochs do not "
+                         "decode, which takes most time here"
+                       : "--cache DIR (on disk) or --cache-ram 4G keeps decoded samples: later epochs do not "
+                         "decode");
         if (data->decode != STOKE_DECODE_FAST && data->size[0] && any_jpeg(b->dataset))
-            printf("%s--decode fast shrinks JPEGs while decoding when --size is smaller", before);
+            print_hint(&n, "--decode fast shrinks JPEGs while decoding when --size is smaller");
     }
-    if (stoke_data_image_dtype(data) != STOKE_DTYPE_U8) {
-        printf("%s--dtype u8 leaves normalising to the device", before);
-        before = ";\n      ";
-    }
-    printf("%s--workers N and --prefetch N change threads and memory%s.\n", before,
-           b->n_cases > 2 ? "" : "; --sweep measures the usual settings");
+    if (stoke_data_image_dtype(data) != STOKE_DTYPE_U8)
+        print_hint(&n, "--dtype u8 leaves normalising to the device");
+    print_hint(&n, b->n_cases > 2
+                       ? "--workers N and --prefetch N change threads and memory."
+                       : "--workers N and --prefetch N change threads and memory; --sweep measures the usual "
+                         "settings.");
+    putchar('\n');
 }
 
 static void print_meaning(const bench *b, const figures *f, int longest)
@@ -335,13 +373,12 @@ static void print_meaning(const bench *b, const figures *f, int longest)
     fputs("\nWhat it means: ", stdout);
     print_ratio(b, f, longest);
     if (bare->last.not_comparable)
-        printf("Not comparable: %llu files are neither JPEG in RGB or grey nor PNG; our own decoder did them "
-               "on both "
-               "sides.\n",
-               (unsigned long long)bare->last.not_comparable);
+        cli_print(
+            "Not comparable: our own decoder did %s on both sides, neither JPEG in RGB or grey nor PNG.\n",
+            STOKE_COUNT(bare->last.not_comparable, "file"));
     if (bare->last.failed)
-        printf("Bad samples: %llu; `stoke verify` gives the reasons.\n",
-               (unsigned long long)bare->last.failed);
+        cli_print("Bad samples: %llu; `stoke verify` gives the reasons.\n",
+                  (unsigned long long)bare->last.failed);
     print_hints(b, longest);
 }
 
@@ -349,18 +386,18 @@ static void print_people(const bench *b, const figures *f)
 {
     char peak[32], planned[32];
     stoke_cores cores = stoke_machine_cores();
-    printf("%llu samples, batch %lld, %s; %s, %u usable core%s, pixel functions %s\n\n",
-           (unsigned long long)stoke_dataset_count(b->dataset), (long long)b->data.batch,
-           stoke_dtype_name(stoke_data_image_dtype(&b->data)), stoke_machine_cpu_name(), cores.usable,
-           cores.usable == 1 ? "" : "s", stoke_machine_cpu_table());
+    cli_print("%s, batch %lld, %s; %s, %s, pixel functions %s\n\n",
+              STOKE_COUNT(stoke_dataset_count(b->dataset), "sample"), (long long)b->data.batch,
+              stoke_dtype_name(stoke_data_image_dtype(&b->data)), stoke_machine_cpu_name(),
+              STOKE_COUNT(cores.usable, "usable core"), stoke_machine_cpu_table());
     print_speed(b, f);
-    printf("peak memory      %s measured, %s planned\n",
-           stoke_text_bytes(b->cases[0].last.peak_rss, peak, sizeof peak),
-           stoke_text_bytes(b->cases[0].opened.plan.total_bytes, planned, sizeof planned));
+    cli_print("peak memory      %s measured, %s planned\n",
+              stoke_text_bytes(b->cases[0].last.peak_rss, peak, sizeof peak),
+              stoke_text_bytes(b->cases[0].opened.plan.total_bytes, planned, sizeof planned));
     if (b->difference.samples)
-        printf("fast decoding    differs from exact by %.2f of 255 levels on average, %u at most (%llu "
-               "samples)\n",
-               b->difference.mean, b->difference.most, (unsigned long long)b->difference.samples);
+        cli_print("fast decoding    differs from exact by %.2f of 255 levels on average, %u at most (%llu "
+                  "samples)\n",
+                  b->difference.mean, b->difference.most, (unsigned long long)b->difference.samples);
     cli_say_cache(b->call, &b->cases[0].last.cache);
     int longest = print_stages(b);
     if (b->n_cases > 2)
@@ -385,7 +422,7 @@ static int run(cli_call *call)
     }
     int r = open_set(b, &err);
     if (!r) r = measure(b, &err);
-    cli_remove_folder(b->folder); /* before anything is printed: a closed pipe ends the program there */
+    cli_end_temp_folder(b->folder); /* before anything is printed: a closed pipe ends the program there */
     int code = r ? cli_fail(call, &err) : CLI_OK;
     if (!r) {
         figures f = summarize(b);

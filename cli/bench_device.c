@@ -8,12 +8,14 @@
 #include <string.h>
 
 #include "cli/bench_feed.h"
+#include "cli/output.h"
+#include <stoke/probe.h>
 
 typedef struct device_options {
     const char *device, *trace, *timeline, *live;
     double step_ms, image_ms;
     int64_t steps, warm_up;
-    int sync, short_run;
+    int sync, short_run, force;
 } device_options;
 
 #define FIELD(member) offsetof(device_options, member)
@@ -77,6 +79,7 @@ static const stoke_option options[] = {
       .offset = FIELD(short_run),
       .default_text = "false",
       .help = "Three short steps, to see that it runs; its figures mean little" },
+    CLI_FORCE(device_options),
 };
 
 enum {
@@ -98,12 +101,15 @@ typedef struct bench {
     stoke_trace *trace;
     bench_feed job;
     double pageable_gb_s, pinned_gb_s;
+    int64_t link_rows;
+    int too_busy; /* other programs had the cores meanwhile */
+    double cores_had, cores;
 } bench;
 
 /* ---- the run ---- */
 
-/* The link alone: a few batches without augmentation. */
-static int measure_link(bench *b, int transfer, double *gb_s, stoke_error *err)
+/* The link alone: a few batches without augmentation, one at a time. */
+static bench_feed link_job(const bench *b, int transfer)
 {
     bench_feed job = { .call = b->call,
                        .dataset = b->set.dataset,
@@ -113,9 +119,32 @@ static int measure_link(bench *b, int transfer, double *gb_s, stoke_error *err)
                        .warm_up = 1,
                        .steps = LINK_BATCHES };
     job.data.augment = "none";
-    if (job.data.batch > LINK_ROWS) job.data.batch = LINK_ROWS;
+    job.data.batch = b->link_rows;
+    job.data.prefetch = 1;
+    job.data.cache_ram = 0;
+    job.params.depth = 1;
     job.params.placement = STOKE_PLACEMENT_HOST;
     job.params.transfer = transfer;
+    return job;
+}
+
+/* The batches of it are whole ones: where the device augments they take more than those of the run. */
+static int plan_link(bench *b, stoke_error *err)
+{
+    int r;
+    b->link_rows = b->data.batch < LINK_ROWS ? b->data.batch : LINK_ROWS;
+    do {
+        stoke_feed_memory memory;
+        const bench_feed job = link_job(b, STOKE_TRANSFER_PINNED);
+        r = stoke_feed_foresee(&memory, job.dataset, &job.data, job.device, &job.params, err);
+        b->job.other_bytes = memory.host.total_bytes;
+    } while (r == STOKE_E_LIMIT && (b->link_rows /= 2));
+    return r;
+}
+
+static int measure_link(bench *b, int transfer, double *gb_s, stoke_error *err)
+{
+    bench_feed job = link_job(b, transfer);
     const int r = bench_feed_run(&job, err);
     *gb_s = bench_feed_gb_s(&job.stats);
     return r;
@@ -137,10 +166,12 @@ static int measure(bench *b, stoke_error *err)
                            .sync = o->sync,
                            .warm_up = quick ? 1 : (uint64_t)o->warm_up,
                            .steps = quick ? 3 : (uint64_t)o->steps };
-    int r = STOKE_OK;
-    if (o->trace || o->timeline) r = stoke_trace_create(&b->trace, SPANS, err);
+    int r = plan_link(b, err);
+    if (!r && (o->trace || o->timeline)) r = stoke_trace_create(&b->trace, SPANS, err);
     b->job.trace = b->trace;
+    const stoke_quiet since = stoke_quiet_begin();
     if (!r) r = bench_feed_run(&b->job, err);
+    b->too_busy = stoke_quiet_end(&since, &b->cores_had, &b->cores);
     if (!r) r = measure_link(b, STOKE_TRANSFER_PAGEABLE, &b->pageable_gb_s, err);
     if (!r) r = measure_link(b, STOKE_TRANSFER_PINNED, &b->pinned_gb_s, err);
     return r;
@@ -165,8 +196,8 @@ static int write_pictures(bench *b, stoke_error *err)
         r = stoke_trace_write_svg(b->trace, b->o->timeline, title, job->end_ns - drawn, drawn, err);
     }
     if (!r && b->trace && stoke_trace_dropped(b->trace))
-        cli_say(b->call, "%zu spans did not fit into the trace: take fewer --steps",
-                stoke_trace_dropped(b->trace));
+        cli_say(b->call, "%s did not fit into the trace: take fewer --steps",
+                STOKE_COUNT(stoke_trace_dropped(b->trace), "span"));
     return r;
 }
 
@@ -222,6 +253,8 @@ static void print_json(const bench *b, const figures *f)
     stoke_json_real(&json, "host_wait_ms_per_step", f->wait_ms);
     stoke_json_real(&json, "loader_cpu_ms_per_sample", f->cpu_ms);
     stoke_json_string(&json, "host_source", "measured");
+    stoke_json_bool(&json, "too_busy", b->too_busy);
+    stoke_json_real(&json, "cores_had", b->cores_had);
     stoke_json_string(&json, "placement", bench_placement_name(job->placement));
     stoke_json_string(&json, "placement_reason", job->why);
     stoke_json_string(&json, "transfer", bench_transfer_name(job->params.transfer));
@@ -235,6 +268,8 @@ static void print_json(const bench *b, const figures *f)
     stoke_json_uint(&json, "workers", workers(b));
     stoke_json_uint(&json, "device_bytes", job->memory.total_bytes);
     stoke_json_uint(&json, "host_bytes", job->memory.host.total_bytes);
+    const stoke_memory_sum host = cli_feed_memory(&job->memory, job->other_bytes);
+    cli_json_memory(&json, &host);
     stoke_json_close(&json);
 }
 
@@ -277,10 +312,11 @@ static void print_slow_input(const bench *b, const figures *f)
     if (workers(b))
         snprintf(makers, sizeof makers, "%u worker%s", workers(b),
                  workers(b) == 1 ? " makes them" : "s make them");
-    printf(", because batches come too slowly: a sample takes %.1f ms CPU, and %s. Next: %s%s--cache DIR or "
-           "--decode fast.\n",
-           f->cpu_ms, makers, could_augment ? "--placement device, " : "",
-           workers(b) < stoke_machine_cores().usable ? "more --workers, " : "");
+    cli_print(
+        ", because batches come too slowly: a sample takes %.1f ms CPU, and %s. Next: %s%s--cache DIR or "
+        "--decode fast.\n",
+        f->cpu_ms, makers, could_augment ? "--placement device, " : "",
+        workers(b) < stoke_machine_cores().usable ? "more --workers, " : "");
 }
 
 /* What keeps it from being busy, from the model in place.c: input, copies, or nothing. */
@@ -289,13 +325,23 @@ static void print_meaning(const bench *b, const figures *f)
     const bench_feed *job = &b->job;
     const double idle = 1 - f->busy,
                  copies = (1 - f->overlap) * f->copy_ms / bench_feed_period_ms(&b->job.stats);
+    const char *simulated = stoke_device_describe(b->device)->emulated ? "simulated " : "";
     if (f->busy > never_idle) {
-        puts("\nThe device never waits for data.");
+        cli_print("\nThe %sdevice never waits for data.\n", simulated);
         return;
     }
-    printf("\nThe device is idle for %.0f %% of the time", 100 * idle);
+    if (b->too_busy) {
+        cli_print(
+            "\nThis machine is too busy to tell (%.1f of %.0f cores were had) why the %sdevice is idle for "
+            "%.0f %% of the time. Certain: a sample takes %.1f ms CPU, so a free core makes a batch in %.0f "
+            "ms; a step takes %.0f.\n",
+            b->cores_had, b->cores, simulated, 100 * idle, f->cpu_ms, f->cpu_ms * job->batch,
+            bench_feed_step_ms(job));
+        return;
+    }
+    cli_print("\nThe %sdevice is idle for %.0f %% of the time", simulated, 100 * idle);
     if (copies > idle / 2)
-        printf(", mostly while batches are copied: --transfer stream copies them while it computes.\n");
+        cli_print(", mostly while batches are copied: --transfer stream copies them while it computes.\n");
     else if (job->sync && idle < 0.1)
         puts(
             ", mostly between the end of a step and the launch of the next: without --sync there is no gap.");
@@ -307,15 +353,16 @@ static void print_people(const bench *b, const figures *f)
 {
     const bench_feed *job = &b->job;
     const stoke_device_info *info = stoke_device_describe(b->device);
-    printf("%s: %s; batches of %u x %ux%u %s, step %.1f ms, %u worker%s, transfer %s%s\n", info->name,
-           info->title, job->batch, job->height, job->width, stoke_dtype_name(job->dtype),
-           bench_feed_step_ms(job), workers(b), workers(b) == 1 ? "" : "s",
-           bench_transfer_name(job->params.transfer), job->sync ? ", host waits for every step" : "");
-    printf("augmenting on the %s\n\n", job->why);
+    cli_print("%s%s: %s; batches of %u x %ux%u %s, step %.1f ms, %u worker%s, transfer %s%s\n",
+              info->emulated ? "simulated " : "", info->name, info->title, job->batch, job->height,
+              job->width, stoke_dtype_name(job->dtype), bench_feed_step_ms(job), workers(b),
+              workers(b) == 1 ? "" : "s", bench_transfer_name(job->params.transfer),
+              job->sync ? ", host waits for every step" : "");
+    cli_print("augmenting on the %s\n\n", job->why);
     print_figures(b, f);
     print_meaning(b, f);
-    if (b->o->trace) printf("trace     %s (open it at ui.perfetto.dev)\n", b->o->trace);
-    if (b->o->timeline) printf("timeline  %s\n", b->o->timeline);
+    if (b->o->trace) cli_print("trace     %s (open it at ui.perfetto.dev)\n", b->o->trace);
+    if (b->o->timeline) cli_print("timeline  %s\n", b->o->timeline);
 }
 
 static int run(cli_call *call)
@@ -324,7 +371,9 @@ static int run(cli_call *call)
     bench *b = cli_alloc(1, sizeof *b);
     *b = (bench){ .call = call, .o = call->options, .data = call->data };
     if (b->data.batch < 0) b->data.batch = stoke_data_defaults().batch;
-    int r = cli_device_open(&b->device, b->o->device, 0, &err);
+    int r = cli_may_write(call, b->o->trace, b->o->force, &err);
+    if (!r) r = cli_may_write(call, b->o->timeline, b->o->force, &err);
+    if (!r) r = cli_device_open(&b->device, b->o->device, 0, &err);
     if (!r) r = bench_set_open(&b->set, call, &b->data, 4 * (uint64_t)b->data.batch, &err);
     if (!r) r = measure(b, &err);
     bench_set_close(&b->set); /* before anything is printed: a closed pipe ends the program there */
@@ -364,6 +413,7 @@ const cli_command cli_bench_device = {
     .summary = "how busy a device is kept, and why not more",
     .arguments = "[DIR]",
     .max_words = 1,
+    .tells_placement = 1,
     .description =
         "Feeds a device with augmented batches as a training run would, and computes for --step-ms on each: "
         "really on a real device, on paper on a virtual one, whose figures are emulated and say so. All "

@@ -113,8 +113,11 @@ int bench_feed_run(bench_feed *job, stoke_error *err)
 {
     stoke_feed *feed = NULL;
     const char *why;
+    const uint64_t held = stoke_machine_peak_rss(); /* drawing a set */
+    if (job->other_bytes < held) job->other_bytes = held;
     job->params.step_ms = job->step_ms + job->image_ms * (job->data.batch > 0 ? (double)job->data.batch : 1);
-    int r = cli_feed_open(job->call, &feed, job->dataset, &job->data, job->device, &job->params, err);
+    int r = cli_feed_open(job->call, &feed, job->dataset, &job->data, job->device, &job->params,
+                          job->other_bytes, err);
     if (r) return r;
     job->memory = *stoke_feed_memory_plan(feed);
     job->placement = stoke_feed_placement(feed, &why);
@@ -126,6 +129,7 @@ int bench_feed_run(bench_feed *job, stoke_error *err)
     if (!r) r = consume(job, feed, err);
     bench_live_close(&job->live);
     stoke_feed_destroy(&feed);
+    cli_return_memory();
     return r;
 }
 
@@ -160,6 +164,6 @@ int bench_set_open(bench_set *set, const cli_call *call, stoke_data_params *data
 void bench_set_close(bench_set *set)
 {
     stoke_dataset_close(&set->dataset);
-    if (*set->folder) cli_remove_folder(set->folder);
+    cli_end_temp_folder(set->folder);
     *set->folder = 0;
 }

@@ -19,6 +19,7 @@ typedef struct bench_feed {
     stoke_feed_params params;
     double step_ms, image_ms; /* of a step, and more of it for every picture of the batch */
     int sync;                 /* the host waits for every step, as loss.item() does */
+    uint64_t other_bytes;     /* what the command holds on the host before or after this */
     uint64_t warm_up, steps;
     stoke_trace *trace;    /* of the steps after warm-up; NULL = none */
     const char *live_path; /* a page for `stoke monitor --attach`; NULL = none */

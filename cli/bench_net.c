@@ -117,20 +117,20 @@ static void print_sum(const figures *f, const stoke_net_figure *like)
         operations += p->gflops * p->ms * p->calls;
         at_peak += p->ms * p->calls * share(f, p);
     }
-    printf("%s, %s %s: ", like->model, like->table, like->precision);
+    cli_print("%s, %s %s: ", like->model, like->table, like->precision);
     if (f->only)
-        printf("products with '%s' in their name", f->only);
+        cli_print("products with '%s' in their name", f->only);
     else
-        printf("all products");
-    printf(" of a step %.1f ms, %.0f GFLOP/s, %.0f %% of the peak\n", ms, ms > 0 ? operations / ms : 0,
-           ms > 0 ? 100 * at_peak / ms : 0);
+        cli_print("all products");
+    cli_print(" of a step %.1f ms, %.0f GFLOP/s, %.0f %% of the peak\n", ms, ms > 0 ? operations / ms : 0,
+              ms > 0 ? 100 * at_peak / ms : 0);
 }
 
 static void print_people(const figures *f)
 {
     static const char *const headings[] = { "model", "layer",     "rows x in x out", "calls",      "table",
                                             "",      "Y = X W^T", "dX = dY W",       "dW = dY^T X" };
-    printf("%s; GFLOP/s (share of the peak measured in this run)\n\n", stoke_machine_cpu_name());
+    cli_print("%s; GFLOP/s (share of the peak measured in this run)\n\n", stoke_machine_cpu_name());
     stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
     for (size_t i = 0; i + 2 < f->count; i += 3) add_line(table, f, &f->figure[i]);
     stoke_table_print(table, stdout);

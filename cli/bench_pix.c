@@ -87,7 +87,7 @@ static void print_json(const figures *f)
 static void print_absent(void *context, const char *table)
 {
     (void)context;
-    printf("Not measured: %s (not on this processor).\n", table);
+    cli_print("Not measured: %s (not on this processor).\n", table);
 }
 
 static int by_value(const void *a, const void *b)
@@ -124,13 +124,13 @@ static void print_meaning(const figures *f)
         }
     }
     qsort(times, n, sizeof *times, by_value);
-    printf(
+    cli_print(
         "\nWhat it means: of %zu function%s, those this processor uses are %.1f times as fast as C (the one "
         "in the middle).\nMost time per pixel:",
         n, n == 1 ? "" : "s", n ? times[n / 2] : 0);
     for (int k = 0; k < NAMED && slow[k]; k++)
-        printf("%s %s %.2f ns (%.1f times C, %.0f %% of memory)", k ? "," : "", slow[k]->function,
-               slow[k]->ns_per_pixel, slow[k]->speedup, 100 * slow[k]->memory_share);
+        cli_print("%s %s %.2f ns (%.1f times C, %.0f %% of memory)", k ? "," : "", slow[k]->function,
+                  slow[k]->ns_per_pixel, slow[k]->speedup, 100 * slow[k]->memory_share);
     puts(".");
     free(times);
 }
@@ -139,8 +139,8 @@ static void print_people(const figures *f)
 {
     static const char *const headings[] = { "function", "table",     "ns/pixel", "times C",
                                             "GB/s",     "of memory", "bytes",    "in" };
-    printf("%s; one core copies memory at %.1f GB/s (read + written)\n\n", stoke_machine_cpu_name(),
-           f->memory_gb_per_s);
+    cli_print("%s; one core copies memory at %.1f GB/s (read + written)\n\n", stoke_machine_cpu_name(),
+              f->memory_gb_per_s);
     stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
     for (size_t i = 0; i < f->count; i++) {
         const stoke_pix_figure *p = &f->figure[i];

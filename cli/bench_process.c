@@ -5,8 +5,11 @@
 #include "cli/bench.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,12 +62,23 @@ static void child_main(const bench_case *job, int fd)
     job->subject->close(&state);
 }
 
+/* Until it has something to say, or has ended; 0 when we are asked to end first. */
+static int wait_for(int fd)
+{
+    enum { TICK_MS = 100 };
+    struct pollfd in = { .fd = fd, .events = POLLIN };
+    while (poll(&in, 1, TICK_MS) <= 0)
+        if (cli_interrupted()) return 0;
+    return 1;
+}
+
 static int receive(const bench_case *job, bench_answer *a, stoke_error *err)
 {
+    if (!wait_for(job->fd)) return cli_error(err, STOKE_E_CANCELLED, "interrupted");
     if (!receive_all(job->fd, a, sizeof *a))
         return cli_error(err, cli_interrupted() ? STOKE_E_CANCELLED : STOKE_E_STATE,
                          "the process that measures '%s' ended early", job->name);
-    if (a->status) return cli_error(err, a->status, "%s", a->message);
+    if (a->status) return cli_pass(err, a->status, a->message);
     return STOKE_OK;
 }
 
@@ -74,10 +88,15 @@ int bench_start(bench_case *job, stoke_error *err)
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
         return cli_error(err, STOKE_E_IO, "cannot make a pair of sockets: %s", strerror(errno));
     fflush(NULL); /* or the child would print the parent's buffers again */
+    const pid_t parent = getpid();
     job->pid = fork();
     if (job->pid == 0) {
         close(ends[0]);
-        child_main(job, ends[1]);
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a parent that is killed takes it along */
+        if (getppid() == parent) {
+            cli_handle_signals();
+            child_main(job, ends[1]);
+        }
         _exit(0);
     }
     close(ends[1]);
@@ -149,8 +168,11 @@ int bench_run(const cli_call *call, bench_case *cases, size_t n_cases, int round
 void bench_stop(bench_case *cases, size_t n_cases)
 {
     /* A later child holds copies of the sockets of earlier ones, so they end from the last to the first. */
-    for (size_t i = 0; i < n_cases; i++)
-        if (cases[i].pid) close(cases[i].fd);
+    for (size_t i = 0; i < n_cases; i++) {
+        if (!cases[i].pid) continue;
+        close(cases[i].fd);
+        if (cli_interrupted()) kill(cases[i].pid, SIGTERM); /* in the middle of its turn */
+    }
     for (size_t i = 0; i < n_cases; i++) {
         if (!cases[i].pid) continue;
         while (waitpid(cases[i].pid, NULL, 0) < 0 && errno == EINTR) {

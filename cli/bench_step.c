@@ -284,11 +284,12 @@ static void print_parts(const bench *b)
 static void print_title(const bench *b)
 {
     const stoke_net_plan *plan = &b->plan;
-    printf("SegFormer %s, %u x %ux%u, %u class%s, %s, %s, memory %s; %s (%s), %u thread%s\n\n", plan->model,
-           (unsigned)b->params.batch, (unsigned)b->params.height, (unsigned)b->params.width,
-           (unsigned)plan->classes, plan->classes == 1 ? "" : "es", stoke_precision_name(plan->precision),
-           b->o->forward ? "forward" : "full step", memory_name(b->params.memory), stoke_machine_cpu_name(),
-           stoke_net_table_in_use(), (unsigned)plan->threads, plan->threads == 1 ? "" : "s");
+    cli_print("SegFormer %s, %u x %ux%u, %u class%s, %s, %s, memory %s; %s (%s), %u thread%s\n\n",
+              plan->model, (unsigned)b->params.batch, (unsigned)b->params.height, (unsigned)b->params.width,
+              (unsigned)plan->classes, plan->classes == 1 ? "" : "es", stoke_precision_name(plan->precision),
+              b->o->forward ? "forward" : "full step", memory_name(b->params.memory),
+              stoke_machine_cpu_name(), stoke_net_table_in_use(), (unsigned)plan->threads,
+              plan->threads == 1 ? "" : "s");
 }
 
 static void print_people(const bench *b)
@@ -299,13 +300,13 @@ static void print_people(const bench *b)
     stoke_text_bytes(b->plan.total, planned, sizeof planned);
     print_title(b);
     print_parts(b);
-    printf("\n%.2f img/s: %.1f ms per %s (best of %zu: %.1f ms, %.2f img/s)\n",
-           1000 * b->params.batch / median, median, b->o->forward ? "pass" : "step", b->steps, best,
-           1000 * b->params.batch / best);
-    printf("%.0f GFLOP/s, %.0f %% of the %.0f measured as this processor's peak in this run\n", gflops,
-           b->peak > 0 ? 100 * gflops / b->peak : 0, b->peak);
-    printf("memory: %s at most, %s planned (%+.1f %%)\n", rss, planned,
-           100 * ((double)stoke_machine_peak_rss() / (double)b->plan.total - 1));
+    cli_print("\n%.2f img/s: %.1f ms per %s (best of %zu: %.1f ms, %.2f img/s)\n",
+              1000 * b->params.batch / median, median, b->o->forward ? "pass" : "step", b->steps, best,
+              1000 * b->params.batch / best);
+    cli_print("%.0f GFLOP/s, %.0f %% of the %.0f measured as this processor's peak in this run\n", gflops,
+              b->peak > 0 ? 100 * gflops / b->peak : 0, b->peak);
+    cli_print("memory: %s at most, %s planned (%+.1f %%)\n", rss, planned,
+              100 * ((double)stoke_machine_peak_rss() / (double)b->plan.total - 1));
     if (b->plan.precision != STOKE_PRECISION_FP32 && strcmp(stoke_net_table_in_use(), "amx"))
         puts("This processor has no unit for 16-bit floats: they halve the memory of activations and cost "
              "time.");
@@ -315,13 +316,13 @@ static void print_plan(const bench *b, const char *text)
 {
     char available[32];
     print_title(b);
-    printf("memory: %s\n", text);
+    cli_print("memory: %s\n", text);
     if (b->available < UINT64_MAX)
-        printf("available: %s; it %s\n", stoke_text_bytes(b->available, available, sizeof available),
-               fits(b) ? "fits" : "does not fit");
+        cli_print("available: %s; it %s\n", stoke_text_bytes(b->available, available, sizeof available),
+                  fits(b) ? "fits" : "does not fit");
     const int tera = flops(b) >= 1e13;
-    printf("%llu parameters, %.2f %sFLOP per %s\n", (unsigned long long)b->plan.parameter_count,
-           flops(b) / (tera ? 1e12 : 1e9), tera ? "T" : "G", b->o->forward ? "pass" : "step");
+    cli_print("%llu parameters, %.2f %sFLOP per %s\n", (unsigned long long)b->plan.parameter_count,
+              flops(b) / (tera ? 1e12 : 1e9), tera ? "T" : "G", b->o->forward ? "pass" : "step");
 }
 
 static int make_plan(bench *b, stoke_error *err)

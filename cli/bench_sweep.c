@@ -114,13 +114,13 @@ void bench_sweep_print(const bench_case *cases, size_t count, int rounds, double
     stoke_table_destroy(&table);
     putchar('\n');
     if (scaling_known())
-        printf("2 workers against 1      %.2f times\n",
-               rate(cases, ROW_TWO, rounds) / rate(cases, ROW_ONE, rounds));
+        cli_print("2 workers against 1      %.2f times\n",
+                  rate(cases, ROW_TWO, rounds) / rate(cases, ROW_ONE, rounds));
     else
         puts("2 workers against 1      n/a (one usable core)");
     if (count == BENCH_SWEEP_CASES)
-        printf("box of a JPEG            %.2f times the speed of decoding it whole\n",
-               rate(cases, REGION_QUARTER, rounds) / rate(cases, REGION_FULL, rounds));
+        cli_print("box of a JPEG            %.2f times the speed of decoding it whole\n",
+                  rate(cases, REGION_QUARTER, rounds) / rate(cases, REGION_FULL, rounds));
     else
         puts("box of a JPEG            n/a (no JPEG in the set)");
 }

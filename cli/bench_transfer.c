@@ -111,6 +111,8 @@ static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
     stoke_json_real(&json, "pinned_gb_s", bench_feed_gb_s(&jobs[PINNED].stats));
     json_copies(&json, &jobs[STREAM].stats);           /* the way of a feed unless told otherwise */
     stoke_json_real(&json, "augment_ms_per_batch", 0); /* whole batches cross */
+    const stoke_memory_sum memory = cli_feed_memory(&jobs[0].memory, jobs[0].other_bytes);
+    cli_json_memory(&json, &memory);
     stoke_json_array(&json, "transfers");
     for (int i = 0; i < WAYS; i++) {
         const stoke_feed_stats *stats = &jobs[i].stats;
@@ -130,9 +132,9 @@ static void print_people(const bench_feed jobs[WAYS], stoke_device *device)
     static const char *const headings[] = { "transfer", "GB/s",        "copy ms/batch",
                                             "hidden",   "device busy", "ms/step" };
     const stoke_device_info *info = stoke_device_describe(device);
-    printf("%s: %s; batches of %u x %ux%u %s, %.1f MB; step %.1f ms; times %s\n\n", info->name, info->title,
-           jobs[0].batch, jobs[0].height, jobs[0].width, stoke_dtype_name(jobs[0].dtype),
-           bytes_per_batch(&jobs[0]) / 1e6, jobs[0].step_ms, bench_feed_source(device));
+    cli_print("%s: %s; batches of %u x %ux%u %s, %.1f MB; step %.1f ms; times %s\n\n", info->name,
+              info->title, jobs[0].batch, jobs[0].height, jobs[0].width, stoke_dtype_name(jobs[0].dtype),
+              bytes_per_batch(&jobs[0]) / 1e6, jobs[0].step_ms, bench_feed_source(device));
     stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
     for (int i = 0; i < WAYS; i++) {
         const stoke_feed_stats *stats = &jobs[i].stats;
@@ -149,9 +151,10 @@ static void print_people(const bench_feed jobs[WAYS], stoke_device *device)
     puts("\nhidden: the share of copying during which the device computed. Only a stream of its own hides "
          "copies; page-locked memory alone makes them faster.");
     if (bench_feed_period_ms(&jobs[STREAM].stats) > 1.2 * jobs[STREAM].step_ms)
-        printf("The loader gave a batch only every %.0f ms, so that copies often had no step to hide behind: "
-               "take a longer --step-ms.\n",
-               bench_feed_period_ms(&jobs[STREAM].stats));
+        cli_print(
+            "The loader gave a batch only every %.0f ms, so that copies often had no step to hide behind: "
+            "take a longer --step-ms.\n",
+            bench_feed_period_ms(&jobs[STREAM].stats));
     if (info->shares_memory && !info->emulated)
         puts("This device works in the host's memory: a copy is a copy in memory, and page-locking gains "
              "nothing.");

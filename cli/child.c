@@ -26,6 +26,7 @@ typedef struct listening {
     size_t out_bytes;
     char line[256]; /* of stderr, so far */
     size_t line_bytes;
+    int full; /* what else belongs to the last line has no room */
 } listening;
 
 /* ---- the child's side, between fork and exec: calls that are safe there only ---- */
@@ -42,6 +43,7 @@ static void write_word(const char *path, const char *word)
 static _Noreturn void become(const cli_child *child, const int out[2], const int err[2], pid_t parent)
 {
     setpgid(0, 0);
+    cli_release_signals();
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a parent that is killed takes it along */
     if (getppid() != parent) _exit(CLI_FAILED);
     /* When the machine runs out of memory, it is the trial that the kernel shall end, nobody else. */
@@ -55,17 +57,29 @@ static _Noreturn void become(const cli_child *child, const int out[2], const int
 
 /* ---- the parent's ---- */
 
-/* Keeps the last line with something on it. What a terminal might obey is left out. */
+/* The last line with something on it counts; one that begins with two spaces goes on with the line before,
+ * which says what it is about, as long as there is room for all of it. */
+static void keep_line(listening *l)
+{
+    char *last = l->child->last;
+    const size_t before = strlen(last), room = sizeof l->child->last - before;
+    const int goes_on = before && l->line_bytes > 2 && !strncmp(l->line, "  ", 2);
+    l->line[l->line_bytes] = 0;
+    l->full = goes_on && (l->full || l->line_bytes >= room);
+    if (!goes_on)
+        memcpy(last, l->line, l->line_bytes + 1);
+    else if (!l->full)
+        memcpy(last + before, l->line + 1, l->line_bytes);
+    l->line_bytes = 0;
+}
+
+/* What a terminal might obey is left out. */
 static void hear_error(listening *l, const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const unsigned char c = (unsigned char)text[i];
         if (c == '\n' || c == '\r') {
-            if (l->line_bytes) {
-                memcpy(l->child->last, l->line, l->line_bytes);
-                l->child->last[l->line_bytes] = 0;
-            }
-            l->line_bytes = 0;
+            if (l->line_bytes) keep_line(l);
         } else if (c >= ' ' && c != 127 && l->line_bytes < sizeof l->line - 1) {
             l->line[l->line_bytes++] = (char)c;
         }
@@ -169,9 +183,11 @@ int cli_child_run(cli_child *child, stoke_error *err)
         return cli_error(err, STOKE_E_IO, "cannot start a process: %s", strerror(errno));
     }
     setpgid(pid, pid); /* whoever comes first */
+    cli_offspring_note(pid);
     listening l = { .child = child, .pid = pid, .pipes = { { out[0], POLLIN, 0 }, { error[0], POLLIN, 0 } } };
     for (int i = 0; i < 2; i++) fcntl(l.pipes[i].fd, F_SETFL, O_NONBLOCK);
     const int r = listen_to(&l, err);
+    cli_offspring_forget(pid);
     for (int i = 0; i < 2; i++)
         if (l.pipes[i].fd >= 0) close(l.pipes[i].fd);
     child->kills_after = stoke_oom_kills();

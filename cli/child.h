@@ -21,7 +21,7 @@ typedef struct cli_child {
     int status, timed_out; /* status as of waitpid */
     uint64_t kills_before, kills_after;
     char out[CLI_CHILD_OUT]; /* the first of what it printed */
-    char last[256];          /* its last line on stderr that says something */
+    char last[256];          /* its last line on stderr that says something, with what belongs to it */
 } cli_child;
 
 /* Runs it to its end, whatever that is. STOKE_E_CANCELLED: tick asked, or a signal; nothing of it is left. */

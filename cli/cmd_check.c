@@ -4,13 +4,15 @@
  */
 #include <stdio.h>
 
+#include "cli/card.h"
 #include "cli/map_option.h"
 #include <stoke/preflight.h>
 
 typedef struct check_options {
-    const char *config, *data, *model, *map;
+    const char *config, *data, *model, *map, *gpu;
     uint32_t size[2];
-    int64_t classes, ranks, gpu;
+    int64_t classes, ranks, cores;
+    double vram;
 } check_options;
 
 #define FIELD(name) offsetof(check_options, name)
@@ -46,14 +48,7 @@ static const stoke_option options[] = {
       .argument = "N",
       .help = "Number of classes; 0 is as the file says" },
     CLI_RANKS_OPTION(check_options, "Processes that share this machine's cores, one for each card"),
-    { .name = "gpu",
-      .type = STOKE_OPT_INT,
-      .offset = FIELD(gpu),
-      .default_text = "0",
-      .min = 0,
-      .max = 255,
-      .argument = "N",
-      .help = "Which card, as nvidia-smi counts them" },
+    CLI_MEANT_OPTIONS(check_options),
     CLI_MAP_OPTION(check_options),
 };
 /* clang-format on */
@@ -70,20 +65,22 @@ static void print_lines(const cli_call *call, const stoke_preflight *preflight)
     const check_options *o = call->options;
     const int native = stoke_preflight_engine(preflight) == STOKE_ENGINE_NATIVE;
     stoke_preflight_line line;
-    printf("%s: %s (%s)\n\n", o->config,
-           native ? "for `stoke train`, in host memory" : "for PyTorch on a card",
-           stoke_preflight_dialect(preflight));
+    cli_print("%s: %s (%s)\n\n", o->config,
+              native ? "for `stoke train`, in host memory" : "for PyTorch on a card",
+              stoke_preflight_dialect(preflight));
     for (size_t i = 0; stoke_preflight_at(preflight, i, &line); i++) {
-        printf("%-4s  %-20s  %s", stoke_verdict_name(line.verdict), line.title, line.figure);
-        if (line.source != STOKE_SOURCE_NA) printf(" [%s]", stoke_source_name(line.source));
+        cli_print("%-4s  %-20s  %s", stoke_verdict_name(line.verdict), line.title, line.figure);
+        if (line.source != STOKE_SOURCE_NA) cli_print(" [%s]", stoke_source_name(line.source));
         putchar('\n');
-        if (*line.fix) printf("%26s  -> %s\n", "", line.fix);
+        if (*line.fix) cli_print("%26s  -> %s\n", "", line.fix);
     }
-    printf("\n%zu pass, %zu warn, %zu fail, %zu n/a (could not be seen)\n",
-           stoke_preflight_count(preflight, STOKE_VERDICT_PASS),
-           stoke_preflight_count(preflight, STOKE_VERDICT_WARN),
-           stoke_preflight_count(preflight, STOKE_VERDICT_FAIL),
-           stoke_preflight_count(preflight, STOKE_VERDICT_NA));
+    cli_print("\n%zu pass, %zu warn, %zu fail, %zu n/a (could not be seen)\n",
+              stoke_preflight_count(preflight, STOKE_VERDICT_PASS),
+              stoke_preflight_count(preflight, STOKE_VERDICT_WARN),
+              stoke_preflight_count(preflight, STOKE_VERDICT_FAIL),
+              stoke_preflight_count(preflight, STOKE_VERDICT_NA));
+    const char *why = stoke_preflight_no_card(preflight);
+    if (*why) cli_print("\nNo card is seen here: %s\n", why);
 }
 
 static void print_json(const cli_call *call, const stoke_preflight *preflight, int ready)
@@ -97,6 +94,8 @@ static void print_json(const cli_call *call, const stoke_preflight *preflight, i
     stoke_json_string(&json, "dialect", stoke_preflight_dialect(preflight));
     stoke_json_string(&json, "engine", engine_name(preflight));
     stoke_json_bool(&json, "ready", ready);
+    stoke_json_string(&json, "no_card",
+                      *stoke_preflight_no_card(preflight) ? stoke_preflight_no_card(preflight) : NULL);
     for (int v = 0; v < STOKE_VERDICTS; v++)
         stoke_json_uint(&json, v == STOKE_VERDICT_NA ? "na" : stoke_verdict_name(v),
                         stoke_preflight_count(preflight, v));
@@ -133,7 +132,9 @@ static int check(stoke_preflight **preflight, const check_options *o, stoke_erro
     params.size[1] = o->size[1];
     params.classes = (uint32_t)o->classes;
     params.ranks = (uint32_t)o->ranks;
-    params.gpu = (uint32_t)o->gpu;
+    cli_card_meant(o->gpu, &params.card, &params.gpu);
+    params.card_memory = (uint64_t)(o->vram * 1073741824.0);
+    params.cores = (uint32_t)o->cores;
     if (!r) r = stoke_preflight_run(preflight, &params, err);
     cli_map_free(&map);
     return r;
@@ -163,6 +164,8 @@ static const cli_example examples[] = {
       "a file of `stoke config`: our own trainer" },
     { "stoke check --config configs/face_config.yaml --data demo/data --model b2 --size 256",
       "a PyTorch trainer's file; what it does not say is said here" },
+    { "stoke check --config configs/face_config.yaml --gpu \"RTX 3060\" --cores 12",
+      "for a card that is in another machine" },
     { "stoke check --config configs/face_config.yaml --ranks 2 --json", "two processes; for programs" },
     { 0 },
 };

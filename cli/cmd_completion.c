@@ -21,7 +21,7 @@ static void options_case(const cli_command *command)
     stoke_error err;
     char title[64], *none[] = { (char *)command->name, NULL };
     cli_call_begin(&call, command, 1, none, &err);
-    printf("    '%s') words='--help", cli_command_title(command, " ", title, sizeof title));
+    cli_print("    '%s') words='--help", cli_command_title(command, " ", title, sizeof title));
     for (size_t g = 0; g < call.n_groups; g++)
         for (size_t i = 0; i < call.groups[g].count; i++) print_flag(call.groups[g].options[i].name);
     fputs("' ;;\n", stdout);
@@ -31,7 +31,7 @@ static void options_case(const cli_command *command)
 static void names(const cli_command *const *commands)
 {
     for (; *commands; commands++)
-        if (!(*commands)->hidden) printf(" %s", (*commands)->name);
+        if (!(*commands)->hidden) cli_print(" %s", (*commands)->name);
 }
 
 /* The choices of each option that has some; the same name means the same in every command. */
@@ -45,6 +45,32 @@ static void choice_cases(const stoke_option_group *group)
         for (const char *p = group->options[i].choices; *p; p++) putchar(*p == '|' ? ' ' : *p);
         fputs("' -- \"$word\")); return ;;\n", stdout);
     }
+}
+
+/* Options whose values have names, but are free text to the tables. */
+static void named_cases(void)
+{
+    stoke_preset_info preset;
+    fputs("    --model) COMPREPLY=($(compgen -W 'b0 b1 b2 b3 b4 b5' -- \"$word\")); return ;;\n"
+          "    --augment) COMPREPLY=($(compgen -W '",
+          stdout);
+    for (size_t i = 0; stoke_preset_at(i, &preset); i++) cli_print("%s%s", i ? " " : "", preset.name);
+    puts("' -- \"$word\")); return ;;");
+}
+
+/* What stands behind a command without a flag, where it is one of a few words. */
+static void word_cases(void)
+{
+    stoke_preset_info preset;
+    stoke_op_info op;
+    fputs(
+        "  case \"$COMP_CWORD $command\" in\n"
+        "    '2 why') COMPREPLY=($(compgen -W 'oom slow unstable loading --help' -- \"$word\")); return ;;\n"
+        "    '2 ops') COMPREPLY=($(compgen -W '--help",
+        stdout);
+    for (size_t i = 0; stoke_preset_at(i, &preset); i++) cli_print(" %s", preset.name);
+    for (size_t i = 0; stoke_op_at(i, &op); i++) cli_print(" %s", op.name);
+    puts("' -- \"$word\")); return ;;\n  esac");
 }
 
 static int run(cli_call *call)
@@ -63,15 +89,17 @@ static int run(cli_call *call)
     stoke_train_params train;
     const stoke_option_group groups[] = { stoke_data_options(&data), stoke_train_options(&train) };
     for (size_t i = 0; i < CLI_COUNT(groups); i++) choice_cases(&groups[i]);
+    named_cases();
     puts("  esac");
+    word_cases();
     fputs("  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    COMPREPLY=($(compgen -W 'help", stdout);
     names(cli_commands);
     puts(" --help --version' -- \"$word\")); return\n  fi");
     for (const cli_command *const *c = cli_commands; *c; c++) {
         if (!(*c)->subcommands) continue;
-        printf("  if [ \"$command\" = '%s' ]; then\n    if [ \"$COMP_CWORD\" -eq 2 ]; then "
-               "COMPREPLY=($(compgen -W '",
-               (*c)->name);
+        cli_print("  if [ \"$command\" = '%s' ]; then\n    if [ \"$COMP_CWORD\" -eq 2 ]; then "
+                  "COMPREPLY=($(compgen -W '",
+                  (*c)->name);
         names((*c)->subcommands);
         puts("' -- \"$word\")); return; fi\n    command=\"$command ${COMP_WORDS[2]}\"\n  fi");
     }

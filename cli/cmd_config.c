@@ -3,6 +3,7 @@
  * stoke config: the settings in force, as a file that --config reads.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/common.h"
@@ -54,6 +55,46 @@ static void json_value(stoke_json *json, const stoke_option *option, const void 
     }
 }
 
+/* The value that an option has, by its name. */
+static void print_value(const cli_call *call, const char *name)
+{
+    char *text = NULL;
+    size_t size = 0;
+    for (size_t g = 0; g < call->n_groups; g++)
+        for (size_t i = 0; i < call->groups[g].count; i++) {
+            const stoke_option_group one = { "", call->groups[g].options + i, 1, call->groups[g].target };
+            if (strcmp(one.options->name, name) != 0 || text) continue;
+            FILE *out = open_memstream(&text, &size);
+            if (!out) return;
+            stoke_options_write_yaml(&one, 1, out);
+            fclose(out);
+        }
+    /* "# what it means\nname: value\n" */
+    char *line = text ? strstr(text, "\n") : NULL;
+    for (char *at = line; at && at[1]; at = strchr(at + 1, '\n')) line = at + 1;
+    if (line) cli_print("%.*s", (int)strcspn(line, "\n"), line);
+    free(text);
+}
+
+/* What was understood of another trainer's file, and where it stands there. */
+static void print_origins(const cli_call *call)
+{
+    if (!call->n_origins) return;
+    cli_print("# From %s (%s%s%s):\n", call->common.config,
+              stoke_dialect_name(stoke_config_dialect(call->settings)),
+              stoke_config_framework(call->settings) ? ", " : "",
+              stoke_config_framework(call->settings)
+                  ? stoke_framework_name(stoke_config_framework(call->settings))
+                  : "");
+    for (size_t i = 0; i < call->n_origins; i++) {
+        const stoke_config_origin *o = &call->origins[i];
+        cli_print("#   ");
+        print_value(call, o->option);
+        cli_print("  (line %u: %s)\n", o->line, o->path);
+    }
+    cli_print("\n");
+}
+
 typedef struct config_options {
     int train;
 } config_options;
@@ -83,12 +124,13 @@ static int run(cli_call *call)
         stoke_json_close(&json);
         return CLI_OK;
     }
-    printf("# %s, read by `--config FILE`; flags of the same name override it.\n"
-           "# Made by `stoke config%s`, which takes the same flags. Paths are relative to where stoke is "
-           "started.\n\n",
-           training ? "train.yaml: the settings of training and of its data"
-                    : "stoke.yaml: the settings of the data path",
-           training ? " --train" : "");
+    cli_print("# %s, read by `--config FILE`; flags of the same name override it.\n"
+              "# Made by `stoke config%s`, which takes the same flags. Paths are relative to where stoke is "
+              "started.\n\n",
+              training ? "train.yaml: the settings of training and of its data"
+                       : "stoke.yaml: the settings of the data path",
+              training ? " --train" : "");
+    print_origins(call);
     stoke_options_write_yaml(groups, n_groups, stdout);
     return CLI_OK;
 }
@@ -110,6 +152,7 @@ static const cli_example examples[] = {
     .examples = examples, .options = options, .n_options = CLI_COUNT(options),                               \
     .options_bytes = sizeof(config_options), .reads_data = 1, .run = run
 
-static const cli_command config_train = { WHAT_BOTH_ARE, .reads_training = 1, .defaults = cli_train_defaults };
+static const cli_command config_train = { WHAT_BOTH_ARE, .reads_training = 1,
+                                          .defaults = cli_train_defaults };
 
 const cli_command cli_config = { WHAT_BOTH_ARE, .with_training = &config_train };

@@ -56,10 +56,10 @@ static void print_table(const stoke_device_list *list)
     stoke_table_destroy(&table);
     if (problems) puts("\nCannot be used:");
     for (size_t i = 0; stoke_device_list_at(list, i, &info); i++)
-        if (*info.problem) printf("%-8s  %s\n", info.name, info.problem);
+        if (*info.problem) cli_print("%-8s  %s\n", info.name, info.problem);
     char name[32];
     name_of_auto(name, sizeof name);
-    if (*name) printf("\n--device auto takes %s. `stoke selftest --device %s` proves it.\n", name, name);
+    if (*name) cli_print("\n--device auto takes %s. `stoke selftest --device %s` proves it.\n", name, name);
 }
 
 /* ---- for programs ---- */

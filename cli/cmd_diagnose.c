@@ -66,6 +66,11 @@ static const stoke_option options[] = {
       .help =
           "Measure every change too, in turns with the setup as it is, and say how far the prediction was "
           "off" },
+    { .name = "although_busy",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(although_busy),
+      .default_text = "false",
+      .help = "Judge although other programs take cores meanwhile" },
     { .name = "pairs",
       .type = STOKE_OPT_INT,
       .offset = FIELD(pairs),
@@ -106,6 +111,7 @@ static const stoke_option options[] = {
       .argument = "b0..b5",
       .help = "The network that --device native trains, where the file does not tell; b0 otherwise" },
     CLI_MAP_OPTION(diagnose_options),
+    CLI_FORCE(diagnose_options),
 };
 /* clang-format on */
 
@@ -199,10 +205,7 @@ static int open_device(diagnose_job *job, stoke_error *err)
     snprintf(job->device_title, sizeof job->device_title, "%s", info->title);
     job->emulated = info->emulated;
     if (!job->o->device && info->emulated)
-        cli_say(job->call,
-                "no accelerator is here: %s is a card on paper, its times are emulated; --device "
-                "names another",
-                info->name);
+        cli_say(job->call, "no accelerator is here: %s is simulated; --device names another", info->name);
     return STOKE_OK;
 }
 
@@ -250,6 +253,7 @@ static int diagnose(diagnose_job *job, stoke_error *err)
     p.n_steps = job->step_ms ? job->n_steps : 1;
     p.steps = (uint32_t)o->steps;
     p.warm_up = (uint32_t)o->warm_up;
+    p.although_busy = o->although_busy;
     p.pairs = o->verify ? (uint32_t)o->pairs : 0;
     p.seed = (uint64_t)p.data.seed;
     int r = STOKE_OK;
@@ -310,23 +314,6 @@ static int foresee(diagnose_job *job, stoke_error *err)
 
 /* ---- where a setting stands, and what to type ---- */
 
-/* As a shell takes it. */
-static void shell_word(const char *text, char *word, size_t size)
-{
-    size_t n = 0;
-    if (!strpbrk(text, " \t\n\"'\\$`&|;<>()*?[]#~!{}")) {
-        snprintf(word, size, "%s", text);
-        return;
-    }
-    word[n++] = '\'';
-    for (; *text && n + 6 < size; text++) { /* room for '\'' and the end */
-        if (*text == '\'') n += (size_t)snprintf(word + n, size - n, "'\\'");
-        word[n++] = *text;
-    }
-    word[n++] = '\'';
-    word[n] = 0;
-}
-
 /* The flags of this command that make a setup of another. */
 static void flags_between(const stoke_setup *from, const stoke_setup *to, char *text, size_t size)
 {
@@ -364,16 +351,25 @@ void diagnose_setting(const diagnose_job *job, const stoke_fix *fix, char *text,
 static void say_next(diagnose_job *job)
 {
     const stoke_fixes *fixes = stoke_diagnosis_fixes(job->diagnosis);
-    char flags[256];
-    flags_between(&stoke_diagnosis_costs(job->diagnosis)->measured, &fixes->all, flags, sizeof flags);
+    const stoke_setup *now = &stoke_diagnosis_costs(job->diagnosis)->measured;
+    char flags[256], workers[32] = "";
+    double had, usable;
+    if (stoke_diagnosis_too_busy(job->diagnosis, &had, &usable)) {
+        snprintf(job->next, sizeof job->next,
+                 "the same when other programs have ended; --although-busy judges all the same");
+        return;
+    }
+    flags_between(now, &fixes->all, flags, sizeof flags);
     if (!*flags) return;
     if (job->plan) {
-        char config[400];
-        shell_word(job->call->common.config, config, sizeof config);
-        /* What was found here goes along: optimize by itself has tables and a rule about cores. */
-        const char *card = strncmp(job->device_name, "virtual:", 8) ? "" : job->device_name + 8;
-        snprintf(job->next, sizeof job->next, "stoke optimize --config %s --workers %u%s%s", config,
-                 fixes->all.workers, *card ? " --gpu " : "", card);
+        const char *config = STOKE_WORD(job->call->common.config);
+        /* What was found here goes along: optimize by itself has tables and a rule about cores. A card that
+         * nobody named is not one that the file is to be changed for. */
+        const int named = job->o->device && !strncmp(job->device_name, "virtual:", 8);
+        if (fixes->all.workers != now->workers)
+            snprintf(workers, sizeof workers, " --workers %u", fixes->all.workers);
+        snprintf(job->next, sizeof job->next, "stoke optimize --config %s%s%s%s", config, workers,
+                 named ? " --gpu " : "", named ? job->device_name + 8 : "");
     } else {
         snprintf(job->next, sizeof job->next, "the same with%s", flags);
     }
@@ -389,7 +385,7 @@ static int write_timeline(const diagnose_job *job, const char *path, stoke_error
     const size_t first = n - from > DRAWN ? n - DRAWN : from;
     const uint64_t start = records[first - 1].end, end = records[n - 1].end;
     char title[256];
-    snprintf(title, sizeof title, "%s: the last %zu steps", job->device_title, n - first);
+    snprintf(title, sizeof title, "%s: the last %s", job->device_title, STOKE_COUNT(n - first, "step"));
     return stoke_trace_write_svg(job->trace, path, title, start, end - start, err);
 }
 
@@ -407,7 +403,7 @@ static int write_page(const diagnose_job *job, const char *title, stoke_error *e
         timeline = own;
     }
     if (!r) r = stoke_diagnosis_write_html(job->diagnosis, job->o->html, title, timeline, err);
-    if (*folder) cli_remove_folder(folder);
+    cli_end_temp_folder(folder);
     return r;
 }
 
@@ -422,16 +418,26 @@ static int write_pictures(const diagnose_job *job, stoke_error *err)
     if (!r && o->html) r = write_page(job, title, err);
     if (!r && o->perfetto) r = stoke_trace_write_json(job->trace, o->perfetto, err);
     if (!r && job->trace && stoke_trace_dropped(job->trace))
-        cli_say(job->call, "%zu spans did not fit into the trace: take fewer --steps",
-                stoke_trace_dropped(job->trace));
+        cli_say(job->call, "%s did not fit into the trace: take fewer --steps",
+                STOKE_COUNT(stoke_trace_dropped(job->trace), "span"));
     return r;
 }
 
 /* ---- the command ---- */
 
+static int check_outputs(const diagnose_job *job, stoke_error *err)
+{
+    const diagnose_options *o = job->o;
+    const char *const files[] = { o->bars, o->timeline, o->html, o->perfetto };
+    int r = STOKE_OK;
+    for (size_t i = 0; !r && i < CLI_COUNT(files); i++) r = cli_may_write(job->call, files[i], o->force, err);
+    return r;
+}
+
 static int prepare(diagnose_job *job, stoke_error *err)
 {
-    int r = read_config(job, err);
+    int r = check_outputs(job, err);
+    if (!r) r = read_config(job, err);
     if (r) return r;
     settle_setup(job);
     for (size_t i = 0; job->plan && stoke_run_plan_remark(job->plan, i); i++)

@@ -138,11 +138,11 @@ static void print_machine(cli_page *page, const stoke_machine_facts *machine)
     cli_page_figure(page, "affinity", "allowed by affinity", machine->affinity, CLI_UNIT_NONE);
     cli_page_figure(page, "quota", "cores by quota", machine->quota, CLI_UNIT_NONE);
     cli_page_figure(page, "usable", "usable", machine->usable, CLI_UNIT_NONE);
-    cli_page_figure(page, "effective_cores", "cores really had", machine->effective_cores, CLI_UNIT_NONE);
-    cli_page_figure(page, "memory_bytes", "memory", machine->memory_bytes, CLI_UNIT_BYTES);
-    cli_page_figure(page, "available_bytes", "can still be had", machine->available_bytes, CLI_UNIT_BYTES);
-    cli_page_figure(page, "limit_bytes", "limit of the group", machine->limit_bytes, CLI_UNIT_BYTES);
-    cli_page_figure(page, "shm_bytes", "free in /dev/shm", machine->shm_bytes, CLI_UNIT_BYTES);
+    cli_page_figure(page, "effective_cores", "cores it got", machine->effective_cores, CLI_UNIT_NONE);
+    cli_page_figure(page, "memory_bytes", "memory", machine->memory_bytes, CLI_UNIT_MEMORY);
+    cli_page_figure(page, "available_bytes", "available", machine->available_bytes, CLI_UNIT_MEMORY);
+    cli_page_figure(page, "limit_bytes", "limit of the group", machine->limit_bytes, CLI_UNIT_MEMORY);
+    cli_page_figure(page, "shm_bytes", "free in /dev/shm", machine->shm_bytes, CLI_UNIT_MEMORY);
     cli_page_close(page);
 }
 
@@ -159,7 +159,7 @@ static void print_disk(cli_page *page, const doctor_facts *facts)
     cli_page_text(page, "mount", "mounted at", disk->mount);
     cli_page_text(page, "device", "device", disk->device);
     cli_page_text(page, "filesystem", "file system", disk->filesystem);
-    cli_page_figure(page, "rotational", "a disk that turns", disk->rotational, CLI_UNIT_YES_NO);
+    cli_page_figure(page, "rotational", "a spinning disk", disk->rotational, CLI_UNIT_YES_NO);
     cli_page_figure(page, "network", "over a network", disk->network, CLI_UNIT_YES_NO);
     cli_page_figure(page, "free_bytes", "free", disk->free_bytes, CLI_UNIT_BYTES);
     if (facts->data) {
@@ -226,9 +226,9 @@ static void print_card(cli_page *page, const stoke_gpu *gpu)
         FIGURE(busy_percent, "busy (any kernel)", CLI_UNIT_PERCENT),
         FIGURE(effective_percent, "effective (a proxy)", CLI_UNIT_PERCENT),
         FIGURE(memory_busy_percent, "memory busy", CLI_UNIT_PERCENT),
-        FIGURE(memory_total, "memory", CLI_UNIT_BYTES),
-        FIGURE(memory_used, "memory used", CLI_UNIT_BYTES),
-        FIGURE(memory_free, "memory free", CLI_UNIT_BYTES),
+        FIGURE(memory_total, "memory", CLI_UNIT_MEMORY),
+        FIGURE(memory_used, "memory used", CLI_UNIT_MEMORY),
+        FIGURE(memory_free, "memory free", CLI_UNIT_MEMORY),
         FIGURE(temperature, "temperature", CLI_UNIT_CELSIUS),
         FIGURE(power_watt, "power", CLI_UNIT_WATT),
         FIGURE(power_limit_watt, "power limit", CLI_UNIT_WATT),
@@ -326,8 +326,8 @@ const cli_command cli_doctor = {
                    "missing or in the way, and what "
                    "to do about it: one page to paste into a report of a fault. Every figure has its source "
                    "in brackets: nvml, sysfs, "
-                   "proc, fdinfo, driver, measured, table, estimated; what cannot be had is n/a. cores "
-                   "really had are measured with 200 "
+                   "proc, fdinfo, driver, measured, table, estimated; what is not known is n/a. The "
+                   "cores it got are measured with 200 "
                    "ms of spinning threads. Cards of NVIDIA are read through NVML, of AMD and Intel through "
                    "the kernel's files; none of "
                    "them is needed. Homes are shown as ~; names of users and machines, serial numbers and "

@@ -3,6 +3,7 @@
  * stoke dump: batches as .npy files, for a look from NumPy.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,19 +64,28 @@ static int is_dumped(const char *name)
 }
 
 /* Batches of two runs in one folder look like those of one. */
-static int refuse_mixture(const char *folder, stoke_error *err)
+static int refuse_mixture(const cli_call *call, const dump_options *o, stoke_error *err)
 {
-    DIR *dir = opendir(folder);
+    DIR *dir = opendir(o->out);
     int r = STOKE_OK;
+    size_t there = 0;
     if (!dir) return r; /* not there yet; if it is something else, making it says so */
-    for (struct dirent *entry; !r && (entry = readdir(dir));)
-        if (is_dumped(entry->d_name))
+    errno = 0;
+    for (struct dirent *entry; !r && (entry = readdir(dir)); errno = 0) {
+        if (!is_dumped(entry->d_name)) continue;
+        there++;
+        if (!o->force)
             r = cli_error(
                 err, STOKE_E_STATE,
                 "%s has dumped batches already (%s): name another folder with --out, or write there with "
                 "--force",
-                folder, entry->d_name);
+                o->out, entry->d_name);
+    }
+    if (!r && errno) r = cli_error(err, STOKE_E_IO, "%s: cannot read folder: %s", o->out, strerror(errno));
     closedir(dir);
+    if (!r && there)
+        cli_say(call, "--force: of %s in %s those that this dump names too are replaced",
+                STOKE_COUNT(there, "file"), o->out);
     return r;
 }
 
@@ -217,7 +227,8 @@ static int dump_batches(const cli_call *call, cli_session *session, dump *d, sto
     return STOKE_OK;
 }
 
-static void print_result(const cli_call *call, const dump *d, const char *index_path)
+static void print_result(const cli_call *call, const dump *d, const stoke_memory_sum *memory,
+                         const char *index_path)
 {
     if (call->common.json) {
         stoke_json json;
@@ -225,13 +236,14 @@ static void print_result(const cli_call *call, const dump *d, const char *index_
         stoke_json_object(&json, NULL);
         stoke_json_string(&json, "folder", d->folder);
         stoke_json_string(&json, "index", index_path);
+        cli_json_memory(&json, memory);
         stoke_json_uint(&json, "batches", d->written);
         stoke_json_uint(&json, "replaced", d->replaced);
         stoke_json_uint(&json, "skipped", d->skipped);
         stoke_json_close(&json);
         return;
     }
-    printf("%s: %llu batch%s\n", d->folder, (unsigned long long)d->written, d->written == 1 ? "" : "es");
+    cli_print("%s: %llu batch%s\n", d->folder, (unsigned long long)d->written, d->written == 1 ? "" : "es");
     cli_say(call,
             "next: python3 -c \"import numpy, glob; "
             "print(numpy.load(sorted(glob.glob('%s/images_*'))[0]).shape)\"",
@@ -246,11 +258,12 @@ static int run(cli_call *call)
     cli_output index = { 0 };
     char index_path[CLI_PATH];
     snprintf(index_path, sizeof index_path, "%s/index.json", o->out);
-    int r = o->force ? STOKE_OK : refuse_mixture(o->out, &err);
+    int r = refuse_mixture(call, o, &err);
     if (!r) r = cli_session_open(&session, call, &call->data, &err);
     if (!r) r = cli_make_folders(o->out, &err);
     if (!r) r = cli_output_open(&index, index_path, &err);
-    /* index.json is written last and an old one goes first: a folder with an index is complete. */
+    /* index.json is written last and an old one, which --force gave up, goes first: a folder with an index is
+     * complete. */
     if (!r) unlink(index.target);
     dump d = { .folder = o->out, .index = index.stream };
     if (!r) r = dump_batches(call, &session, &d, &err);
@@ -258,7 +271,7 @@ static int run(cli_call *call)
     cli_output_abandon(&index);
     cli_session_close(&session);
     if (r) return cli_fail(call, &err);
-    print_result(call, &d, index_path);
+    print_result(call, &d, &session.memory, index_path);
     cli_say_bad(call, d.replaced, d.skipped);
     return CLI_OK;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/card.h"
 #include "cli/common.h"
 #include <stoke/advise.h>
 
@@ -30,8 +31,8 @@ static const stoke_option options[] = {
       .help = "Pictures per batch" },
     { "size", STOKE_OPT_SIZE, FIELD(size), .default_text = "288", .argument = "N|HxW",
       .help = "Size of a picture" },
-    { "classes", STOKE_OPT_INT, FIELD(classes), .default_text = "19", .min = 1, .max = 65535, .argument = "N",
-      .help = "Number of classes; of smallnet, channels of its result" },
+    { "classes", STOKE_OPT_INT, FIELD(classes), .default_text = "0", .min = 0, .max = 65535, .argument = "N",
+      .help = "Number of classes; of smallnet, channels of its result. 0 is 19, and 3 of smallnet" },
     { "precision", STOKE_OPT_CHOICE, FIELD(precision), .default_text = "auto",
       .choices = "fp32|bf16|fp16|auto",
       .help =
@@ -51,7 +52,7 @@ static const stoke_option options[] = {
       .argument = "N", .help = "Of smallnet" },
     { "vram", STOKE_OPT_REAL, FIELD(vram), .default_text = "0", .min = 0, .max = 4096, .argument = "GB",
       .help = "Memory of a card as it is sold (1 GB is 1024^3 bytes): what is the largest batch, picture and "
-              "model that leave 1 GB of it free" },
+              "model that leave 1 GiB of it free" },
     { "gpu", STOKE_OPT_STRING, FIELD(gpu), .argument = "NAME",
       .help = "The same for a card by its name, such as \"RTX 3090\"" },
 };
@@ -84,7 +85,7 @@ static stoke_estimate_params params_of(const estimate_options *o)
     p.batch = (uint32_t)o->batch;
     p.height = o->size[0];
     p.width = o->size[1];
-    p.classes = (uint32_t)o->classes;
+    p.classes = o->classes ? (uint32_t)o->classes : stoke_estimate_classes(o->model);
     p.precision = o->precision;
     p.optimizer = o->optimizer;
     p.freeze_encoder = o->freeze_encoder;
@@ -214,46 +215,64 @@ static void print_terms(const column columns[ENGINES])
     stoke_table_destroy(&table);
 }
 
+/* The same memory, as each of those counts it whom people ask. */
+static void print_levels(const stoke_estimate *e)
+{
+    cli_print("\ntorch, by who counts:\n");
+    cli_print("  allocator, tensors   about %.1f GiB      torch.cuda.max_memory_allocated()\n",
+              GIB(e->allocated));
+    cli_print("  allocator, reserved  %5.1f to %.1f GiB    torch.cuda.max_memory_reserved()\n",
+              GIB(e->reserved_low), GIB(e->reserved_high));
+    cli_print("  process              %5.1f to %.1f GiB    its line in nvidia-smi\n", GIB(e->low),
+              GIB(e->high));
+    cli_print(
+        "  card                 about %.1f GiB      nvidia-smi's sum, with a desktop on the card and CUDA "
+        "before 11.7\n",
+        GIB(e->card));
+}
+
 static void print_columns(const column columns[ENGINES], const stoke_estimate_params *p)
 {
-    printf("%s, %llu parameters, batch %u, %u x %u, %u classes, %s\n\n", p->model,
-           (unsigned long long)columns[1].estimate.parameters, (unsigned)p->batch, (unsigned)p->height,
-           (unsigned)p->width, (unsigned)p->classes, p->optimizer == STOKE_OPTIMIZER_SGD ? "SGD" : "AdamW");
+    cli_print("%s, %llu parameters, batch %u, %u x %u, %u classes, %s\n\n", p->model,
+              (unsigned long long)columns[1].estimate.parameters, (unsigned)p->batch, (unsigned)p->height,
+              (unsigned)p->width, (unsigned)p->classes,
+              p->optimizer == STOKE_OPTIMIZER_SGD ? "SGD" : "AdamW");
     print_terms(columns);
     putchar('\n');
     for (int i = 0; i < ENGINES; i++) {
         const column *c = &columns[i];
         const stoke_estimate *e = &c->estimate;
         if (!c->ok)
-            printf("%-6s  n/a: %s\n", c->name, c->problem);
+            cli_print("%-6s  n/a: %s\n", c->name, c->problem);
         else if (e->low == e->high)
-            printf("%-6s  %.1f GiB of %s, %s: the engine's own plan\n", c->name, GIB(e->total), c->place,
-                   c->precision);
+            cli_print("%-6s  %.1f GiB of %s, %s: the engine's own plan\n", c->name, GIB(e->total), c->place,
+                      c->precision);
         else
-            printf("%-6s  %.1f to %.1f GiB of a %s, %s: estimated\n", c->name, GIB(e->low), GIB(e->high),
-                   c->place, c->precision);
+            cli_print("%-6s  %.1f to %.1f GiB of a %s, %s: estimated, for the process\n", c->name,
+                      GIB(e->low), GIB(e->high), c->place, c->precision);
     }
+    print_levels(&columns[1].estimate);
 }
 
 static void print_inverse(const inverse *v, const stoke_estimate_params *p)
 {
     if (!v->memory) return;
-    printf("\n%s, 1 GB left free, by the high end of torch's range:\n", v->subject);
-    printf("  as asked       %s\n", v->asked ? "fits" : "does not fit");
+    cli_print("\n%s, 1 GiB left free, by the high end of torch's range:\n", v->subject);
+    cli_print("  as asked       %s\n", v->asked ? "fits" : "does not fit");
     if (v->batch)
-        printf("  largest batch  %u with %s at %u x %u\n", (unsigned)v->batch, p->model, (unsigned)p->height,
-               (unsigned)p->width);
+        cli_print("  largest batch  %u with %s at %u x %u\n", (unsigned)v->batch, p->model,
+                  (unsigned)p->height, (unsigned)p->width);
     else
-        printf("  largest batch  none: not one picture fits with %s at %u x %u\n", p->model,
-               (unsigned)p->height, (unsigned)p->width);
+        cli_print("  largest batch  none: not one picture fits with %s at %u x %u\n", p->model,
+                  (unsigned)p->height, (unsigned)p->width);
     if (v->side)
-        printf("  largest size   %u x %u with %s at batch %u\n", (unsigned)v->side, (unsigned)v->side,
-               p->model, (unsigned)p->batch);
+        cli_print("  largest size   %u x %u with %s at batch %u\n", (unsigned)v->side, (unsigned)v->side,
+                  p->model, (unsigned)p->batch);
     else
-        printf("  largest size   none, with %s at batch %u\n", p->model, (unsigned)p->batch);
+        cli_print("  largest size   none, with %s at batch %u\n", p->model, (unsigned)p->batch);
     if (strcmp(p->model, "smallnet"))
-        printf("  largest model  %s at batch %u and %u x %u\n", v->model ? v->model : "none",
-               (unsigned)p->batch, (unsigned)p->height, (unsigned)p->width);
+        cli_print("  largest model  %s at batch %u and %u x %u\n", v->model ? v->model : "none",
+                  (unsigned)p->batch, (unsigned)p->height, (unsigned)p->width);
 }
 
 /* ---- for programs ---- */
@@ -271,6 +290,13 @@ static void json_column(stoke_json *json, const column *c)
         stoke_json_uint(json, "total_bytes", e->total);
         stoke_json_uint(json, "low_bytes", e->low);
         stoke_json_uint(json, "high_bytes", e->high);
+        stoke_json_uint(json, "allocated_bytes", e->allocated);
+        stoke_json_uint(json, "reserved_low_bytes", e->reserved_low);
+        stoke_json_uint(json, "reserved_high_bytes", e->reserved_high);
+        if (e->card)
+            stoke_json_uint(json, "card_bytes", e->card);
+        else
+            stoke_json_null(json, "card_bytes");
         stoke_json_string(json, "dominant", stoke_memory_term_name(e->dominant));
         stoke_json_string(json, "source", stoke_source_name(e->source));
     }
@@ -318,6 +344,7 @@ static int run(cli_call *call)
     if (!r) r = ask_backwards(&v, o, &err);
     if (r) {
         if (r == STOKE_E_NOTFOUND) err.code = STOKE_E_INVALID; /* a name that was typed */
+        cli_hint_memory(&err);
         return cli_fail(call, &err);
     }
     if (call->common.json) {
@@ -345,9 +372,12 @@ const cli_command cli_estimate = {
         "Memory for one step of training. The column native is the plan of our own engine, in host memory; "
         "torch is a model of Hugging Face's SegFormer in PyTorch on a card. The latter agrees with measured "
         "peaks of live tensors in fp32 within 10 %; the driver's context, the workspaces of cuDNN and the "
-        "allocator's slack are a range, and autocast was not measured. cudnn.benchmark may take more during "
-        "the first steps. With --vram or --gpu the question is asked backwards too. GiB are 1024^3 bytes, as "
+        "allocator's slack are a range, and autocast was not measured. Other implementations keep more: "
+        "mmsegmentation's takes 1.3 to 1.5 times the tensors. What fits is decided by the high end of the "
+        "process. cudnn.benchmark may take more during the first steps. With --vram or --gpu the question is "
+        "asked backwards too. GiB are 1024^3 bytes, as "
         "cards and their drivers count.",
+    .reads_config = 1,
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/common.h"
 #include "cli/output.h"
@@ -13,7 +14,7 @@
 
 typedef struct eval_options {
     const char *out;
-    int original, mode, flip;
+    int original, mode, flip, force;
     double overlap;
     int precision;
     int64_t threads, worst;
@@ -38,14 +39,19 @@ static const stoke_option options[] = {
       .type = STOKE_OPT_FLAG,
       .offset = offsetof(eval_options, original),
       .default_text = "false",
-      .help = "Compare at each mask's own size, as `stoke predict` would write it. Without it pictures and "
-              "masks are resized to the network's size, as during training" },
+      .help = "Compare at each mask's own size, as `stoke predict` would write it. Without it the figures "
+              "are those "
+              "that validation had during training" },
     { .name = "mode",
       .type = STOKE_OPT_CHOICE,
       .offset = offsetof(eval_options, mode),
       .default_text = "auto",
       .choices = "auto|resize|slide",
-      .help = "With --original: see `stoke predict`" },
+      .help =
+          "How pictures are looked at: resize brings pictures and masks to the network's size; slide moves "
+          "windows over them and compares at the masks' own size; auto does what the run's validation did. "
+          "With "
+          "--original: see `stoke predict`" },
     { .name = "overlap",
       .type = STOKE_OPT_REAL,
       .offset = offsetof(eval_options, overlap),
@@ -53,12 +59,12 @@ static const stoke_option options[] = {
       .min = 0,
       .max = 0.9,
       .argument = "X",
-      .help = "With --original: share of a window that its neighbour sees too" },
+      .help = "Of windows: share of a window that its neighbour sees too" },
     { .name = "flip",
       .type = STOKE_OPT_FLAG,
       .offset = offsetof(eval_options, flip),
       .default_text = "false",
-      .help = "With --original: average with the prediction for the mirror image; twice the work" },
+      .help = "At the masks' own size: average with the prediction for the mirror image; twice the work" },
     { .name = "precision",
       .type = STOKE_OPT_CHOICE,
       .offset = offsetof(eval_options, precision),
@@ -73,6 +79,7 @@ static const stoke_option options[] = {
       .max = 1024,
       .argument = "N",
       .help = "Threads of the network; 0 = all usable cores" },
+    CLI_FORCE(eval_options),
 };
 
 /* ---- what to evaluate ---- */
@@ -87,8 +94,8 @@ static int settle_split(const cli_call *call, stoke_data_params *data, uint64_t 
         data->split = STOKE_SPLIT_ALL;
         r = cli_open_dataset(call, data, &dataset, err);
         if (!r)
-            cli_say(call, "remark: the set has no validation part: all of its %llu samples are evaluated",
-                    (unsigned long long)stoke_dataset_count(dataset));
+            cli_say(call, "remark: the set has no validation part: the whole set is evaluated, %s",
+                    STOKE_COUNT(stoke_dataset_count(dataset), "sample"));
     }
     if (!r) *count = stoke_dataset_count(dataset);
     stoke_dataset_close(&dataset);
@@ -107,7 +114,8 @@ static stoke_eval_params params_of(const cli_call *call, const stoke_trained *tr
     stoke_trained_settings(trained, &params.network);
     if (call->data.size[0]) memcpy(params.network.size, call->data.size, sizeof params.network.size);
     params.network.batch = cli_has_flag(call, "batch") ? (uint32_t)call->data.batch : 0;
-    params.network.mode = o->mode;
+    params.network.mode =
+        o->original || cli_has_flag(call, "mode") ? o->mode : (int)stoke_trained_eval_mode(trained);
     params.network.overlap = o->overlap;
     params.network.flip = o->flip;
     params.network.precision = o->precision;
@@ -119,6 +127,7 @@ static stoke_eval_params params_of(const cli_call *call, const stoke_trained *tr
 
 /* ---- what came out ---- */
 
+static const char *const modes[] = { "auto", "resize", "slide" };
 static const char *const splits[] = { "all", "train", "val" };
 
 /* "n/a" in tables is NULL. */
@@ -164,20 +173,30 @@ static void print_wrapped(const char *text)
     while (strlen(text) > COLUMNS) {
         int n = COLUMNS;
         while (n && text[n] != ' ') n--;
-        printf("%.*s\n", n, text);
-        text += n + 1;
+        if (!n) n = (int)strcspn(text, " "); /* a path may be longer than a line */
+        cli_print("%.*s\n", n, text);
+        text += n + (text[n] == ' ');
     }
-    printf("%s\n", text);
+    cli_print("%s\n", text);
 }
 
 static void print_means(const stoke_eval_report *report)
 {
     const stoke_scores *s = &report->scores;
-    printf("mean IoU %.4f, F1 %.4f macro and %.4f micro, precision %.4f, recall %.4f, pixel accuracy %.4f\n",
-           s->miou, s->f1_macro, s->f1_micro, s->precision, s->recall, s->pixel_accuracy);
-    if (!isnan(report->loss)) printf("loss %.4f (cross-entropy)\n", report->loss);
-    printf("over %u of %u classes, %llu pixels of %llu pictures\n", (unsigned)s->classes_counted,
-           (unsigned)report->classes, (unsigned long long)s->pixels, (unsigned long long)report->samples);
+    cli_print(
+        "mean IoU %.4f, F1 %.4f macro and %.4f micro, precision %.4f, recall %.4f, pixel accuracy %.4f\n",
+        s->miou, s->f1_macro, s->f1_micro, s->precision, s->recall, s->pixel_accuracy);
+    if (!isnan(report->loss)) cli_print("loss %.4f (cross-entropy)\n", report->loss);
+    cli_print("over %u of %s, %s of %s, ", (unsigned)s->classes_counted,
+              STOKE_COUNT(report->classes, "class"), STOKE_COUNT(s->pixels, "pixel"),
+              STOKE_COUNT(report->samples, "picture"));
+    if (report->original && report->mode != STOKE_PREDICT_RESIZE)
+        cli_print("at their own size: %.1f windows of %ux%u each\n",
+                  (double)report->windows / (double)report->samples, report->height, report->width);
+    else if (report->original)
+        cli_print("at their own size, seen at %ux%u\n", report->height, report->width);
+    else
+        cli_print("resized to %ux%u\n", report->height, report->width);
 }
 
 static void print_worst(const stoke_eval_report *report, size_t most)
@@ -246,6 +265,7 @@ static void write_json(FILE *out, const cli_call *call, const stoke_trained *tra
     stoke_json json;
     stoke_json_begin(&json, out, 1);
     stoke_json_object(&json, NULL);
+    if (out != stdout) stoke_json_string(&json, "comment", STOKE_OUTPUT_MARK);
     stoke_json_string(&json, "network", stoke_trained_weights(trained));
     stoke_json_string(&json, "model", report->plan.model);
     stoke_json_string(&json, "run_config", stoke_trained_config(trained));
@@ -255,8 +275,14 @@ static void write_json(FILE *out, const cli_call *call, const stoke_trained *tra
     stoke_json_uint(&json, NULL, report->height);
     stoke_json_uint(&json, NULL, report->width);
     stoke_json_close(&json);
-    stoke_json_bool(&json, "original", o->original);
+    stoke_json_bool(&json, "original", report->original);
+    stoke_json_string(&json, "mode", modes[report->mode]);
+    if (report->windows)
+        stoke_json_uint(&json, "windows", report->windows);
+    else
+        stoke_json_null(&json, "windows");
     stoke_json_string(&json, "precision_used", stoke_precision_name(report->plan.precision));
+    cli_json_memory(&json, &report->memory);
     stoke_json_int(&json, "ignore_index", call->data.ignore_index);
     stoke_json_uint(&json, "samples", report->samples);
     stoke_json_uint(&json, "bad", report->bad);
@@ -280,6 +306,23 @@ static void write_json(FILE *out, const cli_call *call, const stoke_trained *tra
 
 /* ---- files ---- */
 
+/* The four are written together: where eval.json is ours, which says so, the table beside it is too. */
+static int check_outputs(const cli_call *call, const eval_options *o, stoke_error *err)
+{
+    static const char *const names[] = { "eval.json", "confusion.png", "worst.png", "classes.csv" };
+    char path[CLI_PATH];
+    struct stat st;
+    int r = STOKE_OK, again = 0;
+    for (size_t i = 0; !r && i < CLI_COUNT(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", o->out, names[i]);
+        if (i == CLI_COUNT(names) - 1 && again) break;
+        const int there = stat(path, &st) == 0;
+        r = cli_may_write(call, path, o->force, err);
+        if (i == 0) again = there && !r && !o->force;
+    }
+    return r;
+}
+
 static int write_matrix(const char *path, const stoke_eval_report *report, stoke_error *err)
 {
     const uint32_t n = report->classes;
@@ -288,8 +331,8 @@ static int write_matrix(const char *path, const stoke_eval_report *report, stoke
         for (uint32_t p = 0; p < n; p++)
             counts[(size_t)t * n + p] = stoke_confusion_count(report->confusion, t, p);
     char title[96];
-    snprintf(title, sizeof title, "Confusion of classes: %llu pictures, mean IoU %.4f",
-             (unsigned long long)report->samples, report->scores.miou);
+    snprintf(title, sizeof title, "Confusion of classes: %s, mean IoU %.4f",
+             STOKE_COUNT(report->samples, "picture"), report->scores.miou);
     int r = stoke_matrix_write(path, counts, n, (const char *const *)report->class_names, title, err);
     free(counts);
     return r;
@@ -339,16 +382,22 @@ static void print_result(const cli_call *call, const stoke_trained *trained, con
         print_wrapped(stoke_scores_convention());
         print_worst(report, (size_t)o->worst);
         if (o->out)
-            printf("\n%s: confusion.png, %sclasses.csv, eval.json\n", o->out,
-                   report->n_worst ? "worst.png, " : "");
+            cli_print("\n%s: confusion.png, %sclasses.csv, eval.json\n", o->out,
+                      report->n_worst ? "worst.png, " : "");
     }
-    cli_say(call, "%llu pictures in %s: %.1f img/s", (unsigned long long)report->samples,
-            stoke_text_seconds(report->seconds, text, sizeof text), report->images_per_s);
+    cli_say(call, "%llu picture%s in %s: %.1f img/s", (unsigned long long)report->samples,
+            report->samples == 1 ? "" : "s", stoke_text_seconds(report->seconds, text, sizeof text),
+            report->images_per_s);
     if (report->bad)
         cli_say(call, "bad files: %llu left out; the first: %s", (unsigned long long)report->bad,
                 report->first_bad);
     if (!o->out && !call->common.json)
         cli_say(call, "next: --out DIR writes the confusion matrix and the worst pictures");
+}
+
+static void say_memory(void *context, const stoke_memory_sum *sum)
+{
+    cli_say_memory(context, sum);
 }
 
 static int evaluate(cli_call *call, const stoke_trained *trained, stoke_eval_report *report, stoke_error *err)
@@ -358,11 +407,14 @@ static int evaluate(cli_call *call, const stoke_trained *trained, stoke_eval_rep
     uint64_t count = 0;
     snprintf(picture, sizeof picture, "%s/worst.png", o->out ? o->out : "");
     int r = settle_split(call, &call->data, &count, err);
+    if (!r && o->out) r = check_outputs(call, o, err);
     if (!r && o->out) r = cli_make_folders(o->out, err);
     if (r) return r;
-    cli_say(call, "%s on %s, split %s: %llu pictures", stoke_trained_weights(trained), set_name(&call->data),
-            splits[call->data.split], (unsigned long long)count);
-    const stoke_eval_params params = params_of(call, trained, o->out ? picture : NULL);
+    cli_say(call, "%s on %s, split %s: %s", stoke_trained_weights(trained), set_name(&call->data),
+            splits[call->data.split], STOKE_COUNT(count, "picture"));
+    stoke_eval_params params = params_of(call, trained, o->out ? picture : NULL);
+    params.planned = say_memory;
+    params.planned_context = (void *)call;
     stoke_progress *progress = cli_progress_begin(call, "evaluating", "pictures");
     r = stoke_evaluate_set(&call->data, &params, cli_progress_update, progress, report, err);
     cli_progress_end(&progress);

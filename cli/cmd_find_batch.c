@@ -37,9 +37,8 @@ static const stoke_option options[] = {
       .argument = "GB",
       .help =
           "Memory that may be taken, of the card or, with native, of this machine (1 GB is 1024^3 bytes); "
-          "0 is that of the card, or what is free. 5 % of it are left free, 512 MB at least (an eighth of "
-          "less "
-          "than 4 GB)" },
+          "0 is that of the card, or what is free. Of a card on paper 1 GiB is left free, as `stoke "
+          "estimate` has it; of this machine 5 %, 512 MiB at least (an eighth of less than 4 GiB)" },
     { .name = "ranks",
       .type = STOKE_OPT_INT,
       .offset = FIELD(ranks),
@@ -84,7 +83,7 @@ static int run(cli_call *call)
         print_json(&search);
     else
         find_batch_print(&search);
-    const int found = search.result.batch != 0;
+    const int found = search.result.batch || search.result.too_busy; /* that is an answer, too */
     find_batch_free(&search);
     return found ? CLI_OK : CLI_FAILED;
 }
@@ -112,7 +111,8 @@ const cli_command cli_find_batch = {
         "fits is looked for along them, and of all that fit the smallest one within 5 % of the best "
         "throughput is chosen, a multiple of 8. A last trial with the loader on (where DIR or the file "
         "names data) tells whether batches come as fast as they are used. Memory, throughput and loader are "
-        "told, and which one binds. The learning rate is not changed; what scaling would make of it is said.",
+        "told, and which one binds. Where other programs take the cores and the times scatter, no batch is "
+        "suggested. The learning rate is not changed; what scaling would make of it is said.",
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

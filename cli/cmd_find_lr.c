@@ -82,7 +82,7 @@ static int on_event(void *context, const stoke_train_event *e)
         show_step(f, e);
     else
         train_bar_show(&f->bar, e);
-    if (e->kind == STOKE_TRAIN_READY) cli_say(f->call, "memory: %s", e->text);
+    if (e->kind == STOKE_TRAIN_READY) cli_say_memory(f->call, &f->report.memory);
     return cli_interrupted();
 }
 
@@ -131,9 +131,9 @@ static void draw(drawing *d, const stoke_lr_report *r)
     d->chart.n_series = CLI_COUNT(d->series);
     d->chart.marks = d->marks;
     d->chart.log_x = 1;
-    add_mark(d, "steepest", r->steepest);
-    add_mark(d, "lowest/10", r->tenth);
-    add_mark(d, "valley", r->valley);
+    add_mark(d, "half", r->half);
+    add_mark(d, "floor", r->floor);
+    add_mark(d, "lowest", r->lowest);
 }
 
 static void drawing_free(drawing *d)
@@ -177,10 +177,9 @@ static int is_own(const char *word, int *value)
     return 0;
 }
 
-/* "stoke train --lr 0.0027 DIR --size 128": what was typed, with train in place of find-lr. */
-static void next_command(const cli_call *call, double lr, char line[COMMAND])
+/* What was typed, without what belongs to find-lr alone. */
+static void append_typed(const cli_call *call, char line[COMMAND])
 {
-    snprintf(line, COMMAND, "stoke train --lr %.2g", lr);
     for (int i = 1; i < call->argc; i++) {
         int value;
         if (!is_own(call->argv[i], &value))
@@ -190,7 +189,43 @@ static void next_command(const cli_call *call, double lr, char line[COMMAND])
     }
 }
 
+/* "stoke train --lr 0.0027 DIR --size 128": train in place of find-lr. */
+static void next_command(const cli_call *call, double lr, char line[COMMAND])
+{
+    snprintf(line, COMMAND, "stoke train --lr %.2g", lr);
+    append_typed(call, line);
+}
+
+/* A sweep that may know more: four times the steps; from lower, where this one exploded before it fell; to
+ * higher, where it hardly fell. */
+static void again_command(const finding *f, char line[COMMAND])
+{
+    enum { MORE = 4, MOST_STEPS = 10000, HIGHEST = 1000 };
+    const stoke_lr_report *r = &f->report;
+    const int64_t steps = f->o->sweep_steps * MORE;
+    double low = f->o->low, high = f->o->high;
+    if (!r->from_curve && r->end != STOKE_LR_END_WHOLE) {
+        low = fmax(low / 1000, 1e-12);
+        high = fmax(r->end_lr, 10 * low);
+    } else if (!r->from_curve) {
+        high = fmin(high * 1000, HIGHEST);
+    }
+    snprintf(line, COMMAND, "stoke find-lr --sweep-steps %lld --low %.3g --high %.3g",
+             (long long)(steps < MOST_STEPS ? steps : MOST_STEPS), low, high);
+    if (cli_has_flag(f->call, "out")) {
+        cli_append_word(line, COMMAND, "--out");
+        cli_append_word(line, COMMAND, f->o->out);
+    }
+    append_typed(f->call, line);
+}
+
 /* ---- the answer ---- */
+
+static const char *confidence_name(stoke_lr_confidence confidence)
+{
+    static const char *const names[] = { "low", "medium", "high" };
+    return names[confidence];
+}
 
 static const char *end_name(stoke_lr_end end)
 {
@@ -201,24 +236,34 @@ static const char *end_name(stoke_lr_end end)
 static void print_json(const finding *f)
 {
     const stoke_lr_report *r = &f->report;
-    char next[COMMAND];
+    char next[COMMAND], again[COMMAND];
+    const int low = r->confidence == STOKE_LR_LOW;
     stoke_json json;
     stoke_json_begin(&json, stdout, 2);
     stoke_json_object(&json, NULL);
     stoke_json_real(&json, "suggested", r->suggested);
+    stoke_json_string(&json, "confidence", confidence_name(r->confidence));
+    stoke_json_array(&json, "interval");
+    stoke_json_real(&json, NULL, r->half);
+    stoke_json_real(&json, NULL, r->lowest);
+    stoke_json_close(&json);
     stoke_json_string(&json, "why", *r->why ? r->why : NULL);
     stoke_json_object(&json, "readings");
-    stoke_json_real(&json, "steepest", r->steepest);
-    stoke_json_real(&json, "lowest_tenth", r->tenth);
-    stoke_json_real(&json, "valley", r->valley);
+    stoke_json_real(&json, "half", r->half);
+    stoke_json_real(&json, "floor", r->floor);
+    stoke_json_real(&json, "lowest", r->lowest);
     stoke_json_close(&json);
     stoke_json_real(&json, "drop", r->drop);
+    stoke_json_real(&json, "noise", r->noise);
     stoke_json_string(&json, "end", end_name(r->end));
     stoke_json_real(&json, "end_lr", r->end_lr);
     stoke_json_real(&json, "seconds", r->seconds);
     stoke_json_string(&json, "svg", f->o->out);
+    cli_json_memory(&json, &r->memory);
     next_command(f->call, r->suggested, next);
-    stoke_json_string(&json, "next", isfinite(r->suggested) ? next : NULL);
+    again_command(f, again);
+    stoke_json_string(&json, "next", next);
+    stoke_json_string(&json, "again", low ? again : NULL);
     stoke_json_array(&json, "points");
     for (size_t i = 0; i < r->count; i++) {
         stoke_json_object(&json, NULL);
@@ -234,9 +279,9 @@ static void print_json(const finding *f)
 static void print_reading(const char *what, double lr)
 {
     if (isfinite(lr))
-        printf("  %-46s %.2g\n", what, lr);
+        cli_print("  %-46s %.2g\n", what, lr);
     else
-        printf("  %-46s n/a\n", what);
+        cli_print("  %-46s n/a\n", what);
 }
 
 static int print_text(const finding *f, const drawing *d, stoke_error *err)
@@ -246,19 +291,24 @@ static int print_text(const finding *f, const drawing *d, stoke_error *err)
     const int status = r->count ? stoke_chart_text(&d->chart, COLUMNS, ROWS, 0, stdout, err) : STOKE_OK;
     if (status) return status;
     puts("\nLearning rates that the curve names:");
-    print_reading("where the loss falls fastest (steepest)", r->steepest);
-    print_reading("a tenth of where it is lowest (lowest/10)", r->tenth);
-    print_reading("middle of the longest fall to there (valley)", r->valley);
-    if (isfinite(r->suggested))
-        printf("suggested: --lr %.2g\n", r->suggested);
+    print_reading("where half of the fall is done (half)", r->half);
+    print_reading("where nine tenths of it are done (floor)", r->floor);
+    print_reading("where the loss is lowest (lowest)", r->lowest);
+    if (r->from_curve)
+        cli_print("suggested: --lr %.2g, confidence %s (%.2g to %.2g)\n", r->suggested,
+                  confidence_name(r->confidence), r->half, r->lowest);
     else
-        printf("no suggestion: %s\n", r->why);
-    printf("curve: %s (%zu steps in %s)\n", f->o->out, r->count,
-           stoke_text_seconds(r->seconds, time, sizeof time));
-    if (isfinite(r->suggested)) {
-        next_command(f->call, r->suggested, next);
-        cli_say(f->call, "next: %s", next);
+        cli_print("suggested: --lr %.2g, usual for such settings; the curve does not tell (confidence low)\n",
+                  r->suggested);
+    if (*r->why) cli_print("why low: %s\n", r->why);
+    cli_print("curve: %s (%s in %s)\n", f->o->out, STOKE_COUNT(r->count, "step"),
+              stoke_text_seconds(r->seconds, time, sizeof time));
+    if (r->confidence == STOKE_LR_LOW) {
+        again_command(f, next);
+        cli_say(f->call, "to be surer: %s", next);
     }
+    next_command(f->call, r->suggested, next);
+    cli_say(f->call, "next: %s", next);
     return STOKE_OK;
 }
 
@@ -272,6 +322,7 @@ static int run(cli_call *call)
     params.high = f.o->high;
     params.steps = (uint32_t)f.o->sweep_steps;
     int r = cli_require_data(call, &call->data, &err);
+    if (!r) r = cli_may_write(call, f.o->out, call->train.force, &err);
     if (!r) r = stoke_find_lr(&call->data, &call->train, &params, on_event, &f, &f.report, &err);
     train_bar_end(&f.bar);
     cli_progress_end(&f.progress);
@@ -301,9 +352,11 @@ const cli_command cli_find_lr = {
     .max_words = 1,
     .description =
         "Trains with a learning rate that grows from step to step, draws the loss over it, and reads three "
-        "rates from the smoothed curve. Where they agree within a factor of 10 and the loss fell by 5 % or "
-        "more, the steepest is suggested; otherwise none is, and the reason is given (exit status 0 all the "
-        "same: the curve is there to be looked at). Give it the options of the run: model, size, batch, "
+        "rates from the smoothed curve: where half of the fall is done, where nine tenths are, and where it "
+        "is lowest. The middle of the last two is suggested, with a confidence: high where the outer two are "
+        "a factor of 10 apart at most and the curve is smooth, low where they are more than 30 apart, the "
+        "loss hardly fell or it scatters; then a command for a better sweep is given too. Give it the "
+        "options of the run: model, size, batch, "
         "accumulate, optimizer and augmentation all have their say. Nothing is kept of the training.",
     .examples = examples,
     .options = options,

@@ -17,7 +17,7 @@
 #include "cli/settings.h"
 
 typedef struct hash_options {
-    int ranks_all;
+    int ranks_all, force;
     int64_t batches, resume_at, resume_workers, resume_prefetch, resume_world;
     const char *state, *from, *device;
 } hash_options;
@@ -85,6 +85,7 @@ static const stoke_option options[] = {
       .argument = "NAME",
       .help = "Send the batches to a device and read them back there (`stoke devices` lists them): the "
               "digests are the same" },
+    CLI_FORCE(hash_options),
 };
 
 enum { STATE_TEXT = 1024 };
@@ -102,7 +103,8 @@ typedef struct digests {
     uint64_t epoch; /* of the batches: a state may name another than --epoch */
     uint64_t replaced, skipped;
     cli_cache_report cache;
-    int goes_on; /* another phase follows, so this one must leave batches to it */
+    stoke_memory_sum memory; /* of the loader that takes most */
+    int goes_on;             /* another phase follows, so this one must leave batches to it */
 } digests;
 
 static void add(digests *list, const stoke_batch *batch, uint64_t samples)
@@ -126,6 +128,7 @@ typedef struct source {
 
 static void source_close(source *from)
 {
+    if (from->feed) cli_say_reading(from->session.call, stoke_feed_loader(from->feed));
     stoke_feed_destroy(&from->feed);
     stoke_device_close(&from->device);
     cli_session_close(&from->session);
@@ -135,11 +138,14 @@ static int feed_open(source *from, cli_call *call, const stoke_data_params *data
 {
     const hash_options *o = call->options;
     stoke_data_params own = *data;
+    stoke_feed_params params = call->feed;
+    params.reads = 1;
     if (own.consumer_cores < 0) own.consumer_cores = 0; /* we only look at batches */
     from->session = (cli_session){ .call = call };
     int r = cli_open_dataset(call, data, &from->session.dataset, err);
     if (!r) r = cli_device_open(&from->device, o->device, 1, err);
-    if (!r) r = cli_feed_open(call, &from->feed, from->session.dataset, &own, from->device, &call->feed, err);
+    if (!r) r = cli_feed_open(call, &from->feed, from->session.dataset, &own, from->device, &params, 0, err);
+    if (!r) from->session.memory = cli_loader_memory(&stoke_feed_memory_plan(from->feed)->host);
     return r;
 }
 
@@ -199,6 +205,7 @@ static void source_account(const source *from, const stoke_data_params *data, di
     list->replaced += stats.replaced;
     list->skipped += stats.skipped;
     cli_cache_add(&list->cache, data, from->session.loader);
+    list->cache.warned |= from->session.warned;
 }
 
 /* One rank from `state` ("" = the start of the epoch), at most `limit` batches (0 = to the end). `state` then
@@ -206,16 +213,17 @@ static void source_account(const source *from, const stoke_data_params *data, di
 static int run_rank(cli_call *call, const stoke_data_params *data, uint64_t limit, char *state, digests *list,
                     stoke_error *err)
 {
-    source from;
+    source from = { 0 };
     int r = source_open(&from, call, data, state, err);
     if (r) return r;
+    if (stoke_memory_total(&from.session.memory) > stoke_memory_total(&list->memory))
+        list->memory = from.session.memory;
     uint64_t done = 0, total = source_remaining(&from);
     if (list->goes_on && limit >= total)
-        r = cli_error(
-            err, STOKE_E_INVALID,
-            "--resume-at %llu is not inside the epoch: a rank has %llu batches to take, so nothing would be "
-            "left to resume",
-            (unsigned long long)limit, (unsigned long long)total);
+        r = cli_error(err, STOKE_E_INVALID,
+                      "--resume-at %llu is not inside the epoch: a rank has %s to take, so nothing would be "
+                      "left to resume",
+                      (unsigned long long)limit, STOKE_COUNT(total, "batch"));
     if (limit && limit < total) total = limit;
     stoke_progress *progress = cli_progress_begin(call, "hashing", "batches");
     while (!r && done < total) {
@@ -314,6 +322,7 @@ static void print_json(const cli_call *call, const digests *list, const char *al
     stoke_json_uint(&json, "replaced", list->replaced);
     stoke_json_uint(&json, "skipped", list->skipped);
     cli_json_cache(&json, &list->cache);
+    cli_json_memory(&json, &list->memory);
     stoke_json_array(&json, "batches");
     for (size_t i = 0; i < list->count; i++) {
         const entry *e = &list->entries[i];
@@ -343,9 +352,9 @@ static void print_result(const cli_call *call, const digests *list)
     for (size_t i = 0; i < list->count; i++) {
         const entry *e = &list->entries[i];
         cli_hex(e->digest, hex);
-        printf("%6llu  %s%s\n", (unsigned long long)e->index, hex, e->padding ? "  padding" : "");
+        cli_print("%6llu  %s%s\n", (unsigned long long)e->index, hex, e->padding ? "  padding" : "");
     }
-    printf("   all  %s\n", all);
+    cli_print("   all  %s\n", all);
 }
 
 static int write_state(const char *path, const char *state, stoke_error *err)
@@ -383,6 +392,7 @@ static int run(cli_call *call)
         (cli_has_flag(call, "placement") || cli_has_flag(call, "transfer") || cli_has_flag(call, "depth")))
         r = cli_error(&err, STOKE_E_INVALID,
                       "--placement, --transfer and --depth need --device NAME (`stoke devices` lists them)");
+    if (!r) r = cli_may_write(call, o->state, o->force, &err);
     if (!r && o->from) r = read_state(o->from, state, &err);
     if (!r) r = run_epoch(call, state, &list, &err);
     if (!r && o->state) r = write_state(o->state, state, &err);

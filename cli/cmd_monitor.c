@@ -14,7 +14,7 @@
 #include "cli/output.h"
 
 typedef struct monitor_options {
-    int once, colour;
+    int once, colour, force;
     const char *csv, *attach, *prometheus, *bind;
 } monitor_options;
 
@@ -48,7 +48,6 @@ static double passed(const watch *w)
 static void wait_until(watch *w, double seconds)
 {
     for (double left; (left = seconds - passed(w)) > 0 && !cli_interrupted();) {
-        /* Another thread of a driver may take the signal: look again at least every 50 ms. */
         if (left > 0.05) left = 0.05;
         nanosleep(&(struct timespec){ .tv_nsec = (long)(left * 1e9) }, NULL);
         if (w->live && monitor_view_resized()) monitor_view_draw(&w->view, passed(w));
@@ -187,7 +186,7 @@ static int run(cli_call *call)
     w->call = call;
     int status = CLI_OK, r = parse_seconds(call, &w->limit, &err);
     if (!r) r = check_options(call, options, &w->port, &err);
-    cli_handle_signals();
+    if (!r) r = cli_may_write(call, options->csv, options->force, &err);
     if (!r) r = open_all(w, options, &err);
     if (!r) {
         w->begin_ns = stoke_machine_now_ns();
@@ -213,6 +212,7 @@ static const stoke_option option_table[] = {
       "address to serve them on; 0.0.0.0 lets everybody read them" },
     { "colour", STOKE_OPT_FLAG, offsetof(monitor_options, colour), "true", NULL, 0, 0, NULL,
       "colours in the live view; never when NO_COLOR is set" },
+    CLI_FORCE(monitor_options),
 };
 
 static const cli_example examples[] = {

@@ -53,7 +53,8 @@ static void print_with_defaults(const char *name)
 {
     stoke_pipeline *pipeline;
     if (stoke_pipeline_create(&pipeline, name, NULL)) return;
-    fputs(stoke_pipeline_text(pipeline), stdout);
+    const char *text = stoke_pipeline_text(pipeline);
+    fwrite(text, 1, strlen(text), stdout); /* YAML */
     stoke_pipeline_destroy(&pipeline);
 }
 
@@ -64,7 +65,8 @@ enum { INDENT = 23, COLUMNS = 100 };
 static void print_piece(const char *text, size_t length, int indent, int *at)
 {
     if (*at == 0 || *at + (int)length > COLUMNS) {
-        printf("%s%*s", *at ? "\n" : "", indent, "");
+        if (*at) putchar('\n');
+        cli_print("%*s", indent, "");
         *at = indent;
         length -= *text == ' ';
         text += *text == ' ';
@@ -109,10 +111,10 @@ static void print_list(const char *list, int indent)
 static void list_group(const char *group, const char *title)
 {
     stoke_op_info op;
-    printf("%s\n", title);
+    cli_print("%s\n", title);
     for (size_t i = 0; stoke_op_at(i, &op); i++) {
         if (strcmp(op.group, group) != 0) continue;
-        printf("  %-20s %s\n", op.name, op.summary);
+        cli_print("  %-20s %s\n", op.name, op.summary);
         print_brief(&op);
     }
     putchar('\n');
@@ -124,7 +126,7 @@ static void list_all(void)
     puts("Presets");
     stoke_preset_info preset;
     for (size_t i = 0; stoke_preset_at(i, &preset); i++) {
-        printf("  %-20s %s\n", preset.name, preset.summary);
+        cli_print("  %-20s %s\n", preset.name, preset.summary);
         print_list(preset.list, INDENT);
     }
     puts("\n`stoke ops NAME` explains the settings of one.");
@@ -133,13 +135,13 @@ static void list_all(void)
 /* The op as an item of a YAML list; texts in quotes, because they may hold commas. */
 static void print_yaml(const stoke_op_info *op)
 {
-    printf("  - %s", op->name);
+    cli_print("  - %s", op->name);
     const char *before = ": {";
     for (size_t i = 0; i < op->n_options; i++) {
         const stoke_option *option = &op->options[i];
         if (!option->default_text) continue;
         const char *quote = option->type == STOKE_OPT_STRING ? "\"" : "";
-        printf("%s%s: %s%s%s", before, option->name, quote, option->default_text, quote);
+        cli_print("%s%s: %s%s%s", before, option->name, quote, option->default_text, quote);
         before = ", ";
     }
     puts(*before == ':' ? "" : "}");
@@ -170,7 +172,7 @@ static void print_settings(const stoke_op_info *op)
 
 static void show_op(const stoke_op_info *op)
 {
-    printf("%s (%s): %s.\n\n", op->name, op->group, op->summary);
+    cli_print("%s (%s): %s.\n\n", op->name, op->group, op->summary);
     if (op->n_options) print_settings(op);
     fputs("On the command line:\n  stoke show demo/data --augment \"", stdout);
     print_with_defaults(op->name);
@@ -181,14 +183,15 @@ static void show_op(const stoke_op_info *op)
 
 static void show_preset(const stoke_preset_info *preset)
 {
-    printf("%s (preset): %s.\n", preset->name, preset->summary);
+    cli_print("%s (preset): %s.\n", preset->name, preset->summary);
     if (*preset->list) {
         puts("\nStands for:");
         print_list(preset->list, 2);
     }
-    printf("\nOn the command line:\n  stoke show demo/data --augment %s\n", preset->name);
+    cli_print("\nOn the command line:\n  stoke show demo/data --augment %s\n", preset->name);
     if (*preset->list)
-        printf("With more behind it:\n  stoke show demo/data --augment \"%s,cutmix(p=0.3)\"\n", preset->name);
+        cli_print("With more behind it:\n  stoke show demo/data --augment \"%s,cutmix(p=0.3)\"\n",
+                  preset->name);
 }
 
 /* ---- for programs ---- */

@@ -29,8 +29,9 @@ static const stoke_option options[] = {
       .type = STOKE_OPT_STRING,
       .offset = FIELD(gpu),
       .argument = "NAME",
-      .help = "The card to optimize for, such as rtx3090; left out, by --vram; with neither, the card found "
-              "here, or the processor" },
+      .help =
+          "The card to optimize for, such as rtx3090; left out, by --vram; with neither, the card found "
+          "here, or any card. One that is not here is in another machine: --cores says how many that has" },
     { .name = "vram",
       .type = STOKE_OPT_REAL,
       .offset = FIELD(vram),
@@ -46,7 +47,7 @@ static const stoke_option options[] = {
       .min = 0,
       .max = 65536,
       .argument = "N",
-      .help = "Cores of the machine that trains; 0 takes those usable here" },
+      .help = "Cores of the machine that trains; 0 takes those usable here, if the card is here, too" },
     CLI_RANKS_OPTION(optimize_options,
                      "Processes that train on that machine and share its cores, one per card"),
     { .name = "workers",
@@ -56,8 +57,7 @@ static const stoke_option options[] = {
       .min = 0,
       .max = 4096,
       .argument = "N",
-      .help =
-          "Workers that `stoke diagnose` found best here; 0 takes the table's, cut to the cores less one" },
+      .help = "Workers that `stoke diagnose` found best here; 0 takes two thirds of the cores" },
     { .name = "out",
       .type = STOKE_OPT_STRING,
       .offset = FIELD(out),
@@ -74,8 +74,8 @@ static const stoke_option options[] = {
     { .name = "allow_model_scale",
       .type = STOKE_OPT_FLAG,
       .offset = FIELD(allow_model_scale),
-      .help =
-          "Also grow the model by the table (base_channels, num_blocks, patch_size): another experiment" },
+      .help = "Also grow the model as usual for the card (base_channels, num_blocks, patch_size, perceptual "
+              "loss): another experiment" },
     CLI_MAP_OPTION(optimize_options),
     { .name = "dry_run",
       .type = STOKE_OPT_FLAG,
@@ -85,9 +85,10 @@ static const stoke_option options[] = {
     { .name = "benchmark",
       .type = STOKE_OPT_FLAG,
       .offset = FIELD(benchmark),
-      .help =
-          "Find the batch by trials, as `stoke find-batch`: on this processor for files of ours, on the card "
-          "on paper that --gpu names for others; x.yaml becomes x_optimized.yaml" },
+      .help = "Find the batch by trials, as `stoke find-batch`: our networks on this processor, or on the "
+              "card on "
+              "paper that --gpu names (emulated); a network that is not ours keeps its batch. x.yaml becomes "
+              "x_optimized.yaml" },
     { .name = "data",
       .type = STOKE_OPT_STRING,
       .offset = FIELD(wish.data),
@@ -117,7 +118,7 @@ typedef struct optimizing {
 /* 1: both can be read and have the same bytes. */
 static int same_bytes(const char *a, const char *b)
 {
-    FILE *x = fopen(a, "rb"), *y = fopen(b, "rb");
+    FILE *x = cli_open_file(a), *y = cli_open_file(b);
     int same = x && y, c = 0;
     while (same && c != EOF) {
         c = getc(x);
@@ -171,7 +172,10 @@ static int keep_backup(optimizing *w, stoke_error *err)
         return cli_error(err, STOKE_E_STATE,
                          "%s: an older backup is there and differs; move it away, or replace it with --force",
                          w->backup);
-    return copy_file(config, w->backup, err);
+    const int r = exists(w->backup) && !same_bytes(config, w->backup)
+                      ? cli_may_write(w->call, w->backup, 1, err)
+                      : STOKE_OK;
+    return r ? r : copy_file(config, w->backup, err);
 }
 
 /* Into a new file, or over one only where nothing can be lost by it. The result is made beside the target
@@ -184,8 +188,10 @@ static int write_new(optimizing *w, stoke_error *err)
                          "%s: this is the settings file itself; --in-place changes it and "
                          "keeps a backup",
                          w->target);
-    if (!exists(w->target) || w->o->force)
-        return stoke_optimization_write(w->plan, w->target, &w->proof, err);
+    if (!exists(w->target) || w->o->force) {
+        const int r = cli_may_write(w->call, w->target, w->o->force, err);
+        return r ? r : stoke_optimization_write(w->plan, w->target, &w->proof, err);
+    }
     if (snprintf(trial, sizeof trial, "%s.new", w->target) >= (int)sizeof trial || exists(trial))
         return cli_error(err, STOKE_E_STATE, "%s: is there already; replace it with --force", w->target);
     int r = stoke_optimization_write(w->plan, trial, &w->proof, err);
@@ -227,7 +233,7 @@ static void print_changes(const optimizing *w)
     stoke_table_destroy(&table);
     puts("");
     for (size_t i = 0; stoke_optimization_change(w->plan, i, &c); i++)
-        printf("%s\n  why:    %s\n  effect: %s\n", c.path, c.why, c.effect);
+        cli_print("%s\n  why:    %s\n  effect: %s\n", c.path, c.why, c.effect);
 }
 
 static void print_text(const optimizing *w)
@@ -241,26 +247,31 @@ static void print_text(const optimizing *w)
     if (stoke_optimization_change(w->plan, 0, &c))
         print_changes(w);
     else
-        printf("Nothing to change in %s.\n", w->o->config);
+        cli_print("Nothing to change in %s.\n", w->o->config);
     if (stoke_optimization_remark(w->plan, 0)) puts("\nLeft as it is, and remarks:");
-    for (size_t i = 0; (text = stoke_optimization_remark(w->plan, i)); i++) printf("  %s\n", text);
+    for (size_t i = 0; (text = stoke_optimization_remark(w->plan, i)); i++) cli_print("  %s\n", text);
     if (w->written || w->unchanged)
-        printf("\nProof: %zu spans differ; the other %llu of %llu bytes are the same; read again, the file "
-               "has the "
-               "named keys changed and nothing else.\n",
-               w->proof.spans, (unsigned long long)w->proof.bytes_kept,
-               (unsigned long long)w->proof.bytes_before);
+        cli_print("\nProof: %s differ%s; the other %llu of %llu bytes are the same; read again, the file has "
+                  "the named keys changed and nothing else.\n",
+                  STOKE_COUNT(w->proof.spans, "place"), w->proof.spans == 1 ? "s" : "",
+                  (unsigned long long)w->proof.bytes_kept, (unsigned long long)w->proof.bytes_before);
     if (w->written)
-        printf("Written: %s%s%s\n", w->target, *w->backup ? "; the old file is " : "", w->backup);
+        cli_print("Written: %s%s%s\n", w->target, *w->backup ? "; the old file is " : "", w->backup);
     else if (w->unchanged)
-        printf("%s has this result already.\n", w->target);
+        cli_print("%s has this result already.\n", w->target);
     else if (w->o->dry_run)
         puts("\nNothing was written (--dry-run).");
-    if (w->written || w->unchanged)
+    if ((w->o->gpu || w->o->vram > 0) && !*w->card.name && !w->o->cores && !w->o->workers)
         cli_say(w->call,
-                "next: `diff %s %s`, then train with %s; keys marked (new) count only where your trainer "
-                "reads them",
-                *w->backup ? w->backup : w->o->config, w->target, w->target);
+                "this card is not here: --cores N says how many cores its machine has, for the workers");
+    if (!w->o->gpu && w->o->vram <= 0 && !*w->card.name)
+        cli_say(w->call, "no card is seen here: with --gpu NAME or --vram GB the batch is judged, too");
+    if (w->written || w->unchanged)
+        cli_say(w->call, "next: `diff %s %s`, then train with %s%s", *w->backup ? w->backup : w->o->config,
+                w->target, w->target,
+                stoke_optimization_marked(w->plan)
+                    ? "; the keys below the comment that was added count only where your trainer reads them"
+                    : "");
 }
 
 /* ---- for programs ---- */
@@ -341,16 +352,21 @@ static int check_request(const optimize_options *o, stoke_error *err)
     return STOKE_OK;
 }
 
-/* For the card named, of the size given, or found; with none of them, for the processor. */
+/* For the card named, of the size given, or found; with none of them, for any card. Whether the card that is
+ * meant is here decides whose cores count. */
 static int choose_card(optimizing *w, stoke_optimize_params *params, stoke_error *err)
 {
     params->gpu = w->o->gpu;
     params->memory = (uint64_t)(w->o->vram * 1073741824.0);
-    if (params->gpu || params->memory) return STOKE_OK;
     const int r = cli_card_find(&w->card, err);
     if (r) return r;
-    cli_say_card(w->call, &w->card);
+    if (params->gpu || params->memory) {
+        params->elsewhere = !cli_card_is_here(&w->card, params->gpu, params->memory);
+        if (params->elsewhere) w->card = (cli_card){ 0 };
+        return STOKE_OK;
+    }
     if (!*w->card.name) return STOKE_OK;
+    cli_say_card(w->call, &w->card);
     params->gpu = w->card.name;
     params->memory = (uint64_t)w->card.memory.value;
     return STOKE_OK;
@@ -385,6 +401,7 @@ static int optimize(optimizing *w, const cli_map *map, stoke_error *err)
     params.measured_workers = (uint32_t)o->workers;
     params.allow_model_scale = o->allow_model_scale;
     params.map = map->paths;
+    params.by_trials = o->benchmark;
     if (!r) r = stoke_optimize(&w->plan, &params, err);
     if (!r && o->benchmark) r = search_batch(w, &params, err);
     if (r) return r;
@@ -400,9 +417,10 @@ static int run(cli_call *call)
     int r = check_request(w.o, &err);
     if (!r) r = cli_map_cut(&map, w.o->map, &err);
     if (!r) r = optimize(&w, &map, &err);
-    if (r)
+    if (r) {
+        cli_hint_memory(&err);
         r = cli_fail(call, &err);
-    else if (call->common.json)
+    } else if (call->common.json)
         print_json(&w);
     else
         print_text(&w);
@@ -417,8 +435,8 @@ static const cli_example examples[] = {
       "writes configs/face_gpu_optimized.yaml and says what changed, and why" },
     { "stoke optimize --config configs/face_config.yaml --vram 8 --dry-run",
       "what it would be for a card of 8 GB" },
-    { "stoke optimize --config configs/face_config.yaml --gpu rtx3060 --benchmark",
-      "the batch by trials: writes configs/face_config_optimized.yaml" },
+    { "stoke optimize --config configs/face_gpu_optimized.yaml --benchmark",
+      "the batch by trials: writes configs/face_gpu_optimized_optimized.yaml" },
     { "stoke optimize --config configs/face_config.yaml --gpu t4 --cores 4 --out configs/colab.yaml --json",
       "for another machine, and for programs" },
     { 0 },
@@ -428,17 +446,20 @@ const cli_command cli_optimize = {
     .name = "optimize",
     .summary = "write a settings file with the values that keep the card busy",
     .description =
-        "Reads a YAML file of settings, of this program or of a PyTorch trainer (flat keys, "
-        "data:/training: sections, train_ds: sections), and writes a copy with other values for batch "
-        "size, workers, mixed precision, pinned memory and the like, by the tables for the card and the "
-        "cores of the machine. Each change is shown with its reason and source. Comments, order, quotes, "
-        "line ends and indentation stay byte for byte, which is proved before the file is written. What "
-        "cannot be changed safely (values behind anchors and merges, maps in braces over several lines) "
-        "is left, with line and reason; a file with keys given twice, tabs in its indentation or several "
-        "documents is refused. The learning rate is never changed; what scaling would make of it is said. "
-        "With --benchmark the batch is not the table's but the best of trials with all other changes made; "
-        "it "
-        "may be less than the file's, where that does not fit.",
+        "Reads a file of settings, of this program or of a PyTorch trainer (flat keys, data:/training: "
+        "sections, train_ds: sections, Lightning's trainer:, TrainingArguments), and writes a copy with "
+        "other "
+        "values for batch size, workers, mixed precision, pinned memory and the like. The batch is what is "
+        "usual for the card, as far as the network that the file names fits by `stoke estimate`; one that "
+        "does not fit is lowered, and one of an unknown network is left. Without a card everything else is "
+        "still done. Only arguments that the file's framework takes are written; in files of somebody's own "
+        "trainer new keys stand below a comment. Each change is shown with its reason and source. Comments, "
+        "order, quotes, line ends and indentation stay byte for byte, which is proved before the file is "
+        "written. What cannot be changed safely (values behind anchors and merges, maps in braces over "
+        "several lines) is left, with line and reason; a file with keys given twice, tabs in its indentation "
+        "or several documents is refused. The learning rate is never changed; what scaling would make of it "
+        "is said. With --benchmark the batch is the best of trials with all other changes made; it may be "
+        "less than the file's, where that does not fit.",
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

@@ -56,7 +56,8 @@ static const stoke_option options[] = {
       .default_text = "false",
       .help =
           "Replace what was packed in DIR before, from other sources or with other settings, or write into a "
-          "folder that has other things in it" },
+          "folder that has other things in it. A file that took the place of a packed shard stays, and pack "
+          "ends with its name" },
 };
 
 static void print_json(const char *out, const stoke_pack_report *report, double rate)
@@ -91,19 +92,19 @@ static void print_result(const cli_call *call, const char *out, const stoke_pack
         return;
     }
     char bytes[32], time[32];
-    printf("%s: %llu sample%s in %llu shard%s, %s, in %s", out, (unsigned long long)report->samples,
-           report->samples == 1 ? "" : "s", (unsigned long long)report->shards,
-           report->shards == 1 ? "" : "s", stoke_text_bytes(report->bytes, bytes, sizeof bytes),
-           stoke_text_seconds(report->seconds, time, sizeof time));
-    if (report->written) printf(" (%.0f MB/s)", rate);
-    if (report->kept) printf("; %llu finished before", (unsigned long long)report->kept);
+    cli_print("%s: %s in %s, %s, in %s", out, STOKE_COUNT(report->samples, "sample"),
+              STOKE_COUNT(report->shards, "shard"), stoke_text_bytes(report->bytes, bytes, sizeof bytes),
+              stoke_text_seconds(report->seconds, time, sizeof time));
+    if (report->written) cli_print(" (%.0f MB/s)", rate);
+    if (report->kept) cli_print("; %llu finished before", (unsigned long long)report->kept);
     putchar('\n');
     for (size_t i = 0; i < report->n_bad && i < 20; i++)
-        printf("left out: %s: %s\n", report->bad[i].path, report->bad[i].reason);
-    if (report->n_bad > 20) printf("... and %zu more: --json has them all\n", report->n_bad - 20);
+        cli_print("left out: %s: %s\n", report->bad[i].path, report->bad[i].reason);
+    if (report->n_bad > 20) cli_print("... and %zu more: --json has them all\n", report->n_bad - 20);
 }
 
-static void print_cache(const cli_call *call, const char *folder, const stoke_cache_report *report)
+static void print_cache(const cli_call *call, const char *folder, const stoke_memory_sum *memory,
+                        const stoke_cache_report *report)
 {
     if (call->common.json) {
         stoke_json json;
@@ -117,6 +118,7 @@ static void print_cache(const cli_call *call, const char *folder, const stoke_ca
         stoke_json_uint(&json, "bytes", report->bytes);
         stoke_json_string(&json, "warning", *report->warning ? report->warning : NULL);
         stoke_json_real(&json, "seconds", report->seconds);
+        cli_json_memory(&json, memory);
         stoke_json_close(&json);
         return;
     }
@@ -124,13 +126,14 @@ static void print_cache(const cli_call *call, const char *folder, const stoke_ca
     if (report->bytes) /* without a budget only what was added is known */
         snprintf(size, sizeof size, ", %s%s", stoke_text_bytes(report->bytes, bytes, sizeof bytes),
                  call->data.cache_disk ? " in all" : "");
-    printf("%s: %llu sample%s decoded and kept%s, %llu there before, in %s\n", folder,
-           (unsigned long long)report->stored, report->stored == 1 ? "" : "s", size,
-           (unsigned long long)report->found, stoke_text_seconds(report->seconds, time, sizeof time));
-    if (report->bad) printf("bad: %llu; `stoke verify` gives the reasons\n", (unsigned long long)report->bad);
+    cli_print("%s: %llu sample%s decoded and kept%s, %llu there before, in %s\n", folder,
+              (unsigned long long)report->stored, report->stored == 1 ? "" : "s", size,
+              (unsigned long long)report->found, stoke_text_seconds(report->seconds, time, sizeof time));
+    if (report->bad)
+        cli_print("bad: %llu; `stoke verify` gives the reasons\n", (unsigned long long)report->bad);
     if (report->left_out)
-        printf("left out: %llu, %s\n", (unsigned long long)report->left_out,
-               *report->warning ? "the folder cannot be written" : "the budget (--cache-disk) is full");
+        cli_print("left out: %llu, %s\n", (unsigned long long)report->left_out,
+                  *report->warning ? "the folder cannot be written" : "the budget (--cache-disk) is full");
 }
 
 static int run_cache(cli_call *call)
@@ -145,16 +148,20 @@ static int run_cache(cli_call *call)
                 ? STOKE_OK
                 : cli_error(&err, STOKE_E_INVALID, "name the folder of the cache: --out DIR");
     if (!r) r = cli_open_dataset(call, &data, &dataset, &err);
+    unsigned threads = data.workers > 0 ? (unsigned)data.workers : 0;
+    stoke_memory_sum memory = { 0 };
+    if (!r) r = stoke_cache_fill_memory(dataset, &data, &threads, &memory, &err);
     if (!r) {
+        cli_say_memory(call, &memory);
         stoke_progress *progress = cli_progress_begin(call, "filling", "samples");
-        r = stoke_cache_fill(dataset, &data, data.workers > 0 ? (unsigned)data.workers : 0,
-                             cli_progress_update, progress, &report, &err);
+        r = stoke_cache_fill(dataset, &data, threads, cli_progress_update, progress, &report, &err);
         cli_progress_end(&progress);
     }
     int code = r ? cli_fail(call, &err) : CLI_OK;
     if (!r) {
-        print_cache(call, data.cache, &report);
+        print_cache(call, data.cache, &memory, &report);
         if (*report.warning) cli_say(call, "warning: %s", report.warning);
+        if (*report.unrecorded) cli_say(call, "warning: %s", report.unrecorded);
         /* A full budget was asked for. A disk that says no is a failure here, where filling is all there is
          * to do; a run that only uses the cache goes on without. */
         if (*report.warning && report.left_out) code = CLI_FAILED;
@@ -162,7 +169,7 @@ static int run_cache(cli_call *call)
             cli_say(call,
                     "next: stoke bench data %s --cache %s, with the same settings; deleting the folder "
                     "empties the cache",
-                    data.data ? data.data : "...", data.cache);
+                    data.data ? STOKE_WORD(data.data) : "...", STOKE_WORD(data.cache));
     }
     stoke_dataset_close(&dataset);
     return code;
@@ -210,7 +217,10 @@ static int run(cli_call *call)
     int code = r ? cli_fail(call, &err) : CLI_OK;
     if (!r) {
         print_result(call, o->out, &report);
-        if (!call->common.json) cli_say(call, "next: stoke verify %s", o->out);
+        if (report.replaced)
+            cli_say(call, "--force: %llu shard%s replaced in %s", (unsigned long long)report.replaced,
+                    report.replaced == 1 ? " was" : "s were", o->out);
+        if (!call->common.json) cli_say(call, "next: stoke verify %s", STOKE_WORD(o->out));
     }
     stoke_pack_report_free(&report);
     stoke_dataset_close(&dataset);

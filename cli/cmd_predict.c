@@ -2,15 +2,18 @@
  *
  * stoke predict: from pictures to masks of the same size.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/common.h"
 #include "cli/output.h"
 #include "cli/predict_list.h"
+#include "cli/predict_skipped.h"
 
 enum { LISTED = 10, WORDS = 100000, JPEG_SIDE = 65500 /* the most that libjpeg writes */ };
 
@@ -20,6 +23,7 @@ typedef struct predict_options {
     double overlap, opacity;
     uint32_t size[2];
     int64_t threads, batch;
+    uint64_t memory_limit;
 } predict_options;
 
 #define FIELD(member) offsetof(predict_options, member)
@@ -92,8 +96,8 @@ static const stoke_option options[] = {
       .offset = FIELD(orientation),
       .default_text = "auto",
       .choices = "auto|ignore|apply",
-      .help = "Whether the orientation stored in a picture (EXIF) turns it, and its mask with it; auto does "
-              "what the training did, without a run ignore" },
+      .help = "Whether the orientation stored in a picture (EXIF) turns it, and its mask with it; auto turns "
+              "it upright, as people see it, unless the run was trained with another setting" },
     { .name = "window",
       .type = STOKE_OPT_STRING,
       .offset = FIELD(window),
@@ -129,6 +133,13 @@ static const stoke_option options[] = {
       .max = 1024,
       .argument = "N",
       .help = "Threads of the network; 0 takes all usable cores" },
+    { .name = "memory_limit",
+      .type = STOKE_OPT_BYTES,
+      .offset = FIELD(memory_limit),
+      .default_text = "0",
+      .argument = "BYTES",
+      .help = "Ceiling of all that the command holds (512M, 2G): fewer pictures on their way, then one at a "
+              "time, then smaller passes of the network; 0 = none" },
 };
 
 /* What became of a file. */
@@ -146,6 +157,7 @@ typedef struct prediction {
     stoke_data_params data; /* the run's, with what the flags say */
     stoke_predictor *predictor;
     stoke_predictor_info info;
+    stoke_memory_sum memory;
     predict_list list;
     outcome *outcomes;      /* one per file: each is written by one thread */
     int renamed;            /* values are not class ids */
@@ -153,6 +165,9 @@ typedef struct prediction {
     uint8_t palette[256][3];
     uint32_t colors; /* of the palette; 0: masks are grey, of 16 bits */
     stoke_progress *progress;
+    /* How fast windows go over the picture of now: its first report, and when it came. */
+    uint64_t first_window;
+    double first_seconds;
     stoke_predict_report report;
 } prediction;
 
@@ -173,27 +188,35 @@ static int check_words(const cli_call *call, stoke_error *err)
     return o->out ? STOKE_OK : cli_error(err, STOKE_E_INVALID, "--out DIR says where the masks go");
 }
 
-static int open_network(prediction *p, stoke_error *err)
+/* batch 0: chosen. */
+static int open_predictor(prediction *p, uint32_t batch, stoke_error *err)
 {
     const predict_options *o = p->o;
-    int r = stoke_trained_open(&p->trained, p->call->words[0], err);
-    if (r) return r;
     stoke_predict_params params = stoke_predict_defaults();
-    p->data = *stoke_trained_data(p->trained);
-    if (o->orientation) p->data.orientation = o->orientation - 1;
-    if (o->window) p->data.window = o->window;
     stoke_trained_settings(p->trained, &params);
     if (o->size[0]) params.size[0] = o->size[0], params.size[1] = o->size[1];
     params.mode = o->mode;
     params.overlap = o->overlap;
     params.flip = o->flip;
     params.confidence = p->call->common.json;
-    params.batch = (uint32_t)o->batch;
+    params.batch = batch;
     params.precision = o->precision;
     params.threads = (uint32_t)o->threads;
-    r = stoke_predictor_open(&p->predictor, &params, err);
+    stoke_predictor_close(&p->predictor);
+    const int r = stoke_predictor_open(&p->predictor, &params, err);
     if (!r) p->info = stoke_predictor_about(p->predictor);
     return r;
+}
+
+static int open_network(prediction *p, stoke_error *err)
+{
+    const predict_options *o = p->o;
+    int r = stoke_trained_open(&p->trained, p->call->words[0], err);
+    if (r) return r;
+    p->data = *stoke_trained_data(p->trained);
+    if (o->orientation) p->data.orientation = o->orientation - 1;
+    if (o->window) p->data.window = o->window;
+    return open_predictor(p, (uint32_t)o->batch, err);
 }
 
 static int list_files(prediction *p, stoke_error *err)
@@ -210,6 +233,8 @@ static int list_files(prediction *p, stoke_error *err)
     }
     if (r) return r;
     predict_list_settle(&p->list);
+    if (!r && call->n_words > 1)
+        predict_say_skipped(call, (const char *const *)call->words + 1, call->n_words - 1);
     if (p->list.twice)
         cli_say(call, "%llu file%s named more than once", (unsigned long long)p->list.twice,
                 p->list.twice == 1 ? " is" : "s are");
@@ -225,28 +250,34 @@ static int mask_path(const prediction *p, const stoke_sample *file, const char *
 }
 
 /* --force replaces masks, never the picture a mask is made of. */
-static int check_target(const prediction *p, const stoke_sample *file, const char *ending, stoke_error *err)
+static int check_target(const prediction *p, const stoke_sample *file, const char *ending, size_t *replaced,
+                        stoke_error *err)
 {
     char path[CLI_PATH];
+    int replaces = 0;
     struct stat there, source;
-    const int r = mask_path(p, file, ending, path, err);
+    int r = mask_path(p, file, ending, path, err);
     if (r || stat(path, &there) != 0) return r;
     if (stat(file->image.path, &source) == 0 && source.st_dev == there.st_dev &&
         source.st_ino == there.st_ino)
         return cli_error(err, STOKE_E_STATE,
                          "%s is the picture itself: name another folder for the masks with --out", path);
-    if (p->o->force) return STOKE_OK;
-    return cli_error(err, STOKE_E_STATE,
-                     "%s is there already: name another folder with --out, or replace it with --force", path);
+    r = stoke_output_check(path, p->o->force, &replaces, err);
+    *replaced += (size_t)replaces;
+    return r;
 }
 
 static int check_targets(const prediction *p, stoke_error *err)
 {
     int r = STOKE_OK;
+    size_t replaced = 0;
     for (size_t i = 0; !r && i < p->list.count; i++) {
-        r = check_target(p, &p->list.files[i], ".png", err);
-        if (!r && p->o->overlay) r = check_target(p, &p->list.files[i], "_overlay.jpg", err);
+        r = check_target(p, &p->list.files[i], ".png", &replaced, err);
+        if (!r && p->o->overlay) r = check_target(p, &p->list.files[i], "_overlay.jpg", &replaced, err);
     }
+    if (!r && replaced)
+        cli_say(p->call, "--force: %zu file%s in %s %s replaced", replaced, replaced == 1 ? "" : "s",
+                p->o->out, replaced == 1 ? "is" : "are");
     return r ? r : cli_make_folders(p->o->out, err);
 }
 
@@ -288,15 +319,11 @@ static void say_plan(const prediction *p)
 {
     const cli_call *call = p->call;
     const char *remark, *from = p->info.size_from;
-    char memory[512], pictures[32];
     for (size_t i = 0; (remark = stoke_predictor_remark(p->predictor, i)); i++) cli_say(call, "%s", remark);
     if (!p->o->size[0] && stoke_trained_config(p->trained)) from = "as in training";
-    stoke_net_plan_text(p->info.plan, memory, sizeof memory);
-    stoke_text_bytes(stoke_predict_job_defaults().memory, pictures, sizeof pictures);
     cli_say(call, "network: %s, %s, %u class%s, sees %ux%u (%s)", stoke_trained_weights(p->trained),
             p->info.plan->model, p->info.classes, p->info.classes == 1 ? "" : "es", p->info.height,
             p->info.width, from);
-    cli_say(call, "memory: %s, and pictures on their way: one, or up to %s", memory, pictures);
 }
 
 /* ---- the work ---- */
@@ -375,13 +402,46 @@ static int on_progress(void *context, uint64_t done, uint64_t total)
     return cli_progress_update(p->progress, done, total);
 }
 
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* A picture of many windows may take longer than all before it: its own pace tells when it is done. By the
+ * pace of pictures the time left grew from 1 s to 12 s over two minutes of one large photograph. */
 static void on_windows(void *context, const stoke_sample *file, uint64_t done, uint64_t total)
 {
     prediction *p = context;
-    char note[128];
-    snprintf(note, sizeof note, "%.60s: window %llu of %llu", file->name, (unsigned long long)done,
-             (unsigned long long)total);
+    const double now = seconds_now();
+    if (!p->first_window || done <= p->first_window) {
+        p->first_window = done;
+        p->first_seconds = now;
+    }
+    const uint64_t windows = done - p->first_window;
+    char note[192], left[48];
+    size_t n = (size_t)snprintf(note, sizeof note, "%.60s: window %llu of %llu", file->name,
+                                (unsigned long long)done, (unsigned long long)total);
+    if (windows)
+        snprintf(note + n, sizeof note - n, ", %s left",
+                 stoke_text_seconds((now - p->first_seconds) / (double)windows * (double)(total - done), left,
+                                    sizeof left));
     stoke_progress_note(p->progress, done < total ? note : NULL);
+    stoke_progress_left(p->progress, done < total ? NAN : -1); /* that of the picture stands in the note */
+    if (done >= total) p->first_window = 0;
+}
+
+/* Under --memory-limit passes of the network get smaller where --batch leaves that to us. */
+static int plan_memory(prediction *p, stoke_predict_job *job, stoke_error *err)
+{
+    const uint32_t least = p->o->flip ? 2 : 1;
+    int r = stoke_predict_memory(p->predictor, job, p->o->memory_limit, &p->memory, err);
+    while (r == STOKE_E_LIMIT && !p->o->batch && p->info.batch > least) {
+        r = open_predictor(p, p->info.batch / 2, err);
+        if (!r) r = stoke_predict_memory(p->predictor, job, p->o->memory_limit, &p->memory, err);
+    }
+    return r;
 }
 
 static int predict_all(prediction *p, stoke_error *err)
@@ -395,8 +455,13 @@ static int predict_all(prediction *p, stoke_error *err)
     job.progress = on_progress;
     job.windows = on_windows;
     job.context = p;
+    /* Of a pixel: a mask of two bytes where values need them, and an overlay. */
+    job.own_bytes = (p->colors ? 0 : 2) + (p->o->overlay ? 3 : 0);
+    int r = plan_memory(p, &job, err);
+    if (r) return r;
+    cli_say_memory(p->call, &p->memory);
     p->progress = cli_progress_begin(p->call, "predicting", "pictures");
-    const int r = stoke_predict_files(p->predictor, &job, &p->report, err);
+    r = stoke_predict_files(p->predictor, &job, &p->report, err);
     cli_progress_end(&p->progress);
     return r;
 }
@@ -417,15 +482,40 @@ static void json_overlay(const prediction *p, size_t index, stoke_json *json)
     stoke_json_string(json, "overlay", there ? path : NULL);
 }
 
+/* What became of pictures that lie on their side, or are nearly black: nobody sees that in a mask. */
+enum { REMARKS = 2, REMARK = 384 };
+static size_t make_remarks(const prediction *p, char text[REMARKS][REMARK])
+{
+    const stoke_predict_report *r = &p->report;
+    size_t n = 0;
+    if (r->turned)
+        snprintf(
+            text[n++], REMARK,
+            "%llu picture%s turned upright by the orientation stored in %s (EXIF), and the mask%s lie%s as "
+            "people see %s; --orientation ignore takes pictures as they are stored",
+            (unsigned long long)r->turned, r->turned == 1 ? " was" : "s were", r->turned == 1 ? "it" : "them",
+            r->turned == 1 ? "" : "s", r->turned == 1 ? "s" : "", r->turned == 1 ? "it" : "them");
+    else if (r->lying && p->data.orientation == STOKE_ORIENTATION_IGNORE && !p->o->orientation)
+        snprintf(text[n++], REMARK,
+                 "%llu picture%s an orientation (EXIF) that was ignored, as in training: the mask%s as the "
+                 "pixels are stored; --orientation apply turns both upright",
+                 (unsigned long long)r->lying, r->lying == 1 ? " has" : "s have",
+                 r->lying == 1 ? " lies" : "s lie");
+    n += (size_t)stoke_remark_on_values(&p->data, r->low16, r->high16, text[n], REMARK);
+    return n;
+}
+
 static void print_json(const prediction *p)
 {
     stoke_json json;
-    char path[CLI_PATH];
+    char path[CLI_PATH], remarks[REMARKS][REMARK];
+    const size_t n_remarks = make_remarks(p, remarks);
     stoke_json_begin(&json, stdout, 2);
     stoke_json_object(&json, NULL);
     stoke_json_string(&json, "out", p->o->out);
     stoke_json_string(&json, "network", stoke_trained_weights(p->trained));
     stoke_json_string(&json, "model", p->info.plan->model);
+    cli_json_memory(&json, &p->memory);
     stoke_json_uint(&json, "classes", p->info.classes);
     stoke_json_array(&json, "size");
     stoke_json_uint(&json, NULL, p->info.height);
@@ -436,6 +526,10 @@ static void print_json(const prediction *p)
     stoke_json_uint(&json, "bad", p->report.bad);
     stoke_json_uint(&json, "resized", p->report.resized);
     stoke_json_uint(&json, "slid", p->report.slid);
+    stoke_json_uint(&json, "turned", p->report.turned);
+    stoke_json_array(&json, "remarks");
+    for (size_t i = 0; i < n_remarks; i++) stoke_json_string(&json, NULL, remarks[i]);
+    stoke_json_close(&json);
     stoke_json_real(&json, "seconds", p->report.seconds);
     stoke_json_real(&json, "network_seconds", p->report.network_seconds);
     stoke_json_real(&json, "img_per_s", rate(p));
@@ -466,13 +560,15 @@ static void list_bad(const prediction *p)
     uint64_t listed = 0;
     for (size_t i = 0; i < p->list.count && listed < LISTED; i++)
         if (p->outcomes[i].status) {
-            fprintf(stderr, "bad: %s\n", p->outcomes[i].message ? p->outcomes[i].message : "no memory");
+            stoke_text_print(stderr, "bad: %s\n",
+                             p->outcomes[i].message ? p->outcomes[i].message : "no memory");
             listed++;
         }
     if (p->report.bad > listed)
-        fprintf(stderr, "... and %llu more; --json lists all\n",
-                (unsigned long long)(p->report.bad - listed));
-    fprintf(stderr, "%llu of %zu files gave no mask\n", (unsigned long long)p->report.bad, p->list.count);
+        stoke_text_print(stderr, "... and %llu more; --json lists all\n",
+                         (unsigned long long)(p->report.bad - listed));
+    stoke_text_print(stderr, "%llu of %s gave no mask\n", (unsigned long long)p->report.bad,
+                     STOKE_COUNT(p->list.count, "file"));
 }
 
 static void say_overlays(const prediction *p)
@@ -492,12 +588,15 @@ static void print_result(const prediction *p)
     if (p->call->common.json) {
         print_json(p);
     } else {
-        printf("%s: %llu mask%s in %s, %.1f img/s", p->o->out, (unsigned long long)p->report.done,
-               p->report.done == 1 ? "" : "s", seconds, rate(p));
+        cli_print("%s: %llu mask%s in %s, %.1f img/s", p->o->out, (unsigned long long)p->report.done,
+                  p->report.done == 1 ? "" : "s", seconds, rate(p));
         if (p->report.slid)
-            printf("; %llu resized, %llu window by window", (unsigned long long)p->report.resized,
-                   (unsigned long long)p->report.slid);
+            cli_print("; %llu resized, %llu window by window", (unsigned long long)p->report.resized,
+                      (unsigned long long)p->report.slid);
         putchar('\n');
+        char remarks[REMARKS][REMARK];
+        const size_t n = make_remarks(p, remarks);
+        for (size_t i = 0; i < n; i++) cli_say(p->call, "%s", remarks[i]);
     }
     if (p->o->overlay) say_overlays(p);
     if (p->report.bad) list_bad(p);

@@ -16,7 +16,7 @@ static void print_result(const cli_call *call, const char *folder)
     char path[CLI_PATH];
     snprintf(path, sizeof path, "%s%sreport.html", folder, slash);
     if (!call->common.json) {
-        printf("%s\n", path);
+        cli_print("%s\n", path);
         cli_say(call, "open it in a browser; the curves are in %s%scurves", folder, slash);
         return;
     }

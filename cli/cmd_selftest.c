@@ -29,13 +29,13 @@ typedef struct testing {
 
 static void print_line(const stoke_selftest_line *line)
 {
-    printf("%-42s  ", line->name);
+    cli_print("%-42s  ", line->name);
     if (*line->problem)
-        printf("%s", line->problem);
+        cli_print("%s", line->problem);
     else
-        printf("%8llu compared, %llu differ, largest difference %g", (unsigned long long)line->compared,
-               (unsigned long long)line->different, line->largest);
-    if (line->tolerance > 0) printf(" (%g allowed)", line->tolerance);
+        cli_print("%8llu compared, %llu differ, largest difference %g", (unsigned long long)line->compared,
+                  (unsigned long long)line->different, line->largest);
+    if (line->tolerance > 0) cli_print(" (%g allowed)", line->tolerance);
     puts(line->passed ? ": ok" : ": FAILED");
     fflush(stdout); /* a driver that hangs shows where */
 }
@@ -72,7 +72,7 @@ static void begin(testing *t, const stoke_device_info *info)
 {
     const char *source = info->emulated ? "emulated" : "real";
     if (!t->call->common.json) {
-        printf("%s: %s\n%s\n", info->name, info->title, info->driver);
+        cli_print("%s: %s\n%s\n", info->name, info->title, info->driver);
         puts(info->emulated ? "emulated: the host computes, and times are a model's\n" : "");
         return;
     }
@@ -102,9 +102,9 @@ static int end(testing *t, const stoke_device_info *info, int r, const stoke_err
         return cli_interrupt_code();
     }
     if (r)
-        fprintf(stderr, "stoke selftest: %s\n", err->message);
+        cli_print_message("selftest", err->message);
     else if (!t->call->common.json)
-        printf("\n%s%s passed: all %u.\n", info->name, info->emulated ? " (emulated)" : "", t->passed);
+        cli_print("\n%s%s passed: all %u.\n", info->name, info->emulated ? " (emulated)" : "", t->passed);
     return r ? CLI_FAILED : CLI_OK;
 }
 

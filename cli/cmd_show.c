@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/show.h"
+#include "cli/output.h"
 
 static const stoke_option options[] = {
     { .name = "count",
@@ -59,6 +60,7 @@ static const stoke_option options[] = {
       .max = 1e9,
       .argument = "N",
       .help = "With --ops: which sample, in the order of names, from 0" },
+    CLI_FORCE(show_options),
 };
 
 /* Copies of rows: slots go back to the loader at once. */
@@ -171,8 +173,7 @@ int show_page_begin(show_page *page, const cli_call *call, uint32_t height, uint
     const show_options *o = call->options;
     const stoke_data_params *data = &call->data;
     *page = (show_page){ .grid = stoke_grid_defaults() };
-    int r = stoke_labels_create(&page->labels, data->label_map, (uint32_t)data->classes,
-                                (int32_t)data->ignore_index, err);
+    int r = stoke_data_labels(&page->labels, data, err);
     if (r) return r;
     for (uint32_t id = 0; id < CLI_COUNT(page->names); id++)
         page->names[id] = stoke_labels_name(page->labels, id);
@@ -207,16 +208,18 @@ static int write_picture(const cli_call *call, const gallery *g, const char *out
     return r;
 }
 
-static void print_result(const cli_call *call, const gallery *g, const char *out)
+static void print_result(const cli_call *call, const gallery *g, const stoke_memory_sum *memory,
+                         const char *out)
 {
     if (!call->common.json) {
-        puts(out);
+        cli_print("%s\n", out);
         return;
     }
     stoke_json json;
     stoke_json_begin(&json, stdout, 2);
     stoke_json_object(&json, NULL);
     stoke_json_string(&json, "path", out);
+    cli_json_memory(&json, memory);
     stoke_json_uint(&json, "height", g->images[0].height);
     stoke_json_uint(&json, "width", g->images[0].width);
     stoke_json_uint(&json, "replaced", g->replaced);
@@ -242,8 +245,10 @@ int show_settings(stoke_data_params *data, stoke_error *err)
 static int show_samples(cli_call *call, const char *out, stoke_error *err)
 {
     const show_options *o = call->options;
-    cli_session session = { 0 };
     size_t n = (size_t)o->count;
+    cli_session session = {
+        .drawn = { n, o->tile ? (uint64_t)o->tile : stoke_grid_defaults().tile },
+    };
     int r = show_settings(&call->data, err);
     /* Rows depend on their position, not on the batch they come in: small batches show the same and cost
      * less. */
@@ -259,7 +264,7 @@ static int show_samples(cli_call *call, const char *out, stoke_error *err)
     r = collect(&session, &g, err);
     if (!r) r = write_picture(call, &g, out, err);
     if (!r) {
-        print_result(call, &g, out);
+        print_result(call, &g, &session.memory, out);
         cli_say_bad(call, g.replaced, g.skipped);
     }
     free_gallery(&g);
@@ -284,7 +289,8 @@ static int run(cli_call *call)
                       "(--only NAME picks an op)",
                       call->data.augment);
     else
-        r = o->ops ? show_ops(call, out, &err) : show_samples(call, out, &err);
+        r = cli_may_write(call, out, o->force, &err);
+    if (!r) r = o->ops ? show_ops(call, out, &err) : show_samples(call, out, &err);
     return r ? cli_fail(call, &err) : CLI_OK;
 }
 

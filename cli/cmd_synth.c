@@ -5,10 +5,12 @@
 #include <stdio.h>
 
 #include "cli/common.h"
+#include "cli/output.h"
 
 typedef struct synth_options {
     int64_t count, classes, seed, quality, threads;
     uint32_t size[2];
+    int force;
 } synth_options;
 
 static const stoke_option options[] = {
@@ -58,6 +60,12 @@ static const stoke_option options[] = {
       .max = 1024,
       .argument = "N",
       .help = "Threads that draw and write; 0 = the cores there are" },
+    { .name = "force",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(synth_options, force),
+      .default_text = "false",
+      .help = "Write into a folder that is not empty and not from synth, and replace pictures of the same "
+              "names that are not as synth wrote them; others stay" },
 };
 
 static void print_result(const cli_call *call, const char *folder, double seconds)
@@ -79,9 +87,23 @@ static void print_result(const cli_call *call, const char *folder, double second
         return;
     }
     char time[32];
-    printf("%s: %lld pairs of %ux%u, %lld classes, in %s\n", folder, (long long)o->count, o->size[0],
-           o->size[1], (long long)o->classes, stoke_text_seconds(seconds, time, sizeof time));
-    cli_say(call, "next: stoke verify %s --classes %lld", folder, (long long)o->classes);
+    cli_print("%s: %s of %ux%u (height x width), %lld classes, in %s\n", folder,
+              STOKE_COUNT(o->count, "pair"), o->size[0], o->size[1], (long long)o->classes,
+              stoke_text_seconds(seconds, time, sizeof time));
+    cli_say(call, "next: stoke verify %s --classes %lld", STOKE_WORD(folder), (long long)o->classes);
+}
+
+/* What --force gives up: pictures that are not as synth wrote them. */
+static int say_replaced(const cli_call *call, const stoke_synth_params *params, const char *folder,
+                        stoke_error *err)
+{
+    uint64_t others;
+    const int r = stoke_synth_others(params, folder, cli_progress_update, NULL, &others, err);
+    if (r != STOKE_E_STATE) return r;
+    cli_say(call, "--force: %s in %s that %s not as synth wrote %s %s replaced",
+            STOKE_COUNT(others, "picture"), folder, others == 1 ? "is" : "are", others == 1 ? "it" : "them",
+            others == 1 ? "is" : "are");
+    return STOKE_OK;
 }
 
 static int run(cli_call *call)
@@ -99,6 +121,8 @@ static int run(cli_call *call)
     params.classes = (uint32_t)o->classes;
     params.seed = (uint64_t)o->seed;
     params.jpeg_quality = (int)o->quality;
+    params.force = o->force;
+    if (o->force && say_replaced(call, &params, call->words[0], &err)) return cli_fail(call, &err);
     uint64_t start = stoke_machine_now_ns();
     stoke_progress *progress = cli_progress_begin(call, "drawing", "scenes");
     int r =
@@ -124,7 +148,9 @@ const cli_command cli_synth = {
     .description =
         "Writes DIR/images/NNNNNN.jpg and DIR/masks/NNNNNN.png: scenes of textured shapes with photographic "
         "noise, and the class of every pixel. The same settings give the same bytes on every machine. "
-        "Files of the same name are replaced, others are left alone.",
+        "In a folder that synth made before (it has a file .stokehold) pictures of the same name are "
+        "replaced while they are as synth wrote them; what you changed or put there stays, and synth ends "
+        "with its name. Any other folder must be empty.",
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

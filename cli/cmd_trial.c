@@ -8,6 +8,8 @@
 #include "cli/find_batch.h"
 #include "cli/map_option.h"
 
+#include <string.h>
+
 typedef struct trial_options {
     find_batch_wish wish;
     const char *map;
@@ -84,7 +86,8 @@ static int run(cli_call *call)
     if (r) return cli_fail(call, &err);
     const int length = stoke_trial_text(&trial, line, sizeof line);
     if (length < 0 || length >= (int)sizeof line) return CLI_FAILED;
-    puts(line);
+    fwrite(line, 1, strlen(line), stdout); /* JSON, which has its own rules */
+    putchar('\n');
     return CLI_OK;
 }
 

@@ -8,9 +8,11 @@
 #include "cli/common.h"
 #include "cli/output.h"
 
+enum { CLI_TEXT = sizeof(((stoke_error *)0)->message) };
+
 typedef struct verify_options {
     const char *csv;
-    int allow_orphans;
+    int allow_orphans, force;
     int64_t show;
 } verify_options;
 
@@ -35,6 +37,7 @@ static const stoke_option options[] = {
       .help = "Files that were left out while matching (no partner, or the same name as another) are listed "
               "but do not "
               "make the exit status 1" },
+    CLI_FORCE(verify_options),
 };
 
 static const char *const note_kinds[] = { "image without mask", "mask without image", "duplicate",
@@ -101,67 +104,25 @@ static void json_sizes(stoke_json *json, const stoke_verify_report *report)
     stoke_json_close(json);
 }
 
-/* "0:0,255:1": the classes that occur as they are, and the ignored value as class `target`. Returns whether
- * it fitted; a longer one is of no use in a remark. */
-static int suggest_map(const stoke_verify_report *report, uint32_t ignored, uint32_t target, char *text,
-                       size_t size)
+/* The library names settings, a person types flags. */
+static const char *flagged(const cli_call *call, const char *text, char out[CLI_TEXT])
 {
-    size_t n = 0;
-    for (size_t i = 0; i < report->n_classes && n < size; i++) {
-        uint32_t id = report->classes[i].id;
-        if (report->classes[i].pixels)
-            n += (size_t)snprintf(text + n, size - n, "%s%u:%u", n ? "," : "", id,
-                                  id == ignored ? target : id);
-    }
-    return n < size;
+    stoke_error as_error = { 0 };
+    snprintf(as_error.message, sizeof as_error.message, "%s", text);
+    snprintf(out, CLI_TEXT, "%s", cli_with_flags(call, &as_error).message);
+    return out;
 }
 
-/* Masks of 0 and 255 are common, and 255 is also the usual ignore_index: every pixel of the foreground is
- * then left out of training, and nothing is wrong with any file. Writes a remark and returns 1 when the
- * counts look so: more than half is ignored and a class is missing. */
-static int remark_on_ignored(const cli_call *call, const stoke_verify_report *report, char *text, size_t size)
+static const char *class_name(const stoke_verify_report *report, uint32_t id)
 {
-    const stoke_data_params *data = &call->data;
-    uint64_t total = 0, ignored = 0;
-    uint32_t occurring = 0, listed = 0;              /* classes that occur; those of them below --classes */
-    uint32_t missing = 0;                            /* the first id that does not occur */
-    for (size_t i = 0; i < report->n_classes; i++) { /* in ascending order of id */
-        const stoke_class_count *c = &report->classes[i];
-        int is_ignored = (int64_t)c->id == data->ignore_index;
-        total += c->pixels;
-        if (!c->pixels) continue;
-        if (c->id == missing) missing++;
-        if (is_ignored) ignored = c->pixels;
-        occurring += !is_ignored;
-        listed += c->id < data->classes;
-    }
-    /* An ignore_index among the classes (0, say) was chosen, not met by accident. */
-    if (ignored <= total / 2 || missing > data->ignore_index) return 0;
-    if (occurring >= 2 && listed >= data->classes) return 0;
-    int n = snprintf(text, size, "%.0f %% of the pixels are %lld = ignore_index, and class %u never occurs: ",
-                     100.0 * (double)ignored / (double)total, (long long)data->ignore_index, missing);
-    char map[128];
-    int identity = !data->label_map || !*data->label_map || !strcmp(data->label_map, "identity");
-    if (identity && suggest_map(report, (uint32_t)data->ignore_index, missing, map, sizeof map))
-        snprintf(text + n, size - (size_t)n, "if %lld is a class, use --label-map %s",
-                 (long long)data->ignore_index, map);
-    else
-        snprintf(text + n, size - (size_t)n, "if %lld is a class, --label-map must say so",
-                 (long long)data->ignore_index);
-    return 1;
+    return report->labels ? stoke_labels_name(report->labels, id) : NULL;
 }
 
-/* What the values of the files suggest, one line each. */
-enum { REMARKS = 2 };
-typedef struct remark_list {
-    char text[REMARKS][512];
-    size_t count;
-} remark_list;
-
-static void print_json(const stoke_dataset *dataset, const stoke_verify_report *report,
-                       const remark_list *remarks)
+static void print_json(const cli_call *call, const stoke_dataset *dataset, const stoke_memory_sum *memory,
+                       const stoke_verify_report *report)
 {
     stoke_json json;
+    char text[CLI_TEXT];
     stoke_json_begin(&json, stdout, 2);
     stoke_json_object(&json, NULL);
     stoke_json_uint(&json, "pairs", report->pairs);
@@ -185,16 +146,23 @@ static void print_json(const stoke_dataset *dataset, const stoke_verify_report *
         stoke_json_uint(&json, "id", report->classes[i].id);
         stoke_json_uint(&json, "pixels", report->classes[i].pixels);
         stoke_json_uint(&json, "samples", report->classes[i].samples);
+        if (class_name(report, report->classes[i].id))
+            stoke_json_string(&json, "name", class_name(report, report->classes[i].id));
         stoke_json_close(&json);
     }
     stoke_json_close(&json);
+    if (report->n_ids) stoke_json_uint(&json, "n_classes", (uint64_t)report->n_ids);
+    stoke_json_int(&json, "ignore_index", report->ignore_index);
+    stoke_json_string(&json, "refusal", report->refusal ? flagged(call, report->refusal, text) : NULL);
     stoke_json_array(&json, "remarks");
-    for (size_t i = 0; i < remarks->count; i++) stoke_json_string(&json, NULL, remarks->text[i]);
+    for (size_t i = 0; i < report->n_remarks; i++)
+        stoke_json_string(&json, NULL, flagged(call, report->remarks[i], text));
     stoke_json_close(&json);
     json_sizes(&json, report);
     stoke_json_uint(&json, "image_bytes", report->image_bytes);
     stoke_json_uint(&json, "mask_bytes", report->mask_bytes);
     stoke_json_real(&json, "seconds", report->seconds);
+    cli_json_memory(&json, memory);
     stoke_json_close(&json);
 }
 
@@ -202,60 +170,95 @@ static void print_summary(const stoke_dataset *dataset, const stoke_verify_repor
 {
     char a[32], b[32], c[32];
     int masks = stoke_dataset_has_masks(dataset);
-    printf("%llu %s, %llu good, %zu bad, %zu left out while matching\n", (unsigned long long)report->pairs,
-           masks ? "pairs" : "images without masks", (unsigned long long)report->ok, report->n_bad,
-           stoke_dataset_notes(dataset));
+    cli_print("%s%s, %llu good, %zu bad, %zu left out while matching\n",
+              STOKE_COUNT(report->pairs, masks ? "pair" : "image"), masks ? "" : " without masks",
+              (unsigned long long)report->ok, report->n_bad, stoke_dataset_notes(dataset));
     if (report->max_width)
-        printf("sizes  %ux%u to %ux%u (height x width)\n", report->min_height, report->min_width,
-               report->max_height, report->max_width);
+        cli_print("sizes  %ux%u to %ux%u (height x width)\n", report->min_height, report->min_width,
+                  report->max_height, report->max_width);
     if (report->images16)
-        printf("depth  %llu of the images have 16 bits, values %u to %u\n",
-               (unsigned long long)report->images16, report->min_value16, report->max_value16);
-    printf("files  images %s", stoke_text_bytes(report->image_bytes, a, sizeof a));
-    if (masks) printf(", masks %s", stoke_text_bytes(report->mask_bytes, b, sizeof b));
+        cli_print("depth  %llu of the images have 16 bits, values %u to %u\n",
+                  (unsigned long long)report->images16, report->min_value16, report->max_value16);
+    cli_print("files  images %s", stoke_text_bytes(report->image_bytes, a, sizeof a));
+    if (masks) cli_print(", masks %s", stoke_text_bytes(report->mask_bytes, b, sizeof b));
     for (int i = STOKE_FORMAT_JPEG; i <= STOKE_FORMAT_TIFF; i++)
         if (report->formats[i])
-            printf(", %llu %s", (unsigned long long)report->formats[i], stoke_format_name((stoke_format)i));
-    printf("\nread   in %s\n", stoke_text_seconds(report->seconds, c, sizeof c));
+            cli_print(", %llu %s", (unsigned long long)report->formats[i],
+                      stoke_format_name((stoke_format)i));
+    cli_print("\nread   in %s\n", stoke_text_seconds(report->seconds, c, sizeof c));
 }
 
-static void print_classes(const cli_call *call, const stoke_verify_report *report)
+static void print_classes(const stoke_verify_report *report)
 {
-    static const char *const headings[] = { "class", "pixels", "share", "in samples" };
+    static const char *const headings[] = { "class", "pixels", "share", "in samples", "name" };
     uint64_t total = 0;
-    for (size_t i = 0; i < report->n_classes; i++) total += report->classes[i].pixels;
+    int named = 0;
+    for (size_t i = 0; i < report->n_classes; i++) {
+        total += report->classes[i].pixels;
+        named |= class_name(report, report->classes[i].id) != NULL;
+    }
     if (!total) return;
-    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings) - !named);
     for (size_t i = 0; i < report->n_classes; i++) {
         const stoke_class_count *c = &report->classes[i];
+        const char *name = class_name(report, c->id);
         char id[32], pixels[32], share[32], samples[32];
-        snprintf(id, sizeof id, "%u%s", c->id, (int64_t)c->id == call->data.ignore_index ? " (ignored)" : "");
+        snprintf(id, sizeof id, "%u%s", c->id, (int64_t)c->id == report->ignore_index ? " (ignored)" : "");
         snprintf(pixels, sizeof pixels, "%llu", (unsigned long long)c->pixels);
         snprintf(share, sizeof share, "%.2f %%", 100.0 * (double)c->pixels / (double)total);
         snprintf(samples, sizeof samples, "%llu", (unsigned long long)c->samples);
-        stoke_table_row(table, (const char *[]){ id, pixels, share, samples });
+        stoke_table_row(table, (const char *[]){ id, pixels, share, samples, name ? name : "" });
     }
     putchar('\n');
     stoke_table_print(table, stdout);
     stoke_table_destroy(&table);
 }
 
-/* Long reasons do not fit columns: path, kind and reason as indented lines. */
-static void print_findings(const stoke_dataset *dataset, const stoke_verify_report *report, int64_t limit)
+/* How many of the files from `first` on have the very same reason. */
+static size_t alike(const stoke_verify_report *report, size_t first)
 {
-    size_t notes = stoke_dataset_notes(dataset), total = report->n_bad + notes;
-    size_t shown = total < (uint64_t)limit ? total : (size_t)limit;
+    size_t n = 1;
+    while (first + n < report->n_bad && !strcmp(report->bad[first].reason, report->bad[first + n].reason))
+        n++;
+    return n;
+}
+
+/* Long reasons do not fit columns: path, kind and reason as indented lines. A reason that many files in a row
+ * have is said once. */
+static void print_findings(const cli_call *call, const stoke_dataset *dataset,
+                           const stoke_verify_report *report, int64_t limit)
+{
+    const size_t notes = stoke_dataset_notes(dataset), total = report->n_bad + notes;
+    size_t told = 0; /* findings that the lines so far stand for */
+    char text[CLI_TEXT];
     if (total) putchar('\n');
-    for (size_t i = 0; i < shown; i++) {
-        if (i < report->n_bad) {
-            printf("bad: %s: %s\n", report->bad[i].path, report->bad[i].reason);
+    for (int64_t lines = 0; told < total && lines < limit; lines++) {
+        if (told < report->n_bad) {
+            const size_t n = alike(report, told);
+            cli_print("bad: %s: %s\n", report->bad[told].path, flagged(call, report->bad[told].reason, text));
+            if (n > 2)
+                cli_print("     ... and %zu more like it, to %s\n", n - 1, report->bad[told + n - 1].path);
+            told += n > 2 ? n : 1;
         } else {
-            stoke_note note = stoke_dataset_note(dataset, i - report->n_bad);
-            printf("%s: %s (%s)\n", note_kinds[note.kind], note.path, note.detail);
+            stoke_note note = stoke_dataset_note(dataset, told - report->n_bad);
+            cli_print("%s: %s (%s)\n", note_kinds[note.kind], note.path, note.detail);
+            told++;
         }
     }
-    if (shown < total)
-        printf("... and %zu more: --show %zu, --csv FILE or --json has them all\n", total - shown, total);
+    if (told < total)
+        cli_print("... and %zu more: --show %zu, --csv FILE or --json has them all\n", total - told, total);
+}
+
+static void print_report(const cli_call *call, const stoke_dataset *dataset,
+                         const stoke_verify_report *report, int64_t show)
+{
+    char text[CLI_TEXT];
+    print_summary(dataset, report);
+    print_classes(report);
+    for (size_t i = 0; i < report->n_remarks; i++)
+        cli_print("\n%s\n", flagged(call, report->remarks[i], text));
+    if (report->refusal) cli_print("\ntraining would not begin: %s\n", flagged(call, report->refusal, text));
+    print_findings(call, dataset, report, show);
 }
 
 static int run(cli_call *call)
@@ -265,7 +268,8 @@ static int run(cli_call *call)
     stoke_dataset *dataset = NULL;
     stoke_verify_report report = { 0 };
     cli_output csv = { 0 };
-    int r = cli_open_dataset(call, &call->data, &dataset, &err);
+    int r = cli_may_write(call, o->csv, o->force, &err);
+    if (!r) r = cli_open_dataset(call, &call->data, &dataset, &err);
     /* Before the reading, which may take an hour: a name that cannot be written is said at once. */
     if (!r && o->csv) r = cli_output_open(&csv, o->csv, &err);
     if (r) {
@@ -275,9 +279,14 @@ static int run(cli_call *call)
     unsigned threads = call->data.workers > 0    ? (unsigned)call->data.workers
                        : call->data.workers == 0 ? 1
                                                  : 0;
-    stoke_progress *progress = cli_progress_begin(call, "reading", "samples");
-    r = stoke_verify(dataset, &call->data, threads, cli_progress_update, progress, &report, &err);
-    cli_progress_end(&progress);
+    stoke_memory_sum memory = { 0 };
+    r = stoke_verify_memory(dataset, &call->data, &threads, &memory, &err);
+    if (!r) {
+        cli_say_memory(call, &memory);
+        stoke_progress *progress = cli_progress_begin(call, "reading", "samples");
+        r = stoke_verify(dataset, &call->data, threads, cli_progress_update, progress, &report, &err);
+        cli_progress_end(&progress);
+    }
     if (!r && o->csv) {
         stoke_table *table = findings(dataset, &report);
         stoke_table_csv(table, csv.stream);
@@ -289,21 +298,12 @@ static int run(cli_call *call)
     if (r) {
         code = cli_fail(call, &err);
     } else {
-        remark_list remarks = { .count = 0 };
-        char(*text)[512] = remarks.text;
-        remarks.count += (size_t)remark_on_ignored(call, &report, text[0], sizeof text[0]);
-        if (report.images16)
-            remarks.count += (size_t)stoke_remark_on_values(
-                &call->data, report.min_value16, report.max_value16, text[remarks.count], sizeof text[0]);
-        if (call->common.json) {
-            print_json(dataset, &report, &remarks);
-        } else {
-            print_summary(dataset, &report);
-            print_classes(call, &report);
-            for (size_t i = 0; i < remarks.count; i++) printf("\n%s\n", text[i]);
-            print_findings(dataset, &report, o->show);
-        }
-        if (report.n_bad || (stoke_dataset_notes(dataset) && !o->allow_orphans)) code = CLI_FAILED;
+        if (call->common.json)
+            print_json(call, dataset, &memory, &report);
+        else
+            print_report(call, dataset, &report, o->show);
+        if (report.n_bad || report.refusal || (stoke_dataset_notes(dataset) && !o->allow_orphans))
+            code = CLI_FAILED;
     }
     stoke_verify_report_free(&report);
     stoke_dataset_close(&dataset);
@@ -324,8 +324,9 @@ const cli_command cli_verify = {
     .max_words = 1,
     .description = "Decodes every image and mask and checks the pairs, the sizes and every label. Each bad "
                    "file is named with the "
-                   "reason; files left out while matching (orphans, duplicates) are listed. Exit status 1 "
-                   "when anything is found.",
+                   "reason; files left out while matching (orphans, duplicates) are listed. Says how "
+                   "`stoke train` would take the masks, by the same rules. Exit status 1 when "
+                   "anything is found, or training would not begin.",
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

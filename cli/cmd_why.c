@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/common.h"
+#include "cli/card.h"
 #include <stoke/why.h>
 
 typedef struct why_options {
-    const char *run, *config;
+    const char *run, *config, *gpu;
+    double vram;
+    int64_t cores;
 } why_options;
 
 /* clang-format off: one option is one paragraph */
@@ -20,6 +22,7 @@ static const stoke_option options[] = {
           "live page are read" },
     { "config", STOKE_OPT_STRING, offsetof(why_options, config), .argument = "FILE",
       .help = "A settings file, of `stoke config` or of a PyTorch trainer; left out, that of the run" },
+    CLI_MEANT_OPTIONS(why_options),
 };
 /* clang-format on */
 
@@ -47,8 +50,8 @@ static void print_found(const stoke_answer *answer)
     for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
         if (r.found != 1) continue;
         if (!n) puts("\nFound, the likeliest first");
-        printf("  %d. %s\n     %s\n", ++n, r.cause, r.evidence);
-        if (*r.remedy) printf("     -> %s\n", r.remedy);
+        cli_print("  %d. %s\n     %s\n", ++n, r.cause, r.evidence);
+        if (*r.remedy) cli_print("     -> %s\n", r.remedy);
     }
 }
 
@@ -59,8 +62,8 @@ static void print_untold(const stoke_answer *answer)
     for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
         if (r.found != -1) continue;
         if (!n++) puts("\nCannot be told from here");
-        printf("  %s: %s\n", r.cause, r.evidence);
-        if (*r.remedy) printf("     -> %s\n", r.remedy);
+        cli_print("  %s: %s\n", r.cause, r.evidence);
+        if (*r.remedy) cli_print("     -> %s\n", r.remedy);
     }
 }
 
@@ -71,14 +74,14 @@ static void print_absent(const stoke_answer *answer)
     for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
         if (r.found) continue;
         if (!n++) puts("\nLooked for, and not the cause");
-        printf("  %s (%s)\n", r.cause, r.evidence);
+        cli_print("  no: %s (%s)\n", r.cause, r.evidence);
     }
 }
 
 static void print_text(const stoke_answer *answer, int trouble, const why_options *o)
 {
-    printf("%s %s.\n", questions[trouble], stoke_answer_text(answer));
-    if (o->run || o->config) printf("From %s, and this machine.\n", o->run ? o->run : o->config);
+    cli_print("%s %s.\n", questions[trouble], stoke_answer_text(answer));
+    if (o->run || o->config) cli_print("From %s, and this machine.\n", o->run ? o->run : o->config);
     print_found(answer);
     print_untold(answer);
     print_absent(answer);
@@ -121,6 +124,11 @@ static int run(cli_call *call)
     params.trouble = call->n_words ? trouble_named(call->words[0]) : -1;
     params.run = o->run;
     params.config = o->config;
+    uint32_t index;
+    cli_card_meant(o->gpu, &params.card, &index);
+    params.card_memory = (uint64_t)(o->vram * 1073741824.0);
+    params.cores = (uint32_t)o->cores;
+    params.gpu = index;
     if (params.trouble < 0) {
         cli_error(&err, STOKE_E_INVALID, "%s%s%swhat is wrong? Say oom, slow, unstable or loading",
                   call->n_words ? "'" : "", call->n_words ? call->words[0] : "",
@@ -138,8 +146,8 @@ static int run(cli_call *call)
 
 static const cli_example examples[] = {
     { "stoke why slow --run runs/first", "where the time of a run went, and what to do" },
-    { "stoke why oom --config configs/face_config.yaml",
-      "what a PyTorch trainer's settings need, and what is there" },
+    { "stoke why oom --config configs/face_config.yaml --gpu \"RTX 3060\"",
+      "what a PyTorch trainer's settings need, on a card that may be in another machine" },
     { "stoke why unstable --run runs/first --json", "for programs" },
     { "stoke why loading", "this machine alone" },
     { 0 },

@@ -22,7 +22,9 @@ typedef struct cli_common {
 enum {
     CLI_DATA_SECTIONS = 7,
     CLI_TRAIN_SECTIONS = 6,
-    CLI_MAX_GROUPS = CLI_DATA_SECTIONS + CLI_TRAIN_SECTIONS + 3
+    CLI_MAX_GROUPS = CLI_DATA_SECTIONS + CLI_TRAIN_SECTIONS + 3,
+    CLI_ORIGINS = 64,
+    CLI_REMARKS = 8192
 };
 
 /* A default that a command has otherwise than the table: `train` augments unless told not to. */
@@ -43,9 +45,13 @@ typedef struct cli_call {
     size_t n_groups;
     int argc; /* what was typed, from the command's name on: for those who tell what to type next */
     char **argv;
-    char **words; /* arguments that are not options */
+    char **typed, **owned; /* a copy of argv with other names translated, and its own words; NULL: as typed */
+    char **words;          /* arguments that are not options */
     int n_words;
     stoke_option_storage *storage;
+    stoke_yaml *settings;                     /* the file of --config; NULL: none */
+    stoke_config_origin origins[CLI_ORIGINS]; /* what came from it, where it is another trainer's */
+    size_t n_origins;
 } cli_call;
 
 typedef struct cli_example {
@@ -62,6 +68,7 @@ typedef struct cli_command {
     const cli_example *examples; /* ends with a NULL line; every one must work as written */
     const stoke_option *options;
     size_t n_options, options_bytes;
+    int reads_config;   /* takes --config for its own options, which have the names of ours */
     int reads_data;     /* takes the data options, --config, and a DIR that stands for --data */
     int reads_training; /* takes the options of training too, in --config as well; others pass over them there
                          */
@@ -70,6 +77,7 @@ typedef struct cli_command {
                            cli_replace_settings */
     /* With reads_data: the first word is a run or a network instead of data, and settings come from the run's
      * config.yaml first. */
+    int tells_placement; /* where augmentation runs is part of its result */
     int takes_network;
     const cli_default *defaults;             /* of data options; ends with a NULL name; NULL: none */
     const struct cli_command *with_training; /* what the command is with --train (`config`); NULL: as it is */
@@ -85,7 +93,8 @@ extern const cli_command cli_synth, cli_verify, cli_show, cli_hash, cli_dump, cl
     cli_bench_data, cli_bench_pix, cli_bench_net, cli_bench_step, cli_bench_transfer, cli_bench_device,
     cli_config, cli_ops, cli_man, cli_completion, cli_train, cli_eval, cli_predict, cli_find_lr,
     cli_find_batch, cli_trial, cli_recipe, cli_recipe_progressive, cli_report, cli_devices, cli_estimate,
-    cli_recommend, cli_optimize, cli_monitor, cli_check, cli_why, cli_diagnose, cli_selftest, cli_doctor;
+    cli_recommend, cli_optimize, cli_monitor, cli_check, cli_why, cli_diagnose, cli_selftest, cli_doctor,
+    cli_try_driver;
 
 #define CLI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Settings of a call: defaults, then the config file, then flags. Errors, interruption, small helpers.
+ * Settings of a call: defaults, then the config file, then flags. Errors, progress, small helpers.
  */
 #include "cli/common.h"
+#include "cli/help.h"
+#include "cli/hints.h"
 #include "cli/output.h"
 #include "cli/settings.h"
 
@@ -34,7 +36,9 @@ static const stoke_option common_options[] = {
       .type = STOKE_OPT_STRING,
       .offset = offsetof(cli_common, config),
       .argument = "FILE",
-      .help = "Read settings from a YAML file first (see `stoke config`); flags override it" },
+      .help =
+          "Read settings from a file first: one of `stoke config`, or another trainer's (YAML, JSON, .py); "
+          "flags override it" },
 };
 
 static void bind_groups(cli_call *call)
@@ -52,9 +56,10 @@ static void bind_groups(cli_call *call)
         if (command->defaults) all.options = call->data_table = cli_own_defaults(&all, command->defaults);
         call->n_groups += cli_data_groups(&all, call->groups + call->n_groups);
     }
-    call->groups[call->n_groups++] =
-        (stoke_option_group){ "Common options", common_options,
-                              CLI_COUNT(common_options) - (command->reads_data ? 0 : 1), &call->common };
+    call->groups[call->n_groups++] = (stoke_option_group){
+        "Common options", common_options,
+        CLI_COUNT(common_options) - (command->reads_data || command->reads_config ? 0 : 1), &call->common
+    };
 }
 
 static void set_defaults(cli_call *call)
@@ -151,7 +156,8 @@ static int load_config(cli_call *call, const char *path, stoke_error *err)
     const named_set set = set_of_flags(call);
     cli_common common = call->common; /* an error in the file is reported the way the flags ask for */
     set_defaults(call);
-    int r = cli_load_settings(call, path, err);
+    call->common.quiet = common.quiet; /* of what the file has that cannot be used */
+    int r = cli_load_settings(call, path, set.any || set.folder, err);
     /* What a run was trained with is not all that it is evaluated with. */
     if (!r && path != common.config) r = cli_repeat_defaults(call, err);
     if (r) {
@@ -170,10 +176,28 @@ int cli_replace_settings(cli_call *call, const stoke_data_params *data, const st
     return repeat_flags(call, set, err);
 }
 
+static int is_option(const cli_call *call, const char *name, size_t n);
+
+/* The flag that a word too many was meant for, by what lies there; NULL: none. */
+static const char *flag_for(const cli_call *call, const char *word)
+{
+    struct stat st;
+    char log[CLI_PATH];
+    const int there = stat(word, &st) == 0, folder = there && S_ISDIR(st.st_mode);
+    const int takes_set = call->command->reads_data && !call->command->takes_network;
+    snprintf(log, sizeof log, "%s/log.jsonl", word);
+    if (folder && is_option(call, "run", 3) && access(log, F_OK) == 0) return "run";
+    if (folder && is_option(call, "data", 4) && !takes_set) return "data";
+    return there && !folder && is_option(call, "config", 6) && cli_ends_with(word, ".yaml") ? "config" : NULL;
+}
+
 /* A shell that has replaced a pattern by the names of shards is behind most of these. */
 static int too_many_words(const cli_call *call, stoke_error *err)
 {
-    const char *word = call->words[call->command->max_words];
+    const char *word = call->words[call->command->max_words], *flag = flag_for(call, word);
+    if (flag)
+        return cli_error(err, STOKE_E_INVALID, "'%s' is one argument too many: did you mean --%s %s?", word,
+                         flag, STOKE_WORD(word));
     const int paths =
         call->command->reads_data && access(call->words[0], F_OK) == 0 && access(word, F_OK) == 0;
     return cli_error(err, STOKE_E_INVALID, "'%s' is one argument too many%s", word,
@@ -191,10 +215,15 @@ int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **
     call->words = cli_alloc((size_t)argc + 1, sizeof *call->words);
     bind_groups(call);
     set_defaults(call);
-    int r = stoke_options_parse(call->groups, call->n_groups, argc, argv, call->words, &call->n_words, &help,
-                                err);
+    cli_translate_flags(call);
+    int r = stoke_options_parse(call->groups, call->n_groups, argc, call->argv, call->words, &call->n_words,
+                                &help, err);
+    if (!r && !help && cli_translate_file(call))
+        r = stoke_options_parse(call->groups, call->n_groups, argc, call->argv, call->words, &call->n_words,
+                                &help, err);
     if (help) return 1;
     if (r) {
+        if (r == STOKE_E_NOTFOUND) cli_hint_flag(call, err);
         /* Parsing stops at the error; a program that reads JSON wants it whichever flag comes first. */
         for (int i = 1; i < argc; i++) call->common.json |= !strcmp(argv[i], "--json");
         return cli_blame(err, NULL);
@@ -213,10 +242,14 @@ int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **
 void cli_call_end(cli_call *call)
 {
     stoke_options_free_storage(&call->storage);
+    for (int i = 0; call->owned && i < call->argc; i++) free(call->owned[i]);
+    free(call->owned);
+    free(call->typed);
+    stoke_yaml_close(&call->settings);
     free(call->options);
     free(call->words);
     free(call->data_table);
-    call->options = call->words = NULL;
+    call->options = call->words = call->typed = call->owned = NULL;
     call->data_table = NULL;
 }
 
@@ -233,9 +266,26 @@ int cli_error(stoke_error *err, int code, const char *format, ...)
     va_list args;
     va_start(args, format);
     err->code = code;
-    vsnprintf(err->message, sizeof err->message, format, args);
+    stoke_text_vformat(err->message, sizeof err->message, format, args);
     va_end(args);
     return code;
+}
+
+int cli_pass(stoke_error *err, int code, const char *message)
+{
+    err->code = code;
+    snprintf(err->message, sizeof err->message, "%s", message);
+    return code;
+}
+
+void cli_print_message(const char *title, const char *message)
+{
+    stoke_text_print(stderr, "stoke %s: ", title);
+    while (*message) {
+        const size_t n = strcspn(message, "\n");
+        stoke_text_print(stderr, "%.*s\n", (int)n, message);
+        message += n + (message[n] == '\n');
+    }
 }
 
 int cli_blame(stoke_error *err, const char *file)
@@ -284,7 +334,6 @@ stoke_error cli_with_flags(const cli_call *call, const stoke_error *err)
 
 int cli_fail(const cli_call *call, const stoke_error *error)
 {
-    const cli_command *c = call->command;
     const stoke_error own = cli_with_flags(call, error), *err = &own;
     if (err->code == STOKE_E_CANCELLED || cli_interrupted()) {
         cli_say(call, "interrupted");
@@ -300,8 +349,8 @@ int cli_fail(const cli_call *call, const stoke_error *error)
         stoke_json_close(&json);
         stoke_json_close(&json);
     }
-    fprintf(stderr, "stoke %s%s%s: %s\n", c->parent ? c->parent : "", c->parent ? " " : "", c->name,
-            err->message);
+    char title[64];
+    cli_print_message(cli_command_title(call->command, " ", title, sizeof title), err->message);
     return err->code == STOKE_E_INVALID ? CLI_MISUSE : CLI_FAILED;
 }
 
@@ -310,8 +359,16 @@ void cli_say(const cli_call *call, const char *format, ...)
     if (call->common.quiet) return;
     va_list args;
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    stoke_text_vprint(stderr, format, args);
     fputc('\n', stderr);
+    va_end(args);
+}
+
+void cli_print(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    stoke_text_vprint(stdout, format, args);
     va_end(args);
 }
 
@@ -319,7 +376,7 @@ void *cli_alloc(size_t count, size_t size)
 {
     void *p = calloc(count ? count : 1, size ? size : 1);
     if (p) return p;
-    fprintf(stderr, "stoke: no memory for %zu x %zu bytes\n", count, size);
+    stoke_text_print(stderr, "stoke: no memory for %zu x %zu bytes\n", count, size);
     exit(CLI_FAILED);
 }
 
@@ -329,68 +386,18 @@ void *cli_grow(void *array, size_t *capacity, size_t need, size_t size)
     size_t wanted = need < 32 ? 64 : need * 2;
     void *p = reallocarray(array, wanted, size);
     if (!p) {
-        fprintf(stderr, "stoke: no memory for %zu x %zu bytes\n", wanted, size);
+        stoke_text_print(stderr, "stoke: no memory for %zu x %zu bytes\n", wanted, size);
         exit(CLI_FAILED);
     }
     *capacity = wanted;
     return p;
 }
 
-/* ---- interruption: the only state of the program that a signal handler can reach ---- */
-
-static volatile sig_atomic_t interrupt_signal;
-static stoke_progress *volatile interrupt_progress;
-/* When the first one came, CLOCK_MONOTONIC in ns; 0 = not yet. Atomic: two signals may run on two threads. */
-static atomic_llong interrupt_time;
-_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a signal handler writes it");
-
-static void on_interrupt(int number)
-{
-    struct timespec t;
-    int kept = errno;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    errno = kept;
-    long long now = t.tv_sec * 1000000000LL + t.tv_nsec, first = 0;
-    if (!atomic_compare_exchange_strong(&interrupt_time, &first, now)) {
-        if (now - first < 1000000000LL) return;
-        signal(number, SIG_DFL);
-        raise(number); /* arrives when this handler returns */
-        return;
-    }
-    interrupt_signal = number;
-    if (interrupt_progress) stoke_progress_cancel(interrupt_progress);
-}
-
-void cli_handle_signals(void)
-{
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
-    struct sigaction action = { .sa_handler = on_interrupt, .sa_flags = SA_RESTART }, before;
-    sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < CLI_COUNT(numbers); i++) {
-        /* nohup ignores SIGHUP, and so must what it starts. */
-        int ignored = sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN;
-        if (!ignored || numbers[i] != SIGHUP) sigaction(numbers[i], &action, NULL);
-    }
-    /* Beyond `ulimit -f` write() then fails with EFBIG like a full disk does, and temporary files are
-     * removed. */
-    signal(SIGXFSZ, SIG_IGN);
-}
-
-int cli_interrupted(void)
-{
-    return interrupt_signal != 0;
-}
-
-int cli_interrupt_code(void)
-{
-    return interrupt_signal ? 128 + interrupt_signal : CLI_INTERRUPTED;
-}
+/* ---- progress ---- */
 
 stoke_progress *cli_progress_begin(const cli_call *call, const char *label, const char *unit)
 {
-    if (call->common.quiet) return NULL;
-    interrupt_progress = stoke_progress_create(stderr, label, unit);
-    return interrupt_progress;
+    return call->common.quiet ? NULL : stoke_progress_create(stderr, label, unit);
 }
 
 int cli_progress_update(void *progress, uint64_t done, uint64_t total)
@@ -401,16 +408,37 @@ int cli_progress_update(void *progress, uint64_t done, uint64_t total)
 
 void cli_progress_end(stoke_progress **progress)
 {
-    interrupt_progress = NULL;
     stoke_progress_destroy(progress);
 }
 
 /* ---- small helpers ---- */
 
+FILE *cli_open_file(const char *path)
+{
+    struct stat st;
+    int fd;
+    do fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0) return NULL;
+    FILE *file = NULL;
+    int number = 0;
+    if (fstat(fd, &st) != 0)
+        number = errno;
+    else if (!S_ISREG(st.st_mode))
+        number = S_ISDIR(st.st_mode) ? EISDIR : ESPIPE; /* nothing that could be read from its beginning */
+    else if (!(file = fdopen(fd, "rb")))
+        number = errno;
+    if (!file) close(fd);
+    if (number) errno = number;
+    return file;
+}
+
 int cli_read_text(const char *path, size_t limit, char **text, stoke_error *err)
 {
-    FILE *f = fopen(path, "rbe");
-    if (!f) return cli_error(err, STOKE_E_IO, "%s: cannot open: %s", path, strerror(errno));
+    FILE *f = cli_open_file(path);
+    if (!f)
+        return cli_error(err, STOKE_E_IO, "%s: cannot open: %s", path,
+                         errno == ESPIPE ? "not a regular file" : strerror(errno));
     *text = cli_alloc(limit + 1, 1);
     size_t n = fread(*text, 1, limit + 1, f);
     int bad = ferror(f);
@@ -439,6 +467,7 @@ int cli_read_blob(const stoke_blob *blob, size_t limit, uint8_t **bytes, size_t 
     if (ok) *bytes = cli_grow(*bytes, capacity, (size_t)wanted, 1);
     while (ok && have < wanted) {
         ssize_t n = pread(fd, *bytes + have, (size_t)wanted - have, (off_t)(blob->offset + have));
+        if (n < 0 && errno == EINTR) continue;
         ok = n > 0;
         have += ok ? (size_t)n : 0;
     }
@@ -471,17 +500,9 @@ const char *cli_short_numbers(const char *text, char *out, size_t size)
 
 void cli_append_word(char *line, size_t size, const char *word)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:@%+";
-    const char *quote = *word && word[strspn(word, plain)] == 0 ? "" : "'";
-    char *out = line + strlen(line);
-    if (strlen(line) + 4 * strlen(word) + 4 > size) return;
-    out += sprintf(out, " %s", quote);
-    for (; *word; word++)
-        if (*word == '\'')
-            out = stpcpy(out, "'\\''");
-        else
-            *out++ = *word;
-    strcpy(out, quote);
+    const size_t used = strlen(line);
+    const char *quoted = STOKE_WORD(word);
+    if (*quoted && used + strlen(quoted) + 2 <= size) sprintf(line + used, " %s", quoted);
 }
 
 void cli_hex(const uint8_t digest[16], char text[33])

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What commands share: settings, errors, interruption, a loader that is ready to iterate.
+ * What commands share: settings, errors, progress, a loader that is ready to iterate.
  */
 #ifndef STOKE_CLI_COMMON_H
 #define STOKE_CLI_COMMON_H
 
 #include "cli/command.h"
+#include "cli/interrupt.h"
 
 /* ---- settings ---- */
 
@@ -38,6 +39,12 @@ int cli_fail(const cli_call *call, const stoke_error *error);
 /* The same for errors that are found here. */
 int cli_error(stoke_error *err, int code, const char *format, ...) STOKE_PRINTF(3, 4);
 
+/* Hands on a message of the library as it is. */
+int cli_pass(stoke_error *err, int code, const char *message);
+
+/* "stoke TITLE: message" on stderr, with the newlines that it has. */
+void cli_print_message(const char *title, const char *message);
+
 /* A text of the library with its names of settings as flags: `max_bad` becomes --max-bad. */
 stoke_error cli_with_flags(const cli_call *call, const stoke_error *err);
 
@@ -45,24 +52,34 @@ stoke_error cli_with_flags(const cli_call *call, const stoke_error *err);
  * STOKE_E_INVALID, a file that is missing or cannot be read keeps its code. Returns the code. */
 int cli_blame(stoke_error *err, const char *file);
 
-/* Lines for people on stderr; silent with --quiet. */
+/* printf for people: what comes from files arrives as text that no terminal obeys (<stoke/terminal.h>). The
+ * house rules allow no other printf here. */
+void cli_print(const char *format, ...) STOKE_PRINTF(1, 2);
+
+/* Lines for people on stderr, printed likewise; silent with --quiet. */
 void cli_say(const cli_call *call, const char *format, ...) STOKE_PRINTF(2, 3);
 
-/* ---- interruption ---- */
-
-/* From now on SIGINT, SIGTERM and SIGHUP ask for an orderly end; another one kills, but not within a second
- * of the first: `timeout` signals the process and then its group, so one request arrives twice. Writing
- * beyond a file size limit becomes an error message instead of a signal. */
-void cli_handle_signals(void);
-int cli_interrupted(void);
-/* What shells expect: 128 + the signal. */
-int cli_interrupt_code(void);
+/* ---- progress ---- */
 
 /* A progress object on stderr that an interrupt cancels; NULL with --quiet. One at a time. */
 stoke_progress *cli_progress_begin(const cli_call *call, const char *label, const char *unit);
 /* A stoke_progress_fn that accepts a NULL context and looks for interrupts. */
 int cli_progress_update(void *progress, uint64_t done, uint64_t total);
 void cli_progress_end(stoke_progress **progress);
+
+/* ---- memory ---- */
+
+/* Lets freed memory go, so that what is held is what was planned. First of all. */
+void cli_keep_memory_small(void);
+/* What was freed goes back now: another part of the command begins, with a plan of its own. */
+void cli_return_memory(void);
+/* Of a command that loads and does nothing else. */
+stoke_memory_sum cli_loader_memory(const stoke_memory_plan *plan);
+/* What the command will take, before it takes it: the sum, or all of its terms. */
+void cli_say_memory(const cli_call *call, const stoke_memory_sum *sum);
+void cli_say_memory_terms(const cli_call *call, const stoke_memory_sum *sum);
+/* The same as "plan": bytes, and the terms of the sum; nothing for an empty one. */
+void cli_json_memory(stoke_json *json, const stoke_memory_sum *sum);
 
 /* ---- data ---- */
 
@@ -71,7 +88,12 @@ typedef struct cli_session {
     const cli_call *call;
     stoke_dataset *dataset;
     stoke_loader *loader;
-    int size_is_taken; /* --size was not given; the first batch tells what it came to */
+    struct {
+        uint64_t pictures, tile; /* so many are kept and drawn, so many pixels a side */
+    } drawn;
+    stoke_memory_sum memory; /* what it will take */
+    int size_is_taken;       /* --size was not given; the first batch tells what it came to */
+    int warned;              /* of what goes wrong without harm to the batches */
 } cli_session;
 
 /* Refuses settings that name no data at all. */
@@ -79,13 +101,17 @@ int cli_require_data(const cli_call *call, const stoke_data_params *data, stoke_
 /* Opens the dataset; says on stderr what was left out while matching. */
 int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_dataset **out,
                      stoke_error *err);
-/* Opens both and prints the memory plan before the first batch. */
+/* Opens both and prints the memory plan before the first batch. session->drawn is set before, the rest is not
+ * looked at. */
 int cli_session_open(cli_session *session, const cli_call *call, const stoke_data_params *data,
                      stoke_error *err);
+/* Says what a person should know of reading: calls that were tried again, bad files that are in no list. */
 void cli_session_close(cli_session *session);
+/* The same for a loader without a session. */
+void cli_say_reading(const cli_call *call, const stoke_loader *loader);
 
 /* The next batch: 0, STOKE_E_END, or an error (also STOKE_E_CANCELLED after an interrupt) with its message.
- * The first one says the size when the user did not. */
+ * The first one says the size when the user did not; a warning of the loader is passed on once. */
 int cli_next(cli_session *session, const stoke_batch **batch, stoke_error *err);
 
 /* Says what is odd about the settings (stoke_data_remarks), once per command. */
@@ -101,6 +127,7 @@ typedef struct cli_cache_report {
     int used;
     uint64_t hits, misses, stored, damaged, disk_bytes, ram_bytes;
     char warning[512]; /* "" = none */
+    int warned;        /* it has been said already */
 } cli_cache_report;
 /* Adds a loader run with these settings; does nothing when they have no cache. */
 void cli_cache_add(cli_cache_report *report, const stoke_data_params *data, const stoke_loader *loader);
@@ -108,6 +135,8 @@ void cli_cache_add(cli_cache_report *report, const stoke_data_params *data, cons
 void cli_say_cache(const cli_call *call, const cli_cache_report *report);
 void cli_json_cache(stoke_json *json, const cli_cache_report *report);
 
+/* A regular file, to be read; NULL with errno. A pipe or a device is refused (ESPIPE), not waited for. */
+FILE *cli_open_file(const char *path);
 /* Whole file as text, NUL-terminated; free() it. */
 int cli_read_text(const char *path, size_t limit, char **text, stoke_error *err);
 

@@ -13,7 +13,7 @@ typedef struct diagnose_options {
     const char *device, *trace, *html, *bars, *timeline, *perfetto, *what_if, *model, *map;
     double step_ms;
     int64_t steps, warm_up, pairs;
-    int sync, persistent, verify;
+    int sync, persistent, verify, force, although_busy;
 } diagnose_options;
 
 enum { DIAGNOSE_WHAT_IFS = 256 };

@@ -184,7 +184,10 @@ void diagnose_json(const diagnose_job *job)
     stoke_diagnosis_verdict(job->diagnosis, verdict, sizeof verdict);
     stoke_json_begin(&json, stdout, 2);
     stoke_json_object(&json, NULL);
+    double had, usable;
     stoke_json_string(&json, "verdict", verdict);
+    stoke_json_bool(&json, "too_busy", stoke_diagnosis_too_busy(job->diagnosis, &had, &usable));
+    stoke_json_real(&json, "cores_had", had);
     stoke_json_string(&json, "device", job->device_name);
     stoke_json_string(&json, "title", job->device_title);
     stoke_json_string(&json, "source", diagnose_source(job));

@@ -4,12 +4,15 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/diagnose.h"
 
 /* A model that is further off on what was measured is not to be trusted on what was not. */
 static const double trusted_points = 5;
 static const double shown_ms = 0.0005;
+/* Of a step: a loss that is worth a reason. */
+static const double shown_loss = 0.01;
 
 static double per_step_ms(const stoke_attribution *a, uint64_t ns)
 {
@@ -34,8 +37,13 @@ static const char *ms_text(double ms, char *text, size_t size)
 static const char *range_text(double ms, double low, double high, char *text, size_t size)
 {
     char a[24], b[24], c[24];
-    snprintf(text, size, "%s [%s, %s]", ms_text(ms, a, sizeof a), ms_text(low, b, sizeof b),
-             ms_text(high, c, sizeof c));
+    ms_text(ms, a, sizeof a);
+    ms_text(low, b, sizeof b);
+    ms_text(high, c, sizeof c);
+    if (strcmp(b, c) != 0)
+        snprintf(text, size, "%s [%s, %s]", a, b, c);
+    else /* every draw gives the same to the last digit shown: it is arithmetic, not chance */
+        snprintf(text, size, "%s", a);
     return text;
 }
 
@@ -51,15 +59,18 @@ static void print_subject(const diagnose_job *job)
     if (job->device)
         stoke_setup_text(&costs->measured, setup, sizeof setup);
     else /* nothing crosses, and the loop is the device */
-        snprintf(setup, sizeof setup, "%u workers, %u ahead, training %s", costs->measured.workers,
-                 costs->measured.prefetch, diagnose_model(job));
-    printf("\n%s: %s%s\n", job->device_name, job->device_title,
-           job->emulated ? "; a card on paper, its times are emulated" : "");
-    if (job->plan) printf("settings  %s (%s)\n", job->call->common.config, stoke_run_plan_dialect(job->plan));
-    printf("loop      batches of %u, %s\n", costs->measured.batch, setup);
-    printf("step      %.1f ms [%s]\n", step, job->step_source);
-    printf("measured  %llu steps, one every %.1f ms; workers could have %.2f cores meanwhile\n",
-           (unsigned long long)a->steps, per_step_ms(a, a->elapsed_ns), costs->cores);
+        snprintf(setup, sizeof setup, "%s, %u ahead, training %s",
+                 STOKE_COUNT(costs->measured.workers, "worker"), costs->measured.prefetch,
+                 diagnose_model(job));
+    cli_print("\n%s: %s%s\n", job->device_name, job->device_title,
+              job->emulated ? "; simulated: its times are computed, not measured" : "");
+    if (job->plan)
+        cli_print("settings  %s (%s)\n", job->call->common.config, stoke_run_plan_dialect(job->plan));
+    cli_print("loop      batches of %u, %s\n", costs->measured.batch, setup);
+    cli_print("step      %.1f ms [%s]\n", step, job->step_source);
+    cli_print("measured  %s, one every %.1f ms; %s could have %.2f cores meanwhile\n",
+              STOKE_COUNT(a->steps, "step"), per_step_ms(a, a->elapsed_ns),
+              costs->measured.workers ? "workers" : "the loop", costs->cores);
 }
 
 /* ---- causes ---- */
@@ -92,8 +103,8 @@ static void print_causes(const diagnose_job *job)
     stoke_table_print(table, stdout);
     stoke_table_destroy(&table);
     if (a->unknown_after >= 0)
-        printf("unknown: a moment was not recorded; the time follows \"%s\"\n",
-               stoke_idle_name(a->unknown_after));
+        cli_print("unknown: a moment was not recorded; the time follows \"%s\"\n",
+                  stoke_idle_name(a->unknown_after));
 }
 
 /* ---- fixes ---- */
@@ -156,6 +167,35 @@ static int any_in_sequence(const stoke_fixes *f)
     return 0;
 }
 
+/* Why a change makes it slower by itself. */
+static const char *slower_because(const diagnose_job *job, const stoke_fix *fix)
+{
+    const int restarts = !stoke_diagnosis_costs(job->diagnosis)->measured.persistent;
+    switch (fix->cause) {
+    case STOKE_CAUSE_NO_PINNING:
+    case STOKE_CAUSE_SYNC_COPIES:
+        return restarts
+                   ? "memory is page-locked anew with the workers at every epoch; keep them, and it gains"
+                   : "the copy that it saves is shorter than what it adds";
+    case STOKE_CAUSE_CPU_AUGMENT:
+        return restarts
+                   ? "what the device needs for it is made anew with the workers at every epoch"
+                   : "the device would augment in the time of its steps, the processor does it beside them";
+    default: return "it takes cores from what is waited for";
+    }
+}
+
+/* One that is not in the sequence: it adds nothing, or takes. */
+static void print_unused(const diagnose_job *job, const stoke_fix *fix, int others)
+{
+    char ms[32];
+    if (-fix->gain_ms < shown_loss * stoke_diagnosis_fixes(job->diagnosis)->now.step_ms)
+        cli_print("  -  %s: adds nothing%s\n", fix->what, others ? " after those" : "");
+    else
+        cli_print("  -  %s: %s ms a step slower by itself: %s\n", fix->what,
+                  ms_text(-fix->gain_ms, ms, sizeof ms), slower_because(job, fix));
+}
+
 /* In the order of the sequence, then what adds nothing after those, then what is right already. */
 static void print_changes(const diagnose_job *job, const stoke_fixes *f)
 {
@@ -166,36 +206,36 @@ static void print_changes(const diagnose_job *job, const stoke_fixes *f)
             char where[192];
             if (!fix->applies || fix->order != order) continue;
             diagnose_setting(job, fix, where, sizeof where);
-            printf("  %d  %s%s%s\n", order, fix->what, *where ? ": " : "", where);
+            cli_print("  %d  %s%s%s\n", order, fix->what, *where ? ": " : "", where);
         }
     for (int i = 0; i < STOKE_CAUSES; i++)
-        if (f->fix[i].applies && !f->fix[i].order)
-            printf("  -  %s: adds nothing%s\n", f->fix[i].what, any_in_sequence(f) ? " after those" : "");
+        if (f->fix[i].applies && !f->fix[i].order) print_unused(job, &f->fix[i], any_in_sequence(f));
     for (int i = 0; i < STOKE_CAUSES; i++)
-        if (!f->fix[i].applies) printf("  -  %s: no, %s\n", stoke_cause_name(i), f->fix[i].what);
+        if (!f->fix[i].applies) cli_print("  -  %s: no, %s\n", stoke_cause_name(i), f->fix[i].what);
 }
 
 static void print_fixes(const diagnose_job *job)
 {
     const stoke_fixes *f = stoke_diagnosis_fixes(job->diagnosis);
     double alone = 0;
-    char a[32], b[32];
+    char a[32], b[32], busy[96];
     for (int i = 0; i < STOKE_CAUSES; i++)
         if (f->fix[i].applies) alone += fmax(0, f->fix[i].gain_ms);
     print_gains(f);
-    printf("[predicted%s]", f->pairs ? "; measured in turns" : "");
+    cli_print("[predicted%s]", f->pairs ? "; measured in turns" : "");
     if (any_in_sequence(f))
-        printf(" They do not add: alone they sum to %s ms, together they give %s ms.",
-               ms_text(alone, a, sizeof a), ms_text(f->gain_all_ms, b, sizeof b));
+        cli_print(" They do not add: alone they sum to %s ms, together they give %s ms.",
+                  ms_text(alone, a, sizeof a), ms_text(f->gain_all_ms, b, sizeof b));
     fputs("\n\n", stdout);
     print_changes(job, f);
     putchar('\n');
     if (any_in_sequence(f))
-        printf("With all of them: busy %.1f %% [predicted, %.1f to %.1f], a step every %s ms.\n",
-               100 * f->together.busy, 100 * f->together.busy_low, 100 * f->together.busy_high,
-               ms_text(f->together.step_ms, a, sizeof a));
+        cli_print("With all of them: busy %s %% [predicted], a step every %s ms.\n",
+                  range_text(100 * f->together.busy, 100 * f->together.busy_low, 100 * f->together.busy_high,
+                             busy, sizeof busy),
+                  ms_text(f->together.step_ms, a, sizeof a));
     if (f->pairs)
-        printf(
+        cli_print(
             "Measured with all of them: busy %.1f %%, %.1f points from the prediction [%u pairs of blocks in "
             "turns, %lld steps each].\n",
             100 * f->measured_busy, 100 * fabs(f->measured_busy - f->together.busy), f->pairs,
@@ -208,9 +248,9 @@ static void print_check(const diagnose_job *job)
     const stoke_attribution *a = stoke_diagnosis_attribution(job->diagnosis);
     const double predicted = 100 * stoke_diagnosis_fixes(job->diagnosis)->now.busy;
     const double measured = percent(a, a->busy_ns), off = fabs(predicted - measured);
-    printf("The model on the setup as it is: busy %.1f %%, measured %.1f %%.\n", predicted, measured);
+    cli_print("The model on the setup as it is: busy %.1f %%, measured %.1f %%.\n", predicted, measured);
     if (off > trusted_points)
-        printf(
+        cli_print(
             "It is %.0f points off, and predictions may be as far: try again on a quiet machine, with more "
             "--steps.\n",
             off);
@@ -245,39 +285,62 @@ static void print_costs(const diagnose_job *job)
     char a[32], b[32];
     fputs("costs     ", stdout);
     if (job->device)
-        printf("copy of a batch %s ms pageable, %s ms page-locked [%s]; ",
-               ms_text(side->pageable_ms, a, sizeof a), ms_text(side->pinned_ms, b, sizeof b),
-               diagnose_source(job));
-    printf("workers started anew %s ms [measured], an epoch has %llu steps; the loop itself %.2f ms a step "
-           "[measured]\n",
-           ms_text(c->restart_ms, a, sizeof a), (unsigned long long)c->steps_per_epoch, c->host_ms);
+        cli_print("copy of a batch %s ms pageable, %s ms page-locked [%s]; ",
+                  ms_text(side->pageable_ms, a, sizeof a), ms_text(side->pinned_ms, b, sizeof b),
+                  diagnose_source(job));
+    cli_print(
+        "workers started anew %s ms [measured], an epoch has %llu steps; the loop itself %.2f ms a step "
+        "[measured]\n",
+        ms_text(c->restart_ms, a, sizeof a), (unsigned long long)c->steps_per_epoch, c->host_ms);
 }
 
 static void print_files(const diagnose_options *o)
 {
-    if (o->bars) printf("bars      %s\n", o->bars);
-    if (o->timeline) printf("timeline  %s\n", o->timeline);
-    if (o->html) printf("page      %s\n", o->html);
-    if (o->perfetto) printf("trace     %s (open it at ui.perfetto.dev)\n", o->perfetto);
+    if (o->bars) cli_print("bars      %s\n", o->bars);
+    if (o->timeline) cli_print("timeline  %s\n", o->timeline);
+    if (o->html) cli_print("page      %s\n", o->html);
+    if (o->perfetto) cli_print("trace     %s (open it at ui.perfetto.dev)\n", o->perfetto);
+}
+
+/* What other programs do not change: times on cores, and copies of a device that is simulated. */
+static void print_certain(const diagnose_job *job)
+{
+    const stoke_costs *c = stoke_diagnosis_costs(job->diagnosis);
+    const stoke_side *side = &c->side[c->measured.placement];
+    double cpu = 0;
+    char ms[32];
+    for (size_t i = 0; i < side->n; i++)
+        for (int k = 0; k < STOKE_MAKINGS; k++) cpu += (double)side->records[i].making[k].cpu_ns / 1e6;
+    cpu /= side->n ? (double)side->n : 1;
+    cli_print("Certain: a batch takes %s ms of CPU time to make [measured], whatever else runs",
+              ms_text(cpu, ms, sizeof ms));
+    if (cpu > 0) cli_print("; a free core makes %.3g batches a second", 1000 / cpu);
+    puts(". What each change would give is not said.");
 }
 
 void diagnose_print(const diagnose_job *job)
 {
+    double had, usable;
+    const int busy = stoke_diagnosis_too_busy(job->diagnosis, &had, &usable);
     char verdict[512];
     stoke_diagnosis_verdict(job->diagnosis, verdict, sizeof verdict);
-    puts(verdict);
+    cli_print("%s\n", verdict);
     print_subject(job);
     print_costs(job);
     putchar('\n');
     print_causes(job);
     putchar('\n');
-    print_fixes(job);
-    print_check(job);
-    print_what_ifs(job);
+    if (busy) {
+        print_certain(job);
+    } else {
+        print_fixes(job);
+        print_check(job);
+        print_what_ifs(job);
+    }
     putchar('\n');
     print_files(job->o);
     if (*job->next)
-        printf("Next: %s\n", job->next);
+        cli_print("Next: %s\n", job->next);
     else
         puts("Next: nothing here is worth a change.");
 }

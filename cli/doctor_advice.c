@@ -3,6 +3,7 @@
  * What is missing on this machine or in the way, and the remedy.
  */
 #include "cli/doctor_advice.h"
+#include "cli/common.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@ static void say(advice *list, const char *format, ...)
     if (list->page->as_json)
         stoke_json_string(&list->page->json, NULL, tidy);
     else
-        printf("  - %s\n", tidy);
+        cli_print("  - %s\n", tidy);
 }
 
 static void about_machine(advice *list, const stoke_machine_facts *facts)
@@ -54,7 +55,7 @@ static void about_machine(advice *list, const stoke_machine_facts *facts)
             "stoke itself does not need it",
             stoke_text_bytes((uint64_t)facts->shm_bytes.value, text, sizeof text));
     if (facts->available_bytes.source && facts->available_bytes.value < 2e9)
-        say(list, "only %s of memory can still be had: close programs, or use --memory-limit",
+        say(list, "only %s of memory is free: close programs, or use --memory-limit",
             stoke_text_bytes((uint64_t)facts->available_bytes.value, text, sizeof text));
 }
 
@@ -71,7 +72,7 @@ static void about_disk(advice *list, const doctor_facts *facts)
         say(list, "the data lies on a network (%s): copy it to a local disk, or use --cache there",
             disk->filesystem);
     else if (disk->rotational.source && disk->rotational.value && disk->read_bytes_per_s.value < TURNING_MAX)
-        say(list, "the data lies on a disk that turns: `stoke pack` makes shards that are read in one go");
+        say(list, "the data lies on a spinning disk: `stoke pack` makes shards that are read in one go");
 }
 
 static void about_clocks(advice *list, const stoke_gpu *gpu)

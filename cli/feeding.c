@@ -10,37 +10,51 @@ int cli_device_open(stoke_device **out, const char *name, int contents, stoke_er
     return stoke_device_open(out, name, &params, err);
 }
 
-static void say_memory(const cli_call *call, const stoke_feed_memory *memory, const char *device)
+stoke_memory_sum cli_feed_memory(const stoke_feed_memory *memory, uint64_t other_bytes)
 {
-    char host[256], own[160];
-    stoke_memory_plan_text(&memory->host, host, sizeof host);
-    stoke_feed_memory_text(memory, own, sizeof own);
-    cli_say(call, "memory: %s%s", host,
-            memory->host.prefetch_reduced ? " (prefetch lowered to honour --memory-limit)" : "");
-    char tables[64] = "";
-    if (memory->table_bytes)
-        snprintf(tables, sizeof tables, ", and %.2f MB of tables on the host", memory->table_bytes / 1e6);
-    cli_say(call, "memory of %s: %s%s", device, own, tables);
+    stoke_memory_sum sum = { .limit_bytes = memory->host.limit_bytes };
+    stoke_memory_add_loader(&sum, &memory->host);
+    if (other_bytes > memory->host.total_bytes)
+        stoke_memory_add(&sum, "before and after the feed", 1, other_bytes - memory->host.total_bytes);
+    stoke_memory_add(&sum, "process", 1, memory->host.fixed_bytes);
+    return sum;
+}
+
+static void say_memory(const cli_call *call, const stoke_feed_memory *memory, uint64_t other_bytes,
+                       const stoke_device_info *device)
+{
+    const stoke_memory_sum sum = cli_feed_memory(memory, other_bytes);
+    char host[32], own[32], elsewhere[192] = "";
+    stoke_text_bytes(stoke_memory_total(&sum), host, sizeof host);
+    stoke_text_bytes(memory->total_bytes, own, sizeof own);
+    if (!device->shares_memory) snprintf(elsewhere, sizeof elsewhere, ", and %s on %s", own, device->name);
+    cli_say(call, "memory: up to %s%s", host, elsewhere);
+    if (memory->host.prefetch_reduced)
+        cli_say(call, "remark: prefetch is lowered to %u to honour --memory-limit", memory->host.slots - 1);
 }
 
 int cli_feed_open(const cli_call *call, stoke_feed **out, const stoke_dataset *dataset,
                   const stoke_data_params *data, stoke_device *device, const stoke_feed_params *params,
-                  stoke_error *err)
+                  uint64_t other_bytes, stoke_error *err)
 {
     static int said; /* hash opens a feed for every rank, bench one for every transfer */
     int r = stoke_feed_create(out, dataset, data, device, params, err);
     if (r || said++) return r;
     const char *why;
-    say_memory(call, stoke_feed_memory_plan(*out), stoke_device_describe(device)->name);
+    say_memory(call, stoke_feed_memory_plan(*out), other_bytes, stoke_device_describe(device));
     stoke_feed_placement(*out, &why);
-    if (params->placement == STOKE_PLACEMENT_AUTO) cli_say(call, "augmenting on the %s", why);
+    if (params->placement == STOKE_PLACEMENT_AUTO && !call->command->tells_placement)
+        cli_say(call, "augmenting on the %s", why);
     return STOKE_OK;
 }
 
 int cli_feed_next(stoke_feed *feed, const stoke_device_batch **batch, stoke_error *err)
 {
     *batch = NULL;
-    if (cli_interrupted()) return cli_error(err, STOKE_E_CANCELLED, "interrupted");
-    const int r = stoke_feed_next(feed, batch);
-    return r && r != STOKE_E_END ? cli_error(err, r, "%s", stoke_feed_error(feed)) : r;
+    int r;
+    do {
+        if (cli_interrupted()) return cli_error(err, STOKE_E_CANCELLED, "interrupted");
+        r = stoke_feed_next_until(feed, batch, stoke_machine_now_ns() + CLI_TICK_NS);
+    } while (r == STOKE_E_TIMEOUT);
+    return r && r != STOKE_E_END ? cli_pass(err, r, stoke_feed_error(feed)) : r;
 }

@@ -11,10 +11,12 @@
 int cli_device_open(stoke_device **out, const char *name, int contents, stoke_error *err);
 
 /* Makes the feed and says the memory plan and who augments; each once per command. `data` and `params` as
- * they are to be used. */
+ * they are to be used; other_bytes: what the command holds on the host before or after the feed. */
 int cli_feed_open(const cli_call *call, stoke_feed **out, const stoke_dataset *dataset,
                   const stoke_data_params *data, stoke_device *device, const stoke_feed_params *params,
-                  stoke_error *err);
+                  uint64_t other_bytes, stoke_error *err);
+/* What the command holds on the host: the feed's, or what comes before or after it if that is more. */
+stoke_memory_sum cli_feed_memory(const stoke_feed_memory *memory, uint64_t other_bytes);
 
 /* The next batch: 0, STOKE_E_END, or an error (also STOKE_E_CANCELLED after an interrupt) with its message.
  */

@@ -27,6 +27,7 @@ int find_batch_plan(stoke_trial_plan **plan, const find_batch_wish *wish, int lo
     params.size[0] = wish->size[0];
     params.size[1] = wish->size[1];
     params.classes = (uint32_t)wish->classes;
+    params.ignore_index = wish->ignore_index;
     if (!r) r = stoke_trial_plan_read(plan, &params, look, err);
     cli_map_free(&map);
     return r;
@@ -102,6 +103,7 @@ static void say_words(words *w, const find_batch *s, uint32_t batch, int with_lo
     snprintf(memory, sizeof w->number[0], "%llu", (unsigned long long)s->limits.memory);
     add(w, "--memory", memory);
     add_number(w, "--classes", (double)wish->classes);
+    add_number(w, "--ignore-index", (double)wish->ignore_index);
     add_number(w, "--net-classes", p->classes);
     add_number(w, "--steps", p->steps);
     add_number(w, "--time0", p->time0);
@@ -128,7 +130,7 @@ static void say_trial(const find_batch *s, const stoke_trial *t)
                  100 * t->busy);
     if (t->outcome == STOKE_OUTCOME_OK)
         cli_say(s->call, "batch %u: %s, %s a step%s", (unsigned)t->batch,
-                stoke_text_bytes(t->reserved, memory, sizeof memory), find_batch_ms(t->step_ms, step),
+                stoke_text_memory(t->reserved, memory, sizeof memory), find_batch_ms(t->step_ms, step),
                 loader);
     else
         cli_say(s->call, "batch %u: %s%s%s", (unsigned)t->batch, stoke_outcome_name(t->outcome),
@@ -156,7 +158,7 @@ static void judge(stoke_trial *trial, const cli_child *child)
     const int outcome = stoke_outcome_of(child->status, child->kills_before, child->kills_after,
                                          child->timed_out, child->last);
     if (outcome == STOKE_OUTCOME_OK && !stoke_trial_parse(trial, child->out, bytes, NULL)) return;
-    *trial = (stoke_trial){ .busy = NAN };
+    *trial = (stoke_trial){ .busy = NAN, .cores_wanted = NAN, .cores_had = NAN };
     trial->outcome = outcome == STOKE_OUTCOME_OK ? STOKE_OUTCOME_ERROR : outcome;
     explain(trial->message, sizeof trial->message, child);
 }
@@ -208,8 +210,12 @@ static int set_limits(find_batch *s, stoke_error *err)
         p->memory = stoke_machine_available();
     else if (!p->memory)
         r = card_memory(s->wish.device, &p->memory, err);
-    /* 512 MB of a card of 2 GB would be a quarter. */
-    if (p->margin_bytes > p->memory / 8) p->margin_bytes = p->memory / 8;
+    if (find_batch_source(s) == STOKE_SOURCE_EMULATED) {
+        p->margin = 0; /* 1 GiB stays free, as in `stoke estimate`: both say the same of what fits */
+        p->margin_bytes = UINT64_C(1) << 30;
+    } else if (p->margin_bytes > p->memory / 8) {
+        p->margin_bytes = p->memory / 8; /* 512 MiB of 2 GiB would be a quarter */
+    }
     p->largest = samples < UINT32_MAX ? (uint32_t)samples : UINT32_MAX;
     p->accumulate = s->params.train.accumulate > 0 ? (uint32_t)s->params.train.accumulate : 1;
     p->world = s->ranks ? s->ranks : 1;

@@ -13,7 +13,7 @@
 typedef struct find_batch_wish {
     const char *config, *map, *data, *model, *device;
     uint32_t size[2];
-    int64_t classes, steps;
+    int64_t classes, ignore_index, steps;
     int precision; /* 0: as the file says; else stoke_precision + 1 */
     double time0, time1;
 } find_batch_wish;
@@ -32,10 +32,19 @@ typedef struct find_batch_wish {
           .default_text = "0",                                                                               \
           .argument = "N|HxW",                                                                               \
           .help = "Size of a picture; 0 is as the file says, or the data" },                                 \
+        { .name = "classes",                                                                                 \
+          .type = STOKE_OPT_INT,                                                                             \
+          .offset = (base) + offsetof(find_batch_wish, classes),                                             \
+          .default_text = "0",                                                                               \
+          .min = 0,                                                                                          \
+          .max = 65535,                                                                                      \
+          .argument = "N",                                                                                   \
+          .help = "Number of classes; 0 is as the file says, or the data" },                                 \
     {                                                                                                        \
-        .name = "classes", .type = STOKE_OPT_INT, .offset = (base) + offsetof(find_batch_wish, classes),     \
-        .default_text = "0", .min = 0, .max = 65535, .argument = "N",                                        \
-        .help = "Number of classes; 0 is as the file says, or the data"                                      \
+        .name = "ignore_index", .type = STOKE_OPT_INT,                                                       \
+        .offset = (base) + offsetof(find_batch_wish, ignore_index), .default_text = "-2", .min = -2,         \
+        .max = 65535, .argument = "N",                                                                       \
+        .help = "Mask value of pixels without a class, -1 for none; -2 is as the file says, or 255"          \
     }
 #define FIND_BATCH_TRIAL_OPTIONS(base)                                                                       \
     { .name = "device",                                                                                      \

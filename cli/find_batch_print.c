@@ -83,7 +83,7 @@ static void print_trials(const find_batch *s)
         stoke_table_row(table,
                         (const char *[]){ batch, t->with_loader ? "confirms" : "probe",
                                           stoke_outcome_name(t->outcome),
-                                          ok ? stoke_text_bytes(t->reserved, memory, sizeof memory) : NULL,
+                                          ok ? stoke_text_memory(t->reserved, memory, sizeof memory) : NULL,
                                           ok ? find_batch_ms(t->step_ms, step) : NULL, ok ? rate : NULL,
                                           isnan(t->busy) ? NULL : busy });
     }
@@ -95,33 +95,39 @@ static void print_fits(const find_batch *s)
 {
     const stoke_batch_result *r = &s->result;
     char fixed[32], each[32], budget[32], all[32];
-    printf("\nbudget: %s of %s\n", stoke_text_bytes(r->budget, budget, sizeof budget),
-           stoke_text_bytes(s->limits.memory, all, sizeof all));
+    cli_print("\nbudget: %s of %s\n", stoke_text_memory(r->budget, budget, sizeof budget),
+              stoke_text_memory(s->limits.memory, all, sizeof all));
     if (r->linear)
-        printf("memory: %s%s + %s x batch (R2 %.4f, %s)\n", r->memory0 < 0 ? "-" : "",
-               stoke_text_bytes((uint64_t)fabs(r->memory0), fixed, sizeof fixed),
-               stoke_text_bytes((uint64_t)r->memory1, each, sizeof each), r->memory_r2, memory_source(s));
+        cli_print("memory: %s%s + %s x batch (R2 %.4f, %s)\n", r->memory0 < 0 ? "-" : "",
+                  stoke_text_memory((uint64_t)fabs(r->memory0), fixed, sizeof fixed),
+                  stoke_text_memory((uint64_t)r->memory1, each, sizeof each), r->memory_r2, memory_source(s));
     else if (!isnan(r->memory_r2))
-        printf("memory: no line (R2 %.4f): found by halving (%s)\n", r->memory_r2, memory_source(s));
+        cli_print("memory: no line (R2 %.4f): found by halving (%s)\n", r->memory_r2, memory_source(s));
     if (r->timed)
-        printf("time:   %.3g ms + %.3g ms x batch (%s)\n", r->time0, r->time1, source_name(s));
-    else if (r->batch)
-        printf("time:   no line within 5 %% of every trial: the trials themselves count (%s)\n",
-               source_name(s));
+        cli_print("time:   %.3g ms + %.3g ms x batch (%s)\n", r->time0, r->time1, source_name(s));
+    else if (r->batch || r->too_busy)
+        cli_print("time:   no line within 5 %% of every trial%s (%s)\n",
+                  r->too_busy ? "" : ": the trials themselves count", source_name(s));
 }
 
 static void print_choice(const find_batch *s)
 {
     const stoke_batch_result *r = &s->result;
     const uint32_t before = s->before;
-    printf("\nbatch: %u (%s, %s binds)\n%s\n", (unsigned)r->batch, source_name(s), stoke_bound_name(r->bound),
-           r->why);
-    printf("\neffective batch: %u x %u accumulated x %u process%s = %llu\n", (unsigned)r->batch,
-           (unsigned)s->limits.accumulate, (unsigned)s->limits.world, s->limits.world == 1 ? "" : "es",
-           (unsigned long long)effective(s));
+    cli_print(
+        "\nbatch: %u for %s at %ux%u (%s, %s binds), %s; whether it learns as well, no trial tells\n%s\n",
+        (unsigned)r->batch, s->params.train.model ? s->params.train.model : "b0",
+        (unsigned)s->params.data.size[0], (unsigned)s->params.data.size[1], source_name(s),
+        stoke_bound_name(r->bound),
+        r->images_s >= s->limits.near * r->best_images_s ? "the smallest that is about as fast as any"
+                                                         : "the largest that trains in the budget",
+        r->why);
+    cli_print("\neffective batch: %u x %u accumulated x %u process%s = %llu\n", (unsigned)r->batch,
+              (unsigned)s->limits.accumulate, (unsigned)s->limits.world, s->limits.world == 1 ? "" : "es",
+              (unsigned long long)effective(s));
     if (before && before != r->batch) {
         const double factor = (double)r->batch / before;
-        printf(
+        cli_print(
             "learning rate: left as it is. From %u to %u samples the linear rule (SGD) would multiply it by "
             "%.3g, the square root rule (Adam) by %.3g; `stoke find-lr` measures one\n",
             (unsigned)before, (unsigned)r->batch, factor, sqrt(factor));
@@ -135,14 +141,18 @@ void find_batch_print(const find_batch *s)
 {
     char next[FIND_BATCH_NEXT];
     const stoke_trial_params *p = &s->params;
-    printf("%s, %ux%u, %u classes, on %s\n\n", p->train.model ? p->train.model : "b0",
-           (unsigned)p->data.size[0], (unsigned)p->data.size[1], (unsigned)p->classes, s->wish.device);
+    cli_print("%s", find_batch_source(s) == STOKE_SOURCE_MEASURED ? "Measured on this processor: "
+                                                                  : "Emulated, nothing ran on a card: ");
+    cli_print("%s, %ux%u, %s, on %s\n\n", p->train.model ? p->train.model : "b0", (unsigned)p->data.size[0],
+              (unsigned)p->data.size[1], STOKE_COUNT(p->classes, "class"), s->wish.device);
     print_trials(s);
     print_fits(s);
     if (s->result.batch)
         print_choice(s);
     else
-        printf("\nbatch: none\n%s\n", s->result.why);
+        cli_print("\nbatch: %s\n%s\n", s->result.too_busy ? "no suggestion" : "none", s->result.why);
+    if (s->result.too_busy && s->journal)
+        cli_say(s->call, "the trials stay in %s: another --journal, or none, tries anew", s->journal);
     find_batch_next(s, next, sizeof next);
     if (*next) cli_say(s->call, "next: %s", next);
 }
@@ -166,6 +176,8 @@ static void json_trials(stoke_json *json, const stoke_batch_result *r)
         stoke_json_real(json, "step_high_ms", ok ? t->step_high : NAN);
         stoke_json_real(json, "wait_ms", isnan(t->busy) ? NAN : t->wait_ms);
         stoke_json_real(json, "busy", t->busy);
+        stoke_json_real(json, "cores_wanted", t->cores_wanted);
+        stoke_json_real(json, "cores_had", t->cores_had);
         stoke_json_string(json, "message", *t->message ? t->message : NULL);
         stoke_json_close(json);
     }
@@ -214,6 +226,7 @@ void find_batch_json(stoke_json *json, const find_batch *s)
     stoke_json_uint(json, "memory_bytes", s->limits.memory);
     stoke_json_uint(json, "budget_bytes", r->budget);
     json_count(json, "batch", r->batch);
+    stoke_json_bool(json, "too_busy", r->too_busy);
     stoke_json_string(json, "bound", stoke_bound_name(r->bound));
     json_count(json, "largest_ok", r->largest_ok);
     json_count(json, "largest_fit", r->largest_fit);

@@ -55,16 +55,31 @@ static unsigned distance(const char *a, const char *b)
     return row[n];
 }
 
+/* Two letters wrong is a slip ("verfiy"); three of a short word is another word. */
+enum { NO_SLIP = 3, LONGEST = 15 };
+
+static void try_word(const char *word, const char *known, const char **nearest, unsigned *least)
+{
+    if (strlen(word) > LONGEST || strlen(known) > LONGEST) return;
+    const unsigned d = distance(word, known);
+    if (d < *least) *least = d, *nearest = known;
+}
+
 const char *cli_nearest_command(const cli_command *const *commands, const char *word)
 {
     const char *nearest = NULL;
-    /* Two letters wrong is a slip ("verfiy"); three of a short word is another word. */
-    unsigned least = 3;
-    for (; *commands && strlen(word) < 16; commands++) {
-        if ((*commands)->hidden || strlen((*commands)->name) > 15) continue;
-        unsigned d = distance(word, (*commands)->name);
-        if (d < least) least = d, nearest = (*commands)->name;
-    }
+    unsigned least = NO_SLIP;
+    for (; *commands; commands++)
+        if (!(*commands)->hidden) try_word(word, (*commands)->name, &nearest, &least);
+    return nearest;
+}
+
+const char *cli_nearest_flag(const char *word)
+{
+    const char *nearest = NULL;
+    unsigned least = NO_SLIP;
+    try_word(word, "--help", &nearest, &least);
+    try_word(word, "--version", &nearest, &least);
     return nearest;
 }
 
@@ -84,20 +99,44 @@ static void print_list(const cli_command *const *commands, FILE *out)
 
 void cli_print_overview(FILE *out)
 {
-    fputs("stoke: feeds segmentation networks with images and masks, and computes SegFormer\n\n"
-          "Usage: stoke COMMAND [OPTION]...\n\nCommands:\n",
-          out);
+    fputs(
+        "stoke: feeds segmentation networks with images and masks, and trains SegFormer on the processor\n\n"
+        "Usage: stoke COMMAND [OPTION]...\n\nCommands:\n",
+        out);
     print_list(cli_commands, out);
     fputs("\nHelp:\n"
           "  stoke help COMMAND   options and examples of a command (also: stoke COMMAND --help)\n"
           "  stoke help data      the settings of the data path, one by one\n"
           "  stoke help training  those of training\n"
+          "  stoke help files     which files and folders are replaced, and which never\n"
           "  stoke --version      version of the library in use\n"
+          "  source <(stoke completion bash)  completes commands and options in this shell\n"
           "\nExamples:\n"
           "  stoke synth demo/data               make a small set to try everything on\n"
           "  stoke verify demo/data              read every file of it\n"
           "  stoke show demo/data --size 256     look at what the loader delivers\n"
           "  stoke bench data --data demo/data   how fast, and what limits it\n",
+          out);
+}
+
+void cli_print_files(FILE *out)
+{
+    fputs("Files: what stoke replaces or removes, and what it never does\n\n"
+          "What exists is left as it is, unless it is stoke's own or you say --force.\n\n"
+          "  Pictures and pages   that stoke drew (PNG, SVG, HTML, traces, eval.json) say so in\n"
+          "                       their first bytes: \"" STOKE_OUTPUT_MARK "\"\n"
+          "                       They are drawn again under the same name. Rename one to keep it.\n"
+          "  Everything else      that is there under the name to be written is refused: tables,\n"
+          "                       settings, masks, states, and files of yours. --force replaces it\n"
+          "                       and says what it replaced.\n"
+          "  Data sets            of `stoke synth`: each picture holds a hash of itself, and is replaced\n"
+          "                       only while that is right. Shards of `stoke pack`: only an archive that\n"
+          "                       is what the manifest says. What you changed or put there stays.\n"
+          "  Folders              of a cache, of `stoke synth` and of a run carry a marker, the file\n"
+          "                       .stokehold. One that is not empty and has none is refused. Only\n"
+          "                       files of stoke's own names are ever removed from a folder.\n"
+          "  Runs                 begin in a new folder. One whose state is gone or older than its\n"
+          "                       networks is not resumed over them without --force.\n",
           out);
 }
 

@@ -15,8 +15,11 @@ const char *cli_command_title(const cli_command *command, const char *separator,
 const cli_command *cli_find_command(char **words, int n_words, int *used);
 /* The known command most like `word`, or NULL. */
 const char *cli_nearest_command(const cli_command *const *commands, const char *word);
+/* The same among what `stoke` alone takes: --help, --version. */
+const char *cli_nearest_flag(const char *word);
 
 void cli_print_overview(FILE *out);
+void cli_print_files(FILE *out); /* the one rule of writing, see output.h */
 void cli_print_help(const cli_call *call, FILE *out);
 /* The list of a command that only has subcommands. */
 void cli_print_subcommands(const cli_command *command, FILE *out);

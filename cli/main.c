@@ -7,24 +7,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/common.h"
 #include "cli/help.h"
+#include "cli/hints.h"
 
 const cli_command *const cli_commands[] = {
     &cli_synth,     &cli_verify,     &cli_show,    &cli_train,      &cli_eval,    &cli_predict,
     &cli_find_lr,   &cli_find_batch, &cli_recipe,  &cli_report,     &cli_devices, &cli_estimate,
     &cli_recommend, &cli_optimize,   &cli_monitor, &cli_check,      &cli_why,     &cli_diagnose,
     &cli_selftest,  &cli_doctor,     &cli_hash,    &cli_dump,       &cli_pack,    &cli_bench,
-    &cli_config,    &cli_ops,        &cli_man,     &cli_completion, &cli_trial,   NULL,
+    &cli_config,    &cli_ops,        &cli_man,     &cli_completion, &cli_trial,   &cli_try_driver,
+    NULL,
 };
 
 static int unknown_command(const char *prefix, const cli_command *const *commands, const char *word)
 {
-    const char *nearest = cli_nearest_command(commands, word);
-    fprintf(stderr, "stoke: unknown command '%s%s'", prefix, word);
-    if (nearest) fprintf(stderr, ": did you mean '%s%s'?", prefix, nearest);
-    fputs("\n`stoke help` lists the commands\n", stderr);
+    const int option = !*prefix && *word == '-';
+    const char *nearest = option ? cli_nearest_flag(word) : cli_nearest_command(commands, word),
+               *hint = *prefix ? NULL : cli_hint_command(word);
+    stoke_text_print(stderr, "stoke: unknown %s '%s%s'", option ? "option" : "command", prefix, word);
+    if (hint)
+        stoke_text_print(stderr, ": %s", hint);
+    else if (nearest)
+        stoke_text_print(stderr, ": did you mean '%s%s'?", prefix, nearest);
+    stoke_text_print(stderr, "\n`stoke help` lists the commands\n");
     return CLI_MISUSE;
 }
 
@@ -50,7 +58,8 @@ static int is_help(const char *word)
 
 static int too_many(const char *word)
 {
-    fprintf(stderr, "stoke help: '%s' is one argument too many: it explains one command at a time\n", word);
+    stoke_text_print(stderr, "stoke help: '%s' is one argument too many: it explains one command at a time\n",
+                     word);
     return CLI_MISUSE;
 }
 
@@ -62,9 +71,9 @@ static int help_settings(const char *which)
     stoke_option_group groups[CLI_MAX_GROUPS];
     const int training = !strcmp(which, "training");
     size_t n_groups = training ? cli_train_sections(&train, groups) : cli_data_sections(&data, groups);
-    printf("Settings of %s: flags of every command that %s, and keys of the file that --config names\n"
-           "(--memory-limit there is memory_limit).\n\n",
-           training ? "training" : "the data path", training ? "trains" : "reads data");
+    cli_print("Settings of %s: flags of every command that %s, and keys of the file that --config names\n"
+              "(--memory-limit there is memory_limit).\n\n",
+              training ? "training" : "the data path", training ? "trains" : "reads data");
     stoke_options_print_help(groups, n_groups, 80, stdout);
     return CLI_OK;
 }
@@ -75,6 +84,11 @@ static int help(int n_words, char **words)
     if (n_words && is_help(words[n_words - 1])) n_words--; /* help about help is help */
     if (!n_words) {
         cli_print_overview(stdout);
+        return CLI_OK;
+    }
+    if (!strcmp(words[0], "files")) {
+        if (n_words > used) return too_many(words[used]);
+        cli_print_files(stdout);
         return CLI_OK;
     }
     if (!strcmp(words[0], "data") || !strcmp(words[0], "training")) {
@@ -101,8 +115,8 @@ static int run_command(const cli_command *command, int argc, char **argv)
         char title[64];
         r = cli_fail(&call, &err);
         if (r == CLI_MISUSE)
-            fprintf(stderr, "`stoke %s --help` shows the options and examples\n",
-                    cli_command_title(command, " ", title, sizeof title));
+            stoke_text_print(stderr, "`stoke %s --help` shows the options and examples\n",
+                             cli_command_title(command, " ", title, sizeof title));
     } else {
         cli_handle_signals();
         r = call.command->run(&call);
@@ -119,16 +133,28 @@ static void mention_unknown_cpu(void)
     for (size_t i = 0; word && i < CLI_COUNT(known); i++)
         if (!strcmp(word, known[i])) return;
     if (word && *word)
-        fprintf(stderr, "stoke: STOKE_CPU=%.40s is ignored: it is c, avx2, avx512 or amx\n", word);
+        stoke_text_print(stderr, "stoke: STOKE_CPU=%.40s is ignored: it is c, avx2, avx512 or amx\n", word);
+}
+
+/* Drivers of devices are tried by this program in another process before they are loaded (cmd_try_driver.c).
+ * By its file, not by /proc/self/exe: programs that we start read the variable, too. */
+static void have_drivers_tried(void)
+{
+    char file[4096];
+    const ssize_t length = readlink("/proc/self/exe", file, sizeof file - 1);
+    if (length <= 0) return;
+    file[length] = 0;
+    setenv("STOKE_DRIVER_TRIAL", file, 0);
 }
 
 static int dispatch(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "help";
+    have_drivers_tried();
     if (is_help(word) || !strcmp(word, "help")) return help(argc > 2 ? argc - 2 : 0, argv + 2);
     mention_unknown_cpu();
     if (!strcmp(word, "--version")) {
-        printf("stoke %s (pixel functions: %s)\n", stoke_version(), stoke_machine_cpu_table());
+        cli_print("stoke %s (pixel functions: %s)\n", stoke_version(), stoke_machine_cpu_table());
         return CLI_OK;
     }
     int used;
@@ -143,11 +169,13 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    cli_keep_memory_small();
     int code = dispatch(argc, argv);
     /* A result that did not reach its file is a failure: `stoke hash ... > /dev/full`. */
     errno = 0;
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == CLI_OK) {
-        fprintf(stderr, "stoke: cannot write to standard output: %s\n", strerror(errno ? errno : EIO));
+        stoke_text_print(stderr, "stoke: cannot write to standard output: %s\n",
+                         strerror(errno ? errno : EIO));
         code = CLI_FAILED;
     }
     return code;

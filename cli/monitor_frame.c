@@ -9,6 +9,8 @@
 
 #include "cli/monitor_view.h"
 
+#include <stoke/terminal.h>
+
 #define RED    "\033[31m"
 #define GREEN  "\033[32m"
 #define YELLOW "\033[33m"
@@ -57,24 +59,30 @@ static const char *plain_again(const monitor_frame *frame)
     return frame->colour ? "\033[0m" : "";
 }
 
-void monitor_frame_line(monitor_frame *frame, const char *format, ...)
+/* A line that may hold sequences of colour. */
+static void put_line(monitor_frame *frame, const char *line)
 {
-    char line[LINE_BYTES];
     /* The last row is for the line that says what is missing. */
     if (frame->lines >= frame->rows - 1) {
         frame->left_out++;
         return;
     }
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
     /* The row is wiped before it is written: after a full one the cursor stands on its last character. */
     const int n = (int)cut(line, frame->columns);
     if (frame->used + (size_t)n + 16 > sizeof frame->text) return;
     frame->used += (size_t)snprintf(frame->text + frame->used, sizeof frame->text - frame->used,
                                     "\033[K%.*s%s\r\n", n, line, plain_again(frame));
     frame->lines++;
+}
+
+void monitor_frame_line(monitor_frame *frame, const char *format, ...)
+{
+    char line[LINE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    stoke_text_vformat(line, sizeof line, format, arguments);
+    va_end(arguments);
+    put_line(frame, line);
 }
 
 void monitor_frame_text(monitor_frame *frame, const char *text)
@@ -132,16 +140,17 @@ static void make_history(const monitor_frame *frame, const monitor_series *serie
 
 void monitor_frame_series(monitor_frame *frame, const monitor_series *series)
 {
-    char bar[256], history[4 * HISTORY_MOST], figure[96];
+    char bar[256], history[4 * HISTORY_MOST], figure[96], label[64], line[LINE_BYTES];
     make_bar(frame, series, bar, sizeof bar);
     make_history(frame, series, history, sizeof history);
     if (series->text)
-        snprintf(figure, sizeof figure, "%s", series->text);
+        stoke_text_format(figure, sizeof figure, "%-*s", FIGURE_COLUMNS, series->text);
     else
         monitor_number(series->percent, " %", figure, sizeof figure);
-    monitor_frame_line(frame, "%-*s%s %-*s%-*s%s", MONITOR_LABEL_COLUMNS, series->label, bar, FIGURE_COLUMNS,
-                       figure, SOURCE_COLUMNS,
-                       series->percent.source ? stoke_source_name(series->percent.source) : "", history);
+    stoke_text_format(label, sizeof label, "%-*s", MONITOR_LABEL_COLUMNS, series->label);
+    snprintf(line, sizeof line, "%s%s %-*s%-*s%s", label, bar, FIGURE_COLUMNS, figure, SOURCE_COLUMNS,
+             series->percent.source ? stoke_source_name(series->percent.source) : "", history);
+    put_line(frame, line);
 }
 
 void monitor_frame_show(monitor_frame *frame)
@@ -149,7 +158,7 @@ void monitor_frame_show(monitor_frame *frame)
     /* Without a newline: one in the last row would scroll. */
     if (frame->left_out) {
         char note[96];
-        snprintf(note, sizeof note, "%d more lines: make the window taller", frame->left_out);
+        snprintf(note, sizeof note, "%s: make the window taller", STOKE_COUNT(frame->left_out, "more line"));
         frame->used += (size_t)snprintf(frame->text + frame->used, sizeof frame->text - frame->used,
                                         "\033[K%.*s", (int)cut(note, frame->columns), note);
     }

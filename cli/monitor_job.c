@@ -163,7 +163,7 @@ static void say_next(const monitor_job *job, stoke_monitor_verdict *verdict, con
                      const char *otherwise)
 {
     if (*job->run)
-        snprintf(verdict->next, sizeof verdict->next, "%s %s", command, job->run);
+        snprintf(verdict->next, sizeof verdict->next, "%s %s", command, STOKE_WORD(job->run));
     else
         snprintf(verdict->next, sizeof verdict->next, "%s", otherwise);
 }

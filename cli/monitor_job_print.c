@@ -19,12 +19,12 @@ void monitor_job_print_line(const monitor_job *job)
     if (!isnan(job->now.loss)) snprintf(rest, sizeof rest, ", loss %.4g", job->now.loss);
     if (!isnan(job->now.device_busy))
         snprintf(rest, sizeof rest, ", device busy %.0f %%", 100 * job->now.device_busy);
-    printf("          job %s, %s samples/s, data wait %s, queue %s of %s%s (measured)\n", progress,
-           monitor_number(monitor_job_figure(rates.samples_s), "", rate, sizeof rate),
-           monitor_number(monitor_job_figure(100 * rates.data_wait), " %", wait, sizeof wait),
-           monitor_number(monitor_job_count(job->now.ready), "", ready, sizeof ready),
-           monitor_number(monitor_job_count(job->now.slots), "", slots, sizeof slots), rest);
-    if (*job->problem) printf("          its page cannot be read just now: %s\n", job->problem);
+    cli_print("          job %s, %s samples/s, data wait %s, queue %s of %s%s (measured)\n", progress,
+              monitor_number(monitor_job_figure(rates.samples_s), "", rate, sizeof rate),
+              monitor_number(monitor_job_figure(100 * rates.data_wait), " %", wait, sizeof wait),
+              monitor_number(monitor_job_count(job->now.ready), "", ready, sizeof ready),
+              monitor_number(monitor_job_count(job->now.slots), "", slots, sizeof slots), rest);
+    if (*job->problem) cli_print("          its page cannot be read just now: %s\n", job->problem);
 }
 
 /* ---- the page, for programs ---- */
@@ -89,9 +89,9 @@ static void say_progress(const monitor_job *job)
 {
     const stoke_live_data *now = &job->now;
     char progress[160];
-    printf("  %-22s %s", "state", monitor_job_progress(job, progress, sizeof progress));
+    cli_print("  %-22s %s", "state", monitor_job_progress(job, progress, sizeof progress));
     if (now->epoch < now->epochs && now->epochs != STOKE_LIVE_NA)
-        printf(", epoch %" PRIu64 " of %" PRIu64, now->epoch + 1, now->epochs);
+        cli_print(", epoch %" PRIu64 " of %" PRIu64, now->epoch + 1, now->epochs);
     putchar('\n');
     if (job->alive < 0)
         puts("                         (of another container or machine: whether it still runs cannot be "
@@ -111,8 +111,8 @@ static void say_counts(cli_page *page, const stoke_live_data *now)
     cli_page_text(page, NULL, "queue", text);
     cli_page_figure(page, NULL, "workers", monitor_job_count(now->workers), CLI_UNIT_NONE);
     snprintf(text, sizeof text, "%s loader, %s whole process at its peak (measured)",
-             monitor_bytes(monitor_job_count(now->memory_bytes), a, sizeof a),
-             monitor_bytes(monitor_job_count(now->peak_rss), b, sizeof b));
+             monitor_memory(monitor_job_count(now->memory_bytes), a, sizeof a),
+             monitor_memory(monitor_job_count(now->peak_rss), b, sizeof b));
     cli_page_text(page, NULL, "memory", text);
     if (monitor_job_count(now->bad_samples).value > 0)
         cli_page_figure(page, NULL, "bad samples", monitor_job_count(now->bad_samples), CLI_UNIT_NONE);
@@ -136,7 +136,8 @@ static void say_stages(cli_page *page, const stoke_live_rates *rates)
 
 static void say_head(cli_page *page, const monitor_job *job)
 {
-    printf("  %-22s %s, process %" PRIu64 "\n", "what", *job->now.what ? job->now.what : "n/a", job->now.pid);
+    cli_print("  %-22s %s, process %" PRIu64 "\n", "what", *job->now.what ? job->now.what : "n/a",
+              job->now.pid);
     say_progress(job);
     if (*job->problem) cli_page_text(page, NULL, "problem", job->problem);
     say_counts(page, &job->now);
@@ -174,7 +175,7 @@ void monitor_job_print(cli_page *page, const monitor_job *job, int watched)
     if (page->as_json)
         cli_page_text(page, "period", NULL, period);
     else
-        printf(" %s\n", period);
+        cli_print(" %s\n", period);
     print_rates(page, &job->now, &rates);
     (page->as_json ? json_stages : say_stages)(page, &rates);
     cli_page_close(page);

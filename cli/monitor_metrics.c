@@ -23,16 +23,16 @@ static void begin(FILE *out, const metric *m, int *begun)
         fprintf(out, "# HELP stoke_%s %s\n# TYPE stoke_%s %s\n", m->name, m->help, m->name, m->type);
 }
 
-/* A value of a label: backslash, quote and newline are escaped. */
+/* A value of a label: backslash and quote are escaped. Names of programs and cards may hold anything; one
+ * that is not UTF-8 would make the reader drop the whole answer, so it is made text first. */
 static void put_label(FILE *out, const char *name, const char *value)
 {
+    char text[512];
+    stoke_text_format(text, sizeof text, "%s", value);
     fprintf(out, "%s=\"", name);
-    for (; *value; value++) {
-        if (*value == '\\' || *value == '"') fputc('\\', out);
-        if (*value == '\n')
-            fputs("\\n", out);
-        else
-            fputc(*value, out);
+    for (const char *at = text; *at; at++) {
+        if (*at == '\\' || *at == '"') fputc('\\', out);
+        fputc(*at, out);
     }
     fputc('"', out);
 }

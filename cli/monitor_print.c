@@ -30,6 +30,25 @@ const char *monitor_bytes(stoke_figure figure, char *text, size_t size)
     return text;
 }
 
+const char *monitor_memory(stoke_figure figure, char *text, size_t size)
+{
+    if (figure.source) return stoke_text_memory((uint64_t)figure.value, text, size);
+    snprintf(text, size, "n/a");
+    return text;
+}
+
+const char *monitor_share(stoke_figure part, stoke_figure whole, char *text, size_t size)
+{
+    char a[32], b[32];
+    monitor_memory(part, a, sizeof a);
+    if (!part.source || !whole.source || whole.value <= 0)
+        snprintf(text, size, "%s", a);
+    else
+        snprintf(text, size, "%.0f %% (%s of %s)", 100 * part.value / whole.value, a,
+                 monitor_memory(whole, b, sizeof b));
+    return text;
+}
+
 const char *monitor_reasons(stoke_figure reasons, char *text, size_t size)
 {
     size_t n = 0;
@@ -44,27 +63,28 @@ void monitor_print_line(const monitor_sight *sight, double seconds)
 {
     const stoke_monitor *monitor = sight->monitor;
     const stoke_load *load = stoke_monitor_load(monitor);
-    char a[32], b[32], c[32], d[32], reasons[160];
+    char a[32], d[32], share[96], reasons[160];
     const stoke_figure cpu = stoke_monitor_history(monitor, STOKE_SERIES_CPU, 0, 0, MONITOR_RATE);
     const stoke_figure disk = stoke_monitor_history(monitor, STOKE_SERIES_DISK, 0, 0, MONITOR_RATE);
-    printf("%6.1f s  processor %s, memory %s of %s, disk %s (proc)\n", seconds,
-           monitor_number(cpu, " %", a, sizeof a), monitor_bytes(load->memory_used, b, sizeof b),
-           monitor_bytes(load->memory_total, c, sizeof c), monitor_number(disk, " %", d, sizeof d));
+    cli_print("%6.1f s  processor %s, memory %s, disk %s (proc)\n", seconds,
+              monitor_number(cpu, " %", a, sizeof a),
+              monitor_share(load->memory_used, load->memory_total, share, sizeof share),
+              monitor_number(disk, " %", d, sizeof d));
     for (size_t i = 0; i < stoke_monitor_gpus(monitor); i++) {
         const stoke_gpu *gpu = stoke_monitor_gpu(monitor, i);
         const stoke_figure busy = stoke_monitor_history(monitor, STOKE_SERIES_GPU, i, 0, MONITOR_RATE);
         char power[32];
         if (gpu->lost) {
-            printf("          gpu%zu lost\n", i);
+            cli_print("          gpu%zu lost\n", i);
             continue;
         }
-        printf("          gpu%zu busy %s, memory %s of %s, %s, %s, held down by: %s (%s)\n", i,
-               monitor_number(busy, " %", a, sizeof a), monitor_bytes(gpu->memory_used, b, sizeof b),
-               monitor_bytes(gpu->memory_total, c, sizeof c),
-               monitor_number(gpu->power_watt, " W", power, sizeof power),
-               monitor_number(gpu->clock_sm_mhz, " MHz", d, sizeof d),
-               monitor_reasons(gpu->clocks_reasons, reasons, sizeof reasons),
-               stoke_source_name(gpu->memory_total.source));
+        cli_print("          gpu%zu busy %s, memory %s, %s, %s, held down by: %s (%s)\n", i,
+                  monitor_number(busy, " %", a, sizeof a),
+                  monitor_share(gpu->memory_used, gpu->memory_total, share, sizeof share),
+                  monitor_number(gpu->power_watt, " W", power, sizeof power),
+                  monitor_number(gpu->clock_sm_mhz, " MHz", d, sizeof d),
+                  monitor_reasons(gpu->clocks_reasons, reasons, sizeof reasons),
+                  stoke_source_name(gpu->memory_total.source));
     }
     if (sight->job) monitor_job_print_line(sight->job);
     fflush(stdout); /* whoever reads a pipe wants it now */
@@ -78,7 +98,7 @@ static void print_why(cli_page *page, const stoke_monitor *monitor)
     if (page->as_json)
         stoke_json_string(&page->json, "cannot_see", *why ? why : NULL);
     else if (*why)
-        printf("\nWhat cannot be seen\n  %s\n", why);
+        cli_print("\nWhat cannot be seen\n  %s\n", why);
 }
 
 static void print_card_now(cli_page *page, const stoke_gpu *gpu, size_t index)
@@ -92,8 +112,8 @@ static void print_card_now(cli_page *page, const stoke_gpu *gpu, size_t index)
     cli_page_figure(page, "busy_percent", "busy (any kernel)", gpu->busy_percent, CLI_UNIT_PERCENT);
     cli_page_figure(page, "effective_percent", "effective (a proxy)", gpu->effective_percent,
                     CLI_UNIT_PERCENT);
-    cli_page_figure(page, "memory_used", "memory used", gpu->memory_used, CLI_UNIT_BYTES);
-    cli_page_figure(page, "memory_total", "memory", gpu->memory_total, CLI_UNIT_BYTES);
+    cli_page_figure(page, "memory_used", "memory used", gpu->memory_used, CLI_UNIT_MEMORY);
+    cli_page_figure(page, "memory_total", "memory", gpu->memory_total, CLI_UNIT_MEMORY);
     cli_page_figure(page, "power_watt", "power", gpu->power_watt, CLI_UNIT_WATT);
     cli_page_figure(page, "temperature", "temperature", gpu->temperature, CLI_UNIT_CELSIUS);
     cli_page_figure(page, "clock_sm_mhz", "clock", gpu->clock_sm_mhz, CLI_UNIT_MHZ);
@@ -115,8 +135,8 @@ void monitor_print_once(const monitor_sight *sight, int as_json)
     cli_page_begin(&page, as_json);
     cli_page_section(&page, "machine", "Machine");
     cli_page_figure(&page, "cpu_percent", "processors busy", load->cpu_percent, CLI_UNIT_PERCENT);
-    cli_page_figure(&page, "memory_used", "memory used", load->memory_used, CLI_UNIT_BYTES);
-    cli_page_figure(&page, "memory_total", "memory", load->memory_total, CLI_UNIT_BYTES);
+    cli_page_figure(&page, "memory_used", "memory used", load->memory_used, CLI_UNIT_MEMORY);
+    cli_page_figure(&page, "memory_total", "memory", load->memory_total, CLI_UNIT_MEMORY);
     cli_page_text(&page, "disk", "busiest disk", load->disk);
     cli_page_figure(&page, "disk_busy_percent", "  busy", load->disk_busy_percent, CLI_UNIT_PERCENT);
     cli_page_figure(&page, "disk_read", "read, all disks", load->disk_read, CLI_UNIT_BYTES_S);
@@ -157,7 +177,7 @@ static void print_spread(cli_page *page, const char *key, const char *label, con
     for (size_t i = 0; i < CLI_COUNT(figures); i++) {
         if (!figures[i].source) continue;
         switch (unit) {
-        case CLI_UNIT_BYTES: monitor_bytes(figures[i], one, sizeof one); break;
+        case CLI_UNIT_MEMORY: monitor_memory(figures[i], one, sizeof one); break;
         case CLI_UNIT_BYTES_S:
             snprintf(one, sizeof one, "%s/s", monitor_bytes(figures[i], bytes, sizeof bytes));
             break;
@@ -170,6 +190,21 @@ static void print_spread(cli_page *page, const char *key, const char *label, con
     }
     if (n) snprintf(line + n, sizeof line - n, " (%s)", stoke_source_name(spread->mean.source));
     cli_page_text(page, key, label, line);
+}
+
+/* Of memory both: mean 78 % (9.4 GiB), peak 85 % (10.2 GiB). For programs bytes. */
+static void print_memory(cli_page *page, const stoke_spread *used, stoke_figure total)
+{
+    char mean[32], peak[32], line[256];
+    if (page->as_json || !used->mean.source || !total.source || total.value <= 0) {
+        print_spread(page, "memory_used", "memory used", used, CLI_UNIT_MEMORY);
+        return;
+    }
+    snprintf(line, sizeof line, "mean %.0f %% (%s), peak %.0f %% (%s) (%s)",
+             100 * used->mean.value / total.value, monitor_memory(used->mean, mean, sizeof mean),
+             100 * used->peak.value / total.value, monitor_memory(used->peak, peak, sizeof peak),
+             stoke_source_name(used->mean.source));
+    cli_page_text(page, "memory_used", "memory used", line);
 }
 
 static void print_reason_shares(cli_page *page, const stoke_gpu_summary *gpu)
@@ -252,8 +287,8 @@ static void print_gpu(cli_page *page, const stoke_gpu_summary *gpu, size_t index
     if (page->as_json || *gpu->problem) cli_page_text(page, "problem", "problem", gpu->problem);
     print_spread(page, "busy_percent", "busy (any kernel)", &gpu->busy_percent, CLI_UNIT_PERCENT);
     print_spread(page, "effective_percent", "effective (a proxy)", &gpu->effective_percent, CLI_UNIT_PERCENT);
-    print_spread(page, "memory_used", "memory used", &gpu->memory_used, CLI_UNIT_BYTES);
-    cli_page_figure(page, "memory_total", "memory", gpu->memory_total, CLI_UNIT_BYTES);
+    print_memory(page, &gpu->memory_used, gpu->memory_total);
+    cli_page_figure(page, "memory_total", "memory", gpu->memory_total, CLI_UNIT_MEMORY);
     print_spread(page, "power_watt", "power", &gpu->power_watt, CLI_UNIT_WATT);
     print_energy(page, gpu->energy_joule);
     print_spread(page, "temperature", "temperature", &gpu->temperature, CLI_UNIT_CELSIUS);
@@ -295,13 +330,13 @@ void monitor_print_summary(const monitor_sight *sight, int as_json)
         stoke_json_real(&page.json, "seconds", machine.seconds);
         stoke_json_uint(&page.json, "readings", machine.readings);
     } else {
-        printf("Summary of %.1f s, %llu reading%s\n", machine.seconds, (unsigned long long)machine.readings,
-               machine.readings == 1 ? "" : "s");
+        cli_print("Summary of %.1f s, %llu reading%s\n", machine.seconds,
+                  (unsigned long long)machine.readings, machine.readings == 1 ? "" : "s");
     }
     cli_page_section(&page, "machine", "Machine");
     print_spread(&page, "cpu_percent", "processors busy", &machine.cpu_percent, CLI_UNIT_PERCENT);
-    print_spread(&page, "memory_used", "memory used", &machine.memory_used, CLI_UNIT_BYTES);
-    cli_page_figure(&page, "memory_total", "memory", machine.memory_total, CLI_UNIT_BYTES);
+    print_memory(&page, &machine.memory_used, machine.memory_total);
+    cli_page_figure(&page, "memory_total", "memory", machine.memory_total, CLI_UNIT_MEMORY);
     print_spread(&page, "disk_busy_percent", "busiest disk", &machine.disk_busy_percent, CLI_UNIT_PERCENT);
     print_spread(&page, "disk_read", "read, all disks", &machine.disk_read, CLI_UNIT_BYTES_S);
     print_spread(&page, "disk_write", "written, all disks", &machine.disk_write, CLI_UNIT_BYTES_S);
@@ -317,8 +352,8 @@ void monitor_print_summary(const monitor_sight *sight, int as_json)
         stoke_json_string(&page.json, "next", verdict.next);
     } else {
         puts("\nVerdict");
-        if (n > 1 && !of_job) printf("  Of gpu%zu, the one to look at first:\n", (size_t)(judged - gpus));
-        printf("  %s\n  Next: `%s`\n", verdict.text, verdict.next);
+        if (n > 1 && !of_job) cli_print("  Of gpu%zu, the one to look at first:\n", (size_t)(judged - gpus));
+        cli_print("  %s\n  Next: `%s`\n", verdict.text, verdict.next);
     }
     cli_page_end(&page);
     free(gpus);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The server. The text is made by the thread that takes the readings, ten times a second; libmicrohttpd's
- * thread only hands out a copy of it, under a lock that is held for as long as swapping a pointer takes.
+ * thread only hands out a copy of it, under a lock that is held for as long as copying it takes.
  */
 #include "cli/monitor_prometheus.h"
 
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <microhttpd.h>
@@ -20,7 +21,14 @@
 
 #define FORMAT "text/plain; version=0.0.4; charset=utf-8"
 
-enum { CONNECTIONS = 16, TIMEOUT_SECONDS = 10 };
+/* A request and its answer take milliseconds. One that drips a byte now and then is never idle, so that only
+ * its whole time tells it from others: without a limit of that, 16 of them kept everybody out for good. */
+enum { CONNECTIONS = 64, FROM_ONE_ADDRESS = 32, IDLE_SECONDS = 5, WHOLE_SECONDS = 5 };
+
+typedef struct guest {
+    int socket; /* -1: the place is free */
+    int64_t came_ms;
+} guest;
 
 struct monitor_prometheus {
     struct MHD_Daemon *daemon;
@@ -28,9 +36,47 @@ struct monitor_prometheus {
     char url[256];
     int locked; /* the lock was made */
     pthread_mutex_t lock;
-    char *text; /* this and its length under the lock */
+    char *text; /* from here on under the lock */
     size_t length;
+    guest guests[CONNECTIONS];
 };
+
+/* ---- guests ---- */
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* A connection begins, or ends: its socket is closed only after this call. */
+static void on_connection(void *context, struct MHD_Connection *connection, void **own,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    monitor_prometheus *server = context;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    (void)own;
+    if (!info) return;
+    const int begins = what == MHD_CONNECTION_NOTIFY_STARTED, wanted = begins ? -1 : info->connect_fd;
+    pthread_mutex_lock(&server->lock);
+    for (int i = 0; i < CONNECTIONS; i++) {
+        if (server->guests[i].socket != wanted) continue;
+        server->guests[i] = (guest){ begins ? info->connect_fd : -1, now_ms() };
+        break;
+    }
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* Under the lock. */
+static void send_away(monitor_prometheus *server)
+{
+    const int64_t latest = now_ms() - 1000 * WHOLE_SECONDS;
+    for (int i = 0; i < CONNECTIONS; i++)
+        if (server->guests[i].socket >= 0 && server->guests[i].came_ms < latest)
+            shutdown(server->guests[i].socket, SHUT_RDWR); /* libmicrohttpd closes it then */
+}
 
 /* ---- answering ---- */
 
@@ -139,7 +185,8 @@ static int start_daemon(monitor_prometheus *server, stoke_error *err)
     server->daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL, on_request, server,
         MHD_OPTION_LISTEN_SOCKET, server->socket, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_SECONDS, MHD_OPTION_END);
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)FROM_ONE_ADDRESS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_SECONDS, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (!server->daemon) return cli_error(err, STOKE_E_IO, "--prometheus: cannot start the server");
     return STOKE_OK;
@@ -149,6 +196,7 @@ int monitor_prometheus_start(monitor_prometheus **out, const char *address, unsi
 {
     monitor_prometheus *server = cli_alloc(1, sizeof *server);
     *server = (monitor_prometheus){ .socket = -1 };
+    for (int i = 0; i < CONNECTIONS; i++) server->guests[i].socket = -1;
     *out = NULL;
     server->locked = !pthread_mutex_init(&server->lock, NULL);
     int r = server->locked ? STOKE_OK : cli_error(err, STOKE_E_NOMEM, "cannot make a lock");
@@ -195,6 +243,7 @@ void monitor_prometheus_tell(monitor_prometheus *server, const monitor_sight *si
     char *old = server->text;
     server->text = text;
     server->length = length;
+    send_away(server);
     pthread_mutex_unlock(&server->lock);
     free(old);
 }

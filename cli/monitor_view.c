@@ -63,6 +63,7 @@ void monitor_view_begin(monitor_view *view, const monitor_sight *sight, double l
     sigaction(SIGWINCH, &action, NULL); /* without SA_RESTART: it ends the wait for the next reading */
     action.sa_handler = on_stop;
     sigaction(SIGTSTP, &action, NULL);
+    cli_terminal_note(LEAVE);
     fputs(ENTER, stdout);
     fflush(stdout);
 }
@@ -72,6 +73,7 @@ void monitor_view_end(void)
     signal(SIGTSTP, SIG_DFL);
     fputs(LEAVE, stdout);
     fflush(stdout);
+    cli_terminal_note(NULL);
 }
 
 int monitor_view_resized(void)
@@ -111,7 +113,7 @@ static void put_series(monitor_view *view, const char *label, stoke_monitor_seri
 static const char *part_of(stoke_figure part, stoke_figure whole, char *text, size_t size)
 {
     char a[32], b[32];
-    snprintf(text, size, "%s of %s", monitor_bytes(part, a, sizeof a), monitor_bytes(whole, b, sizeof b));
+    snprintf(text, size, "%s of %s", monitor_memory(part, a, sizeof a), monitor_memory(whole, b, sizeof b));
     return text;
 }
 
@@ -137,7 +139,7 @@ static void put_processes(monitor_frame *f, const stoke_gpu *gpu)
         char a[32], b[32];
         monitor_frame_line(f, "%-*s%8u %-28s %10s %6s %s", MONITOR_LABEL_COLUMNS, i ? "" : "programs",
                            process->pid, *process->name ? process->name : "(in another container)",
-                           monitor_bytes(process->memory_bytes, a, sizeof a),
+                           monitor_memory(process->memory_bytes, a, sizeof a),
                            monitor_number(process->busy_percent, " %", b, sizeof b),
                            process->own ? "(this one)" : "");
     }

@@ -53,6 +53,11 @@ void monitor_csv_figures(FILE *out, const stoke_figure *figures, size_t n);
 const char *monitor_reasons(stoke_figure reasons, char *text, size_t size);
 /* A figure without its fraction, with its unit behind: "34 %", "n/a". */
 const char *monitor_number(stoke_figure figure, const char *unit, char *text, size_t size);
+/* Of disks and links, in decimal units. */
 const char *monitor_bytes(stoke_figure figure, char *text, size_t size);
+/* Of cards and processes: "9.4 GiB", "n/a". */
+const char *monitor_memory(stoke_figure figure, char *text, size_t size);
+/* "78 % (9.4 GiB of 12.0 GiB)". */
+const char *monitor_share(stoke_figure part, stoke_figure whole, char *text, size_t size);
 
 #endif

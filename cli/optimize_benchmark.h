@@ -12,14 +12,14 @@
 typedef struct optimize_benchmark {
     find_batch search;
     char folder[CLI_PATH]; /* of the settings that are tried; gone at the end */
-    char file[CLI_PATH + 16];
+    char file[CLI_PATH + 32];
     char device[64], why[256];
-    int ran;
+    int ran, left; /* left: no trials could be made, and the batch stays */
 } optimize_benchmark;
 
 /* Searches with what `plan` would write, and fills the measured fields of params. search.wish and the like
- * are the caller's to fill; search.wish.device NULL: native for our own files, the card on paper that
- * params.gpu names for others. STOKE_E_STATE: not even one sample fits. */
+ * are the caller's to fill; search.wish.device NULL: the card on paper that params.gpu names, or native.
+ * Where no trials can be made, or none fits, the measured fields stay 0 and why is said. */
 int optimize_benchmark_run(optimize_benchmark *b, stoke_optimization *plan, stoke_optimize_params *params,
                            stoke_error *err);
 void optimize_benchmark_free(optimize_benchmark *b);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/common.h"
+#include <stoke/output.h>
 
 /* Where a file called `path` would be replaced; free() it. NULL with a message when it must not be. */
 static char *replaceable(const char *path, stoke_error *err)
@@ -32,6 +33,14 @@ static char *replaceable(const char *path, stoke_error *err)
     return target;
 }
 
+int cli_may_write(const cli_call *call, const char *path, int force, stoke_error *err)
+{
+    int replaces = 0;
+    const int r = path ? stoke_output_check(path, force, &replaces, err) : STOKE_OK;
+    if (!r && replaces) cli_say(call, "--force: %s is replaced", path);
+    return r;
+}
+
 int cli_output_open(cli_output *output, const char *path, stoke_error *err)
 {
     *output = (cli_output){ .path = path, .target = replaceable(path, err) };
@@ -42,6 +51,7 @@ int cli_output_open(cli_output *output, const char *path, stoke_error *err)
     /* The process id makes the name ours: what is there under it was left by a killed process, so it may go.
      */
     unlink(output->temporary);
+    cli_leftover_note(output->temporary);
     int fd = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0) output->stream = fdopen(fd, "wb");
     if (output->stream) return STOKE_OK;
@@ -63,6 +73,7 @@ int cli_output_commit(cli_output *output, stoke_error *err)
     if (bad) {
         cli_error(err, STOKE_E_IO, "%s: cannot write: %s", output->path, strerror(number));
     } else {
+        cli_leftover_forget(output->temporary);
         free(output->temporary);
         output->temporary = NULL;
     }
@@ -74,6 +85,7 @@ void cli_output_abandon(cli_output *output)
 {
     if (output->stream) fclose(output->stream);
     if (output->temporary) unlink(output->temporary);
+    cli_leftover_forget(output->temporary);
     free(output->temporary);
     free(output->target);
     *output = (cli_output){ 0 };
@@ -130,6 +142,7 @@ int cli_temp_folder(char *path, stoke_error *err)
     if (n >= CLI_PATH || !mkdtemp(path))
         return cli_error(err, STOKE_E_IO, "%s: cannot make a temporary folder: %s", path,
                          strerror(n >= CLI_PATH ? ENAMETOOLONG : errno));
+    cli_leftover_note(path);
     return STOKE_OK;
 }
 
@@ -143,4 +156,10 @@ static int remove_entry(const char *path, const struct stat *st, int kind, struc
 void cli_remove_folder(const char *path)
 {
     if (*path) nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+void cli_end_temp_folder(const char *path)
+{
+    cli_remove_folder(path);
+    cli_leftover_forget(path);
 }

@@ -6,7 +6,21 @@
 #define STOKE_CLI_OUTPUT_H
 
 #include <stdio.h>
+
+#include "cli/command.h"
 #include <stoke/common.h>
+
+/* The one rule of writing (<stoke/output.h>), for every file the user names, before the work is done: what
+ * exists and is not ours is refused, `force` replaces it and this says so. path NULL: nothing to write. */
+int cli_may_write(const cli_call *call, const char *path, int force, stoke_error *err);
+/* The option of commands that have none of their own by that name. */
+#define CLI_FORCE(options_type)                                                                              \
+    {                                                                                                        \
+        .name = "force", .type = STOKE_OPT_FLAG, .offset = offsetof(options_type, force),                    \
+        .default_text = "false",                                                                             \
+        .help = "Replace a file that is there already and is not a picture or page of stoke's own, which "   \
+                "are replaced anyway (see `stoke help files`)"                                               \
+    }
 
 /* Write to `stream`, then commit (flush, fsync, rename) or abandon (nothing is left). A symbolic link stays
  * and what it leads to is replaced; what exists and is no regular file is refused: a rename would put a file
@@ -32,7 +46,9 @@ int cli_make_folders(const char *path, stoke_error *err);
 /* An empty folder below $TMPDIR or /tmp; `path` must have room for CLI_PATH bytes. */
 enum { CLI_PATH = 4096 };
 int cli_temp_folder(char *path, stoke_error *err);
-/* Removes it with everything in it. */
+/* Removes it with everything in it; "" is none. `path` as it was filled: the same memory. */
+void cli_end_temp_folder(const char *path);
+/* Removes a file, or a folder with everything in it. */
 void cli_remove_folder(const char *path);
 
 #endif

@@ -3,6 +3,7 @@
  * A page of facts for people and programs.
  */
 #include "cli/page.h"
+#include "cli/common.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -82,7 +83,7 @@ void cli_page_section(cli_page *page, const char *key, const char *title)
     if (page->as_json)
         stoke_json_object(&page->json, key);
     else
-        printf("\n%s\n", title);
+        cli_print("\n%s\n", title);
 }
 
 void cli_page_list(cli_page *page, const char *key, const char *title)
@@ -90,7 +91,7 @@ void cli_page_list(cli_page *page, const char *key, const char *title)
     if (page->as_json)
         stoke_json_array(&page->json, key);
     else
-        printf("\n%s\n", title);
+        cli_print("\n%s\n", title);
 }
 
 void cli_page_entry(cli_page *page, const char *title)
@@ -98,7 +99,7 @@ void cli_page_entry(cli_page *page, const char *title)
     if (page->as_json)
         stoke_json_object(&page->json, NULL);
     else if (title)
-        printf(" %s\n", title);
+        cli_print(" %s\n", title);
 }
 
 void cli_page_close(cli_page *page)
@@ -118,25 +119,26 @@ void cli_page_text(cli_page *page, const char *key, const char *label, const cha
     if (page->as_json)
         stoke_json_string(&page->json, key, text ? tidy : NULL);
     else
-        printf("  %-*s %s\n", LABEL_COLUMNS, label, text ? tidy : "n/a");
+        cli_print("  %-*s %s\n", LABEL_COLUMNS, label, text ? tidy : "n/a");
 }
 
 static void print_value(double value, cli_unit unit)
 {
     char text[32];
     switch (unit) {
-    case CLI_UNIT_BYTES: fputs(stoke_text_bytes((uint64_t)value, text, sizeof text), stdout); break;
-    case CLI_UNIT_BYTES_S: printf("%s/s", stoke_text_bytes((uint64_t)value, text, sizeof text)); break;
-    case CLI_UNIT_PERCENT: printf("%.0f %%", value); break;
-    case CLI_UNIT_SHARE: printf("%.0f %%", value * 100); break;
-    case CLI_UNIT_WATT: printf("%.1f W", value); break;
-    case CLI_UNIT_JOULE: printf("%.0f J", value); break;
-    case CLI_UNIT_CELSIUS: printf("%.0f C", value); break;
-    case CLI_UNIT_MHZ: printf("%.0f MHz", value); break;
-    case CLI_UNIT_PER_S: printf("%.1f/s", value); break;
+    case CLI_UNIT_BYTES: cli_print("%s", stoke_text_bytes((uint64_t)value, text, sizeof text)); break;
+    case CLI_UNIT_MEMORY: cli_print("%s", stoke_text_memory((uint64_t)value, text, sizeof text)); break;
+    case CLI_UNIT_BYTES_S: cli_print("%s/s", stoke_text_bytes((uint64_t)value, text, sizeof text)); break;
+    case CLI_UNIT_PERCENT: cli_print("%.0f %%", value); break;
+    case CLI_UNIT_SHARE: cli_print("%.0f %%", value * 100); break;
+    case CLI_UNIT_WATT: cli_print("%.1f W", value); break;
+    case CLI_UNIT_JOULE: cli_print("%.0f J", value); break;
+    case CLI_UNIT_CELSIUS: cli_print("%.0f C", value); break;
+    case CLI_UNIT_MHZ: cli_print("%.0f MHz", value); break;
+    case CLI_UNIT_PER_S: cli_print("%.1f/s", value); break;
     case CLI_UNIT_YES_NO: fputs(value ? "yes" : "no", stdout); break;
-    case CLI_UNIT_VERSION: printf("%.1f", value); break;
-    case CLI_UNIT_NONE: printf("%.*f", value == (double)(int64_t)value ? 0 : 2, value); break;
+    case CLI_UNIT_VERSION: cli_print("%.1f", value); break;
+    case CLI_UNIT_NONE: cli_print("%.*f", value == (double)(int64_t)value ? 0 : 2, value); break;
     }
 }
 
@@ -154,10 +156,10 @@ void cli_page_figure(cli_page *page, const char *key, const char *label, stoke_f
         stoke_json_close(&page->json);
         return;
     }
-    printf("  %-*s ", LABEL_COLUMNS, label);
+    cli_print("  %-*s ", LABEL_COLUMNS, label);
     if (figure.source) {
         print_value(figure.value, unit);
-        printf(" (%s)\n", stoke_source_name(figure.source));
+        cli_print(" (%s)\n", stoke_source_name(figure.source));
     } else {
         puts("n/a");
     }

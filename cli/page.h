@@ -11,7 +11,8 @@
 
 typedef enum cli_unit {
     CLI_UNIT_NONE,
-    CLI_UNIT_BYTES,
+    CLI_UNIT_BYTES,  /* of files and disks: GB */
+    CLI_UNIT_MEMORY, /* of cards, processes and the machine: GiB */
     CLI_UNIT_BYTES_S,
     CLI_UNIT_PERCENT,
     CLI_UNIT_SHARE, /* 0 to 1, shown in percent */

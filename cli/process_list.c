@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/process_list.h"
+#include "cli/common.h"
 
 #include <stdio.h>
 
@@ -15,7 +16,7 @@ void cli_page_program(cli_page *page, const cli_program *p)
         stoke_json_bool(&page->json, "own", p->own);
     }
     cli_page_figure(page, p->at_most ? "peak_memory_bytes" : "memory_bytes", "  its memory", p->memory,
-                    CLI_UNIT_BYTES);
+                    CLI_UNIT_MEMORY);
     cli_page_figure(page, p->at_most ? "peak_busy_percent" : "busy_percent", "  its share", p->busy,
                     CLI_UNIT_PERCENT);
     cli_page_close(page);
@@ -36,6 +37,6 @@ void cli_page_processes(cli_page *page, const stoke_gpu *gpu)
         stoke_json_close(&page->json);
         stoke_json_uint(&page->json, "more_processes", gpu->more_processes);
     } else if (gpu->more_processes) {
-        printf("  and %u more programs\n", gpu->more_processes);
+        cli_print("  and %s\n", STOKE_COUNT(gpu->more_processes, "more program"));
     }
 }

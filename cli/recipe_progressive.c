@@ -168,7 +168,7 @@ static int on_event(void *context, const stoke_train_event *e)
         s->reached = 1;
         r->bar.metric = e->outlook->params->metric;
         if (r->o->dry_run) return 1;
-        cli_say(r->call, "memory: %s", e->text);
+        cli_say_memory(r->call, e->outlook->memory);
         if (e->outlook->resumes)
             cli_say(r->call, e->step >= e->steps ? "all its %llu steps are done" : "goes on after step %llu",
                     (unsigned long long)e->step);
@@ -325,7 +325,7 @@ static int finish(const recipe *r, int status, const stoke_error *err)
         cli_say(r->call, "a dry run: nothing was written. What is carried over shows when a stage begins");
     else if (last->done)
         cli_say(r->call, "next: stoke predict %s PICTURES --out masks   masks of your own pictures",
-                last->folder);
+                STOKE_WORD(last->folder));
     else
         cli_say(r->call, "everything is saved in %s; the same command goes on from here", r->folder);
     return stopped ? cli_interrupt_code() : CLI_OK;

@@ -4,6 +4,7 @@
  */
 #include "cli/common.h"
 #include "cli/output.h"
+#include "cli/settings.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,9 +36,19 @@ static int is_cache(const char *folder)
     return access(path, F_OK) == 0;
 }
 
+/* Of a run's own settings, not of what was typed. */
+static int check_place(const cli_call *call, const stoke_data_params *data, stoke_error *err)
+{
+    char path[CLI_PATH];
+    const int typed = cli_has_flag(call, "data") || cli_has_flag(call, "images") ||
+                      cli_has_flag(call, "list") || (call->n_words && !call->command->takes_network);
+    const char *config = typed || call->common.config ? NULL : cli_settings_file(call, path);
+    return config ? stoke_run_check_data(config, data, err) : STOKE_OK;
+}
+
 int cli_require_data(const cli_call *call, const stoke_data_params *data, stoke_error *err)
 {
-    if (data->data || data->images || data->list) return STOKE_OK;
+    if (data->data || data->images || data->list) return check_place(call, data, err);
     return cli_error(err, STOKE_E_INVALID,
                      "no data given: name a folder (stoke %s%s%s DIR), or use --images, --list or --config. "
                      "`stoke synth DIR` makes a set to try",
@@ -80,29 +91,58 @@ void cli_say_remarks(const cli_call *call, const stoke_dataset *dataset, const s
         cli_say(call, "remark: %.*s", (int)(end - line), line);
 }
 
+/* Each with its mask; two tiles on a page with room between them, which is then compressed. */
+static int plan_drawing(const cli_session *session, const stoke_data_params *data, stoke_memory_share *share,
+                        stoke_error *err)
+{
+    enum { PAGE = 2 << 20 };
+    uint32_t size[2];
+    const int r = stoke_data_size(session->dataset, data, size, err);
+    if (r) return r;
+    const uint64_t tile = session->drawn.tile + 48,
+                   each = (uint64_t)size[0] * size[1] * 5 + tile * tile * 2 * 3;
+    share->count = 1;
+    share->bytes = session->drawn.pictures * each + PAGE;
+    return STOKE_OK;
+}
+
 int cli_session_open(cli_session *session, const cli_call *call, const stoke_data_params *data,
                      stoke_error *err)
 {
-    *session = (cli_session){ .call = call, .size_is_taken = !data->size[0] };
+    *session = (cli_session){ .call = call, .size_is_taken = !data->size[0], .drawn = session->drawn };
     stoke_data_params own = *data;
     if (own.consumer_cores < 0) own.consumer_cores = 0; /* we only look at batches */
     int r = cli_open_dataset(call, data, &session->dataset, err);
-    if (!r) r = stoke_loader_create(&session->loader, session->dataset, &own, NULL, err);
+    stoke_memory_share drawn = { "pictures to draw", 0, 0 };
+    if (!r && session->drawn.pictures) r = plan_drawing(session, &own, &drawn, err);
+    if (!r) r = stoke_loader_create_beside(&session->loader, session->dataset, &own, NULL, &drawn, err);
     if (r) {
         cli_session_close(session);
         return r;
     }
     stoke_memory_plan plan = stoke_loader_memory(session->loader);
-    char text[256];
-    stoke_memory_plan_text(&plan, text, sizeof text);
-    cli_say(call, "memory: %s%s", text,
-            plan.prefetch_reduced ? " (prefetch lowered to honour --memory-limit)" : "");
+    session->memory = cli_loader_memory(&plan);
+    cli_say_memory(call, &session->memory);
+    if (plan.prefetch_reduced)
+        cli_say(call, "remark: prefetch is lowered to %u to honour --memory-limit", plan.slots - 1);
     cli_say_remarks(call, session->dataset, data);
     return STOKE_OK;
 }
 
+void cli_say_reading(const cli_call *call, const stoke_loader *loader)
+{
+    stoke_loader_stats_data stats;
+    char text[2048];
+    stoke_loader_stats(loader, &stats);
+    if (stats.retries)
+        cli_say(call, "remark: %llu read%s tried again", (unsigned long long)stats.retries,
+                stats.retries == 1 ? " was" : "s were");
+    if (stoke_loader_unrecorded(loader, text, sizeof text)) cli_say(call, "warning: %s", text);
+}
+
 void cli_session_close(cli_session *session)
 {
+    if (session->loader) cli_say_reading(session->call, session->loader);
     stoke_loader_destroy(&session->loader);
     stoke_dataset_close(&session->dataset);
 }
@@ -115,9 +155,17 @@ void cli_say_size(const cli_call *call, uint32_t height, uint32_t width)
 int cli_next(cli_session *session, const stoke_batch **batch, stoke_error *err)
 {
     *batch = NULL;
-    if (cli_interrupted()) return cli_error(err, STOKE_E_CANCELLED, "interrupted");
-    int r = stoke_loader_next(session->loader, batch);
-    if (r && r != STOKE_E_END) return cli_error(err, r, "%s", stoke_loader_error(session->loader));
+    int r;
+    do {
+        if (cli_interrupted()) return cli_error(err, STOKE_E_CANCELLED, "interrupted");
+        r = stoke_loader_next_until(session->loader, batch, stoke_machine_now_ns() + CLI_TICK_NS);
+    } while (r == STOKE_E_TIMEOUT);
+    if (r && r != STOKE_E_END) return cli_pass(err, r, stoke_loader_error(session->loader));
+    const char *warning = session->warned ? NULL : stoke_loader_warning(session->loader);
+    if (warning) {
+        cli_say(session->call, "warning: %s", warning);
+        session->warned = 1;
+    }
     if (!r && session->size_is_taken) {
         cli_say_size(session->call, (*batch)->height, (*batch)->width);
         session->size_is_taken = 0;
@@ -161,7 +209,7 @@ void cli_say_cache(const cli_call *call, const cli_cache_report *report)
     cli_say(call, "cache: %llu of %llu sample%s taken from it%s%s", (unsigned long long)report->hits,
             (unsigned long long)(report->hits + report->misses),
             report->hits + report->misses == 1 ? "" : "s", decoded, damaged);
-    if (*report->warning) cli_say(call, "warning: %s", report->warning);
+    if (*report->warning && !report->warned) cli_say(call, "warning: %s", report->warning);
 }
 
 void cli_json_cache(stoke_json *json, const cli_cache_report *report)

@@ -4,6 +4,7 @@
  * of --help, with the defaults of the command at hand, and together in one file.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/settings.h"
@@ -107,21 +108,65 @@ const char *cli_settings_file(const cli_call *call, char path[CLI_PATH])
     return path;
 }
 
+/* Names of options that the flags say, with `_`; a set that is named at all takes the place of the file's. */
+static const char **said_by_flags(const cli_call *call, int names_set)
+{
+    const char **names = cli_alloc((size_t)call->argc + 4, sizeof *names);
+    size_t n = 0;
+    if (names_set) names[n++] = "data";
+    if (call->command == &cli_recipe_progressive) { /* its stages say both */
+        names[n++] = "model";
+        names[n++] = "size";
+    }
+    for (size_t g = 0; g < call->n_groups; g++)
+        for (size_t i = 0; i < call->groups[g].count; i++) {
+            char flag[64];
+            const char *name = call->groups[g].options[i].name;
+            snprintf(flag, sizeof flag, "%s", name);
+            for (char *p = flag; *p; p++)
+                if (*p == '_') *p = '-';
+            if (n < (size_t)call->argc + 3 && cli_has_flag(call, flag)) names[n++] = name;
+        }
+    return names;
+}
+
+/* A remark for each line; the same file is read once. */
+static void say_remarks(const cli_call *call, const char *remarks)
+{
+    for (const char *line = remarks, *end; (end = strchr(line, '\n')); line = end + 1)
+        cli_say(call, "remark: %.*s", (int)(end - line), line);
+}
+
 /* The groups a file may fill are those of the three tables, not the command's own and the common ones. */
-int cli_load_settings(cli_call *call, const char *path, stoke_error *err)
+int cli_load_settings(cli_call *call, const char *path, int names_set, stoke_error *err)
 {
     stoke_train_params unused = stoke_train_defaults();
     stoke_feed_params no_feed = stoke_feed_defaults();
-    stoke_option_group groups[CLI_MAX_GROUPS];
-    size_t n = 0;
+    stoke_option_group groups[CLI_MAX_GROUPS], known[3];
+    char *remarks = cli_alloc(1, CLI_REMARKS);
+    const char **given = said_by_flags(call, names_set);
+    stoke_config_use use = { .groups = groups, .known = known, .given = given, .remarks = remarks };
+    use.remarks_size = CLI_REMARKS;
+    use.origins = call->origins;
+    use.max_origins = CLI_COUNT(call->origins);
     for (size_t i = 0; i < call->n_groups; i++) {
         const void *target = call->groups[i].target;
-        if (target == &call->data || target == &call->train || target == &call->feed)
-            groups[n++] = call->groups[i];
+        const int own = call->command->reads_config && target == call->options;
+        if (own || target == &call->data || target == &call->train || target == &call->feed)
+            groups[use.n_groups++] = call->groups[i];
     }
-    if (!call->command->reads_training) groups[n++] = stoke_train_options(&unused);
-    if (!call->command->reads_feed) groups[n++] = stoke_feed_options(&no_feed);
-    return stoke_settings_load_yaml(groups, n, &call->data, path, &call->storage, err);
+    if (!call->command->reads_data) known[use.n_known++] = stoke_data_options(&call->data);
+    if (!call->command->reads_training) known[use.n_known++] = stoke_train_options(&unused);
+    if (!call->command->reads_feed) known[use.n_known++] = stoke_feed_options(&no_feed);
+    int r = stoke_config_open(&call->settings, path, err);
+    if (!r) r = stoke_config_apply(call->settings, &use, &call->data, &call->storage, err);
+    call->n_origins = use.n_origins;
+    if (!r) say_remarks(call, remarks);
+    free(given);
+    free(remarks);
+    if (r) return r;
+    return stoke_run_follow(path, &call->data, call->command->reads_training ? &call->train : &unused,
+                            call->storage, err);
 }
 
 int cli_repeat_defaults(cli_call *call, stoke_error *err)

@@ -19,9 +19,9 @@ const cli_command *cli_with_training(const cli_command *command, int argc, char 
 /* The file that settings come from before flags do: that of --config, or the config.yaml of the run that
  * --resume or the first word names. NULL: none. `path` is room for it. */
 const char *cli_settings_file(const cli_call *call, char path[CLI_PATH]);
-/* Reads it. Keys of training, and of feeding a device, are checked, and left alone, by commands that do not.
- */
-int cli_load_settings(cli_call *call, const char *path, stoke_error *err);
+/* Reads it, in any dialect. Keys of training, and of feeding a device, are checked, and left alone, by
+ * commands that do not. names_set: the command line names the data, so the file's are not looked at. */
+int cli_load_settings(cli_call *call, const char *path, int names_set, stoke_error *err);
 /* Sets the command's own defaults once more, above what was read from a run; nothing for commands that take
  * no network. */
 int cli_repeat_defaults(cli_call *call, stoke_error *err);

@@ -10,7 +10,7 @@
 typedef struct show_options {
     int64_t count, columns, tile, sample;
     const char *out, *only;
-    int ops;
+    int ops, force;
 } show_options;
 
 /* What a picture needs, whatever the config says: bytes, interleaved, as they are. */

@@ -130,8 +130,8 @@ static int set_up(page *p, stoke_error *err)
     cli_say_remarks(p->call, p->dataset, data);
     const uint64_t count = stoke_dataset_count(p->dataset);
     if ((uint64_t)o->sample >= count)
-        return cli_error(err, STOKE_E_INVALID, "--sample %lld: the set has %llu samples, counted from 0",
-                         (long long)o->sample, (unsigned long long)count);
+        return cli_error(err, STOKE_E_INVALID, "--sample %lld: the set has %s, counted from 0",
+                         (long long)o->sample, STOKE_COUNT(count, "sample"));
     snprintf(p->sample, sizeof p->sample, "%s", stoke_dataset_sample(p->dataset, (uint64_t)o->sample).name);
     const uint64_t ids[ROWS] = { (uint64_t)o->sample, ((uint64_t)o->sample + count / 2) % count };
     r = stoke_dataset_pick(p->dataset, ids, count < ROWS ? 1 : ROWS, err);
@@ -154,7 +154,7 @@ static int take_row(page *p, stoke_loader *loader, size_t at, stoke_error *err)
 {
     const stoke_batch *batch;
     int r = stoke_loader_next(loader, &batch);
-    if (r && r != STOKE_E_END) return cli_error(err, r, "%s", stoke_loader_error(loader));
+    if (r && r != STOKE_E_END) return cli_pass(err, r, stoke_loader_error(loader));
     if (r || batch->ids[0] != 0) {
         if (!r) stoke_batch_release(loader, &batch);
         return cli_error(err, STOKE_E_FORMAT, "%s cannot be read; `stoke verify` gives the reason",
@@ -364,7 +364,7 @@ static int write_picture(const page *p, const char *out, stoke_error *err)
 static void print_result(const page *p, const char *out)
 {
     if (!p->call->common.json) {
-        puts(out);
+        cli_print("%s\n", out);
         return;
     }
     stoke_json json;

@@ -50,16 +50,21 @@ static void show_aside(train_bar *bar, const stoke_train_event *e, const char *l
     cli_progress_update(bar->aside, e->done, e->total);
 }
 
-/* "loss 1.234, mIoU 0.512, 21.3 img/s, data 2 %": what is not known yet is left out. */
+/* "loss 1.234, F1 0.612, mIoU 0.512, 21.3 samples/s, busy 98 %": F1 and the metric that decides are those of
+ * the last evaluation; busy is the share of the time that was not waited for data. */
 static void step_text(const train_bar *bar, const stoke_train_event *e, char *text, size_t size)
 {
     int n = snprintf(text, size, "loss %.3f", e->loss);
     if (e->scores)
+        n += snprintf(text + n, size - (size_t)n, ", F1 %.3f", e->scores->f1_macro);
+    else
+        n += snprintf(text + n, size - (size_t)n, ", F1 n/a");
+    if (e->scores && bar->metric != STOKE_METRIC_F1)
         n += snprintf(text + n, size - (size_t)n, ", %s %.3f", train_metric_name(bar->metric),
                       train_metric_of(bar->metric, e->scores));
     if (isfinite(e->images_per_s))
-        snprintf(text + n, size - (size_t)n, ", %.1f img/s, data %.0f %%", e->images_per_s,
-                 100 * e->data_wait);
+        snprintf(text + n, size - (size_t)n, ", %.1f samples/s, busy %.0f %%", e->images_per_s,
+                 100 * (1 - e->data_wait));
 }
 
 static void show_step(train_bar *bar, const stoke_train_event *e)
@@ -72,7 +77,9 @@ static void show_step(train_bar *bar, const stoke_train_event *e)
     stoke_progress_label(bar->epochs, label);
     stoke_progress_note(bar->epochs, text);
     stoke_progress_left(bar->epochs, e->seconds_left);
-    cli_progress_update(bar->epochs, e->step_in_epoch, e->steps_per_epoch);
+    /* The last epoch may be cut short (--steps). */
+    const uint64_t rest = e->steps - (e->step - e->step_in_epoch);
+    cli_progress_update(bar->epochs, e->step_in_epoch, rest < e->steps_per_epoch ? rest : e->steps_per_epoch);
 }
 
 /* Every epoch its line; short ones share: on a terminal one in 2 s, in a log one in 10. */

@@ -3,15 +3,18 @@
 #
 # A GPU that starves, and the same GPU fed: one network, one set of photographs, three ways to bring the one to the other.
 #
-#   examples/starved_gpu.sh [FOLDER]      pictures and traces go there (default: starved); STOKE names the program
+#   examples/starved_gpu.sh [FOLDER]      pictures and traces go there (default: starved)
+#
+# The program is $STOKE, or the one that `make demo` built, or the one that is installed.
 #
 # The card is an RTX 3090 on paper with a step of 100 ms for 32 pictures of 512x512: its times are emulated. Reading, decoding and
 # augmenting are real, and done by this machine: close other programs, they are what starves it otherwise.
 set -eu
-stoke=${STOKE:-stoke}
+built=$(dirname "$0")/../build/cli/stoke
+if [ -x "$built" ]; then stoke=${STOKE:-$built}; else stoke=${STOKE:-stoke}; fi
 folder=${1:-starved}
 steps=${STEPS:-40}
-mkdir -p "$folder"
+"$(dirname "$0")/../scripts/ours" claim "folder of examples" "$folder"
 
 echo "== 96 photographs of 800x1056 in $folder/data"
 "$stoke" synth "$folder/data" --count 96 --size 800x1056 --quiet

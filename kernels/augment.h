@@ -15,6 +15,7 @@
 #include "kernels/mix.h"
 #include "kernels/noise.h"
 #include "kernels/spin.h"
+#include "kernels/take.h"
 #include "kernels/touch.h"
 
 #endif

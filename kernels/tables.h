@@ -30,13 +30,21 @@ typedef struct k_shape {
     k_u32 width, height;           /* of the output */
     k_u32 layout, dtype;           /* of images */
     k_u32 mask_dtype, mask_fill;
-    k_u32 round;     /* which segment of the steps a launch is about, see k_sample */
-    k_u32 two_masks; /* mix: there is a block of second masks */
-    k_u32 unused[3];
+    k_u32 round;              /* which segment of the steps a launch is about, see k_sample */
+    k_u32 two_masks;          /* mix: there is a block of second masks */
+    k_u32 channels, id_depth; /* take: of the images, and bytes of an id in the raw batch */
+    k_u32 unused;
     /* An element is (v * high + high_bias) + (v * low + low_bias), each rounded (stk_writer); U8 is v
      * rounded. */
     k_f32 high[3], high_bias[3], low[3], low_bias[3];
 } k_shape;
+
+/* What is taken of a picture of somebody's batch: bytes from the start of the raw block to where its image
+ * and its ids go, and the box. */
+typedef struct k_take {
+    k_u64 image, mask;
+    k_u32 x, y, width, height;
+} k_take;
 
 /* One row. The steps of a row are cut into segments by the steps that need more than their own pixel:
  * CONTRAST (a mean), BLUR (neighbours), CLAHE (histograms). Segment 0 starts from the fitted picture and ends

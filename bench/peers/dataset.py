@@ -6,6 +6,8 @@ import os
 import subprocess
 import tarfile
 
+import runner
+
 COUNT = 256
 SIZE = 512
 SHARDS = 8
@@ -77,9 +79,14 @@ def prepare(folder, source, stoke):
             if text.read() == origin:
                 return origin
         raise SystemExit(f"data.py: {folder} holds another set; give another --work or remove it")
-    for part in ("images", "masks", "shards"):
-        os.makedirs(os.path.join(folder, part), exist_ok=True)
-    from_pictures(source, folder) if source else from_synth(stoke, folder)
+    if source:
+        runner.claim(folder)
+        for part in ("images", "masks"):
+            os.makedirs(os.path.join(folder, part), exist_ok=True)
+        from_pictures(source, folder)
+    else:
+        from_synth(stoke, folder)  # which refuses a folder that is not its own
+    os.makedirs(os.path.join(folder, "shards"), exist_ok=True)
     pack(folder)
     with open(made, "w", encoding="utf-8") as text:
         text.write(origin)

@@ -116,7 +116,7 @@ def page(results, chart):
               f"Made by `{COMMAND} {results['command']}`; do not edit by hand. `{COMMAND} --help` says how to make it "
               "again.", "",
               f"- Work: {results['set']}, 256 pairs of 512x512 (JPEG quality 92, 4:2:0; PNG masks), in the page cache; "
-              "chain A1 (preset `standard`); batches of 32, float32 ImageNet-normalised CHW, masks int64 unless said; 2 workers or "
+              "the usual chain (preset `standard`); batches of 32, float32 ImageNet-normalised CHW, masks int64 unless said; 2 workers or "
               "threads each.",
               f"- Run: {results['rounds']} rounds in which all take turns, {results['seconds']:g} s or at least 256 samples "
               "each turn; medians. A round is called disturbed when others used more than "

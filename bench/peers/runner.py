@@ -22,7 +22,19 @@ class Failed(Exception):
     """An entrant that cannot run, with the reason in a few words."""
 
 
+def claim(folder):
+    """A folder to work in, in which things are removed: a new one, an empty one, or one that was claimed before."""
+    if subprocess.run([os.path.join(HERE, "..", "..", "scripts", "ours"), "claim", "bench", folder]).returncode:
+        raise SystemExit(1)
+
+
 # ---- environments ----
+
+def check_environment(folder):
+    """`venv --clear` empties whatever it is given."""
+    if os.path.isdir(folder) and os.listdir(folder) and not os.path.exists(os.path.join(folder, "pyvenv.cfg")):
+        raise OSError(f"{folder}: is there already and no environment of Python; it is left as it is")
+
 
 def python_of(environments, name):
     return os.path.join(environments, name, "bin", "python")
@@ -44,6 +56,7 @@ def setup(environments, torch_python, base_python):
         print(f"{name}: installing", flush=True)
         python, steps = python_of(environments, name), list(wanted["steps"])
         try:
+            check_environment(os.path.dirname(os.path.dirname(python)))
             subprocess.run([base_python, "-m", "venv", "--clear", os.path.dirname(os.path.dirname(python))], check=True)
             lender = torch_python if name == roster.TORCH else python_of(environments, roster.TORCH)
             if wanted["needs_torch"] or (name == roster.TORCH and torch_python):

@@ -30,7 +30,7 @@ def main():
     torch.manual_seed(0)
     model = transformers.SegformerForSemanticSegmentation(transformers.SegformerConfig(num_labels=CLASSES))
     with stokehold.Loader(sys.argv[1], batch_size=BATCH, image_size=SIZE, augment="standard", normalize="imagenet",
-                          mask_dtype="int64", drop_last=True) as loader:
+                          drop_last=True) as loader:
         losses = []
         for step, loss in zip(range(1, STEPS + 1), train(loader, model)):
             print(f"step {step:2}  loss {loss:.3f}", flush=True)

@@ -21,7 +21,7 @@ def main():
     seen = []
     # Rank and number of processes are those of torch.distributed: nothing to set, no sampler to make.
     for batch in stokehold.Loader(sys.argv[1], as_dict=True, batch_size=4, image_size=128, augment="standard", normalize="imagenet",
-                                  mask_dtype="int64", drop_last=True):
+                                  drop_last=True):
         loss = model(pixel_values=batch["images"], labels=batch["masks"]).loss
         loss.backward()
         optimizer.step()

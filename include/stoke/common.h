@@ -55,7 +55,8 @@ enum stoke_status {
     STOKE_E_CANCELLED = -13,  /* a progress callback asked to stop                                 */
     STOKE_E_END = -14,        /* not a failure: the epoch has no more batches                      */
     STOKE_E_DEVICE = -15,     /* a device or its driver failed or was lost; the position is kept   */
-    STOKE_E_TIMEOUT = -16     /* not a failure: not ready by the time given; ask again             */
+    STOKE_E_TIMEOUT = -16,    /* not a failure: not ready by the time given; ask again             */
+    STOKE_E_RESOURCES = -17   /* descriptors, threads or locks are used up: no file's fault        */
 };
 
 /* Short stable name of a code for logs and JSON, e.g. "format". Unknown codes give "unknown". */

@@ -6,7 +6,7 @@
 #ifndef STOKE_DATA_H
 #define STOKE_DATA_H
 
-#include <stoke/options.h>
+#include <stoke/config.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,6 +61,7 @@ typedef struct stoke_data_params {
     int64_t classes;      /* 0: not checked */
     int64_t ignore_index; /* -1: none */
     const char *label_map;
+    const char *names; /* of classes: a list or a file; NULL: those beside the set, if there are any */
     /* decoding */
     int decode;         /* stoke_decode_mode */
     int orientation;    /* stoke_orientation */
@@ -99,16 +100,18 @@ STOKE_API stoke_data_params stoke_data_defaults(void);
 /* The table, bound to a struct: pass it to stoke_options_parse, _load_yaml, _print_help. */
 STOKE_API stoke_option_group stoke_data_options(stoke_data_params *params);
 
-/* Reads a settings file into the struct (stoke_options_load_yaml); `augment` may be a list of ops there too,
- * as in a file of ops, and becomes one line of text. */
-STOKE_API int stoke_data_load_yaml(stoke_data_params *params, const char *path,
-                                   stoke_option_storage **storage, stoke_error *err);
-
-/* The same for a file that holds more, such as the settings of training: reads it into all groups, of which
- * some fill `data`. After an error the targets are to be filled with their defaults again. */
+/* Fills the groups of `use` from a settings file of any dialect (<stoke/config.h>); some of them fill `data`,
+ * whose `augment` may be a list of ops there and becomes one line of text. Errors carry "file:line:"; after
+ * one the targets are to be filled with their defaults again. Strings live in *storage. */
+STOKE_API int stoke_config_apply(const stoke_yaml *config, stoke_config_use *use, stoke_data_params *data,
+                                 stoke_option_storage **storage, stoke_error *err);
+/* The same for a file by its name, without remarks. */
 STOKE_API int stoke_settings_load_yaml(const stoke_option_group *groups, size_t n_groups,
                                        stoke_data_params *data, const char *path,
                                        stoke_option_storage **storage, stoke_error *err);
+/* The same for a file of data alone; a bad one changes nothing. */
+STOKE_API int stoke_data_load_yaml(stoke_data_params *params, const char *path,
+                                   stoke_option_storage **storage, stoke_error *err);
 
 /* The element types chosen by params->dtype / mask_dtype (`label_depth` = stoke_labels_depth for auto). */
 STOKE_API stoke_dtype stoke_data_image_dtype(const stoke_data_params *params);

@@ -17,6 +17,7 @@
 #define STOKE_DATASET_H
 
 #include <stoke/data.h>
+#include <stoke/labels.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,6 +54,10 @@ STOKE_API void stoke_dataset_thin(stoke_dataset *dataset, uint64_t count);
 /* Keeps the samples ids[0..count), in that order, and renumbers them. Ids must differ. */
 STOKE_API int stoke_dataset_pick(stoke_dataset *dataset, const uint64_t *ids, uint64_t count,
                                  stoke_error *err);
+
+/* The label map that the settings ask for, with the names of its classes: those of `names`, of a file of
+ * colours, or of a file beside the set (classes.txt, names.txt, labels.txt, data.yaml). Destroy it. */
+STOKE_API int stoke_data_labels(stoke_labels **out, const stoke_data_params *params, stoke_error *err);
 
 /* What was left out while matching. */
 typedef enum stoke_note_kind {
@@ -91,6 +96,14 @@ typedef struct stoke_verify_report {
     uint64_t images16;   /* those with 16 bits per value, and the range of their values */
     uint32_t min_value16, max_value16;
     double seconds;
+    /* How training would take the masks; it judges by the same rules. */
+    const char **remarks; /* what is worth knowing, a sentence each */
+    size_t n_remarks;
+    const char *refusal; /* why it would not begin; NULL: it would */
+    stoke_labels
+        *labels; /* what values mean, and names of classes (stoke_labels_name); NULL: no masks, or refused */
+    int64_t n_ids; /* classes; 0: not known */
+    int64_t ignore_index;
 } stoke_verify_report;
 
 /* Decodes every sample with `threads` threads (0 = auto). A bad file is a line in the report, not a failure:

@@ -31,7 +31,7 @@ typedef struct stoke_device_info {
     uint32_t compute_units;         /* 0 = n/a */
     uint8_t emulated;               /* 1: times are a model's, not measured */
     uint8_t exact_math;             /* 1: quotients and roots are correctly rounded: bytes equal the host's */
-    uint8_t shares_memory;          /* 1: device memory is host memory */
+    uint8_t shares_memory;          /* 1: device memory is host memory: host, and virtual with contents */
     uint8_t shares_cores;           /* 1: it computes on the host's own cores: host, OpenCL on a CPU */
 } stoke_device_info;
 
@@ -39,6 +39,8 @@ typedef struct stoke_device_info {
  * Ordered host, cuda, opencl, virtual. */
 typedef struct stoke_device_list stoke_device_list;
 STOKE_API int stoke_device_list_create(stoke_device_list **out, stoke_error *err);
+/* The same of one kind ("opencl"), without waking the drivers of others; STOKE_E_NOTFOUND: no such kind. */
+STOKE_API int stoke_device_list_create_kind(stoke_device_list **out, const char *kind, stoke_error *err);
 STOKE_API void stoke_device_list_destroy(stoke_device_list **list);
 /* Returns 0 past the last one. */
 STOKE_API int stoke_device_list_at(const stoke_device_list *list, size_t index, stoke_device_info *info);
@@ -67,6 +69,27 @@ STOKE_API const stoke_device_info *stoke_device_describe(const stoke_device *dev
 /* Bytes free and in all, as the device says; 0 = n/a. */
 STOKE_API int stoke_device_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *total_bytes,
                                   stoke_error *err);
+
+/* Page-locked memory of a device as a loader's allocator (stoke_loader_create, stoke_rows_create): copies
+ * from it need not wait. `device` outlives what was allocated. Any thread. An allocator can only say NULL:
+ * the reason is what stoke_device_pinned_failed fills in and returns the code of, STOKE_OK: none did. */
+STOKE_API stoke_allocator stoke_device_pinned(stoke_device *device);
+STOKE_API int stoke_device_pinned_failed(stoke_device *device, stoke_error *err);
+
+/* ---- memory of a device ---- */
+
+typedef struct stoke_device_buffer stoke_device_buffer;
+/* STOKE_E_NOMEM: there is no room. The device outlives the buffer. */
+STOKE_API int stoke_device_buffer_create(stoke_device_buffer **out, stoke_device *device, size_t bytes,
+                                         stoke_error *err);
+/* When the work that uses it has passed. */
+STOKE_API void stoke_device_buffer_destroy(stoke_device_buffer **buffer);
+/* CUdeviceptr, cl_mem, or a pointer where the device is the host. */
+STOKE_API uint64_t stoke_device_buffer_address(const stoke_device_buffer *buffer);
+/* Its first `bytes`, from and to ordinary memory; the host waits. One thread at a time. */
+STOKE_API int stoke_device_buffer_write(stoke_device_buffer *buffer, const void *from, size_t bytes,
+                                        stoke_error *err);
+STOKE_API int stoke_device_buffer_read(stoke_device_buffer *buffer, void *to, size_t bytes, stoke_error *err);
 
 /* ---- cards on paper ---- */
 

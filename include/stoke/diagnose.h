@@ -47,8 +47,8 @@ typedef enum stoke_idle {
     /* waiting for input, by the state of the pipeline */
     STOKE_IDLE_EPOCH_START = 0, /* workers started, first batch made */
     STOKE_IDLE_ORDER,           /* a later batch was ready: a slow sample held up the line */
-    STOKE_IDLE_CONTENTION,      /* workers were ready to run and had no core */
-    STOKE_IDLE_FILES,           /* workers waited for files */
+    STOKE_IDLE_CONTENTION,      /* what makes batches was ready to run and had no core */
+    STOKE_IDLE_FILES,           /* files were waited for */
     STOKE_IDLE_DECODE,
     STOKE_IDLE_FIT,
     STOKE_IDLE_AUGMENT,
@@ -131,7 +131,7 @@ STOKE_API int stoke_foresee(const stoke_costs *costs, const stoke_setup *setup, 
 /* ---- fixes ---- */
 
 typedef enum stoke_cause {
-    /* the five of the documents */
+    /* the five usual ones */
     STOKE_CAUSE_CPU_AUGMENT = 0,
     STOKE_CAUSE_FEW_WORKERS,
     STOKE_CAUSE_NO_PINNING,
@@ -215,6 +215,7 @@ typedef struct stoke_diagnose_params {
     uint32_t steps, warm_up; /* measured and left out; warm_up 0 = 1 + what is prefetched */
     uint32_t pairs;          /* of verify: blocks of `steps` in turns for every fix; 0 = do not verify */
     uint64_t seed;
+    int although_busy;  /* 1: judges also when other programs had the cores meanwhile */
     stoke_trace *trace; /* of the measured steps; NULL = none */
     stoke_progress_fn progress;
     void *context;
@@ -229,6 +230,10 @@ STOKE_API const stoke_costs *stoke_diagnosis_costs(const stoke_diagnosis *diagno
 STOKE_API const stoke_fixes *stoke_diagnosis_fixes(const stoke_diagnosis *diagnosis);
 /* In a sentence: "The card was busy 28 % of the time; it waited 251 ms a step, mostly while ...".
  * snprintf-style. */
+/* Cores that were there for the loop while it was measured, of those usable here. Returns 1 when that was too
+ * little to judge by, and nobody asked for it all the same (although_busy): then the verdict says so, and no
+ * fix is to be believed. */
+STOKE_API int stoke_diagnosis_too_busy(const stoke_diagnosis *diagnosis, double *had, double *usable);
 STOKE_API int stoke_diagnosis_verdict(const stoke_diagnosis *diagnosis, char *text, size_t size);
 /* The records, those of warm-up first (*from is the first that counts). */
 STOKE_API size_t stoke_diagnosis_records(const stoke_diagnosis *diagnosis, const stoke_step_record **records,

@@ -22,13 +22,18 @@ enum { STOKE_EVAL_WORST = 16 };
 
 typedef struct stoke_eval_params {
     uint32_t struct_size;
-    stoke_predict_params network; /* weights, size, batch, precision, threads; with `original` also mode,
-                                     overlap, flip and augment */
-    /* 0: at the network's size. Pictures and masks are resized to it as during training, so that the figures
-     * are those of the training log. 1: at each mask's own size. The logits are interpolated to it, as
-     * Hugging Face's post_process_semantic_segmentation does. */
+    stoke_predict_params
+        network; /* weights, size, batch, precision, threads; mode, overlap, flip and augment */
+    /* 1: at each mask's own size, each picture as `stoke predict` labels it with such a mode. 0: the same if
+     * mode is slide; resize brings pictures and masks to the network's size; auto does as validation during
+     * training: slide where the network learned from windows at the pictures' own scale (augment) and one of
+     * the pictures is more than 1.5 times its size in height or width, else resize. So figures are those of
+     * the training log. */
     int original;
     const char *picture; /* PNG of the worst pictures with truth and prediction; NULL: none */
+    /* Hears what will be taken of memory, before it is; may be NULL. data->memory_limit holds for the sum. */
+    void (*planned)(void *context, const stoke_memory_sum *sum);
+    void *planned_context;
 } stoke_eval_params;
 STOKE_API stoke_eval_params stoke_eval_defaults(void);
 
@@ -42,12 +47,17 @@ typedef struct stoke_eval_report {
     stoke_scores scores;
     uint32_t classes;   /* of the matrix: 2 for a network with one (foreground against background) */
     char **class_names; /* `classes` of them, NULL where none is known: config.json's, else the label map's */
-    double loss;        /* cross-entropy, mean over the samples; NaN with `original` */
-    uint64_t samples;   /* that counted */
-    uint64_t bad;       /* that could not be read */
+    double
+        loss; /* cross-entropy, mean over the samples; NaN where one was resized and scored at its own size */
+    int mode; /* how pictures were looked at: stoke_predict_mode; auto: each as `stoke predict` does */
+    int original;           /* scored at the masks' own size */
+    uint64_t samples;       /* that counted */
+    uint64_t windows;       /* the network looked at, without mirror images; 0: at its own size */
+    uint64_t bad;           /* that could not be read */
     char first_bad[512];    /* one of them and why; "" = none */
     uint32_t height, width; /* of what the network saw */
     stoke_net_plan plan;
+    stoke_memory_sum memory;
     double seconds;                           /* of the evaluation, without opening the network and drawing */
     double images_per_s;                      /* over these */
     double waited_seconds;                    /* of these, for pictures */

@@ -43,6 +43,7 @@ typedef struct stoke_feed_params {
     int64_t depth;         /* device slots ahead of the consumer */
     double step_ms;        /* auto: a training step of the consumer; 0 = not known */
     void *consumer_stream; /* CUstream of the caller; NULL = the feed makes one */
+    int reads;             /* 1: the caller will read batches back, and the plan has their copies */
 } stoke_feed_params;
 STOKE_API stoke_feed_params stoke_feed_defaults(void);
 /* placement, transfer, depth: the table for flags and settings files. */
@@ -64,13 +65,19 @@ typedef struct stoke_feed_memory {
     uint64_t slot_bytes;  /* a finished batch, and a raw one where the device augments */
     uint64_t work_bytes;  /* tables and planes of the kernels */
     uint64_t total_bytes; /* slots * slot_bytes + work_bytes */
-    uint64_t table_bytes; /* on the host, page-locked, besides `host`: the kernels' tables on their way */
+    uint64_t table_bytes; /* on the host, page-locked, and in host.beside_bytes: the kernels' tables on their
+                             way. So is total_bytes where the device has no memory of its own */
+    uint64_t read_bytes;  /* on the host, and in host.beside_bytes: copies of stoke_feed_read */
 } stoke_feed_memory;
 
 /* The dataset and the device outlive the feed. STOKE_E_NOMEM: device memory is short, with the arithmetic and
  * what to lower. */
 STOKE_API int stoke_feed_create(stoke_feed **out, const stoke_dataset *dataset, const stoke_data_params *data,
                                 stoke_device *device, const stoke_feed_params *params, stoke_error *err);
+/* What such a feed would hold, without making it; of placement auto, the way that holds more on the host. */
+STOKE_API int stoke_feed_foresee(stoke_feed_memory *out, const stoke_dataset *dataset,
+                                 const stoke_data_params *data, stoke_device *device,
+                                 const stoke_feed_params *params, stoke_error *err);
 /* Cancels what is on the way. Batches that were not released are gone. */
 STOKE_API void stoke_feed_destroy(stoke_feed **feed);
 
@@ -137,7 +144,7 @@ STOKE_API int stoke_feed_step(stoke_feed *feed, double ms, stoke_error *err);
 /* The host waits for everything on the consumer's stream: what loss.item() does. */
 STOKE_API int stoke_feed_finish(stoke_feed *feed, stoke_error *err);
 /* Waits for the batch and copies it to host memory that stays valid until it is released: for digests and
- * tests. That memory, a batch for every slot that was ever read, is in no plan. */
+ * tests. That memory, a batch for every slot that was ever read, is in the plan if params.reads said so. */
 STOKE_API int stoke_feed_read(stoke_feed *feed, const stoke_device_batch *batch, stoke_batch *host,
                               stoke_error *err);
 

@@ -47,6 +47,8 @@ typedef struct stoke_trial {
     double step_ms, step_low, step_high; /* median of the steps after the first two, and their quartiles */
     double busy;    /* share of the time that the device computed, with the loader on; NaN = not measured */
     double wait_ms; /* a step waited for data */
+    /* Cores that its threads wanted to run on while it was timed, and those they got; NaN = not measured. */
+    double cores_wanted, cores_had;
     char message[256]; /* what it said last; "" = nothing */
 } stoke_trial;
 /* As a line of JSON without its end, which a journal keeps and a child prints; and back, strictly: a line may
@@ -83,7 +85,9 @@ STOKE_API const char *stoke_bound_name(int bound);
 
 enum { STOKE_TRIALS = 64 };
 typedef struct stoke_batch_result {
-    uint32_t batch;                    /* 0 = not even one sample fits */
+    uint32_t batch; /* 0 = not even one sample fits, or too_busy */
+    /* The times scatter and others took the cores: they choose nothing, memory is all that is certain. */
+    int too_busy;
     uint32_t largest_ok, smallest_oom; /* 0 = none was met */
     int bound;
     int linear; /* memory was fitted by a line (slope > 0, R2 > 0.98); 0 = halved instead */
@@ -142,6 +146,9 @@ STOKE_API int stoke_trial_plan_read(stoke_trial_plan **out, const stoke_prefligh
 STOKE_API void stoke_trial_plan_free(stoke_trial_plan **plan);
 /* device is NULL, memory and times are 0: these are yours to say. The strings live in the plan. */
 STOKE_API const stoke_trial_params *stoke_trial_plan_params(const stoke_trial_plan *plan);
+/* 1: the network is one of ours, or one that cards on paper know (smallnet). 0: it is not; *said has what the
+ * file says, "" = nothing. */
+STOKE_API int stoke_trial_plan_knows(const stoke_trial_plan *plan, const char **said);
 STOKE_API stoke_engine stoke_trial_plan_engine(const stoke_trial_plan *plan);
 STOKE_API uint64_t
 stoke_trial_plan_samples(const stoke_trial_plan *plan); /* to train on; 0 = no data named */

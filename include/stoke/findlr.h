@@ -5,19 +5,21 @@
  *   stoke_find_lr_params params = stoke_find_lr_defaults();
  *   stoke_lr_report report;
  *   stoke_find_lr(&data, &train, &params, on_event, context, &report, &err);
- *   if (isfinite(report.suggested)) train.lr = report.suggested; // else report.why
+ *   train.lr = report.suggested; // report.confidence says how far to trust it
  *   stoke_lr_report_free(&report);
  *
- * The curve is smoothed (exponential average, 0.98, its start corrected), and three readings of it are made,
- * each in logarithms of the rate, since that is how the rates are spaced:
+ * The curve is smoothed to both sides (medians of 5, then lines fitted to a twentieth of the curve on either
+ * side), so that it does not lag behind the rate; and up to where it turns, three rates are read from it:
  *
- *   steepest  where the loss falls fastest per factor of the rate (of d loss / d rate, the smallest rates
- *             would win always: there a factor is the shortest way)
- *   tenth     a tenth of the rate with the lowest loss
- *   valley    the middle of the longest fall on the way to the lowest loss
+ *   half      where half of the fall is done
+ *   floor     where nine tenths of its fall are done: higher rates gain little
+ *   lowest    where it is lowest; beyond it every step loses more than it gains
  *
- * They agree within a factor of 10, and the loss falls by 5 % or more: then the steepest is suggested.
- * Otherwise nothing is, and `why` says so: a number that looks exact would be worse than none.
+ * They come in this order: the first and the last are the interval in which a good rate lies. Suggested is
+ * the middle of the last two, in logarithms. Confidence is high where the first and the last differ by a
+ * factor of 10 at most, the loss fell by 20 % or more and its scatter leaves the smoothed curve within 3 % of
+ * the fall; medium: 30, 5 % and 10 %; else low. Where the curve says nothing (it fell by less than 5 %), the
+ * sweep suggests the rate that is usual for such settings, with low confidence.
  */
 #ifndef STOKE_FINDLR_H
 #define STOKE_FINDLR_H
@@ -46,21 +48,39 @@ typedef enum stoke_lr_end {
     STOKE_LR_END_NOT_FINITE = 2 /* loss or gradients were no numbers any more; not among the points */
 } stoke_lr_end;
 
+typedef enum stoke_lr_confidence {
+    STOKE_LR_LOW = 0,
+    STOKE_LR_MEDIUM = 1,
+    STOKE_LR_HIGH = 2
+} stoke_lr_confidence;
+
 typedef struct stoke_lr_report {
     stoke_lr_point *points;
     size_t count;
     stoke_lr_end end;
-    double end_lr;                  /* the last rate that was tried */
-    double steepest, tenth, valley; /* NaN: the curve has none */
-    double drop;                    /* of the smoothed loss, as a share of where it began */
-    double suggested;               /* NaN: none */
-    char why[384];                  /* no suggestion, and why; "": there is one */
+    double end_lr;              /* the last rate that was tried */
+    double half, floor, lowest; /* NaN: the curve has none */
+    double drop;                /* of the smoothed loss, as a share of where it began */
+    double noise;               /* of the smoothed loss, as a share of its fall; NaN: it did not fall */
+    double suggested;           /* NaN: stoke_lr_judge alone, of a curve that says nothing */
+    int from_curve;             /* 1: it was read from the curve; 0: it is what is usual */
+    stoke_lr_confidence confidence;
+    char why[384]; /* it is low, and what to change; "": it is not */
     double seconds;
+    stoke_memory_sum memory; /* what a sweep from settings took; empty after stoke_find_lr_on */
 } stoke_lr_report;
 STOKE_API void stoke_lr_report_free(stoke_lr_report *report); /* accepts a zeroed struct */
 
+/* Whether a sweep of one's own should go on: zeroed at first, then told every loss. `smooth` is an average of
+ * the past (0.98 a step), for people who look on; ROSE: it is more than 4 times its lowest. */
+typedef struct stoke_lr_watch {
+    double sum, share; /* of the average, whose start is corrected: after one loss it is that loss */
+    double smooth, lowest;
+} stoke_lr_watch;
+STOKE_API stoke_lr_end stoke_lr_watch_next(stoke_lr_watch *watch, double loss);
+
 /* The three readings and the verdict, from lr and loss of `count` points in the order of growing rates:
- * `smooth` and everything from `steepest` on, but not `seconds`. For curves of one's own, too. */
+ * `smooth` and everything from `half` on, but not `seconds`. For curves of one's own, too. */
 STOKE_API int stoke_lr_judge(stoke_lr_report *report, stoke_error *err);
 
 /* Sweeps with a network and a loader that are there already. Afterwards both are as they were, bit for bit:

@@ -57,9 +57,11 @@ typedef struct stoke_image_info {
 } stoke_image_info;
 
 typedef enum stoke_purpose { STOKE_PURPOSE_IMAGE = 0, STOKE_PURPOSE_MASK = 1 } stoke_purpose;
+/* auto is for who has the pair (data.h): a decoder, which sees one file, takes ignore or apply. */
 typedef enum stoke_orientation {
     STOKE_ORIENTATION_IGNORE = 0,
-    STOKE_ORIENTATION_APPLY = 1
+    STOKE_ORIENTATION_APPLY = 1,
+    STOKE_ORIENTATION_AUTO = 2
 } stoke_orientation;
 typedef enum stoke_alpha { STOKE_ALPHA_DROP = 0, STOKE_ALPHA_COMPOSITE = 1 } stoke_alpha;
 /* exact: the pixels Pillow gives. fast: JPEG may be decoded at 1/2, 1/4, 1/8 scale in the DCT domain. */
@@ -118,6 +120,8 @@ STOKE_API uint64_t stoke_decoder_memory(const stoke_decoder *decoder);
 /* Writers, for synthetic data and pictures. The file appears whole or not at all (temp, fsync, rename).
  * PNG: 1 or 3 channels, u8 or u16. JPEG: 1 or 3 channels u8, quality 1..100, 4:2:0 for colour. */
 STOKE_API int stoke_image_write_png(const char *path, const stoke_image *image, stoke_error *err);
+/* A picture that was drawn, not data: the same with STOKE_OUTPUT_MARK as its "Comment", see output.h. */
+STOKE_API int stoke_image_write_drawing(const char *path, const stoke_image *image, stoke_error *err);
 /* A mask that viewers show in colours: 1 channel u8 whose values index `colors` (1 .. 256) entries of R, G,
  * B. STOKE_E_INVALID: a value has no colour. */
 STOKE_API int stoke_image_write_png_indexed(const char *path, const stoke_image *image,

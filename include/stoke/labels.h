@@ -32,7 +32,7 @@ STOKE_API int stoke_labels_are_colors(const stoke_labels *labels);
 /* Bytes per class id the map can produce: 1 (ids <= 255) or 2. With identity and classes 0 it is 1. */
 STOKE_API uint8_t stoke_labels_depth(const stoke_labels *labels);
 
-/* Name of a class from the colour file, or NULL. */
+/* Name of a class, or NULL: from the colour file, or what stoke_data_labels found. */
 STOKE_API const char *stoke_labels_name(const stoke_labels *labels, uint32_t id);
 
 /* The way back: what a mask file has for a class. The lowest value; of a colour table the lowest

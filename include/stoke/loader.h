@@ -17,6 +17,7 @@
 #define STOKE_LOADER_H
 
 #include <stoke/dataset.h>
+#include <stoke/memory.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -60,9 +61,13 @@ typedef struct stoke_memory_plan {
     uint32_t slots, workers;
     uint64_t slot_bytes;   /* one slot: images + masks + bookkeeping */
     uint64_t worker_bytes; /* one worker: file bytes, pixels, resize rows, decoder */
+    uint64_t large_bytes;  /* for one picture at a time that needs more than a worker has; 0: none does */
     uint64_t cache_bytes;  /* cache_ram, and what is known about files; 0 without a cache */
     uint64_t fixed_bytes;  /* what the process held before the ring: code, libraries, names and ids */
-    uint64_t total_bytes;  /* slots * slot_bytes + workers * worker_bytes + cache_bytes + fixed_bytes */
+    uint64_t beside_bytes; /* what the loader's maker holds himself (stoke_loader_create_beside), ... */
+    const char *beside;    /* ... and what he calls it */
+    uint64_t total_bytes;  /* slots * slot_bytes + workers * worker_bytes + large_, cache_, fixed_ and
+                              beside_bytes */
     uint64_t limit_bytes;  /* 0 = none */
     int prefetch_reduced;  /* 1: prefetch was lowered to honour memory_limit */
     uint32_t largest_width, largest_height; /* the image the worker share was planned for */
@@ -72,12 +77,24 @@ typedef struct stoke_memory_plan {
 /* "ring 4 x 100.7 MB + workers 2 x 6.1 MB + process 9.4 MB = 424.4 MB". Returns the length snprintf-style. */
 STOKE_API int stoke_memory_plan_text(const stoke_memory_plan *plan, char *text, size_t size);
 
+/* Its shares without the process's, which a command has once whatever it does. */
+STOKE_API void stoke_memory_add_loader(stoke_memory_sum *sum, const stoke_memory_plan *plan);
+
 /* Creates threads, ring and tables; work on the first epoch starts at once. The dataset must outlive the
  * loader. allocator NULL = stoke_allocator_pages(). STOKE_E_LIMIT: memory_limit cannot be met; the message
  * has the arithmetic. */
 STOKE_API int stoke_loader_create(stoke_loader **out, const stoke_dataset *dataset,
                                   const stoke_data_params *params, const stoke_allocator *allocator,
                                   stoke_error *err);
+/* The same for who will hold memory himself as long as the loader lives: one plan, and one memory_limit, for
+ * both. beside: so much, under a name that outlives the loader. */
+STOKE_API int stoke_loader_create_beside(stoke_loader **out, const stoke_dataset *dataset,
+                                         const stoke_data_params *params, const stoke_allocator *allocator,
+                                         const stoke_memory_share *beside, stoke_error *err);
+/* Height and width of the batches that such settings give: `size`, or where that is not set, the first
+ * sample's. */
+STOKE_API int stoke_data_size(const stoke_dataset *dataset, const stoke_data_params *params, uint32_t size[2],
+                              stoke_error *err);
 /* Stops the workers and frees everything, also batches that were not released. */
 STOKE_API void stoke_loader_destroy(stoke_loader **loader);
 
@@ -140,6 +157,9 @@ typedef struct stoke_loader_stats_data {
     uint64_t samples, batches, replaced, skipped;
     uint64_t bad_samples; /* distinct */
     uint64_t bytes_read;
+    /* Calls to open or read that were tried again: file systems that hiccup, want of descriptors. Where that
+     * helped, the samples are the same as without. */
+    uint64_t retries;
     uint64_t first_batch_ns; /* wait for the first batch of the current epoch */
     /* By this library in this process since creation: stops growing in steady state. */
     uint64_t heap_allocations;
@@ -156,9 +176,13 @@ typedef struct stoke_loader_stats_data {
 /* A consistent copy; may be called at any time. */
 STOKE_API void stoke_loader_stats(const stoke_loader *loader, stoke_loader_stats_data *stats);
 
-/* What went wrong without harm to the batches, for people: the cache cannot be written any more, say. NULL
- * when nothing did. Belongs to the loader. */
+/* What went wrong without harm to the batches, for people: the cache or the quarantine list cannot be written
+ * any more, say. NULL when nothing did. Belongs to the loader. */
 STOKE_API const char *stoke_loader_warning(const stoke_loader *loader);
+
+/* At the end of a run: bad samples that the quarantine list lacks since it cannot be written, in a line for
+ * people: why, how many, the first of them. Returns 0 and leaves `text` alone when there are none. */
+STOKE_API int stoke_loader_unrecorded(const stoke_loader *loader, char *text, size_t size);
 
 /* Bad samples met so far (distinct), for reports. index < stats.bad_samples. */
 STOKE_API int stoke_loader_bad(const stoke_loader *loader, size_t index, stoke_bad_file *bad);
@@ -173,12 +197,14 @@ STOKE_API size_t stoke_data_remarks(const stoke_dataset *dataset, const stoke_da
 /* ---- a cache made ahead of time ---- */
 
 typedef struct stoke_cache_report {
-    uint64_t found;    /* samples that were there already; they have been read and checked */
-    uint64_t stored;   /* decoded and kept */
-    uint64_t bad;      /* could not be read; recorded in params->quarantine */
-    uint64_t left_out; /* the budget is full, or the disk */
-    uint64_t bytes;    /* with cache_disk of all entries in the folder, without of those added */
-    char warning[512]; /* why writing stopped; "" = it did not */
+    uint64_t found;        /* samples that were there already; they have been read and checked */
+    uint64_t stored;       /* decoded and kept */
+    uint64_t bad;          /* could not be read; recorded in params->quarantine */
+    uint64_t left_out;     /* the budget is full, or the disk */
+    uint64_t bytes;        /* with cache_disk of all entries in the folder, without of those added */
+    char warning[512];     /* why writing stopped; "" = it did not */
+    char unrecorded[1024]; /* bad samples that params->quarantine lacks, as stoke_loader_unrecorded; "" = none
+                            */
     double seconds;
 } stoke_cache_report;
 
@@ -193,6 +219,13 @@ STOKE_API int stoke_cache_fill(const stoke_dataset *dataset, const stoke_data_pa
 /* 128-bit digest (XXH3) of what the consumer sees: count, ids, image and mask bytes of the valid rows, and
  * masks_b and lambda where there are any. */
 STOKE_API void stoke_batch_digest(const stoke_batch *batch, uint8_t digest[16]);
+
+/* What that takes of memory, and how many threads memory_limit allows of those that are wanted (0 = auto). */
+STOKE_API int stoke_cache_fill_memory(const stoke_dataset *dataset, const stoke_data_params *params,
+                                      unsigned *threads, stoke_memory_sum *sum, stoke_error *err);
+/* The same for stoke_verify. */
+STOKE_API int stoke_verify_memory(const stoke_dataset *dataset, const stoke_data_params *params,
+                                  unsigned *threads, stoke_memory_sum *sum, stoke_error *err);
 
 #ifdef __cplusplus
 }

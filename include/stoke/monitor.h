@@ -16,7 +16,7 @@ extern "C" {
  * whose kernel counts for all. */
 typedef struct stoke_load {
     stoke_figure cpu_percent;               /* of all processors */
-    stoke_figure memory_total, memory_used; /* bytes; used = total less what can still be had */
+    stoke_figure memory_total, memory_used; /* bytes; used = total less what is available */
     stoke_figure disk_busy_percent;         /* time with requests under way, of the busiest disk */
     stoke_figure disk_read, disk_write;     /* bytes per second, of all disks */
     char disk[32];                          /* the busiest; "" = n/a */

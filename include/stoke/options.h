@@ -34,7 +34,7 @@ typedef struct stoke_option {
     stoke_option_type type;
     size_t offset;            /* of the field in the struct the table describes */
     const char *default_text; /* parsed like user input; NULL = field left zero */
-    const char *choices;      /* CHOICE only */
+    const char *choices;      /* CHOICE: a|b|c. STRING: "pairs" where YAML may have {0: sky} for 0:sky */
     double min, max;          /* INT, AUTO_INT, REAL, RANGE, SPREAD; both 0 = no limits */
     const char *argument;     /* placeholder in help, e.g. "DIR"; NULL for flags and choices */
     const char *help;         /* one or two sentences, no full stop at the end */
@@ -61,18 +61,11 @@ STOKE_API int stoke_options_set(const stoke_option_group *groups, size_t n_group
 STOKE_API int stoke_options_parse(const stoke_option_group *groups, size_t n_groups, int argc, char **argv,
                                   char **rest, int *n_rest, int *help, stoke_error *err);
 
-/* Reads a YAML mapping of scalars (`batch: 32`) into the groups; nested sections `data:`, `loader:`,
- * `model:`, `train:` and `training:` are accepted and flattened; a text may be a list of plain values ([1, 2]
- * is "1,2"). Errors carry "file:line:". The strings live in *storage until stoke_options_free_storage. Keys
- * named in `foreign` (NULL-terminated, may be NULL) belong to others and are passed over, an option of such a
- * name where its value is a list; any other unknown key is an error. */
+/* Strings that fields point to after a file was read (<stoke/config.h>). */
 typedef struct stoke_option_storage stoke_option_storage;
-STOKE_API int stoke_options_load_yaml(const stoke_option_group *groups, size_t n_groups, const char *path,
-                                      const char *const *foreign, stoke_option_storage **storage,
-                                      stoke_error *err);
 STOKE_API void stoke_options_free_storage(stoke_option_storage **storage);
 
-/* Writes the effective values as commented YAML that load_yaml reads back to the same values. */
+/* Writes the effective values as commented YAML that reads back to the same values. */
 STOKE_API void stoke_options_write_yaml(const stoke_option_group *groups, size_t n_groups, FILE *out);
 
 /* Prints the options part of --help, wrapped at `columns`. */

@@ -30,6 +30,7 @@ STOKE_API stoke_pack_params stoke_pack_defaults(void);
 
 typedef struct stoke_pack_report {
     uint64_t shards, kept; /* kept: finished by an earlier run, and left as they are */
+    uint64_t replaced;     /* by `force`: shards that were there before */
     uint64_t samples;
     uint64_t bytes, written; /* of all shards; of those that were written now */
     size_t n_bad;
@@ -40,7 +41,8 @@ typedef struct stoke_pack_report {
 /* Writes the samples of the set. A set with its own train and val goes into train-000000.tar ... and
  * val-000000.tar ...; reading gives the same names. Every shard appears whole or not at all, its index file
  * beside it. Run again, it keeps the finished shards, if sources and settings are those of its manifest
- * (stoke-pack.jsonl); otherwise STOKE_E_STATE. STOKE_E_CANCELLED when progress (counted in samples) asked to
+ * (stoke-pack.jsonl); otherwise STOKE_E_STATE, as for a file under the name of a packed shard that is not
+ * that shard, with `force` too. STOKE_E_CANCELLED when progress (counted in samples) asked to
  * stop: what was being written is removed. */
 STOKE_API int stoke_pack(const stoke_dataset *dataset, const stoke_pack_params *params,
                          stoke_progress_fn progress, void *context, stoke_pack_report *report,

@@ -34,6 +34,8 @@
 
 #include <stoke/dataset.h>
 #include <stoke/image.h>
+#include <stoke/labels.h>
+#include <stoke/memory.h>
 #include <stoke/net.h>
 
 #ifdef __cplusplus
@@ -76,6 +78,9 @@ STOKE_API const char *stoke_trained_config(const stoke_trained *trained);
 /* The data settings of the run, from its config.yaml; the defaults without a run. Strings live as long as
  * `trained`. */
 STOKE_API const stoke_data_params *stoke_trained_data(const stoke_trained *trained);
+/* How the run validated (eval_mode of its config.yaml): what an evaluation takes for its figures to be those
+ * of the run. auto without a run, and of runs from before there was a choice. */
+STOKE_API stoke_predict_mode stoke_trained_eval_mode(const stoke_trained *trained);
 /* Sets weights, size and augment of the params. */
 STOKE_API void stoke_trained_settings(const stoke_trained *trained, stoke_predict_params *params);
 
@@ -115,6 +120,9 @@ typedef struct stoke_prediction {
     uint64_t windows;
     /* Mean probability of the winning class over the grid of the logits; NaN: not asked for. */
     double confidence;
+    /* Of the windows against the mask, in the mean over their pixels that count; NaN: the mask was not read,
+     * or the picture was resized. */
+    double loss;
 } stoke_prediction;
 /* image: 3 channels, u8 or u16, at its full size. mask: the same width and height, 1 channel, u8 (up to 256
  * classes) or u16; filled with class ids, the lowest at a tie. about may be NULL. progress (may be NULL)
@@ -134,6 +142,7 @@ typedef struct stoke_predicted {
     const char *message; /* for people; "" without a failure */
     const stoke_image *image; /* RGB u8 at its full size; NULL unless asked for, and without a mask */
     const stoke_image *mask;  /* u8, or u16 for more than 256 classes; the function may alter its pixels */
+    const stoke_image *truth; /* the file's own mask as class ids, u8 or u16; NULL unless asked for */
     stoke_prediction about;
 } stoke_predicted;
 /* Called from several threads at once, in no particular order. A result other than 0 ends the whole. */
@@ -141,15 +150,20 @@ typedef int (*stoke_predicted_fn)(void *context, const stoke_predicted *predicte
 
 typedef struct stoke_predict_job {
     uint32_t struct_size;
-    const stoke_sample *files; /* name, image_path and image are looked at */
+    const stoke_sample
+        *files; /* name, image_path and image are looked at; with labels mask_path and mask too */
     uint64_t count;
     /* How pictures are decoded: decode, orientation, alpha, window, max_pixels. */
     const stoke_data_params *data;
     int images; /* 1: `predicted` wants the pictures too */
+    /* Not NULL: the masks of the files are read too, by `data` and these: `predicted` wants to compare. A
+     * mask that cannot be used, or has another size than its picture, is a failure of its file. */
+    const stoke_labels *labels;
     /* Bytes of pictures being decoded or on their way, and of their masks: 512 MiB. One is let through in any
-     * case. Between files helpers keep no more than that, either. */
+     * case. Between files helpers keep an eighth of that at most. */
     uint64_t memory;
-    uint32_t helpers; /* threads that decode and call `predicted`; 0: chosen */
+    uint32_t helpers;   /* threads that decode and call `predicted`; 0: chosen */
+    uint32_t own_bytes; /* for each pixel, that `predicted` takes while it is called: for the plan */
     stoke_predicted_fn predicted;
     stoke_progress_fn progress; /* files done of all; may be NULL */
     /* While sliding over a large one: its windows done, of all; may be NULL. */
@@ -163,11 +177,21 @@ typedef struct stoke_predict_report {
     uint64_t resized, slid;
     double seconds;
     double network_seconds; /* of these the network and the masks were at work */
+    uint64_t turned,
+        lying; /* pictures whose stored orientation (EXIF) was applied; was not, though there is one */
+    uint32_t low16,
+        high16; /* values of 16-bit pictures, after the window if there is one; low > high: none */
 } stoke_predict_report;
 /* While the network works on some pictures, helpers read the next and hand over the last. STOKE_E_CANCELLED
  * when progress asked to stop: what `predicted` was called for has been finished. */
 STOKE_API int stoke_predict_files(stoke_predictor *predictor, const stoke_predict_job *job,
                                   stoke_predict_report *report, stoke_error *err);
+
+/* What that takes of memory, network and process included. Reads the headers of all files, and lowers
+ * job->memory to what is of use for them. limit (0: none) lowers it further, then job->helpers;
+ * STOKE_E_LIMIT, with the least that would do, when even one picture at a time needs more. */
+STOKE_API int stoke_predict_memory(const stoke_predictor *predictor, stoke_predict_job *job, uint64_t limit,
+                                   stoke_memory_sum *sum, stoke_error *err);
 
 #ifdef __cplusplus
 }

@@ -30,6 +30,8 @@ typedef struct stoke_preflight_line {
     char fix[1024];          /* a command, or what to change; "" where nothing is wrong */
 } stoke_preflight_line;
 
+enum { STOKE_PREFLIGHT_UNSAID = -2 };
+
 typedef struct stoke_preflight_params {
     uint32_t struct_size;
     const char *config;     /* stoke.yaml or train.yaml, or a PyTorch trainer's in one of the dialects */
@@ -37,9 +39,16 @@ typedef struct stoke_preflight_params {
     /* What the file does not say, or to be taken instead. */
     const char *data, *model;
     uint32_t size[2], classes; /* 0 = as the file says */
+    int64_t ignore_index;      /* as stoke_data_params; STOKE_PREFLIGHT_UNSAID = as the file says */
     uint32_t ranks;            /* processes that share this machine's cores */
-    uint32_t gpu;              /* which card */
-    const char *nvml, *root;   /* as stoke_gpus_params */
+    uint32_t gpu;              /* which of the cards seen here */
+    /* The card that is meant, where it is in another machine: its name as in stoke_recommend_params, or its
+     * memory, or both. One of that name that is seen here is taken instead. NULL and 0 = the one seen here.
+     */
+    const char *card;
+    uint64_t card_memory;
+    uint32_t cores; /* of the machine that trains; 0 = those usable here, unless the card is elsewhere */
+    const char *nvml, *root; /* as stoke_gpus_params */
 } stoke_preflight_params;
 STOKE_API stoke_preflight_params stoke_preflight_defaults(void);
 
@@ -52,6 +61,8 @@ STOKE_API void stoke_preflight_destroy(stoke_preflight **preflight);
 /* Returns 0 past the last one. */
 STOKE_API int stoke_preflight_at(const stoke_preflight *preflight, size_t index, stoke_preflight_line *line);
 STOKE_API size_t stoke_preflight_count(const stoke_preflight *preflight, int verdict);
+/* Why no card is seen, where one would matter; "" = one is seen, or was named, or none is needed. */
+STOKE_API const char *stoke_preflight_no_card(const stoke_preflight *preflight);
 /* Which engine the file is for, and the name of its dialect ("flat", ..., "stoke.yaml"). */
 STOKE_API stoke_engine stoke_preflight_engine(const stoke_preflight *preflight);
 STOKE_API const char *stoke_preflight_dialect(const stoke_preflight *preflight);

@@ -21,7 +21,8 @@ typedef enum stoke_source {
     STOKE_SOURCE_MEASURED,
     STOKE_SOURCE_TABLE,
     STOKE_SOURCE_ESTIMATED,
-    STOKE_SOURCE_EMULATED
+    STOKE_SOURCE_EMULATED,
+    STOKE_SOURCE_GIVEN /* by the user, and what follows from it alone */
 } stoke_source;
 /* "nvml", "sysfs", ..., "n/a". */
 STOKE_API const char *stoke_source_name(int source);
@@ -47,6 +48,15 @@ typedef struct stoke_machine_facts {
  * recorded tree. */
 STOKE_API int stoke_machine_probe(stoke_machine_facts *facts, int measure, const char *root,
                                   stoke_error *err);
+
+/* Whether the machine was quiet while something was measured. */
+typedef struct stoke_quiet {
+    uint64_t began_ns, process_ns, thread_ns, busy, all; /* of the clock, this process, all processors */
+} stoke_quiet;
+STOKE_API stoke_quiet stoke_quiet_begin(void);
+/* Cores that other programs left to this process since then, of those it may use. Returns 1 when that is so
+ * little that times tell more of the others than of what was measured. */
+STOKE_API int stoke_quiet_end(const stoke_quiet *since, double *had, double *usable);
 
 typedef struct stoke_disk_facts {
     char mount[256], device[128], filesystem[32];
@@ -121,6 +131,9 @@ STOKE_API size_t stoke_gpus_count(const stoke_gpus *gpus);
 /* Why there are none, or fewer than expected: "libnvidia-ml.so.1 cannot be opened; ...". "" = nothing to say.
  */
 STOKE_API const char *stoke_gpus_why(const stoke_gpus *gpus);
+/* The first card that tells its memory. *found 0: there is none, and `why` says why. Fails as stoke_gpus_open
+ * does. */
+STOKE_API int stoke_gpu_find(stoke_gpu *gpu, int *found, char *why, size_t size, stoke_error *err);
 /* A fresh reading; may be called again and again, from one thread. Figures that could not be read are n/a. */
 STOKE_API void stoke_gpus_read(stoke_gpus *gpus, size_t index, stoke_gpu *gpu);
 

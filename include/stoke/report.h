@@ -46,6 +46,8 @@ STOKE_API void stoke_table_destroy(stoke_table **table);
 
 /* "1.5 GB", "100.7 MB": decimal units, one digit. Returns text. */
 STOKE_API const char *stoke_text_bytes(uint64_t bytes, char *text, size_t size);
+/* Memory of cards and processes, in the units they are made in: "23.7 GiB", "512.0 MiB". Returns text. */
+STOKE_API const char *stoke_text_memory(uint64_t bytes, char *text, size_t size);
 /* "1.2 ms", "3.4 s", "2 min 05 s". Returns text. */
 STOKE_API const char *stoke_text_seconds(double seconds, char *text, size_t size);
 
@@ -57,7 +59,7 @@ STOKE_API int stoke_progress_update(void *progress, uint64_t done, uint64_t tota
 /* Extra text after the bar, e.g. "512.3 samples/s"; copied. */
 STOKE_API void stoke_progress_note(stoke_progress *progress, const char *text);
 /* What is left, in seconds, where that is known better than from the rate of this bar: of a run of which it
- * shows one epoch, say. NaN: nothing is said. */
+ * shows one epoch, say. NaN: nothing is said; below 0: by the rate again. */
 STOKE_API void stoke_progress_left(stoke_progress *progress, double seconds);
 /* Another label from the next update on; copied. */
 STOKE_API void stoke_progress_label(stoke_progress *progress, const char *label);

@@ -7,8 +7,11 @@
 #define STOKE_STOKE_H
 
 #include <stoke/common.h>
+#include <stoke/terminal.h>
 #include <stoke/machine.h>
+#include <stoke/memory.h>
 #include <stoke/options.h>
+#include <stoke/config.h>
 #include <stoke/data.h>
 #include <stoke/image.h>
 #include <stoke/labels.h>
@@ -38,6 +41,7 @@
 #include <stoke/findbatch.h>
 #include <stoke/live.h>
 #include <stoke/why.h>
+#include <stoke/output.h>
 #include <stoke/synth.h>
 #include <stoke/pixbench.h>
 #include <stoke/report.h>

@@ -23,6 +23,7 @@
 #ifndef STOKE_TRAIN_H
 #define STOKE_TRAIN_H
 
+#include <stoke/memory.h>
 #include <stoke/metrics.h>
 #include <stoke/net.h>
 
@@ -76,19 +77,22 @@ typedef struct stoke_train_params {
     double lr_end;  /* where the schedule ends, as a share of lr */
     double average; /* decay of the moving average of the weights (EMA); 0: none */
     /* evaluation */
-    int64_t eval_every; /* steps; -1 auto: once per epoch, but not more often than every 50 steps */
+    int64_t eval_every; /* steps; -1 auto: once per epoch, but not more often than every 50 steps, nor so
+                           often that evaluations take more time than steps */
     int64_t patience;   /* evaluations without gain before stopping; 0: never */
     int metric;         /* stoke_metric_kind */
+    int eval_mode; /* stoke_predict_mode: how validation looks at pictures, see stoke_eval_params.original */
     /* the run folder */
     const char *runs, *name; /* runs/NAME; name NULL: model and date */
     const char *resume;      /* a run folder to go on with; NULL: a new run */
     int64_t log_every;       /* steps; -1 auto */
     int64_t save_every; /* steps between checkpoints besides those at evaluations; -1 auto: when 10 minutes
-                           have passed without one; bits do not depend on it */
+                           have passed without one, less where a step takes seconds; bits do not depend on
+                           it */
     int64_t stop_after; /* leave, with a checkpoint, after this many steps of this sitting; 0: never */
     int pictures;       /* draw predictions at evaluations */
     int tensorboard;
-    int force; /* resume although data or settings changed */
+    int force; /* resume although data or settings changed, or the state is gone */
 } stoke_train_params;
 
 STOKE_API stoke_train_params stoke_train_defaults(void);
@@ -116,9 +120,12 @@ typedef struct stoke_train_outlook {
     const stoke_data_params *data;    /* as settled: nothing is auto any more */
     const stoke_train_params *params; /* the same */
     const stoke_net_plan *plan;
+    const stoke_memory_sum *memory; /* of the whole run: network, loaders, pictures, process */
     const char *folder;
     uint64_t train_samples, val_samples;
-    int resumes; /* 1: goes on from a checkpoint, at `step` */
+    int resumes;         /* 1: goes on from a checkpoint, at `step` */
+    double eval_windows; /* the network looks at for a picture of validation, in the mean; 1 at its own size;
+                            NaN: there is no validation */
 } stoke_train_outlook;
 
 typedef struct stoke_train_event {
@@ -143,6 +150,18 @@ typedef int (*stoke_train_fn)(void *context, const stoke_train_event *event);
 
 typedef struct stoke_trainer stoke_trainer;
 
+/* ---- where a run lies ---- */
+
+/* Settings that were read from a run's config.yaml name files by their whole paths. Where the run was moved
+ * together with them (a project, to another place or machine), those that are gone are looked for where they
+ * lie now, around the run as they lay around it, and the settings changed; the strings live in `storage`. */
+STOKE_API int stoke_run_follow(const char *config, stoke_data_params *data, stoke_train_params *params,
+                               stoke_option_storage *storage, stoke_error *err);
+/* STOKE_E_NOTFOUND with a sentence that says where the data of the run was, when it is not there. */
+STOKE_API int stoke_run_check_data(const char *config, const stoke_data_params *data, stoke_error *err);
+
+/* ---- a run ---- */
+
 /* Settles what is auto, opens data and network, makes the run folder (or reads the one to resume). What was
  * chosen comes as remarks. STOKE_E_STATE: data or settings are not those of the run to resume; the message
  * says which. */
@@ -162,6 +181,7 @@ typedef struct stoke_train_summary {
     double seconds, data_seconds, eval_seconds, save_seconds; /* of all sittings; data: waiting for batches */
     uint64_t images;
     int stopped_early;
+    int reported; /* report.html is there, and of this sitting's end */
 } stoke_train_summary;
 STOKE_API stoke_train_summary stoke_trainer_summary(const stoke_trainer *trainer);
 

@@ -24,9 +24,9 @@ STOKE_API const char *stoke_trouble_name(int trouble); /* "oom", "slow", "unstab
 /* One possible cause, the likeliest first. */
 typedef struct stoke_reason {
     int found;       /* 1: the evidence shows it; 0: looked for and not there; -1: cannot be told from here */
-    char cause[160]; /* "batches of 16 need 9.1 GB, the card has 8.0 GB" */
+    char cause[224]; /* "batches of 16 need 9.1 GB, the card has 8.0 GB" */
     char evidence[512]; /* the figures, with where they are from: "log.jsonl step 40-80: data wait 61 %" */
-    char remedy[640];   /* a command, or a setting and its value; "" = none needed */
+    char remedy[1024];  /* a command, or a setting and its value; "" = none needed */
 } stoke_reason;
 
 typedef struct stoke_why_params {
@@ -34,6 +34,10 @@ typedef struct stoke_why_params {
     int trouble;
     const char *run;         /* a run folder; NULL = none: config and machine only */
     const char *config;      /* a settings file of any dialect; NULL = that of the run */
+    uint32_t gpu;            /* which of the cards seen here */
+    const char *card;        /* the card that is meant, by name; NULL = the one seen here */
+    uint64_t card_memory;    /* of it, in bytes; 0 = by its name, or that of the one seen here */
+    uint32_t cores;          /* as stoke_preflight_params */
     const char *nvml, *root; /* as stoke_gpus_params, for tests */
 } stoke_why_params;
 STOKE_API stoke_why_params stoke_why_defaults(void);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "python/src/device_rows.h"
 #include "python/src/engine.h"
 
 typedef struct array {
@@ -229,6 +230,8 @@ static PyObject *array_dlpack_device(PyObject *self, PyObject *nothing)
 /* Dense, so that strides stay true. May wait. */
 static int copy_bytes(const array *from, void *to, size_t bytes, stoke_error *err)
 {
+    if (from->view.place.device != PY_DEVICE_CPU && py_result_is(from->hold))
+        return py_result_fetch(from->hold, from->view.data, to, bytes, err);
     if (from->view.place.device != PY_DEVICE_CPU)
         return py_lease_fetch((py_lease *)from->hold, from->view.data, to, bytes, err);
     memcpy(to, from->view.data, bytes);
@@ -311,7 +314,8 @@ static int read_stream(PyObject *stream, void **handle)
  * an exception set. */
 static int order(const array *own, PyObject *stream)
 {
-    if (own->view.place.device != PY_DEVICE_CUDA) return 0; /* it was waited for when it came */
+    /* It was waited for when it came. */
+    if (own->view.place.device != PY_DEVICE_CUDA || py_result_is(own->hold)) return 0;
     void *handle;
     const int alone = read_stream(stream, &handle);
     if (alone < 0) return -1;

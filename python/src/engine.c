@@ -25,8 +25,15 @@ int py_fail(stoke_error *err, int code, const char *format, ...)
     va_list args;
     va_start(args, format);
     err->code = code;
-    vsnprintf(err->message, sizeof err->message, format, args);
+    stoke_text_vformat(err->message, sizeof err->message, format, args);
     va_end(args);
+    return code;
+}
+
+int py_pass(stoke_error *err, int code, const char *message)
+{
+    err->code = code;
+    snprintf(err->message, sizeof err->message, "%s", message);
     return code;
 }
 
@@ -106,6 +113,7 @@ static void engine_end(py_hold *hold)
     pthread_mutex_destroy(&engine->gate);
     for (size_t i = 0; i < engine->n_bad; i++) free(engine->bad[i].path), free(engine->bad[i].reason);
     free(engine->bad);
+    py_hold_drop(engine->keeper);
     free(engine);
 }
 
@@ -144,13 +152,14 @@ static int opened(py_engine **out, py_engine *engine, int r, stoke_error *err)
 }
 
 int py_engine_open(py_engine **out, const stoke_data_params *params, const stoke_allocator *slots,
-                   stoke_error *err)
+                   py_hold *keeper, stoke_error *err)
 {
     py_engine *engine;
     *out = NULL;
     int r = engine_new(&engine, params, err);
     if (r) return r;
     engine->source = slots ? *slots : stoke_allocator_pages();
+    engine->keeper = keeper ? py_hold_take(keeper) : NULL;
     const stoke_allocator blocks = { block_alloc, block_release, engine };
     r = stoke_dataset_open(&engine->dataset, params, err);
     if (!r) r = stoke_loader_create(&engine->loader, engine->dataset, params, &blocks, err);
@@ -298,7 +307,7 @@ static int explain(const py_engine *engine, int r, stoke_error *err)
                        "1): %s prefetch",
                        engine->plan.slots, advice);
     if (r && r != STOKE_E_END && r != STOKE_E_TIMEOUT && engine->loader)
-        py_fail(err, r, "%s", stoke_loader_error(engine->loader));
+        py_pass(err, r, stoke_loader_error(engine->loader));
     return r;
 }
 

@@ -24,6 +24,7 @@
 #define STOKE_PYTHON_SRC_ENGINE_H
 
 #include <stoke/feed.h>
+#include <stoke/terminal.h>
 
 #include "python/src/hold.h"
 
@@ -41,12 +42,13 @@ typedef struct py_lease {
     stoke_batch batch;
 } py_lease;
 
-/* May wait. `slots` says where the memory of slots comes from; NULL = stoke_allocator_pages(). Page-locked
- * memory is plugged in here: who then copies to a device without waiting must keep its count on the lease
- * until the copy has ended, because a slot let go is filled again at once. The strings of params must live as
- * long as the engine. */
+/* May wait. `slots` says where the memory of slots comes from, and the engine takes a count on `keeper`,
+ * which it lives in; both NULL = stoke_allocator_pages(). Page-locked memory is plugged in here: who then
+ * copies to a device without waiting must keep its count on the lease until the copy has ended (_pinning.py
+ * does), because a slot let go is filled again at once. The strings of params must live as long as the
+ * engine. */
 int py_engine_open(py_engine **out, const stoke_data_params *params, const stoke_allocator *slots,
-                   stoke_error *err);
+                   py_hold *keeper, stoke_error *err);
 /* Where batches go. */
 typedef struct py_route {
     const char *device; /* as stoke_device_open takes it */

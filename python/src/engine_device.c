@@ -55,7 +55,7 @@ int py_feed_open(py_engine *engine, const stoke_data_params *params, const py_ro
 int py_feed_next(py_engine *engine, uint64_t deadline_ns, const stoke_device_batch **cargo, stoke_error *err)
 {
     int r = stoke_feed_next_until(engine->feed, cargo, deadline_ns);
-    if (r) return py_fail(err, r, "%s", stoke_feed_error(engine->feed));
+    if (r) return py_pass(err, r, stoke_feed_error(engine->feed));
     if (!engine->streams) r = stoke_feed_arrive(engine->feed, *cargo, err);
     if (r) stoke_feed_release(engine->feed, cargo);
     return r;

@@ -25,7 +25,8 @@ struct py_engine {
     py_hold hold; /* the owner's count, one of every lease and one of every block */
     pid_t pid;
     stoke_data_params params;
-    stoke_allocator source; /* of slots in host memory */
+    stoke_allocator source; /* of slots in host memory, */
+    py_hold *keeper;        /* and what it lives in; NULL: none */
     stoke_dataset *dataset;
     stoke_memory_plan plan;
     pthread_mutex_t turn, gate;
@@ -47,6 +48,8 @@ struct py_engine {
 };
 
 int py_fail(stoke_error *err, int code, const char *format, ...) STOKE_PRINTF(3, 4);
+/* Hands on a message of the library as it is. */
+int py_pass(stoke_error *err, int code, const char *message);
 
 /* ---- engine_device.c ---- */
 

@@ -10,10 +10,12 @@
 #include "python/src/batch.h"
 #include "python/src/engine.h"
 #include "python/src/picture.h"
+#include "python/src/pinned.h"
 #include "python/src/settings.h"
 
 typedef struct loader {
     PyObject_HEAD py_settings settings;
+    py_pinned *pinned; /* NULL: ordinary memory */
     py_engine *engine;
     int channels_last;
     py_place place; /* of batches */
@@ -41,6 +43,14 @@ static py_place place_of(const py_engine *engine)
     return place;
 }
 
+/* Batches in host memory. May wait. */
+static int open_here(loader *self, stoke_error *err)
+{
+    py_pinned *from = self->pinned;
+    return py_engine_open(&self->engine, &self->settings.params, from ? &from->allocator : NULL,
+                          from ? &from->hold : NULL, err);
+}
+
 /* 0, or -1 with an exception set. */
 static int open_engine(loader *self, PyObject *to)
 {
@@ -49,11 +59,11 @@ static int open_engine(loader *self, PyObject *to)
     int r;
     if (to != Py_None && !(route.device = py_settings_keep(&self->settings, to))) return -1;
     const stoke_data_params *params = &self->settings.params;
-    Py_BEGIN_ALLOW_THREADS r = route.device ? py_engine_open_on(&self->engine, params, &route, &error)
-                                            : py_engine_open(&self->engine, params, NULL, &error);
+    Py_BEGIN_ALLOW_THREADS r =
+        route.device ? py_engine_open_on(&self->engine, params, &route, &error) : open_here(self, &error);
     Py_END_ALLOW_THREADS if (r)
     {
-        failed(r, &error);
+        if (r != STOKE_E_NOMEM || !py_pinned_raise(self->pinned)) failed(r, &error);
         return -1;
     }
     self->place = place_of(self->engine);
@@ -62,15 +72,15 @@ static int open_engine(loader *self, PyObject *to)
 
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    PyObject *dict, *config = Py_None, *to = Py_None, *feed = NULL;
+    PyObject *dict, *config = Py_None, *to = Py_None, *feed = NULL, *defaults = NULL, *pinned = NULL;
     int channels_last = 0;
-    if (!PyArg_ParseTuple(args, "O!|OpOO!:Loader", &PyDict_Type, &dict, &config, &channels_last, &to,
-                          &PyDict_Type, &feed))
+    if (!PyArg_ParseTuple(args, "O!|OpOO!O!O:Loader", &PyDict_Type, &dict, &config, &channels_last, &to,
+                          &PyDict_Type, &feed, &PyDict_Type, &defaults, &pinned))
         return NULL;
     loader *self = (loader *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (!self) return NULL;
     self->channels_last = channels_last;
-    if (!py_settings_read(&self->settings, config, dict) &&
+    if (!py_pinned_get(pinned, &self->pinned) && !py_settings_read(&self->settings, defaults, config, dict) &&
         !(feed && py_settings_read_feed(&self->settings, feed)) && !open_engine(self, to))
         return (PyObject *)self;
     Py_DECREF(self);
@@ -82,6 +92,7 @@ static void loader_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     loader *self = (loader *)object;
     Py_BEGIN_ALLOW_THREADS py_engine_drop(self->engine);
+    if (self->pinned) py_hold_drop(&self->pinned->hold);
     Py_END_ALLOW_THREADS py_settings_free(&self->settings);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
@@ -210,6 +221,7 @@ static PyObject *loader_stats(PyObject *self, PyObject *nothing)
         { "skipped", s->skipped },
         { "bad_samples", s->bad_samples },
         { "bytes_read", s->bytes_read },
+        { "retries", s->retries },
         { "first_batch_ns", s->first_batch_ns },
         { "heap_allocations", s->heap_allocations },
         { "memory_bytes", s->memory_bytes },
@@ -240,6 +252,7 @@ static PyObject *loader_memory(PyObject *self, PyObject *nothing)
         { "workers", plan.workers },
         { "slot_bytes", plan.slot_bytes },
         { "worker_bytes", plan.worker_bytes },
+        { "large_bytes", plan.large_bytes },
         { "cache_bytes", plan.cache_bytes },
         { "fixed_bytes", plan.fixed_bytes },
         { "total_bytes", plan.total_bytes },
@@ -368,8 +381,11 @@ static PyGetSetDef members[] = {
 };
 
 static PyType_Slot slots[] = {
-    { Py_tp_doc, "Loader(settings, config=None, channels_last=False, to=None, feed={}): a data set and its "
-                 "loader; settings are a dict of texts. to: the device batches go to, feed: its settings." },
+    { Py_tp_doc,
+      "Loader(settings, config=None, channels_last=False, to=None, feed={}, defaults={}, pinned=None): a "
+      "data "
+      "set and its loader; settings are a dict of texts, defaults those that a file goes before. to: the "
+      "device batches go to, feed: its settings. pinned: where the memory of batches comes from." },
     { Py_tp_new, loader_new },
     { Py_tp_dealloc, loader_dealloc },
     { Py_tp_methods, methods },

@@ -47,8 +47,7 @@ static int write_grid(const stoke_tile *tiles, const stoke_batch *batch, const s
                       const char *path, uint32_t columns, uint32_t tile, stoke_error *err)
 {
     stoke_labels *labels = NULL;
-    int r = stoke_labels_create(&labels, params->label_map, (uint32_t)params->classes,
-                                (int32_t)params->ignore_index, err);
+    int r = stoke_data_labels(&labels, params, err);
     if (r) return r;
     const char *names[NAMES];
     for (uint32_t id = 0; id < NAMES; id++) names[id] = stoke_labels_name(labels, id);

@@ -12,6 +12,7 @@
 #include <stoke/machine.h>
 
 #include "python/src/batch.h"
+#include "python/src/pinned.h"
 #include "python/src/pixels.h"
 #include "python/src/settings.h"
 
@@ -19,7 +20,8 @@
 typedef struct maker {
     py_hold hold; /* first */
     stoke_rows *rows;
-    atomic_uint held; /* batches out */
+    py_pinned *pinned; /* where their memory comes from; NULL: ordinary memory */
+    atomic_uint held;  /* batches out */
 } maker;
 
 typedef struct rows_object {
@@ -53,12 +55,14 @@ static void maker_end(py_hold *hold)
 {
     maker *m = (maker *)hold;
     stoke_rows_destroy(&m->rows);
+    if (m->pinned) py_hold_drop(&m->pinned->hold);
     free(m);
 }
 
-static int make(rows_object *self, PyObject *dict, PyObject *config, const unsigned int size[2])
+static int make(rows_object *self, PyObject *dict, PyObject *config, PyObject *defaults, PyObject *pinned,
+                const unsigned int size[2])
 {
-    if (py_settings_read(&self->settings, config, dict)) return -1;
+    if (py_settings_read(&self->settings, defaults, config, dict)) return -1;
     stoke_data_params *params = &self->settings.params;
     if (!params->size[0] || !params->size[1]) {
         params->size[0] = size[0];
@@ -70,25 +74,27 @@ static int make(rows_object *self, PyObject *dict, PyObject *config, const unsig
         return -1;
     }
     py_hold_begin(&self->maker->hold, maker_end);
+    if (py_pinned_get(pinned, &self->maker->pinned)) return -1;
+    const stoke_allocator *memory = self->maker->pinned ? &self->maker->pinned->allocator : NULL;
     stoke_error error = { 0 };
     int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_rows_create(&self->maker->rows, params, NULL, &error);
+    Py_BEGIN_ALLOW_THREADS r = stoke_rows_create(&self->maker->rows, params, memory, &error);
     Py_END_ALLOW_THREADS if (r) py_raise(r, error.message);
     return r ? -1 : 0;
 }
 
 static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    PyObject *dict, *config = Py_None;
+    PyObject *dict, *config = Py_None, *defaults = NULL, *pinned = NULL;
     int channels_last = 0;
     unsigned int size[2] = { 0, 0 };
-    if (!PyArg_ParseTuple(args, "O!|Op(II):Rows", &PyDict_Type, &dict, &config, &channels_last, &size[0],
-                          &size[1]))
+    if (!PyArg_ParseTuple(args, "O!|Op(II)O!O:Rows", &PyDict_Type, &dict, &config, &channels_last, &size[0],
+                          &size[1], &PyDict_Type, &defaults, &pinned))
         return NULL;
     rows_object *self = (rows_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (!self) return NULL;
     self->channels_last = channels_last;
-    if (!make(self, dict, config, size)) return (PyObject *)self;
+    if (!make(self, dict, config, defaults, pinned, size)) return (PyObject *)self;
     Py_DECREF(self);
     return NULL;
 }
@@ -173,7 +179,7 @@ static PyObject *rows_begin(PyObject *self, PyObject *args)
     Py_END_ALLOW_THREADS if (r)
     {
         lent_free(l);
-        return py_raise(r, error.message);
+        return r == STOKE_E_NOMEM && py_pinned_raise(m->pinned) ? NULL : py_raise(r, error.message);
     }
     l->batch = *l->slot;
     l->batch.index = index;
@@ -297,8 +303,9 @@ static PyGetSetDef members[] = {
 
 static PyType_Slot slots[] = {
     { Py_tp_doc,
-      "Rows(settings, config=None, channels_last=False, size=(0, 0)): makes batches of pictures in "
-      "memory; settings are a dict of texts, size counts where they have none." },
+      "Rows(settings, config=None, channels_last=False, size=(0, 0), defaults={}, pinned=None): makes "
+      "batches of pictures in memory; settings are a dict of texts, defaults those that a file goes before; "
+      "size counts where they have none. pinned: where the memory of batches comes from." },
     { Py_tp_new, rows_new },
     { Py_tp_dealloc, rows_dealloc },
     { Py_tp_methods, methods },

@@ -27,12 +27,12 @@ static const py_field trial_fields[] = {
 enum { ASKED = 2, MESSAGE = 1, TRIAL_FIELDS = sizeof trial_fields / sizeof *trial_fields };
 #define FIELD(field, kind) PY_FIELD(stoke_batch_result, field, kind)
 static const py_field result_fields[] = {
-    FIELD(batch, PY_U32),          FIELD(largest_ok, PY_U32),  FIELD(smallest_oom, PY_U32),
-    FIELD(linear, PY_BOOL),        FIELD(memory0, PY_REAL),    FIELD(memory1, PY_REAL),
-    FIELD(memory_r2, PY_REAL),     FIELD(timed, PY_BOOL),      FIELD(time0, PY_REAL),
-    FIELD(time1, PY_REAL),         FIELD(budget, PY_U64),      FIELD(images_s, PY_REAL),
-    FIELD(best_images_s, PY_REAL), FIELD(largest_fit, PY_U32), FIELD(busy, PY_REAL),
-    FIELD(why, PY_TEXT),           FIELD(next, PY_TEXT),
+    FIELD(too_busy, PY_BOOL),    FIELD(batch, PY_U32),          FIELD(largest_ok, PY_U32),
+    FIELD(smallest_oom, PY_U32), FIELD(linear, PY_BOOL),        FIELD(memory0, PY_REAL),
+    FIELD(memory1, PY_REAL),     FIELD(memory_r2, PY_REAL),     FIELD(timed, PY_BOOL),
+    FIELD(time0, PY_REAL),       FIELD(time1, PY_REAL),         FIELD(budget, PY_U64),
+    FIELD(images_s, PY_REAL),    FIELD(best_images_s, PY_REAL), FIELD(largest_fit, PY_U32),
+    FIELD(busy, PY_REAL),        FIELD(why, PY_TEXT),           FIELD(next, PY_TEXT),
 };
 #undef FIELD
 

@@ -14,8 +14,7 @@ static const struct {
     const char *name, *stands_for; /* NULL: always so, or of no meaning here; accepted and left alone */
 } aliases[] = {
     { "batch_size", "batch" },         { "image_size", "size" }, { "num_workers", "workers" },
-    { "prefetch_factor", "prefetch" }, { "shuffle", "order" },   { "pin_memory", NULL },
-    { "persistent_workers", NULL },
+    { "prefetch_factor", "prefetch" }, { "shuffle", "order" },   { "persistent_workers", NULL },
 };
 /* clang-format on */
 enum { ALIASES = sizeof aliases / sizeof *aliases };
@@ -106,22 +105,36 @@ static int read_file(py_settings *settings, PyObject *config)
     const char *path = py_settings_keep(settings, config);
     if (!path) return -1;
     stoke_train_params training = stoke_train_defaults();
+    char remarks[4096];
     const stoke_option_group groups[] = { stoke_data_options(&settings->params),
-                                          stoke_train_options(&training),
                                           stoke_feed_options(&settings->feed) };
+    const stoke_option_group known = stoke_train_options(&training);
+    stoke_config_use use = { .groups = groups,
+                             .n_groups = 2,
+                             .known = &known,
+                             .n_known = 1,
+                             .remarks = remarks,
+                             .remarks_size = sizeof remarks };
     stoke_error error = { 0 };
-    int r = stoke_settings_load_yaml(groups, 3, &settings->params, path, &settings->file, &error);
-    if (r) py_raise(r, error.message);
-    return r ? -1 : 0;
+    stoke_yaml *yaml = NULL;
+    int r = stoke_config_open(&yaml, path, &error);
+    if (!r) r = stoke_config_apply(yaml, &use, &settings->params, &settings->file, &error);
+    stoke_yaml_close(&yaml);
+    if (r) {
+        py_raise(r, error.message);
+        return -1;
+    }
+    const size_t length = strlen(remarks);
+    if (!length) return 0;
+    /* Without the newline of the last one. A long value is cut at a byte, in the middle of a letter too. */
+    PyObject *words = PyUnicode_DecodeUTF8(remarks, (Py_ssize_t)length - 1, "replace");
+    const int warned = words ? PyErr_WarnFormat(PyExc_UserWarning, 1, "%U", words) : -1;
+    Py_XDECREF(words);
+    return warned;
 }
 
-int py_settings_read(py_settings *settings, PyObject *config, PyObject *dict)
+static int set_all(py_settings *settings, PyObject *dict)
 {
-    *settings =
-        (py_settings){ .params = stoke_data_defaults(), .feed = feed_defaults(), .texts = PyList_New(0) };
-    if (!settings->texts || check_twice(dict)) return -1;
-    if (set(&settings->params, quarantine_name, quarantine_default)) return -1;
-    if (config != Py_None && read_file(settings, config)) return -1;
     Py_ssize_t at = 0;
     PyObject *name, *value;
     while (PyDict_Next(dict, &at, &name, &value)) {
@@ -129,6 +142,17 @@ int py_settings_read(py_settings *settings, PyObject *config, PyObject *dict)
         if (!name_text || !text || set(&settings->params, name_text, text)) return -1;
     }
     return 0;
+}
+
+int py_settings_read(py_settings *settings, PyObject *defaults, PyObject *config, PyObject *dict)
+{
+    *settings =
+        (py_settings){ .params = stoke_data_defaults(), .feed = feed_defaults(), .texts = PyList_New(0) };
+    if (!settings->texts || check_twice(dict)) return -1;
+    if (set(&settings->params, quarantine_name, quarantine_default)) return -1;
+    if (defaults && set_all(settings, defaults)) return -1;
+    if (config != Py_None && read_file(settings, config)) return -1;
+    return set_all(settings, dict);
 }
 
 int py_settings_read_feed(py_settings *settings, PyObject *dict)
@@ -177,8 +201,9 @@ static PyObject *describe(const stoke_option *option)
         [STOKE_OPT_SIZE] = "size",     [STOKE_OPT_AUTO_INT] = "auto_int", [STOKE_OPT_RANGE] = "range",
         [STOKE_OPT_SPREAD] = "spread",
     };
+    const char *choices = option->type == STOKE_OPT_CHOICE ? option->choices : NULL;
     return Py_BuildValue("{s:s,s:s,s:N,s:N,s:s}", "name", option->name, "type", types[option->type],
-                         "default", text_or_none(value), "choices", text_or_none(option->choices), "help",
+                         "default", text_or_none(value), "choices", text_or_none(choices), "help",
                          option->help);
 }
 

@@ -16,10 +16,10 @@ typedef struct py_settings {
     stoke_option_storage *file; /* ... or this, of those that come from a file */
 } py_settings;
 
-/* From the file of settings `config` (None: none) and then a dict of names and texts: names of the option
- * table or what PyTorch calls them. -1 with an exception set: TypeError for a name that is none, with the one
- * that was probably meant. */
-int py_settings_read(py_settings *settings, PyObject *config, PyObject *dict);
+/* What holds where nobody says anything (a dict of names and texts, or NULL), then the file of settings
+ * `config` (None: none) and then another such dict: names of the option table or what PyTorch calls them. -1
+ * with an exception set: TypeError for a name that is none, with the one that was probably meant. */
+int py_settings_read(py_settings *settings, PyObject *defaults, PyObject *config, PyObject *dict);
 /* The same for the settings of a feed: placement and depth. */
 int py_settings_read_feed(py_settings *settings, PyObject *dict);
 /* A text as bytes that live as long as the settings; NULL with an exception set. Paths come as the file

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <stoke/net.h>
+#include <stoke/output.h>
 #include <stoke/preflight.h>
 #include <stoke/splice.h>
 
@@ -41,6 +42,15 @@ static PyObject *machine(PyObject *module, PyObject *nothing)
     Py_BEGIN_ALLOW_THREADS r = stoke_machine_probe(&facts, 0, NULL, &error);
     Py_END_ALLOW_THREADS return r ? py_raise(r, error.message)
                                   : py_fields_out(&facts, machine_fields, COUNT(machine_fields));
+}
+
+/* What is wrong here is never a sample: a table has no such row, a text is no settings file. Where nothing is
+ * read, what was not found is a name. */
+static PyObject *fail_at(int status, const stoke_error *error, int reads_files)
+{
+    const int argument = status == STOKE_E_UNSUPPORTED || status == STOKE_E_FORMAT ||
+                         (status == STOKE_E_NOTFOUND && !reads_files);
+    return py_raise(argument ? STOKE_E_INVALID : status, error->message);
 }
 
 /* ---- memory ---- */
@@ -100,7 +110,7 @@ static PyObject *estimate(PyObject *module, PyObject *args)
     Py_BEGIN_ALLOW_THREADS r = stoke_estimate_make(&result, engine, &params, &error);
     if (!r && memory) r = stoke_estimate_batch(engine, &params, memory, spare, 1, &largest, &error);
     Py_END_ALLOW_THREADS Py_DECREF(keep);
-    return r ? py_raise(r, error.message) : estimate_out(&result, largest);
+    return r ? fail_at(r, &error, 0) : estimate_out(&result, largest);
 }
 
 /* ---- settings to start from ---- */
@@ -140,7 +150,7 @@ static PyObject *recommend(PyObject *module, PyObject *dict)
     int r;
     Py_BEGIN_ALLOW_THREADS r = stoke_recommend(&advice, &params, &error);
     Py_END_ALLOW_THREADS Py_DECREF(keep);
-    return r ? py_raise(r, error.message) : advice_out(&advice);
+    return r ? fail_at(r, &error, 0) : advice_out(&advice);
 }
 
 /* ---- before a training starts ---- */
@@ -180,7 +190,7 @@ static PyObject *check(PyObject *module, PyObject *dict)
     int r;
     Py_BEGIN_ALLOW_THREADS r = stoke_preflight_run(&preflight, &params, &error);
     Py_END_ALLOW_THREADS Py_DECREF(keep);
-    if (r) return py_raise(r, error.message);
+    if (r) return fail_at(r, &error, 1);
     PyObject *lines = lines_out(preflight);
     PyObject *result =
         lines ? Py_BuildValue("{s:O,s:s}", "lines", lines, "dialect", stoke_preflight_dialect(preflight))
@@ -220,6 +230,30 @@ static PyObject *change_out(const stoke_change *change)
     return dict;
 }
 
+/* Every value of the file that was written: path, text, whether it is quoted. */
+static PyObject *values_out(const char *written)
+{
+    PyObject *list = PyList_New(0);
+    stoke_error error = { 0 };
+    stoke_yaml *yaml = NULL;
+    stoke_yaml_value value;
+    const char *path;
+    int r = stoke_yaml_open(&yaml, written, &error);
+    if (r || !list) {
+        Py_XDECREF(list);
+        return r ? py_raise(r, error.message) : NULL;
+    }
+    for (size_t i = 0; list && stoke_yaml_at(yaml, i, &path, &value); i++) {
+        PyObject *name = py_words(path), *text = py_words(value.text);
+        PyObject *row = name && text ? Py_BuildValue("(OOi)", name, text, value.quoted) : NULL;
+        Py_XDECREF(name);
+        Py_XDECREF(text);
+        if (py_push(list, row)) Py_CLEAR(list);
+    }
+    stoke_yaml_close(&yaml);
+    return list;
+}
+
 static PyObject *optimization_out(const stoke_optimization *found, const char *written)
 {
     PyObject *changes = PyList_New(0), *remarks = PyList_New(0), *dict = PyDict_New();
@@ -233,16 +267,36 @@ static PyObject *optimization_out(const stoke_optimization *found, const char *w
     if (!r) r = PyDict_SetItemString(dict, "changes", changes);
     if (!r) r = PyDict_SetItemString(dict, "remarks", remarks);
     if (!r) r = py_put(dict, "path", py_words(written));
+    if (!r) r = py_put(dict, "values", values_out(written));
     Py_XDECREF(changes);
     Py_XDECREF(remarks);
     if (r) Py_CLEAR(dict);
     return dict;
 }
 
+/* For the card found here, where none is named; one that is named and is not here is in another machine. */
+static int choose_card(stoke_optimize_params *params, stoke_gpu *gpu, stoke_error *error)
+{
+    char why[256];
+    int found;
+    const int r = stoke_gpu_find(gpu, &found, why, sizeof why, error);
+    if (r) return r;
+    if (params->gpu)
+        params->elsewhere = !found || !stoke_card_same(params->gpu, gpu->name);
+    else if (params->memory)
+        params->elsewhere = !found;
+    else if (found) {
+        params->gpu = gpu->name;
+        params->memory = (uint64_t)gpu->memory_total.value;
+    }
+    return STOKE_OK;
+}
+
 static PyObject *optimize(PyObject *module, PyObject *args)
 {
     PyObject *dict, *target;
-    if (!PyArg_ParseTuple(args, "O!O:optimize", &PyDict_Type, &dict, &target)) return NULL;
+    int force;
+    if (!PyArg_ParseTuple(args, "O!Op:optimize", &PyDict_Type, &dict, &target, &force)) return NULL;
     stoke_optimize_params params = stoke_optimize_defaults();
     params.measured_source = STOKE_SOURCE_MEASURED;
     PyObject *bytes = NULL, *keep = read_params(&params, optimize_params, COUNT(optimize_params), dict);
@@ -255,23 +309,41 @@ static PyObject *optimize(PyObject *module, PyObject *args)
     stoke_optimization *found = NULL;
     stoke_yaml_proof proof;
     stoke_error error = { 0 };
-    int r;
-    Py_BEGIN_ALLOW_THREADS r = stoke_optimize(&found, &params, &error);
+    stoke_gpu gpu;
+    int r, replaces;
+    Py_BEGIN_ALLOW_THREADS r = choose_card(&params, &gpu, &error);
+    if (!r) r = stoke_optimize(&found, &params, &error);
     if (!r && !path) path = stoke_optimization_target(found);
+    if (!r) r = stoke_output_check(path, force, &replaces, &error);
     if (!r) r = stoke_optimization_write(found, path, &proof, &error);
-    Py_END_ALLOW_THREADS PyObject *result = r ? py_raise(r, error.message) : optimization_out(found, path);
+    Py_END_ALLOW_THREADS PyObject *result = r ? fail_at(r, &error, 1) : optimization_out(found, path);
     stoke_optimization_destroy(&found);
     Py_XDECREF(bytes);
     Py_DECREF(keep);
     return result;
 }
 
+/* For what Python itself writes. */
+static PyObject *check_output(PyObject *module, PyObject *args)
+{
+    PyObject *bytes;
+    int force, replaces;
+    stoke_error error = { 0 };
+    if (!PyArg_ParseTuple(args, "O&p:check_output", PyUnicode_FSConverter, &bytes, &force)) return NULL;
+    const int r = stoke_output_check(PyBytes_AsString(bytes), force, &replaces, &error);
+    Py_DECREF(bytes);
+    if (r) return py_raise(r, error.message);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    { "check_output", check_output, METH_VARARGS,
+      "check_output(path, force): raises where a file is that is not stokehold's own." },
     { "machine", machine, METH_NOARGS, "machine() -> dict: processor and memory, (value, source) each." },
     { "estimate", estimate, METH_VARARGS, "estimate(params, torch, memory, spare) -> dict." },
     { "recommend", recommend, METH_O, "recommend(params) -> dict." },
     { "check", check, METH_O, "check(params) -> dict." },
-    { "optimize", optimize, METH_VARARGS, "optimize(params, target) -> dict; the file is written." },
+    { "optimize", optimize, METH_VARARGS, "optimize(params, target, force) -> dict; the file is written." },
     { 0 },
 };
 

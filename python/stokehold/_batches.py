@@ -5,11 +5,12 @@ import importlib
 import importlib.util
 import json
 import os
+import warnings
 import weakref
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, Optional, Protocol, Tuple, TypeVar
 
-from . import _device, _settings, _stoke
+from . import _device, _pinning, _settings, _stoke
 from ._errors import StateError
 
 
@@ -45,6 +46,7 @@ class Stats:
     skipped: int  # rows left out (policy skip)
     bad_samples: int  # distinct ones
     bytes_read: int
+    retries: int  # calls to open or read that were tried again
     memory_bytes: Optional[int]  # of ring, workers and cache_ram now; compare with Loader.memory
     heap_allocations: Optional[int]  # by the library; stops growing after the first batches
     held: int  # batches that somebody holds now,
@@ -113,16 +115,26 @@ class Batches:
 
     _core: Core
 
-    def _make_core(self, texts: Dict[str, str], config: Any, channels_last: bool) -> Core:
-        """By the class."""
+    def _make_core(self, texts: Dict[str, str], defaults: Dict[str, str], config: Any, channels_last: bool) -> Core:
+        """By the class. A file goes before the defaults, texts go before a file."""
         raise NotImplementedError
 
     def _begin(self, settings: Dict[str, Any], *, rank: Optional[int], world: Optional[int], output: Optional[str], as_dict: bool,
-               channels_last: bool, config: Any, way: Optional[_device.Route] = None, **others: Any) -> None:
+               channels_last: bool, config: Any, way: Optional[_device.Route] = None, pin_memory: bool = False,
+               non_blocking: Optional[bool] = None, **others: Any) -> None:
         # What a copy in another process is made from; its rank is its own affair unless it was said.
         self._arguments = dict(settings, rank=rank, world=world, output=output, as_dict=as_dict, channels_last=channels_last,
-                               config=config, **others)
+                               config=config, pin_memory=pin_memory, non_blocking=non_blocking, **others)
         self._way = way
+        # On the way to a device they are page-locked anyhow.
+        self._pinning = _pinning.choose() if pin_memory and way is None else _pinning.Pinning(None, "", "")
+        self._copies: Optional[_pinning.Copies] = None
+        self._notes = [self._pinning.why] if self._pinning.why else []
+        if non_blocking and way is None:
+            self._notes.append("non_blocking is for copies, and batches stay on the host here: write images.to(device, "
+                               "non_blocking=True) with pin_memory=True, or to='cuda', which copies ahead by itself")
+        for note in self._notes:
+            warnings.warn(note, stacklevel=3)
         settings["rank"], settings["world"] = _settings.place_in_world(rank, world)
         if way is not None:
             output = _device.output(way, output)
@@ -130,6 +142,8 @@ class Batches:
             output = "torch" if importlib.util.find_spec("torch") else "numpy"
         if output not in OUTPUTS:
             raise ValueError(f"output {output!r}: it is one of {', '.join(OUTPUTS)}")
+        if config is not None and settings.get("augment") is None and (settings.get("use_mixup") or settings.get("use_cutmix")):
+            raise TypeError("use_mixup and use_cutmix go behind augment, which a file may say: give augment, too")
         texts = _settings.texts(settings)
         if channels_last and texts.setdefault("layout", "hwc") != "hwc":
             raise ValueError("channels_last needs layout hwc, which it sets by itself: leave out layout")
@@ -139,7 +153,11 @@ class Batches:
         if way is not None and way.kind == "cuda" and output == "torch":
             self._convert = _device.as_torch(way.index)
         self._as_dict = as_dict
-        self._core = self._make_core(texts, config, channels_last)
+        # What torch's losses take. Others take the smallest type that holds the classes.
+        defaults = {"mask_dtype": "i64"} if output == "torch" else {}
+        self._core = self._make_core(texts, defaults, config, channels_last)
+        if self._pinning.by == "torch" and output == "torch":
+            self._copies = _pinning.Copies(self._core.stats()["slots"])
         if self._core.two_masks and not as_dict:
             self._core.close()
             raise ValueError("augment has mixup, so every sample has two masks and the share of the first: ask for as_dict=True "
@@ -171,6 +189,8 @@ class Batches:
         self._fresh = True
 
     def _next(self) -> Any:
+        if self._copies is not None:
+            self._copies.let_go()
         batch = self._core.next()
         if batch is None:
             # The workers are on the next epoch already; a state saved now is the beginning of it.
@@ -178,14 +198,17 @@ class Batches:
             self._wanted = None
             raise StopIteration
         convert, convert_host = self._convert, self._convert_host
-        if not self._as_dict:
-            return convert(batch.images), convert(batch.masks)
-        result = {"images": convert(batch.images), "masks": convert(batch.masks), "ids": convert_host(batch.ids), "names": batch.names}
+        images, masks = convert(batch.images), convert(batch.masks)
         second, share = batch.masks_b, batch.lambda_
-        if second is not None and share is not None:
+        result = {"images": images, "masks": masks}
+        if self._as_dict:
+            result.update(ids=convert_host(batch.ids), names=batch.names)
+        if self._as_dict and second is not None and share is not None:
             result["masks_b"] = convert(second)
             result["lambda"] = convert_host(share)
-        return result
+        if self._copies is not None:
+            self._copies.watch(batch, *(value for name, value in result.items() if name != "names"))
+        return result if self._as_dict else (images, masks)
 
     @property
     def epoch(self) -> int:
@@ -229,6 +252,11 @@ class Batches:
     def batch_size(self) -> int:
         """Samples in a whole batch."""
         return self._core.batch_size
+
+    @property
+    def pin_memory(self) -> bool:
+        """Whether batches lie in page-locked memory: as asked for, where that can be had."""
+        return self._pinning.source is not None or self._way is not None
 
     @property
     def samples(self) -> int:

@@ -4,6 +4,7 @@
 Every exception of the library is an `Error`; where Python has a natural class for it, it is one of that too, so that
 `except FileNotFoundError` works.
 """
+import re
 
 
 class Error(Exception):
@@ -22,6 +23,10 @@ class InvalidError(Error, ValueError):
 
 class NoMemoryError(Error, MemoryError):
     """The allocator said no."""
+
+
+class ResourceError(Error, OSError):
+    """Descriptors, threads or locks are used up. No file is to blame; the text says what to do."""
 
 
 class LimitError(Error, ValueError):
@@ -70,11 +75,33 @@ _CLASSES = {
     "state": StateError,
     "starved": StarvedError,
     "device": DeviceError,
+    "resources": ResourceError,
 }
+
+
+# Arguments that a message may name as the command's flags. Commands in backquotes stay what they are.
+_FLAGS = re.compile(r"(`[^`]*`)|(?<![\w-])--((?:allow-model-scale|accumulate|augment|batch|cache|cache-ram|classes|cores|data|force|gpu|"
+                    r"ignore-index|images|label-map|list|map|mask-dtype|masks|max-bad|measured-batch|memory|memory-limit|model|names|"
+                    r"optimizer|order|placement|policy|precision|prefetch|quarantine|ranks|size|split|steps|task|val-split|vram|window|"
+                    r"workers|world))(?![\w-])")
+_OTHER_NAMES = {"batch": "batch_size", "size": "image_size", "vram": "memory"}
+
+
+def _argument(flag: "re.Match[str]") -> str:
+    if flag.group(1):
+        return flag.group(1)
+    name = flag.group(2).replace("-", "_")
+    return _OTHER_NAMES.get(name, name) + "="
+
+
+def in_python(message: str) -> str:
+    """A message of the library with arguments instead of flags: `gpu=` for --gpu."""
+    return _FLAGS.sub(_argument, message)
 
 
 def from_status(message: str, code: int, name: str) -> Error:
     """The exception for a status of the C library."""
+    message = in_python(message)
     error = _CLASSES.get(name, Error)(message)
     error.code = code
     error.status = name

@@ -60,6 +60,13 @@ def channels_first(picture: Any) -> bool:
     return first and (not last or library(picture) == "torch")
 
 
+def batch_channels_first(shape: Tuple[int, ...]) -> bool:
+    """Whether a batch of that shape is N, C, H, W; where both fit, it is."""
+    if len(shape) != 4 or (shape[1] not in (1, 3) and shape[3] not in (1, 3)):
+        raise ValueError(f"a batch on a device is N, C, H, W or N, H, W, C with 1 or 3 channels; this one has shape {tuple(shape)}")
+    return shape[1] in (1, 3)
+
+
 def size(picture: Any) -> Tuple[int, int]:
     """Height and width."""
     sizes = shape(picture)

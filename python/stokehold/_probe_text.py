@@ -20,17 +20,24 @@ def _ms(value: float) -> str:
     return f"{value if abs(value) >= 0.005 else 0:.{2 if abs(value) < 10 else 1}f}"
 
 
-def _causes(a: Any) -> List[str]:
+def _meaning(cause: Any, probe: Any) -> str:
+    """Of a loader that is no DataLoader only the call is seen: what time its parts took is unknown, where it went is not."""
+    if cause.name == "unknown" and not probe.sees_making:
+        return "next() made the batch, of whose parts nothing is seen"
+    return cause.meaning
+
+
+def _causes(a: Any, probe: Any) -> List[str]:
     def row(name, ns, meaning):
         return [name, f"{ns / a.steps / 1e6:.3f}", f"{100 * ns / max(1, a.elapsed_ns):.1f}", meaning]
 
-    rows = [row(cause.name, cause.ns, cause.meaning) for cause in a.causes if cause.waits_for_input and cause.ns]
+    rows = [row(cause.name, cause.ns, _meaning(cause, probe)) for cause in a.causes if cause.waits_for_input and cause.ns]
     if a.input_ns:
         rows.append(row("= waiting for input", a.input_ns, "sum of the rows above"))
-    rows += [row(cause.name, cause.ns, cause.meaning) for cause in a.causes if not cause.waits_for_input and cause.ns]
+    rows += [row(cause.name, cause.ns, _meaning(cause, probe)) for cause in a.causes if not cause.waits_for_input and cause.ns]
     rows.append(row("= idle", a.idle_ns, "sum of all causes, to the nanosecond [measured]"))
     lines = _table(["the device is idle", "ms a step", "%", "meanwhile"], rows)
-    if a.unknown_after is not None:
+    if a.unknown_after is not None and probe.sees_making:
         lines.append(f'unknown: a moment was not seen; the time follows "{a.unknown_after}"')
     return lines
 
@@ -55,12 +62,13 @@ def _gains(f: Any) -> List[str]:
     return lines
 
 
-def _verdict(a: Any, who: str) -> str:
+def _verdict(a: Any, probe: Any) -> str:
+    who = "card" if probe.on_cuda else "processor"
     worst = max(a.causes, key=lambda cause: cause.ns)
     if a.busy >= 0.98:
         return f"The {who} was busy {100 * a.busy:.1f} % of the time: it hardly waits."
     return (f"The {who} was busy {100 * a.busy:.0f} % of the time; it waited {_ms(a.idle_ns / a.steps / 1e6)} ms a step, mostly "
-            f"while {worst.meaning} ({_ms(worst.ns / a.steps / 1e6)} ms).")
+            f"while {_meaning(worst, probe)} ({_ms(worst.ns / a.steps / 1e6)} ms).")
 
 
 def _subject(probe: Any, a: Any) -> List[str]:
@@ -77,9 +85,9 @@ def _subject(probe: Any, a: Any) -> List[str]:
 def report_text(probe: Any) -> str:
     """Verdict, what was seen, idle time by causes, what each change would give."""
     a = probe.attribution
-    lines = [_verdict(a, "card" if probe.on_cuda else "processor"), "", *_subject(probe, a)]
+    lines = [_verdict(a, probe), "", *_subject(probe, a)]
     lines += [f"remark    {remark}" for remark in probe.remarks]
-    lines += ["", *_causes(a), ""]
+    lines += ["", *_causes(a, probe), ""]
     try:
         f = probe.fixes
     except ValueError as reason:

@@ -45,6 +45,11 @@ def text(name: str, value: Any) -> str:
 
 def texts(settings: Mapping[str, Any]) -> Dict[str, str]:
     """All of them; None means that the table's own default holds. A crop among the ops may say the size."""
+    settings = dict(settings)
+    mixing = {name: settings.pop(name) for name in ops.MIXING if settings.get(name) is not None}
+    if mixing:
+        settings["augment"] = ops.with_mixing(settings.get("augment"), **mixing)
+    settings = {name: value for name, value in settings.items() if name not in ops.MIXING}
     result = {name: text(name, value) for name, value in settings.items() if value is not None}
     size = None if isinstance(settings.get("augment"), os.PathLike) else ops.text(settings.get("augment"))[1]
     if size is not None:

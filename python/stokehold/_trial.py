@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trials of a batch: forward, backward and optimiser steps of somebody's torch module."""
 import multiprocessing
+import os
 import pickle
 import resource
 import statistics
@@ -10,22 +11,75 @@ from typing import Any, Callable, Dict, Optional
 
 from . import _stoke
 
-_SECTIONS = ("training", "train", "optimizer", "optim", "data")
+_SECTIONS = ("training", "train", "trainer", "training_args", "optimizer", "optim", "data", "train_ds", "hparams")
+
+
+def mapping_of(config: Any) -> Any:
+    """A config as it can be asked: a mapping or an object stays; a path is read by the library, in any dialect of settings files."""
+    if not isinstance(config, (str, os.PathLike)):
+        return config
+    tree: Dict[str, Any] = {}
+    for path, value in _stoke.config_values(config).items():
+        *sections, name = path.split(".")
+        at = tree
+        for section in sections:
+            inner = at.setdefault(section, {})
+            at = inner if isinstance(inner, dict) else {}
+        at[name] = value
+    return tree
+
+
+def _get(where: Any, name: str) -> Any:
+    """By name, whatever its case: BATCH_SIZE is batch_size."""
+    if hasattr(where, "items"):
+        return next((value for key, value in where.items() if str(key).lower() == name), None)
+    found = getattr(where, name, None)
+    return getattr(where, name.upper(), None) if found is None else found
 
 
 def _setting(config: Any, *names: str) -> Any:
     """A setting by one of its names, at the top of a mapping or object, or in one of the usual sections."""
-    def get(where, name):
-        return where.get(name) if hasattr(where, "get") else getattr(where, name, None)
-
     if config is None:
         return None
-    for where in [config] + [get(config, section) for section in _SECTIONS]:
+    sections = [_get(config, section) for section in _SECTIONS]
+    if hasattr(config, "items"):  # TrainingConfig, DatasetConfig: dataclasses of a file
+        sections += [value for name, value in config.items() if str(name).lower().endswith("config")]
+    for where in [config] + [one for one in sections if one is not None and not isinstance(one, (str, int, float))]:
         for name in names:
-            value = None if where is None or isinstance(where, (str, int, float)) else get(where, name)
+            value = _get(where, name)
             if value is not None:
                 return value
     return None
+
+
+_YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "none", "null", "")
+
+
+def _said(value: Any) -> Optional[bool]:
+    """A bool as files have it; None where it is another word."""
+    text = str(value).strip().lower()
+    return True if text in _YES else False if text in _NO else None
+
+
+def _precision(config: Any) -> Optional[str]:
+    """What autocast computes in: "float16", "bfloat16", or None for fp32. Lightning's, Hugging Face's and plain names."""
+    words = _setting(config, "precision", "amp_dtype", "autocast_dtype")
+    if words is None:
+        words = _setting(config, "mixed_precision", "use_mixed_precision", "use_amp", "amp")
+        if _said(words) is not None:
+            words = "16-mixed" if _said(words) else None
+    if words is None:
+        words = next((name for name in ("bf16", "fp16") if _said(_setting(config, name))), None)
+    text = str(words).lower() if words is not None else "32"
+    return "bfloat16" if "bf" in text else "float16" if "16" in text or "half" in text else None
+
+
+def _optimizer(config: Any) -> str:
+    """`optimizer: sgd`, or a section with its name; AdamW where nothing is said."""
+    said = _setting(config, "optimizer", "optim", "optimizer_type", "optimizer_name")
+    if said is not None and not isinstance(said, str):
+        said = next((found for found in (_get(said, name) for name in ("name", "type", "_target_", "class_path")) if found), None)
+    return str(said).rpartition(".")[2].lower() if said else "adamw"
 
 
 @dataclass
@@ -34,18 +88,21 @@ class Recipe:
 
     loss: Optional[Callable[[Any, Any], Any]]
     optimizer: str
-    mixed_precision: bool
+    precision: Optional[str]  # of autocast; None: fp32
     accumulate: int
     steps: int
 
     @classmethod
     def of(cls, config: Any, loss: Optional[Callable[[Any, Any], Any]], steps: int) -> "Recipe":
         """From what a config says; AdamW in fp32 where it says nothing."""
-        name = _setting(config, "optimizer", "optimizer_type", "name")
-        return cls(loss=loss, optimizer=str(name).lower() if isinstance(name, str) else "adamw",
-                   mixed_precision=bool(_setting(config, "mixed_precision", "use_amp", "amp")),
-                   accumulate=int(_setting(config, "accumulate", "gradient_accumulation_steps", "accumulation_steps") or 1),
-                   steps=steps)
+        config = mapping_of(config)
+        times = _setting(config, "accumulate", "accumulate_grad_batches", "gradient_accumulation_steps", "accumulation_steps",
+                         "grad_accum_steps")
+        return cls(loss=loss, optimizer=_optimizer(config), precision=_precision(config),
+                   accumulate=int(times) if str(times).isdigit() and int(times) else 1, steps=steps)
+
+    def __str__(self) -> str:
+        return f"{self.optimizer}, {self.precision or 'float32'}" + (f", {self.accumulate} batches a step" if self.accumulate > 1 else "")
 
 
 def _repeat(thing: Any, batch: int, device: str) -> Any:
@@ -78,21 +135,31 @@ def _loss(model: Any, data: Any, recipe: Recipe) -> Any:
     return getattr(output, "logits", output).float().mean()
 
 
+def _make_optimizer(torch: Any, name: str, weights: Any) -> Any:
+    """torch's own by that name, whatever its case, whose state is as large as the run's; AdamW stands for those of others."""
+    names = {"sgd": {"momentum": 0.9}, "adamw_torch": {}, "adamw_torch_fused": {}, "adamw_hf": {}}
+    kind = next((one for one in dir(torch.optim) if one.lower() == name.partition("_")[0]), "AdamW")
+    try:
+        return getattr(torch.optim, kind)(weights, lr=0.0, **names.get(name, {}))
+    except TypeError:  # one that takes more than weights and a rate
+        return torch.optim.AdamW(weights, lr=0.0)
+
+
 def run_steps(model: Any, sample: Any, recipe: Recipe, device: str, batch: int, sync: Callable[[], None]) -> Dict[str, Any]:
     """Times of the steps after the first two: the first make the optimiser's state and choose algorithms. The learning rate is 0,
     so that weights keep their values."""
     import torch
     data = _repeat(sample, batch, device)
     weights = [weight for weight in model.parameters() if weight.requires_grad]
-    kinds = {"sgd": lambda: torch.optim.SGD(weights, lr=0.0, momentum=0.9), "adam": lambda: torch.optim.Adam(weights, lr=0.0)}
-    optimizer = kinds.get(recipe.optimizer, lambda: torch.optim.AdamW(weights, lr=0.0, weight_decay=0.0))()
+    optimizer = _make_optimizer(torch, recipe.optimizer, weights)
     kind = device.partition(":")[0]
-    dtype = torch.float16 if kind == "cuda" else torch.bfloat16
+    # A processor computes in bfloat16 where a card does in float16.
+    dtype = getattr(torch, recipe.precision or "float16") if kind == "cuda" else torch.bfloat16
     times = []
     for _ in range(recipe.steps + 2):
         began = time.perf_counter()
         for _ in range(recipe.accumulate):
-            with torch.autocast(kind, dtype=dtype, enabled=recipe.mixed_precision):
+            with torch.autocast(kind, dtype=dtype, enabled=recipe.precision is not None):
                 loss = _loss(model, data, recipe)
             loss.backward()
         optimizer.step()

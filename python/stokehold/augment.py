@@ -1,12 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Augmentation of pictures that are in memory already."""
+import math
 import os
+import re
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
-from . import _pictures, _settings, _stoke
+from . import _device_augment, _pictures, _settings, _stoke
 from ._batches import OUTPUTS
+from .ops import MIXING
+
+
+_TWO_MASKS = ("augment has mixup, so every sample has two masks and the share of the first: ask for as_dict=True "
+              "(cutmix needs none of this)")
+_NORMALIZE = re.compile(r"normalize\([^)]*\)")
+
+
+def _item_bytes(array: _stoke.Array) -> int:
+    return array.nbytes // max(1, math.prod(array.shape))
 
 
 class Augment:
@@ -14,6 +27,17 @@ class Augment:
 
         augment = stokehold.Augment("standard", image_size=512, seed=1)
         images, masks = augment(images, masks)  # torch in, torch out; NumPy in, NumPy out
+
+    In a training loop it takes the place of a torch.nn.Module that augments on the card::
+
+        augment = stokehold.Augment("standard").to(device)
+        for images, masks in loader:
+            images, masks = augment(images.to(device), masks.to(device))
+
+    Batches that are on a device are augmented there, by the library's kernels and with the same bytes: torch's CUDA tensors on
+    torch's current stream, without a wait; arrays of ours (OpenCL, CUDA) on the device they lie on. What only the host can do
+    (resizing, random_resized_crop, foreground_crop, window) goes there and back, and a warning says so once. On a device a value
+    of a mask that is no class becomes ignore_index. `eval()` leaves all out but normalisation, `train()` puts it back.
 
     It takes a batch (torch or anything else as B, C, H, W; NumPy as B, H, W, C or B, C, H, W), a list of pictures of different
     sizes, or a single image with its mask (two or three dimensions, or an image of PIL). Images are uint8, uint16, or floats in
@@ -37,6 +61,8 @@ class Augment:
         How many work on the rows of a batch; "auto" is one for every core.
     as_dict
         Gives a dict of images and masks, and with mixup masks_b and lambda (the share of masks), as `Loader` does.
+    use_mixup, use_cutmix, mixup_alpha, cutmix_alpha, mixup_prob, cutmix_prob
+        As in `Loader`.
     dtype, mask_dtype, layout, normalize, classes, ignore_index, label_map, window
         As in `Loader`. The first three are by default those of what comes in.
     """
@@ -44,8 +70,12 @@ class Augment:
     def __init__(self, augment: Any = "standard", image_size: Union[None, int, str, Tuple[int, int]] = None, seed: int = 0, *,
                  epoch: int = 0, threads: Union[int, str] = "auto", as_dict: bool = False, dtype: Any = None, mask_dtype: Any = None,
                  layout: Optional[str] = None, normalize: Optional[str] = None, classes: Optional[int] = None,
-                 ignore_index: Optional[int] = None, label_map: Any = None, window: Optional[str] = None) -> None:
+                 ignore_index: Optional[int] = None, label_map: Any = None, window: Optional[str] = None, **mixing: Any) -> None:
+        unknown = set(mixing) - set(MIXING)
+        if unknown:
+            raise TypeError(f"Augment has no argument {', '.join(sorted(unknown))}")
         self._texts = _settings.texts({
+            **mixing,
             "augment": augment, "size": image_size, "seed": seed, "dtype": dtype, "mask_dtype": mask_dtype, "layout": layout,
             "normalize": normalize, "classes": classes, "ignore_index": ignore_index, "label_map": label_map, "window": window})
         self._as_dict = as_dict
@@ -54,9 +84,12 @@ class Augment:
             raise ValueError(f"threads {threads!r}: one at least, or 'auto'")
         self._epoch = epoch
         self._position = 0
+        self.training = True
         self._fresh()
         # Mistakes are told here and not at the first call.
-        self.pipeline = _stoke.Rows(self._texts, None, False, (1, 1)).pipeline
+        trial = _stoke.Rows(self._texts, None, False, (1, 1))
+        self._two_masks = trial.two_masks
+        self.pipeline = trial.pipeline
         """What it does, as a list of ops."""
 
     def _fresh(self) -> None:
@@ -64,6 +97,51 @@ class Augment:
         self._lock = threading.Lock()
         self._rows: Dict[Tuple[str, ...], _stoke.Rows] = {}
         self._pool: Optional[ThreadPoolExecutor] = None
+        self._there = _device_augment.OnDevice()
+        self._warned = False
+
+    # ---- as a module of torch
+
+    def to(self, *args: Any, **kwargs: Any) -> "Augment":
+        """For loops that move their modules. Where a batch is worked on is where it lies; there is nothing else to move."""
+        return self
+
+    def cuda(self, device: Any = None) -> "Augment":
+        """As `to`."""
+        return self
+
+    def cpu(self) -> "Augment":
+        """As `to`."""
+        return self
+
+    def train(self, mode: bool = True) -> "Augment":
+        """Augments, or with False only brings pictures to size, type and normalisation."""
+        self.training = bool(mode)
+        return self
+
+    def eval(self) -> "Augment":
+        """``train(False)``."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> "Augment":
+        """There are no weights."""
+        return self
+
+    def parameters(self, recurse: bool = True) -> Iterator[Any]:
+        """None: nothing is learnt here, and no gradients pass through."""
+        return iter(())
+
+    def state_dict(self) -> Dict[str, Any]:
+        """The place that draws have come to."""
+        return {"epoch": self._epoch, "position": self._position}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """Goes on from there."""
+        self.set_epoch(state["epoch"], state["position"])
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """As calling it."""
+        return self(*args, **kwargs)
 
     # ---- where it stands
 
@@ -89,6 +167,8 @@ class Augment:
         """(images, masks) augmented, or images alone where there are no masks. epoch and position leave the counters alone."""
         if os.getpid() != self._pid:  # threads and locks do not survive a fork
             self._fresh()
+        if _device_augment.where(images) is not None:
+            return self._on_device(images, masks, epoch, position)
         single = not isinstance(images, (list, tuple)) and len(_pictures.shape(images)) < 4
         pictures: Sequence[Any] = [images] if single else images
         labels: Sequence[Any] = [masks] if single else [None] * len(pictures) if masks is None else masks
@@ -99,11 +179,61 @@ class Augment:
         epoch, position = self._place(len(pictures), epoch, position)
         rows = self._rows_for(pictures, labels[0])
         if rows.two_masks and not self._as_dict:
-            raise ValueError("augment has mixup, so every sample has two masks and the share of the first: ask for as_dict=True "
-                             "(cutmix needs none of this)")
+            raise ValueError(_TWO_MASKS)
         batch = rows.begin(len(pictures), epoch, position)
         self._fill(rows, batch, pictures, labels)
         return self._give(batch, _pictures.library(pictures[0]), single, masks is not None)
+
+    def _on_device(self, images: Any, masks: Any, epoch: Optional[int], position: Optional[int]) -> Any:
+        """A batch where it lies, or by way of the host."""
+        place = _device_augment.where(images)
+        ours = isinstance(images, _stoke.Array)
+        if not ours and place != "cuda":
+            raise ValueError(f"the batch lies on {images.device}: give it as .cpu(), or on a card of CUDA")
+        if masks is not None and _device_augment.where(masks) != place:
+            raise ValueError(f"images lie on {place} and masks do not: bring both to one device")
+        shape = tuple(images.shape)
+        first = _pictures.batch_channels_first(shape)
+        texts = self._texts_now()
+        texts.setdefault("dtype", _pictures.image_dtype(images))
+        texts.setdefault("mask_dtype", "i64" if masks is None else _pictures.mask_dtype(masks))
+        texts.setdefault("size", f"{shape[2]}x{shape[3]}" if first else f"{shape[1]}x{shape[2]}")
+        last = ours and first and images.strides[3] != _item_bytes(images)  # shown as N, C, H, W, and not so in memory
+        texts.setdefault("layout", "chw" if first and not last else "hwc")
+        if "x" not in texts["size"]:
+            texts["size"] = f"{texts['size']}x{texts['size']}"
+        if not ours and texts["mask_dtype"] in ("auto", "u16"):  # torch has no uint16
+            texts["mask_dtype"] = "i64" if texts["mask_dtype"] == "auto" else "i32"
+        if self._two_masks and self.training and not self._as_dict:
+            raise ValueError(_TWO_MASKS)
+        now, at = self._place(shape[0], epoch, position)
+        with self._lock:
+            found = self._there.arrays(texts, images, masks, now, at, last) if ours else \
+                self._there.tensors(texts, images, masks, now, at)
+        if found is None:
+            found = self._by_host(images, masks, now, at, ours)
+        if masks is None:
+            found = {"images": found["images"]}
+        if self._as_dict:
+            return found
+        return (found["images"], found["masks"]) if masks is not None else found["images"]
+
+    def _by_host(self, images: Any, masks: Any, epoch: int, position: int, ours: bool) -> Dict[str, Any]:
+        if not self._warned:
+            self._warned = True
+            reason = next(iter(self._there.refused.values()), "the pipeline resizes parts of pictures")
+            warnings.warn(f"batches go to the host and back to be augmented: {reason}", stacklevel=4)
+        copy = Augment.__new__(Augment)
+        copy.__dict__.update(self.__dict__, _as_dict=True)
+        found = copy(_device_augment.to_host(images), _device_augment.to_host(masks), epoch=epoch, position=position)
+        return found if ours else {name: value if name == "lambda" else value.to(images.device) for name, value in found.items()}
+
+    def _texts_now(self) -> Dict[str, str]:
+        """The settings; without augmentation while `training` is off."""
+        texts = dict(self._texts)
+        if not self.training:
+            texts["augment"] = next((part for part in _NORMALIZE.findall(self.pipeline)), "none")
+        return texts
 
     def _place(self, count: int, epoch: Optional[int], position: Optional[int]) -> Tuple[int, int]:
         with self._lock:
@@ -116,7 +246,7 @@ class Augment:
     def _rows_for(self, pictures: Sequence[Any], mask: Any) -> _stoke.Rows:
         """One for every kind of result; kept."""
         first = pictures[0]
-        texts = dict(self._texts)
+        texts = self._texts_now()
         texts.setdefault("dtype", _pictures.image_dtype(first))
         texts.setdefault("mask_dtype", _pictures.mask_dtype(mask))
         texts.setdefault("layout", "chw" if _pictures.channels_first(first) or _pictures.library(first) == "torch" else "hwc")
@@ -125,7 +255,7 @@ class Augment:
             if any(_pictures.size(picture) != (height, width) for picture in pictures):
                 raise ValueError("pictures of different sizes make no batch by themselves: say image_size")
             texts["size"] = f"{height}x{width}"
-        key = tuple(texts[name] for name in ("dtype", "mask_dtype", "layout", "size"))
+        key = (str(self.training), *(texts[name] for name in ("dtype", "mask_dtype", "layout", "size")))
         with self._lock:
             if key not in self._rows:
                 if len(self._rows) >= 16:  # sizes that come once only must not pile up
@@ -162,15 +292,15 @@ class Augment:
         return (result["images"], result["masks"]) if has_masks else result["images"]
 
     def __reduce__(self) -> Any:
-        return _again, (self._texts, self._as_dict, self._threads, self._epoch, self._position)
+        return _again, (self._texts, self._as_dict, self._threads, self._epoch, self._position, self.training)
 
     def __repr__(self) -> str:
         return f"<stokehold.Augment {self.pipeline}: epoch {self._epoch}, position {self._position}>"
 
 
-def _again(texts: Dict[str, str], as_dict: bool, threads: int, epoch: int, position: int) -> Augment:
+def _again(texts: Dict[str, str], as_dict: bool, threads: int, epoch: int, position: int, training: bool) -> Augment:
     settings = dict(texts)
     copy = Augment(settings.pop("augment", None), settings.pop("size", None), int(settings.pop("seed", "0")), as_dict=as_dict,
                    threads=threads, **settings)  # type: ignore[arg-type]
     copy.set_epoch(epoch, position)
-    return copy
+    return copy.train(training)

@@ -266,8 +266,8 @@ class _Core:
         with self._lock:
             stages = {name: tuple(times) for name, times in self._times.items()}
             bad, replaced = len(self._bad), self._replaced
-        nothing = dict.fromkeys(("skipped", "bytes_read", "cache_hits_ram", "cache_hits_disk", "cache_misses", "cache_stored",
-                                 "cache_damaged", "cache_ram_bytes", "cache_disk_bytes"), 0)
+        nothing = dict.fromkeys(("skipped", "bytes_read", "retries", "cache_hits_ram", "cache_hits_disk", "cache_misses",
+                                 "cache_stored", "cache_damaged", "cache_ram_bytes", "cache_disk_bytes"), 0)
         held, pending = self._rows.held, list(self._pending)
         ready = sum(work.done.is_set() for work in pending)
         return {"samples": self._samples, "batches": self._delivered_ever, "replaced": replaced, "bad_samples": bad,
@@ -320,7 +320,7 @@ class Dataset(Batches):
         The data set. ``__getitem__`` is called by several threads at once; ``workers=0`` calls it in the thread that iterates.
     sample
         A function from what ``__getitem__`` gives to (image, mask), for samples of another form.
-    batch_size, image_size, augment, workers, prefetch, seed, rank, world, output, as_dict, channels_last, config, settings
+    batch_size, image_size, augment, workers, prefetch, seed, rank, world, output, as_dict, channels_last, pin_memory, config, settings
         As in `stokehold.Loader`, as far as they are not about files. Without image_size it is that of the first sample.
     """
 
@@ -330,7 +330,8 @@ class Dataset(Batches):
                  image_size: Union[None, int, str, Tuple[int, int]] = None, augment: Any = None,
                  workers: Union[None, int, str] = None, prefetch: Optional[int] = None, seed: Optional[int] = None,
                  rank: Optional[int] = None, world: Optional[int] = None, output: Optional[str] = None, as_dict: bool = False,
-                 channels_last: bool = False, config: Union[None, str, "os.PathLike[str]"] = None, **settings: Any) -> None:
+                 channels_last: bool = False, pin_memory: bool = False, non_blocking: Optional[bool] = None,
+                 config: Union[None, str, "os.PathLike[str]"] = None, **settings: Any) -> None:
         files = _ABOUT_FILES & set(settings)
         if files:
             raise TypeError(f"{', '.join(sorted(files))}: settings about files; the samples come from the data set given")
@@ -338,18 +339,18 @@ class Dataset(Batches):
                  "seed": seed}
         settings.update((name, value) for name, value in named.items() if value is not None)
         self._source, self._split = source, sample or _split
-        self._begin(settings, rank=rank, world=world, output=output, as_dict=as_dict, channels_last=channels_last, config=config)
+        self._begin(settings, rank=rank, world=world, output=output, as_dict=as_dict, channels_last=channels_last, config=config,
+                    pin_memory=pin_memory, non_blocking=non_blocking)
         self._arguments.update(source=source, sample=sample)
 
-    def _make_core(self, texts: Dict[str, str], config: Any, channels_last: bool) -> _Core:
+    def _make_core(self, texts: Dict[str, str], defaults: Dict[str, str], config: Any, channels_last: bool) -> _Core:
         size = (0, 0)
         if not len(self._source):
             raise ValueError("the data set is empty")
         if "size" not in texts and "image_size" not in texts:
             size = _pictures.size(self._split(self._source[0])[0])
-        if config is None:
-            texts.setdefault("policy", "stop")
-        return _Core(self._source, self._split, _stoke.Rows(texts, config, channels_last, size))
+        defaults["policy"] = "stop"
+        return _Core(self._source, self._split, _stoke.Rows(texts, config, channels_last, size, defaults, self._pinning.source))
 
     def bad_samples(self) -> List[BadFile]:
         """Samples that could not be used so far, each once; `path` is the sample's number."""

@@ -4,7 +4,7 @@
     import lightning
     import stokehold.lightning
 
-    data = stokehold.lightning.DataModule("data", batch_size=16, image_size=512, augment="standard", mask_dtype="int64", val_split=0.1)
+    data = stokehold.lightning.DataModule("data", batch_size=16, image_size=512, augment="standard", val_split=0.1)
     trainer = lightning.Trainer(callbacks=[stokehold.lightning.FeedMonitor()])
     trainer.fit(model, datamodule=data)
 
@@ -85,7 +85,7 @@ class _WholeSet:
 class DataModule(_lightning.LightningDataModule):  # type: ignore[misc]
     """Training and validation batches from one set.
 
-        DataModule("data", batch_size=16, image_size=512, augment="standard", mask_dtype="int64", val_split=0.1)
+        DataModule("data", batch_size=16, image_size=512, augment="standard", val_split=0.1)
 
     Settings are those of `stokehold.Loader`. Training takes the set's own train folder, or what `val_split` leaves; validation the
     val folder or that share, in order and without augmentation. A set that has neither is for training alone.

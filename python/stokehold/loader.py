@@ -17,6 +17,7 @@ class MemoryPlan:
     workers: int
     slot_bytes: int
     worker_bytes: int
+    large_bytes: int  # for one picture at a time that needs more than a worker has
     cache_bytes: int
     fixed_bytes: int  # what the process held before
     total_bytes: int
@@ -51,8 +52,9 @@ class Picture:
     def _repr_png_(self) -> bytes:
         return self.data
 
-    def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
-        """Writes the file."""
+    def save(self, path: Union[str, "os.PathLike[str]"], force: bool = False) -> None:
+        """Writes the file. One that is there already is replaced if it is such a picture, or with force."""
+        _stoke.check_output(path, force)
         with open(path, "wb") as file:
             file.write(self.data)
 
@@ -103,6 +105,8 @@ class Loader(Batches):
         The settings most people set. image_size is a number or (height, width); left out, that of the first sample.
         augment is a preset (none, light, crop, standard, strong, face, medical), a list of ops such as
         ``"random_crop,hflip(p=0.3)"``, a Python list of ops of `stokehold.ops`, or a YAML file.
+    use_mixup, use_cutmix, mixup_alpha, cutmix_alpha, mixup_prob, cutmix_prob
+        The ops mixup and cutmix behind `augment`, by the names that trainers have for them; False, False, 0.2, 1, 0.3, 0.3.
     rank, world
         Which of how many processes this is; by default what torch.distributed or torchrun (RANK, WORLD_SIZE) says.
     output
@@ -127,12 +131,20 @@ class Loader(Batches):
     depth, placement
         With `to`: batches on the device ahead of the one in use (2), and who augments: "host", "device" or "auto". The bytes
         are the same. On the device it takes NVRTC, unless this was built where nvcc is.
+    pin_memory
+        Batches lie in page-locked memory, from which ``images.to(device, non_blocking=True)`` does not wait: torch's where torch has
+        CUDA, else the CUDA driver's. A batch's place is used again when its tensors are gone and the work that torch's current
+        stream had by then is done. Where nothing can be page-locked, a warning says why, as does `remarks`. With `to` batches are
+        copied from such memory anyhow.
+    non_blocking
+        As `to` copies anyway. Without `to` nothing is copied, and a warning says where it belongs.
     config
         A file of settings (stoke.yaml, also one with the settings of training); what is said here goes before.
     settings
         Everything else in the list below, which is that of the command and of stoke.yaml, and the names of torch's
-        DataLoader for the same things. pin_memory and persistent_workers are accepted and change nothing: threads
-        always stay from epoch to epoch. Unlike the command, a loader writes no quarantine file unless `quarantine`
+        DataLoader for the same things. persistent_workers is accepted and changes nothing: threads always stay from epoch to
+        epoch. mask_dtype is by default int64 where batches are torch tensors, as torch's losses take them, else the smallest type
+        that holds the classes. Unlike the command, a loader writes no quarantine file unless `quarantine`
         names one; see `bad_files`.
 
     Settings
@@ -146,18 +158,19 @@ class Loader(Batches):
                  workers: Union[None, int, str] = None, prefetch: Optional[int] = None, seed: Optional[int] = None,
                  rank: Optional[int] = None, world: Optional[int] = None, output: Optional[str] = None,
                  as_dict: bool = False, channels_last: bool = False, to: Any = None, depth: Optional[int] = None,
-                 placement: Optional[str] = None,
+                 placement: Optional[str] = None, pin_memory: bool = False, non_blocking: Optional[bool] = None,
                  config: Union[None, str, "os.PathLike[str]"] = None, **settings: Any) -> None:
         named = {"data": data, "batch_size": batch_size, "image_size": image_size, "augment": augment,
                  "workers": workers, "prefetch": prefetch, "seed": seed}
         settings.update((name, value) for name, value in named.items() if value is not None)
         self._begin(settings, rank=rank, world=world, output=output, as_dict=as_dict, channels_last=channels_last, config=config,
-                    way=_device.route(to, depth=depth, placement=placement), to=to, depth=depth, placement=placement)
+                    way=_device.route(to, depth=depth, placement=placement), to=to, depth=depth, placement=placement,
+                    pin_memory=pin_memory, non_blocking=non_blocking)
 
-    def _make_core(self, texts: Dict[str, str], config: Any, channels_last: bool) -> _stoke.Loader:
+    def _make_core(self, texts: Dict[str, str], defaults: Dict[str, str], config: Any, channels_last: bool) -> _stoke.Loader:
         if self._way is None:
-            return _stoke.Loader(texts, config, channels_last)
-        return _stoke.Loader(texts, config, channels_last, self._way.name, self._way.feed)
+            return _stoke.Loader(texts, config, channels_last, None, {}, defaults, self._pinning.source)
+        return _stoke.Loader(texts, config, channels_last, self._way.name, self._way.feed, defaults)
 
     @property
     def device(self) -> str:
@@ -184,7 +197,7 @@ class Loader(Batches):
     def remarks(self) -> List[str]:
         """What is allowed in the settings and hardly meant, and what went wrong without harm to the batches."""
         short = short_of_room(self.stats(), self.memory.workers) if self._way is None else None
-        return self._core.remarks() + ([short] if short else [])
+        return self._core.remarks() + self._notes + ([short] if short else [])
 
     def show(self, n: int = 8, *, columns: int = 0, tile: int = 0) -> Picture:
         """A picture of the first n samples of the epoch as they are delivered, beside each its mask laid over it.

@@ -307,22 +307,42 @@ def _three(name: str, values: Any) -> str:
 # ---- mixing
 
 
+def _shares(name: str, value: Any) -> Tuple[float, float]:
+    low, high = _pair(name, value)
+    if not 0 <= low <= high <= 1:
+        _no(name, f"{low:g}..{high:g}: two shares, from low to high within 0..1")
+    return low, high
+
+
 def RandomMixUpV2(lambda_val: Any = None, *, alpha: float = 1.0, p: float = 1.0, **others: Any) -> Op:
-    """Blends with the row before; the batch then has two masks (`as_dict=True`). alpha 1 is Kornia's uniform share."""
-    _check("RandomMixUpV2", others)
+    """Blends with the row before; the batch then has two masks (`as_dict=True`).
+
+    lambda_val is the range of the other picture's share, as in Kornia, evenly drawn; alpha 1 draws from all of it alike.
+    """
+    name = "RandomMixUpV2"
+    _check(name, others)
+    settings = {"p": _number(p), "alpha": _number(alpha)}
     if lambda_val is not None:
-        _no("RandomMixUpV2", "the share is drawn from Beta(alpha, alpha): give alpha, not lambda_val")
-    return Op("mixup", {"p": _number(p), "alpha": _number(alpha)})
+        low, high = _shares(name, lambda_val)
+        settings["share"] = _range(name, (1 - high, 1 - low))  # Kornia's is that of the other picture
+    return Op("mixup", settings)
 
 
 def RandomCutMixV2(num_mix: int = 1, cut_size: Any = None, beta: Optional[float] = None, *, alpha: Optional[float] = None,
                    p: float = 1.0, **others: Any) -> Op:
-    """Pastes a box of image and mask of the row before."""
-    _check("RandomCutMixV2", others)
-    if num_mix != 1 or cut_size is not None:
-        _no("RandomCutMixV2", "one box is pasted, of a size drawn from Beta(beta, beta): num_mix and cut_size have no counterpart")
+    """Pastes a box of image and mask of the row before.
+
+    The own picture's share is drawn from Beta(beta, beta) and cut to the range cut_size, as in Kornia; the box then lies inside.
+    """
+    name = "RandomCutMixV2"
+    _check(name, others)
+    if num_mix != 1:
+        _no(name, "one box is pasted: num_mix is always 1")
     share = alpha if beta is None else beta
-    return Op("cutmix", {"p": _number(p), "alpha": "1" if share is None else _number(share)})
+    settings = {"p": _number(p), "alpha": "1" if share is None else _number(share)}
+    if cut_size is not None:
+        settings["share"] = _range(name, _shares(name, cut_size))
+    return Op("cutmix", settings)
 
 
 def MixUp(*, alpha: float = 1.0, p: float = 1.0, **others: Any) -> Op:
@@ -391,6 +411,27 @@ def _plain(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return (".." if len(value) == 2 else ",").join(str(item) for item in value)
     return str(value)
+
+
+MIXING = ("use_mixup", "use_cutmix", "mixup_alpha", "cutmix_alpha", "mixup_prob", "cutmix_prob")
+
+
+def with_mixing(augment: Any, use_mixup: bool = False, use_cutmix: bool = False, mixup_alpha: float = 0.2, cutmix_alpha: float = 1.0,
+                mixup_prob: float = 0.3, cutmix_prob: float = 0.3) -> Any:
+    """`augment` with mixup and cutmix behind it, as the six options by these names say."""
+    more = []
+    if use_mixup:
+        more.append(RandomMixUpV2(alpha=mixup_alpha, p=mixup_prob))
+    if use_cutmix:
+        more.append(RandomCutMixV2(alpha=cutmix_alpha, p=cutmix_prob))
+    if not more:
+        return augment
+    if hasattr(augment, "__fspath__"):
+        augment = augment.__fspath__()
+    if isinstance(augment, str) and augment.endswith((".yaml", ".yml")):
+        raise ValueError(f"augment={augment!r}: mixup and cutmix of a file stand in the file, not in use_mixup and use_cutmix")
+    before = [] if augment is None or augment == "none" else list(augment) if isinstance(augment, (list, tuple)) else [augment]
+    return before + more
 
 
 def text(augment: Any) -> Tuple[Optional[str], Optional[Tuple[int, int]]]:

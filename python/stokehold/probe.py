@@ -328,6 +328,11 @@ class Probe:
         return records
 
     @property
+    def sees_making(self) -> bool:
+        """Whether the parts of making a batch are seen: of a torch DataLoader; of any other iterable next() alone is."""
+        return not why_not_seen(self._loader)
+
+    @property
     def setup(self) -> str:
         """How the loop is run, as far as the loader tells, in the words of stoke_setup_change."""
         loader = self._loader

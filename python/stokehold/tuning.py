@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which batch fits and pays, which settings to start from, what is wrong with them, what the machine does."""
 import os
+import re
+import sys
 import time
-from dataclasses import dataclass, fields
-from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
+from dataclasses import dataclass, fields, replace
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
 from . import _stoke
+from ._errors import in_python
 from ._progress import Progress
 from ._trial import CpuTrials, CudaTrials, Recipe
 
@@ -47,7 +50,9 @@ class BatchSizeOptimizer:
         print(best, stats["why"])
 
     model : any torch module; the trials run on the device of its parameters, and it comes back as it was.
-    config : a mapping, flat or with sections: mixed_precision, optimizer ("adamw", "sgd"), accumulate are looked for. Optional.
+    config : a mapping or an object, flat or with sections, or the path of a settings file. Precision (precision, use_mixed_precision,
+        fp16 ...), optimiser (optimizer: sgd, optimizer: {name: SGD}) and accumulation (accumulate_grad_batches ...) are taken from
+        it; fp32, AdamW and 1 without. `recipe` has what was understood.
     loss : loss(output, target) -> scalar. Without it the output's own `.loss` is taken, or the mean of the output.
     memory : bytes that may be taken, all of them. Without it: what is free on the card or of the machine's memory, less a margin.
     steps : of the optimiser in a trial; its state is made at the first.
@@ -69,7 +74,8 @@ class BatchSizeOptimizer:
 
     def find_optimal_batch_size(self, sample: Any, target_gpu_util: float = 85.0, *, journal: Optional[Path] = None,
                                 key: Optional[str] = None, progress: Optional[bool] = None) -> Tuple[int, Dict[str, Any]]:
-        """Returns (batch, stats). 0 = not even one sample fits.
+        """Returns (batch, stats). 0 = not even one sample fits, or stats["too_busy"]: other programs took the processor, and times
+        that scatter choose nothing.
 
         sample : a batch of any size as the loader gives it: a tensor, (inputs, target), or a dict of keyword arguments. Its
             first row is repeated.
@@ -77,22 +83,33 @@ class BatchSizeOptimizer:
         journal, key : a file that remembers trials, so that a search goes on where it was stopped; key names what they depend on.
         progress : whether trials are shown as they are made; None: on a terminal and in a notebook.
 
-        stats has why (a sentence), bound ("throughput", "memory" ...), images_s, best_images_s, largest_fit, budget, memory0 and
+        stats has why (a sentence), bound ("throughput", "memory" ...), limit (what ended the search: memory, the largest that was
+        allowed, or the last one tried), recipe (how steps were made), images_s, best_images_s, largest_fit, budget, memory0 and
         memory1 (bytes: memory0 + memory1 * batch), time0 and time1 (ms), and trials, a list of dicts.
         """
         if not 0 < target_gpu_util <= 100:
             raise ValueError(f"target_gpu_util={target_gpu_util}: percent, more than 0 and at most 100")
         device = next((str(parameter.device) for parameter in self.model.parameters()), "cpu")
         kind = CudaTrials if device.startswith("cuda") else CpuTrials
-        params: Dict[str, Any] = {"target_busy": target_gpu_util / 100, "largest": self.largest}
+        params: Dict[str, Any] = {"target_busy": target_gpu_util / 100, "largest": self.largest, "accumulate": self.recipe.accumulate}
         with Progress(progress) as shown, kind(self.model, sample, self.recipe, device, self.memory, self.timeout) as trials:
             params["memory"] = trials.memory
             if self.memory is not None:
                 params.update(margin=0.0, margin_bytes=0)  # somebody who names a sum means it
             found = _stoke.batch_search(params, _told(trials.run, shown), None if journal is None else os.fspath(journal), key)
             shown.update(f"{len(found['trials'])} trials: a batch of {found['batch']}")
-        found["device"] = device
+        found.update(device=device, recipe=str(self.recipe), limit=self._limit(found), why=in_python(found["why"]))
         return found["batch"], found
+
+    def _limit(self, found: Mapping[str, Any]) -> str:
+        """Which end the search met: that 64 ran says nothing of 65."""
+        if found["smallest_oom"]:
+            return f"memory: {found['smallest_oom']} did not fit"
+        if self.largest and found["largest_ok"] >= self.largest:
+            return f"largest={self.largest}: no more were to be tried, and they fit"
+        if found["bound"] == "memory" and not found["too_busy"]:
+            return f"memory: by the trials no more than {found['largest_fit']} fit"
+        return f"the last one tried: {found['largest_ok']} fit, and more were not tried"
 
 
 def _told(run: Callable[[int, bool], Dict[str, Any]], shown: Progress) -> Callable[[int, bool], Dict[str, Any]]:
@@ -126,30 +143,97 @@ class Change:
     source: str
 
 
-@dataclass(frozen=True)
-class Optimization:
-    """What was changed, what was left as it is and why, and where the new file lies."""
+class Optimization(Dict[str, Any]):
+    """The settings as they were written, as a dict: `done["batch_size"]`, `done["data"]["num_workers"]`. A key of a section is
+    found without it where no other section has one of that name. `path` is the new file, `changes` what is different in it and
+    why, `remarks` what was left as it is and why."""
 
     path: str
     changes: Tuple[Change, ...]
     remarks: Tuple[str, ...]
 
+    def __init__(self, values: Iterable[Tuple[str, str, int]], path: str, changes: Iterable[Change], remarks: Iterable[str]):
+        super().__init__()
+        self.path, self.changes, self.remarks = path, tuple(changes), tuple(remarks)
+        for name, text, quoted in values:
+            _put(self, _steps(name), text if quoted else _value(text))
+
+    def __missing__(self, key: str) -> Any:
+        found = _named(self, key)
+        if len(found) == 1:
+            return found[0]
+        raise KeyError(key)
+
+
+_STEP = re.compile(r'\.?(?:"((?:[^"\\]|\\.)*)"|([^.\[\]"]+))|\[(\d+)\]')
+
+
+def _steps(path: str) -> List[Union[str, int]]:
+    """The keys and indices of a path: data.size[1]."""
+    steps: List[Union[str, int]] = []
+    for match in _STEP.finditer(path):
+        quoted, key, index = match.groups()
+        steps.append(int(index) if index is not None else re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else key)
+    return steps
+
+
+def _value(text: str) -> Any:
+    """A plain scalar as YAML means it; 3e-4 is a number, as everybody means it."""
+    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False, "null": None, "~": None, "": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
+def _put(tree: Any, steps: List[Union[str, int]], value: Any) -> None:
+    """Sets a value deep in dicts and lists that are made on the way."""
+    for step, after in zip(steps, [*steps[1:], None]):
+        if isinstance(step, int):
+            tree.extend([None] * (step + 1 - len(tree)))
+        if after is None:
+            tree[step] = value
+            return
+        empty: Any = [] if isinstance(after, int) else {}
+        if isinstance(step, int):
+            tree[step] = empty if tree[step] is None else tree[step]
+            tree = tree[step]
+        else:
+            tree = tree.setdefault(step, empty)
+
+
+def _named(tree: Any, key: str) -> List[Any]:
+    found = []
+    for name, value in tree.items():
+        if name == key:
+            found.append(value)
+        elif isinstance(value, dict):
+            found += _named(value, key)
+    return found
+
 
 def auto_optimize_config(src: Path, dst: Optional[Path] = None, *, gpu: Optional[str] = None, memory: Optional[int] = None,
-                         allow_model_scale: bool = False, measured_batch: Optional[int] = None,
-                         measured_why: Optional[str] = None) -> Optimization:
-    """Writes `src` with better settings to `dst`; comments, order and every other byte stay.
+                         cores: Optional[int] = None, allow_model_scale: bool = False, measured_batch: Optional[int] = None,
+                         measured_why: Optional[str] = None, force: bool = False) -> Optimization:
+    """Writes `src` with better settings to `dst`, and returns them; comments, order and every other byte stay.
 
-        auto_optimize_config("configs/train_config.yaml", "configs/train_optimized.yaml")
+        cfg = auto_optimize_config("configs/train_config.yaml", "configs/train_optimized.yaml")
+        loader = DataLoader(dataset, batch_size=cfg["batch_size"], num_workers=cfg["num_workers"])
 
-    dst None: x_config.yaml becomes x_gpu_optimized.yaml. measured_batch is one that find_optimal_batch_size found, which
-    replaces the tables' own. Settings that change the experiment (base_channels ...) only with allow_model_scale.
+    dst None: x_config.yaml becomes x_gpu_optimized.yaml. gpu, memory (bytes): the card that is meant; with neither it is the one
+    found here, and without one the batch stays as it is. cores: of the machine with that card, where it is not this one.
+    measured_batch is one that find_optimal_batch_size found, which replaces the tables' own. Settings that change the experiment
+    (base_channels ...) only with allow_model_scale. A file that is there already is replaced only with force.
     """
-    params = _given({"config": os.fspath(src), "gpu": gpu, "memory": memory, "allow_model_scale": allow_model_scale,
-                     "measured_batch": measured_batch, "measured_why": measured_why})
-    found = _stoke.optimize(params, None if dst is None else os.fspath(dst))
-    changes = tuple(_take(Change, change, from_=change["from"]) for change in found["changes"])
-    return Optimization(path=found["path"], changes=changes, remarks=tuple(found["remarks"]))
+    params = _given({"config": os.fspath(src), "gpu": gpu, "memory": memory, "cores": cores,
+                     "allow_model_scale": allow_model_scale, "measured_batch": measured_batch, "measured_why": measured_why})
+    found = _stoke.optimize(params, None if dst is None else os.fspath(dst), force)
+    changes = (_take(Change, change, from_=change["from"]) for change in found["changes"])
+    return Optimization(found["values"], found["path"], changes, found["remarks"])
 
 
 # ---- memory ----
@@ -274,7 +358,25 @@ def check(config: Optional[Path] = None, *, data: Optional[Path] = None, model: 
     """
     found = _stoke.check(_given({"config": config and os.fspath(config), "data": data and os.fspath(data), "model": model,
                                  "classes": classes, "ranks": ranks}))
-    return CheckResult(lines=tuple(CheckLine(*line) for line in found["lines"]), dialect=found["dialect"])
+    lines = (CheckLine(*line) for line in found["lines"])
+    return CheckResult(lines=tuple(_with_versions(line) if line.key == "versions" else line for line in lines), dialect=found["dialect"])
+
+
+def _with_versions(line: CheckLine) -> CheckLine:
+    """Of PyTorch, where it is imported in this process: which CUDA it was built for, and whether it sees a card."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return line
+    built = getattr(torch.version, "cuda", None) or getattr(torch.version, "hip", None)
+    name = f"PyTorch {torch.__version__}"
+    if not built:
+        return replace(line, verdict="warn", figure=f"{name} is built for the processor alone: it uses no card", source="driver",
+                       fix="install a build with CUDA: https://pytorch.org/get-started/locally")
+    cards = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if not cards:
+        return replace(line, verdict="fail", figure=f"{name} is built for CUDA {built} and sees no card", source="driver",
+                       fix="nvidia-smi shows which CUDA the driver can; it must be at least that of PyTorch")
+    return replace(line, verdict="pass", figure=f"{name}, CUDA {built}: sees {cards} card{'' if cards == 1 else 's'}", source="driver", fix="")
 
 
 # ---- the machine, watched ----

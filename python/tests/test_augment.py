@@ -172,6 +172,9 @@ def test_a_batch_belongs_to_its_maker(make, pixels):
     (ops.RandomErasing(value=1.0), "erasing(p=0.5,scale=0.02..0.33,ratio=0.3..3.3,value=255)"),
     (ops.RandomMixUpV2(p=0.5), "mixup(p=0.5,alpha=1)"),
     (ops.RandomCutMixV2(beta=0.4), "cutmix(p=1,alpha=0.4)"),
+    (ops.RandomMixUpV2(lambda_val=(0.2, 0.2), p=0.3), "mixup(p=0.3,alpha=1,share=0.8)"),
+    (ops.RandomMixUpV2(lambda_val=(0.1, 0.4)), "mixup(p=1,alpha=1,share=0.6..0.9)"),
+    (ops.RandomCutMixV2(cut_size=(0.2, 0.8), p=0.3), "cutmix(p=0.3,alpha=1,share=0.2..0.8)"),
     (ops.Normalize((0.5, 0.5, 0.5), 0.25), "normalize(mean=0.5,0.5,0.5,std=0.25,0.25,0.25)"),
 ])
 def test_ops(given, expected):
@@ -202,7 +205,9 @@ def test_lists_of_everything(make):
     (lambda: ops.ColorJitter((0.5, 1.2)), "evenly around 1"),
     (lambda: ops.RandomAffine(10, shear=(0, 10)), "ranges around 0"),
     (lambda: ops.RandomCrop(8, p=0.5), "p=1"),
-    (lambda: ops.RandomMixUpV2(lambda_val=(0, 1)), "give alpha"),
+    (lambda: ops.RandomMixUpV2(lambda_val=(0.8, 0.2)), "from low to high"),
+    (lambda: ops.RandomCutMixV2(cut_size=(0.2, 1.2)), "within 0..1"),
+    (lambda: ops.RandomCutMixV2(num_mix=2), "num_mix is always 1"),
     (lambda: ops.RandomPerspective(), "RandomPerspective has no counterpart"),
     (lambda: Augment([{"name": "RandomSolarize"}]), "RandomSolarize has no counterpart"),
     (lambda: Augment([object()]), "object of another library"),
@@ -213,3 +218,37 @@ def test_lists_of_everything(make):
 def test_what_has_no_counterpart_says_so(mistake, error):
     with pytest.raises((TypeError, ValueError, AttributeError), match=error):
         mistake()
+
+
+def test_the_six_options_of_mixing(make, data):
+    """By their names, in the loader and in Augment; of a file they would not know what is there."""
+    images, masks = numpy.zeros((4, 16, 16, 3), numpy.uint8), numpy.zeros((4, 16, 16), numpy.uint8)
+    augment = Augment("hflip", use_mixup=True, use_cutmix=True, mixup_alpha=0.4, cutmix_alpha=0.6, mixup_prob=0.3, cutmix_prob=0.2,
+                      as_dict=True)
+    assert augment.pipeline == "hflip(p=0.5),mixup(p=0.3,alpha=0.4,share=0..1),cutmix(p=0.2,alpha=0.6,share=0..1)"
+    assert {"masks_b", "lambda"} <= set(augment(images, masks))
+    assert Augment("hflip", use_mixup=False, mixup_alpha=0.4).pipeline == "hflip(p=0.5)"
+    assert Augment(None, use_cutmix=True).pipeline == "cutmix(p=0.3,alpha=1,share=0..1)"
+    with pytest.raises(TypeError, match="mixup_beta"):
+        Augment("hflip", mixup_beta=1)
+    with pytest.raises(ValueError, match="as_dict=True"):
+        make(use_mixup=True)
+    batch = next(iter(make(use_mixup=True, mixup_prob=1.0, mixup_alpha=1.0, as_dict=True)))
+    other = next(iter(make(augment="mixup(p=1,alpha=1)", as_dict=True)))
+    assert (batch["images"] == other["images"]).all() and (batch["lambda"] < 1).all()
+    with pytest.raises(TypeError, match="give augment, too"):
+        make(config="stoke.yaml", use_cutmix=True)
+
+
+def test_shares_are_kornias():
+    """lambda_val is the other's share; cut_size bounds the own one, and the box lies inside."""
+    images = numpy.zeros((64, 20, 20, 3), numpy.uint8)
+    images[::2] = 200
+    masks = numpy.arange(64, dtype=numpy.uint8)[:, None, None] * numpy.ones((1, 20, 20), numpy.uint8)
+    mixed = Augment([ops.RandomMixUpV2(lambda_val=(0.2, 0.2))], as_dict=True)(images, masks)
+    assert numpy.allclose(mixed["lambda"], 0.8)
+    spread = Augment([ops.RandomMixUpV2(lambda_val=(0.1, 0.4))], as_dict=True)(images, masks)["lambda"]
+    assert spread.min() >= 0.6 and spread.max() <= 0.9 and spread.max() - spread.min() > 0.15
+    _, cut = Augment([ops.RandomCutMixV2(cut_size=(0.2, 0.8), p=1.0)])(images, masks)
+    own = numpy.array([(cut[i] == i).mean() for i in range(64)])
+    assert own.min() >= 0.19 and own.max() <= 0.85  # sides are whole pixels

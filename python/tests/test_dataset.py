@@ -259,3 +259,12 @@ def test_exit_without_closing(program):
 def test_mistakes(own, settings, error):
     with pytest.raises((TypeError, ValueError), match=error):
         own(**settings)
+
+
+def test_messages_are_text(tmp_path):
+    """An exception's text ends in a terminal or a log: names of files cannot speak there."""
+    folder = tmp_path / "e\033[31m\nforged\u009b2J\u202ex"
+    with pytest.raises(stokehold.Error) as caught:
+        stokehold.Loader(str(folder), size=32, batch_size=2)
+    assert "e\\x1b[31m\\nforged\\u009b2J\\u202ex" in str(caught.value)
+    assert not set(str(caught.value)) & set("\033\n\u009b\u202e")

@@ -6,6 +6,8 @@ No card is here: CUDA is the driver of tests/fake, which is as late as it may be
 import ctypes
 import gc
 import os
+import subprocess
+import sys
 import threading
 
 import card as cards
@@ -435,7 +437,7 @@ def test_no_room_on_the_card(send, card):
     with pytest.raises(stokehold.NoMemoryError, match="slots 9 x .*cuda:0 has .*MB free. Lower batch, size or depth"):
         send(to="cuda", depth=8)
     card.control.settings.contents.memory_bytes = 40000
-    with pytest.raises(stokehold.NoMemoryError, match="page-locked memory.*keep fewer batches ahead"):
+    with pytest.raises(stokehold.NoMemoryError, match="slots 3 x .*cuda:0 has .*MB free"):
         send(to="cuda")
 
 
@@ -489,3 +491,21 @@ def test_without_torch_a_card_gives_dlpack(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert _device.output(_device.route("cuda:0"), None) == "dlpack"
     assert _device.output(_device.route("host"), None) is None
+
+
+def test_a_driver_that_crashes_leaves_the_process_alive(data):
+    """Tried by the package's command first, in a process that has threads already."""
+    crash = os.environ.get("STOKE_TEST_CRASH")
+    if not crash:
+        pytest.skip("STOKE_TEST_CRASH does not name the library of tests/fake")
+    text = ("import sys, stokehold\n"
+            "with stokehold.Loader(sys.argv[1], batch_size=4, image_size=32, workers=2, output='dlpack') as running:\n"
+            "    next(iter(running))\n"
+            "    try:\n"
+            "        stokehold.Loader(sys.argv[1], to='cuda', output='dlpack')\n"
+            "    except stokehold.Error as error:\n"
+            "        print(error)\n")
+    env = {name: value for name, value in os.environ.items() if name != "STOKE_DRIVER_TRIAL"}
+    done = subprocess.run([sys.executable, "-c", text, data], capture_output=True, text=True, env={**env, "STOKE_LIBCUDA": crash})
+    assert done.returncode == 0, done.stderr
+    assert "crashed (SIGABRT)" in done.stdout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ops of a usual chain (requirement A1) by Kornia's names: every argument of its classes is taken with its meaning or refused.
+"""The ops of the usual chain by Kornia's names: every argument of its classes is taken with its meaning or refused.
 
 What Kornia 0.9.0 takes is recorded here and always held against ours; where Kornia is installed, its own signatures and pixels are.
 """

@@ -178,3 +178,20 @@ def test_remark_about_batches_kept(make):
     assert short_of_room(tight, 0) is None
     assert short_of_room(dataclasses.replace(tight, wait_share=None, seconds=0.0), 2) is None
     assert loader.remarks == []
+
+
+def test_masks_are_what_the_library_they_are_for_takes(make, torch, tmp_path):
+    """cross_entropy takes int64 and nothing else; NumPy gets the smallest type."""
+    images, masks = next(iter(make(output="torch", classes=6)))
+    assert masks.dtype == torch.int64
+    scores = torch.zeros(4, 6, 32, 32, requires_grad=True)
+    torch.nn.functional.cross_entropy(scores, masks, ignore_index=255).backward()
+    assert next(iter(make(output="numpy")))[1].dtype == numpy.uint8
+    assert next(iter(make(output="torch", mask_dtype="uint8")))[1].dtype == torch.uint8
+    assert next(iter(make(output="torch", mask_dtype="auto")))[1].dtype == torch.uint8
+    (tmp_path / "stoke.yaml").write_text("mask_dtype: i32\n")  # a file goes before what is usual
+    assert next(iter(make(output="torch", config=tmp_path / "stoke.yaml")))[1].dtype == torch.int32
+    assert next(iter(make(output="torch", config=tmp_path / "stoke.yaml", mask_dtype="u8")))[1].dtype == torch.uint8
+    pictures = [(numpy.zeros((8, 8, 3), numpy.uint8), numpy.zeros((8, 8), numpy.uint8))] * 4
+    with stokehold.Dataset(pictures, batch_size=2, output="torch") as dataset:
+        assert next(iter(dataset))[1].dtype == torch.int64

@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 import stokehold
 from conftest import stoke
 from stokehold import _stoke
@@ -53,6 +55,12 @@ def test_show(make, tmp_path):
     assert picture.data != loader.show(4).data and picture.data != loader.show(3, columns=3, tile=64).data
     picture.save(tmp_path / "samples.png")
     assert (tmp_path / "samples.png").read_bytes() == picture.data
+    loader.show(4).save(tmp_path / "samples.png")  # a picture of ours is replaced, any other file is not
+    (tmp_path / "photo.png").write_bytes(b"mine")
+    with pytest.raises(stokehold.Error, match="is there already"):
+        picture.save(tmp_path / "photo.png")
+    assert (tmp_path / "photo.png").read_bytes() == b"mine"
+    picture.save(tmp_path / "photo.png", force=True)
     assert loader.show(100).data  # more than there are
     assert make(augment="mixup(p=1)", as_dict=True).show(2).data
     loader.set_epoch(0)
@@ -60,13 +68,21 @@ def test_show(make, tmp_path):
 
 
 def test_the_readme_runs(program, data, tmp_path):
-    """As it stands, in a folder with demo/data; where the tests run from the source."""
+    """As it stands, in a folder with demo/data; where the tests run from the source. Of the reader's own loop any will do."""
     readme = pathlib.Path(__file__).parents[2] / "README.md"
-    (block,) = re.findall(r"^```python\n(.*?)^```", readme.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    probe, loader, learning = re.findall(r"^```python\n(.*?)^```", readme.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "data").symlink_to(data)
-    status, out, err = program(f"import os; os.chdir({str(tmp_path)!r})\n" + block).end()
+    status, out, err = program(f"import os; os.chdir({str(tmp_path)!r})\n" + loader).end()
     assert (status, err) == (0, "") and len(out.splitlines()) == 4
+    mine = "import time, stokehold; model = None; loader = [(1, 2)] * 20; train_one_step = lambda images, masks: time.sleep(0.001)\n"
+    status, out, err = program(mine + probe).end()
+    assert (status, err) == (0, "") and "the device is idle" in out
+    pytest.importorskip("torch")
+    mine = ("import torch, stokehold; data = torch.randn(2, 3, 4, 4), torch.zeros(2, 4, 4, dtype=torch.long); loader = [data] * 20\n"
+            "model = torch.nn.Conv2d(3, 2, 1); optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n")
+    status, out, err = program(mine + learning).end()
+    assert (status, err) == (0, "") and "images/s" in out
 
 
 def test_nothing_heavy_is_imported(program, data):

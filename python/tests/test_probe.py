@@ -52,6 +52,8 @@ def test_any_iterable():
     with pytest.raises(ValueError, match="no torch DataLoader"):
         probe.fixes
     assert "no torch DataLoader" in probe.report() and "= idle" in probe.report()
+    # Where the time went is known, if not into which parts.
+    assert not probe.sees_making and "next() made the batch" in probe.report() and "moment" not in probe.report()
 
 
 def test_time_between_loops_does_not_count(monkeypatch):

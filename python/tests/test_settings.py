@@ -125,8 +125,17 @@ def test_the_docstring_lists_the_table():
     assert "    mask_dtype : auto|u8|u16|i32|i64, by default auto" in lines
     assert "--" not in stokehold.Loader.__doc__.partition("Settings")[2].replace("-" * 8, "")  # no flags of the command
     parameters = list(inspect.signature(stokehold.Loader).parameters)
-    assert parameters[9:] == ["output", "as_dict", "channels_last", "to", "depth", "placement", "config", "settings"]
+    assert parameters[9:] == ["output", "as_dict", "channels_last", "to", "depth", "placement", "pin_memory", "non_blocking",
+                              "config", "settings"]
     for name in parameters[:9]:
         assert name in names or _stoke.aliases()[name] in names
     for target in _stoke.aliases().values():
         assert target is None or target in names
+
+
+def test_a_long_value_of_a_file_is_cut_in_a_letter(make, tmp_path):
+    for shift in range(2):  # one of them ends between the two bytes of a letter
+        config = tmp_path / f"{shift}.yaml"
+        config.write_text(f"batch_size: {'x' * shift}{chr(0xe9) * 80}\nnum_workers: 1\n", encoding="utf-8")
+        with pytest.warns(UserWarning, match="is not understood here"):
+            make(config=config)

@@ -111,6 +111,9 @@ typedef struct stk_op {
 #include "src/augment/ops.def"
 #undef STK_OP
 
+/* Of random_resized_crop's settings: the largest share of the source it shows. */
+double stk_resized_crop_most(const void *args);
+
 /* NULL when there is no such op. */
 const stk_op *stk_op_find(const char *name);
 /* Op number i, NULL past the last. */

@@ -49,13 +49,16 @@ static double draw_beta(double a, const stk_op_random *random)
 }
 
 typedef struct mix_args {
-    double p, alpha;
+    double p, alpha, share[2];
 } mix_args;
 
 static const stoke_option mixup_options[] = {
     STK_P(mix_args, "0.5"),
     STK_REAL(mix_args, alpha, "0.2", 0.01, 100,
              "The share of the own picture is drawn from Beta(alpha, alpha)"),
+    STK_RANGE(
+        mix_args, share, "0..1", 0, 1,
+        "Of the own picture: what was drawn is stretched to this range; with alpha 1 all of it is alike"),
 };
 
 static void draw_mixup(const void *args, const stk_op_random *random, stk_draft *draft)
@@ -64,7 +67,7 @@ static void draw_mixup(const void *args, const stk_op_random *random, stk_draft 
     if (draft->mixed || !stk_op_hits(stk_op_draw(random, 0), a->p)) return;
     draft->mixed = 1;
     draft->plan->mix = STOKE_MIX_UP;
-    draft->plan->lambda = (float)draw_beta(a->alpha, random);
+    draft->plan->lambda = (float)(a->share[0] + (a->share[1] - a->share[0]) * draw_beta(a->alpha, random));
 }
 
 const stk_op stk_op_mixup = {
@@ -80,6 +83,8 @@ static const stoke_option cutmix_options[] = {
     STK_P(mix_args, "0.5"),
     STK_REAL(mix_args, alpha, "1", 0.01, 100,
              "The share of the own picture is drawn from Beta(alpha, alpha)"),
+    STK_RANGE(mix_args, share, "0..1", 0, 1,
+              "Of the own picture: what was drawn is cut to this range, and the box lies inside the picture"),
 };
 
 /* The cut around `centre` along one axis, clipped. */
@@ -90,7 +95,15 @@ static void cut(uint32_t centre, double half, uint32_t length, uint32_t *from, u
     *size = (uint32_t)((high < length ? high : length) - *from);
 }
 
-/* torchvision's box: a uniform centre and sides of sqrt(1 - lambda), clipped at the border. */
+/* Anywhere inside. */
+static void cut_inside(uint32_t word, double part, uint32_t length, uint32_t *from, uint32_t *size)
+{
+    *size = (uint32_t)floor(part * length);
+    *from = (uint32_t)stk_below(stk_pair(word, 0), length - *size + 1);
+}
+
+/* torchvision's box: a uniform centre and sides of sqrt(1 - lambda), clipped at the border. With a range of
+ * shares it is Kornia's, which lies inside: clipped, it would leave more of the own picture than was said. */
 static void draw_cutmix(const void *args, const stk_op_random *random, stk_draft *draft)
 {
     const mix_args *a = args;
@@ -98,11 +111,18 @@ static void draw_cutmix(const void *args, const stk_op_random *random, stk_draft
     const uint32_t width = draft->draw->out_width, height = draft->draw->out_height;
     if (draft->mixed || !stk_op_hits(r, a->p)) return;
     draft->mixed = 1;
-    const double half = 0.5 * sqrt(1 - draw_beta(a->alpha, random));
+    const double side = sqrt(1 - fmin(fmax(draw_beta(a->alpha, random), a->share[0]), a->share[1]));
     stoke_box box;
-    cut((uint32_t)stk_below(stk_pair(r.word[1], 0), width), floor(half * width), width, &box.x, &box.width);
-    cut((uint32_t)stk_below(stk_pair(r.word[2], 0), height), floor(half * height), height, &box.y,
-        &box.height);
+    if (a->share[0] > 0 || a->share[1] < 1) {
+        cut_inside(r.word[1], side, width, &box.x, &box.width);
+        cut_inside(r.word[2], side, height, &box.y, &box.height);
+    } else {
+        const double half = 0.5 * side;
+        cut((uint32_t)stk_below(stk_pair(r.word[1], 0), width), floor(half * width), width, &box.x,
+            &box.width);
+        cut((uint32_t)stk_below(stk_pair(r.word[2], 0), height), floor(half * height), height, &box.y,
+            &box.height);
+    }
     if (!box.width || !box.height) return; /* lambda near 1: nothing to paste */
     draft->plan->mix = STOKE_MIX_CUT;
     draft->plan->mix_box = box;

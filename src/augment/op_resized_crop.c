@@ -38,6 +38,11 @@ static void draw(const void *args, const stk_op_random *random, stk_draft *draft
         stk_draft_part(draft, fallback(a, whole[0], whole[1]));
 }
 
+double stk_resized_crop_most(const void *args)
+{
+    return ((const resized_args *)args)->scale[1];
+}
+
 const stk_op stk_op_random_resized_crop = {
     .name = "random_resized_crop",
     .summary = "Cut a part of random area and shape and stretch it to the output (torchvision's rule)",

@@ -8,10 +8,9 @@
 #include <string.h>
 
 #include "src/base/error.h"
-#include "src/base/file.h"
+#include "src/base/mem.h"
 #include "src/base/options_private.h"
-
-enum { YAML_LIMIT = 1 << 20 };
+#include "src/settings/yaml_tree.h"
 
 static stoke_option_group arguments(stk_pipeline_step *step)
 {
@@ -179,16 +178,14 @@ int stk_pipeline_is_file(const char *spec)
 
 static int fill(stoke_pipeline *pipeline, const char *spec, stoke_error *err)
 {
-    stk_buffer buffer = { 0 };
-    size_t size;
-    int r;
     if (stk_pipeline_is_file(spec)) {
-        r = stk_file_read(spec, YAML_LIMIT, &buffer, &size, err);
-        if (!r) r = stk_pipeline_read_yaml(pipeline, spec, buffer.data, size, STK_YAML_ALL, err);
-        stk_buffer_free(&buffer);
+        stoke_yaml *yaml = NULL;
+        int r = stk_yaml_open(&yaml, spec, err);
+        if (!r) r = stk_pipeline_read_tree(pipeline, yaml, STK_YAML_ALL, err);
+        stoke_yaml_close(&yaml);
         return r;
     }
-    r = stk_pipeline_read_list(pipeline, spec, err);
+    int r = stk_pipeline_read_list(pipeline, spec, err);
     if (r && err) stk_error_prefix(err, "augment");
     return r;
 }
@@ -241,6 +238,24 @@ static int has(const stoke_pipeline *pipeline, unsigned traits)
 int stk_pipeline_crops(const stoke_pipeline *pipeline)
 {
     return has(pipeline, STK_TRAIT_CROP);
+}
+
+/* random_resized_crop shows things at many scales. */
+const char *stk_pipeline_own_scale(const stoke_pipeline *pipeline)
+{
+    for (size_t i = 0; i < pipeline->n_steps; i++) {
+        const stk_op *op = pipeline->steps[i].op;
+        if (op->traits & STK_TRAIT_CROP && op != &stk_op_random_resized_crop) return op->name;
+    }
+    return NULL;
+}
+
+double stk_pipeline_most_shown(const stoke_pipeline *pipeline)
+{
+    for (size_t i = 0; i < pipeline->n_steps; i++)
+        if (pipeline->steps[i].op == &stk_op_random_resized_crop)
+            return stk_resized_crop_most(pipeline->steps[i].args.bytes);
+    return 1;
 }
 
 int stk_pipeline_wants_mask_first(const stoke_pipeline *pipeline)

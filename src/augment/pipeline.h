@@ -6,6 +6,7 @@
 #define STOKE_SRC_AUGMENT_PIPELINE_H
 
 #include "src/augment/op.h"
+#include <stoke/config.h>
 
 enum {
     STK_PIPELINE_OPS = 32,
@@ -51,10 +52,9 @@ typedef enum stk_yaml_take {
     STK_YAML_ALL,  /* a file of ops: the key must be there, as a list or as text */
     STK_YAML_LISTS /* a file of settings: only a list is ours, text is the option table's */
 } stk_yaml_take;
-/* Reads what stands under "augment:", from memory; `name` stands in messages ("name:line: ..."). Other keys
- * of stoke.yaml are passed over. */
-int stk_pipeline_read_yaml(stoke_pipeline *pipeline, const char *name, const void *bytes, size_t size,
-                           stk_yaml_take take, stoke_error *err);
+/* Reads what stands under "augment:" of a settings file. Its other keys are passed over. */
+int stk_pipeline_read_tree(stoke_pipeline *pipeline, const stoke_yaml *yaml, stk_yaml_take take,
+                           stoke_error *err);
 /* Has a '/' or ends in .yaml or .yml. */
 int stk_pipeline_is_file(const char *spec);
 /* Writes pipeline->text. */
@@ -73,6 +73,11 @@ int stk_unknown_setting(const stk_op *op, const char *name, stoke_error *err);
  * the same size a warp may ask for a box of the source even so; it is then a cutting of the fitted picture.)
  */
 int stk_pipeline_crops(const stoke_pipeline *pipeline);
+/* Name of the op that cuts windows of the output's size at the source's own scale; NULL: none does. */
+const char *stk_pipeline_own_scale(const stoke_pipeline *pipeline);
+/* The largest share of the source's area that a sample may show: below 1 where random_resized_crop always
+ * cuts something off, else 1. Windows at the source's own scale are not meant. */
+double stk_pipeline_most_shown(const stoke_pipeline *pipeline);
 /* Plans may want_focus: the mask has to be decoded first. */
 int stk_pipeline_wants_mask_first(const stoke_pipeline *pipeline);
 int stk_pipeline_may_warp(const stoke_pipeline *pipeline);

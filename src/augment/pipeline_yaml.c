@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A pipeline from YAML:
+ * A pipeline from the tree of a settings file:
  *
  *     augment:
  *       - random_crop
@@ -8,117 +8,95 @@
  *       - rotate: {degrees: [-10, 10]}
  *
  * or `augment: standard`, any list of pipeline_list.c. Other keys of stoke.yaml may stand beside it: one file
- * is a whole experiment, and both readers take from it what is theirs.
- *
- * Read event by event, so hostile nesting or aliases cost nothing; every complaint has its line.
+ * is a whole experiment. Every complaint has its line.
  */
 #include "src/augment/pipeline.h"
 
+#include <stdio.h>
 #include <string.h>
-#include <yaml.h>
 
 #include "src/base/error.h"
 #include "src/base/options_private.h"
+#include "src/settings/own.h"
 #include <stoke/data.h>
 
 typedef struct reader {
-    yaml_parser_t parser;
-    yaml_event_t event;
-    int have_event;
-    const char *name;
+    const stoke_yaml *yaml;
     stk_yaml_take take;
     int found;      /* the key has been seen */
     char slip[320]; /* the first key that is none of ours, as a complaint; "" = none */
     stoke_error *err;
 } reader;
 
-static int complain(reader *r, int code, const char *what)
+static int complain(const reader *r, const stk_yaml_node *node, int code, const char *what)
 {
-    const size_t line = r->have_event ? r->event.start_mark.line : r->parser.problem_mark.line;
-    return stk_fail(r->err, code, "%s:%zu: %s", r->name, line + 1, what);
-}
-
-/* Moves to the next event. */
-static int step(reader *r)
-{
-    if (r->have_event) yaml_event_delete(&r->event);
-    r->have_event = 0;
-    if (!yaml_parser_parse(&r->parser, &r->event)) {
-        char what[256];
-        snprintf(what, sizeof what, "not valid YAML: %.160s%s",
-                 r->parser.problem ? r->parser.problem : "unknown problem", stk_yaml_hint(r->parser.problem));
-        return complain(r, STOKE_E_FORMAT, what);
-    }
-    r->have_event = 1;
-    if (r->event.type == YAML_ALIAS_EVENT)
-        return complain(r, STOKE_E_FORMAT, "aliases are not accepted here");
-    return STOKE_OK;
-}
-
-static int expect(reader *r, yaml_event_type_t type, const char *what)
-{
-    int status = step(r);
-    if (status) return status;
-    return r->event.type == type ? STOKE_OK : complain(r, STOKE_E_FORMAT, what);
-}
-
-static const char *scalar(const reader *r)
-{
-    return (const char *)r->event.data.scalar.value;
-}
-
-static size_t line_of(const reader *r)
-{
-    return r->event.start_mark.line + 1;
+    return stk_yaml_fail(r->yaml, node->line, r->err, code, "%s", what);
 }
 
 /* The line belongs to this file; the reason to the op. */
-static int located(reader *r, size_t line, int status)
+static int located(const reader *r, const stk_yaml_node *node, int status)
 {
     if (!status) return STOKE_OK;
     char place[512];
-    snprintf(place, sizeof place, "%s:%zu", r->name, line);
+    snprintf(place, sizeof place, "%s:%u", r->yaml->name, node->line);
     stk_error_prefix(r->err, place);
     return status;
 }
 
-/* Adds the current scalar to a value's text. */
-static int append(reader *r, const char *separator, char *value, size_t size)
+/* An alias is refused where it stands: what it stands for may contain it. */
+static const stk_yaml_node *at(const reader *r, uint32_t index, int *status)
+{
+    const stk_yaml_node *node = &r->yaml->nodes[index];
+    if (node->kind == STK_YAML_ALIAS)
+        *status = complain(r, node, STOKE_E_FORMAT, "aliases are not accepted here");
+    return node;
+}
+
+/* Adds a scalar to a value's text. */
+static int append(const reader *r, const stk_yaml_node *node, const char *separator, char *value, size_t size)
 {
     const size_t used = strlen(value);
-    const size_t more = (size_t)snprintf(value + used, size - used, "%s%s", separator, scalar(r));
-    return more < size - used ? STOKE_OK : complain(r, STOKE_E_LIMIT, "this value is too long");
+    const size_t more = (size_t)snprintf(value + used, size - used, "%s%s", separator, node->text);
+    return more < size - used ? STOKE_OK : complain(r, node, STOKE_E_LIMIT, "this value is too long");
 }
 
 /* [2, 3] inside a list is a pair: the text 2-3. */
-static int read_pair(reader *r, const char *separator, char *value, size_t size)
+static int read_pair(const reader *r, const stk_yaml_node *pair, const char *separator, char *value,
+                     size_t size)
 {
-    int status = STOKE_OK;
-    for (int n = 0; n < 2 && !status; n++) {
-        status = expect(r, YAML_SCALAR_EVENT, "expected a plain value, a list of them, or a list of pairs");
-        if (!status) status = append(r, n ? "-" : separator, value, size);
+    const stk_yaml_node *last = pair;
+    int status = STOKE_OK, n = 0;
+    for (uint32_t i = pair->first; !status && n < 2 && i != STK_YAML_NONE; i = last->next, n++) {
+        last = at(r, i, &status);
+        if (!status && last->kind != STK_YAML_SCALAR) break;
+        if (!status) status = append(r, last, n ? "-" : separator, value, size);
     }
-    return status ? status : expect(r, YAML_SEQUENCE_END_EVENT, "a pair has two values");
+    if (status) return status;
+    if (n < 2)
+        return complain(r, last, STOKE_E_FORMAT,
+                        "expected a plain value, a list of them, or a list of pairs");
+    return pair->children == 2 ? STOKE_OK : complain(r, pair, STOKE_E_FORMAT, "a pair has two values");
 }
 
 /* A setting's value: a scalar, or a list of scalars or pairs, which becomes the same text with commas. */
-static int read_value(reader *r, char *value, size_t size)
+static int read_value(const reader *r, const stk_yaml_node *node, char *value, size_t size)
 {
+    int status = STOKE_OK;
     value[0] = 0;
-    int status = step(r);
-    if (status) return status;
-    if (r->event.type == YAML_SCALAR_EVENT) return append(r, "", value, size);
-    if (r->event.type != YAML_SEQUENCE_START_EVENT)
-        return complain(r, STOKE_E_FORMAT, "expected a plain value or a list of them");
-    for (int n = 0; !(status = step(r)) && r->event.type != YAML_SEQUENCE_END_EVENT; n++) {
-        const char *separator = n ? "," : "";
-        if (r->event.type == YAML_SCALAR_EVENT)
-            status = append(r, separator, value, size);
-        else if (r->event.type == YAML_SEQUENCE_START_EVENT)
-            status = read_pair(r, separator, value, size);
+    if (node->kind == STK_YAML_SCALAR) return append(r, node, "", value, size);
+    if (node->kind != STK_YAML_SEQUENCE)
+        return complain(r, node, STOKE_E_FORMAT, "expected a plain value or a list of them");
+    for (uint32_t i = node->first, next; !status && i != STK_YAML_NONE; i = next) {
+        const char *separator = i == node->first ? "" : ",";
+        const stk_yaml_node *item = at(r, i, &status);
+        next = item->next;
+        if (status) break;
+        if (item->kind == STK_YAML_SCALAR)
+            status = append(r, item, separator, value, size);
+        else if (item->kind == STK_YAML_SEQUENCE)
+            status = read_pair(r, item, separator, value, size);
         else
-            status = complain(r, STOKE_E_FORMAT, "expected a plain value or a list of them");
-        if (status) return status;
+            status = complain(r, item, STOKE_E_FORMAT, "expected a plain value or a list of them");
     }
     return status;
 }
@@ -129,149 +107,135 @@ static int is_rest_of_list(const char *key)
     return *key == '-' || *key == '.' || (*key >= '0' && *key <= '9');
 }
 
-/* From behind the start of the mapping to its end. */
-static int read_arguments(reader *r, stoke_pipeline *pipeline)
+static int read_arguments(const reader *r, const stk_yaml_node *mapping, stoke_pipeline *pipeline)
 {
-    char key[64], value[1024];
-    int status;
-    while (!(status = step(r)) && r->event.type == YAML_SCALAR_EVENT) {
-        const size_t line = line_of(r);
-        snprintf(key, sizeof key, "%s", scalar(r));
-        if (is_rest_of_list(key))
-            return complain(r, STOKE_E_FORMAT,
+    char name[64], value[1024];
+    int status = STOKE_OK;
+    for (uint32_t i = mapping->first, next; !status && i != STK_YAML_NONE; i = next) {
+        const stk_yaml_node *key = at(r, i, &status);
+        const stk_yaml_node *given = status ? key : at(r, key->next, &status);
+        next = given->next;
+        if (status) break;
+        if (key->kind != STK_YAML_SCALAR)
+            return complain(r, key, STOKE_E_FORMAT, "expected a setting's name");
+        snprintf(name, sizeof name, "%s", key->text);
+        if (is_rest_of_list(name))
+            return complain(r, key, STOKE_E_FORMAT,
                             "a value with commas is written in brackets or quotes, e.g. [2-3, 4-5]");
-        status = read_value(r, value, sizeof value);
-        if (!status) status = located(r, line, stk_pipeline_set(pipeline, key, value, r->err));
-        if (status) return status;
+        status = read_value(r, given, value, sizeof value);
+        if (!status) status = located(r, key, stk_pipeline_set(pipeline, name, value, r->err));
     }
-    if (!status && r->event.type != YAML_MAPPING_END_EVENT)
-        status = complain(r, STOKE_E_FORMAT, "expected a setting's name");
     return status;
 }
 
 /* What follows "- hflip:" up to the end of the item: settings, or nothing, which are the defaults. */
-static int read_item(reader *r, stoke_pipeline *pipeline)
+static int read_settings(const reader *r, const stk_yaml_node *value, stoke_pipeline *pipeline)
 {
     char what[160];
-    int status = step(r);
+    const int nothing = value->kind == STK_YAML_SCALAR && !*value->text;
+    if (!nothing && value->kind != STK_YAML_MAPPING)
+        return complain(r, value, STOKE_E_FORMAT, "expected the op's settings, e.g. {p: 0.5}");
+    int status = nothing ? STOKE_OK : read_arguments(r, value, pipeline);
+    if (status || value->next == STK_YAML_NONE) return status;
+    const stk_yaml_node *more = at(r, value->next, &status);
     if (status) return status;
-    const int nothing = r->event.type == YAML_SCALAR_EVENT && !*scalar(r);
-    if (!nothing && r->event.type != YAML_MAPPING_START_EVENT)
-        return complain(r, STOKE_E_FORMAT, "expected the op's settings, e.g. {p: 0.5}");
-    if (!nothing) status = read_arguments(r, pipeline);
-    if (!status) status = step(r);
-    if (status || r->event.type == YAML_MAPPING_END_EVENT) return status;
-    if (!nothing || r->event.type != YAML_SCALAR_EVENT)
-        return complain(r, STOKE_E_FORMAT, "one op per list item");
-    snprintf(what, sizeof what, "indent \"%.40s\" deeper than the name of the op it belongs to", scalar(r));
-    return complain(r, STOKE_E_FORMAT, what);
+    if (!nothing || more->kind != STK_YAML_SCALAR)
+        return complain(r, more, STOKE_E_FORMAT, "one op per list item");
+    snprintf(what, sizeof what, "indent \"%.40s\" deeper than the name of the op it belongs to", more->text);
+    return complain(r, more, STOKE_E_FORMAT, what);
 }
 
-static int read_op(reader *r, stoke_pipeline *pipeline)
-{
-    const size_t line = line_of(r);
-    /* To YAML a line that is indented deeper goes on with the word before: "hflip - vflip". */
-    if (r->event.type == YAML_SCALAR_EVENT && strstr(scalar(r), " - "))
-        return complain(r, STOKE_E_FORMAT, "this item and the next do not begin in the same column");
-    if (r->event.type == YAML_SCALAR_EVENT)
-        return located(r, line, stk_pipeline_add_name(pipeline, scalar(r), r->err));
-    if (r->event.type != YAML_MAPPING_START_EVENT)
-        return complain(r, STOKE_E_FORMAT, "expected an op: \"- hflip\" or \"- hflip: {p: 0.5}\"");
-    int status = expect(r, YAML_SCALAR_EVENT, "expected the op's name");
-    if (!status) status = located(r, line_of(r), stk_pipeline_add(pipeline, scalar(r), r->err));
-    if (!status) status = read_item(r, pipeline);
-    return status ? status : located(r, line, stk_pipeline_close(pipeline, r->err));
-}
-
-/* Passes over the value that begins at the current event. */
-static int skip_value(reader *r)
-{
-    for (size_t depth = 0;;) {
-        const yaml_event_type_t type = r->event.type;
-        depth += type == YAML_MAPPING_START_EVENT || type == YAML_SEQUENCE_START_EVENT;
-        depth -= type == YAML_MAPPING_END_EVENT || type == YAML_SEQUENCE_END_EVENT;
-        if (!depth) return STOKE_OK;
-        int status = step(r);
-        if (status) return status;
-    }
-}
-
-static int read_augment(reader *r, stoke_pipeline *pipeline, size_t key_line)
+static int read_op(const reader *r, const stk_yaml_node *item, stoke_pipeline *pipeline)
 {
     int status = STOKE_OK;
-    if (r->found++) return located(r, key_line, stk_fail(r->err, STOKE_E_INVALID, "augment is given twice"));
-    if (r->event.type == YAML_SCALAR_EVENT) {
+    /* To YAML a line that is indented deeper goes on with the word before: "hflip - vflip". */
+    if (item->kind == STK_YAML_SCALAR && strstr(item->text, " - "))
+        return complain(r, item, STOKE_E_FORMAT, "this item and the next do not begin in the same column");
+    if (item->kind == STK_YAML_SCALAR)
+        return located(r, item, stk_pipeline_add_name(pipeline, item->text, r->err));
+    if (item->kind != STK_YAML_MAPPING)
+        return complain(r, item, STOKE_E_FORMAT, "expected an op: \"- hflip\" or \"- hflip: {p: 0.5}\"");
+    if (item->first == STK_YAML_NONE) return complain(r, item, STOKE_E_FORMAT, "expected the op's name");
+    const stk_yaml_node *name = at(r, item->first, &status);
+    if (!status && name->kind != STK_YAML_SCALAR)
+        return complain(r, name, STOKE_E_FORMAT, "expected the op's name");
+    const stk_yaml_node *value = status ? name : at(r, name->next, &status);
+    if (!status) status = located(r, name, stk_pipeline_add(pipeline, name->text, r->err));
+    if (!status) status = read_settings(r, value, pipeline);
+    return status ? status : located(r, item, stk_pipeline_close(pipeline, r->err));
+}
+
+static int read_augment(reader *r, const stk_yaml_node *key, const stk_yaml_node *value,
+                        stoke_pipeline *pipeline)
+{
+    int status = STOKE_OK;
+    if (r->found++) return complain(r, key, STOKE_E_INVALID, "augment is given twice");
+    if (value->kind == STK_YAML_SCALAR) {
         if (r->take == STK_YAML_LISTS) return STOKE_OK;
-        if (!*scalar(r)) return complain(r, STOKE_E_FORMAT, "expected a list of ops or the name of a preset");
-        if (stk_pipeline_is_file(scalar(r)))
-            return complain(r, STOKE_E_FORMAT, "a file of ops cannot name another file");
-        return located(r, line_of(r), stk_pipeline_read_list(pipeline, scalar(r), r->err));
+        if (!*value->text)
+            return complain(r, value, STOKE_E_FORMAT, "expected a list of ops or the name of a preset");
+        if (stk_pipeline_is_file(value->text))
+            return complain(r, value, STOKE_E_FORMAT, "a file of ops cannot name another file");
+        return located(r, value, stk_pipeline_read_list(pipeline, value->text, r->err));
     }
-    if (r->event.type != YAML_SEQUENCE_START_EVENT)
-        return complain(r, STOKE_E_FORMAT, "expected a list of ops: each begins with \"- \"");
-    while (!status && !(status = step(r)) && r->event.type != YAML_SEQUENCE_END_EVENT)
-        status = read_op(r, pipeline);
+    if (value->kind != STK_YAML_SEQUENCE)
+        return complain(r, value, STOKE_E_FORMAT, "expected a list of ops: each begins with \"- \"");
+    for (uint32_t i = value->first; !status && i != STK_YAML_NONE; i = r->yaml->nodes[i].next) {
+        const stk_yaml_node *item = at(r, i, &status);
+        if (!status) status = read_op(r, item, pipeline);
+    }
     return status;
 }
 
 /* Keys of others may stand beside ours (those of training do). One that is not the data path's is kept in
  * mind: where `augment` is missing, it is the slip (augmnet:). */
-static void note_key(reader *r, const char *key)
+static void note_key(reader *r, const stk_yaml_node *key)
 {
     stoke_data_params params;
     const stoke_option_group group = stoke_data_options(&params);
     stk_option_hit hit;
-    if (*r->slip || stk_yaml_is_section(key) || stk_option_find(&group, 1, key, strlen(key), &hit)) return;
-    const char *near = stk_option_nearest(&group, 1, key);
-    snprintf(r->slip, sizeof r->slip,
-             near ? "%zu: unknown setting '%.80s': did you mean %s?" : "%zu: unknown setting '%.80s'",
-             line_of(r), key, near);
+    if (*r->slip || stk_yaml_is_section(key->text) ||
+        stk_option_find(&group, 1, key->text, strlen(key->text), &hit))
+        return;
+    const char *near = stk_option_nearest(&group, 1, key->text);
+    snprintf(r->slip, sizeof r->slip, "%u: unknown setting '%.80s'%s%s%s", key->line, key->text,
+             near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-/* A mapping of settings, from behind its start to its end. Sections stand at level 0 only. */
-static int read_settings(reader *r, stoke_pipeline *pipeline, int level)
+/* Sections stand at level 0 only. */
+static int look_through(reader *r, const stk_yaml_node *mapping, stoke_pipeline *pipeline, int level)
 {
-    char key[64];
-    int status;
-    while (!(status = step(r)) && r->event.type == YAML_SCALAR_EVENT) {
-        const size_t line = line_of(r);
-        snprintf(key, sizeof key, "%s", scalar(r));
+    int status = STOKE_OK;
+    for (uint32_t i = mapping->first, next; !status && i != STK_YAML_NONE; i = next) {
+        const stk_yaml_node *key = at(r, i, &status);
+        const stk_yaml_node *value = status ? key : at(r, key->next, &status);
+        next = value->next;
+        if (status) break;
+        if (key->kind != STK_YAML_SCALAR)
+            return complain(r, key, STOKE_E_FORMAT, "expected the name of a setting");
         note_key(r, key);
-        status = step(r);
-        if (status) return status;
-        const int section = !level && r->event.type == YAML_MAPPING_START_EVENT && stk_yaml_is_section(key);
-        status = strcmp(key, "augment") == 0 ? read_augment(r, pipeline, line)
-                 : section                   ? read_settings(r, pipeline, level + 1)
-                                             : skip_value(r);
-        if (status) return status;
+        if (!strcmp(key->text, "augment"))
+            status = read_augment(r, key, value, pipeline);
+        else if (!level && value->kind == STK_YAML_MAPPING && stk_yaml_is_section(key->text))
+            status = look_through(r, value, pipeline, level + 1);
     }
-    if (!status && r->event.type != YAML_MAPPING_END_EVENT)
-        status = complain(r, STOKE_E_FORMAT, "expected the name of a setting");
     return status;
 }
 
-static int read_document(reader *r, stoke_pipeline *pipeline)
-{
-    int status = expect(r, YAML_STREAM_START_EVENT, "not YAML");
-    if (!status) status = expect(r, YAML_DOCUMENT_START_EVENT, "empty file");
-    if (!status) status = expect(r, YAML_MAPPING_START_EVENT, "expected \"augment:\" and a list of ops");
-    /* Settings of nothing but comments are all defaults. */
-    if (status && r->have_event && r->take == STK_YAML_LISTS) return STOKE_OK;
-    return status ? status : read_settings(r, pipeline, 0);
-}
-
-int stk_pipeline_read_yaml(stoke_pipeline *pipeline, const char *name, const void *bytes, size_t size,
-                           stk_yaml_take take, stoke_error *err)
+int stk_pipeline_read_tree(stoke_pipeline *pipeline, const stoke_yaml *yaml, stk_yaml_take take,
+                           stoke_error *err)
 {
     stoke_error local;
-    reader r = { .name = name, .take = take, .err = err ? err : &local };
-    if (!yaml_parser_initialize(&r.parser)) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", name);
-    yaml_parser_set_input_string(&r.parser, bytes, size);
-    int status = read_document(&r, pipeline);
+    reader r = { .yaml = yaml, .take = take, .err = err ? err : &local };
+    if (!yaml->n_nodes || yaml->nodes[0].kind != STK_YAML_MAPPING) {
+        if (take == STK_YAML_LISTS) return STOKE_OK; /* settings of nothing but comments are all defaults */
+        return stk_yaml_fail(yaml, yaml->n_nodes ? yaml->nodes[0].line : 1, err, STOKE_E_FORMAT,
+                             "expected \"augment:\" and a list of ops");
+    }
+    int status = look_through(&r, yaml->nodes, pipeline, 0);
     if (!status && !r.found && take == STK_YAML_ALL)
-        status = *r.slip ? stk_fail(err, STOKE_E_NOTFOUND, "%s:%s", name, r.slip)
-                         : stk_fail(err, STOKE_E_FORMAT, "%s: no key \"augment\" with a list of ops", name);
-    if (r.have_event) yaml_event_delete(&r.event);
-    yaml_parser_delete(&r.parser);
+        status = *r.slip
+                     ? stk_fail(err, STOKE_E_NOTFOUND, "%s:%s", yaml->name, r.slip)
+                     : stk_fail(err, STOKE_E_FORMAT, "%s: no key \"augment\" with a list of ops", yaml->name);
     return status;
 }

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/base/error.h"
+#include "src/base/terminal.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "src/base/retry.h"
 
 static const struct {
     int code;
@@ -26,6 +30,7 @@ static const struct {
     { STOKE_E_END, "end" },
     { STOKE_E_DEVICE, "device" },
     { STOKE_E_TIMEOUT, "timeout" },
+    { STOKE_E_RESOURCES, "resources" },
 };
 
 const char *stoke_status_name(int status)
@@ -49,35 +54,99 @@ int stk_fail(stoke_error *err, int code, const char *format, ...)
     va_list args;
     va_start(args, format);
     err->code = code;
-    vsnprintf(err->message, sizeof err->message, format, args);
+    stoke_text_vformat(err->message, sizeof err->message, format, args);
     va_end(args);
     return code;
 }
 
+static const char *what_to_do(int number)
+{
+    switch (number) {
+    case EMFILE: return ": close some of what this process has open, or raise its limit (`ulimit -n`)";
+    case ENFILE: return ": the whole machine has none left; end programs, or raise fs.file-max";
+    case EAGAIN: return ": end threads or processes, or raise their limit (`ulimit -u`)";
+    case ENOLCK: return ": the machine has none left; end programs that hold locks";
+    default: return "";
+    }
+}
+
 int stk_fail_errno(stoke_error *err, int code, int number, const char *format, ...)
 {
+    if (stk_is_shortage(number)) code = number == ENOMEM ? STOKE_E_NOMEM : STOKE_E_RESOURCES;
     if (!err) return code;
     va_list args;
     va_start(args, format);
     err->code = code;
-    int n = vsnprintf(err->message, sizeof err->message, format, args);
+    int n = stoke_text_vformat(err->message, sizeof err->message, format, args);
     va_end(args);
     char reason[128];
     /* GNU strerror_r may return a static string instead of filling the buffer. */
     const char *text = strerror_r(number, reason, sizeof reason);
     if (n >= 0 && (size_t)n < sizeof err->message)
-        snprintf(err->message + n, sizeof err->message - (size_t)n, ": %s", text);
+        snprintf(err->message + n, sizeof err->message - (size_t)n, ": %s%s", text, what_to_do(number));
     return code;
+}
+
+int stk_is_want(int status)
+{
+    return status == STOKE_E_NOMEM || status == STOKE_E_RESOURCES;
+}
+
+int stk_fail_again(stoke_error *err, int code, const char *message)
+{
+    if (!err) return code;
+    err->code = code;
+    if (message != err->message) snprintf(err->message, sizeof err->message, "%s", message);
+    return code;
+}
+
+void stk_error_add(stoke_error *err, const char *format, ...)
+{
+    if (!err) return;
+    const size_t used = strlen(err->message);
+    va_list args;
+    va_start(args, format);
+    stoke_text_vformat(err->message + used, sizeof err->message - used, format, args);
+    va_end(args);
+}
+
+int stk_error_add_entry(stoke_error *err, const char *entry)
+{
+    enum { REST = sizeof "\n  ... and 18446744073709551615 more" };
+    const size_t used = strlen(err->message);
+    const size_t room = sizeof err->message - used;
+    if (room <= REST || (size_t)stoke_text_format(NULL, 0, "\n  %s", entry) >= room - REST) return 0;
+    stk_error_add(err, "\n  %s", entry);
+    return 1;
+}
+
+void stk_error_add_lines(stoke_error *err, const char *text, size_t bytes)
+{
+    for (const char *end = text + bytes; text < end;) {
+        const size_t n = strcspn(text, "\n"), line = n < (size_t)(end - text) ? n : (size_t)(end - text);
+        if (line) stk_error_add(err, "\n  %.*s", (int)line, text);
+        text += line + 1;
+    }
 }
 
 void stk_error_prefix(stoke_error *err, const char *prefix)
 {
     if (!err) return;
-    char reason[STOKE_ERROR_TEXT];
+    enum { MOST = STOKE_ERROR_TEXT }; /* bytes of the prefix that can matter; one becomes 4 at most, \xff */
+    char reason[STOKE_ERROR_TEXT], shown[4 * MOST + 1];
     memcpy(reason, err->message, sizeof reason);
-    /* A path can be longer than the message: cut the path's front, never the reason. */
+    /* A path can be longer than the message: cut the path's front, never the reason; but a list at its end
+     * loses whole lines. */
     size_t room = sizeof err->message - 3, want = strlen(reason), have = strlen(prefix);
-    if (want > room / 2) want = room / 2;
-    const char *tail = have > room - want ? prefix + (have - (room - want)) : prefix;
-    snprintf(err->message, sizeof err->message, "%s: %.*s", tail, (int)want, reason);
+    stoke_text_format(shown, sizeof shown, "%s", have > MOST ? prefix + (have - MOST) : prefix);
+    have = strlen(shown);
+    const size_t left = room - (have < room / 2 ? have : room / 2);
+    if (want > left) {
+        reason[left] = 0;
+        const char *line = strrchr(reason, '\n');
+        want = line ? (size_t)(line - reason) : left;
+    }
+    const char *tail = have > room - want ? shown + (have - (room - want)) : shown;
+    while (((unsigned char)*tail & 0xc0) == 0x80) tail++; /* not from the middle of a character */
+    snprintf(err->message, sizeof err->message, "%.*s: %.*s", (int)(room - want), tail, (int)want, reason);
 }

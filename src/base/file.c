@@ -12,21 +12,8 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/retry.h"
 #include "src/base/rng.h"
-
-static int read_all(int fd, const char *path, stk_buffer *buffer, uint64_t offset, size_t size,
-                    stoke_error *err)
-{
-    size_t have = 0;
-    while (have < size) {
-        ssize_t n = pread(fd, (char *)buffer->data + have, size - have, (off_t)(offset + have));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot read", path);
-        if (n == 0) return stk_fail(err, STOKE_E_IO, "%s: became shorter while it was read", path);
-        have += (size_t)n;
-    }
-    return STOKE_OK;
-}
 
 /* 1 when the blob lies within a file of `length` bytes; *size = its own length. */
 static int blob_within(const stoke_blob *blob, uint64_t length, uint64_t *size)
@@ -38,24 +25,21 @@ static int blob_within(const stoke_blob *blob, uint64_t length, uint64_t *size)
     return 1;
 }
 
-/* O_NONBLOCK: opening a fifo must not hang; it has no effect on regular files. */
-static int open_to_read(const char *path)
+/* *number = what the system said where it failed, 0 where the file itself is at fault. A file that went stale
+ * under its descriptor has to be opened anew. */
+static int read_once(const stoke_blob *blob, const char *shown, uint64_t limit, stk_buffer *buffer,
+                     size_t *size, int *number, stoke_error *err)
 {
-    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-}
-
-int stk_blob_read(const stoke_blob *blob, const char *shown, uint64_t limit, stk_buffer *buffer, size_t *size,
-                  stoke_error *err)
-{
-    int fd = open_to_read(blob->path);
+    int fd = stk_open(blob->path, O_RDONLY, 0);
+    *number = fd < 0 ? errno : 0;
     if (fd < 0)
-        return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno, "%s: cannot open",
-                              shown);
+        return stk_fail_errno(err, *number == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, *number,
+                              "%s: cannot open", shown);
     struct stat st;
     uint64_t bytes = 0;
-    int r = STOKE_OK;
-    if (fstat(fd, &st) != 0)
-        r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot stat", shown);
+    int r = STOKE_OK, failed = 0;
+    if (stk_fstat(fd, &st) != 0)
+        r = stk_fail_errno(err, STOKE_E_IO, *number = errno, "%s: cannot stat", shown);
     else if (!S_ISREG(st.st_mode))
         r = stk_fail(err, STOKE_E_IO, "%s: not a regular file", shown);
     else if (!blob_within(blob, (uint64_t)st.st_size, &bytes))
@@ -71,9 +55,21 @@ int stk_blob_read(const stoke_blob *blob, const char *shown, uint64_t limit, stk
     else if (!stk_buffer_reserve(buffer, (size_t)bytes))
         r = stk_fail(err, STOKE_E_NOMEM, "%s: no memory for %llu bytes", shown, (unsigned long long)bytes);
     else
-        r = read_all(fd, shown, buffer, blob->offset, (size_t)bytes, err);
+        failed = stk_pread(fd, buffer->data, (size_t)bytes, blob->offset);
+    if (failed == STK_ENDED)
+        r = stk_fail(err, STOKE_E_IO, "%s: became shorter while it was read", shown);
+    else if (failed)
+        r = stk_fail_errno(err, STOKE_E_IO, *number = failed, "%s: cannot read", shown);
     close(fd);
     if (r == STOKE_OK) *size = (size_t)bytes;
+    return r;
+}
+
+int stk_blob_read(const stoke_blob *blob, const char *shown, uint64_t limit, stk_buffer *buffer, size_t *size,
+                  stoke_error *err)
+{
+    int number, r = read_once(blob, shown, limit, buffer, size, &number, err);
+    if (r && number == ESTALE) r = read_once(blob, shown, limit, buffer, size, &number, err);
     return r;
 }
 
@@ -85,21 +81,23 @@ int stk_file_read(const char *path, uint64_t limit, stk_buffer *buffer, size_t *
 
 size_t stk_blob_head(const stoke_blob *blob, void *bytes, size_t most, uint64_t *size)
 {
-    int fd = open_to_read(blob->path);
+    int fd = stk_open(blob->path, O_RDONLY, 0);
     if (fd < 0) return 0;
     struct stat st;
-    ssize_t n = 0;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && blob_within(blob, (uint64_t)st.st_size, size))
-        n = pread(fd, bytes, *size < most ? (size_t)*size : most, (off_t)blob->offset);
+    size_t n = 0;
+    if (stk_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && blob_within(blob, (uint64_t)st.st_size, size)) {
+        n = *size < most ? (size_t)*size : most;
+        if (stk_pread(fd, bytes, n, blob->offset)) n = 0;
+    }
     close(fd);
-    return n > 0 ? (size_t)n : 0;
+    return n;
 }
 
 uint64_t stk_blob_bytes(const stoke_blob *blob)
 {
     struct stat st;
     uint64_t size = 0;
-    if (!blob->path || stat(blob->path, &st) != 0 || !S_ISREG(st.st_mode)) return 0;
+    if (!blob->path || stk_stat(blob->path, &st) != 0 || !S_ISREG(st.st_mode)) return 0;
     return blob_within(blob, (uint64_t)st.st_size, &size) ? size : 0;
 }
 
@@ -112,7 +110,7 @@ static char *real_target(const char *path, stoke_error *err)
         stk_fail(err, STOKE_E_INVALID, "the name of the file to write is empty");
         return NULL;
     }
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+    if (stk_stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
         stk_fail(err, STOKE_E_IO, "%s: exists and is not a regular file; it is left as it is", path);
         return NULL;
     }
@@ -129,14 +127,17 @@ static const char TEMPORARY[] = ".tmp-"; /* and six hexadecimal digits */
 
 /* A new file beside `path`, with the permissions any other program's file would get. (mkstemp makes it
  * private, and only changing the umask of the whole process for a moment would tell what to change it to.) */
-static int open_temporary(char *name, size_t size, const char *path)
+static int open_temporary(stk_temporary *noted, char *name, size_t size, const char *path)
 {
     static _Atomic unsigned made;
     for (int tries = 0;; tries++) {
         const uint64_t unique = stk_mix64(stk_now_ns() ^ (uint64_t)getpid() << 32 ^ ++made);
         snprintf(name, size, "%s%s%06x", path, TEMPORARY, (unsigned)(unique & 0xffffff));
-        int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST || tries == 100) return fd;
+        stk_temporary_note(noted, AT_FDCWD, name);
+        int fd = stk_open(name, O_RDWR | O_CREAT | O_EXCL, 0666);
+        if (fd >= 0) return fd;
+        stk_temporary_forget(noted); /* that file is somebody else's, or none */
+        if (errno != EEXIST || tries == 100) return fd;
     }
 }
 
@@ -151,13 +152,14 @@ int stk_atomic_open(stk_atomic_file *file, const char *path, stoke_error *err)
         stk_atomic_abandon(file);
         return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
     }
-    int fd = open_temporary(file->temporary, n + 16, file->path);
+    int fd = open_temporary(&file->noted, file->temporary, n + 16, file->path);
     if (fd >= 0) {
         file->stream = fdopen(fd, "wb");
         if (!file->stream) close(fd), unlink(file->temporary);
     }
     if (!file->stream) {
         int number = errno;
+        stk_temporary_forget(&file->noted);
         stk_free(file->temporary);
         file->temporary = NULL;
         stk_atomic_abandon(file);
@@ -174,7 +176,7 @@ static void sync_folder(const char *path)
     if (n >= sizeof folder) return;
     if (n) memcpy(folder, path, n);
     folder[n] = 0;
-    int fd = open(n ? folder : slash ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = stk_open(n ? folder : slash ? "/" : ".", O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) return;
     fsync(fd); /* best effort: some file systems refuse fsync on folders, the rename itself is done */
     close(fd);
@@ -193,6 +195,7 @@ int stk_atomic_commit(stk_atomic_file *file, stoke_error *err)
     if (bad) {
         r = stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", file->path);
     } else {
+        stk_temporary_forget(&file->noted);
         if (!file->expendable) sync_folder(file->path);
         stk_free(file->temporary);
         file->temporary = NULL;
@@ -205,6 +208,7 @@ void stk_atomic_abandon(stk_atomic_file *file)
 {
     if (file->stream) fclose(file->stream);
     if (file->temporary) unlink(file->temporary);
+    stk_temporary_forget(&file->noted);
     stk_free(file->temporary);
     stk_free(file->path);
     *file = (stk_atomic_file){ 0 };
@@ -221,7 +225,7 @@ static int is_temporary(const char *name)
 size_t stk_atomic_sweep(const char *folder)
 {
     size_t removed = 0;
-    DIR *entries = opendir(folder);
+    DIR *entries = stk_opendir(folder);
     if (!entries) return 0;
     for (const struct dirent *entry; (entry = readdir(entries));) {
         struct stat st;

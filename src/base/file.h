@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include "src/base/mem.h"
+#include "src/base/temporary.h"
 #include <stoke/common.h>
 
 /* Reads a regular file into the buffer (grown as needed, never more than `limit` bytes). The path is in the
@@ -24,12 +25,14 @@ size_t stk_blob_head(const stoke_blob *blob, void *bytes, size_t most, uint64_t 
 /* Its length; 0 when there is no such file (path NULL included) or the part does not lie within it. */
 uint64_t stk_blob_bytes(const stoke_blob *blob);
 
-/* A file that appears whole or not at all: write to `stream`, then commit (flush, fsync, rename, fsync of the
+/* A file that appears whole or not at all: write to `stream` (its descriptor can be read, too), then commit (flush, fsync, rename, fsync of the
  * folder) or abandon (the temporary file is removed). A symbolic link is followed: what it points to is
- * replaced. Devices, pipes and folders are refused, since the rename would put a file in their place. */
+ * replaced. Devices, pipes and folders are refused, since the rename would put a file in their place. The
+ * struct must stay where it is while it is open. */
 typedef struct stk_atomic_file {
     FILE *stream;
     char *path, *temporary;
+    stk_temporary noted;
     /* Set it after opening to leave out both fsyncs: for a file that is checked when it is read and made anew
      * when it is damaged, as a power cut may then leave it. */
     int expendable;

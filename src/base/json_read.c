@@ -197,8 +197,7 @@ static int refuse_twins(reader *r, uint32_t object)
     if (count) qsort(keys, count, sizeof *keys, by_text);
     for (uint32_t i = 1; i < count; i++)
         if (strcmp(keys[i - 1], keys[i]) == 0)
-            return stk_fail(r->err, STOKE_E_FORMAT, "the key \"%.200s\" stands twice in one object",
-                            stk_json_shown(keys[i]));
+            return stk_fail(r->err, STOKE_E_FORMAT, "the key \"%.200s\" stands twice in one object", keys[i]);
     return STOKE_OK;
 }
 
@@ -328,13 +327,6 @@ const char *stk_json_text(const stk_json *json, const stk_json_value *value)
 {
     const int has = value && (value->kind == STK_JSON_STRING || value->kind == STK_JSON_NUMBER);
     return has ? json->text + value->text : NULL;
-}
-
-const char *stk_json_shown(const char *text)
-{
-    for (const char *p = text; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f) return "(control characters)";
-    return text;
 }
 
 int stk_json_uint(const stk_json *json, const stk_json_value *value, uint64_t *out)

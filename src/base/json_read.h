@@ -55,10 +55,6 @@ const char *stk_json_key(const stk_json *json, const stk_json_value *member);
 /* The text of a string or number; NULL for other kinds and for NULL. */
 const char *stk_json_text(const stk_json *json, const stk_json_value *value);
 
-/* A text from a file for a message: itself, or a substitute when it holds control characters, which a
- * terminal might obey. */
-const char *stk_json_shown(const char *text);
-
 /* 1 = ok. Whole numbers are digits alone: no sign, point or exponent. *out is untouched on failure; value may
  * be NULL. */
 int stk_json_uint(const stk_json *json, const stk_json_value *value, uint64_t *out);

@@ -7,6 +7,7 @@
 #include "src/base/machine.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
@@ -195,6 +196,29 @@ uint64_t stk_machine_rss(const char *proc)
 uint64_t stk_machine_data(const char *proc)
 {
     return proc_bytes(proc, "/self/status", "VmData");
+}
+
+/* schedstat of a thread: "ran stood slices". */
+int stk_machine_run_queue(const char *proc, uint64_t *ran_ns, uint64_t *stood_ns)
+{
+    char path[512], text[96];
+    int n = 0;
+    *ran_ns = *stood_ns = 0;
+    if (snprintf(path, sizeof path, "%s/self/task", proc) >= (int)sizeof path) return 0;
+    DIR *tasks = opendir(path);
+    if (!tasks) return 0;
+    for (const struct dirent *entry; (entry = readdir(tasks));) {
+        if (*entry->d_name == '.' ||
+            snprintf(path, sizeof path, "/self/task/%s/schedstat", entry->d_name) >= (int)sizeof path ||
+            !read_group_file(proc, "", path, text, sizeof text))
+            continue;
+        char *end;
+        *ran_ns += strtoull(text, &end, 10);
+        *stood_ns += strtoull(end, NULL, 10);
+        n++;
+    }
+    closedir(tasks);
+    return n;
 }
 
 /* A line "key number" of memory.stat. */

@@ -33,6 +33,9 @@ uint64_t stk_machine_peak_rss(const char *proc);
 uint64_t stk_machine_rss(const char *proc);
 /* VmData: what it has mapped of memory of its own, touched or not: what RLIMIT_DATA counts. */
 uint64_t stk_machine_data(const char *proc);
+/* Of all threads that live, since they were made: how long they ran, and how long they stood in line for a
+ * core. 0 = the kernel does not say. */
+int stk_machine_run_queue(const char *proc, uint64_t *ran_ns, uint64_t *stood_ns);
 
 /* What the system can still give this process, in bytes, without ending one for it: MemAvailable and free
  * swap of proc/meminfo, or less when the process's control group or one above it has a limit, v2 (memory.max)

@@ -5,6 +5,9 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 #include <string.h>
 #include <sys/mman.h>
 
@@ -129,6 +132,13 @@ stoke_allocator stoke_allocator_pages(void)
     return (stoke_allocator){ pages_alloc, pages_release, NULL };
 }
 
+void stk_mem_give_back(void)
+{
+#if defined(__GLIBC__)
+    malloc_trim(0);
+#endif
+}
+
 int stk_grow(void **pointer, size_t *capacity, size_t need, size_t element)
 {
     if (need <= *capacity) return 1;
@@ -156,9 +166,9 @@ void stk_mem_fail_after(int64_t after)
 void *stk_buffer_reserve(stk_buffer *buffer, size_t bytes)
 {
     if (bytes <= buffer->capacity && buffer->data) return buffer->data;
-    void *fresh = stk_alloc_aligned(bytes, 64);
+    void *fresh = bytes < PAGES_FROM ? stk_alloc_aligned(bytes, 64) : stk_alloc_pages(bytes);
     if (!fresh) return NULL;
-    stk_free(buffer->data);
+    stk_free_pages(buffer->data, buffer->capacity);
     buffer->data = fresh;
     buffer->capacity = bytes;
     return fresh;
@@ -166,7 +176,7 @@ void *stk_buffer_reserve(stk_buffer *buffer, size_t bytes)
 
 void stk_buffer_free(stk_buffer *buffer)
 {
-    stk_free(buffer->data);
+    stk_free_pages(buffer->data, buffer->capacity);
     *buffer = (stk_buffer){ 0 };
 }
 

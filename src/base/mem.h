@@ -23,6 +23,11 @@ void *stk_alloc_aligned(size_t bytes, size_t alignment); /* free with stk_free *
 void *stk_alloc_pages(size_t bytes);
 void stk_free_pages(void *pages, size_t bytes); /* accepts NULL */
 
+/* Gives what was freed back to the kernel, as far as the C library can: it keeps freed blocks for each
+ * thread, and memory that is counted as one thread's must not stay with another. Takes a millisecond; not for
+ * every sample. */
+void stk_mem_give_back(void);
+
 /* Grows *pointer to hold `need` elements: doubles, keeps old content. Returns 0 on failure, 1 on success. */
 int stk_grow(void **pointer, size_t *capacity, size_t need, size_t element);
 
@@ -34,7 +39,8 @@ stk_mem_counts stk_mem_count(void);
 /* Test hook: let `after` more allocations succeed, then fail every one; negative = never fail. */
 void stk_mem_fail_after(int64_t after);
 
-/* A buffer that only grows: worker scratch. `data` is 64-byte aligned. */
+/* A buffer that only grows: worker scratch. `data` is 64-byte aligned. Large ones are pages of their own:
+ * what is freed while they grow does not stay behind in the heap. */
 typedef struct stk_buffer {
     void *data;
     size_t capacity;

@@ -34,6 +34,12 @@ const char *stk_option_nearest(const stoke_option_group *groups, size_t n_groups
 /* Parses `value` into the option's field. `shown` is what messages call the option ("--batch", "batch"). */
 int stk_option_assign(stk_option_hit hit, const char *shown, const char *value, stoke_error *err);
 
+/* What a word of another program stands for as the value of an option of this name: "16-mixed" of precision
+ * is "fp16", "nvidia/segformer-b5-finetuned-ade-512-512" of model "b5". The value itself, or a constant. */
+const char *stk_option_word(const char *option, const char *value);
+/* b0 .. b5 where the text names one of the SegFormers; NULL: it does not. */
+const char *stk_network_word(const char *text);
+
 /* Back to its default; also the meaning of null in YAML. */
 void stk_option_reset(stk_option_hit hit);
 
@@ -59,18 +65,8 @@ void stk_option_flag(const char *name, const char *prefix, const char *dash, cha
 /* "1 to 4096", "at least 1" or "". */
 void stk_option_range(const stoke_option *option, char *text, size_t size);
 
-/* Reads YAML from memory; `name` stands in messages for the file. See stoke_options_load_yaml. */
-int stk_options_read_yaml(const stoke_option_group *groups, size_t n_groups, const char *name,
-                          const void *bytes, size_t size, const char *const *foreign,
-                          stoke_option_storage **storage, stoke_error *err);
-
-/* Whether a mapping under this key is a section: its settings count as if they stood at the top. */
-int stk_yaml_is_section(const char *key);
-
-/* What usually helps with a problem that libyaml describes, to be put behind it; "" when nothing comes to
- * mind. */
-const char *stk_yaml_hint(const char *problem);
-
+/* An empty one; NULL = no memory. */
+stoke_option_storage *stk_option_storage(void);
 /* A copy of the text that lives as long as the storage; NULL = no memory. */
 const char *stk_option_keep(stoke_option_storage *storage, const char *text, size_t length);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/base/options_private.h"
+#include "src/base/terminal.h"
 #include "src/base/utf8.h"
 
 /* Columns a text takes on a terminal: code points, not bytes. */
@@ -164,8 +165,7 @@ static void yaml_string(const char *text, FILE *out)
             fputs("\\n", out);
         else if (code == '\t')
             fputs("\\t", out);
-        else if (code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029 ||
-                 code == 0xfeff || (code >= 0xfffd && code <= 0xffff))
+        else if (stk_terminal_obeys(code) || code == 0xfeff || (code >= 0xfffd && code <= 0xffff))
             fprintf(out, "\\u%04X", (unsigned)code);
         else
             fwrite(start, 1, (size_t)(text - start), out);

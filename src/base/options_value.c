@@ -234,6 +234,7 @@ static int assign_size(uint32_t field[2], const char *shown, const char *value, 
 int stk_option_assign(stk_option_hit hit, const char *shown, const char *value, stoke_error *err)
 {
     void *field = hit.field;
+    value = stk_option_word(hit.option->name, value);
     switch (hit.option->type) {
     case STOKE_OPT_FLAG: return assign_flag(field, shown, value, err);
     case STOKE_OPT_INT:

@@ -84,77 +84,10 @@ uint64_t stk_cache_bench_memory(const stk_cache_bench *bench)
 
 /* ---- get ---- */
 
-typedef struct reading {
-    stk_cache_bench *bench;
-    const stoke_image *image_target, *mask_target;
-    stoke_image image, mask; /* where pixels and ids go */
-    void *packed;
-} reading;
-
-static int fits(const stoke_image *target, const stoke_image *image)
-{
-    return target && target->data && target->width == image->width && target->height == image->height &&
-           target->channels == image->channels && target->depth == image->depth &&
-           target->stride == image->stride;
-}
-
-/* The place of a picture: its target, or the buffer, if that stays within what is left of the limit. */
-static int place_picture(stoke_image *image, const stoke_image *target, stk_buffer *buffer, uint64_t *left)
-{
-    const uint64_t bytes = (uint64_t)image->stride * image->height;
-    if (fits(target, image)) {
-        image->data = target->data;
-        return 1;
-    }
-    if (bytes > *left) return 0;
-    *left -= bytes;
-    image->data = stk_buffer_reserve(buffer, (size_t)bytes);
-    return image->data != NULL;
-}
-
-static int place_mask(reading *r, const stk_entry_header *header, uint64_t *left)
-{
-    r->mask = stk_entry_mask(header, NULL);
-    return !header->mask_depth || place_picture(&r->mask, r->mask_target, &r->bench->ids, left);
-}
-
-static int place(void *context, const stk_entry_header *header, stk_disk_places *places)
-{
-    reading *r = context;
-    uint64_t left = r->bench->limit ? r->bench->limit : UINT64_MAX;
-    if (header->mask_bytes > left) return 0;
-    left -= header->mask_bytes;
-    r->image = stk_entry_image(header, NULL);
-    if (!place_picture(&r->image, r->image_target, &r->bench->pixels, &left) ||
-        !place_mask(r, header, &left) ||
-        !(r->packed = stk_buffer_reserve(&r->bench->file, (size_t)header->mask_bytes)))
-        return 0;
-    *places = (stk_disk_places){ r->image.data, r->packed };
-    return 1;
-}
-
-static int give(reading *r, const stk_entry_header *header, const uint8_t *packed, stk_cached *out)
-{
-    *out = (stk_cached){ .image = r->image,
-                         .mask = r->mask,
-                         .source_width = header->source_width,
-                         .source_height = header->source_height };
-    return !header->mask_depth ||
-           stk_labels_unpack(packed, (size_t)header->mask_bytes, &r->mask, NULL) == STOKE_OK;
-}
-
-static int get_ram(stk_cache *cache, stk_cache_key key, reading *r, stk_cached *out)
+static int get_ram(stk_cache *cache, stk_cache_key key, const stk_entry_goal *goal, stk_cached *out)
 {
     const stk_ram_entry *entry = cache->ram ? stk_ram_find(cache->ram, key) : NULL;
-    if (!entry) return 0;
-    uint64_t left = r->bench->limit ? r->bench->limit : UINT64_MAX;
-    /* Without a target the kept pixels themselves are lent. Nobody writes through this view. */
-    r->image = stk_entry_image(&entry->header, (void *)entry->pixels);
-    if (fits(r->image_target, &r->image)) {
-        memcpy(r->image_target->data, entry->pixels, stk_entry_image_bytes(&entry->header));
-        r->image.data = r->image_target->data;
-    }
-    return place_mask(r, &entry->header, &left) && give(r, &entry->header, entry->packed, out);
+    return entry && stk_entry_lend(&entry->header, entry->pixels, entry->packed, goal, out);
 }
 
 void stk_cache_drop(stk_cache *cache, stk_cache_key key)
@@ -163,35 +96,31 @@ void stk_cache_drop(stk_cache *cache, stk_cache_key key)
     if (cache->disk) stk_disk_remove(cache->disk, key);
 }
 
-static int get_disk(stk_cache *cache, stk_cache_key key, reading *r, stk_cached *out)
+static int get_disk(stk_cache *cache, stk_cache_key key, const stk_entry_goal *goal, stk_cached *out)
 {
     stk_entry_header header;
+    const void *packed;
     if (!cache->disk) return 0;
-    const stk_disk_result result = stk_disk_read(cache->disk, key, place, r, &header);
-    if (result == STK_DISK_NONE) return 0;
-    /* Behind a good checksum a code that does not unpack was made by someone else. */
-    if (result == STK_DISK_DAMAGED || !give(r, &header, r->packed, out)) {
-        stk_cache_drop(cache, key);
-        return 0;
-    }
+    const stk_entry_result result = stk_disk_read(cache->disk, key, goal, &header, &packed, out);
+    if (result == STK_ENTRY_DAMAGED) stk_cache_drop(cache, key);
+    if (result != STK_ENTRY_FOUND) return 0;
     const uint64_t bytes = stk_entry_bytes(&header);
     if (cache->ram && stk_ram_has_room(cache->ram, bytes) && stk_disk_has_room(cache->disk, bytes))
-        stk_ram_keep(cache->ram, &header, r->image.data, r->packed);
+        stk_ram_keep(cache->ram, &header, out->image.data, packed);
     return 1;
 }
 
 int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench,
                   const stoke_image *image_target, const stoke_image *mask_target, stk_cached *out)
 {
-    reading r = { .bench = bench, .image_target = image_target, .mask_target = mask_target };
-    if (get_ram(cache, key, &r, out)) {
+    const stk_entry_goal goal = { bench, image_target, mask_target };
+    if (get_ram(cache, key, &goal, out)) {
         atomic_fetch_add(&cache->hits_ram, 1);
         out->from_ram = 1;
         return 1;
     }
-    if (get_disk(cache, key, &r, out)) {
+    if (get_disk(cache, key, &goal, out)) {
         atomic_fetch_add(&cache->hits_disk, 1);
-        out->from_ram = 0;
         return 1;
     }
     atomic_fetch_add(&cache->misses, 1);

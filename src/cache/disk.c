@@ -15,6 +15,8 @@
 
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/base/retry.h"
+#include "src/cache/layout.h"
 #include "src/cache/usage.h"
 
 enum {
@@ -47,9 +49,10 @@ static void stop_writing(stk_disk *disk, int number)
     pthread_mutex_lock(&disk->lock);
     if (!atomic_load(&disk->stopped)) {
         char text[128];
+        const char *reason = number == EEXIST ? "the file usage in its folder is not one of a cache"
+                                              : strerror_r(number, text, sizeof text);
         snprintf(disk->warning, sizeof disk->warning,
-                 "the cache is not written any more (%s); samples that it lacks are decoded",
-                 strerror_r(number, text, sizeof text));
+                 "the cache is not written any more (%s); samples that it lacks are decoded", reason);
         atomic_store(&disk->stopped, 1);
     }
     pthread_mutex_unlock(&disk->lock);
@@ -67,22 +70,16 @@ stk_memo *stk_disk_memo(stk_disk *disk)
 
 /* ---- opening ---- */
 
-static DIR *open_below(int folder, const char *name)
-{
-    const int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (fd >= 0 && !dir) close(fd);
-    return dir;
-}
-
+/* Only what this cache names so: the folder carries its marker, but anybody may put a file into tmp. */
 static void remove_leftovers(stk_disk *disk, int alone)
 {
-    DIR *dir = open_below(disk->folder, "tmp");
+    DIR *dir = stk_cache_below(disk->folder, "tmp");
     if (!dir) return;
     const time_t now = time(NULL);
     struct stat st;
     for (struct dirent *e; (e = readdir(dir));)
-        if (e->d_name[0] != '.' && fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        if (stk_cache_is_temporary(e->d_name) &&
+            fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
             (alone || now - st.st_mtime > LEFTOVER_SECONDS))
             unlinkat(dirfd(dir), e->d_name, 0);
     closedir(dir);
@@ -96,11 +93,11 @@ static uint64_t scan(stk_disk *disk)
         char name[8];
         struct stat st;
         snprintf(name, sizeof name, "%02x", i);
-        DIR *dir = open_below(disk->folder, name);
+        DIR *dir = stk_cache_below(disk->folder, name);
         if (!dir) continue;
         for (struct dirent *e; (e = readdir(dir));)
-            if (e->d_name[0] != '.' && fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-                S_ISREG(st.st_mode))
+            if (stk_cache_is_entry(name, e->d_name) &&
+                fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
                 bytes += (uint64_t)st.st_size;
         closedir(dir);
     }
@@ -111,13 +108,13 @@ static uint64_t scan(stk_disk *disk)
  * Others wait for it in stk_usage_open. One with a budget that comes to a folder used without adds it up
  * itself; what others write meanwhile may be counted twice or not at all: as many entries as there are
  * threads writing. */
-static int settle(stk_disk *disk, stoke_error *err)
+static int settle(stk_disk *disk, int unwritable, stoke_error *err)
 {
-    const int alone = stk_usage_open(&disk->usage, disk->folder);
+    const int alone = unwritable ? -unwritable : stk_usage_open(&disk->usage, disk->folder);
     if (alone < 0) stop_writing(disk, -alone);
     const int writable = alone >= 0;
     if (writable && mkdirat(disk->folder, "tmp", 0777) != 0 && errno != EEXIST) stop_writing(disk, errno);
-    remove_leftovers(disk, alone == 1);
+    if (writable) remove_leftovers(disk, alone == 1);
     if (alone == 1) stk_usage_set(&disk->usage, 0, 0);
     if (writable && disk->budget && !stk_usage_known(&disk->usage))
         stk_usage_set(&disk->usage, scan(disk), 1);
@@ -129,18 +126,19 @@ static int settle(stk_disk *disk, stoke_error *err)
 int stk_disk_open(stk_disk **out, const char *folder, uint64_t budget, stoke_error *err)
 {
     *out = NULL;
-    int r = stk_make_folders(folder, err);
+    int unwritable, r = stk_make_folders(folder, err);
+    if (!r) r = stk_ours_claim(folder, &stk_cache_kind, &unwritable, err);
     if (r) return r;
     stk_disk *disk = stk_calloc(1, sizeof *disk);
     if (!disk) return stk_fail(err, STOKE_E_NOMEM, "no memory for the cache");
     disk->budget = budget;
     disk->usage.fd = -1;
     pthread_mutex_init(&disk->lock, NULL);
-    disk->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    disk->folder = stk_open(folder, O_RDONLY | O_DIRECTORY, 0);
     if (disk->folder < 0)
         r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot use it as a cache", folder);
     else
-        r = settle(disk, err);
+        r = settle(disk, unwritable, err);
     if (r)
         stk_disk_close(&disk);
     else
@@ -162,14 +160,22 @@ void stk_disk_close(stk_disk **pointer)
 
 /* ---- reading ---- */
 
-/* 1 when all of it was read. */
-static int read_whole(int fd, struct iovec *parts, int count, off_t offset)
+typedef struct open_entry {
+    int fd;
+    int *failed; /* the system would not give its bytes, which says nothing about them */
+} open_entry;
+
+/* The parts of a file, for stk_entry_read. */
+static int read_parts(const void *context, struct iovec *parts, int count, uint64_t offset)
 {
+    const open_entry *entry = context;
+    stk_patience patience = { 0 };
     while (count) {
-        ssize_t n = preadv(fd, parts, count, offset);
-        if (n < 0 && errno == EINTR) continue;
+        ssize_t n = preadv(entry->fd, parts, count, (off_t)offset);
+        if (n < 0 && stk_again(&patience, errno)) continue;
+        if (n < 0) *entry->failed = 1;
         if (n <= 0) return 0;
-        offset += n;
+        offset += (uint64_t)n;
         for (; count && (size_t)n >= parts->iov_len; parts++, count--) n -= (ssize_t)parts->iov_len;
         if (count) {
             parts->iov_base = (char *)parts->iov_base + n;
@@ -179,34 +185,23 @@ static int read_whole(int fd, struct iovec *parts, int count, off_t offset)
     return 1;
 }
 
-static stk_disk_result read_entry(int fd, stk_cache_key key, stk_disk_place_fn place, void *context,
-                                  stk_entry_header *header)
-{
-    struct stat st;
-    struct iovec head = { header, sizeof *header };
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof *header ||
-        !read_whole(fd, &head, 1, 0) || !stk_entry_header_good(header, key, (uint64_t)st.st_size))
-        return STK_DISK_DAMAGED;
-    stk_disk_places places;
-    if (!place(context, header, &places)) return STK_DISK_NONE;
-    struct iovec body[2] = { { places.pixels, stk_entry_image_bytes(header) },
-                             { places.packed, (size_t)header->mask_bytes } };
-    if (!read_whole(fd, body, header->mask_bytes ? 2 : 1, sizeof *header) ||
-        !stk_entry_body_good(header, places.pixels, places.packed))
-        return STK_DISK_DAMAGED;
-    return STK_DISK_FOUND;
-}
-
-stk_disk_result stk_disk_read(stk_disk *disk, stk_cache_key key, stk_disk_place_fn place, void *context,
-                              stk_entry_header *header)
+stk_entry_result stk_disk_read(stk_disk *disk, stk_cache_key key, const stk_entry_goal *goal,
+                               stk_entry_header *header, const void **packed, stk_cached *out)
 {
     char name[NAME_BYTES];
+    struct stat st;
     entry_name(key, name);
-    const int fd = openat(disk->folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-    if (fd < 0) return errno == ELOOP ? STK_DISK_DAMAGED : STK_DISK_NONE;
-    const stk_disk_result result = read_entry(fd, key, place, context, header);
+    const int fd = stk_openat(disk->folder, name, O_RDONLY | O_NOFOLLOW, 0);
+    if (fd < 0) return errno == ELOOP ? STK_ENTRY_DAMAGED : STK_ENTRY_NONE;
+    stk_entry_result result = STK_ENTRY_DAMAGED;
+    int failed = stk_fstat(fd, &st) != 0;
+    if (!failed && S_ISREG(st.st_mode)) {
+        const open_entry entry = { fd, &failed };
+        const stk_entry_source source = { read_parts, &entry, (uint64_t)st.st_size };
+        result = stk_entry_read(&source, key, goal, header, packed, out);
+    }
     close(fd);
-    return result;
+    return failed && result == STK_ENTRY_DAMAGED ? STK_ENTRY_NONE : result;
 }
 
 void stk_disk_remove(stk_disk *disk, stk_cache_key key)
@@ -214,7 +209,7 @@ void stk_disk_remove(stk_disk *disk, stk_cache_key key)
     char name[NAME_BYTES];
     struct stat st;
     entry_name(key, name);
-    if (fstatat(disk->folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0) return;
+    if (fstatat(disk->folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) return;
     if (unlinkat(disk->folder, name, 0) == 0 && disk->usage.fd >= 0)
         stk_usage_give(&disk->usage, (uint64_t)st.st_size);
 }
@@ -231,9 +226,10 @@ int stk_disk_has_room(stk_disk *disk, uint64_t bytes)
 
 static int write_whole(int fd, struct iovec *parts, int count)
 {
+    stk_patience patience = { 0 };
     while (count) {
         ssize_t n = writev(fd, parts, count);
-        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && stk_again(&patience, errno)) continue;
         if (n < 0) return errno;
         for (; count && (size_t)n >= parts->iov_len; parts++, count--) n -= (ssize_t)parts->iov_len;
         if (count) {
@@ -256,14 +252,18 @@ static int publish(stk_disk *disk, const char *temporary, const char *name)
 
 /* A new file in FOLDER/tmp: its descriptor, or -errno. The process is part of the name, but not enough of it:
  * two loaders of one process, or the first processes of two containers, may be at the same entry. */
-static int open_temporary(stk_disk *disk, char name[NAME_BYTES], uint64_t unique)
+static int open_temporary(stk_disk *disk, stk_temporary *noted, char name[NAME_BYTES], uint64_t unique)
 {
     enum { TRIES = 100 };
     for (int tries = 0;; tries++) {
         snprintf(name, NAME_BYTES, "tmp/%lx-%x-%llx", (unsigned long)getpid(),
                  atomic_fetch_add(&disk->written, 1), (unsigned long long)unique);
-        const int fd = openat(disk->folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST || tries == TRIES) return fd >= 0 ? fd : -errno;
+        stk_temporary_note(noted, disk->folder, name);
+        const int fd = stk_openat(disk->folder, name, O_WRONLY | O_CREAT | O_EXCL, 0666);
+        if (fd >= 0) return fd;
+        const int number = errno;
+        stk_temporary_forget(noted);
+        if (number != EEXIST || tries == TRIES) return -number;
     }
 }
 
@@ -271,7 +271,8 @@ static int write_entry(stk_disk *disk, const char *name, const stk_entry_header 
                        const void *packed)
 {
     char temporary[NAME_BYTES];
-    const int fd = open_temporary(disk, temporary, header->header_hash);
+    stk_temporary noted;
+    const int fd = open_temporary(disk, &noted, temporary, header->header_hash);
     if (fd < 0) return -fd;
     struct iovec parts[3] = { { (void *)header, sizeof *header },
                               { (void *)pixels, stk_entry_image_bytes(header) },
@@ -280,6 +281,7 @@ static int write_entry(stk_disk *disk, const char *name, const stk_entry_header 
     if (close(fd) != 0 && !number) number = errno; /* network file systems tell of a full disk here */
     if (!number) number = publish(disk, temporary, name);
     if (number) unlinkat(disk->folder, temporary, 0);
+    stk_temporary_forget(&noted);
     return number;
 }
 
@@ -290,7 +292,9 @@ int stk_disk_write(stk_disk *disk, stk_cache_key key, const stk_entry_header *he
     const uint64_t bytes = stk_entry_bytes(header);
     if (atomic_load(&disk->stopped)) return 0;
     entry_name(key, name);
-    if (faccessat(disk->folder, name, F_OK, 0) == 0) return 1; /* another process was faster */
+    struct stat st;
+    if (fstatat(disk->folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        return S_ISREG(st.st_mode); /* another process was faster; or it is a link, which is not ours */
     if (!stk_usage_take(&disk->usage, bytes, disk->budget)) return 0;
     const int number = write_entry(disk, name, header, pixels, packed);
     if (!number) return 1;

@@ -6,7 +6,7 @@
 #ifndef STOKE_SRC_CACHE_DISK_H
 #define STOKE_SRC_CACHE_DISK_H
 
-#include "src/cache/entry.h"
+#include "src/cache/entry_read.h"
 
 typedef struct stk_disk stk_disk;
 
@@ -14,20 +14,9 @@ int stk_disk_open(stk_disk **out, const char *folder, uint64_t budget, stoke_err
 void stk_disk_close(stk_disk **disk);
 stk_memo *stk_disk_memo(stk_disk *disk);
 
-/* Where the bytes of an entry go: found by the caller once the header is known. */
-typedef struct stk_disk_places {
-    void *pixels, *packed;
-} stk_disk_places;
-/* 0: no, there is no memory or it is too large. */
-typedef int (*stk_disk_place_fn)(void *context, const stk_entry_header *header, stk_disk_places *places);
-
-typedef enum stk_disk_result {
-    STK_DISK_NONE,   /* no such entry, or no place for it */
-    STK_DISK_FOUND,  /* header and body are good */
-    STK_DISK_DAMAGED /* was not what it should be; see stk_disk_remove */
-} stk_disk_result;
-stk_disk_result stk_disk_read(stk_disk *disk, stk_cache_key key, stk_disk_place_fn place, void *context,
-                              stk_entry_header *header);
+/* One that is damaged: see stk_disk_remove. */
+stk_entry_result stk_disk_read(stk_disk *disk, stk_cache_key key, const stk_entry_goal *goal,
+                               stk_entry_header *header, const void **packed, stk_cached *out);
 /* Removes the file of a key: it is damaged. */
 void stk_disk_remove(stk_disk *disk, stk_cache_key key);
 

@@ -17,9 +17,10 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/base/rng.h"
+#include "src/cache/layout.h"
 
-#define MAGIC UINT64_C(0x316f6d656d6b7473) /* "stkmemo1" */
 static const uint64_t young_ns = UINT64_C(3000000000);
 enum {
     FILE_LIMIT = 64 << 20, /* 1.4 million files; more are known for this run only */
@@ -63,7 +64,7 @@ static uint64_t nanoseconds(const struct timespec *t)
 int stk_identity_of(const stoke_blob *blob, stk_identity *identity)
 {
     struct stat st;
-    if (stat(blob->path, &st) != 0 || !S_ISREG(st.st_mode)) return 0;
+    if (stk_stat(blob->path, &st) != 0 || !S_ISREG(st.st_mode)) return 0;
     *identity = (stk_identity){ .device = st.st_dev,
                                 .inode = st.st_ino,
                                 .mtime_ns = nanoseconds(&st.st_mtim),
@@ -156,26 +157,40 @@ uint64_t stk_memo_memory(stk_memo *memo)
     return bytes;
 }
 
+uint64_t stk_memo_bytes(uint64_t files)
+{
+    uint64_t slots = FIRST_SLOTS;
+    while (slots < 2 * files && slots < SIZE_MAX / sizeof(slot) / 4) slots *= 2;
+    return slots * sizeof(slot);
+}
+
 /* ---- the file ---- */
 
 static record record_of(const slot *s)
 {
-    record r = { .magic = MAGIC };
+    record r = { .magic = STK_MEMO_MAGIC };
     memcpy(r.identity, s->identity, sizeof r.identity);
     memcpy(r.digest, s->digest, sizeof r.digest);
     r.check = XXH3_64bits(&r, offsetof(record, check));
     return r;
 }
 
-/* Takes over the records; 1 when the file holds nothing else and nothing twice. */
-static int take_records(stk_memo *memo, const uint8_t *bytes, size_t size)
+/* No sum of our own has the identity 0: in the table it would be an empty slot. */
+static int is_record(const record *r)
 {
+    return r->magic == STK_MEMO_MAGIC && r->check == XXH3_64bits(r, offsetof(record, check)) &&
+           (r->identity[0] || r->identity[1]);
+}
+
+int stk_memo_take(stk_memo *memo, const void *file, size_t size)
+{
+    const uint8_t *bytes = file;
     int tidy = 1;
     for (size_t at = 0; at < size;) {
         record r;
         if (size - at < sizeof r) return 0;
         memcpy(&r, bytes + at, sizeof r);
-        if (r.magic != MAGIC || r.check != XXH3_64bits(&r, offsetof(record, check))) {
+        if (!is_record(&r)) {
             tidy = 0;
             at++; /* a torn record may have any length: look for the next one at every byte */
             continue;
@@ -189,31 +204,32 @@ static int take_records(stk_memo *memo, const uint8_t *bytes, size_t size)
     return tidy;
 }
 
-static size_t read_up_to(int fd, uint8_t *bytes, size_t size)
+size_t stk_memo_file(const stk_memo *memo, void *to)
 {
-    size_t have = 0;
-    for (ssize_t n; have < size; have += (size_t)n) {
-        n = pread(fd, bytes + have, size - have, (off_t)have);
-        if (n < 0 && errno == EINTR)
-            n = 0;
-        else if (n <= 0)
-            break;
+    uint8_t *bytes = to;
+    size_t at = 0;
+    for (size_t i = 0; to && i <= memo->mask; i++) {
+        const slot *s = &memo->slots[i];
+        if (!s->identity[0] && !s->identity[1]) continue;
+        const record r = record_of(s);
+        memcpy(bytes + at, &r, sizeof r);
+        at += sizeof r;
     }
-    return have;
+    return memo->used * sizeof(record);
 }
 
 /* Writes what is known instead of what was there. Failing costs the memory of earlier runs, nothing else. */
 static void rewrite(stk_memo *memo)
 {
-    if (ftruncate(memo->fd, 0) != 0) return;
-    memo->file_bytes = 0;
-    for (size_t i = 0; i <= memo->mask; i++) {
-        const slot *s = &memo->slots[i];
-        if (!s->identity[0] && !s->identity[1]) continue;
-        const record r = record_of(s);
-        if (write(memo->fd, &r, sizeof r) != (ssize_t)sizeof r) return;
-        memo->file_bytes += sizeof r;
+    const size_t size = stk_memo_file(memo, NULL);
+    uint8_t *bytes = stk_alloc(size);
+    if (!bytes) return;
+    stk_memo_file(memo, bytes);
+    if (ftruncate(memo->fd, 0) == 0) {
+        const ssize_t n = write(memo->fd, bytes, size);
+        memo->file_bytes = n > 0 ? (uint64_t)n : 0;
     }
+    stk_free(bytes);
 }
 
 static void load(stk_memo *memo, int fd, int alone)
@@ -227,8 +243,8 @@ static void load(stk_memo *memo, int fd, int alone)
     }
     uint8_t *bytes = stk_alloc((size_t)st.st_size);
     if (!bytes) return;
-    const size_t have = read_up_to(fd, bytes, (size_t)st.st_size);
-    const int tidy = take_records(memo, bytes, have);
+    const int read = !stk_pread(fd, bytes, (size_t)st.st_size, 0);
+    const int tidy = !read || stk_memo_take(memo, bytes, (size_t)st.st_size); /* unread is not untidy */
     stk_free(bytes);
     if (!tidy && alone && memo->fd >= 0) rewrite(memo);
 }
@@ -247,9 +263,13 @@ int stk_memo_open(stk_memo **out, int folder, int alone, int writable, stoke_err
     memo->fd = -1;
     pthread_mutex_init(&memo->lock, NULL);
     if (folder >= 0) {
-        const int flags = O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
-        if (writable) memo->fd = openat(folder, "memo", O_RDWR | O_CREAT | O_APPEND | flags, 0666);
-        const int fd = memo->fd >= 0 ? memo->fd : openat(folder, "memo", O_RDONLY | flags);
+        if (writable) memo->fd = stk_openat(folder, "memo", O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, 0666);
+        const uint64_t magic = STK_MEMO_MAGIC;
+        if (memo->fd >= 0 && !stk_ours_begins(memo->fd, &magic, sizeof magic)) { /* somebody's notes */
+            close(memo->fd);
+            memo->fd = -1;
+        }
+        const int fd = memo->fd >= 0 ? memo->fd : stk_openat(folder, "memo", O_RDONLY | O_NOFOLLOW, 0);
         if (fd >= 0) load(memo, fd, alone);
         if (fd >= 0 && fd != memo->fd) close(fd);
     }

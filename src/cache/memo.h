@@ -34,10 +34,18 @@ typedef struct stk_memo stk_memo;
 int stk_memo_open(stk_memo **out, int folder, int alone, int writable, stoke_error *err);
 void stk_memo_close(stk_memo **memo);
 
+/* Takes over what the bytes of such a file say, stepping over what is no record. 1 when they are nothing but
+ * records, none of them twice. Not thread-safe; nor is stk_memo_file. */
+int stk_memo_take(stk_memo *memo, const void *file, size_t size);
+/* The file that says all a memo knows: its size, and its bytes where `to` is not NULL. */
+size_t stk_memo_file(const stk_memo *memo, void *to);
+
 /* Makes room for `files` more, so that steady work allocates nothing. Returns 0 for want of memory. */
 int stk_memo_reserve(stk_memo *memo, uint64_t files);
 
 uint64_t stk_memo_memory(stk_memo *memo);
+/* The same of one that knows so many files and no others. */
+uint64_t stk_memo_bytes(uint64_t files);
 
 /* 1 and the digest when the identity is known. Thread-safe, as is add. */
 int stk_memo_find(stk_memo *memo, const stk_identity *identity, stk_digest *digest);

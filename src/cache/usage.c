@@ -18,7 +18,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define MAGIC UINT64_C(0x3165676173756b73) /* "skusage1" */
+#include "src/base/retry.h"
+#include "src/cache/layout.h"
+
 enum { RECORD_BYTE = 0, PRESENCE_BYTE = 1 };
 
 typedef struct record {
@@ -37,8 +39,14 @@ static int lock_byte(int fd, int byte, short kind, int wait)
 
 int stk_usage_open(stk_usage *usage, int folder)
 {
-    usage->fd = openat(folder, "usage", O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0666);
+    usage->fd = stk_openat(folder, "usage", O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
     if (usage->fd < 0) return -errno;
+    const uint64_t magic = STK_USAGE_MAGIC;
+    if (!stk_ours_begins(usage->fd, &magic, sizeof magic)) { /* somebody's file of that name stays */
+        close(usage->fd);
+        usage->fd = -1;
+        return -EEXIST;
+    }
     int number = lock_byte(usage->fd, PRESENCE_BYTE, F_WRLCK, 0);
     const int alone = !number;
     if (number == EAGAIN || number == EACCES) number = lock_byte(usage->fd, PRESENCE_BYTE, F_RDLCK, 1);
@@ -70,9 +78,9 @@ static record begin(stk_usage *usage)
     record r;
     pthread_mutex_lock(&usage->lock);
     lock_byte(usage->fd, RECORD_BYTE, F_WRLCK, 1);
-    if (pread(usage->fd, &r, sizeof r, 0) != (ssize_t)sizeof r || r.magic != MAGIC ||
+    if (pread(usage->fd, &r, sizeof r, 0) != (ssize_t)sizeof r || r.magic != STK_USAGE_MAGIC ||
         r.check != XXH3_64bits(&r, offsetof(record, check)))
-        r = (record){ .magic = MAGIC };
+        r = (record){ .magic = STK_USAGE_MAGIC };
     return r;
 }
 

@@ -15,7 +15,8 @@ typedef struct stk_usage {
 } stk_usage;
 
 /* Opens the file "usage" in an open folder. 1: no other process uses the folder, and none comes in before
- * stk_usage_ready is called. 0: others do. -errno: the file cannot be opened or locked. */
+ * stk_usage_ready is called. 0: others do. -errno: the file cannot be opened or locked;
+ * -EEXIST: what is there under that name is not ours. */
 int stk_usage_open(stk_usage *usage, int folder);
 void stk_usage_ready(stk_usage *usage);
 void stk_usage_close(stk_usage *usage); /* accepts one whose open failed */

@@ -97,6 +97,8 @@ int stk_unfilter_c(uint8_t type, uint8_t *row, const uint8_t *prev, size_t n, un
 uint8_t stk_orientation_from_exif(const uint8_t *tiff, size_t size);
 uint8_t stk_orientation_from_jpeg(const uint8_t *bytes, size_t size);
 uint8_t stk_orientation_from_png(const uint8_t *bytes, size_t size);
+/* The same from the last bytes of a file, of which the first may lie within the pixels. */
+uint8_t stk_orientation_from_png_end(const uint8_t *bytes, size_t size);
 static inline int stk_orientation_swaps(uint8_t orientation)
 {
     return orientation >= 5;

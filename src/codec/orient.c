@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#include <libdeflate.h>
+
 static int flips_x(uint8_t o)
 {
     return o == 2 || o == 3 || o == 7 || o == 8;
@@ -117,6 +119,22 @@ uint8_t stk_orientation_from_png(const uint8_t *bytes, size_t size)
         if (length > size - at - FRAME) break;
         if (memcmp(bytes + at + 4, "eXIf", 4) == 0) return stk_orientation_from_exif(bytes + at + 8, length);
         at += FRAME + length;
+    }
+    return 1;
+}
+
+/* Pixels may look like a chunk's name; its checksum then does not fit. */
+uint8_t stk_orientation_from_png_end(const uint8_t *bytes, size_t size)
+{
+    enum { SIZE = 4, TYPE = 4, SUM = 4 };
+    const uint8_t *end = bytes + size, *found = bytes;
+    while (found < end && (found = memmem(found, (size_t)(end - found), "eXIf", TYPE))) {
+        const size_t rest = (size_t)(end - found),
+                     length = found - bytes >= SIZE ? get(found - SIZE, 4, 1) : SIZE_MAX;
+        if (rest >= TYPE + SUM && length <= rest - TYPE - SUM &&
+            libdeflate_crc32(0, found, TYPE + length) == get(found + TYPE + length, 4, 1))
+            return stk_orientation_from_exif(found + TYPE, length);
+        found++;
     }
     return 1;
 }

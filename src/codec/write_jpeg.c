@@ -13,6 +13,7 @@
 
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/codec/seal.h"
 
 typedef struct writer {
     struct jpeg_compress_struct c;
@@ -33,8 +34,10 @@ static void print_nothing(j_common_ptr common)
     (void)common;
 }
 
-static void encode(struct jpeg_compress_struct *c, const stoke_image *image, int quality, FILE *stream)
+static void encode(struct jpeg_compress_struct *c, const stoke_image *image, int quality, int sealed,
+                   FILE *stream)
 {
+    static const char comment[] = STK_SEAL_TEXT STK_SEAL_DIGITS;
     jpeg_create_compress(c);
     jpeg_stdio_dest(c, stream);
     c->image_width = image->width;
@@ -45,6 +48,7 @@ static void encode(struct jpeg_compress_struct *c, const stoke_image *image, int
     jpeg_set_quality(c, quality, TRUE);
     c->dct_method = JDCT_ISLOW;
     jpeg_start_compress(c, TRUE);
+    if (sealed) jpeg_write_marker(c, JPEG_COM, (const JOCTET *)comment, sizeof comment - 1);
     while (c->next_scanline < c->image_height) {
         JSAMPROW row = (JSAMPROW)image->data + c->next_scanline * image->stride;
         jpeg_write_scanlines(c, &row, 1);
@@ -53,14 +57,15 @@ static void encode(struct jpeg_compress_struct *c, const stoke_image *image, int
 }
 
 /* 1 = done. Apart from the caller because of setjmp: nothing here changes after it. */
-static int guarded_encode(writer *w, const stoke_image *image, int quality, FILE *stream)
+static int guarded_encode(writer *w, const stoke_image *image, int quality, int sealed, FILE *stream)
 {
     if (setjmp(w->escape)) return 0;
-    encode(&w->c, image, quality, stream);
+    encode(&w->c, image, quality, sealed, stream);
     return 1;
 }
 
-int stk_jpeg_write(FILE *stream, const char *shown, const stoke_image *image, int quality, stoke_error *err)
+static int write_stream(FILE *stream, const char *shown, const stoke_image *image, int quality, int sealed,
+                        stoke_error *err)
 {
     if (!image->data || (image->channels != 1 && image->channels != 3) || image->depth != 1)
         return stk_fail(err, STOKE_E_INVALID, "%s: a JPEG takes 1 or 3 channels of 1 byte", shown);
@@ -71,19 +76,36 @@ int stk_jpeg_write(FILE *stream, const char *shown, const stoke_image *image, in
     w.c.client_data = &w;
     w.errors.error_exit = escape_with_message;
     w.errors.output_message = print_nothing;
-    int done = guarded_encode(&w, image, quality, stream);
+    int done = guarded_encode(&w, image, quality, sealed, stream);
     jpeg_destroy_compress(&w.c);
     if (ferror(stream)) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot write", shown);
     return done ? STOKE_OK : stk_fail(err, STOKE_E_INVALID, "%s: JPEG: %s", shown, w.text);
 }
 
-int stoke_image_write_jpeg(const char *path, const stoke_image *image, int quality, stoke_error *err)
+int stk_jpeg_write(FILE *stream, const char *shown, const stoke_image *image, int quality, stoke_error *err)
+{
+    return write_stream(stream, shown, image, quality, 0, err);
+}
+
+static int write_file(const char *path, const stoke_image *image, int quality, int sealed, stoke_error *err)
 {
     stk_atomic_file file;
     int r = stk_atomic_open(&file, path, err);
     if (r) return r;
-    r = stk_jpeg_write(file.stream, path, image, quality, err);
+    r = write_stream(file.stream, path, image, quality, sealed, err);
+    const int number = !r && sealed ? stk_seal(file.stream) : 0;
+    if (number) r = stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", path);
     if (!r) return stk_atomic_commit(&file, err);
     stk_atomic_abandon(&file);
     return r;
+}
+
+int stoke_image_write_jpeg(const char *path, const stoke_image *image, int quality, stoke_error *err)
+{
+    return write_file(path, image, quality, 0, err);
+}
+
+int stk_sealed_write_jpeg(const char *path, const stoke_image *image, int quality, stoke_error *err)
+{
+    return write_file(path, image, quality, 1, err);
 }

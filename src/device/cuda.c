@@ -25,9 +25,7 @@ static void add_memory(stk_cuda *cuda, stoke_error *err)
     const CUresult result = cuda->driver.cuMemGetInfo(&free_bytes, &total_bytes);
     stk_cuda_leave(cuda);
     if (result != CUDA_SUCCESS) return;
-    const size_t used = strlen(err->message);
-    snprintf(err->message + used, sizeof err->message - used, "; %.1f of %.1f MB are free",
-             (double)free_bytes / 1e6, (double)total_bytes / 1e6);
+    stk_error_add(err, "; %.1f of %.1f MB are free", (double)free_bytes / 1e6, (double)total_bytes / 1e6);
 }
 
 int stk_cuda_check(stk_cuda *cuda, CUresult result, const char *call, stoke_error *err)

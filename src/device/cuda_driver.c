@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/driver_trial.h"
 #include "src/base/error.h"
 
 /* The driver starts threads and leaves data in those of others: once loaded it stays, and closing only gives
@@ -134,12 +135,14 @@ int stk_cuda_driver_open(stk_cuda_driver *driver, stoke_error *err)
 {
     memset(driver, 0, sizeof *driver);
     const char *named = getenv("STOKE_LIBCUDA"), *file = named && *named ? named : "libcuda.so.1";
+    int r = stk_driver_trial(STK_DRIVER_CUDA, file, err);
+    if (r) return r;
     driver->library = dlopen(file, OPEN_FLAGS);
     if (!driver->library)
         return stk_fail(err, STOKE_E_NOTFOUND,
                         "no NVIDIA driver (%s); install it, or start the container with --gpus all",
                         loader_says());
-    int r = find_functions(driver, file, err);
+    r = find_functions(driver, file, err);
     if (!r) {
         const CUresult result = driver->cuInit(0);
         r = result == CUDA_ERROR_NO_DEVICE ? stk_cuda_no_card(driver, "cuInit", err)

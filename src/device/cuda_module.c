@@ -22,8 +22,8 @@ enum { LOG_BYTES = 4096 };
 /* Puts what a compiler had to say behind the message, whose end is lost when it is too long. */
 static void add_log(stoke_error *err, const char *log)
 {
-    const size_t used = strlen(err->message);
-    if (*log) snprintf(err->message + used, sizeof err->message - used, ":\n%s", log);
+    if (*log) stk_error_add(err, ":");
+    stk_error_add_lines(err, log, strlen(log));
 }
 
 /* Hands PTX to the driver. */
@@ -160,8 +160,9 @@ static int load_either(stk_module *module, stoke_error *err)
     r = load_text(module, &second);
     if (r == STOKE_E_DEVICE) *err = second;
     if (!r || r == STOKE_E_DEVICE) return r;
-    const size_t used = strlen(err->message);
-    snprintf(err->message + used, sizeof err->message - used, "; and from the text: %s", second.message);
+    const size_t line = strcspn(second.message, "\n"); /* a log may follow */
+    stk_error_add(err, "; and from the text: %.*s", (int)line, second.message);
+    stk_error_add_lines(err, second.message + line, strlen(second.message + line));
     return err->code;
 }
 
@@ -172,9 +173,7 @@ static int find_kernels(stk_module *module, stoke_error *err)
     for (uint32_t i = 0; i < program->n_kernels; i++) {
         int r = CALL(cuda, cuModuleGetFunction, &module->kernels[i], module->handle, program->kernels[i]);
         if (!r) continue;
-        const size_t used = strlen(err->message);
-        snprintf(err->message + used, sizeof err->message - used, "; kernel %s of program %s",
-                 program->kernels[i], program->name);
+        stk_error_add(err, "; kernel %s of program %s", program->kernels[i], program->name);
         return r;
     }
     return STOKE_OK;

@@ -4,7 +4,7 @@
  * functions a kind; nobody outside this room sees a vendor's type.
  *
  *   device.c       what all kinds have in common: arguments checked, failures kept, memory counted
- *   device_open.c  names; device_list.c: what there is; device_pinned.c: for loaders
+ *   device_open.c  names; device_list.c: what there is; device_pinned.c: for loaders; device_buffer.c: for callers
  *   host.c         always there
  *   opencl.c       by dlopen of the ICD loader
  *   cuda.c         by dlopen of the driver
@@ -152,9 +152,5 @@ void stk_module_destroy(stk_module **module);
 
 /* For `discover`. */
 int stk_device_list_add(stoke_device_list *list, const stoke_device_info *info);
-/* Page-locked memory of a device as a loader's allocator; `device` outlives it. An allocator can only say
- * NULL: the reason is what stk_device_pinned_failed fills in and returns the code of, STOKE_OK: none did. */
-stoke_allocator stk_device_pinned(stoke_device *device);
-int stk_device_pinned_failed(stoke_device *device, stoke_error *err);
 
 #endif

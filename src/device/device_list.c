@@ -4,6 +4,8 @@
  */
 #include "src/device/device.h"
 
+#include <string.h>
+
 #include "src/base/error.h"
 #include "src/base/mem.h"
 
@@ -27,17 +29,37 @@ int stk_device_list_add(stoke_device_list *list, const stoke_device_info *info)
     return STOKE_OK;
 }
 
-int stoke_device_list_create(stoke_device_list **out, stoke_error *err)
+/* kind NULL: all. */
+static int create(stoke_device_list **out, const char *kind, stoke_error *err)
 {
+    int known = 0;
     *out = NULL;
     stoke_device_list *list = stk_calloc(1, sizeof *list);
-    for (size_t i = 0; list && stk_device_kinds[i]; i++) stk_device_kinds[i]->discover(list);
+    for (size_t i = 0; list && stk_device_kinds[i]; i++) {
+        if (kind && strcmp(kind, stk_device_kinds[i]->kind) != 0) continue;
+        stk_device_kinds[i]->discover(list);
+        known = 1;
+    }
     if (!list || list->incomplete) {
         stoke_device_list_destroy(&list);
         return stk_fail(err, STOKE_E_NOMEM, "no memory for the list of devices");
     }
+    if (!known) {
+        stoke_device_list_destroy(&list);
+        return stk_fail(err, STOKE_E_NOTFOUND, "no kind of device is called '%.40s'", kind);
+    }
     *out = list;
     return STOKE_OK;
+}
+
+int stoke_device_list_create(stoke_device_list **out, stoke_error *err)
+{
+    return create(out, NULL, err);
+}
+
+int stoke_device_list_create_kind(stoke_device_list **out, const char *kind, stoke_error *err)
+{
+    return create(out, kind, err);
 }
 
 void stoke_device_list_destroy(stoke_device_list **list)

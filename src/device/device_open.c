@@ -56,10 +56,9 @@ static void append_what_there_is(stoke_error *err)
     if (stoke_device_list_create(&list, NULL)) return;
     stoke_device_info info;
     const char *before = "; usable here: ";
-    size_t at = strlen(err->message);
-    for (size_t i = 0; stoke_device_list_at(list, i, &info) && at < sizeof err->message; i++) {
+    for (size_t i = 0; stoke_device_list_at(list, i, &info); i++) {
         if (*info.problem) continue;
-        at += (size_t)snprintf(err->message + at, sizeof err->message - at, "%s%s", before, info.name);
+        stk_error_add(err, "%s%s", before, info.name);
         before = ", ";
     }
     stoke_device_list_destroy(&list);

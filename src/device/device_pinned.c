@@ -65,12 +65,12 @@ static void pinned_release(void *context, void *pointer, size_t bytes)
     stk_free(entry);
 }
 
-stoke_allocator stk_device_pinned(stoke_device *device)
+stoke_allocator stoke_device_pinned(stoke_device *device)
 {
     return (stoke_allocator){ pinned_alloc, pinned_release, device };
 }
 
-int stk_device_pinned_failed(stoke_device *device, stoke_error *err)
+int stoke_device_pinned_failed(stoke_device *device, stoke_error *err)
 {
     stk_device_state *state = stk_state_of(device);
     pthread_mutex_lock(&state->lock);

@@ -18,6 +18,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/device/device.h"
 
 /* Work ahead of a stream before whoever asks for more has to wait: six batches of ten launches. */
@@ -143,7 +144,7 @@ static int stream_create(stoke_device *device, stk_stream **out, stoke_error *er
     stk_stream *stream = stk_calloc(1, sizeof *stream);
     if (!stream) return stk_fail(err, STOKE_E_NOMEM, "host: no memory for a stream");
     stream->head.device = device;
-    const int failed = pthread_create(&stream->thread, NULL, stream_main, stream);
+    const int failed = stk_thread_start(&stream->thread, stream_main, stream);
     if (failed) {
         stk_free(stream);
         return stk_fail_errno(err, STOKE_E_NOMEM, failed, "host: cannot start the thread of a stream");

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/base/driver_trial.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/number.h"
@@ -45,11 +46,17 @@ static int add_to_list(void *context, const stk_opencl_found *found)
     return stk_device_list_add(context, &found->info) != STOKE_OK;
 }
 
+static int load(stk_opencl_driver *cl, stoke_error *err)
+{
+    const int r = stk_driver_trial(STK_DRIVER_OPENCL, STK_OPENCL_LIBRARY, err);
+    return r ? r : stk_opencl_load(cl, STK_OPENCL_LIBRARY, err);
+}
+
 static void opencl_discover(stoke_device_list *list)
 {
     stk_opencl_driver cl;
     stoke_error err = { 0 };
-    if (stk_opencl_load(&cl, STK_OPENCL_LIBRARY, &err) == STOKE_OK) {
+    if (load(&cl, &err) == STOKE_OK) {
         stk_opencl_walk(&cl, add_to_list, list);
         return;
     }
@@ -141,7 +148,7 @@ static int opencl_open(stoke_device *device, const char *which, const stoke_devi
                        stoke_error *err)
 {
     stk_opencl_driver cl;
-    const int r = stk_opencl_load(&cl, STK_OPENCL_LIBRARY, err);
+    const int r = load(&cl, err);
     return r == STOKE_OK ? stk_opencl_start(device, &cl, which, params, err) : r;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/device/opencl_cache.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,6 +12,8 @@
 #include <xxhash.h>
 
 #include "src/base/file.h"
+#include "src/base/ours.h"
+#include "src/base/retry.h"
 
 static const char magic[16] = "stoke-opencl-1\n";
 enum { DIGEST = 16, SIZE_AT = sizeof magic + STK_OPENCL_KEY, BINARY_AT = SIZE_AT + 8 };
@@ -79,18 +82,42 @@ char *stk_opencl_cache_path(const char *folder, const stk_opencl_key *key, const
     return stk_path_join(folder, name);
 }
 
-/* ---- files ---- */
-
-static int read_all(int fd, uint8_t *bytes, size_t size)
+/* opencl-KEY.bin or .log, or one of them being written. */
+static int is_our_name(const char *name)
 {
-    for (size_t have = 0; have < size;) {
-        const ssize_t n = pread(fd, bytes + have, size - have, (off_t)have);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return 0;
-        have += (size_t)n;
-    }
-    return 1;
+    enum { DIGITS = 2 * STK_OPENCL_KEY };
+    if (strncmp(name, "opencl-", 7) != 0 || strspn(name + 7, "0123456789abcdef") != DIGITS) return 0;
+    name += 7 + DIGITS;
+    if (strncmp(name, ".bin", 4) != 0 && strncmp(name, ".log", 4) != 0) return 0;
+    return !name[4] || (!strncmp(name + 4, ".tmp-", 5) && strlen(name + 9) == 6);
 }
+
+/* Of version 0.1, which left no marker. */
+static int is_older(int folder)
+{
+    const int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+    int ours = dir != NULL;
+    if (copy >= 0 && !dir) close(copy);
+    for (const struct dirent *e; ours && (e = stk_readdir(dir));)
+        ours = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || is_our_name(e->d_name);
+    if (dir && stk_closedir(dir)) ours = 0;
+    return ours;
+}
+
+int stk_opencl_cache_make(const char *folder)
+{
+    static const stk_ours_kind kind = {
+        .name = "folder of compiled programs",
+        .line = "OpenCL programs as a driver compiled them. Deleting the folder costs a compilation.",
+        .is_older = is_older,
+    };
+    int unwritable;
+    return stk_make_folders(folder, NULL) == STOKE_OK &&
+           stk_ours_claim(folder, &kind, &unwritable, NULL) == STOKE_OK && !unwritable;
+}
+
+/* ---- files ---- */
 
 /* The file as opened is judged, not its name: what the name leads to may change in between. */
 static int is_trusted(const struct stat *st)
@@ -104,13 +131,13 @@ const void *stk_opencl_cache_read(const char *folder, const stk_opencl_key *key,
 {
     char *path = stk_opencl_cache_path(folder, key, "bin");
     if (!path) return NULL;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    const int fd = stk_open(path, O_RDONLY | O_NOFOLLOW, 0);
     stk_free(path);
     if (fd < 0) return NULL;
     const void *binary = NULL;
     struct stat st;
     if (fstat(fd, &st) == 0 && is_trusted(&st) && stk_buffer_reserve(buffer, (size_t)st.st_size) &&
-        read_all(fd, buffer->data, (size_t)st.st_size))
+        !stk_pread(fd, buffer->data, (size_t)st.st_size, 0))
         binary = stk_opencl_cache_parse(buffer->data, (size_t)st.st_size, key, bytes);
     close(fd);
     return binary;
@@ -122,7 +149,7 @@ int stk_opencl_cache_write(const char *folder, const stk_opencl_key *key, const 
     uint8_t *whole = stk_alloc(bytes + STK_OPENCL_CACHE_EXTRA);
     char *path = stk_opencl_cache_path(folder, key, "bin");
     int written = 0;
-    if (whole && path && stk_make_folders(folder, NULL) == STOKE_OK) {
+    if (whole && path && stk_opencl_cache_make(folder)) {
         memcpy(whole, magic, sizeof magic);
         memcpy(whole + sizeof magic, key->bytes, STK_OPENCL_KEY);
         for (int i = 0; i < 8; i++) whole[SIZE_AT + i] = (uint8_t)((uint64_t)bytes >> 8 * i);

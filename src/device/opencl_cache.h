@@ -39,6 +39,8 @@ char *stk_opencl_cache_path(const char *folder, const stk_opencl_key *key, const
  * user's that not everybody may write is taken. NULL: there is none that could be used. */
 const void *stk_opencl_cache_read(const char *folder, const stk_opencl_key *key, stk_buffer *buffer,
                                   size_t *bytes);
+/* Makes the folder and its marker. 0: it cannot be written, or is somebody else's; nothing is kept then. */
+int stk_opencl_cache_make(const char *folder);
 /* Makes the folder and writes the file, whole or not at all. 0: it could not, which costs a compilation next
  * time and nothing else. */
 int stk_opencl_cache_write(const char *folder, const stk_opencl_key *key, const void *binary, size_t bytes);

@@ -68,7 +68,7 @@ static char *build_log(const stk_opencl *own, cl_program program)
 static char *keep_log(const stk_opencl *own, const stk_opencl_key *key, const char *log)
 {
     stk_atomic_file file;
-    char *path = own->cache && stk_make_folders(own->cache, NULL) == STOKE_OK
+    char *path = own->cache && stk_opencl_cache_make(own->cache)
                      ? stk_opencl_cache_path(own->cache, key, "log")
                      : NULL;
     if (path && stk_atomic_open(&file, path, NULL) == STOKE_OK) {
@@ -94,12 +94,12 @@ static int refused(const stoke_device *device, const stk_program *program, cl_pr
     const int r =
         stk_fail(err, STOKE_E_UNSUPPORTED,
                  "%s (%s): the driver's compiler refuses the program '%s' with %s (%d); whole log: %s. "
-                 "It begins:\n%.*s",
+                 "It begins:",
                  device->info.name, device->info.title, program->name, stk_opencl_code_name(code), (int)code,
                  path  ? path
                  : log ? "not kept, there is no folder for compiled programs"
-                       : "none",
-                 (int)shown, log ? log : "");
+                       : "none");
+    if (log) stk_error_add_lines(err, log, shown);
     stk_free(path);
     stk_free(log);
     return r;

@@ -213,6 +213,7 @@ static int virtual_open(stoke_device *device, const char *which, const stoke_dev
     }
     snprintf(device->info.name, sizeof device->info.name, "virtual:%s", card.name);
     describe(&card, units, &device->info);
+    device->info.shares_memory = m.contents != 0; /* they have to lie somewhere */
     v->model = m;
     v->clock = (stk_virtual_clock){ real_now, real_sleep, NULL };
     v->down = card.copy_engines > 1 ? STK_ENGINE_DOWN : STK_ENGINE_UP;

@@ -15,7 +15,7 @@
 
 /* ---- create and destroy ---- */
 
-static int check_params(const stoke_feed_params *params, stoke_error *err)
+int stk_feed_check_params(const stoke_feed_params *params, stoke_error *err)
 {
     if (params->struct_size != sizeof *params)
         return stk_fail(err, STOKE_E_INVALID, "params were not made by stoke_feed_defaults of this version");
@@ -53,24 +53,19 @@ static int make_streams(stoke_feed *feed, void *native, stoke_error *err)
 static int make_loader(stoke_feed *feed, const stoke_dataset *dataset, const stoke_data_params *data,
                        stoke_error *err)
 {
-    const stoke_allocator pinned = stk_device_pinned(feed->device);
+    const stoke_allocator pinned = stoke_device_pinned(feed->device);
     const stoke_allocator *allocator = feed->transfer == STOKE_TRANSFER_PAGEABLE ? NULL : &pinned;
+    const stoke_memory_share beside = stk_feed_beside(feed);
     int r = feed->placement == STOKE_PLACEMENT_DEVICE
-                ? stk_loader_create_raw(&feed->loader, dataset, data, allocator, err)
-                : stoke_loader_create(&feed->loader, dataset, data, allocator, err);
+                ? stk_loader_create_raw(&feed->loader, dataset, data, allocator, &beside, err)
+                : stoke_loader_create_beside(&feed->loader, dataset, data, allocator, &beside, err);
     if (r == STOKE_E_NOMEM && allocator) {
-        const int pinned_failed = stk_device_pinned_failed(feed->device, err);
+        const int pinned_failed = stoke_device_pinned_failed(feed->device, err);
         if (pinned_failed) r = pinned_failed;
     }
     if (r) return r;
-    const uint32_t capacity = (uint32_t)(data->batch < 0 ? stoke_data_defaults().batch : data->batch);
-    unsigned extras;
     feed->recipe = stk_loader_recipe(feed->loader);
-    feed->shape = stk_recipe_shape(feed->recipe, capacity);
-    const stoke_batch raw = stk_slot_shape(feed->recipe, capacity, &extras);
-    feed->raw_image_row = raw.image_row_bytes;
-    feed->raw_mask_row = raw.mask_row_bytes;
-    feed->raw_masks = (raw.image_row_bytes * capacity + 63) / 64 * 64;
+    feed->memory.host = stoke_loader_memory(feed->loader);
     feed->batches = stoke_loader_batches(feed->loader);
     feed->serial = data->workers == 0 && feed->transfer != STOKE_TRANSFER_STREAM;
     stk_loader_where(feed->loader, &feed->epoch, &feed->position);
@@ -83,8 +78,8 @@ static int make_loader(stoke_feed *feed, const stoke_dataset *dataset, const sto
 static int make_way(stoke_feed *feed, const stoke_dataset *dataset, const stoke_data_params *data,
                     uint32_t slots, stoke_error *err)
 {
-    int r = make_loader(feed, dataset, data, err);
-    if (!r) r = stk_feed_plan(feed, slots, err);
+    int r = stk_feed_plan(feed, dataset, data, slots, NULL, err);
+    if (!r) r = make_loader(feed, dataset, data, err);
     if (!r && feed->placement == STOKE_PLACEMENT_DEVICE)
         r = stk_augmenter_create(&feed->augmenter, feed->device, feed->recipe, feed->shape.capacity,
                                  STK_TRIPS, err);
@@ -130,10 +125,21 @@ static void unmake_way(stoke_feed *feed)
     stk_ring_destroy(&feed->ring);
 }
 
+/* Both ways were made, one after the other: the plan is that of the larger one. */
+static void count_what_was_tried(stoke_feed *feed, uint64_t tried)
+{
+    stoke_memory_plan *host = &feed->memory.host;
+    if (tried <= host->total_bytes) return;
+    if (!host->beside_bytes) host->beside = "trying the device first";
+    host->beside_bytes += tried - host->total_bytes;
+    host->total_bytes = tried;
+}
+
 /* Tries the device, looks at what both would cost, and begins again with the better one. */
 static int make_better_way(stoke_feed *feed, const stoke_dataset *dataset, const stoke_data_params *data,
                            uint32_t slots, double step_ms, stoke_error *err)
 {
+    uint64_t tried = 0;
     if (feed->info.shares_cores && !feed->info.emulated) {
         snprintf(feed->why, sizeof feed->why,
                  "host: %s computes on the host's own cores, so augmenting there would free none of them",
@@ -152,11 +158,14 @@ static int make_better_way(stoke_feed *feed, const stoke_dataset *dataset, const
                      err->message);
         else if (r < 0)
             return r;
+        tried = feed->memory.host.total_bytes - feed->memory.read_bytes; /* nobody did */
         come_to_rest(feed);
         unmake_way(feed);
     }
     feed->placement = STOKE_PLACEMENT_HOST;
-    return make_way(feed, dataset, data, slots, err);
+    const int r = make_way(feed, dataset, data, slots, err);
+    if (!r) count_what_was_tried(feed, tried);
+    return r;
 }
 
 static int build(stoke_feed *feed, const stoke_dataset *dataset, const stoke_data_params *data,
@@ -166,6 +175,7 @@ static int build(stoke_feed *feed, const stoke_dataset *dataset, const stoke_dat
     const uint32_t slots = (uint32_t)params->depth + 1; /* `depth` ahead, one with the consumer */
     feed->placement = params->placement;
     feed->transfer = params->transfer;
+    feed->reads = params->reads;
     int r = make_locks(feed, err);
     if (!r) r = stk_book_create(&feed->book, feed->info.emulated, err);
     if (!r) r = make_streams(feed, params->consumer_stream, err);
@@ -188,7 +198,7 @@ int stoke_feed_create(stoke_feed **out, const stoke_dataset *dataset, const stok
     stoke_error own = { 0 }; /* auto looks at the message */
     *out = NULL;
     if (!params) params = &defaults;
-    int r = check_params(params, err);
+    int r = stk_feed_check_params(params, err);
     if (r) return r;
     stoke_feed *feed = stk_calloc(1, sizeof *feed);
     if (!feed) return stk_fail(err, STOKE_E_NOMEM, "no memory for a feed");

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device memory before it is taken: slots x slot + tables and planes of the kernels.
+ * Memory before it is taken. On the device: slots x slot + tables and planes of the kernels. On the host:
+ * what the loader holds, tables on their way, copies that are read back.
  */
 #include "src/base/error.h"
+#include "src/base/mem.h"
 #include "src/feed/feed_private.h"
+#include "src/loader/ahead.h"
+#include "src/loader/memory_plan.h"
+#include "src/loader/slots.h"
 
 uint64_t stk_feed_raw_bytes(const stoke_feed *feed)
 {
@@ -32,38 +37,100 @@ static int check_device(stoke_feed *feed, const char *sum, stoke_error *err)
                     feed->memory.work_bytes ? ", or augment on the host (placement)" : "");
 }
 
-/* Tables on the host count against the loader's limit, and where device memory is host memory, that too. */
-static int check_host(const stoke_feed *feed, const char *sum, stoke_error *err)
+/* Sizes of batches as such a loader makes them and as they come out. */
+static void measure(stoke_feed *feed, const stk_recipe *recipe, uint32_t capacity)
 {
-    const stoke_memory_plan *host = &feed->memory.host;
-    const uint64_t tables = feed->memory.table_bytes;
-    const uint64_t batches = feed->info.shares_memory ? feed->memory.total_bytes : 0;
-    if (!host->limit_bytes || host->total_bytes + tables + batches <= host->limit_bytes) return STOKE_OK;
-    char text[256], of_tables[64] = "", of_batches[320] = "";
-    stoke_memory_plan_text(host, text, sizeof text);
-    if (tables) snprintf(of_tables, sizeof of_tables, ", tables of the kernels %.2f MB", tables / 1e6);
-    if (batches)
-        snprintf(of_batches, sizeof of_batches, ", and batches on %s, in the same memory, %s",
-                 feed->info.name, sum);
-    return stk_fail(err, STOKE_E_LIMIT,
-                    "memory_limit is %.1f MB, but the loader needs %s%s%s. Lower batch, size%s or prefetch, "
-                    "or raise memory_limit",
-                    host->limit_bytes / 1e6, text, of_tables, of_batches, batches ? ", depth" : "");
+    unsigned extras;
+    feed->shape = stk_recipe_shape(recipe, capacity);
+    const stoke_batch raw = stk_slot_shape(recipe, capacity, &extras);
+    feed->raw_image_row = raw.image_row_bytes;
+    feed->raw_mask_row = raw.mask_row_bytes;
+    feed->raw_masks = (raw.image_row_bytes * capacity + 63) / 64 * 64;
 }
 
-int stk_feed_plan(stoke_feed *feed, uint32_t slots, stoke_error *err)
+static int plan_device(stoke_feed *feed, const stk_recipe *recipe, uint32_t slots, stoke_error *err)
 {
     stoke_feed_memory *m = &feed->memory;
-    const int two_masks = feed->recipe->two_masks;
-    *m = (stoke_feed_memory){ .host = stoke_loader_memory(feed->loader), .slots = slots };
-    m->slot_bytes = stk_ring_slot_bytes(&feed->shape, two_masks, stk_feed_raw_bytes(feed));
+    *m = (stoke_feed_memory){ .slots = slots };
+    m->slot_bytes = stk_ring_slot_bytes(&feed->shape, recipe->two_masks, stk_feed_raw_bytes(feed));
     if (feed->placement == STOKE_PLACEMENT_DEVICE) {
-        m->work_bytes = stk_augmenter_bytes(feed->recipe, feed->shape.capacity, STK_TRIPS);
-        m->table_bytes = stk_augmenter_host_bytes(feed->recipe, feed->shape.capacity, STK_TRIPS);
+        m->work_bytes = stk_augmenter_bytes(recipe, feed->shape.capacity, STK_TRIPS);
+        m->table_bytes = stk_augmenter_host_bytes(recipe, feed->shape.capacity, STK_TRIPS);
     }
+    if (feed->reads) m->read_bytes = slots * stk_ring_slot_bytes(&feed->shape, recipe->two_masks, 0);
     m->total_bytes = m->slots * m->slot_bytes + m->work_bytes;
     char sum[160];
     stoke_feed_memory_text(m, sum, sizeof sum);
-    int r = check_device(feed, sum, err);
-    return r ? r : check_host(feed, sum, err);
+    return check_device(feed, sum, err);
+}
+
+static int plan_loader(const stoke_feed *feed, const stk_recipe *recipe, const stoke_data_params *data,
+                       stoke_memory_plan *host, stoke_error *err)
+{
+    stk_loader_plan plan;
+    const stoke_memory_share beside = stk_feed_beside(feed);
+    int r = stk_loader_plan_make(&plan, recipe, data, err);
+    if (r) return r;
+    plan.shown.beside = beside.name;
+    plan.shown.beside_bytes = beside.count * beside.bytes;
+    r = stk_loader_plan_settle(&plan, err);
+    *host = plan.shown;
+    return r;
+}
+
+int stk_feed_plan(stoke_feed *feed, const stoke_dataset *dataset, const stoke_data_params *data,
+                  uint32_t slots, stoke_memory_plan *host, stoke_error *err)
+{
+    stk_recipe recipe;
+    stoke_data_params own = *data;
+    int r = stk_loader_check_params(data, err);
+    if (r) return r;
+    if (own.batch < 0) own.batch = stoke_data_defaults().batch;
+    r = stk_recipe_create(&recipe, dataset, &own, err);
+    recipe.raw = feed->placement == STOKE_PLACEMENT_DEVICE;
+    if (!r) {
+        measure(feed, &recipe, (uint32_t)own.batch);
+        r = plan_device(feed, &recipe, slots, err);
+    }
+    if (!r && host) r = plan_loader(feed, &recipe, &own, host, err);
+    stk_recipe_destroy(&recipe);
+    return r;
+}
+
+stoke_memory_share stk_feed_beside(const stoke_feed *feed)
+{
+    static const char *const names[2][2] = {
+        { "tables of the kernels", "batches read back" },
+        { "batches on the device, in the same memory",
+          "batches on the device, in the same memory, and read back" },
+    };
+    const stoke_feed_memory *m = &feed->memory;
+    const int shared = feed->info.shares_memory != 0;
+    return (stoke_memory_share){ names[shared][m->read_bytes != 0], 1,
+                                 (shared ? m->total_bytes : 0) + m->table_bytes + m->read_bytes };
+}
+
+int stoke_feed_foresee(stoke_feed_memory *out, const stoke_dataset *dataset, const stoke_data_params *data,
+                       stoke_device *device, const stoke_feed_params *params, stoke_error *err)
+{
+    const int wanted = params->placement;
+    int r = stk_feed_check_params(params, err), planned = 0;
+    *out = (stoke_feed_memory){ 0 };
+    if (r) return r;
+    stoke_feed *feed = stk_calloc(1, sizeof *feed);
+    if (!feed) return stk_fail(err, STOKE_E_NOMEM, "no memory for the plan of a feed");
+    feed->info = *stoke_device_describe(device);
+    feed->device = device;
+    feed->reads = params->reads;
+    for (int way = STOKE_PLACEMENT_HOST; way <= STOKE_PLACEMENT_DEVICE; way++) {
+        if (wanted != way && wanted != STOKE_PLACEMENT_AUTO) continue;
+        stoke_memory_plan host;
+        feed->placement = way;
+        r = stk_feed_plan(feed, dataset, data, (uint32_t)params->depth + 1, &host, err);
+        if (r) continue;
+        feed->memory.host = host;
+        if (!planned++ || host.total_bytes > out->host.total_bytes) *out = feed->memory;
+    }
+    stk_free(feed);
+    return planned ? STOKE_OK : r;
 }

@@ -92,7 +92,7 @@ enum { STK_GUESTS = 32 };
 struct stoke_feed {
     stoke_device *device;
     stoke_device_info info;
-    int placement, transfer;
+    int placement, transfer, reads;
     char why[768];
     stoke_feed_memory memory;
     stoke_loader *loader;
@@ -138,9 +138,18 @@ struct stoke_feed {
     stk_feed_lanes *lanes;           /* NULL: nobody asked for a trace yet */
 };
 
+/* ---- feed.c ---- */
+int stk_feed_check_params(const stoke_feed_params *params, stoke_error *err);
+
 /* ---- feed_memory.c ---- */
-/* Fills feed->memory for `slots` slots; STOKE_E_NOMEM or STOKE_E_LIMIT with the arithmetic. */
-int stk_feed_plan(stoke_feed *feed, uint32_t slots, stoke_error *err);
+/* Fills the sizes of batches, and feed->memory, but for the loader's, for `slots` slots; STOKE_E_NOMEM with
+ * the arithmetic. `host`, if not NULL: what the loader would hold beside it. Before the loader is made: one
+ * memory_limit holds for both. */
+int stk_feed_plan(stoke_feed *feed, const stoke_dataset *dataset, const stoke_data_params *data,
+                  uint32_t slots, stoke_memory_plan *host, stoke_error *err);
+/* What of it lies in the host's memory: tables, copies that are read, and where the device has none of its
+ * own, all. */
+stoke_memory_share stk_feed_beside(const stoke_feed *feed);
 uint64_t stk_feed_raw_bytes(const stoke_feed *feed);
 
 /* ---- transfer.c ---- */

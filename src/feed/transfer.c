@@ -239,7 +239,7 @@ static int nothing_came(stoke_feed *feed, int status, stoke_error *err)
         feed->late = look_for_bad(feed);
         pthread_mutex_unlock(&feed->lock);
     }
-    return stk_fail(err, status, "%s", stoke_loader_error(feed->loader));
+    return stk_fail_again(err, status, stoke_loader_error(feed->loader));
 }
 
 /* What the consumer is told about the batch, which outlives the host slot. */

@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include "src/base/error.h"
+#include "src/base/retry.h"
 #include "src/base/wait.h"
 #include "src/feed/feed_private.h"
 #include "src/loader/ahead.h"
@@ -90,7 +91,7 @@ int stk_transfer_start(stoke_feed *feed, stoke_error *err)
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the consumer's */
-    const int number = pthread_create(&feed->thread, NULL, run, feed);
+    const int number = stk_thread_start(&feed->thread, run, feed);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (number) return stk_fail_errno(err, STOKE_E_NOMEM, number, "cannot start the thread of a feed");
     pthread_setname_np(feed->thread, "stoke-feed");

@@ -58,4 +58,7 @@ const stk_making *stk_batch_making(const stoke_batch *batch);
  * caller makes the rows (workers: 0). From the next row of every worker on. Any thread. */
 void stk_loader_record(stoke_loader *loader, int on);
 
+/* Whether a loader can be made with them, before anything is made of them. */
+int stk_loader_check_params(const stoke_data_params *params, stoke_error *err);
+
 #endif

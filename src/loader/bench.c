@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/loader/bench.h"
 
-#include <stdatomic.h>
-
 #include "src/base/error.h"
 #include "src/loader/kept.h"
 #include "src/loader/mix.h"
+#include "src/source/pairs.h"
 
 int stk_bench_create(stk_bench *bench, stoke_error *err)
 {
@@ -38,6 +37,28 @@ void stk_bench_destroy(stk_bench *bench)
     stk_toucher_destroy(&bench->toucher);
 }
 
+static void renew_decoder(stoke_decoder **decoder)
+{
+    stoke_decoder *fresh;
+    if (stoke_decoder_create(&fresh, NULL)) return; /* the old one then keeps what it has */
+    stoke_decoder_destroy(decoder);
+    *decoder = fresh;
+}
+
+void stk_bench_empty(stk_bench *bench)
+{
+    stk_buffer *const buffers[] = BUFFERS(bench);
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) stk_buffer_free(buffers[i]);
+    stk_cache_bench_free(&bench->cache);
+    stk_warper_free(&bench->warper);
+    renew_decoder(&bench->image_decoder);
+    renew_decoder(&bench->mask_decoder);
+    stk_resizer *resizer = stk_resizer_create();
+    if (!resizer) return;
+    stk_resizer_destroy(&bench->resizer);
+    bench->resizer = resizer;
+}
+
 uint64_t stk_bench_memory(const stk_bench *bench)
 {
     const stk_buffer *const buffers[] = BUFFERS(bench);
@@ -68,9 +89,9 @@ static uint8_t working_depth(const stoke_image_info *info)
 }
 
 /* Turning upright takes a second picture. */
-static int is_turned(const stoke_image_info *info, const stoke_decode_params *params)
+static int is_turned(const stoke_image_info *info, stoke_orientation orientation)
 {
-    return params->orientation == STOKE_ORIENTATION_APPLY && info->orientation > 1;
+    return orientation == STOKE_ORIENTATION_APPLY && info->orientation > 1;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -132,15 +153,16 @@ static void resizing_need(const stk_recipe *recipe, uint32_t source_width, uint3
                recipe->crops ? stk_resize_scratch(width, 1, width, height, 3, depth) : 0);
 }
 
-static void image_need(const stk_recipe *recipe, const stoke_image_info *image, stk_row_need *need)
+static void image_need(const stk_recipe *recipe, const stoke_image_info *image, stoke_orientation orientation,
+                       stk_row_need *need)
 {
     const uint8_t depth = working_depth(image), id_depth = stoke_labels_depth(recipe->labels);
     const uint64_t source = (uint64_t)image->width * image->height,
                    out = (uint64_t)recipe->width * recipe->height;
     uint32_t width, height;
-    stk_shown_size(image, &recipe->image_decode, &width, &height);
+    stk_size_shown(image, orientation, &width, &height);
     need->part[STK_ROW_PART_IMAGE] = source * 3 * depth;
-    if (is_turned(image, &recipe->image_decode)) need->part[STK_ROW_PART_IMAGE_TURNED] = source * 3 * depth;
+    if (is_turned(image, orientation)) need->part[STK_ROW_PART_IMAGE_TURNED] = source * 3 * depth;
     need->part[STK_ROW_PART_IMAGE_SCRATCH] = image->scratch_bytes;
     resizing_need(recipe, width, height, depth, need);
     need->part[STK_ROW_PART_LAID] = laying_need(recipe, depth);
@@ -158,7 +180,7 @@ static void mask_need(const stk_recipe *recipe, const stoke_image_info *mask, st
     const uint64_t channels = stoke_labels_are_colors(recipe->labels) ? 3 : 1;
     const uint64_t decoded = pixels * channels * working_depth(mask);
     need->part[STK_ROW_PART_MASK] = decoded + out * 2;
-    if (is_turned(mask, &recipe->mask_decode)) need->part[STK_ROW_PART_MASK_TURNED] = decoded;
+    if (is_turned(mask, recipe->mask_decode.orientation)) need->part[STK_ROW_PART_MASK_TURNED] = decoded;
     need->part[STK_ROW_PART_MASK_SCRATCH] = mask->scratch_bytes;
     if (channels == 3 || working_depth(mask) != stoke_labels_depth(recipe->labels))
         need->part[STK_ROW_PART_LABELLED] = pixels * stoke_labels_depth(recipe->labels);
@@ -170,26 +192,7 @@ stk_row_need stk_bench_need(const stk_recipe *recipe, const stoke_image_info *im
     /* A decoder may hold its input once more, repacked: joined PNG chunks, or a JPEG cut down to a region,
      * which takes three copies of the data and room for a header. */
     stk_row_need need = stk_bench_need_files(image_bytes * 6, mask_bytes * 6);
-    image_need(recipe, image, &need);
+    image_need(recipe, image, stk_recipe_orientation(recipe, image, mask), &need);
     if (mask) mask_need(recipe, mask, &need);
     return need;
-}
-
-int stk_bench_gate(stk_bench *bench, stk_budget *budget, const stk_row_need *need, stoke_error *err)
-{
-    stk_row_need raised = bench->granted;
-    stk_row_need_raise(&raised, need);
-    const uint64_t granted = stk_row_need_sum(&bench->granted), wanted = stk_row_need_sum(&raised);
-    const uint64_t more = wanted - granted;
-    uint64_t spare = atomic_load(&budget->spare);
-    while (more && spare != UINT64_MAX) {
-        if (spare < more)
-            return stk_fail(
-                err, STOKE_E_NOMEM,
-                "needs %.1f MB of a worker, %.1f MB are planned and %.1f MB left under memory_limit %.1f MB",
-                wanted / 1e6, granted / 1e6, spare / 1e6, budget->limit / 1e6);
-        if (atomic_compare_exchange_weak(&budget->spare, &spare, spare - more)) break;
-    }
-    bench->granted = raised;
-    return STOKE_OK;
 }

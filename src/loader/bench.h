@@ -62,14 +62,18 @@ typedef struct stk_bench {
     stoke_stage_time times[STK_ROW_STAGES]; /* of the last sample */
     uint64_t bytes_read;
     int cache_hit, cache_from_ram, cache_stored; /* of the last sample, with a cache */
-    stk_row_need granted;                        /* what this bench may use; grows through stk_budget */
-    stk_spans spans;                             /* who wants to know when stages ran */
-    uint32_t number;                             /* of the worker */
-    int64_t batch;                               /* that its row belongs to */
+    stk_row_need granted;                        /* what this bench may hold; see gate.h */
+    stk_row_need allowed;                        /* while it has the turn: what it may hold then */
+    int has_turn;
+    stk_spans spans; /* who wants to know when stages ran */
+    uint32_t number; /* of the worker */
+    int64_t batch;   /* that its row belongs to */
 } stk_bench;
 
 int stk_bench_create(stk_bench *bench, stoke_error *err);
 void stk_bench_destroy(stk_bench *bench);
+/* Gives back what samples made it hold; it goes on as a new one would. */
+void stk_bench_empty(stk_bench *bench);
 uint64_t stk_bench_memory(const stk_bench *bench);
 
 /* What a bench holds for such a pair (mask NULL = none). */
@@ -77,19 +81,6 @@ stk_row_need stk_bench_need(const stk_recipe *recipe, const stoke_image_info *im
                             const stoke_image_info *mask, uint64_t mask_bytes);
 /* And for two files that turn out to be no pictures. */
 stk_row_need stk_bench_need_files(uint64_t image_bytes, uint64_t mask_bytes);
-
-/* Memory beyond the plan, shared by all benches: a picture larger than those probed may take it, or is
- * refused. */
-typedef struct stk_budget {
-    _Atomic uint64_t spare; /* bytes left under memory_limit; UINT64_MAX = no limit */
-    uint64_t limit;
-} stk_budget;
-
-/* Lets a sample through if what the bench then holds is no more than the plan, or if the shared budget covers
- * the rest. A refusal ends the run (STOKE_E_NOMEM is never the sample's fault): what is left of the budget
- * depends on the number of workers, and replacing the sample would make the bytes of the batch depend on it
- * too. */
-int stk_bench_gate(stk_bench *bench, stk_budget *budget, const stk_row_need *need, stoke_error *err);
 
 /* Room for an image of that size, rows packed, in a buffer of the bench. */
 int stk_bench_image(stk_buffer *buffer, uint32_t width, uint32_t height, uint8_t channels, uint8_t depth,

@@ -9,12 +9,14 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/loader/kept.h"
+#include "src/loader/memory_plan.h"
 #include "src/source/crew.h"
 #include "src/source/quarantine.h"
 
 typedef struct filling {
     stk_recipe recipe;
-    stk_budget budget;
+    stk_loader_plan plan;
+    stk_gate gate;
     stk_quarantine *quarantine;
     int stops; /* at a bad sample */
     atomic_int full;
@@ -23,7 +25,11 @@ typedef struct filling {
 
 static int start(void *context, void *member, stoke_error *err)
 {
-    return stk_bench_create(member, err);
+    const filling *f = context;
+    stk_bench *bench = member;
+    const int r = stk_bench_create(bench, err);
+    bench->granted = f->plan.granted;
+    return r;
 }
 
 static void finish(void *context, void *member)
@@ -36,7 +42,7 @@ static int book_bad(filling *f, uint64_t id, int status, const stoke_error *reas
     const stoke_sample sample = stoke_dataset_sample(f->recipe.dataset, id);
     atomic_fetch_add(&f->bad, 1);
     int r = stk_quarantine_add(f->quarantine, id, id, &sample, reason, NULL, err);
-    if (!r && f->stops) r = stk_fail(err, status, "%s", reason->message);
+    if (!r && f->stops) r = stk_fail_again(err, status, reason->message);
     return r;
 }
 
@@ -55,8 +61,9 @@ static int fill_one(void *context, void *member, uint64_t id, stoke_error *err)
         return STOKE_OK;
     }
     int whole;
-    const int r = stk_kept_bring(&job, &f->budget, &whole);
-    if (r == STOKE_E_NOMEM) return stk_fail(err, r, "%s", reason.message);
+    const int r = stk_kept_bring(&job, &f->gate, &whole);
+    stk_gate_leave(&f->gate, bench);
+    if (stk_is_want(r)) return stk_fail_again(err, r, reason.message);
     if (r || (!whole && reason.code)) return book_bad(f, id, r ? r : reason.code, &reason, err);
     if (job.kept.found) {
         atomic_fetch_add(&f->found, 1);
@@ -82,6 +89,8 @@ static void report_on(const filling *f, stoke_cache_report *report)
     report->bytes = stats.disk_bytes;
     const char *warning = stk_cache_warning(f->recipe.cache);
     if (warning) snprintf(report->warning, sizeof report->warning, "%s", warning);
+    if (f->quarantine)
+        stk_quarantine_unrecorded(f->quarantine, report->unrecorded, sizeof report->unrecorded);
 }
 
 int stoke_cache_fill(const stoke_dataset *dataset, const stoke_data_params *params, unsigned threads,
@@ -93,9 +102,9 @@ int stoke_cache_fill(const stoke_dataset *dataset, const stoke_data_params *para
     stoke_data_params own = *params;
     own.cache_ram = 0; /* would be gone with us */
     const uint64_t begin = stk_now_ns();
+    stoke_memory_sum sum;
     filling *f = stk_calloc(1, sizeof *f);
     if (!f) return stk_fail(err, STOKE_E_NOMEM, "no memory to fill a cache");
-    f->budget.spare = UINT64_MAX;
     f->stops = params->policy == STOKE_POLICY_STOP;
     const stk_crew_job job = { .count = stoke_dataset_count(dataset),
                                .context = f,
@@ -106,12 +115,12 @@ int stoke_cache_fill(const stoke_dataset *dataset, const stoke_data_params *para
     int r = stk_recipe_create(&f->recipe, dataset, &own, err);
     if (!r) r = stk_kept_open(&f->recipe, &own, err);
     if (!r) r = stk_quarantine_open(&f->quarantine, params->quarantine, err);
-    if (!r) r = stk_crew_run(&job, threads, progress, context, err);
+    if (!r) r = stk_crew_plan(&f->plan, &f->recipe, &own, threads, 0, &sum, err);
+    if (!r) r = stk_gate_create(&f->gate, f->plan.shown.large_bytes, own.memory_limit, err);
+    if (!r) r = stk_crew_run(&job, f->plan.shown.workers, progress, context, err);
+    stk_gate_destroy(&f->gate);
     if (f->recipe.cache) report_on(f, report);
-    if (f->quarantine) {
-        const int closed = stk_quarantine_close(&f->quarantine, r ? NULL : err);
-        if (!r) r = closed;
-    }
+    stk_quarantine_close(&f->quarantine);
     stk_kept_close(&f->recipe);
     stk_recipe_destroy(&f->recipe);
     stk_free(f);

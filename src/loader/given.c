@@ -154,8 +154,8 @@ static int check_mask(const stk_job *job, const stoke_pixels *p)
     const int integer = p->dtype == STOKE_DTYPE_U8 || p->dtype == STOKE_DTYPE_U16 ||
                         p->dtype == STOKE_DTYPE_I32 || p->dtype == STOKE_DTYPE_I64;
     if (!p->data || p->width != job->width || p->height != job->height)
-        return stk_fail(job->err, STOKE_E_SIZE, "the mask is %ux%u (width x height), its image is %ux%u",
-                        p->width, p->height, job->width, job->height);
+        return stk_fail(job->err, STOKE_E_SIZE, "the mask is %ux%u (height x width), its image is %ux%u",
+                        p->height, p->width, job->height, job->width);
     if (p->channels == 3 && p->dtype == STOKE_DTYPE_U8) return STOKE_OK;
     if (p->channels != 1 || !integer)
         return stk_fail(

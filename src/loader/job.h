@@ -18,7 +18,7 @@
 #include <stoke/augment.h>
 #include <stoke/plan.h>
 
-#include "src/loader/bench.h"
+#include "src/loader/gate.h"
 #include "src/loader/raw.h"
 
 typedef struct stk_stamp {
@@ -41,7 +41,9 @@ typedef struct stk_job {
     stoke_sample sample;
     size_t image_bytes, mask_bytes; /* in bench->image_file and mask_file */
     stoke_image_info image_info, mask_info;
-    uint32_t width, height; /* of the source, as decoded */
+    int knows_mask; /* mask_info is set: by probing the mask, or by who has no use for its pixels */
+    stoke_orientation orientation; /* of the image: ignore or apply */
+    uint32_t width, height;        /* of the source, as decoded */
     stoke_plan plan;
     void *image_row, *mask_row; /* of the batch */
     stk_raw_row *raw;           /* what is put there as it is; NULL: rows are laid out */
@@ -59,9 +61,10 @@ void stk_job_stamp(stk_job *job, stoke_stage stage);
  */
 int stk_job_in_file(const stk_job *job, const char *path, int status);
 
-/* fetch.c: both files into the bench, their headers into the job; refuses what memory_limit does not allow.
+/* fetch.c: both files into the bench, their headers into the job; waits for its turn where they are large,
+ * and refuses what memory_limit does not allow (gate NULL: neither).
  * The only place where a sample's bytes are read. */
-int stk_fetch(stk_job *job, stk_budget *budget);
+int stk_fetch(stk_job *job, stk_gate *gate);
 
 /* prefix.c: fills job->image and job->ids with the fitted picture of job->plan, decoding no more than its box
  * (and no mask when job->ids has the whole one already). */

@@ -33,7 +33,7 @@ static int describe(stk_recipe *recipe, const stoke_data_params *params, stoke_e
 
 int stk_kept_open(stk_recipe *recipe, const stoke_data_params *params, stoke_error *err)
 {
-    if (!(params->cache && *params->cache) && !params->cache_ram) {
+    if (!recipe->keeps) {
         if (!params->cache_disk) return STOKE_OK;
         return stk_fail(err, STOKE_E_INVALID, "cache_disk has no effect without cache: give both or neither");
     }
@@ -41,7 +41,6 @@ int stk_kept_open(stk_recipe *recipe, const stoke_data_params *params, stoke_err
     int r = describe(recipe, params, err);
     if (!r) r = stk_cache_open(&recipe->cache, &settings, err);
     if (r) return r;
-    recipe->cache_ram = params->cache_ram;
     if (!stk_memo_reserve(stk_cache_memo(recipe->cache), 2 * stoke_dataset_count(recipe->dataset)))
         return stk_fail(err, STOKE_E_NOMEM, "no memory for the digests of the cache");
     return STOKE_OK;
@@ -54,7 +53,7 @@ void stk_kept_close(stk_recipe *recipe)
 
 uint64_t stk_kept_scratch(const stk_recipe *recipe, uint64_t pixels, uint8_t depth)
 {
-    if (!recipe->cache) return 0;
+    if (!recipe->keeps) return 0;
     if (!recipe->crops) pixels = (uint64_t)recipe->width * recipe->height;
     /* The image, the ids, and the ids packed, which may take a byte more. */
     return pixels * (3u * depth + 2u * stoke_labels_depth(recipe->labels)) + 1;
@@ -62,13 +61,15 @@ uint64_t stk_kept_scratch(const stk_recipe *recipe, uint64_t pixels, uint8_t dep
 
 void stk_kept_limit(stk_bench *bench)
 {
-    bench->cache.limit =
-        bench->granted.part[STK_ROW_PART_KEPT_IMAGE] + bench->granted.part[STK_ROW_PART_KEPT_IDS];
+    const stk_row_need *need = bench->has_turn ? &bench->allowed : &bench->granted;
+    bench->cache.limit = need->part[STK_ROW_PART_KEPT_IMAGE] + need->part[STK_ROW_PART_KEPT_IDS];
 }
 
 uint64_t stk_kept_memory(const stk_recipe *recipe)
 {
-    return recipe->cache ? recipe->cache_ram + stk_memo_memory(stk_cache_memo(recipe->cache)) : 0;
+    if (!recipe->keeps) return 0;
+    return recipe->cache_ram + (recipe->cache ? stk_memo_memory(stk_cache_memo(recipe->cache))
+                                              : stk_memo_bytes(2 * stoke_dataset_count(recipe->dataset)));
 }
 
 /* ---- finding ---- */
@@ -194,7 +195,7 @@ static int make_and_keep(stk_job *job, int *whole)
         job->kept.stored = stk_cache_put(recipe->cache, job->kept.key, &job->bench->cache, &sample);
         stk_job_stamp(job, STOKE_STAGE_READ);
         *whole = 1;
-    } else if (r != STOKE_E_NOMEM && region_will_do(recipe)) {
+    } else if (!stk_is_want(r) && region_will_do(recipe)) {
         /* A file damaged somewhere else: without a cache this row would be good. */
         job->image = job->ids = (stoke_image){ 0 };
         r = STOKE_OK;
@@ -202,13 +203,14 @@ static int make_and_keep(stk_job *job, int *whole)
     return r;
 }
 
-int stk_kept_bring(stk_job *job, stk_budget *budget, int *whole)
+int stk_kept_bring(stk_job *job, stk_gate *gate, int *whole)
 {
+    if (stk_gate_guards_files(gate)) stk_kept_limit(job->bench);
     *whole = stk_kept_find(job);
     if (*whole) return STOKE_OK;
-    int r = stk_fetch(job, budget);
+    int r = stk_fetch(job, gate);
     if (r) return r;
-    if (budget->limit) stk_kept_limit(job->bench); /* the gate has let this one through */
+    if (stk_gate_guards_files(gate)) stk_kept_limit(job->bench); /* the gate has let this one through */
     *whole = find_read(job);
     return *whole ? STOKE_OK : make_and_keep(job, whole);
 }

@@ -21,7 +21,7 @@ void stk_kept_close(stk_recipe *recipe);
 uint64_t stk_kept_scratch(const stk_recipe *recipe, uint64_t pixels, uint8_t depth);
 /* Entries may take what the bench was granted for them, from now on. */
 void stk_kept_limit(stk_bench *bench);
-/* Memory that is held beside the benches at most. */
+/* Memory that is held beside the benches at most; before the cache is opened what a fresh one will hold. */
 uint64_t stk_kept_memory(const stk_recipe *recipe);
 
 /* 1 and the whole prefix when the cache has the sample, by what is known about its files: they are not read.
@@ -30,6 +30,6 @@ int stk_kept_find(stk_job *job);
 
 /* Takes the place of stk_fetch when there is a cache. *whole = 1: job->image, ids, width and height are the
  * whole prefix, as after stk_prefix_whole. 0: as after stk_fetch. */
-int stk_kept_bring(stk_job *job, stk_budget *budget, int *whole);
+int stk_kept_bring(stk_job *job, stk_gate *gate, int *whole);
 
 #endif

@@ -6,7 +6,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/base/ours.h"
 #include "src/loader/loader_private.h"
 
 _Static_assert(sizeof(stk_live_content) <= STK_LIVE_PAGE, "one page is enough");
@@ -29,27 +29,6 @@ struct stoke_live {
     uint64_t peak_ns; /* when it was last asked for */
     stk_live_page page;
 };
-
-const char *stoke_live_phase_name(int phase)
-{
-    static const char *const names[] = { "starting", "training", "evaluating", "saving", "ended" };
-    return phase >= 0 && phase <= STOKE_LIVE_ENDED ? names[phase] : "unknown";
-}
-
-stoke_live_data stoke_live_defaults(void)
-{
-    stoke_live_data data;
-    memset(&data, 0xff, sizeof data); /* STOKE_LIVE_NA and NaN alike */
-    memset(data.what, 0, sizeof data.what);
-    data.phase = STOKE_LIVE_STARTING;
-    return data;
-}
-
-uint64_t stk_live_checksum(const stk_live_page *page)
-{
-    const size_t head = offsetof(stk_live_content, version);
-    return XXH3_64bits(page->room + head, offsetof(stk_live_content, data) - head + page->content.bytes);
-}
 
 /* ---- which process ---- */
 
@@ -126,6 +105,15 @@ static void begin_page(stoke_live *live, const char *what)
 static int put_in_place(stoke_live *live, const char *path, stoke_error *err)
 {
     stk_atomic_file file;
+    const uint64_t magic = STK_LIVE_MAGIC;
+    const int there = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
+    const int taken = there >= 0 && fstat(there, &st) == 0 && S_ISREG(st.st_mode) &&
+                      !stk_ours_begins(there, &magic, sizeof magic);
+    if (there >= 0) close(there);
+    if (taken)
+        return stk_fail(err, STOKE_E_STATE,
+                        "%s: is there already and is no page of statistics: name another file", path);
     int r = stk_atomic_open(&file, path, err);
     if (r) return r;
     file.expendable = 1; /* after a power cut nobody wants it */

@@ -38,6 +38,11 @@ typedef union stk_live_page {
 /* `bytes` must fit. */
 uint64_t stk_live_checksum(const stk_live_page *page);
 
+/* What the first `bytes` bytes of a page say. STOKE_E_STATE: it does not fit its checksum, as in the middle
+ * of a write. `path` is for messages. */
+int stk_live_take(const stk_live_page *page, size_t bytes, const char *path, stoke_live_data *data,
+                  stoke_error *err);
+
 /* When a process began, in ticks since the machine did (field 22 of /proc/PID/stat): with the number it tells
  * a process from a later one of the same number. 0: there is none, or it is a zombie, or /proc does not
  * tell. */

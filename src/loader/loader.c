@@ -4,8 +4,6 @@
  */
 #include "src/loader/loader_private.h"
 
-#include <stoke/machine.h>
-
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
@@ -16,7 +14,7 @@
 
 /* ---- create and destroy ---- */
 
-static int check_params(const stoke_data_params *params, stoke_error *err)
+int stk_loader_check_params(const stoke_data_params *params, stoke_error *err)
 {
     if (params->struct_size != sizeof *params)
         return stk_fail(err, STOKE_E_INVALID, "params were not made by stoke_data_defaults of this version");
@@ -31,15 +29,6 @@ static int check_params(const stoke_data_params *params, stoke_error *err)
         return stk_fail(err, STOKE_E_INVALID, "rank %lld does not exist in a world of %lld",
                         (long long)params->rank, (long long)params->world);
     return STOKE_OK;
-}
-
-/* Cores the process may really use, less those the consumer needs; at least one. */
-static uint32_t worker_threads(const stoke_data_params *params)
-{
-    if (params->workers >= 0) return (uint32_t)params->workers;
-    const int64_t consumer = params->consumer_cores < 0 ? 1 : params->consumer_cores;
-    const int64_t cores = (int64_t)stoke_machine_cores().usable - consumer;
-    return cores > 1 ? (uint32_t)cores : 1;
 }
 
 static int make_order(stoke_loader *loader, const stoke_dataset *dataset, const stoke_data_params *params,
@@ -85,16 +74,44 @@ static int make_benches(stoke_loader *loader, stoke_error *err)
         int r = stk_bench_create(&worker->bench, err);
         if (r) return r;
         worker->bench.number = loader->benches;
-        worker->bench.granted = loader->worker_need;
-        if (loader->plan.limit_bytes) stk_kept_limit(&worker->bench);
+        worker->bench.granted = loader->granted;
     }
     return STOKE_OK;
 }
 
-static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke_data_params *given,
-                 const stoke_allocator *allocator, int raw, stoke_error *err)
+/* Who makes a loader has a plan, or holds something beside it, or neither. */
+typedef struct making {
+    const stoke_allocator *allocator;
+    int raw;
+    const stk_loader_plan *planned;
+    const stoke_memory_share *beside;
+} making;
+
+static int plan_memory(stoke_loader *loader, const stoke_data_params *params, const making *how,
+                       stoke_error *err)
 {
-    int r = check_params(given, err);
+    stk_loader_plan own;
+    const stk_loader_plan *planned = how->planned;
+    if (!planned) {
+        int r = stk_loader_plan_make(&own, &loader->recipe, params, err);
+        if (how->beside) {
+            own.shown.beside = how->beside->name;
+            own.shown.beside_bytes = how->beside->count * how->beside->bytes;
+        }
+        if (!r) r = stk_loader_plan_settle(&own, err);
+        if (r) return r;
+        planned = &own;
+    }
+    loader->plan = planned->shown;
+    loader->granted = planned->granted;
+    loader->resting = planned->rests;
+    return stk_gate_create(&loader->gate, stk_loader_plan_reserve(planned), loader->plan.limit_bytes, err);
+}
+
+static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke_data_params *given,
+                 const making *how, stoke_error *err)
+{
+    int r = stk_loader_check_params(given, err);
     if (r) return r;
     stoke_data_params own = *given;
     const stoke_data_params *params = &own;
@@ -105,24 +122,19 @@ static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke
     loader->rank = (uint32_t)params->rank;
     loader->world = (uint32_t)params->world;
     loader->drop_last = params->drop_last;
-    loader->threads = worker_threads(params);
+    loader->threads = stk_loader_threads(params);
     r = make_locks(loader, err);
     if (!r) r = stk_recipe_create(&loader->recipe, dataset, params, err);
-    loader->recipe.raw = raw;
+    loader->recipe.raw = how->raw;
     if (!r) r = stk_kept_open(&loader->recipe, params, err);
     if (!r) r = make_order(loader, dataset, params, err);
     if (!r) r = stk_fuse_limit(params->max_bad, loader->order.count, &loader->max_bad, err);
     if (!r) r = stk_quarantine_open(&loader->quarantine, params->quarantine, err);
-    if (!r)
-        r = stk_memory_plan_make(&loader->plan, &loader->worker_need, &loader->recipe, params,
-                                 loader->threads ? loader->threads : 1, err);
+    if (!r) r = plan_memory(loader, params, how, err);
     if (r) return r;
-    loader->budget.limit = loader->plan.limit_bytes;
-    loader->budget.spare =
-        loader->plan.limit_bytes ? loader->plan.limit_bytes - loader->plan.total_bytes : UINT64_MAX;
     unsigned extras;
     const stoke_batch shape = stk_slot_shape(&loader->recipe, loader->batch, &extras);
-    r = stk_slots_create(&loader->slots, loader->plan.slots, &shape, extras, allocator, err);
+    r = stk_slots_create(&loader->slots, loader->plan.slots, &shape, extras, how->allocator, err);
     if (!r) r = make_benches(loader, err);
     if (r) return r;
     loader->epoch = loader->schedule.epoch = (uint64_t)params->epoch;
@@ -132,12 +144,12 @@ static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke
 }
 
 static int create(stoke_loader **out, const stoke_dataset *dataset, const stoke_data_params *params,
-                  const stoke_allocator *allocator, int raw, stoke_error *err)
+                  const making *how, stoke_error *err)
 {
     *out = NULL;
     stoke_loader *loader = stk_calloc(1, sizeof *loader);
     if (!loader) return stk_fail(err, STOKE_E_NOMEM, "no memory for a loader");
-    int r = build(loader, dataset, params, allocator, raw, err);
+    int r = build(loader, dataset, params, how, err);
     if (r)
         stoke_loader_destroy(&loader);
     else
@@ -148,13 +160,40 @@ static int create(stoke_loader **out, const stoke_dataset *dataset, const stoke_
 int stoke_loader_create(stoke_loader **out, const stoke_dataset *dataset, const stoke_data_params *params,
                         const stoke_allocator *allocator, stoke_error *err)
 {
-    return create(out, dataset, params, allocator, 0, err);
+    return create(out, dataset, params, &(making){ .allocator = allocator }, err);
+}
+
+int stoke_loader_create_beside(stoke_loader **out, const stoke_dataset *dataset,
+                               const stoke_data_params *params, const stoke_allocator *allocator,
+                               const stoke_memory_share *beside, stoke_error *err)
+{
+    return create(out, dataset, params, &(making){ .allocator = allocator, .beside = beside }, err);
 }
 
 int stk_loader_create_raw(stoke_loader **out, const stoke_dataset *dataset, const stoke_data_params *params,
-                          const stoke_allocator *allocator, stoke_error *err)
+                          const stoke_allocator *allocator, const stoke_memory_share *beside,
+                          stoke_error *err)
 {
-    return create(out, dataset, params, allocator, 1, err);
+    return create(out, dataset, params, &(making){ .allocator = allocator, .raw = 1, .beside = beside }, err);
+}
+
+int stk_loader_create_planned(stoke_loader **out, const stoke_dataset *dataset,
+                              const stoke_data_params *params, const stk_loader_plan *plan, stoke_error *err)
+{
+    return create(out, dataset, params, &(making){ .planned = plan }, err);
+}
+
+int stoke_data_size(const stoke_dataset *dataset, const stoke_data_params *params, uint32_t size[2],
+                    stoke_error *err)
+{
+    stk_recipe recipe;
+    int r = stk_loader_check_params(params, err);
+    if (r) return r;
+    r = stk_recipe_create(&recipe, dataset, params, err);
+    size[0] = recipe.height;
+    size[1] = recipe.width;
+    stk_recipe_destroy(&recipe);
+    return r;
 }
 
 const stk_recipe *stk_loader_recipe(const stoke_loader *loader)
@@ -174,9 +213,10 @@ void stoke_loader_destroy(stoke_loader **pointer)
     }
     stk_free(loader->workers);
     stk_slots_destroy(&loader->slots);
-    if (loader->quarantine) stk_quarantine_close(&loader->quarantine, NULL);
+    stk_quarantine_close(&loader->quarantine);
     stk_kept_close(&loader->recipe);
     stk_recipe_destroy(&loader->recipe);
+    stk_gate_destroy(&loader->gate);
     stk_free(loader->cumulative);
     if (loader->locks_made) {
         pthread_mutex_destroy(&loader->lock);
@@ -311,6 +351,29 @@ void stoke_batch_release(stoke_loader *loader, const stoke_batch **batch)
 const char *stoke_loader_error(const stoke_loader *loader)
 {
     return loader->failure.message;
+}
+
+/* ---- rest ---- */
+
+void stk_loader_rest(stoke_loader *loader)
+{
+    pthread_mutex_lock(&loader->lock);
+    loader->resting = 1;
+    while (loader->in_flight) pthread_cond_wait(&loader->ready, &loader->lock);
+    for (uint32_t i = 0; i < loader->benches; i++) {
+        stk_bench_empty(&loader->workers[i].bench);
+        loader->workers[i].memory = 0;
+    }
+    pthread_mutex_unlock(&loader->lock);
+    stk_mem_give_back();
+}
+
+void stk_loader_wake(stoke_loader *loader)
+{
+    pthread_mutex_lock(&loader->lock);
+    loader->resting = 0;
+    pthread_cond_broadcast(&loader->work);
+    pthread_mutex_unlock(&loader->lock);
 }
 
 /* ---- epochs ---- */

@@ -4,7 +4,9 @@
  *
  *   recipe.c       settings -> what every sample has in common
  *   remarks.c      what is odd about the settings
- *   memory_plan.c  how much memory that takes; probes headers
+ *   probe.c        headers of the set
+ *   memory_plan.c  how much memory that takes
+ *   gate.c         what keeps workers below it
  *   loader.c       create, destroy, epochs, next, release
  *   worker.c       the schedule and the threads
  *   row.c          one row: its sample, or what the policy puts in its place
@@ -29,6 +31,8 @@
 #include <stoke/loader.h>
 #include <stoke/order.h>
 
+#include "src/loader/gate.h"
+#include "src/loader/memory_plan.h"
 #include "src/loader/sample.h"
 #include "src/loader/slots.h"
 #include "src/source/quarantine.h"
@@ -55,9 +59,9 @@ struct stoke_loader {
     stoke_policy policy;
     stk_quarantine *quarantine;
     uint64_t max_bad; /* distinct bad samples allowed */
-    stk_budget budget;
+    stk_gate gate;
     stoke_memory_plan plan;
-    stk_row_need worker_need; /* the same, of one worker, in parts */
+    stk_row_need granted; /* of it to a worker, in parts */
     int64_t nice;
     uint32_t batch, rank, world;
     int drop_last;
@@ -70,7 +74,7 @@ struct stoke_loader {
     pthread_cond_t work;  /* a slot became free, or stopping */
     pthread_cond_t ready; /* a batch became ready, or the last row in flight ended */
     int locks_made;
-    int stopping, paused;
+    int stopping, paused, resting;
     int cancelled;   /* next() does not wait; see ahead.h */
     stk_spans spans; /* copied by every worker with its next row */
     int recording;   /* likewise */
@@ -90,18 +94,23 @@ struct stoke_loader {
     uint64_t waited_ns;  /* for the batch that next_until has not given yet */
     stoke_error failure; /* code 0: fine */
     stoke_loader_stats_data stats;
+    char warning[1024]; /* of cache and quarantine list, once there are both */
 };
 
-/* memory_plan.c */
-/* *most: what a worker holds, which plan->worker_bytes sums up. */
-int stk_memory_plan_make(stoke_memory_plan *plan, stk_row_need *most, const stk_recipe *recipe,
-                         const stoke_data_params *params, uint32_t workers, stoke_error *err);
+/* loader.c: a loader whose memory somebody has planned already, together with that of others. */
+int stk_loader_create_planned(stoke_loader **out, const stoke_dataset *dataset,
+                              const stoke_data_params *params, const stk_loader_plan *plan, stoke_error *err);
+/* A loader that is not needed for a while: what workers hold goes back. Rows that are being made are finished
+ * and what is ready stays. next() must not be called before it is woken. */
+void stk_loader_rest(stoke_loader *loader);
+void stk_loader_wake(stoke_loader *loader);
 
 /* row.c: fills row `row` of a slot. The slot's error is set under the lock by the caller from *err. */
 typedef struct stk_row_result {
     int status; /* 0, or what ends the batch */
     uint8_t mark;
     uint32_t replaced, skipped;
+    uint64_t retries;
     stoke_error error;
 } stk_row_result;
 void stk_row_fill(stk_worker *worker, stk_slot *slot, uint32_t row, stk_row_result *result);

@@ -1,133 +1,159 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory before the first batch: slots x slot + workers x worker + what the process already holds. The
- * worker's share depends on the largest picture, so headers are read: all of them up to PROBES, else an even
- * sample. A picture that turns out larger passes through the gate in bench.c, which counts it against
- * memory_limit.
+ * Memory before the first batch: slots x slot + workers x worker + one large picture + what the process
+ * already holds. The worker's share depends on the largest picture, so headers are read (probe.c). Where they
+ * were too many, or memory_limit is too low for as many large pictures as there are workers, there is room
+ * for one picture beyond the share, and those that need it take turns (gate.c).
  */
-#include "src/loader/loader_private.h"
+#include "src/loader/memory_plan.h"
 
 #include <stdio.h>
-#include <string.h>
+
+#include <stoke/machine.h>
 
 #include "src/base/error.h"
-#include "src/base/file.h"
 #include "src/base/machine.h"
+#include "src/base/memory_sum.h"
 #include "src/loader/kept.h"
+#include "src/loader/loader_private.h"
 
-enum {
-    PROBES = 4096,            /* headers read at most: about 40 ms with a warm cache, 10 us each */
-    HEADER_BYTES = 64 * 1024, /* enough for the header of nearly every file */
-    WHOLE_BYTES = 256 << 20,  /* of whole files read where it is not: TIFF has its directory at the end */
-    CODE_BYTES = 1 << 20, /* of codecs and C library, mapped when the first sample touches them: 0.4-0.9 MB */
-    THREAD_BYTES = 256 * 1024 /* touched stack and allocator arena of a worker thread, measured 120-200 KB */
-};
-
-typedef struct prober {
-    const stk_recipe *recipe;
-    stoke_decoder *decoder;
-    void *bytes;
-    stk_buffer whole;
-    uint64_t whole_left;
-    stoke_memory_plan *plan;
-    stk_row_need *most; /* of a worker */
-} prober;
-
-static int probe(prober *p, const stoke_blob *blob, stoke_image_info *info, uint64_t *size)
+/* Cores the process may really use, less those the consumer needs; at least one. */
+uint32_t stk_loader_threads(const stoke_data_params *params)
 {
-    const size_t have = stk_blob_head(blob, p->bytes, HEADER_BYTES, size);
-    if (*size > STK_FILE_LIMIT) *size = 0; /* refused unread */
-    if (!have || !*size) return 0;
-    if (stoke_decoder_probe(p->decoder, p->bytes, have, info, NULL)) {
-        size_t all;
-        if (have == *size || *size > p->whole_left) return 0;
-        p->whole_left -= *size;
-        if (stk_blob_read(blob, blob->path, *size, &p->whole, &all, NULL)) return 0;
-        if (stoke_decoder_probe(p->decoder, p->whole.data, all, info, NULL)) return 0;
-    }
-    return (uint64_t)info->width * info->height <= p->recipe->image_decode.max_pixels;
+    if (params->workers >= 0) return (uint32_t)params->workers;
+    const int64_t consumer = params->consumer_cores < 0 ? 1 : params->consumer_cores;
+    const int64_t cores = (int64_t)stoke_machine_cores().usable - consumer;
+    return cores > 1 ? (uint32_t)cores : 1;
 }
 
-static void probe_sample(prober *p, uint64_t id)
+/* `share` of what the largest picture takes is every worker's own. */
+static void divide(stk_loader_plan *plan, double share)
 {
-    const stoke_sample sample = stoke_dataset_sample(p->recipe->dataset, id);
-    stoke_image_info image, mask;
-    uint64_t image_size = 0, mask_size = 0;
-    p->plan->images_probed++;
-    const int has_image = probe(p, &sample.image, &image, &image_size);
-    const int has_mask = sample.mask_path && probe(p, &sample.mask, &mask, &mask_size);
-    /* Bad files are found when they are loaded, and that takes their bytes. */
-    const stk_row_need need =
-        has_image ? stk_bench_need(p->recipe, &image, image_size, has_mask ? &mask : NULL, mask_size)
-                  : stk_bench_need_files(image_size, mask_size);
-    stk_row_need_raise(p->most, &need);
-    if (!has_image) return;
-    if ((uint64_t)image.width * image.height > (uint64_t)p->plan->largest_width * p->plan->largest_height) {
-        p->plan->largest_width = image.width;
-        p->plan->largest_height = image.height;
-    }
+    for (int i = 0; i < STK_ROW_PARTS; i++)
+        plan->granted.part[i] = (uint64_t)((double)plan->probe.most.part[i] * share);
+    const uint64_t own = stk_row_need_sum(&plan->granted), any = stk_row_need_sum(&plan->probe.any);
+    plan->shown.worker_bytes = own + STK_THREAD_BYTES;
+    plan->shown.large_bytes = any - own;
 }
 
-static int probe_all(stoke_memory_plan *plan, stk_row_need *most, const stk_recipe *recipe, stoke_error *err)
+int stk_loader_plan_make(stk_loader_plan *plan, const stk_recipe *recipe, const stoke_data_params *params,
+                         stoke_error *err)
 {
-    prober p = { .recipe = recipe,
-                 .plan = plan,
-                 .most = most,
-                 .bytes = stk_alloc(HEADER_BYTES),
-                 .whole_left = WHOLE_BYTES };
-    if (!p.bytes) return stk_fail(err, STOKE_E_NOMEM, "no memory to probe the images");
-    int r = stoke_decoder_create(&p.decoder, err);
-    const uint64_t count = stoke_dataset_count(recipe->dataset), n = count < PROBES ? count : PROBES;
-    for (uint64_t i = 0; !r && i < n; i++) probe_sample(&p, (uint64_t)((unsigned __int128)i * count / n));
-    stoke_decoder_destroy(&p.decoder);
-    stk_buffer_free(&p.whole);
-    stk_free(p.bytes);
-    plan->worker_bytes = stk_row_need_sum(most) + THREAD_BYTES;
+    unsigned extras;
+    const stoke_batch shape = stk_slot_shape(recipe, (uint32_t)params->batch, &extras);
+    const uint32_t threads = stk_loader_threads(params);
+    *plan = (stk_loader_plan){ .shown = {
+                                   .slots = (uint32_t)params->prefetch +
+                                            1, /* `prefetch` ahead, one with the consumer */
+                                   .workers = threads ? threads : 1,
+                                   .slot_bytes = stk_slot_bytes(&shape, extras),
+                                   .cache_bytes = stk_kept_memory(recipe),
+                                   .limit_bytes = params->memory_limit,
+                               } };
+    const int r = stk_probe_set(&plan->probe, recipe, err);
+    if (r) return r;
+    plan->shown.largest_width = plan->probe.largest_width;
+    plan->shown.largest_height = plan->probe.largest_height;
+    plan->shown.images_probed = plan->probe.looked;
+    divide(plan, 1);
+    return STOKE_OK;
+}
+
+int stk_loader_plan_of(stk_loader_plan *plan, const stoke_dataset *dataset, const stoke_data_params *params,
+                       stoke_error *err)
+{
+    stk_recipe recipe;
+    int r = stk_recipe_create(&recipe, dataset, params, err);
+    if (!r) r = stk_loader_plan_make(plan, &recipe, params, err);
+    stk_recipe_destroy(&recipe);
     return r;
+}
+
+uint64_t stk_loader_plan_workers(const stk_loader_plan *plan)
+{
+    return plan->shown.workers * plan->shown.worker_bytes + plan->shown.large_bytes;
+}
+
+uint64_t stk_loader_plan_least(const stk_loader_plan *plan)
+{
+    return (uint64_t)plan->shown.workers * STK_THREAD_BYTES + stk_row_need_sum(&plan->probe.most);
+}
+
+int stk_loader_plan_squeeze(stk_loader_plan *plan, uint64_t bytes)
+{
+    if (stk_loader_plan_workers(plan) <= bytes) return 1;
+    const uint64_t most = stk_row_need_sum(&plan->probe.most), least = stk_loader_plan_least(plan);
+    if (bytes < least) return 0;
+    /* What a picture beyond all that were looked at could need is given up first: such a one is refused. */
+    const uint64_t room = bytes - least;
+    const double share =
+        plan->shown.workers > 1 && most ? (double)room / ((double)most * (plan->shown.workers - 1)) : 1;
+    divide(plan, share < 1 ? share : 1);
+    const uint64_t rest = bytes - plan->shown.workers * plan->shown.worker_bytes;
+    if (plan->shown.large_bytes > rest) plan->shown.large_bytes = rest;
+    return 1;
 }
 
 static void add_up(stoke_memory_plan *plan)
 {
     plan->total_bytes = plan->slots * plan->slot_bytes + plan->workers * plan->worker_bytes +
-                        plan->cache_bytes + plan->fixed_bytes;
+                        plan->large_bytes + plan->cache_bytes + plan->fixed_bytes + plan->beside_bytes;
 }
 
-int stk_memory_plan_make(stoke_memory_plan *plan, stk_row_need *most, const stk_recipe *recipe,
-                         const stoke_data_params *params, uint32_t workers, stoke_error *err)
+static void add_shares(stoke_memory_sum *sum, const stoke_memory_plan *plan)
 {
-    unsigned extras;
-    const stoke_batch shape = stk_slot_shape(recipe, (uint32_t)params->batch, &extras);
-    *plan = (stoke_memory_plan){
-        .slots = (uint32_t)params->prefetch + 1, /* `prefetch` ahead, one with the consumer */
-        .workers = workers,
-        .slot_bytes = stk_slot_bytes(&shape, extras),
-        .cache_bytes = stk_kept_memory(recipe),
-        .limit_bytes = params->memory_limit,
-    };
-    int r = probe_all(plan, most, recipe, err);
-    if (r) return r;
-    plan->fixed_bytes = stk_machine_rss("/proc") + CODE_BYTES;
-    add_up(plan);
-    while (plan->limit_bytes && plan->total_bytes > plan->limit_bytes && plan->slots > 2) {
+    stoke_memory_add_loader(sum, plan);
+    stoke_memory_add(sum, "process", 1, plan->fixed_bytes);
+}
+
+static int fit(stk_loader_plan *made, stoke_error *err)
+{
+    stoke_memory_plan *plan = &made->shown;
+    while (plan->total_bytes > plan->limit_bytes && plan->slots > 2) {
         plan->slots--;
         plan->prefetch_reduced = 1;
         add_up(plan);
     }
-    if (!plan->limit_bytes || plan->total_bytes <= plan->limit_bytes) return STOKE_OK;
-    char sum[256];
-    stoke_memory_plan_text(plan, sum, sizeof sum);
-    return stk_fail(
-        err, STOKE_E_LIMIT,
-        "memory_limit is %.1f MB, but even with prefetch 1 the loader needs %s. Lower batch, size, "
-        "workers%s, or raise memory_limit",
-        plan->limit_bytes / 1e6, sum, params->cache_ram ? ", cache_ram" : "");
+    if (plan->total_bytes <= plan->limit_bytes) return STOKE_OK;
+    const uint64_t others = plan->total_bytes - stk_loader_plan_workers(made);
+    if (others < plan->limit_bytes && stk_loader_plan_squeeze(made, plan->limit_bytes - others)) {
+        add_up(plan);
+        return STOKE_OK;
+    }
+    stk_loader_plan_squeeze(made, stk_loader_plan_least(made));
+    stoke_memory_sum least = { .limit_bytes = plan->limit_bytes };
+    add_shares(&least, plan);
+    return stk_memory_refuse(
+        &least, "with prefetch 1 the loader needs",
+        plan->cache_bytes ? "lower batch, size, workers, cache_ram" : "lower batch, size or workers", err);
+}
+
+int stk_loader_plan_settle(stk_loader_plan *made, stoke_error *err)
+{
+    stoke_memory_plan *plan = &made->shown;
+    plan->fixed_bytes = stk_machine_rss("/proc") + STK_CODE_BYTES;
+    add_up(plan);
+    return plan->limit_bytes ? fit(made, err) : STOKE_OK;
+}
+
+uint64_t stk_loader_plan_reserve(const stk_loader_plan *plan)
+{
+    const stoke_memory_plan *p = &plan->shown;
+    return p->large_bytes + (p->limit_bytes ? p->limit_bytes - p->total_bytes : 0);
 }
 
 int stoke_memory_plan_text(const stoke_memory_plan *plan, char *text, size_t size)
 {
-    char cache[40] = "";
-    if (plan->cache_bytes) snprintf(cache, sizeof cache, "cache %.1f MB + ", plan->cache_bytes / 1e6);
-    return snprintf(text, size, "ring %u x %.1f MB + workers %u x %.1f MB + %sprocess %.1f MB = %.1f MB",
-                    plan->slots, plan->slot_bytes / 1e6, plan->workers, plan->worker_bytes / 1e6, cache,
-                    plan->fixed_bytes / 1e6, plan->total_bytes / 1e6);
+    stoke_memory_sum sum = { 0 };
+    add_shares(&sum, plan);
+    return stoke_memory_text(&sum, text, size);
+}
+
+void stoke_memory_add_loader(stoke_memory_sum *sum, const stoke_memory_plan *plan)
+{
+    stoke_memory_add(sum, "ring", plan->slots, plan->slot_bytes);
+    stoke_memory_add(sum, "workers", plan->workers, plan->worker_bytes);
+    stoke_memory_add(sum, "one large picture", 1, plan->large_bytes);
+    stoke_memory_add(sum, "cache", 1, plan->cache_bytes);
+    stoke_memory_add(sum, plan->beside, 1, plan->beside_bytes);
 }

@@ -79,6 +79,7 @@ static int decode_image(stk_job *job, const part *p, stoke_image target, stoke_i
 {
     stk_bench *bench = job->bench;
     stoke_decode_params params = job->recipe->image_decode;
+    params.orientation = job->orientation;
     /* Percentiles are those of the whole picture: a crop must not change its own brightness. */
     const int all = job->recipe->window.mode == STK_WINDOW_PERCENTILE && job->image_info.bits == 16;
     if (!all) params.region = p->box;

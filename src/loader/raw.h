@@ -30,7 +30,8 @@ typedef struct stk_raw_row {
  * mask_row_bytes are the room of a row; height, width, layout and types are those of the batch that is to be
  * made; masks_b and lambda are NULL. */
 int stk_loader_create_raw(stoke_loader **out, const stoke_dataset *dataset, const stoke_data_params *params,
-                          const stoke_allocator *allocator, stoke_error *err);
+                          const stoke_allocator *allocator, const stoke_memory_share *beside,
+                          stoke_error *err);
 /* batch->count rows; NULL when the loader is not a raw one. */
 const stk_raw_row *stk_batch_raw(const stoke_batch *batch);
 const stk_recipe *stk_loader_recipe(const stoke_loader *loader);

@@ -7,6 +7,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/loader/sample.h"
+#include "src/source/pairs.h"
 #include "src/source/reader.h"
 
 enum { FIRST_SAMPLES = 64 }; /* how many are tried for a readable header when the size is not given */
@@ -21,12 +22,15 @@ static int first_size(stk_recipe *recipe, stoke_error *err)
     const uint64_t count = stoke_dataset_count(recipe->dataset);
     for (uint64_t id = 0; id < count && id < FIRST_SAMPLES; id++) {
         const stoke_sample sample = stoke_dataset_sample(recipe->dataset, id);
-        stoke_image_info info;
+        stoke_image_info info, mask;
         size_t size;
         r = stk_blob_read(&sample.image, sample.image_path, STK_FILE_LIMIT, &buffer, &size, err);
         if (!r) r = stoke_decoder_probe(decoder, buffer.data, size, &info, err);
         if (r) continue;
-        stk_shown_size(&info, &recipe->image_decode, &recipe->width, &recipe->height);
+        const int has_mask =
+            sample.mask_path && stk_header_read(decoder, &buffer, &sample.mask, STK_FILE_LIMIT, &mask);
+        stk_size_shown(&info, stk_recipe_orientation(recipe, &info, has_mask ? &mask : NULL), &recipe->width,
+                       &recipe->height);
         break;
     }
     if (r) stk_error_prefix(err, "size is not set and cannot be taken from the first samples");
@@ -35,18 +39,17 @@ static int first_size(stk_recipe *recipe, stoke_error *err)
     return r;
 }
 
-void stk_shown_size(const stoke_image_info *info, const stoke_decode_params *params, uint32_t *width,
-                    uint32_t *height)
+stoke_orientation stk_recipe_orientation(const stk_recipe *recipe, const stoke_image_info *image,
+                                         const stoke_image_info *mask)
 {
-    const int turned = params->orientation == STOKE_ORIENTATION_APPLY && info->orientation >= 5;
-    *width = turned ? info->height : info->width;
-    *height = turned ? info->width : info->height;
+    return stk_orientation_for(recipe->orientation, image, mask, recipe->alone);
 }
 
 static void set_decoding(stk_recipe *recipe, const stoke_data_params *params)
 {
     stoke_decode_params image = stoke_decode_defaults();
-    image.orientation = params->orientation;
+    recipe->orientation = (stoke_orientation)params->orientation;
+    recipe->alone = STOKE_ORIENTATION_IGNORE;
     image.alpha = params->alpha;
     image.mode = params->decode;
     image.max_pixels = (uint64_t)params->max_pixels;
@@ -54,6 +57,7 @@ static void set_decoding(stk_recipe *recipe, const stoke_data_params *params)
     recipe->image_decode = image;
     stoke_decode_params mask = image;
     mask.mode = STOKE_DECODE_EXACT;
+    mask.orientation = stk_orientation_of_masks(recipe->orientation);
     mask.keep16 = 0; /* masks of integers keep 16 bits whatever this says; colours have 8 */
     recipe->mask_decode = mask;
 }
@@ -164,6 +168,8 @@ int stk_recipe_create(stk_recipe *recipe, const stoke_dataset *dataset, const st
     ask_pipeline(recipe);
     recipe->ignore = (int32_t)params->ignore_index;
     recipe->mask_fill = params->ignore_index >= 0 ? (uint32_t)params->ignore_index : 0;
+    recipe->keeps = (params->cache && *params->cache) || params->cache_ram;
+    recipe->cache_ram = params->cache_ram;
     recipe->height = params->size[0];
     recipe->width = params->size[1];
     r = check_image_dtype(recipe, err);

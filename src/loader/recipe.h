@@ -19,6 +19,8 @@ typedef struct stk_recipe {
     stk_window window;
     stk_writer writer;
     stoke_decode_params image_decode, mask_decode; /* region, target and sizes are set per sample */
+    stoke_orientation orientation; /* as asked for: of auto, every sample makes ignore or apply */
+    stoke_orientation alone;       /* of an image without a mask, then */
     stoke_dtype mask_dtype;
     uint32_t width, height;
     uint32_t mask_fill; /* of uncovered pixels: ignore_index, or 0 without one */
@@ -33,7 +35,8 @@ typedef struct stk_recipe {
     int two_masks;    /* and by MixUp: a batch has masks_b and lambda */
     int plain;        /* nothing: the fitted picture is the batch's */
     int raw;          /* rows are left to a device: fitted pictures and their plans (raw.h) */
-    stk_cache *cache; /* kept.c; NULL = none */
+    int keeps;        /* the settings ask for a cache */
+    stk_cache *cache; /* kept.c; NULL = none, or not opened yet */
     uint64_t cache_ram;
     char transform[256]; /* the part of a cache key that all samples have in common */
 } stk_recipe;
@@ -41,11 +44,10 @@ typedef struct stk_recipe {
 int stk_recipe_create(stk_recipe *recipe, const stoke_dataset *dataset, const stoke_data_params *params,
                       stoke_error *err);
 void stk_recipe_destroy(stk_recipe *recipe);
+/* Which way up an image with such a mask (NULL: none) is decoded: ignore or apply. */
+stoke_orientation stk_recipe_orientation(const stk_recipe *recipe, const stoke_image_info *image,
+                                         const stoke_image_info *mask);
 /* An empty batch with all sizes and types set. */
 stoke_batch stk_recipe_shape(const stk_recipe *recipe, uint32_t capacity);
-
-/* Width and height as decoded: swapped when the stored orientation is applied and turns the picture. */
-void stk_shown_size(const stoke_image_info *info, const stoke_decode_params *params, uint32_t *width,
-                    uint32_t *height);
 
 #endif

@@ -12,6 +12,7 @@
 #include "src/base/mem.h"
 #include "src/loader/recipe.h"
 #include "src/loader/sample.h"
+#include "src/source/pairs.h"
 #include "src/source/reader.h"
 
 enum {
@@ -50,21 +51,23 @@ static void look_at_values(looks *seen, stk_reader *reader, const stoke_data_par
                            const stoke_sample *sample)
 {
     stoke_image image;
-    stoke_format format;
-    if (stk_reader_image(reader, params, sample, &format, &image, NULL)) return;
+    stoke_image_info info;
+    if (stk_reader_image(reader, params, sample, &info, &image, NULL)) return;
     stk_image_values(&image, &seen->low, &seen->high);
 }
 
 static void look(looks *seen, const stk_recipe *recipe, stk_reader *reader, const stoke_data_params *params,
                  const stoke_sample *sample, int decode)
 {
-    stoke_image_info info;
+    stoke_image_info info, mask;
     size_t bytes;
     uint32_t width, height;
     if (stk_blob_read(&sample->image, sample->image_path, STK_FILE_LIMIT, &reader->file, &bytes, NULL) ||
         stoke_decoder_probe(reader->decoder, reader->file.data, bytes, &info, NULL))
         return;
-    stk_shown_size(&info, &recipe->image_decode, &width, &height);
+    const int has_mask = sample->mask_path && stk_header_read(reader->decoder, &reader->head, &sample->mask,
+                                                              STK_FILE_LIMIT, &mask);
+    stk_size_shown(&info, stk_recipe_orientation(recipe, &info, has_mask ? &mask : NULL), &width, &height);
     if (!seen->n++) seen->width = width, seen->height = height;
     seen->cut += width > recipe->width || height > recipe->height;
     const double in_width = width < recipe->width ? width : recipe->width;
@@ -88,19 +91,9 @@ static looks look_around(const stk_recipe *recipe, const stoke_data_params *para
 
 /* ---- what is odd ---- */
 
-/* The op that cuts a window of the output's size at the source's own scale, or NULL. */
-static const char *own_scale_crop(const stoke_pipeline *pipeline)
-{
-    for (size_t i = 0; i < pipeline->n_steps; i++) {
-        const stk_op *op = pipeline->steps[i].op;
-        if (op->traits & STK_TRAIT_CROP && op != &stk_op_random_resized_crop) return op->name;
-    }
-    return NULL;
-}
-
 static void on_crop(remarks *out, const stk_recipe *recipe, const looks *seen)
 {
-    const char *crop = own_scale_crop(recipe->pipeline);
+    const char *crop = stk_pipeline_own_scale(recipe->pipeline);
     if (!crop || !seen->n) return;
     const double covered = seen->covered / seen->n;
     if (covered < 0.5)

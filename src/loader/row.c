@@ -15,12 +15,6 @@ enum {
     LISTED = 10 /* bad files named in the message; the rest is in the quarantine list */
 };
 
-/* Not the file's fault: no policy may hide it. */
-static int ends_the_run(int status)
-{
-    return status == STOKE_E_NOMEM;
-}
-
 /* "3 of 40 samples are bad, more than max_bad allows (1):" and the first of them, a line each. */
 int stk_loader_too_bad(const stoke_loader *loader, uint64_t ticket, stoke_error *err)
 {
@@ -30,20 +24,13 @@ int stk_loader_too_bad(const stoke_loader *loader, uint64_t ticket, stoke_error 
     stk_fail(err, STOKE_E_TOO_BAD,
              "%llu of %llu samples are bad, more than max_bad allows (%llu):", (unsigned long long)bad,
              (unsigned long long)loader->order.count, (unsigned long long)loader->max_bad);
-    size_t n = strlen(err->message);
-    for (uint64_t i = 0; i < bad && n < sizeof err->message; i++) {
-        if (i == LISTED) {
-            snprintf(err->message + n, sizeof err->message - n, "\n  ... and %llu more",
-                     (unsigned long long)(bad - LISTED));
-            break;
-        }
-        n += (size_t)snprintf(err->message + n, sizeof err->message - n, "\n  %s", first[i].reason);
-    }
+    uint64_t listed = 0;
+    while (listed < bad && listed < LISTED && stk_error_add_entry(err, first[listed].reason)) listed++;
+    if (listed < bad) stk_error_add(err, "\n  ... and %llu more", (unsigned long long)(bad - listed));
     return STOKE_E_TOO_BAD;
 }
 
-/* Books a bad sample. Returns what ends the run: 0, the sample's own error (policy stop), a blown fuse, or a
- * quarantine list that cannot be written: a run must not lose its record silently. */
+/* Books a bad sample. Returns what ends the run: 0, the sample's own error (policy stop), or a blown fuse. */
 static int book_bad(stoke_loader *loader, uint64_t id, uint64_t ticket, stk_row_result *result)
 {
     const stoke_sample sample = stoke_dataset_sample(loader->recipe.dataset, id);
@@ -70,12 +57,12 @@ void stk_row_fill(stk_worker *worker, stk_slot *slot, uint32_t row, stk_row_resu
     *result = (stk_row_result){ .mark = STOKE_ROW_OK };
     uint64_t id = stoke_order_at(&order, position);
     for (uint32_t attempt = 1; attempt <= SUBSTITUTES; attempt++) {
-        int r = stk_sample_load(&worker->bench, &loader->recipe, &loader->budget, &place, id, &result->error);
+        int r = stk_sample_load(&worker->bench, &loader->recipe, &loader->gate, &place, id, &result->error);
         slot->ids[row] = id;
         slot->names[row] = stoke_dataset_sample(loader->recipe.dataset, id).name;
         slot->status[row] = result->mark;
         if (!r) return;
-        if (ends_the_run(r) || (r = book_bad(loader, id, slot->ticket + row, result))) {
+        if (stk_is_want(r) || (r = book_bad(loader, id, slot->ticket + row, result))) {
             result->status = r;
             return;
         }

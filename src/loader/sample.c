@@ -56,10 +56,10 @@ int stk_draw_plan(stk_job *job, stoke_draw *draw)
 
 /* The plan and the fitted picture. A cache stands before the draw: it gives what stk_prefix_whole would make,
  * or takes it; stk_prefix_cut then does the rest. */
-static int make_prefix(stk_job *job, stk_budget *budget, stoke_draw *draw)
+static int make_prefix(stk_job *job, stk_gate *gate, stoke_draw *draw)
 {
     int whole = 0;
-    int r = job->recipe->cache ? stk_kept_bring(job, budget, &whole) : stk_fetch(job, budget);
+    int r = job->recipe->cache ? stk_kept_bring(job, gate, &whole) : stk_fetch(job, gate);
     if (r) return r;
     draw->source_width = job->width;
     draw->source_height = job->height;
@@ -85,7 +85,7 @@ static int into_row(stk_job *job)
     return stk_job_in_file(job, job->sample.image_path, r);
 }
 
-int stk_sample_load(stk_bench *bench, const stk_recipe *recipe, stk_budget *budget, const stk_place *place,
+int stk_sample_load(stk_bench *bench, const stk_recipe *recipe, stk_gate *gate, const stk_place *place,
                     uint64_t id, stoke_error *err)
 {
     memset(bench->times, 0, sizeof bench->times);
@@ -103,8 +103,9 @@ int stk_sample_load(stk_bench *bench, const stk_recipe *recipe, stk_budget *budg
                         .position = place->position,
                         .out_width = recipe->width,
                         .out_height = recipe->height };
-    int r = make_prefix(&job, budget, &draw);
+    int r = make_prefix(&job, gate, &draw);
     if (!r) r = into_row(&job);
+    stk_gate_leave(gate, bench);
     bench->cache_hit = job.kept.found;
     bench->cache_from_ram = job.kept.from_ram;
     bench->cache_stored = job.kept.stored;

@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_LOADER_SAMPLE_H
 #define STOKE_SRC_LOADER_SAMPLE_H
 
-#include "src/loader/bench.h"
+#include "src/loader/gate.h"
 #include "src/loader/slots.h"
 
 /* A file larger than this is no sample: 1 GiB, about 40 times an uncompressed 8-megapixel 16-bit TIFF. */
@@ -21,7 +21,7 @@ typedef struct stk_place {
 
 /* Fills one row with sample `id`. On failure err->message names file and reason, and the row's content is
  * undefined. */
-int stk_sample_load(stk_bench *bench, const stk_recipe *recipe, stk_budget *budget, const stk_place *place,
+int stk_sample_load(stk_bench *bench, const stk_recipe *recipe, stk_gate *gate, const stk_place *place,
                     uint64_t id, stoke_error *err);
 
 #endif

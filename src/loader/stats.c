@@ -4,6 +4,7 @@
  */
 #include "src/loader/loader_private.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -33,9 +34,22 @@ static void book_cache(const stk_cache *cache, stoke_loader_stats_data *stats)
     stats->memory_bytes += now.ram_bytes;
 }
 
+/* The words of each never change once they are there, nor do those of both together. */
 const char *stoke_loader_warning(const stoke_loader *loader)
 {
-    return loader->recipe.cache ? stk_cache_warning(loader->recipe.cache) : NULL;
+    stoke_loader *own = (stoke_loader *)loader; /* where both are put together is no part of the value */
+    const char *cache = loader->recipe.cache ? stk_cache_warning(loader->recipe.cache) : NULL;
+    const char *list = stk_quarantine_problem(loader->quarantine, NULL);
+    if (!cache || !list) return cache ? cache : list;
+    pthread_mutex_lock(&own->lock);
+    if (!*own->warning) snprintf(own->warning, sizeof own->warning, "%s; %s", cache, list);
+    pthread_mutex_unlock(&own->lock);
+    return own->warning;
+}
+
+int stoke_loader_unrecorded(const stoke_loader *loader, char *text, size_t size)
+{
+    return stk_quarantine_unrecorded(loader->quarantine, text, size);
 }
 
 void stoke_loader_stats(const stoke_loader *loader, stoke_loader_stats_data *stats)

@@ -16,6 +16,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/retry.h"
 #include "src/loader/mix.h"
 
 stoke_shard stk_loader_shard_from(const stoke_loader *loader, uint64_t position)
@@ -63,7 +64,7 @@ static stk_slot *open_next(stoke_loader *loader)
 
 static stk_slot *take_row(stoke_loader *loader, uint32_t *row)
 {
-    if (loader->paused || loader->stopping) return NULL;
+    if (loader->paused || loader->stopping || loader->resting) return NULL;
     if (!loader->filling) loader->filling = open_next(loader);
     stk_slot *slot = loader->filling;
     if (!slot) return NULL;
@@ -97,6 +98,7 @@ static int book_row(stk_worker *worker, stk_slot *slot, uint32_t row, const stk_
     }
     stk_making_row(&slot->making, worker->bench.times, queued_ns);
     loader->stats.bytes_read += worker->bench.bytes_read;
+    loader->stats.retries += result->retries;
     worker->memory = stk_bench_memory(&worker->bench);
     slot->replaced += result->replaced;
     slot->skipped += result->skipped;
@@ -156,7 +158,9 @@ int stk_worker_step(stk_worker *worker)
     const int alone = !loader->threads; /* the caller does other things between rows */
     if (alone || !worker->records) stk_run_queue_leave(&worker->line);
     if (worker->records) stk_run_queue_begin(&worker->line);
+    const uint64_t retries = stk_retries();
     stk_row_fill(worker, slot, row, &result);
+    result.retries = stk_retries() - retries;
     const uint64_t queued = worker->records ? stk_run_queue_since(&worker->line) : 0;
     pthread_mutex_lock(&loader->lock);
     if (book_row(worker, slot, row, &result, queued)) {
@@ -165,7 +169,7 @@ int stk_worker_step(stk_worker *worker)
         slot->making.ready = stk_now_ns();
     }
     loader->in_flight--;
-    if (slot->state == STK_SLOT_READY || (loader->paused && !loader->in_flight))
+    if (slot->state == STK_SLOT_READY || ((loader->paused || loader->resting) && !loader->in_flight))
         pthread_cond_broadcast(&loader->ready);
     return 1;
 }
@@ -198,8 +202,7 @@ static void *run(void *argument)
     stk_worker *worker = argument;
     stoke_loader *loader = worker->loader;
     /* Linux keeps a nice value per thread. The consumer launches kernels from its own thread and must get a
-     * core when it wants one: SPDL measured 4.0 -> 3.0 batches/s for a loader that did not step back
-     * (research: loaders.md 0.5). */
+     * core when it wants one: SPDL measured 4.0 -> 3.0 batches/s for a loader that did not step back. */
     if (loader->nice) step_back((int)loader->nice);
     pthread_mutex_lock(&loader->lock);
     while (!loader->stopping)
@@ -217,7 +220,7 @@ int stk_workers_start(stoke_loader *loader, stoke_error *err)
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the consumer's */
     int number = 0;
     for (uint32_t i = 0; i < loader->threads && !number; i++) {
-        number = pthread_create(&loader->workers[i].thread, NULL, run, &loader->workers[i]);
+        number = stk_thread_start(&loader->workers[i].thread, run, &loader->workers[i]);
         loader->workers[i].started = !number;
         if (!number) {
             char name[16];

@@ -131,6 +131,8 @@ int stk_net_check_batch(const stoke_net *net, const stoke_net_batch *batch, int 
 /* The logits of a batch. training: batch statistics, dropout, drop path by state.draws. */
 void stk_net_logits(stoke_net *net, const stoke_net_batch *batch, int training);
 stk_truth stk_net_truth(const stoke_net_batch *batch);
+/* The loss of one picture of the last pass against one mask. */
+int stk_net_item_loss(stoke_net *net, uint32_t item, const stk_truth *truth, double *loss, stoke_error *err);
 
 static inline size_t stk_stage_rows(const stk_stage *stage, uint32_t count)
 {

@@ -126,6 +126,15 @@ int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *cl
     return STOKE_OK;
 }
 
+int stk_net_item_loss(stoke_net *net, uint32_t item, const stk_truth *truth, double *loss, stoke_error *err)
+{
+    stk_loss_shape shape = net->loss_shape;
+    const size_t picture = (size_t)shape.in_height * shape.in_width * stk_logits_stride(shape.classes);
+    shape.batch = 1;
+    return stk_loss(&net->run, &net->params.loss, &shape, net->loss_room, net->logits + item * picture, truth,
+                    1, loss, NULL, err);
+}
+
 int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *loss, uint16_t *classes,
                        stoke_error *err)
 {

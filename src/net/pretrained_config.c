@@ -86,7 +86,7 @@ static const char *found_text(const reading *r, const stk_json_value *v, char *t
                                          [STK_JSON_ARRAY] = "an array",
                                          [STK_JSON_OBJECT] = "an object" };
     if (v->kind == STK_JSON_NUMBER || v->kind == STK_JSON_STRING) {
-        snprintf(text, size, "%.100s", stk_json_shown(stk_json_text(r->json, v)));
+        snprintf(text, size, "%.100s", stk_json_text(r->json, v));
         return text;
     }
     if (v->kind != STK_JSON_ARRAY || !v->count || v->count > 2 * STK_CONFIG_STAGES) return kinds[v->kind];
@@ -187,7 +187,7 @@ static void remark_ignored_label(const reading *r, stk_remark_fn *remark, void *
     snprintf(sentence, sizeof sentence,
              "config.json ignores label %.20s in the loss (semantic_loss_ignore_index); here the loss's own "
              "ignore_index counts",
-             stk_json_shown(label));
+             label);
     remark(context, sentence);
 }
 

@@ -77,7 +77,7 @@ static int shard_names(const char *path, const stk_json *json, const char **name
         if (!is_plain(names[i]))
             return stk_fail(err, STOKE_E_FORMAT,
                             "%s: \"%.200s\" is no plain file name: shards lie in the folder of their index",
-                            path, stk_json_shown(names[i]));
+                            path, names[i]);
     }
     qsort(names, count, sizeof *names, by_text);
     return STOKE_OK;

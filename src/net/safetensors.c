@@ -11,6 +11,8 @@
 #include "src/base/error.h"
 #include "src/base/half.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
+#include "src/base/terminal.h"
 
 static const struct {
     const char *name;
@@ -77,8 +79,9 @@ static int parse_tensor(stk_tensor *tensor, const stk_json *json, const stk_json
                         stoke_error *err)
 {
     tensor->name = stk_json_key(json, entry);
-    if (stk_json_shown(tensor->name) != tensor->name)
-        return stk_fail(err, STOKE_E_FORMAT, "the name of a tensor holds control characters");
+    if (!stk_terminal_plain(tensor->name))
+        return stk_fail(err, STOKE_E_FORMAT, "%.200s: the name of a tensor holds control characters",
+                        tensor->name);
     const stk_json_value *dtype = stk_json_find(json, entry, "dtype");
     const stk_json_value *offsets = stk_json_find(json, entry, "data_offsets");
     if (entry->kind != STK_JSON_OBJECT || entry->count != 3 || !dtype || dtype->kind != STK_JSON_STRING)
@@ -88,7 +91,7 @@ static int parse_tensor(stk_tensor *tensor, const stk_json *json, const stk_json
     const uint32_t size = look_up_dtype(tensor);
     if (!size)
         return stk_fail(err, STOKE_E_UNSUPPORTED, "%.200s: no dtype \"%.40s\" is known", tensor->name,
-                        stk_json_shown(tensor->dtype));
+                        tensor->dtype);
     const int status = parse_shape(tensor, json, stk_json_find(json, entry, "shape"), err);
     if (status) return status;
     const stk_json_value *begin = stk_json_first(json, offsets);
@@ -170,17 +173,11 @@ int stk_safetensors_parse(stk_safetensors *file, const char *header, size_t leng
     return status;
 }
 
-/* The kernel may hand out less than asked for. */
 static int read_at(int fd, void *bytes, size_t size, uint64_t offset, stoke_error *err)
 {
-    for (size_t have = 0; have < size;) {
-        const ssize_t n = pread(fd, (char *)bytes + have, size - have, (off_t)(offset + have));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "cannot read");
-        if (n == 0) return stk_fail(err, STOKE_E_IO, "became shorter while it was read");
-        have += (size_t)n;
-    }
-    return STOKE_OK;
+    const int number = stk_pread(fd, bytes, size, offset);
+    if (number == STK_ENDED) return stk_fail(err, STOKE_E_IO, "became shorter while it was read");
+    return number ? stk_fail_errno(err, STOKE_E_IO, number, "cannot read") : STOKE_OK;
 }
 
 static int read_header(stk_safetensors *file, int fd, stoke_error *err)
@@ -188,7 +185,7 @@ static int read_header(stk_safetensors *file, int fd, stoke_error *err)
     struct stat st;
     uint8_t first[8];
     uint64_t length;
-    if (fstat(fd, &st) != 0) return stk_fail_errno(err, STOKE_E_IO, errno, "cannot stat");
+    if (stk_fstat(fd, &st) != 0) return stk_fail_errno(err, STOKE_E_IO, errno, "cannot stat");
     if (!S_ISREG(st.st_mode)) return stk_fail(err, STOKE_E_IO, "not a regular file");
     if (st.st_size < 8) return stk_fail(err, STOKE_E_FORMAT, "not a safetensors file: under 8 bytes");
     int status = read_at(fd, first, sizeof first, 0, err);
@@ -208,7 +205,7 @@ static int read_header(stk_safetensors *file, int fd, stoke_error *err)
 int stk_safetensors_open(stk_safetensors *file, const char *path, stoke_error *err)
 {
     *file = (stk_safetensors){ .fd = -1 };
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo must not hang */
+    const int fd = stk_open(path, O_RDONLY, 0);
     if (fd < 0)
         return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno, "%s: cannot open",
                               path);

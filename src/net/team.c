@@ -24,6 +24,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 
 /* How often a thread looks before it sleeps: about 30 us, more than the gap between two operations of a step,
  * and less than a core would miss when a loader wants it. */
@@ -167,7 +168,7 @@ static int start(stk_team *team, stoke_error *err)
     int failed = 0;
     for (uint32_t i = 0; i + 1 < team->size && !failed; i++) {
         team->workers[i] = (worker){ .team = team, .index = i + 1 };
-        failed = pthread_create(&team->workers[i].thread, NULL, worker_main, &team->workers[i]);
+        failed = stk_thread_start(&team->workers[i].thread, worker_main, &team->workers[i]);
         if (!failed) team->started++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -6,6 +6,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/utf8.h"
+#include "src/report/typeface.h"
 
 int stk_canvas_create(stk_canvas *canvas, uint64_t width, uint64_t height, stk_color color, stoke_error *err)
 {
@@ -175,33 +176,72 @@ static void draw_glyph(stk_canvas *canvas, uint32_t x, uint32_t y, unsigned char
         }
 }
 
+/* Pixels of the bitmap font that a letter takes; *code becomes '?' where it cannot be drawn. */
+static unsigned advance_of(uint32_t *code)
+{
+    unsigned advance = *code >= 0x20 && *code < 0x7f ? STK_GLYPH_ADVANCE : 0;
+    if (!advance && *code > 0x7f && *code != STK_UTF8_BAD) advance = stk_typeface_advance(*code);
+    if (!advance) *code = '?';
+    return advance ? advance : STK_GLYPH_ADVANCE;
+}
+
 void stk_canvas_text(stk_canvas *canvas, uint32_t x, uint32_t y, const char *text, unsigned scale,
                      stk_color color)
 {
-    for (; *text && x < canvas->width; text++, x += STK_GLYPH_ADVANCE * scale)
-        draw_glyph(canvas, x, y, (unsigned char)*text, scale, color);
+    while (*text && x < canvas->width) {
+        uint32_t code = stk_utf8_next(&text);
+        const unsigned advance = advance_of(&code);
+        if (!stk_typeface_draw(canvas, x, y, code, scale, color) && code < 0x80)
+            draw_glyph(canvas, x, y, (unsigned char)code, scale, color);
+        x += advance * scale;
+    }
+}
+
+/* What a text takes of a line, with the gap behind its last letter. */
+static size_t advance_sum(const char *text)
+{
+    size_t sum = 0;
+    while (*text) {
+        uint32_t code = stk_utf8_next(&text);
+        sum += advance_of(&code);
+    }
+    return sum;
 }
 
 uint32_t stk_text_width(const char *text, unsigned scale)
 {
-    size_t length = strlen(text);
-    return length ? (uint32_t)(length * STK_GLYPH_ADVANCE - 1) * scale : 0;
+    const size_t sum = advance_sum(text);
+    return sum ? (uint32_t)(sum - 1) * scale : 0;
 }
 
 void stk_text_fit(const char *text, unsigned scale, uint32_t width, char *out, size_t size)
 {
-    size_t length = 0, room = (width / scale + 1) / STK_GLYPH_ADVANCE;
-    if (room > size - 1) room = size - 1;
-    for (const char *p = text; *p; length++) stk_utf8_next(&p);
+    const size_t all = advance_sum(text);
+    size_t cells = (width / scale + 1) / STK_GLYPH_ADVANCE, n = 0, done = 0;
+    if (cells > (size - 1) / STK_LETTER_BYTES) cells = (size - 1) / STK_LETTER_BYTES;
     /* The end of a file's name tells more than its middle: two thirds from the front, the rest from the end.
      */
-    size_t front = length > room ? (room > 2 ? (room - 2) * 2 / 3 : 0) : length;
-    size_t resume = length > room ? length - (room > 2 ? room - 2 - front : 0) : length;
-    size_t n = 0;
-    for (size_t i = 0; i < length; i++) {
+    const int cut = all > cells * STK_GLYPH_ADVANCE;
+    const size_t front = cut ? (cells > 2 ? (cells - 2) * 2 / 3 : 0) * STK_GLYPH_ADVANCE : all;
+    int leaving = 0;
+    size_t resume = all, kept = 0;
+    while (*text) {
+        const char *start = text;
         uint32_t code = stk_utf8_next(&text);
-        if (i == front) n += (size_t)snprintf(out + n, size - n, "%.*s", (int)(room < 2 ? room : 2), "..");
-        if (i < front || i >= resume) out[n++] = code >= 0x20 && code < 0x7f ? (char)code : '?';
+        const unsigned advance = advance_of(&code);
+        if (cut && !leaving && done + advance > front) {
+            leaving = 1;
+            n += (size_t)snprintf(out + n, size - n, "%.*s", (int)(cells < 2 ? cells : 2), "..");
+            resume = all - (cells > 2 ? (cells - 2) * STK_GLYPH_ADVANCE - kept : 0);
+        }
+        if (!leaving || done >= resume) {
+            if (code == '?')
+                out[n++] = '?';
+            else
+                memcpy(out + n, start, (size_t)(text - start)), n += (size_t)(text - start);
+            kept += advance;
+        }
+        done += advance;
     }
     out[n] = 0;
 }
@@ -220,7 +260,7 @@ static size_t line_length(const char *text, size_t letters)
     return letters;
 }
 
-int stk_text_line(const char **text, unsigned scale, uint64_t width, char line[STK_LINE_LETTERS + 1])
+int stk_text_line(const char **text, unsigned scale, uint64_t width, char line[STK_LINE_BYTES])
 {
     uint64_t letters = (width / scale + 1) / STK_GLYPH_ADVANCE;
     char raw[STK_LINE_LETTERS + 1];
@@ -231,7 +271,7 @@ int stk_text_line(const char **text, unsigned scale, uint64_t width, char line[S
     while (shown && ((*text)[shown - 1] == ' ' || (*text)[shown - 1] == '\n')) shown--;
     memcpy(raw, *text, shown);
     raw[shown] = 0;
-    stk_text_fit(raw, 1, UINT32_MAX / 2, line, STK_LINE_LETTERS + 1);
+    stk_text_fit(raw, 1, UINT32_MAX / 2, line, STK_LINE_BYTES);
     *text += length;
     while (**text == ' ') ++*text;
     return 1;

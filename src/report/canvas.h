@@ -36,15 +36,16 @@ void stk_canvas_blit(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width,
 void stk_canvas_text(stk_canvas *canvas, uint32_t x, uint32_t y, const char *text, unsigned scale,
                      stk_color color);
 uint32_t stk_text_width(const char *text, unsigned scale);
-/* Copies text into `out`; if wider than `width` pixels, the middle becomes "..". Control characters and what
- * is not ASCII become '?', one per code point. */
+/* Copies text into `out`, which has room for `size` / STK_LETTER_BYTES letters; if wider than `width` pixels,
+ * the middle becomes "..". Control characters and letters that cannot be drawn (typeface.h) become '?'. */
+enum { STK_LETTER_BYTES = 4 }; /* fonts have letters of four bytes that are no wider than one of ASCII */
 void stk_text_fit(const char *text, unsigned scale, uint32_t width, char *out, size_t size);
 
-enum { STK_LINE_LETTERS = 511 };
+enum { STK_LINE_LETTERS = 511, STK_LINE_BYTES = STK_LINE_LETTERS * STK_LETTER_BYTES + 1 };
 /* The next line of *text that is at most `width` pixels wide, broken after a space, comma or bracket where
  * there is one, and at newlines; moves *text on. 0 when nothing is left (or *text is NULL). Letters as
  * stk_text_fit makes them. */
-int stk_text_line(const char **text, unsigned scale, uint64_t width, char line[STK_LINE_LETTERS + 1]);
+int stk_text_line(const char **text, unsigned scale, uint64_t width, char line[STK_LINE_BYTES]);
 
 /* One pixel of a glyph; 0 outside the cell. */
 int stk_glyph_bit(unsigned char c, int x, int y);

@@ -200,7 +200,7 @@ static void put_marks(const frame *f)
         const int left = x + 8 + (double)stk_svg_letters(mark->text) * STK_SVG_LETTER > f->left + f->width;
         stk_svg_line(f->out, "m", x, f->top, x, f->top + f->height);
         stk_svg_text(f->out, left ? x - 5 : x + 5, f->top + 12 + (double)(i % 4) * 15, left ? "end" : "start",
-                     NULL, mark->text);
+                     "k", mark->text); /* readable on top of a curve */
     }
 }
 

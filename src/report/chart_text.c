@@ -18,7 +18,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/base/utf8.h"
+#include "src/base/terminal.h"
 
 enum { LEAST_COLUMNS = 30, LEAST_ROWS = 8, MOST = 1000 };
 
@@ -91,19 +91,22 @@ static int is_drawn(const stoke_chart *chart, const stoke_series *series)
 
 /* ---- writing ---- */
 
-/* Text of at most `most` letters, without what a terminal would obey; returns how many were written. */
+/* Text of at most `most` columns, without what a terminal would obey; returns how many were written. */
 static uint32_t put_plain(FILE *out, const char *text, uint32_t most, int ascii)
 {
-    uint32_t n = 0;
-    for (; text && *text && n < most; n++) {
-        const char *start = text;
-        const uint32_t code = stk_utf8_next(&text);
-        if (code < 0x20 || (code >= 0x7f && code < 0xa0) || code == STK_UTF8_BAD || (ascii && code > 0x7e))
+    uint32_t used = 0;
+    char shown[STK_SHOWN];
+    for (size_t n; text && (n = stk_terminal_next(&text, shown));) {
+        const int letter = (unsigned char)*shown >= 0x80;
+        const uint32_t columns = letter ? 1 : (uint32_t)n;
+        if (used + columns > most) break;
+        if (letter && ascii)
             fputc('?', out);
         else
-            fwrite(start, 1, (size_t)(text - start), out);
+            fwrite(shown, 1, n, out);
+        used += columns;
     }
-    return n;
+    return used;
 }
 
 static void put_spaces(FILE *out, uint32_t count)

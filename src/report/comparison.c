@@ -146,7 +146,7 @@ static void draw_row(const layout *l, stk_canvas *canvas, const stoke_comparison
         x += l->panel_width + STK_PAGE_SEAM;
     }
     if (!row->caption) return;
-    char caption[256];
+    char caption[768];
     stk_text_fit(row->caption, 2, canvas->width - 2 * STK_PAGE_MARGIN, caption, sizeof caption);
     y += row_height(l, row) - BELOW_ROW - CAPTION_HEIGHT + STK_ABOVE_CAPTION;
     stk_canvas_text(canvas, STK_PAGE_MARGIN, y, caption, 2, stk_ink);
@@ -169,6 +169,16 @@ static void draw_all(const layout *l, stk_canvas *canvas)
     stk_legend_draw(&l->legend, canvas, STK_PAGE_MARGIN, y + 1 + STK_ABOVE_LEGEND, content, &l->p);
 }
 
+uint64_t stk_comparison_bytes(size_t rows, uint32_t classes)
+{
+    enum { NAMES = 1400, TITLE = 80, LEGEND_LINE = 32 }; /* generous: texts may be as long as they like */
+    const uint64_t width = PANELS * (LONGEST_SIDE + STK_PAGE_SEAM) + 2 * STK_PAGE_MARGIN;
+    const uint64_t height = rows * (uint64_t)(LONGEST_SIDE + CAPTION_HEIGHT + BELOW_ROW) +
+                            2 * STK_PAGE_MARGIN + TITLE + HEADING_HEIGHT + 2 * STK_ABOVE_LEGEND +
+                            (classes + 2) / 2 * LEGEND_LINE;
+    return 3 * height * (width > NAMES ? width : NAMES) + 65536 * sizeof(uint64_t);
+}
+
 int stoke_comparison_write(const char *path, const stoke_comparison *rows, size_t n_rows,
                            int32_t ignore_index, const char *const *class_names, uint32_t n_class_names,
                            const char *title, stoke_error *err)
@@ -185,7 +195,7 @@ int stoke_comparison_write(const char *path, const stoke_comparison *rows, size_
     if (!status) {
         draw_all(&l, &canvas);
         const stoke_image picture = stk_canvas_image(&canvas);
-        status = stoke_image_write_png(path, &picture, err);
+        status = stoke_image_write_drawing(path, &picture, err);
     }
     stk_canvas_free(&canvas);
     stk_legend_free(&l.legend);

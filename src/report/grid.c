@@ -50,9 +50,9 @@ int stk_tile_check(const stoke_tile *tile, size_t index, stoke_error *err)
         return stk_fail(err, STOKE_E_INVALID, "tile %zu: the mask must have one channel of 8 or 16 bits",
                         index);
     if (mask->width != image->width || mask->height != image->height)
-        return stk_fail(err, STOKE_E_SIZE, "tile %zu: the mask is %u x %u, the image %u x %u", index,
-                        (unsigned)mask->width, (unsigned)mask->height, (unsigned)image->width,
-                        (unsigned)image->height);
+        return stk_fail(err, STOKE_E_SIZE, "tile %zu: the mask is %ux%u (height x width), the image %ux%u",
+                        index, (unsigned)mask->height, (unsigned)mask->width, (unsigned)image->height,
+                        (unsigned)image->width);
     return STOKE_OK;
 }
 
@@ -91,7 +91,7 @@ uint32_t stk_caption_scale(const stoke_grid_params *p)
 void stk_heading_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, const char *text,
                       unsigned scale)
 {
-    char fitted[512];
+    char fitted[STK_LINE_BYTES];
     stk_text_fit(text, scale, width, fitted, sizeof fitted);
     stk_canvas_text(canvas, x, y, fitted, scale, stk_ink);
     stk_canvas_text(canvas, x + 1, y, fitted, scale, stk_ink); /* bold */
@@ -99,7 +99,7 @@ void stk_heading_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width
 
 uint32_t stk_title_height(const char *title, uint64_t width)
 {
-    char line[STK_LINE_LETTERS + 1];
+    char line[STK_LINE_BYTES];
     uint32_t height = title && *title ? STK_BELOW_TITLE : 0;
     while (stk_text_line(&title, STK_TITLE_SCALE, width, line)) height += STK_TITLE_LINE;
     return height;
@@ -107,7 +107,7 @@ uint32_t stk_title_height(const char *title, uint64_t width)
 
 void stk_title_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, const char *title)
 {
-    char line[STK_LINE_LETTERS + 1];
+    char line[STK_LINE_BYTES];
     for (; stk_text_line(&title, STK_TITLE_SCALE, width, line); y += STK_TITLE_LINE)
         stk_heading_draw(canvas, x, y, width, line, STK_TITLE_SCALE);
 }
@@ -180,7 +180,7 @@ void stk_blank_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, 
 static void draw_tile(const layout *l, stk_canvas *canvas, const stoke_tile *tile, uint32_t x, uint32_t y)
 {
     uint32_t width, height;
-    char caption[256];
+    char caption[768];
     stk_tile_size(&l->p, tile->image, &width, &height);
     stk_canvas_blit(canvas, x, y, width, height, tile->image);
     if (tile->mask) {
@@ -231,7 +231,7 @@ int stoke_grid_write(const char *path, const stoke_tile *tiles, size_t n_tiles,
     int status = stk_grid_draw(&canvas, tiles, n_tiles, params, err);
     if (!status) {
         const stoke_image picture = stk_canvas_image(&canvas);
-        status = stoke_image_write_png(path, &picture, err);
+        status = stoke_image_write_drawing(path, &picture, err);
     }
     stk_canvas_free(&canvas);
     return status;

@@ -82,6 +82,9 @@ uint32_t stk_legend_height(const stk_legend *legend, uint32_t width);
 void stk_legend_draw(const stk_legend *legend, stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width,
                      const stoke_grid_params *params);
 
+/* comparison.c: bytes at most of the picture that stoke_comparison_write draws. */
+uint64_t stk_comparison_bytes(size_t rows, uint32_t classes);
+
 /* Dark on light, the colours of all texts. */
 static const stk_color stk_paper = { 248, 248, 250 };
 static const stk_color stk_ink = { 28, 32, 42 };

@@ -8,6 +8,7 @@
 #include <stoke/report.h>
 
 #include "src/base/number.h"
+#include "src/base/terminal.h"
 #include "src/base/utf8.h"
 
 /* One bit per level in two words. What is nested deeper is written as null, so the text stays valid JSON. */
@@ -42,8 +43,8 @@ static void quoted(FILE *out, const char *text)
         case '\t': fputs("\\t", out); break;
         case STK_UTF8_BAD: fputs("\xef\xbf\xbd", out); break;
         default:
-            /* 0x7f is legal JSON, but no terminal likes it. */
-            if (code < 0x20 || code == 0x7f)
+            /* Some of it is legal JSON, but no terminal likes it. */
+            if (stk_terminal_obeys(code))
                 fprintf(out, "\\u%04x", (unsigned)code);
             else
                 fwrite(start, 1, (size_t)(text - start), out);

@@ -24,7 +24,7 @@ static void entry_text(const stk_legend *legend, size_t index, const stoke_grid_
 {
     uint32_t id = legend->entries[index].id;
     const char *word = params->class_names && id < params->n_class_names ? params->class_names[id] : NULL;
-    char safe[NAME_LENGTH + 1] = "";
+    char safe[NAME_LENGTH * STK_LETTER_BYTES + 1] = "";
     if (!word && (int64_t)id == params->ignore_index) word = "ignore";
     if (word) stk_text_fit(word, 1, NAME_LENGTH * STK_GLYPH_ADVANCE, safe, sizeof safe);
     int digits = snprintf(NULL, 0, "%" PRIu32, legend->entries[legend->count - 1].id);
@@ -67,7 +67,7 @@ int stk_legend_count(stk_legend *legend, const stoke_tile *tiles, size_t n_tiles
     }
     stk_free(counts);
     for (size_t i = 0; i < legend->count; i++) {
-        char name[64], share[32];
+        char name[NAME_LENGTH * STK_LETTER_BYTES + 24], share[32];
         entry_text(legend, i, params, name, sizeof name, share, sizeof share);
         uint32_t width = stk_text_width(name, TEXT_SCALE);
         if (width > legend->name_width) legend->name_width = width;
@@ -114,7 +114,7 @@ void stk_legend_draw(const stk_legend *legend, stk_canvas *canvas, uint32_t x, u
 {
     size_t lines = line_count(legend, width);
     for (size_t i = 0; i < legend->count; i++) {
-        char name[64], share[32];
+        char name[NAME_LENGTH * STK_LETTER_BYTES + 24], share[32];
         entry_text(legend, i, params, name, sizeof name, share, sizeof share);
         uint32_t left = x + (uint32_t)(i / lines) * (legend->item_width + BETWEEN),
                  top = y + (uint32_t)(i % lines) * LINE;

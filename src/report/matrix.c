@@ -20,6 +20,7 @@ enum {
     MOST_CLASSES = 1500, /* of 10 pixels each: 225 million, which is near what a canvas takes */
     TEXT = 2,            /* scale of names and notes */
     NAME_LETTERS = 22,
+    NAME_BYTES = NAME_LETTERS * STK_LETTER_BYTES + 1,
     GAP = 8,
     NOTE_HEIGHT = 8 * TEXT + GAP
 };
@@ -41,7 +42,7 @@ static uint32_t cell_side(uint32_t size)
     return size <= 12 ? 56 : size <= 24 ? 42 : size <= 40 ? 30 : size <= 150 ? 20 : 10;
 }
 
-static void name_of(const layout *l, uint32_t id, char text[NAME_LETTERS + 1])
+static void name_of(const layout *l, uint32_t id, char text[NAME_BYTES])
 {
     char number[32];
     const char *name = l->names ? l->names[id] : NULL;
@@ -49,7 +50,7 @@ static void name_of(const layout *l, uint32_t id, char text[NAME_LETTERS + 1])
         snprintf(number, sizeof number, "class %u", (unsigned)id);
         name = number;
     }
-    stk_text_fit(name, 1, NAME_LETTERS * STK_GLYPH_ADVANCE, text, NAME_LETTERS + 1);
+    stk_text_fit(name, 1, NAME_LETTERS * STK_GLYPH_ADVANCE, text, NAME_BYTES);
 }
 
 static const char axes_note[] = "rows: truth, columns: prediction";
@@ -59,7 +60,7 @@ enum { NOTES = sizeof notes / sizeof *notes };
 
 static int plan(layout *l, stoke_error *err)
 {
-    char name[NAME_LETTERS + 1];
+    char name[NAME_BYTES];
     if (!l->size || l->size > MOST_CLASSES)
         return stk_fail(err, STOKE_E_INVALID, "a picture of a matrix takes 1 to %d classes, not %u",
                         MOST_CLASSES, (unsigned)l->size);
@@ -133,7 +134,7 @@ static int draw_upwards(stk_canvas *canvas, uint32_t x, uint32_t bottom, const c
 
 static int draw_names(const layout *l, stk_canvas *canvas, stoke_error *err)
 {
-    char name[NAME_LETTERS + 1];
+    char name[NAME_BYTES];
     int status = STOKE_OK;
     for (uint32_t i = 0; i < l->size && !status; i++) {
         const uint32_t middle = i * l->cell + (l->cell - 7 * l->scale) / 2;
@@ -172,7 +173,7 @@ int stoke_matrix_write(const char *path, const uint64_t *counts, uint32_t size, 
     if (!status) status = draw_all(&l, &canvas, err);
     if (!status) {
         const stoke_image picture = stk_canvas_image(&canvas);
-        status = stoke_image_write_png(path, &picture, err);
+        status = stoke_image_write_drawing(path, &picture, err);
     }
     stk_canvas_free(&canvas);
     return status;

@@ -130,7 +130,7 @@ int stoke_overlay_write(const char *path, const stoke_image *image, const stoke_
         const stoke_image picture = stk_canvas_image(&canvas);
         status = length > 4 && strcmp(path + length - 4, ".jpg") == 0
                      ? stoke_image_write_jpeg(path, &picture, OVERLAY_QUALITY, err)
-                     : stoke_image_write_png(path, &picture, err);
+                     : stoke_image_write_drawing(path, &picture, err);
     }
     stk_canvas_free(&canvas);
     return status;

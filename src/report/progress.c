@@ -15,6 +15,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/mem.h"
+#include "src/base/terminal.h"
 
 #define SECOND UINT64_C(1000000000)
 static const uint64_t bar_delay = SECOND;        /* shorter work needs no bar */
@@ -44,7 +45,7 @@ stoke_progress *stoke_progress_create(FILE *out, const char *label, const char *
     int fd = fileno(out);
     p->terminal = fd >= 0 && isatty(fd) && !(term && !strcmp(term, "dumb")) ? fd : -1;
     p->out = out;
-    snprintf(p->label, sizeof p->label, "%s", label ? label : "");
+    stoke_text_format(p->label, sizeof p->label, "%s", label ? label : "");
     snprintf(p->unit, sizeof p->unit, "%s", unit ? unit : "");
     stk_progress_set_clock(p, stk_now_ns);
     return p;
@@ -58,19 +59,19 @@ void stk_progress_set_clock(stoke_progress *p, uint64_t (*now)(void))
 
 void stoke_progress_note(stoke_progress *p, const char *text)
 {
-    if (p) snprintf(p->note, sizeof p->note, "%s", text ? text : "");
+    if (p) stoke_text_format(p->note, sizeof p->note, "%s", text ? text : "");
 }
 
 void stoke_progress_left(stoke_progress *p, double seconds)
 {
     if (!p) return;
-    p->left_is_told = 1;
+    p->left_is_told = !(seconds < 0);
     p->left = seconds;
 }
 
 void stoke_progress_label(stoke_progress *p, const char *label)
 {
-    if (p) snprintf(p->label, sizeof p->label, "%s", label ? label : "");
+    if (p) stoke_text_format(p->label, sizeof p->label, "%s", label ? label : "");
 }
 
 void stoke_progress_pause(stoke_progress *p)
@@ -166,6 +167,7 @@ static void draw_bar(stoke_progress *p, uint64_t done, uint64_t total, double el
 
 static void print_line(const stoke_progress *p, uint64_t done, uint64_t total, double elapsed)
 {
+    if (p->out == stderr) fflush(stdout); /* as stoke_text_vprint: one pipe may be both */
     char count[80], speed[224];
     count_text(p, done, total, count, sizeof count);
     speed_text(p, done, total, elapsed, ", ", speed, sizeof speed);

@@ -57,7 +57,7 @@ typedef struct layout {
 static uint32_t note_lines(stk_canvas *canvas, uint32_t x, uint32_t y, uint64_t width, const char *note)
 {
     uint32_t top = y;
-    char line[STK_LINE_LETTERS + 1];
+    char line[STK_LINE_BYTES];
     while (stk_text_line(&note, TEXT_SCALE, width, line)) {
         if (canvas) stk_canvas_text(canvas, x, top, line, TEXT_SCALE, stk_faded_ink);
         top += NOTE_LINE;
@@ -78,7 +78,7 @@ static uint32_t caption_lines(const layout *l, stk_canvas *canvas, uint32_t x, u
 {
     const uint32_t scale = stk_caption_scale(&l->p);
     uint32_t height = STK_ABOVE_CAPTION - 2;
-    char line[STK_LINE_LETTERS + 1];
+    char line[STK_LINE_BYTES];
     if (!caption || !*caption) return 0;
     while (stk_text_line(&caption, scale, width, line)) {
         height += 2;
@@ -240,7 +240,7 @@ int stoke_strips_write(const char *path, const stoke_strip *strips, size_t n_str
     int status = stk_strips_draw(&canvas, strips, n_strips, tiles, params, err);
     if (!status) {
         const stoke_image picture = stk_canvas_image(&canvas);
-        status = stoke_image_write_png(path, &picture, err);
+        status = stoke_image_write_drawing(path, &picture, err);
     }
     stk_canvas_free(&canvas);
     return status;

@@ -6,6 +6,8 @@
 
 #include <inttypes.h>
 
+#include <stoke/output.h>
+
 #include "src/base/utf8.h"
 #include "src/report/chart.h"
 
@@ -23,6 +25,7 @@ static const char style[] =
     ".stk-chart .f{fill:var(--faded)}.stk-chart .g{stroke:var(--rule);stroke-width:1}"
     ".stk-chart .x{stroke:var(--frame);stroke-width:1}"
     ".stk-chart .m{stroke:var(--faded);stroke-width:1;stroke-dasharray:4 3}"
+    ".stk-chart .k{stroke:var(--paper);stroke-width:4;stroke-linejoin:round;paint-order:stroke}"
     ".stk-chart path{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}"
     ".stk-chart path.a{stroke-width:1;opacity:.5}"
     "</style>\n";
@@ -30,6 +33,7 @@ static const char style[] =
 void stk_svg_begin(FILE *out, uint32_t width, uint32_t height, const char *label)
 {
     fprintf(out,
+            "<!-- " STOKE_OUTPUT_MARK " -->\n"
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"stk-chart\" viewBox=\"0 0 %" PRIu32 " %" PRIu32
             "\" width=\"%" PRIu32 "\" height=\"%" PRIu32 "\" role=\"img\" aria-label=\"",
             width, height, width, height);

@@ -7,7 +7,7 @@
 #include <stoke/report.h>
 
 #include "src/base/mem.h"
-#include "src/base/utf8.h"
+#include "src/base/terminal.h"
 
 struct stoke_table {
     size_t columns, rows, capacity;
@@ -61,24 +61,6 @@ static const char *cell(const stoke_table *table, size_t row, size_t column)
     return text ? text : "n/a";
 }
 
-/* Columns on a terminal, one per code point; writes the text too unless out is NULL. Cells can hold file
- * names, and file names can hold escape sequences: control characters are shown as '?'. */
-static size_t put_cell(const char *text, FILE *out)
-{
-    size_t width = 0;
-    while (*text) {
-        const char *start = text;
-        uint32_t code = stk_utf8_next(&text);
-        int strange = code < 0x20 || (code >= 0x7f && code < 0xa0) || code == STK_UTF8_BAD;
-        if (out && strange)
-            fputc('?', out);
-        else if (out)
-            fwrite(start, 1, (size_t)(text - start), out);
-        width++;
-    }
-    return width;
-}
-
 static int is_number(const char *text)
 {
     if (*text == '-' || *text == '+') text++;
@@ -108,9 +90,9 @@ static void print_row(const stoke_table *table, size_t row, const size_t *widths
 {
     for (size_t c = 0; c < table->columns; c++) {
         const char *text = cell(table, row, c);
-        size_t gap = widths[c] - put_cell(text, NULL);
+        size_t gap = widths[c] - stk_terminal_columns(text);
         if (right[c]) pad(out, ' ', gap);
-        put_cell(text, out);
+        stoke_text_print(out, "%s", text);  /* cells can hold names of files */
         if (c + 1 == table->columns) break; /* no blanks at the end of a line */
         pad(out, ' ', (right[c] ? 0 : gap) + 2);
     }
@@ -128,7 +110,7 @@ void stoke_table_print(const stoke_table *table, FILE *out)
     for (size_t c = 0; c < table->columns; c++) {
         right[c] = (char)is_numeric(table, c);
         for (size_t r = 0; r < table->rows; r++) {
-            size_t width = put_cell(cell(table, r, c), NULL);
+            size_t width = stk_terminal_columns(cell(table, r, c));
             if (width > widths[c]) widths[c] = width;
         }
     }

@@ -25,6 +25,20 @@ const char *stoke_text_bytes(uint64_t bytes, char *text, size_t size)
     return text;
 }
 
+const char *stoke_text_memory(uint64_t bytes, char *text, size_t size)
+{
+    static const char *const units[] = { "KiB", "MiB", "GiB", "TiB" };
+    double value = (double)bytes / 1024;
+    size_t i = 0;
+    if (bytes < 1024) {
+        snprintf(text, size, "%" PRIu64 " B", bytes);
+        return text;
+    }
+    for (; value >= 1023.95 && i < 3; i++) value /= 1024; /* 1023.95 would be shown as 1024.0 */
+    snprintf(text, size, "%.1f %s", value, units[i]);
+    return text;
+}
+
 const char *stoke_text_seconds(double seconds, char *text, size_t size)
 {
     static const char *const units[] = { "ns", "us", "ms", "s" };

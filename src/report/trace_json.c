@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <stoke/output.h>
 #include <stoke/report.h>
 
 #include "src/base/file.h"
@@ -96,6 +97,7 @@ static void put_sheet(FILE *out, const stk_sheet *sheet)
     fputs("{\"displayTimeUnit\": \"ms\",\n\"otherData\": ", out);
     stoke_json_begin(&json, out, 0);
     stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "comment", STOKE_OUTPUT_MARK);
     stoke_json_string(&json, "program", "stokehold");
     stoke_json_string(&json, "version", stoke_version());
     stoke_json_string(&json, "clock", "CLOCK_MONOTONIC");

@@ -9,6 +9,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 
 enum { MAX_THREADS = 256 };
 
@@ -96,7 +97,11 @@ static unsigned start_members(crew *c, member *members, unsigned wanted)
         pthread_mutex_lock(&c->lock);
         c->running++;
         pthread_mutex_unlock(&c->lock);
-        if (pthread_create(&m->thread, NULL, run_member, m) != 0) {
+        /* Only the first is waited for: without it there is no work at all. */
+        const int number = started ? pthread_create(&m->thread, NULL, run_member, m)
+                                   : stk_thread_start(&m->thread, run_member, m);
+        if (number) {
+            if (!started) c->status = stk_fail_errno(c->err, STOKE_E_NOMEM, number, "cannot start a thread");
             pthread_mutex_lock(&c->lock);
             c->running--;
             pthread_mutex_unlock(&c->lock);
@@ -124,7 +129,7 @@ int stk_crew_run(const stk_crew_job *job, unsigned threads, stoke_progress_fn pr
     pthread_cond_init(&c.changed, &attributes);
     pthread_condattr_destroy(&attributes);
     unsigned started = start_members(&c, members, threads);
-    if (!started) c.status = stk_fail(err, STOKE_E_NOMEM, "cannot start a thread");
+    if (!started && !c.status) c.status = stk_fail(err, STOKE_E_NOMEM, "no memory for a thread");
     supervise(&c, progress, context);
     for (unsigned i = 0; i < started; i++) {
         pthread_join(members[i].thread, NULL);

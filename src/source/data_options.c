@@ -53,15 +53,26 @@ static const stoke_option table[] = {
     { "ignore_index", STOKE_OPT_INT, FIELD(ignore_index), .default_text = "255", .min = -1, .max = 65535,
       .argument = "N", .help = "Class id of pixels without a class, always accepted in masks; -1 for none" },
     { "label_map", STOKE_OPT_STRING, FIELD(label_map), .default_text = "identity", .argument = "MAP",
-      .help = "From mask values to classes: identity, a list such as 0:0,255:1 (*:ignore for the rest), or a "
-              "file of "
-              "colours with a line `R G B [id] [name]` per class" },
+      .choices = "pairs",
+      .help =
+          "From mask values to classes: identity, a list such as 0:0,255:1 (*:ignore for the rest, * alone "
+          "leaves the rest as it is: 11:255,*), or a "
+          "file of "
+          "colours with a line `R G B [id] [name]` per class" },
+    { "names", STOKE_OPT_STRING, FIELD(names), .argument = "LIST|FILE", .choices = "pairs",
+      .help = "Names of the classes, for tables, pictures and config.json: a list (sky,road,car or "
+              "0:sky,7:car), a "
+              "text file with a name per line, or a YAML file with them under its key names. Left out, "
+              "classes.txt, names.txt, labels.txt or data.yaml beside the set is taken if it is there" },
     /* decoding */
     { "decode", STOKE_OPT_CHOICE, FIELD(decode), .default_text = "exact", .choices = "exact|fast",
       .help = "exact gives Pillow's pixels; fast lets JPEG shrink while decoding" },
-    { "orientation", STOKE_OPT_CHOICE, FIELD(orientation), .default_text = "ignore",
-      .choices = "ignore|apply",
-      .help = "Whether the orientation stored in an image (EXIF) turns it; masks are turned by their own" },
+    { "orientation", STOKE_OPT_CHOICE, FIELD(orientation), .default_text = "auto",
+      .choices = "ignore|apply|auto",
+      .help =
+          "Whether the orientation stored in an image (EXIF) turns it; apply turns masks by their own. auto "
+          "turns an image whose mask has the size of the turned one, takes all others as they are stored, "
+          "and turns pictures upright that `stoke predict` labels" },
     { "alpha", STOKE_OPT_CHOICE, FIELD(alpha), .default_text = "drop", .choices = "drop|composite",
       .help = "Transparency of images is dropped, or composited over black" },
     { "window", STOKE_OPT_STRING, FIELD(window), .default_text = "none", .argument = "LO:HI",

@@ -18,6 +18,7 @@
 #include "src/source/natural.h"
 #include "src/source/shards.h"
 #include "src/source/split.h"
+#include <stoke/terminal.h>
 
 int stk_dataset_no_memory(stoke_error *err)
 {
@@ -183,9 +184,9 @@ static int apply_split(stoke_dataset *dataset, const stoke_data_params *p, int s
     }
     dataset->count = kept;
     if (kept) return STOKE_OK;
-    return stk_fail(err, STOKE_E_NOTFOUND, "none of %zu samples is in split %s with val_split %g%s", all,
-                    split == STOKE_SPLIT_VAL ? "val" : "train", p->val_split,
-                    p->val_split > 0 ? "" : "; set val_split, e.g. 0.1");
+    return stk_fail(err, STOKE_E_NOTFOUND, "none of %s is in split %s with `val_split` %g%s",
+                    STOKE_COUNT(all, "sample"), split == STOKE_SPLIT_VAL ? "val" : "train", p->val_split,
+                    p->val_split > 0 ? "" : "; set `val_split`, e.g. to 0.1");
 }
 
 /* What is not used any more after matching and split goes back. Failing to shrink is no failure. */

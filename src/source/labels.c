@@ -33,15 +33,22 @@ int stk_labels_new(stoke_labels **out, uint32_t classes, int32_t ignore_index, s
     return STOKE_OK;
 }
 
-static int make_identity(stoke_labels *labels, stoke_error *err)
+void stk_labels_keep_rest(stoke_labels *labels)
 {
     /* classes 0: whatever fits the output, which is one byte unless ignore_index needs two */
     if (labels->classes && labels->classes - 1 > labels->largest) labels->largest = labels->classes - 1;
-    uint32_t limit = labels->classes ? labels->classes : labels->largest > 255 ? STK_LABEL_VALUES : 256;
+    const uint32_t limit = labels->classes ? labels->classes : labels->largest > 255 ? STK_LABEL_VALUES : 256;
+    for (uint32_t i = 0; i < STK_LABEL_VALUES; i++)
+        if (labels->table[i] == STK_LABEL_BAD && (i < limit || (int64_t)i == labels->ignore))
+            labels->table[i] = i;
+}
+
+static int make_identity(stoke_labels *labels, stoke_error *err)
+{
     labels->table = stk_alloc(STK_LABEL_VALUES * sizeof *labels->table);
     if (!labels->table) return stk_fail(err, STOKE_E_NOMEM, "no memory for the label map");
-    for (uint32_t i = 0; i < STK_LABEL_VALUES; i++)
-        labels->table[i] = i < limit || (int64_t)i == labels->ignore ? i : STK_LABEL_BAD;
+    for (uint32_t i = 0; i < STK_LABEL_VALUES; i++) labels->table[i] = STK_LABEL_BAD;
+    stk_labels_keep_rest(labels);
     return STOKE_OK;
 }
 
@@ -69,7 +76,7 @@ int stoke_labels_create(stoke_labels **out, const char *spec, uint32_t classes, 
     const char *first = spec ? spec + strspn(spec, " ") : "";
     if (!*first || strcmp(first, "identity") == 0)
         r = make_identity(labels, err);
-    else if (strchr("0123456789*", *first) && strchr(first, ':'))
+    else if (strchr("0123456789*", *first) && (strchr(first, ':') || strchr(first, '*')))
         r = stk_labels_parse_values(labels, first, err);
     else
         r = read_colors(labels, spec, err);
@@ -133,6 +140,7 @@ int stoke_labels_color(const stoke_labels *labels, uint32_t id, uint8_t rgb[3])
 uint32_t stk_labels_classes(const stoke_labels *labels)
 {
     uint32_t classes = 0;
+    if (labels->keeps && !labels->classes) return 0;
     for (uint32_t i = 0; labels->table && i < STK_LABEL_VALUES; i++) {
         const uint32_t id = labels->table[i];
         if (id != STK_LABEL_BAD && (int64_t)id != labels->ignore && id >= classes) classes = id + 1;
@@ -153,7 +161,24 @@ static int no_class(const stoke_labels *labels, const char *what, uint32_t x, ui
     if (labels->classes) snprintf(classes, sizeof classes, "%u", labels->classes);
     if (labels->ignore >= 0) snprintf(ignore, sizeof ignore, "%d", labels->ignore);
     return stk_fail(err, STOKE_E_LABEL, "%s at (x %u, y %u) is not %s (classes %s, ignore %s)", what, x, y,
-                    labels->kind == STK_LABELS_IDENTITY ? "a class" : "in the label map", classes, ignore);
+                    labels->kind == STK_LABELS_IDENTITY || labels->keeps ? "a class" : "in the label map",
+                    classes, ignore);
+}
+
+/* The cure of the usual slips: the value behind the last class is the one without a class, and a list
+ * that was meant to change one value forgets the others. */
+static int no_class_for(const stoke_labels *labels, uint32_t value, uint32_t x, uint32_t y, stoke_error *err)
+{
+    char what[32];
+    snprintf(what, sizeof what, "value %u", value);
+    const int r = no_class(labels, what, x, y, err);
+    if (labels->kind == STK_LABELS_VALUES && !labels->keeps)
+        stk_error_add(err, ": a `,*` at its end keeps what it does not name");
+    else if (labels->classes && value == labels->classes)
+        stk_error_add(err, ": if it means no class, `ignore_index` %u", value);
+    else if (!labels->classes && value > 255)
+        stk_error_add(err, ": more than 256 classes want `classes` and `ignore_index` 65535");
+    return r;
 }
 
 static void store(void *out, uint8_t depth, size_t at, const uint32_t *ids, size_t n)
@@ -221,9 +246,7 @@ static int apply_values(const stoke_labels *labels, const stoke_image *mask, sto
         uint32_t x = plain ? copy_row(labels, row, to, mask->width)
                            : map_row(labels, row, mask->depth, to, out->depth, mask->width);
         if (x == mask->width) continue;
-        char what[32];
-        snprintf(what, sizeof what, "value %u", value_at(row, mask->depth, x));
-        return no_class(labels, what, x, y, err);
+        return no_class_for(labels, value_at(row, mask->depth, x), x, y, err);
     }
     return STOKE_OK;
 }

@@ -4,6 +4,7 @@
  */
 #include "src/source/labels_private.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "src/base/error.h"
@@ -66,7 +67,7 @@ static void note_id(stoke_labels *labels, uint32_t id)
     if (id > labels->largest) labels->largest = id;
 }
 
-/* One `value:id`; value *is_rest for `*`. */
+/* One `value:id`; value *is_rest for `*`, which alone leaves the rest as it is. */
 static int read_rule(stoke_labels *labels, reader *r, uint32_t *value, uint32_t *id, int *is_rest,
                      const char **reason)
 {
@@ -75,6 +76,11 @@ static int read_rule(stoke_labels *labels, reader *r, uint32_t *value, uint32_t 
     *reason = "a mask value from 0 to 65535 or `*` is expected";
     if (!*is_rest && !read_number(r, STK_LABEL_VALUES - 1, value)) return 0;
     skip_spaces(r);
+    if (*is_rest && (r->at == r->end || *r->at == ',')) {
+        *id = STK_LABEL_BAD;
+        r->at += r->at < r->end;
+        return 1;
+    }
     *reason = "`:` is expected";
     if (!read_word(r, ":")) return 0;
     skip_spaces(r);
@@ -97,11 +103,16 @@ int stk_labels_parse_values(stoke_labels *labels, const char *spec, stoke_error 
         uint32_t value = 0, id = 0;
         int is_rest, good = read_rule(labels, &r, &value, &id, &is_rest, &reason);
         uint32_t *target = is_rest ? &rest : &labels->table[value];
-        if (good && *target != STK_LABEL_BAD) good = 0, reason = "the value is already mapped";
+        if (good && (*target != STK_LABEL_BAD || (is_rest && labels->keeps)))
+            good = 0, reason = "the value is already mapped";
         if (!good) return stk_fail(err, STOKE_E_INVALID, "label_map: %s at `%.40s`", reason, start);
         *target = id;
-        note_id(labels, id);
+        if (is_rest && id == STK_LABEL_BAD)
+            labels->keeps = 1;
+        else
+            note_id(labels, id);
     }
+    if (labels->keeps) stk_labels_keep_rest(labels);
     /* The rest; and what is ignored on disk stays ignored unless the list says otherwise. */
     if (labels->ignore >= 0 && labels->table[labels->ignore] == STK_LABEL_BAD && rest == STK_LABEL_BAD)
         labels->table[labels->ignore] = (uint32_t)labels->ignore;
@@ -127,8 +138,13 @@ static int grow_colors(stoke_labels *labels, stoke_error *err)
     return STOKE_OK;
 }
 
-static int set_name(stoke_labels *labels, uint32_t id, const char *name, size_t length, stoke_error *err)
+int stk_labels_set_name(stoke_labels *labels, uint32_t id, const char *name, size_t length,
+                        const char *origin, stoke_error *err)
 {
+    const char *wrong = length > 255 ? "is longer than 255 bytes" : NULL;
+    for (size_t i = 0; !wrong && i < length; i++)
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f) wrong = "has a control character";
+    if (wrong) return stk_fail(err, STOKE_E_INVALID, "%s: the name of class %u %s", origin, id, wrong);
     if (!length) return STOKE_OK;
     size_t before = labels->n_names;
     if (!stk_grow((void **)&labels->names, &labels->n_names, (size_t)id + 1, sizeof *labels->names))
@@ -182,11 +198,9 @@ static const char *read_color(const stoke_labels *labels, reader r, color_line *
         return "more lines than `classes`";
     skip_separators(&r);
     while (r.end > r.at && is_space(r.end[-1])) r.end--;
-    for (const char *p = r.at; p < r.end; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f) return "a control character in the name";
     color->name = r.at;
     color->name_length = (size_t)(r.end - r.at);
-    return color->name_length > 255 ? "the name is longer than 255 bytes" : NULL;
+    return NULL;
 }
 
 static int add_color(stoke_labels *labels, const char *origin, unsigned long long line,
@@ -201,7 +215,9 @@ static int add_color(stoke_labels *labels, const char *origin, unsigned long lon
     *slot = (stk_color){ color->rgb, color->id };
     labels->n_colors++;
     note_id(labels, color->id);
-    return set_name(labels, color->id, color->name, color->name_length, err);
+    char where[4200];
+    snprintf(where, sizeof where, "%.4096s:%llu", origin, line);
+    return stk_labels_set_name(labels, color->id, color->name, color->name_length, where, err);
 }
 
 int stk_labels_parse_colors(stoke_labels *labels, const char *origin, const void *bytes, size_t size,

@@ -25,6 +25,7 @@ struct stoke_labels {
     uint32_t classes;
     int32_t ignore;    /* -1: none */
     uint32_t largest;  /* id that can be produced */
+    int keeps;         /* of a list: values that it does not name stay as they are */
     uint32_t *table;   /* identity and values: id of each of 65536 values, or STK_LABEL_BAD */
     stk_color *colors; /* open-addressed, power of two, at most half full */
     size_t n_colors, color_slots;
@@ -33,11 +34,18 @@ struct stoke_labels {
     stk_arena arena;
 };
 
-/* "0:0,255:1,*:ignore" into table. */
+/* "0:0,255:1,*:ignore" or "11:255,*" into table. */
 int stk_labels_parse_values(stoke_labels *labels, const char *spec, stoke_error *err);
+/* Gives every value without an id its own, as far as it is a class or ignored. */
+void stk_labels_keep_rest(stoke_labels *labels);
 /* The text of a colour file into colors and names; `origin` is its name in messages. */
 int stk_labels_parse_colors(stoke_labels *labels, const char *origin, const void *bytes, size_t size,
                             stoke_error *err);
+
+/* The name of a class, unless it has one already. Refuses what no name has: 256 bytes and more, control
+ * characters. `origin` stands in messages. */
+int stk_labels_set_name(stoke_labels *labels, uint32_t id, const char *name, size_t length,
+                        const char *origin, stoke_error *err);
 
 /* An empty map with its settings checked; 0 or an error. */
 int stk_labels_new(stoke_labels **out, uint32_t classes, int32_t ignore_index, stoke_error *err);
@@ -46,7 +54,8 @@ int stk_labels_new(stoke_labels **out, uint32_t classes, int32_t ignore_index, s
  * values, have other digests. */
 void stk_labels_digest(const stoke_labels *labels, uint64_t digest[2]);
 
-/* One more than the largest id that the map can give, ignore_index aside; 0: it gives no other. */
+/* One more than the largest id that the map can give, ignore_index aside; 0: it gives no other, or (`keeps`
+ * without a number of classes) the masks have to tell. */
 uint32_t stk_labels_classes(const stoke_labels *labels);
 
 /* The slot of a colour, or the free one where it would go. */

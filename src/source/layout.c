@@ -61,6 +61,13 @@ static const struct split_pair {
     { "val_images", "val_labels", STOKE_SPLIT_VAL },
 };
 
+/* Looked for only where nothing else is: the test part of a set stands alone, or is left alone. */
+static const struct split_pair test_pairs[] = {
+    { "test", "testannot", STOKE_SPLIT_ALL },          { "test", "test_labels", STOKE_SPLIT_ALL },
+    { "test", "test_masks", STOKE_SPLIT_ALL },         { "test_images", "test_masks", STOKE_SPLIT_ALL },
+    { "test_images", "test_labels", STOKE_SPLIT_ALL },
+};
+
 static const struct split_word {
     const char *name;
     stoke_split split;
@@ -68,6 +75,7 @@ static const struct split_word {
     { "train", STOKE_SPLIT_TRAIN }, { "training", STOKE_SPLIT_TRAIN }, { "val", STOKE_SPLIT_VAL },
     { "valid", STOKE_SPLIT_VAL },   { "validation", STOKE_SPLIT_VAL },
 };
+static const struct split_word test_words[] = { { "test", STOKE_SPLIT_ALL }, { "testing", STOKE_SPLIT_ALL } };
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -197,14 +205,15 @@ static int find_images_only(search *s, const char *folder, const stk_name_list *
     return STOKE_OK;
 }
 
-static int find_split_pairs(search *s, const stk_name_list *names, int *found)
+static int find_split_pairs(search *s, const stk_name_list *names, const struct split_pair *table,
+                            size_t count, int *found)
 {
-    for (size_t p = 0; p < COUNT(split_pairs); p++) {
+    for (const struct split_pair *pair = table; pair < table + count; pair++) {
         const char *images, *masks;
-        for (size_t i = 0; (images = spelled(names, split_pairs[p].images, &i));) {
-            for (size_t m = 0; (masks = spelled(names, split_pairs[p].masks, &m));) {
+        for (size_t i = 0; (images = spelled(names, pair->images, &i));) {
+            for (size_t m = 0; (masks = spelled(names, pair->masks, &m));) {
                 *found = 1;
-                int r = record_pair(s, s->root, images, masks, NULL, split_pairs[p].split);
+                int r = record_pair(s, s->root, images, masks, NULL, pair->split);
                 if (r != STOKE_OK) return r;
             }
         }
@@ -213,36 +222,41 @@ static int find_split_pairs(search *s, const stk_name_list *names, int *found)
 }
 
 /* train/images + train/masks, val/images + val/masks. */
-static int find_outer_split(search *s, const stk_name_list *names, int *found)
+static int find_outer_split(search *s, const stk_name_list *names, const struct split_word *words,
+                            size_t count, int *found)
 {
-    for (size_t w = 0; w < COUNT(split_words); w++) {
+    for (const struct split_word *word = words; word < words + count; word++) {
         const char *name;
-        for (size_t i = 0; (name = spelled(names, split_words[w].name, &i));) {
+        for (size_t i = 0; (name = spelled(names, word->name, &i));) {
             const char *folder = stk_arena_print(s->arena, "%s/%s", s->root, name);
             if (!folder) return no_memory(s);
             stk_name_list below = { 0 };
             int has_files, pair = 0;
             int r = stk_list_folders(folder, s->arena, &below, &has_files, s->err);
-            if (r == STOKE_OK) r = find_pairs(s, folder, &below, split_words[w].split, &pair);
-            if (r == STOKE_OK && !pair) r = find_images_only(s, folder, &below, split_words[w].split);
+            if (r == STOKE_OK) r = find_pairs(s, folder, &below, word->split, &pair);
+            if (r == STOKE_OK && !pair) r = find_images_only(s, folder, &below, word->split);
             stk_free(below.items);
             if (r != STOKE_OK) return r;
-            *found |= s->have[split_words[w].split];
+            *found |= s->have[word->split];
         }
     }
     return STOKE_OK;
 }
 
-static int nothing_found(search *s)
+static int nothing_found(search *s, const stk_name_list *names)
 {
-    return stk_fail(
+    enum { SHOWN = 6 };
+    stk_fail(
         s->err, STOKE_E_NOTFOUND,
         "%s: no images found. Looked for pairs of folders (images/masks, image/label, images/annotations, "
         "img/ann, imgs/masks, JPEGImages/SegmentationClass, leftImg8bit/gtFine, train/trainannot, "
         "train/images with train/masks, ...) and for JPEG, PNG, WebP or TIFF files or .tar shards directly "
-        "in it; "
-        "with other names, give images and masks",
+        "in it; folders with other names are given by `images` DIR and `masks` DIR",
         s->root);
+    for (size_t i = 0; i < names->count && i < SHOWN; i++)
+        stk_error_add(s->err, "%s%s", i ? ", " : ". There are: ", names->items[i]);
+    if (names->count > SHOWN) stk_error_add(s->err, " and %zu more", names->count - SHOWN);
+    return STOKE_E_NOTFOUND;
 }
 
 int stk_layout_find(const char *root, stk_arena *arena, stk_part parts[STK_MAX_PARTS], size_t *n_parts,
@@ -256,18 +270,20 @@ int stk_layout_find(const char *root, stk_arena *arena, stk_part parts[STK_MAX_P
     int has_files = 0, found = 0;
     r = stk_list_folders(root, arena, &names, &has_files, err);
     if (r == STOKE_OK) r = find_pairs(&s, root, &names, STOKE_SPLIT_ALL, &found);
-    if (r == STOKE_OK) r = find_split_pairs(&s, &names, &found);
-    if (r == STOKE_OK) r = find_outer_split(&s, &names, &found);
+    if (r == STOKE_OK) r = find_split_pairs(&s, &names, split_pairs, COUNT(split_pairs), &found);
+    if (r == STOKE_OK) r = find_outer_split(&s, &names, split_words, COUNT(split_words), &found);
+    if (r == STOKE_OK && !found) r = find_split_pairs(&s, &names, test_pairs, COUNT(test_pairs), &found);
+    if (r == STOKE_OK && !found) r = find_outer_split(&s, &names, test_words, COUNT(test_words), &found);
     /* Pictures in the root itself count only when no folder name is known: a set may have a preview beside
      * them. */
     if (r == STOKE_OK && !found) r = find_images_only(&s, root, &names, STOKE_SPLIT_ALL);
     found |= s.have[STOKE_SPLIT_ALL];
     if (r == STOKE_OK && !found && has_files)
         r = record(&s, &(stk_part){ .images = root, .prefix = "", .bare = 1 });
-    stk_free(names.items);
-    if (r != STOKE_OK) return r;
     *n_parts = 0;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; r == STOKE_OK && i < 3; i++)
         if (s.have[i]) parts[(*n_parts)++] = s.part[i];
-    return *n_parts ? STOKE_OK : nothing_found(&s);
+    if (r == STOKE_OK && !*n_parts) r = nothing_found(&s, &names);
+    stk_free(names.items);
+    return r;
 }

@@ -14,6 +14,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/source/dataset_private.h"
 #include "src/source/pack_folder.h"
 #include "src/source/tar_write.h"
@@ -105,16 +106,15 @@ static int copy(packing *k, stk_atomic_file *out, const stoke_blob *blob, const 
         r = stk_fail(k->err, STOKE_E_STATE, "%s: was changed while the set was being packed", shown);
     for (uint64_t at = 0; r == STOKE_OK && at < planned->bytes;) {
         const uint64_t left = planned->bytes - at;
-        ssize_t n =
-            pread(fd, k->copy, left < COPY_BYTES ? (size_t)left : COPY_BYTES, (off_t)(blob->offset + at));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0)
-            r = stk_fail_errno(k->err, STOKE_E_IO, errno, "%s: cannot read", shown);
-        else if (n == 0)
+        const size_t n = left < COPY_BYTES ? (size_t)left : COPY_BYTES;
+        const int number = stk_pread(fd, k->copy, n, blob->offset + at);
+        if (number == STK_ENDED)
             r = stk_fail(k->err, STOKE_E_IO, "%s: became shorter while it was read", shown);
+        else if (number)
+            r = stk_fail_errno(k->err, STOKE_E_IO, number, "%s: cannot read", shown);
         else
-            r = put(k, out, k->copy, (size_t)n);
-        at += n > 0 ? (uint64_t)n : 0;
+            r = put(k, out, k->copy, n);
+        at += n;
     }
     close(fd);
     return r;
@@ -203,6 +203,7 @@ int stoke_pack(const stoke_dataset *dataset, const stoke_pack_params *params, st
         report->shards = k.plan.n_shards;
         report->samples = k.plan.count;
         report->bytes = k.plan.bytes;
+        report->replaced = k.folder.replaced;
         report->bad = k.plan.bad, report->n_bad = k.plan.n_bad;
         k.plan.bad = NULL, k.plan.n_bad = 0; /* the report's now */
     }

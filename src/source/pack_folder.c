@@ -20,10 +20,12 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
+#include "src/source/pack_proof.h"
 #include "src/source/tar_index.h"
 
 #define MANIFEST "stoke-pack.jsonl"
-#define SHARD    "{\"shard\": \"" /* how the line of a shard begins */
+#define SHARD    STK_PACK_SHARD
 enum { LINE = 512 };
 #define MANIFEST_LIMIT ((uint64_t)LINE * 1000001)
 
@@ -110,32 +112,6 @@ static int explain(const stk_pack_folder *folder, const char *old, const char *n
 
 /* ---- what is there ---- */
 
-/* A name of ours may be removed; nothing with a slash, nothing that is no shard. */
-static int remove_shard(const stk_pack_folder *folder, const char *name, size_t n, stoke_error *err)
-{
-    char file[STK_PACK_NAME + 8];
-    if (n < 4 || n >= STK_PACK_NAME || memchr(name, '/', n) || memcmp(name + n - 4, ".tar", 4) != 0)
-        return STOKE_OK;
-    for (int index = 0; index < 2; index++) {
-        snprintf(file, sizeof file, "%.*s%s", (int)n, name, index ? STK_TAR_INDEX_SUFFIX : "");
-        if (unlinkat(folder->fd, file, 0) != 0 && errno != ENOENT)
-            return stk_fail_errno(err, STOKE_E_IO, errno, "%s/%s: cannot remove", folder->path, file);
-    }
-    return STOKE_OK;
-}
-
-static int remove_listed(const stk_pack_folder *folder, const char *manifest, stoke_error *err)
-{
-    int r = STOKE_OK;
-    for (const char *line = manifest; r == STOKE_OK && line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, SHARD, strlen(SHARD)) != 0) continue;
-        const char *name = line + strlen(SHARD);
-        r = remove_shard(folder, name, strcspn(name, "\""), err);
-    }
-    return r;
-}
-
 /* Whether a name up to `end` is that of a shard, PREFIX-012345.tar, or of its index file. */
 static int is_shard(const char *name, const char *end, const char *prefix)
 {
@@ -149,16 +125,107 @@ static int is_shard(const char *name, const char *end, const char *prefix)
            (rest == 8 && memcmp(name, ".tar" STK_TAR_INDEX_SUFFIX, rest) == 0);
 }
 
+/* The same, of the whole set or of a part of it. */
+static int is_our_shard(const stoke_pack_params *p, const char *name, const char *end)
+{
+    const char *prefix = p->prefix ? p->prefix : "";
+    return is_shard(name, end, prefix) ||
+           (strncmp(name, "train-", 6) == 0 && is_shard(name + 6, end, prefix)) ||
+           (strncmp(name, "val-", 4) == 0 && is_shard(name + 4, end, prefix));
+}
+
+static int is_temporary(const char *name, const char **dot)
+{
+    *dot = strstr(name, ".tmp-");
+    return *dot && strlen(*dot) == 11 && strspn(*dot + 5, "0123456789abcdef") == 6;
+}
+
 /* Whether a file is what a killed run left half-written: NAME.tar.tmp-012345. Any number will do: with other
- * settings that run had more shards than this one. */
+ * settings that run had more shards than this one. The manifest comes first: without one beside it a shard is
+ * somebody else's, half-written or not. */
 static int is_leftover(const stoke_pack_params *p, const char *name)
 {
-    const char *dot = strstr(name, ".tmp-"), *prefix = p->prefix ? p->prefix : "";
-    if (!dot || strlen(dot) != 11 || strspn(dot + 5, "0123456789abcdef") != 6) return 0;
-    return is_shard(name, dot, prefix) ||
-           (strncmp(name, "train-", 6) == 0 && is_shard(name + 6, dot, prefix)) ||
-           (strncmp(name, "val-", 4) == 0 && is_shard(name + 4, dot, prefix)) ||
-           strstr(name, MANIFEST ".tmp-") != NULL;
+    const char *dot;
+    return is_temporary(name, &dot) && is_our_shard(p, name, dot);
+}
+
+static int is_leftover_manifest(const char *name)
+{
+    const char *dot;
+    const size_t n = strlen(MANIFEST);
+    return is_temporary(name, &dot) && (size_t)(dot - name) >= n && strncmp(dot - n, MANIFEST, n) == 0;
+}
+
+static int remove_regular(stk_pack_folder *folder, const char *name, stoke_error *err)
+{
+    struct stat st;
+    if (fstatat(folder->fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0) return STOKE_OK;
+    if (!S_ISREG(st.st_mode))
+        return stk_fail(err, STOKE_E_STATE, "%s/%s: is in the way and no regular file; it is left as it is",
+                        folder->path, name);
+    if (unlinkat(folder->fd, name, 0) != 0 && errno != ENOENT)
+        return stk_fail_errno(err, STOKE_E_IO, errno, "%s/%s: cannot remove", folder->path, name);
+    return STOKE_OK;
+}
+
+/* Only what is named as this packing names its shards; a manifest is a file, and may say anything. */
+static int remove_shard(stk_pack_folder *folder, const stoke_pack_params *p, const char *name, size_t n,
+                        stoke_error *err)
+{
+    char file[STK_PACK_NAME + 8];
+    if (n < 4 || n >= STK_PACK_NAME || memcmp(name + n - 4, ".tar", 4) != 0 ||
+        !is_our_shard(p, name, name + n))
+        return STOKE_OK;
+    snprintf(file, sizeof file, "%.*s", (int)n, name);
+    folder->replaced += faccessat(folder->fd, file, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    int r = remove_regular(folder, file, err);
+    snprintf(file, sizeof file, "%.*s" STK_TAR_INDEX_SUFFIX, (int)n, name);
+    char path[PATH_MAX];
+    if (r || !stk_pack_path(folder, file, path) || !stk_tar_index_is_ours(path)) return r;
+    return remove_regular(folder, file, err);
+}
+
+/* What stands under the names of a manifest must be what it describes: who packs anew gives up the shards of
+ * before, not an archive that somebody put in the place of one. With the plan's manifest the same holds for a
+ * run that goes on. `known` is the manifest of before, NULL where there was none. */
+static int refuse_foreign(const stk_pack_folder *folder, const stoke_pack_params *p, const char *manifest,
+                          const char *known, stoke_error *err)
+{
+    for (const char *line = manifest; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, SHARD, strlen(SHARD)) != 0) continue;
+        const char *name = line + strlen(SHARD);
+        const int n = (int)strcspn(name, "\"\n");
+        char path[PATH_MAX], begin[STK_PACK_NAME + sizeof SHARD + 1];
+        struct stat st;
+        uint64_t bytes;
+        size_t samples;
+        if (n >= STK_PACK_NAME || !is_our_shard(p, name, name + n)) continue;
+        snprintf(path, sizeof path, "%s/%.*s", folder->path, n, name);
+        snprintf(begin, sizeof begin, SHARD "%.*s\"", n, name);
+        if (lstat(path, &st) != 0 || (manifest != known && strstr(known, begin))) continue;
+        if (manifest == known && stk_pack_listed(line, &bytes, &samples) &&
+            stk_pack_proved(path, bytes, samples))
+            continue;
+        return stk_fail(err, STOKE_E_STATE,
+                        "%s: is not the shard that was packed here (somebody else's, or changed since), and "
+                        "is left as it is: move it away, or remove it, and pack again",
+                        path);
+    }
+    return STOKE_OK;
+}
+
+static int remove_listed(stk_pack_folder *folder, const stoke_pack_params *p, const char *manifest,
+                         stoke_error *err)
+{
+    int r = STOKE_OK;
+    for (const char *line = manifest; r == STOKE_OK && line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, SHARD, strlen(SHARD)) != 0) continue;
+        const char *name = line + strlen(SHARD);
+        r = remove_shard(folder, p, name, strcspn(name, "\""), err);
+    }
+    return r;
 }
 
 static int ends_with(const char *text, const char *ending)
@@ -167,27 +234,33 @@ static int ends_with(const char *text, const char *ending)
     return n >= m && strcmp(text + n - m, ending) == 0;
 }
 
-/* Looks through the folder: *ours = a manifest is there, *other = the name of something (NULL = empty).
- * Leftovers are removed. */
-static int look_around(const stk_pack_folder *folder, const stoke_pack_params *p, int *ours, char other[256],
-                       stoke_error *err)
+/* Looks through the folder: *ours = a manifest is there, *other = the name of something ("" = empty). */
+static int look_around(const stk_pack_folder *folder, int *ours, char other[256], stoke_error *err)
 {
-    DIR *handle = opendir(folder->path);
+    DIR *handle = stk_opendir(folder->path);
     if (!handle) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open folder", folder->path);
     struct dirent *entry;
     *ours = 0, other[0] = 0;
-    while ((entry = readdir(handle))) {
+    while ((entry = stk_readdir(handle))) {
         const char *name = entry->d_name;
         if (!strcmp(name, ".") || !strcmp(name, "..")) continue;
-        if (is_leftover(p, name)) {
-            unlinkat(folder->fd, name, 0);
-            continue;
-        }
+        if (is_leftover_manifest(name)) continue;
         *ours |= ends_with(name, MANIFEST);
         snprintf(other, 256, "%s", name);
     }
-    closedir(handle);
-    return STOKE_OK;
+    const int number = stk_closedir(handle);
+    return number ? stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot read folder", folder->path)
+                  : STOKE_OK;
+}
+
+/* Of a folder that has a manifest. What cannot be removed stays. */
+static void remove_leftovers(stk_pack_folder *folder, const stoke_pack_params *p)
+{
+    DIR *handle = opendir(folder->path);
+    for (const struct dirent *entry; handle && (entry = readdir(handle));)
+        if (is_leftover(p, entry->d_name) || is_leftover_manifest(entry->d_name))
+            remove_regular(folder, entry->d_name, NULL);
+    if (handle) closedir(handle);
 }
 
 /* Shards that are packed anew into their own folder would be replaced while they are read. */
@@ -235,14 +308,17 @@ static int write_manifest(const char *path, const char *text, stoke_error *err)
 }
 
 /* `old` NULL: nothing was packed here. */
-static int settle(const stk_pack_folder *folder, const stk_pack_plan *plan, const stoke_pack_params *p,
+static int settle(stk_pack_folder *folder, const stk_pack_plan *plan, const stoke_pack_params *p,
                   const char *old, const char *new, const char *path, stoke_error *err)
 {
     int ours = 0;
     char other[256];
     int r = refuse_own_source(folder, plan, err);
-    if (r == STOKE_OK) r = look_around(folder, p, &ours, other, err);
-    if (r != STOKE_OK || (old && !p->force && strcmp(old, new) == 0)) return r;
+    if (r == STOKE_OK) r = look_around(folder, &ours, other, err);
+    if (r == STOKE_OK && ours) remove_leftovers(folder, p);
+    if (r == STOKE_OK && old && !p->force && strcmp(old, new) == 0)
+        return refuse_foreign(folder, p, old, old, err);
+    if (r != STOKE_OK) return r;
     if (old && !p->force) return explain(folder, old, new, err);
     if (other[0] && !ours && !p->force)
         return stk_fail(err, STOKE_E_STATE,
@@ -251,9 +327,12 @@ static int settle(const stk_pack_folder *folder, const stk_pack_plan *plan, cons
                         folder->path, other);
     if (!old && !p->force) r = refuse_others_shards(folder, plan, err);
     if (r != STOKE_OK) return r;
+    if (old) r = refuse_foreign(folder, p, old, old, err);
+    if (old && r == STOKE_OK) r = refuse_foreign(folder, p, new, old, err);
+    if (r != STOKE_OK) return r;
     /* What an old manifest described goes before the new one says something else about it. */
-    if (old) r = remove_listed(folder, old, err);
-    if (r == STOKE_OK) r = remove_listed(folder, new, err);
+    if (old) r = remove_listed(folder, p, old, err);
+    if (r == STOKE_OK) r = remove_listed(folder, p, new, err);
     return r == STOKE_OK ? write_manifest(path, new, err) : r;
 }
 
@@ -261,12 +340,12 @@ int stk_pack_folder_open(stk_pack_folder *folder, const stk_pack_plan *plan, con
                          stoke_error *err)
 {
     char path[PATH_MAX], name[STK_PACK_NAME];
-    *folder = (stk_pack_folder){ params->out, -1 };
+    *folder = (stk_pack_folder){ .path = params->out, .fd = -1 };
     manifest_name(params, name);
     if (!stk_pack_path(folder, name, path)) return too_long(folder, err);
     int r = stk_make_folders(params->out, err);
     if (r != STOKE_OK) return r;
-    folder->fd = open(params->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    folder->fd = stk_open(params->out, O_RDONLY | O_DIRECTORY, 0);
     if (folder->fd < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open folder", params->out);
     /* Released when the process ends, however it ends. Where locks are not supported, there is none. */
     if (flock(folder->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)

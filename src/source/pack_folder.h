@@ -11,12 +11,14 @@
 
 typedef struct stk_pack_folder {
     const char *path;
-    int fd; /* holds the lock; -1 = not open */
+    int fd;            /* holds the lock; -1 = not open */
+    uint64_t replaced; /* shards that were removed for new ones */
 } stk_pack_folder;
 
 /* Makes the folder, locks it, and makes it fit for the plan: the manifest says what will be written, and no
  * shard is there that it does not describe. STOKE_E_STATE when another set, other settings or other sources
- * were packed here, or the folder is somebody else's; with force, what was packed here before is removed. */
+ * were packed here, or the folder is somebody else's; with force, what was packed here before is removed. A
+ * file that stands under the name of such a shard and is not the one is never removed: STOKE_E_STATE. */
 int stk_pack_folder_open(stk_pack_folder *folder, const stk_pack_plan *plan, const stoke_pack_params *params,
                          stoke_error *err);
 void stk_pack_folder_close(stk_pack_folder *folder);

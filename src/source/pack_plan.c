@@ -12,6 +12,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/source/dataset_private.h"
 #include "src/source/shard_name.h"
 #include "src/source/tar_write.h"
@@ -43,21 +44,21 @@ static void find_extension(const char *name, int fd, uint64_t offset, char exten
         return;
     }
     char head[4] = { 0 };
-    if (pread(fd, head, sizeof head, (off_t)offset) != (ssize_t)sizeof head) return;
+    if (stk_pread(fd, head, sizeof head, offset)) return;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (memcmp(head, known[i].bytes, known[i].n) == 0) strcpy(extension, known[i].extension);
 }
 
 int stk_pack_open(const stoke_blob *blob, const char *shown, stk_pack_file *file, stoke_error *err)
 {
-    int fd = open(blob->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = stk_open(blob->path, O_RDONLY, 0);
     struct stat st;
     if (fd < 0) {
         stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno, "cannot open");
         return -1;
     }
     const char *wrong = NULL;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+    if (stk_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         wrong = "not a regular file";
     else if (blob->size != UINT64_MAX &&
              (blob->offset > (uint64_t)st.st_size || blob->size > (uint64_t)st.st_size - blob->offset))
@@ -77,7 +78,7 @@ int stk_pack_open(const stoke_blob *blob, const char *shown, stk_pack_file *file
 /* A file that is left out, or the end of the packing. 0 or an error. */
 static int refuse(stk_pack_plan *plan, const char *path, stoke_error *why, int skip_bad, stoke_error *err)
 {
-    if (!skip_bad) {
+    if (!skip_bad || stk_is_want(why->code)) {
         stk_error_prefix(why, path);
         if (err) *err = *why;
         return why->code;

@@ -13,7 +13,9 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/number.h"
+#include "src/base/retry.h"
 #include "src/base/rng.h"
+#include "src/base/terminal.h"
 #include "src/base/utf8.h"
 #include "src/source/arena.h"
 
@@ -25,7 +27,9 @@ typedef struct entry {
 struct stk_quarantine {
     pthread_mutex_t lock;
     char *path;
-    int file; /* -1: not open yet */
+    int file;          /* -1: not open yet */
+    char problem[512]; /* why nothing more is written; "" = it is */
+    size_t recorded;   /* entries before the problem */
     stk_arena arena;
     entry *bad;
     size_t count, capacity;
@@ -103,11 +107,11 @@ static void put_json(text *out, const char *words)
     while (*words) {
         const char *start = words;
         uint32_t code = stk_utf8_next(&words);
-        char escape[8];
+        char escape[12];
         if (code == '"' || code == '\\') {
             put_text(out, "\\");
             put(out, start, 1);
-        } else if (code < 0x20 || code == 0x7f || code == STK_UTF8_BAD) {
+        } else if (stk_terminal_obeys(code) || code == STK_UTF8_BAD) {
             snprintf(escape, sizeof escape, "\\u%04x", (unsigned)code);
             put_text(out, escape);
         } else {
@@ -138,25 +142,28 @@ static void put_record(text *out, uint64_t id, const stoke_sample *sample, const
     put_text(out, "}\n");
 }
 
-/* One write of the whole line to a file opened with O_APPEND: processes that share the file cannot mix lines.
- */
-static int write_record(stk_quarantine *q, uint64_t id, const stoke_sample *sample, const stoke_error *error,
-                        stoke_error *err)
+/* The whole line at once to a file opened with O_APPEND: processes that share the file cannot mix lines. A
+ * list that cannot be written is no reason to end a run that copes with bad files: from then on they are
+ * remembered only. */
+static void write_record(stk_quarantine *q, uint64_t id, const stoke_sample *sample, const stoke_error *error)
 {
-    if (!q->path) return STOKE_OK;
-    if (q->file < 0) q->file = open(q->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (q->file < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open", q->path);
-    text line = { 0 };
-    put_record(&line, id, sample, error);
-    ssize_t written = -1;
-    if (!line.failed) do
-            written = write(q->file, line.data, line.size);
-        while (written < 0 && errno == EINTR);
-    int number = written < 0 ? errno : ENOSPC, whole = written == (ssize_t)line.size;
-    stk_free(line.data);
-    if (line.failed) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for a record", q->path);
-    if (whole) return STOKE_OK;
-    return stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", q->path);
+    stoke_error err = { 0 };
+    if (!q->path || *q->problem) return;
+    if (q->file < 0) q->file = stk_open(q->path, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    if (q->file < 0 && errno == ENXIO) {
+        stk_fail(&err, STOKE_E_IO, "%s: cannot open: a pipe that nobody reads", q->path);
+    } else if (q->file < 0) {
+        stk_fail_errno(&err, STOKE_E_IO, errno, "%s: cannot open", q->path);
+    } else {
+        text line = { 0 };
+        put_record(&line, id, sample, error);
+        const int number = line.failed ? ENOMEM : stk_write(q->file, line.data, line.size);
+        if (number) stk_fail_errno(&err, STOKE_E_IO, number, "%s: cannot write", q->path);
+        stk_free(line.data);
+    }
+    if (!err.code) return;
+    snprintf(q->problem, sizeof q->problem, "%.*s", (int)sizeof q->problem - 1, err.message);
+    q->recorded = q->count - 1;
 }
 
 static int add_locked(stk_quarantine *q, uint64_t id, uint64_t ticket, const stoke_sample *sample,
@@ -176,10 +183,9 @@ static int add_locked(stk_quarantine *q, uint64_t id, uint64_t ticket, const sto
     q->bad[q->count++] =
         (entry){ id, ticket, { path ? path : "(no memory)", reason ? reason : "(no memory)", error->code } };
     if (slot) *slot = q->count;
-    int r = write_record(q, id, sample, error, err);
-    if (r == STOKE_OK && (!room || !path || !reason))
-        r = stk_fail(err, STOKE_E_NOMEM, "no memory for the quarantine list");
-    return r;
+    write_record(q, id, sample, error);
+    if (!room || !path || !reason) return stk_fail(err, STOKE_E_NOMEM, "no memory for the quarantine list");
+    return STOKE_OK;
 }
 
 int stk_quarantine_add(stk_quarantine *q, uint64_t id, uint64_t ticket, const stoke_sample *sample,
@@ -231,16 +237,39 @@ stoke_bad_file stk_quarantine_get(stk_quarantine *q, size_t index)
     return bad;
 }
 
-int stk_quarantine_close(stk_quarantine **quarantine, stoke_error *err)
+const char *stk_quarantine_problem(stk_quarantine *q, size_t *recorded)
+{
+    pthread_mutex_lock(&q->lock);
+    const char *problem = *q->problem ? q->problem : NULL;
+    if (recorded) *recorded = problem ? q->recorded : q->count;
+    pthread_mutex_unlock(&q->lock);
+    return problem;
+}
+
+int stk_quarantine_unrecorded(stk_quarantine *q, char *line, size_t size)
+{
+    enum { LISTED = 3 };
+    size_t first;
+    const char *problem = stk_quarantine_problem(q, &first);
+    const size_t count = stk_quarantine_count(q), missing = count - first;
+    if (!problem) return 0;
+    int n = snprintf(line, size, "%s: %zu bad sample%s not in this list: ", problem, missing,
+                     missing == 1 ? " is" : "s are");
+    for (size_t i = 0; i < missing && i < LISTED && n >= 0 && (size_t)n < size; i++)
+        n += snprintf(line + n, size - (size_t)n, "%s%s", i ? "; " : "",
+                      stk_quarantine_get(q, first + i).reason);
+    if (missing > LISTED && n >= 0 && (size_t)n < size)
+        snprintf(line + n, size - (size_t)n, "; and %zu more", missing - LISTED);
+    return 1;
+}
+
+void stk_quarantine_close(stk_quarantine **quarantine)
 {
     stk_quarantine *q = quarantine ? *quarantine : NULL;
-    if (!q) return STOKE_OK;
-    int r = STOKE_OK;
+    if (!q) return;
     if (q->file >= 0) {
-        /* EINVAL: a pipe or /dev/stderr cannot be synced and need not be */
-        int bad = fsync(q->file) != 0 && errno != EINVAL && errno != EROFS, number = errno;
-        if (close(q->file) != 0 && !bad) bad = 1, number = errno;
-        if (bad) r = stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", q->path);
+        fsync(q->file); /* best effort: a pipe or /dev/stderr cannot be synced */
+        close(q->file);
     }
     pthread_mutex_destroy(&q->lock);
     stk_arena_free(&q->arena);
@@ -249,7 +278,6 @@ int stk_quarantine_close(stk_quarantine **quarantine, stoke_error *err)
     stk_free(q->path);
     stk_free(q);
     *quarantine = NULL;
-    return r;
 }
 
 int stk_fuse_limit(const char *words, uint64_t count, uint64_t *limit, stoke_error *err)

@@ -16,8 +16,8 @@ int stk_quarantine_open(stk_quarantine **out, const char *path, stoke_error *err
 
 /* Records a sample; further records of the same id only lower its ticket, the place in the order of delivery
  * where it was met first. Safe from several threads. *distinct (may be NULL) = bad samples so far. Fails only
- * for want of memory or when the file cannot be written; the sample is counted all the same, so that the fuse
- * does not depend on a full disk. */
+ * for want of memory, and the sample is counted all the same. A file that cannot be written is no failure:
+ * see below. */
 int stk_quarantine_add(stk_quarantine *quarantine, uint64_t id, uint64_t ticket, const stoke_sample *sample,
                        const stoke_error *error, uint64_t *distinct, stoke_error *err);
 
@@ -30,8 +30,15 @@ stoke_bad_file stk_quarantine_get(stk_quarantine *quarantine, size_t index);
 uint64_t stk_quarantine_until(stk_quarantine *quarantine, uint64_t ticket, stoke_bad_file *first,
                               size_t most);
 
+/* Why records do not reach the file any more; NULL while they do. *recorded (may be NULL) = how many samples,
+ * from the first on, are in it. The text lives until close. */
+const char *stk_quarantine_problem(stk_quarantine *quarantine, size_t *recorded);
+/* The same for people, in one line: the reason, how many samples are missing in the list, the first of them.
+ * 0 when none is. */
+int stk_quarantine_unrecorded(stk_quarantine *quarantine, char *line, size_t size);
+
 /* fsync, then close; sets *quarantine to NULL. Not while others add. */
-int stk_quarantine_close(stk_quarantine **quarantine, stoke_error *err);
+void stk_quarantine_close(stk_quarantine **quarantine);
 
 /* max_bad: "1%" of count, rounded up, or a number. *limit bad samples are allowed. NULL or "" = 1 %. */
 int stk_fuse_limit(const char *text, uint64_t count, uint64_t *limit, stoke_error *err);

@@ -5,6 +5,9 @@
 
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/base/terminal.h"
+#include "src/source/judge.h"
+#include "src/source/pairs.h"
 
 int stk_reader_start(stk_reader *reader, stoke_error *err)
 {
@@ -16,6 +19,7 @@ void stk_reader_finish(stk_reader *reader)
     stoke_decoder_destroy(&reader->decoder);
     stk_buffer_free(&reader->file);
     stk_buffer_free(&reader->ids);
+    stk_buffer_free(&reader->head);
 }
 
 int stk_labels_of(stoke_labels **out, const stoke_data_params *params, stoke_error *err)
@@ -24,6 +28,11 @@ int stk_labels_of(stoke_labels **out, const stoke_data_params *params, stoke_err
     if (params->classes < 0 || params->classes > 65536 || params->ignore_index < -1 ||
         params->ignore_index > 65535)
         return stk_fail(err, STOKE_E_INVALID, "classes must be 0 to 65536 and ignore_index -1 to 65535");
+    if (stk_ignores_a_class(params))
+        return stk_fail(err, STOKE_E_INVALID,
+                        "`classes` %lld: 255 is one of them, and `ignore_index` 255 would leave it out. Set "
+                        "`ignore_index` 65535, or -1 for none",
+                        (long long)params->classes);
     return stoke_labels_create(out, params->label_map, (uint32_t)params->classes,
                                (int32_t)params->ignore_index, err);
 }
@@ -36,47 +45,71 @@ stoke_purpose stk_mask_purpose(const stoke_labels *labels)
 /* The path is told apart from the reason here: a report shows it in a column of its own. */
 static void drop_path(const char *path, stoke_error *err)
 {
-    size_t n = strlen(path);
-    if (err && strncmp(err->message, path, n) == 0 && strncmp(err->message + n, ": ", 2) == 0)
+    char shown[STOKE_ERROR_TEXT]; /* as the message has it */
+    if (!err) return;
+    stoke_text_format(shown, sizeof shown, "%s", path);
+    const size_t n = strlen(shown);
+    if (strncmp(err->message, shown, n) == 0 && strncmp(err->message + n, ": ", 2) == 0)
         memmove(err->message, err->message + n + 2, strlen(err->message + n + 2) + 1);
 }
 
-/* With `info` an image, which keeps 16 bits; without a mask, whose colours have 8. The header is read first:
- * pixels stay valid only until the decoder is used again. */
-static int read_picture(stk_reader *reader, const stoke_data_params *params, stoke_purpose purpose,
-                        const stoke_blob *blob, const char *shown, stoke_image_info *info, stoke_image *image,
-                        stoke_error *err)
+/* Nothing needs more than 8 bytes a pixel (16-bit RGBA without compression), and a little for the rest. */
+static uint64_t file_limit(const stoke_data_params *params)
 {
-    /* Nothing needs more than 8 bytes a pixel (16-bit RGBA without compression), and a little for the rest.
-     */
-    uint64_t pixels = params->max_pixels > 0 ? (uint64_t)params->max_pixels : 0;
-    uint64_t limit = pixels > UINT64_MAX / 16 ? UINT64_MAX : pixels * 8 + (UINT64_C(1) << 20);
+    const uint64_t pixels = params->max_pixels > 0 ? (uint64_t)params->max_pixels : 0;
+    return pixels > UINT64_MAX / 16 ? UINT64_MAX : pixels * 8 + (UINT64_C(1) << 20);
+}
+
+/* The file whole, and its header. */
+static int read_file(stk_reader *reader, const stoke_data_params *params, const stoke_blob *blob,
+                     const char *shown, stoke_image_info *info, stoke_error *err)
+{
     reader->file_bytes = 0;
-    int r = stk_blob_read(blob, shown, limit, &reader->file, &reader->file_bytes, err);
-    if (r != STOKE_OK) {
+    *info = (stoke_image_info){ 0 };
+    int r = stk_blob_read(blob, shown, file_limit(params), &reader->file, &reader->file_bytes, err);
+    if (r != STOKE_OK)
         drop_path(shown, err);
-        return r;
-    }
-    stoke_decode_params decode = stoke_decode_defaults();
-    decode.purpose = purpose;
-    decode.orientation = (stoke_orientation)params->orientation;
-    decode.alpha = (stoke_alpha)params->alpha;
-    decode.max_pixels = pixels;
-    decode.keep16 = info != NULL;
-    r = info ? stoke_decoder_probe(reader->decoder, reader->file.data, reader->file_bytes, info, err)
-             : STOKE_OK;
-    if (r != STOKE_OK) return r;
-    return stoke_decoder_decode(reader->decoder, reader->file.data, reader->file_bytes, &decode, image, err);
+    else
+        r = stoke_decoder_probe(reader->decoder, reader->file.data, reader->file_bytes, info, err);
+    if (r != STOKE_OK) info->width = info->height = 0;
+    return r;
+}
+
+static int decode(stk_reader *reader, const stoke_decode_params *how, stoke_image *image, stoke_error *err)
+{
+    return stoke_decoder_decode(reader->decoder, reader->file.data, reader->file_bytes, how, image, err);
+}
+
+static stoke_decode_params decoding(const stoke_data_params *params, stoke_orientation orientation)
+{
+    stoke_decode_params how = stoke_decode_defaults();
+    how.orientation = orientation;
+    how.alpha = (stoke_alpha)params->alpha;
+    how.max_pixels = params->max_pixels > 0 ? (uint64_t)params->max_pixels : 0;
+    return how;
+}
+
+/* An image that may have to be turned asks its mask. */
+static stoke_orientation orientation_of(stk_reader *reader, const stoke_data_params *params,
+                                        const stoke_sample *sample, const stoke_image_info *image)
+{
+    const stoke_orientation wanted = (stoke_orientation)params->orientation;
+    stoke_image_info mask;
+    if (wanted != STOKE_ORIENTATION_AUTO) return wanted;
+    const int known =
+        image->orientation > 1 && sample->mask_path &&
+        stk_header_read(reader->decoder, &reader->head, &sample->mask, file_limit(params), &mask);
+    return stk_orientation_for(wanted, image, known ? &mask : NULL, STOKE_ORIENTATION_IGNORE);
 }
 
 int stk_reader_image(stk_reader *reader, const stoke_data_params *params, const stoke_sample *sample,
-                     stoke_format *format, stoke_image *image, stoke_error *err)
+                     stoke_image_info *info, stoke_image *image, stoke_error *err)
 {
-    stoke_image_info info;
-    int r = read_picture(reader, params, STOKE_PURPOSE_IMAGE, &sample->image, sample->image_path, &info,
-                         image, err);
-    if (r == STOKE_OK) *format = info.format;
-    return r;
+    const int r = read_file(reader, params, &sample->image, sample->image_path, info, err);
+    if (r != STOKE_OK) return r;
+    stoke_decode_params how = decoding(params, orientation_of(reader, params, sample, info));
+    how.keep16 = 1;
+    return decode(reader, &how, image, err);
 }
 
 void stk_image_values(const stoke_image *image, uint32_t *low, uint32_t *high)
@@ -95,11 +128,14 @@ void stk_image_values(const stoke_image *image, uint32_t *low, uint32_t *high)
 }
 
 int stk_reader_mask(stk_reader *reader, const stoke_data_params *params, const stoke_labels *labels,
-                    const stoke_sample *sample, stoke_image *ids, stoke_error *err)
+                    const stoke_sample *sample, stoke_image_info *info, stoke_image *ids, stoke_error *err)
 {
+    stoke_decode_params how =
+        decoding(params, stk_orientation_of_masks((stoke_orientation)params->orientation));
     stoke_image mask;
-    int r = read_picture(reader, params, stk_mask_purpose(labels), &sample->mask, sample->mask_path, NULL,
-                         &mask, err);
+    how.purpose = stk_mask_purpose(labels);
+    int r = read_file(reader, params, &sample->mask, sample->mask_path, info, err);
+    if (r == STOKE_OK) r = decode(reader, &how, &mask, err);
     if (r != STOKE_OK) return r;
     const uint8_t depth = stoke_labels_depth(labels);
     size_t bytes = stoke_image_bytes(mask.width, mask.height, 1, depth);

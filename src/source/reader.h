@@ -12,22 +12,23 @@
 
 typedef struct stk_reader {
     stoke_decoder *decoder;
-    stk_buffer file, ids;
+    stk_buffer file, ids, head;
     size_t file_bytes; /* of the file read last */
 } stk_reader;
 
 int stk_reader_start(stk_reader *reader, stoke_error *err); /* a zeroed struct */
 void stk_reader_finish(stk_reader *reader);                 /* accepts one that was not started */
 
-/* The image (of 1 or 2 bytes per value, as the file has it) or the mask of a sample. Pixels stay valid until
- * the reader is used again. Messages give the reason only, without the path. */
+/* The image (of 1 or 2 bytes per value, as the file has it) or the mask of a sample, and their headers.
+ * Pixels stay valid until the reader is used again. Messages give the reason only, without the path. */
 int stk_reader_image(stk_reader *reader, const stoke_data_params *params, const stoke_sample *sample,
-                     stoke_format *format, stoke_image *image, stoke_error *err);
+                     stoke_image_info *info, stoke_image *image, stoke_error *err);
 /* Widens low..high by the values of a picture of 2 bytes; others are left out. */
 void stk_image_values(const stoke_image *image, uint32_t *low, uint32_t *high);
-/* A mask as class ids, one channel of stoke_labels_depth bytes. */
+/* A mask as class ids, one channel of stoke_labels_depth bytes. info is set as soon as the header was read,
+ * also where the labels are refused; width 0: it was not. */
 int stk_reader_mask(stk_reader *reader, const stoke_data_params *params, const stoke_labels *labels,
-                    const stoke_sample *sample, stoke_image *ids, stoke_error *err);
+                    const stoke_sample *sample, stoke_image_info *info, stoke_image *ids, stoke_error *err);
 
 /* The label map that params ask for. */
 int stk_labels_of(stoke_labels **out, const stoke_data_params *params, stoke_error *err);

@@ -13,6 +13,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/base/rng.h"
 
 enum { MAX_DEPTH = 64 };
@@ -45,7 +46,7 @@ static enum entry_kind kind_of(int folder, const struct dirent *entry)
     if (entry->d_type == DT_DIR) return ENTRY_FOLDER;
     if (entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN) return ENTRY_OTHER;
     /* A link that leads nowhere stays in the set: reading it will say why, skipping it here would not. */
-    if (fstatat(folder, entry->d_name, &st, 0) != 0) return ENTRY_FILE;
+    if (stk_fstatat(folder, entry->d_name, &st, 0) != 0) return ENTRY_FILE;
     return S_ISREG(st.st_mode) ? ENTRY_FILE : S_ISDIR(st.st_mode) ? ENTRY_FOLDER : ENTRY_OTHER;
 }
 
@@ -134,17 +135,17 @@ static int add_file(walk *w, size_t length, const char *name)
  * anything deeper is opened, so that one is enough for any depth. */
 static int read_folder(walk *w, size_t length, stk_name_list *folders)
 {
-    DIR *handle = opendir(w->path);
+    DIR *handle = stk_opendir(w->path);
     if (!handle) return stk_fail_errno(w->err, STOKE_E_IO, errno, "%s: cannot open folder", w->path);
     int r = STOKE_OK, fresh = 0;
     struct dirent *entry;
     struct stat st;
-    if (fstat(dirfd(handle), &st) != 0)
+    if (stk_fstat(dirfd(handle), &st) != 0)
         r = stk_fail_errno(w->err, STOKE_E_IO, errno, "%s: cannot stat", w->path);
     else
         r = first_visit(w, &st, &fresh);
     errno = 0;
-    while (r == STOKE_OK && fresh && (errno = 0, entry = readdir(handle))) {
+    while (r == STOKE_OK && fresh && (entry = stk_readdir(handle))) {
         if (entry->d_name[0] == '.') continue;
         int known = stoke_format_known_extension(entry->d_name);
         if (!known && entry->d_type == DT_REG) continue;

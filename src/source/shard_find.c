@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/source/natural.h"
 #include "src/source/shards.h"
 
@@ -151,13 +153,29 @@ int stk_shards_expand(const char *pattern, stk_arena *arena, stk_shard_list *sha
     return r;
 }
 
-/* ---- folders ---- */
-
 static int by_path(const void *a, const void *b)
 {
     const char *x = ((const stk_shard *)a)->path, *y = ((const stk_shard *)b)->path;
     return stk_natural_compare(x, strlen(x), y, strlen(y));
 }
+
+/* A pattern in quotes, with a star: what a shell would have made of it, in the order of folders. */
+static int match(const char *pattern, stk_arena *arena, stk_shard_list *shards, stoke_error *err)
+{
+    glob_t found;
+    const int wrong = glob(pattern, 0, NULL, &found);
+    int r = wrong == 0              ? STOKE_OK
+            : wrong == GLOB_NOSPACE ? stk_fail(err, STOKE_E_NOMEM, "%s: no memory", pattern)
+            : wrong == GLOB_ABORTED ? stk_fail(err, STOKE_E_IO, "%s: cannot read the folder", pattern)
+                                    : stk_fail(err, STOKE_E_NOTFOUND, "%s: no file is called so", pattern);
+    for (size_t i = 0; r == STOKE_OK && i < found.gl_pathc; i++)
+        r = add(shards, arena, found.gl_pathv[i], err);
+    if (wrong == 0) globfree(&found);
+    if (r == STOKE_OK) qsort(shards->items, shards->count, sizeof *shards->items, by_path);
+    return r;
+}
+
+/* ---- folders ---- */
 
 /* Shards of a test set beside those of train and val are not theirs, as a folder `test` would not be. */
 static void drop_test(stk_shard_list *shards)
@@ -177,13 +195,13 @@ static void drop_test(stk_shard_list *shards)
 static int list_folder(const char *folder, stk_arena *arena, stk_shard_list *shards, const char **compressed,
                        stoke_error *err)
 {
-    DIR *handle = opendir(folder);
+    DIR *handle = stk_opendir(folder);
     if (!handle) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open folder", folder);
     int r = STOKE_OK;
     struct dirent *entry;
     size_t n = strlen(folder);
     while (n > 1 && folder[n - 1] == '/') n--;
-    while (r == STOKE_OK && (errno = 0, entry = readdir(handle))) {
+    while (r == STOKE_OK && (entry = stk_readdir(handle))) {
         char path[PATH_MAX];
         const char *name = entry->d_name;
         const int shard = ends_with(name, ".tar");
@@ -235,6 +253,8 @@ int stk_shards_find(const char *data, stk_arena *arena, stk_shard_list *shards, 
                 : stk_fail(err, STOKE_E_INVALID, "%s: is neither a folder nor a .tar file", data);
     else if (strchr(data, '{') && strchr(data, '}'))
         r = stk_shards_expand(data, arena, shards, err);
+    else if (strpbrk(data, "*?[") && ends_with(data, ".tar"))
+        r = match(data, arena, shards, err);
     else if (ends_with(data, ".tar"))
         r = stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno, "%s: cannot open",
                            data);

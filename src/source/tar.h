@@ -42,6 +42,7 @@ typedef struct stk_tar_input {
 } stk_tar_input;
 
 stk_tar_input stk_tar_memory(const char *path, const void *bytes, size_t size);
+stk_tar_input stk_tar_file(const char *path, int fd, uint64_t size);
 
 /* Fills a zeroed index. Messages: "FILE.tar: member 17 at byte 123456: ...". Memory is bounded by the
  * archive's size: a member takes at least a block of it, and its name lies in it. */

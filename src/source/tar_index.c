@@ -13,6 +13,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 
 static const char magic[16] = { 's', 't', 'o', 'k', 'e', '-', 't', 'a',
                                 'r', '-', 'i', 'd', 'x', '-', '1', '\n' };
@@ -132,13 +133,13 @@ int stk_tar_index_parse(stk_tar_index *index, const stk_tar_stamp *stamp, const 
 
 static int read_file(const stk_tar_input *input, uint64_t offset, void *bytes, size_t n)
 {
-    for (size_t have = 0; have < n;) {
-        ssize_t got = pread(input->fd, (char *)bytes + have, n - have, (off_t)(offset + have));
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return got < 0 ? errno : EIO; /* it became shorter meanwhile */
-        have += (size_t)got;
-    }
-    return 0;
+    const int number = stk_pread(input->fd, bytes, n, offset);
+    return number == STK_ENDED ? EIO : number; /* it became shorter meanwhile */
+}
+
+stk_tar_input stk_tar_file(const char *path, int fd, uint64_t size)
+{
+    return (stk_tar_input){ .path = path, .size = size, .read = read_file, .fd = fd };
 }
 
 static stk_tar_stamp stamp_of(const struct stat *st)
@@ -158,10 +159,9 @@ static int still_there(const stk_tar_index *index, const stk_tar_input *input)
     return 1;
 }
 
-/* Whether the index file may be written: nothing is there, or one of ours, of any version. Whoever opens a
- * set only wants to read it: a link may lead anywhere, and other programs write files of this name too. An
- * empty file is what a power cut may leave. */
-static int is_ours(const char *index_path)
+/* Whoever opens a set only wants to read it: a link may lead anywhere, and other programs write files of this
+ * name too. An empty file is what a power cut may leave. */
+int stk_tar_index_is_ours(const char *index_path)
 {
     struct stat st;
     char head[sizeof magic - 2]; /* without the number of the version */
@@ -177,7 +177,7 @@ static int is_ours(const char *index_path)
 static int scan_file(stk_tar_index *index, int fd, const char *path, const char *index_path, stoke_error *err)
 {
     struct stat st, after;
-    if (fstat(fd, &st) != 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot stat", path);
+    if (stk_fstat(fd, &st) != 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot stat", path);
     if (!S_ISREG(st.st_mode)) return stk_fail(err, STOKE_E_IO, "%s: not a regular file", path);
     const stk_tar_stamp stamp = stamp_of(&st);
     stk_buffer buffer = { 0 };
@@ -185,7 +185,7 @@ static int scan_file(stk_tar_index *index, int fd, const char *path, const char 
     int r = stk_file_read(index_path, INDEX_LIMIT, &buffer, &size, NULL);
     if (r == STOKE_OK) r = stk_tar_index_parse(index, &stamp, buffer.data, size, NULL);
     stk_buffer_free(&buffer);
-    const stk_tar_input input = { .path = path, .size = stamp.size, .read = read_file, .fd = fd };
+    const stk_tar_input input = stk_tar_file(path, fd, stamp.size);
     if (r == STOKE_OK && still_there(index, &input)) return r;
     stk_tar_close(index);
     r = stk_tar_scan(index, &input, err);
@@ -193,7 +193,7 @@ static int scan_file(stk_tar_index *index, int fd, const char *path, const char 
     /* An archive that is still being written has no index that could stay right. A folder that cannot be
      * written is no fault either: the index is then made every time. */
     const stk_tar_stamp now = fstat(fd, &after) == 0 ? stamp_of(&after) : (stk_tar_stamp){ 0 };
-    if (now.size == stamp.size && now.mtime_ns == stamp.mtime_ns && is_ours(index_path))
+    if (now.size == stamp.size && now.mtime_ns == stamp.mtime_ns && stk_tar_index_is_ours(index_path))
         stk_tar_index_write(index, &stamp, index_path, NULL);
     return STOKE_OK;
 }
@@ -205,7 +205,7 @@ int stk_tar_open(stk_tar_index *index, const char *path, stoke_error *err)
     if (strlen(path) >= PATH_MAX)
         return stk_fail(err, STOKE_E_LIMIT, "%.200s...: the path is too long", path);
     snprintf(index_path, sizeof index_path, "%s" STK_TAR_INDEX_SUFFIX, path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = stk_open(path, O_RDONLY, 0);
     if (fd < 0)
         return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno, "%s: cannot open",
                               path);

@@ -25,6 +25,9 @@ typedef struct stk_tar_stamp {
 
 #define STK_TAR_INDEX_SUFFIX ".idx"
 
+/* 1: an index file may be written or removed there: nothing is, or one of ours, of any version. */
+int stk_tar_index_is_ours(const char *path);
+
 /* Writes the index of an archive as `path`; whole or not at all. */
 int stk_tar_index_write(const stk_tar_index *index, const stk_tar_stamp *stamp, const char *path,
                         stoke_error *err);

@@ -48,9 +48,10 @@ static int add_mask(void *context, void *member, uint64_t id, stoke_error *err)
     balance *b = context;
     balancer *self = member;
     stoke_error error;
+    stoke_image_info info;
     stoke_image ids;
     const stoke_sample sample = stoke_dataset_sample(b->dataset, id);
-    int r = stk_reader_mask(&self->reader, b->params, b->labels, &sample, &ids, &error);
+    int r = stk_reader_mask(&self->reader, b->params, b->labels, &sample, &info, &ids, &error);
     if (r == STOKE_OK) stk_tally_add(&self->tally, &ids);
     pthread_mutex_lock(&b->lock);
     if (r == STOKE_OK) {
@@ -58,7 +59,7 @@ static int add_mask(void *context, void *member, uint64_t id, stoke_error *err)
         b->of[id].ids =
             stk_arena_copy(&b->arena, (const char *)self->tally.seen, 2 * (size_t)self->tally.n_seen);
         if (!b->of[id].ids) r = stk_fail(err, STOKE_E_NOMEM, "no memory for the classes of the samples");
-    } else if (r == STOKE_E_NOMEM) {
+    } else if (stk_is_want(r)) {
         if (err) *err = error;
     } else {
         if (id <= b->bad_id) b->bad_id = id, b->bad = error;

@@ -6,15 +6,19 @@
 #include <pthread.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <stoke/machine.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/base/ours.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
+#include "src/codec/seal.h"
 #include "src/synth/synth.h"
 
-enum { THREADS_MAX = 256 };
+enum { THREADS_MAX = 256, PATH_EXTRA = 40 /* what a path has behind its folder */ };
 
 typedef struct job {
     const stoke_synth_params *params;
@@ -61,15 +65,20 @@ static void desk_free(desk *d)
     stk_free(d->path);
 }
 
+static void name_file(char *path, size_t room, const char *folder, uint64_t index, int mask)
+{
+    snprintf(path, room, mask ? "%s/masks/%06" PRIu64 ".png" : "%s/images/%06" PRIu64 ".jpg", folder, index);
+}
+
 static int write_scene(const job *j, desk *d, uint64_t index, stoke_error *err)
 {
     int status = stoke_synth_draw(j->params, index, &d->image, &d->mask, err);
     if (status) return status;
-    snprintf(d->path, j->path_room, "%s/images/%06" PRIu64 ".jpg", j->folder, index);
-    status = stoke_image_write_jpeg(d->path, &d->image, j->params->jpeg_quality, err);
+    name_file(d->path, j->path_room, j->folder, index, 0);
+    status = stk_sealed_write_jpeg(d->path, &d->image, j->params->jpeg_quality, err);
     if (status) return status;
-    snprintf(d->path, j->path_room, "%s/masks/%06" PRIu64 ".png", j->folder, index);
-    return stoke_image_write_png(d->path, &d->mask, err);
+    name_file(d->path, j->path_room, j->folder, index, 1);
+    return stk_sealed_write_png(d->path, &d->mask, err);
 }
 
 /* Next index, or 0 when there is no more to do. */
@@ -146,7 +155,7 @@ static int run(job *j, unsigned threads, stoke_progress_fn progress, void *conte
     if (threads > THREADS_MAX) threads = THREADS_MAX;
     if (threads > j->params->count) threads = (unsigned)j->params->count;
     j->running = threads;
-    while (started < threads && !(failure = pthread_create(&handle[started], NULL, worker, j))) started++;
+    while (started < threads && !(failure = stk_thread_start(&handle[started], worker, j))) started++;
     if (started < threads) { /* fewer than asked for is enough; none is not */
         pthread_mutex_lock(&j->lock);
         j->running -= threads - started;
@@ -157,6 +166,52 @@ static int run(job *j, unsigned threads, stoke_progress_fn progress, void *conte
     for (unsigned i = 0; i < started; i++) pthread_join(handle[i], NULL);
     if (j->status && err) *err = j->error;
     return j->status;
+}
+
+/* ---- whose folder, whose files ---- */
+
+int stoke_synth_others(const stoke_synth_params *params, const char *folder, stoke_progress_fn progress,
+                       void *context, uint64_t *count, stoke_error *err)
+{
+    enum { NEWS = 256 };
+    *count = 0;
+    const size_t room = strlen(folder) + PATH_EXTRA;
+    char *path = stk_alloc(room), first[256] = "";
+    struct stat st;
+    int r = path ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "out of memory");
+    for (uint64_t i = 0; !r && i < 2 * params->count; i++) {
+        name_file(path, room, folder, i / 2, i % 2);
+        if (i && i % NEWS == 0 && progress && progress(context, 0, params->count))
+            r = stk_fail(err, STOKE_E_CANCELLED, "cancelled");
+        else if (lstat(path, &st) == 0 && !stk_sealed(path) && !(*count)++)
+            snprintf(first, sizeof first, "%s", path + strlen(folder) + 1);
+    }
+    if (!r && *count)
+        r = stk_fail(
+            err, STOKE_E_STATE,
+            "%s: %s is not as synth wrote it%s, so nothing is written: name a new folder, or replace "
+            "%s with `force`",
+            folder, first, *count > 1 ? " (nor are others)" : "", *count > 1 ? "them" : "it");
+    stk_free(path);
+    return r;
+}
+
+/* `force` marks nothing: what else is in the folder stays somebody's. */
+static int claim(const stoke_synth_params *params, const char *folder, stoke_error *err)
+{
+    static const stk_ours_kind kind = {
+        .name = "synthetic set",
+        .line = "Scenes drawn by `stoke synth`, which replaces its own pictures when it is run again.",
+    };
+    int unwritable, r = stk_make_folders(folder, err);
+    if (r) return r;
+    r = stk_ours_claim(folder, &kind, &unwritable, err);
+    if (r == STOKE_E_STATE && params->force) {
+        if (err) *err = (stoke_error){ 0 };
+        return STOKE_OK;
+    }
+    if (!r && unwritable) r = stk_fail_errno(err, STOKE_E_IO, unwritable, "%s: cannot write", folder);
+    return r;
 }
 
 static int make_folder(const char *folder, const char *name, char *path, size_t room, stoke_error *err)
@@ -170,10 +225,14 @@ int stoke_synth_write(const stoke_synth_params *params, const char *folder, unsi
 {
     int status = stk_synth_check(params, err);
     if (status) return status;
-    job j = { .params = params, .folder = folder, .path_room = strlen(folder) + 40 };
+    job j = { .params = params, .folder = folder, .path_room = strlen(folder) + PATH_EXTRA };
     char *path = stk_alloc(j.path_room);
     if (!path) return stk_fail(err, STOKE_E_NOMEM, "out of memory");
-    status = make_folder(folder, "images", path, j.path_room, err);
+    status = claim(params, folder, err);
+    uint64_t others;
+    if (!status && !params->force)
+        status = stoke_synth_others(params, folder, progress, context, &others, err);
+    if (!status) status = make_folder(folder, "images", path, j.path_room, err);
     if (!status) status = make_folder(folder, "masks", path, j.path_room, err);
     stk_free(path);
     if (status || !params->count) return status;

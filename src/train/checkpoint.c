@@ -149,7 +149,7 @@ static int read_info(const stk_safetensors *file, stk_checkpoint_info *info, sto
     hash_as_text(XXH3_64bits(text, strlen(text)), hash);
     if (strcmp(hash, wanted))
         return stk_fail(err, STOKE_E_FORMAT, "%s: damaged: the checksum of its counters is %s, not %.20s; %s",
-                        file->path, hash, stk_json_shown(wanted), WHAT_TO_DO);
+                        file->path, hash, wanted, WHAT_TO_DO);
     const int status = stk_checkpoint_info_read(info, text, strlen(text), err);
     if (status && err) stk_error_prefix(err, file->path);
     return status;
@@ -282,7 +282,7 @@ static int check_data(const stk_safetensors *file, const placement *places, size
     if (!status && strcmp(text, wanted))
         status = stk_fail(err, STOKE_E_FORMAT,
                           "%s: damaged: the checksum of its arrays is %s, and was %s when it was written; %s",
-                          file->path, text, stk_json_shown(wanted), WHAT_TO_DO);
+                          file->path, text, wanted, WHAT_TO_DO);
     return status;
 }
 

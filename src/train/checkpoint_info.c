@@ -13,6 +13,7 @@
 #include "src/base/error.h"
 #include "src/base/json_read.h"
 #include "src/base/mem.h"
+#include "src/base/terminal.h"
 
 enum { VERSION = 1 };
 
@@ -79,8 +80,7 @@ static int check(const stk_checkpoint_info *info, stoke_error *err)
         wrong = "a step that was evaluated is still to come";
     if (p->without_gain > p->evaluations) wrong = "more evaluations were without gain than there were";
     if (!isfinite(info->net.loss_scale) || info->net.loss_scale < 1) wrong = "the loss scale is under 1";
-    if (stk_json_shown(p->loader) != p->loader || stk_json_shown(p->cpu) != p->cpu)
-        wrong = "control characters in a text";
+    if (!stk_terminal_plain(p->loader) || !stk_terminal_plain(p->cpu)) wrong = "control characters in a text";
     return wrong ? stk_fail(err, STOKE_E_STATE, "its counters contradict each other: %s", wrong) : STOKE_OK;
 }
 

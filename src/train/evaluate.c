@@ -140,7 +140,7 @@ static int next_batch(pass *p, const stoke_batch **batch, stoke_error *err)
     const uint64_t start = stk_now_ns();
     int r = stoke_loader_next(p->loader, batch);
     p->result->data_seconds += 1e-9 * (double)(stk_now_ns() - start);
-    if (r) return r == STOKE_E_END ? r : stk_fail(err, r, "%s", stoke_loader_error(p->loader));
+    if (r) return r == STOKE_E_END ? r : stk_fail_again(err, r, stoke_loader_error(p->loader));
     const stoke_batch *b = *batch;
     r = check_batch(p, b, err);
     if (!r && !p->predicted) {
@@ -184,7 +184,7 @@ int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusio
     stk_free(p.predicted);
     stoke_confusion_destroy(&p.picture);
     const int back = stoke_loader_set_epoch(loader, 0);
-    if (!r && back) r = stk_fail(err, back, "%s", stoke_loader_error(loader));
+    if (!r && back) r = stk_fail_again(err, back, stoke_loader_error(loader));
     if (r) return r;
     result->scores = stoke_confusion_scores(confusion);
     result->loss = p.loss / (double)p.losses; /* NaN when no pixel counted */

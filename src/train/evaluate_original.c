@@ -2,41 +2,40 @@
  *
  * Evaluation at the masks' own size: what `stoke predict` would write is compared with the masks as they are.
  */
+#include "src/train/evaluate_original.h"
+
+#include <math.h>
 #include <pthread.h>
-#include <stdio.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/source/quarantine.h"
-#include "src/source/reader.h"
-#include "src/train/evaluate_set.h"
 
 typedef struct comparison {
-    stk_evaluation_set *set;
-    stoke_eval_report *report;
+    const stk_original *set;
+    stoke_confusion *confusion;
+    stk_evaluation *result;
+    double *losses; /* of each picture, NaN without one: added up in the order of the set */
     stoke_progress_fn progress;
     void *context;
     uint64_t count, allowed; /* samples; of them bad */
-    pthread_mutex_t lock;    /* of everything that is added up */
+    pthread_mutex_t lock;    /* of everything that is added up, and of the gallery */
 } comparison;
 
-/* `policy` and `max_bad` say how far a set may be bad, as to a loader. reason: names the file. */
-static int note_bad(comparison *c, int code, const char *reason, stoke_error *err)
+/* `policy` and `max_bad` say how far a set may be bad, as to a loader. The message names the file. */
+static int note_bad(comparison *c, const stoke_predicted *predicted, stoke_error *err)
 {
-    pthread_mutex_lock(&c->lock);
-    const uint64_t bad = ++c->report->bad;
-    if (bad == 1) {
-        c->set->first_code = code;
-        snprintf(c->set->first_bad, sizeof c->set->first_bad, "%.*s", (int)sizeof c->set->first_bad - 1,
-                 reason);
-    }
-    pthread_mutex_unlock(&c->lock);
-    if (c->set->data.policy == STOKE_POLICY_STOP) return stk_fail(err, code, "%s", reason);
+    stoke_error why = { .code = predicted->status };
+    uint64_t bad = 0;
+    snprintf(why.message, sizeof why.message, "%s", predicted->message);
+    const int r = stk_quarantine_add(c->set->quarantine, predicted->index, predicted->index, predicted->file,
+                                     &why, &bad, err);
+    if (r) return r;
+    if (c->set->data->policy == STOKE_POLICY_STOP) return stk_fail_again(err, why.code, why.message);
     if (bad <= c->allowed) return STOKE_OK;
     return stk_fail(err, STOKE_E_TOO_BAD,
                     "%llu of %llu samples are bad, more than max_bad allows (%llu); the first: %s",
                     (unsigned long long)bad, (unsigned long long)c->count, (unsigned long long)c->allowed,
-                    c->set->first_bad);
+                    stk_quarantine_get(c->set->quarantine, 0).reason);
 }
 
 /* A line at a time, as wide as the counting wants it. */
@@ -56,24 +55,6 @@ static int count_lines(stoke_confusion *confusion, const stoke_image *predicted,
     return r;
 }
 
-/* The mask of a sample against what was predicted. A mask that cannot be used is no failure of the whole:
- * *usable says so, and `err` why. */
-static int compare(comparison *c, stk_reader *reader, stoke_confusion *confusion,
-                   const stoke_predicted *predicted, int *usable, stoke_error *err)
-{
-    const stoke_sample sample = stoke_dataset_sample(c->set->dataset, predicted->index);
-    const stoke_image *mask = predicted->mask;
-    stoke_image truth;
-    int r = stk_reader_mask(reader, &c->set->data, c->set->labels, &sample, &truth, err);
-    *usable = r == STOKE_E_NOMEM;
-    if (r) return r;
-    if (truth.width != mask->width || truth.height != mask->height)
-        return stk_fail(err, STOKE_E_SIZE, "the mask is %u x %u, its image %u x %u", truth.width,
-                        truth.height, mask->width, mask->height);
-    *usable = 1;
-    return count_lines(confusion, mask, &truth, err);
-}
-
 static int add(comparison *c, const stoke_confusion *confusion, const stoke_predicted *predicted,
                stoke_error *err)
 {
@@ -83,9 +64,17 @@ static int add(comparison *c, const stoke_confusion *confusion, const stoke_pred
                             .miou = scores.miou,
                             .accuracy = scores.pixel_accuracy };
     pthread_mutex_lock(&c->lock);
-    const int r = stoke_confusion_merge(c->report->confusion, confusion, err);
-    if (!r) c->report->samples++;
-    if (!r && scores.pixels) stk_worst_note(c->set->worst, &c->set->n_worst, &own);
+    int r = stoke_confusion_merge(c->confusion, confusion, err);
+    if (!r) {
+        c->losses[predicted->index] = predicted->about.loss;
+        c->result->samples++;
+        c->result->windows += predicted->about.windows;
+        if (scores.pixels) stk_worst_note(c->result->worst, &c->result->n_worst, &own);
+        /* A picture to look at that cannot be made is not shown, and no reason to measure no more. */
+        if (c->set->gallery)
+            stk_gallery_show(c->set->gallery, &own, predicted->image, predicted->truth, predicted->mask,
+                             NULL);
+    }
     pthread_mutex_unlock(&c->lock);
     return r;
 }
@@ -93,24 +82,14 @@ static int add(comparison *c, const stoke_confusion *confusion, const stoke_pred
 static int on_predicted(void *context, const stoke_predicted *predicted, stoke_error *err)
 {
     comparison *c = context;
-    if (predicted->status) return note_bad(c, predicted->status, predicted->message, err);
+    if (predicted->status) return note_bad(c, predicted, err);
     const uint32_t classes = stoke_predictor_about(c->set->predictor).classes;
     stoke_confusion *confusion = NULL;
-    stk_reader reader = { 0 };
-    stoke_error why = { 0 };
-    int usable = 1;
-    int r = stk_reader_start(&reader, &why);
-    if (!r) r = stoke_confusion_create(&confusion, classes, c->set->data.ignore_index, &why);
-    if (!r) r = compare(c, &reader, confusion, predicted, &usable, &why);
-    if (!r) r = add(c, confusion, predicted, &why);
-    stk_reader_finish(&reader);
+    int r = stoke_confusion_create(&confusion, classes, c->set->data->ignore_index, err);
+    if (!r) r = count_lines(confusion, predicted->mask, predicted->truth, err);
+    if (!r) r = add(c, confusion, predicted, err);
     stoke_confusion_destroy(&confusion);
-    if (r && !usable) {
-        const stoke_sample sample = stoke_dataset_sample(c->set->dataset, predicted->index);
-        stk_error_prefix(&why, sample.mask_path);
-        return note_bad(c, r, why.message, err);
-    }
-    return r ? stk_fail(err, r, "%s", why.message) : STOKE_OK;
+    return r;
 }
 
 static int on_progress(void *context, uint64_t done, uint64_t total)
@@ -119,36 +98,70 @@ static int on_progress(void *context, uint64_t done, uint64_t total)
     return c->progress ? c->progress(c->context, done, total) : 0;
 }
 
-int stk_evaluate_original(stk_evaluation_set *set, stoke_eval_report *report, stoke_progress_fn progress,
-                          void *context, stoke_error *err)
+/* NaN as soon as a picture was resized: a mean over some of them would look like one over all. One of which
+ * no pixel counts has none. */
+static double mean_loss(const comparison *c, const stoke_predict_report *done)
 {
-    comparison c = { .set = set, .report = report, .progress = progress, .context = context };
-    const uint64_t count = stoke_dataset_count(set->dataset);
-    int r = stk_fuse_limit(set->data.max_bad, count, &c.allowed, err);
-    if (r) return r;
-    c.count = count;
-    stoke_sample *files = stk_calloc(count, sizeof *files);
-    if (!files)
-        return stk_fail(err, STOKE_E_NOMEM, "no memory for a list of %llu files", (unsigned long long)count);
-    for (uint64_t i = 0; i < count; i++) files[i] = stoke_dataset_sample(set->dataset, i);
+    double sum = 0;
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < c->count; i++)
+        if (!isnan(c->losses[i])) sum += c->losses[i], n++;
+    return done->resized ? NAN : sum / (double)n;
+}
+
+static int run(comparison *c, const stoke_sample *files, stoke_error *err)
+{
+    const stk_original *set = c->set;
+    stk_evaluation *result = c->result;
     stoke_predict_job job = stoke_predict_job_defaults();
+    stoke_predict_report done = { 0 };
     job.files = files;
-    job.count = count;
-    job.data = &set->data;
+    job.count = c->count;
+    job.data = set->data;
+    job.labels = set->labels;
+    job.images = set->gallery != NULL;
+    if (set->memory) job.memory = set->memory;
+    job.helpers = set->helpers;
     job.predicted = on_predicted;
     job.progress = on_progress;
-    job.context = &c;
-    stoke_predict_report done = { 0 };
-    pthread_mutex_init(&c.lock, NULL);
-    r = stoke_predict_files(set->predictor, &job, &done, err);
-    pthread_mutex_destroy(&c.lock);
+    job.context = c;
+    pthread_mutex_init(&c->lock, NULL);
+    const int r = stoke_predict_files(set->predictor, &job, &done, err);
+    pthread_mutex_destroy(&c->lock);
+    if (r) return r;
+    if (!result->samples)
+        return stk_fail(err, STOKE_E_TOO_BAD, "none of %llu samples could be used; the first: %s",
+                        (unsigned long long)c->count, stk_quarantine_get(set->quarantine, 0).reason);
+    result->loss = mean_loss(c, &done);
+    result->scores = stoke_confusion_scores(c->confusion);
+    result->seconds = done.seconds;
+    result->data_seconds = done.seconds - done.network_seconds;
+    return STOKE_OK;
+}
+
+int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, stk_evaluation *result,
+                          stoke_progress_fn progress, void *context, stoke_error *err)
+{
+    comparison c = { .set = set,
+                     .confusion = confusion,
+                     .result = result,
+                     .progress = progress,
+                     .context = context,
+                     .count = stoke_dataset_count(set->dataset) };
+    *result = (stk_evaluation){ .loss = NAN };
+    stoke_confusion_reset(confusion);
+    int r = stk_fuse_limit(set->data->max_bad, c.count, &c.allowed, err);
+    if (r) return r;
+    stoke_sample *files = stk_calloc(c.count, sizeof *files);
+    c.losses = stk_calloc(c.count, sizeof *c.losses);
+    if (!files || !c.losses)
+        r = stk_fail(err, STOKE_E_NOMEM, "no memory for a list of %llu files", (unsigned long long)c.count);
+    for (uint64_t i = 0; !r && i < c.count; i++) {
+        files[i] = stoke_dataset_sample(set->dataset, i);
+        c.losses[i] = NAN;
+    }
+    if (!r) r = run(&c, files, err);
+    stk_free(c.losses);
     stk_free(files);
-    if (!r && !report->samples)
-        r = stk_fail(err, STOKE_E_TOO_BAD, "none of %llu samples could be used; the first: %s",
-                     (unsigned long long)count, set->first_bad);
-    if ((r == STOKE_E_TOO_BAD || r == STOKE_E_LABEL) && set->first_code == STOKE_E_LABEL)
-        stk_blame_classes(set, err);
-    report->seconds = done.seconds;
-    report->waited_seconds = done.seconds - done.network_seconds;
     return r;
 }

@@ -10,10 +10,32 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/memory_sum.h"
 #include "src/net/net.h"
+#include "src/report/grid.h"
 #include "src/source/reader.h"
-#include "src/train/evaluate.h"
-#include "src/train/evaluate_set.h"
+#include "src/loader/loader_private.h"
+#include "src/train/eval_plan.h"
+#include "src/train/train_memory.h"
+#include "src/train/evaluate_original.h"
+#include <stoke/terminal.h>
+
+enum { NORMALIZATION = 160 };
+
+typedef struct evaluation_set {
+    stk_loader_plan plan;  /* its probe is that of the set, whoever reads it */
+    uint64_t limit;        /* memory_limit */
+    stk_predict_work work; /* at the masks' own size */
+    stoke_predictor *predictor;
+    stoke_data_params data; /* the network's: size, classes, f32, in order */
+    stoke_dataset *dataset;
+    stoke_labels *labels;
+    int original;               /* at the masks' own size */
+    stk_worst worst[STK_WORST]; /* names are the dataset's */
+    size_t n_worst;
+    char first_bad[512];
+    char normalization[NORMALIZATION];
+} evaluation_set;
 
 _Static_assert((int)STOKE_EVAL_WORST == (int)STK_WORST, "the lists are as long");
 
@@ -39,18 +61,13 @@ static int check(const stoke_data_params *data, const stoke_eval_params *params,
     if (params->struct_size != sizeof *params)
         return stk_fail(err, STOKE_E_INVALID,
                         "evaluation params do not come from stoke_eval_defaults() of this version");
-    if (!params->original && (params->network.flip || params->network.mode == STOKE_PREDICT_SLIDE))
-        return stk_fail(
-            err, STOKE_E_INVALID,
-            "flip and windows (mode slide) belong to the evaluation at the pictures' own size: set "
-            "`original` too");
     if (data->ignore_index < -1)
         return stk_fail(err, STOKE_E_INVALID, "ignore_index is -1 (none) or a class id");
     return STOKE_OK;
 }
 
 /* Values as the network was trained on, as an op: the loader itself knows ImageNet's alone. */
-static const char *normalization(const stoke_predictor *predictor, char text[STK_NORMALIZATION])
+static const char *normalization(const stoke_predictor *predictor, char text[NORMALIZATION])
 {
     const stk_writer *w = &predictor->writer;
     double mean[3], deviation[3];
@@ -58,7 +75,7 @@ static const char *normalization(const stoke_predictor *predictor, char text[STK
         deviation[c] = 1 / w->scale[c];
         mean[c] = -w->bias[c] / w->scale[c];
     }
-    snprintf(text, STK_NORMALIZATION, "normalize(mean=%.9g,%.9g,%.9g,std=%.9g,%.9g,%.9g)", mean[0], mean[1],
+    snprintf(text, NORMALIZATION, "normalize(mean=%.9g,%.9g,%.9g,std=%.9g,%.9g,%.9g)", mean[0], mean[1],
              mean[2], deviation[0], deviation[1], deviation[2]);
     return text;
 }
@@ -116,7 +133,7 @@ static const char *name_of(const stoke_predictor *predictor, const stoke_labels 
     return id ? "foreground" : "background";
 }
 
-static int copy_names(stk_evaluation_set *set, stoke_eval_report *report, stoke_error *err)
+static int copy_names(evaluation_set *set, stoke_eval_report *report, stoke_error *err)
 {
     const uint32_t own = stoke_predictor_about(set->predictor).classes;
     report->class_names = stk_calloc(report->classes, sizeof *report->class_names);
@@ -131,7 +148,9 @@ static int copy_names(stk_evaluation_set *set, stoke_eval_report *report, stoke_
 
 /* ---- the pass at the network's size ---- */
 
-void stk_blame_classes(const stk_evaluation_set *set, stoke_error *err)
+/* A set whose masks have more classes than the network comes as bad files: puts in front of the message what
+ * is behind them. */
+static void blame_classes(const evaluation_set *set, stoke_error *err)
 {
     char why[96];
     snprintf(why, sizeof why, "the masks do not fit the network, which has %lld classes",
@@ -147,16 +166,16 @@ static int is_about_classes(const stoke_loader *loader, int code)
     return !stoke_loader_bad(loader, 0, &bad) && bad.code == STOKE_E_LABEL;
 }
 
-static int run_loader(stk_evaluation_set *set, stoke_confusion *confusion, stk_gallery *gallery,
+static int run_loader(evaluation_set *set, stoke_confusion *confusion, stk_gallery *gallery,
                       stk_evaluation *result, uint64_t *bad, stoke_progress_fn progress, void *context,
                       stoke_error *err)
 {
     stoke_loader *loader = NULL;
     stoke_loader_stats_data stats = { 0 };
-    int r = stoke_loader_create(&loader, set->dataset, &set->data, NULL, err);
+    int r = stk_loader_create_planned(&loader, set->dataset, &set->data, &set->plan, err);
     if (r) return r;
     r = stk_evaluate(set->predictor->net, loader, confusion, gallery, result, progress, context, err);
-    if (r && is_about_classes(loader, r)) stk_blame_classes(set, err);
+    if (r && is_about_classes(loader, r)) blame_classes(set, err);
     stoke_loader_stats(loader, &stats);
     *bad = stats.bad_samples;
     stoke_bad_file first;
@@ -166,24 +185,55 @@ static int run_loader(stk_evaluation_set *set, stoke_confusion *confusion, stk_g
     return r;
 }
 
-static int evaluate_resized(stk_evaluation_set *set, stoke_eval_report *report, stoke_progress_fn progress,
-                            void *context, stoke_error *err)
+static void take(evaluation_set *set, const stk_evaluation *e, stoke_eval_report *report)
 {
-    stk_evaluation e;
-    int r = run_loader(set, report->confusion, NULL, &e, &report->bad, progress, context, err);
+    report->loss = e->loss;
+    report->samples = e->samples;
+    report->windows = e->windows;
+    report->seconds = e->seconds;
+    report->waited_seconds = e->data_seconds;
+    memcpy(set->worst, e->worst, sizeof set->worst);
+    set->n_worst = e->n_worst;
+}
+
+/* ---- the pass at the masks' own size ---- */
+
+static int run_original(evaluation_set *set, stoke_confusion *confusion, stk_gallery *gallery,
+                        stk_evaluation *result, uint64_t *bad, stoke_progress_fn progress, void *context,
+                        stoke_error *err)
+{
+    stk_original original = { .predictor = set->predictor,
+                              .dataset = set->dataset,
+                              .labels = set->labels,
+                              .data = &set->data,
+                              .gallery = gallery,
+                              .memory = set->work.memory,
+                              .helpers = set->work.helpers };
+    int r = stk_quarantine_open(&original.quarantine, NULL, err);
     if (r) return r;
-    report->loss = e.loss;
-    report->samples = e.samples;
-    report->seconds = e.seconds;
-    report->waited_seconds = e.data_seconds;
-    memcpy(set->worst, e.worst, sizeof set->worst);
-    set->n_worst = e.n_worst;
-    return STOKE_OK;
+    r = stk_evaluate_original(&original, confusion, result, progress, context, err);
+    *bad = stk_quarantine_count(original.quarantine);
+    if (*bad) {
+        const stoke_bad_file first = stk_quarantine_get(original.quarantine, 0);
+        snprintf(set->first_bad, sizeof set->first_bad, "%s", first.reason);
+        if ((r == STOKE_E_TOO_BAD || r == STOKE_E_LABEL) && first.code == STOKE_E_LABEL)
+            blame_classes(set, err);
+    }
+    stk_quarantine_close(&original.quarantine);
+    return r;
+}
+
+static int run_pass(evaluation_set *set, stoke_confusion *confusion, stk_gallery *gallery,
+                    stk_evaluation *result, uint64_t *bad, stoke_progress_fn progress, void *context,
+                    stoke_error *err)
+{
+    return (set->original ? run_original : run_loader)(set, confusion, gallery, result, bad, progress,
+                                                       context, err);
 }
 
 /* ---- the worst ---- */
 
-static int copy_worst(const stk_evaluation_set *set, stoke_eval_report *report, stoke_error *err)
+static int copy_worst(const evaluation_set *set, stoke_eval_report *report, stoke_error *err)
 {
     for (size_t i = 0; i < set->n_worst; i++) {
         const stk_worst *w = &set->worst[i];
@@ -195,11 +245,10 @@ static int copy_worst(const stk_evaluation_set *set, stoke_eval_report *report, 
     return STOKE_OK;
 }
 
-/* Once more through the network, since which are the worst is known only afterwards: 16 pictures against
- * keeping all of them. At the network's size, also for `original`: pictures of a camera would be too large to
- * look at side by side. Their captions are those of the list. */
-static int draw_worst(stk_evaluation_set *set, const stoke_eval_params *params,
-                      const stoke_eval_report *report, stoke_error *err)
+/* Once more through the network, the same way, since which are the worst is known only afterwards: 16
+ * pictures against keeping all of them. Their captions are those of the list. */
+static int draw_worst(evaluation_set *set, const stoke_eval_params *params, const stoke_eval_report *report,
+                      stoke_error *err)
 {
     uint64_t ids[STK_WORST], bad;
     char title[160];
@@ -207,18 +256,23 @@ static int draw_worst(stk_evaluation_set *set, const stoke_eval_params *params,
     stoke_confusion *confusion = NULL;
     stk_evaluation e;
     const uint32_t count = (uint32_t)set->n_worst;
+    const uint32_t height = set->original ? STK_EVAL_SIDE : report->height;
+    const uint32_t width = set->original ? STK_EVAL_SIDE : report->width;
     if (!count) return STOKE_OK;
     for (uint32_t i = 0; i < count; i++) ids[i] = set->worst[i].id;
     int r = stoke_dataset_pick(set->dataset, ids, count, err);
-    if (!r) r = stk_gallery_create(&gallery, count, count, report->height, report->width, err);
+    if (!r) r = stk_gallery_create(&gallery, count, count, height, width, err);
     if (!r) stk_gallery_undo(gallery, &set->predictor->writer);
     for (uint32_t i = 0; !r && i < count; i++) /* of what is picked, the i-th */
         stk_gallery_score(gallery, i, set->worst[i].miou, set->worst[i].accuracy);
     if (!r) r = stoke_confusion_create(&confusion, report->classes, set->data.ignore_index, err);
-    if (!r) r = run_loader(set, confusion, gallery, &e, &bad, NULL, NULL, err);
-    snprintf(title, sizeof title, "The %u worst of %llu pictures, at %u x %u%s", (unsigned)count,
-             (unsigned long long)report->samples, (unsigned)report->width, (unsigned)report->height,
-             params->original ? "; scores at the masks' own size" : "");
+    if (!r) r = run_pass(set, confusion, gallery, &e, &bad, NULL, NULL, err);
+    if (set->original)
+        snprintf(title, sizeof title, "The %u worst of %s, at their own size", (unsigned)count,
+                 STOKE_COUNT(report->samples, "picture"));
+    else
+        snprintf(title, sizeof title, "The %u worst of %s, at %ux%u", (unsigned)count,
+                 STOKE_COUNT(report->samples, "picture"), (unsigned)report->height, (unsigned)report->width);
     if (!r)
         r = stk_gallery_write(gallery, params->picture, title, set->data.ignore_index,
                               (const char *const *)report->class_names, report->classes, err);
@@ -229,7 +283,33 @@ static int draw_worst(stk_evaluation_set *set, const stoke_eval_params *params,
 
 /* ---- all of it ---- */
 
-static int open_set(stk_evaluation_set *set, const stoke_data_params *data, const stoke_eval_params *params,
+/* How to look at the set. What was trained with says the predictor's params, not the data's. */
+static int settle_mode(evaluation_set *set, const stoke_eval_params *params, stoke_eval_report *report,
+                       stoke_error *err)
+{
+    stoke_data_params trained = set->data;
+    stk_pairs pairs = { 0 };
+    stk_eval_plan plan = { .mode = params->network.mode };
+    int r = STOKE_OK;
+    trained.augment = params->network.augment ? params->network.augment : "none";
+    if (!params->original) {
+        r = stk_pairs_look(&pairs, set->dataset, &trained, NULL, NULL, err);
+        if (!r)
+            r = stk_eval_plan_make(&plan, &pairs, stoke_dataset_count(set->dataset), &trained,
+                                   params->network.mode, err);
+        stk_pairs_free(&pairs);
+    }
+    set->original = params->original || plan.mode == STOKE_PREDICT_SLIDE;
+    if (!params->original) set->predictor->params.mode = plan.mode;
+    report->original = set->original;
+    report->mode = set->predictor->params.mode;
+    if (!r && !set->original && params->network.flip)
+        r = stk_fail(err, STOKE_E_INVALID,
+                     "flip belongs to the evaluation at the pictures' own size: set `original` too");
+    return r;
+}
+
+static int open_set(evaluation_set *set, const stoke_data_params *data, const stoke_eval_params *params,
                     stoke_eval_report *report, stoke_error *err)
 {
     int r = stoke_predictor_open(&set->predictor, &params->network, err);
@@ -252,23 +332,109 @@ static int open_set(stk_evaluation_set *set, const stoke_data_params *data, cons
             data->data     ? data->data
             : data->images ? data->images
                            : data->list);
-    if (!r) r = stk_labels_of(&set->labels, &set->data, err);
+    if (!r) r = settle_mode(set, params, report, err);
+    if (!r) r = stoke_data_labels(&set->labels, &set->data, err);
     if (!r) r = copy_names(set, report, err);
     if (!r) r = stoke_confusion_create(&report->confusion, network.classes, data->ignore_index, err);
     return r;
 }
 
+static uint64_t of_pictures(const evaluation_set *set)
+{
+    stoke_memory_sum sum = { 0 };
+    if (!set->original) return stk_loader_plan_workers(&set->plan);
+    stk_predict_add_memory(&sum, &set->work, &set->plan.probe);
+    return stoke_memory_total(&sum);
+}
+
+/* The worst pictures are kept with both masks, and drawn when what reads pictures has gone. */
+static uint64_t of_worst(uint64_t pixels, uint32_t classes, uint64_t gone)
+{
+    const uint64_t page = stk_comparison_bytes(STK_WORST, classes);
+    return STK_WORST * pixels * 7 + (page > gone ? page - gone : 0);
+}
+
+static void add_up(const evaluation_set *set, const stoke_eval_params *params, stoke_eval_report *report,
+                   uint64_t process)
+{
+    const stoke_predictor *p = set->predictor;
+    stoke_memory_sum *sum = &report->memory;
+    *sum = (stoke_memory_sum){ .limit_bytes = set->limit };
+    stk_net_add_memory(sum, &report->plan);
+    if (set->original) {
+        stk_predict_add_memory(sum, &set->work, &set->plan.probe);
+    } else {
+        stoke_memory_add_loader(sum, &set->plan.shown);
+        stoke_memory_add(sum, "classes", 1, (uint64_t)p->batch * p->height * p->width * (2 + 12));
+    }
+    if (params->picture)
+        stoke_memory_add(sum, "the worst", 1,
+                         of_worst(set->original ? STK_EVAL_SIDE * STK_EVAL_SIDE : p->height * p->width,
+                                  report->classes, of_pictures(set)));
+    stoke_memory_add(sum, "process", 1, process);
+}
+
+static stk_predict_work original_work(const evaluation_set *set, const stoke_eval_params *params)
+{
+    stoke_predict_job job = stoke_predict_job_defaults();
+    job.count = stoke_dataset_count(set->dataset);
+    job.images = params->picture != NULL;
+    job.labels = set->labels;
+    return stk_predict_work_of(set->predictor, &job);
+}
+
+/* Makes what pictures take fit into so many bytes; 0: they do not, and take the least now. */
+static int squeeze(evaluation_set *set, uint64_t bytes)
+{
+    if (set->original) return stk_predict_squeeze(&set->work, &set->plan.probe, bytes);
+    if (stk_loader_plan_squeeze(&set->plan, bytes)) return 1;
+    stk_loader_plan_squeeze(&set->plan, stk_loader_plan_least(&set->plan));
+    return 0;
+}
+
+/* Before the first picture is read. */
+static int plan_memory(evaluation_set *set, const stoke_eval_params *params, stoke_eval_report *report,
+                       stoke_error *err)
+{
+    set->limit = set->data.memory_limit;
+    set->data.memory_limit = 0; /* of the whole, and not of the loader */
+    const int r = stk_loader_plan_of(&set->plan, set->dataset, &set->data, err);
+    if (r) return r;
+    if (set->original) {
+        set->work = original_work(set, params);
+        stk_predict_settle(&set->work, &set->plan.probe);
+    }
+    const uint64_t process = stk_process_beside(&report->plan);
+    add_up(set, params, report, process);
+    while (set->limit && stoke_memory_total(&report->memory) > set->limit) {
+        if (!set->original && set->plan.shown.slots > 2) {
+            set->plan.shown.slots--;
+        } else {
+            const uint64_t others = stoke_memory_total(&report->memory) - of_pictures(set);
+            if (!squeeze(set, set->limit > others ? set->limit - others : 0)) {
+                add_up(set, params, report, process);
+                return stk_memory_refuse(&report->memory, "the evaluation needs", "lower batch or workers",
+                                         err);
+            }
+        }
+        add_up(set, params, report, process);
+    }
+    if (params->planned) params->planned(params->planned_context, &report->memory);
+    return STOKE_OK;
+}
+
 int stoke_evaluate_set(const stoke_data_params *data, const stoke_eval_params *params,
                        stoke_progress_fn progress, void *context, stoke_eval_report *report, stoke_error *err)
 {
-    stk_evaluation_set set = { 0 };
+    evaluation_set set = { 0 };
+    stk_evaluation e = { 0 };
     *report = (stoke_eval_report){ .loss = NAN };
     int r = check(data, params, err);
     if (!r) r = open_set(&set, data, params, report, err);
-    if (!r)
-        r = (params->original ? stk_evaluate_original : evaluate_resized)(&set, report, progress, context,
-                                                                          err);
+    if (!r) r = plan_memory(&set, params, report, err);
+    if (!r) r = run_pass(&set, report->confusion, NULL, &e, &report->bad, progress, context, err);
     if (!r) {
+        take(&set, &e, report);
         report->scores = stoke_confusion_scores(report->confusion);
         report->images_per_s = report->seconds > 0 ? (double)report->samples / report->seconds : 0;
         memcpy(report->first_bad, set.first_bad, sizeof report->first_bad);

@@ -9,14 +9,14 @@
 #include "src/base/error.h"
 #include "src/base/exact_math.h"
 #include "src/base/mem.h"
+#include "src/loader/loader_private.h"
 #include "src/train/checkpoint.h"
 #include "src/train/evaluate.h"
-#include "src/train/lr_judge.h"
 #include "src/train/setup.h"
+#include "src/train/train_memory.h"
 #include <stoke/findlr.h>
 
 enum { MIN_STEPS = 100, MAX_STEPS = 10000 }; /* the judge looks at pairs of points: 50 ms for the most */
-static const double TOO_HIGH = 4;            /* times the lowest smoothed loss: no use to go on */
 
 typedef struct sweep {
     stoke_net *net;
@@ -69,7 +69,7 @@ static int next_batch(sweep *s, const stoke_batch **batch, stoke_error *err)
             fresh = 1;
             if (!status) continue;
         }
-        if (status) return stk_fail(err, status, "%s", stoke_loader_error(s->loader));
+        if (status) return stk_fail_again(err, status, stoke_loader_error(s->loader));
         if ((*batch)->count) return STOKE_OK;
         stoke_batch_release(s->loader, batch);
     }
@@ -121,35 +121,34 @@ static int run(sweep *s, stoke_error *err)
 {
     stoke_lr_report *r = s->report;
     const uint32_t steps = s->params->steps;
-    stk_smoothing smoothing = { 0 };
-    double lowest = INFINITY;
+    stoke_lr_watch watch = { 0 };
     int status = stoke_loader_set_epoch(s->loader, 0);
-    if (status) return stk_fail(err, status, "%s", stoke_loader_error(s->loader));
+    if (status) return stk_fail_again(err, status, stoke_loader_error(s->loader));
     for (uint32_t i = 0; i < steps; i++) {
         double loss;
         r->end_lr = s->params->low * stk_pow(s->params->high / s->params->low, (double)i / (steps - 1));
         status = take_step(s, r->end_lr, &loss, err);
         if (status) return status;
-        if (!isfinite(loss)) {
-            r->end = STOKE_LR_END_NOT_FINITE;
-            return STOKE_OK;
-        }
-        const double smooth = stk_smooth_next(&smoothing, loss);
-        r->points[r->count++] = (stoke_lr_point){ r->end_lr, loss, smooth };
+        r->end = stoke_lr_watch_next(&watch, loss);
+        if (r->end == STOKE_LR_END_NOT_FINITE) return STOKE_OK;
+        r->points[r->count++] = (stoke_lr_point){ r->end_lr, loss, watch.smooth };
         if (tell(s, i + 1)) return stk_fail(err, STOKE_E_CANCELLED, "interrupted");
-        lowest = fmin(lowest, smooth);
-        if (smooth > TOO_HIGH * lowest) {
-            r->end = STOKE_LR_END_ROSE;
-            return STOKE_OK;
-        }
+        if (r->end == STOKE_LR_END_ROSE) return STOKE_OK;
     }
     return STOKE_OK;
+}
+
+/* What is usual, and well below where the loss exploded. */
+static double without_a_curve(const sweep *s)
+{
+    const double usual = stk_usual_rate(s->train);
+    return s->report->end == STOKE_LR_END_WHOLE ? usual : fmin(usual, s->report->end_lr / 100);
 }
 
 /* Room for the curve, the sweep, the verdict. */
 static int run_and_judge(sweep *s, stoke_error *err)
 {
-    *s->report = (stoke_lr_report){ 0 };
+    *s->report = (stoke_lr_report){ .memory = s->report->memory };
     int status = check_params(s->params, err);
     if (status) return status;
     s->report->points = stk_calloc(s->params->steps, sizeof *s->report->points);
@@ -159,6 +158,7 @@ static int run_and_judge(sweep *s, stoke_error *err)
     status = run(s, err);
     s->report->seconds = (double)(stk_now_ns() - s->began_ns) / 1e9;
     if (!status) status = stoke_lr_judge(s->report, err);
+    if (!status && isnan(s->report->suggested)) s->report->suggested = without_a_curve(s);
     if (status) stoke_lr_report_free(s->report);
     return status;
 }
@@ -209,13 +209,13 @@ static int settling(void *context, uint64_t done, uint64_t total)
 }
 
 /* Says what it will take before it takes it. */
-static int announce(sweep *s, const stk_setup *setup, stoke_error *err)
+static int announce(sweep *s, const stk_setup *setup, stk_train_memory *memory, stoke_error *err)
 {
-    char text[512];
-    stoke_net_plan plan;
-    const int status = stoke_net_plan_of(&setup->net, &plan, err);
+    char text[1024];
+    const int status = stk_train_memory_make(memory, setup, 0, err);
     if (status) return status;
-    stoke_net_plan_text(&plan, text, sizeof text);
+    s->report->memory = memory->sum;
+    stoke_memory_text(&memory->sum, text, sizeof text);
     if (notify(s, STOKE_TRAIN_READY, text, 0, 0)) return stk_fail(err, STOKE_E_CANCELLED, "interrupted");
     return STOKE_OK;
 }
@@ -226,6 +226,7 @@ int stoke_find_lr(const stoke_data_params *data, const stoke_train_params *train
 {
     sweep s = { .params = params, .event = event, .context = context, .report = report };
     stk_setup setup = { 0 };
+    stk_train_memory memory;
     stoke_train_params own = *train;
     *report = (stoke_lr_report){ 0 };
     int status = check_params(params, err);
@@ -235,11 +236,15 @@ int stoke_find_lr(const stoke_data_params *data, const stoke_train_params *train
     status = stk_setup_make(&setup, data, &own, say, settling, &s, err);
     s.train = &setup.params;
     if (!status && stk_setup_names_no_quarantine(&setup))
-        setup.train.quarantine = ""; /* nothing is written */
-    if (!status) status = announce(&s, &setup, err);
+        setup.train.quarantine = "";                  /* nothing is written */
+    if (!status) stoke_dataset_close(&setup.val_set); /* nothing is validated */
+    if (!status) status = announce(&s, &setup, &memory, err);
     if (!status) status = stoke_net_open(&s.net, &setup.net, err);
     for (size_t i = 0; !status && stoke_net_remark(s.net, i); i++) say(&s, stoke_net_remark(s.net, i));
-    if (!status) status = stoke_loader_create(&s.loader, setup.train_set, &setup.train, NULL, err);
+    if (!status) {
+        const stoke_data_params own_data = stk_train_data(&setup);
+        status = stk_loader_create_planned(&s.loader, setup.train_set, &own_data, &memory.train, err);
+    }
     if (!status) status = run_and_judge(&s, err); /* what it leaves behind is closed: nothing to put back */
     stoke_loader_destroy(&s.loader);
     stoke_net_close(&s.net);

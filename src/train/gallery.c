@@ -14,7 +14,8 @@
 
 typedef struct keepsake {
     uint64_t id;
-    const char *name; /* the dataset's; NULL: not seen yet */
+    const char *name;       /* the dataset's; NULL: not seen yet */
+    uint32_t height, width; /* up to the gallery's */
     uint8_t *rgb;
     uint16_t *truth, *predicted;
     int scored; /* these were measured elsewhere; else the pixels that are shown have them */
@@ -118,11 +119,56 @@ void stk_gallery_take(stk_gallery *gallery, const stoke_batch *batch, const uint
         keepsake *k = find(gallery, batch->ids[row]);
         if (!k) continue;
         k->name = batch->names[row];
+        k->height = gallery->height;
+        k->width = gallery->width;
         bytes_of(gallery, (const float *)batch->images + row * (batch->image_row_bytes / sizeof(float)),
                  batch->layout, pixels, k->rgb);
         narrow((const char *)batch->masks + row * batch->mask_row_bytes, batch->mask_dtype, pixels, k->truth);
         memcpy(k->predicted, predicted + row * pixels, pixels * sizeof *predicted);
     }
+}
+
+/* ---- whole pictures ---- */
+
+static uint32_t scaled(uint32_t side, double scale)
+{
+    const uint32_t n = (uint32_t)(side * scale + 0.5);
+    return n ? n : 1;
+}
+
+/* The pixel in the middle of what becomes one. */
+static void shrink_ids(const stoke_image *mask, uint32_t width, uint32_t height, uint16_t *ids)
+{
+    for (uint32_t y = 0; y < height; y++) {
+        const uint64_t from = (2 * (uint64_t)y + 1) * mask->height / (2 * (uint64_t)height);
+        const uint8_t *line = (const uint8_t *)mask->data + from * mask->stride;
+        for (uint32_t x = 0; x < width; x++) {
+            const uint64_t at = (2 * (uint64_t)x + 1) * mask->width / (2 * (uint64_t)width);
+            *ids++ = mask->depth == 1 ? line[at] : ((const uint16_t *)line)[at];
+        }
+    }
+}
+
+int stk_gallery_show(stk_gallery *gallery, const stk_worst *own, const stoke_image *image,
+                     const stoke_image *truth, const stoke_image *predicted, stoke_error *err)
+{
+    keepsake *k = find(gallery, own->id);
+    if (!k) return STOKE_OK;
+    double scale = fmin((double)gallery->height / image->height, (double)gallery->width / image->width);
+    scale = fmin(scale, 1);
+    k->height = scaled(image->height, scale);
+    k->width = scaled(image->width, scale);
+    const stoke_image small = { k->rgb, 3 * (size_t)k->width, k->width, k->height, 3, 1 };
+    stk_resizer *resizer = stk_resizer_create();
+    const int r = resizer ? stk_resize(resizer, image, &small, err)
+                          : stk_fail(err, STOKE_E_NOMEM, "no memory for a picture to look at");
+    stk_resizer_destroy(&resizer);
+    if (r) return r;
+    shrink_ids(truth, k->width, k->height, k->truth);
+    shrink_ids(predicted, k->width, k->height, k->predicted);
+    k->name = own->name;
+    stk_gallery_score(gallery, own->id, own->miou, own->accuracy);
+    return STOKE_OK;
 }
 
 void stk_gallery_score(stk_gallery *gallery, uint64_t id, double miou, double accuracy)
@@ -144,8 +190,9 @@ int stk_gallery_has_any(const stk_gallery *gallery)
 enum { CAPTION = 256 };
 
 /* "street/0042: mean IoU 0.731, accuracy 94.1 %" */
-static void caption_of(const keepsake *k, stoke_confusion *confusion, size_t pixels, char *text)
+static void caption_of(const keepsake *k, stoke_confusion *confusion, char *text)
 {
+    const size_t pixels = (size_t)k->height * k->width;
     double miou = k->miou, accuracy = k->accuracy;
     if (!k->scored) {
         stoke_confusion_reset(confusion);
@@ -170,10 +217,10 @@ static size_t lay_rows(const stk_gallery *g, stoke_confusion *confusion, stoke_c
         const keepsake *k = &g->kept[i];
         if (!k->name) continue;
         stoke_image *view = images + 3 * n;
-        view[0] = (stoke_image){ k->rgb, 3 * (size_t)g->width, g->width, g->height, 3, 1 };
-        view[1] = (stoke_image){ k->truth, 2 * (size_t)g->width, g->width, g->height, 1, 2 };
-        view[2] = (stoke_image){ k->predicted, 2 * (size_t)g->width, g->width, g->height, 1, 2 };
-        caption_of(k, confusion, (size_t)g->height * g->width, captions[n]);
+        view[0] = (stoke_image){ k->rgb, 3 * (size_t)k->width, k->width, k->height, 3, 1 };
+        view[1] = (stoke_image){ k->truth, 2 * (size_t)k->width, k->width, k->height, 1, 2 };
+        view[2] = (stoke_image){ k->predicted, 2 * (size_t)k->width, k->width, k->height, 1, 2 };
+        caption_of(k, confusion, captions[n]);
         rows[n] = (stoke_comparison){ &view[0], &view[1], &view[2], captions[n] };
         n++;
     }

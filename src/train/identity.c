@@ -17,8 +17,11 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/base/options_private.h"
+#include "src/base/terminal.h"
 #include "src/source/labels_private.h"
 #include "src/source/reader.h"
+#include "src/train/files_seen.h"
+#include "src/train/run_place.h"
 
 /* ---- YAML ---- */
 
@@ -35,14 +38,16 @@ int stk_setup_write_yaml(const stk_setup *setup, FILE *out)
     params.force = standard.force;
     params.stop_after = standard.stop_after;
     stoke_option_group groups[] = { stoke_data_options(&data), stoke_train_options(&params) };
+    stk_whole_paths whole;
+    stk_whole_paths_make(&whole, &data, &params);
     groups[0].title = "Data";
     groups[1].title = "Training";
     fputs("# A run as it was done, with everything settled: `stoke train --config FILE` does it again, in a "
           "new\n"
-          "# folder; `stoke train --resume FOLDER` goes on with it. Paths are relative to where stoke was "
-          "started.\n\n",
+          "# folder; `stoke train --resume FOLDER` goes on with it.\n\n",
           out);
     stoke_options_write_yaml(groups, 2, out);
+    stk_whole_paths_free(&whole);
     return ferror(out) ? STOKE_E_IO : STOKE_OK;
 }
 
@@ -52,12 +57,13 @@ int stk_setup_write_yaml(const stk_setup *setup, FILE *out)
  * What names the files of the set is told by its fingerprint; `steps` and the three that name files are
  * written by what they come to. */
 static const char *const left_out[] = {
-    "data",    "images",         "masks",     "list",       "image_suffix", "mask_suffix", "split",
-    "classes", "label_map",      "augment",   "weights",    "epoch",        "rank",        "world",
-    "workers", "consumer_cores", "prefetch",  "nice",       "memory_limit", "max_bad",     "quarantine",
-    "cache",   "cache_disk",     "cache_ram", "max_pixels", "model",        "pretrained",  "partial",
-    "threads", "epochs",         "steps",     "eval_every", "patience",     "runs",        "name",
-    "resume",  "force",          "log_every", "save_every", "stop_after",   "pictures",    "tensorboard",
+    "data",      "images",         "masks",     "list",       "image_suffix", "mask_suffix", "split",
+    "classes",   "label_map",      "augment",   "weights",    "epoch",        "rank",        "world",
+    "workers",   "consumer_cores", "prefetch",  "nice",       "memory_limit", "max_bad",     "quarantine",
+    "cache",     "cache_disk",     "cache_ram", "max_pixels", "model",        "pretrained",  "partial",
+    "threads",   "epochs",         "steps",     "eval_every", "patience",     "runs",        "name",
+    "resume",    "force",          "log_every", "save_every", "stop_after",   "pictures",    "tensorboard",
+    "eval_mode", "names",
 };
 
 static int counts(const char *name)
@@ -114,6 +120,19 @@ static void write_set(const char *name, const stoke_dataset *set, FILE *out)
             (unsigned long long)stoke_dataset_fingerprint(set));
 }
 
+static const char files[] = "files"; /* its line is compared by stk_setup_same_files alone */
+
+/* Whatever files there are, of both sets: another digest is worth a remark, not a refusal. */
+static void write_files(const stk_setup *setup, FILE *out)
+{
+    const stk_files_seen train = stk_files_look(setup->train_set, INT64_MAX),
+                         val = stk_files_look(setup->val_set, INT64_MAX);
+    fprintf(out, "%s=%016llx%016llx\n", files, (unsigned long long)train.digest,
+            (unsigned long long)val.digest);
+}
+
+static const char slides[] = "eval_mode=slide\n";
+
 /* open_memstream's memory is not ours to count: it is copied. */
 char *stk_setup_identity(const stk_setup *setup)
 {
@@ -131,8 +150,10 @@ char *stk_setup_identity(const stk_setup *setup)
     fprintf(out, "model=%s\n", setup->params.model);
     write_group(&groups[1], out);
     fprintf(out, "steps=%llu\n", (unsigned long long)setup->steps);
+    if (setup->params.eval_mode == STOKE_PREDICT_SLIDE) fputs(slides, out); /* see stk_setup_eval_mode */
     write_set("train_set", setup->train_set, out);
     write_set("val_set", setup->val_set, out);
+    write_files(setup, out);
     const int failed = ferror(out);
     if (fclose(out) == 0 && !failed && text) identity = stk_strdup(text);
     free(text);
@@ -189,10 +210,23 @@ static void add_difference(differences *d, const line *was, const line *is)
     const line *left = was ? was : &nothing, *right = is ? is : &nothing;
     if (d->n++ >= SHOWN || d->used >= sizeof d->text) return;
     /* The shorter part of a long list says little, but the name does. */
-    d->used += (size_t)snprintf(d->text + d->used, sizeof d->text - d->used, "%s%.*s was %.*s and is %.*s",
-                                d->n > 1 ? "; " : "", any->name_length < 32 ? any->name_length : 32,
-                                any->name, left->value_length < 60 ? left->value_length : 60, left->value,
-                                right->value_length < 60 ? right->value_length : 60, right->value);
+    d->used +=
+        (size_t)stoke_text_format(d->text + d->used, sizeof d->text - d->used, "%s%.*s was %.*s and is %.*s",
+                                  d->n > 1 ? "; " : "", any->name_length < 32 ? any->name_length : 32,
+                                  any->name, left->value_length < 60 ? left->value_length : 60, left->value,
+                                  right->value_length < 60 ? right->value_length : 60, right->value);
+}
+
+static int is_files(const line *l)
+{
+    return l->name_length == sizeof files - 1 && !memcmp(l->name, files, sizeof files - 1);
+}
+
+int stk_setup_same_files(const char *saved, const char *now)
+{
+    const line wanted = { .name = files, .name_length = sizeof files - 1 };
+    line was, is;
+    return !find_line(saved, &wanted, &was) || !find_line(now, &wanted, &is) || same_value(&was, &is);
 }
 
 int stk_setup_same(const char *saved, const char *now, stoke_error *err)
@@ -200,6 +234,7 @@ int stk_setup_same(const char *saved, const char *now, stoke_error *err)
     differences d = { 0 };
     line was, is;
     for (const char *at = saved; next_line(&at, &was);) {
+        if (is_files(&was)) continue;
         const int found = find_line(now, &was, &is);
         if (!found)
             add_difference(&d, &was, NULL);
@@ -207,18 +242,22 @@ int stk_setup_same(const char *saved, const char *now, stoke_error *err)
             add_difference(&d, &was, &is);
     }
     for (const char *at = now; next_line(&at, &is);)
-        if (!find_line(saved, &is, &was)) add_difference(&d, NULL, &is);
+        if (!is_files(&is) && !find_line(saved, &is, &was)) add_difference(&d, NULL, &is);
     if (!d.n) return STOKE_OK;
-    for (char *p = d.text; *p; p++) /* one side comes from a file, and a terminal might obey it */
-        if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
     char more[48] = "";
     if (d.n > SHOWN) snprintf(more, sizeof more, "; and %u more", d.n - SHOWN);
     return stk_fail(err, STOKE_E_STATE, "%s%s", d.text, more);
 }
 
+int stk_setup_eval_mode(const char *identity)
+{
+    return strstr(identity, slides) ? STOKE_PREDICT_SLIDE : STOKE_PREDICT_RESIZE;
+}
+
 int stk_setup_same_scores(const char *saved, const char *now)
 {
-    static const char *const names[] = { "metric", "val_set", "classes", "label_map", "ignore_index" };
+    static const char *const names[] = { "metric",    "val_set",      "classes",
+                                         "label_map", "ignore_index", "eval_mode" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const line wanted = { .name = names[i], .name_length = (int)strlen(names[i]) };
         line was, is;

@@ -7,17 +7,20 @@
 #include "src/train/journal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/json_read.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/report/events.h"
 #include "src/train/journal_text.h"
 #include "src/train/log_lines.h"
@@ -25,15 +28,22 @@
 /* A file that grows by lines. */
 typedef struct paper {
     char *path;
-    FILE *stream;
-    long end; /* of the last line */
+    FILE *stream; /* NULL: could not be opened */
+    long end;     /* of the last line */
 } paper;
+
+typedef struct loss {
+    uint64_t times;
+    stoke_error why; /* the first */
+} loss;
 
 struct stk_journal {
     char *folder;
     paper log, table;
-    stk_events *events; /* NULL: not asked for */
-    char **tags;        /* "val/iou/NAME" per class of the matrix, from the start line on */
+    stk_events *events; /* NULL: not asked for, or could not be opened */
+    int with_events;    /* asked for */
+    loss lost[STK_PAPERS];
+    char **tags; /* "val/iou/NAME" per class of the matrix, from the start line on */
     uint32_t classes;
     const char **event_tags; /* room for what one event says of an evaluation */
     double *event_values;
@@ -97,7 +107,14 @@ static int open_paper(paper *p, const char *folder, const char *name, int append
 {
     p->path = stk_path_join(folder, name);
     if (!p->path) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for %s", folder, name);
-    p->stream = fopen(p->path, append ? "abe" : "wbe");
+    struct stat st;
+    const int fd = stk_open(p->path, O_WRONLY | O_CREAT | (append ? O_APPEND : O_TRUNC), 0666);
+    if (fd >= 0 && stk_fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) {
+        close(fd);
+        return stk_fail(err, STOKE_E_IO, "%s: cannot write: not a regular file", p->path);
+    }
+    p->stream = fd >= 0 ? fdopen(fd, append ? "ab" : "wb") : NULL;
+    if (fd >= 0 && !p->stream) close(fd);
     if (!p->stream || fseek(p->stream, 0, SEEK_END) || (p->end = ftell(p->stream)) < 0)
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot write", p->path);
     return STOKE_OK;
@@ -110,8 +127,18 @@ static void close_paper(paper *p)
     *p = (paper){ 0 };
 }
 
+/* Books what became of a line or an entry; returns it. */
+static int book(stk_journal *j, stk_paper which, int status, const stoke_error *why, stoke_error *err)
+{
+    loss *lost = &j->lost[which];
+    if (!status) return status;
+    if (!lost->times++) lost->why = *why;
+    if (err) *err = *why;
+    return status;
+}
+
 /* After a line: out with it, or back to the end of the line before. */
-static int finish_line(paper *p, stoke_error *err)
+static int finish_paper(paper *p, stoke_error *err)
 {
     errno = 0;
     const int bad = ferror(p->stream) | (fflush(p->stream) != 0);
@@ -126,7 +153,39 @@ static int finish_line(paper *p, stoke_error *err)
     return stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", p->path);
 }
 
+static int finish_line(stk_journal *j, stk_paper which, stoke_error *err)
+{
+    stoke_error why = { 0 };
+    return book(j, which, finish_paper(which == STK_PAPER_LOG ? &j->log : &j->table, &why), &why, err);
+}
+
+/* One more that has no file to go to; the reason is known. */
+static int lose(stk_journal *j, stk_paper which, stoke_error *err)
+{
+    const stoke_error why = j->lost[which].why;
+    return book(j, which, why.code, &why, err);
+}
+
+uint64_t stk_journal_lost(const stk_journal *journal, stk_paper which, const char **why)
+{
+    *why = journal->lost[which].why.message;
+    return journal->lost[which].times;
+}
+
 /* ---- open and close ---- */
+
+/* What a run can do without: where it fails, that is booked with its first line. */
+static void open_others(stk_journal *j, const char *table, const uint64_t *after)
+{
+    loss *of_table = &j->lost[STK_PAPER_TABLE], *of_events = &j->lost[STK_PAPER_EVENTS];
+    int r = after ? cut(table, *after, row_stays, &of_table->why) : STOKE_OK;
+    if (!r) r = open_paper(&j->table, j->folder, "metrics.csv", after != NULL, &of_table->why);
+    if (r && j->table.stream) {
+        fclose(j->table.stream);
+        j->table.stream = NULL;
+    }
+    if (j->with_events) stk_events_open(&j->events, j->folder, after, &of_events->why);
+}
 
 int stk_journal_open(stk_journal **out, const char *folder, const uint64_t *after, int tensorboard,
                      stoke_error *err)
@@ -139,13 +198,12 @@ int stk_journal_open(stk_journal **out, const char *folder, const uint64_t *afte
     char *log = stk_path_join(folder, "log.jsonl"), *table = stk_path_join(folder, "metrics.csv");
     if (!j->folder || !log || !table)
         r = stk_fail(err, STOKE_E_NOMEM, "%s: no memory for its journal", folder);
+    j->with_events = tensorboard;
     if (!r && after) r = cut(log, *after, log_stays, err);
-    if (!r && after) r = cut(table, *after, row_stays, err);
+    if (!r) r = open_paper(&j->log, folder, "log.jsonl", after != NULL, err);
+    if (!r) open_others(j, table, after);
     stk_free(log);
     stk_free(table);
-    if (!r) r = open_paper(&j->log, folder, "log.jsonl", after != NULL, err);
-    if (!r) r = open_paper(&j->table, folder, "metrics.csv", after != NULL, err);
-    if (!r && tensorboard) r = stk_events_open(&j->events, folder, after, err);
     if (r)
         stk_journal_close(&j);
     else
@@ -213,27 +271,38 @@ static int learn_classes(stk_journal *j, const stk_setup *setup, stoke_error *er
 int stk_journal_start(stk_journal *journal, const stk_setup *setup, const stoke_net_plan *plan,
                       const char *cpu, uint64_t step, double t, int resumed, stoke_error *err)
 {
-    int r = learn_classes(journal, setup, err);
-    if (r) return r;
+    stoke_error why = { 0 };
     stk_text_start(journal->log.stream, setup, plan, cpu, step, t, resumed);
-    r = finish_line(&journal->log, err);
-    if (r || journal->table.end) return r;
+    int r = finish_line(journal, STK_PAPER_LOG, err);
+    if (journal->with_events && learn_classes(journal, setup, &why)) {
+        stk_events_close(&journal->events);
+        journal->lost[STK_PAPER_EVENTS].why = why;
+    }
+    if (!journal->table.stream || journal->table.end) return r;
     stk_text_csv_head(journal->table.stream, setup);
-    return finish_line(&journal->table, err);
+    const int table = finish_line(journal, STK_PAPER_TABLE, err);
+    return r ? r : table;
 }
 
 int stk_journal_step(stk_journal *journal, const stk_step_note *note, stoke_error *err)
 {
     stk_text_step(journal->log.stream, note);
-    int r = finish_line(&journal->log, err);
-    if (r || !journal->events) return r;
+    const int r = finish_line(journal, STK_PAPER_LOG, err);
+    if (!journal->with_events) return r;
     static const char *const tags[] = { "train/loss", "train/lr", "train/gradient_norm", "train/img_per_s",
                                         "train/data_wait" };
     const int timed = note->seconds > 0; /* the last two cannot be said of no time */
     const double values[] = { note->loss, note->lr, note->gradient_norm,
                               timed ? (double)note->images / note->seconds : 0,
                               timed ? note->data_seconds / note->seconds : 0 };
-    return stk_events_scalars(journal->events, note->step, tags, values, timed ? 5 : 3, err);
+    stoke_error why = { 0 };
+    const int also =
+        journal->events
+            ? book(journal, STK_PAPER_EVENTS,
+                   stk_events_scalars(journal->events, note->step, tags, values, timed ? 5 : 3, &why), &why,
+                   err)
+            : lose(journal, STK_PAPER_EVENTS, err);
+    return r ? r : also;
 }
 
 /* A class that does not occur has no score, and no point in its curve. */
@@ -268,33 +337,35 @@ int stk_journal_evaluation(stk_journal *journal, uint64_t step, uint64_t epoch, 
                            int average, const char *picture, stoke_error *err)
 {
     const stk_eval_note note = { step, epoch, t, evaluation, confusion, best, average, picture };
-    if (!journal->tags)
-        return stk_fail(err, STOKE_E_STATE, "%s: an evaluation before the run began", journal->folder);
     stk_text_evaluation(journal->log.stream, &note);
-    int r = finish_line(&journal->log, err);
-    if (!r) {
-        stk_text_csv_row(journal->table.stream, &note);
-        r = finish_line(&journal->table, err);
-    }
-    if (!r && journal->events) r = events_of_evaluation(journal, &note, err);
-    return r;
+    const int log = finish_line(journal, STK_PAPER_LOG, err);
+    if (journal->table.stream) stk_text_csv_row(journal->table.stream, &note);
+    const int table = journal->table.stream ? finish_line(journal, STK_PAPER_TABLE, err)
+                                            : lose(journal, STK_PAPER_TABLE, err);
+    int events = STOKE_OK;
+    stoke_error why = { 0 };
+    if (journal->events)
+        events = book(journal, STK_PAPER_EVENTS, events_of_evaluation(journal, &note, &why), &why, err);
+    else if (journal->with_events)
+        events = lose(journal, STK_PAPER_EVENTS, err);
+    return log ? log : table ? table : events;
 }
 
 int stk_journal_saved(stk_journal *journal, uint64_t step, double t, double seconds, uint64_t bytes,
                       stoke_error *err)
 {
     stk_text_saved(journal->log.stream, step, t, seconds, bytes);
-    return finish_line(&journal->log, err);
+    return finish_line(journal, STK_PAPER_LOG, err);
 }
 
 int stk_journal_remark(stk_journal *journal, uint64_t step, double t, const char *text, stoke_error *err)
 {
     stk_text_remark(journal->log.stream, step, t, text);
-    return finish_line(&journal->log, err);
+    return finish_line(journal, STK_PAPER_LOG, err);
 }
 
 int stk_journal_end(stk_journal *journal, uint64_t step, double t, const char *why, stoke_error *err)
 {
     stk_text_end(journal->log.stream, step, t, why);
-    return finish_line(&journal->log, err);
+    return finish_line(journal, STK_PAPER_LOG, err);
 }

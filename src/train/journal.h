@@ -9,7 +9,7 @@
  *   {"kind":"start","step":0,"t":0,"time":"2026-11-16T10:00:00Z","version":"0.1.0","model":"b0","parameters":3716457,
  *    "classes":12,"names":["sky",null,...],"size":[256,256],"batch":4,"accumulate":1,"steps":900,"epochs":10,
  *    "steps_per_epoch":92,"train_samples":367,"val_samples":101,"precision":"fp32","threads":2,"cpu":"avx2",
- *    "machine":"AMD EPYC 7R13","cores":2,"data":"camvid","metric":"miou","resumed":false}
+ *    "machine":"AMD EPYC 7R13","cores":2,"data":"camvid","metric":"miou","eval_mode":"slide","resumed":false}
  *   {"kind":"step","step":10,"epoch":0,"t":3.2,"loss":2.31,"lr":1e-4,"gradient_norm":1.9,"loss_scale":1,"skipped":0,
  *    "images":40,"seconds":1.9,"data_seconds":0.02}      loss is the mean, images, seconds and skipped the
  * sums, since the line before; data_seconds of seconds waited for batches
@@ -30,8 +30,12 @@
 
 typedef struct stk_journal stk_journal;
 
+/* The files of a journal. */
+typedef enum stk_paper { STK_PAPER_LOG, STK_PAPER_TABLE, STK_PAPER_EVENTS, STK_PAPERS } stk_paper;
+
 /* after: NULL for a new run; for a resumed one the step of its checkpoint: lines of later steps (and a half
- * line at the end) are cut off, since those steps come again. The folder exists. */
+ * line at the end) are cut off, since those steps come again. The folder exists. Fails where the log cannot
+ * be begun; without the others a run can do. */
 int stk_journal_open(stk_journal **out, const char *folder, const uint64_t *after, int tensorboard,
                      stoke_error *err);
 void stk_journal_close(stk_journal **journal);
@@ -43,7 +47,11 @@ typedef struct stk_step_note {
     double seconds, data_seconds;
 } stk_step_note;
 
-/* Every line is flushed to the system; a line that cannot be written is STOKE_E_IO (disk full). */
+/* How many lines or entries could not be written, and why the first of them (lives until close). */
+uint64_t stk_journal_lost(const stk_journal *journal, stk_paper paper, const char **why);
+
+/* Every line is flushed to the system; a line that cannot be written is STOKE_E_IO (disk full), and the other
+ * files get theirs all the same. */
 int stk_journal_start(stk_journal *journal, const stk_setup *setup, const stoke_net_plan *plan,
                       const char *cpu, uint64_t step, double t, int resumed, stoke_error *err);
 int stk_journal_step(stk_journal *journal, const stk_step_note *note, stoke_error *err);

@@ -87,6 +87,7 @@ void stk_text_start(FILE *out, const stk_setup *setup, const stoke_net_plan *pla
     stoke_json_uint(&json, "cores", stoke_machine_cores().usable);
     stoke_json_string(&json, "data", data->data ? data->data : data->list ? data->list : data->images);
     stoke_json_string(&json, "metric", metric_name(setup->params.metric));
+    if (setup->val_set) stoke_json_string(&json, "eval_mode", stk_eval_mode_name(setup->eval.mode));
     stoke_json_bool(&json, "resumed", resumed);
     stoke_json_close(&json);
 }

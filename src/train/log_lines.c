@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 #include "src/base/error.h"
+#include "src/base/retry.h"
 
 int stk_lines_open(stk_lines *lines, const char *path, stoke_error *err)
 {
     struct stat st;
     *lines = (stk_lines){ .path = path };
-    /* O_NONBLOCK: opening a fifo must not hang. */
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = stk_open(path, O_RDONLY, 0);
     if (fd < 0)
         return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno, "%s: cannot open",
                               path);

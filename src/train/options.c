@@ -28,12 +28,12 @@ static const stoke_option table[] = {
     { "precision", STOKE_OPT_CHOICE, FIELD(precision), .default_text = "auto",
       .choices = "fp32|bf16|fp16|auto",
       .help =
-          "Numbers that the network computes with; auto is bf16 where the processor multiplies it by itself "
+          "Numbers that the network computes with; auto is bf16 where the processor has native bf16 products "
           "(AMX), else fp32. Weights are kept in fp32 always" },
     { "memory", STOKE_OPT_CHOICE, FIELD(memory), .default_text = "plain", .choices = "plain|lean|min",
-      .help =
-          "What is kept from the way forward for the way back; lean and min keep less and compute it again, "
-          "for larger batches in the same memory" },
+      .help = "Activations kept from the forward pass for the backward pass; lean and min keep fewer and "
+              "compute them again, "
+              "for larger batches in the same memory" },
     { "threads", STOKE_OPT_INT, FIELD(threads), .default_text = "0", .min = 0, .max = 1024, .argument = "N",
       .help = "Threads of the network; 0 takes all cores the process may use. Results do not depend on it" },
     { "dropout", STOKE_OPT_REAL, FIELD(dropout), .default_text = "0.1", .min = 0, .max = 0.99,
@@ -114,8 +114,16 @@ static const stoke_option table[] = {
     { "eval_every", STOKE_OPT_AUTO_INT, FIELD(eval_every), .default_text = "auto", .min = 0, .max = ANY,
       .argument = "N|auto",
       .help = "Steps between evaluations on the val part; auto is once per epoch, but every 50 steps at the "
-              "most. "
+              "most, and less often where --eval-mode slide would take more time than the steps. "
               "0 never evaluates: then all of --split is trained on" },
+    { "eval_mode", STOKE_OPT_CHOICE, FIELD(eval_mode), .default_text = "auto", .choices = "auto|resize|slide",
+      .help = "How validation looks at a picture: resize brings it to --size; slide moves windows of --size "
+              "over it "
+              "at its own scale and scores it at its own size; auto slides where training cuts such windows "
+              "(crop, "
+              "medical, random_crop ...) and pictures are more than 1.5 times as large, as `stoke predict` "
+              "does. A "
+              "run that goes on keeps what it had" },
     { "metric", STOKE_OPT_CHOICE, FIELD(metric), .default_text = "miou", .choices = "miou|f1|accuracy|loss",
       .help = "What decides which network is kept in best/: mean IoU, mean F1 of the classes, share of right "
               "pixels, or the lowest loss on val" },
@@ -130,7 +138,8 @@ static const stoke_option table[] = {
       .help = "Go on with the run in this folder, exactly where its last checkpoint was taken; settings are "
               "read from its config.yaml" },
     { "force", STOKE_OPT_FLAG, FIELD(force), .default_text = "false",
-      .help = "Resume although the data or settings have changed since" },
+      .help = "Resume although the data or settings have changed since, or although the state is gone: then "
+              "the run begins again and replaces its best/ and last/" },
     { "stop_after", STOKE_OPT_INT, FIELD(stop_after), .default_text = "0", .min = 0, .max = ANY,
       .argument = "N",
       .help = "Save and leave after N steps of this sitting, to be resumed later; 0 goes on to the end" },

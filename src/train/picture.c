@@ -4,6 +4,7 @@
 #include "src/base/error.h"
 #include "src/loader/job.h"
 #include "src/loader/sample.h"
+#include "src/source/pairs.h"
 
 struct stk_pictures {
     stk_recipe recipe;
@@ -12,7 +13,6 @@ struct stk_pictures {
 struct stk_picture_reader {
     const stk_pictures *pictures;
     stk_bench bench;
-    stk_budget budget;
     stk_job job;
 };
 
@@ -33,6 +33,8 @@ int stk_pictures_open(stk_pictures **out, const stoke_data_params *data, uint32_
     if (!pictures) return stk_fail(err, STOKE_E_NOMEM, "no memory to read pictures");
     const int status =
         stk_recipe_create(&pictures->recipe, NULL, &own, err); /* a size is set: no set needed */
+    pictures->recipe.alone =
+        STOKE_ORIENTATION_APPLY; /* of auto: the mask is to lie as people see the picture */
     if (status)
         stk_pictures_close(&pictures);
     else
@@ -48,6 +50,11 @@ void stk_pictures_close(stk_pictures **pictures)
     *pictures = NULL;
 }
 
+const stk_recipe *stk_pictures_recipe(const stk_pictures *pictures)
+{
+    return &pictures->recipe;
+}
+
 int stk_pictures_shrink(const stk_pictures *pictures)
 {
     return pictures->recipe.image_decode.mode == STOKE_DECODE_FAST;
@@ -59,7 +66,6 @@ int stk_picture_reader_create(stk_picture_reader **out, const stk_pictures *pict
     *out = NULL;
     if (!reader) return stk_fail(err, STOKE_E_NOMEM, "no memory to read pictures");
     reader->pictures = pictures;
-    reader->budget.spare = UINT64_MAX;
     const int status = stk_bench_create(&reader->bench, err);
     if (status)
         stk_picture_reader_destroy(&reader);
@@ -97,10 +103,26 @@ int stk_picture_read(stk_picture_reader *reader, const stoke_sample *file, uint3
         .last = stk_stamp_now(),
         .err = err,
     };
-    const int status = stk_fetch(&reader->job, &reader->budget);
+    /* A mask that is there says which way up it was drawn; its pixels are not for us. */
+    if (reader->pictures->recipe.orientation == STOKE_ORIENTATION_AUTO && file->mask_path)
+        reader->job.knows_mask = stk_header_read(reader->bench.mask_decoder, &reader->bench.mask_file,
+                                                 &file->mask, STK_FILE_LIMIT, &reader->job.mask_info);
+    const int status = stk_fetch(&reader->job, NULL);
     *width = reader->job.width;
     *height = reader->job.height;
     return status;
+}
+
+stk_row_need stk_picture_need(const stk_picture_reader *reader)
+{
+    const stk_job *job = &reader->job;
+    return stk_bench_need(job->recipe, &job->image_info, job->image_bytes, NULL, 0);
+}
+
+int stk_picture_turned(const stk_picture_reader *reader)
+{
+    const stk_job *job = &reader->job;
+    return job->image_info.orientation == 1 ? 0 : job->orientation == STOKE_ORIENTATION_APPLY ? 1 : -1;
 }
 
 /* The prefix of a sample whose plan is nothing but a size. */

@@ -10,11 +10,15 @@
 #include <stoke/dataset.h>
 #include <stoke/image.h>
 
+#include "src/loader/bench.h"
+
 /* Settings, shared by all readers. */
 typedef struct stk_pictures stk_pictures;
 int stk_pictures_open(stk_pictures **out, const stoke_data_params *data, uint32_t height, uint32_t width,
                       stoke_error *err);
 void stk_pictures_close(stk_pictures **pictures);
+/* As if each of them were a sample. */
+const stk_recipe *stk_pictures_recipe(const stk_pictures *pictures);
 /* 1: fitting may decode less than the whole (JPEG in mode fast); the pixels then differ a little. */
 int stk_pictures_shrink(const stk_pictures *pictures);
 
@@ -32,6 +36,10 @@ int stk_picture_reader_renew(stk_picture_reader *reader, stoke_error *err);
  * message of a failure names the file. */
 int stk_picture_read(stk_picture_reader *reader, const stoke_sample *file, uint32_t *width, uint32_t *height,
                      stoke_error *err);
+/* What decoding it takes. */
+stk_row_need stk_picture_need(const stk_picture_reader *reader);
+/* Its stored orientation: 0: there is none, 1: applied, -1: left alone. */
+int stk_picture_turned(const stk_picture_reader *reader);
 /* Then: its pixels at its own size, or at that given to stk_pictures_open. The reader's until it is used
  * again. 3 channels, u8 or, from 16-bit files, u16. */
 int stk_picture_whole(stk_picture_reader *reader, stoke_image *image, stoke_error *err);

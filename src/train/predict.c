@@ -13,8 +13,7 @@
 
 enum { USUAL_SIDE = 512 };
 
-/* auto slides over pictures larger than this many times what the network sees. */
-static const double much_larger = 1.5;
+const double stk_much_larger = 1.5;
 
 stoke_predict_params stoke_predict_defaults(void)
 {
@@ -62,6 +61,14 @@ static void settle_size(stoke_predictor *p, const stk_preset *preset)
     p->size_from = "the usual one, nothing else is said beside the weights";
 }
 
+static void take_shape(stoke_predictor *p)
+{
+    p->classes = p->net->config.classes;
+    p->stride = stk_logits_stride(p->classes);
+    p->grid_height = p->net->stages[0].height;
+    p->grid_width = p->net->stages[0].width;
+}
+
 static int open_network(stoke_predictor *p, const char *weights, stoke_error *err)
 {
     stoke_net_params net = stoke_net_defaults();
@@ -76,12 +83,8 @@ static int open_network(stoke_predictor *p, const char *weights, stoke_error *er
     net.precision = p->params.precision;
     net.threads = p->params.threads;
     const int status = stoke_net_open(&p->net, &net, err);
-    if (status) return status;
-    p->classes = p->net->config.classes;
-    p->stride = stk_logits_stride(p->classes);
-    p->grid_height = p->net->stages[0].height;
-    p->grid_width = p->net->stages[0].width;
-    return STOKE_OK;
+    if (!status) take_shape(p);
+    return status;
 }
 
 static int take_memory(stoke_predictor *p, stoke_error *err)
@@ -122,16 +125,36 @@ int stoke_predictor_open(stoke_predictor **out, const stoke_predict_params *para
     return status;
 }
 
+int stk_predictor_borrow(stoke_predictor **out, stoke_net *net, const char *augment, stoke_error *err)
+{
+    const stk_preset nothing = { 0 };
+    stoke_predictor *p = *out = stk_calloc(1, sizeof *p);
+    if (!p) return stk_fail(err, STOKE_E_NOMEM, "no memory for a predictor");
+    p->params = stoke_predict_defaults();
+    p->params.mode = STOKE_PREDICT_SLIDE;
+    p->net = net;
+    p->borrowed = 1;
+    p->height = net->params.height;
+    p->width = net->params.width;
+    p->size_from = "the network's";
+    p->batch = net->params.batch < STK_PREDICT_BATCH ? net->params.batch : STK_PREDICT_BATCH;
+    take_shape(p);
+    int status = stk_predict_learn(p, augment, &nothing, err);
+    if (!status) status = take_memory(p, err);
+    if (status) stoke_predictor_close(out);
+    return status;
+}
+
 void stoke_predictor_close(stoke_predictor **predictor)
 {
     stoke_predictor *p = *predictor;
     if (!p) return;
-    stoke_net_close(&p->net);
+    if (!p->borrowed) stoke_net_close(&p->net);
     stk_resizer_destroy(&p->resizer);
     stk_free(p->rows);
     stk_free(p->swap);
-    stk_buffer *const buffers[] = { &p->fitted, &p->window, &p->sums, &p->shares,
-                                    &p->merged, &p->labels, &p->taps, &p->lines };
+    stk_buffer *const buffers[] = { &p->fitted, &p->window, &p->truth, &p->sums, &p->shares,
+                                    &p->merged, &p->labels, &p->taps,  &p->lines };
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) stk_buffer_free(buffers[i]);
     stk_free(p);
     *predictor = NULL;
@@ -163,7 +186,7 @@ const char *stoke_predictor_remark(const stoke_predictor *p, size_t index)
 static int mode_of(const stoke_predictor *p, uint32_t width, uint32_t height)
 {
     if (p->params.mode != STOKE_PREDICT_AUTO) return p->params.mode;
-    const int large = width > much_larger * p->width || height > much_larger * p->height;
+    const int large = width > stk_much_larger * p->width || height > stk_much_larger * p->height;
     const int possible = p->width % STK_GRID == 0 && p->height % STK_GRID == 0;
     return p->own_scale && large && possible ? STOKE_PREDICT_SLIDE : STOKE_PREDICT_RESIZE;
 }
@@ -227,7 +250,7 @@ int stk_predict_resized(stoke_predictor *p, const stoke_logits *logits, uint32_t
     const uint16_t *classes = stk_grid_classes(p, &grid, mask->width, mask->height, err);
     if (!classes) return STOKE_E_NOMEM;
     stk_grid_copy(classes, mask->width, mask->height, mask, 0);
-    *about = (stoke_prediction){ .mode = STOKE_PREDICT_RESIZE, .windows = 1, .confidence = NAN };
+    *about = (stoke_prediction){ .mode = STOKE_PREDICT_RESIZE, .windows = 1, .confidence = NAN, .loss = NAN };
     if (p->params.confidence)
         about->confidence = stk_grid_confidence(p, &grid, grid.height, grid.width) / grid.height / grid.width;
     return STOKE_OK;
@@ -263,13 +286,20 @@ static int predict_resized(stoke_predictor *p, const stoke_image *image, const s
 int stoke_predictor_run(stoke_predictor *p, const stoke_image *image, const stoke_image *mask,
                         stoke_prediction *about, stoke_progress_fn progress, void *context, stoke_error *err)
 {
+    return stk_predictor_run(p, image, NULL, mask, about, progress, context, err);
+}
+
+int stk_predictor_run(stoke_predictor *p, const stoke_image *image, const stoke_image *truth,
+                      const stoke_image *mask, stoke_prediction *about, stoke_progress_fn progress,
+                      void *context, stoke_error *err)
+{
     stoke_prediction unused;
     if (!about) about = &unused;
     int status = check_image(image, err);
     if (!status) status = stk_predict_check_mask(p, image->width, image->height, mask, err);
     if (status) return status;
     if (mode_of(p, image->width, image->height) == STOKE_PREDICT_SLIDE)
-        return stk_slide(p, image, mask, about, progress, context, err);
+        return stk_slide(p, image, truth, mask, about, progress, context, err);
     status = predict_resized(p, image, mask, about, err);
     if (!status && progress && progress(context, 1, 1))
         status = stk_fail(err, STOKE_E_CANCELLED, "stopped on request");

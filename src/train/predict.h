@@ -45,6 +45,7 @@ int stk_window_pixels(const stoke_image *image, uint32_t x, uint32_t y, uint32_t
 
 struct stoke_predictor {
     stoke_net *net;
+    int borrowed;                /* the network is another's, who closes it */
     stoke_predict_params params; /* strings are NULL: they were the caller's */
     uint32_t height, width;      /* of the network's pictures */
     uint32_t grid_height, grid_width, classes;
@@ -57,6 +58,7 @@ struct stoke_predictor {
     stk_resizer *resizer;
     float *rows;                    /* batch pictures as the network takes them */
     stk_buffer fitted, window;      /* pixels */
+    stk_buffer truth;               /* the mask of a window */
     stk_buffer sums;                /* logits of windows and mirror images, averaged */
     stk_buffer shares, merged;      /* of windows; one element per thread */
     stk_buffer labels, taps, lines; /* classes as the network gives them; of interpolation; confidence */
@@ -116,6 +118,19 @@ int stk_predict_learn(stoke_predictor *predictor, const char *augment, const stk
                       stoke_error *err);
 
 /* ---- predict.c ---- */
+
+/* auto slides over pictures larger than this many times what the network sees, in height or width. */
+extern const double stk_much_larger;
+
+/* A predictor that slides with a network that somebody else has, in passes of up to its batch: what a run
+ * validates with. augment: as in stoke_predict_params. */
+int stk_predictor_borrow(stoke_predictor **out, stoke_net *net, const char *augment, stoke_error *err);
+
+/* stoke_predictor_run; truth (may be NULL) has the picture's size, 1 channel of u8 or u16: of a picture that
+ * is slid over, about->loss is then measured. */
+int stk_predictor_run(stoke_predictor *predictor, const stoke_image *image, const stoke_image *truth,
+                      const stoke_image *mask, stoke_prediction *about, stoke_progress_fn progress,
+                      void *context, stoke_error *err);
 
 int stk_predict_check_mask(const stoke_predictor *predictor, uint32_t width, uint32_t height,
                            const stoke_image *mask, stoke_error *err);

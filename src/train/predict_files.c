@@ -18,15 +18,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <stoke/machine.h>
-
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/retry.h"
+#include "src/source/reader.h"
 #include "src/train/picture.h"
 #include "src/train/predict.h"
+#include "src/train/predict_memory.h"
 
 enum {
-    MOST_HELPERS = 16,
+    MOST_HELPERS = 16, /* stk_predict_helpers gives no more */
     STEP_BACK = 10,    /* nice: the network's team waits for its slowest thread, a helper for nobody */
     LOOK_NS = 50000000 /* how often progress is asked while there is nothing to predict: 20 times a second */
 };
@@ -39,18 +40,20 @@ typedef struct slot {
     int status;
     stoke_error error;
     int mode;
-    stk_buffer pixels, small, ids;
-    stoke_image image, fitted, mask; /* data NULL: there is none */
+    stk_buffer pixels, small, ids, truths;
+    stoke_image image, fitted, mask, truth; /* data NULL: there is none */
     stoke_prediction about;
-    uint64_t bytes; /* booked against the limit */
+    uint64_t bytes;     /* booked against the limit */
+    int turned;         /* stk_picture_turned */
+    uint32_t low, high; /* values of a 16-bit picture */
 } slot;
 
 typedef struct work {
     stoke_predictor *predictor;
     const stoke_predict_job *job;
     stk_pictures *pictures;
+    stk_predict_work plan;
     uint32_t n_slots, n_helpers;
-    uint64_t kept; /* bytes that a helper's reader may keep between files */
     slot *slots;
     pthread_t threads[MOST_HELPERS];
     const stoke_sample *sliding; /* the file whose windows are counted; the caller's */
@@ -93,6 +96,10 @@ static void book(work *w, const slot *s)
         w->report->done++;
     w->report->resized += !s->status && s->about.mode == STOKE_PREDICT_RESIZE;
     w->report->slid += !s->status && s->about.mode == STOKE_PREDICT_SLIDE;
+    w->report->turned += !s->status && s->turned > 0;
+    w->report->lying += !s->status && s->turned < 0;
+    if (s->low < w->report->low16) w->report->low16 = s->low;
+    if (s->high > w->report->high16) w->report->high16 = s->high;
 }
 
 /* Gives a mask, or the reason why there is none, to the caller's function. With the lock, which is let go
@@ -108,13 +115,13 @@ static void hand_over(work *w, slot *s)
                                         .message = s->status ? s->error.message : "",
                                         .image = w->job->images && !s->status ? &s->image : NULL,
                                         .mask = s->status ? NULL : &s->mask,
+                                        .truth = w->job->labels && !s->status ? &s->truth : NULL,
                                         .about = s->about };
     const int status = w->job->predicted(w->job->context, &predicted, &error);
-    /* A buffer for one huge picture is not kept for the small ones after it. */
-    if (s->bytes > w->job->memory / w->n_slots) {
-        stk_buffer_free(&s->pixels);
-        stk_buffer_free(&s->ids);
-    }
+    /* Nothing is kept: what is booked against the limit is what is held. */
+    stk_buffer_free(&s->pixels);
+    stk_buffer_free(&s->ids);
+    stk_buffer_free(&s->truths);
     pthread_mutex_lock(&w->lock);
     if (status)
         stop(w, status, &error);
@@ -174,44 +181,75 @@ static int take_pixels(work *w, stk_picture_reader *reader, slot *s)
     if (whole) {
         status = stk_picture_whole(reader, &pixels, &s->error);
         if (!status) status = keep(&s->pixels, &pixels, &s->image, &s->error);
+        if (!status) stk_image_values(&s->image, &s->low, &s->high);
     }
     if (status || s->mode == STOKE_PREDICT_SLIDE) return status;
     status = whole && !stk_pictures_shrink(w->pictures)
                  ? stk_picture_fit(reader, &s->image, &pixels, &s->error)
                  : stk_picture_fitted(reader, &pixels, &s->error);
+    if (!status && !whole) stk_image_values(&pixels, &s->low, &s->high);
     return status ? status : keep(&s->small, &pixels, &s->fitted, &s->error);
-}
-
-static int read_file(work *w, stk_picture_reader *reader, slot *s)
-{
-    const stoke_sample *file = &w->job->files[s->index];
-    const uint8_t depth = w->predictor->classes > 256 ? 2 : 1;
-    uint32_t width, height;
-    s->image = s->fitted = s->mask = (stoke_image){ 0 };
-    s->error = (stoke_error){ 0 };
-    int status = stk_picture_read(reader, file, &width, &height, &s->error);
-    if (status) return status;
-    stoke_image none;
-    if ((uint64_t)width * height > (uint64_t)w->job->data->max_pixels)
-        return stk_picture_whole(reader, &none, &s->error); /* the decoder refuses it, with the reason */
-    s->mode = stoke_predictor_plan(w->predictor, width, height).mode;
-    const int whole = w->job->images || s->mode == STOKE_PREDICT_SLIDE;
-    /* Mask, decoder's pixels and our own of them, 16 bits deep at worst. */
-    if (!admit(w, s, (uint64_t)width * height * (depth + 6 + (whole ? 6 : 0)))) return STOKE_E_CANCELLED;
-    status = room_for(&s->ids, width, height, 1, depth, &s->mask, &s->error);
-    if (!status) status = stk_predict_check_mask(w->predictor, width, height, &s->mask, &s->error);
-    if (status) {
-        stk_error_prefix(&s->error, file->image_path);
-        return status;
-    }
-    return take_pixels(w, reader, s);
 }
 
 /* Nor do helpers keep what decoding one took: pictures of 500 MB, each read by another of 16, would be 8 GB.
  * What the slot has is a copy. */
 static int give_back(const work *w, stk_picture_reader *reader, stoke_error *err)
 {
-    return stk_picture_reader_memory(reader) > w->kept ? stk_picture_reader_renew(reader, err) : STOKE_OK;
+    return stk_picture_reader_memory(reader) > stk_predict_kept(&w->plan)
+               ? stk_picture_reader_renew(reader, err)
+               : STOKE_OK;
+}
+
+/* What the picture's mask says, to compare with. A reader of its own each time keeps nothing. */
+static int read_truth(const work *w, slot *s)
+{
+    const stoke_sample *file = &w->job->files[s->index];
+    stk_reader reader = { 0 };
+    stoke_image_info info;
+    stoke_image ids;
+    int status = stk_reader_start(&reader, &s->error);
+    if (!status)
+        status = stk_reader_mask(&reader, w->job->data, w->job->labels, file, &info, &ids, &s->error);
+    if (!status && (ids.width != s->mask.width || ids.height != s->mask.height))
+        status = stk_fail(&s->error, STOKE_E_SIZE, "the mask is %ux%u (height x width), its image is %ux%u",
+                          ids.height, ids.width, s->mask.height, s->mask.width);
+    if (!status) status = keep(&s->truths, &ids, &s->truth, &s->error);
+    stk_reader_finish(&reader);
+    if (status) stk_error_prefix(&s->error, file->mask_path);
+    return status;
+}
+
+static int read_file(work *w, stk_picture_reader *reader, slot *s, stk_predict_booking *booked)
+{
+    const stoke_sample *file = &w->job->files[s->index];
+    const uint8_t depth = w->predictor->classes > 256 ? 2 : 1;
+    uint32_t width, height;
+    s->image = s->fitted = s->mask = s->truth = (stoke_image){ 0 };
+    s->error = (stoke_error){ 0 };
+    int status = stk_picture_read(reader, file, &width, &height, &s->error);
+    s->turned = 0;
+    s->low = UINT32_MAX;
+    s->high = 0;
+    if (status) return status;
+    s->turned = stk_picture_turned(reader);
+    stoke_image none;
+    if ((uint64_t)width * height > (uint64_t)w->job->data->max_pixels)
+        return stk_picture_whole(reader, &none, &s->error); /* the decoder refuses it, with the reason */
+    s->mode = stoke_predictor_plan(w->predictor, width, height).mode;
+    const int whole = w->job->images || s->mode == STOKE_PREDICT_SLIDE;
+    const stk_row_need need = stk_picture_need(reader);
+    *booked = stk_predict_book(&w->plan, (uint64_t)width * height, whole, &need);
+    if (!admit(w, s, booked->slot + booked->reading)) return STOKE_E_CANCELLED;
+    status = room_for(&s->ids, width, height, 1, depth, &s->mask, &s->error);
+    if (!status) status = stk_predict_check_mask(w->predictor, width, height, &s->mask, &s->error);
+    if (status) {
+        stk_error_prefix(&s->error, file->image_path);
+        return status;
+    }
+    status = take_pixels(w, reader, s);
+    if (status || !w->job->labels) return status;
+    status = give_back(w, reader, &s->error); /* before the mask takes as much again */
+    return status ? status : read_truth(w, s);
 }
 
 /* One thing to do; 0 when there is nothing for now. With the lock, which is let go meanwhile. */
@@ -228,9 +266,15 @@ static int help(work *w, stk_picture_reader *reader)
     s->index = w->next++;
     pthread_mutex_unlock(&w->lock);
     stoke_error error = { 0 };
-    s->status = read_file(w, reader, s);
+    stk_predict_booking booked = { 0 };
+    s->status = read_file(w, reader, s, &booked);
     const int status = give_back(w, reader, &error);
     pthread_mutex_lock(&w->lock);
+    if (s->bytes) { /* what reading took is free again; a bad one has left it all */
+        w->bytes -= booked.reading;
+        s->bytes -= booked.reading;
+    }
+    if (stk_is_want(s->status)) stop(w, s->status, &s->error); /* not that file's fault */
     if (status) stop(w, status, &error);
     s->state = s->status ? PREDICTED : READY; /* a bad file has nothing to predict */
     pthread_cond_broadcast(&w->changed);
@@ -296,8 +340,8 @@ static uint32_t take_ready(work *w, slot **taken)
 static int slide(work *w, slot *s, stoke_error *err)
 {
     w->sliding = &w->job->files[s->index];
-    const int status =
-        stoke_predictor_run(w->predictor, &s->image, &s->mask, &s->about, windows_done, w, err);
+    const int status = stk_predictor_run(w->predictor, &s->image, w->job->labels ? &s->truth : NULL, &s->mask,
+                                         &s->about, windows_done, w, err);
     if (status != STOKE_E_LIMIT) return status;
     s->status = status;
     s->error = *err;
@@ -378,7 +422,7 @@ static int start_helpers(work *w, uint32_t wanted, stoke_error *err)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the caller's */
     while (!number && w->n_helpers < wanted) {
-        number = pthread_create(&w->threads[w->n_helpers], NULL, run_helper, w);
+        number = stk_thread_start(&w->threads[w->n_helpers], run_helper, w);
         w->n_helpers += !number;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -398,14 +442,11 @@ static void prepare_lock(work *w)
 
 static int run_all(work *w, stoke_error *err)
 {
-    uint32_t wanted = w->job->helpers ? w->job->helpers : stoke_machine_cores().usable;
-    if (wanted > MOST_HELPERS) wanted = MOST_HELPERS;
-    /* One in the hands of each helper, two passes of the network. */
-    w->n_slots = wanted + 2 * (w->predictor->batch / stk_predict_views(w->predictor));
-    w->kept = w->job->memory / wanted;
+    w->plan = stk_predict_work_of(w->predictor, w->job);
+    w->n_slots = stk_predict_slots(&w->plan);
     w->slots = stk_calloc(w->n_slots, sizeof *w->slots);
     if (!w->slots) return stk_fail(err, STOKE_E_NOMEM, "no memory for %u pictures", w->n_slots);
-    const int status = start_helpers(w, wanted, err);
+    const int status = start_helpers(w, w->plan.helpers, err);
     if (!status) drive(w);
     for (uint32_t i = 0; i < w->n_helpers; i++) pthread_join(w->threads[i], NULL);
     return status ? status : w->status;
@@ -417,6 +458,7 @@ static void free_slots(work *w)
         stk_buffer_free(&w->slots[i].pixels);
         stk_buffer_free(&w->slots[i].small);
         stk_buffer_free(&w->slots[i].ids);
+        stk_buffer_free(&w->slots[i].truths);
     }
     stk_free(w->slots);
 }
@@ -424,7 +466,7 @@ static void free_slots(work *w)
 int stoke_predict_files(stoke_predictor *predictor, const stoke_predict_job *job,
                         stoke_predict_report *report, stoke_error *err)
 {
-    *report = (stoke_predict_report){ 0 };
+    *report = (stoke_predict_report){ .low16 = UINT32_MAX };
     if (job->struct_size != sizeof *job || !job->predicted || !job->data)
         return stk_fail(err, STOKE_E_INVALID,
                         "a job comes from stoke_predict_job_defaults() of this version and needs data "

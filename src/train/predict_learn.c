@@ -2,21 +2,9 @@
  *
  * What a predictor has to know about the training: from the augmentation it was done with.
  */
-#include <string.h>
-
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/train/predict.h"
-
-/* A crop at the source's own scale; random_resized_crop shows things at many. */
-static int crops_at_own_scale(const stoke_pipeline *pipeline)
-{
-    for (size_t i = 0; i < pipeline->n_steps; i++) {
-        const stk_op *op = pipeline->steps[i].op;
-        if (op->traits & STK_TRAIT_CROP && strcmp(op->name, "random_resized_crop") != 0) return 1;
-    }
-    return 0;
-}
 
 static int make_swap(stoke_predictor *p, const stoke_pipeline *pipeline, stoke_error *err)
 {
@@ -44,7 +32,7 @@ int stk_predict_learn(stoke_predictor *p, const char *augment, const stk_preset 
     stoke_pipeline *pipeline = NULL;
     int status = stoke_pipeline_create(&pipeline, augment, err);
     if (!status) {
-        p->own_scale = crops_at_own_scale(pipeline);
+        p->own_scale = stk_pipeline_own_scale(pipeline) != NULL;
         if (stk_pipeline_normalize(pipeline, mean, deviation))
             stk_writer_normalize(&p->writer, mean, deviation);
         status = make_swap(p, pipeline, err);

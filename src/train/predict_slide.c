@@ -11,6 +11,7 @@
 #include <stoke/machine.h>
 
 #include "src/base/error.h"
+#include "src/net/net.h"
 #include "src/train/predict_slide.h"
 
 enum { NOT_ASKED = 64 << 20 /* bytes that are there: no need to look into /proc for every picture */ };
@@ -18,7 +19,7 @@ enum { NOT_ASKED = 64 << 20 /* bytes that are there: no need to look into /proc 
 /* The band while it goes down the picture. Lines are those of the grid. */
 typedef struct band {
     stoke_predictor *predictor;
-    const stoke_image *image, *mask;
+    const stoke_image *image, *truth, *mask; /* truth NULL: no loss */
     stk_windows across, down;
     float *sums;
     const float *across_shares, *down_shares;
@@ -27,6 +28,8 @@ typedef struct band {
     uint32_t lines; /* it has room for */
     uint32_t sure;  /* lines whose confidence is in the sum */
     double confidence;
+    double loss;      /* of windows, times the pixels that count in each */
+    uint64_t counted; /* those pixels */
     stoke_progress_fn progress;
     void *context;
     uint64_t done; /* windows */
@@ -55,6 +58,13 @@ uint64_t stk_slide_bytes(const stoke_predictor *p, uint32_t width, uint32_t heig
     const uint64_t classes = (uint64_t)(p->grid_height + 1) * STK_GRID * across.length * sizeof(uint16_t);
     *windows = (uint64_t)across.count * down.count;
     return sums_bytes(p, &across) + classes;
+}
+
+uint64_t stk_slide_windows(uint32_t width, uint32_t height, uint32_t window_width, uint32_t window_height)
+{
+    const double overlap = stoke_predict_defaults().overlap;
+    return (uint64_t)stk_windows_of(width, window_width, overlap).count *
+           stk_windows_of(height, window_height, overlap).count;
 }
 
 /* What a band takes grows with the width alone: 16 million pixels by 1 are 48 MB, and 330 GB of sums with 150
@@ -95,6 +105,48 @@ static int reserve(band *b)
     return STOKE_OK;
 }
 
+/* ---- the loss ---- */
+
+/* The mask of a window, its lines close together; returns how many of its pixels count. */
+static uint64_t pack_truth(const band *b, const stoke_image *window, void *packed)
+{
+    const int64_t ignored = b->predictor->net->params.loss.ignore_index;
+    const size_t line = (size_t)window->width * window->depth;
+    uint64_t counted = 0;
+    for (uint32_t y = 0; y < window->height; y++) {
+        const void *from = (const uint8_t *)window->data + y * window->stride;
+        memcpy((uint8_t *)packed + y * line, from, line);
+        for (uint32_t x = 0; x < window->width; x++)
+            counted +=
+                (window->depth == 1 ? ((const uint8_t *)from)[x] : ((const uint16_t *)from)[x]) != ignored;
+    }
+    return counted;
+}
+
+/* As training measures it: window by window, with what continues the picture; so it does not depend on how
+ * many windows share a pass. `item` of the pass has its corner at x, y. */
+static int add_loss(band *b, uint32_t item, uint32_t x, uint32_t y)
+{
+    stoke_predictor *p = b->predictor;
+    const size_t pixels = (size_t)p->width * p->height;
+    stoke_image window;
+    double loss = 0;
+    int status = stk_window_pixels(b->truth, x, y, p->width, p->height, &p->window, &window, b->err);
+    void *packed = stk_buffer_reserve(&p->truth, pixels * b->truth->depth);
+    if (!status && !packed) status = stk_fail(b->err, STOKE_E_NOMEM, "no memory for the mask of a window");
+    if (status) return status;
+    const uint64_t counted = pack_truth(b, &window, packed);
+    const stk_truth truth = { .masks = packed,
+                              .dtype = b->truth->depth == 1 ? STOKE_DTYPE_U8 : STOKE_DTYPE_U16,
+                              .row_bytes = pixels * b->truth->depth };
+    if (counted) status = stk_net_item_loss(p->net, item * stk_predict_views(p), &truth, &loss, b->err);
+    b->loss += loss * (double)counted;
+    b->counted += counted;
+    return status;
+}
+
+/* ---- rows of windows ---- */
+
 /* All windows of one row. */
 static int add_row(band *b, uint32_t y)
 {
@@ -114,6 +166,8 @@ static int add_row(band *b, uint32_t y)
             columns[n] = x / STK_GRID;
         }
         if (!status) status = stk_predict_pass(p, n, &logits, b->err);
+        for (uint32_t k = 0; !status && b->truth && k < n; k++)
+            status = add_loss(b, k, columns[k] * STK_GRID, y);
         if (status) return status;
         stk_predict_add(p, &logits, n, columns, &sums);
         b->done += n;
@@ -161,11 +215,12 @@ static void roll(band *b, uint32_t end)
     b->first = end - 1;
 }
 
-int stk_slide(stoke_predictor *p, const stoke_image *image, const stoke_image *mask, stoke_prediction *about,
-              stoke_progress_fn progress, void *context, stoke_error *err)
+int stk_slide(stoke_predictor *p, const stoke_image *image, const stoke_image *truth, const stoke_image *mask,
+              stoke_prediction *about, stoke_progress_fn progress, void *context, stoke_error *err)
 {
     band b = { .predictor = p,
                .image = image,
+               .truth = truth,
                .mask = mask,
                .across = stk_windows_of(image->width, p->width, p->params.overlap),
                .down = stk_windows_of(image->height, p->height, p->params.overlap),
@@ -180,7 +235,10 @@ int stk_slide(stoke_predictor *p, const stoke_image *image, const stoke_image *m
         if (!status) status = finish(&b, end);
         if (!status && !last) roll(&b, end);
     }
-    *about = (stoke_prediction){ .mode = STOKE_PREDICT_SLIDE, .windows = all_windows(&b), .confidence = NAN };
+    *about = (stoke_prediction){ .mode = STOKE_PREDICT_SLIDE,
+                                 .windows = all_windows(&b),
+                                 .confidence = NAN,
+                                 .loss = b.counted ? b.loss / (double)b.counted : NAN };
     if (p->params.confidence)
         about->confidence = b.confidence / grid_of(image->width) / grid_of(image->height);
     return status;

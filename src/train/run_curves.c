@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <stoke/output.h>
+
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/report/chart.h"
@@ -154,6 +156,7 @@ static int write_speed(const stk_curves *c, stoke_chart chart, FILE *out, stoke_
     chart.height = whole / 2;
     chart.y_min = 0;
     fprintf(out,
+            "<!-- " STOKE_OUTPUT_MARK " -->\n"
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" width=\"%u\" height=\"%u\">\n",
             (unsigned)chart.width, (unsigned)whole, (unsigned)chart.width, (unsigned)whole);
     int r = write_chart(c, "Speed", "images/s", speed, 1, 0, chart, out, err);

@@ -192,6 +192,7 @@ int stk_run_log_line(stk_run_log *log, const char *text, size_t length, stoke_er
         log->saves++;
         log->save_seconds += sum_of(&json, "seconds");
         log->save_bytes = count_of(&json, "bytes");
+        log->saved_step = step;
     } else if (!strcmp(kind, "start")) {
         add_start(log, &json);
     } else if (!strcmp(kind, "end")) {

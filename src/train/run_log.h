@@ -36,6 +36,7 @@ typedef struct stk_run_log {
     uint64_t images, skipped;
     double step_seconds, data_seconds, eval_seconds, save_seconds; /* data: of step_seconds */
     uint64_t evaluations, saves, save_bytes;                       /* bytes: of the last */
+    uint64_t saved_step;                                           /* the last one that was saved at */
     char why[256];                                                 /* how it ended; "": it has not */
     char *remarks[STK_RUN_REMARKS];                                /* in the order they were first made */
     size_t n_remarks;

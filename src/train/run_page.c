@@ -13,7 +13,9 @@
 #include "src/base/mem.h"
 #include "src/report/chart.h"
 #include "src/train/run_report.h"
+#include <stoke/output.h>
 #include <stoke/report.h>
+#include <stoke/terminal.h>
 
 /* The variables of colours are those of the charts (chart_svg.c), so that a part of the time has the colour
  * of its curve. */
@@ -137,7 +139,7 @@ static void put_head(const stk_run_page *page)
     const stk_json *start = &page->log->start;
     const char *model = stk_run_text(start, "model"), *data = stk_run_text(start, "data");
     FILE *out = page->out;
-    fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+    fputs("<!doctype html>\n<!-- " STOKE_OUTPUT_MARK " -->\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
           "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>",
           out);
     stk_html_text(out, page->name);
@@ -153,8 +155,9 @@ static void put_head(const stk_run_page *page)
             fputs(" on ", out);
             stk_html_text(out, data);
         }
-        fprintf(out, ": %" PRIu64 " classes, %" PRIu64 " images to train, %" PRIu64 " to validate</p>\n",
-                stk_run_uint(start, "classes"), stk_run_uint(start, "train_samples"),
+        fprintf(out, ": %s, %s to train, %" PRIu64 " to validate</p>\n",
+                STOKE_COUNT(stk_run_uint(start, "classes"), "class"),
+                STOKE_COUNT(stk_run_uint(start, "train_samples"), "image"),
                 stk_run_uint(start, "val_samples"));
     }
     put_status(page);
@@ -303,11 +306,11 @@ static void put_machine(const stk_run_page *page)
              stk_text_fixed(height, 0, a, sizeof a), stk_text_fixed(width, 0, b, sizeof b),
              stk_run_uint(start, "batch"), stk_run_uint(start, "accumulate") > 1 ? ", several per step" : "");
     put_term(out, "images", text);
-    snprintf(text, sizeof text, "%" PRIu64 " steps, %" PRIu64 " per epoch", stk_run_uint(start, "steps"),
-             stk_run_uint(start, "steps_per_epoch"));
+    snprintf(text, sizeof text, "%s, %" PRIu64 " per epoch",
+             STOKE_COUNT(stk_run_uint(start, "steps"), "step"), stk_run_uint(start, "steps_per_epoch"));
     put_term(out, "length", text);
     put_term(out, "processor", stk_run_text(start, "machine"));
-    snprintf(text, sizeof text, "%" PRIu64 " threads, %.40s", stk_run_uint(start, "threads"),
+    snprintf(text, sizeof text, "%s, %.40s", STOKE_COUNT(stk_run_uint(start, "threads"), "thread"),
              stk_run_text(start, "cpu") ? stk_run_text(start, "cpu") : "");
     put_term(out, "of it", text);
     put_term(out, "begun", stk_run_text(start, "time"));

@@ -14,7 +14,8 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/loader/loader_private.h"
+#include "src/train/train_memory.h"
+#include <stoke/terminal.h>
 
 enum {
     BATCH_MOST = 8,     /* more gains little speed on a processor, and a small set then has few steps */
@@ -26,43 +27,10 @@ enum {
 
 /* ---- batch ---- */
 
-/* Bytes of a loader with batches of `rows`, without what the process holds. */
-static int loader_bytes(const stk_settling *s, const stoke_dataset *set, const stoke_data_params *params,
-                        uint32_t rows, uint64_t *bytes)
-{
-    stoke_data_params own = *params;
-    stk_recipe recipe;
-    stoke_memory_plan plan;
-    stk_row_need most = { 0 };
-    own.batch = rows;
-    own.memory_limit = 0;
-    const int64_t cores = (int64_t)stoke_machine_cores().usable - 1;
-    const uint32_t workers = (uint32_t)(own.workers > 0 ? own.workers : cores > 1 ? cores : 1);
-    int r = stk_recipe_create(&recipe, set, &own, s->err);
-    if (!r) r = stk_memory_plan_make(&plan, &most, &recipe, &own, workers, s->err);
-    stk_recipe_destroy(&recipe);
-    if (!r) *bytes = plan.total_bytes - plan.fixed_bytes + own.cache_ram;
-    return r;
-}
-
-/* What network and loaders take with such batches. The loaders' share grows linearly with the rows, and
- * measuring it reads headers: it is done twice, for one row and for two. */
+/* What network and loaders take with such batches. The loaders' share grows linearly with the rows. */
 typedef struct demand {
     uint64_t loaders, per_row;
 } demand;
-
-static int measure_loaders(const stk_settling *s, demand *d)
-{
-    const stk_setup *setup = s->setup;
-    uint64_t one[2] = { 0 }, two[2] = { 0 };
-    int r = loader_bytes(s, setup->train_set, &setup->train, 1, &one[0]);
-    if (!r) r = loader_bytes(s, setup->train_set, &setup->train, 2, &two[0]);
-    if (!r && setup->val_set) r = loader_bytes(s, setup->val_set, &setup->val, 1, &one[1]);
-    if (!r && setup->val_set) r = loader_bytes(s, setup->val_set, &setup->val, 2, &two[1]);
-    d->per_row = two[0] - one[0] + two[1] - one[1];
-    d->loaders = one[0] + one[1] - d->per_row;
-    return r;
-}
 
 static int bytes_of(const stk_settling *s, const demand *d, uint32_t rows, uint64_t *bytes)
 {
@@ -70,7 +38,9 @@ static int bytes_of(const stk_settling *s, const demand *d, uint32_t rows, uint6
     stoke_net_plan plan;
     net.batch = rows;
     const int r = stoke_net_plan_of(&net, &plan, s->err);
-    if (!r) *bytes = plan.total - plan.process + d->loaders + rows * d->per_row;
+    if (!r)
+        *bytes = plan.total - plan.process + d->loaders + rows * d->per_row +
+                 stk_eval_plan_bytes(&s->setup->eval, &net, s->setup->params.pictures ? STK_PICTURES : 0);
     return r;
 }
 
@@ -79,13 +49,14 @@ static int choose_batch(stk_settling *s)
     stk_setup *setup = s->setup;
     const uint64_t samples = stoke_dataset_count(setup->train_set), available = stoke_machine_available();
     /* A quarter stays for everyone else, and for what the plan does not know. */
-    const uint64_t room = available == UINT64_MAX ? available : available / 4 * 3;
+    uint64_t room = available == UINT64_MAX ? available : available / 4 * 3;
+    if (setup->train.memory_limit && setup->train.memory_limit < room) room = setup->train.memory_limit;
     uint32_t rows = samples < BATCH_MOST ? (uint32_t)samples : BATCH_MOST;
     const uint32_t wanted = rows;
     demand d = { 0 };
     uint64_t bytes = 0;
     char need[32], have[32];
-    int r = measure_loaders(s, &d);
+    int r = stk_train_memory_rows(setup, &d.loaders, &d.per_row, s->err);
     if (!r) r = bytes_of(s, &d, rows, &bytes);
     while (!r && bytes > room && rows > 1) r = bytes_of(s, &d, --rows, &bytes);
     if (r) return r;
@@ -104,7 +75,11 @@ static int choose_batch(stk_settling *s)
                        "(`batch` sets it).",
                        rows, need, have);
     else
-        stk_settle_say(s, "Batches of %u take %s of memory (`batch` sets it).", rows, need);
+        stk_settle_say(
+            s,
+            "Batches of %u, a usual number, take %s of memory (`batch` sets it; `stoke find-batch` "
+            "finds the one that is fastest here).",
+            rows, need);
     return STOKE_OK;
 }
 
@@ -124,6 +99,17 @@ static int64_t at_most(int64_t value, int64_t most)
     return value < most ? value : most;
 }
 
+/* Once per epoch, and not more often than evaluations would take as long as the steps between them. A step
+ * takes a row three times through the network: forward, and twice as much back. */
+static int64_t usual_cadence(const stk_setup *setup, int64_t per_epoch)
+{
+    int64_t every = per_epoch > STEPS_EVAL ? per_epoch : STEPS_EVAL;
+    if (setup->eval.mode != STOKE_PREDICT_SLIDE) return every;
+    const double rows = 3.0 * (double)setup->train.batch * (double)setup->params.accumulate;
+    const double least = (double)stoke_dataset_count(setup->val_set) * setup->eval.windows / rows;
+    return least > (double)every ? (int64_t)(least < (double)STEPS_MOST ? least : (double)STEPS_MOST) : every;
+}
+
 int stk_settle_length(stk_settling *s)
 {
     stk_setup *setup = s->setup;
@@ -135,8 +121,8 @@ int stk_settle_length(stk_settling *s)
     setup->batches_per_epoch = stoke_shard_batches(&shard);
     if (!setup->batches_per_epoch)
         return stk_fail(s->err, STOKE_E_INVALID,
-                        "%llu samples do not fill a batch of %lld, and `drop_last` leaves out what does not",
-                        (unsigned long long)shard.count, (long long)setup->train.batch);
+                        "%s cannot fill a batch of %lld, and `drop_last` leaves out what does not",
+                        STOKE_COUNT(shard.count, "sample"), (long long)setup->train.batch);
     const uint64_t accumulate = (uint64_t)p->accumulate;
     const double batches = (double)p->epochs * (double)setup->batches_per_epoch;
     const double wanted = p->steps ? (double)p->steps : batches / (double)accumulate;
@@ -155,21 +141,25 @@ int stk_settle_length(stk_settling *s)
     }
     const int64_t steps = (int64_t)setup->steps;
     const int64_t per_epoch = (int64_t)((setup->batches_per_epoch + accumulate - 1) / accumulate);
-    if (p->eval_every < 0) p->eval_every = at_most(per_epoch > STEPS_EVAL ? per_epoch : STEPS_EVAL, steps);
+    if (p->eval_every < 0) p->eval_every = at_most(usual_cadence(setup, per_epoch), steps);
     if (p->log_every < 0) p->log_every = at_most(steps / LOG_POINTS + 1, LOG_STEPS_MOST);
     return STOKE_OK;
 }
 
 /* ---- learning rate ---- */
 
+double stk_usual_rate(const stoke_train_params *p)
+{
+    return p->optimizer == STOKE_OPTIMIZER_SGD ? 0.01 : p->pretrained ? 6e-5 : 1e-3;
+}
+
 /* The paper's for weights that know pictures already; from nothing everything has the same way to go. */
 void stk_settle_rates(stk_settling *s)
 {
     stoke_train_params *p = &s->setup->params;
-    const int sgd = p->optimizer == STOKE_OPTIMIZER_SGD;
     if (p->lr > 0 && p->head_lr > 0) return;
     const double lr = p->lr, head = p->head_lr;
-    if (!(p->lr > 0)) p->lr = sgd ? 0.01 : p->pretrained ? 6e-5 : 1e-3;
+    if (!(p->lr > 0)) p->lr = stk_usual_rate(p);
     if (!(p->head_lr > 0)) p->head_lr = p->pretrained ? 10 : 1;
     const char *weights = p->pretrained ? "pretrained" : "untrained";
     if (lr > 0)

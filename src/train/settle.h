@@ -3,9 +3,12 @@
  * How settings are settled, one question after the other; shared by the files that answer them:
  *
  *   setup.c           the order of questions; what a run is made of
- *   settle_data.c     which samples train and which validate; the size of pictures
+ *   settle_data.c     which samples train and which validate
+ *   settle_pairs.c    whether images and masks fit, which way up they are; the size of pictures
  *   settle_classes.c  what the values in the masks mean; weights of classes
+ *   settle_names.c    names of classes
  *   settle_values.c   a look at the masks themselves
+ *   settle_eval.c     how validation looks at pictures
  *   settle.c          batch, steps, cadences, learning rate, name
  *   identity.c        the answers as YAML, and as lines that tell two runs apart
  */
@@ -14,6 +17,8 @@
 
 #include <stoke/labels.h>
 
+#include "src/source/names.h"
+#include "src/source/pairs.h"
 #include "src/source/tally.h"
 #include "src/train/setup.h"
 
@@ -23,6 +28,7 @@ typedef struct stk_settling {
     stoke_progress_fn progress;
     void *context; /* of both */
     stoke_error *err;
+    stk_pairs val; /* headers of the validation set, from stk_settle_pairs on; its user frees them */
 } stk_settling;
 
 /* Says a sentence. */
@@ -30,15 +36,28 @@ void stk_settle_say(const stk_settling *s, const char *format, ...) STOKE_PRINTF
 /* A copy of the text that lives as long as the setup; NULL: no memory, said in s->err. */
 const char *stk_settle_keep(stk_settling *s, const char *text);
 
+/* Progress over both sets, one after the other. */
+typedef struct stk_settle_count {
+    const stk_settling *s;
+    uint64_t before, total; /* done in the first set; of both */
+} stk_settle_count;
+int stk_settle_counted(void *count, uint64_t done, uint64_t total);
+
 /* settle_data.c: train_set, val_set, and the settings of both. */
 int stk_settle_sets(stk_settling *s);
-/* A size where none was given. */
-int stk_settle_size(stk_settling *s);
 /* What validation keeps of the augmentation, which is its normalisation: "none", or that op alone. */
 int stk_settle_val_augment(stk_settling *s, const char **augment);
 
+/* settle_pairs.c: reads all headers. Sizes of pairs, orientation, a size where none was given. */
+int stk_settle_pairs(stk_settling *s);
+
 /* settle_classes.c: classes, label map, names, weights. Reads masks where it must. */
 int stk_settle_classes(stk_settling *s);
+
+/* settle_names.c: class_names, and `names` as a list that does not lean on a file. */
+int stk_settle_names(stk_settling *s);
+/* How many names there are, before it is known how many classes. */
+int stk_settle_names_beforehand(stk_settling *s, stk_names *names);
 
 /* What was seen in the masks of a set. */
 typedef struct stk_survey {
@@ -47,10 +66,15 @@ typedef struct stk_survey {
     uint64_t read, masks;  /* of so many, in both */
     uint64_t bad;          /* could not be read */
     stoke_error first_bad; /* the first of them; the message has its path */
+    const char *jpeg;      /* the path of a mask that is a JPEG file; NULL: none is */
 } stk_survey;
 /* settle_values.c: reads up to `most` masks of each set, evenly spread. `labels` says what to count. */
 int stk_survey_masks(stk_settling *s, const stoke_labels *labels, uint64_t most, stk_survey *survey);
 void stk_survey_free(stk_survey *survey);
+
+/* settle_eval.c: setup->eval and params.eval_mode; a sentence where training and validation differ in scale.
+ */
+int stk_settle_eval(stk_settling *s);
 
 /* settle.c */
 int stk_settle_batch(stk_settling *s);

@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the values in the masks mean. Where the user said it (`classes`, `label_map`) that stands; else it is
- * read from the masks:
- *
- *   0, 1, 2, ... k          k + 1 classes; gaps of rare classes are filled
- *   0, 255 and the like     evenly spread over a byte, drawn to be looked at: classes in that order
- *   0, 38, 75               few and far apart: classes in that order
- *   colours                 an error that says how to write a file of them
- *
- * ignore_index is no class, unless the values are spread evenly up to it.
+ * Classes: how many, what the values in the masks mean (src/source/judge.h says that), their names and
+ * weights.
  */
 #include "src/train/settle.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include <stoke/labels.h>
 #include <stoke/metrics.h>
@@ -22,145 +14,16 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/number.h"
+#include "src/source/judge.h"
 #include "src/source/labels_private.h"
 #include "src/source/reader.h"
+#include <stoke/terminal.h>
 
 enum {
-    MASKS_MOST = 4096,  /* read of each set: 0.75 ms each for 512 x 512 PNG, so 3 s on one core */
-    MASKS_GLANCE = 64,  /* where the classes are given, to notice the usual slip */
-    SPREAD_MOST = 16,   /* values that are spread evenly: 17 apart at the least */
-    SPARSE_MOST = 32,   /* values far apart that are taken for classes */
-    CLASSES_MOST = 256, /* more are hardly classes: ids of objects, or heights */
-    WEIGHT_MOST = 50    /* times the mean: as the weights of ENet, 1 / ln(1.02 + share), are bounded */
+    MASKS_MOST = 4096, /* read of each set: 0.75 ms each for 512 x 512 PNG, so 3 s on one core */
+    MASKS_GLANCE = 64, /* where the classes are given, to notice the usual slip */
+    WEIGHT_MOST = 50   /* times the mean: as the weights of ENet, 1 / ln(1.02 + share), are bounded */
 };
-
-/* Distinct values, ascending. */
-typedef struct seen {
-    uint32_t n, largest;
-    uint32_t value[SPARSE_MOST]; /* the first */
-} seen;
-
-static seen list(const stk_survey *survey, int64_t without)
-{
-    seen s = { 0 };
-    for (uint32_t v = 0; v < STK_TALLY_IDS; v++) {
-        if (!survey->train->pixels[v] && !(survey->val && survey->val->pixels[v])) continue;
-        if ((int64_t)v == without) continue;
-        if (s.n < SPARSE_MOST) s.value[s.n] = v;
-        s.n++;
-        s.largest = v;
-    }
-    return s;
-}
-
-/* "0, 38 and 75"; of many the first ones. */
-static void name_values(const seen *s, char *text, size_t size)
-{
-    const uint32_t shown = s->n < 12 ? s->n : 11;
-    size_t used = 0;
-    for (uint32_t i = 0; i < shown && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%u",
-                                 !i                            ? ""
-                                 : i + 1 == shown && s->n < 12 ? " and "
-                                                               : ", ",
-                                 s->value[i]);
-    if (shown < s->n && used < size) snprintf(text + used, size - used, ", ... up to %u", s->largest);
-}
-
-/* 0, 255; 0, 127, 255; 0, 85, 170, 255: grey levels for the eye. */
-static int spread_evenly(const seen *s)
-{
-    if (s->n < 2 || s->n > SPREAD_MOST || s->largest != 255) return 0;
-    for (uint32_t i = 0; i < s->n; i++) {
-        const double place = 255.0 * i / (s->n - 1), off = s->value[i] - place;
-        if (off > 1 || off < -1) return 0;
-    }
-    return 1;
-}
-
-/* Values to classes in order: "0:0,255:1". */
-static int map_in_order(stk_settling *s, const seen *values)
-{
-    stoke_data_params *p = &s->setup->train;
-    char map[SPARSE_MOST * 12];
-    size_t used = 0;
-    for (uint32_t i = 0; i < values->n; i++)
-        used += (size_t)snprintf(map + used, sizeof map - used, "%s%u:%u", i ? "," : "", values->value[i], i);
-    p->label_map = stk_settle_keep(s, map);
-    p->classes = values->n;
-    return p->label_map ? STOKE_OK : STOKE_E_NOMEM;
-}
-
-static int map_spread(stk_settling *s, const seen *values)
-{
-    const int64_t ignore = s->setup->train.ignore_index;
-    char text[160], without[96] = "";
-    int r = map_in_order(s, values);
-    if (r) return r;
-    name_values(values, text, sizeof text);
-    if (values->n == 2 && ignore == 255)
-        snprintf(without, sizeof without, "; if 255 means no class here, set it to 0:0,255:ignore");
-    stk_settle_say(s, "The masks hold %s: taken for %u classes in this order (`label_map` %s%s).", text,
-                   values->n, s->setup->train.label_map, without);
-    return STOKE_OK;
-}
-
-/* JPEG blurs numbers: between 3 and 11 there is a 7 at every border. */
-static int refuse_jpeg(const stk_settling *s, const seen *values)
-{
-    const char *path = stoke_dataset_sample(s->setup->train_set, 0).mask_path, *dot = strrchr(path, '.');
-    char text[200];
-    if (!dot || (strcasecmp(dot, ".jpg") && strcasecmp(dot, ".jpeg"))) return STOKE_OK;
-    name_values(values, text, sizeof text);
-    return stk_fail(
-        s->err, STOKE_E_LABEL,
-        "the masks are JPEG files (%s), which do not keep numbers as they are: there are %u values in "
-        "them (%s). Save masks as PNG, or say with `label_map` what each value means",
-        path, values->n, text);
-}
-
-static int map_sparse(stk_settling *s, const seen *values)
-{
-    const stoke_data_params *p = &s->setup->train;
-    char text[200];
-    name_values(values, text, sizeof text);
-    if (values->n > SPARSE_MOST)
-        return stk_fail(
-            s->err, STOKE_E_LABEL,
-            "the masks hold %u values (%s), too many and too far apart to be taken for classes (%s is "
-            "one): say with `classes` or `label_map` what they mean",
-            values->n, text, stoke_dataset_sample(s->setup->train_set, 0).mask_path);
-    int r = map_in_order(s, values);
-    if (r) return r;
-    char ignored[64] = "";
-    if (p->ignore_index >= 0)
-        snprintf(ignored, sizeof ignored, "; %lld has no class", (long long)p->ignore_index);
-    stk_settle_say(s,
-                   "The masks hold %s, which are taken for classes 0 to %u in this order (`label_map` %s%s).",
-                   text, values->n - 1, p->label_map, ignored);
-    return STOKE_OK;
-}
-
-static int take_range(stk_settling *s, const seen *values)
-{
-    stoke_data_params *p = &s->setup->train;
-    char gaps[96] = "", ignored[64] = "";
-    if (values->largest >= CLASSES_MOST)
-        return stk_fail(
-            s->err, STOKE_E_LABEL,
-            "the masks hold values up to %u: if these are classes and not the numbers of objects, say "
-            "so with `classes` %u",
-            values->largest, values->largest + 1);
-    p->classes = values->largest + 1;
-    if (values->n < p->classes)
-        snprintf(gaps, sizeof gaps, ", of which %lld occur%s in none", (long long)p->classes - values->n,
-                 p->classes - values->n == 1 ? "s" : "");
-    if (p->ignore_index >= 0)
-        snprintf(ignored, sizeof ignored, "; %lld is ignored", (long long)p->ignore_index);
-    stk_settle_say(s, "%lld classes, from the values 0 to %u in the masks%s%s.", (long long)p->classes,
-                   values->largest, gaps, ignored);
-    return STOKE_OK;
-}
 
 static void say_sample(const stk_settling *s, const stk_survey *survey)
 {
@@ -172,50 +35,16 @@ static void say_sample(const stk_settling *s, const stk_survey *survey)
             (unsigned long long)survey->masks, (unsigned long long)(survey->read + survey->bad));
 }
 
-/* From what the masks hold, as they hold it. */
-static int choose(stk_settling *s, const stk_survey *survey)
-{
-    const stoke_data_params *p = &s->setup->train;
-    const seen all = list(survey, -1), classes = list(survey, p->ignore_index);
-    if (spread_evenly(&all)) return map_spread(s, &all);
-    if (!classes.n || (classes.n == 1 && !classes.largest))
-        return stk_fail(
-            s->err, STOKE_E_LABEL,
-            "the masks hold nothing but %lld%s (%s is one): there is nothing to learn. Are these the "
-            "masks?",
-            classes.n ? 0 : (long long)p->ignore_index,
-            classes.n ? "" : ", which stands for pixels without a class (`ignore_index`)",
-            stoke_dataset_sample(s->setup->train_set, 0).mask_path);
-    int r = refuse_jpeg(s, &all);
-    if (r) return r;
-    /* Below twice their number the values are a count with gaps; beyond, a code. */
-    r = classes.largest < 2 * classes.n ? take_range(s, &classes) : map_sparse(s, &classes);
-    if (!r) say_sample(s, survey);
-    return r;
-}
-
-/* `classes` 2 and masks of 0 and 255: all of the second class would be ignored. */
-static int notice_slip(stk_settling *s, const stk_survey *survey)
-{
-    const seen all = list(survey, -1);
-    return spread_evenly(&all) && (int64_t)all.n == s->setup->train.classes ? map_spread(s, &all) : STOKE_OK;
-}
-
 /* Some bad masks are the loader's business, which has a policy for them. */
 static int check_read(const stk_settling *s, const stk_survey *survey)
 {
     if (survey->read && survey->bad)
-        stk_settle_say(s, "%llu of %llu masks cannot be used, the first: %s; `stoke verify` lists them.",
-                       (unsigned long long)survey->bad, (unsigned long long)(survey->read + survey->bad),
+        stk_settle_say(s, "%llu of %s cannot be used, the first: %s; `stoke verify` lists them.",
+                       (unsigned long long)survey->bad, STOKE_COUNT(survey->read + survey->bad, "mask"),
                        survey->first_bad.message);
     if (survey->read) return STOKE_OK;
     return stk_fail(s->err, survey->first_bad.code, "no mask can be read. The first: %s",
                     survey->first_bad.message);
-}
-
-static int is_identity(const char *map)
-{
-    return !map || !*map || !strcmp(map, "identity");
 }
 
 /* ---- weights ---- */
@@ -327,26 +156,6 @@ static int read_weights(const stk_settling *s, const char *text)
 
 /* ---- the whole ---- */
 
-/* Names from a file of colours. */
-static int keep_names(stk_settling *s, const stoke_labels *labels)
-{
-    stk_setup *setup = s->setup;
-    int any = 0;
-    const char **names = stk_calloc(setup->classes, sizeof *names);
-    if (!names) return stk_fail(s->err, STOKE_E_NOMEM, "no memory for the names of classes");
-    setup->class_names = names;
-    for (uint32_t i = 0; i < setup->classes; i++) {
-        const char *name = stoke_labels_name(labels, i);
-        if (name && !(names[i] = stk_settle_keep(s, name))) return STOKE_E_NOMEM;
-        any |= name != NULL;
-    }
-    if (!any) {
-        stk_free(names);
-        setup->class_names = NULL;
-    }
-    return STOKE_OK;
-}
-
 /* With a map the ids are what it gives; without one every value is looked at as it is. */
 static int survey_for(stk_settling *s, int raw, int balanced, stk_survey *survey)
 {
@@ -362,17 +171,32 @@ static int survey_for(stk_settling *s, int raw, int balanced, stk_survey *survey
 /* Classes by a map that was given: as many as it can give. */
 static int take_map(stk_settling *s)
 {
-    stoke_data_params *p = &s->setup->train;
+    stoke_data_params *p = &s->setup->train, wide = *p;
     stoke_labels *labels = NULL;
-    int r = stk_labels_of(&labels, p, s->err);
+    if (stk_ignores_a_class(&wide)) wide.ignore_index = -1; /* settled afterwards */
+    int r = stk_labels_of(&labels, &wide, s->err);
     if (r) return r;
     if (!p->classes) {
         p->classes = stk_labels_classes(labels);
-        stk_settle_say(s, "%lld classes, from `label_map` %s.", (long long)p->classes, p->label_map);
+        if (p->classes)
+            stk_settle_say(s, "%lld classes, from `label_map` %s.", (long long)p->classes, p->label_map);
     }
     stoke_labels_destroy(&labels);
-    return p->classes ? STOKE_OK
-                      : stk_fail(s->err, STOKE_E_INVALID, "`label_map` %.200s gives no class", p->label_map);
+    return p->classes
+               ? STOKE_OK
+               : stk_fail(s->err, STOKE_E_INVALID,
+                          "`label_map` %.200s gives no class: a `,*` at its end keeps the values that it "
+                          "does not name",
+                          p->label_map);
+}
+
+/* Whether a list such as 11:255,* leaves to the masks how many classes there are. */
+static int leaves_open(const stoke_data_params *p)
+{
+    stoke_labels *labels = NULL;
+    const int open = !stk_labels_of(&labels, p, NULL) && labels->keeps;
+    stoke_labels_destroy(&labels);
+    return open;
 }
 
 /* Known before masks are read and a network is made, not when its first evaluation begins. */
@@ -387,32 +211,63 @@ static int check_count(const stk_settling *s)
         (long long)classes, STOKE_CONFUSION_CLASSES);
 }
 
+static void say_it(void *context, const char *sentence)
+{
+    stk_settle_say(context, "%s", sentence);
+}
+
+/* Masks without a map, or with one that keeps what it does not name: what their values come to. */
+static int judge(stk_settling *s, const stk_survey *survey, const stk_names *names, int raw)
+{
+    stoke_data_params *p = &s->setup->train;
+    const int chosen = !p->classes;
+    const stk_mask_values values = { .counts = { survey->train, survey->val },
+                                     .path = stoke_dataset_sample(s->setup->train_set, 0).mask_path,
+                                     .jpeg = survey->jpeg,
+                                     .names = names->count,
+                                     .names_found = names->found };
+    stk_judgement judgement;
+    const int r = (raw ? stk_judge_values : stk_judge_range)(p, &values, say_it, s, &judgement, s->err);
+    if (r) return r;
+    if (chosen) say_sample(s, survey);
+    p->classes = judgement.classes;
+    p->ignore_index = judgement.ignore_index;
+    if (*judgement.label_map && !(p->label_map = stk_settle_keep(s, judgement.label_map)))
+        return STOKE_E_NOMEM;
+    return STOKE_OK;
+}
+
+/* How many there are, and what stands for none of them. */
+static int settle_count(stk_settling *s, int raw, int balanced, stk_survey *survey)
+{
+    stoke_data_params *p = &s->setup->train;
+    const int open = !raw && !p->classes && leaves_open(p); /* the map does not tell how many there are */
+    stk_names names = { 0 };
+    int r = raw || open ? stk_settle_names_beforehand(s, &names) : take_map(s);
+    if (!r && !raw && !open) stk_judge_ignore(p, p->classes, say_it, s, &p->ignore_index);
+    if (!r) r = check_count(s);
+    if (!r && (raw || open || balanced)) r = survey_for(s, raw, balanced, survey);
+    return !r && (raw || open) ? judge(s, survey, &names, raw) : r;
+}
+
 int stk_settle_classes(stk_settling *s)
 {
     stk_setup *setup = s->setup;
     stoke_data_params *p = &setup->train;
     const char *weights = setup->params.class_weights;
-    const int balanced = weights && !strcmp(weights, "balanced"), raw = is_identity(p->label_map);
-    const int given = p->classes > 0, one = p->classes == 1;
+    const int balanced = weights && !strcmp(weights, "balanced"), raw = stk_is_identity(p->label_map);
+    const int one = p->classes == 1;
     stk_survey survey = { 0 };
-    stoke_labels *labels = NULL;
     if (one && weights && strcmp(weights, "none"))
         return stk_fail(
             s->err, STOKE_E_INVALID,
             "`class_weights` weigh classes against each other: with `classes` 1 there is nothing to "
             "weigh; say 2");
     if (one) p->classes = 2; /* one logit for two values: the class, and what is not */
-    int r = raw ? STOKE_OK : take_map(s);
-    if (!r) r = check_count(s);
-    if (!r && (raw || balanced)) r = survey_for(s, raw, balanced, &survey);
-    if (!r && raw) r = given ? notice_slip(s, &survey) : choose(s, &survey);
+    int r = settle_count(s, raw, balanced, &survey);
     setup->classes = one ? 1 : (uint32_t)p->classes;
     if (!r && balanced) r = balance(s, &survey, raw);
     stk_survey_free(&survey);
-    if (r) return r;
-    if (weights && !balanced && strcmp(weights, "none")) r = read_weights(s, weights);
-    if (!r) r = stk_labels_of(&labels, p, s->err);
-    if (!r) r = keep_names(s, labels);
-    stoke_labels_destroy(&labels);
-    return r;
+    if (!r && weights && !balanced && strcmp(weights, "none")) r = read_weights(s, weights);
+    return r ? r : stk_settle_names(s);
 }

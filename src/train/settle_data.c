@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which samples train and which validate, and the size they are brought to.
+ * Which samples train and which validate.
  */
 #include "src/train/settle.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
-#include "src/base/file.h"
 #include "src/base/mem.h"
-#include "src/loader/recipe.h"
 #include "src/source/dataset_private.h"
 #include "src/source/split.h"
+#include <stoke/terminal.h>
 
 enum {
-    FEWEST_SPLIT = 5,         /* samples; of fewer, none can be spared for validation */
-    SIZE_MULTIPLE = 32,       /* the last stage sees a 32nd of the picture */
-    SIZE_MOST = 512,          /* a b0 then trains 8 pictures in 1.6 GB, loaders included */
-    HEADERS = 256,            /* pictures whose sizes are looked at */
-    HEADER_BYTES = 256 * 1024 /* enough for the header of nearly every file */
+    FEWEST_SPLIT = 5 /* samples; of fewer, none can be spared for validation */
 };
 
 /* ---- sets ---- */
@@ -103,20 +97,22 @@ static void choose_parts(const stk_settling *s, const stoke_dataset *all)
     if (!own && p->val_split <= 0 && all->count >= FEWEST_SPLIT) {
         p->val_split = share_for_val(all, p->split_seed);
         if (p->val_split > 0)
-            stk_settle_say(s,
-                           "The set has no val part of its own: `val_split` %g keeps samples for validation, "
-                           "chosen by their names.",
-                           p->val_split);
+            stk_settle_say(
+                s,
+                "The set has no val part of its own: `val_split` %g puts about that share of the samples "
+                "aside for validation, chosen by their names.",
+                p->val_split);
     }
     if (own || p->val_split > 0) {
         p->split = STOKE_SPLIT_TRAIN;
         return;
     }
     s->setup->params.eval_every = 0;
-    stk_settle_say(s,
-                   "All %zu samples are trained on and none validate: there are too few to spare any. Curves "
-                   "will show the loss of training alone.",
-                   all->count);
+    stk_settle_say(
+        s,
+        "All of the set (%zu sample%s) is trained on and nothing validates: there is too little to "
+        "spare any. Curves will show the loss of training alone.",
+        all->count, all->count == 1 ? "" : "s");
 }
 
 static int open_parts(const stk_settling *s)
@@ -147,8 +143,8 @@ static int check_sets(const stk_settling *s)
             : setup->train.images ? setup->train.images
                                   : setup->train.list);
     if (setup->val_set)
-        stk_settle_say(s, "%llu samples train and %llu validate%s.",
-                       (unsigned long long)stoke_dataset_count(setup->train_set),
+        stk_settle_say(s, "%s to train on and %llu to validate on%s.",
+                       STOKE_COUNT(stoke_dataset_count(setup->train_set), "sample"),
                        (unsigned long long)stoke_dataset_count(setup->val_set),
                        setup->train.val_split > 0 ? "" : ", as the set is divided");
     const size_t notes = stoke_dataset_notes(setup->train_set);
@@ -197,82 +193,4 @@ int stk_settle_val_augment(stk_settling *s, const char **augment)
     }
     stoke_pipeline_destroy(&pipeline);
     return r || *augment ? r : STOKE_E_NOMEM;
-}
-
-/* ---- size ---- */
-
-typedef struct sizes {
-    uint32_t n, height[HEADERS], width[HEADERS];
-} sizes;
-
-/* Headers of up to HEADERS pictures, evenly spread. What cannot be read is the loader's to complain about. */
-static int look_at_sizes(const stk_settling *s, sizes *seen)
-{
-    const stoke_dataset *set = s->setup->train_set;
-    const stoke_decode_params decode = { .orientation = (stoke_orientation)s->setup->train.orientation };
-    const uint64_t count = stoke_dataset_count(set), n = count < HEADERS ? count : HEADERS;
-    stoke_decoder *decoder;
-    void *bytes = stk_alloc(HEADER_BYTES);
-    if (!bytes) return stk_fail(s->err, STOKE_E_NOMEM, "no memory to look at pictures");
-    int r = stoke_decoder_create(&decoder, s->err);
-    for (uint64_t i = 0; !r && i < n; i++) {
-        const stoke_sample sample = stoke_dataset_sample(set, i * count / n);
-        stoke_image_info info;
-        uint64_t size;
-        const size_t have = stk_blob_head(&sample.image, bytes, HEADER_BYTES, &size);
-        if (!have || stoke_decoder_probe(decoder, bytes, have, &info, NULL)) continue;
-        stk_shown_size(&info, &decode, &seen->width[seen->n], &seen->height[seen->n]);
-        seen->n++;
-    }
-    stoke_decoder_destroy(&decoder);
-    stk_free(bytes);
-    return r;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-static uint32_t rounded(double side)
-{
-    const uint32_t n = (uint32_t)(side / SIZE_MULTIPLE + 0.5);
-    return (n ? n : 1) * SIZE_MULTIPLE;
-}
-
-/* The picture in the middle, by height and by width, with its proportions. */
-int stk_settle_size(stk_settling *s)
-{
-    stoke_data_params *p = &s->setup->train;
-    sizes seen = { 0 };
-    if (p->size[0]) return STOKE_OK;
-    int r = look_at_sizes(s, &seen);
-    if (r) return r;
-    if (!seen.n)
-        return stk_fail(
-            s->err, STOKE_E_FORMAT,
-            "`size` is not set, and none of the first pictures can be read to choose it (%s): `stoke "
-            "verify` says why",
-            stoke_dataset_sample(s->setup->train_set, 0).image_path);
-    const int alike =
-        seen.n == 1 || (!memcmp(seen.height, seen.height + 1, (seen.n - 1) * sizeof *seen.height) &&
-                        !memcmp(seen.width, seen.width + 1, (seen.n - 1) * sizeof *seen.width));
-    qsort(seen.height, seen.n, sizeof *seen.height, ascending);
-    qsort(seen.width, seen.n, sizeof *seen.width, ascending);
-    const uint32_t height = seen.height[seen.n / 2], width = seen.width[seen.n / 2];
-    const uint32_t longer = height > width ? height : width;
-    const double scale = longer > SIZE_MOST ? (double)SIZE_MOST / longer : 1;
-    p->size[0] = rounded(height * scale);
-    p->size[1] = rounded(width * scale);
-    if (p->size[0] == height && p->size[1] == width)
-        stk_settle_say(s, "Pictures are taken at %ux%u (height x width), %s (`size` sets it).", height, width,
-                       alike ? "as they are" : "the size in the middle");
-    else
-        stk_settle_say(s,
-                       "Pictures are brought to %ux%u (height x width): %s %ux%u, and the network likes "
-                       "multiples of %d up to %d (`size` sets it).",
-                       p->size[0], p->size[1], alike ? "they are" : "the one in the middle is", height, width,
-                       SIZE_MULTIPLE, SIZE_MOST);
-    return STOKE_OK;
 }

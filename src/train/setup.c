@@ -33,6 +33,13 @@ void stk_settle_say(const stk_settling *s, const char *format, ...)
     s->say(s->context, sentence);
 }
 
+int stk_settle_counted(void *count, uint64_t done, uint64_t total)
+{
+    const stk_settle_count *c = count;
+    (void)total;
+    return c->s->progress ? c->s->progress(c->s->context, c->before + done, c->total) : 0;
+}
+
 /* strings[] grows by one; there are a few dozen. */
 const char *stk_settle_keep(stk_settling *s, const char *text)
 {
@@ -181,7 +188,7 @@ static int make_val(stk_settling *s)
     val->weights = NULL;
     val->drop_last = 0;
     val->cache_ram = 0;
-    if (!setup->val_set) return STOKE_OK;
+    if (!setup->val_set || setup->eval.mode == STOKE_PREDICT_SLIDE) return STOKE_OK; /* no loader, no cache */
     /* The budget is meant for both; by samples, as they are all of one size. */
     const double all =
         (double)stoke_dataset_count(setup->train_set) + (double)stoke_dataset_count(setup->val_set);
@@ -202,22 +209,24 @@ static void say_remarks(const stk_settling *s)
 int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_train_params *params,
                    stk_say_fn *say, stoke_progress_fn progress, void *context, stoke_error *err)
 {
-    stk_settling s = { setup, say, progress, context, err };
+    stk_settling s = { setup, say, progress, context, err, { 0 } };
     *setup = (stk_setup){ 0 };
     int r = take_settings(&s, data, params);
     if (!r) r = settle_model(&s);
     if (!r) r = stk_settle_sets(&s);
     if (!r) r = stk_settle_classes(&s);
-    if (!r) r = stk_settle_size(&s);
+    if (!r) r = stk_settle_pairs(&s);
     if (!r) setup->goes_on = has_checkpoint(setup->params.resume);
     if (!r) make_net(setup);
     if (!r) r = settle_precision(&s);
+    if (!r) r = stk_settle_eval(&s);
     if (!r) r = make_val(&s);
     if (!r) r = stk_settle_batch(&s);
     if (!r) r = stk_settle_length(&s);
     if (!r) stk_settle_rates(&s);
     if (!r) r = stk_settle_name(&s);
     if (!r) say_remarks(&s);
+    stk_pairs_free(&s.val);
     if (r) stk_setup_free(setup);
     return r;
 }

@@ -9,7 +9,10 @@
 #include <stoke/dataset.h>
 #include <stoke/train.h>
 
-typedef void stk_say_fn(void *context, const char *sentence);
+#include "src/base/say.h"
+#include "src/train/eval_plan.h"
+
+enum { STK_PICTURES = 4 /* rows of a picture of predictions */ };
 
 typedef struct stk_setup {
     stoke_data_params train, val; /* f32, chw, imagenet; val: nothing drawn, in order */
@@ -17,6 +20,7 @@ typedef struct stk_setup {
     stoke_net_params net;         /* ready for stoke_net_open */
     stoke_dataset *train_set;
     stoke_dataset *val_set; /* NULL: the set has no validation part and none was asked for */
+    stk_eval_plan eval;     /* of validation; zeroed without */
     uint32_t classes;
     const char **class_names; /* `classes` of them, NULL where none is known; NULL: none at all */
     float *class_weights;     /* what net.loss.class_weights points to; NULL: none */
@@ -39,6 +43,9 @@ stoke_net_params stk_setup_net(const stoke_train_params *params, const stoke_dat
 /* 1: nobody named a file for bad samples, which would land wherever the program was started. */
 int stk_setup_names_no_quarantine(const stk_setup *setup);
 
+/* The learning rate that is usual for such an optimiser and such weights. */
+double stk_usual_rate(const stoke_train_params *params);
+
 /* The optimiser's settings for a step (0 = the first) at a rate of `lr`. */
 stoke_update stk_setup_update(const stoke_train_params *params, double lr, uint64_t step);
 
@@ -50,6 +57,13 @@ int stk_setup_write_yaml(const stk_setup *setup, FILE *out);
 char *stk_setup_identity(const stk_setup *setup);
 /* Compares two of them: 0, or STOKE_E_STATE with "lr was 0.001 and is 0.002; ..." (the first five). */
 int stk_setup_same(const char *saved, const char *now, stoke_error *err);
+/* How the run of an identity validates: stoke_predict_mode. Those from before there was a choice say nothing:
+ * resize.
+ */
+int stk_setup_eval_mode(const char *identity);
+/* Whether the files have the size and time that they had; 1 where the saved one, being older, does not tell.
+ */
+int stk_setup_same_files(const char *saved, const char *now);
 /* 1: scores of the two can be compared: the same metric, the same pictures and classes to validate on. */
 int stk_setup_same_scores(const char *saved, const char *now);
 

@@ -17,6 +17,7 @@
 struct stoke_trained {
     char weights[PATH_MAX], config[PATH_MAX]; /* config "": no run */
     stoke_data_params data;
+    int eval_mode;                 /* stoke_predict_mode */
     stoke_option_storage *storage; /* of the strings in data */
 };
 
@@ -90,13 +91,15 @@ static int find(stoke_trained *t, const char *path, stoke_error *err)
                     path);
 }
 
-/* The file has the settings of data and training; here the first are wanted. */
+/* The file has the settings of data and training; of the second, only how it validated is wanted. */
 static int read_settings(stoke_trained *t, stoke_error *err)
 {
     stoke_train_params train = stoke_train_defaults();
     const stoke_option_group groups[] = { stoke_data_options(&t->data), stoke_train_options(&train) };
-    return stoke_settings_load_yaml(groups, sizeof groups / sizeof *groups, &t->data, t->config, &t->storage,
-                                    err);
+    const int r = stoke_settings_load_yaml(groups, sizeof groups / sizeof *groups, &t->data, t->config,
+                                           &t->storage, err);
+    t->eval_mode = train.eval_mode;
+    return r ? r : stoke_run_follow(t->config, &t->data, &train, t->storage, err);
 }
 
 int stoke_trained_open(stoke_trained **out, const char *path, stoke_error *err)
@@ -135,6 +138,11 @@ const char *stoke_trained_config(const stoke_trained *trained)
 const stoke_data_params *stoke_trained_data(const stoke_trained *trained)
 {
     return &trained->data;
+}
+
+stoke_predict_mode stoke_trained_eval_mode(const stoke_trained *trained)
+{
+    return (stoke_predict_mode)trained->eval_mode;
 }
 
 void stoke_trained_settings(const stoke_trained *trained, stoke_predict_params *params)

@@ -7,18 +7,17 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
-
-#include <stoke/machine.h>
 
 #include "src/base/clock.h"
 #include "src/base/cpu.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/loader/loader_private.h"
-#include "src/loader/slots.h"
-
-enum { PICTURES = 4 /* rows of a picture of predictions */ };
+#include "src/source/reader.h"
+#include "src/train/files_seen.h"
+#include "src/train/train_memory.h"
 
 /* ---- what is said while settling ---- */
 
@@ -34,18 +33,42 @@ static int settling(void *context, uint64_t done, uint64_t total)
 
 /* ---- the state to go on from ---- */
 
+/* Names are the same, files are not: the run goes on, and whoever reads its curves should know. */
+static void notice_files(stoke_trainer *t, const char *state)
+{
+    struct stat st;
+    const int64_t since = stat(state, &st) == 0
+                              ? (int64_t)st.st_mtim.tv_sec * 1000000000 + (int64_t)st.st_mtim.tv_nsec
+                              : INT64_MAX;
+    const stk_files_seen train = stk_files_look(t->setup.train_set, since),
+                         val = stk_files_look(t->setup.val_set, since);
+    const uint64_t newer = train.newer + val.newer;
+    if (newer)
+        stk_trainer_remark(
+            t,
+            "%llu of %llu files changed since the last checkpoint (first: %s): what is trained on from "
+            "here is not what the run began with",
+            (unsigned long long)newer, (unsigned long long)(train.count + val.count),
+            train.newer ? train.first_newer : val.first_newer);
+    else
+        stk_trainer_remark(
+            t, "files of the set have another size or time than when the run was saved, under the same "
+               "names: what is trained on from here may not be what it began with");
+}
+
 /* Reads it without a network: what it belongs to is compared before anything is taken or written. A run that
  * was killed before its first checkpoint has none, and begins again: from the seed, to the same bits. */
 static int look_at_state(stoke_trainer *t, const char *path, stoke_error *err)
 {
-    if (!t->setup.goes_on) {
-        stk_trainer_remark(t, "%s has no checkpoint yet: it begins again at step 0", t->folder);
-        return STOKE_OK;
-    }
+    if (!t->setup.goes_on) return stk_trainer_begins_again(t, err);
     char *saved = NULL;
     stoke_error differs = { 0 };
     int r = stk_checkpoint_peek(path, &t->now, &saved, err);
-    if (r) return r;
+    if (!r) r = stk_trainer_goes_back(t, err);
+    if (r) {
+        stk_free(saved);
+        return r;
+    }
     if (stk_setup_same(saved, t->identity, &differs)) {
         if (t->setup.params.force)
             stk_trainer_remark(t, "goes on although this is not the run that was saved: %s", differs.message);
@@ -56,6 +79,7 @@ static int look_at_state(stoke_trainer *t, const char *path, stoke_error *err)
                 "to go on regardless",
                 t->folder, differs.message);
     }
+    if (!r && !stk_setup_same_files(saved, t->identity)) notice_files(t, path);
     t->new_scores = !stk_setup_same_scores(saved, t->identity);
     stk_free(saved);
     t->resumed = !r;
@@ -125,54 +149,26 @@ static int load_state(stoke_trainer *t, stoke_error *err)
 
 /* ---- what it takes ---- */
 
-/* Workers of the loader stand in the way of the step, which takes every core. The lightest model takes some
- * 80 ms of core time for a picture of 256x256, decoding and augmenting one about 3: a quarter of the cores is
- * ample for training, and half of them for evaluation, which is three times as fast. Who set either number
- * is obeyed. */
-static stoke_data_params with_workers(const stoke_data_params *params, unsigned share)
-{
-    stoke_data_params own = *params;
-    const unsigned cores = stoke_machine_cores().usable, workers = cores / share ? cores / share : 1;
-    if (own.workers < 0 && own.consumer_cores < 0) own.workers = workers;
-    return own;
-}
-
-/* Bytes of the batches a loader keeps ahead: they come on top of the network's. */
-static int ring_bytes(const stoke_dataset *set, const stoke_data_params *params, uint64_t *bytes,
-                      stoke_error *err)
-{
-    stk_recipe recipe;
-    const int r = stk_recipe_create(&recipe, set, params, err);
-    if (!r) {
-        const stoke_batch shape = stk_recipe_shape(&recipe, (uint32_t)params->batch);
-        *bytes = ((uint64_t)params->prefetch + 1) * stk_slot_bytes(&shape, recipe.two_masks);
-    }
-    stk_recipe_destroy(&recipe);
-    return r;
-}
-
-static int announce(stoke_trainer *t, stoke_error *err)
+static int announce(stoke_trainer *t, stk_train_memory *memory, stoke_error *err)
 {
     const stk_setup *s = &t->setup;
-    stoke_net_plan plan;
-    uint64_t ring = 0, val_ring = 0;
-    char text[512];
-    int r = stoke_net_plan_of(&s->net, &plan, err);
-    if (!r) r = ring_bytes(s->train_set, &s->train, &ring, err);
-    if (!r && s->val_set) r = ring_bytes(s->val_set, &s->val, &val_ring, err);
+    char text[1024];
+    const int r = stk_train_memory_make(memory, s, s->val_set && s->params.pictures ? STK_PICTURES : 0, err);
     if (r) return r;
-    const int n = stoke_net_plan_text(&plan, text, sizeof text);
-    if (n > 0 && (size_t)n < sizeof text)
-        snprintf(text + n, sizeof text - (size_t)n, ", and %.1f MB of batches ahead",
-                 (double)(ring + val_ring) / 1e6);
+    stoke_memory_text(&memory->sum, text, sizeof text);
+    if (memory->prefetch_reduced)
+        stk_trainer_remark(t, "`prefetch` was lowered to %u to keep `memory_limit`",
+                           memory->train.shown.slots - 1);
     const stoke_train_outlook outlook = {
         .data = &s->train,
         .params = &s->params,
-        .plan = &plan,
+        .plan = &memory->net,
+        .memory = &memory->sum,
         .folder = t->folder,
         .train_samples = stoke_dataset_count(s->train_set),
         .val_samples = s->val_set ? stoke_dataset_count(s->val_set) : 0,
         .resumes = t->resumed,
+        .eval_windows = s->val_set ? s->eval.windows : NAN,
     };
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_READY);
     event.text = text;
@@ -193,47 +189,69 @@ static int open_network(stoke_trainer *t, stoke_error *err)
 
 /* Bad samples are recorded in the run's folder, unless the user named a file. config.yaml keeps the setting
  * as it was: repeated elsewhere, a run has a list of its own. */
-static int create_loaders(stoke_trainer *t, stoke_error *err)
+static int open_sight(stoke_trainer *t, const stk_train_memory *memory, const char *quarantine,
+                      stoke_error *err)
 {
     const stk_setup *s = &t->setup;
-    stoke_data_params train = with_workers(&s->train, 4), val = with_workers(&s->val, 2);
+    int r = stk_predictor_borrow(&t->sight.predictor, t->net, s->train.augment, err);
+    if (!r) r = stk_labels_of(&t->labels, &s->val, err);
+    if (!r) r = stk_quarantine_open(&t->sight.quarantine, quarantine, err);
+    t->sight.dataset = s->val_set;
+    t->sight.labels = t->labels;
+    t->sight.data = &s->val;
+    t->sight.memory = memory->slide.memory;
+    t->sight.helpers = memory->slide.helpers;
+    return r;
+}
+
+static int create_loaders(stoke_trainer *t, const stk_train_memory *memory, stoke_error *err)
+{
+    const stk_setup *s = &t->setup;
+    stoke_data_params train = stk_train_data(s), val = stk_val_data(s);
     char *quarantine = NULL;
     if (stk_setup_names_no_quarantine(s)) {
         quarantine = stk_trainer_path(t, s->train.quarantine, err);
         if (!quarantine) return STOKE_E_NOMEM;
         train.quarantine = val.quarantine = quarantine;
     }
-    int r = stoke_loader_create(&t->train, s->train_set, &train, NULL, err);
-    if (!r && s->val_set) r = stoke_loader_create(&t->val, s->val_set, &val, NULL, err);
+    int r = stk_loader_create_planned(&t->train, s->train_set, &train, &memory->train, err);
+    if (!r && s->eval.mode == STOKE_PREDICT_RESIZE)
+        r = stk_loader_create_planned(&t->val, s->val_set, &val, &memory->val, err);
+    if (!r && s->eval.mode == STOKE_PREDICT_SLIDE) r = open_sight(t, memory, val.quarantine, err);
     stk_free(quarantine); /* loaders have copies */
     return r;
 }
 
-static int open_loaders(stoke_trainer *t, stoke_error *err)
+static int open_loaders(stoke_trainer *t, const stk_train_memory *memory, stoke_error *err)
 {
     const stk_setup *s = &t->setup;
-    int r = create_loaders(t, err);
+    int r = create_loaders(t, memory, err);
     if (r || !s->val_set) return r;
     r = stoke_confusion_create(&t->confusion, s->classes, s->val.ignore_index, err);
-    if (!r && s->params.pictures)
-        r = stk_gallery_create(&t->gallery, stoke_dataset_count(s->val_set), PICTURES, s->net.height,
-                               s->net.width, err);
-    if (t->gallery) stk_gallery_undo(t->gallery, &t->val->recipe.writer);
+    stoke_error none = { 0 };
+    if (!r && s->params.pictures &&
+        stk_gallery_create(&t->gallery, stoke_dataset_count(s->val_set), STK_PICTURES,
+                           t->val ? s->net.height : STK_EVAL_SIDE, t->val ? s->net.width : STK_EVAL_SIDE,
+                           &none))
+        stk_trainer_without(t, STK_EXTRA_PICTURES, none.message);
+    if (t->gallery && t->val) stk_gallery_undo(t->gallery, &t->val->recipe.writer);
+    t->sight.gallery = t->gallery;
     return r;
 }
 
 static int build(stoke_trainer *t, const stoke_data_params *data, const stoke_train_params *params,
                  stoke_error *err)
 {
+    stk_train_memory memory;
     int r = stk_setup_make(&t->setup, data, params, say, settling, t, err);
     if (!r) r = stk_trainer_find_folder(t, err);
     if (!r && !(t->identity = stk_setup_identity(&t->setup)))
         r = stk_fail(err, STOKE_E_NOMEM, "no memory for the settings of the run");
     if (!r) r = find_state(t, err);
-    if (!r) r = announce(t, err);
+    if (!r) r = announce(t, &memory, err);
     if (!r) r = stk_trainer_claim_folder(t, err);
     if (!r) r = open_network(t, err);
-    if (!r) r = open_loaders(t, err);
+    if (!r) r = open_loaders(t, &memory, err);
     if (!r) r = load_state(t, err);
     if (!r) r = stk_trainer_write_config(t, err);
     if (!r) stk_trainer_live_begin(t); /* not before: a folder whose run never began stays empty */
@@ -271,6 +289,9 @@ void stoke_trainer_close(stoke_trainer **trainer)
     stk_gallery_destroy(&t->gallery);
     stoke_confusion_destroy(&t->confusion);
     stoke_loader_destroy(&t->val);
+    stk_quarantine_close(&t->sight.quarantine);
+    stoke_labels_destroy(&t->labels);
+    stoke_predictor_close(&t->sight.predictor);
     stoke_loader_destroy(&t->train);
     stoke_net_close(&t->net);
     stk_trainer_drop_remarks(t);
@@ -298,5 +319,6 @@ stoke_train_summary stoke_trainer_summary(const stoke_trainer *t)
                                   .eval_seconds = now->eval_seconds,
                                   .save_seconds = now->save_seconds,
                                   .images = now->images,
-                                  .stopped_early = t->stopped_early };
+                                  .stopped_early = t->stopped_early,
+                                  .reported = t->reported };
 }

@@ -4,9 +4,11 @@
  *
  *   trainer.c           opening and closing: settings, folder, network, loaders, the state to go on from
  *   trainer_folder.c    runs/NAME: whose it is, what it may hold already
+ *   trainer_kept.c      what it holds of a longer run, and must not lose
  *   trainer_loop.c      steps, epochs, when to evaluate, save and leave
  *   trainer_save.c      evaluation and what is kept of it; checkpoints; the report
  *   trainer_event.c     what the caller hears, the clock
+ *   trainer_extra.c     what it can do without, and what of that is missing
  *   trainer_live.c      what others can see of it while it runs
  *
  * What a checkpoint holds is `now`, the network and the identity; everything else here can be made again.
@@ -18,6 +20,7 @@
 #include <stoke/live.h>
 
 #include "src/train/checkpoint.h"
+#include "src/train/evaluate_original.h"
 #include "src/train/journal.h"
 
 enum {
@@ -25,11 +28,30 @@ enum {
     STK_SKIPS = 20,        /* fp16: steps in a row whose gradients overflow before the run is given up */
     STK_SAVE_SECONDS = 600 /* save_every auto: no more work than this is lost */
 };
+/* ... and where a step takes longer than this, so long that a request to end may not wait for it, as often as
+ * saving takes 2 % of the time: 15 s for a b0 that is saved in 0.3 s. */
+#define STK_LONG_STEP     1.0
+#define STK_SAVES_PER_GAP 50
 
 /* Sums that fade: about the last twenty steps. */
 typedef struct stk_lately {
     double images, seconds, data_seconds;
 } stk_lately;
+
+/* What a run can do without. */
+typedef enum stk_extra {
+    STK_EXTRA_LOG,
+    STK_EXTRA_TABLE,
+    STK_EXTRA_EVENTS,
+    STK_EXTRA_PICTURES,
+    STK_EXTRA_REPORT,
+    STK_EXTRAS
+} stk_extra;
+
+typedef struct stk_missing {
+    uint64_t times;
+    char why[512]; /* the first time */
+} stk_missing;
 
 struct stoke_trainer {
     stk_setup setup;
@@ -43,11 +65,15 @@ struct stoke_trainer {
     int new_scores; /* forced: those of the checkpoint were measured otherwise */
     char *identity;
     stoke_net *net;
-    stoke_loader *train, *val; /* val NULL: no validation */
+    stoke_loader *train;
+    stoke_loader *val;  /* validates at the network's size; NULL: no validation, or ... */
+    stk_original sight; /* ... at the pictures' own; its predictor is NULL otherwise */
+    stoke_labels *labels;
     stoke_confusion *confusion;
     stk_gallery *gallery; /* NULL: no pictures */
     stk_journal *journal;
     stoke_live *live; /* NULL: the page could not be made */
+    stk_missing missing[STK_EXTRAS];
 
     char **remarks; /* said before the log began, to be written then */
     size_t n_remarks, remarks_capacity;
@@ -56,15 +82,18 @@ struct stoke_trainer {
     stk_progress now;
     stoke_scores scores; /* of the last evaluation of this sitting */
     int evaluated;       /* there was one */
+    int said_cost;       /* that evaluations take long */
     int stopped_early;
+    int reported; /* the last report was written */
 
     /* the clock of this sitting */
     uint64_t began_ns, saved_ns;
-    double earlier;      /* seconds of the sittings before */
-    uint64_t sitting;    /* steps of this one */
-    double step_seconds; /* of those but the first, which waits for everything to start */
-    double wait_seconds; /* of step_seconds: for data */
-    double eval_seconds; /* of the last evaluation, with what is saved after it */
+    double earlier;              /* seconds of the sittings before */
+    uint64_t sitting;            /* steps of this one */
+    double step_seconds;         /* of those but the first, which waits for everything to start */
+    double wait_seconds;         /* of step_seconds: for data */
+    double eval_seconds;         /* of the last evaluation, with what is saved after it */
+    double last_step, last_save; /* seconds that each took */
     stk_lately lately;
     uint64_t waited_ns, stepped_ns; /* by all steps: for data; otherwise */
     double last_loss, lr, gradient_norm, loss_scale;
@@ -86,8 +115,16 @@ void stk_trainer_send(stoke_trainer *trainer, const stoke_train_event *event);
 int stk_trainer_count(stoke_trainer *trainer, stoke_train_event_kind kind, uint64_t done, uint64_t total);
 void stk_trainer_remark(stoke_trainer *trainer, const char *format, ...) STOKE_PRINTF(2, 3);
 /* The log has begun: writes the remarks of before into it. */
-int stk_trainer_log_remarks(stoke_trainer *trainer, stoke_error *err);
+void stk_trainer_log_remarks(stoke_trainer *trainer);
 void stk_trainer_drop_remarks(stoke_trainer *trainer);
+
+/* trainer_extra.c */
+/* One of them could not be made: a remark the first time, counted after that. */
+void stk_trainer_without(stoke_trainer *trainer, stk_extra what, const char *why);
+/* The same for what the journal has lost. */
+void stk_trainer_check_journal(stoke_trainer *trainer);
+/* At the end: what is missing, and why. */
+void stk_trainer_say_missing(stoke_trainer *trainer);
 
 /* trainer_live.c */
 /* Makes the page; where that fails a remark says so and the run goes on. */
@@ -105,11 +142,18 @@ int stk_trainer_write_config(const stoke_trainer *trainer, stoke_error *err);
 /* "FOLDER/NAME"; stk_free it. NULL: no memory, said in err. */
 char *stk_trainer_path(const stoke_trainer *trainer, const char *name, stoke_error *err);
 
+/* trainer_kept.c */
+/* Of a run to be resumed, both before anything is written: whether it may begin again, as there is no state;
+ * whether it may go on from the state that was found (in `now`). STOKE_E_STATE: that would cost the networks
+ * of a longer run, and `force` was not given. */
+int stk_trainer_begins_again(stoke_trainer *trainer, stoke_error *err);
+int stk_trainer_goes_back(stoke_trainer *trainer, stoke_error *err);
+
 /* trainer_save.c */
 int stk_trainer_evaluate(stoke_trainer *trainer, stoke_error *err);
 int stk_trainer_save(stoke_trainer *trainer, stoke_error *err);
 int stk_trainer_save_last(stoke_trainer *trainer, stoke_error *err); /* last/ alone */
 /* The line of the log with the sums since the last one; nothing when no step came since. */
-int stk_trainer_write_note(stoke_trainer *trainer, stoke_error *err);
+void stk_trainer_write_note(stoke_trainer *trainer);
 
 #endif

@@ -22,7 +22,7 @@ static double seconds_left(const stoke_trainer *t)
     if (t->sitting < 2 || t->now.step > t->setup.steps) return NAN;
     const uint64_t left = t->setup.steps - t->now.step;
     const int64_t every = t->setup.params.eval_every;
-    const uint64_t evaluations = !t->val ? 0 : every > 0 ? left / (uint64_t)every : left > 0;
+    const uint64_t evaluations = !t->setup.val_set ? 0 : every > 0 ? left / (uint64_t)every : left > 0;
     return (double)left * t->step_seconds / (double)(t->sitting - 1) + (double)evaluations * t->eval_seconds;
 }
 
@@ -65,8 +65,7 @@ int stk_trainer_count(stoke_trainer *t, stoke_train_event_kind kind, uint64_t do
 
 /* ---- remarks ---- */
 
-/* Into the log, for the report. Best effort: the remark itself is told in any case, and a disk that is full
- * ends the run at the next line that counts. */
+/* Into the log, for the report. Best effort: the remark itself is told in any case. */
 static void log_remark(stoke_trainer *t, const char *text)
 {
     if (t->log == STK_LOG_OPEN) stk_journal_remark(t->journal, t->now.step, stk_trainer_clock(t), text, NULL);
@@ -77,14 +76,12 @@ static void log_remark(stoke_trainer *t, const char *text)
     if (copy) t->remarks[t->n_remarks++] = copy;
 }
 
-int stk_trainer_log_remarks(stoke_trainer *t, stoke_error *err)
+void stk_trainer_log_remarks(stoke_trainer *t)
 {
-    int r = STOKE_OK;
-    for (size_t i = 0; i < t->n_remarks && !r; i++)
-        r = stk_journal_remark(t->journal, t->now.step, stk_trainer_clock(t), t->remarks[i], err);
+    for (size_t i = 0; i < t->n_remarks; i++)
+        stk_journal_remark(t->journal, t->now.step, stk_trainer_clock(t), t->remarks[i], NULL);
     stk_trainer_drop_remarks(t);
     t->log = STK_LOG_OPEN;
-    return r;
 }
 
 void stk_trainer_drop_remarks(stoke_trainer *t)

@@ -14,6 +14,9 @@
 
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/base/retry.h"
+#include "src/base/terminal.h"
+#include "src/train/run_place.h"
 
 static char *join(const char *folder, const char *name, stoke_error *err)
 {
@@ -27,16 +30,16 @@ char *stk_trainer_path(const stoke_trainer *t, const char *name, stoke_error *er
     return join(t->folder, name, err);
 }
 
-/* -1: there is no such folder. */
+/* 1: the folder holds something. -1: there is none, or it cannot be read (errno). */
 static int entries(const char *folder)
 {
-    DIR *d = opendir(folder);
+    DIR *d = stk_opendir(folder);
     if (!d) return -1;
     int n = 0;
-    for (const struct dirent *e; !n && (e = readdir(d));)
+    for (const struct dirent *e; !n && (e = stk_readdir(d));)
         n = strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-    closedir(d);
-    return n;
+    errno = stk_closedir(d);
+    return n || !errno ? n : -1;
 }
 
 static int check_new(const stoke_trainer *t, stoke_error *err)
@@ -48,7 +51,7 @@ static int check_new(const stoke_trainer *t, stoke_error *err)
         return stk_fail(
             err, STOKE_E_INVALID,
             "%s exists already: `resume` %s goes on with that run, another `name` begins a new one",
-            t->folder, t->folder);
+            t->folder, STOKE_WORD(t->folder));
     return STOKE_OK;
 }
 
@@ -81,7 +84,7 @@ int stk_trainer_find_folder(stoke_trainer *t, stoke_error *err)
  * without. */
 static int lock(stoke_trainer *t, stoke_error *err)
 {
-    t->folder_fd = open(t->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    t->folder_fd = stk_open(t->folder, O_RDONLY | O_DIRECTORY, 0);
     if (t->folder_fd < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open", t->folder);
     if (flock(t->folder_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return stk_fail(err, STOKE_E_STATE, "%s: another process is training in this folder", t->folder);
@@ -105,7 +108,8 @@ int stk_trainer_claim_folder(stoke_trainer *t, stoke_error *err)
 {
     int r = t->setup.params.resume ? STOKE_OK : stk_make_folders(t->folder, err);
     if (!r) r = lock(t, err);
-    if (!r && t->setup.params.resume) r = sweep(t, err);
+    /* Another process may have had a whole run there since it was looked at. */
+    if (!r) r = t->setup.params.resume ? sweep(t, err) : check_new(t, err);
     return r;
 }
 
@@ -122,5 +126,6 @@ int stk_trainer_write_config(const stoke_trainer *t, stoke_error *err)
         r = stk_atomic_commit(&config, err);
     }
     stk_free(path);
+    if (!r) stk_run_place_write(t->folder);
     return r;
 }

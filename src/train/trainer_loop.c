@@ -56,7 +56,7 @@ static int next_batch(stoke_trainer *t, const stoke_batch **batch, double *waite
     if (r == STOKE_E_END)
         return stk_fail(err, STOKE_E_NOTFOUND,
                         "an epoch has no batch: every sample was left out (see `policy` and `drop_last`)");
-    if (r) return stk_fail(err, r, "%s", stoke_loader_error(t->train));
+    if (r) return stk_fail_again(err, r, stoke_loader_error(t->train));
     t->now.batch++;
     return STOKE_OK;
 }
@@ -151,6 +151,7 @@ static void book(stoke_trainer *t, double loss, uint64_t images, double seconds,
 {
     stk_progress *now = &t->now;
     now->step++;
+    t->last_step = seconds;
     now->images += images;
     now->data_seconds += waited;
     t->last_loss = loss;
@@ -204,15 +205,17 @@ static int due(int64_t every, uint64_t step)
 static int evaluation_due(const stoke_trainer *t)
 {
     const stk_progress *now = &t->now;
-    return t->val && now->step && !(now->evaluations && now->evaluated == now->step) &&
+    return t->setup.val_set && now->step && !(now->evaluations && now->evaluated == now->step) &&
            (due(t->setup.params.eval_every, now->step) || now->step == t->setup.steps);
 }
 
 static int checkpoint_due(const stoke_trainer *t)
 {
     const int64_t every = t->setup.params.save_every;
-    const uint64_t since = t->saved_ns ? t->saved_ns : t->began_ns;
-    return every < 0 ? seconds_since(since) > STK_SAVE_SECONDS : due(every, t->now.step);
+    if (every >= 0) return due(every, t->now.step);
+    const double since = seconds_since(t->saved_ns ? t->saved_ns : t->began_ns);
+    if (since > STK_SAVE_SECONDS) return 1;
+    return t->last_step > STK_LONG_STEP && since > STK_SAVES_PER_GAP * fmax(t->last_save, 0.1);
 }
 
 /* Why the run is over; NULL: it is not. */
@@ -239,24 +242,25 @@ static int evaluate_when_due(stoke_trainer *t, int *done, stoke_error *err)
     return r == STOKE_E_CANCELLED && t->asked ? STOKE_OK : r;
 }
 
-static int make_report(stoke_trainer *t, stoke_error *err)
+static void make_report(stoke_trainer *t)
 {
+    stoke_error err = { 0 };
     const uint64_t began = stk_now_ns();
-    const int r = stoke_run_report(t->folder, err);
+    t->reported = stoke_run_report(t->folder, &err) == STOKE_OK;
+    if (!t->reported) stk_trainer_without(t, STK_EXTRA_REPORT, err.message);
     t->now.save_seconds += seconds_since(began);
-    return r;
 }
 
 static int between_steps(stoke_trainer *t, const char **why, stoke_error *err)
 {
     int evaluated;
     const uint64_t began = stk_now_ns();
-    int r = due(t->setup.params.log_every, t->now.step) ? stk_trainer_write_note(t, err) : STOKE_OK;
-    if (!r) r = evaluate_when_due(t, &evaluated, err);
+    if (due(t->setup.params.log_every, t->now.step)) stk_trainer_write_note(t);
+    int r = evaluate_when_due(t, &evaluated, err);
     if (r) return r;
     *why = reason_to_end(t);
     if (evaluated || *why || checkpoint_due(t)) r = stk_trainer_save(t, err);
-    if (!r && evaluated && !*why) r = make_report(t, err);
+    if (!r && evaluated && !*why) make_report(t);
     if (evaluated) t->eval_seconds = seconds_since(began);
     if (!*why) stk_trainer_live(t, STOKE_LIVE_TRAINING); /* again, after what came between */
     return r;
@@ -264,13 +268,15 @@ static int between_steps(stoke_trainer *t, const char **why, stoke_error *err)
 
 static int run(stoke_trainer *t, const char **why, stoke_error *err)
 {
-    int r = stk_journal_start(t->journal, &t->setup, stoke_net_plan_used(t->net), t->now.cpu, t->now.step,
-                              stk_trainer_clock(t), t->resumed, err);
-    if (!r) r = stk_trainer_log_remarks(t, err);
+    int r = STOKE_OK;
+    stk_journal_start(t->journal, &t->setup, stoke_net_plan_used(t->net), t->now.cpu, t->now.step,
+                      stk_trainer_clock(t), t->resumed, NULL);
+    stk_trainer_log_remarks(t);
+    stk_trainer_check_journal(t);
     *why = NULL;
     /* An evaluation that is missing comes first; a run that is complete only gets its report again, and
      * last/, which is written after the state: it may have been killed between the two. */
-    if (!r && evaluation_due(t)) r = between_steps(t, why, err);
+    if (evaluation_due(t)) r = between_steps(t, why, err);
     if (!r && !*why) {
         *why = reason_to_end(t);
         if (*why && t->resumed) r = stk_trainer_save_last(t, err);
@@ -288,14 +294,33 @@ static void say_of_data(stoke_trainer *t, const stoke_loader *loader, const char
     stoke_loader_stats_data stats;
     if (!loader) return;
     stoke_loader_stats(loader, &stats);
-    if (stats.replaced || stats.skipped)
+    const uint64_t bad = stats.replaced + stats.skipped;
+    if (bad)
         stk_trainer_remark(t,
-                           "%s: bad files stood behind %" PRIu64
-                           " rows, of which another sample replaced %" PRIu64
-                           "; `stoke verify` gives the reasons",
-                           part, stats.replaced + stats.skipped, stats.replaced);
+                           "%s: bad files at %" PRIu64 " place%s of its batches: %" PRIu64
+                           " replaced by another sample, %" PRIu64
+                           " left out; `stoke verify` gives the reasons",
+                           part, bad, bad == 1 ? "" : "s", stats.replaced, stats.skipped);
+    if (stats.retries)
+        stk_trainer_remark(t, "%s: %" PRIu64 " read%s tried again", part, stats.retries,
+                           stats.retries == 1 ? " was" : "s were");
+    char unrecorded[1024] = "";
+    if (stoke_loader_unrecorded(loader, unrecorded, sizeof unrecorded))
+        stk_trainer_remark(t, "%s: %s", part, unrecorded);
     const char *warning = stoke_loader_warning(loader);
-    if (warning) stk_trainer_remark(t, "%s: %s", part, warning);
+    if (warning && strncmp(unrecorded, warning, strlen(warning)) != 0)
+        stk_trainer_remark(t, "%s: %s", part, warning);
+}
+
+static void say_of_sight(stoke_trainer *t)
+{
+    const uint64_t bad = t->sight.predictor ? stk_quarantine_count(t->sight.quarantine) : 0;
+    if (bad)
+        stk_trainer_remark(t, "validation: %" PRIu64 " bad file%s left out; the first: %s", bad,
+                           bad == 1 ? " was" : "s were", stk_quarantine_get(t->sight.quarantine, 0).reason);
+    char unrecorded[STOKE_ERROR_TEXT];
+    if (bad && stk_quarantine_unrecorded(t->sight.quarantine, unrecorded, sizeof unrecorded))
+        stk_trainer_remark(t, "validation: %s", unrecorded);
 }
 
 static void say_of_waiting(stoke_trainer *t)
@@ -316,22 +341,21 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     int r = run(t, &why, &own);
     say_of_data(t, t->train, "training");
     say_of_data(t, t->val, "validation");
-    /* The log and the report tell of a failure too, as far as they can be written; the failure itself is what
-     * is passed on. */
-    stoke_error after = { 0 };
-    int also = r ? stk_trainer_write_note(t, &after) : STOKE_OK;
-    if (!also)
-        also = stk_journal_end(t->journal, t->now.step, stk_trainer_clock(t), r ? own.message : why, &after);
+    say_of_sight(t);
+    /* The log and the report tell of a failure too, as far as they can be written. */
+    if (r) stk_trainer_write_note(t);
+    stk_journal_end(t->journal, t->now.step, stk_trainer_clock(t), r ? own.message : why, NULL);
+    stk_trainer_check_journal(t);
     t->log = STK_LOG_ENDED;
-    if (!also) also = make_report(t, &after);
-    if (!r && also) r = also, own = after;
+    make_report(t);
+    stk_trainer_say_missing(t);
     say_of_waiting(t); /* the report says so by itself, from the times in the log */
     t->now.seconds = t->earlier = stk_trainer_clock(t);
     t->began_ns = 0; /* the sitting is over: what comes after it is not of the run */
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_DONE);
     event.text = r ? own.message : why;
     stk_trainer_send(t, &event);
-    if (r) return stk_fail(err, r, "%s", own.message);
+    if (r) return stk_fail_again(err, r, own.message);
     const int complete = t->now.step >= t->setup.steps || t->stopped_early;
     return t->asked && (!complete || evaluation_due(t))
                ? stk_fail(err, STOKE_E_CANCELLED, "asked to stop at step %" PRIu64, t->now.step)

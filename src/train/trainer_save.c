@@ -5,8 +5,8 @@
  * The state is one file, whole or as it was; everything else can be made again from where it stands. That
  * decides the order: best/ and pictures come before the state that tells of them, since a run that is killed
  * in between takes those steps again and makes the same, while a state that told of a best/ never written
- * would not; last/ and the report come after it. Where a write fails the run ends, and the state before is
- * still whole.
+ * would not; last/ and the report come after it. Where the state or a network cannot be written the run ends,
+ * and the state before is still whole; what else cannot be written it does without (trainer_extra.c).
  */
 #include "src/train/trainer.h"
 
@@ -18,10 +18,11 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/loader/loader_private.h"
 
-int stk_trainer_write_note(stoke_trainer *t, stoke_error *err)
+void stk_trainer_write_note(stoke_trainer *t)
 {
-    if (!t->note_steps) return STOKE_OK;
+    if (!t->note_steps) return;
     t->note.step = t->now.step;
     t->note.epoch = t->now.epoch;
     t->note.t = stk_trainer_clock(t);
@@ -29,11 +30,11 @@ int stk_trainer_write_note(stoke_trainer *t, stoke_error *err)
     t->note.lr = t->lr;
     t->note.gradient_norm = t->gradient_norm;
     t->note.loss_scale = t->loss_scale;
-    const int r = stk_journal_step(t->journal, &t->note, err);
+    stk_journal_step(t->journal, &t->note, NULL);
+    stk_trainer_check_journal(t);
     t->note = (stk_step_note){ 0 };
     t->note_loss = 0;
     t->note_steps = t->note_losses = 0;
-    return r;
 }
 
 /* ---- evaluation ---- */
@@ -50,7 +51,16 @@ static int measure(stoke_trainer *t, stk_evaluation *result, stoke_error *err)
     const int average = t->setup.net.average;
     int r = average ? stoke_net_swap_average(t->net, err) : STOKE_OK;
     if (r) return r;
-    r = stk_evaluate(t->net, t->val, t->confusion, t->gallery, result, evaluating, t, err);
+    /* One of the loaders rests: the memory of their workers is planned once. */
+    stk_loader_rest(t->train);
+    if (t->val) {
+        stk_loader_wake(t->val);
+        r = stk_evaluate(t->net, t->val, t->confusion, t->gallery, result, evaluating, t, err);
+        stk_loader_rest(t->val);
+    } else {
+        r = stk_evaluate_original(&t->sight, t->confusion, result, evaluating, t, err);
+    }
+    stk_loader_wake(t->train);
     if (average) {
         const int back = stoke_net_swap_average(t->net, r ? NULL : err);
         if (!r) r = back;
@@ -89,10 +99,11 @@ static int keep_score(stoke_trainer *t, const stk_evaluation *e)
     return 1;
 }
 
-/* predictions/NNNNNN.png: the same pictures at every evaluation. */
-static int draw(stoke_trainer *t, const stk_evaluation *e, const char *name, stoke_error *err)
+/* predictions/NNNNNN.png: the same pictures at every evaluation. 1: there is one. */
+static int draw(stoke_trainer *t, const stk_evaluation *e, const char *name)
 {
     char title[160];
+    stoke_error own = { 0 }, *err = &own;
     snprintf(title, sizeof title, "step %" PRIu64 ": mIoU %.3f, pixel accuracy %.3f", t->now.step,
              e->scores.miou, e->scores.pixel_accuracy);
     char *folder = stk_trainer_path(t, "predictions", err), *path = stk_trainer_path(t, name, err);
@@ -102,7 +113,8 @@ static int draw(stoke_trainer *t, const stk_evaluation *e, const char *name, sto
                               t->setup.classes, err);
     stk_free(folder);
     stk_free(path);
-    return r;
+    if (r) stk_trainer_without(t, STK_EXTRA_PICTURES, own.message);
+    return !r;
 }
 
 static int save_network(stoke_trainer *t, const char *name, stoke_error *err)
@@ -118,6 +130,22 @@ int stk_trainer_save_last(stoke_trainer *t, stoke_error *err)
     return save_network(t, "last", err);
 }
 
+/* Once, when evaluations take more than half of the time, at the pace of this sitting. */
+static void say_of_cost(stoke_trainer *t, double seconds)
+{
+    const int64_t every = t->setup.params.eval_every;
+    if (t->said_cost || t->sitting < 2 || every <= 0) return;
+    const double steps = (double)every * t->step_seconds / (double)(t->sitting - 1);
+    if (seconds <= steps) return;
+    t->said_cost = 1;
+    stk_trainer_remark(
+        t,
+        "evaluation takes %.0f %% of the time (%.1f s after every %.1f s of steps): a larger "
+        "`eval_every` than %lld evaluates less often%s",
+        100 * seconds / (seconds + steps), seconds, steps, (long long)every,
+        t->val ? "" : "; `eval_mode` resize is quicker, and does not see what `stoke predict` will");
+}
+
 int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
@@ -125,26 +153,26 @@ int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
     char picture[64];
     snprintf(picture, sizeof picture, "predictions/%06" PRIu64 ".png", t->now.step);
     stk_trainer_live(t, STOKE_LIVE_EVALUATING);
-    int r = stk_trainer_write_note(t, err);
-    if (!r) r = measure(t, &e, err);
+    stk_trainer_write_note(t);
+    int r = measure(t, &e, err);
     if (r) return r;
     const int best = keep_score(t, &e);
     /* Bad files are no reason to end a run that copes with them. */
-    const int drawn = t->gallery && stk_gallery_has_any(t->gallery);
-    if (drawn) r = draw(t, &e, picture, err);
-    if (!r && best) r = save_network(t, "best", err);
+    const int drawn = t->gallery && stk_gallery_has_any(t->gallery) && draw(t, &e, picture);
+    if (best) r = save_network(t, "best", err);
     const double seconds = (double)(stk_now_ns() - began) / 1e9;
     t->now.eval_seconds += seconds;
     e.seconds = seconds; /* the log has the whole, as the summary does: the report's times add up */
-    if (!r)
-        r = stk_journal_evaluation(t->journal, t->now.step, t->now.epoch, stk_trainer_clock(t), &e,
-                                   t->confusion, best, t->setup.net.average, drawn ? picture : NULL, err);
     if (r) return r;
+    stk_journal_evaluation(t->journal, t->now.step, t->now.epoch, stk_trainer_clock(t), &e, t->confusion,
+                           best, t->setup.net.average, drawn ? picture : NULL, NULL);
+    stk_trainer_check_journal(t);
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_EVALUATED);
     event.loss = e.loss;
     event.best = best;
     event.seconds = seconds;
     stk_trainer_send(t, &event);
+    say_of_cost(t, seconds);
     return STOKE_OK;
 }
 
@@ -169,14 +197,16 @@ int stk_trainer_save(stoke_trainer *t, stoke_error *err)
     uint64_t bytes = 0;
     stk_trainer_live(t, STOKE_LIVE_SAVING);
     /* The steps before it are in the log: one that goes on from here begins a new line. */
-    int r = stk_trainer_write_note(t, err);
-    if (!r) r = save_state(t, &bytes, err);
+    stk_trainer_write_note(t);
+    int r = save_state(t, &bytes, err);
     if (!r) t->saved_ns = stk_now_ns();
     if (!r) r = stk_trainer_save_last(t, err);
     const double seconds = (double)(stk_now_ns() - began) / 1e9;
     t->now.save_seconds += seconds;
-    if (!r) r = stk_journal_saved(t->journal, t->now.step, stk_trainer_clock(t), seconds, bytes, err);
+    t->last_save = seconds;
     if (r) return r;
+    stk_journal_saved(t->journal, t->now.step, stk_trainer_clock(t), seconds, bytes, NULL);
+    stk_trainer_check_journal(t);
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_SAVED);
     event.seconds = seconds;
     stk_trainer_send(t, &event);

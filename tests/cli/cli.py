@@ -41,6 +41,13 @@ def stoke_json(*args, code=0, **more):
         raise AssertionError(f'stoke {" ".join(map(str, args))}: not JSON: {error}\n{done.stdout[:2000]}') from error
 
 
+def hashed(*args):
+    """The answer of `stoke hash` without its plan, in which the process's own bytes of the moment are."""
+    answer = stoke_json('hash', *args)
+    answer.pop('plan', None)
+    return answer
+
+
 def make_set(name, count=10, size='40x56', classes=5, seed=3):
     folder = path(name)
     stoke('synth', folder, '--count', count, '--size', size, '--classes', classes, '--seed', seed, '--quiet')

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -146,6 +147,89 @@ def metrics_of_cards():
     idle.close()
 
 
+def who_drips_is_sent_away():
+    """Connections that send a byte now and then are never idle; they keep nobody out, and their time ends."""
+    run, url = serving(NONE)
+    port = int(url.split(':')[2].split('/')[0])
+    drips = [socket.create_connection(('127.0.0.1', port)) for _ in range(31)]  # as many as one address has but one
+    begin, alive, answers = time.monotonic(), len(drips), 0
+    while alive and time.monotonic() < begin + 60:
+        for drip in drips:
+            try:
+                drip.send(b'G')
+            except OSError:
+                pass
+        if answers < 10:
+            equal(fetch(url)[0], 200)
+            answers += 1
+        alive = 0
+        for drip in drips:
+            try:
+                alive += drip.recv(1, socket.MSG_DONTWAIT) != b''
+            except BlockingIOError:
+                alive += 1
+            except OSError:
+                pass
+        time.sleep(0.1)
+    equal(alive, 0, 'connections that are still open')
+    equal(answers, 10, 'answers meanwhile')
+    for drip in drips:
+        drip.close()
+    finish(run)
+
+
+def ask_bytes(port, request):
+    """What comes back for any bytes, within half a second: who waits for more is left."""
+    answer = b''
+    with socket.create_connection(('127.0.0.1', port), timeout=0.5) as peer:
+        try:
+            peer.sendall(request)
+            peer.shutdown(socket.SHUT_WR)
+            while part := peer.recv(65536):
+                answer += part
+        except (ConnectionError, TimeoutError):
+            pass
+    return answer
+
+
+def changed(rng, request):
+    """A request with bytes changed, doubled, put in, left out, or cut."""
+    request = bytearray(request)
+    put_in = (b'\r\n', b'\0', b'%00', b'../', b'?a=b', b' ', b':', b'A' * 5000, b'Transfer-Encoding: chunked\r\n')
+    for _ in range(rng.randint(1, 3)):
+        at, length, kind = rng.randrange(len(request) + 1), rng.randint(1, 12), rng.randrange(5)
+        if kind == 0:
+            request[at:at + 1] = bytes([rng.randrange(256)])
+        elif kind == 1:
+            request[at:at] = request[at:at + length] * rng.choice((1, 2, 100))
+        elif kind == 2:
+            request[at:at] = rng.choice(put_in)
+        else:
+            del request[at:at + length if kind == 3 else None]
+    return bytes(request)
+
+
+def metrics_asked_for_with_anything():
+    seed = 20261117
+    rng, seen = random.Random(seed), set()
+    run, url = serving(NONE)
+    port = int(url.split(':')[2].split('/')[0])
+    requests = (b'GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n', b'HEAD /metrics HTTP/1.0\r\n\r\n',
+                b'POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello',
+                b'PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n')
+    for number in range(120):
+        request = changed(rng, rng.choice(requests))
+        answer = ask_bytes(port, request)
+        status, what = answer.split(b'\r\n')[0], f'seed {seed}, number {number}: {request[:200]!r}'
+        assert not answer or re.match(rb'HTTP/1\.[01] (200|4\d\d|501|505) ', status), f'{what} gave {answer[:200]!r}'
+        seen.add(status[9:12])
+        if b' 200 ' in status and request.startswith(b'GET'):
+            assert answer.split(b'\r\n\r\n', 1)[1].startswith(b'# HELP '), f'{what} gave {answer[:200]!r}'
+    assert {b'200', b'400', b'404', b'405'} <= seen, seen
+    equal(fetch(url)[0], 200)
+    finish(run)
+
+
 def metrics_of_a_job():
     run, url = serving(NONE, '--attach', 'runs/long')
     samples = parse(fetch(url)[2])
@@ -226,6 +310,8 @@ def tests():
             ('attach to a run', attach_to_a_run),
             ('summary and table', summary_and_table),
             ('metrics of cards', metrics_of_cards),
+            ('connections that drip', who_drips_is_sent_away),
+            ('metrics, asked for with anything', metrics_asked_for_with_anything),
             ('metrics of a job', metrics_of_a_job),
             ('wrong places to serve', wrong_places_to_serve),
             ('killed while it is watched', killed_while_watched),

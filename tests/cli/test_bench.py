@@ -68,7 +68,7 @@ def sweep():
 def for_people():
     done = stoke('bench', 'data', SET, '--short', '--sweep')
     contains(done.stdout, 'samples/s', 'ratio to decode', 'peak memory', 'stage', 'What it means', 'Next', '2 workers')
-    contains(done.stderr, 'memory: ring')
+    contains(done.stderr, 'memory: up to ')
 
 
 def hints_fit_the_case():

@@ -58,7 +58,11 @@ def without_a_card():
     equal((answer['engine'], answer['dialect'], answer['ready']), ('torch', 'sections', True))
     for key in ('driver', 'versions', 'mixed_precision', 'memory'):
         equal(line[key]['verdict'], 'n/a', key)
-    contains(line['driver']['figure'], '/nowhere/libnvidia-ml.so.1')
+    contains(answer['no_card'], '/nowhere/libnvidia-ml.so.1')
+    contains(line['memory']['fix'], '--gpu NAME')
+    text = stoke('check', '--config', file, env=NO_CARD).stdout
+    equal(text.count('libnvidia-ml'), 1, 'said once')
+    assert text.rstrip().splitlines()[-1].startswith('No card is seen here: '), 'and last'
     contains(line['memory']['figure'], 'the card: what is free is not known')
     equal((line['workers']['verdict'], line['pin_memory']['verdict']), ('warn', 'n/a'))
     contains(line['workers']['fix'], f'stoke optimize --config {file}')
@@ -82,6 +86,37 @@ def with_a_card():
     contains(line['memory']['fix'], 'stoke estimate --model b5 --batch 64 --size 1024x1024')
     stoke(*line['memory']['fix'].split()[1:])
     contains(stoke('check', '--config', big, '--gpu', 2, code=2, env=CARD).stderr, 'there is no card 2')
+
+
+def a_card_elsewhere():
+    """Named, it need not be here; what depends on its machine is not said of this one."""
+    file = write('e_config.yaml', SECTIONS.replace('64', '512').replace('size: 4', 'size: 64') % (DATA, 8, 'false'))
+    answer, line = lines('--config', file, '--gpu', 'RTX 3060', code=1)
+    equal((line['memory']['verdict'], line['mixed_precision']['verdict'], line['workers']['verdict']), ('fail', 'warn', 'n/a'))
+    contains(line['memory']['figure'], 'RTX 3060 has 12.0 GiB', ' GiB and 1 GiB to spare')
+    contains(line['workers']['fix'], "--gpu 'RTX 3060' --cores N")
+    equal(answer['no_card'], None)
+    assert 'shm' not in line and 'numa' not in line, 'of this machine'
+    line = lines('--config', file, '--gpu', 'RTX 3060', '--cores', 12, code=1)[1]
+    contains(line['workers']['figure'], '12 cores: 8 usual')
+    contains(line['pin_memory']['fix'], "--gpu 'RTX 3060' --cores 12")
+    equal(lines('--config', file, '--vram', 80)[1]['memory']['verdict'], 'pass')
+    contains(lines('--config', file, '--gpu', 1, env=CARD)[1]['driver']['figure'], 'Fake GPU 80 GB')
+    contains(stoke('check', '--config', file, '--gpu', 'RTX 4900', code=2).stderr, 'did you mean RTX 4090?', '--vram')
+
+
+def several_cards():
+    """devices: -1 is all that are seen, one process for each; their loaders share the cores."""
+    file = write('ddp.yaml', 'trainer:\n  devices: -1\n  strategy: ddp\ntrain_ds:\n  batch_size: 4\n  num_workers: 1\n')
+    line = lines('--config', file, env=CARD)[1]
+    contains(line['devices']['figure'], '2 (devices: -1); a step sees 4 x 2 = 8 samples')
+    contains(line['workers']['figure'], 'for 2 processes')
+    equal(lines('--config', file)[1]['devices']['verdict'], 'n/a')
+    for said, n in (('[0, 1]', 2), ('"0,1"', 2), ('[1]', 1)):
+        file = write('listed.yaml', f'trainer:\n  devices: {said}\n  strategy: ddp\ntrain_ds:\n  batch_size: 4\n  num_workers: 1\n')
+        contains(lines('--config', file, env=CARD)[1]['devices']['figure'], f'{n} (devices: ')
+    line = lines('--config', write('three.yaml', 'devices: 3\nbatch_size: 4\nnum_workers: 1\n'), code=1, env=CARD)[1]
+    equal(line['devices']['verdict'], 'fail')
 
 
 def the_remedies_work():
@@ -126,6 +161,18 @@ def for_people():
              'pass, ', '0 fail')
 
 
+def workers_that_python_computes():
+    """Some number stands there: neither 'not said' nor the errors of a loader without workers."""
+    text = ('BATCH_SIZE = 4\nIMAGE_SIZE = (64, 64)\nMODEL_NAME = "segformer-b0"\nEPOCHS = 3\n'
+            'NUM_WORKERS = %s\nPERSISTENT_WORKERS = True\nPREFETCH_FACTOR = 4\n')
+    file = write('computed.py', text % 'os.cpu_count() // 2')
+    answer, line = lines('--config', file)
+    equal((answer['fail'], line['workers']['verdict'], line['persistent_workers']['verdict']), (0, 'n/a', 'pass'))
+    contains(line['workers']['figure'], 'os.cpu_count() // 2', 'where it runs')
+    assert 'o workers make batches' not in stoke('why', 'slow', '--config', file, env=NO_CARD).stdout
+    equal(lines('--config', write('none.py', text % 0), code=1)[1]['persistent_workers']['verdict'], 'fail')
+
+
 def asked_wrongly():
     contains(stoke('check', code=2).stderr, 'stoke check --config train.yaml')
     contains(stoke('check', '--config', path('none.yaml'), code=2).stderr, 'none.yaml')
@@ -143,9 +190,12 @@ sys.exit(tap.run([
     ('what training chooses', what_training_chooses),
     ('without a card', without_a_card),
     ('with a card', with_a_card),
+    ('a card that is elsewhere', a_card_elsewhere),
+    ('several cards', several_cards),
     ('the remedies work', the_remedies_work),
     ('what stops PyTorch', what_stops_pytorch),
     ('data that is not whole', data_that_is_not_whole),
     ('for people', for_people),
+    ('workers that Python computes', workers_that_python_computes),
     ('asked wrongly', asked_wrongly),
 ]))

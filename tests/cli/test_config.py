@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 
-from cli import COMMANDS, READERS, ROOT, STOKE, WORK, contains, equal, make_set, path, stoke, stoke_json, tap
+from cli import COMMANDS, READERS, ROOT, STOKE, WORK, contains, equal, hashed, make_set, path, stoke, stoke_json, tap
 
 SET = make_set('set', count=9)
 
@@ -59,7 +59,7 @@ def training_settings():
 def training_keys_are_passed_over():
     """One file for all: commands that only read data take their keys and check the others."""
     config = write('all.yaml', f'data:\n  data: {SET}\n  size: 24\nloader:\n  batch: 4\ntrain:\n  epochs: 3\n  lr: 0.1\nmodel: b0\n')
-    equal(stoke_json('hash', '--config', config), stoke_json('hash', SET, '--batch', 4, '--size', 24))
+    equal(hashed('--config', config), hashed(SET, '--batch', 4, '--size', 24))
     training = write('train.yaml', stoke('config', '--train', SET, '--size', 24, '--batch', 4).stdout)
     equal(stoke_json('hash', '--config', training)['all'],
           stoke_json('hash', SET, '--batch', 4, '--size', 24, '--augment', 'standard', '--normalize', 'imagenet')['all'])
@@ -91,7 +91,7 @@ def round_trip():
 def file_equals_flags():
     config = write('same.yaml', f'data: {SET}\nbatch: 4\nsize: 24x32\nseed: 5\naugment: light\n')
     flags = [SET, '--batch', 4, '--size', '24x32', '--seed', 5, '--augment', 'light']
-    equal(stoke_json('hash', '--config', config), stoke_json('hash', *flags))
+    equal(hashed('--config', config), hashed(*flags))
 
 
 def one_file_for_all():
@@ -112,14 +112,14 @@ def one_file_for_all():
 
 def sections():
     config = write('sections.yaml', f'data:\n  data: {SET}\n  size: 24\nloader:\n  batch: 4\n')
-    equal(stoke_json('hash', '--config', config), stoke_json('hash', SET, '--batch', 4, '--size', 24))
+    equal(hashed('--config', config), hashed(SET, '--batch', 4, '--size', 24))
 
 
 def flags_override():
     config = write('over.yaml', f'data: {path("nowhere")}\nmasks: {path("nowhere")}\nbatch: 4\nsize: 24\n')
     settings = stoke_json('config', SET, '--config', config, '--batch', 2)
     equal((settings['data'], settings['masks'], settings['batch'], settings['size']), (SET, None, 2, [24, 24]))
-    equal(stoke_json('hash', SET, '--config', config, '--batch', 2), stoke_json('hash', SET, '--batch', 2, '--size', 24))
+    equal(hashed(SET, '--config', config, '--batch', 2), hashed(SET, '--batch', 2, '--size', 24))
 
 
 def unknown_key():

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 
-from cli import contains, equal, make_set, path, stoke, stoke_json, tap
+from cli import contains, equal, hashed, make_set, path, stoke, stoke_json, tap
 
 SET = make_set('set', count=24, size=64)
 SMALL = ['--batch', 4, '--size', 64]
@@ -37,9 +37,9 @@ def hash_counts_bad_files():
         # Batches of one row are passed over whole; three ranks take rows twice to keep in step.
         for more in ([], ['--batch', 1], ['--batch', 1, '--transfer', 'pinned'], ['--world', 3, '--ranks-all'],
                      ['--order', 'sequential', '--batch', 1, '--resume-at', 3]):
-            args = ['hash', folder, *SMALL, '--policy', policy, '--max-bad', 5, '--quarantine', '', *more]
+            args = [folder, *SMALL, '--policy', policy, '--max-bad', 5, '--quarantine', '', *more]
             plain = args[:-2] if '--transfer' in more else args
-            wanted, got = stoke_json(*plain), stoke_json(*args, '--device', 'host')
+            wanted, got = hashed(*plain), hashed(*args, '--device', 'host')
             equal(got, wanted, f'{policy} {more}')
             if '--world' not in more:
                 equal((wanted['skipped'], wanted['replaced']), (1, 0) if policy == 'skip' else (0, 1))
@@ -92,7 +92,8 @@ def bench_device():
 def bench_device_for_people():
     done = stoke('bench', 'device', SET, *SMALL, *STEPS, '--trace', path('t.json'), '--timeline', path('t.svg'))
     contains(done.stdout, 'device busy', 'emulated', 'measured', 'augmenting on the', 't.svg')
-    contains(done.stderr, 'memory of virtual:rtx3090: slots 3 x')
+    assert done.stdout.startswith('simulated virtual:rtx3090: '), done.stdout
+    contains(done.stderr, 'memory: up to ', ' on virtual:rtx3090')
     with open(path('t.json'), encoding='utf-8') as stream:
         trace = json.load(stream)
     names = {event.get('name') for event in trace['traceEvents']}

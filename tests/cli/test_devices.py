@@ -28,7 +28,7 @@ def the_list():
             equal(entry['source'], 'emulated' if kind(entry) == 'virtual' else 'measured', entry['name'])
             assert entry['memory_bytes'] is None or entry['memory_bytes'] > 2**20, entry
         else:
-            assert re.search(r'install|update|set |check|start|use ', entry['problem']), f'no remedy: {entry}'
+            assert re.search(r'install|update|mount|set |check|start|use ', entry['problem']), f'no remedy: {entry}'
     host = ALL['devices'][0]
     equal((host['name'], host['exact_math'], host['shares_memory'], host['shares_cores']), ('host', True, True, True))
 

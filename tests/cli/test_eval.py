@@ -121,7 +121,8 @@ def names_of_classes():
 def splits():
     done = stoke('eval', RUN, '--val-split', 0)
     contains(done.stderr, 'no validation part', 'split all: 12 pictures')
-    contains(stoke('eval', RUN, '--val-split', 0, '--split', 'val', code=1).stderr, 'split val')
+    error = stoke('eval', RUN, '--val-split', 0, '--split', 'val', code=1).stderr
+    contains(error, 'split val with --val-split 0; set --val-split, e.g. to 0.1')
     equal(stoke_json('eval', RUN, '--split', 'train')['samples'] + stoke_json('eval', RUN)['samples'], 12)
 
 
@@ -150,7 +151,7 @@ def bad_files():
     shutil.copytree(SET, broken)
     victim = os.path.join(broken, 'images', sorted(os.listdir(os.path.join(broken, 'images')))[3])
     os.truncate(victim, 200)
-    for more in ([], ['--original']):
+    for more in ([], ['--original'], ['--mode', 'slide']):
         got = stoke_json('eval', RUN, '--data', broken, '--split', 'all', '--max-bad', 3, *more)
         equal((got['samples'], got['bad']), (11, 1))
         equal(got['first_bad'].count(os.path.basename(victim)), 1, got['first_bad'])
@@ -166,7 +167,7 @@ def refusals():
     contains(stoke('eval', path('nowhere'), code=1).stderr, 'no such run or network')
     contains(stoke('eval', SET, code=1).stderr, 'neither a run')
     contains(stoke('eval', RUN, '--flip', code=2).stderr, '--original')
-    contains(stoke('eval', RUN, '--mode', 'slide', code=2).stderr, '--original')
+    contains(stoke('eval', RUN, '--mode', 'slide', '--size', '34', code=2).stderr, 'multiples of 4')
     contains(stoke('eval', RUN, '--data', os.path.join(SET, 'images'), code=2).stderr, 'no masks', 'stoke predict')
     stoke('eval', RUN, SET, code=2)
     answer = stoke_json('eval', RUN, '--classes', 7, code=2)

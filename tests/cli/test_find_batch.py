@@ -56,6 +56,11 @@ def planned(size, batch):
     return stoke_json('bench', 'step', '--batch', batch, '--size', size, '--classes', 4, '--threads', 1, '--dry-run')['planned_bytes']
 
 
+def chosen(answer, batches):
+    """One of these, or none: on a busy machine nothing is suggested, and that is said."""
+    return answer['batch'] in batches if not answer['too_busy'] else answer['batch'] is None and 'too busy to tell' in answer['why']
+
+
 def card_on_paper():
     answer = stoke_json(*CARD)
     assert answer['batch'] and answer['batch'] % 8 == 0, answer
@@ -69,7 +74,7 @@ def card_on_paper():
     contains(answer['why'], 'Memory: ', 'Throughput: ', 'Loader: n/a', ' bind')
     more = stoke_json(*CARD[:-1], 'virtual:h100')
     assert more['largest_fit'] > answer['largest_fit'], (more, answer)
-    less = stoke_json(*CARD, '--vram', 3)
+    less = stoke_json(*CARD, '--vram', 4)
     equal(less['bound'], 'memory')
     assert less['largest_fit'] < answer['largest_fit'] and less['batch'] <= less['largest_fit'], less
     none = stoke_json(*CARD, '--vram', 0.9, code=1)
@@ -86,7 +91,7 @@ def really_out_of_memory():
     answer = stoke_json('find-batch', '--config', config, '--vram', limit / 2**30, '--steps', 3)
     contains(outcomes(answer), (4, 'ok'), (8, 'oom'))
     contains([t['message'] for t in answer['trials'] if t['batch'] == 8][0], 'memory')
-    assert 1 <= answer['batch'] <= 7 and answer['largest_ok'] >= 4 and answer['smallest_oom'] <= 8, answer
+    assert chosen(answer, range(1, 8)) and answer['largest_ok'] >= 4 and answer['smallest_oom'] <= 8, answer
     equal((answer['source'], answer['device']), ('measured', 'native'))
     assert all(t['step_ms'] > 0 for t in answer['trials'] if t['outcome'] == 'ok'), answer
 
@@ -204,6 +209,16 @@ def loader():
     assert all(t['batch'] <= 12 for t in slow['trials']), slow
 
 
+def void_value():
+    """The last value of the masks stands for pixels without a class, as in CamVid."""
+    common = ['find-batch', DATA, '--device', 'virtual:t4', '--model', 'b0', '--size', 32]
+    equal(stoke_json(*common)['classes'], 4)
+    equal(stoke_json(*common, '--ignore-index', 3)['classes'], 3)
+    contains(stoke(*common, '--classes', 3, code=1).stderr, 'value 3')
+    answer = stoke_json(*common, '--classes', 3, '--ignore-index', 3)
+    equal((answer['classes'], answer['trials'][-1]['outcome']), (3, 'ok'))
+
+
 def benchmark_of_a_pytorch_file():
     text = SECTIONS % 8
     config = write('opt/configs/face_config.yaml', text)
@@ -213,7 +228,7 @@ def benchmark_of_a_pytorch_file():
     change = [c for c in answer['changes'] if c['path'] == 'data.batch_size'][0]
     equal((change['from'], change['to'], change['source']), ('8', str(answer['benchmark']['batch']), 'emulated'))
     contains(change['why'], 'found by trials', 'virtual:rtx3060')
-    contains(read(target), f"batch_size: {change['to']}   # why not", 'num_workers: 8', 'root: nowhere/faces   # not')
+    contains(read(target), f"batch_size: {change['to']}   # why not", 'num_workers: 6', 'root: nowhere/faces   # not')
     contains('\n'.join(answer['remarks']), 'training.lr: 3.0e-4 is kept', 'linear rule')
     equal(answer['benchmark']['device'], 'virtual:rtx3060')
     # What does not fit is lowered.
@@ -223,10 +238,10 @@ def benchmark_of_a_pytorch_file():
     assert int(change['to']) < 512, change
     contains(change['effect'], 'of 512 samples a batch')
     assert not os.path.exists(path('opt/large_optimized.yaml'))
-    contains(stoke('optimize', '--config', large, '--vram', 4, '--benchmark', code=2).stderr, '--device virtual:rtx3090')
-    failed = stoke('optimize', '--config', large, '--vram', 0.8, '--device', 'virtual:gtx1650', '--benchmark', code=1)
-    contains(failed.stderr, 'Not even one sample')
-    assert not os.path.exists(path('opt/large_optimized.yaml'))
+    # Where nothing fits the rest is still done, and said.
+    none = stoke('optimize', '--config', large, '--vram', 0.8, '--device', 'virtual:gtx1650', '--benchmark')
+    contains(none.stderr, 'the batch stays', 'Not even one sample')
+    contains(read(path('opt/large_optimized.yaml')), 'pin_memory: true')
 
 
 def benchmark_of_our_file():
@@ -234,6 +249,8 @@ def benchmark_of_our_file():
     text = read(config)
     answer = stoke_json('optimize', '--config', config, '--benchmark', '--steps', 3)
     equal((answer['target'], read(config)), (path('ours/x_optimized.yaml'), text))
+    if answer['benchmark']['too_busy']:
+        raise tap.Skip('others take the cores: no batch is found by trials')
     change = [c for c in answer['changes'] if c['setting'] == 'batch_size'][0]
     equal((change['from'], change['source']), ('2', 'measured'))
     last = answer['benchmark']['trials'][-1]
@@ -249,7 +266,7 @@ def scaled_first():
     contains(done.stderr, 'another experiment')
     assert grown['benchmark']['largest_fit'] < plain['benchmark']['largest_fit'], 'the trials were of the small model'
     equal(grown['benchmark']['size'], [256, 256])
-    contains([c['path'] for c in grown['changes']], 'base_channels', 'batch_size')
+    contains([c['path'] for c in grown['changes']], 'base_channels')
 
 
 def for_people():
@@ -277,6 +294,7 @@ sys.exit(tap.run([
     ('children that hang', hangs),
     ('a search goes on', goes_on),
     ('the loader', loader),
+    ('a value without a class', void_value),
     ('optimize --benchmark for PyTorch', benchmark_of_a_pytorch_file),
     ('optimize --benchmark for ours', benchmark_of_our_file),
     ('the model is scaled first', scaled_first),

@@ -78,7 +78,7 @@ def state_in_a_file():
     rest = stoke_json('hash', *BASE, '--from', state, '--workers', 1)
     equal({**digests(first), **digests(rest)}, digests(REFERENCE))
     equal([b['index'] for b in rest['batches']], [5, 6, 7])
-    stoke('hash', *BASE, '--epoch', 3, '--batches', 1, '--state', state)
+    stoke('hash', *BASE, '--epoch', 3, '--batches', 1, '--state', state, '--force')
     equal(stoke_json('hash', *BASE, '--from', state)['epoch'], 3, 'epoch of the state')
 
 
@@ -145,7 +145,8 @@ def policy_stop():
 
 def memory_plan_is_printed():
     done = stoke('hash', *BASE[:-1])
-    contains(done.stderr, 'memory: ring ', ' = ')
+    contains(done.stderr, 'memory: up to ', ' MB (--json has the terms)\n')
+    equal(done.stderr.count('memory: '), 1)
     equal(stoke('hash', *BASE).stderr, '', '--quiet')
     done = stoke('hash', *BASE, '--memory-limit', '10K', code=1)
     assert 'limit' in done.stderr.lower(), done.stderr

@@ -14,7 +14,8 @@ def overview():
         done = stoke(*args)
         contains(done.stdout, 'Usage: stoke COMMAND', 'Examples:', *[c.split()[0] for c in COMMANDS])
         equal(done.stderr, '')
-        assert 'completion' not in done.stdout, 'hidden commands are listed'
+        listed = done.stdout.split('Help:')[0]
+        assert not any(f'\n  {name} ' in listed for name in ('man', 'completion', 'trial', 'try-driver')), 'hidden commands are listed'
 
 
 def version():
@@ -84,6 +85,8 @@ def unknown_command():
     assert 'did you mean' not in stoke('xyzzy', code=2).stderr, 'a wild guess'
     contains(stoke('bench', 'dta', code=2).stderr, "did you mean 'bench data'")
     contains(stoke('help', 'shwo', code=2).stderr, "did you mean 'show'")
+    contains(stoke('--hlep', code=2).stderr, "unknown option '--hlep': did you mean '--help'?")
+    contains(stoke('--verison', code=2).stderr, "did you mean '--version'?")
 
 
 def unknown_option():

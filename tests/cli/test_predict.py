@@ -158,7 +158,7 @@ def names():
 def nothing_is_written_over():
     one = os.path.join(PHOTOS, '000000.jpg')
     done = stoke('predict', NET, PHOTOS, '--out', path('plain'), code=1)
-    contains(done.stderr, '000000.png is there already', '--force')
+    contains(done.stderr, '000000.png: is there already', '--force')
     before = open(path('plain', '000000.png'), 'rb').read()
     stoke('predict', NET, one, '--out', path('plain'), '--force')
     equal(open(path('plain', '000000.png'), 'rb').read(), before, 'the same mask again')
@@ -222,6 +222,28 @@ def run_folders():
     shutil.rmtree(os.path.join(run, 'last'))
     contains(stoke('predict', run, one, '--out', path('r7'), code=1).stderr, 'neither best/ nor last/')
     contains(stoke('predict', make_run('bad', 'sise: 32\n'), one, '--out', path('r7'), code=1).stderr, 'config.yaml', 'size')
+
+
+def upright_pictures():
+    one = os.path.join(PHOTOS, '000000.jpg')
+    # Without a word about it, upright as people see the picture; a run that ignored it is followed, and told of.
+    answer = predict('r8', make_run('silent', 'size: 32x64\n'), path('turned.jpg'), one)
+    equal((mask('r8', 'turned.png')[0].size, mask('r8', '000000.png')[0].size, answer['turned']), ((90, 120), (120, 90), 1))
+    contains(answer['remarks'][0], '1 picture was turned upright', '--orientation ignore')
+    answer = predict('r9', make_run('ignoring', 'size: 32x64\norientation: ignore\n'), path('turned.jpg'))
+    equal((mask('r9', 'turned.png')[0].size, answer['turned']), ((120, 90), 0))
+    contains(answer['remarks'][0], 'ignored, as in training', '--orientation apply')
+
+
+def dark_pictures():
+    """12 bits in a file of 16: the network sees black, and nobody is told by a mask."""
+    grey = (np.arange(64 * 96).reshape(64, 96) % 4096).astype(np.uint16)
+    Image.fromarray(grey).save(path('deep.png'))
+    for more in [], ['--mode', 'slide'], ['--overlay']:
+        run = make_run('deep', 'size: 32x64\n')
+        answer = predict('d' + str(len(more)) + ''.join(more), run, path('deep.png'), *more)
+        contains(answer['remarks'][0], '16-bit images with values', '--window p1:p99')
+    equal(predict('d9', run, path('deep.png'), '--window', 'p1:p99')['remarks'], [])
 
 
 def colors_of_the_set():
@@ -289,6 +311,8 @@ sys.exit(tap.run([
     ('nothing is written over', nothing_is_written_over),
     ('asked wrongly', asked_wrongly),
     ('run folders', run_folders),
+    ('pictures with an orientation', upright_pictures),
+    ('12 bits in a file of 16', dark_pictures),
     ('colours of the set', colors_of_the_set),
     ('more than 256 classes', many_classes),
     ('16-bit pictures', sixteen_bits),

@@ -134,6 +134,20 @@ def damaged_state():
     contains(resume('damaged', code=1).stderr, 'not the state of a run', '--pretrained')
 
 
+def files_changed_under_their_names():
+    """Worth a remark, once, and no refusal; a state from before files were looked at says nothing."""
+    data = make_set('changing', count=12, size='32x32', classes=3)
+    stoke('train', data, '--size', 32, '--batch', 2, '--steps', 6, '--stop-after', 2, '--name', 'changing', '--threads', 1)
+    again = ['train', '--resume', 'runs/changing', '--stop-after', '1']
+    assert 'changed since' not in stoke(*again).stderr, 'nothing has changed'
+    for name in ('images/000003.jpg', 'masks/000004.png'):
+        os.utime(os.path.join(data, name))
+    contains(stoke(*again).stderr, 'remark: 2 of 24 files changed since the last checkpoint (first: ')
+    assert 'changed since' not in stoke(*again).stderr, 'it was said before'
+    os.utime(os.path.join(data, 'images/000005.jpg'), (1e9, 1e9))  # an older file was put there
+    contains(stoke(*again).stderr, 'another size or time')
+
+
 def package_reads_the_state():
     """And would write the same bytes, but for the order of the two notes."""
     try:
@@ -157,5 +171,6 @@ sys.exit(tap.run([
     ('kill -9 between the last state and last/', killed_between_state_and_weights),
     ('in four sittings', in_four_sittings),
     ('a damaged state is refused', damaged_state),
+    ('files that changed under their names', files_changed_under_their_names),
     ('the safetensors package reads the state', package_reads_the_state),
 ]))

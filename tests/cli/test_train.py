@@ -27,6 +27,8 @@ def whole_run():
     done = stoke('train', SET, *SMALL, '--steps', 6, '--eval-every', 3, '--log-every', 2, '--name', 'a')
     contains(done.stdout, 'runs/a: 6 of 6 steps', 'best: mIoU', 'time: steps', 'waiting for data',
              'report: runs/a/report.html')
+    assert done.stderr.startswith('device: the processor;'), done.stderr
+    assert 'on the processor: no graphics card' in ' '.join(stoke('help', 'train').stdout.split())[:400]
     contains(done.stderr, 'remark: ', 'memory: ', 'network: SegFormer b0', 'evaluation at step 3: mIoU',
              'evaluation at step 6', 'checkpoint at step 6', 'next: stoke predict runs/a PICTURES --out masks')
     files = files_below(path('runs', 'a'))
@@ -78,8 +80,8 @@ def dry_run():
     done = stoke('train', SET, *SMALL, '--epochs', 3, '--name', 'dry', '--dry-run')
     contains(done.stderr, 'memory: parameters', 'nothing was written', 'runs/dry')
     answer = stoke_json('train', SET, *SMALL, '--epochs', 3, '--accumulate', 2, '--name', 'dry', '--dry-run')
-    equal((answer['model'], answer['batch'], answer['accumulate'], answer['epochs'], answer['size']),
-          ('b0', 2, 2, 3, [32, 32]))
+    equal((answer['device'], answer['model'], answer['batch'], answer['accumulate'], answer['epochs'], answer['size']),
+          ('processor', 'b0', 2, 2, 3, [32, 32]))
     assert answer['train_samples'] + answer['val_samples'] == 14 and answer['memory_bytes'] > 10e6, answer
     equal(files_below(WORK), before, 'files')
     assert not os.path.exists(path('runs', 'dry')), 'a folder was made'
@@ -136,7 +138,7 @@ def bad_files():
             stream.truncate(300)
     more = ('--eval-every', 0, '--steps', 8)
     done = stoke('train', own, *SMALL, *more, '--max-bad', 2, '--name', 'bad')
-    contains(done.stderr, 'remark: training: bad files stood behind', 'stoke verify')
+    contains(done.stderr, 'remark: training: bad files at ', 'stoke verify')
     equal(len(read('bad', 'quarantine.jsonl').splitlines()), 2, 'bad files are listed in the folder of the run')
     stoke('train', own, *SMALL, *more, '--max-bad', 2, '--name', 'elsewhere', '--quarantine', 'bad.jsonl')
     stoke('train', own, *SMALL, *more, '--max-bad', 2, '--name', 'nowhere', '--quarantine', '')
@@ -168,7 +170,7 @@ def on_a_terminal():
     text = seen.decode()
     if 'steps  loss' not in text:
         raise tap.Skip('an epoch took less than the second after which a bar is shown')
-    assert re.search(r'\repoch 1/2.* \d+/200 steps  loss \d+\.\d+, \d+\.\d img/s, data \d+ %  .* left\x1b\[K', text), text
+    assert re.search(r'\repoch 1/2.* \d+/200 steps  loss \d+\.\d+, F1 (n/a|0\.\d+).*, \d+\.\d samples/s, busy \d+ %  .* left\x1b\[K', text), text
 
 
 sys.exit(tap.run([

@@ -97,6 +97,48 @@ def full_disk():
     equal(weights('full') == weights('whole'), True, 'the same weights as in one go')
 
 
+def without_accessories():
+    """Nothing but the state and the networks can be written: the run says so once for each, and comes to the same weights."""
+    stoke('train', SET, *RUN[:-1], '--tensorboard', '--stop-after', 2, '--name', 'bare', '--quiet')
+    folder = path('runs', 'bare')
+    for name in ('predictions', 'curves'):
+        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+        open(os.path.join(folder, name), 'w').close()
+    for name in ('metrics.csv', 'report.html', 'live'):
+        if os.path.exists(os.path.join(folder, name)):
+            os.remove(os.path.join(folder, name))
+        os.mkdir(os.path.join(folder, name))
+    done = stoke('train', '--resume', 'runs/bare')
+    for what in ('pictures of predictions', 'lines of metrics.csv', 'the report'):
+        equal(done.stderr.count(f'the run goes on without {what}: '), 1, what)
+    contains(done.stderr, 'nobody can watch this run', '2 pictures of predictions are missing: ', 'metrics.csv are missing: ')
+    assert 'report.html' not in done.stdout, done.stdout
+    os.rmdir(os.path.join(folder, 'report.html'))  # the one of an earlier sitting is not this one's
+    with open(os.path.join(folder, 'report.html'), 'w') as stream:
+        stream.write('of yesterday')
+    done = stoke('train', '--resume', 'runs/bare')
+    assert 'report.html' not in done.stdout, done.stdout
+    equal(stoke_json('train', '--resume', 'runs/bare')['report'], None)
+    equal(weights('bare') == weights('whole'), True, 'the same weights as with them')
+    contains(open(os.path.join(folder, 'log.jsonl')).read(), 'the run goes on without pictures')
+
+
+def a_log_that_is_full():
+    """Its lines do not fit any more: it is told, and the network is trained all the same."""
+    stoke('train', SET, *RUN, '--stop-after', 2, '--name', 'silent', '--quiet')
+    log = path('runs', 'silent', 'log.jsonl')
+    limit = os.path.getsize(path('runs', 'silent', 'state.safetensors')) + 4096
+    with open(log, 'a') as stream:  # lines of a step that stays, until there is room for one more of the run's own at most
+        while (left := limit - 300 - stream.tell()) > 100:
+            line = '{"kind":"filler","step":1,"text":"%s"}\n'
+            stream.write(line % ('x' * (min(left, 60000) - len(line) + 2)))
+    done = stoke('train', '--resume', 'runs/silent',
+                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    contains(done.stderr, 'the run goes on without lines of log.jsonl: runs/silent/log.jsonl: cannot write: File too large',
+             'lines of log.jsonl are missing: ')
+    equal(weights('silent') == weights('whole'), True, 'the same weights as with a log')
+
+
 def full_from_the_start():
     done = stoke('train', SET, *RUN, '--name', 'never', code=1,
                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)))
@@ -163,6 +205,8 @@ sys.exit(tap.run([
     ('Ctrl-C in the last evaluation', interrupted_in_the_last_evaluation),
     ('a disk that is full', full_disk),
     ('a disk that is full from the start', full_from_the_start),
+    ('nothing but the state can be written', without_accessories),
+    ('a log that is full', a_log_that_is_full),
     ('a loss that explodes', exploding_loss),
     ('changed settings', changed_settings),
     ('changed data', changed_data),

@@ -107,6 +107,36 @@ def commands_work():
     stoke(*shlex.split(settings[0]['remedy'])[1:], '--dry-run', env=fake)
 
 
+def the_file_alone():
+    """No card, no run: what the file says is answered all the same."""
+    with open(path('light.yaml'), 'w') as out:
+        out.write('model:\n  base_channels: 128\n  num_blocks: 12\ntraining:\n  batch_size: 64\n  learning_rate: 1.0e-2\n'
+                  'data:\n  num_workers: 0\n  patch_size: 256\n')
+    said = {trouble: stoke_json('why', trouble, '--config', path('light.yaml'), env=NO_CARD) for trouble in TROUBLES}
+    for trouble in ('slow', 'loading'):
+        first = reasons(said[trouble], True)[0]
+        equal(first['cause'], 'no workers make batches')
+        contains(first['evidence'], 'num_workers is 0')
+        contains(first['remedy'], 'stoke optimize --config')
+    contains(' '.join(r['cause'] for r in reasons(said['slow'], True)), '32 bits')
+    unstable = ' '.join(r['cause'] for r in reasons(said['unstable'], True))
+    contains(unstable, 'the learning rate is high', 'not clipped', 'begins at its height')
+    contains(said['oom']['answer'], 'depends on the card', 'batches of 64 need', 'GiB', '--gpu NAME')
+    for trouble in TROUBLES:
+        assert 'can be told' not in said[trouble]['answer'], said[trouble]['answer']
+        for line in stoke('why', trouble, '--config', path('light.yaml'), env=NO_CARD).stdout.partition('not the cause\n')[2].splitlines():
+            assert line.startswith('  no: '), line
+    meant = reasons(stoke_json('why', 'oom', '--config', path('light.yaml'), '--gpu', 'RTX 4090', env=NO_CARD), True)[0]
+    contains(meant['cause'], 'RTX 4090 has 24.0 GiB')
+    command = meant['remedy'].split('   ')[0]
+    contains(command, '--base-channels 128', '--num-blocks 12')
+    equal(stoke_json(*shlex.split(command)[1:])['fits']['as_asked'], True, command)
+    right = path('right.yaml')
+    with open(right, 'w') as out:
+        out.write('batch_size: 8\nlearning_rate: 3.0e-4\ngrad_clip: 1.0\nwarmup_epochs: 2\n')
+    equal(reasons(stoke_json('why', 'unstable', '--config', right, env=NO_CARD), True), [])
+
+
 def machine_alone():
     text = stoke('why', 'loading', env=NO_CARD).stdout
     contains(text, 'Why do batches come slowly?', '--run RUN', 'stoke bench data DIR')
@@ -128,6 +158,7 @@ sys.exit(tap.run([
     ('a run that was killed', killed_run),
     ('a made-up run', made_up),
     ('the commands work', commands_work),
+    ('the file alone', the_file_alone),
     ('the machine alone', machine_alone),
     ('asked wrongly', asked_wrongly),
 ]))

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The memo of a cache is anyone's file. Whatever is in it, loading takes memory in proportion, leaves a file
- * of whole records only, and the memo then works. Sums are set right for a second try: they keep nobody out.
+ * The memo of a cache is anyone's file. Whatever is in it, taking it over takes memory in proportion, what
+ * would be written instead is records only and says the same, and the memo then works. Sums are set right for
+ * a second try: they keep nobody out. The file itself is tests/unit/test_cache_memo.c's.
  */
-#include <fcntl.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include "src/cache/memo.h"
@@ -18,48 +15,43 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 enum { RECORD = 48, SLOT = 32, FIRST_SLOTS = 1024 };
 
-static off_t length_of(int folder)
-{
-    struct stat st;
-    if (fstatat(folder, "memo", &st, 0) != 0) abort();
-    return st.st_size;
-}
-
-static stk_memo *load(int folder)
+static stk_memo *empty(void)
 {
     stk_memo *memo;
-    if (stk_memo_open(&memo, folder, 1, 1, NULL)) abort();
+    if (stk_memo_open(&memo, -1, 0, 0, NULL)) abort();
     return memo;
 }
 
-static void try(int folder, const uint8_t *bytes, size_t size)
+static void check_use(stk_memo *memo)
 {
     const stk_identity identity = { .inode = 3, .mtime_ns = 1, .size = 7 };
     const stk_digest digest = { { 5, 6 } };
     stk_digest found;
-    const int fd = openat(folder, "memo", O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    if (fd < 0 || write(fd, bytes, size) != (ssize_t)size) abort();
-    close(fd);
-    stk_memo *memo = load(folder);
-    /* a slot for every record, half of them empty, in powers of two */
-    if (stk_memo_memory(memo) > (FIRST_SLOTS + 4 * size / RECORD) * SLOT) abort();
-    const off_t tidy = length_of(folder);
-    if (tidy % RECORD || tidy > (off_t)size) abort();
     stk_memo_add(memo, &identity, &digest);
     if (!stk_memo_find(memo, &identity, &found) || memcmp(&found, &digest, sizeof found)) abort();
+}
+
+static void try(const uint8_t *bytes, size_t size)
+{
+    stk_memo *memo = empty(), *again = empty();
+    const int tidy = stk_memo_take(memo, bytes, size);
+    /* a slot for every record, half of them empty, in powers of two */
+    if (stk_memo_memory(memo) > (FIRST_SLOTS + 4 * size / RECORD) * SLOT) abort();
+    const size_t length = stk_memo_file(memo, NULL);
+    if (length % RECORD || length > size || (tidy && length != size)) abort();
+    uint8_t *file = malloc(length ? length : 1);
+    if (!file || stk_memo_file(memo, file) != length) abort();
+    if (!stk_memo_take(again, file, length) || stk_memo_file(again, NULL) != length) abort();
+    free(file);
+    check_use(memo);
+    check_use(again);
     stk_memo_close(&memo);
-    memo = load(folder);
-    if (length_of(folder) != tidy + RECORD) abort(); /* nothing was left to tidy up */
-    if (!stk_memo_find(memo, &identity, &found) || memcmp(&found, &digest, sizeof found)) abort();
-    stk_memo_close(&memo);
+    stk_memo_close(&again);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    char path[] = "/tmp/stoke-fuzz-XXXXXX";
-    if (!mkdtemp(path)) abort();
-    const int folder = open(path, O_RDONLY | O_DIRECTORY);
-    try(folder, bytes, size);
+    try(bytes, size);
     uint8_t *copy = malloc(size ? size : 1);
     if (!copy) abort();
     if (size) memcpy(copy, bytes, size);
@@ -72,10 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         memcpy(copy + at + RECORD - 8, &sum, sizeof sum);
         at += RECORD;
     }
-    try(folder, copy, size);
+    try(copy, size);
     free(copy);
-    unlinkat(folder, "memo", 0);
-    close(folder);
-    rmdir(path);
     return 0;
 }

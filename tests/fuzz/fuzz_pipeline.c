@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "src/augment/pipeline.h"
+#include "src/settings/yaml_tree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -88,7 +89,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     static const stk_yaml_take takes[] = { STK_YAML_ALL, STK_YAML_LISTS };
     for (int i = 0; i < 2; i++) {
         memset(&pipeline, 0, sizeof pipeline);
-        if (stk_pipeline_read_yaml(&pipeline, "fuzz", bytes, size, takes[i], &err))
+        stoke_yaml *yaml = NULL;
+        int r = stk_yaml_read(&yaml, (const char *)bytes, size, "fuzz", &err);
+        if (!r) r = stk_pipeline_read_tree(&pipeline, yaml, takes[i], &err);
+        stoke_yaml_close(&yaml);
+        if (r)
             require(strncmp(err.message, "fuzz", 4) == 0);
         else
             check_pipeline(&pipeline);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/options_private.h"
+#include "src/settings/own.h"
 
 typedef struct settings {
     int flag, choice;
@@ -45,6 +45,17 @@ static char *written(const stoke_option_group *group, size_t *size)
     return text;
 }
 
+static int read_settings(const stoke_option_group *group, const void *bytes, size_t size,
+                         stoke_option_storage **storage, stoke_error *err)
+{
+    stoke_yaml *yaml = NULL;
+    *storage = NULL;
+    int r = stk_yaml_read(&yaml, bytes, size, "fuzz", err);
+    if (!r) r = stk_own_read(yaml, group, 1, foreign, storage, err);
+    stoke_yaml_close(&yaml);
+    return r;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     settings first, second;
@@ -55,13 +66,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     stoke_options_defaults(&a);
     b.target = &second;
     second = first;
-    if (stk_options_read_yaml(&a, 1, "fuzz", bytes, size, foreign, &storage, &err)) {
+    if (read_settings(&a, bytes, size, &storage, &err)) {
         if (storage || !err.message[0] || memcmp(&first, &second, sizeof first)) abort();
         return 0;
     }
     size_t text_size, copy_size;
     char *text = written(&a, &text_size);
-    if (stk_options_read_yaml(&b, 1, "written", text, text_size, NULL, &again, &err)) abort();
+    if (read_settings(&b, text, text_size, &again, &err)) abort();
     char *copy = written(&b, &copy_size);
     if (strcmp(text, copy)) abort();
     free(text);

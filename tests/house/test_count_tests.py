@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/test counts what a program did, also when it crashed, said nothing or was cut off."""
+"""scripts/test counts what a program did, also when it crashed, said nothing or was cut off, and says how far it is."""
 import importlib.machinery
 import importlib.util
+import io
 import os
+import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -27,7 +29,44 @@ def counts(expected, stdout, protocol='tap', result='OK', code=0, reason=None):
     return test
 
 
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def shown(stream, lines):
+    """What is written while a program says these lines, and what it said."""
+    process = subprocess.Popen(['printf', '%s', '\n'.join(lines) + '\n'], stdout=subprocess.PIPE, text=True)
+    said = counter.watch(process, counter.Progress('programs', stream))
+    process.stdout.close()
+    assert said.splitlines() == lines, said
+    return stream.getvalue()
+
+
+MESON_SAYS = [f'{n:3}/40 stokehold:unit / t{n}   {"ERROR" if n == 7 else "OK"}   0.05s   3 subtests passed' for n in range(1, 41)]
+
+
+def a_line_every_tenth():
+    lines = shown(io.StringIO(), ['ninja: no work to do.', *MESON_SAYS]).splitlines()
+    assert lines[:4] == ['programs: 1 of 40', 'programs: 4 of 40', 't7: error, more at the end', 'programs: 8 of 40'], lines
+    assert len(lines) == 12 and lines[-1] == 'programs: 40 of 40', lines
+
+
+def one_line_on_a_terminal():
+    text = shown(Terminal(), MESON_SAYS)
+    assert text.count('\n') == 1 and 't7: error, more at the end\n' in text, repr(text)
+    assert text.endswith('programs: 40 of 40, t40\r\033[K'), repr(text[-60:])
+
+
+def skips_are_grouped():
+    skipped = [('a: one', 'no card'), ('b', 'no torch'), ('a: two', 'no card'), ('c: x: y', 'no card')]
+    assert counter.group(skipped) == [('no card', 3, ['a (2)', 'c']), ('no torch', 1, ['b'])], counter.group(skipped)
+
+
 sys.exit(tap.run([
+    ('progress: a line every tenth in a file, failures as they come', a_line_every_tenth),
+    ('progress: one line on a terminal', one_line_on_a_terminal),
+    ('skips are grouped by their reason', skips_are_grouped),
     ('plain lines', counts((2, 0, 0), '1..2\nok 1 - a\nok 2 - b # not a directive\n')),
     ('a failed line and its exit status are one failure',
      counts((1, 1, 0), '1..2\nok 1 - a\nnot ok 2 - b\n# 1 != 2\n', result='FAIL', code=1, reason='1 != 2')),

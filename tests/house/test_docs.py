@@ -59,6 +59,16 @@ def ops_and_presets_are_described():
     assert described == ops | presets, sorted(described ^ (ops | presets))
 
 
+def fuzz_targets_are_listed():
+    """tests/fuzz/README.md names every target beside what it reads, each has seeds, and none is named that is not there."""
+    targets = {os.path.basename(file)[5:-2] for file in glob.glob(os.path.join(ROOT, 'tests', 'fuzz', 'fuzz_*.c'))}
+    rows = re.findall(r'^\|[^|]+\|([^|]+)\|$', read('tests/fuzz/README.md'), re.MULTILINE)
+    listed = {name for row in rows for name in re.findall(r'`(\w+)`', row)}
+    assert targets and listed == targets, sorted(listed ^ targets)
+    empty = [name for name in targets if not os.listdir(os.path.join(ROOT, 'tests', 'fuzz', 'corpus', name))]
+    assert not empty, f'no seeds: {empty}'
+
+
 def quick_start_is_two_commands():
     assert code_blocks(read('README.md'))[0] == 'make demo\nmake test\n', code_blocks(read('README.md'))[0]
 
@@ -66,6 +76,7 @@ def quick_start_is_two_commands():
 sys.exit(tap.run([
     ('the two READMEs are in step', readmes_are_in_step),
     ('every op and preset is described', ops_and_presets_are_described),
+    ('every fuzz target is listed', fuzz_targets_are_listed),
     ('the quick start is two commands', quick_start_is_two_commands),
 ] + [(f'links of {page}', links_lead_somewhere(page)) for page in PAGES]
   + [(f'files named in {page}', named_files_exist(page)) for page in PAGES]))

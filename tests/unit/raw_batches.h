@@ -129,7 +129,7 @@ static inline raw_run raw_start(const stoke_data_params *params)
     simple.cache_ram = 0;
     if (stoke_dataset_open(&run.dataset, params, &err)) fail_msg("%s", err.message);
     if (stoke_loader_create(&run.plain, run.dataset, &simple, NULL, &err)) fail_msg("%s", err.message);
-    if (stk_loader_create_raw(&run.raw, run.dataset, params, NULL, &err)) fail_msg("%s", err.message);
+    if (stk_loader_create_raw(&run.raw, run.dataset, params, NULL, NULL, &err)) fail_msg("%s", err.message);
     run.recipe = stk_loader_recipe(run.raw);
     return run;
 }

@@ -336,6 +336,23 @@ static void cut_boxes(void **state)
     stoke_pipeline_destroy(&pipeline);
 }
 
+/* share: stretched to by mixup; cut to by cutmix, whose box is then as large as it says. */
+static void shares_stay_in_their_range(void **state)
+{
+    stoke_pipeline *up = make("mixup(p=1,alpha=1,share=0.6..0.9)"), *cut = make("cutmix(p=1,share=0.2..0.8)");
+    static double u[N];
+    for (uint64_t i = 0; i < N; i++) u[i] = (plan_of(up, i, 64, 64, 64, 64).lambda - 0.6) / 0.3;
+    assert_uniform(u, N);
+    for (uint64_t i = 0; i < 2000; i++) {
+        const stoke_box box = plan_of(cut, i, 64, 64, 200, 100).mix_box;
+        assert_true(box.x + box.width <= 200 && box.y + box.height <= 100);
+        assert_in_range(box.width, 89, 178); /* sqrt(0.2) and sqrt(0.8) of 200 */
+        assert_in_range(box.height, 44, 89);
+    }
+    stoke_pipeline_destroy(&up);
+    stoke_pipeline_destroy(&cut);
+}
+
 static void the_first_mix_that_hits_wins(void **state)
 {
     stoke_pipeline *pipeline = make("cutmix(p=0.5,alpha=100),mixup(p=0.5)");
@@ -450,6 +467,7 @@ int main(void)
         cmocka_unit_test(erased_boxes),
         cmocka_unit_test(lambdas_are_beta),
         cmocka_unit_test(cut_boxes),
+        cmocka_unit_test(shares_stay_in_their_range),
         cmocka_unit_test(the_first_mix_that_hits_wins),
         cmocka_unit_test(foreground_crops_look_twice),
         cmocka_unit_test(focus_words_are_uniform),

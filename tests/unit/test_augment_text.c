@@ -65,14 +65,15 @@ static void texts_are_short(void **state)
     }
 }
 
-/* The requirement (A1) to the letter. */
+/* The usual chain, as it is described, to the letter. */
 static void standard_is_what_was_asked_for(void **state)
 {
     stoke_pipeline *pipeline = make("standard");
-    assert_string_equal(stoke_pipeline_text(pipeline),
-                        "hflip(p=0.5),rotate(p=0.6,degrees=20),scale(p=0.6,factor=0.8..1.2),"
-                        "color_jitter(p=0.5,brightness=0.3,contrast=0.2,saturation=0.2,hue=0.1),"
-                        "gaussian_blur(p=0.3,kernel=3,sigma=0.1..2),gaussian_noise(p=0.3,mean=0,std=0.03,gray=false)");
+    assert_string_equal(
+        stoke_pipeline_text(pipeline),
+        "hflip(p=0.5),rotate(p=0.6,degrees=20),scale(p=0.6,factor=0.8..1.2),"
+        "color_jitter(p=0.5,brightness=0.3,contrast=0.2,saturation=0.2,hue=0.1),"
+        "gaussian_blur(p=0.3,kernel=3,sigma=0.1..2),gaussian_noise(p=0.3,mean=0,std=0.03,gray=false)");
     stoke_pipeline_destroy(&pipeline);
 }
 

@@ -41,6 +41,11 @@ static void errors_name_file_and_reason(void **state)
     stk_fail(&err, STOKE_E_FORMAT, "the reason");
     stk_error_prefix(&err, path);
     assert_non_null(strstr(err.message, ": the reason"));
+    stk_fail(&err, STOKE_E_TOO_BAD, "bad files:");
+    while (stk_error_add_entry(&err, "a/picture/of/some/length.png: its reason")) continue;
+    stk_error_prefix(&err, "the masks do not fit the network");
+    const char *last = strrchr(err.message, '\n');
+    assert_string_equal(last, "\n  a/picture/of/some/length.png: its reason");
     assert_int_equal(stk_fail(NULL, STOKE_E_LABEL, "x"), STOKE_E_LABEL);
     assert_string_equal(stoke_status_name(STOKE_E_LABEL), "label");
     assert_string_equal(stoke_status_name(-999), "unknown");

@@ -24,6 +24,7 @@ typedef struct machine {
     double noise;                          /* share, both ways */
     double loader_ms;                      /* that the loader takes for a sample; 0 = it is not measured */
     double loader_bytes;
+    double cores_had;  /* of 2 that it wanted; 0 = not measured */
     uint32_t fails_at; /* from this batch on, with `outcome`; `times` times, 0 = always */
     int outcome, times, failed;
     int stop_after; /* trials, then the search is stopped; 0 = never */
@@ -67,6 +68,10 @@ static int trial(void *context, uint32_t batch, stoke_trial *t, stoke_error *err
     t->reserved = (uint64_t)bytes;
     t->step_ms = noisy(m, m->time0 + m->time1 * (batch > m->flat_to ? batch : m->flat_to), batch + 7);
     t->step_low = t->step_high = t->step_ms;
+    if (m->cores_had > 0) {
+        t->cores_wanted = 2;
+        t->cores_had = m->cores_had;
+    }
     if (t->with_loader && m->loader_ms > 0) {
         const double making = m->loader_ms * batch;
         t->wait_ms = making > t->step_ms ? making - t->step_ms : 0;
@@ -93,6 +98,37 @@ static stoke_batch_result find(machine *m, const stoke_batch_params *p)
     if (r) print_message("# %s\n", err.message);
     assert_int_equal(r, STOKE_OK);
     return result;
+}
+
+/* ---- a busy machine ---- */
+
+static void nothing_is_suggested_from_noise(void **state)
+{
+    (void)state;
+    machine quiet = { .memory0 = 100 * MB, .memory1 = 10 * MB, .time0 = 50, .time1 = 10, .noise = 0.4 };
+    const stoke_batch_params p = limits();
+    machine m = quiet;
+    m.cores_had = 0.9;
+    stoke_batch_result r = find(&m, &p);
+    assert_true(r.too_busy && !r.batch && r.largest_ok && !r.timed && isnan(r.images_s));
+    assert_non_null(strstr(r.why, "too busy to tell (0.9 of 2.0 cores were had)"));
+    assert_non_null(strstr(r.why, "Memory: "));
+    assert_null(strstr(r.why, "Throughput"));
+    assert_int_equal(m.loader_asked[m.calls - 1], 0); /* there is nothing to confirm */
+    /* The same times on a machine that gave what was wanted, or where nobody knows, are the machine's own. */
+    const double had[] = { 1.9, 0 };
+    for (int i = 0; i < 2; i++) {
+        m = quiet;
+        m.cores_had = had[i];
+        r = find(&m, &p);
+        assert_true(!r.too_busy && r.batch);
+    }
+    /* Times on a line are no accident. */
+    m = quiet;
+    m.noise = 0;
+    m.cores_had = 0.9;
+    r = find(&m, &p);
+    assert_true(!r.too_busy && r.batch && r.timed);
 }
 
 /* ---- memory ---- */
@@ -272,8 +308,11 @@ static void what_gains_nothing_is_not_tried(void **state)
     assert_int_equal(r.bound, STOKE_BOUND_THROUGHPUT);
     assert_int_equal(m.calls, 5); /* 1 2 4 8, and 8 with the loader */
     assert_int_equal(r.largest_ok, 8);
-    assert_int_equal(r.largest_fit, 32); /* no further than 4 times */
-    assert_non_null(strstr(r.why, "not tried"));
+    /* What was tried and what the line says are two figures: (1000 - 1) / 0.1 = 9990. */
+    assert_int_equal(r.largest_fit, 9984);
+    assert_non_null(strstr(r.why, "Memory: 8 fit in "));
+    assert_non_null(strstr(r.why, "no more were tried"));
+    assert_non_null(strstr(r.why, "about 9984 would"));
 }
 
 static void noise_is_survived(void **state)
@@ -310,6 +349,13 @@ static void a_slow_loader_binds(void **state)
     assert_string_equal(r.next, "stoke diagnose");
     assert_non_null(strstr(r.why, "The loader binds"));
     assert_non_null(strstr(r.why, "Memory: up to 88 fit"));
+    /* The figure of the choice and that of the trial which confirms it, both: the table has the second. */
+    char made[64];
+    const stoke_trial *last = &r.trial[r.n_trials - 1], *confirmed = last->batch == r.batch ? last : last - 1;
+    snprintf(made, sizeof made, "; the confirming trial made %.0f. ",
+             1000 * r.batch / (confirmed->step_ms + confirmed->wait_ms));
+    assert_int_equal(confirmed->batch, r.batch);
+    assert_non_null(strstr(r.why, made));
     /* The largest was looked at too: it idles as well. */
     assert_int_equal(m.asked[m.calls - 1], 88);
     assert_true(r.batch < 88);
@@ -672,6 +718,7 @@ static void outcomes_by_how_a_process_ended(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_suggested_from_noise),
         cmocka_unit_test(probes_double_and_the_line_is_extended),
         cmocka_unit_test(extrapolation_has_a_reach),
         cmocka_unit_test(agrees_with_looking_at_all),

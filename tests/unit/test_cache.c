@@ -297,12 +297,21 @@ static void entries_of_other_keys_and_kinds(void **state)
     uint8_t *bytes = slurp(entry_path(state, a.key), &size);
     unit_write(entry_path(state, b.key), bytes, size); /* good, but another's */
     expect_damage(state, cache, &b);
+    /* What is no regular file was not made here: neither used nor removed. */
+    struct stat st;
     unlink(entry_path(state, b.key));
     assert_int_equal(symlink(entry_path(state, a.key), entry_path(state, b.key)), 0);
-    expect_damage(state, cache, &b);
+    assert_int_equal(holds(cache, &b), 0);
+    put(cache, &b);
+    assert_int_equal(lstat(entry_path(state, b.key), &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
     unlink(entry_path(state, b.key));
     assert_int_equal(mkfifo(entry_path(state, b.key), 0600), 0); /* must not hang */
-    expect_damage(state, cache, &b);
+    assert_int_equal(holds(cache, &b), 0);
+    put(cache, &b);
+    assert_int_equal(lstat(entry_path(state, b.key), &st), 0);
+    assert_true(S_ISFIFO(st.st_mode));
+    assert_int_equal(holds(cache, &a), 1);
     free(bytes);
     unmake(&a);
     unmake(&b);
@@ -359,7 +368,7 @@ static void disk_budget_is_kept(void **state)
     stk_cache_close(&cache);
     stk_cache_close(&other);
     /* Opened again, the sum comes from the files, whatever the counter says. */
-    unit_write(unit_path(state, "c/usage"), "nonsense", 8);
+    unit_write(unit_path(state, "c/usage"), "skusage1nonsense", 16);
     cache = open_cache(unit_path(state, "c"), budget, 0);
     assert_int_equal(stats_of(cache).disk_bytes, used);
     made m = plain(100);
@@ -570,16 +579,20 @@ static void a_folder_that_cannot_be_made_is_an_error(void **state)
 static void leftovers_are_removed(void **state)
 {
     made m = plain(1);
-    unit_write(unit_path(state, "c/tmp/1-2-3"), "half", 4);
+    stk_cache *made_it = open_cache(unit_path(state, "c"), 0, 0);
+    stk_cache_close(&made_it);
+    unit_write(unit_path(state, "c/tmp/1-2-0123456789abcdef"), "half", 4);
+    unit_write(unit_path(state, "c/tmp/2026-11-17"), "mine", 4);
     stk_cache *first = open_cache(unit_path(state, "c"), 0, 0); /* alone: nobody can be writing it */
-    assert_int_not_equal(access(unit_path(state, "c/tmp/1-2-3"), F_OK), 0);
-    unit_write(unit_path(state, "c/tmp/young"), "half", 4);
-    unit_write(unit_path(state, "c/tmp/old"), "half", 4);
+    assert_int_not_equal(access(unit_path(state, "c/tmp/1-2-0123456789abcdef"), F_OK), 0);
+    assert_int_equal(access(unit_path(state, "c/tmp/2026-11-17"), F_OK), 0);
+    unit_write(unit_path(state, "c/tmp/a-b-cccccccccccc"), "half", 4); /* young */
+    unit_write(unit_path(state, "c/tmp/0-1-dddddddddddddddd"), "half", 4);
     const struct timespec past[2] = { { 1000000000, 0 }, { 1000000000, 0 } };
-    assert_int_equal(utimensat(AT_FDCWD, unit_path(state, "c/tmp/old"), past, 0), 0);
+    assert_int_equal(utimensat(AT_FDCWD, unit_path(state, "c/tmp/0-1-dddddddddddddddd"), past, 0), 0);
     stk_cache *second = open_cache(unit_path(state, "c"), 0, 0);
-    assert_int_equal(access(unit_path(state, "c/tmp/young"), F_OK), 0);
-    assert_int_not_equal(access(unit_path(state, "c/tmp/old"), F_OK), 0);
+    assert_int_equal(access(unit_path(state, "c/tmp/a-b-cccccccccccc"), F_OK), 0);
+    assert_int_not_equal(access(unit_path(state, "c/tmp/0-1-dddddddddddddddd"), F_OK), 0);
     put(second, &m);
     assert_int_equal(holds(first, &m), 1);
     stk_cache_close(&first);

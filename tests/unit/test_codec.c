@@ -473,6 +473,45 @@ static void tiff_of_many_kinds(void **state)
     stoke_decoder_destroy(&d);
 }
 
+/* Colour that was multiplied with its alpha is divided by it, in the 16 bits it has: against the quotient in
+ * double. Cut to 8 bits first, pixels that are nearly transparent would become black. */
+static void tiff_premultiplied_16(void **state)
+{
+    enum { COUNT = 4000 };
+    static uint16_t s[COUNT][4];
+    uint16_t associated = EXTRASAMPLE_ASSOCALPHA;
+    uint64_t luck = 5;
+    for (int i = 0; i < COUNT; i++) {
+        luck = luck * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        s[i][3] = (uint16_t)((luck >> 40) % (i % 2 ? 65536 : 400)); /* half of them nearly transparent */
+        for (int k = 0; k < 3; k++) s[i][k] = (uint16_t)((luck >> (8 + 7 * k)) % ((uint32_t)s[i][3] + 1));
+    }
+    TIFF *t = TIFFOpen(unit_path(state, "a.tif"), "w");
+    TIFFSetField(t, TIFFTAG_IMAGEWIDTH, COUNT);
+    TIFFSetField(t, TIFFTAG_IMAGELENGTH, 1);
+    TIFFSetField(t, TIFFTAG_BITSPERSAMPLE, 16);
+    TIFFSetField(t, TIFFTAG_SAMPLESPERPIXEL, 4);
+    TIFFSetField(t, TIFFTAG_EXTRASAMPLES, 1, &associated);
+    TIFFSetField(t, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_RGB);
+    TIFFSetField(t, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
+    assert_int_equal(TIFFWriteScanline(t, s, 0, 0), 1);
+    TIFFClose(t);
+    bytes file = read_back(unit_path(state, "a.tif"));
+    stoke_decoder *d = new_decoder();
+    stoke_decode_params params = stoke_decode_defaults();
+    stoke_image out;
+    params.keep16 = 1;
+    decode_ok(d, file, &params, &out);
+    for (int i = 0; i < COUNT; i++)
+        for (int k = 0; k < 3; k++) {
+            const double exact = s[i][3] ? 65535.0 * s[i][k] / s[i][3] : 0;
+            const double got = ((const uint16_t *)out.data)[3 * i + k];
+            assert_true(got <= exact && got > exact - 1);
+        }
+    free(file.data);
+    stoke_decoder_destroy(&d);
+}
+
 static void tiff_bilevel_and_refusals(void **state)
 {
     stoke_decoder *d = new_decoder();
@@ -670,6 +709,7 @@ int main(void)
         cmocka_unit_test(target_takes_the_pixels_when_it_fits),
         cmocka_unit_test(steady_work_does_not_allocate),
         unit_test_with_folder(tiff_of_many_kinds),
+        unit_test_with_folder(tiff_premultiplied_16),
         unit_test_with_folder(tiff_bilevel_and_refusals),
         cmocka_unit_test(webp_lossless_and_regions),
         unit_test_with_folder(writers_make_files_that_read_back),

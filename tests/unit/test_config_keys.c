@@ -62,7 +62,7 @@ static void places(void **state)
         { "model: b0\nsize: 32\nbatch: 2\n", STOKE_DIALECT_OWN, "num_workers", "workers", 0 },
         { "model: b0\nimg: 32\nbatch: 2\n", STOKE_DIALECT_FLAT, "num_workers", "num_workers", 0 },
         { NESTED, STOKE_DIALECT_FLAT, "batch_size", "TrainingConfig.BATCH_SIZE", 1 },
-        { NESTED, STOKE_DIALECT_FLAT, "num_workers", "TrainingConfig.num_workers", 0 },
+        { NESTED, STOKE_DIALECT_FLAT, "num_workers", "TrainingConfig.NUM_WORKERS", 0 },
         { NESTED, STOKE_DIALECT_FLAT, "learning_rate", "learning_rate", 0 }, /* not the item of a list */
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
@@ -177,12 +177,16 @@ static void copies_and_waits(void **state)
         { "num_workers: 4\nnon_blocking: false\n", CARD, "non_blocking", "non_blocking", "true" },
         { "num_workers: 4\nasync_copy: true\n", CARD, "non_blocking", NULL, NULL },
         { "num_workers: 4\n", CARD, "non_blocking", NULL, NULL }, /* a flat file: who would read it? */
-        { "data:\n  num_workers: 4\n", NULL, "non_blocking", NULL, NULL }, /* no card: nothing is copied */
+        /* No card is seen, but one may be meant; where the file says cpu, none is. */
+        { "data:\n  num_workers: 4\n", NULL, "non_blocking", "data.non_blocking", "true" },
+        { "device: cpu\ndata:\n  num_workers: 4\n", NULL, "non_blocking", NULL, NULL },
         /* Page-locked memory is not to be had, so neither is what needs it. */
         { "data:\n  num_workers: 4\n  pin_memory: maybe\n", CARD, "non_blocking", NULL, NULL },
         { "data:\n  num_workers: 4\n  pin_memory: maybe\n", CARD, "device_prefetch", NULL, NULL },
         { "data:\n  num_workers: 4\n", CARD, "non_blocking", "data.non_blocking", "true" },
-        { "train_ds:\n  num_workers: 4\n", CARD, "non_blocking", "train_ds.non_blocking", "true" },
+        /* DataLoader takes neither. */
+        { "train_ds:\n  num_workers: 4\n", CARD, "non_blocking", NULL, NULL },
+        { "train_ds:\n  num_workers: 4\n", CARD, "device_prefetch", NULL, NULL },
         /* A stream of its own is another thing than not waiting for a copy. */
         { "num_workers: 4\nuse_prefetcher: no\n", CARD, "device_prefetch", "use_prefetcher", "true" },
         { "num_workers: 4\nuse_prefetcher: no\n", CARD, "non_blocking", NULL, NULL },

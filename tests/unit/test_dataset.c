@@ -592,6 +592,7 @@ static void option_table_fits_the_enums(void **state)
         { "split", "val", offsetof(stoke_data_params, split), STOKE_SPLIT_VAL },
         { "decode", "fast", offsetof(stoke_data_params, decode), STOKE_DECODE_FAST },
         { "orientation", "apply", offsetof(stoke_data_params, orientation), STOKE_ORIENTATION_APPLY },
+        { "orientation", "auto", offsetof(stoke_data_params, orientation), STOKE_ORIENTATION_AUTO },
         { "alpha", "composite", offsetof(stoke_data_params, alpha), STOKE_ALPHA_COMPOSITE },
         { "layout", "hwc", offsetof(stoke_data_params, layout), STOKE_LAYOUT_HWC },
         { "normalize", "imagenet", offsetof(stoke_data_params, normalize), STOKE_NORMALIZE_IMAGENET },

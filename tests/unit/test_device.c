@@ -340,7 +340,7 @@ static void counts_memory(on_device *on)
 
 static void locks_pages_for_loaders(on_device *on)
 {
-    const stoke_allocator allocator = stk_device_pinned(on->device);
+    const stoke_allocator allocator = stoke_device_pinned(on->device);
     stoke_error why = { 0 };
     char *piece[6];
     for (int i = 0; i < 6; i++) {
@@ -362,9 +362,9 @@ static void locks_pages_for_loaders(on_device *on)
     stk_block_destroy(&back);
     static const int order[] = { 3, 0, 5, 1, 2, 4 };
     for (int i = 0; i < 6; i++) allocator.release(allocator.context, piece[order[i]], 0);
-    assert_int_equal(stk_device_pinned_failed(on->device, &why), STOKE_OK);
+    assert_int_equal(stoke_device_pinned_failed(on->device, &why), STOKE_OK);
     assert_null(allocator.alloc(allocator.context, SIZE_MAX - 8, 64));
-    assert_int_equal(stk_device_pinned_failed(on->device, &why), STOKE_E_NOMEM);
+    assert_int_equal(stoke_device_pinned_failed(on->device, &why), STOKE_E_NOMEM);
     assert_non_null(strstr(why.message, "page-locked"));
 }
 
@@ -491,7 +491,9 @@ static void test_selftest_notices(void **state)
     device->fns = &wrong;
     assert_int_equal(stoke_device_selftest(device, judge, &v, &why), STOKE_E_DEVICE);
     assert_int_equal(v.copies_failed, 5);
-    assert_int_equal(v.failed, 6); /* those and the two streams; batches end in a row that stays empty */
+    /* Those, the two streams, and ids of 16 bits, which end in a pixel that counts; other batches end in a
+     * row that stays empty. */
+    assert_int_equal(v.failed, 7);
     assert_non_null(strstr(why.message, "host failed"));
     assert_non_null(strstr(why.message, "the first: copy pageable up"));
     stoke_device_close(&device);
@@ -599,7 +601,7 @@ static void test_names(void **state)
         stoke_error why = { 0 };
         assert_int_equal(stoke_device_open(&device, wrong[i].name, NULL, &why), STOKE_E_NOTFOUND);
         assert_null(device);
-        if (!strstr(why.message, wrong[i].says) || !strstr(why.message, "usable here: host"))
+        if (!strcasestr(why.message, wrong[i].says) || !strstr(why.message, "usable here: host"))
             fail_msg("%s: %s", wrong[i].name, why.message);
         assert_int_equal(stoke_device_open(&device, wrong[i].name, NULL, NULL), STOKE_E_NOTFOUND);
     }
@@ -674,9 +676,9 @@ static int use_host(void)
     if (!r) r = stk_event_record(event, stream, NULL);
     if (!r) r = stk_module_create(&module, device, &stk_augment_program, NULL);
     if (!r) r = stk_block_create(&block, device, STK_MEMORY_DEVICE, 100, NULL);
-    if (!r && !(piece = stk_device_pinned(device).alloc(device, 100, 64)))
-        r = stk_device_pinned_failed(device, NULL);
-    if (piece) stk_device_pinned(device).release(device, piece, 100);
+    if (!r && !(piece = stoke_device_pinned(device).alloc(device, 100, 64)))
+        r = stoke_device_pinned_failed(device, NULL);
+    if (piece) stoke_device_pinned(device).release(device, piece, 100);
     stk_block_destroy(&block);
     stk_module_destroy(&module);
     stk_event_destroy(&event);

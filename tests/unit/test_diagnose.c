@@ -38,6 +38,7 @@ static void begin(subject *s, void **state)
     s->params.step_ms = s->step_ms;
     s->params.n_steps = 1;
     s->params.steps = STEPS;
+    s->params.although_busy = 1; /* as a machine that runs tests may be */
     s->params.warm_up = WARM_UP;
     s->params.setup.batch = 4;
     s->params.setup.workers = 1;
@@ -62,22 +63,23 @@ static stoke_diagnosis *check(const subject *s)
     uint64_t sum = 0, input = 0;
     for (int k = 0; k < STOKE_IDLES; k++) sum += a->idle[k];
     for (int k = 0; k < STOKE_IDLE_INPUTS; k++) input += a->idle[k];
-    assert_int_equal(a->steps, STEPS);
+    assert_int_equal(a->steps, s->params.steps);
     assert_int_equal(sum, a->idle_ns);
     assert_int_equal(input, a->input_ns);
     assert_int_equal(a->busy_ns + a->idle_ns, a->elapsed_ns);
     const stoke_step_record *records;
     size_t from;
-    assert_int_equal(stoke_diagnosis_records(d, &records, &from), STEPS + WARM_UP);
+    assert_int_equal(stoke_diagnosis_records(d, &records, &from), s->params.steps + WARM_UP);
     assert_int_equal(from, WARM_UP);
-    for (size_t i = 0; i < STEPS + WARM_UP; i++) assert_int_equal(records[i].number, i);
+    for (size_t i = 0; i < s->params.steps + WARM_UP; i++) assert_int_equal(records[i].number, i);
     const stoke_costs *c = stoke_diagnosis_costs(d);
     assert_true(c->cores > 0 && c->cores <= stoke_machine_cores().usable);
     assert_true(c->restart_ms > 0 && c->host_ms >= 0 && c->launch_ms >= 0);
-    assert_int_equal(c->steps_per_epoch, 3);
+    assert_int_equal(c->steps_per_epoch, (11 + s->params.setup.batch - 1) / s->params.setup.batch);
     char verdict[512];
     assert_true(stoke_diagnosis_verdict(d, verdict, sizeof verdict) < (int)sizeof verdict);
-    assert_non_null(strstr(verdict, s->device ? "The card was busy" : "The processor was busy"));
+    assert_non_null(
+        strstr(verdict, s->device ? "The simulated RTX 3090 was busy" : "The processor was busy"));
     return d;
 }
 
@@ -89,6 +91,8 @@ static void a_loop_with_every_fault(void **state)
     s.params.setup.placement = STOKE_PLACEMENT_HOST;
     s.params.setup.persistent = 0;
     s.params.setup.sync = 1;
+    s.params.setup.batch = 2; /* an epoch is six steps */
+    s.params.steps = 3 * STEPS;
     stoke_diagnosis *d = check(&s);
     const stoke_fixes *f = stoke_diagnosis_fixes(d);
     const stoke_costs *c = stoke_diagnosis_costs(d);
@@ -238,9 +242,43 @@ static void cores_left(void **state)
     assert_float_equal(stk_load_cores(&seen, 2, 0.1 * s, 0.3 * s), 0.5, 1e-9);
     assert_float_equal(stk_load_cores(&seen, 1000, s, 0), usable, 1e-9);
     assert_true(stk_load_cores(&seen, 1, 0, 0) > 0);
-    const stk_load_watch watch = stk_load_begin();
+    const stoke_quiet watch = stoke_quiet_begin();
     seen = stk_load_end(&watch);
     assert_true(seen.elapsed_ns > 0 && seen.process_ns >= 0 && seen.others >= 0);
+}
+
+/* An epoch of a few steps is nearly all beginning: its start is left out, and is no cause. */
+static void too_few_steps_in_an_epoch(void **state)
+{
+    subject s;
+    begin(&s, state);
+    s.params.setup.persistent = 0;
+    stoke_diagnosis *d = check(&s);
+    const stoke_fix *fix = &stoke_diagnosis_fixes(d)->fix[STOKE_CAUSE_RESTARTED_WORKERS];
+    assert_int_equal(fix->applies, 0);
+    assert_non_null(strstr(fix->what, "an epoch has 3 steps"));
+    assert_int_equal(stoke_diagnosis_attribution(d)->idle[STOKE_IDLE_EPOCH_START], 0);
+    stoke_diagnosis_free(&d);
+    end(&s);
+}
+
+/* Clocks set back, so that others had all processors since, or none had any. */
+static void too_busy_to_tell(void **state)
+{
+    enum { LONG = 1000 * 1000 * 1000 };
+    double had, usable;
+    stoke_quiet since = stoke_quiet_begin();
+    if (!since.all) unit_skip("no /proc/stat");
+    since.began_ns -= UINT64_C(1000) * LONG;
+    since.all -= since.busy;
+    since.busy = 0;
+    assert_int_equal(stoke_quiet_end(&since, &had, &usable), 1);
+    assert_true(had < 0.1 * usable);
+    since = stoke_quiet_begin();
+    since.began_ns -= UINT64_C(1000) * LONG;
+    since.all = 0;
+    assert_int_equal(stoke_quiet_end(&since, &had, &usable), 0); /* nobody tells */
+    assert_true(had == usable);
 }
 
 static int stop_at(void *context, uint64_t done, uint64_t total)
@@ -289,6 +327,8 @@ int main(void)
         unit_test_with_folder(native_engine),
         unit_test_with_folder(pictures),
         cmocka_unit_test(cores_left),
+        unit_test_with_folder(too_few_steps_in_an_epoch),
+        cmocka_unit_test(too_busy_to_tell),
         unit_test_with_folder(stopped_and_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

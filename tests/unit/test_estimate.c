@@ -73,14 +73,69 @@ static void near_measured_peaks(void **state)
     }
 }
 
-/* The documents saw about 7.5 GB on a card for b4, batch 8, 288 x 288. */
-static void range_holds_the_documents_figure(void **state)
+/* What nvidia-smi showed of cards that trained, as others have written it down; in GiB, and neither precision
+ * nor CUDA nor desktop said. fp32 with desktop and eager kernels lies within 20 % of each (estimate_torch.c).
+ */
+static void near_what_nvidia_smi_showed(void **state)
+{
+    static const double shown[] = { 2.5, 4.5, 7.5, 12 };
+    (void)state;
+    for (size_t i = 0; i < sizeof MEASURED / sizeof *MEASURED; i++) {
+        stoke_estimate_params p = params_of(MEASURED[i].model, MEASURED[i].batch, MEASURED[i].side, 4);
+        p.prefetch = stoke_estimate_defaults().prefetch;
+        const stoke_estimate e = make(STOKE_ENGINE_TORCH, &p);
+        const double ratio = (double)e.card / GIB / shown[i];
+        print_message("# %s batch %u at %u: nvidia-smi %.1f GiB, estimated %.2f, ratio %.3f\n", p.model,
+                      p.batch, p.height, shown[i], (double)e.card / GIB, ratio);
+        assert_true(ratio > 0.8 && ratio < 1.2);
+    }
+}
+
+/* Each counts what the one before counts, and more. */
+static void levels_lie_within_each_other(void **state)
 {
     (void)state;
-    const stoke_estimate_params p = params_of("b4", 8, 288, 2);
-    const stoke_estimate e = make(STOKE_ENGINE_TORCH, &p);
-    assert_true(e.low < e.total && e.total < e.high);
-    assert_true((double)e.low < 7.5e9 && 7.5e9 < (double)e.high);
+    for (int precision = STOKE_PRECISION_FP32; precision <= STOKE_PRECISION_FP16; precision++) {
+        stoke_estimate_params p = params_of("b4", 8, 288, 2);
+        p.precision = precision;
+        const stoke_estimate e = make(STOKE_ENGINE_TORCH, &p);
+        assert_int_equal(e.allocated, live(&e));
+        assert_true(e.allocated < e.reserved && e.reserved < e.total && e.total < e.card);
+        assert_true(e.reserved_low < e.reserved && e.reserved < e.reserved_high);
+        assert_true(e.reserved_low < e.low && e.reserved_high < e.high);
+        assert_true(e.low < e.total && e.total < e.high);
+    }
+}
+
+/* mmsegmentation's own SegFormer (configs/segformer/README.md, "Mem (GB)": max_memory_allocated of a card,
+ * fp32, AdamW, a head of 256 channels): it keeps 1.3 to 1.5 times the tensors of Hugging Face's, whatever the
+ * model, size and batch. A model of the activations that grew otherwise would not. */
+static void steady_beside_published_peaks(void **state)
+{
+    static const struct {
+        const char *model;
+        uint32_t batch, side, classes;
+        double peak_gb;
+    } published[] = {
+        { "b0", 2, 512, 150, 2.1 },   { "b1", 2, 512, 150, 2.6 },   { "b2", 2, 512, 150, 3.6 },
+        { "b3", 2, 512, 150, 4.8 },   { "b4", 2, 512, 150, 6.1 },   { "b5", 2, 512, 150, 7.2 },
+        { "b5", 2, 640, 150, 11.5 },  { "b0", 1, 1024, 19, 3.64 },  { "b1", 1, 1024, 19, 4.49 },
+        { "b2", 1, 1024, 19, 7.42 },  { "b3", 1, 1024, 19, 10.86 }, { "b4", 1, 1024, 19, 15.07 },
+        { "b5", 1, 1024, 19, 18.00 },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+        const stoke_estimate_params p =
+            params_of(published[i].model, published[i].batch, published[i].side, published[i].classes);
+        const stoke_estimate e = make(STOKE_ENGINE_TORCH, &p);
+        const uint64_t wider = p.model[1] >= '2' ? 768 - 256 : 0; /* channels of Hugging Face's head */
+        const uint64_t quarter = (uint64_t)p.height / 4 * (p.width / 4);
+        const double ours = (double)(e.allocated - 10 * 4 * wider * quarter * p.batch) / GIB;
+        const double ratio = published[i].peak_gb / ours;
+        print_message("# %s batch %u at %u: published %.2f, ours %.2f, ratio %.2f\n", p.model, p.batch,
+                      p.height, published[i].peak_gb, ours, ratio);
+        assert_true(ratio > 1.25 && ratio < 1.55);
+    }
 }
 
 static void parameters_are_exact(void **state)
@@ -236,7 +291,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(near_measured_peaks),
-        cmocka_unit_test(range_holds_the_documents_figure),
+        cmocka_unit_test(near_what_nvidia_smi_showed),
+        cmocka_unit_test(levels_lie_within_each_other),
+        cmocka_unit_test(steady_beside_published_peaks),
         cmocka_unit_test(parameters_are_exact),
         cmocka_unit_test(native_is_the_plan),
         cmocka_unit_test(autocast_shrinks_activations_only),

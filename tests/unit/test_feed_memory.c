@@ -50,12 +50,28 @@ static void memory_of_the_host_has_one_limit(void **state)
     f.data.size[0] = f.data.size[1] = 512;
     f.data.batch = 8;
     assert_int_equal(stoke_feed_create(&feed, f.dataset, &f.data, device, &params, &err), 0);
-    const stoke_feed_memory *plan = stoke_feed_memory_plan(feed);
-    f.data.memory_limit = plan->host.total_bytes + plan->total_bytes / 2; /* half way */
+    const stoke_feed_memory all = *stoke_feed_memory_plan(feed);
+    assert_int_equal(all.host.beside_bytes, all.total_bytes); /* the host's batches lie in the same memory */
     stoke_feed_destroy(&feed);
+    /* Less than for all: the ring gets shorter. */
+    f.data.memory_limit = all.host.total_bytes - all.host.slot_bytes / 2;
+    if (stoke_feed_create(&feed, f.dataset, &f.data, device, &params, &err)) fail_msg("%s", err.message);
+    const stoke_feed_memory less = *stoke_feed_memory_plan(feed);
+    assert_true(less.host.prefetch_reduced && less.host.total_bytes <= f.data.memory_limit);
+    stoke_feed_destroy(&feed);
+    /* Copies that are read back are in the plan, and it is known before the feed is made. */
+    stoke_feed_memory foreseen;
+    params.reads = 1;
+    f.data.memory_limit = 0;
+    assert_int_equal(stoke_feed_foresee(&foreseen, f.dataset, &f.data, device, &params, &err), 0);
+    assert_int_equal(foreseen.read_bytes, all.slots * all.slot_bytes);
+    assert_int_equal(foreseen.host.beside_bytes, all.total_bytes + foreseen.read_bytes);
+    assert_int_equal(foreseen.host.slots, all.host.slots);
+    params.reads = 0;
+    f.data.memory_limit = all.total_bytes + all.host.slot_bytes;
     assert_int_equal(stoke_feed_create(&feed, f.dataset, &f.data, device, &params, &err), STOKE_E_LIMIT);
-    assert_non_null(strstr(err.message, "memory_limit"));
-    assert_non_null(strstr(err.message, "batches on host, in the same memory, slots 3 x "));
+    assert_non_null(strstr(err.message, "batches on the device, in the same memory "));
+    assert_non_null(strstr(err.message, "Set memory_limit to "));
     stoke_device_close(&device);
     feeding_end(&f);
 }

@@ -55,7 +55,7 @@ static void test_matches_runs_on_two_cores(void **state)
         }
 }
 
-/* 32 images of 5 to 10 ms each and a step of 100 ms: the documents add up 220 to 440 ms of idle time. */
+/* 32 images of 5 to 10 ms each and a step of 100 ms: that adds up to 220 to 440 ms of idle time. */
 static void test_answers_the_documents(void **state)
 {
     static const struct {

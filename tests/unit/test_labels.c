@@ -66,7 +66,9 @@ static void identity_without_limits(void **state)
     stoke_image mask = view(wide, 3, 1, 1, 2), out = view(ids, 3, 1, 1, 1);
     stoke_error err;
     assert_int_equal(stoke_labels_apply(labels, &mask, &out, &err), STOKE_E_LABEL);
-    assert_string_equal(err.message, "value 256 at (x 2, y 0) is not a class (classes not set, ignore none)");
+    assert_string_equal(
+        err.message, "value 256 at (x 2, y 0) is not a class (classes not set, ignore none): more than 256 "
+                     "classes want `classes` and `ignore_index` 65535");
     stoke_labels_destroy(&labels);
 }
 
@@ -104,8 +106,10 @@ static void lists_of_values(void **state)
     assert_memory_equal(ids, ((uint8_t[]){ 1, 0, 1 }), 3);
     stoke_error err;
     assert_int_equal(map8(labels, (uint8_t[]){ 255, 0, 254 }, ids, 3, &err), STOKE_E_LABEL);
-    assert_string_equal(err.message,
-                        "value 254 at (x 2, y 0) is not in the label map (classes 2, ignore none)");
+    assert_string_equal(
+        err.message,
+        "value 254 at (x 2, y 0) is not in the label map (classes 2, ignore none): a `,*` at its end "
+        "keeps what it does not name");
     stoke_labels_destroy(&labels);
 
     labels = make("0:0,255:1,*:ignore", 2, 200);
@@ -127,6 +131,43 @@ static void lists_of_values(void **state)
     assert_int_equal(map8(labels, (uint8_t[]){ 255, 0 }, ids, 2, NULL), STOKE_OK);
     assert_memory_equal(ids, ((uint8_t[]){ 1, 0 }), 2);
     stoke_labels_destroy(&labels);
+}
+
+/* `*` alone: what the list does not name stays as it is, if it is a class. */
+static void lists_that_keep_the_rest(void **state)
+{
+    static const char *const specs[] = { "11:255,*", "*,11:255", " 11 : ignore , * " };
+    uint8_t ids[8];
+    stoke_error err;
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+        for (uint32_t classes = 0; classes < 12; classes += 11) {
+            stoke_labels *labels = make(specs[i], classes, 255);
+            assert_int_equal(map8(labels, (uint8_t[]){ 0, 10, 11, 255, 3 }, ids, 5, NULL), STOKE_OK);
+            assert_memory_equal(ids, ((uint8_t[]){ 0, 10, 255, 255, 3 }), 5);
+            assert_int_equal(map8(labels, (uint8_t[]){ 12 }, ids, 1, &err),
+                             classes ? STOKE_E_LABEL : STOKE_OK);
+            if (classes)
+                assert_string_equal(err.message,
+                                    "value 12 at (x 0, y 0) is not a class (classes 11, ignore 255)");
+            stoke_labels_destroy(&labels);
+        }
+    stoke_labels *labels = NULL;
+    assert_int_equal(stoke_labels_create(&labels, "*,1:2,*", 0, 255, &err), STOKE_E_INVALID);
+    assert_int_equal(stoke_labels_create(&labels, "*,1:2,*:0", 0, 255, &err), STOKE_E_INVALID);
+    (void)state;
+}
+
+/* Sets whose last value is the one without a class are the usual case. */
+static void the_value_behind_the_last_class(void **state)
+{
+    stoke_labels *labels = make(NULL, 11, 255);
+    uint8_t ids[1];
+    stoke_error err;
+    assert_int_equal(map8(labels, (uint8_t[]){ 11 }, ids, 1, &err), STOKE_E_LABEL);
+    assert_string_equal(err.message, "value 11 at (x 0, y 0) is not a class (classes 11, ignore 255): if it "
+                                     "means no class, `ignore_index` 11");
+    stoke_labels_destroy(&labels);
+    (void)state;
 }
 
 static void wide_values_and_ids(void **state)
@@ -286,7 +327,7 @@ static void bad_color_files(void **state)
         { "1 2 3\n1 2 4\n1 2 5\n", 2, -1, "c:3: more lines" },
         { "1 2 3 a\x01"
           "b\n",
-          0, -1, "c:1: a control" },
+          0, -1, "c:1: the name of class 0 has a control" },
         { "1 2 x3\n", 0, -1, "c:1: three numbers" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -351,6 +392,8 @@ int main(void)
         cmocka_unit_test(identity_without_limits),
         cmocka_unit_test(identity_agrees_with_its_definition),
         cmocka_unit_test(lists_of_values),
+        cmocka_unit_test(lists_that_keep_the_rest),
+        cmocka_unit_test(the_value_behind_the_last_class),
         cmocka_unit_test(wide_values_and_ids),
         cmocka_unit_test(in_place),
         cmocka_unit_test(bad_specs),

@@ -108,7 +108,7 @@ static const struct damage {
     { "vanished mask", vanish_mask, "masks/s7.png", "No such file", 1 },
     { "folder in its place", folder_instead, "images/s7.png", "not a regular file", 1 },
     { "mask of another size", mask_of_another_size, "masks/s7.png",
-      "the mask is 31x32 (width x height), its image", 0 },
+      "the mask is 32x31 (height x width), its image", 0 },
     { "unknown label", unknown_label, "masks/s7.png", "value 77 at (x 3, y 1)", 0 },
 };
 

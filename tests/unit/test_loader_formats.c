@@ -118,14 +118,21 @@ static void many_classes_take_16_bits(void **state)
     write_png(state, "masks/a.png", ids, 1, 2);
     stoke_data_params params = params_of(state);
     params.classes = 600;
+    stoke_dataset *dataset;
+    stoke_loader *loader;
+    stoke_error err;
+    /* class 255 is a class: left at its default, ignore_index would take it out of every mask */
+    assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
+    assert_int_equal(stoke_loader_create(&loader, dataset, &params, NULL, &err), STOKE_E_INVALID);
+    assert_non_null(strstr(err.message, "255 is one of them"));
+    assert_non_null(strstr(err.message, "`ignore_index` 65535"));
+    stoke_dataset_close(&dataset);
+    params.ignore_index = 65535;
     reading r = read_first(&params);
     assert_int_equal(r.batch->mask_dtype, STOKE_DTYPE_U16);
     assert_memory_equal(r.batch->masks, ids, sizeof ids);
     end(&r);
     params.mask_dtype = 1; /* u8 */
-    stoke_dataset *dataset;
-    stoke_loader *loader;
-    stoke_error err;
     assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
     assert_int_equal(stoke_loader_create(&loader, dataset, &params, NULL, &err), STOKE_E_INVALID);
     stoke_dataset_close(&dataset);

@@ -245,6 +245,7 @@ static void test_bogus_icd(void **state)
     unit_write(unit_path(state, "b-not-opencl.icd"), "libm.so.6\n", 10);
     unit_write(unit_path(state, "pocl.icd"), pocl, strlen(pocl));
     list_with(unit_folder(state), text, sizeof text);
+    if (strstr(text, "crashed (SIG")) unit_skip("PoCL crashes here; `stoke devices` tells more");
     const char *line = strstr(text, "opencl:0|");
     assert_non_null(line);
     assert_non_null(strstr(line, "|\n")); /* no problem */
@@ -628,6 +629,21 @@ static void test_cache_file(void **state)
     stk_buffer_free(&buffer);
 }
 
+/* A folder that holds anything else is somebody's: nothing is put into it. One of before markers is ours. */
+static void test_cache_folder_of_others(void **state)
+{
+    const stk_opencl_key key = { "0123456789abcdef" }, other = { "another key, yes" };
+    unit_write(unit_path(state, "home/thesis.tex"), "x", 1);
+    assert_int_equal(stk_opencl_cache_write(unit_path(state, "home"), &key, "binary", 6), 0);
+    assert_int_equal(stk_opencl_cache_make(unit_path(state, "home")), 0);
+    char *kept = stk_opencl_cache_path(unit_path(state, "old"), &other, "bin");
+    unit_write(kept, "x", 1);
+    assert_true(stk_opencl_cache_write(unit_path(state, "old"), &key, "binary", 6));
+    unit_write(unit_path(state, "old/mine"), "x", 1); /* it carries the marker now */
+    assert_true(stk_opencl_cache_write(unit_path(state, "old"), &key, "binary", 6));
+    stk_free(kept);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && !strcmp(argv[1], "--list")) return print_list();
@@ -646,6 +662,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_groups),
         unit_test_with_folder(test_cache_keys),
         unit_test_with_folder(test_cache_file),
+        unit_test_with_folder(test_cache_folder_of_others),
         cmocka_unit_test(test_cache_places), /* last: it changes where home is */
     };
     return cmocka_run_group_tests_name("opencl_faults", tests, NULL, NULL);

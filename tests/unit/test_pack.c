@@ -251,13 +251,19 @@ static void interrupted_and_resumed(void **state)
         snprintf(name[1], sizeof name[1], "whole/%06d.tar", i);
         assert_same_file(unit_path(state, name[0]), unit_path(state, name[1]));
     }
-    /* a shard of the right length that is another one is written anew */
+    /* a shard of the right length that is another one stays, until somebody removes it */
     struct stat st;
     assert_int_equal(stat(unit_path(state, "out/000001.tar"), &st), 0);
     char *zeros = calloc(1, (size_t)st.st_size);
     unit_write(unit_path(state, "out/000001.tar"), zeros, (size_t)st.st_size);
     free(zeros);
     assert_int_equal(unlink(unit_path(state, "out/000000.tar.idx")), 0);
+    pack(&folder, &p, STOKE_E_STATE, "000001.tar: is not the shard that was packed here");
+    p.force = 1;
+    pack(&folder, &p, STOKE_E_STATE, "000001.tar: is not the shard that was packed here");
+    assert_int_equal(access(unit_path(state, "out/000003.tar"), F_OK), 0);
+    p.force = 0;
+    assert_int_equal(unlink(unit_path(state, "out/000001.tar")), 0);
     assert_int_equal(pack(&folder, &p, STOKE_OK, "").kept, 3);
     assert_same_file(unit_path(state, "out/000001.tar"), unit_path(state, "whole/000001.tar"));
     assert_int_equal(access(unit_path(state, "out/000000.tar.idx"), R_OK), 0);

@@ -29,14 +29,13 @@ typedef struct fixture {
     stoke_dataset *dataset;
     stk_recipe recipe;
     stk_bench bench[2];
-    stk_budget budget;
     void *image_row, *mask_row;
     stoke_error err;
 } fixture;
 
 static void open_fixture(fixture *f, const stoke_data_params *params)
 {
-    *f = (fixture){ .budget = { .spare = UINT64_MAX } };
+    *f = (fixture){ 0 };
     if (stoke_dataset_open(&f->dataset, params, &f->err)) fail_msg("%s", f->err.message);
     if (stk_recipe_create(&f->recipe, f->dataset, params, &f->err)) fail_msg("%s", f->err.message);
     for (int i = 0; i < 2; i++) assert_int_equal(stk_bench_create(&f->bench[i], &f->err), 0);
@@ -63,7 +62,7 @@ static stk_job start(fixture *f, int bench, uint64_t id)
                     .mask_row = f->mask_row,
                     .last = stk_stamp_now(),
                     .err = &f->err };
-    if (stk_fetch(&job, &f->budget)) fail_msg("%s", f->err.message);
+    if (stk_fetch(&job, NULL)) fail_msg("%s", f->err.message);
     return job;
 }
 

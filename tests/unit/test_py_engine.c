@@ -12,7 +12,7 @@ static py_engine *opened(const stoke_data_params *params)
 {
     py_engine *engine;
     stoke_error err = { 0 };
-    int r = py_engine_open(&engine, params, NULL, &err);
+    int r = py_engine_open(&engine, params, NULL, NULL, &err);
     if (r) fail_msg("%s", err.message);
     return engine;
 }
@@ -221,11 +221,11 @@ static void opening_that_fails_leaves_nothing(void **state)
     py_engine *engine;
     stoke_error err;
     params.augment = "hflop";
-    assert_int_equal(py_engine_open(&engine, &params, NULL, &err),
+    assert_int_equal(py_engine_open(&engine, &params, NULL, NULL, &err),
                      STOKE_E_INVALID); /* not: a file is missing */
     assert_null(engine);
     params.data = unit_path(state, "nothing");
-    assert_int_equal(py_engine_open(&engine, &params, NULL, &err), STOKE_E_NOTFOUND);
+    assert_int_equal(py_engine_open(&engine, &params, NULL, NULL, &err), STOKE_E_NOTFOUND);
 }
 
 int main(void)

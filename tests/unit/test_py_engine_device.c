@@ -220,7 +220,7 @@ static void opening_that_fails_leaves_nothing(void **state)
     assert_int_equal(open_fails(&params, &to, "too old"), STOKE_E_DEVICE);
     card->reset();
     card->settings->memory_bytes = 20000;
-    assert_int_equal(open_fails(&params, &to, "page-locked memory"), STOKE_E_NOMEM);
+    assert_int_equal(open_fails(&params, &to, "of device memory"), STOKE_E_NOMEM);
     card->settings->memory_bytes = 200000; /* for a slot on the host, not for 9 on the card */
     to.feed.depth = 8;
     assert_int_equal(open_fails(&params, &to, "Lower batch, size or depth"), STOKE_E_NOMEM);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
 
 #include "src/base/mem.h"
 #include "src/source/quarantine.h"
@@ -55,7 +57,7 @@ static void records_each_sample_once(void **state)
     assert_string_equal(first.path, a.image_path);
     assert_string_equal(first.reason, "bad CRC in \"IDAT\"");
     assert_int_equal(first.code, STOKE_E_FORMAT);
-    assert_int_equal(stk_quarantine_close(&q, &err), STOKE_OK);
+    stk_quarantine_close(&q);
     assert_null(q);
 
     char text[2048];
@@ -81,7 +83,7 @@ static void a_second_run_appends(void **state)
         stk_quarantine *q;
         assert_int_equal(stk_quarantine_open(&q, path, &err), STOKE_OK);
         assert_int_equal(stk_quarantine_add(q, 1, 0, &s, &bad, NULL, &err), STOKE_OK);
-        assert_int_equal(stk_quarantine_close(&q, &err), STOKE_OK);
+        stk_quarantine_close(&q);
     }
     char text[2048];
     read_text(path, text, sizeof text);
@@ -94,22 +96,55 @@ static void counting_survives_a_file_that_cannot_be_written(void **state)
 {
     stoke_sample s = { .name = "a", .image_path = "a.png" };
     stoke_error err, bad = reason(STOKE_E_IO, "gone");
-    const char *paths[] = { unit_path(state, "no/such/folder/q.jsonl"), "/dev/full" };
-    for (int i = 0; i < 2; i++) {
+    /* A pipe that nobody reads must not be waited for, neither when it is opened nor when it is full. */
+    const char *paths[] = { unit_path(state, "no/such/folder/q.jsonl"), unit_path(state, "."), "/dev/full",
+                            unit_path(state, "fifo") };
+    assert_int_equal(mkfifo(paths[3], 0666), 0);
+    for (int i = 0; i < 4; i++) {
         stk_quarantine *q;
         uint64_t distinct = 0;
+        char line[512];
+        size_t recorded;
         assert_int_equal(stk_quarantine_open(&q, paths[i], &err), STOKE_OK);
-        assert_int_equal(stk_quarantine_add(q, 1, 0, &s, &bad, &distinct, &err), STOKE_E_IO);
-        assert_non_null(strstr(err.message, paths[i]));
-        assert_int_equal(distinct, 1);
-        stk_quarantine_close(&q, &err);
+        assert_null(stk_quarantine_problem(q, NULL));
+        for (uint64_t id = 1; id <= 5; id++)
+            assert_int_equal(stk_quarantine_add(q, id, 0, &s, &bad, &distinct, &err), STOKE_OK);
+        assert_int_equal(distinct, 5);
+        assert_non_null(strstr(stk_quarantine_problem(q, &recorded), paths[i]));
+        assert_int_equal(recorded, 0);
+        assert_int_equal(stk_quarantine_unrecorded(q, line, sizeof line), 1);
+        assert_non_null(strstr(line, ": 5 bad samples are not in this list: gone; gone; gone; and 2 more"));
+        stk_quarantine_close(&q);
     }
     stk_quarantine *q;
     assert_int_equal(stk_quarantine_open(&q, "", &err), STOKE_OK);
     assert_int_equal(stk_quarantine_add(q, 1, 0, &s, &bad, NULL, &err), STOKE_OK);
     assert_int_equal(stk_quarantine_count(q), 1);
-    assert_int_equal(stk_quarantine_close(&q, &err), STOKE_OK);
-    assert_int_equal(stk_quarantine_close(&q, &err), STOKE_OK);
+    assert_int_equal(stk_quarantine_unrecorded(q, err.message, sizeof err.message), 0);
+    stk_quarantine_close(&q);
+    stk_quarantine_close(&q);
+}
+
+/* A reader that does not read: what it has room for arrives whole, then the list is given up within seconds.
+ */
+static void a_pipe_that_is_full_is_given_up(void **state)
+{
+    stk_quarantine *q;
+    stoke_error err, bad = reason(STOKE_E_IO, "gone");
+    stoke_sample s = { .name = "a", .image_path = "a.png" };
+    const char *path = unit_path(state, "fifo");
+    assert_int_equal(mkfifo(path, 0666), 0);
+    const int reader = open(path, O_RDONLY | O_NONBLOCK);
+    assert_true(reader >= 0);
+    assert_int_equal(stk_quarantine_open(&q, path, &err), STOKE_OK);
+    uint64_t id = 0;
+    while (!stk_quarantine_problem(q, NULL) && id < 100000)
+        assert_int_equal(stk_quarantine_add(q, id++, 0, &s, &bad, NULL, &err), STOKE_OK);
+    size_t recorded;
+    assert_non_null(strstr(stk_quarantine_problem(q, &recorded), "timed out"));
+    assert_true(recorded > 100 && recorded < id);
+    stk_quarantine_close(&q);
+    close(reader);
 }
 
 /* Four threads report the same 500 samples: 500 whole lines, each id once. */
@@ -133,7 +168,7 @@ static void threads_do_not_mix_lines(void **state)
     for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, report_all, q), 0);
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
     assert_int_equal(stk_quarantine_count(q), 500);
-    assert_int_equal(stk_quarantine_close(&q, &err), STOKE_OK);
+    stk_quarantine_close(&q);
     FILE *f = fopen(path, "r");
     assert_non_null(f);
     char line[512], seen[500] = { 0 };
@@ -162,7 +197,7 @@ static void running_out_of_memory_still_counts(void **state)
     }
     assert_true(stk_quarantine_count(q) >= 3);
     for (uint64_t i = 0; i < stk_quarantine_count(q); i++) assert_non_null(stk_quarantine_get(q, i).reason);
-    stk_quarantine_close(&q, NULL);
+    stk_quarantine_close(&q);
 }
 
 static void fuse_limits(void **state)
@@ -207,6 +242,7 @@ int main(void)
         unit_test_with_folder(records_each_sample_once),
         unit_test_with_folder(a_second_run_appends),
         unit_test_with_folder(counting_survives_a_file_that_cannot_be_written),
+        unit_test_with_folder(a_pipe_that_is_full_is_given_up),
         unit_test_with_folder(threads_do_not_mix_lines),
         cmocka_unit_test(running_out_of_memory_still_counts),
         cmocka_unit_test(fuse_limits),

@@ -301,7 +301,7 @@ static void no_memory_is_an_error(void **state)
     assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
     for (int64_t after = 0; r; after++) {
         stk_mem_fail_after(after);
-        r = stk_loader_create_raw(&loader, dataset, &params, NULL, &err);
+        r = stk_loader_create_raw(&loader, dataset, &params, NULL, NULL, &err);
         stk_mem_fail_after(-1);
         if (r) assert_int_equal(r, STOKE_E_NOMEM);
         stoke_loader_destroy(&loader);

@@ -114,9 +114,9 @@ static void table_aligns_numbers(void **state)
     for (int i = 0; i < 3; i++) stoke_table_row(table, rows[i]);
     char *text = printed(table, stoke_table_print);
     assert_string_equal(text, "stage        cpu  note\n"
-                              "------  --------  -------\n"
+                              "------  --------  ----------\n"
                               "decode    1.2 ms  a\n"
-                              "wait         n/a  b?[31mc\n"
+                              "wait         n/a  b\\x1b[31mc\n"
                               "\xc3\xbc       -12.5 ms  n/a\n");
     free(text);
     stoke_table_destroy(&table);
@@ -185,6 +185,27 @@ static void bytes_for_people(void **state)
         assert_string_equal(stoke_text_bytes(cases[i].bytes, text, sizeof text), cases[i].text);
 }
 
+static void memory_for_people(void **state)
+{
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } cases[] = {
+        { 0, "0 B" },
+        { 1023, "1023 B" },
+        { 1024, "1.0 KiB" },
+        { (uint64_t)512 << 20, "512.0 MiB" },
+        { ((uint64_t)1 << 30) - 1, "1.0 GiB" },
+        { (uint64_t)24 << 30, "24.0 GiB" },
+        { 25445793792, "23.7 GiB" },
+        { (uint64_t)3 << 40, "3.0 TiB" },
+        { UINT64_MAX, "16777216.0 TiB" },
+    };
+    char text[32];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(stoke_text_memory(cases[i].bytes, text, sizeof text), cases[i].text);
+}
+
 static void seconds_for_people(void **state)
 {
     static const struct {
@@ -245,6 +266,9 @@ static void log_gets_a_line_every_ten_seconds(void **state)
     at(70);
     stoke_progress_left(p, (double)NAN);
     stoke_progress_update(p, 30, 3000);
+    at(80);
+    stoke_progress_left(p, -1); /* by the rate again */
+    stoke_progress_update(p, 1500, 3000);
     stoke_progress_destroy(&p);
     assert_null(p);
     stoke_progress_destroy(&p);
@@ -254,7 +278,8 @@ static void log_gets_a_line_every_ten_seconds(void **state)
                               "decode: 50 samples, 1.3 samples/s\n"
                               "decode: 1 sample, 0.0 samples/s\n"
                               "decode: 3000/3000 samples (100 %), 50.0 samples/s, 1 min 30 s left\n"
-                              "decode: 30/3000 samples (1 %), 0.4 samples/s\n");
+                              "decode: 30/3000 samples (1 %), 0.4 samples/s\n"
+                              "decode: 1500/3000 samples (50 %), 18.8 samples/s, 1 min 20 s left\n");
     free(text);
 }
 
@@ -404,6 +429,7 @@ int main(void)
         cmocka_unit_test(table_csv_follows_rfc4180),
         cmocka_unit_test(table_survives_lack_of_memory),
         cmocka_unit_test(bytes_for_people),
+        cmocka_unit_test(memory_for_people),
         cmocka_unit_test(seconds_for_people),
         cmocka_unit_test(log_gets_a_line_every_ten_seconds),
         cmocka_unit_test(cancel_is_passed_on),

@@ -6,6 +6,7 @@
 
 #include "src/base/mem.h"
 #include "src/train/run_log.h"
+#include <stoke/output.h>
 #include <stoke/image.h>
 #include <stoke/train.h>
 
@@ -208,7 +209,7 @@ static void a_whole_run(void **state)
                                           "curves/speed.svg" };
     for (size_t i = 0; i < 4; i++) {
         char *svg = text_of(unit_path(state, curves[i]));
-        assert_int_equal(strncmp(svg, "<svg xmlns=", 11), 0);
+        assert_int_equal(strncmp(svg, "<!-- " STOKE_OUTPUT_MARK " -->\n<svg xmlns=", 20), 0);
         free(svg);
     }
     /* nothing half-made is left */

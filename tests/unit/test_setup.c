@@ -18,8 +18,8 @@ static void keeps_a_part_for_validation(void **state)
     assert_int_equal(train + val, 30);
     assert_in_range(val, 3, 15);
     assert_true(setup.train.val_split >= 0.2 && setup.train.val_split == setup.val.val_split);
-    settling_said("The set has no val part of its own: `val_split` 0.2 keeps samples");
-    settling_said(" samples train and ");
+    settling_said("The set has no val part of its own: `val_split` 0.2 puts about that share");
+    settling_said(" samples to train on and ");
     for (uint64_t i = 0; i < train; i++)
         for (uint64_t j = 0; j < val; j++)
             assert_string_not_equal(stoke_dataset_sample(setup.train_set, i).name,
@@ -62,7 +62,7 @@ static void too_few_to_validate(void **state)
     assert_int_equal(stoke_dataset_count(setup.train_set), 4);
     assert_int_equal(setup.params.eval_every, 0);
     assert_int_equal(setup.train.batch, 4); /* not more than there are */
-    settling_said("All 4 samples are trained on and none validate");
+    settling_said("All of the set (4 samples) is trained on and nothing validates");
     stk_setup_free(&setup);
 }
 
@@ -81,7 +81,7 @@ static void own_parts_are_used(void **state)
     assert_int_equal(stoke_dataset_count(setup.train_set), 5);
     assert_int_equal(stoke_dataset_count(setup.val_set), 2);
     assert_true(setup.train.val_split == 0);
-    settling_said("5 samples train and 2 validate, as the set is divided.");
+    settling_said("5 samples to train on and 2 to validate on, as the set is divided.");
     stk_setup_free(&setup);
     /* without evaluation `split` means what it says */
     params.eval_every = 0;
@@ -154,7 +154,7 @@ static void batch_from_memory(void **state)
     /* 32 x 32 fit 8 times wherever this test runs */
     assert_int_equal(setup.train.batch, 8);
     assert_int_equal(setup.net.batch, 8);
-    settling_said("Batches of 8 take ");
+    settling_said("Batches of 8, a usual number, take ");
     stk_setup_free(&setup);
     data.batch = 3;
     setup = settling_make(&data, &params);
@@ -221,7 +221,7 @@ static void length_and_cadences(void **state)
     settling_refused(&data, &params, STOKE_E_LIMIT, "at most 1000000000 will do");
     data.batch = 16;
     data.drop_last = 1;
-    settling_refused(&data, &params, STOKE_E_INVALID, "do not fill a batch of 16");
+    settling_refused(&data, &params, STOKE_E_INVALID, "cannot fill a batch of 16");
 }
 
 static void rates(void **state)

@@ -6,7 +6,7 @@
 #include <stoke/splice.h>
 
 #include "src/base/mem.h"
-#include "src/tune/yaml/yaml_tree.h"
+#include "src/settings/yaml_tree.h"
 #include "tests/unit/unit.h"
 
 /* ---- the corpus ---- */

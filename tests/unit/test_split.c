@@ -116,7 +116,7 @@ static void empty_sides_are_errors(void **state)
     stoke_error err;
     assert_int_equal(stoke_dataset_open(&dataset, &params, &err), STOKE_E_NOTFOUND);
     assert_null(dataset);
-    assert_non_null(strstr(err.message, "set val_split"));
+    assert_non_null(strstr(err.message, "set `val_split`"));
     params.val_split = 1;
     params.split = STOKE_SPLIT_TRAIN;
     assert_int_equal(stoke_dataset_open(&dataset, &params, &err), STOKE_E_NOTFOUND);

@@ -335,6 +335,8 @@ static void write_failures_name_the_place(void **state)
     assert_non_null(strstr(err.message, "file"));
     assert_int_equal(mkdir(unit_path(state, "images"), 0777), 0);
     assert_int_equal(mkdir(unit_path(state, "images/000001.jpg"), 0777), 0); /* in the way of a file */
+    assert_int_equal(stoke_synth_write(&p, unit_folder(state), 2, NULL, NULL, &err), STOKE_E_STATE);
+    p.force = 1; /* the folder is not from here */
     assert_int_equal(stoke_synth_write(&p, unit_folder(state), 2, NULL, NULL, &err), STOKE_E_IO);
     assert_non_null(strstr(err.message, "000001.jpg"));
 }

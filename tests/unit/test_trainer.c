@@ -393,6 +393,7 @@ static void patience_ends_a_run(void **state)
     stoke_trainer_close(&t);
 }
 
+/* As it was left by kill -9 before its first checkpoint. */
 static void without_a_checkpoint_it_begins_again(void **state)
 {
     const stoke_data_params data = small_data(state);
@@ -400,6 +401,9 @@ static void without_a_checkpoint_it_begins_again(void **state)
     params.steps = 2;
     const uint64_t wanted = bits_after(&data, &params, STOKE_OK);
     assert_int_equal(unlink(unit_path(state, "run/state.safetensors")), 0);
+    assert_int_equal(unlink(unit_path(state, "run/last/model.safetensors")), 0);
+    assert_int_equal(unlink(unit_path(state, "run/best/model.safetensors")), 0);
+    assert_int_equal(truncate(unit_path(state, "run/log.jsonl"), 0), 0);
     params.resume = unit_path(state, "run");
     watcher w = { 0 };
     stoke_error err = { 0 };
@@ -561,7 +565,7 @@ static void bad_pictures_are_not_drawn(void **state)
     t = opened(&data, &params, &w);
     if (stoke_trainer_run(t, &err)) fail_msg("%s", err.message);
     assert_int_equal(w.evaluations, 1);
-    assert_non_null(strstr(w.remarks, "validation: bad files stood behind"));
+    assert_non_null(strstr(w.remarks, "validation: bad files at "));
     assert_int_not_equal(access(unit_path(state, "second/predictions/000001.png"), F_OK), 0);
     stoke_trainer_close(&t);
 }
@@ -650,6 +654,39 @@ static void fp16_gives_up_after_skips_in_a_row(void **state)
     stoke_trainer_close(&t);
 }
 
+/* Memory ends when the first pictures are due, and is there again once the run has said that it goes on. */
+static int watch_poorly(void *context, const stoke_train_event *e)
+{
+    const watcher *w = context;
+    if (e->kind == STOKE_TRAIN_EVALUATING && e->done == e->total && !w->evaluations) stk_mem_fail_after(0);
+    if (e->kind == STOKE_TRAIN_REMARK || e->kind == STOKE_TRAIN_EVALUATED) stk_mem_fail_after(-1);
+    return watch(context, e);
+}
+
+static void no_memory_for_pictures_ends_no_run(void **state)
+{
+    stoke_data_params data = small_data(state);
+    data.workers = 0; /* a worker reading ahead would want memory, too, and rightly end the run */
+    stoke_train_params params = small_run(state, "poor");
+    params.pictures = 1;
+    params.eval_every = 2;
+    params.steps = 4;
+    watcher w = { 0 };
+    stoke_error err = { 0 };
+    stoke_trainer *t;
+    if (stoke_trainer_open(&t, &data, &params, watch_poorly, &w, &err)) fail_msg("%s", err.message);
+    const int r = stoke_trainer_run(t, &err);
+    stk_mem_fail_after(-1);
+    if (r) fail_msg("%s", err.message);
+    assert_int_equal(w.evaluations, 2);
+    assert_non_null(strstr(w.remarks, "goes on without pictures of predictions"));
+    assert_non_null(strstr(w.remarks, "1 picture of predictions is missing: "));
+    const uint64_t poor = bits_of(t);
+    stoke_trainer_close(&t);
+    params.name = "rich";
+    assert_true(bits_after(&data, &params, STOKE_OK) == poor);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -674,6 +711,7 @@ int main(void)
         test_with_pairs(one_process_trains_in_a_folder),
         test_with_pairs(a_loss_that_is_not_finite_ends_the_run),
         test_with_pairs(fp16_gives_up_after_skips_in_a_row),
+        test_with_pairs(no_memory_for_pictures_ends_no_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,7 +74,8 @@ static void every_fault_has_a_line(void **state)
         assert_int_equal(report.ok, 2);
         assert_int_equal(report.n_bad, 6);
         expect_bad(&report, 0, "images/c.png", STOKE_E_FORMAT, "");
-        expect_bad(&report, 1, "masks/d.png", STOKE_E_SIZE, "the mask is 8 x 5, its image 8 x 4");
+        expect_bad(&report, 1, "masks/d.png", STOKE_E_SIZE,
+                   "the mask is 5x8 (height x width), its image is 4x8");
         expect_bad(&report, 2, "masks/e.png", STOKE_E_LABEL, "value 9 at (x 4, y 0)");
         expect_bad(&report, 3, "masks/f.png", STOKE_E_FORMAT, "empty file");
         expect_bad(&report, 4, "images/g.png", report.bad[4].code, "");
@@ -269,8 +270,16 @@ static void membrane_needs_its_label_map(void **state)
     stoke_error err;
     assert_int_equal(stoke_dataset_open(&dataset, &params, &err), STOKE_OK);
     assert_int_equal(stoke_verify(dataset, &params, 0, NULL, NULL, &report, &err), STOKE_OK);
+    assert_int_equal(report.n_bad, 0); /* as training: two values, two classes */
+    assert_int_equal(report.ok, 30);
+    assert_int_equal(report.n_classes, 2);
+    assert_int_equal(report.classes[1].id, 1);
+    stoke_verify_report_free(&report);
+    params.classes = 3;
+    assert_int_equal(stoke_verify(dataset, &params, 0, NULL, NULL, &report, &err), STOKE_OK);
     assert_int_equal(report.n_bad, 30);
     stoke_verify_report_free(&report);
+    params.classes = 2;
     params.label_map = "0:0,255:1";
     assert_int_equal(stoke_verify(dataset, &params, 0, NULL, NULL, &report, &err), STOKE_OK);
     assert_int_equal(report.ok, 30);

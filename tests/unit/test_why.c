@@ -196,8 +196,8 @@ static void planted(void **state)
           "why loading --run" },
         { STOKE_TROUBLE_SLOW, { .eval_seconds = 2 }, "0.2", "evaluation takes", "16.0 s", "--eval-every" },
         { STOKE_TROUBLE_SLOW, { .seconds = 3 }, "0.2", "became slower", "13.5 in the last", "stoke monitor" },
-        { STOKE_TROUBLE_SLOW, { .threads = 1 }, "0.2", "fewer threads", "1 threads", "--threads 0" },
-        { STOKE_TROUBLE_SLOW, { .precision = "bf16" }, "0.2", "multiply bf16", "avx2", "--precision auto" },
+        { STOKE_TROUBLE_SLOW, { .threads = 1 }, "0.2", "fewer threads", "1 thread;", "--threads 0" },
+        { STOKE_TROUBLE_SLOW, { .precision = "bf16" }, "0.2", "for bf16", "avx2", "--precision auto" },
         { STOKE_TROUBLE_SLOW,
           { .settings = "memory: min\nclip_norm: 1\n" },
           "0.2",
@@ -271,16 +271,16 @@ static void planted(void **state)
           "--class-weights balanced" },
         { STOKE_TROUBLE_LOADING, { .wait = 0.3 }, "0.2", "steps wait", "30.0 %", "stoke diagnose --config" },
         { STOKE_TROUBLE_LOADING,
-          { .wait = 0.3, .remark = "training: bad files stood behind 9 rows" },
+          { .wait = 0.3, .remark = "training: bad files at 9 places of its batches" },
           "0.2",
           "bad files",
-          "9 rows",
+          "9 places",
           "stoke verify" },
         { STOKE_TROUBLE_LOADING,
           { .wait = 0.3, .settings = "workers: 16\nclip_norm: 1\n" },
           "0.2",
           "workers",
-          "16; 4 usable cores",
+          "16; 4 cores: 3 usual, up to 4",
           "--workers auto" },
         { STOKE_TROUBLE_OOM,
           { .end = "the network needs 9 GB of memory, there are 8 GB" },
@@ -309,7 +309,8 @@ static void planted(void **state)
 static void loading_that_does_not_wait(void **state)
 {
     machine(state, "8000000", "0.2", "0");
-    const char *run = make_run(state, &(made_run){ .remark = "training: bad files stood behind 9 rows" });
+    const char *run =
+        make_run(state, &(made_run){ .remark = "training: bad files at 9 places of its batches" });
     stoke_answer *answer = ask(state, STOKE_TROUBLE_LOADING, run, NULL);
     nothing_found(answer);
     assert_non_null(strstr(stoke_answer_text(answer), "They do not: steps waited for them 1.0 %"));
@@ -328,7 +329,7 @@ static void too_large(void **state)
     const char *flags = strstr(r.remedy, "--batch");
     assert_int_equal(sscanf(flags, "--batch %ld --accumulate %ld", &batch, &times), 2);
     assert_true(batch >= 1 && batch < 48 && batch * times >= 48);
-    found(answer, "more is kept", "--memory min", "--memory min");
+    found(answer, "more activations are kept", "--memory min", "--memory min");
     found(answer, "numbers of 32 bits", "bf16", "--precision bf16");
     assert_int_equal(about(answer, "decoded pictures").found, 0);
     assert_true(!strncmp(stoke_answer_text(answer), "Batches of 48", 13));
@@ -464,7 +465,7 @@ static void page_of_a_killed_run(void **state)
     write_page(state, 1);
     stoke_answer *answer = ask(state, STOKE_TROUBLE_OOM, run, NULL);
     found(answer, "the kernel has killed", "oom_kill of the control group: 3", "--resume");
-    found(answer, "more is kept", "--memory min", "--memory min");
+    found(answer, "more activations are kept", "--memory min", "--memory min");
     stoke_answer_free(&answer);
     answer = ask(state, STOKE_TROUBLE_LOADING, run, NULL);
     found(answer, "decoding pictures takes 71 %", "decoding pictures 10.00 ms", "--cache");
@@ -473,7 +474,8 @@ static void page_of_a_killed_run(void **state)
     machine(state, "8000000", "0.2", "0");
     answer = ask(state, STOKE_TROUBLE_OOM, unit_path(state, "run"), NULL);
     found(answer, "the run was killed", "its process is gone", "dmesg");
-    assert_int_equal(about(answer, "more is kept").found, 0); /* nothing shows that memory was short */
+    assert_int_equal(about(answer, "more activations are kept").found,
+                     0); /* nothing shows that memory was short */
     stoke_answer_free(&answer);
 }
 
@@ -509,7 +511,7 @@ static void foreign_settings(void **state)
     stoke_answer_free(&answer);
     answer = ask(state, STOKE_TROUBLE_SLOW, NULL, config);
     found(answer, "the card is not busy", "busy 30 %", "stoke diagnose --config");
-    found(answer, "the workers do not go", "num_workers is 0", "stoke optimize --config");
+    found(answer, "no workers make batches", "num_workers is 0", "stoke optimize --config");
     found(answer, "waits for the loss", "log_every is 1", "stoke optimize --config");
     found(answer, "waits for every copy", "non_blocking is false", "stoke optimize");
     sorted(answer);
@@ -524,11 +526,14 @@ static void foreign_settings(void **state)
     stoke_answer_free(&answer);
     put(state, "y.yaml",
         "batch_size: 64\nnum_workers: 3\npin_memory: true\nnon_blocking: true\npersistent_workers: true\n"
-        "prefetch_factor: 4\nuse_amp: true\ncompile: true\ngrad_clip: 1.0\nlog_every: 50\n");
+        "prefetch_factor: 8\nuse_amp: true\ncompile: true\ngrad_clip: 1.0\nlog_every: 50\n");
     answer = ask(state, STOKE_TROUBLE_SLOW, NULL, unit_path(state, "y.yaml"));
-    static const char *const right[] = { "the workers do not go", "waits for the loss",
-                                         "waits for every copy",  "32 bits",
-                                         "few batches",           "started again" };
+    static const char *const right[] = { "the number of workers does not suit",
+                                         "waits for the loss",
+                                         "waits for every copy",
+                                         "32 bits",
+                                         "few batches",
+                                         "started again" };
     for (size_t i = 0; i < sizeof right / sizeof *right; i++)
         assert_int_equal(about(answer, right[i]).found, 0);
     stoke_answer_free(&answer);

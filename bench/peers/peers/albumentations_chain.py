@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chain A1 in Albumentations' words: mirrored 0.5, turned up to 20 degrees 0.6, scaled 0.8 to 1.2 0.6, colours 0.5, blurred
+"""The usual chain in Albumentations' words: mirrored 0.5, turned up to 20 degrees 0.6, scaled 0.8 to 1.2 0.6, colours 0.5, blurred
 0.3, noise 0.3."""
 import os
 

@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Settings to start from: a row of the documents' tables, cut to what the estimate lets fit and to the cores
- * there are. Every line says which of these it is; what the tables and the estimate disagree about goes into
- * the remark.
+ * Settings to start from: a row of the tables, cut to what the estimate lets fit and to the cores there are.
+ * Every line says which of these it is; what the tables and the estimate disagree about goes into the remark.
  */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "src/base/error.h"
 #include "src/tune/advice/advice_tables.h"
+#include "src/tune/decide/decide.h"
 #include <stoke/advise.h>
 #include <stoke/machine.h>
 #include <stoke/net.h>
 
 enum {
-    CLASSES = 19,      /* of Cityscapes: nobody has said how many there are */
-    WORKERS_MOST = 16, /* the documents: 8 to 16 */
+    WORKERS_MOST = 16, /* usual are 8 to 16 */
     WORKERS_LEAST = 8,
     WORKER_BYTES = 300000000, /* what a worker process of PyTorch holds of its own before its batches */
-    PREFETCH_FACTOR = 4,
+    PREFETCH = 2,             /* batches on the card, as `stoke estimate` has it */
     RANKS_MOST = 4096
 };
-#define SPARE      (UINT64_C(1) << 30) /* the documents want 1 GB left free */
 #define GIB(bytes) ((double)(bytes) / (double)(UINT64_C(1) << 30))
+#define USUAL      "a usual starting point for %s"
 
 typedef struct adviser {
     stoke_advice *advice;
     const stoke_recommend_params *params;
     const stk_advice_row *card; /* its row counts; NULL: that of the memory */
-    uint64_t memory;            /* 0: no card */
-    uint64_t host_memory;       /* UINT64_MAX: n/a */
-    char where[48];             /* "RTX 3090", "16 GB and more" */
+    uint64_t memory;            /* 0: no card, or none that is known */
+    int on_card;
+    uint64_t host_memory; /* UINT64_MAX: n/a */
+    char where[48];       /* "RTX 3090", "a card of 16 GB or more" */
 } adviser;
 
 stoke_recommend_params stoke_recommend_defaults(void)
@@ -40,6 +41,7 @@ stoke_recommend_params stoke_recommend_defaults(void)
                                      .task = "segformer",
                                      .cores = stoke_machine_cores().usable,
                                      .ranks = 1,
+                                     .cores_source = STOKE_SOURCE_MEASURED,
                                      .host_memory = stoke_machine_available() };
 }
 
@@ -93,12 +95,12 @@ typedef struct fitted {
 static int largest_batch(const stoke_estimate_params *p, stoke_engine engine, uint64_t memory,
                          uint32_t *batch, stoke_error *err)
 {
-    int r = stoke_estimate_batch(engine, p, memory, SPARE, 8, batch, err);
-    if (!r && !*batch) r = stoke_estimate_batch(engine, p, memory, SPARE, 1, batch, err);
+    int r = stoke_estimate_batch(engine, p, memory, STK_SPARE_BYTES, 8, batch, err);
+    if (!r && !*batch) r = stoke_estimate_batch(engine, p, memory, STK_SPARE_BYTES, 1, batch, err);
     return r;
 }
 
-/* Keeps the model and lowers the batch; takes the next smaller model where not even one picture fits. */
+/* Keeps the model and lowers the batch; takes the next smaller SegFormer where not even one picture fits. */
 static int fit(fitted *f, const stoke_estimate_params *wanted, stoke_engine engine, uint64_t memory,
                stoke_error *err)
 {
@@ -135,6 +137,7 @@ static void batch_line(adviser *a, const fitted *f)
 {
     char text[16], range[32], of[64] = "";
     number(text, f->chosen.batch);
+    a->advice->table_batch = f->wanted_batch;
     if (a->memory)
         snprintf(of, sizeof of, " of the card's %.1f", GIB(a->memory));
     else if (a->host_memory != UINT64_MAX)
@@ -144,12 +147,16 @@ static void batch_line(adviser *a, const fitted *f)
     else
         snprintf(range, sizeof range, "%.1f to %.1f", GIB(f->got.low), GIB(f->got.high));
     if (!is_cut(f))
-        line(a, "batch_size", text, STOKE_SOURCE_TABLE, "row of %s; estimated to take %s GiB%s", a->where,
-             range, of);
+        line(a, "batch_size", text, STOKE_SOURCE_TABLE,
+             "a usual starting point for %s; %s at %ux%u is estimated to take %s GiB%s", a->where,
+             f->chosen.model, (unsigned)f->chosen.height, (unsigned)f->chosen.width, range, of);
     else
         line(a, "batch_size", text, STOKE_SOURCE_ESTIMATED,
-             "row of %s says %u with %s, estimated to take up to %.1f GiB%s; this takes %s", a->where,
-             (unsigned)f->wanted_batch, f->wanted_model, GIB(f->wanted.high), of, range);
+             "usual for %s are %u, but with %s at %ux%u that is estimated to take up to %.1f GiB%s; this "
+             "takes "
+             "%s",
+             a->where, (unsigned)f->wanted_batch, f->wanted_model, (unsigned)f->chosen.height,
+             (unsigned)f->chosen.width, GIB(f->wanted.high), of, range);
 }
 
 static void fit_remark(adviser *a, const fitted *f)
@@ -161,13 +168,14 @@ static void fit_remark(adviser *a, const fitted *f)
                "of the pictures.",
                c->model, GIB(f->got.high));
     else if (is_cut(f))
-        remark(a,
-               "The table and the estimate disagree: batch %u with %s would take %.1f to %.1f GiB, so batch "
-               "%u with %s stands here; up to %u fits.",
-               (unsigned)f->wanted_batch, f->wanted_model, GIB(f->wanted.low), GIB(f->wanted.high),
-               (unsigned)c->batch, c->model, (unsigned)f->room);
+        remark(
+            a,
+            "What is usual and the estimate disagree: batch %u with %s would take %.1f to %.1f GiB, so batch "
+            "%u with %s stands here; up to %u fits.",
+            (unsigned)f->wanted_batch, f->wanted_model, GIB(f->wanted.low), GIB(f->wanted.high),
+            (unsigned)c->batch, c->model, (unsigned)f->room);
     else if (f->room >= 2 * f->wanted_batch)
-        remark(a, "The table is more careful than the estimate, by which up to batch %u fits%s",
+        remark(a, "The usual batch is more careful than the estimate, by which up to %u fits%s",
                (unsigned)f->room,
                a->memory ? ": a larger one is worth a trial where the card is not busy." : ".");
 }
@@ -180,13 +188,38 @@ static void accumulate_line(adviser *a, const fitted *f, uint32_t table)
     const uint32_t times = f->times * (table ? table : 1);
     if (f->times > 1)
         line(a, "accumulate", number(text, times), STOKE_SOURCE_ESTIMATED,
-             "%u batches of %u make up one of the row's %u: the learning rate keeps its meaning",
+             "%u batches of %u make up one of the usual %u: the learning rate keeps its meaning",
              (unsigned)f->times, (unsigned)f->chosen.batch, (unsigned)f->wanted_batch);
     else if (table)
-        line(a, "accumulate", number(text, table), STOKE_SOURCE_TABLE, "row of %s", a->where);
+        line(a, "accumulate", number(text, table), STOKE_SOURCE_TABLE, USUAL, a->where);
 }
 
-static int segformer_lines(adviser *a, uint32_t prefetch, fitted *f, stoke_error *err)
+static void expectation(adviser *a, const char *key, const char *value, const char *where)
+{
+    stoke_recommendation *r = &a->advice->expected[a->advice->n_expected++];
+    *r = (stoke_recommendation){ .key = key, .source = STOKE_SOURCE_TABLE };
+    snprintf(r->value, sizeof r->value, "%s", value);
+    snprintf(r->why, sizeof r->why, "what people are told of %s; yours depends on data and task", where);
+}
+
+static void expect(adviser *a, const stk_expected *e)
+{
+    if (!e) return;
+    expectation(a, "time of an epoch", e->epoch, a->where);
+    expectation(a, "time of 100 epochs", e->epochs, a->where);
+    expectation(a, "F1", e->f1, a->where);
+}
+
+static void model_line(adviser *a, const fitted *f)
+{
+    if (strcmp(f->chosen.model, f->wanted_model))
+        line(a, "model", f->chosen.model, STOKE_SOURCE_ESTIMATED,
+             "usual for %s is %s, of which not one picture fits by the estimate", a->where, f->wanted_model);
+    else
+        line(a, "model", f->wanted_model, STOKE_SOURCE_TABLE, USUAL, a->where);
+}
+
+static int segformer_lines(adviser *a, fitted *f, stoke_error *err)
 {
     const stk_tier *tier = stk_tier_of(a->memory);
     const stk_advice_row *card = a->card && a->card->model ? a->card : NULL;
@@ -196,33 +229,29 @@ static int segformer_lines(adviser *a, uint32_t prefetch, fitted *f, stoke_error
     p.model = card ? card->model : tier->model;
     p.batch = card ? card->batch : tier->batch;
     p.height = p.width = tier->side;
-    p.classes = CLASSES;
     p.precision = a->memory ? STOKE_PRECISION_FP16 : STOKE_PRECISION_FP32;
-    p.prefetch = prefetch;
+    p.prefetch = PREFETCH;
     const int r = fit(f, &p, a->memory ? STOKE_ENGINE_TORCH : STOKE_ENGINE_NATIVE,
                       a->memory ? a->memory : a->host_memory, err);
     if (r) return r;
 
-    if (strcmp(f->chosen.model, p.model))
-        line(a, "model", f->chosen.model, STOKE_SOURCE_ESTIMATED,
-             "row of %s says %s, of which not one picture fits by the estimate", a->where, p.model);
-    else
-        line(a, "model", p.model, STOKE_SOURCE_TABLE, "row of %s", a->where);
+    model_line(a, f);
     batch_line(a, f);
-    line(a, "image_size", number(text, tier->side), STOKE_SOURCE_TABLE,
-         "pictures as the table has them for %s", tier->model);
+    line(a, "image_size", number(text, tier->side), STOKE_SOURCE_TABLE, "usual for %s", tier->model);
     if (tier->lr)
         line(a, "learning_rate", tier->lr, STOKE_SOURCE_TABLE,
-             "row of %s; `stoke find-lr` measures one on your data", tier->title);
-    if (tier->epochs)
-        line(a, "epochs", number(text, tier->epochs), STOKE_SOURCE_TABLE, "row of %s", tier->title);
+             USUAL "; `stoke find-lr` measures one on your data", tier->title);
+    if (tier->epochs) line(a, "epochs", number(text, tier->epochs), STOKE_SOURCE_TABLE, USUAL, tier->title);
     accumulate_line(a, f, tier->accumulate);
-    if (tier->no_scheduler) line(a, "scheduler", "none", STOKE_SOURCE_TABLE, "row of %s", tier->title);
+    if (tier->scheduler)
+        line(a, "scheduler", tier->scheduler > 0 ? "cosine" : "none", STOKE_SOURCE_TABLE,
+             tier->scheduler > 0 ? USUAL ": one is on, and cosine is what most take" : USUAL, tier->title);
     fit_remark(a, f);
+    expect(a, card ? card->expected : a->memory ? NULL : &stk_expected_processor);
     return STOKE_OK;
 }
 
-static int smallnet_lines(adviser *a, uint32_t prefetch, fitted *f, stoke_error *err)
+static int smallnet_lines(adviser *a, fitted *f, stoke_error *err)
 {
     const stk_small_row *row = stk_small_row_of(a->card ? a->card->name : NULL, a->memory);
     stoke_estimate_params p = stoke_estimate_defaults();
@@ -231,26 +260,29 @@ static int smallnet_lines(adviser *a, uint32_t prefetch, fitted *f, stoke_error 
     p.model = "smallnet";
     p.batch = row->batch;
     p.height = p.width = row->patch;
-    p.classes = 3;
+    p.classes = stoke_estimate_classes(p.model);
     p.base_channels = row->channels;
     p.num_blocks = row->blocks;
     p.precision = STOKE_PRECISION_FP16;
-    p.prefetch = prefetch;
+    p.prefetch = PREFETCH;
     const int r = fit(f, &p, STOKE_ENGINE_TORCH, a->memory, err);
     if (r) return r;
 
     snprintf(from, sizeof from, "%s%s", row->borrowed ? row->borrowed : row->card,
-             row->borrowed ? "; that of this card does not say" : "");
+             row->borrowed ? "; none is known for this card" : "");
     batch_line(a, f);
-    line(a, "base_channels", number(text, row->channels), STOKE_SOURCE_TABLE, "row of %s", row->card);
-    line(a, "num_blocks", number(text, row->blocks), STOKE_SOURCE_TABLE, "row of %s", from);
-    line(a, "patch_size", number(text, row->patch), STOKE_SOURCE_TABLE, "row of %s", from);
-    if (row->no_perceptual)
-        line(a, "use_perceptual", "false", STOKE_SOURCE_TABLE,
-             "row of %s: its network needs memory of its own", row->card);
+    line(a, "base_channels", number(text, row->channels), STOKE_SOURCE_TABLE, USUAL, row->card);
+    line(a, "num_blocks", number(text, row->blocks), STOKE_SOURCE_TABLE, USUAL, from);
+    line(a, "patch_size", number(text, row->patch), STOKE_SOURCE_TABLE, USUAL, from);
+    if (row->perceptual)
+        line(a, "use_perceptual", row->perceptual > 0 ? "true" : "false", STOKE_SOURCE_TABLE,
+             USUAL ": its network needs memory of its own", row->card);
     accumulate_line(a, f, 0);
     fit_remark(a, f);
-    remark(a, "Channels, blocks and patches are part of the experiment: with others it is another one.");
+    remark(a, "Channels, blocks, patches and the loss are part of the experiment: with others it is another "
+              "one.");
+    if (row->busy) expectation(a, "busy share of the card", row->busy, row->card);
+    if (row->speed_up) expectation(a, "faster than before", row->speed_up, row->card);
     return STOKE_OK;
 }
 
@@ -258,70 +290,87 @@ static int smallnet_lines(adviser *a, uint32_t prefetch, fitted *f, stoke_error 
 
 static uint32_t table_workers(const adviser *a)
 {
-    if (!a->memory) return stk_tier_of(0)->workers;
-    if (!strcmp(a->params->task, "smallnet"))
+    if (!a->on_card) return stk_tier_of(0)->workers;
+    if (a->memory && !strcmp(a->params->task, "smallnet"))
         return stk_small_row_of(a->card ? a->card->name : NULL, a->memory)->workers;
     return a->card ? a->card->workers : 0;
 }
 
-/* Returns how many. One core per process stays with the one that feeds the device. */
-static uint32_t workers_line(adviser *a, uint64_t batch_bytes)
+/* The cores, and whose they are. */
+static void cores_words(const adviser *a, char words[static 96])
 {
-    const uint32_t each = a->params->cores / a->params->ranks, cap = each ? each - 1 : 0;
-    const uint32_t table = table_workers(a), wanted = table ? table : WORKERS_MOST;
-    const uint64_t worker = WORKER_BYTES + PREFETCH_FACTOR * batch_bytes;
-    const uint64_t held = a->host_memory / a->params->ranks / 2 / worker;
-    uint32_t workers = wanted < cap ? wanted : cap;
-    char text[16], share[64] = "";
+    char share[48] = "";
     if (a->params->ranks > 1)
-        snprintf(share, sizeof share, " shared by %u processes", (unsigned)a->params->ranks);
-    if (held < workers) {
-        workers = (uint32_t)held;
-        line(a, "num_workers", number(text, workers), STOKE_SOURCE_ESTIMATED,
-             "each takes about %.1f GiB with its batches, and half of the host's %.1f GiB%s is for them",
-             GIB(worker), GIB(a->host_memory), share);
-    } else if (workers < (table ? table : WORKERS_LEAST))
-        line(a, "num_workers", number(text, workers), STOKE_SOURCE_MEASURED,
-             "the table says %s, but %u cores%s are usable and one stays with the training",
-             table ? number((char[16]){ 0 }, table) : "8 to 16", (unsigned)a->params->cores, share);
-    else
-        line(a, "num_workers", number(text, workers), STOKE_SOURCE_TABLE,
-             "row of %s, and %u cores%s are usable", table ? a->where : "8 to 16", (unsigned)a->params->cores,
-             share);
-    return workers;
+        snprintf(share, sizeof share, ", shared by %u processes", (unsigned)a->params->ranks);
+    snprintf(words, 96, "%u core%s %s%s", (unsigned)a->params->cores, a->params->cores == 1 ? "" : "s",
+             a->params->cores_source == STOKE_SOURCE_GIVEN ? "given" : "usable here", share);
 }
 
-static void loader_lines(adviser *a, const fitted *f, const stk_prefetch_row *prefetch)
+/* Two thirds of the cores; as many as usual where nobody said whose they are. */
+static void workers_line(adviser *a, uint64_t batch_bytes)
+{
+    const stoke_recommend_params *p = a->params;
+    const uint32_t table = table_workers(a), most = table ? table : WORKERS_MOST;
+    const uint32_t wanted = stk_decide_workers(p->cores, p->ranks), workers = wanted < most ? wanted : most;
+    const uint64_t worker = WORKER_BYTES + stk_loader_row_of(a->memory)->prefetch * batch_bytes;
+    const uint64_t held = a->host_memory / p->ranks / 2 / worker;
+    char text[16], usual[16] = "8 to 16", cores[96];
+    if (table) number(usual, table);
+    if (!p->cores_source) {
+        line(a, "num_workers", number(text, table ? table : WORKERS_LEAST), STOKE_SOURCE_TABLE,
+             "usual are %s; of the cores of that machine, which are not known here, two thirds at the most",
+             usual);
+        return;
+    }
+    cores_words(a, cores);
+    if (held < workers && p->cores_source == STOKE_SOURCE_MEASURED) {
+        const uint32_t few = held ? (uint32_t)held : 1;
+        line(a, "num_workers", number(text, few), STOKE_SOURCE_ESTIMATED,
+             "each takes about %.1f GiB with its batches, and half of the host's %.1f GiB is for them",
+             GIB(worker), GIB(a->host_memory));
+    } else if (wanted < most)
+        line(a, "num_workers", number(text, workers), p->cores_source,
+             "two thirds of the cores: %s; the others are for the trainer (usual are %s)", cores, usual);
+    else
+        line(a, "num_workers", number(text, workers), STOKE_SOURCE_TABLE, "usual are %s, and %s allow them",
+             usual, cores);
+}
+
+static void loader_lines(adviser *a, const fitted *f)
 {
     const stoke_estimate_params *c = &f->chosen;
+    const stk_loader_row *row =
+        a->memory ? stk_loader_row_of(a->memory) : stk_loader_row_of(STK_SPARE_BYTES * 16);
     char text[16];
-    const uint32_t workers = workers_line(a, (uint64_t)c->batch * c->height * c->width * (3 * 4 + 8));
-    if (workers) {
-        line(a, "persistent_workers", "true", STOKE_SOURCE_TABLE,
-             "workers started anew cost every epoch its first batches");
-        line(a, "prefetch_factor", number(text, PREFETCH_FACTOR), STOKE_SOURCE_TABLE,
+    workers_line(a, (uint64_t)c->batch * c->height * c->width * (3 * 4 + 8));
+    line(a, "persistent_workers", "true", STOKE_SOURCE_TABLE,
+         "workers started anew cost every epoch its first batches");
+    if (a->memory)
+        line(a, "prefetch_factor", number(text, row->prefetch), STOKE_SOURCE_TABLE,
+             "batches that each worker keeps ready; %u to %u are usual for this memory",
+             (unsigned)(row->prefetch_most == row->prefetch ? 2 : row->prefetch),
+             (unsigned)row->prefetch_most);
+    else
+        line(a, "prefetch_factor", number(text, row->prefetch), STOKE_SOURCE_TABLE,
              "batches that each worker keeps ready");
-    }
-    if (!a->memory) return;
-    line(a, "prefetch", number(text, prefetch->low), STOKE_SOURCE_TABLE,
-         "batches that wait on the card, %u to %u for this memory; the estimate counts them",
-         (unsigned)prefetch->low, (unsigned)prefetch->high);
-    line(a, "pin_memory", "true", STOKE_SOURCE_TABLE,
-         "only from pinned memory does a copy run beside the computing");
+    if (a->on_card)
+        line(a, "pin_memory", "true", STOKE_SOURCE_TABLE,
+             "only from pinned memory does a copy run beside the computing");
 }
 
 static void precision_lines(adviser *a)
 {
-    const int old = a->card && !strncmp(a->card->name, "GTX", 3);
-    if (!a->memory) {
-        line(a, "mixed_precision", "false", STOKE_SOURCE_TABLE, "row of the processor alone");
+    const char *name = a->card ? a->card->name : "";
+    const int old = !strncmp(name, "GTX", 3) || !strncmp(name, "MX", 2);
+    if (!a->on_card) {
+        line(a, "mixed_precision", "false", STOKE_SOURCE_TABLE, USUAL, stk_tier_of(0)->title);
         return;
     }
     line(a, "mixed_precision", "true", STOKE_SOURCE_TABLE, "%s",
          old ? "it saves memory here, but little time: this card has no tensor cores"
              : "activations take about half, weights and optimiser as much as before");
     /* The compiler behind torch.compile wants compute capability 7.0; these have 6.1 at the most. */
-    if (old && !strncmp(a->card->name, "GTX 10", 6))
+    if (!strncmp(name, "GTX 10", 6))
         line(a, "compile", "false", STOKE_SOURCE_TABLE,
              "torch.compile needs compute capability 7.0 and this card has 6.1");
     else
@@ -331,6 +380,16 @@ static void precision_lines(adviser *a)
 
 /* ---- which row ---- */
 
+static int unknown_card(const char *name, const stk_advice_name *found, stoke_error *err)
+{
+    if (found->portable)
+        return stk_fail(
+            err, STOKE_E_INVALID,
+            "\"%s\" is a laptop's, whose memory differs from model to model: give its memory, too", name);
+    return stk_fail(err, STOKE_E_INVALID, "no card called \"%s\" is known%s%s: give its memory, too", name,
+                    found->nearest ? "; the nearest is " : "", found->nearest ? found->nearest : "");
+}
+
 /* The card by name, its memory, and the subject. A given memory goes before what the name stands for. */
 static int find_subject(adviser *a, stoke_error *err)
 {
@@ -339,35 +398,35 @@ static int find_subject(adviser *a, stoke_error *err)
     const size_t size = sizeof a->advice->subject;
     a->memory = p->memory;
     if (!p->gpu || !*p->gpu) {
+        a->on_card = p->memory || p->some_card || !strcmp(p->task, "smallnet");
         if (p->memory)
             snprintf(subject, size, "a card of %.4g GB", GIB(p->memory));
+        else if (a->on_card)
+            snprintf(subject, size, "a card that is not named");
         else
-            snprintf(subject, size, "no card: the processor, %u usable cores", (unsigned)p->cores);
+            snprintf(subject, size, "no card: the processor, %u usable core%s", (unsigned)p->cores,
+                     p->cores == 1 ? "" : "s");
         return STOKE_OK;
     }
     const stk_advice_name found = stk_advice_card(p->gpu);
+    const int known = found.card && !found.portable;
     if (!p->memory && found.gb)
         a->memory = (uint64_t)found.gb << 30;
-    else if (!p->memory && found.card && !found.portable)
+    else if (!p->memory && known)
         a->memory = (uint64_t)found.card->gb << 30;
-    if (!a->memory && found.portable)
-        return stk_fail(err, STOKE_E_NOTFOUND,
-                        "\"%s\" is a laptop's, whose memory differs from model to model: give its "
-                        "memory (--vram GB)",
-                        p->gpu);
-    if (!a->memory)
-        return stk_fail(err, STOKE_E_NOTFOUND,
-                        "no card called \"%s\" is known%s%s: give its memory (--vram GB)", p->gpu,
-                        found.nearest ? "; the nearest is " : "", found.nearest ? found.nearest : "");
-    snprintf(subject, size, "%.100s, %.4g GB", found.card && !found.portable ? found.card->name : p->gpu,
-             GIB(a->memory));
-    if (!found.card || found.portable) return STOKE_OK;
+    if (!a->memory) return unknown_card(p->gpu, &found, err);
+    a->on_card = 1;
+    snprintf(subject, size, "%.100s, %.4g GB", known ? found.card->name : p->gpu, GIB(a->memory));
+    if (!known) return STOKE_OK;
     const uint32_t gb = found.card->gb;
-    if (stk_is_at_least(a->memory, gb) && a->memory < ((uint64_t)gb << 30) / 10 * 11)
+    if (stk_is_at_least(a->memory, gb) && a->memory < ((uint64_t)gb << 30) / 10 * 11) {
         a->card = found.card;
-    else
-        remark(a, "The tables have %s with %u GB; the row is that of the memory.", found.card->name,
-               (unsigned)gb);
+        if (!p->memory && !found.gb && found.card->also_gb)
+            remark(a, "%s is also sold with %u GB: say so where yours is one.", found.card->name,
+                   (unsigned)found.card->also_gb);
+    } else if (a->memory != (uint64_t)found.card->also_gb << 30)
+        remark(a, "%s is known with %u GB; the settings are those usual for the memory there is.",
+               found.card->name, (unsigned)gb);
     return STOKE_OK;
 }
 
@@ -386,26 +445,31 @@ static int check(const stoke_recommend_params *p, stoke_error *err)
 int stoke_recommend(stoke_advice *advice, const stoke_recommend_params *params, stoke_error *err)
 {
     adviser a = { .advice = advice, .params = params };
-    fitted f;
+    fitted f = { 0 };
     memset(advice, 0, sizeof *advice);
     int r = check(params, err);
     if (!r) r = find_subject(&a, err);
     if (r) return r;
     a.host_memory = params->host_memory ? params->host_memory : UINT64_MAX;
     advice->memory = a.memory;
-    const stk_prefetch_row *prefetch = stk_prefetch_of(a.memory);
-    if (!strcmp(params->task, "segformer"))
-        r = segformer_lines(&a, prefetch->low, &f, err);
-    else if (a.memory)
-        r = smallnet_lines(&a, prefetch->low, &f, err);
-    else
-        r = stk_fail(
-            err, STOKE_E_UNSUPPORTED,
-            "the tables have no row for smallnet without a card: name a card (--gpu) or its memory (--vram)");
+    const int small = !strcmp(params->task, "smallnet");
+    if (a.memory)
+        r = small ? smallnet_lines(&a, &f, err) : segformer_lines(&a, &f, err);
+    else if (!a.on_card)
+        r = segformer_lines(&a, &f, err);
+    else /* what needs no memory to be known follows */
+        remark(&a, "Batch and size of the network depend on the card's memory, and no card is known: name "
+                   "one, or its memory.");
     if (r) return r;
-    loader_lines(&a, &f, prefetch);
+    loader_lines(&a, &f);
     precision_lines(&a);
     line(&a, "grad_clip", "1.0", STOKE_SOURCE_TABLE,
          "harmless where gradients are small, and a bad batch cannot throw the run off");
     return STOKE_OK;
+}
+
+int stoke_card_same(const char *a, const char *b)
+{
+    const stk_advice_name x = stk_advice_card(a), y = stk_advice_card(b);
+    return x.portable == y.portable && (x.card ? x.card == y.card : !strcasecmp(a, b));
 }

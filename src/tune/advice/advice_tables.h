@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The settings the documents recommend, as data. 0 or NULL: they do not say.
+ * Usual settings, as data. 0 or NULL: none is usual.
  */
 #ifndef STOKE_SRC_TUNE_ADVICE_ADVICE_TABLES_H
 #define STOKE_SRC_TUNE_ADVICE_ADVICE_TABLES_H
@@ -16,17 +16,25 @@ typedef struct stk_tier {
     uint32_t side, batch;
     const char *lr;
     uint32_t epochs, accumulate, workers;
-    int no_scheduler;
+    int scheduler; /* 1: on, -1: none */
 } stk_tier;
 extern const stk_tier stk_tiers[];
 const stk_tier *stk_tier_of(uint64_t memory);
 
-/* A card by the name people give it, and what the documents say of it. */
+/* What people are told to expect of a card with its usual settings: of 100 epochs of one and the same task.
+ */
+typedef struct stk_expected {
+    const char *epoch, *epochs, *f1; /* "1 to 2 min", "2 to 3 h", "0.95 to 0.96" */
+} stk_expected;
+
+/* A card by the name people give it, and what is usual on it. */
 typedef struct stk_advice_row {
     const char *name; /* "RTX 3090" */
     uint32_t gb;
-    const char *model; /* NULL: the documents do not have this card */
+    const char *model; /* NULL: nothing is known but its memory */
     uint32_t batch, workers;
+    const stk_expected *expected; /* NULL: not known */
+    uint32_t also_gb;             /* another memory under the same name; 0: none */
 } stk_advice_row;
 extern const stk_advice_row stk_advice_rows[];
 extern const size_t stk_advice_rows_count;
@@ -35,16 +43,27 @@ extern const size_t stk_advice_rows_count;
 typedef struct stk_small_row {
     const char *card;
     uint32_t gb, batch, channels, blocks, patch, workers;
-    int no_perceptual;
-    const char *borrowed; /* the card that blocks, patch and workers are taken from; NULL: its own */
+    int perceptual;              /* 1: with a perceptual loss, -1: without */
+    const char *borrowed;        /* the card that blocks, patch and workers are taken from; NULL: its own */
+    const char *busy, *speed_up; /* to expect: "85 %", "3 to 5 times" */
 } stk_small_row;
 const stk_small_row *stk_small_row_of(const char *card, uint64_t memory);
 
-/* Batches kept on the device, by memory. */
-typedef struct stk_prefetch_row {
-    uint32_t gb, low, high;
-} stk_prefetch_row;
-const stk_prefetch_row *stk_prefetch_of(uint64_t memory);
+/* The loader by memory: batches that each worker keeps ready (prefetch_factor), and the whole of a train_ds
+ * section where nothing is known of the network. */
+typedef struct stk_loader_row {
+    uint32_t gb, prefetch, prefetch_most, batch, workers;
+} stk_loader_row;
+const stk_loader_row *stk_loader_row_of(uint64_t memory);
+
+/* The SegFormers, from b0: the memory that is usual for training one, and what it is taken for. */
+typedef struct stk_model_row {
+    const char *model;
+    uint32_t million, gb;
+    const char *use;
+} stk_model_row;
+enum { STK_MODELS = 6 };
+extern const stk_model_row stk_model_rows[STK_MODELS];
 
 /* What a name as typed, or as NVML has it, says. */
 typedef struct stk_advice_name {
@@ -54,6 +73,8 @@ typedef struct stk_advice_name {
     const char *nearest;        /* a known one, when it is none; NULL: none is near */
 } stk_advice_name;
 stk_advice_name stk_advice_card(const char *name);
+
+extern const stk_expected stk_expected_processor;
 
 /* Whether `memory` bytes are a card of `gb`: drivers keep up to a twentieth for themselves. */
 int stk_is_at_least(uint64_t memory, uint32_t gb);

@@ -27,6 +27,11 @@ stoke_estimate_params stoke_estimate_defaults(void)
                                     .num_blocks = 6 };
 }
 
+uint32_t stoke_estimate_classes(const char *model)
+{
+    return model && !strcmp(model, "smallnet") ? 3 : stoke_estimate_defaults().classes;
+}
+
 const char *stoke_memory_term_name(int term)
 {
     static const char *const names[STOKE_TERMS] = { "weights",     "gradients", "optimizer", "extra",
@@ -131,6 +136,7 @@ static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p, co
     bytes[STOKE_TERM_CONTEXT] = plan.process;
     for (int i = 0; i < STOKE_TERMS; i++) e->total += bytes[i];
     e->low = e->high = e->total; /* one arena, taken at once: nothing is left to guess */
+    e->allocated = e->reserved = e->reserved_low = e->reserved_high = e->total;
     return STOKE_OK;
 }
 

@@ -7,8 +7,11 @@
 
 #include <math.h>
 
+#include "src/tune/decide/decide.h"
+
 static const double LINEAR_R2 = 0.98; /* below it the points are no line, whatever its slope */
 static const double TIME_OFF = 0.05;  /* as much as the choice between two batches turns on */
+static const double WIDE = 0.5;       /* between the quartiles of its steps, of their median */
 
 typedef struct line {
     double at0, slope, r2; /* r2 is 0 where all values are the same */
@@ -58,6 +61,22 @@ static void fit_memory(stk_batch_fit *fit, const stoke_trial *trials, size_t n)
     fit->linear = l.slope > 0 && l.r2 > LINEAR_R2;
 }
 
+static double share_had(double had, double wanted)
+{
+    return wanted > 0 ? had / wanted : 1; /* NaN too: not known is not disturbed */
+}
+
+static void look_at_peace(stk_batch_fit *fit, const stoke_trial *t)
+{
+    const double share = share_had(t->cores_had, t->cores_wanted);
+    if (isnan(fit->cores_had) || share < share_had(fit->cores_had, fit->cores_wanted)) {
+        fit->cores_had = t->cores_had;
+        fit->cores_wanted = t->cores_wanted;
+    }
+    if (stk_decide_busy(t->cores_had, t->cores_wanted) || t->step_high - t->step_low > WIDE * t->step_ms)
+        fit->disturbed = 1;
+}
+
 static void add_point(stk_batch_fit *fit, uint32_t batch, double ms)
 {
     size_t i = fit->n_points;
@@ -78,8 +97,9 @@ static void fit_time(stk_batch_fit *fit, const stoke_trial *trials, size_t n)
     sums s = { 0 };
     for (size_t i = 0; i < n; i++) {
         const stoke_trial *t = &trials[i];
-        if (t->outcome == STOKE_OUTCOME_OK && !t->with_loader && t->step_ms > 0)
-            add_point(fit, t->batch, t->step_ms);
+        if (t->outcome != STOKE_OUTCOME_OK || t->with_loader || !(t->step_ms > 0)) continue;
+        add_point(fit, t->batch, t->step_ms);
+        look_at_peace(fit, t);
     }
     for (size_t i = 0; i < fit->n_points; i++) {
         const double ms = fit->point[i].ms;
@@ -97,7 +117,7 @@ static void fit_time(stk_batch_fit *fit, const stoke_trial *trials, size_t n)
 
 void stk_batch_fit_make(stk_batch_fit *fit, const stoke_trial *trials, size_t n)
 {
-    *fit = (stk_batch_fit){ 0 };
+    *fit = (stk_batch_fit){ .cores_wanted = NAN, .cores_had = NAN };
     fit_memory(fit, trials, n);
     fit_time(fit, trials, n);
 }

@@ -18,6 +18,8 @@ typedef struct stk_batch_fit {
         double ms;
     } point[STOKE_TRIALS]; /* ascending; of several trials of a batch the fastest */
     size_t n_points;
+    int disturbed;                  /* a time says more about other programs than about its batch: */
+    double cores_wanted, cores_had; /* of the trial that got the least of what it wanted; NaN = not known */
 } stk_batch_fit;
 
 /* Failures are passed over, and so are trials with the loader on: it takes memory and cores of its own. */

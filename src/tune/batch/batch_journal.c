@@ -15,6 +15,7 @@
 #include "src/base/error.h"
 #include "src/base/json_read.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include <stoke/report.h>
 
 /* A line has 700 bytes at most, a search 64 of them; what is larger was not written here. */
@@ -100,15 +101,10 @@ static int take_over(stk_batch_journal *j, const char *text, size_t size, const 
 
 static int read_all(stk_batch_journal *j, char *text, size_t size, stoke_error *err)
 {
-    size_t done = 0;
-    while (done < size) {
-        const ssize_t n = pread(j->file, text + done, size - done, (off_t)done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be read", j->path);
-        if (!n) return stk_fail(err, STOKE_E_IO, "%s: became shorter while it was read", j->path);
-        done += (size_t)n;
-    }
-    return STOKE_OK;
+    const int number = stk_pread(j->file, text, size, 0);
+    if (number == STK_ENDED)
+        return stk_fail(err, STOKE_E_IO, "%s: became shorter while it was read", j->path);
+    return number ? stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot be read", j->path) : STOKE_OK;
 }
 
 static int begin(stk_batch_journal *j, const char *key, stoke_error *err)
@@ -141,8 +137,7 @@ int stk_batch_journal_open(stk_batch_journal *journal, const char *path, const c
     if (!path) return STOKE_OK;
     if (!key || strlen(key) > STK_JOURNAL_KEY)
         return stk_fail(err, STOKE_E_INVALID, "a journal needs a key of at most %d letters", STK_JOURNAL_KEY);
-    /* O_NONBLOCK: a fifo is refused, not waited for. */
-    journal->file = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    journal->file = stk_open(path, O_RDWR | O_CREAT | O_APPEND, 0666);
     if (journal->file < 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be opened", path);
     const int r = begin(journal, key, err);
     if (r) stk_batch_journal_close(journal);

@@ -69,7 +69,9 @@ static int ask(stk_batch_search *s, uint32_t batch, int with_loader, stoke_trial
     if (result->n_trials == STOKE_TRIALS)
         return stk_fail(err, STOKE_E_LIMIT, "%d trials found no batch: they contradict each other",
                         STOKE_TRIALS);
-    *trial = (stoke_trial){ .batch = batch, .with_loader = with_loader, .busy = NAN };
+    *trial = (stoke_trial){
+        .batch = batch, .with_loader = with_loader, .busy = NAN, .cores_wanted = NAN, .cores_had = NAN
+    };
     if (known) {
         *trial = *known;
     } else {
@@ -212,8 +214,7 @@ static int find_largest(stk_batch_search *s, stoke_error *err)
 
 /* ---- the choice ---- */
 
-/* Samples a second with the loader on. */
-static double whole_rate(const stoke_trial *t)
+double stk_batch_whole_rate(const stoke_trial *t)
 {
     return 1000.0 * t->batch / (t->step_ms + t->wait_ms);
 }
@@ -254,20 +255,21 @@ static int look_at_largest(stk_batch_search *s, stoke_error *err)
     stoke_trial t;
     if (!(chosen.busy < s->params->target_busy) || largest <= chosen.batch) return STOKE_OK;
     const int r = try_batch(s, largest, 1, &t, err);
-    if (r || !fits(s, &t) || whole_rate(&t) * s->params->near < whole_rate(&chosen)) return r;
+    if (r || !fits(s, &t) || stk_batch_whole_rate(&t) * s->params->near < stk_batch_whole_rate(&chosen))
+        return r;
     s->confirmed = t;
     s->result->batch = largest;
     s->result->busy = t.busy;
     return STOKE_OK;
 }
 
-/* The largest that fits: what was tried, or where larger ones gain nothing, what the line says. */
-static uint32_t largest_fit(const stk_batch_search *s)
+/* The largest that fits: what was tried, or where larger ones gain nothing, what the line says, up to `most`.
+ */
+static uint32_t largest_fit(const stk_batch_search *s, uint32_t most)
 {
     if (!s->flat) return s->low;
-    const uint32_t said = stk_batch_fit_largest(&s->fit, s->result->budget), reach = REACH * s->low;
-    const uint32_t least = said < reach ? said : reach;
-    const uint32_t floor = stk_batch_floor(least < s->most ? least : s->most, s->params->multiple);
+    const uint32_t said = stk_batch_fit_largest(&s->fit, s->result->budget);
+    const uint32_t floor = stk_batch_floor(said < most ? said : most, s->params->multiple);
     return floor > s->low ? floor : s->low;
 }
 
@@ -275,8 +277,10 @@ static int choose(stk_batch_search *s, stoke_error *err)
 {
     stoke_batch_result *result = s->result;
     const stoke_batch_params *p = s->params;
+    /* Of times beyond that nothing is believed; that memory goes on as it did is. */
+    const uint32_t reach = REACH * s->low, beyond = largest_fit(s, reach < s->most ? reach : s->most);
     const uint32_t wanted =
-        stk_batch_fit_choose(&s->fit, s->low, largest_fit(s), p->multiple, p->near, &result->best_images_s);
+        stk_batch_fit_choose(&s->fit, s->low, beyond, p->multiple, p->near, &result->best_images_s);
     int r = confirm(s, wanted, err);
     if (!r && result->batch) r = look_at_largest(s, err);
     result->images_s = result->batch ? stk_batch_fit_rate(&s->fit, result->batch) : NAN;
@@ -294,7 +298,7 @@ static void report_fit(stk_batch_search *s)
     result->timed = fit->timed;
     result->time0 = fit->time0;
     result->time1 = fit->time1;
-    result->largest_fit = largest_fit(s);
+    result->largest_fit = largest_fit(s, s->most);
 }
 
 static int search(stk_batch_search *s, stoke_error *err)
@@ -307,7 +311,9 @@ static int search(stk_batch_search *s, stoke_error *err)
             "then search",
             (unsigned)s->stopped.batch, stoke_outcome_name(s->stopped.outcome),
             *s->stopped.message ? s->stopped.message : "it said nothing");
-    if (!r && s->low) r = choose(s, err);
+    /* A line that fits every time within 5 % is no accident, however busy the machine. */
+    s->result->too_busy = !r && s->low && s->fit.disturbed && !s->fit.timed;
+    if (!r && s->low && !s->result->too_busy) r = choose(s, err);
     if (r) return r;
     stk_batch_fit_make(&s->fit, s->result->trial, s->result->n_trials);
     report_fit(s);

@@ -23,6 +23,9 @@ typedef struct stk_batch_search {
     stoke_trial confirmed;
 } stk_batch_search;
 
+/* Samples a second with the loader on. */
+double stk_batch_whole_rate(const stoke_trial *trial);
+
 /* Fills bound, why and next of the result. */
 void stk_batch_tell(stk_batch_search *search);
 

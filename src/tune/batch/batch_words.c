@@ -10,6 +10,7 @@
 
 #include "src/tune/batch/batch_search.h"
 #include <stoke/report.h>
+#include <stoke/terminal.h>
 
 static STOKE_PRINTF(2, 3) void say(stoke_batch_result *result, const char *format, ...)
 {
@@ -38,16 +39,50 @@ static void say_memory(const stk_batch_search *s)
 {
     stoke_batch_result *result = s->result;
     char budget[32], fixed[32], each[32];
-    stoke_text_bytes(result->budget, budget, sizeof budget);
-    say(result, "Memory: %s%u fit%s in %s", s->flat ? "about " : "up to ", (unsigned)result->largest_fit,
-        result->largest_fit == 1 ? "s" : "", budget);
-    if (s->flat && result->largest_fit > s->low) say(result, " (by the line; not tried)");
+    stoke_text_memory(result->budget, budget, sizeof budget);
+    say(result, "Memory: %s%u fit%s in %s", s->flat ? "" : "up to ", (unsigned)s->low, s->low == 1 ? "s" : "",
+        budget);
+    if (s->flat) say(result, ", and no more were tried");
     if (result->linear && result->memory0 >= 0)
-        say(result, ", %s and %s a sample", stoke_text_bytes((uint64_t)result->memory0, fixed, sizeof fixed),
-            stoke_text_bytes((uint64_t)result->memory1, each, sizeof each));
-    if (!s->high && s->params->largest && s->low + s->params->multiple > s->most)
-        say(result, "; the set has no more than %u samples", (unsigned)s->most);
+        say(result, "; %s and %s a sample", stoke_text_memory((uint64_t)result->memory0, fixed, sizeof fixed),
+            stoke_text_memory((uint64_t)result->memory1, each, sizeof each));
+    /* What the line says is told as such; that the set ends before is another matter. */
+    const int all = s->params->largest && !s->high && result->largest_fit + s->params->multiple > s->most;
+    if (all && result->largest_fit > s->low)
+        say(result, ", by which all %u of the set would", (unsigned)s->most);
+    else if (result->largest_fit > s->low)
+        say(result, ", by which about %u would", (unsigned)result->largest_fit);
+    else if (all)
+        say(result, "; the set has no more than %s", STOKE_COUNT(s->most, "sample"));
     say(result, ". ");
+}
+
+/* What is certain when times are not. */
+static void say_too_busy(stk_batch_search *s)
+{
+    stoke_batch_result *result = s->result;
+    const stk_batch_fit *fit = &s->fit;
+    if (fit->cores_had < fit->cores_wanted)
+        say(result, "This machine is too busy to tell (%.1f of %.1f cores were had)", fit->cores_had,
+            fit->cores_wanted);
+    else
+        say(result, "This machine is too busy to tell (steps of one trial differ by half and more)");
+    say(result, ": the times scatter, and no batch is suggested from them. Only this is certain. ");
+    say_memory(s);
+    say(result, "Search again when the machine is quiet, or with more --steps.");
+}
+
+/* The choice is made by trials without data, or by their line; the table of trials has the one with the
+ * loader on too, which may be slower. */
+static void say_throughput(const stk_batch_search *s)
+{
+    stoke_batch_result *result = s->result;
+    const double best = result->best_images_s, made = stk_batch_whole_rate(&s->confirmed);
+    const int places = best < 100;
+    say(result, "Throughput: by the %s %u reach%s %.*f images/s, %.0f %% of the best, %.*f",
+        s->fit.timed ? "line" : "trials", (unsigned)result->batch, result->batch == 1 ? "es" : "", places,
+        result->images_s, 100 * result->images_s / best, places, best);
+    say(result, "; the confirming trial made %.*f. ", places, made);
 }
 
 static void say_loader(stoke_batch_result *result, const stoke_batch_params *p)
@@ -87,6 +122,11 @@ static void say_bound(const stk_batch_search *s)
 void stk_batch_tell(stk_batch_search *s)
 {
     stoke_batch_result *result = s->result;
+    if (result->too_busy) {
+        result->bound = STOKE_BOUND_MEMORY;
+        say_too_busy(s);
+        return;
+    }
     if (!result->batch) {
         char budget[32];
         result->bound = STOKE_BOUND_MEMORY;
@@ -94,15 +134,13 @@ void stk_batch_tell(stk_batch_search *s)
             "Not even one sample fits in %s. A smaller picture, a smaller model, 16-bit precision or a "
             "frozen "
             "encoder need less.",
-            stoke_text_bytes(result->budget, budget, sizeof budget));
+            stoke_text_memory(result->budget, budget, sizeof budget));
         snprintf(result->next, sizeof result->next, "stoke estimate");
         return;
     }
     result->bound = bound_of(s);
     say_memory(s);
-    const double best = result->best_images_s;
-    say(result, "Throughput: %u reach%s %.0f %% of the best, %.*f images/s. ", (unsigned)result->batch,
-        result->batch == 1 ? "es" : "", 100 * result->images_s / best, best < 100 ? 1 : 0, best);
+    say_throughput(s);
     say_loader(result, s->params);
     say_bound(s);
 }

@@ -93,7 +93,7 @@ static int next_batch(native_trial *n, const stoke_batch **batch, stoke_error *e
             return STOKE_OK;
         else if (!r)
             stoke_batch_release(n->loader, batch);
-        if (r && r != STOKE_E_END) return stk_fail(err, r, "%s", stoke_loader_error(n->loader));
+        if (r && r != STOKE_E_END) return stk_fail_again(err, r, stoke_loader_error(n->loader));
     }
     return stk_fail(err, STOKE_E_NOTFOUND, "the set has no whole batch of %u samples",
                     (unsigned)n->setup.train.batch);
@@ -159,13 +159,37 @@ static int evaluate_once(native_trial *n, stoke_error *err)
     return r;
 }
 
+/* What the threads had and wanted of the cores since the clocks were read; in line counts as wanted. */
+typedef struct cores {
+    uint64_t at_ns, ran_ns, stood_ns;
+    int known;
+} cores;
+
+static cores read_cores(void)
+{
+    cores now = { .at_ns = stk_now_ns() };
+    now.known = stk_machine_run_queue("/proc", &now.ran_ns, &now.stood_ns);
+    return now;
+}
+
+static void tell_cores(stoke_trial *trial, const cores *before)
+{
+    const cores now = read_cores();
+    const double wall = (double)(now.at_ns - before->at_ns);
+    if (!before->known || !now.known || !(wall > 0)) return;
+    trial->cores_had = (double)(now.ran_ns - before->ran_ns) / wall;
+    trial->cores_wanted = trial->cores_had + (double)(now.stood_ns - before->stood_ns) / wall;
+}
+
 static int take_steps(native_trial *n, stoke_trial *trial, stoke_error *err)
 {
     double ms[STK_TRIAL_STEPS], computed = 0, waited = 0;
+    cores before = { 0 };
     size_t count = 0;
     const uint32_t least = n->params->steps;
     for (uint64_t i = 0; i < STK_TRIAL_STEPS; i++) {
         double own;
+        if (i == STK_TRIAL_WARM_UP) before = read_cores();
         if (i >= least && count && (computed >= LEAST_MS || count >= ENOUGH)) break;
         const int r = one_step(n, i, &own, err);
         if (r) return r;
@@ -174,6 +198,7 @@ static int take_steps(native_trial *n, stoke_trial *trial, stoke_error *err)
         computed += own;
         waited += n->waited_ms;
     }
+    tell_cores(trial, &before);
     const int r = evaluate_once(n, err);
     if (r) return r;
     stk_trial_times(trial, ms, count);

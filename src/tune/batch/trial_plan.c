@@ -13,7 +13,7 @@
 #include "src/tune/preflight/preflight.h"
 #include "src/tune/batch/trial.h"
 
-enum { REMARKS = 8, ASSUMED_SIDE = 288 }; /* the documents' size, and that of `stoke estimate` */
+enum { REMARKS = 8, ASSUMED_SIDE = 288 }; /* as `stoke estimate` */
 
 struct stoke_trial_plan {
     stk_run_wish wish;
@@ -80,7 +80,7 @@ static int look(stoke_trial_plan *plan, stoke_error *err)
         plan->params.data.data = plan->params.data.images = plan->params.data.list = NULL;
         r = STOKE_OK;
     }
-    return r ? stk_fail(err, r, "%s", own.message) : STOKE_OK;
+    return r ? stk_fail_again(err, r, own.message) : STOKE_OK;
 }
 
 static int name_model(stoke_trial_plan *plan, stoke_error *err)
@@ -111,7 +111,7 @@ static void assume(stoke_trial_plan *plan)
                ASSUMED_SIDE);
     }
     if (!p->classes) {
-        p->classes = stoke_trial_defaults().classes;
+        p->classes = stoke_estimate_classes(p->train.model);
         remark(plan, "Nothing says the number of classes: %u is taken; --classes says another.",
                (unsigned)p->classes);
     }
@@ -159,6 +159,12 @@ stoke_engine stoke_trial_plan_engine(const stoke_trial_plan *plan)
 uint64_t stoke_trial_plan_samples(const stoke_trial_plan *plan)
 {
     return plan->samples;
+}
+
+int stoke_trial_plan_knows(const stoke_trial_plan *plan, const char **said)
+{
+    *said = plan->wish.model_said;
+    return *plan->wish.model || plan->wish.engine == STOKE_ENGINE_NATIVE;
 }
 
 uint32_t stoke_trial_plan_batch(const stoke_trial_plan *plan)

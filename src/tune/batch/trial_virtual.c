@@ -3,10 +3,7 @@
  * A trial on a card on paper: the estimate of PyTorch's memory, term by term, taken and given back by a
  * caching allocator through a few steps; times by a line. With the loader on, the real data path feeds the
  * virtual device, which shows how long it waits.
- *
- * The line, where none is given, is the card's bandwidth: SegFormer in eager mode reads and writes its maps
- * more than it computes. It is emulated, and its errors are those of a figure on paper: fit for the logic of
- * a search, not for a promise.
+ * The line, where none is given, is the card's bandwidth (paper_time.c).
  */
 #include <math.h>
 #include <string.h>
@@ -14,8 +11,8 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/device/virtual_cards.h"
-#include "src/net/config.h"
 #include "src/tune/batch/paper_allocator.h"
+#include "src/tune/batch/paper_time.h"
 #include "src/tune/batch/trial.h"
 #include <stoke/feed.h>
 
@@ -24,11 +21,7 @@ enum {
     SETTLE = 4,     /* steps of the feed that are not counted, besides those ahead */
     LEAST_FED = 12, /* steps that are */
 };
-/* A map is written and read by the forward pass, read twice by the backward one, its gradient written and
- * read: six times its bytes cross the memory, and about as much again for what is not kept. */
-static const double PASSES = 12;
-/* Kernels of a block's forward and backward pass, and of everything around the blocks. */
-static const double BLOCK_KERNELS = 110, OTHER_KERNELS = 260;
+#define GIB(bytes) ((double)(bytes) / (double)(UINT64_C(1) << 30))
 
 typedef struct tensors {
     int32_t handle[TENSORS];
@@ -88,14 +81,16 @@ static int paper_memory(paper_trial *p, uint64_t memory, stoke_trial *trial, sto
     if (!r) r = take_term(&p->paper, p->estimate.bytes[STOKE_TERM_EXTRA], &kept);
     for (int i = 0; !r && i < 3; i++) r = paper_step(p, !i);
     trial->allocated = p->paper.peak_allocated + context;
+    /* What counts is the high end, by which `stoke estimate` tells what fits. */
     trial->reserved = p->paper.peak_reserved + context;
-    return r ? stk_fail(err, r, "out of memory: the card has %.2f GB, %.2f GB are reserved (emulated)",
-                        (double)memory * 1e-9, (double)(p->paper.reserved + context) * 1e-9)
+    if (trial->reserved < p->estimate.high) trial->reserved = p->estimate.high;
+    if (!r && trial->reserved > memory) r = STOKE_E_NOMEM;
+    return r ? stk_fail(err, r, "out of memory: the card has %.2f GiB, %.2f GiB would be taken (emulated)",
+                        GIB(memory), GIB(trial->reserved))
              : STOKE_OK;
 }
 
-static int make_estimate(stoke_estimate *estimate, const stoke_trial_params *p, uint32_t batch,
-                         stoke_error *err)
+static stoke_estimate_params estimate_of(const stoke_trial_params *p, uint32_t batch)
 {
     stoke_estimate_params e = stoke_estimate_defaults();
     e.model = p->train.model ? p->train.model : "b0";
@@ -109,37 +104,16 @@ static int make_estimate(stoke_estimate *estimate, const stoke_trial_params *p, 
     e.average = p->train.average > 0;
     e.base_channels = p->base_channels;
     e.num_blocks = p->num_blocks;
-    return stoke_estimate_make(estimate, STOKE_ENGINE_TORCH, &e, err);
+    return e;
 }
 
-/* ---- times ---- */
-
-static double blocks_of(const stoke_trial_params *p)
-{
-    stk_config config;
-    double blocks = 0;
-    if (p->train.model && !strcmp(p->train.model, "smallnet")) return p->num_blocks;
-    if (stk_config_of(&config, p->train.model ? p->train.model : "b0", p->classes, NULL)) return 0;
-    for (int i = 0; i < STK_CONFIG_STAGES; i++) blocks += config.depths[i];
-    return blocks;
-}
-
-/* ms of a step: what was given, or the card's bandwidth and launches. */
+/* ms of a step: what was given, or what the card on paper takes. */
 static int step_ms(const stoke_trial_params *p, const stoke_card *card, uint32_t batch, double *ms,
                    stoke_error *err)
 {
-    stoke_estimate one;
+    const stoke_estimate_params e = estimate_of(p, batch);
     *ms = p->time0 + p->time1 * batch;
-    if (p->time0 > 0 || p->time1 > 0) return STOKE_OK;
-    const int r = make_estimate(&one, p, 1, err);
-    if (r) return r;
-    const double maps = (double)(one.bytes[STOKE_TERM_ACTIVATIONS] + one.bytes[STOKE_TERM_LOGITS]);
-    const double state = (double)(one.bytes[STOKE_TERM_WEIGHTS] + one.bytes[STOKE_TERM_GRADIENTS] +
-                                  one.bytes[STOKE_TERM_OPTIMIZER]);
-    const double per_ms = card->memory_gb_s * 1e6;
-    const double launches = (BLOCK_KERNELS * blocks_of(p) + OTHER_KERNELS) * card->launch_us / 1000;
-    *ms = launches + 2 * state / per_ms + batch * PASSES * maps / per_ms;
-    return STOKE_OK;
+    return p->time0 > 0 || p->time1 > 0 ? STOKE_OK : stk_paper_step_ms(ms, &e, card, err);
 }
 
 /* ---- the loader on ---- */
@@ -153,7 +127,7 @@ static int feed_one(stoke_feed *feed, double ms, uint64_t *epoch, stoke_error *e
         if (!r) r = stoke_feed_next(feed, &batch);
     }
     if (r == STOKE_E_END) return stk_fail(err, STOKE_E_NOTFOUND, "the set has no batch");
-    if (r) return stk_fail(err, r, "%s", stoke_feed_error(feed));
+    if (r) return stk_fail_again(err, r, stoke_feed_error(feed));
     r = stoke_feed_step(feed, ms, err);
     stoke_feed_release(feed, &batch);
     return r;
@@ -208,7 +182,8 @@ int stk_trial_virtual(stoke_trial *trial, const stoke_trial_params *params, stok
     paper_trial *p = stk_alloc(sizeof *p);
     if (!p) return stk_fail(err, STOKE_E_STATE, "no host memory for a card on paper");
     const uint64_t memory = params->memory ? params->memory : (uint64_t)(card.memory_gb * 1073741824.0);
-    r = make_estimate(&p->estimate, params, trial->batch, err);
+    const stoke_estimate_params asked = estimate_of(params, trial->batch);
+    r = stoke_estimate_make(&p->estimate, STOKE_ENGINE_TORCH, &asked, err);
     if (!r) r = paper_memory(p, memory, trial, err);
     if (!r) r = step_ms(params, &card, trial->batch, &trial->step_ms, err);
     trial->step_low = trial->step_high = trial->step_ms;

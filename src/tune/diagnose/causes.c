@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What causes of idle time are called, and what they mean.
+ * What causes of idle time are called, and what they mean. Batches may be made without workers, by the loop
+ * itself: only what has workers names them.
  */
 #include <stoke/diagnose.h>
 
@@ -10,13 +11,13 @@ static const struct {
     [STOKE_IDLE_EPOCH_START] = { "epoch start",
                                  "workers were started for the epoch and made its first batch" },
     [STOKE_IDLE_ORDER] = { "order", "a later batch was ready, but a slow sample held up the line" },
-    [STOKE_IDLE_CONTENTION] = { "contention", "workers were ready to run and had no core" },
-    [STOKE_IDLE_FILES] = { "files", "workers waited for files" },
-    [STOKE_IDLE_DECODE] = { "decode", "workers decoded images and masks" },
-    [STOKE_IDLE_FIT] = { "fit", "workers cut and resized images" },
-    [STOKE_IDLE_AUGMENT] = { "augment", "workers augmented images and wrote them into the batch" },
-    [STOKE_IDLE_COLLATE] = { "collate", "workers stacked samples and passed them between processes" },
-    [STOKE_IDLE_READ] = { "read", "workers spent CPU time on reading files" },
+    [STOKE_IDLE_CONTENTION] = { "contention", "what makes batches was ready to run and had no core" },
+    [STOKE_IDLE_FILES] = { "files", "files were waited for" },
+    [STOKE_IDLE_DECODE] = { "decode", "images and masks were decoded" },
+    [STOKE_IDLE_FIT] = { "fit", "images were cut and resized" },
+    [STOKE_IDLE_AUGMENT] = { "augment", "images were augmented and written into the batch" },
+    [STOKE_IDLE_COLLATE] = { "collate", "samples were stacked and passed between processes" },
+    [STOKE_IDLE_READ] = { "read", "reading files took CPU time" },
     [STOKE_IDLE_WINDOW] = { "window", "workers had stood still because all slots were full" },
     [STOKE_IDLE_PIN] = { "pin", "the batch was copied into page-locked memory" },
     [STOKE_IDLE_HOST] = { "host", "the loop did something else: logging, metrics, checkpoints" },

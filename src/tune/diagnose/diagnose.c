@@ -15,12 +15,15 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/tune/decide/decide.h"
 #include "src/tune/diagnose/fixes.h"
 
 enum {
     OTHER_STEPS = 12, /* batches made on the other side: their mean is within 10 % of that of many */
     LINK_STEPS = 3,
     RESTARTS = 3, /* one alone is off by a quarter now and then */
+    /* Of shorter epochs the start is most of it, as it never is of a set that somebody trains on. */
+    EPOCH_LEAST = 5,
 };
 
 stoke_diagnose_params stoke_diagnose_defaults(void)
@@ -108,7 +111,7 @@ static int measure_other_side(stoke_diagnosis *d, const stoke_diagnose_params *p
         snprintf(why_not, size, "%s cannot: %.110s", info->name, own.message);
         return STOKE_OK;
     }
-    return r ? stk_fail(err, r, "%s", own.message) : STOKE_OK;
+    return r ? stk_fail_again(err, r, own.message) : STOKE_OK;
 }
 
 /* The way to copy that a run does not use. Of the two from page-locked memory the one that is worth a change;
@@ -232,7 +235,12 @@ static int find_fixes(stoke_diagnosis *d, const stoke_diagnose_params *p, const 
                       stoke_error *err)
 {
     const char *not_here[STOKE_CAUSES] = { 0 };
+    char short_epoch[128];
+    snprintf(short_epoch, sizeof short_epoch,
+             "the set is too small to tell: an epoch has %" PRIu64 " step%s, and its start is left out",
+             d->short_epoch, d->short_epoch == 1 ? "" : "s");
     if (*why_not) not_here[STOKE_CAUSE_CPU_AUGMENT] = why_not;
+    if (d->short_epoch) not_here[STOKE_CAUSE_RESTARTED_WORKERS] = short_epoch;
     return stk_fixes_find(&d->fixes, &d->costs, stoke_machine_cores().usable, p->seed, not_here, err);
 }
 
@@ -269,6 +277,12 @@ int stoke_diagnose(stoke_diagnosis **out, const stoke_diagnose_params *params, s
     if (!d) return stk_fail(err, STOKE_E_NOMEM, "no memory for a diagnosis");
     d->setup = params->setup;
     d->native = !params->device;
+    d->although_busy = params->although_busy;
+    const uint64_t steps = (stoke_dataset_count(params->dataset) + d->setup.batch - 1) / d->setup.batch;
+    if (!d->setup.persistent && d->setup.workers && steps < EPOCH_LEAST) {
+        d->setup.persistent = 1;
+        d->short_epoch = steps;
+    }
     if (d->native) {
         /* Nothing is copied and nobody runs ahead of the processor. */
         d->setup.placement = STOKE_PLACEMENT_HOST;
@@ -278,6 +292,7 @@ int stoke_diagnose(stoke_diagnosis **out, const stoke_diagnose_params *params, s
     } else {
         const stoke_device_info *info = stoke_device_describe(params->device);
         snprintf(d->device, sizeof d->device, "%s", info->name);
+        snprintf(d->title, sizeof d->title, "%s", info->title);
         d->emulated = info->emulated;
     }
     r = diagnose(d, params, err);
@@ -326,16 +341,48 @@ size_t stoke_diagnosis_records(const stoke_diagnosis *diagnosis, const stoke_ste
     return diagnosis->run.n;
 }
 
+int stoke_diagnosis_too_busy(const stoke_diagnosis *d, double *had, double *usable)
+{
+    *had = d->run.had;
+    *usable = stoke_machine_cores().usable;
+    return !d->although_busy && stk_decide_busy(*had, *usable);
+}
+
+/* "simulated RTX 3090", "RTX 3090", "device". */
+static void name_device(const stoke_diagnosis *d, char name[64])
+{
+    static const char *const makers[] = { "NVIDIA ", "GeForce " };
+    const char *title = d->title;
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
+        if (!strncmp(title, makers[i], strlen(makers[i]))) title += strlen(makers[i]);
+    const char *end = strstr(title, " (");
+    const int card = !strncmp(d->device, "cuda", 4) || d->emulated;
+    if (d->native)
+        snprintf(name, 64, "processor");
+    else if (card && *title)
+        snprintf(name, 64, "%s%.*s", d->emulated ? "simulated " : "",
+                 (int)(end && end - title < 48 ? end - title : 48), title);
+    else
+        snprintf(name, 64, d->emulated ? "simulated card" : "device");
+}
+
 int stoke_diagnosis_verdict(const stoke_diagnosis *d, char *text, size_t size)
 {
     const stoke_attribution *a = &d->attribution;
-    const int card = !strncmp(d->device, "cuda", 4) || d->emulated;
-    const char *who = d->native ? "processor" : card ? "card" : "device";
+    char who[64];
+    double had, usable;
     const double busy = a->elapsed_ns ? 100.0 * (double)a->busy_ns / (double)a->elapsed_ns : 0;
     const double idle_ms = (double)a->idle_ns / (double)a->steps / 1e6;
     int worst = 0;
     for (int k = 1; k < STOKE_IDLES; k++)
         if (a->idle[k] > a->idle[worst]) worst = k;
+    name_device(d, who);
+    if (stoke_diagnosis_too_busy(d, &had, &usable))
+        return snprintf(
+            text, size,
+            "This machine is too busy to tell (%.1f of %.0f cores were had): the %s was busy %.0f %% "
+            "of the time, and how much of the rest is other programs' doing is not known.",
+            had, usable, who, busy);
     if (busy >= 98)
         return snprintf(text, size, "The %s was busy %.1f %% of the time: it hardly waits.", who, busy);
     return snprintf(

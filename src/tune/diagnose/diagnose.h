@@ -14,20 +14,16 @@
 #define STOKE_SRC_TUNE_DIAGNOSE_DIAGNOSE_H
 
 #include <stoke/diagnose.h>
+#include <stoke/probe.h>
 
 /* ---- diagnose_load.c ---- */
 
 /* What took processors between two moments. Begin when warm-up is over. */
-typedef struct stk_load_watch {
-    uint64_t began_ns, process_ns, thread_ns;
-    uint64_t busy, all; /* of /proc/stat; all 0 = n/a */
-} stk_load_watch;
 typedef struct stk_load_seen {
     double elapsed_ns, process_ns, thread_ns; /* CPU time of this process, and of the calling thread */
     double others;                            /* cores that other processes took; 0 where nobody tells */
 } stk_load_seen;
-stk_load_watch stk_load_begin(void);
-stk_load_seen stk_load_end(const stk_load_watch *watch);
+stk_load_seen stk_load_end(const stoke_quiet *watch);
 /* Cores left for workers: usable ones less what others and the loop took, or what they got of what they asked
  * for. queued_ns: they were ready to run, without a core. */
 double stk_load_cores(const stk_load_seen *seen, uint32_t workers, double worker_ns, double queued_ns);
@@ -57,6 +53,7 @@ typedef struct stk_stretch {
     stoke_step_record *records;
     size_t n, from; /* from: the first after warm-up; 1 <= from < n */
     double cores;
+    double had;        /* cores that others left meanwhile, of those usable */
     double host_ms;    /* CPU time of the loop for a step, besides making batches */
     uint32_t restarts; /* of workers, the one at the end included */
     double restart_ms; /* mean of them, to the first batch; NaN = none */
@@ -126,12 +123,13 @@ uint32_t stk_diagnose_warm_up(uint32_t asked, const stoke_setup *setup);
 /* ---- diagnose.c ---- */
 struct stoke_diagnosis {
     stoke_setup setup;
-    int native, emulated;
-    char device[64];
-    stk_stretch run;   /* with the setup as it is */
-    stk_stretch other; /* augmenting on the other side; n 0 = not measured */
-    stk_stretch link;  /* copying the other way; n 0 = nothing is copied */
-    double *step_ms;   /* of the measured steps */
+    int native, emulated, although_busy;
+    char device[64], title[192];
+    uint64_t short_epoch; /* steps of an epoch too short to tell what its start costs; 0 = it is not */
+    stk_stretch run;      /* with the setup as it is */
+    stk_stretch other;    /* augmenting on the other side; n 0 = not measured */
+    stk_stretch link;     /* copying the other way; n 0 = nothing is copied */
+    double *step_ms;      /* of the measured steps */
     stoke_attribution attribution;
     uint64_t (*per_step)[STOKE_IDLES];
     stoke_costs costs;

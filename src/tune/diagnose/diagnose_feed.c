@@ -33,13 +33,13 @@ static void close_feed(stk_loop *loop, int whole)
 static int next(stk_loop *loop, stoke_error *err)
 {
     const int r = stoke_feed_next(loop->feed, &loop->batch);
-    return r && r != STOKE_E_END ? stk_fail(err, r, "%s", stoke_feed_error(loop->feed)) : r;
+    return r && r != STOKE_E_END ? stk_fail_again(err, r, stoke_feed_error(loop->feed)) : r;
 }
 
 static int set_epoch(stk_loop *loop, stoke_error *err)
 {
     const int r = stoke_feed_set_epoch(loop->feed, loop->epoch);
-    return r ? stk_fail(err, r, "%s", stoke_feed_error(loop->feed)) : r;
+    return r ? stk_fail_again(err, r, stoke_feed_error(loop->feed)) : r;
 }
 
 static int step(stk_loop *loop, double ms, stoke_error *err)

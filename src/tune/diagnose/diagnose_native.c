@@ -55,14 +55,14 @@ static int next(stk_loop *loop, stoke_error *err)
     loop->asked = stk_now_ns();
     const int r = stoke_loader_next(loop->loader, &loop->rows);
     loop->got = stk_now_ns();
-    if (r && r != STOKE_E_END) return stk_fail(err, r, "%s", stoke_loader_error(loop->loader));
+    if (r && r != STOKE_E_END) return stk_fail_again(err, r, stoke_loader_error(loop->loader));
     return r || loop->net ? r : open_net(loop, err);
 }
 
 static int set_epoch(stk_loop *loop, stoke_error *err)
 {
     const int r = stoke_loader_set_epoch(loop->loader, loop->epoch);
-    return r ? stk_fail(err, r, "%s", stoke_loader_error(loop->loader)) : r;
+    return r ? stk_fail_again(err, r, stoke_loader_error(loop->loader)) : r;
 }
 
 static void keep(stk_loop *loop, uint64_t start, uint64_t end)

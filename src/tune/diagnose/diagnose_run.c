@@ -8,6 +8,8 @@
 #include <stdlib.h>
 
 #include "src/base/clock.h"
+#include <stoke/machine.h>
+
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/tune/diagnose/diagnose.h"
@@ -113,6 +115,8 @@ static void sum_up(run *r, const stk_load_seen *seen)
     const int serial = !setup->workers && setup->transfer != STOKE_TRANSFER_STREAM;
     const double loop = seen->thread_ns - r->restart_cpu_ns - r->loop.step_cpu_ns - (serial ? making : 0);
     out->cores = stk_load_cores(seen, setup->workers, making, (double)sum.queued_ns);
+    const stoke_cores cores = stoke_machine_cores();
+    out->had = fmax(0, fmin(cores.usable, cores.online - seen->others));
     out->host_ms = fmax(0, loop) / (double)(out->n - out->from) / 1e6;
 }
 
@@ -121,11 +125,11 @@ static int drive(run *r, stoke_error *err)
     stk_loop *loop = &r->loop;
     const stk_stretch_job *job = loop->job;
     const size_t total = (size_t)job->warm_up + job->steps;
-    stk_load_watch watch = { 0 };
+    stoke_quiet watch = { 0 };
     int status = r->way->open(loop, err);
     while (!status && loop->taken < total) {
         if (loop->taken == job->warm_up) {
-            watch = stk_load_begin();
+            watch = stoke_quiet_begin();
             r->restart_cpu_ns = loop->step_cpu_ns = 0;
             if (job->trace) r->way->trace(loop);
         }

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include <stoke/output.h>
+
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
@@ -205,7 +207,7 @@ static int put_page(const page *p, const char *title, const char *timeline, stok
     char verdict[512], setup[256];
     stoke_diagnosis_verdict(p->d, verdict, sizeof verdict);
     stoke_setup_text(&p->d->setup, setup, sizeof setup);
-    fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+    fputs("<!doctype html>\n<!-- " STOKE_OUTPUT_MARK " -->\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
           "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>",
           p->out);
     stk_html_text(p->out, title);

@@ -32,7 +32,8 @@ typedef struct outlook {
     stk_proposal proposal;
     stoke_forecast forecast;
     double steps[STK_RESAMPLES];
-    int unmeasured; /* there is a proposal, but its costs are not known */
+    int unmeasured;   /* there is a proposal, but its costs are not known */
+    char reason[128]; /* of a step back in the sequence; "" = it is none */
 } outlook;
 
 static int look(const stk_fixing *fixing, outlook *at, stoke_error *err)
@@ -48,6 +49,7 @@ static int try_fix(const stk_fixing *fixing, int cause, const stoke_setup *from,
     stoke_error own = { 0 };
     int r = stk_fix_propose(fixing, cause, from, &to->proposal, err);
     to->unmeasured = 0;
+    *to->reason = 0;
     if (r <= 0) return r;
     r = look(fixing, to, &own);
     if (r == STOKE_E_NOTFOUND) {
@@ -57,7 +59,7 @@ static int try_fix(const stk_fixing *fixing, int cause, const stoke_setup *from,
                  own.message);
         return 0;
     }
-    return r ? stk_fail(err, r, "%s", own.message) : 1;
+    return r ? stk_fail_again(err, r, own.message) : 1;
 }
 
 /* ---- alone ---- */
@@ -138,6 +140,15 @@ static int best_single(const stk_fixing *fixing, const sequence *s, const outloo
     return STOKE_OK;
 }
 
+/* Why one that helps nothing where it stands, or does harm, is in the sequence. */
+static void say_pair(const sequence *s, const outlook *second, outlook *first)
+{
+    const double now = s->at.forecast.step_ms, alone = now - first->forecast.step_ms;
+    snprintf(first->reason, sizeof first->reason, "; %.1f ms %s by itself, %.1f ms faster with %.60s",
+             fabs(alone), alone < 0 ? "slower" : "faster", now - second->forecast.step_ms,
+             second->proposal.what);
+}
+
 /* Two chains of the same length: none of the fixes helps alone. Takes the first one of the best pair. */
 static int best_of_pairs(const stk_fixing *fixing, const sequence *s, outlook *best, int *which,
                          stoke_error *err)
@@ -154,6 +165,7 @@ static int best_of_pairs(const stk_fixing *fixing, const sequence *s, outlook *b
         if (r) return r;
         if (then < 0 || second.forecast.step_ms >= shortest) continue;
         shortest = second.forecast.step_ms;
+        say_pair(s, &second, &first);
         *best = first;
         *which = cause;
     }
@@ -185,6 +197,12 @@ static int book_late(const stk_fixing *fixing, stoke_fix *fix, const outlook *no
     return r;
 }
 
+static void say_reason(stoke_fix *fix, const char *reason)
+{
+    const size_t at = strlen(fix->what);
+    snprintf(fix->what + at, sizeof fix->what - at, "%s", reason);
+}
+
 /* With the others it may take another number than alone. */
 static void say_number(stoke_fix *fix, uint32_t alone, uint32_t all)
 {
@@ -206,6 +224,7 @@ static int order_fixes(stoke_fixes *out, const stk_fixing *fixing, const outlook
         if (!fix->applies) r = book_late(fixing, fix, now, &to, err);
         if (r) return r;
         if (!fix->order) fix->order = s->taken[which] = ++s->length;
+        say_reason(fix, to.reason);
         fix->marginal_ms += s->at.forecast.step_ms - to.forecast.step_ms;
         s->at = to;
     }

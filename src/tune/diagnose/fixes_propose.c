@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "src/base/error.h"
+#include "src/tune/decide/decide.h"
 #include "src/tune/diagnose/fixes.h"
 
 enum {
@@ -98,7 +99,7 @@ static int more_workers(const stk_fixing *fixing, const stoke_setup *from, stk_p
 {
     const int by_files = files_dominate(&fixing->costs->side[from->placement]);
     const uint32_t cores = fixing->usable < 256 ? fixing->usable ? fixing->usable : 1 : 256;
-    const uint32_t most = by_files ? cores * 4 : cores;
+    const uint32_t most = stk_decide_workers_most(cores, 1, by_files);
     search tried = { .alike = workers_alike };
     /* One by one up to 16, then by eighths: 1024 is the 49th. */
     for (uint32_t w = 1; w < most && tried.n < TRIES - 1; w += 1 + w / 16 * 2)
@@ -127,7 +128,7 @@ static int prefetch_more(const stk_fixing *fixing, const stoke_setup *from, stk_
                          stoke_error *err)
 {
     if (!from->workers) return no(proposal, "without workers nothing is made ahead");
-    /* PyTorch: a multiple of its workers, up to 4 each as the documents say. */
+    /* PyTorch: a multiple of its workers, up to 4 each. */
     const uint32_t unit = from->by_batch ? from->workers : 1;
     const uint32_t each = from->by_batch      ? (unit >= 4 ? 4 : 4 / unit + 3)
                           : from->workers > 2 ? 2 * from->workers

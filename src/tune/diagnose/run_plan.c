@@ -54,7 +54,11 @@ static void take_their_workers(stoke_run_plan *plan)
     const int64_t workers = wish->workers < 0 ? 0 : wish->workers;
     const int64_t factor = wish->prefetch > 0 ? wish->prefetch : 2;
     const int64_t ahead = workers * factor;
-    if (wish->workers < 0) say(plan, "num_workers is not in the file: 0, PyTorch's default");
+    if (*wish->workers_said)
+        say(plan, "num_workers is %s, which is no number that can be read: 0 is measured; --workers sets it",
+            wish->workers_said);
+    else if (wish->workers < 0)
+        say(plan, "num_workers is not in the file: 0, PyTorch's default");
     if (workers && wish->prefetch < 1) say(plan, "prefetch_factor is not in the file: 2, PyTorch's default");
     if (workers && wish->persistent_workers == STK_UNSAID)
         say(plan, "persistent_workers is not in the file: off, PyTorch's default");
@@ -74,8 +78,9 @@ static void take_their_copies(stoke_run_plan *plan)
     if (!ahead && wish->pin_memory == STK_UNSAID)
         say(plan, "pin_memory is not in the file: off, PyTorch's default");
     if (!ahead)
-        say(plan, "nothing in the file copies the next batch while the card computes: on the stream that "
-                  "computes; non_blocking alone does not change that");
+        say(plan,
+            "nothing in the file copies the next batch while the card computes: copies are taken to run on "
+            "the computing stream, with or without non_blocking");
 }
 
 static void take_their_pictures(stoke_run_plan *plan)

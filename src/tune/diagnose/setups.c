@@ -120,7 +120,7 @@ static int assign(stoke_setup *setup, const char *name, const char *value, stoke
     return STOKE_OK;
 }
 
-/* Takes the next word off *text, made fit for a message; 0 = there is none. */
+/* Takes the next word off *text; 0 = there is none. */
 static int next_word(const char **text, char word[WORD], int *too_long)
 {
     const char *p = *text;
@@ -129,7 +129,7 @@ static int next_word(const char **text, char word[WORD], int *too_long)
     while (is_blank(*p)) p++;
     for (; *p && !is_blank(*p) && !*too_long; p++) {
         *too_long = n == WORD - 1;
-        if (!*too_long) word[n++] = *p > ' ' && *p < 127 ? *p : '?';
+        if (!*too_long) word[n++] = *p;
     }
     word[n] = 0;
     *text = p;

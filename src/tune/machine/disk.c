@@ -101,6 +101,26 @@ stoke_figure stk_disk_network(const char *filesystem)
     return stk_figure(0, STOKE_SOURCE_TABLE);
 }
 
+/* A disk that another machine pretends: by the bus it hangs on, or by its maker's name. */
+static int is_pretended(const char *folder)
+{
+    static const char *const buses[] = { "/virtio", "/vbd-", "/vmbus" };
+    static const char *const makers[] = { "QEMU", "VMware", "Msft", "VBOX", "Google", "Virtual" };
+    static const char *const files[] = { "device/vendor", "device/model", "../device/vendor",
+                                         "../device/model" };
+    char target[STK_TREE_PATH], path[STK_TREE_PATH], text[64];
+    const ssize_t length = readlink(folder, target, sizeof target - 1);
+    target[length > 0 ? length : 0] = 0;
+    for (size_t i = 0; i < sizeof buses / sizeof *buses; i++)
+        if (strstr(target, buses[i])) return 1;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        if (!stk_tree_path(path, folder, "%s", files[i]) || !stk_tree_text(path, text, sizeof text)) continue;
+        for (size_t k = 0; k < sizeof makers / sizeof *makers; k++)
+            if (strstr(text, makers[k])) return 1;
+    }
+    return 0;
+}
+
 stoke_figure stk_disk_rotational(const char *root, unsigned major_number, unsigned minor_number)
 {
     static const char *const queues[] = { "queue/rotational", "../queue/rotational" };
@@ -109,6 +129,8 @@ stoke_figure stk_disk_rotational(const char *root, unsigned major_number, unsign
     if (!stk_tree_path(folder, root, "sys/dev/block/%u:%u", major_number, minor_number)) return figure;
     for (size_t i = 0; i < 2 && !figure.source; i++)
         figure = stk_tree_figure(folder, queues[i], 1, STOKE_SOURCE_SYSFS);
+    /* That such a disk turns is the kernel's default, and nobody's word. */
+    if (figure.source && figure.value > 0 && is_pretended(folder)) return (stoke_figure){ 0 };
     return figure;
 }
 

@@ -15,7 +15,8 @@ int stk_disk_mount(stoke_disk_facts *facts, const char *mountinfo, const char *p
 /* Whether the file system's type is one of a network; n/a for a type that may be either (fuse). */
 stoke_figure stk_disk_network(const char *filesystem);
 
-/* 1 = a disk that turns. A partition has no queue of its own: its disk is one folder up. */
+/* 1 = a spinning disk; n/a for one of a virtual machine that says so: there it is what the kernel takes for
+ * want of anything better. A partition has no queue of its own: its disk is one folder up. */
 stoke_figure stk_disk_rotational(const char *root, unsigned major_number, unsigned minor_number);
 
 #endif

@@ -83,6 +83,21 @@ void stoke_gpus_read(stoke_gpus *gpus, size_t index, stoke_gpu *gpu)
         stk_gpu_remark(gpu, "there is no card %zu", index);
 }
 
+int stoke_gpu_find(stoke_gpu *gpu, int *found, char *why, size_t size, stoke_error *err)
+{
+    stoke_gpus *gpus;
+    *found = 0;
+    const int r = stoke_gpus_open(&gpus, NULL, err);
+    if (r) return r;
+    for (size_t i = 0; !*found && i < stoke_gpus_count(gpus); i++) {
+        stoke_gpus_read(gpus, i, gpu);
+        *found = !gpu->lost && *gpu->name && gpu->memory_total.source && gpu->memory_total.value >= 1;
+    }
+    snprintf(why, size, "%s", *found ? "" : stoke_gpus_why(gpus));
+    stoke_gpus_close(&gpus);
+    return STOKE_OK;
+}
+
 void stk_gpus_read_link(stoke_gpus *gpus, size_t index, stoke_gpu *gpu)
 {
     const size_t nvidia = stk_nvml_count(gpus->nvml);
@@ -137,9 +152,6 @@ stoke_gpu_process *stk_gpu_process(stoke_gpu *gpu, const char *root, uint32_t pi
     process->own = is_own(root, pid);
     if (stk_tree_path(path, root, "proc/%u/comm", pid))
         stk_tree_text(path, process->name, sizeof process->name);
-    /* Any user may name a program as he likes, also with what a terminal would obey. */
-    for (char *c = process->name; *c; c++)
-        if (*c < ' ' || *c > '~') *c = '?';
     return process;
 }
 

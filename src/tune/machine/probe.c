@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the machine has: processor, cores that may be used and that are really had, memory, system. All from
+ * What the machine has: processor, cores that may be used and that the process gets, memory, system. All from
  * /proc and /sys: the few numbers wanted here are one small file each, and a library for them (hwloc) would
  * read the same files.
  */
@@ -116,7 +116,7 @@ static void read_usable(stoke_machine_facts *facts, const char *root, const char
         stk_figure(cores.usable, cores.usable < cores.affinity ? STOKE_SOURCE_SYSFS : STOKE_SOURCE_PROC);
 }
 
-/* ---- cores that are really had ---- */
+/* ---- cores that the process gets ---- */
 
 typedef struct spin {
     _Atomic uint64_t begin_ns; /* 0 = not yet: all threads have to exist first */

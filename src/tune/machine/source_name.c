@@ -16,6 +16,7 @@ const char *stoke_source_name(int source)
     case STOKE_SOURCE_TABLE: return "table";
     case STOKE_SOURCE_ESTIMATED: return "estimated";
     case STOKE_SOURCE_EMULATED: return "emulated";
+    case STOKE_SOURCE_GIVEN: return "given";
     default: return "n/a";
     }
 }

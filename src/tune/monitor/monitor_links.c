@@ -9,6 +9,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/tune/machine/gpus.h"
 #include "src/tune/monitor/monitor.h"
 #include "src/tune/machine/tree.h"
@@ -81,7 +82,7 @@ static int start(stk_links *links, stoke_error *err)
     if (!make_locks(links)) return stk_fail(err, STOKE_E_NOMEM, "cannot make the locks of a thread");
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the caller's */
-    const int number = pthread_create(&links->thread, NULL, run, links);
+    const int number = stk_thread_start(&links->thread, run, links);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (number) return stk_fail_errno(err, STOKE_E_NOMEM, number, "cannot start a thread");
     links->started = 1;

@@ -246,6 +246,36 @@ static void judge_waiting(const stoke_monitor_summary *machine, double busy, sto
             busy);
 }
 
+/* No card can be watched: a training that runs here runs on the processor. */
+static void judge_processor(const stoke_monitor_summary *machine, stoke_monitor_verdict *verdict)
+{
+    const stoke_figure cpu = machine->cpu_percent.mean, disk = machine->disk_busy_percent.mean;
+    if (!cpu.source)
+        say(verdict, "stoke doctor", "Neither a card nor the processors could be watched.");
+    else if (cpu.value >= CPU_FULL)
+        say(verdict, "stoke monitor --attach RUN",
+            "No card was seen. The processors were busy %.0f %% of the time: they are used well, and "
+            "whatever is "
+            "to be faster needs more of them, or less work for each sample.",
+            cpu.value);
+    else if (disk.source && disk.value >= DISK_FULL)
+        say(verdict, "stoke doctor --data DIR",
+            "No card was seen. The processors were busy %.0f %% of the time and the disk %.0f %%: most "
+            "likely they "
+            "wait for the disk.",
+            cpu.value, disk.value);
+    else if (cpu.value < IDLE_PERCENT)
+        say(verdict, "stoke monitor 60",
+            "No card was seen, and the processors were busy %.0f %% of the time: nothing was training here.",
+            cpu.value);
+    else
+        say(verdict, "stoke monitor --attach RUN",
+            "No card was seen. The processors were busy %.0f %% of the time, so there is room for more "
+            "threads or "
+            "workers.",
+            cpu.value);
+}
+
 static int heat_or_brake(const stoke_gpu_summary *gpu, double *share)
 {
     static const unsigned bits[] = { STOKE_CLOCKS_HW_SLOWDOWN, STOKE_CLOCKS_SW_THERMAL,
@@ -266,9 +296,7 @@ void stoke_monitor_judge(const stoke_monitor_summary *machine, const stoke_gpu_s
 {
     double share;
     if (!gpu) {
-        say(verdict, "stoke doctor",
-            "No graphics processor could be watched, so nothing can be said of one. `stoke doctor` tells "
-            "what is missing.");
+        judge_processor(machine, verdict);
         return;
     }
     const stoke_figure busy = gpu->busy_percent.mean;
@@ -288,7 +316,8 @@ void stoke_monitor_judge(const stoke_monitor_summary *machine, const stoke_gpu_s
             share * 100, stoke_clocks_reason_name((unsigned)slowed));
     else if (busy.value >= FED_PERCENT)
         say(verdict, "stoke devices",
-            "The card was busy %.0f %% of the time: it is fed. What is left is the work on the card itself.",
+            "The card was busy %.0f %% of the time: it is fed. What is left is the work on the card "
+            "itself.",
             busy.value);
     else
         judge_waiting(machine, busy.value, verdict);

@@ -5,9 +5,14 @@
  */
 #include "src/tune/optimize/optimize.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include <errno.h>
+#include <sys/stat.h>
+
 #include "src/base/error.h"
+#include "src/base/file.h"
 #include "src/base/mem.h"
 #include <stoke/machine.h>
 
@@ -16,9 +21,8 @@ stoke_optimize_params stoke_optimize_defaults(void)
     return (stoke_optimize_params){ .struct_size = sizeof(stoke_optimize_params) };
 }
 
-/* configs/x_config.yaml -> configs/x_gpu_optimized.yaml; x.yml -> x_gpu_optimized.yml. Measured:
- * x_config.yaml
- * -> x_config_optimized.yaml. The documents have both names. */
+/* configs/x_config.yaml -> configs/x_gpu_optimized.yaml; x.yml -> x_gpu_optimized.yml. By trials:
+ * x_gpu_optimized.yaml -> x_gpu_optimized_optimized.yaml. */
 static char *target_of(const char *config, int measured)
 {
     static const char dropped[] = "_config";
@@ -37,34 +41,101 @@ static char *target_of(const char *config, int measured)
     return target;
 }
 
-/* The small network of the documents is told by its own settings; everything else is a SegFormer. */
-static const char *task_of(const stoke_optimization *o)
+/* The network that the file names: what the estimate is asked about. */
+static int read_network(stoke_optimization *o, stoke_error *err)
 {
-    static const char *const own[] = { "base_channels", "num_blocks" };
-    const char *path;
-    int exists;
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (!stoke_config_find(o->yaml, own[i], o->params.map, &path, &exists, NULL) && exists)
-            return "smallnet";
-    return "segformer";
+    stoke_preflight_params ask = stoke_preflight_defaults();
+    stk_run_wish wish;
+    o->p = stoke_estimate_defaults();
+    o->p.precision = STOKE_PRECISION_FP32;
+    o->p.height = o->p.width = 0; /* usual, unless said */
+    if (o->dialect == STOKE_DIALECT_OWN) return STOKE_OK;
+    ask.config = o->params.config;
+    ask.map = o->params.map;
+    const int r = stk_wish_read(&wish, &ask, err);
+    if (!r) {
+        /* Many networks have base_channels; under another name it takes both to be the small one. */
+        const int small = !strcmp(wish.model, "smallnet");
+        const int other = small && *wish.model_said && strcmp(wish.model_said, "smallnet") &&
+                          !(wish.base_channels > 0 && wish.num_blocks > 0);
+        snprintf(o->model, sizeof o->model, "%s", other ? "" : wish.model);
+        if (!*o->model) snprintf(o->network, sizeof o->network, "%s", wish.model_said);
+        if (wish.height > 0) o->p.height = (uint32_t)wish.height;
+        if (wish.width > 0) o->p.width = (uint32_t)wish.width;
+        o->p.classes = wish.classes > 0 ? (uint32_t)wish.classes : stoke_estimate_classes(wish.model);
+        if (wish.base_channels > 0) o->p.base_channels = (uint32_t)wish.base_channels;
+        if (wish.num_blocks > 0) o->p.num_blocks = (uint32_t)wish.num_blocks;
+        if (wish.mixed_precision == 1) o->p.precision = wish.precision;
+        o->p.optimizer = wish.optimizer;
+        o->p.freeze_encoder = wish.freeze_encoder;
+        o->p.average = wish.average;
+    }
+    stk_wish_free(&wish);
+    return r;
+}
+
+/* What the file leaves open is what is usual. */
+static void complete_network(stoke_optimization *o)
+{
+    const int small = !strcmp(o->model, "smallnet");
+    const stoke_recommendation *model = stk_optimize_advised(o, "model");
+    const stoke_recommendation *size = stk_optimize_advised(o, small ? "patch_size" : "image_size");
+    unsigned side = 0;
+    o->p.model = *o->model ? o->model : model ? model->value : "b0";
+    if (size) sscanf(size->value, "%u", &side);
+    if (!o->p.height) o->p.height = side ? side : 288;
+    if (!o->p.width) o->p.width = o->p.height;
+}
+
+/* Whose cores count: those given, or those here unless the card is elsewhere. The processes of the cards that
+ * the file asks for share them. */
+static void count_cores(stoke_optimization *o)
+{
+    o->cores_source = o->params.cores       ? STOKE_SOURCE_GIVEN
+                      : o->params.elsewhere ? STOKE_SOURCE_NA
+                                            : STOKE_SOURCE_MEASURED;
+    if (!o->params.cores) o->params.cores = stoke_machine_cores().usable;
+    char said[32];
+    const int64_t cards = stk_cards_asked(o->yaml, said);
+    if (o->params.ranks < 2) o->params.ranks = cards > 0 ? (uint32_t)cards : 1;
+}
+
+static int advise(stoke_optimization *o, stoke_error *err)
+{
+    stoke_recommend_params ask = stoke_recommend_defaults();
+    ask.gpu = o->params.gpu;
+    ask.memory = o->params.memory;
+    ask.some_card = o->place == STK_ON_SOME_CARD;
+    ask.task = strcmp(o->model, "smallnet") ? "segformer" : "smallnet";
+    ask.cores = o->params.cores;
+    ask.cores_source = o->cores_source;
+    ask.ranks = o->params.ranks;
+    if (o->params.host_memory) ask.host_memory = o->params.host_memory;
+    return stoke_recommend(&o->advice, &ask, err);
 }
 
 static int decide(stoke_optimization *o, stoke_error *err)
 {
     int r = stoke_yaml_open(&o->yaml, o->params.config, err);
     if (r) return r;
-    if (!o->params.cores) o->params.cores = stoke_machine_cores().usable;
-    if (!o->params.ranks) o->params.ranks = 1;
     o->dialect = stoke_config_dialect(o->yaml);
-    stoke_recommend_params ask = stoke_recommend_defaults();
-    ask.gpu = o->params.gpu;
-    ask.memory = o->params.memory;
-    ask.task = task_of(o);
-    ask.cores = o->params.cores;
-    ask.ranks = o->params.ranks;
-    if (o->params.host_memory) ask.host_memory = o->params.host_memory;
-    r = stoke_recommend(&o->advice, &ask, err);
-    return r ? r : stk_optimize_rules(o, err);
+    stk_optimize_recognize(o);
+    count_cores(o);
+    r = read_network(o, err);
+    if (!r) r = advise(o, err);
+    if (r) return r;
+    complete_network(o);
+    if (o->place == STK_ON_CARD)
+        stk_optimize_remark(o, "the values are those for %s", o->advice.subject);
+    else if (o->place == STK_ON_SOME_CARD)
+        stk_optimize_remark(o, "the values are those for any card: none is seen or named here");
+    else
+        stk_optimize_remark(o, "the values are those for the processor");
+    r = stk_optimize_precision(o, err); /* memory depends on it, and on the size of the network */
+    if (!r) r = stk_optimize_model(o, err);
+    if (!r) r = stk_optimize_batch(o, err);
+    if (!r) r = stk_optimize_loading(o, err);
+    return r ? r : stk_optimize_training(o, err);
 }
 
 int stoke_optimize(stoke_optimization **out, const stoke_optimize_params *params, stoke_error *err)
@@ -75,7 +146,7 @@ int stoke_optimize(stoke_optimization **out, const stoke_optimize_params *params
     stoke_optimization *o = stk_calloc(1, sizeof *o);
     if (!o) return stk_fail(err, STOKE_E_NOMEM, "out of memory");
     o->params = *params;
-    o->target = target_of(params->config, params->measured_batch != 0);
+    o->target = target_of(params->config, params->by_trials || params->measured_batch);
     int r = o->target ? decide(o, err) : stk_fail(err, STOKE_E_NOMEM, "out of memory");
     /* The caller's strings are borrowed for this call only. */
     o->params.config = o->params.gpu = o->params.measured_why = NULL;
@@ -115,5 +186,19 @@ const char *stoke_optimization_target(const stoke_optimization *optimization)
 int stoke_optimization_write(stoke_optimization *optimization, const char *path, stoke_yaml_proof *proof,
                              stoke_error *err)
 {
-    return stoke_yaml_write(optimization->yaml, path, proof, err);
+    const char *text;
+    char *own;
+    size_t bytes;
+    struct stat st;
+    stk_atomic_file file;
+    int r = stk_optimize_text(optimization, &text, &bytes, &own, proof, err);
+    if (!r) r = stk_atomic_open(&file, path, err);
+    if (!r) {
+        /* Best effort: a file system without modes refuses, and the text is what counts. */
+        if (stat(path, &st) == 0 && fchmod(fileno(file.stream), st.st_mode & 07777) != 0) errno = 0;
+        fwrite(text, 1, bytes, file.stream); /* commit looks at the stream's error */
+        r = stk_atomic_commit(&file, err);
+    }
+    stk_free(own);
+    return r;
 }

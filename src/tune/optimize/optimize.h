@@ -1,20 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One call of stoke_optimize: the file, the advice, and what the rules decide.
+ * One call of stoke_optimize: the file, whose it is, the advice, and what the rules decide.
  */
 #ifndef STOKE_SRC_TUNE_OPTIMIZE_OPTIMIZE_H
 #define STOKE_SRC_TUNE_OPTIMIZE_OPTIMIZE_H
 
+#include "src/tune/preflight/preflight.h"
 #include <stoke/advise.h>
 #include <stoke/splice.h>
 
 enum { STK_CHANGES = 32, STK_REMARKS = 64 };
 
+/* Whose arguments the settings of training are, as far as the file shows it. */
+typedef enum stk_framework {
+    STK_FOR_ANY = 0,      /* a trainer of somebody's own: new keys are marked */
+    STK_FOR_STOKE,        /* `stoke train` */
+    STK_FOR_LIGHTNING,    /* a section `trainer`, or flat keys, that Trainer takes */
+    STK_FOR_HUGGING_FACE, /* TrainingArguments */
+} stk_framework;
+
+/* What the advice is for. */
+typedef enum stk_place {
+    STK_ON_CARD,      /* of which the memory is known */
+    STK_ON_SOME_CARD, /* none was named or found: what depends on its memory is left */
+    STK_ON_PROCESSOR  /* the file says so, or it is ours */
+} stk_place;
+
 struct stoke_optimization {
     stoke_yaml *yaml;
     stoke_optimize_params params; /* cores and ranks filled in */
+    int cores_source;             /* stoke_source: measured, given; 0 = not known */
     stoke_advice advice;
     int dialect;
+    stk_framework framework;
+    stk_place place;
+    int upper;               /* new keys are in upper case, as those that are there */
+    char trainer[64];        /* of Lightning: the section of its arguments; "" = the top */
+    char network[64];        /* that the file names and the estimate does not know; "" = none such */
+    char model[32];          /* that the estimate knows; "" = the file names none */
+    stoke_estimate_params p; /* of the file's network, or of the usual one where it names none */
     stoke_change changes[STK_CHANGES];
     size_t n_changes;
     const char *remarks[STK_REMARKS]; /* kept by the yaml */
@@ -22,7 +46,55 @@ struct stoke_optimization {
     char *target;
 };
 
-/* The rules of the documents (O1, O5), applied to what the file says. Plans the changes. */
-int stk_optimize_rules(stoke_optimization *o, stoke_error *err);
+/* ---- what the file says, what is to change (optimize_find.c) ---- */
+
+typedef struct stk_found {
+    const char *setting, *path;
+    int exists, none; /* none: this file has no such setting, and its reader would refuse one */
+    const char *text; /* "" = there is none */
+    int64_t number;
+    int is_number;
+} stk_found;
+
+typedef struct stk_reason {
+    const char *why, *effect;
+    int source;
+} stk_reason;
+
+/* Looks at the file: framework, section, case of its keys, whether it is for the processor. */
+void stk_optimize_recognize(stoke_optimization *o);
+/* Several candidates are an error: nothing is changed on a guess. */
+int stk_optimize_look(const stoke_optimization *o, const char *setting, stk_found *f, stoke_error *err);
+/* Plans the change. One that cannot be made safely becomes a remark, with its line and reason. */
+int stk_optimize_change(stoke_optimization *o, const stk_found *f, const char *to, stk_reason because,
+                        stoke_error *err);
+void stk_optimize_remark(stoke_optimization *o, const char *format, ...) STOKE_PRINTF(2, 3);
+void stk_optimize_right(stoke_optimization *o, const stk_found *f);
+/* A switch that should be on; a value that is neither on nor off is left. */
+int stk_optimize_switch_on(stoke_optimization *o, const char *setting, stk_reason because, stoke_error *err);
+/* The line of the advice; NULL: it has none. */
+const stoke_recommendation *stk_optimize_advised(const stoke_optimization *o, const char *key);
+int stk_is_on(const char *text);
+int stk_is_off(const char *text);
+int stk_is_one_of(const char *text, const char *const *words);
+/* Whether a path lies in a section whose keys are handed to DataLoader: it takes its own arguments only. */
+int stk_is_of_loader(const char *path);
+
+/* ---- rules ---- */
+
+/* Mixed precision, and with it the precision of the estimate (optimize_training.c). */
+int stk_optimize_precision(stoke_optimization *o, stoke_error *err);
+int stk_optimize_training(stoke_optimization *o, stoke_error *err);
+/* The batch by what fits, or by trials; the learning rate that depends on it (optimize_batch.c). */
+int stk_optimize_batch(stoke_optimization *o, stoke_error *err);
+/* Workers, copies, prefetching (optimize_loading.c). */
+int stk_optimize_loading(stoke_optimization *o, stoke_error *err);
+/* The size of the network, where that was asked for (optimize_model.c). */
+int stk_optimize_model(stoke_optimization *o, stoke_error *err);
+
+/* The file with all changes and a comment above keys that a trainer must learn to read (optimize_mark.c). The
+ * text is the yaml's, or for stk_free where *own. */
+int stk_optimize_text(stoke_optimization *o, const char **text, size_t *bytes, char **own,
+                      stoke_yaml_proof *proof, stoke_error *err);
 
 #endif

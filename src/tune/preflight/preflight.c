@@ -11,6 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/tune/decide/decide.h"
 
 /* Files whose size is asked for; of larger sets these are taken for the rest. A stat takes about 2 us here
  * and 1 ms on a slow network, so this is 4 s at most. */
@@ -21,11 +22,14 @@ enum { LOOKED_AT = 64 };
 struct stoke_preflight {
     stk_run_wish wish;
     stk_check_list list;
+    char no_card[384];
 };
 
 stoke_preflight_params stoke_preflight_defaults(void)
 {
-    return (stoke_preflight_params){ .struct_size = sizeof(stoke_preflight_params), .ranks = 1 };
+    return (stoke_preflight_params){ .struct_size = sizeof(stoke_preflight_params),
+                                     .ignore_index = STOKE_PREFLIGHT_UNSAID,
+                                     .ranks = 1 };
 }
 
 const char *stoke_verdict_name(int verdict)
@@ -114,11 +118,15 @@ static int look_at_cards(stk_surroundings *here, const stoke_preflight_params *p
     here->n_gpus = stoke_gpus_count(gpus);
     here->index = p->gpu;
     STK_SAY(here->why_no_gpu, "%.380s", stoke_gpus_why(gpus));
-    if (p->gpu && p->gpu >= here->n_gpus)
+    if (p->card || p->card_memory)
+        r = stk_find_meant(here, gpus, p, err);
+    else if (p->gpu && p->gpu >= here->n_gpus)
         r = stk_fail(err, STOKE_E_INVALID, "there is no card %u: %zu %s here; `stoke doctor` lists them",
                      (unsigned)p->gpu, here->n_gpus, here->n_gpus == 1 ? "is" : "are");
     else if (here->n_gpus)
         stoke_gpus_read(gpus, p->gpu, &here->gpu);
+    if (!r && !*here->card_flag && here->n_gpus && here->gpu.memory_total.source)
+        STK_SAY(here->card_flag, " --vram %.0f", here->gpu.memory_total.value / (double)STK_SPARE_BYTES);
     stoke_gpus_close(&gpus);
     return r;
 }
@@ -126,6 +134,7 @@ static int look_at_cards(stk_surroundings *here, const stoke_preflight_params *p
 int stk_look_around(stk_surroundings *here, const stk_run_wish *wish, const stoke_preflight_params *p,
                     stoke_error *err)
 {
+    here->cores_given = p->cores;
     int r = stoke_machine_probe(&here->machine, 0, p->root, err);
     if (!r && wish->engine == STOKE_ENGINE_TORCH) r = look_at_cards(here, p, err);
     if (r) return r;
@@ -149,7 +158,9 @@ int stoke_preflight_run(stoke_preflight **out, const stoke_preflight_params *par
     int r = preflight && here ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "no memory for a pre-flight check");
     if (!r) r = stk_wish_read(&preflight->wish, params, err);
     if (!r) r = stk_look_around(here, &preflight->wish, params, err);
+    if (!r) stk_settle_ranks(&preflight->wish, here, params->config);
     if (!r) stk_preflight_judge(&preflight->list, &preflight->wish, here);
+    if (!r && !stk_has_card(here)) STK_SAY(preflight->no_card, "%s", here->why_no_gpu);
     stk_free(here);
     if (r)
         stoke_preflight_destroy(&preflight);
@@ -178,6 +189,11 @@ size_t stoke_preflight_count(const stoke_preflight *preflight, int verdict)
     size_t n = 0;
     for (size_t i = 0; i < preflight->list.n; i++) n += preflight->list.line[i].verdict == verdict;
     return n;
+}
+
+const char *stoke_preflight_no_card(const stoke_preflight *preflight)
+{
+    return preflight->no_card;
 }
 
 stoke_engine stoke_preflight_engine(const stoke_preflight *preflight)

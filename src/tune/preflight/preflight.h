@@ -10,6 +10,7 @@
 #include <stoke/feed.h>
 #include <stoke/net.h>
 #include <stoke/preflight.h>
+#include <stoke/splice.h>
 #include <stoke/train.h>
 
 /* Not in the file, or auto. */
@@ -25,14 +26,14 @@ typedef struct stk_run_wish {
     char model_said[64];
     int64_t batch, height, width, classes, base_channels, num_blocks, epochs;
     int64_t workers, prefetch, ranks, accumulate;
+    char workers_said[64]; /* what stands there and is no number that can be read; "" = nothing such */
     int64_t pin_memory, persistent_workers, mixed_precision, drop_last; /* 0, 1 or STK_UNSAID */
     int64_t gpu_augmentation, prefetcher;                               /* the same */
     int64_t log_every;
     char augment[64]; /* of other dialects, as it stands there; "" = not said */
     int precision, optimizer, freeze_encoder, average;
-    char root[4096], masks[4096]; /* of the data in other dialects; "" = not said */
-    stoke_data_params data;       /* strings are in storage, root and masks */
-    stoke_train_params train;     /* of our own files; of others what is known of it */
+    stoke_data_params data;   /* strings are in storage */
+    stoke_train_params train; /* of our own files; of others what is known of it */
     int has_data;
     stoke_feed_params feed; /* of our own files */
     stoke_option_storage *storage;
@@ -41,18 +42,25 @@ typedef struct stk_run_wish {
  * stk_wish_free. */
 int stk_wish_read(stk_run_wish *wish, const stoke_preflight_params *params, stoke_error *err);
 void stk_wish_free(stk_run_wish *wish);
+/* Of a file of another dialect only its network and the size of its pictures: model, model_said, height,
+ * width, classes, as far as it says them. Never fails. */
+void stk_wish_network(stk_run_wish *wish, const stoke_yaml *yaml);
+/* Whether PyTorch makes no workers. What the file has computed where it runs may be any number. */
+int stk_wish_no_workers(const stk_run_wish *wish);
 /* What the estimate is asked. NULL, or what the file does not say: "model", "batch", "size of pictures". */
 const char *stk_wish_estimate(const stk_run_wish *wish, stoke_estimate_params *params);
-/* As a shell takes it: in quotes where it must be. `size` is 16 at least; what is too long is cut. */
-void stk_shell_word(char *word, size_t size, const char *text);
 
 /* What there is. */
 typedef struct stk_surroundings {
     stoke_machine_facts machine;
     size_t n_gpus, index;
-    stoke_gpu gpu; /* the chosen one; zeros without a card */
+    stoke_gpu gpu; /* the chosen one, or what the tables say of the one that is meant; else zeros */
+    int meant;     /* 1: the card is in another machine (n_gpus is 0) */
     char why_no_gpu[384];
-    int data_there; /* 1: opened; 0: not, and why */
+    char card_flag[96];   /* of commands about the same card: " --gpu 'RTX 4090'"; "" = none is known */
+    char devices[32];     /* cards that the file asks for, as it says it; "" = it does not */
+    uint32_t cores_given; /* of the machine that trains; 0 = nobody said */
+    int data_there;       /* 1: opened; 0: not, and why */
     char why_no_data[512];
     uint64_t pairs, left_out, train_pairs;
     char first_left_out[256];
@@ -78,6 +86,33 @@ typedef struct stk_check_list {
     size_t n;
 } stk_check_list;
 void stk_preflight_judge(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here);
+
+/* The card that is meant, from the tables; or one of those seen here that has its name. `gpus` may be empty.
+ */
+int stk_find_meant(stk_surroundings *here, stoke_gpus *gpus, const stoke_preflight_params *params,
+                   stoke_error *err);
+/* Whether anything is known of the card: it is seen, or it was named. */
+int stk_has_card(const stk_surroundings *here);
+/* Cores of the machine that trains; n/a when it is another one and nobody said. */
+stoke_figure stk_cores(const stk_surroundings *here);
+/* Whether files come from something slower than a local disk without moving parts, so far as the system
+ * says. */
+int stk_slow_files(const stk_surroundings *here);
+
+/* Commands that are printed: `stoke optimize --config FILE` and `stoke estimate` for the card that is meant,
+ * the latter with everything of the file that the estimate depends on. */
+typedef struct stk_command {
+    char text[640];
+} stk_command;
+stk_command stk_optimize_command(const stk_run_wish *wish, const stk_surroundings *here);
+stk_command stk_estimate_command(const stk_run_wish *wish, int64_t batch, double room);
+
+/* Cards that a settings file asks for (`devices: 2`, [0, 1], "0,1"); -1: all there are; 0: it does not say.
+ * `said`: as it stands there. */
+int64_t stk_cards_asked(const stoke_yaml *yaml, char said[32]);
+/* How many processes train, one for each card, where the file says it (`devices: -1` is all that are seen)
+ * and nobody said otherwise beside it. `config` NULL: nothing is done. */
+void stk_settle_ranks(stk_run_wish *wish, stk_surroundings *here, const char *config);
 
 /* The next line of the list, n/a until said otherwise. */
 stoke_preflight_line *stk_check_add(stk_check_list *list, const char *key, const char *title);

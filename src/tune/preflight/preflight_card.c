@@ -2,26 +2,31 @@
  *
  * Lines about the card that a PyTorch trainer runs on.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "src/tune/decide/decide.h"
 #include "src/tune/preflight/preflight.h"
 #include <stoke/report.h>
 
-/* Tensor cores, and with them time won by mixed precision, begin with Volta; bf16 in hardware with Ampere. */
-static const double MIXED_SINCE = 7.0, BF16_SINCE = 8.0;
 /* Below this share the card counts as idle, and saves power by a slower link. */
 static const double IDLE_PERCENT = 10;
 
 static const char NO_CARD[] = "no card is seen here";
 
-static void check_driver(stk_check_list *list, const stk_surroundings *here)
+static void check_driver(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "driver", "driver and card");
     const stoke_gpu *gpu = &here->gpu;
+    if (here->meant) {
+        STK_SAY(line->figure, "%s is meant; what only its machine knows cannot be seen here", gpu->name);
+        return;
+    }
     if (!here->n_gpus) {
-        STK_SAY(line->figure, "%s%s%.300s", NO_CARD, *here->why_no_gpu ? ": " : "", here->why_no_gpu);
-        STK_SAY(line->fix, "nvidia-smi   must list the card; if it does not, install its driver");
+        STK_SAY(line->figure, "%s", NO_CARD);
+        STK_SAY(line->fix, "name it, where it is elsewhere: stoke check --config %s --gpu NAME",
+                wish->config);
         return;
     }
     line->source = gpu->memory_total.source ? gpu->memory_total.source : STOKE_SOURCE_SYSFS;
@@ -41,11 +46,11 @@ static void check_driver(stk_check_list *list, const stk_surroundings *here)
 }
 
 /* Seen from inside Python only: said, so that nobody takes the list for all there is. */
-static void check_versions(stk_check_list *list)
+static void check_versions(stk_check_list *list, const stk_run_wish *wish)
 {
     stoke_preflight_line *line = stk_check_add(list, "versions", "PyTorch and driver");
-    STK_SAY(line->figure, "which CUDA PyTorch was built for is seen from inside Python only");
-    STK_SAY(line->fix, "python3 -c 'import torch; print(torch.version.cuda, torch.cuda.is_available())'");
+    STK_SAY(line->figure, "which CUDA PyTorch was built for is seen from inside Python");
+    STK_SAY(line->fix, "python3 -c 'import torch, stokehold; print(stokehold.check(\"%s\"))'", wish->config);
 }
 
 static void check_others(stk_check_list *list, const stk_surroundings *here)
@@ -84,7 +89,7 @@ static void check_others(stk_check_list *list, const stk_surroundings *here)
         return;
     }
     line->verdict = STOKE_VERDICT_WARN;
-    stoke_text_bytes((uint64_t)bytes, memory, sizeof memory);
+    stoke_text_memory((uint64_t)bytes, memory, sizeof memory);
     STK_SAY(line->figure, "%zu (%s) with %s of the card's memory", others + gpu->more_processes, names,
             bytes_known ? memory : "n/a");
     STK_SAY(line->fix, "ps -fp %s   says whose they are; end them, or wait", pids);
@@ -98,16 +103,16 @@ static void check_mixed(stk_check_list *list, const stk_run_wish *wish, const st
     const char *state = on ? "on" : wish->mixed_precision == 0 ? "off" : "not said, so off";
     line->source = cc.source;
     if (!cc.source) {
-        STK_SAY(line->figure, "%s; what the card can is not known%s%s", state, here->n_gpus ? "" : ": ",
-                here->n_gpus ? "" : NO_CARD);
+        STK_SAY(line->figure, "%s; what the card can is not known%s%s", state, stk_has_card(here) ? "" : ": ",
+                stk_has_card(here) ? "" : NO_CARD);
         if (!on)
-            STK_SAY(line->fix, "stoke optimize --config %s   where there is a card since Volta",
-                    wish->config);
+            STK_SAY(line->fix, "%.900s   where there is a card since Volta",
+                    stk_optimize_command(wish, here).text);
         return;
     }
-    const int able = cc.value >= MIXED_SINCE;
+    const int able = cc.value >= STK_MIXED_SINCE;
     STK_SAY(line->figure, "%s; compute capability %.1f, time is won from %.1f on", state, cc.value,
-            MIXED_SINCE);
+            STK_MIXED_SINCE);
     line->verdict = on == able ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
     if (able && !on) stk_how_to_optimize(line, wish, here);
     if (!able && on)
@@ -121,13 +126,13 @@ static void check_bf16(stk_check_list *list, const stk_run_wish *wish, const stk
     stoke_preflight_line *line = stk_check_add(list, "bf16", "bf16");
     line->source = cc.source;
     if (!cc.source) {
-        STK_SAY(line->figure, "asked for; what the card can is not known%s%s", here->n_gpus ? "" : ": ",
-                here->n_gpus ? "" : NO_CARD);
+        STK_SAY(line->figure, "asked for; what the card can is not known%s%s", stk_has_card(here) ? "" : ": ",
+                stk_has_card(here) ? "" : NO_CARD);
         return;
     }
-    line->verdict = cc.value >= BF16_SINCE ? STOKE_VERDICT_PASS : STOKE_VERDICT_FAIL;
-    STK_SAY(line->figure, "compute capability %.1f, bf16 from %.1f on", cc.value, BF16_SINCE);
-    if (cc.value < BF16_SINCE) STK_SAY(line->fix, "set fp16 instead of bf16 in %s", wish->config);
+    line->verdict = cc.value >= STK_BF16_SINCE ? STOKE_VERDICT_PASS : STOKE_VERDICT_FAIL;
+    STK_SAY(line->figure, "compute capability %.1f, bf16 from %.1f on", cc.value, STK_BF16_SINCE);
+    if (cc.value < STK_BF16_SINCE) STK_SAY(line->fix, "set fp16 instead of bf16 in %s", wish->config);
 }
 
 static void check_link(stk_check_list *list, const stk_surroundings *here)
@@ -194,11 +199,40 @@ static void check_clocks(stk_check_list *list, const stk_surroundings *here)
     }
 }
 
+/* What the file says of several cards, and what a step sees then. */
+static void check_devices(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+{
+    if (!*here->devices) return;
+    stoke_preflight_line *line = stk_check_add(list, "devices", "cards");
+    const int all = *here->devices == '-' || *here->devices == 'a';
+    if (!here->n_gpus && all) {
+        STK_SAY(line->figure, "devices: %s is all that are there, and %s", here->devices, NO_CARD);
+        STK_SAY(line->fix, "say how many: stoke check --config %s%s --ranks N", wish->config,
+                here->card_flag);
+        return;
+    }
+    line->source = here->n_gpus
+                       ? here->gpu.memory_total.source ? here->gpu.memory_total.source : STOKE_SOURCE_SYSFS
+                       : STOKE_SOURCE_TABLE;
+    line->verdict =
+        here->n_gpus && wish->ranks > (int64_t)here->n_gpus ? STOKE_VERDICT_FAIL : STOKE_VERDICT_PASS;
+    if (wish->batch > 0)
+        STK_SAY(line->figure,
+                "%" PRId64 " (devices: %s); a step sees %" PRId64 " x %" PRId64 " = %" PRId64 " samples",
+                wish->ranks, here->devices, wish->batch, wish->ranks, wish->batch * wish->ranks);
+    else
+        STK_SAY(line->figure, "%" PRId64 " (devices: %s)", wish->ranks, here->devices);
+    if (line->verdict == STOKE_VERDICT_FAIL)
+        STK_SAY(line->fix, "set devices: -1 in %s, which takes the %zu that are here", wish->config,
+                here->n_gpus);
+}
+
 void stk_check_card(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
 {
     const int seen = here->n_gpus && !here->gpu.lost;
-    check_driver(list, here);
-    check_versions(list);
+    check_driver(list, wish, here);
+    check_versions(list, wish);
+    check_devices(list, wish, here);
     if (seen) check_others(list, here);
     check_mixed(list, wish, here);
     check_bf16(list, wish, here);

@@ -8,11 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/tune/decide/decide.h"
 #include "src/tune/preflight/preflight.h"
 #include <stoke/report.h>
+#include <stoke/terminal.h>
 
-/* What the documents want left free: 1 GB as cards are sold. */
-static const double SPARE = 1024.0 * 1024 * 1024;
+static const double SPARE = STK_SPARE_BYTES;
 
 stoke_preflight_line *stk_check_add(stk_check_list *list, const char *key, const char *title)
 {
@@ -24,14 +25,44 @@ stoke_preflight_line *stk_check_add(stk_check_list *list, const char *key, const
     return line;
 }
 
+/* ---- what to type ---- */
+
 /* For the card that is meant: of several, and of those that have no name in the tables, too. */
+stk_command stk_optimize_command(const stk_run_wish *wish, const stk_surroundings *here)
+{
+    stk_command command;
+    char cores[32] = "", ranks[32] = "";
+    if (here->cores_given) STK_SAY(cores, " --cores %" PRIu32, here->cores_given);
+    if (wish->ranks > 1) STK_SAY(ranks, " --ranks %" PRId64, wish->ranks);
+    STK_SAY(command.text, "stoke optimize --config %s%s%s%s", wish->config, here->card_flag, cores, ranks);
+    return command;
+}
+
 void stk_how_to_optimize(stoke_preflight_line *line, const stk_run_wish *wish, const stk_surroundings *here)
 {
-    const stoke_figure memory = here->gpu.memory_total;
-    char card[32] = "", ranks[32] = "";
-    if (here->n_gpus && memory.source) STK_SAY(card, " --vram %.0f", memory.value / SPARE);
-    if (wish->ranks > 1) STK_SAY(ranks, " --ranks %" PRId64, wish->ranks);
-    STK_SAY(line->fix, "stoke optimize --config %s%s%s", wish->config, card, ranks);
+    STK_SAY(line->fix, "%s", stk_optimize_command(wish, here).text);
+}
+
+/* What the file does not say is left to the defaults, which the estimate here took too. */
+stk_command stk_estimate_command(const stk_run_wish *wish, int64_t batch, double room)
+{
+    const stoke_estimate_params usual = stoke_estimate_defaults();
+    stk_command command;
+    size_t n = 0;
+#define PUT(...)                                                                                             \
+    if (n < sizeof command.text) n += (size_t)snprintf(command.text + n, sizeof command.text - n, __VA_ARGS__)
+    PUT("stoke estimate --model %s --batch %" PRId64 " --size %" PRId64 "x%" PRId64, wish->model, batch,
+        wish->height, wish->width);
+    if (wish->base_channels > 0) PUT(" --base-channels %" PRId64, wish->base_channels);
+    if (wish->num_blocks > 0) PUT(" --num-blocks %" PRId64, wish->num_blocks);
+    if (wish->classes > 0) PUT(" --classes %" PRId64, wish->classes);
+    PUT(" --precision %s", stoke_precision_name(wish->precision));
+    if (wish->optimizer != usual.optimizer) PUT(" --optimizer sgd");
+    if (wish->freeze_encoder) PUT(" --freeze-encoder");
+    if (wish->average) PUT(" --average");
+    if (room > 0) PUT(" --vram %.4g", floor(room / SPARE * 100) / 100);
+#undef PUT
+    return command;
 }
 
 /* ---- memory ---- */
@@ -77,30 +108,33 @@ static void check_memory(stk_check_list *list, const stk_run_wish *wish, const s
     stoke_preflight_line *line = stk_check_add(list, "memory", "memory");
     const int native = wish->engine == STOKE_ENGINE_NATIVE;
     const stoke_figure room = native ? stk_host_free(&here->machine) : here->gpu.memory_free;
-    char low[32], high[32], have[32], classes[32] = "";
+    char need[80], have[32], classes[32] = "";
     stoke_estimate e;
     if (!estimate(&e, line, wish)) return;
-    stoke_text_bytes(e.low, low, sizeof low);
-    stoke_text_bytes(e.high, high, sizeof high);
-    stoke_text_bytes(room.source ? (uint64_t)room.value : 0, have, sizeof have);
+    stoke_text_memory(room.source ? (uint64_t)room.value : 0, have, sizeof have);
     if (wish->classes < 1) STK_SAY(classes, ", 19 classes assumed");
-    STK_SAY(line->figure,
-            "%s, batch %" PRId64 ", %" PRId64 "x%" PRId64 "%s: %s%s%s and 1 GB to spare; %s%s%s", wish->model,
-            wish->batch, wish->height, wish->width, classes, low, e.low == e.high ? "" : " to ",
-            e.low == e.high ? "" : high, native ? "the host" : "the card",
-            room.source ? " has free " : ": what is free is not known", room.source ? have : "");
+    STK_SAY(line->figure, "%s, batch %" PRId64 ", %" PRId64 "x%" PRId64 "%s: %s and 1 GiB to spare; %s%s%s",
+            wish->model, wish->batch, wish->height, wish->width, classes,
+            stk_decide_range(&e, need, sizeof need),
+            native        ? "the host"
+            : here->meant ? here->gpu.name
+                          : "the card",
+            !room.source  ? ": what is free is not known"
+            : here->meant ? " has "
+                          : " has free ",
+            room.source ? have : "");
     line->source = e.source;
-    if (!room.source) return;
-    line->verdict = (double)e.high + SPARE <= room.value  ? STOKE_VERDICT_PASS
-                    : (double)e.low + SPARE <= room.value ? STOKE_VERDICT_WARN
-                                                          : STOKE_VERDICT_FAIL;
+    if (!room.source) {
+        STK_SAY(line->fix, "name the card: stoke check --config %s --gpu NAME   or --vram GB", wish->config);
+        return;
+    }
+    static const int verdicts[] = { STOKE_VERDICT_PASS, STOKE_VERDICT_WARN, STOKE_VERDICT_FAIL };
+    line->verdict = verdicts[stk_decide_fit(&e, room.value)];
     if (line->verdict == STOKE_VERDICT_PASS) return;
     if (native)
         STK_SAY(line->fix, "stoke train --config %s%s --batch auto", wish->config, wish->data_flag);
     else
-        STK_SAY(line->fix,
-                "stoke estimate --model %s --batch %" PRId64 " --size %" PRId64 "x%" PRId64 " --vram %.0f",
-                wish->model, wish->batch, wish->height, wish->width, floor(room.value / SPARE));
+        STK_SAY(line->fix, "%s", stk_estimate_command(wish, wish->batch, room.value).text);
 }
 
 /* ---- data ---- */
@@ -123,17 +157,17 @@ static void check_set(stk_check_list *list, const stk_run_wish *wish, const stk_
     if (here->left_out || !here->has_masks) {
         line->verdict = STOKE_VERDICT_WARN;
         if (here->left_out)
-            STK_SAY(line->figure,
-                    "%" PRIu64 " pairs; %" PRIu64 " files have no partner and are left out, such as %.200s",
-                    here->pairs, here->left_out, here->first_left_out);
+            STK_SAY(line->figure, "%s; %s without a partner, left out, such as %.200s",
+                    STOKE_COUNT(here->pairs, "pair"), STOKE_COUNT(here->left_out, "file"),
+                    here->first_left_out);
         else
-            STK_SAY(line->figure, "%" PRIu64 " pictures without masks", here->pairs);
+            STK_SAY(line->figure, "%s without masks", STOKE_COUNT(here->pairs, "picture"));
         STK_SAY(line->fix, "stoke verify %s", wish->data_name);
         return;
     }
     line->verdict = STOKE_VERDICT_PASS;
-    STK_SAY(line->figure, "%" PRIu64 " pairs, none without its partner; `stoke verify` reads every pixel",
-            here->pairs);
+    STK_SAY(line->figure, "%s, none without its partner; `stoke verify` reads every pixel",
+            STOKE_COUNT(here->pairs, "pair"));
 }
 
 static void check_disk(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
@@ -153,11 +187,14 @@ static void check_disk(stk_check_list *list, const stk_run_wish *wish, const stk
     }
     line->source = network ? d->network.source : d->rotational.source;
     STK_SAY(line->figure, "%s, %s at %.100s",
-            network ? "network"
-            : turns ? "it turns, says the kernel"
-                    : "does not turn",
+            network ? "a network disk"
+            : turns ? "a spinning disk, says the kernel"
+                    : "no spinning disk",
             d->filesystem, d->mount);
-    line->verdict = network || turns ? STOKE_VERDICT_WARN : STOKE_VERDICT_PASS;
+    /* Read once, it stays in memory: half of what is free, as below. */
+    const stoke_figure room = stk_host_free(&here->machine);
+    const int stays = here->data_bytes.source && room.source && here->data_bytes.value < room.value / 2;
+    line->verdict = (network || turns) && !stays ? STOKE_VERDICT_WARN : STOKE_VERDICT_PASS;
     if (line->verdict == STOKE_VERDICT_WARN)
         STK_SAY(line->fix, "stoke pack %s --out shards   reads in long runs; or copy it to a local SSD",
                 wish->data_name);
@@ -177,7 +214,7 @@ static void check_cache(stk_check_list *list, const stk_run_wish *wish, const st
         return;
     }
     stoke_text_bytes((uint64_t)here->data_bytes.value, all, sizeof all);
-    stoke_text_bytes((uint64_t)room.value, have, sizeof have);
+    stoke_text_memory((uint64_t)room.value, have, sizeof have);
     line->source = here->data_bytes.source;
     const int stays = here->data_bytes.value <= room.value / 2;
     line->verdict = stays ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
@@ -201,13 +238,11 @@ static void check_drop_last(stk_check_list *list, const stk_run_wish *wish, cons
     line->verdict = STOKE_VERDICT_PASS;
     if (never) {
         line->verdict = STOKE_VERDICT_FAIL;
-        STK_SAY(line->figure,
-                "%" PRIu64 " pairs do not fill a batch of %" PRIu64
-                ", and drop_last leaves out what does not",
-                n, batch);
+        STK_SAY(line->figure, "%s cannot fill a batch of %" PRIu64 ", and drop_last leaves out what does not",
+                STOKE_COUNT(n, "pair"), batch);
         STK_SAY(line->fix, "set drop_last: false, or a batch of %" PRIu64 " at most, in %s", n, wish->config);
     } else if (wish->drop_last == 1) {
-        STK_SAY(line->figure, "dropped: %" PRIu64 " of %" PRIu64 " pairs in every epoch", rest, n);
+        STK_SAY(line->figure, "dropped: %" PRIu64 " of %s in every epoch", rest, STOKE_COUNT(n, "pair"));
     } else if (rest == 1 && batch > 1) {
         line->verdict = STOKE_VERDICT_WARN;
         STK_SAY(line->figure,
@@ -216,8 +251,8 @@ static void check_drop_last(stk_check_list *list, const stk_run_wish *wish, cons
                 n, batch);
         STK_SAY(line->fix, "set drop_last: true in %s", wish->config);
     } else {
-        STK_SAY(line->figure, "kept: of %" PRIu64 " pictures (%" PRIu64 " pairs, batch %" PRIu64 ")",
-                rest ? rest : batch, n, batch);
+        STK_SAY(line->figure, "kept: of %s (%s, batch %" PRIu64 ")",
+                STOKE_COUNT(rest ? rest : batch, "picture"), STOKE_COUNT(n, "pair"), batch);
     }
 }
 
@@ -235,6 +270,6 @@ void stk_preflight_judge(stk_check_list *list, const stk_run_wish *wish, const s
     if (wish->engine == STOKE_ENGINE_TORCH) stk_check_card(list, wish, here);
     check_memory(list, wish, here);
     stk_check_loading(list, wish, here);
-    stk_check_machine(list, wish, here);
+    if (!here->meant) stk_check_machine(list, wish, here);
     stk_check_data(list, wish, here);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tune/decide/decide.h"
 #include "src/tune/preflight/preflight.h"
 #include <stoke/report.h>
 
@@ -18,33 +19,44 @@ enum { PREFETCH_DEFAULT = 2 };
 static void check_workers(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "workers", "workers");
-    const stoke_figure usable = here->machine.usable;
+    const stoke_figure usable = stk_cores(here);
     const int native = wish->engine == STOKE_ENGINE_NATIVE;
     const int64_t workers = wish->workers;
+    char of[128] = "";
+    if (usable.source) {
+        const uint32_t cores = (uint32_t)usable.value, ranks = (uint32_t)wish->ranks;
+        char each[48] = "";
+        if (wish->ranks > 1) STK_SAY(each, " for %" PRIu32 " processes", ranks);
+        STK_SAY(of, "; %" PRIu32 " core%s%s: %" PRIu32 " usual, up to %" PRIu32, cores, cores == 1 ? "" : "s",
+                each, stk_decide_workers(cores, ranks),
+                stk_decide_workers_most(cores, ranks, stk_slow_files(here)));
+    }
     line->source = usable.source;
-    if (!usable.source) {
-        STK_SAY(line->figure, "how many cores may be used is not known");
-        return;
-    }
-    const int64_t cores = (int64_t)usable.value;
-    const int64_t most = (cores - 1) / wish->ranks > 1 ? (cores - 1) / wish->ranks : 1;
-    char of[96], ranks[32] = "";
-    if (wish->ranks > 1) STK_SAY(ranks, ", %" PRId64 " processes", wish->ranks);
-    STK_SAY(of, "%" PRId64 " usable core%s%s: up to %" PRId64, cores, cores == 1 ? "" : "s", ranks, most);
-    line->verdict = STOKE_VERDICT_PASS;
     if (native && workers < 0) {
-        STK_SAY(line->figure, "auto; %s", of);
+        line->verdict = usable.source ? STOKE_VERDICT_PASS : STOKE_VERDICT_NA;
+        STK_SAY(line->figure, "auto%s", of);
         return;
     }
-    if (workers < 0)
-        STK_SAY(line->figure, "not said, so 0 in PyTorch: the training waits for every picture; %s", of);
-    else if (!workers)
-        STK_SAY(line->figure, "0: the training waits for every picture; %s", of);
+    if (*wish->workers_said) {
+        line->source = STOKE_SOURCE_NA;
+        STK_SAY(line->figure, "%s: how many that is shows where it runs%s", wish->workers_said, of);
+        return;
+    }
+    const int none = workers < 1;
+    const int many = usable.source &&
+                     workers > (int64_t)stk_decide_workers_most((uint32_t)usable.value, (uint32_t)wish->ranks,
+                                                                stk_slow_files(here));
+    if (none)
+        STK_SAY(line->figure, "%s: the training makes every batch itself and waits for it%s",
+                workers < 0 ? "not said, so 0 in PyTorch" : "0", of);
     else
-        STK_SAY(line->figure, "%" PRId64 "; %s%s", workers, of,
-                workers > most ? "; more get in each other's way" : "");
-    if (workers >= 1 && workers <= most) return;
-    line->verdict = STOKE_VERDICT_WARN;
+        STK_SAY(line->figure, "%" PRId64 "%s%s%s", workers, of, many ? "; more get in each other's way" : "",
+                usable.source ? "" : "; how many cores the machine with the card has is not known here");
+    if (none && !usable.source) line->source = STOKE_SOURCE_TABLE;
+    line->verdict = none || many ? STOKE_VERDICT_WARN : usable.source ? STOKE_VERDICT_PASS : STOKE_VERDICT_NA;
+    if (line->verdict == STOKE_VERDICT_NA)
+        STK_SAY(line->fix, "say it: stoke check --config %s%s --cores N", wish->config, here->card_flag);
+    if (line->verdict != STOKE_VERDICT_WARN) return;
     if (native)
         STK_SAY(line->fix, "stoke train --config %s%s --workers auto", wish->config, wish->data_flag);
     else
@@ -55,7 +67,7 @@ static void check_pinned(stk_check_list *list, const stk_run_wish *wish, const s
 {
     stoke_preflight_line *line = stk_check_add(list, "pin_memory", "pinned memory");
     const char *state = wish->pin_memory == 1 ? "on" : !wish->pin_memory ? "off" : "not said, so off";
-    if (wish->pin_memory != 1 && !here->n_gpus) {
+    if (wish->pin_memory != 1 && !stk_has_card(here)) {
         STK_SAY(line->figure, "%s; it matters where there is a card, and none is seen here", state);
         return;
     }
@@ -68,7 +80,7 @@ static void check_pinned(stk_check_list *list, const stk_run_wish *wish, const s
 /* PyTorch refuses both settings where there are no workers: the training does not start. */
 static void check_persistent(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
 {
-    const int none = wish->workers < 1;
+    const int none = stk_wish_no_workers(wish);
     if (wish->persistent_workers == 1 && none) {
         stoke_preflight_line *line = stk_check_add(list, "persistent_workers", "persistent workers");
         line->source = STOKE_SOURCE_TABLE;
@@ -102,8 +114,8 @@ static void check_prefetch(stk_check_list *list, const stk_run_wish *wish, const
 {
     char need[32], have[32];
     const double bytes = ready_bytes(wish);
-    const stoke_figure room = here->machine.available_bytes;
-    const int refused = wish->workers < 1 && wish->prefetch > 0;
+    const stoke_figure room = here->meant ? (stoke_figure){ 0 } : here->machine.available_bytes;
+    const int refused = stk_wish_no_workers(wish) && wish->prefetch > 0;
     if (wish->workers < 1 && !refused) return;
     stoke_preflight_line *line = stk_check_add(list, "prefetch", "batches held ready");
     if (refused) {
@@ -119,10 +131,12 @@ static void check_prefetch(stk_check_list *list, const stk_run_wish *wish, const
         STK_SAY(line->figure, "%s is not known",
                 room.source ? "the size of a batch" : "the memory that is free");
         if (bytes <= 0) STK_SAY(line->fix, "say it: stoke check --config %s --size HxW", wish->config);
+        if (bytes > 0 && here->meant)
+            STK_SAY(line->figure, "%s of host memory", stoke_text_memory((uint64_t)bytes, need, sizeof need));
         return;
     }
-    stoke_text_bytes((uint64_t)bytes, need, sizeof need);
-    stoke_text_bytes((uint64_t)room.value, have, sizeof have);
+    stoke_text_memory((uint64_t)bytes, need, sizeof need);
+    stoke_text_memory((uint64_t)room.value, have, sizeof have);
     line->source = STOKE_SOURCE_ESTIMATED;
     line->verdict = bytes > room.value       ? STOKE_VERDICT_FAIL
                     : bytes > room.value / 2 ? STOKE_VERDICT_WARN
@@ -143,8 +157,8 @@ static void check_shm(stk_check_list *list, const stk_run_wish *wish, const stk_
         STK_SAY(line->figure, "there is none that can be seen; PyTorch's workers need it");
         return;
     }
-    stoke_text_bytes((uint64_t)bytes, need, sizeof need);
-    stoke_text_bytes((uint64_t)room.value, have, sizeof have);
+    stoke_text_memory((uint64_t)bytes, need, sizeof need);
+    stoke_text_memory((uint64_t)room.value, have, sizeof have);
     line->source = room.source;
     if (bytes <= 0 && room.value > SHM_DEFAULT) {
         STK_SAY(line->figure, "%s free; the size of a batch is not known", have);
@@ -190,6 +204,7 @@ void stk_check_loading(stk_check_list *list, const stk_run_wish *wish, const stk
     check_pinned(list, wish, here);
     check_persistent(list, wish, here);
     check_prefetch(list, wish, here);
+    if (here->meant) return; /* the rest is about this machine, and another one is meant */
     check_shm(list, wish, here);
     check_threads(list, wish, here);
 }

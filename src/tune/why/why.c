@@ -45,50 +45,7 @@ void stk_reason_line(stoke_answer *answer, const stk_evidence *e, const char *ke
         STK_SAY(r->cause, "%s", cause);
         STK_SAY(r->evidence, "%.60s: %.380s [%.16s]", line->title, line->figure,
                 stoke_source_name(line->source));
-        STK_SAY(r->remedy, "%.639s", wrong || !seen ? line->fix : "");
-    }
-}
-
-/* What a setting that is not as it should be means, and how much of the trouble it is as a rule. */
-static const struct {
-    const char *setting, *cause;
-    double weight;
-} meanings[] = {
-    { "num_workers", "the workers do not go with the cores", 0.55 },
-    { "gpu_augmentation", "the processor augments, not the card", 0.45 },
-    { "mixed_precision", "the card computes with numbers of 32 bits", 0.4 },
-    { "log_every", "the loop waits for the loss at almost every step", 0.35 },
-    { "pin_memory", "batches lie where the card cannot copy them from by itself", 0.3 },
-    { "device_prefetch", "copies do not run while the card computes", 0.32 },
-    { "non_blocking", "the loop waits for every copy", 0.3 },
-    { "grad_clip", "large gradients are not clipped", 0.3 },
-    { "persistent_workers", "workers are started again at every epoch", 0.25 },
-    { "batch_size", "the batch is small for the card", 0.2 },
-    { "prefetch_factor", "few batches are made ahead", 0.15 },
-    { "compile", "small kernels are not fused", 0.1 },
-};
-
-void stk_reason_settings(stoke_answer *answer, const stk_evidence *e, const char *const *settings)
-{
-    for (; e->plan && *settings; settings++) {
-        stoke_change c = { 0 };
-        int changes = 0;
-        size_t m = 0;
-        for (size_t i = 0; !changes && stoke_optimization_change(e->plan, i, &c); i++)
-            changes = !strcmp(c.setting, *settings);
-        while (m < sizeof meanings / sizeof *meanings && strcmp(meanings[m].setting, *settings) != 0) m++;
-        if (m == sizeof meanings / sizeof *meanings) continue;
-        if (!changes && !e->here.n_gpus) continue; /* the rules did not look at all of them */
-        stoke_reason *r = stk_reason_add(answer, changes, meanings[m].weight);
-        STK_SAY(r->cause, "%s", meanings[m].cause);
-        if (changes) {
-            STK_SAY(r->evidence, "%.100s: %.60s%s%.60s, better %.40s [%.16s]: %.150s", e->wish.config, c.path,
-                    *c.from ? " is " : " is not there", c.from, c.to, stoke_source_name(c.source), c.why);
-            STK_SAY(r->remedy, "stoke optimize --config %s", e->wish.config);
-        } else {
-            STK_SAY(r->evidence, "%.300s: `stoke optimize` would leave %s as it is", e->wish.config,
-                    *settings);
-        }
+        STK_SAY(r->remedy, "%s", wrong || !seen ? line->fix : "");
     }
 }
 
@@ -147,12 +104,15 @@ static void sum_up(stoke_answer *a, const stk_evidence *e, int trouble)
     size_t found = 0, untold = 0;
     for (size_t i = 0; i < a->n; i++) found += a->reason[i].found == 1, untold += a->reason[i].found < 0;
     if (!found) {
-        if (trouble == STOKE_TROUBLE_LOADING && stk_waited(e) >= 0)
+        if (trouble == STOKE_TROUBLE_OOM && *a->depends)
+            STK_SAY(a->text, "%s", a->depends);
+        else if (trouble == STOKE_TROUBLE_LOADING && stk_waited(e) >= 0)
             STK_SAY(a->text, "They do not: steps waited for them %.1f %% of the time", 100 * stk_waited(e));
         else
             STK_SAY(a->text, "%s%s",
-                    untold == a->n ? "Nothing can be told from here"
-                                   : "Of what was looked for nothing is there",
+                    untold < a->n   ? "Of what was looked for nothing is there"
+                    : e->has_config ? "Nothing in the settings says so"
+                                    : "Nothing can be told from here",
                     what_else(e, trouble));
         return;
     }

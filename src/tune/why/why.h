@@ -20,6 +20,7 @@ struct stoke_answer {
         weight[STK_REASONS]; /* how much of the trouble it explains, 0 to 1: what is found is sorted by it */
     size_t n;
     char text[400];
+    char depends[320]; /* of memory: what it depends on, where nobody said; "" = nothing */
 };
 
 typedef enum stk_run_state {
@@ -43,7 +44,8 @@ typedef struct stk_evidence {
     stk_run_wish wish;
     stk_surroundings here;
     stk_check_list list;
-    stoke_optimization *plan; /* what optimize would change in the file of a PyTorch trainer; NULL = none */
+    stoke_yaml *yaml;         /* of a PyTorch trainer; NULL = none, or it cannot be opened */
+    stoke_optimization *plan; /* what optimize would change in that file; NULL = none */
     uint64_t kills;           /* oom_kill of the control group; 0 = none, or not known */
     stoke_figure load;        /* /proc/loadavg, of the last minute */
 } stk_evidence;
@@ -57,13 +59,11 @@ stoke_reason *stk_reason_add(stoke_answer *answer, int found, double weight);
 /* One that a line of the pre-flight check tells of; nothing when the list has no such line. */
 void stk_reason_line(stoke_answer *answer, const stk_evidence *evidence, const char *key, const char *cause,
                      double weight);
-/* Those of the settings (NULL-terminated) that optimize would change. */
+/* Those of the settings (NULL-terminated) of a PyTorch trainer's file that are not as they should be: that
+ * optimize would change, or that by themselves say so. */
 void stk_reason_settings(stoke_answer *answer, const stk_evidence *evidence, const char *const *settings);
 
 /* "stoke train --config FILE", to which a flag is added: repeats the run, or does what the file asks. */
-typedef struct stk_command {
-    char text[440];
-} stk_command;
 stk_command stk_train_again(const stk_evidence *evidence);
 
 /* The same for a run that can go on: `stoke train --resume RUN`. */
@@ -71,6 +71,9 @@ stk_command stk_go_on(const stk_evidence *evidence);
 
 /* What steps lost by waiting for batches, 0 to 1; NaN = too few steps to tell. */
 double stk_waited(const stk_evidence *evidence);
+
+/* What of the settings makes a training unstable as a rule: where no run tells more. */
+void stk_why_settings(stoke_answer *answer, const stk_evidence *evidence);
 
 void stk_why_oom(stoke_answer *answer, const stk_evidence *evidence);
 void stk_why_slow(stoke_answer *answer, const stk_evidence *evidence);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "src/base/error.h"
+#include "src/base/terminal.h"
 #include "src/base/machine.h"
 #include "src/tune/machine/tree.h"
 #include "src/tune/why/why.h"
@@ -102,22 +103,26 @@ static int read_settings(stk_evidence *e, const stoke_why_params *params, stoke_
         ask->config = NULL;
         r = stk_wish_read(&e->wish, ask, &own);
     }
-    if (r) return stk_fail(err, r, "%s", own.message);
+    if (r) return stk_fail_again(err, r, own.message);
     e->has_config = ask->config != NULL;
     /* With neither the question is about this machine, and its card. */
     if (!e->has_config && !params->run) e->wish.engine = STOKE_ENGINE_TORCH;
     return STOKE_OK;
 }
 
-/* What the rules would change in the file, for the card that is seen here. Nothing is written. */
-static void plan_changes(stk_evidence *e, const char *config)
+/* What the rules would change in the file, for the card that is meant. Nothing is written. */
+static void plan_changes(stk_evidence *e, const char *config, const char *card)
 {
     stoke_optimize_params ask = stoke_optimize_defaults();
     const stoke_gpu *gpu = &e->here.gpu;
+    const stoke_figure cores = stk_cores(&e->here);
     if (e->wish.engine != STOKE_ENGINE_TORCH || !config) return;
+    if (stoke_yaml_open(&e->yaml, config, NULL)) e->yaml = NULL;
     ask.config = config;
-    if (e->here.n_gpus && gpu->memory_total.source) ask.memory = (uint64_t)gpu->memory_total.value;
-    if (e->here.machine.usable.source) ask.cores = (uint32_t)e->here.machine.usable.value;
+    if (e->here.meant && *card) ask.gpu = card;
+    if (stk_has_card(&e->here) && gpu->memory_total.source) ask.memory = (uint64_t)gpu->memory_total.value;
+    if (cores.source) ask.cores = (uint32_t)cores.value;
+    ask.elsewhere = e->here.meant && !cores.source;
     stoke_optimize(&e->plan, &ask, NULL);
 }
 
@@ -138,20 +143,25 @@ int stk_evidence_gather(stk_evidence *e, const stoke_why_params *params, stoke_e
     stoke_preflight_params ask = stoke_preflight_defaults();
     char path[PATH];
     int r = STOKE_OK;
+    ask.gpu = params->gpu;
+    ask.card = params->card;
+    ask.card_memory = params->card_memory;
+    ask.cores = params->cores;
     ask.nvml = params->nvml;
     ask.root = params->root;
     if (params->run) r = read_log(e, params->run, err);
     if (r) return r;
     if (params->run) {
         read_page(e, params->run);
-        stk_shell_word(e->run, sizeof e->run, params->run);
+        if (!*stoke_text_word(params->run, e->run, sizeof e->run)) STK_SAY(e->run, "RUN");
     }
     r = read_settings(e, params, &ask, path, err);
     if (!r && params->run) take_start(e);
     if (!r) r = stk_look_around(&e->here, &e->wish, &ask, err);
     if (r) return r;
+    stk_settle_ranks(&e->wish, &e->here, ask.config);
     stk_preflight_judge(&e->list, &e->wish, &e->here);
-    plan_changes(e, ask.config);
+    plan_changes(e, ask.config, params->card ? params->card : "");
     read_load(e, params->root ? params->root : "");
     return STOKE_OK;
 }
@@ -161,6 +171,7 @@ void stk_evidence_free(stk_evidence *e)
     stk_run_log_free(&e->log);
     stk_wish_free(&e->wish);
     stoke_optimization_destroy(&e->plan);
+    stoke_yaml_close(&e->yaml);
 }
 
 /* In fewer steps than these the first batch, which everything waits for, is most of it. */

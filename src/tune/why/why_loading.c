@@ -172,7 +172,7 @@ static void bad_files(stoke_answer *a, const stk_evidence *e)
     const char *said = NULL;
     uint64_t bad = 0;
     for (size_t i = 0; !said && i < e->log.n_remarks; i++)
-        if (strstr(e->log.remarks[i], "bad files stood")) said = e->log.remarks[i];
+        if (strstr(e->log.remarks[i], ": bad files ")) said = e->log.remarks[i];
     if (e->has_page && e->page.bad_samples != STOKE_LIVE_NA) bad = e->page.bad_samples;
     if (e->state == STK_RUN_NONE) return;
     stoke_reason *r = stk_reason_add(a, said || bad, 0.35);
@@ -219,7 +219,7 @@ void stk_why_loading(stoke_answer *a, const stk_evidence *e)
     if (e->wish.engine == STOKE_ENGINE_TORCH)
         stk_reason_settings(a, e, settings);
     else if (e->has_config)
-        stk_reason_line(a, e, "workers", "the workers do not go with the cores", 0.7);
+        stk_reason_line(a, e, "workers", "the number of workers does not suit the cores", 0.7);
     slow_disk(a, e);
     stk_reason_line(a, e, "page_cache", "the set does not stay in memory: every epoch reads the disk", 0.6);
     stk_reason_line(a, e, "shm", "/dev/shm is too small for the workers", 0.6);

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "src/tune/advice/estimate.h"
+#include "src/tune/decide/decide.h"
 #include "src/tune/why/why.h"
 #include <stoke/report.h>
 
-/* What is to stay free, as `stoke check` has it: 1 GB as cards are sold. */
-static const double SPARE = 1024.0 * 1024 * 1024;
+static const double SPARE = STK_SPARE_BYTES;
 
 /* What is looked at again and again: the need of the settings as they are, and the room for it. */
 typedef struct shortage {
@@ -61,7 +61,7 @@ static int64_t largest_batch(const shortage *s)
         stoke_estimate need;
         const int64_t middle = (fits + fails) / 2;
         const int ok = need_of(s->e, middle, w->train.memory, w->precision, &need) &&
-                       (double)need.high + SPARE <= s->room.value;
+                       stk_decide_fit(&need, s->room.value) == STK_FITS;
         if (ok)
             fits = middle;
         else
@@ -135,28 +135,26 @@ static void how_to_fit(const shortage *s, stoke_reason *r)
                 " pictures as before",
                 stk_train_again(s->e).text, fits, times, before);
     else
-        STK_SAY(r->remedy,
-                "stoke estimate --model %s --batch %" PRId64 " --size %" PRId64 "x%" PRId64
-                " --vram %.1f   then batch_size: %" PRId64 " and accumulation %" PRId64 " in %s",
-                w->model, fits ? fits : 1, w->height, w->width, s->room.value / SPARE, fits, times,
-                w->config);
+        STK_SAY(r->remedy, "%s   then batch_size: %" PRId64 " and accumulation %" PRId64 " in %.200s",
+                stk_estimate_command(w, fits ? fits : 1, s->room.value).text, fits ? fits : 1,
+                times ? times : before, w->config);
 }
 
 static void not_enough(shortage *s, stoke_answer *a)
 {
     const stk_evidence *e = s->e;
     const stk_run_wish *w = &e->wish;
-    char need[32], have[32], part[32];
+    char need[80], have[32], part[32];
     stoke_estimate_params unused;
     const char *unsaid = stk_wish_estimate(w, &unused);
     const int known = s->estimated && s->room.source && e->state != STK_RUN_GOING;
     const int ended_well = e->state == STK_RUN_ENDED && !says_memory(e->log.why);
-    const double high = (double)s->need.high, low = (double)s->need.low;
-    const int wanting = known && !ended_well && high > s->room.value;
-    stoke_reason *r = stk_reason_add(a, known ? wanting : -1, low > s->room.value ? 0.9 : 0.7);
+    const stk_fit fit = known ? stk_decide_fit(&s->need, s->room.value) : STK_FITS;
+    const int wanting = !ended_well && fit != STK_FITS;
+    stoke_reason *r = stk_reason_add(a, known ? wanting : -1, fit == STK_FITS_NOT ? 0.9 : 0.7);
     s->is_short |= wanting;
-    stoke_text_bytes(s->need.total, need, sizeof need);
-    stoke_text_bytes(s->room.source ? (uint64_t)s->room.value : 0, have, sizeof have);
+    stk_decide_range(&s->need, need, sizeof need);
+    stoke_text_memory(s->room.source ? (uint64_t)s->room.value : 0, have, sizeof have);
     if (!s->estimated) {
         STK_SAY(r->cause, "the settings need more memory than there is");
         STK_SAY(r->evidence, "no estimate: the %s is not known%s%s", unsaid ? unsaid : "model",
@@ -167,10 +165,11 @@ static void not_enough(shortage *s, stoke_answer *a)
                 w->config);
         return;
     }
-    stoke_text_bytes(s->need.bytes[s->need.dominant], part, sizeof part);
+    stoke_text_memory(s->need.bytes[s->need.dominant], part, sizeof part);
+    const char *who = s->native ? "the host" : e->here.meant ? e->here.gpu.name : "the card";
     if (wanting)
-        STK_SAY(r->cause, "batches of %" PRId64 " need %s, %s has %s free", w->batch, need,
-                s->native ? "the host" : "the card", have);
+        STK_SAY(r->cause, "batches of %" PRId64 " need %s and 1 GiB to spare, %.60s has %s%s", w->batch, need,
+                who, have, e->here.meant ? "" : " free");
     else
         STK_SAY(r->cause, "batches of %" PRId64 " need more memory than there is", w->batch);
     STK_SAY(r->evidence, "%s, %" PRId64 "x%" PRId64 ": %s [%s], the largest part %s with %s; free %s [%s]",
@@ -178,6 +177,13 @@ static void not_enough(shortage *s, stoke_answer *a)
             stoke_memory_term_name(s->need.dominant), part, s->room.source ? have : "n/a",
             stoke_source_name(s->room.source));
     if (wanting) how_to_fit(s, r);
+    if (s->room.source || s->native) return;
+    STK_SAY(r->remedy, "stoke why oom --config %s --gpu NAME   or --vram GB", w->config);
+    STK_SAY(a->depends,
+            "That depends on the card: batches of %" PRId64
+            " need %s and 1 GiB to spare; --gpu NAME or --vram "
+            "GB says which is meant",
+            w->batch, need);
 }
 
 /* ---- what would need less ---- */
@@ -193,13 +199,16 @@ static void smaller_numbers(const shortage *s, stoke_answer *a)
         w->precision == STOKE_PRECISION_FP32 && (double)less.total < 0.9 * (double)s->need.total;
     stoke_reason *r = stk_reason_add(a, gains && s->is_short, 0.3);
     STK_SAY(r->cause, "numbers of 32 bits take more memory than those of 16");
-    STK_SAY(r->evidence, "%s: %s, with %s %s [estimated]", stoke_precision_name(w->precision),
-            stoke_text_bytes(s->need.total, now, sizeof now), stoke_precision_name(halves),
-            stoke_text_bytes(less.total, then, sizeof then));
+    stoke_text_memory(s->need.total, now, sizeof now);
+    if (w->precision != STOKE_PRECISION_FP32)
+        STK_SAY(r->evidence, "%s already: %s [estimated]", stoke_precision_name(w->precision), now);
+    else
+        STK_SAY(r->evidence, "%s: %s, with %s %s [estimated]", stoke_precision_name(w->precision), now,
+                stoke_precision_name(halves), stoke_text_memory(less.total, then, sizeof then));
     if (r->found && s->native)
         STK_SAY(r->remedy, "%s --precision bf16", stk_train_again(s->e).text);
     else if (r->found)
-        STK_SAY(r->remedy, "stoke optimize --config %s --vram %.0f", w->config, s->room.value / SPARE);
+        STK_SAY(r->remedy, "%s", stk_optimize_command(w, &s->e->here).text);
 }
 
 static void keep_less(const shortage *s, stoke_answer *a)
@@ -210,10 +219,10 @@ static void keep_less(const shortage *s, stoke_answer *a)
     if (!s->native || !s->estimated || !need_of(s->e, w->batch, STOKE_MEMORY_MIN, w->precision, &less))
         return;
     stoke_reason *r = stk_reason_add(a, s->is_short && w->train.memory != STOKE_MEMORY_MIN, 0.35);
-    STK_SAY(r->cause, "more is kept for the way back than must be");
+    STK_SAY(r->cause, "more activations are kept for the backward pass than must be");
     STK_SAY(r->evidence, "%s as it is, %s with --memory min, which computes it again [estimated]",
-            stoke_text_bytes(s->need.total, now, sizeof now),
-            stoke_text_bytes(less.total, then, sizeof then));
+            stoke_text_memory(s->need.total, now, sizeof now),
+            stoke_text_memory(less.total, then, sizeof then));
     if (r->found) STK_SAY(r->remedy, "%s --memory min", stk_train_again(s->e).text);
 }
 
@@ -226,11 +235,11 @@ static void batches_ahead(const shortage *s, stoke_answer *a)
     stoke_reason *r = stk_reason_add(a, s->is_short && (double)bytes > 0.25 * (double)s->need.total, 0.25);
     STK_SAY(r->cause, "batches made ahead fill the memory");
     STK_SAY(r->evidence, "%s for prefetch %" PRId64 " at batches of %" PRId64 " [estimated]",
-            stoke_text_bytes(bytes, ahead, sizeof ahead), w->prefetch, w->batch);
+            stoke_text_memory(bytes, ahead, sizeof ahead), w->prefetch, w->batch);
     if (r->found) STK_SAY(r->remedy, "%s --prefetch 1", stk_train_again(s->e).text);
     r = stk_reason_add(a, s->is_short && w->data.cache_ram > 0, 0.25);
     STK_SAY(r->cause, "decoded pictures are kept in memory");
-    STK_SAY(r->evidence, "cache_ram: %s", stoke_text_bytes(w->data.cache_ram, cache, sizeof cache));
+    STK_SAY(r->evidence, "cache_ram: %s", stoke_text_memory(w->data.cache_ram, cache, sizeof cache));
     if (r->found) STK_SAY(r->remedy, "%s --cache-ram 0", stk_train_again(s->e).text);
 }
 
@@ -240,12 +249,12 @@ static void limit_of_group(const shortage *s, stoke_answer *a)
 {
     const stoke_machine_facts *m = &s->e->here.machine;
     char limit[32], all[32];
-    if (!m->memory_bytes.source) return;
+    if (!m->memory_bytes.source || !s->native) return;
     const int limited = m->limit_bytes.source && m->limit_bytes.value < m->memory_bytes.value;
-    stoke_reason *r = stk_reason_add(a, limited && s->is_short && s->native, 0.2);
+    stoke_reason *r = stk_reason_add(a, limited && s->is_short, 0.2);
     STK_SAY(r->cause, "the container may take less than the machine has");
-    stoke_text_bytes((uint64_t)m->memory_bytes.value, all, sizeof all);
-    stoke_text_bytes(limited ? (uint64_t)m->limit_bytes.value : 0, limit, sizeof limit);
+    stoke_text_memory((uint64_t)m->memory_bytes.value, all, sizeof all);
+    stoke_text_memory(limited ? (uint64_t)m->limit_bytes.value : 0, limit, sizeof limit);
     STK_SAY(r->evidence, "limit of the control group: %s, memory of the machine: %s [%s]",
             limited ? limit : "none", all, stoke_source_name(m->memory_bytes.source));
     if (r->found)
@@ -266,5 +275,7 @@ void stk_why_oom(stoke_answer *a, const stk_evidence *e)
     limit_of_group(&s, a);
     if (s.native) return;
     stk_reason_line(a, e, "others", "other programs hold memory of the card", 0.8);
+    if (e->wish.workers > 0)
+        stk_reason_line(a, e, "prefetch", "batches that workers hold ready fill the host's memory", 0.5);
     stk_reason_line(a, e, "shm", "/dev/shm is too small for the workers, which then die of SIGBUS", 0.6);
 }

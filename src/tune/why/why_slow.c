@@ -11,6 +11,7 @@
 
 #include "src/tune/why/why.h"
 #include <stoke/report.h>
+#include <stoke/terminal.h>
 
 /* Shares of the time from which on they are worth a word. */
 static const double WAITING = 0.1, EVALUATING = 0.25, SAVING = 0.1;
@@ -93,8 +94,8 @@ static void few_threads(stoke_answer *a, const stk_evidence *e)
     const double share = 1 - (double)threads / usable.value;
     stoke_reason *r = stk_reason_add(a, (double)threads < usable.value, share);
     STK_SAY(r->cause, "the network uses fewer threads than there are cores");
-    STK_SAY(r->evidence, "log.jsonl: %" PRIu64 " threads; usable cores: %.0f [%s]", threads, usable.value,
-            stoke_source_name(usable.source));
+    STK_SAY(r->evidence, "log.jsonl: %s; usable cores: %.0f [%s]", STOKE_COUNT(threads, "thread"),
+            usable.value, stoke_source_name(usable.source));
     if (r->found == 1) STK_SAY(r->remedy, "%s --threads 0", stk_go_on(e).text);
 }
 
@@ -107,7 +108,7 @@ static void slow_numbers(stoke_answer *a, const stk_evidence *e)
     const int able = strstr(cpu, "amx") != NULL && precision == STOKE_PRECISION_BF16;
     const int halves = precision == STOKE_PRECISION_BF16 || precision == STOKE_PRECISION_FP16;
     stoke_reason *r = stk_reason_add(a, halves && !able, 0.3);
-    STK_SAY(r->cause, "the processor does not multiply %s by itself",
+    STK_SAY(r->cause, "the processor has no instructions for %s",
             halves ? stoke_precision_name(precision) : "numbers of 16 bits");
     STK_SAY(r->evidence, "log.jsonl: precision %s on functions for %.40s; bf16 needs amx",
             stoke_precision_name(precision), cpu);
@@ -132,7 +133,7 @@ static void computing_twice(stoke_answer *a, const stk_evidence *e)
 static void others_compute(stoke_answer *a, const stk_evidence *e)
 {
     const stoke_figure usable = e->here.machine.usable;
-    if (!e->load.source || !usable.source) return;
+    if (!e->load.source || !usable.source || e->here.meant) return;
     /* A run that is going is itself as many threads as cores. */
     const double own = e->state == STK_RUN_GOING ? usable.value : 0;
     const double others = e->load.value - own;
@@ -151,7 +152,11 @@ static void card_idle(stoke_answer *a, const stk_evidence *e)
 {
     const stoke_figure busy = e->here.gpu.busy_percent;
     if (!e->here.n_gpus) {
-        stk_reason_line(a, e, "driver", "the card is not there, or its driver", 0.9);
+        stoke_reason *r = stk_reason_add(a, -1, 0);
+        STK_SAY(r->cause, "the card is not busy");
+        STK_SAY(r->evidence, "%s", e->here.meant ? "it is in another machine" : "no card is seen here");
+        STK_SAY(r->remedy, "stoke monitor 30   where it trains%s",
+                e->here.meant ? "" : "; `stoke doctor` says why no card is seen");
         return;
     }
     /* Nobody is on it: that it does nothing tells nothing. */
@@ -197,7 +202,8 @@ void stk_why_slow(stoke_answer *a, const stk_evidence *e)
         few_threads(a, e);
         slow_numbers(a, e);
         computing_twice(a, e);
-        if (e->has_config) stk_reason_line(a, e, "workers", "the workers do not go with the cores", 0.2);
+        if (e->has_config)
+            stk_reason_line(a, e, "workers", "the number of workers does not suit the cores", 0.2);
     } else {
         slow_on_card(a, e);
     }

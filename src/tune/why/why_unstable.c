@@ -269,8 +269,8 @@ static void small_steps(const course *c, stoke_answer *a)
 
 static void labels(const course *c, stoke_answer *a)
 {
-    static const char *const words[] = { "occur in none", "occurs in none", "cannot be used",
-                                         "bad files stood", "means no class here" };
+    static const char *const words[] = { "occur in none", "occurs in none", "cannot be used", ": bad files ",
+                                         "means no class here" };
     const stk_run_log *log = &c->e->log;
     const char *said = NULL;
     for (size_t i = 0; !said && i < log->n_remarks; i++)
@@ -304,10 +304,9 @@ static void lost_classes(const course *c, stoke_answer *a)
 
 void stk_why_unstable(stoke_answer *a, const stk_evidence *e)
 {
-    static const char *const settings[] = { "grad_clip", NULL };
     course c;
     if (e->state == STK_RUN_NONE) {
-        stk_reason_settings(a, e, settings);
+        stk_why_settings(a, e);
         stoke_reason *r = stk_reason_add(a, -1, 0);
         STK_SAY(r->cause, "the loss is not a number, jumps or does not fall");
         STK_SAY(r->evidence, "only the log of a run tells");

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * _stoke.Pinned: where page-locked memory for batches comes from: a CUDA device by its driver, or a function
+ * of Python (torch's allocator). Batches outlive loaders, and what they lie in goes with the last of them, in
+ * any thread: so the source has a count of its own.
+ */
+#ifndef STOKE_PYTHON_SRC_PINNED_H
+#define STOKE_PYTHON_SRC_PINNED_H
+
+#include "python/src/extension.h"
+#include "python/src/hold.h"
+
+typedef struct py_pinned {
+    py_hold hold; /* first */
+    stoke_allocator allocator;
+} py_pinned;
+
+/* The source behind a _stoke.Pinned, with a count for the caller; *out is NULL for None. 0, or -1 with
+ * TypeError set. */
+int py_pinned_get(PyObject *object, py_pinned **out);
+/* After STOKE_E_NOMEM of somebody who used the allocator: sets the exception that says why there was no such
+ * memory and returns 1; 0 when that was not the reason. The GIL held. */
+int py_pinned_raise(py_pinned *pinned);
+
+#endif

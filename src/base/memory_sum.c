@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/base/memory_sum.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "src/base/error.h"
+
+void stoke_memory_add(stoke_memory_sum *sum, const char *name, uint64_t count, uint64_t bytes)
+{
+    if (!count || !bytes) return;
+    if (sum->count < STOKE_MEMORY_SHARES) {
+        sum->share[sum->count++] = (stoke_memory_share){ name, count, bytes };
+        return;
+    }
+    stoke_memory_share *last = &sum->share[STOKE_MEMORY_SHARES - 1];
+    *last = (stoke_memory_share){ "other", 1, last->count * last->bytes + count * bytes };
+}
+
+uint64_t stoke_memory_total(const stoke_memory_sum *sum)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < sum->count; i++) total += sum->share[i].count * sum->share[i].bytes;
+    return total;
+}
+
+int stoke_memory_text(const stoke_memory_sum *sum, char *text, size_t size)
+{
+    const double total = (double)stoke_memory_total(sum);
+    const char *unit = total < 1e10 ? "MB" : total < 1e13 ? "GB" : "TB";
+    const double scale = total < 1e10 ? 1e-6 : total < 1e13 ? 1e-9 : 1e-12;
+    int n = 0;
+    for (size_t i = 0; i <= sum->count; i++) {
+        const stoke_memory_share *share = &sum->share[i];
+        const size_t at = (size_t)n < size ? (size_t)n : size;
+        char *to = size ? text + at : text;
+        if (i == sum->count)
+            n += snprintf(to, size - at, " = %.1f %s", total * scale, unit);
+        else if (share->count == 1)
+            n += snprintf(to, size - at, "%s%s %.1f %s", i ? " + " : "", share->name,
+                          (double)share->bytes * scale, unit);
+        else
+            n += snprintf(to, size - at, "%s%s %llu x %.1f %s", i ? " + " : "", share->name,
+                          (unsigned long long)share->count, (double)share->bytes * scale, unit);
+    }
+    return n;
+}
+
+int stk_memory_refuse(const stoke_memory_sum *least, const char *who, const char *instead, stoke_error *err)
+{
+    /* What the process itself holds differs by up to 0.2 MB from one start to the next. */
+    enum { UNSTEADY = 1 << 18 };
+    char text[768];
+    const double total = (double)stoke_memory_total(least);
+    const double will_do = ceil((total * 1.005 + UNSTEADY) / (1 << 20) * 10) / 10;
+    stoke_memory_text(least, text, sizeof text);
+    return stk_fail(err, STOKE_E_LIMIT,
+                    "memory_limit is %.1f MB, but %s at least %s. Set memory_limit to %.1fM or more, or %s",
+                    (double)least->limit_bytes / 1e6, who, text, will_do, instead);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calls of the system that may work the next time: interrupted ones, file systems that hiccup, and want of
+ * descriptors, threads or memory, which is no file's fault. Whoever opens, reads or starts a thread goes
+ * through here, so that a fault that passes leaves the same bytes as none.
+ */
+#ifndef STOKE_SRC_BASE_RETRY_H
+#define STOKE_SRC_BASE_RETRY_H
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/* What was tried so far for one thing; begin with zeros. */
+typedef struct stk_patience {
+    unsigned interrupted, repeated, waited;
+} stk_patience;
+
+/* After a call failed with `number` (errno): 1 to try again, after the pause that is right for it; 0 to give
+ * up.
+ *   EINTR                                         at once
+ *   EIO, ESTALE, ETIMEDOUT and the like           3 times, over 0.3 s; ESTALE needs the file opened anew.
+ * When 4 in a row were lost, with no read that worked in between, the disk is gone: once in the next 10 s
+ *   EMFILE, ENFILE, ENOMEM, EAGAIN, ENOLCK        for 3 s, in growing pauses; when that was in vain, nobody
+ *                                                 waits so long again in the next 10 s */
+int stk_again(stk_patience *patience, int number);
+
+/* How often this thread has tried again for one of the latter two. */
+uint64_t stk_retries(void);
+
+/* Want of something that the process or the machine has too little of. */
+int stk_is_shortage(int number);
+
+/* open(2) and openat(2): not inherited by programs that are started, never for the sake of a terminal, and
+ * without waiting for a partner where a pipe is opened. -1 with errno. */
+int stk_open(const char *path, int flags, mode_t mode);
+int stk_openat(int folder, const char *name, int flags, mode_t mode);
+DIR *stk_opendir(const char *path);
+/* The next entry. NULL: the end (errno 0), or the folder cannot be read on (errno): which is not the same as
+ * an empty one. */
+struct dirent *stk_readdir(DIR *dir);
+/* errno as it was before, 0 after the last entry. */
+int stk_closedir(DIR *dir);
+int stk_stat(const char *path, struct stat *st);
+int stk_fstatat(int folder, const char *name, struct stat *st, int flags);
+int stk_fstat(int fd, struct stat *st);
+
+/* All `size` bytes at `offset`: 0, a number of errno, or STK_ENDED when the file has fewer. */
+enum { STK_ENDED = -1 };
+int stk_pread(int fd, void *bytes, size_t size, uint64_t offset);
+
+/* All of them to a file, device or pipe opened here: 0 or a number of errno; ETIMEDOUT when nobody has taken
+ * a byte for 2 s (a pipe without a reader, a terminal that was halted). */
+int stk_write(int fd, const void *bytes, size_t size);
+
+/* pthread_create(3): 0 or a number of errno. */
+int stk_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
+
+#endif

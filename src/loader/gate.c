@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/loader/gate.h"
+
+#include "src/base/error.h"
+
+int stk_gate_create(stk_gate *gate, uint64_t reserve, uint64_t limit, stoke_error *err)
+{
+    *gate = (stk_gate){ .reserve = reserve, .limit = limit };
+    if (pthread_mutex_init(&gate->turn, NULL))
+        return stk_fail(err, STOKE_E_NOMEM, "cannot make a lock for large pictures");
+    gate->made = 1;
+    return STOKE_OK;
+}
+
+void stk_gate_destroy(stk_gate *gate)
+{
+    if (gate->made) pthread_mutex_destroy(&gate->turn);
+    gate->made = 0;
+}
+
+int stk_gate_pass(stk_gate *gate, stk_bench *bench, const stk_row_need *need, stoke_error *err)
+{
+    stk_row_need raised = bench->has_turn ? bench->allowed : bench->granted;
+    stk_row_need_raise(&raised, need);
+    const uint64_t granted = stk_row_need_sum(&bench->granted), wanted = stk_row_need_sum(&raised);
+    if (wanted == granted) return STOKE_OK;
+    if (gate->limit && wanted - granted > gate->reserve)
+        return stk_fail(
+            err, STOKE_E_LIMIT,
+            "needs %.1f MB to be read: a worker has %.1f MB, and memory_limit %.1f MB leaves %.1f MB more",
+            wanted / 1e6, granted / 1e6, gate->limit / 1e6, gate->reserve / 1e6);
+    if (!bench->has_turn) pthread_mutex_lock(&gate->turn);
+    bench->has_turn = 1;
+    bench->allowed = raised;
+    return STOKE_OK;
+}
+
+void stk_gate_leave(stk_gate *gate, stk_bench *bench)
+{
+    if (!bench->has_turn) return;
+    stk_bench_empty(bench);
+    stk_mem_give_back();
+    bench->has_turn = 0;
+    pthread_mutex_unlock(&gate->turn);
+}
+
+int stk_gate_guards_files(const stk_gate *gate)
+{
+    return gate->limit || gate->reserve;
+}

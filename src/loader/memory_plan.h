@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a loader will hold, before it is made.
+ */
+#ifndef STOKE_SRC_LOADER_MEMORY_PLAN_H
+#define STOKE_SRC_LOADER_MEMORY_PLAN_H
+
+#include <stoke/loader.h>
+#include <stoke/memory.h>
+
+#include "src/loader/probe.h"
+
+/* Code of codecs and C library that is mapped when the first sample touches it: 0.4-0.9 MB. */
+enum { STK_CODE_BYTES = 1 << 20 };
+/* Touched stack and allocator arena of a thread, measured 120-200 KB. */
+enum { STK_THREAD_BYTES = 256 * 1024 };
+
+typedef struct stk_loader_plan {
+    stoke_memory_plan shown; /* without fixed_bytes and total_bytes until somebody knows them */
+    stk_probe probe;
+    stk_row_need granted; /* to a worker: what shown.worker_bytes sums up */
+    int rests;            /* the loader is not to begin before it is woken */
+} stk_loader_plan;
+
+/* Threads of a loader with such settings; 0: the caller makes the rows. */
+uint32_t stk_loader_threads(const stoke_data_params *params);
+
+/* Reads headers. memory_limit is not looked at. */
+int stk_loader_plan_make(stk_loader_plan *plan, const stk_recipe *recipe, const stoke_data_params *params,
+                         stoke_error *err);
+/* The same for who has no recipe yet. */
+int stk_loader_plan_of(stk_loader_plan *plan, const stoke_dataset *dataset, const stoke_data_params *params,
+                       stoke_error *err);
+/* What the process holds is known now, and with it the sum; memory_limit lowers prefetch first, then the
+ * share of a worker, and refuses with the arithmetic of the least that would do when that is not enough. */
+int stk_loader_plan_settle(stk_loader_plan *plan, stoke_error *err);
+/* Bytes that one worker may hold beyond its share. */
+uint64_t stk_loader_plan_reserve(const stk_loader_plan *plan);
+/* crew_plan.c: the plan of `threads` (0 = auto) that read a set once and count with `tally` bytes each.
+ * memory_limit lowers their number. */
+int stk_crew_plan(stk_loader_plan *plan, const stk_recipe *recipe, const stoke_data_params *params,
+                  unsigned threads, uint64_t tally, stoke_memory_sum *sum, stoke_error *err);
+/* Workers and the one large picture. */
+uint64_t stk_loader_plan_workers(const stk_loader_plan *plan);
+/* The least of it: no worker has a share, and every picture takes the turn. */
+uint64_t stk_loader_plan_least(const stk_loader_plan *plan);
+/* Lowers the share of a worker until they fit into so many bytes: pictures beyond the share then take turns.
+ * 0: they do not fit. */
+int stk_loader_plan_squeeze(stk_loader_plan *plan, uint64_t bytes);
+
+#endif

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Settings by any of their names. The dialects that people bring call the same thing batch_size,
+ * data.batch_size, train_ds.batch_size or TrainingConfig.BATCH_SIZE; a setting is found by its last key,
+ * wherever it stands. Of what may be changed two candidates are never chosen between: the user names one.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "src/base/error.h"
+#include "src/settings/keys.h"
+
+/* ---- dialects ---- */
+
+static int has_section(const stoke_yaml *yaml, const char *name)
+{
+    const uint32_t at = stk_yaml_child(yaml, 0, name);
+    return at != STK_YAML_NONE && yaml->nodes[at].kind == STK_YAML_MAPPING;
+}
+
+const char *stk_key_of(const stoke_yaml *yaml, uint32_t node)
+{
+    const uint32_t key = yaml->nodes[node].key;
+    return key == STK_YAML_NONE ? NULL : yaml->nodes[key].text;
+}
+
+/* Whether any value has this key, wherever it stands. */
+static int has_key(const stoke_yaml *yaml, const char *name)
+{
+    for (size_t i = 0; i < yaml->n_named; i++) {
+        const char *key = stk_key_of(yaml, yaml->named[i]);
+        if (key && !strcmp(key, name)) return 1;
+    }
+    return 0;
+}
+
+/* Of stoke.yaml: letters as they are, - for _ too. */
+static int same_word(const char *a, const char *b)
+{
+    while (*a && (*a == *b || (*a == '-' && *b == '_'))) a++, b++;
+    return !*a && !*b;
+}
+
+static int is_own_name(const char *key)
+{
+    static const char *const more[] = { "list",  "normalize", "cache",  "label_map", "nesterov",
+                                        "split", "power",     "lr_end", "metric" };
+    for (size_t i = 0; i < stk_settings_count; i++)
+        if (stk_settings[i].own && same_word(key, stk_settings[i].own)) return 1;
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        if (same_word(key, more[i])) return 1;
+    return 0;
+}
+
+/* Whether every key is a name that stoke.yaml has. The tables themselves stand in rooms above this one. */
+static int has_only_ours(const stoke_yaml *yaml)
+{
+    for (size_t i = 0; i < yaml->n_named; i++) {
+        const char *key = stk_key_of(yaml, yaml->named[i]);
+        if (key && !is_own_name(key)) return 0;
+    }
+    return 1;
+}
+
+/* Ours is told by names nobody else has; `batch` alone could be anybody's, unless all else is ours too. */
+static int is_own(const stoke_yaml *yaml)
+{
+    static const char *const ours[] = { "consumer_cores", "clip_norm", "mask_dtype", "label_map",
+                                        "max_bad",        "cache_ram", "val_split",  "mask_suffix" };
+    int n = 0;
+    if (has_key(yaml, "batch_size") || has_key(yaml, "num_workers")) return 0;
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) n += has_key(yaml, ours[i]);
+    const int loads = has_key(yaml, "batch") || has_key(yaml, "workers");
+    return n >= 2 || (loads && (n || (yaml->n_named > 2 && has_only_ours(yaml))));
+}
+
+int stoke_config_dialect(const stoke_yaml *yaml)
+{
+    if (!yaml->n_nodes || yaml->form == STK_FORM_PYTHON) return STOKE_DIALECT_FLAT;
+    if (is_own(yaml)) return STOKE_DIALECT_OWN;
+    if (has_section(yaml, "train_ds")) return STOKE_DIALECT_TRAIN_DS;
+    if (has_section(yaml, "data") || has_section(yaml, "training") || has_section(yaml, "train"))
+        return STOKE_DIALECT_SECTIONS;
+    return STOKE_DIALECT_FLAT;
+}
+
+const char *stoke_dialect_name(int dialect)
+{
+    static const char *const names[] = { "flat", "sections", "train_ds", "stoke.yaml" };
+    return dialect >= 0 && dialect < (int)(sizeof names / sizeof *names) ? names[dialect] : "unknown";
+}
+
+/* ---- where a setting stands ---- */
+
+int stk_same_name(const char *a, const char *b)
+{
+    for (; *a && *b; a++, b++)
+        if (strncasecmp(a, b, 1) != 0 && !(*a == '-' && *b == '_')) return 0;
+    return !*a && !*b;
+}
+
+int stk_is_called(const stoke_yaml *yaml, uint32_t node, const char *name)
+{
+    const char *key = stk_key_of(yaml, node), *dot = strchr(name, '.');
+    if (!key) return 0;
+    if (!dot) return stk_same_name(key, name);
+    char section[64];
+    snprintf(section, sizeof section, "%.*s", (int)(dot - name), name);
+    const uint32_t parent = yaml->nodes[node].parent;
+    const char *above = parent == STK_YAML_NONE ? NULL : stk_key_of(yaml, parent);
+    return above && stk_same_name(key, dot + 1) && stk_same_name(above, section);
+}
+
+/* Settings of evaluation have the same names and are left alone; items of lists are not settings. */
+int stk_is_elsewhere(const stoke_yaml *yaml, uint32_t node)
+{
+    static const char *const others[] = { "val", "test", "eval", "infer", "predict" };
+    for (uint32_t i = yaml->nodes[node].parent; i != STK_YAML_NONE; i = yaml->nodes[i].parent) {
+        const char *key = stk_key_of(yaml, i);
+        if (yaml->nodes[i].kind != STK_YAML_MAPPING) return 1;
+        for (size_t j = 0; key && j < sizeof others / sizeof *others; j++)
+            if (!strncasecmp(key, others[j], strlen(others[j]))) return 1;
+    }
+    return 0;
+}
+
+/* A list of plain values: [288, 288]. */
+static int is_plain_list(const stoke_yaml *yaml, const stk_yaml_node *node)
+{
+    if (node->kind != STK_YAML_SEQUENCE) return 0;
+    for (uint32_t i = node->first; i != STK_YAML_NONE; i = yaml->nodes[i].next)
+        if (yaml->nodes[i].kind != STK_YAML_SCALAR) return 0;
+    return 1;
+}
+
+static const stk_yaml_node *followed(const stoke_yaml *yaml, uint32_t node)
+{
+    const stk_yaml_node *n = &yaml->nodes[node];
+    return n->kind == STK_YAML_ALIAS ? &yaml->nodes[n->target] : n;
+}
+
+/* Inside what other keys merge or refer to: defaults, which what stands by itself overrides. */
+static int is_shared(const stoke_yaml *yaml, uint32_t node)
+{
+    for (uint32_t i = yaml->nodes[node].parent; i != STK_YAML_NONE; i = yaml->nodes[i].parent)
+        if (yaml->nodes[i].shared) return 1;
+    return 0;
+}
+
+static size_t add_called(const stoke_yaml *yaml, const stk_setting *s, const char *name, size_t n,
+                         uint32_t found[STK_CANDIDATES])
+{
+    for (uint32_t i = 0; i < yaml->n_nodes && n < STK_CANDIDATES; i++) {
+        const stk_yaml_node *node = followed(yaml, i);
+        if (!yaml->nodes[i].path || !stk_is_called(yaml, i, name)) continue;
+        if (node->kind != STK_YAML_SCALAR && !(s->first && is_plain_list(yaml, node))) continue;
+        if (!stk_is_elsewhere(yaml, i)) found[n++] = i;
+    }
+    return n;
+}
+
+size_t stk_candidates(const stoke_yaml *yaml, const stk_setting *s, uint32_t found[STK_CANDIDATES])
+{
+    const int own = stoke_config_dialect(yaml) == STOKE_DIALECT_OWN;
+    size_t n = 0, alone = 0;
+    if (own) return s->own ? add_called(yaml, s, s->own, 0, found) : 0;
+    for (size_t i = 0; i < STK_NAMES && s->names[i]; i++) n = add_called(yaml, s, s->names[i], n, found);
+    for (size_t i = 0; i < n; i++) alone += !is_shared(yaml, found[i]);
+    if (!alone) return n;
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!is_shared(yaml, found[i])) found[kept++] = found[i];
+    return kept;
+}
+
+const char *stk_value_text(const stoke_yaml *yaml, uint32_t index, char *room, size_t size)
+{
+    const stk_yaml_node *node = followed(yaml, index);
+    size_t used = 0;
+    if (node->kind == STK_YAML_SCALAR) return stk_yaml_is_null(node) ? NULL : node->text;
+    if (!is_plain_list(yaml, node) || !size) return NULL;
+    room[0] = 0;
+    for (uint32_t i = node->first; i != STK_YAML_NONE && used < size; i = yaml->nodes[i].next)
+        used += (size_t)snprintf(room + used, size - used, "%s%s", used ? "," : "", yaml->nodes[i].text);
+    return used && used < size ? room : NULL;
+}
+
+/* false, 0, none: as if it were not there, where another name says more. */
+static int says_nothing(const char *text)
+{
+    static const char *const words[] = { "false", "no", "off", "0", "0.0", "none", "null", "" };
+    for (size_t i = 0; text && i < sizeof words / sizeof *words; i++)
+        if (!strcasecmp(text, words[i])) return 1;
+    return !text;
+}
+
+static uint32_t first_said(const stoke_yaml *yaml, const uint32_t *found, size_t n)
+{
+    char room[256];
+    for (size_t i = 0; i < n; i++)
+        if (!says_nothing(stk_value_text(yaml, found[i], room, sizeof room))) return found[i];
+    return n ? found[0] : STK_YAML_NONE;
+}
+
+/* A name in the table that is none of ours, or a section that only others have. */
+int stk_is_foreign(const stoke_yaml *yaml)
+{
+    static const char *const sections[] = { "train_ds",  "validation_ds", "val_ds",           "trainer",
+                                            "optimizer", "scheduler",     "dataset",          "dataloader",
+                                            "optim",     "lr_scheduler",  "TrainingArguments" };
+    if (!yaml->n_nodes || yaml->nodes[0].kind != STK_YAML_MAPPING) return 0;
+    if (yaml->form == STK_FORM_PYTHON) return 1;
+    if (stoke_config_dialect(yaml) == STOKE_DIALECT_OWN) return 0;
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        if (has_section(yaml, sections[i])) return 1;
+    for (uint32_t i = 0; i < yaml->n_nodes; i++) {
+        const char *key = stk_key_of(yaml, i);
+        if (!key || is_own_name(key)) continue;
+        for (size_t j = 0; j < stk_settings_count; j++)
+            for (size_t k = 0; k < STK_NAMES && stk_settings[j].names[k]; k++)
+                if (stk_same_name(key, stk_settings[j].names[k])) return 1;
+    }
+    return 0;
+}
+
+/* ---- frameworks ---- */
+
+static size_t count_keys(const stoke_yaml *yaml, uint32_t mapping, const char *const *names)
+{
+    size_t n = 0;
+    for (; *names; names++) n += stk_yaml_child(yaml, mapping, *names) != STK_YAML_NONE;
+    return n;
+}
+
+stoke_framework stoke_config_framework(const stoke_yaml *yaml)
+{
+    static const char *const lightning[] = { "accelerator",
+                                             "devices",
+                                             "strategy",
+                                             "max_epochs",
+                                             "precision",
+                                             "accumulate_grad_batches",
+                                             "gradient_clip_val",
+                                             "log_every_n_steps",
+                                             "num_nodes",
+                                             "benchmark",
+                                             "fast_dev_run",
+                                             "limit_train_batches",
+                                             NULL };
+    static const char *const hugging_face[] = { "per_device_train_batch_size",
+                                                "per_device_eval_batch_size",
+                                                "dataloader_num_workers",
+                                                "dataloader_pin_memory",
+                                                "dataloader_persistent_workers",
+                                                "dataloader_prefetch_factor",
+                                                "num_train_epochs",
+                                                "lr_scheduler_type",
+                                                "gradient_accumulation_steps",
+                                                "logging_steps",
+                                                "save_strategy",
+                                                "torch_compile",
+                                                NULL };
+    if (!yaml->n_nodes || yaml->nodes[0].kind != STK_YAML_MAPPING) return STOKE_FRAMEWORK_UNKNOWN;
+    if (stoke_config_dialect(yaml) == STOKE_DIALECT_OWN) return STOKE_FRAMEWORK_STOKE;
+    for (uint32_t i = 0; i < yaml->n_nodes; i++)
+        if (yaml->nodes[i].kind == STK_YAML_MAPPING &&
+            (stk_yaml_child(yaml, i, hugging_face[0]) != STK_YAML_NONE ||
+             count_keys(yaml, i, hugging_face) > 2))
+            return STOKE_FRAMEWORK_HUGGING_FACE;
+    if (has_section(yaml, "trainer") && count_keys(yaml, stk_yaml_child(yaml, 0, "trainer"), lightning))
+        return STOKE_FRAMEWORK_LIGHTNING;
+    if (count_keys(yaml, 0, lightning) > 1) return STOKE_FRAMEWORK_LIGHTNING;
+    return has_section(yaml, "train_ds") ? STOKE_FRAMEWORK_DATALOADER : STOKE_FRAMEWORK_UNKNOWN;
+}
+
+const char *stoke_framework_name(int framework)
+{
+    static const char *const names[] = { "unknown", "Lightning", "Hugging Face", "DataLoader", "stoke" };
+    return framework >= 0 && framework < (int)(sizeof names / sizeof *names) ? names[framework] : "unknown";
+}
+
+/* ---- where a new one belongs ---- */
+
+/* The mapping in which one of these settings stands alone; STK_YAML_NONE: none does. */
+static uint32_t beside(const stoke_yaml *yaml, const char *const *names)
+{
+    uint32_t found[STK_CANDIDATES];
+    for (; *names; names++)
+        if (stk_candidates(yaml, stk_setting_named(*names), found) == 1) return yaml->nodes[found[0]].parent;
+    return STK_YAML_NONE;
+}
+
+static uint32_t first_section(const stoke_yaml *yaml, const char *const *names)
+{
+    for (; *names; names++)
+        if (has_section(yaml, *names)) return stk_yaml_child(yaml, 0, *names);
+    return STK_YAML_NONE;
+}
+
+/* Settings of loading go beside their like. Those of training do not go beside the learning rate: that may
+ * stand in a section whose keys are handed to the optimiser as they are. */
+static uint32_t home(const stoke_yaml *yaml, stk_part where)
+{
+    static const char *const loading[] = { "num_workers", "batch_size", "pin_memory", NULL };
+    static const char *const training[] = { "mixed_precision", "gpu_augmentation", "accumulate", "epochs",
+                                            NULL };
+    static const char *const model[] = { "base_channels", "num_blocks", "patch_size", NULL };
+    static const char *const of_loading[] = { "train_ds", "data", "dataloader", "loader", NULL };
+    static const char *const of_training[] = { "training", "train", "trainer", NULL };
+    static const char *const of_model[] = { "model", NULL };
+    uint32_t at = beside(yaml, where == STK_PART_LOADING    ? loading
+                               : where == STK_PART_TRAINING ? training
+                                                            : model);
+    if (at == STK_YAML_NONE)
+        at = first_section(yaml, where == STK_PART_LOADING    ? of_loading
+                                 : where == STK_PART_TRAINING ? of_training
+                                                              : of_model);
+    return at == STK_YAML_NONE ? 0 : at;
+}
+
+/* Whether the keys of a mapping are written in capital letters. */
+static int is_loud(const stoke_yaml *yaml, uint32_t mapping)
+{
+    const stk_yaml_node *nodes = yaml->nodes;
+    size_t loud = 0, others = 0;
+    for (uint32_t i = nodes[mapping].first; i != STK_YAML_NONE; i = nodes[nodes[i].next].next) {
+        if (!nodes[i].text || nodes[nodes[i].next].kind == STK_YAML_MAPPING) continue;
+        const int small = nodes[i].text[strcspn(nodes[i].text, "abcdefghijklmnopqrstuvwxyz")] != 0;
+        loud += !small;
+        others += small;
+    }
+    return loud && loud >= others;
+}
+
+static const char *upper(const char *word, char loud[64])
+{
+    size_t n = 0;
+    for (; word[n] && n + 1 < 64; n++) loud[n] = (char)toupper((unsigned char)word[n]);
+    loud[n] = 0;
+    return loud;
+}
+
+static int belongs(const stoke_yaml *yaml, const stk_setting *s, const char **path, stoke_error *err)
+{
+    const int dialect = stoke_config_dialect(yaml);
+    const char *key = dialect == STOKE_DIALECT_OWN                       ? s->own
+                      : dialect == STOKE_DIALECT_SECTIONS && s->sections ? s->sections
+                                                                         : s->names[0];
+    char text[STK_YAML_PATH], loud[64];
+    if (!key) return stk_fail(err, STOKE_E_NOTFOUND, "%.256s: stoke.yaml has no %s", yaml->name, s->name);
+    const uint32_t section = home(yaml, s->where);
+    const char *parent = yaml->nodes[section].path;
+    if (is_loud(yaml, section)) key = upper(key, loud);
+    if (!parent || !stk_yaml_join(parent, key, text))
+        return stk_fail(err, STOKE_E_LIMIT,
+                        "%.256s: the path of %s is too long; name one by its setting=path", yaml->name,
+                        s->name);
+    *path = stk_yaml_keep(yaml, text, strlen(text));
+    return *path ? STOKE_OK : stk_yaml_no_memory(yaml, err);
+}
+
+/* ---- by name ---- */
+
+static int unknown_setting(const char *name, stoke_error *err)
+{
+    char list[768] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < stk_settings_count && used < sizeof list; i++)
+        if (!stk_settings[i].first || stk_settings[i].reading == STK_READ_PRECISION)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "",
+                                     stk_settings[i].name);
+    return stk_fail(err, STOKE_E_NOTFOUND, "no setting is called '%.80s'; there is %s", name, list);
+}
+
+/* What the user says: "setting=path". *path stays NULL when this setting is not among them. */
+static int from_map(const stoke_yaml *yaml, const char *const *map, const char *name, const char **path,
+                    int *exists, stoke_error *err)
+{
+    const size_t n = strlen(name);
+    *path = NULL;
+    for (; map && *map; map++) {
+        const char *equals = strchr(*map, '=');
+        stk_yaml_place place;
+        if (!equals || equals == *map || !equals[1])
+            return stk_fail(err, STOKE_E_INVALID, "'%.80s' is not setting=path; one is batch_size=data.bs",
+                            *map);
+        if ((size_t)(equals - *map) != n || strncmp(*map, name, n) != 0) continue;
+        if (!stk_yaml_find(yaml, equals + 1, &place))
+            return stk_fail(err, STOKE_E_INVALID, "'%.80s': what stands behind = is no path of keys", *map);
+        *path = stk_yaml_keep(yaml, equals + 1, strlen(equals + 1));
+        *exists = place.node != STK_YAML_NONE;
+        return *path ? STOKE_OK : stk_yaml_no_memory(yaml, err);
+    }
+    return STOKE_OK;
+}
+
+void stk_list_candidates(const stoke_yaml *yaml, const stk_setting *s, char list[512])
+{
+    uint32_t found[STK_CANDIDATES];
+    size_t used = 0;
+    const size_t n = stk_candidates(yaml, s, found);
+    list[0] = 0;
+    for (size_t i = 0; i < n && used < 512; i++)
+        used += (size_t)snprintf(list + used, 512 - used, "%s%.80s (line %u)", i ? ", " : "",
+                                 yaml->nodes[found[i]].path, yaml->nodes[found[i]].line);
+}
+
+static int ambiguous(const stoke_yaml *yaml, const stk_setting *s, const uint32_t *found, stoke_error *err)
+{
+    char list[512];
+    stk_list_candidates(yaml, s, list);
+    return stk_fail(err, STOKE_E_INVALID, "%.256s: %s may be any of %s; name the right one: --map %s=%.80s",
+                    yaml->name, s->name, list, s->name, yaml->nodes[found[0]].path);
+}
+
+int stoke_config_find(const stoke_yaml *yaml, const char *name, const char *const *map, const char **path,
+                      int *exists, stoke_error *err)
+{
+    uint32_t found[STK_CANDIDATES];
+    const stk_setting *s = stk_setting_named(name);
+    *path = NULL;
+    *exists = 0;
+    for (const char *const *m = map; m && *m; m++) { /* a slip in a name must not pass for a setting */
+        char word[64];
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(*m, "="), *m);
+        if (strchr(*m, '=') && !stk_setting_named(word)) return unknown_setting(word, err);
+    }
+    if (!s) return unknown_setting(name, err);
+    int r = from_map(yaml, map, name, path, exists, err);
+    if (r || *path) return r;
+    const size_t n = stk_candidates(yaml, s, found);
+    if (n > 1 && !s->first) return ambiguous(yaml, s, found, err);
+    *exists = n > 0;
+    if (!n) return belongs(yaml, s, path, err);
+    *path = yaml->nodes[first_said(yaml, found, n)].path;
+    return STOKE_OK;
+}
+
+int stk_setting_node(const stoke_yaml *yaml, const stk_setting *s, const char *const *map, uint32_t *node,
+                     stoke_error *err)
+{
+    uint32_t found[STK_CANDIDATES];
+    const char *path;
+    int exists;
+    stk_yaml_place place;
+    *node = STK_YAML_NONE;
+    int r = from_map(yaml, map, s->name, &path, &exists, err);
+    if (r) return r;
+    if (path) {
+        if (exists && stk_yaml_find(yaml, path, &place)) *node = place.written;
+        return STOKE_OK;
+    }
+    const size_t n = stk_candidates(yaml, s, found);
+    if (n > 1 && !s->first) return ambiguous(yaml, s, found, err);
+    *node = first_said(yaml, found, n);
+    return STOKE_OK;
+}
+
+const char *stk_setting_text(const stoke_yaml *yaml, const char *setting, const char *const *map, char *room,
+                             size_t size)
+{
+    const stk_setting *s = stk_setting_named(setting);
+    uint32_t node;
+    if (!s || stk_setting_node(yaml, s, map, &node, NULL) || node == STK_YAML_NONE) return NULL;
+    return stk_value_text(yaml, node, room, size);
+}

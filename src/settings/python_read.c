@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Settings in a Python file, read and never executed: assignments of literals at the top of the module and in
+ * classes (dataclasses, plain ones), `NAME = 8`, `name: int = 8`, `field(default=8)`, dict(a=1), {"a": 1}. A
+ * class or a dict is a section. Whatever is computed keeps its text, says that it is an expression, and is
+ * left alone; functions, conditions and imports are passed over.
+ */
+#include <string.h>
+#include <strings.h>
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/base/utf8.h"
+#include "src/settings/yaml_tree.h"
+
+enum { CLASSES = 8, WORD = 128 };
+
+typedef struct open_class {
+    uint32_t node;
+    size_t indent; /* of the line that begins it */
+} open_class;
+
+typedef struct reader {
+    stoke_yaml *yaml;
+    const char *text;
+    size_t at, end;      /* end: of the text, or of the statement at hand */
+    size_t counted;      /* up to here lines have been counted */
+    size_t first, start; /* of the text behind its BOM; of the line that `counted` is in */
+    uint32_t line;
+    open_class open[CLASSES];
+    size_t depth;
+    stoke_error *err;
+} reader;
+
+/* ---- characters ---- */
+
+static int is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (unsigned char)c >= 0x80;
+}
+
+static int is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static char peek(const reader *r, size_t ahead)
+{
+    return r->at + ahead < r->end ? r->text[r->at + ahead] : 0;
+}
+
+/* Past a string that begins at `at` with a quote; at the end of the text where it is not closed. */
+static size_t past_string(const char *text, size_t at, size_t end)
+{
+    const char quote = text[at];
+    const int triple = at + 2 < end && text[at + 1] == quote && text[at + 2] == quote;
+    for (at += triple ? 3 : 1; at < end; at++) {
+        if (text[at] == '\\')
+            at++;
+        else if (text[at] == '\n' && !triple)
+            return at;
+        else if (text[at] == quote && !triple)
+            return at + 1;
+        else if (text[at] == quote && at + 2 < end && text[at + 1] == quote && text[at + 2] == quote)
+            return at + 3;
+    }
+    return end;
+}
+
+static size_t past_comment(const char *text, size_t at, size_t end)
+{
+    while (at < end && text[at] != '\n') at++;
+    return at;
+}
+
+/* Past the bracket that closes the one at `at`; 0 where none does. */
+static size_t past_brackets(const char *text, size_t at, size_t end)
+{
+    int depth = 0;
+    while (at < end) {
+        const char c = text[at];
+        if (c == '#') {
+            at = past_comment(text, at, end);
+        } else if (c == '\'' || c == '"') {
+            at = past_string(text, at, end);
+        } else {
+            if (strchr("([{", c)) depth++;
+            if (strchr(")]}", c) && --depth <= 0) return at + 1;
+            at++;
+        }
+    }
+    return 0;
+}
+
+/* The end of the statement: a line end or a semicolon outside all brackets. `last` is its last character that
+ * counts, 0 when there is none. */
+static size_t statement_end(const char *text, size_t at, size_t end, char *last)
+{
+    int depth = 0;
+    *last = 0;
+    while (at < end) {
+        const char c = text[at];
+        if (c == '#') {
+            at = past_comment(text, at, end);
+            continue;
+        }
+        if (!depth && (c == '\n' || c == ';')) break;
+        if (c == '\'' || c == '"') {
+            at = past_string(text, at, end);
+            *last = c;
+            continue;
+        }
+        if (c == '\\' && at + 1 < end) {
+            at += at + 2 < end && text[at + 1] == '\r' && text[at + 2] == '\n' ? 3 : 2;
+            continue;
+        }
+        if (strchr("([{", c)) depth++;
+        if (strchr(")]}", c) && depth) depth--;
+        if (!strchr(" \t\r\n", c)) *last = c;
+        at++;
+    }
+    return at;
+}
+
+/* Blanks, comments and line ends inside brackets. */
+static void skip_space(reader *r)
+{
+    while (r->at < r->end) {
+        const char c = r->text[r->at];
+        if (c == '#')
+            r->at = past_comment(r->text, r->at, r->end);
+        else if (c == '\\' && (peek(r, 1) == '\n' || peek(r, 1) == '\r'))
+            r->at += 2;
+        else if (strchr(" \t\r\n", c))
+            r->at++;
+        else
+            return;
+    }
+}
+
+static int take(reader *r, char c)
+{
+    skip_space(r);
+    if (peek(r, 0) != c) return 0;
+    r->at++;
+    return 1;
+}
+
+/* A name; "" where none begins. Names too long to be settings are cut. */
+static size_t read_word(reader *r, char word[WORD])
+{
+    size_t n = 0;
+    const size_t begin = r->at;
+    if (r->at < r->end && is_letter(r->text[r->at]))
+        while (r->at < r->end && (is_letter(r->text[r->at]) || is_digit(r->text[r->at]))) {
+            if (n + 1 < WORD) word[n++] = r->text[r->at];
+            r->at++;
+        }
+    word[n] = 0;
+    return begin;
+}
+
+static uint32_t line_at(reader *r, size_t byte)
+{
+    const uint32_t line = r->line;
+    /* Back too: to where an expression ends whose literals were tried further on. */
+    while (r->counted > byte) r->line -= r->text[--r->counted] == '\n';
+    if (r->line != line) r->start = r->counted;
+    while (r->line != line && r->start > r->first && r->text[r->start - 1] != '\n') r->start--;
+    for (; r->counted < byte; r->counted++) {
+        if (r->text[r->counted] != '\n') continue;
+        r->line++;
+        r->start = r->counted + 1;
+    }
+    return r->line;
+}
+
+/* ---- nodes ---- */
+
+static int add_node(reader *r, stk_yaml_kind kind, uint32_t parent, uint32_t key, size_t begin,
+                    uint32_t *index)
+{
+    stoke_yaml *yaml = r->yaml;
+    const uint32_t line = line_at(r, begin);
+    if (yaml->n_nodes == STK_YAML_NODES)
+        return stk_yaml_fail(yaml, line, r->err, STOKE_E_LIMIT,
+                             "more than %d keys and values; this is not a settings file", STK_YAML_NODES);
+    if (!stk_grow((void **)&yaml->nodes, &yaml->node_capacity, yaml->n_nodes + 1, sizeof *yaml->nodes))
+        return stk_yaml_no_memory(yaml, r->err);
+    stk_yaml_node *node = &yaml->nodes[yaml->n_nodes];
+    *node = (stk_yaml_node){
+        .kind = kind,
+        .parent = parent,
+        .first = STK_YAML_NONE,
+        .next = STK_YAML_NONE,
+        .key = key,
+        .target = STK_YAML_NONE,
+        .last = STK_YAML_NONE,
+        .line = line,
+        .end_line = line,
+        .column = (uint32_t)(begin - r->start),
+        .begin = begin,
+        .end = begin,
+    };
+    *index = (uint32_t)yaml->n_nodes++;
+    if (parent == STK_YAML_NONE) return STOKE_OK;
+    stk_yaml_node *above = &yaml->nodes[parent];
+    if (above->last == STK_YAML_NONE)
+        above->first = *index;
+    else
+        yaml->nodes[above->last].next = *index;
+    above->last = *index;
+    node->position = above->children++;
+    return STOKE_OK;
+}
+
+static void end_node(reader *r, uint32_t index, size_t end)
+{
+    r->yaml->nodes[index].end = end;
+    r->yaml->nodes[index].end_line = line_at(r, end);
+}
+
+static int set_text(reader *r, uint32_t index, const char *text, size_t length)
+{
+    r->yaml->nodes[index].text = stk_yaml_keep(r->yaml, text, length);
+    return r->yaml->nodes[index].text ? STOKE_OK : stk_yaml_no_memory(r->yaml, r->err);
+}
+
+static int add_key(reader *r, uint32_t parent, const char *word, size_t begin, size_t end, uint32_t *key)
+{
+    int status = add_node(r, STK_YAML_SCALAR, parent, STK_YAML_NONE, begin, key);
+    if (status) return status;
+    end_node(r, *key, end);
+    return set_text(r, *key, word, strlen(word));
+}
+
+/* ---- literals ---- */
+
+/* What a string means, into `out`, which has room for as many bytes as it is written with. */
+static size_t unescape(const char *p, size_t n, int raw, char *out)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (raw || p[i] != '\\' || i + 1 == n) {
+            out[used++] = p[i];
+            continue;
+        }
+        static const char from[] = "nrt\\'\"0", to[] = "\n\r\t\\'\"";
+        const char *known = strchr(from, p[++i]);
+        if (p[i] == '\n') continue; /* a string that goes on in the next line */
+        if (!known || p[i] == '0') {
+            out[used++] = '\\'; /* \x41 and the like: nobody's setting; kept as written */
+            out[used++] = p[i];
+        } else {
+            out[used++] = to[known - from];
+        }
+    }
+    return used;
+}
+
+static int read_string(reader *r, uint32_t index, int raw)
+{
+    const size_t begin = r->at, end = past_string(r->text, begin, r->end);
+    const size_t marks =
+        end - begin >= 6 && r->text[begin + 1] == r->text[begin] && r->text[begin + 2] == r->text[begin] ? 3
+                                                                                                         : 1;
+    if (end - begin < 2 * marks || r->text[end - 1] != r->text[begin]) return 0;
+    char *meant = stk_alloc(end - begin + 1);
+    if (!meant) return stk_yaml_no_memory(r->yaml, r->err);
+    const size_t n = unescape(r->text + begin + marks, end - begin - 2 * marks, raw, meant);
+    const int status = set_text(r, index, meant, n);
+    stk_free(meant);
+    r->yaml->nodes[index].style = marks == 3              ? STK_YAML_BLOCK
+                                  : r->text[begin] == '"' ? STK_YAML_DOUBLE
+                                                          : STK_YAML_SINGLE;
+    r->at = end;
+    return status ? status : 1;
+}
+
+/* A number without its underscores, True, False or None as YAML writes them. */
+static int read_plain(reader *r, uint32_t index)
+{
+    static const struct {
+        const char *python, *yaml;
+    } words[] = { { "True", "true" }, { "False", "false" }, { "None", "null" } };
+    char text[WORD];
+    size_t n = 0, i = r->at;
+    for (; i < r->end && (is_letter(r->text[i]) || is_digit(r->text[i]) || strchr(".+-", r->text[i])); i++) {
+        if (strchr("+-", r->text[i]) && i > r->at && !strchr("eE", r->text[i - 1])) break;
+        if (n + 1 == sizeof text) return 0;
+        if (r->text[i] != '_') text[n++] = r->text[i];
+    }
+    text[n] = 0;
+    const char *number = text + (*text == '-' || *text == '+');
+    const char *meant = is_digit(*number) || (*number == '.' && is_digit(number[1])) ? text : NULL;
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+        if (!strcmp(text, words[k].python)) meant = words[k].yaml;
+    if (!meant) return 0;
+    const int status = set_text(r, index, meant, strlen(meant));
+    r->at = i;
+    return status ? status : 1;
+}
+
+static int read_value(reader *r, uint32_t parent, uint32_t key, int depth, uint32_t *index);
+
+/* An expression from here to the end of its argument or item; of a statement (not `inside`), to its end. */
+static size_t expression_end(const reader *r, int inside)
+{
+    int depth = 0;
+    size_t at = r->at;
+    while (at < r->end) {
+        const char c = r->text[at];
+        if (c == '\'' || c == '"') {
+            at = past_string(r->text, at, r->end);
+            continue;
+        }
+        if (c == '#' && !depth) break;
+        if (c == '#') {
+            at = past_comment(r->text, at, r->end);
+            continue;
+        }
+        if (!depth && inside && strchr(",)]}", c)) break;
+        if (strchr("([{", c)) depth++;
+        if (strchr(")]}", c) && depth) depth--;
+        at++;
+    }
+    while (at > r->at && strchr(" \t\r\n\\", r->text[at - 1])) at--;
+    return at;
+}
+
+/* Items up to the closing bracket. Of a mapping: "key": value, or key=value. */
+static int read_items(reader *r, uint32_t index, char close, char between, int depth)
+{
+    while (!take(r, close)) {
+        uint32_t key = STK_YAML_NONE, item;
+        int status = STOKE_OK;
+        if (between) {
+            char word[WORD];
+            const size_t begin = r->at;
+            if (between == ':') {
+                status = add_node(r, STK_YAML_SCALAR, index, STK_YAML_NONE, begin, &key);
+                const int read = status                                    ? status
+                                 : peek(r, 0) == '"' || peek(r, 0) == '\'' ? read_string(r, key, 0)
+                                                                           : read_plain(r, key);
+                if (read != 1) return read;
+                end_node(r, key, r->at);
+            } else {
+                read_word(r, word);
+                status = *word ? add_key(r, index, word, begin, r->at, &key) : 0;
+                if (status || !*word) return status;
+            }
+            if (!take(r, between)) return 0;
+            skip_space(r);
+        }
+        status = read_value(r, index, key, depth + 1, &item);
+        if (status != 1) return status;
+        if (!take(r, ',')) return take(r, close);
+    }
+    return 1;
+}
+
+static int open_items(reader *r, uint32_t index, stk_yaml_kind kind, char close, char between, int depth)
+{
+    r->yaml->nodes[index].kind = kind;
+    r->yaml->nodes[index].flow = 1;
+    if (depth >= STK_YAML_DEPTH)
+        return stk_yaml_fail(r->yaml, line_at(r, r->at), r->err, STOKE_E_LIMIT,
+                             "nested deeper than %d levels", STK_YAML_DEPTH);
+    r->at++;
+    const int status = read_items(r, index, close, between, depth);
+    if (status == 1) end_node(r, index, r->at);
+    return status;
+}
+
+/* field(default=8), Field(8), Path("data"): the value is the one inside. */
+static int read_call(reader *r, const char *name, uint32_t index, int depth)
+{
+    char word[WORD];
+    const size_t begin = r->at;
+    if (!strcmp(name, "dict")) return open_items(r, index, STK_YAML_MAPPING, ')', '=', depth);
+    if (strcasecmp(name, "field") != 0 && strcmp(name, "Path") != 0) return 0;
+    r->at++;
+    skip_space(r);
+    const size_t inside = r->at;
+    read_word(r, word);
+    if (strcmp(word, "default") != 0 || !take(r, '=')) r->at = inside;
+    skip_space(r);
+    r->yaml->nodes[index].begin = r->at;
+    r->yaml->nodes[index].line = line_at(r, r->at);
+    const char c = peek(r, 0);
+    const int status = c == '"' || c == '\'' ? read_string(r, index, 0) : read_plain(r, index);
+    if (status != 1) return status;
+    end_node(r, index, r->at);
+    /* What else a field has does not change the value; the parts of a Path do. */
+    skip_space(r);
+    if (peek(r, 0) != ')' && (peek(r, 0) != ',' || *name == 'P')) return 0;
+    const size_t after = past_brackets(r->text, begin, r->end);
+    if (after) r->at = after;
+    return after != 0;
+}
+
+/* 1: a literal; 0: none, and what was added is to be taken back; negative: an error. */
+static int read_literal(reader *r, uint32_t index, int depth)
+{
+    char word[WORD];
+    const char c = peek(r, 0);
+    if (c == '"' || c == '\'') return read_string(r, index, 0);
+    if (c == '(' || c == '[') return open_items(r, index, STK_YAML_SEQUENCE, c == '(' ? ')' : ']', 0, depth);
+    if (c == '{') return open_items(r, index, STK_YAML_MAPPING, '}', ':', depth);
+    if (strchr("rRuU", c) && c && (peek(r, 1) == '"' || peek(r, 1) == '\'')) {
+        r->at++;
+        return read_string(r, index, c == 'r' || c == 'R');
+    }
+    const size_t begin = r->at;
+    read_word(r, word);
+    if (*word && peek(r, 0) == '(') return read_call(r, word, index, depth);
+    r->at = begin;
+    return read_plain(r, index);
+}
+
+/* Takes back what a literal that was none has added below `index`. */
+static void forget_children(reader *r, uint32_t index)
+{
+    stk_yaml_node *node = &r->yaml->nodes[index];
+    r->yaml->n_nodes = index + 1;
+    node->first = node->last = STK_YAML_NONE;
+    node->children = 0;
+    node->flow = 0;
+    node->style = STK_YAML_PLAIN;
+    node->kind = STK_YAML_SCALAR;
+}
+
+static int read_value(reader *r, uint32_t parent, uint32_t key, int depth, uint32_t *index)
+{
+    skip_space(r);
+    const size_t begin = r->at;
+    int status = add_node(r, STK_YAML_SCALAR, parent, key, begin, index);
+    if (status) return status;
+    const uint32_t line = r->yaml->nodes[*index].line;
+    status = read_literal(r, *index, depth);
+    if (status < 0) return status;
+    const size_t behind = r->at;
+    skip_space(r);
+    /* Of a statement nothing may follow: 288, 320 are two. */
+    if (status && (r->at >= r->end || (depth && strchr(",)]}", peek(r, 0))))) {
+        stk_yaml_node *node = &r->yaml->nodes[*index];
+        if (node->end == node->begin) end_node(r, *index, behind);
+        r->at = behind;
+        return 1;
+    }
+    /* More follows, or it was no literal: an expression, kept as its text. */
+    r->at = begin;
+    forget_children(r, *index);
+    r->yaml->nodes[*index].begin = begin;
+    r->yaml->nodes[*index].line = line;
+    const size_t end = expression_end(r, depth > 0);
+    if (end == begin) return 0;
+    end_node(r, *index, end);
+    r->yaml->nodes[*index].computed = 1;
+    r->at = end;
+    status =
+        set_text(r, *index, r->text + begin, end - begin < STK_YAML_VALUE ? end - begin : STK_YAML_VALUE);
+    return status ? status : 1;
+}
+
+/* ---- statements ---- */
+
+static uint32_t top(const reader *r)
+{
+    return r->depth ? r->open[r->depth - 1].node : 0;
+}
+
+/* What a line may begin with that looks like a name with its type: `else: x = 1`. */
+static int begins_block(const char *word)
+{
+    return !strcmp(word, "else") || !strcmp(word, "try") || !strcmp(word, "except") ||
+           !strcmp(word, "finally");
+}
+
+/* An assignment to a name; everything else is passed over. */
+static int read_assignment(reader *r, const char *word, size_t begin)
+{
+    const uint32_t parent = top(r);
+    const size_t word_end = r->at;
+    int annotated = 0;
+    uint32_t key, value;
+    while (peek(r, 0) == ' ' || peek(r, 0) == '\t') r->at++;
+    if (peek(r, 0) == ':') {
+        annotated = 1;
+        int depth = 0;
+        for (r->at++; r->at < r->end && (depth || r->text[r->at] != '='); r->at++) {
+            if (strchr("([{", r->text[r->at])) depth++;
+            if (strchr(")]}", r->text[r->at])) depth--;
+            if (strchr("'\"", r->text[r->at])) r->at = past_string(r->text, r->at, r->end) - 1;
+        }
+    }
+    if (peek(r, 0) != '=' || peek(r, 1) == '=') return STOKE_OK;
+    r->at++;
+    const size_t nodes = r->yaml->n_nodes;
+    const stk_yaml_node before = r->yaml->nodes[parent];
+    int status = add_key(r, parent, word, begin, word_end, &key);
+    if (!status) status = read_value(r, parent, key, 0, &value);
+    if (status == 1) {
+        r->yaml->nodes[value].annotated = annotated;
+        r->yaml->nodes[value].behind = r->end - (r->text[r->end - 1] == '\r'); /* the line end is CRLF */
+        return STOKE_OK;
+    }
+    if (status) return status;
+    r->yaml->n_nodes = nodes; /* an assignment of nothing: a text cut off in the middle */
+    r->yaml->nodes[parent] = before;
+    if (before.last != STK_YAML_NONE) r->yaml->nodes[before.last].next = STK_YAML_NONE;
+    return STOKE_OK;
+}
+
+static int open_class_body(reader *r, size_t indent)
+{
+    char name[WORD];
+    uint32_t key, node;
+    while (peek(r, 0) == ' ' || peek(r, 0) == '\t') r->at++;
+    const size_t begin = read_word(r, name);
+    if (!*name || r->depth == CLASSES) return STOKE_OK;
+    int status = add_key(r, top(r), name, begin, r->at, &key);
+    if (!status) status = add_node(r, STK_YAML_MAPPING, top(r), key, r->at, &node);
+    if (!status) r->open[r->depth++] = (open_class){ node, indent };
+    return status;
+}
+
+/* The statement in [at, end), which stands in a line that begins with `indent` blanks. */
+static int read_statement(reader *r, size_t indent)
+{
+    char word[WORD];
+    const size_t begin = read_word(r, word);
+    if (!strcmp(word, "class")) return open_class_body(r, indent);
+    return *word && !begins_block(word) ? read_assignment(r, word, begin) : STOKE_OK;
+}
+
+static int check_utf8(const reader *r)
+{
+    for (const char *p = r->text, *end = p + r->yaml->bytes; p < end;) {
+        const char *start = p;
+        const uint32_t code = stk_utf8_next(&p);
+        if (!code || (code == STK_UTF8_BAD && p - start == 1)) {
+            size_t line = 1;
+            for (const char *q = r->text; q < start; q++) line += *q == '\n';
+            return stk_yaml_fail(r->yaml, line, r->err, STOKE_E_FORMAT, "%s; save the file as UTF-8",
+                                 code ? "bytes that are not UTF-8" : "a zero byte");
+        }
+    }
+    return STOKE_OK;
+}
+
+/* A mapping's bytes go from its first key to its last value. */
+static void close_mappings(stoke_yaml *yaml)
+{
+    for (size_t i = yaml->n_nodes; i--;) {
+        stk_yaml_node *node = &yaml->nodes[i];
+        if (node->kind != STK_YAML_MAPPING || node->flow || node->last == STK_YAML_NONE) continue;
+        node->begin = yaml->nodes[node->first].begin;
+        node->end = yaml->nodes[node->last].end;
+        node->end_line = yaml->nodes[node->last].end_line;
+    }
+}
+
+int stk_python_build(stoke_yaml *yaml, stoke_error *err)
+{
+    reader r = { .yaml = yaml, .text = yaml->text, .line = 1, .err = err };
+    const size_t bytes = yaml->bytes;
+    size_t at = bytes >= 3 && !memcmp(yaml->text, "\xef\xbb\xbf", 3) ? 3 : 0;
+    size_t passed_over = SIZE_MAX; /* indent of a statement whose block is not ours */
+    uint32_t root;
+    int status = check_utf8(&r);
+    r.first = r.start = r.counted = at;
+    if (!status) status = add_node(&r, STK_YAML_MAPPING, STK_YAML_NONE, STK_YAML_NONE, at, &root);
+    while (!status && at < bytes) {
+        size_t indent = 0;
+        while (at < bytes && strchr(" \t\f", yaml->text[at]) && yaml->text[at]) indent++, at++;
+        char last;
+        const size_t end = statement_end(yaml->text, at, bytes, &last);
+        if (last && (passed_over == SIZE_MAX || indent <= passed_over)) {
+            const int is_class = !strncmp(yaml->text + at, "class", 5) && last == ':';
+            passed_over = last == ':' && !is_class ? indent : SIZE_MAX;
+            while (r.depth && r.open[r.depth - 1].indent >= indent) r.depth--;
+            r.at = at;
+            r.end = end;
+            if (last != ':' || is_class) status = read_statement(&r, indent);
+        }
+        at = end + 1;
+        if (end < bytes && yaml->text[end] == ';') /* the next one of the same line has its indent */
+            while (at < bytes && yaml->text[at] != '\n') at++;
+    }
+    if (!status) close_mappings(yaml);
+    return status;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Training: precision, clipping, compilation, augmentation on the card. Effects are said in words: a figure
+ * needs a measurement.
+ */
+#include <string.h>
+#include <strings.h>
+
+#include "src/tune/optimize/optimize.h"
+
+/* ---- precision ---- */
+
+static const stk_reason HALF = {
+    "usual: the card multiplies 16-bit numbers faster",
+    "less memory for activations, faster steps on cards with tensor cores; weights stay fp32",
+    STOKE_SOURCE_TABLE
+};
+
+static int own_precision(stoke_optimization *o, const stk_found *f, stoke_error *err)
+{
+    if (!f->exists || strcmp(f->text, "fp32") != 0) return STOKE_OK;
+    return stk_optimize_change(o, f, "auto",
+                               (stk_reason){ "auto is bf16 where the processor multiplies it by itself",
+                                             "faster steps there, the same elsewhere", STOKE_SOURCE_TABLE },
+                               err);
+}
+
+/* What the full precision that stands there becomes; NULL: it is none. A switch becomes true. */
+static const char *half_of(const stoke_optimization *o, const stk_found *f, int quoted)
+{
+    static const struct {
+        const char *full, *half;
+    } words[] = { { "32", "16" },     { "fp32", "fp16" },        { "float32", "float16" },
+                  { "full", "fp16" }, { "32-true", "16-mixed" }, { "torch.float32", "torch.float16" } };
+    const char *dot = strrchr(f->path, '.'), *key = dot ? dot + 1 : f->path;
+    const int lightning = o->framework == STK_FOR_LIGHTNING && !strcasecmp(key, "precision");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcasecmp(f->text, words[i].full)) return lightning ? "16-mixed" : words[i].half;
+    if (lightning && (!f->exists || stk_is_off(f->text))) return "16-mixed";
+    if (!stk_is_off(f->text)) return NULL;
+    return quoted ? "fp16" : "true"; /* "no" of accelerate is a word */
+}
+
+/* Whether TrainingArguments have one of their two switches on. */
+static int has_bf16(const stoke_optimization *o)
+{
+    const char *path;
+    stoke_yaml_value value;
+    for (size_t i = 0; stoke_yaml_at(o->yaml, i, &path, &value); i++) {
+        const char *dot = strrchr(path, '.');
+        if (!strcasecmp(dot ? dot + 1 : path, "bf16") && stk_is_on(value.text)) return 1;
+    }
+    return 0;
+}
+
+int stk_optimize_precision(stoke_optimization *o, stoke_error *err)
+{
+    static const char *const half[] = { "fp16",          "bf16",           "16",       "auto",    "16-mixed",
+                                        "bf16-mixed",    "float16",        "bfloat16", "16-true", "bf16-true",
+                                        "torch.float16", "torch.bfloat16", NULL };
+    stk_found f;
+    stoke_yaml_value value = { 0 };
+    const int r = stk_optimize_look(o, "mixed_precision", &f, err);
+    if (r || f.none) return r;
+    if (o->framework == STK_FOR_STOKE) return own_precision(o, &f, err);
+    if (o->place == STK_ON_PROCESSOR) {
+        stk_optimize_remark(o, "mixed precision is left as it is: the file trains on the processor, which "
+                               "gains little by it");
+        return STOKE_OK;
+    }
+    if (f.exists) stoke_yaml_get(o->yaml, f.path, &value);
+    if (f.exists && (stk_is_one_of(f.text, half) || stk_is_on(f.text) || has_bf16(o))) {
+        stk_optimize_right(o, &f);
+        o->p.precision = STOKE_PRECISION_FP16;
+        return STOKE_OK;
+    }
+    const char *to = half_of(o, &f, value.quoted);
+    if (!to) {
+        stk_optimize_remark(o, "%s: %s is left: it is no precision known here", f.path, f.text);
+        return STOKE_OK;
+    }
+    const size_t before = o->n_changes;
+    const int done = stk_optimize_change(o, &f, to, HALF, err);
+    if (o->n_changes > before) o->p.precision = STOKE_PRECISION_FP16;
+    return done;
+}
+
+/* ---- the rest ---- */
+
+static int clipping(stoke_optimization *o, stoke_error *err)
+{
+    static const stk_reason because = { "usual; larger batches and fp16 make single large gradients likelier",
+                                        "a single bad batch no longer throws training off",
+                                        STOKE_SOURCE_TABLE };
+    stk_found f;
+    const int r = stk_optimize_look(o, "grad_clip", &f, err);
+    if (r || f.none) return r;
+    if (f.exists && !stk_is_off(f.text)) {
+        stk_optimize_right(o, &f);
+        return STOKE_OK;
+    }
+    return stk_optimize_change(o, &f, "1.0", because, err);
+}
+
+/* Only where the file knows the word, or has sections of somebody's own trainer. */
+static int augmentation(stoke_optimization *o, stoke_error *err)
+{
+    static const stk_reason own = { "auto measures both on the first batches; augmenting on the CPU is the "
+                                    "first cause of an idle card",
+                                    "the device augments where that leaves it busier", STOKE_SOURCE_TABLE },
+                            theirs = { "augmenting on the CPU is the first cause of an idle card",
+                                       "workers decode only; the card does the rest between steps",
+                                       STOKE_SOURCE_TABLE };
+    stk_found f;
+    const int r = stk_optimize_look(o, "gpu_augmentation", &f, err);
+    if (r || f.none) return r;
+    if (o->framework == STK_FOR_STOKE) {
+        if (!f.exists) return STOKE_OK;
+        if (!strcasecmp(f.text, "host")) return stk_optimize_change(o, &f, "auto", own, err);
+        stk_optimize_right(o, &f);
+        return STOKE_OK;
+    }
+    if (o->place == STK_ON_PROCESSOR || (!f.exists && o->dialect != STOKE_DIALECT_SECTIONS)) return STOKE_OK;
+    return stk_optimize_switch_on(o, "gpu_augmentation", theirs, err);
+}
+
+/* A figure that stands there and is small; what a trainer does by default is not known here. */
+static int log_interval(stoke_optimization *o, stoke_error *err)
+{
+    static const stk_reason because = { "to print a loss (loss.item()) the loop waits for the device, here "
+                                        "at almost every step",
+                                        "the loop runs ahead of the device again; curves have fewer points",
+                                        STOKE_SOURCE_TABLE };
+    stk_found f;
+    const int r = stk_optimize_look(o, "log_every", &f, err);
+    if (r || !f.is_number || f.number < 1 || f.number >= 10) return r;
+    return stk_optimize_change(o, &f, o->framework == STK_FOR_STOKE ? "auto" : "50", because, err);
+}
+
+int stk_optimize_training(stoke_optimization *o, stoke_error *err)
+{
+    static const stk_reason compiled = {
+        "usual: fuses small kernels",
+        "faster steps on most networks after a slow first one; try it, then measure", STOKE_SOURCE_TABLE
+    };
+    static const stk_reason tuned = {
+        "pictures of one size let cuDNN time its algorithms once and keep the best",
+        "faster convolutions after the first steps, which may take more memory", STOKE_SOURCE_TABLE
+    };
+    const int card = o->framework != STK_FOR_STOKE && o->place != STK_ON_PROCESSOR;
+    const stoke_recommendation *line = stk_optimize_advised(o, "compile"); /* old cards gain nothing by it */
+    int r = clipping(o, err);
+    if (!r && card && !(line && stk_is_off(line->value)))
+        r = stk_optimize_switch_on(o, "compile", compiled, err);
+    if (!r && card && o->framework == STK_FOR_LIGHTNING)
+        r = stk_optimize_switch_on(o, "benchmark", tuned, err);
+    if (!r) r = augmentation(o, err);
+    return r ? r : log_interval(o, err);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The card that is meant where it is in another machine: what the tables know of it by its name, or its
+ * memory alone.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "src/base/error.h"
+#include "src/base/number.h"
+#include "src/base/terminal.h"
+#include "src/settings/keys.h"
+#include "src/tune/advice/advice_tables.h"
+#include "src/tune/decide/decide.h"
+#include "src/tune/machine/tree.h"
+#include "src/tune/preflight/preflight.h"
+
+/* NVIDIA's compute capabilities by the beginning of a name; the longest one that fits counts. GTX 16 has no
+ * tensor cores, and yet gains by half precision. */
+static const struct {
+    const char *begins;
+    double capability;
+} generations[] = {
+    { "RTX 50", 12.0 }, { "RTX 40", 8.9 },    { "RTX 30", 8.6 }, { "RTX 20", 7.5 },
+    { "RTX A", 8.6 },   { "GTX 16", 7.5 },    { "GTX 10", 6.1 }, { "MX450", 7.5 },
+    { "T4", 7.5 },      { "TITAN RTX", 7.5 }, { "P100", 6.0 },   { "V100", 7.0 },
+    { "L4", 8.9 },      { "A10", 8.6 },       { "A100", 8.0 },   { "H100", 9.0 },
+};
+
+static stoke_figure capability_of(const char *name)
+{
+    size_t longest = 0;
+    stoke_figure found = { 0 };
+    for (size_t i = 0; i < sizeof generations / sizeof *generations; i++) {
+        const size_t n = strlen(generations[i].begins);
+        if (n <= longest || strncmp(name, generations[i].begins, n) != 0) continue;
+        longest = n;
+        found = stk_figure(generations[i].capability, STOKE_SOURCE_TABLE);
+    }
+    return found;
+}
+
+/* One of those seen here that has the name; -1: none. */
+static int seen_here(stk_surroundings *here, stoke_gpus *gpus, const stk_advice_row *row)
+{
+    for (size_t i = 0; row && i < here->n_gpus; i++) {
+        stoke_gpus_read(gpus, i, &here->gpu);
+        if (!here->gpu.lost && stk_advice_card(here->gpu.name).card == row) return (int)i;
+    }
+    return -1;
+}
+
+int stk_find_meant(stk_surroundings *here, stoke_gpus *gpus, const stoke_preflight_params *p,
+                   stoke_error *err)
+{
+    const stk_advice_name name = p->card ? stk_advice_card(p->card) : (stk_advice_name){ 0 };
+    if (p->card && !name.card && !name.gb && !p->card_memory)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "no card is known as '%.80s'%s%s%s (`--vram` with its memory will do, too)", p->card,
+                        name.nearest ? ": did you mean " : "", name.nearest ? name.nearest : "",
+                        name.nearest ? "?" : "");
+    const int seen = p->card_memory ? -1 : seen_here(here, gpus, name.card);
+    if (seen >= 0) {
+        here->index = (size_t)seen;
+        return STOKE_OK;
+    }
+    const uint32_t gb = name.gb ? name.gb : name.card ? name.card->gb : 0;
+    const uint64_t memory = p->card_memory ? p->card_memory : (uint64_t)gb << 30;
+    stoke_gpu *gpu = &here->gpu;
+    *gpu = (stoke_gpu){ 0 };
+    here->n_gpus = 0;
+    here->meant = 1;
+    if (name.card)
+        STK_SAY(gpu->name, "%s", name.card->name);
+    else
+        STK_SAY(gpu->name, "a card of %.4g GiB", (double)memory / (double)STK_SPARE_BYTES);
+    gpu->memory_total = gpu->memory_free = stk_figure((double)memory, STOKE_SOURCE_TABLE);
+    if (name.card) gpu->compute_capability = capability_of(name.card->name);
+    char word[80] = "";
+    if (name.card && !p->card_memory && *stoke_text_word(p->card, word, sizeof word))
+        STK_SAY(here->card_flag, " --gpu %s", word);
+    else
+        STK_SAY(here->card_flag, " --vram %.4g", (double)memory / (double)STK_SPARE_BYTES);
+    return STOKE_OK;
+}
+
+int stk_has_card(const stk_surroundings *here)
+{
+    return here->n_gpus > 0 || here->meant;
+}
+
+stoke_figure stk_cores(const stk_surroundings *here)
+{
+    if (here->cores_given) return stk_figure(here->cores_given, STOKE_SOURCE_TABLE);
+    return here->meant ? (stoke_figure){ 0 } : here->machine.usable;
+}
+
+int stk_slow_files(const stk_surroundings *here)
+{
+    const stoke_disk_facts *disk = &here->disk;
+    const int turns = disk->rotational.source && disk->rotational.value > 0;
+    return here->data_there && (turns || (disk->network.source && disk->network.value > 0));
+}
+
+/* Cards of "0,1", and of a list; 0: it is one number, which counts them, or a word. */
+static int64_t listed(const stoke_yaml *yaml, uint32_t node, const char *text)
+{
+    int64_t n = 1;
+    if (yaml->nodes[node].kind != STK_YAML_SEQUENCE && !strchr(text, ',')) return 0;
+    for (; (text = strchr(text, ',')); text++) n++;
+    return n;
+}
+
+int64_t stk_cards_asked(const stoke_yaml *yaml, char said[32])
+{
+    const char *text;
+    char room[64];
+    uint32_t node;
+    int64_t n = 0;
+    *said = 0;
+    if (stk_setting_node(yaml, stk_setting_named("devices"), NULL, &node, NULL) || node == STK_YAML_NONE ||
+        !(text = stk_value_text(yaml, node, room, sizeof room)))
+        return 0;
+    snprintf(said, 32, "%.31s", text);
+    if (!strcmp(text, "-1") || !strcasecmp(text, "auto") || !strcasecmp(text, "all")) return -1;
+    const int64_t in_list = listed(yaml, node, text);
+    if (in_list) return in_list;
+    return stk_parse_int(text, &n) && n > 0 && n <= 1024 ? n : 0;
+}
+
+void stk_settle_ranks(stk_run_wish *wish, stk_surroundings *here, const char *config)
+{
+    stoke_yaml *yaml;
+    if (!config || wish->engine != STOKE_ENGINE_TORCH || wish->ranks > 1) return;
+    if (stoke_yaml_open(&yaml, config, NULL)) return;
+    const int64_t n = stk_cards_asked(yaml, here->devices);
+    if (n < 0 && here->n_gpus) wish->ranks = (int64_t)here->n_gpus;
+    if (n > 0) wish->ranks = n;
+    stoke_yaml_close(&yaml);
+}

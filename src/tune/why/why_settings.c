@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a settings file says by itself, with no run and no card to look at: workers that are not there,
+ * numbers of 32 bits, gradients that are not clipped, a learning rate that is high and begins at its height.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "src/base/number.h"
+#include "src/tune/decide/decide.h"
+#include "src/tune/why/why.h"
+
+/* Rates above these are rare, and seldom by intent. Adam and AdamW: 6e-5 (pretrained) to 1e-3; SGD: to 0.1.
+ */
+static const double ADAM_MOST = 1e-3, SGD_MOST = 0.1;
+/* Fewer pictures in a step make its direction a matter of luck. */
+enum { STEP_LEAST = 4 };
+/* A figure shown so often makes the loop wait for the card. */
+enum { OFTEN = 5 };
+
+/* ---- what the file says ---- */
+
+/* The text of a setting in a PyTorch trainer's file; NULL = it is not there. */
+static const char *text_of(const stk_evidence *e, const char *setting)
+{
+    const char *path;
+    int exists;
+    stoke_yaml_value value;
+    if (!e->yaml || stoke_config_find(e->yaml, setting, NULL, &path, &exists, NULL) || !exists) return NULL;
+    return stoke_yaml_get(e->yaml, path, &value) ? value.text : NULL;
+}
+
+static int is_off(const char *text)
+{
+    static const char *const words[] = { "false", "no", "off", "0", "0.0", "null", "none", "~", "" };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcasecmp(text, words[i])) return 1;
+    return 0;
+}
+
+/* ---- settings that cost time ---- */
+
+/* 1: wrong by itself; 0: right; -1: the file alone does not tell. `why` is filled for 1. */
+typedef int (*judge)(const stk_evidence *e, char *why, size_t size);
+
+static int judge_workers(const stk_evidence *e, char *why, size_t size)
+{
+    const stoke_figure cores = stk_cores(&e->here);
+    const int64_t n = e->wish.workers;
+    if (*e->wish.workers_said) return -1;
+    if (n < 1) {
+        snprintf(why, size, "the training makes every batch itself, and the card waits meanwhile");
+        return 1;
+    }
+    if (!cores.source) return -1;
+    const uint32_t ranks = (uint32_t)e->wish.ranks, all = (uint32_t)cores.value;
+    const uint32_t most = stk_decide_workers_most(all, ranks, stk_slow_files(&e->here));
+    snprintf(why, size, "%" PRIu32 " core%s: %" PRIu32 " usual, up to %" PRIu32, all, all == 1 ? "" : "s",
+             stk_decide_workers(all, ranks), most);
+    return n > (int64_t)most;
+}
+
+static int judge_precision(const stk_evidence *e, char *why, size_t size)
+{
+    const stoke_figure capability = e->here.gpu.compute_capability;
+    if (e->wish.mixed_precision == 1) return 0;
+    if (capability.source && capability.value < STK_MIXED_SINCE) return 0;
+    snprintf(why, size, "mixed precision is off: cards since Volta compute 16 bits several times as fast");
+    return 1;
+}
+
+static int judge_pinned(const stk_evidence *e, char *why, size_t size)
+{
+    snprintf(why, size, "copies to the card wait for the processor");
+    return e->wish.pin_memory != 1;
+}
+
+static int judge_persistent(const stk_evidence *e, char *why, size_t size)
+{
+    if (stk_wish_no_workers(&e->wish) || e->wish.epochs == 1) return -1;
+    snprintf(why, size, "every epoch begins with processes that start and read nothing yet");
+    return e->wish.persistent_workers != 1;
+}
+
+static int judge_log(const stk_evidence *e, char *why, size_t size)
+{
+    if (e->wish.log_every < 0) return -1;
+    snprintf(why, size, "to show a figure the loop waits until the card has computed it");
+    return e->wish.log_every >= 1 && e->wish.log_every < OFTEN;
+}
+
+static int judge_clipping(const stk_evidence *e, char *why, size_t size)
+{
+    const char *text = text_of(e, "grad_clip");
+    snprintf(why, size, "one odd batch can throw the weights far off");
+    return !text || is_off(text);
+}
+
+/* What a setting that is not as it should be means, and how much of the trouble it is as a rule. NULL: only
+ * the rules of optimize tell, or a switch that is off. */
+static const struct {
+    const char *setting, *cause;
+    double weight;
+    judge judge;
+} meanings[] = {
+    { "num_workers", "the number of workers does not suit the cores", 0.55, judge_workers },
+    { "gpu_augmentation", "the processor augments, not the card", 0.45, NULL },
+    { "mixed_precision", "the card computes with numbers of 32 bits", 0.4, judge_precision },
+    { "log_every", "the loop waits for the loss at almost every step", 0.35, judge_log },
+    { "pin_memory", "batches lie where the card cannot copy them from by itself", 0.3, judge_pinned },
+    { "device_prefetch", "copies do not run while the card computes", 0.32, NULL },
+    { "non_blocking", "the loop waits for every copy", 0.3, NULL },
+    { "grad_clip", "large gradients are not clipped", 0.3, judge_clipping },
+    { "persistent_workers", "workers are started again at every epoch", 0.25, judge_persistent },
+    { "batch_size", "the batch is small for the card", 0.2, NULL },
+    { "prefetch_factor", "few batches are made ahead", 0.15, NULL },
+    { "compile", "small kernels are not fused", 0.1, NULL },
+};
+
+static int planned(const stk_evidence *e, const char *setting, stoke_change *change)
+{
+    for (size_t i = 0; e->plan && stoke_optimization_change(e->plan, i, change); i++)
+        if (!strcmp(change->setting, setting)) return 1;
+    return 0;
+}
+
+static void one_setting(stoke_answer *answer, const stk_evidence *e, size_t m)
+{
+    const char *setting = meanings[m].setting, *text = text_of(e, setting);
+    char why[160] = "";
+    stoke_change c;
+    const int changes = planned(e, setting, &c);
+    /* The plan was given this machine's cores: where they are from is known here. */
+    const int of_cores = changes && meanings[m].judge == judge_workers && !e->here.cores_given;
+    const int source = of_cores ? stk_cores(&e->here).source : changes ? c.source : STOKE_SOURCE_NA;
+    const int is_switch = strcmp(setting, "batch_size") && strcmp(setting, "prefetch_factor");
+    const int wrong = meanings[m].judge ? meanings[m].judge(e, why, sizeof why)
+                      : text            ? is_switch && is_off(text)
+                                        : -1;
+    if (!changes && wrong < 0) return;
+    if (!changes && !is_switch && !(e->plan && stk_has_card(&e->here))) return; /* nobody judged it */
+    stoke_reason *r = stk_reason_add(answer, changes || wrong == 1, meanings[m].weight);
+    STK_SAY(r->cause, "%s", meanings[m].cause);
+    if (meanings[m].judge == judge_workers && stk_wish_no_workers(&e->wish))
+        STK_SAY(r->cause, "no workers make batches");
+    if (changes)
+        STK_SAY(r->evidence, "%.100s: %.60s%s%.60s, better %.40s [%.16s]: %.150s", e->wish.config, c.path,
+                *c.from ? " is " : " is not there", c.from, c.to, stoke_source_name(source),
+                wrong == 1 ? why : c.why);
+    else
+        STK_SAY(r->evidence, "%.200s: %s%s%.60s%s%s", e->wish.config, setting,
+                text ? " is " : " is not there", text ? text : "", wrong == 1 ? ": " : "",
+                wrong == 1 ? why : "");
+    if (r->found) STK_SAY(r->remedy, "%s", stk_optimize_command(&e->wish, &e->here).text);
+}
+
+void stk_reason_settings(stoke_answer *answer, const stk_evidence *e, const char *const *settings)
+{
+    if (!e->has_config || e->wish.engine != STOKE_ENGINE_TORCH) return;
+    for (; *settings; settings++)
+        for (size_t m = 0; m < sizeof meanings / sizeof *meanings; m++)
+            if (!strcmp(meanings[m].setting, *settings)) one_setting(answer, e, m);
+}
+
+/* ---- settings that make a training unstable ---- */
+
+/* The rate as the file says it; 0 = it does not. */
+static double rate_of(const stk_evidence *e)
+{
+    double lr = 0;
+    if (e->wish.engine == STOKE_ENGINE_NATIVE) return e->wish.train.lr > 0 ? e->wish.train.lr : 0;
+    const char *text = text_of(e, "learning_rate");
+    return text && stk_parse_real(text, &lr) && lr > 0 ? lr : 0;
+}
+
+static void high_rate(stoke_answer *a, const stk_evidence *e)
+{
+    const int sgd = e->wish.optimizer == STOKE_OPTIMIZER_SGD;
+    const double lr = rate_of(e), most = sgd ? SGD_MOST : ADAM_MOST;
+    if (lr <= 0) return;
+    stoke_reason *r = stk_reason_add(a, lr > most * 1.0001, 0.6);
+    STK_SAY(r->cause, "the learning rate is high");
+    STK_SAY(r->evidence, "%.300s: %.2g; usual for %s: %s [table]", e->wish.config, lr,
+            sgd ? "SGD" : "Adam and AdamW", sgd ? "0.01 to 0.1" : "6e-5 (pretrained) to 1e-3");
+    if (!r->found) return;
+    if (e->wish.engine == STOKE_ENGINE_NATIVE)
+        STK_SAY(r->remedy, "stoke find-lr --config %s%s", e->wish.config,
+                e->wish.has_data ? "" : " --data DIR");
+    else
+        STK_SAY(r->remedy, "set the learning rate to %s in %s, or a tenth of what it is",
+                sgd ? "0.01" : "1.0e-4", e->wish.config);
+}
+
+/* Whether the file speaks of a warm-up: any key of the name with a value, or a schedule that has one. */
+static int warms_up(const stk_evidence *e)
+{
+    const char *path;
+    stoke_yaml_value value;
+    if (e->wish.engine == STOKE_ENGINE_NATIVE) return e->wish.train.warmup > 0;
+    for (size_t i = 0; e->yaml && stoke_yaml_at(e->yaml, i, &path, &value); i++) {
+        const char *dot = strrchr(path, '.'), *key = dot ? dot + 1 : path;
+        if ((strcasestr(key, "warmup") || strcasestr(key, "warm_up")) && !is_off(value.text)) return 1;
+        if (strcasestr(value.text, "warmup") || strcasestr(value.text, "onecycle")) return 1;
+    }
+    return 0;
+}
+
+static void no_warm_up(stoke_answer *a, const stk_evidence *e)
+{
+    stoke_reason *r = stk_reason_add(a, !warms_up(e), 0.25);
+    STK_SAY(r->cause, "the learning rate begins at its height");
+    STK_SAY(r->evidence, "%.300s: %s", e->wish.config,
+            r->found ? "no warm-up is there" : "there is a warm-up");
+    if (!r->found) return;
+    if (e->wish.engine == STOKE_ENGINE_NATIVE)
+        STK_SAY(r->remedy, "%s --warmup 0.1", stk_train_again(e).text);
+    else
+        STK_SAY(r->remedy,
+                "let it rise over the first 5 to 10 %% of the steps, where your trainer can: "
+                "warmup in %s",
+                e->wish.config);
+}
+
+static void not_clipped(stoke_answer *a, const stk_evidence *e)
+{
+    static const char *const clip[] = { "grad_clip", NULL };
+    if (e->wish.engine != STOKE_ENGINE_NATIVE) {
+        stk_reason_settings(a, e, clip);
+        return;
+    }
+    const double norm = e->wish.train.clip_norm;
+    stoke_reason *r = stk_reason_add(a, norm <= 0, 0.3);
+    STK_SAY(r->cause, "large gradients are not clipped");
+    STK_SAY(r->evidence, "%.300s: clip_norm is %g", e->wish.config, norm);
+    if (r->found) STK_SAY(r->remedy, "%s --clip-norm 1", stk_train_again(e).text);
+}
+
+static void few_pictures(stoke_answer *a, const stk_evidence *e)
+{
+    const int64_t times = e->wish.accumulate > 0 ? e->wish.accumulate : 1;
+    if (e->wish.batch < 1) return;
+    const int few = e->wish.batch < STEP_LEAST && e->wish.batch * times < STEP_LEAST;
+    stoke_reason *r = stk_reason_add(a, few, 0.28);
+    STK_SAY(r->cause, "a step sees too few pictures to go by");
+    STK_SAY(r->evidence, "%.300s: batch %" PRId64 " x accumulation %" PRId64, e->wish.config, e->wish.batch,
+            times);
+    if (!r->found) return;
+    const int64_t wanted = (2 * STEP_LEAST + e->wish.batch - 1) / e->wish.batch;
+    if (e->wish.engine == STOKE_ENGINE_NATIVE)
+        STK_SAY(r->remedy, "%s --accumulate %" PRId64, stk_train_again(e).text, wanted);
+    else
+        STK_SAY(r->remedy, "add up gradients of %" PRId64 " batches: gradient accumulation in %s", wanted,
+                e->wish.config);
+}
+
+void stk_why_settings(stoke_answer *a, const stk_evidence *e)
+{
+    if (!e->has_config) return;
+    high_rate(a, e);
+    not_clipped(a, e);
+    no_warm_up(a, e);
+    few_pictures(a, e);
+}

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds of the promise that memory stays below its plan: a random set, a random command, its peak against its line."""
+import os
+import random
+import re
+import subprocess
+
+from PIL import Image
+
+SLACK = 1.05
+LIMITED = 0.3  # of the rounds ask for too little first, and then for what the refusal names
+SIDES = (16, 40, 90, 200, 480)
+LARGE = ((4000, 3000), (3000, 4000), (2400, 1600), (5000, 700))
+PLACEMENTS = ('auto', 'host', 'device')
+UNLIMITED = ('find-lr', 'hash-device', 'bench-device')  # they do several things one after the other
+KINDS = ('jpg', 'progressive.jpg', 'png', 'tif', 'webp')
+
+
+def picture(rng, width, height):
+    small = Image.frombytes('RGB', (max(2, width // 16), max(2, height // 16)),
+                            rng.randbytes(3 * max(2, width // 16) * max(2, height // 16)))
+    return small.resize((width, height), Image.BICUBIC)
+
+
+def mask(rng, width, height):
+    w, h = max(1, width // 32), max(1, height // 32)
+    return Image.frombytes('L', (w, h), bytes(rng.randrange(4) for _ in range(w * h))).resize((width, height), Image.NEAREST)
+
+
+def write_pair(rng, folder, number, kind, width, height):
+    image = picture(rng, width, height)
+    name = os.path.join(folder, 'images', f'{number:04d}.{kind.split(".")[-1]}')
+    if kind.endswith('jpg'):
+        image.save(name, quality=rng.choice((50, 85, 95)), progressive=kind.startswith('progressive'))
+    elif kind == 'tif':
+        image.save(name, compression=rng.choice((None, 'tiff_lzw', 'tiff_deflate')))
+    elif kind == 'webp':
+        image.save(name, lossless=rng.random() < 0.3, method=0)
+    else:
+        image.save(name, compress_level=1)
+    mask(rng, width, height).save(os.path.join(folder, 'masks', f'{number:04d}.png'), compress_level=1)
+
+
+def make_set(rng, folder):
+    """Small pictures of one or of all sizes and kinds; in most sets a large one is hidden."""
+    for part in ('images', 'masks'):
+        os.makedirs(os.path.join(folder, part))
+    count, one_kind = rng.randrange(6, 14), rng.choice(KINDS + (None,))
+    large = rng.randrange(count) if rng.random() < 0.7 else -1
+    for i in range(count):
+        width, height = rng.choice(LARGE) if i == large else (rng.choice(SIDES), rng.choice(SIDES))
+        write_pair(rng, folder, i, one_kind or rng.choice(KINDS), width, height)
+    return folder
+
+
+def loading(rng):
+    args = ['--size', str(rng.choice((32, 64, 160, 256))), '--batch', str(rng.choice((1, 2, 4))), '--max-bad', '100%',
+            '--workers', str(rng.choice((0, 1, 2, 3))), '--prefetch', str(rng.choice((1, 2, 4)))]
+    return args + ['--augment', rng.choice(('none', 'standard', 'strong', 'crop'))]
+
+
+def training(rng):
+    args = ['--size', str(rng.choice((32, 64, 128))), '--batch', str(rng.choice((1, 2, 4))), '--workers', str(rng.choice((0, 1, 3))),
+            '--memory', rng.choice(('plain', 'lean', 'min')), '--augment', rng.choice(('none', 'standard', 'crop'))]
+    return args + ['--classes', '4', '--val-split', '0.4', '--max-bad', '100%', '--steps', '2', '--eval-every', '1']
+
+
+def predicting(rng):
+    return ['--overlap', '0', '--mode', rng.choice(('resize', 'slide', 'auto'))] + (['--flip'] if rng.random() < 0.3 else [])
+
+
+def command(rng, name, folder, work, run):
+    if name == 'train':
+        return ['train', folder, '--runs', work, '--name', 'run', *training(rng)]
+    if name == 'find-lr':
+        return ['find-lr', folder, '--sweep-steps', '100', '--out', os.path.join(work, 'lr.svg'), *training(rng)[:-4]]
+    if name == 'predict':
+        return ['predict', run, os.path.join(folder, 'images'), '--out', os.path.join(work, 'masks'),
+                *predicting(rng), *(['--overlay'] if rng.random() < 0.5 else [])]
+    if name == 'eval':
+        original = ['--original', *predicting(rng)] if rng.random() < 0.6 else []
+        out = ['--out', os.path.join(work, 'eval')] if rng.random() < 0.5 else []
+        return ['eval', run, '--data', folder, '--split', 'all', '--max-bad', '100%', *original, *out]
+    if name == 'pack':
+        return ['pack', folder, '--format', 'cache', '--out', os.path.join(work, 'cache'), *loading(rng)[:6]]
+    if name == 'verify':
+        return ['verify', folder, '--workers', str(rng.choice((1, 2, 4)))]
+    if name == 'show':
+        return ['show', folder, '--out', os.path.join(work, 'show.png'), '--size', str(rng.choice((64, 160)))]
+    if name == 'hash-device':
+        return ['hash', folder, '--device', rng.choice(('host', 'virtual:rtx3090')), '--placement', rng.choice(PLACEMENTS), *loading(rng)]
+    if name == 'bench-device':
+        data = [folder] if rng.random() < 0.7 else []
+        return ['bench', 'device', *data, '--device', rng.choice(('host', 'virtual:rtx3090')), '--placement', rng.choice(PLACEMENTS), '--short',
+                '--transfer', rng.choice(('stream', 'pinned', 'pageable')), *loading(rng)]
+    if name == 'dump':
+        return ['dump', folder, '--out', os.path.join(work, 'dump'), '--batches', '2', *loading(rng)]
+    return [name, folder, *loading(rng)]
+
+
+def measure(stoke, peak, args, work):
+    """(planned, held, exit status, stderr) of a command, in bytes."""
+    into = os.path.join(work, 'peak')
+    done = subprocess.run([peak, into, stoke, *args], capture_output=True, text=True, cwd=work, timeout=300)
+    plans = re.findall(r'^memory: up to ([0-9.]+) (MB|GB)', done.stderr, re.M)
+    planned = max((float(number) * (1e6 if unit == 'MB' else 1e9) for number, unit in plans), default=None)
+    with open(into, encoding='ascii') as file:
+        return planned, int(file.read()), done.returncode, done.stderr
+
+
+def refused(stoke, args, work, limit):
+    """What would do instead, in MiB; None: it was not refused."""
+    done = subprocess.run([stoke, *args, '--memory-limit', limit], capture_output=True, text=True, cwd=work, timeout=300)
+    said = re.search(r'--memory-limit is [0-9.]+ MB, but .* = [0-9.]+ [MG]B. Set --memory-limit to ([0-9.]+)M or more, or ', done.stderr)
+    assert (done.returncode == 1) == bool(said), f'{args} --memory-limit {limit}: exit {done.returncode}\n{done.stderr}'
+    return float(said[1]) if said else None
+
+
+def least_limit(stoke, peak, args, work):
+    """The limit that a refusal names is accepted and kept, and 5 % less is refused. Returns (limit, held) in bytes."""
+    will_do = refused(stoke, args, work, '1M')
+    assert will_do, f'{args}: 1M is enough'
+    assert refused(stoke, args, work, f'{will_do * 0.95:.2f}M'), f'{args}: {will_do}M is said to be needed, and 5 % less does'
+    planned, held, code, said = measure(stoke, peak, [*args, '--memory-limit', f'{will_do}M'], work)
+    limit = will_do * 2**20
+    assert code == 0, f'{args} --memory-limit {will_do}M: exit {code}\n{said}'
+    printed = limit * 1.001 + 0.05e6  # with one digit
+    assert planned <= printed, f'{args}: {planned / 1e6:.1f} MB planned under {will_do}M\n{said}'
+    return limit, held
+
+
+def one_round(stoke, peak, seed, name, work, run):
+    """Returns (ratio, words about it). An AssertionError is a plan that was not kept, or none at all."""
+    rng = random.Random(seed)
+    os.makedirs(work)
+    folder = make_set(rng, os.path.join(work, 'set'))
+    args = command(rng, name, folder, work, run)
+    words = f'seed {seed}: stoke {" ".join(args)}'
+    if rng.random() < LIMITED and name not in UNLIMITED:
+        planned, held = least_limit(stoke, peak, args, work)
+        words += ' at the least limit'
+        code, said = 0, ''
+    else:
+        planned, held, code, said = measure(stoke, peak, args, work)
+    assert code in (0, 1), f'{words}: exit {code}\n{said}'
+    assert planned, f'{words}: no plan\n{said}'
+    words += f': planned {planned / 1e6:.1f} MB, held {held / 1e6:.1f} MB'
+    assert held <= planned * SLACK, f'{words}: {held / planned:.2f} times the plan\n{said}'
+    return held / planned, words
