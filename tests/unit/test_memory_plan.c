@@ -301,9 +301,18 @@ static void large_pictures_take_turns(void **state)
     const stoke_memory_plan all = stoke_loader_memory(loader);
     assert_int_equal(all.large_bytes, 0); /* every header was read */
     stoke_loader_destroy(&loader);
-    params.memory_limit = all.total_bytes - (WORKERS - 2) * all.worker_bytes; /* for two of four */
-    if (stoke_loader_create(&loader, dataset, &params, NULL, &err)) fail_msg("%s", err.message);
-    const stoke_memory_plan plan = stoke_loader_memory(loader);
+    /* For two of four. What the process itself holds is measured again for each loader: where a sanitizer gave
+     * memory back meanwhile, all four fit into that and the limit is lowered by as much. */
+    params.memory_limit = all.total_bytes - (WORKERS - 2) * all.worker_bytes;
+    stoke_memory_plan plan = all;
+    for (int tries = 0; tries < 4 && !plan.large_bytes; tries++) {
+        if (tries) {
+            stoke_loader_destroy(&loader);
+            params.memory_limit = plan.total_bytes - (WORKERS - 2) * plan.worker_bytes;
+        }
+        if (stoke_loader_create(&loader, dataset, &params, NULL, &err)) fail_msg("%s", err.message);
+        plan = stoke_loader_memory(loader);
+    }
     assert_true(plan.large_bytes > 0 && plan.worker_bytes < all.worker_bytes);
     assert_true(plan.total_bytes <= params.memory_limit);
     stoke_loader_stats_data stats;
