@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/common.h"
-#include "cli/help.h"
-#include "cli/hints.h"
+#include "cli/lib/common.h"
+#include "cli/lib/help.h"
+#include "cli/lib/hints.h"
 
 const cli_command *const cli_commands[] = {
     &cli_synth,     &cli_verify,     &cli_show,    &cli_train,      &cli_eval,    &cli_predict,
@@ -144,7 +144,7 @@ static void have_drivers_tried(void)
     const ssize_t length = readlink("/proc/self/exe", file, sizeof file - 1);
     if (length <= 0) return;
     file[length] = 0;
-    setenv("STOKE_DRIVER_TRIAL", file, 0);
+    setenv("STOKE_DRIVER_PROBE", file, 0);
 }
 
 static int dispatch(int argc, char **argv)

@@ -7,7 +7,7 @@
 #
 # The program is $STOKE, or the one that `make demo` built, or the one that is installed.
 #
-# The card is an RTX 3090 on paper with a step of 100 ms for 32 pictures of 512x512: its times are emulated. Reading, decoding and
+# The card is a simulated RTX 3090 with a step of 100 ms for 32 pictures of 512x512: its times are emulated. Reading, decoding and
 # augmenting are real, and done by this machine: close other programs, they are what starves it otherwise.
 set -eu
 built=$(dirname "$0")/../build/cli/stoke
@@ -23,7 +23,7 @@ echo "== 96 photographs of 800x1056 in $folder/data"
 run() {
     name=$1
     shift
-    "$stoke" bench device "$folder/data" --device virtual:rtx3090 --step-ms 100 --batch 32 --size 512 --augment standard \
+    "$stoke" bench device "$folder/data" --device sim:rtx3090 --step-ms 100 --batch 32 --size 512 --augment standard \
         --steps "$steps" --timeline "$folder/$name.svg" --trace "$folder/$name.json" --quiet "$@" | tee "$folder/$name.txt"
     echo
 }

@@ -10,12 +10,12 @@
 #include "kernels/clear.h"
 #include "kernels/elastic.h"
 #include "kernels/gray.h"
-#include "kernels/lay.h"
+#include "kernels/render.h"
 #include "kernels/mask.h"
 #include "kernels/mix.h"
 #include "kernels/noise.h"
 #include "kernels/spin.h"
 #include "kernels/take.h"
-#include "kernels/touch.h"
+#include "kernels/color.h"
 
 #endif

@@ -6,7 +6,7 @@
 #define STOKE_KERNELS_CLAHE_MATH_H
 
 #include "kernels/tables.h"
-#include "kernels/touch_math.h"
+#include "kernels/color_math.h"
 
 /* (19595 R + 38470 G + 7471 B) / 65536, rounded: the luma of JPEG in samples of any depth. 65535 * 65536 +
  * 32768 fits 32 bits. */

@@ -6,7 +6,7 @@
 #ifndef STOKE_KERNELS_MASK_H
 #define STOKE_KERNELS_MASK_H
 
-#include "kernels/place.h"
+#include "kernels/paste.h"
 
 /* Signed, so that a fill of -1 is -1 in every type. */
 K_FN void k_put_id(K_GLOBAL k_u8 *row, k_u32 dtype, k_u64 at, k_i32 id)

@@ -2,7 +2,7 @@
  *
  * What kernels are told about a batch: one k_shape by value, one k_sample for every row, one k_step for every
  * photometric step of every row. The host works out every number that needs a double, a library or a branch
- * on the plan (src/feed/tables.c); kernels only compute pixels. Members are ordered by size, so that all
+ * on the plan (src/upload/tables.c); kernels only compute pixels. Members are ordered by size, so that all
  * readers lay them out alike.
  */
 #ifndef STOKE_KERNELS_TABLES_H
@@ -10,8 +10,8 @@
 
 #include "kernels/compat.h"
 
-/* The values of stoke_touch_kind, stoke_mix_kind, stoke_dtype and stoke_layout, which kernels cannot include;
- * src/feed/tables.c asserts that they agree. */
+/* The values of stoke_color_kind, stoke_mix_kind, stoke_dtype and stoke_layout, which kernels cannot include;
+ * src/upload/tables.c asserts that they agree. */
 enum { K_BRIGHTNESS = 0, K_CONTRAST, K_SATURATION, K_HUE, K_GAMMA, K_BLUR, K_NOISE, K_CLAHE, K_ERASE };
 enum { K_MIX_NONE = 0, K_MIX_UP, K_MIX_CUT };
 enum { K_DTYPE_U8 = 0, K_DTYPE_F32, K_DTYPE_F16, K_DTYPE_BF16, K_DTYPE_U16, K_DTYPE_I32, K_DTYPE_I64 };
@@ -54,7 +54,7 @@ typedef struct k_take {
 typedef struct k_sample {
     k_u64 image,
         mask; /* bytes from the start of the raw block to the fitted picture and its ids, rows packed */
-    k_i64 matrix[6];     /* 32.32, as in stoke_plan */
+    k_i64 matrix[6];     /* 32.32, as in stoke_augment_plan */
     k_u32 width, height; /* of the fitted picture */
     k_u32 depth;         /* bytes of a sample of the image: 1 or 2 */
     k_u32 mask_depth;    /* bytes of an id: 1 or 2; 0 = no mask, all ids are 0 */

@@ -3,8 +3,8 @@
  * What happens to a sample, decided before a pixel is touched.
  *
  * A pipeline is a list of ops (src/augment/ops.def). Drawing it for (seed, epoch, position) gives a plan
- * (plan.h): pure numbers, the same on every machine and for any number of threads. The decoder reads the
- * plan's box before it decodes.
+ * (augment_plan.h): pure numbers, the same on every machine and for any number of threads. The decoder reads
+ * the plan's box before it decodes.
  *
  * The order of the list is the order of what is done to the picture, with two exceptions: geometry comes
  * before colour (it is one resample), and a crop comes before other geometry (it says which part of the
@@ -14,7 +14,7 @@
 #define STOKE_AUGMENT_H
 
 #include <stoke/options.h>
-#include <stoke/plan.h>
+#include <stoke/augment_plan.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,7 +39,8 @@ typedef struct stoke_draw {
 } stoke_draw;
 
 /* Draws the plan of one sample. Thread-safe. */
-STOKE_API void stoke_pipeline_draw(const stoke_pipeline *pipeline, const stoke_draw *draw, stoke_plan *plan);
+STOKE_API void stoke_pipeline_draw(const stoke_pipeline *pipeline, const stoke_draw *draw,
+                                   stoke_augment_plan *plan);
 
 /* The pipeline as a list that stoke_pipeline_create reads back to the same pipeline, e.g.
  * "random_crop,hflip(p=0.5)". Belongs to the pipeline. */

@@ -5,7 +5,7 @@
  *   host            always there; streams are threads, kernels are C
  *   opencl[:N]      any OpenCL 1.2 device, through the ICD loader
  *   cuda[:N]        NVIDIA, through the driver
- *   virtual[:CARD]  an accelerator on paper (stoke_card_at): real data path, emulated device
+ *   sim[:GPU]      a simulated GPU (stoke_card_at): real data path, emulated device
  *
  * Drivers are opened at run time; a machine without them says so and goes on.
  */
@@ -31,12 +31,12 @@ typedef struct stoke_device_info {
     uint32_t compute_units;         /* 0 = n/a */
     uint8_t emulated;               /* 1: times are a model's, not measured */
     uint8_t exact_math;             /* 1: quotients and roots are correctly rounded: bytes equal the host's */
-    uint8_t shares_memory;          /* 1: device memory is host memory: host, and virtual with contents */
+    uint8_t shares_memory;          /* 1: device memory is host memory: host, and sim with contents */
     uint8_t shares_cores;           /* 1: it computes on the host's own cores: host, OpenCL on a CPU */
 } stoke_device_info;
 
 /* Devices found, and kinds that are not there with the reason in `problem` (name without a number then).
- * Ordered host, cuda, opencl, virtual. */
+ * Ordered host, cuda, opencl, sim. */
 typedef struct stoke_device_list stoke_device_list;
 STOKE_API int stoke_device_list_create(stoke_device_list **out, stoke_error *err);
 /* The same of one kind ("opencl"), without waking the drivers of others; STOKE_E_NOTFOUND: no such kind. */
@@ -51,7 +51,7 @@ typedef struct stoke_device_params {
     const char *cache; /* folder of compiled programs; NULL = $XDG_CACHE_HOME/stokehold or ~/.cache/stokehold,
                           "" = none */
     uint64_t memory_limit; /* device memory this process may take; 0 = what there is */
-    /* virtual only: what the card is modelled on; 0 = the preset's */
+    /* sim only: what the card is modelled on; 0 = the preset's */
     double pageable_gb_s, pinned_gb_s, memory_gb_s;
     double launch_us; /* of one kernel */
     int contents;     /* 1: kernels and copies really happen too (selftest, hash); 0: only their times */
@@ -63,7 +63,7 @@ STOKE_API stoke_device_params stoke_device_defaults(void);
  * defaults. */
 STOKE_API int stoke_device_open(stoke_device **out, const char *name, const stoke_device_params *params,
                                 stoke_error *err);
-/* Ends with the device idle; feeds must be destroyed before. */
+/* Ends with the device idle; uploads must be destroyed before. */
 STOKE_API void stoke_device_close(stoke_device **device);
 STOKE_API const stoke_device_info *stoke_device_describe(const stoke_device *device);
 /* Bytes free and in all, as the device says; 0 = n/a. */
@@ -91,7 +91,7 @@ STOKE_API int stoke_device_buffer_write(stoke_device_buffer *buffer, const void 
                                         stoke_error *err);
 STOKE_API int stoke_device_buffer_read(stoke_device_buffer *buffer, void *to, size_t bytes, stoke_error *err);
 
-/* ---- cards on paper ---- */
+/* ---- simulated GPUs ---- */
 
 typedef struct stoke_card {
     const char *name;  /* "rtx3090" */
@@ -101,6 +101,8 @@ typedef struct stoke_card {
 } stoke_card;
 /* Returns 0 past the last one. */
 STOKE_API int stoke_card_at(size_t index, stoke_card *card);
+/* What "sim:NAME" names, "" for "sim" alone; NULL: not a simulated GPU. */
+STOKE_API const char *stoke_device_simulated(const char *device);
 
 /* ---- proof ---- */
 

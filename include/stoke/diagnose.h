@@ -14,7 +14,7 @@
 #define STOKE_DIAGNOSE_H
 
 #include <stoke/record.h>
-#include <stoke/splice.h>
+#include <stoke/optimize.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -114,17 +114,17 @@ STOKE_API int stoke_batch_search(stoke_batch_result *result, const stoke_batch_p
 
 typedef struct stoke_trial_params {
     uint32_t struct_size;
-    const char *device; /* "native": really trains on the processor, memory is the host's; "virtual:NAME": a
-                           card on paper: memory by the estimate through a caching allocator such as
-                           PyTorch's, steps by time0 + time1 * batch */
+    const char *device;     /* "native": really trains on the processor, memory is the host's; "sim:NAME": a
+                               simulated GPU: memory by the estimate through a caching allocator such as
+                               PyTorch's, steps by time0 + time1 * batch */
     stoke_data_params data; /* of the confirming trial, with the loader on; data.batch is the trial's */
     stoke_train_params train;
     uint32_t classes; /* of the network; data.classes are those of the masks, as for training */
     uint64_t memory;  /* that may be taken; 0 = what there is */
     uint32_t steps;   /* of the optimiser; 3 at least: its state is made at the first */
     int with_loader;  /* 0: batches of the largest shape made up in memory; 1: the set's own, by the loader */
-    double time0, time1; /* ms, of a card on paper; both 0 = from model, size and the card's bandwidth */
-    uint32_t base_channels, num_blocks; /* of train.model "smallnet", which cards on paper know */
+    double time0, time1; /* ms, of a simulated GPU; both 0 = from model, size and the card's bandwidth */
+    uint32_t base_channels, num_blocks; /* of train.model "smallnet", which simulated GPUs know */
 } stoke_trial_params;
 STOKE_API stoke_trial_params stoke_trial_defaults(void);
 /* Fills the trial; out of memory is an outcome where it can be caught, and the end of the process where not.
@@ -146,7 +146,7 @@ STOKE_API int stoke_trial_plan_read(stoke_trial_plan **out, const stoke_prefligh
 STOKE_API void stoke_trial_plan_free(stoke_trial_plan **plan);
 /* device is NULL, memory and times are 0: these are yours to say. The strings live in the plan. */
 STOKE_API const stoke_trial_params *stoke_trial_plan_params(const stoke_trial_plan *plan);
-/* 1: the network is one of ours, or one that cards on paper know (smallnet). 0: it is not; *said has what the
+/* 1: the network is one of ours, or one that simulated GPUs know (smallnet). 0: it is not; *said has what the
  * file says, "" = nothing. */
 STOKE_API int stoke_trial_plan_knows(const stoke_trial_plan *plan, const char **said);
 STOKE_API stoke_engine stoke_trial_plan_engine(const stoke_trial_plan *plan);

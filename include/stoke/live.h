@@ -8,7 +8,7 @@
 #ifndef STOKE_LIVE_H
 #define STOKE_LIVE_H
 
-#include <stoke/feed.h>
+#include <stoke/upload.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,24 +61,24 @@ STOKE_API stoke_live_data stoke_live_defaults(void);
 /* Takes the loader's counters into `data`: all from `samples` on but step_ns, peak_rss,
  * loss, lr and device_busy. */
 STOKE_API void stoke_live_take(stoke_live_data *data, const stoke_loader *loader);
-/* The same of the loader behind a feed, with the batches on the device among those that are ready, and how
- * busy the device was since stoke_feed_mark. How long the loop waited is n/a: it runs ahead of the device,
+/* The same of the loader behind an upload, with the batches on the device among those that are ready, and how
+ * busy the device was since stoke_upload_mark. How long the loop waited is n/a: it runs ahead of the device,
  * and waits for it too. */
-STOKE_API void stoke_live_take_feed(stoke_live_data *data, stoke_feed *feed);
+STOKE_API void stoke_live_take_upload(stoke_live_data *data, stoke_upload *upload);
 /* What was written last stays in the file, as phase ENDED. */
 STOKE_API void stoke_live_close(stoke_live **live);
 
 /* ---- the onlooker ---- */
-typedef struct stoke_onlooker stoke_onlooker;
+typedef struct stoke_live_reader stoke_live_reader;
 /* `path`: the page, or a run folder. Sizes, magic number and version are checked: the file may be anything.
  * STOKE_E_NOTFOUND says how a run gets a page, STOKE_E_UNSUPPORTED that a newer stoke wrote it. */
-STOKE_API int stoke_onlooker_open(stoke_onlooker **out, const char *path, stoke_error *err);
-STOKE_API void stoke_onlooker_close(stoke_onlooker **onlooker);
+STOKE_API int stoke_live_reader_open(stoke_live_reader **out, const char *path, stoke_error *err);
+STOKE_API void stoke_live_reader_close(stoke_live_reader **onlooker);
 /* A whole copy, never half of one and half of another. STOKE_E_STATE: the writer died while writing. alive:
  * 1 = the process is there, 0 = it ended or was killed, -1 = cannot be told from here: it runs in another
  * container or on another machine, or ran before this one was started anew. */
-STOKE_API int stoke_onlooker_read(stoke_onlooker *onlooker, stoke_live_data *data, int *alive,
-                                  stoke_error *err);
+STOKE_API int stoke_live_reader_read(stoke_live_reader *onlooker, stoke_live_data *data, int *alive,
+                                     stoke_error *err);
 
 /* What happened between two looks; NaN = n/a. */
 typedef struct stoke_live_rates {

@@ -40,19 +40,19 @@ STOKE_API uint64_t stoke_order_at(const stoke_order *order, uint64_t position);
 STOKE_API uint64_t stoke_order_substitute(const stoke_order *order, uint64_t position, uint32_t attempt);
 
 /* How an epoch, or what is left of it from global position `start`, is cut. */
-typedef struct stoke_shard {
+typedef struct stoke_rank {
     uint64_t count; /* positions in the epoch */
     uint64_t start; /* first position still to be delivered (by any rank) */
     uint32_t batch, rank, world;
     int drop_last;
-} stoke_shard;
+} stoke_rank;
 
 /* Number of batches this rank gets (the same for all ranks). */
-STOKE_API uint64_t stoke_shard_batches(const stoke_shard *shard);
+STOKE_API uint64_t stoke_rank_batches(const stoke_rank *shard);
 
 /* First global position of this rank's batch k, and in *rows how many rows it has (the last one may be
  * short). */
-STOKE_API uint64_t stoke_shard_batch(const stoke_shard *shard, uint64_t k, uint32_t *rows);
+STOKE_API uint64_t stoke_rank_batch(const stoke_rank *shard, uint64_t k, uint32_t *rows);
 
 #ifdef __cplusplus
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What is known about a step of a training loop: moments on one clock (CLOCK_MONOTONIC, ns), from the file to
- * the last kernel; 0 = not known. A feed keeps them when asked to; others fill them in from what they can
+ * the last kernel; 0 = not known. An upload keeps them when asked to; others fill them in from what they can
  * see.
  */
 #ifndef STOKE_RECORD_H
 #define STOKE_RECORD_H
 
-#include <stoke/feed.h>
+#include <stoke/upload.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,9 +55,9 @@ typedef struct stoke_step_record {
 /* Room for `steps` records from the next batch on, in place of those there were; what finds none is dropped.
  * 0 = no more of them: those that are there stay. A batch that no step was launched for has none. Costs about
  * 2 us a sample. */
-STOKE_API int stoke_feed_record(stoke_feed *feed, size_t steps, stoke_error *err);
-/* Those that are complete, oldest first (finish first to have all). Valid until the next call on the feed. */
-STOKE_API size_t stoke_feed_records(stoke_feed *feed, const stoke_step_record **records);
+STOKE_API int stoke_upload_record(stoke_upload *upload, size_t steps, stoke_error *err);
+/* Those that are complete, oldest first (finish first to have all). Valid until the next call on the upload. */
+STOKE_API size_t stoke_upload_records(stoke_upload *upload, const stoke_step_record **records);
 
 #ifdef __cplusplus
 }

@@ -15,7 +15,7 @@
 #include <stoke/data.h>
 #include <stoke/image.h>
 #include <stoke/labels.h>
-#include <stoke/plan.h>
+#include <stoke/augment_plan.h>
 #include <stoke/augment.h>
 #include <stoke/order.h>
 #include <stoke/dataset.h>
@@ -23,7 +23,7 @@
 #include <stoke/loader.h>
 #include <stoke/rows.h>
 #include <stoke/device.h>
-#include <stoke/feed.h>
+#include <stoke/upload.h>
 #include <stoke/record.h>
 #include <stoke/net.h>
 #include <stoke/netbench.h>
@@ -34,7 +34,7 @@
 #include <stoke/predict.h>
 #include <stoke/probe.h>
 #include <stoke/advise.h>
-#include <stoke/splice.h>
+#include <stoke/optimize.h>
 #include <stoke/preflight.h>
 #include <stoke/monitor.h>
 #include <stoke/diagnose.h>

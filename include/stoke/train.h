@@ -12,7 +12,7 @@
  * Everything lands in one run folder:
  *
  *   config.yaml       the settings as used, nothing left auto: `stoke train --config` repeats the run
- *   log.jsonl         a line per logged step, evaluation, checkpoint (see src/train/journal.h)
+ *   log.jsonl         a line per logged step, evaluation, checkpoint (see src/train/log_writer.h)
  *   metrics.csv       a line per evaluation
  *   events.out.*      the same for TensorBoard
  *   best/ last/       the network in Hugging Face's format

@@ -106,7 +106,7 @@ static void engine_end(py_hold *hold)
 {
     py_engine *engine = (py_engine *)hold;
     if (getpid() != engine->pid) return; /* what belongs to threads of another process is left as it is */
-    stoke_feed_destroy(&engine->feed);
+    stoke_upload_destroy(&engine->upload);
     stoke_device_close(&engine->device);
     stoke_dataset_close(&engine->dataset);
     pthread_mutex_destroy(&engine->turn);
@@ -195,7 +195,7 @@ void py_engine_close(py_engine *engine)
     }
     pthread_mutex_unlock(&engine->gate);
     stoke_loader_destroy(&loader);
-    if (engine->feed) stoke_feed_stop(engine->feed); /* the batches that are out stay */
+    if (engine->upload) stoke_upload_stop(engine->upload); /* the batches that are out stay */
     pthread_mutex_unlock(&engine->turn);
 }
 
@@ -230,7 +230,7 @@ static void lease_end(py_hold *hold)
     py_lease *lease = (py_lease *)hold;
     py_engine *engine = lease->engine;
     if (getpid() == engine->pid) {
-        if (lease->cargo) stoke_feed_release(engine->feed, &lease->cargo);
+        if (lease->cargo) stoke_upload_release(engine->upload, &lease->cargo);
         pthread_mutex_lock(&engine->gate);
         if (engine->loader) stoke_batch_release(engine->loader, &lease->slot);
         atomic_fetch_sub(&engine->held, 1);
@@ -296,11 +296,12 @@ static int explain(const py_engine *engine, int r, stoke_error *err)
 {
     static const char advice[] = "let go of batches you are done with, keep copies (tensor.clone(), "
                                  "array.copy()) instead of what the loader gave, or raise";
-    if (r == STOKE_E_STARVED && engine->feed)
+    if (r == STOKE_E_STARVED && engine->upload)
         return py_fail(err, r,
                        "all %u batches on %s are held, so there is no room for the next one (slots are "
                        "depth + 1): %s depth",
-                       stoke_feed_memory_plan(engine->feed)->slots, py_engine_device(engine)->name, advice);
+                       stoke_upload_memory_plan(engine->upload)->slots, py_engine_device(engine)->name,
+                       advice);
     if (r == STOKE_E_STARVED)
         return py_fail(err, r,
                        "all %u batches are held, so there is no room for the next one (slots are prefetch + "
@@ -318,7 +319,7 @@ static void stamp(py_engine *engine, uint64_t began, const stoke_batch *came)
     pthread_mutex_lock(&engine->gate);
     if (!engine->first_ns) engine->first_ns = began;
     if (came) engine->last_ns = now;
-    if (engine->feed) py_feed_stamp(engine, now - began, came);
+    if (engine->upload) py_feed_stamp(engine, now - began, came);
     pthread_mutex_unlock(&engine->gate);
 }
 
@@ -333,7 +334,7 @@ int py_engine_next(py_engine *engine, uint64_t wait_ns, py_lease **lease, stoke_
         return r;
     }
     const uint64_t began = now_ns(), deadline = began + wait_ns;
-    r = engine->feed ? lease_cargo(engine, deadline, made, err) : lease_slot(engine, deadline, made);
+    r = engine->upload ? lease_cargo(engine, deadline, made, err) : lease_slot(engine, deadline, made);
     stamp(engine, began, r ? NULL : &made->batch);
     if (r)
         free(made);
@@ -348,8 +349,8 @@ int py_engine_set_epoch(py_engine *engine, uint64_t epoch, stoke_error *err)
 {
     int r = begin(engine, err);
     if (r) return r;
-    r = engine->feed ? stoke_feed_set_epoch(engine->feed, epoch)
-                     : stoke_loader_set_epoch(engine->loader, epoch);
+    r = engine->upload ? stoke_upload_set_epoch(engine->upload, epoch)
+                       : stoke_loader_set_epoch(engine->loader, epoch);
     engine->at_start = 1;
     return end(engine, r);
 }
@@ -358,8 +359,8 @@ int py_engine_state(py_engine *engine, char text[PY_STATE_TEXT], stoke_error *er
 {
     int r = begin(engine, err);
     if (r) return r;
-    if (engine->feed)
-        stoke_feed_state(engine->feed, text, PY_STATE_TEXT);
+    if (engine->upload)
+        stoke_upload_state(engine->upload, text, PY_STATE_TEXT);
     else
         stoke_loader_state(engine->loader, text, PY_STATE_TEXT);
     return end(engine, STOKE_OK);
@@ -369,8 +370,8 @@ int py_engine_restore(py_engine *engine, const char *text, stoke_error *err)
 {
     int r = begin(engine, err);
     if (r) return r;
-    r = engine->feed ? stoke_feed_restore(engine->feed, text, err)
-                     : stoke_loader_restore(engine->loader, text, err);
+    r = engine->upload ? stoke_upload_restore(engine->upload, text, err)
+                       : stoke_loader_restore(engine->loader, text, err);
     if (!r) engine->at_start = 1;
     return end(engine, r);
 }
@@ -379,8 +380,8 @@ int py_engine_batches(py_engine *engine, uint64_t *all, uint64_t *left, stoke_er
 {
     int r = begin(engine, err);
     if (r) return r;
-    *all = engine->feed ? stoke_feed_batches(engine->feed) : stoke_loader_batches(engine->loader);
-    *left = engine->feed ? stoke_feed_remaining(engine->feed) : stoke_loader_remaining(engine->loader);
+    *all = engine->upload ? stoke_upload_batches(engine->upload) : stoke_loader_batches(engine->loader);
+    *left = engine->upload ? stoke_upload_remaining(engine->upload) : stoke_loader_remaining(engine->loader);
     return end(engine, STOKE_OK);
 }
 
@@ -390,7 +391,7 @@ int py_engine_batches(py_engine *engine, uint64_t *all, uint64_t *left, stoke_er
 static void read_stats(py_engine *engine, stoke_loader_stats_data *stats)
 {
     stoke_loader_stats(engine->watched, stats);
-    if (engine->feed) py_feed_stats(engine, stats);
+    if (engine->upload) py_feed_stats(engine, stats);
 }
 
 int py_engine_stats_get(py_engine *engine, py_engine_stats *stats, stoke_error *err)
@@ -404,7 +405,7 @@ int py_engine_stats_get(py_engine *engine, py_engine_stats *stats, stoke_error *
         stats->loader = engine->last;
     stats->elapsed_ns = engine->last_ns > engine->first_ns ? engine->last_ns - engine->first_ns : 0;
     stats->held = atomic_load(&engine->held);
-    stats->slots = engine->feed ? stoke_feed_memory_plan(engine->feed)->slots : engine->plan.slots;
+    stats->slots = engine->upload ? stoke_upload_memory_plan(engine->upload)->slots : engine->plan.slots;
     pthread_mutex_unlock(&engine->gate);
     return STOKE_OK;
 }

@@ -5,7 +5,7 @@
  * GIL.
  *
  *   engine.c         batches in host memory: a loader; and all that does not depend on where they are
- *   engine_device.c  batches on a device: a feed (<stoke/feed.h>) and its device
+ *   engine_device.c  batches on a device: a feed (<stoke/upload.h>) and its device
  *
  * A *lease* is a batch that somebody holds. Its slot goes back to the ring when the last count on the lease
  * is dropped. Closing the engine ends threads and frees every slot that is not leased; leased ones follow,
@@ -23,7 +23,7 @@
 #ifndef STOKE_PYTHON_SRC_ENGINE_H
 #define STOKE_PYTHON_SRC_ENGINE_H
 
-#include <stoke/feed.h>
+#include <stoke/upload.h>
 #include <stoke/terminal.h>
 
 #include "python/src/hold.h"
@@ -52,7 +52,7 @@ int py_engine_open(py_engine **out, const stoke_data_params *params, const stoke
 /* Where batches go. */
 typedef struct py_route {
     const char *device; /* as stoke_device_open takes it */
-    stoke_feed_params feed;
+    stoke_upload_params upload;
 } py_route;
 /* May wait. The same with batches on a device. STOKE_E_DEVICE: it cannot be used, with the reason, what to do
  * and what is there. */
@@ -68,8 +68,8 @@ void py_engine_drop(py_engine *engine);
  * caller's. STOKE_E_STARVED says how many batches are held. */
 int py_engine_next(py_engine *engine, uint64_t wait_ns, py_lease **lease, stoke_error *err);
 
-/* Of leases on a device, by any thread: as stoke_feed_lend, which does not wait; stoke_feed_arrive and
- * stoke_feed_fetch, which do. `array` is what batch.images, masks or masks_b says. */
+/* Of leases on a device, by any thread: as stoke_upload_lend, which does not wait; stoke_upload_arrive and
+ * stoke_upload_fetch, which do. `array` is what batch.images, masks or masks_b says. */
 int py_lease_lend(py_lease *lease, void *stream, stoke_error *err);
 int py_lease_arrive(py_lease *lease, stoke_error *err);
 int py_lease_fetch(py_lease *lease, const void *array, void *to, size_t bytes, stoke_error *err);
@@ -110,7 +110,7 @@ stoke_memory_plan py_engine_memory(const py_engine *engine);
 /* The device batches go to, what the feed takes of it, and who augments for what reason. All NULL when
  * batches are in host memory. */
 const stoke_device_info *py_engine_device(const py_engine *engine);
-const stoke_feed_memory *py_engine_device_memory(const py_engine *engine);
+const stoke_upload_memory *py_engine_device_memory(const py_engine *engine);
 const char *py_engine_placement(const py_engine *engine);
 const stoke_dataset *py_engine_dataset(const py_engine *engine);
 const stoke_data_params *py_engine_params(const py_engine *engine);

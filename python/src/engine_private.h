@@ -36,7 +36,7 @@ struct py_engine {
     struct py_block *blocks;
     /* On a device, else NULL. Both stay until the last lease ends; closing stops the feed. */
     stoke_device *device;
-    stoke_feed *feed;
+    stoke_upload *upload;
     int streams;                 /* its batches are ordered by streams: nobody waits for them to arrive */
     const stoke_loader *watched; /* the loader, or that of the feed; NULL: closed. Changed under both locks */
     int at_start;                /* no batch of the epoch has come yet; the turn's */

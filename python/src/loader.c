@@ -55,7 +55,7 @@ static int open_here(loader *self, stoke_error *err)
 static int open_engine(loader *self, PyObject *to)
 {
     stoke_error error = { 0 };
-    py_route route = { .feed = self->settings.feed };
+    py_route route = { .upload = self->settings.upload };
     int r;
     if (to != Py_None && !(route.device = py_settings_keep(&self->settings, to))) return -1;
     const stoke_data_params *params = &self->settings.params;
@@ -72,16 +72,16 @@ static int open_engine(loader *self, PyObject *to)
 
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    PyObject *dict, *config = Py_None, *to = Py_None, *feed = NULL, *defaults = NULL, *pinned = NULL;
+    PyObject *dict, *config = Py_None, *to = Py_None, *upload = NULL, *defaults = NULL, *pinned = NULL;
     int channels_last = 0;
     if (!PyArg_ParseTuple(args, "O!|OpOO!O!O:Loader", &PyDict_Type, &dict, &config, &channels_last, &to,
-                          &PyDict_Type, &feed, &PyDict_Type, &defaults, &pinned))
+                          &PyDict_Type, &upload, &PyDict_Type, &defaults, &pinned))
         return NULL;
     loader *self = (loader *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (!self) return NULL;
     self->channels_last = channels_last;
     if (!py_pinned_get(pinned, &self->pinned) && !py_settings_read(&self->settings, defaults, config, dict) &&
-        !(feed && py_settings_read_feed(&self->settings, feed)) && !open_engine(self, to))
+        !(upload && py_settings_read_feed(&self->settings, upload)) && !open_engine(self, to))
         return (PyObject *)self;
     Py_DECREF(self);
     return NULL;
@@ -246,7 +246,7 @@ static PyObject *loader_stats(PyObject *self, PyObject *nothing)
 static PyObject *loader_memory(PyObject *self, PyObject *nothing)
 {
     const stoke_memory_plan plan = py_engine_memory(engine_of(self));
-    const stoke_feed_memory *device = py_engine_device_memory(engine_of(self));
+    const stoke_upload_memory *device = py_engine_device_memory(engine_of(self));
     const field fields[] = {
         { "slots", plan.slots },
         { "workers", plan.workers },
@@ -270,7 +270,7 @@ static PyObject *loader_memory(PyObject *self, PyObject *nothing)
     if (device) {
         length += snprintf(text + length, sizeof text - (size_t)length, "; on %s ",
                            py_engine_device(engine_of(self))->name);
-        stoke_feed_memory_text(device, text + length, sizeof text - (size_t)length);
+        stoke_upload_memory_text(device, text + length, sizeof text - (size_t)length);
     }
     PyObject *words = dict ? PyUnicode_FromString(text) : NULL;
     if (dict && (!words || PyDict_SetItemString(dict, "text", words))) Py_CLEAR(dict);

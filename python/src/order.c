@@ -48,7 +48,7 @@ static PyObject *order_substitute(PyObject *module, PyObject *args)
     return PyLong_FromUnsignedLongLong(stoke_order_substitute(&order, position, attempt));
 }
 
-static int read_shard(PyObject *args, const char *format, stoke_shard *shard, unsigned long long *k)
+static int read_shard(PyObject *args, const char *format, stoke_rank *shard, unsigned long long *k)
 {
     unsigned long long count, start;
     if (!PyArg_ParseTuple(args, format, &count, &start, &shard->batch, &shard->rank, &shard->world,
@@ -63,19 +63,19 @@ static int read_shard(PyObject *args, const char *format, stoke_shard *shard, un
 
 static PyObject *shard_batches(PyObject *module, PyObject *args)
 {
-    stoke_shard shard;
+    stoke_rank shard;
     unsigned long long k;
     if (read_shard(args, "KKIIIp:shard_batches", &shard, &k)) return NULL;
-    return PyLong_FromUnsignedLongLong(stoke_shard_batches(&shard));
+    return PyLong_FromUnsignedLongLong(stoke_rank_batches(&shard));
 }
 
 static PyObject *shard_batch(PyObject *module, PyObject *args)
 {
-    stoke_shard shard;
+    stoke_rank shard;
     unsigned long long k;
     uint32_t rows;
     if (read_shard(args, "KKIIIpK:shard_batch", &shard, &k)) return NULL;
-    const uint64_t position = stoke_shard_batch(&shard, k, &rows);
+    const uint64_t position = stoke_rank_batch(&shard, k, &rows);
     return Py_BuildValue("(KI)", (unsigned long long)position, (unsigned int)rows);
 }
 

@@ -24,11 +24,11 @@ static const char quarantine_name[] = "quarantine", quarantine_default[] = "";
 
 /* And the host augments unless told otherwise: what auto would measure takes a step's time, which nobody
  * knows here, and a compiler for the device's kernels, which pip does not bring. */
-static stoke_feed_params feed_defaults(void)
+static stoke_upload_params feed_defaults(void)
 {
-    stoke_feed_params feed = stoke_feed_defaults();
-    feed.placement = STOKE_PLACEMENT_HOST;
-    return feed;
+    stoke_upload_params upload = stoke_upload_defaults();
+    upload.placement = STOKE_PLACEMENT_HOST;
+    return upload;
 }
 
 /* The aliases as options, so that they are offered to somebody who misspelt one. */
@@ -107,7 +107,7 @@ static int read_file(py_settings *settings, PyObject *config)
     stoke_train_params training = stoke_train_defaults();
     char remarks[4096];
     const stoke_option_group groups[] = { stoke_data_options(&settings->params),
-                                          stoke_feed_options(&settings->feed) };
+                                          stoke_upload_options(&settings->upload) };
     const stoke_option_group known = stoke_train_options(&training);
     stoke_config_use use = { .groups = groups,
                              .n_groups = 2,
@@ -147,7 +147,7 @@ static int set_all(py_settings *settings, PyObject *dict)
 int py_settings_read(py_settings *settings, PyObject *defaults, PyObject *config, PyObject *dict)
 {
     *settings =
-        (py_settings){ .params = stoke_data_defaults(), .feed = feed_defaults(), .texts = PyList_New(0) };
+        (py_settings){ .params = stoke_data_defaults(), .upload = feed_defaults(), .texts = PyList_New(0) };
     if (!settings->texts || check_twice(dict)) return -1;
     if (set(&settings->params, quarantine_name, quarantine_default)) return -1;
     if (defaults && set_all(settings, defaults)) return -1;
@@ -157,7 +157,7 @@ int py_settings_read(py_settings *settings, PyObject *defaults, PyObject *config
 
 int py_settings_read_feed(py_settings *settings, PyObject *dict)
 {
-    const stoke_option_group group = stoke_feed_options(&settings->feed);
+    const stoke_option_group group = stoke_upload_options(&settings->upload);
     Py_ssize_t at = 0;
     PyObject *name, *value;
     while (PyDict_Next(dict, &at, &name, &value)) {

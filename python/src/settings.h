@@ -5,13 +5,13 @@
 #ifndef STOKE_PYTHON_SRC_SETTINGS_H
 #define STOKE_PYTHON_SRC_SETTINGS_H
 
-#include <stoke/feed.h>
+#include <stoke/upload.h>
 
 #include "python/src/extension.h"
 
 typedef struct py_settings {
     stoke_data_params params;
-    stoke_feed_params feed;     /* for who sends batches to a device */
+    stoke_upload_params upload; /* for who sends batches to a device */
     PyObject *texts;            /* a list of bytes that the strings of params lie in ... */
     stoke_option_storage *file; /* ... or this, of those that come from a file */
 } py_settings;

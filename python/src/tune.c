@@ -7,7 +7,7 @@
 #include <stoke/net.h>
 #include <stoke/output.h>
 #include <stoke/preflight.h>
-#include <stoke/splice.h>
+#include <stoke/optimize.h>
 
 #include "python/src/values.h"
 

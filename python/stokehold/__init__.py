@@ -13,7 +13,7 @@
 import os as _os
 
 # Drivers of devices are tried in another process before they are loaded into this one (docs/devices.md): by the command of this package.
-_os.environ.setdefault("STOKE_DRIVER_TRIAL", _os.path.join(_os.path.dirname(__file__), "_bin", "stoke"))
+_os.environ.setdefault("STOKE_DRIVER_PROBE", _os.path.join(_os.path.dirname(__file__), "_bin", "stoke"))
 
 from ._errors import (BadSampleError, DeviceError, Error, FileError, InvalidError, LimitError, NoMemoryError, NotFoundError,
                       ResourceError, StarvedError, StateError, TooManyBadError)

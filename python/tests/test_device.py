@@ -381,7 +381,7 @@ def test_the_processor_needs_no_way(make, torch, to):
     assert loader.device == "cpu" and loader.placement is None and next(iter(loader))[0].flags["C_CONTIGUOUS"]
 
 
-@pytest.mark.parametrize("to", ["mps", "cuda:x", "cuda:", "virtual", "host:1", "GPU", object])
+@pytest.mark.parametrize("to", ["mps", "cuda:x", "cuda:", "sim", "host:1", "GPU", object])
 def test_other_names_are_refused(make, to):
     with pytest.raises(ValueError, match="batches go to 'cuda'.*devices` lists"):
         make(to=to)
@@ -505,7 +505,7 @@ def test_a_driver_that_crashes_leaves_the_process_alive(data):
             "        stokehold.Loader(sys.argv[1], to='cuda', output='dlpack')\n"
             "    except stokehold.Error as error:\n"
             "        print(error)\n")
-    env = {name: value for name, value in os.environ.items() if name != "STOKE_DRIVER_TRIAL"}
+    env = {name: value for name, value in os.environ.items() if name != "STOKE_DRIVER_PROBE"}
     done = subprocess.run([sys.executable, "-c", text, data], capture_output=True, text=True, env={**env, "STOKE_LIBCUDA": crash})
     assert done.returncode == 0, done.stderr
     assert "crashed (SIGABRT)" in done.stdout

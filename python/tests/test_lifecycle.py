@@ -71,6 +71,10 @@ def test_an_exception_in_the_loop_leaves_no_thread(make, data):
 
     def train():
         for step, (images, masks) in enumerate(stokehold.Loader(data, batch_size=4, image_size=32, output="numpy", workers=2)):
+            # A thread names itself when it first runs, which on a busy machine is after the first batch.
+            deadline = time.monotonic() + 10
+            while len(threads_of_loaders()) != 2 and time.monotonic() < deadline:
+                time.sleep(0.01)
             assert len(threads_of_loaders()) == 2
             if step == 1:
                 raise ZeroDivisionError

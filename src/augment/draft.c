@@ -12,7 +12,7 @@ static const int64_t ONE = INT64_C(1) << 32; /* 1 in 32.32 */
 /* Coordinates stay below this in size, so that products and differences of 32.32 numbers fit 64 bits. */
 static const double FARTHEST = 536870912.0; /* 2^29 pixels */
 
-void stk_draft_begin(stk_draft *draft, const stoke_draw *draw, stoke_plan *plan)
+void stk_draft_begin(stk_draft *draft, const stoke_draw *draw, stoke_augment_plan *plan)
 {
     memset(plan, 0, sizeof *plan); /* padding too: plans are compared and hashed as bytes */
     *draft = (stk_draft){
@@ -59,9 +59,9 @@ void stk_draft_about_center(stk_draft *draft, const double linear[4], double shi
     stk_draft_map(draft, step);
 }
 
-stoke_touch *stk_draft_touch(stk_draft *draft, stoke_touch_kind kind)
+stoke_color_step *stk_draft_color(stk_draft *draft, stoke_color_kind kind)
 {
-    stoke_touch *touch = &draft->plan->touch[draft->plan->n_touches++];
+    stoke_color_step *touch = &draft->plan->touch[draft->plan->n_color_steps++];
     touch->kind = kind;
     return touch;
 }
@@ -124,7 +124,7 @@ static int cut_axis(int64_t start, uint32_t length, uint32_t source, uint32_t *f
 static int settle_plain(const stk_draft *draft, const int64_t m[6])
 {
     const stoke_draw *draw = draft->draw;
-    stoke_plan *plan = draft->plan;
+    stoke_augment_plan *plan = draft->plan;
     int64_t x, y;
     if (plan->elastic_alpha > 0 || !is_step(m[0], m[1], m[2], draw->out_width, &x) ||
         !is_step(m[4], m[3], m[5], draw->out_height, &y))
@@ -167,7 +167,7 @@ static void touched(span s, int64_t window, int64_t margin, uint32_t source, uin
 static void settle_warp(const stk_draft *draft, const int64_t m[6])
 {
     const stoke_draw *draw = draft->draw;
-    stoke_plan *plan = draft->plan;
+    stoke_augment_plan *plan = draft->plan;
     plan->place_x = plan->place_y = 0;
     plan->warp = 1;
     memcpy(plan->matrix, m, sizeof plan->matrix);

@@ -15,7 +15,7 @@
 
 typedef struct stk_draft {
     const stoke_draw *draw;
-    stoke_plan *plan; /* touches, mix, focus and elastic go straight in */
+    stoke_augment_plan *plan; /* touches, mix, focus and elastic go straight in */
     /* From an output pixel to the frame: x = map[0] * column + map[1] * row + map[2], y = map[3] * ... */
     double map[6];
     int at_own_scale;           /* 1: the frame is a window on the source */
@@ -26,7 +26,7 @@ typedef struct stk_draft {
 } stk_draft;
 
 /* No crop, identity map, empty plan. */
-void stk_draft_begin(stk_draft *draft, const stoke_draw *draw, stoke_plan *plan);
+void stk_draft_begin(stk_draft *draft, const stoke_draw *draw, stoke_augment_plan *plan);
 
 /* The frame begins at (x, y) of the source, at its own scale. */
 void stk_draft_window(stk_draft *draft, int64_t x, int64_t y);
@@ -39,7 +39,7 @@ void stk_draft_map(stk_draft *draft, const double step[6]);
 void stk_draft_about_center(stk_draft *draft, const double linear[4], double shift_x, double shift_y);
 
 /* Appends a photometric step. A pipeline is refused when it could append more than a plan holds. */
-stoke_touch *stk_draft_touch(stk_draft *draft, stoke_touch_kind kind);
+stoke_color_step *stk_draft_color(stk_draft *draft, stoke_color_kind kind);
 
 /* Writes box, size, place, flips or matrix. */
 void stk_draft_settle(stk_draft *draft);

@@ -6,7 +6,7 @@
 
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
-#include "src/base/nearest.h"
+#include "src/base/did_you_mean.h"
 #include "src/base/options_private.h"
 
 enum { SPELT = 48 };
@@ -49,16 +49,16 @@ const char *stoke_augment_nearest(const char *name)
     const char *known = elsewhere(word);
     if (known) return known;
     /* First as it stands: random_crop is a name of ours, random_rotation is not. */
-    stk_nearest nearest = stk_nearest_to(spelt), shorter = stk_nearest_to(word);
+    stk_did_you_mean nearest = stk_did_you_mean_to(spelt), shorter = stk_did_you_mean_to(word);
     stoke_preset_info preset;
     const stk_op *op;
     for (size_t i = 0; (op = stk_op_at(i)); i++) {
-        stk_nearest_try(&nearest, op->name);
-        stk_nearest_try(&shorter, op->name);
+        stk_did_you_mean_try(&nearest, op->name);
+        stk_did_you_mean_try(&shorter, op->name);
     }
     for (size_t i = 0; stoke_preset_at(i, &preset); i++) {
-        stk_nearest_try(&nearest, preset.name);
-        stk_nearest_try(&shorter, preset.name);
+        stk_did_you_mean_try(&nearest, preset.name);
+        stk_did_you_mean_try(&shorter, preset.name);
     }
     return shorter.best && shorter.distance < nearest.distance ? shorter.best : nearest.best;
 }

@@ -71,8 +71,9 @@ typedef struct stk_op {
     const char *group;           /* "geometry", "colour", "mix" */
     const stoke_option *options; /* fields of the argument struct */
     size_t n_options;
-    unsigned traits;  /* stk_op_trait */
-    unsigned touches; /* kinds of steps it may add to one plan, each at most once: bits of stoke_touch_kind */
+    unsigned traits; /* stk_op_trait */
+    unsigned
+        color_steps; /* kinds of steps it may add to one plan, each at most once: bits of stoke_color_kind */
     /* Called once when the settings are complete; NULL = nothing that the option table does not check. Fills
      * what it has computed into args and constants. */
     int (*check)(void *args, stk_constants *constants, stoke_error *err);

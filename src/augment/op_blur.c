@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/augment/op.h"
 #include "src/base/error.h"
-#include "src/pix/touch.h"
+#include "src/pix/color.h"
 
 typedef struct blur_args {
     double p;
@@ -11,7 +11,7 @@ typedef struct blur_args {
 
 static const stoke_option options[] = {
     STK_P(blur_args, "0.5"),
-    STK_INT(blur_args, kernel, "3", 1, STK_TOUCH_TAPS_MAX, "Taps in each direction, odd"),
+    STK_INT(blur_args, kernel, "3", 1, STK_COLOR_TAPS_MAX, "Taps in each direction, odd"),
     STK_RANGE(blur_args, sigma, "0.1..2", 0.01, 100, "Sigma of the Gaussian in pixels"),
 };
 
@@ -22,9 +22,9 @@ static int check(void *args, stk_constants *constants, stoke_error *err)
         return stk_fail(err, STOKE_E_INVALID, "kernel: %d is even; a blur has a pixel in its middle",
                         (int)a->kernel);
     constants->blur_taps += (uint32_t)a->kernel;
-    if (constants->blur_taps <= STK_TOUCH_RING_ROWS) return STOKE_OK;
+    if (constants->blur_taps <= STK_COLOR_RING_ROWS) return STOKE_OK;
     return stk_fail(err, STOKE_E_LIMIT, "the kernels of all blurs together have more than %d rows",
-                    STK_TOUCH_RING_ROWS);
+                    STK_COLOR_RING_ROWS);
 }
 
 static void draw(const void *args, const stk_op_random *random, stk_draft *draft)
@@ -32,7 +32,7 @@ static void draw(const void *args, const stk_op_random *random, stk_draft *draft
     const blur_args *a = args;
     const stk_random r = stk_op_draw(random, 0);
     if (!stk_op_hits(r, a->p)) return;
-    stoke_touch *touch = stk_draft_touch(draft, STOKE_TOUCH_BLUR);
+    stoke_color_step *touch = stk_draft_color(draft, STOKE_COLOR_BLUR);
     touch->n = (uint32_t)a->kernel;
     touch->a = (float)stk_op_uniform(a->sigma, r.word[1]);
 }
@@ -42,7 +42,7 @@ const stk_op stk_op_gaussian_blur = {
     .summary = "Blur by a Gaussian",
     .group = "colour",
     STK_OPTIONS(options),
-    .touches = 1u << STOKE_TOUCH_BLUR,
+    .color_steps = 1u << STOKE_COLOR_BLUR,
     .check = check,
     .draw = draw,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/augment/op.h"
-#include "src/pix/touch.h"
+#include "src/pix/color.h"
 
 typedef struct clahe_args {
     double p;
@@ -11,7 +11,7 @@ typedef struct clahe_args {
 static const stoke_option options[] = {
     STK_P(clahe_args, "0.5"),
     STK_RANGE(clahe_args, clip, "1..4", 0.01, 256, "Clip limit, in multiples of an even histogram"),
-    STK_INT(clahe_args, grid, "8", 1, STK_TOUCH_TILES_MAX, "Tiles in each direction"),
+    STK_INT(clahe_args, grid, "8", 1, STK_COLOR_TILES_MAX, "Tiles in each direction"),
 };
 
 static int check(void *args, stk_constants *constants, stoke_error *err)
@@ -27,7 +27,7 @@ static void draw(const void *args, const stk_op_random *random, stk_draft *draft
     const clahe_args *a = args;
     const stk_random r = stk_op_draw(random, 0);
     if (!stk_op_hits(r, a->p)) return;
-    stoke_touch *touch = stk_draft_touch(draft, STOKE_TOUCH_CLAHE);
+    stoke_color_step *touch = stk_draft_color(draft, STOKE_COLOR_CLAHE);
     touch->n = (uint32_t)a->grid;
     touch->a = (float)stk_op_uniform(a->clip, r.word[1]);
 }
@@ -37,7 +37,7 @@ const stk_op stk_op_clahe = {
     .summary = "Equalise the lightness in tiles, with limited contrast",
     .group = "colour",
     STK_OPTIONS(options),
-    .touches = 1u << STOKE_TOUCH_CLAHE,
+    .color_steps = 1u << STOKE_COLOR_CLAHE,
     .check = check,
     .draw = draw,
 };

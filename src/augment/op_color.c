@@ -15,26 +15,26 @@ static const stoke_option factor_options[] = {
     STK_RANGE(factor_args, factor, "0.7..1.3", 0, 100, "Factor; 1 changes nothing"),
 };
 
-static void draw_one(const void *args, const stk_op_random *random, stk_draft *draft, stoke_touch_kind kind)
+static void draw_one(const void *args, const stk_op_random *random, stk_draft *draft, stoke_color_kind kind)
 {
     const factor_args *a = args;
     const stk_random r = stk_op_draw(random, 0);
-    if (stk_op_hits(r, a->p)) stk_draft_touch(draft, kind)->a = (float)stk_op_uniform(a->factor, r.word[1]);
+    if (stk_op_hits(r, a->p)) stk_draft_color(draft, kind)->a = (float)stk_op_uniform(a->factor, r.word[1]);
 }
 
 static void draw_brightness(const void *args, const stk_op_random *random, stk_draft *draft)
 {
-    draw_one(args, random, draft, STOKE_TOUCH_BRIGHTNESS);
+    draw_one(args, random, draft, STOKE_COLOR_BRIGHTNESS);
 }
 
 static void draw_contrast(const void *args, const stk_op_random *random, stk_draft *draft)
 {
-    draw_one(args, random, draft, STOKE_TOUCH_CONTRAST);
+    draw_one(args, random, draft, STOKE_COLOR_CONTRAST);
 }
 
 static void draw_saturation(const void *args, const stk_op_random *random, stk_draft *draft)
 {
-    draw_one(args, random, draft, STOKE_TOUCH_SATURATION);
+    draw_one(args, random, draft, STOKE_COLOR_SATURATION);
 }
 
 const stk_op stk_op_brightness = {
@@ -42,7 +42,7 @@ const stk_op stk_op_brightness = {
     .summary = "Multiply all values",
     .group = "colour",
     STK_OPTIONS(factor_options),
-    .touches = 1u << STOKE_TOUCH_BRIGHTNESS,
+    .color_steps = 1u << STOKE_COLOR_BRIGHTNESS,
     .draw = draw_brightness,
 };
 
@@ -51,7 +51,7 @@ const stk_op stk_op_contrast = {
     .summary = "Move all values away from or towards the mean gray of the picture",
     .group = "colour",
     STK_OPTIONS(factor_options),
-    .touches = 1u << STOKE_TOUCH_CONTRAST,
+    .color_steps = 1u << STOKE_COLOR_CONTRAST,
     .draw = draw_contrast,
 };
 
@@ -60,7 +60,7 @@ const stk_op stk_op_saturation = {
     .summary = "Move every pixel away from or towards its gray",
     .group = "colour",
     STK_OPTIONS(factor_options),
-    .touches = 1u << STOKE_TOUCH_SATURATION,
+    .color_steps = 1u << STOKE_COLOR_SATURATION,
     .draw = draw_saturation,
 };
 
@@ -78,7 +78,7 @@ static const stoke_option hue_options[] = {
 
 static void draw_hue(const void *args, const stk_op_random *random, stk_draft *draft)
 {
-    draw_one(args, random, draft, STOKE_TOUCH_HUE);
+    draw_one(args, random, draft, STOKE_COLOR_HUE);
 }
 
 const stk_op stk_op_hue = {
@@ -86,7 +86,7 @@ const stk_op stk_op_hue = {
     .summary = "Turn the colour circle",
     .group = "colour",
     STK_OPTIONS(hue_options),
-    .touches = 1u << STOKE_TOUCH_HUE,
+    .color_steps = 1u << STOKE_COLOR_HUE,
     .draw = draw_hue,
 };
 
@@ -124,13 +124,13 @@ static void draw_jitter(const void *args, const stk_op_random *random, stk_draft
         const double x = strength[kind];
         if (x == 0) continue;
         const double around[2] = { x > 1 ? 0 : 1 - x, 1 + x }, turns[2] = { -x, x };
-        stk_draft_touch(draft, (stoke_touch_kind)kind)->a =
-            (float)stk_op_uniform(kind == STOKE_TOUCH_HUE ? turns : around, factor.word[kind]);
+        stk_draft_color(draft, (stoke_color_kind)kind)->a =
+            (float)stk_op_uniform(kind == STOKE_COLOR_HUE ? turns : around, factor.word[kind]);
     }
 }
 
-_Static_assert(STOKE_TOUCH_BRIGHTNESS == 0 && STOKE_TOUCH_CONTRAST == 1 && STOKE_TOUCH_SATURATION == 2 &&
-                   STOKE_TOUCH_HUE == 3,
+_Static_assert(STOKE_COLOR_BRIGHTNESS == 0 && STOKE_COLOR_CONTRAST == 1 && STOKE_COLOR_SATURATION == 2 &&
+                   STOKE_COLOR_HUE == 3,
                "the jitter's order is one of touch kinds");
 
 const stk_op stk_op_color_jitter = {
@@ -138,7 +138,7 @@ const stk_op stk_op_color_jitter = {
     .summary = "Brightness, contrast, saturation and hue, in an order drawn for each sample",
     .group = "colour",
     STK_OPTIONS(jitter_options),
-    .touches = 1u << STOKE_TOUCH_BRIGHTNESS | 1u << STOKE_TOUCH_CONTRAST | 1u << STOKE_TOUCH_SATURATION |
-               1u << STOKE_TOUCH_HUE,
+    .color_steps = 1u << STOKE_COLOR_BRIGHTNESS | 1u << STOKE_COLOR_CONTRAST | 1u << STOKE_COLOR_SATURATION |
+                   1u << STOKE_COLOR_HUE,
     .draw = draw_jitter,
 };

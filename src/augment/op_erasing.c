@@ -40,7 +40,7 @@ static void draw(const void *args, const stk_op_random *random, stk_draft *draft
     uint32_t start[2], size[2];
     if (!stk_op_hits(stk_op_draw(random, 0), a->p)) return;
     if (!stk_random_rectangle(random, FIRST_TRY, a->scale, a->ratio, whole, 1, start, size)) return;
-    stoke_touch *touch = stk_draft_touch(draft, STOKE_TOUCH_ERASE);
+    stoke_color_step *touch = stk_draft_color(draft, STOKE_COLOR_ERASE);
     touch->box = (stoke_box){ start[1], start[0], size[1], size[0] };
     memcpy(touch->fill, a->fill, sizeof touch->fill);
     touch->n = (uint32_t)a->mask;
@@ -51,7 +51,7 @@ const stk_op stk_op_erasing = {
     .summary = "Paint over a random rectangle (torchvision's rule)",
     .group = "colour",
     STK_OPTIONS(options),
-    .touches = 1u << STOKE_TOUCH_ERASE,
+    .color_steps = 1u << STOKE_COLOR_ERASE,
     .check = check,
     .draw = draw,
 };

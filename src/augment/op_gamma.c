@@ -18,7 +18,7 @@ static void draw(const void *args, const stk_op_random *random, stk_draft *draft
     const gamma_args *a = args;
     const stk_random r = stk_op_draw(random, 0);
     if (!stk_op_hits(r, a->p)) return;
-    stoke_touch *touch = stk_draft_touch(draft, STOKE_TOUCH_GAMMA);
+    stoke_color_step *touch = stk_draft_color(draft, STOKE_COLOR_GAMMA);
     touch->a = (float)stk_op_uniform(a->gamma, r.word[1]);
     touch->b = (float)a->gain;
 }
@@ -28,6 +28,6 @@ const stk_op stk_op_gamma = {
     .summary = "Raise all values to a power",
     .group = "colour",
     STK_OPTIONS(options),
-    .touches = 1u << STOKE_TOUCH_GAMMA,
+    .color_steps = 1u << STOKE_COLOR_GAMMA,
     .draw = draw,
 };

@@ -21,7 +21,7 @@ static void draw(const void *args, const stk_op_random *random, stk_draft *draft
     const noise_args *a = args;
     const stk_random r = stk_op_draw(random, 0);
     if (!stk_op_hits(r, a->p)) return;
-    stoke_touch *touch = stk_draft_touch(draft, STOKE_TOUCH_NOISE);
+    stoke_color_step *touch = stk_draft_color(draft, STOKE_COLOR_NOISE);
     touch->a = (float)stk_op_uniform(a->std, r.word[1]);
     touch->b = (float)a->mean;
     touch->n = (uint32_t)a->gray;
@@ -33,6 +33,6 @@ const stk_op stk_op_gaussian_noise = {
     .summary = "Add Gaussian noise, every sample its own",
     .group = "colour",
     STK_OPTIONS(options),
-    .touches = 1u << STOKE_TOUCH_NOISE,
+    .color_steps = 1u << STOKE_COLOR_NOISE,
     .draw = draw,
 };

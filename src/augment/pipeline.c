@@ -81,7 +81,7 @@ static const char *earlier(const stoke_pipeline *pipeline, unsigned trait)
 static unsigned all_touches(const stoke_pipeline *pipeline)
 {
     unsigned sum = 0;
-    for (unsigned kind = 0; kind < STOKE_TOUCH_KINDS; kind++) sum += pipeline->touches[kind];
+    for (unsigned kind = 0; kind < STOKE_COLOR_KINDS; kind++) sum += pipeline->color_steps[kind];
     return sum;
 }
 
@@ -97,10 +97,10 @@ static int check_company(const stoke_pipeline *pipeline, const stk_op *op, stoke
     if (pipeline->traits & STK_TRAIT_NORMALIZE && strcmp(op->group, "mix") != 0)
         return stk_fail(err, STOKE_E_INVALID, "%s after normalize: normalize is the last of the image ops",
                         op->name);
-    if (all_touches(pipeline) + (unsigned)__builtin_popcount(op->touches) > STOKE_PLAN_TOUCHES)
+    if (all_touches(pipeline) + (unsigned)__builtin_popcount(op->color_steps) > STOKE_PLAN_COLOR_STEPS)
         return stk_fail(err, STOKE_E_LIMIT,
                         "%s: the pipeline may change one sample's colours in more than %d steps", op->name,
-                        STOKE_PLAN_TOUCHES);
+                        STOKE_PLAN_COLOR_STEPS);
     return STOKE_OK;
 }
 
@@ -128,8 +128,8 @@ int stk_pipeline_close(stoke_pipeline *pipeline, stoke_error *err)
     if (!r && step->op->check) r = check_settings(pipeline, step, err);
     if (r) return r;
     pipeline->traits |= step->op->traits;
-    for (unsigned kind = 0; kind < STOKE_TOUCH_KINDS; kind++)
-        pipeline->touches[kind] += step->op->touches >> kind & 1;
+    for (unsigned kind = 0; kind < STOKE_COLOR_KINDS; kind++)
+        pipeline->color_steps[kind] += step->op->color_steps >> kind & 1;
     return STOKE_OK;
 }
 
@@ -216,7 +216,7 @@ const char *stoke_pipeline_text(const stoke_pipeline *pipeline)
     return pipeline->text;
 }
 
-void stoke_pipeline_draw(const stoke_pipeline *pipeline, const stoke_draw *draw, stoke_plan *plan)
+void stoke_pipeline_draw(const stoke_pipeline *pipeline, const stoke_draw *draw, stoke_augment_plan *plan)
 {
     stk_draft draft;
     stk_draft_begin(&draft, draw, plan);
@@ -273,14 +273,14 @@ int stk_pipeline_may_elastic(const stoke_pipeline *pipeline)
     return has(pipeline, STK_TRAIT_ELASTIC);
 }
 
-int stk_pipeline_may_touch(const stoke_pipeline *pipeline)
+int stk_pipeline_may_color(const stoke_pipeline *pipeline)
 {
     return all_touches(pipeline) > 0;
 }
 
-uint32_t stk_pipeline_touches(const stoke_pipeline *pipeline, stoke_touch_kind kind)
+uint32_t stk_pipeline_colors(const stoke_pipeline *pipeline, stoke_color_kind kind)
 {
-    return pipeline->touches[kind];
+    return pipeline->color_steps[kind];
 }
 
 uint32_t stk_pipeline_tiles(const stoke_pipeline *pipeline)

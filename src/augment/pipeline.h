@@ -26,8 +26,8 @@ typedef struct stk_pipeline_step {
 struct stoke_pipeline {
     stk_pipeline_step steps[STK_PIPELINE_OPS];
     size_t n_steps;
-    unsigned traits;                     /* of all ops together */
-    unsigned touches[STOKE_TOUCH_KINDS]; /* steps of every kind that a plan may have */
+    unsigned traits;                         /* of all ops together */
+    unsigned color_steps[STOKE_COLOR_KINDS]; /* steps of every kind that a plan may have */
     stk_constants constants;
     uint64_t given; /* bit per setting of the op that is being read: which are set */
     char strings[STK_PIPELINE_STRINGS];
@@ -82,9 +82,9 @@ double stk_pipeline_most_shown(const stoke_pipeline *pipeline);
 int stk_pipeline_wants_mask_first(const stoke_pipeline *pipeline);
 int stk_pipeline_may_warp(const stoke_pipeline *pipeline);
 int stk_pipeline_may_elastic(const stoke_pipeline *pipeline);
-int stk_pipeline_may_touch(const stoke_pipeline *pipeline);
+int stk_pipeline_may_color(const stoke_pipeline *pipeline);
 /* How many steps of a kind one plan may have. */
-uint32_t stk_pipeline_touches(const stoke_pipeline *pipeline, stoke_touch_kind kind);
+uint32_t stk_pipeline_colors(const stoke_pipeline *pipeline, stoke_color_kind kind);
 /* Tiles of all its CLAHE steps together. */
 uint32_t stk_pipeline_tiles(const stoke_pipeline *pipeline);
 int stk_pipeline_may_mix(const stoke_pipeline *pipeline);      /* mixup or cutmix */

@@ -2,12 +2,12 @@
  *
  * Plans in words.
  */
-#include <stoke/plan.h>
+#include <stoke/augment_plan.h>
 
-const char *stoke_touch_name(stoke_touch_kind kind)
+const char *stoke_color_name(stoke_color_kind kind)
 {
-    static const char *const names[STOKE_TOUCH_KINDS] = { "brightness", "contrast", "saturation",
+    static const char *const names[STOKE_COLOR_KINDS] = { "brightness", "contrast", "saturation",
                                                           "hue",        "gamma",    "blur",
                                                           "noise",      "clahe",    "erase" };
-    return (unsigned)kind < STOKE_TOUCH_KINDS ? names[kind] : "unknown";
+    return (unsigned)kind < STOKE_COLOR_KINDS ? names[kind] : "unknown";
 }

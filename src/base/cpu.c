@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "src/base/attempt.h"
+#include "src/base/probe_insn.h"
 
 /* A level is a bundle: AVX2 stands for AVX2, FMA and F16C (every processor since Haswell and Excavator has
  * all three), AVX-512 for F, BW, DQ and VL, AMX for those, AVX512-BF16 and tiles of bf16. Only src/net uses
@@ -82,7 +82,7 @@ __attribute__((target("amx-tile,amx-bf16"))) static int try_tiles(void)
 
 static int tiles_work(void)
 {
-    return tiles_announced() && tiles_granted() && stk_attempt(try_tiles);
+    return tiles_announced() && tiles_granted() && stk_probe_insn(try_tiles);
 }
 #else
 static stk_cpu_level find_vectors(void)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "src/base/error.h"
-#include "src/base/nearest.h"
+#include "src/base/did_you_mean.h"
 #include "src/base/options_private.h"
 
 static stk_option_hit bind(const stoke_option_group *group, size_t index)
@@ -40,9 +40,10 @@ int stk_option_find(const stoke_option_group *groups, size_t n_groups, const cha
 
 const char *stk_option_nearest(const stoke_option_group *groups, size_t n_groups, const char *name)
 {
-    stk_nearest nearest = stk_nearest_to(name);
+    stk_did_you_mean nearest = stk_did_you_mean_to(name);
     for (size_t g = 0; g < n_groups; g++)
-        for (size_t i = 0; i < groups[g].count; i++) stk_nearest_try(&nearest, groups[g].options[i].name);
+        for (size_t i = 0; i < groups[g].count; i++)
+            stk_did_you_mean_try(&nearest, groups[g].options[i].name);
     return nearest.best;
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "src/base/error.h"
-#include "src/base/nearest.h"
+#include "src/base/did_you_mean.h"
 #include "src/base/options_private.h"
 
 typedef struct parser {
@@ -21,9 +21,9 @@ static int unknown(const parser *p, const char *word, size_t length)
     char name[48], flag[64];
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), word + 2);
     const char *near = stk_option_nearest(p->groups, p->n_groups, name);
-    stk_nearest nearest = stk_nearest_to(name);
-    if (near) stk_nearest_try(&nearest, near);
-    stk_nearest_try(&nearest, "help"); /* every command has it, and no table */
+    stk_did_you_mean nearest = stk_did_you_mean_to(name);
+    if (near) stk_did_you_mean_try(&nearest, near);
+    stk_did_you_mean_try(&nearest, "help"); /* every command has it, and no table */
     near = nearest.best;
     if (!near) return stk_fail(p->err, STOKE_E_NOTFOUND, "unknown option '%.*s'", (int)length + 2, word);
     stk_option_flag(near, "--", "-", flag, sizeof flag);

@@ -70,14 +70,14 @@ stk_memo *stk_cache_memo(stk_cache *cache)
     return cache->memo;
 }
 
-void stk_cache_bench_free(stk_cache_bench *bench)
+void stk_cache_scratch_free(stk_cache_scratch *bench)
 {
     stk_buffer_free(&bench->file);
     stk_buffer_free(&bench->pixels);
     stk_buffer_free(&bench->ids);
 }
 
-uint64_t stk_cache_bench_memory(const stk_cache_bench *bench)
+uint64_t stk_cache_scratch_memory(const stk_cache_scratch *bench)
 {
     return bench->file.capacity + bench->pixels.capacity + bench->ids.capacity;
 }
@@ -110,7 +110,7 @@ static int get_disk(stk_cache *cache, stk_cache_key key, const stk_entry_goal *g
     return 1;
 }
 
-int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench,
+int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench,
                   const stoke_image *image_target, const stoke_image *mask_target, stk_cached *out)
 {
     const stk_entry_goal goal = { bench, image_target, mask_target };
@@ -157,7 +157,7 @@ int stk_cache_has_room(stk_cache *cache, uint64_t image_bytes)
            (cache->ram && stk_ram_has_room(cache->ram, least));
 }
 
-int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench, const stk_cached *sample)
+int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench, const stk_cached *sample)
 {
     if (!storable(sample)) return 0;
     const stoke_image *image = &sample->image, *mask = &sample->mask;

@@ -61,18 +61,18 @@ typedef struct stk_cached {
 } stk_cached;
 
 /* Scratch of one worker for reading entries; zeroed = empty. */
-typedef struct stk_cache_bench {
+typedef struct stk_cache_scratch {
     stk_buffer file, pixels, ids;
     uint64_t limit; /* an entry for which all this would hold more bytes is no hit; 0 = none */
-} stk_cache_bench;
-void stk_cache_bench_free(stk_cache_bench *bench);
-uint64_t stk_cache_bench_memory(const stk_cache_bench *bench);
+} stk_cache_scratch;
+void stk_cache_scratch_free(stk_cache_scratch *bench);
+uint64_t stk_cache_scratch_memory(const stk_cache_scratch *bench);
 
 /* 1 and the sample, or 0 when there is no (good) entry. Views stay valid until the bench is used again. When
  * image_target->data (mask_target->data) is set and the entry has that size, depth and a packed stride,
  * pixels go straight there: the u8 batch row (whose content is undefined after a miss). Targets may be NULL.
  * Thread-safe. */
-int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench,
+int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench,
                   const stoke_image *image_target, const stoke_image *mask_target, stk_cached *out);
 
 /* The entry just given is whole but not what such a key stands for: removes it. Only a forger makes those. */
@@ -85,7 +85,7 @@ int stk_cache_has_room(stk_cache *cache, uint64_t image_bytes);
  * the cache stops writing there and stk_cache_warning has the reason. 1 when the cache has it now.
  * Thread-safe.
  */
-int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_bench *bench, const stk_cached *sample);
+int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench, const stk_cached *sample);
 
 typedef struct stk_cache_stats {
     uint64_t hits_ram, hits_disk, misses, stored, damaged;

@@ -20,7 +20,7 @@ typedef struct stk_entry_source {
 
 /* Where the sample goes: the targets where they fit (NULL: none), else the bench. See stk_cache_get. */
 typedef struct stk_entry_goal {
-    stk_cache_bench *bench;
+    stk_cache_scratch *bench;
     const stoke_image *image_target, *mask_target;
 } stk_entry_goal;
 

@@ -4,9 +4,9 @@
  * to the pixels of the two purposes.
  *
  * The way of a call: decoder.c finds the format by its first bytes and hands the job to that format's
- * decode(). It reads the header, fills job->info and calls stk_job_begin (limits, region); then stk_job_place
- * says where the pixels go; then it writes exactly job->box, in stored orientation, to job->image. decoder.c
- * turns the result upright when asked to.
+ * decode(). It reads the header, fills job->info and calls stk_codec_job_begin (limits, region); then
+ * stk_codec_job_place says where the pixels go; then it writes exactly job->box, in stored orientation, to
+ * job->image. decoder.c turns the result upright when asked to.
  */
 #ifndef STOKE_SRC_CODEC_CODEC_H
 #define STOKE_SRC_CODEC_CODEC_H
@@ -28,7 +28,7 @@ struct stoke_decoder {
     struct libdeflate_decompressor *inflate;
 };
 
-typedef struct stk_job {
+typedef struct stk_codec_job {
     stoke_decoder *decoder;
     const uint8_t *bytes;
     size_t size;
@@ -38,7 +38,7 @@ typedef struct stk_job {
     uint8_t orientation; /* to be applied to job->image at the end; 1 = nothing to do */
     stoke_box box;       /* wanted part, in stored pixels */
     stoke_image image;   /* where the format writes it */
-} stk_job;
+} stk_codec_job;
 
 /* One row of the table in decoder.c. Neither function is called unless matches() said yes. */
 typedef struct stk_codec {
@@ -46,7 +46,7 @@ typedef struct stk_codec {
     int (*matches)(const uint8_t *bytes, size_t size);
     int (*probe)(stoke_decoder *decoder, const uint8_t *bytes, size_t size, stoke_image_info *info,
                  stoke_error *err);
-    int (*decode)(stk_job *job);
+    int (*decode)(stk_codec_job *job);
 } stk_codec;
 
 extern const stk_codec stk_codec_jpeg, stk_codec_png, stk_codec_webp, stk_codec_tiff;
@@ -55,12 +55,13 @@ void stk_jpeg_destroy(stk_jpeg *jpeg); /* accepts NULL */
 uint64_t stk_jpeg_memory(const stk_jpeg *jpeg);
 
 /* Checks job->info against max_pixels and the region against the picture; sets orientation and box. */
-int stk_job_begin(stk_job *job);
+int stk_codec_job_begin(stk_codec_job *job);
 /* Chooses job->image for a result of this shape: the target when it fits exactly, else the decoder's buffer.
  */
-int stk_job_place(stk_job *job, uint32_t width, uint32_t height, uint8_t channels, uint8_t depth);
+int stk_codec_job_place(stk_codec_job *job, uint32_t width, uint32_t height, uint8_t channels,
+                         uint8_t depth);
 /* Row y of job->image. */
-static inline uint8_t *stk_job_row(const stk_job *job, uint32_t y)
+static inline uint8_t *stk_codec_job_row(const stk_codec_job *job, uint32_t y)
 {
     return (uint8_t *)job->image.data + (size_t)y * job->image.stride;
 }
@@ -87,7 +88,7 @@ int stk_png_next_chunk(const uint8_t *bytes, size_t size, size_t *at, stk_png_ch
 int stk_png_crc_is_right(const stk_png_chunk *chunk);
 
 /* png_fast.c: 1 = decoded, 0 = not a file for this path (nothing decided: ask libspng), < 0 = error. */
-int stk_png_fast(stk_job *job);
+int stk_png_fast(stk_codec_job *job);
 /* Undoes one PNG row filter in place; prev is the row above, already undone (zeros for the first row).
  * Returns 0 for an unknown filter type. bpp = bytes per pixel, 1..8. */
 int stk_unfilter(uint8_t type, uint8_t *row, const uint8_t *prev, size_t n, unsigned bpp);

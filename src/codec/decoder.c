@@ -105,7 +105,7 @@ int stk_check_pixels(uint32_t width, uint32_t height, uint64_t limit, stoke_erro
                     (unsigned long long)pixels, (unsigned long long)limit);
 }
 
-int stk_job_begin(stk_job *job)
+int stk_codec_job_begin(stk_codec_job *job)
 {
     const stoke_image_info *info = &job->info;
     int r = stk_check_pixels(info->width, info->height, job->params->max_pixels, job->err);
@@ -144,7 +144,7 @@ static int place(const stoke_image *target, stk_buffer *buffer, stoke_image *ima
     return STOKE_OK;
 }
 
-int stk_job_place(stk_job *job, uint32_t width, uint32_t height, uint8_t channels, uint8_t depth)
+int stk_codec_job_place(stk_codec_job *job, uint32_t width, uint32_t height, uint8_t channels, uint8_t depth)
 {
     job->image = (stoke_image){ .width = width, .height = height, .channels = channels, .depth = depth };
     /* A picture that will be turned must not land in the target yet, even if both are square. */
@@ -152,7 +152,7 @@ int stk_job_place(stk_job *job, uint32_t width, uint32_t height, uint8_t channel
     return place(target, &job->decoder->pixels, &job->image, job->err);
 }
 
-static int turn_upright(stk_job *job)
+static int turn_upright(stk_codec_job *job)
 {
     stoke_image upright = job->image;
     if (stk_orientation_swaps(job->orientation)) {
@@ -184,7 +184,7 @@ int stoke_decoder_decode(stoke_decoder *decoder, const void *bytes, size_t size,
     if (r) return r;
     const stk_codec *codec = find_codec(bytes, size, err);
     if (!codec) return STOKE_E_FORMAT;
-    stk_job job = { .decoder = decoder, .bytes = bytes, .size = size, .params = params, .err = err };
+    stk_codec_job job = { .decoder = decoder, .bytes = bytes, .size = size, .params = params, .err = err };
     job.info = (stoke_image_info){ .format = codec->format, .orientation = 1 };
     r = codec->decode(&job);
     if (r == STOKE_OK && job.orientation != 1) r = turn_upright(&job);

@@ -194,7 +194,7 @@ static int probe(stoke_decoder *decoder, const uint8_t *bytes, size_t size, stok
 
 /* Fast mode: the largest reduction that keeps the region at least as large as asked, and whose pixels fall on
  * the region's edges. */
-static uint32_t choose_reduction(const stk_job *job)
+static uint32_t choose_reduction(const stk_codec_job *job)
 {
     const stoke_decode_params *p = job->params;
     const stoke_box *box = &job->box;
@@ -238,7 +238,7 @@ static void narrow(struct jpeg_decompress_struct *c, window *w)
 
 /* Lets libjpeg read a small file that has only the MCUs around the region. For regions up to half of the
  * picture: a larger one leaves little to be passed over, and its own codes are read twice. 1 = done. */
-static int trim(stk_jpeg *j, stk_job *job, window *w)
+static int trim(stk_jpeg *j, stk_codec_job *job, window *w)
 {
     struct jpeg_decompress_struct *c = &j->c;
     stk_trimmed small;
@@ -256,7 +256,7 @@ static int trim(stk_jpeg *j, stk_job *job, window *w)
 }
 
 /* CMYK in the Adobe way, inverted: what Pillow assumes of every four-component JPEG. */
-static const stk_convert *cmyk_conversion(const stk_job *job, stk_convert *convert)
+static const stk_convert *cmyk_conversion(const stk_codec_job *job, stk_convert *convert)
 {
     *convert = (stk_convert){ .layout = STK_CMYK, .bits = 8, .invert = 1 };
     stk_convert_plan(convert, job->params);
@@ -265,18 +265,18 @@ static const stk_convert *cmyk_conversion(const stk_job *job, stk_convert *conve
 
 /* Rows that go straight to their place. As many as libjpeg cares to give at a time: one row per call costs 5
  * %. */
-static void read_direct(struct jpeg_decompress_struct *c, stk_job *job, uint32_t rows)
+static void read_direct(struct jpeg_decompress_struct *c, stk_codec_job *job, uint32_t rows)
 {
     enum { AT_ONCE = 16 };
     while (c->output_scanline < rows) {
         JSAMPROW row[AT_ONCE];
         JDIMENSION first = c->output_scanline, n = rows - first < AT_ONCE ? rows - first : AT_ONCE;
-        for (JDIMENSION i = 0; i < n; i++) row[i] = stk_job_row(job, first + i);
+        for (JDIMENSION i = 0; i < n; i++) row[i] = stk_codec_job_row(job, first + i);
         jpeg_read_scanlines(c, row, n);
     }
 }
 
-static int read_rows(stk_jpeg *j, stk_job *job, const window *w)
+static int read_rows(stk_jpeg *j, stk_codec_job *job, const window *w)
 {
     struct jpeg_decompress_struct *c = &j->c;
     size_t sample = (size_t)c->output_components, skip = (w->keep.x - w->left) * sample;
@@ -297,7 +297,7 @@ static int read_rows(stk_jpeg *j, stk_job *job, const window *w)
         JSAMPROW row = scratch;
         jpeg_read_scanlines(c, &row, 1);
         if (y < w->keep.y) continue;
-        uint8_t *out = stk_job_row(job, y - w->keep.y);
+        uint8_t *out = stk_codec_job_row(job, y - w->keep.y);
         if (convert)
             stk_convert_row(convert, scratch + skip, 0, w->keep.width, out, NULL);
         else
@@ -306,7 +306,7 @@ static int read_rows(stk_jpeg *j, stk_job *job, const window *w)
     return STOKE_OK;
 }
 
-static void choose_colours(struct jpeg_decompress_struct *c, const stk_job *job)
+static void choose_colours(struct jpeg_decompress_struct *c, const stk_codec_job *job)
 {
     if (c->num_components == 4)
         c->out_color_space = JCS_CMYK;
@@ -331,11 +331,11 @@ static int lacks_scans(const struct jpeg_decompress_struct *c)
 
 static int decode_step(stk_jpeg *j, void *context)
 {
-    stk_job *job = context;
+    stk_codec_job *job = context;
     struct jpeg_decompress_struct *c = &j->c;
     read_header(j, job->bytes, job->size, &job->info);
     int r = check_kind(&job->info, job->err);
-    if (r == STOKE_OK) r = stk_job_begin(job);
+    if (r == STOKE_OK) r = stk_codec_job_begin(job);
     if (r) return r;
     uint32_t by = choose_reduction(job);
     window w = { .keep = { job->box.x / by, job->box.y / by, (job->box.width + by - 1) / by,
@@ -344,7 +344,8 @@ static int decode_step(stk_jpeg *j, void *context)
     choose_colours(c, job);
     c->scale_num = 1;
     c->scale_denom = by;
-    r = stk_job_place(job, w.keep.width, w.keep.height, c->out_color_space == JCS_GRAYSCALE ? 1 : 3, 1);
+    r = stk_codec_job_place(job, w.keep.width, w.keep.height, c->out_color_space == JCS_GRAYSCALE ? 1 : 3,
+                             1);
     if (r) return r;
     jpeg_start_decompress(c);
     w.columns = c->output_width;
@@ -360,7 +361,7 @@ static int decode_step(stk_jpeg *j, void *context)
     return r;
 }
 
-static int decode(stk_job *job)
+static int decode(stk_codec_job *job)
 {
     int r = make_jpeg(job->decoder, job->err);
     if (r) return r;

@@ -93,7 +93,7 @@ static int open_png(reader *r, const uint8_t *bytes, size_t size, spng_ctx **out
 }
 
 /* libspng stops at the last row and does not look at the checksum behind it. */
-static int check_pixel_data(const stk_job *job)
+static int check_pixel_data(const stk_codec_job *job)
 {
     stk_png_chunk chunk;
     for (size_t at = STK_PNG_SIGNATURE; stk_png_next_chunk(job->bytes, job->size, &at, &chunk);)
@@ -206,7 +206,7 @@ static void set_palette(stk_convert *c, const struct spng_plte *plte, const stru
     }
 }
 
-static int plan_conversion(stk_job *job, spng_ctx *ctx, const struct spng_ihdr *ihdr,
+static int plan_conversion(stk_codec_job *job, spng_ctx *ctx, const struct spng_ihdr *ihdr,
                            const struct spng_trns *trns, stk_convert *c)
 {
     static const uint8_t layouts[7] = { STK_GREY, 0, STK_RGB, STK_PALETTE, STK_GREY_ALPHA, 0, STK_RGBA };
@@ -228,7 +228,7 @@ static int plan_conversion(stk_job *job, spng_ctx *ctx, const struct spng_ihdr *
 }
 
 /* Not interlaced: row by row, and nothing below the last row that is wanted. */
-static int decode_rows(stk_job *job, spng_ctx *ctx, const stk_convert *c, size_t row_bytes)
+static int decode_rows(stk_codec_job *job, spng_ctx *ctx, const stk_convert *c, size_t row_bytes)
 {
     uint8_t *row = stk_buffer_reserve(&job->decoder->rows, row_bytes);
     if (!row) return fail(job->err, SPNG_EMEM);
@@ -239,13 +239,13 @@ static int decode_rows(stk_job *job, spng_ctx *ctx, const stk_convert *c, size_t
         if (code && code != SPNG_EOI) return fail(job->err, code);
         if (y < job->box.y) continue;
         int r =
-            stk_convert_row(c, row, job->box.x, job->box.width, stk_job_row(job, y - job->box.y), job->err);
+            stk_convert_row(c, row, job->box.x, job->box.width, stk_codec_job_row(job, y - job->box.y), job->err);
         if (r) return r;
     }
     return STOKE_OK;
 }
 
-static int decode_interlaced(stk_job *job, spng_ctx *ctx, const stk_convert *c, size_t row_bytes)
+static int decode_interlaced(stk_codec_job *job, spng_ctx *ctx, const stk_convert *c, size_t row_bytes)
 {
     size_t total;
     if (!stk_mul(row_bytes, job->info.height, &total)) return fail(job->err, SPNG_EMEM);
@@ -258,19 +258,19 @@ static int decode_interlaced(stk_job *job, spng_ctx *ctx, const stk_convert *c, 
     if (code) return fail(job->err, code);
     for (uint32_t y = 0; y < job->box.height; y++) {
         const uint8_t *row = all + (size_t)(job->box.y + y) * row_bytes;
-        int r = stk_convert_row(c, row, job->box.x, job->box.width, stk_job_row(job, y), job->err);
+        int r = stk_convert_row(c, row, job->box.x, job->box.width, stk_codec_job_row(job, y), job->err);
         if (r) return r;
     }
     return STOKE_OK;
 }
 
-static int decode_with_spng(stk_job *job, spng_ctx *ctx)
+static int decode_with_spng(stk_codec_job *job, spng_ctx *ctx)
 {
     struct spng_ihdr ihdr;
     struct spng_trns trns = { 0 };
     stk_convert convert;
     int r = read_info(ctx, &ihdr, &trns, &job->info, job->err);
-    if (r == STOKE_OK) r = stk_job_begin(job);
+    if (r == STOKE_OK) r = stk_codec_job_begin(job);
     if (r == STOKE_OK) r = plan_conversion(job, ctx, &ihdr, &trns, &convert);
     if (r) return r;
     size_t row_bytes = (size_t)(((uint64_t)ihdr.width * job->info.channels * ihdr.bit_depth + 7) / 8);
@@ -279,13 +279,13 @@ static int decode_with_spng(stk_job *job, spng_ctx *ctx)
         return stk_fail(job->err, STOKE_E_FORMAT,
                         "PNG: the file ends early: %zu bytes cannot hold %ux%u pixels", job->size, ihdr.width,
                         ihdr.height);
-    r = stk_job_place(job, job->box.width, job->box.height, convert.out_channels, convert.out_depth);
+    r = stk_codec_job_place(job, job->box.width, job->box.height, convert.out_channels, convert.out_depth);
     if (r) return r;
     return ihdr.interlace_method ? decode_interlaced(job, ctx, &convert, row_bytes)
                                  : decode_rows(job, ctx, &convert, row_bytes);
 }
 
-static int decode(stk_job *job)
+static int decode(stk_codec_job *job)
 {
     if (job->params->orientation == STOKE_ORIENTATION_APPLY)
         job->info.orientation = stk_orientation_from_png(job->bytes, job->size);

@@ -25,7 +25,7 @@ typedef struct plain_png {
 } plain_png;
 
 /* The next chunk that matters, if its checksum is right. */
-static int next_chunk(const stk_job *job, size_t *at, stk_png_chunk *c)
+static int next_chunk(const stk_codec_job *job, size_t *at, stk_png_chunk *c)
 {
     return stk_png_next_chunk(job->bytes, job->size, at, c) && stk_png_crc_is_right(c);
 }
@@ -47,7 +47,7 @@ static int read_header(const stk_png_chunk *c, plain_png *png)
 }
 
 /* All IDAT chunks: one is used where it lies, several are joined. `at` points behind the first one. */
-static int gather(const stk_job *job, size_t at, const stk_png_chunk *first, plain_png *png)
+static int gather(const stk_codec_job *job, size_t at, const stk_png_chunk *first, plain_png *png)
 {
     png->data = first->data;
     png->data_size = first->size;
@@ -69,7 +69,7 @@ static int gather(const stk_job *job, size_t at, const stk_png_chunk *first, pla
     return !stk_png_is(&c, "IDAT");
 }
 
-static int parse(const stk_job *job, plain_png *png)
+static int parse(const stk_codec_job *job, plain_png *png)
 {
     size_t at = STK_PNG_SIGNATURE;
     stk_png_chunk c;
@@ -88,7 +88,7 @@ static int parse(const stk_job *job, plain_png *png)
     return 0;
 }
 
-static void plan_conversion(const stk_job *job, const plain_png *png, stk_convert *c)
+static void plan_conversion(const stk_codec_job *job, const plain_png *png, stk_convert *c)
 {
     *c = (stk_convert){ .layout = png->layout, .bits = 8, .colours = (uint16_t)(png->plte_size / 3) };
     for (unsigned i = 0; i < c->colours; i++) {
@@ -99,7 +99,7 @@ static void plan_conversion(const stk_job *job, const plain_png *png, stk_conver
 }
 
 /* The filtered picture in the decoder's buffer, with a row of zeros behind it; NULL = not for this path. */
-static uint8_t *inflate_all(const stk_job *job, const plain_png *png, size_t row)
+static uint8_t *inflate_all(const stk_codec_job *job, const plain_png *png, size_t row)
 {
     stoke_decoder *d = job->decoder;
     size_t total, room;
@@ -117,20 +117,20 @@ static uint8_t *inflate_all(const stk_job *job, const plain_png *png, size_t row
     return all;
 }
 
-int stk_png_fast(stk_job *job)
+int stk_png_fast(stk_codec_job *job)
 {
     plain_png png = { 0 };
     stk_convert convert;
     if (!parse(job, &png)) return 0;
     job->info.width = png.width;
     job->info.height = png.height;
-    int r = stk_job_begin(job);
+    int r = stk_codec_job_begin(job);
     if (r) return r;
     size_t row = 1 + (size_t)png.width * png.samples;
     uint8_t *all = inflate_all(job, &png, row);
     if (!all) return 0;
     plan_conversion(job, &png, &convert);
-    r = stk_job_place(job, job->box.width, job->box.height, convert.out_channels, convert.out_depth);
+    r = stk_codec_job_place(job, job->box.width, job->box.height, convert.out_channels, convert.out_depth);
     if (r) return r;
     const uint8_t *prev = all + row * png.height; /* the zeros */
     for (uint32_t y = 0; y < job->box.y + job->box.height; y++) {
@@ -138,8 +138,8 @@ int stk_png_fast(stk_job *job)
         if (!stk_unfilter(line[0], line + 1, prev, row - 1, png.samples)) return 0;
         prev = line + 1;
         if (y < job->box.y) continue;
-        r = stk_convert_row(&convert, prev, job->box.x, job->box.width, stk_job_row(job, y - job->box.y),
-                            job->err);
+        r = stk_convert_row(&convert, prev, job->box.x, job->box.width,
+                            stk_codec_job_row(job, y - job->box.y), job->err);
         if (r) return r;
     }
     return 1;

@@ -254,7 +254,7 @@ static int read_palette(TIFF *tiff, const layout *l, stk_convert *c)
     return 1;
 }
 
-static int plan_conversion(stk_job *job, TIFF *tiff, const source *s, const layout *l, stk_convert *c)
+static int plan_conversion(stk_codec_job *job, TIFF *tiff, const source *s, const layout *l, stk_convert *c)
 {
     int alpha = l->extra_kind == EXTRASAMPLE_ASSOCALPHA || l->extra_kind == EXTRASAMPLE_UNASSALPHA;
     *c = (stk_convert){ .bits = (uint8_t)l->bits, .stride = (uint8_t)l->samples };
@@ -277,7 +277,7 @@ static int plan_conversion(stk_job *job, TIFF *tiff, const source *s, const layo
 
 /* One pass over the blocks (tiles or strips) that touch the box. */
 typedef struct pass {
-    stk_job *job;
+    stk_codec_job *job;
     TIFF *tiff;
     const source *source;
     const layout *layout;
@@ -291,7 +291,7 @@ typedef struct pass {
 static int prepare(pass *p)
 {
     const layout *l = p->layout;
-    stk_job *job = p->job;
+    stk_codec_job *job = p->job;
     p->planes = l->planar == PLANARCONFIG_SEPARATE ? l->samples : 1;
     unsigned together = p->planes == 1 ? l->samples : 1;
     p->row_bytes = (size_t)(((uint64_t)l->block_width * together * l->bits + 7) / 8);
@@ -317,7 +317,8 @@ static int read_block(pass *p, uint32_t x, uint32_t y, uint32_t rows)
     for (unsigned k = 0; k < p->planes; k++) {
         uint8_t *to = p->block + p->plane * k;
         tmsize_t got;
-        /* Fax decoding of damaged data may leave pixels as they were: they must not be those of the file before. */
+        /* Fax decoding of damaged data may leave pixels as they were: they must not be those of the file
+         * before. */
         memset(to, 0, p->plane);
         if (l->tiled)
             got = TIFFReadEncodedTile(p->tiff, TIFFComputeTile(p->tiff, x, y, 0, (uint16_t)k), to,
@@ -379,7 +380,7 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 /* The part of the block at (x, y) that is in the box, to the output. */
 static int copy_block(pass *p, uint32_t x, uint32_t y)
 {
-    stk_job *job = p->job;
+    stk_codec_job *job = p->job;
     const layout *l = p->layout;
     const stoke_box *box = &job->box;
     uint32_t left = x > box->x ? x : box->x, top = y > box->y ? y : box->y;
@@ -389,21 +390,22 @@ static int copy_block(pass *p, uint32_t x, uint32_t y)
     size_t pixel = (size_t)job->image.channels * job->image.depth;
     for (uint32_t v = top; r == STOKE_OK && v < bottom; v++) {
         const uint8_t *row = block_row(p, v - y);
-        uint8_t *out = stk_job_row(job, v - box->y) + (left - box->x) * pixel;
+        uint8_t *out = stk_codec_job_row(job, v - box->y) + (left - box->x) * pixel;
         r = check_signs(p, row, left - x, right - left);
         if (r == STOKE_OK) r = stk_convert_row(p->convert, row, left - x, right - left, out, job->err);
     }
     return r;
 }
 
-static int decode_blocks(stk_job *job, TIFF *tiff, const source *s, const layout *l)
+static int decode_blocks(stk_codec_job *job, TIFF *tiff, const source *s, const layout *l)
 {
     stk_convert convert;
     pass p = { .job = job, .tiff = tiff, .source = s, .layout = l, .convert = &convert };
     int r = plan_conversion(job, tiff, s, l, &convert);
     if (r == STOKE_OK) r = prepare(&p);
     if (r == STOKE_OK)
-        r = stk_job_place(job, job->box.width, job->box.height, convert.out_channels, convert.out_depth);
+        r = stk_codec_job_place(job, job->box.width, job->box.height, convert.out_channels,
+                                 convert.out_depth);
     const stoke_box *box = &job->box;
     uint64_t first_x = box->x - box->x % l->block_width, first_y = box->y - box->y % l->block_height;
     for (uint64_t y = first_y; y < (uint64_t)box->y + box->height; y += l->block_height)
@@ -412,7 +414,7 @@ static int decode_blocks(stk_job *job, TIFF *tiff, const source *s, const layout
     return r;
 }
 
-static int decode_rgba(stk_job *job, TIFF *tiff, const source *s)
+static int decode_rgba(stk_codec_job *job, TIFF *tiff, const source *s)
 {
     char text[1024] = "";
     TIFFRGBAImage image;
@@ -422,14 +424,14 @@ static int decode_rgba(stk_job *job, TIFF *tiff, const source *s)
     uint32_t width = job->info.width, height = job->info.height, *raster = NULL;
     if (stk_mul((size_t)width * height, sizeof *raster, &total))
         raster = stk_buffer_reserve(&job->decoder->rows, total);
-    int r = raster ? stk_job_place(job, job->box.width, job->box.height, 3, 1)
+    int r = raster ? stk_codec_job_place(job, job->box.width, job->box.height, 3, 1)
                    : stk_fail(job->err, STOKE_E_NOMEM, "TIFF: no memory for %ux%u pixels", width, height);
     if (r == STOKE_OK && !TIFFRGBAImageGet(&image, raster, width, height))
         r = fail(s, "the data ends early or is damaged", job->err);
     TIFFRGBAImageEnd(&image);
     for (uint32_t y = 0; r == STOKE_OK && y < job->box.height; y++) {
         const uint32_t *in = raster + (size_t)(job->box.y + y) * width + job->box.x;
-        uint8_t *out = stk_job_row(job, y);
+        uint8_t *out = stk_codec_job_row(job, y);
         for (uint32_t x = 0; x < job->box.width; x++, out += 3) {
             out[0] = (uint8_t)TIFFGetR(in[x]);
             out[1] = (uint8_t)TIFFGetG(in[x]);
@@ -439,14 +441,14 @@ static int decode_rgba(stk_job *job, TIFF *tiff, const source *s)
     return r;
 }
 
-static int decode(stk_job *job)
+static int decode(stk_codec_job *job)
 {
     source s = { .bytes = job->bytes, .size = job->size };
     TIFF *tiff = open_tiff(&s, job->params->max_pixels, job->err);
     if (!tiff) return STOKE_E_FORMAT;
     layout l;
     int r = read_info(tiff, &s, &l, &job->info, job->err);
-    if (r == STOKE_OK) r = stk_job_begin(job);
+    if (r == STOKE_OK) r = stk_codec_job_begin(job);
     if (r == STOKE_OK)
         r = needs_rgba_interface(&l) ? decode_rgba(job, tiff, &s) : decode_blocks(job, tiff, &s, &l);
     TIFFClose(tiff);

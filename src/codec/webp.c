@@ -121,7 +121,7 @@ static int decode_into(const frame *f, uint8_t *out, size_t stride, int alpha, s
 }
 
 /* The frame decoded aside, then the wanted part of the canvas from it. */
-static int decode_part(stk_job *job, const frame *f, stk_convert *convert)
+static int decode_part(stk_codec_job *job, const frame *f, stk_convert *convert)
 {
     unsigned samples = convert->layout == STK_RGBA ? 4 : 3;
     size_t stride = (size_t)job->info.width * samples, total;
@@ -132,16 +132,16 @@ static int decode_part(stk_job *job, const frame *f, stk_convert *convert)
     int r = decode_into(f, canvas + f->box.y * stride + f->box.x * samples, stride, samples == 4, job->err);
     for (uint32_t y = 0; r == STOKE_OK && y < job->box.height; y++)
         r = stk_convert_row(convert, canvas + (job->box.y + y) * stride, job->box.x, job->box.width,
-                            stk_job_row(job, y), job->err);
+                            stk_codec_job_row(job, y), job->err);
     return r;
 }
 
-static int decode(stk_job *job)
+static int decode(stk_codec_job *job)
 {
     frame f;
     int r = read_info(job->bytes, job->size, &job->info, &f, job->err);
-    if (r == STOKE_OK) r = stk_job_begin(job);
-    if (r == STOKE_OK) r = stk_job_place(job, job->box.width, job->box.height, 3, 1);
+    if (r == STOKE_OK) r = stk_codec_job_begin(job);
+    if (r == STOKE_OK) r = stk_codec_job_place(job, job->box.width, job->box.height, 3, 1);
     if (r) return r;
     int composite = job->info.alpha && job->params->alpha == STOKE_ALPHA_COMPOSITE;
     stk_convert convert = { .layout = composite ? STK_RGBA : STK_RGB, .bits = 8 };

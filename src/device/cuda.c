@@ -185,7 +185,7 @@ static int cuda_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *tot
 
 /* ---- blocks ---- */
 
-static int no_room(const stk_block *block, stoke_error *err)
+static int no_room(const stk_device_block *block, stoke_error *err)
 {
     stk_cuda *cuda = block->device->own;
     const int small = block->bytes < 1000000;
@@ -204,7 +204,7 @@ static int no_room(const stk_block *block, stoke_error *err)
     return STOKE_E_NOMEM;
 }
 
-static int cuda_block_create(stk_block *block, stoke_error *err)
+static int cuda_block_create(stk_device_block *block, stoke_error *err)
 {
     stk_cuda *cuda = block->device->own;
     if (block->kind == STK_MEMORY_PAGEABLE) {
@@ -228,7 +228,7 @@ static int cuda_block_create(stk_block *block, stoke_error *err)
     return r;
 }
 
-static void cuda_block_destroy(stk_block *block)
+static void cuda_block_destroy(stk_device_block *block)
 {
     stk_cuda *cuda = block->device->own;
     if (block->kind == STK_MEMORY_PAGEABLE) {
@@ -411,8 +411,8 @@ static int cuda_event_time(stk_event *event, uint64_t *ns, stoke_error *err)
 
 /* From pageable memory the driver copies to a place of its own first, and into it only after the stream has
  * come this far: the call may take that long, and the source is free when it returns. */
-static int cuda_copy(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from,
-                     size_t from_at, size_t bytes, stoke_error *err)
+static int cuda_copy(stk_stream *stream, const stk_device_block *to, size_t to_at,
+                     const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err)
 {
     stk_cuda *cuda = stream->head.device->own;
     const int up = to->kind == STK_MEMORY_DEVICE, down = from->kind == STK_MEMORY_DEVICE;

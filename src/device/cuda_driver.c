@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/driver_trial.h"
+#include "src/base/driver_probe.h"
 #include "src/base/error.h"
 
 /* The driver starts threads and leaves data in those of others: once loaded it stays, and closing only gives
@@ -135,7 +135,7 @@ int stk_cuda_driver_open(stk_cuda_driver *driver, stoke_error *err)
 {
     memset(driver, 0, sizeof *driver);
     const char *named = getenv("STOKE_LIBCUDA"), *file = named && *named ? named : "libcuda.so.1";
-    int r = stk_driver_trial(STK_DRIVER_CUDA, file, err);
+    int r = stk_driver_probe(STK_DRIVER_CUDA, file, err);
     if (r) return r;
     driver->library = dlopen(file, OPEN_FLAGS);
     if (!driver->library)

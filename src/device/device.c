@@ -74,31 +74,31 @@ static void give_back(stoke_device *device, uint64_t bytes)
     pthread_mutex_unlock(&state->lock);
 }
 
-int stk_block_create(stk_block *block, stoke_device *device, stk_memory_kind kind, size_t bytes,
+int stk_block_create(stk_device_block *block, stoke_device *device, stk_memory_kind kind, size_t bytes,
                      stoke_error *err)
 {
     call c;
-    *block = (stk_block){ 0 };
+    *block = (stk_device_block){ 0 };
     int r = begin(&c, device, err);
     if (r) return r;
     if (!bytes || kind < STK_MEMORY_PAGEABLE || kind > STK_MEMORY_DEVICE)
         return stk_fail(c.err, STOKE_E_INVALID, "%s: a block has at least one byte, of memory that there is",
                         device->info.name);
     if (kind == STK_MEMORY_DEVICE && (r = reserve(device, bytes, c.err))) return r;
-    *block = (stk_block){ .device = device, .kind = kind, .bytes = bytes };
+    *block = (stk_device_block){ .device = device, .kind = kind, .bytes = bytes };
     r = end(&c, device->fns->block_create(block, c.err));
     if (!r) return STOKE_OK;
     if (kind == STK_MEMORY_DEVICE) give_back(device, bytes);
-    *block = (stk_block){ 0 };
+    *block = (stk_device_block){ 0 };
     return r;
 }
 
-void stk_block_destroy(stk_block *block)
+void stk_block_destroy(stk_device_block *block)
 {
     if (!block->device) return;
     block->device->fns->block_destroy(block);
     if (block->kind == STK_MEMORY_DEVICE) give_back(block->device, block->bytes);
-    *block = (stk_block){ 0 };
+    *block = (stk_device_block){ 0 };
 }
 
 int stoke_device_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *total_bytes, stoke_error *err)
@@ -184,7 +184,7 @@ int stk_stream_wait(stk_stream *stream, stk_event *event, stoke_error *err)
 }
 
 /* One end of a copy: lies within its block, and the device can get at it. */
-static int check_end(const stoke_device *device, const char *which, const stk_block *block, size_t at,
+static int check_end(const stoke_device *device, const char *which, const stk_device_block *block, size_t at,
                      size_t bytes, stoke_error *err)
 {
     if (block->device != device) return another_device(device, which, err);
@@ -196,15 +196,16 @@ static int check_end(const stoke_device *device, const char *which, const stk_bl
     return STOKE_OK;
 }
 
-static int overlap(const stk_block *to, size_t to_at, const stk_block *from, size_t from_at, size_t bytes)
+static int overlap(const stk_device_block *to, size_t to_at, const stk_device_block *from, size_t from_at,
+                   size_t bytes)
 {
     const int same = to->host ? to->host == from->host : to->handle && to->handle == from->handle;
     if (!same) return 0;
     return to_at < from_at ? from_at - to_at < bytes : to_at - from_at < bytes;
 }
 
-int stk_stream_copy(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from,
-                    size_t from_at, size_t bytes, stoke_error *err)
+int stk_stream_copy(stk_stream *stream, const stk_device_block *to, size_t to_at,
+                    const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err)
 {
     call c;
     int r = begin(&c, of_stream(stream), err);

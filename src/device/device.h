@@ -4,12 +4,9 @@
  * functions a kind; nobody outside this room sees a vendor's type.
  *
  *   device.c       what all kinds have in common: arguments checked, failures kept, memory counted
- *   device_open.c  names; device_list.c: what there is; device_pinned.c: for loaders; device_buffer.c: for callers
- *   host.c         always there
- *   opencl.c       by dlopen of the ICD loader
- *   cuda.c         by dlopen of the driver
- *   virtual.c      on paper
- *   program.c      the kernels, as text and as C
+ *   device_open.c  names; device_list.c: what there is; device_pinned.c: for loaders; device_buffer.c: for
+ * callers host.c         always there opencl.c       by dlopen of the ICD loader cuda.c         by dlopen of
+ * the driver sim.c      a simulated GPU program.c      the kernels, as text and as C
  *
  * Streams run their work in order; work of two streams is ordered by events only. Everything here may be
  * called from any thread, one thread at a time for one stream. After STOKE_E_DEVICE the device is lost: every
@@ -30,14 +27,14 @@ typedef enum stk_memory_kind {
     STK_MEMORY_DEVICE
 } stk_memory_kind;
 
-typedef struct stk_block {
+typedef struct stk_device_block {
     stoke_device *device;
     stk_memory_kind kind;
     size_t bytes;
     void *host;       /* its address on the host; NULL for device memory that the host cannot see */
     uintptr_t handle; /* of device memory: the kind's own (address, cl_mem) */
     void *own;        /* what else the kind keeps */
-} stk_block;
+} stk_device_block;
 
 typedef struct stk_stream stk_stream; /* begins with stk_stream_head */
 typedef struct stk_event stk_event;   /* begins with stk_event_head */
@@ -54,7 +51,7 @@ typedef struct stk_module_head {
 
 /* Arguments of a launch: device blocks, none of them missing, then the shape by value. */
 typedef struct stk_argument {
-    const stk_block *block; /* NULL: by value, the last one only */
+    const stk_device_block *block; /* NULL: by value, the last one only */
     const void *value;
     size_t bytes;
 } stk_argument;
@@ -67,7 +64,7 @@ typedef struct stk_launch {
     uint32_t grid[3]; /* work items; none may be 0 */
     const stk_argument *arguments;
     uint32_t n_arguments;
-    uint64_t traffic; /* bytes read and written, for the model of virtual devices; others ignore it */
+    uint64_t traffic; /* bytes read and written, for the model of simulated GPUs; others ignore it */
 } stk_launch;
 
 /* What a kind implements. Arguments have been checked; `err` is never NULL. A function that fails cleans up
@@ -81,8 +78,8 @@ typedef struct stk_device_fns {
     void (*close)(stoke_device *device); /* also after a failed open */
     int (*memory)(stoke_device *device, uint64_t *free_bytes, uint64_t *total_bytes, stoke_error *err);
 
-    int (*block_create)(stk_block *block, stoke_error *err); /* device, kind, bytes are set */
-    void (*block_destroy)(stk_block *block);
+    int (*block_create)(stk_device_block *block, stoke_error *err); /* device, kind, bytes are set */
+    void (*block_destroy)(stk_device_block *block);
 
     int (*stream_create)(stoke_device *device, stk_stream **out, stoke_error *err);
     void (*stream_destroy)(stk_stream *stream); /* waits for its work, unless it is someone else's */
@@ -102,20 +99,20 @@ typedef struct stk_device_fns {
 
     /* Never 0 bytes, never overlapping. Host blocks may be made by the caller around memory of its own
      * (device, kind, bytes, host). */
-    int (*copy)(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from, size_t from_at,
-                size_t bytes, stoke_error *err);
+    int (*copy)(stk_stream *stream, const stk_device_block *to, size_t to_at, const stk_device_block *from,
+                size_t from_at, size_t bytes, stoke_error *err);
 
     int (*module_create)(stoke_device *device, const stk_program *program, stk_module **out,
                          stoke_error *err);
     void (*module_destroy)(stk_module *module);
     int (*launch)(stk_stream *stream, stk_module *module, const stk_launch *launch, stoke_error *err);
 
-    /* The stream is busy computing for so long: a training step on paper. NULL: the kind has to compute for
+    /* The stream is busy computing for so long: a simulated training step. NULL: the kind has to compute for
      * it (`spin`). */
     int (*occupy)(stk_stream *stream, uint64_t ns, stoke_error *err);
 } stk_device_fns;
 
-extern const stk_device_fns stk_device_host, stk_device_opencl, stk_device_cuda, stk_device_virtual;
+extern const stk_device_fns stk_device_host, stk_device_opencl, stk_device_cuda, stk_device_sim;
 /* All of them in the order of lists; NULL ends it. */
 extern const stk_device_fns *const stk_device_kinds[];
 
@@ -128,16 +125,16 @@ struct stoke_device {
 
 /* device.c: the calls for the rest of the library. They check, keep the first STOKE_E_DEVICE, count memory
  * against params.memory_limit (STOKE_E_NOMEM with the arithmetic), and accept err NULL. */
-int stk_block_create(stk_block *block, stoke_device *device, stk_memory_kind kind, size_t bytes,
+int stk_block_create(stk_device_block *block, stoke_device *device, stk_memory_kind kind, size_t bytes,
                      stoke_error *err);
-void stk_block_destroy(stk_block *block); /* zeroed afterwards; zeroed blocks are fine */
+void stk_block_destroy(stk_device_block *block); /* zeroed afterwards; zeroed blocks are fine */
 int stk_stream_create(stk_stream **out, stoke_device *device, stoke_error *err);
 int stk_stream_wrap(stk_stream **out, stoke_device *device, void *native, stoke_error *err);
 void stk_stream_destroy(stk_stream **stream);
 int stk_stream_finish(stk_stream *stream, stoke_error *err);
 int stk_stream_wait(stk_stream *stream, stk_event *event, stoke_error *err);
-int stk_stream_copy(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from,
-                    size_t from_at, size_t bytes, stoke_error *err);
+int stk_stream_copy(stk_stream *stream, const stk_device_block *to, size_t to_at,
+                    const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err);
 int stk_stream_launch(stk_stream *stream, stk_module *module, const stk_launch *launch, stoke_error *err);
 /* STOKE_E_UNSUPPORTED where the kind has none. */
 int stk_stream_occupy(stk_stream *stream, uint64_t ns, stoke_error *err);

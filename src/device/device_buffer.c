@@ -7,7 +7,7 @@
 #include "src/device/device.h"
 
 struct stoke_device_buffer {
-    stk_block block;
+    stk_device_block block;
     stk_stream *stream;
 };
 
@@ -45,7 +45,7 @@ static int move(stoke_device_buffer *buffer, void *host, size_t bytes, int up, s
 {
     if (!bytes || bytes > buffer->block.bytes)
         return stk_fail(err, STOKE_E_INVALID, "%zu bytes of a buffer of %zu", bytes, buffer->block.bytes);
-    const stk_block near = {
+    const stk_device_block near = {
         .device = buffer->block.device, .kind = STK_MEMORY_PAGEABLE, .bytes = bytes, .host = host
     };
     const int r = up ? stk_stream_copy(buffer->stream, &buffer->block, 0, &near, 0, bytes, err)

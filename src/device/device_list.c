@@ -10,7 +10,7 @@
 #include "src/base/mem.h"
 
 const stk_device_fns *const stk_device_kinds[] = {
-    &stk_device_host, &stk_device_cuda, &stk_device_opencl, &stk_device_virtual, NULL,
+    &stk_device_host, &stk_device_cuda, &stk_device_opencl, &stk_device_sim, NULL,
 };
 
 struct stoke_device_list {

@@ -7,7 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/base/nearest.h"
+#include "src/base/did_you_mean.h"
 #include "src/device/device_state.h"
 
 stoke_device_params stoke_device_defaults(void)
@@ -49,7 +49,7 @@ static int open_kind(stoke_device **out, const stk_device_fns *fns, const char *
     return STOKE_OK;
 }
 
-/* "; usable here: host, opencl:0, virtual" behind a message. */
+/* "; usable here: host, opencl:0, sim" behind a message. */
 static void append_what_there_is(stoke_error *err)
 {
     stoke_device_list *list;
@@ -78,9 +78,11 @@ static int unknown_name(const char *name, stoke_error *err)
 {
     char kind[32];
     snprintf(kind, sizeof kind, "%.*s", (int)strcspn(name, ":"), name);
-    stk_nearest nearest = stk_nearest_to(kind);
-    for (size_t i = 0; stk_device_kinds[i]; i++) stk_nearest_try(&nearest, stk_device_kinds[i]->kind);
-    stk_nearest_try(&nearest, "auto");
+    if (!strcmp(kind, "virtual")) /* its name in version 0.1 */
+        return stk_fail(err, STOKE_E_NOTFOUND, "'%.40s' is now called sim%.40s", name, name + strlen(kind));
+    stk_did_you_mean nearest = stk_did_you_mean_to(kind);
+    for (size_t i = 0; stk_device_kinds[i]; i++) stk_did_you_mean_try(&nearest, stk_device_kinds[i]->kind);
+    stk_did_you_mean_try(&nearest, "auto");
     stk_fail(err, STOKE_E_NOTFOUND, "no device is called '%.40s'%s%s%s", name,
              nearest.best ? ": did you mean " : "", nearest.best ? nearest.best : "",
              nearest.best ? "?" : "");

@@ -8,7 +8,7 @@
 #include "src/device/device_state.h"
 
 struct stk_pinned {
-    stk_block block;
+    stk_device_block block;
     stk_pinned *next;
 };
 

@@ -255,7 +255,7 @@ static size_t page_bytes(void)
 }
 
 /* Memory that cannot be locked is as good here: copies are the processor's. block->own tells which it was. */
-static int block_create(stk_block *block, stoke_error *err)
+static int block_create(stk_device_block *block, stoke_error *err)
 {
     const int pinned = block->kind == STK_MEMORY_PINNED;
     block->host = stk_alloc_pages(block->bytes);
@@ -268,7 +268,7 @@ static int block_create(stk_block *block, stoke_error *err)
     return STOKE_OK;
 }
 
-static void block_destroy(stk_block *block)
+static void block_destroy(stk_device_block *block)
 {
     if (block->own) munlock(block->own, block->bytes);
     stk_free_pages(block->host, block->bytes);
@@ -288,8 +288,8 @@ static int memory(stoke_device *device, uint64_t *free_bytes, uint64_t *total_by
     return STOKE_OK;
 }
 
-static int copy(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from, size_t from_at,
-                size_t bytes, stoke_error *err)
+static int copy(stk_stream *stream, const stk_device_block *to, size_t to_at, const stk_device_block *from,
+                size_t from_at, size_t bytes, stoke_error *err)
 {
     work *w = place(stream);
     w->kind = WORK_COPY;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/base/driver_trial.h"
+#include "src/base/driver_probe.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/number.h"
@@ -48,7 +48,7 @@ static int add_to_list(void *context, const stk_opencl_found *found)
 
 static int load(stk_opencl_driver *cl, stoke_error *err)
 {
-    const int r = stk_driver_trial(STK_DRIVER_OPENCL, STK_OPENCL_LIBRARY, err);
+    const int r = stk_driver_probe(STK_DRIVER_OPENCL, STK_OPENCL_LIBRARY, err);
     return r ? r : stk_opencl_load(cl, STK_OPENCL_LIBRARY, err);
 }
 
@@ -180,7 +180,7 @@ static int opencl_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *t
     return STOKE_OK;
 }
 
-static int no_room(const stk_block *block, const char *what, cl_int code, stoke_error *err)
+static int no_room(const stk_device_block *block, const char *what, cl_int code, stoke_error *err)
 {
     const stk_opencl *own = stk_opencl_of(block->device);
     return stk_fail(
@@ -194,7 +194,7 @@ static int no_room(const stk_block *block, const char *what, cl_int code, stoke_
 }
 
 /* Gives the code of a failed allocation its words. */
-static int allocation_failed(const stk_block *block, const char *what, const char *call, cl_int code,
+static int allocation_failed(const stk_device_block *block, const char *what, const char *call, cl_int code,
                              stoke_error *err)
 {
     if (is_out_of_memory(code) || code == CL_INVALID_BUFFER_SIZE) return no_room(block, what, code, err);
@@ -210,7 +210,7 @@ static cl_int take_now(stk_opencl *own, cl_mem memory)
     return code ? code : own->cl.clFinish(own->chores);
 }
 
-static int create_device_block(stk_block *block, stoke_error *err)
+static int create_device_block(stk_device_block *block, stoke_error *err)
 {
     stk_opencl *own = stk_opencl_of(block->device);
     cl_int code;
@@ -237,7 +237,7 @@ static int create_device_block(stk_block *block, stoke_error *err)
 
 /* Page-locked memory is the driver's to give: a buffer that it keeps on the host, mapped for as long as it
  * lives. The buffer itself is never used, only the address. */
-static int create_pinned_block(stk_block *block, stoke_error *err)
+static int create_pinned_block(stk_device_block *block, stoke_error *err)
 {
     stk_opencl *own = stk_opencl_of(block->device);
     cl_int code;
@@ -257,7 +257,7 @@ static int create_pinned_block(stk_block *block, stoke_error *err)
     return STOKE_OK;
 }
 
-static int opencl_block_create(stk_block *block, stoke_error *err)
+static int opencl_block_create(stk_device_block *block, stoke_error *err)
 {
     if (block->kind == STK_MEMORY_DEVICE) return create_device_block(block, err);
     if (block->kind == STK_MEMORY_PINNED) return create_pinned_block(block, err);
@@ -266,7 +266,7 @@ static int opencl_block_create(stk_block *block, stoke_error *err)
     return stk_fail(err, STOKE_E_NOMEM, "no memory for %zu bytes on the host", block->bytes);
 }
 
-static void opencl_block_destroy(stk_block *block)
+static void opencl_block_destroy(stk_device_block *block)
 {
     stk_opencl *own = stk_opencl_of(block->device);
     if (block->kind == STK_MEMORY_DEVICE) {
@@ -322,8 +322,8 @@ static int copy_on_host(stk_stream *stream, void *to, const void *from, size_t b
 
 /* Ordinary memory may be used again as soon as the call returns, as with CUDA: so the call waits for the
  * copy, and with it for all that the stream was told before. */
-static int opencl_copy(stk_stream *base, const stk_block *to, size_t to_at, const stk_block *from,
-                       size_t from_at, size_t bytes, stoke_error *err)
+static int opencl_copy(stk_stream *base, const stk_device_block *to, size_t to_at,
+                       const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err)
 {
     stk_opencl_stream *stream = (stk_opencl_stream *)base;
     stk_opencl *own = stk_opencl_of(stream->head.device);

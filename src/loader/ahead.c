@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/loader/ahead.h"
 
-#include "src/loader/loader_private.h"
+#include "src/loader/loader_internal.h"
 
 void stk_loader_where(const stoke_loader *loader, uint64_t *epoch, uint64_t *position)
 {
@@ -11,8 +11,8 @@ void stk_loader_where(const stoke_loader *loader, uint64_t *epoch, uint64_t *pos
 
 uint64_t stk_loader_batches_from(const stoke_loader *loader, uint64_t position)
 {
-    const stoke_shard shard = stk_loader_shard_from(loader, position);
-    return stoke_shard_batches(&shard);
+    const stoke_rank shard = stk_loader_rank_from(loader, position);
+    return stoke_rank_batches(&shard);
 }
 
 stk_bad_rows stk_loader_bad_rows(const stoke_loader *loader)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For those who take batches ahead of their consumer (src/feed): where the loader stood after each of them,
+ * For those who take batches ahead of their consumer (src/upload): where the loader stood after each of them,
  * a way out of a wait, who did what when, and what a batch took to be made.
  */
 #ifndef STOKE_SRC_LOADER_AHEAD_H
@@ -8,7 +8,7 @@
 
 #include <stoke/loader.h>
 
-#include "src/loader/making.h"
+#include "src/loader/batch_times.h"
 
 /* The epoch, and the global position after the last batch of next(). For the thread that calls next(). */
 void stk_loader_where(const stoke_loader *loader, uint64_t *epoch, uint64_t *position);

@@ -17,7 +17,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/ours.h"
-#include "src/loader/loader_private.h"
+#include "src/loader/loader_internal.h"
 
 _Static_assert(sizeof(stk_live_content) <= STK_LIVE_PAGE, "one page is enough");
 
@@ -195,7 +195,7 @@ void stoke_live_take(stoke_live_data *data, const stoke_loader *loader)
     data->replaced = stats.replaced;
     data->skipped = stats.skipped;
     data->bad_samples = stats.bad_samples;
-    const int cached = loader->recipe.cache != NULL;
+    const int cached = loader->config.cache != NULL;
     data->cache_hits = cached ? stats.cache_hits_ram + stats.cache_hits_disk : STOKE_LIVE_NA;
     data->cache_misses = cached ? stats.cache_misses : STOKE_LIVE_NA;
     data->memory_bytes = stats.memory_bytes;

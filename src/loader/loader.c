@@ -2,14 +2,14 @@
  *
  * Creating and ending a loader, handing out batches, changing epochs.
  */
-#include "src/loader/loader_private.h"
+#include "src/loader/loader_internal.h"
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/options_private.h"
 #include "src/base/wait.h"
-#include "src/loader/kept.h"
+#include "src/loader/cache_lookup.h"
 #include "src/source/weights.h"
 
 /* ---- create and destroy ---- */
@@ -71,10 +71,10 @@ static int make_benches(stoke_loader *loader, stoke_error *err)
     for (; loader->benches < n; loader->benches++) {
         stk_worker *worker = &loader->workers[loader->benches];
         worker->loader = loader;
-        int r = stk_bench_create(&worker->bench, err);
+        int r = stk_scratch_create(&worker->scratch, err);
         if (r) return r;
-        worker->bench.number = loader->benches;
-        worker->bench.granted = loader->granted;
+        worker->scratch.number = loader->benches;
+        worker->scratch.granted = loader->granted;
     }
     return STOKE_OK;
 }
@@ -93,7 +93,7 @@ static int plan_memory(stoke_loader *loader, const stoke_data_params *params, co
     stk_loader_plan own;
     const stk_loader_plan *planned = how->planned;
     if (!planned) {
-        int r = stk_loader_plan_make(&own, &loader->recipe, params, err);
+        int r = stk_loader_plan_make(&own, &loader->config, params, err);
         if (how->beside) {
             own.shown.beside = how->beside->name;
             own.shown.beside_bytes = how->beside->count * how->beside->bytes;
@@ -105,7 +105,8 @@ static int plan_memory(stoke_loader *loader, const stoke_data_params *params, co
     loader->plan = planned->shown;
     loader->granted = planned->granted;
     loader->resting = planned->rests;
-    return stk_gate_create(&loader->gate, stk_loader_plan_reserve(planned), loader->plan.limit_bytes, err);
+    return stk_memory_gate_create(&loader->gate, stk_loader_plan_reserve(planned), loader->plan.limit_bytes,
+                                  err);
 }
 
 static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke_data_params *given,
@@ -124,16 +125,16 @@ static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke
     loader->drop_last = params->drop_last;
     loader->threads = stk_loader_threads(params);
     r = make_locks(loader, err);
-    if (!r) r = stk_recipe_create(&loader->recipe, dataset, params, err);
-    loader->recipe.raw = how->raw;
-    if (!r) r = stk_kept_open(&loader->recipe, params, err);
+    if (!r) r = stk_loader_config_create(&loader->config, dataset, params, err);
+    loader->config.raw = how->raw;
+    if (!r) r = stk_cache_lookup_open(&loader->config, params, err);
     if (!r) r = make_order(loader, dataset, params, err);
     if (!r) r = stk_fuse_limit(params->max_bad, loader->order.count, &loader->max_bad, err);
     if (!r) r = stk_quarantine_open(&loader->quarantine, params->quarantine, err);
     if (!r) r = plan_memory(loader, params, how, err);
     if (r) return r;
     unsigned extras;
-    const stoke_batch shape = stk_slot_shape(&loader->recipe, loader->batch, &extras);
+    const stoke_batch shape = stk_slot_shape(&loader->config, loader->batch, &extras);
     r = stk_slots_create(&loader->slots, loader->plan.slots, &shape, extras, how->allocator, err);
     if (!r) r = make_benches(loader, err);
     if (r) return r;
@@ -186,19 +187,19 @@ int stk_loader_create_planned(stoke_loader **out, const stoke_dataset *dataset,
 int stoke_data_size(const stoke_dataset *dataset, const stoke_data_params *params, uint32_t size[2],
                     stoke_error *err)
 {
-    stk_recipe recipe;
+    stk_loader_config config;
     int r = stk_loader_check_params(params, err);
     if (r) return r;
-    r = stk_recipe_create(&recipe, dataset, params, err);
-    size[0] = recipe.height;
-    size[1] = recipe.width;
-    stk_recipe_destroy(&recipe);
+    r = stk_loader_config_create(&config, dataset, params, err);
+    size[0] = config.height;
+    size[1] = config.width;
+    stk_loader_config_destroy(&config);
     return r;
 }
 
-const stk_recipe *stk_loader_recipe(const stoke_loader *loader)
+const stk_loader_config *stk_loader_config_of(const stoke_loader *loader)
 {
-    return &loader->recipe;
+    return &loader->config;
 }
 
 void stoke_loader_destroy(stoke_loader **pointer)
@@ -208,15 +209,15 @@ void stoke_loader_destroy(stoke_loader **pointer)
     *pointer = NULL;
     if (loader->workers) stk_workers_stop(loader);
     for (uint32_t i = 0; i < loader->benches; i++) {
-        stk_bench_destroy(&loader->workers[i].bench);
+        stk_scratch_destroy(&loader->workers[i].scratch);
         stk_run_queue_close(&loader->workers[i].line);
     }
     stk_free(loader->workers);
     stk_slots_destroy(&loader->slots);
     stk_quarantine_close(&loader->quarantine);
-    stk_kept_close(&loader->recipe);
-    stk_recipe_destroy(&loader->recipe);
-    stk_gate_destroy(&loader->gate);
+    stk_cache_lookup_close(&loader->config);
+    stk_loader_config_destroy(&loader->config);
+    stk_memory_gate_destroy(&loader->gate);
     stk_free(loader->cumulative);
     if (loader->locks_made) {
         pthread_mutex_destroy(&loader->lock);
@@ -230,14 +231,14 @@ void stoke_loader_destroy(stoke_loader **pointer)
 
 static uint64_t batches_of_epoch(const stoke_loader *loader)
 {
-    const stoke_shard shard = stk_loader_shard(loader, loader->epoch);
-    return stoke_shard_batches(&shard);
+    const stoke_rank shard = stk_loader_rank(loader, loader->epoch);
+    return stoke_rank_batches(&shard);
 }
 
 uint64_t stoke_loader_batches(const stoke_loader *loader)
 {
-    const stoke_shard shard = stk_loader_shard_from(loader, 0);
-    return stoke_shard_batches(&shard);
+    const stoke_rank shard = stk_loader_rank_from(loader, 0);
+    return stoke_rank_batches(&shard);
 }
 
 uint64_t stoke_loader_remaining(const stoke_loader *loader)
@@ -361,7 +362,7 @@ void stk_loader_rest(stoke_loader *loader)
     loader->resting = 1;
     while (loader->in_flight) pthread_cond_wait(&loader->ready, &loader->lock);
     for (uint32_t i = 0; i < loader->benches; i++) {
-        stk_bench_empty(&loader->workers[i].bench);
+        stk_scratch_empty(&loader->workers[i].scratch);
         loader->workers[i].memory = 0;
     }
     pthread_mutex_unlock(&loader->lock);

@@ -3,7 +3,7 @@
  * Memory before the first batch: slots x slot + workers x worker + one large picture + what the process
  * already holds. The worker's share depends on the largest picture, so headers are read (probe.c). Where they
  * were too many, or memory_limit is too low for as many large pictures as there are workers, there is room
- * for one picture beyond the share, and those that need it take turns (gate.c).
+ * for one picture beyond the share, and those that need it take turns (memory_gate.c).
  */
 #include "src/loader/memory_plan.h"
 
@@ -14,8 +14,8 @@
 #include "src/base/error.h"
 #include "src/base/machine.h"
 #include "src/base/memory_sum.h"
-#include "src/loader/kept.h"
-#include "src/loader/loader_private.h"
+#include "src/loader/cache_lookup.h"
+#include "src/loader/loader_internal.h"
 
 /* Cores the process may really use, less those the consumer needs; at least one. */
 uint32_t stk_loader_threads(const stoke_data_params *params)
@@ -36,21 +36,21 @@ static void divide(stk_loader_plan *plan, double share)
     plan->shown.large_bytes = any - own;
 }
 
-int stk_loader_plan_make(stk_loader_plan *plan, const stk_recipe *recipe, const stoke_data_params *params,
-                         stoke_error *err)
+int stk_loader_plan_make(stk_loader_plan *plan, const stk_loader_config *config,
+                         const stoke_data_params *params, stoke_error *err)
 {
     unsigned extras;
-    const stoke_batch shape = stk_slot_shape(recipe, (uint32_t)params->batch, &extras);
+    const stoke_batch shape = stk_slot_shape(config, (uint32_t)params->batch, &extras);
     const uint32_t threads = stk_loader_threads(params);
     *plan = (stk_loader_plan){ .shown = {
                                    .slots = (uint32_t)params->prefetch +
                                             1, /* `prefetch` ahead, one with the consumer */
                                    .workers = threads ? threads : 1,
                                    .slot_bytes = stk_slot_bytes(&shape, extras),
-                                   .cache_bytes = stk_kept_memory(recipe),
+                                   .cache_bytes = stk_cache_lookup_memory(config),
                                    .limit_bytes = params->memory_limit,
                                } };
-    const int r = stk_probe_set(&plan->probe, recipe, err);
+    const int r = stk_probe_set(&plan->probe, config, err);
     if (r) return r;
     plan->shown.largest_width = plan->probe.largest_width;
     plan->shown.largest_height = plan->probe.largest_height;
@@ -62,10 +62,10 @@ int stk_loader_plan_make(stk_loader_plan *plan, const stk_recipe *recipe, const 
 int stk_loader_plan_of(stk_loader_plan *plan, const stoke_dataset *dataset, const stoke_data_params *params,
                        stoke_error *err)
 {
-    stk_recipe recipe;
-    int r = stk_recipe_create(&recipe, dataset, params, err);
-    if (!r) r = stk_loader_plan_make(plan, &recipe, params, err);
-    stk_recipe_destroy(&recipe);
+    stk_loader_config config;
+    int r = stk_loader_config_create(&config, dataset, params, err);
+    if (!r) r = stk_loader_plan_make(plan, &config, params, err);
+    stk_loader_config_destroy(&config);
     return r;
 }
 

@@ -26,9 +26,9 @@ typedef struct stk_loader_plan {
 uint32_t stk_loader_threads(const stoke_data_params *params);
 
 /* Reads headers. memory_limit is not looked at. */
-int stk_loader_plan_make(stk_loader_plan *plan, const stk_recipe *recipe, const stoke_data_params *params,
-                         stoke_error *err);
-/* The same for who has no recipe yet. */
+int stk_loader_plan_make(stk_loader_plan *plan, const stk_loader_config *config,
+                         const stoke_data_params *params, stoke_error *err);
+/* The same for who has no loader config yet. */
 int stk_loader_plan_of(stk_loader_plan *plan, const stoke_dataset *dataset, const stoke_data_params *params,
                        stoke_error *err);
 /* What the process holds is known now, and with it the sum; memory_limit lowers prefetch first, then the
@@ -36,10 +36,10 @@ int stk_loader_plan_of(stk_loader_plan *plan, const stoke_dataset *dataset, cons
 int stk_loader_plan_settle(stk_loader_plan *plan, stoke_error *err);
 /* Bytes that one worker may hold beyond its share. */
 uint64_t stk_loader_plan_reserve(const stk_loader_plan *plan);
-/* crew_plan.c: the plan of `threads` (0 = auto) that read a set once and count with `tally` bytes each.
+/* scan_memory.c: the plan of `threads` (0 = auto) that read a set once and count with `tally` bytes each.
  * memory_limit lowers their number. */
-int stk_crew_plan(stk_loader_plan *plan, const stk_recipe *recipe, const stoke_data_params *params,
-                  unsigned threads, uint64_t tally, stoke_memory_sum *sum, stoke_error *err);
+int stk_scan_memory(stk_loader_plan *plan, const stk_loader_config *config, const stoke_data_params *params,
+                    unsigned threads, uint64_t tally, stoke_memory_sum *sum, stoke_error *err);
 /* Workers and the one large picture. */
 uint64_t stk_loader_plan_workers(const stk_loader_plan *plan);
 /* The least of it: no worker has a share, and every picture takes the turn. */

@@ -15,7 +15,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/loader/sample.h"
-#include "src/source/crew.h"
+#include "src/base/parallel_for.h"
 
 enum {
     PROBES = 1 << 18,
@@ -27,8 +27,8 @@ enum {
 };
 
 typedef struct probing {
-    const stk_recipe *recipe;
-    const stoke_sample *files; /* NULL: the recipe's set */
+    const stk_loader_config *config;
+    const stoke_sample *files; /* NULL: the loader config's set */
     uint64_t count, looked;    /* samples there are, samples that are looked at */
     stk_probe *probe;
     pthread_mutex_t lock; /* of what follows: one whole file is in memory at a time */
@@ -82,7 +82,7 @@ static int probe_file(probing *all, prober *p, const stoke_blob *blob, stoke_ima
         !head_will_do(info, p->head, have, *size)) {
         if (have == *size || !probe_whole(all, p, blob, *size, info)) return 0;
     }
-    return (uint64_t)info->width * info->height <= all->recipe->image_decode.max_pixels;
+    return (uint64_t)info->width * info->height <= all->config->image_decode.max_pixels;
 }
 
 static void probe_sample(probing *all, prober *p, const stoke_sample *sample)
@@ -93,8 +93,8 @@ static void probe_sample(probing *all, prober *p, const stoke_sample *sample)
     const int has_mask = sample->mask_path && probe_file(all, p, &sample->mask, &mask, &mask_size);
     /* Bad files are found when they are loaded, and that takes their bytes. */
     const stk_row_need need =
-        has_image ? stk_bench_need(all->recipe, &image, image_size, has_mask ? &mask : NULL, mask_size)
-                  : stk_bench_need_files(image_size, mask_size);
+        has_image ? stk_scratch_need(all->config, &image, image_size, has_mask ? &mask : NULL, mask_size)
+                  : stk_scratch_need_files(image_size, mask_size);
     stk_row_need_raise(&p->own.most, &need);
     if (!has_image) return;
     if (image.width > p->own.longest_side) p->own.longest_side = image.width;
@@ -113,7 +113,7 @@ static int probe_chunk(void *context, void *member, uint64_t chunk, stoke_error 
     for (uint64_t i = chunk * CHUNK; i < end; i++) {
         const uint64_t id = (uint64_t)((unsigned __int128)i * all->count / all->looked);
         const stoke_sample sample =
-            all->files ? all->files[id] : stoke_dataset_sample(all->recipe->dataset, id);
+            all->files ? all->files[id] : stoke_dataset_sample(all->config->dataset, id);
         probe_sample(all, p, &sample);
     }
     return STOKE_OK;
@@ -136,9 +136,9 @@ static void finish(void *context, void *member)
 }
 
 /* As much as a picture can need: turned, deep, in one piece, and as many bytes of a file as pixels. */
-static stk_row_need largest_need(const stk_recipe *recipe, int masks)
+static stk_row_need largest_need(const stk_loader_config *config, int masks)
 {
-    const uint64_t pixels = recipe->image_decode.max_pixels;
+    const uint64_t pixels = config->image_decode.max_pixels;
     const uint32_t side = (uint32_t)ceil(sqrt((double)pixels));
     const stoke_image_info image = { .width = side,
                                      .height = side,
@@ -148,7 +148,7 @@ static stk_row_need largest_need(const stk_recipe *recipe, int masks)
                                      .scratch_bytes = pixels * 8 + 65536 };
     stoke_image_info mask = image;
     mask.scratch_bytes = pixels * 2 + 65536;
-    return stk_bench_need(recipe, &image, pixels / 6, masks ? &mask : NULL, pixels / 6);
+    return stk_scratch_need(config, &image, pixels / 6, masks ? &mask : NULL, pixels / 6);
 }
 
 static int run(probing *all, int masks, stoke_error *err)
@@ -156,34 +156,34 @@ static int run(probing *all, int masks, stoke_error *err)
     stk_probe *probe = all->probe;
     *probe = (stk_probe){ 0 };
     all->looked = probe->looked = all->count < PROBES ? all->count : PROBES;
-    const stk_crew_job job = {
+    const stk_parallel_job job = {
         (all->looked + CHUNK - 1) / CHUNK, all, sizeof(prober), start, probe_chunk, finish
     };
     const unsigned cores = stoke_machine_cores().usable;
     const unsigned threads = all->looked <= ALONE ? 1 : cores < MOST_THREADS ? cores : MOST_THREADS;
     all->whole_left = WHOLE_BYTES;
     pthread_mutex_init(&all->lock, NULL);
-    const int r = job.count ? stk_crew_run(&job, threads, NULL, NULL, err) : STOKE_OK;
+    const int r = job.count ? stk_parallel_for(&job, threads, NULL, NULL, err) : STOKE_OK;
     pthread_mutex_destroy(&all->lock);
     stk_buffer_free(&all->whole);
     if (r) return r;
     probe->any = probe->most;
     if (all->missed || all->looked < all->count) {
-        const stk_row_need largest = largest_need(all->recipe, masks);
+        const stk_row_need largest = largest_need(all->config, masks);
         stk_row_need_raise(&probe->any, &largest);
     }
     return STOKE_OK;
 }
 
-int stk_probe_set(stk_probe *probe, const stk_recipe *recipe, stoke_error *err)
+int stk_probe_set(stk_probe *probe, const stk_loader_config *config, stoke_error *err)
 {
-    probing all = { .recipe = recipe, .count = stoke_dataset_count(recipe->dataset), .probe = probe };
-    return run(&all, stoke_dataset_has_masks(recipe->dataset), err);
+    probing all = { .config = config, .count = stoke_dataset_count(config->dataset), .probe = probe };
+    return run(&all, stoke_dataset_has_masks(config->dataset), err);
 }
 
-int stk_probe_files(stk_probe *probe, const stk_recipe *recipe, const stoke_sample *files, uint64_t count,
-                    stoke_error *err)
+int stk_probe_files(stk_probe *probe, const stk_loader_config *config, const stoke_sample *files,
+                    uint64_t count, stoke_error *err)
 {
-    probing all = { .recipe = recipe, .files = files, .count = count, .probe = probe };
+    probing all = { .config = config, .files = files, .count = count, .probe = probe };
     return run(&all, 0, err);
 }

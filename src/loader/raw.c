@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "src/base/error.h"
-#include "src/loader/job.h"
+#include "src/loader/sample_ctx.h"
 #include "src/loader/slots.h"
 
 enum { ALIGNMENT = 64 };
@@ -27,15 +27,15 @@ static size_t aligned(size_t bytes)
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-stoke_batch stk_slot_shape(const stk_recipe *recipe, uint32_t capacity, unsigned *extras)
+stoke_batch stk_slot_shape(const stk_loader_config *config, uint32_t capacity, unsigned *extras)
 {
-    stoke_batch shape = stk_recipe_shape(recipe, capacity);
-    const size_t pixels = (size_t)recipe->width * recipe->height;
-    *extras = recipe->two_masks ? STK_SLOT_TWO_MASKS : 0;
-    if (!recipe->raw) return shape;
+    stoke_batch shape = stk_batch_shape(config, capacity);
+    const size_t pixels = (size_t)config->width * config->height;
+    *extras = config->two_masks ? STK_SLOT_TWO_MASKS : 0;
+    if (!config->raw) return shape;
     *extras = STK_SLOT_RAW;
     shape.image_row_bytes = aligned(pixels * 6);
-    shape.mask_row_bytes = aligned(pixels * 2 * stoke_labels_depth(recipe->labels));
+    shape.mask_row_bytes = aligned(pixels * 2 * stoke_labels_depth(config->labels));
     return shape;
 }
 
@@ -46,41 +46,41 @@ const stk_raw_row *stk_batch_raw(const stoke_batch *batch)
 
 /* ---- filling ---- */
 
-static uint8_t image_depth(const stk_job *job)
+static uint8_t image_depth(const stk_sample_ctx *ctx)
 {
-    if (job->image.data) return job->image.depth;
-    return job->image_info.bits == 16 ? 2 : 1;
+    if (ctx->image.data) return ctx->image.depth;
+    return ctx->image_info.bits == 16 ? 2 : 1;
 }
 
 /* Both the fitted image and its ids: what is laid out is laid out together. A picture of w x h pixels fits by
  * its image when 3 * depth * w * h <= 6 * W * H, by its ids when w * h <= 2 * W * H. */
-static int fits(const stk_job *job)
+static int fits(const stk_sample_ctx *ctx)
 {
     unsigned extras;
-    const stoke_batch room = stk_slot_shape(job->recipe, 1, &extras);
-    const stoke_plan *plan = &job->plan;
-    const size_t bytes = stoke_image_bytes(plan->width, plan->height, 3, image_depth(job));
+    const stoke_batch room = stk_slot_shape(ctx->config, 1, &extras);
+    const stoke_augment_plan *plan = &ctx->plan;
+    const size_t bytes = stoke_image_bytes(plan->width, plan->height, 3, image_depth(ctx));
     const size_t ids =
-        stoke_image_bytes(plan->width, plan->height, 1, stoke_labels_depth(job->recipe->labels));
+        stoke_image_bytes(plan->width, plan->height, 1, stoke_labels_depth(ctx->config->labels));
     return bytes && bytes <= room.image_row_bytes && ids && ids <= room.mask_row_bytes;
 }
 
-static stoke_image place(const stk_job *job, void *row, uint8_t channels, uint8_t depth)
+static stoke_image place(const stk_sample_ctx *ctx, void *row, uint8_t channels, uint8_t depth)
 {
-    const stoke_plan *plan = &job->plan;
-    if (!fits(job)) return (stoke_image){ 0 };
+    const stoke_augment_plan *plan = &ctx->plan;
+    if (!fits(ctx)) return (stoke_image){ 0 };
     return (stoke_image){ row,  (size_t)plan->width * channels * depth, plan->width, plan->height, channels,
                           depth };
 }
 
-stoke_image stk_raw_image_place(const stk_job *job)
+stoke_image stk_raw_image_place(const stk_sample_ctx *ctx)
 {
-    return place(job, job->image_row, 3, image_depth(job));
+    return place(ctx, ctx->image_row, 3, image_depth(ctx));
 }
 
-stoke_image stk_raw_ids_place(const stk_job *job)
+stoke_image stk_raw_ids_place(const stk_sample_ctx *ctx)
 {
-    return place(job, job->mask_row, 1, stoke_labels_depth(job->recipe->labels));
+    return place(ctx, ctx->mask_row, 1, stoke_labels_depth(ctx->config->labels));
 }
 
 /* Rows packed. The picture may lie in the row already, whole or as a part of what the cache put there: lines
@@ -100,59 +100,59 @@ static size_t pack(void *row, const stoke_image *image)
 
 /* The geometry of a picture that the row has no room for. Only a warp asks for one: without, a picture is
  * never larger than the output. Left and right classes change places here too, since the fill around the
- * picture must not; touches, erased boxes of the mask among them, are left to the device. */
-static int lay_here(stk_job *job, stk_raw_row *raw)
+ * picture must not; color steps, erased boxes of the mask among them, are left to the device. */
+static int lay_here(stk_sample_ctx *ctx, stk_raw_row *raw)
 {
     static const uint8_t black[3];
-    const stk_recipe *recipe = job->recipe;
-    stk_warper *warper = &job->bench->warper;
-    int r = stk_warp_begin(warper, &job->plan, recipe->width, recipe->height, job->err);
-    if (!r) r = stk_lay_ids(job);
+    const stk_loader_config *config = ctx->config;
+    stk_warper *warper = &ctx->scratch->warper;
+    int r = stk_warp_begin(warper, &ctx->plan, config->width, config->height, ctx->err);
+    if (!r) r = stk_render_ids(ctx);
     if (r) return r;
-    const size_t line = (size_t)recipe->width * 3 * job->image.depth,
-                 ids_line = (size_t)recipe->width * job->ids.depth;
-    for (uint32_t y = 0; y < recipe->height; y++) { /* in turn: an elastic row serves both */
-        stk_warp_image_row(warper, &job->image, black, y, (char *)job->image_row + y * line);
-        stk_warp_mask_row(warper, &job->ids, recipe->mask_fill, y, (char *)job->mask_row + y * ids_line);
+    const size_t line = (size_t)config->width * 3 * ctx->image.depth,
+                 ids_line = (size_t)config->width * ctx->ids.depth;
+    for (uint32_t y = 0; y < config->height; y++) { /* in turn: an elastic row serves both */
+        stk_warp_image_row(warper, &ctx->image, black, y, (char *)ctx->image_row + y * line);
+        stk_warp_mask_row(warper, &ctx->ids, config->mask_fill, y, (char *)ctx->mask_row + y * ids_line);
     }
-    stoke_plan *plan = &raw->plan;
+    stoke_augment_plan *plan = &raw->plan;
     plan->warp = plan->hflip = plan->vflip = plan->swap_labels = 0;
     plan->place_x = plan->place_y = 0;
     plan->elastic_alpha = plan->elastic_step = 0;
-    raw->width = recipe->width;
-    raw->height = recipe->height;
-    raw->mask_depth = job->ids.depth;
+    raw->width = config->width;
+    raw->height = config->height;
+    raw->mask_depth = ctx->ids.depth;
     raw->laid = 1;
-    raw->image_bytes = line * recipe->height;
-    raw->mask_bytes = ids_line * recipe->height;
+    raw->image_bytes = line * config->height;
+    raw->mask_bytes = ids_line * config->height;
     return STOKE_OK;
 }
 
-int stk_raw_put(stk_job *job)
+int stk_raw_put(stk_sample_ctx *ctx)
 {
-    stk_raw_row *raw = job->raw;
-    *raw = (stk_raw_row){ .plan = job->plan,
-                          .width = job->image.width,
-                          .height = job->image.height,
-                          .depth = job->image.depth,
-                          .mask_depth = job->ids.data ? job->ids.depth : 0 };
-    if (job->plan.warp && !fits(job)) return lay_here(job, raw);
-    raw->image_bytes = pack(job->image_row, &job->image);
-    if (job->ids.data) raw->mask_bytes = pack(job->mask_row, &job->ids);
+    stk_raw_row *raw = ctx->raw;
+    *raw = (stk_raw_row){ .plan = ctx->plan,
+                          .width = ctx->image.width,
+                          .height = ctx->image.height,
+                          .depth = ctx->image.depth,
+                          .mask_depth = ctx->ids.data ? ctx->ids.depth : 0 };
+    if (ctx->plan.warp && !fits(ctx)) return lay_here(ctx, raw);
+    raw->image_bytes = pack(ctx->image_row, &ctx->image);
+    if (ctx->ids.data) raw->mask_bytes = pack(ctx->mask_row, &ctx->ids);
     return STOKE_OK;
 }
 
 /* ---- carrying out ---- */
 
-struct stk_raw_bench {
-    stk_bench bench;
+struct stk_raw_scratch {
+    stk_scratch scratch;
 };
 
-int stk_raw_bench_create(stk_raw_bench **out, stoke_error *err)
+int stk_raw_scratch_create(stk_raw_scratch **out, stoke_error *err)
 {
     *out = stk_calloc(1, sizeof **out);
     if (!*out) return stk_fail(err, STOKE_E_NOMEM, "no memory for a worker");
-    const int r = stk_bench_create(&(*out)->bench, err);
+    const int r = stk_scratch_create(&(*out)->scratch, err);
     if (r) {
         stk_free(*out);
         *out = NULL;
@@ -160,20 +160,20 @@ int stk_raw_bench_create(stk_raw_bench **out, stoke_error *err)
     return r;
 }
 
-void stk_raw_bench_destroy(stk_raw_bench **bench)
+void stk_raw_scratch_destroy(stk_raw_scratch **scratch)
 {
-    if (!*bench) return;
-    stk_bench_destroy(&(*bench)->bench);
-    stk_free(*bench);
-    *bench = NULL;
+    if (!*scratch) return;
+    stk_scratch_destroy(&(*scratch)->scratch);
+    stk_free(*scratch);
+    *scratch = NULL;
 }
 
-int stk_raw_lay(stk_raw_bench *bench, const stk_recipe *recipe, const stk_raw_row *row, const void *image,
-                const void *mask, void *image_row, void *mask_row, stoke_error *err)
+int stk_raw_render(stk_raw_scratch *scratch, const stk_loader_config *config, const stk_raw_row *row,
+                   const void *image, const void *mask, void *image_row, void *mask_row, stoke_error *err)
 {
-    stk_job job = {
-        .bench = &bench->bench,
-        .recipe = recipe,
+    stk_sample_ctx ctx = {
+        .scratch = &scratch->scratch,
+        .config = config,
         .plan = row->plan,
         .image_row = image_row,
         .mask_row = mask_row,
@@ -182,8 +182,8 @@ int stk_raw_lay(stk_raw_bench *bench, const stk_recipe *recipe, const stk_raw_ro
         .err = err,
     };
     if (row->mask_depth)
-        job.ids =
+        ctx.ids =
             (stoke_image){ (void *)mask,   (size_t)row->width * row->mask_depth, row->width, row->height, 1,
                            row->mask_depth };
-    return stk_lay(&job);
+    return stk_lay(&ctx);
 }

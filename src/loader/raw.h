@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Raw batches: what workers make when a device carries out the plans. A row holds the fitted picture and its
- * ids as they come out of the prefix (u8 or u16, rows packed), and its plan; nothing has been laid out,
- * touched, normalised or mixed.
+ * ids as they come out of the fitted sample (u8 or u16, rows packed), and its plan; nothing has
+ * been laid out, touched, normalised or mixed.
  *
  * A row of the slot has room for twice the output's area at one byte a sample, which is once at two: a fitted
  * picture that is larger (a rotated crop at the source's own scale) is warped by the worker, and its plan
@@ -13,12 +13,12 @@
 #define STOKE_SRC_LOADER_RAW_H
 
 #include <stoke/loader.h>
-#include <stoke/plan.h>
+#include <stoke/augment_plan.h>
 
-#include "src/loader/recipe.h"
+#include "src/loader/loader_config.h"
 
 typedef struct stk_raw_row {
-    stoke_plan plan;
+    stoke_augment_plan plan;
     uint32_t width, height; /* of the fitted picture: plan.width x plan.height, or the output's when laid */
     uint8_t depth;          /* bytes of a sample: 1 or 2 */
     uint8_t mask_depth;     /* bytes of an id: 1 or 2; 0 = no mask, all ids are 0 where the picture is */
@@ -34,14 +34,14 @@ int stk_loader_create_raw(stoke_loader **out, const stoke_dataset *dataset, cons
                           stoke_error *err);
 /* batch->count rows; NULL when the loader is not a raw one. */
 const stk_raw_row *stk_batch_raw(const stoke_batch *batch);
-const stk_recipe *stk_loader_recipe(const stoke_loader *loader);
+const stk_loader_config *stk_loader_config_of(const stoke_loader *loader);
 
 /* One worker's tools to carry out raw rows on the host: the reference for devices, and what `placement: auto`
  * measures. image_row and mask_row are rows of a finished batch. */
-typedef struct stk_raw_bench stk_raw_bench;
-int stk_raw_bench_create(stk_raw_bench **out, stoke_error *err);
-void stk_raw_bench_destroy(stk_raw_bench **bench);
-int stk_raw_lay(stk_raw_bench *bench, const stk_recipe *recipe, const stk_raw_row *row, const void *image,
-                const void *mask, void *image_row, void *mask_row, stoke_error *err);
+typedef struct stk_raw_scratch stk_raw_scratch;
+int stk_raw_scratch_create(stk_raw_scratch **out, stoke_error *err);
+void stk_raw_scratch_destroy(stk_raw_scratch **scratch);
+int stk_raw_render(stk_raw_scratch *scratch, const stk_loader_config *config, const stk_raw_row *row,
+                   const void *image, const void *mask, void *image_row, void *mask_row, stoke_error *err);
 
 #endif

@@ -10,7 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
-#include "src/loader/recipe.h"
+#include "src/loader/loader_config.h"
 #include "src/loader/sample.h"
 #include "src/source/pairs.h"
 #include "src/source/reader.h"
@@ -56,8 +56,8 @@ static void look_at_values(looks *seen, stk_reader *reader, const stoke_data_par
     stk_image_values(&image, &seen->low, &seen->high);
 }
 
-static void look(looks *seen, const stk_recipe *recipe, stk_reader *reader, const stoke_data_params *params,
-                 const stoke_sample *sample, int decode)
+static void look(looks *seen, const stk_loader_config *config, stk_reader *reader,
+                 const stoke_data_params *params, const stoke_sample *sample, int decode)
 {
     stoke_image_info info, mask;
     size_t bytes;
@@ -67,23 +67,24 @@ static void look(looks *seen, const stk_recipe *recipe, stk_reader *reader, cons
         return;
     const int has_mask = sample->mask_path && stk_header_read(reader->decoder, &reader->head, &sample->mask,
                                                               STK_FILE_LIMIT, &mask);
-    stk_size_shown(&info, stk_recipe_orientation(recipe, &info, has_mask ? &mask : NULL), &width, &height);
+    stk_size_shown(&info, stk_loader_config_orientation(config, &info, has_mask ? &mask : NULL), &width,
+                   &height);
     if (!seen->n++) seen->width = width, seen->height = height;
-    seen->cut += width > recipe->width || height > recipe->height;
-    const double in_width = width < recipe->width ? width : recipe->width;
-    const double in_height = height < recipe->height ? height : recipe->height;
-    seen->covered += in_width * in_height / ((double)recipe->width * recipe->height);
+    seen->cut += width > config->width || height > config->height;
+    const double in_width = width < config->width ? width : config->width;
+    const double in_height = height < config->height ? height : config->height;
+    seen->covered += in_width * in_height / ((double)config->width * config->height);
     if (decode && info.bits > 8) look_at_values(seen, reader, params, sample);
 }
 
-static looks look_around(const stk_recipe *recipe, const stoke_data_params *params)
+static looks look_around(const stk_loader_config *config, const stoke_data_params *params)
 {
     looks seen = { .low = UINT32_MAX };
     stk_reader reader = { 0 };
-    const uint64_t count = stoke_dataset_count(recipe->dataset), n = count < LOOKS ? count : LOOKS;
+    const uint64_t count = stoke_dataset_count(config->dataset), n = count < LOOKS ? count : LOOKS;
     for (uint64_t i = 0; i < n && (i || !stk_reader_start(&reader, NULL)); i++) {
-        const stoke_sample sample = stoke_dataset_sample(recipe->dataset, i * (count / n));
-        look(&seen, recipe, &reader, params, &sample, i % DECODED_AT == 0);
+        const stoke_sample sample = stoke_dataset_sample(config->dataset, i * (count / n));
+        look(&seen, config, &reader, params, &sample, i % DECODED_AT == 0);
     }
     stk_reader_finish(&reader);
     return seen;
@@ -91,9 +92,9 @@ static looks look_around(const stk_recipe *recipe, const stoke_data_params *para
 
 /* ---- what is odd ---- */
 
-static void on_crop(remarks *out, const stk_recipe *recipe, const looks *seen)
+static void on_crop(remarks *out, const stk_loader_config *config, const looks *seen)
 {
-    const char *crop = stk_pipeline_own_scale(recipe->pipeline);
+    const char *crop = stk_pipeline_own_scale(config->pipeline);
     if (!crop || !seen->n) return;
     const double covered = seen->covered / seen->n;
     if (covered < 0.5)
@@ -101,21 +102,21 @@ static void on_crop(remarks *out, const stk_recipe *recipe, const looks *seen)
             "%s: samples of about %ux%u fill %.0f %% of an output of %ux%u, the rest is padding that "
             "training "
             "ignores: choose a smaller size, or leave %s out to stretch them",
-            crop, seen->height, seen->width, 100 * covered, recipe->height, recipe->width, crop);
+            crop, seen->height, seen->width, 100 * covered, config->height, config->width, crop);
     else if (!seen->cut && covered > 0.999)
         say(out, "%s cuts nothing: the output has the size of the samples, %ux%u; choose a smaller size",
-            crop, recipe->height, recipe->width);
+            crop, config->height, config->width);
 }
 
-static void on_pipeline(remarks *out, const stk_recipe *recipe, const stoke_data_params *params)
+static void on_pipeline(remarks *out, const stk_loader_config *config, const stoke_data_params *params)
 {
     size_t pairs;
-    const uint32_t(*swap)[2] = stk_pipeline_swap(recipe->pipeline, &pairs);
+    const uint32_t(*swap)[2] = stk_pipeline_swap(config->pipeline, &pairs);
     double mean[3], deviation[3];
-    if (recipe->mixes && params->batch == 1)
+    if (config->mixes && params->batch == 1)
         say(out, "%s mixes a row with the one before it in the batch: with batch 1 there is none",
-            recipe->two_masks ? "mixup" : "cutmix");
-    if (recipe->writer.dtype == STOKE_DTYPE_U8 && stk_pipeline_normalize(recipe->pipeline, mean, deviation))
+            config->two_masks ? "mixup" : "cutmix");
+    if (config->writer.dtype == STOKE_DTYPE_U8 && stk_pipeline_normalize(config->pipeline, mean, deviation))
         say(out,
             "normalize has no effect with dtype u8, whose values stay 0 to 255; choose f32, f16 or bf16");
     if (pairs && !params->classes)
@@ -129,16 +130,16 @@ size_t stoke_data_remarks(const stoke_dataset *dataset, const stoke_data_params 
                           size_t size)
 {
     remarks out = { .text = text, .size = size };
-    stk_recipe recipe;
+    stk_loader_config config;
     char values[256];
     if (size) text[0] = 0;
-    if (!stk_recipe_create(&recipe, dataset, params, NULL)) {
-        on_pipeline(&out, &recipe, params);
-        const looks seen = look_around(&recipe, params);
-        on_crop(&out, &recipe, &seen);
+    if (!stk_loader_config_create(&config, dataset, params, NULL)) {
+        on_pipeline(&out, &config, params);
+        const looks seen = look_around(&config, params);
+        on_crop(&out, &config, &seen);
         if (stoke_remark_on_values(params, seen.low, seen.high, values, sizeof values))
             say(&out, "%s", values);
     }
-    stk_recipe_destroy(&recipe);
+    stk_loader_config_destroy(&config);
     return out.count;
 }

@@ -2,7 +2,7 @@
  *
  * One row of a batch: the sample that stands at its position, or what the policy puts there when it is bad.
  */
-#include "src/loader/loader_private.h"
+#include "src/loader/loader_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +33,7 @@ int stk_loader_too_bad(const stoke_loader *loader, uint64_t ticket, stoke_error 
 /* Books a bad sample. Returns what ends the run: 0, the sample's own error (policy stop), or a blown fuse. */
 static int book_bad(stoke_loader *loader, uint64_t id, uint64_t ticket, stk_row_result *result)
 {
-    const stoke_sample sample = stoke_dataset_sample(loader->recipe.dataset, id);
+    const stoke_sample sample = stoke_dataset_sample(loader->config.dataset, id);
     const stoke_error reason = result->error;
     uint64_t bad;
     int r = stk_quarantine_add(loader->quarantine, id, ticket, &sample, &reason, &bad, &result->error);
@@ -48,18 +48,18 @@ void stk_row_fill(stk_worker *worker, stk_slot *slot, uint32_t row, stk_row_resu
     const uint64_t position = slot->batch.position + row;
     stoke_order order = loader->order;
     order.epoch = slot->batch.epoch;
-    const stk_place place = { order.epoch,
-                              position,
-                              stk_slot_image_row(slot, row),
-                              stk_slot_mask_row(slot, row),
-                              &slot->mix[row],
-                              slot->raw ? &slot->raw[row] : NULL };
+    const stk_row_target place = { order.epoch,
+                                   position,
+                                   stk_slot_image_row(slot, row),
+                                   stk_slot_mask_row(slot, row),
+                                   &slot->mix[row],
+                                   slot->raw ? &slot->raw[row] : NULL };
     *result = (stk_row_result){ .mark = STOKE_ROW_OK };
     uint64_t id = stoke_order_at(&order, position);
     for (uint32_t attempt = 1; attempt <= SUBSTITUTES; attempt++) {
-        int r = stk_sample_load(&worker->bench, &loader->recipe, &loader->gate, &place, id, &result->error);
+        int r = stk_sample_load(&worker->scratch, &loader->config, &loader->gate, &place, id, &result->error);
         slot->ids[row] = id;
-        slot->names[row] = stoke_dataset_sample(loader->recipe.dataset, id).name;
+        slot->names[row] = stoke_dataset_sample(loader->config.dataset, id).name;
         slot->status[row] = result->mark;
         if (!r) return;
         if (stk_is_want(r) || (r = book_bad(loader, id, slot->ticket + row, result))) {

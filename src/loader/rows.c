@@ -7,7 +7,7 @@
 #include <stoke/rows.h>
 
 #include "src/base/error.h"
-#include "src/loader/given.h"
+#include "src/loader/from_memory.h"
 #include "src/loader/mix.h"
 
 /* A slot by itself. Its batch is its first member's, as in a ring. */
@@ -18,12 +18,12 @@ typedef struct holder {
 } holder;
 
 typedef struct lent_bench {
-    stk_bench bench;
+    stk_scratch scratch;
     struct lent_bench *next;
 } lent_bench;
 
 struct stoke_rows {
-    stk_recipe recipe;
+    stk_loader_config config;
     stoke_allocator allocator;
     int has_allocator;
     pthread_mutex_t lock;
@@ -44,7 +44,7 @@ int stoke_rows_create(stoke_rows **out, const stoke_data_params *params, const s
     rows->has_allocator = allocator != NULL;
     rows->lock_made = !pthread_mutex_init(&rows->lock, NULL);
     int r = rows->lock_made ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "no memory for a lock");
-    if (!r) r = stk_recipe_create(&rows->recipe, NULL, params, err);
+    if (!r) r = stk_loader_config_create(&rows->config, NULL, params, err);
     if (r)
         stoke_rows_destroy(&rows);
     else
@@ -69,17 +69,17 @@ void stoke_rows_destroy(stoke_rows **pointer)
     }
     for (lent_bench *b = rows->benches, *next; b; b = next) {
         next = b->next;
-        stk_bench_destroy(&b->bench);
+        stk_scratch_destroy(&b->scratch);
         stk_free(b);
     }
-    stk_recipe_destroy(&rows->recipe);
+    stk_loader_config_destroy(&rows->config);
     if (rows->lock_made) pthread_mutex_destroy(&rows->lock);
     stk_free(rows);
 }
 
 const char *stoke_rows_pipeline(const stoke_rows *rows)
 {
-    return stoke_pipeline_text(rows->recipe.pipeline);
+    return stoke_pipeline_text(rows->config.pipeline);
 }
 
 /* ---- lending ---- */
@@ -97,7 +97,7 @@ static int make_holder(stoke_rows *rows, uint32_t count, holder **out, stoke_err
     holder *h = stk_calloc(1, sizeof *h);
     if (!h) return stk_fail(err, STOKE_E_NOMEM, "no memory for a batch");
     unsigned extras;
-    const stoke_batch shape = stk_slot_shape(&rows->recipe, count, &extras);
+    const stoke_batch shape = stk_slot_shape(&rows->config, count, &extras);
     const int r =
         stk_slots_create(&h->ring, 1, &shape, extras, rows->has_allocator ? &rows->allocator : NULL, err);
     if (r) {
@@ -122,7 +122,7 @@ static int borrow_bench(stoke_rows *rows, lent_bench **out, stoke_error *err)
     int r = STOKE_OK;
     if (!b) {
         b = stk_calloc(1, sizeof *b);
-        r = b ? stk_bench_create(&b->bench, err) : stk_fail(err, STOKE_E_NOMEM, "no memory for a worker");
+        r = b ? stk_scratch_create(&b->scratch, err) : stk_fail(err, STOKE_E_NOMEM, "no memory for a worker");
         if (r) stk_free(b);
     }
     *out = r ? NULL : b;
@@ -166,29 +166,29 @@ int stoke_rows_begin(stoke_rows *rows, uint32_t count, uint64_t epoch, uint64_t 
     return STOKE_OK;
 }
 
-static int make_row(const stoke_rows *rows, stk_bench *bench, stk_slot *slot, uint32_t row,
+static int make_row(const stoke_rows *rows, stk_scratch *scratch, stk_slot *slot, uint32_t row,
                     const stoke_pixels *image, const stoke_pixels *mask, stoke_error *err)
 {
-    const stk_recipe *recipe = &rows->recipe;
-    stk_job job = { .bench = bench,
-                    .recipe = recipe,
-                    .image_row = stk_slot_image_row(slot, row),
-                    .mask_row = stk_slot_mask_row(slot, row),
-                    .last = stk_stamp_now(),
-                    .err = err };
-    stoke_draw draw = { .seed = recipe->seed,
+    const stk_loader_config *config = &rows->config;
+    stk_sample_ctx ctx = { .scratch = scratch,
+                           .config = config,
+                           .image_row = stk_slot_image_row(slot, row),
+                           .mask_row = stk_slot_mask_row(slot, row),
+                           .last = stk_stamp_now(),
+                           .err = err };
+    stoke_draw draw = { .seed = config->seed,
                         .epoch = slot->batch.epoch,
                         .position = slot->batch.position + row,
                         .source_width = image->width,
                         .source_height = image->height,
-                        .out_width = recipe->width,
-                        .out_height = recipe->height };
-    int r = stk_given_image(&job, image);
-    if (!r && mask) r = stk_given_ids(&job, mask);
-    if (!r) r = stk_draw_plan(&job, &draw);
-    if (!r) r = stk_prefix_cut(&job);
-    if (!r) r = stk_lay(&job);
-    slot->mix[row] = (stk_mix){ job.plan.mix, job.plan.lambda, job.plan.mix_box };
+                        .out_width = config->width,
+                        .out_height = config->height };
+    int r = stk_from_memory_image(&ctx, image);
+    if (!r && mask) r = stk_from_memory_ids(&ctx, mask);
+    if (!r) r = stk_draw_plan(&ctx, &draw);
+    if (!r) r = stk_decode_fit_cut(&ctx);
+    if (!r) r = stk_lay(&ctx);
+    slot->mix[row] = (stk_mix){ ctx.plan.mix, ctx.plan.lambda, ctx.plan.mix_box };
     return r;
 }
 
@@ -202,7 +202,7 @@ int stoke_rows_put(stoke_rows *rows, stoke_batch *batch, uint32_t row, const sto
         return stk_fail(err, STOKE_E_INVALID, "row %u of a batch of %u", row, batch->count);
     int r = borrow_bench(rows, &b, err);
     if (r) return r;
-    r = make_row(rows, &b->bench, slot, row, image, mask, err ? err : &own);
+    r = make_row(rows, &b->scratch, slot, row, image, mask, err ? err : &own);
     return_bench(rows, b);
     return r;
 }
@@ -210,10 +210,10 @@ int stoke_rows_put(stoke_rows *rows, stoke_batch *batch, uint32_t row, const sto
 int stoke_rows_finish(stoke_rows *rows, stoke_batch *batch, stoke_error *err)
 {
     lent_bench *b;
-    if (!rows->recipe.mixes) return STOKE_OK;
+    if (!rows->config.mixes) return STOKE_OK;
     int r = borrow_bench(rows, &b, err);
     if (r) return r;
-    r = stk_slot_mix((stk_slot *)batch, &b->bench.mix, err);
+    r = stk_slot_mix((stk_slot *)batch, &b->scratch.mix, err);
     return_bench(rows, b);
     return r;
 }

@@ -5,23 +5,23 @@
 #ifndef STOKE_SRC_LOADER_SAMPLE_H
 #define STOKE_SRC_LOADER_SAMPLE_H
 
-#include "src/loader/gate.h"
+#include "src/loader/memory_gate.h"
 #include "src/loader/slots.h"
 
 /* A file larger than this is no sample: 1 GiB, about 40 times an uncompressed 8-megapixel 16-bit TIFF. */
 #define STK_FILE_LIMIT (UINT64_C(1) << 30)
 
 /* Where a sample goes, in time and in memory. */
-typedef struct stk_place {
+typedef struct stk_row_target {
     uint64_t epoch, position;
     void *image_row, *mask_row;
     stk_mix *mix;
     stk_raw_row *raw; /* NULL in an ordinary loader */
-} stk_place;
+} stk_row_target;
 
 /* Fills one row with sample `id`. On failure err->message names file and reason, and the row's content is
  * undefined. */
-int stk_sample_load(stk_bench *bench, const stk_recipe *recipe, stk_gate *gate, const stk_place *place,
-                    uint64_t id, stoke_error *err);
+int stk_sample_load(stk_scratch *scratch, const stk_loader_config *config, stk_memory_gate *gate,
+                    const stk_row_target *place, uint64_t id, stoke_error *err);
 
 #endif

@@ -12,9 +12,9 @@
 #define STOKE_SRC_LOADER_SLOTS_H
 
 #include <stoke/loader.h>
-#include <stoke/plan.h>
+#include <stoke/augment_plan.h>
 
-#include "src/loader/making.h"
+#include "src/loader/batch_times.h"
 #include "src/loader/raw.h"
 
 typedef enum stk_slot_state { STK_SLOT_FREE, STK_SLOT_FILLING, STK_SLOT_READY, STK_SLOT_HELD } stk_slot_state;
@@ -68,7 +68,7 @@ typedef struct stk_slots {
 } stk_slots;
 
 /* raw.c: what rows of the ring look like, finished or raw; *extras = STK_SLOT_ bits. */
-stoke_batch stk_slot_shape(const stk_recipe *recipe, uint32_t capacity, unsigned *extras);
+stoke_batch stk_slot_shape(const stk_loader_config *config, uint32_t capacity, unsigned *extras);
 /* Bytes of one slot for such batches, bookkeeping included. */
 uint64_t stk_slot_bytes(const stoke_batch *shape, unsigned extras);
 /* shape: capacity, sizes and types are copied into every slot. allocator NULL = heap. */

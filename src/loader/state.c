@@ -3,7 +3,7 @@
  * Where a run stands, in one line of JSON. Since order and draws are functions of (seed, epoch, position),
  * the position is all there is to remember; the rest is there to notice that it belongs to another run.
  */
-#include "src/loader/loader_private.h"
+#include "src/loader/loader_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ int stk_loader_state_at(const stoke_loader *loader, uint64_t epoch, uint64_t pos
                     "{\"version\":%d,\"seed\":%" PRIu64 ",\"epoch\":%" PRIu64 ",\"position\":%" PRIu64
                     ",\"count\":%" PRIu64 ",\"order\":\"%s\",\"fingerprint\":\"%016" PRIx64 "\"}",
                     VERSION, loader->order.seed, epoch, position, loader->order.count, order_name(loader),
-                    stoke_dataset_fingerprint(loader->recipe.dataset));
+                    stoke_dataset_fingerprint(loader->config.dataset));
 }
 
 static int check(const stoke_loader *loader, const stk_flat_json *json, stoke_error *err)
@@ -67,7 +67,7 @@ static int check(const stoke_loader *loader, const stk_flat_json *json, stoke_er
                         order ? order->value : "unknown", order_name(loader));
     const stk_json_field *field = stk_flat_json_find(json, "fingerprint");
     char own[32];
-    snprintf(own, sizeof own, "%016" PRIx64, stoke_dataset_fingerprint(loader->recipe.dataset));
+    snprintf(own, sizeof own, "%016" PRIx64, stoke_dataset_fingerprint(loader->config.dataset));
     if (!field || strcmp(field->value, own) != 0)
         return stk_fail(err, STOKE_E_STATE,
                         "saved with other samples: their names differ (fingerprint %s, now %s)",

@@ -2,7 +2,7 @@
  *
  * What it cost, and what came out.
  */
-#include "src/loader/loader_private.h"
+#include "src/loader/loader_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static void book_cache(const stk_cache *cache, stoke_loader_stats_data *stats)
 const char *stoke_loader_warning(const stoke_loader *loader)
 {
     stoke_loader *own = (stoke_loader *)loader; /* where both are put together is no part of the value */
-    const char *cache = loader->recipe.cache ? stk_cache_warning(loader->recipe.cache) : NULL;
+    const char *cache = loader->config.cache ? stk_cache_warning(loader->config.cache) : NULL;
     const char *list = stk_quarantine_problem(loader->quarantine, NULL);
     if (!cache || !list) return cache ? cache : list;
     pthread_mutex_lock(&own->lock);
@@ -62,7 +62,7 @@ void stoke_loader_stats(const stoke_loader *loader, stoke_loader_stats_data *sta
     stats->ready_batches = stk_slots_ready(&loader->slots);
     stats->slots = loader->slots.count;
     pthread_mutex_unlock(lock);
-    if (loader->recipe.cache) book_cache(loader->recipe.cache, stats);
+    if (loader->config.cache) book_cache(loader->config.cache, stats);
     stats->bad_samples = stk_quarantine_count(loader->quarantine);
     stats->heap_allocations = stk_mem_count().calls - loader->heap_calls_at_start;
 }

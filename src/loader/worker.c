@@ -5,7 +5,7 @@
  * epoch has been handed out, rows of the next epoch follow at once: its first batch is ready when it is asked
  * for.
  */
-#include "src/loader/loader_private.h"
+#include "src/loader/loader_internal.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -19,9 +19,9 @@
 #include "src/base/retry.h"
 #include "src/loader/mix.h"
 
-stoke_shard stk_loader_shard_from(const stoke_loader *loader, uint64_t position)
+stoke_rank stk_loader_rank_from(const stoke_loader *loader, uint64_t position)
 {
-    return (stoke_shard){
+    return (stoke_rank){
         .count = loader->order.count,
         .start = position,
         .batch = loader->batch,
@@ -31,23 +31,23 @@ stoke_shard stk_loader_shard_from(const stoke_loader *loader, uint64_t position)
     };
 }
 
-stoke_shard stk_loader_shard(const stoke_loader *loader, uint64_t epoch)
+stoke_rank stk_loader_rank(const stoke_loader *loader, uint64_t epoch)
 {
-    return stk_loader_shard_from(loader, epoch == loader->epoch ? loader->start : 0);
+    return stk_loader_rank_from(loader, epoch == loader->epoch ? loader->start : 0);
 }
 
 /* Opens a slot for the next batch of the schedule; NULL when no slot is free or an epoch has no batches. */
 static stk_slot *open_next(stoke_loader *loader)
 {
     stk_cursor *at = &loader->schedule;
-    stoke_shard shard = stk_loader_shard(loader, at->epoch);
-    if (at->k >= stoke_shard_batches(&shard)) {
+    stoke_rank shard = stk_loader_rank(loader, at->epoch);
+    if (at->k >= stoke_rank_batches(&shard)) {
         *at = (stk_cursor){ .epoch = at->epoch + 1 };
-        shard = stk_loader_shard(loader, at->epoch);
-        if (!stoke_shard_batches(&shard)) return NULL;
+        shard = stk_loader_rank(loader, at->epoch);
+        if (!stoke_rank_batches(&shard)) return NULL;
     }
     uint32_t rows;
-    const uint64_t position = stoke_shard_batch(&shard, at->k, &rows);
+    const uint64_t position = stoke_rank_batch(&shard, at->k, &rows);
     stk_slot *slot = stk_slots_open(&loader->slots, rows);
     if (!slot) return NULL;
     slot->batch.epoch = at->epoch;
@@ -77,13 +77,13 @@ static stk_slot *take_row(stoke_loader *loader, uint32_t *row)
     return slot;
 }
 
-static void book_origin(const stk_bench *bench, stk_origins *origins)
+static void book_origin(const stk_scratch *scratch, stk_origins *origins)
 {
-    if (bench->cache_hit)
-        ++*(bench->cache_from_ram ? &origins->ram : &origins->disk);
+    if (scratch->cache_hit)
+        ++*(scratch->cache_from_ram ? &origins->ram : &origins->disk);
     else
         origins->decoded++;
-    origins->stored += bench->cache_stored != 0;
+    origins->stored += scratch->cache_stored != 0;
 }
 
 /* Returns 1 when it was the last row of its batch. */
@@ -92,18 +92,18 @@ static int book_row(stk_worker *worker, stk_slot *slot, uint32_t row, const stk_
 {
     stoke_loader *loader = worker->loader;
     for (int i = 0; i < STK_ROW_STAGES; i++) {
-        loader->stats.stage[i].wall_ns += worker->bench.times[i].wall_ns;
-        loader->stats.stage[i].cpu_ns += worker->bench.times[i].cpu_ns;
-        loader->stats.stage[i].count += worker->bench.times[i].count;
+        loader->stats.stage[i].wall_ns += worker->scratch.times[i].wall_ns;
+        loader->stats.stage[i].cpu_ns += worker->scratch.times[i].cpu_ns;
+        loader->stats.stage[i].count += worker->scratch.times[i].count;
     }
-    stk_making_row(&slot->making, worker->bench.times, queued_ns);
-    loader->stats.bytes_read += worker->bench.bytes_read;
+    stk_making_row(&slot->making, worker->scratch.times, queued_ns);
+    loader->stats.bytes_read += worker->scratch.bytes_read;
     loader->stats.retries += result->retries;
-    worker->memory = stk_bench_memory(&worker->bench);
+    worker->memory = stk_scratch_memory(&worker->scratch);
     slot->replaced += result->replaced;
     slot->skipped += result->skipped;
-    if (loader->recipe.cache && !result->skipped && !result->status)
-        book_origin(&worker->bench, &slot->origins);
+    if (loader->config.cache && !result->skipped && !result->status)
+        book_origin(&worker->scratch, &slot->origins);
     /* Of several failing rows the first one speaks, whoever was faster: the message must not depend on
      * threads. */
     if (result->status && (!slot->error.code || row < slot->error_row)) {
@@ -117,7 +117,7 @@ static int book_row(stk_worker *worker, stk_slot *slot, uint32_t row, const stk_
 /* Rows of a raw batch are mixed where they are made. */
 static int mixes_here(const stoke_loader *loader)
 {
-    return loader->recipe.mixes && !loader->recipe.raw;
+    return loader->config.mixes && !loader->config.raw;
 }
 
 /* What needs all rows of a batch, by the one who finished the last of them: closing gaps and mixing. Nobody
@@ -131,16 +131,16 @@ static void finish_batch(stk_worker *worker, stk_slot *slot)
     stoke_error error = { 0 };
     int r = STOKE_OK;
     if (slot->skipped) stk_slot_compact(slot);
-    if (mixes_here(loader)) r = stk_slot_mix(slot, &worker->bench.mix, &error);
+    if (mixes_here(loader)) r = stk_slot_mix(slot, &worker->scratch.mix, &error);
     const uint64_t cpu_end = stk_thread_cpu_ns(), wall_end = stk_now_ns();
     const uint64_t queued = worker->records ? stk_run_queue_since(&worker->line) : 0;
-    const stk_bench *bench = &worker->bench;
-    stk_spans_tell(&bench->spans, bench->number, STOKE_STAGE_WRITE, wall, wall_end, bench->batch);
+    const stk_scratch *scratch = &worker->scratch;
+    stk_spans_tell(&scratch->spans, scratch->number, STOKE_STAGE_WRITE, wall, wall_end, scratch->batch);
     pthread_mutex_lock(&loader->lock);
     loader->stats.stage[STOKE_STAGE_WRITE].cpu_ns += cpu_end - cpu;
     loader->stats.stage[STOKE_STAGE_WRITE].wall_ns += wall_end - wall;
     stk_making_whole(&slot->making, wall_end - wall, cpu_end - cpu, queued);
-    worker->memory = stk_bench_memory(&worker->bench);
+    worker->memory = stk_scratch_memory(&worker->scratch);
     if (r) slot->error = error;
 }
 
@@ -150,8 +150,8 @@ int stk_worker_step(stk_worker *worker)
     uint32_t row;
     stk_slot *slot = take_row(loader, &row);
     if (!slot) return 0;
-    worker->bench.spans = loader->spans;
-    worker->bench.batch = (int64_t)slot->batch.index;
+    worker->scratch.spans = loader->spans;
+    worker->scratch.batch = (int64_t)slot->batch.index;
     worker->records = loader->recording;
     pthread_mutex_unlock(&loader->lock);
     stk_row_result result;
@@ -186,7 +186,7 @@ static void wait_for_work(stk_worker *worker)
     wait->count++;
     const uint64_t from = begin > loader->restarted_ns ? begin : loader->restarted_ns;
     loader->window_ns += end - from; /* what was before the schedule was set again is no batch's */
-    stk_spans_tell(&loader->spans, worker->bench.number, STOKE_STAGE_SLOT_WAIT, begin, end, -1);
+    stk_spans_tell(&loader->spans, worker->scratch.number, STOKE_STAGE_SLOT_WAIT, begin, end, -1);
 }
 
 /* Relative to what the thread inherited from its creator: in a run that was itself started with nice, an

@@ -9,7 +9,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/net/pretrained.h"
+#include "src/net/files/pretrained.h"
 #include <stoke/machine.h>
 
 enum { LINEARS_PER_BLOCK = 6 };
@@ -97,7 +97,7 @@ static void shape_stages(stoke_net *net)
     const stk_config *c = &net->config;
     uint32_t height = net->params.height, width = net->params.width, channels = 3;
     for (uint32_t i = 0; i < STK_STAGES; i++) {
-        stk_stage *s = &net->stages[i];
+        stk_segformer_stage *s = &net->stages[i];
         s->patches = (stk_patches){ .height = height,
                                     .width = width,
                                     .channels = channels,
@@ -134,7 +134,7 @@ static int make_blocks(stoke_net *net, stoke_error *err)
     net->linears = stk_calloc((size_t)count * LINEARS_PER_BLOCK + STK_STAGES, sizeof *net->linears);
     if (!net->blocks || !net->depthwises || !net->linears)
         return stk_fail(err, STOKE_E_NOMEM, "no memory for a network of %u blocks", (unsigned)count);
-    stk_block *next = net->blocks;
+    stk_segformer_block *next = net->blocks;
     for (int i = 0; i < STK_STAGES; i++) {
         net->stages[i].blocks = next;
         next += net->stages[i].depth;
@@ -197,7 +197,7 @@ static int prepare(stoke_net *net, const stoke_net_params *params, const stk_net
     net->run.forward_only = !params->training;
     net->state.loss_scale = stk_net_first_scale(net->plan.precision);
     net->run.threads = net->plan.threads; /* some rooms are one per thread */
-    status = stk_team_check(net->run.threads, err);
+    status = stk_threadpool_check(net->run.threads, err);
     if (!status) status = stk_net_lay_out(net, err);
     if (!status) stk_net_plan_make(net);
     return status;
@@ -216,7 +216,7 @@ int stoke_net_plan_of(const stoke_net_params *params, stoke_net_plan *plan, stok
 static void keep_remark(void *context, const char *sentence)
 {
     stoke_net *net = context;
-    char *copy = net->remark_count < STK_REMARKS ? stk_strdup(sentence) : NULL;
+    char *copy = net->remark_count < STK_NET_REMARKS ? stk_strdup(sentence) : NULL;
     if (copy) net->remarks[net->remark_count++] = copy;
 }
 
@@ -234,10 +234,10 @@ static int fill(stoke_net *net, const stoke_net_params *params, stoke_error *err
             status = stk_pretrained_labels(params->weights, net->config.classes, &net->labels, err);
         if (status) return status;
     } else {
-        stk_parameters_initialise(&net->parameters, net->values, params->seed, net->run.team);
+        stk_parameters_initialise(&net->parameters, net->values, params->seed, net->run.pool);
     }
     if (net->average) memcpy(net->average, net->values, net->parameters.floats * sizeof(float));
-    stk_head_bind(&net->run, &net->head);
+    stk_segformer_head_bind(&net->run, &net->head);
     stk_loss_bind(&net->loss_shape, net->loss_room);
     return STOKE_OK;
 }
@@ -249,8 +249,8 @@ int stk_net_open(stoke_net **out, const stoke_net_params *params, const stk_net_
     stoke_net *net = stk_calloc(1, sizeof *net);
     if (!net) return stk_fail(err, STOKE_E_NOMEM, "no memory for a network");
     int status = prepare(net, params, table, err);
-    if (!status) status = stk_team_create(&net->run.team, net->run.threads, err);
-    if (!status) status = stk_net_arena_commit(&net->arena, err);
+    if (!status) status = stk_threadpool_create(&net->run.pool, net->run.threads, err);
+    if (!status) status = stk_activation_arena_commit(&net->arena, err);
     if (!status) status = stk_net_lay_out(net, err);
     if (!status) status = fill(net, params, err);
     if (status)
@@ -270,8 +270,8 @@ void stoke_net_close(stoke_net **net)
     stoke_net *n = *net;
     *net = NULL;
     if (!n) return;
-    stk_team_destroy(&n->run.team);
-    stk_net_arena_free(&n->arena);
+    stk_threadpool_destroy(&n->run.pool);
+    stk_activation_arena_free(&n->arena);
     stk_parameters_free(&n->parameters);
     for (size_t i = 0; i < n->remark_count; i++) stk_free(n->remarks[i]);
     stk_free(n->linears);

@@ -3,31 +3,31 @@
  * What a network is made of. A call goes down through these files:
  *
  *   net_train.c, net_infer.c   one batch: forward, loss, backward; the step
- *   stage.c                    patch embedding, blocks, norm: both ways
- *   block.c                    attention and MLP: both ways
+ *   segformer_stage.c                    patch embedding, blocks, norm: both ways
+ *   segformer_block.c                    attention and MLP: both ways
  *   linear.h, attention.h ...  the operations
  *
- * Opening it: net.c reads the settings, net_bind.c connects every operation with its parameters by name,
- * net_memory.c lays everything out in the arena, net_plan.c adds it up.
+ * Opening it: net.c reads the settings, segformer_bind.c connects every operation with its parameters by
+ * name, segformer_memory.c lays everything out in the arena, segformer_flops.c adds it up.
  */
 #ifndef STOKE_SRC_NET_NET_H
 #define STOKE_SRC_NET_NET_H
 
 #include <stoke/net.h>
 
-#include "src/net/arena.h"
-#include "src/net/attention.h"
-#include "src/net/conv.h"
-#include "src/net/depthwise.h"
-#include "src/net/head.h"
-#include "src/net/layernorm.h"
-#include "src/net/loss.h"
-#include "src/net/net_table.h"
-#include "src/net/parameters.h"
-#include "src/net/parts.h"
-#include "src/net/update.h"
+#include "src/net/activation_arena.h"
+#include "src/net/ops/attention.h"
+#include "src/net/ops/conv.h"
+#include "src/net/ops/depthwise.h"
+#include "src/net/segformer/segformer_head.h"
+#include "src/net/ops/layernorm.h"
+#include "src/net/ops/loss.h"
+#include "src/net/kernels/net_table.h"
+#include "src/net/segformer/segformer_parameters.h"
+#include "src/net/profile.h"
+#include "src/net/ops/update.h"
 
-enum { STK_REMARKS = 8 };
+enum { STK_NET_REMARKS = 8 };
 
 /*   n1 = norm1(x);  q = query(n1);  r = reduction(n1);  kv = key_value(norm_reduced(r))   [or of n1]
  *   x1 = x + drop(output(attention(q, kv)))
@@ -36,7 +36,7 @@ enum { STK_REMARKS = 8 };
  *
  * Normalised rows are never kept, only their statistics. In inference all blocks of a stage share their
  * buffers, and x, x1 and x2 are one. */
-typedef struct stk_block {
+typedef struct stk_segformer_block {
     stk_layernorm norm1, norm_reduced, norm2;
     stk_linear query, key_value, reduction, output, expand, contract;
     stk_depthwise depthwise;
@@ -49,9 +49,9 @@ typedef struct stk_block {
     void *q, *kv, *context;
     float *log_sum; /* NULL in inference */
     void *h1, *h3;  /* h3 NULL: made from h1 where it is needed */
-} stk_block;
+} stk_segformer_block;
 
-typedef struct stk_stage {
+typedef struct stk_segformer_stage {
     uint32_t channels, heads, hidden; /* hidden: of the MLP */
     uint32_t height, width;           /* of its map */
     uint32_t reduction;               /* keys and values are of a map smaller by this */
@@ -60,7 +60,7 @@ typedef struct stk_stage {
     stk_patches patches; /* of the embedding; batch and source change from call to call */
     stk_linear embed;
     stk_layernorm embed_norm, norm;
-    stk_block *blocks;
+    stk_segformer_block *blocks;
 
     float *embedded, *embed_stats, *stats; /* embedded: f32, before its norm */
     void *feature;                         /* norm(x2 of the last block), the run's type */
@@ -75,7 +75,7 @@ typedef struct stk_stage {
     void *d_rows;              /* of the embedding's patches */
     int recompute_hidden;      /* memory lean and min: h3 is not kept */
     int recompute_projections; /* min: so are h1, q and kv */
-} stk_stage;
+} stk_segformer_stage;
 
 struct stoke_net {
     stoke_net_params params; /* strings are NULL: they were the caller's */
@@ -83,15 +83,15 @@ struct stoke_net {
     stk_config config;
     stk_parameters parameters;
     stoke_net_plan plan;
-    stk_run run;
-    stk_net_arena arena;
+    stk_exec run;
+    stk_activation_arena arena;
 
     float *values, *gradients, *first, *second, *average; /* flat, as parameters says */
     stk_group *groups;
-    stk_stage stages[STK_STAGES];
-    stk_block *blocks; /* of all stages */
+    stk_segformer_stage stages[STK_STAGES];
+    stk_segformer_block *blocks; /* of all stages */
     uint32_t block_count;
-    stk_head head;
+    stk_segformer_head head;
     stk_loss_shape loss_shape;
     void *loss_room;
     void *y, *d_y;
@@ -107,9 +107,9 @@ struct stoke_net {
     int dropping;       /* a training batch is on its way: drop path is at work */
     int have_gradients; /* since the last step */
     stoke_net_state state;
-    stk_parts parts;
+    stk_profile parts;
     char **labels; /* names of the classes, given or from the file; NULL without */
-    char *remarks[STK_REMARKS];
+    char *remarks[STK_NET_REMARKS];
     size_t remark_count;
 };
 
@@ -134,19 +134,21 @@ stk_truth stk_net_truth(const stoke_net_batch *batch);
 /* The loss of one picture of the last pass against one mask. */
 int stk_net_item_loss(stoke_net *net, uint32_t item, const stk_truth *truth, double *loss, stoke_error *err);
 
-static inline size_t stk_stage_rows(const stk_stage *stage, uint32_t count)
+static inline size_t stk_segformer_stage_rows(const stk_segformer_stage *stage, uint32_t count)
 {
     return (size_t)count * stage->height * stage->width;
 }
-static inline size_t stk_stage_keys(const stk_stage *stage, uint32_t count)
+static inline size_t stk_segformer_stage_keys(const stk_segformer_stage *stage, uint32_t count)
 {
     return (size_t)count * stage->reduced_height * stage->reduced_width;
 }
-stk_attention stk_stage_attention(const stk_stage *stage, uint32_t count);
-void stk_stage_forward(stoke_net *net, uint32_t index, const stoke_net_batch *batch);
-void stk_stage_backward(stoke_net *net, uint32_t index, const stoke_net_batch *batch);
-void stk_block_forward(stoke_net *net, const stk_stage *stage, const stk_block *block, uint32_t count);
+stk_attention stk_segformer_stage_attention(const stk_segformer_stage *stage, uint32_t count);
+void stk_segformer_stage_forward(stoke_net *net, uint32_t index, const stoke_net_batch *batch);
+void stk_segformer_stage_backward(stoke_net *net, uint32_t index, const stoke_net_batch *batch);
+void stk_block_forward(stoke_net *net, const stk_segformer_stage *stage, const stk_segformer_block *block,
+                       uint32_t count);
 /* d_x of the stage: in, the gradient of x2; out, that of x. */
-void stk_block_backward(stoke_net *net, const stk_stage *stage, const stk_block *block, uint32_t count);
+void stk_block_backward(stoke_net *net, const stk_segformer_stage *stage, const stk_segformer_block *block,
+                        uint32_t count);
 
 #endif

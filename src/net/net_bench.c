@@ -9,10 +9,10 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/net/config.h"
-#include "src/net/linear.h"
-#include "src/net/net_table.h"
-#include "src/net/peak.h"
+#include "src/net/segformer/segformer_config.h"
+#include "src/net/ops/linear.h"
+#include "src/net/kernels/net_table.h"
+#include "src/net/kernels/peak.h"
 
 stoke_net_bench_params stoke_net_bench_defaults(void)
 {
@@ -80,7 +80,7 @@ static const effort thorough = { (size_t)64 << 20, (size_t)1 << 25, 0.04 },
                     quick = { (size_t)1 << 20, (size_t)1 << 20, 0 };
 
 typedef struct trial {
-    stk_run run;
+    stk_exec run;
     stk_linear linear;
     size_t rows, sets;
     unsigned char *x, *y; /* `sets` matrices each */
@@ -105,11 +105,11 @@ static void fill(void *array, size_t count, stk_float type)
     for (size_t i = 0; i < count; i++) stk_put(array, i, (float)((i * 7919) % 2001) * 0.001f - 1.0f, type);
 }
 
-static int trial_begin(trial *t, const layer *l, const stk_net_table *table, stk_team *team, stk_float type,
-                       const effort *how, stoke_error *err)
+static int trial_begin(trial *t, const layer *l, const stk_net_table *table, stk_threadpool *pool,
+                       stk_float type, const effort *how, stoke_error *err)
 {
     const size_t weights = (size_t)l->in * l->out;
-    *t = (trial){ .run = { .table = table, .team = team, .threads = stk_team_size(team), .type = type },
+    *t = (trial){ .run = { .table = table, .pool = pool, .threads = stk_threadpool_size(pool), .type = type },
                   .rows = l->rows };
     if (table->level == STK_CPU_C && t->rows * weights * 2 > how->c_operations)
         t->rows = how->c_operations / (weights * 2) + 1;
@@ -191,7 +191,7 @@ typedef struct bench {
     const stoke_net_bench_params *params;
     stoke_net_bench_fn each;
     void *context;
-    stk_team *team;
+    stk_threadpool *pool;
     column columns[MAX_COLUMNS];
     size_t n_columns;
     uint64_t done, total; /* figures */
@@ -205,7 +205,7 @@ static void make_columns(bench *b)
         column *c = &b->columns[b->n_columns++];
         stk_net_table_fill(&c->table, level > (int)best ? best : (stk_cpu_level)level);
         c->type = level > (int)best ? STK_BF16 : STK_F32;
-        c->peak = stk_peak_gflops(&c->table, b->team, c->type, b->params->quick ? PEAK_AGAIN : PEAK_FIRST);
+        c->peak = stk_peak_gflops(&c->table, b->pool, c->type, b->params->quick ? PEAK_AGAIN : PEAK_FIRST);
     }
 }
 
@@ -213,10 +213,10 @@ static int bench_layer(bench *b, const char *model, const layer *l, stoke_error 
 {
     for (size_t i = 0; i < b->n_columns; i++) {
         column *c = &b->columns[i];
-        const double peak = stk_peak_gflops(&c->table, b->team, c->type, PEAK_AGAIN);
+        const double peak = stk_peak_gflops(&c->table, b->pool, c->type, PEAK_AGAIN);
         if (peak > c->peak) c->peak = peak;
         trial t;
-        int r = trial_begin(&t, l, &c->table, b->team, c->type, b->effort, err);
+        int r = trial_begin(&t, l, &c->table, b->pool, c->type, b->effort, err);
         for (int pass = 0; pass < PASSES && !r; pass++) {
             const double ns = best_call(&t, pass, b->effort->seconds);
             const double gflops = 2.0 * (double)t.rows * l->in * l->out / ns;
@@ -283,11 +283,11 @@ int stoke_net_bench(const stoke_net_bench_params *params, stoke_net_bench_fn eac
                      "classifier",
                      params->only);
     if (r) return r;
-    r = stk_team_create(&b.team, params->threads ? params->threads : stoke_machine_cores().usable, err);
+    r = stk_threadpool_create(&b.pool, params->threads ? params->threads : stoke_machine_cores().usable, err);
     if (r) return r;
     make_columns(&b);
     b.total *= b.n_columns;
     r = over_models(&b, 0, err);
-    stk_team_destroy(&b.team);
+    stk_threadpool_destroy(&b.pool);
     return r;
 }

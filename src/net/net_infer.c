@@ -59,16 +59,16 @@ static void pack(stoke_net *net, int training)
         stk_linear_pack(&net->run, net->linears, net->linear_count);
         stk_depthwise_pack(&net->run, net->depthwises, net->block_count);
     }
-    if (!net->head_packed) stk_head_pack(&net->run, &net->head);
+    if (!net->head_packed) stk_segformer_head_pack(&net->run, &net->head);
     net->encoder_packed = net->head_packed = 1;
-    stk_parts_lap(&net->parts, STK_PART_PACK);
+    stk_profile_lap(&net->parts, STK_PART_PACK);
 }
 
 /* One draw per block, branch and sample: as Hugging Face, whose module is called once for either branch. */
 static void draw_drop_path(stoke_net *net, uint32_t count)
 {
     for (uint32_t i = 0; i < net->block_count; i++) {
-        const stk_block *b = &net->blocks[i];
+        const stk_segformer_block *b = &net->blocks[i];
         for (uint32_t branch = 0; branch < 2; branch++) {
             for (uint32_t sample = 0; b->drop_factor[branch] && sample < count; sample++) {
                 const stk_random r = stk_philox(net->params.seed, stk_pair(i * 2 + branch, sample),
@@ -82,7 +82,7 @@ static void draw_drop_path(stoke_net *net, uint32_t count)
 
 void stk_net_logits(stoke_net *net, const stoke_net_batch *batch, int training)
 {
-    stk_parts_start(&net->parts);
+    stk_profile_start(&net->parts);
     pack(net, training);
     net->dropping = training;
     net->head.batch = net->loss_shape.batch = batch->count;
@@ -91,11 +91,11 @@ void stk_net_logits(stoke_net *net, const stoke_net_batch *batch, int training)
     if (training) draw_drop_path(net, batch->count);
     const void *features[STK_STAGES];
     for (uint32_t i = 0; i < STK_STAGES; i++) {
-        stk_stage_forward(net, i, batch);
+        stk_segformer_stage_forward(net, i, batch);
         features[i] = net->stages[i].feature;
     }
-    stk_head_forward(&net->run, &net->head, features, net->y, net->logits);
-    stk_parts_lap(&net->parts, STK_PART_HEAD_FORWARD);
+    stk_segformer_head_forward(&net->run, &net->head, features, net->y, net->logits);
+    stk_profile_lap(&net->parts, STK_PART_HEAD_FORWARD);
 }
 
 static int nowhere(const char *what, stoke_error *err)
@@ -122,7 +122,7 @@ int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *cl
     if (status) return status;
     stk_net_logits(net, batch, 0);
     stk_classes_of(&net->run, &net->loss_shape, net->loss_room, net->logits, classes);
-    stk_parts_lap(&net->parts, STK_PART_LOSS);
+    stk_profile_lap(&net->parts, STK_PART_LOSS);
     return STOKE_OK;
 }
 
@@ -145,6 +145,6 @@ int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *los
     status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, net->logits, &truth, 1,
                       loss, NULL, err);
     if (!status && classes) stk_classes_of(&net->run, &net->loss_shape, net->loss_room, net->logits, classes);
-    stk_parts_lap(&net->parts, STK_PART_LOSS);
+    stk_profile_lap(&net->parts, STK_PART_LOSS);
     return status;
 }

@@ -42,9 +42,10 @@ static void backward(stoke_net *net, const stoke_net_batch *batch)
         features[i] = net->stages[i].feature;
         d_features[i] = net->stages[i].d_feature;
     }
-    stk_head_backward(&net->run, &net->head, features, net->y, net->d_logits, net->d_y, d_features);
-    stk_parts_lap(&net->parts, STK_PART_HEAD_BACKWARD);
-    for (uint32_t i = STK_STAGES; i-- && !net->params.freeze_encoder;) stk_stage_backward(net, i, batch);
+    stk_segformer_head_backward(&net->run, &net->head, features, net->y, net->d_logits, net->d_y, d_features);
+    stk_profile_lap(&net->parts, STK_PART_HEAD_BACKWARD);
+    for (uint32_t i = STK_STAGES; i-- && !net->params.freeze_encoder;)
+        stk_segformer_stage_backward(net, i, batch);
     net->have_gradients = 1;
 }
 
@@ -63,7 +64,7 @@ int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of
     const stk_truth truth = stk_net_truth(batch);
     status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, net->logits, &truth,
                       (float)(net->state.loss_scale / of), loss ? loss : &unasked, net->d_logits, err);
-    stk_parts_lap(&net->parts, STK_PART_LOSS);
+    stk_profile_lap(&net->parts, STK_PART_LOSS);
     const int tracked = !status && running_are_finite(net);
     if (!tracked) memcpy(running, net->saved_running, running_bytes(net));
     if (status) return status; /* as if it had not been called */
@@ -143,7 +144,7 @@ int stoke_net_step(stoke_net *net, const stoke_update *settings, stoke_step_repo
     if (!settings) settings = &defaults;
     const int status = check_update(net, settings, err);
     if (status) return status;
-    stk_parts_start(&net->parts);
+    stk_profile_start(&net->parts);
     const stk_update update = update_of(net, settings);
     const double scale = net->state.loss_scale, norm = stk_gradient_norm(&net->run, &update, 1 / scale);
     const int overflow = !isfinite(norm);
@@ -151,13 +152,13 @@ int stoke_net_step(stoke_net *net, const stoke_update *settings, stoke_step_repo
         double factor = 1 / scale;
         /* the 1e-6 is clip_grad_norm_'s */
         if (settings->clip_norm > 0) factor *= fmin(1, settings->clip_norm / (norm + 1e-6));
-        stk_update_step(&net->run, &update, settings, ++net->state.step, factor);
+        stk_update_run(&net->run, &update, settings, ++net->state.step, factor);
         net->head_packed = 0;
         net->encoder_packed = net->params.freeze_encoder && net->encoder_packed;
     }
     follow_scale(net, overflow);
     net->have_gradients = 0;
-    stk_parts_lap(&net->parts, STK_PART_UPDATE);
+    stk_profile_lap(&net->parts, STK_PART_UPDATE);
     if (report)
         *report = (stoke_step_report){
             .step = net->state.step, .gradient_norm = norm, .loss_scale = scale, .skipped = overflow

@@ -85,7 +85,7 @@ static void divide_columns(const stk_warper *w, const parts *p)
     p->first[next] = w->width;
 }
 
-int stk_elastic_check(const stoke_plan *plan, stoke_error *err)
+int stk_elastic_check(const stoke_augment_plan *plan, stoke_error *err)
 {
     /* written so that NaN fails too */
     if (!(plan->elastic_step >= STK_ELASTIC_STEP_MIN && plan->elastic_step <= 1e9f))
@@ -99,7 +99,7 @@ int stk_elastic_check(const stoke_plan *plan, stoke_error *err)
 
 int stk_elastic_begin(stk_warper *w, stoke_error *err)
 {
-    const stoke_plan *plan = w->plan;
+    const stoke_augment_plan *plan = w->plan;
     w->columns = w->rows = 0;
     w->shift_row = 0;
     const int r = stk_elastic_check(plan, err);

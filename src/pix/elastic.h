@@ -13,13 +13,13 @@
 #define STK_ELASTIC_ALPHA_MAX 16384.0f
 
 /* STOKE_E_INVALID for numbers no pipeline draws. */
-int stk_elastic_check(const stoke_plan *plan, stoke_error *err);
+int stk_elastic_check(const stoke_augment_plan *plan, stoke_error *err);
 /* Control points along `size` pixels. */
 uint64_t stk_elastic_points(uint32_t size, float step);
 /* Draws the control points of warper->plan and lays out the buffers for rows of warper->width pixels. */
 int stk_elastic_begin(stk_warper *warper, stoke_error *err);
 /* The largest displacement in 1/65536 px. */
-static inline int32_t stk_elastic_limit(const stoke_plan *plan)
+static inline int32_t stk_elastic_limit(const stoke_augment_plan *plan)
 {
     return (int32_t)(plan->elastic_alpha * 65536);
 }

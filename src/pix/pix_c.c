@@ -19,7 +19,7 @@ static inline uint8_t clamp_u8(int32_t value)
 
 /* `channels` is a constant at every call, so the compiler makes one loop per kind. */
 static inline __attribute__((always_inline)) void resize_h_u8(uint8_t *dst, const uint8_t *src,
-                                                              const stk_axis *axis, uint32_t channels)
+                                                              const stk_resize_axis *axis, uint32_t channels)
 {
     const int32_t half = 1 << (axis->precision - 1);
     for (uint32_t i = 0; i < axis->out; i++, dst += channels) {
@@ -34,20 +34,21 @@ static inline __attribute__((always_inline)) void resize_h_u8(uint8_t *dst, cons
 }
 
 static void resize_h_u8c1(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
-                          const stk_axis *axis)
+                          const stk_resize_axis *axis)
 {
     for (uint32_t y = 0; y < rows; y++)
         resize_h_u8((uint8_t *)dst + y * dst_stride, (const uint8_t *)src + y * src_stride, axis, 1);
 }
 
 static void resize_h_u8c3(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
-                          const stk_axis *axis)
+                          const stk_resize_axis *axis)
 {
     for (uint32_t y = 0; y < rows; y++)
         resize_h_u8((uint8_t *)dst + y * dst_stride, (const uint8_t *)src + y * src_stride, axis, 3);
 }
 
-static void resize_v_u8(void *dst, const void *const *rows, size_t samples, const stk_axis *axis, uint32_t y)
+static void resize_v_u8(void *dst, const void *const *rows, size_t samples, const stk_resize_axis *axis,
+                        uint32_t y)
 {
     const int16_t *weight = axis->weight + (size_t)y * axis->taps;
     const uint32_t count = axis->count[y];
@@ -60,7 +61,7 @@ static void resize_v_u8(void *dst, const void *const *rows, size_t samples, cons
 }
 
 static inline __attribute__((always_inline)) void resize_h_u16(float *dst, const uint16_t *src,
-                                                               const stk_axis *axis, uint32_t channels)
+                                                               const stk_resize_axis *axis, uint32_t channels)
 {
     for (uint32_t i = 0; i < axis->out; i++, dst += channels) {
         const uint16_t *in = src + (size_t)axis->start[i] * channels;
@@ -75,7 +76,7 @@ static inline __attribute__((always_inline)) void resize_h_u16(float *dst, const
 }
 
 static void resize_h_u16c1(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
-                           const stk_axis *axis)
+                           const stk_resize_axis *axis)
 {
     for (uint32_t y = 0; y < rows; y++)
         resize_h_u16((float *)((char *)dst + y * dst_stride),
@@ -83,14 +84,15 @@ static void resize_h_u16c1(void *dst, size_t dst_stride, const void *src, size_t
 }
 
 static void resize_h_u16c3(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
-                           const stk_axis *axis)
+                           const stk_resize_axis *axis)
 {
     for (uint32_t y = 0; y < rows; y++)
         resize_h_u16((float *)((char *)dst + y * dst_stride),
                      (const uint16_t *)((const char *)src + y * src_stride), axis, 3);
 }
 
-static void resize_v_u16(void *dst, const void *const *rows, size_t samples, const stk_axis *axis, uint32_t y)
+static void resize_v_u16(void *dst, const void *const *rows, size_t samples, const stk_resize_axis *axis,
+                         uint32_t y)
 {
     const float *weight = axis->weight_f + (size_t)y * axis->taps;
     const uint32_t count = axis->count[y];

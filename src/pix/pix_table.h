@@ -19,7 +19,7 @@
 /* One axis of a resize: output i is the sum over k < count[i] of weight[i * taps + k] * input[start[i] + k].
  * start never falls. weight[count[i] .. taps) is zero, so a kernel may work in groups, as long as it does not
  * read pixels past `in`. */
-typedef struct stk_axis {
+typedef struct stk_resize_axis {
     uint32_t in, out;
     uint32_t taps;         /* row length of the weights: the largest count, rounded up to a multiple of 4 */
     uint32_t most;         /* the largest count */
@@ -28,13 +28,13 @@ typedef struct stk_axis {
     const uint32_t *count; /* out entries, each 1..most */
     const int16_t *weight; /* out * taps, for u8 pixels; else NULL */
     const float *weight_f; /* out * taps, for u16 pixels; else NULL */
-} stk_axis;
+} stk_resize_axis;
 
 /* Horizontal pass over `rows` rows (four at a time are cheaper than one): axis->in to axis->out pixels. */
 typedef void stk_resize_h_fn(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
-                             const stk_axis *axis);
+                             const stk_resize_axis *axis);
 /* Vertical pass: output row `y` of `samples` samples from the count[y] rows it depends on. */
-typedef void stk_resize_v_fn(void *dst, const void *const *rows, size_t samples, const stk_axis *axis,
+typedef void stk_resize_v_fn(void *dst, const void *const *rows, size_t samples, const stk_resize_axis *axis,
                              uint32_t y);
 
 /* `n` pixels of three interleaved channels into the batch. Elements of a pixel are `plane` elements apart
@@ -70,9 +70,9 @@ typedef struct stk_cubic {
 } stk_cubic;
 typedef void stk_cubic_fn(int32_t *shift, const float *t, size_t n, const stk_cubic *cubic);
 
-/* ---- photometric steps (touch.h) ----
+/* ---- photometric steps (color.h) ----
  *
- * A row of floats in 0..255 as three planes `pitch` floats apart, or one of its planes. kernels/touch_math.h
+ * A row of floats in 0..255 as three planes `pitch` floats apart, or one of its planes. kernels/color_math.h
  * has the arithmetic. */
 
 /* `n` interleaved pixels to planes. */
@@ -166,7 +166,7 @@ extern const stk_pix_table stk_pix_c;
 stk_warp_fn stk_warp_u8c3_c, stk_warp_u16c3_c, stk_warp_u8c1_c, stk_warp_u16c1_c; /* warp_c.c */
 stk_cubic_fn stk_cubic_c;
 
-/* The C reference of the photometric steps: touch_c.c and clahe.c, named here for the table in pix_c.c. */
+/* The C reference of the photometric steps: color_c.c and clahe.c, named here for the table in pix_c.c. */
 stk_unpack_fn stk_unpack_u8_c, stk_unpack_u16_c;
 stk_linear_fn stk_linear_c;
 stk_gamma_fn stk_gamma_c;
@@ -185,7 +185,7 @@ void stk_pix_fill_resize_avx2(stk_pix_table *table);
 void stk_pix_fill_write_avx2(stk_pix_table *table);
 void stk_pix_fill_warp_avx2(stk_pix_table *table);
 void stk_pix_fill_mix_avx2(stk_pix_table *table);
-void stk_pix_fill_touch_avx2(stk_pix_table *table);
+void stk_pix_fill_color_avx2(stk_pix_table *table);
 void stk_pix_fill_noise_avx2(stk_pix_table *table);
 void stk_pix_fill_planes_avx2(stk_pix_table *table);
 

@@ -90,9 +90,9 @@ uint64_t stk_resize_scratch(uint32_t in_width, uint32_t in_height, uint32_t out_
 }
 
 /* Columns [first, first + n) of an axis. */
-static stk_axis axis_part(const stk_axis *axis, size_t first, size_t n)
+static stk_resize_axis axis_part(const stk_resize_axis *axis, size_t first, size_t n)
 {
-    stk_axis part = *axis;
+    stk_resize_axis part = *axis;
     part.out = (uint32_t)n;
     part.start += first;
     part.count += first;
@@ -103,9 +103,9 @@ static stk_axis axis_part(const stk_axis *axis, size_t first, size_t n)
 
 /* One strip through the ring. `x` holds its columns; dst points at its first pixel. */
 static void through_ring(stk_resizer *resizer, const job *j, stk_resize_h_fn *pass_h, stk_resize_v_fn *pass_v,
-                         const stk_axis *x, const stoke_image *src, uint8_t *dst, size_t dst_stride)
+                         const stk_resize_axis *x, const stoke_image *src, uint8_t *dst, size_t dst_stride)
 {
-    const stk_axis *y = &resizer->y.axis;
+    const stk_resize_axis *y = &resizer->y.axis;
     uint8_t *ring = resizer->ring.data;
     const void **rows = resizer->rows.data;
     size_t ready = 0; /* source rows that went through the horizontal pass */
@@ -125,7 +125,7 @@ static void through_ring(stk_resizer *resizer, const job *j, stk_resize_h_fn *pa
 static void vertical_only(stk_resizer *resizer, stk_resize_v_fn *pass_v, const stoke_image *src,
                           const stoke_image *dst)
 {
-    const stk_axis *y = &resizer->y.axis;
+    const stk_resize_axis *y = &resizer->y.axis;
     const void **rows = resizer->rows.data;
     for (uint32_t i = 0; i < y->out; i++) {
         for (uint32_t k = 0; k < y->count[i]; k++)
@@ -184,7 +184,8 @@ int stk_resize(stk_resizer *resizer, const stoke_image *src, const stoke_image *
     } else {
         const size_t pixel = (size_t)src->channels * src->depth;
         for (size_t first = 0; first < dst->width; first += j.strip) {
-            const stk_axis x = axis_part(&resizer->x.axis, first, smaller(j.strip, dst->width - first));
+            const stk_resize_axis x =
+                axis_part(&resizer->x.axis, first, smaller(j.strip, dst->width - first));
             through_ring(resizer, &j, pass_h, pass_v, &x, src, (uint8_t *)dst->data + first * pixel,
                          dst->stride);
         }

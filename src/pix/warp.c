@@ -13,8 +13,8 @@
 #include "src/pix/elastic.h"
 #include "src/pix/warp_pixel.h"
 
-int stk_warp_begin(stk_warper *warper, const stoke_plan *plan, uint32_t out_width, uint32_t out_height,
-                   stoke_error *err)
+int stk_warp_begin(stk_warper *warper, const stoke_augment_plan *plan, uint32_t out_width,
+                   uint32_t out_height, stoke_error *err)
 {
     warper->plan = plan;
     warper->width = out_width;

@@ -17,7 +17,7 @@
 #ifndef STOKE_SRC_PIX_WARP_H
 #define STOKE_SRC_PIX_WARP_H
 
-#include <stoke/plan.h>
+#include <stoke/augment_plan.h>
 
 #include "src/base/mem.h"
 
@@ -25,15 +25,15 @@
 typedef struct stk_warper {
     stk_buffer control; /* elastic control points of the current plan */
     stk_buffer shift;   /* displacement of one row: x then y, int32 in 1/65536 px */
-    const stoke_plan *plan;
+    const stoke_augment_plan *plan;
     uint32_t width, height; /* of the output */
     uint32_t columns, rows; /* of the control grid; 0 = no displacement */
     uint64_t shift_row;     /* 1 + the row whose displacement `shift` holds; 0 = none */
 } stk_warper;
 
 /* Prepares for the rows of one plan (which must stay where it is). Computes the control points. */
-int stk_warp_begin(stk_warper *warper, const stoke_plan *plan, uint32_t out_width, uint32_t out_height,
-                   stoke_error *err);
+int stk_warp_begin(stk_warper *warper, const stoke_augment_plan *plan, uint32_t out_width,
+                   uint32_t out_height, stoke_error *err);
 /* Output row y of an image (3 channels, u8 or u16) as `out_width` interleaved pixels. `src` is the fitted
  * picture; rows may be read up to 16 bytes past their last pixel only where memory of the picture follows: no
  * byte outside [data, data + (height - 1) * stride + width * 3 * depth) is touched. */

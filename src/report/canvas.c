@@ -8,7 +8,8 @@
 #include "src/base/utf8.h"
 #include "src/report/typeface.h"
 
-int stk_canvas_create(stk_canvas *canvas, uint64_t width, uint64_t height, stk_color color, stoke_error *err)
+int stk_canvas_create(stk_canvas *canvas, uint64_t width, uint64_t height, stk_canvas_color color,
+                      stoke_error *err)
 {
     *canvas = (stk_canvas){ 0 };
     if (!width || !height || width > UINT32_MAX || height > UINT32_MAX || width * height > UINT64_C(1) << 28)
@@ -51,7 +52,7 @@ static uint32_t span_end(uint32_t start, uint32_t length, uint32_t edge)
 }
 
 void stk_canvas_fill(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
-                     stk_color color)
+                     stk_canvas_color color)
 {
     uint32_t right = span_end(x, width, canvas->width), bottom = span_end(y, height, canvas->height);
     for (uint32_t row = y; row < bottom; row++) {
@@ -69,7 +70,7 @@ static uint8_t mix(unsigned from, unsigned to, unsigned alpha)
     return (uint8_t)((from * (256 - alpha) + to * alpha + 128) >> 8);
 }
 
-void stk_canvas_blend(stk_canvas *canvas, uint32_t x, uint32_t y, stk_color color, unsigned alpha)
+void stk_canvas_blend(stk_canvas *canvas, uint32_t x, uint32_t y, stk_canvas_color color, unsigned alpha)
 {
     if (x >= canvas->width || y >= canvas->height) return;
     uint8_t *p = pixel_at(canvas, x, y);
@@ -164,7 +165,7 @@ static unsigned coverage(const bitmap *glyph, unsigned x, unsigned y, unsigned s
 }
 
 static void draw_glyph(stk_canvas *canvas, uint32_t x, uint32_t y, unsigned char c, unsigned scale,
-                       stk_color color)
+                       stk_canvas_color color)
 {
     bitmap glyph;
     fine_glyph(c, &glyph);
@@ -186,7 +187,7 @@ static unsigned advance_of(uint32_t *code)
 }
 
 void stk_canvas_text(stk_canvas *canvas, uint32_t x, uint32_t y, const char *text, unsigned scale,
-                     stk_color color)
+                     stk_canvas_color color)
 {
     while (*text && x < canvas->width) {
         uint32_t code = stk_utf8_next(&text);

@@ -9,9 +9,9 @@
 
 enum { STK_GLYPH_WIDTH = 5, STK_GLYPH_HEIGHT = 8, STK_GLYPH_ADVANCE = 6 };
 
-typedef struct stk_color {
+typedef struct stk_canvas_color {
     uint8_t r, g, b;
-} stk_color;
+} stk_canvas_color;
 
 typedef struct stk_canvas {
     uint8_t *pixels; /* rows packed, 3 bytes per pixel */
@@ -19,22 +19,23 @@ typedef struct stk_canvas {
 } stk_canvas;
 
 /* The limit of 2^28 pixels (800 MB) is far beyond what a viewer opens. */
-int stk_canvas_create(stk_canvas *canvas, uint64_t width, uint64_t height, stk_color color, stoke_error *err);
+int stk_canvas_create(stk_canvas *canvas, uint64_t width, uint64_t height, stk_canvas_color color,
+                      stoke_error *err);
 void stk_canvas_free(stk_canvas *canvas);
 stoke_image stk_canvas_image(const stk_canvas *canvas);
 
 /* Everything drawn outside the canvas is dropped. */
 void stk_canvas_fill(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
-                     stk_color color);
+                     stk_canvas_color color);
 /* alpha 0 (nothing) .. 256 (the colour). */
-void stk_canvas_blend(stk_canvas *canvas, uint32_t x, uint32_t y, stk_color color, unsigned alpha);
+void stk_canvas_blend(stk_canvas *canvas, uint32_t x, uint32_t y, stk_canvas_color color, unsigned alpha);
 /* The image (3 channels u8), scaled to the box by averaging the source area of each pixel. */
 void stk_canvas_blit(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
                      const stoke_image *image);
 
 /* Text with its top left corner at (x, y); `scale` pixels per font pixel, edges smoothed from 2 on. */
 void stk_canvas_text(stk_canvas *canvas, uint32_t x, uint32_t y, const char *text, unsigned scale,
-                     stk_color color);
+                     stk_canvas_color color);
 uint32_t stk_text_width(const char *text, unsigned scale);
 /* Copies text into `out`, which has room for `size` / STK_LETTER_BYTES letters; if wider than `width` pixels,
  * the middle becomes "..". Control characters and letters that cannot be drawn (typeface.h) become '?'. */

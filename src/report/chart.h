@@ -9,20 +9,21 @@
 
 enum { STK_TICKS = 24, STK_TICK_TEXT = 24 };
 
-typedef struct stk_axis {
+typedef struct stk_chart_axis {
     double low, high; /* low < high, both finite; both > 0 when log */
     int log;
     size_t count;
     double tick[STK_TICKS]; /* ascending, within low .. high but for rounding */
     char label[STK_TICKS][STK_TICK_TEXT];
-} stk_axis;
+} stk_chart_axis;
 
 /* Both axes of a chart around all its values. About `x_ticks` and `y_ticks` of them, at round numbers. */
-void stk_chart_axes(const stoke_chart *chart, unsigned x_ticks, unsigned y_ticks, stk_axis *x, stk_axis *y);
+void stk_chart_axes(const stoke_chart *chart, unsigned x_ticks, unsigned y_ticks, stk_chart_axis *x,
+                    stk_chart_axis *y);
 /* The axis alone; low and high may be anything, also equal or not finite. */
-void stk_axis_make(stk_axis *axis, double low, double high, int log, unsigned ticks);
+void stk_axis_make(stk_chart_axis *axis, double low, double high, int log, unsigned ticks);
 /* 0 at low, 1 at high; NaN for what has no place on it (not finite, or <= 0 when log). */
-double stk_axis_place(const stk_axis *axis, double value);
+double stk_chart_axis_at(const stk_chart_axis *axis, double value);
 
 /* Checks what a caller may get wrong; fills *c from it. */
 int stk_chart_take(stoke_chart *c, const stoke_chart *chart, stoke_error *err);

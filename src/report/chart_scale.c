@@ -89,7 +89,7 @@ const char *stk_text_brief(double value, char *text, size_t size)
 }
 
 /* A tick's text: decimals as the step between ticks needs them, the same unit along the axis. */
-static void label_tick(stk_axis *axis, size_t i, double step)
+static void label_tick(stk_chart_axis *axis, size_t i, double step)
 {
     static const struct {
         double unit;
@@ -120,16 +120,16 @@ static int has_place(double value, int log)
     return fabs(value) <= far_out && (!log || value >= 1 / far_out); /* false for NaN */
 }
 
-double stk_axis_place(const stk_axis *axis, double value)
+double stk_chart_axis_at(const stk_chart_axis *axis, double value)
 {
     if (!has_place(value, axis->log)) return NAN;
     if (axis->log) return (log10(value) - log10(axis->low)) / (log10(axis->high) - log10(axis->low));
     return (value - axis->low) / (axis->high - axis->low);
 }
 
-static void add_tick(stk_axis *axis, double value, double step)
+static void add_tick(stk_chart_axis *axis, double value, double step)
 {
-    const double place = stk_axis_place(axis, value);
+    const double place = stk_chart_axis_at(axis, value);
     if (axis->count == STK_TICKS || !(place >= -1e-9 && place <= 1 + 1e-9)) return;
     axis->tick[axis->count++] = value;
     label_tick(axis, axis->count - 1, step);
@@ -146,7 +146,7 @@ static double round_step(double least)
     return 10 * power;
 }
 
-static void linear_ticks(stk_axis *axis, unsigned most)
+static void linear_ticks(stk_chart_axis *axis, unsigned most)
 {
     const double step = round_step((axis->high - axis->low) / most);
     const double first = ceil(axis->low / step - 1e-9);
@@ -160,7 +160,7 @@ static void linear_ticks(stk_axis *axis, unsigned most)
 
 /* Powers of ten; with 2 and 5 times them between when there are few, only some of them when there are many.
  */
-static void log_ticks(stk_axis *axis, unsigned most)
+static void log_ticks(stk_chart_axis *axis, unsigned most)
 {
     const int first = (int)floor(log10(axis->low)), last = (int)ceil(log10(axis->high));
     const int every = (last - first) / (int)most + 1, few = last - first <= (int)most / 3;
@@ -175,9 +175,9 @@ static void log_ticks(stk_axis *axis, unsigned most)
     linear_ticks(axis, most);
 }
 
-void stk_axis_make(stk_axis *axis, double low, double high, int log, unsigned ticks)
+void stk_axis_make(stk_chart_axis *axis, double low, double high, int log, unsigned ticks)
 {
-    *axis = (stk_axis){ .log = log };
+    *axis = (stk_chart_axis){ .log = log };
     if (!has_place(low, log) || !has_place(high, log) || low > high) {
         low = log ? 0.1 : 0;
         high = 1;
@@ -207,7 +207,8 @@ static void widen(double value, double *low, double *high)
     if (!(value <= *high)) *high = value;
 }
 
-void stk_chart_axes(const stoke_chart *chart, unsigned x_ticks, unsigned y_ticks, stk_axis *x, stk_axis *y)
+void stk_chart_axes(const stoke_chart *chart, unsigned x_ticks, unsigned y_ticks, stk_chart_axis *x,
+                    stk_chart_axis *y)
 {
     double range[4] = { NAN, NAN, NAN, NAN };
     for (size_t s = 0; s < chart->n_series; s++)

@@ -29,7 +29,7 @@ enum {
 typedef struct frame {
     const stoke_chart *chart;
     FILE *out;
-    stk_axis x, y;
+    stk_chart_axis x, y;
     double left, top, width, height; /* of the area of the curves */
     int legend_lines;
 } frame;
@@ -83,13 +83,13 @@ static int put_legend(const frame *f, int draw)
 
 static double screen_x(const frame *f, double value)
 {
-    return BLEED + stk_axis_place(&f->x, value) * f->width;
+    return BLEED + stk_chart_axis_at(&f->x, value) * f->width;
 }
 
 /* Values far outside of a bound that was asked for: near enough outside, and few digits. */
 static double screen_y(const frame *f, double value)
 {
-    const double y = BLEED + (1 - stk_axis_place(&f->y, value)) * f->height;
+    const double y = BLEED + (1 - stk_chart_axis_at(&f->y, value)) * f->height;
     return y < -1e4 ? -1e4 : y > 1e4 ? 1e4 : y;
 }
 
@@ -113,7 +113,7 @@ static void draw_to(pen *p, double x, double y)
 
 static int has_point(const frame *f, const stoke_series *s, size_t i)
 {
-    return !isnan(stk_axis_place(&f->x, s->x[i])) && !isnan(stk_axis_place(&f->y, s->y[i]));
+    return !isnan(stk_chart_axis_at(&f->x, s->x[i])) && !isnan(stk_chart_axis_at(&f->y, s->y[i]));
 }
 
 /* Of the values from .. to the least and the largest, in their order: peaks stay whatever the thinning. A
@@ -176,12 +176,12 @@ static void put_axes(const frame *f)
 {
     const double bottom = f->top + f->height;
     for (size_t i = 0; i < f->y.count; i++) {
-        const double y = bottom - stk_axis_place(&f->y, f->y.tick[i]) * f->height;
+        const double y = bottom - stk_chart_axis_at(&f->y, f->y.tick[i]) * f->height;
         stk_svg_line(f->out, "g", f->left, y, f->left + f->width, y);
         stk_svg_text(f->out, f->left - 7, y + 4, "end", "f", f->y.label[i]);
     }
     for (size_t i = 0; i < f->x.count; i++) {
-        const double x = f->left + stk_axis_place(&f->x, f->x.tick[i]) * f->width;
+        const double x = f->left + stk_chart_axis_at(&f->x, f->x.tick[i]) * f->width;
         stk_svg_line(f->out, "x", x, bottom, x, bottom + 4);
         stk_svg_text(f->out, x, bottom + 17, "middle", "f", f->x.label[i]);
     }
@@ -195,7 +195,7 @@ static void put_marks(const frame *f)
 {
     for (size_t i = 0; i < f->chart->n_marks; i++) {
         const stoke_mark *mark = &f->chart->marks[i];
-        const double place = stk_axis_place(&f->x, mark->x), x = f->left + place * f->width;
+        const double place = stk_chart_axis_at(&f->x, mark->x), x = f->left + place * f->width;
         if (isnan(place)) continue;
         const int left = x + 8 + (double)stk_svg_letters(mark->text) * STK_SVG_LETTER > f->left + f->width;
         stk_svg_line(f->out, "m", x, f->top, x, f->top + f->height);

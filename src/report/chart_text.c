@@ -30,7 +30,7 @@ typedef struct sheet {
     const stoke_chart *chart;
     FILE *out;
     int ascii;
-    stk_axis x, y;
+    stk_chart_axis x, y;
     uint32_t gutter;       /* letters of the longest y label */
     uint32_t width, rows;  /* of the area of the curves, in characters */
     uint32_t across, down; /* dots per character */
@@ -52,7 +52,7 @@ static void set_dot(sheet *s, long x, long y, char glyph)
 /* Where a value lies, in dots; 0: it has no place. Beyond the edges is far enough. */
 static int dot_of(const sheet *s, double x, double y, double *px, double *py)
 {
-    const double fx = stk_axis_place(&s->x, x), fy = stk_axis_place(&s->y, y);
+    const double fx = stk_chart_axis_at(&s->x, x), fy = stk_chart_axis_at(&s->y, y);
     if (isnan(fx) || isnan(fy)) return 0;
     *px = fx * (s->width * s->across - 1);
     *py = fmin(fmax(1 - fy, -2), 3) * (s->rows * s->down - 1);
@@ -118,7 +118,7 @@ static void put_spaces(FILE *out, uint32_t count)
 static const char *label_of_row(const sheet *s, uint32_t row)
 {
     for (size_t i = 0; i < s->y.count; i++) {
-        const double y = (1 - stk_axis_place(&s->y, s->y.tick[i])) * (s->rows * s->down - 1);
+        const double y = (1 - stk_chart_axis_at(&s->y, s->y.tick[i])) * (s->rows * s->down - 1);
         if (lround(y) / (long)s->down == (long)row) return s->y.label[i];
     }
     return "";
@@ -127,7 +127,7 @@ static const char *label_of_row(const sheet *s, uint32_t row)
 static int is_marked(const sheet *s, uint32_t column)
 {
     for (size_t i = 0; i < s->chart->n_marks; i++) {
-        const double place = stk_axis_place(&s->x, s->chart->marks[i].x);
+        const double place = stk_chart_axis_at(&s->x, s->chart->marks[i].x);
         if (!isnan(place) && lround(place * (s->width - 1)) == (long)column) return 1;
     }
     return 0;
@@ -167,7 +167,7 @@ static void put_x_axis(const sheet *s)
     put_spaces(s->out, s->gutter + 2);
     for (size_t i = 0; i < s->x.count; i++) {
         const uint32_t length = (uint32_t)strlen(s->x.label[i]);
-        const long middle = lround(stk_axis_place(&s->x, s->x.tick[i]) * (s->width - 1));
+        const long middle = lround(stk_chart_axis_at(&s->x, s->x.tick[i]) * (s->width - 1));
         long start = middle - (long)length / 2;
         if (start + (long)length > (long)s->width) start = (long)s->width - (long)length;
         if (start < 0) start = 0;

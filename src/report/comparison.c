@@ -191,7 +191,7 @@ int stoke_comparison_write(const char *path, const stoke_comparison *rows, size_
     l.p.n_class_names = n_class_names;
     l.p.title = title;
     int status = plan(&l, err);
-    if (!status) status = stk_canvas_create(&canvas, l.width, l.height, stk_paper, err);
+    if (!status) status = stk_canvas_create(&canvas, l.width, l.height, stk_sim_allocator, err);
     if (!status) {
         draw_all(&l, &canvas);
         const stoke_image picture = stk_canvas_image(&canvas);

@@ -218,7 +218,7 @@ int stk_grid_draw(stk_canvas *canvas, const stoke_tile *tiles, size_t n_tiles,
     if (!status && !n_tiles)
         status = stk_fail(err, STOKE_E_INVALID, "a picture grid needs at least one sample");
     if (!status) status = plan(&l, err);
-    if (!status) status = stk_canvas_create(canvas, l.width, l.height, stk_paper, err);
+    if (!status) status = stk_canvas_create(canvas, l.width, l.height, stk_sim_allocator, err);
     if (!status) draw_all(&l, canvas);
     stk_legend_free(&l.legend);
     return status;

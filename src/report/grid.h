@@ -86,9 +86,9 @@ void stk_legend_draw(const stk_legend *legend, stk_canvas *canvas, uint32_t x, u
 uint64_t stk_comparison_bytes(size_t rows, uint32_t classes);
 
 /* Dark on light, the colours of all texts. */
-static const stk_color stk_paper = { 248, 248, 250 };
-static const stk_color stk_ink = { 28, 32, 42 };
-static const stk_color stk_faded_ink = { 104, 111, 125 };
-static const stk_color stk_rule = { 216, 219, 226 };
+static const stk_canvas_color stk_sim_allocator = { 248, 248, 250 };
+static const stk_canvas_color stk_ink = { 28, 32, 42 };
+static const stk_canvas_color stk_faded_ink = { 104, 111, 125 };
+static const stk_canvas_color stk_rule = { 216, 219, 226 };
 
 #endif

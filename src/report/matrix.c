@@ -90,13 +90,13 @@ static uint64_t row_sum(const layout *l, uint32_t truth)
 }
 
 /* White to a deep blue. The square root lifts what matters: a mistake of 4 % has a fifth of the colour. */
-static stk_color shade(double share)
+static stk_canvas_color shade(double share)
 {
     static const double dark[3] = { 8, 64, 129 };
     const double strength = sqrt(share);
     double rgb[3];
     for (int c = 0; c < 3; c++) rgb[c] = 255 + (dark[c] - 255) * strength;
-    return (stk_color){ (uint8_t)rgb[0], (uint8_t)rgb[1], (uint8_t)rgb[2] };
+    return (stk_canvas_color){ (uint8_t)rgb[0], (uint8_t)rgb[1], (uint8_t)rgb[2] };
 }
 
 static void draw_cell(const layout *l, stk_canvas *canvas, uint32_t truth, uint32_t predicted, uint64_t sum)
@@ -110,7 +110,7 @@ static void draw_cell(const layout *l, stk_canvas *canvas, uint32_t truth, uint3
     unsigned scale = l->cell >= 40 ? 2 : 1;
     if (!percent || stk_text_width(number, scale) + 2 > l->cell) return;
     stk_canvas_text(canvas, x + (l->cell - stk_text_width(number, scale)) / 2, y + (l->cell - 7 * scale) / 2,
-                    number, scale, share > 0.3 ? (stk_color){ 255, 255, 255 } : stk_ink);
+                    number, scale, share > 0.3 ? (stk_canvas_color){ 255, 255, 255 } : stk_ink);
 }
 
 /* Text from below upwards, its end at `bottom`: drawn on a strip of its own, then turned. */
@@ -120,13 +120,13 @@ static int draw_upwards(stk_canvas *canvas, uint32_t x, uint32_t bottom, const c
     stk_canvas strip;
     const uint32_t width = stk_text_width(text, scale), height = 8 * scale;
     if (!width) return STOKE_OK;
-    const int status = stk_canvas_create(&strip, width, height, stk_paper, err);
+    const int status = stk_canvas_create(&strip, width, height, stk_sim_allocator, err);
     if (status) return status;
     stk_canvas_text(&strip, 0, 0, text, scale, stk_ink);
     for (uint32_t i = 0; i < width && i <= bottom; i++)
         for (uint32_t k = 0; k < height; k++) {
             const uint8_t *p = strip.pixels + ((size_t)k * width + i) * 3;
-            stk_canvas_fill(canvas, x + k, bottom - i, 1, 1, (stk_color){ p[0], p[1], p[2] });
+            stk_canvas_fill(canvas, x + k, bottom - i, 1, 1, (stk_canvas_color){ p[0], p[1], p[2] });
         }
     stk_canvas_free(&strip);
     return STOKE_OK;
@@ -169,7 +169,7 @@ int stoke_matrix_write(const char *path, const uint64_t *counts, uint32_t size, 
     layout l = { .counts = counts, .size = size, .names = names, .title = title };
     stk_canvas canvas = { 0 };
     int status = plan(&l, err);
-    if (!status) status = stk_canvas_create(&canvas, l.width, l.height, stk_paper, err);
+    if (!status) status = stk_canvas_create(&canvas, l.width, l.height, stk_sim_allocator, err);
     if (!status) status = draw_all(&l, &canvas, err);
     if (!status) {
         const stoke_image picture = stk_canvas_image(&canvas);

@@ -11,23 +11,23 @@
 
 /* Diagonal stripes for ignore_index: every 8 pixels, 3 wide. No class looks like that in any image. */
 enum { HATCH_PERIOD = 8, HATCH_WIDTH = 3, EDGE_ALPHA = 232, OVERLAY_QUALITY = 90 };
-static const stk_color hatch_light = { 245, 245, 245 }, hatch_dark = { 70, 70, 76 };
+static const stk_canvas_color hatch_light = { 245, 245, 245 }, hatch_dark = { 70, 70, 76 };
 
 /* A mistake: a red that stands out from every grey, at any lightness. Right parts keep a third of their grey.
  */
 enum { WRONG_ALPHA = 224, DIM_ALPHA = 168 };
-static const stk_color wrong = { 226, 38, 28 };
+static const stk_canvas_color wrong = { 226, 38, 28 };
 
 static int on_stripe(uint32_t x, uint32_t y)
 {
     return (x + y) % HATCH_PERIOD < HATCH_WIDTH;
 }
 
-static stk_color class_color(uint32_t id)
+static stk_canvas_color class_color(uint32_t id)
 {
     uint8_t rgb[3];
     stoke_class_color(id, rgb);
-    return (stk_color){ rgb[0], rgb[1], rgb[2] };
+    return (stk_canvas_color){ rgb[0], rgb[1], rgb[2] };
 }
 
 /* A mask seen at the size of the tile: the class at the source pixel nearest to each pixel's centre. */
@@ -99,7 +99,7 @@ void stk_difference_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t wi
             else if (class_at(&said, column, row) != id)
                 stk_canvas_blend(canvas, x + column, y + row, wrong, WRONG_ALPHA);
             else
-                stk_canvas_blend(canvas, x + column, y + row, stk_paper, DIM_ALPHA);
+                stk_canvas_blend(canvas, x + column, y + row, stk_sim_allocator, DIM_ALPHA);
         }
 }
 
@@ -109,7 +109,7 @@ void stk_overlay_swatch(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t sid
     stk_canvas_fill(canvas, x, y, side, side, stk_faded_ink);
     for (uint32_t row = 1; row + 1 < side; row++)
         for (uint32_t column = 1; column + 1 < side; column++) {
-            stk_color color = class_color(id);
+            stk_canvas_color color = class_color(id);
             if ((int64_t)id == ignore_index) color = on_stripe(column, row) ? hatch_light : hatch_dark;
             stk_canvas_blend(canvas, x + column, y + row, color, 256);
         }
@@ -124,7 +124,7 @@ int stoke_overlay_write(const char *path, const stoke_image *image, const stoke_
     int status = stk_tile_check(&tile, 0, err);
     if (!status && !(opacity >= 0 && opacity <= 1))
         status = stk_fail(err, STOKE_E_INVALID, "opacity must be between 0 and 1");
-    if (!status) status = stk_canvas_create(&canvas, image->width, image->height, stk_paper, err);
+    if (!status) status = stk_canvas_create(&canvas, image->width, image->height, stk_sim_allocator, err);
     if (!status) {
         stk_overlay_draw(&canvas, 0, 0, image->width, image->height, &tile, opacity, ignore_index);
         const stoke_image picture = stk_canvas_image(&canvas);

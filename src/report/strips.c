@@ -226,7 +226,7 @@ int stk_strips_draw(stk_canvas *canvas, const stoke_strip *strips, size_t n_stri
     *canvas = (stk_canvas){ 0 };
     int status = stk_grid_params_take(&l.p, params, err);
     if (!status) status = plan(&l, err);
-    if (!status) status = stk_canvas_create(canvas, l.width, l.total, stk_paper, err);
+    if (!status) status = stk_canvas_create(canvas, l.width, l.total, stk_sim_allocator, err);
     if (!status) draw_all(&l, canvas);
     stk_legend_free(&l.legend);
     stk_free(l.places);

@@ -285,10 +285,10 @@ static void put_axis(const picture *p, double top, double bottom)
 {
     const unit u = unit_of(p->end - p->start);
     char text[96], since[32];
-    stk_axis axis;
+    stk_chart_axis axis;
     stk_axis_make(&axis, 0, (double)(p->end - p->start) / u.ns, 0, (unsigned)(p->width / 90));
     for (size_t i = 0; i < axis.count; i++) {
-        const double x = p->left + stk_axis_place(&axis, axis.tick[i]) * p->width;
+        const double x = p->left + stk_chart_axis_at(&axis, axis.tick[i]) * p->width;
         stk_svg_line(p->out, "g", x, top, x, bottom);
         stk_svg_line(p->out, "x", x, bottom, x, bottom + 4);
         stk_svg_text(p->out, x, bottom + 17, "middle", "f", axis.label[i]);

@@ -144,7 +144,7 @@ unsigned stk_typeface_advance(uint32_t code)
 /* Lays the coverage of a glyph on the bitmap font's baseline: in the middle of its box, or where the font
  * wants it when box is 0. */
 static void lay(stk_canvas *canvas, uint32_t x, uint32_t y, const FT_GlyphSlot slot, uint32_t box,
-                unsigned scale, stk_color color)
+                unsigned scale, stk_canvas_color color)
 {
     const FT_Bitmap *map = &slot->bitmap;
     const int64_t left = x + (box ? ((int64_t)box - map->width) / 2 : slot->bitmap_left);
@@ -160,7 +160,7 @@ static void lay(stk_canvas *canvas, uint32_t x, uint32_t y, const FT_GlyphSlot s
 }
 
 int stk_typeface_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t code, unsigned scale,
-                      stk_color color)
+                      stk_canvas_color color)
 {
     FT_UInt glyph;
     const uint32_t box = (is_wide(code) ? WIDE_ADVANCE : STK_GLYPH_ADVANCE) * scale - scale;

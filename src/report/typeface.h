@@ -20,6 +20,6 @@ unsigned stk_typeface_advance(uint32_t code);
 /* Draws a letter in a box as high as the bitmap font's; returns 0 where there is no font for it. Any thread.
  */
 int stk_typeface_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t code, unsigned scale,
-                      stk_color color);
+                      stk_canvas_color color);
 
 #endif

@@ -7,10 +7,10 @@
 
 #include <string.h>
 
-#define LOADING  STK_PART_LOADING
-#define TRAINING STK_PART_TRAINING
-#define MODEL    STK_PART_MODEL
-#define DATA     STK_PART_DATA
+#define LOADING  STK_KEY_LOADING
+#define TRAINING STK_KEY_TRAINING
+#define MODEL    STK_KEY_MODEL
+#define DATA     STK_KEY_DATA
 
 /* clang-format off: one setting, one paragraph */
 const stk_setting stk_settings[] = {

@@ -301,7 +301,7 @@ static uint32_t first_section(const stoke_yaml *yaml, const char *const *names)
 
 /* Settings of loading go beside their like. Those of training do not go beside the learning rate: that may
  * stand in a section whose keys are handed to the optimiser as they are. */
-static uint32_t home(const stoke_yaml *yaml, stk_part where)
+static uint32_t home(const stoke_yaml *yaml, stk_key_group where)
 {
     static const char *const loading[] = { "num_workers", "batch_size", "pin_memory", NULL };
     static const char *const training[] = { "mixed_precision", "gpu_augmentation", "accumulate", "epochs",
@@ -310,13 +310,13 @@ static uint32_t home(const stoke_yaml *yaml, stk_part where)
     static const char *const of_loading[] = { "train_ds", "data", "dataloader", "loader", NULL };
     static const char *const of_training[] = { "training", "train", "trainer", NULL };
     static const char *const of_model[] = { "model", NULL };
-    uint32_t at = beside(yaml, where == STK_PART_LOADING    ? loading
-                               : where == STK_PART_TRAINING ? training
-                                                            : model);
+    uint32_t at = beside(yaml, where == STK_KEY_LOADING    ? loading
+                               : where == STK_KEY_TRAINING ? training
+                                                           : model);
     if (at == STK_YAML_NONE)
-        at = first_section(yaml, where == STK_PART_LOADING    ? of_loading
-                                 : where == STK_PART_TRAINING ? of_training
-                                                              : of_model);
+        at = first_section(yaml, where == STK_KEY_LOADING    ? of_loading
+                                 : where == STK_KEY_TRAINING ? of_training
+                                                             : of_model);
     return at == STK_YAML_NONE ? 0 : at;
 }
 

@@ -8,7 +8,7 @@
 
 #include "src/settings/yaml_tree.h"
 
-typedef enum stk_part { STK_PART_LOADING, STK_PART_TRAINING, STK_PART_MODEL, STK_PART_DATA } stk_part;
+typedef enum stk_key_group { STK_KEY_LOADING, STK_KEY_TRAINING, STK_KEY_MODEL, STK_KEY_DATA } stk_key_group;
 
 /* How a value of theirs becomes one of ours (values.c). */
 typedef enum stk_reading {
@@ -35,7 +35,7 @@ enum { STK_NAMES = 18, STK_CANDIDATES = 16 };
 
 typedef struct stk_setting {
     const char *name; /* what stoke_config_find and --map call it */
-    stk_part where;
+    stk_key_group where;
     const char *own;      /* the option of ours; NULL: there is none */
     const char *sections; /* what a new key is called in a file with sections; NULL: names[0] */
     stk_reading reading;

@@ -74,7 +74,7 @@ int stk_dataset_settle(stoke_dataset *dataset, size_t from, stoke_error *err)
         int twin_after = i + 1 < n && strcmp(s[i].name, s[i + 1].name) == 0;
         if (twin_before || twin_after) {
             const char *other = twin_before ? s[i - 1].image_path : s[i + 1].image_path;
-            const char *detail = stk_arena_print(&dataset->arena, "same name as %s", other);
+            const char *detail = stk_string_arena_print(&dataset->arena, "same name as %s", other);
             if (!detail) return stk_dataset_no_memory(err);
             int r = stk_dataset_remark(dataset, STOKE_NOTE_DUPLICATE, s[i].image_path, detail, err);
             if (r != STOKE_OK) return r;
@@ -116,7 +116,7 @@ static int check_params(const stoke_data_params *p, stoke_error *err)
 }
 
 /* The set's own val folder (or shards) decides alone; *split is what is then left for the hash to do. */
-static int choose_parts(const stoke_data_params *p, const char *root, int shards, stk_part *parts,
+static int choose_parts(const stoke_data_params *p, const char *root, int shards, stk_layout_part *parts,
                         size_t *n_parts, int *split, stoke_error *err)
 {
     int own = 0;
@@ -136,7 +136,7 @@ static int choose_parts(const stoke_data_params *p, const char *root, int shards
 
 /* Reads the parts of folders, or of shards where there are any. */
 static int fill_from_parts(stoke_dataset *dataset, const stoke_data_params *p, const stk_shard_list *shards,
-                           const stk_part *parts, size_t n_parts, stoke_error *err)
+                           const stk_layout_part *parts, size_t n_parts, stoke_error *err)
 {
     int r = STOKE_OK, masks = 0;
     for (size_t i = 0; r == STOKE_OK && i < n_parts; i++) {
@@ -155,7 +155,7 @@ static int fill_from_parts(stoke_dataset *dataset, const stoke_data_params *p, c
 
 static int fill_from_folders(stoke_dataset *dataset, const stoke_data_params *p, int *split, stoke_error *err)
 {
-    stk_part parts[STK_MAX_PARTS] = {
+    stk_layout_part parts[STK_MAX_PARTS] = {
         { .images = p->images, .masks = given(p->masks) ? p->masks : NULL, .prefix = "" }
     };
     stk_shard_list shards = { 0 };
@@ -264,7 +264,7 @@ int stoke_dataset_open(stoke_dataset **out, const stoke_data_params *params, sto
 void stoke_dataset_close(stoke_dataset **dataset)
 {
     if (!dataset || !*dataset) return;
-    stk_arena_free(&(*dataset)->arena);
+    stk_string_arena_free(&(*dataset)->arena);
     stk_free((*dataset)->samples);
     stk_free((*dataset)->notes);
     stk_free(*dataset);

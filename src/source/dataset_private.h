@@ -5,11 +5,11 @@
 #ifndef STOKE_SRC_SOURCE_DATASET_PRIVATE_H
 #define STOKE_SRC_SOURCE_DATASET_PRIVATE_H
 
-#include "src/source/arena.h"
+#include "src/base/string_arena.h"
 #include <stoke/dataset.h>
 
 struct stoke_dataset {
-    stk_arena arena; /* all names, paths and details */
+    stk_string_arena arena; /* all names, paths and details */
     stoke_sample *samples;
     size_t count, capacity;
     stoke_note *notes;

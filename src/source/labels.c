@@ -88,7 +88,7 @@ int stoke_labels_create(stoke_labels **out, const char *spec, uint32_t classes, 
 void stoke_labels_destroy(stoke_labels **labels)
 {
     if (!labels || !*labels) return;
-    stk_arena_free(&(*labels)->arena);
+    stk_string_arena_free(&(*labels)->arena);
     stk_free((*labels)->table);
     stk_free((*labels)->colors);
     stk_free((void *)(*labels)->names);
@@ -127,7 +127,7 @@ int stoke_labels_color(const stoke_labels *labels, uint32_t id, uint8_t rgb[3])
 {
     uint32_t lowest = STK_COLOR_FREE;
     for (size_t i = 0; labels->kind == STK_LABELS_COLORS && i < labels->color_slots; i++) {
-        const stk_color *c = &labels->colors[i];
+        const stk_label_color *c = &labels->colors[i];
         if (c->rgb != STK_COLOR_FREE && c->id == id && c->rgb < lowest) lowest = c->rgb;
     }
     if (lowest == STK_COLOR_FREE) return 0;
@@ -146,7 +146,7 @@ uint32_t stk_labels_classes(const stoke_labels *labels)
         if (id != STK_LABEL_BAD && (int64_t)id != labels->ignore && id >= classes) classes = id + 1;
     }
     for (size_t i = 0; labels->colors && i < labels->color_slots; i++) {
-        const stk_color *color = &labels->colors[i];
+        const stk_label_color *color = &labels->colors[i];
         if (color->rgb != STK_COLOR_FREE && (int64_t)color->id != labels->ignore && color->id >= classes)
             classes = color->id + 1;
     }
@@ -261,7 +261,7 @@ static int apply_colors(const stoke_labels *labels, const stoke_image *mask, sto
         for (uint32_t x = 0; x < mask->width; x++, p += 3) {
             uint32_t rgb = (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
             if (rgb != last) {
-                const stk_color *color = &labels->colors[stk_color_slot(labels, rgb)];
+                const stk_label_color *color = &labels->colors[stk_color_slot(labels, rgb)];
                 if (color->rgb == STK_COLOR_FREE) {
                     char what[48];
                     snprintf(what, sizeof what, "colour %u %u %u", p[0], p[1], p[2]);

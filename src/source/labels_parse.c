@@ -128,7 +128,7 @@ static int grow_colors(stoke_labels *labels, stoke_error *err)
     stoke_labels larger = { .color_slots = labels->color_slots ? labels->color_slots * 2 : 64 };
     larger.colors = stk_alloc(larger.color_slots * sizeof *larger.colors);
     if (!larger.colors) return stk_fail(err, STOKE_E_NOMEM, "no memory for the colour table");
-    for (size_t i = 0; i < larger.color_slots; i++) larger.colors[i] = (stk_color){ STK_COLOR_FREE, 0 };
+    for (size_t i = 0; i < larger.color_slots; i++) larger.colors[i] = (stk_label_color){ STK_COLOR_FREE, 0 };
     for (size_t i = 0; i < labels->color_slots; i++)
         if (labels->colors[i].rgb != STK_COLOR_FREE)
             larger.colors[stk_color_slot(&larger, labels->colors[i].rgb)] = labels->colors[i];
@@ -151,7 +151,7 @@ int stk_labels_set_name(stoke_labels *labels, uint32_t id, const char *name, siz
         return stk_fail(err, STOKE_E_NOMEM, "no memory for class names");
     for (size_t i = before; i < labels->n_names; i++) labels->names[i] = NULL;
     if (labels->names[id]) return STOKE_OK; /* several colours of one class: the first name stands */
-    labels->names[id] = stk_arena_copy(&labels->arena, name, length);
+    labels->names[id] = stk_string_arena_copy(&labels->arena, name, length);
     return labels->names[id] ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "no memory for class names");
 }
 
@@ -208,11 +208,11 @@ static int add_color(stoke_labels *labels, const char *origin, unsigned long lon
 {
     if (2 * (labels->n_colors + 1) > labels->color_slots && grow_colors(labels, err) != STOKE_OK)
         return STOKE_E_NOMEM;
-    stk_color *slot = &labels->colors[stk_color_slot(labels, color->rgb)];
+    stk_label_color *slot = &labels->colors[stk_color_slot(labels, color->rgb)];
     if (slot->rgb != STK_COLOR_FREE)
         return stk_fail(err, STOKE_E_INVALID, "%s:%llu: colour %u %u %u is already in the table", origin,
                         line, color->rgb >> 16, color->rgb >> 8 & 255, color->rgb & 255);
-    *slot = (stk_color){ color->rgb, color->id };
+    *slot = (stk_label_color){ color->rgb, color->id };
     labels->n_colors++;
     note_id(labels, color->id);
     char where[4200];

@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_SOURCE_LABELS_PRIVATE_H
 #define STOKE_SRC_SOURCE_LABELS_PRIVATE_H
 
-#include "src/source/arena.h"
+#include "src/base/string_arena.h"
 #include <stoke/labels.h>
 
 typedef enum stk_label_kind { STK_LABELS_IDENTITY, STK_LABELS_VALUES, STK_LABELS_COLORS } stk_label_kind;
@@ -14,24 +14,24 @@ enum { STK_LABEL_VALUES = 65536 };
 /* In tables: no class. Above every id, so that OR-ing entries shows whether a bad one was among them. */
 #define STK_LABEL_BAD 0x10000u
 
-typedef struct stk_color {
+typedef struct stk_label_color {
     uint32_t rgb; /* R << 16 | G << 8 | B; STK_COLOR_FREE in free slots of the table */
     uint32_t id;
-} stk_color;
+} stk_label_color;
 #define STK_COLOR_FREE UINT32_MAX
 
 struct stoke_labels {
     stk_label_kind kind;
     uint32_t classes;
-    int32_t ignore;    /* -1: none */
-    uint32_t largest;  /* id that can be produced */
-    int keeps;         /* of a list: values that it does not name stay as they are */
-    uint32_t *table;   /* identity and values: id of each of 65536 values, or STK_LABEL_BAD */
-    stk_color *colors; /* open-addressed, power of two, at most half full */
+    int32_t ignore;          /* -1: none */
+    uint32_t largest;        /* id that can be produced */
+    int keeps;               /* of a list: values that it does not name stay as they are */
+    uint32_t *table;         /* identity and values: id of each of 65536 values, or STK_LABEL_BAD */
+    stk_label_color *colors; /* open-addressed, power of two, at most half full */
     size_t n_colors, color_slots;
     const char **names; /* by id, up to n_names */
     size_t n_names;
-    stk_arena arena;
+    stk_string_arena arena;
 };
 
 /* "0:0,255:1,*:ignore" or "11:255,*" into table. */

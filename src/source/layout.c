@@ -83,8 +83,8 @@ static const struct split_word test_words[] = { { "test", STOKE_SPLIT_ALL }, { "
  * error. */
 typedef struct search {
     const char *root;
-    stk_arena *arena;
-    stk_part part[3]; /* by stoke_split */
+    stk_string_arena *arena;
+    stk_layout_part part[3]; /* by stoke_split */
     int have[3];
     stoke_error *err;
 } search;
@@ -94,12 +94,12 @@ static int no_memory(search *s)
     return stk_fail(s->err, STOKE_E_NOMEM, "%s: no memory", s->root);
 }
 
-static int record(search *s, const stk_part *part)
+static int record(search *s, const stk_layout_part *part)
 {
     int clash =
         s->have[part->split] || (part->split == STOKE_SPLIT_ALL ? s->have[1] || s->have[2] : s->have[0]);
     if (clash) {
-        const stk_part *other = &s->part[part->split];
+        const stk_layout_part *other = &s->part[part->split];
         for (int i = 0; i < 3 && !s->have[part->split]; i++)
             if (s->have[i]) other = &s->part[i];
         return stk_fail(s->err, STOKE_E_INVALID,
@@ -116,9 +116,9 @@ static int record_pair(search *s, const char *folder, const char *images, const 
                        const struct known_pair *known, stoke_split split)
 {
     static const char *const prefix[] = { "", "train/", "val/" };
-    stk_part part = {
-        .images = stk_arena_print(s->arena, "%s/%s", folder, images),
-        .masks = masks ? stk_arena_print(s->arena, "%s/%s", folder, masks) : NULL,
+    stk_layout_part part = {
+        .images = stk_string_arena_print(s->arena, "%s/%s", folder, images),
+        .masks = masks ? stk_string_arena_print(s->arena, "%s/%s", folder, masks) : NULL,
         .prefix = prefix[split],
         .image_suffix = known ? known->image_suffix : NULL,
         .mask_suffix = known ? known->mask_suffix : NULL,
@@ -142,8 +142,8 @@ static const char *spelled(const stk_name_list *names, const char *wanted, size_
 static int find_inner_split(search *s, const char *folder, const char *images, const char *masks,
                             const struct known_pair *known, int *found)
 {
-    const char *path[2] = { stk_arena_print(s->arena, "%s/%s", folder, images),
-                            stk_arena_print(s->arena, "%s/%s", folder, masks) };
+    const char *path[2] = { stk_string_arena_print(s->arena, "%s/%s", folder, images),
+                            stk_string_arena_print(s->arena, "%s/%s", folder, masks) };
     const char *inner[2][3] = { { 0 } };
     if (!path[0] || !path[1]) return no_memory(s);
     for (int side = 0; side < 2; side++) {
@@ -228,7 +228,7 @@ static int find_outer_split(search *s, const stk_name_list *names, const struct 
     for (const struct split_word *word = words; word < words + count; word++) {
         const char *name;
         for (size_t i = 0; (name = spelled(names, word->name, &i));) {
-            const char *folder = stk_arena_print(s->arena, "%s/%s", s->root, name);
+            const char *folder = stk_string_arena_print(s->arena, "%s/%s", s->root, name);
             if (!folder) return no_memory(s);
             stk_name_list below = { 0 };
             int has_files, pair = 0;
@@ -259,8 +259,8 @@ static int nothing_found(search *s, const stk_name_list *names)
     return STOKE_E_NOTFOUND;
 }
 
-int stk_layout_find(const char *root, stk_arena *arena, stk_part parts[STK_MAX_PARTS], size_t *n_parts,
-                    stoke_error *err)
+int stk_layout_find(const char *root, stk_string_arena *arena, stk_layout_part parts[STK_MAX_PARTS],
+                    size_t *n_parts, stoke_error *err)
 {
     search s = { .root = root, .arena = arena, .err = err };
     stk_folder_id id;
@@ -279,7 +279,7 @@ int stk_layout_find(const char *root, stk_arena *arena, stk_part parts[STK_MAX_P
     if (r == STOKE_OK && !found) r = find_images_only(&s, root, &names, STOKE_SPLIT_ALL);
     found |= s.have[STOKE_SPLIT_ALL];
     if (r == STOKE_OK && !found && has_files)
-        r = record(&s, &(stk_part){ .images = root, .prefix = "", .bare = 1 });
+        r = record(&s, &(stk_layout_part){ .images = root, .prefix = "", .bare = 1 });
     *n_parts = 0;
     for (int i = 0; r == STOKE_OK && i < 3; i++)
         if (s.have[i]) parts[(*n_parts)++] = s.part[i];

@@ -5,23 +5,23 @@
 #ifndef STOKE_SRC_SOURCE_LAYOUT_H
 #define STOKE_SRC_SOURCE_LAYOUT_H
 
-#include "src/source/arena.h"
+#include "src/base/string_arena.h"
 #include <stoke/data.h>
 
 /* A pair of folders. A set with its own split has two of them. */
-typedef struct stk_part {
+typedef struct stk_layout_part {
     const char *images, *masks;             /* masks NULL: zeros */
     const char *prefix;                     /* of sample names: "", "train/" or "val/" */
     const char *image_suffix, *mask_suffix; /* what `auto` means here; NULL = nothing special */
     stoke_split split;                      /* ALL: no ready-made split */
     int bare;                               /* pictures found in the root itself: are they all images? */
-} stk_part;
+} stk_layout_part;
 
 enum { STK_MAX_PARTS = 2 };
 
 /* Finds the parts of the set below `root`; strings go to the arena. Order: train before val. Errors:
  * STOKE_E_NOTFOUND with what was looked for, STOKE_E_INVALID when two layouts fit. */
-int stk_layout_find(const char *root, stk_arena *arena, stk_part parts[STK_MAX_PARTS], size_t *n_parts,
-                    stoke_error *err);
+int stk_layout_find(const char *root, stk_string_arena *arena, stk_layout_part parts[STK_MAX_PARTS],
+                    size_t *n_parts, stoke_error *err);
 
 #endif

@@ -17,17 +17,17 @@
 /* A gigabyte of list is some ten million samples. */
 #define LIST_LIMIT (UINT64_C(1) << 30)
 
-static const char *full_path(stk_arena *arena, const char *list, const char *path)
+static const char *full_path(stk_string_arena *arena, const char *list, const char *path)
 {
     const char *slash = strrchr(list, '/');
-    if (path[0] == '/' || !slash) return stk_arena_copy(arena, path, strlen(path));
+    if (path[0] == '/' || !slash) return stk_string_arena_copy(arena, path, strlen(path));
     /* Two lengths below PATH_MAX: the sum may be refused by the file system, not here. */
     char joined[2 * PATH_MAX];
     size_t folder = (size_t)(slash - list) + 1, n = strlen(path);
     if (folder + n >= sizeof joined) return NULL;
     memcpy(joined, list, folder);
     memcpy(joined + folder, path, n);
-    return stk_arena_copy(arena, joined, folder + n);
+    return stk_string_arena_copy(arena, joined, folder + n);
 }
 
 static int add_record(stoke_dataset *dataset, const stk_csv *csv, const char *list, stoke_error *err)
@@ -40,7 +40,7 @@ static int add_record(stoke_dataset *dataset, const stk_csv *csv, const char *li
         return stk_fail(err, STOKE_E_FORMAT,
                         "%s:%llu: this line has %s mask, the lines before have %s; either all or none", list,
                         line, *mask ? "a" : "no", *mask ? "none" : "one");
-    const char *name = stk_arena_copy(&dataset->arena, image, stk_stem_length(image, strlen(image)));
+    const char *name = stk_string_arena_copy(&dataset->arena, image, stk_stem_length(image, strlen(image)));
     const char *image_path = full_path(&dataset->arena, list, image);
     const char *mask_path = *mask ? full_path(&dataset->arena, list, mask) : NULL;
     if (!name || !image_path || (*mask && !mask_path)) return stk_dataset_no_memory(err);

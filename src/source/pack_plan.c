@@ -133,7 +133,7 @@ static int add_item(stk_pack_plan *plan, uint64_t id, int skip_bad, stoke_error 
         stk_fail(&why, STOKE_E_LIMIT, "its name is too long for an archive");
         return refuse(plan, sample.image_path, &why, skip_bad, err);
     }
-    item.key = stk_arena_copy(&plan->keys, key, strlen(key));
+    item.key = stk_string_arena_copy(&plan->keys, key, strlen(key));
     if (!item.key || !stk_grow((void **)&plan->items, &plan->capacity, plan->count + 1, sizeof item))
         return stk_dataset_no_memory(err);
     plan->items[plan->count++] = item;
@@ -230,6 +230,6 @@ void stk_pack_plan_free(stk_pack_plan *plan)
         stk_free((char *)plan->bad[i].reason);
     }
     stk_free(plan->bad);
-    stk_arena_free(&plan->keys);
+    stk_string_arena_free(&plan->keys);
     *plan = (stk_pack_plan){ 0 };
 }

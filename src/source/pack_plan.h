@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_SOURCE_PACK_PLAN_H
 #define STOKE_SRC_SOURCE_PACK_PLAN_H
 
-#include "src/source/arena.h"
+#include "src/base/string_arena.h"
 #include <stoke/pack.h>
 
 enum { STK_PACK_EXTENSION = 8, STK_PACK_NAME = 128 };
@@ -39,7 +39,7 @@ typedef struct stk_pack_plan {
     uint64_t bytes;      /* of all shards */
     stoke_bad_file *bad; /* left out; for the report, which takes them over */
     size_t n_bad, bad_capacity;
-    stk_arena keys;
+    stk_string_arena keys;
 } stk_pack_plan;
 
 /* Opens every file of the set. progress is asked now and then whether to go on. */

@@ -8,7 +8,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/codec/codec.h"
-#include "src/source/crew.h"
+#include "src/base/parallel_for.h"
 
 enum {
     HEAD_BYTES = 64 * 1024, /* enough for the header of nearly every file, a thumbnail in EXIF included */
@@ -243,8 +243,8 @@ int stk_pairs_look(stk_pairs *pairs, const stoke_dataset *dataset, const stoke_d
                   .limit = WHOLE_BYTES,
                   .pairs = pairs };
     pthread_mutex_init(&l.lock, NULL);
-    const stk_crew_job job = { count, &l, sizeof(looker), start, look, finish };
-    const int r = stk_crew_run(&job, 0, progress, context, err);
+    const stk_parallel_job job = { count, &l, sizeof(looker), start, look, finish };
+    const int r = stk_parallel_for(&job, 0, progress, context, err);
     pthread_mutex_destroy(&l.lock);
     return r;
 }

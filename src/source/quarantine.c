@@ -17,7 +17,7 @@
 #include "src/base/rng.h"
 #include "src/base/terminal.h"
 #include "src/base/utf8.h"
-#include "src/source/arena.h"
+#include "src/base/string_arena.h"
 
 typedef struct entry {
     uint64_t id, ticket;
@@ -30,7 +30,7 @@ struct stk_quarantine {
     int file;          /* -1: not open yet */
     char problem[512]; /* why nothing more is written; "" = it is */
     size_t recorded;   /* entries before the problem */
-    stk_arena arena;
+    stk_string_arena arena;
     entry *bad;
     size_t count, capacity;
     size_t *ids; /* open-addressed by id: index in `bad` + 1; 0 = free */
@@ -178,8 +178,8 @@ static int add_locked(stk_quarantine *q, uint64_t id, uint64_t ticket, const sto
         if (ticket < known->ticket) known->ticket = ticket;
         return STOKE_OK;
     }
-    const char *path = stk_arena_copy(&q->arena, sample->image_path, strlen(sample->image_path));
-    const char *reason = stk_arena_copy(&q->arena, error->message, strlen(error->message));
+    const char *path = stk_string_arena_copy(&q->arena, sample->image_path, strlen(sample->image_path));
+    const char *reason = stk_string_arena_copy(&q->arena, error->message, strlen(error->message));
     q->bad[q->count++] =
         (entry){ id, ticket, { path ? path : "(no memory)", reason ? reason : "(no memory)", error->code } };
     if (slot) *slot = q->count;
@@ -272,7 +272,7 @@ void stk_quarantine_close(stk_quarantine **quarantine)
         close(q->file);
     }
     pthread_mutex_destroy(&q->lock);
-    stk_arena_free(&q->arena);
+    stk_string_arena_free(&q->arena);
     stk_free(q->bad);
     stk_free(q->ids);
     stk_free(q->path);

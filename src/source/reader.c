@@ -6,7 +6,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/terminal.h"
-#include "src/source/judge.h"
+#include "src/source/mask_rules.h"
 #include "src/source/pairs.h"
 
 int stk_reader_start(stk_reader *reader, stoke_error *err)

@@ -57,9 +57,9 @@ static int by_bytes(const void *a, const void *b)
 
 /* What one reading of a folder is for. */
 typedef struct walk {
-    stk_arena *arena;
-    stk_found_list *found; /* NULL: only has_files is wanted */
-    size_t root_length;    /* of the root and its slash: where stems start */
+    stk_string_arena *arena;
+    stk_found_file_list *found; /* NULL: only has_files is wanted */
+    size_t root_length;         /* of the root and its slash: where stems start */
     const stk_folder_id *skip;
     stk_folder_id *seen; /* open-addressed set, seen_size is a power of two; node 0 = free (no inode is 0) */
     size_t n_seen, seen_size;
@@ -120,10 +120,10 @@ static int add_file(walk *w, size_t length, const char *name)
     /* The slash and the name go behind the folder's path for the moment of the copy. */
     w->path[length] = '/';
     memcpy(w->path + length + 1, name, n + 1);
-    char *path = stk_arena_copy(w->arena, w->path, total);
+    char *path = stk_string_arena_copy(w->arena, w->path, total);
     w->path[length] = 0;
     if (!path) return out_of_memory(w);
-    w->found->items[w->found->count++] = (stk_found){
+    w->found->items[w->found->count++] = (stk_found_file){
         .path = path,
         .stem = (uint16_t)w->root_length,
         .stem_length = (uint16_t)(stk_stem_length(path, total) - w->root_length),
@@ -154,7 +154,7 @@ static int read_folder(walk *w, size_t length, stk_name_list *folders)
             w->has_files = 1;
             if (w->found) r = add_file(w, length, entry->d_name);
         } else if (kind == ENTRY_FOLDER) {
-            const char *name = stk_arena_copy(w->arena, entry->d_name, strlen(entry->d_name));
+            const char *name = stk_string_arena_copy(w->arena, entry->d_name, strlen(entry->d_name));
             if (!name || !stk_grow((void **)&folders->items, &folders->capacity, folders->count + 1,
                                    sizeof *folders->items))
                 r = out_of_memory(w);
@@ -204,7 +204,7 @@ static int start_at(walk *w, const char *root, size_t *length)
     return STOKE_OK;
 }
 
-int stk_scan(const char *root, const stk_folder_id *skip, stk_arena *arena, stk_found_list *found,
+int stk_scan(const char *root, const stk_folder_id *skip, stk_string_arena *arena, stk_found_file_list *found,
              stoke_error *err)
 {
     walk *w = stk_calloc(1, sizeof *w);
@@ -218,7 +218,7 @@ int stk_scan(const char *root, const stk_folder_id *skip, stk_arena *arena, stk_
     return r;
 }
 
-int stk_list_folders(const char *path, stk_arena *arena, stk_name_list *names, int *has_files,
+int stk_list_folders(const char *path, stk_string_arena *arena, stk_name_list *names, int *has_files,
                      stoke_error *err)
 {
     walk *w = stk_calloc(1, sizeof *w);

@@ -7,20 +7,20 @@
 
 #include <sys/types.h>
 
-#include "src/source/arena.h"
+#include "src/base/string_arena.h"
 
 /* A file: the full path, and where its stem (path below the root, without extension) lies in it. */
-typedef struct stk_found {
+typedef struct stk_found_file {
     const char *path;
     uint16_t stem, stem_length; /* paths are shorter than PATH_MAX = 4096 */
-} stk_found;
+} stk_found_file;
 
-typedef struct stk_found_list {
-    stk_found *items;
+typedef struct stk_found_file_list {
+    stk_found_file *items;
     size_t count, capacity;
-} stk_found_list;
+} stk_found_file_list;
 
-static inline const char *stk_found_stem(const stk_found *file)
+static inline const char *stk_found_stem(const stk_found_file *file)
 {
     return file->path + file->stem;
 }
@@ -38,13 +38,13 @@ int stk_folder_identify(const char *path, stk_folder_id *id, stoke_error *err);
  * are passed over, links are followed, no folder is walked twice (so links cannot make a loop or a flood),
  * and the folder `skip` (may be NULL) is left out. A folder that cannot be read is an error: silence would
  * lose samples. */
-int stk_scan(const char *root, const stk_folder_id *skip, stk_arena *arena, stk_found_list *found,
+int stk_scan(const char *root, const stk_folder_id *skip, stk_string_arena *arena, stk_found_file_list *found,
              stoke_error *err);
 
 /* Natural order of the stems; files with one stem by their paths. */
-int stk_found_compare(const stk_found *a, const stk_found *b);
+int stk_found_compare(const stk_found_file *a, const stk_found_file *b);
 /* Sorts by it. 0 = no memory, the order is as before. */
-int stk_found_sort(stk_found_list *found);
+int stk_found_sort(stk_found_file_list *found);
 
 /* Length of a path without its extension: the part from the last dot of the last component, if that is not
  * its first character. */
@@ -57,7 +57,7 @@ typedef struct stk_name_list {
 
 /* Names of the folders directly in `path` (links followed, hidden ones not), sorted by bytes; *has_files
  * tells whether a readable picture lies directly in it. Free with stk_free(names->items). */
-int stk_list_folders(const char *path, stk_arena *arena, stk_name_list *names, int *has_files,
+int stk_list_folders(const char *path, stk_string_arena *arena, stk_name_list *names, int *has_files,
                      stoke_error *err);
 
 #endif

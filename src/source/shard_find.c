@@ -55,11 +55,11 @@ static stoke_split split_of(const char *path)
     return STOKE_SPLIT_ALL;
 }
 
-static int add(stk_shard_list *shards, stk_arena *arena, const char *path, stoke_error *err)
+static int add(stk_shard_list *shards, stk_string_arena *arena, const char *path, stoke_error *err)
 {
     if (shards->count == MAX_SHARDS)
         return stk_fail(err, STOKE_E_LIMIT, "%s: more than %d shards", path, MAX_SHARDS);
-    const char *copy = stk_arena_copy(arena, path, strlen(path));
+    const char *copy = stk_string_arena_copy(arena, path, strlen(path));
     if (!copy ||
         !stk_grow((void **)&shards->items, &shards->capacity, shards->count + 1, sizeof *shards->items))
         return stk_fail(err, STOKE_E_NOMEM, "no memory for the list of shards");
@@ -70,7 +70,7 @@ static int add(stk_shard_list *shards, stk_arena *arena, const char *path, stoke
 /* ---- patterns ---- */
 
 typedef struct expansion {
-    stk_arena *arena;
+    stk_string_arena *arena;
     stk_shard_list *shards;
     stoke_error *err;
     const char *pattern;
@@ -140,7 +140,7 @@ static int expand(expansion *e, size_t length, const char *rest)
     return r;
 }
 
-int stk_shards_expand(const char *pattern, stk_arena *arena, stk_shard_list *shards, stoke_error *err)
+int stk_shards_expand(const char *pattern, stk_string_arena *arena, stk_shard_list *shards, stoke_error *err)
 {
     int braces = 0;
     for (const char *p = pattern; *p; p++) braces += *p == '{';
@@ -160,7 +160,7 @@ static int by_path(const void *a, const void *b)
 }
 
 /* A pattern in quotes, with a star: what a shell would have made of it, in the order of folders. */
-static int match(const char *pattern, stk_arena *arena, stk_shard_list *shards, stoke_error *err)
+static int match(const char *pattern, stk_string_arena *arena, stk_shard_list *shards, stoke_error *err)
 {
     glob_t found;
     const int wrong = glob(pattern, 0, NULL, &found);
@@ -192,8 +192,8 @@ static void drop_test(stk_shard_list *shards)
 }
 
 /* *.tar directly in the folder; *compressed = an archive that is none of them. */
-static int list_folder(const char *folder, stk_arena *arena, stk_shard_list *shards, const char **compressed,
-                       stoke_error *err)
+static int list_folder(const char *folder, stk_string_arena *arena, stk_shard_list *shards,
+                       const char **compressed, stoke_error *err)
 {
     DIR *handle = stk_opendir(folder);
     if (!handle) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open folder", folder);
@@ -210,7 +210,7 @@ static int list_folder(const char *folder, stk_arena *arena, stk_shard_list *sha
             r = stk_fail(err, STOKE_E_LIMIT, "%s/%s: the path is too long", folder, name);
         else if (snprintf(path, sizeof path, "%.*s/%s", (int)n, folder, name), shard)
             r = add(shards, arena, path, err);
-        else if (!*compressed && !(*compressed = stk_arena_copy(arena, path, strlen(path))))
+        else if (!*compressed && !(*compressed = stk_string_arena_copy(arena, path, strlen(path))))
             r = stk_dataset_no_memory(err);
     }
     if (r == STOKE_OK && errno) r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot read folder", folder);
@@ -222,12 +222,13 @@ static int list_folder(const char *folder, stk_arena *arena, stk_shard_list *sha
 
 /* A folder with archives: shards, unless there are images as well, in folders of the usual names (the archive
  * is then what they were unpacked from). */
-static int find_in_folder(const char *folder, stk_arena *arena, stk_shard_list *shards, stoke_error *err)
+static int find_in_folder(const char *folder, stk_string_arena *arena, stk_shard_list *shards,
+                          stoke_error *err)
 {
     const char *compressed = NULL;
     int r = list_folder(folder, arena, shards, &compressed, err);
     if (r != STOKE_OK || (!shards->count && !compressed)) return r;
-    stk_part parts[STK_MAX_PARTS];
+    stk_layout_part parts[STK_MAX_PARTS];
     size_t n_parts = 0;
     r = stk_layout_find(folder, arena, parts, &n_parts, err);
     if (r != STOKE_OK && r != STOKE_E_NOTFOUND) return r;
@@ -240,7 +241,7 @@ static int find_in_folder(const char *folder, stk_arena *arena, stk_shard_list *
         compressed);
 }
 
-int stk_shards_find(const char *data, stk_arena *arena, stk_shard_list *shards, stoke_error *err)
+int stk_shards_find(const char *data, stk_string_arena *arena, stk_shard_list *shards, stoke_error *err)
 {
     struct stat st;
     *shards = (stk_shard_list){ 0 };
@@ -262,7 +263,7 @@ int stk_shards_find(const char *data, stk_arena *arena, stk_shard_list *shards, 
     return r;
 }
 
-int stk_shards_parts(const stk_shard_list *shards, stk_part parts[STK_MAX_PARTS], size_t *n_parts,
+int stk_shards_parts(const stk_shard_list *shards, stk_layout_part parts[STK_MAX_PARTS], size_t *n_parts,
                      stoke_error *err)
 {
     static const char *const prefix[] = { "", "train/", "val/" };
@@ -277,7 +278,8 @@ int stk_shards_parts(const stk_shard_list *shards, stk_part parts[STK_MAX_PARTS]
     *n_parts = 0;
     for (int split = 0; split < 3; split++)
         if (first[split])
-            parts[(*n_parts)++] =
-                (stk_part){ .images = first[split], .prefix = prefix[split], .split = (stoke_split)split };
+            parts[(*n_parts)++] = (stk_layout_part){ .images = first[split],
+                                                     .prefix = prefix[split],
+                                                     .split = (stoke_split)split };
     return STOKE_OK;
 }

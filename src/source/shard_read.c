@@ -20,7 +20,7 @@ typedef struct piece {
 
 typedef struct reading {
     stoke_dataset *dataset;
-    const stk_part *part;
+    const stk_layout_part *part;
     const char *shard; /* being read */
     stk_tar_index index;
     piece *pieces;
@@ -58,7 +58,7 @@ static const char *shown(reading *x, const char *member)
     memcpy(text, x->shard, a);
     text[a] = ':';
     memcpy(text + a + 1, member, b);
-    const char *kept = stk_arena_copy(&x->dataset->arena, text, a + 1 + b);
+    const char *kept = stk_string_arena_copy(&x->dataset->arena, text, a + 1 + b);
     stk_free(text);
     return kept;
 }
@@ -152,7 +152,7 @@ static int add_sample(reading *x, const piece *first, const group *g)
     memcpy(name, x->part->prefix, prefix);
     memcpy(name + prefix, sample, n);
     stoke_sample s = {
-        .name = stk_arena_copy(&x->dataset->arena, name, prefix + n),
+        .name = stk_string_arena_copy(&x->dataset->arena, name, prefix + n),
         .image_path = shown(x, g->image->name),
         .image = { x->shard, g->image->offset, g->image->size },
     };
@@ -246,7 +246,7 @@ static int add_shard(reading *x)
     return r == STOKE_OK ? add_groups(x) : r;
 }
 
-int stk_shards_read(stoke_dataset *dataset, const stk_shard_list *shards, const stk_part *part,
+int stk_shards_read(stoke_dataset *dataset, const stk_shard_list *shards, const stk_layout_part *part,
                     stoke_error *err)
 {
     reading x = { .dataset = dataset, .part = part, .err = err };

@@ -22,19 +22,19 @@ typedef struct stk_shard_list {
  * with
  * *.tar in it and no images in folders of the usual names. None of these: no shards, and no error. Free with
  * stk_free(shards->items); paths go to the arena. */
-int stk_shards_find(const char *data, stk_arena *arena, stk_shard_list *shards, stoke_error *err);
+int stk_shards_find(const char *data, stk_string_arena *arena, stk_shard_list *shards, stoke_error *err);
 
 /* The shards as parts of a set (images = its first shard): train and val, or one part for all. */
-int stk_shards_parts(const stk_shard_list *shards, stk_part parts[STK_MAX_PARTS], size_t *n_parts,
+int stk_shards_parts(const stk_shard_list *shards, stk_layout_part parts[STK_MAX_PARTS], size_t *n_parts,
                      stoke_error *err);
 
 /* Reads the shards of a part and adds its samples, sorted. Sets dataset->has_masks. STOKE_E_NOTFOUND when
  * nothing makes a sample; the message shows what there is. */
-int stk_shards_read(stoke_dataset *dataset, const stk_shard_list *shards, const stk_part *part,
+int stk_shards_read(stoke_dataset *dataset, const stk_shard_list *shards, const stk_layout_part *part,
                     stoke_error *err);
 
 /* The patterns: appends every path that `pattern` stands for. {000..123} counts, with the zeros of the first
  * number; {a,b} lists. */
-int stk_shards_expand(const char *pattern, stk_arena *arena, stk_shard_list *shards, stoke_error *err);
+int stk_shards_expand(const char *pattern, stk_string_arena *arena, stk_shard_list *shards, stoke_error *err);
 
 #endif

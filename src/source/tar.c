@@ -232,7 +232,7 @@ static int take_extension(scan *s, uint64_t size)
 int stk_tar_add(stk_tar_index *index, const char *name, size_t length, uint64_t offset, uint64_t size,
                 stk_tar_kind kind, stoke_error *err)
 {
-    const char *copy = stk_arena_copy(&index->names, name, length);
+    const char *copy = stk_string_arena_copy(&index->names, name, length);
     if (!copy ||
         !stk_grow((void **)&index->members, &index->capacity, index->count + 1, sizeof *index->members))
         return stk_fail(err, STOKE_E_NOMEM, "no memory for the index of an archive");
@@ -428,7 +428,7 @@ int stk_tar_has(const stk_tar_input *input, const stk_tar_member *member)
 void stk_tar_close(stk_tar_index *index)
 {
     stk_free(index->members);
-    stk_arena_free(&index->names);
+    stk_string_arena_free(&index->names);
     *index = (stk_tar_index){ 0 };
 }
 

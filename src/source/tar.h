@@ -8,7 +8,7 @@
 
 #include <limits.h>
 
-#include "src/source/arena.h"
+#include "src/base/string_arena.h"
 
 enum {
     STK_TAR_BLOCK = 512,
@@ -29,7 +29,7 @@ typedef struct stk_tar_member {
 typedef struct stk_tar_index {
     stk_tar_member *members; /* in the order of the archive */
     size_t count, capacity;
-    stk_arena names;
+    stk_string_arena names;
 } stk_tar_index;
 
 /* An archive: a file, or bytes in memory for tests and the fuzzer. */

@@ -12,8 +12,8 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/source/crew.h"
-#include "src/source/judge.h"
+#include "src/base/parallel_for.h"
+#include "src/source/mask_rules.h"
 #include "src/source/labels_private.h"
 #include "src/source/pairs.h"
 #include "src/source/reader.h"
@@ -203,10 +203,10 @@ int stoke_verify(const stoke_dataset *dataset, const stoke_data_params *params, 
     verification v = { .dataset = dataset, .params = params };
     int r = prepare(&v, err);
     pthread_mutex_init(&v.lock, NULL);
-    const stk_crew_job job = {
+    const stk_parallel_job job = {
         stoke_dataset_count(dataset), &v, sizeof(verifier), start, check_sample, finish
     };
-    if (r == STOKE_OK) r = stk_crew_run(&job, threads, progress, context, err);
+    if (r == STOKE_OK) r = stk_parallel_for(&job, threads, progress, context, err);
     if (r == STOKE_OK) r = stk_verify_write(&v, report, err);
     if (r != STOKE_OK) stoke_verify_report_free(report);
     for (size_t i = 0; i < v.n_bad; i++) stk_bad_line_free(&v.bad[i]);

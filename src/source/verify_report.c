@@ -10,7 +10,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/source/judge.h"
+#include "src/source/mask_rules.h"
 #include "src/source/names.h"
 #include "src/source/reader.h"
 
@@ -59,7 +59,7 @@ int stoke_remark_on_values(const stoke_data_params *params, uint32_t low, uint32
 
 /* The masks' values as training takes them. Leaves in *settled what it would set. */
 static int judge(const stk_verification *v, const stk_names *names, stoke_data_params *settled,
-                 stk_judgement *judgement, stoke_verify_report *report, stoke_error *why)
+                 stk_mask_rules *judgement, stoke_verify_report *report, stoke_error *why)
 {
     const stk_verify_sums *s = &v->sums;
     const stk_mask_values values = { .counts = { v->tally, v->odd },
@@ -102,7 +102,7 @@ static int count_names(const stk_verification *v, stk_names *names, stoke_error 
 static int take_labels(stk_verification *v, stoke_verify_report *report, int *mapped, stoke_error *err)
 {
     stoke_data_params settled = *v->params;
-    stk_judgement judgement;
+    stk_mask_rules judgement;
     stk_names names;
     stoke_error why = { 0 };
     int r = count_names(v, &names, err), refused = STOKE_OK;

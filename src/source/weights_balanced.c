@@ -10,8 +10,8 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/source/arena.h"
-#include "src/source/crew.h"
+#include "src/base/string_arena.h"
+#include "src/base/parallel_for.h"
 #include "src/source/reader.h"
 #include "src/source/tally.h"
 
@@ -28,7 +28,7 @@ typedef struct balance {
     presence *of;         /* by sample; each written by the one thread that read it */
     stk_tally *sum;       /* filled by the calling thread */
     pthread_mutex_t lock; /* of the arena and what follows */
-    stk_arena arena;
+    stk_string_arena arena;
     uint64_t bad_id; /* the first mask that could not be read, whichever thread met it */
     stoke_error bad;
 } balance;
@@ -57,7 +57,7 @@ static int add_mask(void *context, void *member, uint64_t id, stoke_error *err)
     if (r == STOKE_OK) {
         b->of[id].n = self->tally.n_seen;
         b->of[id].ids =
-            stk_arena_copy(&b->arena, (const char *)self->tally.seen, 2 * (size_t)self->tally.n_seen);
+            stk_string_arena_copy(&b->arena, (const char *)self->tally.seen, 2 * (size_t)self->tally.n_seen);
         if (!b->of[id].ids) r = stk_fail(err, STOKE_E_NOMEM, "no memory for the classes of the samples");
     } else if (stk_is_want(r)) {
         if (err) *err = error;
@@ -92,8 +92,8 @@ static int run(balance *b, unsigned threads, stoke_progress_fn progress, void *c
                stoke_error *err)
 {
     uint64_t count = stoke_dataset_count(b->dataset);
-    const stk_crew_job job = { count, b, sizeof(balancer), start, add_mask, finish };
-    int r = stk_crew_run(&job, threads, progress, context, err);
+    const stk_parallel_job job = { count, b, sizeof(balancer), start, add_mask, finish };
+    int r = stk_parallel_for(&job, threads, progress, context, err);
     if (r != STOKE_OK) return r;
     /* The order in which a mask's classes were met is that of its pixels: the sum rounds the same on every
      * run. */
@@ -128,7 +128,7 @@ int stk_weights_balanced(const stoke_dataset *dataset, const stoke_data_params *
         *cumulative = weights;
     else
         stk_free(weights);
-    stk_arena_free(&b.arena);
+    stk_string_arena_free(&b.arena);
     pthread_mutex_destroy(&b.lock);
     stk_free(b.of);
     stk_free(b.sum);

@@ -19,7 +19,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
-#include "src/net/safetensors.h"
+#include "src/net/files/safetensors.h"
 #include "src/train/checkpoint_info.h"
 #include "src/train/net_arrays.h"
 

@@ -8,7 +8,7 @@
 
 #include <stoke/net.h>
 
-#include "src/net/parameters.h"
+#include "src/net/segformer/segformer_parameters.h"
 
 typedef enum stk_array_kind {
     STK_ARRAY_VALUES,

@@ -2,18 +2,18 @@
 #include "src/train/picture.h"
 
 #include "src/base/error.h"
-#include "src/loader/job.h"
+#include "src/loader/sample_ctx.h"
 #include "src/loader/sample.h"
 #include "src/source/pairs.h"
 
 struct stk_pictures {
-    stk_recipe recipe;
+    stk_loader_config config;
 };
 
 struct stk_picture_reader {
     const stk_pictures *pictures;
-    stk_bench bench;
-    stk_job job;
+    stk_scratch scratch;
+    stk_sample_ctx ctx;
 };
 
 int stk_pictures_open(stk_pictures **out, const stoke_data_params *data, uint32_t height, uint32_t width,
@@ -32,8 +32,8 @@ int stk_pictures_open(stk_pictures **out, const stoke_data_params *data, uint32_
     *out = NULL;
     if (!pictures) return stk_fail(err, STOKE_E_NOMEM, "no memory to read pictures");
     const int status =
-        stk_recipe_create(&pictures->recipe, NULL, &own, err); /* a size is set: no set needed */
-    pictures->recipe.alone =
+        stk_loader_config_create(&pictures->config, NULL, &own, err); /* a size is set: no set needed */
+    pictures->config.alone =
         STOKE_ORIENTATION_APPLY; /* of auto: the mask is to lie as people see the picture */
     if (status)
         stk_pictures_close(&pictures);
@@ -45,19 +45,19 @@ int stk_pictures_open(stk_pictures **out, const stoke_data_params *data, uint32_
 void stk_pictures_close(stk_pictures **pictures)
 {
     if (!*pictures) return;
-    stk_recipe_destroy(&(*pictures)->recipe);
+    stk_loader_config_destroy(&(*pictures)->config);
     stk_free(*pictures);
     *pictures = NULL;
 }
 
-const stk_recipe *stk_pictures_recipe(const stk_pictures *pictures)
+const stk_loader_config *stk_pictures_config(const stk_pictures *pictures)
 {
-    return &pictures->recipe;
+    return &pictures->config;
 }
 
 int stk_pictures_shrink(const stk_pictures *pictures)
 {
-    return pictures->recipe.image_decode.mode == STOKE_DECODE_FAST;
+    return pictures->config.image_decode.mode == STOKE_DECODE_FAST;
 }
 
 int stk_picture_reader_create(stk_picture_reader **out, const stk_pictures *pictures, stoke_error *err)
@@ -66,7 +66,7 @@ int stk_picture_reader_create(stk_picture_reader **out, const stk_pictures *pict
     *out = NULL;
     if (!reader) return stk_fail(err, STOKE_E_NOMEM, "no memory to read pictures");
     reader->pictures = pictures;
-    const int status = stk_bench_create(&reader->bench, err);
+    const int status = stk_scratch_create(&reader->scratch, err);
     if (status)
         stk_picture_reader_destroy(&reader);
     else
@@ -77,87 +77,87 @@ int stk_picture_reader_create(stk_picture_reader **out, const stk_pictures *pict
 void stk_picture_reader_destroy(stk_picture_reader **reader)
 {
     if (!*reader) return;
-    stk_bench_destroy(&(*reader)->bench);
+    stk_scratch_destroy(&(*reader)->scratch);
     stk_free(*reader);
     *reader = NULL;
 }
 
 uint64_t stk_picture_reader_memory(const stk_picture_reader *reader)
 {
-    return stk_bench_memory(&reader->bench);
+    return stk_scratch_memory(&reader->scratch);
 }
 
 int stk_picture_reader_renew(stk_picture_reader *reader, stoke_error *err)
 {
-    stk_bench_destroy(&reader->bench);
-    return stk_bench_create(&reader->bench, err);
+    stk_scratch_destroy(&reader->scratch);
+    return stk_scratch_create(&reader->scratch, err);
 }
 
 int stk_picture_read(stk_picture_reader *reader, const stoke_sample *file, uint32_t *width, uint32_t *height,
                      stoke_error *err)
 {
-    reader->job = (stk_job){
-        .bench = &reader->bench,
-        .recipe = &reader->pictures->recipe,
+    reader->ctx = (stk_sample_ctx){
+        .scratch = &reader->scratch,
+        .config = &reader->pictures->config,
         .sample = { .name = file->name, .image_path = file->image_path, .image = file->image },
         .last = stk_stamp_now(),
         .err = err,
     };
     /* A mask that is there says which way up it was drawn; its pixels are not for us. */
-    if (reader->pictures->recipe.orientation == STOKE_ORIENTATION_AUTO && file->mask_path)
-        reader->job.knows_mask = stk_header_read(reader->bench.mask_decoder, &reader->bench.mask_file,
-                                                 &file->mask, STK_FILE_LIMIT, &reader->job.mask_info);
-    const int status = stk_fetch(&reader->job, NULL);
-    *width = reader->job.width;
-    *height = reader->job.height;
+    if (reader->pictures->config.orientation == STOKE_ORIENTATION_AUTO && file->mask_path)
+        reader->ctx.knows_mask = stk_header_read(reader->scratch.mask_decoder, &reader->scratch.mask_file,
+                                                 &file->mask, STK_FILE_LIMIT, &reader->ctx.mask_info);
+    const int status = stk_fetch(&reader->ctx, NULL);
+    *width = reader->ctx.width;
+    *height = reader->ctx.height;
     return status;
 }
 
 stk_row_need stk_picture_need(const stk_picture_reader *reader)
 {
-    const stk_job *job = &reader->job;
-    return stk_bench_need(job->recipe, &job->image_info, job->image_bytes, NULL, 0);
+    const stk_sample_ctx *ctx = &reader->ctx;
+    return stk_scratch_need(ctx->config, &ctx->image_info, ctx->image_bytes, NULL, 0);
 }
 
 int stk_picture_turned(const stk_picture_reader *reader)
 {
-    const stk_job *job = &reader->job;
-    return job->image_info.orientation == 1 ? 0 : job->orientation == STOKE_ORIENTATION_APPLY ? 1 : -1;
+    const stk_sample_ctx *ctx = &reader->ctx;
+    return ctx->image_info.orientation == 1 ? 0 : ctx->orientation == STOKE_ORIENTATION_APPLY ? 1 : -1;
 }
 
-/* The prefix of a sample whose plan is nothing but a size. */
+/* The fitted sample of one whose plan is nothing but a size. */
 static int decode(stk_picture_reader *reader, uint32_t width, uint32_t height, stoke_image *image,
                   stoke_error *err)
 {
-    stk_job *job = &reader->job;
-    job->err = err;
-    job->plan.box = (stoke_box){ 0, 0, job->width, job->height };
-    job->plan.width = width;
-    job->plan.height = height;
-    const int status = stk_prefix_region(job);
-    *image = job->image;
+    stk_sample_ctx *ctx = &reader->ctx;
+    ctx->err = err;
+    ctx->plan.box = (stoke_box){ 0, 0, ctx->width, ctx->height };
+    ctx->plan.width = width;
+    ctx->plan.height = height;
+    const int status = stk_decode_fit_region(ctx);
+    *image = ctx->image;
     return status;
 }
 
 int stk_picture_whole(stk_picture_reader *reader, stoke_image *image, stoke_error *err)
 {
-    return decode(reader, reader->job.width, reader->job.height, image, err);
+    return decode(reader, reader->ctx.width, reader->ctx.height, image, err);
 }
 
 int stk_picture_fitted(stk_picture_reader *reader, stoke_image *image, stoke_error *err)
 {
-    const stk_recipe *recipe = &reader->pictures->recipe;
-    return decode(reader, recipe->width, recipe->height, image, err);
+    const stk_loader_config *config = &reader->pictures->config;
+    return decode(reader, config->width, config->height, image, err);
 }
 
 int stk_picture_fit(stk_picture_reader *reader, const stoke_image *whole, stoke_image *image,
                     stoke_error *err)
 {
-    const stk_recipe *recipe = &reader->pictures->recipe;
+    const stk_loader_config *config = &reader->pictures->config;
     *image = *whole;
-    if (whole->width == recipe->width && whole->height == recipe->height) return STOKE_OK;
-    int status =
-        stk_bench_image(&reader->bench.fitted, recipe->width, recipe->height, 3, whole->depth, image, err);
-    if (!status) status = stk_resize(reader->bench.resizer, whole, image, err);
-    return stk_job_in_file(&reader->job, reader->job.sample.image_path, status);
+    if (whole->width == config->width && whole->height == config->height) return STOKE_OK;
+    int status = stk_scratch_image(&reader->scratch.fitted, config->width, config->height, 3, whole->depth,
+                                   image, err);
+    if (!status) status = stk_resize(reader->scratch.resizer, whole, image, err);
+    return stk_sample_ctx_in_file(&reader->ctx, reader->ctx.sample.image_path, status);
 }

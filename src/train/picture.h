@@ -10,7 +10,7 @@
 #include <stoke/dataset.h>
 #include <stoke/image.h>
 
-#include "src/loader/bench.h"
+#include "src/loader/scratch.h"
 
 /* Settings, shared by all readers. */
 typedef struct stk_pictures stk_pictures;
@@ -18,7 +18,7 @@ int stk_pictures_open(stk_pictures **out, const stoke_data_params *data, uint32_
                       stoke_error *err);
 void stk_pictures_close(stk_pictures **pictures);
 /* As if each of them were a sample. */
-const stk_recipe *stk_pictures_recipe(const stk_pictures *pictures);
+const stk_loader_config *stk_pictures_config(const stk_pictures *pictures);
 /* 1: fitting may decode less than the whole (JPEG in mode fast); the pixels then differ a little. */
 int stk_pictures_shrink(const stk_pictures *pictures);
 

@@ -90,7 +90,7 @@ static int open_network(stoke_predictor *p, const char *weights, stoke_error *er
 static int take_memory(stoke_predictor *p, stoke_error *err)
 {
     const size_t row = 3 * (size_t)p->height * p->width;
-    const size_t threads = stk_team_size(p->net->run.team);
+    const size_t threads = stk_threadpool_size(p->net->run.pool);
     p->resizer = stk_resizer_create();
     p->rows = stk_alloc_aligned(row * p->batch * sizeof *p->rows, 64);
     if (p->resizer && p->rows && stk_buffer_reserve(&p->merged, threads * p->stride * sizeof(float)))

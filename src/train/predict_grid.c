@@ -78,7 +78,7 @@ double stk_grid_confidence(stoke_predictor *p, const stk_grid *grid, uint32_t li
     double *sums = stk_buffer_reserve(&p->lines, lines * sizeof *sums);
     if (!sums) return NAN;
     const sureness s = { p, grid, columns, sums };
-    stk_team_run(p->net->run.team, sum_line, &s, lines);
+    stk_threadpool_run(p->net->run.pool, sum_line, &s, lines);
     double sum = 0;
     for (uint32_t i = 0; i < lines; i++) sum += sums[i];
     return sum;

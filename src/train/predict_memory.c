@@ -173,7 +173,7 @@ static int probe_job(stk_probe *probe, const stoke_predictor *p, const stoke_pre
 {
     stk_pictures *pictures;
     int r = stk_pictures_open(&pictures, job->data, p->height, p->width, err);
-    if (!r) r = stk_probe_files(probe, stk_pictures_recipe(pictures), job->files, job->count, err);
+    if (!r) r = stk_probe_files(probe, stk_pictures_config(pictures), job->files, job->count, err);
     stk_pictures_close(&pictures);
     return r;
 }

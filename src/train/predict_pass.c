@@ -107,5 +107,5 @@ void stk_predict_add(stoke_predictor *p, const stoke_logits *logits, uint32_t it
                      const stk_sums *sums)
 {
     const adding a = { p, logits, sums, columns, items, p->merged.data };
-    stk_team_run(p->net->run.team, add_line, &a, logits->height);
+    stk_threadpool_run(p->net->run.pool, add_line, &a, logits->height);
 }

@@ -6,8 +6,8 @@
 
 #include "src/base/error.h"
 #include "src/base/json_read.h"
-#include "src/net/config.h"
-#include "src/net/pretrained_private.h"
+#include "src/net/segformer/segformer_config.h"
+#include "src/net/files/pretrained_internal.h"
 #include "src/train/predict.h"
 
 typedef struct reading {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * log.jsonl read back, for curves and the report. It may have been damaged, cut or made by anyone: lines that
- * are not what journal.h describes are passed over and counted, and memory has a limit whatever the file.
+ * are not what log_writer.h describes are passed over and counted, and memory has a limit whatever the file.
  */
 #ifndef STOKE_SRC_TRAIN_RUN_LOG_H
 #define STOKE_SRC_TRAIN_RUN_LOG_H
 
 #include "src/base/json_read.h"
-#include "src/train/journal.h"
+#include "src/train/log_writer.h"
 
 enum {
     STK_RUN_STEPS =

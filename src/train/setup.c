@@ -16,13 +16,13 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/options_private.h"
-#include "src/net/config.h"
-#include "src/net/pretrained.h"
-#include "src/train/settle.h"
+#include "src/net/segformer/segformer_config.h"
+#include "src/net/files/pretrained.h"
+#include "src/train/resolve.h"
 
 enum { SENTENCE = 1024 };
 
-void stk_settle_say(const stk_settling *s, const char *format, ...)
+void stk_resolve_say(const stk_resolve_ctx *s, const char *format, ...)
 {
     char sentence[SENTENCE];
     va_list args;
@@ -33,15 +33,15 @@ void stk_settle_say(const stk_settling *s, const char *format, ...)
     s->say(s->context, sentence);
 }
 
-int stk_settle_counted(void *count, uint64_t done, uint64_t total)
+int stk_resolve_counted(void *count, uint64_t done, uint64_t total)
 {
-    const stk_settle_count *c = count;
+    const stk_resolve_count *c = count;
     (void)total;
     return c->s->progress ? c->s->progress(c->s->context, c->before + done, c->total) : 0;
 }
 
 /* strings[] grows by one; there are a few dozen. */
-const char *stk_settle_keep(stk_settling *s, const char *text)
+const char *stk_resolve_keep(stk_resolve_ctx *s, const char *text)
 {
     stk_setup *setup = s->setup;
     char *copy = stk_strdup(text);
@@ -67,17 +67,17 @@ void stk_setup_free(stk_setup *setup)
 }
 
 /* The caller's strings live until the call returns, those of a run as long as it does. */
-static int own_strings(stk_settling *s, const stoke_option_group *group)
+static int own_strings(stk_resolve_ctx *s, const stoke_option_group *group)
 {
     for (size_t i = 0; i < group->count; i++) {
         if (group->options[i].type != STOKE_OPT_STRING) continue;
         const char **field = (const char **)((char *)group->target + group->options[i].offset);
-        if (*field && !(*field = stk_settle_keep(s, *field))) return STOKE_E_NOMEM;
+        if (*field && !(*field = stk_resolve_keep(s, *field))) return STOKE_E_NOMEM;
     }
     return STOKE_OK;
 }
 
-static int take_settings(stk_settling *s, const stoke_data_params *data, const stoke_train_params *params)
+static int take_settings(stk_resolve_ctx *s, const stoke_data_params *data, const stoke_train_params *params)
 {
     stk_setup *setup = s->setup;
     if (data->struct_size != sizeof *data || params->struct_size != sizeof *params)
@@ -97,7 +97,7 @@ static int take_settings(stk_settling *s, const stoke_data_params *data, const s
 }
 
 /* Which network: as told, else what the weights hold, else the smallest. */
-static int settle_model(stk_settling *s)
+static int settle_model(stk_resolve_ctx *s)
 {
     stoke_train_params *p = &s->setup->params;
     stk_config config;
@@ -110,8 +110,8 @@ static int settle_model(stk_settling *s)
     }
     if (!r) r = stk_config_of(&config, p->model, 2, s->err);
     if (!r && p->freeze_encoder && !p->pretrained)
-        stk_settle_say(s, "The encoder is frozen as it was drawn at random (`freeze_encoder` without "
-                          "`pretrained`): the head will learn little from it.");
+        stk_resolve_say(s, "The encoder is frozen as it was drawn at random (`freeze_encoder` without "
+                           "`pretrained`): the head will learn little from it.");
     return r;
 }
 
@@ -160,7 +160,7 @@ static void make_net(stk_setup *setup)
 }
 
 /* auto means what this processor does best; a run that is repeated elsewhere does the same. */
-static int settle_precision(stk_settling *s)
+static int settle_precision(stk_resolve_ctx *s)
 {
     stk_setup *setup = s->setup;
     stoke_net_plan plan;
@@ -176,12 +176,12 @@ int stk_setup_names_no_quarantine(const stk_setup *setup)
 }
 
 /* Of validation: nothing is drawn, everything is seen once. */
-static int make_val(stk_settling *s)
+static int make_val(stk_resolve_ctx *s)
 {
     stk_setup *setup = s->setup;
     stoke_data_params *train = &setup->train, *val = &setup->val;
     *val = *train;
-    const int r = stk_settle_val_augment(s, &val->augment);
+    const int r = stk_resolve_val_augment(s, &val->augment);
     if (r) return r;
     val->split = STOKE_SPLIT_VAL;
     val->order = STOKE_ORDER_SEQUENTIAL;
@@ -198,33 +198,33 @@ static int make_val(stk_settling *s)
 }
 
 /* What the loader finds odd. */
-static void say_remarks(const stk_settling *s)
+static void say_remarks(const stk_resolve_ctx *s)
 {
     char text[4096];
     stoke_data_remarks(s->setup->train_set, &s->setup->train, text, sizeof text);
     for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1)
-        stk_settle_say(s, "%.*s", (int)(end - line), line);
+        stk_resolve_say(s, "%.*s", (int)(end - line), line);
 }
 
 int stk_setup_make(stk_setup *setup, const stoke_data_params *data, const stoke_train_params *params,
                    stk_say_fn *say, stoke_progress_fn progress, void *context, stoke_error *err)
 {
-    stk_settling s = { setup, say, progress, context, err, { 0 } };
+    stk_resolve_ctx s = { setup, say, progress, context, err, { 0 } };
     *setup = (stk_setup){ 0 };
     int r = take_settings(&s, data, params);
     if (!r) r = settle_model(&s);
-    if (!r) r = stk_settle_sets(&s);
-    if (!r) r = stk_settle_classes(&s);
-    if (!r) r = stk_settle_pairs(&s);
+    if (!r) r = stk_resolve_sets(&s);
+    if (!r) r = stk_resolve_classes(&s);
+    if (!r) r = stk_resolve_pairs(&s);
     if (!r) setup->goes_on = has_checkpoint(setup->params.resume);
     if (!r) make_net(setup);
     if (!r) r = settle_precision(&s);
-    if (!r) r = stk_settle_eval(&s);
+    if (!r) r = stk_resolve_eval(&s);
     if (!r) r = make_val(&s);
-    if (!r) r = stk_settle_batch(&s);
-    if (!r) r = stk_settle_length(&s);
-    if (!r) stk_settle_rates(&s);
-    if (!r) r = stk_settle_name(&s);
+    if (!r) r = stk_resolve_batch(&s);
+    if (!r) r = stk_resolve_length(&s);
+    if (!r) stk_resolve_rates(&s);
+    if (!r) r = stk_resolve_name(&s);
     if (!r) say_remarks(&s);
     stk_pairs_free(&s.val);
     if (r) stk_setup_free(setup);

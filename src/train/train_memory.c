@@ -201,20 +201,20 @@ static int loader_rows(const stoke_dataset *set, const stoke_data_params *params
                        uint64_t *per_row, stoke_error *err)
 {
     stoke_data_params own = *params;
-    stk_recipe recipe;
+    stk_loader_config config;
     stk_loader_plan plan;
     own.batch = 1;
-    int r = stk_recipe_create(&recipe, set, &own, err);
-    if (!r) r = stk_loader_plan_make(&plan, &recipe, &own, err);
+    int r = stk_loader_config_create(&config, set, &own, err);
+    if (!r) r = stk_loader_plan_make(&plan, &config, &own, err);
     if (!r) {
         unsigned extras;
-        const stoke_batch two = stk_slot_shape(&recipe, 2, &extras);
+        const stoke_batch two = stk_slot_shape(&config, 2, &extras);
         const uint64_t row = stk_slot_bytes(&two, extras) - plan.shown.slot_bytes;
         *per_row += plan.shown.slots * row;
         *fixed += plan.shown.slots * (plan.shown.slot_bytes - row) + stk_loader_plan_workers(&plan) +
                   plan.shown.cache_bytes;
     }
-    stk_recipe_destroy(&recipe);
+    stk_loader_config_destroy(&config);
     return r;
 }
 

@@ -14,7 +14,7 @@
 #include "src/base/cpu.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
-#include "src/loader/loader_private.h"
+#include "src/loader/loader_internal.h"
 #include "src/source/reader.h"
 #include "src/train/files_seen.h"
 #include "src/train/train_memory.h"
@@ -234,7 +234,7 @@ static int open_loaders(stoke_trainer *t, const stk_train_memory *memory, stoke_
                            t->val ? s->net.height : STK_EVAL_SIDE, t->val ? s->net.width : STK_EVAL_SIDE,
                            &none))
         stk_trainer_without(t, STK_EXTRA_PICTURES, none.message);
-    if (t->gallery && t->val) stk_gallery_undo(t->gallery, &t->val->recipe.writer);
+    if (t->gallery && t->val) stk_gallery_undo(t->gallery, &t->val->config.writer);
     t->sight.gallery = t->gallery;
     return r;
 }
@@ -256,8 +256,8 @@ static int build(stoke_trainer *t, const stoke_data_params *data, const stoke_tr
     if (!r) r = stk_trainer_write_config(t, err);
     if (!r) stk_trainer_live_begin(t); /* not before: a folder whose run never began stays empty */
     if (!r)
-        r = stk_journal_open(&t->journal, t->folder, t->setup.params.resume ? &t->now.step : NULL,
-                             t->setup.params.tensorboard, err);
+        r = stk_log_writer_open(&t->log, t->folder, t->setup.params.resume ? &t->now.step : NULL,
+                                t->setup.params.tensorboard, err);
     return r;
 }
 
@@ -285,7 +285,7 @@ void stoke_trainer_close(stoke_trainer **trainer)
     if (!t) return;
     *trainer = NULL;
     stoke_live_close(&t->live);
-    stk_journal_close(&t->journal);
+    stk_log_writer_close(&t->log);
     stk_gallery_destroy(&t->gallery);
     stoke_confusion_destroy(&t->confusion);
     stoke_loader_destroy(&t->val);

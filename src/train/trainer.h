@@ -21,7 +21,7 @@
 
 #include "src/train/checkpoint.h"
 #include "src/train/evaluate_original.h"
-#include "src/train/journal.h"
+#include "src/train/log_writer.h"
 
 enum {
     STK_NAMES = 8,         /* of a step's pictures, for messages */
@@ -71,13 +71,13 @@ struct stoke_trainer {
     stoke_labels *labels;
     stoke_confusion *confusion;
     stk_gallery *gallery; /* NULL: no pictures */
-    stk_journal *journal;
+    stk_log_writer *log;
     stoke_live *live; /* NULL: the page could not be made */
     stk_missing missing[STK_EXTRAS];
 
     char **remarks; /* said before the log began, to be written then */
     size_t n_remarks, remarks_capacity;
-    enum { STK_LOG_LATER, STK_LOG_OPEN, STK_LOG_ENDED } log;
+    enum { STK_LOG_LATER, STK_LOG_OPEN, STK_LOG_ENDED } log_state;
 
     stk_progress now;
     stoke_scores scores; /* of the last evaluation of this sitting */
@@ -122,7 +122,7 @@ void stk_trainer_drop_remarks(stoke_trainer *trainer);
 /* One of them could not be made: a remark the first time, counted after that. */
 void stk_trainer_without(stoke_trainer *trainer, stk_extra what, const char *why);
 /* The same for what the journal has lost. */
-void stk_trainer_check_journal(stoke_trainer *trainer);
+void stk_trainer_check_log(stoke_trainer *trainer);
 /* At the end: what is missing, and why. */
 void stk_trainer_say_missing(stoke_trainer *trainer);
 

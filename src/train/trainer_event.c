@@ -68,8 +68,9 @@ int stk_trainer_count(stoke_trainer *t, stoke_train_event_kind kind, uint64_t do
 /* Into the log, for the report. Best effort: the remark itself is told in any case. */
 static void log_remark(stoke_trainer *t, const char *text)
 {
-    if (t->log == STK_LOG_OPEN) stk_journal_remark(t->journal, t->now.step, stk_trainer_clock(t), text, NULL);
-    if (t->log != STK_LOG_LATER ||
+    if (t->log_state == STK_LOG_OPEN)
+        stk_log_writer_remark(t->log, t->now.step, stk_trainer_clock(t), text, NULL);
+    if (t->log_state != STK_LOG_LATER ||
         !stk_grow((void **)&t->remarks, &t->remarks_capacity, t->n_remarks + 1, sizeof *t->remarks))
         return;
     char *copy = stk_strdup(text);
@@ -79,9 +80,9 @@ static void log_remark(stoke_trainer *t, const char *text)
 void stk_trainer_log_remarks(stoke_trainer *t)
 {
     for (size_t i = 0; i < t->n_remarks; i++)
-        stk_journal_remark(t->journal, t->now.step, stk_trainer_clock(t), t->remarks[i], NULL);
+        stk_log_writer_remark(t->log, t->now.step, stk_trainer_clock(t), t->remarks[i], NULL);
     stk_trainer_drop_remarks(t);
-    t->log = STK_LOG_OPEN;
+    t->log_state = STK_LOG_OPEN;
 }
 
 void stk_trainer_drop_remarks(stoke_trainer *t)

@@ -20,12 +20,12 @@ void stk_trainer_without(stoke_trainer *t, stk_extra what, const char *why)
     stk_trainer_remark(t, "the run goes on without %s: %s", kinds[what], why);
 }
 
-void stk_trainer_check_journal(stoke_trainer *t)
+void stk_trainer_check_log(stoke_trainer *t)
 {
-    static const stk_extra kinds[STK_PAPERS] = { STK_EXTRA_LOG, STK_EXTRA_TABLE, STK_EXTRA_EVENTS };
-    for (int i = 0; i < STK_PAPERS; i++) {
+    static const stk_extra kinds[STK_LOG_FILES] = { STK_EXTRA_LOG, STK_EXTRA_TABLE, STK_EXTRA_EVENTS };
+    for (int i = 0; i < STK_LOG_FILES; i++) {
         const char *why;
-        const uint64_t lost = stk_journal_lost(t->journal, (stk_paper)i, &why);
+        const uint64_t lost = stk_log_writer_lost(t->log, (stk_log_file)i, &why);
         while (t->missing[kinds[i]].times < lost) stk_trainer_without(t, kinds[i], why);
     }
 }

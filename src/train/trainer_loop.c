@@ -269,10 +269,10 @@ static int between_steps(stoke_trainer *t, const char **why, stoke_error *err)
 static int run(stoke_trainer *t, const char **why, stoke_error *err)
 {
     int r = STOKE_OK;
-    stk_journal_start(t->journal, &t->setup, stoke_net_plan_used(t->net), t->now.cpu, t->now.step,
-                      stk_trainer_clock(t), t->resumed, NULL);
+    stk_log_writer_start(t->log, &t->setup, stoke_net_plan_used(t->net), t->now.cpu, t->now.step,
+                         stk_trainer_clock(t), t->resumed, NULL);
     stk_trainer_log_remarks(t);
-    stk_trainer_check_journal(t);
+    stk_trainer_check_log(t);
     *why = NULL;
     /* An evaluation that is missing comes first; a run that is complete only gets its report again, and
      * last/, which is written after the state: it may have been killed between the two. */
@@ -344,9 +344,9 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     say_of_sight(t);
     /* The log and the report tell of a failure too, as far as they can be written. */
     if (r) stk_trainer_write_note(t);
-    stk_journal_end(t->journal, t->now.step, stk_trainer_clock(t), r ? own.message : why, NULL);
-    stk_trainer_check_journal(t);
-    t->log = STK_LOG_ENDED;
+    stk_log_writer_end(t->log, t->now.step, stk_trainer_clock(t), r ? own.message : why, NULL);
+    stk_trainer_check_log(t);
+    t->log_state = STK_LOG_ENDED;
     make_report(t);
     stk_trainer_say_missing(t);
     say_of_waiting(t); /* the report says so by itself, from the times in the log */

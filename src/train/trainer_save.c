@@ -18,7 +18,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
-#include "src/loader/loader_private.h"
+#include "src/loader/loader_internal.h"
 
 void stk_trainer_write_note(stoke_trainer *t)
 {
@@ -30,8 +30,8 @@ void stk_trainer_write_note(stoke_trainer *t)
     t->note.lr = t->lr;
     t->note.gradient_norm = t->gradient_norm;
     t->note.loss_scale = t->loss_scale;
-    stk_journal_step(t->journal, &t->note, NULL);
-    stk_trainer_check_journal(t);
+    stk_log_writer_step(t->log, &t->note, NULL);
+    stk_trainer_check_log(t);
     t->note = (stk_step_note){ 0 };
     t->note_loss = 0;
     t->note_steps = t->note_losses = 0;
@@ -164,9 +164,9 @@ int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
     t->now.eval_seconds += seconds;
     e.seconds = seconds; /* the log has the whole, as the summary does: the report's times add up */
     if (r) return r;
-    stk_journal_evaluation(t->journal, t->now.step, t->now.epoch, stk_trainer_clock(t), &e, t->confusion,
-                           best, t->setup.net.average, drawn ? picture : NULL, NULL);
-    stk_trainer_check_journal(t);
+    stk_log_writer_evaluation(t->log, t->now.step, t->now.epoch, stk_trainer_clock(t), &e, t->confusion, best,
+                              t->setup.net.average, drawn ? picture : NULL, NULL);
+    stk_trainer_check_log(t);
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_EVALUATED);
     event.loss = e.loss;
     event.best = best;
@@ -205,8 +205,8 @@ int stk_trainer_save(stoke_trainer *t, stoke_error *err)
     t->now.save_seconds += seconds;
     t->last_save = seconds;
     if (r) return r;
-    stk_journal_saved(t->journal, t->now.step, stk_trainer_clock(t), seconds, bytes, NULL);
-    stk_trainer_check_journal(t);
+    stk_log_writer_saved(t->log, t->now.step, stk_trainer_clock(t), seconds, bytes, NULL);
+    stk_trainer_check_log(t);
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_SAVED);
     event.seconds = seconds;
     stk_trainer_send(t, &event);

@@ -17,11 +17,12 @@
 
 #include "src/base/clock.h"
 #include "src/base/cpu.h"
-#include "src/pix/trial.h"
+#include "src/pix/check/check.h"
 
 enum { ROUNDS = 300, GUARD = 64 };
 
-_Static_assert(sizeof(stk_pix_table) % sizeof(stk_trial_fn *) == 0, "the table holds function pointers only");
+_Static_assert(sizeof(stk_pix_table) % sizeof(stk_kernel_check_fn *) == 0,
+               "the table holds function pointers only");
 
 static void bail_out(const char *why)
 {
@@ -60,18 +61,19 @@ static void fence_free(fence *f)
 /* ---- one call in memory of ours ---- */
 
 typedef struct fenced_call {
-    stk_trial_call call;
-    const stk_trial_family *family;
-    fence source[STK_TRIAL_SOURCES];
+    stk_kernel_check_call call;
+    const stk_kernel_check_family *family;
+    fence source[STK_KERNEL_CHECK_SOURCES];
 } fenced_call;
 
-static void begin(fenced_call *f, const stk_trial *trial, const stk_trial_family *family, stk_trial_random *r)
+static void begin(fenced_call *f, const stk_kernel_check *trial, const stk_kernel_check_family *family,
+                  stk_kernel_check_random *r)
 {
-    *f = (fenced_call){ .call = { .trial = trial }, .family = family };
+    *f = (fenced_call){ .call = { .check = trial }, .family = family };
     if (!family->shape(&f->call, r)) bail_out("no memory");
-    for (int i = 0; i < STK_TRIAL_SOURCES; i++) {
+    for (int i = 0; i < STK_KERNEL_CHECK_SOURCES; i++) {
         if (!f->call.source[i].bytes) continue;
-        f->source[i] = fence_make(f->call.source[i].bytes, (int)stk_trial_below(r, 2));
+        f->source[i] = fence_make(f->call.source[i].bytes, (int)stk_kernel_check_below(r, 2));
         f->call.source[i].data = f->source[i].data;
     }
     family->fill(&f->call, r);
@@ -85,7 +87,7 @@ static void run(const fenced_call *f, const stk_pix_table *table, uint8_t *out)
 
 static void end(fenced_call *f)
 {
-    for (int i = 0; i < STK_TRIAL_SOURCES; i++)
+    for (int i = 0; i < STK_KERNEL_CHECK_SOURCES; i++)
         if (f->source[i].base) fence_free(&f->source[i]);
     f->family->release(&f->call);
 }
@@ -93,19 +95,20 @@ static void end(fenced_call *f)
 /* ---- check ---- */
 
 /* One random shape; returns 0 and says what differs when the bytes do. */
-static int check_once(const stk_pix_table *table, const stk_trial *trial, const stk_trial_family *family,
-                      stk_trial_random *r)
+static int check_once(const stk_pix_table *table, const stk_kernel_check *trial,
+                      const stk_kernel_check_family *family, stk_kernel_check_random *r)
 {
     fenced_call f;
     begin(&f, trial, family, r);
     /* The output starts at any element, between bytes that nobody may touch. */
-    const size_t align = f.call.out_align, skew = stk_trial_below(r, (uint32_t)(GUARD / align)) * align;
+    const size_t align = f.call.out_align,
+                 skew = stk_kernel_check_below(r, (uint32_t)(GUARD / align)) * align;
     const size_t before = GUARD + skew, bytes = before + f.call.out_bytes + GUARD;
     const size_t room = (bytes + GUARD - 1) / GUARD * GUARD;
     uint8_t *untouched = aligned_alloc(GUARD, 3 * room), *expected = untouched + room, *got = expected + room;
     if (!untouched) bail_out("no memory");
     for (size_t i = 0; i < bytes; i++)
-        untouched[i] = expected[i] = got[i] = (uint8_t)(stk_trial_draw(r) >> 24);
+        untouched[i] = expected[i] = got[i] = (uint8_t)(stk_kernel_check_draw(r) >> 24);
     run(&f, &stk_pix_c, expected + before);
     run(&f, table, got + before);
     int equal = 1;
@@ -122,9 +125,9 @@ static int check_once(const stk_pix_table *table, const stk_trial *trial, const 
     return equal;
 }
 
-static int same_as_reference(const stk_pix_table *table, const stk_trial *trial)
+static int same_as_reference(const stk_pix_table *table, const stk_kernel_check *trial)
 {
-    return stk_trial_entry(table, trial) == stk_trial_entry(&stk_pix_c, trial);
+    return stk_kernel_check_entry(table, trial) == stk_kernel_check_entry(&stk_pix_c, trial);
 }
 
 /* The reference itself is checked, too: that it keeps to its memory. Returns the number of entries that
@@ -132,8 +135,8 @@ static int same_as_reference(const stk_pix_table *table, const stk_trial *trial)
 static int check_table(stk_cpu_level level, uint64_t seed, unsigned *count)
 {
     const char *name = stk_cpu_level_name(level);
-    const stk_trial_family *family;
-    const stk_trial *trial;
+    const stk_kernel_check_family *family;
+    const stk_kernel_check *trial;
     stk_pix_table table;
     if (level > stk_cpu_detected()) {
         printf("ok %u - %s # SKIP %s: not on this processor\n", ++*count, name, name);
@@ -141,9 +144,9 @@ static int check_table(stk_cpu_level level, uint64_t seed, unsigned *count)
     }
     stk_pix_table_fill(&table, level);
     int failed = 0;
-    for (size_t i = 0; (trial = stk_trial_at(i, &family)); i++) {
+    for (size_t i = 0; (trial = stk_kernel_check_at(i, &family)); i++) {
         if (level > STK_CPU_C && same_as_reference(&table, trial)) continue;
-        stk_trial_random r = { stk_mix64(seed + i) };
+        stk_kernel_check_random r = { stk_mix64(seed + i) };
         int good = 1;
         for (int round = 0; round < ROUNDS && good; round++) good = check_once(&table, trial, family, &r);
         failed += !good;
@@ -151,7 +154,7 @@ static int check_table(stk_cpu_level level, uint64_t seed, unsigned *count)
     }
     if (level == STK_CPU_C) return failed;
     printf("# %s: the C reference serves", name);
-    for (size_t i = 0; (trial = stk_trial_at(i, &family)); i++)
+    for (size_t i = 0; (trial = stk_kernel_check_at(i, &family)); i++)
         if (same_as_reference(&table, trial)) printf(" %s", trial->name);
     printf("\n");
     return failed;
@@ -161,16 +164,16 @@ static int check_table(stk_cpu_level level, uint64_t seed, unsigned *count)
 static int check_coverage(unsigned *count)
 {
     int faults = 0;
-    for (size_t at = 0; at < sizeof(stk_pix_table); at += sizeof(stk_trial_fn *)) {
-        const stk_trial_family *family;
-        const stk_trial *trial;
-        int trials = 0;
-        for (size_t i = 0; (trial = stk_trial_at(i, &family)); i++) trials += trial->offset == at;
-        const int wanted = stk_trial_entry(&stk_pix_c, &(stk_trial){ .offset = at }) != NULL;
-        if (trials == wanted) continue;
+    for (size_t at = 0; at < sizeof(stk_pix_table); at += sizeof(stk_kernel_check_fn *)) {
+        const stk_kernel_check_family *family;
+        const stk_kernel_check *trial;
+        int checks = 0;
+        for (size_t i = 0; (trial = stk_kernel_check_at(i, &family)); i++) checks += trial->offset == at;
+        const int wanted = stk_kernel_check_entry(&stk_pix_c, &(stk_kernel_check){ .offset = at }) != NULL;
+        if (checks == wanted) continue;
         faults++;
-        printf("# pointer %zu of stk_pix_table: %d trials, not %d\n", at / sizeof(stk_trial_fn *), trials,
-               wanted);
+        printf("# pointer %zu of stk_pix_table: %d checks, not %d\n", at / sizeof(stk_kernel_check_fn *),
+               checks, wanted);
     }
     printf("%s %u - every entry of the table has one trial\n", faults ? "not ok" : "ok", ++*count);
     return faults;

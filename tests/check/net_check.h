@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "src/net/net_table.h"
+#include "src/net/kernels/net_table.h"
 
 enum { NET_REFERENCE = 0, NET_COLUMN = 1, NET_BOTH = 2, NET_FENCES = 64 };
 

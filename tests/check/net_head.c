@@ -15,9 +15,9 @@ static uint32_t draw_size(net_try *t)
 /* ---- lines ---- */
 
 /* Bilinear interpolation from `small` to `large` samples, centres aligned, as torch does it. */
-static stk_stretch draw_stretch(net_try *t, uint32_t small, uint32_t large)
+static stk_head_upsample draw_stretch(net_try *t, uint32_t small, uint32_t large)
 {
-    stk_stretch s = { .small = small, .large = large };
+    stk_head_upsample s = { .small = small, .large = large };
     s.taps = net_array(t, STK_F32, large * sizeof *s.taps / sizeof(float));
     s.spreads = net_array(t, STK_F32, small * sizeof *s.spreads / sizeof(float));
     s.weights = net_array(t, STK_F32, 2 * (size_t)large);
@@ -55,7 +55,7 @@ static int try_mix(const net_trial *trial, net_try *t)
 
 typedef struct line_shape {
     stk_head_line line;
-    stk_stretch across[STK_SMALLER];
+    stk_head_upsample across[STK_SMALLER];
     size_t elements;
 } line_shape;
 
@@ -103,7 +103,7 @@ static int try_spread(const net_trial *trial, net_try *t)
 {
     const stk_float type = (stk_float)trial->variant;
     const uint32_t size = draw_size(t), large = net_between(t, 1, 19), small = net_between(t, 1, large);
-    const stk_stretch across = draw_stretch(t, small, large);
+    const stk_head_upsample across = draw_stretch(t, small, large);
     const size_t elements = (size_t)small * size;
     const void *dy = net_array(t, type, (size_t)large * size);
     const float weight = (net_number(t) + 1) / 2;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/net/head.h"
+#include "src/net/segformer/segformer_head.h"
 #include "tests/check/net_check.h"
 
 enum { WIDE = STK_LOSS_MOST_LANES, MOST_PLANES = 40 };

@@ -24,19 +24,19 @@ enum { ADAMW, SGD };
 static int try_step(const net_trial *trial, net_try *t)
 {
     const size_t count = net_between(t, 1, 300);
-    const stk_step step = { .factor = net_number(t),
-                            .lr = 0.1f,
-                            .decay = trial->variant == ADAMW ? 0.999f : 0.01f,
-                            .beta1 = 0.9f,
-                            .beta2 = 0.999f,
-                            .rest1 = 0.1f,
-                            .rest2 = 0.001f,
-                            .rate = 0.01f,
-                            .root = net_between(t, 1, 30) * 1.0f,
-                            .eps = 1e-8f,
-                            .keep = 0.99f,
-                            .take = 0.01f,
-                            .nesterov = (int)net_below(t, 2) };
+    const stk_update_step step = { .factor = net_number(t),
+                                   .lr = 0.1f,
+                                   .decay = trial->variant == ADAMW ? 0.999f : 0.01f,
+                                   .beta1 = 0.9f,
+                                   .beta2 = 0.999f,
+                                   .rest1 = 0.1f,
+                                   .rest2 = 0.001f,
+                                   .rate = 0.01f,
+                                   .root = net_between(t, 1, 30) * 1.0f,
+                                   .eps = 1e-8f,
+                                   .keep = 0.99f,
+                                   .take = 0.01f,
+                                   .nesterov = (int)net_below(t, 2) };
     const float *gradients = net_array(t, STK_F32, count);
     const int momentum = trial->variant == ADAMW || net_below(t, 2), average = (int)net_below(t, 2);
     const net_pair values = net_arrays(t, STK_F32, count), first = net_arrays(t, STK_F32, count),

@@ -88,10 +88,10 @@ def command(rng, name, folder, work, run):
     if name == 'show':
         return ['show', folder, '--out', os.path.join(work, 'show.png'), '--size', str(rng.choice((64, 160)))]
     if name == 'hash-device':
-        return ['hash', folder, '--device', rng.choice(('host', 'virtual:rtx3090')), '--placement', rng.choice(PLACEMENTS), *loading(rng)]
+        return ['hash', folder, '--device', rng.choice(('host', 'sim:rtx3090')), '--placement', rng.choice(PLACEMENTS), *loading(rng)]
     if name == 'bench-device':
         data = [folder] if rng.random() < 0.7 else []
-        return ['bench', 'device', *data, '--device', rng.choice(('host', 'virtual:rtx3090')), '--placement', rng.choice(PLACEMENTS), '--short',
+        return ['bench', 'device', *data, '--device', rng.choice(('host', 'sim:rtx3090')), '--placement', rng.choice(PLACEMENTS), '--short',
                 '--transfer', rng.choice(('stream', 'pinned', 'pageable')), *loading(rng)]
     if name == 'dump':
         return ['dump', folder, '--out', os.path.join(work, 'dump'), '--batches', '2', *loading(rng)]

@@ -293,7 +293,7 @@ def benches():
     stoke('bench', 'device', SET, '--batch', '2', '--size', '32', '--steps', '20', '--step-ms', '0.01', '--live', 'fed', '--quiet')
     answer = stoke_json('monitor', '0', '--attach', 'fed', env=NONE)
     equal((answer['job']['state'], answer['job']['what'], answer['job']['run']),
-          ('ended', 'bench device, virtual:rtx3090 (emulated)', None))
+          ('ended', 'bench device, sim:rtx3090 (emulated)', None))
     equal((value(answer, 'step'), value(answer, 'data_wait')), (25, None))
     assert 0 < value(answer, 'device_busy') < 0.9, answer['job']  # no loader makes a batch in 0.01 ms
     contains(answer['verdict'], 'The device was busy', 'batches come too slowly', "Most of a sample's time goes to")

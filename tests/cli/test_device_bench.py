@@ -21,7 +21,7 @@ def hash_by_way_of_a_device():
     for augment in ('standard', 'strong,mixup(p=0.5)'):
         wanted = digests('--augment', augment)
         equal(len(wanted.splitlines()), 7, 'lines')
-        for device in ('host', 'virtual:rtx3090'):
+        for device in ('host', 'sim:rtx3090'):
             for way in (['--placement', 'device'], ['--placement', 'host', '--transfer', 'pageable'],
                         ['--placement', 'device', '--transfer', 'pinned', '--resume-at', 2], ['--world', 2, '--ranks-all']):
                 got = digests('--augment', augment, '--device', device, *way)
@@ -49,14 +49,14 @@ def hash_states_cross_over():
     stoke('hash', SET, *SMALL, '--device', 'host', '--batches', 2, '--state', path('state.json'), '--quiet')
     rest = digests('--from', path('state.json')).splitlines()[:-1]
     equal(rest, digests().splitlines()[2:-1], 'the rest by a loader')
-    rest = digests('--from', path('state.json'), '--device', 'virtual').splitlines()[:-1]
+    rest = digests('--from', path('state.json'), '--device', 'sim').splitlines()[:-1]
     equal(rest, digests().splitlines()[2:-1], 'the rest by a device')
 
 
 def hash_asks_for_a_device():
     done = stoke('hash', SET, '--placement', 'host', code=2)
     contains(done.stderr, '--device')
-    done = stoke('hash', SET, '--device', 'virtual:rtx1', code=None)
+    done = stoke('hash', SET, '--device', 'sim:rtx1', code=None)
     assert done.returncode in (1, 2), done
     contains(done.stderr, 'rtx1')
 
@@ -78,7 +78,7 @@ def bench_device():
     answer = stoke_json('bench', 'device', SET, *SMALL, *STEPS, '--placement', 'device')
     is_sound(answer)
     equal((answer['source'], answer['device'], answer['placement'], answer['steps'], answer['batch'], answer['height']),
-          ('emulated', 'virtual:rtx3090', 'device', 6, 4, 64))
+          ('emulated', 'sim:rtx3090', 'device', 6, 4, 64))
     assert answer['period_ms'] >= 5 and answer['augment_ms_per_batch'] > 0
     host = stoke_json('bench', 'device', SET, *SMALL, *STEPS, '--placement', 'host', '--transfer', 'pageable', '--workers', 1, '--sync')
     is_sound(host)
@@ -92,8 +92,8 @@ def bench_device():
 def bench_device_for_people():
     done = stoke('bench', 'device', SET, *SMALL, *STEPS, '--trace', path('t.json'), '--timeline', path('t.svg'))
     contains(done.stdout, 'device busy', 'emulated', 'measured', 'augmenting on the', 't.svg')
-    assert done.stdout.startswith('simulated virtual:rtx3090: '), done.stdout
-    contains(done.stderr, 'memory: up to ', ' on virtual:rtx3090')
+    assert done.stdout.startswith('simulated sim:rtx3090: '), done.stdout
+    contains(done.stderr, 'memory: up to ', ' on sim:rtx3090')
     with open(path('t.json'), encoding='utf-8') as stream:
         trace = json.load(stream)
     names = {event.get('name') for event in trace['traceEvents']}
@@ -103,7 +103,7 @@ def bench_device_for_people():
 
 
 def bench_transfer():
-    answer = stoke_json('bench', 'transfer', *SMALL, *STEPS, '--device', 'virtual:rtx3090')
+    answer = stoke_json('bench', 'transfer', *SMALL, *STEPS, '--device', 'sim:rtx3090')
     equal([row['transfer'] for row in answer['transfers']], ['pageable', 'pinned', 'stream'])
     pageable, pinned, stream = answer['transfers']
     equal(answer['source'], 'emulated')

@@ -14,7 +14,7 @@ def kind(entry):
 
 
 def the_list():
-    order = ['host', 'cuda', 'opencl', 'virtual']
+    order = ['host', 'cuda', 'opencl', 'sim']
     kinds = [kind(entry) for entry in ALL['devices']]
     equal(kinds, sorted(kinds, key=order.index), 'order')
     equal(set(kinds), set(order))
@@ -25,7 +25,7 @@ def the_list():
         equal(entry['usable'], entry['problem'] is None, entry['name'])
         if entry['usable']:
             assert entry['title'] and entry['driver'], entry
-            equal(entry['source'], 'emulated' if kind(entry) == 'virtual' else 'measured', entry['name'])
+            equal(entry['source'], 'emulated' if kind(entry) == 'sim' else 'measured', entry['name'])
             assert entry['memory_bytes'] is None or entry['memory_bytes'] > 2**20, entry
         else:
             assert re.search(r'install|update|mount|set |check|start|use ', entry['problem']), f'no remedy: {entry}'
@@ -85,13 +85,13 @@ def selftest_for_people():
     assert lines[0].startswith('host: '), lines[0]
     assert re.fullmatch(r'host passed: all \d+\.', lines[-1]), lines[-1]
     assert all(line.endswith(' compared, 0 differ, largest difference 0: ok') for line in lines[3:-2]), done.stdout
-    contains(stoke('selftest', '--device', 'virtual').stdout, 'emulated: the host computes', '(emulated) passed')
+    contains(stoke('selftest', '--device', 'sim').stdout, 'emulated: the host computes', '(emulated) passed')
 
 
 def unknown_names():
     done = stoke('selftest', '--device', 'hots', code=1)
     contains(done.stderr, "no device is called 'hots': did you mean host?", 'usable here: host')
-    equal(stoke_json('selftest', '--device', 'virtual:abacus', code=1)['error']['code'], 'not-found')
+    equal(stoke_json('selftest', '--device', 'sim:abacus', code=1)['error']['code'], 'not-found')
     equal(stoke('devices', 'host', code=2).stdout, '')
 
 
@@ -100,7 +100,7 @@ sys.exit(tap.run([
     ('the table', the_table),
     ('without drivers', without_drivers),
     ('selftest of host', selftest_of('host', 'real')),
-    ('selftest of virtual', selftest_of('virtual', 'emulated')),
+    ('selftest of sim', selftest_of('sim', 'emulated')),
     ('selftest of opencl', selftest_of('opencl', 'real')),
     ('selftest for people', selftest_for_people),
     ('unknown names', unknown_names),

@@ -10,7 +10,7 @@ import xml.etree.ElementTree as xml
 from cli import contains, equal, make_set, path, stoke, stoke_json, tap
 
 SET = make_set('set', count=22)  # batches of 4: an epoch is six steps, the last one short
-LOOP = ['--step-ms', 2, '--steps', 8, '--warm-up', 1, '--device', 'virtual:rtx3090', '--although-busy']
+LOOP = ['--step-ms', 2, '--steps', 8, '--warm-up', 1, '--device', 'sim:rtx3090', '--although-busy']
 SMALL = ['--batch', 4, '--size', '24x32']
 CAUSES = ['augmentation on the CPU', 'too few workers', 'no page-locked memory', 'copies that nothing overlaps',
           'workers restarted every epoch', 'a loop that waits for every step', 'too few batches made ahead']
@@ -45,7 +45,7 @@ def a_pytorch_file():
                                   'training:\n  log_interval: 1\n')
     answer = stoke_json('diagnose', '--config', file, SET, *LOOP)
     fixes = is_sound(answer)
-    equal((answer['dialect'], answer['source'], answer['device']), ('sections', 'emulated', 'virtual:rtx3090'))
+    equal((answer['dialect'], answer['source'], answer['device']), ('sections', 'emulated', 'sim:rtx3090'))
     setup = answer['setup']
     equal((setup['batch'], setup['workers'], setup['prefetch'], setup['transfer'], setup['placement'], setup['persistent'], setup['sync']),
           (4, 1, 2, 'pageable', 'host', False, True))
@@ -97,7 +97,7 @@ def by_flags_for_people():
     with open(path('trace.json'), encoding='utf-8') as stream:
         assert {'step', 'copy'} <= {event['name'] for event in json.load(stream)['traceEvents']}
     # What one run wrote, another takes its steps from.
-    answer = stoke_json('diagnose', SET, *SMALL, '--trace', path('trace.json'), '--steps', 8, '--device', 'virtual')
+    answer = stoke_json('diagnose', SET, *SMALL, '--trace', path('trace.json'), '--steps', 8, '--device', 'sim')
     equal(round(answer['costs']['step_ms'], 3), 2)
     contains(answer['costs']['step_source'], 'from a trace of stoke')
 
@@ -114,7 +114,7 @@ def what_if():
 
 
 def verified():
-    answer = stoke_json('diagnose', SET, *SMALL, '--step-ms', 1, '--steps', 4, '--warm-up', 1, '--device', 'virtual', '--workers', 1,
+    answer = stoke_json('diagnose', SET, *SMALL, '--step-ms', 1, '--steps', 4, '--warm-up', 1, '--device', 'sim', '--workers', 1,
                         '--transfer', 'pageable', '--verify', '--pairs', 2, '--although-busy')
     fixes = is_sound(answer, steps=4)
     for fix in fixes.values():
@@ -134,19 +134,19 @@ def the_native_engine():
 
 
 def what_is_assumed():
-    """Without a word about device and step: a card on paper, and 100 ms; both are said."""
+    """Without a word about device and step: a simulated GPU, and 100 ms; both are said."""
     env = dict(os.environ, STOKE_LIBCUDA='/nowhere/libcuda.so')
     done = stoke('diagnose', SET, *SMALL, '--steps', 2, '--warm-up', 1, env=env)
     contains(done.stdout, '100.0 ms [assumed: --step-ms N or --trace FILE')
-    if 'virtual:rtx3090' in done.stdout:
+    if 'sim:rtx3090' in done.stdout:
         contains(done.stderr, 'no accelerator is here', 'is simulated')
         contains(done.stdout.splitlines()[0], 'simulated RTX 3090 was busy')
 
 
 def too_busy():
     """Whichever it is on this machine: a judgement, or the words that there is none and what is certain."""
-    answer = stoke_json('diagnose', SET, *SMALL, '--step-ms', 2, '--steps', 8, '--device', 'virtual:rtx3090')
-    text = stoke('diagnose', SET, *SMALL, '--step-ms', 2, '--steps', 8, '--device', 'virtual:rtx3090').stdout
+    answer = stoke_json('diagnose', SET, *SMALL, '--step-ms', 2, '--steps', 8, '--device', 'sim:rtx3090')
+    text = stoke('diagnose', SET, *SMALL, '--step-ms', 2, '--steps', 8, '--device', 'sim:rtx3090').stdout
     equal('too busy to tell' in answer['verdict'], answer['too_busy'])
     assert answer['cores_had'] >= 0
     if 'too busy to tell' in text:
@@ -160,7 +160,7 @@ def faults():
     contains(stoke('diagnose', code=2).stderr, 'no data given')
     contains(stoke('diagnose', path('nowhere'), code=1).stderr, 'nowhere')
     contains(stoke('diagnose', '--config', path('none.yaml'), SET, code=1).stderr, 'none.yaml')
-    contains(stoke('diagnose', SET, '--device', 'virtual:rtx1', code=None).stderr, 'rtx1')
+    contains(stoke('diagnose', SET, '--device', 'sim:rtx1', code=None).stderr, 'rtx1')
     bad = write('bad.json', '{"traceEvents": [')
     answer = stoke_json('diagnose', SET, '--trace', bad, code=1)
     contains(answer['error']['message'], 'bad.json')

@@ -16,14 +16,14 @@ BROKEN = {'LD_LIBRARY_PATH': path('lib') + ':' + os.environ.get('LD_LIBRARY_PATH
 
 
 def without(**more):
-    return {**{k: v for k, v in os.environ.items() if k != 'STOKE_DRIVER_TRIAL'}, **BROKEN, **more}
+    return {**{k: v for k, v in os.environ.items() if k != 'STOKE_DRIVER_PROBE'}, **BROKEN, **more}
 
 
 def devices():
     answer = {line['name']: line for line in stoke_json('devices', env=without())['devices']}
     for name in ('opencl', 'cuda'):
         contains(answer[name]['problem'], 'crashed (SIGABRT)', 'not used')
-    equal([answer[name].get('problem') or None for name in ('host', 'virtual')], [None, None])
+    equal([answer[name].get('problem') or None for name in ('host', 'sim')], [None, None])
 
 
 def the_signal_is_named():
@@ -48,7 +48,7 @@ def asked_for_by_name():
 
 def not_tried():
     """The same without the trial dies of it: the libraries do what they are made for."""
-    done = subprocess.run([STOKE, 'devices'], capture_output=True, cwd=WORK, env=without(STOKE_DRIVER_TRIAL=''))
+    done = subprocess.run([STOKE, 'devices'], capture_output=True, cwd=WORK, env=without(STOKE_DRIVER_PROBE=''))
     equal(done.returncode, -signal.SIGABRT)
 
 
@@ -56,7 +56,7 @@ def trial_that_tells_nothing():
     """A command that is not there, or another program: the driver gets the benefit of the doubt."""
     card = {**os.environ, 'STOKE_LIBCUDA': os.environ['STOKE_FAKE_LIBCUDA'], 'OCL_ICD_VENDORS': path('none')}
     for program in ('/nonexistent/stoke', '/bin/false'):
-        contains(stoke('devices', env={**card, 'STOKE_DRIVER_TRIAL': program}).stdout, '\ncuda:0 ')
+        contains(stoke('devices', env={**card, 'STOKE_DRIVER_PROBE': program}).stdout, '\ncuda:0 ')
 
 
 def no_core_file():
@@ -67,9 +67,9 @@ sys.exit(tap.run([
     ('devices: both are listed with the reason', devices),
     ('the signal is named', the_signal_is_named),
     ('doctor', doctor),
-    ('diagnose', survives('diagnose', SET, '--batch', '2', '--size', '32', '--workers', '1', '--steps', '8', '--device', 'virtual:rtx3090')),
+    ('diagnose', survives('diagnose', SET, '--batch', '2', '--size', '32', '--workers', '1', '--steps', '8', '--device', 'sim:rtx3090')),
     ('check', survives('check', '--data', SET, code=None)),
-    ('bench device', survives('bench', 'device', SET, '--device', 'virtual:rtx3090', '--batch', '2', '--size', '32', '--steps', '8',
+    ('bench device', survives('bench', 'device', SET, '--device', 'sim:rtx3090', '--batch', '2', '--size', '32', '--steps', '8',
                               '--step-ms', '1')),
     ('selftest of the host', survives('selftest', '--device', 'host')),
     ('monitor', survives('monitor', '1')),

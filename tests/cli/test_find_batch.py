@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoke find-batch and optimize --benchmark: trials in children that run out of memory, are killed, hang; going on; cards on paper."""
+"""stoke find-batch and optimize --benchmark: trials in children that run out of memory, are killed, hang; going on; simulated GPUs."""
 import json
 import os
 import shlex
@@ -11,7 +11,7 @@ import time
 from cli import STOKE, WORK, contains, equal, make_set, path, stoke, stoke_json, tap
 
 DATA = make_set('set', count=12, size='32x32', classes=4)
-CARD = ['find-batch', '--model', 'b2', '--size', 288, '--classes', 19, '--device', 'virtual:rtx3060']
+CARD = ['find-batch', '--model', 'b2', '--size', 288, '--classes', 19, '--device', 'sim:rtx3060']
 SECTIONS = '''# faces, as in the paper
 data:
   root: nowhere/faces   # not on this machine
@@ -65,14 +65,14 @@ def card_on_paper():
     answer = stoke_json(*CARD)
     assert answer['batch'] and answer['batch'] % 8 == 0, answer
     equal([t['batch'] for t in answer['trials'][:4]], [1, 2, 4, 8])
-    equal((answer['source'], answer['memory_source'], answer['device']), ('emulated', 'estimated', 'virtual:rtx3060'))
+    equal((answer['source'], answer['memory_source'], answer['device']), ('emulated', 'estimated', 'sim:rtx3060'))
     assert answer['memory_fit']['linear'] and answer['memory_fit']['r2'] > 0.98, answer
     last = answer['trials'][-1]
     equal((last['batch'], last['with_loader'], last['busy']), (answer['batch'], True, None))
     assert answer['images_per_s'] >= 0.95 * answer['best_images_per_s'], answer
     assert answer['budget_bytes'] < answer['memory_bytes'] == 12 << 30, answer
     contains(answer['why'], 'Memory: ', 'Throughput: ', 'Loader: n/a', ' bind')
-    more = stoke_json(*CARD[:-1], 'virtual:h100')
+    more = stoke_json(*CARD[:-1], 'sim:h100')
     assert more['largest_fit'] > answer['largest_fit'], (more, answer)
     less = stoke_json(*CARD, '--vram', 4)
     equal(less['bound'], 'memory')
@@ -197,12 +197,12 @@ def goes_on():
 
 
 def loader():
-    common = ['find-batch', DATA, '--device', 'virtual:t4', '--model', 'b0']
+    common = ['find-batch', DATA, '--device', 'sim:t4', '--model', 'b0']
     config = write('loader/x_config.yaml', 'batch_size: 4\nnum_workers: 1\nnum_classes: 4\nimage_size: 32\n')
     slow = stoke_json(*common, '--config', config, '--time1', 1e-6)
     equal(slow['bound'], 'loader')
     assert 0 <= slow['busy'] < 0.85, slow
-    contains(slow['next'], f'stoke diagnose --config {config} {DATA} --batch={slow["batch"]} --size=32x32 --device virtual:t4 --step-ms=')
+    contains(slow['next'], f'stoke diagnose --config {config} {DATA} --batch={slow["batch"]} --size=32x32 --device sim:t4 --step-ms=')
     stoke(*shlex.split(slow['next'])[1:], '--steps', 4)  # can be typed as it is
     contains(slow['why'], 'The loader binds')
     assert slow['lr_factor_linear'] == slow['batch'] / 4, slow
@@ -211,7 +211,7 @@ def loader():
 
 def void_value():
     """The last value of the masks stands for pixels without a class, as in CamVid."""
-    common = ['find-batch', DATA, '--device', 'virtual:t4', '--model', 'b0', '--size', 32]
+    common = ['find-batch', DATA, '--device', 'sim:t4', '--model', 'b0', '--size', 32]
     equal(stoke_json(*common)['classes'], 4)
     equal(stoke_json(*common, '--ignore-index', 3)['classes'], 3)
     contains(stoke(*common, '--classes', 3, code=1).stderr, 'value 3')
@@ -227,19 +227,19 @@ def benchmark_of_a_pytorch_file():
     equal((answer['target'], answer['written'], read(config)), (target, True, text))
     change = [c for c in answer['changes'] if c['path'] == 'data.batch_size'][0]
     equal((change['from'], change['to'], change['source']), ('8', str(answer['benchmark']['batch']), 'emulated'))
-    contains(change['why'], 'found by trials', 'virtual:rtx3060')
+    contains(change['why'], 'found by trials', 'sim:rtx3060')
     contains(read(target), f"batch_size: {change['to']}   # why not", 'num_workers: 6', 'root: nowhere/faces   # not')
     contains('\n'.join(answer['remarks']), 'training.lr: 3.0e-4 is kept', 'linear rule')
-    equal(answer['benchmark']['device'], 'virtual:rtx3060')
+    equal(answer['benchmark']['device'], 'sim:rtx3060')
     # What does not fit is lowered.
     large = write('opt/large.yaml', SECTIONS % 512)
-    answer = stoke_json('optimize', '--config', large, '--vram', 4, '--device', 'virtual:gtx1650', '--benchmark', '--dry-run')
+    answer = stoke_json('optimize', '--config', large, '--vram', 4, '--device', 'sim:gtx1650', '--benchmark', '--dry-run')
     change = [c for c in answer['changes'] if c['path'] == 'data.batch_size'][0]
     assert int(change['to']) < 512, change
     contains(change['effect'], 'of 512 samples a batch')
     assert not os.path.exists(path('opt/large_optimized.yaml'))
     # Where nothing fits the rest is still done, and said.
-    none = stoke('optimize', '--config', large, '--vram', 0.8, '--device', 'virtual:gtx1650', '--benchmark')
+    none = stoke('optimize', '--config', large, '--vram', 0.8, '--device', 'sim:gtx1650', '--benchmark')
     contains(none.stderr, 'the batch stays', 'Not even one sample')
     contains(read(path('opt/large_optimized.yaml')), 'pin_memory: true')
 
@@ -271,16 +271,16 @@ def scaled_first():
 
 def for_people():
     done = stoke(*CARD, '--ranks', 2)
-    contains(done.stdout, 'b2, 288x288, 19 classes, on virtual:rtx3060', 'batch  trial', 'confirms', 'budget: ', 'memory: ', 'ms x batch (emulated)',
+    contains(done.stdout, 'b2, 288x288, 19 classes, on sim:rtx3060', 'batch  trial', 'confirms', 'budget: ', 'memory: ', 'ms x batch (emulated)',
              'x 2 processes = ', 'learning rate: left as it is')
     contains(done.stderr, 'batch 8: ', ' ms a step')
     equal(stoke(*CARD, '--quiet').stderr, '')
 
 
 def asked_wrongly():
-    contains(stoke('find-batch', '--size', 32, '--device', 'virtual:rtx9999', code=1).stderr, 'rtx9999')
+    contains(stoke('find-batch', '--size', 32, '--device', 'sim:rtx9999', code=1).stderr, 'rtx9999')
     contains(stoke('find-batch', '--size', 32, '--device', 'cuda:7', code=2).stderr, 'cuda:7')
-    contains(stoke('find-batch', '--model', 'smallnet', '--size', 32, code=2).stderr, 'native', 'virtual:')
+    contains(stoke('find-batch', '--model', 'smallnet', '--size', 32, code=2).stderr, 'native', 'sim:')
     contains(stoke('find-batch', '--model', 'b9', code=2).stderr, 'b9')
     contains(stoke('find-batch', path('nowhere'), code=1).stderr, 'nowhere')
     contains(stoke('find-batch', '--config', path('none.yaml'), code=1).stderr, 'none.yaml')
@@ -288,7 +288,7 @@ def asked_wrongly():
 
 
 sys.exit(tap.run([
-    ('a card on paper', card_on_paper),
+    ('a simulated GPU', card_on_paper),
     ('really out of memory', really_out_of_memory),
     ('children that are killed', killed_children),
     ('children that hang', hangs),

@@ -76,7 +76,7 @@ def original_is_honest():
 
 def cards_on_paper():
     """A card whose contents are kept lies on the host, with what is read back; the link is measured with whole batches."""
-    shape = ['--size', '512', '--batch', '8', '--workers', '1', '--prefetch', '1', '--device', 'virtual:rtx3090', '--dtype', 'f32']
+    shape = ['--size', '512', '--batch', '8', '--workers', '1', '--prefetch', '1', '--device', 'sim:rtx3090', '--dtype', 'f32']
     for name, args in (('hash', ['hash', path('small'), '--placement', 'host']), ('auto', ['hash', path('small')]),
                        ('link', ['bench', 'device', path('small'), '--placement', 'device', '--short', '--augment', 'none'])):
         work = path(f'paper-{name}')
@@ -102,4 +102,4 @@ def round_of(name):
 
 
 sys.exit(tap.run([('photographs', training_on_photographs), ('json', plan_as_json), ('least limit', least_limit),
-                  ('original', original_is_honest), ('cards on paper', cards_on_paper)] + [(name, round_of(name)) for name in COMMANDS]))
+                  ('original', original_is_honest), ('simulated GPUs', cards_on_paper)] + [(name, round_of(name)) for name in COMMANDS]))

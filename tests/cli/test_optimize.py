@@ -432,7 +432,7 @@ def what_fits():
 
 
 def by_trials():
-    """Never refused: our networks run here, others keep their batch, and a card on paper says that it is one."""
+    """Never refused: our networks run here, others keep their batch, and a simulated GPU says that it is one."""
     for name, text, said in (('lmsa', SECTIONS + 'model:\n  name: lmsa\n', "'lmsa'"),
                              ('none', FLAT, 'names no network'), ('small', SMALL, 'small network')):
         done = stoke('optimize', '--config', write(f'tr/{name}_gpu_optimized.yaml', text), '--benchmark', env=NO_CARD)
@@ -454,7 +454,7 @@ def by_trials():
 
 def trials_and_estimate_agree():
     config = write('ag/x.yaml', 'model: segformer-b2\nimage_size: 256\nnum_classes: 4\nbatch_size: 4\nuse_amp: true\n')
-    found = stoke_json('find-batch', '--config', config, '--device', 'virtual:rtx3060', '--time1', 1)
+    found = stoke_json('find-batch', '--config', config, '--device', 'sim:rtx3060', '--time1', 1)
     most = largest('RTX 3060', 'b2', '--size', 256, '--classes', 4)
     equal(found['largest_fit'] if 'largest_fit' in found else found['result']['largest_fit'], most)
 

@@ -184,7 +184,7 @@ def tables_and_settings_are_not_replaced():
 
 def pictures_of_ours_are_drawn_again():
     run = small_run('pictures')
-    slow = [SET, '--size', 16, '--batch', 2, '--device', 'virtual:t4', '--step-ms', 1, '--steps', 3]
+    slow = [SET, '--size', 16, '--batch', 2, '--device', 'sim:t4', '--step-ms', 1, '--steps', 3]
     device = [*slow, '--warm-up', 1]
     for args, out in ((['show', SET, '--size', 16, '--count', 2, '--out', path('p/samples.png')], 'p/samples.png'),
                       (['show', SET, '--ops', '--only', 'hflip', '--out', path('p/ops.png')], 'p/ops.png'),

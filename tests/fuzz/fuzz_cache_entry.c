@@ -47,7 +47,7 @@ static size_t bytes_of(const stoke_image *image)
 /* Once more, into targets of the size that was found. */
 static void check_targets(const stk_entry_source *source, const stk_cached *found)
 {
-    stk_cache_bench bench = { 0 };
+    stk_cache_scratch bench = { 0 };
     stk_entry_header header;
     const void *packed;
     stk_cached got;
@@ -62,7 +62,7 @@ static void check_targets(const stk_entry_source *source, const stk_cached *foun
     /* and out of memory, as entries that are kept there are lent */
     if (!stk_entry_lend(&header, found->image.data, packed, &goal, &got)) abort();
     if (mask.data && memcmp(mask.data, found->mask.data, bytes_of(&mask))) abort();
-    stk_cache_bench_free(&bench);
+    stk_cache_scratch_free(&bench);
     free(image.data);
     free(mask.data);
 }
@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (!copy) abort();
     if (size) memcpy(copy, bytes, size);
     put_right(copy, size);
-    stk_cache_bench bench = { .limit = 1 << 24 };
+    stk_cache_scratch bench = { .limit = 1 << 24 };
     const stk_entry_source source = { read_memory, copy, size };
     const stk_entry_goal goal = { &bench, NULL, NULL };
     stk_entry_header header;
@@ -81,9 +81,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     stk_cached got;
     const stk_entry_result result = stk_entry_read(&source, key, &goal, &header, &packed, &got);
     if (result == STK_ENTRY_NONE) abort(); /* there is room for whatever these bytes pay for */
-    if (stk_cache_bench_memory(&bench) > size * 2 + 256) abort();
+    if (stk_cache_scratch_memory(&bench) > size * 2 + 256) abort();
     if (result == STK_ENTRY_FOUND) check_targets(&source, &got);
-    stk_cache_bench_free(&bench);
+    stk_cache_scratch_free(&bench);
     free(copy);
     return 0;
 }

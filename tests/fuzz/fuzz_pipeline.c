@@ -21,15 +21,15 @@ static void require(int truth)
     if (!truth) abort();
 }
 
-static void check_touch(const stoke_touch *t)
+static void check_touch(const stoke_color_step *t)
 {
-    require(t->kind < STOKE_TOUCH_KINDS && isfinite(t->a) && isfinite(t->b));
-    if (t->kind == STOKE_TOUCH_ERASE)
+    require(t->kind < STOKE_COLOR_KINDS && isfinite(t->a) && isfinite(t->b));
+    if (t->kind == STOKE_COLOR_ERASE)
         require(t->box.width && t->box.height && t->box.x + t->box.width <= WIDTH &&
                 t->box.y + t->box.height <= HEIGHT);
 }
 
-static void check_plan(const stoke_plan *plan, uint32_t side)
+static void check_plan(const stoke_augment_plan *plan, uint32_t side)
 {
     require(plan->box.width >= 1 && plan->box.height >= 1);
     require(plan->box.x + plan->box.width <= side && plan->box.y + plan->box.height <= SOURCE_HEIGHT);
@@ -38,8 +38,8 @@ static void check_plan(const stoke_plan *plan, uint32_t side)
     else
         require(plan->place_x + plan->width <= WIDTH && plan->place_y + plan->height <= HEIGHT);
     require(isfinite(plan->elastic_alpha) && isfinite(plan->elastic_step));
-    require(plan->n_touches <= STOKE_PLAN_TOUCHES);
-    for (uint32_t i = 0; i < plan->n_touches; i++) check_touch(&plan->touch[i]);
+    require(plan->n_color_steps <= STOKE_PLAN_COLOR_STEPS);
+    for (uint32_t i = 0; i < plan->n_color_steps; i++) check_touch(&plan->touch[i]);
     require(plan->lambda >= 0 && plan->lambda <= 1);
     require(plan->mix_box.x + plan->mix_box.width <= WIDTH &&
             plan->mix_box.y + plan->mix_box.height <= HEIGHT);
@@ -49,7 +49,7 @@ static void check_pipeline(stoke_pipeline *pipeline)
 {
     static stoke_pipeline again;
     for (uint32_t side = 1; side < 200; side += 37) {
-        stoke_plan plan;
+        stoke_augment_plan plan;
         const uint32_t focus[2] = { side - 1, 7 };
         stoke_draw draw = { 1, 2, side, side, SOURCE_HEIGHT, WIDTH, HEIGHT, NULL };
         stoke_pipeline_draw(pipeline, &draw, &plan);

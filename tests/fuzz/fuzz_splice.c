@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stoke/splice.h>
+#include <stoke/optimize.h>
 
 enum { CHANGES = 8 };
 

@@ -57,13 +57,13 @@ static int has_many(const char *text)
 static void try_shards(const char *text)
 {
     if (has_many(text)) return;
-    stk_arena arena = { 0 };
+    stk_string_arena arena = { 0 };
     stk_shard_list shards = { 0 };
     stoke_error err = { 0 };
     if (stk_shards_expand(text, &arena, &shards, &err)) insist(*err.message != 0);
     for (size_t i = 0; i < shards.count; i++) insist(strlen(shards.items[i].path) < PATH_MAX);
     stk_free(shards.items);
-    stk_arena_free(&arena);
+    stk_string_arena_free(&arena);
 }
 
 static void try_setup(const char *text)

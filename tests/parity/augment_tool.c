@@ -4,7 +4,7 @@
  * what the answer holds stands with each.
  *
  *   draw SPEC WIDTH HEIGHT OUT_WIDTH OUT_HEIGHT SEED EPOCH POSITION
- *       Draws for a source of that size. Answers the plan as one line (see <stoke/plan.h>):
+ *       Draws for a source of that size. Answers the plan as one line (see <stoke/augment_plan.h>):
  *         box X Y WIDTH HEIGHT  fit WIDTH HEIGHT  place X Y  flip HFLIP VFLIP
  *         warp M0 M1 M2 M3 M4 M5                                   32.32 fixed point; when there is one
  *         elastic ALPHA STEP KEY                                   when there is one
@@ -23,7 +23,7 @@
 #include <string.h>
 
 #include "src/pix/pix.h"
-#include "src/pix/touch.h"
+#include "src/pix/color.h"
 #include "src/pix/warp.h"
 #include <stoke/augment.h>
 
@@ -86,14 +86,14 @@ static float real(char **rest)
     return strtof(word(rest), NULL);
 }
 
-static void read_touch(stoke_plan *plan, char **rest)
+static void read_touch(stoke_augment_plan *plan, char **rest)
 {
-    if (plan->n_touches == STOKE_PLAN_TOUCHES) die("too many touches");
-    stoke_touch *touch = &plan->touch[plan->n_touches++];
+    if (plan->n_color_steps == STOKE_PLAN_COLOR_STEPS) die("too many touches");
+    stoke_color_step *touch = &plan->touch[plan->n_color_steps++];
     const char *name = word(rest);
-    while (touch->kind < STOKE_TOUCH_KINDS && strcmp(name, stoke_touch_name((stoke_touch_kind)touch->kind)))
+    while (touch->kind < STOKE_COLOR_KINDS && strcmp(name, stoke_color_name((stoke_color_kind)touch->kind)))
         touch->kind++;
-    if (touch->kind == STOKE_TOUCH_KINDS) die("unknown kind of touch");
+    if (touch->kind == STOKE_COLOR_KINDS) die("unknown kind of touch");
     touch->n = whole32(rest);
     touch->a = real(rest);
     touch->b = real(rest);
@@ -103,14 +103,14 @@ static void read_touch(stoke_plan *plan, char **rest)
     touch->key = whole(rest);
 }
 
-static void read_elastic(stoke_plan *plan, char **rest)
+static void read_elastic(stoke_augment_plan *plan, char **rest)
 {
     plan->elastic_alpha = real(rest);
     plan->elastic_step = real(rest);
     plan->elastic_key = whole(rest);
 }
 
-static void read_layout(stoke_plan *plan, char **rest)
+static void read_layout(stoke_augment_plan *plan, char **rest)
 {
     if (strcmp(word(rest), "box")) die("a plan begins with its box");
     plan->box.x = whole32(rest), plan->box.y = whole32(rest);
@@ -123,7 +123,7 @@ static void read_layout(stoke_plan *plan, char **rest)
     plan->hflip = (uint8_t)whole(rest), plan->vflip = (uint8_t)whole(rest);
 }
 
-static void read_plan(stoke_plan *plan, char **rest)
+static void read_plan(stoke_augment_plan *plan, char **rest)
 {
     read_layout(plan, rest);
     for (const char *step; strcmp(step = word(rest), "mix");) {
@@ -143,7 +143,7 @@ static void read_plan(stoke_plan *plan, char **rest)
 /* ---- run ---- */
 
 /* The plan's box of the source, at the plan's size. */
-static stoke_image fit(const stoke_plan *plan, const stoke_image *source)
+static stoke_image fit(const stoke_augment_plan *plan, const stoke_image *source)
 {
     const stoke_box box = plan->box;
     const size_t pixel = (size_t)source->channels * source->depth;
@@ -165,7 +165,7 @@ static stoke_image fit(const stoke_plan *plan, const stoke_image *source)
 /* Rows of the output on their way to the touches: warped, or laid at their place and mirrored. */
 typedef struct layout {
     stk_warper warper;
-    const stoke_plan *plan;
+    const stoke_augment_plan *plan;
     stoke_image image, mask; /* fitted */
     uint32_t width, height;
     uint8_t *row;
@@ -173,7 +173,7 @@ typedef struct layout {
 
 static void lay_row(const layout *l, const stoke_image *fitted, uint8_t fill, uint32_t y, uint8_t *row)
 {
-    const stoke_plan *plan = l->plan;
+    const stoke_augment_plan *plan = l->plan;
     const size_t pixel = (size_t)fitted->channels * fitted->depth;
     const uint32_t from = plan->vflip ? l->height - 1 - y : y;
     memset(row, fill, l->width * pixel);
@@ -196,11 +196,11 @@ static const void *image_row(void *context, uint32_t y)
 }
 
 /* Erased boxes of the image that the mask is to ignore. */
-static void erase_labels(const stoke_plan *plan, uint32_t y, uint8_t *row)
+static void erase_labels(const stoke_augment_plan *plan, uint32_t y, uint8_t *row)
 {
-    for (uint32_t i = 0; i < plan->n_touches; i++) {
-        const stoke_touch *touch = &plan->touch[i];
-        if (touch->kind == STOKE_TOUCH_ERASE && touch->n == 1 && y - touch->box.y < touch->box.height)
+    for (uint32_t i = 0; i < plan->n_color_steps; i++) {
+        const stoke_color_step *touch = &plan->touch[i];
+        if (touch->kind == STOKE_COLOR_ERASE && touch->n == 1 && y - touch->box.y < touch->box.height)
             memset(row + touch->box.x, IGNORE, touch->box.width);
     }
 }
@@ -217,7 +217,7 @@ static void send_mask(layout *l)
     }
 }
 
-static void do_run(stk_toucher *toucher, char **rest)
+static void do_run(stk_color_pass *color_pass, char **rest)
 {
     const uint32_t width = whole32(rest), height = whole32(rest);
     layout l = { .width = whole32(rest) };
@@ -225,7 +225,7 @@ static void do_run(stk_toucher *toucher, char **rest)
     const uint8_t depth = (uint8_t)whole(rest);
     stk_writer writer;
     stk_writer_init(&writer, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, (stoke_normalize)whole(rest));
-    stoke_plan plan = { 0 };
+    stoke_augment_plan plan = { 0 };
     read_plan(&plan, rest);
     stoke_image image = receive(width, height, 3, depth), mask = receive(width, height, 1, 1);
     l.plan = &plan;
@@ -238,8 +238,9 @@ static void do_run(stk_toucher *toucher, char **rest)
     if (plan.warp && stk_warp_begin(&l.warper, &plan, l.width, l.height, &err)) die(err.message);
     const size_t size = (size_t)l.width * l.height * 3 * sizeof(float);
     float *row = take(size);
-    const stk_touch_rows rows = { image_row, &l, l.width, l.height, depth };
-    if (stk_touch_write(toucher, plan.touch, plan.n_touches, &rows, &writer, row, &err)) die(err.message);
+    const stk_color_rows rows = { image_row, &l, l.width, l.height, depth };
+    if (stk_color_write(color_pass, plan.touch, plan.n_color_steps, &rows, &writer, row, &err))
+        die(err.message);
     send(row, size);
     send_mask(&l);
     stk_warper_free(&l.warper);
@@ -251,7 +252,7 @@ static void do_run(stk_toucher *toucher, char **rest)
 static void do_field(char **rest)
 {
     const uint32_t width = whole32(rest), height = whole32(rest);
-    stoke_plan plan = { .warp = 1, .width = 1, .height = 1 };
+    stoke_augment_plan plan = { .warp = 1, .width = 1, .height = 1 };
     read_elastic(&plan, rest);
     uint8_t pixel = 0, *row = take(width);
     const stoke_image mask = { &pixel, 1, 1, 1, 1, 1 };
@@ -268,7 +269,7 @@ static void do_field(char **rest)
 
 /* ---- draw ---- */
 
-static void print_plan(const stoke_plan *p)
+static void print_plan(const stoke_augment_plan *p)
 {
     printf("box %u %u %u %u fit %u %u place %u %u flip %d %d", p->box.x, p->box.y, p->box.width,
            p->box.height, p->width, p->height, p->place_x, p->place_y, p->hflip, p->vflip);
@@ -279,10 +280,10 @@ static void print_plan(const stoke_plan *p)
             printf(" elastic %.9g %.9g %" PRIu64, (double)p->elastic_alpha, (double)p->elastic_step,
                    p->elastic_key);
     }
-    for (uint32_t i = 0; i < p->n_touches; i++) {
-        const stoke_touch *t = &p->touch[i];
+    for (uint32_t i = 0; i < p->n_color_steps; i++) {
+        const stoke_color_step *t = &p->touch[i];
         printf(" touch %s %u %.9g %.9g %u %u %u %u %u %u %u %" PRIu64,
-               stoke_touch_name((stoke_touch_kind)t->kind), t->n, (double)t->a, (double)t->b, t->box.x,
+               stoke_color_name((stoke_color_kind)t->kind), t->n, (double)t->a, (double)t->b, t->box.x,
                t->box.y, t->box.width, t->box.height, t->fill[0], t->fill[1], t->fill[2], t->key);
     }
     printf(" mix %u %.9g %u %u %u %u\n", p->mix, (double)p->lambda, p->mix_box.x, p->mix_box.y,
@@ -298,7 +299,7 @@ static void do_draw(char **rest)
     draw.source_width = whole32(rest), draw.source_height = whole32(rest);
     draw.out_width = whole32(rest), draw.out_height = whole32(rest);
     draw.seed = whole(rest), draw.epoch = whole(rest), draw.position = whole(rest);
-    stoke_plan plan;
+    stoke_augment_plan plan;
     stoke_pipeline_draw(pipeline, &draw, &plan);
     print_plan(&plan);
     stoke_pipeline_destroy(&pipeline);
@@ -307,13 +308,13 @@ static void do_draw(char **rest)
 int main(void)
 {
     static char line[LINE];
-    stk_toucher *toucher = stk_toucher_create();
-    if (!toucher) die("no memory");
+    stk_color_pass *color_pass = stk_color_pass_create();
+    if (!color_pass) die("no memory");
     while (fgets(line, sizeof line, stdin)) {
         char *rest = NULL;
         const char *job = strtok_r(line, " \n", &rest);
         if (job && !strcmp(job, "run"))
-            do_run(toucher, &rest);
+            do_run(color_pass, &rest);
         else if (job && !strcmp(job, "field"))
             do_field(&rest);
         else if (job && !strcmp(job, "draw"))
@@ -322,6 +323,6 @@ int main(void)
             die("unknown job");
         if (fflush(stdout)) die("cannot write");
     }
-    stk_toucher_destroy(&toucher);
+    stk_color_pass_destroy(&color_pass);
     return 0;
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/unit/events_record.h: an event file as TensorBoard's own record writer and its protocol buffers make it, for
+"""Writes tests/unit/fixture_events.h: an event file as TensorBoard's own record writer and its protocol buffers make it, for
 test_events.c. `python make_events_record.py > ../unit/events_record.h`, with the tensorboard package."""
 import io
 import struct
@@ -58,8 +58,8 @@ print(f'''/* SPDX-License-Identifier: Apache-2.0
  *
  * Written by tests/parity/make_events_record.py with tensorboard {tensorboard.__version__}: what five events are in its files.
  */
-#ifndef STOKE_TESTS_UNIT_EVENTS_RECORD_H
-#define STOKE_TESTS_UNIT_EVENTS_RECORD_H
+#ifndef STOKE_TESTS_UNIT_FIXTURE_EVENTS_H
+#define STOKE_TESTS_UNIT_FIXTURE_EVENTS_H
 
 #include <stdint.h>
 

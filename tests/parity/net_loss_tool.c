@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/net/head.h"
-#include "src/net/loss.h"
-#include "src/net/net_table.h"
-#include "src/net/update.h"
+#include "src/net/segformer/segformer_head.h"
+#include "src/net/ops/loss.h"
+#include "src/net/kernels/net_table.h"
+#include "src/net/ops/update.h"
 
 enum { THREADS = 2 };
 
@@ -46,7 +46,7 @@ static void send(const void *bytes, size_t size)
     if (fwrite(bytes, 1, size, stdout) != size) die("cannot write");
 }
 
-static void reserve(stk_run *run, stk_need need)
+static void reserve(stk_exec *run, stk_need need)
 {
     run->scratch_each = (need.scratch + 63) / 64 * 64;
     run->scratch = room_of(run->scratch_each * THREADS);
@@ -54,7 +54,7 @@ static void reserve(stk_run *run, stk_need need)
     run->partial_floats = need.partial;
 }
 
-static void release(stk_run *run)
+static void release(stk_exec *run)
 {
     free(run->scratch);
     free(run->partial);
@@ -67,7 +67,7 @@ static void restride(const float *from, size_t from_stride, float *to, size_t to
     for (size_t i = 0; i < rows; i++) memcpy(to + i * to_stride, from + i * from_stride, count * sizeof *to);
 }
 
-static void do_loss(stk_run *run, const char *arguments)
+static void do_loss(stk_exec *run, const char *arguments)
 {
     stk_loss_shape s;
     stoke_loss settings = { .ce_weight = 1, .dice_weight = 1 };
@@ -104,7 +104,7 @@ static void do_loss(stk_run *run, const char *arguments)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
-static void do_update(stk_run *run, const char *arguments, int adamw)
+static void do_update(stk_exec *run, const char *arguments, int adamw)
 {
     unsigned count, steps;
     stoke_update s = { 0 };
@@ -128,7 +128,7 @@ static void do_update(stk_run *run, const char *arguments, int adamw)
     reserve(run, stk_update_need(run, &update));
     for (unsigned step = 0; step < steps; step++) {
         update.gradients = gradients + (size_t)step * count;
-        stk_update_step(run, &update, &s, step + 1, 1);
+        stk_update_run(run, &update, &s, step + 1, 1);
     }
     send(values, bytes);
     send(average, bytes);
@@ -141,8 +141,8 @@ int main(void)
 {
     char line[512];
     stoke_error err;
-    stk_run run = { .table = stk_net_table_get(), .threads = THREADS };
-    if (stk_team_create(&run.team, THREADS, &err)) die(err.message);
+    stk_exec run = { .table = stk_net_table_get(), .threads = THREADS };
+    if (stk_threadpool_create(&run.pool, THREADS, &err)) die(err.message);
     while (fgets(line, sizeof line, stdin)) {
         if (!strncmp(line, "loss ", 5))
             do_loss(&run, line + 5);
@@ -154,6 +154,6 @@ int main(void)
             die("unknown job");
         if (fflush(stdout)) die("cannot write");
     }
-    stk_team_destroy(&run.team);
+    stk_threadpool_destroy(&run.pool);
     return 0;
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "src/base/mem.h"
-#include "src/net/pretrained.h"
+#include "src/net/files/pretrained.h"
 
 typedef struct remarks {
     char text[4096];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The names of src/net/simd.h in the width this is compiled for.
+ * The names of src/net/kernels/simd.h in the width this is compiled for.
  */
 #include "tests/unit/simd_names.h"
 
-#include "src/net/simd.h"
+#include "src/net/kernels/simd.h"
 
 /* All operations on whole numbers at once. */
 STK_INLINE vi hash(size_t count)

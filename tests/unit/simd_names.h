@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every name of src/net/simd.h as a function on memory, compiled once per width (simd_names.c).
+ * Every name of src/net/kernels/simd.h as a function on memory, compiled once per width (simd_names.c).
  */
 #ifndef STOKE_TESTS_UNIT_SIMD_NAMES_H
 #define STOKE_TESTS_UNIT_SIMD_NAMES_H
 
-#include "src/net/floats.h"
+#include "src/net/kernels/floats.h"
 
 enum { SIMD_LANES_MAX = 16 };
 

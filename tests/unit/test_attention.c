@@ -3,9 +3,9 @@
  * Attention against a double-precision oracle (its gradients by central differences), table against table,
  * and one thread against several.
  */
-#include "tests/unit/running.h"
+#include "tests/unit/fixture_run.h"
 
-#include "src/net/attention.h"
+#include "src/net/ops/attention.h"
 
 static size_t width_of(const stk_attention *s)
 {

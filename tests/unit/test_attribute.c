@@ -156,7 +156,7 @@ static void test_without_workers_the_loop_makes_its_batches(void **state)
     last(&r)->launched = 1136;
     attribute(&r);
     EXPECT(&r, STOKE_IDLE_HOST, 3 + 1 + 3, STOKE_IDLE_DECODE, 17, STOKE_IDLE_COPY, 12, STOKE_IDLE_LAUNCH, 4);
-    r.setup.transfer = STOKE_TRANSFER_STREAM; /* the feed's thread makes them, whenever the loop asks */
+    r.setup.transfer = STOKE_TRANSFER_STREAM; /* the upload's thread makes them, whenever the loop asks */
     attribute(&r);
     EXPECT(&r, STOKE_IDLE_DECODE, 20, STOKE_IDLE_COPY_QUEUE, 1, STOKE_IDLE_COPY, 12, STOKE_IDLE_HOST, 3,
            STOKE_IDLE_LAUNCH, 4);

@@ -2,7 +2,7 @@
  *
  * What ops draw: how often, from where, and independently of each other.
  */
-#include "tests/unit/augmenting.h"
+#include "tests/unit/fixture_augment.h"
 
 #include "src/augment/pipeline.h"
 
@@ -11,8 +11,8 @@ enum { N = 20000 };
 static void none_stretches_the_whole(void **state)
 {
     stoke_pipeline *pipeline = make(NULL);
-    const stoke_plan plan = plan_of(pipeline, 3, 640, 480, 256, 128);
-    stoke_plan expected;
+    const stoke_augment_plan plan = plan_of(pipeline, 3, 640, 480, 256, 128);
+    stoke_augment_plan expected;
     memset(&expected, 0, sizeof expected);
     expected.box = (stoke_box){ 0, 0, 640, 480 };
     expected.width = 256;
@@ -30,7 +30,7 @@ static void crop_and_flip_are_uniform(void **state)
     stoke_pipeline *pipeline = make("crop");
     unsigned xs[ROOM + 1] = { 0 }, flips = 0;
     for (uint64_t i = 0; i < N; i++) {
-        const stoke_plan plan = plan_of(pipeline, i, 64 + ROOM, 64, 64, 64);
+        const stoke_augment_plan plan = plan_of(pipeline, i, 64 + ROOM, 64, 64, 64);
         assert_in_range(plan.box.x, 0, ROOM);
         assert_int_equal(plan.box.y, 0);
         assert_int_equal(plan.box.width, 64);
@@ -50,7 +50,7 @@ static void small_sources_are_placed_not_stretched(void **state)
         stoke_pipeline *pipeline = make(crops[c]);
         int moved = 0;
         for (uint64_t i = 0; i < 200; i++) {
-            const stoke_plan plan = plan_of(pipeline, i, 20, 100, 64, 64);
+            const stoke_augment_plan plan = plan_of(pipeline, i, 20, 100, 64, 64);
             assert_int_equal(plan.box.width, 20);
             assert_int_equal(plan.width, 20);
             assert_in_range(plan.place_x, 0, 44);
@@ -66,7 +66,7 @@ static void small_sources_are_placed_not_stretched(void **state)
 static void draws_depend_on_every_key(void **state)
 {
     stoke_pipeline *pipeline = make("crop");
-    stoke_plan a, b;
+    stoke_augment_plan a, b;
     stoke_pipeline_draw(pipeline, &(stoke_draw){ 1, 1, 1, 5000, 5000, 64, 64, NULL }, &a);
     stoke_pipeline_draw(pipeline, &(stoke_draw){ 1, 1, 1, 5000, 5000, 64, 64, NULL }, &b);
     assert_memory_equal(&a, &b, sizeof a);
@@ -80,9 +80,9 @@ static void draws_depend_on_every_key(void **state)
 }
 
 /* How one op shows in a plan, for the test of rates: all that act on their own. */
-static int acted(const stoke_plan *plan)
+static int acted(const stoke_augment_plan *plan)
 {
-    return plan->hflip || plan->vflip || plan->warp || plan->n_touches || plan->mix || plan->wants_focus;
+    return plan->hflip || plan->vflip || plan->warp || plan->n_color_steps || plan->mix || plan->wants_focus;
 }
 
 static void every_op_acts_as_often_as_p_says(void **state)
@@ -98,7 +98,7 @@ static void every_op_acts_as_often_as_p_says(void **state)
             stoke_pipeline *pipeline = make(spec);
             uint64_t hits = 0;
             for (uint64_t n = 0; n < 4000; n++) {
-                const stoke_plan plan = plan_of(pipeline, n, 300, 200, 128, 96);
+                const stoke_augment_plan plan = plan_of(pipeline, n, 300, 200, 128, 96);
                 hits += acted(&plan) != 0;
             }
             assert_share(hits, 4000, k / 4.0);
@@ -131,8 +131,8 @@ static void values_are_uniform_in_their_ranges(void **state)
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         stoke_pipeline *pipeline = make(cases[c].spec);
         for (uint64_t i = 0; i < N; i++) {
-            const stoke_plan plan = plan_of(pipeline, i, 100, 100, 64, 64);
-            assert_int_equal(plan.n_touches, 1);
+            const stoke_augment_plan plan = plan_of(pipeline, i, 100, 100, 64, 64);
+            assert_int_equal(plan.n_color_steps, 1);
             u[i] = (plan.touch[0].a - cases[c].low) / (cases[c].high - cases[c].low);
             assert_true(u[i] > -1e-6 && u[i] < 1 + 1e-6);
         }
@@ -146,8 +146,9 @@ static void constants_reach_the_touch(void **state)
     stoke_pipeline *pipeline = make(
         "gamma(p=1,gain=0.5),gaussian_blur(p=1,kernel=7),gaussian_noise(p=1,mean=-0.25,std=0.1,gray=true),"
         "clahe(p=1,grid=4),erasing(p=1,value=1,2,254.6,mask=ignore),erasing(p=1,value=9)");
-    const stoke_plan a = plan_of(pipeline, 1, 100, 100, 64, 64), b = plan_of(pipeline, 2, 100, 100, 64, 64);
-    assert_int_equal(a.n_touches, 6);
+    const stoke_augment_plan a = plan_of(pipeline, 1, 100, 100, 64, 64),
+                             b = plan_of(pipeline, 2, 100, 100, 64, 64);
+    assert_int_equal(a.n_color_steps, 6);
     assert_true(a.touch[0].b == 0.5f);
     assert_int_equal(a.touch[1].n, 7);
     assert_true(a.touch[2].b == -0.25f);
@@ -169,14 +170,14 @@ static void jitter_has_every_order(void **state)
     static double u[5][N]; /* the factors by kind, and the place of brightness */
     unsigned seen[256] = { 0 };
     for (uint64_t i = 0; i < N; i++) {
-        const stoke_plan plan = plan_of(pipeline, i, 64, 64, 64, 64);
-        assert_int_equal(plan.n_touches, 4);
+        const stoke_augment_plan plan = plan_of(pipeline, i, 64, 64, 64, 64);
+        assert_int_equal(plan.n_color_steps, 4);
         unsigned code = 0;
         for (int k = 0; k < 4; k++) {
             const uint32_t kind = plan.touch[k].kind;
             code = code * 4 + kind;
             u[kind][i] = (plan.touch[k].a - low[kind]) / width[kind];
-            if (kind == STOKE_TOUCH_BRIGHTNESS) u[4][i] = k / 3.0;
+            if (kind == STOKE_COLOR_BRIGHTNESS) u[4][i] = k / 3.0;
         }
         seen[code]++;
     }
@@ -196,11 +197,11 @@ static void touches_keep_the_order_of_the_list(void **state)
 {
     stoke_pipeline *pipeline = make("gaussian_noise(p=1),rotate(p=1),hue(p=1),gaussian_blur(p=1),mixup(p=1),"
                                     "erasing(p=1),brightness(p=1),clahe(p=1),gamma(p=1)");
-    static const uint32_t order[] = { STOKE_TOUCH_NOISE, STOKE_TOUCH_HUE,        STOKE_TOUCH_BLUR,
-                                      STOKE_TOUCH_ERASE, STOKE_TOUCH_BRIGHTNESS, STOKE_TOUCH_CLAHE,
-                                      STOKE_TOUCH_GAMMA };
-    const stoke_plan plan = plan_of(pipeline, 5, 64, 64, 64, 64);
-    assert_int_equal(plan.n_touches, 7);
+    static const uint32_t order[] = { STOKE_COLOR_NOISE, STOKE_COLOR_HUE,        STOKE_COLOR_BLUR,
+                                      STOKE_COLOR_ERASE, STOKE_COLOR_BRIGHTNESS, STOKE_COLOR_CLAHE,
+                                      STOKE_COLOR_GAMMA };
+    const stoke_augment_plan plan = plan_of(pipeline, 5, 64, 64, 64, 64);
+    assert_int_equal(plan.n_color_steps, 7);
     for (int i = 0; i < 7; i++) assert_int_equal(plan.touch[i].kind, order[i]);
     stoke_pipeline_destroy(&pipeline);
 }
@@ -209,7 +210,7 @@ static void touches_keep_the_order_of_the_list(void **state)
 static void p_moves_no_other_draw(void **state)
 {
     static const char *const p[] = { "0", "0.5", "1" };
-    stoke_plan plans[3];
+    stoke_augment_plan plans[3];
     for (uint64_t i = 0; i < 200; i++) {
         for (int k = 0; k < 3; k++) {
             char spec[256];
@@ -223,8 +224,8 @@ static void p_moves_no_other_draw(void **state)
         }
         for (int k = 1; k < 3; k++) {
             assert_memory_equal(&plans[k].box, &plans[0].box, sizeof plans[0].box);
-            assert_memory_equal(&plans[k].touch[plans[k].n_touches - 1],
-                                &plans[0].touch[plans[0].n_touches - 1], sizeof(stoke_touch));
+            assert_memory_equal(&plans[k].touch[plans[k].n_color_steps - 1],
+                                &plans[0].touch[plans[0].n_color_steps - 1], sizeof(stoke_color_step));
             assert_memory_equal(&plans[k].mix_box, &plans[0].mix_box, sizeof plans[0].mix_box);
         }
         if (plans[1].hflip) assert_int_equal(plans[2].hflip, 1);
@@ -238,7 +239,7 @@ static void resized_crops(void **state)
     static double area[N], ratio[N], x[N];
     stoke_pipeline *pipeline = make("random_resized_crop(scale=0.1..0.5,ratio=0.8..1.25)");
     for (uint64_t i = 0; i < N; i++) {
-        const stoke_plan plan = plan_of(pipeline, i, 4000, 3000, 64, 64);
+        const stoke_augment_plan plan = plan_of(pipeline, i, 4000, 3000, 64, 64);
         assert_int_equal(plan.width, 64);
         assert_int_equal(plan.warp, 0);
         assert_true(plan.box.x + plan.box.width <= 4000 && plan.box.y + plan.box.height <= 3000);
@@ -256,11 +257,11 @@ static void resized_crops(void **state)
 
     pipeline = make("random_resized_crop(scale=0.9..1,ratio=3..4)");
     for (uint64_t i = 0; i < 500; i++) {
-        const stoke_plan plan = plan_of(pipeline, i, 400, 300, 64, 64);
+        const stoke_augment_plan plan = plan_of(pipeline, i, 400, 300, 64, 64);
         const stoke_box centre = { 0, 83, 400, 133 }; /* the ratio 3 is the nearest that is allowed */
         assert_memory_equal(&plan.box, &centre, sizeof centre);
     }
-    const stoke_plan tiny = plan_of(pipeline, 0, 1, 1, 64, 64);
+    const stoke_augment_plan tiny = plan_of(pipeline, 0, 1, 1, 64, 64);
     assert_true(tiny.box.width == 1 && tiny.box.height == 1);
     stoke_pipeline_destroy(&pipeline);
 }
@@ -270,17 +271,17 @@ static void erased_boxes(void **state)
     static double area[N], ratio[N];
     stoke_pipeline *pipeline = make("erasing(p=1,scale=0.05..0.2,ratio=0.5..2)");
     for (uint64_t i = 0; i < N; i++) {
-        const stoke_plan plan = plan_of(pipeline, i, 100, 100, 2000, 1500);
+        const stoke_augment_plan plan = plan_of(pipeline, i, 100, 100, 2000, 1500);
         const stoke_box box = plan.touch[0].box;
-        assert_int_equal(plan.n_touches, 1);
+        assert_int_equal(plan.n_color_steps, 1);
         assert_true(box.x + box.width <= 2000 && box.y + box.height <= 1500);
         area[i] = ((double)box.width * box.height / 3e6 - 0.05) / 0.15;
         ratio[i] = (log((double)box.height / box.width) - log(0.5)) / (log(2) - log(0.5));
     }
     assert_uniform(area, N);
     assert_uniform(ratio, N);
-    const stoke_plan small = plan_of(pipeline, 0, 100, 100, 1, 1);
-    assert_int_equal(small.n_touches, 0); /* nothing smaller than one pixel */
+    const stoke_augment_plan small = plan_of(pipeline, 0, 100, 100, 1, 1);
+    assert_int_equal(small.n_color_steps, 0); /* nothing smaller than one pixel */
     stoke_pipeline_destroy(&pipeline);
 }
 
@@ -296,7 +297,7 @@ static void lambdas_are_beta(void **state)
         stoke_pipeline *pipeline = make(spec);
         double sum = 0, squares = 0;
         for (uint64_t i = 0; i < N; i++) {
-            const stoke_plan plan = plan_of(pipeline, i, 64, 64, 64, 64);
+            const stoke_augment_plan plan = plan_of(pipeline, i, 64, 64, 64, 64);
             assert_int_equal(plan.mix, STOKE_MIX_UP);
             assert_true(plan.lambda >= 0 && plan.lambda <= 1);
             const double d = plan.lambda - 0.5;
@@ -322,7 +323,7 @@ static void cut_boxes(void **state)
     stoke_pipeline *pipeline = make("cutmix(p=1,alpha=100)");
     int whole = 0;
     for (uint64_t i = 0; i < 2000; i++) {
-        const stoke_plan plan = plan_of(pipeline, i, 64, 64, 200, 100);
+        const stoke_augment_plan plan = plan_of(pipeline, i, 64, 64, 200, 100);
         const stoke_box box = plan.mix_box;
         assert_int_equal(plan.mix, STOKE_MIX_CUT);
         assert_true(box.width && box.height && box.x + box.width <= 200 && box.y + box.height <= 100);
@@ -371,7 +372,7 @@ static void foreground_crops_look_twice(void **state)
     for (uint64_t i = 0; i < N; i++) {
         const uint32_t focus[2] = { (uint32_t)(i * 7919 % 500), (uint32_t)(i * 104729 % 400) };
         stoke_draw draw = { 7, 1, i, 500, 400, 64, 64, NULL };
-        stoke_plan first, second;
+        stoke_augment_plan first, second;
         stoke_pipeline_draw(pipeline, &draw, &first);
         draw.focus = focus;
         stoke_pipeline_draw(pipeline, &draw, &second);
@@ -402,7 +403,7 @@ static void focus_words_are_uniform(void **state)
     static double class[N], pixel[N];
     stoke_pipeline *pipeline = make("foreground_crop(p=1)");
     for (uint64_t i = 0; i < N; i++) {
-        const stoke_plan plan = plan_of(pipeline, i, 500, 400, 64, 64);
+        const stoke_augment_plan plan = plan_of(pipeline, i, 500, 400, 64, 64);
         class[i] = plan.focus_class / 4294967296.0;
         pixel[i] = plan.focus_pixel / 4294967296.0;
     }
@@ -435,7 +436,7 @@ static void pipelines_say_what_they_may_do(void **state)
         assert_int_equal(stk_pipeline_wants_mask_first(p), cases[i].focus);
         assert_int_equal(stk_pipeline_may_warp(p), cases[i].warp);
         assert_int_equal(stk_pipeline_may_elastic(p), cases[i].elastic);
-        assert_int_equal(stk_pipeline_may_touch(p), cases[i].touch);
+        assert_int_equal(stk_pipeline_may_color(p), cases[i].touch);
         assert_int_equal(stk_pipeline_may_mix(p), cases[i].mix);
         assert_int_equal(stk_pipeline_has_mixup(p), cases[i].mixup);
         stoke_pipeline_destroy(&p);

@@ -3,14 +3,14 @@
  * Geometry: maps compose as matrices do, boxes hold every pixel that is looked at, and nothing is resampled
  * that need not be.
  */
-#include "tests/unit/augmenting.h"
+#include "tests/unit/fixture_augment.h"
 
 #include "src/augment/pipeline.h"
 #include "src/base/rng.h"
 
 static const double ONE = 4294967296.0;
 
-static void source_of(const stoke_plan *plan, double column, double row, double *x, double *y)
+static void source_of(const stoke_augment_plan *plan, double column, double row, double *x, double *y)
 {
     const int64_t *m = plan->matrix;
     *x = (m[0] * column + m[1] * row + m[2]) / ONE + plan->box.x;
@@ -39,9 +39,9 @@ static void ops_compose_in_order(void **state)
     const map scale = { 1 / 1.3, 0, 0, 1 / 1.3, 0, 0 }, flip = { -1, 0, 0, 1, 0, 0 },
               rotate = { cos(turn), -sin(turn), sin(turn), cos(turn), 0, 0 };
     for (uint64_t i = 0; i < 50; i++) {
-        const stoke_plan plan = plan_of(pipeline, i, 1000, 900, 128, 96);
+        const stoke_augment_plan plan = plan_of(pipeline, i, 1000, 900, 128, 96);
         stoke_pipeline *crop = make("random_crop");
-        const stoke_plan window = plan_of(crop, i, 1000, 900, 128, 96);
+        const stoke_augment_plan window = plan_of(crop, i, 1000, 900, 128, 96);
         stoke_pipeline_destroy(&crop);
         assert_int_equal(plan.warp, 1);
         assert_true(plan.width == plan.box.width && plan.height == plan.box.height);
@@ -69,7 +69,7 @@ static void affine_is_torchvisions(void **state)
     const double a = cos(rot - sy) / cos(sy), b = -cos(rot - sy) * tan(sx) / cos(sy) - sin(rot),
                  c = sin(rot - sy) / cos(sy), d = -sin(rot - sy) * tan(sx) / cos(sy) + cos(rot);
     const map inverse = { d / 1.2, -b / 1.2, -c / 1.2, a / 1.2, 12.8, -0.05 * 96 };
-    const stoke_plan plan = plan_of(pipeline, 1, 640, 480, 128, 96);
+    const stoke_augment_plan plan = plan_of(pipeline, 1, 640, 480, 128, 96);
     for (int corner = 0; corner < 4; corner++) {
         const double column = corner & 1 ? 127 : 0, row = corner & 2 ? 95 : 0;
         double x = column, y = row, gx, gy;
@@ -89,7 +89,7 @@ static void positive_angles_turn_counter_clockwise(void **state)
     };
     for (int i = 0; i < 2; i++) {
         stoke_pipeline *pipeline = make(specs[i]);
-        const stoke_plan plan = plan_of(pipeline, 1, 65, 65, 65, 65);
+        const stoke_augment_plan plan = plan_of(pipeline, 1, 65, 65, 65, 65);
         double x, y;
         source_of(&plan, 64, 32, &x, &y);
         /* ...so what was at the bottom is now right: a quarter turn against the clock. */
@@ -114,8 +114,8 @@ static void identities_are_not_resampled(void **state)
         for (int same = 0; same < 2; same++) {
             stoke_pipeline *pipeline = make(specs[i]), *none = make("none");
             const uint32_t width = same ? 64 : 90;
-            const stoke_plan got = plan_of(pipeline, 1, width, 48, 64, 48),
-                             wanted = plan_of(none, 1, width, 48, 64, 48);
+            const stoke_augment_plan got = plan_of(pipeline, 1, width, 48, 64, 48),
+                                     wanted = plan_of(none, 1, width, 48, 64, 48);
             if (memcmp(&got, &wanted, sizeof got) != 0) fail_msg("%s is not the identity", specs[i]);
             stoke_pipeline_destroy(&pipeline);
             stoke_pipeline_destroy(&none);
@@ -125,7 +125,7 @@ static void identities_are_not_resampled(void **state)
 static void flips_and_whole_shifts_are_not_resampled(void **state)
 {
     stoke_pipeline *half_turn = make("rotate(p=1,degrees=180..180)");
-    stoke_plan plan = plan_of(half_turn, 1, 90, 70, 64, 48);
+    stoke_augment_plan plan = plan_of(half_turn, 1, 90, 70, 64, 48);
     assert_true(!plan.warp && plan.hflip && plan.vflip && plan.width == 64);
     stoke_pipeline_destroy(&half_turn);
 
@@ -153,7 +153,7 @@ static void flips_have_parity(void **state)
     stoke_pipeline *pipeline = make("crop,vflip(p=0.5),hflip(p=0.5,swap=2-3,4-5)");
     unsigned seen[2][2] = { { 0 } };
     for (uint64_t i = 0; i < 4000; i++) {
-        const stoke_plan plan = plan_of(pipeline, i, 100, 100, 64, 64);
+        const stoke_augment_plan plan = plan_of(pipeline, i, 100, 100, 64, 64);
         assert_int_equal(plan.swap_labels, plan.hflip ^ plan.vflip);
         assert_int_equal(plan.warp, 0);
         seen[plan.hflip][plan.vflip]++;
@@ -167,7 +167,7 @@ static void flips_have_parity(void **state)
 
     /* The mirror stays one when it is folded into a matrix; without pairs nothing is swapped. */
     pipeline = make("hflip(p=1,swap=2-3),rotate(p=1,degrees=10..10)");
-    stoke_plan plan = plan_of(pipeline, 1, 64, 64, 64, 64);
+    stoke_augment_plan plan = plan_of(pipeline, 1, 64, 64, 64, 64);
     assert_true(plan.warp && plan.swap_labels && !plan.hflip && plan.matrix[0] < 0);
     stoke_pipeline_destroy(&pipeline);
     pipeline = make("hflip(p=1)");
@@ -178,7 +178,8 @@ static void flips_have_parity(void **state)
 
 /* Pixel taps of the definition in warp.h, relative to the box, moved by an elastic displacement of one
  * extreme; every tap inside the source must be inside the box. Returns how many were inside. */
-static unsigned check_taps(const stoke_plan *plan, const stoke_draw *draw, int64_t shift_x, int64_t shift_y)
+static unsigned check_taps(const stoke_augment_plan *plan, const stoke_draw *draw, int64_t shift_x,
+                           int64_t shift_y)
 {
     unsigned inside = 0;
     for (uint32_t i = 0; i < draw->out_height; i++)
@@ -220,7 +221,7 @@ static void boxes_hold_every_tap(void **state)
             draw.source_width = draw.out_width;
             draw.source_height = draw.out_height;
         }
-        stoke_plan plan;
+        stoke_augment_plan plan;
         stoke_pipeline_draw(pipeline, &draw, &plan);
         assert_true(plan.box.width && plan.box.height);
         assert_true(plan.box.x + plan.box.width <= draw.source_width &&
@@ -240,7 +241,7 @@ static void boxes_hold_every_tap(void **state)
 static void boxes_are_tight(void **state)
 {
     stoke_pipeline *pipeline = make("center_crop,rotate(p=1,degrees=90..90)");
-    const stoke_plan plan = plan_of(pipeline, 1, 200, 200, 64, 64);
+    const stoke_augment_plan plan = plan_of(pipeline, 1, 200, 200, 64, 64);
     assert_true(plan.box.x == 68 && plan.box.width == 65 && plan.box.y == 68 && plan.box.height == 65);
     assert_true(plan.matrix[0] == 0 && plan.matrix[1] == -(INT64_C(1) << 32) &&
                 plan.matrix[2] == INT64_C(63) << 32);
@@ -253,7 +254,7 @@ static void a_crop_keeps_the_source_as_canvas(void **state)
     stoke_pipeline *crop = make("center_crop,rotate(p=1,degrees=45..45)"),
                    *fit = make("rotate(p=1,degrees=45..45)"),
                    *part = make("random_resized_crop,rotate(p=1,degrees=45..45)");
-    stoke_plan plan = plan_of(crop, 1, 300, 300, 64, 64);
+    stoke_augment_plan plan = plan_of(crop, 1, 300, 300, 64, 64);
     assert_true(plan.box.width > 88 && plan.width == plan.box.width); /* 64 * sqrt 2 */
     plan = plan_of(fit, 1, 300, 300, 64, 64);
     assert_true(plan.box.width == 300 && plan.width == 64);
@@ -269,7 +270,7 @@ static void crops_come_before_other_geometry(void **state)
 {
     stoke_pipeline *first = make("hflip(p=0),center_crop,rotate(p=1,degrees=30..30)"),
                    *last = make("hflip(p=0),rotate(p=1,degrees=30..30),center_crop");
-    const stoke_plan a = plan_of(first, 1, 300, 200, 64, 64), b = plan_of(last, 1, 300, 200, 64, 64);
+    const stoke_augment_plan a = plan_of(first, 1, 300, 200, 64, 64), b = plan_of(last, 1, 300, 200, 64, 64);
     assert_memory_equal(&a, &b, sizeof a);
     stoke_pipeline_destroy(&first);
     stoke_pipeline_destroy(&last);
@@ -280,7 +281,7 @@ static void wild_maps_show_nothing(void **state)
     stoke_pipeline *pipeline = make("scale(p=1,factor=0.05),scale(p=1,factor=0.05),scale(p=1,factor=0.05),"
                                     "scale(p=1,factor=0.05),scale(p=1,factor=0.05),scale(p=1,factor=0.05)");
     stoke_draw draw = { 7, 1, 1, 64, 64, 64, 64, NULL };
-    stoke_plan plan;
+    stoke_augment_plan plan;
     stoke_pipeline_draw(pipeline, &draw, &plan);
     assert_true(plan.warp && plan.box.width == 1 && plan.box.height == 1);
     assert_int_equal(check_taps(&plan, &draw, 0, 0), 0);
@@ -294,7 +295,7 @@ static void turns_and_zooms_are_uniform(void **state)
     stoke_pipeline *pipeline =
         make("rotate(p=1,degrees=20),scale(p=1,factor=0.8..1.2),elastic(p=1,alpha=2..4,sigma=5..9)");
     for (uint64_t i = 0; i < N; i++) {
-        const stoke_plan plan = plan_of(pipeline, i, 100, 100, 64, 64);
+        const stoke_augment_plan plan = plan_of(pipeline, i, 100, 100, 64, 64);
         const double c = plan.matrix[0] / ONE, s = plan.matrix[3] / ONE;
         turn[i] = (atan2(s, c) * 180 / 3.14159265358979323846 + 20) / 40;
         zoom[i] = (1 / sqrt(c * c + s * s) - 0.8) / 0.4;
@@ -322,7 +323,7 @@ static void affine_draws_are_uniform_and_unrelated(void **state)
                        make("affine(p=1,degrees=0,scale=1,translate_x=0,translate_y=0,shear=0,shear_y=20)");
     const double degree = 3.14159265358979323846 / 180;
     for (uint64_t i = 0; i < N; i++) {
-        const stoke_plan plan = plan_of(pipeline, i, 300, 300, 101, 51);
+        const stoke_augment_plan plan = plan_of(pipeline, i, 300, 300, 101, 51);
         const double a = plan.matrix[0] / ONE, b = plan.matrix[1] / ONE, c = plan.matrix[3] / ONE,
                      d = plan.matrix[4] / ONE, det = a * d - b * c;
         /* Forward: [d, -b; -c, a] / det = scale * [cos, sin; -sin, cos] * [1, -tan; 0, 1] */

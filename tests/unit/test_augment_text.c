@@ -2,7 +2,7 @@
  *
  * Pipelines as text: lists, presets, YAML files, what is wrong with them and where.
  */
-#include "tests/unit/augmenting.h"
+#include "tests/unit/fixture_augment.h"
 
 #include "src/augment/pipeline.h"
 #include <stoke/data.h>
@@ -13,7 +13,8 @@ static void assert_round_trip(const char *spec)
     stoke_pipeline *first = make(spec), *second = make(stoke_pipeline_text(first));
     assert_string_equal(stoke_pipeline_text(second), stoke_pipeline_text(first));
     for (uint64_t i = 0; i < 50; i++) {
-        const stoke_plan a = plan_of(first, i, 300, 200, 64, 64), b = plan_of(second, i, 300, 200, 64, 64);
+        const stoke_augment_plan a = plan_of(first, i, 300, 200, 64, 64),
+                                 b = plan_of(second, i, 300, 200, 64, 64);
         assert_memory_equal(&a, &b, sizeof a);
     }
     stoke_pipeline_destroy(&first);
@@ -157,8 +158,8 @@ static void limits_are_kept_at_creation(void **state)
 {
     char spec[4096], more[8192];
     stoke_pipeline *pipeline = make(repeat("color_jitter(p=1)", 8, spec, sizeof spec));
-    const stoke_plan plan = plan_of(pipeline, 1, 64, 64, 64, 64);
-    assert_int_equal(plan.n_touches, STOKE_PLAN_TOUCHES);
+    const stoke_augment_plan plan = plan_of(pipeline, 1, 64, 64, 64, 64);
+    assert_int_equal(plan.n_color_steps, STOKE_PLAN_COLOR_STEPS);
     stoke_pipeline_destroy(&pipeline);
     snprintf(more, sizeof more, "%s,gamma", spec);
     assert_refused(more, "gamma: the pipeline may change one sample's colours in more than 32 steps",

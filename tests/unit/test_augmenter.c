@@ -4,11 +4,11 @@
  * byte for byte, for every preset, step, type and layout. Here by the host's kernels, in C; with
  * STOKE_TEST_DEVICE=opencl:0 (or another) by that device's.
  */
-#include "tests/unit/raw_batches.h"
+#include "tests/unit/fixture_raw_batches.h"
 
 #include "src/device/device.h"
-#include "src/feed/augmenter.h"
-#include "src/feed/tables.h"
+#include "src/upload/augmenter.h"
+#include "src/upload/tables.h"
 
 enum { TURNS = 2, OFFSET = 192, UNTOUCHED = 0x5a };
 
@@ -58,10 +58,10 @@ static int stop(void **state)
 /* ---- a batch through the device ---- */
 
 typedef struct path {
-    const stk_recipe *recipe;
+    const stk_loader_config *config;
     stk_augmenter *augmenter;
-    stk_block raw, images, masks, masks_b; /* device */
-    stk_block down;                        /* host: all three of a finished batch */
+    stk_device_block raw, images, masks, masks_b; /* device */
+    stk_device_block down;                        /* host: all three of a finished batch */
     uint32_t turn;
 } path;
 
@@ -72,13 +72,13 @@ static void need(int status, const stoke_error *err)
 
 static path path_start(const raw_run *run)
 {
-    path p = { .recipe = run->recipe };
+    path p = { .config = run->config };
     stoke_error err = { 0 };
     unsigned extras;
-    const stoke_batch batch = stk_recipe_shape(p.recipe, RAW_BATCH);
-    const stoke_batch raw = stk_slot_shape(p.recipe, RAW_BATCH, &extras);
+    const stoke_batch batch = stk_batch_shape(p.config, RAW_BATCH);
+    const stoke_batch raw = stk_slot_shape(p.config, RAW_BATCH, &extras);
     const size_t images = batch.image_row_bytes * RAW_BATCH, masks = batch.mask_row_bytes * RAW_BATCH;
-    need(stk_augmenter_create(&p.augmenter, the_device, p.recipe, RAW_BATCH, TURNS, &err), &err);
+    need(stk_augmenter_create(&p.augmenter, the_device, p.config, RAW_BATCH, TURNS, &err), &err);
     need(stk_block_create(&p.raw, the_device, STK_MEMORY_DEVICE,
                           OFFSET + (raw.image_row_bytes + raw.mask_row_bytes) * RAW_BATCH, &err),
          &err);
@@ -100,15 +100,17 @@ static void path_stop(path *p)
 }
 
 /* Host memory of someone else, as a block. */
-static stk_block lent(void *memory, size_t bytes)
+static stk_device_block lent(void *memory, size_t bytes)
 {
-    return (stk_block){ .device = the_device, .kind = STK_MEMORY_PAGEABLE, .bytes = bytes, .host = memory };
+    return (stk_device_block){
+        .device = the_device, .kind = STK_MEMORY_PAGEABLE, .bytes = bytes, .host = memory
+    };
 }
 
-static void up(const stk_block *to, size_t at, const void *memory, size_t bytes)
+static void up(const stk_device_block *to, size_t at, const void *memory, size_t bytes)
 {
     stoke_error err = { 0 };
-    const stk_block from = lent((void *)memory, bytes);
+    const stk_device_block from = lent((void *)memory, bytes);
     need(stk_stream_copy(the_stream, to, at, &from, 0, bytes, &err), &err);
 }
 
@@ -127,7 +129,7 @@ static stoke_batch finish(path *p, const stoke_batch *raw, stk_augment_job *job)
                               .mask_pitch = raw->mask_row_bytes,
                               .images = &p->images,
                               .masks = &p->masks,
-                              .masks_b = p->recipe->two_masks ? &p->masks_b : NULL,
+                              .masks_b = p->config->two_masks ? &p->masks_b : NULL,
                               .turn = p->turn++ % TURNS };
     memset(p->down.host, UNTOUCHED, p->down.bytes);
     need(stk_stream_copy(the_stream, &p->images, 0, &p->down, 0, p->images.bytes, &err), &err);
@@ -136,11 +138,11 @@ static stoke_batch finish(path *p, const stoke_batch *raw, stk_augment_job *job)
     up(&p->raw, job->image_at, raw->images, image_bytes);
     up(&p->raw, job->mask_at, raw->masks, mask_bytes);
     need(stk_augmenter_run(p->augmenter, the_stream, job, &err), &err);
-    stoke_batch batch = stk_recipe_shape(p->recipe, RAW_BATCH);
+    stoke_batch batch = stk_batch_shape(p->config, RAW_BATCH);
     batch.count = raw->count;
     batch.images = p->down.host;
     batch.masks = (char *)batch.images + p->images.bytes;
-    batch.masks_b = p->recipe->two_masks ? (char *)batch.masks + p->masks.bytes : NULL;
+    batch.masks_b = p->config->two_masks ? (char *)batch.masks + p->masks.bytes : NULL;
     need(stk_stream_copy(the_stream, &p->down, 0, &p->images, 0, p->images.bytes, &err), &err);
     need(stk_stream_copy(the_stream, &p->down, p->images.bytes, &p->masks, 0, p->masks.bytes, &err), &err);
     need(stk_stream_copy(the_stream, &p->down, p->images.bytes + p->masks.bytes, &p->masks_b, 0,
@@ -339,7 +341,7 @@ static uint64_t bytes_of(void **state, const char *pipeline, int dtype)
     stoke_data_params params = raw_params(state, pipeline);
     params.dtype = dtype;
     raw_run run = raw_start(&params);
-    const uint64_t bytes = stk_augmenter_bytes(run.recipe, RAW_BATCH, TURNS);
+    const uint64_t bytes = stk_augmenter_bytes(run.config, RAW_BATCH, TURNS);
     raw_stop(&run);
     return bytes;
 }
@@ -405,7 +407,7 @@ static void refusals(void **state)
     assert_int_equal(stk_augmenter_run(p.augmenter, the_stream, &bad, &err), STOKE_OK);
     assert_int_equal(stk_augmenter_launches(p.augmenter), 0);
     stk_augmenter *none;
-    assert_int_equal(stk_augmenter_create(&none, the_device, run.recipe, 1 << 20, 1, &err), STOKE_E_LIMIT);
+    assert_int_equal(stk_augmenter_create(&none, the_device, run.config, 1 << 20, 1, &err), STOKE_E_LIMIT);
     assert_non_null(strstr(err.message, "lower batch"));
     assert_null(none);
     raw_release(&run, &plain, &raw);
@@ -421,26 +423,26 @@ static void wild_plans(void **state)
     raw_write(state);
     const stoke_data_params params = raw_params(state, "gaussian_noise(p=1),elastic(p=1,alpha=3)");
     raw_run run = raw_start(&params);
-    const stk_recipe *recipe = run.recipe;
+    const stk_loader_config *config = run.config;
     k_sample samples[1];
     k_step steps[4];
     stk_tables t = { .samples = samples, .steps = steps, .steps_capacity = 1 };
     const stk_raw_layout layout = { 0 };
     stoke_error err;
-    stk_raw_row row = { .plan = { .n_touches = 1, .touch = { { .kind = STOKE_TOUCH_KINDS } } } };
-    assert_int_equal(stk_tables_fill(&t, recipe, &row, 1, &layout, &err), STOKE_E_INVALID);
-    row.plan.n_touches = STOKE_PLAN_TOUCHES + 1;
-    assert_int_equal(stk_tables_fill(&t, recipe, &row, 1, &layout, &err), STOKE_E_INVALID);
-    row.plan.n_touches = 2;
-    row.plan.touch[0] = row.plan.touch[1] = (stoke_touch){ .kind = STOKE_TOUCH_BRIGHTNESS, .a = 2 };
-    assert_int_equal(stk_tables_fill(&t, recipe, &row, 1, &layout, &err), STOKE_E_INVALID);
-    row.plan = (stoke_plan){ .warp = 1, .elastic_alpha = 1, .elastic_step = 0.5f };
-    assert_int_equal(stk_tables_fill(&t, recipe, &row, 1, &layout, &err), STOKE_E_INVALID);
+    stk_raw_row row = { .plan = { .n_color_steps = 1, .touch = { { .kind = STOKE_COLOR_KINDS } } } };
+    assert_int_equal(stk_tables_fill(&t, config, &row, 1, &layout, &err), STOKE_E_INVALID);
+    row.plan.n_color_steps = STOKE_PLAN_COLOR_STEPS + 1;
+    assert_int_equal(stk_tables_fill(&t, config, &row, 1, &layout, &err), STOKE_E_INVALID);
+    row.plan.n_color_steps = 2;
+    row.plan.touch[0] = row.plan.touch[1] = (stoke_color_step){ .kind = STOKE_COLOR_BRIGHTNESS, .a = 2 };
+    assert_int_equal(stk_tables_fill(&t, config, &row, 1, &layout, &err), STOKE_E_INVALID);
+    row.plan = (stoke_augment_plan){ .warp = 1, .elastic_alpha = 1, .elastic_step = 0.5f };
+    assert_int_equal(stk_tables_fill(&t, config, &row, 1, &layout, &err), STOKE_E_INVALID);
     /* a box that hangs over is cut; a step that changes nothing is left out */
-    row.plan = (stoke_plan){ .n_touches = 2,
-                             .touch = { { .kind = STOKE_TOUCH_GAMMA, .a = 1, .b = 1 },
-                                        { .kind = STOKE_TOUCH_ERASE, .box = { 30, 10, 99, 2 } } } };
-    assert_int_equal(stk_tables_fill(&t, recipe, &row, 1, &layout, &err), STOKE_OK);
+    row.plan = (stoke_augment_plan){ .n_color_steps = 2,
+                                     .touch = { { .kind = STOKE_COLOR_GAMMA, .a = 1, .b = 1 },
+                                                { .kind = STOKE_COLOR_ERASE, .box = { 30, 10, 99, 2 } } } };
+    assert_int_equal(stk_tables_fill(&t, config, &row, 1, &layout, &err), STOKE_OK);
     assert_true(t.n_steps == 1 && steps[0].kind == K_ERASE && steps[0].x == 30);
     assert_true(steps[0].width == RAW_WIDTH - 30 && steps[0].height == 2);
     raw_stop(&run);
@@ -456,7 +458,7 @@ static void no_memory_is_an_error(void **state)
     int r = STOKE_E_NOMEM;
     for (int64_t after = 0; r && after < 1000; after++) {
         stk_mem_fail_after(after);
-        r = stk_augmenter_create(&augmenter, the_device, run.recipe, RAW_BATCH, TURNS, &err);
+        r = stk_augmenter_create(&augmenter, the_device, run.config, RAW_BATCH, TURNS, &err);
         stk_mem_fail_after(-1);
         if (r) assert_int_equal(r, STOKE_E_NOMEM);
         stk_augmenter_destroy(&augmenter);

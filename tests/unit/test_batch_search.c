@@ -15,7 +15,7 @@
 
 #define MB 1000000.0
 
-/* A machine on paper; everything else is 0. */
+/* A made-up machine; everything else is 0. */
 typedef struct machine {
     double memory0, memory1, time0, time1; /* bytes, ms */
     double capacity;                       /* bytes beyond which a trial is out of memory */
@@ -611,7 +611,7 @@ static void hostile_lines_are_passed_over(void **state)
     const int whole = m.calls;
     stoke_batch_result r;
     FILE *out = fopen(file, "w");
-    fputs("{\"stoke_batch_journal\": 1, \"key\": \"key\"}\n", out);
+    fputs("{\"stoke_trial_log\": 1, \"key\": \"key\"}\n", out);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) fprintf(out, "%s\n", lines[i]);
     for (int i = 0; i < 5000; i++) fputc('x', out); /* longer than any line */
     fputs("\n", out);

@@ -97,19 +97,19 @@ static stk_cache_stats stats_of(const stk_cache *cache)
 /* 1 hit with the right pixels, 0 miss; anything else fails the test. */
 static int holds(stk_cache *cache, const made *m)
 {
-    stk_cache_bench bench = { 0 };
+    stk_cache_scratch scratch = { 0 };
     stk_cached got;
-    const int hit = stk_cache_get(cache, m->key, &bench, NULL, NULL, &got);
+    const int hit = stk_cache_get(cache, m->key, &scratch, NULL, NULL, &got);
     if (hit) assert_true(same(&got, &m->cached));
-    stk_cache_bench_free(&bench);
+    stk_cache_scratch_free(&scratch);
     return hit;
 }
 
 static void put(stk_cache *cache, const made *m)
 {
-    stk_cache_bench bench = { 0 };
-    stk_cache_put(cache, m->key, &bench, &m->cached);
-    stk_cache_bench_free(&bench);
+    stk_cache_scratch scratch = { 0 };
+    stk_cache_put(cache, m->key, &scratch, &m->cached);
+    stk_cache_scratch_free(&scratch);
 }
 
 static const char *entry_path(void **state, stk_cache_key key)
@@ -182,22 +182,22 @@ static void pixels_go_straight_to_the_target(void **state)
     with_gap.stride = 128;
     for (int tier = 0; tier < 2; tier++) {
         stk_cache *cache = tier ? open_cache(NULL, 0, 1 << 24) : open_cache(unit_path(state, "c"), 0, 0);
-        stk_cache_bench bench = { 0 };
+        stk_cache_scratch scratch = { 0 };
         stk_cached got;
         put(cache, &m);
         memset(image, 0, sizeof image);
-        assert_int_equal(stk_cache_get(cache, m.key, &bench, &image_target, &mask_target, &got), 1);
+        assert_int_equal(stk_cache_get(cache, m.key, &scratch, &image_target, &mask_target, &got), 1);
         assert_ptr_equal(got.image.data, image);
         assert_ptr_equal(got.mask.data, mask);
         assert_true(same(&got, &m.cached));
         memset(image, 0, sizeof image);
-        assert_int_equal(stk_cache_get(cache, m.key, &bench, &other_size, NULL, &got), 1);
+        assert_int_equal(stk_cache_get(cache, m.key, &scratch, &other_size, NULL, &got), 1);
         assert_true(got.image.data != image && got.mask.data != mask);
         assert_true(same(&got, &m.cached));
-        assert_int_equal(stk_cache_get(cache, m.key, &bench, &with_gap, &mask_target, &got), 1);
+        assert_int_equal(stk_cache_get(cache, m.key, &scratch, &with_gap, &mask_target, &got), 1);
         assert_true(got.image.data != image && got.mask.data == mask);
         for (size_t i = 0; i < sizeof image; i++) assert_int_equal(image[i], 0);
-        stk_cache_bench_free(&bench);
+        stk_cache_scratch_free(&scratch);
         stk_cache_close(&cache);
     }
     unmake(&m);
@@ -468,14 +468,14 @@ static void a_limit_makes_large_entries_misses(void **state)
     stk_cache *cache = open_cache(unit_path(state, "c"), 0, 0);
     made m = plain(1);
     stk_cached got;
-    stk_cache_bench bench = { .limit = 3000 };
+    stk_cache_scratch scratch = { .limit = 3000 };
     put(cache, &m);
-    assert_int_equal(stk_cache_get(cache, m.key, &bench, NULL, NULL, &got), 0);
-    assert_true(stk_cache_bench_memory(&bench) <= 3000);
+    assert_int_equal(stk_cache_get(cache, m.key, &scratch, NULL, NULL, &got), 0);
+    assert_true(stk_cache_scratch_memory(&scratch) <= 3000);
     assert_int_equal(stats_of(cache).damaged, 0);
-    bench.limit = 8000;
-    assert_int_equal(stk_cache_get(cache, m.key, &bench, NULL, NULL, &got), 1);
-    stk_cache_bench_free(&bench);
+    scratch.limit = 8000;
+    assert_int_equal(stk_cache_get(cache, m.key, &scratch, NULL, NULL, &got), 1);
+    stk_cache_scratch_free(&scratch);
     unmake(&m);
     stk_cache_close(&cache);
 }
@@ -636,18 +636,18 @@ typedef struct crowd {
 static void *crowd_run(void *argument)
 {
     const crowd *c = argument;
-    stk_cache_bench bench = { 0 };
+    stk_cache_scratch scratch = { 0 };
     for (unsigned i = 0; i < ROUNDS; i++) {
         const made *m = &c->samples[stk_philox(seed, i, c->number, 0, 0).word[0] % SAMPLES];
         stk_cached got;
-        if (!stk_cache_get(c->cache, m->key, &bench, NULL, NULL, &got))
-            stk_cache_put(c->cache, m->key, &bench, &m->cached);
+        if (!stk_cache_get(c->cache, m->key, &scratch, NULL, NULL, &got))
+            stk_cache_put(c->cache, m->key, &scratch, &m->cached);
         else if (!same(&got, &m->cached))
             return "a hit had other pixels";
         stk_cache_stats stats;
         stk_cache_stats_get(c->cache, &stats);
     }
-    stk_cache_bench_free(&bench);
+    stk_cache_scratch_free(&scratch);
     return NULL;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
-#include "tests/unit/markup.h"
+#include "tests/unit/fixture_markup.h"
 
 #include <math.h>
 
@@ -31,7 +31,7 @@ static void numbers_as_people_write_them(void **state)
 
 static void assert_labels(double low, double high, int log, unsigned ticks, const char *wanted)
 {
-    stk_axis axis;
+    stk_chart_axis axis;
     char all[STK_TICKS * STK_TICK_TEXT] = "";
     stk_axis_make(&axis, low, high, log, ticks);
     for (size_t i = 0; i < axis.count; i++) {
@@ -61,14 +61,14 @@ static void axes_survive_anything(void **state)
                                   5e-324, 1e15, 1e-9, 1e299, 1 + 1e-15, 0.1,       900,    -1e15 };
     const size_t n = sizeof odd / sizeof *odd;
     for (size_t i = 0; i < n * n * 4; i++) {
-        stk_axis axis;
+        stk_chart_axis axis;
         const int log = (int)(i / (n * n)) & 1;
         stk_axis_make(&axis, odd[i % n], odd[i / n % n], log, i / (n * n) & 2 ? 3 : 400);
         assert_true(isfinite(axis.low) && isfinite(axis.high) && axis.low < axis.high);
         assert_true(!log || axis.low > 0);
         assert_true(axis.count <= STK_TICKS);
         for (size_t k = 0; k < axis.count; k++) {
-            const double place = stk_axis_place(&axis, axis.tick[k]);
+            const double place = stk_chart_axis_at(&axis, axis.tick[k]);
             assert_true(place > -1e-6 && place < 1 + 1e-6);
             assert_true(!k || axis.tick[k] > axis.tick[k - 1]);
         }

@@ -12,7 +12,7 @@
 #include <xxhash.h>
 
 #include "src/base/mem.h"
-#include "src/net/safetensors.h"
+#include "src/net/files/safetensors.h"
 #include "src/train/checkpoint_info.h"
 #include "src/train/net_arrays.h"
 

@@ -3,7 +3,7 @@
  * Decoding: purposes, regions, orientation, limits, damage. JPEG's own are in test_codec_jpeg.c, parity with
  * Pillow in tests/parity.
  */
-#include "tests/unit/decoding.h"
+#include "tests/unit/fixture_decode.h"
 
 #include <tiffio.h>
 #include <webp/encode.h>

@@ -2,7 +2,7 @@
  *
  * JPEG: regions, reductions, colour kinds, damage, and files that must not influence each other.
  */
-#include "tests/unit/decoding.h"
+#include "tests/unit/fixture_decode.h"
 
 #include "src/codec/jpeg_trim.h"
 

@@ -4,7 +4,7 @@
  * what is refused; and the tree of Python and JSON files, whose values keep their bytes.
  */
 #include <stoke/data.h>
-#include <stoke/feed.h>
+#include <stoke/upload.h>
 #include <stoke/train.h>
 #include <sys/stat.h>
 
@@ -16,7 +16,7 @@
 typedef struct reading {
     stoke_data_params data;
     stoke_train_params train;
-    stoke_feed_params feed;
+    stoke_upload_params upload;
     stoke_option_storage *storage;
     stoke_yaml *yaml;
     stoke_config_origin origins[64];
@@ -29,9 +29,9 @@ static int read_file(reading *r, const char *path, const char *const *given)
 {
     *r = (reading){ .data = stoke_data_defaults(),
                     .train = stoke_train_defaults(),
-                    .feed = stoke_feed_defaults() };
+                    .upload = stoke_upload_defaults() };
     const stoke_option_group groups[] = { stoke_data_options(&r->data), stoke_train_options(&r->train),
-                                          stoke_feed_options(&r->feed) };
+                                          stoke_upload_options(&r->upload) };
     stoke_config_use use = { .groups = groups,
                              .n_groups = 3,
                              .given = given,
@@ -62,7 +62,7 @@ static void end(reading *r)
 static const char *value_of(reading *r, const char *option, char text[STK_OPTION_TEXT])
 {
     const stoke_option_group groups[] = { stoke_data_options(&r->data), stoke_train_options(&r->train),
-                                          stoke_feed_options(&r->feed) };
+                                          stoke_upload_options(&r->upload) };
     for (size_t g = 0; g < 3; g++)
         for (size_t i = 0; i < groups[g].count; i++)
             if (!strcmp(groups[g].options[i].name, option))

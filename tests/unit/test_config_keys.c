@@ -4,7 +4,7 @@
  * what stoke_optimize decides, without the command around it.
  */
 #include <stoke/advise.h>
-#include <stoke/splice.h>
+#include <stoke/optimize.h>
 
 #include "src/base/mem.h"
 #include "tests/unit/unit.h"

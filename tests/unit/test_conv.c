@@ -2,9 +2,9 @@
  *
  * Patches against their definition, element by element, and the way back as the transpose of the way there.
  */
-#include "tests/unit/running.h"
+#include "tests/unit/fixture_run.h"
 
-#include "src/net/conv.h"
+#include "src/net/ops/conv.h"
 
 static stk_patches patches_of(uint32_t batch, uint32_t height, uint32_t width, uint32_t channels,
                               uint32_t kernel, uint32_t stride, uint32_t padding)

@@ -3,7 +3,7 @@
  * The CUDA kind of device over the driver of tests/fake: what it finds, what it does, what it says. Failures
  * of every single call are in test_cuda_failures.c.
  */
-#include "tests/unit/fake_card.h"
+#include "tests/unit/fixture_fake_gpu.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -170,7 +170,7 @@ static void test_memory_full(void **state)
 {
     card_run run = { .program = fake_card_text() };
     stoke_error err = { 0 };
-    stk_block large;
+    stk_device_block large;
     assert_int_equal(card_make(&run, &err), STOKE_OK);
     assert_int_equal(stk_block_create(&large, run.device, STK_MEMORY_DEVICE, 256u << 20, &err),
                      STOKE_E_NOMEM);

@@ -4,7 +4,7 @@
  * allocation of ours. What is wanted: an error that names the call, nothing left behind, nothing done that
  * the driver forbids.
  */
-#include "tests/unit/fake_card.h"
+#include "tests/unit/fixture_fake_gpu.h"
 
 #include "src/base/mem.h"
 #include "src/device/cuda_driver.h"

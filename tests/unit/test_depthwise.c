@@ -3,9 +3,9 @@
  * Depthwise convolution and GELU against their formulas in doubles. The gradients of those formulas are held
  * to finite differences first.
  */
-#include "tests/unit/running.h"
+#include "tests/unit/fixture_run.h"
 
-#include "src/net/depthwise.h"
+#include "src/net/ops/depthwise.h"
 
 typedef struct shape {
     stk_map map;
@@ -158,12 +158,12 @@ typedef struct result {
 } result;
 
 /* A layer of `d` ready to run. */
-typedef struct bench {
+typedef struct scratch {
     running net;
     stk_depthwise layer;
-} bench;
+} scratch;
 
-static void open_bench(bench *b, const data *d, stk_cpu_level level, uint32_t threads)
+static void open_bench(scratch *b, const data *d, stk_cpu_level level, uint32_t threads)
 {
     b->layer = (stk_depthwise){ .channels = d->shape.channels,
                                 .weight = d->weight,
@@ -174,7 +174,7 @@ static void open_bench(bench *b, const data *d, stk_cpu_level level, uint32_t th
     stk_depthwise_pack(&b->net.run, (const stk_depthwise *const[]){ &b->layer }, 1);
 }
 
-static void close_bench(bench *b)
+static void close_bench(scratch *b)
 {
     running_stop(&b->net);
     stk_free(b->layer.packed);
@@ -187,7 +187,7 @@ static result compute(const data *d, stk_cpu_level level, uint32_t threads)
                  .dh1 = running_zeros(d->count, d->type),
                  .d_weight = running_zeros(9 * channels, STK_F32),
                  .d_bias = running_zeros(channels, STK_F32) };
-    bench b;
+    scratch b;
     open_bench(&b, d, level, threads);
     b.layer.d_weight = r.d_weight;
     b.layer.d_bias = r.d_bias;
@@ -263,7 +263,7 @@ static void rows_made_on_demand(void **state)
         data d = make_data((shape){ { 2, 5, 19 }, 24 }, type, 1);
         for (stk_cpu_level level = STK_CPU_C; level <= stk_cpu_detected(); level++) {
             result r = compute(&d, level, 1);
-            bench b;
+            scratch b;
             open_bench(&b, &d, level, 1);
             const stk_hidden source = { &b.net.table, &b.layer, d.shape.map, d.h1, type };
             const stk_rows made = stk_hidden_rows(&source);
@@ -291,7 +291,7 @@ static void gradients_add_up_or_are_left_out(void **state)
         float d_weight[9 * 16], d_bias[16];
         for (int i = 0; i < 9 * 16; i++) d_weight[i] = 3;
         for (int i = 0; i < 16; i++) d_bias[i] = -2;
-        bench b;
+        scratch b;
         open_bench(&b, &d, level, 2);
         float *dh1 = running_zeros(d.count, STK_F32);
         stk_depthwise_backward(&b.net.run, &b.layer, d.shape.map, d.h1, d.dh3, dh1); /* frozen */

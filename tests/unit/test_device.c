@@ -2,20 +2,20 @@
  *
  * Devices: what every kind promises, run on each that is here; names, limits, losses.
  */
-#include "tests/unit/devices.h"
+#include "tests/unit/fixture_devices.h"
 
 #include <pthread.h>
 
 #include "kernels/tables.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/device/virtual.h"
+#include "src/device/sim.h"
 
 enum { BYTES = 5003 };
 
-static stk_block make(on_device *on, stk_memory_kind kind, size_t bytes)
+static stk_device_block make(on_device *on, stk_memory_kind kind, size_t bytes)
 {
-    stk_block block;
+    stk_device_block block;
     devices_ok(stk_block_create(&block, on->device, kind, bytes, err));
     if (kind != STK_MEMORY_DEVICE) memset(block.host, 0x11, bytes);
     return block;
@@ -30,7 +30,7 @@ static void describes_itself(on_device *on)
     assert_string_equal(info->problem, "");
     assert_string_not_equal(info->title, "");
     assert_memory_equal(info->name, on->device->fns->kind, strlen(on->device->fns->kind));
-    assert_int_equal(info->emulated, !strcmp(on->device->fns->kind, "virtual"));
+    assert_int_equal(info->emulated, !strcmp(on->device->fns->kind, "sim"));
     devices_ok(stoke_device_memory(on->device, &free_bytes, &total, err));
     assert_true(free_bytes <= total);
     stoke_device *again; /* its own name leads back to it */
@@ -90,8 +90,8 @@ static void stops_the_selftest(on_device *on)
 
 static void checks_copies(on_device *on)
 {
-    stk_block far = make(on, STK_MEMORY_DEVICE, BYTES), near = make(on, STK_MEMORY_PAGEABLE, BYTES);
-    stk_block back = make(on, STK_MEMORY_PINNED, BYTES), lost = near, foreign = near;
+    stk_device_block far = make(on, STK_MEMORY_DEVICE, BYTES), near = make(on, STK_MEMORY_PAGEABLE, BYTES);
+    stk_device_block back = make(on, STK_MEMORY_PINNED, BYTES), lost = near, foreign = near;
     stk_stream *s = on->stream;
     lost.host = NULL;
     foreign.device = NULL;
@@ -122,7 +122,7 @@ static void checks_launches(on_device *on)
 {
     stk_module *module;
     stk_stream *s = on->stream;
-    stk_block words = make(on, STK_MEMORY_DEVICE, 64), near = make(on, STK_MEMORY_PINNED, 64);
+    stk_device_block words = make(on, STK_MEMORY_DEVICE, 64), near = make(on, STK_MEMORY_PINNED, 64);
     k_shape shape = { .width = 15 };
     char large[STK_VALUE_MAX + 1] = { 0 };
     devices_ok(stk_module_create(&module, on->device, &stk_augment_program, err));
@@ -169,7 +169,7 @@ static void keeps_events(on_device *on)
     stk_stream *other;
     uint64_t first, second;
     int done = 0;
-    stk_block far = make(on, STK_MEMORY_DEVICE, BYTES), near = make(on, STK_MEMORY_PINNED, BYTES);
+    stk_device_block far = make(on, STK_MEMORY_DEVICE, BYTES), near = make(on, STK_MEMORY_PINNED, BYTES);
     devices_ok(stk_event_create(&event, on->device, err));
     devices_ok(stk_event_create(&later, on->device, err));
     devices_ok(stk_stream_create(&other, on->device, err));
@@ -204,7 +204,7 @@ static void keeps_events(on_device *on)
 /* Streams and events with work under way, in every order. */
 static void ends_in_every_order(on_device *on)
 {
-    stk_block far[2], near[2]; /* of each stream its own: only the event joins them */
+    stk_device_block far[2], near[2]; /* of each stream its own: only the event joins them */
     for (int i = 0; i < 2; i++) {
         far[i] = make(on, STK_MEMORY_DEVICE, BYTES);
         near[i] = make(on, STK_MEMORY_PINNED, BYTES);
@@ -245,8 +245,8 @@ static void ends_in_every_order(on_device *on)
 /* More work than any queue holds. */
 static void takes_much_work(on_device *on)
 {
-    stk_block far = make(on, STK_MEMORY_DEVICE, 1000), near = make(on, STK_MEMORY_PINNED, 1000),
-              back = make(on, STK_MEMORY_PINNED, 1000);
+    stk_device_block far = make(on, STK_MEMORY_DEVICE, 1000), near = make(on, STK_MEMORY_PINNED, 1000),
+                     back = make(on, STK_MEMORY_PINNED, 1000);
     for (size_t i = 0; i < 1000; i++) {
         ((uint8_t *)near.host)[i] = (uint8_t)(i * 7);
         devices_ok(stk_stream_copy(on->stream, &far, i, &near, i, 1, err));
@@ -271,7 +271,7 @@ static void *use_from_a_thread(void *argument)
 {
     one_thread *t = argument;
     stk_stream *stream = NULL;
-    stk_block far = { 0 }, near = { 0 }, back = { 0 };
+    stk_device_block far = { 0 }, near = { 0 }, back = { 0 };
     int r = stk_stream_create(&stream, t->device, NULL);
     if (!r) r = stk_block_create(&far, t->device, STK_MEMORY_DEVICE, BYTES, NULL);
     if (!r) r = stk_block_create(&near, t->device, STK_MEMORY_PINNED, BYTES, NULL);
@@ -317,7 +317,7 @@ static void counts_memory(on_device *on)
     stoke_device_params params = devices_params();
     params.memory_limit = 700000;
     devices_ok(stoke_device_open(&device, on->device->info.name, &params, err));
-    stk_block first, second, host;
+    stk_device_block first, second, host;
     stoke_error why = { 0 };
     uint64_t free_bytes, total;
     devices_ok(stk_block_create(&first, device, STK_MEMORY_DEVICE, 300000, err));
@@ -350,8 +350,8 @@ static void locks_pages_for_loaders(on_device *on)
         assert_int_equal((uintptr_t)piece[i] % alignment, 0);
         memset(piece[i], i, 1000 + (size_t)i);
     }
-    stk_block far = make(on, STK_MEMORY_DEVICE, 1000), back = make(on, STK_MEMORY_PAGEABLE, 1000);
-    const stk_block slot = {
+    stk_device_block far = make(on, STK_MEMORY_DEVICE, 1000), back = make(on, STK_MEMORY_PAGEABLE, 1000);
+    const stk_device_block slot = {
         .device = on->device, .kind = STK_MEMORY_PINNED, .bytes = 1003, .host = piece[3]
     };
     devices_ok(stk_stream_copy(on->stream, &far, 0, &slot, 2, 1000, err));
@@ -385,7 +385,7 @@ static void refuses_bad_programs(on_device *on)
     stoke_error why = { 0 };
     const int r = stk_module_create(&module, on->device, &program, &why);
     const char *kind = on->device->fns->kind;
-    if (!strcmp(kind, "host") || !strcmp(kind, "virtual")) {
+    if (!strcmp(kind, "host") || !strcmp(kind, "sim")) {
         assert_int_equal(r, STOKE_OK);
     } else {
         assert_int_equal(r, STOKE_E_UNSUPPORTED);
@@ -410,7 +410,7 @@ static void keeps_the_first_loss(on_device *on)
     stk_device_fns broken = *on->device->fns;
     const stk_device_fns *sound = on->device->fns;
     stoke_error why = { 0 };
-    stk_block block = make(on, STK_MEMORY_DEVICE, BYTES), other;
+    stk_device_block block = make(on, STK_MEMORY_DEVICE, BYTES), other;
     stk_event *event, *no_event;
     stk_stream *no_stream;
     stk_module *no_module;
@@ -454,8 +454,8 @@ static void keeps_the_first_loss(on_device *on)
 /* ---- a selftest can fail ---- */
 
 /* A copy engine that forgets the last byte of long copies. */
-static int copy_short(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from,
-                      size_t from_at, size_t bytes, stoke_error *err)
+static int copy_short(stk_stream *stream, const stk_device_block *to, size_t to_at,
+                      const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err)
 {
     return stk_device_host.copy(stream, to, to_at, from, from_at, bytes - (bytes > 4096), err);
 }
@@ -500,8 +500,8 @@ static void test_selftest_notices(void **state)
 }
 
 /* What a driver says is long: its compiler's log, or the arithmetic of a limit. */
-static int copy_with_many_words(stk_stream *stream, const stk_block *to, size_t to_at, const stk_block *from,
-                                size_t from_at, size_t bytes, stoke_error *err)
+static int copy_with_many_words(stk_stream *stream, const stk_device_block *to, size_t to_at,
+                                const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err)
 {
     (void)stream, (void)to, (void)to_at, (void)from, (void)from_at, (void)bytes;
     return stk_fail(err, STOKE_E_NOMEM, "%0700d, and what to do", 0);
@@ -564,8 +564,8 @@ static void test_lost_on_the_way(void **state)
         stoke_device *device;
         losing l = { 0 };
         stoke_error why = { 0 };
-        devices_ok(stoke_device_open(&device, "virtual", &params, err));
-        stk_virtual_lose_after(device, calls);
+        devices_ok(stoke_device_open(&device, "sim", &params, err));
+        stk_sim_lose_after(device, calls);
         assert_int_equal(stoke_device_selftest(device, note_line, &l, &why), STOKE_E_CANCELLED);
         if (l.failed) {
             assert_non_null(strstr(l.problem, "lost"));
@@ -592,7 +592,7 @@ static void test_names(void **state)
         { "opencl:99", "opencl" },
         { "cuda:-1", "" },
         { "opencl:0x", "" },
-        { "virtual:rtx9999", "rtx9999" },
+        { "sim:rtx9999", "rtx9999" },
         { "a name that is much longer than any name of a device could ever be",
           "no device is called 'a name" },
     };
@@ -611,7 +611,7 @@ static void test_names(void **state)
     stoke_device_close(&device);
 }
 
-/* The first real one of its own; without any, the host, and never a card on paper. */
+/* The first real one of its own; without any, the host, and never a simulated GPU. */
 static void test_auto(void **state)
 {
     const char *cuda = getenv("STOKE_LIBCUDA");
@@ -636,7 +636,7 @@ static void test_auto(void **state)
 /* Ordered by kind, each kind there or explained, and what has no problem opens. */
 static void test_list(void **state)
 {
-    static const char *const kinds[] = { "host", "cuda", "opencl", "virtual" };
+    static const char *const kinds[] = { "host", "cuda", "opencl", "sim" };
     stoke_device_list *list;
     stoke_device_info info;
     size_t kind = 0, i = 0;
@@ -668,7 +668,7 @@ static int use_host(void)
     stk_stream *stream = NULL;
     stk_event *event = NULL;
     stk_module *module = NULL;
-    stk_block block = { 0 };
+    stk_device_block block = { 0 };
     void *piece = NULL;
     int r = stoke_device_open(&device, "host", NULL, NULL);
     if (!r) r = stk_stream_create(&stream, device, NULL);

@@ -3,7 +3,7 @@
  * Batches that lie on a device, augmented there: the bytes of stoke_rows on the host, for every type and
  * layout that comes in, on every device that is here.
  */
-#include "tests/unit/devices.h"
+#include "tests/unit/fixture_devices.h"
 
 #include <stoke/device_rows.h>
 #include <stoke/rows.h>

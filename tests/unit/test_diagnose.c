@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A diagnosis of small loops: what must hold whatever the machine does. Times are not judged, but for those
- * of a card on paper.
+ * of a simulated GPU.
  */
-#include "tests/unit/pairs.h"
+#include "tests/unit/fixture_pairs.h"
 
-#include "tests/unit/markup.h"
+#include "tests/unit/fixture_markup.h"
 
 #include <math.h>
 
@@ -31,7 +31,7 @@ static void begin(subject *s, void **state)
     s->params.data.dtype = stoke_data_defaults().dtype;
     s->params.data.augment = "standard";
     if (stoke_dataset_open(&s->dataset, &s->params.data, &err)) fail_msg("%s", err.message);
-    if (stoke_device_open(&s->device, "virtual:rtx3090", NULL, &err)) fail_msg("%s", err.message);
+    if (stoke_device_open(&s->device, "sim:rtx3090", NULL, &err)) fail_msg("%s", err.message);
     s->step_ms[0] = 1;
     s->params.dataset = s->dataset;
     s->params.device = s->device;

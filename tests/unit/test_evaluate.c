@@ -3,7 +3,7 @@
  * A pass over a validation set against the same done picture by picture: every sample counts once, whatever
  * the batches; bad files do not; the worst are found; pictures are kept and drawn.
  */
-#include "tests/unit/pairs.h"
+#include "tests/unit/fixture_pairs.h"
 
 #include <math.h>
 
@@ -12,12 +12,12 @@
 
 enum { SIZE = 32, MOST = 24 };
 
-typedef struct bench {
+typedef struct scratch {
     stoke_net *net;
     stoke_dataset *dataset;
     stoke_loader *loader;
     stoke_confusion *confusion;
-} bench;
+} scratch;
 
 static stoke_data_params settings(void **state, int64_t batch)
 {
@@ -29,7 +29,7 @@ static stoke_data_params settings(void **state, int64_t batch)
     return data;
 }
 
-static void open_bench(bench *b, const stoke_data_params *data, uint32_t classes)
+static void open_bench(scratch *b, const stoke_data_params *data, uint32_t classes)
 {
     stoke_error err = { 0 };
     stoke_net_params params = stoke_net_defaults();
@@ -49,7 +49,7 @@ static void open_bench(bench *b, const stoke_data_params *data, uint32_t classes
     if (r) fail_msg("%s", err.message);
 }
 
-static void close_bench(bench *b)
+static void close_bench(scratch *b)
 {
     stoke_loader_destroy(&b->loader);
     stoke_dataset_close(&b->dataset);
@@ -57,7 +57,7 @@ static void close_bench(bench *b)
     stoke_confusion_destroy(&b->confusion);
 }
 
-static stk_evaluation evaluated(bench *b, stk_gallery *gallery)
+static stk_evaluation evaluated(scratch *b, stk_gallery *gallery)
 {
     stk_evaluation e;
     stoke_error err = { 0 };
@@ -73,7 +73,7 @@ typedef struct single {
     const char *name[MOST];
 } single;
 
-static single one_by_one(bench *b, stoke_confusion *total)
+static single one_by_one(scratch *b, stoke_confusion *total)
 {
     single s = { 0 };
     const stoke_batch *batch;
@@ -113,7 +113,7 @@ static void every_sample_counts_once(void **state)
 {
     pairs_write(state, 7, 40, 36);
     const stoke_data_params one = settings(state, 1), three = settings(state, 3);
-    bench a = { 0 }, b = { 0 };
+    scratch a = { 0 }, b = { 0 };
     open_bench(&a, &one, PAIRS_CLASSES);
     open_bench(&b, &three, PAIRS_CLASSES);
     stoke_confusion *total;
@@ -140,7 +140,7 @@ static void the_worst_are_listed_in_order(void **state)
 {
     pairs_write(state, 20, SIZE, SIZE);
     const stoke_data_params one = settings(state, 1), eight = settings(state, 8);
-    bench a = { 0 }, b = { 0 };
+    scratch a = { 0 }, b = { 0 };
     open_bench(&a, &one, PAIRS_CLASSES);
     open_bench(&b, &eight, PAIRS_CLASSES);
     const single s = one_by_one(&a, a.confusion);
@@ -163,7 +163,7 @@ static void the_worst_are_listed_in_order(void **state)
 
 /* What a gallery of all samples shows, as the bytes of its PNG. captions: scores of their own, or NULL.
  * free() them. */
-static uint8_t *drawn(void **state, bench *b, const double *captions, stk_evaluation *e, size_t *size)
+static uint8_t *drawn(void **state, scratch *b, const double *captions, stk_evaluation *e, size_t *size)
 {
     stk_gallery *gallery;
     const uint64_t count = stoke_dataset_count(b->dataset);
@@ -190,7 +190,7 @@ static void substitutes_of_bad_files_do_not_count(void **state)
 {
     pairs_write(state, 6, SIZE, SIZE);
     stoke_data_params data = settings(state, 3);
-    bench good = { 0 }, bad = { 0 };
+    scratch good = { 0 }, bad = { 0 };
     stk_evaluation e, wanted;
     size_t size, wanted_size;
     unit_write(unit_path(state, "images/s7.png"), "no picture", 10);
@@ -226,7 +226,7 @@ static void a_picture_that_is_all_ignored_has_no_score(void **state)
     const stoke_image mask = { ids, SIZE, SIZE, SIZE, 1, 1 };
     assert_int_equal(stoke_image_write_png(unit_path(state, "masks/s1.png"), &mask, NULL), 0);
     const stoke_data_params data = settings(state, 1);
-    bench b = { 0 };
+    scratch b = { 0 };
     open_bench(&b, &data, PAIRS_CLASSES);
     const stk_evaluation both = evaluated(&b, NULL);
     assert_int_equal(both.samples, 2);
@@ -249,7 +249,7 @@ static void progress_tells_and_stops(void **state)
 {
     pairs_write(state, 5, SIZE, SIZE);
     const stoke_data_params data = settings(state, 2);
-    bench b = { 0 };
+    scratch b = { 0 };
     stk_evaluation e;
     stoke_error err = { 0 };
     uint64_t seen[3] = { 0, 0, 2 };
@@ -268,7 +268,7 @@ static void what_does_not_fit_is_refused(void **state)
 {
     pairs_write(state, 2, SIZE, SIZE);
     stoke_data_params data = settings(state, 2);
-    bench b = { 0 };
+    scratch b = { 0 };
     stk_evaluation e;
     stoke_error err = { 0 };
     data.classes = 0; /* nobody checks the masks before the network */
@@ -289,7 +289,7 @@ static void one_class_is_evaluated_as_two(void **state)
     stoke_data_params data = settings(state, 2);
     data.label_map = "0:0,1:1,2:1,3:0,4:0";
     data.classes = 2;
-    bench b = { 0 };
+    scratch b = { 0 };
     open_bench(&b, &data, 1);
     const stk_evaluation e = evaluated(&b, NULL);
     assert_int_equal(stoke_confusion_classes(b.confusion), 2);
@@ -307,7 +307,7 @@ static void captions_can_be_given(void **state)
     const double *const captions[] = { NULL, low, low, high };
     pairs_write(state, 3, SIZE, SIZE);
     const stoke_data_params data = settings(state, 3);
-    bench b = { 0 };
+    scratch b = { 0 };
     stk_evaluation e;
     uint8_t *picture[4];
     size_t size[4];
@@ -325,7 +325,7 @@ static void pictures_are_kept_and_drawn(void **state)
 {
     pairs_write(state, 7, SIZE, SIZE);
     const stoke_data_params data = settings(state, 3);
-    bench b = { 0 };
+    scratch b = { 0 };
     stk_gallery *gallery;
     stoke_error err = { 0 };
     struct stat st;

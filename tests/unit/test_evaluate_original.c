@@ -4,7 +4,7 @@
  * size; of larger pictures it depends neither on batches nor on threads. And when a set is looked at like
  * that.
  */
-#include "tests/unit/pairs.h"
+#include "tests/unit/fixture_pairs.h"
 
 #include <math.h>
 
@@ -14,13 +14,13 @@
 
 enum { SIZE = 32 };
 
-typedef struct bench {
+typedef struct scratch {
     stoke_net *net;
     stoke_dataset *dataset;
     stoke_confusion *confusion;
     stoke_labels *labels;
     stk_original original;
-} bench;
+} scratch;
 
 static stoke_data_params settings(void **state)
 {
@@ -46,11 +46,11 @@ static stoke_net_params net_params(uint32_t batch, uint32_t threads)
     return params;
 }
 
-static void open_bench(bench *b, const stoke_data_params *data, uint32_t batch, uint32_t threads)
+static void open_bench(scratch *b, const stoke_data_params *data, uint32_t batch, uint32_t threads)
 {
     stoke_error err = { 0 };
     const stoke_net_params params = net_params(batch, threads);
-    *b = (bench){ 0 };
+    *b = (scratch){ 0 };
     int r = stoke_net_open(&b->net, &params, &err);
     if (!r) r = stoke_dataset_open(&b->dataset, data, &err);
     if (!r) r = stk_labels_of(&b->labels, data, &err);
@@ -63,7 +63,7 @@ static void open_bench(bench *b, const stoke_data_params *data, uint32_t batch, 
     b->original.data = data;
 }
 
-static void close_bench(bench *b)
+static void close_bench(scratch *b)
 {
     stk_quarantine_close(&b->original.quarantine);
     stoke_predictor_close(&b->original.predictor);
@@ -73,7 +73,7 @@ static void close_bench(bench *b)
     stoke_net_close(&b->net);
 }
 
-static stk_evaluation evaluated(bench *b)
+static stk_evaluation evaluated(scratch *b)
 {
     stk_evaluation e;
     stoke_error err = { 0 };
@@ -96,7 +96,7 @@ static void a_window_as_large_as_the_picture(void **state)
     stoke_loader *loader;
     stoke_confusion *resized;
     stk_evaluation usual;
-    bench b;
+    scratch b;
     open_bench(&b, &data, 4, 2);
     assert_int_equal(stoke_confusion_create(&resized, PAIRS_CLASSES, 255, NULL), 0);
     assert_int_equal(stoke_loader_create(&loader, b.dataset, &data, NULL, &err), 0);
@@ -123,7 +123,7 @@ static void neither_batch_nor_threads_matter(void **state)
 {
     pairs_write(state, 5, 70, 50);
     const stoke_data_params data = settings(state);
-    bench a, b;
+    scratch a, b;
     open_bench(&a, &data, 1, 1);
     open_bench(&b, &data, 7, 2);
     const stk_evaluation one = evaluated(&a), many = evaluated(&b);
@@ -145,7 +145,7 @@ static void a_bad_mask_is_counted_once(void **state)
     stoke_data_params data = settings(state);
     data.max_bad = "1";
     assert_int_equal(truncate(unit_path(state, "masks/s2.png"), 40), 0);
-    bench b;
+    scratch b;
     open_bench(&b, &data, 4, 2);
     for (int again = 0; again < 2; again++) {
         assert_int_equal(evaluated(&b).samples, 4);
@@ -170,7 +170,7 @@ static void it_stops_when_asked(void **state)
 {
     pairs_write(state, 5, 70, 50);
     const stoke_data_params data = settings(state);
-    bench b;
+    scratch b;
     stk_evaluation e;
     stoke_error err = { 0 };
     int asked = 0;

@@ -11,7 +11,7 @@
 #include "src/base/mem.h"
 #include "src/report/crc32c.h"
 #include "src/report/events.h"
-#include "tests/unit/events_record.h"
+#include "tests/unit/fixture_events.h"
 
 static double at_a_fixed_time(void)
 {

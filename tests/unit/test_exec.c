@@ -2,7 +2,7 @@
  *
  * Plans carried out: what comes out of a loader against what the op says, computed here in the plainest way.
  */
-#include "tests/unit/taken.h"
+#include "tests/unit/fixture_taken.h"
 
 enum { SIDE = 32, ROWS = 8 };
 
@@ -248,9 +248,9 @@ static void erased_boxes_are_ignored_on_request(void **state)
     assert_int_equal(stoke_pipeline_create(&pipeline, "erasing(p=1,value=10,20,30,mask=ignore)", NULL), 0);
     for (uint32_t row = 0; row < ROWS; row++) {
         const stoke_draw draw = { 0, 0, row, SIDE, SIDE, SIDE, SIDE, NULL };
-        stoke_plan plan;
+        stoke_augment_plan plan;
         stoke_pipeline_draw(pipeline, &draw, &plan);
-        assert_int_equal(plan.n_touches, 1);
+        assert_int_equal(plan.n_color_steps, 1);
         const stoke_box box = plan.touch[0].box;
         assert_true(box.width > 0 && box.height > 0);
         for (uint32_t y = 0; y < SIDE; y++)

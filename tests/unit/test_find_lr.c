@@ -3,7 +3,7 @@
  * The sweep with a network and a loader: afterwards both go on as if nothing had happened, bit for bit,
  * however it ended. (What is read from the curve: test_lr_judge.c.)
  */
-#include "tests/unit/pairs.h"
+#include "tests/unit/fixture_pairs.h"
 
 #include <math.h>
 

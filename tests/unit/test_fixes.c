@@ -7,7 +7,7 @@
 
 #include "src/base/mem.h"
 #include "src/tune/diagnose/fixes.h"
-#include "costing.h"
+#include "fixture_cost.h"
 
 /* ---- setups ---- */
 

@@ -7,7 +7,7 @@
 
 #include "src/base/mem.h"
 #include "src/tune/diagnose/forecast.h"
-#include "costing.h"
+#include "fixture_cost.h"
 
 static stoke_setup setup_by(const char *text)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The decode head against the unfolded one in double (head_oracle.h): logits, running statistics and every
- * gradient, for each column of the table and each type of activations, at regular and odd sizes; the oracle's
- * own gradients against finite differences; equal bits for any number of threads; dropout's bits.
+ * The decode head against the unfolded one in double (fixture_head_oracle.h): logits, running statistics and
+ * every gradient, for each column of the table and each type of activations, at regular and odd sizes; the
+ * oracle's own gradients against finite differences; equal bits for any number of threads; dropout's bits.
  */
-#include "tests/unit/head_oracle.h"
-#include "tests/unit/running.h"
+#include "tests/unit/fixture_head_oracle.h"
+#include "tests/unit/fixture_run.h"
 
-#include "src/net/head_room.h"
+#include "src/net/segformer/segformer_head_room.h"
 
 /* The third has several strips and blocks of rows, the fourth maps one pixel wide. */
 static const shape shapes[] = {
@@ -29,7 +29,7 @@ static double uniform(uint64_t *seed)
 typedef struct engine {
     shape s;
     running net;
-    stk_head head;
+    stk_segformer_head head;
     float *value[FEATURES], *d[VALUES]; /* f32 parameters; gradients */
     void *features[4];                  /* of the run's type */
     float *running_mean, *running_variance, *logits, *d_logits;
@@ -47,8 +47,8 @@ static float *floats(size_t count)
 static void engine_head(engine *e)
 {
     const shape *s = &e->s;
-    stk_head *h = &e->head;
-    *h = (stk_head){ .batch = s->batch, .size = s->size, .classes = s->classes, .training = 1 };
+    stk_segformer_head *h = &e->head;
+    *h = (stk_segformer_head){ .batch = s->batch, .size = s->size, .classes = s->classes, .training = 1 };
     for (int i = 0; i < 4; i++) {
         h->height[i] = s->height[i];
         h->width[i] = s->width[i];
@@ -89,10 +89,10 @@ static void engine_create(engine *e, const shape *s, stk_cpu_level level, stk_fl
     e->y = floats(rows * s->size);
     e->d_y = floats(rows * s->size);
     engine_head(e);
-    const size_t room = stk_head_room(&e->net.run, &e->head);
+    const size_t room = stk_segformer_head_room(&e->net.run, &e->head);
     e->head.room = floats(room / sizeof(float));
-    stk_head_bind(&e->net.run, &e->head);
-    running_room(&e->net, stk_head_need(&e->net.run, &e->head));
+    stk_segformer_head_bind(&e->net.run, &e->head);
+    running_room(&e->net, stk_segformer_head_need(&e->net.run, &e->head));
 }
 
 static void engine_free(engine *e)
@@ -152,8 +152,8 @@ static double *fill_both(engine *e, oracle *o, uint64_t seed)
 static void engine_forward(engine *e)
 {
     const void *const features[4] = { e->features[0], e->features[1], e->features[2], e->features[3] };
-    stk_head_pack(&e->net.run, &e->head);
-    stk_head_forward(&e->net.run, &e->head, features, e->y, e->logits);
+    stk_segformer_head_pack(&e->net.run, &e->head);
+    stk_segformer_head_forward(&e->net.run, &e->head, features, e->y, e->logits);
 }
 
 static void engine_backward(engine *e)
@@ -161,7 +161,7 @@ static void engine_backward(engine *e)
     const void *const features[4] = { e->features[0], e->features[1], e->features[2], e->features[3] };
     float *const d_features[4] = { e->d[FEATURES], e->d[FEATURES + 1], e->d[FEATURES + 2],
                                    e->d[FEATURES + 3] };
-    stk_head_backward(&e->net.run, &e->head, features, e->y, e->d_logits, e->d_y, d_features);
+    stk_segformer_head_backward(&e->net.run, &e->head, features, e->y, e->d_logits, e->d_y, d_features);
 }
 
 /* ---- comparison ---- */
@@ -268,7 +268,7 @@ static void oracle_agrees_with_differences(void **state)
 static float *who_passed(const engine *e)
 {
     const size_t count = stage_rows(&e->s, 0) * e->s.size;
-    const stk_head_norm norm = stk_head_norm_of(&e->head);
+    const stk_head_norm norm = stk_segformer_head_norm_of(&e->head);
     float *passed = floats(count);
     e->net.table.head.activate[e->net.run.type](&norm, 0, stage_rows(&e->s, 0), e->y, e->d_y);
     for (size_t i = 0; i < count; i++) passed[i] = stk_get(e->d_y, i, e->net.run.type);
@@ -412,14 +412,15 @@ static void what_is_frozen_is_left_out(void **state)
     free(fill_both(&some, &o, 21));
     some.head.d_fuse_weight = some.head.d_linear_weight[1] = some.head.d_linear_bias[2] = NULL;
     some.head.d_norm_gamma = some.head.d_classifier_weight = some.head.d_classifier_bias = NULL;
-    stk_head_bind(&some.net.run, &some.head);
+    stk_segformer_head_bind(&some.net.run, &some.head);
     engine_forward(&all);
     engine_backward(&all);
     engine_forward(&some);
     const void *const features[4] = { some.features[0], some.features[1], some.features[2],
                                       some.features[3] };
     float *const d_features[4] = { NULL, some.d[FEATURES + 1], NULL, some.d[FEATURES + 3] };
-    stk_head_backward(&some.net.run, &some.head, features, some.y, some.d_logits, some.d_y, d_features);
+    stk_segformer_head_backward(&some.net.run, &some.head, features, some.y, some.d_logits, some.d_y,
+                                d_features);
     for (int v = 0; v < VALUES; v++) {
         const int left_out = v == FUSE || v == LINEAR_WEIGHT + 1 || v == LINEAR_BIAS + 2 || v == GAMMA ||
                              v == CLASS_WEIGHT || v == CLASS_BIAS || v == FEATURES || v == FEATURES + 2;

@@ -4,13 +4,13 @@
  * mixing, elements, and what they rest on (Philox, 16-bit floats). Devices are held to the host by the
  * selftest.
  */
-#include "tests/unit/touching.h"
+#include "tests/unit/fixture_color.h"
 
 #include "kernels/half.h"
 #include "kernels/philox.h"
 #include "src/base/half.h"
 #include "src/device/program.h"
-#include "src/feed/tables.h"
+#include "src/upload/tables.h"
 #include "src/loader/mix.h"
 #include "src/pix/warp.h"
 
@@ -25,7 +25,7 @@ static const stoke_dtype mask_types[] = { STOKE_DTYPE_U8, STOKE_DTYPE_U16, STOKE
 /* ---- a batch on its way ---- */
 
 typedef struct batch {
-    stk_recipe recipe; /* as far as tables.c looks at it */
+    stk_loader_config config; /* as far as tables.c looks at it */
     stk_raw_row row[ROWS];
     k_shape shape;
     k_sample sample[ROWS];
@@ -65,10 +65,10 @@ static void batch_begin(batch *b, const uint32_t size[2], stoke_dtype dtype, sto
 {
     memset(b, 0, sizeof *b);
     for (uint32_t i = 0; i < 65536; i++) swapped[i] = (uint16_t)(i ^ 5);
-    b->recipe = (stk_recipe){
+    b->config = (stk_loader_config){
         .width = size[0], .height = size[1], .mask_dtype = mask_dtype, .mask_fill = 255, .swap = swapped
     };
-    stk_writer_init(&b->recipe.writer, dtype, layout, (stoke_normalize)below(3));
+    stk_writer_init(&b->config.writer, dtype, layout, (stoke_normalize)below(3));
 }
 
 static void batch_end(batch *b)
@@ -87,7 +87,7 @@ static int64_t fixed(double value)
 }
 
 /* Turned and scaled about something near the middle, or anything at all. */
-static void draw_warp(stoke_plan *plan, uint32_t width, uint32_t height)
+static void draw_warp(stoke_augment_plan *plan, uint32_t width, uint32_t height)
 {
     const double angle = uniform(0, 6.3), scale = uniform(0.3, 2), c = cos(angle) * scale,
                  s = sin(angle) * scale;
@@ -105,10 +105,10 @@ static void draw_warp(stoke_plan *plan, uint32_t width, uint32_t height)
 }
 
 /* A plan for a picture of `width` x `height` in the batch: placed (also beyond the edge) or warped. */
-static void draw_plan(const batch *b, stoke_plan *plan, int warp)
+static void draw_plan(const batch *b, stoke_augment_plan *plan, int warp)
 {
-    const uint32_t width = b->recipe.width, height = b->recipe.height;
-    *plan = (stoke_plan){ .width = 1 + below(width + 4), .height = 1 + below(height + 4) };
+    const uint32_t width = b->config.width, height = b->config.height;
+    *plan = (stoke_augment_plan){ .width = 1 + below(width + 4), .height = 1 + below(height + 4) };
     if (warp) {
         draw_warp(plan, width, height);
         return;
@@ -119,9 +119,9 @@ static void draw_plan(const batch *b, stoke_plan *plan, int warp)
     plan->vflip = (uint8_t)below(2);
 }
 
-static void plain_plan(const batch *b, stoke_plan *plan)
+static void plain_plan(const batch *b, stoke_augment_plan *plan)
 {
-    *plan = (stoke_plan){ .width = b->recipe.width, .height = b->recipe.height };
+    *plan = (stoke_augment_plan){ .width = b->config.width, .height = b->config.height };
 }
 
 /* Elements of samples of two bytes, by the words of stk_writer. */
@@ -138,8 +138,8 @@ static float *deep_of(const stk_writer *writer)
 /* Room for the batch, with gaps between its rows. */
 static void take_room(batch *b, uint32_t count)
 {
-    const size_t pixels = (size_t)b->recipe.width * b->recipe.height;
-    b->shape = stk_tables_shape(&b->recipe, count);
+    const size_t pixels = (size_t)b->config.width * b->config.height;
+    b->shape = stk_tables_shape(&b->config, count);
     b->shape.image_pitch = whole_lines(b->shape.image_pitch + 1);
     b->shape.mask_pitch = whole_lines(b->shape.mask_pitch + 1);
     b->image_bytes = b->shape.image_pitch * (ROWS + 1);
@@ -169,9 +169,9 @@ static void fill_rows(batch *b, uint8_t depth, uint8_t mask_depth, uint32_t coun
     for (size_t i = 0; i < bytes; i++) b->raw[i] = (uint8_t)below(256);
     stk_tables tables = { .samples = b->sample, .steps = b->step, .steps_capacity = ROWS * STEPS };
     stoke_error err = { 0 };
-    if (stk_tables_fill(&tables, &b->recipe, b->row, count, &layout, &err)) fail_msg("%s", err.message);
+    if (stk_tables_fill(&tables, &b->config, b->row, count, &layout, &err)) fail_msg("%s", err.message);
     take_room(b, count);
-    if (depth == 2) b->deep = deep_of(&b->recipe.writer);
+    if (depth == 2) b->deep = deep_of(&b->config.writer);
     b->points = room(tables.points * 2 * sizeof(float));
     void *const arguments[] = { b->points, b->sample, &b->shape };
     run(STK_KERNEL_elastic_points, arguments, tables.columns, tables.rows, count);
@@ -205,7 +205,7 @@ static stoke_image picture_of(const batch *b, uint32_t row, int mask)
                           depth };
 }
 
-static int mirror_of(const stoke_plan *plan)
+static int mirror_of(const stoke_augment_plan *plan)
 {
     return (plan->hflip ? STK_MIRROR_H : 0) | (plan->vflip ? STK_MIRROR_V : 0);
 }
@@ -214,9 +214,9 @@ static void host_image(const batch *b, uint32_t row, void *out)
 {
     static const uint8_t black[3];
     const stoke_image src = picture_of(b, row, 0);
-    const stoke_plan *plan = &b->row[row].plan;
+    const stoke_augment_plan *plan = &b->row[row].plan;
     if (!plan->warp) {
-        stk_write_image(&b->recipe.writer, &src, out, b->shape.width, b->shape.height, plan->place_x,
+        stk_write_image(&b->config.writer, &src, out, b->shape.width, b->shape.height, plan->place_x,
                         plan->place_y, mirror_of(plan));
         return;
     }
@@ -225,7 +225,7 @@ static void host_image(const batch *b, uint32_t row, void *out)
     assert_int_equal(stk_warp_begin(&warper, plan, b->shape.width, b->shape.height, NULL), 0);
     for (uint32_t y = 0; y < b->shape.height; y++) {
         stk_warp_image_row(&warper, &src, black, y, line);
-        stk_write_image_line(&b->recipe.writer, line, src.depth, out, b->shape.width, b->shape.height, y);
+        stk_write_image_line(&b->config.writer, line, src.depth, out, b->shape.width, b->shape.height, y);
     }
     stk_free(line);
     stk_warper_free(&warper);
@@ -233,7 +233,7 @@ static void host_image(const batch *b, uint32_t row, void *out)
 
 static void host_mask(const batch *b, uint32_t row, const stoke_image *ids, void *out)
 {
-    const stoke_plan *plan = &b->row[row].plan;
+    const stoke_augment_plan *plan = &b->row[row].plan;
     const stoke_dtype dtype = (stoke_dtype)b->shape.mask_dtype;
     if (!plan->warp) {
         stk_write_mask(ids, dtype, out, b->shape.width, b->shape.height, plan->place_x, plan->place_y,
@@ -382,21 +382,21 @@ static void test_steps_follow_the_layout(void **state)
     for (uint32_t trial = 0; trial < 32; trial++) {
         batch_begin(&b, sizes[1], image_types[trial % 4], (stoke_layout)(trial / 4 % 2), STOKE_DTYPE_U8);
         for (uint32_t i = 0; i < ROWS; i++) {
-            stoke_plan *plan = &b.row[i].plan;
+            stoke_augment_plan *plan = &b.row[i].plan;
             plain_plan(&b, plan);
-            plan->touch[plan->n_touches++] =
-                (stoke_touch){ .kind = STOKE_TOUCH_BRIGHTNESS, .a = (float)uniform(0.2, 1.8) };
+            plan->touch[plan->n_color_steps++] =
+                (stoke_color_step){ .kind = STOKE_COLOR_BRIGHTNESS, .a = (float)uniform(0.2, 1.8) };
         }
         fill_rows(&b, trial & 8 ? 2 : 1, 1, ROWS);
         uint8_t *expected = room(b.image_bytes);
         for (uint32_t i = 0; i < ROWS; i++) {
             stoke_image picture = picture_of(&b, i, 0);
-            const stk_touch_rows rows = rows_of(&picture);
-            stk_toucher *toucher = stk_toucher_create();
-            assert_int_equal(stk_touch_write(toucher, b.row[i].plan.touch, 1, &rows, &b.recipe.writer,
+            const stk_color_rows rows = rows_of(&picture);
+            stk_color_pass *color_pass = stk_color_pass_create();
+            assert_int_equal(stk_color_write(color_pass, b.row[i].plan.touch, 1, &rows, &b.config.writer,
                                              expected + i * b.shape.image_pitch, NULL),
                              0);
-            stk_toucher_destroy(&toucher);
+            stk_color_pass_destroy(&color_pass);
         }
         lay_images(&b);
         compare(&b, b.images, expected, b.image_bytes, b.shape.image_pitch);
@@ -442,10 +442,10 @@ static void check_masks(batch *b)
         const stoke_image ids = host_ids(b, i);
         host_mask(b, i, &ids, expected + i * b->shape.mask_pitch);
         stk_free(ids.data);
-        for (uint32_t k = 0; k < b->row[i].plan.n_touches; k++) {
-            const stoke_touch *touch = &b->row[i].plan.touch[k];
-            if (touch->kind == STOKE_TOUCH_ERASE && touch->n == 1)
-                stk_fill_mask_box(b->recipe.mask_dtype, expected + i * b->shape.mask_pitch, b->shape.width,
+        for (uint32_t k = 0; k < b->row[i].plan.n_color_steps; k++) {
+            const stoke_color_step *touch = &b->row[i].plan.touch[k];
+            if (touch->kind == STOKE_COLOR_ERASE && touch->n == 1)
+                stk_fill_mask_box(b->config.mask_dtype, expected + i * b->shape.mask_pitch, b->shape.width,
                                   &touch->box, b->shape.mask_fill);
         }
     }
@@ -462,20 +462,20 @@ static void test_masks_are_laid_out_as_on_the_host(void **state)
     for (uint32_t trial = 0; trial < 288; trial++) {
         const uint32_t *size = sizes[trial % SIZES];
         batch_begin(&b, size, STOKE_DTYPE_U8, STOKE_LAYOUT_CHW, mask_types[trial / SIZES % 4]);
-        b.recipe.mask_fill = fills[below(4)];
+        b.config.mask_fill = fills[below(4)];
         for (uint32_t i = 0; i < ROWS; i++) {
-            stoke_plan *plan = &b.row[i].plan;
+            stoke_augment_plan *plan = &b.row[i].plan;
             draw_plan(&b, plan, (int)below(2));
             plan->swap_labels = (uint8_t)below(2);
-            plan->n_touches = below(STEPS + 1);
-            for (uint32_t k = 0; k < plan->n_touches; k++) {
+            plan->n_color_steps = below(STEPS + 1);
+            for (uint32_t k = 0; k < plan->n_color_steps; k++) {
                 const uint32_t x = below(size[0]), y = below(size[1]);
                 plan->touch[k] =
-                    (stoke_touch){ .kind = below(3) ? STOKE_TOUCH_ERASE : STOKE_TOUCH_GAMMA,
-                                   .n = below(2),
-                                   .a = 2,
-                                   .b = 1,
-                                   .box = { x, y, 1 + below(size[0] - x), 1 + below(size[1] - y) } };
+                    (stoke_color_step){ .kind = below(3) ? STOKE_COLOR_ERASE : STOKE_COLOR_GAMMA,
+                                        .n = below(2),
+                                        .a = 2,
+                                        .b = 1,
+                                        .box = { x, y, 1 + below(size[0] - x), 1 + below(size[1] - y) } };
             }
         }
         fill_rows(&b, 1, (uint8_t)(trial / 16 % 3), ROWS);
@@ -521,7 +521,7 @@ static void host_mix(const batch *b, uint8_t *images, uint8_t *masks, uint8_t *m
                       .mix = mix,
                       .lambda = lambda };
     for (uint32_t i = 0; i < ROWS; i++) {
-        const stoke_plan *plan = &b->row[i].plan;
+        const stoke_augment_plan *plan = &b->row[i].plan;
         mix[i] = (stk_mix){ (stoke_mix_kind)plan->mix, plan->lambda, plan->mix_box };
     }
     stk_buffer copy = { 0 };
@@ -564,15 +564,15 @@ static void test_rows_are_mixed_as_on_the_host(void **state)
         const uint32_t *size = sizes[trial % SIZES];
         batch_begin(&b, size, image_types[trial / 4 % 4], (stoke_layout)(trial / 16 % 2),
                     mask_types[trial / 32 % 4]);
-        b.recipe.two_masks = (int)below(2);
+        b.config.two_masks = (int)below(2);
         for (uint32_t i = 0; i < ROWS; i++) {
             const uint32_t x = below(size[0]), y = below(size[1]);
             b.row[i].plan =
-                (stoke_plan){ .width = 1,
-                              .height = 1,
-                              .mix = below(3),
-                              .lambda = below(8) ? (float)uniform(0, 1) : 1,
-                              .mix_box = { x, y, 1 + below(size[0] - x), 1 + below(size[1] - y) } };
+                (stoke_augment_plan){ .width = 1,
+                                      .height = 1,
+                                      .mix = below(3),
+                                      .lambda = below(8) ? (float)uniform(0, 1) : 1,
+                                      .mix_box = { x, y, 1 + below(size[0] - x), 1 + below(size[1] - y) } };
         }
         const uint32_t count = 1 + below(ROWS);
         fill_rows(&b, 1, 1, count);

@@ -2,9 +2,9 @@
  *
  * Layer normalisation against its formula in doubles; gradients against finite differences of that formula.
  */
-#include "tests/unit/running.h"
+#include "tests/unit/fixture_run.h"
 
-#include "src/net/layernorm.h"
+#include "src/net/ops/layernorm.h"
 
 typedef struct shape {
     size_t rows;

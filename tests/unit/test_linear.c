@@ -4,9 +4,9 @@
  * element that is a sum of k products may be off by 2e-6 of the sum of their magnitudes (f32 arithmetic),
  * and by the rounding of the type it is stored in.
  */
-#include "tests/unit/running.h"
+#include "tests/unit/fixture_run.h"
 
-#include "src/net/linear.h"
+#include "src/net/ops/linear.h"
 
 enum { SEED = 20261117 };
 
@@ -16,7 +16,8 @@ typedef struct layer {
     float *weight[2], *bias[2], *d_weight[2], *d_bias[2];
 } layer;
 
-static void layer_make(layer *l, const stk_run *run, uint32_t in, uint32_t out, uint32_t taps, uint32_t parts)
+static void layer_make(layer *l, const stk_exec *run, uint32_t in, uint32_t out, uint32_t taps,
+                       uint32_t parts)
 {
     const uint32_t each = out / parts;
     const size_t stride = in + (taps == 1 ? 3 : 0);

@@ -14,7 +14,7 @@
 
 #include "src/base/mem.h"
 #include "src/loader/live_page.h"
-#include "tests/unit/feeding.h"
+#include "tests/unit/fixture_upload.h"
 
 /* Every word of the page follows from one number. */
 static stoke_live_data made_of(uint64_t number)
@@ -46,11 +46,11 @@ static stoke_live *create(const char *path)
     return live;
 }
 
-static stoke_onlooker *look_at(const char *path)
+static stoke_live_reader *look_at(const char *path)
 {
-    stoke_onlooker *onlooker = NULL;
+    stoke_live_reader *onlooker = NULL;
     stoke_error err = { 0 };
-    if (stoke_onlooker_open(&onlooker, path, &err)) fail_msg("%s", err.message);
+    if (stoke_live_reader_open(&onlooker, path, &err)) fail_msg("%s", err.message);
     return onlooker;
 }
 
@@ -60,10 +60,10 @@ static void what_is_written_is_read(void **state)
 {
     const char *path = unit_path(state, "live");
     stoke_live *live = create(path);
-    stoke_onlooker *onlooker = look_at(unit_folder(state)); /* a folder stands for the page in it */
+    stoke_live_reader *onlooker = look_at(unit_folder(state)); /* a folder stands for the page in it */
     stoke_live_data data;
     int alive = 7;
-    assert_int_equal(stoke_onlooker_read(onlooker, &data, &alive, NULL), 0);
+    assert_int_equal(stoke_live_reader_read(onlooker, &data, &alive, NULL), 0);
     assert_int_equal(alive, 1);
     assert_int_equal(data.pid, getpid());
     assert_int_equal(data.phase, STOKE_LIVE_STARTING);
@@ -72,7 +72,7 @@ static void what_is_written_is_read(void **state)
     const uint64_t start = data.start_ns;
     const stoke_live_data written = made_of(42);
     stoke_live_write(live, &written);
-    assert_int_equal(stoke_onlooker_read(onlooker, &data, &alive, NULL), 0);
+    assert_int_equal(stoke_live_reader_read(onlooker, &data, &alive, NULL), 0);
     assert_true(is_whole(&data));
     assert_int_equal(data.samples, 42);
     /* What is the page's own is not the caller's. */
@@ -83,11 +83,11 @@ static void what_is_written_is_read(void **state)
     stoke_live_close(&live);
     assert_null(live);
     stoke_live_close(&live);
-    assert_int_equal(stoke_onlooker_read(onlooker, &data, &alive, NULL), 0);
+    assert_int_equal(stoke_live_reader_read(onlooker, &data, &alive, NULL), 0);
     assert_int_equal(data.phase, STOKE_LIVE_ENDED);
     assert_int_equal(data.samples, 42);
-    stoke_onlooker_close(&onlooker);
-    stoke_onlooker_close(&onlooker);
+    stoke_live_reader_close(&onlooker);
+    stoke_live_reader_close(&onlooker);
 }
 
 static void a_new_page_takes_the_place_of_the_old(void **state)
@@ -95,18 +95,18 @@ static void a_new_page_takes_the_place_of_the_old(void **state)
     const char *path = unit_path(state, "live");
     stoke_live *first = create(path);
     stoke_live_close(&first);
-    stoke_onlooker *old = look_at(path);
+    stoke_live_reader *old = look_at(path);
     stoke_live *second = create(path);
-    stoke_onlooker *new = look_at(path);
+    stoke_live_reader *new = look_at(path);
     stoke_live_data data;
     int alive;
-    assert_int_equal(stoke_onlooker_read(old, &data, &alive, NULL), 0);
+    assert_int_equal(stoke_live_reader_read(old, &data, &alive, NULL), 0);
     assert_int_equal(data.phase, STOKE_LIVE_ENDED);
-    assert_int_equal(stoke_onlooker_read(new, &data, &alive, NULL), 0);
+    assert_int_equal(stoke_live_reader_read(new, &data, &alive, NULL), 0);
     assert_int_equal(data.phase, STOKE_LIVE_STARTING);
     stoke_live_close(&second);
-    stoke_onlooker_close(&old);
-    stoke_onlooker_close(&new);
+    stoke_live_reader_close(&old);
+    stoke_live_reader_close(&new);
 }
 
 /* ---- many of them at once ---- */
@@ -119,21 +119,21 @@ typedef struct crowd {
 static void *watch(void *argument)
 {
     crowd *all = argument;
-    stoke_onlooker *onlooker = NULL;
+    stoke_live_reader *onlooker = NULL;
     uint64_t last = 0;
-    if (stoke_onlooker_open(&onlooker, all->path, NULL)) {
+    if (stoke_live_reader_open(&onlooker, all->path, NULL)) {
         all->failed = 1;
         return NULL;
     }
     while (!all->stop) {
         stoke_live_data data;
         int alive;
-        if (stoke_onlooker_read(onlooker, &data, &alive, NULL) || !alive) all->failed = 1;
+        if (stoke_live_reader_read(onlooker, &data, &alive, NULL) || !alive) all->failed = 1;
         if (data.samples == STOKE_LIVE_NA) continue; /* not yet */
         if (!is_whole(&data) || data.samples < last) all->torn = 1;
         last = data.samples;
     }
-    stoke_onlooker_close(&onlooker);
+    stoke_live_reader_close(&onlooker);
     return NULL;
 }
 
@@ -165,10 +165,10 @@ typedef struct bad_page {
 static void refused(void **state, const bad_page *bad, int code, const char *told)
 {
     const char *path = unit_path(state, "bad");
-    stoke_onlooker *onlooker = (stoke_onlooker *)1;
+    stoke_live_reader *onlooker = (stoke_live_reader *)1;
     stoke_error err = { 0 };
     unit_write(path, bad->page.room, bad->bytes);
-    assert_int_equal(stoke_onlooker_open(&onlooker, path, &err), code);
+    assert_int_equal(stoke_live_reader_open(&onlooker, path, &err), code);
     assert_null(onlooker);
     if (!strstr(err.message, told) || !strstr(err.message, path)) fail_msg("said: %s", err.message);
 }
@@ -219,15 +219,15 @@ static void hostile_files(void **state)
 
 static void no_file_at_all(void **state)
 {
-    stoke_onlooker *onlooker = NULL;
+    stoke_live_reader *onlooker = NULL;
     stoke_error err = { 0 };
-    assert_int_equal(stoke_onlooker_open(&onlooker, unit_folder(state), &err), STOKE_E_NOTFOUND);
+    assert_int_equal(stoke_live_reader_open(&onlooker, unit_folder(state), &err), STOKE_E_NOTFOUND);
     assert_non_null(strstr(err.message, "/live: "));
     assert_non_null(strstr(err.message, "stoke train"));
-    assert_int_equal(stoke_onlooker_open(&onlooker, unit_path(state, "no/where"), &err), STOKE_E_NOTFOUND);
+    assert_int_equal(stoke_live_reader_open(&onlooker, unit_path(state, "no/where"), &err), STOKE_E_NOTFOUND);
     const char *pipe = unit_path(state, "pipe");
     assert_int_equal(mkfifo(pipe, 0600), 0);
-    assert_int_equal(stoke_onlooker_open(&onlooker, pipe, &err), STOKE_E_FORMAT); /* and does not wait */
+    assert_int_equal(stoke_live_reader_open(&onlooker, pipe, &err), STOKE_E_FORMAT); /* and does not wait */
     stoke_live *live = (stoke_live *)1;
     assert_int_equal(stoke_live_create(&live, unit_path(state, "no/where"), "x", &err), STOKE_E_IO);
     assert_null(live);
@@ -251,14 +251,14 @@ static void an_older_page_lacks_what_is_new(void **state)
     seal(&old);
     const char *path = unit_path(state, "old");
     unit_write(path, old.page.room, old.bytes);
-    stoke_onlooker *onlooker = look_at(path);
+    stoke_live_reader *onlooker = look_at(path);
     stoke_live_data got;
     int alive;
-    assert_int_equal(stoke_onlooker_read(onlooker, &got, &alive, NULL), 0);
+    assert_int_equal(stoke_live_reader_read(onlooker, &got, &alive, NULL), 0);
     assert_int_equal(got.step, 5);
     assert_true(got.samples == STOKE_LIVE_NA && isnan(got.loss));
     assert_int_equal(strlen(got.what), sizeof got.what - 1);
-    stoke_onlooker_close(&onlooker);
+    stoke_live_reader_close(&onlooker);
 }
 
 /* Whatever becomes of the file, neither side is hurt. */
@@ -266,22 +266,22 @@ static void cut_short_while_open(void **state)
 {
     const char *path = unit_path(state, "live");
     stoke_live *live = create(path);
-    stoke_onlooker *onlooker = look_at(path);
+    stoke_live_reader *onlooker = look_at(path);
     stoke_live_data data = made_of(3);
     int alive;
     assert_int_equal(truncate(path, 0), 0);
-    assert_int_equal(stoke_onlooker_read(onlooker, &data, &alive, NULL), STOKE_E_FORMAT);
+    assert_int_equal(stoke_live_reader_read(onlooker, &data, &alive, NULL), STOKE_E_FORMAT);
     stoke_live_write(live, &(stoke_live_data){ .samples = 3 });
-    assert_int_equal(stoke_onlooker_read(onlooker, &data, &alive, NULL), 0); /* mended */
+    assert_int_equal(stoke_live_reader_read(onlooker, &data, &alive, NULL), 0); /* mended */
     assert_int_equal(data.samples, 3);
     assert_int_equal(truncate(path, 1ll << 40), 0); /* a terabyte of nothing */
-    assert_int_equal(stoke_onlooker_read(onlooker, &data, &alive, NULL), 0);
+    assert_int_equal(stoke_live_reader_read(onlooker, &data, &alive, NULL), 0);
     assert_int_equal(unlink(path), 0);
     stoke_live_write(live, &(stoke_live_data){ .samples = 4 });
-    assert_int_equal(stoke_onlooker_read(onlooker, &data, &alive, NULL), 0);
+    assert_int_equal(stoke_live_reader_read(onlooker, &data, &alive, NULL), 0);
     assert_int_equal(data.samples, 4);
     stoke_live_close(&live);
-    stoke_onlooker_close(&onlooker);
+    stoke_live_reader_close(&onlooker);
 }
 
 static void a_disk_that_is_full(void **state)
@@ -328,22 +328,22 @@ static void a_job_that_is_killed(void **state)
 {
     const char *path = unit_path(state, "live");
     const pid_t child = start_job(path);
-    stoke_onlooker *onlooker = look_at(path);
+    stoke_live_reader *onlooker = look_at(path);
     stoke_live_data data;
     int alive = 0;
-    assert_int_equal(stoke_onlooker_read(onlooker, &data, &alive, NULL), 0);
+    assert_int_equal(stoke_live_reader_read(onlooker, &data, &alive, NULL), 0);
     assert_int_equal(data.pid, child);
     assert_int_equal(alive, 1);
     assert_int_equal(kill(child, SIGKILL), 0);
     siginfo_t info;
     assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0); /* a zombie is no job */
-    assert_int_equal(stoke_onlooker_read(onlooker, &data, &alive, NULL), 0);
+    assert_int_equal(stoke_live_reader_read(onlooker, &data, &alive, NULL), 0);
     assert_int_equal(alive, 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    assert_int_equal(stoke_onlooker_read(onlooker, &data, &alive, NULL), 0);
+    assert_int_equal(stoke_live_reader_read(onlooker, &data, &alive, NULL), 0);
     assert_int_equal(alive, 0);
     assert_int_equal(data.phase, STOKE_LIVE_STARTING); /* it did not say so */
-    stoke_onlooker_close(&onlooker);
+    stoke_live_reader_close(&onlooker);
 }
 
 static int alive_of(void **state, bad_page *page)
@@ -353,9 +353,9 @@ static int alive_of(void **state, bad_page *page)
     int alive = 7;
     seal(page);
     unit_write(path, page->page.room, page->bytes);
-    stoke_onlooker *onlooker = look_at(path);
-    assert_int_equal(stoke_onlooker_read(onlooker, &data, &alive, NULL), 0);
-    stoke_onlooker_close(&onlooker);
+    stoke_live_reader *onlooker = look_at(path);
+    assert_int_equal(stoke_live_reader_read(onlooker, &data, &alive, NULL), 0);
+    stoke_live_reader_close(&onlooker);
     return alive;
 }
 
@@ -419,27 +419,27 @@ static void counters_of_a_loader(void **state)
 static void counters_of_a_feed(void **state)
 {
     feeding f = feeding_begin(state);
-    stoke_device *device = feeding_device("virtual");
-    stoke_feed *feed = NULL;
+    stoke_device *device = feeding_device("sim");
+    stoke_upload *upload = NULL;
     const stoke_device_batch *batch = NULL;
     stoke_error err = { 0 };
     stoke_live_data data = stoke_live_defaults();
-    if (stoke_feed_create(&feed, f.dataset, &f.data, device, NULL, &err)) fail_msg("%s", err.message);
-    stoke_feed_mark(feed);
-    stoke_live_take_feed(&data, feed);
+    if (stoke_upload_create(&upload, f.dataset, &f.data, device, NULL, &err)) fail_msg("%s", err.message);
+    stoke_upload_mark(upload);
+    stoke_live_take_upload(&data, upload);
     assert_true(isnan(data.device_busy)); /* no step yet */
     for (int i = 0; i < BATCHES; i++) {
-        assert_int_equal(stoke_feed_next(feed, &batch), 0);
-        assert_int_equal(stoke_feed_step(feed, 1, NULL), 0);
-        stoke_feed_release(feed, &batch);
+        assert_int_equal(stoke_upload_next(upload, &batch), 0);
+        assert_int_equal(stoke_upload_step(upload, 1, NULL), 0);
+        stoke_upload_release(upload, &batch);
     }
-    assert_int_equal(stoke_feed_finish(feed, NULL), 0);
-    stoke_live_take_feed(&data, feed);
+    assert_int_equal(stoke_upload_finish(upload, NULL), 0);
+    stoke_live_take_upload(&data, upload);
     assert_true(data.batches >= BATCHES && data.samples >= SAMPLES); /* some are on their way */
-    assert_true(data.slots > stoke_feed_memory_plan(feed)->slots && data.ready <= data.slots);
+    assert_true(data.slots > stoke_upload_memory_plan(upload)->slots && data.ready <= data.slots);
     assert_true(data.device_busy > 0 && data.device_busy <= 1);
     assert_true(data.data_wait_ns == STOKE_LIVE_NA);
-    stoke_feed_destroy(&feed);
+    stoke_upload_destroy(&upload);
     stoke_device_close(&device);
     feeding_end(&f);
 }
@@ -497,16 +497,16 @@ static void no_memory(void **state)
     const char *path = unit_path(state, "live");
     stoke_live *live = create(path);
     for (int64_t i = 0; i < 4; i++) {
-        stoke_onlooker *onlooker = NULL;
+        stoke_live_reader *onlooker = NULL;
         stoke_live *other = NULL;
         stk_mem_fail_after(i);
-        const int reads = stoke_onlooker_open(&onlooker, path, NULL);
+        const int reads = stoke_live_reader_open(&onlooker, path, NULL);
         stk_mem_fail_after(i);
         const int writes = stoke_live_create(&other, unit_path(state, "other"), "x", NULL);
         stk_mem_fail_after(-1);
         assert_int_equal(reads, i < 2 ? STOKE_E_NOMEM : 0);
         if (i < 2) assert_true(writes < 0);
-        stoke_onlooker_close(&onlooker);
+        stoke_live_reader_close(&onlooker);
         stoke_live_close(&other);
     }
     stoke_live_close(&live);

@@ -2,7 +2,7 @@
  *
  * Promise (a): bytes depend on data, settings, seed, epoch, position; and what a consumer may rely on.
  */
-#include "tests/unit/pairs.h"
+#include "tests/unit/fixture_pairs.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * The loader with a cache: what it does not read any more, what memory it takes, what it says.
  * (That the bytes are the same in every state of the cache is shown by tests/cli/test_cache.py, too.)
  */
-#include "tests/unit/pairs.h"
+#include "tests/unit/fixture_pairs.h"
 
 #include <fcntl.h>
 #include <glob.h>

@@ -2,7 +2,7 @@
  *
  * Promise (b): a bad file never kills or silently alters a run. Each kind of damage, each policy.
  */
-#include "tests/unit/pairs.h"
+#include "tests/unit/fixture_pairs.h"
 
 enum { MOST = 64, COUNT = 40 };
 

@@ -3,7 +3,7 @@
  * Unusual pairs through the whole way: 16-bit windows, colour masks, 16-bit class ids, grey images, weighted
  * orders.
  */
-#include "tests/unit/pairs.h"
+#include "tests/unit/fixture_pairs.h"
 
 enum { W = 40, H = 24 };
 
@@ -70,7 +70,7 @@ static void windows_stretch_16_bit_images(void **state)
             params.size[1] = crop ? W / 2 : W;
             reading r = read_first(&params);
             stoke_pipeline *pipeline;
-            stoke_plan plan;
+            stoke_augment_plan plan;
             assert_int_equal(stoke_pipeline_create(&pipeline, params.augment, NULL), 0);
             stoke_pipeline_draw(pipeline, &(stoke_draw){ 0, 0, 0, W, H, params.size[1], H, NULL }, &plan);
             stoke_pipeline_destroy(&pipeline);

@@ -3,7 +3,7 @@
  * Resuming: a state of a few bytes, restored with another number of workers, another prefetch depth, other
  * ranks.
  */
-#include "tests/unit/pairs.h"
+#include "tests/unit/fixture_pairs.h"
 
 #include "src/base/flat_json.h"
 

@@ -3,11 +3,11 @@
  * loss.h against a second opinion in double: logits in full resolution, one pixel at a time, definitions as
  * they are written down. Gradients are compared with finite differences of that.
  */
-#include "tests/unit/running.h"
+#include "tests/unit/fixture_run.h"
 
 #include "src/base/cpu.h"
-#include "src/net/head.h"
-#include "src/net/loss.h"
+#include "src/net/segformer/segformer_head.h"
+#include "src/net/ops/loss.h"
 
 /* --- a case --- */
 

@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 
-#include "src/base/attempt.h"
+#include "src/base/probe_insn.h"
 #include "src/base/cpu.h"
 #include "src/base/machine.h"
 #include <stoke/machine.h>
@@ -245,13 +245,13 @@ static void attempts_survive(void **state)
     struct sigaction before, after;
     sigset_t blocked, mask;
     sigaction(SIGILL, NULL, &before);
-    assert_int_equal(stk_attempt(seven), 7);
-    assert_int_equal(stk_attempt(illegal), 0);
+    assert_int_equal(stk_probe_insn(seven), 7);
+    assert_int_equal(stk_probe_insn(illegal), 0);
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGSEGV);
     assert_int_equal(pthread_sigmask(SIG_BLOCK, &blocked, NULL), 0);
-    assert_int_equal(stk_attempt(stray), 0);
-    assert_int_equal(stk_attempt(seven), 7);
+    assert_int_equal(stk_probe_insn(stray), 0);
+    assert_int_equal(stk_probe_insn(seven), 7);
     assert_int_equal(pthread_sigmask(SIG_UNBLOCK, &blocked, &mask), 0);
     assert_true(sigismember(&mask, SIGSEGV));
     assert_false(sigismember(&mask, SIGILL));

@@ -2,10 +2,10 @@
  *
  * Promise (c): memory has a ceiling, known before the first batch.
  */
-#include "tests/unit/pairs.h"
+#include "tests/unit/fixture_pairs.h"
 
 #include "src/base/mem.h"
-#include "tests/unit/pictures.h"
+#include "tests/unit/fixture_pictures.h"
 
 enum { MOST = 64 };
 
@@ -301,8 +301,8 @@ static void large_pictures_take_turns(void **state)
     const stoke_memory_plan all = stoke_loader_memory(loader);
     assert_int_equal(all.large_bytes, 0); /* every header was read */
     stoke_loader_destroy(&loader);
-    /* For two of four. What the process itself holds is measured again for each loader: where a sanitizer gave
-     * memory back meanwhile, all four fit into that and the limit is lowered by as much. */
+    /* For two of four. What the process itself holds is measured again for each loader: where a sanitizer
+     * gave memory back meanwhile, all four fit into that and the limit is lowered by as much. */
     params.memory_limit = all.total_bytes - (WORKERS - 2) * all.worker_bytes;
     stoke_memory_plan plan = all;
     for (int tries = 0; tries < 4 && !plan.large_bytes; tries++) {

@@ -3,7 +3,7 @@
  * Mixed rows: against a mix by hand of the same batch without mixing, for every element type and layout, and
  * the same for any number of workers, ranks and points of resumption.
  */
-#include "tests/unit/taken.h"
+#include "tests/unit/fixture_taken.h"
 
 #include "src/base/mem.h"
 #include "src/loader/mix.h"
@@ -160,10 +160,10 @@ static void no_memory_is_an_error(void **state)
 
 /* ---- through the loader ---- */
 
-static stoke_plan plan_of(const char *list, const taken *t, uint32_t row, uint64_t seed)
+static stoke_augment_plan plan_of(const char *list, const taken *t, uint32_t row, uint64_t seed)
 {
     stoke_pipeline *pipeline;
-    stoke_plan plan;
+    stoke_augment_plan plan;
     assert_int_equal(stoke_pipeline_create(&pipeline, list, NULL), 0);
     const stoke_draw draw = { seed, 0, t->positions[row], 40, 36, t->shape.width, t->shape.height, NULL };
     stoke_pipeline_draw(pipeline, &draw, &plan);
@@ -193,7 +193,7 @@ static void mixup_blends_images_and_carries_both_masks(void **state)
     const size_t elements = (size_t)32 * 32 * 3, id_bytes = mixed->shape.mask_row_bytes;
     for (uint32_t row = 0; row < mixed->rows; row++) {
         const uint32_t other = partner(plain, row);
-        const stoke_plan plan = plan_of("hflip,rotate,mixup(p=0.7,alpha=1)", mixed, row, 9);
+        const stoke_augment_plan plan = plan_of("hflip,rotate,mixup(p=0.7,alpha=1)", mixed, row, 9);
         const int up = plan.mix == STOKE_MIX_UP && other != row;
         const float lambda = up ? plan.lambda : 1;
         assert_true(mixed->lambda[row] == lambda);
@@ -225,7 +225,7 @@ static void cutmix_pastes_image_and_mask(void **state)
         uint32_t pasted = 0;
         for (uint32_t row = 0; row < mixed->rows; row++) {
             const uint32_t other = partner(plain, row);
-            const stoke_plan plan = plan_of("cutmix(p=0.8)", mixed, row, 0);
+            const stoke_augment_plan plan = plan_of("cutmix(p=0.8)", mixed, row, 0);
             const stoke_box box = plan.mix_box;
             pasted += plan.mix == STOKE_MIX_CUT;
             for (uint32_t y = 0; y < 32; y++)

@@ -4,7 +4,7 @@
  * gradients against finite differences; nothing allocated in a step; batches and settings that do not fit.
  * (Against PyTorch: tests/parity/net_live.py.)
  */
-#include "tests/unit/small_net.h"
+#include "tests/unit/fixture_small_net.h"
 
 #include <math.h>
 #include <stoke/netbench.h>
@@ -424,11 +424,11 @@ static void settings_that_make_no_sense_are_refused(void **state)
     p.batch = 65536;
     p.height = p.width = 16384;
     refused(p, STOKE_E_LIMIT, "pixels");
-    stoke_net_bench_params bench =
+    stoke_net_bench_params scratch =
         stoke_net_bench_defaults(); /* divided by 0 rows, 2^40 of them in 32 bits */
-    bench.batch = 65536;
-    bench.height = bench.width = 16384;
-    assert_int_equal(stoke_net_bench(&bench, NULL, NULL, NULL), STOKE_E_LIMIT);
+    scratch.batch = 65536;
+    scratch.height = scratch.width = 16384;
+    assert_int_equal(stoke_net_bench(&scratch, NULL, NULL, NULL), STOKE_E_LIMIT);
     p = good;
     p.height = p.width = 29; /* the smallest that leaves every stage a key */
     stoke_net *net = open_net(&p);

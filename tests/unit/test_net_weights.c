@@ -3,7 +3,7 @@
  * A network's weights as others use them: saved and opened again, in part, by their average, with names of
  * classes; and what is computed with them without gradients.
  */
-#include "tests/unit/small_net.h"
+#include "tests/unit/fixture_small_net.h"
 
 #include <math.h>
 

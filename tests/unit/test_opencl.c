@@ -3,7 +3,7 @@
  * The OpenCL kind on a real device (PoCL where there is nothing else): copies, order, times, kernels, the
  * cache of compiled programs, memory that is not there.
  */
-#include "tests/unit/opencl_here.h"
+#include "tests/unit/fixture_opencl.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -20,15 +20,15 @@
 /* The functions as they were, for those that tests put in their place. */
 static stk_opencl_driver real;
 
-static stk_block block_of(stoke_device *device, stk_memory_kind kind, size_t bytes)
+static stk_device_block block_of(stoke_device *device, stk_memory_kind kind, size_t bytes)
 {
-    stk_block block;
+    stk_device_block block;
     OK(stk_block_create(&block, device, kind, bytes, &err));
     return block;
 }
 
-static void launch(stk_stream *stream, stk_module *module, uint32_t kernel, const stk_block *const *blocks,
-                   here_shape shape)
+static void launch(stk_stream *stream, stk_module *module, uint32_t kernel,
+                   const stk_device_block *const *blocks, here_shape shape)
 {
     stk_argument arguments[3];
     const uint32_t n = HERE_ARGUMENTS[kernel];
@@ -49,13 +49,13 @@ static void test_copies(void **state)
     stoke_device *device = here_open("");
     stk_stream *stream;
     OK(stk_stream_create(&stream, device, &err));
-    stk_block a = block_of(device, STK_MEMORY_DEVICE, BYTES + AT),
-              b = block_of(device, STK_MEMORY_DEVICE, BYTES + MORE);
+    stk_device_block a = block_of(device, STK_MEMORY_DEVICE, BYTES + AT),
+                     b = block_of(device, STK_MEMORY_DEVICE, BYTES + MORE);
     assert_null(a.host);
     for (int up = STK_MEMORY_PAGEABLE; up <= STK_MEMORY_PINNED; up++)
         for (int down = STK_MEMORY_PAGEABLE; down <= STK_MEMORY_PINNED; down++) {
-            stk_block from = block_of(device, (stk_memory_kind)up, BYTES),
-                      to = block_of(device, (stk_memory_kind)down, BYTES + 1);
+            stk_device_block from = block_of(device, (stk_memory_kind)up, BYTES),
+                             to = block_of(device, (stk_memory_kind)down, BYTES + 1);
             uint8_t *source = from.host, *target = to.host;
             for (int i = 0; i < BYTES; i++) source[i] = (uint8_t)(i * 7 + (i >> 8) + up + 2 * down);
             memset(target, 0, BYTES + 1);
@@ -85,9 +85,9 @@ static void test_pageable_is_free_again(void **state)
     stoke_device *device = here_open("");
     stk_stream *stream;
     OK(stk_stream_create(&stream, device, &err));
-    stk_block up = block_of(device, STK_MEMORY_PAGEABLE, BYTES),
-              down = block_of(device, STK_MEMORY_PINNED, BYTES);
-    stk_block there = block_of(device, STK_MEMORY_DEVICE, BYTES);
+    stk_device_block up = block_of(device, STK_MEMORY_PAGEABLE, BYTES),
+                     down = block_of(device, STK_MEMORY_PINNED, BYTES);
+    stk_device_block there = block_of(device, STK_MEMORY_DEVICE, BYTES);
     memset(up.host, 3, BYTES);
     OK(stk_stream_copy(stream, &there, 0, &up, 0, BYTES, &err));
     memset(up.host, 4, BYTES);
@@ -116,9 +116,10 @@ static void test_events_order_streams(void **state)
         OK(stk_stream_create(&streams[i], device, &err));
         OK(stk_event_create(&passed[i], device, &err));
     }
-    stk_block word = block_of(device, STK_MEMORY_DEVICE, 4), host = block_of(device, STK_MEMORY_PINNED, 4);
+    stk_device_block word = block_of(device, STK_MEMORY_DEVICE, 4),
+                     host = block_of(device, STK_MEMORY_PINNED, 4);
     uint32_t expected = *(uint32_t *)host.host = 12345;
-    const stk_block *blocks[] = { &word };
+    const stk_device_block *blocks[] = { &word };
     OK(stk_stream_wait(streams[0], passed[1], &err)); /* never recorded: holds nothing up */
     OK(stk_stream_copy(streams[0], &word, 0, &host, 0, 4, &err));
     OK(stk_event_record(passed[0], streams[0], &err));
@@ -174,8 +175,8 @@ static void test_times(void **state)
     OK(stk_module_create(&module, device, &HERE_PROGRAM, &err));
     OK(stk_stream_create(&stream, device, &err));
     OK(stk_event_create(&event, device, &err));
-    stk_block word = block_of(device, STK_MEMORY_DEVICE, 4);
-    const stk_block *blocks[] = { &word };
+    stk_device_block word = block_of(device, STK_MEMORY_DEVICE, 4);
+    const stk_device_block *blocks[] = { &word };
     OK(stk_event_done(event, &done, &err));
     assert_int_equal(done, 1);
     OK(stk_event_finish(event, &err));
@@ -257,16 +258,16 @@ static void test_floats_are_the_hosts(void **state)
     stk_stream *stream;
     OK(stk_module_create(&module, device, &HERE_PROGRAM, &err));
     OK(stk_stream_create(&stream, device, &err));
-    stk_block in = block_of(device, STK_MEMORY_PINNED, COUNT * 4),
-              out = block_of(device, STK_MEMORY_PINNED, COUNT * 12);
-    stk_block there = block_of(device, STK_MEMORY_DEVICE, COUNT * 4),
-              made = block_of(device, STK_MEMORY_DEVICE, COUNT * 12);
+    stk_device_block in = block_of(device, STK_MEMORY_PINNED, COUNT * 4),
+                     out = block_of(device, STK_MEMORY_PINNED, COUNT * 12);
+    stk_device_block there = block_of(device, STK_MEMORY_DEVICE, COUNT * 4),
+                     made = block_of(device, STK_MEMORY_DEVICE, COUNT * 12);
     float *values = in.host;
     uint32_t v = 99;
     for (int i = 0; i < COUNT; i++) values[i] = (float)((v = here_slow(v, 1)) >> 8) / 65536.0f;
     const float a = 1.0f / 58.395f, b = -2.117903f;
     OK(stk_stream_copy(stream, &there, 0, &in, 0, in.bytes, &err));
-    launch(stream, module, HERE_FLOATS, (const stk_block *[]){ &made, &there },
+    launch(stream, module, HERE_FLOATS, (const stk_device_block *[]){ &made, &there },
            (here_shape){ COUNT, 0, a, b });
     OK(stk_stream_copy(stream, &out, 0, &made, 0, out.bytes, &err));
     OK(stk_stream_finish(stream, &err));
@@ -304,7 +305,7 @@ static void *add_many(void *context)
     stk_stream *stream;
     a->bad = stk_stream_create(&stream, a->device, NULL) != STOKE_OK;
     if (a->bad) return NULL;
-    stk_block words, host;
+    stk_device_block words, host;
     a->bad = stk_block_create(&words, a->device, STK_MEMORY_DEVICE, COUNT * 4, NULL) ||
              stk_block_create(&host, a->device, STK_MEMORY_PINNED, COUNT * 4, NULL);
     if (!a->bad) {
@@ -412,10 +413,11 @@ static int compilations(stoke_device *device)
     compiled = 0;
     OK(stk_module_create(&module, device, &HERE_PROGRAM, &err));
     OK(stk_stream_create(&stream, device, &err));
-    stk_block words = block_of(device, STK_MEMORY_DEVICE, 4), host = block_of(device, STK_MEMORY_PINNED, 4);
+    stk_device_block words = block_of(device, STK_MEMORY_DEVICE, 4),
+                     host = block_of(device, STK_MEMORY_PINNED, 4);
     *(uint32_t *)host.host = 30;
     OK(stk_stream_copy(stream, &words, 0, &host, 0, 4, &err));
-    launch(stream, module, HERE_ADD, (const stk_block *[]){ &words }, (here_shape){ 1, 12, 0, 0 });
+    launch(stream, module, HERE_ADD, (const stk_device_block *[]){ &words }, (here_shape){ 1, 12, 0, 0 });
     OK(stk_stream_copy(stream, &host, 0, &words, 0, 4, &err));
     OK(stk_stream_finish(stream, &err));
     assert_int_equal(*(uint32_t *)host.host, 42);
@@ -512,7 +514,8 @@ static void test_lost(void **state)
     stoke_error first = { 0 }, later = { 0 };
     OK(stk_stream_create(&stream, device, &err));
     OK(stk_event_create(&event, device, &err));
-    stk_block host = block_of(device, STK_MEMORY_PINNED, 64), there = block_of(device, STK_MEMORY_DEVICE, 64);
+    stk_device_block host = block_of(device, STK_MEMORY_PINNED, 64),
+                     there = block_of(device, STK_MEMORY_DEVICE, 64);
     real = stk_opencl_of(device)->cl;
     stk_opencl_of(device)->cl.clFinish = gone;
     OK(stk_stream_copy(stream, &there, 0, &host, 0, 64, &err));
@@ -541,7 +544,7 @@ static void test_too_large(void **state)
     stoke_device *device = here_open("");
     stk_opencl *own = stk_opencl_of(device);
     uint64_t free_bytes, total;
-    stk_block a, b;
+    stk_device_block a, b;
     stoke_error said = { 0 };
     OK(stoke_device_memory(device, &free_bytes, &total, &err));
     assert_true(total > 0);

@@ -3,7 +3,7 @@
  * What can be wrong with OpenCL: no library, no platform, a broken one among good ones, devices of no use,
  * and every call failing once. The first ones need no device; the last is carried out on a real one.
  */
-#include "tests/unit/opencl_here.h"
+#include "tests/unit/fixture_opencl.h"
 
 #include "src/base/mem.h"
 #include "src/device/opencl_cache.h"
@@ -28,7 +28,7 @@ static void test_code_names(void **state)
     assert_string_equal(stk_opencl_code_name(-9999), "an unknown code");
 }
 
-/* ---- platforms and devices on paper ---- */
+/* ---- made-up platforms and devices ---- */
 
 typedef struct paper_device {
     const char *name, *version, *profile;
@@ -379,15 +379,15 @@ static stk_opencl_driver failing(void)
 /* All that a run needs, made and torn down. */
 typedef struct scene {
     stoke_device device;
-    stk_block up, there, other, down;
+    stk_device_block up, there, other, down;
     stk_stream *streams[2];
     stk_event *event;
     stk_module *module;
 } scene;
 
-static int make_block(scene *s, stk_block *block, stk_memory_kind kind, stoke_error *err)
+static int make_block(scene *s, stk_device_block *block, stk_memory_kind kind, stoke_error *err)
 {
-    stk_block made = { .device = &s->device, .kind = kind, .bytes = 64 };
+    stk_device_block made = { .device = &s->device, .kind = kind, .bytes = 64 };
     const int r = s->device.fns->block_create(&made, err);
     if (r == STOKE_OK) *block = made;
     return r;
@@ -439,7 +439,7 @@ static int play_scene(scene *s, stoke_error *err)
 static void strike_scene(scene *s)
 {
     const stk_device_fns *fns = s->device.fns;
-    stk_block *blocks[] = { &s->up, &s->there, &s->other, &s->down };
+    stk_device_block *blocks[] = { &s->up, &s->there, &s->other, &s->down };
     if (s->module) fns->module_destroy(s->module);
     if (s->event) fns->event_destroy(s->event);
     for (int i = 0; i < 2; i++)

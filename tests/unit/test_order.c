@@ -229,13 +229,13 @@ static void check_shards(uint64_t count, uint64_t start, uint32_t batch, uint32_
     memset(times, 0, sizeof times);
     uint64_t left = start < count ? count - start : 0, batches = 0, padding_rows = 0;
     for (uint32_t rank = 0; rank < world; rank++) {
-        stoke_shard shard = { count, start, batch, rank, world, drop_last };
-        uint64_t mine = stoke_shard_batches(&shard);
+        stoke_rank shard = { count, start, batch, rank, world, drop_last };
+        uint64_t mine = stoke_rank_batches(&shard);
         if (rank) assert_int_equal(mine, batches);
         batches = mine;
         for (uint64_t k = 0; k < mine; k++) {
             uint32_t rows;
-            uint64_t first = stoke_shard_batch(&shard, k, &rows);
+            uint64_t first = stoke_rank_batch(&shard, k, &rows);
             assert_in_range(rows, 1, batch);
             if (first < count) assert_int_equal(first, start + (k * world + rank) * batch);
             if (drop_last) assert_int_equal(rows, batch);
@@ -268,13 +268,13 @@ static void ranks_share_the_line(void **state)
 static void padding_starts_the_line_again(void **state)
 {
     /* 10 positions, batches of 4: 4 4 2; with 2 ranks the fourth batch is padding from position 10 = 0 */
-    stoke_shard shard = { .count = 10, .batch = 4, .rank = 1, .world = 2 };
+    stoke_rank shard = { .count = 10, .batch = 4, .rank = 1, .world = 2 };
     uint32_t rows;
-    assert_int_equal(stoke_shard_batches(&shard), 2);
-    assert_int_equal(stoke_shard_batch(&shard, 1, &rows), 10);
+    assert_int_equal(stoke_rank_batches(&shard), 2);
+    assert_int_equal(stoke_rank_batch(&shard, 1, &rows), 10);
     assert_int_equal(rows, 4);
     shard.rank = 0;
-    assert_int_equal(stoke_shard_batch(&shard, 1, &rows), 8);
+    assert_int_equal(stoke_rank_batch(&shard, 1, &rows), 8);
     assert_int_equal(rows, 2);
 }
 

@@ -2,8 +2,8 @@
  *
  * Photographs with a stored orientation (EXIF): which way up they come out beside their masks.
  */
-#include "tests/unit/pictures.h"
-#include "tests/unit/settling.h"
+#include "tests/unit/fixture_pictures.h"
+#include "tests/unit/fixture_resolve.h"
 
 #include "src/train/picture.h"
 

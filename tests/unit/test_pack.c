@@ -2,14 +2,14 @@
  *
  * Sets packed and read back, interrupted and resumed; shards of other makers as sets.
  */
-#include "tests/unit/pairs.h"
+#include "tests/unit/fixture_pairs.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 
 #include "src/base/file.h"
 #include "src/base/mem.h"
-#include "tests/unit/archive.h"
+#include "tests/unit/fixture_archive.h"
 #include <stoke/pack.h>
 
 static stoke_dataset *open_set(const stoke_data_params *params)

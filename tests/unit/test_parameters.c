@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "src/base/mem.h"
-#include "src/net/parameters.h"
+#include "src/net/segformer/segformer_parameters.h"
 
 static stk_parameters list_of(const char *model, uint32_t classes)
 {
@@ -164,11 +164,11 @@ static uint64_t sum_of(const void *bytes, size_t size)
 /* All of it by so many threads; NaN first, so that gaps must be written too. */
 static void initialise(const stk_parameters *p, float *values, uint64_t seed, uint32_t threads)
 {
-    stk_team *team;
-    assert_int_equal(stk_team_create(&team, threads, NULL), STOKE_OK);
+    stk_threadpool *team;
+    assert_int_equal(stk_threadpool_create(&team, threads, NULL), STOKE_OK);
     memset(values, 0xff, p->floats * sizeof *values);
     stk_parameters_initialise(p, values, seed, team);
-    stk_team_destroy(&team);
+    stk_threadpool_destroy(&team);
 }
 
 /* The first values are the same on every machine: this number was got on one and holds on all. */

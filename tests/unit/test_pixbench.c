@@ -4,7 +4,7 @@
 #include <stoke/pixbench.h>
 
 #include "src/base/mem.h"
-#include "src/pix/trial.h"
+#include "src/pix/check/check.h"
 
 typedef struct seen {
     size_t figures, measured, stop_after;
@@ -31,7 +31,7 @@ static int look(void *context, const stoke_pix_figure *f)
     return s->stop_after && s->figures >= s->stop_after;
 }
 
-static int bench(const char *only, seen *s, stoke_error *err)
+static int scratch(const char *only, seen *s, stoke_error *err)
 {
     stoke_pix_bench_params p = stoke_pix_bench_defaults();
     double memory = 0;
@@ -43,11 +43,11 @@ static int bench(const char *only, seen *s, stoke_error *err)
 
 static void every_function_comes_once_per_table(void **state)
 {
-    const stk_trial_family *family;
+    const stk_kernel_check_family *family;
     size_t trials = 0;
     seen s = { 0 };
-    while (stk_trial_at(trials, &family)) trials++;
-    assert_int_equal(bench(NULL, &s, NULL), 0);
+    while (stk_kernel_check_at(trials, &family)) trials++;
+    assert_int_equal(scratch(NULL, &s, NULL), 0);
     assert_int_equal(s.figures, 3 * trials);
     assert_true(s.measured >= trials); /* C at least */
 }
@@ -56,9 +56,9 @@ static void names_choose(void **state)
 {
     seen s = { 0 };
     stoke_error err;
-    assert_int_equal(bench("reverse_", &s, &err), 0);
+    assert_int_equal(scratch("reverse_", &s, &err), 0);
     assert_int_equal(s.figures, 3 * 4);
-    assert_int_equal(bench("nothing", &s, &err), STOKE_E_NOTFOUND);
+    assert_int_equal(scratch("nothing", &s, &err), STOKE_E_NOTFOUND);
     assert_non_null(strstr(err.message, "nothing"));
     assert_int_equal(s.figures, 0);
 }
@@ -67,7 +67,7 @@ static void it_stops_when_asked_and_fails_cleanly(void **state)
 {
     seen s = { .stop_after = 2 };
     stoke_error err;
-    assert_int_equal(bench(NULL, &s, &err), STOKE_E_CANCELLED);
+    assert_int_equal(scratch(NULL, &s, &err), STOKE_E_CANCELLED);
     assert_int_equal(s.figures, 2);
     stoke_pix_bench_params p = { 0 };
     double memory;
@@ -75,7 +75,7 @@ static void it_stops_when_asked_and_fails_cleanly(void **state)
     s.stop_after = 0;
     for (int i = 0; i < 5; i++) {
         stk_mem_fail_after(i);
-        int status = bench("write_u8_u8_chw", &s, &err);
+        int status = scratch("write_u8_u8_chw", &s, &err);
         stk_mem_fail_after(-1);
         assert_int_equal(status, STOKE_E_NOMEM);
     }

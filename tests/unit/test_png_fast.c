@@ -2,7 +2,7 @@
  *
  * The short way for plain PNG against libspng: the same pixels or no answer.
  */
-#include "tests/unit/pictures.h"
+#include "tests/unit/fixture_pictures.h"
 
 #include "src/codec/codec.h"
 
@@ -18,7 +18,9 @@ static stoke_decoder *new_decoder(void)
 /* stk_png_fast alone, as png.c calls it. */
 static int fast(stoke_decoder *d, bytes file, const stoke_decode_params *params, stoke_image *out)
 {
-    stk_job job = { .decoder = d, .bytes = file.data, .size = file.size, .params = params, .orientation = 1 };
+    stk_codec_job job = {
+        .decoder = d, .bytes = file.data, .size = file.size, .params = params, .orientation = 1
+    };
     job.info = (stoke_image_info){ .format = STOKE_FORMAT_PNG, .orientation = 1 };
     int r = stk_png_fast(&job);
     *out = job.image;
@@ -28,15 +30,15 @@ static int fast(stoke_decoder *d, bytes file, const stoke_decode_params *params,
 /* libspng's samples as stored; NULL when it refuses. */
 static uint8_t *reference(bytes file, struct spng_ihdr *ihdr, size_t *size)
 {
-    spng_ctx *ctx = spng_ctx_new(0);
+    spng_ctx *job = spng_ctx_new(0);
     uint8_t *out = NULL;
-    spng_set_png_buffer(ctx, file.data, file.size);
-    if (spng_get_ihdr(ctx, ihdr) == 0 && (uint64_t)ihdr->width * ihdr->height < 1 << 22 &&
-        spng_decoded_image_size(ctx, SPNG_FMT_PNG, size) == 0) {
+    spng_set_png_buffer(job, file.data, file.size);
+    if (spng_get_ihdr(job, ihdr) == 0 && (uint64_t)ihdr->width * ihdr->height < 1 << 22 &&
+        spng_decoded_image_size(job, SPNG_FMT_PNG, size) == 0) {
         out = malloc(*size);
-        if (spng_decode_image(ctx, out, *size, SPNG_FMT_PNG, 0) != 0) free(out), out = NULL;
+        if (spng_decode_image(job, out, *size, SPNG_FMT_PNG, 0) != 0) free(out), out = NULL;
     }
-    spng_ctx_free(ctx);
+    spng_ctx_free(job);
     return out;
 }
 

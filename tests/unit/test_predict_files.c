@@ -3,7 +3,7 @@
  * Prediction of many files: each once, with the mask it has alone, however many threads and however little
  * memory; ends that come early; the loader's pixels.
  */
-#include "tests/unit/predicting.h"
+#include "tests/unit/fixture_predict.h"
 
 #include <pthread.h>
 

@@ -11,7 +11,7 @@
 #define GIB (1024.0 * 1024 * 1024)
 
 typedef struct scene {
-    stk_run_wish wish;
+    stk_run_config wish;
     stk_surroundings here;
     stk_check_list list;
 } scene;
@@ -32,26 +32,26 @@ static stoke_figure measured(double value)
 static void all_is_right(void)
 {
     memset(&s, 0, sizeof s);
-    s.wish = (stk_run_wish){ .config = "x.yaml",
-                             .dialect = "flat",
-                             .engine = STOKE_ENGINE_TORCH,
-                             .model = "b0",
-                             .batch = 8,
-                             .height = 64,
-                             .width = 64,
-                             .classes = 5,
-                             .base_channels = -1,
-                             .num_blocks = -1,
-                             .epochs = 10,
-                             .workers = 7,
-                             .prefetch = 2,
-                             .ranks = 1,
-                             .pin_memory = 1,
-                             .persistent_workers = 1,
-                             .mixed_precision = 1,
-                             .drop_last = 1,
-                             .precision = STOKE_PRECISION_BF16,
-                             .has_data = 1 };
+    s.wish = (stk_run_config){ .config = "x.yaml",
+                               .dialect = "flat",
+                               .engine = STOKE_ENGINE_TORCH,
+                               .model = "b0",
+                               .batch = 8,
+                               .height = 64,
+                               .width = 64,
+                               .classes = 5,
+                               .base_channels = -1,
+                               .num_blocks = -1,
+                               .epochs = 10,
+                               .workers = 7,
+                               .prefetch = 2,
+                               .ranks = 1,
+                               .pin_memory = 1,
+                               .persistent_workers = 1,
+                               .mixed_precision = 1,
+                               .drop_last = 1,
+                               .precision = STOKE_PRECISION_BF16,
+                               .has_data = 1 };
     s.here.machine.usable = measured(8);
     s.here.machine.available_bytes = measured(32 * GIB);
     s.here.machine.shm_bytes = measured(8 * GIB);
@@ -417,20 +417,20 @@ static void data(void **state)
 
 /* ---- files ---- */
 
-static stk_run_wish *read_text(void **state, const char *text)
+static stk_run_config *read_text(void **state, const char *text)
 {
     stoke_preflight_params p = stoke_preflight_defaults();
     stoke_error err = { 0 };
     unit_write(unit_path(state, "c.yaml"), text, strlen(text));
     p.config = unit_path(state, "c.yaml");
-    stk_wish_free(&s.wish); /* of the text before */
-    if (stk_wish_read(&s.wish, &p, &err)) fail_msg("%s", err.message);
+    stk_run_config_free(&s.wish); /* of the text before */
+    if (stk_run_config_read(&s.wish, &p, &err)) fail_msg("%s", err.message);
     return &s.wish;
 }
 
 static void dialects(void **state)
 {
-    const stk_run_wish *w =
+    const stk_run_config *w =
         read_text(state, "batch_size: 8\nnum_workers: 4\nuse_mixed_precision: true\nbackbone: mit_b2\n"
                          "image_size: 288x320\ndrop_last: yes\n");
     assert_int_equal(w->engine, STOKE_ENGINE_TORCH);
@@ -475,7 +475,7 @@ static void dialects(void **state)
     assert_int_equal(w->workers, STK_UNSAID);
     assert_int_equal(w->height, STK_UNSAID);
     assert_string_equal(w->model, "");
-    stk_wish_free(&s.wish);
+    stk_run_config_free(&s.wish);
 }
 
 static void no_memory(void **state)

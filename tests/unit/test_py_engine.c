@@ -4,7 +4,7 @@
  * any thread lets go of them, closing ends a wait, and a child of fork is told. Here, because sanitizers do
  * not see into an interpreter.
  */
-#include "tests/unit/leasing.h"
+#include "tests/unit/fixture_lease.h"
 
 #include <pthread.h>
 

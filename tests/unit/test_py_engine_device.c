@@ -4,8 +4,8 @@
  * engine, any thread lets go of them, and the figures are the consumer's. On the host's device and on the
  * CUDA driver of tests/fake, which keeps books of what is left.
  */
-#include "tests/unit/fake_card.h"
-#include "tests/unit/leasing.h"
+#include "tests/unit/fixture_fake_gpu.h"
+#include "tests/unit/fixture_lease.h"
 
 #include <pthread.h>
 
@@ -14,9 +14,9 @@ enum { DEVICES = sizeof devices / sizeof *devices, MOST = 16 };
 
 static py_route route(const char *device, int64_t depth)
 {
-    py_route to = { device, stoke_feed_defaults() };
-    to.feed.placement = STOKE_PLACEMENT_HOST;
-    to.feed.depth = depth;
+    py_route to = { device, stoke_upload_defaults() };
+    to.upload.placement = STOKE_PLACEMENT_HOST;
+    to.upload.depth = depth;
     return to;
 }
 
@@ -161,7 +161,7 @@ static void other_threads_let_go(void **state)
                 assert_int_equal(leasing_next(engine, &lease[i]), 0);
                 if (d) assert_int_equal(py_lease_lend(lease[i], NULL, &err), 0);
             }
-            if (epoch == 5) py_engine_drop(engine); /* the last of them ends device and feed */
+            if (epoch == 5) py_engine_drop(engine); /* the last of them ends device and upload */
             for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&thread[i], NULL, drop, lease[i]), 0);
             for (int i = 0; i < 3; i++) pthread_join(thread[i], NULL);
         }
@@ -222,15 +222,15 @@ static void opening_that_fails_leaves_nothing(void **state)
     card->settings->memory_bytes = 20000;
     assert_int_equal(open_fails(&params, &to, "of device memory"), STOKE_E_NOMEM);
     card->settings->memory_bytes = 200000; /* for a slot on the host, not for 9 on the card */
-    to.feed.depth = 8;
+    to.upload.depth = 8;
     assert_int_equal(open_fails(&params, &to, "Lower batch, size or depth"), STOKE_E_NOMEM);
     card->reset();
-    to.device = "virtual:rtx3090";
-    assert_int_equal(open_fails(&params, &to, "on paper"), STOKE_E_INVALID);
+    to.device = "sim:rtx3090";
+    assert_int_equal(open_fails(&params, &to, "simulated"), STOKE_E_INVALID);
     to.device = "host";
     params.augment = "hflop";
-    for (to.feed.placement = STOKE_PLACEMENT_HOST; to.feed.placement <= STOKE_PLACEMENT_DEVICE;
-         to.feed.placement++)
+    for (to.upload.placement = STOKE_PLACEMENT_HOST; to.upload.placement <= STOKE_PLACEMENT_DEVICE;
+         to.upload.placement++)
         assert_int_equal(open_fails(&params, &to, "hflop"), STOKE_E_INVALID); /* not: a file is missing */
     params.data = unit_path(state, "nothing");
     assert_int_equal(open_fails(&params, &to, "nothing"), STOKE_E_NOTFOUND);

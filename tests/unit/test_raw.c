@@ -3,30 +3,30 @@
  * Raw batches: what a worker leaves to a device, carried out on the host, is what an ordinary loader makes,
  * byte for byte; and the promises of a loader hold for them too.
  */
-#include "tests/unit/raw_batches.h"
+#include "tests/unit/fixture_raw_batches.h"
 
 /* ---- the reference: rows laid out and mixed on the host ---- */
 
 typedef struct finisher {
-    const stk_recipe *recipe;
-    stk_raw_bench *bench;
+    const stk_loader_config *config;
+    stk_raw_scratch *scratch;
     stk_slots slots;
     stk_buffer copy;
 } finisher;
 
-static finisher finisher_start(const stk_recipe *recipe)
+static finisher finisher_start(const stk_loader_config *config)
 {
-    finisher f = { .recipe = recipe };
-    const stoke_batch shape = stk_recipe_shape(recipe, RAW_BATCH);
-    assert_int_equal(stk_raw_bench_create(&f.bench, NULL), 0);
+    finisher f = { .config = config };
+    const stoke_batch shape = stk_batch_shape(config, RAW_BATCH);
+    assert_int_equal(stk_raw_scratch_create(&f.scratch, NULL), 0);
     assert_int_equal(
-        stk_slots_create(&f.slots, 1, &shape, recipe->two_masks ? STK_SLOT_TWO_MASKS : 0, NULL, NULL), 0);
+        stk_slots_create(&f.slots, 1, &shape, config->two_masks ? STK_SLOT_TWO_MASKS : 0, NULL, NULL), 0);
     return f;
 }
 
 static void finisher_stop(finisher *f)
 {
-    stk_raw_bench_destroy(&f->bench);
+    stk_raw_scratch_destroy(&f->scratch);
     stk_slots_destroy(&f->slots);
     stk_buffer_free(&f->copy);
 }
@@ -40,19 +40,19 @@ static const stoke_batch *finish(finisher *f, const stoke_batch *raw)
     memset(slot->batch.images, 0xa5, f->slots.bytes_per_slot);
     for (uint32_t i = 0; i < raw->count; i++) {
         stoke_error err = { 0 };
-        const stoke_plan *plan = &rows[i].plan;
+        const stoke_augment_plan *plan = &rows[i].plan;
         slot->mix[i] = (stk_mix){ plan->mix, plan->lambda, plan->mix_box };
-        if (stk_raw_lay(f->bench, f->recipe, &rows[i], (char *)raw->images + i * raw->image_row_bytes,
-                        (char *)raw->masks + i * raw->mask_row_bytes, stk_slot_image_row(slot, i),
-                        stk_slot_mask_row(slot, i), &err))
+        if (stk_raw_render(f->scratch, f->config, &rows[i], (char *)raw->images + i * raw->image_row_bytes,
+                           (char *)raw->masks + i * raw->mask_row_bytes, stk_slot_image_row(slot, i),
+                           stk_slot_mask_row(slot, i), &err))
             fail_msg("%s", err.message);
     }
-    if (f->recipe->mixes) assert_int_equal(stk_slot_mix(slot, &f->copy, NULL), 0);
+    if (f->config->mixes) assert_int_equal(stk_slot_mix(slot, &f->copy, NULL), 0);
     return &slot->batch;
 }
 
 /* What a row says about itself. */
-static void check_row(const stk_recipe *recipe, const stoke_batch *raw, const stk_raw_row *row)
+static void check_row(const stk_loader_config *config, const stoke_batch *raw, const stk_raw_row *row)
 {
     const size_t pixels = (size_t)row->width * row->height;
     assert_true(row->depth == 1 || row->depth == 2);
@@ -60,8 +60,8 @@ static void check_row(const stk_recipe *recipe, const stoke_batch *raw, const st
     assert_int_equal(row->mask_bytes, pixels * row->mask_depth);
     assert_true(row->image_bytes <= raw->image_row_bytes && row->mask_bytes <= raw->mask_row_bytes);
     if (row->laid) {
-        const stoke_plan *plan = &row->plan;
-        assert_true(row->width == recipe->width && row->height == recipe->height && row->mask_depth);
+        const stoke_augment_plan *plan = &row->plan;
+        assert_true(row->width == config->width && row->height == config->height && row->mask_depth);
         assert_true(!plan->warp && !plan->hflip && !plan->vflip && !plan->place_x && !plan->place_y);
         assert_true(!plan->swap_labels && plan->elastic_alpha == 0);
         /* only because it had to be */
@@ -80,12 +80,12 @@ static seen compare_epoch(raw_run *run, const char *pipeline)
 {
     const stoke_batch *plain, *raw;
     seen s = { 0 };
-    finisher f = finisher_start(run->recipe);
+    finisher f = finisher_start(run->config);
     while (raw_next(run, &plain, &raw)) {
         raw_assert_same(pipeline, plain, finish(&f, raw));
         for (uint32_t i = 0; i < raw->count; i++) {
             const stk_raw_row *row = &stk_batch_raw(raw)[i];
-            check_row(run->recipe, raw, row);
+            check_row(run->config, raw, row);
             s.rows++;
             s.laid += row->laid;
             s.deep += row->depth == 2;
@@ -271,7 +271,7 @@ static void memory(void **state)
     raw_run run = raw_start(&params);
     const stoke_memory_plan plan = stoke_loader_memory(run.raw), usual = stoke_loader_memory(run.plain);
     const uint64_t pixels = RAW_WIDTH * RAW_HEIGHT;
-    assert_true(plan.slot_bytes >= RAW_BATCH * (pixels * 8 + sizeof(stoke_plan)));
+    assert_true(plan.slot_bytes >= RAW_BATCH * (pixels * 8 + sizeof(stoke_augment_plan)));
     assert_true(plan.slot_bytes <= RAW_BATCH * (pixels * 8 + sizeof(stk_raw_row) + 256) + sizeof(stk_slot));
     assert_true(plan.worker_bytes < usual.worker_bytes); /* no colour chain */
     stoke_loader_stats_data stats;
@@ -307,11 +307,11 @@ static void no_memory_is_an_error(void **state)
         stoke_loader_destroy(&loader);
     }
     for (int64_t after = 0; after < 2; after++) {
-        stk_raw_bench *bench;
+        stk_raw_scratch *scratch;
         stk_mem_fail_after(after);
-        assert_int_equal(stk_raw_bench_create(&bench, &err), STOKE_E_NOMEM);
+        assert_int_equal(stk_raw_scratch_create(&scratch, &err), STOKE_E_NOMEM);
         stk_mem_fail_after(-1);
-        assert_null(bench);
+        assert_null(scratch);
     }
     stoke_dataset_close(&dataset);
 }

@@ -226,7 +226,7 @@ static void which_model(void **state)
     assert_non_null(strstr(c[5].why, "100 pictures"));
     assert_string_equal(chosen(c, NULL, GB(24), 1000, 0)->model, "b2");
     assert_string_equal(chosen(c, NULL, GB(24), 100000, 0)->model, "b5");
-    /* Time, where the card is known on paper. */
+    /* Time, where the GPU can be simulated. */
     const stoke_model_choice *slow = chosen(c, "RTX 3090", 0, 20000, 0);
     assert_string_equal(slow->model, "b5");
     assert_true(c[0].hours > 0 && c[0].hours < c[4].hours && c[4].hours < c[5].hours);

@@ -3,13 +3,13 @@
  * Records of steps: moments in the order they must have, sums that are those of the book, and nothing about
  * batches that were discarded or never stepped on.
  */
-#include "tests/unit/feeding.h"
+#include "tests/unit/fixture_upload.h"
 
 #include <pthread.h>
 #include <stoke/record.h>
 
 #include "src/base/mem.h"
-#include "src/feed/diary.h"
+#include "src/upload/step_log.h"
 
 static const double step_ms = 0.2;
 
@@ -34,7 +34,7 @@ static void check_making(const stoke_step_record *r, size_t i, int64_t workers)
     if (!workers) assert_int_equal(r->window_ns, 0);
 }
 
-/* On paper and on the host, one clock stamps everything. */
+/* On a simulated GPU and on the host, one clock stamps everything. */
 static void check_moments(const stoke_step_record *r, size_t i, int kernels, int transfer)
 {
     ordered(r->ready, r->sent);
@@ -62,10 +62,10 @@ static void check_moments(const stoke_step_record *r, size_t i, int kernels, int
 }
 
 /* `of`: which of the loader's batches they are records of; NULL: one after the other from `at` on. */
-static void check_records(const feeding *f, const stoke_feed *feed, const stoke_step_record *records,
+static void check_records(const feeding *f, const stoke_upload *upload, const stoke_step_record *records,
                           size_t n, size_t at, const size_t *of)
 {
-    const int kernels = feed->placement == STOKE_PLACEMENT_DEVICE;
+    const int kernels = upload->placement == STOKE_PLACEMENT_DEVICE;
     for (size_t i = 0; i < n; i++) {
         const stoke_step_record *r = &records[i];
         const pairs_digest *batch = &f->expected[of ? of[i] : at + i];
@@ -73,7 +73,7 @@ static void check_records(const feeding *f, const stoke_feed *feed, const stoke_
         assert_int_equal(r->epoch, batch->epoch);
         assert_int_equal(r->samples, batch->count);
         check_making(r, i, f->data.workers);
-        check_moments(r, i, kernels, feed->transfer);
+        check_moments(r, i, kernels, upload->transfer);
         if (!i) continue;
         ordered(records[i - 1].end, r->start);
         ordered(records[i - 1].got, r->asked);
@@ -82,42 +82,42 @@ static void check_records(const feeding *f, const stoke_feed *feed, const stoke_
 
 /* ---- runs ---- */
 
-static void one_batch(stoke_feed *feed, int steps)
+static void one_batch(stoke_upload *upload, int steps)
 {
     const stoke_device_batch *batch;
-    const int r = stoke_feed_next(feed, &batch);
-    if (r) fail_msg("%d: %s", r, stoke_feed_error(feed));
-    for (int i = 0; i < steps; i++) assert_int_equal(stoke_feed_step(feed, step_ms, NULL), 0);
-    stoke_feed_release(feed, &batch);
+    const int r = stoke_upload_next(upload, &batch);
+    if (r) fail_msg("%d: %s", r, stoke_upload_error(upload));
+    for (int i = 0; i < steps; i++) assert_int_equal(stoke_upload_step(upload, step_ms, NULL), 0);
+    stoke_upload_release(upload, &batch);
 }
 
 /* Batches from .. to - 1 of the loader's, a step each, with the ends of epochs between them. */
-static void run(stoke_feed *feed, size_t from, size_t to)
+static void run(stoke_upload *upload, size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++) {
-        if (i && i % BATCHES == 0) assert_int_equal(stoke_feed_set_epoch(feed, i / BATCHES), 0);
-        one_batch(feed, 1);
+        if (i && i % BATCHES == 0) assert_int_equal(stoke_upload_set_epoch(upload, i / BATCHES), 0);
+        one_batch(upload, 1);
     }
 }
 
-static void record(stoke_feed *feed, size_t steps)
+static void record(stoke_upload *upload, size_t steps)
 {
     stoke_error err = { 0 };
-    if (stoke_feed_record(feed, steps, &err)) fail_msg("%s", err.message);
+    if (stoke_upload_record(upload, steps, &err)) fail_msg("%s", err.message);
 }
 
-static size_t finish(stoke_feed *feed, const stoke_step_record **records)
+static size_t finish(stoke_upload *upload, const stoke_step_record **records)
 {
-    assert_int_equal(stoke_feed_finish(feed, NULL), 0);
-    return stoke_feed_records(feed, records);
+    assert_int_equal(stoke_upload_finish(upload, NULL), 0);
+    return stoke_upload_records(upload, records);
 }
 
-static void check_sums(stoke_feed *feed, const stoke_step_record *records, size_t n)
+static void check_sums(stoke_upload *upload, const stoke_step_record *records, size_t n)
 {
-    stoke_feed_stats stats;
+    stoke_upload_stats stats;
     uint64_t busy = 0;
     for (size_t i = 1; i < n; i++) busy += records[i].busy_ns; /* the book opens when the first step ends */
-    assert_int_equal(stoke_feed_measure(feed, &stats, NULL), 0);
+    assert_int_equal(stoke_upload_measure(upload, &stats, NULL), 0);
     assert_int_equal(stats.steps, n - 1);
     assert_int_equal(stats.step_ns, busy);
     assert_int_equal(stats.elapsed_ns, records[n - 1].end - records[0].end);
@@ -126,21 +126,21 @@ static void check_sums(stoke_feed *feed, const stoke_step_record *records, size_
 static void check_way(const feeding *f, stoke_device *device, int placement, int transfer)
 {
     const stoke_step_record *records;
-    stoke_feed *feed = feeding_open(f, device, feeding_params(placement, transfer, 2));
-    assert_int_equal(stoke_feed_records(feed, &records), 0);
-    record(feed, MOST + 1);
-    stoke_feed_mark(feed);
-    run(feed, 0, MOST);
-    assert_int_equal(finish(feed, &records), MOST);
-    check_records(f, feed, records, MOST, 0, NULL);
-    check_sums(feed, records, MOST);
+    stoke_upload *upload = feeding_open(f, device, feeding_params(placement, transfer, 2));
+    assert_int_equal(stoke_upload_records(upload, &records), 0);
+    record(upload, MOST + 1);
+    stoke_upload_mark(upload);
+    run(upload, 0, MOST);
+    assert_int_equal(finish(upload, &records), MOST);
+    check_records(f, upload, records, MOST, 0, NULL);
+    check_sums(upload, records, MOST);
     for (size_t i = 0; i < MOST; i++) assert_int_equal(records[i].first_of_epoch, i == 0);
-    stoke_feed_destroy(&feed);
+    stoke_upload_destroy(&upload);
 }
 
 static void moments_are_in_order(void **state)
 {
-    static const char *const devices[] = { "host", "virtual:rtx3090" };
+    static const char *const devices[] = { "host", "sim:rtx3090" };
     feeding f = feeding_begin(state);
     for (size_t d = 0; d < 2; d++) {
         stoke_device *device = feeding_device(devices[d]);
@@ -154,41 +154,41 @@ static void moments_are_in_order(void **state)
 
 /* ---- which batches have a record ---- */
 
-static void on_paper(void **state, const stoke_feed_params *ways, size_t n,
-                     void (*check)(const feeding *, stoke_feed *))
+static void on_paper(void **state, const stoke_upload_params *ways, size_t n,
+                     void (*check)(const feeding *, stoke_upload *))
 {
     feeding f = feeding_begin(state);
-    stoke_device *device = feeding_device("virtual:rtx3090");
+    stoke_device *device = feeding_device("sim:rtx3090");
     for (size_t i = 0; i < n; i++) {
-        stoke_feed *feed = feeding_open(&f, device, ways[i]);
-        check(&f, feed);
-        stoke_feed_destroy(&feed);
+        stoke_upload *upload = feeding_open(&f, device, ways[i]);
+        check(&f, upload);
+        stoke_upload_destroy(&upload);
     }
     stoke_device_close(&device);
     feeding_end(&f);
 }
 
-static void with_a_thread_and_without(void **state, void (*check)(const feeding *, stoke_feed *))
+static void with_a_thread_and_without(void **state, void (*check)(const feeding *, stoke_upload *))
 {
-    const stoke_feed_params ways[] = {
+    const stoke_upload_params ways[] = {
         feeding_params(STOKE_PLACEMENT_HOST, STOKE_TRANSFER_STREAM, 2),
         feeding_params(STOKE_PLACEMENT_DEVICE, STOKE_TRANSFER_PINNED, 2),
     };
     on_paper(state, ways, 2, check);
 }
 
-static void check_without_steps(const feeding *f, stoke_feed *feed)
+static void check_without_steps(const feeding *f, stoke_upload *upload)
 {
     static const int steps[MOST] = { 0, 1, 1, 0, 0, 1, 0, 1, 0 };
     const stoke_step_record *records;
-    assert_int_equal(stoke_feed_step(feed, step_ms, NULL), 0); /* of no batch */
-    record(feed, MOST);
+    assert_int_equal(stoke_upload_step(upload, step_ms, NULL), 0); /* of no batch */
+    record(upload, MOST);
     for (size_t i = 0; i < MOST; i++) {
-        if (i && i % BATCHES == 0) assert_int_equal(stoke_feed_set_epoch(feed, i / BATCHES), 0);
-        one_batch(feed, steps[i]);
+        if (i && i % BATCHES == 0) assert_int_equal(stoke_upload_set_epoch(upload, i / BATCHES), 0);
+        one_batch(upload, steps[i]);
     }
-    assert_int_equal(finish(feed, &records), 4);
-    check_records(f, feed, records, 4, 0, (const size_t[]){ 1, 2, 5, 7 });
+    assert_int_equal(finish(upload, &records), 4);
+    check_records(f, upload, records, 4, 0, (const size_t[]){ 1, 2, 5, 7 });
 }
 
 static void a_batch_without_a_step_has_none(void **state)
@@ -196,29 +196,29 @@ static void a_batch_without_a_step_has_none(void **state)
     with_a_thread_and_without(state, check_without_steps);
 }
 
-static void check_discarded(const feeding *f, stoke_feed *feed)
+static void check_discarded(const feeding *f, stoke_upload *upload)
 {
     static const size_t of[] = { 0, 1, 6, 7, 3, 4, 0, 5, 6 };
     static const uint32_t first[] = { 1, 0, 1, 0, 1, 0, 1, 1, 0 };
     const size_t n = sizeof of / sizeof *of;
     const stoke_step_record *records;
     char saved[512];
-    record(feed, MOST);
-    run(feed, 0, 2);
+    record(upload, MOST);
+    run(upload, 0, 2);
     for (uint64_t epoch = 2; epoch >= 1; epoch--) { /* in the middle of others */
-        assert_int_equal(stoke_feed_set_epoch(feed, epoch), 0);
-        one_batch(feed, 1);
-        one_batch(feed, 1);
+        assert_int_equal(stoke_upload_set_epoch(upload, epoch), 0);
+        one_batch(upload, 1);
+        one_batch(upload, 1);
     }
-    assert_in_range(stoke_feed_state(feed, saved, sizeof saved), 1, sizeof saved - 1);
-    assert_int_equal(stoke_feed_set_epoch(feed, 0), 0);
-    one_batch(feed, 1);
-    assert_int_equal(stoke_feed_restore(feed, saved, NULL), 0); /* before the last batch of epoch 1 */
-    one_batch(feed, 1);
-    assert_int_equal(stoke_feed_set_epoch(feed, 2), 0); /* which the workers are on already */
-    one_batch(feed, 1);
-    assert_int_equal(finish(feed, &records), n);
-    check_records(f, feed, records, n, 0, of);
+    assert_in_range(stoke_upload_state(upload, saved, sizeof saved), 1, sizeof saved - 1);
+    assert_int_equal(stoke_upload_set_epoch(upload, 0), 0);
+    one_batch(upload, 1);
+    assert_int_equal(stoke_upload_restore(upload, saved, NULL), 0); /* before the last batch of epoch 1 */
+    one_batch(upload, 1);
+    assert_int_equal(stoke_upload_set_epoch(upload, 2), 0); /* which the workers are on already */
+    one_batch(upload, 1);
+    assert_int_equal(finish(upload, &records), n);
+    check_records(f, upload, records, n, 0, of);
     for (size_t i = 0; i < n; i++) assert_int_equal(records[i].first_of_epoch, first[i]);
 }
 
@@ -227,29 +227,29 @@ static void discarded_batches_have_none(void **state)
     with_a_thread_and_without(state, check_discarded);
 }
 
-static void check_room(const feeding *f, stoke_feed *feed)
+static void check_room(const feeding *f, stoke_upload *upload)
 {
     const stoke_step_record *records;
     const stoke_device_batch *batch;
-    record(feed, 2);
-    run(feed, 0, 4);
-    assert_int_equal(finish(feed, &records), 2);
-    check_records(f, feed, records, 2, 0, NULL);
+    record(upload, 2);
+    run(upload, 0, 4);
+    assert_int_equal(finish(upload, &records), 2);
+    check_records(f, upload, records, 2, 0, NULL);
     /* Again, from the next batch on: not of the one that came last. */
-    record(feed, 2);
-    assert_int_equal(stoke_feed_records(feed, &records), 0);
-    assert_int_equal(stoke_feed_step(feed, step_ms, NULL), 0);
-    one_batch(feed, 1);
-    assert_int_equal(finish(feed, &records), 1);
-    check_records(f, feed, records, 1, 4, NULL);
+    record(upload, 2);
+    assert_int_equal(stoke_upload_records(upload, &records), 0);
+    assert_int_equal(stoke_upload_step(upload, step_ms, NULL), 0);
+    one_batch(upload, 1);
+    assert_int_equal(finish(upload, &records), 1);
+    check_records(f, upload, records, 1, 4, NULL);
     /* No more: those that are there stay, the batch that is out gets none. */
-    assert_int_equal(stoke_feed_next(feed, &batch), 0);
-    record(feed, 0);
-    assert_int_equal(stoke_feed_step(feed, step_ms, NULL), 0);
-    stoke_feed_release(feed, &batch);
-    run(feed, 6, MOST);
-    assert_int_equal(finish(feed, &records), 1);
-    check_records(f, feed, records, 1, 4, NULL);
+    assert_int_equal(stoke_upload_next(upload, &batch), 0);
+    record(upload, 0);
+    assert_int_equal(stoke_upload_step(upload, step_ms, NULL), 0);
+    stoke_upload_release(upload, &batch);
+    run(upload, 6, MOST);
+    assert_int_equal(finish(upload, &records), 1);
+    check_records(f, upload, records, 1, 4, NULL);
 }
 
 static void what_has_no_room_is_dropped(void **state)
@@ -258,15 +258,15 @@ static void what_has_no_room_is_dropped(void **state)
 }
 
 /* All is known of batches that were made and sent before anybody wanted to know. */
-static void check_late(const feeding *f, stoke_feed *feed)
+static void check_late(const feeding *f, stoke_upload *upload)
 {
     const stoke_step_record *records;
-    run(feed, 0, 2);
-    assert_int_equal(stoke_feed_finish(feed, NULL), 0);
-    record(feed, MOST);
-    run(feed, 2, MOST);
-    assert_int_equal(finish(feed, &records), MOST - 2);
-    check_records(f, feed, records, MOST - 2, 2, NULL);
+    run(upload, 0, 2);
+    assert_int_equal(stoke_upload_finish(upload, NULL), 0);
+    record(upload, MOST);
+    run(upload, 2, MOST);
+    assert_int_equal(finish(upload, &records), MOST - 2);
+    check_records(f, upload, records, MOST - 2, 2, NULL);
 }
 
 static void a_diary_begun_late_has_a_past(void **state)
@@ -274,46 +274,47 @@ static void a_diary_begun_late_has_a_past(void **state)
     with_a_thread_and_without(state, check_late);
 }
 
-static uint32_t pages_in_use(const stoke_feed *feed)
+static uint32_t pages_in_use(const stoke_upload *upload)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < feed->diary.pages; i++) n += feed->diary.page[i].state != STK_PAGE_FREE;
+    for (uint32_t i = 0; i < upload->step_log.pages; i++)
+        n += upload->step_log.page[i].state != STK_PAGE_FREE;
     return n;
 }
 
-static void check_pages(const feeding *f, stoke_feed *feed)
+static void check_pages(const feeding *f, stoke_upload *upload)
 {
     const stoke_step_record *records;
-    assert_int_equal(pages_in_use(feed), 0); /* batches were sent to choose a placement */
-    run(feed, 0, 2);
-    assert_int_equal(pages_in_use(feed), 0);
-    record(feed, MOST);
-    run(feed, 2, MOST);
-    assert_int_equal(finish(feed, &records), MOST - 2);
-    check_records(f, feed, records, MOST - 2, 2, NULL);
-    assert_int_equal(pages_in_use(feed), 1); /* the batch that came last may have another step */
+    assert_int_equal(pages_in_use(upload), 0); /* batches were sent to choose a placement */
+    run(upload, 0, 2);
+    assert_int_equal(pages_in_use(upload), 0);
+    record(upload, MOST);
+    run(upload, 2, MOST);
+    assert_int_equal(finish(upload, &records), MOST - 2);
+    check_records(f, upload, records, MOST - 2, 2, NULL);
+    assert_int_equal(pages_in_use(upload), 1); /* the batch that came last may have another step */
 }
 
 static void pages_are_given_back(void **state)
 {
-    const stoke_feed_params way = feeding_params(STOKE_PLACEMENT_AUTO, STOKE_TRANSFER_PINNED, 2);
+    const stoke_upload_params way = feeding_params(STOKE_PLACEMENT_AUTO, STOKE_TRANSFER_PINNED, 2);
     on_paper(state, &way, 1, check_pages);
 }
 
-static void check_memory(const feeding *f, stoke_feed *feed)
+static void check_memory(const feeding *f, stoke_upload *upload)
 {
     const stoke_step_record *records;
     stoke_error err = { 0 };
-    record(feed, 3);
-    run(feed, 0, 1);
+    record(upload, 3);
+    run(upload, 0, 1);
     stk_mem_fail_after(0);
-    const int r = stoke_feed_record(feed, 5, &err);
+    const int r = stoke_upload_record(upload, 5, &err);
     stk_mem_fail_after(-1);
     assert_int_equal(r, STOKE_E_NOMEM);
     assert_non_null(strstr(err.message, "records"));
-    run(feed, 1, 2); /* as if it had not been asked for */
-    assert_int_equal(finish(feed, &records), 2);
-    check_records(f, feed, records, 2, 0, NULL);
+    run(upload, 1, 2); /* as if it had not been asked for */
+    assert_int_equal(finish(upload, &records), 2);
+    check_records(f, upload, records, 2, 0, NULL);
 }
 
 static void lack_of_memory_changes_nothing(void **state)
@@ -321,39 +322,39 @@ static void lack_of_memory_changes_nothing(void **state)
     feeding f = feeding_begin(state);
     stoke_device *device = feeding_device("host");
     f.data.workers = 0; /* nobody else may be out of memory meanwhile */
-    stoke_feed *feed = feeding_open(&f, device, feeding_params(0, STOKE_TRANSFER_PINNED, 2));
-    check_memory(&f, feed);
-    stoke_feed_destroy(&feed);
+    stoke_upload *upload = feeding_open(&f, device, feeding_params(0, STOKE_TRANSFER_PINNED, 2));
+    check_memory(&f, upload);
+    stoke_upload_destroy(&upload);
     stoke_device_close(&device);
     feeding_end(&f);
 }
 
 /* ---- steps ---- */
 
-static void check_several(const feeding *f, stoke_feed *feed)
+static void check_several(const feeding *f, stoke_upload *upload)
 {
     const uint64_t ns = (uint64_t)(step_ms * 1e6);
     const stoke_step_record *records;
     const stoke_device_batch *batch;
-    record(feed, MOST);
-    one_batch(feed, 3);
-    assert_int_equal(stoke_feed_next(feed, &batch), 0);
-    assert_int_equal(stoke_feed_step(feed, step_ms, NULL), 0);
-    assert_int_equal(finish(feed, &records), 2);
+    record(upload, MOST);
+    one_batch(upload, 3);
+    assert_int_equal(stoke_upload_next(upload, &batch), 0);
+    assert_int_equal(stoke_upload_step(upload, step_ms, NULL), 0);
+    assert_int_equal(finish(upload, &records), 2);
     assert_int_equal(records[0].busy_ns, 3 * ns);
     assert_int_equal(records[1].busy_ns, ns);
     const stoke_step_record before = records[1];
     /* One more on the same batch, after a gap: its record is open again until that has ended too. */
-    assert_int_equal(stoke_feed_step(feed, step_ms, NULL), 0);
-    assert_int_equal(feed->diary.count, 1);
-    assert_int_equal(finish(feed, &records), 2);
+    assert_int_equal(stoke_upload_step(upload, step_ms, NULL), 0);
+    assert_int_equal(upload->step_log.count, 1);
+    assert_int_equal(finish(upload, &records), 2);
     assert_int_equal(records[1].busy_ns, 2 * ns);
     assert_int_equal(records[1].start, before.start);
     assert_int_equal(records[1].launched, before.launched);
     assert_true(records[1].end > before.end + ns);
-    stoke_feed_release(feed, &batch);
-    one_batch(feed, 1);
-    assert_int_equal(finish(feed, &records), 3);
+    stoke_upload_release(upload, &batch);
+    one_batch(upload, 1);
+    assert_int_equal(finish(upload, &records), 3);
     for (size_t i = 0; i < 3; i++) assert_int_equal(records[i].number, i);
     assert_int_equal(records[2].samples, f->expected[2].count);
 }
@@ -364,27 +365,27 @@ static void steps_of_a_batch_are_one_record(void **state)
 }
 
 /* More steps under way than have events: their times are read in between, and none is lost. */
-static void check_many(const feeding *f, stoke_feed *feed)
+static void check_many(const feeding *f, stoke_upload *upload)
 {
     enum { MANY = STK_STEPS + 10 };
     const stoke_step_record *records;
-    record(feed, MANY);
-    run(feed, 0, MANY);
-    assert_int_equal(finish(feed, &records), MANY);
+    record(upload, MANY);
+    run(upload, 0, MANY);
+    assert_int_equal(finish(upload, &records), MANY);
     for (size_t i = 0; i < MANY; i++) {
         assert_int_equal(records[i].number, i);
         assert_int_equal(records[i].epoch, i / BATCHES);
-        check_moments(&records[i], i, 0, feed->transfer);
+        check_moments(&records[i], i, 0, upload->transfer);
     }
 }
 
 static void many_steps_are_under_way(void **state)
 {
-    const stoke_feed_params way = feeding_params(STOKE_PLACEMENT_HOST, STOKE_TRANSFER_STREAM, 2);
+    const stoke_upload_params way = feeding_params(STOKE_PLACEMENT_HOST, STOKE_TRANSFER_STREAM, 2);
     on_paper(state, &way, 1, check_many);
 }
 
-/* ---- the diary alone ---- */
+/* ---- the step_log alone ---- */
 
 /* Trips and steps are read by two threads: either may be late. */
 static void events_are_read_in_any_order(void **state)
@@ -392,24 +393,24 @@ static void events_are_read_in_any_order(void **state)
     const stk_making making = { .began = 1, .ready = 2, .first = 1, .window_ns = 3 };
     const stoke_batch batch = { .epoch = 7, .count = 4 };
     const stk_interval kernels = { 30, 40 };
-    stk_diary diary;
-    assert_int_equal(stk_diary_create(&diary, 3, NULL), 0);
-    assert_null(stk_diary_begin(&diary, stk_calloc(2, sizeof *diary.records), 2));
-    for (uint64_t trip = 0; trip < 3; trip++) stk_diary_sent(&diary, trip, &batch, &making, 10 + trip);
-    stk_diary_taken(&diary, 0, 11, 12);
-    assert_int_equal(stk_diary_launched(&diary, 0, 13), 0);
-    stk_diary_ended(&diary, 0, (stk_interval){ 50, 60 }); /* before its trip was read */
-    assert_int_equal(diary.count, 0);
-    stk_diary_taken(&diary, 1, 14, 15);
-    assert_int_equal(stk_diary_launched(&diary, 1, 16), 1); /* the last that has room */
-    stk_diary_arrived(&diary, 0, (stk_interval){ 20, 30 }, 99, &kernels);
-    assert_int_equal(diary.count, 1);
-    stk_diary_arrived(&diary, 1, (stk_interval){ 21, 31 }, 98, NULL);
-    stk_diary_taken(&diary, 2, 17, 18);
-    assert_int_equal(stk_diary_launched(&diary, 2, 19), 0);
-    stk_diary_ended(&diary, 1, (stk_interval){ 60, 65 });
-    stk_diary_ended(&diary, 2, (stk_interval){ 65, 70 });
-    assert_int_equal(diary.count, 2);
+    stk_step_log step_log;
+    assert_int_equal(stk_step_log_create(&step_log, 3, NULL), 0);
+    assert_null(stk_step_log_begin(&step_log, stk_calloc(2, sizeof *step_log.records), 2));
+    for (uint64_t trip = 0; trip < 3; trip++) stk_step_log_sent(&step_log, trip, &batch, &making, 10 + trip);
+    stk_step_log_taken(&step_log, 0, 11, 12);
+    assert_int_equal(stk_step_log_launched(&step_log, 0, 13), 0);
+    stk_step_log_ended(&step_log, 0, (stk_interval){ 50, 60 }); /* before its trip was read */
+    assert_int_equal(step_log.count, 0);
+    stk_step_log_taken(&step_log, 1, 14, 15);
+    assert_int_equal(stk_step_log_launched(&step_log, 1, 16), 1); /* the last that has room */
+    stk_step_log_arrived(&step_log, 0, (stk_interval){ 20, 30 }, 99, &kernels);
+    assert_int_equal(step_log.count, 1);
+    stk_step_log_arrived(&step_log, 1, (stk_interval){ 21, 31 }, 98, NULL);
+    stk_step_log_taken(&step_log, 2, 17, 18);
+    assert_int_equal(stk_step_log_launched(&step_log, 2, 19), 0);
+    stk_step_log_ended(&step_log, 1, (stk_interval){ 60, 65 });
+    stk_step_log_ended(&step_log, 2, (stk_interval){ 65, 70 });
+    assert_int_equal(step_log.count, 2);
     const stoke_step_record wanted = {
         .epoch = 7,
         .samples = 4,
@@ -431,12 +432,12 @@ static void events_are_read_in_any_order(void **state)
         .number = 0,
         .augment_end = 40,
     };
-    assert_memory_equal(&diary.records[0], &wanted, sizeof wanted);
-    assert_int_equal(diary.records[1].number, 1);
-    assert_int_equal(diary.records[1].augment_end, 0);
-    assert_int_equal(diary.records[1].end, 65);
-    for (uint32_t i = 0; i < diary.pages; i++) assert_int_equal(diary.page[i].state, STK_PAGE_FREE);
-    stk_diary_destroy(&diary);
+    assert_memory_equal(&step_log.records[0], &wanted, sizeof wanted);
+    assert_int_equal(step_log.records[1].number, 1);
+    assert_int_equal(step_log.records[1].augment_end, 0);
+    assert_int_equal(step_log.records[1].end, 65);
+    for (uint32_t i = 0; i < step_log.pages; i++) assert_int_equal(step_log.page[i].state, STK_PAGE_FREE);
+    stk_step_log_destroy(&step_log);
 }
 
 static void makings_have_names(void **state)

@@ -2,7 +2,7 @@
  *
  * What is said about settings that are allowed and hardly meant, and that nothing is said about others.
  */
-#include "tests/unit/pairs.h"
+#include "tests/unit/fixture_pairs.h"
 
 enum { WIDTH = 48, HEIGHT = 40 };
 

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/base/driver_trial.h"
+#include "src/base/driver_probe.h"
 #include "src/base/retry.h"
 
 /* Fails to the end: how often it was tried again. */
@@ -43,7 +43,7 @@ static void a_disk_that_is_gone_is_not_waited_for(void **state)
 
 static void *try_driver(void *file)
 {
-    return (void *)(intptr_t)stk_driver_trial(STK_DRIVER_NVML, file, NULL);
+    return (void *)(intptr_t)stk_driver_probe(STK_DRIVER_NVML, file, NULL);
 }
 
 /* The thread that has the lock does not exist in the child. */
@@ -57,7 +57,7 @@ static void a_child_does_not_wait_for_a_trial(void **state)
              go);
     unit_write(command, script, strlen(script));
     assert_int_equal(chmod(command, 0700), 0);
-    setenv("STOKE_DRIVER_TRIAL", command, 1);
+    setenv("STOKE_DRIVER_PROBE", command, 1);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, try_driver, "one.so"), 0);
     while (access(started, F_OK) != 0) usleep(1000);
@@ -65,7 +65,7 @@ static void a_child_does_not_wait_for_a_trial(void **state)
     if (!child) {
         alarm(30);
         const int fd = open(go, O_WRONLY | O_CREAT, 0600);
-        _exit(fd < 0 || stk_driver_trial(STK_DRIVER_NVML, "other.so", NULL));
+        _exit(fd < 0 || stk_driver_probe(STK_DRIVER_NVML, "other.so", NULL));
     }
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -73,7 +73,7 @@ static void a_child_does_not_wait_for_a_trial(void **state)
     void *result;
     assert_int_equal(pthread_join(thread, &result), 0);
     assert_null(result);
-    unsetenv("STOKE_DRIVER_TRIAL");
+    unsetenv("STOKE_DRIVER_PROBE");
 }
 
 int main(void)

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stoke/rows.h>
 
-#include "tests/unit/raw_batches.h"
+#include "tests/unit/fixture_raw_batches.h"
 
 /* ---- a sample, decoded by itself ---- */
 

@@ -8,7 +8,7 @@
 #include <errno.h>
 
 #include "src/base/mem.h"
-#include "src/net/safetensors.h"
+#include "src/net/files/safetensors.h"
 
 /* What safetensors 0.8.0 made of seven tensors of torch: header and data, as they came. */
 static const char PYTHON_HEADER[] =

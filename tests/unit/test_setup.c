@@ -2,7 +2,7 @@
  *
  * What a run settles from its data, and what it says about it: samples, size, batch, length, rates, name.
  */
-#include "tests/unit/settling.h"
+#include "tests/unit/fixture_resolve.h"
 
 #include "src/augment/pipeline.h"
 

@@ -2,7 +2,7 @@
  *
  * What a run takes the values in its masks for, and how classes are weighted.
  */
-#include "tests/unit/settling.h"
+#include "tests/unit/fixture_resolve.h"
 
 /* ---- classes ---- */
 

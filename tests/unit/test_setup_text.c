@@ -2,7 +2,7 @@
  *
  * A settled run as YAML that repeats it, and as an identity that tells two runs apart.
  */
-#include "tests/unit/settling.h"
+#include "tests/unit/fixture_resolve.h"
 
 /* ---- as text ---- */
 

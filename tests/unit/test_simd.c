@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every name of src/net/simd.h against scalar code: in the widths this processor has and in 16 lanes by
- * emulation. Results of single operations are exact, so they are compared as bits.
+ * Every name of src/net/kernels/simd.h against scalar code: in the widths this processor has and in 16 lanes
+ * by emulation. Results of single operations are exact, so they are compared as bits.
  */
 #include "tests/unit/unit.h"
 

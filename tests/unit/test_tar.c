@@ -8,7 +8,7 @@
 
 #include <xxhash.h>
 
-#include "tests/unit/archive.h"
+#include "tests/unit/fixture_archive.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/base/rng.h"
@@ -697,7 +697,7 @@ static void fields_have_roles(void **state)
 
 static void patterns_expand(void **state)
 {
-    stk_arena arena = { 0 };
+    stk_string_arena arena = { 0 };
     stk_shard_list list = { 0 };
     stoke_error err;
     assert_int_equal(stk_shards_expand("s/{train,val}-{08..11}.tar", &arena, &list, &err), STOKE_OK);
@@ -718,7 +718,7 @@ static void patterns_expand(void **state)
     assert_string_equal(list.items[0].path, "x{z");
     assert_string_equal(list.items[1].path, "x-y{z");
     stk_free(list.items);
-    stk_arena_free(&arena);
+    stk_string_arena_free(&arena);
 }
 
 #define WITH_ARCHIVE(f) cmocka_unit_test_setup_teardown(f, begin, end)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
-#include "tests/unit/markup.h"
+#include "tests/unit/fixture_markup.h"
 
 #include <pthread.h>
 
@@ -43,7 +43,7 @@ static char *svg_of(void **state, const stoke_trace *trace, const char *title, u
     return text_of(path, size);
 }
 
-/* Two workers, a copy engine, a compute engine: a feed as one would draw it. */
+/* Two workers, a copy engine, a compute engine: an upload as one would draw it. */
 static stoke_trace *usual_trace(void)
 {
     stoke_trace *trace = new_trace(1000);
@@ -51,8 +51,8 @@ static stoke_trace *usual_trace(void)
     int workers[2], compute = -1, copies = -1, consumer = -1;
     workers[0] = stoke_trace_lane(trace, "host", "worker 1", 0);
     workers[1] = stoke_trace_lane(trace, "host", "worker 2", 0);
-    copies = stoke_trace_lane(trace, "virtual:rtx3090", "copy engine", 1);
-    compute = stoke_trace_lane(trace, "virtual:rtx3090", "compute engine", 1);
+    copies = stoke_trace_lane(trace, "sim:rtx3090", "copy engine", 1);
+    compute = stoke_trace_lane(trace, "sim:rtx3090", "compute engine", 1);
     consumer = stoke_trace_lane(trace, "host", "consumer", 0); /* joins its group */
     for (int i = 0; i < 10; i++) {
         const uint64_t at = t + (uint64_t)i * 100 * MS;
@@ -260,7 +260,7 @@ static void the_picture_tells_the_story(void **state)
     assert_non_null(strstr(text, "width=\"1200\""));
     /* Groups once each, lanes with what they are, the colours' meaning. */
     assert_int_equal(count_of(text, ">host</text>"), 1);
-    assert_int_equal(count_of(text, ">virtual:rtx3090</text>"), 1);
+    assert_int_equal(count_of(text, ">sim:rtx3090</text>"), 1);
     assert_int_equal(count_of(text, ">compute engine (emulated)</text>"), 1);
     assert_int_equal(count_of(text, ">worker 2</text>"), 1);
     assert_int_equal(count_of(text, ">decode</text>"), 1);

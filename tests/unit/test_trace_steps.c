@@ -58,7 +58,7 @@ static void our_own(void **state)
     size_t n;
     char what[200];
     assert_int_equal(stoke_trace_create(&trace, 16, NULL), 0);
-    const int device = stoke_trace_lane(trace, "virtual", "compute engine", 1);
+    const int device = stoke_trace_lane(trace, "sim", "compute engine", 1);
     const int host = stoke_trace_lane(trace, "consumer", "host thread", 0);
     stoke_trace_span(trace, device, "step", 9000000, 9500000, 1);
     stoke_trace_span(trace, device, "step", 1000000, 6000000, 0);

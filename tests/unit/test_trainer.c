@@ -3,7 +3,7 @@
  * A run is one run however it is cut: bits after stopping and going on equal those of one go, and depend on
  * nothing but data, settings and seed. What must not happen to a run is refused with words.
  */
-#include "tests/unit/pairs.h"
+#include "tests/unit/fixture_pairs.h"
 
 #include <dirent.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Trials: on this processor under a limit of memory, on a card on paper, the allocator behind it, and the
+ * Trials: on this processor under a limit of memory, on a simulated GPU, the allocator behind it, and the
  * line that tells of them.
  */
 #include "tests/unit/unit.h"
@@ -8,40 +8,40 @@
 #include <math.h>
 #include <sys/resource.h>
 
-#include "src/tune/batch/paper_allocator.h"
-#include "tests/unit/pairs.h"
+#include "src/tune/batch/sim_allocator.h"
+#include "tests/unit/fixture_pairs.h"
 #include <stoke/findbatch.h>
 
 #define KB UINT64_C(1024)
 #define MB (1024 * KB)
 
-/* ---- the allocator on paper ---- */
+/* ---- the simulated allocator ---- */
 
-static stk_paper *paper(uint64_t limit)
+static stk_sim_allocator *paper(uint64_t limit)
 {
-    static stk_paper p; /* 130 KB */
-    stk_paper_begin(&p, limit);
+    static stk_sim_allocator p; /* 130 KB */
+    stk_sim_allocator_begin(&p, limit);
     return &p;
 }
 
 static void sizes_are_rounded_and_taken_from_segments(void **state)
 {
     (void)state;
-    stk_paper *p = paper(1000 * MB);
-    assert_true(stk_paper_take(p, 1) >= 0);
+    stk_sim_allocator *p = paper(1000 * MB);
+    assert_true(stk_sim_allocator_take(p, 1) >= 0);
     assert_int_equal(p->allocated, 512);
     assert_int_equal(p->reserved, 2 * MB);
-    assert_true(stk_paper_take(p, MB) >= 0); /* the same segment */
+    assert_true(stk_sim_allocator_take(p, MB) >= 0); /* the same segment */
     assert_int_equal(p->reserved, 2 * MB);
-    assert_true(stk_paper_take(p, MB) >= 0); /* 512 bytes are missing */
+    assert_true(stk_sim_allocator_take(p, MB) >= 0); /* 512 bytes are missing */
     assert_int_equal(p->reserved, 4 * MB);
-    assert_true(stk_paper_take(p, MB + 1) >= 0);
+    assert_true(stk_sim_allocator_take(p, MB + 1) >= 0);
     assert_int_equal(p->reserved, 24 * MB);
-    assert_true(stk_paper_take(p, 9 * MB) >= 0); /* out of the 20 */
+    assert_true(stk_sim_allocator_take(p, 9 * MB) >= 0); /* out of the 20 */
     assert_int_equal(p->reserved, 24 * MB);
-    assert_true(stk_paper_take(p, 10 * MB) >= 0); /* a segment of its own */
+    assert_true(stk_sim_allocator_take(p, 10 * MB) >= 0); /* a segment of its own */
     assert_int_equal(p->reserved, 34 * MB);
-    assert_true(stk_paper_take(p, 11 * MB + 1) >= 0);
+    assert_true(stk_sim_allocator_take(p, 11 * MB + 1) >= 0);
     assert_int_equal(p->reserved, 46 * MB);
     assert_int_equal(p->peak_reserved, p->reserved);
 }
@@ -49,15 +49,16 @@ static void sizes_are_rounded_and_taken_from_segments(void **state)
 static void what_is_given_back_is_kept_and_used_again(void **state)
 {
     (void)state;
-    stk_paper *p = paper(1000 * MB);
-    const int32_t a = stk_paper_take(p, 6 * MB), b = stk_paper_take(p, 6 * MB), c = stk_paper_take(p, 6 * MB);
+    stk_sim_allocator *p = paper(1000 * MB);
+    const int32_t a = stk_sim_allocator_take(p, 6 * MB), b = stk_sim_allocator_take(p, 6 * MB),
+                  c = stk_sim_allocator_take(p, 6 * MB);
     assert_int_equal(p->reserved, 20 * MB);
-    stk_paper_give(p, a);
-    stk_paper_give(p, c);
-    stk_paper_give(p, b); /* the middle one joins them */
+    stk_sim_allocator_give(p, a);
+    stk_sim_allocator_give(p, c);
+    stk_sim_allocator_give(p, b); /* the middle one joins them */
     assert_int_equal(p->allocated, 0);
     assert_int_equal(p->reserved, 20 * MB);
-    assert_true(stk_paper_take(p, 20 * MB) >= 0);
+    assert_true(stk_sim_allocator_take(p, 20 * MB) >= 0);
     assert_int_equal(p->reserved, 20 * MB);
     assert_int_equal(p->peak_allocated, 20 * MB);
 }
@@ -65,24 +66,24 @@ static void what_is_given_back_is_kept_and_used_again(void **state)
 static void a_full_card_gives_back_what_nobody_uses(void **state)
 {
     (void)state;
-    stk_paper *p = paper(100 * MB);
-    const int32_t a = stk_paper_take(p, 60 * MB);
-    const int32_t b = stk_paper_take(p, 500); /* 62 are reserved */
+    stk_sim_allocator *p = paper(100 * MB);
+    const int32_t a = stk_sim_allocator_take(p, 60 * MB);
+    const int32_t b = stk_sim_allocator_take(p, 500); /* 62 are reserved */
     assert_true(a >= 0 && b >= 0);
-    assert_int_equal(stk_paper_take(p, 40 * MB), -1); /* 38 are left */
-    stk_paper_give(p, a);
+    assert_int_equal(stk_sim_allocator_take(p, 40 * MB), -1); /* 38 are left */
+    stk_sim_allocator_give(p, a);
     assert_int_equal(p->reserved, 62 * MB);
-    assert_true(stk_paper_take(p, 80 * MB) >= 0); /* does not fit into the 60: they go */
+    assert_true(stk_sim_allocator_take(p, 80 * MB) >= 0); /* does not fit into the 60: they go */
     assert_int_equal(p->reserved, 82 * MB);
-    assert_int_equal(stk_paper_take(p, UINT64_MAX), -1);
-    stk_paper_give(p, -1);
+    assert_int_equal(stk_sim_allocator_take(p, UINT64_MAX), -1);
+    stk_sim_allocator_give(p, -1);
 }
 
 /* Thousands of pieces taken and given in a mixed order: nothing is lost. */
 static void pieces_add_up(void **state)
 {
     (void)state;
-    stk_paper *p = paper(UINT64_C(1) << 40);
+    stk_sim_allocator *p = paper(UINT64_C(1) << 40);
     int32_t held[200];
     uint32_t x = 1;
     for (int i = 0; i < 200; i++) held[i] = -1;
@@ -90,10 +91,10 @@ static void pieces_add_up(void **state)
         x = x * 1664525u + 1013904223u;
         const size_t k = (x >> 8) % 200;
         if (held[k] >= 0) {
-            stk_paper_give(p, held[k]);
+            stk_sim_allocator_give(p, held[k]);
             held[k] = -1;
         } else {
-            held[k] = stk_paper_take(p, (x >> 4) % (x & 1 ? 30 * MB : 900 * KB));
+            held[k] = stk_sim_allocator_take(p, (x >> 4) % (x & 1 ? 30 * MB : 900 * KB));
             assert_true(held[k] >= 0);
         }
         uint64_t sum = 0, used = 0;
@@ -107,7 +108,7 @@ static void pieces_add_up(void **state)
     }
 }
 
-/* ---- cards on paper ---- */
+/* ---- simulated GPUs ---- */
 
 static stoke_trial_params on(const char *device, uint32_t side)
 {
@@ -123,7 +124,7 @@ static stoke_trial_params on(const char *device, uint32_t side)
 static void a_card_on_paper_fills_up(void **state)
 {
     (void)state;
-    stoke_trial_params p = on("virtual:rtx3060", 256);
+    stoke_trial_params p = on("sim:rtx3060", 256);
     stoke_trial before = { 0 }, t;
     for (uint32_t batch = 1; batch <= 64; batch *= 2) {
         assert_int_equal(stoke_trial_run(&t, batch, &p, NULL), STOKE_OK);
@@ -154,7 +155,7 @@ static void trials_that_make_no_sense_are_refused(void **state)
     (void)state;
     stoke_trial t;
     stoke_error err = { 0 };
-    stoke_trial_params p = on("virtual:rtx9999", 64);
+    stoke_trial_params p = on("sim:rtx9999", 64);
     assert_int_equal(stoke_trial_run(&t, 1, &p, &err), STOKE_E_NOTFOUND);
     p.device = "cuda:0";
     assert_int_equal(stoke_trial_run(&t, 1, &p, &err), STOKE_E_NOTFOUND);
@@ -225,7 +226,7 @@ static void the_loader_feeds_both(void **state)
     assert_int_equal(r, STOKE_OK);
     assert_true(t.outcome == STOKE_OUTCOME_OK && t.with_loader && t.busy > 0 && t.busy <= 1 &&
                 t.wait_ms >= 0);
-    p.device = "virtual:t4";
+    p.device = "sim:t4";
     p.time0 = 1;
     assert_int_equal(stoke_trial_run(&t, 2, &p, &err), STOKE_OK);
     assert_true(t.outcome == STOKE_OUTCOME_OK && t.busy > 0 && t.busy <= 1);

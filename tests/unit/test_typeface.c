@@ -20,8 +20,8 @@ static void need_font(void)
 static stk_canvas written(const char *text, unsigned scale)
 {
     stk_canvas canvas;
-    assert_int_equal(stk_canvas_create(&canvas, 120, 40, (stk_color){ 255, 255, 255 }, NULL), 0);
-    stk_canvas_text(&canvas, 10, 10, text, scale, (stk_color){ 0 });
+    assert_int_equal(stk_canvas_create(&canvas, 120, 40, (stk_canvas_color){ 255, 255, 255 }, NULL), 0);
+    stk_canvas_text(&canvas, 10, 10, text, scale, (stk_canvas_color){ 0 });
     return canvas;
 }
 
@@ -59,8 +59,8 @@ static void ascii_keeps_its_cells(void **state)
     for (unsigned scale = 1; scale <= 3; scale++) {
         uint32_t right, top, bottom;
         stk_canvas canvas;
-        assert_int_equal(stk_canvas_create(&canvas, 200, 60, (stk_color){ 255, 255, 255 }, NULL), 0);
-        stk_canvas_text(&canvas, 10, 10, text, scale, (stk_color){ 0 });
+        assert_int_equal(stk_canvas_create(&canvas, 200, 60, (stk_canvas_color){ 255, 255, 255 }, NULL), 0);
+        stk_canvas_text(&canvas, 10, 10, text, scale, (stk_canvas_color){ 0 });
         assert_true(extent(&canvas, &right, &top, &bottom) > 20);
         assert_true(right < 10 + stk_text_width(text, scale) + scale);
         assert_int_equal(stk_text_width(text, scale), (9 * STK_GLYPH_ADVANCE - 1) * scale);
@@ -73,7 +73,7 @@ static void ascii_is_drawn_by_a_font(void **state)
 {
     stk_canvas canvas = written("", 1);
     (void)state;
-    const int font = stk_typeface_draw(&canvas, 10, 10, 'o', 1, (stk_color){ 0 });
+    const int font = stk_typeface_draw(&canvas, 10, 10, 'o', 1, (stk_canvas_color){ 0 });
     int shades = 0;
     for (size_t i = 0; i < (size_t)canvas.width * canvas.height * 3; i++)
         shades += canvas.pixels[i] > 0 && canvas.pixels[i] < 255;

@@ -2,10 +2,10 @@
  *
  * update.h against the formulas of torch.optim in double.
  */
-#include "tests/unit/running.h"
+#include "tests/unit/fixture_run.h"
 
 #include "src/base/cpu.h"
-#include "src/net/update.h"
+#include "src/net/ops/update.h"
 
 enum { COUNT = 40003, STEPS = 5 };
 
@@ -15,11 +15,11 @@ static const stk_group groups[] = { { 0, 1, 1, 1 },           { 1, 0, 1, 1 },   
                                     { 18031, 21972, 0.5f, 1 } };
 enum { GROUPS = sizeof groups / sizeof *groups };
 
-typedef struct bench {
+typedef struct scratch {
     running net;
     stk_update update;
     float *arrays[5];
-} bench;
+} scratch;
 
 static double noise(uint64_t seed, uint64_t i)
 {
@@ -41,7 +41,7 @@ static void set_gradients(float *gradients, uint64_t step)
             gradients[groups[g].first + i] = NAN;
 }
 
-static void bench_open(bench *b, stk_cpu_level level, uint32_t threads, int moments, int average)
+static void bench_open(scratch *b, stk_cpu_level level, uint32_t threads, int moments, int average)
 {
     running_start(&b->net, level, threads, STK_F32);
     for (int k = 0; k < 5; k++) b->arrays[k] = stk_calloc(COUNT, sizeof(float));
@@ -57,7 +57,7 @@ static void bench_open(bench *b, stk_cpu_level level, uint32_t threads, int mome
     running_room(&b->net, stk_update_need(&b->net.run, &b->update));
 }
 
-static void bench_close(bench *b)
+static void bench_close(scratch *b)
 {
     running_stop(&b->net);
     for (int k = 0; k < 5; k++) stk_free(b->arrays[k]);
@@ -105,11 +105,11 @@ static void check(int moments, int nesterov, int with_average)
     const stoke_update settings = settings_of(nesterov);
     const double factor = 0.4;
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++) {
-        bench b;
+        scratch b;
         bench_open(&b, (stk_cpu_level)level, 2, moments, with_average);
         for (uint64_t step = 1; step <= STEPS; step++) {
             set_gradients(b.update.gradients, step);
-            stk_update_step(&b.net.run, &b.update, &settings, step, factor);
+            stk_update_run(&b.net.run, &b.update, &settings, step, factor);
         }
         for (size_t g = 0; g < GROUPS; g++)
             for (size_t i = groups[g].first; i < groups[g].first + groups[g].count; i += i % 16 ? 1 : 5) {
@@ -154,9 +154,9 @@ static void no_gradient_no_step(void **state)
     stoke_update settings = settings_of(0);
     settings.weight_decay = 0;
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++) {
-        bench b;
+        scratch b;
         bench_open(&b, (stk_cpu_level)level, 1, 2, 0);
-        stk_update_step(&b.net.run, &b.update, &settings, 1, 1);
+        stk_update_run(&b.net.run, &b.update, &settings, 1, 1);
         for (size_t i = 0; i < COUNT; i++) assert_true(b.update.values[i] == (float)noise(1, i));
         bench_close(&b);
     }
@@ -166,7 +166,7 @@ static void norm_of_all_that_is_not_frozen(void **state)
 {
     (void)state;
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++) {
-        bench b;
+        scratch b;
         bench_open(&b, (stk_cpu_level)level, 2, 2, 0);
         set_gradients(b.update.gradients, 1);
         long double sum = 0;
@@ -192,14 +192,14 @@ static void same_bits_for_any_team(void **state)
     const stoke_update settings = settings_of(1);
     for (int level = STK_CPU_C; level <= (int)stk_cpu_detected(); level++)
         for (int moments = 1; moments <= 2; moments++) {
-            bench b[3];
+            scratch b[3];
             double norm[3] = { 0 };
             for (uint32_t t = 0; t < 3; t++) {
                 bench_open(&b[t], (stk_cpu_level)level, t + 1, moments, 1);
                 for (uint64_t step = 1; step <= 3; step++) {
                     set_gradients(b[t].update.gradients, step);
                     norm[t] = stk_gradient_norm(&b[t].net.run, &b[t].update, 1);
-                    stk_update_step(&b[t].net.run, &b[t].update, &settings, step, 1 / norm[t]);
+                    stk_update_run(&b[t].net.run, &b[t].update, &settings, step, 1 / norm[t]);
                 }
                 assert_memory_equal(&norm[t], &norm[0], sizeof(double));
                 for (int k = 0; k < 5; k++)

@@ -81,14 +81,14 @@ static int64_t fixed(double value)
 }
 
 /* x = a column + b row + c, y = d column + e row + f */
-static stoke_plan plan_of(double a, double b, double c, double d, double e, double f)
+static stoke_augment_plan plan_of(double a, double b, double c, double d, double e, double f)
 {
-    return (stoke_plan){ .warp = 1,
-                         .matrix = { fixed(a), fixed(b), fixed(c), fixed(d), fixed(e), fixed(f) } };
+    return (stoke_augment_plan){ .warp = 1,
+                                 .matrix = { fixed(a), fixed(b), fixed(c), fixed(d), fixed(e), fixed(f) } };
 }
 
 /* Turned and scaled about the centres of output and picture. */
-static stoke_plan turned(double degrees, double scale, uint32_t out, const stoke_image *src)
+static stoke_augment_plan turned(double degrees, double scale, uint32_t out, const stoke_image *src)
 {
     const double c = cos(degrees * 3.14159265358979 / 180) * scale,
                  s = sin(degrees * 3.14159265358979 / 180) * scale;
@@ -98,7 +98,7 @@ static stoke_plan turned(double degrees, double scale, uint32_t out, const stoke
 }
 
 /* The whole output, rows packed. */
-static void *warped(stk_warper *w, const stoke_plan *plan, const stoke_image *src, uint32_t width,
+static void *warped(stk_warper *w, const stoke_augment_plan *plan, const stoke_image *src, uint32_t width,
                     uint32_t height, const uint8_t fill[3], uint32_t mask_fill)
 {
     const size_t row = (size_t)width * src->channels * src->depth;
@@ -145,10 +145,10 @@ static int64_t any_element(uint32_t wildness)
     }
 }
 
-static stoke_plan any_plan(const stoke_image *src)
+static stoke_augment_plan any_plan(const stoke_image *src)
 {
     const uint32_t wildness = below(5);
-    stoke_plan plan = turned(below(360), 0.3 + below(100) / 50.0, 50, src);
+    stoke_augment_plan plan = turned(below(360), 0.3 + below(100) / 50.0, 50, src);
     if (wildness < 4) {
         for (int i = 0; i < 6; i++) plan.matrix[i] = any_element(wildness);
         if (wildness < 2) {
@@ -164,8 +164,8 @@ static stoke_plan any_plan(const stoke_image *src)
     return plan;
 }
 
-static void check_defined(const stk_warper *w, const stoke_plan *plan, const stoke_image *src, uint32_t width,
-                          uint32_t y, const uint8_t *row, const uint32_t fill[3])
+static void check_defined(const stk_warper *w, const stoke_augment_plan *plan, const stoke_image *src,
+                          uint32_t width, uint32_t y, const uint8_t *row, const uint32_t fill[3])
 {
     const int32_t *shift = w->columns ? w->shift.data : NULL;
     for (uint32_t j = 0; j < width; j++) {
@@ -194,7 +194,7 @@ static void test_any_plan_gives_what_the_definition_says(void **state)
         const uint8_t channels = below(2) ? 3 : 1, depth = below(3) ? 1 : 2;
         picture p = picture_new(1 + below(below(2) ? 4 : 60), 1 + below(below(2) ? 4 : 60), channels, depth,
                                 below(9));
-        const stoke_plan plan = any_plan(&p.image);
+        const stoke_augment_plan plan = any_plan(&p.image);
         const uint32_t width = 1 + below(below(2) ? 12 : 120), height = 1 + below(40), y = below(height);
         const uint8_t fill[3] = { (uint8_t)draw(), (uint8_t)draw(), (uint8_t)draw() };
         const uint32_t mask_fill = depth == 1 ? 255 : 65535;
@@ -224,7 +224,7 @@ static void test_any_plan_gives_what_the_definition_says(void **state)
 static void check_copy(const stoke_image *src, const int m[6], uint32_t width, uint32_t height)
 {
     stk_warper w = { 0 };
-    const stoke_plan plan = plan_of(m[0], m[1], m[2], m[3], m[4], m[5]);
+    const stoke_augment_plan plan = plan_of(m[0], m[1], m[2], m[3], m[4], m[5]);
     uint8_t *out = warped(&w, &plan, src, width, height, black, 7);
     const stoke_image got = { out,           (size_t)width * src->channels * src->depth,
                               width,         height,
@@ -260,8 +260,8 @@ static void test_whole_matrices_copy(void **state)
 
 /* ---- against exact interpolation ---- */
 
-static double exact(const stoke_image *src, const stoke_plan *plan, uint32_t j, uint32_t i, uint32_t c,
-                    double fill)
+static double exact(const stoke_image *src, const stoke_augment_plan *plan, uint32_t j, uint32_t i,
+                    uint32_t c, double fill)
 {
     const int64_t *m = plan->matrix;
     const double one = 4294967296.0, x = (double)(m[0] * j + m[1] * i + m[2]) / one,
@@ -282,7 +282,7 @@ static double worst_error(const stoke_image *src)
     stk_warper w = { 0 };
     double worst = 0;
     for (int round = 0; round < 12; round++) {
-        const stoke_plan plan = turned(round * 31 + 3, 0.5 + round * 0.1, size, src);
+        const stoke_augment_plan plan = turned(round * 31 + 3, 0.5 + round * 0.1, size, src);
         uint8_t *out = warped(&w, &plan, src, size, size, fill, 0);
         for (uint32_t y = 0; y < size; y++)
             for (uint32_t x = 0; x < size; x++)
@@ -311,7 +311,7 @@ static void test_close_to_exact_interpolation(void **state)
     smooth(&p.image);
     /* fill apart: the border of a smooth picture is an edge */
     stk_warper w = { 0 };
-    const stoke_plan plan = turned(23, 0.4, 96, &p.image);
+    const stoke_augment_plan plan = turned(23, 0.4, 96, &p.image);
     uint8_t *out = warped(&w, &plan, &p.image, 96, 96, black, 0);
     double worst = 0;
     for (uint32_t i = 0; i < 96 * 96 * 3; i++)
@@ -329,7 +329,7 @@ static void test_turning_back_gives_the_picture_again(void **state)
     picture p = picture_new(SIZE, SIZE, 3, 1, 0);
     smooth(&p.image);
     stk_warper w = { 0 };
-    const stoke_plan there = turned(17, 1, SIZE, &p.image), back = turned(-17, 1, SIZE, &p.image);
+    const stoke_augment_plan there = turned(17, 1, SIZE, &p.image), back = turned(-17, 1, SIZE, &p.image);
     uint8_t *once = warped(&w, &there, &p.image, SIZE, SIZE, black, 0);
     const stoke_image middle = { once, SIZE * 3, SIZE, SIZE, 3, 1 };
     uint8_t *twice = warped(&w, &back, &middle, SIZE, SIZE, black, 0);
@@ -355,7 +355,7 @@ static void test_constants_stay_and_labels_are_not_invented(void **state)
         memset(image.image.data, value, 39 * image.image.stride + 150);
         for (uint32_t y = 0; y < 40; y++)
             for (uint32_t x = 0; x < 50; x++) set_u8(&mask.image, x, y, 0, 3 + 2 * ((x / 9 + y / 7) % 5));
-        stoke_plan plan = turned(below(360), 0.6, SIZE, &image.image);
+        stoke_augment_plan plan = turned(below(360), 0.6, SIZE, &image.image);
         if (round & 1) plan.elastic_alpha = 6, plan.elastic_step = 16, plan.elastic_key = draw();
         uint8_t *a = warped(&w, &plan, &image.image, SIZE, SIZE, fill, 0);
         for (int i = 0; i < SIZE * SIZE * 3; i++) assert_int_equal(a[i], value);
@@ -378,9 +378,9 @@ static void test_constants_stay_and_labels_are_not_invented(void **state)
 
 enum { EW = 200, EH = 150 };
 
-static stoke_plan elastic_plan(float alpha, float step, uint64_t key)
+static stoke_augment_plan elastic_plan(float alpha, float step, uint64_t key)
 {
-    stoke_plan plan = plan_of(1, 0, 0, 0, 1, 0);
+    stoke_augment_plan plan = plan_of(1, 0, 0, 0, 1, 0);
     plan.elastic_alpha = alpha;
     plan.elastic_step = step;
     plan.elastic_key = key;
@@ -388,7 +388,7 @@ static stoke_plan elastic_plan(float alpha, float step, uint64_t key)
 }
 
 /* Displacements of all pixels: x, then y. */
-static int32_t *field(stk_warper *w, const stoke_plan *plan)
+static int32_t *field(stk_warper *w, const stoke_augment_plan *plan)
 {
     int32_t *all = malloc(sizeof *all * 2 * EW * EH);
     assert_int_equal(stk_warp_begin(w, plan, EW, EH, NULL), 0);
@@ -404,7 +404,7 @@ static void test_elastic_without_strength_is_the_identity(void **state)
 {
     picture p = picture_new(33, 21, 3, 1, 0);
     stk_warper w = { 0 };
-    const stoke_plan plan = elastic_plan(0, 16, 5);
+    const stoke_augment_plan plan = elastic_plan(0, 16, 5);
     uint8_t *out = warped(&w, &plan, &p.image, 33, 21, black, 0);
     assert_memory_equal(out, p.image.data, 33 * 21 * 3);
     assert_int_equal(stk_warper_memory(&w), 0);
@@ -418,7 +418,7 @@ static void test_elastic_is_bounded_and_smooth(void **state)
     stk_warper w = { 0 };
     for (int round = 0; round < 20; round++) {
         const float alpha = 0.5f + (float)below(200) / 10, step = 4 + (float)below(400) / 10;
-        const stoke_plan plan = elastic_plan(alpha, step, draw());
+        const stoke_augment_plan plan = elastic_plan(alpha, step, draw());
         int32_t *f = field(&w, &plan);
         /* A cubic B-spline's second derivative is at most 4 alpha per cell squared. */
         const double limit = alpha * 65536.0, bend = 4 * limit / ((double)step * step) + 4;
@@ -440,7 +440,7 @@ static void test_elastic_spreads_as_a_spline_of_uniform_points(void **state)
     double sum = 0, squares = 0, product = 0;
     const int fields = 60, n = EW * EH;
     for (int k = 0; k < fields; k++) {
-        const stoke_plan plan = elastic_plan(8, 8, 1000 + (uint64_t)k);
+        const stoke_augment_plan plan = elastic_plan(8, 8, 1000 + (uint64_t)k);
         int32_t *f = field(&w, &plan);
         for (int i = 0; i < n; i++) {
             const double x = f[i] / (8 * 65536.0), y = f[n + i] / (8 * 65536.0);
@@ -462,7 +462,7 @@ static void test_elastic_spreads_as_a_spline_of_uniform_points(void **state)
 static void test_elastic_rows_depend_on_plan_and_row_only(void **state)
 {
     stk_warper w = { 0 }, other = { 0 };
-    const stoke_plan plan = elastic_plan(7, 20, 77), second = elastic_plan(7, 20, 78);
+    const stoke_augment_plan plan = elastic_plan(7, 20, 77), second = elastic_plan(7, 20, 78);
     int32_t *f = field(&w, &plan), *g = field(&w, &second);
     assert_memory_not_equal(f, g, sizeof *f * 2 * EW * EH);
     assert_int_equal(stk_warp_begin(&other, &second, 31, 17, NULL), 0); /* leftovers of another plan */
@@ -488,7 +488,7 @@ static void test_elastic_rows_depend_on_plan_and_row_only(void **state)
 static void test_elastic_values_are_pinned(void **state)
 {
     stk_warper w = { 0 };
-    const stoke_plan plan = elastic_plan(12.5f, 17.3f, UINT64_C(0x123456789abcdef0));
+    const stoke_augment_plan plan = elastic_plan(12.5f, 17.3f, UINT64_C(0x123456789abcdef0));
     int32_t *f = field(&w, &plan);
     uint64_t hash = 0;
     for (int i = 0; i < 2 * EW * EH; i++) hash = stk_mix64(hash ^ (uint32_t)f[i]);
@@ -506,12 +506,12 @@ static void test_hostile_elastic_settings_are_refused(void **state)
                 { -1, 16 }, { NAN, 16 }, { 1e30f, 16 }, { INFINITY, 16 }, { 20000, 16 } };
     stk_warper w = { 0 };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        const stoke_plan plan = elastic_plan(bad[i].alpha, bad[i].step, 1);
+        const stoke_augment_plan plan = elastic_plan(bad[i].alpha, bad[i].step, 1);
         stoke_error err = { 0 };
         assert_int_equal(stk_warp_begin(&w, &plan, 100, 100, &err), STOKE_E_INVALID);
         assert_non_null(strstr(err.message, "elastic"));
     }
-    const stoke_plan far = elastic_plan(16384, 1e9f, 1); /* the largest that are allowed */
+    const stoke_augment_plan far = elastic_plan(16384, 1e9f, 1); /* the largest that are allowed */
     free(field(&w, &far));
     stk_warper_free(&w);
 }
@@ -519,7 +519,7 @@ static void test_hostile_elastic_settings_are_refused(void **state)
 static void test_memory_is_announced_and_its_lack_reported(void **state)
 {
     stk_warper w = { 0 };
-    const stoke_plan plan = elastic_plan(3, STK_ELASTIC_STEP_MIN, 1);
+    const stoke_augment_plan plan = elastic_plan(3, STK_ELASTIC_STEP_MIN, 1);
     assert_int_equal(stk_warp_begin(&w, &plan, 123, 77, NULL), 0);
     assert_true(stk_warper_memory(&w) > 0);
     assert_true(stk_warper_memory(&w) <= stk_warp_scratch(123, 77));

@@ -360,7 +360,7 @@ static stk_evidence *large_set(void)
     e->log.step = 500;
     e->log.step_seconds = 100;
     e->log.data_seconds = 40;
-    e->here.data_there = e->here.has_masks = e->wish.has_data = 1;
+    e->here.data_there = e->here.has_masks = e->config.has_data = 1;
     e->here.pairs = 50000;
     e->here.data_bytes = measured(50000.0 * 2 * 200000);
     e->here.disk.cached_share = measured(0.9);
@@ -370,7 +370,7 @@ static stk_evidence *large_set(void)
                                                         .fix = "stoke pack",
                                                         .verdict = STOKE_VERDICT_WARN,
                                                         .source = STOKE_SOURCE_SYSFS };
-    strcpy(e->wish.data_name, "faces");
+    strcpy(e->config.data_name, "faces");
     return e;
 }
 
@@ -408,7 +408,7 @@ static void idle_card_and_full_list(void **state)
     stk_evidence *e = calloc(1, sizeof *e);
     stoke_answer *a = calloc(1, sizeof *a);
     assert_true(e && a);
-    e->wish.engine = STOKE_ENGINE_TORCH;
+    e->config.engine = STOKE_ENGINE_TORCH;
     e->here.n_gpus = 1;
     e->here.gpu.busy_percent = measured(0);
     stk_why_slow(a, e);

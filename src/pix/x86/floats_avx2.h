@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #include <stddef.h>
 
-#include "kernels/touch_math.h"
+#include "kernels/color_math.h"
 
 #define AVX2   __attribute__((target("avx2,f16c")))
 #define INLINE AVX2 static inline __attribute__((always_inline))

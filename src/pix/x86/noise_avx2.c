@@ -2,7 +2,7 @@
  *
  * Gaussian noise with AVX2: sixteen words at a time make the normals of 32 columns.
  */
-#include "kernels/touch_math.h"
+#include "kernels/color_math.h"
 #include "src/pix/pix_table.h"
 #include "src/pix/x86/floats_avx2.h"
 

@@ -10,7 +10,7 @@
 #include "src/base/error.h"
 #include "src/tune/decide/decide.h"
 #include "src/tune/advice/advice_tables.h"
-#include "src/tune/batch/paper_time.h"
+#include "src/tune/batch/sim_time.h"
 #include <stoke/machine.h>
 #include <stoke/net.h>
 
@@ -35,7 +35,7 @@ static size_t model_index(const char *model)
     return i;
 }
 
-/* "RTX 3090" is rtx3090 on paper. */
+/* "RTX 3090" is rtx3090 to the simulator. */
 static int on_paper(const char *name, stoke_card *card)
 {
     char letters[64];
@@ -105,7 +105,7 @@ static int look_at(const chooser *c, size_t i, stoke_model_choice *choice, stoke
     if (!c->timed || !choice->fits || !p->samples) return STOKE_OK;
     double ms;
     e.batch = choice->batch < BATCH_MOST ? choice->batch : BATCH_MOST;
-    r = stk_paper_step_ms(&ms, &e, &c->card, err);
+    r = stk_sim_step_ms(&ms, &e, &c->card, err);
     if (!r) choice->hours = ms / 3.6e6 * p->samples / e.batch * (p->epochs ? p->epochs : EPOCHS);
     return r;
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/base/nearest.h"
+#include "src/base/did_you_mean.h"
 
 /* Pictures of b4 and b5 are 288 x 288, as in `stoke recipe progressive`. */
 const stk_tier stk_tiers[] = {
@@ -204,7 +204,7 @@ stk_advice_name stk_advice_card(const char *name)
     stk_advice_name found = { 0 };
     char key[NAME];
     fold(name, key, &found);
-    stk_nearest nearest = stk_nearest_to(key);
+    stk_did_you_mean nearest = stk_did_you_mean_to(key);
     for (size_t i = 0; i < stk_advice_rows_count; i++) {
         stk_advice_name ignored = { 0 };
         char known[NAME];
@@ -212,7 +212,7 @@ stk_advice_name stk_advice_card(const char *name)
         /* "4090" alone is what people say. */
         const char *digits = known + (is_digit(key[0]) ? strcspn(known, "0123456789") : 0);
         if (*key && !strcmp(key, digits)) found.card = &stk_advice_rows[i];
-        stk_nearest_try(&nearest, digits);
+        stk_did_you_mean_try(&nearest, digits);
         if (nearest.best == digits) nearest.best = stk_advice_rows[i].name; /* which stays */
     }
     if (!found.card) found.nearest = nearest.best;

@@ -11,7 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/net/config.h"
+#include "src/net/segformer/segformer_config.h"
 
 enum {
     SURE_PROBES = 8, /* 1, 2, 4, 8 are tried whatever they take: fewer points make no line */
@@ -65,7 +65,7 @@ static int is_short_of_memory(const stoke_trial *t)
 static int ask(stk_batch_search *s, uint32_t batch, int with_loader, stoke_trial *trial, stoke_error *err)
 {
     stoke_batch_result *result = s->result;
-    const stoke_trial *known = stk_batch_journal_take(&s->journal, batch, with_loader);
+    const stoke_trial *known = stk_trial_log_take(&s->journal, batch, with_loader);
     if (result->n_trials == STOKE_TRIALS)
         return stk_fail(err, STOKE_E_LIMIT, "%d trials found no batch: they contradict each other",
                         STOKE_TRIALS);
@@ -78,7 +78,7 @@ static int ask(stk_batch_search *s, uint32_t batch, int with_loader, stoke_trial
         int r = s->run(s->context, batch, trial, err);
         trial->batch = batch;
         trial->with_loader = with_loader;
-        if (!r) r = stk_batch_journal_add(&s->journal, trial, err);
+        if (!r) r = stk_trial_log_add(&s->journal, trial, err);
         if (r) return r;
     }
     result->trial[result->n_trials++] = *trial;
@@ -335,9 +335,9 @@ int stoke_batch_search(stoke_batch_result *result, const stoke_batch_params *par
     s->result = result;
     s->most = params->largest && params->largest < STK_NET_BATCH ? params->largest : STK_NET_BATCH;
     result->budget = budget_of(params);
-    r = stk_batch_journal_open(&s->journal, journal, key, err);
+    r = stk_trial_log_open(&s->journal, journal, key, err);
     if (!r) r = search(s, err);
-    stk_batch_journal_close(&s->journal);
+    stk_trial_log_close(&s->journal);
     stk_free(s);
     return r;
 }

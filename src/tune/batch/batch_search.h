@@ -6,14 +6,14 @@
 #define STOKE_SRC_TUNE_BATCH_BATCH_SEARCH_H
 
 #include "src/tune/batch/batch_fit.h"
-#include "src/tune/batch/batch_journal.h"
+#include "src/tune/batch/trial_log.h"
 
 typedef struct stk_batch_search {
     const stoke_batch_params *params;
     stoke_trial_fn run;
     void *context;
     stoke_batch_result *result;
-    stk_batch_journal journal;
+    stk_trial_log journal;
     stk_batch_fit fit;
     uint32_t low;        /* the largest that fits; 0 = none yet */
     uint32_t high;       /* the smallest that does not; 0 = none yet */

@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include "src/base/error.h"
-#include "src/net/config.h"
+#include "src/net/segformer/segformer_config.h"
+#include <stoke/device.h>
 #include <stoke/machine.h>
 
 enum { FEWEST_STEPS = 3 };
@@ -76,12 +77,12 @@ int stoke_trial_run(stoke_trial *trial, uint32_t batch, const stoke_trial_params
     if (r) return r;
     if (!strcmp(params->device, "native"))
         r = stk_trial_native(trial, params, &own);
-    else if (!strncmp(params->device, "virtual", 7) && strchr(":", params->device[7]))
-        r = stk_trial_virtual(trial, params, &own);
+    else if (stoke_device_simulated(params->device))
+        r = stk_trial_sim(trial, params, &own);
     else
         return stk_fail(err, STOKE_E_NOTFOUND,
-                        "no trial runs on \"%.40s\": there are native, and cards on paper such as "
-                        "virtual:rtx3090",
+                        "no trial runs on \"%.40s\": there are native, and simulated GPUs such as "
+                        "sim:rtx3090",
                         params->device);
     /* LIMIT: more pixels than the engine counts, which is more than any memory holds. */
     if (r == STOKE_E_NOMEM || r == STOKE_E_LIMIT) {

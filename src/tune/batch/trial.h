@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One trial, on the processor or on paper.
+ * One trial, on the processor or on a simulated GPU.
  */
 #ifndef STOKE_SRC_TUNE_BATCH_TRIAL_H
 #define STOKE_SRC_TUNE_BATCH_TRIAL_H
@@ -14,7 +14,7 @@ enum {
 
 /* Both fill everything but batch, with_loader and outcome; STOKE_E_NOMEM is out of memory. */
 int stk_trial_native(stoke_trial *trial, const stoke_trial_params *params, stoke_error *err);
-int stk_trial_virtual(stoke_trial *trial, const stoke_trial_params *params, stoke_error *err);
+int stk_trial_sim(stoke_trial *trial, const stoke_trial_params *params, stoke_error *err);
 
 /* Whether there are data to load at all. */
 int stk_trial_has_data(const stoke_trial_params *params);

@@ -8,7 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/net/pretrained.h"
+#include "src/net/files/pretrained.h"
 #include "src/train/setup.h"
 #include "src/tune/preflight/preflight.h"
 #include "src/tune/batch/trial.h"
@@ -16,7 +16,7 @@
 enum { REMARKS = 8, ASSUMED_SIDE = 288 }; /* as `stoke estimate` */
 
 struct stoke_trial_plan {
-    stk_run_wish wish;
+    stk_run_config config;
     stoke_trial_params params;
     uint64_t samples;
     char remark[REMARKS][512];
@@ -34,7 +34,7 @@ static STOKE_PRINTF(2, 3) void remark(stoke_trial_plan *plan, const char *format
 
 static void take_wish(stoke_trial_plan *plan)
 {
-    const stk_run_wish *w = &plan->wish;
+    const stk_run_config *w = &plan->config;
     stoke_trial_params *p = &plan->params;
     p->device = NULL;
     p->data = w->data;
@@ -55,8 +55,8 @@ static int look_as_training(stoke_trial_plan *plan, stoke_error *err)
     stoke_trial_params *p = &plan->params;
     stoke_data_params data = p->data;
     stoke_train_params train = p->train;
-    data.batch = 1;                                                  /* it is what is looked for */
-    if (plan->wish.engine == STOKE_ENGINE_TORCH) train.model = "b0"; /* only the data are looked at */
+    data.batch = 1;                                                    /* it is what is looked for */
+    if (plan->config.engine == STOKE_ENGINE_TORCH) train.model = "b0"; /* only the data are looked at */
     train.resume = NULL;
     const int r = stk_setup_make(&setup, &data, &train, NULL, NULL, NULL, err);
     if (r) return r;
@@ -71,7 +71,7 @@ static int look_as_training(stoke_trial_plan *plan, stoke_error *err)
 /* A PyTorch trainer's file may well be read on another machine than the one that trains. */
 static int look(stoke_trial_plan *plan, stoke_error *err)
 {
-    stk_run_wish *w = &plan->wish;
+    stk_run_config *w = &plan->config;
     stoke_error own = { 0 };
     if (!w->has_data) return STOKE_OK;
     int r = look_as_training(plan, &own);
@@ -94,9 +94,9 @@ static int name_model(stoke_trial_plan *plan, stoke_error *err)
         return r;
     }
     train->model = "b0";
-    if (*plan->wish.model_said)
+    if (*plan->config.model_said)
         remark(plan, "The model '%s' is none that is known here: b0 is taken; --model says another.",
-               plan->wish.model_said);
+               plan->config.model_said);
     else
         remark(plan, "Nothing says the model: b0 is taken; --model says another.");
     return STOKE_OK;
@@ -126,7 +126,7 @@ int stoke_trial_plan_read(stoke_trial_plan **out, const stoke_preflight_params *
     stoke_trial_plan *plan = stk_calloc(1, sizeof *plan);
     if (!plan) return stk_fail(err, STOKE_E_NOMEM, "no memory for a plan of trials");
     plan->params = stoke_trial_defaults();
-    int r = stk_wish_read(&plan->wish, params, err);
+    int r = stk_run_config_read(&plan->config, params, err);
     if (!r) take_wish(plan);
     if (!r && look_at_data) r = look(plan, err);
     if (!r) r = name_model(plan, err);
@@ -141,7 +141,7 @@ int stoke_trial_plan_read(stoke_trial_plan **out, const stoke_preflight_params *
 void stoke_trial_plan_free(stoke_trial_plan **plan)
 {
     if (!plan || !*plan) return;
-    stk_wish_free(&(*plan)->wish);
+    stk_run_config_free(&(*plan)->config);
     stk_free(*plan);
     *plan = NULL;
 }
@@ -153,7 +153,7 @@ const stoke_trial_params *stoke_trial_plan_params(const stoke_trial_plan *plan)
 
 stoke_engine stoke_trial_plan_engine(const stoke_trial_plan *plan)
 {
-    return plan->wish.engine;
+    return plan->config.engine;
 }
 
 uint64_t stoke_trial_plan_samples(const stoke_trial_plan *plan)
@@ -163,13 +163,13 @@ uint64_t stoke_trial_plan_samples(const stoke_trial_plan *plan)
 
 int stoke_trial_plan_knows(const stoke_trial_plan *plan, const char **said)
 {
-    *said = plan->wish.model_said;
-    return *plan->wish.model || plan->wish.engine == STOKE_ENGINE_NATIVE;
+    *said = plan->config.model_said;
+    return *plan->config.model || plan->config.engine == STOKE_ENGINE_NATIVE;
 }
 
 uint32_t stoke_trial_plan_batch(const stoke_trial_plan *plan)
 {
-    return plan->wish.batch > 0 ? (uint32_t)plan->wish.batch : 0;
+    return plan->config.batch > 0 ? (uint32_t)plan->config.batch : 0;
 }
 
 const char *stoke_trial_plan_remark(const stoke_trial_plan *plan, size_t index)

@@ -6,7 +6,7 @@
 #ifndef STOKE_SRC_TUNE_DIAGNOSE_COVER_H
 #define STOKE_SRC_TUNE_DIAGNOSE_COVER_H
 
-#include "src/feed/book.h"
+#include "src/upload/busy_time.h"
 
 typedef struct stk_cover {
     stk_interval *part; /* in order, disjoint, not empty */

@@ -31,7 +31,7 @@ double stk_load_cores(const stk_load_seen *seen, uint32_t workers, double worker
 /* ---- diagnose_run.c ---- */
 
 /* Steps in a row under one setup. */
-typedef struct stk_stretch_job {
+typedef struct stk_measured_run_job {
     const stoke_diagnose_params *params;
     stoke_setup setup;
     uint32_t steps, warm_up; /* warm_up is at least 1 */
@@ -39,7 +39,7 @@ typedef struct stk_stretch_job {
     uint32_t restarts;       /* workers are started so often at least, to know what that takes */
     stoke_trace *trace;
     struct stk_diagnose_progress *progress;
-} stk_stretch_job;
+} stk_measured_run_job;
 
 typedef struct stk_diagnose_progress {
     stoke_progress_fn tell;
@@ -49,7 +49,7 @@ typedef struct stk_diagnose_progress {
 /* One more step; STOKE_E_CANCELLED when the caller has had enough. */
 int stk_diagnose_step_done(stk_diagnose_progress *progress, stoke_error *err);
 
-typedef struct stk_stretch {
+typedef struct stk_measured_run {
     stoke_step_record *records;
     size_t n, from; /* from: the first after warm-up; 1 <= from < n */
     double cores;
@@ -59,29 +59,29 @@ typedef struct stk_stretch {
     double restart_ms; /* mean of them, to the first batch; NaN = none */
     double open_ms;    /* of it, until workers were there */
     uint64_t steps_per_epoch;
-} stk_stretch;
-int stk_stretch_run(stk_stretch *stretch, const stk_stretch_job *job, stoke_error *err);
-void stk_stretch_free(stk_stretch *stretch); /* accepts a zeroed one */
+} stk_measured_run;
+int stk_measured_run_run(stk_measured_run *stretch, const stk_measured_run_job *job, stoke_error *err);
+void stk_measured_run_free(stk_measured_run *stretch); /* accepts a zeroed one */
 
 /* Means of the records that count; NaN = none. */
-double stk_stretch_copy_ms(const stk_stretch *stretch);
-double stk_stretch_copy_bytes(const stk_stretch *stretch);
-double stk_stretch_launch_ms(const stk_stretch *stretch);
+double stk_measured_run_copy_ms(const stk_measured_run *stretch);
+double stk_measured_run_copy_bytes(const stk_measured_run *stretch);
+double stk_measured_run_launch_ms(const stk_measured_run *stretch);
 /* The first batch of workers that were just started, as if one made it alone; NaN = none were. */
-double stk_stretch_first_ms(const stk_stretch *stretch, const stoke_setup *setup);
+double stk_measured_run_first_ms(const stk_measured_run *stretch, const stoke_setup *setup);
 double stk_median(double *values, size_t n); /* sorts them; NaN for none */
 
 /* ---- diagnose_feed.c, diagnose_native.c ---- */
 
 /* A loop under way. */
 typedef struct stk_loop {
-    const stk_stretch_job *job;
-    stk_stretch *out;
+    const stk_measured_run_job *job;
+    stk_measured_run *out;
     stoke_data_params data;
     uint64_t epoch;
     size_t taken; /* steps so far */
     /* of a device */
-    stoke_feed *feed;
+    stoke_upload *upload;
     const stoke_device_batch *batch;
     /* of the native engine */
     stoke_loader *loader;
@@ -125,11 +125,11 @@ struct stoke_diagnosis {
     stoke_setup setup;
     int native, emulated, although_busy;
     char device[64], title[192];
-    uint64_t short_epoch; /* steps of an epoch too short to tell what its start costs; 0 = it is not */
-    stk_stretch run;      /* with the setup as it is */
-    stk_stretch other;    /* augmenting on the other side; n 0 = not measured */
-    stk_stretch link;     /* copying the other way; n 0 = nothing is copied */
-    double *step_ms;      /* of the measured steps */
+    uint64_t short_epoch;   /* steps of an epoch too short to tell what its start costs; 0 = it is not */
+    stk_measured_run run;   /* with the setup as it is */
+    stk_measured_run other; /* augmenting on the other side; n 0 = not measured */
+    stk_measured_run link;  /* copying the other way; n 0 = nothing is copied */
+    double *step_ms;        /* of the measured steps */
     stoke_attribution attribution;
     uint64_t (*per_step)[STOKE_IDLES];
     stoke_costs costs;

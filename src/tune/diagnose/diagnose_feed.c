@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A loop whose batches go to a device, through the feed, and whose steps are so many ms of that device.
+ * A loop whose batches go to a device, through the upload, and whose steps are so many ms of that device.
  */
 #include <string.h>
 
@@ -9,54 +9,54 @@
 
 static int open_feed(stk_loop *loop, stoke_error *err)
 {
-    const stk_stretch_job *job = loop->job;
+    const stk_measured_run_job *job = loop->job;
     const stoke_setup *setup = &job->setup;
     const size_t left = job->warm_up + job->steps - loop->taken;
-    stoke_feed_params params = stoke_feed_defaults();
+    stoke_upload_params params = stoke_upload_defaults();
     params.placement = setup->placement;
     params.transfer = setup->transfer;
     params.depth = setup->depth;
     loop->data.epoch = (int64_t)loop->epoch;
-    int r =
-        stoke_feed_create(&loop->feed, job->params->dataset, &loop->data, job->params->device, &params, err);
-    if (!r && left) r = stoke_feed_record(loop->feed, left, err);
-    if (!r) loop->out->steps_per_epoch = stoke_feed_batches(loop->feed);
+    int r = stoke_upload_create(&loop->upload, job->params->dataset, &loop->data, job->params->device,
+                                &params, err);
+    if (!r && left) r = stoke_upload_record(loop->upload, left, err);
+    if (!r) loop->out->steps_per_epoch = stoke_upload_batches(loop->upload);
     return r;
 }
 
 static void close_feed(stk_loop *loop, int whole)
 {
     loop->batch = NULL;
-    stoke_feed_destroy(&loop->feed);
+    stoke_upload_destroy(&loop->upload);
 }
 
 static int next(stk_loop *loop, stoke_error *err)
 {
-    const int r = stoke_feed_next(loop->feed, &loop->batch);
-    return r && r != STOKE_E_END ? stk_fail_again(err, r, stoke_feed_error(loop->feed)) : r;
+    const int r = stoke_upload_next(loop->upload, &loop->batch);
+    return r && r != STOKE_E_END ? stk_fail_again(err, r, stoke_upload_error(loop->upload)) : r;
 }
 
 static int set_epoch(stk_loop *loop, stoke_error *err)
 {
-    const int r = stoke_feed_set_epoch(loop->feed, loop->epoch);
-    return r ? stk_fail_again(err, r, stoke_feed_error(loop->feed)) : r;
+    const int r = stoke_upload_set_epoch(loop->upload, loop->epoch);
+    return r ? stk_fail_again(err, r, stoke_upload_error(loop->upload)) : r;
 }
 
 static int step(stk_loop *loop, double ms, stoke_error *err)
 {
-    int r = stoke_feed_step(loop->feed, ms, err);
-    stoke_feed_release(loop->feed, &loop->batch);
-    if (!r && loop->job->setup.sync) r = stoke_feed_finish(loop->feed, err);
+    int r = stoke_upload_step(loop->upload, ms, err);
+    stoke_upload_release(loop->upload, &loop->batch);
+    if (!r && loop->job->setup.sync) r = stoke_upload_finish(loop->upload, err);
     return r;
 }
 
 static int finish(stk_loop *loop, stoke_error *err)
 {
     const stoke_step_record *records;
-    stk_stretch *out = loop->out;
-    const int r = stoke_feed_finish(loop->feed, err);
+    stk_measured_run *out = loop->out;
+    const int r = stoke_upload_finish(loop->upload, err);
     if (r) return r;
-    const size_t n = stoke_feed_records(loop->feed, &records);
+    const size_t n = stoke_upload_records(loop->upload, &records);
     if (n > loop->taken - out->n)
         return stk_fail(err, STOKE_E_STATE, "a feed has records of steps that were not taken");
     memcpy(out->records + out->n, records, n * sizeof *records);
@@ -66,7 +66,7 @@ static int finish(stk_loop *loop, stoke_error *err)
 
 static void trace(stk_loop *loop)
 {
-    stoke_feed_trace(loop->feed, loop->job->trace);
+    stoke_upload_trace(loop->upload, loop->job->trace);
 }
 
 const stk_loop_way stk_way_of_feed = {

@@ -150,10 +150,10 @@ static int put_rows(bars *b, double y, int draw)
 
 static void put_axis(const bars *b, double top, double bottom)
 {
-    stk_axis axis;
+    stk_chart_axis axis;
     stk_axis_make(&axis, 0, b->most_ms, 0, 8);
     for (size_t i = 0; i < axis.count; i++) {
-        const double x = LEFT + stk_axis_place(&axis, axis.tick[i]) * (WIDTH - LEFT - RIGHT);
+        const double x = LEFT + stk_chart_axis_at(&axis, axis.tick[i]) * (WIDTH - LEFT - RIGHT);
         stk_svg_line(b->out, "g", x, top, x, bottom);
         stk_svg_text(b->out, x, bottom + 16, "middle", "f", axis.label[i]);
     }
@@ -166,7 +166,7 @@ static void put_axis(const bars *b, double top, double bottom)
 static void put_column(const bars *b, size_t first, size_t last, double x, double width, double top,
                        double scale)
 {
-    const stk_stretch *run = &b->d->run;
+    const stk_measured_run *run = &b->d->run;
     const double n = (double)(last - first), bottom = top + COLUMNS_HIGH;
     double busy = 0, y = bottom;
     for (size_t i = first; i < last; i++) busy += (double)run->records[run->from + i].busy_ns / 1e6;

@@ -18,7 +18,7 @@
  * then the thread that copies makes the batches stream, waits for every step          max(P, l + g + max(k,
  * m), k + h)
  *
- * k + h: copies and kernels of the feed share a stream.
+ * k + h: copies and kernels of the upload share a stream.
  */
 #include <math.h>
 

@@ -73,7 +73,7 @@ static void make(replaying *r, size_t i, stk_batch_cost cost)
 }
 
 /* The loop takes the batch and puts its copy on its own stream, behind the step before. Ours keeps one copy
- * on the way at most, and none while it makes a batch itself (src/feed/transfer.c). */
+ * on the way at most, and none while it makes a batch itself (src/upload/transfer.c). */
 static void cross_by_loop(replaying *r, size_t i, stk_batch_cost cost)
 {
     const stk_moments *m = r->m;

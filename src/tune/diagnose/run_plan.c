@@ -20,7 +20,7 @@
 enum { REMARKS = 16, REMARK_TEXT = 256 };
 
 struct stoke_run_plan {
-    stk_run_wish wish;
+    stk_run_config config;
     stoke_setup setup;
     stoke_data_params data;
     char folder[4096]; /* the caller's `data` */
@@ -49,33 +49,34 @@ static int is_preset(const char *name)
 
 static void take_their_workers(stoke_run_plan *plan)
 {
-    const stk_run_wish *wish = &plan->wish;
+    const stk_run_config *config = &plan->config;
     stoke_setup *setup = &plan->setup;
-    const int64_t workers = wish->workers < 0 ? 0 : wish->workers;
-    const int64_t factor = wish->prefetch > 0 ? wish->prefetch : 2;
+    const int64_t workers = config->workers < 0 ? 0 : config->workers;
+    const int64_t factor = config->prefetch > 0 ? config->prefetch : 2;
     const int64_t ahead = workers * factor;
-    if (*wish->workers_said)
+    if (*config->workers_said)
         say(plan, "num_workers is %s, which is no number that can be read: 0 is measured; --workers sets it",
-            wish->workers_said);
-    else if (wish->workers < 0)
+            config->workers_said);
+    else if (config->workers < 0)
         say(plan, "num_workers is not in the file: 0, PyTorch's default");
-    if (workers && wish->prefetch < 1) say(plan, "prefetch_factor is not in the file: 2, PyTorch's default");
-    if (workers && wish->persistent_workers == STK_UNSAID)
+    if (workers && config->prefetch < 1)
+        say(plan, "prefetch_factor is not in the file: 2, PyTorch's default");
+    if (workers && config->persistent_workers == STK_UNSAID)
         say(plan, "persistent_workers is not in the file: off, PyTorch's default");
     setup->workers = workers > 1024 ? 1024 : (uint32_t)workers;
     setup->prefetch = ahead < 1 ? 1 : ahead > 1024 ? 1024 : (uint32_t)ahead;
-    setup->persistent = !workers || wish->persistent_workers == 1; /* without workers none are started */
+    setup->persistent = !workers || config->persistent_workers == 1; /* without workers none are started */
 }
 
 static void take_their_copies(stoke_run_plan *plan)
 {
-    const stk_run_wish *wish = &plan->wish;
+    const stk_run_config *config = &plan->config;
     stoke_setup *setup = &plan->setup;
-    const int ahead = wish->prefetcher == 1; /* which needs page-locked memory, and makes it */
-    setup->transfer = ahead                   ? STOKE_TRANSFER_STREAM
-                      : wish->pin_memory == 1 ? STOKE_TRANSFER_PINNED
-                                              : STOKE_TRANSFER_PAGEABLE;
-    if (!ahead && wish->pin_memory == STK_UNSAID)
+    const int ahead = config->prefetcher == 1; /* which needs page-locked memory, and makes it */
+    setup->transfer = ahead                     ? STOKE_TRANSFER_STREAM
+                      : config->pin_memory == 1 ? STOKE_TRANSFER_PINNED
+                                                : STOKE_TRANSFER_PAGEABLE;
+    if (!ahead && config->pin_memory == STK_UNSAID)
         say(plan, "pin_memory is not in the file: off, PyTorch's default");
     if (!ahead)
         say(plan,
@@ -85,44 +86,44 @@ static void take_their_copies(stoke_run_plan *plan)
 
 static void take_their_pictures(stoke_run_plan *plan)
 {
-    const stk_run_wish *wish = &plan->wish;
+    const stk_run_config *config = &plan->config;
     stoke_data_params *data = &plan->data;
     data->normalize = STOKE_NORMALIZE_IMAGENET;
     data->quarantine = ""; /* a file nobody asked for */
     data->augment = "standard";
-    if (is_preset(wish->augment))
-        data->augment = wish->augment;
-    else if (*wish->augment)
+    if (is_preset(config->augment))
+        data->augment = config->augment;
+    else if (*config->augment)
         say(plan,
             "augmentation '%.60s' is no preset of ours: \"standard\" is measured; --augment names another",
-            wish->augment);
+            config->augment);
     else
         say(plan,
             "the file does not say how samples are augmented: \"standard\" is measured; --augment names "
             "another");
-    data->drop_last = wish->drop_last == 1;
-    if (wish->batch > 0) data->batch = wish->batch;
-    if (wish->batch < 1) say(plan, "batch_size is not in the file: %d", (int)data->batch);
-    if (wish->height > 0 && wish->width > 0) {
-        data->size[0] = (uint32_t)wish->height;
-        data->size[1] = (uint32_t)wish->width;
+    data->drop_last = config->drop_last == 1;
+    if (config->batch > 0) data->batch = config->batch;
+    if (config->batch < 1) say(plan, "batch_size is not in the file: %d", (int)data->batch);
+    if (config->height > 0 && config->width > 0) {
+        data->size[0] = (uint32_t)config->height;
+        data->size[1] = (uint32_t)config->width;
     } else {
         say(plan, "the size of a picture is not in the file: that of the first sample; --size sets it");
     }
-    if (wish->classes > 0 && wish->classes <= 65536) data->classes = wish->classes;
+    if (config->classes > 0 && config->classes <= 65536) data->classes = config->classes;
 }
 
 static void take_theirs(stoke_run_plan *plan)
 {
-    const stk_run_wish *wish = &plan->wish;
+    const stk_run_config *config = &plan->config;
     stoke_setup *setup = &plan->setup;
     say(plan, "the loop is PyTorch's, the data path that is measured is stoke's: its threads make a batch "
               "together, and are started faster than PyTorch's processes");
     take_their_workers(plan);
     take_their_copies(plan);
-    setup->placement = wish->gpu_augmentation == 1 ? STOKE_PLACEMENT_DEVICE : STOKE_PLACEMENT_HOST;
-    setup->sync = wish->log_every == 1;
-    if (wish->log_every == STK_UNSAID)
+    setup->placement = config->gpu_augmentation == 1 ? STOKE_PLACEMENT_DEVICE : STOKE_PLACEMENT_HOST;
+    setup->sync = config->log_every == 1;
+    if (config->log_every == STK_UNSAID)
         say(plan,
             "how often the loop logs is not in the file: it is taken not to wait for every step; --sync "
             "if it prints the loss each time");
@@ -143,7 +144,7 @@ static int names(const stoke_yaml *yaml, const char *name)
     return 0;
 }
 
-/* What `stoke train` has otherwise than the table of the data path (cli/settings.c). */
+/* What `stoke train` has otherwise than the table of the data path (cli/lib/settings.c). */
 static int take_own_defaults(stoke_run_plan *plan, const char *config, stoke_error *err)
 {
     stoke_yaml *yaml;
@@ -157,7 +158,7 @@ static int take_own_defaults(stoke_run_plan *plan, const char *config, stoke_err
 
 static int take_own(stoke_run_plan *plan, const char *config, stoke_error *err)
 {
-    const stoke_feed_params *feed = &plan->wish.feed;
+    const stoke_upload_params *upload = &plan->config.upload;
     stoke_setup *setup = &plan->setup;
     stoke_data_params *data = &plan->data;
     if (data->batch < 1) {
@@ -173,11 +174,11 @@ static int take_own(stoke_run_plan *plan, const char *config, stoke_error *err)
         setup->workers = (uint32_t)data->workers;
     }
     setup->prefetch = (uint32_t)data->prefetch;
-    setup->depth = (uint32_t)feed->depth;
-    setup->transfer = feed->transfer;
+    setup->depth = (uint32_t)upload->depth;
+    setup->transfer = upload->transfer;
     /* auto would try both first, which the diagnosis does too, and tells. */
     setup->placement =
-        feed->placement == STOKE_PLACEMENT_DEVICE ? STOKE_PLACEMENT_DEVICE : STOKE_PLACEMENT_HOST;
+        upload->placement == STOKE_PLACEMENT_DEVICE ? STOKE_PLACEMENT_DEVICE : STOKE_PLACEMENT_HOST;
     setup->persistent = 1;
     setup->sync = 0;
     return take_own_defaults(plan, config, err);
@@ -197,12 +198,12 @@ static int read_plan(stoke_run_plan *plan, const char *config, const char *data,
         strcpy(plan->folder, data);
         params.data = plan->folder;
     }
-    int r = stk_wish_read(&plan->wish, &params, err);
+    int r = stk_run_config_read(&plan->config, &params, err);
     if (r) return r;
-    plan->data = plan->wish.data;
+    plan->data = plan->config.data;
     plan->setup = stoke_setup_defaults();
     plan->setup.by_batch = 0; /* whoever's loop it is: our loader makes the batches of the run */
-    if (plan->wish.engine == STOKE_ENGINE_NATIVE)
+    if (plan->config.engine == STOKE_ENGINE_NATIVE)
         r = take_own(plan, config, err);
     else
         take_theirs(plan);
@@ -230,7 +231,7 @@ int stoke_run_plan_read(stoke_run_plan **out, const char *config, const char *da
 void stoke_run_plan_free(stoke_run_plan **plan)
 {
     if (!plan || !*plan) return;
-    stk_wish_free(&(*plan)->wish);
+    stk_run_config_free(&(*plan)->config);
     stk_free(*plan);
     *plan = NULL;
 }
@@ -247,12 +248,12 @@ const stoke_data_params *stoke_run_plan_data(const stoke_run_plan *plan)
 
 const char *stoke_run_plan_model(const stoke_run_plan *plan)
 {
-    return plan->wish.model[0] == 'b' ? plan->wish.model : NULL;
+    return plan->config.model[0] == 'b' ? plan->config.model : NULL;
 }
 
 const char *stoke_run_plan_dialect(const stoke_run_plan *plan)
 {
-    return plan->wish.dialect;
+    return plan->config.dialect;
 }
 
 const char *stoke_run_plan_remark(const stoke_run_plan *plan, size_t index)

@@ -8,12 +8,12 @@
 #include <stoke/diagnose.h>
 
 #include "src/base/error.h"
-#include "src/base/nearest.h"
+#include "src/base/did_you_mean.h"
 #include "src/base/number.h"
 
 enum { WORD = 48 }; /* the longest sensible one, "placement=device", is a third of it */
 
-/* The library's own defaults for a feed and a loader, except what those leave to measuring. */
+/* The library's own defaults for an upload and a loader, except what those leave to measuring. */
 stoke_setup stoke_setup_defaults(void)
 {
     return (stoke_setup){
@@ -88,8 +88,8 @@ static int choice_of(const char *choices, const char *word)
 
 static int unknown_name(const char *name, stoke_error *err)
 {
-    stk_nearest nearest = stk_nearest_to(name);
-    for (int i = 0; i < FIELDS; i++) stk_nearest_try(&nearest, fields[i].name);
+    stk_did_you_mean nearest = stk_did_you_mean_to(name);
+    for (int i = 0; i < FIELDS; i++) stk_did_you_mean_try(&nearest, fields[i].name);
     return stk_fail(
         err, STOKE_E_INVALID,
         "a setup has no \"%s\"%s%s%s: it has batch, workers, prefetch, depth, placement, transfer, "

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/driver_trial.h"
+#include "src/base/driver_probe.h"
 #include "src/base/error.h"
 
 const char *stk_nvml_text(const stk_nvml_library *nvml, nvmlReturn_t result)
@@ -24,7 +24,7 @@ static int open_file(stk_nvml_library *nvml, const char *file, stoke_error *err)
                                          "/usr/lib/wsl/lib/libnvidia-ml.so.1" };
     const char *named = getenv("STOKE_LIBNVML");
     if (!file && named && *named) file = named;
-    const int r = stk_driver_trial(STK_DRIVER_NVML, file, err);
+    const int r = stk_driver_probe(STK_DRIVER_NVML, file, err);
     if (r) return r;
     if (file) {
         nvml->library = dlopen(file, RTLD_LAZY | RTLD_LOCAL);

@@ -45,32 +45,32 @@ static char *target_of(const char *config, int measured)
 static int read_network(stoke_optimization *o, stoke_error *err)
 {
     stoke_preflight_params ask = stoke_preflight_defaults();
-    stk_run_wish wish;
+    stk_run_config config;
     o->p = stoke_estimate_defaults();
     o->p.precision = STOKE_PRECISION_FP32;
     o->p.height = o->p.width = 0; /* usual, unless said */
     if (o->dialect == STOKE_DIALECT_OWN) return STOKE_OK;
     ask.config = o->params.config;
     ask.map = o->params.map;
-    const int r = stk_wish_read(&wish, &ask, err);
+    const int r = stk_run_config_read(&config, &ask, err);
     if (!r) {
         /* Many networks have base_channels; under another name it takes both to be the small one. */
-        const int small = !strcmp(wish.model, "smallnet");
-        const int other = small && *wish.model_said && strcmp(wish.model_said, "smallnet") &&
-                          !(wish.base_channels > 0 && wish.num_blocks > 0);
-        snprintf(o->model, sizeof o->model, "%s", other ? "" : wish.model);
-        if (!*o->model) snprintf(o->network, sizeof o->network, "%s", wish.model_said);
-        if (wish.height > 0) o->p.height = (uint32_t)wish.height;
-        if (wish.width > 0) o->p.width = (uint32_t)wish.width;
-        o->p.classes = wish.classes > 0 ? (uint32_t)wish.classes : stoke_estimate_classes(wish.model);
-        if (wish.base_channels > 0) o->p.base_channels = (uint32_t)wish.base_channels;
-        if (wish.num_blocks > 0) o->p.num_blocks = (uint32_t)wish.num_blocks;
-        if (wish.mixed_precision == 1) o->p.precision = wish.precision;
-        o->p.optimizer = wish.optimizer;
-        o->p.freeze_encoder = wish.freeze_encoder;
-        o->p.average = wish.average;
+        const int small = !strcmp(config.model, "smallnet");
+        const int other = small && *config.model_said && strcmp(config.model_said, "smallnet") &&
+                          !(config.base_channels > 0 && config.num_blocks > 0);
+        snprintf(o->model, sizeof o->model, "%s", other ? "" : config.model);
+        if (!*o->model) snprintf(o->network, sizeof o->network, "%s", config.model_said);
+        if (config.height > 0) o->p.height = (uint32_t)config.height;
+        if (config.width > 0) o->p.width = (uint32_t)config.width;
+        o->p.classes = config.classes > 0 ? (uint32_t)config.classes : stoke_estimate_classes(config.model);
+        if (config.base_channels > 0) o->p.base_channels = (uint32_t)config.base_channels;
+        if (config.num_blocks > 0) o->p.num_blocks = (uint32_t)config.num_blocks;
+        if (config.mixed_precision == 1) o->p.precision = config.precision;
+        o->p.optimizer = config.optimizer;
+        o->p.freeze_encoder = config.freeze_encoder;
+        o->p.average = config.average;
     }
-    stk_wish_free(&wish);
+    stk_run_config_free(&config);
     return r;
 }
 

@@ -7,9 +7,9 @@
 
 #include "src/tune/preflight/preflight.h"
 #include <stoke/advise.h>
-#include <stoke/splice.h>
+#include <stoke/optimize.h>
 
-enum { STK_CHANGES = 32, STK_REMARKS = 64 };
+enum { STK_CHANGES = 32, STK_OPTIMIZE_REMARKS = 64 };
 
 /* Whose arguments the settings of training are, as far as the file shows it. */
 typedef enum stk_framework {
@@ -20,11 +20,11 @@ typedef enum stk_framework {
 } stk_framework;
 
 /* What the advice is for. */
-typedef enum stk_place {
+typedef enum stk_optimize_target {
     STK_ON_CARD,      /* of which the memory is known */
     STK_ON_SOME_CARD, /* none was named or found: what depends on its memory is left */
     STK_ON_PROCESSOR  /* the file says so, or it is ours */
-} stk_place;
+} stk_optimize_target;
 
 struct stoke_optimization {
     stoke_yaml *yaml;
@@ -33,7 +33,7 @@ struct stoke_optimization {
     stoke_advice advice;
     int dialect;
     stk_framework framework;
-    stk_place place;
+    stk_optimize_target place;
     int upper;               /* new keys are in upper case, as those that are there */
     char trainer[64];        /* of Lightning: the section of its arguments; "" = the top */
     char network[64];        /* that the file names and the estimate does not know; "" = none such */
@@ -41,20 +41,20 @@ struct stoke_optimization {
     stoke_estimate_params p; /* of the file's network, or of the usual one where it names none */
     stoke_change changes[STK_CHANGES];
     size_t n_changes;
-    const char *remarks[STK_REMARKS]; /* kept by the yaml */
+    const char *remarks[STK_OPTIMIZE_REMARKS]; /* kept by the yaml */
     size_t n_remarks;
     char *target;
 };
 
 /* ---- what the file says, what is to change (optimize_find.c) ---- */
 
-typedef struct stk_found {
+typedef struct stk_found_key {
     const char *setting, *path;
     int exists, none; /* none: this file has no such setting, and its reader would refuse one */
     const char *text; /* "" = there is none */
     int64_t number;
     int is_number;
-} stk_found;
+} stk_found_key;
 
 typedef struct stk_reason {
     const char *why, *effect;
@@ -64,12 +64,12 @@ typedef struct stk_reason {
 /* Looks at the file: framework, section, case of its keys, whether it is for the processor. */
 void stk_optimize_recognize(stoke_optimization *o);
 /* Several candidates are an error: nothing is changed on a guess. */
-int stk_optimize_look(const stoke_optimization *o, const char *setting, stk_found *f, stoke_error *err);
+int stk_optimize_look(const stoke_optimization *o, const char *setting, stk_found_key *f, stoke_error *err);
 /* Plans the change. One that cannot be made safely becomes a remark, with its line and reason. */
-int stk_optimize_change(stoke_optimization *o, const stk_found *f, const char *to, stk_reason because,
+int stk_optimize_change(stoke_optimization *o, const stk_found_key *f, const char *to, stk_reason because,
                         stoke_error *err);
 void stk_optimize_remark(stoke_optimization *o, const char *format, ...) STOKE_PRINTF(2, 3);
-void stk_optimize_right(stoke_optimization *o, const stk_found *f);
+void stk_optimize_right(stoke_optimization *o, const stk_found_key *f);
 /* A switch that should be on; a value that is neither on nor off is left. */
 int stk_optimize_switch_on(stoke_optimization *o, const char *setting, stk_reason because, stoke_error *err);
 /* The line of the advice; NULL: it has none. */

@@ -22,7 +22,7 @@
  * and the data: said, never done. */
 static void learning_rate(stoke_optimization *o, int64_t from, int64_t to)
 {
-    stk_found f;
+    stk_found_key f;
     char room[64];
     double lr;
     if (stk_optimize_look(o, "learning_rate", &f, NULL) || !f.exists || !stk_parse_real(f.text, &lr) ||
@@ -42,7 +42,7 @@ static void learning_rate(stoke_optimization *o, int64_t from, int64_t to)
 
 static void effective_batch(stoke_optimization *o, int64_t from, int64_t batch)
 {
-    stk_found f;
+    stk_found_key f;
     if (stk_optimize_look(o, "accumulate", &f, NULL)) return;
     const int64_t times = f.is_number && f.number > 1 && f.number <= INT32_MAX ? f.number : 1;
     const long long keeps = batch > 0 ? (long long)((from * times + batch - 1) / batch) : 0;
@@ -64,12 +64,12 @@ static void effective_batch(stoke_optimization *o, int64_t from, int64_t batch)
 }
 
 /* Whether it can be a batch at all: what is computed from it below stays within 64 bits. */
-static int is_size(const stk_found *f)
+static int is_size(const stk_found_key *f)
 {
     return f->is_number && f->number >= 1 && f->number <= UINT32_MAX;
 }
 
-static int change_batch(stoke_optimization *o, const stk_found *f, int64_t to, stk_reason because,
+static int change_batch(stoke_optimization *o, const stk_found_key *f, int64_t to, stk_reason because,
                         stoke_error *err)
 {
     char text[32];
@@ -141,7 +141,7 @@ static int64_t part_of(int64_t wanted, uint32_t room)
 /* ---- by trials ---- */
 
 /* Trials know more than tables: theirs is taken, upwards and downwards. */
-static int measured_batch(stoke_optimization *o, const stk_found *f, stoke_error *err)
+static int measured_batch(stoke_optimization *o, const stk_found_key *f, stoke_error *err)
 {
     const int64_t largest = o->params.measured_largest;
     int64_t wanted = o->params.measured_batch;
@@ -169,7 +169,7 @@ static int measured_batch(stoke_optimization *o, const stk_found *f, stoke_error
     return change_batch(o, f, wanted, (stk_reason){ why, effect, o->params.measured_source }, err);
 }
 
-static int lower(stoke_optimization *o, const stk_found *f, const fitting *t, stoke_error *err)
+static int lower(stoke_optimization *o, const stk_found_key *f, const fitting *t, stoke_error *err)
 {
     const int64_t to = t->room ? part_of(f->number, t->room) : 1;
     char before[64], after[64], why[256], effect[256];
@@ -186,7 +186,7 @@ static int lower(stoke_optimization *o, const stk_found *f, const fitting *t, st
 }
 
 /* Where the file names its network: up to what is usual and fits, down to what fits. */
-static int known_network(stoke_optimization *o, const stk_found *f, const fitting *t, stoke_error *err)
+static int known_network(stoke_optimization *o, const stk_found_key *f, const fitting *t, stoke_error *err)
 {
     char text[64], why[256];
     if (f->number > t->room) return lower(o, f, t, err);
@@ -209,7 +209,7 @@ static int known_network(stoke_optimization *o, const stk_found *f, const fittin
 }
 
 /* Where it names none: up to what is usual, if even the usual network has room for it; never down. */
-static int unnamed_network(stoke_optimization *o, const stk_found *f, const fitting *t, stoke_error *err)
+static int unnamed_network(stoke_optimization *o, const stk_found_key *f, const fitting *t, stoke_error *err)
 {
     char text[64], why[256];
     const int64_t to = !t->room ? 0 : t->wanted > t->room ? part_of(t->wanted, t->room) : t->wanted;
@@ -229,7 +229,7 @@ static int unnamed_network(stoke_optimization *o, const stk_found *f, const fitt
 }
 
 /* "16-32": a choice that is left to somebody. What of it fits is said. */
-static void not_a_number(stoke_optimization *o, const stk_found *f, const fitting *t)
+static void not_a_number(stoke_optimization *o, const stk_found_key *f, const fitting *t)
 {
     long long low, high;
     int end = 0;
@@ -246,7 +246,7 @@ static void not_a_number(stoke_optimization *o, const stk_found *f, const fittin
 /* ---- all cases ---- */
 
 /* 1: nothing is known of the memory that a batch takes or may take; a remark says why. */
-static int is_left(stoke_optimization *o, const stk_found *f)
+static int is_left(stoke_optimization *o, const stk_found_key *f)
 {
     if (o->framework == STK_FOR_STOKE)
         stk_optimize_remark(o,
@@ -274,7 +274,7 @@ static int is_left(stoke_optimization *o, const stk_found *f)
 
 int stk_optimize_batch(stoke_optimization *o, stoke_error *err)
 {
-    stk_found f;
+    stk_found_key f;
     fitting t = { 0 };
     int r = stk_optimize_look(o, "batch_size", &f, err);
     if (r) return r;

@@ -166,7 +166,7 @@ static const char *beside_others(const stoke_optimization *o, const char *path, 
 }
 
 /* The path of a new key: where the dialect puts it, by the framework's name, in the file's case. */
-static int new_path(const stoke_optimization *o, stk_found *f)
+static int new_path(const stoke_optimization *o, stk_found_key *f)
 {
     const char *name = argument_of(o, f->setting), *ending = strrchr(o->target, '.');
     char path[256], room[256];
@@ -187,7 +187,7 @@ static int new_path(const stoke_optimization *o, stk_found *f)
 }
 
 /* Lightning's own switch, which no other trainer has under that name. */
-static void find_benchmark(const stoke_optimization *o, stk_found *f)
+static void find_benchmark(const stoke_optimization *o, stk_found_key *f)
 {
     const char *path;
     stoke_yaml_value value;
@@ -198,11 +198,11 @@ static void find_benchmark(const stoke_optimization *o, stk_found *f)
         }
 }
 
-int stk_optimize_look(const stoke_optimization *o, const char *setting, stk_found *f, stoke_error *err)
+int stk_optimize_look(const stoke_optimization *o, const char *setting, stk_found_key *f, stoke_error *err)
 {
     stoke_yaml_value value;
     int r = STOKE_OK;
-    *f = (stk_found){ .setting = setting, .text = "" };
+    *f = (stk_found_key){ .setting = setting, .text = "" };
     if (!strcmp(setting, "benchmark"))
         find_benchmark(o, f);
     else
@@ -228,7 +228,8 @@ void stk_optimize_remark(stoke_optimization *o, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    const char *kept = o->n_remarks < STK_REMARKS ? stk_yaml_keep(o->yaml, text, strlen(text)) : NULL;
+    const char *kept =
+        o->n_remarks < STK_OPTIMIZE_REMARKS ? stk_yaml_keep(o->yaml, text, strlen(text)) : NULL;
     if (kept) o->remarks[o->n_remarks++] = kept;
 }
 
@@ -241,7 +242,7 @@ static int is_of_class(const char *path)
     return before >= n && !strncmp(dot - n, section, n) && (before == n || dot[-(ptrdiff_t)n - 1] == '.');
 }
 
-int stk_optimize_change(stoke_optimization *o, const stk_found *f, const char *to, stk_reason because,
+int stk_optimize_change(stoke_optimization *o, const stk_found_key *f, const char *to, stk_reason because,
                         stoke_error *err)
 {
     stoke_error refusal = { 0 };
@@ -272,14 +273,14 @@ int stk_optimize_change(stoke_optimization *o, const stk_found *f, const char *t
     return STOKE_OK;
 }
 
-void stk_optimize_right(stoke_optimization *o, const stk_found *f)
+void stk_optimize_right(stoke_optimization *o, const stk_found_key *f)
 {
     stk_optimize_remark(o, "%s: %s is right already", f->path, f->text);
 }
 
 int stk_optimize_switch_on(stoke_optimization *o, const char *setting, stk_reason because, stoke_error *err)
 {
-    stk_found f;
+    stk_found_key f;
     const int r = stk_optimize_look(o, setting, &f, err);
     if (r || f.none) return r;
     if (stk_is_on(f.text))

@@ -12,14 +12,14 @@
 
 /* ---- workers ---- */
 
-static const char *workers_effect(const stk_found *f, int64_t wanted)
+static const char *workers_effect(const stk_found_key *f, int64_t wanted)
 {
     return f->number > wanted ? "workers no longer take cores from each other and the trainer"
                               : "batches are made while the device computes";
 }
 
 /* What `stoke diagnose` found best on this machine is better than a table and a rule about cores. */
-static int measured_workers(stoke_optimization *o, const stk_found *f, int64_t *after, stoke_error *err)
+static int measured_workers(stoke_optimization *o, const stk_found_key *f, int64_t *after, stoke_error *err)
 {
     const int64_t wanted = o->params.measured_workers;
     char to[32];
@@ -38,7 +38,7 @@ static int measured_workers(stoke_optimization *o, const stk_found *f, int64_t *
 }
 
 /* 1: they stay as they are, and a remark says why. */
-static int workers_stay(stoke_optimization *o, const stk_found *f)
+static int workers_stay(stoke_optimization *o, const stk_found_key *f)
 {
     const int own = o->framework == STK_FOR_STOKE;
     if (own && !strcmp(f->text, "auto")) {
@@ -61,7 +61,7 @@ static int workers_stay(stoke_optimization *o, const stk_found *f)
  * how many is not said by a number. */
 static int workers(stoke_optimization *o, int64_t *after, int *known, stoke_error *err)
 {
-    stk_found f;
+    stk_found_key f;
     int r = stk_optimize_look(o, "num_workers", &f, err);
     if (r || f.none) return r;
     if (o->params.measured_workers) return measured_workers(o, &f, after, err);
@@ -124,7 +124,7 @@ static int validation(stoke_optimization *o, int64_t n_workers, stoke_error *err
     if (half < 1 || o->framework == STK_FOR_STOKE || !o->cores_source) return r;
     for (size_t i = 0; !r && stoke_yaml_at(o->yaml, i, &path, &value); i++) {
         const char *dot = strrchr(path, '.');
-        stk_found f = { .setting = "num_workers", .path = path, .exists = 1, .text = value.text };
+        stk_found_key f = { .setting = "num_workers", .path = path, .exists = 1, .text = value.text };
         char to[32], why[128];
         if (!names_workers(dot ? dot + 1 : path) || !is_validating(path)) continue;
         f.is_number = stk_parse_int(f.text, &f.number);
@@ -147,7 +147,7 @@ static int without_workers(stoke_optimization *o, stoke_error *err)
     static const char *const settings[] = { "persistent_workers", "prefetch_factor" };
     int r = STOKE_OK;
     for (int i = 0; !r && i < 2; i++) {
-        stk_found f;
+        stk_found_key f;
         r = stk_optimize_look(o, settings[i], &f, err);
         if (r || f.none || !f.exists || stk_is_off(f.text)) continue;
         const stk_reason because = { "without workers PyTorch refuses it", "the loader starts",
@@ -159,7 +159,7 @@ static int without_workers(stoke_optimization *o, stoke_error *err)
 
 static int prefetch(stoke_optimization *o, stoke_error *err)
 {
-    stk_found f;
+    stk_found_key f;
     const int own = o->framework == STK_FOR_STOKE;
     const stoke_recommendation *line = own ? NULL : stk_optimize_advised(o, "prefetch_factor");
     int64_t wanted = 2; /* ours counts batches in all, PyTorch's those of each worker */
@@ -184,7 +184,7 @@ static int prefetch(stoke_optimization *o, stoke_error *err)
 /* Whether a switch is on, or will be by a change that was planned. */
 static int will_be_on(const stoke_optimization *o, const char *setting)
 {
-    stk_found f;
+    stk_found_key f;
     for (size_t i = 0; i < o->n_changes; i++)
         if (!strcmp(o->changes[i].setting, setting)) return stk_is_on(o->changes[i].to);
     return !stk_optimize_look(o, setting, &f, NULL) && stk_is_on(f.text);
@@ -193,7 +193,7 @@ static int will_be_on(const stoke_optimization *o, const char *setting)
 /* Where the file knows the word, or has sections of somebody's own trainer. */
 static int switch_on_known(stoke_optimization *o, const char *setting, stk_reason because, stoke_error *err)
 {
-    stk_found f;
+    stk_found_key f;
     const int r = stk_optimize_look(o, setting, &f, err);
     if (r || f.none || (!f.exists && o->dialect != STOKE_DIALECT_SECTIONS)) return r;
     return stk_optimize_switch_on(o, setting, because, err);
@@ -216,7 +216,7 @@ static int copies(stoke_optimization *o, stoke_error *err)
                   "copies hide behind computing, if the loop copies the next batch on a second "
                   "stream; stokehold's loader does so by itself",
                   STOKE_SOURCE_TABLE };
-    stk_found f;
+    stk_found_key f;
     if (o->framework == STK_FOR_STOKE) {
         const int r = stk_optimize_look(o, "device_prefetch", &f, err);
         if (r || !f.exists) return r;

@@ -23,7 +23,7 @@ static int scale(stoke_optimization *o, const char *setting, const char *effect,
 {
     const stoke_recommendation *line = stk_optimize_advised(o, setting);
     int64_t wanted;
-    stk_found f;
+    stk_found_key f;
     int r = stk_optimize_look(o, setting, &f, err);
     if (r || !line || !stk_parse_int(line->value, &wanted) || !f.exists || !f.is_number || f.number >= wanted)
         return r;
@@ -44,7 +44,7 @@ static int scale(stoke_optimization *o, const char *setting, const char *effect,
 static int perceptual(stoke_optimization *o, stoke_error *err)
 {
     const stoke_recommendation *line = stk_optimize_advised(o, "use_perceptual");
-    stk_found f;
+    stk_found_key f;
     const int r = stk_optimize_look(o, "use_perceptual", &f, err);
     if (r || !line || !f.exists || (!stk_is_on(f.text) && !stk_is_off(f.text)) ||
         stk_is_on(f.text) == stk_is_on(line->value))

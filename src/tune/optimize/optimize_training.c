@@ -16,7 +16,7 @@ static const stk_reason HALF = {
     STOKE_SOURCE_TABLE
 };
 
-static int own_precision(stoke_optimization *o, const stk_found *f, stoke_error *err)
+static int own_precision(stoke_optimization *o, const stk_found_key *f, stoke_error *err)
 {
     if (!f->exists || strcmp(f->text, "fp32") != 0) return STOKE_OK;
     return stk_optimize_change(o, f, "auto",
@@ -26,7 +26,7 @@ static int own_precision(stoke_optimization *o, const stk_found *f, stoke_error 
 }
 
 /* What the full precision that stands there becomes; NULL: it is none. A switch becomes true. */
-static const char *half_of(const stoke_optimization *o, const stk_found *f, int quoted)
+static const char *half_of(const stoke_optimization *o, const stk_found_key *f, int quoted)
 {
     static const struct {
         const char *full, *half;
@@ -58,7 +58,7 @@ int stk_optimize_precision(stoke_optimization *o, stoke_error *err)
     static const char *const half[] = { "fp16",          "bf16",           "16",       "auto",    "16-mixed",
                                         "bf16-mixed",    "float16",        "bfloat16", "16-true", "bf16-true",
                                         "torch.float16", "torch.bfloat16", NULL };
-    stk_found f;
+    stk_found_key f;
     stoke_yaml_value value = { 0 };
     const int r = stk_optimize_look(o, "mixed_precision", &f, err);
     if (r || f.none) return r;
@@ -92,7 +92,7 @@ static int clipping(stoke_optimization *o, stoke_error *err)
     static const stk_reason because = { "usual; larger batches and fp16 make single large gradients likelier",
                                         "a single bad batch no longer throws training off",
                                         STOKE_SOURCE_TABLE };
-    stk_found f;
+    stk_found_key f;
     const int r = stk_optimize_look(o, "grad_clip", &f, err);
     if (r || f.none) return r;
     if (f.exists && !stk_is_off(f.text)) {
@@ -111,7 +111,7 @@ static int augmentation(stoke_optimization *o, stoke_error *err)
                             theirs = { "augmenting on the CPU is the first cause of an idle card",
                                        "workers decode only; the card does the rest between steps",
                                        STOKE_SOURCE_TABLE };
-    stk_found f;
+    stk_found_key f;
     const int r = stk_optimize_look(o, "gpu_augmentation", &f, err);
     if (r || f.none) return r;
     if (o->framework == STK_FOR_STOKE) {
@@ -131,7 +131,7 @@ static int log_interval(stoke_optimization *o, stoke_error *err)
                                         "at almost every step",
                                         "the loop runs ahead of the device again; curves have fewer points",
                                         STOKE_SOURCE_TABLE };
-    stk_found f;
+    stk_found_key f;
     const int r = stk_optimize_look(o, "log_every", &f, err);
     if (r || !f.is_number || f.number < 1 || f.number >= 10) return r;
     return stk_optimize_change(o, &f, o->framework == STK_FOR_STOKE ? "auto" : "50", because, err);

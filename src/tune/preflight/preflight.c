@@ -20,7 +20,7 @@ enum { SIZES = 4096 };
 enum { LOOKED_AT = 64 };
 
 struct stoke_preflight {
-    stk_run_wish wish;
+    stk_run_config config;
     stk_check_list list;
     char no_card[384];
 };
@@ -72,11 +72,11 @@ static void look_at_disk(stk_surroundings *here, const stoke_dataset *dataset)
 }
 
 /* How many are left to train on; the split is by name and costs no more than opening. */
-static uint64_t count_training(const stk_run_wish *wish, uint64_t all)
+static uint64_t count_training(const stk_run_config *config, uint64_t all)
 {
-    stoke_data_params data = wish->data;
+    stoke_data_params data = config->data;
     stoke_dataset *dataset;
-    if (wish->engine != STOKE_ENGINE_NATIVE || data.split != STOKE_SPLIT_ALL || data.val_split <= 0)
+    if (config->engine != STOKE_ENGINE_NATIVE || data.split != STOKE_SPLIT_ALL || data.val_split <= 0)
         return all;
     data.split = STOKE_SPLIT_TRAIN;
     if (stoke_dataset_open(&dataset, &data, NULL)) return all;
@@ -85,12 +85,12 @@ static uint64_t count_training(const stk_run_wish *wish, uint64_t all)
     return all;
 }
 
-static void look_at_data(stk_surroundings *here, const stk_run_wish *wish)
+static void look_at_data(stk_surroundings *here, const stk_run_config *config)
 {
     stoke_error err = { 0 };
     stoke_dataset *dataset;
-    if (!wish->has_data) return;
-    if (stoke_dataset_open(&dataset, &wish->data, &err)) {
+    if (!config->has_data) return;
+    if (stoke_dataset_open(&dataset, &config->data, &err)) {
         STK_SAY(here->why_no_data, "%.500s", err.message);
         return;
     }
@@ -99,7 +99,7 @@ static void look_at_data(stk_surroundings *here, const stk_run_wish *wish)
     here->left_out = stoke_dataset_notes(dataset);
     here->has_masks = stoke_dataset_has_masks(dataset);
     if (here->left_out) STK_SAY(here->first_left_out, "%.250s", stoke_dataset_note(dataset, 0).path);
-    here->train_pairs = count_training(wish, here->pairs);
+    here->train_pairs = count_training(config, here->pairs);
     if (here->pairs) {
         look_at_sizes(here, dataset);
         look_at_disk(here, dataset);
@@ -131,14 +131,14 @@ static int look_at_cards(stk_surroundings *here, const stoke_preflight_params *p
     return r;
 }
 
-int stk_look_around(stk_surroundings *here, const stk_run_wish *wish, const stoke_preflight_params *p,
+int stk_look_around(stk_surroundings *here, const stk_run_config *config, const stoke_preflight_params *p,
                     stoke_error *err)
 {
     here->cores_given = p->cores;
     int r = stoke_machine_probe(&here->machine, 0, p->root, err);
-    if (!r && wish->engine == STOKE_ENGINE_TORCH) r = look_at_cards(here, p, err);
+    if (!r && config->engine == STOKE_ENGINE_TORCH) r = look_at_cards(here, p, err);
     if (r) return r;
-    look_at_data(here, wish);
+    look_at_data(here, config);
     stk_look_at_nodes(here, p->root ? p->root : "");
     here->omp_threads = getenv("OMP_NUM_THREADS");
     return STOKE_OK;
@@ -156,10 +156,10 @@ int stoke_preflight_run(stoke_preflight **out, const stoke_preflight_params *par
     stoke_preflight *preflight = stk_calloc(1, sizeof *preflight);
     stk_surroundings *here = stk_calloc(1, sizeof *here); /* a card's facts are 10 KB: not for the stack */
     int r = preflight && here ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "no memory for a pre-flight check");
-    if (!r) r = stk_wish_read(&preflight->wish, params, err);
-    if (!r) r = stk_look_around(here, &preflight->wish, params, err);
-    if (!r) stk_settle_ranks(&preflight->wish, here, params->config);
-    if (!r) stk_preflight_judge(&preflight->list, &preflight->wish, here);
+    if (!r) r = stk_run_config_read(&preflight->config, params, err);
+    if (!r) r = stk_look_around(here, &preflight->config, params, err);
+    if (!r) stk_resolve_ranks(&preflight->config, here, params->config);
+    if (!r) stk_preflight_judge(&preflight->list, &preflight->config, here);
     if (!r && !stk_has_card(here)) STK_SAY(preflight->no_card, "%s", here->why_no_gpu);
     stk_free(here);
     if (r)
@@ -172,7 +172,7 @@ int stoke_preflight_run(stoke_preflight **out, const stoke_preflight_params *par
 void stoke_preflight_destroy(stoke_preflight **preflight)
 {
     if (!preflight || !*preflight) return;
-    stk_wish_free(&(*preflight)->wish);
+    stk_run_config_free(&(*preflight)->config);
     stk_free(*preflight);
     *preflight = NULL;
 }
@@ -198,10 +198,10 @@ const char *stoke_preflight_no_card(const stoke_preflight *preflight)
 
 stoke_engine stoke_preflight_engine(const stoke_preflight *preflight)
 {
-    return preflight->wish.engine;
+    return preflight->config.engine;
 }
 
 const char *stoke_preflight_dialect(const stoke_preflight *preflight)
 {
-    return preflight->wish.dialect;
+    return preflight->config.dialect;
 }

@@ -7,17 +7,17 @@
 #define STOKE_SRC_TUNE_PREFLIGHT_PREFLIGHT_H
 
 #include <stoke/dataset.h>
-#include <stoke/feed.h>
+#include <stoke/upload.h>
 #include <stoke/net.h>
 #include <stoke/preflight.h>
-#include <stoke/splice.h>
+#include <stoke/optimize.h>
 #include <stoke/train.h>
 
 /* Not in the file, or auto. */
 enum { STK_UNSAID = -1 };
 
 /* What the file asks for. */
-typedef struct stk_run_wish {
+typedef struct stk_run_config {
     char config[384], data_name[384]; /* as words of a command */
     char data_flag[400];              /* " --data DIR" where the file does not name it; "" = it does */
     const char *dialect;
@@ -35,20 +35,20 @@ typedef struct stk_run_wish {
     stoke_data_params data;   /* strings are in storage */
     stoke_train_params train; /* of our own files; of others what is known of it */
     int has_data;
-    stoke_feed_params feed; /* of our own files */
+    stoke_upload_params upload; /* of our own files */
     stoke_option_storage *storage;
-} stk_run_wish;
+} stk_run_config;
 /* config NULL: nothing but what is said beside it, for our own engine. After an error too, free with
- * stk_wish_free. */
-int stk_wish_read(stk_run_wish *wish, const stoke_preflight_params *params, stoke_error *err);
-void stk_wish_free(stk_run_wish *wish);
+ * stk_run_config_free. */
+int stk_run_config_read(stk_run_config *config, const stoke_preflight_params *params, stoke_error *err);
+void stk_run_config_free(stk_run_config *config);
 /* Of a file of another dialect only its network and the size of its pictures: model, model_said, height,
  * width, classes, as far as it says them. Never fails. */
-void stk_wish_network(stk_run_wish *wish, const stoke_yaml *yaml);
+void stk_run_config_network(stk_run_config *config, const stoke_yaml *yaml);
 /* Whether PyTorch makes no workers. What the file has computed where it runs may be any number. */
-int stk_wish_no_workers(const stk_run_wish *wish);
+int stk_run_config_no_workers(const stk_run_config *config);
 /* What the estimate is asked. NULL, or what the file does not say: "model", "batch", "size of pictures". */
-const char *stk_wish_estimate(const stk_run_wish *wish, stoke_estimate_params *params);
+const char *stk_run_config_estimate(const stk_run_config *config, stoke_estimate_params *params);
 
 /* What there is. */
 typedef struct stk_surroundings {
@@ -74,8 +74,8 @@ typedef struct stk_surroundings {
 } stk_surroundings;
 
 /* Looks at the machine, at the data that the wish names and, for PyTorch, at the cards. */
-int stk_look_around(stk_surroundings *here, const stk_run_wish *wish, const stoke_preflight_params *params,
-                    stoke_error *err);
+int stk_look_around(stk_surroundings *here, const stk_run_config *config,
+                    const stoke_preflight_params *params, stoke_error *err);
 /* Memory nodes and large pages of the machine below `root`; the card has been looked at. */
 void stk_look_at_nodes(stk_surroundings *here, const char *root);
 /* What the host can still give: the smaller of what is free and the group's limit. */
@@ -85,7 +85,7 @@ typedef struct stk_check_list {
     stoke_preflight_line line[24];
     size_t n;
 } stk_check_list;
-void stk_preflight_judge(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here);
+void stk_preflight_judge(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here);
 
 /* The card that is meant, from the tables; or one of those seen here that has its name. `gpus` may be empty.
  */
@@ -104,25 +104,26 @@ int stk_slow_files(const stk_surroundings *here);
 typedef struct stk_command {
     char text[640];
 } stk_command;
-stk_command stk_optimize_command(const stk_run_wish *wish, const stk_surroundings *here);
-stk_command stk_estimate_command(const stk_run_wish *wish, int64_t batch, double room);
+stk_command stk_optimize_command(const stk_run_config *config, const stk_surroundings *here);
+stk_command stk_estimate_command(const stk_run_config *config, int64_t batch, double room);
 
 /* Cards that a settings file asks for (`devices: 2`, [0, 1], "0,1"); -1: all there are; 0: it does not say.
  * `said`: as it stands there. */
 int64_t stk_cards_asked(const stoke_yaml *yaml, char said[32]);
 /* How many processes train, one for each card, where the file says it (`devices: -1` is all that are seen)
  * and nobody said otherwise beside it. `config` NULL: nothing is done. */
-void stk_settle_ranks(stk_run_wish *wish, stk_surroundings *here, const char *config);
+void stk_resolve_ranks(stk_run_config *config, stk_surroundings *here, const char *file);
 
 /* The next line of the list, n/a until said otherwise. */
 stoke_preflight_line *stk_check_add(stk_check_list *list, const char *key, const char *title);
 /* The remedy for settings that `stoke optimize` changes. */
-void stk_how_to_optimize(stoke_preflight_line *line, const stk_run_wish *wish, const stk_surroundings *here);
+void stk_how_to_optimize(stoke_preflight_line *line, const stk_run_config *config,
+                         const stk_surroundings *here);
 /* Lines about the card, about loading, about the machine: preflight_card.c, _loading.c, _machine.c. */
-void stk_check_card(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here);
-void stk_check_loading(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here);
-void stk_check_machine(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here);
-void stk_check_data(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here);
+void stk_check_card(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here);
+void stk_check_loading(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here);
+void stk_check_machine(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here);
+void stk_check_data(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here);
 
 #define STK_SAY(field, ...) snprintf((field), sizeof(field), __VA_ARGS__)
 

@@ -15,7 +15,7 @@ static const double IDLE_PERCENT = 10;
 
 static const char NO_CARD[] = "no card is seen here";
 
-static void check_driver(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+static void check_driver(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "driver", "driver and card");
     const stoke_gpu *gpu = &here->gpu;
@@ -26,7 +26,7 @@ static void check_driver(stk_check_list *list, const stk_run_wish *wish, const s
     if (!here->n_gpus) {
         STK_SAY(line->figure, "%s", NO_CARD);
         STK_SAY(line->fix, "name it, where it is elsewhere: stoke check --config %s --gpu NAME",
-                wish->config);
+                config->config);
         return;
     }
     line->source = gpu->memory_total.source ? gpu->memory_total.source : STOKE_SOURCE_SYSFS;
@@ -46,11 +46,12 @@ static void check_driver(stk_check_list *list, const stk_run_wish *wish, const s
 }
 
 /* Seen from inside Python only: said, so that nobody takes the list for all there is. */
-static void check_versions(stk_check_list *list, const stk_run_wish *wish)
+static void check_versions(stk_check_list *list, const stk_run_config *config)
 {
     stoke_preflight_line *line = stk_check_add(list, "versions", "PyTorch and driver");
     STK_SAY(line->figure, "which CUDA PyTorch was built for is seen from inside Python");
-    STK_SAY(line->fix, "python3 -c 'import torch, stokehold; print(stokehold.check(\"%s\"))'", wish->config);
+    STK_SAY(line->fix, "python3 -c 'import torch, stokehold; print(stokehold.check(\"%s\"))'",
+            config->config);
 }
 
 static void check_others(stk_check_list *list, const stk_surroundings *here)
@@ -95,34 +96,34 @@ static void check_others(stk_check_list *list, const stk_surroundings *here)
     STK_SAY(line->fix, "ps -fp %s   says whose they are; end them, or wait", pids);
 }
 
-static void check_mixed(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+static void check_mixed(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "mixed_precision", "mixed precision");
     const stoke_figure cc = here->gpu.compute_capability;
-    const int on = wish->mixed_precision == 1;
-    const char *state = on ? "on" : wish->mixed_precision == 0 ? "off" : "not said, so off";
+    const int on = config->mixed_precision == 1;
+    const char *state = on ? "on" : config->mixed_precision == 0 ? "off" : "not said, so off";
     line->source = cc.source;
     if (!cc.source) {
         STK_SAY(line->figure, "%s; what the card can is not known%s%s", state, stk_has_card(here) ? "" : ": ",
                 stk_has_card(here) ? "" : NO_CARD);
         if (!on)
             STK_SAY(line->fix, "%.900s   where there is a card since Volta",
-                    stk_optimize_command(wish, here).text);
+                    stk_optimize_command(config, here).text);
         return;
     }
     const int able = cc.value >= STK_MIXED_SINCE;
     STK_SAY(line->figure, "%s; compute capability %.1f, time is won from %.1f on", state, cc.value,
             STK_MIXED_SINCE);
     line->verdict = on == able ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
-    if (able && !on) stk_how_to_optimize(line, wish, here);
+    if (able && !on) stk_how_to_optimize(line, config, here);
     if (!able && on)
-        STK_SAY(line->fix, "switch it off in %s unless memory is short: it saves that alone", wish->config);
+        STK_SAY(line->fix, "switch it off in %s unless memory is short: it saves that alone", config->config);
 }
 
-static void check_bf16(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+static void check_bf16(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
     const stoke_figure cc = here->gpu.compute_capability;
-    if (wish->precision != STOKE_PRECISION_BF16) return;
+    if (config->precision != STOKE_PRECISION_BF16) return;
     stoke_preflight_line *line = stk_check_add(list, "bf16", "bf16");
     line->source = cc.source;
     if (!cc.source) {
@@ -132,7 +133,7 @@ static void check_bf16(stk_check_list *list, const stk_run_wish *wish, const stk
     }
     line->verdict = cc.value >= STK_BF16_SINCE ? STOKE_VERDICT_PASS : STOKE_VERDICT_FAIL;
     STK_SAY(line->figure, "compute capability %.1f, bf16 from %.1f on", cc.value, STK_BF16_SINCE);
-    if (cc.value < STK_BF16_SINCE) STK_SAY(line->fix, "set fp16 instead of bf16 in %s", wish->config);
+    if (cc.value < STK_BF16_SINCE) STK_SAY(line->fix, "set fp16 instead of bf16 in %s", config->config);
 }
 
 static void check_link(stk_check_list *list, const stk_surroundings *here)
@@ -200,14 +201,14 @@ static void check_clocks(stk_check_list *list, const stk_surroundings *here)
 }
 
 /* What the file says of several cards, and what a step sees then. */
-static void check_devices(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+static void check_devices(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
     if (!*here->devices) return;
     stoke_preflight_line *line = stk_check_add(list, "devices", "cards");
     const int all = *here->devices == '-' || *here->devices == 'a';
     if (!here->n_gpus && all) {
         STK_SAY(line->figure, "devices: %s is all that are there, and %s", here->devices, NO_CARD);
-        STK_SAY(line->fix, "say how many: stoke check --config %s%s --ranks N", wish->config,
+        STK_SAY(line->fix, "say how many: stoke check --config %s%s --ranks N", config->config,
                 here->card_flag);
         return;
     }
@@ -215,27 +216,27 @@ static void check_devices(stk_check_list *list, const stk_run_wish *wish, const 
                        ? here->gpu.memory_total.source ? here->gpu.memory_total.source : STOKE_SOURCE_SYSFS
                        : STOKE_SOURCE_TABLE;
     line->verdict =
-        here->n_gpus && wish->ranks > (int64_t)here->n_gpus ? STOKE_VERDICT_FAIL : STOKE_VERDICT_PASS;
-    if (wish->batch > 0)
+        here->n_gpus && config->ranks > (int64_t)here->n_gpus ? STOKE_VERDICT_FAIL : STOKE_VERDICT_PASS;
+    if (config->batch > 0)
         STK_SAY(line->figure,
                 "%" PRId64 " (devices: %s); a step sees %" PRId64 " x %" PRId64 " = %" PRId64 " samples",
-                wish->ranks, here->devices, wish->batch, wish->ranks, wish->batch * wish->ranks);
+                config->ranks, here->devices, config->batch, config->ranks, config->batch * config->ranks);
     else
-        STK_SAY(line->figure, "%" PRId64 " (devices: %s)", wish->ranks, here->devices);
+        STK_SAY(line->figure, "%" PRId64 " (devices: %s)", config->ranks, here->devices);
     if (line->verdict == STOKE_VERDICT_FAIL)
-        STK_SAY(line->fix, "set devices: -1 in %s, which takes the %zu that are here", wish->config,
+        STK_SAY(line->fix, "set devices: -1 in %s, which takes the %zu that are here", config->config,
                 here->n_gpus);
 }
 
-void stk_check_card(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+void stk_check_card(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
     const int seen = here->n_gpus && !here->gpu.lost;
-    check_driver(list, wish, here);
-    check_versions(list, wish);
-    check_devices(list, wish, here);
+    check_driver(list, config, here);
+    check_versions(list, config);
+    check_devices(list, config, here);
     if (seen) check_others(list, here);
-    check_mixed(list, wish, here);
-    check_bf16(list, wish, here);
+    check_mixed(list, config, here);
+    check_bf16(list, config, here);
     if (seen) check_link(list, here);
     if (seen) check_clocks(list, here);
 }

@@ -28,38 +28,39 @@ stoke_preflight_line *stk_check_add(stk_check_list *list, const char *key, const
 /* ---- what to type ---- */
 
 /* For the card that is meant: of several, and of those that have no name in the tables, too. */
-stk_command stk_optimize_command(const stk_run_wish *wish, const stk_surroundings *here)
+stk_command stk_optimize_command(const stk_run_config *config, const stk_surroundings *here)
 {
     stk_command command;
     char cores[32] = "", ranks[32] = "";
     if (here->cores_given) STK_SAY(cores, " --cores %" PRIu32, here->cores_given);
-    if (wish->ranks > 1) STK_SAY(ranks, " --ranks %" PRId64, wish->ranks);
-    STK_SAY(command.text, "stoke optimize --config %s%s%s%s", wish->config, here->card_flag, cores, ranks);
+    if (config->ranks > 1) STK_SAY(ranks, " --ranks %" PRId64, config->ranks);
+    STK_SAY(command.text, "stoke optimize --config %s%s%s%s", config->config, here->card_flag, cores, ranks);
     return command;
 }
 
-void stk_how_to_optimize(stoke_preflight_line *line, const stk_run_wish *wish, const stk_surroundings *here)
+void stk_how_to_optimize(stoke_preflight_line *line, const stk_run_config *config,
+                         const stk_surroundings *here)
 {
-    STK_SAY(line->fix, "%s", stk_optimize_command(wish, here).text);
+    STK_SAY(line->fix, "%s", stk_optimize_command(config, here).text);
 }
 
 /* What the file does not say is left to the defaults, which the estimate here took too. */
-stk_command stk_estimate_command(const stk_run_wish *wish, int64_t batch, double room)
+stk_command stk_estimate_command(const stk_run_config *config, int64_t batch, double room)
 {
     const stoke_estimate_params usual = stoke_estimate_defaults();
     stk_command command;
     size_t n = 0;
 #define PUT(...)                                                                                             \
     if (n < sizeof command.text) n += (size_t)snprintf(command.text + n, sizeof command.text - n, __VA_ARGS__)
-    PUT("stoke estimate --model %s --batch %" PRId64 " --size %" PRId64 "x%" PRId64, wish->model, batch,
-        wish->height, wish->width);
-    if (wish->base_channels > 0) PUT(" --base-channels %" PRId64, wish->base_channels);
-    if (wish->num_blocks > 0) PUT(" --num-blocks %" PRId64, wish->num_blocks);
-    if (wish->classes > 0) PUT(" --classes %" PRId64, wish->classes);
-    PUT(" --precision %s", stoke_precision_name(wish->precision));
-    if (wish->optimizer != usual.optimizer) PUT(" --optimizer sgd");
-    if (wish->freeze_encoder) PUT(" --freeze-encoder");
-    if (wish->average) PUT(" --average");
+    PUT("stoke estimate --model %s --batch %" PRId64 " --size %" PRId64 "x%" PRId64, config->model, batch,
+        config->height, config->width);
+    if (config->base_channels > 0) PUT(" --base-channels %" PRId64, config->base_channels);
+    if (config->num_blocks > 0) PUT(" --num-blocks %" PRId64, config->num_blocks);
+    if (config->classes > 0) PUT(" --classes %" PRId64, config->classes);
+    PUT(" --precision %s", stoke_precision_name(config->precision));
+    if (config->optimizer != usual.optimizer) PUT(" --optimizer sgd");
+    if (config->freeze_encoder) PUT(" --freeze-encoder");
+    if (config->average) PUT(" --average");
     if (room > 0) PUT(" --vram %.4g", floor(room / SPARE * 100) / 100);
 #undef PUT
     return command;
@@ -68,29 +69,29 @@ stk_command stk_estimate_command(const stk_run_wish *wish, int64_t batch, double
 /* ---- memory ---- */
 
 /* 0 = the file does not say enough, and the line says what is missing. */
-static int estimate(stoke_estimate *e, stoke_preflight_line *line, const stk_run_wish *wish)
+static int estimate(stoke_estimate *e, stoke_preflight_line *line, const stk_run_config *config)
 {
     stoke_estimate_params p;
     stoke_error err = { 0 };
-    const int native = wish->engine == STOKE_ENGINE_NATIVE;
-    const char *unsaid = stk_wish_estimate(wish, &p);
-    if (unsaid && !*wish->model) {
+    const int native = config->engine == STOKE_ENGINE_NATIVE;
+    const char *unsaid = stk_run_config_estimate(config, &p);
+    if (unsaid && !*config->model) {
         STK_SAY(line->figure, "the file names no model that the estimate knows%s%s",
-                *wish->model_said ? ": " : "", wish->model_said);
-        STK_SAY(line->fix, "name one: stoke check --config %s --model b0..b5|smallnet", wish->config);
+                *config->model_said ? ": " : "", config->model_said);
+        STK_SAY(line->fix, "name one: stoke check --config %s --model b0..b5|smallnet", config->config);
         return 0;
     }
     if (unsaid) {
         STK_SAY(line->figure, "the file does not say the %s%s", unsaid, native ? ": training chooses" : "");
         if (native)
-            STK_SAY(line->fix, "stoke train --config %s%s --dry-run", wish->config, wish->data_flag);
+            STK_SAY(line->fix, "stoke train --config %s%s --dry-run", config->config, config->data_flag);
         else
             STK_SAY(line->fix,
-                    wish->batch < 1 ? "say batch_size in %s" : "say it: stoke check --config %s --size HxW",
-                    wish->config);
+                    config->batch < 1 ? "say batch_size in %s" : "say it: stoke check --config %s --size HxW",
+                    config->config);
         return 0;
     }
-    if (!stoke_estimate_make(e, wish->engine, &p, &err)) return 1;
+    if (!stoke_estimate_make(e, config->engine, &p, &err)) return 1;
     STK_SAY(line->figure, "no estimate: %.300s", err.message);
     return 0;
 }
@@ -103,18 +104,18 @@ stoke_figure stk_host_free(const stoke_machine_facts *m)
     return limited ? m->limit_bytes : m->available_bytes;
 }
 
-static void check_memory(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+static void check_memory(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "memory", "memory");
-    const int native = wish->engine == STOKE_ENGINE_NATIVE;
+    const int native = config->engine == STOKE_ENGINE_NATIVE;
     const stoke_figure room = native ? stk_host_free(&here->machine) : here->gpu.memory_free;
     char need[80], have[32], classes[32] = "";
     stoke_estimate e;
-    if (!estimate(&e, line, wish)) return;
+    if (!estimate(&e, line, config)) return;
     stoke_text_memory(room.source ? (uint64_t)room.value : 0, have, sizeof have);
-    if (wish->classes < 1) STK_SAY(classes, ", 19 classes assumed");
+    if (config->classes < 1) STK_SAY(classes, ", 19 classes assumed");
     STK_SAY(line->figure, "%s, batch %" PRId64 ", %" PRId64 "x%" PRId64 "%s: %s and 1 GiB to spare; %s%s%s",
-            wish->model, wish->batch, wish->height, wish->width, classes,
+            config->model, config->batch, config->height, config->width, classes,
             stk_decide_range(&e, need, sizeof need),
             native        ? "the host"
             : here->meant ? here->gpu.name
@@ -125,33 +126,34 @@ static void check_memory(stk_check_list *list, const stk_run_wish *wish, const s
             room.source ? have : "");
     line->source = e.source;
     if (!room.source) {
-        STK_SAY(line->fix, "name the card: stoke check --config %s --gpu NAME   or --vram GB", wish->config);
+        STK_SAY(line->fix, "name the card: stoke check --config %s --gpu NAME   or --vram GB",
+                config->config);
         return;
     }
     static const int verdicts[] = { STOKE_VERDICT_PASS, STOKE_VERDICT_WARN, STOKE_VERDICT_FAIL };
     line->verdict = verdicts[stk_decide_fit(&e, room.value)];
     if (line->verdict == STOKE_VERDICT_PASS) return;
     if (native)
-        STK_SAY(line->fix, "stoke train --config %s%s --batch auto", wish->config, wish->data_flag);
+        STK_SAY(line->fix, "stoke train --config %s%s --batch auto", config->config, config->data_flag);
     else
-        STK_SAY(line->fix, "%s", stk_estimate_command(wish, wish->batch, room.value).text);
+        STK_SAY(line->fix, "%s", stk_estimate_command(config, config->batch, room.value).text);
 }
 
 /* ---- data ---- */
 
-static void check_set(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+static void check_set(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "data", "data set");
-    if (!wish->has_data) {
+    if (!config->has_data) {
         STK_SAY(line->figure, "the file names no data set");
-        STK_SAY(line->fix, "name it: stoke check --config %s --data DIR", wish->config);
+        STK_SAY(line->fix, "name it: stoke check --config %s --data DIR", config->config);
         return;
     }
     line->source = STOKE_SOURCE_MEASURED;
     if (!here->data_there) {
         line->verdict = STOKE_VERDICT_FAIL;
         STK_SAY(line->figure, "%.380s", here->why_no_data);
-        STK_SAY(line->fix, "put it there, or name it: stoke check --config %s --data DIR", wish->config);
+        STK_SAY(line->fix, "put it there, or name it: stoke check --config %s --data DIR", config->config);
         return;
     }
     if (here->left_out || !here->has_masks) {
@@ -162,7 +164,7 @@ static void check_set(stk_check_list *list, const stk_run_wish *wish, const stk_
                     here->first_left_out);
         else
             STK_SAY(line->figure, "%s without masks", STOKE_COUNT(here->pairs, "picture"));
-        STK_SAY(line->fix, "stoke verify %s", wish->data_name);
+        STK_SAY(line->fix, "stoke verify %s", config->data_name);
         return;
     }
     line->verdict = STOKE_VERDICT_PASS;
@@ -170,7 +172,7 @@ static void check_set(stk_check_list *list, const stk_run_wish *wish, const stk_
             STOKE_COUNT(here->pairs, "pair"));
 }
 
-static void check_disk(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+static void check_disk(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
     const stoke_disk_facts *d = &here->disk;
     if (!here->data_there) return;
@@ -197,15 +199,15 @@ static void check_disk(stk_check_list *list, const stk_run_wish *wish, const stk
     line->verdict = (network || turns) && !stays ? STOKE_VERDICT_WARN : STOKE_VERDICT_PASS;
     if (line->verdict == STOKE_VERDICT_WARN)
         STK_SAY(line->fix, "stoke pack %s --out shards   reads in long runs; or copy it to a local SSD",
-                wish->data_name);
+                config->data_name);
 }
 
 /* Whether what is read in the first epoch is still in memory in the second. Half of what is free: the other
  * half is for the training itself. */
-static void check_cache(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+static void check_cache(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
     char all[32], have[32];
-    if (!here->data_there || wish->epochs == 1) return;
+    if (!here->data_there || config->epochs == 1) return;
     stoke_preflight_line *line = stk_check_add(list, "page_cache", "data against memory");
     const stoke_figure room = stk_host_free(&here->machine);
     if (!here->data_bytes.source || !room.source) {
@@ -220,19 +222,19 @@ static void check_cache(stk_check_list *list, const stk_run_wish *wish, const st
     line->verdict = stays ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
     STK_SAY(line->figure, "%s of files, %s of memory free: %s", all, have,
             stays ? "stays in the page cache" : "is read from the disk in every epoch");
-    if (!stays) STK_SAY(line->fix, "stoke pack %s --out shards   or more memory", wish->data_name);
+    if (!stays) STK_SAY(line->fix, "stoke pack %s --out shards   or more memory", config->data_name);
 }
 
 /* Our own trainer sees to the rest of an epoch itself: there only a batch that is never full is of interest.
  */
-static void check_drop_last(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+static void check_drop_last(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
-    if (!here->data_there || wish->batch < 1 || !here->train_pairs) return;
+    if (!here->data_there || config->batch < 1 || !here->train_pairs) return;
     const int never =
-        wish->drop_last == 1 && here->train_pairs < (uint64_t)wish->batch * (uint64_t)wish->ranks;
-    if (wish->engine == STOKE_ENGINE_NATIVE && !never) return;
+        config->drop_last == 1 && here->train_pairs < (uint64_t)config->batch * (uint64_t)config->ranks;
+    if (config->engine == STOKE_ENGINE_NATIVE && !never) return;
     stoke_preflight_line *line = stk_check_add(list, "drop_last", "last batch");
-    const uint64_t batch = (uint64_t)wish->batch * (uint64_t)wish->ranks, n = here->train_pairs;
+    const uint64_t batch = (uint64_t)config->batch * (uint64_t)config->ranks, n = here->train_pairs;
     const uint64_t rest = n % batch;
     line->source = STOKE_SOURCE_MEASURED;
     line->verdict = STOKE_VERDICT_PASS;
@@ -240,8 +242,9 @@ static void check_drop_last(stk_check_list *list, const stk_run_wish *wish, cons
         line->verdict = STOKE_VERDICT_FAIL;
         STK_SAY(line->figure, "%s cannot fill a batch of %" PRIu64 ", and drop_last leaves out what does not",
                 STOKE_COUNT(n, "pair"), batch);
-        STK_SAY(line->fix, "set drop_last: false, or a batch of %" PRIu64 " at most, in %s", n, wish->config);
-    } else if (wish->drop_last == 1) {
+        STK_SAY(line->fix, "set drop_last: false, or a batch of %" PRIu64 " at most, in %s", n,
+                config->config);
+    } else if (config->drop_last == 1) {
         STK_SAY(line->figure, "dropped: %" PRIu64 " of %s in every epoch", rest, STOKE_COUNT(n, "pair"));
     } else if (rest == 1 && batch > 1) {
         line->verdict = STOKE_VERDICT_WARN;
@@ -249,27 +252,27 @@ static void check_drop_last(stk_check_list *list, const stk_run_wish *wish, cons
                 "of 1 picture (%" PRIu64 " pairs, batch %" PRIu64
                 "): batch norm has little to go by, or stops",
                 n, batch);
-        STK_SAY(line->fix, "set drop_last: true in %s", wish->config);
+        STK_SAY(line->fix, "set drop_last: true in %s", config->config);
     } else {
         STK_SAY(line->figure, "kept: of %s (%s, batch %" PRIu64 ")",
                 STOKE_COUNT(rest ? rest : batch, "picture"), STOKE_COUNT(n, "pair"), batch);
     }
 }
 
-void stk_check_data(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+void stk_check_data(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
-    check_set(list, wish, here);
-    check_drop_last(list, wish, here);
-    check_disk(list, wish, here);
-    check_cache(list, wish, here);
+    check_set(list, config, here);
+    check_drop_last(list, config, here);
+    check_disk(list, config, here);
+    check_cache(list, config, here);
 }
 
-void stk_preflight_judge(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+void stk_preflight_judge(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
     list->n = 0;
-    if (wish->engine == STOKE_ENGINE_TORCH) stk_check_card(list, wish, here);
-    check_memory(list, wish, here);
-    stk_check_loading(list, wish, here);
-    if (!here->meant) stk_check_machine(list, wish, here);
-    stk_check_data(list, wish, here);
+    if (config->engine == STOKE_ENGINE_TORCH) stk_check_card(list, config, here);
+    check_memory(list, config, here);
+    stk_check_loading(list, config, here);
+    if (!here->meant) stk_check_machine(list, config, here);
+    stk_check_data(list, config, here);
 }

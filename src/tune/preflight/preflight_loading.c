@@ -16,17 +16,17 @@ static const double SHM_DEFAULT = 64.0 * 1024 * 1024;
 /* DataLoader's own, where workers are said and this is not. */
 enum { PREFETCH_DEFAULT = 2 };
 
-static void check_workers(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+static void check_workers(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "workers", "workers");
     const stoke_figure usable = stk_cores(here);
-    const int native = wish->engine == STOKE_ENGINE_NATIVE;
-    const int64_t workers = wish->workers;
+    const int native = config->engine == STOKE_ENGINE_NATIVE;
+    const int64_t workers = config->workers;
     char of[128] = "";
     if (usable.source) {
-        const uint32_t cores = (uint32_t)usable.value, ranks = (uint32_t)wish->ranks;
+        const uint32_t cores = (uint32_t)usable.value, ranks = (uint32_t)config->ranks;
         char each[48] = "";
-        if (wish->ranks > 1) STK_SAY(each, " for %" PRIu32 " processes", ranks);
+        if (config->ranks > 1) STK_SAY(each, " for %" PRIu32 " processes", ranks);
         STK_SAY(of, "; %" PRIu32 " core%s%s: %" PRIu32 " usual, up to %" PRIu32, cores, cores == 1 ? "" : "s",
                 each, stk_decide_workers(cores, ranks),
                 stk_decide_workers_most(cores, ranks, stk_slow_files(here)));
@@ -37,15 +37,15 @@ static void check_workers(stk_check_list *list, const stk_run_wish *wish, const 
         STK_SAY(line->figure, "auto%s", of);
         return;
     }
-    if (*wish->workers_said) {
+    if (*config->workers_said) {
         line->source = STOKE_SOURCE_NA;
-        STK_SAY(line->figure, "%s: how many that is shows where it runs%s", wish->workers_said, of);
+        STK_SAY(line->figure, "%s: how many that is shows where it runs%s", config->workers_said, of);
         return;
     }
     const int none = workers < 1;
-    const int many = usable.source &&
-                     workers > (int64_t)stk_decide_workers_most((uint32_t)usable.value, (uint32_t)wish->ranks,
-                                                                stk_slow_files(here));
+    const int many = usable.source && workers > (int64_t)stk_decide_workers_most((uint32_t)usable.value,
+                                                                                 (uint32_t)config->ranks,
+                                                                                 stk_slow_files(here));
     if (none)
         STK_SAY(line->figure, "%s: the training makes every batch itself and waits for it%s",
                 workers < 0 ? "not said, so 0 in PyTorch" : "0", of);
@@ -55,82 +55,82 @@ static void check_workers(stk_check_list *list, const stk_run_wish *wish, const 
     if (none && !usable.source) line->source = STOKE_SOURCE_TABLE;
     line->verdict = none || many ? STOKE_VERDICT_WARN : usable.source ? STOKE_VERDICT_PASS : STOKE_VERDICT_NA;
     if (line->verdict == STOKE_VERDICT_NA)
-        STK_SAY(line->fix, "say it: stoke check --config %s%s --cores N", wish->config, here->card_flag);
+        STK_SAY(line->fix, "say it: stoke check --config %s%s --cores N", config->config, here->card_flag);
     if (line->verdict != STOKE_VERDICT_WARN) return;
     if (native)
-        STK_SAY(line->fix, "stoke train --config %s%s --workers auto", wish->config, wish->data_flag);
+        STK_SAY(line->fix, "stoke train --config %s%s --workers auto", config->config, config->data_flag);
     else
-        stk_how_to_optimize(line, wish, here);
+        stk_how_to_optimize(line, config, here);
 }
 
-static void check_pinned(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+static void check_pinned(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "pin_memory", "pinned memory");
-    const char *state = wish->pin_memory == 1 ? "on" : !wish->pin_memory ? "off" : "not said, so off";
-    if (wish->pin_memory != 1 && !stk_has_card(here)) {
+    const char *state = config->pin_memory == 1 ? "on" : !config->pin_memory ? "off" : "not said, so off";
+    if (config->pin_memory != 1 && !stk_has_card(here)) {
         STK_SAY(line->figure, "%s; it matters where there is a card, and none is seen here", state);
         return;
     }
     line->source = STOKE_SOURCE_TABLE;
-    line->verdict = wish->pin_memory == 1 ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
+    line->verdict = config->pin_memory == 1 ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
     STK_SAY(line->figure, "%s%s", state, line->verdict ? ": copies to the card wait for the processor" : "");
-    if (line->verdict) stk_how_to_optimize(line, wish, here);
+    if (line->verdict) stk_how_to_optimize(line, config, here);
 }
 
 /* PyTorch refuses both settings where there are no workers: the training does not start. */
-static void check_persistent(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+static void check_persistent(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
-    const int none = stk_wish_no_workers(wish);
-    if (wish->persistent_workers == 1 && none) {
+    const int none = stk_run_config_no_workers(config);
+    if (config->persistent_workers == 1 && none) {
         stoke_preflight_line *line = stk_check_add(list, "persistent_workers", "persistent workers");
         line->source = STOKE_SOURCE_TABLE;
         line->verdict = STOKE_VERDICT_FAIL;
         STK_SAY(line->figure, "on with num_workers 0: DataLoader stops with a ValueError");
-        stk_how_to_optimize(line, wish, here);
+        stk_how_to_optimize(line, config, here);
         return;
     }
-    if (none || wish->epochs == 1) return;
+    if (none || config->epochs == 1) return;
     stoke_preflight_line *line = stk_check_add(list, "persistent_workers", "persistent workers");
     line->source = STOKE_SOURCE_TABLE;
-    line->verdict = wish->persistent_workers == 1 ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
+    line->verdict = config->persistent_workers == 1 ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
     STK_SAY(line->figure, "%s",
-            wish->persistent_workers == 1 ? "on"
-            : !wish->persistent_workers   ? "off: workers start anew in every epoch"
-                                          : "not said, so off: workers start anew in every epoch");
-    if (wish->persistent_workers != 1) stk_how_to_optimize(line, wish, here);
+            config->persistent_workers == 1 ? "on"
+            : !config->persistent_workers   ? "off: workers start anew in every epoch"
+                                            : "not said, so off: workers start anew in every epoch");
+    if (config->persistent_workers != 1) stk_how_to_optimize(line, config, here);
 }
 
 /* Bytes of the batches that workers hold ready: f32 pictures of three channels and int64 masks, as PyTorch's
  * losses want them. 0 = the file does not say enough. */
-static double ready_bytes(const stk_run_wish *wish)
+static double ready_bytes(const stk_run_config *config)
 {
-    const double prefetch = wish->prefetch > 0 ? (double)wish->prefetch : PREFETCH_DEFAULT;
-    if (wish->batch < 1 || wish->height < 1 || wish->width < 1) return 0;
-    return (double)wish->ranks * (double)wish->workers * prefetch * (double)wish->batch *
-           (double)wish->height * (double)wish->width * (3 * 4 + 8);
+    const double prefetch = config->prefetch > 0 ? (double)config->prefetch : PREFETCH_DEFAULT;
+    if (config->batch < 1 || config->height < 1 || config->width < 1) return 0;
+    return (double)config->ranks * (double)config->workers * prefetch * (double)config->batch *
+           (double)config->height * (double)config->width * (3 * 4 + 8);
 }
 
-static void check_prefetch(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+static void check_prefetch(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
     char need[32], have[32];
-    const double bytes = ready_bytes(wish);
+    const double bytes = ready_bytes(config);
     const stoke_figure room = here->meant ? (stoke_figure){ 0 } : here->machine.available_bytes;
-    const int refused = stk_wish_no_workers(wish) && wish->prefetch > 0;
-    if (wish->workers < 1 && !refused) return;
+    const int refused = stk_run_config_no_workers(config) && config->prefetch > 0;
+    if (config->workers < 1 && !refused) return;
     stoke_preflight_line *line = stk_check_add(list, "prefetch", "batches held ready");
     if (refused) {
         line->source = STOKE_SOURCE_TABLE;
         line->verdict = STOKE_VERDICT_FAIL;
         STK_SAY(line->figure,
                 "prefetch_factor %" PRId64 " with num_workers 0: DataLoader stops with a ValueError",
-                wish->prefetch);
-        stk_how_to_optimize(line, wish, here);
+                config->prefetch);
+        stk_how_to_optimize(line, config, here);
         return;
     }
     if (bytes <= 0 || !room.source) {
         STK_SAY(line->figure, "%s is not known",
                 room.source ? "the size of a batch" : "the memory that is free");
-        if (bytes <= 0) STK_SAY(line->fix, "say it: stoke check --config %s --size HxW", wish->config);
+        if (bytes <= 0) STK_SAY(line->fix, "say it: stoke check --config %s --size HxW", config->config);
         if (bytes > 0 && here->meant)
             STK_SAY(line->figure, "%s of host memory", stoke_text_memory((uint64_t)bytes, need, sizeof need));
         return;
@@ -142,16 +142,16 @@ static void check_prefetch(stk_check_list *list, const stk_run_wish *wish, const
                     : bytes > room.value / 2 ? STOKE_VERDICT_WARN
                                              : STOKE_VERDICT_PASS;
     STK_SAY(line->figure, "%s of %s free host memory", need, have);
-    if (line->verdict) STK_SAY(line->fix, "fewer workers or a smaller prefetch_factor in %s", wish->config);
+    if (line->verdict) STK_SAY(line->fix, "fewer workers or a smaller prefetch_factor in %s", config->config);
 }
 
 /* Workers are processes: every batch goes through /dev/shm, and one too many ends them by a bus error. */
-static void check_shm(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+static void check_shm(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
     char need[32], have[32];
-    if (wish->workers < 1) return;
+    if (config->workers < 1) return;
     stoke_preflight_line *line = stk_check_add(list, "shm", "/dev/shm");
-    const double bytes = ready_bytes(wish);
+    const double bytes = ready_bytes(config);
     const stoke_figure room = here->machine.shm_bytes;
     if (!room.source) {
         STK_SAY(line->figure, "there is none that can be seen; PyTorch's workers need it");
@@ -162,7 +162,7 @@ static void check_shm(stk_check_list *list, const stk_run_wish *wish, const stk_
     line->source = room.source;
     if (bytes <= 0 && room.value > SHM_DEFAULT) {
         STK_SAY(line->figure, "%s free; the size of a batch is not known", have);
-        STK_SAY(line->fix, "say it: stoke check --config %s --size HxW", wish->config);
+        STK_SAY(line->fix, "say it: stoke check --config %s --size HxW", config->config);
         return;
     }
     STK_SAY(line->figure, "%s free, workers need %s", have,
@@ -176,10 +176,10 @@ static void check_shm(stk_check_list *list, const stk_run_wish *wish, const stk_
 }
 
 /* Of this shell, which is not surely the one that trains. */
-static void check_threads(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+static void check_threads(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
     const char *text = here->omp_threads;
-    if (wish->workers < 1 || !here->machine.usable.source) return;
+    if (config->workers < 1 || !here->machine.usable.source) return;
     stoke_preflight_line *line = stk_check_add(list, "omp_threads", "OMP_NUM_THREADS");
     const double cores = here->machine.usable.value;
     const long threads = text ? strtol(text, NULL, 10) : 0;
@@ -188,23 +188,23 @@ static void check_threads(stk_check_list *list, const stk_run_wish *wish, const 
         STK_SAY(line->figure,
                 "not set in this shell: NumPy and OpenCV may start %.0f threads in each of %" PRId64
                 " workers",
-                cores, wish->workers);
+                cores, config->workers);
     else
         STK_SAY(line->figure, "%ld in this shell, for each of %" PRId64 " workers on %.0f cores", threads,
-                wish->workers, cores);
-    const int fits = threads >= 1 && (threads == 1 || (double)threads * (double)wish->workers <= cores);
+                config->workers, cores);
+    const int fits = threads >= 1 && (threads == 1 || (double)threads * (double)config->workers <= cores);
     line->verdict = fits ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
     if (!fits) STK_SAY(line->fix, "export OMP_NUM_THREADS=1   and cv2.setNumThreads(0) in the workers");
 }
 
-void stk_check_loading(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+void stk_check_loading(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
-    check_workers(list, wish, here);
-    if (wish->engine != STOKE_ENGINE_TORCH) return;
-    check_pinned(list, wish, here);
-    check_persistent(list, wish, here);
-    check_prefetch(list, wish, here);
+    check_workers(list, config, here);
+    if (config->engine != STOKE_ENGINE_TORCH) return;
+    check_pinned(list, config, here);
+    check_persistent(list, config, here);
+    check_prefetch(list, config, here);
     if (here->meant) return; /* the rest is about this machine, and another one is meant */
-    check_shm(list, wish, here);
-    check_threads(list, wish, here);
+    check_shm(list, config, here);
+    check_threads(list, config, here);
 }

@@ -51,7 +51,7 @@ void stk_look_at_nodes(stk_surroundings *here, const char *root)
 
 /* ---- judging ---- */
 
-static void check_nodes(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+static void check_nodes(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "numa", "memory nodes");
     const stoke_figure nodes = here->machine.numa_nodes;
@@ -65,10 +65,10 @@ static void check_nodes(stk_check_list *list, const stk_run_wish *wish, const st
         STK_SAY(line->figure, "1: memory is equally near to all cores");
         return;
     }
-    if (wish->engine == STOKE_ENGINE_NATIVE) {
+    if (config->engine == STOKE_ENGINE_NATIVE) {
         STK_SAY(line->figure, "%.0f; what it costs shows only when it runs", nodes.value);
         STK_SAY(line->fix, "try it, then compare: numactl --interleave=all stoke train --config %s%s",
-                wish->config, wish->data_flag);
+                config->config, config->data_flag);
         return;
     }
     if (!here->cpus_allowed.source) {
@@ -87,10 +87,10 @@ static void check_nodes(stk_check_list *list, const stk_run_wish *wish, const st
 }
 
 /* Our network asks for them (madvise); PyTorch does not, and has them where they are given to all. */
-static void check_pages(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+static void check_pages(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "huge_pages", "large pages");
-    const int native = wish->engine == STOKE_ENGINE_NATIVE, never = !strcmp(here->huge_pages, "never");
+    const int native = config->engine == STOKE_ENGINE_NATIVE, never = !strcmp(here->huge_pages, "never");
     if (!*here->huge_pages) {
         STK_SAY(line->figure, "the kernel does not tell, or has none");
         return;
@@ -105,8 +105,8 @@ static void check_pages(stk_check_list *list, const stk_run_wish *wish, const st
         STK_SAY(line->fix, "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
 }
 
-void stk_check_machine(stk_check_list *list, const stk_run_wish *wish, const stk_surroundings *here)
+void stk_check_machine(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
 {
-    check_nodes(list, wish, here);
-    check_pages(list, wish, here);
+    check_nodes(list, config, here);
+    check_pages(list, config, here);
 }

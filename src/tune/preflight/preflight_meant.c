@@ -129,13 +129,13 @@ int64_t stk_cards_asked(const stoke_yaml *yaml, char said[32])
     return stk_parse_int(text, &n) && n > 0 && n <= 1024 ? n : 0;
 }
 
-void stk_settle_ranks(stk_run_wish *wish, stk_surroundings *here, const char *config)
+void stk_resolve_ranks(stk_run_config *config, stk_surroundings *here, const char *file)
 {
     stoke_yaml *yaml;
-    if (!config || wish->engine != STOKE_ENGINE_TORCH || wish->ranks > 1) return;
-    if (stoke_yaml_open(&yaml, config, NULL)) return;
+    if (!file || config->engine != STOKE_ENGINE_TORCH || config->ranks > 1) return;
+    if (stoke_yaml_open(&yaml, file, NULL)) return;
     const int64_t n = stk_cards_asked(yaml, here->devices);
-    if (n < 0 && here->n_gpus) wish->ranks = (int64_t)here->n_gpus;
-    if (n > 0) wish->ranks = n;
+    if (n < 0 && here->n_gpus) config->ranks = (int64_t)here->n_gpus;
+    if (n > 0) config->ranks = n;
     stoke_yaml_close(&yaml);
 }

@@ -53,8 +53,8 @@ stk_command stk_train_again(const stk_evidence *e)
 {
     stk_command command;
     if (e->has_config)
-        STK_SAY(command.text, "stoke train --config %s%s", e->wish.config,
-                e->wish.has_data ? "" : " --data DIR");
+        STK_SAY(command.text, "stoke train --config %s%s", e->config.config,
+                e->config.has_data ? "" : " --data DIR");
     else if (e->state != STK_RUN_NONE)
         STK_SAY(command.text, "stoke train --resume %s", e->run);
     else

@@ -9,7 +9,7 @@
 #include "src/train/run_log.h"
 #include "src/tune/preflight/preflight.h"
 #include <stoke/live.h>
-#include <stoke/splice.h>
+#include <stoke/optimize.h>
 #include <stoke/why.h>
 
 enum { STK_REASONS = 32 };
@@ -41,7 +41,7 @@ typedef struct stk_evidence {
     int has_page; /* the live page was read */
     stoke_live_data page;
     stoke_live_rates rates; /* of it, since the job began */
-    stk_run_wish wish;
+    stk_run_config config;
     stk_surroundings here;
     stk_check_list list;
     stoke_yaml *yaml;         /* of a PyTorch trainer; NULL = none, or it cannot be opened */

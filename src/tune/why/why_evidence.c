@@ -47,11 +47,11 @@ static int read_log(stk_evidence *e, const char *run, stoke_error *err)
 /* A page that cannot be read is one thing less that is known, no error. */
 static void read_page(stk_evidence *e, const char *run)
 {
-    stoke_onlooker *onlooker;
+    stoke_live_reader *onlooker;
     int alive = -1;
-    if (!stoke_onlooker_open(&onlooker, run, NULL)) {
-        e->has_page = !stoke_onlooker_read(onlooker, &e->page, &alive, NULL);
-        stoke_onlooker_close(&onlooker);
+    if (!stoke_live_reader_open(&onlooker, run, NULL)) {
+        e->has_page = !stoke_live_reader_read(onlooker, &e->page, &alive, NULL);
+        stoke_live_reader_close(&onlooker);
     }
     if (e->has_page) stoke_live_between(NULL, &e->page, &e->rates);
     e->state = *e->log.why                 ? STK_RUN_ENDED
@@ -67,7 +67,7 @@ static void take_start(stk_evidence *e)
     const char *model = stk_run_text(start, "model"), *precision = stk_run_text(start, "precision");
     const stk_json_value *size = stk_json_find(start, start->values, "size");
     uint64_t height = 0, width = 0;
-    stk_run_wish *w = &e->wish;
+    stk_run_config *w = &e->config;
     if (model && strlen(model) < sizeof w->model) STK_SAY(w->model, "%s", model);
     if (stk_run_uint(start, "batch")) w->batch = (int64_t)stk_run_uint(start, "batch");
     if (stk_run_uint(start, "classes")) w->classes = (int64_t)stk_run_uint(start, "classes");
@@ -96,17 +96,17 @@ static int read_settings(stk_evidence *e, const stoke_why_params *params, stoke_
         }
     }
     stoke_error own = { 0 };
-    int r = stk_wish_read(&e->wish, ask, &own);
+    int r = stk_run_config_read(&e->config, ask, &own);
     if (r && ask->config && !params->config) { /* the log is of use without */
         STK_SAY(e->why_no_config, "%.290s", own.message);
-        stk_wish_free(&e->wish);
+        stk_run_config_free(&e->config);
         ask->config = NULL;
-        r = stk_wish_read(&e->wish, ask, &own);
+        r = stk_run_config_read(&e->config, ask, &own);
     }
     if (r) return stk_fail_again(err, r, own.message);
     e->has_config = ask->config != NULL;
     /* With neither the question is about this machine, and its card. */
-    if (!e->has_config && !params->run) e->wish.engine = STOKE_ENGINE_TORCH;
+    if (!e->has_config && !params->run) e->config.engine = STOKE_ENGINE_TORCH;
     return STOKE_OK;
 }
 
@@ -116,7 +116,7 @@ static void plan_changes(stk_evidence *e, const char *config, const char *card)
     stoke_optimize_params ask = stoke_optimize_defaults();
     const stoke_gpu *gpu = &e->here.gpu;
     const stoke_figure cores = stk_cores(&e->here);
-    if (e->wish.engine != STOKE_ENGINE_TORCH || !config) return;
+    if (e->config.engine != STOKE_ENGINE_TORCH || !config) return;
     if (stoke_yaml_open(&e->yaml, config, NULL)) e->yaml = NULL;
     ask.config = config;
     if (e->here.meant && *card) ask.gpu = card;
@@ -157,10 +157,10 @@ int stk_evidence_gather(stk_evidence *e, const stoke_why_params *params, stoke_e
     }
     r = read_settings(e, params, &ask, path, err);
     if (!r && params->run) take_start(e);
-    if (!r) r = stk_look_around(&e->here, &e->wish, &ask, err);
+    if (!r) r = stk_look_around(&e->here, &e->config, &ask, err);
     if (r) return r;
-    stk_settle_ranks(&e->wish, &e->here, ask.config);
-    stk_preflight_judge(&e->list, &e->wish, &e->here);
+    stk_resolve_ranks(&e->config, &e->here, ask.config);
+    stk_preflight_judge(&e->list, &e->config, &e->here);
     plan_changes(e, ask.config, params->card ? params->card : "");
     read_load(e, params->root ? params->root : "");
     return STOKE_OK;
@@ -169,7 +169,7 @@ int stk_evidence_gather(stk_evidence *e, const stoke_why_params *params, stoke_e
 void stk_evidence_free(stk_evidence *e)
 {
     stk_run_log_free(&e->log);
-    stk_wish_free(&e->wish);
+    stk_run_config_free(&e->config);
     stoke_optimization_destroy(&e->plan);
     stoke_yaml_close(&e->yaml);
 }

@@ -31,10 +31,10 @@ static stk_command measure_it(const stk_evidence *e)
 {
     stk_command command;
     if (e->has_config)
-        STK_SAY(command.text, "stoke diagnose --config %s%s", e->wish.config,
-                e->wish.has_data ? "" : " --data DIR");
+        STK_SAY(command.text, "stoke diagnose --config %s%s", e->config.config,
+                e->config.has_data ? "" : " --data DIR");
     else
-        STK_SAY(command.text, "stoke bench data %s", e->wish.has_data ? e->wish.data_name : "DIR");
+        STK_SAY(command.text, "stoke bench data %s", e->config.has_data ? e->config.data_name : "DIR");
     return command;
 }
 
@@ -59,7 +59,7 @@ static void how_to_hasten(const stk_evidence *e, int stage, stoke_reason *r)
     const stk_command again = stk_train_again(e);
     switch (stage) {
     case STOKE_STAGE_READ:
-        STK_SAY(r->remedy, "stoke pack %s --out shards   then --data shards", e->wish.data_name);
+        STK_SAY(r->remedy, "stoke pack %s --out shards   then --data shards", e->config.data_name);
         break;
     case STOKE_STAGE_DECODE_IMAGE:
     case STOKE_STAGE_DECODE_MASK:
@@ -135,7 +135,7 @@ static void tiny_files(stoke_answer *a, const stk_evidence *e)
     STK_SAY(r->cause, "the set is many small files, and opening them takes long");
     STK_SAY(r->evidence, "%.0f files of %s each in the mean [%s]", files,
             stoke_text_bytes((uint64_t)bytes, mean, sizeof mean), stoke_source_name(here->data_bytes.source));
-    if (r->found) STK_SAY(r->remedy, "stoke pack %s --out shards", e->wish.data_name);
+    if (r->found) STK_SAY(r->remedy, "stoke pack %s --out shards", e->config.data_name);
 }
 
 static void cold_files(stoke_answer *a, const stk_evidence *e)
@@ -154,7 +154,7 @@ static void cold_files(stoke_answer *a, const stk_evidence *e)
         STK_SAY(r->evidence, "the page cache cannot be asked%s%.200s", *e->here.why_no_disk ? ": " : "",
                 e->here.why_no_disk);
     if (r->found)
-        STK_SAY(r->remedy, "stoke doctor --data %s   measures how fast it reads", e->wish.data_name);
+        STK_SAY(r->remedy, "stoke doctor --data %s   measures how fast it reads", e->config.data_name);
 }
 
 /* A slow disk is no cause where files are read from memory. */
@@ -181,7 +181,7 @@ static void bad_files(stoke_answer *a, const stk_evidence *e)
         STK_SAY(r->evidence, "log.jsonl: %.290s", said);
     else
         STK_SAY(r->evidence, "%" PRIu64 " in RUN/live, no remark in log.jsonl", bad);
-    if (r->found) STK_SAY(r->remedy, "stoke verify %s", e->wish.data_name);
+    if (r->found) STK_SAY(r->remedy, "stoke verify %s", e->config.data_name);
 }
 
 /* Without a file or a run: what of the machine alone holds up any loader. */
@@ -216,7 +216,7 @@ void stk_why_loading(stoke_answer *a, const stk_evidence *e)
     stages(a, e);
     cache_misses(a, e);
     if (!e->has_config && e->state == STK_RUN_NONE) this_machine(a, e);
-    if (e->wish.engine == STOKE_ENGINE_TORCH)
+    if (e->config.engine == STOKE_ENGINE_TORCH)
         stk_reason_settings(a, e, settings);
     else if (e->has_config)
         stk_reason_line(a, e, "workers", "the number of workers does not suit the cores", 0.7);
@@ -224,7 +224,7 @@ void stk_why_loading(stoke_answer *a, const stk_evidence *e)
     stk_reason_line(a, e, "page_cache", "the set does not stay in memory: every epoch reads the disk", 0.6);
     stk_reason_line(a, e, "shm", "/dev/shm is too small for the workers", 0.6);
     stk_reason_line(a, e, "omp_threads", "threads of NumPy and OpenCV crowd the workers", 0.4);
-    if (e->wish.has_data && !e->here.data_there)
+    if (e->config.has_data && !e->here.data_there)
         stk_reason_line(a, e, "data", "the data set is not there", 0.3);
     tiny_files(a, e);
     cold_files(a, e);

@@ -38,11 +38,11 @@ static uint64_t saved_by(const stoke_estimate_params *p, int mode)
 static int need_of(const stk_evidence *e, int64_t batch, int mode, int precision, stoke_estimate *need)
 {
     stoke_estimate_params p;
-    if (stk_wish_estimate(&e->wish, &p)) return 0;
+    if (stk_run_config_estimate(&e->config, &p)) return 0;
     p.batch = (uint32_t)batch;
     p.precision = precision;
-    if (stoke_estimate_make(need, e->wish.engine, &p, NULL)) return 0;
-    if (e->wish.engine != STOKE_ENGINE_NATIVE || mode == STOKE_MEMORY_PLAIN) return 1;
+    if (stoke_estimate_make(need, e->config.engine, &p, NULL)) return 0;
+    if (e->config.engine != STOKE_ENGINE_NATIVE || mode == STOKE_MEMORY_PLAIN) return 1;
     const uint64_t saved = saved_by(&p, mode);
     if (saved >= need->low) return 1;
     need->low -= saved;
@@ -55,7 +55,7 @@ static int need_of(const stk_evidence *e, int64_t batch, int mode, int precision
 /* The largest batch that leaves 1 GB free by the high end of the range; 0 = none does. */
 static int64_t largest_batch(const shortage *s)
 {
-    const stk_run_wish *w = &s->e->wish;
+    const stk_run_config *w = &s->e->config;
     int64_t fits = 0, fails = w->batch + 1;
     while (fails - fits > 1) {
         stoke_estimate need;
@@ -119,7 +119,7 @@ static void the_end(shortage *s, stoke_answer *a)
 
 static void how_to_fit(const shortage *s, stoke_reason *r)
 {
-    const stk_run_wish *w = &s->e->wish;
+    const stk_run_config *w = &s->e->config;
     const int64_t before = w->batch * (w->train.accumulate > 0 ? w->train.accumulate : 1);
     int64_t fits = largest_batch(s), even = fits;
     /* One that goes into what a step sees now, unless it would be less than half as large. */
@@ -143,10 +143,10 @@ static void how_to_fit(const shortage *s, stoke_reason *r)
 static void not_enough(shortage *s, stoke_answer *a)
 {
     const stk_evidence *e = s->e;
-    const stk_run_wish *w = &e->wish;
+    const stk_run_config *w = &e->config;
     char need[80], have[32], part[32];
     stoke_estimate_params unused;
-    const char *unsaid = stk_wish_estimate(w, &unused);
+    const char *unsaid = stk_run_config_estimate(w, &unused);
     const int known = s->estimated && s->room.source && e->state != STK_RUN_GOING;
     const int ended_well = e->state == STK_RUN_ENDED && !says_memory(e->log.why);
     const stk_fit fit = known ? stk_decide_fit(&s->need, s->room.value) : STK_FITS;
@@ -190,7 +190,7 @@ static void not_enough(shortage *s, stoke_answer *a)
 
 static void smaller_numbers(const shortage *s, stoke_answer *a)
 {
-    const stk_run_wish *w = &s->e->wish;
+    const stk_run_config *w = &s->e->config;
     const int halves = s->native ? STOKE_PRECISION_BF16 : STOKE_PRECISION_FP16;
     stoke_estimate less;
     char now[32], then[32];
@@ -213,7 +213,7 @@ static void smaller_numbers(const shortage *s, stoke_answer *a)
 
 static void keep_less(const shortage *s, stoke_answer *a)
 {
-    const stk_run_wish *w = &s->e->wish;
+    const stk_run_config *w = &s->e->config;
     stoke_estimate less;
     char now[32], then[32];
     if (!s->native || !s->estimated || !need_of(s->e, w->batch, STOKE_MEMORY_MIN, w->precision, &less))
@@ -228,7 +228,7 @@ static void keep_less(const shortage *s, stoke_answer *a)
 
 static void batches_ahead(const shortage *s, stoke_answer *a)
 {
-    const stk_run_wish *w = &s->e->wish;
+    const stk_run_config *w = &s->e->config;
     char ahead[32], cache[32];
     if (!s->native || !s->estimated) return;
     const uint64_t bytes = s->need.bytes[STOKE_TERM_BATCHES];
@@ -264,8 +264,8 @@ static void limit_of_group(const shortage *s, stoke_answer *a)
 
 void stk_why_oom(stoke_answer *a, const stk_evidence *e)
 {
-    shortage s = { .e = e, .native = e->wish.engine == STOKE_ENGINE_NATIVE };
-    s.estimated = need_of(e, e->wish.batch, e->wish.train.memory, e->wish.precision, &s.need);
+    shortage s = { .e = e, .native = e->config.engine == STOKE_ENGINE_NATIVE };
+    s.estimated = need_of(e, e->config.batch, e->config.train.memory, e->config.precision, &s.need);
     s.room = s.native ? stk_host_free(&e->here.machine) : e->here.gpu.memory_free;
     the_end(&s, a);
     not_enough(&s, a);
@@ -275,7 +275,7 @@ void stk_why_oom(stoke_answer *a, const stk_evidence *e)
     limit_of_group(&s, a);
     if (s.native) return;
     stk_reason_line(a, e, "others", "other programs hold memory of the card", 0.8);
-    if (e->wish.workers > 0)
+    if (e->config.workers > 0)
         stk_reason_line(a, e, "prefetch", "batches that workers hold ready fill the host's memory", 0.5);
     stk_reason_line(a, e, "shm", "/dev/shm is too small for the workers, which then die of SIGBUS", 0.6);
 }

@@ -50,14 +50,14 @@ typedef int (*judge)(const stk_evidence *e, char *why, size_t size);
 static int judge_workers(const stk_evidence *e, char *why, size_t size)
 {
     const stoke_figure cores = stk_cores(&e->here);
-    const int64_t n = e->wish.workers;
-    if (*e->wish.workers_said) return -1;
+    const int64_t n = e->config.workers;
+    if (*e->config.workers_said) return -1;
     if (n < 1) {
         snprintf(why, size, "the training makes every batch itself, and the card waits meanwhile");
         return 1;
     }
     if (!cores.source) return -1;
-    const uint32_t ranks = (uint32_t)e->wish.ranks, all = (uint32_t)cores.value;
+    const uint32_t ranks = (uint32_t)e->config.ranks, all = (uint32_t)cores.value;
     const uint32_t most = stk_decide_workers_most(all, ranks, stk_slow_files(&e->here));
     snprintf(why, size, "%" PRIu32 " core%s: %" PRIu32 " usual, up to %" PRIu32, all, all == 1 ? "" : "s",
              stk_decide_workers(all, ranks), most);
@@ -67,7 +67,7 @@ static int judge_workers(const stk_evidence *e, char *why, size_t size)
 static int judge_precision(const stk_evidence *e, char *why, size_t size)
 {
     const stoke_figure capability = e->here.gpu.compute_capability;
-    if (e->wish.mixed_precision == 1) return 0;
+    if (e->config.mixed_precision == 1) return 0;
     if (capability.source && capability.value < STK_MIXED_SINCE) return 0;
     snprintf(why, size, "mixed precision is off: cards since Volta compute 16 bits several times as fast");
     return 1;
@@ -76,21 +76,21 @@ static int judge_precision(const stk_evidence *e, char *why, size_t size)
 static int judge_pinned(const stk_evidence *e, char *why, size_t size)
 {
     snprintf(why, size, "copies to the card wait for the processor");
-    return e->wish.pin_memory != 1;
+    return e->config.pin_memory != 1;
 }
 
 static int judge_persistent(const stk_evidence *e, char *why, size_t size)
 {
-    if (stk_wish_no_workers(&e->wish) || e->wish.epochs == 1) return -1;
+    if (stk_run_config_no_workers(&e->config) || e->config.epochs == 1) return -1;
     snprintf(why, size, "every epoch begins with processes that start and read nothing yet");
-    return e->wish.persistent_workers != 1;
+    return e->config.persistent_workers != 1;
 }
 
 static int judge_log(const stk_evidence *e, char *why, size_t size)
 {
-    if (e->wish.log_every < 0) return -1;
+    if (e->config.log_every < 0) return -1;
     snprintf(why, size, "to show a figure the loop waits until the card has computed it");
-    return e->wish.log_every >= 1 && e->wish.log_every < OFTEN;
+    return e->config.log_every >= 1 && e->config.log_every < OFTEN;
 }
 
 static int judge_clipping(const stk_evidence *e, char *why, size_t size)
@@ -145,22 +145,22 @@ static void one_setting(stoke_answer *answer, const stk_evidence *e, size_t m)
     if (!changes && !is_switch && !(e->plan && stk_has_card(&e->here))) return; /* nobody judged it */
     stoke_reason *r = stk_reason_add(answer, changes || wrong == 1, meanings[m].weight);
     STK_SAY(r->cause, "%s", meanings[m].cause);
-    if (meanings[m].judge == judge_workers && stk_wish_no_workers(&e->wish))
+    if (meanings[m].judge == judge_workers && stk_run_config_no_workers(&e->config))
         STK_SAY(r->cause, "no workers make batches");
     if (changes)
-        STK_SAY(r->evidence, "%.100s: %.60s%s%.60s, better %.40s [%.16s]: %.150s", e->wish.config, c.path,
+        STK_SAY(r->evidence, "%.100s: %.60s%s%.60s, better %.40s [%.16s]: %.150s", e->config.config, c.path,
                 *c.from ? " is " : " is not there", c.from, c.to, stoke_source_name(source),
                 wrong == 1 ? why : c.why);
     else
-        STK_SAY(r->evidence, "%.200s: %s%s%.60s%s%s", e->wish.config, setting,
+        STK_SAY(r->evidence, "%.200s: %s%s%.60s%s%s", e->config.config, setting,
                 text ? " is " : " is not there", text ? text : "", wrong == 1 ? ": " : "",
                 wrong == 1 ? why : "");
-    if (r->found) STK_SAY(r->remedy, "%s", stk_optimize_command(&e->wish, &e->here).text);
+    if (r->found) STK_SAY(r->remedy, "%s", stk_optimize_command(&e->config, &e->here).text);
 }
 
 void stk_reason_settings(stoke_answer *answer, const stk_evidence *e, const char *const *settings)
 {
-    if (!e->has_config || e->wish.engine != STOKE_ENGINE_TORCH) return;
+    if (!e->has_config || e->config.engine != STOKE_ENGINE_TORCH) return;
     for (; *settings; settings++)
         for (size_t m = 0; m < sizeof meanings / sizeof *meanings; m++)
             if (!strcmp(meanings[m].setting, *settings)) one_setting(answer, e, m);
@@ -172,27 +172,27 @@ void stk_reason_settings(stoke_answer *answer, const stk_evidence *e, const char
 static double rate_of(const stk_evidence *e)
 {
     double lr = 0;
-    if (e->wish.engine == STOKE_ENGINE_NATIVE) return e->wish.train.lr > 0 ? e->wish.train.lr : 0;
+    if (e->config.engine == STOKE_ENGINE_NATIVE) return e->config.train.lr > 0 ? e->config.train.lr : 0;
     const char *text = text_of(e, "learning_rate");
     return text && stk_parse_real(text, &lr) && lr > 0 ? lr : 0;
 }
 
 static void high_rate(stoke_answer *a, const stk_evidence *e)
 {
-    const int sgd = e->wish.optimizer == STOKE_OPTIMIZER_SGD;
+    const int sgd = e->config.optimizer == STOKE_OPTIMIZER_SGD;
     const double lr = rate_of(e), most = sgd ? SGD_MOST : ADAM_MOST;
     if (lr <= 0) return;
     stoke_reason *r = stk_reason_add(a, lr > most * 1.0001, 0.6);
     STK_SAY(r->cause, "the learning rate is high");
-    STK_SAY(r->evidence, "%.300s: %.2g; usual for %s: %s [table]", e->wish.config, lr,
+    STK_SAY(r->evidence, "%.300s: %.2g; usual for %s: %s [table]", e->config.config, lr,
             sgd ? "SGD" : "Adam and AdamW", sgd ? "0.01 to 0.1" : "6e-5 (pretrained) to 1e-3");
     if (!r->found) return;
-    if (e->wish.engine == STOKE_ENGINE_NATIVE)
-        STK_SAY(r->remedy, "stoke find-lr --config %s%s", e->wish.config,
-                e->wish.has_data ? "" : " --data DIR");
+    if (e->config.engine == STOKE_ENGINE_NATIVE)
+        STK_SAY(r->remedy, "stoke find-lr --config %s%s", e->config.config,
+                e->config.has_data ? "" : " --data DIR");
     else
         STK_SAY(r->remedy, "set the learning rate to %s in %s, or a tenth of what it is",
-                sgd ? "0.01" : "1.0e-4", e->wish.config);
+                sgd ? "0.01" : "1.0e-4", e->config.config);
 }
 
 /* Whether the file speaks of a warm-up: any key of the name with a value, or a schedule that has one. */
@@ -200,7 +200,7 @@ static int warms_up(const stk_evidence *e)
 {
     const char *path;
     stoke_yaml_value value;
-    if (e->wish.engine == STOKE_ENGINE_NATIVE) return e->wish.train.warmup > 0;
+    if (e->config.engine == STOKE_ENGINE_NATIVE) return e->config.train.warmup > 0;
     for (size_t i = 0; e->yaml && stoke_yaml_at(e->yaml, i, &path, &value); i++) {
         const char *dot = strrchr(path, '.'), *key = dot ? dot + 1 : path;
         if ((strcasestr(key, "warmup") || strcasestr(key, "warm_up")) && !is_off(value.text)) return 1;
@@ -213,48 +213,48 @@ static void no_warm_up(stoke_answer *a, const stk_evidence *e)
 {
     stoke_reason *r = stk_reason_add(a, !warms_up(e), 0.25);
     STK_SAY(r->cause, "the learning rate begins at its height");
-    STK_SAY(r->evidence, "%.300s: %s", e->wish.config,
+    STK_SAY(r->evidence, "%.300s: %s", e->config.config,
             r->found ? "no warm-up is there" : "there is a warm-up");
     if (!r->found) return;
-    if (e->wish.engine == STOKE_ENGINE_NATIVE)
+    if (e->config.engine == STOKE_ENGINE_NATIVE)
         STK_SAY(r->remedy, "%s --warmup 0.1", stk_train_again(e).text);
     else
         STK_SAY(r->remedy,
                 "let it rise over the first 5 to 10 %% of the steps, where your trainer can: "
                 "warmup in %s",
-                e->wish.config);
+                e->config.config);
 }
 
 static void not_clipped(stoke_answer *a, const stk_evidence *e)
 {
     static const char *const clip[] = { "grad_clip", NULL };
-    if (e->wish.engine != STOKE_ENGINE_NATIVE) {
+    if (e->config.engine != STOKE_ENGINE_NATIVE) {
         stk_reason_settings(a, e, clip);
         return;
     }
-    const double norm = e->wish.train.clip_norm;
+    const double norm = e->config.train.clip_norm;
     stoke_reason *r = stk_reason_add(a, norm <= 0, 0.3);
     STK_SAY(r->cause, "large gradients are not clipped");
-    STK_SAY(r->evidence, "%.300s: clip_norm is %g", e->wish.config, norm);
+    STK_SAY(r->evidence, "%.300s: clip_norm is %g", e->config.config, norm);
     if (r->found) STK_SAY(r->remedy, "%s --clip-norm 1", stk_train_again(e).text);
 }
 
 static void few_pictures(stoke_answer *a, const stk_evidence *e)
 {
-    const int64_t times = e->wish.accumulate > 0 ? e->wish.accumulate : 1;
-    if (e->wish.batch < 1) return;
-    const int few = e->wish.batch < STEP_LEAST && e->wish.batch * times < STEP_LEAST;
+    const int64_t times = e->config.accumulate > 0 ? e->config.accumulate : 1;
+    if (e->config.batch < 1) return;
+    const int few = e->config.batch < STEP_LEAST && e->config.batch * times < STEP_LEAST;
     stoke_reason *r = stk_reason_add(a, few, 0.28);
     STK_SAY(r->cause, "a step sees too few pictures to go by");
-    STK_SAY(r->evidence, "%.300s: batch %" PRId64 " x accumulation %" PRId64, e->wish.config, e->wish.batch,
-            times);
+    STK_SAY(r->evidence, "%.300s: batch %" PRId64 " x accumulation %" PRId64, e->config.config,
+            e->config.batch, times);
     if (!r->found) return;
-    const int64_t wanted = (2 * STEP_LEAST + e->wish.batch - 1) / e->wish.batch;
-    if (e->wish.engine == STOKE_ENGINE_NATIVE)
+    const int64_t wanted = (2 * STEP_LEAST + e->config.batch - 1) / e->config.batch;
+    if (e->config.engine == STOKE_ENGINE_NATIVE)
         STK_SAY(r->remedy, "%s --accumulate %" PRId64, stk_train_again(e).text, wanted);
     else
         STK_SAY(r->remedy, "add up gradients of %" PRId64 " batches: gradient accumulation in %s", wanted,
-                e->wish.config);
+                e->config.config);
 }
 
 void stk_why_settings(stoke_answer *a, const stk_evidence *e)

@@ -103,7 +103,7 @@ static void few_threads(stoke_answer *a, const stk_evidence *e)
 static void slow_numbers(stoke_answer *a, const stk_evidence *e)
 {
     const char *cpu = stk_run_text(&e->log.start, "cpu");
-    const int precision = e->wish.precision;
+    const int precision = e->config.precision;
     if (!cpu) return;
     const int able = strstr(cpu, "amx") != NULL && precision == STOKE_PRECISION_BF16;
     const int halves = precision == STOKE_PRECISION_BF16 || precision == STOKE_PRECISION_FP16;
@@ -117,11 +117,11 @@ static void slow_numbers(stoke_answer *a, const stk_evidence *e)
 
 static void computing_twice(stoke_answer *a, const stk_evidence *e)
 {
-    const int mode = e->wish.train.memory;
+    const int mode = e->config.train.memory;
     if (!e->has_config) return;
     stoke_reason *r = stk_reason_add(a, mode != STOKE_MEMORY_PLAIN, 0.2);
     STK_SAY(r->cause, "values are computed twice to save memory");
-    STK_SAY(r->evidence, "%s: memory is %s", e->wish.config,
+    STK_SAY(r->evidence, "%s: memory is %s", e->config.config,
             mode == STOKE_MEMORY_MIN    ? "min"
             : mode == STOKE_MEMORY_LEAN ? "lean"
                                         : "plain");
@@ -170,8 +170,8 @@ static void card_idle(stoke_answer *a, const stk_evidence *e)
     else
         STK_SAY(r->evidence, "%s: the driver does not tell how busy it is", e->here.gpu.name);
     if (r->found && e->has_config)
-        STK_SAY(r->remedy, "stoke diagnose --config %s%s", e->wish.config,
-                e->wish.has_data ? "" : " --data DIR");
+        STK_SAY(r->remedy, "stoke diagnose --config %s%s", e->config.config,
+                e->config.has_data ? "" : " --data DIR");
     else if (r->found)
         STK_SAY(r->remedy, "stoke monitor 30   while it trains");
 }
@@ -198,7 +198,7 @@ void stk_why_slow(stoke_answer *a, const stk_evidence *e)
     beside(a, e, "saving", e->log.save_seconds, e->log.saves, SAVING,
            e->log.saves > e->log.evaluations + 1 ? "--save-every" : "--eval-every");
     slowing_down(a, e);
-    if (e->wish.engine == STOKE_ENGINE_NATIVE) {
+    if (e->config.engine == STOKE_ENGINE_NATIVE) {
         few_threads(a, e);
         slow_numbers(a, e);
         computing_twice(a, e);

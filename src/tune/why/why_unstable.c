@@ -85,7 +85,7 @@ static void find_jumps(course *c, const stk_run_log *log)
 static void measure(course *c, const stk_evidence *e)
 {
     const stk_run_log *log = &e->log;
-    const double clip = e->wish.train.clip_norm;
+    const double clip = e->config.train.clip_norm;
     double *values = log->n_steps ? stk_calloc(log->n_steps, sizeof *values) : NULL;
     *c = (course){ .e = e, .n = log->n_steps, .first = NAN, .last = NAN, .norm50 = NAN, .norm95 = NAN };
     if (!values) return;
@@ -113,7 +113,7 @@ static void measure(course *c, const stk_evidence *e)
 /* Of what the file says; else of the highest that was in force. */
 static void lower_rate(const course *c, stoke_reason *r, double factor)
 {
-    const double lr = c->e->wish.train.lr;
+    const double lr = c->e->config.train.lr;
     STK_SAY(r->remedy, "%s --lr %.2g", stk_train_again(c->e).text, (lr > 0 ? lr : c->lr) * factor);
 }
 
@@ -156,7 +156,7 @@ static void standing_still(const course *c, stoke_answer *a)
     STK_SAY(r->evidence, "log.jsonl: median %.3g in the first quarter of the lines, %.3g in the last",
             c->first, c->last);
     if (r->found && c->e->has_config)
-        STK_SAY(r->remedy, "stoke find-lr --config %s", c->e->wish.config);
+        STK_SAY(r->remedy, "stoke find-lr --config %s", c->e->config.config);
     else if (r->found)
         STK_SAY(r->remedy, "stoke find-lr DIR");
 }
@@ -186,7 +186,7 @@ static void overfitting(const course *c, stoke_answer *a)
 
 static void gradients(const course *c, stoke_answer *a)
 {
-    const double clip = c->e->wish.train.clip_norm;
+    const double clip = c->e->config.train.clip_norm;
     if (isnan(c->norm50)) return;
     const int spikes = c->norm95 > 10 * c->norm50;
     stoke_reason *r = stk_reason_add(a, c->e->has_config && clip <= 0 && (spikes || c->unsteady), 0.75);
@@ -202,7 +202,7 @@ static void gradients(const course *c, stoke_answer *a)
 static void loss_scale(const course *c, stoke_answer *a)
 {
     const stk_run_log *log = &c->e->log;
-    const int half = c->e->wish.precision == STOKE_PRECISION_FP16;
+    const int half = c->e->config.precision == STOKE_PRECISION_FP16;
     if (!c->n) return;
     const int falls = half && c->scale_last < c->scale_first / 8;
     const int skips = log->skipped > 1 + log->step / 50;
@@ -225,7 +225,7 @@ static double usual_rate(const stoke_train_params *p)
 
 static void learning_rate(const course *c, stoke_answer *a)
 {
-    const stoke_train_params *p = &c->e->wish.train;
+    const stoke_train_params *p = &c->e->config.train;
     const double usual = usual_rate(p);
     if (!c->n || !c->e->has_config || c->lr <= 0) return;
     const int trouble = c->unsteady || c->last > 0.98 * c->first;
@@ -234,12 +234,12 @@ static void learning_rate(const course *c, stoke_answer *a)
     STK_SAY(r->evidence, "log.jsonl: %.2g at its highest; usual for %s and %s weights: %.2g [table]", c->lr,
             p->optimizer == STOKE_OPTIMIZER_SGD ? "sgd" : "adamw", p->pretrained ? "pretrained" : "untrained",
             usual);
-    if (r->found) STK_SAY(r->remedy, "stoke find-lr --config %s", c->e->wish.config);
+    if (r->found) STK_SAY(r->remedy, "stoke find-lr --config %s", c->e->config.config);
 }
 
 static void warm_up(const course *c, stoke_answer *a)
 {
-    const double warmup = c->e->wish.train.warmup, steps = (double)stk_run_uint(&c->e->log.start, "steps");
+    const double warmup = c->e->config.train.warmup, steps = (double)stk_run_uint(&c->e->log.start, "steps");
     if (!c->n || !c->e->has_config || steps < 1) return;
     const double length = warmup < 1 ? warmup * steps : warmup;
     const uint64_t early = (uint64_t)(steps / 5);
@@ -279,7 +279,7 @@ static void labels(const course *c, stoke_answer *a)
     stoke_reason *r = stk_reason_add(a, said != NULL, 0.4);
     STK_SAY(r->cause, "something is odd about the labels");
     STK_SAY(r->evidence, "log.jsonl: %.290s", said ? said : "no remark about them");
-    if (said) STK_SAY(r->remedy, "stoke verify %s", c->e->wish.data_name);
+    if (said) STK_SAY(r->remedy, "stoke verify %s", c->e->config.data_name);
 }
 
 static void lost_classes(const course *c, stoke_answer *a)

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke bench device: how busy a device is kept. The loader, its threads and the copies are those of a real
+ * run; the training step is a time, simulated where the device is.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bench/bench_upload.h"
+#include "cli/lib/output.h"
+#include <stoke/probe.h>
+
+typedef struct device_options {
+    const char *device, *trace, *timeline, *live;
+    double step_ms, image_ms;
+    int64_t steps, warm_up;
+    int sync, short_run, force;
+} device_options;
+
+#define FIELD(member) offsetof(device_options, member)
+static const stoke_option options[] = {
+    { .name = "device",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(device),
+      .default_text = "sim:rtx3090",
+      .argument = "NAME",
+      .help = "The device to feed, as `stoke devices` lists them" },
+    { .name = "step_ms",
+      .type = STOKE_OPT_REAL,
+      .offset = FIELD(step_ms),
+      .default_text = "100",
+      .min = 0.01,
+      .max = 60000,
+      .argument = "MS",
+      .help = "A training step of the consumer: what the device computes on every batch" },
+    { .name = "image_ms",
+      .type = STOKE_OPT_REAL,
+      .offset = FIELD(image_ms),
+      .default_text = "0",
+      .min = 0,
+      .max = 60000,
+      .argument = "MS",
+      .help = "And on every picture of it: a step takes --step-ms + N x --image-ms" },
+    { .name = "steps",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(steps),
+      .default_text = "50",
+      .min = 2,
+      .max = 1e6,
+      .argument = "N",
+      .help = "Steps to measure" },
+    { .name = "warm_up",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(warm_up),
+      .default_text = "5",
+      .min = 0,
+      .max = 1e6,
+      .argument = "N",
+      .help = "Steps before them that do not count" },
+    { .name = "sync",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(sync),
+      .default_text = "false",
+      .help = "The host waits for every step, as a loop does that prints the loss each time" },
+    { .name = "trace",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(trace),
+      .argument = "FILE",
+      .help = "Write what happened when as JSON for Perfetto (ui.perfetto.dev) or chrome://tracing" },
+    { .name = "timeline",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(timeline),
+      .argument = "FILE",
+      .help = "Draw the last steps as a picture (SVG)" },
+    BENCH_LIVE_OPTION(device_options),
+    { .name = "short",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(short_run),
+      .default_text = "false",
+      .help = "Three short steps, to see that it runs; its figures mean little" },
+    CLI_FORCE(device_options),
+};
+
+enum {
+    SPANS = 1 << 19,  /* of a trace: 25 bytes each; 50 steps of 32 samples take 10,000 */
+    DRAWN = 6,        /* steps in the picture */
+    LINK_BATCHES = 3, /* that the rates of the link are taken from */
+    LINK_ROWS = 8     /* of such a batch: several megabytes are enough */
+};
+
+/* A device that is busy for more of the time does not wait for data. */
+static const double never_idle = 0.98;
+
+typedef struct bench {
+    const cli_call *call;
+    const device_options *o;
+    stoke_data_params data;
+    stoke_device *device;
+    bench_set set;
+    stoke_trace *trace;
+    bench_feed job;
+    double pageable_gb_s, pinned_gb_s;
+    int64_t link_rows;
+    int too_busy; /* other programs had the cores meanwhile */
+    double cores_had, cores;
+} bench;
+
+/* ---- the run ---- */
+
+/* The link alone: a few batches without augmentation, one at a time. */
+static bench_feed link_job(const bench *b, int transfer)
+{
+    bench_feed job = { .call = b->call,
+                       .dataset = b->set.dataset,
+                       .data = b->data,
+                       .device = b->device,
+                       .params = stoke_upload_defaults(),
+                       .warm_up = 1,
+                       .steps = LINK_BATCHES };
+    job.data.augment = "none";
+    job.data.batch = b->link_rows;
+    job.data.prefetch = 1;
+    job.data.cache_ram = 0;
+    job.params.depth = 1;
+    job.params.placement = STOKE_PLACEMENT_HOST;
+    job.params.transfer = transfer;
+    return job;
+}
+
+/* The batches of it are whole ones: where the device augments they take more than those of the run. */
+static int plan_link(bench *b, stoke_error *err)
+{
+    int r;
+    b->link_rows = b->data.batch < LINK_ROWS ? b->data.batch : LINK_ROWS;
+    do {
+        stoke_upload_memory memory;
+        const bench_feed job = link_job(b, STOKE_TRANSFER_PINNED);
+        r = stoke_upload_estimate(&memory, job.dataset, &job.data, job.device, &job.params, err);
+        b->job.other_bytes = memory.host.total_bytes;
+    } while (r == STOKE_E_LIMIT && (b->link_rows /= 2));
+    return r;
+}
+
+static int measure_link(bench *b, int transfer, double *gb_s, stoke_error *err)
+{
+    bench_feed job = link_job(b, transfer);
+    const int r = bench_feed_run(&job, err);
+    *gb_s = bench_feed_gb_s(&job.stats);
+    return r;
+}
+
+static int measure(bench *b, stoke_error *err)
+{
+    const device_options *o = b->o;
+    const int quick = o->short_run;
+    b->job = (bench_feed){ .call = b->call,
+                           .label = "feeding",
+                           .dataset = b->set.dataset,
+                           .data = b->data,
+                           .device = b->device,
+                           .params = b->call->upload,
+                           .live_path = o->live,
+                           .step_ms = quick && o->step_ms > 5 ? 5 : o->step_ms,
+                           .image_ms = quick ? 0 : o->image_ms,
+                           .sync = o->sync,
+                           .warm_up = quick ? 1 : (uint64_t)o->warm_up,
+                           .steps = quick ? 3 : (uint64_t)o->steps };
+    int r = plan_link(b, err);
+    if (!r && (o->trace || o->timeline)) r = stoke_trace_create(&b->trace, SPANS, err);
+    b->job.trace = b->trace;
+    const stoke_quiet since = stoke_quiet_begin();
+    if (!r) r = bench_feed_run(&b->job, err);
+    b->too_busy = stoke_quiet_end(&since, &b->cores_had, &b->cores);
+    if (!r) r = measure_link(b, STOKE_TRANSFER_PAGEABLE, &b->pageable_gb_s, err);
+    if (!r) r = measure_link(b, STOKE_TRANSFER_PINNED, &b->pinned_gb_s, err);
+    return r;
+}
+
+/* ---- pictures ---- */
+
+static int write_pictures(bench *b, stoke_error *err)
+{
+    const bench_feed *job = &b->job;
+    const stoke_device_info *info = stoke_device_describe(b->device);
+    int r = STOKE_OK;
+    if (b->o->trace) r = stoke_trace_write_json(b->trace, b->o->trace, err);
+    if (!r && b->o->timeline) {
+        char title[256];
+        snprintf(title, sizeof title, "%s: busy %.1f %% (step %.0f ms, augmenting on the %s, transfer %s)",
+                 info->title, 100 * bench_feed_busy(&job->stats), bench_feed_step_ms(job),
+                 bench_placement_name(job->placement), bench_transfer_name(job->params.transfer));
+        const uint64_t length = (uint64_t)(DRAWN * bench_feed_period_ms(&b->job.stats) * 1e6),
+                       whole = job->end_ns - job->begin_ns;
+        const uint64_t drawn = length && length < whole ? length : whole;
+        r = stoke_trace_write_svg(b->trace, b->o->timeline, title, job->end_ns - drawn, drawn, err);
+    }
+    if (!r && b->trace && stoke_trace_dropped(b->trace))
+        cli_say(b->call, "%s did not fit into the trace: take fewer --steps",
+                STOKE_COUNT(stoke_trace_dropped(b->trace), "span"));
+    return r;
+}
+
+/* ---- the report ---- */
+
+/* Threads that decode; 0: whoever takes the batches does. */
+static unsigned workers(const bench *b)
+{
+    return b->data.workers ? b->job.memory.host.workers : 0;
+}
+
+typedef struct figures {
+    double copy_ms, overlap, busy, augment_ms, bytes, wait_ms, cpu_ms, images_s;
+} figures;
+
+static figures summarize(const bench *b)
+{
+    const stoke_upload_stats *s = &b->job.stats;
+    const double batches = s->batches ? (double)s->batches : 1, steps = (double)b->job.steps;
+    return (figures){
+        .copy_ms = bench_feed_copy_ms(s),
+        .overlap = bench_feed_overlap(s),
+        .busy = bench_feed_busy(s),
+        .augment_ms = (double)s->augment_ns / batches / 1e6,
+        .bytes = (double)s->bytes / batches,
+        .wait_ms = (double)s->host_wait_ns / steps / 1e6,
+        .cpu_ms = (double)s->loader_cpu_ns / steps / b->job.batch / 1e6,
+        .images_s = bench_feed_period_ms(&b->job.stats) > 0
+                        ? 1000 * b->job.batch / bench_feed_period_ms(&b->job.stats)
+                        : 0,
+    };
+}
+
+static void print_json(const bench *b, const figures *f)
+{
+    const bench_feed *job = &b->job;
+    const stoke_device_info *info = stoke_device_describe(b->device);
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "device", info->name);
+    stoke_json_string(&json, "title", info->title);
+    stoke_json_string(&json, "source", bench_feed_source(b->device));
+    stoke_json_real(&json, "device_busy_share", f->busy);
+    stoke_json_real(&json, "period_ms", bench_feed_period_ms(&b->job.stats));
+    stoke_json_real(&json, "images_per_s", f->images_s);
+    stoke_json_real(&json, "copy_ms", f->copy_ms);
+    stoke_json_real(&json, "overlap_share", f->overlap);
+    stoke_json_real(&json, "augment_ms_per_batch", f->augment_ms);
+    stoke_json_real(&json, "bytes_per_batch", f->bytes);
+    stoke_json_real(&json, "pageable_gb_s", b->pageable_gb_s);
+    stoke_json_real(&json, "pinned_gb_s", b->pinned_gb_s);
+    stoke_json_real(&json, "host_wait_ms_per_step", f->wait_ms);
+    stoke_json_real(&json, "loader_cpu_ms_per_sample", f->cpu_ms);
+    stoke_json_string(&json, "host_source", "measured");
+    stoke_json_bool(&json, "too_busy", b->too_busy);
+    stoke_json_real(&json, "cores_had", b->cores_had);
+    stoke_json_string(&json, "placement", bench_placement_name(job->placement));
+    stoke_json_string(&json, "placement_reason", job->why);
+    stoke_json_string(&json, "transfer", bench_transfer_name(job->params.transfer));
+    stoke_json_int(&json, "depth", job->params.depth);
+    stoke_json_bool(&json, "sync", job->sync);
+    stoke_json_real(&json, "step_ms", bench_feed_step_ms(job));
+    stoke_json_uint(&json, "steps", job->steps);
+    stoke_json_uint(&json, "batch", job->batch);
+    stoke_json_uint(&json, "height", job->height);
+    stoke_json_uint(&json, "width", job->width);
+    stoke_json_uint(&json, "workers", workers(b));
+    stoke_json_uint(&json, "device_bytes", job->memory.total_bytes);
+    stoke_json_uint(&json, "host_bytes", job->memory.host.total_bytes);
+    const stoke_memory_sum host = cli_feed_memory(&job->memory, job->other_bytes);
+    cli_json_memory(&json, &host);
+    stoke_json_close(&json);
+}
+
+static void row(stoke_table *table, const char *what, const char *source, const char *format, double a,
+                double b)
+{
+    char text[96];
+    snprintf(text, sizeof text, format, a, b);
+    stoke_table_row(table, (const char *[]){ what, text, source });
+}
+
+static void print_figures(const bench *b, const figures *f)
+{
+    static const char *const headings[] = { "", "", "source" };
+    const char *source = bench_feed_source(b->device);
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    row(table, "device busy", source, "%.1f %%", 100 * f->busy, 0);
+    row(table, "a step", source, "every %.1f ms, %.0f images/s", bench_feed_period_ms(&b->job.stats),
+        f->images_s);
+    row(table, "copy", source, "%.2f ms a batch, %.0f %% of it while the device computed", f->copy_ms,
+        100 * f->overlap);
+    if (b->job.placement == STOKE_PLACEMENT_DEVICE)
+        row(table, "augmenting there", source, "%.2f ms a batch", f->augment_ms, 0);
+    row(table, "a batch crosses as", "counted", "%.1f MB", f->bytes / 1e6, 0);
+    row(table, "link", source, "%.1f GB/s pinned, %.1f pageable", b->pinned_gb_s, b->pageable_gb_s);
+    row(table, "loader", "measured", "%.2f ms CPU a sample", f->cpu_ms, 0);
+    row(table, "consumer waits", "measured",
+        f->busy > never_idle && !b->job.sync ? "%.2f ms a step: it has run ahead of the device"
+                                             : "%.2f ms a step for its batch",
+        f->wait_ms, 0);
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+}
+
+static void print_slow_input(const bench *b, const figures *f)
+{
+    const int could_augment =
+        b->job.placement == STOKE_PLACEMENT_HOST && !stoke_device_describe(b->device)->shares_cores;
+    char makers[64] = "the training loop itself makes them";
+    if (workers(b))
+        snprintf(makers, sizeof makers, "%u worker%s", workers(b),
+                 workers(b) == 1 ? " makes them" : "s make them");
+    cli_print(
+        ", because batches come too slowly: a sample takes %.1f ms CPU, and %s. Next: %s%s--cache DIR or "
+        "--decode fast.\n",
+        f->cpu_ms, makers, could_augment ? "--placement device, " : "",
+        workers(b) < stoke_machine_cores().usable ? "more --workers, " : "");
+}
+
+/* What keeps it from being busy, from the model in placement_probe.c: input, copies, or nothing. */
+static void print_meaning(const bench *b, const figures *f)
+{
+    const bench_feed *job = &b->job;
+    const double idle = 1 - f->busy,
+                 copies = (1 - f->overlap) * f->copy_ms / bench_feed_period_ms(&b->job.stats);
+    const char *simulated = stoke_device_describe(b->device)->emulated ? "simulated " : "";
+    if (f->busy > never_idle) {
+        cli_print("\nThe %sdevice never waits for data.\n", simulated);
+        return;
+    }
+    if (b->too_busy) {
+        cli_print(
+            "\nThis machine is too busy to tell (%.1f of %.0f cores were had) why the %sdevice is idle for "
+            "%.0f %% of the time. Certain: a sample takes %.1f ms CPU, so a free core makes a batch in %.0f "
+            "ms; a step takes %.0f.\n",
+            b->cores_had, b->cores, simulated, 100 * idle, f->cpu_ms, f->cpu_ms * job->batch,
+            bench_feed_step_ms(job));
+        return;
+    }
+    cli_print("\nThe %sdevice is idle for %.0f %% of the time", simulated, 100 * idle);
+    if (copies > idle / 2)
+        cli_print(", mostly while batches are copied: --transfer stream copies them while it computes.\n");
+    else if (job->sync && idle < 0.1)
+        puts(
+            ", mostly between the end of a step and the launch of the next: without --sync there is no gap.");
+    else
+        print_slow_input(b, f);
+}
+
+static void print_people(const bench *b, const figures *f)
+{
+    const bench_feed *job = &b->job;
+    const stoke_device_info *info = stoke_device_describe(b->device);
+    cli_print("%s%s: %s; batches of %u x %ux%u %s, step %.1f ms, %u worker%s, transfer %s%s\n",
+              info->emulated ? "simulated " : "", info->name, info->title, job->batch, job->height,
+              job->width, stoke_dtype_name(job->dtype), bench_feed_step_ms(job), workers(b),
+              workers(b) == 1 ? "" : "s", bench_transfer_name(job->params.transfer),
+              job->sync ? ", host waits for every step" : "");
+    cli_print("augmenting on the %s\n\n", job->why);
+    print_figures(b, f);
+    print_meaning(b, f);
+    if (b->o->trace) cli_print("trace     %s (open it at ui.perfetto.dev)\n", b->o->trace);
+    if (b->o->timeline) cli_print("timeline  %s\n", b->o->timeline);
+}
+
+static int run(cli_call *call)
+{
+    stoke_error err = { 0 };
+    bench *b = cli_alloc(1, sizeof *b);
+    *b = (bench){ .call = call, .o = call->options, .data = call->data };
+    if (b->data.batch < 0) b->data.batch = stoke_data_defaults().batch;
+    int r = cli_may_write(call, b->o->trace, b->o->force, &err);
+    if (!r) r = cli_may_write(call, b->o->timeline, b->o->force, &err);
+    if (!r) r = cli_device_open(&b->device, b->o->device, 0, &err);
+    if (!r) r = bench_set_open(&b->set, call, &b->data, 4 * (uint64_t)b->data.batch, &err);
+    if (!r) r = measure(b, &err);
+    bench_set_close(&b->set); /* before anything is printed: a closed pipe ends the program there */
+    if (!r) r = write_pictures(b, &err);
+    const int code = r ? cli_fail(call, &err) : CLI_OK;
+    if (!r) {
+        const figures f = summarize(b);
+        if (call->common.json)
+            print_json(b, &f);
+        else
+            print_people(b, &f);
+    }
+    stoke_trace_destroy(&b->trace);
+    stoke_device_close(&b->device);
+    free(b);
+    return code;
+}
+
+static const cli_default defaults[] = {
+    { "batch", "32" }, { "size", "512" }, { "augment", "standard" }, { "normalize", "imagenet" }, { 0 },
+};
+
+static const cli_example examples[] = {
+    { "stoke bench device demo/data --batch 4 --size 128 --timeline fed.svg",
+      "a simulated RTX 3090, fed by this machine" },
+    { "stoke bench device demo/data --batch 4 --size 128 --placement host --transfer pageable --workers 1 "
+      "--sync",
+      "the same, starved" },
+    { "stoke bench device demo/data --batch 4 --size 128 --device host --json",
+      "this machine as the device" },
+    { 0 },
+};
+
+const cli_command cli_bench_device = {
+    .name = "device",
+    .parent = "bench",
+    .summary = "how busy a device is kept, and why not more",
+    .arguments = "[DIR]",
+    .max_words = 1,
+    .tells_placement = 1,
+    .description =
+        "Feeds a device with augmented batches as a training run would, and computes for --step-ms on each: "
+        "for real on a real device; a simulated GPU only keeps time, and its figures say emulated. All "
+        "times come from events of the device on one clock. --placement says who augments, --transfer how "
+        "batches cross, --depth how many are on the device ahead. Without data a small synthetic set is "
+        "made.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(device_options),
+    .reads_data = 1,
+    .reads_feed = 1,
+    .defaults = defaults,
+    .run = run,
+};

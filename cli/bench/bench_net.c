@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke bench net: every matrix product of the networks, in every CPU table, as a share of the processor's
+ * peak.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/lib/common.h"
+#include "cli/lib/net_shape.h"
+
+typedef struct net_options {
+    const char *model, *only;
+    cli_net_shape shape;
+    int short_run;
+} net_options;
+
+#define FIELD(member) offsetof(net_options, member)
+static const stoke_option options[] = {
+    { .name = "model",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(model),
+      .argument = "NAME",
+      .help = "Only this one of SegFormer b0 .. b5; left out, b0, b2 and b5" },
+    { .name = "only",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(only),
+      .argument = "TEXT",
+      .help = "Only layers with this in their name, e.g. fc1" },
+    CLI_NET_SHAPE_OPTIONS(FIELD(shape), "19"),
+    { .name = "short",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(short_run),
+      .default_text = "false",
+      .help = "Two calls of each, to see that it runs; its figures mean little" },
+};
+
+/* What was measured, and --only. */
+typedef struct figures {
+    const char *only;
+    stoke_net_figure *figure;
+    size_t count, capacity;
+    stoke_progress *progress;
+} figures;
+
+static int take(void *context, const stoke_net_figure *figure, uint64_t done, uint64_t total)
+{
+    figures *f = context;
+    f->figure = cli_grow(f->figure, &f->capacity, f->count + 1, sizeof *f->figure);
+    f->figure[f->count++] = *figure;
+    return cli_progress_update(f->progress, done, total);
+}
+
+static int same_column(const stoke_net_figure *a, const stoke_net_figure *b)
+{
+    return !strcmp(a->table, b->table) && !strcmp(a->precision, b->precision);
+}
+
+/* Of the best peak of the whole run. */
+static double share(const figures *f, const stoke_net_figure *figure)
+{
+    double peak = 0;
+    for (size_t i = 0; i < f->count; i++)
+        if (same_column(&f->figure[i], figure) && f->figure[i].peak > peak) peak = f->figure[i].peak;
+    return peak > 0 ? figure->gflops / peak : 0;
+}
+
+static void print_json(const figures *f)
+{
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "cpu", stoke_machine_cpu_name());
+    stoke_json_array(&json, "products");
+    for (size_t i = 0; i < f->count; i++) {
+        const stoke_net_figure *p = &f->figure[i];
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "model", p->model);
+        stoke_json_string(&json, "layer", p->layer);
+        stoke_json_string(&json, "pass", p->pass);
+        stoke_json_string(&json, "table", p->table);
+        stoke_json_string(&json, "precision", p->precision);
+        stoke_json_uint(&json, "rows", p->rows);
+        stoke_json_uint(&json, "in", p->in);
+        stoke_json_uint(&json, "out", p->out);
+        stoke_json_uint(&json, "calls", p->calls);
+        stoke_json_real(&json, "ms", p->ms);
+        stoke_json_real(&json, "gflops", p->gflops);
+        stoke_json_real(&json, "share_of_peak", share(f, p));
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+/* The three passes of a layer in a table follow one another: a line. */
+static void add_line(stoke_table *table, const figures *f, const stoke_net_figure *p)
+{
+    char shape[64], calls[16], cell[3][48];
+    snprintf(shape, sizeof shape, "%u x %u x %u", (unsigned)p->rows, (unsigned)p->in, (unsigned)p->out);
+    snprintf(calls, sizeof calls, "%u", (unsigned)p->calls);
+    for (int k = 0; k < 3; k++)
+        snprintf(cell[k], sizeof cell[k], "%.0f (%.0f %%)", p[k].gflops, 100 * share(f, &p[k]));
+    stoke_table_row(table, (const char *[]){ p->model, p->layer, shape, calls, p->table, p->precision,
+                                             cell[0], cell[1], cell[2] });
+}
+
+/* Of the table and precision of figure `like`: what the products measured take together in a step. */
+static void print_sum(const figures *f, const stoke_net_figure *like)
+{
+    double ms = 0, operations = 0, at_peak = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        const stoke_net_figure *p = &f->figure[i];
+        if (strcmp(p->model, like->model) || !same_column(p, like)) continue;
+        ms += p->ms * p->calls;
+        operations += p->gflops * p->ms * p->calls;
+        at_peak += p->ms * p->calls * share(f, p);
+    }
+    cli_print("%s, %s %s: ", like->model, like->table, like->precision);
+    if (f->only)
+        cli_print("products with '%s' in their name", f->only);
+    else
+        cli_print("all products");
+    cli_print(" of a step %.1f ms, %.0f GFLOP/s, %.0f %% of the peak\n", ms, ms > 0 ? operations / ms : 0,
+              ms > 0 ? 100 * at_peak / ms : 0);
+}
+
+static void print_people(const figures *f)
+{
+    static const char *const headings[] = { "model", "layer",     "rows x in x out", "calls",      "table",
+                                            "",      "Y = X W^T", "dX = dY W",       "dW = dY^T X" };
+    cli_print("%s; GFLOP/s (share of the peak measured in this run)\n\n", stoke_machine_cpu_name());
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    for (size_t i = 0; i + 2 < f->count; i += 3) add_line(table, f, &f->figure[i]);
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+    puts("\nRows come from memory, not from caches, as in a step. The C reference does fewer of them.\n");
+    for (size_t i = 0; i < f->count; i++) {
+        size_t k = 0;
+        while (k < i &&
+               (strcmp(f->figure[k].model, f->figure[i].model) || !same_column(&f->figure[k], &f->figure[i])))
+            k++;
+        if (k == i && strcmp(f->figure[i].table, "c")) print_sum(f, &f->figure[i]);
+    }
+}
+
+static int run(cli_call *call)
+{
+    const net_options *o = call->options;
+    stoke_error err = { 0 };
+    stoke_net_bench_params params = stoke_net_bench_defaults();
+    params.model = o->model;
+    params.only = o->only;
+    params.batch = (uint32_t)o->shape.batch;
+    params.height = o->shape.size[0];
+    params.width = o->shape.size[1];
+    params.classes = o->shape.classes < 0 ? CLI_NET_CLASSES : (uint32_t)o->shape.classes;
+    params.threads = (uint32_t)o->shape.threads;
+    params.quick = o->short_run;
+    figures f = { .only = o->only, .progress = cli_progress_begin(call, "measuring", "figures") };
+    const int r = stoke_net_bench(&params, take, &f, &err);
+    cli_progress_end(&f.progress);
+    if (r == STOKE_E_NOTFOUND) err.code = STOKE_E_INVALID; /* what the user wrote, not a file */
+    if (!r && call->common.json)
+        print_json(&f);
+    else if (!r)
+        print_people(&f);
+    free(f.figure);
+    return r ? cli_fail(call, &err) : CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "stoke bench net --model b0 --size 128", "all products of b0 at 4x128x128" },
+    { "stoke bench net --model b2 --only fc1 --size 64", "only the MLP's first layers, on small maps" },
+    { "stoke bench net --only query --size 64 --json", "the queries of b0, b2 and b5, for a program" },
+    { 0 },
+};
+
+const cli_command cli_bench_net = {
+    .name = "net",
+    .parent = "bench",
+    .summary = "speed of every matrix product of the networks, against the processor's peak",
+    .description =
+        "Times the matrix products of SegFormer (forward, gradient of the input, gradient of the weights) in "
+        "every CPU table this processor has, whatever STOKE_CPU says, and sets them against multiply-adds in "
+        "registers, measured in the same run. bf16 is measured in the best table.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(net_options),
+    .run = run,
+};

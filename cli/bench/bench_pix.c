@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke bench pix: every pixel function for every CPU table of this processor.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/lib/common.h"
+
+typedef struct pix_options {
+    const char *only;
+    int short_run;
+} pix_options;
+
+static const stoke_option options[] = {
+    { .name = "only",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(pix_options, only),
+      .argument = "NAME",
+      .help = "Only functions whose name begins so, e.g. write_u8" },
+    { .name = "short",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(pix_options, short_run),
+      .default_text = "false",
+      .help = "A fraction of a second in all, to see that it runs; its figures mean little" },
+};
+
+typedef struct figures {
+    stoke_pix_figure *figure;
+    size_t count, capacity;
+    double memory_gb_per_s;
+    stoke_progress *progress;
+} figures;
+
+static int take(void *context, const stoke_pix_figure *figure)
+{
+    figures *f = context;
+    f->figure = cli_grow(f->figure, &f->capacity, f->count + 1, sizeof *f->figure);
+    f->figure[f->count++] = *figure;
+    return cli_progress_update(f->progress, f->count, 0);
+}
+
+/* Calls `say` once for each table that this processor lacks. */
+static void each_absent(const figures *f, void (*say)(void *context, const char *table), void *context)
+{
+    for (size_t i = 0; i < f->count && !strcmp(f->figure[i].function, f->figure[0].function); i++)
+        if (f->figure[i].state == STOKE_PIX_ABSENT) say(context, f->figure[i].table);
+}
+
+static void json_absent(void *json, const char *table)
+{
+    stoke_json_string(json, NULL, table);
+}
+
+static void print_json(const figures *f)
+{
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "cpu", stoke_machine_cpu_name());
+    stoke_json_string(&json, "pixel_functions", stoke_machine_cpu_table());
+    stoke_json_real(&json, "memory_gb_per_s", f->memory_gb_per_s);
+    stoke_json_array(&json, "tables_not_measured");
+    each_absent(f, json_absent, &json);
+    stoke_json_close(&json);
+    stoke_json_array(&json, "functions");
+    for (size_t i = 0; i < f->count; i++) {
+        const stoke_pix_figure *p = &f->figure[i];
+        if (p->state != STOKE_PIX_MEASURED) continue;
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "name", p->function);
+        stoke_json_string(&json, "table", p->table);
+        stoke_json_real(&json, "ns_per_pixel", p->ns_per_pixel);
+        if (p->ticks_per_pixel > 0) stoke_json_real(&json, "ticks_per_pixel", p->ticks_per_pixel);
+        stoke_json_real(&json, "speedup", p->speedup);
+        stoke_json_uint(&json, "bytes", p->bytes);
+        stoke_json_string(&json, "place", p->place);
+        stoke_json_real(&json, "gb_per_s", p->gb_per_s);
+        stoke_json_real(&json, "memory_share", p->memory_share);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+static void print_absent(void *context, const char *table)
+{
+    (void)context;
+    cli_print("Not measured: %s (not on this processor).\n", table);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The function this processor uses: the last of its name that was measured. */
+static int is_used(const figures *f, size_t i)
+{
+    if (f->figure[i].state != STOKE_PIX_MEASURED) return 0;
+    for (size_t k = i + 1; k < f->count && !strcmp(f->figure[k].function, f->figure[i].function); k++)
+        if (f->figure[k].state == STOKE_PIX_MEASURED) return 0;
+    return 1;
+}
+
+/* Slow per pixel and not held up by memory: where work on a function would pay. */
+static void print_meaning(const figures *f)
+{
+    enum { NAMED = 3 };
+    const stoke_pix_figure *slow[NAMED] = { 0 };
+    double *times = cli_alloc(f->count, sizeof *times);
+    size_t n = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        if (!is_used(f, i)) continue;
+        const stoke_pix_figure *p = &f->figure[i];
+        times[n++] = p->speedup;
+        for (int k = 0; k < NAMED && p; k++) {
+            if (slow[k] && p->ns_per_pixel <= slow[k]->ns_per_pixel) continue;
+            const stoke_pix_figure *pushed = slow[k];
+            slow[k] = p;
+            p = pushed;
+        }
+    }
+    qsort(times, n, sizeof *times, by_value);
+    cli_print(
+        "\nWhat it means: of %zu function%s, those this processor uses are %.1f times as fast as C (the one "
+        "in the middle).\nMost time per pixel:",
+        n, n == 1 ? "" : "s", n ? times[n / 2] : 0);
+    for (int k = 0; k < NAMED && slow[k]; k++)
+        cli_print("%s %s %.2f ns (%.1f times C, %.0f %% of memory)", k ? "," : "", slow[k]->function,
+                  slow[k]->ns_per_pixel, slow[k]->speedup, 100 * slow[k]->memory_share);
+    puts(".");
+    free(times);
+}
+
+static void print_people(const figures *f)
+{
+    static const char *const headings[] = { "function", "table",     "ns/pixel", "times C",
+                                            "GB/s",     "of memory", "bytes",    "in" };
+    cli_print("%s; one core copies memory at %.1f GB/s (read + written)\n\n", stoke_machine_cpu_name(),
+              f->memory_gb_per_s);
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    for (size_t i = 0; i < f->count; i++) {
+        const stoke_pix_figure *p = &f->figure[i];
+        char ns[32], times[32], rate[32], share[32], bytes[32];
+        if (p->state != STOKE_PIX_MEASURED) continue;
+        snprintf(ns, sizeof ns, "%.3f", p->ns_per_pixel);
+        snprintf(times, sizeof times, "%.1f", p->speedup);
+        snprintf(rate, sizeof rate, "%.1f", p->gb_per_s);
+        snprintf(share, sizeof share, "%.0f %%", 100 * p->memory_share);
+        stoke_text_bytes(p->bytes, bytes, sizeof bytes);
+        stoke_table_row(table,
+                        (const char *[]){ p->function, p->table, ns, times, rate, share, bytes, p->place });
+    }
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+    putchar('\n');
+    each_absent(f, print_absent, NULL);
+    puts("A table without a line uses the line above. `of memory`: bytes moved, as a share of what one core "
+         "copies; above 100 %\nthey came from the cache named in the last column. A low share of a slow "
+         "function is room to gain.");
+    print_meaning(f);
+}
+
+static int run(cli_call *call)
+{
+    const pix_options *o = call->options;
+    stoke_error err = { 0 };
+    stoke_pix_bench_params params = stoke_pix_bench_defaults();
+    params.only = o->only;
+    params.quick = o->short_run;
+    figures f = { .progress = cli_progress_begin(call, "measuring", "figures") };
+    int r = stoke_pix_bench(&params, take, &f, &f.memory_gb_per_s, &err);
+    cli_progress_end(&f.progress);
+    if (r == STOKE_E_NOTFOUND) err.code = STOKE_E_INVALID; /* what the user wrote, not a file */
+    if (!r && call->common.json)
+        print_json(&f);
+    else if (!r)
+        print_people(&f);
+    free(f.figure);
+    return r ? cli_fail(call, &err) : CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "stoke bench pix", "all functions" },
+    { "stoke bench pix --only resize", "only those of the resize" },
+    { "stoke bench pix --json", "for a program" },
+    { 0 },
+};
+
+const cli_command cli_bench_pix = {
+    .name = "pix",
+    .parent = "bench",
+    .summary = "speed of every pixel function, against C and against memory",
+    .description =
+        "Times every function of the pixel function table, for every CPU table this processor has "
+        "(whatever STOKE_CPU says): time per pixel, speed over the C reference, bytes moved per "
+        "second, and these as a share of what one core copies from memory to memory in the same "
+        "run. A call works on a batch row of 512x512 pixels or a strip of it; the best run counts.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(pix_options),
+    .run = run,
+};

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke bench step: training steps (or forward passes) of a network on made-up pictures, as fast as they go.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/lib/common.h"
+#include "cli/lib/net_shape.h"
+
+typedef struct step_options {
+    const char *model, *weights;
+    cli_net_shape shape;
+    int precision, memory, loss;
+    int forward, dry_run, short_run;
+    double seconds;
+} step_options;
+
+enum { MAX_STEPS = 100000, MAX_PARTS = 32, WARM_UP = 2 };
+
+#define FIELD(member) offsetof(step_options, member)
+static const stoke_option options[] = {
+    { .name = "model",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(model),
+      .argument = "NAME",
+      .help = "SegFormer b0, b1, b2, b3, b4 or b5; left out, what --weights hold, else b0" },
+    { .name = "weights",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(weights),
+      .argument = "PATH",
+      .help = "Start from these (a Hugging Face folder or a .safetensors file) instead of random ones; they "
+              "say model and classes too" },
+    CLI_NET_SHAPE_OPTIONS(FIELD(shape), "what --weights have, or 19 without them"),
+    { .name = "precision",
+      .type = STOKE_OPT_CHOICE,
+      .offset = FIELD(precision),
+      .default_text = "fp32",
+      .choices = "fp32|bf16|fp16|auto",
+      .help =
+          "Of activations and products; auto takes bf16 where the processor multiplies it (AMX), else fp32" },
+    { .name = "memory",
+      .type = STOKE_OPT_CHOICE,
+      .offset = FIELD(memory),
+      .default_text = "plain",
+      .choices = "plain|lean|min",
+      .help = "What is kept for the backward pass: all, less, least (the rest is computed again)" },
+    { .name = "loss",
+      .type = STOKE_OPT_CHOICE,
+      .offset = FIELD(loss),
+      .default_text = "ce",
+      .choices = "ce|dice|ce_dice|focal",
+      .help = "Loss" },
+    { .name = "forward",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(forward),
+      .default_text = "false",
+      .help = "Inference: the forward pass alone, to logits" },
+    { .name = "dry_run",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(dry_run),
+      .default_text = "false",
+      .help = "Print how much memory it would take and whether there is as much, and stop" },
+    { .name = "seconds",
+      .type = STOKE_OPT_REAL,
+      .offset = FIELD(seconds),
+      .default_text = "5",
+      .min = 0.1,
+      .max = 3600,
+      .argument = "S",
+      .help = "Time to measure for; at least three steps are done" },
+    { .name = "short",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(short_run),
+      .default_text = "false",
+      .help = "One step, to see that it runs; its figures mean little" },
+};
+
+/* One run: the network, a batch it is fed again and again, and the times of its steps. */
+typedef struct bench {
+    const cli_call *call;
+    const step_options *o;
+    stoke_net_params params;
+    stoke_net_plan plan;
+    stoke_net *net;
+    stoke_net_batch batch;
+    float *images;
+    uint8_t *masks;
+    double *ms;
+    size_t steps;
+    double loss;
+    stoke_net_part parts[MAX_PARTS];
+    size_t n_parts;
+    double peak;
+    uint64_t available; /* memory before anything was opened; UINT64_MAX: nothing tells */
+} bench;
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Pictures with the spread of normalised ones and masks of every class: what is in them does not change the
+ * time. */
+static void make_batch(bench *b)
+{
+    const size_t pixels = (size_t)b->params.height * b->params.width, count = b->params.batch;
+    b->images = cli_alloc(3 * pixels * count, sizeof *b->images);
+    b->masks = cli_alloc(pixels * count, 1);
+    uint32_t state = 1;
+    for (size_t i = 0; i < 3 * pixels * count; i++) {
+        state = state * 1664525u + 1013904223u;
+        b->images[i] = (float)(state >> 8) * (4.0f / 16777216.0f) - 2.0f;
+    }
+    const uint32_t classes = b->plan.classes == 1 ? 2 : b->plan.classes < 255 ? b->plan.classes : 255;
+    for (size_t i = 0; i < pixels * count; i++) b->masks[i] = (uint8_t)(i / 7 % classes);
+    b->batch = (stoke_net_batch){ .count = b->params.batch,
+                                  .images = b->images,
+                                  .layout = STOKE_LAYOUT_CHW,
+                                  .image_row_floats = 3 * pixels,
+                                  .masks = b->masks,
+                                  .mask_dtype = STOKE_DTYPE_U8,
+                                  .mask_row_bytes = pixels };
+}
+
+static int one_step(bench *b, stoke_error *err)
+{
+    if (b->o->forward) {
+        stoke_logits logits;
+        return stoke_net_forward(b->net, &b->batch, &logits, err);
+    }
+    stoke_update update = stoke_update_defaults();
+    const int r = stoke_net_backward(b->net, &b->batch, 1, &b->loss, err);
+    return r ? r : stoke_net_step(b->net, &update, NULL, err);
+}
+
+static const char *unit(const bench *b)
+{
+    return b->o->forward ? "passes" : "steps";
+}
+
+/* Opens the network and warms it up. */
+static int begin(bench *b, stoke_error *err)
+{
+    const uint64_t warm_up = b->o->short_run ? 0 : WARM_UP;
+    cli_say(b->call, "opening SegFormer %s", b->plan.model);
+    stoke_progress *progress = warm_up ? cli_progress_begin(b->call, "warming up", unit(b)) : NULL;
+    int r = stoke_net_open(&b->net, &b->params, err);
+    for (size_t i = 0; !r && stoke_net_remark(b->net, i); i++)
+        cli_say(b->call, "%s", stoke_net_remark(b->net, i));
+    if (!r) make_batch(b); /* after it: what is too large is refused before gigabytes are filled */
+    for (uint64_t i = 0; !r && i <= warm_up; i++) {
+        if (cli_progress_update(progress, i, warm_up))
+            r = cli_error(err, STOKE_E_CANCELLED, "interrupted");
+        else if (i < warm_up)
+            r = one_step(b, err);
+    }
+    cli_progress_end(&progress);
+    return r;
+}
+
+static int measure(bench *b, stoke_error *err)
+{
+    int r = 0;
+    stoke_net_parts_reset(b->net);
+    b->ms = cli_alloc(MAX_STEPS, sizeof *b->ms);
+    stoke_progress *progress = cli_progress_begin(b->call, "measuring", unit(b));
+    const uint64_t start = stoke_machine_now_ns(), budget = (uint64_t)(b->o->seconds * 1e9);
+    while (!r && b->steps < MAX_STEPS) {
+        const uint64_t before = stoke_machine_now_ns();
+        if (b->steps >= 3 && before - start >= budget) break;
+        r = one_step(b, err);
+        b->ms[b->steps++] = (double)(stoke_machine_now_ns() - before) / 1e6;
+        if (!r && cli_progress_update(progress, b->steps, 0))
+            r = cli_error(err, STOKE_E_CANCELLED, "interrupted");
+        if (b->o->short_run) break;
+    }
+    cli_progress_end(&progress);
+    b->n_parts = stoke_net_parts(b->net, b->parts, MAX_PARTS);
+    if (b->n_parts > MAX_PARTS) b->n_parts = MAX_PARTS;
+    return r;
+}
+
+/* ---- what it prints ---- */
+
+static const char *memory_name(int memory)
+{
+    static const char *const names[] = { "plain", "lean", "min" };
+    return names[memory];
+}
+
+static double flops(const bench *b)
+{
+    return b->o->forward ? b->plan.forward_flops : b->plan.step_flops;
+}
+
+/* What the network takes besides what the process holds already. */
+static int fits(const bench *b)
+{
+    return b->plan.total - b->plan.process <= b->available;
+}
+
+static void print_json_plan(stoke_json *json, const bench *b)
+{
+    stoke_json_uint(json, "planned_bytes", b->plan.total);
+    stoke_json_object(json, "plan");
+    stoke_json_uint(json, "parameters_bytes", b->plan.parameters);
+    stoke_json_uint(json, "packed_bytes", b->plan.packed);
+    stoke_json_uint(json, "activations_bytes", b->plan.activations);
+    stoke_json_uint(json, "workspace_bytes", b->plan.workspace);
+    stoke_json_uint(json, "process_bytes", b->plan.process);
+    stoke_json_close(json);
+    stoke_json_uint(json, "parameter_count", b->plan.parameter_count);
+    stoke_json_real(json, "flops", flops(b));
+    if (!b->o->dry_run) return; /* afterwards the network itself has taken it */
+    if (b->available < UINT64_MAX) stoke_json_uint(json, "available_bytes", b->available);
+    stoke_json_bool(json, "fits", fits(b));
+}
+
+static void print_json(const bench *b)
+{
+    char size[32];
+    stoke_json json;
+    snprintf(size, sizeof size, "%ux%u", (unsigned)b->params.height, (unsigned)b->params.width);
+    const double best = b->steps ? b->ms[0] : 0, median = b->steps ? b->ms[b->steps / 2] : 0;
+    const double gflops = median > 0 ? flops(b) / median / 1e6 : 0;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "model", b->plan.model);
+    stoke_json_uint(&json, "batch", b->params.batch);
+    stoke_json_string(&json, "size", size);
+    stoke_json_uint(&json, "classes", b->plan.classes);
+    stoke_json_string(&json, "precision", stoke_precision_name(b->plan.precision));
+    stoke_json_string(&json, "memory", memory_name(b->params.memory));
+    stoke_json_string(&json, "pass", b->o->forward ? "forward" : "step");
+    stoke_json_uint(&json, "threads", b->plan.threads);
+    print_json_plan(&json, b);
+    if (b->steps) {
+        stoke_json_real(&json, "img_per_s", 1000 * b->params.batch / median);
+        stoke_json_real(&json, "ms_per_step", median);
+        stoke_json_real(&json, "best_img_per_s", 1000 * b->params.batch / best);
+        stoke_json_real(&json, "best_ms_per_step", best);
+        stoke_json_uint(&json, "steps", b->steps);
+        stoke_json_real(&json, "gflops", gflops);
+        stoke_json_real(&json, "peak_gflops", b->peak);
+        stoke_json_real(&json, "share_of_peak", b->peak > 0 ? gflops / b->peak : 0);
+        stoke_json_uint(&json, "peak_rss_bytes", stoke_machine_peak_rss());
+        if (!b->o->forward) stoke_json_real(&json, "loss", b->loss);
+    }
+    stoke_json_string(&json, "cpu", stoke_machine_cpu_name());
+    stoke_json_string(&json, "table", stoke_net_table_in_use());
+    stoke_json_array(&json, "parts");
+    for (size_t i = 0; i < b->n_parts; i++) {
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "name", b->parts[i].name);
+        stoke_json_real(&json, "ms", b->parts[i].ms / (double)b->steps);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+static void print_parts(const bench *b)
+{
+    static const char *const headings[] = { "part", "ms", "of the whole", "calls" };
+    double total = 0;
+    for (size_t i = 0; i < b->n_parts; i++) total += b->parts[i].ms;
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    for (size_t i = 0; i < b->n_parts; i++) {
+        char ms[32], share[32], calls[32];
+        if (!b->parts[i].calls) continue;
+        snprintf(ms, sizeof ms, "%.2f", b->parts[i].ms / (double)b->steps);
+        snprintf(share, sizeof share, "%.1f %%", total > 0 ? 100 * b->parts[i].ms / total : 0);
+        snprintf(calls, sizeof calls, "%.0f", (double)b->parts[i].calls / (double)b->steps);
+        stoke_table_row(table, (const char *[]){ b->parts[i].name, ms, share, calls });
+    }
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+}
+
+static void print_title(const bench *b)
+{
+    const stoke_net_plan *plan = &b->plan;
+    cli_print("SegFormer %s, %u x %ux%u, %u class%s, %s, %s, memory %s; %s (%s), %u thread%s\n\n",
+              plan->model, (unsigned)b->params.batch, (unsigned)b->params.height, (unsigned)b->params.width,
+              (unsigned)plan->classes, plan->classes == 1 ? "" : "es", stoke_precision_name(plan->precision),
+              b->o->forward ? "forward" : "full step", memory_name(b->params.memory),
+              stoke_machine_cpu_name(), stoke_net_table_in_use(), (unsigned)plan->threads,
+              plan->threads == 1 ? "" : "s");
+}
+
+static void print_people(const bench *b)
+{
+    const double best = b->ms[0], median = b->ms[b->steps / 2], gflops = flops(b) / median / 1e6;
+    char rss[32], planned[32];
+    stoke_text_bytes(stoke_machine_peak_rss(), rss, sizeof rss);
+    stoke_text_bytes(b->plan.total, planned, sizeof planned);
+    print_title(b);
+    print_parts(b);
+    cli_print("\n%.2f img/s: %.1f ms per %s (best of %zu: %.1f ms, %.2f img/s)\n",
+              1000 * b->params.batch / median, median, b->o->forward ? "pass" : "step", b->steps, best,
+              1000 * b->params.batch / best);
+    cli_print("%.0f GFLOP/s, %.0f %% of the %.0f measured as this processor's peak in this run\n", gflops,
+              b->peak > 0 ? 100 * gflops / b->peak : 0, b->peak);
+    cli_print("memory: %s at most, %s planned (%+.1f %%)\n", rss, planned,
+              100 * ((double)stoke_machine_peak_rss() / (double)b->plan.total - 1));
+    if (b->plan.precision != STOKE_PRECISION_FP32 && strcmp(stoke_net_table_in_use(), "amx"))
+        puts("This processor has no unit for 16-bit floats: they halve the memory of activations and cost "
+             "time.");
+}
+
+static void print_plan(const bench *b, const char *text)
+{
+    char available[32];
+    print_title(b);
+    cli_print("memory: %s\n", text);
+    if (b->available < UINT64_MAX)
+        cli_print("available: %s; it %s\n", stoke_text_bytes(b->available, available, sizeof available),
+                  fits(b) ? "fits" : "does not fit");
+    const int tera = flops(b) >= 1e13;
+    cli_print("%llu parameters, %.2f %sFLOP per %s\n", (unsigned long long)b->plan.parameter_count,
+              flops(b) / (tera ? 1e12 : 1e9), tera ? "T" : "G", b->o->forward ? "pass" : "step");
+}
+
+static int make_plan(bench *b, stoke_error *err)
+{
+    char text[512];
+    const int r = stoke_net_plan_of(&b->params, &b->plan, err);
+    if (r) return r;
+    b->available = stoke_machine_available();
+    stoke_net_plan_text(&b->plan, text, sizeof text);
+    if (!b->o->dry_run)
+        cli_say(b->call, "memory: %s", text);
+    else if (b->call->common.json)
+        print_json(b);
+    else
+        print_plan(b, text);
+    return STOKE_OK;
+}
+
+static int work(bench *b, stoke_error *err)
+{
+    int r = make_plan(b, err);
+    if (r || b->o->dry_run) return r;
+    b->peak = stoke_net_peak_gflops(b->params.threads, (stoke_precision)b->plan.precision);
+    r = begin(b, err);
+    if (!r) r = measure(b, err);
+    if (r) return r;
+    /* Twice, and the better one: whoever disturbs one makes it too low. */
+    b->peak = fmax(b->peak, stoke_net_peak_gflops(b->params.threads, (stoke_precision)b->plan.precision));
+    qsort(b->ms, b->steps, sizeof *b->ms, by_value);
+    if (b->call->common.json)
+        print_json(b);
+    else
+        print_people(b);
+    return STOKE_OK;
+}
+
+static int run(cli_call *call)
+{
+    const step_options *o = call->options;
+    stoke_error err = { 0 };
+    bench b = { .call = call, .o = o, .params = stoke_net_defaults() };
+    b.params.model = o->model || o->weights ? o->model : "b0"; /* NULL, 0: what the weights say */
+    b.params.weights = o->weights;
+    b.params.classes = o->shape.classes >= 0 ? (uint32_t)o->shape.classes : o->weights ? 0 : CLI_NET_CLASSES;
+    b.params.batch = (uint32_t)o->shape.batch;
+    b.params.height = o->shape.size[0];
+    b.params.width = o->shape.size[1];
+    b.params.training = !o->forward;
+    b.params.precision = o->precision;
+    b.params.memory = o->memory;
+    b.params.threads = (uint32_t)o->shape.threads;
+    b.params.loss.kind = (stoke_loss_kind)o->loss;
+    const int r = work(&b, &err);
+    stoke_net_close(&b.net);
+    free(b.images);
+    free(b.masks);
+    free(b.ms);
+    if (r == STOKE_E_NOTFOUND && !o->weights) err.code = STOKE_E_INVALID; /* a model's name, no file's */
+    return r ? cli_fail(call, &err) : CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "stoke bench step --batch 1 --size 128", "b0: forward, loss, backward, update" },
+    { "stoke bench step --model b2 --dry-run", "memory of such a step, nothing allocated" },
+    { "stoke bench step --model b5 --size 640 --batch 16 --memory min --dry-run", "will it fit?" },
+    { "stoke bench step --batch 1 --size 128 --forward --json", "inference, for a program" },
+    { 0 },
+};
+
+const cli_command cli_bench_step = {
+    .name = "step",
+    .parent = "bench",
+    .summary = "speed and memory of a training step, part by part",
+    .description =
+        "Trains a SegFormer on one made-up batch again and again (forward, loss at the resolution of the "
+        "pictures, backward, clipping, AdamW) and prints the rate (median, best), time per part, "
+        "arithmetic as a share of the peak measured in the same run, and memory against its plan.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(step_options),
+    .run = run,
+};

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke bench transfer: the same batches to the same device in three ways, each beside a step of the same
+ * length: from ordinary memory, from page-locked memory, and from there on a stream of their own.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/bench/bench_upload.h"
+
+typedef struct transfer_options {
+    const char *device;
+    double step_ms;
+    int64_t steps;
+    int short_run;
+} transfer_options;
+
+#define FIELD(member) offsetof(transfer_options, member)
+static const stoke_option options[] = {
+    { .name = "device",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(device),
+      .default_text = "auto",
+      .argument = "NAME",
+      .help = "Where batches go, as `stoke devices` lists them" },
+    { .name = "step_ms",
+      .type = STOKE_OPT_REAL,
+      .offset = FIELD(step_ms),
+      .default_text = "50",
+      .min = 0.01,
+      .max = 60000,
+      .argument = "MS",
+      .help = "What the device computes on every batch, for copies to hide behind" },
+    { .name = "steps",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(steps),
+      .default_text = "20",
+      .min = 2,
+      .max = 1e6,
+      .argument = "N",
+      .help = "Steps of each way, after two to warm up" },
+    { .name = "short",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(short_run),
+      .default_text = "false",
+      .help = "Three short steps of each, to see that it runs; its figures mean little" },
+};
+
+enum { WARM_UP = 2 };
+enum { PAGEABLE, PINNED, STREAM, WAYS };
+
+static const struct {
+    int transfer;
+    const char *title;
+} ways[WAYS] = {
+    [PAGEABLE] = { STOKE_TRANSFER_PAGEABLE, "pageable" },
+    [PINNED] = { STOKE_TRANSFER_PINNED, "pinned" },
+    [STREAM] = { STOKE_TRANSFER_STREAM, "pinned, own stream" },
+};
+
+static int measure(const cli_call *call, const bench_set *set, const stoke_data_params *data,
+                   stoke_device *device, bench_feed jobs[WAYS], stoke_error *err)
+{
+    const transfer_options *o = call->options;
+    int r = STOKE_OK;
+    for (int i = 0; i < WAYS && !r; i++) {
+        jobs[i] = (bench_feed){ .call = call,
+                                .label = ways[i].title,
+                                .dataset = set->dataset,
+                                .data = *data,
+                                .device = device,
+                                .params = call->upload,
+                                .step_ms = o->short_run && o->step_ms > 5 ? 5 : o->step_ms,
+                                .warm_up = o->short_run ? 0 : WARM_UP,
+                                .steps = o->short_run ? 3 : (uint64_t)o->steps };
+        jobs[i].params.placement = STOKE_PLACEMENT_HOST; /* whole batches cross */
+        jobs[i].params.transfer = ways[i].transfer;
+        r = bench_feed_run(&jobs[i], err);
+    }
+    return r;
+}
+
+static double bytes_per_batch(const bench_feed *job)
+{
+    return job->stats.batches ? (double)job->stats.bytes / (double)job->stats.batches : 0;
+}
+
+static void json_copies(stoke_json *json, const stoke_upload_stats *stats)
+{
+    stoke_json_real(json, "copy_ms", bench_feed_copy_ms(stats));
+    stoke_json_real(json, "overlap_share", bench_feed_overlap(stats));
+    stoke_json_real(json, "device_busy_share", bench_feed_busy(stats));
+}
+
+static void print_json(const bench_feed jobs[WAYS], stoke_device *device)
+{
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "device", stoke_device_describe(device)->name);
+    stoke_json_string(&json, "title", stoke_device_describe(device)->title);
+    stoke_json_string(&json, "source", bench_feed_source(device));
+    stoke_json_uint(&json, "batch", jobs[0].batch);
+    stoke_json_uint(&json, "height", jobs[0].height);
+    stoke_json_uint(&json, "width", jobs[0].width);
+    stoke_json_string(&json, "dtype", stoke_dtype_name(jobs[0].dtype));
+    stoke_json_real(&json, "bytes_per_batch", bytes_per_batch(&jobs[0]));
+    stoke_json_real(&json, "step_ms", jobs[0].step_ms);
+    stoke_json_uint(&json, "steps", jobs[0].steps);
+    stoke_json_real(&json, "pageable_gb_s", bench_feed_gb_s(&jobs[PAGEABLE].stats));
+    stoke_json_real(&json, "pinned_gb_s", bench_feed_gb_s(&jobs[PINNED].stats));
+    json_copies(&json, &jobs[STREAM].stats);           /* the way of an upload unless told otherwise */
+    stoke_json_real(&json, "augment_ms_per_batch", 0); /* whole batches cross */
+    const stoke_memory_sum memory = cli_feed_memory(&jobs[0].memory, jobs[0].other_bytes);
+    cli_json_memory(&json, &memory);
+    stoke_json_array(&json, "transfers");
+    for (int i = 0; i < WAYS; i++) {
+        const stoke_upload_stats *stats = &jobs[i].stats;
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "transfer", bench_transfer_name(ways[i].transfer));
+        stoke_json_real(&json, "gb_s", bench_feed_gb_s(stats));
+        json_copies(&json, stats);
+        stoke_json_real(&json, "period_ms", bench_feed_period_ms(&jobs[i].stats));
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+static void print_people(const bench_feed jobs[WAYS], stoke_device *device)
+{
+    static const char *const headings[] = { "transfer", "GB/s",        "copy ms/batch",
+                                            "hidden",   "device busy", "ms/step" };
+    const stoke_device_info *info = stoke_device_describe(device);
+    cli_print("%s: %s; batches of %u x %ux%u %s, %.1f MB; step %.1f ms; times %s\n\n", info->name,
+              info->title, jobs[0].batch, jobs[0].height, jobs[0].width, stoke_dtype_name(jobs[0].dtype),
+              bytes_per_batch(&jobs[0]) / 1e6, jobs[0].step_ms, bench_feed_source(device));
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    for (int i = 0; i < WAYS; i++) {
+        const stoke_upload_stats *stats = &jobs[i].stats;
+        char rate[32], copy[32], hidden[32], busy[32], period[32];
+        snprintf(rate, sizeof rate, "%.2f", bench_feed_gb_s(stats));
+        snprintf(copy, sizeof copy, "%.2f", bench_feed_copy_ms(stats));
+        snprintf(hidden, sizeof hidden, "%.0f %%", 100 * bench_feed_overlap(stats));
+        snprintf(busy, sizeof busy, "%.1f %%", 100 * bench_feed_busy(stats));
+        snprintf(period, sizeof period, "%.2f", bench_feed_period_ms(&jobs[i].stats));
+        stoke_table_row(table, (const char *[]){ ways[i].title, rate, copy, hidden, busy, period });
+    }
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+    puts("\nhidden: the share of copying during which the device computed. Only a stream of its own hides "
+         "copies; page-locked memory alone makes them faster.");
+    if (bench_feed_period_ms(&jobs[STREAM].stats) > 1.2 * jobs[STREAM].step_ms)
+        cli_print(
+            "The loader gave a batch only every %.0f ms, so that copies often had no step to hide behind: "
+            "take a longer --step-ms.\n",
+            bench_feed_period_ms(&jobs[STREAM].stats));
+    if (info->shares_memory && !info->emulated)
+        puts("This device works in the host's memory: a copy is a copy in memory, and page-locking gains "
+             "nothing.");
+}
+
+static int run(cli_call *call)
+{
+    const transfer_options *o = call->options;
+    stoke_error err = { 0 };
+    stoke_device *device = NULL;
+    bench_set set = { 0 };
+    bench_feed *jobs = cli_alloc(WAYS, sizeof *jobs);
+    stoke_data_params data = call->data;
+    if (data.batch < 0) data.batch = stoke_data_defaults().batch;
+    if (data.consumer_cores < 0) data.consumer_cores = 0; /* ours only waits */
+    int r = cli_device_open(&device, o->device, 0, &err);
+    if (!r) r = bench_set_open(&set, call, &data, 2 * (uint64_t)data.batch, &err);
+    if (!r) r = measure(call, &set, &data, device, jobs, &err);
+    bench_set_close(&set); /* before anything is printed: a closed pipe ends the program there */
+    const int code = r ? cli_fail(call, &err) : CLI_OK;
+    if (!r && call->common.json)
+        print_json(jobs, device);
+    else if (!r)
+        print_people(jobs, device);
+    stoke_device_close(&device);
+    free(jobs);
+    return code;
+}
+
+/* Decoded samples are kept, so that the loader is not what is measured. */
+static const cli_default defaults[] = {
+    { "batch", "32" },
+    { "size", "512" },
+    { "cache_ram", "1G" },
+    { 0 },
+};
+
+static const cli_example examples[] = {
+    { "stoke bench transfer --device sim:rtx3090", "a simulated GPU: what page-locking and a stream gain" },
+    { "stoke bench transfer --device host --batch 4 --size 256 --json",
+      "copies within this machine's memory" },
+    { 0 },
+};
+
+const cli_command cli_bench_transfer = {
+    .name = "transfer",
+    .parent = "bench",
+    .summary = "copies to a device: pageable, pinned, on their own stream",
+    .arguments = "[DIR]",
+    .max_words = 1,
+    .description =
+        "Sends the same batches to a device from ordinary memory, from page-locked memory, and "
+        "from there on a stream of their own, while the device computes for --step-ms on each. "
+        "Times come from events on the device; those of a simulated GPU are emulated. Without data "
+        "a small synthetic set is made; --batch, --size and --dtype say how large a batch is.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(transfer_options),
+    .reads_data = 1,
+    .defaults = defaults,
+    .run = run,
+};

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/bench/bench_upload.h"
+
+#include <stdio.h>
+
+enum { SCENE = 128 }; /* pixels: quick to draw; --size enlarges them */
+
+double bench_feed_copy_ms(const stoke_upload_stats *stats)
+{
+    return stats->batches ? (double)stats->copy_ns / (double)stats->batches / 1e6 : 0;
+}
+
+double bench_feed_gb_s(const stoke_upload_stats *stats)
+{
+    return stats->copy_ns ? (double)stats->bytes / (double)stats->copy_ns : 0;
+}
+
+double bench_feed_overlap(const stoke_upload_stats *stats)
+{
+    return stats->copy_ns ? (double)stats->copy_hidden_ns / (double)stats->copy_ns : 0;
+}
+
+double bench_feed_busy(const stoke_upload_stats *stats)
+{
+    return stats->elapsed_ns ? (double)stats->busy_ns / (double)stats->elapsed_ns : 0;
+}
+
+double bench_feed_period_ms(const stoke_upload_stats *stats)
+{
+    return stats->steps ? (double)stats->elapsed_ns / (double)stats->steps / 1e6 : 0;
+}
+
+const char *bench_feed_source(stoke_device *device)
+{
+    return stoke_device_describe(device)->emulated ? "emulated" : "measured";
+}
+
+const char *bench_transfer_name(int transfer)
+{
+    static const char *const names[] = { "stream", "pinned", "pageable" };
+    return names[transfer];
+}
+
+const char *bench_placement_name(int placement)
+{
+    return placement == STOKE_PLACEMENT_DEVICE ? "device" : "host";
+}
+
+/* ---- the consumer ---- */
+
+/* A batch, of the next epoch when this one has ended. */
+static int take(stoke_upload *upload, uint64_t *epoch, const stoke_device_batch **batch, stoke_error *err)
+{
+    int r = cli_feed_next(upload, batch, err);
+    if (r != STOKE_E_END) return r;
+    r = stoke_upload_set_epoch(upload, ++*epoch);
+    if (!r) r = cli_feed_next(upload, batch, err);
+    return r == STOKE_E_END ? cli_error(err, STOKE_E_INVALID,
+                                        "the set has no batch: lower --batch, or leave --drop-last out")
+                            : r;
+}
+
+static void describe(bench_feed *job, const stoke_batch *batch)
+{
+    job->height = batch->height;
+    job->width = batch->width;
+    job->batch = batch->capacity;
+    job->dtype = batch->image_dtype;
+}
+
+static int one_step(bench_feed *job, stoke_upload *upload, uint64_t *epoch, stoke_error *err)
+{
+    const stoke_device_batch *batch = NULL;
+    int r = take(upload, epoch, &batch, err);
+    if (r) return r;
+    describe(job, &batch->host);
+    const double ms = job->step_ms + job->image_ms * batch->host.count;
+    if (ms > 0) r = stoke_upload_step(upload, ms, err);
+    stoke_upload_release(upload, &batch);
+    if (!r && job->sync) r = stoke_upload_finish(upload, err);
+    return r;
+}
+
+static int consume(bench_feed *job, stoke_upload *upload, stoke_error *err)
+{
+    const uint64_t total = job->warm_up + job->steps;
+    uint64_t epoch = (uint64_t)job->data.epoch;
+    stoke_progress *progress = job->label ? cli_progress_begin(job->call, job->label, "steps") : NULL;
+    int r = STOKE_OK;
+    for (uint64_t i = 0; i < total && !r; i++) {
+        if (i == job->warm_up) {
+            if (job->trace) stoke_upload_trace(upload, job->trace);
+            stoke_upload_mark(upload);
+            job->begin_ns = stoke_machine_now_ns();
+        }
+        r = one_step(job, upload, &epoch, err);
+        bench_live_of_feed(&job->live, upload, i + 1, total);
+        if (!r && cli_progress_update(progress, i + 1, total))
+            r = cli_error(err, STOKE_E_CANCELLED, "interrupted");
+    }
+    if (!r) r = stoke_upload_finish(upload, err);
+    job->end_ns = stoke_machine_now_ns();
+    cli_progress_end(&progress);
+    return r ? r : stoke_upload_measure(upload, &job->stats, err);
+}
+
+double bench_feed_step_ms(const bench_feed *job)
+{
+    return job->step_ms + job->image_ms * job->batch;
+}
+
+int bench_feed_run(bench_feed *job, stoke_error *err)
+{
+    stoke_upload *upload = NULL;
+    const char *why;
+    const uint64_t held = stoke_machine_peak_rss(); /* drawing a set */
+    if (job->other_bytes < held) job->other_bytes = held;
+    job->params.step_ms = job->step_ms + job->image_ms * (job->data.batch > 0 ? (double)job->data.batch : 1);
+    int r = cli_feed_open(job->call, &upload, job->dataset, &job->data, job->device, &job->params,
+                          job->other_bytes, err);
+    if (r) return r;
+    job->memory = *stoke_upload_memory_plan(upload);
+    job->placement = stoke_upload_placement(upload, &why);
+    snprintf(job->why, sizeof job->why, "%s", why);
+    char what[64];
+    snprintf(what, sizeof what, "bench device, %.24s (%s)", stoke_device_describe(job->device)->name,
+             bench_feed_source(job->device));
+    r = bench_live_open(&job->live, job->live_path, what, err);
+    if (!r) r = consume(job, upload, err);
+    bench_live_close(&job->live);
+    stoke_upload_destroy(&upload);
+    cli_return_memory();
+    return r;
+}
+
+/* ---- the set ---- */
+
+static int draw(bench_set *set, const cli_call *call, stoke_data_params *data, uint64_t count,
+                stoke_error *err)
+{
+    stoke_synth_params params = stoke_synth_defaults();
+    params.count = count;
+    params.height = params.width = SCENE;
+    int r = cli_temp_folder(set->folder, err);
+    if (r) return r;
+    stoke_progress *progress = cli_progress_begin(call, "drawing a set", "scenes");
+    r = stoke_synth_write(&params, set->folder, 0, cli_progress_update, progress, err);
+    cli_progress_end(&progress);
+    data->data = set->folder;
+    return r;
+}
+
+int bench_set_open(bench_set *set, const cli_call *call, stoke_data_params *data, uint64_t count,
+                   stoke_error *err)
+{
+    *set = (bench_set){ 0 };
+    int r = STOKE_OK;
+    if (!data->data && !data->images && !data->list) r = draw(set, call, data, count, err);
+    if (!r) r = cli_open_dataset(call, data, &set->dataset, err);
+    if (r) bench_set_close(set);
+    return r;
+}
+
+void bench_set_close(bench_set *set)
+{
+    stoke_dataset_close(&set->dataset);
+    cli_end_temp_folder(set->folder);
+    *set->folder = 0;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke dump: batches as .npy files, for a look from NumPy.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/lib/common.h"
+#include "cli/lib/output.h"
+
+typedef struct dump_options {
+    const char *out;
+    int64_t batches;
+    int force;
+} dump_options;
+
+static const stoke_option options[] = {
+    { .name = "out",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(dump_options, out),
+      .default_text = "dump",
+      .argument = "DIR",
+      .help = "Folder for the files; made when it does not exist" },
+    { .name = "batches",
+      .type = STOKE_OPT_INT,
+      .offset = offsetof(dump_options, batches),
+      .default_text = "1",
+      .min = 0,
+      .max = 1e9,
+      .argument = "N",
+      .help = "Number of batches; 0 = the whole epoch" },
+    { .name = "force",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(dump_options, force),
+      .default_text = "false",
+      .help =
+          "Write into a folder that has dumped batches already: files of the same name are replaced, others "
+          "stay" },
+};
+
+enum { IMAGES, MASKS, IDS, MASKS_B, LAMBDA };
+static const char *const kinds[] = { "images", "masks", "ids", "masks_b", "lambda" };
+
+/* The last two come with a mixup op in the pipeline. */
+static size_t kinds_of(const stoke_batch *batch)
+{
+    return batch->masks_b ? CLI_COUNT(kinds) : MASKS_B;
+}
+
+/* Whether a name is one that a dump writes: index.json or KIND_NUMBER.npy. */
+static int is_dumped(const char *name)
+{
+    for (size_t i = 0; i < CLI_COUNT(kinds); i++) {
+        size_t n = strlen(kinds[i]);
+        if (strncmp(name, kinds[i], n) != 0 || name[n] != '_') continue;
+        size_t digits = strspn(name + n + 1, "0123456789");
+        if (digits && !strcmp(name + n + 1 + digits, ".npy")) return 1;
+    }
+    return !strcmp(name, "index.json");
+}
+
+/* Batches of two runs in one folder look like those of one. */
+static int refuse_mixture(const cli_call *call, const dump_options *o, stoke_error *err)
+{
+    DIR *dir = opendir(o->out);
+    int r = STOKE_OK;
+    size_t there = 0;
+    if (!dir) return r; /* not there yet; if it is something else, making it says so */
+    errno = 0;
+    for (struct dirent *entry; !r && (entry = readdir(dir)); errno = 0) {
+        if (!is_dumped(entry->d_name)) continue;
+        there++;
+        if (!o->force)
+            r = cli_error(
+                err, STOKE_E_STATE,
+                "%s has dumped batches already (%s): name another folder with --out, or write there with "
+                "--force",
+                o->out, entry->d_name);
+    }
+    if (!r && errno) r = cli_error(err, STOKE_E_IO, "%s: cannot read folder: %s", o->out, strerror(errno));
+    closedir(dir);
+    if (!r && there)
+        cli_say(call, "--force: of %s in %s those that this dump names too are replaced",
+                STOKE_COUNT(there, "file"), o->out);
+    return r;
+}
+
+/* NumPy's type for an element. bfloat16 has none: the 16 bits are stored as they are. */
+static const char *npy_type(stoke_dtype dtype)
+{
+    switch (dtype) {
+    case STOKE_DTYPE_U8: return "|u1";
+    case STOKE_DTYPE_F32: return "<f4";
+    case STOKE_DTYPE_F16: return "<f2";
+    case STOKE_DTYPE_BF16:
+    case STOKE_DTYPE_U16: return "<u2";
+    case STOKE_DTYPE_I32: return "<i4";
+    case STOKE_DTYPE_I64: return "<i8";
+    }
+    return "|V1";
+}
+
+typedef struct dump {
+    const char *folder;
+    FILE *index; /* of the atomic index.json */
+    stoke_json json;
+    uint64_t written, replaced, skipped;
+} dump;
+
+static void file_path(const dump *d, int kind, uint64_t index, char path[CLI_PATH])
+{
+    snprintf(path, CLI_PATH, "%s/%s_%06llu.npy", d->folder, kinds[kind], (unsigned long long)index);
+}
+
+static int write_masks(const dump *d, const stoke_batch *b, int kind, const void *masks, stoke_error *err)
+{
+    char path[CLI_PATH], shape[96];
+    snprintf(shape, sizeof shape, "(%u, %u, %u)", b->count, b->height, b->width);
+    file_path(d, kind, b->index, path);
+    return cli_write_npy(path, npy_type(b->mask_dtype), shape, masks, b->count,
+                         (size_t)b->height * b->width * stoke_dtype_bytes(b->mask_dtype), b->mask_row_bytes,
+                         err);
+}
+
+static int write_column(const dump *d, const stoke_batch *b, int kind, const char *type, const void *values,
+                        size_t bytes, stoke_error *err)
+{
+    char path[CLI_PATH], shape[96];
+    snprintf(shape, sizeof shape, "(%u,)", b->count);
+    file_path(d, kind, b->index, path);
+    return cli_write_npy(path, type, shape, values, b->count, bytes, bytes, err);
+}
+
+static int write_arrays(const dump *d, const stoke_batch *b, stoke_error *err)
+{
+    char path[CLI_PATH], shape[96];
+    size_t pixels = (size_t)b->height * b->width;
+    if (b->layout == STOKE_LAYOUT_CHW)
+        snprintf(shape, sizeof shape, "(%u, %u, %u, %u)", b->count, b->channels, b->height, b->width);
+    else
+        snprintf(shape, sizeof shape, "(%u, %u, %u, %u)", b->count, b->height, b->width, b->channels);
+    file_path(d, IMAGES, b->index, path);
+    int r = cli_write_npy(path, npy_type(b->image_dtype), shape, b->images, b->count,
+                          pixels * b->channels * stoke_dtype_bytes(b->image_dtype), b->image_row_bytes, err);
+    if (!r) r = write_masks(d, b, MASKS, b->masks, err);
+    if (!r) r = write_column(d, b, IDS, "<u8", b->ids, sizeof *b->ids, err);
+    if (!r && b->masks_b) r = write_masks(d, b, MASKS_B, b->masks_b, err);
+    if (!r && b->masks_b) r = write_column(d, b, LAMBDA, "<f4", b->lambda, sizeof *b->lambda, err);
+    return r;
+}
+
+static void index_batch(dump *d, const stoke_batch *b)
+{
+    stoke_json *json = &d->json;
+    char hex[33], name[64];
+    uint8_t digest[16];
+    stoke_batch_digest(b, digest);
+    cli_hex(digest, hex);
+    stoke_json_object(json, NULL);
+    stoke_json_uint(json, "index", b->index);
+    stoke_json_uint(json, "position", b->position);
+    stoke_json_uint(json, "count", b->count);
+    stoke_json_string(json, "digest", hex);
+    for (size_t i = 0; i < kinds_of(b); i++) {
+        snprintf(name, sizeof name, "%s_%06llu.npy", kinds[i], (unsigned long long)b->index);
+        stoke_json_string(json, kinds[i], name);
+    }
+    stoke_json_array(json, "names");
+    for (uint32_t i = 0; i < b->count; i++) stoke_json_string(json, NULL, b->names[i]);
+    stoke_json_close(json);
+    stoke_json_array(json, "replaced");
+    for (uint32_t i = 0; i < b->count; i++) stoke_json_bool(json, NULL, b->status[i] == STOKE_ROW_REPLACED);
+    stoke_json_close(json);
+    stoke_json_close(json);
+}
+
+static void index_head(dump *d, const cli_call *call, const stoke_batch *b)
+{
+    stoke_json *json = &d->json;
+    stoke_json_begin(json, d->index, 1);
+    stoke_json_object(json, NULL);
+    stoke_json_string(json, "image_dtype", stoke_dtype_name(b->image_dtype));
+    stoke_json_string(json, "mask_dtype", stoke_dtype_name(b->mask_dtype));
+    stoke_json_string(json, "layout", b->layout == STOKE_LAYOUT_CHW ? "chw" : "hwc");
+    if (b->image_dtype == STOKE_DTYPE_BF16)
+        stoke_json_string(json, "note",
+                          "NumPy has no bfloat16: images are its 16 bits as uint16; "
+                          "(a.astype(np.uint32) << 16).view(np.float32) gives the values");
+    stoke_json_int(json, "seed", call->data.seed);
+    stoke_json_int(json, "epoch", call->data.epoch);
+    stoke_json_array(json, "batches");
+}
+
+static int dump_batches(const cli_call *call, cli_session *session, dump *d, stoke_error *err)
+{
+    uint64_t limit = (uint64_t)((const dump_options *)call->options)->batches;
+    uint64_t total = stoke_loader_remaining(session->loader);
+    if (limit && limit < total) total = limit;
+    int r = STOKE_OK;
+    stoke_progress *progress = cli_progress_begin(call, "writing", "batches");
+    while (!r && d->written < total) {
+        const stoke_batch *batch;
+        r = cli_next(session, &batch, err);
+        if (r) break;
+        if (!d->written) index_head(d, call, batch);
+        r = write_arrays(d, batch, err);
+        if (!r) index_batch(d, batch);
+        stoke_batch_release(session->loader, &batch);
+        cli_progress_update(progress, ++d->written, total);
+    }
+    cli_progress_end(&progress);
+    if (r == STOKE_E_END) r = STOKE_OK; /* policy skip may leave nothing of a batch: it is passed over */
+    if (!r && !d->written)
+        r = cli_error(err, STOKE_E_NOTFOUND, "the epoch has no batch to write (see --drop-last)");
+    if (r) return r;
+    stoke_loader_stats_data stats;
+    stoke_loader_stats(session->loader, &stats);
+    d->replaced = stats.replaced;
+    d->skipped = stats.skipped;
+    stoke_json_close(&d->json);
+    stoke_json_close(&d->json);
+    fputc('\n', d->index);
+    return STOKE_OK;
+}
+
+static void print_result(const cli_call *call, const dump *d, const stoke_memory_sum *memory,
+                         const char *index_path)
+{
+    if (call->common.json) {
+        stoke_json json;
+        stoke_json_begin(&json, stdout, 2);
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "folder", d->folder);
+        stoke_json_string(&json, "index", index_path);
+        cli_json_memory(&json, memory);
+        stoke_json_uint(&json, "batches", d->written);
+        stoke_json_uint(&json, "replaced", d->replaced);
+        stoke_json_uint(&json, "skipped", d->skipped);
+        stoke_json_close(&json);
+        return;
+    }
+    cli_print("%s: %llu batch%s\n", d->folder, (unsigned long long)d->written, d->written == 1 ? "" : "es");
+    cli_say(call,
+            "next: python3 -c \"import numpy, glob; "
+            "print(numpy.load(sorted(glob.glob('%s/images_*'))[0]).shape)\"",
+            d->folder);
+}
+
+static int run(cli_call *call)
+{
+    const dump_options *o = call->options;
+    stoke_error err = { 0 };
+    cli_session session = { 0 };
+    cli_output index = { 0 };
+    char index_path[CLI_PATH];
+    snprintf(index_path, sizeof index_path, "%s/index.json", o->out);
+    int r = refuse_mixture(call, o, &err);
+    if (!r) r = cli_session_open(&session, call, &call->data, &err);
+    if (!r) r = cli_make_folders(o->out, &err);
+    if (!r) r = cli_output_open(&index, index_path, &err);
+    /* index.json is written last and an old one, which --force gave up, goes first: a folder with an index is
+     * complete. */
+    if (!r) unlink(index.target);
+    dump d = { .folder = o->out, .index = index.stream };
+    if (!r) r = dump_batches(call, &session, &d, &err);
+    if (!r) r = cli_output_commit(&index, &err);
+    cli_output_abandon(&index);
+    cli_session_close(&session);
+    if (r) return cli_fail(call, &err);
+    print_result(call, &d, &session.memory, index_path);
+    cli_say_bad(call, d.replaced, d.skipped);
+    return CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "stoke dump demo/data --size 128 --batch 4", "dump/images_000000.npy, masks_, ids_ and index.json" },
+    { "stoke dump demo/data --batches 0 --dtype u8 --layout hwc --out all",
+      "the whole epoch as bytes, interleaved" },
+    { 0 },
+};
+
+const cli_command cli_dump = {
+    .name = "dump",
+    .summary = "write batches as .npy files",
+    .arguments = "[DIR]",
+    .max_words = 1,
+    .description =
+        "Writes images_NNNNNN.npy, masks_NNNNNN.npy and ids_NNNNNN.npy for each batch (NNNNNN is "
+        "its global index) and, "
+        "last of all, index.json with names, types and digests of what this run wrote. bfloat16 "
+        "images are stored as "
+        "uint16. With a mixup op there are masks_b_NNNNNN.npy and lambda_NNNNNN.npy too: the second "
+        "masks and the share of the first. Every file "
+        "appears whole or not at all.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(dump_options),
+    .reads_data = 1,
+    .run = run,
+};

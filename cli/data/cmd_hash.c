@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke hash: the digest of every batch of an epoch, the proof of promise (a): equal for any number of
+ * workers, any prefetch depth, any number of ranks and any point of resumption.
+ *
+ * An epoch is taken in one or two phases (before and after --resume-at); a phase is a world of ranks run one
+ * after another, each with a loader of its own that starts from a state and ends with one.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "cli/lib/upload_options.h"
+#include "cli/lib/output.h"
+#include "cli/lib/settings.h"
+
+typedef struct hash_options {
+    int ranks_all, force;
+    int64_t batches, resume_at, resume_workers, resume_prefetch, resume_world;
+    const char *state, *from, *device;
+} hash_options;
+
+static const stoke_option options[] = {
+    { .name = "ranks_all",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(hash_options, ranks_all),
+      .default_text = "false",
+      .help = "Run every rank of --world one after another and print the union" },
+    { .name = "batches",
+      .type = STOKE_OPT_INT,
+      .offset = offsetof(hash_options, batches),
+      .default_text = "0",
+      .min = 0,
+      .max = 1e9,
+      .argument = "N",
+      .help = "Stop after N batches of a rank; 0 = the whole epoch" },
+    { .name = "resume_at",
+      .type = STOKE_OPT_INT,
+      .offset = offsetof(hash_options, resume_at),
+      .default_text = "0",
+      .min = 0,
+      .max = 1e9,
+      .argument = "K",
+      .help = "After K batches save the state, destroy the loader, make a new one, restore and go on; 0 = "
+              "never" },
+    { .name = "resume_workers",
+      .type = STOKE_OPT_AUTO_INT,
+      .offset = offsetof(hash_options, resume_workers),
+      .default_text = "auto",
+      .min = 0,
+      .max = 1024,
+      .argument = "N|auto",
+      .help = "Workers after --resume-at; auto = as many as before" },
+    { .name = "resume_prefetch",
+      .type = STOKE_OPT_AUTO_INT,
+      .offset = offsetof(hash_options, resume_prefetch),
+      .default_text = "auto",
+      .min = 1,
+      .max = 1024,
+      .argument = "N|auto",
+      .help = "Prefetch after --resume-at; auto = as before" },
+    { .name = "resume_world",
+      .type = STOKE_OPT_AUTO_INT,
+      .offset = offsetof(hash_options, resume_world),
+      .default_text = "auto",
+      .min = 1,
+      .max = 65536,
+      .argument = "N|auto",
+      .help = "Ranks after --resume-at (with --ranks-all); auto = as before" },
+    { .name = "state",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(hash_options, state),
+      .argument = "FILE",
+      .help = "Write the state after the last batch to FILE (JSON)" },
+    { .name = "from",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(hash_options, from),
+      .argument = "FILE",
+      .help = "Start from a state written by --state" },
+    { .name = "device",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(hash_options, device),
+      .argument = "NAME",
+      .help = "Send the batches to a device and read them back there (`stoke devices` lists them): the "
+              "digests are the same" },
+    CLI_FORCE(hash_options),
+};
+
+enum { STATE_TEXT = 1024 };
+
+typedef struct entry {
+    uint64_t index, position;
+    uint32_t count;
+    int padding; /* a batch that only keeps ranks in step: its rows were delivered before */
+    uint8_t digest[16];
+} entry;
+
+typedef struct digests {
+    entry *entries;
+    size_t count, capacity;
+    uint64_t epoch; /* of the batches: a state may name another than --epoch */
+    uint64_t replaced, skipped;
+    cli_cache_report cache;
+    stoke_memory_sum memory; /* of the loader that takes most */
+    int goes_on;             /* another phase follows, so this one must leave batches to it */
+} digests;
+
+static void add(digests *list, const stoke_batch *batch, uint64_t samples)
+{
+    list->entries = cli_grow(list->entries, &list->capacity, list->count + 1, sizeof *list->entries);
+    entry *e = &list->entries[list->count++];
+    list->epoch = batch->epoch;
+    *e = (entry){ .index = batch->index,
+                  .position = batch->position,
+                  .count = batch->count,
+                  .padding = batch->position >= samples };
+    stoke_batch_digest(batch, e->digest);
+}
+
+/* Where batches come from: a loader, or an upload to a device and back. */
+typedef struct source {
+    cli_session session; /* without a device; else its dataset only */
+    stoke_device *device;
+    stoke_upload *upload;
+} source;
+
+static void source_close(source *from)
+{
+    if (from->upload) cli_say_reading(from->session.call, stoke_upload_loader(from->upload));
+    stoke_upload_destroy(&from->upload);
+    stoke_device_close(&from->device);
+    cli_session_close(&from->session);
+}
+
+static int feed_open(source *from, cli_call *call, const stoke_data_params *data, stoke_error *err)
+{
+    const hash_options *o = call->options;
+    stoke_data_params own = *data;
+    stoke_upload_params params = call->upload;
+    params.reads = 1;
+    if (own.consumer_cores < 0) own.consumer_cores = 0; /* we only look at batches */
+    from->session = (cli_session){ .call = call };
+    int r = cli_open_dataset(call, data, &from->session.dataset, err);
+    if (!r) r = cli_device_open(&from->device, o->device, 1, err);
+    if (!r)
+        r = cli_feed_open(call, &from->upload, from->session.dataset, &own, from->device, &params, 0, err);
+    if (!r) from->session.memory = cli_loader_memory(&stoke_upload_memory_plan(from->upload)->host);
+    return r;
+}
+
+static int source_open(source *from, cli_call *call, const stoke_data_params *data, const char *state,
+                       stoke_error *err)
+{
+    const hash_options *o = call->options;
+    *from = (source){ 0 };
+    int r = o->device ? feed_open(from, call, data, err) : cli_session_open(&from->session, call, data, err);
+    if (!r && *state)
+        r = from->upload ? stoke_upload_restore(from->upload, state, err)
+                         : stoke_loader_restore(from->session.loader, state, err);
+    if (r) source_close(from);
+    return r;
+}
+
+/* Batches to come; of an upload that was restored, at most. */
+static uint64_t source_remaining(const source *from)
+{
+    return from->upload ? stoke_upload_batches(from->upload) : stoke_loader_remaining(from->session.loader);
+}
+
+/* Adds the next batch to the list. */
+static int source_take(source *from, digests *list, stoke_error *err)
+{
+    const uint64_t samples = stoke_dataset_count(from->session.dataset);
+    const stoke_batch *batch;
+    if (!from->upload) {
+        int r = cli_next(&from->session, &batch, err);
+        if (r) return r;
+        add(list, batch, samples);
+        stoke_batch_release(from->session.loader, &batch);
+        return STOKE_OK;
+    }
+    const stoke_device_batch *there;
+    stoke_batch back;
+    int r = cli_feed_next(from->upload, &there, err);
+    if (r) return r;
+    r = stoke_upload_read(from->upload, there, &back, err);
+    if (!r) add(list, &back, samples);
+    stoke_upload_release(from->upload, &there);
+    return r;
+}
+
+/* What became of rows, and what a loader knows about its cache: an upload's is ahead of what was taken. */
+static void source_account(const source *from, const stoke_data_params *data, digests *list)
+{
+    stoke_loader_stats_data stats;
+    if (from->upload) {
+        uint64_t replaced, skipped;
+        stoke_upload_bad(from->upload, &replaced, &skipped);
+        list->replaced += replaced;
+        list->skipped += skipped;
+        return;
+    }
+    stoke_loader_stats(from->session.loader, &stats);
+    list->replaced += stats.replaced;
+    list->skipped += stats.skipped;
+    cli_cache_add(&list->cache, data, from->session.loader);
+    list->cache.warned |= from->session.warned;
+}
+
+/* One rank from `state` ("" = the start of the epoch), at most `limit` batches (0 = to the end). `state` then
+ * holds where it stopped. */
+static int run_rank(cli_call *call, const stoke_data_params *data, uint64_t limit, char *state, digests *list,
+                    stoke_error *err)
+{
+    source from = { 0 };
+    int r = source_open(&from, call, data, state, err);
+    if (r) return r;
+    if (stoke_memory_total(&from.session.memory) > stoke_memory_total(&list->memory))
+        list->memory = from.session.memory;
+    uint64_t done = 0, total = source_remaining(&from);
+    if (list->goes_on && limit >= total)
+        r = cli_error(err, STOKE_E_INVALID,
+                      "--resume-at %llu is not inside the epoch: a rank has %s to take, so nothing would be "
+                      "left to resume",
+                      (unsigned long long)limit, STOKE_COUNT(total, "batch"));
+    if (limit && limit < total) total = limit;
+    stoke_progress *progress = cli_progress_begin(call, "hashing", "batches");
+    while (!r && done < total) {
+        r = source_take(&from, list, err);
+        if (!r) cli_progress_update(progress, ++done, total);
+    }
+    cli_progress_end(&progress);
+    if (r == STOKE_E_END) r = STOKE_OK; /* policy skip may leave nothing of a batch: it is passed over */
+    source_account(&from, data, list);
+    if (!r && from.upload)
+        stoke_upload_state(from.upload, state, STATE_TEXT);
+    else if (!r)
+        stoke_loader_state(from.session.loader, state, STATE_TEXT);
+    source_close(&from);
+    return r;
+}
+
+/* All ranks, or the one that was asked for, from one state: every rank saves the same one when it has taken
+ * as many batches. */
+static int run_phase(cli_call *call, const stoke_data_params *settings, uint64_t limit, char *state,
+                     digests *list, stoke_error *err)
+{
+    const hash_options *o = call->options;
+    stoke_data_params data = *settings;
+    char end[STATE_TEXT] = "";
+    int64_t first = o->ranks_all ? 0 : data.rank, last = o->ranks_all ? data.world - 1 : data.rank;
+    for (int64_t rank = first; rank <= last; rank++) {
+        data.rank = rank;
+        strcpy(end, state);
+        int r = run_rank(call, &data, limit, end, list, err);
+        if (r) return r;
+    }
+    strcpy(state, end);
+    return STOKE_OK;
+}
+
+static int run_epoch(cli_call *call, char *state, digests *list, stoke_error *err)
+{
+    const hash_options *o = call->options;
+    stoke_data_params data = call->data;
+    uint64_t limit = (uint64_t)o->batches, at = (uint64_t)o->resume_at;
+    if (limit && at >= limit)
+        return cli_error(err, STOKE_E_INVALID, "--resume-at %llu must be less than --batches %llu",
+                         (unsigned long long)at, (unsigned long long)limit);
+    list->goes_on = at != 0;
+    int r = run_phase(call, &data, at ? at : limit, state, list, err);
+    if (r || !at) return r;
+    list->goes_on = 0;
+    if (o->resume_workers >= 0) data.workers = o->resume_workers;
+    if (o->resume_prefetch > 0) data.prefetch = o->resume_prefetch;
+    if (o->resume_world > 0) data.world = o->resume_world;
+    return run_phase(call, &data, limit ? limit - at : 0, state, list, err);
+}
+
+static int by_index(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* XXH3-128 over (index, digest) of the batches in order of index, padding left out: the same for any number
+ * of ranks. */
+static void digest_all(const digests *list, uint8_t all[16])
+{
+    XXH3_state_t *hash = XXH3_createState();
+    XXH3_128bits_reset(hash);
+    for (size_t i = 0; i < list->count; i++) {
+        const entry *e = &list->entries[i];
+        uint8_t index[8];
+        if (e->padding) continue;
+        for (int k = 0; k < 8; k++) index[k] = (uint8_t)(e->index >> 8 * k);
+        XXH3_128bits_update(hash, index, sizeof index);
+        XXH3_128bits_update(hash, e->digest, sizeof e->digest);
+    }
+    XXH128_canonical_t text;
+    XXH128_canonicalFromHash(&text, XXH3_128bits_digest(hash));
+    memcpy(all, text.digest, 16);
+    XXH3_freeState(hash);
+}
+
+static void print_json(const cli_call *call, const digests *list, const char *all)
+{
+    const hash_options *o = call->options;
+    stoke_json json;
+    char hex[33];
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "all", all);
+    stoke_json_int(&json, "seed", call->data.seed);
+    stoke_json_uint(&json, "epoch", list->epoch);
+    stoke_json_int(&json, "world", call->data.world);
+    if (o->ranks_all)
+        stoke_json_string(&json, "rank", "all");
+    else
+        stoke_json_int(&json, "rank", call->data.rank);
+    stoke_json_uint(&json, "replaced", list->replaced);
+    stoke_json_uint(&json, "skipped", list->skipped);
+    cli_json_cache(&json, &list->cache);
+    cli_json_memory(&json, &list->memory);
+    stoke_json_array(&json, "batches");
+    for (size_t i = 0; i < list->count; i++) {
+        const entry *e = &list->entries[i];
+        cli_hex(e->digest, hex);
+        stoke_json_object(&json, NULL);
+        stoke_json_uint(&json, "index", e->index);
+        stoke_json_uint(&json, "position", e->position);
+        stoke_json_uint(&json, "count", e->count);
+        stoke_json_string(&json, "digest", hex);
+        if (e->padding) stoke_json_bool(&json, "padding", 1);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+static void print_result(const cli_call *call, const digests *list)
+{
+    uint8_t digest[16];
+    char hex[33], all[33];
+    digest_all(list, digest);
+    cli_hex(digest, all);
+    if (call->common.json) {
+        print_json(call, list, all);
+        return;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        const entry *e = &list->entries[i];
+        cli_hex(e->digest, hex);
+        cli_print("%6llu  %s%s\n", (unsigned long long)e->index, hex, e->padding ? "  padding" : "");
+    }
+    cli_print("   all  %s\n", all);
+}
+
+static int write_state(const char *path, const char *state, stoke_error *err)
+{
+    cli_output output;
+    int r = cli_output_open(&output, path, err);
+    if (r) return r;
+    fprintf(output.stream, "%s\n", state);
+    return cli_output_commit(&output, err);
+}
+
+static int read_state(const char *path, char *state, stoke_error *err)
+{
+    char *text = NULL;
+    int r = cli_read_text(path, STATE_TEXT - 1, &text, err);
+    if (r) return r;
+    strcpy(state, text);
+    free(text);
+    return *state ? STOKE_OK : cli_error(err, STOKE_E_STATE, "%s: empty file", path);
+}
+
+static int run(cli_call *call)
+{
+    const hash_options *o = call->options;
+    stoke_error err = { 0 };
+    digests list = { .epoch = (uint64_t)call->data.epoch };
+    char state[STATE_TEXT] = "";
+    int r = STOKE_OK;
+    if (o->resume_world > 0 && !o->ranks_all)
+        r = cli_error(&err, STOKE_E_INVALID,
+                      "--resume-world needs --ranks-all: other ranks take over the rest");
+    if (!r && !o->resume_at && (o->resume_workers >= 0 || o->resume_prefetch > 0 || o->resume_world > 0))
+        r = cli_error(&err, STOKE_E_INVALID, "--resume-workers, -prefetch and -world need --resume-at K");
+    if (!r && !o->device &&
+        (cli_has_flag(call, "placement") || cli_has_flag(call, "transfer") || cli_has_flag(call, "depth")))
+        r = cli_error(&err, STOKE_E_INVALID,
+                      "--placement, --transfer and --depth need --device NAME (`stoke devices` lists them)");
+    if (!r) r = cli_may_write(call, o->state, o->force, &err);
+    if (!r && o->from) r = read_state(o->from, state, &err);
+    if (!r) r = run_epoch(call, state, &list, &err);
+    if (!r && o->state) r = write_state(o->state, state, &err);
+    if (!r) {
+        if (list.count) qsort(list.entries, list.count, sizeof *list.entries, by_index);
+        print_result(call, &list);
+        cli_say_bad(call, list.replaced, list.skipped);
+        cli_say_cache(call, &list.cache);
+        if (!list.count)
+            cli_say(call,
+                    "no batches: nothing was compared (--drop-last leaves out what does not fill a batch on "
+                    "every rank, and a state may be that of the end)");
+    }
+    free(list.entries);
+    return r ? cli_fail(call, &err) : CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "stoke hash demo/data --batch 8 --workers 0", "one line per batch and one over all" },
+    { "stoke hash demo/data --batch 8 --workers 2 --prefetch 4 --json", "the same digests by other means" },
+    { "stoke hash demo/data --batch 8 --world 2 --ranks-all", "two ranks: their union is the same again" },
+    { "stoke hash demo/data --batch 8 --device host --placement device --resume-at 3",
+      "stopped, resumed and augmented by a device: the same" },
+    { 0 },
+};
+
+const cli_command cli_hash = {
+    .name = "hash",
+    .summary = "digest of every batch of an epoch",
+    .arguments = "[DIR]",
+    .max_words = 1,
+    .description = "Takes the batches of one epoch and prints a 128-bit digest (XXH3) of what a consumer "
+                   "sees in each: ids, pixels, "
+                   "masks. The digests depend on data, settings, seed and epoch only; use it to prove that "
+                   "two machines, settings or "
+                   "versions deliver the same. `all` is over the pairs (index, digest) in order of index. "
+                   "With --world the batches of "
+                   "one rank are printed; batches that only keep the ranks in step are marked as padding and "
+                   "left out of `all`. With --device the batches go there and come back first.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(hash_options),
+    .reads_data = 1,
+    .reads_feed = 1,
+    .run = run,
+};

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke pack: a set as tar shards, or decoded into a cache.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/lib/common.h"
+
+enum { FORMAT_TAR, FORMAT_CACHE }; /* the order of the choices */
+
+typedef struct pack_options {
+    const char *out, *prefix;
+    uint64_t shard_size;
+    int64_t shard_samples;
+    int format, force;
+} pack_options;
+
+static const stoke_option options[] = {
+    { .name = "out",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(pack_options, out),
+      .argument = "DIR",
+      .help = "Folder for the shards or the cache; made when it is not there" },
+    { .name = "format",
+      .type = STOKE_OPT_CHOICE,
+      .offset = offsetof(pack_options, format),
+      .default_text = "tar",
+      .choices = "tar|cache",
+      .help = "tar: files as they are, in WebDataset's layout. cache: decoded samples, as --cache DIR of "
+              "other commands keeps them, for the same settings" },
+    { .name = "shard_size",
+      .type = STOKE_OPT_BYTES,
+      .offset = offsetof(pack_options, shard_size),
+      .default_text = "256M",
+      .argument = "BYTES",
+      .help = "A shard is at most so large, unless one sample is larger; 0 for no limit" },
+    { .name = "shard_samples",
+      .type = STOKE_OPT_INT,
+      .offset = offsetof(pack_options, shard_samples),
+      .default_text = "0",
+      .min = 0,
+      .max = 1e9,
+      .argument = "N",
+      .help = "And has at most N samples; 0 for no limit" },
+    { .name = "prefix",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(pack_options, prefix),
+      .argument = "TEXT",
+      .help = "What the shards' names begin with: a-000000.tar. A name that begins with train or val makes "
+              "them that "
+              "part of a set" },
+    { .name = "force",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(pack_options, force),
+      .default_text = "false",
+      .help =
+          "Replace what was packed in DIR before, from other sources or with other settings, or write into a "
+          "folder that has other things in it. A file that took the place of a packed shard stays, and pack "
+          "ends with its name" },
+};
+
+static void print_json(const char *out, const stoke_pack_report *report, double rate)
+{
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "folder", out);
+    stoke_json_uint(&json, "shards", report->shards);
+    stoke_json_uint(&json, "kept", report->kept);
+    stoke_json_uint(&json, "samples", report->samples);
+    stoke_json_uint(&json, "bytes", report->bytes);
+    stoke_json_uint(&json, "written_bytes", report->written);
+    stoke_json_array(&json, "left_out");
+    for (size_t i = 0; i < report->n_bad; i++) {
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "path", report->bad[i].path);
+        stoke_json_string(&json, "reason", report->bad[i].reason);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_real(&json, "seconds", report->seconds);
+    stoke_json_real(&json, "mb_per_s", rate);
+    stoke_json_close(&json);
+}
+
+static void print_result(const cli_call *call, const char *out, const stoke_pack_report *report)
+{
+    double rate = report->seconds > 0 ? (double)report->written / 1e6 / report->seconds : 0;
+    if (call->common.json) {
+        print_json(out, report, rate);
+        return;
+    }
+    char bytes[32], time[32];
+    cli_print("%s: %s in %s, %s, in %s", out, STOKE_COUNT(report->samples, "sample"),
+              STOKE_COUNT(report->shards, "shard"), stoke_text_bytes(report->bytes, bytes, sizeof bytes),
+              stoke_text_seconds(report->seconds, time, sizeof time));
+    if (report->written) cli_print(" (%.0f MB/s)", rate);
+    if (report->kept) cli_print("; %llu finished before", (unsigned long long)report->kept);
+    putchar('\n');
+    for (size_t i = 0; i < report->n_bad && i < 20; i++)
+        cli_print("left out: %s: %s\n", report->bad[i].path, report->bad[i].reason);
+    if (report->n_bad > 20) cli_print("... and %zu more: --json has them all\n", report->n_bad - 20);
+}
+
+static void print_cache(const cli_call *call, const char *folder, const stoke_memory_sum *memory,
+                        const stoke_cache_report *report)
+{
+    if (call->common.json) {
+        stoke_json json;
+        stoke_json_begin(&json, stdout, 2);
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "folder", folder);
+        stoke_json_uint(&json, "found", report->found);
+        stoke_json_uint(&json, "stored", report->stored);
+        stoke_json_uint(&json, "bad", report->bad);
+        stoke_json_uint(&json, "left_out", report->left_out);
+        stoke_json_uint(&json, "bytes", report->bytes);
+        stoke_json_string(&json, "warning", *report->warning ? report->warning : NULL);
+        stoke_json_real(&json, "seconds", report->seconds);
+        cli_json_memory(&json, memory);
+        stoke_json_close(&json);
+        return;
+    }
+    char time[32], bytes[32] = "", size[48] = "";
+    if (report->bytes) /* without a budget only what was added is known */
+        snprintf(size, sizeof size, ", %s%s", stoke_text_bytes(report->bytes, bytes, sizeof bytes),
+                 call->data.cache_disk ? " in all" : "");
+    cli_print("%s: %llu sample%s decoded and kept%s, %llu there before, in %s\n", folder,
+              (unsigned long long)report->stored, report->stored == 1 ? "" : "s", size,
+              (unsigned long long)report->found, stoke_text_seconds(report->seconds, time, sizeof time));
+    if (report->bad)
+        cli_print("bad: %llu; `stoke verify` gives the reasons\n", (unsigned long long)report->bad);
+    if (report->left_out)
+        cli_print("left out: %llu, %s\n", (unsigned long long)report->left_out,
+                  *report->warning ? "the folder cannot be written" : "the budget (--cache-disk) is full");
+}
+
+static int run_cache(cli_call *call)
+{
+    const pack_options *o = call->options;
+    stoke_error err = { 0 };
+    stoke_dataset *dataset = NULL;
+    stoke_cache_report report;
+    stoke_data_params data = call->data;
+    if (o->out) data.cache = o->out;
+    int r = data.cache && *data.cache
+                ? STOKE_OK
+                : cli_error(&err, STOKE_E_INVALID, "name the folder of the cache: --out DIR");
+    if (!r) r = cli_open_dataset(call, &data, &dataset, &err);
+    unsigned threads = data.workers > 0 ? (unsigned)data.workers : 0;
+    stoke_memory_sum memory = { 0 };
+    if (!r) r = stoke_cache_fill_memory(dataset, &data, &threads, &memory, &err);
+    if (!r) {
+        cli_say_memory(call, &memory);
+        stoke_progress *progress = cli_progress_begin(call, "filling", "samples");
+        r = stoke_cache_fill(dataset, &data, threads, cli_progress_update, progress, &report, &err);
+        cli_progress_end(&progress);
+    }
+    int code = r ? cli_fail(call, &err) : CLI_OK;
+    if (!r) {
+        print_cache(call, data.cache, &memory, &report);
+        if (*report.warning) cli_say(call, "warning: %s", report.warning);
+        if (*report.unrecorded) cli_say(call, "warning: %s", report.unrecorded);
+        /* A full budget was asked for. A disk that says no is a failure here, where filling is all there is
+         * to do; a run that only uses the cache goes on without. */
+        if (*report.warning && report.left_out) code = CLI_FAILED;
+        if (!call->common.json && code == CLI_OK)
+            cli_say(call,
+                    "next: stoke bench data %s --cache %s, with the same settings; deleting the folder "
+                    "empties the cache",
+                    data.data ? STOKE_WORD(data.data) : "...", STOKE_WORD(data.cache));
+    }
+    stoke_dataset_close(&dataset);
+    return code;
+}
+
+/* Settings that shape samples, where files are copied as they are. */
+static void say_unused(const cli_call *call)
+{
+    const stoke_data_params *data = &call->data;
+    const char *name = strcmp(data->label_map, "identity") ? "label-map"
+                       : data->size[0]                     ? "size"
+                       : strcmp(data->augment, "none")     ? "augment"
+                       : *data->cache                      ? "cache"
+                                                           : NULL;
+    if (name && !call->common.config)
+        cli_say(call,
+                "note: --%s has no effect on shards, which hold the files as they are: give it to the "
+                "commands that read them",
+                name);
+}
+
+static int run(cli_call *call)
+{
+    const pack_options *o = call->options;
+    if (o->format == FORMAT_CACHE) return run_cache(call);
+    stoke_error err = { 0 };
+    stoke_dataset *dataset = NULL;
+    stoke_pack_report report = { 0 };
+    stoke_pack_params params = stoke_pack_defaults();
+    params.out = o->out;
+    if (o->prefix) params.prefix = o->prefix;
+    params.shard_bytes = o->shard_size;
+    params.shard_samples = (uint64_t)o->shard_samples;
+    params.force = o->force;
+    /* There is nothing to replace a sample by: either it is left out, or somebody should know. */
+    params.skip_bad = call->data.policy == STOKE_POLICY_SKIP;
+    int r = o->out ? STOKE_OK : cli_error(&err, STOKE_E_INVALID, "name the folder for the shards: --out DIR");
+    if (!r) r = cli_open_dataset(call, &call->data, &dataset, &err);
+    if (!r) {
+        say_unused(call);
+        stoke_progress *progress = cli_progress_begin(call, "packing", "samples");
+        r = stoke_pack(dataset, &params, cli_progress_update, progress, &report, &err);
+        cli_progress_end(&progress);
+    }
+    int code = r ? cli_fail(call, &err) : CLI_OK;
+    if (!r) {
+        print_result(call, o->out, &report);
+        if (report.replaced)
+            cli_say(call, "--force: %llu shard%s replaced in %s", (unsigned long long)report.replaced,
+                    report.replaced == 1 ? " was" : "s were", o->out);
+        if (!call->common.json) cli_say(call, "next: stoke verify %s", STOKE_WORD(o->out));
+    }
+    stoke_pack_report_free(&report);
+    stoke_dataset_close(&dataset);
+    return code;
+}
+
+static const cli_example examples[] = {
+    { "stoke pack demo/data --out demo/shards", "shards of 256 MB: demo/shards/000000.tar ..." },
+    { "stoke pack demo/data --out demo/small --shard-samples 16", "16 samples in each" },
+    { "stoke pack demo/data --out demo/parts --split train --val-split 0.2 --prefix train",
+      "one part of a set, named so" },
+    { "stoke pack demo/data --format cache --out demo/cache --size 256", "for runs with --size 256" },
+    { 0 },
+};
+
+const cli_command cli_pack = {
+    .name = "pack",
+    .summary = "write a set as tar shards, or decoded into a cache",
+    .arguments = "[DIR] --out DIR",
+    .max_words = 1,
+    .description = "Writes the samples as KEY.jpg and KEY.mask.png into tar files that stoke, GNU tar and "
+                   "the webdataset package "
+                   "read. Files are copied byte for byte, so the shards give the same batches as the set. A "
+                   "set with its own train "
+                   "and val folders becomes train-000000.tar ... and val-000000.tar ... The same set and "
+                   "settings give the same "
+                   "shards. Interrupted, it leaves finished shards only, and goes on from there when it is "
+                   "run again. A file that "
+                   "cannot be opened or is no picture ends it, unless --policy skip leaves the sample out; "
+                   "pixels are not decoded, so a damaged picture is packed as it is: `stoke verify` finds "
+                   "those. With --format cache "
+                   "the samples are decoded and resized into a cache, so that the first epoch of a run with "
+                   "--cache DIR and the same settings finds them all. Deleting the folder empties a cache.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(pack_options),
+    .reads_data = 1,
+    .run = run,
+};

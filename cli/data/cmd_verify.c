@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke verify: reads all of a set and gives a reason for everything that is wrong with it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/lib/common.h"
+#include "cli/lib/output.h"
+
+enum { CLI_TEXT = sizeof(((stoke_error *)0)->message) };
+
+typedef struct verify_options {
+    const char *csv;
+    int allow_orphans, force;
+    int64_t show;
+} verify_options;
+
+static const stoke_option options[] = {
+    { .name = "csv",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(verify_options, csv),
+      .argument = "FILE",
+      .help = "Also write every finding as a line of CSV: path, kind, reason" },
+    { .name = "show",
+      .type = STOKE_OPT_INT,
+      .offset = offsetof(verify_options, show),
+      .default_text = "20",
+      .min = 0,
+      .max = 1e9,
+      .argument = "N",
+      .help = "Findings to print for people; JSON and CSV always have all" },
+    { .name = "allow_orphans",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(verify_options, allow_orphans),
+      .default_text = "false",
+      .help = "Files that were left out while matching (no partner, or the same name as another) are listed "
+              "but do not "
+              "make the exit status 1" },
+    CLI_FORCE(verify_options),
+};
+
+static const char *const note_kinds[] = { "image without mask", "mask without image", "duplicate",
+                                          "not a file" };
+
+static const char *const finding_headings[] = { "path", "kind", "reason" };
+
+/* What is wrong, one line each: bad files, then what was left out while matching. */
+static stoke_table *findings(const stoke_dataset *dataset, const stoke_verify_report *report)
+{
+    stoke_table *table = stoke_table_create(finding_headings, CLI_COUNT(finding_headings));
+    for (size_t i = 0; i < report->n_bad; i++)
+        stoke_table_row(table, (const char *[]){ report->bad[i].path, "bad", report->bad[i].reason });
+    for (size_t i = 0; i < stoke_dataset_notes(dataset); i++) {
+        stoke_note note = stoke_dataset_note(dataset, i);
+        stoke_table_row(table, (const char *[]){ note.path, note_kinds[note.kind], note.detail });
+    }
+    return table;
+}
+
+/* Paths of one kind: orphans have no partner, a duplicate has one too many. */
+static void json_paths(stoke_json *json, const char *key, const stoke_dataset *dataset, int duplicates)
+{
+    stoke_json_array(json, key);
+    for (size_t i = 0; i < stoke_dataset_notes(dataset); i++) {
+        stoke_note note = stoke_dataset_note(dataset, i);
+        if ((note.kind == STOKE_NOTE_DUPLICATE) == duplicates) stoke_json_string(json, NULL, note.path);
+    }
+    stoke_json_close(json);
+}
+
+/* All of them, with the reason. */
+static void json_left_out(stoke_json *json, const stoke_dataset *dataset)
+{
+    stoke_json_array(json, "left_out");
+    for (size_t i = 0; i < stoke_dataset_notes(dataset); i++) {
+        stoke_note note = stoke_dataset_note(dataset, i);
+        stoke_json_object(json, NULL);
+        stoke_json_string(json, "path", note.path);
+        stoke_json_string(json, "kind", note_kinds[note.kind]);
+        stoke_json_string(json, "reason", note.detail);
+        stoke_json_close(json);
+    }
+    stoke_json_close(json);
+}
+
+static void json_sizes(stoke_json *json, const stoke_verify_report *report)
+{
+    stoke_json_object(json, "sizes");
+    stoke_json_uint(json, "min_width", report->min_width);
+    stoke_json_uint(json, "min_height", report->min_height);
+    stoke_json_uint(json, "max_width", report->max_width);
+    stoke_json_uint(json, "max_height", report->max_height);
+    stoke_json_close(json);
+    stoke_json_object(json, "formats");
+    for (int i = STOKE_FORMAT_JPEG; i <= STOKE_FORMAT_TIFF; i++)
+        if (report->formats[i]) stoke_json_uint(json, stoke_format_name((stoke_format)i), report->formats[i]);
+    stoke_json_close(json);
+    stoke_json_uint(json, "images16", report->images16);
+    if (!report->images16) return;
+    stoke_json_array(json, "values16");
+    stoke_json_uint(json, NULL, report->min_value16);
+    stoke_json_uint(json, NULL, report->max_value16);
+    stoke_json_close(json);
+}
+
+/* The library names settings, a person types flags. */
+static const char *flagged(const cli_call *call, const char *text, char out[CLI_TEXT])
+{
+    stoke_error as_error = { 0 };
+    snprintf(as_error.message, sizeof as_error.message, "%s", text);
+    snprintf(out, CLI_TEXT, "%s", cli_with_flags(call, &as_error).message);
+    return out;
+}
+
+static const char *class_name(const stoke_verify_report *report, uint32_t id)
+{
+    return report->labels ? stoke_labels_name(report->labels, id) : NULL;
+}
+
+static void print_json(const cli_call *call, const stoke_dataset *dataset, const stoke_memory_sum *memory,
+                       const stoke_verify_report *report)
+{
+    stoke_json json;
+    char text[CLI_TEXT];
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_uint(&json, "pairs", report->pairs);
+    stoke_json_uint(&json, "ok", report->ok);
+    stoke_json_bool(&json, "masks", stoke_dataset_has_masks(dataset));
+    stoke_json_array(&json, "bad");
+    for (size_t i = 0; i < report->n_bad; i++) {
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "path", report->bad[i].path);
+        stoke_json_string(&json, "reason", report->bad[i].reason);
+        stoke_json_string(&json, "code", stoke_status_name(report->bad[i].code));
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    json_paths(&json, "orphans", dataset, 0);
+    json_paths(&json, "duplicates", dataset, 1);
+    json_left_out(&json, dataset);
+    stoke_json_array(&json, "classes");
+    for (size_t i = 0; i < report->n_classes; i++) {
+        stoke_json_object(&json, NULL);
+        stoke_json_uint(&json, "id", report->classes[i].id);
+        stoke_json_uint(&json, "pixels", report->classes[i].pixels);
+        stoke_json_uint(&json, "samples", report->classes[i].samples);
+        if (class_name(report, report->classes[i].id))
+            stoke_json_string(&json, "name", class_name(report, report->classes[i].id));
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    if (report->n_ids) stoke_json_uint(&json, "n_classes", (uint64_t)report->n_ids);
+    stoke_json_int(&json, "ignore_index", report->ignore_index);
+    stoke_json_string(&json, "refusal", report->refusal ? flagged(call, report->refusal, text) : NULL);
+    stoke_json_array(&json, "remarks");
+    for (size_t i = 0; i < report->n_remarks; i++)
+        stoke_json_string(&json, NULL, flagged(call, report->remarks[i], text));
+    stoke_json_close(&json);
+    json_sizes(&json, report);
+    stoke_json_uint(&json, "image_bytes", report->image_bytes);
+    stoke_json_uint(&json, "mask_bytes", report->mask_bytes);
+    stoke_json_real(&json, "seconds", report->seconds);
+    cli_json_memory(&json, memory);
+    stoke_json_close(&json);
+}
+
+static void print_summary(const stoke_dataset *dataset, const stoke_verify_report *report)
+{
+    char a[32], b[32], c[32];
+    int masks = stoke_dataset_has_masks(dataset);
+    cli_print("%s%s, %llu good, %zu bad, %zu left out while matching\n",
+              STOKE_COUNT(report->pairs, masks ? "pair" : "image"), masks ? "" : " without masks",
+              (unsigned long long)report->ok, report->n_bad, stoke_dataset_notes(dataset));
+    if (report->max_width)
+        cli_print("sizes  %ux%u to %ux%u (height x width)\n", report->min_height, report->min_width,
+                  report->max_height, report->max_width);
+    if (report->images16)
+        cli_print("depth  %llu of the images have 16 bits, values %u to %u\n",
+                  (unsigned long long)report->images16, report->min_value16, report->max_value16);
+    cli_print("files  images %s", stoke_text_bytes(report->image_bytes, a, sizeof a));
+    if (masks) cli_print(", masks %s", stoke_text_bytes(report->mask_bytes, b, sizeof b));
+    for (int i = STOKE_FORMAT_JPEG; i <= STOKE_FORMAT_TIFF; i++)
+        if (report->formats[i])
+            cli_print(", %llu %s", (unsigned long long)report->formats[i],
+                      stoke_format_name((stoke_format)i));
+    cli_print("\nread   in %s\n", stoke_text_seconds(report->seconds, c, sizeof c));
+}
+
+static void print_classes(const stoke_verify_report *report)
+{
+    static const char *const headings[] = { "class", "pixels", "share", "in samples", "name" };
+    uint64_t total = 0;
+    int named = 0;
+    for (size_t i = 0; i < report->n_classes; i++) {
+        total += report->classes[i].pixels;
+        named |= class_name(report, report->classes[i].id) != NULL;
+    }
+    if (!total) return;
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings) - !named);
+    for (size_t i = 0; i < report->n_classes; i++) {
+        const stoke_class_count *c = &report->classes[i];
+        const char *name = class_name(report, c->id);
+        char id[32], pixels[32], share[32], samples[32];
+        snprintf(id, sizeof id, "%u%s", c->id, (int64_t)c->id == report->ignore_index ? " (ignored)" : "");
+        snprintf(pixels, sizeof pixels, "%llu", (unsigned long long)c->pixels);
+        snprintf(share, sizeof share, "%.2f %%", 100.0 * (double)c->pixels / (double)total);
+        snprintf(samples, sizeof samples, "%llu", (unsigned long long)c->samples);
+        stoke_table_row(table, (const char *[]){ id, pixels, share, samples, name ? name : "" });
+    }
+    putchar('\n');
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+}
+
+/* How many of the files from `first` on have the very same reason. */
+static size_t alike(const stoke_verify_report *report, size_t first)
+{
+    size_t n = 1;
+    while (first + n < report->n_bad && !strcmp(report->bad[first].reason, report->bad[first + n].reason))
+        n++;
+    return n;
+}
+
+/* Long reasons do not fit columns: path, kind and reason as indented lines. A reason that many files in a row
+ * have is said once. */
+static void print_findings(const cli_call *call, const stoke_dataset *dataset,
+                           const stoke_verify_report *report, int64_t limit)
+{
+    const size_t notes = stoke_dataset_notes(dataset), total = report->n_bad + notes;
+    size_t told = 0; /* findings that the lines so far stand for */
+    char text[CLI_TEXT];
+    if (total) putchar('\n');
+    for (int64_t lines = 0; told < total && lines < limit; lines++) {
+        if (told < report->n_bad) {
+            const size_t n = alike(report, told);
+            cli_print("bad: %s: %s\n", report->bad[told].path, flagged(call, report->bad[told].reason, text));
+            if (n > 2)
+                cli_print("     ... and %zu more like it, to %s\n", n - 1, report->bad[told + n - 1].path);
+            told += n > 2 ? n : 1;
+        } else {
+            stoke_note note = stoke_dataset_note(dataset, told - report->n_bad);
+            cli_print("%s: %s (%s)\n", note_kinds[note.kind], note.path, note.detail);
+            told++;
+        }
+    }
+    if (told < total)
+        cli_print("... and %zu more: --show %zu, --csv FILE or --json has them all\n", total - told, total);
+}
+
+static void print_report(const cli_call *call, const stoke_dataset *dataset,
+                         const stoke_verify_report *report, int64_t show)
+{
+    char text[CLI_TEXT];
+    print_summary(dataset, report);
+    print_classes(report);
+    for (size_t i = 0; i < report->n_remarks; i++)
+        cli_print("\n%s\n", flagged(call, report->remarks[i], text));
+    if (report->refusal) cli_print("\ntraining would not begin: %s\n", flagged(call, report->refusal, text));
+    print_findings(call, dataset, report, show);
+}
+
+static int run(cli_call *call)
+{
+    const verify_options *o = call->options;
+    stoke_error err = { 0 };
+    stoke_dataset *dataset = NULL;
+    stoke_verify_report report = { 0 };
+    cli_output csv = { 0 };
+    int r = cli_may_write(call, o->csv, o->force, &err);
+    if (!r) r = cli_open_dataset(call, &call->data, &dataset, &err);
+    /* Before the reading, which may take an hour: a name that cannot be written is said at once. */
+    if (!r && o->csv) r = cli_output_open(&csv, o->csv, &err);
+    if (r) {
+        stoke_dataset_close(&dataset);
+        return cli_fail(call, &err);
+    }
+    unsigned threads = call->data.workers > 0    ? (unsigned)call->data.workers
+                       : call->data.workers == 0 ? 1
+                                                 : 0;
+    stoke_memory_sum memory = { 0 };
+    r = stoke_verify_memory(dataset, &call->data, &threads, &memory, &err);
+    if (!r) {
+        cli_say_memory(call, &memory);
+        stoke_progress *progress = cli_progress_begin(call, "reading", "samples");
+        r = stoke_verify(dataset, &call->data, threads, cli_progress_update, progress, &report, &err);
+        cli_progress_end(&progress);
+    }
+    if (!r && o->csv) {
+        stoke_table *table = findings(dataset, &report);
+        stoke_table_csv(table, csv.stream);
+        r = cli_output_commit(&csv, &err);
+        stoke_table_destroy(&table);
+    }
+    cli_output_abandon(&csv);
+    int code = CLI_OK;
+    if (r) {
+        code = cli_fail(call, &err);
+    } else {
+        if (call->common.json)
+            print_json(call, dataset, &memory, &report);
+        else
+            print_report(call, dataset, &report, o->show);
+        if (report.n_bad || report.refusal || (stoke_dataset_notes(dataset) && !o->allow_orphans))
+            code = CLI_FAILED;
+    }
+    stoke_verify_report_free(&report);
+    stoke_dataset_close(&dataset);
+    return code;
+}
+
+static const cli_example examples[] = {
+    { "stoke verify demo/data --classes 6", "a set in the usual layout; labels must be 0..5" },
+    { "stoke verify --images photos --json", "a flat folder without masks; the report as JSON" },
+    { "stoke verify demo/data --csv findings.csv", "every finding as a line of CSV" },
+    { 0 },
+};
+
+const cli_command cli_verify = {
+    .name = "verify",
+    .summary = "read all of a set: pairs, files, sizes, labels",
+    .arguments = "[DIR]",
+    .max_words = 1,
+    .description = "Decodes every image and mask and checks the pairs, the sizes and every label. Each bad "
+                   "file is named with the "
+                   "reason; files left out while matching (orphans, duplicates) are listed. Says how "
+                   "`stoke train` would take the masks, by the same rules. Exit status 1 when "
+                   "anything is found, or training would not begin.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(verify_options),
+    .reads_data = 1,
+    .run = run,
+};

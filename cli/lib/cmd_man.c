@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke man: man pages in roff, from the command tables. The build runs it and installs the pages.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/lib/common.h"
+#include "cli/lib/help.h"
+
+/* Roff reads a leading dot or quote as a request and a backslash as an escape; a plain '-' may become a
+ * hyphen. */
+static void roff_text(const char *text, FILE *out)
+{
+    for (int first = 1; *text; text++) {
+        if (first && (*text == '.' || *text == '\'')) fputs("\\&", out);
+        first = *text == '\n';
+        if (*text == '\\')
+            fputs("\\e", out);
+        else if (*text == '-')
+            fputs("\\-", out);
+        else
+            fputc(*text, out);
+    }
+    fputc('\n', out);
+}
+
+static void roff_title(const char *name, const char *summary, FILE *out)
+{
+    fprintf(out, ".TH %s 1 \"\" \"Stokehold %s\" \"User Commands\"\n.SH NAME\n", name, stoke_version());
+    fprintf(out, "%s \\- ", name); /* on one line, where whatis looks for it */
+    roff_text(summary, out);
+}
+
+static void roff_examples(const cli_example *examples, FILE *out)
+{
+    fputs(".SH EXAMPLES\n", out);
+    for (const cli_example *e = examples; e && e->line; e++) {
+        fputs(".TP\n.B ", out);
+        roff_text(e->line, out);
+        roff_text(e->meaning, out);
+    }
+}
+
+static void roff_commands(const cli_command *const *commands, FILE *out)
+{
+    char title[64];
+    for (; *commands; commands++) {
+        if ((*commands)->hidden) continue;
+        fprintf(out, ".TP\n.BR stoke\\-%s (1)\n", cli_command_title(*commands, "\\-", title, sizeof title));
+        roff_text((*commands)->summary, out);
+    }
+}
+
+static void roff_footer(FILE *out)
+{
+    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 asked wrongly, 128 + N ended by signal N (130: Ctrl\\-C).\n"
+          ".SH SEE ALSO\n.BR stoke (1)\n",
+          out);
+}
+
+void cli_print_man(const cli_call *call, FILE *out)
+{
+    const cli_command *command = call->command;
+    char title[64], name[80];
+    snprintf(name, sizeof name, "stoke-%s", cli_command_title(command, "-", title, sizeof title));
+    roff_title(name, command->summary, out);
+    fputs(".SH SYNOPSIS\n.B stoke ", out);
+    roff_text(cli_command_title(command, " ", title, sizeof title), out);
+    if (command->arguments) roff_text(command->arguments, out);
+    fputs("[\\fIOPTION\\fR]...\n.SH DESCRIPTION\n", out);
+    if (command->description) roff_text(command->description, out);
+    if (command->subcommands) {
+        fputs(".SH SUBJECTS\n", out);
+        roff_commands(command->subcommands, out);
+    } else {
+        fputs(".SH OPTIONS\n", out);
+        stoke_options_print_man(call->groups, call->n_groups, out);
+    }
+    roff_examples(command->examples, out);
+    roff_footer(out);
+}
+
+void cli_print_man_overview(FILE *out)
+{
+    roff_title("stoke", "feeds segmentation networks with images and masks, and computes SegFormer", out);
+    fputs(".SH SYNOPSIS\n.B stoke\n\\fICOMMAND\\fR [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n", out);
+    roff_text("Reads pairs of images and masks, decodes, fits and augments them and delivers batches at the "
+              "speed of the "
+              "hardware; makes, checks, shows and measures such sets.",
+              out);
+    fputs(".SH COMMANDS\n", out);
+    roff_commands(cli_commands, out);
+    fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 asked wrongly, 128 + N ended by signal N (130: Ctrl\\-C).\n",
+          out);
+}
+
+static int run(cli_call *call)
+{
+    if (!call->n_words) {
+        cli_print_man_overview(stdout);
+        return CLI_OK;
+    }
+    stoke_error err = { 0 };
+    int used;
+    const cli_command *command = cli_find_command(call->words, call->n_words, &used);
+    if (!command || used != call->n_words) {
+        cli_error(&err, STOKE_E_INVALID, "no command '%s'", call->words[used]);
+        return cli_fail(call, &err);
+    }
+    cli_call subject;
+    char *none[] = { (char *)command->name, NULL };
+    cli_call_begin(&subject, command, 1, none, &err);
+    cli_print_man(&subject, stdout);
+    cli_call_end(&subject);
+    return CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "stoke man hash > stoke-hash.1", "the page of a command" },
+    { "stoke man > stoke.1", "the page of stoke itself" },
+    { 0 },
+};
+
+const cli_command cli_man = {
+    .name = "man",
+    .summary = "print a man page in roff",
+    .arguments = "[COMMAND...]",
+    .max_words = 2,
+    .examples = examples,
+    .hidden = 1,
+    .run = run,
+};

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a command is. Each cmd_*.c holds one constant description; the dispatcher, --help, the man pages and
+ * shell completion are all made from it, so none of them can drift from the others.
+ */
+#ifndef STOKE_CLI_LIB_COMMAND_H
+#define STOKE_CLI_LIB_COMMAND_H
+
+#include <stoke/stoke.h>
+
+/* Exit codes: 0 done, 1 failed, 2 asked wrongly. 130 is what shells report for SIGINT (128 + its number). */
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_MISUSE = 2, CLI_INTERRUPTED = 130 };
+
+/* Options of every command (config only of those that read data). */
+typedef struct cli_common {
+    int json, quiet;
+    const char *config;
+} cli_common;
+
+/* The data options come in sections, those of training too; the command's own and the common ones stand
+ * around them. */
+enum {
+    CLI_DATA_SECTIONS = 7,
+    CLI_TRAIN_SECTIONS = 6,
+    CLI_MAX_GROUPS = CLI_DATA_SECTIONS + CLI_TRAIN_SECTIONS + 3,
+    CLI_ORIGINS = 64,
+    CLI_REMARKS = 8192
+};
+
+/* A default that a command has otherwise than the table: `train` augments unless told not to. */
+typedef struct cli_default {
+    const char *name, *text;
+} cli_default;
+
+/* One run of a command: what the user asked for, after defaults, config file and flags. */
+typedef struct cli_call {
+    const struct cli_command *command;
+    cli_common common;
+    stoke_data_params data;     /* filled when command->reads_data */
+    stoke_train_params train;   /* filled when command->reads_training */
+    stoke_upload_params upload; /* filled when command->reads_feed */
+    void *options;              /* the command's own struct, options_bytes long */
+    stoke_option *data_table;   /* that of the library with the command's own defaults; NULL: the library's */
+    stoke_option_group groups[CLI_MAX_GROUPS];
+    size_t n_groups;
+    int argc; /* what was typed, from the command's name on: for those who tell what to type next */
+    char **argv;
+    char **typed, **owned; /* a copy of argv with other names translated, and its own words; NULL: as typed */
+    char **words;          /* arguments that are not options */
+    int n_words;
+    stoke_option_storage *storage;
+    stoke_yaml *settings;                     /* the file of --config; NULL: none */
+    stoke_config_origin origins[CLI_ORIGINS]; /* what came from it, where it is another trainer's */
+    size_t n_origins;
+} cli_call;
+
+typedef struct cli_example {
+    const char *line, *meaning;
+} cli_example;
+
+typedef struct cli_command {
+    const char *name;
+    const char *parent;    /* "bench" for `bench data`; NULL for commands of the first level */
+    const char *summary;   /* one line, no full stop */
+    const char *arguments; /* as in the usage line, e.g. "[DIR]"; NULL: none */
+    int max_words;         /* arguments that are not options */
+    const char *description;
+    const cli_example *examples; /* ends with a NULL line; every one must work as written */
+    const stoke_option *options;
+    size_t n_options, options_bytes;
+    int reads_config;   /* takes --config for its own options, which have the names of ours */
+    int reads_data;     /* takes the data options, --config, and a DIR that stands for --data */
+    int reads_training; /* takes the options of training too, in --config as well; others pass over them there
+                         */
+    int reads_feed;     /* takes the options of feeding a device */
+    int any_config;     /* with reads_data: --config may be a PyTorch trainer's; run() reads it itself, see
+                           cli_replace_settings */
+    /* With reads_data: the first word is a run or a network instead of data, and settings come from the run's
+     * config.yaml first. */
+    int tells_placement; /* where augmentation runs is part of its result */
+    int takes_network;
+    const cli_default *defaults;             /* of data options; ends with a NULL name; NULL: none */
+    const struct cli_command *with_training; /* what the command is with --train (`config`); NULL: as it is */
+    int hidden;                              /* works, but is not listed */
+    const struct cli_command *const *subcommands; /* NULL-terminated; then `run` is not used */
+    int (*run)(cli_call *call);
+} cli_command;
+
+/* All commands of the first level, NULL-terminated (main.c). */
+extern const cli_command *const cli_commands[];
+
+extern const cli_command cli_synth, cli_verify, cli_show, cli_hash, cli_dump, cli_pack, cli_bench,
+    cli_bench_data, cli_bench_pix, cli_bench_net, cli_bench_step, cli_bench_transfer, cli_bench_device,
+    cli_config, cli_ops, cli_man, cli_completion, cli_train, cli_eval, cli_predict, cli_find_lr,
+    cli_find_batch, cli_trial, cli_recipe, cli_recipe_progressive, cli_report, cli_devices, cli_estimate,
+    cli_recommend, cli_optimize, cli_monitor, cli_check, cli_why, cli_diagnose, cli_selftest, cli_doctor,
+    cli_try_driver;
+
+#define CLI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#endif

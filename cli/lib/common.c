@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Settings of a call: defaults, then the config file, then flags. Errors, progress, small helpers.
+ */
+#include "cli/lib/common.h"
+#include "cli/lib/help.h"
+#include "cli/lib/hints.h"
+#include "cli/lib/output.h"
+#include "cli/lib/settings.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const stoke_option common_options[] = {
+    { .name = "json",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(cli_common, json),
+      .default_text = "false",
+      .help = "Print the result as JSON on stdout and nothing else there" },
+    { .name = "quiet",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(cli_common, quiet),
+      .default_text = "false",
+      .help = "No progress, no memory plan, no remarks on stderr; errors are still shown" },
+    { .name = "config",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(cli_common, config),
+      .argument = "FILE",
+      .help =
+          "Read settings from a file first: one of `stoke config`, or another trainer's (YAML, JSON, .py); "
+          "flags override it" },
+};
+
+static void bind_groups(cli_call *call)
+{
+    const cli_command *command = call->command;
+    call->n_groups = 0;
+    if (command->n_options)
+        call->groups[call->n_groups++] = (stoke_option_group){ "Options of this command", command->options,
+                                                               command->n_options, call->options };
+    if (command->reads_feed) call->groups[call->n_groups++] = stoke_upload_options(&call->upload);
+    if (command->reads_training)
+        call->n_groups += cli_train_sections(&call->train, call->groups + call->n_groups);
+    if (command->reads_data) {
+        stoke_option_group all = stoke_data_options(&call->data);
+        if (command->defaults) all.options = call->data_table = cli_own_defaults(&all, command->defaults);
+        call->n_groups += cli_data_groups(&all, call->groups + call->n_groups);
+    }
+    call->groups[call->n_groups++] = (stoke_option_group){
+        "Common options", common_options,
+        CLI_COUNT(common_options) - (command->reads_data || command->reads_config ? 0 : 1), &call->common
+    };
+}
+
+static void set_defaults(cli_call *call)
+{
+    call->common = (cli_common){ 0 };
+    if (call->options) memset(call->options, 0, call->command->options_bytes);
+    call->data = stoke_data_defaults();
+    call->train = stoke_train_defaults();
+    call->upload = stoke_upload_defaults();
+    for (size_t i = 0; i < call->n_groups; i++) stoke_options_defaults(&call->groups[i]);
+}
+
+static int names_source(const stoke_data_params *data)
+{
+    return data->data || data->images || data->list;
+}
+
+/* The first word stands for --data in commands that read data. */
+static int take_folder(cli_call *call, stoke_error *err)
+{
+    if (!call->command->reads_data || call->command->takes_network || !call->n_words) return STOKE_OK;
+    if (names_source(&call->data))
+        return cli_error(err, STOKE_E_INVALID,
+                         "'%s': the data is already given by --data, --images or --list", call->words[0]);
+    call->data.data = call->words[0];
+    return STOKE_OK;
+}
+
+static int refuse_empty_texts(const stoke_option_group *group, stoke_error *err)
+{
+    for (size_t i = 0; i < group->count; i++) {
+        const stoke_option *o = &group->options[i];
+        if (o->type != STOKE_OPT_STRING) continue;
+        const char *value = *(const char *const *)((const char *)group->target + o->offset);
+        if (value && !*value) return cli_error(err, STOKE_E_INVALID, "`%s`: the name is empty", o->name);
+    }
+    return STOKE_OK;
+}
+
+/* An empty name is a slip of a script (--out "$unset"). Of the data options some may be empty, so only those
+ * that name the source are looked at. */
+static int refuse_empty_names(const cli_call *call, stoke_error *err)
+{
+    const cli_command *command = call->command;
+    const struct {
+        const char *name, *value;
+    } names[] = { { "config", call->common.config },
+                  { "data", call->data.data },
+                  { "images", call->data.images },
+                  { "masks", call->data.masks },
+                  { "list", call->data.list } };
+    for (int i = 0; i < call->n_words; i++)
+        if (!*call->words[i]) return cli_error(err, STOKE_E_INVALID, "argument %d is an empty name", i + 1);
+    stoke_train_params train = call->train;
+    const stoke_option_group own = { NULL, command->options, command->n_options, call->options };
+    int r = refuse_empty_texts(&own, err);
+    const stoke_option_group training = stoke_train_options(&train);
+    if (!r && command->reads_training) r = refuse_empty_texts(&training, err);
+    if (r) return r;
+    if (command->reads_data && call->data.augment && !*call->data.augment)
+        return cli_error(err, STOKE_E_INVALID,
+                         "--augment: the text is empty; no augmentation is called none");
+    for (size_t i = 0; i < CLI_COUNT(names); i++)
+        if (names[i].value && !*names[i].value)
+            return cli_error(err, STOKE_E_INVALID, "--%s: the name is empty", names[i].name);
+    return STOKE_OK;
+}
+
+/* The set as the command line names it; it replaces the whole one of a file, not one half of it. */
+typedef struct named_set {
+    int any;
+    const char *folder; /* the first word */
+} named_set;
+
+static named_set set_of_flags(const cli_call *call)
+{
+    const int takes_folder = call->n_words && !call->command->takes_network;
+    return (named_set){ names_source(&call->data), takes_folder ? call->words[0] : NULL };
+}
+
+/* Above what came from a file. */
+static int repeat_flags(cli_call *call, named_set set, stoke_error *err)
+{
+    int ignored;
+    if (set.any) call->data.data = call->data.images = call->data.masks = call->data.list = NULL;
+    const int r = stoke_options_parse(call->groups, call->n_groups, call->argc, call->argv, call->words,
+                                      &call->n_words, &ignored, err);
+    if (!r && set.folder) call->data.data = set.folder;
+    return r;
+}
+
+static int load_config(cli_call *call, const char *path, stoke_error *err)
+{
+    const named_set set = set_of_flags(call);
+    cli_common common = call->common; /* an error in the file is reported the way the flags ask for */
+    set_defaults(call);
+    call->common.quiet = common.quiet; /* of what the file has that cannot be used */
+    int r = cli_load_settings(call, path, set.any || set.folder, err);
+    /* What a run was trained with is not all that it is evaluated with. */
+    if (!r && path != common.config) r = cli_repeat_defaults(call, err);
+    if (r) {
+        call->common = common;
+        return cli_blame(err, path);
+    }
+    return repeat_flags(call, set, err);
+}
+
+int cli_replace_settings(cli_call *call, const stoke_data_params *data, const stoke_upload_params *upload,
+                         stoke_error *err)
+{
+    const named_set set = set_of_flags(call);
+    call->data = *data;
+    call->upload = *upload;
+    return repeat_flags(call, set, err);
+}
+
+static int is_option(const cli_call *call, const char *name, size_t n);
+
+/* The flag that a word too many was meant for, by what lies there; NULL: none. */
+static const char *flag_for(const cli_call *call, const char *word)
+{
+    struct stat st;
+    char log[CLI_PATH];
+    const int there = stat(word, &st) == 0, folder = there && S_ISDIR(st.st_mode);
+    const int takes_set = call->command->reads_data && !call->command->takes_network;
+    snprintf(log, sizeof log, "%s/log.jsonl", word);
+    if (folder && is_option(call, "run", 3) && access(log, F_OK) == 0) return "run";
+    if (folder && is_option(call, "data", 4) && !takes_set) return "data";
+    return there && !folder && is_option(call, "config", 6) && cli_ends_with(word, ".yaml") ? "config" : NULL;
+}
+
+/* A shell that has replaced a pattern by the names of shards is behind most of these. */
+static int too_many_words(const cli_call *call, stoke_error *err)
+{
+    const char *word = call->words[call->command->max_words], *flag = flag_for(call, word);
+    if (flag)
+        return cli_error(err, STOKE_E_INVALID, "'%s' is one argument too many: did you mean --%s %s?", word,
+                         flag, STOKE_WORD(word));
+    const int paths =
+        call->command->reads_data && access(call->words[0], F_OK) == 0 && access(word, F_OK) == 0;
+    return cli_error(err, STOKE_E_INVALID, "'%s' is one argument too many%s", word,
+                     paths ? ". Of several shards name the folder they are in, or put the pattern in quotes: "
+                             "'shards/{000000..000003}.tar'"
+                           : "");
+}
+
+int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **argv, stoke_error *err)
+{
+    int help = 0;
+    command = cli_with_training(command, argc, argv);
+    *call = (cli_call){ .command = command, .argc = argc, .argv = argv };
+    if (command->options_bytes) call->options = cli_alloc(1, command->options_bytes);
+    call->words = cli_alloc((size_t)argc + 1, sizeof *call->words);
+    bind_groups(call);
+    set_defaults(call);
+    cli_translate_flags(call);
+    int r = stoke_options_parse(call->groups, call->n_groups, argc, call->argv, call->words, &call->n_words,
+                                &help, err);
+    if (!r && !help && cli_translate_file(call))
+        r = stoke_options_parse(call->groups, call->n_groups, argc, call->argv, call->words, &call->n_words,
+                                &help, err);
+    if (help) return 1;
+    if (r) {
+        if (r == STOKE_E_NOTFOUND) cli_hint_flag(call, err);
+        /* Parsing stops at the error; a program that reads JSON wants it whichever flag comes first. */
+        for (int i = 1; i < argc; i++) call->common.json |= !strcmp(argv[i], "--json");
+        return cli_blame(err, NULL);
+    }
+    if (call->n_words > command->max_words) return too_many_words(call, err);
+    r = refuse_empty_names(call, err);
+    if (!r) r = take_folder(call, err);
+    char settings[CLI_PATH];
+    const char *config = cli_settings_file(call, settings);
+    if (!r && config && !command->any_config) r = load_config(call, config, err);
+    /* auto is training's to settle; for the others it has a fixed meaning, in figures they print too. */
+    if (!command->reads_training && call->data.batch < 0) call->data.batch = stoke_data_defaults().batch;
+    return r;
+}
+
+void cli_call_end(cli_call *call)
+{
+    stoke_options_free_storage(&call->storage);
+    for (int i = 0; call->owned && i < call->argc; i++) free(call->owned[i]);
+    free(call->owned);
+    free(call->typed);
+    stoke_yaml_close(&call->settings);
+    free(call->options);
+    free(call->words);
+    free(call->data_table);
+    call->options = call->words = call->typed = call->owned = NULL;
+    call->data_table = NULL;
+}
+
+int cli_set_data(stoke_data_params *data, const char *name, const char *value, stoke_error *err)
+{
+    stoke_option_group group = stoke_data_options(data);
+    return stoke_options_set(&group, 1, name, value, err);
+}
+
+/* ---- errors ---- */
+
+int cli_error(stoke_error *err, int code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    err->code = code;
+    stoke_text_vformat(err->message, sizeof err->message, format, args);
+    va_end(args);
+    return code;
+}
+
+int cli_pass(stoke_error *err, int code, const char *message)
+{
+    err->code = code;
+    snprintf(err->message, sizeof err->message, "%s", message);
+    return code;
+}
+
+void cli_print_message(const char *title, const char *message)
+{
+    stoke_text_print(stderr, "stoke %s: ", title);
+    while (*message) {
+        const size_t n = strcspn(message, "\n");
+        stoke_text_print(stderr, "%.*s\n", (int)n, message);
+        message += n + (message[n] == '\n');
+    }
+}
+
+int cli_blame(stoke_error *err, const char *file)
+{
+    int fails = err->code == STOKE_E_NOMEM || err->code == STOKE_E_IO;
+    /* A key or op that is not known is STOKE_E_NOTFOUND too. */
+    int missing = err->code == STOKE_E_NOTFOUND && file && access(file, F_OK) != 0;
+    if (!fails && !missing) err->code = STOKE_E_INVALID;
+    return err->code;
+}
+
+/* Whether `name` (n bytes) is an option of this command. */
+static int is_option(const cli_call *call, const char *name, size_t n)
+{
+    for (size_t g = 0; g < call->n_groups; g++)
+        for (size_t i = 0; i < call->groups[g].count; i++) {
+            const char *option = call->groups[g].options[i].name;
+            if (strlen(option) == n && !memcmp(option, name, n)) return 1;
+        }
+    return 0;
+}
+
+/* The library calls settings by their names; who typed a command knows flags. `name` in backquotes, and names
+ * of several words (max_bad), become --max-bad. A name that is part of a path stays. */
+stoke_error cli_with_flags(const cli_call *call, const stoke_error *err)
+{
+    stoke_error out = { .code = err->code };
+    size_t n = 0;
+    for (const char *at = err->message; *at && n + 4 < sizeof out.message;) {
+        const int quoted = *at == '`', begins = at == err->message || strchr(" (\n", at[-1]);
+        const char *name = at + quoted;
+        const size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz_");
+        const int ends = quoted ? name[length] == '`' : !name[length] || strchr(" ,:)", name[length]);
+        if (!length || !begins || !ends || (!quoted && !memchr(name, '_', length)) ||
+            !is_option(call, name, length) || n + length + 4 >= sizeof out.message) {
+            out.message[n++] = *at++;
+            continue;
+        }
+        out.message[n++] = '-', out.message[n++] = '-';
+        for (size_t i = 0; i < length; i++) out.message[n++] = (char)(name[i] == '_' ? '-' : name[i]);
+        at = name + length + quoted;
+    }
+    out.message[n] = 0;
+    return out;
+}
+
+int cli_fail(const cli_call *call, const stoke_error *error)
+{
+    const stoke_error own = cli_with_flags(call, error), *err = &own;
+    if (err->code == STOKE_E_CANCELLED || cli_interrupted()) {
+        cli_say(call, "interrupted");
+        return cli_interrupt_code();
+    }
+    if (call->common.json) {
+        stoke_json json;
+        stoke_json_begin(&json, stdout, 2);
+        stoke_json_object(&json, NULL);
+        stoke_json_object(&json, "error");
+        stoke_json_string(&json, "code", stoke_status_name(err->code));
+        stoke_json_string(&json, "message", err->message);
+        stoke_json_close(&json);
+        stoke_json_close(&json);
+    }
+    char title[64];
+    cli_print_message(cli_command_title(call->command, " ", title, sizeof title), err->message);
+    return err->code == STOKE_E_INVALID ? CLI_MISUSE : CLI_FAILED;
+}
+
+void cli_say(const cli_call *call, const char *format, ...)
+{
+    if (call->common.quiet) return;
+    va_list args;
+    va_start(args, format);
+    stoke_text_vprint(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+void cli_print(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    stoke_text_vprint(stdout, format, args);
+    va_end(args);
+}
+
+void *cli_alloc(size_t count, size_t size)
+{
+    void *p = calloc(count ? count : 1, size ? size : 1);
+    if (p) return p;
+    stoke_text_print(stderr, "stoke: no memory for %zu x %zu bytes\n", count, size);
+    exit(CLI_FAILED);
+}
+
+void *cli_grow(void *array, size_t *capacity, size_t need, size_t size)
+{
+    if (need <= *capacity) return array;
+    size_t wanted = need < 32 ? 64 : need * 2;
+    void *p = reallocarray(array, wanted, size);
+    if (!p) {
+        stoke_text_print(stderr, "stoke: no memory for %zu x %zu bytes\n", wanted, size);
+        exit(CLI_FAILED);
+    }
+    *capacity = wanted;
+    return p;
+}
+
+/* ---- progress ---- */
+
+stoke_progress *cli_progress_begin(const cli_call *call, const char *label, const char *unit)
+{
+    return call->common.quiet ? NULL : stoke_progress_create(stderr, label, unit);
+}
+
+int cli_progress_update(void *progress, uint64_t done, uint64_t total)
+{
+    int stop = progress ? stoke_progress_update(progress, done, total) : 0;
+    return stop || cli_interrupted();
+}
+
+void cli_progress_end(stoke_progress **progress)
+{
+    stoke_progress_destroy(progress);
+}
+
+/* ---- small helpers ---- */
+
+FILE *cli_open_file(const char *path)
+{
+    struct stat st;
+    int fd;
+    do fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0) return NULL;
+    FILE *file = NULL;
+    int number = 0;
+    if (fstat(fd, &st) != 0)
+        number = errno;
+    else if (!S_ISREG(st.st_mode))
+        number = S_ISDIR(st.st_mode) ? EISDIR : ESPIPE; /* nothing that could be read from its beginning */
+    else if (!(file = fdopen(fd, "rb")))
+        number = errno;
+    if (!file) close(fd);
+    if (number) errno = number;
+    return file;
+}
+
+int cli_read_text(const char *path, size_t limit, char **text, stoke_error *err)
+{
+    FILE *f = cli_open_file(path);
+    if (!f)
+        return cli_error(err, STOKE_E_IO, "%s: cannot open: %s", path,
+                         errno == ESPIPE ? "not a regular file" : strerror(errno));
+    *text = cli_alloc(limit + 1, 1);
+    size_t n = fread(*text, 1, limit + 1, f);
+    int bad = ferror(f);
+    fclose(f);
+    if (!bad && n <= limit) {
+        (*text)[n] = 0;
+        return STOKE_OK;
+    }
+    free(*text);
+    *text = NULL;
+    return bad ? cli_error(err, STOKE_E_IO, "%s: cannot read", path)
+               : cli_error(err, STOKE_E_LIMIT, "%s: longer than %zu bytes", path, limit);
+}
+
+int cli_read_blob(const stoke_blob *blob, size_t limit, uint8_t **bytes, size_t *capacity, size_t *size)
+{
+    int fd = open(blob->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), ok = 0;
+    struct stat st;
+    if (fd < 0) return 0;
+    uint64_t wanted = blob->size;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+        if (wanted == UINT64_MAX) wanted = (uint64_t)st.st_size;
+        ok = wanted > 0 && wanted <= limit && wanted <= (uint64_t)st.st_size;
+    }
+    size_t have = 0;
+    if (ok) *bytes = cli_grow(*bytes, capacity, (size_t)wanted, 1);
+    while (ok && have < wanted) {
+        ssize_t n = pread(fd, *bytes + have, (size_t)wanted - have, (off_t)(blob->offset + have));
+        if (n < 0 && errno == EINTR) continue;
+        ok = n > 0;
+        have += ok ? (size_t)n : 0;
+    }
+    close(fd);
+    *size = have;
+    return ok;
+}
+
+int cli_ends_with(const char *name, const char *ending)
+{
+    size_t n = strlen(name), m = strlen(ending);
+    return n >= m && !strcasecmp(name + n - m, ending);
+}
+
+const char *cli_short_numbers(const char *text, char *out, size_t size)
+{
+    size_t n = 0;
+    int decimals = -1; /* -1: not behind a point */
+    for (const char *at = text; *at && n + 1 < size; at++) {
+        /* A point between digits: that of a range, "0.5..1", has none on one side. */
+        if (*at == '.' && at > text && isdigit((unsigned char)at[-1]) && isdigit((unsigned char)at[1]))
+            decimals = 0;
+        else
+            decimals = isdigit((unsigned char)*at) && decimals >= 0 ? decimals + 1 : -1;
+        if (decimals <= 4) out[n++] = *at;
+    }
+    out[n] = 0;
+    return out;
+}
+
+void cli_append_word(char *line, size_t size, const char *word)
+{
+    const size_t used = strlen(line);
+    const char *quoted = STOKE_WORD(word);
+    if (*quoted && used + strlen(quoted) + 2 <= size) sprintf(line + used, " %s", quoted);
+}
+
+void cli_hex(const uint8_t digest[16], char text[33])
+{
+    for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
+}

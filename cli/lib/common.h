@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What commands share: settings, errors, progress, a loader that is ready to iterate.
+ */
+#ifndef STOKE_CLI_LIB_COMMON_H
+#define STOKE_CLI_LIB_COMMON_H
+
+#include "cli/lib/command.h"
+#include "cli/lib/interrupt.h"
+
+/* ---- settings ---- */
+
+/* Defaults, then --config, then the flags in argv[1..] (argv[0] is the command's name). 0 = run the command;
+ * 1 = --help was asked for; negative: a message is in err. Free with cli_call_end in every case. */
+int cli_call_begin(cli_call *call, const cli_command *command, int argc, char **argv, stoke_error *err);
+void cli_call_end(cli_call *call);
+
+/* For commands that read their file themselves: its settings take the place of the defaults, flags count
+ * above them. The command's own options are to be filled before. */
+int cli_replace_settings(cli_call *call, const stoke_data_params *data, const stoke_upload_params *upload,
+                         stoke_error *err);
+
+/* The options of a table as titled groups, all bound to its struct; returns how many. */
+size_t cli_data_sections(stoke_data_params *data, stoke_option_group groups[CLI_DATA_SECTIONS]);
+size_t cli_train_sections(stoke_train_params *train, stoke_option_group groups[CLI_TRAIN_SECTIONS]);
+
+/* What `train`, and commands that prepare or continue its work, have otherwise than the table of the data
+ * path. */
+extern const cli_default cli_train_defaults[];
+
+/* Sets one data option by name, e.g. what `show` needs whatever the user wants elsewhere. */
+int cli_set_data(stoke_data_params *data, const char *name, const char *value, stoke_error *err);
+
+/* ---- errors ---- */
+
+/* Prints the error to stderr (with --json also as {"error": ...} to stdout) and returns the exit code it
+ * means. */
+int cli_fail(const cli_call *call, const stoke_error *error);
+/* The same for errors that are found here. */
+int cli_error(stoke_error *err, int code, const char *format, ...) STOKE_PRINTF(3, 4);
+
+/* Hands on a message of the library as it is. */
+int cli_pass(stoke_error *err, int code, const char *message);
+
+/* "stoke TITLE: message" on stderr, with the newlines that it has. */
+void cli_print_message(const char *title, const char *message);
+
+/* A text of the library with its names of settings as flags: `max_bad` becomes --max-bad. */
+stoke_error cli_with_flags(const cli_call *call, const stoke_error *err);
+
+/* For an error in settings, read from `file` (NULL: not from a file): what the user wrote becomes
+ * STOKE_E_INVALID, a file that is missing or cannot be read keeps its code. Returns the code. */
+int cli_blame(stoke_error *err, const char *file);
+
+/* printf for people: what comes from files arrives as text that no terminal obeys (<stoke/terminal.h>). The
+ * house rules allow no other printf here. */
+void cli_print(const char *format, ...) STOKE_PRINTF(1, 2);
+
+/* Lines for people on stderr, printed likewise; silent with --quiet. */
+void cli_say(const cli_call *call, const char *format, ...) STOKE_PRINTF(2, 3);
+
+/* ---- progress ---- */
+
+/* A progress object on stderr that an interrupt cancels; NULL with --quiet. One at a time. */
+stoke_progress *cli_progress_begin(const cli_call *call, const char *label, const char *unit);
+/* A stoke_progress_fn that accepts a NULL context and looks for interrupts. */
+int cli_progress_update(void *progress, uint64_t done, uint64_t total);
+void cli_progress_end(stoke_progress **progress);
+
+/* ---- memory ---- */
+
+/* Lets freed memory go, so that what is held is what was planned. First of all. */
+void cli_keep_memory_small(void);
+/* What was freed goes back now: another part of the command begins, with a plan of its own. */
+void cli_return_memory(void);
+/* Of a command that loads and does nothing else. */
+stoke_memory_sum cli_loader_memory(const stoke_memory_plan *plan);
+/* What the command will take, before it takes it: the sum, or all of its terms. */
+void cli_say_memory(const cli_call *call, const stoke_memory_sum *sum);
+void cli_say_memory_terms(const cli_call *call, const stoke_memory_sum *sum);
+/* The same as "plan": bytes, and the terms of the sum; nothing for an empty one. */
+void cli_json_memory(stoke_json *json, const stoke_memory_sum *sum);
+
+/* ---- data ---- */
+
+/* A dataset and a loader over it. */
+typedef struct cli_session {
+    const cli_call *call;
+    stoke_dataset *dataset;
+    stoke_loader *loader;
+    struct {
+        uint64_t pictures, tile; /* so many are kept and drawn, so many pixels a side */
+    } drawn;
+    stoke_memory_sum memory; /* what it will take */
+    int size_is_taken;       /* --size was not given; the first batch tells what it came to */
+    int warned;              /* of what goes wrong without harm to the batches */
+} cli_session;
+
+/* Refuses settings that name no data at all. */
+int cli_require_data(const cli_call *call, const stoke_data_params *data, stoke_error *err);
+/* Opens the dataset; says on stderr what was left out while matching. */
+int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_dataset **out,
+                     stoke_error *err);
+/* Opens both and prints the memory plan before the first batch. session->drawn is set before, the rest is not
+ * looked at. */
+int cli_session_open(cli_session *session, const cli_call *call, const stoke_data_params *data,
+                     stoke_error *err);
+/* Says what a person should know of reading: calls that were tried again, bad files that are in no list. */
+void cli_session_close(cli_session *session);
+/* The same for a loader without a session. */
+void cli_say_reading(const cli_call *call, const stoke_loader *loader);
+
+/* The next batch: 0, STOKE_E_END, or an error (also STOKE_E_CANCELLED after an interrupt) with its message.
+ * The first one says the size when the user did not; a warning of the loader is passed on once. */
+int cli_next(cli_session *session, const stoke_batch **batch, stoke_error *err);
+
+/* Says what is odd about the settings (stoke_data_remarks), once per command. */
+void cli_say_remarks(const cli_call *call, const stoke_dataset *dataset, const stoke_data_params *data);
+
+/* Says which size was taken where --size was not given. */
+void cli_say_size(const cli_call *call, uint32_t height, uint32_t width);
+/* Says how many rows had a bad file behind them; nothing when none had. */
+void cli_say_bad(const cli_call *call, uint64_t replaced, uint64_t skipped);
+
+/* What a cache did for one loader or for several. */
+typedef struct cli_cache_report {
+    int used;
+    uint64_t hits, misses, stored, damaged, disk_bytes, ram_bytes;
+    char warning[512]; /* "" = none */
+    int warned;        /* it has been said already */
+} cli_cache_report;
+/* Adds a loader run with these settings; does nothing when they have no cache. */
+void cli_cache_add(cli_cache_report *report, const stoke_data_params *data, const stoke_loader *loader);
+/* Says it in a line, and the warning in another; nothing without a cache. */
+void cli_say_cache(const cli_call *call, const cli_cache_report *report);
+void cli_json_cache(stoke_json *json, const cli_cache_report *report);
+
+/* A regular file, to be read; NULL with errno. A pipe or a device is refused (ESPIPE), not waited for. */
+FILE *cli_open_file(const char *path);
+/* Whole file as text, NUL-terminated; free() it. */
+int cli_read_text(const char *path, size_t limit, char **text, stoke_error *err);
+
+/* The bytes of an image or mask into a buffer that grows (free() it). 0 when there are none, more than
+ * `limit` of them, or they cannot be read: what is wrong with them is verify's business. */
+int cli_read_blob(const stoke_blob *blob, size_t limit, uint8_t **bytes, size_t *capacity, size_t *size);
+
+/* Whether a name ends in `ending`, in small or capital letters. */
+int cli_ends_with(const char *name, const char *ending);
+
+/* A setting's text for people: decimals beyond the fourth are cut, 1.3333333333333333 is 1.3333. Returns
+ * `out`.
+ */
+const char *cli_short_numbers(const char *text, char *out, size_t size);
+
+/* A blank and a word as a shell reads it back, at the end of a command line. What does not fit is left out as
+ * a whole. */
+void cli_append_word(char *line, size_t size, const char *word);
+
+/* 16 bytes as 32 hex digits. */
+void cli_hex(const uint8_t digest[16], char text[33]);
+
+/* malloc and friends for a program that cannot go on without: prints and exits 1 when there is no memory. */
+void *cli_alloc(size_t count, size_t size);
+void *cli_grow(void *array, size_t *capacity, size_t need, size_t size);
+
+#endif

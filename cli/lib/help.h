@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Texts made from the command tables: help and names.
+ */
+#ifndef STOKE_CLI_LIB_HELP_H
+#define STOKE_CLI_LIB_HELP_H
+
+#include <stdio.h>
+#include "cli/lib/command.h"
+
+/* "bench data", with `separator` between parent and name. */
+const char *cli_command_title(const cli_command *command, const char *separator, char *text, size_t size);
+
+/* Finds a command by its words ("bench", "data"); *used = how many of them name it. NULL = unknown. */
+const cli_command *cli_find_command(char **words, int n_words, int *used);
+/* The known command most like `word`, or NULL. */
+const char *cli_nearest_command(const cli_command *const *commands, const char *word);
+/* The same among what `stoke` alone takes: --help, --version. */
+const char *cli_nearest_flag(const char *word);
+
+void cli_print_overview(FILE *out);
+void cli_print_files(FILE *out); /* the one rule of writing, see output.h */
+void cli_print_help(const cli_call *call, FILE *out);
+/* The list of a command that only has subcommands. */
+void cli_print_subcommands(const cli_command *command, FILE *out);
+
+/* Man page in roff; command NULL = stoke(1) itself. */
+void cli_print_man(const cli_call *call, FILE *out);
+void cli_print_man_overview(FILE *out);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/lib/hints.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+/* ---- flags ---- */
+
+/* The same meaning, and the same values. */
+static const struct {
+    const char *theirs, *ours;
+} aliases[] = {
+    { "batch_size", "batch" },
+    { "num_workers", "workers" },
+    { "image_size", "size" },
+    { "img_size", "size" },
+    { "imgsz", "size" },
+    { "input_size", "size" },
+    { "max_epochs", "epochs" },
+    { "num_epochs", "epochs" },
+    { "num_train_epochs", "epochs" },
+    { "max_steps", "steps" },
+    { "learning_rate", "lr" },
+    { "accumulate_grad_batches", "accumulate" },
+    { "gradient_accumulation_steps", "accumulate" },
+    { "gradient_clip_val", "clip_norm" },
+    { "max_grad_norm", "clip_norm" },
+    { "grad_clip", "clip_norm" },
+    { "num_classes", "classes" },
+    { "data_dir", "data" },
+    { "data_root", "data" },
+    { "model_name", "model" },
+    { "persistent_workers", "persistent" },
+};
+
+/* Another meaning, or none here. */
+static const struct {
+    const char *theirs, *hint;
+} hints[] = {
+    { "pin_memory", "batches for a device are page-locked anyway; commands that feed one have --transfer "
+                    "stream|pinned|pageable" },
+    { "non_blocking", "copies run beside the steps anyway; commands that feed a device have --transfer "
+                      "stream|pinned|pageable" },
+    { "prefetch_factor", "--prefetch N counts batches of all workers together" },
+    { "persistent_workers", "workers live on from epoch to epoch anyway" },
+    { "monitor", "watching is a command of its own: stoke monitor 60" },
+    { "benchmark", "trials find the batch: stoke optimize --config FILE --benchmark, or stoke find-batch" },
+    { "amp", "--precision fp16 or bf16 is mixed precision" },
+    { "use_amp", "--precision fp16 or bf16 is mixed precision" },
+    { "fp16", "--precision fp16 is mixed precision" },
+    { "bf16", "--precision bf16 is mixed precision" },
+    { "mixed_precision", "--precision fp16 or bf16 is mixed precision" },
+    { "warmup_steps", "--warmup takes a number of steps, or a share of them below 1" },
+    { "warmup_epochs", "--warmup takes a number of steps, or a share of them below 1" },
+};
+
+static int is_same(const char *known, const char *typed, size_t n)
+{
+    if (strlen(known) != n) return 0;
+    for (size_t i = 0; i < n; i++)
+        if ((typed[i] == '-' ? '_' : typed[i]) != known[i]) return 0;
+    return 1;
+}
+
+static int is_option(const cli_call *call, const char *name, size_t n)
+{
+    for (size_t g = 0; g < call->n_groups; g++)
+        for (size_t i = 0; i < call->groups[g].count; i++)
+            if (is_same(call->groups[g].options[i].name, name, n)) return 1;
+    return 0;
+}
+
+/* The name in "--name" and "--name=value"; 0 letters: no flag. */
+static size_t name_of(const char *word, const char **name)
+{
+    *name = word + 2;
+    return strncmp(word, "--", 2) == 0 ? strcspn(word + 2, "=") : 0;
+}
+
+static void replace_word(cli_call *call, int at, char *text)
+{
+    if (!call->typed) { /* argv itself is the system's */
+        call->typed = cli_alloc((size_t)call->argc + 1, sizeof *call->typed);
+        memcpy(call->typed, call->argv, (size_t)call->argc * sizeof *call->typed);
+        call->owned = cli_alloc((size_t)call->argc + 1, sizeof *call->owned);
+        call->argv = call->typed;
+    }
+    free(call->owned[at]);
+    call->typed[at] = call->owned[at] = text;
+}
+
+void cli_translate_flags(cli_call *call)
+{
+    for (int i = 1; i < call->argc && strcmp(call->argv[i], "--") != 0; i++) {
+        const char *name;
+        const size_t n = name_of(call->argv[i], &name);
+        if (!n || is_option(call, name, n)) continue;
+        for (size_t k = 0; k < CLI_COUNT(aliases); k++) {
+            const char *ours = aliases[k].ours;
+            if (!is_same(aliases[k].theirs, name, n) || !is_option(call, ours, strlen(ours))) continue;
+            const size_t size = strlen(ours) + strlen(name + n) + 3;
+            char *text = cli_alloc(size, 1);
+            snprintf(text, size, "--%s%s", ours, name + n);
+            replace_word(call, i, text);
+            break;
+        }
+    }
+}
+
+void cli_hint_flag(const cli_call *call, stoke_error *err)
+{
+    for (int i = 1; i < call->argc && strcmp(call->argv[i], "--") != 0; i++) {
+        const char *name;
+        const size_t n = name_of(call->argv[i], &name);
+        if (!n || is_option(call, name, n)) continue;
+        for (size_t k = 0; k < CLI_COUNT(hints); k++)
+            if (is_same(hints[k].theirs, name, n)) {
+                cli_error(err, err->code, "there is no option '--%.*s' here: %s", (int)n, name,
+                          hints[k].hint);
+                return;
+            }
+        return; /* the first one that is not known is what the error is about */
+    }
+}
+
+/* ---- files ---- */
+
+/* A settings file by its name. Where the word would be data it must also be there as a file. */
+static int is_settings(const cli_call *call, const char *word)
+{
+    static const char *const endings[] = { ".yaml", ".yml", ".json", ".py" };
+    struct stat st;
+    const size_t n = call->command->reads_data ? 2 : CLI_COUNT(endings);
+    for (size_t i = 0; i < n; i++)
+        if (cli_ends_with(word, endings[i]))
+            return !call->command->reads_data || (stat(word, &st) == 0 && S_ISREG(st.st_mode));
+    return 0;
+}
+
+int cli_translate_file(cli_call *call)
+{
+    const cli_command *command = call->command;
+    /* The first words of commands that read no data have meanings of their own: `why slow FILE`. */
+    const int first = command->reads_data ? 0 : command->max_words;
+    if (command->takes_network || !is_option(call, "config", 6)) return 0;
+    for (int i = 1; i < call->argc; i++) {
+        const char *name;
+        const size_t n = name_of(call->argv[i], &name);
+        if (is_same("config", name, n)) return 0; /* there is one already */
+    }
+    for (int w = first; w < call->n_words; w++)
+        for (int i = 1; i < call->argc; i++) {
+            if (call->argv[i] != call->words[w] || !is_settings(call, call->words[w])) continue;
+            const size_t size = strlen(call->words[w]) + 10;
+            char *text = cli_alloc(size, 1);
+            snprintf(text, size, "--config=%s", call->words[w]);
+            replace_word(call, i, text);
+            return 1;
+        }
+    return 0;
+}
+
+/* ---- commands ---- */
+
+const char *cli_hint_command(const char *word)
+{
+    static const struct {
+        const char *theirs, *ours;
+    } commands[] = {
+        { "benchmark",
+          "`stoke bench` measures loading, steps and copies; `stoke optimize --config FILE --benchmark` "
+          "and `stoke find-batch` find the batch by trials" },
+        { "profile", "`stoke diagnose` says where the time goes" },
+        { "profiler", "`stoke diagnose` says where the time goes" },
+        { "tune",
+          "`stoke optimize --config FILE` changes a settings file, `stoke find-batch` and `stoke find-lr` "
+          "find values by trials" },
+        { "lr-find", "it is `stoke find-lr`" },
+        { "lr_find", "it is `stoke find-lr`" },
+        { "lr-finder", "it is `stoke find-lr`" },
+        { "batch-size", "it is `stoke find-batch`" },
+        { "optimise", "it is `stoke optimize`" },
+        { "fit", "it is `stoke train`" },
+        { "validate", "`stoke eval` scores a network, `stoke verify` reads a data set" },
+        { "test", "`stoke eval` scores a network, `stoke selftest` tries the devices" },
+        { "infer", "it is `stoke predict`" },
+        { "inference", "it is `stoke predict`" },
+        { "info", "`stoke doctor` says what this machine has" },
+        { "augment", "`stoke show` draws what augmentation does, `stoke ops` lists it" },
+    };
+    for (size_t i = 0; i < CLI_COUNT(commands); i++)
+        if (!strcasecmp(word, commands[i].theirs)) return commands[i].ours;
+    return NULL;
+}

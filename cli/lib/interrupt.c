@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/lib/interrupt.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <stoke/machine.h>
+#include <stoke/output.h>
+
+#include "cli/lib/common.h"
+#include "cli/lib/output.h"
+
+enum { GRACE_MS = 3000, ONE_REQUEST_MS = 1000, NOTES = 16 };
+
+static atomic_int interrupt_signal; /* the first that came; 0 = none */
+static pid_t guarded;               /* the process that has a guard */
+static sigset_t requests;
+
+/* ---- what goes with the process ---- */
+
+static struct {
+    pthread_mutex_t lock;
+    const char *leftover[NOTES];
+    pid_t offspring[NOTES];
+    const char *leave;
+} notes = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void replace_path(const char *from, const char *to)
+{
+    pthread_mutex_lock(&notes.lock);
+    for (int i = 0; i < NOTES; i++)
+        if (notes.leftover[i] == from) {
+            notes.leftover[i] = to;
+            break;
+        }
+    pthread_mutex_unlock(&notes.lock);
+}
+
+void cli_leftover_note(const char *path)
+{
+    replace_path(NULL, path);
+}
+
+void cli_leftover_forget(const char *path)
+{
+    if (path) replace_path(path, NULL);
+}
+
+static void replace_group(pid_t from, pid_t to)
+{
+    pthread_mutex_lock(&notes.lock);
+    for (int i = 0; i < NOTES; i++)
+        if (notes.offspring[i] == from) {
+            notes.offspring[i] = to;
+            break;
+        }
+    pthread_mutex_unlock(&notes.lock);
+}
+
+void cli_offspring_note(pid_t group)
+{
+    replace_group(0, group);
+}
+
+void cli_offspring_forget(pid_t group)
+{
+    if (group > 0) replace_group(group, 0);
+}
+
+void cli_terminal_note(const char *leave)
+{
+    pthread_mutex_lock(&notes.lock);
+    notes.leave = leave;
+    pthread_mutex_unlock(&notes.lock);
+}
+
+/* ---- the guard ---- */
+
+/* Nothing that could wait: a terminal may be halted, a pipe full. */
+static void say(int fd, const char *text)
+{
+    struct pollfd out = { .fd = fd, .events = POLLOUT };
+    if (poll(&out, 1, 0) > 0 && write(fd, text, strlen(text)) < 0) return;
+}
+
+/* The main thread stands still somewhere; its locks may be taken. */
+static void take_along(void)
+{
+    /* Should even this hang, on a disk that is gone: the default of SIGALRM ends the process. */
+    signal(SIGALRM, SIG_DFL);
+    alarm(1);
+    pthread_mutex_lock(&notes.lock);
+    for (int i = 0; i < NOTES; i++)
+        if (notes.offspring[i]) kill(-notes.offspring[i], SIGKILL);
+    stoke_output_abandon();
+    for (int i = 0; i < NOTES; i++)
+        if (notes.leftover[i]) cli_remove_folder(notes.leftover[i]);
+    if (notes.leave) say(STDOUT_FILENO, notes.leave);
+}
+
+static _Noreturn void end_by(int number)
+{
+    sigset_t one;
+    take_along();
+    signal(number, SIG_DFL);
+    sigemptyset(&one);
+    sigaddset(&one, number);
+    pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+    kill(getpid(), number);
+    _exit(128 + number);
+}
+
+static _Noreturn void end_late(int number)
+{
+    take_along();
+    say(STDERR_FILENO, "\nstoke: ended without waiting any longer for what was under way\n");
+    _exit(128 + number);
+}
+
+static void *guard(void *unused)
+{
+    int number;
+    while (sigwait(&requests, &number) != 0) continue;
+    atomic_store(&interrupt_signal, number);
+    const uint64_t asked = stoke_machine_now_ns();
+    for (;;) {
+        const uint64_t passed_ms = (stoke_machine_now_ns() - asked) / 1000000;
+        if (passed_ms >= GRACE_MS) end_late(number);
+        const uint64_t left_ms = GRACE_MS - passed_ms;
+        const struct timespec left = { (time_t)(left_ms / 1000), (long)(left_ms % 1000) * 1000000 };
+        const int again = sigtimedwait(&requests, NULL, &left);
+        if (again > 0 && stoke_machine_now_ns() - asked >= ONE_REQUEST_MS * UINT64_C(1000000)) end_by(again);
+    }
+    return unused;
+}
+
+void cli_handle_signals(void)
+{
+    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+    if (guarded == getpid()) return;
+    if (guarded) { /* a child of fork: what is noted is its parent's */
+        memset(notes.leftover, 0, sizeof notes.leftover);
+        memset(notes.offspring, 0, sizeof notes.offspring);
+        notes.leave = NULL;
+    }
+    sigemptyset(&requests);
+    for (size_t i = 0; i < CLI_COUNT(numbers); i++) {
+        struct sigaction before;
+        /* nohup ignores SIGHUP, and so must what it starts. */
+        const int ignored = sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+        if (!ignored || numbers[i] != SIGHUP) sigaddset(&requests, numbers[i]);
+    }
+    /* Beyond `ulimit -f` write() then fails with EFBIG like a full disk does, and temporary files are
+     * removed. */
+    signal(SIGXFSZ, SIG_IGN);
+    pthread_t thread;
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    const int failed = pthread_create(&thread, NULL, guard, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (failed) return; /* without it a signal ends the process at once, as it would any program */
+    pthread_setname_np(thread, "stoke-guard");
+    pthread_detach(thread);
+    pthread_sigmask(SIG_BLOCK, &requests, NULL); /* in every thread that comes after, too */
+    guarded = getpid();
+}
+
+void cli_release_signals(void)
+{
+    pthread_sigmask(SIG_UNBLOCK, &requests, NULL);
+}
+
+int cli_interrupted(void)
+{
+    return atomic_load_explicit(&interrupt_signal, memory_order_relaxed) != 0;
+}
+
+int cli_interrupt_code(void)
+{
+    const int number = atomic_load(&interrupt_signal);
+    return number ? 128 + number : CLI_INTERRUPTED;
+}

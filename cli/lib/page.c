@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A page of facts for people and programs.
+ */
+#include "cli/lib/page.h"
+#include "cli/lib/common.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LABEL_COLUMNS = 22, TEXT_BYTES = 2048 };
+
+/* ---- no names of users ---- */
+
+/* Length of the home that `text` begins with, 0 = none: that of this user, any below /home and /Users, and
+ * what desktops call after the user when they mount a disk. `inside`: in the middle of a path, as in
+ * /export/home/x, where only the folders of homes mean anything. */
+static size_t home_length(const char *text, int inside)
+{
+    static const char *const folders[] = { "/home/", "/Users/", "/run/media/", "/media/" };
+    const char *home = getenv("HOME");
+    size_t n = home && strlen(home) > 1 ? strlen(home) : 0;
+    while (n && home[n - 1] == '/') n--;
+    if (!inside && n && !strncmp(text, home, n) && (!text[n] || strchr("/:;,)'\" ", text[n]))) return n;
+    for (size_t i = 0; i < (inside ? 2u : 4u); i++) {
+        n = strlen(folders[i]);
+        if (strncmp(text, folders[i], n) != 0 || !text[n] || text[n] == '/') continue;
+        const size_t end = n + strcspn(text + n, "/:;,)'\" ");
+        if (i < 2 || text[end] == '/') return end; /* /media/cdrom is nobody's */
+    }
+    return 0;
+}
+
+/* Length of "name@" when `text` begins with it and a host follows. */
+static size_t user_length(const char *text)
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)text[n]) || (n && text[n] && strchr("._-", text[n]))) n++;
+    return n && text[n] == '@' && isalnum((unsigned char)text[n + 1]) ? n + 1 : 0;
+}
+
+const char *cli_page_tidy(const char *text, char *out, size_t size)
+{
+    size_t used = 0;
+    char last = ' ';
+    while (*text && used + 2 < size) {
+        const int inside = isalnum((unsigned char)last) || strchr("._-~", last) != NULL;
+        const size_t home = *text == '/' ? home_length(text, inside) : 0;
+        const size_t user = inside ? 0 : user_length(text);
+        if (home) {
+            if (inside) out[used++] = '/';
+            last = out[used++] = '~';
+            text += home;
+        } else if (user) {
+            text += user;
+        } else {
+            last = out[used++] = *text++;
+        }
+    }
+    out[used] = 0;
+    return out;
+}
+
+/* ---- structure ---- */
+
+void cli_page_begin(cli_page *page, int as_json)
+{
+    page->as_json = as_json;
+    if (!as_json) return;
+    stoke_json_begin(&page->json, stdout, 2);
+    stoke_json_object(&page->json, NULL);
+}
+
+void cli_page_end(cli_page *page)
+{
+    if (page->as_json) stoke_json_close(&page->json);
+}
+
+void cli_page_section(cli_page *page, const char *key, const char *title)
+{
+    if (page->as_json)
+        stoke_json_object(&page->json, key);
+    else
+        cli_print("\n%s\n", title);
+}
+
+void cli_page_list(cli_page *page, const char *key, const char *title)
+{
+    if (page->as_json)
+        stoke_json_array(&page->json, key);
+    else
+        cli_print("\n%s\n", title);
+}
+
+void cli_page_entry(cli_page *page, const char *title)
+{
+    if (page->as_json)
+        stoke_json_object(&page->json, NULL);
+    else if (title)
+        cli_print(" %s\n", title);
+}
+
+void cli_page_close(cli_page *page)
+{
+    if (page->as_json) stoke_json_close(&page->json);
+}
+
+/* ---- facts ---- */
+
+void cli_page_text(cli_page *page, const char *key, const char *label, const char *text)
+{
+    char tidy[TEXT_BYTES];
+    if (text && *text)
+        cli_page_tidy(text, tidy, sizeof tidy);
+    else
+        text = NULL;
+    if (page->as_json)
+        stoke_json_string(&page->json, key, text ? tidy : NULL);
+    else
+        cli_print("  %-*s %s\n", LABEL_COLUMNS, label, text ? tidy : "n/a");
+}
+
+static void print_value(double value, cli_unit unit)
+{
+    char text[32];
+    switch (unit) {
+    case CLI_UNIT_BYTES: cli_print("%s", stoke_text_bytes((uint64_t)value, text, sizeof text)); break;
+    case CLI_UNIT_MEMORY: cli_print("%s", stoke_text_memory((uint64_t)value, text, sizeof text)); break;
+    case CLI_UNIT_BYTES_S: cli_print("%s/s", stoke_text_bytes((uint64_t)value, text, sizeof text)); break;
+    case CLI_UNIT_PERCENT: cli_print("%.0f %%", value); break;
+    case CLI_UNIT_SHARE: cli_print("%.0f %%", value * 100); break;
+    case CLI_UNIT_WATT: cli_print("%.1f W", value); break;
+    case CLI_UNIT_JOULE: cli_print("%.0f J", value); break;
+    case CLI_UNIT_CELSIUS: cli_print("%.0f C", value); break;
+    case CLI_UNIT_MHZ: cli_print("%.0f MHz", value); break;
+    case CLI_UNIT_PER_S: cli_print("%.1f/s", value); break;
+    case CLI_UNIT_YES_NO: fputs(value ? "yes" : "no", stdout); break;
+    case CLI_UNIT_VERSION: cli_print("%.1f", value); break;
+    case CLI_UNIT_NONE: cli_print("%.*f", value == (double)(int64_t)value ? 0 : 2, value); break;
+    }
+}
+
+void cli_page_figure(cli_page *page, const char *key, const char *label, stoke_figure figure, cli_unit unit)
+{
+    if (page->as_json) {
+        stoke_json_object(&page->json, key);
+        if (!figure.source)
+            stoke_json_null(&page->json, "value");
+        else if (unit == CLI_UNIT_YES_NO)
+            stoke_json_bool(&page->json, "value", figure.value != 0);
+        else
+            stoke_json_real(&page->json, "value", figure.value);
+        stoke_json_string(&page->json, "source", stoke_source_name(figure.source));
+        stoke_json_close(&page->json);
+        return;
+    }
+    cli_print("  %-*s ", LABEL_COLUMNS, label);
+    if (figure.source) {
+        print_value(figure.value, unit);
+        cli_print(" (%s)\n", stoke_source_name(figure.source));
+    } else {
+        puts("n/a");
+    }
+}

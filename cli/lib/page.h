@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A page of facts, written once and printed twice: lines for people, JSON for programs. Every figure has its
+ * unit and its source; what is not known is n/a, and null in JSON. No path names a user: homes are ~.
+ */
+#ifndef STOKE_CLI_LIB_PAGE_H
+#define STOKE_CLI_LIB_PAGE_H
+
+#include <stoke/probe.h>
+#include <stoke/report.h>
+
+typedef enum cli_unit {
+    CLI_UNIT_NONE,
+    CLI_UNIT_BYTES,  /* of files and disks: GB */
+    CLI_UNIT_MEMORY, /* of cards, processes and the machine: GiB */
+    CLI_UNIT_BYTES_S,
+    CLI_UNIT_PERCENT,
+    CLI_UNIT_SHARE, /* 0 to 1, shown in percent */
+    CLI_UNIT_WATT,
+    CLI_UNIT_JOULE,
+    CLI_UNIT_CELSIUS,
+    CLI_UNIT_MHZ,
+    CLI_UNIT_PER_S,
+    CLI_UNIT_YES_NO,
+    CLI_UNIT_VERSION /* 8.6 */
+} cli_unit;
+
+typedef struct cli_page {
+    int as_json;
+    stoke_json json;
+} cli_page;
+
+void cli_page_begin(cli_page *page, int as_json);
+void cli_page_end(cli_page *page);
+
+/* A section: an object in JSON. */
+void cli_page_section(cli_page *page, const char *key, const char *title);
+/* A section of entries, each with its own title: an array of objects in JSON. */
+void cli_page_list(cli_page *page, const char *key, const char *title);
+void cli_page_entry(cli_page *page, const char *title);
+void cli_page_close(cli_page *page); /* the innermost of them */
+
+/* "" and NULL are n/a. */
+void cli_page_text(cli_page *page, const char *key, const char *label, const char *text);
+void cli_page_figure(cli_page *page, const char *key, const char *label, stoke_figure figure, cli_unit unit);
+
+/* The same text with homes as ~ and without the user of user@host:. Returns `out`. */
+const char *cli_page_tidy(const char *text, char *out, size_t size);
+
+#endif

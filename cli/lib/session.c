@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A dataset and a loader, ready to iterate, with what a person should know about them on stderr.
+ */
+#include "cli/lib/common.h"
+#include "cli/lib/output.h"
+#include "cli/lib/settings.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Settings that do nothing, or name nothing, before any file is read. The library tells an unknown preset
+ * from a file that is missing in words only; here the first is asked wrongly and the second fails. */
+static int check_settings(const stoke_data_params *data, stoke_error *err)
+{
+    if (data->weights && data->order != STOKE_ORDER_WEIGHTED)
+        return cli_error(err, STOKE_E_INVALID,
+                         "--weights %s has no effect without --order weighted: give both or neither",
+                         data->weights);
+    stoke_pipeline *pipeline = NULL;
+    int r = stoke_pipeline_create(&pipeline, data->augment, err);
+    stoke_pipeline_destroy(&pipeline);
+    int is_file = r && (strchr(data->augment, '/') || cli_ends_with(data->augment, ".yaml") ||
+                        cli_ends_with(data->augment, ".yml"));
+    return r ? cli_blame(err, is_file ? data->augment : NULL) : STOKE_OK;
+}
+
+/* What every cache folder has. */
+static int is_cache(const char *folder)
+{
+    char path[CLI_PATH];
+    snprintf(path, sizeof path, "%s/usage", folder);
+    if (access(path, F_OK) != 0) return 0;
+    snprintf(path, sizeof path, "%s/tmp", folder);
+    return access(path, F_OK) == 0;
+}
+
+/* Of a run's own settings, not of what was typed. */
+static int check_place(const cli_call *call, const stoke_data_params *data, stoke_error *err)
+{
+    char path[CLI_PATH];
+    const int typed = cli_has_flag(call, "data") || cli_has_flag(call, "images") ||
+                      cli_has_flag(call, "list") || (call->n_words && !call->command->takes_network);
+    const char *config = typed || call->common.config ? NULL : cli_settings_file(call, path);
+    return config ? stoke_run_check_data(config, data, err) : STOKE_OK;
+}
+
+int cli_require_data(const cli_call *call, const stoke_data_params *data, stoke_error *err)
+{
+    if (data->data || data->images || data->list) return check_place(call, data, err);
+    return cli_error(err, STOKE_E_INVALID,
+                     "no data given: name a folder (stoke %s%s%s DIR), or use --images, --list or --config. "
+                     "`stoke synth DIR` makes a set to try",
+                     call->command->parent ? call->command->parent : "", call->command->parent ? " " : "",
+                     call->command->name);
+}
+
+int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_dataset **out,
+                     stoke_error *err)
+{
+    int r = cli_require_data(call, data, err);
+    if (!r) r = check_settings(data, err);
+    if (!r) r = stoke_dataset_open(out, data, err);
+    if (r && data->data && is_cache(data->data))
+        return cli_error(err, r,
+                         "%s: this is a cache, not data: give it as --cache, beside the set it was "
+                         "made from",
+                         data->data);
+    if (r) return r;
+    size_t notes = stoke_dataset_notes(*out);
+    if (notes && call->command != &cli_verify) {
+        stoke_note first = stoke_dataset_note(*out, 0);
+        cli_say(call,
+                "left out: %zu file%s without a partner or with the name of another (first: %s); "
+                "`stoke verify` lists them",
+                notes, notes == 1 ? "" : "s", first.path);
+    }
+    return STOKE_OK;
+}
+
+void cli_say_remarks(const cli_call *call, const stoke_dataset *dataset, const stoke_data_params *data)
+{
+    static int said; /* hash opens a loader for every rank */
+    char text[2048];
+    stoke_data_params own = *data;
+    if (call->common.quiet || said++) return;
+    if (call->command == &cli_show) own.dtype = stoke_data_defaults().dtype; /* bytes are show's own choice */
+    stoke_data_remarks(dataset, &own, text, sizeof text);
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1)
+        cli_say(call, "remark: %.*s", (int)(end - line), line);
+}
+
+/* Each with its mask; two tiles on a page with room between them, which is then compressed. */
+static int plan_drawing(const cli_session *session, const stoke_data_params *data, stoke_memory_share *share,
+                        stoke_error *err)
+{
+    enum { PAGE = 2 << 20 };
+    uint32_t size[2];
+    const int r = stoke_data_size(session->dataset, data, size, err);
+    if (r) return r;
+    const uint64_t tile = session->drawn.tile + 48,
+                   each = (uint64_t)size[0] * size[1] * 5 + tile * tile * 2 * 3;
+    share->count = 1;
+    share->bytes = session->drawn.pictures * each + PAGE;
+    return STOKE_OK;
+}
+
+int cli_session_open(cli_session *session, const cli_call *call, const stoke_data_params *data,
+                     stoke_error *err)
+{
+    *session = (cli_session){ .call = call, .size_is_taken = !data->size[0], .drawn = session->drawn };
+    stoke_data_params own = *data;
+    if (own.consumer_cores < 0) own.consumer_cores = 0; /* we only look at batches */
+    int r = cli_open_dataset(call, data, &session->dataset, err);
+    stoke_memory_share drawn = { "pictures to draw", 0, 0 };
+    if (!r && session->drawn.pictures) r = plan_drawing(session, &own, &drawn, err);
+    if (!r) r = stoke_loader_create_beside(&session->loader, session->dataset, &own, NULL, &drawn, err);
+    if (r) {
+        cli_session_close(session);
+        return r;
+    }
+    stoke_memory_plan plan = stoke_loader_memory(session->loader);
+    session->memory = cli_loader_memory(&plan);
+    cli_say_memory(call, &session->memory);
+    if (plan.prefetch_reduced)
+        cli_say(call, "remark: prefetch is lowered to %u to honour --memory-limit", plan.slots - 1);
+    cli_say_remarks(call, session->dataset, data);
+    return STOKE_OK;
+}
+
+void cli_say_reading(const cli_call *call, const stoke_loader *loader)
+{
+    stoke_loader_stats_data stats;
+    char text[2048];
+    stoke_loader_stats(loader, &stats);
+    if (stats.retries)
+        cli_say(call, "remark: %llu read%s tried again", (unsigned long long)stats.retries,
+                stats.retries == 1 ? " was" : "s were");
+    if (stoke_loader_unrecorded(loader, text, sizeof text)) cli_say(call, "warning: %s", text);
+}
+
+void cli_session_close(cli_session *session)
+{
+    if (session->loader) cli_say_reading(session->call, session->loader);
+    stoke_loader_destroy(&session->loader);
+    stoke_dataset_close(&session->dataset);
+}
+
+void cli_say_size(const cli_call *call, uint32_t height, uint32_t width)
+{
+    cli_say(call, "size: %ux%u, from the first sample; --size N sets it", height, width);
+}
+
+int cli_next(cli_session *session, const stoke_batch **batch, stoke_error *err)
+{
+    *batch = NULL;
+    int r;
+    do {
+        if (cli_interrupted()) return cli_error(err, STOKE_E_CANCELLED, "interrupted");
+        r = stoke_loader_next_until(session->loader, batch, stoke_machine_now_ns() + CLI_TICK_NS);
+    } while (r == STOKE_E_TIMEOUT);
+    if (r && r != STOKE_E_END) return cli_pass(err, r, stoke_loader_error(session->loader));
+    const char *warning = session->warned ? NULL : stoke_loader_warning(session->loader);
+    if (warning) {
+        cli_say(session->call, "warning: %s", warning);
+        session->warned = 1;
+    }
+    if (!r && session->size_is_taken) {
+        cli_say_size(session->call, (*batch)->height, (*batch)->width);
+        session->size_is_taken = 0;
+    }
+    return r;
+}
+
+void cli_say_bad(const cli_call *call, uint64_t replaced, uint64_t skipped)
+{
+    if (replaced || skipped)
+        cli_say(call, "bad files: %llu row%s replaced, %llu left out; `stoke verify` gives the reasons",
+                (unsigned long long)replaced, replaced == 1 ? "" : "s", (unsigned long long)skipped);
+}
+
+void cli_cache_add(cli_cache_report *report, const stoke_data_params *data, const stoke_loader *loader)
+{
+    stoke_loader_stats_data stats;
+    if (!(data->cache && *data->cache) && !data->cache_ram) return;
+    stoke_loader_stats(loader, &stats);
+    report->used = 1;
+    report->hits += stats.cache_hits_ram + stats.cache_hits_disk;
+    report->misses += stats.cache_misses;
+    report->stored += stats.cache_stored;
+    report->damaged += stats.cache_damaged;
+    report->disk_bytes = stats.cache_disk_bytes;
+    report->ram_bytes = stats.cache_ram_bytes;
+    const char *warning = stoke_loader_warning(loader);
+    if (warning) snprintf(report->warning, sizeof report->warning, "%s", warning);
+}
+
+void cli_say_cache(const cli_call *call, const cli_cache_report *report)
+{
+    char decoded[96] = "", damaged[64] = "";
+    if (!report->used) return;
+    if (report->damaged)
+        snprintf(damaged, sizeof damaged, ", %llu damaged and made again",
+                 (unsigned long long)report->damaged);
+    if (report->misses)
+        snprintf(decoded, sizeof decoded, ", %llu decoded, %llu of these kept",
+                 (unsigned long long)report->misses, (unsigned long long)report->stored);
+    cli_say(call, "cache: %llu of %llu sample%s taken from it%s%s", (unsigned long long)report->hits,
+            (unsigned long long)(report->hits + report->misses),
+            report->hits + report->misses == 1 ? "" : "s", decoded, damaged);
+    if (*report->warning && !report->warned) cli_say(call, "warning: %s", report->warning);
+}
+
+void cli_json_cache(stoke_json *json, const cli_cache_report *report)
+{
+    if (!report->used) return;
+    stoke_json_object(json, "cache");
+    stoke_json_uint(json, "hits", report->hits);
+    stoke_json_uint(json, "misses", report->misses);
+    stoke_json_uint(json, "stored", report->stored);
+    stoke_json_uint(json, "damaged", report->damaged);
+    stoke_json_uint(json, "disk_bytes", report->disk_bytes);
+    stoke_json_uint(json, "ram_bytes", report->ram_bytes);
+    stoke_json_string(json, "warning", *report->warning ? report->warning : NULL);
+    stoke_json_close(json);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Option tables, that of the data path, of training and of feeding a device, as people meet them: in sections
+ * of --help, with the defaults of the command at hand, and together in one file.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/lib/settings.h"
+
+/* A table is one long list; people look for things in sections. Each begins at an option and goes on to the
+ * next one named here. */
+typedef struct section {
+    const char *first, *title;
+} section;
+
+static const section data_sections[] = {
+    { "data", "Where samples come from" },
+    { "classes", "What masks mean" },
+    { "decode", "Decoding" },
+    { "size", "What a batch holds" },
+    { "order", "Order" },
+    { "workers", "Running" },
+    { "cache", "Keeping decoded samples" },
+};
+_Static_assert(CLI_COUNT(data_sections) == CLI_DATA_SECTIONS, "a group for every section");
+
+static const section train_sections[] = {
+    { "model", "The network" },   { "epochs", "How long" },       { "loss", "Loss" },
+    { "optimizer", "Optimiser" }, { "eval_every", "Evaluation" }, { "runs", "The run and its folder" },
+};
+_Static_assert(CLI_COUNT(train_sections) == CLI_TRAIN_SECTIONS, "a group for every section");
+
+static size_t cut(const stoke_option_group *all, const section *sections, size_t n_sections,
+                  stoke_option_group *groups)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        if (n < n_sections && !strcmp(all->options[i].name, sections[n].first)) {
+            groups[n] = (stoke_option_group){ sections[n].title, all->options + i, 0, all->target };
+            n++;
+        }
+        if (n) groups[n - 1].count++;
+    }
+    return n;
+}
+
+size_t cli_data_groups(const stoke_option_group *all, stoke_option_group groups[CLI_DATA_SECTIONS])
+{
+    return cut(all, data_sections, CLI_DATA_SECTIONS, groups);
+}
+
+size_t cli_data_sections(stoke_data_params *data, stoke_option_group groups[CLI_DATA_SECTIONS])
+{
+    const stoke_option_group all = stoke_data_options(data);
+    return cli_data_groups(&all, groups);
+}
+
+size_t cli_train_sections(stoke_train_params *train, stoke_option_group groups[CLI_TRAIN_SECTIONS])
+{
+    const stoke_option_group all = stoke_train_options(train);
+    return cut(&all, train_sections, CLI_TRAIN_SECTIONS, groups);
+}
+
+const cli_default cli_train_defaults[] = {
+    { "augment", "standard" },   /* few sets are so large that training does better without */
+    { "normalize", "imagenet" }, /* what the network takes */
+    { "batch", "auto" },
+    { 0 },
+};
+
+stoke_option *cli_own_defaults(const stoke_option_group *all, const cli_default *defaults)
+{
+    stoke_option *table = cli_alloc(all->count, sizeof *table);
+    memcpy(table, all->options, all->count * sizeof *table);
+    for (; defaults->name; defaults++)
+        for (size_t i = 0; i < all->count; i++)
+            if (!strcmp(table[i].name, defaults->name)) table[i].default_text = defaults->text;
+    return table;
+}
+
+const cli_command *cli_with_training(const cli_command *command, int argc, char **argv)
+{
+    for (int i = 1; command->with_training && i < argc && strcmp(argv[i], "--"); i++)
+        if (!strcmp(argv[i], "--train")) return command->with_training;
+    return command;
+}
+
+/* The settings of the run that a network belongs to; NULL: none, or there is no such network, which the
+ * command will say. */
+static const char *run_settings(const char *network, char path[CLI_PATH])
+{
+    stoke_trained *trained = NULL;
+    if (stoke_trained_open(&trained, network, NULL)) return NULL;
+    const char *config = stoke_trained_config(trained);
+    if (config) snprintf(path, CLI_PATH, "%s", config);
+    stoke_trained_close(&trained);
+    return config ? path : NULL;
+}
+
+const char *cli_settings_file(const cli_call *call, char path[CLI_PATH])
+{
+    if (call->common.config) return call->common.config;
+    if (call->command->takes_network && call->n_words) return run_settings(call->words[0], path);
+    if (!call->command->reads_training || !call->train.resume) return NULL;
+    snprintf(path, CLI_PATH, "%s/config.yaml", call->train.resume);
+    return path;
+}
+
+/* Names of options that the flags say, with `_`; a set that is named at all takes the place of the file's. */
+static const char **said_by_flags(const cli_call *call, int names_set)
+{
+    const char **names = cli_alloc((size_t)call->argc + 4, sizeof *names);
+    size_t n = 0;
+    if (names_set) names[n++] = "data";
+    if (call->command == &cli_recipe_progressive) { /* its stages say both */
+        names[n++] = "model";
+        names[n++] = "size";
+    }
+    for (size_t g = 0; g < call->n_groups; g++)
+        for (size_t i = 0; i < call->groups[g].count; i++) {
+            char flag[64];
+            const char *name = call->groups[g].options[i].name;
+            snprintf(flag, sizeof flag, "%s", name);
+            for (char *p = flag; *p; p++)
+                if (*p == '_') *p = '-';
+            if (n < (size_t)call->argc + 3 && cli_has_flag(call, flag)) names[n++] = name;
+        }
+    return names;
+}
+
+/* A remark for each line; the same file is read once. */
+static void say_remarks(const cli_call *call, const char *remarks)
+{
+    for (const char *line = remarks, *end; (end = strchr(line, '\n')); line = end + 1)
+        cli_say(call, "remark: %.*s", (int)(end - line), line);
+}
+
+/* The groups a file may fill are those of the three tables, not the command's own and the common ones. */
+int cli_load_settings(cli_call *call, const char *path, int names_set, stoke_error *err)
+{
+    stoke_train_params unused = stoke_train_defaults();
+    stoke_upload_params no_feed = stoke_upload_defaults();
+    stoke_option_group groups[CLI_MAX_GROUPS], known[3];
+    char *remarks = cli_alloc(1, CLI_REMARKS);
+    const char **given = said_by_flags(call, names_set);
+    stoke_config_use use = { .groups = groups, .known = known, .given = given, .remarks = remarks };
+    use.remarks_size = CLI_REMARKS;
+    use.origins = call->origins;
+    use.max_origins = CLI_COUNT(call->origins);
+    for (size_t i = 0; i < call->n_groups; i++) {
+        const void *target = call->groups[i].target;
+        const int own = call->command->reads_config && target == call->options;
+        if (own || target == &call->data || target == &call->train || target == &call->upload)
+            groups[use.n_groups++] = call->groups[i];
+    }
+    if (!call->command->reads_data) known[use.n_known++] = stoke_data_options(&call->data);
+    if (!call->command->reads_training) known[use.n_known++] = stoke_train_options(&unused);
+    if (!call->command->reads_feed) known[use.n_known++] = stoke_upload_options(&no_feed);
+    int r = stoke_config_open(&call->settings, path, err);
+    if (!r) r = stoke_config_apply(call->settings, &use, &call->data, &call->storage, err);
+    call->n_origins = use.n_origins;
+    if (!r) say_remarks(call, remarks);
+    free(given);
+    free(remarks);
+    if (r) return r;
+    return stoke_run_follow(path, &call->data, call->command->reads_training ? &call->train : &unused,
+                            call->storage, err);
+}
+
+int cli_repeat_defaults(cli_call *call, stoke_error *err)
+{
+    const cli_default *own = call->command->takes_network ? call->command->defaults : NULL;
+    int r = STOKE_OK;
+    for (; !r && own && own->name; own++) r = cli_set_data(&call->data, own->name, own->text, err);
+    return r;
+}
+
+int cli_has_flag(const cli_call *call, const char *name)
+{
+    const size_t n = strlen(name);
+    for (int i = 1; i < call->argc && strcmp(call->argv[i], "--"); i++) {
+        const char *word = call->argv[i];
+        if (!strncmp(word, "--", 2) && !strncmp(word + 2, name, n) && (!word[2 + n] || word[2 + n] == '='))
+            return 1;
+    }
+    return 0;
+}

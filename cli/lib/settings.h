@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Settings of data and training as a command has them: in sections, with its own defaults, from a file.
+ */
+#ifndef STOKE_CLI_LIB_SETTINGS_H
+#define STOKE_CLI_LIB_SETTINGS_H
+
+#include "cli/lib/common.h"
+#include "cli/lib/output.h"
+
+/* The table of the data path, or a copy of it, as titled groups. */
+size_t cli_data_groups(const stoke_option_group *all, stoke_option_group groups[CLI_DATA_SECTIONS]);
+/* A copy of the table in which the named options have other defaults: --help shows them. free() it. */
+stoke_option *cli_own_defaults(const stoke_option_group *all, const cli_default *defaults);
+
+/* The command, or what it is with --train among its words. */
+const cli_command *cli_with_training(const cli_command *command, int argc, char **argv);
+
+/* The file that settings come from before flags do: that of --config, or the config.yaml of the run that
+ * --resume or the first word names. NULL: none. `path` is room for it. */
+const char *cli_settings_file(const cli_call *call, char path[CLI_PATH]);
+/* Reads it, in any dialect. Keys of training, and of feeding a device, are checked, and left alone, by
+ * commands that do not. names_set: the command line names the data, so the file's are not looked at. */
+int cli_load_settings(cli_call *call, const char *path, int names_set, stoke_error *err);
+/* Sets the command's own defaults once more, above what was read from a run; nothing for commands that take
+ * no network. */
+int cli_repeat_defaults(cli_call *call, stoke_error *err);
+
+/* Whether an option is among the arguments. */
+int cli_has_flag(const cli_call *call, const char *name);
+
+#endif

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Prints the monitor: lines, a reading, the summary and what it means.
+ */
+#include "cli/monitor/monitor_view.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/lib/common.h"
+#include "cli/lib/page.h"
+#include "cli/lib/process_list.h"
+
+/* ---- figures in few characters ---- */
+
+const char *monitor_number(stoke_figure figure, const char *unit, char *text, size_t size)
+{
+    if (figure.source)
+        snprintf(text, size, "%.0f%s", figure.value, unit);
+    else
+        snprintf(text, size, "n/a");
+    return text;
+}
+
+const char *monitor_bytes(stoke_figure figure, char *text, size_t size)
+{
+    if (figure.source) return stoke_text_bytes((uint64_t)figure.value, text, size);
+    snprintf(text, size, "n/a");
+    return text;
+}
+
+const char *monitor_memory(stoke_figure figure, char *text, size_t size)
+{
+    if (figure.source) return stoke_text_memory((uint64_t)figure.value, text, size);
+    snprintf(text, size, "n/a");
+    return text;
+}
+
+const char *monitor_share(stoke_figure part, stoke_figure whole, char *text, size_t size)
+{
+    char a[32], b[32];
+    monitor_memory(part, a, sizeof a);
+    if (!part.source || !whole.source || whole.value <= 0)
+        snprintf(text, size, "%s", a);
+    else
+        snprintf(text, size, "%.0f %% (%s of %s)", 100 * part.value / whole.value, a,
+                 monitor_memory(whole, b, sizeof b));
+    return text;
+}
+
+const char *monitor_reasons(stoke_figure reasons, char *text, size_t size)
+{
+    size_t n = 0;
+    snprintf(text, size, "%s", reasons.source ? "nothing" : "n/a");
+    for (unsigned i = 0; reasons.source && i < STOKE_CLOCKS_REASONS && n < size; i++)
+        if ((uint64_t)reasons.value >> i & 1)
+            n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "", stoke_clocks_reason_name(i));
+    return text;
+}
+
+void monitor_print_line(const monitor_sight *sight, double seconds)
+{
+    const stoke_monitor *monitor = sight->monitor;
+    const stoke_load *load = stoke_monitor_load(monitor);
+    char a[32], d[32], share[96], reasons[160];
+    const stoke_figure cpu = stoke_monitor_history(monitor, STOKE_SERIES_CPU, 0, 0, MONITOR_RATE);
+    const stoke_figure disk = stoke_monitor_history(monitor, STOKE_SERIES_DISK, 0, 0, MONITOR_RATE);
+    cli_print("%6.1f s  processor %s, memory %s, disk %s (proc)\n", seconds,
+              monitor_number(cpu, " %", a, sizeof a),
+              monitor_share(load->memory_used, load->memory_total, share, sizeof share),
+              monitor_number(disk, " %", d, sizeof d));
+    for (size_t i = 0; i < stoke_monitor_gpus(monitor); i++) {
+        const stoke_gpu *gpu = stoke_monitor_gpu(monitor, i);
+        const stoke_figure busy = stoke_monitor_history(monitor, STOKE_SERIES_GPU, i, 0, MONITOR_RATE);
+        char power[32];
+        if (gpu->lost) {
+            cli_print("          gpu%zu lost\n", i);
+            continue;
+        }
+        cli_print("          gpu%zu busy %s, memory %s, %s, %s, held down by: %s (%s)\n", i,
+                  monitor_number(busy, " %", a, sizeof a),
+                  monitor_share(gpu->memory_used, gpu->memory_total, share, sizeof share),
+                  monitor_number(gpu->power_watt, " W", power, sizeof power),
+                  monitor_number(gpu->clock_sm_mhz, " MHz", d, sizeof d),
+                  monitor_reasons(gpu->clocks_reasons, reasons, sizeof reasons),
+                  stoke_source_name(gpu->memory_total.source));
+    }
+    if (sight->job) monitor_job_print_line(sight->job);
+    fflush(stdout); /* whoever reads a pipe wants it now */
+}
+
+/* ---- one reading ---- */
+
+static void print_why(cli_page *page, const stoke_monitor *monitor)
+{
+    const char *why = stoke_monitor_why(monitor);
+    if (page->as_json)
+        stoke_json_string(&page->json, "cannot_see", *why ? why : NULL);
+    else if (*why)
+        cli_print("\nWhat cannot be seen\n  %s\n", why);
+}
+
+static void print_card_now(cli_page *page, const stoke_gpu *gpu, size_t index)
+{
+    char title[128], reasons[160];
+    snprintf(title, sizeof title, "gpu%zu %s", index, gpu->name);
+    cli_page_entry(page, title);
+    if (page->as_json) cli_page_text(page, "name", NULL, gpu->name);
+    cli_page_text(page, "pci", "address", gpu->pci);
+    if (page->as_json || *gpu->problem) cli_page_text(page, "problem", "problem", gpu->problem);
+    cli_page_figure(page, "busy_percent", "busy (any kernel)", gpu->busy_percent, CLI_UNIT_PERCENT);
+    cli_page_figure(page, "effective_percent", "effective (a proxy)", gpu->effective_percent,
+                    CLI_UNIT_PERCENT);
+    cli_page_figure(page, "memory_used", "memory used", gpu->memory_used, CLI_UNIT_MEMORY);
+    cli_page_figure(page, "memory_total", "memory", gpu->memory_total, CLI_UNIT_MEMORY);
+    cli_page_figure(page, "power_watt", "power", gpu->power_watt, CLI_UNIT_WATT);
+    cli_page_figure(page, "temperature", "temperature", gpu->temperature, CLI_UNIT_CELSIUS);
+    cli_page_figure(page, "clock_sm_mhz", "clock", gpu->clock_sm_mhz, CLI_UNIT_MHZ);
+    cli_page_figure(page, "clock_memory_mhz", "memory clock", gpu->clock_memory_mhz, CLI_UNIT_MHZ);
+    cli_page_figure(page, "pcie_to_device", "link, to the card", gpu->pcie_to_device, CLI_UNIT_BYTES_S);
+    cli_page_figure(page, "pcie_from_device", "link, from the card", gpu->pcie_from_device, CLI_UNIT_BYTES_S);
+    monitor_reasons(gpu->clocks_reasons, reasons, sizeof reasons);
+    cli_page_text(page, "clocks_held_down_by", "clocks held down by",
+                  gpu->clocks_reasons.source ? reasons : NULL);
+    cli_page_processes(page, gpu);
+    cli_page_close(page);
+}
+
+void monitor_print_once(const monitor_sight *sight, int as_json)
+{
+    const stoke_monitor *monitor = sight->monitor;
+    const stoke_load *load = stoke_monitor_load(monitor);
+    cli_page page;
+    cli_page_begin(&page, as_json);
+    cli_page_section(&page, "machine", "Machine");
+    cli_page_figure(&page, "cpu_percent", "processors busy", load->cpu_percent, CLI_UNIT_PERCENT);
+    cli_page_figure(&page, "memory_used", "memory used", load->memory_used, CLI_UNIT_MEMORY);
+    cli_page_figure(&page, "memory_total", "memory", load->memory_total, CLI_UNIT_MEMORY);
+    cli_page_text(&page, "disk", "busiest disk", load->disk);
+    cli_page_figure(&page, "disk_busy_percent", "  busy", load->disk_busy_percent, CLI_UNIT_PERCENT);
+    cli_page_figure(&page, "disk_read", "read, all disks", load->disk_read, CLI_UNIT_BYTES_S);
+    cli_page_figure(&page, "disk_write", "written, all disks", load->disk_write, CLI_UNIT_BYTES_S);
+    cli_page_close(&page);
+    if (sight->job) monitor_job_print(&page, sight->job, 0);
+    cli_page_list(&page, "gpus", "Graphics processors");
+    const size_t n = stoke_monitor_gpus(monitor);
+    for (size_t i = 0; i < n; i++) print_card_now(&page, stoke_monitor_gpu(monitor, i), i);
+    if (!n && !as_json) puts("  none");
+    cli_page_close(&page);
+    print_why(&page, monitor);
+    cli_page_end(&page);
+}
+
+/* ---- summary ---- */
+
+/* For people one line: "busy   mean 30 %, p5 ..., p95 ..., peak ... (nvml)"; an object for programs. */
+static void print_spread(cli_page *page, const char *key, const char *label, const stoke_spread *spread,
+                         cli_unit unit)
+{
+    if (page->as_json) {
+        stoke_json_object(&page->json, key);
+        cli_page_figure(page, "mean", NULL, spread->mean, unit);
+        if (unit == CLI_UNIT_PERCENT) {
+            cli_page_figure(page, "p5", NULL, spread->p5, unit);
+            cli_page_figure(page, "p95", NULL, spread->p95, unit);
+        }
+        cli_page_figure(page, "peak", NULL, spread->peak, unit);
+        stoke_json_uint(&page->json, "readings", spread->readings);
+        stoke_json_close(&page->json);
+        return;
+    }
+    const stoke_figure figures[] = { spread->mean, spread->p5, spread->p95, spread->peak };
+    static const char *const names[] = { "mean", "p5", "p95", "peak" };
+    char line[256] = "", one[48], bytes[32];
+    size_t n = 0;
+    for (size_t i = 0; i < CLI_COUNT(figures); i++) {
+        if (!figures[i].source) continue;
+        switch (unit) {
+        case CLI_UNIT_MEMORY: monitor_memory(figures[i], one, sizeof one); break;
+        case CLI_UNIT_BYTES_S:
+            snprintf(one, sizeof one, "%s/s", monitor_bytes(figures[i], bytes, sizeof bytes));
+            break;
+        case CLI_UNIT_WATT: monitor_number(figures[i], " W", one, sizeof one); break;
+        case CLI_UNIT_CELSIUS: monitor_number(figures[i], " C", one, sizeof one); break;
+        case CLI_UNIT_MHZ: monitor_number(figures[i], " MHz", one, sizeof one); break;
+        default: monitor_number(figures[i], " %", one, sizeof one); break;
+        }
+        n += (size_t)snprintf(line + n, sizeof line - n, "%s%s %s", n ? ", " : "", names[i], one);
+    }
+    if (n) snprintf(line + n, sizeof line - n, " (%s)", stoke_source_name(spread->mean.source));
+    cli_page_text(page, key, label, line);
+}
+
+/* Of memory both: mean 78 % (9.4 GiB), peak 85 % (10.2 GiB). For programs bytes. */
+static void print_memory(cli_page *page, const stoke_spread *used, stoke_figure total)
+{
+    char mean[32], peak[32], line[256];
+    if (page->as_json || !used->mean.source || !total.source || total.value <= 0) {
+        print_spread(page, "memory_used", "memory used", used, CLI_UNIT_MEMORY);
+        return;
+    }
+    snprintf(line, sizeof line, "mean %.0f %% (%s), peak %.0f %% (%s) (%s)",
+             100 * used->mean.value / total.value, monitor_memory(used->mean, mean, sizeof mean),
+             100 * used->peak.value / total.value, monitor_memory(used->peak, peak, sizeof peak),
+             stoke_source_name(used->mean.source));
+    cli_page_text(page, "memory_used", "memory used", line);
+}
+
+static void print_reason_shares(cli_page *page, const stoke_gpu_summary *gpu)
+{
+    int any = 0;
+    if (page->as_json) stoke_json_object(&page->json, "clocks_held_down_by");
+    for (unsigned i = 0; i < STOKE_CLOCKS_REASONS; i++) {
+        char label[64];
+        snprintf(label, sizeof label, "  by %s", stoke_clocks_reason_name(i));
+        if (!page->as_json && !(gpu->reason_share[i].source && gpu->reason_share[i].value > 0)) continue;
+        if (!any++ && !page->as_json) puts("  clocks held down, share of the readings");
+        cli_page_figure(page, stoke_clocks_reason_name(i), label, gpu->reason_share[i], CLI_UNIT_SHARE);
+    }
+    if (page->as_json)
+        stoke_json_close(&page->json);
+    else if (!any)
+        cli_page_text(page, "clocks_held_down_by", "clocks held down",
+                      gpu->reason_share[0].source ? "never" : NULL);
+}
+
+static void print_idle(cli_page *page, const stoke_gpu_summary *gpu)
+{
+    char text[128];
+    if (page->as_json) {
+        cli_page_figure(page, "idle_share", NULL, gpu->idle_share, CLI_UNIT_SHARE);
+        cli_page_figure(page, "idle_bursts", NULL, gpu->idle_bursts, CLI_UNIT_NONE);
+        cli_page_figure(page, "longest_idle_seconds", NULL, gpu->longest_idle, CLI_UNIT_NONE);
+        return;
+    }
+    if (gpu->idle_bursts.value > 0)
+        snprintf(text, sizeof text, "%.0f %% of the readings, %.0f burst%s, the longest %.1f s (%s)",
+                 gpu->idle_share.value * 100, gpu->idle_bursts.value, gpu->idle_bursts.value > 1 ? "s" : "",
+                 gpu->longest_idle.value, stoke_source_name(gpu->idle_share.source));
+    else
+        snprintf(text, sizeof text, "never (%s)", stoke_source_name(gpu->idle_share.source));
+    cli_page_text(page, "idle", "below 10 % busy", gpu->idle_share.source ? text : NULL);
+}
+
+static void print_peaks(cli_page *page, const stoke_gpu_summary *gpu)
+{
+    if (page->as_json) stoke_json_array(&page->json, "processes");
+    for (uint32_t i = 0; i < gpu->n_processes; i++) {
+        const stoke_process_peak *process = &gpu->process[i];
+        cli_page_program(page, &(cli_program){ .pid = process->pid,
+                                               .name = process->name,
+                                               .own = process->own,
+                                               .at_most = 1,
+                                               .memory = process->memory_bytes,
+                                               .busy = process->busy_percent });
+    }
+    if (page->as_json)
+        stoke_json_close(&page->json);
+    else if (gpu->more_processes)
+        puts(" and more programs than are listed");
+}
+
+/* Joules for programs, the unit of the bill beside them for people. */
+static void print_energy(cli_page *page, stoke_figure energy)
+{
+    char text[96];
+    if (page->as_json) {
+        cli_page_figure(page, "energy_joule", NULL, energy, CLI_UNIT_JOULE);
+        return;
+    }
+    snprintf(text, sizeof text, "%.0f J, %.3g Wh (%s)", energy.value, energy.value / 3600,
+             stoke_source_name(energy.source));
+    cli_page_text(page, "energy_joule", "energy", energy.source ? text : NULL);
+}
+
+static void print_gpu(cli_page *page, const stoke_gpu_summary *gpu, size_t index)
+{
+    char title[128];
+    snprintf(title, sizeof title, "gpu%zu %s", index, gpu->name);
+    cli_page_entry(page, title);
+    if (page->as_json) {
+        cli_page_text(page, "name", NULL, gpu->name);
+        stoke_json_bool(&page->json, "lost", gpu->lost);
+    }
+    cli_page_text(page, "pci", "address", gpu->pci);
+    if (page->as_json || *gpu->problem) cli_page_text(page, "problem", "problem", gpu->problem);
+    print_spread(page, "busy_percent", "busy (any kernel)", &gpu->busy_percent, CLI_UNIT_PERCENT);
+    print_spread(page, "effective_percent", "effective (a proxy)", &gpu->effective_percent, CLI_UNIT_PERCENT);
+    print_memory(page, &gpu->memory_used, gpu->memory_total);
+    cli_page_figure(page, "memory_total", "memory", gpu->memory_total, CLI_UNIT_MEMORY);
+    print_spread(page, "power_watt", "power", &gpu->power_watt, CLI_UNIT_WATT);
+    print_energy(page, gpu->energy_joule);
+    print_spread(page, "temperature", "temperature", &gpu->temperature, CLI_UNIT_CELSIUS);
+    print_spread(page, "clock_sm_mhz", "clock", &gpu->clock_sm_mhz, CLI_UNIT_MHZ);
+    print_spread(page, "clock_memory_mhz", "memory clock", &gpu->clock_memory_mhz, CLI_UNIT_MHZ);
+    print_spread(page, "pcie_to_device", "link, to the card", &gpu->pcie_to_device, CLI_UNIT_BYTES_S);
+    print_spread(page, "pcie_from_device", "link, from the card", &gpu->pcie_from_device, CLI_UNIT_BYTES_S);
+    print_reason_shares(page, gpu);
+    print_idle(page, gpu);
+    print_peaks(page, gpu);
+    cli_page_close(page);
+}
+
+/* Of the cards that had work the least busy: it has the most to gain. One that is lost comes first. */
+static int judged_before(const stoke_gpu_summary *a, const stoke_gpu_summary *b)
+{
+    if (a->lost != b->lost) return a->lost;
+    if (!a->n_processes != !b->n_processes) return a->n_processes > 0;
+    return a->busy_percent.mean.value < b->busy_percent.mean.value;
+}
+
+void monitor_print_summary(const monitor_sight *sight, int as_json)
+{
+    const stoke_monitor *monitor = sight->monitor;
+    const size_t n = stoke_monitor_gpus(monitor);
+    stoke_gpu_summary *gpus = cli_alloc(n + 1, sizeof *gpus), *judged = NULL;
+    stoke_monitor_summary machine;
+    stoke_monitor_verdict verdict;
+    cli_page page;
+    stoke_monitor_summarise(monitor, &machine);
+    for (size_t i = 0; i < n; i++) {
+        stoke_monitor_summarise_gpu(monitor, i, &gpus[i]);
+        if (!judged || judged_before(&gpus[i], judged)) judged = &gpus[i];
+    }
+    const int of_job = sight->job && monitor_job_judge(sight->job, judged, &verdict);
+    if (!of_job) stoke_monitor_judge(&machine, judged, &verdict);
+    cli_page_begin(&page, as_json);
+    if (as_json) {
+        stoke_json_real(&page.json, "seconds", machine.seconds);
+        stoke_json_uint(&page.json, "readings", machine.readings);
+    } else {
+        cli_print("Summary of %.1f s, %llu reading%s\n", machine.seconds,
+                  (unsigned long long)machine.readings, machine.readings == 1 ? "" : "s");
+    }
+    cli_page_section(&page, "machine", "Machine");
+    print_spread(&page, "cpu_percent", "processors busy", &machine.cpu_percent, CLI_UNIT_PERCENT);
+    print_memory(&page, &machine.memory_used, machine.memory_total);
+    cli_page_figure(&page, "memory_total", "memory", machine.memory_total, CLI_UNIT_MEMORY);
+    print_spread(&page, "disk_busy_percent", "busiest disk", &machine.disk_busy_percent, CLI_UNIT_PERCENT);
+    print_spread(&page, "disk_read", "read, all disks", &machine.disk_read, CLI_UNIT_BYTES_S);
+    print_spread(&page, "disk_write", "written, all disks", &machine.disk_write, CLI_UNIT_BYTES_S);
+    cli_page_close(&page);
+    if (sight->job) monitor_job_print(&page, sight->job, 1);
+    cli_page_list(&page, "gpus", "Graphics processors");
+    for (size_t i = 0; i < n; i++) print_gpu(&page, &gpus[i], i);
+    if (!n && !as_json) puts("  none");
+    cli_page_close(&page);
+    print_why(&page, monitor);
+    if (as_json) {
+        stoke_json_string(&page.json, "verdict", verdict.text);
+        stoke_json_string(&page.json, "next", verdict.next);
+    } else {
+        puts("\nVerdict");
+        if (n > 1 && !of_job) cli_print("  Of gpu%zu, the one to look at first:\n", (size_t)(judged - gpus));
+        cli_print("  %s\n  Next: `%s`\n", verdict.text, verdict.next);
+    }
+    cli_page_end(&page);
+    free(gpus);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The live view: what stands in a frame, and taking the screen. The alternate screen leaves what was on the
+ * terminal before as it was.
+ */
+#include "cli/monitor/monitor_view.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/lib/common.h"
+
+#define ENTER "\033[?1049h\033[?25l\033[H\033[2J"
+#define LEAVE "\033[?25h\033[?1049l"
+
+static volatile sig_atomic_t resized;
+
+static void on_resize(int number)
+{
+    (void)number;
+    resized = 1;
+}
+
+/* Ctrl-Z: the shell gets its screen back, and we take ours again when we go on. */
+static void on_stop(int number)
+{
+    (void)number;
+    if (write(STDOUT_FILENO, LEAVE, sizeof LEAVE - 1) < 0) return;
+    raise(SIGSTOP);
+    resized = 1;
+    if (write(STDOUT_FILENO, ENTER, sizeof ENTER - 1) < 0) return;
+}
+
+int monitor_view_possible(void)
+{
+    const char *term = getenv("TERM");
+    return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+static int knows_utf8(void)
+{
+    static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+    for (size_t i = 0; i < CLI_COUNT(names); i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value) return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
+    }
+    return 0;
+}
+
+void monitor_view_begin(monitor_view *view, const monitor_sight *sight, double limit, int colour)
+{
+    const char *none = getenv("NO_COLOR");
+    view->sight = sight;
+    view->limit = limit;
+    view->frame.blocks = knows_utf8();
+    view->frame.colour = colour && !(none && *none);
+    struct sigaction action = { .sa_handler = on_resize };
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGWINCH, &action, NULL); /* without SA_RESTART: it ends the wait for the next reading */
+    action.sa_handler = on_stop;
+    sigaction(SIGTSTP, &action, NULL);
+    cli_terminal_note(LEAVE);
+    fputs(ENTER, stdout);
+    fflush(stdout);
+}
+
+void monitor_view_end(void)
+{
+    signal(SIGTSTP, SIG_DFL);
+    fputs(LEAVE, stdout);
+    fflush(stdout);
+    cli_terminal_note(NULL);
+}
+
+int monitor_view_resized(void)
+{
+    return resized;
+}
+
+/* ---- a frame ---- */
+
+typedef struct series_place {
+    const stoke_monitor *monitor;
+    stoke_monitor_series series;
+    size_t gpu;
+} series_place;
+
+static stoke_figure mean_of_second(const void *opaque, size_t back)
+{
+    const series_place *place = opaque;
+    return stoke_monitor_history(place->monitor, place->series, place->gpu, back * MONITOR_RATE,
+                                 MONITOR_RATE);
+}
+
+static void put_series(monitor_view *view, const char *label, stoke_monitor_series series, size_t gpu,
+                       const char *text)
+{
+    const series_place place = { view->sight->monitor, series, gpu };
+    monitor_frame_series(
+        &view->frame,
+        &(monitor_series){ .label = label,
+                           .meaning = series == STOKE_SERIES_GPU ? MONITOR_FULL_IS_GOOD : MONITOR_FULL_IS_BAD,
+                           .percent = mean_of_second(&place, 0),
+                           .text = text,
+                           .at = mean_of_second,
+                           .context = &place });
+}
+
+static const char *part_of(stoke_figure part, stoke_figure whole, char *text, size_t size)
+{
+    char a[32], b[32];
+    snprintf(text, size, "%s of %s", monitor_memory(part, a, sizeof a), monitor_memory(whole, b, sizeof b));
+    return text;
+}
+
+static void put_machine(monitor_view *view)
+{
+    monitor_frame *f = &view->frame;
+    const stoke_load *load = stoke_monitor_load(view->sight->monitor);
+    char text[96], a[32], b[32];
+    put_series(view, "processor", STOKE_SERIES_CPU, 0, NULL);
+    put_series(view, "memory", STOKE_SERIES_MEMORY, 0,
+               part_of(load->memory_used, load->memory_total, text, sizeof text));
+    put_series(view, "disk", STOKE_SERIES_DISK, 0, NULL);
+    monitor_frame_line(f, "%-*s%s: read %s/s, write %s/s (%s)", MONITOR_LABEL_COLUMNS, "",
+                       *load->disk ? load->disk : "disk n/a", monitor_bytes(load->disk_read, a, sizeof a),
+                       monitor_bytes(load->disk_write, b, sizeof b),
+                       stoke_source_name(load->disk_read.source));
+}
+
+static void put_processes(monitor_frame *f, const stoke_gpu *gpu)
+{
+    for (uint32_t i = 0; i < gpu->n_processes; i++) {
+        const stoke_gpu_process *process = &gpu->process[i];
+        char a[32], b[32];
+        monitor_frame_line(f, "%-*s%8u %-28s %10s %6s %s", MONITOR_LABEL_COLUMNS, i ? "" : "programs",
+                           process->pid, *process->name ? process->name : "(in another container)",
+                           monitor_memory(process->memory_bytes, a, sizeof a),
+                           monitor_number(process->busy_percent, " %", b, sizeof b),
+                           process->own ? "(this one)" : "");
+    }
+    if (!gpu->n_processes) monitor_frame_line(f, "%-*snone seen", MONITOR_LABEL_COLUMNS, "programs");
+    if (gpu->more_processes)
+        monitor_frame_line(f, "%-*sand %u more", MONITOR_LABEL_COLUMNS, "", gpu->more_processes);
+}
+
+static void put_card(monitor_view *view, size_t index)
+{
+    monitor_frame *f = &view->frame;
+    const stoke_gpu *gpu = stoke_monitor_gpu(view->sight->monitor, index);
+    char text[256], a[32], b[32], c[32], d[32], in[32], out[32];
+    monitor_frame_line(f, "%s", "");
+    monitor_frame_line(f, "gpu%zu %s %s%s%s", index, gpu->name, gpu->pci, gpu->lost ? " LOST" : "",
+                       gpu->mig ? " MIG" : "");
+    if (*gpu->problem) monitor_frame_line(f, "%-*s%s", MONITOR_LABEL_COLUMNS, "problem", gpu->problem);
+    if (gpu->lost) return;
+    put_series(view, "busy", STOKE_SERIES_GPU, index, NULL);
+    put_series(view, "memory", STOKE_SERIES_GPU_MEMORY, index,
+               part_of(gpu->memory_used, gpu->memory_total, text, sizeof text));
+    monitor_frame_line(f, "%-*s%s of %s, %s, PCIe %s x%s, in %s/s, out %s/s (%s)", MONITOR_LABEL_COLUMNS,
+                       "power", monitor_number(gpu->power_watt, " W", a, sizeof a),
+                       monitor_number(gpu->power_limit_watt, " W", b, sizeof b),
+                       monitor_number(gpu->temperature, " C", c, sizeof c),
+                       monitor_number(gpu->pcie_generation, "", d, sizeof d),
+                       monitor_number(gpu->pcie_width, "", text, sizeof text),
+                       monitor_bytes(gpu->pcie_to_device, in, sizeof in),
+                       monitor_bytes(gpu->pcie_from_device, out, sizeof out),
+                       stoke_source_name(gpu->power_watt.source));
+    monitor_frame_line(f, "%-*s%s of %s, memory %s; held down by: %s", MONITOR_LABEL_COLUMNS, "clock",
+                       monitor_number(gpu->clock_sm_mhz, " MHz", a, sizeof a),
+                       monitor_number(gpu->clock_sm_max_mhz, " MHz", b, sizeof b),
+                       monitor_number(gpu->clock_memory_mhz, " MHz", c, sizeof c),
+                       monitor_reasons(gpu->clocks_reasons, text, sizeof text));
+    put_processes(f, gpu);
+}
+
+/* ---- the job ---- */
+
+/* Four characters at most, so that five stages fit into 80 columns. */
+static int short_ms(double ms)
+{
+    return ms < 9.95 ? 2 : ms < 99.5 ? 1 : 0;
+}
+
+static void put_stages(monitor_frame *f, const stoke_live_rates *rates)
+{
+    static const char *const names[] = { "read", "image", "mask", "fit", "write" };
+    char text[160];
+    size_t n = 0;
+    double cpu = 0;
+    for (int i = STOKE_STAGE_READ; i <= STOKE_STAGE_WRITE; i++) {
+        if (isnan(rates->stage_wall_ms[i])) return;
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s %s %.*f", i ? "," : "", names[i],
+                              short_ms(rates->stage_wall_ms[i]), rates->stage_wall_ms[i]);
+        cpu += rates->stage_cpu_ms[i];
+    }
+    monitor_frame_line(f, "%-*sCPU %.*f; wall%s", MONITOR_LABEL_COLUMNS, "ms/sample", short_ms(cpu), cpu,
+                       text);
+}
+
+static void put_rates(monitor_frame *f, const stoke_live_data *now, const stoke_live_rates *rates)
+{
+    char samples[32], read[32], hits[48] = "", loss[64] = "";
+    if (!isnan(rates->cache_hits))
+        snprintf(hits, sizeof hits, ", %.0f %% from the cache", 100 * rates->cache_hits);
+    if (!isnan(now->loss)) snprintf(loss, sizeof loss, "; loss %.4g at rate %.3g", now->loss, now->lr);
+    monitor_frame_line(f, "%-*s%s/s, read %s/s%s%s (measured)", MONITOR_LABEL_COLUMNS, "samples",
+                       monitor_number(monitor_job_figure(rates->samples_s), "", samples, sizeof samples),
+                       monitor_bytes(monitor_job_figure(rates->read_bytes_s), read, sizeof read), hits, loss);
+}
+
+static void put_queue(monitor_frame *f, const monitor_job *job)
+{
+    char text[64];
+    const stoke_figure ready = monitor_job_count(job->now.ready), slots = monitor_job_count(job->now.slots);
+    const stoke_figure share = ready.source && slots.value > 0
+                                   ? monitor_job_figure(100 * ready.value / slots.value)
+                                   : (stoke_figure){ 0 };
+    snprintf(text, sizeof text, "%.0f of %.0f batches", ready.value, slots.value);
+    monitor_frame_series(f, &(monitor_series){ .label = "queue",
+                                               .meaning = MONITOR_FULL_IS_GOOD,
+                                               .percent = share,
+                                               .text = share.source ? text : NULL });
+}
+
+static void put_job(monitor_frame *f, const monitor_job *job)
+{
+    stoke_live_rates rates;
+    char progress[160];
+    monitor_job_lately(job, &rates);
+    monitor_frame_line(f, "%s", "");
+    monitor_frame_line(f, "job %llu, %s: %s", (unsigned long long)job->now.pid, job->now.what,
+                       monitor_job_progress(job, progress, sizeof progress));
+    if (*job->problem) monitor_frame_text(f, job->problem);
+    if (isnan(job->now.device_busy))
+        monitor_frame_series(f, &(monitor_series){ .label = "data wait",
+                                                   .meaning = MONITOR_ANY_IS_BAD,
+                                                   .percent = monitor_job_figure(100 * rates.data_wait),
+                                                   .at = monitor_job_wait,
+                                                   .context = job });
+    else
+        monitor_frame_series(f,
+                             &(monitor_series){ .label = "device",
+                                                .meaning = MONITOR_FULL_IS_GOOD,
+                                                .percent = monitor_job_figure(100 * job->now.device_busy) });
+    put_queue(f, job);
+    put_rates(f, &job->now, &rates);
+    put_stages(f, &rates);
+}
+
+static void put_title(monitor_view *view, double seconds)
+{
+    char of[32] = "";
+    if (view->limit > 0) snprintf(of, sizeof of, " of %.0f", view->limit);
+    monitor_frame_line(&view->frame, "stoke monitor: %.0f%s s; Ctrl-C: summary; a mark of the history is 1 s",
+                       seconds, of);
+    if (view->sight->metrics) monitor_frame_line(&view->frame, "metrics   %s", view->sight->metrics);
+    monitor_frame_line(&view->frame, "%s", "");
+}
+
+void monitor_view_draw(monitor_view *view, double seconds)
+{
+    const stoke_monitor *monitor = view->sight->monitor;
+    monitor_frame *f = &view->frame;
+    resized = 0;
+    monitor_frame_begin(f);
+    put_title(view, seconds);
+    put_machine(view);
+    if (view->sight->job) put_job(f, view->sight->job);
+    for (size_t i = 0; i < stoke_monitor_gpus(monitor); i++) put_card(view, i);
+    if (*stoke_monitor_why(monitor)) {
+        monitor_frame_line(f, "%s", "");
+        monitor_frame_text(f, "What cannot be seen:");
+        monitor_frame_text(f, stoke_monitor_why(monitor));
+    }
+    monitor_frame_show(f);
+}

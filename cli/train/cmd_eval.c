@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke eval: how good a network is on a set, class by class, and where it is worst.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/lib/common.h"
+#include "cli/lib/output.h"
+#include "cli/lib/settings.h"
+
+typedef struct eval_options {
+    const char *out;
+    int original, mode, flip, force;
+    double overlap;
+    int precision;
+    int64_t threads, worst;
+} eval_options;
+
+static const stoke_option options[] = {
+    { .name = "out",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(eval_options, out),
+      .argument = "DIR",
+      .help = "Folder for confusion.png, worst.png (the worst pictures with truth and prediction), "
+              "classes.csv and eval.json; made when it does not exist. Without it nothing is written" },
+    { .name = "worst",
+      .type = STOKE_OPT_INT,
+      .offset = offsetof(eval_options, worst),
+      .default_text = "8",
+      .min = 0,
+      .max = STOKE_EVAL_WORST,
+      .argument = "N",
+      .help = "How many of the worst pictures to list" },
+    { .name = "original",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(eval_options, original),
+      .default_text = "false",
+      .help = "Compare at each mask's own size, as `stoke predict` would write it. Without it the figures "
+              "are those "
+              "that validation had during training" },
+    { .name = "mode",
+      .type = STOKE_OPT_CHOICE,
+      .offset = offsetof(eval_options, mode),
+      .default_text = "auto",
+      .choices = "auto|resize|slide",
+      .help =
+          "How pictures are looked at: resize brings pictures and masks to the network's size; slide moves "
+          "windows over them and compares at the masks' own size; auto does what the run's validation did. "
+          "With "
+          "--original: see `stoke predict`" },
+    { .name = "overlap",
+      .type = STOKE_OPT_REAL,
+      .offset = offsetof(eval_options, overlap),
+      .default_text = "0.5",
+      .min = 0,
+      .max = 0.9,
+      .argument = "X",
+      .help = "Of windows: share of a window that its neighbour sees too" },
+    { .name = "flip",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(eval_options, flip),
+      .default_text = "false",
+      .help = "At the masks' own size: average with the prediction for the mirror image; twice the work" },
+    { .name = "precision",
+      .type = STOKE_OPT_CHOICE,
+      .offset = offsetof(eval_options, precision),
+      .default_text = "auto",
+      .choices = "fp32|bf16|fp16|auto",
+      .help = "Type of the activations; auto is bf16 where the processor multiplies it natively, else fp32" },
+    { .name = "threads",
+      .type = STOKE_OPT_INT,
+      .offset = offsetof(eval_options, threads),
+      .default_text = "0",
+      .min = 0,
+      .max = 1024,
+      .argument = "N",
+      .help = "Threads of the network; 0 = all usable cores" },
+    CLI_FORCE(eval_options),
+};
+
+/* ---- what to evaluate ---- */
+
+/* A set without a validation part is evaluated as a whole, unless the flag insists on the part. */
+static int settle_split(const cli_call *call, stoke_data_params *data, uint64_t *count, stoke_error *err)
+{
+    stoke_dataset *dataset = NULL;
+    int r = cli_open_dataset(call, data, &dataset, err);
+    if (r == STOKE_E_NOTFOUND && data->split == STOKE_SPLIT_VAL && !(data->val_split > 0) &&
+        !cli_has_flag(call, "split")) {
+        data->split = STOKE_SPLIT_ALL;
+        r = cli_open_dataset(call, data, &dataset, err);
+        if (!r)
+            cli_say(call, "remark: the set has no validation part: the whole set is evaluated, %s",
+                    STOKE_COUNT(stoke_dataset_count(dataset), "sample"));
+    }
+    if (!r) *count = stoke_dataset_count(dataset);
+    stoke_dataset_close(&dataset);
+    return r;
+}
+
+static const char *set_name(const stoke_data_params *data)
+{
+    return data->data ? data->data : data->images ? data->images : data->list;
+}
+
+static stoke_eval_params params_of(const cli_call *call, const stoke_trained *trained, const char *picture)
+{
+    const eval_options *o = call->options;
+    stoke_eval_params params = stoke_eval_defaults();
+    stoke_trained_settings(trained, &params.network);
+    if (call->data.size[0]) memcpy(params.network.size, call->data.size, sizeof params.network.size);
+    params.network.batch = cli_has_flag(call, "batch") ? (uint32_t)call->data.batch : 0;
+    params.network.mode =
+        o->original || cli_has_flag(call, "mode") ? o->mode : (int)stoke_trained_eval_mode(trained);
+    params.network.overlap = o->overlap;
+    params.network.flip = o->flip;
+    params.network.precision = o->precision;
+    params.network.threads = (uint32_t)o->threads;
+    params.original = o->original;
+    params.picture = picture;
+    return params;
+}
+
+/* ---- what came out ---- */
+
+static const char *const modes[] = { "auto", "resize", "slide" };
+static const char *const splits[] = { "all", "train", "val" };
+
+/* "n/a" in tables is NULL. */
+static const char *share_text(double value, char text[16])
+{
+    if (isnan(value)) return NULL;
+    snprintf(text, 16, "%.4f", value);
+    return text;
+}
+
+/* The column of names is left out when no class has one. */
+static stoke_table *class_table(const stoke_eval_report *report)
+{
+    static const char *const headings[] = { "id", "class", "IoU", "F1", "precision", "recall", "pixels" };
+    int names = 0;
+    for (uint32_t id = 0; id < report->classes; id++) names |= report->class_names[id] != NULL;
+    const char *shown[CLI_COUNT(headings)] = { names ? "id" : "class" };
+    memcpy(shown + 1, headings + 2 - names, (CLI_COUNT(headings) - 2 + (size_t)names) * sizeof *shown);
+    stoke_table *table = stoke_table_create(shown, CLI_COUNT(headings) - !names);
+    for (uint32_t id = 0; id < report->classes; id++) {
+        const stoke_class_score s = stoke_confusion_class(report->confusion, id);
+        char number[16], pixels[24], text[4][16];
+        snprintf(number, sizeof number, "%u", (unsigned)id);
+        snprintf(pixels, sizeof pixels, "%llu", (unsigned long long)s.truth);
+        const char *name = report->class_names[id];
+        const char *cells[] = { number,
+                                name ? name : "-",
+                                share_text(s.iou, text[0]),
+                                share_text(s.f1, text[1]),
+                                share_text(s.precision, text[2]),
+                                share_text(s.recall, text[3]),
+                                pixels };
+        if (!names) cells[1] = number;
+        stoke_table_row(table, names ? cells : cells + 1);
+    }
+    return table;
+}
+
+/* Long sentences in lines that a terminal holds. */
+static void print_wrapped(const char *text)
+{
+    enum { COLUMNS = 100 };
+    while (strlen(text) > COLUMNS) {
+        int n = COLUMNS;
+        while (n && text[n] != ' ') n--;
+        if (!n) n = (int)strcspn(text, " "); /* a path may be longer than a line */
+        cli_print("%.*s\n", n, text);
+        text += n + (text[n] == ' ');
+    }
+    cli_print("%s\n", text);
+}
+
+static void print_means(const stoke_eval_report *report)
+{
+    const stoke_scores *s = &report->scores;
+    cli_print(
+        "mean IoU %.4f, F1 %.4f macro and %.4f micro, precision %.4f, recall %.4f, pixel accuracy %.4f\n",
+        s->miou, s->f1_macro, s->f1_micro, s->precision, s->recall, s->pixel_accuracy);
+    if (!isnan(report->loss)) cli_print("loss %.4f (cross-entropy)\n", report->loss);
+    cli_print("over %u of %s, %s of %s, ", (unsigned)s->classes_counted,
+              STOKE_COUNT(report->classes, "class"), STOKE_COUNT(s->pixels, "pixel"),
+              STOKE_COUNT(report->samples, "picture"));
+    if (report->original && report->mode != STOKE_PREDICT_RESIZE)
+        cli_print("at their own size: %.1f windows of %ux%u each\n",
+                  (double)report->windows / (double)report->samples, report->height, report->width);
+    else if (report->original)
+        cli_print("at their own size, seen at %ux%u\n", report->height, report->width);
+    else
+        cli_print("resized to %ux%u\n", report->height, report->width);
+}
+
+static void print_worst(const stoke_eval_report *report, size_t most)
+{
+    static const char *const worst_headings[] = { "worst pictures", "mean IoU", "accuracy" };
+    if (!report->n_worst || !most) return;
+    stoke_table *table = stoke_table_create(worst_headings, CLI_COUNT(worst_headings));
+    for (size_t i = 0; i < report->n_worst && i < most; i++) {
+        char text[2][16];
+        stoke_table_row(table,
+                        (const char *[]){ report->worst[i].name, share_text(report->worst[i].miou, text[0]),
+                                          share_text(report->worst[i].accuracy, text[1]) });
+    }
+    putchar('\n');
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+}
+
+static void json_scores(stoke_json *json, const stoke_eval_report *report)
+{
+    const stoke_scores *s = &report->scores;
+    stoke_json_real(json, "miou", s->miou);
+    stoke_json_real(json, "f1_macro", s->f1_macro);
+    stoke_json_real(json, "f1_micro", s->f1_micro);
+    stoke_json_real(json, "precision", s->precision);
+    stoke_json_real(json, "recall", s->recall);
+    stoke_json_real(json, "pixel_accuracy", s->pixel_accuracy);
+    stoke_json_real(json, "loss", report->loss);
+    stoke_json_uint(json, "classes_counted", s->classes_counted);
+    stoke_json_uint(json, "pixels", s->pixels);
+    stoke_json_string(json, "convention", stoke_scores_convention());
+}
+
+static void json_classes(stoke_json *json, const stoke_eval_report *report)
+{
+    stoke_json_array(json, "classes");
+    for (uint32_t id = 0; id < report->classes; id++) {
+        const stoke_class_score s = stoke_confusion_class(report->confusion, id);
+        stoke_json_object(json, NULL);
+        stoke_json_uint(json, "id", id);
+        stoke_json_string(json, "name", report->class_names[id]);
+        stoke_json_real(json, "iou", s.iou);
+        stoke_json_real(json, "f1", s.f1);
+        stoke_json_real(json, "precision", s.precision);
+        stoke_json_real(json, "recall", s.recall);
+        stoke_json_uint(json, "truth", s.truth);
+        stoke_json_uint(json, "predicted", s.predicted);
+        stoke_json_uint(json, "hit", s.hit);
+        stoke_json_close(json);
+    }
+    stoke_json_close(json);
+    stoke_json_array(json, "confusion"); /* row = truth */
+    for (uint32_t t = 0; t < report->classes; t++) {
+        stoke_json_array(json, NULL);
+        for (uint32_t p = 0; p < report->classes; p++)
+            stoke_json_uint(json, NULL, stoke_confusion_count(report->confusion, t, p));
+        stoke_json_close(json);
+    }
+    stoke_json_close(json);
+}
+
+static void write_json(FILE *out, const cli_call *call, const stoke_trained *trained,
+                       const stoke_eval_report *report)
+{
+    const eval_options *o = call->options;
+    stoke_json json;
+    stoke_json_begin(&json, out, 1);
+    stoke_json_object(&json, NULL);
+    if (out != stdout) stoke_json_string(&json, "comment", STOKE_OUTPUT_MARK);
+    stoke_json_string(&json, "network", stoke_trained_weights(trained));
+    stoke_json_string(&json, "model", report->plan.model);
+    stoke_json_string(&json, "run_config", stoke_trained_config(trained));
+    stoke_json_string(&json, "data", set_name(&call->data));
+    stoke_json_string(&json, "split", splits[call->data.split]);
+    stoke_json_array(&json, "size");
+    stoke_json_uint(&json, NULL, report->height);
+    stoke_json_uint(&json, NULL, report->width);
+    stoke_json_close(&json);
+    stoke_json_bool(&json, "original", report->original);
+    stoke_json_string(&json, "mode", modes[report->mode]);
+    if (report->windows)
+        stoke_json_uint(&json, "windows", report->windows);
+    else
+        stoke_json_null(&json, "windows");
+    stoke_json_string(&json, "precision_used", stoke_precision_name(report->plan.precision));
+    cli_json_memory(&json, &report->memory);
+    stoke_json_int(&json, "ignore_index", call->data.ignore_index);
+    stoke_json_uint(&json, "samples", report->samples);
+    stoke_json_uint(&json, "bad", report->bad);
+    stoke_json_string(&json, "first_bad", *report->first_bad ? report->first_bad : NULL);
+    stoke_json_real(&json, "seconds", report->seconds);
+    stoke_json_real(&json, "waited_seconds", report->waited_seconds);
+    stoke_json_real(&json, "images_per_s", report->images_per_s);
+    json_scores(&json, report);
+    json_classes(&json, report);
+    stoke_json_array(&json, "worst");
+    for (size_t i = 0; i < report->n_worst && i < (size_t)o->worst; i++) {
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "name", report->worst[i].name);
+        stoke_json_real(&json, "miou", report->worst[i].miou);
+        stoke_json_real(&json, "accuracy", report->worst[i].accuracy);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+/* ---- files ---- */
+
+/* The four are written together: where eval.json is ours, which says so, the table beside it is too. */
+static int check_outputs(const cli_call *call, const eval_options *o, stoke_error *err)
+{
+    static const char *const names[] = { "eval.json", "confusion.png", "worst.png", "classes.csv" };
+    char path[CLI_PATH];
+    struct stat st;
+    int r = STOKE_OK, again = 0;
+    for (size_t i = 0; !r && i < CLI_COUNT(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", o->out, names[i]);
+        if (i == CLI_COUNT(names) - 1 && again) break;
+        const int there = stat(path, &st) == 0;
+        r = cli_may_write(call, path, o->force, err);
+        if (i == 0) again = there && !r && !o->force;
+    }
+    return r;
+}
+
+static int write_matrix(const char *path, const stoke_eval_report *report, stoke_error *err)
+{
+    const uint32_t n = report->classes;
+    uint64_t *counts = cli_alloc((size_t)n * n, sizeof *counts);
+    for (uint32_t t = 0; t < n; t++)
+        for (uint32_t p = 0; p < n; p++)
+            counts[(size_t)t * n + p] = stoke_confusion_count(report->confusion, t, p);
+    char title[96];
+    snprintf(title, sizeof title, "Confusion of classes: %s, mean IoU %.4f",
+             STOKE_COUNT(report->samples, "picture"), report->scores.miou);
+    int r = stoke_matrix_write(path, counts, n, (const char *const *)report->class_names, title, err);
+    free(counts);
+    return r;
+}
+
+static int write_files(const cli_call *call, const stoke_trained *trained, const stoke_eval_report *report,
+                       stoke_error *err)
+{
+    const eval_options *o = call->options;
+    char path[CLI_PATH];
+    cli_output file = { 0 };
+    snprintf(path, sizeof path, "%s/confusion.png", o->out);
+    int r = write_matrix(path, report, err);
+    snprintf(path, sizeof path, "%s/classes.csv", o->out);
+    if (!r) r = cli_output_open(&file, path, err);
+    if (!r) {
+        stoke_table *table = class_table(report);
+        stoke_table_csv(table, file.stream);
+        stoke_table_destroy(&table);
+        r = cli_output_commit(&file, err);
+    }
+    snprintf(path, sizeof path, "%s/eval.json", o->out);
+    if (!r) r = cli_output_open(&file, path, err);
+    if (!r) {
+        write_json(file.stream, call, trained, report);
+        fputc('\n', file.stream);
+        r = cli_output_commit(&file, err);
+    }
+    return r;
+}
+
+/* ---- the command ---- */
+
+static void print_result(const cli_call *call, const stoke_trained *trained, const stoke_eval_report *report)
+{
+    const eval_options *o = call->options;
+    char text[32];
+    if (call->common.json) {
+        write_json(stdout, call, trained, report);
+        putchar('\n');
+    } else {
+        stoke_table *table = class_table(report);
+        stoke_table_print(table, stdout);
+        stoke_table_destroy(&table);
+        putchar('\n');
+        print_means(report);
+        print_wrapped(stoke_scores_convention());
+        print_worst(report, (size_t)o->worst);
+        if (o->out)
+            cli_print("\n%s: confusion.png, %sclasses.csv, eval.json\n", o->out,
+                      report->n_worst ? "worst.png, " : "");
+    }
+    cli_say(call, "%llu picture%s in %s: %.1f img/s", (unsigned long long)report->samples,
+            report->samples == 1 ? "" : "s", stoke_text_seconds(report->seconds, text, sizeof text),
+            report->images_per_s);
+    if (report->bad)
+        cli_say(call, "bad files: %llu left out; the first: %s", (unsigned long long)report->bad,
+                report->first_bad);
+    if (!o->out && !call->common.json)
+        cli_say(call, "next: --out DIR writes the confusion matrix and the worst pictures");
+}
+
+static void say_memory(void *context, const stoke_memory_sum *sum)
+{
+    cli_say_memory(context, sum);
+}
+
+static int evaluate(cli_call *call, const stoke_trained *trained, stoke_eval_report *report, stoke_error *err)
+{
+    const eval_options *o = call->options;
+    char picture[CLI_PATH];
+    uint64_t count = 0;
+    snprintf(picture, sizeof picture, "%s/worst.png", o->out ? o->out : "");
+    int r = settle_split(call, &call->data, &count, err);
+    if (!r && o->out) r = check_outputs(call, o, err);
+    if (!r && o->out) r = cli_make_folders(o->out, err);
+    if (r) return r;
+    cli_say(call, "%s on %s, split %s: %s", stoke_trained_weights(trained), set_name(&call->data),
+            splits[call->data.split], STOKE_COUNT(count, "picture"));
+    stoke_eval_params params = params_of(call, trained, o->out ? picture : NULL);
+    params.planned = say_memory;
+    params.planned_context = (void *)call;
+    stoke_progress *progress = cli_progress_begin(call, "evaluating", "pictures");
+    r = stoke_evaluate_set(&call->data, &params, cli_progress_update, progress, report, err);
+    cli_progress_end(&progress);
+    if (!r && o->out) r = write_files(call, trained, report, err);
+    return r;
+}
+
+static int run(cli_call *call)
+{
+    stoke_error err = { 0 };
+    stoke_trained *trained = NULL;
+    stoke_eval_report report = { 0 };
+    int r = call->n_words ? stoke_trained_open(&trained, call->words[0], &err)
+                          : cli_error(&err, STOKE_E_INVALID,
+                                      "no network given: name a run folder, or a folder with config.json and "
+                                      "model.safetensors (stoke eval RUN --data DIR)");
+    if (!r) r = evaluate(call, trained, &report, &err);
+    if (!r) print_result(call, trained, &report);
+    stoke_eval_report_free(&report);
+    stoke_trained_close(&trained);
+    return r ? cli_fail(call, &err) : CLI_OK;
+}
+
+static const cli_default defaults[] = {
+    { "split", "val" },
+    { 0 },
+};
+
+static const cli_example examples[] = {
+    { "stoke eval runs/first", "the best network of a run, on the validation part of its set" },
+    { "stoke eval runs/first/last --data demo/data --split all --out eval",
+      "its last one, on all of a set; confusion matrix and worst pictures as PNG" },
+    { "stoke eval runs/first --original --json", "at the masks' own size, as JSON" },
+    { 0 },
+};
+
+const cli_command cli_eval = {
+    .name = "eval",
+    .summary = "evaluate a network on a set: scores per class, confusion matrix, worst pictures",
+    .arguments = "RUN|FOLDER",
+    .max_words = 1,
+    .description =
+        "RUN is a run folder of `stoke train` (its best/ is taken, or last/ where there is none yet), FOLDER "
+        "one with a network in Hugging Face's format. For a network of a run the data settings are those of "
+        "the run's config.yaml: set, label map, size, validation part; flags override them, and --config "
+        "replaces them. Evaluated is the validation part, or everything in a set that has none. All scores "
+        "come from one matrix of counts over all pixels that are not ignored; the convention for means is "
+        "printed with them.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(eval_options),
+    .reads_data = 1,
+    .takes_network = 1,
+    .defaults = defaults,
+    .run = run,
+};

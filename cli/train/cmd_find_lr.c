@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke find-lr: a sweep over learning rates, its curve, what can be read from it.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/lib/common.h"
+#include "cli/lib/output.h"
+#include "cli/lib/settings.h"
+#include "cli/train/train_bar.h"
+
+typedef struct find_options {
+    double low, high;
+    int64_t sweep_steps;
+    const char *out;
+} find_options;
+
+#define FIELD(member) offsetof(find_options, member)
+static const stoke_option options[] = {
+    { .name = "low",
+      .type = STOKE_OPT_REAL,
+      .offset = FIELD(low),
+      .default_text = "1e-6",
+      .min = 1e-12,
+      .max = 100,
+      .argument = "LR",
+      .help = "Where the sweep begins; a rate with which hardly anything is learned" },
+    { .name = "high",
+      .type = STOKE_OPT_REAL,
+      .offset = FIELD(high),
+      .default_text = "1",
+      .min = 1e-11,
+      .max = 1000,
+      .argument = "LR",
+      .help = "Where it ends, unless the loss is 4 times its lowest before; sgd may want 10" },
+    { .name = "sweep_steps",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(sweep_steps),
+      .default_text = "200",
+      .min = 100,
+      .max = 10000,
+      .argument = "N",
+      .help = "Steps of the sweep; more of them make a smoother curve" },
+    { .name = "out",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(out),
+      .default_text = "find-lr.svg",
+      .argument = "FILE",
+      .help = "The curve as a picture" },
+};
+
+enum { COLUMNS = 78, ROWS = 16, READINGS = 3, COMMAND = 4096 };
+
+/* One call of the command. */
+typedef struct finding {
+    const cli_call *call;
+    const find_options *o;
+    train_bar bar;            /* while settling */
+    stoke_progress *progress; /* while sweeping */
+    stoke_lr_report report;
+} finding;
+
+/* ---- while it runs ---- */
+
+static void show_step(finding *f, const stoke_train_event *e)
+{
+    char note[96];
+    train_bar_end(&f->bar);
+    if (!f->progress) f->progress = cli_progress_begin(f->call, "sweep", "steps");
+    snprintf(note, sizeof note, "lr %.1e, loss %.3f, %.1f img/s", e->lr, e->loss, e->images_per_s);
+    if (f->progress) stoke_progress_note(f->progress, note);
+    cli_progress_update(f->progress, e->step, e->steps);
+}
+
+static int on_event(void *context, const stoke_train_event *e)
+{
+    finding *f = context;
+    if (e->kind == STOKE_TRAIN_STEP)
+        show_step(f, e);
+    else
+        train_bar_show(&f->bar, e);
+    if (e->kind == STOKE_TRAIN_READY) cli_say_memory(f->call, &f->report.memory);
+    return cli_interrupted();
+}
+
+/* ---- the curve ---- */
+
+typedef struct drawing {
+    double *x, *loss, *smooth;
+    stoke_series series[2];
+    stoke_mark marks[READINGS];
+    stoke_chart chart;
+} drawing;
+
+static void add_mark(drawing *d, const char *name, double lr)
+{
+    if (isfinite(lr)) d->marks[d->chart.n_marks++] = (stoke_mark){ .x = lr, .text = name };
+}
+
+/* The end of the curve is an explosion: what matters would be a flat line below it. */
+static double top_of(const stoke_lr_report *r)
+{
+    double least = INFINITY;
+    for (size_t i = 0; i < r->count; i++) least = fmin(least, r->points[i].smooth);
+    const double first = r->points[r->count / 10].smooth;
+    return first + fmax(0.5 * (first - least), 0.1 * first);
+}
+
+static void draw(drawing *d, const stoke_lr_report *r)
+{
+    d->x = cli_alloc(r->count + 1, sizeof *d->x);
+    d->loss = cli_alloc(r->count + 1, sizeof *d->loss);
+    d->smooth = cli_alloc(r->count + 1, sizeof *d->smooth);
+    const double top = r->count ? top_of(r) : 1;
+    for (size_t i = 0; i < r->count; i++) {
+        d->x[i] = r->points[i].lr;
+        d->loss[i] = fmin(r->points[i].loss, top);
+        d->smooth[i] = fmin(r->points[i].smooth, top);
+    }
+    d->series[0] =
+        (stoke_series){ .name = "each step", .x = d->x, .y = d->loss, .count = r->count, .faint = 1 };
+    d->series[1] = (stoke_series){ .name = "smoothed", .x = d->x, .y = d->smooth, .count = r->count };
+    d->chart = stoke_chart_defaults();
+    d->chart.title = "Loss over the learning rate";
+    d->chart.x_label = "learning rate";
+    d->chart.y_label = "loss";
+    d->chart.series = d->series;
+    d->chart.n_series = CLI_COUNT(d->series);
+    d->chart.marks = d->marks;
+    d->chart.log_x = 1;
+    add_mark(d, "half", r->half);
+    add_mark(d, "floor", r->floor);
+    add_mark(d, "lowest", r->lowest);
+}
+
+static void drawing_free(drawing *d)
+{
+    free(d->x);
+    free(d->loss);
+    free(d->smooth);
+}
+
+static int write_svg(const drawing *d, const char *path, stoke_error *err)
+{
+    cli_output svg = { 0 };
+    int r = cli_output_open(&svg, path, err);
+    if (!r) r = stoke_chart_svg(&d->chart, svg.stream, err);
+    if (!r) r = cli_output_commit(&svg, err);
+    cli_output_abandon(&svg);
+    return r;
+}
+
+/* ---- what to type next ---- */
+
+/* Whether a word of the command line belongs to find-lr alone; *value: the next word is its value. */
+static int is_own(const char *word, int *value)
+{
+    static const char *const others[] = { "json", "quiet", "no-quiet", "no-json", "lr" };
+    *value = 0;
+    if (strncmp(word, "--", 2) != 0) return 0;
+    const size_t n = strcspn(word + 2, "=");
+    for (size_t i = 0; i < CLI_COUNT(options); i++) {
+        char flag[32];
+        snprintf(flag, sizeof flag, "%s", options[i].name);
+        for (char *p = flag; *p; p++) *p = *p == '_' ? '-' : *p;
+        *value = !word[n + 2];
+        if (strlen(flag) == n && !strncmp(word + 2, flag, n)) return 1;
+    }
+    for (size_t i = 0; i < CLI_COUNT(others); i++) {
+        *value = !word[n + 2] && !strcmp(others[i], "lr");
+        if (strlen(others[i]) == n && !strncmp(word + 2, others[i], n)) return 1;
+    }
+    *value = 0;
+    return 0;
+}
+
+/* What was typed, without what belongs to find-lr alone. */
+static void append_typed(const cli_call *call, char line[COMMAND])
+{
+    for (int i = 1; i < call->argc; i++) {
+        int value;
+        if (!is_own(call->argv[i], &value))
+            cli_append_word(line, COMMAND, call->argv[i]);
+        else
+            i += value;
+    }
+}
+
+/* "stoke train --lr 0.0027 DIR --size 128": train in place of find-lr. */
+static void next_command(const cli_call *call, double lr, char line[COMMAND])
+{
+    snprintf(line, COMMAND, "stoke train --lr %.2g", lr);
+    append_typed(call, line);
+}
+
+/* A sweep that may know more: four times the steps; from lower, where this one exploded before it fell; to
+ * higher, where it hardly fell. */
+static void again_command(const finding *f, char line[COMMAND])
+{
+    enum { MORE = 4, MOST_STEPS = 10000, HIGHEST = 1000 };
+    const stoke_lr_report *r = &f->report;
+    const int64_t steps = f->o->sweep_steps * MORE;
+    double low = f->o->low, high = f->o->high;
+    if (!r->from_curve && r->end != STOKE_LR_END_WHOLE) {
+        low = fmax(low / 1000, 1e-12);
+        high = fmax(r->end_lr, 10 * low);
+    } else if (!r->from_curve) {
+        high = fmin(high * 1000, HIGHEST);
+    }
+    snprintf(line, COMMAND, "stoke find-lr --sweep-steps %lld --low %.3g --high %.3g",
+             (long long)(steps < MOST_STEPS ? steps : MOST_STEPS), low, high);
+    if (cli_has_flag(f->call, "out")) {
+        cli_append_word(line, COMMAND, "--out");
+        cli_append_word(line, COMMAND, f->o->out);
+    }
+    append_typed(f->call, line);
+}
+
+/* ---- the answer ---- */
+
+static const char *confidence_name(stoke_lr_confidence confidence)
+{
+    static const char *const names[] = { "low", "medium", "high" };
+    return names[confidence];
+}
+
+static const char *end_name(stoke_lr_end end)
+{
+    static const char *const names[] = { "whole", "rose", "not_finite" };
+    return names[end];
+}
+
+static void print_json(const finding *f)
+{
+    const stoke_lr_report *r = &f->report;
+    char next[COMMAND], again[COMMAND];
+    const int low = r->confidence == STOKE_LR_LOW;
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_real(&json, "suggested", r->suggested);
+    stoke_json_string(&json, "confidence", confidence_name(r->confidence));
+    stoke_json_array(&json, "interval");
+    stoke_json_real(&json, NULL, r->half);
+    stoke_json_real(&json, NULL, r->lowest);
+    stoke_json_close(&json);
+    stoke_json_string(&json, "why", *r->why ? r->why : NULL);
+    stoke_json_object(&json, "readings");
+    stoke_json_real(&json, "half", r->half);
+    stoke_json_real(&json, "floor", r->floor);
+    stoke_json_real(&json, "lowest", r->lowest);
+    stoke_json_close(&json);
+    stoke_json_real(&json, "drop", r->drop);
+    stoke_json_real(&json, "noise", r->noise);
+    stoke_json_string(&json, "end", end_name(r->end));
+    stoke_json_real(&json, "end_lr", r->end_lr);
+    stoke_json_real(&json, "seconds", r->seconds);
+    stoke_json_string(&json, "svg", f->o->out);
+    cli_json_memory(&json, &r->memory);
+    next_command(f->call, r->suggested, next);
+    again_command(f, again);
+    stoke_json_string(&json, "next", next);
+    stoke_json_string(&json, "again", low ? again : NULL);
+    stoke_json_array(&json, "points");
+    for (size_t i = 0; i < r->count; i++) {
+        stoke_json_object(&json, NULL);
+        stoke_json_real(&json, "lr", r->points[i].lr);
+        stoke_json_real(&json, "loss", r->points[i].loss);
+        stoke_json_real(&json, "smooth", r->points[i].smooth);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+static void print_reading(const char *what, double lr)
+{
+    if (isfinite(lr))
+        cli_print("  %-46s %.2g\n", what, lr);
+    else
+        cli_print("  %-46s n/a\n", what);
+}
+
+static int print_text(const finding *f, const drawing *d, stoke_error *err)
+{
+    const stoke_lr_report *r = &f->report;
+    char time[48], next[COMMAND];
+    const int status = r->count ? stoke_chart_text(&d->chart, COLUMNS, ROWS, 0, stdout, err) : STOKE_OK;
+    if (status) return status;
+    puts("\nLearning rates that the curve names:");
+    print_reading("where half of the fall is done (half)", r->half);
+    print_reading("where nine tenths of it are done (floor)", r->floor);
+    print_reading("where the loss is lowest (lowest)", r->lowest);
+    if (r->from_curve)
+        cli_print("suggested: --lr %.2g, confidence %s (%.2g to %.2g)\n", r->suggested,
+                  confidence_name(r->confidence), r->half, r->lowest);
+    else
+        cli_print("suggested: --lr %.2g, usual for such settings; the curve does not tell (confidence low)\n",
+                  r->suggested);
+    if (*r->why) cli_print("why low: %s\n", r->why);
+    cli_print("curve: %s (%s in %s)\n", f->o->out, STOKE_COUNT(r->count, "step"),
+              stoke_text_seconds(r->seconds, time, sizeof time));
+    if (r->confidence == STOKE_LR_LOW) {
+        again_command(f, next);
+        cli_say(f->call, "to be surer: %s", next);
+    }
+    next_command(f->call, r->suggested, next);
+    cli_say(f->call, "next: %s", next);
+    return STOKE_OK;
+}
+
+static int run(cli_call *call)
+{
+    finding f = { .call = call, .o = call->options, .bar = { .call = call } };
+    stoke_error err = { 0 };
+    drawing d = { 0 };
+    stoke_find_lr_params params = stoke_find_lr_defaults();
+    params.low = f.o->low;
+    params.high = f.o->high;
+    params.steps = (uint32_t)f.o->sweep_steps;
+    int r = cli_require_data(call, &call->data, &err);
+    if (!r) r = cli_may_write(call, f.o->out, call->train.force, &err);
+    if (!r) r = stoke_find_lr(&call->data, &call->train, &params, on_event, &f, &f.report, &err);
+    train_bar_end(&f.bar);
+    cli_progress_end(&f.progress);
+    if (r) return cli_fail(call, &err);
+    draw(&d, &f.report);
+    r = write_svg(&d, f.o->out, &err);
+    if (!r && call->common.json)
+        print_json(&f);
+    else if (!r)
+        r = print_text(&f, &d, &err);
+    drawing_free(&d);
+    stoke_lr_report_free(&f.report);
+    return r ? cli_fail(call, &err) : CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "stoke find-lr demo/data --size 32 --batch 2 --sweep-steps 100", "for the settings of a run" },
+    { "stoke find-lr demo/data --size 32 --batch 2 --sweep-steps 100 --low 1e-4 --json --out lr.svg",
+      "another start; the whole curve as JSON" },
+    { 0 },
+};
+
+const cli_command cli_find_lr = {
+    .name = "find-lr",
+    .summary = "suggest a learning rate for your data",
+    .arguments = "[DIR]",
+    .max_words = 1,
+    .description =
+        "Trains with a learning rate that grows from step to step, draws the loss over it, and reads three "
+        "rates from the smoothed curve: where half of the fall is done, where nine tenths are, and where it "
+        "is lowest. The middle of the last two is suggested, with a confidence: high where the outer two are "
+        "a factor of 10 apart at most and the curve is smooth, low where they are more than 30 apart, the "
+        "loss hardly fell or it scatters; then a command for a better sweep is given too. Give it the "
+        "options of the run: model, size, batch, "
+        "accumulate, optimizer and augmentation all have their say. Nothing is kept of the training.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(find_options),
+    .reads_data = 1,
+    .reads_training = 1,
+    .defaults = cli_train_defaults,
+    .run = run,
+};

@@ -1,0 +1,666 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke predict: from pictures to masks of the same size.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/lib/common.h"
+#include "cli/lib/output.h"
+#include "cli/train/predict_list.h"
+#include "cli/train/predict_skipped.h"
+
+enum { LISTED = 10, WORDS = 100000, JPEG_SIDE = 65500 /* the most that libjpeg writes */ };
+
+typedef struct predict_options {
+    const char *out, *data, *window;
+    int split, mode, flip, overlay, masks, force, orientation, precision;
+    double overlap, opacity;
+    uint32_t size[2];
+    int64_t threads, batch;
+    uint64_t memory_limit;
+} predict_options;
+
+#define FIELD(member) offsetof(predict_options, member)
+static const stoke_option options[] = {
+    { .name = "out",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(out),
+      .argument = "DIR",
+      .help = "Folder for the masks; made when it does not exist" },
+    { .name = "data",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(data),
+      .argument = "DIR",
+      .help = "A data set: its images, found as in training" },
+    { .name = "split",
+      .type = STOKE_OPT_CHOICE,
+      .offset = FIELD(split),
+      .default_text = "all",
+      .choices = "all|train|val",
+      .help = "The part of --data; the run's own settings say which samples that is" },
+    { .name = "mode",
+      .type = STOKE_OPT_CHOICE,
+      .offset = FIELD(mode),
+      .default_text = "auto",
+      .choices = "auto|resize|slide",
+      .help =
+          "resize shows the network the whole picture, as validation does; slide moves a window over it at "
+          "its own scale. auto slides where the training cut windows at the pictures' own scale and a "
+          "picture is more than 1.5 times as high or wide as the network's" },
+    { .name = "overlap",
+      .type = STOKE_OPT_REAL,
+      .offset = FIELD(overlap),
+      .default_text = "0.5",
+      .min = 0,
+      .max = 0.9,
+      .argument = "X",
+      .help = "Share of a window that the next one sees too; their logits are averaged" },
+    { .name = "flip",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(flip),
+      .default_text = "false",
+      .help = "Predict the mirror image too and average the probabilities; takes twice as long" },
+    { .name = "size",
+      .type = STOKE_OPT_SIZE,
+      .offset = FIELD(size),
+      .argument = "N|HxW",
+      .help = "What the network sees; left out, the size it was trained with" },
+    { .name = "overlay",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(overlay),
+      .default_text = "false",
+      .help = "Write NAME_overlay.jpg too: the picture with the mask laid over" },
+    { .name = "opacity",
+      .type = STOKE_OPT_REAL,
+      .offset = FIELD(opacity),
+      .default_text = "0.45",
+      .min = 0,
+      .max = 1,
+      .argument = "X",
+      .help = "Of the mask in an overlay" },
+    { .name = "mask_values",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(masks),
+      .default_text = "false",
+      .help =
+          "Write the values that the training masks have (0 and 255, say) instead of class ids; the run's "
+          "label map knows them" },
+    { .name = "orientation",
+      .type = STOKE_OPT_CHOICE,
+      .offset = FIELD(orientation),
+      .default_text = "auto",
+      .choices = "auto|ignore|apply",
+      .help = "Whether the orientation stored in a picture (EXIF) turns it, and its mask with it; auto turns "
+              "it upright, as people see it, unless the run was trained with another setting" },
+    { .name = "window",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(window),
+      .argument = "LO:HI",
+      .help =
+          "16-bit pictures: values from LO to HI become the full range, pLO:pHI are percentiles; left out, "
+          "as in training" },
+    { .name = "force",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(force),
+      .default_text = "false",
+      .help = "Replace masks and overlays that are there already" },
+    { .name = "precision",
+      .type = STOKE_OPT_CHOICE,
+      .offset = FIELD(precision),
+      .default_text = "auto",
+      .choices = "fp32|bf16|fp16|auto",
+      .help =
+          "Of activations and products; auto takes bf16 where the processor multiplies it (AMX), else fp32" },
+    { .name = "batch",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(batch),
+      .default_text = "0",
+      .min = 0,
+      .max = 256,
+      .argument = "N",
+      .help = "Pictures or windows the network sees at once; 0 chooses by the size" },
+    { .name = "threads",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(threads),
+      .default_text = "0",
+      .min = 0,
+      .max = 1024,
+      .argument = "N",
+      .help = "Threads of the network; 0 takes all usable cores" },
+    { .name = "memory_limit",
+      .type = STOKE_OPT_BYTES,
+      .offset = FIELD(memory_limit),
+      .default_text = "0",
+      .argument = "BYTES",
+      .help = "Ceiling of all that the command holds (512M, 2G): fewer pictures on their way, then one at a "
+              "time, then smaller passes of the network; 0 = none" },
+};
+
+/* What became of a file. */
+typedef struct outcome {
+    int status;
+    char *message; /* of a failure */
+    uint32_t width, height;
+    stoke_prediction about;
+} outcome;
+
+typedef struct prediction {
+    const cli_call *call;
+    const predict_options *o;
+    stoke_trained *trained;
+    stoke_data_params data; /* the run's, with what the flags say */
+    stoke_predictor *predictor;
+    stoke_predictor_info info;
+    stoke_memory_sum memory;
+    predict_list list;
+    outcome *outcomes;      /* one per file: each is written by one thread */
+    int renamed;            /* values are not class ids */
+    uint16_t values[65536]; /* of classes in mask files */
+    uint8_t palette[256][3];
+    uint32_t colors; /* of the palette; 0: masks are grey, of 16 bits */
+    stoke_progress *progress;
+    /* How fast windows go over the picture of now: its first report, and when it came. */
+    uint64_t first_window;
+    double first_seconds;
+    stoke_predict_report report;
+} prediction;
+
+/* ---- before the work ---- */
+
+static int check_words(const cli_call *call, stoke_error *err)
+{
+    const predict_options *o = call->options;
+    if (!call->n_words || (call->n_words < 2 && !o->data))
+        return cli_error(
+            err, STOKE_E_INVALID,
+            "name a run or network, then pictures or folders of them, or a data set with --data");
+    if (call->n_words > 1 && o->data)
+        return cli_error(err, STOKE_E_INVALID, "'%s' and --data %s: give pictures, or a data set",
+                         call->words[1], o->data);
+    if (o->split && !o->data)
+        return cli_error(err, STOKE_E_INVALID, "--split has no effect without --data: give both or neither");
+    return o->out ? STOKE_OK : cli_error(err, STOKE_E_INVALID, "--out DIR says where the masks go");
+}
+
+/* batch 0: chosen. */
+static int open_predictor(prediction *p, uint32_t batch, stoke_error *err)
+{
+    const predict_options *o = p->o;
+    stoke_predict_params params = stoke_predict_defaults();
+    stoke_trained_settings(p->trained, &params);
+    if (o->size[0]) params.size[0] = o->size[0], params.size[1] = o->size[1];
+    params.mode = o->mode;
+    params.overlap = o->overlap;
+    params.flip = o->flip;
+    params.confidence = p->call->common.json;
+    params.batch = batch;
+    params.precision = o->precision;
+    params.threads = (uint32_t)o->threads;
+    stoke_predictor_close(&p->predictor);
+    const int r = stoke_predictor_open(&p->predictor, &params, err);
+    if (!r) p->info = stoke_predictor_about(p->predictor);
+    return r;
+}
+
+static int open_network(prediction *p, stoke_error *err)
+{
+    const predict_options *o = p->o;
+    int r = stoke_trained_open(&p->trained, p->call->words[0], err);
+    if (r) return r;
+    p->data = *stoke_trained_data(p->trained);
+    if (o->orientation) p->data.orientation = o->orientation - 1;
+    if (o->window) p->data.window = o->window;
+    return open_predictor(p, (uint32_t)o->batch, err);
+}
+
+static int list_files(prediction *p, stoke_error *err)
+{
+    const cli_call *call = p->call;
+    int r = STOKE_OK;
+    for (int i = 1; !r && i < call->n_words; i++) r = predict_list_add(&p->list, call->words[i], err);
+    if (!r && p->o->data) {
+        stoke_data_params set = p->data;
+        set.data = p->o->data;
+        set.images = set.masks = set.list = NULL;
+        set.split = p->o->split;
+        r = predict_list_add_set(&p->list, call, &set, err);
+    }
+    if (r) return r;
+    predict_list_settle(&p->list);
+    if (!r && call->n_words > 1)
+        predict_say_skipped(call, (const char *const *)call->words + 1, call->n_words - 1);
+    if (p->list.twice)
+        cli_say(call, "%llu file%s named more than once", (unsigned long long)p->list.twice,
+                p->list.twice == 1 ? " is" : "s are");
+    p->outcomes = cli_alloc(p->list.count, sizeof *p->outcomes);
+    return p->list.count ? STOKE_OK : cli_error(err, STOKE_E_NOTFOUND, "there is no picture to predict");
+}
+
+static int mask_path(const prediction *p, const stoke_sample *file, const char *ending, char path[CLI_PATH],
+                     stoke_error *err)
+{
+    if (snprintf(path, CLI_PATH, "%s/%s%s", p->o->out, file->name, ending) < CLI_PATH) return STOKE_OK;
+    return cli_error(err, STOKE_E_LIMIT, "%s/%.200s...: the path is too long", p->o->out, file->name);
+}
+
+/* --force replaces masks, never the picture a mask is made of. */
+static int check_target(const prediction *p, const stoke_sample *file, const char *ending, size_t *replaced,
+                        stoke_error *err)
+{
+    char path[CLI_PATH];
+    int replaces = 0;
+    struct stat there, source;
+    int r = mask_path(p, file, ending, path, err);
+    if (r || stat(path, &there) != 0) return r;
+    if (stat(file->image.path, &source) == 0 && source.st_dev == there.st_dev &&
+        source.st_ino == there.st_ino)
+        return cli_error(err, STOKE_E_STATE,
+                         "%s is the picture itself: name another folder for the masks with --out", path);
+    r = stoke_output_check(path, p->o->force, &replaces, err);
+    *replaced += (size_t)replaces;
+    return r;
+}
+
+static int check_targets(const prediction *p, stoke_error *err)
+{
+    int r = STOKE_OK;
+    size_t replaced = 0;
+    for (size_t i = 0; !r && i < p->list.count; i++) {
+        r = check_target(p, &p->list.files[i], ".png", &replaced, err);
+        if (!r && p->o->overlay) r = check_target(p, &p->list.files[i], "_overlay.jpg", &replaced, err);
+    }
+    if (!r && replaced)
+        cli_say(p->call, "--force: %zu file%s in %s %s replaced", replaced, replaced == 1 ? "" : "s",
+                p->o->out, replaced == 1 ? "is" : "are");
+    return r ? r : cli_make_folders(p->o->out, err);
+}
+
+/* The run's label map. Its file may have gone since: then classes are shown in the usual colours. */
+static int open_labels(const prediction *p, stoke_labels **labels, stoke_error *err)
+{
+    const int r = stoke_labels_create(labels, p->data.label_map, 0, -1, err);
+    return r && !p->o->masks ? stoke_labels_create(labels, NULL, 0, -1, err) : r;
+}
+
+/* Values and colours of classes in mask files. The colours of a colour table are the set's own. */
+static int settle_values(prediction *p, stoke_error *err)
+{
+    const uint32_t classes = p->info.classes < 2 ? 2 : p->info.classes;
+    stoke_labels *labels = NULL;
+    uint32_t largest = 0;
+    int r = open_labels(p, &labels, err);
+    for (uint32_t id = 0; !r && id < classes; id++) {
+        p->values[id] = (uint16_t)id;
+        if (p->o->masks && !stoke_labels_are_colors(labels) &&
+            !stoke_labels_value(labels, id, &p->values[id]))
+            r = cli_error(err, STOKE_E_STATE, "no value of the training masks means class %u (label map %s)",
+                          id, p->data.label_map);
+        if (p->values[id] > largest) largest = p->values[id];
+        p->renamed |= p->values[id] != id;
+    }
+    if (!r && largest < 256) {
+        p->colors = largest + 1;
+        for (uint32_t id = 0; id < classes; id++) {
+            uint8_t *color = p->palette[p->values[id]];
+            if (!stoke_labels_color(labels, id, color)) stoke_class_color(id, color);
+        }
+    }
+    stoke_labels_destroy(&labels);
+    return r;
+}
+
+static void say_plan(const prediction *p)
+{
+    const cli_call *call = p->call;
+    const char *remark, *from = p->info.size_from;
+    for (size_t i = 0; (remark = stoke_predictor_remark(p->predictor, i)); i++) cli_say(call, "%s", remark);
+    if (!p->o->size[0] && stoke_trained_config(p->trained)) from = "as in training";
+    cli_say(call, "network: %s, %s, %u class%s, sees %ux%u (%s)", stoke_trained_weights(p->trained),
+            p->info.plan->model, p->info.classes, p->info.classes == 1 ? "" : "es", p->info.height,
+            p->info.width, from);
+}
+
+/* ---- the work ---- */
+
+/* Values in place of class ids, in the mask itself: nobody else looks at it any more. */
+static void put_values(const prediction *p, const stoke_image *mask)
+{
+    for (uint32_t y = 0; y < mask->height; y++) {
+        uint8_t *row = (uint8_t *)mask->data + y * mask->stride;
+        for (uint32_t x = 0; x < mask->width; x++)
+            if (mask->depth == 1)
+                row[x] = (uint8_t)p->values[row[x]];
+            else
+                ((uint16_t *)(void *)row)[x] = p->values[((uint16_t *)(void *)row)[x]];
+    }
+}
+
+static int make_folder_of(const char *path, stoke_error *err)
+{
+    char folder[CLI_PATH];
+    snprintf(folder, sizeof folder, "%s", path);
+    *strrchr(folder, '/') = 0;
+    return cli_make_folders(folder, err);
+}
+
+static int write_mask(const prediction *p, const char *path, const stoke_image *mask, stoke_error *err)
+{
+    /* Class ids of one byte whose values have two: a picture in between. */
+    if (!p->colors && mask->depth == 1) {
+        stoke_image wide = { NULL, (size_t)mask->width * 2, mask->width, mask->height, 1, 2 };
+        uint16_t *to = wide.data = cli_alloc((size_t)mask->width * mask->height, 2);
+        for (uint32_t y = 0; y < mask->height; y++)
+            for (uint32_t x = 0; x < mask->width; x++)
+                *to++ = p->values[((const uint8_t *)mask->data)[y * mask->stride + x]];
+        const int r = stoke_image_write_png(path, &wide, err);
+        free(wide.data);
+        return r;
+    }
+    if (p->renamed) put_values(p, mask);
+    return p->colors ? stoke_image_write_png_indexed(path, mask, p->palette, p->colors, err)
+                     : stoke_image_write_png(path, mask, err);
+}
+
+/* A mask is as large as its picture, whatever that is; an overlay may not be possible. */
+static int has_overlay(const prediction *p, const outcome *o)
+{
+    return p->o->overlay && !o->status && o->width <= JPEG_SIDE && o->height <= JPEG_SIDE;
+}
+
+/* From a helper's thread. */
+static int finish(void *context, const stoke_predicted *predicted, stoke_error *err)
+{
+    prediction *p = context;
+    outcome *o = &p->outcomes[predicted->index];
+    char path[CLI_PATH], overlay[CLI_PATH];
+    o->status = predicted->status;
+    o->about = predicted->about;
+    if (predicted->status) {
+        o->message = strdup(predicted->message);
+        return STOKE_OK;
+    }
+    o->width = predicted->mask->width;
+    o->height = predicted->mask->height;
+    int r = mask_path(p, predicted->file, ".png", path, err);
+    if (!r) r = mask_path(p, predicted->file, "_overlay.jpg", overlay, err);
+    if (!r && strchr(predicted->file->name, '/')) r = make_folder_of(path, err);
+    /* The overlay first: a mask is there when all of its picture is. */
+    if (!r && has_overlay(p, o))
+        r = stoke_overlay_write(overlay, predicted->image, predicted->mask, p->o->opacity, -1, err);
+    return r ? r : write_mask(p, path, predicted->mask, err);
+}
+
+static int on_progress(void *context, uint64_t done, uint64_t total)
+{
+    prediction *p = context;
+    return cli_progress_update(p->progress, done, total);
+}
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* A picture of many windows may take longer than all before it: its own pace tells when it is done. By the
+ * pace of pictures the time left grew from 1 s to 12 s over two minutes of one large photograph. */
+static void on_windows(void *context, const stoke_sample *file, uint64_t done, uint64_t total)
+{
+    prediction *p = context;
+    const double now = seconds_now();
+    if (!p->first_window || done <= p->first_window) {
+        p->first_window = done;
+        p->first_seconds = now;
+    }
+    const uint64_t windows = done - p->first_window;
+    char note[192], left[48];
+    size_t n = (size_t)snprintf(note, sizeof note, "%.60s: window %llu of %llu", file->name,
+                                (unsigned long long)done, (unsigned long long)total);
+    if (windows)
+        snprintf(note + n, sizeof note - n, ", %s left",
+                 stoke_text_seconds((now - p->first_seconds) / (double)windows * (double)(total - done), left,
+                                    sizeof left));
+    stoke_progress_note(p->progress, done < total ? note : NULL);
+    stoke_progress_left(p->progress, done < total ? NAN : -1); /* that of the picture stands in the note */
+    if (done >= total) p->first_window = 0;
+}
+
+/* Under --memory-limit passes of the network get smaller where --batch leaves that to us. */
+static int plan_memory(prediction *p, stoke_predict_job *job, stoke_error *err)
+{
+    const uint32_t least = p->o->flip ? 2 : 1;
+    int r = stoke_predict_memory(p->predictor, job, p->o->memory_limit, &p->memory, err);
+    while (r == STOKE_E_LIMIT && !p->o->batch && p->info.batch > least) {
+        r = open_predictor(p, p->info.batch / 2, err);
+        if (!r) r = stoke_predict_memory(p->predictor, job, p->o->memory_limit, &p->memory, err);
+    }
+    return r;
+}
+
+static int predict_all(prediction *p, stoke_error *err)
+{
+    stoke_predict_job job = stoke_predict_job_defaults();
+    job.files = p->list.files;
+    job.count = p->list.count;
+    job.data = &p->data;
+    job.images = p->o->overlay;
+    job.predicted = finish;
+    job.progress = on_progress;
+    job.windows = on_windows;
+    job.context = p;
+    /* Of a pixel: a mask of two bytes where values need them, and an overlay. */
+    job.own_bytes = (p->colors ? 0 : 2) + (p->o->overlay ? 3 : 0);
+    int r = plan_memory(p, &job, err);
+    if (r) return r;
+    cli_say_memory(p->call, &p->memory);
+    p->progress = cli_progress_begin(p->call, "predicting", "pictures");
+    r = stoke_predict_files(p->predictor, &job, &p->report, err);
+    cli_progress_end(&p->progress);
+    return r;
+}
+
+/* ---- afterwards ---- */
+
+static double rate(const prediction *p)
+{
+    return p->report.seconds > 0 ? (double)p->report.done / p->report.seconds : 0;
+}
+
+static void json_overlay(const prediction *p, size_t index, stoke_json *json)
+{
+    char path[CLI_PATH];
+    stoke_error unused;
+    const int there = has_overlay(p, &p->outcomes[index]) &&
+                      !mask_path(p, &p->list.files[index], "_overlay.jpg", path, &unused);
+    stoke_json_string(json, "overlay", there ? path : NULL);
+}
+
+/* What became of pictures that lie on their side, or are nearly black: nobody sees that in a mask. */
+enum { REMARKS = 2, REMARK = 384 };
+static size_t make_remarks(const prediction *p, char text[REMARKS][REMARK])
+{
+    const stoke_predict_report *r = &p->report;
+    size_t n = 0;
+    if (r->turned)
+        snprintf(
+            text[n++], REMARK,
+            "%llu picture%s turned upright by the orientation stored in %s (EXIF), and the mask%s lie%s as "
+            "people see %s; --orientation ignore takes pictures as they are stored",
+            (unsigned long long)r->turned, r->turned == 1 ? " was" : "s were", r->turned == 1 ? "it" : "them",
+            r->turned == 1 ? "" : "s", r->turned == 1 ? "s" : "", r->turned == 1 ? "it" : "them");
+    else if (r->lying && p->data.orientation == STOKE_ORIENTATION_IGNORE && !p->o->orientation)
+        snprintf(text[n++], REMARK,
+                 "%llu picture%s an orientation (EXIF) that was ignored, as in training: the mask%s as the "
+                 "pixels are stored; --orientation apply turns both upright",
+                 (unsigned long long)r->lying, r->lying == 1 ? " has" : "s have",
+                 r->lying == 1 ? " lies" : "s lie");
+    n += (size_t)stoke_remark_on_values(&p->data, r->low16, r->high16, text[n], REMARK);
+    return n;
+}
+
+static void print_json(const prediction *p)
+{
+    stoke_json json;
+    char path[CLI_PATH], remarks[REMARKS][REMARK];
+    const size_t n_remarks = make_remarks(p, remarks);
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "out", p->o->out);
+    stoke_json_string(&json, "network", stoke_trained_weights(p->trained));
+    stoke_json_string(&json, "model", p->info.plan->model);
+    cli_json_memory(&json, &p->memory);
+    stoke_json_uint(&json, "classes", p->info.classes);
+    stoke_json_array(&json, "size");
+    stoke_json_uint(&json, NULL, p->info.height);
+    stoke_json_uint(&json, NULL, p->info.width);
+    stoke_json_close(&json);
+    stoke_json_uint(&json, "pictures", p->list.count);
+    stoke_json_uint(&json, "written", p->report.done);
+    stoke_json_uint(&json, "bad", p->report.bad);
+    stoke_json_uint(&json, "resized", p->report.resized);
+    stoke_json_uint(&json, "slid", p->report.slid);
+    stoke_json_uint(&json, "turned", p->report.turned);
+    stoke_json_array(&json, "remarks");
+    for (size_t i = 0; i < n_remarks; i++) stoke_json_string(&json, NULL, remarks[i]);
+    stoke_json_close(&json);
+    stoke_json_real(&json, "seconds", p->report.seconds);
+    stoke_json_real(&json, "network_seconds", p->report.network_seconds);
+    stoke_json_real(&json, "img_per_s", rate(p));
+    stoke_json_array(&json, "files");
+    for (size_t i = 0; i < p->list.count; i++) {
+        const outcome *o = &p->outcomes[i];
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "image", p->list.files[i].image_path);
+        if (o->status) {
+            stoke_json_string(&json, "error", o->message);
+        } else if (!mask_path(p, &p->list.files[i], ".png", path, &(stoke_error){ 0 })) {
+            stoke_json_string(&json, "mask", path);
+            if (p->o->overlay) json_overlay(p, i, &json);
+            stoke_json_uint(&json, "width", o->width);
+            stoke_json_uint(&json, "height", o->height);
+            stoke_json_string(&json, "mode", o->about.mode == STOKE_PREDICT_SLIDE ? "slide" : "resize");
+            stoke_json_uint(&json, "windows", o->about.windows);
+            stoke_json_real(&json, "confidence", o->about.confidence);
+        }
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+static void list_bad(const prediction *p)
+{
+    uint64_t listed = 0;
+    for (size_t i = 0; i < p->list.count && listed < LISTED; i++)
+        if (p->outcomes[i].status) {
+            stoke_text_print(stderr, "bad: %s\n",
+                             p->outcomes[i].message ? p->outcomes[i].message : "no memory");
+            listed++;
+        }
+    if (p->report.bad > listed)
+        stoke_text_print(stderr, "... and %llu more; --json lists all\n",
+                         (unsigned long long)(p->report.bad - listed));
+    stoke_text_print(stderr, "%llu of %s gave no mask\n", (unsigned long long)p->report.bad,
+                     STOKE_COUNT(p->list.count, "file"));
+}
+
+static void say_overlays(const prediction *p)
+{
+    size_t missing = 0;
+    for (size_t i = 0; i < p->list.count; i++)
+        missing += !p->outcomes[i].status && !has_overlay(p, &p->outcomes[i]);
+    if (missing)
+        cli_say(p->call, "%zu picture%s no overlay: a JPEG holds %d pixels a side", missing,
+                missing == 1 ? " has" : "s have", JPEG_SIDE);
+}
+
+static void print_result(const prediction *p)
+{
+    char seconds[32];
+    stoke_text_seconds(p->report.seconds, seconds, sizeof seconds);
+    if (p->call->common.json) {
+        print_json(p);
+    } else {
+        cli_print("%s: %llu mask%s in %s, %.1f img/s", p->o->out, (unsigned long long)p->report.done,
+                  p->report.done == 1 ? "" : "s", seconds, rate(p));
+        if (p->report.slid)
+            cli_print("; %llu resized, %llu window by window", (unsigned long long)p->report.resized,
+                      (unsigned long long)p->report.slid);
+        putchar('\n');
+        char remarks[REMARKS][REMARK];
+        const size_t n = make_remarks(p, remarks);
+        for (size_t i = 0; i < n; i++) cli_say(p->call, "%s", remarks[i]);
+    }
+    if (p->o->overlay) say_overlays(p);
+    if (p->report.bad) list_bad(p);
+}
+
+static int run(cli_call *call)
+{
+    stoke_error err = { 0 };
+    prediction *p = cli_alloc(1, sizeof *p);
+    p->call = call;
+    p->o = call->options;
+    int r = check_words(call, &err);
+    if (!r) r = open_network(p, &err);
+    if (!r) r = list_files(p, &err);
+    if (!r) r = settle_values(p, &err);
+    if (!r) r = check_targets(p, &err);
+    if (!r) {
+        say_plan(p);
+        r = predict_all(p, &err);
+    }
+    const int code = r ? cli_fail(call, &err) : p->report.bad ? CLI_FAILED : CLI_OK;
+    if (!r) print_result(p);
+    if (r == STOKE_E_CANCELLED)
+        cli_say(call,
+                "%llu of %zu masks are in %s, each of them whole; the same command with --force makes all",
+                (unsigned long long)p->report.done, p->list.count, p->o->out);
+    for (size_t i = 0; p->outcomes && i < p->list.count; i++) free(p->outcomes[i].message);
+    free(p->outcomes);
+    predict_list_free(&p->list);
+    stoke_predictor_close(&p->predictor);
+    stoke_trained_close(&p->trained);
+    free(p);
+    return code;
+}
+
+static const cli_example examples[] = {
+    { "stoke predict runs/first photos --out masks --overlay",
+      "masks/NAME.png and masks/NAME_overlay.jpg for every picture below photos/" },
+    { "stoke predict runs/first photos/000000.jpg --out one --mode slide --flip",
+      "one picture window by window, each window and its mirror image" },
+    { "stoke predict runs/first --data demo/data --split val --out val --json",
+      "the validation part of a set, and what became of each file as JSON" },
+    { 0 },
+};
+
+const cli_command cli_predict = {
+    .name = "predict",
+    .summary = "masks for pictures, in their original size",
+    .arguments = "RUN FILE|DIR...",
+    .max_words = WORDS,
+    .description =
+        "Writes OUT/NAME.png for every picture: as large as the picture, the class of each pixel as its "
+        "value, "
+        "and colours in a palette so that viewers show them (more than 256 classes: 16 bits, grey). RUN is a "
+        "run folder (its best/ is taken, its config.yaml says size and decoding), a folder in Hugging Face's "
+        "format, or a .safetensors file. Folders are searched to the bottom and their subfolders kept; "
+        "pictures "
+        "of the same name from different folders are told apart by the folder's name. A file that is no "
+        "picture "
+        "is reported and the others go on; the exit status is 1 then. Every mask appears whole or not at "
+        "all.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(predict_options),
+    .run = run,
+};

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke recipe: several runs that belong together; one recipe per file.
+ */
+#include "cli/lib/command.h"
+
+static const cli_command *const recipes[] = { &cli_recipe_progressive, NULL };
+
+static const cli_example examples[] = {
+    { "stoke recipe progressive demo/data --dry-run", "what it would do, and the memory of each stage" },
+    { "stoke recipe progressive --help", "what it does, and its options" },
+    { 0 },
+};
+
+const cli_command cli_recipe = {
+    .name = "recipe",
+    .summary = "train in several stages, as one command",
+    .arguments = "RECIPE",
+    .description = "Trains one network after another, each starting from what the one before has learned.",
+    .examples = examples,
+    .subcommands = recipes,
+};

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke report: curves and report.html of a run, made again from its log.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/lib/common.h"
+#include "cli/lib/output.h"
+
+static void print_result(const cli_call *call, const char *folder)
+{
+    static const char *const curves[] = { "loss", "miou", "lr", "speed" };
+    const size_t length = strlen(folder);
+    const char *slash = length && folder[length - 1] == '/' ? "" : "/";
+    char path[CLI_PATH];
+    snprintf(path, sizeof path, "%s%sreport.html", folder, slash);
+    if (!call->common.json) {
+        cli_print("%s\n", path);
+        cli_say(call, "open it in a browser; the curves are in %s%scurves", folder, slash);
+        return;
+    }
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "run", folder);
+    stoke_json_string(&json, "report", path);
+    stoke_json_array(&json, "curves");
+    for (size_t i = 0; i < CLI_COUNT(curves); i++) {
+        snprintf(path, sizeof path, "%s%scurves/%s.svg", folder, slash, curves[i]);
+        stoke_json_string(&json, NULL, path);
+    }
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+static int run(cli_call *call)
+{
+    stoke_error err = { 0 };
+    if (!call->n_words) {
+        cli_error(&err, STOKE_E_INVALID, "no run given: name its folder, e.g. `stoke report runs/NAME`");
+        return cli_fail(call, &err);
+    }
+    if (stoke_run_report(call->words[0], &err)) return cli_fail(call, &err);
+    print_result(call, call->words[0]);
+    return CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "stoke report runs/first", "runs/first/report.html, and the curves in runs/first/curves" },
+    { "stoke report runs/first --json", "the paths of what was made" },
+    { 0 },
+};
+
+const cli_command cli_report = {
+    .name = "report",
+    .summary = "make the curves and report.html of a run again",
+    .arguments = "RUN",
+    .max_words = 1,
+    .description = "A run makes its report when it ends. This makes it again from log.jsonl, config.yaml and "
+                   "the pictures in the "
+                   "run's folder: while the run is still going, after it was killed, or after an update. "
+                   "report.html needs "
+                   "no other file and no network; curves/ has the charts as SVG. Lines of the log that are "
+                   "damaged are passed "
+                   "over, and the report says how many.",
+    .examples = examples,
+    .run = run,
+};

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke train: from a folder of images and masks to a network, curves, pictures and a report.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "cli/lib/one_process.h"
+#include "cli/lib/common.h"
+#include "cli/train/train_bar.h"
+#include <stoke/predict.h>
+
+typedef struct train_options {
+    int dry_run;
+} train_options;
+
+static const stoke_option options[] = {
+    { .name = "dry_run",
+      .type = STOKE_OPT_FLAG,
+      .offset = offsetof(train_options, dry_run),
+      .default_text = "false",
+      .help =
+          "Settle everything, print what the run would do and the memory it would take, and write nothing" },
+};
+
+/* One run of the command. */
+typedef struct training {
+    const cli_call *call;
+    int dry_run;
+    int looked; /* --dry-run came as far as it goes */
+    train_bar bar;
+    uint64_t steps;
+    stoke_memory_sum memory;
+    char why[256];
+} training;
+
+/* ---- before it begins ---- */
+
+static const char *const eval_modes[] = { "auto", "resize", "slide" };
+
+/* What an evaluation costs, in pictures that a step would train on: it takes each three times through the
+ * network. */
+static void say_validation(const cli_call *call, const stoke_train_outlook *o)
+{
+    const double windows = o->eval_windows * (double)o->val_samples;
+    const double steps = windows / 3 / (double)(o->data->batch * o->params->accumulate);
+    const int slides = o->params->eval_mode == STOKE_PREDICT_SLIDE;
+    cli_say(call, "validation: every %s, %.0f %s of %ux%u, about the work of %.*f steps",
+            STOKE_COUNT(o->params->eval_every, "step"), windows,
+            slides ? "windows at the pictures' own scale," : "whole pictures brought to the size",
+            o->data->size[0], o->data->size[1], steps < 10, steps);
+}
+
+static void say_outlook(const cli_call *call, const stoke_train_event *e, int terms)
+{
+    const stoke_train_outlook *o = e->outlook;
+    cli_say(call, "network: SegFormer %s, %.1f million parameters, %s, %ux%u pixels, %s, %s", o->plan->model,
+            (double)o->plan->parameter_count / 1e6, STOKE_COUNT(o->plan->classes, "class"), o->data->size[0],
+            o->data->size[1], stoke_precision_name(o->plan->precision),
+            STOKE_COUNT(o->plan->threads, "thread"));
+    cli_say(call, "data: %s to train on, %llu to validate on", STOKE_COUNT(o->train_samples, "picture"),
+            (unsigned long long)o->val_samples);
+    if (o->val_samples) say_validation(call, o);
+    cli_say(call, "run: %s, %s of %s, %llu per epoch, lr %g", o->folder, STOKE_COUNT(e->steps, "step"),
+            STOKE_COUNT(o->data->batch * o->params->accumulate, "picture"),
+            (unsigned long long)e->steps_per_epoch, o->params->lr);
+    if (o->resumes) cli_say(call, "goes on after step %llu", (unsigned long long)e->step);
+    (terms ? cli_say_memory_terms : cli_say_memory)(call, o->memory);
+}
+
+static void json_outlook(const stoke_train_event *e)
+{
+    const stoke_train_outlook *o = e->outlook;
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "folder", o->folder);
+    stoke_json_string(&json, "device", "processor");
+    stoke_json_bool(&json, "resumes", o->resumes);
+    stoke_json_uint(&json, "step", e->step);
+    stoke_json_uint(&json, "steps", e->steps);
+    stoke_json_uint(&json, "epochs", e->epochs);
+    stoke_json_uint(&json, "steps_per_epoch", e->steps_per_epoch);
+    stoke_json_uint(&json, "train_samples", o->train_samples);
+    stoke_json_uint(&json, "val_samples", o->val_samples);
+    stoke_json_string(&json, "model", o->plan->model);
+    stoke_json_uint(&json, "parameters", o->plan->parameter_count);
+    stoke_json_uint(&json, "classes", o->plan->classes);
+    stoke_json_array(&json, "size");
+    stoke_json_uint(&json, NULL, o->data->size[0]);
+    stoke_json_uint(&json, NULL, o->data->size[1]);
+    stoke_json_close(&json);
+    stoke_json_int(&json, "batch", o->data->batch);
+    stoke_json_int(&json, "accumulate", o->params->accumulate);
+    stoke_json_real(&json, "lr", o->params->lr);
+    stoke_json_string(&json, "augment", o->data->augment);
+    stoke_json_string(&json, "eval_mode", !o->val_samples ? NULL : eval_modes[o->params->eval_mode]);
+    stoke_json_real(&json, "eval_windows", o->eval_windows);
+    stoke_json_int(&json, "eval_every", o->params->eval_every);
+    stoke_json_string(&json, "precision", stoke_precision_name(o->plan->precision));
+    stoke_json_uint(&json, "threads", o->plan->threads);
+    stoke_json_uint(&json, "memory_bytes", stoke_memory_total(o->memory));
+    stoke_json_string(&json, "memory", e->text);
+    cli_json_memory(&json, o->memory);
+    stoke_json_close(&json);
+}
+
+/* Why it ended, with settings named as flags. */
+static void keep_reason(training *t, const char *text)
+{
+    stoke_error reason = { 0 };
+    snprintf(reason.message, sizeof reason.message, "%s", text);
+    reason = cli_with_flags(t->call, &reason);
+    snprintf(t->why, sizeof t->why, "%.*s", (int)sizeof t->why - 1, reason.message);
+}
+
+static int on_event(void *context, const stoke_train_event *e)
+{
+    training *t = context;
+    train_bar_show(&t->bar, e);
+    if (e->kind == STOKE_TRAIN_READY) {
+        say_outlook(t->call, e, t->dry_run);
+        t->steps = e->steps;
+        t->memory = *e->outlook->memory;
+        t->bar.metric = e->outlook->params->metric;
+        if (t->dry_run && t->call->common.json) json_outlook(e);
+        t->looked = t->dry_run;
+    }
+    if (e->kind == STOKE_TRAIN_DONE) keep_reason(t, e->text);
+    return t->looked || cli_interrupted();
+}
+
+/* ---- after it ended ---- */
+
+/* A run that was interrupted in its last evaluation has all its steps and is not done. */
+static int is_complete(const training *t, const stoke_train_summary *s, int interrupted)
+{
+    return !interrupted && (s->step >= t->steps || s->stopped_early);
+}
+
+static double step_seconds(const stoke_train_summary *s)
+{
+    return fmax(0, s->seconds - s->data_seconds - s->eval_seconds - s->save_seconds);
+}
+
+static void json_summary(const training *t, const stoke_trainer *trainer, const stoke_train_summary *s,
+                         int interrupted)
+{
+    const char *folder = stoke_trainer_folder(trainer);
+    char report[4200];
+    stoke_json json;
+    snprintf(report, sizeof report, "%s/report.html", folder);
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "folder", folder);
+    stoke_json_string(&json, "report", s->reported ? report : NULL);
+    stoke_json_string(&json, "why", t->why);
+    stoke_json_bool(&json, "complete", is_complete(t, s, interrupted));
+    stoke_json_bool(&json, "stopped_early", s->stopped_early);
+    stoke_json_bool(&json, "interrupted", interrupted);
+    stoke_json_uint(&json, "step", s->step);
+    stoke_json_uint(&json, "steps", t->steps);
+    stoke_json_uint(&json, "images", s->images);
+    stoke_json_real(&json, "best", s->best);
+    stoke_json_uint(&json, "best_step", s->best_step);
+    stoke_json_object(&json, "scores");
+    const int have = isfinite(s->best);
+    stoke_json_real(&json, "miou", have ? s->scores.miou : NAN);
+    stoke_json_real(&json, "f1_macro", have ? s->scores.f1_macro : NAN);
+    stoke_json_real(&json, "f1_micro", have ? s->scores.f1_micro : NAN);
+    stoke_json_real(&json, "precision", have ? s->scores.precision : NAN);
+    stoke_json_real(&json, "recall", have ? s->scores.recall : NAN);
+    stoke_json_real(&json, "pixel_accuracy", have ? s->scores.pixel_accuracy : NAN);
+    stoke_json_close(&json);
+    stoke_json_object(&json, "seconds");
+    stoke_json_real(&json, "all", s->seconds);
+    stoke_json_real(&json, "steps", step_seconds(s));
+    stoke_json_real(&json, "data", s->data_seconds);
+    stoke_json_real(&json, "evaluation", s->eval_seconds);
+    stoke_json_real(&json, "saving", s->save_seconds);
+    stoke_json_close(&json);
+    cli_json_memory(&json, &t->memory);
+    stoke_json_close(&json);
+}
+
+static void print_summary(const training *t, const stoke_trainer *trainer, const stoke_train_summary *s)
+{
+    char all[48], steps[48], data[48], evaluation[48], saving[48];
+    const char *folder = stoke_trainer_folder(trainer);
+    cli_print("%s: %llu of %s in %s (%s)\n", folder, (unsigned long long)s->step,
+              STOKE_COUNT(t->steps, "step"), stoke_text_seconds(s->seconds, all, sizeof all), t->why);
+    cli_print("time: steps %s, waiting for data %s, evaluation %s, saving %s\n",
+              stoke_text_seconds(step_seconds(s), steps, sizeof steps),
+              stoke_text_seconds(s->data_seconds, data, sizeof data),
+              stoke_text_seconds(s->eval_seconds, evaluation, sizeof evaluation),
+              stoke_text_seconds(s->save_seconds, saving, sizeof saving));
+    if (isfinite(s->best))
+        cli_print("best: mIoU %.4f, F1 %.4f, pixel accuracy %.4f at step %llu, in %s/best\n", s->scores.miou,
+                  s->scores.f1_macro, s->scores.pixel_accuracy, (unsigned long long)s->best_step, folder);
+    if (s->reported) cli_print("report: %s/report.html\n", folder);
+}
+
+static void say_next(const training *t, const stoke_trainer *trainer, const stoke_train_summary *s,
+                     int interrupted)
+{
+    const char *word = STOKE_WORD(stoke_trainer_folder(trainer));
+    if (!is_complete(t, s, interrupted)) {
+        cli_say(t->call, "next: stoke train --resume %s   goes on from here, to the same bits", word);
+        return;
+    }
+    cli_say(t->call, "next: stoke predict %s PICTURES --out masks   masks of your own pictures", word);
+    if (isfinite(s->best))
+        cli_say(t->call, "      stoke eval %s   scores per class, confusion matrix, worst pictures", word);
+}
+
+/* An interrupt that was followed is no failure: everything is saved. Any other error is told, also when an
+ * interrupt came with it. */
+static int finish(const training *t, const stoke_trainer *trainer, int r, const stoke_error *err)
+{
+    const stoke_train_summary summary = stoke_trainer_summary(trainer);
+    if (r && r != STOKE_E_CANCELLED) {
+        const stoke_error told = cli_with_flags(t->call, err);
+        if (!cli_interrupted()) return cli_fail(t->call, err);
+        cli_print_message("train", told.message);
+        return CLI_FAILED;
+    }
+    if (t->call->common.json)
+        json_summary(t, trainer, &summary, r != 0);
+    else
+        print_summary(t, trainer, &summary);
+    if (r) cli_say(t->call, "interrupted; the state at step %llu is saved", (unsigned long long)summary.step);
+    say_next(t, trainer, &summary, r != 0);
+    return r ? cli_interrupt_code() : CLI_OK;
+}
+
+static int run(cli_call *call)
+{
+    const train_options *o = call->options;
+    stoke_trainer *trainer = NULL;
+    stoke_error err = { 0 };
+    training t = { .call = call, .dry_run = o->dry_run, .bar = { .call = call } };
+    int r = cli_require_one_process(&err);
+    if (!r) r = cli_require_data(call, &call->data, &err);
+    if (!r) cli_say(call, "device: the processor; `stoke train` uses no graphics card");
+    if (!r) r = stoke_trainer_open(&trainer, &call->data, &call->train, on_event, &t, &err);
+    train_bar_end(&t.bar);
+    if (r == STOKE_E_CANCELLED && t.looked && !cli_interrupted()) {
+        cli_say(call, "a dry run: nothing was written");
+        return CLI_OK;
+    }
+    if (r) return cli_fail(call, &err);
+    r = stoke_trainer_run(trainer, &err);
+    train_bar_end(&t.bar);
+    const int code = finish(&t, trainer, r, &err);
+    stoke_trainer_close(&trainer);
+    return code;
+}
+
+static const cli_example examples[] = {
+    { "stoke train demo/data --size 64 --batch 2 --steps 4 --name first",
+      "b0 from scratch; everything lands in runs/first" },
+    { "stoke train demo/data --size 64 --batch 2 --steps 4 --dry-run",
+      "what it would do, and in how much memory" },
+    { "stoke train --resume runs/first", "goes on where it was stopped or killed" },
+    { 0 },
+};
+
+const cli_command cli_train = {
+    .name = "train",
+    .summary = "train a SegFormer on a set",
+    .arguments = "[DIR]",
+    .max_words = 1,
+    .description =
+        "Trains on the processor: no graphics card is used (a PyTorch loop that has one takes its batches "
+        "from "
+        "stokehold.Loader). Everything lands in one folder, runs/NAME: config.yaml (the settings as used), "
+        "log.jsonl, metrics.csv and TensorBoard's events, best/ and last/ in Hugging Face's format, curves, "
+        "predictions and report.html. What is not said is chosen from the data, and remarks say what was. "
+        "Ctrl-C finishes the step, saves and says how to go on; a run that was stopped, or killed, goes on "
+        "from its last checkpoint to the same bits as one in one go.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(train_options),
+    .reads_data = 1,
+    .reads_training = 1,
+    .defaults = cli_train_defaults,
+    .run = run,
+};

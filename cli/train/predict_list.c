@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/train/predict_list.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/lib/output.h"
+
+/* Takes a string from malloc; gives it back for reading. */
+static const char *keep(predict_list *list, char *text)
+{
+    list->strings =
+        cli_grow(list->strings, &list->strings_capacity, list->n_strings + 1, sizeof *list->strings);
+    return list->strings[list->n_strings++] = text;
+}
+
+static const char *keep_part(predict_list *list, const char *text, size_t length)
+{
+    char *copy = cli_alloc(length + 1, 1);
+    memcpy(copy, text, length);
+    return keep(list, copy);
+}
+
+static void add(predict_list *list, const stoke_sample *file)
+{
+    list->files = cli_grow(list->files, &list->capacity, list->count + 1, sizeof *list->files);
+    list->files[list->count++] = *file;
+}
+
+/* Where the last component of a path begins. */
+static const char *last_component(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Length of a path without its extension. */
+static size_t stem_length(const char *path)
+{
+    const char *name = last_component(path), *dot = strrchr(name, '.');
+    return dot && dot != name ? (size_t)(dot - path) : strlen(path);
+}
+
+static void add_set(predict_list *list, stoke_dataset *set)
+{
+    list->sets = cli_grow(list->sets, &list->sets_capacity, list->n_sets + 1, sizeof *list->sets);
+    list->sets[list->n_sets++] = set;
+    for (uint64_t id = 0; id < stoke_dataset_count(set); id++) {
+        const stoke_sample sample = stoke_dataset_sample(set, id);
+        add(list, &sample);
+    }
+}
+
+int predict_list_add_set(predict_list *list, const cli_call *call, const stoke_data_params *data,
+                         stoke_error *err)
+{
+    stoke_dataset *set;
+    const int r = cli_open_dataset(call, data, &set, err);
+    if (!r) add_set(list, set);
+    return r;
+}
+
+/* A folder with images and masks in it is a data set, and nobody wants masks of masks. What is none is
+ * searched as a whole. */
+static int add_folder(predict_list *list, const char *path, stoke_error *err)
+{
+    stoke_data_params as_set = stoke_data_defaults(), as_folder = as_set;
+    stoke_dataset *set = NULL;
+    stoke_error unused;
+    as_set.data = path;
+    as_folder.images = path;
+    if (stoke_dataset_open(&set, &as_set, &unused) == STOKE_OK && !stoke_dataset_has_masks(set))
+        stoke_dataset_close(&set);
+    const int r = set ? STOKE_OK : stoke_dataset_open(&set, &as_folder, err);
+    if (!r) add_set(list, set);
+    return r;
+}
+
+static int add_shards(predict_list *list, const char *path, stoke_error *err)
+{
+    stoke_data_params data = stoke_data_defaults();
+    stoke_dataset *set;
+    data.data = path;
+    const int r = stoke_dataset_open(&set, &data, err);
+    if (!r) add_set(list, set);
+    return r;
+}
+
+int predict_list_add(predict_list *list, const char *path, stoke_error *err)
+{
+    struct stat st;
+    const int there = stat(path, &st) == 0;
+    if (cli_ends_with(path, ".tar")) return add_shards(list, path, err); /* may be a pattern */
+    if (!there) return cli_error(err, STOKE_E_NOTFOUND, "%s: there is no such file or folder", path);
+    if (S_ISDIR(st.st_mode)) return add_folder(list, path, err);
+    const char *name = last_component(path);
+    const stoke_sample file = { .name = keep_part(list, name, stem_length(name)),
+                                .image_path = path,
+                                .image = { .path = path, .size = UINT64_MAX } };
+    add(list, &file);
+    return STOKE_OK;
+}
+
+/* ---- names ---- */
+
+/* While names are being settled. */
+typedef struct entry {
+    const char *name;
+    const char *place; /* the path without links and dots; of a member of a shard as it is shown */
+    size_t index;
+    size_t parts;      /* components of the name */
+    int ending, whole; /* the name has the file's ending; is all of the place */
+} entry;
+
+static int by_place(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    const int order = strcmp(x->place, y->place);
+    return order ? order : (x->index > y->index) - (x->index < y->index);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    const int order = strcmp(x->name, y->name);
+    return order ? order : (x->index > y->index) - (x->index < y->index);
+}
+
+static int by_index(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+static const char *place_of(predict_list *list, const stoke_sample *file)
+{
+    char *real = file->image.size == UINT64_MAX ? realpath(file->image.path, NULL) : NULL;
+    return real ? keep(list, real) : file->image_path;
+}
+
+/* Components of a name: 1 + its slashes. */
+static size_t components(const char *name)
+{
+    size_t n = 1;
+    for (; *name; name++) n += *name == '/';
+    return n;
+}
+
+/* The last `count` components of a place; all of them when there are no more. */
+static const char *tail(predict_list *list, const char *place, size_t count, int ending)
+{
+    const size_t length = ending ? strlen(place) : stem_length(place);
+    size_t start = length;
+    while (start > 0 && (place[start - 1] != '/' || --count)) start--;
+    return keep_part(list, place + start, length - start);
+}
+
+static int share_a_folder(const entry *group, size_t count)
+{
+    const size_t length = (size_t)(last_component(group->place) - group->place);
+    for (size_t i = 1; i < count; i++)
+        if ((size_t)(last_component(group[i].place) - group[i].place) != length ||
+            memcmp(group[i].place, group->place, length) != 0)
+            return 0;
+    return 1;
+}
+
+/* Another name for one of several that are alike. What was added stays, and after all of the place, of which
+ * there are no two, nothing can be: so this comes to an end, also for a.jpg, a.png, a.jpg.png and a.png.jpg.
+ * 0: it has that already. */
+static int rename_one(predict_list *list, entry *e, int in_one_folder)
+{
+    if (in_one_folder && !e->ending) {
+        const char *ending = e->place + stem_length(e->place);
+        char *name = cli_alloc(strlen(e->name) + strlen(ending) + 1, 1);
+        sprintf(name, "%s%s", e->name, ending);
+        e->name = keep(list, name);
+        e->ending = 1;
+    } else if (e->parts < components(e->place)) {
+        e->name = tail(list, e->place, ++e->parts, e->ending);
+    } else {
+        if (e->whole) return 0;
+        e->name = e->place;
+        e->ending = e->whole = 1;
+    }
+    return 1;
+}
+
+/* Names of a group that is alike become longer by a folder; files of one folder get their endings instead.
+ * Returns whether anything changed. */
+static int lengthen(predict_list *list, entry *group, size_t count)
+{
+    int changed = 0, new_endings = 0;
+    if (share_a_folder(group, count))
+        for (size_t i = 0; i < count; i++) new_endings |= !group[i].ending;
+    for (size_t i = 0; i < count; i++)
+        if (!new_endings || !group[i].ending) changed |= rename_one(list, &group[i], new_endings);
+    return changed;
+}
+
+static int lengthen_all(predict_list *list, entry *entries, size_t count)
+{
+    int changed = 0;
+    qsort(entries, count, sizeof *entries, by_name);
+    for (size_t i = 0, n; i < count; i += n) {
+        for (n = 1; i + n < count && !strcmp(entries[i].name, entries[i + n].name); n++) continue;
+        if (n > 1) changed |= lengthen(list, &entries[i], n);
+    }
+    return changed;
+}
+
+void predict_list_settle(predict_list *list)
+{
+    entry *entries = cli_alloc(list->count, sizeof *entries);
+    size_t count = 0;
+    for (size_t i = 0; i < list->count; i++)
+        entries[i] = (entry){ .name = list->files[i].name,
+                              .place = place_of(list, &list->files[i]),
+                              .index = i,
+                              .parts = components(list->files[i].name) };
+    qsort(entries, list->count, sizeof *entries, by_place);
+    for (size_t i = 0; i < list->count; i++)
+        if (!i || strcmp(entries[i].place, entries[count - 1].place) != 0) entries[count++] = entries[i];
+    list->twice = list->count - count;
+    while (lengthen_all(list, entries, count)) continue;
+    qsort(entries, count, sizeof *entries, by_index);
+    for (size_t i = 0; i < count; i++) { /* an entry's index is never below its place */
+        list->files[i] = list->files[entries[i].index];
+        list->files[i].name = entries[i].name;
+    }
+    list->count = count;
+    free(entries);
+}
+
+void predict_list_free(predict_list *list)
+{
+    for (size_t i = 0; i < list->n_sets; i++) stoke_dataset_close(&list->sets[i]);
+    for (size_t i = 0; i < list->n_strings; i++) free(list->strings[i]);
+    free(list->sets);
+    free(list->strings);
+    free(list->files);
+    *list = (predict_list){ 0 };
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/train/train_bar.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+const char *train_metric_name(int metric)
+{
+    switch ((stoke_metric_kind)metric) {
+    case STOKE_METRIC_F1: return "F1";
+    case STOKE_METRIC_ACCURACY: return "pixel accuracy";
+    case STOKE_METRIC_LOSS:
+    case STOKE_METRIC_MIOU: break;
+    }
+    return "mIoU";
+}
+
+double train_metric_of(int metric, const stoke_scores *scores)
+{
+    switch ((stoke_metric_kind)metric) {
+    case STOKE_METRIC_F1: return scores->f1_macro;
+    case STOKE_METRIC_ACCURACY: return scores->pixel_accuracy;
+    case STOKE_METRIC_LOSS:
+    case STOKE_METRIC_MIOU: break;
+    }
+    return scores->miou;
+}
+
+void train_bar_end(train_bar *bar)
+{
+    cli_progress_end(&bar->aside);
+    cli_progress_end(&bar->epochs);
+}
+
+/* A line is to be printed. */
+static void make_way(train_bar *bar)
+{
+    cli_progress_end(&bar->aside);
+    stoke_progress_pause(bar->epochs);
+}
+
+/* Work between steps: it gets the screen while it lasts. */
+static void show_aside(train_bar *bar, const stoke_train_event *e, const char *label, const char *unit)
+{
+    if (!bar->aside) {
+        stoke_progress_pause(bar->epochs);
+        bar->aside = cli_progress_begin(bar->call, label, unit);
+    }
+    cli_progress_update(bar->aside, e->done, e->total);
+}
+
+/* "loss 1.234, F1 0.612, mIoU 0.512, 21.3 samples/s, busy 98 %": F1 and the metric that decides are those of
+ * the last evaluation; busy is the share of the time that was not waited for data. */
+static void step_text(const train_bar *bar, const stoke_train_event *e, char *text, size_t size)
+{
+    int n = snprintf(text, size, "loss %.3f", e->loss);
+    if (e->scores)
+        n += snprintf(text + n, size - (size_t)n, ", F1 %.3f", e->scores->f1_macro);
+    else
+        n += snprintf(text + n, size - (size_t)n, ", F1 n/a");
+    if (e->scores && bar->metric != STOKE_METRIC_F1)
+        n += snprintf(text + n, size - (size_t)n, ", %s %.3f", train_metric_name(bar->metric),
+                      train_metric_of(bar->metric, e->scores));
+    if (isfinite(e->images_per_s))
+        snprintf(text + n, size - (size_t)n, ", %.1f samples/s, busy %.0f %%", e->images_per_s,
+                 100 * (1 - e->data_wait));
+}
+
+static void show_step(train_bar *bar, const stoke_train_event *e)
+{
+    char label[64], text[128];
+    if (!bar->epochs) bar->epochs = cli_progress_begin(bar->call, "", "steps");
+    snprintf(label, sizeof label, "epoch %llu/%llu", (unsigned long long)e->epoch + 1,
+             (unsigned long long)e->epochs);
+    step_text(bar, e, text, sizeof text);
+    stoke_progress_label(bar->epochs, label);
+    stoke_progress_note(bar->epochs, text);
+    stoke_progress_left(bar->epochs, e->seconds_left);
+    /* The last epoch may be cut short (--steps). */
+    const uint64_t rest = e->steps - (e->step - e->step_in_epoch);
+    cli_progress_update(bar->epochs, e->step_in_epoch, rest < e->steps_per_epoch ? rest : e->steps_per_epoch);
+}
+
+/* Every epoch its line; short ones share: on a terminal one in 2 s, in a log one in 10. */
+static void show_epoch(train_bar *bar, const stoke_train_event *e)
+{
+    const uint64_t now = stoke_machine_now_ns(), pause = isatty(STDERR_FILENO) ? 2000000000u : 10000000000u;
+    const int last = e->step >= e->steps;
+    char text[128];
+    if (bar->line_ns && now - bar->line_ns < pause && !last) return;
+    bar->line_ns = now;
+    make_way(bar);
+    step_text(bar, e, text, sizeof text);
+    cli_say(bar->call, "epoch %llu/%llu: step %llu, %s, lr %.3g", (unsigned long long)e->epoch + 1,
+            (unsigned long long)e->epochs, (unsigned long long)e->step, text, e->lr);
+}
+
+static void show_evaluation(train_bar *bar, const stoke_train_event *e)
+{
+    char took[48];
+    make_way(bar);
+    stoke_text_seconds(e->seconds, took, sizeof took);
+    if (!e->scores) return;
+    cli_say(bar->call, "evaluation at step %llu: mIoU %.4f, F1 %.4f, pixel accuracy %.4f, loss %.4f%s (%s)",
+            (unsigned long long)e->step, e->scores->miou, e->scores->f1_macro, e->scores->pixel_accuracy,
+            e->loss, e->best ? ": the best so far" : "", took);
+}
+
+static void show_saved(train_bar *bar, const stoke_train_event *e)
+{
+    char took[48];
+    make_way(bar);
+    stoke_text_seconds(e->seconds, took, sizeof took);
+    cli_say(bar->call, "checkpoint at step %llu (%s)", (unsigned long long)e->step, took);
+}
+
+static void show_remark(train_bar *bar, const stoke_train_event *e)
+{
+    stoke_error text = { 0 };
+    snprintf(text.message, sizeof text.message, "%s", e->text);
+    text = cli_with_flags(bar->call, &text);
+    make_way(bar);
+    cli_say(bar->call, "remark: %s", text.message);
+}
+
+void train_bar_show(train_bar *bar, const stoke_train_event *e)
+{
+    switch (e->kind) {
+    case STOKE_TRAIN_REMARK: show_remark(bar, e); break;
+    case STOKE_TRAIN_SETTLING: show_aside(bar, e, "reading masks", "masks"); break;
+    case STOKE_TRAIN_EVALUATING: show_aside(bar, e, "evaluating", "samples"); break;
+    case STOKE_TRAIN_STEP: show_step(bar, e); break;
+    case STOKE_TRAIN_EPOCH: show_epoch(bar, e); break;
+    case STOKE_TRAIN_EVALUATED: show_evaluation(bar, e); break;
+    case STOKE_TRAIN_SAVED: show_saved(bar, e); break;
+    case STOKE_TRAIN_READY:
+    case STOKE_TRAIN_DONE: train_bar_end(bar); break;
+    }
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke check: the list to go through before a training starts, gone through.
+ */
+#include <stdio.h>
+
+#include "cli/lib/card.h"
+#include "cli/lib/map_option.h"
+#include <stoke/preflight.h>
+
+typedef struct check_options {
+    const char *config, *data, *model, *map, *gpu;
+    uint32_t size[2];
+    int64_t classes, ranks, cores;
+    double vram;
+} check_options;
+
+#define FIELD(name) offsetof(check_options, name)
+
+/* clang-format off: one option is one paragraph */
+static const stoke_option options[] = {
+    CLI_CONFIG_OPTION(
+        check_options,
+        "The settings to check: a file of `stoke config`, or the YAML of a PyTorch trainer, flat or in "
+        "sections"),
+    { .name = "data",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(data),
+      .argument = "DIR",
+      .help = "The data set, where the file names none or another is meant" },
+    { .name = "model",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(model),
+      .argument = "b0..b5|smallnet",
+      .help = "The network that memory is estimated for, where the file does not tell" },
+    { .name = "size",
+      .type = STOKE_OPT_SIZE,
+      .offset = FIELD(size),
+      .default_text = "0",
+      .argument = "N|HxW",
+      .help = "Size of a picture, where the file does not tell; 0 is as the file says" },
+    { .name = "classes",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(classes),
+      .default_text = "0",
+      .min = 0,
+      .max = 65535,
+      .argument = "N",
+      .help = "Number of classes; 0 is as the file says" },
+    CLI_RANKS_OPTION(check_options, "Processes that share this machine's cores, one for each card"),
+    CLI_MEANT_OPTIONS(check_options),
+    CLI_MAP_OPTION(check_options),
+};
+/* clang-format on */
+
+/* ---- what is told ---- */
+
+static const char *engine_name(const stoke_preflight *preflight)
+{
+    return stoke_preflight_engine(preflight) == STOKE_ENGINE_NATIVE ? "native" : "torch";
+}
+
+static void print_lines(const cli_call *call, const stoke_preflight *preflight)
+{
+    const check_options *o = call->options;
+    const int native = stoke_preflight_engine(preflight) == STOKE_ENGINE_NATIVE;
+    stoke_preflight_line line;
+    cli_print("%s: %s (%s)\n\n", o->config,
+              native ? "for `stoke train`, in host memory" : "for PyTorch on a card",
+              stoke_preflight_dialect(preflight));
+    for (size_t i = 0; stoke_preflight_at(preflight, i, &line); i++) {
+        cli_print("%-4s  %-20s  %s", stoke_verdict_name(line.verdict), line.title, line.figure);
+        if (line.source != STOKE_SOURCE_NA) cli_print(" [%s]", stoke_source_name(line.source));
+        putchar('\n');
+        if (*line.fix) cli_print("%26s  -> %s\n", "", line.fix);
+    }
+    cli_print("\n%zu pass, %zu warn, %zu fail, %zu n/a (could not be seen)\n",
+              stoke_preflight_count(preflight, STOKE_VERDICT_PASS),
+              stoke_preflight_count(preflight, STOKE_VERDICT_WARN),
+              stoke_preflight_count(preflight, STOKE_VERDICT_FAIL),
+              stoke_preflight_count(preflight, STOKE_VERDICT_NA));
+    const char *why = stoke_preflight_no_card(preflight);
+    if (*why) cli_print("\nNo card is seen here: %s\n", why);
+}
+
+static void print_json(const cli_call *call, const stoke_preflight *preflight, int ready)
+{
+    const check_options *o = call->options;
+    stoke_preflight_line line;
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "config", o->config);
+    stoke_json_string(&json, "dialect", stoke_preflight_dialect(preflight));
+    stoke_json_string(&json, "engine", engine_name(preflight));
+    stoke_json_bool(&json, "ready", ready);
+    stoke_json_string(&json, "no_card",
+                      *stoke_preflight_no_card(preflight) ? stoke_preflight_no_card(preflight) : NULL);
+    for (int v = 0; v < STOKE_VERDICTS; v++)
+        stoke_json_uint(&json, v == STOKE_VERDICT_NA ? "na" : stoke_verdict_name(v),
+                        stoke_preflight_count(preflight, v));
+    stoke_json_array(&json, "lines");
+    for (size_t i = 0; stoke_preflight_at(preflight, i, &line); i++) {
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "key", line.key);
+        stoke_json_string(&json, "title", line.title);
+        stoke_json_string(&json, "verdict", stoke_verdict_name(line.verdict));
+        stoke_json_string(&json, "figure", line.figure);
+        stoke_json_string(&json, "source", stoke_source_name(line.source));
+        stoke_json_string(&json, "fix", *line.fix ? line.fix : NULL);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+/* ---- the command ---- */
+
+static int check(stoke_preflight **preflight, const check_options *o, stoke_error *err)
+{
+    cli_map map;
+    if (!o->config)
+        return cli_error(err, STOKE_E_INVALID,
+                         "which settings? Name their file: stoke check --config train.yaml");
+    int r = cli_map_cut(&map, o->map, err);
+    stoke_preflight_params params = stoke_preflight_defaults();
+    params.config = o->config;
+    params.map = map.paths;
+    params.data = o->data;
+    params.model = o->model;
+    params.size[0] = o->size[0];
+    params.size[1] = o->size[1];
+    params.classes = (uint32_t)o->classes;
+    params.ranks = (uint32_t)o->ranks;
+    cli_card_meant(o->gpu, &params.card, &params.gpu);
+    params.card_memory = (uint64_t)(o->vram * 1073741824.0);
+    params.cores = (uint32_t)o->cores;
+    if (!r) r = stoke_preflight_run(preflight, &params, err);
+    cli_map_free(&map);
+    return r;
+}
+
+static int run(cli_call *call)
+{
+    const check_options *o = call->options;
+    stoke_preflight *preflight = NULL;
+    stoke_error err = { 0 };
+    if (check(&preflight, o, &err)) {
+        /* 1 is for a line that failed: scripts must be able to tell. */
+        if (err.code != STOKE_E_NOMEM) err.code = STOKE_E_INVALID;
+        return cli_fail(call, &err);
+    }
+    const int ready = !stoke_preflight_count(preflight, STOKE_VERDICT_FAIL);
+    if (call->common.json)
+        print_json(call, preflight, ready);
+    else
+        print_lines(call, preflight);
+    stoke_preflight_destroy(&preflight);
+    return ready ? CLI_OK : CLI_FAILED;
+}
+
+static const cli_example examples[] = {
+    { "stoke check --config configs/stoke.yaml --data demo/data",
+      "a file of `stoke config`: our own trainer" },
+    { "stoke check --config configs/face_config.yaml --data demo/data --model b2 --size 256",
+      "a PyTorch trainer's file; what it does not say is said here" },
+    { "stoke check --config configs/face_config.yaml --gpu \"RTX 3060\" --cores 12",
+      "for a card that is in another machine" },
+    { "stoke check --config configs/face_config.yaml --ranks 2 --json", "two processes; for programs" },
+    { 0 },
+};
+
+const cli_command cli_check = {
+    .name = "check",
+    .summary = "go through the list before a training starts: what would fail, what would be slow",
+    .description =
+        "Reads a settings file, looks at the machine, the card and the data set (its directory, not its "
+        "pixels), and prints a line for each thing that can be seen to be right or wrong: pass, warn (it "
+        "will "
+        "run, slower than it could), fail (it will stop, or not start), n/a (could not be seen, and why). "
+        "Every line has its figure, in brackets where that is from, and below it what to do. Exit status: 0 "
+        "when nothing failed, 1 when something did, 2 when the file cannot be understood.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(check_options),
+    .run = run,
+};

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke devices: what there is, and why something is not.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/lib/common.h"
+
+/* What "auto" comes to here, found by taking it; "" when even the host does not open. */
+static void name_of_auto(char *name, size_t size)
+{
+    stoke_device *device;
+    *name = 0;
+    if (stoke_device_open(&device, "auto", NULL, NULL)) return;
+    snprintf(name, size, "%s", stoke_device_describe(device)->name);
+    stoke_device_close(&device);
+}
+
+/* ---- for people ---- */
+
+static void add_row(stoke_table *table, const stoke_device_info *info)
+{
+    char memory[32], units[16], driver[64];
+    const int cut = strlen(info->driver) >= sizeof driver; /* --json has all of it */
+    snprintf(driver, sizeof driver, "%.60s%s", info->driver, cut ? "..." : "");
+    snprintf(units, sizeof units, "%u", info->compute_units);
+    stoke_text_bytes(info->memory_bytes, memory, sizeof memory);
+    const char *const cells[] = {
+        info->name,
+        info->title,
+        info->memory_bytes ? memory : NULL,
+        info->compute_units ? units : NULL,
+        info->emulated ? "emulated" : "measured",
+        info->exact_math ? "equal" : "nearly",
+        driver,
+    };
+    stoke_table_row(table, cells);
+}
+
+static void print_table(const stoke_device_list *list)
+{
+    static const char *const headings[] = {
+        "device", "title", "memory", "units", "times", "bytes", "driver"
+    };
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_device_info info;
+    int problems = 0;
+    for (size_t i = 0; stoke_device_list_at(list, i, &info); i++) {
+        if (*info.problem)
+            problems++;
+        else
+            add_row(table, &info);
+    }
+    if (table) stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+    if (problems) puts("\nCannot be used:");
+    for (size_t i = 0; stoke_device_list_at(list, i, &info); i++)
+        if (*info.problem) cli_print("%-8s  %s\n", info.name, info.problem);
+    char name[32];
+    name_of_auto(name, sizeof name);
+    if (*name) cli_print("\n--device auto takes %s. `stoke selftest --device %s` proves it.\n", name, name);
+}
+
+/* ---- for programs ---- */
+
+static void json_count(stoke_json *json, const char *key, uint64_t value)
+{
+    if (value)
+        stoke_json_uint(json, key, value);
+    else
+        stoke_json_null(json, key);
+}
+
+static void json_device(stoke_json *json, const stoke_device_info *info)
+{
+    stoke_json_object(json, NULL);
+    stoke_json_string(json, "name", info->name);
+    stoke_json_bool(json, "usable", !*info->problem);
+    stoke_json_string(json, "problem", *info->problem ? info->problem : NULL);
+    if (!*info->problem) {
+        stoke_json_string(json, "title", info->title);
+        stoke_json_string(json, "driver", info->driver);
+        json_count(json, "memory_bytes", info->memory_bytes);
+        json_count(json, "compute_units", info->compute_units);
+        stoke_json_string(json, "source", info->emulated ? "emulated" : "measured");
+        stoke_json_bool(json, "exact_math", info->exact_math);
+        stoke_json_bool(json, "shares_memory", info->shares_memory);
+        stoke_json_bool(json, "shares_cores", info->shares_cores);
+    }
+    stoke_json_close(json);
+}
+
+static void print_json(const stoke_device_list *list)
+{
+    stoke_json json;
+    stoke_device_info info;
+    char name[32];
+    name_of_auto(name, sizeof name);
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "auto", *name ? name : NULL);
+    stoke_json_array(&json, "devices");
+    for (size_t i = 0; stoke_device_list_at(list, i, &info); i++) json_device(&json, &info);
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+static int run(cli_call *call)
+{
+    stoke_device_list *list;
+    stoke_error err = { 0 };
+    if (stoke_device_list_create(&list, &err)) return cli_fail(call, &err);
+    if (call->common.json)
+        print_json(list);
+    else
+        print_table(list);
+    stoke_device_list_destroy(&list);
+    return CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "stoke devices", "what batches can be fed to, and for what is missing what to do" },
+    { "stoke devices --json", "the same for programs" },
+    { 0 },
+};
+
+const cli_command cli_devices = {
+    .name = "devices",
+    .summary = "list the devices batches can be fed to, and why one is missing",
+    .description =
+        "Lists every device by the name that --device takes: the host, NVIDIA cards (cuda), OpenCL devices, "
+        "and simulated GPUs (sim), whose times are a model's and always say emulated. bytes: equal means "
+        "that batches augmented there have the same bytes as on the host; nearly, that quotients and roots "
+        "may differ in the last place. units are compute units as the driver counts them. Drivers are opened "
+        "at run time: install one, and its devices appear here without building anything again.",
+    .examples = examples,
+    .run = run,
+};

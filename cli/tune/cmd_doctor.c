@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke doctor: all that is known about this machine on one page, to paste into a bug report.
+ */
+#include <dlfcn.h>
+#include <gnu/libc-version.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <stoke/monitor.h>
+
+#include "cli/tune/doctor_advice.h"
+#include "cli/lib/process_list.h"
+
+typedef struct doctor_options {
+    const char *data;
+} doctor_options;
+
+/* Read for the speed of the disk: a second or less of any disk that training is done from. */
+enum { READ_BYTES = 64 << 20 };
+
+/* ---- finding out ---- */
+
+/* The files behind the samples; a shard holds many and counts once. Strings belong to the dataset. */
+static size_t list_files(const stoke_dataset *dataset, const char ***out)
+{
+    const uint64_t count = stoke_dataset_count(dataset);
+    const char **files = cli_alloc((size_t)count * 2 + 1, sizeof *files);
+    size_t n = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        const stoke_sample sample = stoke_dataset_sample(dataset, i);
+        const char *paths[] = { sample.image.path, sample.mask.path };
+        for (size_t k = 0; k < 2; k++)
+            if (paths[k] && (!n || strcmp(files[n - 1], paths[k]) != 0)) files[n++] = paths[k];
+    }
+    *out = files;
+    return n;
+}
+
+static void look_at_disk(doctor_facts *facts)
+{
+    stoke_error err = { 0 };
+    stoke_dataset *dataset = NULL;
+    const char *folder = facts->data ? facts->data : ".", **files = NULL;
+    size_t n = 0;
+    if (facts->data) {
+        stoke_data_params data = stoke_data_defaults();
+        data.data = facts->data;
+        if (stoke_dataset_open(&dataset, &data, &err)) {
+            snprintf(facts->data_problem, sizeof facts->data_problem, "%s", err.message);
+        } else {
+            facts->samples = stoke_dataset_count(dataset);
+            n = list_files(dataset, &files);
+        }
+    }
+    if (stoke_disk_probe(&facts->disk, n ? files : &folder, n ? n : 1, READ_BYTES, &err))
+        snprintf(facts->disk_problem, sizeof facts->disk_problem, "%s", err.message);
+    free(files);
+    stoke_dataset_close(&dataset);
+}
+
+static int find_out(doctor_facts *facts, stoke_error *err)
+{
+    stoke_gpus_params params = stoke_gpus_defaults();
+    params.slow = 1;
+    int r = stoke_gpus_open(&facts->gpus, &params, err);
+    if (r) return r;
+    facts->n_gpus = stoke_gpus_count(facts->gpus);
+    facts->gpu = cli_alloc(facts->n_gpus + 1, sizeof *facts->gpu);
+    /* Some figures are differences of two readings: the first is made before what takes time anyway. */
+    for (size_t i = 0; i < facts->n_gpus; i++) stoke_gpus_read(facts->gpus, i, &facts->gpu[i]);
+    r = stoke_machine_probe(&facts->machine, 1, NULL, err);
+    if (r) return r;
+    for (size_t i = 0; i < facts->n_gpus; i++) stoke_gpus_read(facts->gpus, i, &facts->gpu[i]);
+    look_at_disk(facts);
+    return stoke_device_list_create(&facts->devices, err);
+}
+
+/* ---- the page ---- */
+
+/* Libraries that are loaded with ours tell their versions themselves; libjpeg and libdeflate do not. */
+static void print_libraries(cli_page *page)
+{
+    char text[128];
+    const char *(*string)(void);
+    int (*number)(void);
+    unsigned (*whole)(void);
+    static const char *const strings[][3] = {
+        { "spng", "libspng", "spng_version_string" },
+        { "zlib", "zlib", "zlibVersion" },
+        { "libyaml", "libyaml", "yaml_get_version_string" },
+        { "libtiff", "libtiff", "TIFFGetVersion" },
+    };
+    for (size_t i = 0; i < CLI_COUNT(strings); i++) {
+        /* A function is no object in C; POSIX says that dlsym's answer may be read as one. */
+        *(void **)&string = dlsym(RTLD_DEFAULT, strings[i][2]);
+        snprintf(text, sizeof text, "%s", string ? string() : "");
+        text[strcspn(text, "\n")] = 0; /* libtiff goes on with its copyright, and begins with its name */
+        const char *version = strstr(text, "Version ");
+        cli_page_text(page, strings[i][0], strings[i][1], version ? version + strlen("Version ") : text);
+    }
+    *(void **)&number = dlsym(RTLD_DEFAULT, "WebPGetDecoderVersion");
+    const int webp = number ? number() : 0;
+    snprintf(text, sizeof text, "%d.%d.%d", webp >> 16, webp >> 8 & 255, webp & 255);
+    cli_page_text(page, "libwebp", "libwebp", webp ? text : NULL);
+    *(void **)&whole = dlsym(RTLD_DEFAULT, "XXH_versionNumber");
+    const unsigned xxhash = whole ? whole() : 0;
+    snprintf(text, sizeof text, "%u.%u.%u", xxhash / 10000, xxhash / 100 % 100, xxhash % 100);
+    cli_page_text(page, "xxhash", "xxHash", xxhash ? text : NULL);
+}
+
+static void print_versions(cli_page *page, const stoke_machine_facts *machine)
+{
+    cli_page_section(page, "versions", "Versions");
+    cli_page_text(page, "stoke", "stoke", stoke_version());
+#ifdef __clang__
+    cli_page_text(page, "compiler", "compiler", __VERSION__);
+#else
+    cli_page_text(page, "compiler", "compiler", "GCC " __VERSION__);
+#endif
+    cli_page_text(page, "libc", "glibc", gnu_get_libc_version());
+    print_libraries(page);
+    cli_page_text(page, "kernel", "kernel", machine->kernel);
+    cli_page_text(page, "system", "system", machine->system);
+    cli_page_close(page);
+}
+
+static void print_machine(cli_page *page, const stoke_machine_facts *machine)
+{
+    cli_page_section(page, "machine", "Processor and memory");
+    cli_page_text(page, "cpu", "processor", machine->cpu);
+    cli_page_text(page, "cpu_table", "pixel functions", machine->cpu_table);
+    cli_page_figure(page, "sockets", "sockets", machine->sockets, CLI_UNIT_NONE);
+    cli_page_figure(page, "cores", "cores", machine->cores, CLI_UNIT_NONE);
+    cli_page_figure(page, "threads", "threads", machine->threads, CLI_UNIT_NONE);
+    cli_page_figure(page, "numa_nodes", "memory nodes", machine->numa_nodes, CLI_UNIT_NONE);
+    cli_page_figure(page, "affinity", "allowed by affinity", machine->affinity, CLI_UNIT_NONE);
+    cli_page_figure(page, "quota", "cores by quota", machine->quota, CLI_UNIT_NONE);
+    cli_page_figure(page, "usable", "usable", machine->usable, CLI_UNIT_NONE);
+    cli_page_figure(page, "effective_cores", "cores it got", machine->effective_cores, CLI_UNIT_NONE);
+    cli_page_figure(page, "memory_bytes", "memory", machine->memory_bytes, CLI_UNIT_MEMORY);
+    cli_page_figure(page, "available_bytes", "available", machine->available_bytes, CLI_UNIT_MEMORY);
+    cli_page_figure(page, "limit_bytes", "limit of the group", machine->limit_bytes, CLI_UNIT_MEMORY);
+    cli_page_figure(page, "shm_bytes", "free in /dev/shm", machine->shm_bytes, CLI_UNIT_MEMORY);
+    cli_page_close(page);
+}
+
+static void print_disk(cli_page *page, const doctor_facts *facts)
+{
+    const stoke_disk_facts *disk = &facts->disk;
+    char text[64];
+    cli_page_section(page, "disk", facts->data ? "Disk of the data" : "Disk of this folder");
+    if (facts->data) {
+        cli_page_text(page, "data", "data", facts->data);
+        snprintf(text, sizeof text, "%llu", (unsigned long long)facts->samples);
+        cli_page_text(page, "samples", "samples", *facts->data_problem ? NULL : text);
+    }
+    cli_page_text(page, "mount", "mounted at", disk->mount);
+    cli_page_text(page, "device", "device", disk->device);
+    cli_page_text(page, "filesystem", "file system", disk->filesystem);
+    cli_page_figure(page, "rotational", "a spinning disk", disk->rotational, CLI_UNIT_YES_NO);
+    cli_page_figure(page, "network", "over a network", disk->network, CLI_UNIT_YES_NO);
+    cli_page_figure(page, "free_bytes", "free", disk->free_bytes, CLI_UNIT_BYTES);
+    if (facts->data) {
+        cli_page_figure(page, "cached_share", "in the page cache", disk->cached_share, CLI_UNIT_SHARE);
+        cli_page_figure(page, "read_bytes_per_s", "read speed, uncached", disk->read_bytes_per_s,
+                        CLI_UNIT_BYTES_S);
+    }
+    cli_page_close(page);
+}
+
+static void print_devices(cli_page *page, const stoke_device_list *list)
+{
+    stoke_device_info info;
+    cli_page_list(page, "devices", "Devices that batches can be fed to");
+    for (size_t i = 0; stoke_device_list_at(list, i, &info); i++) {
+        if (page->as_json) {
+            cli_page_entry(page, NULL);
+            cli_page_text(page, "name", NULL, info.name);
+            cli_page_text(page, "title", NULL, info.title);
+            cli_page_text(page, "driver", NULL, info.driver);
+            cli_page_text(page, "problem", NULL, info.problem);
+            cli_page_text(page, "source", NULL,
+                          *info.problem ? NULL
+                                        : stoke_source_name(info.emulated ? STOKE_SOURCE_EMULATED
+                                                                          : STOKE_SOURCE_DRIVER));
+            cli_page_close(page);
+        } else if (!*info.problem) {
+            char text[2 * STOKE_DEVICE_TEXT + 32];
+            snprintf(text, sizeof text, "%s; %s", info.title, info.driver); /* the title says emulated */
+            cli_page_text(page, info.name, info.name, text);
+        }
+    }
+    cli_page_close(page);
+}
+
+/* Bits for programs, words for people. */
+static void print_reasons(cli_page *page, stoke_figure reasons)
+{
+    char text[256] = "";
+    if (page->as_json || !reasons.source) {
+        cli_page_figure(page, "clocks_reasons", "clocks held down by", reasons, CLI_UNIT_NONE);
+        return;
+    }
+    for (unsigned i = 0; i < STOKE_CLOCKS_REASONS; i++)
+        if ((unsigned)reasons.value >> i & 1)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", *text ? ", " : "",
+                     stoke_clocks_reason_name(i));
+    snprintf(text + strlen(text), sizeof text - strlen(text), "%s (%s)", *text ? "" : "nothing",
+             stoke_source_name(reasons.source));
+    cli_page_text(page, "clocks_reasons", "clocks held down by", text);
+}
+
+static void print_card(cli_page *page, const stoke_gpu *gpu)
+{
+#define FIGURE(field, label, unit)                                                                           \
+    {                                                                                                        \
+#field, label, offsetof(stoke_gpu, field), unit                                                      \
+    }
+    static const struct {
+        const char *key, *label;
+        size_t offset;
+        cli_unit unit;
+    } figures[] = {
+        FIGURE(busy_percent, "busy (any kernel)", CLI_UNIT_PERCENT),
+        FIGURE(effective_percent, "effective (a proxy)", CLI_UNIT_PERCENT),
+        FIGURE(memory_busy_percent, "memory busy", CLI_UNIT_PERCENT),
+        FIGURE(memory_total, "memory", CLI_UNIT_MEMORY),
+        FIGURE(memory_used, "memory used", CLI_UNIT_MEMORY),
+        FIGURE(memory_free, "memory free", CLI_UNIT_MEMORY),
+        FIGURE(temperature, "temperature", CLI_UNIT_CELSIUS),
+        FIGURE(power_watt, "power", CLI_UNIT_WATT),
+        FIGURE(power_limit_watt, "power limit", CLI_UNIT_WATT),
+        FIGURE(energy_joule, "energy so far", CLI_UNIT_JOULE),
+        FIGURE(clock_sm_mhz, "clock", CLI_UNIT_MHZ),
+        FIGURE(clock_sm_max_mhz, "highest clock", CLI_UNIT_MHZ),
+        FIGURE(clock_memory_mhz, "memory clock", CLI_UNIT_MHZ),
+        FIGURE(pcie_generation, "PCIe generation", CLI_UNIT_NONE),
+        FIGURE(pcie_generation_max, "  at best", CLI_UNIT_NONE),
+        FIGURE(pcie_width, "PCIe lanes", CLI_UNIT_NONE),
+        FIGURE(pcie_width_max, "  at best", CLI_UNIT_NONE),
+        FIGURE(pcie_to_device, "to the card", CLI_UNIT_BYTES_S),
+        FIGURE(pcie_from_device, "from the card", CLI_UNIT_BYTES_S),
+        FIGURE(compute_capability, "compute capability", CLI_UNIT_VERSION),
+        FIGURE(numa_node, "memory node", CLI_UNIT_NONE),
+    };
+#undef FIGURE
+    cli_page_entry(page, gpu->name);
+    if (page->as_json) cli_page_text(page, "name", NULL, gpu->name);
+    cli_page_text(page, "vendor", "maker", gpu->vendor);
+    cli_page_text(page, "driver", "driver", gpu->driver);
+    cli_page_text(page, "pci", "address", gpu->pci);
+    if (page->as_json) {
+        stoke_json_bool(&page->json, "lost", gpu->lost);
+        stoke_json_bool(&page->json, "mig", gpu->mig);
+        cli_page_text(page, "problem", NULL, gpu->problem);
+    } else if (*gpu->problem) {
+        cli_page_text(page, "problem", "problem", gpu->problem);
+    }
+    for (size_t i = 0; i < CLI_COUNT(figures); i++) {
+        stoke_figure figure;
+        memcpy(&figure, (const char *)gpu + figures[i].offset, sizeof figure);
+        cli_page_figure(page, figures[i].key, figures[i].label, figure, figures[i].unit);
+    }
+    print_reasons(page, gpu->clocks_reasons);
+    cli_page_processes(page, gpu);
+    cli_page_close(page);
+}
+
+static void print_page(cli_page *page, const doctor_facts *facts)
+{
+    if (!page->as_json)
+        puts("stoke doctor: paste all of this into a report of a fault. No names of users, no keys are in "
+             "it.");
+    print_versions(page, &facts->machine);
+    print_machine(page, &facts->machine);
+    print_disk(page, facts);
+    print_devices(page, facts->devices);
+    cli_page_list(page, "gpus", "Graphics processors");
+    for (size_t i = 0; i < facts->n_gpus; i++) print_card(page, &facts->gpu[i]);
+    if (!facts->n_gpus && !page->as_json) puts("  none found; why, see below");
+    cli_page_close(page);
+    doctor_advise(page, facts);
+}
+
+static int run(cli_call *call)
+{
+    const doctor_options *options = call->options;
+    stoke_error err = { 0 };
+    doctor_facts *facts = cli_alloc(1, sizeof *facts);
+    facts->data = options->data;
+    int status = CLI_OK;
+    if (find_out(facts, &err)) {
+        status = cli_fail(call, &err);
+    } else {
+        cli_page page;
+        cli_page_begin(&page, call->common.json);
+        print_page(&page, facts);
+        cli_page_end(&page);
+    }
+    stoke_device_list_destroy(&facts->devices);
+    stoke_gpus_close(&facts->gpus);
+    free(facts->gpu);
+    free(facts);
+    return status;
+}
+
+static const stoke_option option_table[] = {
+    { "data", STOKE_OPT_STRING, offsetof(doctor_options, data), NULL, NULL, 0, 0, "DIR",
+      "a data set, whose disk is looked at: up to 64 MB of files that are not in the page cache are read for "
+      "its speed" },
+};
+
+static const cli_example examples[] = {
+    { "stoke doctor", "the whole page" },
+    { "stoke doctor --data demo/data", "with the disk of a data set and its speed" },
+    { "stoke doctor --json", "the same for programs" },
+    { 0 },
+};
+
+const cli_command cli_doctor = {
+    .name = "doctor",
+    .summary = "print all that is known about this machine on one page",
+    .description = "Prints versions, processor, memory, disk, devices and graphics processors, what is "
+                   "missing or in the way, and what "
+                   "to do about it: one page to paste into a report of a fault. Every figure has its source "
+                   "in brackets: nvml, sysfs, "
+                   "proc, fdinfo, driver, measured, table, estimated; what is not known is n/a. The "
+                   "cores it got are measured with 200 "
+                   "ms of spinning threads. Cards of NVIDIA are read through NVML, of AMD and Intel through "
+                   "the kernel's files; none of "
+                   "them is needed. Homes are shown as ~; names of users and machines, serial numbers and "
+                   "environment are left out.",
+    .examples = examples,
+    .options = option_table,
+    .n_options = CLI_COUNT(option_table),
+    .options_bytes = sizeof(doctor_options),
+    .run = run,
+};

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke estimate: where memory will go, in our engine and in PyTorch, and what else would fit.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/lib/card.h"
+#include "cli/lib/common.h"
+#include <stoke/advise.h>
+
+#define GIB(bytes) ((double)(bytes) / (double)(UINT64_C(1) << 30))
+#define SPARE      (UINT64_C(1) << 30)
+
+typedef struct estimate_options {
+    const char *model;
+    int64_t batch, classes, prefetch, base_channels, num_blocks;
+    uint32_t size[2];
+    int precision, optimizer, freeze_encoder, average;
+    double vram;
+    const char *gpu;
+} estimate_options;
+
+#define FIELD(name) offsetof(estimate_options, name)
+
+/* clang-format off: one option is one paragraph */
+static const stoke_option options[] = {
+    { "model", STOKE_OPT_STRING, FIELD(model), .default_text = "b0", .argument = "b0..b5|smallnet",
+      .help = "The network; smallnet is a plain residual one, of --base-channels and --num-blocks" },
+    { "batch", STOKE_OPT_INT, FIELD(batch), .default_text = "8", .min = 1, .max = 65536, .argument = "N",
+      .help = "Pictures per batch" },
+    { "size", STOKE_OPT_SIZE, FIELD(size), .default_text = "288", .argument = "N|HxW",
+      .help = "Size of a picture" },
+    { "classes", STOKE_OPT_INT, FIELD(classes), .default_text = "0", .min = 0, .max = 65535, .argument = "N",
+      .help = "Number of classes; of smallnet, channels of its result. 0 is 19, and 3 of smallnet" },
+    { "precision", STOKE_OPT_CHOICE, FIELD(precision), .default_text = "auto",
+      .choices = "fp32|bf16|fp16|auto",
+      .help =
+          "In PyTorch, bf16 and fp16 are autocast: weights, gradients and moments stay fp32. auto is what "
+          "`stoke train` takes on this processor, and autocast in PyTorch" },
+    { "optimizer", STOKE_OPT_CHOICE, FIELD(optimizer), .default_text = "adamw", .choices = "adamw|sgd",
+      .help = "AdamW keeps two moments per weight, SGD one" },
+    { "freeze_encoder", STOKE_OPT_FLAG, FIELD(freeze_encoder), .default_text = "false",
+      .help = "Train the decode head only" },
+    { "average", STOKE_OPT_FLAG, FIELD(average), .default_text = "false",
+      .help = "Keep a moving average of the weights" },
+    { "prefetch", STOKE_OPT_INT, FIELD(prefetch), .default_text = "2", .min = 0, .max = 1024, .argument = "N",
+      .help = "Batches that wait beside the one in use" },
+    { "base_channels", STOKE_OPT_INT, FIELD(base_channels), .default_text = "64", .min = 1, .max = 4096,
+      .argument = "N", .help = "Of smallnet" },
+    { "num_blocks", STOKE_OPT_INT, FIELD(num_blocks), .default_text = "6", .min = 1, .max = 1024,
+      .argument = "N", .help = "Of smallnet" },
+    { "vram", STOKE_OPT_REAL, FIELD(vram), .default_text = "0", .min = 0, .max = 4096, .argument = "GB",
+      .help = "Memory of a card as it is sold (1 GB is 1024^3 bytes): what is the largest batch, picture and "
+              "model that leave 1 GiB of it free" },
+    { "gpu", STOKE_OPT_STRING, FIELD(gpu), .argument = "NAME",
+      .help = "The same for a card by its name, such as \"RTX 3090\"" },
+};
+/* clang-format on */
+
+/* What there is to tell about one engine. */
+typedef struct column {
+    const char *name, *place;
+    stoke_estimate estimate;
+    int ok;
+    char precision[32];
+    char problem[1024];
+} column;
+
+/* What fits on the card, in PyTorch. 0 or NULL: nothing does. */
+typedef struct inverse {
+    uint64_t memory;
+    char subject[128];
+    int asked; /* what was asked for fits itself */
+    uint32_t batch, side;
+    const char *model;
+} inverse;
+
+enum { ENGINES = 2 };
+
+static stoke_estimate_params params_of(const estimate_options *o)
+{
+    stoke_estimate_params p = stoke_estimate_defaults();
+    p.model = o->model;
+    p.batch = (uint32_t)o->batch;
+    p.height = o->size[0];
+    p.width = o->size[1];
+    p.classes = o->classes ? (uint32_t)o->classes : stoke_estimate_classes(o->model);
+    p.precision = o->precision;
+    p.optimizer = o->optimizer;
+    p.freeze_encoder = o->freeze_encoder;
+    p.average = o->average;
+    p.prefetch = (uint32_t)o->prefetch;
+    p.base_channels = (uint32_t)o->base_channels;
+    p.num_blocks = (uint32_t)o->num_blocks;
+    return p;
+}
+
+/* What the engine makes of the precision asked for. */
+static void say_precision(column *c, int engine, const stoke_estimate_params *p)
+{
+    stoke_net_params net = stoke_net_defaults();
+    stoke_net_plan plan;
+    if (engine == STOKE_ENGINE_TORCH) {
+        const int fp32 = p->precision == STOKE_PRECISION_FP32;
+        snprintf(c->precision, sizeof c->precision, "%s", fp32 ? "fp32" : "autocast");
+        return;
+    }
+    net.model = p->model;
+    net.classes = p->classes;
+    net.height = net.width = 64;
+    net.precision = p->precision;
+    if (!stoke_net_plan_of(&net, &plan, NULL))
+        snprintf(c->precision, sizeof c->precision, "%s", stoke_precision_name(plan.precision));
+}
+
+/* Only PyTorch's column must work: the native engine does not know every network. */
+static int make_columns(column columns[ENGINES], const stoke_estimate_params *p, stoke_error *err)
+{
+    columns[0] = (column){ .name = "native", .place = "host memory" };
+    columns[1] = (column){ .name = "torch", .place = "card" };
+    for (int engine = ENGINES - 1; engine >= 0; engine--) {
+        column *c = &columns[engine];
+        const int r = stoke_estimate_make(&c->estimate, (stoke_engine)engine, p, err);
+        if (r && (engine || r != STOKE_E_UNSUPPORTED)) return r;
+        c->ok = !r;
+        if (r)
+            snprintf(c->problem, sizeof c->problem, "%s", err->message);
+        else
+            say_precision(c, engine, p);
+    }
+    return STOKE_OK;
+}
+
+static int ask_backwards(inverse *v, const estimate_options *o, stoke_error *err)
+{
+    static const char *const models[] = { "b5", "b4", "b3", "b2", "b1", "b0" };
+    const stoke_engine torch = STOKE_ENGINE_TORCH;
+    stoke_recommend_params card = stoke_recommend_defaults();
+    stoke_advice advice;
+    stoke_estimate estimate;
+    card.gpu = o->gpu;
+    card.memory = (uint64_t)(o->vram * (double)(UINT64_C(1) << 30));
+    if (!card.gpu && !card.memory) return STOKE_OK;
+    int r = stoke_recommend(&advice, &card, err);
+    if (r) return r;
+    v->memory = advice.memory;
+    snprintf(v->subject, sizeof v->subject, "%s", advice.subject);
+
+    stoke_estimate_params p = params_of(o);
+    r = stoke_estimate_make(&estimate, torch, &p, err);
+    if (!r) v->asked = v->memory >= SPARE && estimate.high <= v->memory - SPARE;
+    if (!r) r = stoke_estimate_batch(torch, &p, v->memory, SPARE, 8, &v->batch, err);
+    if (!r && !v->batch) r = stoke_estimate_batch(torch, &p, v->memory, SPARE, 1, &v->batch, err);
+    if (!r) r = stoke_estimate_side(torch, &p, v->memory, SPARE, &v->side, err);
+    if (!strcmp(p.model, "smallnet")) return r;
+    for (size_t i = 0; !r && !v->model && i < CLI_COUNT(models); i++) {
+        p.model = models[i];
+        r = stoke_estimate_make(&estimate, torch, &p, err);
+        if (!r && v->memory >= SPARE && estimate.high <= v->memory - SPARE) v->model = models[i];
+    }
+    return r;
+}
+
+/* ---- for people ---- */
+
+static const char *cell(char text[static 32], const column *c, uint64_t bytes)
+{
+    if (!c->ok) return NULL;
+    snprintf(text, 32, "%.3f", GIB(bytes));
+    return text;
+}
+
+static const char *term_meaning(int term)
+{
+    static const char *const meanings[STOKE_TERMS] = {
+        [STOKE_TERM_WEIGHTS] = "fp32 masters",
+        [STOKE_TERM_GRADIENTS] = "of the trained weights, fp32",
+        [STOKE_TERM_OPTIMIZER] = "moments, fp32",
+        [STOKE_TERM_EXTRA] = "copies: autocast's, packed ones, the average",
+        [STOKE_TERM_ACTIVATIONS] = "kept for the backward pass",
+        [STOKE_TERM_LOGITS] = "in full size, and their gradient; native: fused",
+        [STOKE_TERM_BATCHES] = "the one in use and those that wait",
+        [STOKE_TERM_WORKSPACE] = "of cuBLAS and cuDNN; of the native kernels",
+        [STOKE_TERM_CONTEXT] = "the driver's; native: the process",
+        [STOKE_TERM_FRAGMENTS] = "what the allocator rounds up",
+    };
+    return meanings[term];
+}
+
+static const char *largest_in(const column columns[ENGINES], int term)
+{
+    const int native = columns[0].ok && columns[0].estimate.dominant == term;
+    const int torch = columns[1].estimate.dominant == term;
+    return native && torch ? "native, torch" : native ? "native" : torch ? "torch" : "";
+}
+
+static void print_terms(const column columns[ENGINES])
+{
+    static const char *const headings[] = { "GiB", "native", "torch", "largest", "what it is" };
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    char native[32], torch[32];
+    if (!table) return;
+    for (int i = 0; i < STOKE_TERMS; i++) {
+        const char *const cells[] = { stoke_memory_term_name(i),
+                                      cell(native, &columns[0], columns[0].estimate.bytes[i]),
+                                      cell(torch, &columns[1], columns[1].estimate.bytes[i]),
+                                      largest_in(columns, i), term_meaning(i) };
+        stoke_table_row(table, cells);
+    }
+    const char *const sum[] = { "total", cell(native, &columns[0], columns[0].estimate.total),
+                                cell(torch, &columns[1], columns[1].estimate.total), "", "" };
+    stoke_table_row(table, sum);
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+}
+
+/* The same memory, as each of those counts it whom people ask. */
+static void print_levels(const stoke_estimate *e)
+{
+    cli_print("\ntorch, by who counts:\n");
+    cli_print("  allocator, tensors   about %.1f GiB      torch.cuda.max_memory_allocated()\n",
+              GIB(e->allocated));
+    cli_print("  allocator, reserved  %5.1f to %.1f GiB    torch.cuda.max_memory_reserved()\n",
+              GIB(e->reserved_low), GIB(e->reserved_high));
+    cli_print("  process              %5.1f to %.1f GiB    its line in nvidia-smi\n", GIB(e->low),
+              GIB(e->high));
+    cli_print(
+        "  card                 about %.1f GiB      nvidia-smi's sum, with a desktop on the card and CUDA "
+        "before 11.7\n",
+        GIB(e->card));
+}
+
+static void print_columns(const column columns[ENGINES], const stoke_estimate_params *p)
+{
+    cli_print("%s, %llu parameters, batch %u, %u x %u, %u classes, %s\n\n", p->model,
+              (unsigned long long)columns[1].estimate.parameters, (unsigned)p->batch, (unsigned)p->height,
+              (unsigned)p->width, (unsigned)p->classes,
+              p->optimizer == STOKE_OPTIMIZER_SGD ? "SGD" : "AdamW");
+    print_terms(columns);
+    putchar('\n');
+    for (int i = 0; i < ENGINES; i++) {
+        const column *c = &columns[i];
+        const stoke_estimate *e = &c->estimate;
+        if (!c->ok)
+            cli_print("%-6s  n/a: %s\n", c->name, c->problem);
+        else if (e->low == e->high)
+            cli_print("%-6s  %.1f GiB of %s, %s: the engine's own plan\n", c->name, GIB(e->total), c->place,
+                      c->precision);
+        else
+            cli_print("%-6s  %.1f to %.1f GiB of a %s, %s: estimated, for the process\n", c->name,
+                      GIB(e->low), GIB(e->high), c->place, c->precision);
+    }
+    print_levels(&columns[1].estimate);
+}
+
+static void print_inverse(const inverse *v, const stoke_estimate_params *p)
+{
+    if (!v->memory) return;
+    cli_print("\n%s, 1 GiB left free, by the high end of torch's range:\n", v->subject);
+    cli_print("  as asked       %s\n", v->asked ? "fits" : "does not fit");
+    if (v->batch)
+        cli_print("  largest batch  %u with %s at %u x %u\n", (unsigned)v->batch, p->model,
+                  (unsigned)p->height, (unsigned)p->width);
+    else
+        cli_print("  largest batch  none: not one picture fits with %s at %u x %u\n", p->model,
+                  (unsigned)p->height, (unsigned)p->width);
+    if (v->side)
+        cli_print("  largest size   %u x %u with %s at batch %u\n", (unsigned)v->side, (unsigned)v->side,
+                  p->model, (unsigned)p->batch);
+    else
+        cli_print("  largest size   none, with %s at batch %u\n", p->model, (unsigned)p->batch);
+    if (strcmp(p->model, "smallnet"))
+        cli_print("  largest model  %s at batch %u and %u x %u\n", v->model ? v->model : "none",
+                  (unsigned)p->batch, (unsigned)p->height, (unsigned)p->width);
+}
+
+/* ---- for programs ---- */
+
+static void json_column(stoke_json *json, const column *c)
+{
+    stoke_json_object(json, c->name);
+    stoke_json_string(json, "problem", c->ok ? NULL : c->problem);
+    if (c->ok) {
+        const stoke_estimate *e = &c->estimate;
+        stoke_json_string(json, "precision", c->precision);
+        stoke_json_object(json, "bytes");
+        for (int i = 0; i < STOKE_TERMS; i++) stoke_json_uint(json, stoke_memory_term_name(i), e->bytes[i]);
+        stoke_json_close(json);
+        stoke_json_uint(json, "total_bytes", e->total);
+        stoke_json_uint(json, "low_bytes", e->low);
+        stoke_json_uint(json, "high_bytes", e->high);
+        stoke_json_uint(json, "allocated_bytes", e->allocated);
+        stoke_json_uint(json, "reserved_low_bytes", e->reserved_low);
+        stoke_json_uint(json, "reserved_high_bytes", e->reserved_high);
+        if (e->card)
+            stoke_json_uint(json, "card_bytes", e->card);
+        else
+            stoke_json_null(json, "card_bytes");
+        stoke_json_string(json, "dominant", stoke_memory_term_name(e->dominant));
+        stoke_json_string(json, "source", stoke_source_name(e->source));
+    }
+    stoke_json_close(json);
+}
+
+static void json_inverse(stoke_json *json, const inverse *v)
+{
+    if (!v->memory) return;
+    stoke_json_object(json, "fits");
+    stoke_json_string(json, "card", v->subject);
+    stoke_json_uint(json, "memory_bytes", v->memory);
+    stoke_json_uint(json, "spare_bytes", SPARE);
+    stoke_json_bool(json, "as_asked", v->asked);
+    stoke_json_uint(json, "largest_batch", v->batch);
+    stoke_json_uint(json, "largest_side", v->side);
+    stoke_json_string(json, "largest_model", v->model);
+    stoke_json_close(json);
+}
+
+static void print_json(const column columns[ENGINES], const inverse *v, const stoke_estimate_params *p)
+{
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "model", p->model);
+    stoke_json_uint(&json, "parameters", columns[1].estimate.parameters);
+    stoke_json_uint(&json, "batch", p->batch);
+    stoke_json_uint(&json, "height", p->height);
+    stoke_json_uint(&json, "width", p->width);
+    stoke_json_uint(&json, "classes", p->classes);
+    for (int i = 0; i < ENGINES; i++) json_column(&json, &columns[i]);
+    json_inverse(&json, v);
+    stoke_json_close(&json);
+}
+
+static int run(cli_call *call)
+{
+    const estimate_options *o = call->options;
+    const stoke_estimate_params p = params_of(o);
+    column columns[ENGINES];
+    inverse v = { 0 };
+    stoke_error err = { 0 };
+    int r = make_columns(columns, &p, &err);
+    if (!r) r = ask_backwards(&v, o, &err);
+    if (r) {
+        if (r == STOKE_E_NOTFOUND) err.code = STOKE_E_INVALID; /* a name that was typed */
+        cli_hint_memory(&err);
+        return cli_fail(call, &err);
+    }
+    if (call->common.json) {
+        print_json(columns, &v, &p);
+        return CLI_OK;
+    }
+    print_columns(columns, &p);
+    print_inverse(&v, &p);
+    return CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "stoke estimate --model b4 --batch 8 --size 288", "term by term, here and on a card" },
+    { "stoke estimate --model b2 --size 256 --vram 8", "also what is the most that a card of 8 GB takes" },
+    { "stoke estimate --model b5 --batch 16 --gpu \"RTX 3090\" --json", "the same for programs" },
+    { "stoke estimate --model smallnet --base-channels 96 --num-blocks 8 --batch 32 --size 192",
+      "a plain residual network on patches" },
+    { 0 },
+};
+
+const cli_command cli_estimate = {
+    .name = "estimate",
+    .summary = "where memory will go before anything runs, and what fits",
+    .description =
+        "Memory for one step of training. The column native is the plan of our own engine, in host memory; "
+        "torch is a model of Hugging Face's SegFormer in PyTorch on a card. The latter agrees with measured "
+        "peaks of live tensors in fp32 within 10 %; the driver's context, the workspaces of cuDNN and the "
+        "allocator's slack are a range, and autocast was not measured. Other implementations keep more: "
+        "mmsegmentation's takes 1.3 to 1.5 times the tensors. What fits is decided by the high end of the "
+        "process. cudnn.benchmark may take more during the first steps. With --vram or --gpu the question is "
+        "asked backwards too. GiB are 1024^3 bytes, as "
+        "cards and their drivers count.",
+    .reads_config = 1,
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(estimate_options),
+    .run = run,
+};

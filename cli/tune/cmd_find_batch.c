@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke find-batch: the best batch, by trying.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/tune/find_batch.h"
+#include "cli/lib/map_option.h"
+
+typedef struct find_options {
+    find_batch_wish wish;
+    const char *map; /* goes into the wish */
+    double vram, timeout;
+    const char *journal;
+    int64_t ranks;
+} find_options;
+
+#define FIELD(member) offsetof(find_options, member)
+/* clang-format off: one option is one paragraph */
+static const stoke_option options[] = {
+    { .name = "config",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(wish.config),
+      .argument = "FILE",
+      .help = "Settings of the training: a file of `stoke config`, or the YAML of a PyTorch trainer" },
+    CLI_MAP_OPTION(find_options),
+    FIND_BATCH_SHAPE_OPTIONS(FIELD(wish)),
+    FIND_BATCH_PRECISION_OPTION(FIELD(wish)),
+    FIND_BATCH_TRIAL_OPTIONS(FIELD(wish)),
+    { .name = "vram",
+      .type = STOKE_OPT_REAL,
+      .offset = FIELD(vram),
+      .default_text = "0",
+      .min = 0,
+      .max = 4096,
+      .argument = "GB",
+      .help =
+          "Memory that may be taken, of the card or, with native, of this machine (1 GB is 1024^3 bytes); "
+          "0 is that of the card, or what is free. Of a simulated GPU 1 GiB is left free, as `stoke "
+          "estimate` has it; of this machine 5 %, 512 MiB at least (an eighth of less than 4 GiB)" },
+    { .name = "ranks",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(ranks),
+      .default_text = "1",
+      .min = 1,
+      .max = 1024,
+      .argument = "N",
+      .help = "Processes that train together, one for each card: they multiply the effective batch" },
+    FIND_BATCH_SEARCH_OPTIONS(find_options),
+};
+/* clang-format on */
+
+static void print_json(const find_batch *search)
+{
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "config", search->shown);
+    find_batch_json(&json, search);
+    stoke_json_close(&json);
+}
+
+static int run(cli_call *call)
+{
+    const find_options *o = call->options;
+    stoke_error err = { 0 };
+    find_batch search = { .call = call,
+                          .wish = o->wish,
+                          .timeout = o->timeout,
+                          .journal = o->journal,
+                          .shown = o->wish.config,
+                          .memory = (uint64_t)(o->vram * 1073741824.0),
+                          .ranks = (uint32_t)o->ranks };
+    search.wish.map = o->map;
+    search.wish.data = call->n_words ? call->words[0] : NULL;
+    if (!search.wish.device) search.wish.device = "native";
+    if (find_batch_run(&search, &err)) {
+        find_batch_free(&search);
+        return cli_fail(call, &err);
+    }
+    if (call->common.json)
+        print_json(&search);
+    else
+        find_batch_print(&search);
+    const int found = search.result.batch || search.result.too_busy; /* that is an answer, too */
+    find_batch_free(&search);
+    return found ? CLI_OK : CLI_FAILED;
+}
+
+static const cli_example examples[] = {
+    { "stoke find-batch --model b2 --size 288 --device sim:rtx3060", "a simulated GPU: no training happens" },
+    { "stoke find-batch demo/data --size 32 --vram 0.5 --journal trials.jsonl",
+      "really trains on this processor, in half a GB" },
+    { "stoke find-batch demo/data --config configs/face_config.yaml --model b0 --size 64 --device sim:t4 "
+      "--json",
+      "what a PyTorch trainer's file asks for; for programs" },
+    { 0 },
+};
+
+const cli_command cli_find_batch = {
+    .name = "find-batch",
+    .summary = "find the best batch by trying, safely",
+    .arguments = "[DIR]",
+    .max_words = 1,
+    .description =
+        "Tries batches of 1, 2, 4, 8 and on, each in a process of its own: running out of memory, a crash or "
+        "a "
+        "hang ends the trial and nothing else. Memory and time are fitted by lines, the largest batch that "
+        "fits is looked for along them, and of all that fit the smallest one within 5 % of the best "
+        "throughput is chosen, a multiple of 8. A last trial with the loader on (where DIR or the file "
+        "names data) tells whether batches come as fast as they are used. Memory, throughput and loader are "
+        "told, and which one binds. Where other programs take the cores and the times scatter, no batch is "
+        "suggested. The learning rate is not changed; what scaling would make of it is said.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(find_options),
+    .run = run,
+};

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke optimize: a settings file with the values that keep the card busy, everything else byte for byte.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/lib/card.h"
+#include "cli/lib/map_option.h"
+#include "cli/tune/optimize_benchmark.h"
+
+typedef struct optimize_options {
+    const char *config, *gpu, *out, *map;
+    double vram;
+    int64_t cores, ranks, workers;
+    int in_place, allow_model_scale, dry_run, force;
+    int benchmark;
+    find_batch_wish wish; /* of its trials */
+    double timeout;
+    const char *journal;
+} optimize_options;
+
+#define FIELD(f) offsetof(optimize_options, f)
+static const stoke_option options[] = {
+    CLI_CONFIG_OPTION(optimize_options, "The settings file; it is read, never changed without --in-place"),
+    { .name = "gpu",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(gpu),
+      .argument = "NAME",
+      .help =
+          "The card to optimize for, such as rtx3090; left out, by --vram; with neither, the card found "
+          "here, or any card. One that is not here is in another machine: --cores says how many that has" },
+    { .name = "vram",
+      .type = STOKE_OPT_REAL,
+      .offset = FIELD(vram),
+      .default_text = "0",
+      .min = 0,
+      .max = 4096,
+      .argument = "GB",
+      .help = "Memory of the card in GB; 0 takes that of --gpu" },
+    { .name = "cores",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(cores),
+      .default_text = "0",
+      .min = 0,
+      .max = 65536,
+      .argument = "N",
+      .help = "Cores of the machine that trains; 0 takes those usable here, if the card is here, too" },
+    CLI_RANKS_OPTION(optimize_options,
+                     "Processes that train on that machine and share its cores, one per card"),
+    { .name = "workers",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(workers),
+      .default_text = "0",
+      .min = 0,
+      .max = 4096,
+      .argument = "N",
+      .help = "Workers that `stoke diagnose` found best here; 0 takes two thirds of the cores" },
+    { .name = "out",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(out),
+      .argument = "FILE",
+      .help = "Where the result goes; left out, x_config.yaml becomes x_gpu_optimized.yaml beside it" },
+    { .name = "in_place",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(in_place),
+      .help = "Change the file itself and keep the old one as FILE.bak" },
+    { .name = "force",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(force),
+      .help = "Replace a result, or a FILE.bak, that is there already and differs" },
+    { .name = "allow_model_scale",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(allow_model_scale),
+      .help = "Also grow the model as usual for the card (base_channels, num_blocks, patch_size, perceptual "
+              "loss): another experiment" },
+    CLI_MAP_OPTION(optimize_options),
+    { .name = "dry_run",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(dry_run),
+      .help = "Show the changes and write nothing" },
+    /* clang-format off: one option is one paragraph */
+    { .name = "benchmark",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(benchmark),
+      .help = "Find the batch by trials, as `stoke find-batch`: our networks on this processor, or on the "
+              "card on "
+              "paper that --gpu names (emulated); a network that is not ours keeps its batch. x.yaml becomes "
+              "x_optimized.yaml" },
+    { .name = "data",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(wish.data),
+      .argument = "DIR",
+      .help = "Of the trials: the data set, where the file names none or another is meant" },
+    FIND_BATCH_SHAPE_OPTIONS(FIELD(wish)),
+    FIND_BATCH_TRIAL_OPTIONS(FIELD(wish)),
+    FIND_BATCH_SEARCH_OPTIONS(optimize_options),
+    /* clang-format on */
+};
+
+/* One call of the command. */
+typedef struct optimizing {
+    const cli_call *call;
+    const optimize_options *o;
+    stoke_optimization *plan;
+    stoke_yaml_proof proof;
+    cli_card card; /* the one found, where none was named */
+    optimize_benchmark benchmark;
+    const char *target;
+    char backup[CLI_PATH];
+    int written, unchanged; /* unchanged: the target had these very bytes */
+} optimizing;
+
+/* ---- what there is already ---- */
+
+/* 1: both can be read and have the same bytes. */
+static int same_bytes(const char *a, const char *b)
+{
+    FILE *x = cli_open_file(a), *y = cli_open_file(b);
+    int same = x && y, c = 0;
+    while (same && c != EOF) {
+        c = getc(x);
+        same = c == getc(y);
+    }
+    if (x) fclose(x);
+    if (y) fclose(y);
+    return same;
+}
+
+static int exists(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
+static int same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* ---- writing ---- */
+
+static int copy_file(const char *from, const char *to, stoke_error *err)
+{
+    char *text;
+    cli_output out;
+    struct stat st;
+    /* The same limit as the splice has, which has read this file already. */
+    int r = cli_read_text(from, 4 << 20, &text, err);
+    if (r) return r;
+    r = cli_output_open(&out, to, err);
+    if (!r) {
+        fputs(text, out.stream); /* no zero bytes: the splice has refused those */
+        if (stat(from, &st) == 0 && fchmod(fileno(out.stream), st.st_mode & 07777) != 0)
+            cli_error(err, STOKE_E_IO, "%s: its mode cannot be set",
+                      to); /* its bytes are what it is kept for */
+        r = cli_output_commit(&out, err);
+    }
+    free(text);
+    return r;
+}
+
+static int keep_backup(optimizing *w, stoke_error *err)
+{
+    const char *config = w->o->config;
+    if (snprintf(w->backup, sizeof w->backup, "%s.bak", config) >= (int)sizeof w->backup)
+        return cli_error(err, STOKE_E_INVALID, "%.200s...: the name is too long for a backup", config);
+    if (exists(w->backup) && !w->o->force && !same_bytes(config, w->backup))
+        return cli_error(err, STOKE_E_STATE,
+                         "%s: an older backup is there and differs; move it away, or replace it with --force",
+                         w->backup);
+    const int r = exists(w->backup) && !same_bytes(config, w->backup)
+                      ? cli_may_write(w->call, w->backup, 1, err)
+                      : STOKE_OK;
+    return r ? r : copy_file(config, w->backup, err);
+}
+
+/* Into a new file, or over one only where nothing can be lost by it. The result is made beside the target
+ * first: whether it differs from what is there can then be told. */
+static int write_new(optimizing *w, stoke_error *err)
+{
+    char trial[CLI_PATH];
+    if (same_file(w->o->config, w->target))
+        return cli_error(err, STOKE_E_INVALID,
+                         "%s: this is the settings file itself; --in-place changes it and "
+                         "keeps a backup",
+                         w->target);
+    if (!exists(w->target) || w->o->force) {
+        const int r = cli_may_write(w->call, w->target, w->o->force, err);
+        return r ? r : stoke_optimization_write(w->plan, w->target, &w->proof, err);
+    }
+    if (snprintf(trial, sizeof trial, "%s.new", w->target) >= (int)sizeof trial || exists(trial))
+        return cli_error(err, STOKE_E_STATE, "%s: is there already; replace it with --force", w->target);
+    int r = stoke_optimization_write(w->plan, trial, &w->proof, err);
+    if (r) return r;
+    w->unchanged = same_bytes(trial, w->target);
+    remove(trial);
+    if (w->unchanged) return STOKE_OK;
+    return cli_error(
+        err, STOKE_E_STATE,
+        "%s: is there already and differs from the result; replace it with --force, or name another "
+        "file with --out",
+        w->target);
+}
+
+static int write_result(optimizing *w, stoke_error *err)
+{
+    stoke_change any;
+    if (w->o->in_place && !stoke_optimization_change(w->plan, 0, &any))
+        return STOKE_OK; /* no backup of itself */
+    int r = w->o->in_place ? keep_backup(w, err) : STOKE_OK;
+    if (!r)
+        r = w->o->in_place ? stoke_optimization_write(w->plan, w->target, &w->proof, err) : write_new(w, err);
+    w->written = !r && !w->unchanged;
+    return r;
+}
+
+/* ---- for people ---- */
+
+static void print_changes(const optimizing *w)
+{
+    static const char *const headings[] = { "key", "from", "to", "source" };
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    stoke_change c;
+    for (size_t i = 0; stoke_optimization_change(w->plan, i, &c); i++) {
+        const char *const cells[] = { c.path, *c.from ? c.from : "(new)", c.to, stoke_source_name(c.source) };
+        if (table) stoke_table_row(table, cells);
+    }
+    if (table) stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+    puts("");
+    for (size_t i = 0; stoke_optimization_change(w->plan, i, &c); i++)
+        cli_print("%s\n  why:    %s\n  effect: %s\n", c.path, c.why, c.effect);
+}
+
+static void print_text(const optimizing *w)
+{
+    stoke_change c;
+    const char *text;
+    if (w->benchmark.ran) {
+        find_batch_print(&w->benchmark.search);
+        puts("");
+    }
+    if (stoke_optimization_change(w->plan, 0, &c))
+        print_changes(w);
+    else
+        cli_print("Nothing to change in %s.\n", w->o->config);
+    if (stoke_optimization_remark(w->plan, 0)) puts("\nLeft as it is, and remarks:");
+    for (size_t i = 0; (text = stoke_optimization_remark(w->plan, i)); i++) cli_print("  %s\n", text);
+    if (w->written || w->unchanged)
+        cli_print("\nProof: %s differ%s; the other %llu of %llu bytes are the same; read again, the file has "
+                  "the named keys changed and nothing else.\n",
+                  STOKE_COUNT(w->proof.spans, "place"), w->proof.spans == 1 ? "s" : "",
+                  (unsigned long long)w->proof.bytes_kept, (unsigned long long)w->proof.bytes_before);
+    if (w->written)
+        cli_print("Written: %s%s%s\n", w->target, *w->backup ? "; the old file is " : "", w->backup);
+    else if (w->unchanged)
+        cli_print("%s has this result already.\n", w->target);
+    else if (w->o->dry_run)
+        puts("\nNothing was written (--dry-run).");
+    if ((w->o->gpu || w->o->vram > 0) && !*w->card.name && !w->o->cores && !w->o->workers)
+        cli_say(w->call,
+                "this card is not here: --cores N says how many cores its machine has, for the workers");
+    if (!w->o->gpu && w->o->vram <= 0 && !*w->card.name)
+        cli_say(w->call, "no card is seen here: with --gpu NAME or --vram GB the batch is judged, too");
+    if (w->written || w->unchanged)
+        cli_say(w->call, "next: `diff %s %s`, then train with %s%s", *w->backup ? w->backup : w->o->config,
+                w->target, w->target,
+                stoke_optimization_marked(w->plan)
+                    ? "; the keys below the comment that was added count only where your trainer reads them"
+                    : "");
+}
+
+/* ---- for programs ---- */
+
+static void json_change(stoke_json *json, const stoke_change *c)
+{
+    stoke_json_object(json, NULL);
+    stoke_json_string(json, "setting", c->setting);
+    stoke_json_string(json, "path", c->path);
+    stoke_json_string(json, "from", *c->from ? c->from : NULL);
+    stoke_json_string(json, "to", c->to);
+    stoke_json_string(json, "why", c->why);
+    stoke_json_string(json, "effect", c->effect);
+    stoke_json_string(json, "source", stoke_source_name(c->source));
+    stoke_json_close(json);
+}
+
+static void json_card(stoke_json *json, const cli_card *card)
+{
+    if (!*card->name) {
+        stoke_json_null(json, "card_found");
+        return;
+    }
+    stoke_json_object(json, "card_found");
+    stoke_json_string(json, "name", card->name);
+    stoke_json_uint(json, "memory_bytes", (uint64_t)card->memory.value);
+    stoke_json_string(json, "source", stoke_source_name(card->memory.source));
+    stoke_json_close(json);
+}
+
+static void print_json(const optimizing *w)
+{
+    stoke_json json;
+    stoke_change c;
+    const char *text;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "config", w->o->config);
+    stoke_json_string(&json, "target", w->target);
+    json_card(&json, &w->card);
+    stoke_json_bool(&json, "written", w->written);
+    stoke_json_string(&json, "backup", *w->backup ? w->backup : NULL);
+    if (w->benchmark.ran) {
+        stoke_json_object(&json, "benchmark");
+        find_batch_json(&json, &w->benchmark.search);
+        stoke_json_close(&json);
+    } else {
+        stoke_json_null(&json, "benchmark");
+    }
+    stoke_json_array(&json, "changes");
+    for (size_t i = 0; stoke_optimization_change(w->plan, i, &c); i++) json_change(&json, &c);
+    stoke_json_close(&json);
+    stoke_json_array(&json, "remarks");
+    for (size_t i = 0; (text = stoke_optimization_remark(w->plan, i)); i++)
+        stoke_json_string(&json, NULL, text);
+    stoke_json_close(&json);
+    if (!w->written && !w->unchanged) {
+        stoke_json_null(&json, "proof");
+    } else {
+        stoke_json_object(&json, "proof");
+        stoke_json_uint(&json, "spans", w->proof.spans);
+        stoke_json_uint(&json, "bytes_kept", w->proof.bytes_kept);
+        stoke_json_uint(&json, "bytes_before", w->proof.bytes_before);
+        stoke_json_uint(&json, "bytes_after", w->proof.bytes_after);
+        stoke_json_bool(&json, "bytes_equal", w->proof.bytes_equal);
+        stoke_json_bool(&json, "tree_equal", w->proof.tree_equal);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+}
+
+static int check_request(const optimize_options *o, stoke_error *err)
+{
+    if (!o->config)
+        return cli_error(err, STOKE_E_INVALID, "no settings file is named: give one with --config FILE");
+    if (o->in_place && o->out)
+        return cli_error(err, STOKE_E_INVALID, "--in-place changes the file itself; leave out --out");
+    return STOKE_OK;
+}
+
+/* For the card named, of the size given, or found; with none of them, for any card. Whether the card that is
+ * meant is here decides whose cores count. */
+static int choose_card(optimizing *w, stoke_optimize_params *params, stoke_error *err)
+{
+    params->gpu = w->o->gpu;
+    params->memory = (uint64_t)(w->o->vram * 1073741824.0);
+    const int r = cli_card_find(&w->card, err);
+    if (r) return r;
+    if (params->gpu || params->memory) {
+        params->elsewhere = !cli_card_is_here(&w->card, params->gpu, params->memory);
+        if (params->elsewhere) w->card = (cli_card){ 0 };
+        return STOKE_OK;
+    }
+    if (!*w->card.name) return STOKE_OK;
+    cli_say_card(w->call, &w->card);
+    params->gpu = w->card.name;
+    params->memory = (uint64_t)w->card.memory.value;
+    return STOKE_OK;
+}
+
+/* Trials of what was planned so far, then the plan again with the batch they found. */
+static int search_batch(optimizing *w, stoke_optimize_params *params, stoke_error *err)
+{
+    const optimize_options *o = w->o;
+    find_batch *search = &w->benchmark.search;
+    search->call = w->call;
+    search->wish = o->wish;
+    search->wish.config = o->config;
+    search->wish.map = o->map;
+    search->timeout = o->timeout;
+    search->journal = o->journal;
+    search->ranks = (uint32_t)o->ranks;
+    const int r = optimize_benchmark_run(&w->benchmark, w->plan, params, err);
+    if (r) return r;
+    stoke_optimization_destroy(&w->plan);
+    return stoke_optimize(&w->plan, params, err);
+}
+
+static int optimize(optimizing *w, const cli_map *map, stoke_error *err)
+{
+    const optimize_options *o = w->o;
+    stoke_optimize_params params = stoke_optimize_defaults();
+    int r = choose_card(w, &params, err);
+    params.config = o->config;
+    params.cores = (uint32_t)o->cores;
+    params.ranks = (uint32_t)o->ranks;
+    params.measured_workers = (uint32_t)o->workers;
+    params.allow_model_scale = o->allow_model_scale;
+    params.map = map->paths;
+    params.by_trials = o->benchmark;
+    if (!r) r = stoke_optimize(&w->plan, &params, err);
+    if (!r && o->benchmark) r = search_batch(w, &params, err);
+    if (r) return r;
+    w->target = o->in_place ? o->config : o->out ? o->out : stoke_optimization_target(w->plan);
+    return o->dry_run ? STOKE_OK : write_result(w, err);
+}
+
+static int run(cli_call *call)
+{
+    optimizing w = { .call = call, .o = call->options };
+    stoke_error err = { 0 };
+    cli_map map = { 0 };
+    int r = check_request(w.o, &err);
+    if (!r) r = cli_map_cut(&map, w.o->map, &err);
+    if (!r) r = optimize(&w, &map, &err);
+    if (r) {
+        cli_hint_memory(&err);
+        r = cli_fail(call, &err);
+    } else if (call->common.json)
+        print_json(&w);
+    else
+        print_text(&w);
+    stoke_optimization_destroy(&w.plan);
+    optimize_benchmark_free(&w.benchmark);
+    cli_map_free(&map);
+    return r;
+}
+
+static const cli_example examples[] = {
+    { "stoke optimize --config configs/face_config.yaml --gpu rtx3090",
+      "writes configs/face_gpu_optimized.yaml and says what changed, and why" },
+    { "stoke optimize --config configs/face_config.yaml --vram 8 --dry-run",
+      "what it would be for a card of 8 GB" },
+    { "stoke optimize --config configs/face_gpu_optimized.yaml --benchmark",
+      "the batch by trials: writes configs/face_gpu_optimized_optimized.yaml" },
+    { "stoke optimize --config configs/face_config.yaml --gpu t4 --cores 4 --out configs/colab.yaml --json",
+      "for another machine, and for programs" },
+    { 0 },
+};
+
+const cli_command cli_optimize = {
+    .name = "optimize",
+    .summary = "write a settings file with the values that keep the card busy",
+    .description =
+        "Reads a file of settings, of this program or of a PyTorch trainer (flat keys, data:/training: "
+        "sections, train_ds: sections, Lightning's trainer:, TrainingArguments), and writes a copy with "
+        "other "
+        "values for batch size, workers, mixed precision, pinned memory and the like. The batch is what is "
+        "usual for the card, as far as the network that the file names fits by `stoke estimate`; one that "
+        "does not fit is lowered, and one of an unknown network is left. Without a card everything else is "
+        "still done. Only arguments that the file's framework takes are written; in files of somebody's own "
+        "trainer new keys stand below a comment. Each change is shown with its reason and source. Comments, "
+        "order, quotes, line ends and indentation stay byte for byte, which is proved before the file is "
+        "written. What cannot be changed safely (values behind anchors and merges, maps in braces over "
+        "several lines) is left, with line and reason; a file with keys given twice, tabs in its indentation "
+        "or several documents is refused. The learning rate is never changed; what scaling would make of it "
+        "is said. With --benchmark the batch is the best of trials with all other changes made; it may be "
+        "less than the file's, where that does not fit.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(optimize_options),
+    .run = run,
+};

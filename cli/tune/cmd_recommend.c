@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke recommend: settings to start from, for the card named, of the size given, or found.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/lib/card.h"
+#include "cli/lib/output.h"
+#include <stoke/advise.h>
+
+enum { DIALECT_OWN = 0, DIALECT_FLAT = 1, DIALECT_TRAIN_DS = 2 };
+enum { TASK_SEGFORMER = 0, TASK_SMALLNET = 1 };
+
+typedef struct recommend_options {
+    const char *gpu, *write;
+    double vram;
+    int task, dialect, force, choose_model;
+    int64_t ranks, cores, samples;
+    double hours;
+    uint32_t size[2];
+} recommend_options;
+
+#define FIELD(name) offsetof(recommend_options, name)
+
+/* clang-format off: one option is one paragraph */
+static const stoke_option options[] = {
+    { "gpu", STOKE_OPT_STRING, FIELD(gpu), .argument = "NAME",
+      .help = "A card by its name, as people or its driver write it: \"RTX 3090\", 4090, \"Tesla T4\"" },
+    { "vram", STOKE_OPT_REAL, FIELD(vram), .default_text = "0", .min = 0, .max = 4096, .argument = "GB",
+      .help = "Memory of the card as it is sold (1 GB is 1024^3 bytes). Without --gpu and --vram it is the "
+              "card found here, or the processor" },
+    { "task", STOKE_OPT_CHOICE, FIELD(task), .default_text = "segformer", .choices = "segformer|smallnet",
+      .help = "What is trained: a SegFormer, or a small residual network on patches" },
+    { "cores", STOKE_OPT_INT, FIELD(cores), .default_text = "0", .min = 0, .max = 65536, .argument = "N",
+      .help = "Cores of the machine with the card; 0 takes those usable here, if the card is here, too" },
+    { "ranks", STOKE_OPT_INT, FIELD(ranks), .default_text = "1", .min = 1, .max = 4096, .argument = "N",
+      .help = "Processes that share the cores, one per card" },
+    { "choose_model", STOKE_OPT_FLAG, FIELD(choose_model), .default_text = "false",
+      .help = "Which SegFormer: b0 to b5 as a table, with what speaks for and against each by memory, number "
+              "of pictures and time" },
+    { "samples", STOKE_OPT_INT, FIELD(samples), .default_text = "0", .min = 0, .max = 1000000000,
+      .argument = "N", .help = "Of --choose-model: pictures to train on; 0 is not known" },
+    { "hours", STOKE_OPT_REAL, FIELD(hours), .default_text = "0", .min = 0, .max = 100000, .argument = "H",
+      .help =
+          "Of --choose-model: hours that 100 epochs may take, by the emulated time of the card that --gpu "
+          "names; 0 is as long as it likes" },
+    { "size", STOKE_OPT_SIZE, FIELD(size), .default_text = "0", .argument = "N",
+      .help = "Of --choose-model: the side of a picture; 0 is what is usual for the model" },
+    { "write", STOKE_OPT_STRING, FIELD(write), .argument = "FILE",
+      .help = "Write the settings as YAML, the reasons as comments" },
+    { "dialect", STOKE_OPT_CHOICE, FIELD(dialect), .default_text = "own", .choices = "own|flat|train_ds",
+      .help = "Keys of the file: own are those of `stoke train --config`; flat are batch_size, num_workers, "
+              "use_mixed_precision and so on, for PyTorch programs; train_ds are sections of DataLoader's "
+              "arguments, train_ds and validation_ds" },
+    CLI_FORCE(recommend_options),
+};
+/* clang-format on */
+
+/* ---- files ---- */
+
+/* A setting in one of the dialects; NULL: it has none. */
+typedef struct key_name {
+    const char *setting, *own, *flat;
+} key_name;
+
+static const key_name KEYS[] = {
+    { "model", "model", "model" },
+    { "batch_size", "batch", "batch_size" },
+    { "image_size", "size", "image_size" },
+    { "learning_rate", "lr", "learning_rate" },
+    { "epochs", "epochs", "num_epochs" },
+    { "accumulate", "accumulate", "gradient_accumulation_steps" },
+    { "scheduler", "schedule", "scheduler" },
+    { "mixed_precision", "precision", "use_mixed_precision" },
+    { "num_workers", "workers", "num_workers" },
+    { "grad_clip", "clip_norm", "grad_clip" },
+    { "prefetch_factor", NULL, "prefetch_factor" },
+    { "persistent_workers", NULL, "persistent_workers" },
+    { "pin_memory", NULL, "pin_memory" },
+    { "compile", NULL, "compile" },
+    { "base_channels", NULL, "base_channels" },
+    { "num_blocks", NULL, "num_blocks" },
+    { "patch_size", NULL, "patch_size" },
+    { "use_perceptual", NULL, "use_perceptual" },
+};
+
+static const char *key_in(int dialect, const char *setting)
+{
+    for (size_t i = 0; i < CLI_COUNT(KEYS); i++)
+        if (!strcmp(KEYS[i].setting, setting)) return dialect == DIALECT_OWN ? KEYS[i].own : KEYS[i].flat;
+    return NULL;
+}
+
+/* Values that are called otherwise in our own files. */
+static const char *value_in(int dialect, const stoke_recommendation *r)
+{
+    if (dialect != DIALECT_OWN) return r->value;
+    if (!strcmp(r->key, "mixed_precision")) return !strcmp(r->value, "true") ? "auto" : "fp32";
+    if (!strcmp(r->key, "scheduler")) return !strcmp(r->value, "none") ? "constant" : r->value;
+    return r->value;
+}
+
+static void write_settings(FILE *out, const stoke_advice *advice, int dialect)
+{
+    stoke_text_print(out, "# Settings to start from, for %s. Made by `stoke recommend`.\n", advice->subject);
+    if (*advice->remark) stoke_text_print(out, "# %s\n", advice->remark);
+    for (size_t i = 0; i < advice->n; i++) {
+        const stoke_recommendation *r = &advice->line[i];
+        const char *key = key_in(dialect, r->key);
+        stoke_text_print(out, "\n# %s: %s\n", stoke_source_name(r->source), r->why);
+        if (key)
+            stoke_text_print(out, "%s: %s\n", key, value_in(dialect, r));
+        else
+            stoke_text_print(out, "# %s: %s (no setting here)\n", r->key, r->value);
+    }
+}
+
+static const char *advised(const stoke_advice *advice, const char *key, const char *otherwise)
+{
+    for (size_t i = 0; i < advice->n; i++)
+        if (!strcmp(advice->line[i].key, key)) return advice->line[i].value;
+    return otherwise;
+}
+
+/* Only what DataLoader takes; validation has half of the workers, and nothing to shuffle. */
+static void write_train_ds(FILE *out, const stoke_advice *advice)
+{
+    const char *batch = advised(advice, "batch_size", NULL), *workers = advised(advice, "num_workers", "0");
+    const int n = atoi(workers), pinned = !strcmp(advised(advice, "pin_memory", "false"), "true");
+    stoke_text_print(out, "# Settings to start from, for %s. Made by `stoke recommend`.\n", advice->subject);
+    for (int i = 0; i < 2; i++) {
+        stoke_text_print(out, "\n%s:\n", i ? "validation_ds" : "train_ds");
+        if (batch) stoke_text_print(out, "  batch_size: %s\n", batch);
+        stoke_text_print(out, "  num_workers: %d\n", i && n > 1 ? n / 2 : n);
+        stoke_text_print(out, "  pin_memory: %s\n", pinned ? "true" : "false");
+        if (n > 0)
+            stoke_text_print(out, "  persistent_workers: true\n  prefetch_factor: %s\n",
+                             advised(advice, "prefetch_factor", "2"));
+    }
+}
+
+static int write_file(const stoke_advice *advice, const recommend_options *o, stoke_error *err)
+{
+    cli_output output = { 0 };
+    if (o->task == TASK_SMALLNET && o->dialect == DIALECT_OWN)
+        return cli_error(err, STOKE_E_INVALID,
+                         "`stoke train` has no smallnet: write its settings with --dialect flat");
+    int r = cli_output_open(&output, o->write, err);
+    if (r) return r;
+    if (o->dialect == DIALECT_TRAIN_DS)
+        write_train_ds(output.stream, advice);
+    else
+        write_settings(output.stream, advice, o->dialect);
+    return cli_output_commit(&output, err);
+}
+
+/* ---- for people, for programs ---- */
+
+static void print_advice(const stoke_advice *advice)
+{
+    static const char *const headings[] = { "setting", "value", "source", "why" };
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    cli_print("For %s:\n\n", advice->subject);
+    for (size_t i = 0; table && i < advice->n; i++) {
+        const stoke_recommendation *r = &advice->line[i];
+        const char *const cells[] = { r->key, r->value, stoke_source_name(r->source), r->why };
+        stoke_table_row(table, cells);
+    }
+    if (table) stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+    if (*advice->remark) cli_print("\n%s\n", advice->remark);
+    if (advice->n_expected) puts("\nTo expect (table):");
+    for (size_t i = 0; i < advice->n_expected; i++)
+        cli_print("  %-22s  %-14s  %s\n", advice->expected[i].key, advice->expected[i].value,
+                  advice->expected[i].why);
+    cli_print(
+        "\nThis is where to start from before anything was tried; `stoke find-batch` finds the batch for "
+        "your data by "
+        "trials.\n");
+}
+
+static void print_json(const stoke_advice *advice, const recommend_options *o)
+{
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "subject", advice->subject);
+    if (advice->memory)
+        stoke_json_uint(&json, "memory_bytes", advice->memory);
+    else
+        stoke_json_null(&json, "memory_bytes");
+    stoke_json_array(&json, "settings");
+    for (size_t i = 0; i < advice->n; i++) {
+        const stoke_recommendation *r = &advice->line[i];
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "key", r->key);
+        stoke_json_string(&json, "value", r->value);
+        stoke_json_string(&json, "source", stoke_source_name(r->source));
+        stoke_json_string(&json, "why", r->why);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_array(&json, "expected");
+    for (size_t i = 0; i < advice->n_expected; i++) {
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "key", advice->expected[i].key);
+        stoke_json_string(&json, "value", advice->expected[i].value);
+        stoke_json_string(&json, "source", stoke_source_name(advice->expected[i].source));
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_string(&json, "remark", *advice->remark ? advice->remark : NULL);
+    stoke_json_string(&json, "written", o->write);
+    stoke_json_close(&json);
+}
+
+/* The card that is meant: named, of the size given, or found here. Its machine's cores, or none. */
+static int choose_card(cli_call *call, cli_card *card, stoke_recommend_params *params, stoke_error *err)
+{
+    const recommend_options *o = call->options;
+    params->gpu = o->gpu;
+    params->memory = (uint64_t)(o->vram * (double)(UINT64_C(1) << 30));
+    const int r = cli_card_find(card, err);
+    if (r) return r;
+    if (o->cores) {
+        params->cores = (uint32_t)o->cores;
+        params->cores_source = STOKE_SOURCE_GIVEN;
+    } else if ((params->gpu || params->memory) && !cli_card_is_here(card, params->gpu, params->memory)) {
+        params->cores_source = STOKE_SOURCE_NA;
+    }
+    if (params->gpu || params->memory) return STOKE_OK;
+    cli_say_card(call, card);
+    if (*card->name) params->gpu = card->name, params->memory = (uint64_t)card->memory.value;
+    return STOKE_OK;
+}
+
+/* ---- which model ---- */
+
+static void print_choices(const stoke_model_choice *choices, const recommend_options *o)
+{
+    static const char *const headings[] = { "model",         "parameters", "usual memory",
+                                            "largest batch", "100 epochs", "why" };
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    const char *chosen = NULL;
+    for (size_t i = 0; table && i < STOKE_MODELS; i++) {
+        const stoke_model_choice *c = &choices[i];
+        char name[16], million[16], memory[16], batch[32], time[48], why[256];
+        snprintf(name, sizeof name, "%s%s", c->model, c->chosen ? " <-" : "");
+        snprintf(million, sizeof million, "%u M", (unsigned)c->million);
+        snprintf(memory, sizeof memory, "%u GB", (unsigned)c->table_gb);
+        snprintf(batch, sizeof batch, "%u at %u", (unsigned)c->batch, (unsigned)c->side);
+        if (c->hours < 1)
+            stoke_text_seconds(3600 * c->hours, time, sizeof time);
+        else
+            snprintf(time, sizeof time, "%.3g h", c->hours);
+        snprintf(why, sizeof why, "%s; %s", c->use, c->why);
+        if (c->chosen) chosen = c->model;
+        const char *const cells[] = {
+            name, million, memory, c->fits ? batch : "none", c->hours > 0 ? time : NULL, why
+        };
+        stoke_table_row(table, cells);
+    }
+    if (table) stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+    if (chosen)
+        cli_print("\nTake %s.\n", chosen);
+    else
+        puts("\nNone fits: a smaller --size, or a card with more memory.");
+    cli_print(
+        "Parameters and usual memory are the table's, the largest batch is estimated in mixed precision "
+        "with 1 GiB left free, time is emulated by the card's bandwidth.%s%s\n",
+        o->samples ? "" : " --samples N tells how many pictures there are.",
+        o->gpu ? "" : " --gpu NAME adds times.");
+}
+
+static void json_choices(const stoke_model_choice *choices)
+{
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_array(&json, "models");
+    for (size_t i = 0; i < STOKE_MODELS; i++) {
+        const stoke_model_choice *c = &choices[i];
+        stoke_json_object(&json, NULL);
+        stoke_json_string(&json, "model", c->model);
+        stoke_json_uint(&json, "million_parameters", c->million);
+        stoke_json_uint(&json, "usual_gb", c->table_gb);
+        stoke_json_uint(&json, "largest_batch", c->batch);
+        stoke_json_uint(&json, "side", c->side);
+        if (c->hours > 0)
+            stoke_json_real(&json, "hours", c->hours);
+        else
+            stoke_json_null(&json, "hours");
+        stoke_json_bool(&json, "chosen", c->chosen);
+        stoke_json_string(&json, "use", c->use);
+        stoke_json_string(&json, "why", c->why);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+static int choose_model(cli_call *call, const stoke_recommend_params *card, stoke_error *err)
+{
+    const recommend_options *o = call->options;
+    stoke_choose_params params = stoke_choose_defaults();
+    stoke_model_choice choices[STOKE_MODELS];
+    params.gpu = card->gpu;
+    params.memory = card->memory;
+    params.side = o->size[0];
+    params.samples = (uint32_t)o->samples;
+    params.hours = o->hours;
+    const int r = stoke_choose_model(choices, &params, err);
+    if (r) return r;
+    if (call->common.json)
+        json_choices(choices);
+    else
+        print_choices(choices, o);
+    return STOKE_OK;
+}
+
+static int run(cli_call *call)
+{
+    const recommend_options *o = call->options;
+    stoke_recommend_params params = stoke_recommend_defaults();
+    stoke_advice advice;
+    cli_card card;
+    stoke_error err = { 0 };
+    params.task = o->task == TASK_SMALLNET ? "smallnet" : "segformer";
+    params.ranks = (uint32_t)o->ranks;
+    if (o->write && !*o->write) {
+        cli_error(&err, STOKE_E_INVALID, "the name of the file to write is empty");
+        return cli_fail(call, &err);
+    }
+    if (cli_may_write(call, o->write, o->force, &err)) return cli_fail(call, &err);
+    if (choose_card(call, &card, &params, &err)) return cli_fail(call, &err);
+    if (o->choose_model ? choose_model(call, &params, &err) : stoke_recommend(&advice, &params, &err)) {
+        cli_hint_memory(&err);
+        return cli_fail(call, &err);
+    }
+    if (o->choose_model) return CLI_OK;
+    if (o->write && write_file(&advice, o, &err)) return cli_fail(call, &err);
+    if (call->common.json)
+        print_json(&advice, o);
+    else
+        print_advice(&advice);
+    if (o->write && o->dialect == DIALECT_OWN)
+        cli_say(call, "written to %s: `stoke train DIR --config %s` takes it, and trains on the processor%s",
+                o->write, STOKE_WORD(o->write),
+                advice.memory
+                    ? ", not on the card; for a PyTorch trainer on the card write them with --dialect flat"
+                    : "");
+    else if (o->write)
+        cli_say(call, "written to %s", o->write);
+    if (call->common.config)
+        cli_say(call, "next: stoke optimize --config %s   puts what suits its network into your settings",
+                STOKE_WORD(call->common.config));
+    return CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "stoke recommend --gpu \"RTX 3090\"", "for a card you think of buying; left out, for the one found" },
+    { "stoke recommend --choose-model --gpu \"RTX 3060\" --samples 800", "which SegFormer, and why" },
+    { "stoke recommend --vram 8 --write start.yaml",
+      "for 8 GB, in a file that `stoke train --config start.yaml` reads" },
+    { "stoke recommend --gpu 4070 --task smallnet --write small.yaml --dialect flat",
+      "the small network, in the keys of a PyTorch program" },
+    { 0 },
+};
+
+const cli_command cli_recommend = {
+    .name = "recommend",
+    .summary = "settings to start from for a card, its memory, or the processor",
+    .description =
+        "Batch, model, size, workers and the rest as usual for a card or for its memory, cut to what `stoke "
+        "estimate` lets fit with 1 GiB to spare and to two thirds of the cores. source says which of these "
+        "each value is: table (usual), estimated (the usual one does not fit), measured (the cores here), "
+        "given (those of --cores). Times and F1 to expect are the table's, too: of a task that is not yours. "
+        "These are starting points: a value measured on your machine and data is better than any. Of a "
+        "settings file (--config) the size counts, for --choose-model; `stoke optimize` changes the file.",
+    .reads_config = 1,
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(recommend_options),
+    .run = run,
+};

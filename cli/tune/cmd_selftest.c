@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke selftest: every copy path and kernel of a device against the host.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/lib/common.h"
+
+typedef struct selftest_options {
+    const char *device;
+} selftest_options;
+
+static const stoke_option options[] = {
+    { .name = "device",
+      .type = STOKE_OPT_STRING,
+      .offset = offsetof(selftest_options, device),
+      .default_text = "auto",
+      .argument = "NAME",
+      .help = "The device to prove, as `stoke devices` lists them" },
+};
+
+/* One call of the command. */
+typedef struct testing {
+    const cli_call *call;
+    stoke_json json;
+    unsigned passed, failed;
+} testing;
+
+static void print_line(const stoke_selftest_line *line)
+{
+    cli_print("%-42s  ", line->name);
+    if (*line->problem)
+        cli_print("%s", line->problem);
+    else
+        cli_print("%8llu compared, %llu differ, largest difference %g", (unsigned long long)line->compared,
+                  (unsigned long long)line->different, line->largest);
+    if (line->tolerance > 0) cli_print(" (%g allowed)", line->tolerance);
+    puts(line->passed ? ": ok" : ": FAILED");
+    fflush(stdout); /* a driver that hangs shows where */
+}
+
+static void json_line(stoke_json *json, const stoke_selftest_line *line)
+{
+    stoke_json_object(json, NULL);
+    stoke_json_string(json, "name", line->name);
+    stoke_json_string(json, "against", line->against);
+    stoke_json_uint(json, "compared", line->compared);
+    stoke_json_uint(json, "different", line->different);
+    stoke_json_real(json, "largest", line->largest);
+    stoke_json_real(json, "tolerance", line->tolerance);
+    stoke_json_bool(json, "passed", line->passed);
+    stoke_json_string(json, "problem", *line->problem ? line->problem : NULL);
+    stoke_json_close(json);
+}
+
+static int on_line(void *context, const stoke_selftest_line *line)
+{
+    testing *t = context;
+    if (line->passed)
+        t->passed++;
+    else
+        t->failed++;
+    if (t->call->common.json)
+        json_line(&t->json, line);
+    else
+        print_line(line);
+    return cli_interrupted();
+}
+
+static void begin(testing *t, const stoke_device_info *info)
+{
+    const char *source = info->emulated ? "emulated" : "real";
+    if (!t->call->common.json) {
+        cli_print("%s: %s\n%s\n", info->name, info->title, info->driver);
+        puts(info->emulated ? "emulated: the host computes, and times are a model's\n" : "");
+        return;
+    }
+    stoke_json_begin(&t->json, stdout, 2);
+    stoke_json_object(&t->json, NULL);
+    stoke_json_string(&t->json, "device", info->name);
+    stoke_json_string(&t->json, "title", info->title);
+    stoke_json_string(&t->json, "driver", info->driver);
+    stoke_json_string(&t->json, "source", source);
+    stoke_json_bool(&t->json, "exact_math", info->exact_math);
+    stoke_json_array(&t->json, "lines");
+}
+
+/* The verdict. `err` tells what ended it early, or that lines failed. */
+static int end(testing *t, const stoke_device_info *info, int r, const stoke_error *err)
+{
+    if (t->call->common.json) {
+        stoke_json_close(&t->json);
+        stoke_json_uint(&t->json, "passed", t->passed);
+        stoke_json_uint(&t->json, "failed", t->failed);
+        stoke_json_string(&t->json, "verdict", r ? "failed" : "passed");
+        stoke_json_string(&t->json, "error", r ? err->message : NULL);
+        stoke_json_close(&t->json);
+    }
+    if (r == STOKE_E_CANCELLED) {
+        cli_say(t->call, "interrupted");
+        return cli_interrupt_code();
+    }
+    if (r)
+        cli_print_message("selftest", err->message);
+    else if (!t->call->common.json)
+        cli_print("\n%s%s passed: all %u.\n", info->name, info->emulated ? " (emulated)" : "", t->passed);
+    return r ? CLI_FAILED : CLI_OK;
+}
+
+static int run(cli_call *call)
+{
+    const selftest_options *o = call->options;
+    stoke_error err = { 0 };
+    stoke_device *device;
+    stoke_device_params params = stoke_device_defaults();
+    params.contents = 1; /* a simulated GPU has its bytes compared too */
+    if (stoke_device_open(&device, o->device, &params, &err)) return cli_fail(call, &err);
+    testing t = { .call = call };
+    const stoke_device_info info = *stoke_device_describe(device);
+    begin(&t, &info);
+    const int r = stoke_device_selftest(device, on_line, &t, &err);
+    stoke_device_close(&device);
+    return end(&t, &info, r, &err);
+}
+
+static const cli_example examples[] = {
+    { "stoke selftest --device host", "the kernels as C against the loader's own pixel functions" },
+    { "stoke selftest --device sim:rtx3090 --json", "a simulated GPU; the result says emulated" },
+    { 0 },
+};
+
+const cli_command cli_selftest = {
+    .name = "selftest",
+    .summary = "prove a device: every copy path and kernel against the host",
+    .description =
+        "Copies between every two kinds of memory, orders work by events, and augments small random batches "
+        "with every op on the device; the host makes the same batches by its own code, and every element is "
+        "compared. A device with exact arithmetic must give equal bytes. Exit status 1 when a line failed. "
+        "Run it once on a card that is new, or after an update of its driver: `stoke selftest --device "
+        "cuda:0`.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(selftest_options),
+    .run = run,
+};

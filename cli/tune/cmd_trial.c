@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke trial: one trial of a batch, in a process that may end any way it likes. Hidden: `find-batch` and
+ * `optimize --benchmark` start it, and read its line.
+ */
+#include <stdio.h>
+
+#include "cli/tune/find_batch.h"
+#include "cli/lib/map_option.h"
+
+#include <string.h>
+
+typedef struct trial_options {
+    find_batch_wish wish;
+    const char *map;
+    int64_t batch, net_classes;
+    uint64_t memory;
+    int with_loader;
+} trial_options;
+
+#define FIELD(member) offsetof(trial_options, member)
+/* clang-format off: one option is one paragraph */
+static const stoke_option options[] = {
+    { .name = "config",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(wish.config),
+      .argument = "FILE",
+      .help = "Settings of the training, in any dialect" },
+    CLI_MAP_OPTION(trial_options),
+    { .name = "data",
+      .type = STOKE_OPT_STRING,
+      .offset = FIELD(wish.data),
+      .argument = "DIR",
+      .help = "The data set, where the file names none or another is meant" },
+    FIND_BATCH_SHAPE_OPTIONS(FIELD(wish)),
+    FIND_BATCH_PRECISION_OPTION(FIELD(wish)),
+    FIND_BATCH_TRIAL_OPTIONS(FIELD(wish)),
+    { .name = "batch",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(batch),
+      .default_text = "1",
+      .min = 1,
+      .max = 65536,
+      .argument = "N",
+      .help = "Samples in a batch" },
+    { .name = "net_classes",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(net_classes),
+      .default_text = "0",
+      .min = 0,
+      .max = 65535,
+      .argument = "N",
+      .help = "Of the network, where the data have told them already" },
+    { .name = "memory",
+      .type = STOKE_OPT_BYTES,
+      .offset = FIELD(memory),
+      .default_text = "0",
+      .argument = "BYTES",
+      .help = "That may be taken; 0 is what there is" },
+    { .name = "with_loader",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(with_loader),
+      .help = "The set's own batches, by the loader" },
+};
+/* clang-format on */
+
+static int run(cli_call *call)
+{
+    const trial_options *o = call->options;
+    stoke_error err = { 0 };
+    stoke_trial_plan *plan = NULL;
+    stoke_trial trial;
+    char line[2048];
+    find_batch_wish wish = o->wish;
+    wish.map = o->map;
+    if (!wish.device) wish.device = "native";
+    int r = find_batch_plan(&plan, &wish, 0, &err);
+    if (!r) {
+        stoke_trial_params params = find_batch_params(plan, &wish);
+        params.memory = o->memory;
+        if (o->net_classes) params.classes = (uint32_t)o->net_classes;
+        params.with_loader = o->with_loader;
+        r = stoke_trial_run(&trial, (uint32_t)o->batch, &params, &err);
+    }
+    stoke_trial_plan_free(&plan);
+    if (r) return cli_fail(call, &err);
+    const int length = stoke_trial_text(&trial, line, sizeof line);
+    if (length < 0 || length >= (int)sizeof line) return CLI_FAILED;
+    fwrite(line, 1, strlen(line), stdout); /* JSON, which has its own rules */
+    putchar('\n');
+    return CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "stoke trial --device sim:rtx3060 --batch 8 --size 288", "one line of JSON" },
+    { 0 },
+};
+
+const cli_command cli_trial = {
+    .name = "trial",
+    .summary = "one trial of a batch, for `find-batch`",
+    .description = "Builds the network, takes a few steps, and prints memory and times as one line of JSON.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(trial_options),
+    .hidden = 1,
+    .run = run,
+};

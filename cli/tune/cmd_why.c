@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stoke why: the four questions people ask when a training is not as it should be, answered from its records.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/lib/card.h"
+#include <stoke/why.h>
+
+typedef struct why_options {
+    const char *run, *config, *gpu;
+    double vram;
+    int64_t cores;
+} why_options;
+
+/* clang-format off: one option is one paragraph */
+static const stoke_option options[] = {
+    { "run", STOKE_OPT_STRING, offsetof(why_options, run), .argument = "RUN",
+      .help =
+          "The folder of a run of `stoke train`, ended, killed or still going: its log, its settings and its "
+          "live page are read" },
+    { "config", STOKE_OPT_STRING, offsetof(why_options, config), .argument = "FILE",
+      .help = "A settings file, of `stoke config` or of a PyTorch trainer; left out, that of the run" },
+    CLI_MEANT_OPTIONS(why_options),
+};
+/* clang-format on */
+
+static const char *const questions[] = {
+    "Why does it run out of memory?",
+    "Why is it slow?",
+    "Why is it unstable?",
+    "Why do batches come slowly?",
+};
+
+/* -1: none of the four. */
+static int trouble_named(const char *word)
+{
+    for (int t = STOKE_TROUBLE_OOM; t <= STOKE_TROUBLE_LOADING; t++)
+        if (!strcmp(word, stoke_trouble_name(t))) return t;
+    return -1;
+}
+
+/* ---- for people ---- */
+
+static void print_found(const stoke_answer *answer)
+{
+    stoke_reason r;
+    int n = 0;
+    for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
+        if (r.found != 1) continue;
+        if (!n) puts("\nFound, the likeliest first");
+        cli_print("  %d. %s\n     %s\n", ++n, r.cause, r.evidence);
+        if (*r.remedy) cli_print("     -> %s\n", r.remedy);
+    }
+}
+
+static void print_untold(const stoke_answer *answer)
+{
+    stoke_reason r;
+    int n = 0;
+    for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
+        if (r.found != -1) continue;
+        if (!n++) puts("\nCannot be told from here");
+        cli_print("  %s: %s\n", r.cause, r.evidence);
+        if (*r.remedy) cli_print("     -> %s\n", r.remedy);
+    }
+}
+
+static void print_absent(const stoke_answer *answer)
+{
+    stoke_reason r;
+    int n = 0;
+    for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
+        if (r.found) continue;
+        if (!n++) puts("\nLooked for, and not the cause");
+        cli_print("  no: %s (%s)\n", r.cause, r.evidence);
+    }
+}
+
+static void print_text(const stoke_answer *answer, int trouble, const why_options *o)
+{
+    cli_print("%s %s.\n", questions[trouble], stoke_answer_text(answer));
+    if (o->run || o->config) cli_print("From %s, and this machine.\n", o->run ? o->run : o->config);
+    print_found(answer);
+    print_untold(answer);
+    print_absent(answer);
+}
+
+/* ---- for programs ---- */
+
+static void print_json(const stoke_answer *answer, int trouble, const why_options *o)
+{
+    stoke_reason r;
+    stoke_json json;
+    stoke_json_begin(&json, stdout, 2);
+    stoke_json_object(&json, NULL);
+    stoke_json_string(&json, "trouble", stoke_trouble_name(trouble));
+    stoke_json_string(&json, "run", o->run);
+    stoke_json_string(&json, "config", o->config);
+    stoke_json_string(&json, "answer", stoke_answer_text(answer));
+    stoke_json_array(&json, "reasons");
+    for (size_t i = 0; stoke_answer_reason(answer, i, &r); i++) {
+        stoke_json_object(&json, NULL);
+        if (r.found < 0)
+            stoke_json_null(&json, "found");
+        else
+            stoke_json_bool(&json, "found", r.found);
+        stoke_json_string(&json, "cause", r.cause);
+        stoke_json_string(&json, "evidence", r.evidence);
+        stoke_json_string(&json, "remedy", *r.remedy ? r.remedy : NULL);
+        stoke_json_close(&json);
+    }
+    stoke_json_close(&json);
+    stoke_json_close(&json);
+}
+
+static int run(cli_call *call)
+{
+    const why_options *o = call->options;
+    stoke_why_params params = stoke_why_defaults();
+    stoke_answer *answer = NULL;
+    stoke_error err = { 0 };
+    params.trouble = call->n_words ? trouble_named(call->words[0]) : -1;
+    params.run = o->run;
+    params.config = o->config;
+    uint32_t index;
+    cli_card_meant(o->gpu, &params.card, &index);
+    params.card_memory = (uint64_t)(o->vram * 1073741824.0);
+    params.cores = (uint32_t)o->cores;
+    params.gpu = index;
+    if (params.trouble < 0) {
+        cli_error(&err, STOKE_E_INVALID, "%s%s%swhat is wrong? Say oom, slow, unstable or loading",
+                  call->n_words ? "'" : "", call->n_words ? call->words[0] : "",
+                  call->n_words ? "' is none of the four: " : "");
+        return cli_fail(call, &err);
+    }
+    if (stoke_why(&answer, &params, &err)) return cli_fail(call, &err);
+    if (call->common.json)
+        print_json(answer, params.trouble, o);
+    else
+        print_text(answer, params.trouble, o);
+    stoke_answer_free(&answer);
+    return CLI_OK;
+}
+
+static const cli_example examples[] = {
+    { "stoke why slow --run runs/first", "where the time of a run went, and what to do" },
+    { "stoke why oom --config configs/face_config.yaml --gpu \"RTX 3060\"",
+      "what a PyTorch trainer's settings need, on a card that may be in another machine" },
+    { "stoke why unstable --run runs/first --json", "for programs" },
+    { "stoke why loading", "this machine alone" },
+    { 0 },
+};
+
+const cli_command cli_why = {
+    .name = "why",
+    .summary = "say why a training runs out of memory, is slow or unstable, or waits for data",
+    .arguments = "oom|slow|unstable|loading",
+    .max_words = 1,
+    .description =
+        "Reads what a run wrote down (log.jsonl, config.yaml, its live page), the settings file and the "
+        "machine, "
+        "and looks for every cause it knows. The answer comes first, then each cause that was found with the "
+        "figures that show it, where they are from, and the command to run; then what cannot be told from "
+        "here, "
+        "and what was looked for and is not the cause. Nothing is measured anew and nothing is changed: "
+        "`stoke "
+        "diagnose` and `stoke bench data` measure. Exit status: 0 when there is an answer, 1 when the run "
+        "cannot be "
+        "read.",
+    .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(why_options),
+    .run = run,
+};

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A diagnosis for people: the verdict first, then what it rests on, then what to type.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/tune/diagnose.h"
+
+/* A model that is further off on what was measured is not to be trusted on what was not. */
+static const double trusted_points = 5;
+static const double shown_ms = 0.0005;
+/* Of a step: a loss that is worth a reason. */
+static const double shown_loss = 0.01;
+
+static double per_step_ms(const stoke_attribution *a, uint64_t ns)
+{
+    return (double)ns / (double)a->steps / 1e6;
+}
+
+static double percent(const stoke_attribution *a, uint64_t ns)
+{
+    return a->elapsed_ns ? 100.0 * (double)ns / (double)a->elapsed_ns : 0;
+}
+
+/* Small times need more digits. */
+static const char *ms_text(double ms, char *text, size_t size)
+{
+    if (isnan(ms))
+        snprintf(text, size, "n/a");
+    else
+        snprintf(text, size, "%.*f", fabs(ms) < 10 ? 2 : 1, fabs(ms) < 0.005 ? 0 : ms); /* no -0.00 */
+    return text;
+}
+
+static const char *range_text(double ms, double low, double high, char *text, size_t size)
+{
+    char a[24], b[24], c[24];
+    ms_text(ms, a, sizeof a);
+    ms_text(low, b, sizeof b);
+    ms_text(high, c, sizeof c);
+    if (strcmp(b, c) != 0)
+        snprintf(text, size, "%s [%s, %s]", a, b, c);
+    else /* every draw gives the same to the last digit shown: it is arithmetic, not chance */
+        snprintf(text, size, "%s", a);
+    return text;
+}
+
+/* ---- what was run ---- */
+
+static void print_subject(const diagnose_job *job)
+{
+    const stoke_costs *costs = stoke_diagnosis_costs(job->diagnosis);
+    const stoke_attribution *a = stoke_diagnosis_attribution(job->diagnosis);
+    char setup[256];
+    double step = 0;
+    for (size_t i = 0; i < costs->n_steps; i++) step += costs->step_ms[i] / (double)costs->n_steps;
+    if (job->device)
+        stoke_setup_text(&costs->measured, setup, sizeof setup);
+    else /* nothing crosses, and the loop is the device */
+        snprintf(setup, sizeof setup, "%s, %u ahead, training %s",
+                 STOKE_COUNT(costs->measured.workers, "worker"), costs->measured.prefetch,
+                 diagnose_model(job));
+    cli_print("\n%s: %s%s\n", job->device_name, job->device_title,
+              job->emulated ? "; simulated: its times are computed, not measured" : "");
+    if (job->plan)
+        cli_print("settings  %s (%s)\n", job->call->common.config, stoke_run_plan_dialect(job->plan));
+    cli_print("loop      batches of %u, %s\n", costs->measured.batch, setup);
+    cli_print("step      %.1f ms [%s]\n", step, job->step_source);
+    cli_print("measured  %s, one every %.1f ms; %s could have %.2f cores meanwhile\n",
+              STOKE_COUNT(a->steps, "step"), per_step_ms(a, a->elapsed_ns),
+              costs->measured.workers ? "workers" : "the loop", costs->cores);
+}
+
+/* ---- causes ---- */
+
+static void cause_row(stoke_table *table, const stoke_attribution *a, const char *name, uint64_t ns,
+                      const char *meaning)
+{
+    char ms[32], share[32];
+    snprintf(ms, sizeof ms, "%.3f", per_step_ms(a, ns));
+    snprintf(share, sizeof share, "%.1f", percent(a, ns));
+    stoke_table_row(table, (const char *[]){ name, ms, share, meaning });
+}
+
+/* Sums are those of the rows above: by group, and of all. Rows that would be 0.000 are left out. */
+static void print_causes(const diagnose_job *job)
+{
+    static const char *const headings[] = { "the device is idle", "ms a step", "%", "meanwhile" };
+    const stoke_attribution *a = stoke_diagnosis_attribution(job->diagnosis);
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    for (int k = 0; k < STOKE_IDLES; k++) {
+        if (per_step_ms(a, a->idle[k]) >= shown_ms)
+            cause_row(table, a, stoke_idle_name(k), a->idle[k], stoke_idle_meaning(k));
+        if (k == STOKE_IDLE_INPUTS - 1 && a->input_ns)
+            cause_row(table, a, "= waiting for input", a->input_ns, "sum of the rows above");
+    }
+    char sum[128];
+    snprintf(sum, sizeof sum, "sum of all causes, to the nanosecond [%s]",
+             job->emulated ? "measured; device emulated" : "measured");
+    cause_row(table, a, "= idle", a->idle_ns, sum);
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+    if (a->unknown_after >= 0)
+        cli_print("unknown: a moment was not recorded; the time follows \"%s\"\n",
+                  stoke_idle_name(a->unknown_after));
+}
+
+/* ---- fixes ---- */
+
+static void measured_text(uint32_t pairs, double ms, double low, double high, int confirmed, char *text,
+                          size_t size)
+{
+    char range[96];
+    if (!pairs)
+        snprintf(text, size, "-");
+    else
+        snprintf(text, size, "%s%s", range_text(ms, low, high, range, sizeof range),
+                 confirmed ? "" : ", not confirmed");
+}
+
+static void fix_row(stoke_table *table, const stoke_fix *fix)
+{
+    char alone[96] = "-", sequence[48] = "-", busy[32] = "-", measured[128], error[32] = "-";
+    if (fix->applies) {
+        range_text(fix->gain_ms, fix->gain_low, fix->gain_high, alone, sizeof alone);
+        snprintf(busy, sizeof busy, "%.1f", 100 * fix->alone.busy);
+        if (fix->order)
+            ms_text(fix->marginal_ms, sequence, sizeof sequence);
+        else
+            snprintf(sequence, sizeof sequence, "no more");
+    }
+    measured_text(fix->pairs, fix->measured_ms, fix->measured_low, fix->measured_high, fix->confirmed,
+                  measured, sizeof measured);
+    if (fix->pairs) ms_text(fix->gain_ms - fix->measured_ms, error, sizeof error);
+    stoke_table_row(table,
+                    (const char *[]){ stoke_cause_name(fix->cause), alone, sequence, busy, measured, error });
+}
+
+static void together_row(stoke_table *table, const stoke_fixes *f)
+{
+    char all[96], busy[32], measured[128], error[32] = "-";
+    ms_text(f->gain_all_ms, all, sizeof all);
+    snprintf(busy, sizeof busy, "%.1f", 100 * f->together.busy);
+    measured_text(f->pairs, f->measured_ms, f->measured_low, f->measured_high, f->confirmed, measured,
+                  sizeof measured);
+    if (f->pairs) ms_text(f->gain_all_ms - f->measured_ms, error, sizeof error);
+    stoke_table_row(table, (const char *[]){ "= all of them", all, all, busy, measured, error });
+}
+
+static void print_gains(const stoke_fixes *f)
+{
+    static const char *const headings[] = { "what it costs, ms a step", "alone [90 %]",    "in sequence",
+                                            "busy without it %",        "measured [90 %]", "error" };
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings) - (f->pairs ? 0 : 2));
+    for (int i = 0; i < STOKE_CAUSES; i++) fix_row(table, &f->fix[i]);
+    together_row(table, f);
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+}
+
+static int any_in_sequence(const stoke_fixes *f)
+{
+    for (int i = 0; i < STOKE_CAUSES; i++)
+        if (f->fix[i].applies && f->fix[i].order) return 1;
+    return 0;
+}
+
+/* Why a change makes it slower by itself. */
+static const char *slower_because(const diagnose_job *job, const stoke_fix *fix)
+{
+    const int restarts = !stoke_diagnosis_costs(job->diagnosis)->measured.persistent;
+    switch (fix->cause) {
+    case STOKE_CAUSE_NO_PINNING:
+    case STOKE_CAUSE_SYNC_COPIES:
+        return restarts
+                   ? "memory is page-locked anew with the workers at every epoch; keep them, and it gains"
+                   : "the copy that it saves is shorter than what it adds";
+    case STOKE_CAUSE_CPU_AUGMENT:
+        return restarts
+                   ? "what the device needs for it is made anew with the workers at every epoch"
+                   : "the device would augment in the time of its steps, the processor does it beside them";
+    default: return "it takes cores from what is waited for";
+    }
+}
+
+/* One that is not in the sequence: it adds nothing, or takes. */
+static void print_unused(const diagnose_job *job, const stoke_fix *fix, int others)
+{
+    char ms[32];
+    if (-fix->gain_ms < shown_loss * stoke_diagnosis_fixes(job->diagnosis)->now.step_ms)
+        cli_print("  -  %s: adds nothing%s\n", fix->what, others ? " after those" : "");
+    else
+        cli_print("  -  %s: %s ms a step slower by itself: %s\n", fix->what,
+                  ms_text(-fix->gain_ms, ms, sizeof ms), slower_because(job, fix));
+}
+
+/* In the order of the sequence, then what adds nothing after those, then what is right already. */
+static void print_changes(const diagnose_job *job, const stoke_fixes *f)
+{
+    puts(any_in_sequence(f) ? "what to change, in this order" : "what could be changed gives nothing more");
+    for (int order = 1; order <= STOKE_CAUSES; order++)
+        for (int i = 0; i < STOKE_CAUSES; i++) {
+            const stoke_fix *fix = &f->fix[i];
+            char where[192];
+            if (!fix->applies || fix->order != order) continue;
+            diagnose_setting(job, fix, where, sizeof where);
+            cli_print("  %d  %s%s%s\n", order, fix->what, *where ? ": " : "", where);
+        }
+    for (int i = 0; i < STOKE_CAUSES; i++)
+        if (f->fix[i].applies && !f->fix[i].order) print_unused(job, &f->fix[i], any_in_sequence(f));
+    for (int i = 0; i < STOKE_CAUSES; i++)
+        if (!f->fix[i].applies) cli_print("  -  %s: no, %s\n", stoke_cause_name(i), f->fix[i].what);
+}
+
+static void print_fixes(const diagnose_job *job)
+{
+    const stoke_fixes *f = stoke_diagnosis_fixes(job->diagnosis);
+    double alone = 0;
+    char a[32], b[32], busy[96];
+    for (int i = 0; i < STOKE_CAUSES; i++)
+        if (f->fix[i].applies) alone += fmax(0, f->fix[i].gain_ms);
+    print_gains(f);
+    cli_print("[predicted%s]", f->pairs ? "; measured in turns" : "");
+    if (any_in_sequence(f))
+        cli_print(" They do not add: alone they sum to %s ms, together they give %s ms.",
+                  ms_text(alone, a, sizeof a), ms_text(f->gain_all_ms, b, sizeof b));
+    fputs("\n\n", stdout);
+    print_changes(job, f);
+    putchar('\n');
+    if (any_in_sequence(f))
+        cli_print("With all of them: busy %s %% [predicted], a step every %s ms.\n",
+                  range_text(100 * f->together.busy, 100 * f->together.busy_low, 100 * f->together.busy_high,
+                             busy, sizeof busy),
+                  ms_text(f->together.step_ms, a, sizeof a));
+    if (f->pairs)
+        cli_print(
+            "Measured with all of them: busy %.1f %%, %.1f points from the prediction [%u pairs of blocks in "
+            "turns, %lld steps each].\n",
+            100 * f->measured_busy, 100 * fabs(f->measured_busy - f->together.busy), f->pairs,
+            (long long)job->o->steps);
+}
+
+/* The model is only as good as what it says of the setup that was measured. */
+static void print_check(const diagnose_job *job)
+{
+    const stoke_attribution *a = stoke_diagnosis_attribution(job->diagnosis);
+    const double predicted = 100 * stoke_diagnosis_fixes(job->diagnosis)->now.busy;
+    const double measured = percent(a, a->busy_ns), off = fabs(predicted - measured);
+    cli_print("The model on the setup as it is: busy %.1f %%, measured %.1f %%.\n", predicted, measured);
+    if (off > trusted_points)
+        cli_print(
+            "It is %.0f points off, and predictions may be as far: try again on a quiet machine, with more "
+            "--steps.\n",
+            off);
+}
+
+static void print_what_ifs(const diagnose_job *job)
+{
+    static const char *const headings[] = { "what if", "busy % [90 %]", "ms a step [90 %]",
+                                            "then limited by" };
+    if (!job->what_ifs) return;
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    for (size_t i = 0; i < job->what_ifs; i++) {
+        const diagnose_what_if *w = &job->what_if[i];
+        const stoke_forecast *f = &w->forecast;
+        char busy[96], ms[96];
+        range_text(100 * f->busy, 100 * f->busy_low, 100 * f->busy_high, busy, sizeof busy);
+        range_text(f->step_ms, f->low_ms, f->high_ms, ms, sizeof ms);
+        stoke_table_row(table, (const char *[]){ w->change, busy, ms,
+                                                 f->limit < 0 ? "the device" : stoke_idle_name(f->limit) });
+    }
+    putchar('\n');
+    stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+}
+
+/* ---- costs ---- */
+
+static void print_costs(const diagnose_job *job)
+{
+    const stoke_costs *c = stoke_diagnosis_costs(job->diagnosis);
+    const stoke_side *side = &c->side[c->measured.placement];
+    char a[32], b[32];
+    fputs("costs     ", stdout);
+    if (job->device)
+        cli_print("copy of a batch %s ms pageable, %s ms page-locked [%s]; ",
+                  ms_text(side->pageable_ms, a, sizeof a), ms_text(side->pinned_ms, b, sizeof b),
+                  diagnose_source(job));
+    cli_print(
+        "workers started anew %s ms [measured], an epoch has %llu steps; the loop itself %.2f ms a step "
+        "[measured]\n",
+        ms_text(c->restart_ms, a, sizeof a), (unsigned long long)c->steps_per_epoch, c->host_ms);
+}
+
+static void print_files(const diagnose_options *o)
+{
+    if (o->bars) cli_print("bars      %s\n", o->bars);
+    if (o->timeline) cli_print("timeline  %s\n", o->timeline);
+    if (o->html) cli_print("page      %s\n", o->html);
+    if (o->perfetto) cli_print("trace     %s (open it at ui.perfetto.dev)\n", o->perfetto);
+}
+
+/* What other programs do not change: times on cores, and copies of a device that is simulated. */
+static void print_certain(const diagnose_job *job)
+{
+    const stoke_costs *c = stoke_diagnosis_costs(job->diagnosis);
+    const stoke_side *side = &c->side[c->measured.placement];
+    double cpu = 0;
+    char ms[32];
+    for (size_t i = 0; i < side->n; i++)
+        for (int k = 0; k < STOKE_MAKINGS; k++) cpu += (double)side->records[i].making[k].cpu_ns / 1e6;
+    cpu /= side->n ? (double)side->n : 1;
+    cli_print("Certain: a batch takes %s ms of CPU time to make [measured], whatever else runs",
+              ms_text(cpu, ms, sizeof ms));
+    if (cpu > 0) cli_print("; a free core makes %.3g batches a second", 1000 / cpu);
+    puts(". What each change would give is not said.");
+}
+
+void diagnose_print(const diagnose_job *job)
+{
+    double had, usable;
+    const int busy = stoke_diagnosis_too_busy(job->diagnosis, &had, &usable);
+    char verdict[512];
+    stoke_diagnosis_verdict(job->diagnosis, verdict, sizeof verdict);
+    cli_print("%s\n", verdict);
+    print_subject(job);
+    print_costs(job);
+    putchar('\n');
+    print_causes(job);
+    putchar('\n');
+    if (busy) {
+        print_certain(job);
+    } else {
+        print_fixes(job);
+        print_check(job);
+        print_what_ifs(job);
+    }
+    putchar('\n');
+    print_files(job->o);
+    if (*job->next)
+        cli_print("Next: %s\n", job->next);
+    else
+        puts("Next: nothing here is worth a change.");
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a search found, for people and for programs.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/tune/find_batch.h"
+
+static const char *source_name(const find_batch *s)
+{
+    return stoke_source_name(find_batch_source(s));
+}
+
+/* Memory of a simulated GPU is estimated, not measured in any time. */
+static const char *memory_source(const find_batch *s)
+{
+    return find_batch_source(s) == STOKE_SOURCE_MEASURED ? source_name(s) : "estimated";
+}
+
+static uint64_t effective(const find_batch *s)
+{
+    return (uint64_t)s->result.batch * s->limits.accumulate * s->limits.world;
+}
+
+/* What the device computes for a step of the choice. */
+static double chosen_ms(const find_batch *s)
+{
+    for (size_t i = s->result.n_trials; i-- > 0;)
+        if (s->result.trial[i].batch == s->result.batch) return s->result.trial[i].step_ms;
+    return 0;
+}
+
+/* The loop with the batch that was found: what the file says otherwise is the file's. */
+static void diagnose_command(const find_batch *s, char *line, size_t size)
+{
+    char number[48];
+    snprintf(line, size, "stoke diagnose");
+    if (s->shown) {
+        cli_append_word(line, size, "--config");
+        cli_append_word(line, size, s->shown);
+    }
+    if (s->wish.data) cli_append_word(line, size, s->wish.data);
+    snprintf(number, sizeof number, "--batch=%u", (unsigned)s->result.batch);
+    cli_append_word(line, size, number);
+    snprintf(number, sizeof number, "--size=%ux%u", (unsigned)s->params.data.size[0],
+             (unsigned)s->params.data.size[1]);
+    cli_append_word(line, size, number);
+    cli_append_word(line, size, "--device");
+    cli_append_word(line, size, s->wish.device);
+    if (find_batch_source(s) == STOKE_SOURCE_MEASURED) return;
+    snprintf(number, sizeof number, "--step-ms=%.3g", chosen_ms(s));
+    cli_append_word(line, size, number);
+}
+
+void find_batch_next(const find_batch *s, char *text, size_t size)
+{
+    *text = 0;
+    if (!strcmp(s->result.next, "stoke diagnose"))
+        diagnose_command(s, text, size);
+    else if (*s->result.next)
+        snprintf(text, size, "stoke estimate --model %s --batch 1 --size %ux%u", s->params.train.model,
+                 (unsigned)s->params.data.size[0], (unsigned)s->params.data.size[1]);
+}
+
+/* ---- for people ---- */
+
+static void print_trials(const find_batch *s)
+{
+    static const char *const headings[] = {
+        "batch", "trial", "outcome", "memory", "step", "images/s", "busy"
+    };
+    stoke_table *table = stoke_table_create(headings, CLI_COUNT(headings));
+    for (size_t i = 0; table && i < s->result.n_trials; i++) {
+        const stoke_trial *t = &s->result.trial[i];
+        char batch[16], memory[32], step[32], rate[32], busy[32];
+        const int ok = t->outcome == STOKE_OUTCOME_OK;
+        snprintf(batch, sizeof batch, "%u", (unsigned)t->batch);
+        const double images_s = 1000 * t->batch / (t->step_ms + t->wait_ms);
+        snprintf(rate, sizeof rate, images_s < 100 ? "%.1f" : "%.0f", images_s);
+        snprintf(busy, sizeof busy, "%.0f %%", 100 * t->busy);
+        stoke_table_row(table,
+                        (const char *[]){ batch, t->with_loader ? "confirms" : "probe",
+                                          stoke_outcome_name(t->outcome),
+                                          ok ? stoke_text_memory(t->reserved, memory, sizeof memory) : NULL,
+                                          ok ? find_batch_ms(t->step_ms, step) : NULL, ok ? rate : NULL,
+                                          isnan(t->busy) ? NULL : busy });
+    }
+    if (table) stoke_table_print(table, stdout);
+    stoke_table_destroy(&table);
+}
+
+static void print_fits(const find_batch *s)
+{
+    const stoke_batch_result *r = &s->result;
+    char fixed[32], each[32], budget[32], all[32];
+    cli_print("\nbudget: %s of %s\n", stoke_text_memory(r->budget, budget, sizeof budget),
+              stoke_text_memory(s->limits.memory, all, sizeof all));
+    if (r->linear)
+        cli_print("memory: %s%s + %s x batch (R2 %.4f, %s)\n", r->memory0 < 0 ? "-" : "",
+                  stoke_text_memory((uint64_t)fabs(r->memory0), fixed, sizeof fixed),
+                  stoke_text_memory((uint64_t)r->memory1, each, sizeof each), r->memory_r2, memory_source(s));
+    else if (!isnan(r->memory_r2))
+        cli_print("memory: no line (R2 %.4f): found by halving (%s)\n", r->memory_r2, memory_source(s));
+    if (r->timed)
+        cli_print("time:   %.3g ms + %.3g ms x batch (%s)\n", r->time0, r->time1, source_name(s));
+    else if (r->batch || r->too_busy)
+        cli_print("time:   no line within 5 %% of every trial%s (%s)\n",
+                  r->too_busy ? "" : ": the trials themselves count", source_name(s));
+}
+
+static void print_choice(const find_batch *s)
+{
+    const stoke_batch_result *r = &s->result;
+    const uint32_t before = s->before;
+    cli_print(
+        "\nbatch: %u for %s at %ux%u (%s, %s binds), %s; whether it learns as well, no trial tells\n%s\n",
+        (unsigned)r->batch, s->params.train.model ? s->params.train.model : "b0",
+        (unsigned)s->params.data.size[0], (unsigned)s->params.data.size[1], source_name(s),
+        stoke_bound_name(r->bound),
+        r->images_s >= s->limits.near * r->best_images_s ? "the smallest that is about as fast as any"
+                                                         : "the largest that trains in the budget",
+        r->why);
+    cli_print("\neffective batch: %u x %u accumulated x %u process%s = %llu\n", (unsigned)r->batch,
+              (unsigned)s->limits.accumulate, (unsigned)s->limits.world, s->limits.world == 1 ? "" : "es",
+              (unsigned long long)effective(s));
+    if (before && before != r->batch) {
+        const double factor = (double)r->batch / before;
+        cli_print(
+            "learning rate: left as it is. From %u to %u samples the linear rule (SGD) would multiply it by "
+            "%.3g, the square root rule (Adam) by %.3g; `stoke find-lr` measures one\n",
+            (unsigned)before, (unsigned)r->batch, factor, sqrt(factor));
+    } else {
+        puts("learning rate: left as it is. With the batch, the linear rule (SGD) or the square root rule "
+             "(Adam) would scale it");
+    }
+}
+
+void find_batch_print(const find_batch *s)
+{
+    char next[FIND_BATCH_NEXT];
+    const stoke_trial_params *p = &s->params;
+    cli_print("%s", find_batch_source(s) == STOKE_SOURCE_MEASURED ? "Measured on this processor: "
+                                                                  : "Emulated, nothing ran on a card: ");
+    cli_print("%s, %ux%u, %s, on %s\n\n", p->train.model ? p->train.model : "b0", (unsigned)p->data.size[0],
+              (unsigned)p->data.size[1], STOKE_COUNT(p->classes, "class"), s->wish.device);
+    print_trials(s);
+    print_fits(s);
+    if (s->result.batch)
+        print_choice(s);
+    else
+        cli_print("\nbatch: %s\n%s\n", s->result.too_busy ? "no suggestion" : "none", s->result.why);
+    if (s->result.too_busy && s->journal)
+        cli_say(s->call, "the trials stay in %s: another --journal, or none, tries anew", s->journal);
+    find_batch_next(s, next, sizeof next);
+    if (*next) cli_say(s->call, "next: %s", next);
+}
+
+/* ---- for programs ---- */
+
+static void json_trials(stoke_json *json, const stoke_batch_result *r)
+{
+    stoke_json_array(json, "trials");
+    for (size_t i = 0; i < r->n_trials; i++) {
+        const stoke_trial *t = &r->trial[i];
+        const int ok = t->outcome == STOKE_OUTCOME_OK;
+        stoke_json_object(json, NULL);
+        stoke_json_uint(json, "batch", t->batch);
+        stoke_json_bool(json, "with_loader", t->with_loader);
+        stoke_json_string(json, "outcome", stoke_outcome_name(t->outcome));
+        stoke_json_real(json, "allocated_bytes", ok ? (double)t->allocated : NAN);
+        stoke_json_real(json, "reserved_bytes", ok ? (double)t->reserved : NAN);
+        stoke_json_real(json, "step_ms", ok ? t->step_ms : NAN);
+        stoke_json_real(json, "step_low_ms", ok ? t->step_low : NAN);
+        stoke_json_real(json, "step_high_ms", ok ? t->step_high : NAN);
+        stoke_json_real(json, "wait_ms", isnan(t->busy) ? NAN : t->wait_ms);
+        stoke_json_real(json, "busy", t->busy);
+        stoke_json_real(json, "cores_wanted", t->cores_wanted);
+        stoke_json_real(json, "cores_had", t->cores_had);
+        stoke_json_string(json, "message", *t->message ? t->message : NULL);
+        stoke_json_close(json);
+    }
+    stoke_json_close(json);
+}
+
+static void json_fits(stoke_json *json, const stoke_batch_result *r)
+{
+    stoke_json_object(json, "memory_fit");
+    stoke_json_bool(json, "linear", r->linear);
+    stoke_json_real(json, "bytes", r->memory0);
+    stoke_json_real(json, "bytes_per_sample", r->memory1);
+    stoke_json_real(json, "r2", r->memory_r2);
+    stoke_json_close(json);
+    stoke_json_object(json, "time_fit");
+    stoke_json_bool(json, "linear", r->timed);
+    stoke_json_real(json, "ms", r->time0);
+    stoke_json_real(json, "ms_per_sample", r->time1);
+    stoke_json_close(json);
+}
+
+/* 0 = there is none. */
+static void json_count(stoke_json *json, const char *key, uint64_t count)
+{
+    if (count)
+        stoke_json_uint(json, key, count);
+    else
+        stoke_json_null(json, key);
+}
+
+void find_batch_json(stoke_json *json, const find_batch *s)
+{
+    const stoke_batch_result *r = &s->result;
+    const uint32_t before = s->before;
+    char next[FIND_BATCH_NEXT];
+    find_batch_next(s, next, sizeof next);
+    stoke_json_string(json, "device", s->wish.device);
+    stoke_json_string(json, "source", source_name(s));
+    stoke_json_string(json, "memory_source", memory_source(s));
+    stoke_json_string(json, "model", s->params.train.model);
+    stoke_json_array(json, "size");
+    stoke_json_uint(json, NULL, s->params.data.size[0]);
+    stoke_json_uint(json, NULL, s->params.data.size[1]);
+    stoke_json_close(json);
+    stoke_json_uint(json, "classes", s->params.classes);
+    stoke_json_uint(json, "memory_bytes", s->limits.memory);
+    stoke_json_uint(json, "budget_bytes", r->budget);
+    json_count(json, "batch", r->batch);
+    stoke_json_bool(json, "too_busy", r->too_busy);
+    stoke_json_string(json, "bound", stoke_bound_name(r->bound));
+    json_count(json, "largest_ok", r->largest_ok);
+    json_count(json, "largest_fit", r->largest_fit);
+    json_count(json, "smallest_oom", r->smallest_oom);
+    stoke_json_real(json, "images_per_s", r->images_s);
+    stoke_json_real(json, "best_images_per_s", r->best_images_s);
+    stoke_json_real(json, "busy", r->busy);
+    json_count(json, "effective_batch", effective(s));
+    stoke_json_real(json, "lr_factor_linear", before && r->batch ? (double)r->batch / before : NAN);
+    stoke_json_real(json, "lr_factor_sqrt", before && r->batch ? sqrt((double)r->batch / before) : NAN);
+    json_fits(json, r);
+    json_trials(json, r);
+    stoke_json_string(json, "why", r->why);
+    stoke_json_string(json, "next", *next ? next : NULL);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/loader/loader_config.h"
+
+#include <math.h>
+
+#include "src/augment/pipeline.h"
+#include "src/base/error.h"
+#include "src/base/file.h"
+#include "src/loader/sample.h"
+#include "src/source/pairs.h"
+#include "src/source/reader.h"
+
+enum { FIRST_SAMPLES = 64 }; /* how many are tried for a readable header when the size is not given */
+
+/* The size of the first sample whose header can be read. */
+static int first_size(stk_loader_config *config, stoke_error *err)
+{
+    stoke_decoder *decoder;
+    int r = stoke_decoder_create(&decoder, err);
+    if (r) return r;
+    stk_buffer buffer = { 0 };
+    const uint64_t count = stoke_dataset_count(config->dataset);
+    for (uint64_t id = 0; id < count && id < FIRST_SAMPLES; id++) {
+        const stoke_sample sample = stoke_dataset_sample(config->dataset, id);
+        stoke_image_info info, mask;
+        size_t size;
+        r = stk_blob_read(&sample.image, sample.image_path, STK_FILE_LIMIT, &buffer, &size, err);
+        if (!r) r = stoke_decoder_probe(decoder, buffer.data, size, &info, err);
+        if (r) continue;
+        const int has_mask =
+            sample.mask_path && stk_header_read(decoder, &buffer, &sample.mask, STK_FILE_LIMIT, &mask);
+        stk_size_shown(&info, stk_loader_config_orientation(config, &info, has_mask ? &mask : NULL),
+                       &config->width, &config->height);
+        break;
+    }
+    if (r) stk_error_prefix(err, "size is not set and cannot be taken from the first samples");
+    stk_buffer_free(&buffer);
+    stoke_decoder_destroy(&decoder);
+    return r;
+}
+
+stoke_orientation stk_loader_config_orientation(const stk_loader_config *config,
+                                                const stoke_image_info *image, const stoke_image_info *mask)
+{
+    return stk_orientation_for(config->orientation, image, mask, config->alone);
+}
+
+static void set_decoding(stk_loader_config *config, const stoke_data_params *params)
+{
+    stoke_decode_params image = stoke_decode_defaults();
+    config->orientation = (stoke_orientation)params->orientation;
+    config->alone = STOKE_ORIENTATION_IGNORE;
+    image.alpha = params->alpha;
+    image.mode = params->decode;
+    image.max_pixels = (uint64_t)params->max_pixels;
+    image.keep16 = 1;
+    config->image_decode = image;
+    stoke_decode_params mask = image;
+    mask.mode = STOKE_DECODE_EXACT;
+    mask.orientation = stk_orientation_of_masks(config->orientation);
+    mask.keep16 = 0; /* masks of integers keep 16 bits whatever this says; colours have 8 */
+    config->mask_decode = mask;
+}
+
+/* Whether a mask may hold this id as a class. Without `classes` every id may be one. */
+static int is_class(const stoke_data_params *params, uint32_t id)
+{
+    return (!params->classes || id < params->classes) && (int64_t)id != params->ignore_index;
+}
+
+/* Ids that are in no pair stay what they are. Of a pair, both are classes or neither is: a preset may know
+ * more pairs than a data set has, but a class must not become something that is none. */
+static int make_swap(stk_loader_config *config, const stoke_data_params *params, stoke_error *err)
+{
+    size_t n;
+    const uint32_t(*pair)[2] = stk_pipeline_swap(config->pipeline, &n);
+    const uint32_t values = stoke_labels_depth(config->labels) == 1 ? 256 : 65536;
+    if (!n) return STOKE_OK;
+    uint16_t *swap = stk_calloc(values, sizeof *swap);
+    if (!swap) return stk_fail(err, STOKE_E_NOMEM, "no memory for the table of mirrored classes");
+    config->swap = swap;
+    for (uint32_t id = 0; id < values; id++) swap[id] = (uint16_t)id;
+    for (size_t i = 0; i < n; i++) {
+        if (pair[i][0] >= values || pair[i][1] >= values)
+            return stk_fail(
+                err, STOKE_E_INVALID,
+                "augment: classes %u and %u change places in a mirror image, but class ids end at %u",
+                pair[i][0], pair[i][1], values - 1);
+        const int first = is_class(params, pair[i][0]), second = is_class(params, pair[i][1]);
+        if (first != second)
+            return stk_fail(err, STOKE_E_INVALID,
+                            "augment: classes %u and %u change places in a mirror image, but %u is no class "
+                            "here (classes %lld, ignore_index %lld): leave the pair out of swap",
+                            pair[i][0], pair[i][1], pair[i][first], (long long)params->classes,
+                            (long long)params->ignore_index);
+        swap[pair[i][0]] = (uint16_t)pair[i][1];
+        swap[pair[i][1]] = (uint16_t)pair[i][0];
+    }
+    return STOKE_OK;
+}
+
+static void ask_pipeline(stk_loader_config *config)
+{
+    const stoke_pipeline *pipeline = config->pipeline;
+    double mean[3], deviation[3];
+    config->crops = stk_pipeline_crops(pipeline);
+    config->focuses = stk_pipeline_wants_mask_first(pipeline);
+    config->warps = stk_pipeline_may_warp(pipeline);
+    config->elastic = stk_pipeline_may_elastic(pipeline);
+    config->color_steps = stk_pipeline_may_color(pipeline);
+    config->mixes = stk_pipeline_may_mix(pipeline);
+    config->plain = pipeline->n_steps == 0;
+    config->two_masks = stk_pipeline_has_mixup(pipeline);
+    if (stk_pipeline_normalize(pipeline, mean, deviation))
+        stk_writer_normalize(&config->writer, mean, deviation);
+}
+
+/* Elements of a batch are finite: a half float that is not would spread to other rows when they are mixed. */
+static int check_image_dtype(const stk_loader_config *config, stoke_error *err)
+{
+    const double largest_half = 65504;
+    const stk_writer *writer = &config->writer;
+    if (writer->dtype != STOKE_DTYPE_F16) return STOKE_OK;
+    for (int c = 0; c < 3; c++) { /* of black and of white */
+        const double black = fabs(writer->bias[c]), white = fabs(writer->scale[c] + writer->bias[c]);
+        if (black > largest_half || white > largest_half)
+            return stk_fail(
+                err, STOKE_E_INVALID,
+                "augment: normalize makes values up to %g, and dtype f16 ends at %g: use dtype f32 "
+                "or bf16, or a larger std",
+                fmax(black, white), largest_half);
+    }
+    return STOKE_OK;
+}
+
+/* What turns in at a border may be background for want of a better id; a box that the user wants ignored not.
+ */
+static int check_ignore(const stk_loader_config *config, stoke_error *err)
+{
+    if (config->ignore >= 0 || !stk_pipeline_erases_masks(config->pipeline)) return STOKE_OK;
+    return stk_fail(
+        err, STOKE_E_INVALID,
+        "augment: erasing with mask=ignore has nothing to write, ignore_index is -1: set it (255), "
+        "or use mask=keep");
+}
+
+/* A mask type too narrow for the class ids would alter them silently. */
+static int check_mask_dtype(const stk_loader_config *config, stoke_error *err)
+{
+    if (stoke_labels_depth(config->labels) == 2 && config->mask_dtype == STOKE_DTYPE_U8)
+        return stk_fail(err, STOKE_E_INVALID,
+                        "mask_dtype u8 cannot hold these class ids: use auto, u16, i32 or i64");
+    return STOKE_OK;
+}
+
+int stk_loader_config_create(stk_loader_config *config, const stoke_dataset *dataset,
+                             const stoke_data_params *params, stoke_error *err)
+{
+    *config = (stk_loader_config){ .dataset = dataset, .seed = (uint64_t)params->seed };
+    set_decoding(config, params);
+    int r = stk_window_parse(params->window, &config->window, err);
+    if (!r) r = stoke_pipeline_create(&config->pipeline, params->augment, err);
+    if (!r) r = stk_labels_of(&config->labels, params, err);
+    if (r) return r;
+    config->mask_decode.purpose = stk_mask_purpose(config->labels);
+    stk_writer_init(&config->writer, stoke_data_image_dtype(params), params->layout, params->normalize);
+    config->mask_dtype = stoke_data_mask_dtype(params, stoke_labels_depth(config->labels));
+    ask_pipeline(config);
+    config->ignore = (int32_t)params->ignore_index;
+    config->mask_fill = params->ignore_index >= 0 ? (uint32_t)params->ignore_index : 0;
+    config->keeps = (params->cache && *params->cache) || params->cache_ram;
+    config->cache_ram = params->cache_ram;
+    config->height = params->size[0];
+    config->width = params->size[1];
+    r = check_image_dtype(config, err);
+    if (!r) r = check_ignore(config, err);
+    if (!r) r = check_mask_dtype(config, err);
+    if (!r) r = make_swap(config, params, err);
+    if (!r && (!config->height || !config->width)) r = first_size(config, err);
+    return r;
+}
+
+void stk_loader_config_destroy(stk_loader_config *config)
+{
+    stoke_pipeline_destroy(&config->pipeline);
+    stoke_labels_destroy(&config->labels);
+    stk_free((void *)config->swap);
+}
+
+stoke_batch stk_batch_shape(const stk_loader_config *config, uint32_t capacity)
+{
+    const size_t pixels = (size_t)config->width * config->height;
+    return (stoke_batch){
+        .capacity = capacity,
+        .height = config->height,
+        .width = config->width,
+        .channels = 3,
+        .layout = config->writer.layout,
+        .image_dtype = config->writer.dtype,
+        .mask_dtype = config->mask_dtype,
+        .image_row_bytes = pixels * 3 * stoke_dtype_bytes(config->writer.dtype),
+        .mask_row_bytes = pixels * stoke_dtype_bytes(config->mask_dtype),
+    };
+}

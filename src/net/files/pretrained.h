@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights as Hugging Face keeps them: a folder with config.json and model.safetensors (or an index and
+ * shards), or a bare .safetensors file. Old and new tensor names, F32, F16 and BF16.
+ */
+#ifndef STOKE_SRC_NET_FILES_PRETRAINED_H
+#define STOKE_SRC_NET_FILES_PRETRAINED_H
+
+#include "src/net/segformer/segformer_parameters.h"
+
+/* What config.json says, or, without one, what the shapes in the file say. classes 0: an encoder alone. */
+int stk_pretrained_config(const char *path, stk_config *config, stoke_error *err);
+
+/* Told once per thing worth saying: "the file is an encoder alone: the decode head was initialised". */
+typedef void stk_remark_fn(void *context, const char *sentence);
+
+typedef struct stk_pretrained_how {
+    uint64_t seed;
+    int partial;
+    stk_remark_fn *remark; /* may be NULL */
+    void *context;
+} stk_pretrained_how;
+
+/* Reads every tensor there is into `values`; the rest is initialised from `seed`, and said so. Only the head
+ * as a whole (encoder files) and the classifier (another number of classes) may be missing or of another
+ * shape: anything else is STOKE_E_FORMAT, naming file and tensor. partial: the file may hold any model, and
+ * what has not the same name and shape there is initialised. *batches_tracked may be NULL. */
+int stk_pretrained_load(const char *path, const stk_config *config, const stk_parameters *parameters,
+                        const stk_pretrained_how *how, float *values, uint64_t *batches_tracked,
+                        stoke_error *err);
+/* How many tensors such a partial load takes from the file. */
+int stk_pretrained_carried(const char *path, const stk_parameters *parameters, uint32_t *tensors,
+                           stoke_error *err);
+/* A copy of `classes` names, LABEL_3 for one that is NULL. One block, to be freed with stk_free; NULL: no
+ * memory. */
+char **stk_pretrained_copy_labels(const char *const *names, uint32_t classes);
+/* The names of `classes` classes in the folder's config.json ("id2label"); NULL: there are not as many, or
+ * none. One block, to be freed with stk_free. */
+int stk_pretrained_labels(const char *folder, uint32_t classes, char ***labels, stoke_error *err);
+
+/* What is saved besides parameters. */
+typedef struct stk_pretrained_notes {
+    uint64_t batches_tracked;
+    uint32_t height, width; /* of pictures, for preprocessor_config.json */
+    char *const *labels;    /* names of the classes; NULL: LABEL_0, LABEL_1, ... */
+} stk_pretrained_notes;
+/* config.json, preprocessor_config.json, model.safetensors (written last), each by temp + fsync + rename. */
+int stk_pretrained_save(const char *folder, const stk_config *config, const stk_parameters *parameters,
+                        const float *values, const stk_pretrained_notes *notes, stoke_error *err);
+
+#endif

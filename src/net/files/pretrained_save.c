@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights out, as every version of transformers with SegFormer in it reads them: old names, and config.json
+ * with "torch_dtype", which newer versions read as "dtype".
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/base/error.h"
+#include "src/base/file.h"
+#include "src/base/mem.h"
+#include "src/net/files/pretrained_internal.h"
+
+static void stages(FILE *out, const char *key, const uint32_t values[static STK_CONFIG_STAGES])
+{
+    fprintf(out, "  \"%s\": [%u, %u, %u, %u],\n", key, values[0], values[1], values[2], values[3]);
+}
+
+static int write_config(FILE *out, const stk_config *c, char *const *names)
+{
+    const uint32_t ratios[] = { c->mlp_ratio, c->mlp_ratio, c->mlp_ratio, c->mlp_ratio };
+    fputs("{\n"
+          "  \"architectures\": [\"SegformerForSemanticSegmentation\"],\n"
+          "  \"model_type\": \"segformer\",\n"
+          "  \"torch_dtype\": \"float32\",\n"
+          "  \"hidden_act\": \"gelu\",\n"
+          "  \"hidden_dropout_prob\": 0.0,\n"
+          "  \"attention_probs_dropout_prob\": 0.0,\n"
+          "  \"classifier_dropout_prob\": 0.1,\n"
+          "  \"drop_path_rate\": 0.1,\n"
+          "  \"initializer_range\": 0.02,\n"
+          "  \"layer_norm_eps\": 1e-06,\n"
+          "  \"reshape_last_stage\": true,\n"
+          "  \"semantic_loss_ignore_index\": 255,\n"
+          "  \"num_channels\": 3,\n",
+          out);
+    fprintf(out, "  \"num_encoder_blocks\": %d,\n  \"decoder_hidden_size\": %u,\n", STK_CONFIG_STAGES,
+            c->decoder);
+    stages(out, "hidden_sizes", c->hidden);
+    stages(out, "depths", c->depths);
+    stages(out, "num_attention_heads", c->heads);
+    stages(out, "sr_ratios", c->reduction);
+    stages(out, "mlp_ratios", ratios);
+    stages(out, "patch_sizes", c->patch);
+    const int status = stk_pretrained_write_labels(out, names, c->classes);
+    fprintf(out, "  \"strides\": [%u, %u, %u, %u]\n}\n", c->stride[0], c->stride[1], c->stride[2],
+            c->stride[3]);
+    return status;
+}
+
+/* The network takes any size; it was trained at this one. */
+static void write_preprocessor(FILE *out, uint32_t height, uint32_t width)
+{
+    fputs("{\n"
+          "  \"image_processor_type\": \"SegformerImageProcessor\",\n"
+          "  \"do_resize\": true,\n",
+          out);
+    fprintf(out, "  \"size\": {\"height\": %u, \"width\": %u},\n", height, width);
+    fputs("  \"resample\": 2,\n"
+          "  \"do_rescale\": true,\n"
+          "  \"rescale_factor\": 0.00392156862745098,\n"
+          "  \"do_normalize\": true,\n"
+          "  \"image_mean\": [0.485, 0.456, 0.406],\n"
+          "  \"image_std\": [0.229, 0.224, 0.225],\n"
+          "  \"do_reduce_labels\": false\n"
+          "}\n",
+          out);
+}
+
+static int write_weights(FILE *out, const char *path, const stk_parameters *parameters, const float *values,
+                         uint64_t batches_tracked, stoke_error *err)
+{
+    static const stk_tensor_note format = { "format", "pt" }; /* transformers refuses files without it */
+    const int64_t batches = (int64_t)batches_tracked;
+    stk_tensor_source *list = stk_calloc(parameters->count + 1, sizeof *list);
+    if (!list) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
+    for (size_t i = 0; i < parameters->count; i++) {
+        const stk_parameter *p = &parameters->list[i];
+        list[i] = (stk_tensor_source){ p->name, STK_TENSOR_F32, p->dims, p->shape, values + p->offset };
+    }
+    list[parameters->count] = (stk_tensor_source){ "decode_head.batch_norm.num_batches_tracked",
+                                                   STK_TENSOR_I64, 0, NULL, &batches };
+    errno = 0;
+    /* On the disk before anything is renamed: a full disk must not leave a new config.json with old weights.
+     */
+    const int good = stk_safetensors_write(out, list, parameters->count + 1, &format, 1) &&
+                     fflush(out) == 0 && fsync(fileno(out)) == 0;
+    const int number = errno ? errno : EIO;
+    stk_free(list);
+    return good ? STOKE_OK : stk_fail_errno(err, STOKE_E_IO, number, "%s: cannot write", path);
+}
+
+enum { CONFIG, PREPROCESSOR, WEIGHTS, FILES };
+
+static int write_files(stk_atomic_file file[static FILES], const stk_config *config,
+                       const stk_parameters *parameters, const float *values,
+                       const stk_pretrained_notes *notes, stoke_error *err)
+{
+    if (write_config(file[CONFIG].stream, config, notes->labels))
+        return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", file[CONFIG].path);
+    write_preprocessor(file[PREPROCESSOR].stream, notes->height, notes->width);
+    int status = write_weights(file[WEIGHTS].stream, file[WEIGHTS].path, parameters, values,
+                               notes->batches_tracked, err);
+    for (int i = 0; i < FILES && !status; i++) status = stk_atomic_commit(&file[i], err);
+    return status;
+}
+
+int stk_pretrained_save(const char *folder, const stk_config *config, const stk_parameters *parameters,
+                        const float *values, const stk_pretrained_notes *notes, stoke_error *err)
+{
+    static const char *const names[FILES] = { "config.json", "preprocessor_config.json",
+                                              "model.safetensors" };
+    stk_atomic_file file[FILES] = { 0 };
+    int status = stk_make_folders(folder, err);
+    for (int i = 0; i < FILES && !status; i++) {
+        char *path = stk_pretrained_path(folder, names[i]);
+        status = path ? stk_atomic_open(&file[i], path, err)
+                      : stk_fail(err, STOKE_E_NOMEM, "%s: no memory", folder);
+        stk_free(path);
+    }
+    if (!status) status = write_files(file, config, parameters, values, notes, err);
+    for (int i = 0; i < FILES; i++)
+        stk_atomic_abandon(&file[i]); /* does nothing to those that were committed */
+    return status;
+}

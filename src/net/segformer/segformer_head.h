@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The decode head, folded. Hugging Face computes fuse(cat(up(L_i f_i + b_i))); channel mixing and
+ * interpolation commute and interpolation weights sum to 1, so that is
+ *
+ *   y = sum_i up(M_i f_i) + m,   M_i = W_i L_i (D x C_i),   m = sum_i W_i b_i,
+ *
+ * with W_i the columns of linear_fuse that belong to stage i (the concatenation is reversed: stage 4 first).
+ * Then
+ *
+ *   r = dropout(relu(batchnorm(y))),   logits = r W_c^T + b_c.
+ *
+ * Half the arithmetic, and no map of 4 D channels. Only y is kept; r is made again where it is needed.
+ */
+#ifndef STOKE_SRC_NET_SEGFORMER_SEGFORMER_HEAD_H
+#define STOKE_SRC_NET_SEGFORMER_SEGFORMER_HEAD_H
+
+#include "src/net/ops/linear.h"
+
+enum { STK_STAGES = 4 };
+
+typedef struct stk_segformer_head {
+    uint32_t batch, height[STK_STAGES], width[STK_STAGES]; /* stage 1 first; no map is larger */
+    uint32_t channels[STK_STAGES];                         /* C_i */
+    uint32_t size;                                         /* D, a multiple of 32 */
+    uint32_t classes;
+    /* masters and gradients, PyTorch's layouts; gradients NULL: inference or frozen */
+    const float *linear_weight[STK_STAGES], *linear_bias[STK_STAGES]; /* [D][C_i], [D] */
+    float *d_linear_weight[STK_STAGES], *d_linear_bias[STK_STAGES];
+    const float *fuse_weight; /* [D][4 D] */
+    float *d_fuse_weight;
+    const float *norm_gamma, *norm_beta;
+    float *d_norm_gamma, *d_norm_beta;
+    float *running_mean, *running_variance; /* updated in training: momentum 0.1, unbiased variance */
+    const float *classifier_weight, *classifier_bias; /* [classes][D], [classes] */
+    float *d_classifier_weight, *d_classifier_bias;
+    float dropout; /* probability, 0 in inference */
+    uint64_t seed; /* of this step's dropout: the mask is a function of (seed, row, channel) */
+    int training;  /* 1: batch statistics; 0: running ones, folded into M */
+    void *room;    /* stk_segformer_head_room bytes in the arena: folded weights, packed forms, statistics, z
+                      maps */
+} stk_segformer_head;
+
+/* Columns of logits and their gradient: classes rounded up to a multiple of 8. */
+static inline size_t stk_logits_stride(uint32_t classes)
+{
+    return ((size_t)classes + 7) / 8 * 8;
+}
+
+size_t stk_segformer_head_room(const stk_exec *run, const stk_segformer_head *head);
+/* Lays out `room`. Before the first use, when sizes and masters are set. */
+void stk_segformer_head_bind(const stk_exec *run, stk_segformer_head *head);
+/* Folds and packs. Once per step, before forward. */
+void stk_segformer_head_pack(const stk_exec *run, stk_segformer_head *head);
+/* features[i]: run's type, [batch * h_i * w_i][C_i]. y: run's type, [batch * h_1 * w_1][D], kept for
+ * backward; NULL in inference. logits: f32 with stride stk_logits_stride; columns beyond `classes` are
+ * unspecified. */
+void stk_segformer_head_forward(const stk_exec *run, stk_segformer_head *head,
+                                const void *const features[STK_STAGES], void *y, float *logits);
+/* After a forward in training. From d_logits (f32, columns beyond `classes` zero): gradients of all
+ * parameters of the head, and d_features[i], f32, written (NULL: not wanted). d_y: a map like y to work in,
+ * not y itself: the gradient of the batch norm needs y next to what arrives at it, after a sum over both, and
+ * keeping them apart is cheaper than making the latter twice (150 classes: 3 ms of memory against 15 ms of
+ * products). */
+void stk_segformer_head_backward(const stk_exec *run, stk_segformer_head *head,
+                                 const void *const features[STK_STAGES], void *y, const float *d_logits,
+                                 void *d_y, float *const d_features[STK_STAGES]);
+stk_need stk_segformer_head_need(const stk_exec *run, const stk_segformer_head *head);
+
+#endif

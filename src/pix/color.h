@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Photometric steps, straight into the batch row. Rows stream through the steps as three planes of floats in
+ * 0..255 (a few kilobytes, in the first-level cache): colour steps work in place, a blur keeps a ring of
+ * rows, the last step normalises and writes. The picture is walked once more only for what needs to know all
+ * of it first: the mean gray of a contrast step, and CLAHE. Nothing is rounded to integers on the way, except
+ * before CLAHE.
+ */
+#ifndef STOKE_SRC_PIX_COLOR_H
+#define STOKE_SRC_PIX_COLOR_H
+
+#include <stoke/augment_plan.h>
+
+#include "src/pix/pix.h"
+
+/* Limits of a chain; more is STOKE_E_INVALID. */
+enum {
+    STK_COLOR_TAPS_MAX = 31,   /* n of a blur */
+    STK_COLOR_RING_ROWS = 124, /* n of all blurs of a chain together: what bounds the memory for them */
+    STK_COLOR_TILES_MAX = 32   /* n of CLAHE */
+};
+
+/* Scratch of one worker; buffers only grow. */
+typedef struct stk_color_pass stk_color_pass;
+stk_color_pass *stk_color_pass_create(void); /* NULL on failure */
+void stk_color_pass_destroy(stk_color_pass **color_pass);
+uint64_t stk_color_pass_memory(const stk_color_pass *color_pass);
+/* What it holds at most for such pictures and any steps a pipeline may draw. */
+uint64_t stk_color_scratch(uint32_t width, uint32_t height, uint8_t depth);
+
+/* Where rows come from: row y (0 .. height-1) of `width` interleaved RGB pixels of `depth` bytes per sample,
+ * valid until the next call. May be asked for in any order and more than once. */
+typedef struct stk_color_rows {
+    const void *(*row)(void *context, uint32_t y);
+    void *context;
+    uint32_t width, height;
+    uint8_t depth;
+} stk_color_rows;
+
+/* Applies n touches and writes the batch row (see stk_write_image for `writer` and `row`). With touches that
+ * change nothing (brightness 1, ...) the result is bit-equal to stk_write_image. ERASE with n = 1 leaves
+ * masks to the caller. */
+int stk_color_write(stk_color_pass *color_pass, const stoke_color_step *touch, uint32_t n,
+                    const stk_color_rows *source, const stk_writer *writer, void *row, stoke_error *err);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How settings are settled, one question after the other; shared by the files that answer them:
+ *
+ *   setup.c           the order of questions; what a run is made of
+ *   resolve_data.c     which samples train and which validate
+ *   resolve_pairs.c    whether images and masks fit, which way up they are; the size of pictures
+ *   resolve_classes.c  what the values in the masks mean; weights of classes
+ *   resolve_names.c    names of classes
+ *   resolve_values.c   a look at the masks themselves
+ *   resolve_eval.c     how validation looks at pictures
+ *   resolve.c          batch, steps, cadences, learning rate, name
+ *   identity.c        the answers as YAML, and as lines that tell two runs apart
+ */
+#ifndef STOKE_SRC_TRAIN_RESOLVE_H
+#define STOKE_SRC_TRAIN_RESOLVE_H
+
+#include <stoke/labels.h>
+
+#include "src/source/names.h"
+#include "src/source/pairs.h"
+#include "src/source/tally.h"
+#include "src/train/setup.h"
+
+typedef struct stk_resolve_ctx {
+    stk_setup *setup;
+    stk_say_fn *say;
+    stoke_progress_fn progress;
+    void *context; /* of both */
+    stoke_error *err;
+    stk_pairs val; /* headers of the validation set, from stk_resolve_pairs on; its user frees them */
+} stk_resolve_ctx;
+
+/* Says a sentence. */
+void stk_resolve_say(const stk_resolve_ctx *s, const char *format, ...) STOKE_PRINTF(2, 3);
+/* A copy of the text that lives as long as the setup; NULL: no memory, said in s->err. */
+const char *stk_resolve_keep(stk_resolve_ctx *s, const char *text);
+
+/* Progress over both sets, one after the other. */
+typedef struct stk_resolve_count {
+    const stk_resolve_ctx *s;
+    uint64_t before, total; /* done in the first set; of both */
+} stk_resolve_count;
+int stk_resolve_counted(void *count, uint64_t done, uint64_t total);
+
+/* resolve_data.c: train_set, val_set, and the settings of both. */
+int stk_resolve_sets(stk_resolve_ctx *s);
+/* What validation keeps of the augmentation, which is its normalisation: "none", or that op alone. */
+int stk_resolve_val_augment(stk_resolve_ctx *s, const char **augment);
+
+/* resolve_pairs.c: reads all headers. Sizes of pairs, orientation, a size where none was given. */
+int stk_resolve_pairs(stk_resolve_ctx *s);
+
+/* resolve_classes.c: classes, label map, names, weights. Reads masks where it must. */
+int stk_resolve_classes(stk_resolve_ctx *s);
+
+/* resolve_names.c: class_names, and `names` as a list that does not lean on a file. */
+int stk_resolve_names(stk_resolve_ctx *s);
+/* How many names there are, before it is known how many classes. */
+int stk_resolve_names_beforehand(stk_resolve_ctx *s, stk_names *names);
+
+/* What was seen in the masks of a set. */
+typedef struct stk_survey {
+    stk_tally *train,
+        *val;              /* pixels by value, or by class when there is a label map; val NULL: no such set */
+    uint64_t read, masks;  /* of so many, in both */
+    uint64_t bad;          /* could not be read */
+    stoke_error first_bad; /* the first of them; the message has its path */
+    const char *jpeg;      /* the path of a mask that is a JPEG file; NULL: none is */
+} stk_survey;
+/* resolve_values.c: reads up to `most` masks of each set, evenly spread. `labels` says what to count. */
+int stk_survey_masks(stk_resolve_ctx *s, const stoke_labels *labels, uint64_t most, stk_survey *survey);
+void stk_survey_free(stk_survey *survey);
+
+/* resolve_eval.c: setup->eval and params.eval_mode; a sentence where training and validation differ in scale.
+ */
+int stk_resolve_eval(stk_resolve_ctx *s);
+
+/* resolve.c */
+int stk_resolve_batch(stk_resolve_ctx *s);
+int stk_resolve_length(stk_resolve_ctx *s);
+void stk_resolve_rates(stk_resolve_ctx *s);
+int stk_resolve_name(stk_resolve_ctx *s);
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a settings file asks for: ours with its own tables, a PyTorch trainer's by the names its dialect has
+ * for things.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "src/base/error.h"
+#include "src/base/options_private.h"
+#include "src/base/terminal.h"
+#include "src/settings/foreign.h"
+#include "src/settings/values.h"
+#include "src/tune/preflight/preflight.h"
+#include <stoke/train.h>
+
+/* ---- ours ---- */
+
+static int64_t said(int64_t value)
+{
+    return value > 0 ? value : STK_UNSAID;
+}
+
+static void take_own(stk_run_config *config)
+{
+    const stoke_data_params *data = &config->data;
+    const stoke_train_params *train = &config->train;
+    config->engine = STOKE_ENGINE_NATIVE;
+    config->dialect = stoke_dialect_name(STOKE_DIALECT_OWN);
+    if (train->model)
+        STK_SAY(config->model, "%s", train->model);
+    else if (!train->pretrained)
+        STK_SAY(config->model, "b0");
+    STK_SAY(config->model_said, "%.60s", train->model ? train->model : train->pretrained ? "" : "b0");
+    config->batch = said(data->batch);
+    config->height = said(data->size[0]);
+    config->width = said(data->size[1]);
+    config->classes = said(data->classes);
+    config->epochs = train->steps > 0 ? STK_UNSAID : said(train->epochs);
+    config->workers = data->workers;
+    config->prefetch = data->prefetch;
+    config->accumulate = train->accumulate;
+    config->drop_last = data->drop_last;
+    config->precision = train->precision;
+    config->optimizer = train->optimizer;
+    config->freeze_encoder = train->freeze_encoder;
+    config->average = train->average > 0;
+    config->has_data = data->data || data->images || data->list;
+}
+
+static void own_defaults(stk_run_config *config)
+{
+    config->train = stoke_train_defaults();
+    config->data = stoke_data_defaults();
+    config->upload = stoke_upload_defaults();
+    config->data.batch = -1; /* `stoke train` chooses, unless told */
+}
+
+/* Every key of the file is one of ours, or it is not our file. yaml NULL: nothing but the defaults. */
+static int read_own(stk_run_config *config, const stoke_yaml *yaml, stoke_error *err)
+{
+    own_defaults(config);
+    const stoke_option_group groups[] = { stoke_data_options(&config->data),
+                                          stoke_train_options(&config->train),
+                                          stoke_upload_options(&config->upload) };
+    stoke_config_use use = { .groups = groups, .n_groups = 3 };
+    const int r = yaml ? stoke_config_apply(yaml, &use, &config->data, &config->storage, err) : STOKE_OK;
+    if (!r) take_own(config);
+    return r;
+}
+
+/* ---- those of others ---- */
+
+static int64_t whole(const char *text)
+{
+    char *end;
+    const long long value = strtoll(text, &end, 10);
+    return end == text || *end || value < 0 || value > INT32_MAX ? STK_UNSAID : value;
+}
+
+/* The text of a setting; NULL = not in the file. */
+static int value_of(const stoke_yaml *yaml, const char *const *map, const char *setting, char room[256],
+                    const char **text, stoke_error *err)
+{
+    uint32_t node;
+    *text = NULL;
+    const int r = stk_setting_node(yaml, stk_setting_named(setting), map, &node, err);
+    if (!r && node != STK_YAML_NONE) *text = stk_value_text(yaml, node, room, 256);
+    return r;
+}
+
+/* A whole number as it is meant: 8.0 is 8, of 16-32 the lower end. */
+static int64_t number(const char *text)
+{
+    char meant[STK_MEANING], remark[160];
+    const stk_meant how = stk_meaning(STK_READ_WHOLE, text, meant, remark);
+    return how == STK_MEANT || how == STK_MEANT_ABOUT ? whole(meant) : STK_UNSAID;
+}
+
+/* "auto", "os.cpu_count() // 2": something is said, and only the trainer knows which number it is. */
+static int is_unreadable(const char *text)
+{
+    char meant[STK_MEANING], remark[160];
+    return stk_meaning(STK_READ_WHOLE, text, meant, remark) == STK_MEANT_UNKNOWN;
+}
+
+static void take_model(stk_run_config *config, const stoke_yaml *yaml, const char *const *map)
+{
+    uint32_t node;
+    char room[64];
+    const char *word = stk_model_said(yaml, map, &node);
+    const int is_channels = node != STK_YAML_NONE && stk_is_called(yaml, node, "base_channels");
+    const char *text = node == STK_YAML_NONE ? NULL : stk_value_text(yaml, node, room, sizeof room);
+    if (word) STK_SAY(config->model, "%s", word);
+    if (text && !is_channels) STK_SAY(config->model_said, "%.60s", text);
+}
+
+static void take_shape(stk_run_config *config, const stoke_yaml *yaml, const char *const *map)
+{
+    char room[256], meant[STK_MEANING], remark[160];
+    unsigned high, wide;
+    const char *text = stk_setting_text(yaml, "num_classes", map, room, sizeof room);
+    if (text) config->classes = said(number(text));
+    text = stk_setting_text(yaml, "image_size", map, room, sizeof room);
+    if (text && stk_meaning(STK_READ_SIZE, text, meant, remark) == STK_MEANT &&
+        sscanf(meant, "%ux%u", &high, &wide) == 2) {
+        config->height = said(high);
+        config->width = said(wide);
+    }
+    text = stk_setting_text(yaml, "optimizer", map, room, sizeof room);
+    if (text && stk_meaning(STK_READ_OPTIMIZER, text, meant, remark) != STK_MEANT_UNKNOWN)
+        config->optimizer = strcmp(meant, "sgd") ? STOKE_OPTIMIZER_ADAMW : STOKE_OPTIMIZER_SGD;
+}
+
+static void take_precision(stk_run_config *config, const stoke_yaml *yaml, const char *const *map)
+{
+    uint32_t node;
+    const char *word = stk_precision_said(yaml, map, &node);
+    if (!word || !*word) return;
+    config->mixed_precision = strcmp(word, "fp32") != 0;
+    config->precision = !strcmp(word, "bf16")   ? STOKE_PRECISION_BF16
+                        : !strcmp(word, "fp16") ? STOKE_PRECISION_FP16
+                                                : STOKE_PRECISION_FP32;
+}
+
+/* What lies where is read as training reads it. */
+static int take_data(stk_run_config *config, const stoke_yaml *yaml, const char *const *map, stoke_error *err)
+{
+    stoke_data_params read = stoke_data_defaults();
+    stoke_option_group group = stoke_data_options(&read);
+    stoke_config_use use = { .groups = &group, .n_groups = 1, .map = map };
+    const int r = stk_foreign_read(yaml, &use, &config->storage, err);
+    config->data.data = read.data;
+    config->data.images = read.images;
+    config->data.masks = read.masks;
+    config->has_data = read.data || read.images;
+    return r;
+}
+
+void stk_run_config_network(stk_run_config *config, const stoke_yaml *yaml)
+{
+    *config = (stk_run_config){ .height = STK_UNSAID, .width = STK_UNSAID, .classes = STK_UNSAID };
+    take_model(config, yaml, NULL);
+    take_shape(config, yaml, NULL);
+}
+
+static int read_others(stk_run_config *config, const stoke_yaml *yaml, const char *const *map,
+                       stoke_error *err)
+{
+    const struct {
+        const char *setting;
+        int64_t *to;
+        int is_truth;
+        int told; /* and never changed here: several of its name are no reason to stop */
+    } all[] = {
+        { "batch_size", &config->batch, 0, 0 },
+        { "num_workers", &config->workers, 0, 0 },
+        { "prefetch_factor", &config->prefetch, 0, 0 },
+        { "epochs", &config->epochs, 0, 0 },
+        { "base_channels", &config->base_channels, 0, 0 },
+        { "num_blocks", &config->num_blocks, 0, 0 },
+        { "pin_memory", &config->pin_memory, 1, 0 },
+        { "persistent_workers", &config->persistent_workers, 1, 0 },
+        { "device_prefetch", &config->prefetcher, 1, 0 },
+        { "drop_last", &config->drop_last, 1, 1 },
+        { "accumulate", &config->accumulate, 0, 1 },
+        { "gpu_augmentation", &config->gpu_augmentation, 1, 1 },
+        { "log_every", &config->log_every, 0, 1 },
+    };
+    char room[256];
+    const char *text;
+    config->engine = STOKE_ENGINE_TORCH;
+    config->dialect = stoke_dialect_name(stoke_config_dialect(yaml));
+    config->data = stoke_data_defaults();
+    config->train = stoke_train_defaults();
+    config->precision = STOKE_PRECISION_FP32;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const int r = value_of(yaml, map, all[i].setting, room, &text, all[i].told ? NULL : err);
+        if (r && !all[i].told) return r;
+        if (text) *all[i].to = all[i].is_truth ? stk_truth(text) : number(text);
+        if (text && all[i].to == &config->workers && is_unreadable(text))
+            STK_SAY(config->workers_said, "%.60s", text);
+    }
+    if ((text = stk_setting_text(yaml, "augment", map, room, sizeof room)) && stk_truth(text) < 0)
+        STK_SAY(config->augment, "%.60s", text);
+    take_precision(config, yaml, map);
+    take_model(config, yaml, map);
+    take_shape(config, yaml, map);
+    config->train.precision = config->precision;
+    config->train.optimizer = config->optimizer;
+    if (config->accumulate > 0) config->train.accumulate = config->accumulate;
+    return take_data(config, yaml, map, err);
+}
+
+/* ---- both ---- */
+
+int stk_run_config_no_workers(const stk_run_config *config)
+{
+    return config->workers < 1 && !*config->workers_said;
+}
+
+const char *stk_run_config_estimate(const stk_run_config *config, stoke_estimate_params *p)
+{
+    *p = stoke_estimate_defaults();
+    if (!*config->model) return "model";
+    if (config->batch < 1) return "batch";
+    if (config->height < 1 || config->width < 1) return "size of pictures";
+    p->model = config->model;
+    p->batch = (uint32_t)config->batch;
+    p->height = (uint32_t)config->height;
+    p->width = (uint32_t)config->width;
+    if (config->classes > 0) p->classes = (uint32_t)config->classes;
+    if (config->base_channels > 0) p->base_channels = (uint32_t)config->base_channels;
+    if (config->num_blocks > 0) p->num_blocks = (uint32_t)config->num_blocks;
+    if (config->engine == STOKE_ENGINE_NATIVE && config->prefetch >= 0)
+        p->prefetch = (uint32_t)config->prefetch;
+    p->precision = config->precision;
+    p->optimizer = config->optimizer;
+    p->freeze_encoder = config->freeze_encoder;
+    p->average = config->average;
+    return NULL;
+}
+
+/* What was said beside the file. */
+static int take_params(stk_run_config *config, const stoke_preflight_params *p, stoke_error *err)
+{
+    const stoke_data_params *d = &config->data;
+    config->ranks = p->ranks ? p->ranks : 1;
+    const char *model = p->model ? stk_option_word("model", p->model) : NULL;
+    if (model && stk_network_word(model) != model && strcmp(model, "smallnet") != 0)
+        return stk_fail(err, STOKE_E_INVALID, "model '%.40s': the estimate knows b0 to b5 and smallnet",
+                        p->model);
+    if (model) STK_SAY(config->model, "%s", model);
+    if (p->size[0]) config->height = p->size[0];
+    if (p->size[1]) config->width = p->size[1];
+    if (p->classes) config->classes = p->classes;
+    if (p->ignore_index >= -1) config->data.ignore_index = p->ignore_index;
+    if (p->data) {
+        config->data.data = p->data;
+        config->data.images = config->data.masks = config->data.list = NULL;
+        config->has_data = 1;
+    }
+    const char *data = d->data ? d->data : d->images ? d->images : d->list ? d->list : "DIR";
+    if (!p->config || !*stoke_text_word(p->config, config->config, sizeof config->config))
+        STK_SAY(config->config, "FILE");
+    if (!*stoke_text_word(data, config->data_name, sizeof config->data_name))
+        STK_SAY(config->data_name, "DIR");
+    if (p->data) STK_SAY(config->data_flag, " --data %s", config->data_name);
+    return STOKE_OK;
+}
+
+int stk_run_config_read(stk_run_config *config, const stoke_preflight_params *p, stoke_error *err)
+{
+    stoke_yaml *yaml;
+    stoke_error own = { 0 };
+    *config = (stk_run_config){ .dialect = "n/a" };
+    int64_t *const unsaid[] = {
+        &config->batch,           &config->height,           &config->width,      &config->classes,
+        &config->epochs,          &config->base_channels,    &config->num_blocks, &config->workers,
+        &config->prefetch,        &config->pin_memory,       &config->drop_last,  &config->persistent_workers,
+        &config->mixed_precision, &config->gpu_augmentation, &config->prefetcher, &config->log_every,
+        &config->accumulate
+    };
+    for (size_t i = 0; i < sizeof unsaid / sizeof *unsaid; i++) *unsaid[i] = STK_UNSAID;
+    int r = p->config ? stoke_config_open(&yaml, p->config, err) : read_own(config, NULL, err);
+    if (r || !p->config) return r ? r : take_params(config, p, err);
+    int others = stk_is_foreign(yaml);
+    if (!others && read_own(config, yaml, &own) != STOKE_OK) {
+        others = stoke_config_dialect(yaml) != STOKE_DIALECT_OWN;
+        if (!others) r = stk_fail_again(err, own.code, own.message);
+    }
+    if (others) r = stk_yaml_check(yaml, err);
+    if (others && !r) r = read_others(config, yaml, p->map, err);
+    stoke_yaml_close(&yaml);
+    return r ? r : take_params(config, p, err);
+}
+
+void stk_run_config_free(stk_run_config *config)
+{
+    stoke_options_free_storage(&config->storage);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Carries out the plans of a raw batch on a device: tables (tables.c), then one launch a stage for the whole
+ * batch, nothing waited for.
+ *
+ *   raw, tables ──lay_image, lay_mask──► batch; planes of rows that have more to come
+ *        planes ──for every further segment: gray_sum | blur_* | clahe_*──► planes ──touch──► batch or planes
+ *         batch ──mix_rows──► batch
+ */
+#ifndef STOKE_SRC_UPLOAD_AUGMENTER_H
+#define STOKE_SRC_UPLOAD_AUGMENTER_H
+
+#include "src/device/device.h"
+#include "src/loader/raw.h"
+
+typedef struct stk_augmenter stk_augmenter;
+
+/* Device memory it takes for batches of `capacity` rows, `turns` of them on the way at once: work planes as
+ * the pipeline may need them once (batches go through one after the other), tables once a turn. */
+uint64_t stk_augmenter_bytes(const stk_loader_config *config, uint32_t capacity, uint32_t turns);
+/* Page-locked memory on the host: the tables once more, before they cross. */
+uint64_t stk_augmenter_host_bytes(const stk_loader_config *config, uint32_t capacity, uint32_t turns);
+/* Compiles the kernels, allocates. The loader config outlives it. */
+int stk_augmenter_create(stk_augmenter **out, stoke_device *device, const stk_loader_config *config,
+                         uint32_t capacity, uint32_t turns, stoke_error *err);
+void stk_augmenter_destroy(stk_augmenter **augmenter);
+
+/* A batch on its way. Blocks belong to the caller and stay until the stream has passed. */
+typedef struct stk_augment_job {
+    const stk_raw_row *rows; /* read before the call returns */
+    uint32_t count;
+    const stk_device_block
+        *raw; /* device: rows' pictures from image_at on, image_pitch bytes apart; ids likewise */
+    size_t image_at, image_pitch, mask_at, mask_pitch;
+    const stk_device_block *images, *masks,
+        *masks_b;  /* device: the finished batch; masks_b NULL without second masks */
+    uint32_t turn; /* 0 .. turns - 1; its work must have passed when it comes round again */
+} stk_augment_job;
+int stk_augmenter_run(stk_augmenter *augmenter, stk_stream *stream, const stk_augment_job *job,
+                      stoke_error *err);
+/* Launches of the last run, and the bytes they read and wrote by the model. */
+uint32_t stk_augmenter_launches(const stk_augmenter *augmenter);
+uint64_t stk_augmenter_traffic(const stk_augmenter *augmenter);
+/* The compiled stk_augment_program; belongs to the augmenter. */
+stk_module *stk_augmenter_module(const stk_augmenter *augmenter);
+
+#endif

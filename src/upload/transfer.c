@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A batch on its way, from a host slot of the loader to a device slot. All of it on one stream:
+ *
+ *     wait for `done` of the slot ─► copy_start ─► copies ─► copy_end ─► kernels ─► end, `ready`
+ */
+#include <string.h>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/upload/upload_internal.h"
+#include "src/loader/ahead.h"
+
+int stk_transfers_create(stoke_upload *upload, stoke_error *err)
+{
+    int r = STOKE_OK;
+    for (int i = 0; i < STK_TRANSFERS && !r; i++) {
+        stk_transfer *transfer = &upload->transfers[i];
+        r = stk_event_create(&transfer->copy_start, upload->device, err);
+        if (!r) r = stk_event_create(&transfer->copy_end, upload->device, err);
+        if (!r) r = stk_event_create(&transfer->kernel_start, upload->device, err);
+        if (!r) r = stk_event_create(&transfer->end, upload->device, err);
+    }
+    return r;
+}
+
+void stk_transfers_destroy(stoke_upload *upload)
+{
+    for (int i = 0; i < STK_TRANSFERS; i++) {
+        stk_transfer *transfer = &upload->transfers[i];
+        stk_event_destroy(&transfer->copy_start);
+        stk_event_destroy(&transfer->copy_end);
+        stk_event_destroy(&transfer->kernel_start);
+        stk_event_destroy(&transfer->end);
+        *transfer = (stk_transfer){ 0 };
+    }
+    upload->sent = upload->copied = upload->ended = 0;
+}
+
+/* ---- what becomes of trips ---- */
+
+int stk_upload_between(stk_event *start, stk_event *end, stk_interval *interval, stoke_error *err)
+{
+    int r = stk_event_time(start, &interval->start, err);
+    if (!r) r = stk_event_time(end, &interval->end, err);
+    if (!r && interval->end < interval->start) interval->end = interval->start;
+    return r;
+}
+
+static int read_trip(stoke_upload *upload, const stk_transfer *transfer, stoke_error *err)
+{
+    stk_interval copy, kernels;
+    int r = stk_upload_between(transfer->copy_start, transfer->copy_end, &copy, err);
+    if (!r && transfer->kernels) r = stk_upload_between(transfer->kernel_start, transfer->end, &kernels, err);
+    if (r) return r;
+    stk_busy_time_add(&upload->busy, STK_WORK_COPY, copy, transfer->bytes);
+    stk_step_log_arrived(&upload->step_log, upload->ended, copy, transfer->bytes,
+                         transfer->kernels ? &kernels : NULL);
+    stk_upload_lanes_tell(upload->lanes, STK_LANE_COPY, "copy", copy.start, copy.end, transfer->number);
+    if (!transfer->kernels) return STOKE_OK;
+    stk_busy_time_add(&upload->busy, STK_WORK_AUGMENT, kernels, 0);
+    stk_upload_lanes_tell(upload->lanes, STK_LANE_COMPUTE, "augment", kernels.start, kernels.end,
+                          transfer->number);
+    return STOKE_OK;
+}
+
+int stk_transfers_read(stoke_upload *upload, stoke_error *err)
+{
+    for (; upload->ended < upload->sent; upload->ended++) {
+        stk_transfer *transfer = &upload->transfers[upload->ended % STK_TRANSFERS];
+        int done, r = stk_event_done(transfer->end, &done, err);
+        if (r || !done) return r;
+        r = read_trip(upload, transfer, err);
+        if (r) return r;
+    }
+    return STOKE_OK;
+}
+
+int stk_transfer_retire(stoke_upload *upload, stoke_error *err)
+{
+    int r = STOKE_OK, done = 1;
+    while (upload->copied < upload->sent) { /* both are this thread's to change */
+        stk_transfer *transfer = &upload->transfers[upload->copied % STK_TRANSFERS];
+        r = stk_event_done(transfer->copy_end, &done, err);
+        if (r || !done) break;
+        stoke_batch_release(upload->loader, &transfer->host);
+        pthread_mutex_lock(&upload->lock);
+        upload->copied++;
+        pthread_mutex_unlock(&upload->lock);
+    }
+    pthread_mutex_lock(&upload->lock);
+    if (!r) r = stk_transfers_read(upload, err);
+    pthread_mutex_unlock(&upload->lock);
+    return r;
+}
+
+int stk_transfer_wait(stoke_upload *upload, int *any, stoke_error *err)
+{
+    *any = upload->copied < upload->sent;
+    if (!*any) return STOKE_OK;
+    int r = stk_event_finish(upload->transfers[upload->copied % STK_TRANSFERS].copy_end, err);
+    return r ? r : stk_transfer_retire(upload, err);
+}
+
+/* At most one copy stays on the way while a batch is taken: the ring of the loader is for batches that are
+ * being made. While it has none ready, none stays: the next copy could not start before the one that is
+ * waited for has ended anyhow. When a copy has ended, so have the kernels before it on the stream: that
+ * leaves two trips whose times are to be read, and one to use. */
+static int make_room(stoke_upload *upload, stoke_error *err)
+{
+    int any = 1, r = stk_transfer_retire(upload, err);
+    while (!r && any &&
+           (upload->sent - upload->copied > 1 ||
+            (upload->sent != upload->copied && !stk_loader_ready(upload->loader))))
+        r = stk_transfer_wait(upload, &any, err);
+    return r;
+}
+
+/* ---- sending ---- */
+
+/* Copies a run of bytes of host memory. */
+static int copy_run(stoke_upload *upload, stk_transfer *transfer, const stk_device_block *to, size_t to_at,
+                    const stk_device_block *from, size_t begin, size_t end, stoke_error *err)
+{
+    if (begin == end) return STOKE_OK;
+    transfer->bytes += end - begin;
+    return stk_stream_copy(upload->copies, to, to_at + begin, from, begin, end - begin, err);
+}
+
+/* Which part of a row is used: of raw ones less than their room. */
+static size_t used_bytes(const stk_raw_row *row, int masks, size_t pitch)
+{
+    return !row ? pitch : masks ? row->mask_bytes : row->image_bytes;
+}
+
+/* Rows, `pitch` bytes apart on both sides. Where one is used up to the next, both cross in one copy. */
+static int copy_rows(stoke_upload *upload, stk_transfer *transfer, const stk_device_block *to, size_t to_at,
+                     void *from, size_t pitch, const stk_raw_row *raw, int masks, stoke_error *err)
+{
+    const uint32_t count = transfer->host->count;
+    const stk_device_block host = {
+        .device = upload->device,
+        .kind = upload->transfer == STOKE_TRANSFER_PAGEABLE ? STK_MEMORY_PAGEABLE : STK_MEMORY_PINNED,
+        .bytes = pitch * count,
+        .host = from,
+    };
+    size_t begin = 0, end = 0;
+    int r = STOKE_OK;
+    for (uint32_t i = 0; i < count && !r; i++) {
+        if (end != i * pitch) {
+            r = copy_run(upload, transfer, to, to_at, &host, begin, end, err);
+            begin = i * pitch;
+        }
+        end = i * pitch + used_bytes(raw ? &raw[i] : NULL, masks, pitch);
+    }
+    return r ? r : copy_run(upload, transfer, to, to_at, &host, begin, end, err);
+}
+
+static int copy_batch(stoke_upload *upload, stk_device_slot *slot, stk_transfer *transfer, stoke_error *err)
+{
+    const stoke_batch *host = transfer->host;
+    const stk_raw_row *raw = stk_batch_raw(host);
+    const size_t image_row = host->image_row_bytes, mask_row = host->mask_row_bytes;
+    if (raw) {
+        int r = copy_rows(upload, transfer, &slot->raw, 0, host->images, image_row, raw, 0, err);
+        return r ? r
+                 : copy_rows(upload, transfer, &slot->raw, upload->raw_masks, host->masks, mask_row, raw, 1,
+                             err);
+    }
+    int r = copy_rows(upload, transfer, &slot->images, 0, host->images, image_row, NULL, 0, err);
+    if (!r) r = copy_rows(upload, transfer, &slot->masks, 0, host->masks, mask_row, NULL, 1, err);
+    if (!r && host->masks_b)
+        r = copy_rows(upload, transfer, &slot->masks_b, 0, host->masks_b, mask_row, NULL, 1, err);
+    return r;
+}
+
+static int run_kernels(stoke_upload *upload, stk_device_slot *slot, stk_transfer *transfer, stoke_error *err)
+{
+    const stk_augment_job job = {
+        .rows = stk_batch_raw(transfer->host),
+        .count = transfer->host->count,
+        .raw = &slot->raw,
+        .image_pitch = upload->raw_image_row,
+        .mask_at = upload->raw_masks,
+        .mask_pitch = upload->raw_mask_row,
+        .images = &slot->images,
+        .masks = &slot->masks,
+        .masks_b = upload->config->two_masks ? &slot->masks_b : NULL,
+        .turn = (uint32_t)(upload->sent % STK_TRANSFERS),
+    };
+    /* Without the knock the time would begin when the copy ended, and kernels may stand in line for long
+     * behind a step. */
+    int r = stk_stepper_knock(upload, upload->copies, err);
+    if (!r) r = stk_event_record(transfer->kernel_start, upload->copies, err);
+    if (!r) r = stk_augmenter_run(upload->augmenter, upload->copies, &job, err);
+    transfer->kernels = 1;
+    return r;
+}
+
+static int send(stoke_upload *upload, stk_device_slot *slot, stk_transfer *transfer, stoke_error *err)
+{
+    stk_stream *stream = upload->copies;
+    int r = upload->transfer == STOKE_TRANSFER_STREAM ? stk_stream_wait(stream, slot->done, err) : STOKE_OK;
+    if (!r) r = stk_event_record(transfer->copy_start, stream, err);
+    if (!r) r = copy_batch(upload, slot, transfer, err);
+    if (!r) r = stk_event_record(transfer->copy_end, stream, err);
+    if (!r && upload->transfer == STOKE_TRANSFER_PAGEABLE) r = stk_event_finish(transfer->copy_end, err);
+    if (!r && upload->augmenter && transfer->host->count) r = run_kernels(upload, slot, transfer, err);
+    if (!r) r = stk_event_record(transfer->end, stream, err);
+    if (!r) r = stk_event_record(slot->ready, stream, err);
+    return r;
+}
+
+/* ---- taking ---- */
+
+/* Bad rows since the last look. */
+static stk_bad_rows look_for_bad(stoke_upload *upload)
+{
+    const stk_bad_rows now = stk_loader_bad_rows(upload->loader), before = upload->looked;
+    upload->looked = now;
+    return (stk_bad_rows){ now.replaced - before.replaced, now.skipped - before.skipped };
+}
+
+void stk_transfer_forget(stoke_upload *upload)
+{
+    look_for_bad(upload);
+    upload->late = (stk_bad_rows){ 0 };
+    stk_step_log_forget(&upload->step_log);
+}
+
+void stk_transfer_queue(stoke_upload *upload, stk_device_slot *slot)
+{
+    slot->late = upload->late;
+    upload->late = (stk_bad_rows){ 0 };
+    stk_ring_push(&upload->ring, slot);
+}
+
+/* What the loader says instead of a batch. Batches it passed over before the end of an epoch have no later
+ * one of that epoch to be counted with. */
+static int nothing_came(stoke_upload *upload, int status, stoke_error *err)
+{
+    if (status == STOKE_E_END) {
+        pthread_mutex_lock(&upload->lock);
+        upload->late = look_for_bad(upload);
+        pthread_mutex_unlock(&upload->lock);
+    }
+    return stk_fail_again(err, status, stoke_loader_error(upload->loader));
+}
+
+/* What the consumer is told about the batch, which outlives the host slot. */
+static void describe(stoke_upload *upload, stk_device_slot *slot, const stoke_batch *from)
+{
+    stoke_batch *to = &slot->batch.host;
+    const stk_raw_row *raw = stk_batch_raw(from);
+    const uint32_t count = from->count;
+    uint64_t epoch;
+    to->index = from->index;
+    to->epoch = from->epoch;
+    to->position = from->position;
+    to->count = count;
+    memcpy(slot->ids, from->ids, count * sizeof *slot->ids);
+    memcpy(slot->names, from->names, count * sizeof *slot->names);
+    memcpy(slot->status, from->status, count * sizeof *slot->status);
+    for (uint32_t i = 0; slot->lambda && i < count; i++) {
+        if (!raw)
+            slot->lambda[i] = from->lambda[i];
+        else /* a row alone has nothing to be mixed with */
+            slot->lambda[i] = count > 1 && raw[i].plan.mix == STOKE_MIX_UP ? raw[i].plan.lambda : 1.0f;
+    }
+    stk_loader_where(upload->loader, &epoch, &slot->position);
+}
+
+int stk_transfer_fill(stoke_upload *upload, stk_device_slot *slot, uint64_t deadline_ns, stoke_error *err)
+{
+    int r = make_room(upload, err);
+    if (r) return r;
+    stk_transfer *transfer = &upload->transfers[upload->sent % STK_TRANSFERS];
+    transfer->bytes = 0;
+    transfer->kernels = 0;
+    r = stoke_loader_next_until(upload->loader, &transfer->host, deadline_ns);
+    if (r) return nothing_came(upload, r, err);
+    slot->bad = look_for_bad(upload);
+    describe(upload, slot, transfer->host);
+    transfer->number = (int64_t)transfer->host->index;
+    slot->transfer = upload->sent;
+    const uint64_t sent = stk_now_ns();
+    r = send(upload, slot, transfer, err);
+    if (r) { /* what was put on the stream may still read the host slot */
+        stk_stream_finish(upload->copies, NULL);
+        stoke_batch_release(upload->loader, &transfer->host);
+        return r;
+    }
+    pthread_mutex_lock(&upload->lock);
+    stk_step_log_sent(&upload->step_log, upload->sent, transfer->host, stk_batch_making(transfer->host),
+                      sent);
+    upload->sent++;
+    pthread_mutex_unlock(&upload->lock);
+    return STOKE_OK;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The upload's inside, shared by its files:
+ *
+ *   upload.c            create, stop, destroy, next, epochs, state
+ *   stream_share.c            batches in other hands: streams and threads of the caller's, release
+ *   upload_memory.c     what it takes, before it is taken
+ *   ring.c            device slots
+ *   transfer.c        a batch on its way: copies, kernels, events
+ *   transfer_thread.c the thread that sends batches ahead
+ *   fake_step.c            training steps that are none
+ *   placement_probe.c           who augments
+ *   upload_stats.c      times by events (busy_time.c); upload_trace.c: the same as spans; upload_record.c:
+ * and as a diary of steps (step_log.c)
+ *
+ * Who waits for whom. With STOKE_TRANSFER_STREAM batches are taken from the loader by a thread of the upload
+ * and sent on a stream of their own; otherwise the caller does both in next(), on the consumer's stream.
+ *
+ *   a host slot    belongs to its trip until copy_end has passed on the device, then goes back to the loader
+ *   a device slot  is free, being filled, queued or held. It is queued as soon as all its work is on the
+ *                  stream, long before that is done: the consumer's stream waits for `ready`, and the stream
+ *                  that fills it again for `done`. Hosts wait for neither.
+ *   events         `ready` and `done` of a slot put work in order and are recorded again every time round;
+ *                  those of a trip tell time and are read before the trip is used again.
+ *
+ * The caller waits for the thread (a batch to come, or a pause), never the other way round but for a free
+ * slot, which the thread stops waiting for when it is told to pause or stop. The thread waits for the loader,
+ * which stk_loader_cancel ends, and for copies that are already on the device: they end, or the device is
+ * lost and the wait fails. So whatever the moment, pausing and stopping come to an end.
+ *
+ * One lock guards everything below `lock`; no device call that waits and no call of the loader is made under
+ * it. Another, `order`, stands for the consumer's stream, which release() may use while next() waits in
+ * another thread, and for the streams of others; nothing waits under it but for a call that failed. Nobody
+ * holds both.
+ */
+#ifndef STOKE_SRC_UPLOAD_UPLOAD_INTERNAL_H
+#define STOKE_SRC_UPLOAD_UPLOAD_INTERNAL_H
+
+#include <pthread.h>
+#include <stoke/upload.h>
+
+#include "src/upload/augmenter.h"
+#include "src/upload/busy_time.h"
+#include "src/upload/step_log.h"
+#include "src/upload/lanes.h"
+#include "src/upload/ring.h"
+
+/* Batches whose times are still to be read, and one that is being sent; see make_room in transfer.c. Each is
+ * a turn of the augmenter. */
+enum { STK_TRANSFERS = 3 };
+
+/* A batch on its way to a device slot. */
+typedef struct stk_transfer {
+    const stoke_batch *host; /* what is being copied; NULL when it has been given back */
+    stk_event *copy_start, *copy_end, *kernel_start, *end;
+    uint64_t bytes;
+    int64_t number; /* of the batch */
+    int kernels;    /* kernel_start was recorded */
+} stk_transfer;
+
+/* Steps that the consumer's stream has been given; more of them at once make the caller wait. */
+enum { STK_STEPS = 64 };
+/* No batch was handed out yet. */
+#define STK_NO_TRANSFER UINT64_MAX
+
+typedef struct stk_fake_step {
+    stk_event *start, *end;
+    uint64_t occupied_ns; /* exactly, of a simulated GPU; 0 = what the events say */
+    int64_t number;
+    uint64_t transfer; /* of its batch */
+} stk_fake_step;
+
+typedef struct stk_stepper {
+    stk_fake_step step[STK_STEPS];
+    uint64_t given, read;
+    int64_t number;               /* of the batch that was handed out last */
+    uint64_t transfer;            /* that brought it */
+    stk_module *module, *own;     /* own: made here because there is no augmenter */
+    stk_device_block words, word; /* of steps, and of the knock on another stream */
+    uint32_t items;
+    double turns_per_ns; /* of the loop in the kernel; 0 = not measured yet */
+} stk_stepper;
+
+/* Somebody else's stream, as ours: kept because a batch comes to the same one again and again. */
+typedef struct stk_foreign_stream {
+    void *native;
+    stk_stream *stream; /* NULL: none */
+} stk_foreign_stream;
+/* PyTorch has 32 streams of a priority; more of them at work at once would be met anew every time. */
+enum { STK_FOREIGN_STREAMS = 32 };
+
+struct stoke_upload {
+    stoke_device *device;
+    stoke_device_info info;
+    int placement, transfer, reads;
+    char why[768];
+    stoke_upload_memory memory;
+    stoke_loader *loader;
+    const stk_loader_config *config;
+    stoke_batch shape;                             /* of a finished batch */
+    size_t raw_image_row, raw_mask_row, raw_masks; /* of a raw one: pitches, and where its ids begin */
+    int serial;                                    /* the caller does the work of the loader too */
+    stk_augmenter *augmenter;                      /* NULL: the loader augments */
+    stk_stream *consumer, *copies;                 /* the same one without STOKE_TRANSFER_STREAM */
+    stk_stepper steps;
+    uint64_t batches;
+
+    pthread_mutex_t order;
+    stk_foreign_stream foreign[STK_FOREIGN_STREAMS];
+    uint32_t foreign_met;
+    stk_event *passed; /* of a foreign stream, for the consumer's stream to wait for */
+
+    pthread_t thread;
+    int started;
+    pthread_mutex_t lock;
+    pthread_cond_t work;  /* for the thread: a slot is free, or it shall pause, go on or stop */
+    pthread_cond_t ready; /* for the caller: a batch is queued, an end was met, or the thread pauses */
+    int locks_made;
+    int stopping, paused;
+    int stopped; /* stoke_upload_stop was called */
+    int idle;    /* the thread waits for `work` and touches nothing */
+    int resting; /* the epoch it reached has no batches: nothing to do until it is told of another */
+    stk_ring ring;
+    stk_transfer transfers[STK_TRANSFERS];
+    uint64_t sent, copied, ended; /* transfers: put on the stream; host slot given back; times read */
+    stk_bad_rows looked;          /* of the loader, when its batches were last looked at; the filler's */
+    stk_bad_rows late;            /* passed over at the end of the epoch that was filled last */
+    uint64_t reached, came;       /* by the thread: epoch, and how many batches of it */
+    uint64_t epoch, position;     /* of the consumer: after the last batch handed out */
+    stk_bad_rows bad;             /* of batches handed out; the caller's */
+    stoke_error failure;          /* of filling; code 0: fine */
+    stoke_error broken;           /* the same of the consumer's stream */
+    stoke_error said;             /* for stoke_upload_error */
+    stk_busy_time busy;
+    stk_step_log step_log;
+    stoke_loader_stats_data at_mark; /* the loader's */
+    uint64_t host_wait_ns;           /* since the mark; the caller's */
+    stk_upload_lanes *lanes;         /* NULL: nobody asked for a trace yet */
+};
+
+/* ---- upload.c ---- */
+int stk_upload_check_params(const stoke_upload_params *params, stoke_error *err);
+
+/* ---- upload_memory.c ---- */
+/* Fills the sizes of batches, and upload->memory, but for the loader's, for `slots` slots; STOKE_E_NOMEM with
+ * the arithmetic. `host`, if not NULL: what the loader would hold beside it. Before the loader is made: one
+ * memory_limit holds for both. */
+int stk_upload_plan(stoke_upload *upload, const stoke_dataset *dataset, const stoke_data_params *data,
+                    uint32_t slots, stoke_memory_plan *host, stoke_error *err);
+/* What of it lies in the host's memory: tables, copies that are read, and where the device has none of its
+ * own, all. */
+stoke_memory_share stk_upload_beside(const stoke_upload *upload);
+uint64_t stk_upload_raw_bytes(const stoke_upload *upload);
+
+/* ---- transfer.c ---- */
+int stk_transfers_create(stoke_upload *upload, stoke_error *err);
+void stk_transfers_destroy(stoke_upload *upload);
+/* From one event to another, both passed; never negative. */
+int stk_upload_between(stk_event *start, stk_event *end, stk_interval *interval, stoke_error *err);
+/* Takes the next batch of the loader, waiting for it until then, and puts all its work into a slot on
+ * upload->copies. What the loader says is returned as it is, with its message. */
+int stk_transfer_fill(stoke_upload *upload, stk_device_slot *slot, uint64_t deadline_ns, stoke_error *err);
+/* A filled slot becomes one that can be handed out. Lock held. */
+void stk_transfer_queue(stoke_upload *upload, stk_device_slot *slot);
+/* What the loader has given so far will not be handed out. The one who fills, or nobody does meanwhile. */
+void stk_transfer_forget(stoke_upload *upload);
+/* Gives back the host slots whose copies have ended. Only the one who fills may call it. */
+int stk_transfer_retire(stoke_upload *upload, stoke_error *err);
+/* The same, after waiting for the oldest of them. Returns 1 in *any when there was one. */
+int stk_transfer_wait(stoke_upload *upload, int *any, stoke_error *err);
+/* Reads the times of trips that have ended. Lock held. */
+int stk_transfers_read(stoke_upload *upload, stoke_error *err);
+
+/* ---- stream_share.c ---- */
+int stk_foreign_streams_create(stoke_upload *upload, stoke_error *err);
+void stk_foreign_streams_destroy(stoke_upload *upload);
+/* A call for the consumer's stream failed: nothing is handed out any more. */
+void stk_upload_break(stoke_upload *upload, const stoke_error *error);
+/* The slot is free, or, when the upload was stopped, its memory goes. */
+void stk_upload_give_back(stoke_upload *upload, stk_device_slot *slot);
+
+/* ---- transfer_thread.c ---- */
+int stk_transfer_start(stoke_upload *upload, stoke_error *err);
+void stk_transfer_stop(stoke_upload *upload);
+/* Between the two calls the thread holds still, and loader and ring are the caller's. */
+void stk_transfer_pause(stoke_upload *upload);
+void stk_transfer_go_on(stoke_upload *upload);
+
+/* ---- fake_step.c ---- */
+int stk_stepper_create(stoke_upload *upload, stoke_error *err);
+void stk_stepper_destroy(stoke_upload *upload);
+/* Launches a kernel that does nothing: when it has passed, the device is at work on this stream. */
+int stk_stepper_knock(stoke_upload *upload, stk_stream *stream, stoke_error *err);
+/* Reads the times of steps that have ended. Lock held. */
+int stk_steps_read(stoke_upload *upload, stoke_error *err);
+
+/* ---- placement_probe.c ---- */
+/* Measures on the first batches of an upload that augments on the device, before its thread starts, and says in
+ * upload->why what is better; returns the placement, or a negative error. */
+int stk_placement_choose(stoke_upload *upload, double step_ms, stoke_error *err);
+
+/* ---- upload_trace.c ---- */
+/* From start_ns until now in the caller's lane. */
+void stk_upload_span(const stoke_upload *upload, const char *what, uint64_t start_ns, int64_t number);
+
+#endif

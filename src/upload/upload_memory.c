@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory before it is taken. On the device: slots x slot + tables and planes of the kernels. On the host:
+ * what the loader holds, tables on their way, copies that are read back.
+ */
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/upload/upload_internal.h"
+#include "src/loader/ahead.h"
+#include "src/loader/memory_plan.h"
+#include "src/loader/slots.h"
+
+uint64_t stk_upload_raw_bytes(const stoke_upload *upload)
+{
+    if (upload->placement != STOKE_PLACEMENT_DEVICE) return 0;
+    return upload->raw_masks + (uint64_t)upload->raw_mask_row * upload->shape.capacity;
+}
+
+int stoke_upload_memory_text(const stoke_upload_memory *memory, char *text, size_t size)
+{
+    char kernels[48] = "";
+    if (memory->work_bytes) snprintf(kernels, sizeof kernels, " + kernels %.1f MB", memory->work_bytes / 1e6);
+    return snprintf(text, size, "slots %u x %.1f MB%s = %.1f MB", memory->slots, memory->slot_bytes / 1e6,
+                    kernels, memory->total_bytes / 1e6);
+}
+
+/* Only where the device says what is left: OpenCL does not. */
+static int check_device(stoke_upload *upload, const char *sum, stoke_error *err)
+{
+    uint64_t free_bytes, total_bytes;
+    int r = stoke_device_memory(upload->device, &free_bytes, &total_bytes, err);
+    if (r || !free_bytes || upload->memory.total_bytes <= free_bytes) return r;
+    return stk_fail(err, STOKE_E_NOMEM,
+                    "the feed needs %s of device memory, but %s has %.1f of %.1f MB free. Lower batch, size "
+                    "or depth%s",
+                    sum, upload->info.name, free_bytes / 1e6, total_bytes / 1e6,
+                    upload->memory.work_bytes ? ", or augment on the host (placement)" : "");
+}
+
+/* Sizes of batches as such a loader makes them and as they come out. */
+static void measure(stoke_upload *upload, const stk_loader_config *config, uint32_t capacity)
+{
+    unsigned extras;
+    upload->shape = stk_batch_shape(config, capacity);
+    const stoke_batch raw = stk_slot_shape(config, capacity, &extras);
+    upload->raw_image_row = raw.image_row_bytes;
+    upload->raw_mask_row = raw.mask_row_bytes;
+    upload->raw_masks = (raw.image_row_bytes * capacity + 63) / 64 * 64;
+}
+
+static int plan_device(stoke_upload *upload, const stk_loader_config *config, uint32_t slots,
+                       stoke_error *err)
+{
+    stoke_upload_memory *m = &upload->memory;
+    *m = (stoke_upload_memory){ .slots = slots };
+    m->slot_bytes = stk_ring_slot_bytes(&upload->shape, config->two_masks, stk_upload_raw_bytes(upload));
+    if (upload->placement == STOKE_PLACEMENT_DEVICE) {
+        m->work_bytes = stk_augmenter_bytes(config, upload->shape.capacity, STK_TRANSFERS);
+        m->table_bytes = stk_augmenter_host_bytes(config, upload->shape.capacity, STK_TRANSFERS);
+    }
+    if (upload->reads) m->read_bytes = slots * stk_ring_slot_bytes(&upload->shape, config->two_masks, 0);
+    m->total_bytes = m->slots * m->slot_bytes + m->work_bytes;
+    char sum[160];
+    stoke_upload_memory_text(m, sum, sizeof sum);
+    return check_device(upload, sum, err);
+}
+
+static int plan_loader(const stoke_upload *upload, const stk_loader_config *config,
+                       const stoke_data_params *data, stoke_memory_plan *host, stoke_error *err)
+{
+    stk_loader_plan plan;
+    const stoke_memory_share beside = stk_upload_beside(upload);
+    int r = stk_loader_plan_make(&plan, config, data, err);
+    if (r) return r;
+    plan.shown.beside = beside.name;
+    plan.shown.beside_bytes = beside.count * beside.bytes;
+    r = stk_loader_plan_settle(&plan, err);
+    *host = plan.shown;
+    return r;
+}
+
+int stk_upload_plan(stoke_upload *upload, const stoke_dataset *dataset, const stoke_data_params *data,
+                    uint32_t slots, stoke_memory_plan *host, stoke_error *err)
+{
+    stk_loader_config config;
+    stoke_data_params own = *data;
+    int r = stk_loader_check_params(data, err);
+    if (r) return r;
+    if (own.batch < 0) own.batch = stoke_data_defaults().batch;
+    r = stk_loader_config_create(&config, dataset, &own, err);
+    config.raw = upload->placement == STOKE_PLACEMENT_DEVICE;
+    if (!r) {
+        measure(upload, &config, (uint32_t)own.batch);
+        r = plan_device(upload, &config, slots, err);
+    }
+    if (!r && host) r = plan_loader(upload, &config, &own, host, err);
+    stk_loader_config_destroy(&config);
+    return r;
+}
+
+stoke_memory_share stk_upload_beside(const stoke_upload *upload)
+{
+    static const char *const names[2][2] = {
+        { "tables of the kernels", "batches read back" },
+        { "batches on the device, in the same memory",
+          "batches on the device, in the same memory, and read back" },
+    };
+    const stoke_upload_memory *m = &upload->memory;
+    const int shared = upload->info.shares_memory != 0;
+    return (stoke_memory_share){ names[shared][m->read_bytes != 0], 1,
+                                 (shared ? m->total_bytes : 0) + m->table_bytes + m->read_bytes };
+}
+
+int stoke_upload_estimate(stoke_upload_memory *out, const stoke_dataset *dataset,
+                          const stoke_data_params *data, stoke_device *device,
+                          const stoke_upload_params *params, stoke_error *err)
+{
+    const int wanted = params->placement;
+    int r = stk_upload_check_params(params, err), planned = 0;
+    *out = (stoke_upload_memory){ 0 };
+    if (r) return r;
+    stoke_upload *upload = stk_calloc(1, sizeof *upload);
+    if (!upload) return stk_fail(err, STOKE_E_NOMEM, "no memory for the plan of a feed");
+    upload->info = *stoke_device_describe(device);
+    upload->device = device;
+    upload->reads = params->reads;
+    for (int way = STOKE_PLACEMENT_HOST; way <= STOKE_PLACEMENT_DEVICE; way++) {
+        if (wanted != way && wanted != STOKE_PLACEMENT_AUTO) continue;
+        stoke_memory_plan host;
+        upload->placement = way;
+        r = stk_upload_plan(upload, dataset, data, (uint32_t)params->depth + 1, &host, err);
+        if (r) continue;
+        upload->memory.host = host;
+        if (!planned++ || host.total_bytes > out->host.total_bytes) *out = upload->memory;
+    }
+    stk_free(upload);
+    return planned ? STOKE_OK : r;
+}
