@@ -58,7 +58,7 @@ static void stoke_mask_full(subject *s)
 static void stoke_region(subject *s)
 {
     stoke_decode_params params = stoke_decode_defaults();
-    stk_random r = stk_philox(1, s->round, 0, 0, 0);
+    stk_rng r = stk_philox(1, s->round, 0, 0, 0);
     params.region =
         (stoke_box){ (uint32_t)stk_below(stk_pair(r.word[0], r.word[1]), s->info.width - PART + 1),
                      (uint32_t)stk_below(stk_pair(r.word[2], r.word[3]), s->info.height - PART + 1), PART,
@@ -161,7 +161,7 @@ static void measure_file(const char *title, subject *s, double seconds)
 static void draw(uint8_t *rgb, uint8_t *mask)
 {
     enum { DISCS = 40 };
-    stk_random disc[DISCS];
+    stk_rng disc[DISCS];
     for (int i = 0; i < DISCS; i++) disc[i] = stk_philox(7, (uint64_t)i, 0, 0, 0);
     for (int y = 0; y < SIDE; y++)
         for (int x = 0; x < SIDE; x++) {
@@ -171,7 +171,7 @@ static void draw(uint8_t *rgb, uint8_t *mask)
                 int radius = 8 + (int)(disc[i].word[2] % 60);
                 if (dx * dx + dy * dy < radius * radius) id = i % 20 + 1;
             }
-            stk_random noise = stk_philox(8, (uint64_t)(y * SIDE + x), 0, 0, 0);
+            stk_rng noise = stk_philox(8, (uint64_t)(y * SIDE + x), 0, 0, 0);
             mask[y * SIDE + x] = (uint8_t)id;
             for (int c = 0; c < 3; c++) {
                 int v = 60 + x / 8 + y / 10 + id * (7 + 3 * c) % 120 + (int)(noise.word[c] % 13);
@@ -183,7 +183,7 @@ static void draw(uint8_t *rgb, uint8_t *mask)
 static void measure_path(const char *title, const char *path, double seconds)
 {
     stoke_error err;
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     subject s = { 0 };
     if (stk_file_read(path, (uint64_t)1 << 30, &buffer, &s.size, &err) != STOKE_OK) die(err.message);
     s.bytes = buffer.data;

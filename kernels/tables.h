@@ -34,7 +34,7 @@ typedef struct k_shape {
     k_u32 two_masks;          /* mix: there is a block of second masks */
     k_u32 channels, id_depth; /* take: of the images, and bytes of an id in the raw batch */
     k_u32 unused;
-    /* An element is (v * high + high_bias) + (v * low + low_bias), each rounded (stk_writer); U8 is v
+    /* An element is (v * high + high_bias) + (v * low + low_bias), each rounded (stk_pix_writer); U8 is v
      * rounded. */
     k_f32 high[3], high_bias[3], low[3], low_bias[3];
 } k_shape;

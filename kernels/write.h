@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pixels into the batch: what stk_writer (src/pix/pix.h) says of elements, types and layouts.
+ * Pixels into the batch: what stk_pix_writer (src/pix/pix.h) says of elements, types and layouts.
  */
 #ifndef STOKE_KERNELS_WRITE_H
 #define STOKE_KERNELS_WRITE_H

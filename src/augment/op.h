@@ -26,13 +26,13 @@ typedef struct stk_op_random {
 } stk_op_random;
 
 /* Draw number k, four 32-bit words. */
-static inline stk_random stk_op_draw(const stk_op_random *random, uint32_t k)
+static inline stk_rng stk_op_draw(const stk_op_random *random, uint32_t k)
 {
     return stk_philox(random->seed, random->position, random->epoch, random->stream, k);
 }
 
 /* Whether an op of probability p acts, by the first word of its first draw. Never for 0, always for 1. */
-static inline int stk_op_hits(stk_random first, double p)
+static inline int stk_op_hits(stk_rng first, double p)
 {
     return stk_unit(first.word[0]) < p;
 }
@@ -55,7 +55,7 @@ enum stk_op_trait {
 };
 
 /* What is the same for every sample of a pipeline. */
-typedef struct stk_constants {
+typedef struct stk_op_constants {
     uint32_t swap[STK_SWAP_PAIRS][2]; /* classes that change places in a mirror image */
     size_t n_swap;
     uint32_t background[STK_BACKGROUND_CLASSES]; /* classes a foreground crop does not look for */
@@ -64,7 +64,7 @@ typedef struct stk_constants {
     uint32_t clahe_tiles;   /* of all CLAHE steps together */
     int erases_masks;       /* an op makes parts of masks ignore_index */
     double mean[3], std[3]; /* of STK_TRAIT_NORMALIZE, on the scale 0..1 */
-} stk_constants;
+} stk_op_constants;
 
 typedef struct stk_op {
     const char *name, *summary;
@@ -76,7 +76,7 @@ typedef struct stk_op {
         color_steps; /* kinds of steps it may add to one plan, each at most once: bits of stoke_color_kind */
     /* Called once when the settings are complete; NULL = nothing that the option table does not check. Fills
      * what it has computed into args and constants. */
-    int (*check)(void *args, stk_constants *constants, stoke_error *err);
+    int (*check)(void *args, stk_op_constants *constants, stoke_error *err);
     /* NULL = nothing to draw: the op is a constant of the pipeline. */
     void (*draw)(const void *args, const stk_op_random *random, stk_draft *draft);
 } stk_op;

@@ -15,7 +15,7 @@ static const stoke_option options[] = {
     STK_RANGE(blur_args, sigma, "0.1..2", 0.01, 100, "Sigma of the Gaussian in pixels"),
 };
 
-static int check(void *args, stk_constants *constants, stoke_error *err)
+static int check(void *args, stk_op_constants *constants, stoke_error *err)
 {
     const blur_args *a = args;
     if (a->kernel % 2 == 0)
@@ -30,7 +30,7 @@ static int check(void *args, stk_constants *constants, stoke_error *err)
 static void draw(const void *args, const stk_op_random *random, stk_draft *draft)
 {
     const blur_args *a = args;
-    const stk_random r = stk_op_draw(random, 0);
+    const stk_rng r = stk_op_draw(random, 0);
     if (!stk_op_hits(r, a->p)) return;
     stoke_color_step *touch = stk_draft_color(draft, STOKE_COLOR_BLUR);
     touch->n = (uint32_t)a->kernel;

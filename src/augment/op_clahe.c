@@ -14,7 +14,7 @@ static const stoke_option options[] = {
     STK_INT(clahe_args, grid, "8", 1, STK_COLOR_TILES_MAX, "Tiles in each direction"),
 };
 
-static int check(void *args, stk_constants *constants, stoke_error *err)
+static int check(void *args, stk_op_constants *constants, stoke_error *err)
 {
     const clahe_args *a = args;
     (void)err;
@@ -25,7 +25,7 @@ static int check(void *args, stk_constants *constants, stoke_error *err)
 static void draw(const void *args, const stk_op_random *random, stk_draft *draft)
 {
     const clahe_args *a = args;
-    const stk_random r = stk_op_draw(random, 0);
+    const stk_rng r = stk_op_draw(random, 0);
     if (!stk_op_hits(r, a->p)) return;
     stoke_color_step *touch = stk_draft_color(draft, STOKE_COLOR_CLAHE);
     touch->n = (uint32_t)a->grid;

@@ -18,7 +18,7 @@ static const stoke_option factor_options[] = {
 static void draw_one(const void *args, const stk_op_random *random, stk_draft *draft, stoke_color_kind kind)
 {
     const factor_args *a = args;
-    const stk_random r = stk_op_draw(random, 0);
+    const stk_rng r = stk_op_draw(random, 0);
     if (stk_op_hits(r, a->p)) stk_draft_color(draft, kind)->a = (float)stk_op_uniform(a->factor, r.word[1]);
 }
 
@@ -108,7 +108,7 @@ static const stoke_option jitter_options[] = {
 static void draw_jitter(const void *args, const stk_op_random *random, stk_draft *draft)
 {
     const jitter_args *a = args;
-    const stk_random r = stk_op_draw(random, 0), factor = stk_op_draw(random, 1);
+    const stk_rng r = stk_op_draw(random, 0), factor = stk_op_draw(random, 1);
     if (!stk_op_hits(r, a->p)) return;
     const double strength[4] = { a->brightness, a->contrast, a->saturation, a->hue };
     uint32_t order[4] = { 0, 1, 2, 3 };

@@ -23,7 +23,7 @@ static int64_t random_start(uint32_t source, uint32_t out, uint32_t high, uint32
     return start(source, out, stk_below(stk_pair(high, low), room(source, out) + 1ull));
 }
 
-static void random_window(stk_random r, stk_draft *draft)
+static void random_window(stk_rng r, stk_draft *draft)
 {
     const stoke_draw *d = draft->draw;
     stk_draft_window(draft, random_start(d->source_width, d->out_width, r.word[0], r.word[1]),
@@ -70,7 +70,7 @@ static const stoke_option foreground_options[] = {
     STK_TEXT(foreground_args, background, "0", "IDS", "Classes that are not looked for, separated by commas"),
 };
 
-static int check_foreground(void *args, stk_constants *constants, stoke_error *err)
+static int check_foreground(void *args, stk_op_constants *constants, stoke_error *err)
 {
     const foreground_args *a = args;
     return stk_op_ids("background", a->background, constants->background, STK_BACKGROUND_CLASSES,
@@ -88,7 +88,7 @@ static int64_t centred(uint32_t pixel, uint32_t source, uint32_t out, int64_t ot
 
 static void draw_foreground(const void *args, const stk_op_random *random, stk_draft *draft)
 {
-    const stk_random first = stk_op_draw(random, 0);
+    const stk_rng first = stk_op_draw(random, 0);
     const stoke_draw *d = draft->draw;
     random_window(stk_op_draw(random, 1), draft);
     if (!stk_op_hits(first, ((const foreground_args *)args)->p)) return;

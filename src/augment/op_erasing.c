@@ -23,7 +23,7 @@ static const stoke_option options[] = {
       "Whether the mask keeps its classes there or becomes ignore_index" },
 };
 
-static int check(void *args, stk_constants *constants, stoke_error *err)
+static int check(void *args, stk_op_constants *constants, stoke_error *err)
 {
     erasing_args *a = args;
     double fill[3];

@@ -17,7 +17,7 @@ static const stoke_option hflip_options[] = {
              "Pairs of left and right classes that change places in a mirror image, e.g. 2-3,4-5"),
 };
 
-static int check_hflip(void *args, stk_constants *constants, stoke_error *err)
+static int check_hflip(void *args, stk_op_constants *constants, stoke_error *err)
 {
     const hflip_args *a = args;
     if (!a->swap || !*a->swap) return STOKE_OK;

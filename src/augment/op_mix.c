@@ -15,7 +15,7 @@ static double open_unit(uint32_t word)
 
 /* One try at Beta(a, a) for a <= 1/2, by Joehnk: X = U^(1/a), Y = V^(1/a), accepted when X + Y <= 1; then
  * X / (X + Y). In logarithms, because U^(1/a) underflows for small a. */
-static int joehnk(double a, stk_random r, double *lambda)
+static int joehnk(double a, stk_rng r, double *lambda)
 {
     const double x = stk_log(open_unit(r.word[0])) / a, y = stk_log(open_unit(r.word[1])) / a;
     if (stk_exp(x) + stk_exp(y) > 1) return 0;
@@ -26,7 +26,7 @@ static int joehnk(double a, stk_random r, double *lambda)
 
 /* One try for a > 1/2, by Ulrich's polar method: a point of the disc, S its squared radius, accepted when S
  * <= 1; then 1/2 + UV/S * sqrt(1 - S^(2 / (2a - 1))). */
-static int ulrich(double a, stk_random r, double *lambda)
+static int ulrich(double a, stk_rng r, double *lambda)
 {
     const double u = open_unit(r.word[0]), v = 2 * open_unit(r.word[1]) - 1, s = u * u + v * v;
     if (s > 1) return 0;
@@ -42,7 +42,7 @@ static double draw_beta(double a, const stk_op_random *random)
     enum { TRIES = 64 };
     double lambda = 0.5;
     for (uint32_t k = 1; k <= TRIES; k++) {
-        const stk_random r = stk_op_draw(random, k);
+        const stk_rng r = stk_op_draw(random, k);
         if (a > 0.5 ? ulrich(a, r, &lambda) : joehnk(a, r, &lambda)) break;
     }
     return lambda;
@@ -107,7 +107,7 @@ static void cut_inside(uint32_t word, double part, uint32_t length, uint32_t *fr
 static void draw_cutmix(const void *args, const stk_op_random *random, stk_draft *draft)
 {
     const mix_args *a = args;
-    const stk_random r = stk_op_draw(random, 0);
+    const stk_rng r = stk_op_draw(random, 0);
     const uint32_t width = draft->draw->out_width, height = draft->draw->out_height;
     if (draft->mixed || !stk_op_hits(r, a->p)) return;
     draft->mixed = 1;

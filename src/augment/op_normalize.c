@@ -15,7 +15,7 @@ static const stoke_option options[] = {
     STK_TEXT(normalize_args, std, "0.229,0.224,0.225", "R,G,B", "What the difference is divided by"),
 };
 
-static int check(void *args, stk_constants *constants, stoke_error *err)
+static int check(void *args, stk_op_constants *constants, stoke_error *err)
 {
     const normalize_args *a = args;
     int r = stk_op_numbers("mean", a->mean, -1000, 1000, constants->mean, 3, err);

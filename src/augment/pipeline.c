@@ -105,14 +105,14 @@ static int check_company(const stoke_pipeline *pipeline, const stk_op *op, stoke
 }
 
 /* Two ops may both say what a mirror swaps, if they say the same. */
-static int same_swap(const stk_constants *a, const stk_constants *b)
+static int same_swap(const stk_op_constants *a, const stk_op_constants *b)
 {
     return a->n_swap == b->n_swap && memcmp(a->swap, b->swap, a->n_swap * sizeof a->swap[0]) == 0;
 }
 
 static int check_settings(stoke_pipeline *pipeline, stk_pipeline_step *step, stoke_error *err)
 {
-    stk_constants constants = pipeline->constants;
+    stk_op_constants constants = pipeline->constants;
     int r = step->op->check(step->args.bytes, &constants, err);
     if (!r && pipeline->constants.n_swap && !same_swap(&constants, &pipeline->constants))
         r = stk_fail(err, STOKE_E_INVALID, "an op before sets swap to other pairs");

@@ -28,7 +28,7 @@ struct stoke_pipeline {
     size_t n_steps;
     unsigned traits;                         /* of all ops together */
     unsigned color_steps[STOKE_COLOR_KINDS]; /* steps of every kind that a plan may have */
-    stk_constants constants;
+    stk_op_constants constants;
     uint64_t given; /* bit per setting of the op that is being read: which are set */
     char strings[STK_PIPELINE_STRINGS];
     size_t strings_used;
@@ -48,12 +48,12 @@ int stk_pipeline_add_name(stoke_pipeline *pipeline, const char *name, stoke_erro
 
 /* Reads "random_crop,hflip(p=0.3)". */
 int stk_pipeline_read_list(stoke_pipeline *pipeline, const char *list, stoke_error *err);
-typedef enum stk_yaml_take {
+typedef enum stk_pipeline_yaml_take {
     STK_YAML_ALL,  /* a file of ops: the key must be there, as a list or as text */
     STK_YAML_LISTS /* a file of settings: only a list is ours, text is the option table's */
-} stk_yaml_take;
+} stk_pipeline_yaml_take;
 /* Reads what stands under "augment:" of a settings file. Its other keys are passed over. */
-int stk_pipeline_read_tree(stoke_pipeline *pipeline, const stoke_yaml *yaml, stk_yaml_take take,
+int stk_pipeline_read_tree(stoke_pipeline *pipeline, const stoke_yaml *yaml, stk_pipeline_yaml_take take,
                            stoke_error *err);
 /* Has a '/' or ends in .yaml or .yml. */
 int stk_pipeline_is_file(const char *spec);

@@ -22,7 +22,7 @@
 
 typedef struct reader {
     const stoke_yaml *yaml;
-    stk_yaml_take take;
+    stk_pipeline_yaml_take take;
     int found;      /* the key has been seen */
     char slip[320]; /* the first key that is none of ours, as a complaint; "" = none */
     stoke_error *err;
@@ -222,7 +222,7 @@ static int look_through(reader *r, const stk_yaml_node *mapping, stoke_pipeline 
     return status;
 }
 
-int stk_pipeline_read_tree(stoke_pipeline *pipeline, const stoke_yaml *yaml, stk_yaml_take take,
+int stk_pipeline_read_tree(stoke_pipeline *pipeline, const stoke_yaml *yaml, stk_pipeline_yaml_take take,
                            stoke_error *err)
 {
     stoke_error local;

@@ -12,7 +12,7 @@ int stk_random_rectangle(const stk_op_random *random, uint32_t first_draw, const
     const double log_ratio[2] = { stk_log(ratio[0]), stk_log(ratio[1]) };
     const double area = (double)whole[0] * whole[1];
     for (uint32_t attempt = 0; attempt < 10; attempt++) {
-        const stk_random r = stk_op_draw(random, first_draw + attempt);
+        const stk_rng r = stk_op_draw(random, first_draw + attempt);
         const double share = stk_op_uniform(scale, r.word[0]) * area;
         const double aspect = stk_exp(stk_op_uniform(log_ratio, r.word[1]));
         const double side[2] = { floor(sqrt(share * aspect) + 0.5), floor(sqrt(share / aspect) + 0.5) };

@@ -27,7 +27,7 @@ static int blob_within(const stoke_blob *blob, uint64_t length, uint64_t *size)
 
 /* *number = what the system said where it failed, 0 where the file itself is at fault. A file that went stale
  * under its descriptor has to be opened anew. */
-static int read_once(const stoke_blob *blob, const char *shown, uint64_t limit, stk_buffer *buffer,
+static int read_once(const stoke_blob *blob, const char *shown, uint64_t limit, stk_mem_buffer *buffer,
                      size_t *size, int *number, stoke_error *err)
 {
     int fd = stk_open(blob->path, O_RDONLY, 0);
@@ -65,15 +65,15 @@ static int read_once(const stoke_blob *blob, const char *shown, uint64_t limit, 
     return r;
 }
 
-int stk_blob_read(const stoke_blob *blob, const char *shown, uint64_t limit, stk_buffer *buffer, size_t *size,
-                  stoke_error *err)
+int stk_blob_read(const stoke_blob *blob, const char *shown, uint64_t limit, stk_mem_buffer *buffer,
+                  size_t *size, stoke_error *err)
 {
     int number, r = read_once(blob, shown, limit, buffer, size, &number, err);
     if (r && number == ESTALE) r = read_once(blob, shown, limit, buffer, size, &number, err);
     return r;
 }
 
-int stk_file_read(const char *path, uint64_t limit, stk_buffer *buffer, size_t *size, stoke_error *err)
+int stk_file_read(const char *path, uint64_t limit, stk_mem_buffer *buffer, size_t *size, stoke_error *err)
 {
     const stoke_blob whole = { path, 0, UINT64_MAX };
     return stk_blob_read(&whole, path, limit, buffer, size, err);

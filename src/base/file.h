@@ -12,23 +12,23 @@
 
 /* Reads a regular file into the buffer (grown as needed, never more than `limit` bytes). The path is in the
  * message. Zero-byte files are STOKE_E_FORMAT "empty file". Directories, fifos and devices are refused. */
-int stk_file_read(const char *path, uint64_t limit, stk_buffer *buffer, size_t *size, stoke_error *err);
+int stk_file_read(const char *path, uint64_t limit, stk_mem_buffer *buffer, size_t *size, stoke_error *err);
 
 /* The same for a blob: a whole file, or a part of one, by positional reads. `shown` is its name in messages
  * (a member of a shard is "shard.tar:member"). A part that reaches past the end of its file is
  * STOKE_E_FORMAT. */
-int stk_blob_read(const stoke_blob *blob, const char *shown, uint64_t limit, stk_buffer *buffer, size_t *size,
-                  stoke_error *err);
+int stk_blob_read(const stoke_blob *blob, const char *shown, uint64_t limit, stk_mem_buffer *buffer,
+                  size_t *size, stoke_error *err);
 /* Its first bytes, up to `most`. Returns how many, 0 when it cannot be read; *size = the blob's whole length.
  */
 size_t stk_blob_head(const stoke_blob *blob, void *bytes, size_t most, uint64_t *size);
 /* Its length; 0 when there is no such file (path NULL included) or the part does not lie within it. */
 uint64_t stk_blob_bytes(const stoke_blob *blob);
 
-/* A file that appears whole or not at all: write to `stream` (its descriptor can be read, too), then commit (flush, fsync, rename, fsync of the
- * folder) or abandon (the temporary file is removed). A symbolic link is followed: what it points to is
- * replaced. Devices, pipes and folders are refused, since the rename would put a file in their place. The
- * struct must stay where it is while it is open. */
+/* A file that appears whole or not at all: write to `stream` (its descriptor can be read, too), then commit
+ * (flush, fsync, rename, fsync of the folder) or abandon (the temporary file is removed). A symbolic link is
+ * followed: what it points to is replaced. Devices, pipes and folders are refused, since the rename would put
+ * a file in their place. The struct must stay where it is while it is open. */
 typedef struct stk_atomic_file {
     FILE *stream;
     char *path, *temporary;

@@ -19,7 +19,7 @@ typedef struct reader {
     stk_json *json;
     size_t capacity, text_used;
     uint32_t most, depth;
-    stk_buffer keys; /* of one object, to be sorted */
+    stk_mem_buffer keys; /* of one object, to be sorted */
     stoke_error *err;
 } reader;
 

@@ -163,7 +163,7 @@ void stk_mem_fail_after(int64_t after)
     atomic_store(&fail_after, after);
 }
 
-void *stk_buffer_reserve(stk_buffer *buffer, size_t bytes)
+void *stk_buffer_reserve(stk_mem_buffer *buffer, size_t bytes)
 {
     if (bytes <= buffer->capacity && buffer->data) return buffer->data;
     void *fresh = bytes < PAGES_FROM ? stk_alloc_aligned(bytes, 64) : stk_alloc_pages(bytes);
@@ -174,10 +174,10 @@ void *stk_buffer_reserve(stk_buffer *buffer, size_t bytes)
     return fresh;
 }
 
-void stk_buffer_free(stk_buffer *buffer)
+void stk_buffer_free(stk_mem_buffer *buffer)
 {
     stk_free_pages(buffer->data, buffer->capacity);
-    *buffer = (stk_buffer){ 0 };
+    *buffer = (stk_mem_buffer){ 0 };
 }
 
 int stk_mul(size_t a, size_t b, size_t *result)

@@ -41,13 +41,13 @@ void stk_mem_fail_after(int64_t after);
 
 /* A buffer that only grows: worker scratch. `data` is 64-byte aligned. Large ones are pages of their own:
  * what is freed while they grow does not stay behind in the heap. */
-typedef struct stk_buffer {
+typedef struct stk_mem_buffer {
     void *data;
     size_t capacity;
-} stk_buffer;
+} stk_mem_buffer;
 /* Makes room for `bytes`; the content is lost when it moves. NULL on failure (the old buffer stays). */
-void *stk_buffer_reserve(stk_buffer *buffer, size_t bytes);
-void stk_buffer_free(stk_buffer *buffer);
+void *stk_buffer_reserve(stk_mem_buffer *buffer, size_t bytes);
+void stk_buffer_free(stk_mem_buffer *buffer);
 
 /* Checked products and sums for sizes that come from files: 0 = overflow. */
 int stk_mul(size_t a, size_t b, size_t *result);

@@ -70,7 +70,7 @@ int stk_is_shortage(int number)
     }
 }
 
-static int wait_for_more(stk_patience *patience)
+static int wait_for_more(stk_retry_patience *patience)
 {
     const uint64_t last = atomic_load(&in_vain_ns);
     if (last && stk_now_ns() - last < NOT_AGAIN_NS) return 0;
@@ -84,7 +84,7 @@ static int wait_for_more(stk_patience *patience)
     return 1;
 }
 
-static int repeat(stk_patience *patience)
+static int repeat(stk_retry_patience *patience)
 {
     if (atomic_load(&lost_causes) >= LOST_CAUSES && stk_now_ns() - atomic_load(&lost_ns) < NOT_AGAIN_NS)
         return 0;
@@ -102,7 +102,7 @@ static void note_success(void)
     if (atomic_load_explicit(&lost_causes, memory_order_relaxed)) atomic_store(&lost_causes, 0);
 }
 
-int stk_again(stk_patience *patience, int number)
+int stk_again(stk_retry_patience *patience, int number)
 {
     if (number == EINTR) return patience->interrupted++ < INTERRUPTIONS;
     if (stk_is_shortage(number)) {
@@ -125,7 +125,7 @@ uint64_t stk_retries(void)
 
 int stk_openat(int folder, const char *name, int flags, mode_t mode)
 {
-    stk_patience patience = { 0 };
+    stk_retry_patience patience = { 0 };
     int fd;
     do fd = openat(folder, name, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, mode);
     while (fd < 0 && stk_again(&patience, errno));
@@ -147,7 +147,7 @@ DIR *stk_opendir(const char *path)
 
 struct dirent *stk_readdir(DIR *dir)
 {
-    stk_patience patience = { 0 };
+    stk_retry_patience patience = { 0 };
     struct dirent *entry;
     do {
         errno = 0;
@@ -165,7 +165,7 @@ int stk_closedir(DIR *dir)
 
 int stk_fstatat(int folder, const char *name, struct stat *st, int flags)
 {
-    stk_patience patience = { 0 };
+    stk_retry_patience patience = { 0 };
     int r;
     do r = fstatat(folder, name, st, flags);
     while (r != 0 && stk_again(&patience, errno));
@@ -184,7 +184,7 @@ int stk_fstat(int fd, struct stat *st)
 
 int stk_pread(int fd, void *bytes, size_t size, uint64_t offset)
 {
-    stk_patience patience = { 0 };
+    stk_retry_patience patience = { 0 };
     for (size_t have = 0; have < size;) {
         const ssize_t n = pread(fd, (char *)bytes + have, size - have, (off_t)(offset + have));
         if (n == 0) return STK_ENDED;
@@ -199,7 +199,7 @@ int stk_write(int fd, const void *bytes, size_t size)
 {
     enum { PATIENCE_MS = 2000 };
     struct pollfd out = { .fd = fd, .events = POLLOUT };
-    stk_patience patience = { 0 };
+    stk_retry_patience patience = { 0 };
     for (size_t done = 0; done < size;) {
         const ssize_t n = write(fd, (const char *)bytes + done, size - done);
         if (n > 0) done += (size_t)n;
@@ -216,7 +216,7 @@ int stk_write(int fd, const void *bytes, size_t size)
 
 int stk_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 {
-    stk_patience patience = { 0 };
+    stk_retry_patience patience = { 0 };
     int number;
     do number = pthread_create(thread, NULL, run, argument);
     while (number && stk_again(&patience, number));

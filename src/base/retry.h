@@ -14,9 +14,9 @@
 #include <sys/types.h>
 
 /* What was tried so far for one thing; begin with zeros. */
-typedef struct stk_patience {
+typedef struct stk_retry_patience {
     unsigned interrupted, repeated, waited;
-} stk_patience;
+} stk_retry_patience;
 
 /* After a call failed with `number` (errno): 1 to try again, after the pause that is right for it; 0 to give
  * up.
@@ -25,7 +25,7 @@ typedef struct stk_patience {
  * When 4 in a row were lost, with no read that worked in between, the disk is gone: once in the next 10 s
  *   EMFILE, ENFILE, ENOMEM, EAGAIN, ENOLCK        for 3 s, in growing pauses; when that was in vain, nobody
  *                                                 waits so long again in the next 10 s */
-int stk_again(stk_patience *patience, int number);
+int stk_again(stk_retry_patience *patience, int number);
 
 /* How often this thread has tried again for one of the latter two. */
 uint64_t stk_retries(void);

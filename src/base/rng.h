@@ -8,28 +8,28 @@
 
 #include <stdint.h>
 
-typedef struct stk_random {
+typedef struct stk_rng {
     uint32_t word[4];
-} stk_random;
+} stk_rng;
 
 /* Who draws: keeps the streams of different purposes apart. Values are pinned: changing one changes every
  * run. */
-enum stk_purpose {
+enum stk_rng_purpose {
     STK_STREAM_ORDER = 1,
     STK_STREAM_WEIGHTED = 2,
     STK_STREAM_SUBSTITUTE = 3,
     STK_STREAM_SYNTH = 4,
-    STK_STREAM_INITIAL = 5,    /* weights of a network */
+    STK_STREAM_INITIAL = 5, /* weights of a network */
     STK_STREAM_DROP_PATH = 6,
     STK_STREAM_BOOTSTRAP = 7,  /* samples of a forecast */
     STK_STREAM_AUGMENT = 0x100 /* + op slot in the pipeline */
 };
 
 /* Key = seed; counter = (position, epoch folded to 32 bits, stream << 16 | draw). */
-stk_random stk_philox(uint64_t seed, uint64_t position, uint64_t epoch, uint32_t stream, uint32_t draw);
+stk_rng stk_philox(uint64_t seed, uint64_t position, uint64_t epoch, uint32_t stream, uint32_t draw);
 
 /* Raw block, for known-answer tests. */
-stk_random stk_philox_block(const uint32_t counter[4], const uint32_t key[2]);
+stk_rng stk_philox_block(const uint32_t counter[4], const uint32_t key[2]);
 
 /* [0, 1) with 24 bits (exact in float and double). */
 static inline double stk_unit(uint32_t word)

@@ -21,10 +21,11 @@ struct stk_cache {
     _Atomic uint64_t hits_ram, hits_disk, misses, stored, damaged;
 };
 
-stk_cache_key stk_cache_key_make(const stk_digest *image, const stk_digest *mask, const char *transform)
+stk_cache_key stk_cache_key_make(const stk_cache_digest *image, const stk_cache_digest *mask,
+                                 const char *transform)
 {
     /* The settings by their digest: a fixed number of words, so that no two inputs can read the same. */
-    const stk_digest settings = stk_digest_of(transform, strlen(transform));
+    const stk_cache_digest settings = stk_digest_of(transform, strlen(transform));
     const uint64_t words[] = { image->word[0],           image->word[1],           mask != NULL,
                                mask ? mask->word[0] : 0, mask ? mask->word[1] : 0, settings.word[0],
                                settings.word[1] };
@@ -84,7 +85,7 @@ uint64_t stk_cache_scratch_memory(const stk_cache_scratch *bench)
 
 /* ---- get ---- */
 
-static int get_ram(stk_cache *cache, stk_cache_key key, const stk_entry_goal *goal, stk_cached *out)
+static int get_ram(stk_cache *cache, stk_cache_key key, const stk_entry_goal *goal, stk_cache_hit *out)
 {
     const stk_ram_entry *entry = cache->ram ? stk_ram_find(cache->ram, key) : NULL;
     return entry && stk_entry_lend(&entry->header, entry->pixels, entry->packed, goal, out);
@@ -96,7 +97,7 @@ void stk_cache_drop(stk_cache *cache, stk_cache_key key)
     if (cache->disk) stk_disk_remove(cache->disk, key);
 }
 
-static int get_disk(stk_cache *cache, stk_cache_key key, const stk_entry_goal *goal, stk_cached *out)
+static int get_disk(stk_cache *cache, stk_cache_key key, const stk_entry_goal *goal, stk_cache_hit *out)
 {
     stk_entry_header header;
     const void *packed;
@@ -111,7 +112,7 @@ static int get_disk(stk_cache *cache, stk_cache_key key, const stk_entry_goal *g
 }
 
 int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench,
-                  const stoke_image *image_target, const stoke_image *mask_target, stk_cached *out)
+                  const stoke_image *image_target, const stoke_image *mask_target, stk_cache_hit *out)
 {
     const stk_entry_goal goal = { bench, image_target, mask_target };
     if (get_ram(cache, key, &goal, out)) {
@@ -130,7 +131,7 @@ int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench,
 /* ---- put ---- */
 
 /* The pixels without gaps between rows; NULL for want of memory. */
-static const void *packed_pixels(const stoke_image *image, stk_buffer *buffer)
+static const void *packed_pixels(const stoke_image *image, stk_mem_buffer *buffer)
 {
     const size_t row_bytes = (size_t)image->width * image->channels * image->depth;
     if (image->stride == row_bytes) return image->data;
@@ -140,7 +141,7 @@ static const void *packed_pixels(const stoke_image *image, stk_buffer *buffer)
     return rows;
 }
 
-static int storable(const stk_cached *sample)
+static int storable(const stk_cache_hit *sample)
 {
     const stoke_image *image = &sample->image, *mask = &sample->mask;
     if (!image->data || !image->width || !image->height || image->channels != 3 || !sample->source_width ||
@@ -157,7 +158,7 @@ int stk_cache_has_room(stk_cache *cache, uint64_t image_bytes)
            (cache->ram && stk_ram_has_room(cache->ram, least));
 }
 
-int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench, const stk_cached *sample)
+int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench, const stk_cache_hit *sample)
 {
     if (!storable(sample)) return 0;
     const stoke_image *image = &sample->image, *mask = &sample->mask;

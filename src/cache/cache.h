@@ -34,7 +34,8 @@ typedef struct stk_cache_key {
 
 /* The key of a sample: what is in its files (mask NULL: none) and a text of all settings that shape the
  * pixels. Content, not names: the same pair in a folder, in a shard or elsewhere has the same key. */
-stk_cache_key stk_cache_key_make(const stk_digest *image, const stk_digest *mask, const char *transform);
+stk_cache_key stk_cache_key_make(const stk_cache_digest *image, const stk_cache_digest *mask,
+                                 const char *transform);
 
 typedef struct stk_cache_settings {
     const char *folder; /* NULL or "": memory only */
@@ -54,15 +55,15 @@ stk_memo *stk_cache_memo(stk_cache *cache);
 
 /* What an entry holds. `image` 3 channels, `mask` 1 channel of class ids and the size of the image (data
  * NULL: the sample has none). The size of the picture they come from: a draw depends on it. */
-typedef struct stk_cached {
+typedef struct stk_cache_hit {
     stoke_image image, mask;
     uint32_t source_width, source_height;
     int from_ram; /* set by stk_cache_get: 1 = it was in memory, 0 = on disk */
-} stk_cached;
+} stk_cache_hit;
 
 /* Scratch of one worker for reading entries; zeroed = empty. */
 typedef struct stk_cache_scratch {
-    stk_buffer file, pixels, ids;
+    stk_mem_buffer file, pixels, ids;
     uint64_t limit; /* an entry for which all this would hold more bytes is no hit; 0 = none */
 } stk_cache_scratch;
 void stk_cache_scratch_free(stk_cache_scratch *bench);
@@ -73,7 +74,7 @@ uint64_t stk_cache_scratch_memory(const stk_cache_scratch *bench);
  * pixels go straight there: the u8 batch row (whose content is undefined after a miss). Targets may be NULL.
  * Thread-safe. */
 int stk_cache_get(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench,
-                  const stoke_image *image_target, const stoke_image *mask_target, stk_cached *out);
+                  const stoke_image *image_target, const stoke_image *mask_target, stk_cache_hit *out);
 
 /* The entry just given is whole but not what such a key stands for: removes it. Only a forger makes those. */
 void stk_cache_drop(stk_cache *cache, stk_cache_key key);
@@ -85,7 +86,7 @@ int stk_cache_has_room(stk_cache *cache, uint64_t image_bytes);
  * the cache stops writing there and stk_cache_warning has the reason. 1 when the cache has it now.
  * Thread-safe.
  */
-int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench, const stk_cached *sample);
+int stk_cache_put(stk_cache *cache, stk_cache_key key, stk_cache_scratch *bench, const stk_cache_hit *sample);
 
 typedef struct stk_cache_stats {
     uint64_t hits_ram, hits_disk, misses, stored, damaged;

@@ -169,7 +169,7 @@ typedef struct open_entry {
 static int read_parts(const void *context, struct iovec *parts, int count, uint64_t offset)
 {
     const open_entry *entry = context;
-    stk_patience patience = { 0 };
+    stk_retry_patience patience = { 0 };
     while (count) {
         ssize_t n = preadv(entry->fd, parts, count, (off_t)offset);
         if (n < 0 && stk_again(&patience, errno)) continue;
@@ -186,7 +186,7 @@ static int read_parts(const void *context, struct iovec *parts, int count, uint6
 }
 
 stk_entry_result stk_disk_read(stk_disk *disk, stk_cache_key key, const stk_entry_goal *goal,
-                               stk_entry_header *header, const void **packed, stk_cached *out)
+                               stk_entry_header *header, const void **packed, stk_cache_hit *out)
 {
     char name[NAME_BYTES];
     struct stat st;
@@ -226,7 +226,7 @@ int stk_disk_has_room(stk_disk *disk, uint64_t bytes)
 
 static int write_whole(int fd, struct iovec *parts, int count)
 {
-    stk_patience patience = { 0 };
+    stk_retry_patience patience = { 0 };
     while (count) {
         ssize_t n = writev(fd, parts, count);
         if (n < 0 && stk_again(&patience, errno)) continue;

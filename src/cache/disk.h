@@ -16,7 +16,7 @@ stk_memo *stk_disk_memo(stk_disk *disk);
 
 /* One that is damaged: see stk_disk_remove. */
 stk_entry_result stk_disk_read(stk_disk *disk, stk_cache_key key, const stk_entry_goal *goal,
-                               stk_entry_header *header, const void **packed, stk_cached *out);
+                               stk_entry_header *header, const void **packed, stk_cache_hit *out);
 /* Removes the file of a key: it is damaged. */
 void stk_disk_remove(stk_disk *disk, stk_cache_key key);
 

@@ -27,7 +27,7 @@ void stk_entry_seal(stk_entry_header *header)
     header->header_hash = XXH3_64bits(header, offsetof(stk_entry_header, header_hash));
 }
 
-stk_entry_header stk_entry_describe(stk_cache_key key, const stk_cached *sample, const void *pixels,
+stk_entry_header stk_entry_describe(stk_cache_key key, const stk_cache_hit *sample, const void *pixels,
                                     const void *packed, size_t packed_bytes)
 {
     stk_entry_header header = {

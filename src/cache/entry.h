@@ -26,7 +26,7 @@ size_t stk_entry_ids_bytes(const stk_entry_header *header);
 size_t stk_entry_bytes(const stk_entry_header *header);
 
 /* `pixels` are the packed rows of sample->image, `packed` the mask. */
-stk_entry_header stk_entry_describe(stk_cache_key key, const stk_cached *sample, const void *pixels,
+stk_entry_header stk_entry_describe(stk_cache_key key, const stk_cache_hit *sample, const void *pixels,
                                     const void *packed, size_t packed_bytes);
 
 /* Sets the header's own checksum. */

@@ -13,7 +13,8 @@ static int fits(const stoke_image *target, const stoke_image *image)
 }
 
 /* The place of a picture: its target, or the buffer, if that stays within what is left of the limit. */
-static int place_picture(stoke_image *image, const stoke_image *target, stk_buffer *buffer, uint64_t *left)
+static int place_picture(stoke_image *image, const stoke_image *target, stk_mem_buffer *buffer,
+                         uint64_t *left)
 {
     const uint64_t bytes = (uint64_t)image->stride * image->height;
     if (fits(target, image)) {
@@ -39,7 +40,7 @@ static uint64_t limit_of(const stk_entry_goal *goal)
 }
 
 /* Where the packed mask goes, once there is a place for everything; NULL: there is none. */
-static void *place_all(const stk_entry_goal *goal, const stk_entry_header *header, stk_cached *out)
+static void *place_all(const stk_entry_goal *goal, const stk_entry_header *header, stk_cache_hit *out)
 {
     uint64_t left = limit_of(goal);
     if (header->mask_bytes > left) return NULL;
@@ -51,7 +52,7 @@ static void *place_all(const stk_entry_goal *goal, const stk_entry_header *heade
     return stk_buffer_reserve(&goal->bench->file, (size_t)header->mask_bytes);
 }
 
-static int unpack(const stk_entry_header *header, const void *packed, stk_cached *out)
+static int unpack(const stk_entry_header *header, const void *packed, stk_cache_hit *out)
 {
     out->source_width = header->source_width;
     out->source_height = header->source_height;
@@ -60,10 +61,10 @@ static int unpack(const stk_entry_header *header, const void *packed, stk_cached
 }
 
 stk_entry_result stk_entry_read(const stk_entry_source *source, stk_cache_key key, const stk_entry_goal *goal,
-                                stk_entry_header *header, const void **packed, stk_cached *out)
+                                stk_entry_header *header, const void **packed, stk_cache_hit *out)
 {
     struct iovec head = { header, sizeof *header };
-    *out = (stk_cached){ 0 };
+    *out = (stk_cache_hit){ 0 };
     if (source->bytes < sizeof *header || !source->read(source->context, &head, 1, 0) ||
         !stk_entry_header_good(header, key, source->bytes))
         return STK_ENTRY_DAMAGED;
@@ -80,10 +81,10 @@ stk_entry_result stk_entry_read(const stk_entry_source *source, stk_cache_key ke
 }
 
 int stk_entry_lend(const stk_entry_header *header, const void *pixels, const void *packed,
-                   const stk_entry_goal *goal, stk_cached *out)
+                   const stk_entry_goal *goal, stk_cache_hit *out)
 {
     uint64_t left = limit_of(goal);
-    *out = (stk_cached){ .image = stk_entry_image(header, (void *)pixels) };
+    *out = (stk_cache_hit){ .image = stk_entry_image(header, (void *)pixels) };
     if (fits(goal->image_target, &out->image)) {
         memcpy(goal->image_target->data, pixels, stk_entry_image_bytes(header));
         out->image.data = goal->image_target->data;

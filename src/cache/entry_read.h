@@ -32,11 +32,11 @@ typedef enum stk_entry_result {
 
 /* `header` and `packed`, the mask as it is kept (in the bench), are set when the entry is found. */
 stk_entry_result stk_entry_read(const stk_entry_source *source, stk_cache_key key, const stk_entry_goal *goal,
-                                stk_entry_header *header, const void **packed, stk_cached *out);
+                                stk_entry_header *header, const void **packed, stk_cache_hit *out);
 
 /* A good entry that is in memory: without an image target its own pixels are lent, and nobody writes through
  * that view. 0: no place for the mask, or it does not unpack. */
 int stk_entry_lend(const stk_entry_header *header, const void *pixels, const void *packed,
-                   const stk_entry_goal *goal, stk_cached *out);
+                   const stk_entry_goal *goal, stk_cache_hit *out);
 
 #endif

@@ -29,7 +29,7 @@ enum {
 
 typedef struct record {
     uint64_t magic;
-    uint64_t identity[2]; /* XXH3-128 of stk_identity */
+    uint64_t identity[2]; /* XXH3-128 of stk_cache_identity */
     uint64_t digest[2];
     uint64_t check; /* XXH3-64 of all before */
 } record;
@@ -48,10 +48,10 @@ struct stk_memo {
     uint64_t file_bytes;
 };
 
-stk_digest stk_digest_of(const void *bytes, size_t size)
+stk_cache_digest stk_digest_of(const void *bytes, size_t size)
 {
     const XXH128_hash_t hash = XXH3_128bits(bytes, size);
-    return (stk_digest){ { hash.low64, hash.high64 } };
+    return (stk_cache_digest){ { hash.low64, hash.high64 } };
 }
 
 /* ---- identity ---- */
@@ -61,28 +61,28 @@ static uint64_t nanoseconds(const struct timespec *t)
     return (uint64_t)t->tv_sec * UINT64_C(1000000000) + (uint64_t)t->tv_nsec;
 }
 
-int stk_identity_of(const stoke_blob *blob, stk_identity *identity)
+int stk_identity_of(const stoke_blob *blob, stk_cache_identity *identity)
 {
     struct stat st;
     if (stk_stat(blob->path, &st) != 0 || !S_ISREG(st.st_mode)) return 0;
-    *identity = (stk_identity){ .device = st.st_dev,
-                                .inode = st.st_ino,
-                                .mtime_ns = nanoseconds(&st.st_mtim),
-                                .ctime_ns = nanoseconds(&st.st_ctim),
-                                .file_size = (uint64_t)st.st_size,
-                                .offset = blob->offset,
-                                .size = blob->size };
+    *identity = (stk_cache_identity){ .device = st.st_dev,
+                                      .inode = st.st_ino,
+                                      .mtime_ns = nanoseconds(&st.st_mtim),
+                                      .ctime_ns = nanoseconds(&st.st_ctim),
+                                      .file_size = (uint64_t)st.st_size,
+                                      .offset = blob->offset,
+                                      .size = blob->size };
     return 1;
 }
 
-int stk_identity_equal(const stk_identity *a, const stk_identity *b)
+int stk_identity_equal(const stk_cache_identity *a, const stk_cache_identity *b)
 {
     return memcmp(a, b, sizeof *a) == 0; /* seven 64-bit numbers: no padding */
 }
 
 /* Changed so lately that another change could bear the same time stamps. A stamp in the future is young for
  * as long as it is. */
-static int is_young(const stk_identity *identity)
+static int is_young(const stk_cache_identity *identity)
 {
     const uint64_t now = stk_clock_ns(CLOCK_REALTIME);
     const uint64_t changed =
@@ -90,7 +90,7 @@ static int is_young(const stk_identity *identity)
     return changed + young_ns > now;
 }
 
-static slot slot_of(const stk_identity *identity, const stk_digest *digest)
+static slot slot_of(const stk_cache_identity *identity, const stk_cache_digest *digest)
 {
     const XXH128_hash_t hash = XXH3_128bits(identity, sizeof *identity);
     return (slot){ { hash.low64, hash.high64 }, { digest->word[0], digest->word[1] } };
@@ -288,9 +288,9 @@ void stk_memo_close(stk_memo **pointer)
     stk_free(memo);
 }
 
-int stk_memo_find(stk_memo *memo, const stk_identity *identity, stk_digest *digest)
+int stk_memo_find(stk_memo *memo, const stk_cache_identity *identity, stk_cache_digest *digest)
 {
-    const slot wanted = slot_of(identity, &(stk_digest){ { 0 } });
+    const slot wanted = slot_of(identity, &(stk_cache_digest){ { 0 } });
     pthread_mutex_lock(&memo->lock);
     const slot *s = find_slot(memo, wanted.identity);
     const int known = s->identity[0] || s->identity[1];
@@ -299,7 +299,7 @@ int stk_memo_find(stk_memo *memo, const stk_identity *identity, stk_digest *dige
     return known;
 }
 
-void stk_memo_add(stk_memo *memo, const stk_identity *identity, const stk_digest *digest)
+void stk_memo_add(stk_memo *memo, const stk_cache_identity *identity, const stk_cache_digest *digest)
 {
     if (is_young(identity)) return;
     const slot s = slot_of(identity, digest);

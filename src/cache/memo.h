@@ -10,21 +10,21 @@
 #include <stoke/common.h>
 
 /* XXH3-128 of a file's bytes. */
-typedef struct stk_digest {
+typedef struct stk_cache_digest {
     uint64_t word[2];
-} stk_digest;
+} stk_cache_digest;
 
-stk_digest stk_digest_of(const void *bytes, size_t size);
+stk_cache_digest stk_digest_of(const void *bytes, size_t size);
 
-typedef struct stk_identity {
+typedef struct stk_cache_identity {
     uint64_t device, inode, mtime_ns, ctime_ns;
     uint64_t file_size;    /* of the whole file */
     uint64_t offset, size; /* the part that is looked at */
-} stk_identity;
+} stk_cache_identity;
 
 /* 0 when the file cannot be looked at. */
-int stk_identity_of(const stoke_blob *blob, stk_identity *identity);
-int stk_identity_equal(const stk_identity *a, const stk_identity *b);
+int stk_identity_of(const stoke_blob *blob, stk_cache_identity *identity);
+int stk_identity_equal(const stk_cache_identity *a, const stk_cache_identity *b);
 
 typedef struct stk_memo stk_memo;
 
@@ -48,10 +48,10 @@ uint64_t stk_memo_memory(stk_memo *memo);
 uint64_t stk_memo_bytes(uint64_t files);
 
 /* 1 and the digest when the identity is known. Thread-safe, as is add. */
-int stk_memo_find(stk_memo *memo, const stk_identity *identity, stk_digest *digest);
+int stk_memo_find(stk_memo *memo, const stk_cache_identity *identity, stk_cache_digest *digest);
 /* Remembers what was read from a file that had this identity before and after reading. A file changed less
  * than 3 s ago is not remembered: time stamps are coarse (4 ms on ext4, 2 s on FAT), and a second change
  * within one tick would not show. */
-void stk_memo_add(stk_memo *memo, const stk_identity *identity, const stk_digest *digest);
+void stk_memo_add(stk_memo *memo, const stk_cache_identity *identity, const stk_cache_digest *digest);
 
 #endif

@@ -17,14 +17,14 @@
 #include "src/base/mem.h"
 
 struct libdeflate_decompressor;
-typedef struct stk_jpeg stk_jpeg;
+typedef struct stk_codec_jpeg_state stk_codec_jpeg_state;
 
 struct stoke_decoder {
-    stk_buffer pixels;   /* the result in stored orientation, unless it goes to the caller's target */
-    stk_buffer oriented; /* the result turned upright */
-    stk_buffer rows;     /* samples as a library gives them, before conversion */
-    stk_buffer packed;   /* PNG: IDAT chunks joined; JPEG: the file cut down to a region */
-    stk_jpeg *jpeg;      /* error handling and state of jpeg.c, made at the first JPEG */
+    stk_mem_buffer pixels;      /* the result in stored orientation, unless it goes to the caller's target */
+    stk_mem_buffer oriented;    /* the result turned upright */
+    stk_mem_buffer rows;        /* samples as a library gives them, before conversion */
+    stk_mem_buffer packed;      /* PNG: IDAT chunks joined; JPEG: the file cut down to a region */
+    stk_codec_jpeg_state *jpeg; /* error handling and state of jpeg.c, made at the first JPEG */
     struct libdeflate_decompressor *inflate;
 };
 
@@ -51,15 +51,14 @@ typedef struct stk_codec {
 
 extern const stk_codec stk_codec_jpeg, stk_codec_png, stk_codec_webp, stk_codec_tiff;
 
-void stk_jpeg_destroy(stk_jpeg *jpeg); /* accepts NULL */
-uint64_t stk_jpeg_memory(const stk_jpeg *jpeg);
+void stk_jpeg_destroy(stk_codec_jpeg_state *jpeg); /* accepts NULL */
+uint64_t stk_jpeg_memory(const stk_codec_jpeg_state *jpeg);
 
 /* Checks job->info against max_pixels and the region against the picture; sets orientation and box. */
 int stk_codec_job_begin(stk_codec_job *job);
 /* Chooses job->image for a result of this shape: the target when it fits exactly, else the decoder's buffer.
  */
-int stk_codec_job_place(stk_codec_job *job, uint32_t width, uint32_t height, uint8_t channels,
-                         uint8_t depth);
+int stk_codec_job_place(stk_codec_job *job, uint32_t width, uint32_t height, uint8_t channels, uint8_t depth);
 /* Row y of job->image. */
 static inline uint8_t *stk_codec_job_row(const stk_codec_job *job, uint32_t y)
 {
@@ -70,22 +69,22 @@ int stk_check_pixels(uint32_t width, uint32_t height, uint64_t limit, stoke_erro
 /* png.c: chunks of a PNG file, as far as they matter for the pixels. */
 enum { STK_PNG_SIGNATURE = 8, STK_PNG_FRAME = 12 }; /* frame: length, type and CRC around the data */
 enum { STK_MAX_DEFLATE_RATIO = 1032 };              /* deflate's densest code is 258 bytes for two bits */
-typedef struct stk_png_chunk {
+typedef struct stk_codec_png_chunk {
     const uint8_t *type, *data;
     size_t size;
-} stk_png_chunk;
+} stk_codec_png_chunk;
 static inline uint32_t stk_big32(const uint8_t *p)
 {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
-static inline int stk_png_is(const stk_png_chunk *chunk, const char *type)
+static inline int stk_png_is(const stk_codec_png_chunk *chunk, const char *type)
 {
     return memcmp(chunk->type, type, 4) == 0;
 }
 /* The next critical chunk or tRNS at or behind *at, all of it inside the file; moves *at behind it. 0 = no
  * more. */
-int stk_png_next_chunk(const uint8_t *bytes, size_t size, size_t *at, stk_png_chunk *chunk);
-int stk_png_crc_is_right(const stk_png_chunk *chunk);
+int stk_png_next_chunk(const uint8_t *bytes, size_t size, size_t *at, stk_codec_png_chunk *chunk);
+int stk_png_crc_is_right(const stk_codec_png_chunk *chunk);
 
 /* png_fast.c: 1 = decoded, 0 = not a file for this path (nothing decided: ask libspng), < 0 = error. */
 int stk_png_fast(stk_codec_job *job);
@@ -110,7 +109,7 @@ stoke_box stk_orient_box(stoke_box box, uint8_t orientation, uint32_t stored_wid
 void stk_orient_apply(const stoke_image *in, uint8_t orientation, const stoke_image *out);
 
 /* convert.c: how stored samples lie in a row. */
-typedef enum stk_layout {
+typedef enum stk_codec_layout {
     STK_GREY,
     STK_GREY_ALPHA,
     STK_RGB,
@@ -118,10 +117,10 @@ typedef enum stk_layout {
     STK_PALETTE,
     STK_PALETTE_ALPHA, /* index, alpha */
     STK_CMYK
-} stk_layout;
+} stk_codec_layout;
 
-typedef struct stk_convert {
-    stk_layout layout;
+typedef struct stk_codec_convert {
+    stk_codec_layout layout;
     uint8_t bits;   /* 1, 2, 4 (grey or palette, packed, high bit first), 8, 16 (native endian) */
     uint8_t twelve; /* the 16-bit samples hold 12 bits, unscaled */
     uint8_t stride; /* samples from pixel to pixel; >= what the layout needs (extra samples are skipped) */
@@ -134,13 +133,13 @@ typedef struct stk_convert {
     /* Filled by stk_convert_plan. */
     uint8_t out_channels, out_depth, composite, mask;
     uint8_t background[3];
-} stk_convert;
+} stk_codec_convert;
 
 /* Decides channels and depth of the result. */
-void stk_convert_plan(stk_convert *convert, const stoke_decode_params *params);
+void stk_convert_plan(stk_codec_convert *convert, const stoke_decode_params *params);
 /* Converts `width` pixels of a stored row, starting at pixel x0. STOKE_E_FORMAT for an index beyond the
  * palette. */
-int stk_convert_row(const stk_convert *convert, const void *in, uint32_t x0, uint32_t width, void *out,
+int stk_convert_row(const stk_codec_convert *convert, const void *in, uint32_t x0, uint32_t width, void *out,
                     stoke_error *err);
 
 #endif

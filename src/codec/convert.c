@@ -14,7 +14,7 @@
  */
 enum { CHUNK = 512 };
 
-static unsigned samples_of(stk_layout layout)
+static unsigned samples_of(stk_codec_layout layout)
 {
     switch (layout) {
     case STK_GREY:
@@ -26,12 +26,12 @@ static unsigned samples_of(stk_layout layout)
     }
 }
 
-static int is_palette(const stk_convert *c)
+static int is_palette(const stk_codec_convert *c)
 {
     return c->layout == STK_PALETTE || c->layout == STK_PALETTE_ALPHA;
 }
 
-void stk_convert_plan(stk_convert *c, const stoke_decode_params *params)
+void stk_convert_plan(stk_codec_convert *c, const stoke_decode_params *params)
 {
     c->mask = params->purpose == STOKE_PURPOSE_MASK;
     c->composite = !c->mask && params->alpha == STOKE_ALPHA_COMPOSITE;
@@ -61,7 +61,7 @@ static uint32_t unpremultiply(uint32_t value, uint32_t alpha, uint32_t max)
 }
 
 /* Alpha of a pixel in the range of its samples. */
-static uint32_t alpha_of(const stk_convert *c, const uint32_t s[4], uint32_t max)
+static uint32_t alpha_of(const stk_codec_convert *c, const uint32_t s[4], uint32_t max)
 {
     if (c->layout == STK_PALETTE) return c->palette[s[0]][3];
     if (c->layout == STK_GREY_ALPHA || c->layout == STK_PALETTE_ALPHA) return s[1];
@@ -72,7 +72,7 @@ static uint32_t alpha_of(const stk_convert *c, const uint32_t s[4], uint32_t max
 }
 
 /* One pixel, any layout: the reference that the short cuts below must agree with. */
-static void pixel(const stk_convert *c, uint32_t s[4], uint32_t out[3])
+static void pixel(const stk_codec_convert *c, uint32_t s[4], uint32_t out[3])
 {
     uint32_t max = c->bits != 16 ? 255 : c->twelve ? 4095 : 65535, alpha = alpha_of(c, s, max);
     if (c->invert)
@@ -101,7 +101,7 @@ static void pixel(const stk_convert *c, uint32_t s[4], uint32_t out[3])
         for (int i = 0; i < 3; i++) out[i] = blend(out[i], c->background[i] * (max / 255), alpha, max);
 }
 
-static void any_row(const stk_convert *c, const void *in, uint32_t width, void *out)
+static void any_row(const stk_codec_convert *c, const void *in, uint32_t width, void *out)
 {
     unsigned samples = samples_of(c->layout), channels = c->out_channels;
     for (uint32_t x = 0; x < width; x++) {
@@ -136,13 +136,13 @@ static void drop_fourth(const uint8_t *in, uint32_t width, uint8_t *out)
     }
 }
 
-static void look_up(const stk_convert *c, const uint8_t *in, uint32_t width, uint8_t *out)
+static void look_up(const stk_codec_convert *c, const uint8_t *in, uint32_t width, uint8_t *out)
 {
     for (uint32_t x = 0; x < width; x++, out += 3) memcpy(out, c->palette[in[x]], 3);
 }
 
 /* The common cases without per-pixel decisions. Returns 0 when the row is none of them. */
-static int short_cut(const stk_convert *c, const uint8_t *in, uint32_t width, uint8_t *out)
+static int short_cut(const stk_codec_convert *c, const uint8_t *in, uint32_t width, uint8_t *out)
 {
     unsigned samples = samples_of(c->layout);
     if (c->bits == 16 || c->invert || c->premultiplied || c->composite || c->stride != samples) return 0;
@@ -160,7 +160,7 @@ static int short_cut(const stk_convert *c, const uint8_t *in, uint32_t width, ui
 }
 
 /* Packed samples of 1, 2 or 4 bits to one per byte; grey of images is stretched to 0..255. */
-static void unpack(const stk_convert *c, const uint8_t *in, uint32_t x0, uint32_t width, uint8_t *out)
+static void unpack(const stk_codec_convert *c, const uint8_t *in, uint32_t x0, uint32_t width, uint8_t *out)
 {
     unsigned bits = c->bits, max = (1u << bits) - 1;
     unsigned flip = c->invert ? max : 0, scale = c->mask || is_palette(c) ? 1 : 255 / max;
@@ -171,7 +171,7 @@ static void unpack(const stk_convert *c, const uint8_t *in, uint32_t x0, uint32_
     }
 }
 
-static int check_indices(const stk_convert *c, const uint8_t *in, uint32_t width, stoke_error *err)
+static int check_indices(const stk_codec_convert *c, const uint8_t *in, uint32_t width, stoke_error *err)
 {
     unsigned highest = 0;
     for (uint32_t x = 0; x < width; x++)
@@ -182,7 +182,8 @@ static int check_indices(const stk_convert *c, const uint8_t *in, uint32_t width
     return STOKE_OK;
 }
 
-static int convert_bytes(const stk_convert *c, const uint8_t *in, uint32_t width, void *out, stoke_error *err)
+static int convert_bytes(const stk_codec_convert *c, const uint8_t *in, uint32_t width, void *out,
+                         stoke_error *err)
 {
     if (!c->mask && is_palette(c) && c->colours < 256) {
         int r = check_indices(c, in, width, err);
@@ -192,7 +193,7 @@ static int convert_bytes(const stk_convert *c, const uint8_t *in, uint32_t width
     return STOKE_OK;
 }
 
-int stk_convert_row(const stk_convert *c, const void *in, uint32_t x0, uint32_t width, void *out,
+int stk_convert_row(const stk_codec_convert *c, const void *in, uint32_t x0, uint32_t width, void *out,
                     stoke_error *err)
 {
     if (c->bits >= 8) {
@@ -200,7 +201,7 @@ int stk_convert_row(const stk_convert *c, const void *in, uint32_t x0, uint32_t 
         return convert_bytes(c, (const uint8_t *)in + skip, width, out, err);
     }
     /* Unpacked samples are plain bytes: the key is stretched like them, and inversion is done. */
-    stk_convert bytes = *c;
+    stk_codec_convert bytes = *c;
     unsigned scale = c->mask || is_palette(c) ? 1 : 255 / ((1u << c->bits) - 1);
     bytes.bits = 8;
     bytes.invert = 0;

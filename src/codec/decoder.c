@@ -131,7 +131,7 @@ static int fits(const stoke_image *target, const stoke_image *shape)
 }
 
 /* The target (may be NULL) if it has this shape, else the buffer, rows packed. */
-static int place(const stoke_image *target, stk_buffer *buffer, stoke_image *image, stoke_error *err)
+static int place(const stoke_image *target, stk_mem_buffer *buffer, stoke_image *image, stoke_error *err)
 {
     image->stride = (size_t)image->width * image->channels * image->depth;
     if (target && fits(target, image)) {

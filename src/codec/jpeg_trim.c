@@ -58,10 +58,10 @@ struct stk_jpeg_trimmer {
     const uint8_t *in, *in_end; /* entropy-coded data that is not yet unstuffed */
     uint8_t *data, *data_end;   /* and that which is */
     int ended;                  /* a marker or the end of the file was met */
-    stk_bits r;
+    stk_jpeg_bits r;
 };
 
-static inline size_t bits_read(const stk_jpeg_trimmer *t, const stk_bits *r)
+static inline size_t bits_read(const stk_jpeg_trimmer *t, const stk_jpeg_bits *r)
 {
     return (size_t)(r->at - t->data) * 8 - r->count;
 }
@@ -89,13 +89,13 @@ static void unstuff(stk_jpeg_trimmer *t)
 }
 
 /* There are bytes for an MCU behind the reader, be it zeros. */
-static inline void make_ready(stk_jpeg_trimmer *t, const stk_bits *r)
+static inline void make_ready(stk_jpeg_trimmer *t, const stk_jpeg_bits *r)
 {
     while (!t->ended && t->data_end - r->at < MCU_BYTES) unstuff(t);
 }
 
 /* 0 when what was read lies behind the end. */
-static inline int still_inside(const stk_jpeg_trimmer *t, const stk_bits *r)
+static inline int still_inside(const stk_jpeg_trimmer *t, const stk_jpeg_bits *r)
 {
     return !t->ended || bits_read(t, r) <= (size_t)(t->data_end - t->data) * 8;
 }
@@ -103,7 +103,7 @@ static inline int still_inside(const stk_jpeg_trimmer *t, const stk_bits *r)
 /* Passes over MCUs. 0 = leave the file to libjpeg. */
 static int skip_mcus(stk_jpeg_trimmer *t, uint32_t n)
 {
-    stk_bits r = t->r;
+    stk_jpeg_bits r = t->r;
     for (; n > 0; n--) {
         make_ready(t, &r);
         for (int b = 0; b < t->blocks; b++) {
@@ -393,7 +393,7 @@ static void patch_size(uint8_t *frame, uint32_t width, uint32_t height)
 
 /* One buffer: data without stuffing, and zeros | the small file, whose data may double when all bytes are FF.
  * An MCU may be kept before it is noticed that the data has ended: that many zeros more. */
-static int reserve(stk_jpeg_trimmer *t, stk_buffer *scratch, size_t size, uint32_t rows)
+static int reserve(stk_jpeg_trimmer *t, stk_mem_buffer *scratch, size_t size, uint32_t rows)
 {
     size_t most, room, plain = size + MCU_BYTES;
     if (!stk_add(size, (size_t)rows * ROW_BYTES + ROW_BYTES, &most) || !stk_mul(most, 2, &most) ||
@@ -406,8 +406,8 @@ static int reserve(stk_jpeg_trimmer *t, stk_buffer *scratch, size_t size, uint32
     return 1;
 }
 
-int stk_jpeg_trim(stk_jpeg_trimmer *t, stk_buffer *scratch, const uint8_t *bytes, size_t size, stoke_box box,
-                  stk_trimmed *trimmed)
+int stk_jpeg_trim(stk_jpeg_trimmer *t, stk_mem_buffer *scratch, const uint8_t *bytes, size_t size,
+                  stoke_box box, stk_jpeg_trimmed *trimmed)
 {
     if (size < 4 || size > SIZE_MAX / 8 || !reserve(t, scratch, size, box.height / 8 + 8)) return 0;
     t->parts = t->blocks = 0;
@@ -422,7 +422,7 @@ int stk_jpeg_trim(stk_jpeg_trimmer *t, stk_buffer *scratch, const uint8_t *bytes
     t->in = bytes + start;
     t->in_end = bytes + size;
     t->ended = 0;
-    t->r = (stk_bits){ .at = t->data };
+    t->r = (stk_jpeg_bits){ .at = t->data };
     writer w = { .at = t->out + t->out_size };
     make_ready(t, &t->r);
     if (!pass_rows(t, across, down, &w)) return 0;
@@ -432,6 +432,7 @@ int stk_jpeg_trim(stk_jpeg_trimmer *t, stk_buffer *scratch, const uint8_t *bytes
     uint32_t left = across.first * t->mcu_width, top = down.first * t->mcu_height;
     patch_size(t->out + t->frame, smaller(t->width, across.end * t->mcu_width) - left,
                smaller(t->height, down.end * t->mcu_height) - top);
-    *trimmed = (stk_trimmed){ t->out, t->out_size, { box.x - left, box.y - top, box.width, box.height } };
+    *trimmed =
+        (stk_jpeg_trimmed){ t->out, t->out_size, { box.x - left, box.y - top, box.width, box.height } };
     return 1;
 }

@@ -27,11 +27,11 @@ static int fail(stoke_error *err, int code)
     }
 }
 
-int stk_png_next_chunk(const uint8_t *bytes, size_t size, size_t *at, stk_png_chunk *chunk)
+int stk_png_next_chunk(const uint8_t *bytes, size_t size, size_t *at, stk_codec_png_chunk *chunk)
 {
     while (*at <= size && size - *at >= STK_PNG_FRAME) {
         const uint8_t *p = bytes + *at;
-        *chunk = (stk_png_chunk){ .type = p + 4, .data = p + 8, .size = stk_big32(p) };
+        *chunk = (stk_codec_png_chunk){ .type = p + 4, .data = p + 8, .size = stk_big32(p) };
         if (chunk->size > size - *at - STK_PNG_FRAME) return 0;
         *at += STK_PNG_FRAME + chunk->size;
         int ancillary = chunk->type[0] & 0x20;
@@ -40,7 +40,7 @@ int stk_png_next_chunk(const uint8_t *bytes, size_t size, size_t *at, stk_png_ch
     return 0;
 }
 
-int stk_png_crc_is_right(const stk_png_chunk *chunk)
+int stk_png_crc_is_right(const stk_codec_png_chunk *chunk)
 {
     return libdeflate_crc32(0, chunk->type, chunk->size + 4) == stk_big32(chunk->data + chunk->size);
 }
@@ -57,7 +57,7 @@ typedef struct reader {
 
 static int next_span(reader *r)
 {
-    stk_png_chunk chunk;
+    stk_codec_png_chunk chunk;
     if (!stk_png_next_chunk(r->bytes, r->size, &r->next, &chunk)) return 0;
     r->span = chunk.data - 8;
     r->left = chunk.size + STK_PNG_FRAME;
@@ -95,7 +95,7 @@ static int open_png(reader *r, const uint8_t *bytes, size_t size, spng_ctx **out
 /* libspng stops at the last row and does not look at the checksum behind it. */
 static int check_pixel_data(const stk_codec_job *job)
 {
-    stk_png_chunk chunk;
+    stk_codec_png_chunk chunk;
     for (size_t at = STK_PNG_SIGNATURE; stk_png_next_chunk(job->bytes, job->size, &at, &chunk);)
         if (stk_png_is(&chunk, "IDAT") && !stk_png_crc_is_right(&chunk))
             return fail(job->err, SPNG_ECHUNK_CRC);
@@ -145,7 +145,7 @@ static int read_info(spng_ctx *ctx, struct spng_ihdr *ihdr, struct spng_trns *tr
 static int probe_ordinary(const uint8_t *bytes, size_t size, stoke_image_info *info)
 {
     size_t at = STK_PNG_SIGNATURE;
-    stk_png_chunk chunk;
+    stk_codec_png_chunk chunk;
     if (!stk_png_next_chunk(bytes, size, &at, &chunk) || !stk_png_is(&chunk, "IHDR") || chunk.size != 13 ||
         !stk_png_crc_is_right(&chunk))
         return 0;
@@ -196,7 +196,7 @@ static int probe(stoke_decoder *decoder, const uint8_t *bytes, size_t size, stok
     return r;
 }
 
-static void set_palette(stk_convert *c, const struct spng_plte *plte, const struct spng_trns *trns)
+static void set_palette(stk_codec_convert *c, const struct spng_plte *plte, const struct spng_trns *trns)
 {
     c->colours = (uint16_t)plte->n_entries;
     for (uint32_t i = 0; i < plte->n_entries; i++) {
@@ -207,10 +207,10 @@ static void set_palette(stk_convert *c, const struct spng_plte *plte, const stru
 }
 
 static int plan_conversion(stk_codec_job *job, spng_ctx *ctx, const struct spng_ihdr *ihdr,
-                           const struct spng_trns *trns, stk_convert *c)
+                           const struct spng_trns *trns, stk_codec_convert *c)
 {
     static const uint8_t layouts[7] = { STK_GREY, 0, STK_RGB, STK_PALETTE, STK_GREY_ALPHA, 0, STK_RGBA };
-    *c = (stk_convert){ .layout = layouts[ihdr->color_type], .bits = ihdr->bit_depth };
+    *c = (stk_codec_convert){ .layout = layouts[ihdr->color_type], .bits = ihdr->bit_depth };
     if (c->layout == STK_PALETTE) {
         struct spng_plte plte;
         int code = spng_get_plte(ctx, &plte);
@@ -228,7 +228,7 @@ static int plan_conversion(stk_codec_job *job, spng_ctx *ctx, const struct spng_
 }
 
 /* Not interlaced: row by row, and nothing below the last row that is wanted. */
-static int decode_rows(stk_codec_job *job, spng_ctx *ctx, const stk_convert *c, size_t row_bytes)
+static int decode_rows(stk_codec_job *job, spng_ctx *ctx, const stk_codec_convert *c, size_t row_bytes)
 {
     uint8_t *row = stk_buffer_reserve(&job->decoder->rows, row_bytes);
     if (!row) return fail(job->err, SPNG_EMEM);
@@ -238,14 +238,14 @@ static int decode_rows(stk_codec_job *job, spng_ctx *ctx, const stk_convert *c, 
         code = spng_decode_row(ctx, row, row_bytes);
         if (code && code != SPNG_EOI) return fail(job->err, code);
         if (y < job->box.y) continue;
-        int r =
-            stk_convert_row(c, row, job->box.x, job->box.width, stk_codec_job_row(job, y - job->box.y), job->err);
+        int r = stk_convert_row(c, row, job->box.x, job->box.width, stk_codec_job_row(job, y - job->box.y),
+                                job->err);
         if (r) return r;
     }
     return STOKE_OK;
 }
 
-static int decode_interlaced(stk_codec_job *job, spng_ctx *ctx, const stk_convert *c, size_t row_bytes)
+static int decode_interlaced(stk_codec_job *job, spng_ctx *ctx, const stk_codec_convert *c, size_t row_bytes)
 {
     size_t total;
     if (!stk_mul(row_bytes, job->info.height, &total)) return fail(job->err, SPNG_EMEM);
@@ -268,7 +268,7 @@ static int decode_with_spng(stk_codec_job *job, spng_ctx *ctx)
 {
     struct spng_ihdr ihdr;
     struct spng_trns trns = { 0 };
-    stk_convert convert;
+    stk_codec_convert convert;
     int r = read_info(ctx, &ihdr, &trns, &job->info, job->err);
     if (r == STOKE_OK) r = stk_codec_job_begin(job);
     if (r == STOKE_OK) r = plan_conversion(job, ctx, &ihdr, &trns, &convert);

@@ -17,7 +17,7 @@
 typedef struct plain_png {
     uint32_t width, height;
     unsigned samples;
-    stk_layout layout;
+    stk_codec_layout layout;
     const uint8_t *plte;
     size_t plte_size;
     const uint8_t *data; /* the zlib stream: inside the file, or joined in the decoder's buffer */
@@ -25,12 +25,12 @@ typedef struct plain_png {
 } plain_png;
 
 /* The next chunk that matters, if its checksum is right. */
-static int next_chunk(const stk_codec_job *job, size_t *at, stk_png_chunk *c)
+static int next_chunk(const stk_codec_job *job, size_t *at, stk_codec_png_chunk *c)
 {
     return stk_png_next_chunk(job->bytes, job->size, at, c) && stk_png_crc_is_right(c);
 }
 
-static int read_header(const stk_png_chunk *c, plain_png *png)
+static int read_header(const stk_codec_png_chunk *c, plain_png *png)
 {
     static const struct {
         uint8_t samples, layout;
@@ -47,12 +47,12 @@ static int read_header(const stk_png_chunk *c, plain_png *png)
 }
 
 /* All IDAT chunks: one is used where it lies, several are joined. `at` points behind the first one. */
-static int gather(const stk_codec_job *job, size_t at, const stk_png_chunk *first, plain_png *png)
+static int gather(const stk_codec_job *job, size_t at, const stk_codec_png_chunk *first, plain_png *png)
 {
     png->data = first->data;
     png->data_size = first->size;
     size_t ahead = at;
-    stk_png_chunk c;
+    stk_codec_png_chunk c;
     if (!next_chunk(job, &ahead, &c)) return 0;
     if (!stk_png_is(&c, "IDAT")) return 1;
     /* All of them together are smaller than the rest of the file. */
@@ -72,7 +72,7 @@ static int gather(const stk_codec_job *job, size_t at, const stk_png_chunk *firs
 static int parse(const stk_codec_job *job, plain_png *png)
 {
     size_t at = STK_PNG_SIGNATURE;
-    stk_png_chunk c;
+    stk_codec_png_chunk c;
     if (!next_chunk(job, &at, &c) || !read_header(&c, png)) return 0;
     while (next_chunk(job, &at, &c)) {
         if (stk_png_is(&c, "IDAT"))
@@ -88,9 +88,9 @@ static int parse(const stk_codec_job *job, plain_png *png)
     return 0;
 }
 
-static void plan_conversion(const stk_codec_job *job, const plain_png *png, stk_convert *c)
+static void plan_conversion(const stk_codec_job *job, const plain_png *png, stk_codec_convert *c)
 {
-    *c = (stk_convert){ .layout = png->layout, .bits = 8, .colours = (uint16_t)(png->plte_size / 3) };
+    *c = (stk_codec_convert){ .layout = png->layout, .bits = 8, .colours = (uint16_t)(png->plte_size / 3) };
     for (unsigned i = 0; i < c->colours; i++) {
         memcpy(c->palette[i], png->plte + i * 3, 3);
         c->palette[i][3] = 255;
@@ -120,7 +120,7 @@ static uint8_t *inflate_all(const stk_codec_job *job, const plain_png *png, size
 int stk_png_fast(stk_codec_job *job)
 {
     plain_png png = { 0 };
-    stk_convert convert;
+    stk_codec_convert convert;
     if (!parse(job, &png)) return 0;
     job->info.width = png.width;
     job->info.height = png.height;

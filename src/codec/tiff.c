@@ -241,7 +241,7 @@ static int probe(stoke_decoder *decoder, const uint8_t *bytes, size_t size, stok
 
 /* TIFF colours have 16 bits, but some writers store 8: when no value needs more, they are taken as they are.
  */
-static int read_palette(TIFF *tiff, const layout *l, stk_convert *c)
+static int read_palette(TIFF *tiff, const layout *l, stk_codec_convert *c)
 {
     uint16_t *map[3], used = 0;
     if (!TIFFGetField(tiff, TIFFTAG_COLORMAP, &map[0], &map[1], &map[2])) return 0;
@@ -254,10 +254,11 @@ static int read_palette(TIFF *tiff, const layout *l, stk_convert *c)
     return 1;
 }
 
-static int plan_conversion(stk_codec_job *job, TIFF *tiff, const source *s, const layout *l, stk_convert *c)
+static int plan_conversion(stk_codec_job *job, TIFF *tiff, const source *s, const layout *l,
+                           stk_codec_convert *c)
 {
     int alpha = l->extra_kind == EXTRASAMPLE_ASSOCALPHA || l->extra_kind == EXTRASAMPLE_UNASSALPHA;
-    *c = (stk_convert){ .bits = (uint8_t)l->bits, .stride = (uint8_t)l->samples };
+    *c = (stk_codec_convert){ .bits = (uint8_t)l->bits, .stride = (uint8_t)l->samples };
     if (l->bits == 12) c->bits = 16, c->twelve = 1; /* unpacked by block_row */
     switch (l->photometric) {
     case PHOTOMETRIC_PALETTE:
@@ -281,7 +282,7 @@ typedef struct pass {
     TIFF *tiff;
     const source *source;
     const layout *layout;
-    const stk_convert *convert;
+    const stk_codec_convert *convert;
     uint8_t *block, *row;    /* scratch: one block of every plane, one interleaved row */
     tmsize_t size;           /* bytes of a block of one plane */
     size_t plane, row_bytes; /* from plane to plane, and from row to row in a block */
@@ -399,13 +400,13 @@ static int copy_block(pass *p, uint32_t x, uint32_t y)
 
 static int decode_blocks(stk_codec_job *job, TIFF *tiff, const source *s, const layout *l)
 {
-    stk_convert convert;
+    stk_codec_convert convert;
     pass p = { .job = job, .tiff = tiff, .source = s, .layout = l, .convert = &convert };
     int r = plan_conversion(job, tiff, s, l, &convert);
     if (r == STOKE_OK) r = prepare(&p);
     if (r == STOKE_OK)
         r = stk_codec_job_place(job, job->box.width, job->box.height, convert.out_channels,
-                                 convert.out_depth);
+                                convert.out_depth);
     const stoke_box *box = &job->box;
     uint64_t first_x = box->x - box->x % l->block_width, first_y = box->y - box->y % l->block_height;
     for (uint64_t y = first_y; y < (uint64_t)box->y + box->height; y += l->block_height)

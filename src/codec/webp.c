@@ -121,7 +121,7 @@ static int decode_into(const frame *f, uint8_t *out, size_t stride, int alpha, s
 }
 
 /* The frame decoded aside, then the wanted part of the canvas from it. */
-static int decode_part(stk_codec_job *job, const frame *f, stk_convert *convert)
+static int decode_part(stk_codec_job *job, const frame *f, stk_codec_convert *convert)
 {
     unsigned samples = convert->layout == STK_RGBA ? 4 : 3;
     size_t stride = (size_t)job->info.width * samples, total;
@@ -144,7 +144,7 @@ static int decode(stk_codec_job *job)
     if (r == STOKE_OK) r = stk_codec_job_place(job, job->box.width, job->box.height, 3, 1);
     if (r) return r;
     int composite = job->info.alpha && job->params->alpha == STOKE_ALPHA_COMPOSITE;
-    stk_convert convert = { .layout = composite ? STK_RGBA : STK_RGB, .bits = 8 };
+    stk_codec_convert convert = { .layout = composite ? STK_RGBA : STK_RGB, .bits = 8 };
     stk_convert_plan(&convert, job->params);
     int whole = f.box.width == job->info.width && f.box.height == job->info.height &&
                 job->box.width == job->info.width && job->box.height == job->info.height;

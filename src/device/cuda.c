@@ -248,12 +248,13 @@ static void cuda_block_destroy(stk_device_block *block)
 /* ---- streams ---- */
 
 /* A stream around `handle`, which is made here when `owned`. */
-static int stream_around(stoke_device *device, CUstream handle, int owned, stk_stream **out, stoke_error *err)
+static int stream_around(stoke_device *device, CUstream handle, int owned, stk_device_stream **out,
+                         stoke_error *err)
 {
     stk_cuda *cuda = device->own;
-    stk_stream *stream = stk_calloc(1, sizeof *stream);
+    stk_device_stream *stream = stk_calloc(1, sizeof *stream);
     if (!stream) return stk_fail(err, STOKE_E_NOMEM, "no memory for a stream");
-    *stream = (stk_stream){ .head = { device }, .handle = handle, .owned = owned };
+    *stream = (stk_device_stream){ .head = { device }, .handle = handle, .owned = owned };
     int r = CALL(cuda, cuEventCreate, &stream->idle, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING);
     if (!r && owned) {
         r = CALL(cuda, cuStreamCreate, &stream->handle, CU_STREAM_NON_BLOCKING);
@@ -266,7 +267,7 @@ static int stream_around(stoke_device *device, CUstream handle, int owned, stk_s
     return r;
 }
 
-static int cuda_stream_create(stoke_device *device, stk_stream **out, stoke_error *err)
+static int cuda_stream_create(stoke_device *device, stk_device_stream **out, stoke_error *err)
 {
     stk_cuda *cuda = device->own;
     int r = stk_cuda_enter(cuda, err);
@@ -277,7 +278,7 @@ static int cuda_stream_create(stoke_device *device, stk_stream **out, stoke_erro
 }
 
 /* NULL is the default stream of the primary context, in which torch works unless told otherwise. */
-static int cuda_stream_wrap(stoke_device *device, void *native, stk_stream **out, stoke_error *err)
+static int cuda_stream_wrap(stoke_device *device, void *native, stk_device_stream **out, stoke_error *err)
 {
     stk_cuda *cuda = device->own;
     CUcontext context = NULL;
@@ -294,7 +295,7 @@ static int cuda_stream_wrap(stoke_device *device, void *native, stk_stream **out
     return r;
 }
 
-static void cuda_stream_destroy(stk_stream *stream)
+static void cuda_stream_destroy(stk_device_stream *stream)
 {
     stk_cuda *cuda = stream->head.device->own;
     if (stk_cuda_enter_to_destroy(cuda)) {
@@ -308,7 +309,7 @@ static void cuda_stream_destroy(stk_stream *stream)
 
 /* Not cuStreamSynchronize: unless the whole context was made otherwise it turns on a core, and the loader has
  * use for that. */
-static int cuda_stream_finish(stk_stream *stream, stoke_error *err)
+static int cuda_stream_finish(stk_device_stream *stream, stoke_error *err)
 {
     stk_cuda *cuda = stream->head.device->own;
     int r = stk_cuda_enter(cuda, err);
@@ -319,7 +320,7 @@ static int cuda_stream_finish(stk_stream *stream, stoke_error *err)
     return r;
 }
 
-static int cuda_stream_wait(stk_stream *stream, stk_event *event, stoke_error *err)
+static int cuda_stream_wait(stk_device_stream *stream, stk_device_event *event, stoke_error *err)
 {
     stk_cuda *cuda = stream->head.device->own;
     if (!event->recorded_ns) return STOKE_OK;
@@ -332,10 +333,10 @@ static int cuda_stream_wait(stk_stream *stream, stk_event *event, stoke_error *e
 
 /* ---- events ---- */
 
-static int cuda_event_create(stoke_device *device, stk_event **out, stoke_error *err)
+static int cuda_event_create(stoke_device *device, stk_device_event **out, stoke_error *err)
 {
     stk_cuda *cuda = device->own;
-    stk_event *event = stk_calloc(1, sizeof *event);
+    stk_device_event *event = stk_calloc(1, sizeof *event);
     if (!event) return stk_fail(err, STOKE_E_NOMEM, "no memory for an event");
     event->head.device = device;
     int r = stk_cuda_enter(cuda, err);
@@ -350,7 +351,7 @@ static int cuda_event_create(stoke_device *device, stk_event **out, stoke_error 
     return r;
 }
 
-static void cuda_event_destroy(stk_event *event)
+static void cuda_event_destroy(stk_device_event *event)
 {
     stk_cuda *cuda = event->head.device->own;
     if (stk_cuda_enter_to_destroy(cuda)) {
@@ -360,7 +361,7 @@ static void cuda_event_destroy(stk_event *event)
     stk_free(event);
 }
 
-static int cuda_event_record(stk_event *event, stk_stream *stream, stoke_error *err)
+static int cuda_event_record(stk_device_event *event, stk_device_stream *stream, stoke_error *err)
 {
     stk_cuda *cuda = event->head.device->own;
     int r = stk_cuda_enter(cuda, err);
@@ -372,7 +373,7 @@ static int cuda_event_record(stk_event *event, stk_stream *stream, stoke_error *
     return r;
 }
 
-static int cuda_event_finish(stk_event *event, stoke_error *err)
+static int cuda_event_finish(stk_device_event *event, stoke_error *err)
 {
     stk_cuda *cuda = event->head.device->own;
     if (!event->recorded_ns) return STOKE_OK;
@@ -383,7 +384,7 @@ static int cuda_event_finish(stk_event *event, stoke_error *err)
     return r;
 }
 
-static int cuda_event_done(stk_event *event, int *done, stoke_error *err)
+static int cuda_event_done(stk_device_event *event, int *done, stoke_error *err)
 {
     stk_cuda *cuda = event->head.device->own;
     *done = 1;
@@ -397,7 +398,7 @@ static int cuda_event_done(stk_event *event, int *done, stoke_error *err)
     return r;
 }
 
-static int cuda_event_time(stk_event *event, uint64_t *ns, stoke_error *err)
+static int cuda_event_time(stk_device_event *event, uint64_t *ns, stoke_error *err)
 {
     stk_cuda *cuda = event->head.device->own;
     int r = stk_cuda_enter(cuda, err);
@@ -411,7 +412,7 @@ static int cuda_event_time(stk_event *event, uint64_t *ns, stoke_error *err)
 
 /* From pageable memory the driver copies to a place of its own first, and into it only after the stream has
  * come this far: the call may take that long, and the source is free when it returns. */
-static int cuda_copy(stk_stream *stream, const stk_device_block *to, size_t to_at,
+static int cuda_copy(stk_device_stream *stream, const stk_device_block *to, size_t to_at,
                      const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err)
 {
     stk_cuda *cuda = stream->head.device->own;
@@ -435,7 +436,8 @@ static int cuda_copy(stk_stream *stream, const stk_device_block *to, size_t to_a
 /* 256 threads a block fill every card since 2012; in a picture as 32 x 8, so that a warp writes one line. */
 enum { THREADS = 256, WARP = 32, AXIS_MAX = 65535 /* blocks along y and z */ };
 
-static int cuda_launch(stk_stream *stream, stk_module *module, const stk_launch *what, stoke_error *err)
+static int cuda_launch(stk_device_stream *stream, stk_device_module *module, const stk_device_launch *what,
+                       stoke_error *err)
 {
     stk_cuda *cuda = stream->head.device->own;
     const uint32_t wide = what->grid[1] > 1 ? WARP : THREADS, high = THREADS / wide;
@@ -449,7 +451,7 @@ static int cuda_launch(stk_stream *stream, stk_module *module, const stk_launch 
     CUdeviceptr addresses[STK_ARGUMENTS_MAX];
     void *arguments[STK_ARGUMENTS_MAX];
     for (uint32_t i = 0; i < what->n_arguments; i++) {
-        const stk_argument *argument = &what->arguments[i];
+        const stk_device_argument *argument = &what->arguments[i];
         if (argument->block) addresses[i] = argument->block->handle;
         arguments[i] = argument->block ? (void *)&addresses[i] : (void *)(uintptr_t)argument->value;
     }

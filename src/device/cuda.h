@@ -37,21 +37,21 @@ typedef struct stk_cuda {
     stk_cuda_clock clock;
 } stk_cuda;
 
-struct stk_stream {
-    stk_stream_head head;
+struct stk_device_stream {
+    stk_device_stream_head head;
     CUstream handle;
     int owned;    /* 0: someone else's */
     CUevent idle; /* for the host to wait for the stream without keeping a core busy */
 };
 
-struct stk_event {
+struct stk_device_event {
     stk_event_head head;
     CUevent handle;
     _Atomic uint64_t recorded_ns; /* when it was put into a stream; 0 = never. Other threads wait for it */
 };
 
-struct stk_module {
-    stk_module_head head;
+struct stk_device_module {
+    stk_device_module_head head;
     CUmodule handle;
     CUfunction *kernels; /* in the order of the program */
 };
@@ -73,11 +73,11 @@ int stk_cuda_check(stk_cuda *cuda, CUresult result, const char *call, stoke_erro
 /* cuda_clock.c; all but the first between enter and leave. */
 int stk_cuda_clock_create(stk_cuda *cuda, stoke_error *err);
 void stk_cuda_clock_destroy(stk_cuda *cuda); /* half-built too */
-int stk_cuda_event_time(stk_event *event, uint64_t *ns, stoke_error *err);
+int stk_cuda_event_time(stk_device_event *event, uint64_t *ns, stoke_error *err);
 
 /* cuda_module.c: entries of the table. */
-int stk_cuda_module_create(stoke_device *device, const stk_program *program, stk_module **out,
+int stk_cuda_module_create(stoke_device *device, const stk_program *program, stk_device_module **out,
                            stoke_error *err);
-void stk_cuda_module_destroy(stk_module *module);
+void stk_cuda_module_destroy(stk_device_module *module);
 
 #endif

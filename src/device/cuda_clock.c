@@ -55,7 +55,7 @@ void stk_cuda_clock_destroy(stk_cuda *cuda)
 }
 
 /* Takes a mark when the latest is too old to count from. The event has happened: it is before the new one. */
-static int elapsed_before(stk_cuda *cuda, stk_event *event, uint64_t *ns, stoke_error *err)
+static int elapsed_before(stk_cuda *cuda, stk_device_event *event, uint64_t *ns, stoke_error *err)
 {
     stk_cuda_clock *clock = &cuda->clock;
     const stk_cuda_mark oldest = clock->marks[0];
@@ -70,7 +70,7 @@ static int elapsed_before(stk_cuda *cuda, stk_event *event, uint64_t *ns, stoke_
 
 /* Counts from the latest mark that is before the event: what the driver says about events in reverse is
  * written nowhere. */
-static int elapsed_since(stk_cuda *cuda, stk_event *event, uint64_t *ns, stoke_error *err)
+static int elapsed_since(stk_cuda *cuda, stk_device_event *event, uint64_t *ns, stoke_error *err)
 {
     const stk_cuda_mark *mark = &cuda->clock.marks[cuda->clock.marks[1].ns <= event->recorded_ns];
     float ms = 0;
@@ -79,7 +79,7 @@ static int elapsed_since(stk_cuda *cuda, stk_event *event, uint64_t *ns, stoke_e
     return r;
 }
 
-int stk_cuda_event_time(stk_event *event, uint64_t *ns, stoke_error *err)
+int stk_cuda_event_time(stk_device_event *event, uint64_t *ns, stoke_error *err)
 {
     stk_cuda *cuda = event->head.device->own;
     const CUresult done =

@@ -180,7 +180,7 @@ static void *open_compiler(int driver_version)
     return library;
 }
 
-int stk_nvrtc_open(stk_nvrtc *nvrtc, int driver_version, stoke_error *err)
+int stk_nvrtc_open(stk_cuda_nvrtc *nvrtc, int driver_version, stoke_error *err)
 {
     memset(nvrtc, 0, sizeof *nvrtc);
     nvrtc->library = open_compiler(driver_version);
@@ -205,7 +205,7 @@ int stk_nvrtc_open(stk_nvrtc *nvrtc, int driver_version, stoke_error *err)
     return r;
 }
 
-void stk_nvrtc_close(stk_nvrtc *nvrtc)
+void stk_nvrtc_close(stk_cuda_nvrtc *nvrtc)
 {
     if (nvrtc->library) dlclose(nvrtc->library);
     memset(nvrtc, 0, sizeof *nvrtc);

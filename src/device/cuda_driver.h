@@ -39,13 +39,13 @@ typedef struct stk_cuda_driver {
 #undef CUDA_FN
 } stk_cuda_driver;
 
-typedef struct stk_nvrtc {
+typedef struct stk_cuda_nvrtc {
     void *library;
     int major, minor; /* version */
 #define NVRTC_FN(type, name, arguments) type(*name) arguments;
 #include "src/device/nvrtc_functions.def"
 #undef NVRTC_FN
-} stk_nvrtc;
+} stk_cuda_nvrtc;
 
 enum { STK_CUDA_OLDEST = 11000 }; /* R450, 2020: primary contexts, events and PTX as used here */
 
@@ -56,8 +56,8 @@ void stk_cuda_driver_close(stk_cuda_driver *driver); /* also after a failed open
 
 /* Opens libnvrtc (or the file named by STOKE_LIBNVRTC): the newest that is not newer than the driver, which
  * understands no PTX from after its time; else any. STOKE_E_NOTFOUND: what to install. */
-int stk_nvrtc_open(stk_nvrtc *nvrtc, int driver_version, stoke_error *err);
-void stk_nvrtc_close(stk_nvrtc *nvrtc);
+int stk_nvrtc_open(stk_cuda_nvrtc *nvrtc, int driver_version, stoke_error *err);
+void stk_nvrtc_close(stk_cuda_nvrtc *nvrtc);
 
 /* What a call returned, as a status: STOKE_OK; STOKE_E_NOMEM for memory, STOKE_E_UNSUPPORTED for a program
  * that is refused; else STOKE_E_DEVICE. The message names the device, the call, the driver's name and text of

@@ -27,7 +27,7 @@ static void add_log(stoke_error *err, const char *log)
 }
 
 /* Hands PTX to the driver. */
-static int load(stk_module *module, const char *ptx, stoke_error *err)
+static int load(stk_device_module *module, const char *ptx, stoke_error *err)
 {
     stk_cuda *cuda = module->head.device->own;
     char log[LOG_BYTES] = "";
@@ -41,9 +41,9 @@ static int load(stk_module *module, const char *ptx, stoke_error *err)
 /* ---- PTX made at build time ---- */
 
 /* The newest that the card can run, or NULL. */
-static const stk_ptx *fitting(const stk_program *program, uint32_t architecture)
+static const stk_program_ptx *fitting(const stk_program *program, uint32_t architecture)
 {
-    const stk_ptx *best = NULL;
+    const stk_program_ptx *best = NULL;
     for (uint32_t i = 0; i < program->n_ptx && program->ptx[i].architecture <= architecture; i++)
         best = &program->ptx[i];
     return best;
@@ -53,7 +53,7 @@ static const stk_ptx *fitting(const stk_program *program, uint32_t architecture)
 
 typedef struct compilation {
     stk_cuda *cuda;
-    stk_nvrtc nvrtc;
+    stk_cuda_nvrtc nvrtc;
     const stk_program *program;
     nvrtcProgram handle;
     stoke_error *err;
@@ -137,7 +137,7 @@ static int compile(stk_cuda *cuda, const stk_program *program, char **ptx, stoke
     return r;
 }
 
-static int load_text(stk_module *module, stoke_error *err)
+static int load_text(stk_device_module *module, stoke_error *err)
 {
     char *ptx = NULL;
     int r = compile(module->head.device->own, module->head.program, &ptx, err);
@@ -149,10 +149,10 @@ static int load_text(stk_module *module, stoke_error *err)
 /* ---- the module ---- */
 
 /* PTX at hand, else the text. When neither does, both reasons count: the first is what is to be mended. */
-static int load_either(stk_module *module, stoke_error *err)
+static int load_either(stk_device_module *module, stoke_error *err)
 {
     stk_cuda *cuda = module->head.device->own;
-    const stk_ptx *ptx = fitting(module->head.program, cuda->architecture);
+    const stk_program_ptx *ptx = fitting(module->head.program, cuda->architecture);
     if (!ptx) return load_text(module, err);
     int r = load(module, ptx->text, err);
     if (r != STOKE_E_UNSUPPORTED) return r;
@@ -166,7 +166,7 @@ static int load_either(stk_module *module, stoke_error *err)
     return err->code;
 }
 
-static int find_kernels(stk_module *module, stoke_error *err)
+static int find_kernels(stk_device_module *module, stoke_error *err)
 {
     stk_cuda *cuda = module->head.device->own;
     const stk_program *program = module->head.program;
@@ -179,13 +179,13 @@ static int find_kernels(stk_module *module, stoke_error *err)
     return STOKE_OK;
 }
 
-int stk_cuda_module_create(stoke_device *device, const stk_program *program, stk_module **out,
+int stk_cuda_module_create(stoke_device *device, const stk_program *program, stk_device_module **out,
                            stoke_error *err)
 {
     stk_cuda *cuda = device->own;
-    stk_module *module = stk_calloc(1, sizeof *module);
+    stk_device_module *module = stk_calloc(1, sizeof *module);
     if (!module) return stk_fail(err, STOKE_E_NOMEM, "no memory for a program");
-    module->head = (stk_module_head){ device, program };
+    module->head = (stk_device_module_head){ device, program };
     module->kernels = stk_calloc(program->n_kernels, sizeof *module->kernels);
     int r = module->kernels ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "no memory for a program");
     if (!r) r = stk_cuda_enter(cuda, err);
@@ -204,7 +204,7 @@ int stk_cuda_module_create(stoke_device *device, const stk_program *program, stk
     return r;
 }
 
-void stk_cuda_module_destroy(stk_module *module)
+void stk_cuda_module_destroy(stk_device_module *module)
 {
     stk_cuda *cuda = module->head.device->own;
     if (stk_cuda_enter_to_destroy(cuda)) {

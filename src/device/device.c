@@ -74,7 +74,7 @@ static void give_back(stoke_device *device, uint64_t bytes)
     pthread_mutex_unlock(&state->lock);
 }
 
-int stk_block_create(stk_device_block *block, stoke_device *device, stk_memory_kind kind, size_t bytes,
+int stk_block_create(stk_device_block *block, stoke_device *device, stk_device_memory_kind kind, size_t bytes,
                      stoke_error *err)
 {
     call c;
@@ -119,19 +119,19 @@ int stoke_device_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *to
 
 /* ---- streams ---- */
 
-static stoke_device *of_stream(const stk_stream *stream)
+static stoke_device *of_stream(const stk_device_stream *stream)
 {
-    return ((const stk_stream_head *)stream)->device;
+    return ((const stk_device_stream_head *)stream)->device;
 }
 
-static stoke_device *of_event(const stk_event *event)
+static stoke_device *of_event(const stk_device_event *event)
 {
     return ((const stk_event_head *)event)->device;
 }
 
-static const stk_module_head *of_module(const stk_module *module)
+static const stk_device_module_head *of_module(const stk_device_module *module)
 {
-    return (const stk_module_head *)module;
+    return (const stk_device_module_head *)module;
 }
 
 static int another_device(const stoke_device *device, const char *what, stoke_error *err)
@@ -139,7 +139,7 @@ static int another_device(const stoke_device *device, const char *what, stoke_er
     return stk_fail(err, STOKE_E_INVALID, "%s: %s belongs to another device", device->info.name, what);
 }
 
-int stk_stream_create(stk_stream **out, stoke_device *device, stoke_error *err)
+int stk_stream_create(stk_device_stream **out, stoke_device *device, stoke_error *err)
 {
     call c;
     *out = NULL;
@@ -147,7 +147,7 @@ int stk_stream_create(stk_stream **out, stoke_device *device, stoke_error *err)
     return r ? r : end(&c, device->fns->stream_create(device, out, c.err));
 }
 
-int stk_stream_wrap(stk_stream **out, stoke_device *device, void *native, stoke_error *err)
+int stk_stream_wrap(stk_device_stream **out, stoke_device *device, void *native, stoke_error *err)
 {
     call c;
     *out = NULL;
@@ -160,21 +160,21 @@ int stk_stream_wrap(stk_stream **out, stoke_device *device, void *native, stoke_
     return end(&c, device->fns->stream_wrap(device, native, out, c.err));
 }
 
-void stk_stream_destroy(stk_stream **stream)
+void stk_stream_destroy(stk_device_stream **stream)
 {
     if (!*stream) return;
     of_stream(*stream)->fns->stream_destroy(*stream);
     *stream = NULL;
 }
 
-int stk_stream_finish(stk_stream *stream, stoke_error *err)
+int stk_stream_finish(stk_device_stream *stream, stoke_error *err)
 {
     call c;
     const int r = begin(&c, of_stream(stream), err);
     return r ? r : end(&c, c.device->fns->stream_finish(stream, c.err));
 }
 
-int stk_stream_wait(stk_stream *stream, stk_event *event, stoke_error *err)
+int stk_stream_wait(stk_device_stream *stream, stk_device_event *event, stoke_error *err)
 {
     call c;
     const int r = begin(&c, of_stream(stream), err);
@@ -204,7 +204,7 @@ static int overlap(const stk_device_block *to, size_t to_at, const stk_device_bl
     return to_at < from_at ? from_at - to_at < bytes : to_at - from_at < bytes;
 }
 
-int stk_stream_copy(stk_stream *stream, const stk_device_block *to, size_t to_at,
+int stk_stream_copy(stk_device_stream *stream, const stk_device_block *to, size_t to_at,
                     const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err)
 {
     call c;
@@ -219,11 +219,11 @@ int stk_stream_copy(stk_stream *stream, const stk_device_block *to, size_t to_at
 }
 
 /* Blocks first, all of the device, then one value. */
-static int check_arguments(const stoke_device *device, const char *kernel, const stk_launch *launch,
+static int check_arguments(const stoke_device *device, const char *kernel, const stk_device_launch *launch,
                            stoke_error *err)
 {
     for (uint32_t i = 0; i < launch->n_arguments; i++) {
-        const stk_argument *argument = &launch->arguments[i];
+        const stk_device_argument *argument = &launch->arguments[i];
         const int last = i + 1 == launch->n_arguments;
         if (last != !argument->block)
             return stk_fail(err, STOKE_E_INVALID, "%s: argument %u of kernel %s must be %s",
@@ -240,8 +240,8 @@ static int check_arguments(const stoke_device *device, const char *kernel, const
     return STOKE_OK;
 }
 
-static int check_launch(const stoke_device *device, const stk_module_head *module, const stk_launch *launch,
-                        stoke_error *err)
+static int check_launch(const stoke_device *device, const stk_device_module_head *module,
+                        const stk_device_launch *launch, stoke_error *err)
 {
     if (module->device != device) return another_device(device, "the program", err);
     const stk_program *program = module->program;
@@ -259,7 +259,8 @@ static int check_launch(const stoke_device *device, const stk_module_head *modul
     return check_arguments(device, kernel, launch, err);
 }
 
-int stk_stream_launch(stk_stream *stream, stk_module *module, const stk_launch *launch, stoke_error *err)
+int stk_stream_launch(stk_device_stream *stream, stk_device_module *module, const stk_device_launch *launch,
+                      stoke_error *err)
 {
     call c;
     int r = begin(&c, of_stream(stream), err);
@@ -267,7 +268,7 @@ int stk_stream_launch(stk_stream *stream, stk_module *module, const stk_launch *
     return r ? r : end(&c, c.device->fns->launch(stream, module, launch, c.err));
 }
 
-int stk_stream_occupy(stk_stream *stream, uint64_t ns, stoke_error *err)
+int stk_stream_occupy(stk_device_stream *stream, uint64_t ns, stoke_error *err)
 {
     call c;
     const int r = begin(&c, of_stream(stream), err);
@@ -280,7 +281,7 @@ int stk_stream_occupy(stk_stream *stream, uint64_t ns, stoke_error *err)
 
 /* ---- events ---- */
 
-int stk_event_create(stk_event **out, stoke_device *device, stoke_error *err)
+int stk_event_create(stk_device_event **out, stoke_device *device, stoke_error *err)
 {
     call c;
     *out = NULL;
@@ -288,14 +289,14 @@ int stk_event_create(stk_event **out, stoke_device *device, stoke_error *err)
     return r ? r : end(&c, device->fns->event_create(device, out, c.err));
 }
 
-void stk_event_destroy(stk_event **event)
+void stk_event_destroy(stk_device_event **event)
 {
     if (!*event) return;
     of_event(*event)->fns->event_destroy(*event);
     *event = NULL;
 }
 
-int stk_event_record(stk_event *event, stk_stream *stream, stoke_error *err)
+int stk_event_record(stk_device_event *event, stk_device_stream *stream, stoke_error *err)
 {
     call c;
     const int r = begin(&c, of_event(event), err);
@@ -304,14 +305,14 @@ int stk_event_record(stk_event *event, stk_stream *stream, stoke_error *err)
     return end(&c, c.device->fns->event_record(event, stream, c.err));
 }
 
-int stk_event_finish(stk_event *event, stoke_error *err)
+int stk_event_finish(stk_device_event *event, stoke_error *err)
 {
     call c;
     const int r = begin(&c, of_event(event), err);
     return r ? r : end(&c, c.device->fns->event_finish(event, c.err));
 }
 
-int stk_event_done(stk_event *event, int *done, stoke_error *err)
+int stk_event_done(stk_device_event *event, int *done, stoke_error *err)
 {
     call c;
     *done = 0;
@@ -319,7 +320,7 @@ int stk_event_done(stk_event *event, int *done, stoke_error *err)
     return r ? r : end(&c, c.device->fns->event_done(event, done, c.err));
 }
 
-int stk_event_time(stk_event *event, uint64_t *ns, stoke_error *err)
+int stk_event_time(stk_device_event *event, uint64_t *ns, stoke_error *err)
 {
     call c;
     *ns = 0;
@@ -329,7 +330,8 @@ int stk_event_time(stk_event *event, uint64_t *ns, stoke_error *err)
 
 /* ---- programs ---- */
 
-int stk_module_create(stk_module **out, stoke_device *device, const stk_program *program, stoke_error *err)
+int stk_module_create(stk_device_module **out, stoke_device *device, const stk_program *program,
+                      stoke_error *err)
 {
     call c;
     *out = NULL;
@@ -337,7 +339,7 @@ int stk_module_create(stk_module **out, stoke_device *device, const stk_program 
     return r ? r : end(&c, device->fns->module_create(device, program, out, c.err));
 }
 
-void stk_module_destroy(stk_module **module)
+void stk_module_destroy(stk_device_module **module)
 {
     if (!*module) return;
     of_module(*module)->device->fns->module_destroy(*module);

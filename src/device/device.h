@@ -21,51 +21,52 @@
 
 #include "src/device/program.h"
 
-typedef enum stk_memory_kind {
+typedef enum stk_device_memory_kind {
     STK_MEMORY_PAGEABLE, /* ordinary host memory */
     STK_MEMORY_PINNED,   /* page-locked: copies from it are asynchronous and faster */
     STK_MEMORY_DEVICE
-} stk_memory_kind;
+} stk_device_memory_kind;
 
 typedef struct stk_device_block {
     stoke_device *device;
-    stk_memory_kind kind;
+    stk_device_memory_kind kind;
     size_t bytes;
     void *host;       /* its address on the host; NULL for device memory that the host cannot see */
     uintptr_t handle; /* of device memory: the kind's own (address, cl_mem) */
     void *own;        /* what else the kind keeps */
 } stk_device_block;
 
-typedef struct stk_stream stk_stream; /* begins with stk_stream_head */
-typedef struct stk_event stk_event;   /* begins with stk_event_head */
-typedef struct stk_module stk_module; /* a program, compiled; begins with stk_module_head */
+typedef struct stk_device_stream stk_device_stream; /* begins with stk_device_stream_head */
+typedef struct stk_device_event stk_device_event;   /* begins with stk_event_head */
+typedef struct stk_device_module
+    stk_device_module; /* a program, compiled; begins with stk_device_module_head */
 
-typedef struct stk_stream_head {
+typedef struct stk_device_stream_head {
     stoke_device *device;
-} stk_stream_head, stk_event_head;
+} stk_device_stream_head, stk_event_head;
 
-typedef struct stk_module_head {
+typedef struct stk_device_module_head {
     stoke_device *device;
     const stk_program *program;
-} stk_module_head;
+} stk_device_module_head;
 
 /* Arguments of a launch: device blocks, none of them missing, then the shape by value. */
-typedef struct stk_argument {
+typedef struct stk_device_argument {
     const stk_device_block *block; /* NULL: by value, the last one only */
     const void *value;
     size_t bytes;
-} stk_argument;
+} stk_device_argument;
 
 /* Of one kernel: arguments, and the bytes of one by value. */
 enum { STK_ARGUMENTS_MAX = 16, STK_VALUE_MAX = 256 };
 
-typedef struct stk_launch {
+typedef struct stk_device_launch {
     uint32_t kernel;  /* index in the program */
     uint32_t grid[3]; /* work items; none may be 0 */
-    const stk_argument *arguments;
+    const stk_device_argument *arguments;
     uint32_t n_arguments;
     uint64_t traffic; /* bytes read and written, for the model of simulated GPUs; others ignore it */
-} stk_launch;
+} stk_device_launch;
 
 /* What a kind implements. Arguments have been checked; `err` is never NULL. A function that fails cleans up
  * after itself. */
@@ -81,35 +82,37 @@ typedef struct stk_device_fns {
     int (*block_create)(stk_device_block *block, stoke_error *err); /* device, kind, bytes are set */
     void (*block_destroy)(stk_device_block *block);
 
-    int (*stream_create)(stoke_device *device, stk_stream **out, stoke_error *err);
-    void (*stream_destroy)(stk_stream *stream); /* waits for its work, unless it is someone else's */
+    int (*stream_create)(stoke_device *device, stk_device_stream **out, stoke_error *err);
+    void (*stream_destroy)(stk_device_stream *stream); /* waits for its work, unless it is someone else's */
     /* Someone else's stream (CUstream) as ours; NULL: the kind has none. */
-    int (*stream_wrap)(stoke_device *device, void *native, stk_stream **out, stoke_error *err);
-    int (*stream_finish)(stk_stream *stream, stoke_error *err);
+    int (*stream_wrap)(stoke_device *device, void *native, stk_device_stream **out, stoke_error *err);
+    int (*stream_finish)(stk_device_stream *stream, stoke_error *err);
     /* Later work of the stream waits for the event. An event never recorded holds nothing up. */
-    int (*stream_wait)(stk_stream *stream, stk_event *event, stoke_error *err);
+    int (*stream_wait)(stk_device_stream *stream, stk_device_event *event, stoke_error *err);
 
-    int (*event_create)(stoke_device *device, stk_event **out, stoke_error *err);
-    void (*event_destroy)(stk_event *event);
-    int (*event_record)(stk_event *event, stk_stream *stream, stoke_error *err); /* again and again */
-    int (*event_finish)(stk_event *event, stoke_error *err);                     /* the host waits */
-    int (*event_done)(stk_event *event, int *done, stoke_error *err);
+    int (*event_create)(stoke_device *device, stk_device_event **out, stoke_error *err);
+    void (*event_destroy)(stk_device_event *event);
+    int (*event_record)(stk_device_event *event, stk_device_stream *stream,
+                        stoke_error *err);                          /* again and again */
+    int (*event_finish)(stk_device_event *event, stoke_error *err); /* the host waits */
+    int (*event_done)(stk_device_event *event, int *done, stoke_error *err);
     /* When it happened, on the host's CLOCK_MONOTONIC; only after it has. */
-    int (*event_time)(stk_event *event, uint64_t *ns, stoke_error *err);
+    int (*event_time)(stk_device_event *event, uint64_t *ns, stoke_error *err);
 
     /* Never 0 bytes, never overlapping. Host blocks may be made by the caller around memory of its own
      * (device, kind, bytes, host). */
-    int (*copy)(stk_stream *stream, const stk_device_block *to, size_t to_at, const stk_device_block *from,
-                size_t from_at, size_t bytes, stoke_error *err);
+    int (*copy)(stk_device_stream *stream, const stk_device_block *to, size_t to_at,
+                const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err);
 
-    int (*module_create)(stoke_device *device, const stk_program *program, stk_module **out,
+    int (*module_create)(stoke_device *device, const stk_program *program, stk_device_module **out,
                          stoke_error *err);
-    void (*module_destroy)(stk_module *module);
-    int (*launch)(stk_stream *stream, stk_module *module, const stk_launch *launch, stoke_error *err);
+    void (*module_destroy)(stk_device_module *module);
+    int (*launch)(stk_device_stream *stream, stk_device_module *module, const stk_device_launch *launch,
+                  stoke_error *err);
 
     /* The stream is busy computing for so long: a simulated training step. NULL: the kind has to compute for
      * it (`spin`). */
-    int (*occupy)(stk_stream *stream, uint64_t ns, stoke_error *err);
+    int (*occupy)(stk_device_stream *stream, uint64_t ns, stoke_error *err);
 } stk_device_fns;
 
 extern const stk_device_fns stk_device_host, stk_device_opencl, stk_device_cuda, stk_device_sim;
@@ -125,27 +128,29 @@ struct stoke_device {
 
 /* device.c: the calls for the rest of the library. They check, keep the first STOKE_E_DEVICE, count memory
  * against params.memory_limit (STOKE_E_NOMEM with the arithmetic), and accept err NULL. */
-int stk_block_create(stk_device_block *block, stoke_device *device, stk_memory_kind kind, size_t bytes,
+int stk_block_create(stk_device_block *block, stoke_device *device, stk_device_memory_kind kind, size_t bytes,
                      stoke_error *err);
 void stk_block_destroy(stk_device_block *block); /* zeroed afterwards; zeroed blocks are fine */
-int stk_stream_create(stk_stream **out, stoke_device *device, stoke_error *err);
-int stk_stream_wrap(stk_stream **out, stoke_device *device, void *native, stoke_error *err);
-void stk_stream_destroy(stk_stream **stream);
-int stk_stream_finish(stk_stream *stream, stoke_error *err);
-int stk_stream_wait(stk_stream *stream, stk_event *event, stoke_error *err);
-int stk_stream_copy(stk_stream *stream, const stk_device_block *to, size_t to_at,
+int stk_stream_create(stk_device_stream **out, stoke_device *device, stoke_error *err);
+int stk_stream_wrap(stk_device_stream **out, stoke_device *device, void *native, stoke_error *err);
+void stk_stream_destroy(stk_device_stream **stream);
+int stk_stream_finish(stk_device_stream *stream, stoke_error *err);
+int stk_stream_wait(stk_device_stream *stream, stk_device_event *event, stoke_error *err);
+int stk_stream_copy(stk_device_stream *stream, const stk_device_block *to, size_t to_at,
                     const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err);
-int stk_stream_launch(stk_stream *stream, stk_module *module, const stk_launch *launch, stoke_error *err);
+int stk_stream_launch(stk_device_stream *stream, stk_device_module *module, const stk_device_launch *launch,
+                      stoke_error *err);
 /* STOKE_E_UNSUPPORTED where the kind has none. */
-int stk_stream_occupy(stk_stream *stream, uint64_t ns, stoke_error *err);
-int stk_event_create(stk_event **out, stoke_device *device, stoke_error *err);
-void stk_event_destroy(stk_event **event);
-int stk_event_record(stk_event *event, stk_stream *stream, stoke_error *err);
-int stk_event_finish(stk_event *event, stoke_error *err);
-int stk_event_done(stk_event *event, int *done, stoke_error *err);
-int stk_event_time(stk_event *event, uint64_t *ns, stoke_error *err);
-int stk_module_create(stk_module **out, stoke_device *device, const stk_program *program, stoke_error *err);
-void stk_module_destroy(stk_module **module);
+int stk_stream_occupy(stk_device_stream *stream, uint64_t ns, stoke_error *err);
+int stk_event_create(stk_device_event **out, stoke_device *device, stoke_error *err);
+void stk_event_destroy(stk_device_event **event);
+int stk_event_record(stk_device_event *event, stk_device_stream *stream, stoke_error *err);
+int stk_event_finish(stk_device_event *event, stoke_error *err);
+int stk_event_done(stk_device_event *event, int *done, stoke_error *err);
+int stk_event_time(stk_device_event *event, uint64_t *ns, stoke_error *err);
+int stk_module_create(stk_device_module **out, stoke_device *device, const stk_program *program,
+                      stoke_error *err);
+void stk_module_destroy(stk_device_module **module);
 
 /* For `discover`. */
 int stk_device_list_add(stoke_device_list *list, const stoke_device_info *info);

@@ -8,7 +8,7 @@
 
 struct stoke_device_buffer {
     stk_device_block block;
-    stk_stream *stream;
+    stk_device_stream *stream;
 };
 
 int stoke_device_buffer_create(stoke_device_buffer **out, stoke_device *device, size_t bytes,

@@ -7,16 +7,16 @@
 #include "src/base/mem.h"
 #include "src/device/device_state.h"
 
-struct stk_pinned {
+struct stk_device_pinned {
     stk_device_block block;
-    stk_pinned *next;
+    stk_device_pinned *next;
 };
 
 static int take(stoke_device *device, size_t bytes, size_t alignment, void **pointer, stoke_error *err)
 {
     stk_device_state *state = stk_state_of(device);
     size_t room;
-    stk_pinned *entry = stk_calloc(1, sizeof *entry);
+    stk_device_pinned *entry = stk_calloc(1, sizeof *entry);
     if (!entry || !alignment || !stk_add(bytes, alignment - 1, &room)) {
         stk_free(entry);
         return stk_fail(err, STOKE_E_NOMEM, "%s: no room for %zu bytes of page-locked memory",
@@ -53,7 +53,7 @@ static void pinned_release(void *context, void *pointer, size_t bytes)
 {
     stk_device_state *state = stk_state_of(context);
     pthread_mutex_lock(&state->lock);
-    stk_pinned **link = &state->pinned, *entry;
+    stk_device_pinned **link = &state->pinned, *entry;
     for (; (entry = *link); link = &entry->next) {
         const char *start = entry->block.host;
         if ((char *)pointer >= start && (char *)pointer < start + entry->block.bytes) break;

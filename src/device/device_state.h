@@ -10,7 +10,7 @@
 
 #include "src/device/device.h"
 
-typedef struct stk_pinned stk_pinned;
+typedef struct stk_device_pinned stk_device_pinned;
 
 typedef struct stk_device_state {
     pthread_mutex_t lock;
@@ -18,7 +18,7 @@ typedef struct stk_device_state {
     stoke_error lost;          /* the first STOKE_E_DEVICE */
     uint64_t limit;            /* of device memory; 0 = the kind decides */
     uint64_t taken;            /* device memory of this process */
-    stk_pinned *pinned;        /* handed out by the allocator */
+    stk_device_pinned *pinned; /* handed out by the allocator */
     stoke_error pinned_failed; /* code 0: none did */
 } stk_device_state;
 

@@ -31,7 +31,7 @@ typedef struct host_device {
 
 /* Records of an event are numbered, and pass in that order even when they are on two streams: so `passed` is
  * all there is to know. */
-struct stk_event {
+struct stk_device_event {
     stk_event_head head;
     uint64_t recorded, passed; /* how many */
     uint64_t time_ns;          /* of the last one that passed */
@@ -46,7 +46,7 @@ typedef struct work {
     const void *from;
     size_t bytes;
     uint64_t ns; /* OCCUPY */
-    stk_event *event;
+    stk_device_event *event;
     uint64_t number;         /* RECORD, WAIT: of the record */
     stk_host_kernel *kernel; /* LAUNCH */
     uint32_t grid[3];
@@ -54,15 +54,15 @@ typedef struct work {
     _Alignas(16) unsigned char value[STK_VALUE_MAX];
 } work;
 
-struct stk_stream {
-    stk_stream_head head;
+struct stk_device_stream {
+    stk_device_stream_head head;
     pthread_t thread;
     uint64_t asked, done; /* pieces of work; work n lies in queue[n % QUEUE] */
     work queue[QUEUE];
 };
 
-struct stk_module {
-    stk_module_head head;
+struct stk_device_module {
+    stk_device_module_head head;
 };
 
 static host_device *own(const stoke_device *device)
@@ -86,7 +86,7 @@ static void carry_out(work *w)
 /* Work that is about an event, under the lock. */
 static void pass_event(host_device *host, const work *w)
 {
-    stk_event *event = w->event;
+    stk_device_event *event = w->event;
     const uint64_t before = w->kind == WORK_RECORD ? w->number - 1 : w->number;
     while (event->passed < before) pthread_cond_wait(&host->changed, &host->lock);
     if (w->kind == WORK_RECORD) {
@@ -98,7 +98,7 @@ static void pass_event(host_device *host, const work *w)
 
 static void *stream_main(void *argument)
 {
-    stk_stream *stream = argument;
+    stk_device_stream *stream = argument;
     host_device *host = own(stream->head.device);
     pthread_mutex_lock(&host->lock);
     for (;;) {
@@ -120,7 +120,7 @@ static void *stream_main(void *argument)
 }
 
 /* A free place at the end of the queue, with the lock held; `put` hands it in and lets go. */
-static work *place(stk_stream *stream)
+static work *place(stk_device_stream *stream)
 {
     host_device *host = own(stream->head.device);
     pthread_mutex_lock(&host->lock);
@@ -130,7 +130,7 @@ static work *place(stk_stream *stream)
     return w;
 }
 
-static int put(stk_stream *stream)
+static int put(stk_device_stream *stream)
 {
     host_device *host = own(stream->head.device);
     stream->asked++;
@@ -139,9 +139,9 @@ static int put(stk_stream *stream)
     return STOKE_OK;
 }
 
-static int stream_create(stoke_device *device, stk_stream **out, stoke_error *err)
+static int stream_create(stoke_device *device, stk_device_stream **out, stoke_error *err)
 {
-    stk_stream *stream = stk_calloc(1, sizeof *stream);
+    stk_device_stream *stream = stk_calloc(1, sizeof *stream);
     if (!stream) return stk_fail(err, STOKE_E_NOMEM, "host: no memory for a stream");
     stream->head.device = device;
     const int failed = stk_thread_start(&stream->thread, stream_main, stream);
@@ -153,7 +153,7 @@ static int stream_create(stoke_device *device, stk_stream **out, stoke_error *er
     return STOKE_OK;
 }
 
-static void stream_destroy(stk_stream *stream)
+static void stream_destroy(stk_device_stream *stream)
 {
     place(stream)->kind = WORK_END;
     put(stream);
@@ -161,7 +161,7 @@ static void stream_destroy(stk_stream *stream)
     stk_free(stream);
 }
 
-static int stream_finish(stk_stream *stream, stoke_error *err)
+static int stream_finish(stk_device_stream *stream, stoke_error *err)
 {
     host_device *host = own(stream->head.device);
     pthread_mutex_lock(&host->lock);
@@ -171,7 +171,7 @@ static int stream_finish(stk_stream *stream, stoke_error *err)
     return STOKE_OK;
 }
 
-static int occupy(stk_stream *stream, uint64_t ns, stoke_error *err)
+static int occupy(stk_device_stream *stream, uint64_t ns, stoke_error *err)
 {
     work *w = place(stream);
     w->kind = WORK_OCCUPY;
@@ -181,7 +181,7 @@ static int occupy(stk_stream *stream, uint64_t ns, stoke_error *err)
 
 /* ---- events ---- */
 
-static int event_create(stoke_device *device, stk_event **out, stoke_error *err)
+static int event_create(stoke_device *device, stk_device_event **out, stoke_error *err)
 {
     *out = stk_calloc(1, sizeof **out);
     if (!*out) return stk_fail(err, STOKE_E_NOMEM, "host: no memory for an event");
@@ -189,7 +189,7 @@ static int event_create(stoke_device *device, stk_event **out, stoke_error *err)
     return STOKE_OK;
 }
 
-static void event_destroy(stk_event *event)
+static void event_destroy(stk_device_event *event)
 {
     host_device *host = own(event->head.device);
     pthread_mutex_lock(&host->lock);
@@ -198,7 +198,7 @@ static void event_destroy(stk_event *event)
     stk_free(event);
 }
 
-static int put_event(stk_stream *stream, stk_event *event, work_kind kind)
+static int put_event(stk_device_stream *stream, stk_device_event *event, work_kind kind)
 {
     work *w = place(stream);
     w->kind = kind;
@@ -208,17 +208,17 @@ static int put_event(stk_stream *stream, stk_event *event, work_kind kind)
     return put(stream);
 }
 
-static int event_record(stk_event *event, stk_stream *stream, stoke_error *err)
+static int event_record(stk_device_event *event, stk_device_stream *stream, stoke_error *err)
 {
     return put_event(stream, event, WORK_RECORD);
 }
 
-static int stream_wait(stk_stream *stream, stk_event *event, stoke_error *err)
+static int stream_wait(stk_device_stream *stream, stk_device_event *event, stoke_error *err)
 {
     return put_event(stream, event, WORK_WAIT);
 }
 
-static int event_finish(stk_event *event, stoke_error *err)
+static int event_finish(stk_device_event *event, stoke_error *err)
 {
     host_device *host = own(event->head.device);
     pthread_mutex_lock(&host->lock);
@@ -228,7 +228,7 @@ static int event_finish(stk_event *event, stoke_error *err)
     return STOKE_OK;
 }
 
-static int event_done(stk_event *event, int *done, stoke_error *err)
+static int event_done(stk_device_event *event, int *done, stoke_error *err)
 {
     host_device *host = own(event->head.device);
     pthread_mutex_lock(&host->lock);
@@ -237,7 +237,7 @@ static int event_done(stk_event *event, int *done, stoke_error *err)
     return STOKE_OK;
 }
 
-static int event_time(stk_event *event, uint64_t *ns, stoke_error *err)
+static int event_time(stk_device_event *event, uint64_t *ns, stoke_error *err)
 {
     host_device *host = own(event->head.device);
     pthread_mutex_lock(&host->lock);
@@ -288,8 +288,8 @@ static int memory(stoke_device *device, uint64_t *free_bytes, uint64_t *total_by
     return STOKE_OK;
 }
 
-static int copy(stk_stream *stream, const stk_device_block *to, size_t to_at, const stk_device_block *from,
-                size_t from_at, size_t bytes, stoke_error *err)
+static int copy(stk_device_stream *stream, const stk_device_block *to, size_t to_at,
+                const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err)
 {
     work *w = place(stream);
     w->kind = WORK_COPY;
@@ -301,23 +301,25 @@ static int copy(stk_stream *stream, const stk_device_block *to, size_t to_at, co
 
 /* ---- kernels ---- */
 
-static int module_create(stoke_device *device, const stk_program *program, stk_module **out, stoke_error *err)
+static int module_create(stoke_device *device, const stk_program *program, stk_device_module **out,
+                         stoke_error *err)
 {
     *out = stk_calloc(1, sizeof **out);
     if (!*out) return stk_fail(err, STOKE_E_NOMEM, "host: no memory for a program");
-    (*out)->head = (stk_module_head){ device, program };
+    (*out)->head = (stk_device_module_head){ device, program };
     return STOKE_OK;
 }
 
-static void module_destroy(stk_module *module)
+static void module_destroy(stk_device_module *module)
 {
     stk_free(module);
 }
 
-static int launch(stk_stream *stream, stk_module *module, const stk_launch *l, stoke_error *err)
+static int launch(stk_device_stream *stream, stk_device_module *module, const stk_device_launch *l,
+                  stoke_error *err)
 {
     work *w = place(stream);
-    const stk_argument *shape = &l->arguments[l->n_arguments - 1];
+    const stk_device_argument *shape = &l->arguments[l->n_arguments - 1];
     w->kind = WORK_LAUNCH;
     w->kernel = module->head.program->host[l->kernel];
     memcpy(w->grid, l->grid, sizeof w->grid);

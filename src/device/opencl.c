@@ -283,20 +283,20 @@ static void opencl_block_destroy(stk_device_block *block)
 
 /* ---- streams and copies ---- */
 
-static int opencl_stream_create(stoke_device *device, stk_stream **out, stoke_error *err)
+static int opencl_stream_create(stoke_device *device, stk_device_stream **out, stoke_error *err)
 {
     stk_opencl_stream *stream = stk_calloc(1, sizeof *stream);
     if (!stream) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for a stream", device->info.name);
     stream->head.device = device;
     const int r = create_queue(device, &stream->queue, err);
     if (r == STOKE_OK)
-        *out = (stk_stream *)stream;
+        *out = (stk_device_stream *)stream;
     else
         stk_free(stream);
     return r;
 }
 
-static void opencl_stream_destroy(stk_stream *base)
+static void opencl_stream_destroy(stk_device_stream *base)
 {
     stk_opencl_stream *stream = (stk_opencl_stream *)base;
     stk_opencl *own = stk_opencl_of(stream->head.device);
@@ -305,7 +305,7 @@ static void opencl_stream_destroy(stk_stream *base)
     stk_free(stream);
 }
 
-static int opencl_stream_finish(stk_stream *base, stoke_error *err)
+static int opencl_stream_finish(stk_device_stream *base, stoke_error *err)
 {
     stk_opencl_stream *stream = (stk_opencl_stream *)base;
     stk_opencl *own = stk_opencl_of(stream->head.device);
@@ -313,7 +313,7 @@ static int opencl_stream_finish(stk_stream *base, stoke_error *err)
 }
 
 /* Between two places on the host, in the stream's order: OpenCL has no command for it. */
-static int copy_on_host(stk_stream *stream, void *to, const void *from, size_t bytes, stoke_error *err)
+static int copy_on_host(stk_device_stream *stream, void *to, const void *from, size_t bytes, stoke_error *err)
 {
     const int r = opencl_stream_finish(stream, err);
     if (r == STOKE_OK) memcpy(to, from, bytes);
@@ -322,7 +322,7 @@ static int copy_on_host(stk_stream *stream, void *to, const void *from, size_t b
 
 /* Ordinary memory may be used again as soon as the call returns, as with CUDA: so the call waits for the
  * copy, and with it for all that the stream was told before. */
-static int opencl_copy(stk_stream *base, const stk_device_block *to, size_t to_at,
+static int opencl_copy(stk_device_stream *base, const stk_device_block *to, size_t to_at,
                        const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err)
 {
     stk_opencl_stream *stream = (stk_opencl_stream *)base;

@@ -37,7 +37,7 @@ typedef struct stk_opencl {
 } stk_opencl;
 
 typedef struct stk_opencl_stream {
-    stk_stream_head head;
+    stk_device_stream_head head;
     cl_command_queue queue;
 } stk_opencl_stream;
 
@@ -58,21 +58,22 @@ int stk_opencl_check(const stoke_device *device, const char *call, cl_int code, 
 int stk_opencl_check_wait(const stoke_device *device, const char *call, cl_int code, stoke_error *err);
 
 /* opencl_event.c */
-int stk_opencl_event_create(stoke_device *device, stk_event **out, stoke_error *err);
-void stk_opencl_event_destroy(stk_event *event);
-int stk_opencl_event_record(stk_event *event, stk_stream *stream, stoke_error *err);
-int stk_opencl_event_finish(stk_event *event, stoke_error *err);
-int stk_opencl_event_done(stk_event *event, int *done, stoke_error *err);
-int stk_opencl_event_time(stk_event *event, uint64_t *ns, stoke_error *err);
-int stk_opencl_stream_wait(stk_stream *stream, stk_event *event, stoke_error *err);
+int stk_opencl_event_create(stoke_device *device, stk_device_event **out, stoke_error *err);
+void stk_opencl_event_destroy(stk_device_event *event);
+int stk_opencl_event_record(stk_device_event *event, stk_device_stream *stream, stoke_error *err);
+int stk_opencl_event_finish(stk_device_event *event, stoke_error *err);
+int stk_opencl_event_done(stk_device_event *event, int *done, stoke_error *err);
+int stk_opencl_event_time(stk_device_event *event, uint64_t *ns, stoke_error *err);
+int stk_opencl_stream_wait(stk_device_stream *stream, stk_device_event *event, stoke_error *err);
 /* Looks at the device's clock for the first time. */
 int stk_opencl_clock_start(stoke_device *device, stoke_error *err);
 
 /* opencl_module.c */
-int stk_opencl_module_create(stoke_device *device, const stk_program *program, stk_module **out,
+int stk_opencl_module_create(stoke_device *device, const stk_program *program, stk_device_module **out,
                              stoke_error *err);
-void stk_opencl_module_destroy(stk_module *module);
-int stk_opencl_launch(stk_stream *stream, stk_module *module, const stk_launch *launch, stoke_error *err);
+void stk_opencl_module_destroy(stk_device_module *module);
+int stk_opencl_launch(stk_device_stream *stream, stk_device_module *module, const stk_device_launch *launch,
+                      stoke_error *err);
 /* How work items are grouped: `global` is `grid` rounded up to whole groups `local` of at most `limit`. */
 void stk_opencl_groups(const uint32_t grid[3], size_t limit, const size_t items_max[3], size_t global[3],
                        size_t local[3]);

@@ -126,7 +126,7 @@ static int is_trusted(const struct stat *st)
            st->st_size > STK_OPENCL_CACHE_EXTRA && st->st_size <= FILE_LIMIT;
 }
 
-const void *stk_opencl_cache_read(const char *folder, const stk_opencl_key *key, stk_buffer *buffer,
+const void *stk_opencl_cache_read(const char *folder, const stk_opencl_key *key, stk_mem_buffer *buffer,
                                   size_t *bytes)
 {
     char *path = stk_opencl_cache_path(folder, key, "bin");

@@ -37,7 +37,7 @@ char *stk_opencl_cache_path(const char *folder, const stk_opencl_key *key, const
 
 /* Reads a program into the buffer. A binary is code that the driver will run: only a regular file of this
  * user's that not everybody may write is taken. NULL: there is none that could be used. */
-const void *stk_opencl_cache_read(const char *folder, const stk_opencl_key *key, stk_buffer *buffer,
+const void *stk_opencl_cache_read(const char *folder, const stk_opencl_key *key, stk_mem_buffer *buffer,
                                   size_t *bytes);
 /* Makes the folder and its marker. 0: it cannot be written, or is somebody else's; nothing is kept then. */
 int stk_opencl_cache_make(const char *folder);

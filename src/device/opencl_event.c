@@ -57,17 +57,17 @@ static void note_seen(event *e, held *h)
 
 /* ---- life ---- */
 
-int stk_opencl_event_create(stoke_device *device, stk_event **out, stoke_error *err)
+int stk_opencl_event_create(stoke_device *device, stk_device_event **out, stoke_error *err)
 {
     event *e = stk_calloc(1, sizeof *e);
     if (!e) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for an event", device->info.name);
     e->head.device = device;
     pthread_mutex_init(&e->lock, NULL);
-    *out = (stk_event *)e;
+    *out = (stk_device_event *)e;
     return STOKE_OK;
 }
 
-void stk_opencl_event_destroy(stk_event *base)
+void stk_opencl_event_destroy(stk_device_event *base)
 {
     event *e = (event *)base;
     if (e->marker) stk_opencl_of(e->head.device)->cl.clReleaseEvent(e->marker);
@@ -75,7 +75,7 @@ void stk_opencl_event_destroy(stk_event *base)
     stk_free(e);
 }
 
-int stk_opencl_event_record(stk_event *base, stk_stream *stream, stoke_error *err)
+int stk_opencl_event_record(stk_device_event *base, stk_device_stream *stream, stoke_error *err)
 {
     event *e = (event *)base;
     const stk_opencl *own = stk_opencl_of(e->head.device);
@@ -103,7 +103,7 @@ int stk_opencl_event_record(stk_event *base, stk_stream *stream, stoke_error *er
 
 /* ---- waiting ---- */
 
-int stk_opencl_stream_wait(stk_stream *base, stk_event *waited, stoke_error *err)
+int stk_opencl_stream_wait(stk_device_stream *base, stk_device_event *waited, stoke_error *err)
 {
     stk_opencl_stream *stream = (stk_opencl_stream *)base;
     const stk_opencl *own = stk_opencl_of(stream->head.device);
@@ -116,7 +116,7 @@ int stk_opencl_stream_wait(stk_stream *base, stk_event *waited, stoke_error *err
     return stk_opencl_check(stream->head.device, "clEnqueueBarrierWithWaitList", code, err);
 }
 
-int stk_opencl_event_finish(stk_event *base, stoke_error *err)
+int stk_opencl_event_finish(stk_device_event *base, stoke_error *err)
 {
     event *e = (event *)base;
     held h;
@@ -142,7 +142,7 @@ static int look(event *e, held *h, stoke_error *err)
     return status == CL_COMPLETE;
 }
 
-int stk_opencl_event_done(stk_event *base, int *done, stoke_error *err)
+int stk_opencl_event_done(stk_device_event *base, int *done, stoke_error *err)
 {
     event *e = (event *)base;
     held h;
@@ -283,7 +283,7 @@ static int expect_done(event *e, held *h, stoke_error *err)
                     h->marker ? "has not happened yet" : "was never recorded");
 }
 
-int stk_opencl_event_time(stk_event *base, uint64_t *ns, stoke_error *err)
+int stk_opencl_event_time(stk_device_event *base, uint64_t *ns, stoke_error *err)
 {
     event *e = (event *)base;
     stoke_device *device = e->head.device;

@@ -14,7 +14,7 @@
 #include "src/device/opencl_cache.h"
 
 typedef struct module {
-    stk_module_head head;
+    stk_device_module_head head;
     cl_program program;
     pthread_mutex_t lock; /* arguments are part of a kernel until it is launched */
     cl_kernel *kernels;
@@ -129,7 +129,7 @@ static int build_text(const stoke_device *device, const stk_program *program, co
 /* Takes what the cache has; NULL: nothing, or nothing that the driver wants. */
 static cl_program build_cached(const stk_opencl *own, const stk_opencl_key *key)
 {
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     size_t bytes;
     cl_int status = CL_SUCCESS, code = CL_SUCCESS;
     cl_program built = NULL;
@@ -211,12 +211,12 @@ static int build(module *m, stoke_error *err)
     return r;
 }
 
-int stk_opencl_module_create(stoke_device *device, const stk_program *program, stk_module **out,
+int stk_opencl_module_create(stoke_device *device, const stk_program *program, stk_device_module **out,
                              stoke_error *err)
 {
     module *m = stk_calloc(1, sizeof *m);
     if (!m) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory for kernels", device->info.name);
-    m->head = (stk_module_head){ device, program };
+    m->head = (stk_device_module_head){ device, program };
     pthread_mutex_init(&m->lock, NULL);
     m->kernels = stk_calloc(program->n_kernels, sizeof *m->kernels);
     m->limits = stk_calloc(program->n_kernels, sizeof *m->limits);
@@ -224,13 +224,13 @@ int stk_opencl_module_create(stoke_device *device, const stk_program *program, s
                       ? build(m, err)
                       : stk_fail(err, STOKE_E_NOMEM, "%s: no memory for kernels", device->info.name);
     if (r == STOKE_OK)
-        *out = (stk_module *)m;
+        *out = (stk_device_module *)m;
     else
-        stk_opencl_module_destroy((stk_module *)m);
+        stk_opencl_module_destroy((stk_device_module *)m);
     return r;
 }
 
-void stk_opencl_module_destroy(stk_module *base)
+void stk_opencl_module_destroy(stk_device_module *base)
 {
     module *m = (module *)base;
     if (m->kernels) drop_program(m);
@@ -257,11 +257,11 @@ void stk_opencl_groups(const uint32_t grid[3], size_t limit, const size_t items_
     for (int i = 0; i < 3; i++) global[i] = (grid[i] + local[i] - 1) / local[i] * local[i];
 }
 
-static cl_int set_arguments(const stk_opencl *own, cl_kernel kernel, const stk_launch *launch)
+static cl_int set_arguments(const stk_opencl *own, cl_kernel kernel, const stk_device_launch *launch)
 {
     cl_int code = CL_SUCCESS;
     for (uint32_t i = 0; !code && i < launch->n_arguments; i++) {
-        const stk_argument *a = &launch->arguments[i];
+        const stk_device_argument *a = &launch->arguments[i];
         cl_mem memory = a->block ? (cl_mem)a->block->handle : NULL;
         code = a->block ? own->cl.clSetKernelArg(kernel, i, sizeof memory, &memory)
                         : own->cl.clSetKernelArg(kernel, i, a->bytes, a->value);
@@ -269,7 +269,8 @@ static cl_int set_arguments(const stk_opencl *own, cl_kernel kernel, const stk_l
     return code;
 }
 
-int stk_opencl_launch(stk_stream *stream, stk_module *base, const stk_launch *launch, stoke_error *err)
+int stk_opencl_launch(stk_device_stream *stream, stk_device_module *base, const stk_device_launch *launch,
+                      stoke_error *err)
 {
     module *m = (module *)base;
     const stk_opencl *own = stk_opencl_of(m->head.device);

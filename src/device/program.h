@@ -12,11 +12,11 @@
  * value. */
 typedef void stk_host_kernel(void *const *arguments, const uint32_t from[3], const uint32_t to[3]);
 
-typedef struct stk_ptx {
+typedef struct stk_program_ptx {
     uint32_t architecture; /* 80: compute_80 */
     const char *text;      /* ends with a zero */
     size_t bytes;
-} stk_ptx;
+} stk_program_ptx;
 
 typedef struct stk_program {
     const char *name;
@@ -26,12 +26,12 @@ typedef struct stk_program {
     const uint8_t *arguments;   /* of each, the shape included */
     stk_host_kernel *const *host;
     uint32_t n_kernels;
-    const stk_ptx *ptx; /* by rising architecture; n_ptx 0: none was made */
+    const stk_program_ptx *ptx; /* by rising architecture; n_ptx 0: none was made */
     uint32_t n_ptx;
 } stk_program;
 
 /* The kernels of kernels/, in the order of kernels.def. */
-enum stk_kernel {
+enum stk_program_kernel {
 #define KERNEL(name, arguments) STK_KERNEL_##name,
 #include "kernels/kernels.def"
 #undef KERNEL

@@ -47,29 +47,29 @@ typedef struct sim_device {
     pthread_mutex_t lock; /* of everything below but model and clock */
     model model;
     stk_sim_clock clock;
-    stk_timeline timeline;
+    stk_sim_timeline timeline;
     stk_sim_memory memory;
-    stk_engine down;      /* the engine of copies to the host */
+    stk_sim_engine down;  /* the engine of copies to the host */
     uint64_t calls, last; /* lost from the call after `last` on */
 } sim_device;
 
-struct stk_stream {
-    stk_stream_head head;
-    stk_queue *queue;
+struct stk_device_stream {
+    stk_device_stream_head head;
+    stk_sim_queue *queue;
 };
 
-struct stk_event {
+struct stk_device_event {
     stk_event_head head;
-    stk_moment *moment; /* NULL: never recorded */
+    stk_sim_moment *moment; /* NULL: never recorded */
 };
 
-struct stk_module {
-    stk_module_head head;
+struct stk_device_module {
+    stk_device_module_head head;
 };
 
 /* The bytes of device memory lie on the host, behind `piece`; NULL without contents. */
 typedef struct sim_block {
-    stk_piece *piece;
+    stk_sim_piece *piece;
     uint8_t *bytes;
 } sim_block;
 
@@ -125,7 +125,7 @@ static int leave(stoke_device *device, int done, stoke_error *err)
 
 /* Sleeps, with the lock held but while asleep, until the moment has come. What others submit meanwhile may
  * put it off: then once more. The caller holds the moment. */
-static int await(stoke_device *device, const stk_moment *moment, stoke_error *err)
+static int await(stoke_device *device, const stk_sim_moment *moment, stoke_error *err)
 {
     sim_device *v = of(device);
     while (!is_lost(v)) {
@@ -141,11 +141,11 @@ static int await(stoke_device *device, const stk_moment *moment, stoke_error *er
 }
 
 /* The same for everything the stream holds so far. */
-static int await_queue(stk_stream *stream, stoke_error *err)
+static int await_queue(stk_device_stream *stream, stoke_error *err)
 {
     stoke_device *device = stream->head.device;
     sim_device *v = of(device);
-    stk_moment *moment = NULL;
+    stk_sim_moment *moment = NULL;
     if (!stk_queue_mark(&v->timeline, stream->queue, &moment, now_of(v)))
         return stk_fail(err, STOKE_E_NOMEM, "out of memory for waiting for %s (emulated)", device->info.name);
     const int status = await(device, moment, err);
@@ -308,9 +308,9 @@ static void sim_block_destroy(stk_device_block *block)
 
 /* ---- streams and events ---- */
 
-static int sim_stream_create(stoke_device *device, stk_stream **out, stoke_error *err)
+static int sim_stream_create(stoke_device *device, stk_device_stream **out, stoke_error *err)
 {
-    stk_stream *stream = stk_calloc(1, sizeof *stream);
+    stk_device_stream *stream = stk_calloc(1, sizeof *stream);
     if (!stream) return stk_fail(err, STOKE_E_NOMEM, "out of memory for a stream");
     stream->head.device = device;
     int status = enter(device, err);
@@ -326,7 +326,7 @@ static int sim_stream_create(stoke_device *device, stk_stream **out, stoke_error
     return STOKE_OK;
 }
 
-static void sim_stream_destroy(stk_stream *stream)
+static void sim_stream_destroy(stk_device_stream *stream)
 {
     sim_device *v = of(stream->head.device);
     stoke_error ignored;
@@ -337,7 +337,7 @@ static void sim_stream_destroy(stk_stream *stream)
     stk_free(stream);
 }
 
-static int sim_stream_finish(stk_stream *stream, stoke_error *err)
+static int sim_stream_finish(stk_device_stream *stream, stoke_error *err)
 {
     stoke_device *device = stream->head.device;
     int status = enter(device, err);
@@ -347,7 +347,7 @@ static int sim_stream_finish(stk_stream *stream, stoke_error *err)
     return status;
 }
 
-static int sim_stream_wait(stk_stream *stream, stk_event *event, stoke_error *err)
+static int sim_stream_wait(stk_device_stream *stream, stk_device_event *event, stoke_error *err)
 {
     stoke_device *device = stream->head.device;
     sim_device *v = of(device);
@@ -357,7 +357,7 @@ static int sim_stream_wait(stk_stream *stream, stk_event *event, stoke_error *er
         device, !event->moment || stk_queue_wait(&v->timeline, stream->queue, event->moment, now_of(v)), err);
 }
 
-static int sim_event_create(stoke_device *device, stk_event **out, stoke_error *err)
+static int sim_event_create(stoke_device *device, stk_device_event **out, stoke_error *err)
 {
     int status = enter(device, err);
     if (!status) status = leave(device, 1, err);
@@ -368,7 +368,7 @@ static int sim_event_create(stoke_device *device, stk_event **out, stoke_error *
     return STOKE_OK;
 }
 
-static void sim_event_destroy(stk_event *event)
+static void sim_event_destroy(stk_device_event *event)
 {
     sim_device *v = of(event->head.device);
     pthread_mutex_lock(&v->lock);
@@ -377,7 +377,7 @@ static void sim_event_destroy(stk_event *event)
     stk_free(event);
 }
 
-static int sim_event_record(stk_event *event, stk_stream *stream, stoke_error *err)
+static int sim_event_record(stk_device_event *event, stk_device_stream *stream, stoke_error *err)
 {
     stoke_device *device = event->head.device;
     sim_device *v = of(device);
@@ -386,7 +386,7 @@ static int sim_event_record(stk_event *event, stk_stream *stream, stoke_error *e
     return leave(device, stk_queue_mark(&v->timeline, stream->queue, &event->moment, now_of(v)), err);
 }
 
-static int sim_event_finish(stk_event *event, stoke_error *err)
+static int sim_event_finish(stk_device_event *event, stoke_error *err)
 {
     stoke_device *device = event->head.device;
     sim_device *v = of(device);
@@ -394,7 +394,7 @@ static int sim_event_finish(stk_event *event, stoke_error *err)
     if (status) return status;
     if (event->moment) {
         /* Held: the event may be recorded anew while this thread sleeps. */
-        stk_moment *moment = stk_moment_hold(event->moment);
+        stk_sim_moment *moment = stk_moment_hold(event->moment);
         status = await(device, moment, err);
         stk_moment_drop(&v->timeline, moment);
     }
@@ -402,7 +402,7 @@ static int sim_event_finish(stk_event *event, stoke_error *err)
     return status;
 }
 
-static int sim_event_done(stk_event *event, int *done, stoke_error *err)
+static int sim_event_done(stk_device_event *event, int *done, stoke_error *err)
 {
     stoke_device *device = event->head.device;
     sim_device *v = of(device);
@@ -414,7 +414,7 @@ static int sim_event_done(stk_event *event, int *done, stoke_error *err)
     return leave(device, 1, err);
 }
 
-static int sim_event_time(stk_event *event, uint64_t *ns, stoke_error *err)
+static int sim_event_time(stk_device_event *event, uint64_t *ns, stoke_error *err)
 {
     stoke_device *device = event->head.device;
     sim_device *v = of(device);
@@ -436,7 +436,8 @@ static uint64_t whole_ns(double ns)
     return ns < 1e18 ? (uint64_t)(ns + 0.5) : (uint64_t)1000000000000000000;
 }
 
-static int enqueue(stk_stream *stream, stk_engine engine, stk_task_kind kind, double ns, stoke_error *err)
+static int enqueue(stk_device_stream *stream, stk_sim_engine engine, stk_sim_task_kind kind, double ns,
+                   stoke_error *err)
 {
     stoke_device *device = stream->head.device;
     sim_device *v = of(device);
@@ -453,7 +454,7 @@ static uint8_t *bytes_of(const stk_device_block *block)
 
 /* Which engine copies, and for how long. */
 static double copy_cost(const sim_device *v, const stk_device_block *to, const stk_device_block *from,
-                        size_t bytes, stk_engine *engine)
+                        size_t bytes, stk_sim_engine *engine)
 {
     const stk_device_block *host = to->kind == STK_MEMORY_DEVICE ? from : to;
     const double link = host->kind == STK_MEMORY_PAGEABLE ? v->model.pageable : v->model.pinned;
@@ -468,14 +469,14 @@ static double copy_cost(const sim_device *v, const stk_device_block *to, const s
 /* Ordinary memory passes through a buffer of the driver, and the host does not get on before. Here it sleeps
  * for so long; a driver would keep its core busy. Between two blocks of the host it does all the work itself.
  */
-static int sim_copy(stk_stream *stream, const stk_device_block *to, size_t to_at,
+static int sim_copy(stk_device_stream *stream, const stk_device_block *to, size_t to_at,
                     const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err)
 {
     stoke_device *device = stream->head.device;
     sim_device *v = of(device);
     const int on_host = to->kind != STK_MEMORY_DEVICE && from->kind != STK_MEMORY_DEVICE;
     const int waits = to->kind == STK_MEMORY_PAGEABLE || from->kind == STK_MEMORY_PAGEABLE || on_host;
-    stk_engine engine;
+    stk_sim_engine engine;
     if (!v->model.contents && from->kind == STK_MEMORY_DEVICE && to->kind != STK_MEMORY_DEVICE)
         return stk_fail(err, STOKE_E_UNSUPPORTED,
                         "%s (emulated) keeps times, not bytes: nothing can be copied from it; open it with "
@@ -493,7 +494,7 @@ static int sim_copy(stk_stream *stream, const stk_device_block *to, size_t to_at
     return status;
 }
 
-static int sim_module_create(stoke_device *device, const stk_program *program, stk_module **out,
+static int sim_module_create(stoke_device *device, const stk_program *program, stk_device_module **out,
                              stoke_error *err)
 {
     int status = enter(device, err);
@@ -501,16 +502,17 @@ static int sim_module_create(stoke_device *device, const stk_program *program, s
     if (status) return status;
     *out = stk_calloc(1, sizeof **out);
     if (!*out) return stk_fail(err, STOKE_E_NOMEM, "out of memory for a program");
-    (*out)->head = (stk_module_head){ device, program };
+    (*out)->head = (stk_device_module_head){ device, program };
     return STOKE_OK;
 }
 
-static void sim_module_destroy(stk_module *module)
+static void sim_module_destroy(stk_device_module *module)
 {
     stk_free(module);
 }
 
-static int sim_launch(stk_stream *stream, stk_module *module, const stk_launch *launch, stoke_error *err)
+static int sim_launch(stk_device_stream *stream, stk_device_module *module, const stk_device_launch *launch,
+                      stoke_error *err)
 {
     const sim_device *v = of(stream->head.device);
     const double traffic_ns = (double)launch->traffic / (memory_efficiency * v->model.memory);
@@ -520,7 +522,7 @@ static int sim_launch(stk_stream *stream, stk_module *module, const stk_launch *
     void *arguments[STK_ARGUMENTS_MAX];
     static const uint32_t from[3] = { 0, 0, 0 };
     for (uint32_t i = 0; i < launch->n_arguments; i++) {
-        const stk_argument *a = &launch->arguments[i];
+        const stk_device_argument *a = &launch->arguments[i];
         /* Kernels read what is passed by value and never write it. */
         arguments[i] = a->block ? (void *)bytes_of(a->block) : (void *)(uintptr_t)a->value;
     }
@@ -528,7 +530,7 @@ static int sim_launch(stk_stream *stream, stk_module *module, const stk_launch *
     return STOKE_OK;
 }
 
-static int sim_occupy(stk_stream *stream, uint64_t ns, stoke_error *err)
+static int sim_occupy(stk_device_stream *stream, uint64_t ns, stoke_error *err)
 {
     return enqueue(stream, STK_ENGINE_COMPUTE, STK_TASK_WHOLE, (double)ns, err);
 }

@@ -9,12 +9,12 @@
 
 #include "src/device/device.h"
 
-typedef enum stk_engine {
+typedef enum stk_sim_engine {
     STK_ENGINE_COMPUTE, /* kernels, steps, copies within the device */
     STK_ENGINE_UP,      /* host to device */
     STK_ENGINE_DOWN,    /* device to host; with one copy engine it is not used */
     STK_ENGINES
-} stk_engine;
+} stk_sim_engine;
 
 /* Times in ns. `sleep` returns at `until` or later; how much later changes no time on the device. */
 typedef struct stk_sim_clock {

@@ -16,11 +16,11 @@ static const uint64_t large_unit = UINT64_C(2) << 20;
 static const uint64_t first_address = UINT64_C(0x700000000000);
 
 /* A part of a segment, in use or free; the pieces of a segment lie in a row. */
-struct stk_piece {
+struct stk_sim_piece {
     uint64_t address, bytes;
     int used, is_small;
-    stk_piece *before, *behind; /* in the segment */
-    stk_piece *next_segment;    /* of the first piece */
+    stk_sim_piece *before, *behind; /* in the segment */
+    stk_sim_piece *next_segment;    /* of the first piece */
 };
 
 void stk_sim_memory_init(stk_sim_memory *m, uint64_t capacity)
@@ -30,9 +30,9 @@ void stk_sim_memory_init(stk_sim_memory *m, uint64_t capacity)
                            .next_address = first_address };
 }
 
-static void free_segment(stk_piece *first)
+static void free_segment(stk_sim_piece *first)
 {
-    for (stk_piece *behind; first; first = behind) {
+    for (stk_sim_piece *behind; first; first = behind) {
         behind = first->behind;
         stk_free(first);
     }
@@ -40,14 +40,14 @@ static void free_segment(stk_piece *first)
 
 void stk_sim_memory_free(stk_sim_memory *m)
 {
-    for (stk_piece *next, *first = m->segments; first; first = next) {
+    for (stk_sim_piece *next, *first = m->segments; first; first = next) {
         next = first->next_segment;
         free_segment(first);
     }
     *m = (stk_sim_memory){ 0 };
 }
 
-uint64_t stk_piece_address(const stk_piece *piece)
+uint64_t stk_piece_address(const stk_sim_piece *piece)
 {
     return piece->address;
 }
@@ -70,12 +70,12 @@ static uint64_t segment_bytes(uint64_t rounded)
 }
 
 /* An upload has some ten blocks: walking all of them is as quick as any tree. */
-static stk_piece *best_free(const stk_sim_memory *m, uint64_t rounded, int is_small)
+static stk_sim_piece *best_free(const stk_sim_memory *m, uint64_t rounded, int is_small)
 {
-    stk_piece *best = NULL;
-    for (stk_piece *first = m->segments; first; first = first->next_segment) {
+    stk_sim_piece *best = NULL;
+    for (stk_sim_piece *first = m->segments; first; first = first->next_segment) {
         if (first->is_small != is_small) continue;
-        for (stk_piece *p = first; p; p = p->behind)
+        for (stk_sim_piece *p = first; p; p = p->behind)
             if (!p->used && p->bytes >= rounded && (!best || p->bytes < best->bytes)) best = p;
     }
     return best;
@@ -84,10 +84,10 @@ static stk_piece *best_free(const stk_sim_memory *m, uint64_t rounded, int is_sm
 /* Gives segments in which nothing is in use back to the card. */
 static void flush(stk_sim_memory *m)
 {
-    stk_piece **link = &m->segments;
+    stk_sim_piece **link = &m->segments;
     m->flushes++;
     while (*link) {
-        stk_piece *first = *link;
+        stk_sim_piece *first = *link;
         if (first->used || first->behind) {
             link = &first->next_segment;
             continue;
@@ -99,11 +99,11 @@ static void flush(stk_sim_memory *m)
 }
 
 /* A new segment as one free piece; NULL: the host has no memory for the note of it. */
-static stk_piece *take_segment(stk_sim_memory *m, uint64_t bytes, int is_small)
+static stk_sim_piece *take_segment(stk_sim_memory *m, uint64_t bytes, int is_small)
 {
-    stk_piece *piece = stk_calloc(1, sizeof *piece);
+    stk_sim_piece *piece = stk_calloc(1, sizeof *piece);
     if (!piece) return NULL;
-    *piece = (stk_piece){
+    *piece = (stk_sim_piece){
         .address = m->next_address, .bytes = bytes, .is_small = is_small, .next_segment = m->segments
     };
     m->segments = piece;
@@ -114,17 +114,17 @@ static stk_piece *take_segment(stk_sim_memory *m, uint64_t bytes, int is_small)
 }
 
 /* The rest becomes a free piece, if it is worth keeping. 0: no memory for the note of it. */
-static int cut(stk_piece *piece, uint64_t rounded)
+static int cut(stk_sim_piece *piece, uint64_t rounded)
 {
     const uint64_t rest = piece->bytes - rounded;
     if (piece->is_small ? rest < least_bytes : rest <= small_bytes) return 1;
-    stk_piece *behind = stk_calloc(1, sizeof *behind);
+    stk_sim_piece *behind = stk_calloc(1, sizeof *behind);
     if (!behind) return 0;
-    *behind = (stk_piece){ .address = piece->address + rounded,
-                           .bytes = rest,
-                           .is_small = piece->is_small,
-                           .before = piece,
-                           .behind = piece->behind };
+    *behind = (stk_sim_piece){ .address = piece->address + rounded,
+                               .bytes = rest,
+                               .is_small = piece->is_small,
+                               .before = piece,
+                               .behind = piece->behind };
     if (piece->behind) piece->behind->before = behind;
     piece->behind = behind;
     piece->bytes = rounded;
@@ -140,8 +140,8 @@ static int fail_full(const stk_sim_memory *m, uint64_t bytes, uint64_t wanted, c
                      stoke_error *err)
 {
     uint64_t largest = 0;
-    for (const stk_piece *first = m->segments; first; first = first->next_segment)
-        for (const stk_piece *p = first; p; p = p->behind)
+    for (const stk_sim_piece *first = m->segments; first; first = first->next_segment)
+        for (const stk_sim_piece *p = first; p; p = p->behind)
             if (!p->used && p->bytes > largest) largest = p->bytes;
     return stk_fail(
         err, STOKE_E_NOMEM,
@@ -154,14 +154,14 @@ static int fail_full(const stk_sim_memory *m, uint64_t bytes, uint64_t wanted, c
         mib(m->allocated), mib(m->reserved - m->allocated), mib(largest));
 }
 
-int stk_sim_memory_take(stk_sim_memory *m, uint64_t bytes, const char *card, stk_piece **out,
+int stk_sim_memory_take(stk_sim_memory *m, uint64_t bytes, const char *card, stk_sim_piece **out,
                         stoke_error *err)
 {
     *out = NULL;
     if (bytes > m->capacity) return fail_full(m, bytes, bytes, card, err); /* so that rounding cannot wrap */
     const uint64_t rounded = bytes ? round_up(bytes, least_bytes) : least_bytes;
     const int is_small = rounded <= small_bytes;
-    stk_piece *piece = best_free(m, rounded, is_small);
+    stk_sim_piece *piece = best_free(m, rounded, is_small);
     if (!piece) {
         const uint64_t wanted = segment_bytes(rounded);
         if (wanted > stk_sim_memory_left(m)) flush(m);
@@ -178,16 +178,16 @@ int stk_sim_memory_take(stk_sim_memory *m, uint64_t bytes, const char *card, stk
 }
 
 /* `piece` swallows the one behind it. */
-static void join(stk_piece *piece)
+static void join(stk_sim_piece *piece)
 {
-    stk_piece *gone = piece->behind;
+    stk_sim_piece *gone = piece->behind;
     piece->bytes += gone->bytes;
     piece->behind = gone->behind;
     if (gone->behind) gone->behind->before = piece;
     stk_free(gone);
 }
 
-void stk_sim_memory_give(stk_sim_memory *m, stk_piece *piece)
+void stk_sim_memory_give(stk_sim_memory *m, stk_sim_piece *piece)
 {
     piece->used = 0;
     m->allocated -= piece->bytes;

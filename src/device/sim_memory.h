@@ -21,23 +21,23 @@
 /* CUDA's context with its kernels: 0.3 .. 0.6 GB, by card and driver. */
 #define STK_SIM_CONTEXT_BYTES (UINT64_C(512) << 20)
 
-typedef struct stk_piece stk_piece;
+typedef struct stk_sim_piece stk_sim_piece;
 
 typedef struct stk_sim_memory {
     uint64_t capacity; /* of the card */
     uint64_t context;
     uint64_t allocated, reserved, peak_allocated, peak_reserved, flushes;
     uint64_t next_address;
-    stk_piece *segments; /* the first piece of each */
+    stk_sim_piece *segments; /* the first piece of each */
 } stk_sim_memory;
 
 void stk_sim_memory_init(stk_sim_memory *memory, uint64_t capacity);
 void stk_sim_memory_free(stk_sim_memory *memory); /* whatever is still in use */
 /* STOKE_E_NOMEM: the card is full, with the arithmetic (`card` names it), or the host is. */
-int stk_sim_memory_take(stk_sim_memory *memory, uint64_t bytes, const char *card, stk_piece **out,
+int stk_sim_memory_take(stk_sim_memory *memory, uint64_t bytes, const char *card, stk_sim_piece **out,
                         stoke_error *err);
-void stk_sim_memory_give(stk_sim_memory *memory, stk_piece *piece);
-uint64_t stk_piece_address(const stk_piece *piece);
+void stk_sim_memory_give(stk_sim_memory *memory, stk_sim_piece *piece);
+uint64_t stk_piece_address(const stk_sim_piece *piece);
 /* What the driver would say is free: neither in use nor kept. */
 uint64_t stk_sim_memory_left(const stk_sim_memory *memory);
 

@@ -8,29 +8,29 @@ enum { REAL, EXPECTED, VIEWS };
 enum { MARK = -1, WAIT = -2 };
 static const uint64_t unknown = UINT64_MAX;
 
-struct stk_moment {
+struct stk_sim_moment {
     uint64_t time[VIEWS]; /* unknown: its queue has not come to it */
     uint32_t holders;
-    stk_moment *next_spare;
+    stk_sim_moment *next_spare;
 };
 
-struct stk_task {
-    stk_task *next;
+struct stk_sim_task {
+    stk_sim_task *next;
     int what; /* an engine, MARK or WAIT */
-    stk_task_kind kind;
+    stk_sim_task_kind kind;
     uint64_t duration, submitted_at, number;
-    stk_moment *moment;
+    stk_sim_moment *moment;
 };
 
-struct stk_queue {
+struct stk_sim_queue {
     struct {
-        stk_task *head;
+        stk_sim_task *head;
         uint64_t ready;                    /* the work before the head has ended */
         uint64_t together_at, ready_since; /* a kernel at this moment goes with those before it, which were
                                               ready since then */
     } at[VIEWS];
-    stk_task *last;
-    stk_queue *next;
+    stk_sim_task *last;
+    stk_sim_queue *next;
 };
 
 /* Never `unknown`, also for absurd durations. */
@@ -46,18 +46,18 @@ static uint64_t later_of(uint64_t a, uint64_t b)
 
 /* ---- tasks and moments ---- */
 
-static stk_task *take_task(stk_timeline *t, int what, uint64_t now)
+static stk_sim_task *take_task(stk_sim_timeline *t, int what, uint64_t now)
 {
-    stk_task *task = t->spare_tasks;
+    stk_sim_task *task = t->spare_tasks;
     if (task)
         t->spare_tasks = task->next;
     else
         task = stk_alloc(sizeof *task);
-    if (task) *task = (stk_task){ .what = what, .submitted_at = now, .number = t->submitted++ };
+    if (task) *task = (stk_sim_task){ .what = what, .submitted_at = now, .number = t->submitted++ };
     return task;
 }
 
-static void return_task(stk_timeline *t, stk_task *task)
+static void return_task(stk_sim_timeline *t, stk_sim_task *task)
 {
     stk_moment_drop(t, task->moment);
     task->moment = NULL;
@@ -65,49 +65,49 @@ static void return_task(stk_timeline *t, stk_task *task)
     t->spare_tasks = task;
 }
 
-stk_moment *stk_moment_hold(stk_moment *moment)
+stk_sim_moment *stk_moment_hold(stk_sim_moment *moment)
 {
     moment->holders++;
     return moment;
 }
 
-void stk_moment_drop(stk_timeline *t, stk_moment *moment)
+void stk_moment_drop(stk_sim_timeline *t, stk_sim_moment *moment)
 {
     if (!moment || --moment->holders) return;
     moment->next_spare = t->spare_moments;
     t->spare_moments = moment;
 }
 
-static stk_moment *take_moment(stk_timeline *t)
+static stk_sim_moment *take_moment(stk_sim_timeline *t)
 {
-    stk_moment *moment = t->spare_moments;
+    stk_sim_moment *moment = t->spare_moments;
     if (moment)
         t->spare_moments = moment->next_spare;
     else
         moment = stk_alloc(sizeof *moment);
-    if (moment) *moment = (stk_moment){ .time = { unknown, unknown }, .holders = 1 };
+    if (moment) *moment = (stk_sim_moment){ .time = { unknown, unknown }, .holders = 1 };
     return moment;
 }
 
-void stk_timeline_free(stk_timeline *t)
+void stk_timeline_free(stk_sim_timeline *t)
 {
-    for (stk_task *next, *task = t->spare_tasks; task; task = next) {
+    for (stk_sim_task *next, *task = t->spare_tasks; task; task = next) {
         next = task->next;
         stk_free(task);
     }
-    for (stk_moment *next, *moment = t->spare_moments; moment; moment = next) {
+    for (stk_sim_moment *next, *moment = t->spare_moments; moment; moment = next) {
         next = moment->next_spare;
         stk_free(moment);
     }
-    *t = (stk_timeline){ 0 };
+    *t = (stk_sim_timeline){ 0 };
 }
 
 /* ---- deciding ---- */
 
 /* Past the head; for good in the real view. */
-static void pop(stk_timeline *t, stk_queue *queue, int view)
+static void pop(stk_sim_timeline *t, stk_sim_queue *queue, int view)
 {
-    stk_task *task = queue->at[view].head;
+    stk_sim_task *task = queue->at[view].head;
     queue->at[view].head = task->next;
     if (view != REAL) return;
     if (!task->next) queue->last = NULL;
@@ -115,11 +115,11 @@ static void pop(stk_timeline *t, stk_queue *queue, int view)
 }
 
 /* Past marks, and past waits whose moment is known. Returns whether it moved. */
-static int pass(stk_timeline *t, stk_queue *queue, int view)
+static int pass(stk_sim_timeline *t, stk_sim_queue *queue, int view)
 {
     int moved = 0;
-    for (const stk_task *task; (task = queue->at[view].head) && task->what < 0; moved = 1) {
-        stk_moment *moment = task->moment;
+    for (const stk_sim_task *task; (task = queue->at[view].head) && task->what < 0; moved = 1) {
+        stk_sim_moment *moment = task->moment;
         if (task->what == MARK) {
             moment->time[view] = later_of(queue->at[view].ready, task->submitted_at);
             if (view == REAL) moment->time[EXPECTED] = moment->time[REAL];
@@ -133,19 +133,19 @@ static int pass(stk_timeline *t, stk_queue *queue, int view)
     return moved;
 }
 
-static void pass_all(stk_timeline *t, int view)
+static void pass_all(stk_sim_timeline *t, int view)
 {
     int moved;
     do {
         moved = 0;
-        for (stk_queue *q = t->queues; q; q = q->next) moved |= pass(t, q, view);
+        for (stk_sim_queue *q = t->queues; q; q = q->next) moved |= pass(t, q, view);
     } while (moved);
 }
 
 /* When the head can begin, whatever the engine does; *since: what counts for its turn. */
-static uint64_t ready_at(const stk_queue *queue, int view, uint64_t *since)
+static uint64_t ready_at(const stk_sim_queue *queue, int view, uint64_t *since)
 {
-    const stk_task *task = queue->at[view].head;
+    const stk_sim_task *task = queue->at[view].head;
     const uint64_t ready = later_of(queue->at[view].ready, task->submitted_at);
     const int together = task->kind == STK_TASK_KERNEL && ready == queue->at[view].together_at;
     *since = together ? queue->at[view].ready_since : ready;
@@ -153,17 +153,17 @@ static uint64_t ready_at(const stk_queue *queue, int view, uint64_t *since)
 }
 
 typedef struct turn {
-    stk_queue *queue; /* NULL: all are empty */
+    stk_sim_queue *queue; /* NULL: all are empty */
     uint64_t begin, since;
 } turn;
 
 /* Whose head begins next. Of two that wait for one engine that which has been ready for longer goes first,
  * then that which was asked for first. */
-static turn next_turn(const stk_timeline *t, int view)
+static turn next_turn(const stk_sim_timeline *t, int view)
 {
     turn best = { 0 };
-    for (stk_queue *q = t->queues; q; q = q->next) {
-        const stk_task *task = q->at[view].head;
+    for (stk_sim_queue *q = t->queues; q; q = q->next) {
+        const stk_sim_task *task = q->at[view].head;
         if (!task || task->what < 0) continue;
         turn one = { .queue = q };
         one.begin = later_of(ready_at(q, view, &one.since), t->free_at[view][task->what]);
@@ -181,14 +181,14 @@ static turn next_turn(const stk_timeline *t, int view)
 
 /* Earliest start first. That is final: what comes up later in a queue is ready no earlier than the work
  * before it began, and that began no earlier than this. */
-static void decide(stk_timeline *t, int view, uint64_t until)
+static void decide(stk_sim_timeline *t, int view, uint64_t until)
 {
     for (;;) {
         pass_all(t, view);
         const turn next = next_turn(t, view);
-        stk_queue *q = next.queue;
+        stk_sim_queue *q = next.queue;
         if (!q || next.begin > until) return;
-        const stk_task *task = q->at[view].head;
+        const stk_sim_task *task = q->at[view].head;
         const uint64_t end = after(next.begin, task->duration);
         if (view == REAL) t->busy[task->what] += task->duration;
         t->free_at[view][task->what] = q->at[view].ready = end;
@@ -198,18 +198,18 @@ static void decide(stk_timeline *t, int view, uint64_t until)
     }
 }
 
-void stk_timeline_advance(stk_timeline *t, uint64_t now)
+void stk_timeline_advance(stk_sim_timeline *t, uint64_t now)
 {
     decide(t, REAL, now);
 }
 
-uint64_t stk_moment_expected(stk_timeline *t, const stk_moment *moment)
+uint64_t stk_moment_expected(stk_sim_timeline *t, const stk_sim_moment *moment)
 {
     if (moment->time[REAL] != unknown) return moment->time[REAL];
     for (int e = 0; e < STK_ENGINES; e++) t->free_at[EXPECTED][e] = t->free_at[REAL][e];
-    for (stk_queue *q = t->queues; q; q = q->next) {
+    for (stk_sim_queue *q = t->queues; q; q = q->next) {
         q->at[EXPECTED] = q->at[REAL];
-        for (stk_task *task = q->at[REAL].head; task; task = task->next)
+        for (stk_sim_task *task = q->at[REAL].head; task; task = task->next)
             if (task->what == MARK) task->moment->time[EXPECTED] = unknown;
     }
     decide(t, EXPECTED, unknown);
@@ -218,9 +218,9 @@ uint64_t stk_moment_expected(stk_timeline *t, const stk_moment *moment)
 
 /* ---- queues ---- */
 
-stk_queue *stk_queue_create(stk_timeline *t)
+stk_sim_queue *stk_queue_create(stk_sim_timeline *t)
 {
-    stk_queue *queue = stk_calloc(1, sizeof *queue);
+    stk_sim_queue *queue = stk_calloc(1, sizeof *queue);
     if (!queue) return NULL;
     queue->at[REAL].together_at = unknown;
     queue->next = t->queues;
@@ -228,13 +228,13 @@ stk_queue *stk_queue_create(stk_timeline *t)
     return queue;
 }
 
-void stk_queue_destroy(stk_timeline *t, stk_queue *queue, uint64_t now)
+void stk_queue_destroy(stk_sim_timeline *t, stk_sim_queue *queue, uint64_t now)
 {
-    stk_queue **link = &t->queues;
+    stk_sim_queue **link = &t->queues;
     while (*link != queue) link = &(*link)->next;
     *link = queue->next;
     while (queue->at[REAL].head) {
-        stk_moment *moment = queue->at[REAL].head->what == MARK ? queue->at[REAL].head->moment : NULL;
+        stk_sim_moment *moment = queue->at[REAL].head->what == MARK ? queue->at[REAL].head->moment : NULL;
         if (moment) moment->time[REAL] = moment->time[EXPECTED] = later_of(now, queue->at[REAL].ready);
         pop(t, queue, REAL);
     }
@@ -242,7 +242,7 @@ void stk_queue_destroy(stk_timeline *t, stk_queue *queue, uint64_t now)
 }
 
 /* What began before `now` cannot be changed by what comes now: it is decided first. */
-static void append(stk_timeline *t, stk_queue *queue, stk_task *task)
+static void append(stk_sim_timeline *t, stk_sim_queue *queue, stk_sim_task *task)
 {
     stk_timeline_advance(t, task->submitted_at);
     if (queue->last)
@@ -253,10 +253,10 @@ static void append(stk_timeline *t, stk_queue *queue, stk_task *task)
     stk_timeline_advance(t, task->submitted_at);
 }
 
-int stk_queue_work(stk_timeline *t, stk_queue *queue, stk_engine engine, stk_task_kind kind,
+int stk_queue_work(stk_sim_timeline *t, stk_sim_queue *queue, stk_sim_engine engine, stk_sim_task_kind kind,
                    uint64_t duration, uint64_t now)
 {
-    stk_task *task = take_task(t, (int)engine, now);
+    stk_sim_task *task = take_task(t, (int)engine, now);
     if (!task) return 0;
     task->kind = kind;
     task->duration = duration;
@@ -264,19 +264,19 @@ int stk_queue_work(stk_timeline *t, stk_queue *queue, stk_engine engine, stk_tas
     return 1;
 }
 
-int stk_queue_wait(stk_timeline *t, stk_queue *queue, stk_moment *moment, uint64_t now)
+int stk_queue_wait(stk_sim_timeline *t, stk_sim_queue *queue, stk_sim_moment *moment, uint64_t now)
 {
-    stk_task *task = take_task(t, WAIT, now);
+    stk_sim_task *task = take_task(t, WAIT, now);
     if (!task) return 0;
     task->moment = stk_moment_hold(moment);
     append(t, queue, task);
     return 1;
 }
 
-int stk_queue_mark(stk_timeline *t, stk_queue *queue, stk_moment **moment, uint64_t now)
+int stk_queue_mark(stk_sim_timeline *t, stk_sim_queue *queue, stk_sim_moment **moment, uint64_t now)
 {
-    stk_moment *fresh = take_moment(t);
-    stk_task *task = fresh ? take_task(t, MARK, now) : NULL;
+    stk_sim_moment *fresh = take_moment(t);
+    stk_sim_task *task = fresh ? take_task(t, MARK, now) : NULL;
     if (!task) {
         stk_moment_drop(t, fresh);
         return 0;

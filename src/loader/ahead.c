@@ -15,9 +15,9 @@ uint64_t stk_loader_batches_from(const stoke_loader *loader, uint64_t position)
     return stoke_rank_batches(&shard);
 }
 
-stk_bad_rows stk_loader_bad_rows(const stoke_loader *loader)
+stk_loader_bad stk_loader_bad_rows(const stoke_loader *loader)
 {
-    return (stk_bad_rows){ loader->stats.replaced, loader->stats.skipped };
+    return (stk_loader_bad){ loader->stats.replaced, loader->stats.skipped };
 }
 
 int stk_loader_ready(stoke_loader *loader)
@@ -37,14 +37,14 @@ void stk_loader_cancel(stoke_loader *loader, int on)
     pthread_mutex_unlock(&loader->lock);
 }
 
-void stk_loader_trace(stoke_loader *loader, stk_spans spans)
+void stk_loader_trace(stoke_loader *loader, stk_loader_spans spans)
 {
     pthread_mutex_lock(&loader->lock);
     loader->spans = spans;
     pthread_mutex_unlock(&loader->lock);
 }
 
-const stk_making *stk_batch_making(const stoke_batch *batch)
+const stk_batch_times *stk_batch_making(const stoke_batch *batch)
 {
     return &((const stk_slot *)batch)->making; /* the batch is the slot's first member */
 }

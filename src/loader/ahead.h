@@ -20,12 +20,12 @@ int stk_loader_state_at(const stoke_loader *loader, uint64_t epoch, uint64_t pos
 uint64_t stk_loader_batches_from(const stoke_loader *loader, uint64_t position);
 
 /* Rows that were replaced, or left out (policy skip). */
-typedef struct stk_bad_rows {
+typedef struct stk_loader_bad {
     uint64_t replaced, skipped;
-} stk_bad_rows;
+} stk_loader_bad;
 /* Of all batches of next() so far, those it passed over because nothing was left of them among them. For the
  * thread that calls next(). */
-stk_bad_rows stk_loader_bad_rows(const stoke_loader *loader);
+stk_loader_bad stk_loader_bad_rows(const stoke_loader *loader);
 
 /* 1: next() would not have to wait. Any thread. */
 int stk_loader_ready(stoke_loader *loader);
@@ -37,12 +37,12 @@ void stk_loader_cancel(stoke_loader *loader, int on);
  * under the loader's lock. */
 typedef void stk_span_fn(void *context, uint32_t worker, stoke_stage stage, uint64_t start_ns,
                          uint64_t end_ns, int64_t batch);
-typedef struct stk_spans {
+typedef struct stk_loader_spans {
     stk_span_fn *tell; /* NULL: nobody wants to know */
     void *context;
-} stk_spans;
+} stk_loader_spans;
 
-static inline void stk_spans_tell(const stk_spans *spans, uint32_t worker, stoke_stage stage,
+static inline void stk_spans_tell(const stk_loader_spans *spans, uint32_t worker, stoke_stage stage,
                                   uint64_t start_ns, uint64_t end_ns, int64_t batch)
 {
     if (spans->tell) spans->tell(spans->context, worker, stage, start_ns, end_ns, batch);
@@ -50,10 +50,10 @@ static inline void stk_spans_tell(const stk_spans *spans, uint32_t worker, stoke
 
 /* From the next row of every worker on; rows under way still tell the one before, whose context must live as
  * long as the loader. */
-void stk_loader_trace(stoke_loader *loader, stk_spans spans);
+void stk_loader_trace(stoke_loader *loader, stk_loader_spans spans);
 
 /* What it took to make a batch of next(); valid until it is released. */
-const stk_making *stk_batch_making(const stoke_batch *batch);
+const stk_batch_times *stk_batch_making(const stoke_batch *batch);
 /* While on, workers ask the kernel how long they stood in line for a core: once a row, and twice where the
  * caller makes the rows (workers: 0). From the next row of every worker on. Any thread. */
 void stk_loader_record(stoke_loader *loader, int on);

@@ -8,31 +8,31 @@
 /* ---- sums ---- */
 
 /* A stage that ran for no longer than it lasted. */
-static stk_making_time took(uint64_t wall_ns, uint64_t cpu_ns)
+static stk_batch_stage_time took(uint64_t wall_ns, uint64_t cpu_ns)
 {
-    return (stk_making_time){ .wall_ns = wall_ns, .cpu_ns = cpu_ns < wall_ns ? cpu_ns : wall_ns };
+    return (stk_batch_stage_time){ .wall_ns = wall_ns, .cpu_ns = cpu_ns < wall_ns ? cpu_ns : wall_ns };
 }
 
-static uint64_t stood(const stk_making_time *time)
+static uint64_t stood(const stk_batch_stage_time *time)
 {
     return time->wall_ns - time->cpu_ns;
 }
 
-static void add(stk_making_time *sum, const stk_making_time *time)
+static void add(stk_batch_stage_time *sum, const stk_batch_stage_time *time)
 {
     sum->wall_ns += time->wall_ns;
     sum->cpu_ns += time->cpu_ns;
     sum->queued_ns += time->queued_ns;
 }
 
-void stk_making_row(stk_making *making, const stoke_stage_time *times, uint64_t queued_ns)
+void stk_making_row(stk_batch_times *making, const stoke_stage_time *times, uint64_t queued_ns)
 {
-    static const stk_making_stage stage_of[] = { [STOKE_STAGE_READ] = STK_MAKING_READ,
-                                                 [STOKE_STAGE_DECODE_IMAGE] = STK_MAKING_DECODE,
-                                                 [STOKE_STAGE_DECODE_MASK] = STK_MAKING_DECODE,
-                                                 [STOKE_STAGE_FIT] = STK_MAKING_FIT,
-                                                 [STOKE_STAGE_WRITE] = STK_MAKING_AUGMENT };
-    stk_making_time row[STOKE_STAGE_WRITE + 1];
+    static const stk_batch_stage stage_of[] = { [STOKE_STAGE_READ] = STK_MAKING_READ,
+                                                [STOKE_STAGE_DECODE_IMAGE] = STK_MAKING_DECODE,
+                                                [STOKE_STAGE_DECODE_MASK] = STK_MAKING_DECODE,
+                                                [STOKE_STAGE_FIT] = STK_MAKING_FIT,
+                                                [STOKE_STAGE_WRITE] = STK_MAKING_AUGMENT };
+    stk_batch_stage_time row[STOKE_STAGE_WRITE + 1];
     uint64_t all = 0;
     for (int i = STOKE_STAGE_READ; i <= STOKE_STAGE_WRITE; i++) {
         row[i] = took(times[i].wall_ns, times[i].cpu_ns);
@@ -45,9 +45,9 @@ void stk_making_row(stk_making *making, const stoke_stage_time *times, uint64_t 
     }
 }
 
-void stk_making_whole(stk_making *making, uint64_t wall_ns, uint64_t cpu_ns, uint64_t queued_ns)
+void stk_making_whole(stk_batch_times *making, uint64_t wall_ns, uint64_t cpu_ns, uint64_t queued_ns)
 {
-    stk_making_time time = took(wall_ns, cpu_ns);
+    stk_batch_stage_time time = took(wall_ns, cpu_ns);
     time.queued_ns = queued_ns < stood(&time) ? queued_ns : stood(&time);
     add(&making->time[STK_MAKING_AUGMENT], &time);
 }
@@ -56,7 +56,7 @@ void stk_making_whole(stk_making *making, uint64_t wall_ns, uint64_t cpu_ns, uin
 
 /* "ran waited slices", in ns, since the thread was made. A caller that comes in another thread than before
  * (workers: 0) is noticed: the descriptor belongs to the thread that opened it. */
-static uint64_t waited(stk_run_queue *queue)
+static uint64_t waited(stk_batch_run_queue *queue)
 {
     if (queue->is_open && !pthread_equal(queue->owner, pthread_self())) stk_run_queue_close(queue);
     if (!queue->is_open) {
@@ -73,27 +73,27 @@ static uint64_t waited(stk_run_queue *queue)
     return strtoull(end, NULL, 10);
 }
 
-void stk_run_queue_begin(stk_run_queue *queue)
+void stk_run_queue_begin(stk_batch_run_queue *queue)
 {
     if (queue->begun) return;
     queue->total_ns = waited(queue);
     queue->begun = 1;
 }
 
-uint64_t stk_run_queue_since(stk_run_queue *queue)
+uint64_t stk_run_queue_since(stk_batch_run_queue *queue)
 {
     const uint64_t before = queue->total_ns, now = waited(queue);
     queue->total_ns = now;
     return now > before ? now - before : 0;
 }
 
-void stk_run_queue_leave(stk_run_queue *queue)
+void stk_run_queue_leave(stk_batch_run_queue *queue)
 {
     queue->begun = 0;
 }
 
-void stk_run_queue_close(stk_run_queue *queue)
+void stk_run_queue_close(stk_batch_run_queue *queue)
 {
     if (queue->is_open && queue->file >= 0) close(queue->file);
-    *queue = (stk_run_queue){ 0 };
+    *queue = (stk_batch_run_queue){ 0 };
 }

@@ -61,7 +61,7 @@ uint64_t stk_cache_lookup_scratch(const stk_loader_config *config, uint64_t pixe
 
 void stk_cache_lookup_limit(stk_scratch *scratch)
 {
-    const stk_row_need *need = scratch->has_turn ? &scratch->allowed : &scratch->granted;
+    const stk_scratch_bytes *need = scratch->has_turn ? &scratch->allowed : &scratch->granted;
     scratch->cache.limit = need->part[STK_ROW_PART_KEPT_IMAGE] + need->part[STK_ROW_PART_KEPT_IDS];
 }
 
@@ -99,7 +99,7 @@ static stoke_image mask_target(const stk_sample_ctx *ctx)
 
 /* The key says what the fitted sample looks like; an entry that does not was not
  * made by us, and what follows relies on it. */
-static int as_expected(const stk_sample_ctx *ctx, const stk_cached *found)
+static int as_expected(const stk_sample_ctx *ctx, const stk_cache_hit *found)
 {
     const stk_loader_config *config = ctx->config;
     const uint32_t width = config->crops ? found->source_width : config->width,
@@ -111,9 +111,9 @@ static int as_expected(const stk_sample_ctx *ctx, const stk_cached *found)
 
 static int get(stk_sample_ctx *ctx)
 {
-    stk_cache_lookup *kept = &ctx->kept;
+    stk_sample_cache_lookup *kept = &ctx->kept;
     const stoke_image image = image_target(ctx), mask = mask_target(ctx);
-    stk_cached found;
+    stk_cache_hit found;
     kept->key =
         stk_cache_key_make(&kept->image, ctx->sample.mask_path ? &kept->mask : NULL, ctx->config->transform);
     if (!stk_cache_get(ctx->config->cache, kept->key, &ctx->scratch->cache, &image, &mask, &found)) return 0;
@@ -133,10 +133,10 @@ static int get(stk_sample_ctx *ctx)
 
 int stk_cache_lookup_find(stk_sample_ctx *ctx)
 {
-    stk_cache_lookup *kept = &ctx->kept;
+    stk_sample_cache_lookup *kept = &ctx->kept;
     const stoke_sample *sample = &ctx->sample;
     stk_memo *memo = stk_cache_memo(ctx->config->cache);
-    *kept = (stk_cache_lookup){ 0 };
+    *kept = (stk_sample_cache_lookup){ 0 };
     kept->identified = stk_identity_of(&sample->image, &kept->image_file) &&
                        (!sample->mask_path || stk_identity_of(&sample->mask, &kept->mask_file));
     kept->known = kept->identified && stk_memo_find(memo, &kept->image_file, &kept->image) &&
@@ -145,11 +145,11 @@ int stk_cache_lookup_find(stk_sample_ctx *ctx)
 }
 
 /* The digest of what was read; the memo learns it if the file was the same before and after. */
-static stk_digest digest(const stk_sample_ctx *ctx, const stoke_blob *blob, const stk_identity *before,
-                         const void *bytes, size_t size)
+static stk_cache_digest digest(const stk_sample_ctx *ctx, const stoke_blob *blob,
+                               const stk_cache_identity *before, const void *bytes, size_t size)
 {
-    const stk_digest of = stk_digest_of(bytes, size);
-    stk_identity after;
+    const stk_cache_digest of = stk_digest_of(bytes, size);
+    stk_cache_identity after;
     if (ctx->kept.identified && stk_identity_of(blob, &after) && stk_identity_equal(before, &after))
         stk_memo_add(stk_cache_memo(ctx->config->cache), before, &of);
     return of;
@@ -158,8 +158,8 @@ static stk_digest digest(const stk_sample_ctx *ctx, const stoke_blob *blob, cons
 /* After, by their content: the pair may be known under other names. */
 static int find_read(stk_sample_ctx *ctx)
 {
-    stk_cache_lookup *kept = &ctx->kept;
-    const stk_cache_lookup before = *kept;
+    stk_sample_cache_lookup *kept = &ctx->kept;
+    const stk_sample_cache_lookup before = *kept;
     const stk_scratch *scratch = ctx->scratch;
     kept->image =
         digest(ctx, &ctx->sample.image, &kept->image_file, scratch->image_file.data, ctx->image_bytes);
@@ -190,7 +190,7 @@ static int make_and_keep(stk_sample_ctx *ctx, int *whole)
         return STOKE_OK;
     int r = stk_decode_fit_whole(ctx);
     if (!r) {
-        const stk_cached sample = {
+        const stk_cache_hit sample = {
             .image = ctx->image, .mask = ctx->ids, .source_width = ctx->width, .source_height = ctx->height
         };
         ctx->kept.stored = stk_cache_put(config->cache, ctx->kept.key, &ctx->scratch->cache, &sample);

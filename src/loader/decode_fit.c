@@ -96,7 +96,7 @@ static int decode_image(stk_sample_ctx *ctx, const part *p, stoke_image target, 
 /* Where the image of a part is decoded to if it needs no resize: data NULL = the decoder's buffer. */
 static stoke_image image_target(const stk_sample_ctx *ctx, const part *p)
 {
-    const stk_writer *writer = &ctx->config->writer;
+    const stk_pix_writer *writer = &ctx->config->writer;
     if (ctx->raw) return is_planned(ctx, p) ? stk_raw_image_place(ctx) : (stoke_image){ 0 };
     if (writer->dtype != STOKE_DTYPE_U8 || writer->layout != STOKE_LAYOUT_HWC || ctx->plan.n_color_steps)
         return (stoke_image){ 0 };

@@ -19,7 +19,7 @@ static uint64_t held_bytes(const stoke_blob *blob)
 static int gate_files(stk_sample_ctx *ctx, stk_memory_gate *gate)
 {
     if (!gate || !stk_memory_gate_guards_files(gate)) return STOKE_OK;
-    const stk_row_need need =
+    const stk_scratch_bytes need =
         stk_scratch_need_files(held_bytes(&ctx->sample.image), held_bytes(&ctx->sample.mask));
     return stk_sample_ctx_in_file(ctx, ctx->sample.image_path,
                                   stk_memory_gate_pass(gate, ctx->scratch, &need, ctx->err));
@@ -71,7 +71,7 @@ static int gate_pixels(stk_sample_ctx *ctx, stk_memory_gate *gate)
     if (!gate) return STOKE_OK;
     /* Larger ones are refused by the decoder, with that reason; their size could overflow the sum. */
     if ((uint64_t)image->width * image->height > ctx->config->image_decode.max_pixels) return STOKE_OK;
-    const stk_row_need need =
+    const stk_scratch_bytes need =
         stk_scratch_need(ctx->config, image, ctx->image_bytes, ctx->sample.mask_path ? &ctx->mask_info : NULL,
                          ctx->mask_bytes);
     return stk_sample_ctx_in_file(ctx, ctx->sample.image_path,

@@ -74,7 +74,7 @@ static int check_image(const stoke_pixels *p, stoke_error *err)
 }
 
 /* copy: the pixels are going to be changed. */
-static int take_image(const stoke_pixels *p, int copy, stk_buffer *buffer, stoke_image *image,
+static int take_image(const stoke_pixels *p, int copy, stk_mem_buffer *buffer, stoke_image *image,
                       stoke_error *err)
 {
     const uint8_t depth = p->dtype == STOKE_DTYPE_U8 ? 1 : 2;
@@ -93,7 +93,7 @@ static int take_image(const stoke_pixels *p, int copy, stk_buffer *buffer, stoke
 int stk_from_memory_image(stk_sample_ctx *ctx, const stoke_pixels *pixels)
 {
     stk_scratch *scratch = ctx->scratch;
-    const stk_window *window = &ctx->config->window;
+    const stk_pix_window *window = &ctx->config->window;
     int r = check_image(pixels, ctx->err);
     if (r) return r;
     const int windowed = pixels->dtype == STOKE_DTYPE_U16 && window->mode != STK_WINDOW_NONE;

@@ -69,7 +69,7 @@ static int make_benches(stoke_loader *loader, stoke_error *err)
     loader->workers = stk_calloc(n, sizeof *loader->workers);
     if (!loader->workers) return stk_fail(err, STOKE_E_NOMEM, "no memory for %u workers", n);
     for (; loader->benches < n; loader->benches++) {
-        stk_worker *worker = &loader->workers[loader->benches];
+        stk_loader_worker *worker = &loader->workers[loader->benches];
         worker->loader = loader;
         int r = stk_scratch_create(&worker->scratch, err);
         if (r) return r;
@@ -389,7 +389,7 @@ int stoke_loader_set_epoch(stoke_loader *loader, uint64_t epoch)
         loader->epoch = epoch;
         loader->start = 0;
         loader->delivered = 0;
-        if (loader->schedule.epoch < epoch) loader->schedule = (stk_cursor){ .epoch = epoch };
+        if (loader->schedule.epoch < epoch) loader->schedule = (stk_loader_cursor){ .epoch = epoch };
         pthread_cond_broadcast(&loader->work);
     } else {
         stk_schedule_restart(loader, epoch, 0);

@@ -18,7 +18,7 @@ static int first_size(stk_loader_config *config, stoke_error *err)
     stoke_decoder *decoder;
     int r = stoke_decoder_create(&decoder, err);
     if (r) return r;
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     const uint64_t count = stoke_dataset_count(config->dataset);
     for (uint64_t id = 0; id < count && id < FIRST_SAMPLES; id++) {
         const stoke_sample sample = stoke_dataset_sample(config->dataset, id);
@@ -119,7 +119,7 @@ static void ask_pipeline(stk_loader_config *config)
 static int check_image_dtype(const stk_loader_config *config, stoke_error *err)
 {
     const double largest_half = 65504;
-    const stk_writer *writer = &config->writer;
+    const stk_pix_writer *writer = &config->writer;
     if (writer->dtype != STOKE_DTYPE_F16) return STOKE_OK;
     for (int c = 0; c < 3; c++) { /* of black and of white */
         const double black = fabs(writer->bias[c]), white = fabs(writer->scale[c] + writer->bias[c]);

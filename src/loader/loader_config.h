@@ -16,8 +16,8 @@ typedef struct stk_loader_config {
     const stoke_dataset *dataset;
     stoke_pipeline *pipeline;
     stoke_labels *labels;
-    stk_window window;
-    stk_writer writer;
+    stk_pix_window window;
+    stk_pix_writer writer;
     stoke_decode_params image_decode, mask_decode; /* region, target and sizes are set per sample */
     stoke_orientation orientation; /* as asked for: of auto, every sample makes ignore or apply */
     stoke_orientation alone;       /* of an image without a mask, then */

@@ -38,19 +38,19 @@
 #include "src/source/quarantine.h"
 
 /* Where the schedule stands: which batch of which epoch is cut into rows next. */
-typedef struct stk_cursor {
+typedef struct stk_loader_cursor {
     uint64_t epoch, k; /* k: this rank's batch number in the epoch (counted from the shard's start) */
-} stk_cursor;
+} stk_loader_cursor;
 
-typedef struct stk_worker {
+typedef struct stk_loader_worker {
     stoke_loader *loader;
     stk_scratch scratch;
     pthread_t thread;
     int started;
     int records; /* its row's time in line for a core is asked for */
-    stk_run_queue line;
+    stk_batch_run_queue line;
     uint64_t memory; /* held by the scratch memory after its last row; read and written under the lock */
-} stk_worker;
+} stk_loader_worker;
 
 struct stoke_loader {
     stk_loader_config config;
@@ -61,13 +61,13 @@ struct stoke_loader {
     uint64_t max_bad; /* distinct bad samples allowed */
     stk_memory_gate gate;
     stoke_memory_plan plan;
-    stk_row_need granted; /* of it to a worker, in parts */
+    stk_scratch_bytes granted; /* of it to a worker, in parts */
     int64_t nice;
     uint32_t batch, rank, world;
     int drop_last;
     uint64_t heap_calls_at_start;
 
-    stk_worker *workers; /* workers[0] is the caller's when `threads` is 0 */
+    stk_loader_worker *workers; /* workers[0] is the caller's when `threads` is 0 */
     uint32_t threads, benches;
 
     pthread_mutex_t lock;
@@ -75,13 +75,13 @@ struct stoke_loader {
     pthread_cond_t ready; /* a batch became ready, or the last row in flight ended */
     int locks_made;
     int stopping, paused, resting;
-    int cancelled;   /* next() does not wait; see ahead.h */
-    stk_spans spans; /* copied by every worker with its next row */
-    int recording;   /* likewise */
+    int cancelled;          /* next() does not wait; see ahead.h */
+    stk_loader_spans spans; /* copied by every worker with its next row */
+    int recording;          /* likewise */
     uint32_t in_flight;
     stk_slots slots;
     stk_slot *filling; /* slot whose rows are being handed out */
-    stk_cursor schedule;
+    stk_loader_cursor schedule;
     uint64_t tickets;      /* rows put on the schedule so far */
     int fresh;             /* the next batch of the schedule is the first since it was set */
     uint64_t restarted_ns; /* when that was; 0 = never since it was made */
@@ -106,14 +106,14 @@ void stk_loader_rest(stoke_loader *loader);
 void stk_loader_wake(stoke_loader *loader);
 
 /* row.c: fills row `row` of a slot. The slot's error is set under the lock by the caller from *err. */
-typedef struct stk_row_result {
+typedef struct stk_loader_row_result {
     int status; /* 0, or what ends the batch */
     uint8_t mark;
     uint32_t replaced, skipped;
     uint64_t retries;
     stoke_error error;
-} stk_row_result;
-void stk_row_fill(stk_worker *worker, stk_slot *slot, uint32_t row, stk_row_result *result);
+} stk_loader_row_result;
+void stk_row_fill(stk_loader_worker *worker, stk_slot *slot, uint32_t row, stk_loader_row_result *result);
 /* STOKE_E_TOO_BAD when the rows up to a ticket met more bad samples than max_bad. Rows ask for themselves to
  * stop early; what counts is the answer at delivery, when no row before can still change it: the batch that
  * ends a run does not depend on who was faster. */
@@ -123,7 +123,7 @@ int stk_loader_too_bad(const stoke_loader *loader, uint64_t ticket, stoke_error 
 int stk_workers_start(stoke_loader *loader, stoke_error *err);
 void stk_workers_stop(stoke_loader *loader);
 /* One row in the calling thread; 0 when there is nothing to do now. Called with the lock held. */
-int stk_worker_step(stk_worker *worker);
+int stk_worker_step(stk_loader_worker *worker);
 /* Stops handing out rows, waits for those in flight, empties the ring, sets the schedule. Lock held. */
 void stk_schedule_restart(stoke_loader *loader, uint64_t epoch, uint64_t start);
 /* The cut of an epoch from a position on. Any thread. */

@@ -18,10 +18,10 @@ void stk_memory_gate_destroy(stk_memory_gate *gate)
     gate->made = 0;
 }
 
-int stk_memory_gate_pass(stk_memory_gate *gate, stk_scratch *scratch, const stk_row_need *need,
+int stk_memory_gate_pass(stk_memory_gate *gate, stk_scratch *scratch, const stk_scratch_bytes *need,
                          stoke_error *err)
 {
-    stk_row_need raised = scratch->has_turn ? scratch->allowed : scratch->granted;
+    stk_scratch_bytes raised = scratch->has_turn ? scratch->allowed : scratch->granted;
     stk_row_need_raise(&raised, need);
     const uint64_t granted = stk_row_need_sum(&scratch->granted), wanted = stk_row_need_sum(&raised);
     if (wanted == granted) return STOKE_OK;

@@ -26,7 +26,7 @@ void stk_memory_gate_destroy(stk_memory_gate *gate); /* accepts a zeroed one */
 /* Lets a sample through when its scratch memory has what it takes, waiting for the turn where that is more
  * than the scratch memory's share. STOKE_E_LIMIT: memory_limit leaves less than the sample needs, which makes
  * it a bad one. */
-int stk_memory_gate_pass(stk_memory_gate *gate, stk_scratch *scratch, const stk_row_need *need,
+int stk_memory_gate_pass(stk_memory_gate *gate, stk_scratch *scratch, const stk_scratch_bytes *need,
                          stoke_error *err);
 /* The sample is done with: the turn is over, and what it took is given back. */
 void stk_memory_gate_leave(stk_memory_gate *gate, stk_scratch *scratch);

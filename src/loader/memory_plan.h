@@ -18,8 +18,8 @@ enum { STK_THREAD_BYTES = 256 * 1024 };
 typedef struct stk_loader_plan {
     stoke_memory_plan shown; /* without fixed_bytes and total_bytes until somebody knows them */
     stk_probe probe;
-    stk_row_need granted; /* to a worker: what shown.worker_bytes sums up */
-    int rests;            /* the loader is not to begin before it is woken */
+    stk_scratch_bytes granted; /* to a worker: what shown.worker_bytes sums up */
+    int rests;                 /* the loader is not to begin before it is woken */
 } stk_loader_plan;
 
 /* Threads of a loader with such settings; 0: the caller makes the rows. */

@@ -40,7 +40,7 @@ static void cut(const stoke_batch *batch, row own, row other, const stoke_box *b
 static void mix_row(stk_slot *slot, uint32_t i, row other)
 {
     const stoke_batch *batch = &slot->batch;
-    const stk_mix *mix = &slot->mix[i];
+    const stk_slot_row_mix *mix = &slot->mix[i];
     const row own = row_of(slot, i);
     const size_t elements = (size_t)batch->width * batch->height * 3;
     if (mix->kind == STOKE_MIX_UP)
@@ -58,7 +58,7 @@ uint64_t stk_mix_scratch(const stoke_batch *shape)
 }
 
 /* Row 0 is mixed last of all, when the last row is no longer what it was. */
-static int keep_last(const stk_slot *slot, stk_buffer *copy, row *kept, stoke_error *err)
+static int keep_last(const stk_slot *slot, stk_mem_buffer *copy, row *kept, stoke_error *err)
 {
     const stoke_batch *batch = &slot->batch;
     const row last = row_of(slot, batch->count - 1);
@@ -70,7 +70,7 @@ static int keep_last(const stk_slot *slot, stk_buffer *copy, row *kept, stoke_er
     return STOKE_OK;
 }
 
-int stk_slot_mix(stk_slot *slot, stk_buffer *copy, stoke_error *err)
+int stk_slot_mix(stk_slot *slot, stk_mem_buffer *copy, stoke_error *err)
 {
     const uint32_t count = slot->batch.count;
     if (!count) return STOKE_OK;

@@ -16,7 +16,7 @@
 
 /* Mixes rows 0 .. batch.count-1 by slot->mix and fills masks_b and lambda where the slot has them. `copy`
  * keeps one row meanwhile. A batch of one row stays as it is. */
-int stk_slot_mix(stk_slot *slot, stk_buffer *copy, stoke_error *err);
+int stk_slot_mix(stk_slot *slot, stk_mem_buffer *copy, stoke_error *err);
 /* What `copy` will hold. */
 uint64_t stk_mix_scratch(const stoke_batch *shape);
 

@@ -32,7 +32,7 @@ typedef struct probing {
     uint64_t count, looked;    /* samples there are, samples that are looked at */
     stk_probe *probe;
     pthread_mutex_t lock; /* of what follows: one whole file is in memory at a time */
-    stk_buffer whole;
+    stk_mem_buffer whole;
     uint64_t whole_left;
     int missed; /* a header was not found: nothing is known about that picture */
 } probing;
@@ -92,7 +92,7 @@ static void probe_sample(probing *all, prober *p, const stoke_sample *sample)
     const int has_image = probe_file(all, p, &sample->image, &image, &image_size);
     const int has_mask = sample->mask_path && probe_file(all, p, &sample->mask, &mask, &mask_size);
     /* Bad files are found when they are loaded, and that takes their bytes. */
-    const stk_row_need need =
+    const stk_scratch_bytes need =
         has_image ? stk_scratch_need(all->config, &image, image_size, has_mask ? &mask : NULL, mask_size)
                   : stk_scratch_need_files(image_size, mask_size);
     stk_row_need_raise(&p->own.most, &need);
@@ -136,7 +136,7 @@ static void finish(void *context, void *member)
 }
 
 /* As much as a picture can need: turned, deep, in one piece, and as many bytes of a file as pixels. */
-static stk_row_need largest_need(const stk_loader_config *config, int masks)
+static stk_scratch_bytes largest_need(const stk_loader_config *config, int masks)
 {
     const uint64_t pixels = config->image_decode.max_pixels;
     const uint32_t side = (uint32_t)ceil(sqrt((double)pixels));
@@ -169,7 +169,7 @@ static int run(probing *all, int masks, stoke_error *err)
     if (r) return r;
     probe->any = probe->most;
     if (all->missed || all->looked < all->count) {
-        const stk_row_need largest = largest_need(all->config, masks);
+        const stk_scratch_bytes largest = largest_need(all->config, masks);
         stk_row_need_raise(&probe->any, &largest);
     }
     return STOKE_OK;

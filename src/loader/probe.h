@@ -8,9 +8,9 @@
 #include "src/loader/scratch.h"
 
 typedef struct stk_probe {
-    stk_row_need most; /* of a scratch memory, for what was looked at */
-    stk_row_need any;  /* for any picture that the settings allow; the same when all were looked at */
-    uint64_t looked;   /* at so many samples */
+    stk_scratch_bytes most; /* of a scratch memory, for what was looked at */
+    stk_scratch_bytes any;  /* for any picture that the settings allow; the same when all were looked at */
+    uint64_t looked;        /* at so many samples */
     uint32_t largest_width, largest_height;
     uint32_t longest_side; /* of any of them */
 } stk_probe;

@@ -105,7 +105,7 @@ static int lay_here(stk_sample_ctx *ctx, stk_raw_row *raw)
 {
     static const uint8_t black[3];
     const stk_loader_config *config = ctx->config;
-    stk_warper *warper = &ctx->scratch->warper;
+    stk_pix_warper *warper = &ctx->scratch->warper;
     int r = stk_warp_begin(warper, &ctx->plan, config->width, config->height, ctx->err);
     if (!r) r = stk_render_ids(ctx);
     if (r) return r;

@@ -23,7 +23,7 @@ typedef struct lines {
 static const void *warped_line(void *context, uint32_t y)
 {
     lines *l = context;
-    stk_warper *warper = &l->ctx->scratch->warper;
+    stk_pix_warper *warper = &l->ctx->scratch->warper;
     if (!l->keep) {
         stk_warp_image_row(warper, &l->ctx->image, black, y, l->line);
         return l->line;

@@ -11,7 +11,7 @@
 /* No mask: zeros where the image is. One row of zeros with stride 0 stands for a whole picture. */
 static int zero_ids(stk_sample_ctx *ctx)
 {
-    stk_buffer *buffer = &ctx->scratch->zeros;
+    stk_mem_buffer *buffer = &ctx->scratch->zeros;
     const uint8_t depth = stoke_labels_depth(ctx->config->labels); /* ignore_index must fit */
     const size_t held = buffer->capacity;
     void *zeros = stk_buffer_reserve(buffer, (size_t)ctx->plan.width * depth);

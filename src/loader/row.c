@@ -31,7 +31,7 @@ int stk_loader_too_bad(const stoke_loader *loader, uint64_t ticket, stoke_error 
 }
 
 /* Books a bad sample. Returns what ends the run: 0, the sample's own error (policy stop), or a blown fuse. */
-static int book_bad(stoke_loader *loader, uint64_t id, uint64_t ticket, stk_row_result *result)
+static int book_bad(stoke_loader *loader, uint64_t id, uint64_t ticket, stk_loader_row_result *result)
 {
     const stoke_sample sample = stoke_dataset_sample(loader->config.dataset, id);
     const stoke_error reason = result->error;
@@ -42,19 +42,19 @@ static int book_bad(stoke_loader *loader, uint64_t id, uint64_t ticket, stk_row_
     return bad <= loader->max_bad ? STOKE_OK : stk_loader_too_bad(loader, ticket, &result->error);
 }
 
-void stk_row_fill(stk_worker *worker, stk_slot *slot, uint32_t row, stk_row_result *result)
+void stk_row_fill(stk_loader_worker *worker, stk_slot *slot, uint32_t row, stk_loader_row_result *result)
 {
     stoke_loader *loader = worker->loader;
     const uint64_t position = slot->batch.position + row;
     stoke_order order = loader->order;
     order.epoch = slot->batch.epoch;
-    const stk_row_target place = { order.epoch,
-                                   position,
-                                   stk_slot_image_row(slot, row),
-                                   stk_slot_mask_row(slot, row),
-                                   &slot->mix[row],
-                                   slot->raw ? &slot->raw[row] : NULL };
-    *result = (stk_row_result){ .mark = STOKE_ROW_OK };
+    const stk_sample_target place = { order.epoch,
+                                      position,
+                                      stk_slot_image_row(slot, row),
+                                      stk_slot_mask_row(slot, row),
+                                      &slot->mix[row],
+                                      slot->raw ? &slot->raw[row] : NULL };
+    *result = (stk_loader_row_result){ .mark = STOKE_ROW_OK };
     uint64_t id = stoke_order_at(&order, position);
     for (uint32_t attempt = 1; attempt <= SUBSTITUTES; attempt++) {
         int r = stk_sample_load(&worker->scratch, &loader->config, &loader->gate, &place, id, &result->error);

@@ -156,7 +156,7 @@ int stoke_rows_begin(stoke_rows *rows, uint32_t count, uint64_t epoch, uint64_t 
         slot->ids[i] = position + i;
         slot->names[i] = "";
         slot->status[i] = STOKE_ROW_OK;
-        slot->mix[i] = (stk_mix){ 0 };
+        slot->mix[i] = (stk_slot_row_mix){ 0 };
     }
     slot->batch.count = count;
     slot->batch.epoch = epoch;
@@ -188,7 +188,7 @@ static int make_row(const stoke_rows *rows, stk_scratch *scratch, stk_slot *slot
     if (!r) r = stk_draw_plan(&ctx, &draw);
     if (!r) r = stk_decode_fit_cut(&ctx);
     if (!r) r = stk_lay(&ctx);
-    slot->mix[row] = (stk_mix){ ctx.plan.mix, ctx.plan.lambda, ctx.plan.mix_box };
+    slot->mix[row] = (stk_slot_row_mix){ ctx.plan.mix, ctx.plan.lambda, ctx.plan.mix_box };
     return r;
 }
 

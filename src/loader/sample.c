@@ -14,15 +14,15 @@
 
 /* CPU time first: reading it is a system call, where a busy system likes to switch threads. The wait then
  * belongs to the stage that used up its slice, not to the next one. */
-stk_stamp stk_stamp_now(void)
+stk_sample_stamp stk_stamp_now(void)
 {
     const uint64_t cpu = stk_thread_cpu_ns();
-    return (stk_stamp){ stk_now_ns(), cpu };
+    return (stk_sample_stamp){ stk_now_ns(), cpu };
 }
 
 void stk_sample_ctx_stamp(stk_sample_ctx *ctx, stoke_stage stage)
 {
-    const stk_stamp now = stk_stamp_now();
+    const stk_sample_stamp now = stk_stamp_now();
     stoke_stage_time *time = &ctx->scratch->times[stage];
     time->wall_ns += now.wall - ctx->last.wall;
     time->cpu_ns += now.cpu - ctx->last.cpu;
@@ -88,7 +88,7 @@ static int into_row(stk_sample_ctx *ctx)
 }
 
 int stk_sample_load(stk_scratch *scratch, const stk_loader_config *config, stk_memory_gate *gate,
-                    const stk_row_target *place, uint64_t id, stoke_error *err)
+                    const stk_sample_target *place, uint64_t id, stoke_error *err)
 {
     memset(scratch->times, 0, sizeof scratch->times);
     scratch->bytes_read = 0;
@@ -111,6 +111,6 @@ int stk_sample_load(stk_scratch *scratch, const stk_loader_config *config, stk_m
     scratch->cache_hit = ctx.kept.found;
     scratch->cache_from_ram = ctx.kept.from_ram;
     scratch->cache_stored = ctx.kept.stored;
-    *place->mix = (stk_mix){ ctx.plan.mix, ctx.plan.lambda, ctx.plan.mix_box };
+    *place->mix = (stk_slot_row_mix){ ctx.plan.mix, ctx.plan.lambda, ctx.plan.mix_box };
     return r;
 }

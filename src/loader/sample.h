@@ -12,16 +12,16 @@
 #define STK_FILE_LIMIT (UINT64_C(1) << 30)
 
 /* Where a sample goes, in time and in memory. */
-typedef struct stk_row_target {
+typedef struct stk_sample_target {
     uint64_t epoch, position;
     void *image_row, *mask_row;
-    stk_mix *mix;
+    stk_slot_row_mix *mix;
     stk_raw_row *raw; /* NULL in an ordinary loader */
-} stk_row_target;
+} stk_sample_target;
 
 /* Fills one row with sample `id`. On failure err->message names file and reason, and the row's content is
  * undefined. */
 int stk_sample_load(stk_scratch *scratch, const stk_loader_config *config, stk_memory_gate *gate,
-                    const stk_row_target *place, uint64_t id, stoke_error *err);
+                    const stk_sample_target *place, uint64_t id, stoke_error *err);
 
 #endif

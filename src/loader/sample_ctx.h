@@ -21,19 +21,19 @@
 #include "src/loader/memory_gate.h"
 #include "src/loader/raw.h"
 
-typedef struct stk_stamp {
+typedef struct stk_sample_stamp {
     uint64_t wall, cpu;
-} stk_stamp;
+} stk_sample_stamp;
 
 /* What is known about a sample's files (cache_lookup.c). */
-typedef struct stk_cache_lookup {
-    stk_identity image_file, mask_file;
-    stk_digest image, mask;
+typedef struct stk_sample_cache_lookup {
+    stk_cache_identity image_file, mask_file;
+    stk_cache_digest image, mask;
     stk_cache_key key;
     int identified, known; /* the identities are set; and the digests, from the memo */
     int found, stored;     /* the cache had it; has it now */
     int from_ram;          /* it was found in memory */
-} stk_cache_lookup;
+} stk_sample_cache_lookup;
 
 typedef struct stk_sample_ctx {
     stk_scratch *scratch;
@@ -45,16 +45,16 @@ typedef struct stk_sample_ctx {
     stoke_orientation orientation; /* of the image: ignore or apply */
     uint32_t width, height;        /* of the source, as decoded */
     stoke_augment_plan plan;
-    void *image_row, *mask_row; /* of the batch */
-    stk_raw_row *raw;           /* what is put there as it is; NULL: rows are laid out */
-    stoke_image image, ids;     /* whole, then fitted; ids.data NULL: not decoded yet, or no mask: zeros */
-    stk_cache_lookup kept;      /* only with a cache */
-    stk_stamp last;
+    void *image_row, *mask_row;   /* of the batch */
+    stk_raw_row *raw;             /* what is put there as it is; NULL: rows are laid out */
+    stoke_image image, ids;       /* whole, then fitted; ids.data NULL: not decoded yet, or no mask: zeros */
+    stk_sample_cache_lookup kept; /* only with a cache */
+    stk_sample_stamp last;
     stoke_error *err;
 } stk_sample_ctx;
 
 /* The time now, and booking what passed since ctx->last on a stage. */
-stk_stamp stk_stamp_now(void);
+stk_sample_stamp stk_stamp_now(void);
 void stk_sample_ctx_stamp(stk_sample_ctx *ctx, stoke_stage stage);
 
 /* Puts the file's name before the reason: the decoder knows the one, only we know the other. Returns status.

@@ -27,7 +27,7 @@ int stk_scratch_create(stk_scratch *scratch, stoke_error *err)
 
 void stk_scratch_destroy(stk_scratch *scratch)
 {
-    stk_buffer *const buffers[] = BUFFERS(scratch);
+    stk_mem_buffer *const buffers[] = BUFFERS(scratch);
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) stk_buffer_free(buffers[i]);
     stoke_decoder_destroy(&scratch->image_decoder);
     stoke_decoder_destroy(&scratch->mask_decoder);
@@ -47,13 +47,13 @@ static void renew_decoder(stoke_decoder **decoder)
 
 void stk_scratch_empty(stk_scratch *scratch)
 {
-    stk_buffer *const buffers[] = BUFFERS(scratch);
+    stk_mem_buffer *const buffers[] = BUFFERS(scratch);
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) stk_buffer_free(buffers[i]);
     stk_cache_scratch_free(&scratch->cache);
     stk_warper_free(&scratch->warper);
     renew_decoder(&scratch->image_decoder);
     renew_decoder(&scratch->mask_decoder);
-    stk_resizer *resizer = stk_resizer_create();
+    stk_pix_resizer *resizer = stk_resizer_create();
     if (!resizer) return;
     stk_resizer_destroy(&scratch->resizer);
     scratch->resizer = resizer;
@@ -61,7 +61,7 @@ void stk_scratch_empty(stk_scratch *scratch)
 
 uint64_t stk_scratch_memory(const stk_scratch *scratch)
 {
-    const stk_buffer *const buffers[] = BUFFERS(scratch);
+    const stk_mem_buffer *const buffers[] = BUFFERS(scratch);
     uint64_t bytes = stoke_decoder_memory(scratch->image_decoder) +
                      stoke_decoder_memory(scratch->mask_decoder) + stk_resizer_memory(scratch->resizer) +
                      stk_warper_memory(&scratch->warper) + stk_color_pass_memory(scratch->color_pass) +
@@ -70,8 +70,8 @@ uint64_t stk_scratch_memory(const stk_scratch *scratch)
     return bytes;
 }
 
-int stk_scratch_image(stk_buffer *buffer, uint32_t width, uint32_t height, uint8_t channels, uint8_t depth,
-                      stoke_image *image, stoke_error *err)
+int stk_scratch_image(stk_mem_buffer *buffer, uint32_t width, uint32_t height, uint8_t channels,
+                      uint8_t depth, stoke_image *image, stoke_error *err)
 {
     const size_t bytes = stoke_image_bytes(width, height, channels, depth);
     void *data = bytes ? stk_buffer_reserve(buffer, bytes) : NULL;
@@ -100,21 +100,21 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-void stk_row_need_raise(stk_row_need *most, const stk_row_need *of)
+void stk_row_need_raise(stk_scratch_bytes *most, const stk_scratch_bytes *of)
 {
     for (int i = 0; i < STK_ROW_PARTS; i++) most->part[i] = larger(most->part[i], of->part[i]);
 }
 
-uint64_t stk_row_need_sum(const stk_row_need *need)
+uint64_t stk_row_need_sum(const stk_scratch_bytes *need)
 {
     uint64_t sum = 0;
     for (int i = 0; i < STK_ROW_PARTS; i++) sum += need->part[i];
     return sum;
 }
 
-stk_row_need stk_scratch_need_files(uint64_t image_bytes, uint64_t mask_bytes)
+stk_scratch_bytes stk_scratch_need_files(uint64_t image_bytes, uint64_t mask_bytes)
 {
-    return (stk_row_need){
+    return (stk_scratch_bytes){
         .part = { [STK_ROW_PART_IMAGE_FILE] = image_bytes, [STK_ROW_PART_MASK_FILE] = mask_bytes }
     };
 }
@@ -141,7 +141,7 @@ static uint64_t laying_need(const stk_loader_config *config, uint8_t depth)
 /* A crop that is resized may have any size up to the source's, and any proportions: what the whole takes, or
  * what it takes to make it larger. */
 static void resizing_need(const stk_loader_config *config, uint32_t source_width, uint32_t source_height,
-                          uint8_t depth, stk_row_need *need)
+                          uint8_t depth, stk_scratch_bytes *need)
 {
     const uint32_t width = config->width, height = config->height;
     if (source_width == width && source_height == height && !config->crops) return;
@@ -155,7 +155,7 @@ static void resizing_need(const stk_loader_config *config, uint32_t source_width
 }
 
 static void image_need(const stk_loader_config *config, const stoke_image_info *image,
-                       stoke_orientation orientation, stk_row_need *need)
+                       stoke_orientation orientation, stk_scratch_bytes *need)
 {
     const uint8_t depth = working_depth(image), id_depth = stoke_labels_depth(config->labels);
     const uint64_t source = (uint64_t)image->width * image->height,
@@ -174,7 +174,7 @@ static void image_need(const stk_loader_config *config, const stoke_image_info *
     need->part[STK_ROW_PART_KEPT_IMAGE] = stk_cache_lookup_scratch(config, source, depth) - kept_ids;
 }
 
-static void mask_need(const stk_loader_config *config, const stoke_image_info *mask, stk_row_need *need)
+static void mask_need(const stk_loader_config *config, const stoke_image_info *mask, stk_scratch_bytes *need)
 {
     const uint64_t pixels = (uint64_t)mask->width * mask->height,
                    out = (uint64_t)config->width * config->height;
@@ -187,12 +187,12 @@ static void mask_need(const stk_loader_config *config, const stoke_image_info *m
         need->part[STK_ROW_PART_LABELLED] = pixels * stoke_labels_depth(config->labels);
 }
 
-stk_row_need stk_scratch_need(const stk_loader_config *config, const stoke_image_info *image,
-                              uint64_t image_bytes, const stoke_image_info *mask, uint64_t mask_bytes)
+stk_scratch_bytes stk_scratch_need(const stk_loader_config *config, const stoke_image_info *image,
+                                   uint64_t image_bytes, const stoke_image_info *mask, uint64_t mask_bytes)
 {
     /* A decoder may hold its input once more, repacked: joined PNG chunks, or a JPEG cut down to a region,
      * which takes three copies of the data and room for a header. */
-    stk_row_need need = stk_scratch_need_files(image_bytes * 6, mask_bytes * 6);
+    stk_scratch_bytes need = stk_scratch_need_files(image_bytes * 6, mask_bytes * 6);
     image_need(config, image, stk_loader_config_orientation(config, image, mask), &need);
     if (mask) mask_need(config, mask, &need);
     return need;

@@ -30,7 +30,7 @@ static size_t pixel_bytes(const stoke_batch *shape, unsigned extras)
 
 uint64_t stk_slot_bytes(const stoke_batch *shape, unsigned extras)
 {
-    const size_t row = sizeof(uint64_t) + sizeof(const char *) + sizeof(uint8_t) + sizeof(stk_mix) +
+    const size_t row = sizeof(uint64_t) + sizeof(const char *) + sizeof(uint8_t) + sizeof(stk_slot_row_mix) +
                        (extras & STK_SLOT_TWO_MASKS ? sizeof(float) : 0) +
                        (extras & STK_SLOT_RAW ? sizeof(stk_raw_row) : 0);
     return pixel_bytes(shape, extras) + sizeof(stk_slot) + row * shape->capacity;
@@ -107,8 +107,8 @@ stk_slot *stk_slots_open(stk_slots *slots, uint32_t rows)
         slot->state = STK_SLOT_FILLING;
         slot->rows = rows;
         slot->issued = slot->done = slot->replaced = slot->skipped = 0;
-        slot->origins = (stk_origins){ 0 };
-        slot->making = (stk_making){ 0 };
+        slot->origins = (stk_slot_origins){ 0 };
+        slot->making = (stk_batch_times){ 0 };
         slot->error.code = STOKE_OK;
         slots->queue[(slots->head + slots->queued++) % slots->count] = i;
         return slot;

@@ -23,11 +23,11 @@ typedef enum stk_slot_state { STK_SLOT_FREE, STK_SLOT_FILLING, STK_SLOT_READY, S
 enum { STK_ROW_SKIPPED = 255 };
 
 /* How a row is mixed with the one before it: from its plan. */
-typedef struct stk_mix {
+typedef struct stk_slot_row_mix {
     stoke_mix_kind kind;
     float lambda;
     stoke_box box;
-} stk_mix;
+} stk_slot_row_mix;
 
 /* What rows of a slot have besides image, mask and name; bits. */
 enum stk_slot_extra {
@@ -36,22 +36,22 @@ enum stk_slot_extra {
 };
 
 /* Where the samples of a batch came from; all 0 without a cache. */
-typedef struct stk_origins {
+typedef struct stk_slot_origins {
     uint32_t ram, disk, decoded, stored; /* stored: decoded ones that the cache has now */
-} stk_origins;
+} stk_slot_origins;
 
 typedef struct stk_slot {
     stoke_batch batch; /* first: a batch pointer is its slot's pointer */
     stk_slot_state state;
     uint32_t rows, issued, done; /* of this batch; handed to workers; finished */
     uint32_t replaced, skipped;
-    stk_origins origins;
-    stk_making making;
+    stk_slot_origins origins;
+    stk_batch_times making;
     uint64_t ticket; /* of its first row: rows are numbered in the order of delivery, over all epochs */
     uint64_t *ids;
     const char **names;
     uint8_t *status;
-    stk_mix *mix;
+    stk_slot_row_mix *mix;
     float *lambda;     /* NULL without second masks */
     stk_raw_row *raw;  /* NULL in an ordinary loader */
     stoke_error error; /* code 0: none. The first row (by index) that failed decides. */

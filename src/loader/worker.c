@@ -39,10 +39,10 @@ stoke_rank stk_loader_rank(const stoke_loader *loader, uint64_t epoch)
 /* Opens a slot for the next batch of the schedule; NULL when no slot is free or an epoch has no batches. */
 static stk_slot *open_next(stoke_loader *loader)
 {
-    stk_cursor *at = &loader->schedule;
+    stk_loader_cursor *at = &loader->schedule;
     stoke_rank shard = stk_loader_rank(loader, at->epoch);
     if (at->k >= stoke_rank_batches(&shard)) {
-        *at = (stk_cursor){ .epoch = at->epoch + 1 };
+        *at = (stk_loader_cursor){ .epoch = at->epoch + 1 };
         shard = stk_loader_rank(loader, at->epoch);
         if (!stoke_rank_batches(&shard)) return NULL;
     }
@@ -77,7 +77,7 @@ static stk_slot *take_row(stoke_loader *loader, uint32_t *row)
     return slot;
 }
 
-static void book_origin(const stk_scratch *scratch, stk_origins *origins)
+static void book_origin(const stk_scratch *scratch, stk_slot_origins *origins)
 {
     if (scratch->cache_hit)
         ++*(scratch->cache_from_ram ? &origins->ram : &origins->disk);
@@ -87,8 +87,8 @@ static void book_origin(const stk_scratch *scratch, stk_origins *origins)
 }
 
 /* Returns 1 when it was the last row of its batch. */
-static int book_row(stk_worker *worker, stk_slot *slot, uint32_t row, const stk_row_result *result,
-                    uint64_t queued_ns)
+static int book_row(stk_loader_worker *worker, stk_slot *slot, uint32_t row,
+                    const stk_loader_row_result *result, uint64_t queued_ns)
 {
     stoke_loader *loader = worker->loader;
     for (int i = 0; i < STK_ROW_STAGES; i++) {
@@ -122,7 +122,7 @@ static int mixes_here(const stoke_loader *loader)
 
 /* What needs all rows of a batch, by the one who finished the last of them: closing gaps and mixing. Nobody
  * else touches the slot meanwhile, so the lock is not held. */
-static void finish_batch(stk_worker *worker, stk_slot *slot)
+static void finish_batch(stk_loader_worker *worker, stk_slot *slot)
 {
     stoke_loader *loader = worker->loader;
     if (slot->error.code) return; /* it will not be delivered */
@@ -144,7 +144,7 @@ static void finish_batch(stk_worker *worker, stk_slot *slot)
     if (r) slot->error = error;
 }
 
-int stk_worker_step(stk_worker *worker)
+int stk_worker_step(stk_loader_worker *worker)
 {
     stoke_loader *loader = worker->loader;
     uint32_t row;
@@ -154,7 +154,7 @@ int stk_worker_step(stk_worker *worker)
     worker->scratch.batch = (int64_t)slot->batch.index;
     worker->records = loader->recording;
     pthread_mutex_unlock(&loader->lock);
-    stk_row_result result;
+    stk_loader_row_result result;
     const int alone = !loader->threads; /* the caller does other things between rows */
     if (alone || !worker->records) stk_run_queue_leave(&worker->line);
     if (worker->records) stk_run_queue_begin(&worker->line);
@@ -174,7 +174,7 @@ int stk_worker_step(stk_worker *worker)
     return 1;
 }
 
-static void wait_for_work(stk_worker *worker)
+static void wait_for_work(stk_loader_worker *worker)
 {
     stoke_loader *loader = worker->loader;
     const uint64_t begin = stk_now_ns();
@@ -199,7 +199,7 @@ static void step_back(int by)
 
 static void *run(void *argument)
 {
-    stk_worker *worker = argument;
+    stk_loader_worker *worker = argument;
     stoke_loader *loader = worker->loader;
     /* Linux keeps a nice value per thread. The consumer launches kernels from its own thread and must get a
      * core when it wants one: SPDL measured 4.0 -> 3.0 batches/s for a loader that did not step back. */
@@ -254,7 +254,7 @@ void stk_schedule_restart(stoke_loader *loader, uint64_t epoch, uint64_t start)
     loader->start = start;
     loader->delivered = 0;
     loader->waited_ns = 0;
-    loader->schedule = (stk_cursor){ .epoch = epoch };
+    loader->schedule = (stk_loader_cursor){ .epoch = epoch };
     loader->failure = (stoke_error){ 0 };
     loader->fresh = 1;
     loader->window_ns = 0;

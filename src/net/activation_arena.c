@@ -16,7 +16,8 @@ enum {
     HUGE_PAGE = 2 << 20 /* fresh memory is touched 2-3 times faster this way, and the TLB reaches further */
 };
 
-void *stk_activation_arena_take(stk_activation_arena *arena, stk_region region, size_t count, size_t bytes)
+void *stk_activation_arena_take(stk_activation_arena *arena, stk_arena_region region, size_t count,
+                                size_t bytes)
 {
     const size_t at = arena->used[region];
     arena->used[region] = at + (count * bytes + LINE - 1) / LINE * LINE;

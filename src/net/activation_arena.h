@@ -9,12 +9,12 @@
 #include <stoke/common.h>
 
 /* What memory is for, as the plan reports it. The regions lie one after the other. */
-typedef enum stk_region {
+typedef enum stk_arena_region {
     STK_REGION_PARAMETERS = 0,
     STK_REGION_PACKED = 1,
     STK_REGION_ACTIVATIONS = 2,
     STK_REGION_WORKSPACE = 3
-} stk_region;
+} stk_arena_region;
 enum { STK_REGIONS = 4 };
 
 typedef struct stk_activation_arena {
@@ -25,14 +25,16 @@ typedef struct stk_activation_arena {
 } stk_activation_arena;
 
 /* Room for `count` elements of `bytes` bytes, 64-byte aligned; NULL while measuring. */
-void *stk_activation_arena_take(stk_activation_arena *arena, stk_region region, size_t count, size_t bytes);
+void *stk_activation_arena_take(stk_activation_arena *arena, stk_arena_region region, size_t count,
+                                size_t bytes);
 
 /* What is taken between a mark and its release may share memory with what is taken after it. */
-static inline size_t stk_activation_arena_mark(const stk_activation_arena *arena, stk_region region)
+static inline size_t stk_activation_arena_mark(const stk_activation_arena *arena, stk_arena_region region)
 {
     return arena->used[region];
 }
-static inline void stk_activation_arena_release(stk_activation_arena *arena, stk_region region, size_t mark)
+static inline void stk_activation_arena_release(stk_activation_arena *arena, stk_arena_region region,
+                                                size_t mark)
 {
     arena->used[region] = mark;
 }

@@ -30,14 +30,14 @@ typedef struct stk_exec {
 } stk_exec;
 
 /* What an operation needs of scratch_each (bytes) and partial (floats). */
-typedef struct stk_need {
+typedef struct stk_exec_need {
     size_t scratch, partial;
-} stk_need;
+} stk_exec_need;
 
-static inline stk_need stk_need_most(stk_need a, stk_need b)
+static inline stk_exec_need stk_need_most(stk_exec_need a, stk_exec_need b)
 {
-    return (stk_need){ a.scratch > b.scratch ? a.scratch : b.scratch,
-                       a.partial > b.partial ? a.partial : b.partial };
+    return (stk_exec_need){ a.scratch > b.scratch ? a.scratch : b.scratch,
+                            a.partial > b.partial ? a.partial : b.partial };
 }
 
 /* The thread's own room; lost between operations. */
@@ -48,18 +48,18 @@ static inline void *stk_exec_scratch(const stk_exec *run, uint32_t thread)
 
 /* Rows of a matrix of the run's type: an array, or a function that makes them when they are needed (patches
  * of a picture, a normalisation, a depthwise convolution), so that they never lie in memory as a whole. */
-typedef struct stk_rows {
+typedef struct stk_exec_rows {
     const void *data; /* of row 0; not looked at when `make` is set */
     size_t stride;    /* elements from row to row */
     /* Writes rows first .. first + count, `width` elements each, `stride` elements apart, to `out`, which
      * holds count * stride elements. Called by any thread; the same row may be asked for more than once. */
     void (*make)(const void *context, size_t first, size_t count, void *out);
     const void *context;
-} stk_rows;
+} stk_exec_rows;
 
-static inline stk_rows stk_rows_of(const void *data, size_t stride)
+static inline stk_exec_rows stk_rows_of(const void *data, size_t stride)
 {
-    return (stk_rows){ .data = data, .stride = stride };
+    return (stk_exec_rows){ .data = data, .stride = stride };
 }
 
 #endif

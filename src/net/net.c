@@ -94,16 +94,16 @@ static uint32_t side_after(uint32_t side, uint32_t kernel, uint32_t stride, uint
 /* Every size that check_params lets through leaves every stage at least one key. */
 static void shape_stages(stoke_net *net)
 {
-    const stk_config *c = &net->config;
+    const stk_segformer_config *c = &net->config;
     uint32_t height = net->params.height, width = net->params.width, channels = 3;
     for (uint32_t i = 0; i < STK_STAGES; i++) {
         stk_segformer_stage *s = &net->stages[i];
-        s->patches = (stk_patches){ .height = height,
-                                    .width = width,
-                                    .channels = channels,
-                                    .kernel = c->patch[i],
-                                    .stride = c->stride[i],
-                                    .padding = c->patch[i] / 2 };
+        s->patches = (stk_conv_patches){ .height = height,
+                                         .width = width,
+                                         .channels = channels,
+                                         .kernel = c->patch[i],
+                                         .stride = c->stride[i],
+                                         .padding = c->patch[i] / 2 };
         s->channels = channels = c->hidden[i];
         s->heads = c->heads[i];
         s->hidden = c->hidden[i] * c->mlp_ratio;

@@ -57,7 +57,7 @@ typedef struct stk_segformer_stage {
     uint32_t reduction;               /* keys and values are of a map smaller by this */
     uint32_t reduced_height, reduced_width;
     uint32_t depth;
-    stk_patches patches; /* of the embedding; batch and source change from call to call */
+    stk_conv_patches patches; /* of the embedding; batch and source change from call to call */
     stk_linear embed;
     stk_layernorm embed_norm, norm;
     stk_segformer_block *blocks;
@@ -80,14 +80,14 @@ typedef struct stk_segformer_stage {
 struct stoke_net {
     stoke_net_params params; /* strings are NULL: they were the caller's */
     float *class_weights;    /* a copy of params.loss.class_weights */
-    stk_config config;
+    stk_segformer_config config;
     stk_parameters parameters;
     stoke_net_plan plan;
     stk_exec run;
     stk_activation_arena arena;
 
     float *values, *gradients, *first, *second, *average; /* flat, as parameters says */
-    stk_group *groups;
+    stk_update_group *groups;
     stk_segformer_stage stages[STK_STAGES];
     stk_segformer_block *blocks; /* of all stages */
     uint32_t block_count;
@@ -130,9 +130,10 @@ void stk_net_plan_make(stoke_net *net);
 int stk_net_check_batch(const stoke_net *net, const stoke_net_batch *batch, int masks, stoke_error *err);
 /* The logits of a batch. training: batch statistics, dropout, drop path by state.draws. */
 void stk_net_logits(stoke_net *net, const stoke_net_batch *batch, int training);
-stk_truth stk_net_truth(const stoke_net_batch *batch);
+stk_loss_truth stk_net_truth(const stoke_net_batch *batch);
 /* The loss of one picture of the last pass against one mask. */
-int stk_net_item_loss(stoke_net *net, uint32_t item, const stk_truth *truth, double *loss, stoke_error *err);
+int stk_net_item_loss(stoke_net *net, uint32_t item, const stk_loss_truth *truth, double *loss,
+                      stoke_error *err);
 
 static inline size_t stk_segformer_stage_rows(const stk_segformer_stage *stage, uint32_t count)
 {

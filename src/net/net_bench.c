@@ -39,7 +39,8 @@ typedef struct layer {
 static const char *const stage_layers[STK_CONFIG_STAGES][LAYERS_OF_STAGE] = { STAGE("1"), STAGE("2"),
                                                                               STAGE("3"), STAGE("4") };
 
-static size_t list_layers(layer list[MAX_LAYERS], const stk_config *config, const stoke_net_bench_params *p)
+static size_t list_layers(layer list[MAX_LAYERS], const stk_segformer_config *config,
+                          const stoke_net_bench_params *p)
 {
     uint32_t height = p->height, width = p->width, before = 3;
     size_t count = 0, first_rows = 0;
@@ -118,7 +119,7 @@ static int trial_begin(trial *t, const layer *l, const stk_net_table *table, stk
     t->sets = how->rotate / (t->x_bytes + t->y_bytes) + 1;
     t->linear =
         (stk_linear){ .in = l->in, .out = l->out, .taps = l->taps, .parts = 1, .weight_stride = l->in };
-    const stk_need need = stk_linear_need(&t->run, &t->linear, t->rows);
+    const stk_exec_need need = stk_linear_need(&t->run, &t->linear, t->rows);
     t->run.scratch_each = (need.scratch + 63) / 64 * 64;
     t->run.partial_floats = need.partial;
     if (t->sets * (t->x_bytes + t->y_bytes) > stoke_machine_available())
@@ -150,8 +151,8 @@ static void call(trial *t, int pass, size_t set)
 {
     const stk_linear *l = &t->linear;
     void *x = t->x + set * t->x_bytes, *y = t->y + set * t->y_bytes;
-    const stk_rows x_rows = stk_rows_of(x, l->in), y_rows = stk_rows_of(y, l->out);
-    const stk_finish finish = { .type = t->run.type };
+    const stk_exec_rows x_rows = stk_rows_of(x, l->in), y_rows = stk_rows_of(y, l->out);
+    const stk_linear_finish finish = { .type = t->run.type };
     if (pass == FORWARD)
         stk_linear_forward(&t->run, l, t->rows, &x_rows, &finish, y, l->out);
     else if (pass == INPUT)
@@ -248,7 +249,7 @@ static int over_models(bench *b, int counting, stoke_error *err)
 {
     const char *const given[] = { b->params->model, NULL };
     for (const char *const *model = b->params->model ? given : default_models; *model; model++) {
-        stk_config config;
+        stk_segformer_config config;
         layer list[MAX_LAYERS];
         int r = stk_config_of(&config, *model, b->params->classes, err);
         if (r) return r;

@@ -39,13 +39,13 @@ int stk_net_check_batch(const stoke_net *net, const stoke_net_batch *batch, int 
     return STOKE_OK;
 }
 
-stk_truth stk_net_truth(const stoke_net_batch *batch)
+stk_loss_truth stk_net_truth(const stoke_net_batch *batch)
 {
-    return (stk_truth){ .masks = batch->masks,
-                        .masks_b = batch->masks_b,
-                        .lambda = batch->lambda,
-                        .dtype = batch->mask_dtype,
-                        .row_bytes = batch->mask_row_bytes };
+    return (stk_loss_truth){ .masks = batch->masks,
+                             .masks_b = batch->masks_b,
+                             .lambda = batch->lambda,
+                             .dtype = batch->mask_dtype,
+                             .row_bytes = batch->mask_row_bytes };
 }
 
 /* Brings the packed weights up to date. The head is folded anew when it changes between batch statistics and
@@ -71,8 +71,8 @@ static void draw_drop_path(stoke_net *net, uint32_t count)
         const stk_segformer_block *b = &net->blocks[i];
         for (uint32_t branch = 0; branch < 2; branch++) {
             for (uint32_t sample = 0; b->drop_factor[branch] && sample < count; sample++) {
-                const stk_random r = stk_philox(net->params.seed, stk_pair(i * 2 + branch, sample),
-                                                net->state.draws, STK_STREAM_DROP_PATH, 0);
+                const stk_rng r = stk_philox(net->params.seed, stk_pair(i * 2 + branch, sample),
+                                             net->state.draws, STK_STREAM_DROP_PATH, 0);
                 b->drop_factor[branch][sample] =
                     stk_unit(r.word[0]) < b->drop ? 0.0f : (float)(1.0 / (1.0 - b->drop));
             }
@@ -126,7 +126,8 @@ int stoke_net_predict(stoke_net *net, const stoke_net_batch *batch, uint16_t *cl
     return STOKE_OK;
 }
 
-int stk_net_item_loss(stoke_net *net, uint32_t item, const stk_truth *truth, double *loss, stoke_error *err)
+int stk_net_item_loss(stoke_net *net, uint32_t item, const stk_loss_truth *truth, double *loss,
+                      stoke_error *err)
 {
     stk_loss_shape shape = net->loss_shape;
     const size_t picture = (size_t)shape.in_height * shape.in_width * stk_logits_stride(shape.classes);
@@ -141,7 +142,7 @@ int stoke_net_evaluate(stoke_net *net, const stoke_net_batch *batch, double *los
     int status = loss ? stk_net_check_batch(net, batch, 1, err) : nowhere("loss", err);
     if (status) return status;
     stk_net_logits(net, batch, 0);
-    const stk_truth truth = stk_net_truth(batch);
+    const stk_loss_truth truth = stk_net_truth(batch);
     status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, net->logits, &truth, 1,
                       loss, NULL, err);
     if (!status && classes) stk_classes_of(&net->run, &net->loss_shape, net->loss_room, net->logits, classes);

@@ -61,7 +61,7 @@ int stoke_net_backward(stoke_net *net, const stoke_net_batch *batch, uint32_t of
     float *running = net->values + net->parameters.trainable;
     memcpy(net->saved_running, running, running_bytes(net));
     stk_net_logits(net, batch, 1);
-    const stk_truth truth = stk_net_truth(batch);
+    const stk_loss_truth truth = stk_net_truth(batch);
     status = stk_loss(&net->run, &net->params.loss, &net->loss_shape, net->loss_room, net->logits, &truth,
                       (float)(net->state.loss_scale / of), loss ? loss : &unasked, net->d_logits, err);
     stk_profile_lap(&net->parts, STK_PART_LOSS);
@@ -90,10 +90,10 @@ static stk_update update_of(stoke_net *net, const stoke_update *settings)
         const int frozen = net->params.freeze_encoder && !p->head;
         const float lr = frozen ? 0 : p->head ? (float)settings->head_lr : 1;
         const float decay = frozen || p->norm ? 0 : 1;
-        stk_group *last = u.group_count ? &net->groups[u.group_count - 1] : NULL;
+        stk_update_group *last = u.group_count ? &net->groups[u.group_count - 1] : NULL;
         if (!last || last->lr_factor != lr || last->decay_factor != decay) {
             last = &net->groups[u.group_count++];
-            *last = (stk_group){ .first = p->offset, .lr_factor = lr, .decay_factor = decay };
+            *last = (stk_update_group){ .first = p->offset, .lr_factor = lr, .decay_factor = decay };
         }
         /* up to the next tensor: the gap between them is 0 and stays 0 */
         const size_t end = i + 1 < net->parameters.count && net->parameters.list[i + 1].trainable

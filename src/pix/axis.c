@@ -74,7 +74,7 @@ static uint32_t precision_for(double largest)
 
 int stk_axis_build(stk_axis_store *store, uint32_t in, uint32_t out, uint8_t depth)
 {
-    stk_resize_axis *axis = &store->axis;
+    stk_pix_resize_axis *axis = &store->axis;
     if (store->depth == depth && axis->in == in && axis->out == out) return 1;
     store->depth = 0;
     const size_t bytes = stk_axis_bytes(in, out, depth), taps = taps_of(in, out),
@@ -103,15 +103,15 @@ int stk_axis_build(stk_axis_store *store, uint32_t in, uint32_t out, uint8_t dep
                 ((float *)weights)[i * taps + k] = (float)weight;
         }
     }
-    *axis = (stk_resize_axis){ .in = in,
-                               .out = out,
-                               .taps = (uint32_t)taps,
-                               .most = widest,
-                               .precision = precision,
-                               .start = start,
-                               .count = count,
-                               .weight = depth == 1 ? weights : NULL,
-                               .weight_f = depth == 2 ? weights : NULL };
+    *axis = (stk_pix_resize_axis){ .in = in,
+                                   .out = out,
+                                   .taps = (uint32_t)taps,
+                                   .most = widest,
+                                   .precision = precision,
+                                   .start = start,
+                                   .count = count,
+                                   .weight = depth == 1 ? weights : NULL,
+                                   .weight_f = depth == 2 ? weights : NULL };
     store->depth = depth;
     return 1;
 }

@@ -10,8 +10,8 @@
 
 /* An axis and the memory its tables live in; zeroed = empty. Rebuilt only when sizes or depth change. */
 typedef struct stk_axis_store {
-    stk_resize_axis axis;
-    stk_buffer buffer;
+    stk_pix_resize_axis axis;
+    stk_mem_buffer buffer;
     uint8_t depth; /* 1: int16 weights, 2: float weights */
 } stk_axis_store;
 

@@ -61,7 +61,7 @@ static void luma_u16(uint8_t *luma, const uint16_t *row, size_t n)
         luma[i] = (uint8_t)k_level_of_luma(k_luma(row[i], row[n + i], row[2 * n + i]));
 }
 
-static void luma_row(const work *w, const stk_planar *picture, uint32_t y)
+static void luma_row(const work *w, const stk_clahe_planar *picture, uint32_t y)
 {
     const void *row = stk_planar_row(picture, y);
     if (picture->depth == 1)
@@ -89,7 +89,7 @@ stk_clahe_cut stk_clahe_cut_make(uint32_t width, uint32_t height, float clip, ui
 
 /* The tables of tile row ty. The picture goes on mirrored to the right and below, as far as the last tiles
  * need it. */
-static void make_luts(const work *w, const stk_planar *picture, uint32_t ty)
+static void make_luts(const work *w, const stk_clahe_planar *picture, uint32_t ty)
 {
     const uint32_t tiles = w->tiles, width = w->cut.tile_width, height = w->cut.tile_height;
     memset(w->count, 0, (size_t)tiles * K_LEVELS * sizeof *w->count);
@@ -137,7 +137,7 @@ static void move_u16(uint16_t *plane, const uint8_t *luma, const uint8_t *old, s
     for (size_t i = 0; i < n; i++) plane[i] = (uint16_t)k_move(plane[i], (luma[i] - old[i]) * 257, 65535);
 }
 
-static void equalise_row(const work *w, const stk_planar *picture, uint32_t y, float down)
+static void equalise_row(const work *w, const stk_clahe_planar *picture, uint32_t y, float down)
 {
     const size_t n = picture->width;
     luma_row(w, picture, y);
@@ -157,7 +157,7 @@ void stk_clahe_row_c(uint8_t *luma, size_t n, const uint32_t *quad, const uint32
         luma[i] = (uint8_t)k_blend_tiles(quad[column[i] + luma[i]], share[i], down);
 }
 
-static work lay_out(const stk_planar *picture, float clip, uint32_t tiles, uint8_t *scratch)
+static work lay_out(const stk_clahe_planar *picture, float clip, uint32_t tiles, uint8_t *scratch)
 {
     const size_t table = (size_t)tiles * K_LEVELS, columns = (size_t)picture->width * 4;
     work w = { .cut = stk_clahe_cut_make(picture->width, picture->height, clip, tiles), .tiles = tiles };
@@ -173,7 +173,7 @@ static work lay_out(const stk_planar *picture, float clip, uint32_t tiles, uint8
     return w;
 }
 
-void stk_clahe(const stk_planar *picture, float clip, uint32_t tiles, void *scratch)
+void stk_clahe(const stk_clahe_planar *picture, float clip, uint32_t tiles, void *scratch)
 {
     const work w = lay_out(picture, clip, tiles, scratch);
     for (uint32_t ty = 0; ty < tiles; ty++) make_luts(&w, picture, ty);

@@ -9,18 +9,18 @@
 #include <stdint.h>
 
 /* A picture whose rows are three runs of `width` samples: R, G, B. */
-typedef struct stk_planar {
+typedef struct stk_clahe_planar {
     void *data;
     uint32_t width, height;
     uint8_t depth; /* bytes per sample: 1 or 2 */
-} stk_planar;
+} stk_clahe_planar;
 
-static inline size_t stk_planar_row_bytes(const stk_planar *picture)
+static inline size_t stk_planar_row_bytes(const stk_clahe_planar *picture)
 {
     return (size_t)picture->width * 3 * picture->depth;
 }
 
-static inline void *stk_planar_row(const stk_planar *picture, uint32_t y)
+static inline void *stk_planar_row(const stk_clahe_planar *picture, uint32_t y)
 {
     return (uint8_t *)picture->data + y * stk_planar_row_bytes(picture);
 }
@@ -40,6 +40,6 @@ size_t stk_clahe_bytes(uint32_t width, uint32_t tiles);
 /* Equalises the luma Y of `picture` as OpenCV's createCLAHE(clip, (tiles, tiles)) would, and moves R, G and B
  * by the change of Y, clamped. On a grey u8 picture that is OpenCV's result bit for bit. clip 0 = no limit.
  * `scratch` = stk_clahe_bytes, 64-byte aligned. */
-void stk_clahe(const stk_planar *picture, float clip, uint32_t tiles, void *scratch);
+void stk_clahe(const stk_clahe_planar *picture, float clip, uint32_t tiles, void *scratch);
 
 #endif

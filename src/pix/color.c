@@ -33,9 +33,9 @@ typedef struct ring {
 } ring;
 
 struct stk_color_pass {
-    stk_buffer rows;    /* the row, then the rings */
-    stk_buffer picture; /* before CLAHE */
-    stk_buffer clahe;   /* its scratch */
+    stk_mem_buffer rows;    /* the row, then the rings */
+    stk_mem_buffer picture; /* before CLAHE */
+    stk_mem_buffer clahe;   /* its scratch */
     uint32_t n;
     stk_color_op steps[STOKE_PLAN_COLOR_STEPS];
     ring rings[STOKE_PLAN_COLOR_STEPS]; /* of the steps that are blurs */
@@ -45,7 +45,7 @@ struct stk_color_pass {
 typedef struct walk {
     const stk_pix_table *pix;
     stk_color_rows source;
-    int planar;   /* the source is a stk_planar picture */
+    int planar;   /* the source is a stk_clahe_planar picture */
     size_t pitch; /* floats from plane to plane */
     float *row;
     stk_color_op *steps;
@@ -167,13 +167,13 @@ static void erase(const walk *w, const stoke_color_step *t, uint32_t y)
 
 /* The noise of row y in plane c (kernels/color_math.h says where its numbers come from). Gray noise is that
  * of plane 0 in all of them. */
-static stk_noise noise_of(const stk_color_op *s, uint32_t y, uint32_t c)
+static stk_pix_noise noise_of(const stk_color_op *s, uint32_t y, uint32_t c)
 {
     const stoke_color_step *t = s->touch;
     const uint32_t counter[4] = { y, t->n ? 0 : c, 0, 0 };
     const uint32_t key[2] = { (uint32_t)t->key, (uint32_t)(t->key >> 32) };
-    const stk_random random = stk_philox_block(counter, key);
-    return (stk_noise){ { random.word[0], random.word[1] }, s->a, s->c };
+    const stk_rng random = stk_philox_block(counter, key);
+    return (stk_pix_noise){ { random.word[0], random.word[1] }, s->a, s->c };
 }
 
 /* A step that needs no other pixel than the one it changes. */
@@ -193,7 +193,7 @@ static void apply(const walk *w, const stk_color_op *s, uint32_t y)
             if (kind == STOKE_COLOR_GAMMA)
                 w->pix->gamma(plane, n, s->a, s->c);
             else if (kind == STOKE_COLOR_NOISE)
-                w->pix->noise(plane, n, (const stk_noise[]){ noise_of(s, y, c) });
+                w->pix->noise(plane, n, (const stk_pix_noise[]){ noise_of(s, y, c) });
             else
                 w->pix->linear(plane, n, s->a, s->c);
         }
@@ -281,7 +281,7 @@ static void round_u16(uint16_t *out, const float *row, size_t pitch, size_t n)
 
 /* Rounds the result of the steps before `end` into the picture; rows of the source may lie there too: row y
  * has been read when row y is written. */
-static void into_picture(walk *w, uint32_t end, const stk_planar *picture)
+static void into_picture(walk *w, uint32_t end, const stk_clahe_planar *picture)
 {
     begin(w, end);
     for (uint32_t y = 0; y < picture->height; y++) {
@@ -296,13 +296,13 @@ static void into_picture(walk *w, uint32_t end, const stk_planar *picture)
 }
 
 /* Where row y of the batch row starts. */
-static void *target(const stk_writer *writer, void *row, const stk_color_rows *source, uint32_t y)
+static void *target(const stk_pix_writer *writer, void *row, const stk_color_rows *source, uint32_t y)
 {
     const size_t pixel = writer->layout == STOKE_LAYOUT_CHW ? 1 : 3;
     return (uint8_t *)row + (size_t)y * source->width * pixel * stk_element_bytes(writer->dtype);
 }
 
-static void write_plain(const stk_color_rows *source, const stk_writer *writer, void *row)
+static void write_plain(const stk_color_rows *source, const stk_pix_writer *writer, void *row)
 {
     const stk_pix_table *pix = stk_pix();
     stk_write_fn *write =
@@ -313,8 +313,8 @@ static void write_plain(const stk_color_rows *source, const stk_writer *writer, 
 }
 
 /* Memory of the CLAHE steps, before the first row is touched. */
-static int reserve_picture(stk_color_pass *color_pass, const stk_color_rows *source, stk_planar *picture,
-                           stoke_error *err)
+static int reserve_picture(stk_color_pass *color_pass, const stk_color_rows *source,
+                           stk_clahe_planar *picture, stoke_error *err)
 {
     uint32_t tiles = 0;
     for (uint32_t i = 0; i < color_pass->n; i++) {
@@ -327,17 +327,17 @@ static int reserve_picture(stk_color_pass *color_pass, const stk_color_rows *sou
         !stk_buffer_reserve(&color_pass->clahe, stk_clahe_bytes(source->width, tiles)))
         return stk_fail(err, STOKE_E_NOMEM, "no memory for clahe of %u x %u pixels", source->width,
                         source->height);
-    *picture = (stk_planar){ color_pass->picture.data, source->width, source->height, source->depth };
+    *picture = (stk_clahe_planar){ color_pass->picture.data, source->width, source->height, source->depth };
     return STOKE_OK;
 }
 
 int stk_color_write(stk_color_pass *color_pass, const stoke_color_step *touch, uint32_t n,
-                    const stk_color_rows *source, const stk_writer *writer, void *row, stoke_error *err)
+                    const stk_color_rows *source, const stk_pix_writer *writer, void *row, stoke_error *err)
 {
     if (!source->width || !source->height || (source->depth != 1 && source->depth != 2))
         return stk_fail(err, STOKE_E_INVALID, "colour steps on %u x %u pixels of %u-byte samples",
                         source->width, source->height, source->depth);
-    stk_planar picture = { 0 };
+    stk_clahe_planar picture = { 0 };
     int status = prepare(color_pass, touch, n, source, err);
     if (!status) status = reserve_picture(color_pass, source, &picture, err);
     if (status) return status;

@@ -41,6 +41,6 @@ typedef struct stk_color_rows {
  * change nothing (brightness 1, ...) the result is bit-equal to stk_write_image. ERASE with n = 1 leaves
  * masks to the caller. */
 int stk_color_write(stk_color_pass *color_pass, const stoke_color_step *touch, uint32_t n,
-                    const stk_color_rows *source, const stk_writer *writer, void *row, stoke_error *err);
+                    const stk_color_rows *source, const stk_pix_writer *writer, void *row, stoke_error *err);
 
 #endif

@@ -81,7 +81,7 @@ void stk_blur_v_c(float *dst, const float *const *rows, size_t n, const float *w
 
 /* ---- noise ---- */
 
-void stk_noise_c(float *plane, size_t n, const stk_noise *noise)
+void stk_noise_c(float *plane, size_t n, const stk_pix_noise *noise)
 {
     for (size_t first = 0; first < n; first += K_NOISE_GROUP)
         for (size_t lane = 0; lane < K_NOISE_LANES && first + lane < n; lane++) {
@@ -96,9 +96,10 @@ void stk_noise_c(float *plane, size_t n, const stk_noise *noise)
 /* ---- into the batch ---- */
 
 /* dtype and layout are constants at every call. */
-static inline __attribute__((always_inline)) void write_planes(const stk_writer *w, void *dst, size_t plane,
-                                                               const float *row, size_t pitch, size_t n,
-                                                               stoke_dtype dtype, stoke_layout layout)
+static inline __attribute__((always_inline)) void write_planes(const stk_pix_writer *w, void *dst,
+                                                               size_t plane, const float *row, size_t pitch,
+                                                               size_t n, stoke_dtype dtype,
+                                                               stoke_layout layout)
 {
     for (size_t c = 0; c < 3; c++)
         for (size_t i = 0; i < n; i++) {
@@ -117,7 +118,7 @@ static inline __attribute__((always_inline)) void write_planes(const stk_writer 
 }
 
 #define DEFINE_PLANES(name, dtype, layout)                                                                   \
-    void stk_planes_##name##_c(const stk_writer *writer, void *dst, size_t plane, const float *row,          \
+    void stk_planes_##name##_c(const stk_pix_writer *writer, void *dst, size_t plane, const float *row,      \
                                size_t pitch, size_t n)                                                       \
     {                                                                                                        \
         write_planes(writer, dst, plane, row, pitch, n, dtype, layout);                                      \

@@ -35,7 +35,7 @@ static size_t shift_bytes(uint64_t columns, uint32_t width)
     return (2 * (size_t)width + 2 * columns) * 4;
 }
 
-static parts parts_of(const stk_warper *w)
+static parts parts_of(const stk_pix_warper *w)
 {
     const size_t points = (size_t)w->columns * w->rows;
     parts p = { .x = w->control.data, .shift_x = w->shift.data };
@@ -63,19 +63,19 @@ uint64_t stk_warp_scratch(uint32_t out_width, uint32_t out_height)
     return (uint64_t)control_bytes(columns, rows, out_width) + shift_bytes(columns, out_width);
 }
 
-static void draw_points(const stk_warper *w, const parts *p)
+static void draw_points(const stk_pix_warper *w, const parts *p)
 {
     for (uint32_t row = 0; row < w->rows; row++) {
         for (uint32_t column = 0; column < w->columns; column++) {
             const size_t at = (size_t)row * w->columns + column;
-            const stk_random r = stk_philox(w->plan->elastic_key, stk_pair(row, column), 0, 0, 0);
+            const stk_rng r = stk_philox(w->plan->elastic_key, stk_pair(row, column), 0, 0, 0);
             p->x[at] = k_spline_point(r.word[0], w->plan->elastic_alpha);
             p->y[at] = k_spline_point(r.word[1], w->plan->elastic_alpha);
         }
     }
 }
 
-static void divide_columns(const stk_warper *w, const parts *p)
+static void divide_columns(const stk_pix_warper *w, const parts *p)
 {
     uint32_t next = 0; /* cell whose first column is looked for */
     for (uint32_t j = 0; j < w->width; j++) {
@@ -97,7 +97,7 @@ int stk_elastic_check(const stoke_augment_plan *plan, stoke_error *err)
     return STOKE_OK;
 }
 
-int stk_elastic_begin(stk_warper *w, stoke_error *err)
+int stk_elastic_begin(stk_pix_warper *w, stoke_error *err)
 {
     const stoke_augment_plan *plan = w->plan;
     w->columns = w->rows = 0;
@@ -125,14 +125,14 @@ static void weigh_rows(float *line, const float *points, size_t columns, const f
     for (size_t k = 0; k < columns; k++) line[k] = k_spline_weigh(weight, a[k], b[k], c[k], d[k]);
 }
 
-static stk_cubic cubic_of(const float p[4], int32_t limit)
+static stk_pix_cubic cubic_of(const float p[4], int32_t limit)
 {
-    stk_cubic cubic = { .limit = limit };
+    stk_pix_cubic cubic = { .limit = limit };
     k_spline_cubic(cubic.a, p);
     return cubic;
 }
 
-void stk_elastic_row(stk_warper *w, uint32_t y)
+void stk_elastic_row(stk_pix_warper *w, uint32_t y)
 {
     if (w->shift_row == (uint64_t)y + 1) return;
     w->shift_row = (uint64_t)y + 1;
@@ -146,7 +146,7 @@ void stk_elastic_row(stk_warper *w, uint32_t y)
     const int32_t limit = stk_elastic_limit(w->plan);
     for (uint32_t cell = 0; cell + 3 < w->columns; cell++) {
         const uint32_t first = p.first[cell], n = p.first[cell + 1] - first;
-        const stk_cubic right = cubic_of(p.line_x + cell, limit), down = cubic_of(p.line_y + cell, limit);
+        const stk_pix_cubic right = cubic_of(p.line_x + cell, limit), down = cubic_of(p.line_y + cell, limit);
         table->cubic(p.shift_x + first, p.t + first, n, &right);
         table->cubic(p.shift_y + first, p.t + first, n, &down);
     }

@@ -17,7 +17,7 @@ int stk_elastic_check(const stoke_augment_plan *plan, stoke_error *err);
 /* Control points along `size` pixels. */
 uint64_t stk_elastic_points(uint32_t size, float step);
 /* Draws the control points of warper->plan and lays out the buffers for rows of warper->width pixels. */
-int stk_elastic_begin(stk_warper *warper, stoke_error *err);
+int stk_elastic_begin(stk_pix_warper *warper, stoke_error *err);
 /* The largest displacement in 1/65536 px. */
 static inline int32_t stk_elastic_limit(const stoke_augment_plan *plan)
 {
@@ -25,6 +25,6 @@ static inline int32_t stk_elastic_limit(const stoke_augment_plan *plan)
 }
 /* Displacement of output row y, into warper->shift: width values of x, then of y, none beyond the limit.
  * Nothing to do when they are there already: image and mask share them if their rows are made in turn. */
-void stk_elastic_row(stk_warper *warper, uint32_t y);
+void stk_elastic_row(stk_pix_warper *warper, uint32_t y);
 
 #endif

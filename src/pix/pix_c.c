@@ -18,8 +18,8 @@ static inline uint8_t clamp_u8(int32_t value)
 }
 
 /* `channels` is a constant at every call, so the compiler makes one loop per kind. */
-static inline __attribute__((always_inline)) void resize_h_u8(uint8_t *dst, const uint8_t *src,
-                                                              const stk_resize_axis *axis, uint32_t channels)
+static inline __attribute__((always_inline)) void
+resize_h_u8(uint8_t *dst, const uint8_t *src, const stk_pix_resize_axis *axis, uint32_t channels)
 {
     const int32_t half = 1 << (axis->precision - 1);
     for (uint32_t i = 0; i < axis->out; i++, dst += channels) {
@@ -34,20 +34,20 @@ static inline __attribute__((always_inline)) void resize_h_u8(uint8_t *dst, cons
 }
 
 static void resize_h_u8c1(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
-                          const stk_resize_axis *axis)
+                          const stk_pix_resize_axis *axis)
 {
     for (uint32_t y = 0; y < rows; y++)
         resize_h_u8((uint8_t *)dst + y * dst_stride, (const uint8_t *)src + y * src_stride, axis, 1);
 }
 
 static void resize_h_u8c3(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
-                          const stk_resize_axis *axis)
+                          const stk_pix_resize_axis *axis)
 {
     for (uint32_t y = 0; y < rows; y++)
         resize_h_u8((uint8_t *)dst + y * dst_stride, (const uint8_t *)src + y * src_stride, axis, 3);
 }
 
-static void resize_v_u8(void *dst, const void *const *rows, size_t samples, const stk_resize_axis *axis,
+static void resize_v_u8(void *dst, const void *const *rows, size_t samples, const stk_pix_resize_axis *axis,
                         uint32_t y)
 {
     const int16_t *weight = axis->weight + (size_t)y * axis->taps;
@@ -60,8 +60,8 @@ static void resize_v_u8(void *dst, const void *const *rows, size_t samples, cons
     }
 }
 
-static inline __attribute__((always_inline)) void resize_h_u16(float *dst, const uint16_t *src,
-                                                               const stk_resize_axis *axis, uint32_t channels)
+static inline __attribute__((always_inline)) void
+resize_h_u16(float *dst, const uint16_t *src, const stk_pix_resize_axis *axis, uint32_t channels)
 {
     for (uint32_t i = 0; i < axis->out; i++, dst += channels) {
         const uint16_t *in = src + (size_t)axis->start[i] * channels;
@@ -76,7 +76,7 @@ static inline __attribute__((always_inline)) void resize_h_u16(float *dst, const
 }
 
 static void resize_h_u16c1(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
-                           const stk_resize_axis *axis)
+                           const stk_pix_resize_axis *axis)
 {
     for (uint32_t y = 0; y < rows; y++)
         resize_h_u16((float *)((char *)dst + y * dst_stride),
@@ -84,14 +84,14 @@ static void resize_h_u16c1(void *dst, size_t dst_stride, const void *src, size_t
 }
 
 static void resize_h_u16c3(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
-                           const stk_resize_axis *axis)
+                           const stk_pix_resize_axis *axis)
 {
     for (uint32_t y = 0; y < rows; y++)
         resize_h_u16((float *)((char *)dst + y * dst_stride),
                      (const uint16_t *)((const char *)src + y * src_stride), axis, 3);
 }
 
-static void resize_v_u16(void *dst, const void *const *rows, size_t samples, const stk_resize_axis *axis,
+static void resize_v_u16(void *dst, const void *const *rows, size_t samples, const stk_pix_resize_axis *axis,
                          uint32_t y)
 {
     const float *weight = axis->weight_f + (size_t)y * axis->taps;
@@ -113,9 +113,9 @@ static inline size_t element_at(stoke_layout layout, size_t plane, size_t pixel,
 }
 
 /* dtype and layout are constants at every call. */
-static inline __attribute__((always_inline)) void write_u8(const stk_writer *writer, void *dst, size_t plane,
-                                                           const uint8_t *src, size_t n, stoke_dtype dtype,
-                                                           stoke_layout layout)
+static inline __attribute__((always_inline)) void write_u8(const stk_pix_writer *writer, void *dst,
+                                                           size_t plane, const uint8_t *src, size_t n,
+                                                           stoke_dtype dtype, stoke_layout layout)
 {
     for (size_t i = 0; i < n; i++)
         for (size_t c = 0; c < 3; c++) {
@@ -130,9 +130,9 @@ static inline __attribute__((always_inline)) void write_u8(const stk_writer *wri
         }
 }
 
-static inline __attribute__((always_inline)) void write_u16(const stk_writer *writer, void *dst, size_t plane,
-                                                            const uint16_t *src, size_t n, stoke_dtype dtype,
-                                                            stoke_layout layout)
+static inline __attribute__((always_inline)) void write_u16(const stk_pix_writer *writer, void *dst,
+                                                            size_t plane, const uint16_t *src, size_t n,
+                                                            stoke_dtype dtype, stoke_layout layout)
 {
     double scale[3];
     for (size_t c = 0; c < 3; c++) scale[c] = writer->scale[c] / 65535.0;
@@ -153,8 +153,8 @@ static inline __attribute__((always_inline)) void write_u16(const stk_writer *wr
 }
 
 #define DEFINE_WRITE(depth, name, dtype, layout)                                                             \
-    static void write_##depth##_##name(const stk_writer *writer, void *dst, size_t plane, const void *src,   \
-                                       size_t n)                                                             \
+    static void write_##depth##_##name(const stk_pix_writer *writer, void *dst, size_t plane,                \
+                                       const void *src, size_t n)                                            \
     {                                                                                                        \
         write_##depth(writer, dst, plane, src, n, dtype, layout);                                            \
     }
@@ -173,7 +173,7 @@ DEFINE_WRITE(u16, bf16_chw, STOKE_DTYPE_BF16, STOKE_LAYOUT_CHW)
 DEFINE_WRITE(u16, bf16_hwc, STOKE_DTYPE_BF16, STOKE_LAYOUT_HWC)
 #undef DEFINE_WRITE
 
-static void write_u8_u8_hwc(const stk_writer *writer, void *dst, size_t plane, const void *src, size_t n)
+static void write_u8_u8_hwc(const stk_pix_writer *writer, void *dst, size_t plane, const void *src, size_t n)
 {
     memcpy(dst, src, n * 3);
 }
@@ -226,7 +226,7 @@ DEFINE_REVERSE(3)
 DEFINE_REVERSE(6)
 #undef DEFINE_REVERSE
 
-/* F16 and BF16 share a writer for u8 pixels: they differ in the table of the stk_writer only. */
+/* F16 and BF16 share a writer for u8 pixels: they differ in the table of the stk_pix_writer only. */
 const stk_pix_table stk_pix_c = {
     .resize_h_u8c1 = resize_h_u8c1,
     .resize_h_u8c3 = resize_h_u8c3,

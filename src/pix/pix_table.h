@@ -19,7 +19,7 @@
 /* One axis of a resize: output i is the sum over k < count[i] of weight[i * taps + k] * input[start[i] + k].
  * start never falls. weight[count[i] .. taps) is zero, so a kernel may work in groups, as long as it does not
  * read pixels past `in`. */
-typedef struct stk_resize_axis {
+typedef struct stk_pix_resize_axis {
     uint32_t in, out;
     uint32_t taps;         /* row length of the weights: the largest count, rounded up to a multiple of 4 */
     uint32_t most;         /* the largest count */
@@ -28,18 +28,18 @@ typedef struct stk_resize_axis {
     const uint32_t *count; /* out entries, each 1..most */
     const int16_t *weight; /* out * taps, for u8 pixels; else NULL */
     const float *weight_f; /* out * taps, for u16 pixels; else NULL */
-} stk_resize_axis;
+} stk_pix_resize_axis;
 
 /* Horizontal pass over `rows` rows (four at a time are cheaper than one): axis->in to axis->out pixels. */
 typedef void stk_resize_h_fn(void *dst, size_t dst_stride, const void *src, size_t src_stride, uint32_t rows,
-                             const stk_resize_axis *axis);
+                             const stk_pix_resize_axis *axis);
 /* Vertical pass: output row `y` of `samples` samples from the count[y] rows it depends on. */
-typedef void stk_resize_v_fn(void *dst, const void *const *rows, size_t samples, const stk_resize_axis *axis,
-                             uint32_t y);
+typedef void stk_resize_v_fn(void *dst, const void *const *rows, size_t samples,
+                             const stk_pix_resize_axis *axis, uint32_t y);
 
 /* `n` pixels of three interleaved channels into the batch. Elements of a pixel are `plane` elements apart
  * (CHW) or neighbours (HWC, plane unused). */
-typedef void stk_write_fn(const stk_writer *writer, void *dst, size_t plane, const void *src, size_t n);
+typedef void stk_write_fn(const stk_pix_writer *writer, void *dst, size_t plane, const void *src, size_t n);
 
 /* `n` class ids to another width. */
 typedef void stk_widen_fn(void *dst, const void *src, size_t n);
@@ -52,23 +52,23 @@ typedef void stk_reverse_fn(void *dst, const void *src, size_t n);
 typedef void stk_mix_fn(void *own, const void *other, size_t n, float lambda);
 /* One row of a warp: the 32.32 coordinates of its first pixel and what is added per pixel, modulo 2^64; for
  * an elastic row also the displacement of every pixel in 1/65536 px (both or none). */
-typedef struct stk_warp_line {
+typedef struct stk_pix_warp_line {
     uint64_t x, y, dx, dy;
     const int32_t *shift_x, *shift_y;
-} stk_warp_line;
+} stk_pix_warp_line;
 
 /* `n` pixels of a row (warp.h has the arithmetic) from the picture at `src`, which is less than 2 GiB large.
  * The caller has cut the row so that all taps of every pixel lie inside the picture; of an image one more
  * column follows the right tap, and an entry may read that far. */
-typedef void stk_warp_fn(void *dst, const void *src, size_t stride, const stk_warp_line *line, size_t n);
+typedef void stk_warp_fn(void *dst, const void *src, size_t stride, const stk_pix_warp_line *line, size_t n);
 
 /* A cell of an elastic row: shift[i] = a[0] + a[1] t + a[2] t^2 + a[3] t^3 by Horner's rule in single
  * precision, cut towards zero, not beyond +-limit. */
-typedef struct stk_cubic {
+typedef struct stk_pix_cubic {
     float a[4];
     int32_t limit;
-} stk_cubic;
-typedef void stk_cubic_fn(int32_t *shift, const float *t, size_t n, const stk_cubic *cubic);
+} stk_pix_cubic;
+typedef void stk_cubic_fn(int32_t *shift, const float *t, size_t n, const stk_pix_cubic *cubic);
 
 /* ---- photometric steps (color.h) ----
  *
@@ -94,11 +94,11 @@ typedef void stk_blur_h_fn(float *dst, const float *src, size_t n, const float *
 typedef void stk_blur_v_fn(float *dst, const float *const *rows, size_t n, const float *weight,
                            uint32_t radius);
 /* v = clamp(v + (a * normal + b)). One plane from column 0 on: see k_normal. */
-typedef struct stk_noise {
+typedef struct stk_pix_noise {
     uint32_t key[2]; /* of the row */
     float a, b;
-} stk_noise;
-typedef void stk_noise_fn(float *plane, size_t n, const stk_noise *noise);
+} stk_pix_noise;
+typedef void stk_noise_fn(float *plane, size_t n, const stk_pix_noise *noise);
 /* CLAHE: level v of column i becomes, by the four tables around it, with q = quad[column[i] + v] and its
  * bytes from low to high those of the upper left, upper right, lower left and lower right tile,
  * k_blend_tiles(q, share[i], down). */
@@ -107,7 +107,7 @@ typedef void stk_clahe_fn(uint8_t *luma, size_t n, const uint32_t *quad, const u
 /* As stk_write_fn, from floats: (v * high + high_bias) + (v * low + low_bias) with the constants of the
  * writer, which hits its table for every whole v; to U8 rounded to nearest, ties to even, without a writer.
  */
-typedef void stk_write_planes_fn(const stk_writer *writer, void *dst, size_t plane, const float *row,
+typedef void stk_write_planes_fn(const stk_pix_writer *writer, void *dst, size_t plane, const float *row,
                                  size_t pitch, size_t n);
 
 enum { STK_WRITE_DTYPES = 4, STK_LAYOUTS = 2, STK_DTYPES = 7 };

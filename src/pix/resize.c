@@ -23,10 +23,10 @@ enum {
     STRIP_MIN = 16          /* pixels; narrower strips would be all edge */
 };
 
-struct stk_resizer {
+struct stk_pix_resizer {
     stk_axis_store x, y;
-    stk_buffer ring;
-    stk_buffer rows; /* pointers to the rows one output row depends on */
+    stk_mem_buffer ring;
+    stk_mem_buffer rows; /* pointers to the rows one output row depends on */
 };
 
 /* Sizes of a job, for doing it and for planning it. */
@@ -37,12 +37,12 @@ typedef struct job {
     size_t ring_bytes, pointer_bytes;
 } job;
 
-stk_resizer *stk_resizer_create(void)
+stk_pix_resizer *stk_resizer_create(void)
 {
-    return stk_calloc(1, sizeof(stk_resizer));
+    return stk_calloc(1, sizeof(stk_pix_resizer));
 }
 
-void stk_resizer_destroy(stk_resizer **resizer)
+void stk_resizer_destroy(stk_pix_resizer **resizer)
 {
     if (!*resizer) return;
     stk_buffer_free(&(*resizer)->x.buffer);
@@ -53,7 +53,7 @@ void stk_resizer_destroy(stk_resizer **resizer)
     *resizer = NULL;
 }
 
-uint64_t stk_resizer_memory(const stk_resizer *resizer)
+uint64_t stk_resizer_memory(const stk_pix_resizer *resizer)
 {
     return sizeof *resizer + resizer->x.buffer.capacity + resizer->y.buffer.capacity +
            resizer->ring.capacity + resizer->rows.capacity;
@@ -83,16 +83,16 @@ static job plan(uint32_t in_height, uint32_t out_width, uint32_t out_height, uin
 uint64_t stk_resize_scratch(uint32_t in_width, uint32_t in_height, uint32_t out_width, uint32_t out_height,
                             uint8_t channels, uint8_t depth)
 {
-    if (in_width == out_width && in_height == out_height) return sizeof(stk_resizer);
+    if (in_width == out_width && in_height == out_height) return sizeof(stk_pix_resizer);
     const job j = plan(in_height, out_width, out_height, channels, depth);
-    return sizeof(stk_resizer) + (uint64_t)stk_axis_bytes(in_width, out_width, depth) +
+    return sizeof(stk_pix_resizer) + (uint64_t)stk_axis_bytes(in_width, out_width, depth) +
            stk_axis_bytes(in_height, out_height, depth) + j.ring_bytes + j.pointer_bytes;
 }
 
 /* Columns [first, first + n) of an axis. */
-static stk_resize_axis axis_part(const stk_resize_axis *axis, size_t first, size_t n)
+static stk_pix_resize_axis axis_part(const stk_pix_resize_axis *axis, size_t first, size_t n)
 {
-    stk_resize_axis part = *axis;
+    stk_pix_resize_axis part = *axis;
     part.out = (uint32_t)n;
     part.start += first;
     part.count += first;
@@ -102,10 +102,11 @@ static stk_resize_axis axis_part(const stk_resize_axis *axis, size_t first, size
 }
 
 /* One strip through the ring. `x` holds its columns; dst points at its first pixel. */
-static void through_ring(stk_resizer *resizer, const job *j, stk_resize_h_fn *pass_h, stk_resize_v_fn *pass_v,
-                         const stk_resize_axis *x, const stoke_image *src, uint8_t *dst, size_t dst_stride)
+static void through_ring(stk_pix_resizer *resizer, const job *j, stk_resize_h_fn *pass_h,
+                         stk_resize_v_fn *pass_v, const stk_pix_resize_axis *x, const stoke_image *src,
+                         uint8_t *dst, size_t dst_stride)
 {
-    const stk_resize_axis *y = &resizer->y.axis;
+    const stk_pix_resize_axis *y = &resizer->y.axis;
     uint8_t *ring = resizer->ring.data;
     const void **rows = resizer->rows.data;
     size_t ready = 0; /* source rows that went through the horizontal pass */
@@ -122,10 +123,10 @@ static void through_ring(stk_resizer *resizer, const job *j, stk_resize_h_fn *pa
 }
 
 /* Same width, u8: the source rows themselves are the vertical pass's input. */
-static void vertical_only(stk_resizer *resizer, stk_resize_v_fn *pass_v, const stoke_image *src,
+static void vertical_only(stk_pix_resizer *resizer, stk_resize_v_fn *pass_v, const stoke_image *src,
                           const stoke_image *dst)
 {
-    const stk_resize_axis *y = &resizer->y.axis;
+    const stk_pix_resize_axis *y = &resizer->y.axis;
     const void **rows = resizer->rows.data;
     for (uint32_t i = 0; i < y->out; i++) {
         for (uint32_t k = 0; k < y->count[i]; k++)
@@ -154,7 +155,7 @@ static int check(const stoke_image *src, const stoke_image *dst, stoke_error *er
     return STOKE_OK;
 }
 
-int stk_resize(stk_resizer *resizer, const stoke_image *src, const stoke_image *dst, stoke_error *err)
+int stk_resize(stk_pix_resizer *resizer, const stoke_image *src, const stoke_image *dst, stoke_error *err)
 {
     int status = check(src, dst, err);
     if (status) return status;
@@ -184,7 +185,7 @@ int stk_resize(stk_resizer *resizer, const stoke_image *src, const stoke_image *
     } else {
         const size_t pixel = (size_t)src->channels * src->depth;
         for (size_t first = 0; first < dst->width; first += j.strip) {
-            const stk_resize_axis x =
+            const stk_pix_resize_axis x =
                 axis_part(&resizer->x.axis, first, smaller(j.strip, dst->width - first));
             through_ring(resizer, &j, pass_h, pass_v, &x, src, (uint8_t *)dst->data + first * pixel,
                          dst->stride);

@@ -13,7 +13,7 @@
 #include "src/pix/elastic.h"
 #include "src/pix/warp_pixel.h"
 
-int stk_warp_begin(stk_warper *warper, const stoke_augment_plan *plan, uint32_t out_width,
+int stk_warp_begin(stk_pix_warper *warper, const stoke_augment_plan *plan, uint32_t out_width,
                    uint32_t out_height, stoke_error *err)
 {
     warper->plan = plan;
@@ -25,27 +25,27 @@ int stk_warp_begin(stk_warper *warper, const stoke_augment_plan *plan, uint32_t 
     return stk_elastic_begin(warper, err);
 }
 
-void stk_warper_free(stk_warper *warper)
+void stk_warper_free(stk_pix_warper *warper)
 {
     stk_buffer_free(&warper->control);
     stk_buffer_free(&warper->shift);
-    *warper = (stk_warper){ 0 };
+    *warper = (stk_pix_warper){ 0 };
 }
 
-uint64_t stk_warper_memory(const stk_warper *warper)
+uint64_t stk_warper_memory(const stk_pix_warper *warper)
 {
     return (uint64_t)warper->control.capacity + warper->shift.capacity;
 }
 
 /* ---- where a row lies ---- */
 
-static stk_warp_line line_of(stk_warper *w, uint32_t y)
+static stk_pix_warp_line line_of(stk_pix_warper *w, uint32_t y)
 {
     const int64_t *m = w->plan->matrix;
-    stk_warp_line line = { .x = (uint64_t)m[1] * y + (uint64_t)m[2],
-                           .y = (uint64_t)m[4] * y + (uint64_t)m[5],
-                           .dx = (uint64_t)m[0],
-                           .dy = (uint64_t)m[3] };
+    stk_pix_warp_line line = { .x = (uint64_t)m[1] * y + (uint64_t)m[2],
+                               .y = (uint64_t)m[4] * y + (uint64_t)m[5],
+                               .dx = (uint64_t)m[0],
+                               .dy = (uint64_t)m[3] };
     if (w->columns) {
         stk_elastic_row(w, y);
         line.shift_x = w->shift.data;
@@ -99,7 +99,7 @@ static int runs_over(int64_t start, int64_t step, uint32_t n)
 typedef struct kind {
     const stoke_image *src;
     stk_warp_fn *inside;
-    void (*border)(const struct kind *kind, void *dst, const stk_warp_line *line, size_t n);
+    void (*border)(const struct kind *kind, void *dst, const stk_pix_warp_line *line, size_t n);
     uint64_t half;    /* added to coordinates */
     uint32_t over;    /* taps after the first one, in each direction: image 1, mask 0 */
     uint32_t slack;   /* columns that `inside` may read after the last tap */
@@ -109,27 +109,27 @@ typedef struct kind {
 } kind;
 
 /* The rest of a line after `n` pixels. */
-static stk_warp_line line_after(const stk_warp_line *line, size_t n)
+static stk_pix_warp_line line_after(const stk_pix_warp_line *line, size_t n)
 {
-    return (stk_warp_line){ .x = line->x + n * line->dx,
-                            .y = line->y + n * line->dy,
-                            .dx = line->dx,
-                            .dy = line->dy,
-                            .shift_x = line->shift_x ? line->shift_x + n : NULL,
-                            .shift_y = line->shift_y ? line->shift_y + n : NULL };
+    return (stk_pix_warp_line){ .x = line->x + n * line->dx,
+                                .y = line->y + n * line->dy,
+                                .dx = line->dx,
+                                .dy = line->dy,
+                                .shift_x = line->shift_x ? line->shift_x + n : NULL,
+                                .shift_y = line->shift_y ? line->shift_y + n : NULL };
 }
 
-static void do_inside(const kind *k, uint8_t *row, const stk_warp_line *line, span s)
+static void do_inside(const kind *k, uint8_t *row, const stk_pix_warp_line *line, span s)
 {
     if (s.begin == s.end) return;
-    const stk_warp_line part = line_after(line, s.begin);
+    const stk_pix_warp_line part = line_after(line, s.begin);
     k->inside(row + s.begin * k->pixel, k->src->data, k->src->stride, &part, s.end - s.begin);
 }
 
-static void do_border(const kind *k, uint8_t *row, const stk_warp_line *line, span s)
+static void do_border(const kind *k, uint8_t *row, const stk_pix_warp_line *line, span s)
 {
     if (s.begin == s.end) return;
-    const stk_warp_line part = line_after(line, s.begin);
+    const stk_pix_warp_line part = line_after(line, s.begin);
     k->border(k, row + s.begin * k->pixel, &part, s.end - s.begin);
 }
 
@@ -152,7 +152,7 @@ static void do_fill(const kind *k, uint8_t *row, span s)
 
 /* An elastic row, or the part of it that may or may not be inside: pixel by pixel, in runs of the same kind.
  */
-static void do_runs(const kind *k, uint8_t *row, const stk_warp_line *line, span s)
+static void do_runs(const kind *k, uint8_t *row, const stk_pix_warp_line *line, span s)
 {
     const uint32_t less = k->over + k->slack;
     const uint32_t width = k->src->width > less ? k->src->width - less : 0,
@@ -174,7 +174,7 @@ static void do_runs(const kind *k, uint8_t *row, const stk_warp_line *line, span
 
 /* `most` is the largest displacement, 32.32: within that of the inner interval's ends pixels may be of any
  * kind. */
-static void do_row(const kind *k, const stk_warp_line *line, uint32_t n, int64_t most, uint8_t *row)
+static void do_row(const kind *k, const stk_pix_warp_line *line, uint32_t n, int64_t most, uint8_t *row)
 {
     enum { LARGEST = 1 << 30 }; /* beyond, the sums below might run over */
     const int64_t one = INT64_C(1) << 32, width = k->src->width, height = k->src->height;
@@ -222,7 +222,8 @@ static uint64_t shift_at(const int32_t *shift, uint32_t j)
  * otherwise. An elastic row takes its own displacement for that of the row ahead, which differs little:
  * elastic and rotate together 2.23-2.28 without, 1.67-1.74 with. A row that walks along a row of the picture
  * (dy = 0) is left to the hardware: scale(p=1) 0.71-0.74 without, 0.80 with. */
-static void fetch_ahead(const stk_warper *warper, const kind *k, const stk_warp_line *line, uint32_t y)
+static void fetch_ahead(const stk_pix_warper *warper, const kind *k, const stk_pix_warp_line *line,
+                        uint32_t y)
 {
     enum { AHEAD = 8, STAGGER = 7 };
     const uint64_t down_x = (uint64_t)warper->plan->matrix[1], down_y = (uint64_t)warper->plan->matrix[4];
@@ -239,10 +240,10 @@ static void fetch_ahead(const stk_warper *warper, const kind *k, const stk_warp_
     }
 }
 
-static void any_row(stk_warper *warper, const kind *k, uint32_t y, void *row)
+static void any_row(stk_pix_warper *warper, const kind *k, uint32_t y, void *row)
 {
     if (!warper->width) return;
-    const stk_warp_line line = line_of(warper, y);
+    const stk_pix_warp_line line = line_of(warper, y);
     const int64_t most = line.shift_x ? (int64_t)stk_elastic_limit(warper->plan) << 16 : 0;
     if (line.dy) fetch_ahead(warper, k, &line, y);
     do_row(k, &line, warper->width, most, row);
@@ -264,7 +265,7 @@ static const void *pixel_at(const kind *k, int64_t x, int64_t y)
 }
 
 #define DEFINE_BORDER(name, type, blend)                                                                     \
-    static void name(const kind *k, void *dst, const stk_warp_line *line, size_t n)                          \
+    static void name(const kind *k, void *dst, const stk_pix_warp_line *line, size_t n)                      \
     {                                                                                                        \
         const type fill[3] = { (type)k->fill[0], (type)k->fill[1], (type)k->fill[2] };                       \
         type *out = dst;                                                                                     \
@@ -284,7 +285,7 @@ DEFINE_BORDER(border_u8c3, uint8_t, k_warp_blend_u8)
 DEFINE_BORDER(border_u16c3, uint16_t, k_warp_blend_u16)
 #undef DEFINE_BORDER
 
-static void border_mask(const kind *k, void *dst, const stk_warp_line *line, size_t n)
+static void border_mask(const kind *k, void *dst, const stk_pix_warp_line *line, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const uint8_t *from = pixel_at(k, k_warp_whole(stk_warp_x(line, i) + k->half),
@@ -296,7 +297,7 @@ static void border_mask(const kind *k, void *dst, const stk_warp_line *line, siz
     }
 }
 
-void stk_warp_image_row(stk_warper *warper, const stoke_image *src, const uint8_t fill[3], uint32_t y,
+void stk_warp_image_row(stk_pix_warper *warper, const stoke_image *src, const uint8_t fill[3], uint32_t y,
                         void *row)
 {
     const stk_pix_table *table = table_for(src);
@@ -308,7 +309,7 @@ void stk_warp_image_row(stk_warper *warper, const stoke_image *src, const uint8_
     any_row(warper, &k, y, row);
 }
 
-void stk_warp_mask_row(stk_warper *warper, const stoke_image *src, uint32_t fill, uint32_t y, void *row)
+void stk_warp_mask_row(stk_pix_warper *warper, const stoke_image *src, uint32_t fill, uint32_t y, void *row)
 {
     const stk_pix_table *table = table_for(src);
     kind k = { .src = src, .half = K_WARP_HALF_PIXEL, .pixel = src->depth };

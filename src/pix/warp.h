@@ -22,27 +22,27 @@
 #include "src/base/mem.h"
 
 /* Scratch of one worker; zeroed = empty. */
-typedef struct stk_warper {
-    stk_buffer control; /* elastic control points of the current plan */
-    stk_buffer shift;   /* displacement of one row: x then y, int32 in 1/65536 px */
+typedef struct stk_pix_warper {
+    stk_mem_buffer control; /* elastic control points of the current plan */
+    stk_mem_buffer shift;   /* displacement of one row: x then y, int32 in 1/65536 px */
     const stoke_augment_plan *plan;
     uint32_t width, height; /* of the output */
     uint32_t columns, rows; /* of the control grid; 0 = no displacement */
     uint64_t shift_row;     /* 1 + the row whose displacement `shift` holds; 0 = none */
-} stk_warper;
+} stk_pix_warper;
 
 /* Prepares for the rows of one plan (which must stay where it is). Computes the control points. */
-int stk_warp_begin(stk_warper *warper, const stoke_augment_plan *plan, uint32_t out_width,
+int stk_warp_begin(stk_pix_warper *warper, const stoke_augment_plan *plan, uint32_t out_width,
                    uint32_t out_height, stoke_error *err);
 /* Output row y of an image (3 channels, u8 or u16) as `out_width` interleaved pixels. `src` is the fitted
  * picture; rows may be read up to 16 bytes past their last pixel only where memory of the picture follows: no
  * byte outside [data, data + (height - 1) * stride + width * 3 * depth) is touched. */
-void stk_warp_image_row(stk_warper *warper, const stoke_image *src, const uint8_t fill[3], uint32_t y,
+void stk_warp_image_row(stk_pix_warper *warper, const stoke_image *src, const uint8_t fill[3], uint32_t y,
                         void *row);
 /* Output row y of a mask (1 channel, u8 or u16; `row` has the same depth). */
-void stk_warp_mask_row(stk_warper *warper, const stoke_image *src, uint32_t fill, uint32_t y, void *row);
-void stk_warper_free(stk_warper *warper);
-uint64_t stk_warper_memory(const stk_warper *warper);
+void stk_warp_mask_row(stk_pix_warper *warper, const stoke_image *src, uint32_t fill, uint32_t y, void *row);
+void stk_warper_free(stk_pix_warper *warper);
+uint64_t stk_warper_memory(const stk_pix_warper *warper);
 /* What it will hold for an output of this size when the pipeline has elastic ops. */
 uint64_t stk_warp_scratch(uint32_t out_width, uint32_t out_height);
 

@@ -6,7 +6,7 @@
 #include "src/pix/warp_pixel.h"
 
 #define DEFINE_BILINEAR(name, type, blend)                                                                   \
-    void name(void *dst, const void *src, size_t stride, const stk_warp_line *line, size_t n)                \
+    void name(void *dst, const void *src, size_t stride, const stk_pix_warp_line *line, size_t n)            \
     {                                                                                                        \
         type *out = dst;                                                                                     \
         for (size_t i = 0; i < n; i++, out += 3) {                                                           \
@@ -24,7 +24,7 @@ DEFINE_BILINEAR(stk_warp_u16c3_c, uint16_t, k_warp_blend_u16)
 #undef DEFINE_BILINEAR
 
 #define DEFINE_NEAREST(name, type)                                                                           \
-    void name(void *dst, const void *src, size_t stride, const stk_warp_line *line, size_t n)                \
+    void name(void *dst, const void *src, size_t stride, const stk_pix_warp_line *line, size_t n)            \
     {                                                                                                        \
         type *out = dst;                                                                                     \
         for (size_t i = 0; i < n; i++) {                                                                     \
@@ -37,7 +37,7 @@ DEFINE_NEAREST(stk_warp_u8c1_c, uint8_t)
 DEFINE_NEAREST(stk_warp_u16c1_c, uint16_t)
 #undef DEFINE_NEAREST
 
-void stk_cubic_c(int32_t *shift, const float *t, size_t n, const stk_cubic *cubic)
+void stk_cubic_c(int32_t *shift, const float *t, size_t n, const stk_pix_cubic *cubic)
 {
     for (size_t i = 0; i < n; i++) shift[i] = k_spline_shift(cubic->a, t[i], cubic->limit);
 }

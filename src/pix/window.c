@@ -24,13 +24,13 @@ static int parse_bound(const char **text, int percentile, char end, double *valu
     return *value >= 0 && *value <= (percentile ? 100.0 : 65535.0);
 }
 
-int stk_window_parse(const char *text, stk_window *window, stoke_error *err)
+int stk_window_parse(const char *text, stk_pix_window *window, stoke_error *err)
 {
-    *window = (stk_window){ .mode = STK_WINDOW_NONE };
+    *window = (stk_pix_window){ .mode = STK_WINDOW_NONE };
     if (!text || !strcmp(text, "none")) return STOKE_OK;
     const int percentile = text[0] == 'p';
     const char *p = text;
-    stk_window parsed = { .mode = percentile ? STK_WINDOW_PERCENTILE : STK_WINDOW_RANGE };
+    stk_pix_window parsed = { .mode = percentile ? STK_WINDOW_PERCENTILE : STK_WINDOW_RANGE };
     if (!parse_bound(&p, percentile, ':', &parsed.lo) || !parse_bound(&p, percentile, 0, &parsed.hi) ||
         parsed.lo >= parsed.hi)
         return stk_fail(
@@ -73,7 +73,7 @@ static double percentile_of(const uint32_t *histogram, uint64_t n, double p)
     return part < 0.5 ? a + (b - a) * part : b - (b - a) * (1 - part);
 }
 
-void stk_window_apply(const stk_window *window, const stoke_image *image, uint32_t *histogram)
+void stk_window_apply(const stk_pix_window *window, const stoke_image *image, uint32_t *histogram)
 {
     if (window->mode == STK_WINDOW_NONE || image->depth != 2) return;
     const size_t samples = (size_t)image->width * image->channels;

@@ -20,7 +20,7 @@ enum { CHUNK = 512 };
  * multiples of a power of two so coarse that v * high + high_bias is exact for v <= 255; the low parts are
  * what is left, 2^-15 of it and less. Their rounding is then too small to matter when the two halves are
  * added, which rounds once. 2 products and 3 sums; test_pix tries all v. */
-static void split(stk_writer *writer, int i)
+static void split(stk_pix_writer *writer, int i)
 {
     const double a = writer->scale[i % 3] / 255.0, b = writer->bias[i % 3];
     int exponent;
@@ -34,7 +34,7 @@ static void split(stk_writer *writer, int i)
 
 /* Everything that follows from scale and bias. The tables hold what the kernels compute, so that there is one
  * answer for any normalisation; test_pix checks that for the usual ones it is the value rounded once. */
-static void tabulate(stk_writer *writer)
+static void tabulate(stk_pix_writer *writer)
 {
     for (int i = 0; i < 24; i++) split(writer, i);
     for (int c = 0; c < 3; c++) {
@@ -49,7 +49,7 @@ static void tabulate(stk_writer *writer)
     }
 }
 
-void stk_writer_normalize(stk_writer *writer, const double mean[3], const double deviation[3])
+void stk_writer_normalize(stk_pix_writer *writer, const double mean[3], const double deviation[3])
 {
     for (int c = 0; c < 3; c++) {
         writer->scale[c] = 1.0 / deviation[c];
@@ -58,10 +58,11 @@ void stk_writer_normalize(stk_writer *writer, const double mean[3], const double
     tabulate(writer);
 }
 
-void stk_writer_init(stk_writer *writer, stoke_dtype dtype, stoke_layout layout, stoke_normalize normalize)
+void stk_writer_init(stk_pix_writer *writer, stoke_dtype dtype, stoke_layout layout,
+                     stoke_normalize normalize)
 {
     static const double mean[3] = { 0.485, 0.456, 0.406 }, deviation[3] = { 0.229, 0.224, 0.225 };
-    *writer = (stk_writer){ .dtype = dtype, .layout = layout };
+    *writer = (stk_pix_writer){ .dtype = dtype, .layout = layout };
     for (int c = 0; c < 3; c++) writer->scale[c] = normalize == STOKE_NORMALIZE_UNIT ? 1.0 : 255.0;
     if (normalize == STOKE_NORMALIZE_IMAGENET)
         stk_writer_normalize(writer, mean, deviation);
@@ -108,7 +109,7 @@ static void fetch_mirrored(const stoke_image *src, span rows, size_t i, int mirr
 typedef struct target {
     uint8_t *row; /* the batch row */
     size_t width, height, element;
-    const stk_writer *writer;
+    const stk_pix_writer *writer;
 } target;
 
 static uint8_t *element_at(const target *t, size_t channel, size_t y, size_t x)
@@ -152,13 +153,13 @@ static void write_row(const target *t, stk_write_fn *write, stk_reverse_fn *reve
     }
 }
 
-static stk_write_fn *write_fn(const stk_writer *writer, uint8_t depth)
+static stk_write_fn *write_fn(const stk_pix_writer *writer, uint8_t depth)
 {
     const stk_pix_table *pix = stk_pix();
     return (depth == 1 ? pix->write_u8 : pix->write_u16)[writer->dtype][writer->layout];
 }
 
-void stk_write_image(const stk_writer *writer, const stoke_image *src, void *row, uint32_t out_width,
+void stk_write_image(const stk_pix_writer *writer, const stoke_image *src, void *row, uint32_t out_width,
                      uint32_t out_height, uint32_t x, uint32_t y, int mirror)
 {
     const stk_pix_table *pix = stk_pix();
@@ -188,7 +189,7 @@ void stk_write_image(const stk_writer *writer, const stoke_image *src, void *row
     fill_pixels(&t, below, 0, (out_height - below) * out_width);
 }
 
-void stk_write_image_line(const stk_writer *writer, const void *pixels, uint8_t depth, void *row,
+void stk_write_image_line(const stk_pix_writer *writer, const void *pixels, uint8_t depth, void *row,
                           uint32_t out_width, uint32_t out_height, uint32_t y)
 {
     const target t = { row, out_width, out_height, stk_element_bytes(writer->dtype), writer };

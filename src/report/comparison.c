@@ -36,7 +36,7 @@ typedef struct layout {
     int truths;           /* whether any row has one */
     uint64_t width, height;
     uint32_t title_height;
-    stk_legend legend;
+    stk_grid_legend legend;
 } layout;
 
 static stoke_tile tile_of(const stoke_comparison *row, const stoke_image *mask)

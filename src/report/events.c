@@ -45,7 +45,7 @@ struct stk_events {
     int fd;
     uint64_t end; /* of the last whole record */
     double (*now)(void);
-    stk_buffer record, picture;
+    stk_mem_buffer record, picture;
 };
 
 /* ---- protocol buffers ---- */

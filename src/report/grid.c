@@ -36,7 +36,7 @@ typedef struct layout {
     uint32_t caption_scale;
     int masks, captions; /* whether any tile has one */
     uint64_t columns, rows, width, height;
-    stk_legend legend;
+    stk_grid_legend legend;
 } layout;
 
 int stk_tile_check(const stoke_tile *tile, size_t index, stoke_error *err)

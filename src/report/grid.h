@@ -63,7 +63,7 @@ void stk_overlay_swatch(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t sid
                         int32_t ignore_index);
 
 /* Classes that occur, with their share of the pixels (pixels 0: names alone). */
-typedef struct stk_legend {
+typedef struct stk_grid_legend {
     struct stk_legend_entry {
         uint32_t id;
         uint64_t pixels;
@@ -71,16 +71,16 @@ typedef struct stk_legend {
     size_t count;
     uint64_t pixels;
     uint32_t name_width, item_width; /* of the text of a class, of a whole item */
-} stk_legend;
-int stk_legend_count(stk_legend *legend, const stoke_tile *tiles, size_t n_tiles,
+} stk_grid_legend;
+int stk_legend_count(stk_grid_legend *legend, const stoke_tile *tiles, size_t n_tiles,
                      const stoke_grid_params *params, stoke_error *err);
 /* Shares mean nothing where truth and prediction are counted together: leaves them out. */
-void stk_legend_drop_shares(stk_legend *legend);
-void stk_legend_free(stk_legend *legend);
+void stk_legend_drop_shares(stk_grid_legend *legend);
+void stk_legend_free(stk_grid_legend *legend);
 /* Height at a given width, and drawing; `width` must be at least item_width. */
-uint32_t stk_legend_height(const stk_legend *legend, uint32_t width);
-void stk_legend_draw(const stk_legend *legend, stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width,
-                     const stoke_grid_params *params);
+uint32_t stk_legend_height(const stk_grid_legend *legend, uint32_t width);
+void stk_legend_draw(const stk_grid_legend *legend, stk_canvas *canvas, uint32_t x, uint32_t y,
+                     uint32_t width, const stoke_grid_params *params);
 
 /* comparison.c: bytes at most of the picture that stoke_comparison_write draws. */
 uint64_t stk_comparison_bytes(size_t rows, uint32_t classes);

@@ -19,8 +19,8 @@ enum {
     NAME_LENGTH = 40
 };
 
-static void entry_text(const stk_legend *legend, size_t index, const stoke_grid_params *params, char *name,
-                       size_t name_size, char *share, size_t share_size)
+static void entry_text(const stk_grid_legend *legend, size_t index, const stoke_grid_params *params,
+                       char *name, size_t name_size, char *share, size_t share_size)
 {
     uint32_t id = legend->entries[index].id;
     const char *word = params->class_names && id < params->n_class_names ? params->class_names[id] : NULL;
@@ -46,11 +46,11 @@ static void count_pixels(const stoke_tile *tile, uint64_t *counts)
         for (uint32_t x = 0; x < tile->mask->width; x++) counts[stk_mask_at(tile->mask, x, y)]++;
 }
 
-int stk_legend_count(stk_legend *legend, const stoke_tile *tiles, size_t n_tiles,
+int stk_legend_count(stk_grid_legend *legend, const stoke_tile *tiles, size_t n_tiles,
                      const stoke_grid_params *params, stoke_error *err)
 {
     enum { IDS = 65536 };
-    *legend = (stk_legend){ 0 };
+    *legend = (stk_grid_legend){ 0 };
     size_t used = 0;
     uint64_t *counts = stk_calloc(IDS, sizeof *counts);
     for (size_t i = 0; counts && i < n_tiles; i++) count_pixels(&tiles[i], counts);
@@ -77,40 +77,40 @@ int stk_legend_count(stk_legend *legend, const stoke_tile *tiles, size_t n_tiles
     return STOKE_OK;
 }
 
-void stk_legend_drop_shares(stk_legend *legend)
+void stk_legend_drop_shares(stk_grid_legend *legend)
 {
     if (!legend->pixels) return;
     legend->pixels = 0;
     legend->item_width = SWATCH + AFTER_SWATCH + legend->name_width;
 }
 
-void stk_legend_free(stk_legend *legend)
+void stk_legend_free(stk_grid_legend *legend)
 {
     stk_free(legend->entries);
-    *legend = (stk_legend){ 0 };
+    *legend = (stk_grid_legend){ 0 };
 }
 
-static size_t items_per_line(const stk_legend *legend, uint32_t width)
+static size_t items_per_line(const stk_grid_legend *legend, uint32_t width)
 {
     size_t items = ((size_t)width + BETWEEN) / (legend->item_width + BETWEEN);
     return items ? items : 1;
 }
 
 /* Lines are filled downwards, as one reads a list: 0 1 2 in the first column. */
-static size_t line_count(const stk_legend *legend, uint32_t width)
+static size_t line_count(const stk_grid_legend *legend, uint32_t width)
 {
     size_t items = items_per_line(legend, width);
     return (legend->count + items - 1) / items;
 }
 
-uint32_t stk_legend_height(const stk_legend *legend, uint32_t width)
+uint32_t stk_legend_height(const stk_grid_legend *legend, uint32_t width)
 {
     size_t lines = line_count(legend, width);
     return lines ? (uint32_t)(lines * LINE - (LINE - SWATCH)) : 0;
 }
 
-void stk_legend_draw(const stk_legend *legend, stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t width,
-                     const stoke_grid_params *params)
+void stk_legend_draw(const stk_grid_legend *legend, stk_canvas *canvas, uint32_t x, uint32_t y,
+                     uint32_t width, const stoke_grid_params *params)
 {
     size_t lines = line_count(legend, width);
     for (size_t i = 0; i < legend->count; i++) {

@@ -48,7 +48,7 @@ typedef struct layout {
     place *places;
     uint64_t strip_width, width, total;
     uint32_t title_height;
-    stk_legend legend;
+    stk_grid_legend legend;
 } layout;
 
 /* ---- notes ---- */

@@ -24,8 +24,8 @@ struct stoke_trace {
     size_t capacity;
     atomic_size_t next; /* runs on past the capacity: that many were dropped */
     place *places;
-    pthread_mutex_t lock; /* of the lanes */
-    stk_lane **lanes;     /* each on its own: they do not move */
+    pthread_mutex_t lock;   /* of the lanes */
+    stk_trace_lane **lanes; /* each on its own: they do not move */
     size_t lane_capacity;
     atomic_uint n_lanes;
 };
@@ -45,7 +45,7 @@ int stoke_trace_create(stoke_trace **out, size_t spans, stoke_error *err)
     return STOKE_OK;
 }
 
-static void free_lane(stk_lane *lane)
+static void free_lane(stk_trace_lane *lane)
 {
     if (!lane) return;
     stk_free(lane->group);
@@ -68,9 +68,9 @@ void stoke_trace_destroy(stoke_trace **out)
 static int add_lane(stoke_trace *trace, const char *group, const char *name, int emulated)
 {
     const unsigned n = trace->n_lanes;
-    stk_lane *lane = stk_calloc(1, sizeof *lane);
+    stk_trace_lane *lane = stk_calloc(1, sizeof *lane);
     if (!lane) return STOKE_E_NOMEM;
-    *lane = (stk_lane){ stk_strdup(group), stk_strdup(name), emulated != 0 };
+    *lane = (stk_trace_lane){ stk_strdup(group), stk_strdup(name), emulated != 0 };
     if (!lane->group || !lane->name || n >= INT32_MAX ||
         !stk_grow((void **)&trace->lanes, &trace->lane_capacity, n + 1, sizeof *trace->lanes)) {
         free_lane(lane);
@@ -116,7 +116,7 @@ size_t stoke_trace_dropped(const stoke_trace *trace)
 
 static int by_lane_and_start(const void *a, const void *b)
 {
-    const stk_span *x = a, *y = b;
+    const stk_trace_span *x = a, *y = b;
     if (x->lane != y->lane) return x->lane < y->lane ? -1 : 1;
     if (x->start != y->start) return x->start < y->start ? -1 : 1;
     if (x->end != y->end) return x->end > y->end ? -1 : 1;
@@ -125,12 +125,12 @@ static int by_lane_and_start(const void *a, const void *b)
 
 /* A span that begins before the one before it has ended goes one row down: kernels of two streams may run at
  * once. Less than a microsecond is two clocks that do not quite agree: the span begins that much later. */
-static void give_rows(stk_sheet *sheet)
+static void give_rows(stk_trace_sheet *sheet)
 {
     enum { SLACK_NS = 1000 };
     uint64_t end[STK_TRACE_ROWS] = { 0 };
     for (size_t i = 0; i < sheet->count; i++) {
-        stk_span *s = &sheet->spans[i];
+        stk_trace_span *s = &sheet->spans[i];
         if (!i || s->lane != s[-1].lane) memset(end, 0, sizeof end);
         uint32_t row = 0;
         while (row + 1 < STK_TRACE_ROWS && end[row] > s->start && end[row] - s->start > SLACK_NS) row++;
@@ -145,7 +145,7 @@ static void give_rows(stk_sheet *sheet)
 }
 
 /* Lanes of one group stand together, where the first of them does; map[lane] = its place in the sheet. */
-static void order_lanes(stk_sheet *sheet, stk_lane *const *lanes, uint32_t *map)
+static void order_lanes(stk_trace_sheet *sheet, stk_trace_lane *const *lanes, uint32_t *map)
 {
     uint32_t at = 0;
     for (uint32_t i = 0; i < sheet->n_lanes; i++) map[i] = UINT32_MAX;
@@ -160,23 +160,24 @@ static void order_lanes(stk_sheet *sheet, stk_lane *const *lanes, uint32_t *map)
     }
 }
 
-static void copy_spans(stk_sheet *sheet, const stoke_trace *trace, size_t most, const uint32_t *map)
+static void copy_spans(stk_trace_sheet *sheet, const stoke_trace *trace, size_t most, const uint32_t *map)
 {
     for (size_t i = 0; i < most; i++) {
         const place *p = &trace->places[i];
         const unsigned lane = atomic_load_explicit(&p->lane_and_one, memory_order_acquire);
         if (!lane || lane > sheet->n_lanes) continue;
-        sheet->spans[sheet->count++] = (stk_span){ p->what, p->start, p->end, p->number, map[lane - 1], 0 };
+        sheet->spans[sheet->count++] =
+            (stk_trace_span){ p->what, p->start, p->end, p->number, map[lane - 1], 0 };
     }
     if (sheet->count) qsort(sheet->spans, sheet->count, sizeof *sheet->spans, by_lane_and_start);
     for (size_t i = 0; i < sheet->count; i++) {
-        const stk_span *s = &sheet->spans[i];
+        const stk_trace_span *s = &sheet->spans[i];
         if (!i || s->start < sheet->start) sheet->start = s->start;
         if (s->end > sheet->end) sheet->end = s->end;
     }
 }
 
-int stk_sheet_make(stk_sheet *sheet, const stoke_trace *trace, stoke_error *err)
+int stk_sheet_make(stk_trace_sheet *sheet, const stoke_trace *trace, stoke_error *err)
 {
     /* Taken by readers too: that the trace is const tells callers that their spans stay as they are. */
     pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&trace->lock;
@@ -185,11 +186,11 @@ int stk_sheet_make(stk_sheet *sheet, const stoke_trace *trace, stoke_error *err)
     pthread_mutex_lock(lock);
     const uint32_t n = trace->n_lanes;
     uint32_t *map = stk_calloc(n, sizeof *map);
-    *sheet = (stk_sheet){ .spans = stk_calloc(most, sizeof *sheet->spans),
-                          .lanes = stk_calloc(n, sizeof *sheet->lanes),
-                          .rows = stk_calloc(n, sizeof *sheet->rows),
-                          .n_lanes = n,
-                          .dropped = next - most };
+    *sheet = (stk_trace_sheet){ .spans = stk_calloc(most, sizeof *sheet->spans),
+                                .lanes = stk_calloc(n, sizeof *sheet->lanes),
+                                .rows = stk_calloc(n, sizeof *sheet->rows),
+                                .n_lanes = n,
+                                .dropped = next - most };
     const int enough = map && sheet->spans && sheet->lanes && sheet->rows;
     if (enough) order_lanes(sheet, trace->lanes, map);
     pthread_mutex_unlock(lock);
@@ -203,10 +204,10 @@ int stk_sheet_make(stk_sheet *sheet, const stoke_trace *trace, stoke_error *err)
     return stk_fail(err, STOKE_E_NOMEM, "out of memory for writing a trace of %zu spans", most);
 }
 
-void stk_sheet_free(stk_sheet *sheet)
+void stk_sheet_free(stk_trace_sheet *sheet)
 {
     stk_free(sheet->spans);
     stk_free(sheet->lanes);
     stk_free(sheet->rows);
-    *sheet = (stk_sheet){ 0 };
+    *sheet = (stk_trace_sheet){ 0 };
 }

@@ -9,30 +9,30 @@
 
 enum { STK_TRACE_ROWS = 8 }; /* of one lane */
 
-typedef struct stk_lane {
+typedef struct stk_trace_lane {
     char *group, *name;
     int emulated;
-} stk_lane;
+} stk_trace_lane;
 
-typedef struct stk_span {
+typedef struct stk_trace_span {
     const char *what;
     uint64_t start, end; /* ns, start <= end */
     int64_t number;      /* -1: none */
     uint32_t lane;
     uint32_t row; /* of the lane: spans of one row do not overlap */
-} stk_span;
+} stk_trace_span;
 
-typedef struct stk_sheet {
-    stk_span *spans; /* by lane, start, and the longer one first */
+typedef struct stk_trace_sheet {
+    stk_trace_span *spans; /* by lane, start, and the longer one first */
     size_t count;
-    const stk_lane **lanes; /* those of one group side by side */
-    uint32_t *rows;         /* of each lane, at least 1 */
+    const stk_trace_lane **lanes; /* those of one group side by side */
+    uint32_t *rows;               /* of each lane, at least 1 */
     uint32_t n_lanes;
     uint64_t start, end; /* of all spans; equal when there are none */
     size_t dropped;
-} stk_sheet;
+} stk_trace_sheet;
 
-int stk_sheet_make(stk_sheet *sheet, const stoke_trace *trace, stoke_error *err);
-void stk_sheet_free(stk_sheet *sheet); /* accepts a zeroed one */
+int stk_sheet_make(stk_trace_sheet *sheet, const stoke_trace *trace, stoke_error *err);
+void stk_sheet_free(stk_trace_sheet *sheet); /* accepts a zeroed one */
 
 #endif

@@ -15,7 +15,7 @@
 
 /* The first lane of the same group stands for the process. Numbers begin at 1: 0 is special to some readers.
  */
-static uint32_t process_of(const stk_sheet *sheet, uint32_t lane)
+static uint32_t process_of(const stk_trace_sheet *sheet, uint32_t lane)
 {
     uint32_t first = 0;
     while (strcmp(sheet->lanes[first]->group, sheet->lanes[lane]->group) != 0) first++;
@@ -61,9 +61,9 @@ static void put_name(events *e, const char *key, uint32_t process, uint32_t thre
     stoke_json_close(&json);
 }
 
-static void put_lane(events *e, const stk_sheet *sheet, uint32_t lane)
+static void put_lane(events *e, const stk_trace_sheet *sheet, uint32_t lane)
 {
-    const stk_lane *l = sheet->lanes[lane];
+    const stk_trace_lane *l = sheet->lanes[lane];
     const uint32_t process = process_of(sheet, lane);
     if (process == lane + 1) {
         put_name(e, "process_name", process, 0, l->group, 0);
@@ -78,7 +78,7 @@ static void put_lane(events *e, const stk_sheet *sheet, uint32_t lane)
     }
 }
 
-static void put_span(events *e, const stk_sheet *sheet, const stk_span *span)
+static void put_span(events *e, const stk_trace_sheet *sheet, const stk_trace_span *span)
 {
     stoke_json json;
     begin_event(e, &json, "X", span->what, process_of(sheet, span->lane), thread_of(span->lane, span->row));
@@ -91,7 +91,7 @@ static void put_span(events *e, const stk_sheet *sheet, const stk_span *span)
     stoke_json_close(&json);
 }
 
-static void put_sheet(FILE *out, const stk_sheet *sheet)
+static void put_sheet(FILE *out, const stk_trace_sheet *sheet)
 {
     stoke_json json;
     fputs("{\"displayTimeUnit\": \"ms\",\n\"otherData\": ", out);
@@ -113,7 +113,7 @@ static void put_sheet(FILE *out, const stk_sheet *sheet)
 
 int stoke_trace_write_json(const stoke_trace *trace, const char *path, stoke_error *err)
 {
-    stk_sheet sheet;
+    stk_trace_sheet sheet;
     stk_atomic_file file;
     int status = stk_sheet_make(&sheet, trace, err);
     if (status) return status;

@@ -48,7 +48,7 @@ static const double seam = 0.6; /* left free at the end of a bar, so that two of
 
 typedef struct picture {
     FILE *out;
-    const stk_sheet *sheet;
+    const stk_trace_sheet *sheet;
     const char *title;
     uint64_t start, end; /* of the window; start < end */
     const char *words[WORDS_MOST];
@@ -97,7 +97,7 @@ static const char *fill_of(const picture *p, const char *what, char text[40])
     return text;
 }
 
-static int in_window(const picture *p, const stk_span *s)
+static int in_window(const picture *p, const stk_trace_span *s)
 {
     return s->end >= p->start && s->start <= p->end;
 }
@@ -144,7 +144,7 @@ static uint64_t busy_of(const picture *p, size_t first, size_t last)
 {
     uint64_t busy = 0, until = p->start;
     for (size_t i = first; i < last; i++) {
-        const stk_span *s = &p->sheet->spans[i];
+        const stk_trace_span *s = &p->sheet->spans[i];
         if (is_waiting(s->what)) continue;
         const uint64_t from = s->start > until ? s->start : until, to = s->end < p->end ? s->end : p->end;
         if (to <= from) continue;
@@ -165,7 +165,7 @@ static void put_bar(const picture *p, double x, double y, double width, const ch
 }
 
 /* Its name and number where there is room; the rest for a resting pointer. */
-static void put_span(const picture *p, const stk_span *s, double x, double y, double width)
+static void put_span(const picture *p, const stk_trace_span *s, double x, double y, double width)
 {
     char number[32] = "", text[96], took[32], since[32];
     put_bar(p, x, y, width - seam, s->what, 1);
@@ -213,7 +213,7 @@ static void put_row(const picture *p, size_t first, size_t last, uint32_t row, d
 {
     run r = { 0 };
     for (size_t i = first; i < last; i++) {
-        const stk_span *s = &p->sheet->spans[i];
+        const stk_trace_span *s = &p->sheet->spans[i];
         if (s->row != row || !in_window(p, s)) continue;
         const double from = place_of(p, s->start), to = place_of(p, s->end);
         if (r.what && (to - from >= visible || from - r.to > near_by)) end_run(p, &r, y);
@@ -252,12 +252,12 @@ static int put_legend(const picture *p, int draw)
     return lines;
 }
 
-static int begins_group(const stk_sheet *sheet, uint32_t lane)
+static int begins_group(const stk_trace_sheet *sheet, uint32_t lane)
 {
     return !lane || strcmp(sheet->lanes[lane]->group, sheet->lanes[lane - 1]->group) != 0;
 }
 
-static double lanes_height(const stk_sheet *sheet)
+static double lanes_height(const stk_trace_sheet *sheet)
 {
     double height = 0;
     for (uint32_t i = 0; i < sheet->n_lanes; i++)
@@ -265,12 +265,12 @@ static double lanes_height(const stk_sheet *sheet)
     return height;
 }
 
-static void lane_text(const stk_lane *lane, char *text, size_t size)
+static void lane_text(const stk_trace_lane *lane, char *text, size_t size)
 {
     snprintf(text, size, "%.100s%s", lane->name, lane->emulated ? " (emulated)" : "");
 }
 
-static double names_width(const stk_sheet *sheet)
+static double names_width(const stk_trace_sheet *sheet)
 {
     double widest = 60;
     char text[128];
@@ -327,7 +327,7 @@ static void put_idle(const picture *p, size_t first, size_t last, double y)
 
 static void put_lanes(const picture *p, double y)
 {
-    const stk_sheet *sheet = p->sheet;
+    const stk_trace_sheet *sheet = p->sheet;
     size_t first = 0;
     for (uint32_t i = 0; i < sheet->n_lanes; i++) {
         size_t last = first;
@@ -369,7 +369,7 @@ static void put_picture(picture *p)
 int stoke_trace_write_svg(const stoke_trace *trace, const char *path, const char *title, uint64_t start_ns,
                           uint64_t length_ns, stoke_error *err)
 {
-    stk_sheet sheet;
+    stk_trace_sheet sheet;
     stk_atomic_file file;
     int status = stk_sheet_make(&sheet, trace, err);
     if (status) return status;

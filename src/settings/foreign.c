@@ -238,7 +238,7 @@ static int read_setting(reader *r, const stk_setting *s, stk_option_hit hit)
     if (s->reading == STK_READ_WARMUP) return read_warmup(r, hit, node);
     if (!strcmp(s->own, "pretrained")) return read_pretrained(r, hit, node);
     const char *text = stk_value_text(r->yaml, node, room, sizeof room);
-    const stk_meant meant =
+    const stk_value_meant meant =
         r->yaml->nodes[node].computed ? STK_MEANT_UNKNOWN : stk_meaning(s->reading, text, out, remark);
     if (meant == STK_MEANT_NOTHING) r->used[node] = 1;
     if (meant == STK_MEANT_ABOUT)

@@ -11,7 +11,7 @@
 typedef enum stk_key_group { STK_KEY_LOADING, STK_KEY_TRAINING, STK_KEY_MODEL, STK_KEY_DATA } stk_key_group;
 
 /* How a value of theirs becomes one of ours (values.c). */
-typedef enum stk_reading {
+typedef enum stk_key_reading {
     STK_READ_NOT,       /* never: it has no counterpart here */
     STK_READ_WHOLE,     /* 8, "8", 8.0; of a range 16-32 the lower end; below 0: not said */
     STK_READ_REAL,      /* 3e-4, "0.0003" */
@@ -29,7 +29,7 @@ typedef enum stk_reading {
     STK_READ_PRECISION, /* by all that has to do with it */
     STK_READ_MODEL,     /* the same */
     STK_READ_AUGMENT    /* a preset, or true and false */
-} stk_reading;
+} stk_key_reading;
 
 enum { STK_NAMES = 18, STK_CANDIDATES = 16 };
 
@@ -38,7 +38,7 @@ typedef struct stk_setting {
     stk_key_group where;
     const char *own;      /* the option of ours; NULL: there is none */
     const char *sections; /* what a new key is called in a file with sections; NULL: names[0] */
-    stk_reading reading;
+    stk_key_reading reading;
     int first; /* several may stand there: the first name that has a value counts. 0: only one may */
     const char
         *names[STK_NAMES]; /* the first is what a new key is called elsewhere; "a.b": the last two keys */

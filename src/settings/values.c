@@ -27,7 +27,7 @@ int stk_truth(const char *text)
     return !text || one_of(text, no) ? 0 : one_of(text, yes) ? 1 : -1;
 }
 
-static stk_meant say(char out[STK_MEANING], const char *text)
+static stk_value_meant say(char out[STK_MEANING], const char *text)
 {
     snprintf(out, STK_MEANING, "%s", text);
     return strlen(text) < STK_MEANING ? STK_MEANT : STK_MEANT_UNKNOWN;
@@ -55,7 +55,7 @@ static int is_range(const char *text, int64_t *low)
            high >= *low;
 }
 
-static stk_meant read_whole(const char *text, char out[STK_MEANING], char remark[160])
+static stk_value_meant read_whole(const char *text, char out[STK_MEANING], char remark[160])
 {
     int64_t whole;
     double real;
@@ -75,7 +75,7 @@ static stk_meant read_whole(const char *text, char out[STK_MEANING], char remark
     return STK_MEANT;
 }
 
-static stk_meant read_real(const char *text, char out[STK_MEANING])
+static stk_value_meant read_real(const char *text, char out[STK_MEANING])
 {
     double real;
     return stk_parse_real(text, &real) ? say(out, text) : STK_MEANT_UNKNOWN;
@@ -83,7 +83,7 @@ static stk_meant read_real(const char *text, char out[STK_MEANING])
 
 /* "288", "288x320", "(288, 320)", and the same as a list, which comes as "288,320"; a third number is that of
  * channels. */
-static stk_meant read_size(const char *text, char out[STK_MEANING])
+static stk_value_meant read_size(const char *text, char out[STK_MEANING])
 {
     unsigned side[3] = { 0 };
     int n = 0;
@@ -106,7 +106,7 @@ static stk_meant read_size(const char *text, char out[STK_MEANING])
 
 /* ---- words ---- */
 
-static stk_meant read_optimizer(const char *text, char out[STK_MEANING], char remark[160])
+static stk_value_meant read_optimizer(const char *text, char out[STK_MEANING], char remark[160])
 {
     const char *dot = strrchr(text, '.');
     if (dot) text = dot + 1;
@@ -118,7 +118,7 @@ static stk_meant read_optimizer(const char *text, char out[STK_MEANING], char re
     return STK_MEANT_ABOUT;
 }
 
-static stk_meant read_schedule(const char *text, char out[STK_MEANING])
+static stk_value_meant read_schedule(const char *text, char out[STK_MEANING])
 {
     static const char *const none[] = { "none", "false", "no", "off", "0", NULL };
     if (one_of(text, none)) return say(out, "constant");
@@ -129,7 +129,7 @@ static stk_meant read_schedule(const char *text, char out[STK_MEANING])
     return is_within(text, "constant") ? say(out, "constant") : STK_MEANT_UNKNOWN;
 }
 
-static stk_meant read_loss(const char *text, char out[STK_MEANING])
+static stk_value_meant read_loss(const char *text, char out[STK_MEANING])
 {
     const int dice = is_within(text, "dice"), binary = is_within(text, "bce") || is_within(text, "binary");
     const int entropy = is_within(text, "cross") || is_within(text, "ce_") || is_within(text, "_ce") ||
@@ -141,7 +141,7 @@ static stk_meant read_loss(const char *text, char out[STK_MEANING])
     return entropy ? say(out, "ce") : STK_MEANT_UNKNOWN;
 }
 
-static stk_meant read_switch(const char *text, const char *on, const char *off, char out[STK_MEANING])
+static stk_value_meant read_switch(const char *text, const char *on, const char *off, char out[STK_MEANING])
 {
     const int truth = stk_truth(text);
     if (truth < 0) return STK_MEANT_UNKNOWN;
@@ -149,7 +149,8 @@ static stk_meant read_switch(const char *text, const char *on, const char *off, 
     return word ? say(out, word) : STK_MEANT_NOTHING;
 }
 
-stk_meant stk_meaning(stk_reading reading, const char *text, char out[STK_MEANING], char remark[160])
+stk_value_meant stk_meaning(stk_key_reading reading, const char *text, char out[STK_MEANING],
+                            char remark[160])
 {
     out[0] = remark[0] = 0;
     if (!text) return reading == STK_READ_NORM ? say(out, "0") : STK_MEANT_NOTHING;

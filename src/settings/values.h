@@ -9,15 +9,16 @@
 
 enum { STK_MEANING = 512 };
 
-typedef enum stk_meant {
+typedef enum stk_value_meant {
     STK_MEANT_NOTHING, /* the same as if it were not there */
     STK_MEANT,
     STK_MEANT_ABOUT, /* not quite what was asked for; the remark says what is done */
     STK_MEANT_UNKNOWN
-} stk_meant;
+} stk_value_meant;
 
 /* The value as the text of our option. `remark` is a sentence's end for STK_MEANT_ABOUT, else "". */
-stk_meant stk_meaning(stk_reading reading, const char *text, char out[STK_MEANING], char remark[160]);
+stk_value_meant stk_meaning(stk_key_reading reading, const char *text, char out[STK_MEANING],
+                            char remark[160]);
 
 /* 1, 0 or -1: neither true nor false. null is false. */
 int stk_truth(const char *text);

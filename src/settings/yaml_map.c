@@ -365,7 +365,7 @@ int stk_yaml_read(stoke_yaml **out, const char *text, size_t bytes, const char *
 
 int stk_yaml_open(stoke_yaml **out, const char *path, stoke_error *err)
 {
-    stk_buffer file = { 0 };
+    stk_mem_buffer file = { 0 };
     size_t size = 0;
     *out = NULL;
     int r = stk_file_read(path, STK_YAML_FILE, &file, &size, err);

@@ -14,10 +14,10 @@
 
 typedef struct keyed {
     uint64_t key;
-    const stk_found_file *file;
+    const stk_scan_file *file;
 } keyed;
 
-int stk_found_compare(const stk_found_file *a, const stk_found_file *b)
+int stk_found_compare(const stk_scan_file *a, const stk_scan_file *b)
 {
     int order = stk_natural_compare(stk_found_stem(a), a->stem_length, stk_found_stem(b), b->stem_length);
     return order ? order : strcmp(a->path, b->path);
@@ -31,13 +31,13 @@ static int by_key(const void *a, const void *b)
 }
 
 /* How much all stems begin with, not counting digits at its end: they may be a part of longer numbers. */
-static size_t common_prefix(const stk_found_file_list *found)
+static size_t common_prefix(const stk_scan_file_list *found)
 {
-    const stk_found_file *first = &found->items[0];
+    const stk_scan_file *first = &found->items[0];
     const char *stem = stk_found_stem(first);
     size_t common = first->stem_length;
     for (size_t i = 1; i < found->count && common; i++) {
-        const stk_found_file *other = &found->items[i];
+        const stk_scan_file *other = &found->items[i];
         if (other->stem_length < common) common = other->stem_length;
         for (size_t k = 0; k < common; k++)
             if (stk_found_stem(other)[k] != stem[k]) common = k;
@@ -46,15 +46,15 @@ static size_t common_prefix(const stk_found_file_list *found)
     return common;
 }
 
-int stk_found_sort(stk_found_file_list *found)
+int stk_found_sort(stk_scan_file_list *found)
 {
     if (found->count < 2) return 1;
     keyed *order = stk_calloc(found->count, sizeof *order);
-    stk_found_file *sorted = stk_calloc(found->count, sizeof *sorted);
+    stk_scan_file *sorted = stk_calloc(found->count, sizeof *sorted);
     if (order && sorted) {
         size_t common = common_prefix(found);
         for (size_t i = 0; i < found->count; i++) {
-            const stk_found_file *file = &found->items[i];
+            const stk_scan_file *file = &found->items[i];
             order[i].key = stk_natural_key(stk_found_stem(file) + common, file->stem_length - common);
             order[i].file = file;
         }

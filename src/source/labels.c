@@ -54,7 +54,7 @@ static int make_identity(stoke_labels *labels, stoke_error *err)
 
 static int read_colors(stoke_labels *labels, const char *path, stoke_error *err)
 {
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     size_t size = 0;
     int r = stk_file_read(path, COLOR_FILE_LIMIT, &buffer, &size, err);
     if (r == STOKE_OK)

@@ -130,7 +130,7 @@ static int record_pair(search *s, const char *folder, const char *images, const 
 
 /* The spelling in which a folder name is there, or NULL. Two spellings of one name (Images, images) are
  * reported when both find their partner, as two layouts. */
-static const char *spelled(const stk_name_list *names, const char *wanted, size_t *from)
+static const char *spelled(const stk_scan_name_list *names, const char *wanted, size_t *from)
 {
     for (; *from < names->count; (*from)++)
         if (strcasecmp(names->items[*from], wanted) == 0) return names->items[(*from)++];
@@ -147,7 +147,7 @@ static int find_inner_split(search *s, const char *folder, const char *images, c
     const char *inner[2][3] = { { 0 } };
     if (!path[0] || !path[1]) return no_memory(s);
     for (int side = 0; side < 2; side++) {
-        stk_name_list names = { 0 };
+        stk_scan_name_list names = { 0 };
         int has_files;
         int r = stk_list_folders(path[side], s->arena, &names, &has_files, s->err);
         for (size_t w = 0; r == STOKE_OK && !has_files && w < COUNT(split_words); w++) {
@@ -172,7 +172,7 @@ static int find_inner_split(search *s, const char *folder, const char *images, c
 }
 
 /* Known pairs directly in `folder`, recorded as `split`. */
-static int find_pairs(search *s, const char *folder, const stk_name_list *names, stoke_split split,
+static int find_pairs(search *s, const char *folder, const stk_scan_name_list *names, stoke_split split,
                       int *found)
 {
     for (size_t p = 0; p < COUNT(pairs); p++) {
@@ -192,7 +192,7 @@ static int find_pairs(search *s, const char *folder, const stk_name_list *names,
 }
 
 /* images (or image, img, imgs, ...) without any known partner: masks will be zeros. */
-static int find_images_only(search *s, const char *folder, const stk_name_list *names, stoke_split split)
+static int find_images_only(search *s, const char *folder, const stk_scan_name_list *names, stoke_split split)
 {
     for (size_t p = 0; p < COUNT(pairs); p++) {
         if (p && strcmp(pairs[p].images, pairs[p - 1].images) == 0) continue;
@@ -205,7 +205,7 @@ static int find_images_only(search *s, const char *folder, const stk_name_list *
     return STOKE_OK;
 }
 
-static int find_split_pairs(search *s, const stk_name_list *names, const struct split_pair *table,
+static int find_split_pairs(search *s, const stk_scan_name_list *names, const struct split_pair *table,
                             size_t count, int *found)
 {
     for (const struct split_pair *pair = table; pair < table + count; pair++) {
@@ -222,7 +222,7 @@ static int find_split_pairs(search *s, const stk_name_list *names, const struct 
 }
 
 /* train/images + train/masks, val/images + val/masks. */
-static int find_outer_split(search *s, const stk_name_list *names, const struct split_word *words,
+static int find_outer_split(search *s, const stk_scan_name_list *names, const struct split_word *words,
                             size_t count, int *found)
 {
     for (const struct split_word *word = words; word < words + count; word++) {
@@ -230,7 +230,7 @@ static int find_outer_split(search *s, const stk_name_list *names, const struct 
         for (size_t i = 0; (name = spelled(names, word->name, &i));) {
             const char *folder = stk_string_arena_print(s->arena, "%s/%s", s->root, name);
             if (!folder) return no_memory(s);
-            stk_name_list below = { 0 };
+            stk_scan_name_list below = { 0 };
             int has_files, pair = 0;
             int r = stk_list_folders(folder, s->arena, &below, &has_files, s->err);
             if (r == STOKE_OK) r = find_pairs(s, folder, &below, word->split, &pair);
@@ -243,7 +243,7 @@ static int find_outer_split(search *s, const stk_name_list *names, const struct 
     return STOKE_OK;
 }
 
-static int nothing_found(search *s, const stk_name_list *names)
+static int nothing_found(search *s, const stk_scan_name_list *names)
 {
     enum { SHOWN = 6 };
     stk_fail(
@@ -263,10 +263,10 @@ int stk_layout_find(const char *root, stk_string_arena *arena, stk_layout_part p
                     size_t *n_parts, stoke_error *err)
 {
     search s = { .root = root, .arena = arena, .err = err };
-    stk_folder_id id;
+    stk_scan_folder_id id;
     int r = stk_folder_identify(root, &id, err);
     if (r != STOKE_OK) return r;
-    stk_name_list names = { 0 };
+    stk_scan_name_list names = { 0 };
     int has_files = 0, found = 0;
     r = stk_list_folders(root, arena, &names, &has_files, err);
     if (r == STOKE_OK) r = find_pairs(&s, root, &names, STOKE_SPLIT_ALL, &found);

@@ -68,7 +68,7 @@ int stk_list_parse(stoke_dataset *dataset, const char *path, const void *bytes, 
 
 int stk_list_read(stoke_dataset *dataset, const char *path, stoke_error *err)
 {
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     size_t size = 0;
     int r = stk_file_read(path, LIST_LIMIT, &buffer, &size, err);
     if (r == STOKE_OK) r = stk_list_parse(dataset, path, buffer.data, size, err);

@@ -51,7 +51,7 @@ static const char *const auto_suffixes[] = {
 typedef struct matcher {
     stoke_dataset *dataset;
     const stk_layout_part *part;
-    stk_found_file_list images, masks;
+    stk_scan_file_list images, masks;
     const char *image_suffix;
     const char *const *suffixes; /* for masks, besides the exact stem */
     size_t n_suffixes;
@@ -86,7 +86,7 @@ static int part_one_folder(matcher *m)
 {
     size_t kept = 0;
     for (size_t i = 0; i < m->images.count; i++) {
-        stk_found_file file = m->images.items[i];
+        stk_scan_file file = m->images.items[i];
         int is_mask = 0;
         for (size_t s = 0; s < m->n_suffixes; s++)
             is_mask |= ends_with(stk_found_stem(&file), file.stem_length, m->suffixes[s]);
@@ -105,7 +105,7 @@ static int part_one_folder(matcher *m)
 static int read_folders(matcher *m)
 {
     const stk_layout_part *part = m->part;
-    stk_folder_id images, masks;
+    stk_scan_folder_id images, masks;
     int r = stk_folder_identify(part->images, &images, m->err);
     if (r != STOKE_OK || !part->masks)
         return r != STOKE_OK ? r : stk_scan(part->images, NULL, &m->dataset->arena, &m->images, m->err);
@@ -132,7 +132,7 @@ static int strip_suffix(matcher *m)
     if (!*m->image_suffix) return STOKE_OK;
     size_t kept = 0;
     for (size_t i = 0; i < m->images.count; i++) {
-        const stk_found_file *file = &m->images.items[i];
+        const stk_scan_file *file = &m->images.items[i];
         if (ends_with(stk_found_stem(file), file->stem_length, m->image_suffix)) {
             m->images.items[kept] = *file;
             m->images.items[kept++].stem_length -= (uint16_t)strlen(m->image_suffix);
@@ -156,7 +156,7 @@ static size_t slot_of(const matcher *m, const char *stem, size_t length)
 {
     size_t i = (size_t)XXH3_64bits(stem, length) & m->table_mask;
     for (; m->table[i] != NONE; i = (i + 1) & m->table_mask) {
-        const stk_found_file *image = &m->images.items[m->table[i]];
+        const stk_scan_file *image = &m->images.items[m->table[i]];
         if (image->stem_length == length && memcmp(stk_found_stem(image), stem, length) == 0) break;
     }
     return i;
@@ -173,7 +173,7 @@ static int note_twin(matcher *m, size_t twin, size_t other)
 
 static int same_key(const matcher *m, size_t a, size_t b)
 {
-    const stk_found_file *x = &m->images.items[a], *y = &m->images.items[b];
+    const stk_scan_file *x = &m->images.items[a], *y = &m->images.items[b];
     return x->stem_length == y->stem_length &&
            memcmp(stk_found_stem(x), stk_found_stem(y), x->stem_length) == 0;
 }
@@ -195,7 +195,7 @@ static int build_table(matcher *m)
             if (r != STOKE_OK) return r;
             m->fits[i].exact = TWIN;
         }
-        const stk_found_file *image = &m->images.items[i];
+        const stk_scan_file *image = &m->images.items[i];
         if (!before) m->table[slot_of(m, stk_found_stem(image), image->stem_length)] = (uint32_t)i;
     }
     return STOKE_OK;
@@ -211,7 +211,7 @@ static uint32_t image_with_stem(const matcher *m, const char *stem, size_t lengt
 /* The image a mask belongs to. Two images by two suffixes: noted, none. */
 static int claim(matcher *m, size_t index)
 {
-    const stk_found_file *mask = &m->masks.items[index];
+    const stk_scan_file *mask = &m->masks.items[index];
     const char *stem = stk_found_stem(mask);
     uint32_t image = m->exact ? image_with_stem(m, stem, mask->stem_length) : NONE;
     m->claims[index] = image;
@@ -247,7 +247,7 @@ static uint32_t fit_count(const struct fit *fit)
     return fit->exact == TWIN ? 0 : fit->exact ? fit->exact : fit->suffixed;
 }
 
-static int add_sample(matcher *m, const stk_found_file *image, const char *mask)
+static int add_sample(matcher *m, const stk_scan_file *image, const char *mask)
 {
     const char *stem = stk_found_stem(image);
     const char *name = *m->part->prefix
@@ -261,7 +261,7 @@ static int settle_images(matcher *m)
 {
     int r = STOKE_OK;
     for (size_t i = 0; r == STOKE_OK && i < m->images.count; i++) {
-        const stk_found_file *image = &m->images.items[i];
+        const stk_scan_file *image = &m->images.items[i];
         const struct fit *fit = &m->fits[i];
         if (fit->exact == TWIN) continue;
         if (fit_count(fit) == 1)
@@ -326,9 +326,9 @@ static int pair_up(matcher *m)
     if (r == STOKE_OK) r = settle_images(m);
     if (r == STOKE_OK) r = settle_masks(m);
     if (r != STOKE_OK || m->dataset->count > before) return r;
-    const stk_found_file none = { .path = "(none)", .stem_length = 6 };
-    const stk_found_file *image = m->images.count ? &m->images.items[0] : &none;
-    const stk_found_file *mask = m->masks.count ? &m->masks.items[0] : &none;
+    const stk_scan_file none = { .path = "(none)", .stem_length = 6 };
+    const stk_scan_file *image = m->images.count ? &m->images.items[0] : &none;
+    const stk_scan_file *mask = m->masks.count ? &m->masks.items[0] : &none;
     return stk_fail(
         m->err, STOKE_E_NOTFOUND,
         "no image in %s has a mask in %s: %zu images (stem of one: %.*s), %zu masks (stem of one: %.*s); "
@@ -345,7 +345,7 @@ static int refuse_masks_among_images(const matcher *m)
     size_t alike = 0;
     const char *example = "";
     for (size_t i = 0; i < m->images.count; i++) {
-        const stk_found_file *image = &m->images.items[i];
+        const stk_scan_file *image = &m->images.items[i];
         for (size_t s = 0; s < m->n_suffixes; s++)
             if (ends_with(stk_found_stem(image), image->stem_length, m->suffixes[s])) {
                 alike++;
@@ -366,7 +366,7 @@ static int add_unpaired(matcher *m)
     int r = STOKE_OK;
     size_t from = m->dataset->count, n = m->images.count;
     for (size_t i = 0; r == STOKE_OK && i < n; i++) {
-        const stk_found_file *image = &m->images.items[i];
+        const stk_scan_file *image = &m->images.items[i];
         if (!(i > 0 && same_key(m, i, i - 1)) && !(i + 1 < n && same_key(m, i, i + 1))) {
             r = add_sample(m, image, NULL);
             continue;

@@ -132,7 +132,7 @@ static int is_yaml(const char *path)
 
 static int read_file(stoke_labels *labels, const char *path, stoke_error *err)
 {
-    stk_buffer file = { 0 };
+    stk_mem_buffer file = { 0 };
     size_t size = 0;
     int r = stk_file_read(path, FILE_LIMIT, &file, &size, err);
     if (r == STOKE_E_NOTFOUND)

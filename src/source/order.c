@@ -39,7 +39,7 @@ static uint64_t permute(const stoke_order *order, uint64_t x)
 {
     const uint64_t n = order->count;
     /* count stands in the place of the position: sets that differ by one file get unrelated orders. */
-    stk_random key = stk_philox(order->seed, n, order->epoch, STK_STREAM_ORDER, 0);
+    stk_rng key = stk_philox(order->seed, n, order->epoch, STK_STREAM_ORDER, 0);
     uint64_t weyl = stk_pair(key.word[0], key.word[1]);
     const uint64_t whiten = stk_pair(key.word[2], key.word[3]);
     for (unsigned left = permutation_rounds(n); left; left--) {
@@ -58,7 +58,7 @@ static uint64_t permute(const stoke_order *order, uint64_t x)
 /* The first sample whose running sum exceeds the draw: a weight of 0 is never chosen. */
 static uint64_t weighted(const stoke_order *order, uint64_t position)
 {
-    stk_random r = stk_philox(order->seed, position, order->epoch, STK_STREAM_WEIGHTED, 0);
+    stk_rng r = stk_philox(order->seed, position, order->epoch, STK_STREAM_WEIGHTED, 0);
     const double total = order->cumulative[order->count - 1];
     double draw = (double)(stk_pair(r.word[0], r.word[1]) >> 11) * 0x1p-53 * total;
     if (draw >= total) draw = nextafter(total, 0.0); /* the product may round up to the total */
@@ -87,7 +87,7 @@ uint64_t stoke_order_at(const stoke_order *order, uint64_t position)
 uint64_t stoke_order_substitute(const stoke_order *order, uint64_t position, uint32_t attempt)
 {
     if (position >= order->count) position %= order->count;
-    stk_random r = stk_philox(order->seed, position, order->epoch, STK_STREAM_SUBSTITUTE, attempt);
+    stk_rng r = stk_philox(order->seed, position, order->epoch, STK_STREAM_SUBSTITUTE, attempt);
     return stk_below(stk_pair(r.word[0], r.word[1]), order->count);
 }
 

@@ -350,7 +350,7 @@ int stk_pack_folder_open(stk_pack_folder *folder, const stk_pack_plan *plan, con
     /* Released when the process ends, however it ends. Where locks are not supported, there is none. */
     if (flock(folder->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return stk_fail(err, STOKE_E_STATE, "%s: another pack is writing into it", params->out);
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     size_t size = 0;
     char *old = NULL, *new = manifest_text(plan, params);
     r = new ? stk_file_read(path, MANIFEST_LIMIT, &buffer, &size, err)

@@ -76,7 +76,7 @@ int stk_pair_sizes(stoke_orientation wanted, const stoke_image_info *image, cons
                     mask_w, shown ? shown : "", shown ? " " : "", h, w, cure(wanted, image, mask));
 }
 
-int stk_header_read(stoke_decoder *decoder, stk_buffer *buffer, const stoke_blob *blob, uint64_t limit,
+int stk_header_read(stoke_decoder *decoder, stk_mem_buffer *buffer, const stoke_blob *blob, uint64_t limit,
                     stoke_image_info *info)
 {
     uint64_t size;
@@ -157,7 +157,7 @@ typedef struct looking {
 
 typedef struct looker {
     stoke_decoder *decoder;
-    stk_buffer buffer;
+    stk_mem_buffer buffer;
     stk_pair_counts counts;
 } looker;
 

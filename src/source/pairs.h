@@ -54,7 +54,7 @@ void stk_pairs_free(stk_pairs *pairs); /* accepts a zeroed struct */
 
 /* The header of a blob: its first bytes are read, all of it only where these do not have it (TIFF keeps its
  * directory at the end). 0: none that can be read. */
-int stk_header_read(stoke_decoder *decoder, stk_buffer *buffer, const stoke_blob *blob, uint64_t limit,
+int stk_header_read(stoke_decoder *decoder, stk_mem_buffer *buffer, const stoke_blob *blob, uint64_t limit,
                     stoke_image_info *info);
 
 #endif

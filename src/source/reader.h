@@ -12,7 +12,7 @@
 
 typedef struct stk_reader {
     stoke_decoder *decoder;
-    stk_buffer file, ids, head;
+    stk_mem_buffer file, ids, head;
     size_t file_bytes; /* of the file read last */
 } stk_reader;
 

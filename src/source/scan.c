@@ -18,14 +18,14 @@
 
 enum { MAX_DEPTH = 64 };
 
-int stk_folder_identify(const char *path, stk_folder_id *id, stoke_error *err)
+int stk_folder_identify(const char *path, stk_scan_folder_id *id, stoke_error *err)
 {
     struct stat st;
     if (stat(path, &st) != 0)
         return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno,
                               "%s: cannot open folder", path);
     if (!S_ISDIR(st.st_mode)) return stk_fail(err, STOKE_E_INVALID, "%s: is not a folder", path);
-    *id = (stk_folder_id){ st.st_dev, st.st_ino };
+    *id = (stk_scan_folder_id){ st.st_dev, st.st_ino };
     return STOKE_OK;
 }
 
@@ -58,10 +58,11 @@ static int by_bytes(const void *a, const void *b)
 /* What one reading of a folder is for. */
 typedef struct walk {
     stk_string_arena *arena;
-    stk_found_file_list *found; /* NULL: only has_files is wanted */
-    size_t root_length;         /* of the root and its slash: where stems start */
-    const stk_folder_id *skip;
-    stk_folder_id *seen; /* open-addressed set, seen_size is a power of two; node 0 = free (no inode is 0) */
+    stk_scan_file_list *found; /* NULL: only has_files is wanted */
+    size_t root_length;        /* of the root and its slash: where stems start */
+    const stk_scan_folder_id *skip;
+    stk_scan_folder_id
+        *seen; /* open-addressed set, seen_size is a power of two; node 0 = free (no inode is 0) */
     size_t n_seen, seen_size;
     int has_files;
     char path[PATH_MAX]; /* of the folder being read */
@@ -73,7 +74,7 @@ static int out_of_memory(walk *w)
     return stk_fail(w->err, STOKE_E_NOMEM, "%s: no memory for the list of files", w->path);
 }
 
-static size_t seen_slot(const walk *w, stk_folder_id id)
+static size_t seen_slot(const walk *w, stk_scan_folder_id id)
 {
     size_t mask = w->seen_size - 1, i = (size_t)stk_mix64(id.node + stk_mix64(id.device)) & mask;
     while (w->seen[i].node && (w->seen[i].node != id.node || w->seen[i].device != id.device))
@@ -97,7 +98,7 @@ static int grow_seen(walk *w)
 /* *fresh = 1 when the folder is to be walked: not left out and not met before. */
 static int first_visit(walk *w, const struct stat *st, int *fresh)
 {
-    stk_folder_id id = { st->st_dev, st->st_ino };
+    stk_scan_folder_id id = { st->st_dev, st->st_ino };
     *fresh = 0;
     if (w->skip && w->skip->device == id.device && w->skip->node == id.node) return STOKE_OK;
     if (2 * (w->n_seen + 1) > w->seen_size && grow_seen(w) != STOKE_OK) return STOKE_E_NOMEM;
@@ -123,7 +124,7 @@ static int add_file(walk *w, size_t length, const char *name)
     char *path = stk_string_arena_copy(w->arena, w->path, total);
     w->path[length] = 0;
     if (!path) return out_of_memory(w);
-    w->found->items[w->found->count++] = (stk_found_file){
+    w->found->items[w->found->count++] = (stk_scan_file){
         .path = path,
         .stem = (uint16_t)w->root_length,
         .stem_length = (uint16_t)(stk_stem_length(path, total) - w->root_length),
@@ -133,7 +134,7 @@ static int add_file(walk *w, size_t length, const char *name)
 
 /* Reads one folder: files are added, the names of folders go to `folders`. The handle is closed before
  * anything deeper is opened, so that one is enough for any depth. */
-static int read_folder(walk *w, size_t length, stk_name_list *folders)
+static int read_folder(walk *w, size_t length, stk_scan_name_list *folders)
 {
     DIR *handle = stk_opendir(w->path);
     if (!handle) return stk_fail_errno(w->err, STOKE_E_IO, errno, "%s: cannot open folder", w->path);
@@ -172,7 +173,7 @@ static int walk_folder(walk *w, size_t length, unsigned depth)
 {
     if (depth > MAX_DEPTH)
         return stk_fail(w->err, STOKE_E_LIMIT, "%s: nested deeper than %d folders", w->path, MAX_DEPTH);
-    stk_name_list folders = { 0 };
+    stk_scan_name_list folders = { 0 };
     int r = read_folder(w, length, &folders);
     /* Sorted, so that of two links to one folder the same one is walked on every machine. */
     if (folders.count) qsort(folders.items, folders.count, sizeof *folders.items, by_bytes);
@@ -204,8 +205,8 @@ static int start_at(walk *w, const char *root, size_t *length)
     return STOKE_OK;
 }
 
-int stk_scan(const char *root, const stk_folder_id *skip, stk_string_arena *arena, stk_found_file_list *found,
-             stoke_error *err)
+int stk_scan(const char *root, const stk_scan_folder_id *skip, stk_string_arena *arena,
+             stk_scan_file_list *found, stoke_error *err)
 {
     walk *w = stk_calloc(1, sizeof *w);
     if (!w) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", root);
@@ -218,7 +219,7 @@ int stk_scan(const char *root, const stk_folder_id *skip, stk_string_arena *aren
     return r;
 }
 
-int stk_list_folders(const char *path, stk_string_arena *arena, stk_name_list *names, int *has_files,
+int stk_list_folders(const char *path, stk_string_arena *arena, stk_scan_name_list *names, int *has_files,
                      stoke_error *err)
 {
     walk *w = stk_calloc(1, sizeof *w);

@@ -18,7 +18,7 @@ static int is_one_of(const char *const *words, size_t count, const char *text, s
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
-static stk_field_role role_of(const char *field)
+static stk_shard_field_role role_of(const char *field)
 {
     static const char *const images[] = { "image", "img" };
     static const char *const masks[] = { "mask", "seg", "label", "gt", "ann" };

@@ -12,16 +12,16 @@
 
 #include <stddef.h>
 
-typedef enum stk_field_role {
+typedef enum stk_shard_field_role {
     STK_FIELD_OTHER,   /* json, cls, txt, depth.png: not ours */
     STK_FIELD_PICTURE, /* jpg, png, ...: the image, or the mask of one with another extension */
     STK_FIELD_IMAGE,   /* image.jpg, img.jpg */
     STK_FIELD_MASK     /* mask.png, seg.png, label.png, gt.png, ann.png */
-} stk_field_role;
+} stk_shard_field_role;
 
 typedef struct stk_shard_name {
     size_t key; /* length of the key, which the name begins with */
-    stk_field_role role;
+    stk_shard_field_role role;
     enum { STK_PICTURE_OTHER, STK_PICTURE_JPEG, STK_PICTURE_PNG } picture;
 } stk_shard_name;
 

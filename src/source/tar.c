@@ -36,7 +36,7 @@ typedef struct scan {
     uint64_t at;     /* of the header being looked at */
     uint64_t number; /* of the member it belongs to, from 1 */
     header head;
-    stk_buffer text; /* of a pax header */
+    stk_mem_buffer text; /* of a pax header */
     /* from headers before the member's own */
     int has_name, has_size, extended;
     char name[STK_TAR_NAME];

@@ -180,7 +180,7 @@ static int scan_file(stk_tar_index *index, int fd, const char *path, const char 
     if (stk_fstat(fd, &st) != 0) return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot stat", path);
     if (!S_ISREG(st.st_mode)) return stk_fail(err, STOKE_E_IO, "%s: not a regular file", path);
     const stk_tar_stamp stamp = stamp_of(&st);
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     size_t size;
     int r = stk_file_read(index_path, INDEX_LIMIT, &buffer, &size, NULL);
     if (r == STOKE_OK) r = stk_tar_index_parse(index, &stamp, buffer.data, size, NULL);

@@ -20,11 +20,11 @@
 #include "src/source/verify.h"
 
 typedef stk_verify_sums sums;
-typedef stk_verification verification;
+typedef stk_verify_result verification;
 
 typedef struct verifier {
     stk_reader reader;
-    stk_buffer ids; /* classes, where the tally has values */
+    stk_mem_buffer ids; /* classes, where the tally has values */
     stk_tally tally, odd;
     sums sums;
 } verifier;
@@ -44,7 +44,7 @@ static int add_bad(verification *v, uint64_t order, int by_label, const char *pa
     stoke_bad_file file = { stk_strdup(path), stk_strdup(error->message), error->code };
     pthread_mutex_lock(&v->lock);
     int room = stk_grow((void **)&v->bad, &v->bad_capacity, v->n_bad + 1, sizeof *v->bad);
-    if (room && file.path && file.reason) v->bad[v->n_bad++] = (stk_bad_line){ order, by_label, file };
+    if (room && file.path && file.reason) v->bad[v->n_bad++] = (stk_verify_bad_line){ order, by_label, file };
     pthread_mutex_unlock(&v->lock);
     if (room && file.path && file.reason) return STOKE_OK;
     stk_free((char *)file.path);

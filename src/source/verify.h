@@ -12,11 +12,11 @@
 #include "src/source/pairs.h"
 #include "src/source/tally.h"
 
-typedef struct stk_bad_line {
+typedef struct stk_verify_bad_line {
     uint64_t order; /* twice the sample's id, plus one for its mask */
     int by_label;   /* of values that are no class, and nothing else */
     stoke_bad_file file;
-} stk_bad_line;
+} stk_verify_bad_line;
 
 /* What members add up for themselves, and the calling thread collects. */
 typedef struct stk_verify_sums {
@@ -28,7 +28,7 @@ typedef struct stk_verify_sums {
 } stk_verify_sums;
 void stk_verify_sums_begin(stk_verify_sums *sums);
 
-typedef struct stk_verification {
+typedef struct stk_verify_result {
     const stoke_dataset *dataset;
     const stoke_data_params *params;
     stoke_labels *labels; /* as set */
@@ -36,13 +36,13 @@ typedef struct stk_verification {
     stk_verify_sums sums;
     stk_tally *tally, *odd; /* of good masks; of those with values that are no class */
     pthread_mutex_t lock;   /* of the bad lines */
-    stk_bad_line *bad;
+    stk_verify_bad_line *bad;
     size_t n_bad, bad_capacity;
-} stk_verification;
+} stk_verify_result;
 
-void stk_bad_line_free(stk_bad_line *line);
+void stk_bad_line_free(stk_verify_bad_line *line);
 
 /* Moves what was found into the report. On failure the report is left for stoke_verify_report_free. */
-int stk_verify_write(stk_verification *v, stoke_verify_report *report, stoke_error *err);
+int stk_verify_write(stk_verify_result *v, stoke_verify_report *report, stoke_error *err);
 
 #endif

@@ -20,7 +20,7 @@ void stk_verify_sums_begin(stk_verify_sums *sums)
     sums->first_jpeg = sums->first_colored = UINT64_MAX;
 }
 
-void stk_bad_line_free(stk_bad_line *line)
+void stk_bad_line_free(stk_verify_bad_line *line)
 {
     stk_free((char *)line->file.path);
     stk_free((char *)line->file.reason);
@@ -58,7 +58,7 @@ int stoke_remark_on_values(const stoke_data_params *params, uint32_t low, uint32
 /* ---- classes ---- */
 
 /* The masks' values as training takes them. Leaves in *settled what it would set. */
-static int judge(const stk_verification *v, const stk_names *names, stoke_data_params *settled,
+static int judge(const stk_verify_result *v, const stk_names *names, stoke_data_params *settled,
                  stk_mask_rules *judgement, stoke_verify_report *report, stoke_error *why)
 {
     const stk_verify_sums *s = &v->sums;
@@ -89,7 +89,7 @@ static int has_pixels(const stk_tally *tally)
 }
 
 /* Names that were only found are counted before the classes are, on a map of their own. */
-static int count_names(const stk_verification *v, stk_names *names, stoke_error *err)
+static int count_names(const stk_verify_result *v, stk_names *names, stoke_error *err)
 {
     stoke_labels *labels = NULL;
     int r = stoke_labels_create(&labels, NULL, STK_TALLY_IDS, -1, err);
@@ -99,7 +99,7 @@ static int count_names(const stk_verification *v, stk_names *names, stoke_error 
 }
 
 /* What values mean: report->labels, n_ids, ignore_index, or the refusal. */
-static int take_labels(stk_verification *v, stoke_verify_report *report, int *mapped, stoke_error *err)
+static int take_labels(stk_verify_result *v, stoke_verify_report *report, int *mapped, stoke_error *err)
 {
     stoke_data_params settled = *v->params;
     stk_mask_rules judgement;
@@ -141,7 +141,8 @@ static int class_of(const stoke_labels *labels, uint16_t value, uint16_t *id)
 }
 
 /* Values become classes where training would make them so; values of refused masks stay what they are. */
-static int count_classes(const stk_verification *v, stoke_verify_report *report, int mapped, stoke_error *err)
+static int count_classes(const stk_verify_result *v, stoke_verify_report *report, int mapped,
+                         stoke_error *err)
 {
     stk_tally *classes = v->tally;
     if (mapped) {
@@ -170,12 +171,12 @@ static int count_classes(const stk_verification *v, stoke_verify_report *report,
 
 static int by_order(const void *a, const void *b)
 {
-    uint64_t x = ((const stk_bad_line *)a)->order, y = ((const stk_bad_line *)b)->order;
+    uint64_t x = ((const stk_verify_bad_line *)a)->order, y = ((const stk_verify_bad_line *)b)->order;
     return x < y ? -1 : x > y;
 }
 
 /* Values that turn out to be classes are no fault. */
-static int take_bad(stk_verification *v, stoke_verify_report *report, int mapped, stoke_error *err)
+static int take_bad(stk_verify_result *v, stoke_verify_report *report, int mapped, stoke_error *err)
 {
     report->bad = stk_alloc(v->n_bad * sizeof *report->bad);
     if (!report->bad) return stk_fail(err, STOKE_E_NOMEM, "no memory for the report");
@@ -189,7 +190,7 @@ static int take_bad(stk_verification *v, stoke_verify_report *report, int mapped
     return STOKE_OK;
 }
 
-static void take_sums(const stk_verification *v, stoke_verify_report *report, int mapped)
+static void take_sums(const stk_verify_result *v, stoke_verify_report *report, int mapped)
 {
     const stk_verify_sums *s = &v->sums;
     report->pairs = stoke_dataset_count(v->dataset);
@@ -205,7 +206,7 @@ static void take_sums(const stk_verification *v, stoke_verify_report *report, in
     }
 }
 
-int stk_verify_write(stk_verification *v, stoke_verify_report *report, stoke_error *err)
+int stk_verify_write(stk_verify_result *v, stoke_verify_report *report, stoke_error *err)
 {
     const stk_verify_sums *s = &v->sums;
     char text[512];

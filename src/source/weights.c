@@ -125,7 +125,7 @@ int stk_weights_parse(const stoke_dataset *dataset, const char *path, const void
 
 int stk_weights_load(const stoke_dataset *dataset, const char *path, double **cumulative, stoke_error *err)
 {
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     size_t size = 0;
     *cumulative = NULL;
     int r = stk_file_read(path, WEIGHTS_LIMIT, &buffer, &size, err);

@@ -45,7 +45,7 @@ int stoke_synth_draw(const stoke_synth_params *params, uint64_t index, stoke_ima
     if (!fits(image, params, 3) || !fits(mask, params, 1))
         return stk_fail(err, STOKE_E_INVALID, "image and mask must be u8, 3 and 1 channels, %u x %u",
                         (unsigned)params->height, (unsigned)params->width);
-    stk_scene *scene = stk_alloc(sizeof *scene);
+    stk_synth_scene *scene = stk_alloc(sizeof *scene);
     if (!scene) return stk_fail(err, STOKE_E_NOMEM, "out of memory for a scene");
     stk_scene_invent(scene, params, index);
     /* The mask holds indices of shapes until the picture is rendered, then their classes. */

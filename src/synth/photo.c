@@ -33,7 +33,7 @@ static uint32_t half_pixel(int64_t x, uint32_t width)
 
 /* Adds a shape's shadow to what lies below it, or (no offset) wipes out the shadows that fell on what it now
  * hides. */
-static void paint_shadow(shadow_map *map, const stk_shape *s, int32_t dx, int32_t dy, int add)
+static void paint_shadow(shadow_map *map, const stk_synth_shape *s, int32_t dx, int32_t dy, int add)
 {
     int32_t crossing[STK_POINTS];
     uint32_t top = half_pixel((int64_t)s->top + dy, map->height),
@@ -102,7 +102,7 @@ static void blur_columns(shadow_map *map, uint32_t radius)
     }
 }
 
-static int shadow_create(shadow_map *map, const stk_scene *scene, stoke_error *err)
+static int shadow_create(shadow_map *map, const stk_synth_scene *scene, stoke_error *err)
 {
     uint32_t side = scene->width < scene->height ? scene->width : scene->height;
     uint32_t radius = side / 160 ? side / 160 : 1; /* half pixels: at 512 the edge is 12 pixels soft */
@@ -113,7 +113,7 @@ static int shadow_create(shadow_map *map, const stk_scene *scene, stoke_error *e
     if (!map->depth || !map->sums || !map->line)
         return stk_fail(err, STOKE_E_NOMEM, "out of memory for a scene");
     for (int i = 0; i < scene->count; i++) {
-        const stk_shape *s = &scene->shapes[i];
+        const stk_synth_shape *s = &scene->shapes[i];
         if (!s->casts_shadow) continue;
         paint_shadow(map, s, scene->shadow_x, scene->shadow_y, 1);
         paint_shadow(map, s, 0, 0, 0);
@@ -141,8 +141,8 @@ static uint8_t clamp_byte(int32_t value)
 
 /* A run of pixels of one shape. The texture is read along a line through the tile; a second look at the
  * cloud, four times as coarse, takes away the repetition. */
-static void color_run(const stk_scene *scene, const stk_shape *s, const uint8_t *shade, uint32_t y,
-                      uint32_t from, uint32_t to, uint8_t *out)
+static void color_run(const stk_synth_scene *scene, const stk_synth_shape *s, const uint8_t *shade,
+                      uint32_t y, uint32_t from, uint32_t to, uint8_t *out)
 {
     const uint8_t *tile = stk_texture_tile(s->texture), *cloud = stk_texture_tile(STK_CLOUD);
     int32_t rx = (int32_t)from - s->center_x, ry = (int32_t)y - s->center_y;
@@ -167,8 +167,8 @@ static void color_run(const stk_scene *scene, const stk_shape *s, const uint8_t 
     }
 }
 
-static void color_row(const stk_scene *scene, const stoke_image *indices, const shadow_map *map, uint32_t y,
-                      uint8_t *out)
+static void color_row(const stk_synth_scene *scene, const stoke_image *indices, const shadow_map *map,
+                      uint32_t y, uint8_t *out)
 {
     const uint8_t *index = (const uint8_t *)indices->data + y * indices->stride;
     const uint8_t *shade = map->depth + (size_t)(y / 2) * map->width;
@@ -209,9 +209,9 @@ static void noise_strength(uint16_t strength[256])
 }
 
 /* One Philox block keys a row; the bytes come from mixing its counter, four samples per 64 bits. */
-static void add_noise(const stk_scene *scene, uint32_t y, const uint16_t strength[256], uint8_t *row)
+static void add_noise(const stk_synth_scene *scene, uint32_t y, const uint16_t strength[256], uint8_t *row)
 {
-    stk_random key = stk_philox(scene->noise_seed, scene->index, (uint64_t)y + 1, STK_STREAM_SYNTH, 0);
+    stk_rng key = stk_philox(scene->noise_seed, scene->index, (uint64_t)y + 1, STK_STREAM_SYNTH, 0);
     uint64_t counter = stk_pair(key.word[0], key.word[1]), bits = 0;
     for (size_t i = 0; i < (size_t)scene->width * 3; i++, bits >>= 16) {
         if (i % 4 == 0) bits = stk_mix64(counter += UINT64_C(0x9e3779b97f4a7c15)); /* odd: every value once */
@@ -226,7 +226,7 @@ static void add_border(uint8_t *row, size_t width)
     memcpy(row + (width + 1) * 3, row + width * 3, 3);
 }
 
-static void render_rows(const stk_scene *scene, const stoke_image *indices, const shadow_map *map,
+static void render_rows(const stk_synth_scene *scene, const stoke_image *indices, const shadow_map *map,
                         uint8_t *lines, uint16_t *sums, stoke_image *image)
 {
     uint16_t strength[256];
@@ -248,7 +248,8 @@ static void render_rows(const stk_scene *scene, const stoke_image *indices, cons
     }
 }
 
-int stk_photo_render(const stk_scene *scene, const stoke_image *indices, stoke_image *image, stoke_error *err)
+int stk_photo_render(const stk_synth_scene *scene, const stoke_image *indices, stoke_image *image,
+                     stoke_error *err)
 {
     shadow_map map;
     size_t line = ((size_t)scene->width + 2) * 3;

@@ -13,7 +13,7 @@
 typedef struct dice {
     uint64_t seed, index;
     uint32_t block, used;
-    stk_random words;
+    stk_rng words;
 } dice;
 
 static uint32_t roll(dice *d)
@@ -44,13 +44,13 @@ static void hue_color(int32_t hue, int32_t saturation, int32_t value, int32_t rg
 }
 
 /* Colours by texture value: from `dark` to `light`. */
-static void fill_colors(stk_shape *s, const int32_t dark[3], const int32_t light[3])
+static void fill_colors(stk_synth_shape *s, const int32_t dark[3], const int32_t light[3])
 {
     for (int t = 0; t < 256; t++)
         for (int c = 0; c < 3; c++) s->color[t][c] = (uint8_t)((dark[c] * (255 - t) + light[c] * t) / 255);
 }
 
-static void random_surface(dice *d, stk_shape *s, stk_texture texture)
+static void random_surface(dice *d, stk_synth_shape *s, stk_synth_texture texture)
 {
     uint32_t angle = (uint32_t)between(d, 0, STK_TURN - 1);
     int32_t scale = between(d, 45000, 88000); /* Q16 texture pixels per pixel: 0.7 .. 1.35 */
@@ -64,7 +64,7 @@ static void random_surface(dice *d, stk_shape *s, stk_texture texture)
 
 /* ---- outlines ---- */
 
-static void add_point(stk_shape *s, int32_t x, int32_t y)
+static void add_point(stk_synth_shape *s, int32_t x, int32_t y)
 {
     s->x[s->points] = x;
     s->y[s->points] = y;
@@ -74,7 +74,7 @@ static void add_point(stk_shape *s, int32_t x, int32_t y)
 }
 
 /* A point at (dx, dy) Q8 from the centre of a shape turned by `turn`. */
-static void add_turned(stk_shape *s, int64_t dx, int64_t dy, uint32_t turn)
+static void add_turned(stk_synth_shape *s, int64_t dx, int64_t dy, uint32_t turn)
 {
     int64_t c = stk_cosine(turn), n = stk_sine(turn);
     add_point(s, s->center_x * 256 + (int32_t)((dx * c - dy * n) >> 15),
@@ -82,7 +82,7 @@ static void add_turned(stk_shape *s, int64_t dx, int64_t dy, uint32_t turn)
 }
 
 /* 64 corners: the sides leave the true curve by 0.12 % of the radius, 0.1 pixel at 100. */
-static void add_oval(stk_shape *s, int64_t rx, int64_t ry, uint32_t turn)
+static void add_oval(stk_synth_shape *s, int64_t rx, int64_t ry, uint32_t turn)
 {
     for (uint32_t i = 0; i < 64; i++) {
         uint32_t angle = i * (STK_TURN / 64);
@@ -91,7 +91,7 @@ static void add_oval(stk_shape *s, int64_t rx, int64_t ry, uint32_t turn)
 }
 
 /* `corners` points around the centre, each at its own radius. */
-static void add_spokes(dice *d, stk_shape *s, int64_t radius, int corners, int inner_percent,
+static void add_spokes(dice *d, stk_synth_shape *s, int64_t radius, int corners, int inner_percent,
                        int loose_percent, uint32_t turn)
 {
     for (int i = 0; i < corners; i++) {
@@ -104,7 +104,7 @@ static void add_spokes(dice *d, stk_shape *s, int64_t radius, int corners, int i
 
 enum { OVAL, BOX, POLYGON, STAR, RING, FAMILIES };
 
-static void outline(dice *d, stk_shape *s, int family, int32_t radius)
+static void outline(dice *d, stk_synth_shape *s, int family, int32_t radius)
 {
     uint32_t turn = (uint32_t)between(d, 0, STK_TURN - 1);
     int64_t r = (int64_t)radius * 256, w, h;
@@ -135,7 +135,7 @@ static void outline(dice *d, stk_shape *s, int family, int32_t radius)
 
 /* The hue of a class: golden-section steps around the circle, so any first n classes are spread out. Family
  * and texture have the same period, shifted by one each round: 25 classes before a pair repeats. */
-static void invent_thing(dice *d, stk_scene *scene, stk_shape *s, uint32_t classes)
+static void invent_thing(dice *d, stk_synth_scene *scene, stk_synth_shape *s, uint32_t classes)
 {
     uint32_t id = (uint32_t)between(d, 1, (int32_t)classes - 1), kind = id - 1;
     int32_t side = (int32_t)(scene->width < scene->height ? scene->width : scene->height);
@@ -147,7 +147,7 @@ static void invent_thing(dice *d, stk_scene *scene, stk_shape *s, uint32_t class
     s->center_x = between(d, 0, (int32_t)scene->width - 1);
     s->center_y = between(d, 0, (int32_t)scene->height - 1);
     outline(d, s, (int)(kind % FAMILIES), radius);
-    random_surface(d, s, (stk_texture)((kind + kind / FAMILIES) % STK_TEXTURES));
+    random_surface(d, s, (stk_synth_texture)((kind + kind / FAMILIES) % STK_TEXTURES));
     int32_t saturation = between(d, 150, 215), value = between(d, 170, 240);
     hue_color(hue + between(d, -30, 30), saturation, value * 11 / 20, dark);
     hue_color(hue, saturation * 4 / 5, value, light);
@@ -158,7 +158,7 @@ static void invent_thing(dice *d, stk_scene *scene, stk_shape *s, uint32_t class
     s->slope_y = -(int32_t)(slope * stk_sine(scene->sun) >> 15);
 }
 
-static void cover_all(const stk_scene *scene, stk_shape *s)
+static void cover_all(const stk_synth_scene *scene, stk_synth_shape *s)
 {
     int32_t right = (int32_t)scene->width * 256, bottom = (int32_t)scene->height * 256;
     add_point(s, 0, 0);
@@ -171,7 +171,7 @@ static void cover_all(const stk_scene *scene, stk_shape *s)
 }
 
 /* Earth, grass, sand, stone: weak colours, so that things stand out. */
-static void invent_ground(dice *d, stk_scene *scene, stk_shape *s)
+static void invent_ground(dice *d, stk_synth_scene *scene, stk_synth_shape *s)
 {
     static const int16_t hues[4] = { 130, 330, 200, 900 }, saturations[4] = { 90, 95, 75, 22 };
     int kind = between(d, 0, 3), value = between(d, 120, 190);
@@ -185,7 +185,7 @@ static void invent_ground(dice *d, stk_scene *scene, stk_shape *s)
 }
 
 /* Everything above a line of hills. Background, like the ground. */
-static void invent_sky(dice *d, stk_scene *scene, stk_shape *s)
+static void invent_sky(dice *d, stk_synth_scene *scene, stk_synth_shape *s)
 {
     int32_t dark[3], light[3], height = (int32_t)scene->height * 256, width = (int32_t)scene->width * 256;
     int32_t level = height * between(d, 12, 30) / 64, rough = height / between(d, 12, 40);
@@ -210,7 +210,7 @@ static void invent_sky(dice *d, stk_scene *scene, stk_shape *s)
     s->slope_y = (int32_t)(between(d, 20, 60) * 65536 / (int32_t)scene->height);
 }
 
-static void invent_light(dice *d, stk_scene *scene)
+static void invent_light(dice *d, stk_synth_scene *scene)
 {
     int32_t side = (int32_t)(scene->width < scene->height ? scene->width : scene->height);
     uint32_t sun = (uint32_t)between(d, 0, STK_TURN - 1);
@@ -224,7 +224,7 @@ static void invent_light(dice *d, stk_scene *scene)
     scene->light_y = -(int32_t)(fall * 2 * 65536 / (int32_t)scene->height * stk_sine(sun) >> 15);
 }
 
-void stk_scene_invent(stk_scene *scene, const stoke_synth_params *params, uint64_t index)
+void stk_scene_invent(stk_synth_scene *scene, const stoke_synth_params *params, uint64_t index)
 {
     dice d = { .seed = params->seed, .index = index };
     stk_texture_prepare();
@@ -242,7 +242,7 @@ void stk_scene_invent(stk_scene *scene, const stoke_synth_params *params, uint64
 
 /* ---- mask ---- */
 
-int stk_shape_cross(const stk_shape *s, int32_t y, int32_t *crossing)
+int stk_shape_cross(const stk_synth_shape *s, int32_t y, int32_t *crossing)
 {
     int count = 0;
     if (y < s->top || y > s->bottom) return 0;
@@ -269,11 +269,11 @@ static uint32_t first_pixel(int32_t x, uint32_t width)
     return pixel < 0 ? 0 : (uint32_t)pixel > width ? width : (uint32_t)pixel;
 }
 
-void stk_scene_paint(const stk_scene *scene, stoke_image *indices)
+void stk_scene_paint(const stk_synth_scene *scene, stoke_image *indices)
 {
     int32_t crossing[STK_POINTS];
     for (int i = 0; i < scene->count; i++) {
-        const stk_shape *s = &scene->shapes[i];
+        const stk_synth_shape *s = &scene->shapes[i];
         uint32_t top = first_pixel(s->top, scene->height), bottom = first_pixel(s->bottom, scene->height);
         for (uint32_t y = top; y < bottom; y++) {
             uint8_t *row = (uint8_t *)indices->data + y * indices->stride;

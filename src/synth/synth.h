@@ -19,19 +19,19 @@ enum {
     STK_SHAPES = 24
 };
 
-typedef enum stk_texture {
+typedef enum stk_synth_texture {
     STK_CLOUD,
     STK_STRIPES,
     STK_BRICKS,
     STK_GRAIN,
     STK_PEBBLES,
     STK_TEXTURES
-} stk_texture;
+} stk_synth_texture;
 
 /* Builds 320 KB of textures and a sine, once per process; constant afterwards. Call it before the next three.
  */
 void stk_texture_prepare(void);
-const uint8_t *stk_texture_tile(stk_texture kind);
+const uint8_t *stk_texture_tile(stk_synth_texture kind);
 int32_t stk_sine(uint32_t angle); /* Q15; angle in STK_TURN-ths of a turn, any value */
 static inline int32_t stk_cosine(uint32_t angle)
 {
@@ -39,45 +39,45 @@ static inline int32_t stk_cosine(uint32_t angle)
 }
 
 /* One or two closed outlines, filled even-odd (a ring is two circles), and how the surface looks. */
-typedef struct stk_shape {
+typedef struct stk_synth_shape {
     int32_t x[STK_POINTS], y[STK_POINTS]; /* Q8 pixels */
     int points, split;   /* the second outline starts at `split`; split = points: there is none */
     int32_t top, bottom; /* Q8 */
     uint8_t class_id, casts_shadow;
-    stk_texture texture;
+    stk_synth_texture texture;
     int32_t center_x, center_y; /* pixels */
     int32_t step_u, step_v;     /* Q16 texture pixels per pixel; (v, u) runs at right angles to it */
     uint32_t start_u, start_v;
     int32_t slope_x, slope_y; /* Q16 brightness per pixel from the centre */
     int32_t glow;             /* Q8, 256 = as lit */
     uint8_t color[256][3];    /* by texture value */
-} stk_shape;
+} stk_synth_shape;
 
-typedef struct stk_scene {
+typedef struct stk_synth_scene {
     uint32_t width, height;
     int count;
     uint32_t sun;                    /* angle the light travels in */
     int32_t shadow_x, shadow_y;      /* Q8 pixels */
     int32_t light, light_x, light_y; /* Q8 at the centre, Q16 per pixel */
     uint64_t noise_seed, index;
-    stk_shape shapes[STK_SHAPES];
-} stk_scene;
+    stk_synth_shape shapes[STK_SHAPES];
+} stk_synth_scene;
 
 /* Refuses params out of range. */
 int stk_synth_check(const stoke_synth_params *params, stoke_error *err);
 
 /* Invents scene `index` of a set. */
-void stk_scene_invent(stk_scene *scene, const stoke_synth_params *params, uint64_t index);
+void stk_scene_invent(stk_synth_scene *scene, const stoke_synth_params *params, uint64_t index);
 
 /* Where the outline crosses the horizontal line at `y` (Q8), rounded up, ascending; crossing[STK_POINTS].
  * Returns their number, always even: the shape lies between each pair. */
-int stk_shape_cross(const stk_shape *shape, int32_t y, int32_t *crossing);
+int stk_shape_cross(const stk_synth_shape *shape, int32_t y, int32_t *crossing);
 
 /* Index of the topmost shape at each pixel centre. */
-void stk_scene_paint(const stk_scene *scene, stoke_image *indices);
+void stk_scene_paint(const stk_synth_scene *scene, stoke_image *indices);
 
 /* Renders the picture from the painted indices. */
-int stk_photo_render(const stk_scene *scene, const stoke_image *indices, stoke_image *image,
+int stk_photo_render(const stk_synth_scene *scene, const stoke_image *indices, stoke_image *image,
                      stoke_error *err);
 
 #endif

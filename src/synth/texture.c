@@ -118,7 +118,7 @@ void stk_texture_prepare(void)
     pthread_once(&once, build);
 }
 
-const uint8_t *stk_texture_tile(stk_texture kind)
+const uint8_t *stk_texture_tile(stk_synth_texture kind)
 {
     return tiles[kind];
 }

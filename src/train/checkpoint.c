@@ -82,12 +82,12 @@ static int write_file(const char *path, const stk_net_array *list, size_t count,
 {
     char hash[STK_HASH_TEXT];
     hash_as_text(XXH3_64bits(text, strlen(text)), hash);
-    const stk_tensor_note notes[] = { { STATE_KEY, text }, { STATE_HASH_KEY, hash } };
-    stk_tensor_source *sources = stk_calloc(count, sizeof *sources);
+    const stk_safetensors_note notes[] = { { STATE_KEY, text }, { STATE_HASH_KEY, hash } };
+    stk_safetensors_source *sources = stk_calloc(count, sizeof *sources);
     if (!sources) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
     for (size_t i = 0; i < count; i++)
-        sources[i] =
-            (stk_tensor_source){ list[i].name, STK_TENSOR_F32, list[i].dims, list[i].shape, list[i].floats };
+        sources[i] = (stk_safetensors_source){ list[i].name, STK_TENSOR_F32, list[i].dims, list[i].shape,
+                                               list[i].floats };
     stk_atomic_file file;
     int status = stk_atomic_open(&file, path, err);
     if (!status) {
@@ -104,7 +104,7 @@ static int write_file(const char *path, const stk_net_array *list, size_t count,
     return status;
 }
 
-int stk_checkpoint_save(const char *path, const stoke_net *net, const stk_progress *progress,
+int stk_checkpoint_save(const char *path, const stoke_net *net, const stk_checkpoint_progress *progress,
                         const char *identity, stoke_error *err)
 {
     size_t count;
@@ -155,7 +155,8 @@ static int read_info(const stk_safetensors *file, stk_checkpoint_info *info, sto
     return status;
 }
 
-int stk_checkpoint_peek(const char *path, stk_progress *progress, char **identity, stoke_error *err)
+int stk_checkpoint_peek(const char *path, stk_checkpoint_progress *progress, char **identity,
+                        stoke_error *err)
 {
     stk_safetensors file;
     stk_checkpoint_info info;
@@ -172,12 +173,12 @@ int stk_checkpoint_peek(const char *path, stk_progress *progress, char **identit
 /* Where each array of the network lies in the file. */
 typedef struct placement {
     const stk_net_array *array;
-    const stk_tensor *tensor;
+    const stk_safetensors_tensor *tensor;
 } placement;
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const stk_tensor *)a)->name, ((const stk_tensor *)b)->name);
+    return strcmp(((const stk_safetensors_tensor *)a)->name, ((const stk_safetensors_tensor *)b)->name);
 }
 
 /* Which setting makes a difference in the set of arrays. */
@@ -195,7 +196,7 @@ static const char HOW_TO_FIT[] = "resume with the settings it was written with, 
                                  "beside it";
 
 /* A tensor that no array of the network asked for. */
-static int refuse_extra(const stk_safetensors *file, const stk_tensor *tensor, stoke_error *err)
+static int refuse_extra(const stk_safetensors *file, const stk_safetensors_tensor *tensor, stoke_error *err)
 {
     stk_array_kind kind = STK_ARRAY_VALUES;
     for (int k = 0; k < STK_ARRAY_KINDS; k++)
@@ -214,7 +215,7 @@ static void shape_text(char text[static 64], uint32_t dims, const uint64_t *shap
 static int check_shape(const stk_safetensors *file, const placement *at, stoke_error *err)
 {
     const stk_net_array *array = at->array;
-    const stk_tensor *tensor = at->tensor;
+    const stk_safetensors_tensor *tensor = at->tensor;
     uint64_t wanted[4];
     for (int i = 0; i < 4; i++) wanted[i] = array->shape[i];
     if (tensor->type != STK_TENSOR_F32)
@@ -237,7 +238,7 @@ static int place_arrays(stk_safetensors *file, const stk_net_array *list, size_t
 {
     qsort(file->list, file->count, sizeof *file->list, by_name);
     for (size_t i = 0; i < count; i++) {
-        const stk_tensor key = { .name = list[i].name };
+        const stk_safetensors_tensor key = { .name = list[i].name };
         places[i].array = &list[i];
         places[i].tensor = file->count ? bsearch(&key, file->list, file->count, sizeof key, by_name) : NULL;
         if (!places[i].tensor)
@@ -322,7 +323,7 @@ static int load(stk_safetensors *file, stoke_net *net, const stk_checkpoint_info
     return status;
 }
 
-int stk_checkpoint_load(const char *path, stoke_net *net, stk_progress *progress, char **identity,
+int stk_checkpoint_load(const char *path, stoke_net *net, stk_checkpoint_progress *progress, char **identity,
                         stoke_error *err)
 {
     stk_safetensors file;

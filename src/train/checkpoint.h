@@ -14,7 +14,7 @@
 enum { STK_LOADER_STATE = 512 };
 
 /* What a run remembers besides the network. */
-typedef struct stk_progress {
+typedef struct stk_checkpoint_progress {
     uint64_t step;                 /* optimiser steps taken, skipped ones included: place in the schedule */
     uint64_t epoch, batch;         /* batches taken in this epoch */
     char loader[STK_LOADER_STATE]; /* stoke_loader_state of the training loader */
@@ -29,21 +29,22 @@ typedef struct stk_progress {
     uint64_t skipped_in_a_row; /* steps whose gradients were not finite */
     double seconds, data_seconds, eval_seconds, save_seconds; /* of all sittings so far */
     char cpu[16]; /* table it was computed with; bits hold per table */
-} stk_progress;
+} stk_checkpoint_progress;
 
 /* identity: stk_setup_identity. */
-int stk_checkpoint_save(const char *path, const stoke_net *net, const stk_progress *progress,
+int stk_checkpoint_save(const char *path, const stoke_net *net, const stk_checkpoint_progress *progress,
                         const char *identity, stoke_error *err);
 /* Checks everything against the network before a single value is changed. *identity: stk_free it. */
-int stk_checkpoint_load(const char *path, stoke_net *net, stk_progress *progress, char **identity,
+int stk_checkpoint_load(const char *path, stoke_net *net, stk_checkpoint_progress *progress, char **identity,
                         stoke_error *err);
 /* Without a network: for `stoke report` and for messages. */
-int stk_checkpoint_peek(const char *path, stk_progress *progress, char **identity, stoke_error *err);
+int stk_checkpoint_peek(const char *path, stk_checkpoint_progress *progress, char **identity,
+                        stoke_error *err);
 
 /* The same in memory: what find-lr puts back. */
-typedef struct stk_snapshot stk_snapshot;
-int stk_snapshot_take(stk_snapshot **out, const stoke_net *net, stoke_error *err);
-void stk_snapshot_restore(const stk_snapshot *snapshot, stoke_net *net);
-void stk_snapshot_free(stk_snapshot **snapshot);
+typedef struct stk_checkpoint_snapshot stk_checkpoint_snapshot;
+int stk_snapshot_take(stk_checkpoint_snapshot **out, const stoke_net *net, stoke_error *err);
+void stk_snapshot_restore(const stk_checkpoint_snapshot *snapshot, stoke_net *net);
+void stk_snapshot_free(stk_checkpoint_snapshot **snapshot);
 
 #endif

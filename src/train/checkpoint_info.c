@@ -65,15 +65,15 @@ static const field FIELDS[] = {
 };
 #undef FIELD
 /* A field that is added to one of these structs must be added above, or it would not be kept. */
-_Static_assert(sizeof(stk_progress) == STK_LOADER_STATE + 16 + 24 * 8,
-               "a field of stk_progress is not listed");
+_Static_assert(sizeof(stk_checkpoint_progress) == STK_LOADER_STATE + 16 + 24 * 8,
+               "a field of stk_checkpoint_progress is not listed");
 _Static_assert(sizeof(stoke_net_state) == 5 * 8, "a field of stoke_net_state is not listed");
 enum { FIELD_COUNT = sizeof FIELDS / sizeof *FIELDS };
 
 /* The same for what is written as for what is read: no state is written that would be refused. */
 static int check(const stk_checkpoint_info *info, stoke_error *err)
 {
-    const stk_progress *p = &info->progress;
+    const stk_checkpoint_progress *p = &info->progress;
     const char *wrong = NULL;
     if (info->net.step > p->step) wrong = "more updates were done than steps taken";
     if (p->best_step > p->step || p->evaluated > p->step)

@@ -11,7 +11,7 @@
 enum { STK_HASH_TEXT = 17 };
 
 typedef struct stk_checkpoint_info {
-    stk_progress progress;
+    stk_checkpoint_progress progress;
     stoke_net_state net;
     char data_hash[STK_HASH_TEXT]; /* over all arrays, hexadecimal; see checkpoint.c */
     char *identity;

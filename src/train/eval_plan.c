@@ -68,7 +68,8 @@ int stk_eval_plan_make(stk_eval_plan *plan, const stk_pairs *pairs, uint64_t cou
 uint64_t stk_eval_plan_bytes(const stk_eval_plan *plan, const stoke_net_params *net, uint32_t pictures)
 {
     if (plan->mode != STOKE_PREDICT_SLIDE) return 0;
-    const stk_windows across = stk_windows_of(plan->width, net->width, stoke_predict_defaults().overlap);
+    const stk_predict_windows across =
+        stk_windows_of(plan->width, net->width, stoke_predict_defaults().overlap);
     const uint64_t lines = net->height / STK_GRID + 1, window = (uint64_t)net->height * net->width;
     const uint64_t sums =
         lines * (across.length / STK_GRID) * stk_logits_stride(net->classes) * sizeof(float);

@@ -17,8 +17,8 @@ typedef struct pass {
     stoke_net *net;
     stoke_loader *loader;
     stoke_confusion *confusion, *picture; /* of the set, of one picture */
-    stk_gallery *gallery;
-    stk_evaluation *result;
+    stk_evaluate_gallery *gallery;
+    stk_evaluate_result *result;
     uint16_t *predicted; /* a batch of the loader's, row by row; made for the first one */
     double loss;         /* sum over the samples of which a pixel counts */
     uint64_t losses;
@@ -51,12 +51,12 @@ static stoke_net_batch rows_of(const stoke_batch *batch, uint32_t first, uint32_
     return rows;
 }
 
-static int is_worse(const stk_worst *a, const stk_worst *b)
+static int is_worse(const stk_evaluate_worst *a, const stk_evaluate_worst *b)
 {
     return a->miou < b->miou || (a->miou == b->miou && a->id < b->id);
 }
 
-void stk_worst_note(stk_worst *list, size_t *count, const stk_worst *picture)
+void stk_worst_note(stk_evaluate_worst *list, size_t *count, const stk_evaluate_worst *picture)
 {
     size_t at = *count;
     while (at && is_worse(picture, &list[at - 1])) at--;
@@ -83,10 +83,10 @@ static int evaluate_rows(pass *p, const stoke_batch *batch, uint32_t first, uint
         if (r) break;
         const stoke_scores scores = stoke_confusion_scores(p->picture);
         with_pixels += scores.pixels > 0;
-        const stk_worst own = { .name = batch->names[first + i],
-                                .id = batch->ids[first + i],
-                                .miou = scores.miou,
-                                .accuracy = scores.pixel_accuracy };
+        const stk_evaluate_worst own = { .name = batch->names[first + i],
+                                         .id = batch->ids[first + i],
+                                         .miou = scores.miou,
+                                         .accuracy = scores.pixel_accuracy };
         if (scores.pixels) stk_worst_note(p->result->worst, &p->result->n_worst, &own);
     }
     if (r) return r;
@@ -172,12 +172,13 @@ static int run(pass *p, stoke_progress_fn progress, void *context, stoke_error *
     }
 }
 
-int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusion, stk_gallery *gallery,
-                 stk_evaluation *result, stoke_progress_fn progress, void *context, stoke_error *err)
+int stk_evaluate(stoke_net *net, stoke_loader *loader, stoke_confusion *confusion,
+                 stk_evaluate_gallery *gallery, stk_evaluate_result *result, stoke_progress_fn progress,
+                 void *context, stoke_error *err)
 {
     const uint64_t start = stk_now_ns();
     pass p = { .net = net, .loader = loader, .confusion = confusion, .gallery = gallery, .result = result };
-    *result = (stk_evaluation){ .loss = NAN };
+    *result = (stk_evaluate_result){ .loss = NAN };
     stoke_confusion_reset(confusion);
     int r = stoke_confusion_create(&p.picture, net->config.classes, net->params.loss.ignore_index, err);
     if (!r) r = run(&p, progress, context, err);

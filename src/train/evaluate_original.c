@@ -13,7 +13,7 @@
 typedef struct comparison {
     const stk_original *set;
     stoke_confusion *confusion;
-    stk_evaluation *result;
+    stk_evaluate_result *result;
     double *losses; /* of each picture, NaN without one: added up in the order of the set */
     stoke_progress_fn progress;
     void *context;
@@ -59,10 +59,10 @@ static int add(comparison *c, const stoke_confusion *confusion, const stoke_pred
                stoke_error *err)
 {
     const stoke_scores scores = stoke_confusion_scores(confusion);
-    const stk_worst own = { .name = predicted->file->name,
-                            .id = predicted->index,
-                            .miou = scores.miou,
-                            .accuracy = scores.pixel_accuracy };
+    const stk_evaluate_worst own = { .name = predicted->file->name,
+                                     .id = predicted->index,
+                                     .miou = scores.miou,
+                                     .accuracy = scores.pixel_accuracy };
     pthread_mutex_lock(&c->lock);
     int r = stoke_confusion_merge(c->confusion, confusion, err);
     if (!r) {
@@ -112,7 +112,7 @@ static double mean_loss(const comparison *c, const stoke_predict_report *done)
 static int run(comparison *c, const stoke_sample *files, stoke_error *err)
 {
     const stk_original *set = c->set;
-    stk_evaluation *result = c->result;
+    stk_evaluate_result *result = c->result;
     stoke_predict_job job = stoke_predict_job_defaults();
     stoke_predict_report done = { 0 };
     job.files = files;
@@ -139,7 +139,7 @@ static int run(comparison *c, const stoke_sample *files, stoke_error *err)
     return STOKE_OK;
 }
 
-int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, stk_evaluation *result,
+int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, stk_evaluate_result *result,
                           stoke_progress_fn progress, void *context, stoke_error *err)
 {
     comparison c = { .set = set,
@@ -148,7 +148,7 @@ int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, s
                      .progress = progress,
                      .context = context,
                      .count = stoke_dataset_count(set->dataset) };
-    *result = (stk_evaluation){ .loss = NAN };
+    *result = (stk_evaluate_result){ .loss = NAN };
     stoke_confusion_reset(confusion);
     int r = stk_fuse_limit(set->data->max_bad, c.count, &c.allowed, err);
     if (r) return r;

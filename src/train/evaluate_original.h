@@ -17,14 +17,14 @@ typedef struct stk_original {
     const stoke_labels *labels;
     const stoke_data_params *data; /* decoding, policy, max_bad, ignore_index */
     stk_quarantine *quarantine;    /* gets what is bad; kept from pass to pass, it has every sample once */
-    stk_gallery *gallery;          /* may be NULL */
+    stk_evaluate_gallery *gallery; /* may be NULL */
     uint64_t memory;               /* see stoke_predict_job; 0: the usual */
     uint32_t helpers;              /* likewise */
 } stk_original;
 
 /* As stk_evaluate. result->loss: the mean over pictures of what their windows lost, NaN unless all were slid
  * over. The scores depend neither on threads nor on who comes when, nor does the loss. */
-int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, stk_evaluation *result,
+int stk_evaluate_original(const stk_original *set, stoke_confusion *confusion, stk_evaluate_result *result,
                           stoke_progress_fn progress, void *context, stoke_error *err);
 
 #endif

@@ -30,8 +30,8 @@ typedef struct evaluation_set {
     stoke_data_params data; /* the network's: size, classes, f32, in order */
     stoke_dataset *dataset;
     stoke_labels *labels;
-    int original;               /* at the masks' own size */
-    stk_worst worst[STK_WORST]; /* names are the dataset's */
+    int original;                        /* at the masks' own size */
+    stk_evaluate_worst worst[STK_WORST]; /* names are the dataset's */
     size_t n_worst;
     char first_bad[512];
     char normalization[NORMALIZATION];
@@ -69,7 +69,7 @@ static int check(const stoke_data_params *data, const stoke_eval_params *params,
 /* Values as the network was trained on, as an op: the loader itself knows ImageNet's alone. */
 static const char *normalization(const stoke_predictor *predictor, char text[NORMALIZATION])
 {
-    const stk_writer *w = &predictor->writer;
+    const stk_pix_writer *w = &predictor->writer;
     double mean[3], deviation[3];
     for (int c = 0; c < 3; c++) {
         deviation[c] = 1 / w->scale[c];
@@ -166,8 +166,8 @@ static int is_about_classes(const stoke_loader *loader, int code)
     return !stoke_loader_bad(loader, 0, &bad) && bad.code == STOKE_E_LABEL;
 }
 
-static int run_loader(evaluation_set *set, stoke_confusion *confusion, stk_gallery *gallery,
-                      stk_evaluation *result, uint64_t *bad, stoke_progress_fn progress, void *context,
+static int run_loader(evaluation_set *set, stoke_confusion *confusion, stk_evaluate_gallery *gallery,
+                      stk_evaluate_result *result, uint64_t *bad, stoke_progress_fn progress, void *context,
                       stoke_error *err)
 {
     stoke_loader *loader = NULL;
@@ -185,7 +185,7 @@ static int run_loader(evaluation_set *set, stoke_confusion *confusion, stk_galle
     return r;
 }
 
-static void take(evaluation_set *set, const stk_evaluation *e, stoke_eval_report *report)
+static void take(evaluation_set *set, const stk_evaluate_result *e, stoke_eval_report *report)
 {
     report->loss = e->loss;
     report->samples = e->samples;
@@ -198,8 +198,8 @@ static void take(evaluation_set *set, const stk_evaluation *e, stoke_eval_report
 
 /* ---- the pass at the masks' own size ---- */
 
-static int run_original(evaluation_set *set, stoke_confusion *confusion, stk_gallery *gallery,
-                        stk_evaluation *result, uint64_t *bad, stoke_progress_fn progress, void *context,
+static int run_original(evaluation_set *set, stoke_confusion *confusion, stk_evaluate_gallery *gallery,
+                        stk_evaluate_result *result, uint64_t *bad, stoke_progress_fn progress, void *context,
                         stoke_error *err)
 {
     stk_original original = { .predictor = set->predictor,
@@ -223,8 +223,8 @@ static int run_original(evaluation_set *set, stoke_confusion *confusion, stk_gal
     return r;
 }
 
-static int run_pass(evaluation_set *set, stoke_confusion *confusion, stk_gallery *gallery,
-                    stk_evaluation *result, uint64_t *bad, stoke_progress_fn progress, void *context,
+static int run_pass(evaluation_set *set, stoke_confusion *confusion, stk_evaluate_gallery *gallery,
+                    stk_evaluate_result *result, uint64_t *bad, stoke_progress_fn progress, void *context,
                     stoke_error *err)
 {
     return (set->original ? run_original : run_loader)(set, confusion, gallery, result, bad, progress,
@@ -236,7 +236,7 @@ static int run_pass(evaluation_set *set, stoke_confusion *confusion, stk_gallery
 static int copy_worst(const evaluation_set *set, stoke_eval_report *report, stoke_error *err)
 {
     for (size_t i = 0; i < set->n_worst; i++) {
-        const stk_worst *w = &set->worst[i];
+        const stk_evaluate_worst *w = &set->worst[i];
         char *name = stk_strdup(w->name);
         if (!name) return stk_fail(err, STOKE_E_NOMEM, "no memory for the list of the worst pictures");
         report->worst[report->n_worst++] =
@@ -252,9 +252,9 @@ static int draw_worst(evaluation_set *set, const stoke_eval_params *params, cons
 {
     uint64_t ids[STK_WORST], bad;
     char title[160];
-    stk_gallery *gallery = NULL;
+    stk_evaluate_gallery *gallery = NULL;
     stoke_confusion *confusion = NULL;
-    stk_evaluation e;
+    stk_evaluate_result e;
     const uint32_t count = (uint32_t)set->n_worst;
     const uint32_t height = set->original ? STK_EVAL_SIDE : report->height;
     const uint32_t width = set->original ? STK_EVAL_SIDE : report->width;
@@ -427,7 +427,7 @@ int stoke_evaluate_set(const stoke_data_params *data, const stoke_eval_params *p
                        stoke_progress_fn progress, void *context, stoke_eval_report *report, stoke_error *err)
 {
     evaluation_set set = { 0 };
-    stk_evaluation e = { 0 };
+    stk_evaluate_result e = { 0 };
     *report = (stoke_eval_report){ .loss = NAN };
     int r = check(data, params, err);
     if (!r) r = open_set(&set, data, params, report, err);

@@ -175,7 +175,7 @@ int stoke_find_lr_on(stoke_net *net, stoke_loader *loader, const stoke_train_par
                 .context = context,
                 .report = report };
     char place[STK_LOADER_STATE];
-    stk_snapshot *before = NULL;
+    stk_checkpoint_snapshot *before = NULL;
     *report = (stoke_lr_report){ 0 };
     if (stoke_loader_state(loader, place, sizeof place) >= (int)sizeof place)
         return stk_fail(err, STOKE_E_STATE, "the loader's state is longer than %zu bytes", sizeof place);

@@ -22,17 +22,17 @@ typedef struct keepsake {
     double miou, accuracy;
 } keepsake;
 
-struct stk_gallery {
+struct stk_evaluate_gallery {
     uint32_t count, height, width;
     keepsake *kept;           /* ascending ids */
     void *pixels;             /* of all of them */
     double scale[3], bias[3]; /* of samples in 0..1, by the loader */
 };
 
-int stk_gallery_create(stk_gallery **out, uint64_t samples, uint32_t wanted, uint32_t height, uint32_t width,
-                       stoke_error *err)
+int stk_gallery_create(stk_evaluate_gallery **out, uint64_t samples, uint32_t wanted, uint32_t height,
+                       uint32_t width, stoke_error *err)
 {
-    stk_gallery *g = *out = stk_calloc(1, sizeof *g);
+    stk_evaluate_gallery *g = *out = stk_calloc(1, sizeof *g);
     const uint32_t count = samples < wanted ? (uint32_t)samples : wanted;
     size_t pixels = 0, bytes = 0;
     int fits = stk_mul(height, width, &pixels) && stk_mul(pixels, 7, &bytes) && stk_mul(bytes, count, &bytes);
@@ -48,7 +48,7 @@ int stk_gallery_create(stk_gallery **out, uint64_t samples, uint32_t wanted, uin
         return stk_fail(err, STOKE_E_NOMEM, "no memory for %u pictures of %u x %u to look at",
                         (unsigned)count, (unsigned)height, (unsigned)width);
     }
-    stk_writer imagenet;
+    stk_pix_writer imagenet;
     stk_writer_init(&imagenet, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, STOKE_NORMALIZE_IMAGENET);
     stk_gallery_undo(g, &imagenet);
     uint16_t *ids = g->pixels; /* 2 + 2 bytes per pixel of every picture, then 3 */
@@ -65,7 +65,7 @@ int stk_gallery_create(stk_gallery **out, uint64_t samples, uint32_t wanted, uin
     return STOKE_OK;
 }
 
-void stk_gallery_destroy(stk_gallery **gallery)
+void stk_gallery_destroy(stk_evaluate_gallery **gallery)
 {
     if (!*gallery) return;
     stk_free((*gallery)->kept);
@@ -74,14 +74,14 @@ void stk_gallery_destroy(stk_gallery **gallery)
     *gallery = NULL;
 }
 
-void stk_gallery_undo(stk_gallery *gallery, const stk_writer *writer)
+void stk_gallery_undo(stk_evaluate_gallery *gallery, const stk_pix_writer *writer)
 {
     memcpy(gallery->scale, writer->scale, sizeof gallery->scale);
     memcpy(gallery->bias, writer->bias, sizeof gallery->bias);
 }
 
 /* What the loader's normalisation did, backwards. */
-static void bytes_of(const stk_gallery *g, const float *image, stoke_layout layout, size_t pixels,
+static void bytes_of(const stk_evaluate_gallery *g, const float *image, stoke_layout layout, size_t pixels,
                      uint8_t *rgb)
 {
     const size_t channel = layout == STOKE_LAYOUT_CHW ? pixels : 1,
@@ -103,14 +103,14 @@ static void narrow(const void *mask, stoke_dtype dtype, size_t pixels, uint16_t 
         }
 }
 
-static keepsake *find(const stk_gallery *gallery, uint64_t id)
+static keepsake *find(const stk_evaluate_gallery *gallery, uint64_t id)
 {
     for (uint32_t i = 0; i < gallery->count; i++)
         if (gallery->kept[i].id == id) return &gallery->kept[i];
     return NULL;
 }
 
-void stk_gallery_take(stk_gallery *gallery, const stoke_batch *batch, const uint16_t *predicted)
+void stk_gallery_take(stk_evaluate_gallery *gallery, const stoke_batch *batch, const uint16_t *predicted)
 {
     const size_t pixels = (size_t)gallery->height * gallery->width;
     if (batch->height != gallery->height || batch->width != gallery->width) return;
@@ -149,7 +149,7 @@ static void shrink_ids(const stoke_image *mask, uint32_t width, uint32_t height,
     }
 }
 
-int stk_gallery_show(stk_gallery *gallery, const stk_worst *own, const stoke_image *image,
+int stk_gallery_show(stk_evaluate_gallery *gallery, const stk_evaluate_worst *own, const stoke_image *image,
                      const stoke_image *truth, const stoke_image *predicted, stoke_error *err)
 {
     keepsake *k = find(gallery, own->id);
@@ -159,7 +159,7 @@ int stk_gallery_show(stk_gallery *gallery, const stk_worst *own, const stoke_ima
     k->height = scaled(image->height, scale);
     k->width = scaled(image->width, scale);
     const stoke_image small = { k->rgb, 3 * (size_t)k->width, k->width, k->height, 3, 1 };
-    stk_resizer *resizer = stk_resizer_create();
+    stk_pix_resizer *resizer = stk_resizer_create();
     const int r = resizer ? stk_resize(resizer, image, &small, err)
                           : stk_fail(err, STOKE_E_NOMEM, "no memory for a picture to look at");
     stk_resizer_destroy(&resizer);
@@ -171,7 +171,7 @@ int stk_gallery_show(stk_gallery *gallery, const stk_worst *own, const stoke_ima
     return STOKE_OK;
 }
 
-void stk_gallery_score(stk_gallery *gallery, uint64_t id, double miou, double accuracy)
+void stk_gallery_score(stk_evaluate_gallery *gallery, uint64_t id, double miou, double accuracy)
 {
     keepsake *k = find(gallery, id);
     if (!k) return;
@@ -180,7 +180,7 @@ void stk_gallery_score(stk_gallery *gallery, uint64_t id, double miou, double ac
     k->accuracy = accuracy;
 }
 
-int stk_gallery_has_any(const stk_gallery *gallery)
+int stk_gallery_has_any(const stk_evaluate_gallery *gallery)
 {
     for (uint32_t i = 0; i < gallery->count; i++)
         if (gallery->kept[i].name) return 1;
@@ -209,7 +209,7 @@ static void caption_of(const keepsake *k, stoke_confusion *confusion, char *text
 
 /* Rows for stoke_comparison_write; images[3 * i ..] back up the views of row i. Returns how many there are:
  * samples that were bad have not been seen. */
-static size_t lay_rows(const stk_gallery *g, stoke_confusion *confusion, stoke_comparison *rows,
+static size_t lay_rows(const stk_evaluate_gallery *g, stoke_confusion *confusion, stoke_comparison *rows,
                        stoke_image *images, char (*captions)[CAPTION])
 {
     size_t n = 0;
@@ -227,8 +227,9 @@ static size_t lay_rows(const stk_gallery *g, stoke_confusion *confusion, stoke_c
     return n;
 }
 
-int stk_gallery_write(const stk_gallery *gallery, const char *path, const char *title, int64_t ignore_index,
-                      const char *const *class_names, uint32_t classes, stoke_error *err)
+int stk_gallery_write(const stk_evaluate_gallery *gallery, const char *path, const char *title,
+                      int64_t ignore_index, const char *const *class_names, uint32_t classes,
+                      stoke_error *err)
 {
     /* One class is the foreground: ids are 0 and 1 then. */
     const char *const pair[2] = { "background",

@@ -38,7 +38,7 @@ int stk_setup_write_yaml(const stk_setup *setup, FILE *out)
     params.force = standard.force;
     params.stop_after = standard.stop_after;
     stoke_option_group groups[] = { stoke_data_options(&data), stoke_train_options(&params) };
-    stk_whole_paths whole;
+    stk_run_whole_paths whole;
     stk_whole_paths_make(&whole, &data, &params);
     groups[0].title = "Data";
     groups[1].title = "Training";
@@ -105,7 +105,7 @@ static void write_labels(const stk_setup *setup, FILE *out)
 
 static void write_weights(const stk_setup *setup, FILE *out)
 {
-    stk_buffer file = { 0 };
+    stk_mem_buffer file = { 0 };
     size_t size = 0;
     if (setup->train.order != STOKE_ORDER_WEIGHTED) return;
     if (!stk_file_read(setup->train.weights, UINT64_C(1) << 32, &file, &size, NULL))

@@ -92,7 +92,7 @@ void stk_text_start(FILE *out, const stk_setup *setup, const stoke_net_plan *pla
     stoke_json_close(&json);
 }
 
-void stk_text_step(FILE *out, const stk_step_note *note)
+void stk_text_step(FILE *out, const stk_log_step_note *note)
 {
     stoke_json json = begin(out, "step", note->step);
     stoke_json_uint(&json, "epoch", note->epoch);
@@ -145,9 +145,9 @@ static void put_matrix(stoke_json *json, const stoke_confusion *confusion)
     stoke_json_close(json);
 }
 
-void stk_text_evaluation(FILE *out, const stk_eval_note *note)
+void stk_text_evaluation(FILE *out, const stk_log_eval_note *note)
 {
-    const stk_evaluation *e = note->evaluation;
+    const stk_evaluate_result *e = note->evaluation;
     stoke_json json = begin(out, "eval", note->step);
     stoke_json_uint(&json, "epoch", note->epoch);
     stoke_json_real(&json, "t", note->t);
@@ -238,7 +238,7 @@ static void put_real(FILE *out, double value)
     if (isfinite(value)) fputs(stk_format_real(value, text), out);
 }
 
-void stk_text_csv_row(FILE *out, const stk_eval_note *note)
+void stk_text_csv_row(FILE *out, const stk_log_eval_note *note)
 {
     const stoke_scores *s = &note->evaluation->scores;
     fprintf(out, "%" PRIu64 ",%" PRIu64, note->step, note->epoch);

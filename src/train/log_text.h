@@ -17,25 +17,25 @@ const char *stk_setup_class_name(const stk_setup *setup, uint32_t id);
 uint32_t stk_setup_matrix_classes(const stk_setup *setup);
 
 /* An evaluation with everything that is written about it. */
-typedef struct stk_eval_note {
+typedef struct stk_log_eval_note {
     uint64_t step, epoch;
     double t;
-    const stk_evaluation *evaluation;
+    const stk_evaluate_result *evaluation;
     const stoke_confusion *confusion;
     int best, average;
     const char *picture; /* NULL: none */
-} stk_eval_note;
+} stk_log_eval_note;
 
 void stk_text_start(FILE *out, const stk_setup *setup, const stoke_net_plan *plan, const char *cpu,
                     uint64_t step, double t, int resumed);
-void stk_text_step(FILE *out, const stk_step_note *note);
-void stk_text_evaluation(FILE *out, const stk_eval_note *note);
+void stk_text_step(FILE *out, const stk_log_step_note *note);
+void stk_text_evaluation(FILE *out, const stk_log_eval_note *note);
 void stk_text_saved(FILE *out, uint64_t step, double t, double seconds, uint64_t bytes);
 void stk_text_remark(FILE *out, uint64_t step, double t, const char *text);
 void stk_text_end(FILE *out, uint64_t step, double t, const char *why);
 
 /* metrics.csv: step,epoch,seconds,loss,miou,...,iou_NAME,... A class without a name is iou_3. */
 void stk_text_csv_head(FILE *out, const stk_setup *setup);
-void stk_text_csv_row(FILE *out, const stk_eval_note *note);
+void stk_text_csv_row(FILE *out, const stk_log_eval_note *note);
 
 #endif

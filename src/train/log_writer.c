@@ -284,7 +284,7 @@ int stk_log_writer_start(stk_log_writer *log, const stk_setup *setup, const stok
     return r ? r : table;
 }
 
-int stk_log_writer_step(stk_log_writer *log, const stk_step_note *note, stoke_error *err)
+int stk_log_writer_step(stk_log_writer *log, const stk_log_step_note *note, stoke_error *err)
 {
     stk_text_step(log->log.stream, note);
     const int r = finish_line(log, STK_LOG_FILE_LOG, err);
@@ -305,7 +305,7 @@ int stk_log_writer_step(stk_log_writer *log, const stk_step_note *note, stoke_er
 }
 
 /* A class that does not occur has no score, and no point in its curve. */
-static int events_of_evaluation(stk_log_writer *j, const stk_eval_note *note, stoke_error *err)
+static int events_of_evaluation(stk_log_writer *j, const stk_log_eval_note *note, stoke_error *err)
 {
     const stoke_scores *s = &note->evaluation->scores;
     const double scores[EVAL_TAGS] = { note->evaluation->loss, s->miou,   s->f1_macro,
@@ -332,10 +332,10 @@ static int events_of_evaluation(stk_log_writer *j, const stk_eval_note *note, st
 }
 
 int stk_log_writer_evaluation(stk_log_writer *log, uint64_t step, uint64_t epoch, double t,
-                              const stk_evaluation *evaluation, const stoke_confusion *confusion, int best,
-                              int average, const char *picture, stoke_error *err)
+                              const stk_evaluate_result *evaluation, const stoke_confusion *confusion,
+                              int best, int average, const char *picture, stoke_error *err)
 {
-    const stk_eval_note note = { step, epoch, t, evaluation, confusion, best, average, picture };
+    const stk_log_eval_note note = { step, epoch, t, evaluation, confusion, best, average, picture };
     stk_text_evaluation(log->log.stream, &note);
     const int line = finish_line(log, STK_LOG_FILE_LOG, err);
     if (log->table.stream) stk_text_csv_row(log->table.stream, &note);

@@ -45,12 +45,12 @@ int stk_log_writer_open(stk_log_writer **out, const char *folder, const uint64_t
                         stoke_error *err);
 void stk_log_writer_close(stk_log_writer **log);
 
-typedef struct stk_step_note {
+typedef struct stk_log_step_note {
     uint64_t step, epoch;
     double t, loss, lr, gradient_norm, loss_scale;
     uint64_t skipped, images;
     double seconds, data_seconds;
-} stk_step_note;
+} stk_log_step_note;
 
 /* How many lines or entries could not be written, and why the first of them (lives until close). */
 uint64_t stk_log_writer_lost(const stk_log_writer *log, stk_log_file paper, const char **why);
@@ -59,11 +59,11 @@ uint64_t stk_log_writer_lost(const stk_log_writer *log, stk_log_file paper, cons
  * files get theirs all the same. */
 int stk_log_writer_start(stk_log_writer *log, const stk_setup *setup, const stoke_net_plan *plan,
                          const char *cpu, uint64_t step, double t, int resumed, stoke_error *err);
-int stk_log_writer_step(stk_log_writer *log, const stk_step_note *note, stoke_error *err);
+int stk_log_writer_step(stk_log_writer *log, const stk_log_step_note *note, stoke_error *err);
 /* picture: relative to the folder, NULL without. */
 int stk_log_writer_evaluation(stk_log_writer *log, uint64_t step, uint64_t epoch, double t,
-                              const stk_evaluation *evaluation, const stoke_confusion *confusion, int best,
-                              int average, const char *picture, stoke_error *err);
+                              const stk_evaluate_result *evaluation, const stoke_confusion *confusion,
+                              int best, int average, const char *picture, stoke_error *err);
 int stk_log_writer_saved(stk_log_writer *log, uint64_t step, double t, double seconds, uint64_t bytes,
                          stoke_error *err);
 int stk_log_writer_remark(stk_log_writer *log, uint64_t step, double t, const char *text, stoke_error *err);

@@ -113,7 +113,7 @@ int stk_picture_read(stk_picture_reader *reader, const stoke_sample *file, uint3
     return status;
 }
 
-stk_row_need stk_picture_need(const stk_picture_reader *reader)
+stk_scratch_bytes stk_picture_need(const stk_picture_reader *reader)
 {
     const stk_sample_ctx *ctx = &reader->ctx;
     return stk_scratch_need(ctx->config, &ctx->image_info, ctx->image_bytes, NULL, 0);

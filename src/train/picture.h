@@ -37,7 +37,7 @@ int stk_picture_reader_renew(stk_picture_reader *reader, stoke_error *err);
 int stk_picture_read(stk_picture_reader *reader, const stoke_sample *file, uint32_t *width, uint32_t *height,
                      stoke_error *err);
 /* What decoding it takes. */
-stk_row_need stk_picture_need(const stk_picture_reader *reader);
+stk_scratch_bytes stk_picture_need(const stk_picture_reader *reader);
 /* Its stored orientation: 0: there is none, 1: applied, -1: left alone. */
 int stk_picture_turned(const stk_picture_reader *reader);
 /* Then: its pixels at its own size, or at that given to stk_pictures_open. The reader's until it is used

@@ -47,7 +47,7 @@ static uint32_t usual_batch(uint32_t height, uint32_t width)
     return fit < 1 ? 1 : fit > 16 ? 16 : (uint32_t)fit;
 }
 
-static void settle_size(stoke_predictor *p, const stk_preset *preset)
+static void settle_size(stoke_predictor *p, const stk_predict_preset *preset)
 {
     p->height = p->params.size[0];
     p->width = p->params.size[1];
@@ -101,7 +101,7 @@ static int take_memory(stoke_predictor *p, stoke_error *err)
 
 int stoke_predictor_open(stoke_predictor **out, const stoke_predict_params *params, stoke_error *err)
 {
-    stk_preset preset;
+    stk_predict_preset preset;
     *out = NULL;
     int status = check(params, err);
     if (!status) status = stk_preset_read(params->weights, &preset, err);
@@ -127,7 +127,7 @@ int stoke_predictor_open(stoke_predictor **out, const stoke_predict_params *para
 
 int stk_predictor_borrow(stoke_predictor **out, stoke_net *net, const char *augment, stoke_error *err)
 {
-    const stk_preset nothing = { 0 };
+    const stk_predict_preset nothing = { 0 };
     stoke_predictor *p = *out = stk_calloc(1, sizeof *p);
     if (!p) return stk_fail(err, STOKE_E_NOMEM, "no memory for a predictor");
     p->params = stoke_predict_defaults();
@@ -153,8 +153,8 @@ void stoke_predictor_close(stoke_predictor **predictor)
     stk_resizer_destroy(&p->resizer);
     stk_free(p->rows);
     stk_free(p->swap);
-    stk_buffer *const buffers[] = { &p->fitted, &p->window, &p->truth, &p->sums, &p->shares,
-                                    &p->merged, &p->labels, &p->taps,  &p->lines };
+    stk_mem_buffer *const buffers[] = { &p->fitted, &p->window, &p->truth, &p->sums, &p->shares,
+                                        &p->merged, &p->labels, &p->taps,  &p->lines };
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) stk_buffer_free(buffers[i]);
     stk_free(p);
     *predictor = NULL;
@@ -223,19 +223,19 @@ static int check_image(const stoke_image *image, stoke_error *err)
 }
 
 /* Logits of one item with its mirror image merged, where there is one. */
-static int merged_grid(stoke_predictor *p, const stoke_logits *logits, uint32_t item, stk_grid *grid,
+static int merged_grid(stoke_predictor *p, const stoke_logits *logits, uint32_t item, stk_predict_grid *grid,
                        stoke_error *err)
 {
     const size_t floats = (size_t)logits->height * logits->width * logits->stride;
     const uint32_t views = stk_predict_views(p), column = 0;
-    *grid = (stk_grid){ logits->data + item * views * floats, logits->height, logits->width };
+    *grid = (stk_predict_grid){ logits->data + item * views * floats, logits->height, logits->width };
     if (views == 1) return STOKE_OK;
     float *data = stk_buffer_reserve(&p->sums, floats * sizeof *data);
     if (!data) return stk_fail(err, STOKE_E_NOMEM, "no memory for the logits of two views");
     memset(data, 0, floats * sizeof *data);
     stoke_logits own = *logits;
     own.data = grid->data;
-    const stk_sums sums = { .data = data, .width = logits->width };
+    const stk_predict_sums sums = { .data = data, .width = logits->width };
     stk_predict_add(p, &own, 1, &column, &sums);
     grid->data = data;
     return STOKE_OK;
@@ -244,7 +244,7 @@ static int merged_grid(stoke_predictor *p, const stoke_logits *logits, uint32_t 
 int stk_predict_resized(stoke_predictor *p, const stoke_logits *logits, uint32_t item,
                         const stoke_image *mask, stoke_prediction *about, stoke_error *err)
 {
-    stk_grid grid;
+    stk_predict_grid grid;
     const int status = merged_grid(p, logits, item, &grid, err);
     if (status) return status;
     const uint16_t *classes = stk_grid_classes(p, &grid, mask->width, mask->height, err);

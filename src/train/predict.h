@@ -26,22 +26,22 @@ enum {
 };
 
 /* Where windows lie along one side of a picture. */
-typedef struct stk_windows {
+typedef struct stk_predict_windows {
     uint32_t window, step; /* pixels, multiples of STK_GRID */
     uint32_t length;       /* of the side, continued to a multiple of STK_GRID and at least `window` */
     uint32_t count;
-} stk_windows;
+} stk_predict_windows;
 
 /* overlap: share of a window that the next one sees too. */
-stk_windows stk_windows_of(uint32_t side, uint32_t window, double overlap);
+stk_predict_windows stk_windows_of(uint32_t side, uint32_t window, double overlap);
 /* The last one ends where the side ends. */
-uint32_t stk_windows_start(const stk_windows *windows, uint32_t index);
+uint32_t stk_windows_start(const stk_predict_windows *windows, uint32_t index);
 /* shares[i] = 1 / the number of windows that see element i of the grid; length / STK_GRID of them. */
-void stk_windows_shares(const stk_windows *windows, float *shares);
+void stk_windows_shares(const stk_predict_windows *windows, float *shares);
 /* The pixels of a window that begins inside the image: a view where it ends there too, else a copy in `room`,
  * continued by the mirror image. */
 int stk_window_pixels(const stoke_image *image, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
-                      stk_buffer *room, stoke_image *pixels, stoke_error *err);
+                      stk_mem_buffer *room, stoke_image *pixels, stoke_error *err);
 
 struct stoke_predictor {
     stoke_net *net;
@@ -54,21 +54,21 @@ struct stoke_predictor {
     int own_scale;
     const char *size_from;
     uint16_t *swap; /* class -> its mirror image; NULL: nothing to swap */
-    stk_writer writer;
-    stk_resizer *resizer;
-    float *rows;                    /* batch pictures as the network takes them */
-    stk_buffer fitted, window;      /* pixels */
-    stk_buffer truth;               /* the mask of a window */
-    stk_buffer sums;                /* logits of windows and mirror images, averaged */
-    stk_buffer shares, merged;      /* of windows; one element per thread */
-    stk_buffer labels, taps, lines; /* classes as the network gives them; of interpolation; confidence */
+    stk_pix_writer writer;
+    stk_pix_resizer *resizer;
+    float *rows;                        /* batch pictures as the network takes them */
+    stk_mem_buffer fitted, window;      /* pixels */
+    stk_mem_buffer truth;               /* the mask of a window */
+    stk_mem_buffer sums;                /* logits of windows and mirror images, averaged */
+    stk_mem_buffer shares, merged;      /* of windows; one element per thread */
+    stk_mem_buffer labels, taps, lines; /* classes as the network gives them; of interpolation; confidence */
 };
 
 /* Logits on a grid: height x width elements of predictor->stride floats. */
-typedef struct stk_grid {
+typedef struct stk_predict_grid {
     const float *data;
     uint32_t height, width;
-} stk_grid;
+} stk_predict_grid;
 
 /* ---- predict_pass.c ---- */
 
@@ -80,41 +80,41 @@ void stk_predict_put(stoke_predictor *predictor, uint32_t item, const stoke_imag
 int stk_predict_pass(stoke_predictor *predictor, uint32_t items, stoke_logits *logits, stoke_error *err);
 
 /* Where the logits of a pass go: items side by side (or over each other) in a band of the sums. */
-typedef struct stk_sums {
+typedef struct stk_predict_sums {
     float *data;                /* of the band's line that is the items' first */
     uint32_t width;             /* elements of a line */
     const float *across, *down; /* factors of a column of the band, of a line of the items; NULL: 1 */
-} stk_sums;
+} stk_predict_sums;
 /* Adds item i at column columns[i] (elements), its mirror image merged into it. */
 void stk_predict_add(stoke_predictor *predictor, const stoke_logits *logits, uint32_t items,
-                     const uint32_t *columns, const stk_sums *sums);
+                     const uint32_t *columns, const stk_predict_sums *sums);
 
 /* ---- predict_grid.c ---- */
 
 /* The classes of height x width pixels that the grid covers, [height][width] u16, the predictor's until the
  * next call; NULL: no memory. */
-const uint16_t *stk_grid_classes(stoke_predictor *predictor, const stk_grid *grid, uint32_t width,
+const uint16_t *stk_grid_classes(stoke_predictor *predictor, const stk_predict_grid *grid, uint32_t width,
                                  uint32_t height, stoke_error *err);
 /* Lines of classes, `stride` elements apart, into lines of the mask from `first` on. */
 void stk_grid_copy(const uint16_t *classes, size_t stride, uint32_t lines, const stoke_image *mask,
                    uint32_t first);
 /* Sum of the probabilities of the winners over lines x columns of the grid. NaN: no memory. */
-double stk_grid_confidence(stoke_predictor *predictor, const stk_grid *grid, uint32_t lines,
+double stk_grid_confidence(stoke_predictor *predictor, const stk_predict_grid *grid, uint32_t lines,
                            uint32_t columns);
 
 /* ---- predict_preset.c ---- */
 
-typedef struct stk_preset {
+typedef struct stk_predict_preset {
     uint32_t height, width;       /* 0: nothing was said */
     double mean[3], deviation[3]; /* deviation[0] 0: nothing was said */
-} stk_preset;
+} stk_predict_preset;
 /* preprocessor_config.json of a folder; all 0 where there is none. It is hostile input. */
-int stk_preset_read(const char *weights, stk_preset *preset, stoke_error *err);
+int stk_preset_read(const char *weights, stk_predict_preset *preset, stoke_error *err);
 
 /* ---- predict_learn.c ---- */
 
 /* Sets writer, own_scale and swap. augment may be NULL. */
-int stk_predict_learn(stoke_predictor *predictor, const char *augment, const stk_preset *preset,
+int stk_predict_learn(stoke_predictor *predictor, const char *augment, const stk_predict_preset *preset,
                       stoke_error *err);
 
 /* ---- predict.c ---- */

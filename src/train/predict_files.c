@@ -40,7 +40,7 @@ typedef struct slot {
     int status;
     stoke_error error;
     int mode;
-    stk_buffer pixels, small, ids, truths;
+    stk_mem_buffer pixels, small, ids, truths;
     stoke_image image, fitted, mask, truth; /* data NULL: there is none */
     stoke_prediction about;
     uint64_t bytes;     /* booked against the limit */
@@ -152,7 +152,7 @@ static int admit(work *w, slot *s, uint64_t bytes)
     return go_on;
 }
 
-static int room_for(stk_buffer *buffer, uint32_t width, uint32_t height, uint8_t channels, uint8_t depth,
+static int room_for(stk_mem_buffer *buffer, uint32_t width, uint32_t height, uint8_t channels, uint8_t depth,
                     stoke_image *image, stoke_error *err)
 {
     const size_t bytes = stoke_image_bytes(width, height, channels, depth);
@@ -163,7 +163,7 @@ static int room_for(stk_buffer *buffer, uint32_t width, uint32_t height, uint8_t
 }
 
 /* Out of the reader's buffers, which the next file needs. */
-static int keep(stk_buffer *buffer, const stoke_image *from, stoke_image *to, stoke_error *err)
+static int keep(stk_mem_buffer *buffer, const stoke_image *from, stoke_image *to, stoke_error *err)
 {
     const int status = room_for(buffer, from->width, from->height, from->channels, from->depth, to, err);
     for (uint32_t y = 0; !status && y < from->height; y++)
@@ -237,7 +237,7 @@ static int read_file(work *w, stk_picture_reader *reader, slot *s, stk_predict_b
         return stk_picture_whole(reader, &none, &s->error); /* the decoder refuses it, with the reason */
     s->mode = stoke_predictor_plan(w->predictor, width, height).mode;
     const int whole = w->job->images || s->mode == STOKE_PREDICT_SLIDE;
-    const stk_row_need need = stk_picture_need(reader);
+    const stk_scratch_bytes need = stk_picture_need(reader);
     *booked = stk_predict_book(&w->plan, (uint64_t)width * height, whole, &need);
     if (!admit(w, s, booked->slot + booked->reading)) return STOKE_E_CANCELLED;
     status = room_for(&s->ids, width, height, 1, depth, &s->mask, &s->error);

@@ -10,8 +10,8 @@
 #include "src/net/net.h"
 #include "src/train/predict.h"
 
-const uint16_t *stk_grid_classes(stoke_predictor *p, const stk_grid *grid, uint32_t width, uint32_t height,
-                                 stoke_error *err)
+const uint16_t *stk_grid_classes(stoke_predictor *p, const stk_predict_grid *grid, uint32_t width,
+                                 uint32_t height, stoke_error *err)
 {
     const stk_loss_shape shape = { .batch = 1,
                                    .classes = p->classes,
@@ -47,7 +47,7 @@ void stk_grid_copy(const uint16_t *classes, size_t stride, uint32_t lines, const
 
 typedef struct sureness {
     const stoke_predictor *predictor;
-    const stk_grid *grid;
+    const stk_predict_grid *grid;
     uint32_t columns;
     double *sums; /* one per line: added up in order */
 } sureness;
@@ -73,7 +73,7 @@ static void sum_line(const void *context, uint32_t line, uint32_t thread)
     s->sums[line] = sum;
 }
 
-double stk_grid_confidence(stoke_predictor *p, const stk_grid *grid, uint32_t lines, uint32_t columns)
+double stk_grid_confidence(stoke_predictor *p, const stk_predict_grid *grid, uint32_t lines, uint32_t columns)
 {
     double *sums = stk_buffer_reserve(&p->lines, lines * sizeof *sums);
     if (!sums) return NAN;

@@ -23,7 +23,8 @@ static int make_swap(stoke_predictor *p, const stoke_pipeline *pipeline, stoke_e
 }
 
 /* How values are normalised: as the training said, else as the files beside the weights, else ImageNet's. */
-int stk_predict_learn(stoke_predictor *p, const char *augment, const stk_preset *preset, stoke_error *err)
+int stk_predict_learn(stoke_predictor *p, const char *augment, const stk_predict_preset *preset,
+                      stoke_error *err)
 {
     double mean[3], deviation[3];
     stk_writer_init(&p->writer, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, STOKE_NORMALIZE_IMAGENET);

@@ -44,19 +44,19 @@ uint64_t stk_predict_kept(const stk_predict_work *w)
 }
 
 /* Of what a worker of a loader would need: a picture is decoded whole, so its file comes twice at most. */
-static uint64_t of_image(const stk_row_need *need)
+static uint64_t of_image(const stk_scratch_bytes *need)
 {
-    static const stk_row_part parts[] = { STK_ROW_PART_IMAGE,         STK_ROW_PART_IMAGE_TURNED,
-                                          STK_ROW_PART_IMAGE_SCRATCH, STK_ROW_PART_FITTED,
-                                          STK_ROW_PART_ACROSS,        STK_ROW_PART_DOWN,
-                                          STK_ROW_PART_LAID };
+    static const stk_scratch_part parts[] = { STK_ROW_PART_IMAGE,         STK_ROW_PART_IMAGE_TURNED,
+                                              STK_ROW_PART_IMAGE_SCRATCH, STK_ROW_PART_FITTED,
+                                              STK_ROW_PART_ACROSS,        STK_ROW_PART_DOWN,
+                                              STK_ROW_PART_LAID };
     uint64_t bytes = need->part[STK_ROW_PART_IMAGE_FILE] / 3;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) bytes += need->part[parts[i]];
     return bytes;
 }
 
 stk_predict_booking stk_predict_book(const stk_predict_work *w, uint64_t pixels, int whole,
-                                     const stk_row_need *need)
+                                     const stk_scratch_bytes *need)
 {
     const uint64_t depth = w->classes > 256 ? 2 : 1;
     return (stk_predict_booking){
@@ -72,7 +72,7 @@ static uint64_t of_predictor(const stk_predict_work *w, const stk_probe *probe, 
     const uint64_t stride = stk_logits_stride(w->classes) * sizeof(float);
     uint64_t bytes = w->batch * window * 3 * sizeof(float) + window * 8;
     if (w->mode != STOKE_PREDICT_RESIZE) {
-        const stk_windows across = stk_windows_of(probe->longest_side, w->width, w->overlap);
+        const stk_predict_windows across = stk_windows_of(probe->longest_side, w->width, w->overlap);
         const uint64_t lines = w->height / STK_GRID + 1;
         bytes +=
             lines * (across.length / STK_GRID) * stride + lines * STK_GRID * across.length * sizeof(uint16_t);

@@ -35,7 +35,7 @@ typedef struct stk_predict_booking {
 } stk_predict_booking;
 /* whole: its pixels are wanted at its own size. need: of a bench for it, or for the largest of many. */
 stk_predict_booking stk_predict_book(const stk_predict_work *work, uint64_t pixels, int whole,
-                                     const stk_row_need *need);
+                                     const stk_scratch_bytes *need);
 
 /* Threads of a job that wants `helpers` (0: chosen). */
 uint32_t stk_predict_helpers(uint32_t helpers);

@@ -72,7 +72,7 @@ static void merge(const stoke_predictor *p, const float *own, const float *mirro
 typedef struct adding {
     const stoke_predictor *predictor;
     const stoke_logits *logits;
-    const stk_sums *sums;
+    const stk_predict_sums *sums;
     const uint32_t *columns;
     uint32_t items;
     float *merged; /* an element per thread */
@@ -83,7 +83,7 @@ static void add_line(const void *context, uint32_t line, uint32_t thread)
 {
     const adding *a = context;
     const stoke_predictor *p = a->predictor;
-    const stk_sums *sums = a->sums;
+    const stk_predict_sums *sums = a->sums;
     const size_t stride = a->logits->stride, row = a->logits->width * stride;
     const size_t picture = a->logits->height * row;
     const uint32_t views = stk_predict_views(p);
@@ -104,7 +104,7 @@ static void add_line(const void *context, uint32_t line, uint32_t thread)
 }
 
 void stk_predict_add(stoke_predictor *p, const stoke_logits *logits, uint32_t items, const uint32_t *columns,
-                     const stk_sums *sums)
+                     const stk_predict_sums *sums)
 {
     const adding a = { p, logits, sums, columns, items, p->merged.data };
     stk_threadpool_run(p->net->run.pool, add_line, &a, logits->height);

@@ -32,7 +32,7 @@ static int side(const reading *r, const stk_json_value *value, uint32_t *out)
 
 /* {"height": 512, "width": 512}, or, as older files have it, 512. Other kinds of sizes (shortest_edge) depend
  * on the picture: nothing is said then. */
-static int read_size(const reading *r, stk_preset *preset)
+static int read_size(const reading *r, stk_predict_preset *preset)
 {
     const stk_json_value *size = stk_json_find(r->json, &r->json->values[0], "size");
     const stk_json_value *height = stk_json_find(r->json, size, "height");
@@ -54,7 +54,7 @@ static int read_three(const reading *r, const char *key, double out[3])
     return 1;
 }
 
-static int read_normalization(const reading *r, stk_preset *preset)
+static int read_normalization(const reading *r, stk_predict_preset *preset)
 {
     const int mean = read_three(r, "image_mean", preset->mean);
     const int deviation = mean > 0 ? read_three(r, "image_std", preset->deviation) : 0;
@@ -67,10 +67,10 @@ static int read_normalization(const reading *r, stk_preset *preset)
     return STOKE_OK;
 }
 
-int stk_preset_read(const char *weights, stk_preset *preset, stoke_error *err)
+int stk_preset_read(const char *weights, stk_predict_preset *preset, stoke_error *err)
 {
     struct stat st;
-    *preset = (stk_preset){ 0 };
+    *preset = (stk_predict_preset){ 0 };
     if (stat(weights, &st) != 0 || !S_ISDIR(st.st_mode)) return STOKE_OK;
     char *path = stk_pretrained_path(weights, "preprocessor_config.json");
     if (!path) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", weights);

@@ -20,7 +20,7 @@ enum { NOT_ASKED = 64 << 20 /* bytes that are there: no need to look into /proc 
 typedef struct band {
     stoke_predictor *predictor;
     const stoke_image *image, *truth, *mask; /* truth NULL: no loss */
-    stk_windows across, down;
+    stk_predict_windows across, down;
     float *sums;
     const float *across_shares, *down_shares;
     size_t line;    /* floats of a line */
@@ -46,15 +46,15 @@ static uint32_t grid_of(uint32_t pixels)
     return (pixels + STK_GRID - 1) / STK_GRID;
 }
 
-static uint64_t sums_bytes(const stoke_predictor *p, const stk_windows *across)
+static uint64_t sums_bytes(const stoke_predictor *p, const stk_predict_windows *across)
 {
     return (uint64_t)(p->grid_height + 1) * (across->length / STK_GRID) * p->stride * sizeof(float);
 }
 
 uint64_t stk_slide_bytes(const stoke_predictor *p, uint32_t width, uint32_t height, uint64_t *windows)
 {
-    const stk_windows across = stk_windows_of(width, p->width, p->params.overlap);
-    const stk_windows down = stk_windows_of(height, p->height, p->params.overlap);
+    const stk_predict_windows across = stk_windows_of(width, p->width, p->params.overlap);
+    const stk_predict_windows down = stk_windows_of(height, p->height, p->params.overlap);
     const uint64_t classes = (uint64_t)(p->grid_height + 1) * STK_GRID * across.length * sizeof(uint16_t);
     *windows = (uint64_t)across.count * down.count;
     return sums_bytes(p, &across) + classes;
@@ -136,9 +136,9 @@ static int add_loss(band *b, uint32_t item, uint32_t x, uint32_t y)
     if (!status && !packed) status = stk_fail(b->err, STOKE_E_NOMEM, "no memory for the mask of a window");
     if (status) return status;
     const uint64_t counted = pack_truth(b, &window, packed);
-    const stk_truth truth = { .masks = packed,
-                              .dtype = b->truth->depth == 1 ? STOKE_DTYPE_U8 : STOKE_DTYPE_U16,
-                              .row_bytes = pixels * b->truth->depth };
+    const stk_loss_truth truth = { .masks = packed,
+                                   .dtype = b->truth->depth == 1 ? STOKE_DTYPE_U8 : STOKE_DTYPE_U16,
+                                   .row_bytes = pixels * b->truth->depth };
     if (counted) status = stk_net_item_loss(p->net, item * stk_predict_views(p), &truth, &loss, b->err);
     b->loss += loss * (double)counted;
     b->counted += counted;
@@ -152,8 +152,8 @@ static int add_row(band *b, uint32_t y)
 {
     stoke_predictor *p = b->predictor;
     const uint32_t top = y / STK_GRID, most = p->batch / stk_predict_views(p);
-    const stk_sums sums = { b->sums + (top - b->first) * b->line, b->across.length / STK_GRID,
-                            b->across_shares, b->down_shares + top };
+    const stk_predict_sums sums = { b->sums + (top - b->first) * b->line, b->across.length / STK_GRID,
+                                    b->across_shares, b->down_shares + top };
     for (uint32_t i = 0, n; i < b->across.count; i += n) {
         uint32_t columns[STK_PREDICT_BATCH];
         stoke_logits logits;
@@ -182,7 +182,8 @@ static void sum_confidence(band *b, uint32_t end)
     const uint32_t seen = grid_of(b->image->height);
     const uint32_t lines = (end < seen ? end : seen) - b->sure;
     if (!lines) return;
-    const stk_grid grid = { b->sums + (b->sure - b->first) * b->line, lines, b->across.length / STK_GRID };
+    const stk_predict_grid grid = { b->sums + (b->sure - b->first) * b->line, lines,
+                                    b->across.length / STK_GRID };
     b->confidence += stk_grid_confidence(b->predictor, &grid, lines, grid_of(b->image->width));
     b->sure += lines;
 }
@@ -192,7 +193,7 @@ static void sum_confidence(band *b, uint32_t end)
 static int finish(band *b, uint32_t end)
 {
     const uint32_t all = b->down.length / STK_GRID, lines = end - b->first;
-    const stk_grid grid = { b->sums, lines, b->across.length / STK_GRID };
+    const stk_predict_grid grid = { b->sums, lines, b->across.length / STK_GRID };
     const uint32_t skip = b->first ? STK_GRID / 2 : 0, keep = end < all ? STK_GRID / 2 : 0;
     const uint32_t first = b->first * STK_GRID + skip;
     uint32_t count = lines * STK_GRID - skip - keep;

@@ -8,9 +8,9 @@
 #include "src/pix/reflect.h"
 #include "src/train/predict.h"
 
-stk_windows stk_windows_of(uint32_t side, uint32_t window, double overlap)
+stk_predict_windows stk_windows_of(uint32_t side, uint32_t window, double overlap)
 {
-    stk_windows w = { .window = window, .length = (side + STK_GRID - 1) / STK_GRID * STK_GRID };
+    stk_predict_windows w = { .window = window, .length = (side + STK_GRID - 1) / STK_GRID * STK_GRID };
     if (w.length < window) w.length = window;
     w.step = (uint32_t)(window * (1 - overlap)) / STK_GRID * STK_GRID;
     if (w.step < STK_GRID) w.step = STK_GRID;
@@ -18,13 +18,13 @@ stk_windows stk_windows_of(uint32_t side, uint32_t window, double overlap)
     return w;
 }
 
-uint32_t stk_windows_start(const stk_windows *windows, uint32_t index)
+uint32_t stk_windows_start(const stk_predict_windows *windows, uint32_t index)
 {
     const uint32_t last = windows->length - windows->window;
     return (uint64_t)index * windows->step < last ? index * windows->step : last;
 }
 
-void stk_windows_shares(const stk_windows *windows, float *shares)
+void stk_windows_shares(const stk_predict_windows *windows, float *shares)
 {
     memset(shares, 0, windows->length / STK_GRID * sizeof *shares);
     for (uint32_t i = 0; i < windows->count; i++) {
@@ -35,7 +35,7 @@ void stk_windows_shares(const stk_windows *windows, float *shares)
 }
 
 int stk_window_pixels(const stoke_image *image, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
-                      stk_buffer *room, stoke_image *pixels, stoke_error *err)
+                      stk_mem_buffer *room, stoke_image *pixels, stoke_error *err)
 {
     const size_t pixel = (size_t)image->channels * image->depth;
     *pixels = *image;

@@ -25,7 +25,7 @@ enum {
     WEIGHT_MOST = 50   /* times the mean: as the weights of ENet, 1 / ln(1.02 + share), are bounded */
 };
 
-static void say_sample(const stk_resolve_ctx *s, const stk_survey *survey)
+static void say_sample(const stk_resolve_ctx *s, const stk_resolve_survey *survey)
 {
     if (survey->read + survey->bad < survey->masks)
         stk_resolve_say(
@@ -36,7 +36,7 @@ static void say_sample(const stk_resolve_ctx *s, const stk_survey *survey)
 }
 
 /* Some bad masks are the loader's business, which has a policy for them. */
-static int check_read(const stk_resolve_ctx *s, const stk_survey *survey)
+static int check_read(const stk_resolve_ctx *s, const stk_resolve_survey *survey)
 {
     if (survey->read && survey->bad)
         stk_resolve_say(s, "%llu of %s cannot be used, the first: %s; `stoke verify` lists them.",
@@ -50,7 +50,7 @@ static int check_read(const stk_resolve_ctx *s, const stk_survey *survey)
 /* ---- weights ---- */
 
 /* Pixels of each class in the masks of training. */
-static int count_classes(const stk_resolve_ctx *s, const stk_survey *survey, int raw, double *pixels)
+static int count_classes(const stk_resolve_ctx *s, const stk_resolve_survey *survey, int raw, double *pixels)
 {
     const stk_setup *setup = s->setup;
     const uint32_t classes = (uint32_t)setup->train.classes;
@@ -98,7 +98,7 @@ static int keep_weights(stk_resolve_ctx *s, const double *weights, uint32_t n)
 }
 
 /* All pixels / (classes that occur x pixels of the class), as scikit-learn's "balanced". */
-static int balance(stk_resolve_ctx *s, const stk_survey *survey, int raw)
+static int balance(stk_resolve_ctx *s, const stk_resolve_survey *survey, int raw)
 {
     const uint32_t n = (uint32_t)s->setup->train.classes;
     double *pixels = stk_calloc(n, sizeof *pixels), all = 0, least = WEIGHT_MOST, most = 0;
@@ -157,7 +157,7 @@ static int read_weights(const stk_resolve_ctx *s, const char *text)
 /* ---- the whole ---- */
 
 /* With a map the ids are what it gives; without one every value is looked at as it is. */
-static int survey_for(stk_resolve_ctx *s, int raw, int balanced, stk_survey *survey)
+static int survey_for(stk_resolve_ctx *s, int raw, int balanced, stk_resolve_survey *survey)
 {
     const stoke_data_params *p = &s->setup->train;
     stoke_labels *labels = NULL;
@@ -217,7 +217,7 @@ static void say_it(void *context, const char *sentence)
 }
 
 /* Masks without a map, or with one that keeps what it does not name: what their values come to. */
-static int judge(stk_resolve_ctx *s, const stk_survey *survey, const stk_names *names, int raw)
+static int judge(stk_resolve_ctx *s, const stk_resolve_survey *survey, const stk_names *names, int raw)
 {
     stoke_data_params *p = &s->setup->train;
     const int chosen = !p->classes;
@@ -238,7 +238,7 @@ static int judge(stk_resolve_ctx *s, const stk_survey *survey, const stk_names *
 }
 
 /* How many there are, and what stands for none of them. */
-static int settle_count(stk_resolve_ctx *s, int raw, int balanced, stk_survey *survey)
+static int settle_count(stk_resolve_ctx *s, int raw, int balanced, stk_resolve_survey *survey)
 {
     stoke_data_params *p = &s->setup->train;
     const int open = !raw && !p->classes && leaves_open(p); /* the map does not tell how many there are */
@@ -257,7 +257,7 @@ int stk_resolve_classes(stk_resolve_ctx *s)
     const char *weights = setup->params.class_weights;
     const int balanced = weights && !strcmp(weights, "balanced"), raw = stk_is_identity(p->label_map);
     const int one = p->classes == 1;
-    stk_survey survey = { 0 };
+    stk_resolve_survey survey = { 0 };
     if (one && weights && strcmp(weights, "none"))
         return stk_fail(
             s->err, STOKE_E_INVALID,

@@ -16,7 +16,7 @@
 static int mode_of_run(const stk_resolve_ctx *s, int *mode)
 {
     char path[PATH_MAX], *identity = NULL;
-    stk_progress progress;
+    stk_checkpoint_progress progress;
     snprintf(path, sizeof path, "%s/state.safetensors", s->setup->params.resume);
     const int r = stk_checkpoint_peek(path, &progress, &identity, s->err);
     if (!r) *mode = stk_setup_eval_mode(identity);

@@ -84,7 +84,7 @@ static void finish(void *context, void *state)
 
 /* ---- both sets ---- */
 
-static int look_at(const stk_resolve_ctx *s, look *l, stk_resolve_count *progress, stk_survey *survey)
+static int look_at(const stk_resolve_ctx *s, look *l, stk_resolve_count *progress, stk_resolve_survey *survey)
 {
     const stk_parallel_job job = { l->count, l, sizeof(member), start, read_one, finish };
     int r = stk_parallel_for(&job, 0, stk_resolve_counted, progress, s->err);
@@ -105,14 +105,15 @@ static int look_at(const stk_resolve_ctx *s, look *l, stk_resolve_count *progres
     return r;
 }
 
-int stk_survey_masks(stk_resolve_ctx *s, const stoke_labels *labels, uint64_t most, stk_survey *survey)
+int stk_survey_masks(stk_resolve_ctx *s, const stoke_labels *labels, uint64_t most,
+                     stk_resolve_survey *survey)
 {
     const stk_setup *setup = s->setup;
     const stoke_dataset *sets[] = { setup->train_set, setup->val_set };
     const size_t n_sets = setup->val_set ? 2 : 1;
     look looks[2];
     stk_resolve_count progress = { .s = s };
-    *survey = (stk_survey){ .train = stk_calloc(1, sizeof *survey->train) };
+    *survey = (stk_resolve_survey){ .train = stk_calloc(1, sizeof *survey->train) };
     if (n_sets > 1) survey->val = stk_calloc(1, sizeof *survey->val);
     if (!survey->train || (n_sets > 1 && !survey->val))
         return stk_fail(s->err, STOKE_E_NOMEM, "no memory to count the values of masks");
@@ -137,9 +138,9 @@ int stk_survey_masks(stk_resolve_ctx *s, const stoke_labels *labels, uint64_t mo
     return r;
 }
 
-void stk_survey_free(stk_survey *survey)
+void stk_survey_free(stk_resolve_survey *survey)
 {
     stk_free(survey->train);
     stk_free(survey->val);
-    *survey = (stk_survey){ 0 };
+    *survey = (stk_resolve_survey){ 0 };
 }

@@ -37,10 +37,10 @@ static void smoothen(const double *raw, double *smooth, size_t count)
     }
 }
 
-static void fill(stk_curves *c, const stk_run_log *log)
+static void fill(stk_run_curves *c, const stk_run_log *log)
 {
     for (size_t i = 0; i < c->steps; i++) {
-        const stk_step_note *s = &log->steps[i];
+        const stk_log_step_note *s = &log->steps[i];
         const int timed = s->seconds > 0;
         c->step[i] = (double)s->step;
         c->loss[i] = s->loss;
@@ -66,9 +66,9 @@ static void fill(stk_curves *c, const stk_run_log *log)
     }
 }
 
-int stk_curves_make(stk_curves *curves, const stk_run_log *log, stoke_error *err)
+int stk_curves_make(stk_run_curves *curves, const stk_run_log *log, stoke_error *err)
 {
-    *curves = (stk_curves){ .steps = log->n_steps, .evals = log->n_evals };
+    *curves = (stk_run_curves){ .steps = log->n_steps, .evals = log->n_evals };
     const size_t n = log->n_steps, m = log->n_evals;
     double *p = curves->block = stk_calloc(n * STEP_ARRAYS + m * EVAL_ARRAYS + 1, sizeof *p);
     if (!p) return stk_fail(err, STOKE_E_NOMEM, "no memory for the curves of a run");
@@ -82,28 +82,29 @@ int stk_curves_make(stk_curves *curves, const stk_run_log *log, stoke_error *err
     return STOKE_OK;
 }
 
-void stk_curves_free(stk_curves *curves)
+void stk_curves_free(stk_run_curves *curves)
 {
     stk_free(curves->block);
-    *curves = (stk_curves){ 0 };
+    *curves = (stk_run_curves){ 0 };
 }
 
 /* ---- as charts ---- */
 
-static stoke_series along_steps(const stk_curves *c, const char *name, const double *y)
+static stoke_series along_steps(const stk_run_curves *c, const char *name, const double *y)
 {
     return (stoke_series){ .name = name, .x = c->step, .y = y, .count = c->steps, .points = c->steps == 1 };
 }
 
-static stoke_series along_evals(const stk_curves *c, const char *name, const double *y)
+static stoke_series along_evals(const stk_run_curves *c, const char *name, const double *y)
 {
     return (stoke_series){
         .name = name, .x = c->eval_step, .y = y, .count = c->evals, .points = c->evals <= FEW
     };
 }
 
-static int write_chart(const stk_curves *c, const char *title, const char *unit, const stoke_series *series,
-                       size_t n_series, int marked, stoke_chart chart, FILE *out, stoke_error *err)
+static int write_chart(const stk_run_curves *c, const char *title, const char *unit,
+                       const stoke_series *series, size_t n_series, int marked, stoke_chart chart, FILE *out,
+                       stoke_error *err)
 {
     const stoke_mark best = { c->best_step, c->best_text };
     chart.title = title;
@@ -116,7 +117,7 @@ static int write_chart(const stk_curves *c, const char *title, const char *unit,
     return stoke_chart_svg(&chart, out, err);
 }
 
-static int write_loss(const stk_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
+static int write_loss(const stk_run_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
 {
     stoke_series series[3];
     size_t n = 0;
@@ -131,7 +132,7 @@ static int write_loss(const stk_curves *c, stoke_chart chart, FILE *out, stoke_e
     return write_chart(c, "Loss", NULL, series, n, 1, chart, out, err);
 }
 
-static int write_scores(const stk_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
+static int write_scores(const stk_run_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
 {
     const stoke_series series[] = { along_evals(c, "mIoU", c->miou), along_evals(c, "F1 (macro)", c->f1),
                                     along_evals(c, "pixel accuracy", c->accuracy) };
@@ -140,7 +141,7 @@ static int write_scores(const stk_curves *c, stoke_chart chart, FILE *out, stoke
     return write_chart(c, "Validation scores", "score, 0 to 1", series, 3, 1, chart, out, err);
 }
 
-static int write_lr(const stk_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
+static int write_lr(const stk_run_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
 {
     const stoke_series series[] = { along_steps(c, "learning rate", c->lr) };
     chart.y_min = 0;
@@ -148,7 +149,7 @@ static int write_lr(const stk_curves *c, stoke_chart chart, FILE *out, stoke_err
 }
 
 /* Two quantities with units of their own: two frames, one above the other. */
-static int write_speed(const stk_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
+static int write_speed(const stk_run_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
 {
     const stoke_series speed[] = { along_steps(c, "images per second", c->speed) };
     const stoke_series wait[] = { along_steps(c, "waiting for data", c->wait) };
@@ -166,7 +167,7 @@ static int write_speed(const stk_curves *c, stoke_chart chart, FILE *out, stoke_
     return r;
 }
 
-int stk_curve_write(const stk_curves *curves, int which, uint32_t width, FILE *out, stoke_error *err)
+int stk_curve_write(const stk_run_curves *curves, int which, uint32_t width, FILE *out, stoke_error *err)
 {
     stoke_chart chart = stoke_chart_defaults();
     chart.width = width;

@@ -45,9 +45,9 @@ static uint64_t count_of(const stk_json *json, const char *key)
 /* ---- steps ---- */
 
 /* Two neighbours as one line that spoke of both would have it. */
-static stk_step_note together(const stk_step_note *a, const stk_step_note *b)
+static stk_log_step_note together(const stk_log_step_note *a, const stk_log_step_note *b)
 {
-    stk_step_note sum = *b;
+    stk_log_step_note sum = *b;
     const double weight = (double)a->images + (double)b->images;
     sum.loss = weight > 0 ? (a->loss * (double)a->images + b->loss * (double)b->images) / weight
                           : (a->loss + b->loss) / 2;
@@ -68,17 +68,17 @@ static void halve_steps(stk_run_log *log)
 
 static int add_step(stk_run_log *log, const stk_json *json, uint64_t step, stoke_error *err)
 {
-    const stk_step_note note = { .step = step,
-                                 .epoch = stk_run_uint(json, "epoch"),
-                                 .t = stk_run_real(json, json->values, "t"),
-                                 .loss = stk_run_real(json, json->values, "loss"),
-                                 .lr = stk_run_real(json, json->values, "lr"),
-                                 .gradient_norm = stk_run_real(json, json->values, "gradient_norm"),
-                                 .loss_scale = stk_run_real(json, json->values, "loss_scale"),
-                                 .skipped = count_of(json, "skipped"),
-                                 .images = count_of(json, "images"),
-                                 .seconds = sum_of(json, "seconds"),
-                                 .data_seconds = sum_of(json, "data_seconds") };
+    const stk_log_step_note note = { .step = step,
+                                     .epoch = stk_run_uint(json, "epoch"),
+                                     .t = stk_run_real(json, json->values, "t"),
+                                     .loss = stk_run_real(json, json->values, "loss"),
+                                     .lr = stk_run_real(json, json->values, "lr"),
+                                     .gradient_norm = stk_run_real(json, json->values, "gradient_norm"),
+                                     .loss_scale = stk_run_real(json, json->values, "loss_scale"),
+                                     .skipped = count_of(json, "skipped"),
+                                     .images = count_of(json, "images"),
+                                     .seconds = sum_of(json, "seconds"),
+                                     .data_seconds = sum_of(json, "data_seconds") };
     /* A log that goes back was written by a run that began again from there. */
     while (log->n_steps && log->steps[log->n_steps - 1].step >= step) log->n_steps--;
     if (log->n_steps == STK_RUN_STEPS) halve_steps(log);

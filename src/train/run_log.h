@@ -26,7 +26,7 @@ typedef struct stk_run_eval {
 typedef struct stk_run_log {
     stk_json start; /* of the last sitting; values NULL: none, as of the others below */
     uint64_t sittings;
-    stk_step_note *steps; /* steps ascend; so do those of evals */
+    stk_log_step_note *steps; /* steps ascend; so do those of evals */
     size_t n_steps, steps_capacity;
     stk_run_eval *evals;
     size_t n_evals, evals_capacity;

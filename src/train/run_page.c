@@ -322,7 +322,7 @@ static void put_machine(const stk_run_page *page)
 static void put_settings_file(const stk_run_page *page)
 {
     char path[4096];
-    stk_buffer bytes = { 0 };
+    stk_mem_buffer bytes = { 0 };
     size_t size = 0;
     if ((size_t)snprintf(path, sizeof path, "%s/config.yaml", page->folder) >= sizeof path) return;
     if (stk_file_read(path, 1 << 20, &bytes, &size, NULL) == STOKE_OK) {

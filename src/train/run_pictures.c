@@ -42,7 +42,7 @@ static int embed_as_jpeg(FILE *out, const void *png, size_t size)
     stoke_decoder *decoder = NULL;
     stoke_decode_params params = stoke_decode_defaults();
     stoke_image image;
-    stk_buffer bytes = { 0 };
+    stk_mem_buffer bytes = { 0 };
     FILE *file = NULL;
     int done = 0;
     params.max_pixels = PIXELS;
@@ -71,7 +71,7 @@ static void put_picture(const stk_run_page *page, const stk_json *eval, const ch
 {
     const char *relative = stk_run_text(eval, "picture");
     char path[4096], score[32];
-    stk_buffer bytes = { 0 };
+    stk_mem_buffer bytes = { 0 };
     size_t size = 0;
     if (!relative || !is_below(relative)) return;
     if ((size_t)snprintf(path, sizeof path, "%s/%s", page->folder, relative) >= sizeof path) return;

@@ -40,11 +40,11 @@ static size_t fields_of(stoke_data_params *data, stoke_train_params *params, con
     return n;
 }
 
-void stk_whole_paths_make(stk_whole_paths *own, stoke_data_params *data, stoke_train_params *params)
+void stk_whole_paths_make(stk_run_whole_paths *own, stoke_data_params *data, stoke_train_params *params)
 {
     const char **fields[MOST_FIELDS];
     char here[PATH_MAX], whole[2 * PATH_MAX];
-    *own = (stk_whole_paths){ 0 };
+    *own = (stk_run_whole_paths){ 0 };
     if (!getcwd(here, sizeof here)) return;
     const size_t n = fields_of(data, params, fields);
     for (size_t i = 0; i < n; i++) {
@@ -57,10 +57,10 @@ void stk_whole_paths_make(stk_whole_paths *own, stoke_data_params *data, stoke_t
     }
 }
 
-void stk_whole_paths_free(stk_whole_paths *own)
+void stk_whole_paths_free(stk_run_whole_paths *own)
 {
     for (size_t i = 0; i < own->count; i++) stk_free(own->text[i]);
-    *own = (stk_whole_paths){ 0 };
+    *own = (stk_run_whole_paths){ 0 };
 }
 
 /* ---- a run that was moved ---- */

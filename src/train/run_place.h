@@ -11,13 +11,13 @@
 #include <stoke/train.h>
 
 /* Settings with whole paths, for a file; the strings are its own. */
-typedef struct stk_whole_paths {
+typedef struct stk_run_whole_paths {
     char *text[16];
     size_t count;
-} stk_whole_paths;
+} stk_run_whole_paths;
 /* Replaces every setting that names a file by its whole path. What cannot be made whole stays as it is. */
-void stk_whole_paths_make(stk_whole_paths *own, stoke_data_params *data, stoke_train_params *params);
-void stk_whole_paths_free(stk_whole_paths *own);
+void stk_whole_paths_make(stk_run_whole_paths *own, stoke_data_params *data, stoke_train_params *params);
+void stk_whole_paths_free(stk_run_whole_paths *own);
 
 /* Writes down where the run lies now. Failing costs only that data moved along is not found by itself. */
 void stk_run_place_write(const char *folder);

@@ -43,7 +43,7 @@ static int read_log(stk_run_log *log, const char *folder, stoke_error *err)
     return r;
 }
 
-static int write_curves(const stk_curves *curves, const char *folder, stoke_error *err)
+static int write_curves(const stk_run_curves *curves, const char *folder, stoke_error *err)
 {
     char path[PATH], name[64];
     int r = make_path(path, folder, "curves", err);
@@ -78,7 +78,7 @@ static int write_page(stk_run_page *page, stoke_error *err)
 int stoke_run_report(const char *folder, stoke_error *err)
 {
     stk_run_log log = { 0 };
-    stk_curves curves = { 0 };
+    stk_run_curves curves = { 0 };
     if (!*folder) return stk_fail(err, STOKE_E_INVALID, "the name of the run's folder is empty");
     char *name = last_part(folder);
     int r = name ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "%s: no memory for its report", folder);

@@ -12,26 +12,26 @@
 enum { STK_CURVE_LOSS, STK_CURVE_SCORES, STK_CURVE_LR, STK_CURVE_SPEED, STK_CURVES };
 extern const char *const stk_curve_files[STK_CURVES]; /* "loss.svg" ... below curves/ */
 
-typedef struct stk_curves {
+typedef struct stk_run_curves {
     double *block; /* all of the arrays */
     size_t steps, evals;
     double *step, *loss, *smooth, *lr, *speed, *wait;
     double *eval_step, *eval_loss, *miou, *f1, *accuracy;
     double best_step; /* NaN: none */
     char best_text[64];
-} stk_curves;
+} stk_run_curves;
 
-int stk_curves_make(stk_curves *curves, const stk_run_log *log, stoke_error *err);
-void stk_curves_free(stk_curves *curves); /* accepts a zeroed struct */
+int stk_curves_make(stk_run_curves *curves, const stk_run_log *log, stoke_error *err);
+void stk_curves_free(stk_run_curves *curves); /* accepts a zeroed struct */
 /* One of them as SVG of `width` x 360 pixels. */
-int stk_curve_write(const stk_curves *curves, int which, uint32_t width, FILE *out, stoke_error *err);
+int stk_curve_write(const stk_run_curves *curves, int which, uint32_t width, FILE *out, stoke_error *err);
 
 /* ---- the page ---- */
 
 typedef struct stk_run_page {
     const char *folder, *name; /* name: its last part */
     const stk_run_log *log;
-    const stk_curves *curves;
+    const stk_run_curves *curves;
     FILE *out;
 } stk_run_page;
 

@@ -100,7 +100,7 @@ static int take_settings(stk_resolve_ctx *s, const stoke_data_params *data, cons
 static int settle_model(stk_resolve_ctx *s)
 {
     stoke_train_params *p = &s->setup->params;
-    stk_config config;
+    stk_segformer_config config;
     int r = STOKE_OK;
     if (p->pretrained && !p->model) {
         r = stk_pretrained_config(p->pretrained, &config, s->err);

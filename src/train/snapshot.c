@@ -9,18 +9,18 @@
 #include "src/train/checkpoint.h"
 #include "src/train/net_arrays.h"
 
-struct stk_snapshot {
+struct stk_checkpoint_snapshot {
     stoke_net_state state;
     size_t count;
     float floats[];
 };
 
-int stk_snapshot_take(stk_snapshot **out, const stoke_net *net, stoke_error *err)
+int stk_snapshot_take(stk_checkpoint_snapshot **out, const stoke_net *net, stoke_error *err)
 {
     size_t count = 0;
     stk_net_array array;
     for (size_t place = 0; stk_net_array_next(net, &place, &array);) count += array.count;
-    stk_snapshot *snapshot = stk_alloc(sizeof *snapshot + count * sizeof *snapshot->floats);
+    stk_checkpoint_snapshot *snapshot = stk_alloc(sizeof *snapshot + count * sizeof *snapshot->floats);
     *out = snapshot;
     if (!snapshot)
         return stk_fail(err, STOKE_E_NOMEM, "no memory to put the network's state aside: %.1f MB",
@@ -33,7 +33,7 @@ int stk_snapshot_take(stk_snapshot **out, const stoke_net *net, stoke_error *err
     return STOKE_OK;
 }
 
-void stk_snapshot_restore(const stk_snapshot *snapshot, stoke_net *net)
+void stk_snapshot_restore(const stk_checkpoint_snapshot *snapshot, stoke_net *net)
 {
     stk_net_array array;
     const float *from = snapshot->floats;
@@ -43,7 +43,7 @@ void stk_snapshot_restore(const stk_snapshot *snapshot, stoke_net *net)
     stoke_net_touched(net);
 }
 
-void stk_snapshot_free(stk_snapshot **snapshot)
+void stk_snapshot_free(stk_checkpoint_snapshot **snapshot)
 {
     stk_free(*snapshot);
     *snapshot = NULL;

@@ -88,7 +88,7 @@ static int look_at_state(stoke_trainer *t, const char *path, stoke_error *err)
 
 static int find_state(stoke_trainer *t, stoke_error *err)
 {
-    t->now = (stk_progress){ .best = NAN };
+    t->now = (stk_checkpoint_progress){ .best = NAN };
     if (!t->setup.params.resume) return STOKE_OK;
     char *path = stk_trainer_path(t, "state.safetensors", err);
     const int r = path ? look_at_state(t, path, err) : STOKE_E_NOMEM;
@@ -113,7 +113,7 @@ static int go_to_place(stoke_trainer *t, stoke_error *err)
 /* With another metric, or other pictures to validate on, the best so far says nothing. */
 static void forget_best(stoke_trainer *t)
 {
-    stk_progress *now = &t->now;
+    stk_checkpoint_progress *now = &t->now;
     if (isfinite(now->best))
         stk_trainer_remark(t,
                            "the best of step %llu was measured otherwise: the next evaluation is the best "
@@ -309,7 +309,7 @@ const char *stoke_trainer_folder(const stoke_trainer *t)
 
 stoke_train_summary stoke_trainer_summary(const stoke_trainer *t)
 {
-    const stk_progress *now = &t->now;
+    const stk_checkpoint_progress *now = &t->now;
     return (stoke_train_summary){ .step = now->step,
                                   .best_step = now->best_step,
                                   .best = now->best,

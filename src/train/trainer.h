@@ -34,24 +34,24 @@ enum {
 #define STK_SAVES_PER_GAP 50
 
 /* Sums that fade: about the last twenty steps. */
-typedef struct stk_lately {
+typedef struct stk_trainer_lately {
     double images, seconds, data_seconds;
-} stk_lately;
+} stk_trainer_lately;
 
 /* What a run can do without. */
-typedef enum stk_extra {
+typedef enum stk_trainer_extra {
     STK_EXTRA_LOG,
     STK_EXTRA_TABLE,
     STK_EXTRA_EVENTS,
     STK_EXTRA_PICTURES,
     STK_EXTRA_REPORT,
     STK_EXTRAS
-} stk_extra;
+} stk_trainer_extra;
 
-typedef struct stk_missing {
+typedef struct stk_trainer_missing {
     uint64_t times;
     char why[512]; /* the first time */
-} stk_missing;
+} stk_trainer_missing;
 
 struct stoke_trainer {
     stk_setup setup;
@@ -70,16 +70,16 @@ struct stoke_trainer {
     stk_original sight; /* ... at the pictures' own; its predictor is NULL otherwise */
     stoke_labels *labels;
     stoke_confusion *confusion;
-    stk_gallery *gallery; /* NULL: no pictures */
+    stk_evaluate_gallery *gallery; /* NULL: no pictures */
     stk_log_writer *log;
     stoke_live *live; /* NULL: the page could not be made */
-    stk_missing missing[STK_EXTRAS];
+    stk_trainer_missing missing[STK_EXTRAS];
 
     char **remarks; /* said before the log began, to be written then */
     size_t n_remarks, remarks_capacity;
     enum { STK_LOG_LATER, STK_LOG_OPEN, STK_LOG_ENDED } log_state;
 
-    stk_progress now;
+    stk_checkpoint_progress now;
     stoke_scores scores; /* of the last evaluation of this sitting */
     int evaluated;       /* there was one */
     int said_cost;       /* that evaluations take long */
@@ -94,12 +94,12 @@ struct stoke_trainer {
     double wait_seconds;         /* of step_seconds: for data */
     double eval_seconds;         /* of the last evaluation, with what is saved after it */
     double last_step, last_save; /* seconds that each took */
-    stk_lately lately;
+    stk_trainer_lately lately;
     uint64_t waited_ns, stepped_ns; /* by all steps: for data; otherwise */
     double last_loss, lr, gradient_norm, loss_scale;
 
-    stk_step_note note; /* what the next line of the log will say: sums since the last */
-    double note_loss;   /* sum of the finite losses, and how many */
+    stk_log_step_note note; /* what the next line of the log will say: sums since the last */
+    double note_loss;       /* sum of the finite losses, and how many */
     uint64_t note_steps, note_losses;
 
     const char *names[STK_NAMES]; /* of the pictures of the step being taken */
@@ -120,7 +120,7 @@ void stk_trainer_drop_remarks(stoke_trainer *trainer);
 
 /* trainer_extra.c */
 /* One of them could not be made: a remark the first time, counted after that. */
-void stk_trainer_without(stoke_trainer *trainer, stk_extra what, const char *why);
+void stk_trainer_without(stoke_trainer *trainer, stk_trainer_extra what, const char *why);
 /* The same for what the journal has lost. */
 void stk_trainer_check_log(stoke_trainer *trainer);
 /* At the end: what is missing, and why. */

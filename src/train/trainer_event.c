@@ -29,7 +29,7 @@ static double seconds_left(const stoke_trainer *t)
 stoke_train_event stk_trainer_event(const stoke_trainer *t, stoke_train_event_kind kind)
 {
     const uint64_t accumulate = (uint64_t)t->setup.params.accumulate;
-    const stk_lately *lately = &t->lately;
+    const stk_trainer_lately *lately = &t->lately;
     return (stoke_train_event){
         .kind = kind,
         .step = t->now.step,

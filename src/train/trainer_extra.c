@@ -9,12 +9,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-void stk_trainer_without(stoke_trainer *t, stk_extra what, const char *why)
+void stk_trainer_without(stoke_trainer *t, stk_trainer_extra what, const char *why)
 {
     static const char *const kinds[STK_EXTRAS] = { "lines of log.jsonl", "lines of metrics.csv",
                                                    "TensorBoard's events", "pictures of predictions",
                                                    "the report" };
-    stk_missing *missing = &t->missing[what];
+    stk_trainer_missing *missing = &t->missing[what];
     if (missing->times++) return;
     snprintf(missing->why, sizeof missing->why, "%s", why);
     stk_trainer_remark(t, "the run goes on without %s: %s", kinds[what], why);
@@ -22,7 +22,8 @@ void stk_trainer_without(stoke_trainer *t, stk_extra what, const char *why)
 
 void stk_trainer_check_log(stoke_trainer *t)
 {
-    static const stk_extra kinds[STK_LOG_FILES] = { STK_EXTRA_LOG, STK_EXTRA_TABLE, STK_EXTRA_EVENTS };
+    static const stk_trainer_extra kinds[STK_LOG_FILES] = { STK_EXTRA_LOG, STK_EXTRA_TABLE,
+                                                            STK_EXTRA_EVENTS };
     for (int i = 0; i < STK_LOG_FILES; i++) {
         const char *why;
         const uint64_t lost = stk_log_writer_lost(t->log, (stk_log_file)i, &why);
@@ -39,7 +40,7 @@ void stk_trainer_say_missing(stoke_trainer *t)
                                                      "entries of TensorBoard's events are",
                                                      "pictures of predictions are", "reports are" };
     for (int i = 0; i < STK_EXTRAS; i++) {
-        const stk_missing *missing = &t->missing[i];
+        const stk_trainer_missing *missing = &t->missing[i];
         if (missing->times)
             stk_trainer_remark(t, "%" PRIu64 " %s missing: %s", missing->times,
                                missing->times == 1 ? units[i] : several[i], missing->why);

@@ -35,7 +35,7 @@ static int is_fp16(const stoke_trainer *t)
 /* The epoch is over; its successor's first batches are on their way already. */
 static void next_epoch(stoke_trainer *t)
 {
-    stk_progress *now = &t->now;
+    stk_checkpoint_progress *now = &t->now;
     const stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_EPOCH);
     stk_trainer_send(t, &event);
     now->epoch++;
@@ -149,7 +149,7 @@ static int update(stoke_trainer *t, stoke_error *err)
  * overflowed in fp16 is in none of the means. */
 static void book(stoke_trainer *t, double loss, uint64_t images, double seconds, double waited)
 {
-    stk_progress *now = &t->now;
+    stk_checkpoint_progress *now = &t->now;
     now->step++;
     t->last_step = seconds;
     now->images += images;
@@ -204,7 +204,7 @@ static int due(int64_t every, uint64_t step)
 
 static int evaluation_due(const stoke_trainer *t)
 {
-    const stk_progress *now = &t->now;
+    const stk_checkpoint_progress *now = &t->now;
     return t->setup.val_set && now->step && !(now->evaluations && now->evaluated == now->step) &&
            (due(t->setup.params.eval_every, now->step) || now->step == t->setup.steps);
 }

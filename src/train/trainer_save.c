@@ -32,7 +32,7 @@ void stk_trainer_write_note(stoke_trainer *t)
     t->note.loss_scale = t->loss_scale;
     stk_log_writer_step(t->log, &t->note, NULL);
     stk_trainer_check_log(t);
-    t->note = (stk_step_note){ 0 };
+    t->note = (stk_log_step_note){ 0 };
     t->note_loss = 0;
     t->note_steps = t->note_losses = 0;
 }
@@ -46,7 +46,7 @@ static int evaluating(void *context, uint64_t done, uint64_t total)
 }
 
 /* With the average of the weights where one is kept: that is the network people get. */
-static int measure(stoke_trainer *t, stk_evaluation *result, stoke_error *err)
+static int measure(stoke_trainer *t, stk_evaluate_result *result, stoke_error *err)
 {
     const int average = t->setup.net.average;
     int r = average ? stoke_net_swap_average(t->net, err) : STOKE_OK;
@@ -68,7 +68,7 @@ static int measure(stoke_trainer *t, stk_evaluation *result, stoke_error *err)
     return r;
 }
 
-static double metric_of(const stoke_trainer *t, const stk_evaluation *e)
+static double metric_of(const stoke_trainer *t, const stk_evaluate_result *e)
 {
     switch ((stoke_metric_kind)t->setup.params.metric) {
     case STOKE_METRIC_F1: return e->scores.f1_macro;
@@ -80,9 +80,9 @@ static double metric_of(const stoke_trainer *t, const stk_evaluation *e)
 }
 
 /* 1: better than all before, and now the best. */
-static int keep_score(stoke_trainer *t, const stk_evaluation *e)
+static int keep_score(stoke_trainer *t, const stk_evaluate_result *e)
 {
-    stk_progress *now = &t->now;
+    stk_checkpoint_progress *now = &t->now;
     const double value = metric_of(t, e);
     const int lower = t->setup.params.metric == STOKE_METRIC_LOSS;
     const int better =
@@ -100,7 +100,7 @@ static int keep_score(stoke_trainer *t, const stk_evaluation *e)
 }
 
 /* predictions/NNNNNN.png: the same pictures at every evaluation. 1: there is one. */
-static int draw(stoke_trainer *t, const stk_evaluation *e, const char *name)
+static int draw(stoke_trainer *t, const stk_evaluate_result *e, const char *name)
 {
     char title[160];
     stoke_error own = { 0 }, *err = &own;
@@ -149,7 +149,7 @@ static void say_of_cost(stoke_trainer *t, double seconds)
 int stk_trainer_evaluate(stoke_trainer *t, stoke_error *err)
 {
     const uint64_t began = stk_now_ns();
-    stk_evaluation e = { 0 };
+    stk_evaluate_result e = { 0 };
     char picture[64];
     snprintf(picture, sizeof picture, "predictions/%06" PRIu64 ".png", t->now.step);
     stk_trainer_live(t, STOKE_LIVE_EVALUATING);

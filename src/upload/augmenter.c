@@ -50,7 +50,7 @@ typedef struct turn {
 struct stk_augmenter {
     stoke_device *device;
     const stk_loader_config *config;
-    stk_module *module;
+    stk_device_module *module;
     stk_table_need need; /* of one row */
     uint32_t capacity, turns;
     stk_device_block block[BLOCKS];
@@ -149,7 +149,7 @@ static int make_deep(const stk_loader_config *config, float *deep, stoke_error *
     uint16_t *pixels = stk_alloc(DEEP_VALUES * 3 * sizeof *pixels);
     if (!pixels) return stk_fail(err, STOKE_E_NOMEM, "no memory for a table of 16-bit samples");
     for (uint32_t i = 0; i < DEEP_VALUES * 3; i++) pixels[i] = (uint16_t)(i / 3);
-    stk_writer writer = config->writer;
+    stk_pix_writer writer = config->writer;
     writer.dtype = STOKE_DTYPE_F32;
     writer.layout = STOKE_LAYOUT_CHW;
     stk_pix()->write_u16[STOKE_DTYPE_F32][STOKE_LAYOUT_CHW](&writer, deep, DEEP_VALUES, pixels, DEEP_VALUES);
@@ -163,7 +163,7 @@ static void make_swap(const stk_loader_config *config, uint16_t *swap)
     for (uint32_t id = 0; id < DEEP_VALUES; id++) swap[id] = id < values ? config->swap[id] : (uint16_t)id;
 }
 
-static int send(stk_augmenter *a, stk_stream *stream, enum block which, const stk_device_block *from,
+static int send(stk_augmenter *a, stk_device_stream *stream, enum block which, const stk_device_block *from,
                 stoke_error *err)
 {
     if (!a->block[which].bytes) return STOKE_OK;
@@ -175,7 +175,7 @@ static int send_constants(stk_augmenter *a, stoke_error *err)
 {
     if (!a->block[DEEP].bytes && !a->block[SWAP].bytes) return STOKE_OK;
     stk_device_block host = { 0 };
-    stk_stream *stream = NULL;
+    stk_device_stream *stream = NULL;
     int r = stk_block_create(&host, a->device, STK_MEMORY_PAGEABLE, 3 * DEEP_VALUES * sizeof(float), err);
     if (!r) r = stk_stream_create(&stream, a->device, err);
     if (!r && a->block[DEEP].bytes) r = make_deep(a->config, host.host, err);
@@ -245,7 +245,7 @@ uint64_t stk_augmenter_traffic(const stk_augmenter *augmenter)
     return augmenter->traffic;
 }
 
-stk_module *stk_augmenter_module(const stk_augmenter *augmenter)
+stk_device_module *stk_augmenter_module(const stk_augmenter *augmenter)
 {
     return augmenter->module;
 }
@@ -255,8 +255,8 @@ stk_module *stk_augmenter_module(const stk_augmenter *augmenter)
 /* A batch on its way. After the first failure nothing more is launched. */
 typedef struct run {
     stk_augmenter *a;
-    stk_stream *stream;
-    const stk_augment_job *job;
+    stk_device_stream *stream;
+    const stk_augmenter_job *job;
     const stk_tables *t;
     const turn *turn;
     const stk_device_block *images, *masks; /* where rows go before they are mixed */
@@ -278,15 +278,15 @@ static void launch(run *r, uint32_t kernel, const uint32_t grid[3], uint64_t tra
                    const stk_device_block *const *blocks, uint32_t n)
 {
     enum { MOST = 12 };
-    stk_argument arguments[MOST] = { 0 };
+    stk_device_argument arguments[MOST] = { 0 };
     if (r->status) return;
     for (uint32_t i = 0; i < n; i++) arguments[i].block = blocks[i];
-    arguments[n] = (stk_argument){ .value = &r->shape, .bytes = sizeof r->shape };
-    const stk_launch one = { .kernel = kernel,
-                             .grid = { grid[0], grid[1], grid[2] },
-                             .arguments = arguments,
-                             .n_arguments = n + 1,
-                             .traffic = traffic };
+    arguments[n] = (stk_device_argument){ .value = &r->shape, .bytes = sizeof r->shape };
+    const stk_device_launch one = { .kernel = kernel,
+                                    .grid = { grid[0], grid[1], grid[2] },
+                                    .arguments = arguments,
+                                    .n_arguments = n + 1,
+                                    .traffic = traffic };
     r->status = stk_stream_launch(r->stream, r->a->module, &one, r->err);
     r->a->launches++;
     r->a->traffic += traffic;
@@ -345,7 +345,7 @@ static uint32_t strips(uint32_t height)
     return (height + K_STRIP - 1) / K_STRIP;
 }
 
-static void equalise(run *r, const stk_round *round)
+static void equalise(run *r, const stk_tables_round *round)
 {
     const uint32_t rows = r->t->n_samples;
     const stk_device_block *planes = block_of(r, PLANES), *counts = block_of(r, COUNTS),
@@ -362,7 +362,7 @@ static void equalise(run *r, const stk_round *round)
 /* Segment `number` of all rows that have one. */
 static void touch_round(run *r, uint32_t number)
 {
-    const stk_round *round = &r->t->round[number];
+    const stk_tables_round *round = &r->t->round[number];
     const uint32_t width = r->shape.width, height = r->shape.height, rows = r->t->n_samples;
     const stk_device_block *planes = block_of(r, PLANES), *spare = block_of(r, SPARE),
                            *sums = block_of(r, SUMS), *samples = &r->turn->samples, *steps = &r->turn->steps;
@@ -384,7 +384,7 @@ static void touch_round(run *r, uint32_t number)
 /* Mixed rows read two and write one, the others are copied. */
 static void mix(run *r)
 {
-    const stk_augment_job *job = r->job;
+    const stk_augmenter_job *job = r->job;
     const uint64_t rows = r->t->n_samples;
     const uint64_t traffic =
         (2 * rows + r->t->mixed) * r->image_bytes + (r->shape.two_masks ? 4 : 2) * rows * r->mask_bytes;
@@ -401,7 +401,7 @@ static int lies_in(const stk_device_block *block, size_t at, size_t pitch, uint3
 }
 
 /* Kernels check nothing: they would read and write beyond the end. */
-static int check_blocks(const stk_augmenter *a, const stk_augment_job *job, stoke_error *err)
+static int check_blocks(const stk_augmenter *a, const stk_augmenter_job *job, stoke_error *err)
 {
     const stoke_batch batch = stk_batch_shape(a->config, job->count);
     const size_t images = batch.image_row_bytes * job->count, masks = batch.mask_row_bytes * job->count;
@@ -413,7 +413,7 @@ static int check_blocks(const stk_augmenter *a, const stk_augment_job *job, stok
     return good ? STOKE_OK : stk_fail(err, STOKE_E_INVALID, "a block is too small for %u rows", job->count);
 }
 
-static int check_job(const stk_augmenter *a, const stk_augment_job *job, stoke_error *err)
+static int check_job(const stk_augmenter *a, const stk_augmenter_job *job, stoke_error *err)
 {
     if (job->count > a->capacity || job->turn >= a->turns)
         return stk_fail(err, STOKE_E_INVALID, "%u rows in turn %u: planned were %u rows and %u turns",
@@ -438,10 +438,11 @@ static int check_room(const stk_augmenter *a, const stk_tables *t, stoke_error *
 }
 
 /* Tables of a batch, on their way. */
-static int send_tables(stk_augmenter *a, stk_stream *stream, const stk_augment_job *job, stoke_error *err)
+static int send_tables(stk_augmenter *a, stk_device_stream *stream, const stk_augmenter_job *job,
+                       stoke_error *err)
 {
     const turn *mine = &a->turn[job->turn];
-    const stk_raw_layout layout = { job->image_at, job->image_pitch, job->mask_at, job->mask_pitch };
+    const stk_tables_raw_layout layout = { job->image_at, job->image_pitch, job->mask_at, job->mask_pitch };
     const size_t steps_at = samples_bytes(a->capacity);
     stk_tables *t = &a->tables;
     t->samples = mine->host.host;
@@ -456,7 +457,8 @@ static int send_tables(stk_augmenter *a, stk_stream *stream, const stk_augment_j
     return r;
 }
 
-int stk_augmenter_run(stk_augmenter *a, stk_stream *stream, const stk_augment_job *job, stoke_error *err)
+int stk_augmenter_run(stk_augmenter *a, stk_device_stream *stream, const stk_augmenter_job *job,
+                      stoke_error *err)
 {
     a->launches = 0;
     a->traffic = 0;

@@ -26,7 +26,7 @@ int stk_augmenter_create(stk_augmenter **out, stoke_device *device, const stk_lo
 void stk_augmenter_destroy(stk_augmenter **augmenter);
 
 /* A batch on its way. Blocks belong to the caller and stay until the stream has passed. */
-typedef struct stk_augment_job {
+typedef struct stk_augmenter_job {
     const stk_raw_row *rows; /* read before the call returns */
     uint32_t count;
     const stk_device_block
@@ -35,13 +35,13 @@ typedef struct stk_augment_job {
     const stk_device_block *images, *masks,
         *masks_b;  /* device: the finished batch; masks_b NULL without second masks */
     uint32_t turn; /* 0 .. turns - 1; its work must have passed when it comes round again */
-} stk_augment_job;
-int stk_augmenter_run(stk_augmenter *augmenter, stk_stream *stream, const stk_augment_job *job,
+} stk_augmenter_job;
+int stk_augmenter_run(stk_augmenter *augmenter, stk_device_stream *stream, const stk_augmenter_job *job,
                       stoke_error *err);
 /* Launches of the last run, and the bytes they read and wrote by the model. */
 uint32_t stk_augmenter_launches(const stk_augmenter *augmenter);
 uint64_t stk_augmenter_traffic(const stk_augmenter *augmenter);
 /* The compiled stk_augment_program; belongs to the augmenter. */
-stk_module *stk_augmenter_module(const stk_augmenter *augmenter);
+stk_device_module *stk_augmenter_module(const stk_augmenter *augmenter);
 
 #endif

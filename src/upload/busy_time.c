@@ -37,12 +37,12 @@ void stk_busy_time_open(stk_busy_time *busy, uint64_t now)
 }
 
 /* Two lists in order of their starts into one without overlaps; returns how many there are. */
-static uint32_t unite(const stk_interval *a, uint32_t na, const stk_interval *b, uint32_t nb,
-                      stk_interval *out)
+static uint32_t unite(const stk_busy_interval *a, uint32_t na, const stk_busy_interval *b, uint32_t nb,
+                      stk_busy_interval *out)
 {
     uint32_t n = 0;
     for (uint32_t i = 0, j = 0; i < na || j < nb;) {
-        const stk_interval next = j == nb || (i < na && a[i].start <= b[j].start) ? a[i++] : b[j++];
+        const stk_busy_interval next = j == nb || (i < na && a[i].start <= b[j].start) ? a[i++] : b[j++];
         if (n && next.start <= out[n - 1].end) {
             if (next.end > out[n - 1].end) out[n - 1].end = next.end;
         } else {
@@ -54,7 +54,7 @@ static uint32_t unite(const stk_interval *a, uint32_t na, const stk_interval *b,
 
 /* Of `one`, how much the list covers. *at: where in the list to begin, moved on with the intervals asked
  * for, which come in order. */
-static uint64_t covered(stk_interval one, const stk_interval *list, uint32_t n, uint32_t *at)
+static uint64_t covered(stk_busy_interval one, const stk_busy_interval *list, uint32_t n, uint32_t *at)
 {
     uint64_t sum = 0;
     while (*at < n && list[*at].end <= one.start) ++*at;
@@ -67,7 +67,7 @@ static uint64_t covered(stk_interval one, const stk_interval *list, uint32_t n, 
 }
 
 /* Drops what ended by `limit`. */
-static void drop(stk_busy_time *busy, stk_work work, uint64_t limit)
+static void drop(stk_busy_time *busy, stk_busy_work work, uint64_t limit)
 {
     uint32_t gone = 0;
     while (gone < busy->count[work] && busy->work[work][gone].end <= limit) gone++;
@@ -81,12 +81,12 @@ static void drop(stk_busy_time *busy, stk_work work, uint64_t limit)
 static void add_up(stk_busy_time *busy, uint64_t limit)
 {
     stoke_upload_stats *sums = &busy->sums;
-    const stk_interval *copies = busy->work[STK_WORK_COPY], *augments = busy->work[STK_WORK_AUGMENT],
-                       *steps = busy->work[STK_WORK_STEP];
+    const stk_busy_interval *copies = busy->work[STK_WORK_COPY], *augments = busy->work[STK_WORK_AUGMENT],
+                            *steps = busy->work[STK_WORK_STEP];
     const uint32_t n_steps = busy->count[STK_WORK_STEP];
     const uint32_t n_busy = unite(augments, busy->count[STK_WORK_AUGMENT], steps, n_steps, busy->busy);
     uint32_t at = 0;
-    sums->busy_ns += covered((stk_interval){ busy->until, limit }, busy->busy, n_busy, &at);
+    sums->busy_ns += covered((stk_busy_interval){ busy->until, limit }, busy->busy, n_busy, &at);
     at = 0;
     for (uint32_t i = 0; i < busy->count[STK_WORK_COPY] && copies[i].end <= limit; i++) {
         if (copies[i].end <= busy->until) continue;
@@ -120,7 +120,7 @@ static void settle(stk_busy_time *busy)
     if (limit > busy->until) add_up(busy, limit);
 }
 
-void stk_busy_time_add(stk_busy_time *busy, stk_work work, stk_interval interval, uint64_t bytes)
+void stk_busy_time_add(stk_busy_time *busy, stk_busy_work work, stk_busy_interval interval, uint64_t bytes)
 {
     if (!busy->open || interval.end <= busy->since) return;
     if (work == STK_WORK_STEP) {

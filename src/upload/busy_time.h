@@ -13,20 +13,20 @@
 
 #include <stoke/upload.h>
 
-typedef struct stk_interval {
+typedef struct stk_busy_interval {
     uint64_t start, end; /* ns on CLOCK_MONOTONIC */
-} stk_interval;
+} stk_busy_interval;
 
-typedef enum stk_work { STK_WORK_COPY, STK_WORK_AUGMENT, STK_WORK_STEP, STK_WORKS } stk_work;
+typedef enum stk_busy_work { STK_WORK_COPY, STK_WORK_AUGMENT, STK_WORK_STEP, STK_WORKS } stk_busy_work;
 
 /* Intervals kept of each kind before they are added up: six minutes of steps of 100 ms. */
 enum { STK_BUSY_TIME_ROOM = 4096 };
 
 typedef struct stk_busy_time {
-    stk_interval *work[STK_WORKS];
+    stk_busy_interval *work[STK_WORKS];
     uint64_t *bytes; /* of the copies */
     uint32_t count[STK_WORKS];
-    stk_interval *busy; /* augmenting and steps, united; scratch */
+    stk_busy_interval *busy; /* augmenting and steps, united; scratch */
     int exclusive;  /* the device computes one thing at a time: augmenting took no part of a step's time */
     int open;       /* stk_busy_time_open was called: intervals are kept */
     uint64_t since; /* what ended before does not count */
@@ -39,7 +39,7 @@ int stk_busy_time_create(stk_busy_time *busy, int exclusive, stoke_error *err);
 void stk_busy_time_destroy(stk_busy_time *busy);
 /* Starts over with what ends after `now`. */
 void stk_busy_time_open(stk_busy_time *busy, uint64_t now);
-void stk_busy_time_add(stk_busy_time *busy, stk_work work, stk_interval interval, uint64_t bytes);
+void stk_busy_time_add(stk_busy_time *busy, stk_busy_work work, stk_busy_interval interval, uint64_t bytes);
 /* The sums so far: batches, bytes, copies, kernels, steps, busy, elapsed. */
 void stk_busy_time_sum(stk_busy_time *busy, stoke_upload_stats *stats);
 

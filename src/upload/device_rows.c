@@ -21,14 +21,14 @@ enum {
 
 typedef struct turn {
     stk_device_block near, far; /* k_take of every row */
-    stk_event *passed;
+    stk_device_event *passed;
 } turn;
 
 struct stoke_device_rows {
     stoke_device *device;
     stk_loader_config config;
     stk_augmenter *augmenter;
-    stk_stream *own;
+    stk_device_stream *own;
     uint32_t capacity, width, height;
     size_t image_pitch, mask_at, mask_pitch; /* of the raw block */
     stk_device_block raw, ids[2];            /* ids: of masks of 8 bits, of deeper ones */
@@ -251,23 +251,23 @@ static stk_device_block around(const stoke_device_rows *rows, uint64_t address, 
                                                                              : NULL };
 }
 
-static int launch_take(stoke_device_rows *rows, stk_stream *stream, uint32_t kernel,
+static int launch_take(stoke_device_rows *rows, stk_device_stream *stream, uint32_t kernel,
                        const stk_device_block *const *blocks, uint32_t n, const k_shape *shape,
                        stoke_error *err)
 {
-    stk_argument arguments[5] = { 0 };
+    stk_device_argument arguments[5] = { 0 };
     for (uint32_t i = 0; i < n; i++) arguments[i].block = blocks[i];
-    arguments[n] = (stk_argument){ .value = shape, .bytes = sizeof *shape };
-    const stk_launch one = { .kernel = kernel,
-                             .grid = { rows->width, rows->height, shape->count },
-                             .arguments = arguments,
-                             .n_arguments = n + 1,
-                             .traffic = (uint64_t)rows->width * rows->height * shape->count * 9 };
+    arguments[n] = (stk_device_argument){ .value = shape, .bytes = sizeof *shape };
+    const stk_device_launch one = { .kernel = kernel,
+                                    .grid = { rows->width, rows->height, shape->count },
+                                    .arguments = arguments,
+                                    .n_arguments = n + 1,
+                                    .traffic = (uint64_t)rows->width * rows->height * shape->count * 9 };
     return stk_stream_launch(stream, stk_augmenter_module(rows->augmenter), &one, err);
 }
 
-static int take(stoke_device_rows *rows, stk_stream *stream, const turn *t, const stoke_device_source *s,
-                stoke_error *err)
+static int take(stoke_device_rows *rows, stk_device_stream *stream, const turn *t,
+                const stoke_device_source *s, stoke_error *err)
 {
     const uint64_t pixels = (uint64_t)rows->width * rows->height * s->count;
     const k_shape shape = { .count = s->count,
@@ -291,23 +291,23 @@ static int take(stoke_device_rows *rows, stk_stream *stream, const turn *t, cons
                        (const stk_device_block *const[]){ &rows->raw, &masks, &t->far, ids }, 4, &shape, err);
 }
 
-static int augment(stoke_device_rows *rows, stk_stream *stream, uint32_t which, uint32_t count,
+static int augment(stoke_device_rows *rows, stk_device_stream *stream, uint32_t which, uint32_t count,
                    const stoke_device_target *to, stoke_error *err)
 {
     const stoke_batch shape = stk_batch_shape(&rows->config, count);
     const stk_device_block images = around(rows, to->images, shape.image_row_bytes * count),
                            masks = around(rows, to->masks, shape.mask_row_bytes * count),
                            second = around(rows, to->masks_b, shape.mask_row_bytes * count);
-    const stk_augment_job job = { .rows = rows->rows,
-                                  .count = count,
-                                  .raw = &rows->raw,
-                                  .image_pitch = rows->image_pitch,
-                                  .mask_at = rows->mask_at,
-                                  .mask_pitch = rows->mask_pitch,
-                                  .images = &images,
-                                  .masks = &masks,
-                                  .masks_b = rows->config.two_masks ? &second : NULL,
-                                  .turn = which };
+    const stk_augmenter_job job = { .rows = rows->rows,
+                                    .count = count,
+                                    .raw = &rows->raw,
+                                    .image_pitch = rows->image_pitch,
+                                    .mask_at = rows->mask_at,
+                                    .mask_pitch = rows->mask_pitch,
+                                    .images = &images,
+                                    .masks = &masks,
+                                    .masks_b = rows->config.two_masks ? &second : NULL,
+                                    .turn = which };
     return stk_augmenter_run(rows->augmenter, stream, &job, err);
 }
 
@@ -317,13 +317,13 @@ int stoke_device_rows_run(stoke_device_rows *rows, uint64_t epoch, uint64_t posi
 {
     const uint32_t which = (uint32_t)(rows->runs % TURNS);
     turn *t = &rows->turn[which];
-    stk_stream *theirs = NULL;
+    stk_device_stream *theirs = NULL;
     int r = check_source(rows, source, target, err);
     if (!r) r = stk_event_finish(t->passed, err); /* the host writes over what it wrote three calls ago */
     if (!r) r = draw(rows, source, epoch, position, t->near.host, err);
     if (!r && has_stream) r = stk_stream_wrap(&theirs, rows->device, native, err);
     if (r) return r;
-    stk_stream *stream = theirs ? theirs : rows->own;
+    stk_device_stream *stream = theirs ? theirs : rows->own;
     if (rows->runs) r = stk_stream_wait(stream, rows->turn[(rows->runs - 1) % TURNS].passed, err);
     if (!r) r = take(rows, stream, t, source, err);
     if (!r) r = augment(rows, stream, which, source->count, target, err);

@@ -20,7 +20,7 @@ enum {
 
 int stk_stepper_create(stoke_upload *upload, stoke_error *err)
 {
-    stk_stepper *steps = &upload->steps;
+    stk_upload_stepper *steps = &upload->steps;
     int r = STOKE_OK;
     for (int i = 0; i < STK_STEPS && !r; i++) {
         r = stk_event_create(&steps->step[i].start, upload->device, err);
@@ -39,7 +39,7 @@ int stk_stepper_create(stoke_upload *upload, stoke_error *err)
 
 void stk_stepper_destroy(stoke_upload *upload)
 {
-    stk_stepper *steps = &upload->steps;
+    stk_upload_stepper *steps = &upload->steps;
     for (int i = 0; i < STK_STEPS; i++) {
         stk_event_destroy(&steps->step[i].start);
         stk_event_destroy(&steps->step[i].end);
@@ -47,21 +47,22 @@ void stk_stepper_destroy(stoke_upload *upload)
     stk_module_destroy(&steps->own);
     stk_block_destroy(&steps->words);
     stk_block_destroy(&steps->word);
-    *steps = (stk_stepper){ 0 };
+    *steps = (stk_upload_stepper){ 0 };
 }
 
-static int spin(stk_stream *stream, stk_module *module, const stk_device_block *words, uint32_t items,
-                uint32_t turns, stoke_error *err)
+static int spin(stk_device_stream *stream, stk_device_module *module, const stk_device_block *words,
+                uint32_t items, uint32_t turns, stoke_error *err)
 {
     const k_shape shape = { .width = items, .round = turns };
-    const stk_argument arguments[] = { { .block = words }, { .value = &shape, .bytes = sizeof shape } };
-    const stk_launch launch = {
+    const stk_device_argument arguments[] = { { .block = words },
+                                              { .value = &shape, .bytes = sizeof shape } };
+    const stk_device_launch launch = {
         .kernel = STK_KERNEL_spin, .grid = { items, 1, 1 }, .arguments = arguments, .n_arguments = 2
     };
     return stk_stream_launch(stream, module, &launch, err);
 }
 
-int stk_stepper_knock(stoke_upload *upload, stk_stream *stream, stoke_error *err)
+int stk_stepper_knock(stoke_upload *upload, stk_device_stream *stream, stoke_error *err)
 {
     return spin(stream, upload->steps.module, &upload->steps.word, 1, 0, err);
 }
@@ -70,7 +71,7 @@ int stk_stepper_knock(stoke_upload *upload, stk_stream *stream, stoke_error *err
 
 static int make_spinner(stoke_upload *upload, stoke_error *err)
 {
-    stk_stepper *steps = &upload->steps;
+    stk_upload_stepper *steps = &upload->steps;
     int r = STOKE_OK;
     if (!steps->module) r = stk_module_create(&steps->own, upload->device, &stk_augment_program, err);
     if (!r && !steps->module) steps->module = steps->own;
@@ -82,8 +83,8 @@ static int make_spinner(stoke_upload *upload, stoke_error *err)
 
 static int time_turns(stoke_upload *upload, uint32_t turns, uint64_t *ns, stoke_error *err)
 {
-    stk_stepper *steps = &upload->steps;
-    stk_fake_step *step = &steps->step[steps->given % STK_STEPS]; /* free: the caller saw to it */
+    stk_upload_stepper *steps = &upload->steps;
+    stk_upload_fake_step *step = &steps->step[steps->given % STK_STEPS]; /* free: the caller saw to it */
     uint64_t start = 0, end = 0;
     int r = stk_event_record(step->start, upload->consumer, err);
     if (!r) r = spin(upload->consumer, steps->module, &steps->words, steps->items, turns, err);
@@ -121,9 +122,9 @@ static int compute(stoke_upload *upload, uint64_t ns, stoke_error *err)
 
 /* ---- steps ---- */
 
-static int read_step(stoke_upload *upload, const stk_fake_step *step, stoke_error *err)
+static int read_step(stoke_upload *upload, const stk_upload_fake_step *step, stoke_error *err)
 {
-    stk_interval interval;
+    stk_busy_interval interval;
     int r = stk_upload_between(step->start, step->end, &interval, err);
     if (r) return r;
     if (step->occupied_ns) interval.start = interval.end - step->occupied_ns;
@@ -136,9 +137,9 @@ static int read_step(stoke_upload *upload, const stk_fake_step *step, stoke_erro
 
 int stk_steps_read(stoke_upload *upload, stoke_error *err)
 {
-    stk_stepper *steps = &upload->steps;
+    stk_upload_stepper *steps = &upload->steps;
     for (; steps->read < steps->given; steps->read++) {
-        const stk_fake_step *step = &steps->step[steps->read % STK_STEPS];
+        const stk_upload_fake_step *step = &steps->step[steps->read % STK_STEPS];
         int done, r = stk_event_done(step->end, &done, err);
         if (r || !done) return r;
         r = read_step(upload, step, err);
@@ -148,9 +149,9 @@ int stk_steps_read(stoke_upload *upload, stoke_error *err)
 }
 
 /* A step whose events are not needed any more. */
-static int free_step(stoke_upload *upload, stk_fake_step **out, stoke_error *err)
+static int free_step(stoke_upload *upload, stk_upload_fake_step **out, stoke_error *err)
 {
-    stk_stepper *steps = &upload->steps;
+    stk_upload_stepper *steps = &upload->steps;
     int r = STOKE_OK;
     if (steps->given - steps->read == STK_STEPS)
         r = stk_event_finish(steps->step[steps->read % STK_STEPS].end, err);
@@ -161,7 +162,7 @@ static int free_step(stoke_upload *upload, stk_fake_step **out, stoke_error *err
     return r;
 }
 
-static void write_down(stoke_upload *upload, const stk_fake_step *step, uint64_t launched)
+static void write_down(stoke_upload *upload, const stk_upload_fake_step *step, uint64_t launched)
 {
     pthread_mutex_lock(&upload->lock);
     const int last = stk_step_log_launched(&upload->step_log, step->transfer, launched);
@@ -174,7 +175,7 @@ int stoke_upload_step(stoke_upload *upload, double ms, stoke_error *err)
     if (!isfinite(ms) || ms < 0 || ms > 1e9)
         return stk_fail(err, STOKE_E_INVALID, "a step of %g ms cannot be made: 0 to 1e9 can", ms);
     const uint64_t ns = (uint64_t)(ms * 1e6), began = stk_now_ns();
-    stk_fake_step *step;
+    stk_upload_fake_step *step;
     int r = free_step(upload, &step, err);
     uint64_t launched = stk_now_ns();
     if (!r) r = stk_event_record(step->start, upload->consumer, err);

@@ -74,10 +74,10 @@ static int time_host(const stoke_upload *upload, const stoke_batch *batch, sight
 }
 
 /* As of a full batch, which the last one of an epoch may not be. */
-static int time_device(const stoke_upload *upload, const stk_transfer *transfer, sighting *seen,
+static int time_device(const stoke_upload *upload, const stk_upload_transfer *transfer, sighting *seen,
                        stoke_error *err)
 {
-    stk_interval copy, kernels;
+    stk_busy_interval copy, kernels;
     int r = stk_upload_between(transfer->copy_start, transfer->copy_end, &copy, err);
     if (!r) r = stk_upload_between(transfer->kernel_start, transfer->end, &kernels, err);
     if (r) return r;
@@ -107,11 +107,11 @@ static void time_loader(const stoke_upload *upload, sighting *seen)
  * up again where it belongs, in next(). */
 static int look(stoke_upload *upload, sighting *seen, int *looked, stoke_error *err)
 {
-    stk_device_slot *slot = &upload->ring.slot[0];
+    stk_ring_slot *slot = &upload->ring.slot[0];
     int r = stk_transfer_fill(upload, slot, STK_FOR_EVER, err);
     *looked = !r && slot->batch.host.count > 0;
     if (r) return r == STOKE_E_DEVICE || r == STOKE_E_NOMEM || r == STOKE_E_UNSUPPORTED ? r : STOKE_OK;
-    const stk_transfer *transfer = &upload->transfers[(upload->sent - 1) % STK_TRANSFERS];
+    const stk_upload_transfer *transfer = &upload->transfers[(upload->sent - 1) % STK_TRANSFERS];
     r = stk_stream_finish(upload->copies, err);
     if (!r && *looked) r = time_device(upload, transfer, seen, err);
     if (!r && *looked) r = time_host(upload, transfer->host, seen, err);

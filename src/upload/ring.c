@@ -24,7 +24,7 @@ static uint64_t address(const stk_device_block *block)
     return block->handle ? block->handle : (uintptr_t)block->host;
 }
 
-static int make_arrays(stk_device_slot *slot, const stoke_batch *shape, int two_masks, stoke_error *err)
+static int make_arrays(stk_ring_slot *slot, const stoke_batch *shape, int two_masks, stoke_error *err)
 {
     const uint32_t n = shape->capacity;
     slot->ids = stk_calloc(n, sizeof *slot->ids);
@@ -41,10 +41,10 @@ static int make_arrays(stk_device_slot *slot, const stoke_batch *shape, int two_
     return STOKE_OK;
 }
 
-static int make_slot(stk_device_slot *slot, stoke_device *device, const stoke_batch *shape, int two_masks,
+static int make_slot(stk_ring_slot *slot, stoke_device *device, const stoke_batch *shape, int two_masks,
                      uint64_t raw_bytes, stoke_error *err)
 {
-    const stk_memory_kind kind = STK_MEMORY_DEVICE;
+    const stk_device_memory_kind kind = STK_MEMORY_DEVICE;
     int r = make_arrays(slot, shape, two_masks, err);
     if (!r) r = stk_event_create(&slot->ready, device, err);
     if (!r) r = stk_event_create(&slot->done, device, err);
@@ -74,7 +74,7 @@ int stk_ring_create(stk_ring *ring, stoke_device *device, uint32_t count, const 
     return STOKE_OK;
 }
 
-void stk_ring_empty(stk_device_slot *slot)
+void stk_ring_empty(stk_ring_slot *slot)
 {
     stk_block_destroy(&slot->images);
     stk_block_destroy(&slot->masks);
@@ -86,7 +86,7 @@ void stk_ring_empty(stk_device_slot *slot)
 void stk_ring_destroy(stk_ring *ring)
 {
     for (uint32_t i = 0; i < ring->count; i++) {
-        stk_device_slot *slot = &ring->slot[i];
+        stk_ring_slot *slot = &ring->slot[i];
         stk_ring_empty(slot);
         stk_event_destroy(&slot->ready);
         stk_event_destroy(&slot->done);
@@ -100,37 +100,37 @@ void stk_ring_destroy(stk_ring *ring)
     *ring = (stk_ring){ 0 };
 }
 
-stk_device_slot *stk_ring_free(const stk_ring *ring)
+stk_ring_slot *stk_ring_free(const stk_ring *ring)
 {
-    stk_device_slot *oldest = NULL;
+    stk_ring_slot *oldest = NULL;
     for (uint32_t i = 0; i < ring->count; i++) {
-        stk_device_slot *slot = &ring->slot[i];
+        stk_ring_slot *slot = &ring->slot[i];
         if (slot->state == STK_RING_FREE && (!oldest || slot->freed < oldest->freed)) oldest = slot;
     }
     return oldest;
 }
 
-void stk_ring_give_back(stk_ring *ring, stk_device_slot *slot)
+void stk_ring_give_back(stk_ring *ring, stk_ring_slot *slot)
 {
     if (slot->state == STK_RING_HELD) ring->held--;
     slot->state = STK_RING_FREE;
     slot->freed = ++ring->frees;
 }
 
-void stk_ring_push(stk_ring *ring, stk_device_slot *slot)
+void stk_ring_push(stk_ring *ring, stk_ring_slot *slot)
 {
     slot->state = STK_RING_QUEUED;
     ring->queue[(ring->head + ring->queued++) % ring->count] = slot->batch.slot;
 }
 
-stk_device_slot *stk_ring_head(const stk_ring *ring)
+stk_ring_slot *stk_ring_head(const stk_ring *ring)
 {
     return ring->queued ? &ring->slot[ring->queue[ring->head]] : NULL;
 }
 
-stk_device_slot *stk_ring_take(stk_ring *ring)
+stk_ring_slot *stk_ring_take(stk_ring *ring)
 {
-    stk_device_slot *slot = stk_ring_head(ring);
+    stk_ring_slot *slot = stk_ring_head(ring);
     ring->head = (ring->head + 1) % ring->count;
     ring->queued--;
     ring->held++;

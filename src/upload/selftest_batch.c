@@ -102,7 +102,7 @@ typedef struct proving {
     stk_device_block raw_near, raw_far, near,
         far[3];      /* images, masks, second masks; `near` has them one by one */
     size_t bytes[3]; /* of each of the three; 0 = there is none */
-    stk_stream *stream;
+    stk_device_stream *stream;
     stk_augmenter *augmenter;
 } proving;
 
@@ -201,14 +201,14 @@ static int augment_here(proving *p, stoke_error *err)
     const stoke_batch shape = stk_batch_shape(&p->config, ROWS);
     const uint8_t *raw = p->raw_near.host;
     stk_raw_scratch *bench = NULL;
-    stk_buffer spare = { 0 };
+    stk_mem_buffer spare = { 0 };
     int r = stk_slots_create(&p->wanted, 1, &shape, p->config.two_masks ? STK_SLOT_TWO_MASKS : 0, NULL, err);
     if (!r) r = stk_raw_scratch_create(&bench, err);
     stk_slot *slot = r ? NULL : stk_slots_open(&p->wanted, p->count);
     if (slot) memset(slot->batch.images, PAD, p->wanted.bytes_per_slot);
     for (uint32_t i = 0; !r && i < p->count; i++) {
         const stoke_augment_plan *plan = &p->row[i].plan;
-        slot->mix[i] = (stk_mix){ plan->mix, plan->lambda, plan->mix_box };
+        slot->mix[i] = (stk_slot_row_mix){ plan->mix, plan->lambda, plan->mix_box };
         r = stk_raw_render(bench, &p->config, &p->row[i], raw + i * p->image_pitch,
                            raw + p->mask_at + i * p->mask_pitch, stk_slot_image_row(slot, i),
                            stk_slot_mask_row(slot, i), err);
@@ -258,7 +258,7 @@ static int move(proving *p, int up, stoke_error *err)
 /* Each turn over the bytes of the one before it: a pixel that a kernel leaves out shows. */
 static int augment_there(proving *p, uint32_t turn, stoke_error *err)
 {
-    const stk_augment_job job = {
+    const stk_augmenter_job job = {
         .rows = p->row,
         .count = p->count,
         .raw = &p->raw_far,

@@ -16,7 +16,7 @@ enum { ROOM = 70001, PAD = 0x5a };
 
 /* Device memory is filled and read by way of `stage`. */
 typedef struct copying {
-    stk_stream *stream;
+    stk_device_stream *stream;
     stk_device_block from, to, stage;
     uint8_t *sent, *wanted; /* ROOM bytes each */
 } copying;
@@ -76,7 +76,7 @@ int stk_selftest_copy(stoke_device *device, unsigned which, stoke_selftest_line 
 {
     static const struct {
         const char *name;
-        stk_memory_kind from, to;
+        stk_device_memory_kind from, to;
     } paths[STK_SELFTEST_COPIES] = {
         { "copy pageable up", STK_MEMORY_PAGEABLE, STK_MEMORY_DEVICE },
         { "copy pageable down", STK_MEMORY_DEVICE, STK_MEMORY_PAGEABLE },
@@ -110,8 +110,8 @@ enum { ROUNDS = 16, PIECE = 1 << 17 };
 
 /* One stream brings numbers up, the other takes them down; one block in between, two events. */
 typedef struct relay {
-    stk_stream *up, *down;
-    stk_event *full, *empty;
+    stk_device_stream *up, *down;
+    stk_device_event *full, *empty;
     stk_device_block source, between, target;
 } relay;
 
@@ -170,8 +170,9 @@ int stk_selftest_order(stoke_device *device, unsigned which, stoke_selftest_line
 }
 
 /* Times of a stream's events never go back, and an event that was waited for has happened. */
-static int check_times(stk_stream *stream, stk_event *const event[2], const stk_device_block *device,
-                       const stk_device_block *host, stoke_selftest_line *line, stoke_error *err)
+static int check_times(stk_device_stream *stream, stk_device_event *const event[2],
+                       const stk_device_block *device, const stk_device_block *host,
+                       stoke_selftest_line *line, stoke_error *err)
 {
     for (uint32_t i = 0; i < ROUNDS; i++) {
         uint64_t ns[2] = { 0 };
@@ -193,8 +194,8 @@ static int check_times(stk_stream *stream, stk_event *const event[2], const stk_
 
 int stk_selftest_times(stoke_device *device, unsigned which, stoke_selftest_line *line, stoke_error *err)
 {
-    stk_stream *stream = NULL;
-    stk_event *event[2] = { NULL };
+    stk_device_stream *stream = NULL;
+    stk_device_event *event[2] = { NULL };
     stk_device_block far = { 0 }, near = { 0 };
     line->name = "events: times in order";
     line->against = "the order of the calls";
@@ -216,18 +217,19 @@ int stk_selftest_times(stoke_device *device, unsigned which, stoke_selftest_line
 enum { WORDS = 1021 }; /* a prime: no group of work items divides it */
 
 /* Runs a kernel of one block of words on the device and as C. */
-static int run_words(stk_stream *stream, stk_module *module, uint32_t kernel, const stk_device_block *far,
-                     const stk_device_block *near, k_u32 *wanted, stoke_error *err)
+static int run_words(stk_device_stream *stream, stk_device_module *module, uint32_t kernel,
+                     const stk_device_block *far, const stk_device_block *near, k_u32 *wanted,
+                     stoke_error *err)
 {
     k_shape shape = { .width = WORDS - 3, .round = 5 };
     static const uint32_t first[3];
     const uint32_t grid[3] = { WORDS, 1, 1 };
-    const stk_argument arguments[] = { { .block = far }, { .value = &shape, .bytes = sizeof shape } };
-    const stk_launch launch = { .kernel = kernel,
-                                .grid = { WORDS, 1, 1 },
-                                .arguments = arguments,
-                                .n_arguments = 2,
-                                .traffic = 2 * near->bytes };
+    const stk_device_argument arguments[] = { { .block = far }, { .value = &shape, .bytes = sizeof shape } };
+    const stk_device_launch launch = { .kernel = kernel,
+                                       .grid = { WORDS, 1, 1 },
+                                       .arguments = arguments,
+                                       .n_arguments = 2,
+                                       .traffic = 2 * near->bytes };
     int r = stk_stream_copy(stream, far, 0, near, 0, near->bytes, err);
     if (!r) r = stk_stream_launch(stream, module, &launch, err);
     if (!r) r = stk_stream_copy(stream, near, 0, far, 0, near->bytes, err);
@@ -241,8 +243,8 @@ int stk_selftest_words(stoke_device *device, unsigned which, stoke_selftest_line
     static const uint32_t kernels[] = { STK_KERNEL_clear, STK_KERNEL_spin };
     if (which >= sizeof kernels / sizeof *kernels) return STOKE_E_END;
     k_u32 wanted[WORDS];
-    stk_stream *stream = NULL;
-    stk_module *module = NULL;
+    stk_device_stream *stream = NULL;
+    stk_device_module *module = NULL;
     stk_device_block far = { 0 }, near = { 0 };
     line->name = stk_augment_program.kernels[kernels[which]];
     int r = stk_stream_create(&stream, device, err);

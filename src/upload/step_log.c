@@ -46,7 +46,7 @@ void stk_step_log_end(stk_step_log *step_log)
 }
 
 /* Seventy pages at most are looked through, four times a batch. NULL: the batch has none. */
-static stk_page *page_of(const stk_step_log *step_log, uint64_t transfer)
+static stk_step_page *page_of(const stk_step_log *step_log, uint64_t transfer)
 {
     for (uint32_t i = 0; i < step_log->pages; i++)
         if (step_log->page[i].state != STK_PAGE_FREE && step_log->page[i].transfer == transfer)
@@ -56,7 +56,7 @@ static stk_page *page_of(const stk_step_log *step_log, uint64_t transfer)
 
 /* ---- a batch ---- */
 
-void stk_record_making(stoke_step_record *record, const stoke_batch *batch, const stk_making *making)
+void stk_record_making(stoke_step_record *record, const stoke_batch *batch, const stk_batch_times *making)
 {
     *record = (stoke_step_record){ .epoch = batch->epoch,
                                    .samples = batch->count,
@@ -65,19 +65,19 @@ void stk_record_making(stoke_step_record *record, const stoke_batch *batch, cons
                                    .ready = making->ready,
                                    .window_ns = making->window_ns };
     for (int m = 0; m < STK_MAKING_STAGES; m++) {
-        const stk_making_time *time = &making->time[m];
+        const stk_batch_stage_time *time = &making->time[m];
         record->making[m] = (stoke_making_time){ time->wall_ns, time->cpu_ns, time->queued_ns };
     }
 }
 
 void stk_step_log_sent(stk_step_log *step_log, uint64_t transfer, const stoke_batch *batch,
-                       const stk_making *making, uint64_t sent)
+                       const stk_batch_times *making, uint64_t sent)
 {
     uint32_t i = 0;
     while (i < step_log->pages && step_log->page[i].state != STK_PAGE_FREE) i++;
     if (i == step_log->pages) return;
-    stk_page *page = &step_log->page[i];
-    *page = (stk_page){ .state = STK_PAGE_AHEAD, .transfer = transfer };
+    stk_step_page *page = &step_log->page[i];
+    *page = (stk_step_page){ .state = STK_PAGE_AHEAD, .transfer = transfer };
     stk_record_making(&page->record, batch, making);
     page->record.sent = sent;
 }
@@ -91,12 +91,12 @@ void stk_step_log_forget(stk_step_log *step_log)
 void stk_step_log_taken(stk_step_log *step_log, uint64_t transfer, uint64_t asked, uint64_t got)
 {
     for (uint32_t i = 0; i < step_log->pages; i++) {
-        stk_page *last = &step_log->page[i];
+        stk_step_page *last = &step_log->page[i];
         if (last->state != STK_PAGE_TAKEN) continue;
         const int pending = last->launched && step_log->count <= last->record.number;
         last->state = pending ? STK_PAGE_LEFT : STK_PAGE_FREE;
     }
-    stk_page *page = page_of(step_log, transfer);
+    stk_step_page *page = page_of(step_log, transfer);
     if (!page) return;
     page->state = step_log->numbered < step_log->room ? STK_PAGE_TAKEN : STK_PAGE_FREE;
     page->record.asked = asked;
@@ -107,7 +107,7 @@ void stk_step_log_taken(stk_step_log *step_log, uint64_t transfer, uint64_t aske
 
 /* Steps and trips are read in the order they were put on their streams, so records come to be complete in
  * the order of their numbers. */
-static void complete(stk_step_log *step_log, stk_page *page)
+static void complete(stk_step_log *step_log, stk_step_page *page)
 {
     if (!page->launched || page->ended < page->launched || !page->copied) return;
     step_log->records[page->record.number] = page->record;
@@ -115,10 +115,10 @@ static void complete(stk_step_log *step_log, stk_page *page)
     if (page->state == STK_PAGE_LEFT) page->state = STK_PAGE_FREE;
 }
 
-void stk_step_log_arrived(stk_step_log *step_log, uint64_t transfer, stk_interval copy, uint64_t bytes,
-                          const stk_interval *kernels)
+void stk_step_log_arrived(stk_step_log *step_log, uint64_t transfer, stk_busy_interval copy, uint64_t bytes,
+                          const stk_busy_interval *kernels)
 {
-    stk_page *page = page_of(step_log, transfer);
+    stk_step_page *page = page_of(step_log, transfer);
     if (!page) return;
     page->copied = 1;
     page->record.copy_start = copy.start;
@@ -133,7 +133,7 @@ void stk_step_log_arrived(stk_step_log *step_log, uint64_t transfer, stk_interva
 
 int stk_step_log_launched(stk_step_log *step_log, uint64_t transfer, uint64_t launched)
 {
-    stk_page *page = page_of(step_log, transfer);
+    stk_step_page *page = page_of(step_log, transfer);
     if (!page) return 0;
     if (!page->launched && step_log->numbered == step_log->room) { /* ended between next() and step() */
         page->state = STK_PAGE_FREE;
@@ -148,9 +148,9 @@ int stk_step_log_launched(stk_step_log *step_log, uint64_t transfer, uint64_t la
     return step_log->numbered == step_log->room;
 }
 
-void stk_step_log_ended(stk_step_log *step_log, uint64_t transfer, stk_interval step)
+void stk_step_log_ended(stk_step_log *step_log, uint64_t transfer, stk_busy_interval step)
 {
-    stk_page *page = page_of(step_log, transfer);
+    stk_step_page *page = page_of(step_log, transfer);
     if (!page) return;
     if (!page->ended++) page->record.start = step.start;
     page->record.end = step.end;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The steps of an upload, one record each (stoke/record.h). A batch has a page from the moment it is sent until
- * the last of its steps has ended: who makes it, who takes it and who reads its events come at times of their
- * own and in any order.
+ * The steps of an upload, one record each (stoke/record.h). A batch has a page from the moment it is sent
+ * until the last of its steps has ended: who makes it, who takes it and who reads its events come at times of
+ * their own and in any order.
  *
  *      free ──sent──► ahead ──next()──► taken ──the next next()──► left ──steps and copy read──► free
  *
@@ -18,18 +18,23 @@
 #include "src/upload/busy_time.h"
 #include "src/loader/batch_times.h"
 
-typedef enum stk_page_state { STK_PAGE_FREE, STK_PAGE_AHEAD, STK_PAGE_TAKEN, STK_PAGE_LEFT } stk_page_state;
+typedef enum stk_step_page_state {
+    STK_PAGE_FREE,
+    STK_PAGE_AHEAD,
+    STK_PAGE_TAKEN,
+    STK_PAGE_LEFT
+} stk_step_page_state;
 
-typedef struct stk_page {
-    stk_page_state state;
+typedef struct stk_step_page {
+    stk_step_page_state state;
     uint64_t transfer;        /* that brought the batch: trips are counted from 0 */
     int copied;               /* its times are known */
     uint32_t launched, ended; /* steps */
     stoke_step_record record;
-} stk_page;
+} stk_step_page;
 
 typedef struct stk_step_log {
-    stk_page *page;
+    stk_step_page *page;
     uint32_t pages;
     stoke_step_record *records;
     size_t room;            /* of records */
@@ -46,21 +51,21 @@ stoke_step_record *stk_step_log_begin(stk_step_log *step_log, stoke_step_record 
 void stk_step_log_end(stk_step_log *step_log);
 
 /* A record as far as making goes; zero for the rest. For whoever takes batches without an upload too. */
-void stk_record_making(stoke_step_record *record, const stoke_batch *batch, const stk_making *making);
+void stk_record_making(stoke_step_record *record, const stoke_batch *batch, const stk_batch_times *making);
 
 /* A batch was put on its way at `sent`. */
 void stk_step_log_sent(stk_step_log *step_log, uint64_t transfer, const stoke_batch *batch,
-                       const stk_making *making, uint64_t sent);
+                       const stk_batch_times *making, uint64_t sent);
 /* What was sent and not taken will not be taken. */
 void stk_step_log_forget(stk_step_log *step_log);
 /* The trip has ended; `kernels` NULL: there were none. */
-void stk_step_log_arrived(stk_step_log *step_log, uint64_t transfer, stk_interval copy, uint64_t bytes,
-                          const stk_interval *kernels);
+void stk_step_log_arrived(stk_step_log *step_log, uint64_t transfer, stk_busy_interval copy, uint64_t bytes,
+                          const stk_busy_interval *kernels);
 /* The consumer asked for a batch, and has it. */
 void stk_step_log_taken(stk_step_log *step_log, uint64_t transfer, uint64_t asked, uint64_t got);
 /* A step of the batch of that trip. Returns 1 when there is no room for another batch after it. */
 int stk_step_log_launched(stk_step_log *step_log, uint64_t transfer, uint64_t launched);
 /* It has ended, in the order of launching. */
-void stk_step_log_ended(stk_step_log *step_log, uint64_t transfer, stk_interval step);
+void stk_step_log_ended(stk_step_log *step_log, uint64_t transfer, stk_busy_interval step);
 
 #endif

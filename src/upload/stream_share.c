@@ -22,21 +22,21 @@ void stk_foreign_streams_destroy(stoke_upload *upload)
     stk_event_destroy(&upload->passed);
 }
 
-static stk_device_slot *slot_of(const stoke_device_batch *batch)
+static stk_ring_slot *slot_of(const stoke_device_batch *batch)
 {
-    return (stk_device_slot *)batch; /* the batch is the slot's first member */
+    return (stk_ring_slot *)batch; /* the batch is the slot's first member */
 }
 
 /* ---- streams of others ---- */
 
 /* The stream behind a handle; the one that was met first makes room. `order` held. */
-static int guest_of(stoke_upload *upload, void *native, stk_stream **out, stoke_error *err)
+static int guest_of(stoke_upload *upload, void *native, stk_device_stream **out, stoke_error *err)
 {
     for (int i = 0; i < STK_FOREIGN_STREAMS; i++) {
         *out = upload->foreign[i].stream;
         if (*out && upload->foreign[i].native == native) return STOKE_OK;
     }
-    stk_foreign_stream *foreign = &upload->foreign[upload->foreign_met++ % STK_FOREIGN_STREAMS];
+    stk_upload_foreign_stream *foreign = &upload->foreign[upload->foreign_met++ % STK_FOREIGN_STREAMS];
     stk_stream_destroy(&foreign->stream);
     foreign->native = native;
     const int r = stk_stream_wrap(&foreign->stream, upload->device, native, err);
@@ -44,7 +44,7 @@ static int guest_of(stoke_upload *upload, void *native, stk_stream **out, stoke_
     return r;
 }
 
-static int write_down(stk_device_slot *slot, void *native, stoke_error *err)
+static int write_down(stk_ring_slot *slot, void *native, stoke_error *err)
 {
     for (uint32_t i = 0; i < slot->n_lent; i++)
         if (slot->lent[i] == native) return STOKE_OK;
@@ -58,8 +58,8 @@ static int write_down(stk_device_slot *slot, void *native, stoke_error *err)
 
 int stoke_upload_lend(stoke_upload *upload, const stoke_device_batch *batch, void *stream, stoke_error *err)
 {
-    stk_device_slot *slot = slot_of(batch);
-    stk_stream *foreign;
+    stk_ring_slot *slot = slot_of(batch);
+    stk_device_stream *foreign;
     pthread_mutex_lock(&upload->order);
     int r = guest_of(upload, stream, &foreign, err);
     if (!r) r = write_down(slot, stream, err);
@@ -69,12 +69,12 @@ int stoke_upload_lend(stoke_upload *upload, const stoke_device_batch *batch, voi
 }
 
 /* A stream waits for what guests have been given so far. `order` held. */
-static int follow_guests(stoke_upload *upload, const stk_device_slot *slot, stk_stream *follower,
+static int follow_guests(stoke_upload *upload, const stk_ring_slot *slot, stk_device_stream *follower,
                          stoke_error *err)
 {
     int r = STOKE_OK;
     for (uint32_t i = 0; i < slot->n_lent && !r; i++) {
-        stk_stream *foreign;
+        stk_device_stream *foreign;
         r = guest_of(upload, slot->lent[i], &foreign, err);
         if (!r) r = stk_event_record(upload->passed, foreign, err);
         if (!r) r = stk_stream_wait(follower, upload->passed, err);
@@ -91,7 +91,7 @@ void stk_upload_break(stoke_upload *upload, const stoke_error *error)
     pthread_mutex_unlock(&upload->lock);
 }
 
-void stk_upload_give_back(stoke_upload *upload, stk_device_slot *slot)
+void stk_upload_give_back(stoke_upload *upload, stk_ring_slot *slot)
 {
     pthread_mutex_lock(&upload->lock);
     stk_ring_give_back(&upload->ring, slot);
@@ -105,9 +105,9 @@ void stk_upload_give_back(stoke_upload *upload, stk_device_slot *slot)
 }
 
 /* Nothing tells when the batch has been read: wait here. `order` held. */
-static void wait_for_readers(stoke_upload *upload, const stk_device_slot *slot)
+static void wait_for_readers(stoke_upload *upload, const stk_ring_slot *slot)
 {
-    stk_stream *foreign;
+    stk_device_stream *foreign;
     for (uint32_t i = 0; i < slot->n_lent; i++)
         if (!guest_of(upload, slot->lent[i], &foreign, NULL)) stk_stream_finish(foreign, NULL);
     stk_stream_finish(upload->consumer, NULL);
@@ -116,7 +116,7 @@ static void wait_for_readers(stoke_upload *upload, const stk_device_slot *slot)
 void stoke_upload_release(stoke_upload *upload, const stoke_device_batch **batch)
 {
     if (!*batch) return;
-    stk_device_slot *slot = slot_of(*batch);
+    stk_ring_slot *slot = slot_of(*batch);
     stoke_error error = { 0 };
     *batch = NULL;
     pthread_mutex_lock(&upload->order);
@@ -136,7 +136,7 @@ int stoke_upload_arrive(stoke_upload *upload, const stoke_device_batch *batch, s
     return stk_event_finish(slot_of(batch)->ready, err);
 }
 
-static const stk_device_block *block_of(const stk_device_slot *slot, uint64_t array)
+static const stk_device_block *block_of(const stk_ring_slot *slot, uint64_t array)
 {
     const stoke_device_batch *batch = &slot->batch;
     if (!array) return NULL;
@@ -147,7 +147,8 @@ static const stk_device_block *block_of(const stk_device_slot *slot, uint64_t ar
 }
 
 /* Behind the batch and what others have been given for it. */
-static int come_after(stoke_upload *upload, const stk_device_slot *slot, stk_stream *stream, stoke_error *err)
+static int come_after(stoke_upload *upload, const stk_ring_slot *slot, stk_device_stream *stream,
+                      stoke_error *err)
 {
     pthread_mutex_lock(&upload->order);
     int r = stk_stream_wait(stream, slot->ready, err);
@@ -161,7 +162,7 @@ static int come_after(stoke_upload *upload, const stk_device_slot *slot, stk_str
 int stoke_upload_fetch(stoke_upload *upload, const stoke_device_batch *batch, uint64_t array, void *to,
                        size_t bytes, stoke_error *err)
 {
-    const stk_device_slot *slot = slot_of(batch);
+    const stk_ring_slot *slot = slot_of(batch);
     const stk_device_block *from = block_of(slot, array);
     const stk_device_block host = {
         .device = upload->device, .kind = STK_MEMORY_PAGEABLE, .bytes = bytes, .host = to
@@ -169,7 +170,7 @@ int stoke_upload_fetch(stoke_upload *upload, const stoke_device_batch *batch, ui
     if (!from || bytes > from->bytes)
         return stk_fail(err, STOKE_E_INVALID, "%zu bytes are no part of an array of the batch", bytes);
     if (!bytes) return STOKE_OK;
-    stk_stream *own;
+    stk_device_stream *own;
     int r = stk_stream_create(&own, upload->device, err);
     if (r) return r;
     r = come_after(upload, slot, own, err);

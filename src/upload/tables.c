@@ -60,7 +60,7 @@ stk_table_need stk_tables_need(const stk_loader_config *config)
 
 k_shape stk_tables_shape(const stk_loader_config *config, uint32_t count)
 {
-    const stk_writer *writer = &config->writer;
+    const stk_pix_writer *writer = &config->writer;
     const stoke_batch batch = stk_batch_shape(config, count);
     k_shape shape = { .image_pitch = batch.image_row_bytes,
                       .mask_pitch = batch.mask_row_bytes,
@@ -126,7 +126,7 @@ static uint32_t larger(uint32_t a, uint32_t b)
 /* Books what a step needs beside its own numbers. */
 static void take_room(stk_tables *t, k_step *step, const stk_loader_config *config)
 {
-    stk_round *round = &t->round[step->segment];
+    stk_tables_round *round = &t->round[step->segment];
     if (step->kind == K_NOISE) {
         step->keys = t->keys;
         t->keys += config->height * KEY_WORDS;
@@ -224,7 +224,7 @@ static int add_elastic(stk_tables *t, k_sample *sample, const stk_loader_config 
 }
 
 static k_sample sample_of(const stk_loader_config *config, const stk_raw_row *row, uint32_t i,
-                          const stk_raw_layout *layout)
+                          const stk_tables_raw_layout *layout)
 {
     const stoke_augment_plan *plan = &row->plan;
     k_sample sample = {
@@ -259,7 +259,7 @@ static void add_mix(stk_tables *t, k_sample *sample, const stoke_augment_plan *p
 }
 
 int stk_tables_fill(stk_tables *t, const stk_loader_config *config, const stk_raw_row *rows, uint32_t count,
-                    const stk_raw_layout *layout, stoke_error *err)
+                    const stk_tables_raw_layout *layout, stoke_error *err)
 {
     *t = (stk_tables){
         .samples = t->samples, .steps = t->steps, .steps_capacity = t->steps_capacity, .n_samples = count

@@ -22,13 +22,13 @@ typedef struct stk_table_need {
 stk_table_need stk_tables_need(const stk_loader_config *config);
 
 /* What the rows of a batch ask for in one round: in segment r of their steps, 0 < r. */
-typedef struct stk_round {
+typedef struct stk_tables_round {
     uint32_t rows, ends;                  /* that have such a segment; for which it is the last one */
     uint32_t contrasts, blurs, clahes;    /* steps that start it */
     uint32_t tiles;                       /* CLAHE: of all rows together */
     uint32_t across;                      /* CLAHE: most tiles along an axis */
     uint32_t padded_width, padded_height; /* and the largest padded picture */
-} stk_round;
+} stk_tables_round;
 
 /* A batch. The caller gives room for `capacity` samples and capacity * need.steps steps. */
 typedef struct stk_tables {
@@ -44,17 +44,17 @@ typedef struct stk_tables {
     uint32_t mixed;  /* rows that are mixed */
     uint32_t direct; /* rows of one segment: they are finished in the first launch */
     uint32_t rounds; /* segments of the row that has most */
-    stk_round round[STOKE_PLAN_COLOR_STEPS + 1];
+    stk_tables_round round[STOKE_PLAN_COLOR_STEPS + 1];
 } stk_tables;
 
 /* Where pictures and ids lie in the raw block. */
-typedef struct stk_raw_layout {
+typedef struct stk_tables_raw_layout {
     size_t image_at, image_pitch, mask_at, mask_pitch;
-} stk_raw_layout;
+} stk_tables_raw_layout;
 
 /* STOKE_E_INVALID for plans that the loader config's pipeline does not draw. */
 int stk_tables_fill(stk_tables *tables, const stk_loader_config *config, const stk_raw_row *rows,
-                    uint32_t count, const stk_raw_layout *layout, stoke_error *err);
+                    uint32_t count, const stk_tables_raw_layout *layout, stoke_error *err);
 /* The batch without `round`. */
 k_shape stk_tables_shape(const stk_loader_config *config, uint32_t count);
 

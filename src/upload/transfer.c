@@ -15,7 +15,7 @@ int stk_transfers_create(stoke_upload *upload, stoke_error *err)
 {
     int r = STOKE_OK;
     for (int i = 0; i < STK_TRANSFERS && !r; i++) {
-        stk_transfer *transfer = &upload->transfers[i];
+        stk_upload_transfer *transfer = &upload->transfers[i];
         r = stk_event_create(&transfer->copy_start, upload->device, err);
         if (!r) r = stk_event_create(&transfer->copy_end, upload->device, err);
         if (!r) r = stk_event_create(&transfer->kernel_start, upload->device, err);
@@ -27,19 +27,20 @@ int stk_transfers_create(stoke_upload *upload, stoke_error *err)
 void stk_transfers_destroy(stoke_upload *upload)
 {
     for (int i = 0; i < STK_TRANSFERS; i++) {
-        stk_transfer *transfer = &upload->transfers[i];
+        stk_upload_transfer *transfer = &upload->transfers[i];
         stk_event_destroy(&transfer->copy_start);
         stk_event_destroy(&transfer->copy_end);
         stk_event_destroy(&transfer->kernel_start);
         stk_event_destroy(&transfer->end);
-        *transfer = (stk_transfer){ 0 };
+        *transfer = (stk_upload_transfer){ 0 };
     }
     upload->sent = upload->copied = upload->ended = 0;
 }
 
 /* ---- what becomes of trips ---- */
 
-int stk_upload_between(stk_event *start, stk_event *end, stk_interval *interval, stoke_error *err)
+int stk_upload_between(stk_device_event *start, stk_device_event *end, stk_busy_interval *interval,
+                       stoke_error *err)
 {
     int r = stk_event_time(start, &interval->start, err);
     if (!r) r = stk_event_time(end, &interval->end, err);
@@ -47,9 +48,9 @@ int stk_upload_between(stk_event *start, stk_event *end, stk_interval *interval,
     return r;
 }
 
-static int read_trip(stoke_upload *upload, const stk_transfer *transfer, stoke_error *err)
+static int read_trip(stoke_upload *upload, const stk_upload_transfer *transfer, stoke_error *err)
 {
-    stk_interval copy, kernels;
+    stk_busy_interval copy, kernels;
     int r = stk_upload_between(transfer->copy_start, transfer->copy_end, &copy, err);
     if (!r && transfer->kernels) r = stk_upload_between(transfer->kernel_start, transfer->end, &kernels, err);
     if (r) return r;
@@ -67,7 +68,7 @@ static int read_trip(stoke_upload *upload, const stk_transfer *transfer, stoke_e
 int stk_transfers_read(stoke_upload *upload, stoke_error *err)
 {
     for (; upload->ended < upload->sent; upload->ended++) {
-        stk_transfer *transfer = &upload->transfers[upload->ended % STK_TRANSFERS];
+        stk_upload_transfer *transfer = &upload->transfers[upload->ended % STK_TRANSFERS];
         int done, r = stk_event_done(transfer->end, &done, err);
         if (r || !done) return r;
         r = read_trip(upload, transfer, err);
@@ -80,7 +81,7 @@ int stk_transfer_retire(stoke_upload *upload, stoke_error *err)
 {
     int r = STOKE_OK, done = 1;
     while (upload->copied < upload->sent) { /* both are this thread's to change */
-        stk_transfer *transfer = &upload->transfers[upload->copied % STK_TRANSFERS];
+        stk_upload_transfer *transfer = &upload->transfers[upload->copied % STK_TRANSFERS];
         r = stk_event_done(transfer->copy_end, &done, err);
         if (r || !done) break;
         stoke_batch_release(upload->loader, &transfer->host);
@@ -119,8 +120,8 @@ static int make_room(stoke_upload *upload, stoke_error *err)
 /* ---- sending ---- */
 
 /* Copies a run of bytes of host memory. */
-static int copy_run(stoke_upload *upload, stk_transfer *transfer, const stk_device_block *to, size_t to_at,
-                    const stk_device_block *from, size_t begin, size_t end, stoke_error *err)
+static int copy_run(stoke_upload *upload, stk_upload_transfer *transfer, const stk_device_block *to,
+                    size_t to_at, const stk_device_block *from, size_t begin, size_t end, stoke_error *err)
 {
     if (begin == end) return STOKE_OK;
     transfer->bytes += end - begin;
@@ -134,8 +135,9 @@ static size_t used_bytes(const stk_raw_row *row, int masks, size_t pitch)
 }
 
 /* Rows, `pitch` bytes apart on both sides. Where one is used up to the next, both cross in one copy. */
-static int copy_rows(stoke_upload *upload, stk_transfer *transfer, const stk_device_block *to, size_t to_at,
-                     void *from, size_t pitch, const stk_raw_row *raw, int masks, stoke_error *err)
+static int copy_rows(stoke_upload *upload, stk_upload_transfer *transfer, const stk_device_block *to,
+                     size_t to_at, void *from, size_t pitch, const stk_raw_row *raw, int masks,
+                     stoke_error *err)
 {
     const uint32_t count = transfer->host->count;
     const stk_device_block host = {
@@ -156,7 +158,8 @@ static int copy_rows(stoke_upload *upload, stk_transfer *transfer, const stk_dev
     return r ? r : copy_run(upload, transfer, to, to_at, &host, begin, end, err);
 }
 
-static int copy_batch(stoke_upload *upload, stk_device_slot *slot, stk_transfer *transfer, stoke_error *err)
+static int copy_batch(stoke_upload *upload, stk_ring_slot *slot, stk_upload_transfer *transfer,
+                      stoke_error *err)
 {
     const stoke_batch *host = transfer->host;
     const stk_raw_row *raw = stk_batch_raw(host);
@@ -174,9 +177,10 @@ static int copy_batch(stoke_upload *upload, stk_device_slot *slot, stk_transfer 
     return r;
 }
 
-static int run_kernels(stoke_upload *upload, stk_device_slot *slot, stk_transfer *transfer, stoke_error *err)
+static int run_kernels(stoke_upload *upload, stk_ring_slot *slot, stk_upload_transfer *transfer,
+                       stoke_error *err)
 {
-    const stk_augment_job job = {
+    const stk_augmenter_job job = {
         .rows = stk_batch_raw(transfer->host),
         .count = transfer->host->count,
         .raw = &slot->raw,
@@ -197,9 +201,9 @@ static int run_kernels(stoke_upload *upload, stk_device_slot *slot, stk_transfer
     return r;
 }
 
-static int send(stoke_upload *upload, stk_device_slot *slot, stk_transfer *transfer, stoke_error *err)
+static int send(stoke_upload *upload, stk_ring_slot *slot, stk_upload_transfer *transfer, stoke_error *err)
 {
-    stk_stream *stream = upload->copies;
+    stk_device_stream *stream = upload->copies;
     int r = upload->transfer == STOKE_TRANSFER_STREAM ? stk_stream_wait(stream, slot->done, err) : STOKE_OK;
     if (!r) r = stk_event_record(transfer->copy_start, stream, err);
     if (!r) r = copy_batch(upload, slot, transfer, err);
@@ -214,24 +218,24 @@ static int send(stoke_upload *upload, stk_device_slot *slot, stk_transfer *trans
 /* ---- taking ---- */
 
 /* Bad rows since the last look. */
-static stk_bad_rows look_for_bad(stoke_upload *upload)
+static stk_loader_bad look_for_bad(stoke_upload *upload)
 {
-    const stk_bad_rows now = stk_loader_bad_rows(upload->loader), before = upload->looked;
+    const stk_loader_bad now = stk_loader_bad_rows(upload->loader), before = upload->looked;
     upload->looked = now;
-    return (stk_bad_rows){ now.replaced - before.replaced, now.skipped - before.skipped };
+    return (stk_loader_bad){ now.replaced - before.replaced, now.skipped - before.skipped };
 }
 
 void stk_transfer_forget(stoke_upload *upload)
 {
     look_for_bad(upload);
-    upload->late = (stk_bad_rows){ 0 };
+    upload->late = (stk_loader_bad){ 0 };
     stk_step_log_forget(&upload->step_log);
 }
 
-void stk_transfer_queue(stoke_upload *upload, stk_device_slot *slot)
+void stk_transfer_queue(stoke_upload *upload, stk_ring_slot *slot)
 {
     slot->late = upload->late;
-    upload->late = (stk_bad_rows){ 0 };
+    upload->late = (stk_loader_bad){ 0 };
     stk_ring_push(&upload->ring, slot);
 }
 
@@ -248,7 +252,7 @@ static int nothing_came(stoke_upload *upload, int status, stoke_error *err)
 }
 
 /* What the consumer is told about the batch, which outlives the host slot. */
-static void describe(stoke_upload *upload, stk_device_slot *slot, const stoke_batch *from)
+static void describe(stoke_upload *upload, stk_ring_slot *slot, const stoke_batch *from)
 {
     stoke_batch *to = &slot->batch.host;
     const stk_raw_row *raw = stk_batch_raw(from);
@@ -270,11 +274,11 @@ static void describe(stoke_upload *upload, stk_device_slot *slot, const stoke_ba
     stk_loader_where(upload->loader, &epoch, &slot->position);
 }
 
-int stk_transfer_fill(stoke_upload *upload, stk_device_slot *slot, uint64_t deadline_ns, stoke_error *err)
+int stk_transfer_fill(stoke_upload *upload, stk_ring_slot *slot, uint64_t deadline_ns, stoke_error *err)
 {
     int r = make_room(upload, err);
     if (r) return r;
-    stk_transfer *transfer = &upload->transfers[upload->sent % STK_TRANSFERS];
+    stk_upload_transfer *transfer = &upload->transfers[upload->sent % STK_TRANSFERS];
     transfer->bytes = 0;
     transfer->kernels = 0;
     r = stoke_loader_next_until(upload->loader, &transfer->host, deadline_ns);

@@ -27,7 +27,7 @@ static void turn_epoch(stoke_upload *upload)
 }
 
 /* Fills a free slot. Lock held, and given up meanwhile. */
-static void fill_one(stoke_upload *upload, stk_device_slot *slot)
+static void fill_one(stoke_upload *upload, stk_ring_slot *slot)
 {
     stoke_error error = { 0 };
     slot->state = STK_RING_FILLING;
@@ -69,7 +69,7 @@ static void *run(void *argument)
     pthread_mutex_lock(&upload->lock);
     while (!upload->stopping) {
         const int at_work = !upload->paused && !upload->resting && !upload->failure.code;
-        stk_device_slot *slot = at_work ? stk_ring_free(&upload->ring) : NULL;
+        stk_ring_slot *slot = at_work ? stk_ring_free(&upload->ring) : NULL;
         if (slot) {
             fill_one(upload, slot);
             continue;

@@ -71,7 +71,7 @@ static int make_loader(stoke_upload *upload, const stoke_dataset *dataset, const
     upload->serial = data->workers == 0 && upload->transfer != STOKE_TRANSFER_STREAM;
     stk_loader_where(upload->loader, &upload->epoch, &upload->position);
     upload->reached = upload->epoch;
-    upload->looked = upload->late = (stk_bad_rows){ 0 };
+    upload->looked = upload->late = (stk_loader_bad){ 0 };
     return STOKE_OK;
 }
 
@@ -220,8 +220,7 @@ void stoke_upload_stop(stoke_upload *upload)
     finish_trips(upload); /* `done` of slots that are held is for their holders to record */
     pthread_mutex_lock(&upload->lock);
     stk_ring_discard(&upload->ring);
-    for (stk_device_slot *slot;
-         (slot = stk_ring_free(&upload->ring));) { /* other threads release meanwhile */
+    for (stk_ring_slot *slot; (slot = stk_ring_free(&upload->ring));) { /* other threads release meanwhile */
         slot->state = STK_RING_GONE;
         pthread_mutex_unlock(&upload->lock);
         stk_event_finish(slot->done, NULL);
@@ -292,10 +291,10 @@ uint32_t stoke_upload_ready(stoke_upload *upload)
 /* ---- batches ---- */
 
 /* The thread's next batch. Lock held. */
-static int wait_for_head(stoke_upload *upload, uint64_t deadline_ns, stk_device_slot **out)
+static int wait_for_head(stoke_upload *upload, uint64_t deadline_ns, stk_ring_slot **out)
 {
     for (;;) {
-        stk_device_slot *head = stk_ring_head(&upload->ring);
+        stk_ring_slot *head = stk_ring_head(&upload->ring);
         const int is_ours = head && head->batch.host.epoch == upload->epoch;
         if (is_ours) {
             *out = stk_ring_take(&upload->ring);
@@ -315,20 +314,20 @@ static int wait_for_head(stoke_upload *upload, uint64_t deadline_ns, stk_device_
 static void count_late(stoke_upload *upload)
 {
     pthread_mutex_lock(&upload->lock);
-    stk_device_slot *head = stk_ring_head(&upload->ring);
-    stk_bad_rows *late = head ? &head->late : &upload->late;
+    stk_ring_slot *head = stk_ring_head(&upload->ring);
+    stk_loader_bad *late = head ? &head->late : &upload->late;
     upload->bad.replaced += late->replaced;
     upload->bad.skipped += late->skipped;
-    *late = (stk_bad_rows){ 0 };
+    *late = (stk_loader_bad){ 0 };
     pthread_mutex_unlock(&upload->lock);
 }
 
 /* Without a thread: the caller does its work. */
-static int fill_here(stoke_upload *upload, uint64_t deadline_ns, stk_device_slot **out)
+static int fill_here(stoke_upload *upload, uint64_t deadline_ns, stk_ring_slot **out)
 {
     if (upload->failure.code) return upload->failure.code;
     pthread_mutex_lock(&upload->lock); /* other threads release meanwhile */
-    stk_device_slot *slot = stk_ring_free(&upload->ring);
+    stk_ring_slot *slot = stk_ring_free(&upload->ring);
     pthread_mutex_unlock(&upload->lock);
     if (!slot) return STOKE_E_STARVED;
     stoke_error error = { 0 };
@@ -367,7 +366,7 @@ static int refusal(stoke_upload *upload)
 }
 
 /* The next batch, wherever it comes from, with the time that it took. */
-static int take(stoke_upload *upload, uint64_t began, uint64_t deadline_ns, stk_device_slot **slot)
+static int take(stoke_upload *upload, uint64_t began, uint64_t deadline_ns, stk_ring_slot **slot)
 {
     int r;
     if (upload->started) {
@@ -390,7 +389,7 @@ static int take(stoke_upload *upload, uint64_t began, uint64_t deadline_ns, stk_
 int stoke_upload_next_until(stoke_upload *upload, const stoke_device_batch **batch, uint64_t deadline_ns)
 {
     const uint64_t began = stk_now_ns();
-    stk_device_slot *slot = NULL;
+    stk_ring_slot *slot = NULL;
     stoke_error error = { 0 };
     *batch = NULL;
     int r = refusal(upload);
@@ -441,7 +440,7 @@ static int copy_down(stoke_upload *upload, const stk_device_block *to, size_t at
 int stoke_upload_read(stoke_upload *upload, const stoke_device_batch *batch, stoke_batch *host,
                       stoke_error *err)
 {
-    stk_device_slot *slot = &upload->ring.slot[batch->slot];
+    stk_ring_slot *slot = &upload->ring.slot[batch->slot];
     const stoke_batch *shape = &upload->shape;
     const size_t images = shape->image_row_bytes * shape->capacity;
     const size_t masks = shape->mask_row_bytes * shape->capacity, count = batch->host.count;
@@ -489,7 +488,7 @@ static void begin_again(stoke_upload *upload)
 static int follow(stoke_upload *upload, uint64_t epoch)
 {
     pthread_mutex_lock(&upload->lock);
-    const stk_device_slot *head = stk_ring_head(&upload->ring);
+    const stk_ring_slot *head = stk_ring_head(&upload->ring);
     const uint64_t reached = head ? head->batch.host.epoch : upload->reached;
     const int follows =
         upload->started && !upload->broken.code && epoch == upload->epoch + 1 && reached >= epoch;

@@ -50,42 +50,42 @@
 enum { STK_TRANSFERS = 3 };
 
 /* A batch on its way to a device slot. */
-typedef struct stk_transfer {
+typedef struct stk_upload_transfer {
     const stoke_batch *host; /* what is being copied; NULL when it has been given back */
-    stk_event *copy_start, *copy_end, *kernel_start, *end;
+    stk_device_event *copy_start, *copy_end, *kernel_start, *end;
     uint64_t bytes;
     int64_t number; /* of the batch */
     int kernels;    /* kernel_start was recorded */
-} stk_transfer;
+} stk_upload_transfer;
 
 /* Steps that the consumer's stream has been given; more of them at once make the caller wait. */
 enum { STK_STEPS = 64 };
 /* No batch was handed out yet. */
 #define STK_NO_TRANSFER UINT64_MAX
 
-typedef struct stk_fake_step {
-    stk_event *start, *end;
+typedef struct stk_upload_fake_step {
+    stk_device_event *start, *end;
     uint64_t occupied_ns; /* exactly, of a simulated GPU; 0 = what the events say */
     int64_t number;
     uint64_t transfer; /* of its batch */
-} stk_fake_step;
+} stk_upload_fake_step;
 
-typedef struct stk_stepper {
-    stk_fake_step step[STK_STEPS];
+typedef struct stk_upload_stepper {
+    stk_upload_fake_step step[STK_STEPS];
     uint64_t given, read;
-    int64_t number;               /* of the batch that was handed out last */
-    uint64_t transfer;            /* that brought it */
-    stk_module *module, *own;     /* own: made here because there is no augmenter */
-    stk_device_block words, word; /* of steps, and of the knock on another stream */
+    int64_t number;                  /* of the batch that was handed out last */
+    uint64_t transfer;               /* that brought it */
+    stk_device_module *module, *own; /* own: made here because there is no augmenter */
+    stk_device_block words, word;    /* of steps, and of the knock on another stream */
     uint32_t items;
     double turns_per_ns; /* of the loop in the kernel; 0 = not measured yet */
-} stk_stepper;
+} stk_upload_stepper;
 
 /* Somebody else's stream, as ours: kept because a batch comes to the same one again and again. */
-typedef struct stk_foreign_stream {
+typedef struct stk_upload_foreign_stream {
     void *native;
-    stk_stream *stream; /* NULL: none */
-} stk_foreign_stream;
+    stk_device_stream *stream; /* NULL: none */
+} stk_upload_foreign_stream;
 /* PyTorch has 32 streams of a priority; more of them at work at once would be met anew every time. */
 enum { STK_FOREIGN_STREAMS = 32 };
 
@@ -101,14 +101,14 @@ struct stoke_upload {
     size_t raw_image_row, raw_mask_row, raw_masks; /* of a raw one: pitches, and where its ids begin */
     int serial;                                    /* the caller does the work of the loader too */
     stk_augmenter *augmenter;                      /* NULL: the loader augments */
-    stk_stream *consumer, *copies;                 /* the same one without STOKE_TRANSFER_STREAM */
-    stk_stepper steps;
+    stk_device_stream *consumer, *copies;          /* the same one without STOKE_TRANSFER_STREAM */
+    stk_upload_stepper steps;
     uint64_t batches;
 
     pthread_mutex_t order;
-    stk_foreign_stream foreign[STK_FOREIGN_STREAMS];
+    stk_upload_foreign_stream foreign[STK_FOREIGN_STREAMS];
     uint32_t foreign_met;
-    stk_event *passed; /* of a foreign stream, for the consumer's stream to wait for */
+    stk_device_event *passed; /* of a foreign stream, for the consumer's stream to wait for */
 
     pthread_t thread;
     int started;
@@ -121,13 +121,13 @@ struct stoke_upload {
     int idle;    /* the thread waits for `work` and touches nothing */
     int resting; /* the epoch it reached has no batches: nothing to do until it is told of another */
     stk_ring ring;
-    stk_transfer transfers[STK_TRANSFERS];
+    stk_upload_transfer transfers[STK_TRANSFERS];
     uint64_t sent, copied, ended; /* transfers: put on the stream; host slot given back; times read */
-    stk_bad_rows looked;          /* of the loader, when its batches were last looked at; the filler's */
-    stk_bad_rows late;            /* passed over at the end of the epoch that was filled last */
+    stk_loader_bad looked;        /* of the loader, when its batches were last looked at; the filler's */
+    stk_loader_bad late;          /* passed over at the end of the epoch that was filled last */
     uint64_t reached, came;       /* by the thread: epoch, and how many batches of it */
     uint64_t epoch, position;     /* of the consumer: after the last batch handed out */
-    stk_bad_rows bad;             /* of batches handed out; the caller's */
+    stk_loader_bad bad;           /* of batches handed out; the caller's */
     stoke_error failure;          /* of filling; code 0: fine */
     stoke_error broken;           /* the same of the consumer's stream */
     stoke_error said;             /* for stoke_upload_error */
@@ -156,12 +156,13 @@ uint64_t stk_upload_raw_bytes(const stoke_upload *upload);
 int stk_transfers_create(stoke_upload *upload, stoke_error *err);
 void stk_transfers_destroy(stoke_upload *upload);
 /* From one event to another, both passed; never negative. */
-int stk_upload_between(stk_event *start, stk_event *end, stk_interval *interval, stoke_error *err);
+int stk_upload_between(stk_device_event *start, stk_device_event *end, stk_busy_interval *interval,
+                       stoke_error *err);
 /* Takes the next batch of the loader, waiting for it until then, and puts all its work into a slot on
  * upload->copies. What the loader says is returned as it is, with its message. */
-int stk_transfer_fill(stoke_upload *upload, stk_device_slot *slot, uint64_t deadline_ns, stoke_error *err);
+int stk_transfer_fill(stoke_upload *upload, stk_ring_slot *slot, uint64_t deadline_ns, stoke_error *err);
 /* A filled slot becomes one that can be handed out. Lock held. */
-void stk_transfer_queue(stoke_upload *upload, stk_device_slot *slot);
+void stk_transfer_queue(stoke_upload *upload, stk_ring_slot *slot);
 /* What the loader has given so far will not be handed out. The one who fills, or nobody does meanwhile. */
 void stk_transfer_forget(stoke_upload *upload);
 /* Gives back the host slots whose copies have ended. Only the one who fills may call it. */
@@ -177,7 +178,7 @@ void stk_foreign_streams_destroy(stoke_upload *upload);
 /* A call for the consumer's stream failed: nothing is handed out any more. */
 void stk_upload_break(stoke_upload *upload, const stoke_error *error);
 /* The slot is free, or, when the upload was stopped, its memory goes. */
-void stk_upload_give_back(stoke_upload *upload, stk_device_slot *slot);
+void stk_upload_give_back(stoke_upload *upload, stk_ring_slot *slot);
 
 /* ---- transfer_thread.c ---- */
 int stk_transfer_start(stoke_upload *upload, stoke_error *err);
@@ -190,13 +191,13 @@ void stk_transfer_go_on(stoke_upload *upload);
 int stk_stepper_create(stoke_upload *upload, stoke_error *err);
 void stk_stepper_destroy(stoke_upload *upload);
 /* Launches a kernel that does nothing: when it has passed, the device is at work on this stream. */
-int stk_stepper_knock(stoke_upload *upload, stk_stream *stream, stoke_error *err);
+int stk_stepper_knock(stoke_upload *upload, stk_device_stream *stream, stoke_error *err);
 /* Reads the times of steps that have ended. Lock held. */
 int stk_steps_read(stoke_upload *upload, stoke_error *err);
 
 /* ---- placement_probe.c ---- */
-/* Measures on the first batches of an upload that augments on the device, before its thread starts, and says in
- * upload->why what is better; returns the placement, or a negative error. */
+/* Measures on the first batches of an upload that augments on the device, before its thread starts, and says
+ * in upload->why what is better; returns the placement, or a negative error. */
 int stk_placement_choose(stoke_upload *upload, double step_ms, stoke_error *err);
 
 /* ---- upload_trace.c ---- */

@@ -15,8 +15,8 @@ static double allowed(stk_float type)
 
 typedef struct shape {
     stk_depthwise layer;
-    stk_line_part part;
-    stk_line_around around;
+    stk_depthwise_line_part part;
+    stk_depthwise_line_around around;
     size_t line; /* elements */
 } shape;
 

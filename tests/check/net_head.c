@@ -24,14 +24,14 @@ static stk_head_upsample draw_stretch(net_try *t, uint32_t small, uint32_t large
     for (uint32_t i = 0; i < large; i++) {
         const double at = fmax((i + 0.5) * small / large - 0.5, 0);
         const uint32_t a = (uint32_t)at, b = a + 1 < small ? a + 1 : a;
-        s.taps[i] = (stk_tap){ a, b, (float)(1 - (at - a)), (float)(at - a) };
+        s.taps[i] = (stk_head_tap){ a, b, (float)(1 - (at - a)), (float)(at - a) };
     }
     uint32_t used = 0;
     for (uint32_t j = 0; j < small; j++) {
-        stk_spread *spread = &s.spreads[j];
-        *spread = (stk_spread){ .at = used };
+        stk_head_spread *spread = &s.spreads[j];
+        *spread = (stk_head_spread){ .at = used };
         for (uint32_t i = 0; i < large; i++) {
-            const stk_tap tap = s.taps[i];
+            const stk_head_tap tap = s.taps[i];
             if (tap.a != j && tap.b != j) continue;
             if (!spread->count++) spread->first = i;
             s.weights[used++] = (tap.a == j ? tap.a_weight : 0) + (tap.b == j ? tap.b_weight : 0);

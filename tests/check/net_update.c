@@ -45,12 +45,12 @@ static int try_step(const net_trial *trial, net_try *t)
     for (int who = 0; who < NET_BOTH; who++) {
         float *squares = second.of[who];
         for (size_t i = 0; i < count; i++) squares[i] = fabsf(squares[i]); /* squares are not negative */
-        const stk_chunk chunk = { .values = values.of[who],
-                                  .gradients = gradients,
-                                  .first = momentum ? first.of[who] : NULL,
-                                  .second = squares,
-                                  .average = average ? averages.of[who] : NULL,
-                                  .count = count };
+        const stk_update_chunk chunk = { .values = values.of[who],
+                                         .gradients = gradients,
+                                         .first = momentum ? first.of[who] : NULL,
+                                         .second = squares,
+                                         .average = average ? averages.of[who] : NULL,
+                                         .count = count };
         const stk_update_table *update = &t->table[who]->update;
         (trial->variant == ADAMW ? update->adamw : update->sgd)(&step, &chunk);
     }

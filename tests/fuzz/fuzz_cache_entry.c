@@ -45,12 +45,12 @@ static size_t bytes_of(const stoke_image *image)
 }
 
 /* Once more, into targets of the size that was found. */
-static void check_targets(const stk_entry_source *source, const stk_cached *found)
+static void check_targets(const stk_entry_source *source, const stk_cache_hit *found)
 {
     stk_cache_scratch bench = { 0 };
     stk_entry_header header;
     const void *packed;
-    stk_cached got;
+    stk_cache_hit got;
     stoke_image image = found->image, mask = found->mask;
     image.data = malloc(bytes_of(&found->image));
     mask.data = mask.data ? malloc(bytes_of(&found->mask)) : NULL;
@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     const stk_entry_goal goal = { &bench, NULL, NULL };
     stk_entry_header header;
     const void *packed;
-    stk_cached got;
+    stk_cache_hit got;
     const stk_entry_result result = stk_entry_read(&source, key, &goal, &header, &packed, &got);
     if (result == STK_ENTRY_NONE) abort(); /* there is room for whatever these bytes pay for */
     if (stk_cache_scratch_memory(&bench) > size * 2 + 256) abort();

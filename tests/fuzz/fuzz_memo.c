@@ -24,9 +24,9 @@ static stk_memo *empty(void)
 
 static void check_use(stk_memo *memo)
 {
-    const stk_identity identity = { .inode = 3, .mtime_ns = 1, .size = 7 };
-    const stk_digest digest = { { 5, 6 } };
-    stk_digest found;
+    const stk_cache_identity identity = { .inode = 3, .mtime_ns = 1, .size = 7 };
+    const stk_cache_digest digest = { { 5, 6 } };
+    stk_cache_digest found;
     stk_memo_add(memo, &identity, &digest);
     if (!stk_memo_find(memo, &identity, &found) || memcmp(&found, &digest, sizeof found)) abort();
 }

@@ -86,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     static stoke_pipeline pipeline;
     stoke_error err = { 0 };
     try_list(bytes, size);
-    static const stk_yaml_take takes[] = { STK_YAML_ALL, STK_YAML_LISTS };
+    static const stk_pipeline_yaml_take takes[] = { STK_YAML_ALL, STK_YAML_LISTS };
     for (int i = 0; i < 2; i++) {
         memset(&pipeline, 0, sizeof pipeline);
         stoke_yaml *yaml = NULL;

@@ -35,7 +35,7 @@ static void check_page(const char *page)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     stk_run_log log = { 0 };
-    stk_curves curves = { 0 };
+    stk_run_curves curves = { 0 };
     char *page = NULL;
     size_t length = 0;
     for (size_t at = 0; at < size;) {

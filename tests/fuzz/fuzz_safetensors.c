@@ -15,7 +15,7 @@ static void check(const stk_safetensors *file, uint64_t data_size)
 {
     uint64_t end = 0;
     for (size_t i = 0; i < file->count; i++) {
-        const stk_tensor *t = &file->list[i];
+        const stk_safetensors_tensor *t = &file->list[i];
         char old[STK_NAME];
         if (t->begin != end || t->bytes > data_size - end || t->dims > STK_TENSOR_DIMS) abort();
         end += t->bytes;

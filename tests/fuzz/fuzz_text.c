@@ -86,7 +86,7 @@ static void try_fuse(const char *text)
 
 static void try_window(const char *text)
 {
-    stk_window window;
+    stk_pix_window window;
     stoke_error err = { 0 };
     if (stk_window_parse(text, &window, &err)) insist(*err.message != 0);
 }

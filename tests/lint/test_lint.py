@@ -57,6 +57,17 @@ def include(text):
     return f'{SPDX}#include {text}\n'
 
 
+def second_definition():
+    with tempfile.TemporaryDirectory() as root:
+        for path in ('src/net/net_a.h', 'src/pix/pix_a.h'):
+            os.makedirs(os.path.dirname(os.path.join(root, path)))
+            name = 'STOKE_' + path.replace('/', '_').replace('.', '_').upper()
+            with open(os.path.join(root, path), 'w') as stream:
+                stream.write(guarded(name, 'typedef struct stk_net_pix_a {\n    int x;\n} stk_net_pix_a;\n'))
+        status, output = check(root)
+        assert status == 1 and 'src/pix/pix_a.h:4: stk_net_pix_a is defined in src/net/net_a.h too' in output, output
+
+
 LONG_FUNCTION = SPDX + 'void f(void)\n{\n' + '    g();\n' * 121 + '}\n'
 
 sys.exit(tap.run([
@@ -69,6 +80,10 @@ sys.exit(tap.run([
     ('report may use <stoke/image.h>', accepts('src/report/grid.c', include('<stoke/image.h>'))),
     ('loader may use all below it', accepts('src/loader/a.c', include('"src/augment/plan.h"\n#include "src/pix/pix.h"'))),
     ('a sub-folder belongs to its room', refuses('src/pix/x86/a.c', include('"src/codec/a.h"'), 2, 'pix may not use')),
+    ('a type is defined once', second_definition),
+    ('a type says its room', refuses('src/pix/warp.h', guarded('STOKE_SRC_PIX_WARP_H', 'struct stk_block {\n};\n'), 4, 'does not say its room')),
+    ('a type may say its header', accepts('src/pix/warp.h', guarded('STOKE_SRC_PIX_WARP_H', 'struct stk_warp_block {\n};\n'))),
+    ('no papers that are not here', refuses('src/base/a.c', SPDX + '/* as the doc' + 'uments say */\n', 2, 'state the fact')),
     ('cli uses the public API only', refuses('cli/show.c', include('"src/base/mem.h"'), 2, 'public API only')),
     ('cli may use its own headers', accepts('cli/show.c', include('"cli/cli.h"\n#include <stoke/stoke.h>'))),
     ('cli prints no names raw', refuses('cli/show.c', SPDX + 'void f(const char *s)\n{\n    printf("%s", s);\n}\n', 4, 'cli_print')),

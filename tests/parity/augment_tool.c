@@ -155,7 +155,7 @@ static stoke_image fit(const stoke_augment_plan *plan, const stoke_image *source
         stk_resize_nearest(&part, &out);
         return out;
     }
-    stk_resizer *resizer = stk_resizer_create();
+    stk_pix_resizer *resizer = stk_resizer_create();
     stoke_error err;
     if (!resizer || stk_resize(resizer, &part, &out, &err)) die("cannot resize");
     stk_resizer_destroy(&resizer);
@@ -164,7 +164,7 @@ static stoke_image fit(const stoke_augment_plan *plan, const stoke_image *source
 
 /* Rows of the output on their way to the touches: warped, or laid at their place and mirrored. */
 typedef struct layout {
-    stk_warper warper;
+    stk_pix_warper warper;
     const stoke_augment_plan *plan;
     stoke_image image, mask; /* fitted */
     uint32_t width, height;
@@ -223,7 +223,7 @@ static void do_run(stk_color_pass *color_pass, char **rest)
     layout l = { .width = whole32(rest) };
     l.height = whole32(rest);
     const uint8_t depth = (uint8_t)whole(rest);
-    stk_writer writer;
+    stk_pix_writer writer;
     stk_writer_init(&writer, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, (stoke_normalize)whole(rest));
     stoke_augment_plan plan = { 0 };
     read_plan(&plan, rest);
@@ -256,7 +256,7 @@ static void do_field(char **rest)
     read_elastic(&plan, rest);
     uint8_t pixel = 0, *row = take(width);
     const stoke_image mask = { &pixel, 1, 1, 1, 1, 1 };
-    stk_warper warper = { 0 };
+    stk_pix_warper warper = { 0 };
     stoke_error err;
     if (stk_warp_begin(&warper, &plan, width, height, &err)) die(err.message);
     for (uint32_t y = 0; y < height; y++) {

@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[2], "apply") == 0) params.orientation = STOKE_ORIENTATION_APPLY;
     stoke_error err = { 0 };
     stoke_decoder *decoder = NULL;
-    stk_buffer file = { 0 };
+    stk_mem_buffer file = { 0 };
     stoke_image image;
     size_t size;
     int r = stk_file_read(argv[3], (uint64_t)1 << 30, &file, &size, &err);

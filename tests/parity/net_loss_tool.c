@@ -46,7 +46,7 @@ static void send(const void *bytes, size_t size)
     if (fwrite(bytes, 1, size, stdout) != size) die("cannot write");
 }
 
-static void reserve(stk_exec *run, stk_need need)
+static void reserve(stk_exec *run, stk_exec_need need)
 {
     run->scratch_each = (need.scratch + 63) / 64 * 64;
     run->scratch = room_of(run->scratch_each * THREADS);
@@ -92,7 +92,7 @@ static void do_loss(stk_exec *run, const char *arguments)
     settings.class_weights = weights;
     stk_loss_bind(&s, room);
     reserve(run, stk_loss_need(run, &s));
-    const stk_truth truth = { masks, masks_b, lambdas, STOKE_DTYPE_I64, pixels * 8 };
+    const stk_loss_truth truth = { masks, masks_b, lambdas, STOKE_DTYPE_I64, pixels * 8 };
     double loss;
     stoke_error err;
     if (stk_loss(run, &settings, &s, room, logits, &truth, 1, &loss, gradient, &err)) die(err.message);
@@ -114,7 +114,7 @@ static void do_update(stk_exec *run, const char *arguments, int adamw)
     const size_t bytes = count * sizeof(float);
     float *values = receive(bytes), *gradients = receive(bytes * steps), *average = room_of(bytes);
     float *first = room_of(bytes), *second = room_of(bytes);
-    const stk_group group = { 0, count, 1, 1 };
+    const stk_update_group group = { 0, count, 1, 1 };
     memcpy(average, values, bytes);
     memset(first, 0, bytes);
     memset(second, 0, bytes);

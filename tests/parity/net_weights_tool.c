@@ -31,7 +31,7 @@ static int run(char **argv, stoke_error *err)
     const uint32_t classes = (uint32_t)atoi(argv[3]);
     const uint64_t seed = strtoull(argv[4], NULL, 10);
     uint64_t batches = 0;
-    stk_config config;
+    stk_segformer_config config;
     stk_parameters parameters = { 0 };
     remarks said = { "" };
     const stk_pretrained_how how = { .seed = seed, .remark = keep, .context = &said };

@@ -52,7 +52,7 @@ static void send(const void *bytes, size_t size)
     if (fwrite(bytes, 1, size, stdout) != size || fflush(stdout)) die("cannot write");
 }
 
-static void do_resize(stk_resizer *resizer, int linear, const char *arguments)
+static void do_resize(stk_pix_resizer *resizer, int linear, const char *arguments)
 {
     unsigned width, height, out_width, out_height, channels, depth, seed;
     if (sscanf(arguments, "%u %u %u %u %u %u %u", &width, &height, &out_width, &out_height, &channels, &depth,
@@ -82,7 +82,7 @@ static void do_write(const char *arguments)
     const size_t size = (size_t)width * height * 3 * bytes[dtype];
     void *row = aligned_alloc(64, (size + 63) / 64 * 64);
     if (!row) die("no memory");
-    stk_writer writer;
+    stk_pix_writer writer;
     stk_writer_init(&writer, (stoke_dtype)dtype, (stoke_layout)layout, (stoke_normalize)normalize);
     stk_write_image(&writer, &in, row, width, height, 0, 0, (int)hflip);
     send(row, size);
@@ -90,7 +90,7 @@ static void do_write(const char *arguments)
     free(in.data);
 }
 
-static void do_time(stk_resizer *resizer, const char *arguments)
+static void do_time(stk_pix_resizer *resizer, const char *arguments)
 {
     unsigned width, height, out_width, out_height, channels, repeats;
     if (sscanf(arguments, "%u %u %u %u %u %u", &width, &height, &out_width, &out_height, &channels,
@@ -115,7 +115,7 @@ static void do_time(stk_resizer *resizer, const char *arguments)
 int main(void)
 {
     char line[256];
-    stk_resizer *resizer = stk_resizer_create();
+    stk_pix_resizer *resizer = stk_resizer_create();
     if (!resizer) die("no memory");
     while (fgets(line, sizeof line, stdin)) {
         if (!strncmp(line, "linear ", 7))

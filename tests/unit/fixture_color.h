@@ -94,7 +94,7 @@ static inline stk_color_rows rows_of(stoke_image *image)
 static inline void *touched(stoke_image *image, const stoke_color_step *touch, uint32_t n, stoke_dtype dtype,
                             stoke_layout layout, stoke_normalize normalize)
 {
-    stk_writer writer;
+    stk_pix_writer writer;
     stk_writer_init(&writer, dtype, layout, normalize);
     stk_color_pass *color_pass = stk_color_pass_create();
     void *row = stk_alloc_aligned(samples(image) * 4, 64);

@@ -13,7 +13,7 @@
 /* What a test on a device gets as its state. */
 typedef struct on_device {
     stoke_device *device;
-    stk_stream *stream;
+    stk_device_stream *stream;
 } on_device;
 
 typedef struct device_test {

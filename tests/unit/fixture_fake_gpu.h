@@ -102,10 +102,10 @@ enum { CARD_BYTES = 1000, CARD_CLEARED = 100 /* words */ };
 typedef struct card_run {
     stoke_device *device;
     stk_device_block a, b, pinned, back, pageable;
-    stk_stream *copies, *work;
-    stk_event *copied, *ready;
+    stk_device_stream *copies, *work;
+    stk_device_event *copied, *ready;
     stk_program program;
-    stk_module *module;
+    stk_device_module *module;
 } card_run;
 
 static inline int card_make(card_run *run, stoke_error *err)
@@ -129,9 +129,11 @@ static inline int card_make(card_run *run, stoke_error *err)
 static inline int card_clear(card_run *run, stoke_error *err)
 {
     const k_shape shape = { .width = CARD_CLEARED };
-    const stk_argument arguments[] = { { .block = &run->a }, { .value = &shape, .bytes = sizeof shape } };
-    return stk_stream_launch(run->work, run->module,
-                             &(stk_launch){ STK_KERNEL_clear, { CARD_CLEARED, 1, 1 }, arguments, 2, 0 }, err);
+    const stk_device_argument arguments[] = { { .block = &run->a },
+                                              { .value = &shape, .bytes = sizeof shape } };
+    return stk_stream_launch(
+        run->work, run->module,
+        &(stk_device_launch){ STK_KERNEL_clear, { CARD_CLEARED, 1, 1 }, arguments, 2, 0 }, err);
 }
 
 /* Up on one stream, a kernel and down on another; then every other way bytes can go. */

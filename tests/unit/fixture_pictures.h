@@ -25,7 +25,7 @@ typedef struct dice {
 
 static inline uint32_t roll(dice *d, uint32_t n)
 {
-    stk_random r = stk_philox(d->seed, d->count++, 0, 0, 0);
+    stk_rng r = stk_philox(d->seed, d->count++, 0, 0, 0);
     return (uint32_t)stk_below(stk_pair(r.word[0], r.word[1]), n);
 }
 

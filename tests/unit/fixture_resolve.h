@@ -86,7 +86,7 @@ static inline void settling_not_said(const char *part)
 static inline void settling_copies(void **state, const char *folder, const stoke_image *image, uint32_t count)
 {
     char name[64];
-    stk_buffer file = { 0 };
+    stk_mem_buffer file = { 0 };
     size_t size;
     snprintf(name, sizeof name, "%s/v0.png", folder);
     assert_int_equal(stoke_image_write_png(unit_path(state, name), image, NULL), 0);

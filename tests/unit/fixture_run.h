@@ -43,7 +43,7 @@ static inline void running_leave(running *r)
 }
 
 /* May be called again, for another need. */
-static inline void running_room(running *r, stk_need need)
+static inline void running_room(running *r, stk_exec_need need)
 {
     running_leave(r);
     r->run.scratch_each = (need.scratch + 63) / 64 * 64;

@@ -61,44 +61,44 @@ static inline void ok(int status, const stoke_error *err)
     if (status) fail_msg("%s", err->message);
 }
 
-static inline stk_stream *new_stream(stoke_device *device)
+static inline stk_device_stream *new_stream(stoke_device *device)
 {
-    stk_stream *stream = NULL;
+    stk_device_stream *stream = NULL;
     stoke_error err;
     ok(stk_stream_create(&stream, device, &err), &err);
     return stream;
 }
 
 /* An event behind what the stream holds now. */
-static inline stk_event *mark(stk_stream *stream)
+static inline stk_device_event *mark(stk_device_stream *stream)
 {
-    stk_event *event = NULL;
+    stk_device_event *event = NULL;
     stoke_error err;
-    ok(stk_event_create(&event, ((stk_stream_head *)stream)->device, &err), &err);
+    ok(stk_event_create(&event, ((stk_device_stream_head *)stream)->device, &err), &err);
     ok(stk_event_record(event, stream, &err), &err);
     return event;
 }
 
-static inline void occupy(stk_stream *stream, uint64_t ns)
+static inline void occupy(stk_device_stream *stream, uint64_t ns)
 {
     stoke_error err;
     ok(stk_stream_occupy(stream, ns, &err), &err);
 }
 
-static inline void wait_for(stk_stream *stream, stk_event *event)
+static inline void wait_for(stk_device_stream *stream, stk_device_event *event)
 {
     stoke_error err;
     ok(stk_stream_wait(stream, event, &err), &err);
 }
 
-static inline void copy(stk_stream *stream, const stk_device_block *to, const stk_device_block *from,
+static inline void copy(stk_device_stream *stream, const stk_device_block *to, const stk_device_block *from,
                         size_t bytes)
 {
     stoke_error err;
     ok(stk_stream_copy(stream, to, 0, from, 0, bytes, &err), &err);
 }
 
-static inline void new_block(stk_device_block *block, stoke_device *device, stk_memory_kind kind,
+static inline void new_block(stk_device_block *block, stoke_device *device, stk_device_memory_kind kind,
                              size_t bytes)
 {
     stoke_error err;
@@ -106,7 +106,7 @@ static inline void new_block(stk_device_block *block, stoke_device *device, stk_
 }
 
 /* When it happened, in ns after `since`; waits, and lets go of the event. */
-static inline uint64_t time_of(stk_event *event, uint64_t since)
+static inline uint64_t time_of(stk_device_event *event, uint64_t since)
 {
     stoke_error err;
     uint64_t ns = 0;
@@ -142,11 +142,12 @@ static const stk_program adding = {
     .n_kernels = 1,
 };
 
-static inline int launch_add(stk_stream *stream, stk_module *module, const stk_device_block *block,
-                             uint8_t value, uint64_t traffic, stoke_error *err)
+static inline int launch_add(stk_device_stream *stream, stk_device_module *module,
+                             const stk_device_block *block, uint8_t value, uint64_t traffic, stoke_error *err)
 {
-    const stk_argument arguments[] = { { .block = block }, { .value = &value, .bytes = sizeof value } };
-    const stk_launch launch = {
+    const stk_device_argument arguments[] = { { .block = block },
+                                              { .value = &value, .bytes = sizeof value } };
+    const stk_device_launch launch = {
         .grid = { (uint32_t)block->bytes, 1, 1 }, .arguments = arguments, .n_arguments = 2, .traffic = traffic
     };
     return stk_stream_launch(stream, module, &launch, err);

@@ -121,15 +121,16 @@ typedef struct feeding_snapshot {
     float lambda[SAMPLES];
 } feeding_snapshot;
 
-static inline void feeding_copy(stk_stream *stream, stk_device_block *to, const stk_device_block *from)
+static inline void feeding_copy(stk_device_stream *stream, stk_device_block *to, const stk_device_block *from)
 {
     assert_int_equal(stk_block_create(to, from->device, STK_MEMORY_PINNED, from->bytes, NULL), 0);
     assert_int_equal(stk_stream_copy(stream, to, 0, from, 0, from->bytes, NULL), 0);
 }
 
-static inline void feeding_snap(stk_stream *stream, const stoke_device_batch *batch, feeding_snapshot *snap)
+static inline void feeding_snap(stk_device_stream *stream, const stoke_device_batch *batch,
+                                feeding_snapshot *snap)
 {
-    const stk_device_slot *slot = (const stk_device_slot *)batch;
+    const stk_ring_slot *slot = (const stk_ring_slot *)batch;
     *snap = (feeding_snapshot){ .batch = batch->host };
     feeding_copy(stream, &snap->images, &slot->images);
     feeding_copy(stream, &snap->masks, &slot->masks);

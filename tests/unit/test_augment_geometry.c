@@ -213,7 +213,7 @@ static void boxes_hold_every_tap(void **state)
     unsigned seen = 0, shrunk = 0;
     for (uint64_t i = 0; i < 1200; i++) {
         stoke_pipeline *pipeline = make(specs[i % 4]);
-        const stk_random r = stk_philox(20261116, i, 0, 9, 0);
+        const stk_rng r = stk_philox(20261116, i, 0, 9, 0);
         stoke_draw draw = {
             7, 1, i, 1 + r.word[0] % 90, 1 + r.word[1] % 90, 1 + r.word[2] % 40, 1 + r.word[3] % 40, NULL
         };

@@ -21,7 +21,7 @@ static const char *device_name(void)
 /* One stream for all tests: a device waits for its streams when it closes, also for those of a test that
  * failed. */
 static stoke_device *the_device;
-static stk_stream *the_stream;
+static stk_device_stream *the_stream;
 static void *the_folder; /* compiled programs: a hundred augmenters take one compilation */
 
 static int start(void **state)
@@ -115,22 +115,22 @@ static void up(const stk_device_block *to, size_t at, const void *memory, size_t
 }
 
 /* What the batch comes to, in p->down. */
-static stoke_batch finish(path *p, const stoke_batch *raw, stk_augment_job *job)
+static stoke_batch finish(path *p, const stoke_batch *raw, stk_augmenter_job *job)
 {
     stoke_error err = { 0 };
     const size_t image_bytes = raw->image_row_bytes * raw->count,
                  mask_bytes = raw->mask_row_bytes * raw->count;
-    *job = (stk_augment_job){ .rows = stk_batch_raw(raw),
-                              .count = raw->count,
-                              .raw = &p->raw,
-                              .image_at = OFFSET + raw->mask_row_bytes * RAW_BATCH,
-                              .image_pitch = raw->image_row_bytes,
-                              .mask_at = OFFSET,
-                              .mask_pitch = raw->mask_row_bytes,
-                              .images = &p->images,
-                              .masks = &p->masks,
-                              .masks_b = p->config->two_masks ? &p->masks_b : NULL,
-                              .turn = p->turn++ % TURNS };
+    *job = (stk_augmenter_job){ .rows = stk_batch_raw(raw),
+                                .count = raw->count,
+                                .raw = &p->raw,
+                                .image_at = OFFSET + raw->mask_row_bytes * RAW_BATCH,
+                                .image_pitch = raw->image_row_bytes,
+                                .mask_at = OFFSET,
+                                .mask_pitch = raw->mask_row_bytes,
+                                .images = &p->images,
+                                .masks = &p->masks,
+                                .masks_b = p->config->two_masks ? &p->masks_b : NULL,
+                                .turn = p->turn++ % TURNS };
     memset(p->down.host, UNTOUCHED, p->down.bytes);
     need(stk_stream_copy(the_stream, &p->images, 0, &p->down, 0, p->images.bytes, &err), &err);
     need(stk_stream_copy(the_stream, &p->masks, 0, &p->down, 0, p->masks.bytes, &err), &err);
@@ -168,7 +168,7 @@ static seen compare_epoch(raw_run *run, const char *pipeline)
     seen s = { 0 };
     path p = path_start(run);
     while (raw_next(run, &plain, &raw)) {
-        stk_augment_job job;
+        stk_augmenter_job job;
         const stoke_batch got = finish(&p, raw, &job);
         raw_assert_same(pipeline, plain, &got);
         assert_untouched(got.images, got.image_row_bytes, got.count);
@@ -320,7 +320,7 @@ static void nothing_is_launched_for_nothing(void **state)
         path p = path_start(&run);
         const stoke_batch *plain, *raw;
         assert_true(raw_next(&run, &plain, &raw));
-        stk_augment_job job;
+        stk_augmenter_job job;
         finish(&p, raw, &job);
         const uint32_t launches = stk_augmenter_launches(p.augmenter);
         if (launches < cases[i].least || launches > cases[i].most)
@@ -376,10 +376,10 @@ static void refusals(void **state)
     path p = path_start(&run), q = path_start(&plain_run);
     const stoke_batch *plain, *raw;
     assert_true(raw_next(&run, &plain, &raw));
-    stk_augment_job job;
+    stk_augmenter_job job;
     stoke_error err = { 0 };
     finish(&p, raw, &job);
-    stk_augment_job bad = job;
+    stk_augmenter_job bad = job;
     bad.count = RAW_BATCH + 1;
     assert_int_equal(stk_augmenter_run(p.augmenter, the_stream, &bad, &err), STOKE_E_INVALID);
     bad = job;
@@ -427,7 +427,7 @@ static void wild_plans(void **state)
     k_sample samples[1];
     k_step steps[4];
     stk_tables t = { .samples = samples, .steps = steps, .steps_capacity = 1 };
-    const stk_raw_layout layout = { 0 };
+    const stk_tables_raw_layout layout = { 0 };
     stoke_error err;
     stk_raw_row row = { .plan = { .n_color_steps = 1, .touch = { { .kind = STOKE_COLOR_KINDS } } } };
     assert_int_equal(stk_tables_fill(&t, config, &row, 1, &layout, &err), STOKE_E_INVALID);

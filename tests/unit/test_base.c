@@ -16,10 +16,10 @@ static void philox_known_answers(void **state)
     const uint32_t zero[4] = { 0 }, ones[4] = { ~0u, ~0u, ~0u, ~0u };
     const uint32_t pi[4] = { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 },
                    key[2] = { 0xa4093822, 0x299f31d0 };
-    const stk_random a = { { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } };
-    const stk_random b = { { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } };
-    const stk_random c = { { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } };
-    stk_random r = stk_philox_block(zero, zero);
+    const stk_rng a = { { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } };
+    const stk_rng b = { { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } };
+    const stk_rng c = { { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } };
+    stk_rng r = stk_philox_block(zero, zero);
     assert_memory_equal(&r, &a, sizeof r);
     r = stk_philox_block(ones, ones);
     assert_memory_equal(&r, &b, sizeof r);
@@ -54,7 +54,7 @@ static void errors_name_file_and_reason(void **state)
 static void read_refuses_what_is_no_file(void **state)
 {
     const char *folder = unit_folder(state);
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     size_t size = 0;
     stoke_error err;
     assert_int_equal(stk_file_read(folder, 100, &buffer, &size, &err), STOKE_E_IO);
@@ -74,7 +74,7 @@ static void read_refuses_what_is_no_file(void **state)
 static void blob_is_a_part_of_a_file(void **state)
 {
     const char *path = unit_path(state, "ten");
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     size_t size = 0;
     uint64_t whole = 0;
     char head[4];
@@ -119,7 +119,7 @@ static void atomic_file_is_whole_or_absent(void **state)
     assert_int_equal(stk_atomic_open(&file, path, &err), STOKE_OK);
     fputs("whole", file.stream);
     assert_int_equal(stk_atomic_commit(&file, &err), STOKE_OK);
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     size_t size;
     assert_int_equal(stk_file_read(path, 100, &buffer, &size, &err), STOKE_OK);
     assert_int_equal(size, 5);

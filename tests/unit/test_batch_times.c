@@ -25,13 +25,13 @@ static void time_in_line_goes_to_stages_that_stood(void **state)
                                               [STOKE_STAGE_FIT] = { .wall_ns = 10, .cpu_ns = 15 },
                                               [STOKE_STAGE_WRITE] = { .wall_ns = 70, .cpu_ns = 70 } };
     static const uint64_t queued[] = { 0, 40, 1000 }; /* the last: more than it stood */
-    static const stk_making_time wanted[][STK_MAKING_STAGES] = {
+    static const stk_batch_stage_time wanted[][STK_MAKING_STAGES] = {
         { { 100, 40, 0 }, { 80, 60, 0 }, { 10, 10, 0 }, { 70, 70, 0 } },
         { { 100, 40, 30 }, { 80, 60, 10 }, { 10, 10, 0 }, { 70, 70, 0 } },
         { { 100, 40, 60 }, { 80, 60, 20 }, { 10, 10, 0 }, { 70, 70, 0 } },
     };
     for (size_t i = 0; i < 3; i++) {
-        stk_making making = { 0 };
+        stk_batch_times making = { 0 };
         stk_making_row(&making, times, queued[i]);
         assert_memory_equal(making.time, wanted[i], sizeof wanted[i]);
         stk_making_row(&making, times, 0); /* rows add up */
@@ -73,7 +73,7 @@ static void *spin(void *argument)
 static void standing_in_line_is_seen(void **state)
 {
     const uint64_t most = 30000 * (uint64_t)MS; /* it takes 10 ms */
-    stk_run_queue queue = { 0 }, watch = { 0 };
+    stk_batch_run_queue queue = { 0 }, watch = { 0 };
     cpu_set_t all, one;
     pthread_t other;
     uint64_t seen = 0;
@@ -112,7 +112,7 @@ static void standing_in_line_is_seen(void **state)
 
 static void *begin_elsewhere(void *argument)
 {
-    stk_run_queue *queue = argument;
+    stk_batch_run_queue *queue = argument;
     stk_run_queue_begin(queue);
     return (void *)(uintptr_t)(queue->file + 1);
 }
@@ -120,7 +120,7 @@ static void *begin_elsewhere(void *argument)
 /* workers: 0: next() may be called by one thread now and by another later. */
 static void a_descriptor_belongs_to_its_thread(void **state)
 {
-    stk_run_queue queue = { 0 };
+    stk_batch_run_queue queue = { 0 };
     pthread_t other;
     char path[64], target[128] = "", self[64];
     assert_int_equal(pthread_create(&other, NULL, begin_elsewhere, &queue), 0);
@@ -157,13 +157,13 @@ static void close_loader(stoke_loader *loader, stoke_dataset *dataset)
 }
 
 /* The next batch, with the ends of epochs passed over. */
-static stk_making next_making(stoke_loader *loader)
+static stk_batch_times next_making(stoke_loader *loader)
 {
     const stoke_batch *batch;
     if (!stoke_loader_remaining(loader))
         assert_int_equal(stoke_loader_set_epoch(loader, loader->epoch + 1), 0);
     assert_int_equal(stoke_loader_next(loader, &batch), 0);
-    const stk_making making = *stk_batch_making(batch);
+    const stk_batch_times making = *stk_batch_making(batch);
     stoke_batch_release(loader, &batch);
     return making;
 }
@@ -193,7 +193,7 @@ static void the_kernel_is_asked_only_for_records(void **state)
         stoke_dataset *dataset;
         stoke_loader *loader = open_loader(state, &dataset, workers);
         for (int i = 0; i < 4; i++) {
-            const stk_making making = next_making(loader);
+            const stk_batch_times making = next_making(loader);
             for (int s = 0; s < STK_MAKING_STAGES; s++) assert_int_equal(making.time[s].queued_ns, 0);
         }
         assert_false(line_is_open(loader));
@@ -220,7 +220,7 @@ static void waits_for_a_slot_belong_to_the_batch_that_ends_them(void **state)
     stk_sleep_until(stk_now_ns() + WAIT);
     for (uint32_t i = 0; i <= slots;
          i++) { /* those that were ready, and the one that a slot was missing for */
-        const stk_making making = next_making(loader);
+        const stk_batch_times making = next_making(loader);
         assert_int_equal(making.first, i == 0);
         assert_true(i < slots ? making.window_ns == 0 : making.window_ns >= WAIT);
     }
@@ -229,7 +229,7 @@ static void waits_for_a_slot_belong_to_the_batch_that_ends_them(void **state)
     stk_sleep_until(stk_now_ns() + WAIT);
     const uint64_t restarted = stk_now_ns();
     assert_int_equal(stoke_loader_set_epoch(loader, 9), 0);
-    const stk_making making = next_making(loader);
+    const stk_batch_times making = next_making(loader);
     assert_int_equal(making.first, 1);
     assert_true(making.began >= restarted && making.window_ns <= making.began - restarted);
     close_loader(loader, dataset);

@@ -14,9 +14,9 @@ static stk_busy_time begin(int exclusive)
     return book;
 }
 
-static void add(stk_busy_time *book, stk_work work, uint64_t start, uint64_t end)
+static void add(stk_busy_time *book, stk_busy_work work, uint64_t start, uint64_t end)
 {
-    stk_busy_time_add(book, work, (stk_interval){ start, end }, work == STK_WORK_COPY ? 1000 : 0);
+    stk_busy_time_add(book, work, (stk_busy_interval){ start, end }, work == STK_WORK_COPY ? 1000 : 0);
 }
 
 static stoke_upload_stats sum(stk_busy_time *book)

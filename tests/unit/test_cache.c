@@ -19,7 +19,7 @@ static const uint64_t seed = 20261117;
 /* ---- samples made from a number ---- */
 
 typedef struct made {
-    stk_cached cached;
+    stk_cache_hit cached;
     stk_cache_key key;
 } made;
 
@@ -39,9 +39,9 @@ static void fill_image(stoke_image *image, uint64_t n)
 static made make(uint64_t n, uint32_t width, uint32_t height, uint8_t depth, uint8_t mask_depth, size_t gap)
 {
     made m = { .key = { { stk_mix64(n + 1), stk_mix64(n + 77) } } };
-    m.cached = (stk_cached){ .image = { NULL, (size_t)width * 3 * depth + gap, width, height, 3, depth },
-                             .source_width = width * 2,
-                             .source_height = height * 3 };
+    m.cached = (stk_cache_hit){ .image = { NULL, (size_t)width * 3 * depth + gap, width, height, 3, depth },
+                                .source_width = width * 2,
+                                .source_height = height * 3 };
     fill_image(&m.cached.image, n);
     if (mask_depth) {
         m.cached.mask = (stoke_image){ NULL, (size_t)width * mask_depth + gap, width, height, 1, mask_depth };
@@ -72,7 +72,7 @@ static int same_picture(const stoke_image *a, const stoke_image *b)
     return 1;
 }
 
-static int same(const stk_cached *a, const stk_cached *b)
+static int same(const stk_cache_hit *a, const stk_cache_hit *b)
 {
     return same_picture(&a->image, &b->image) && same_picture(&a->mask, &b->mask) &&
            a->source_width == b->source_width && a->source_height == b->source_height;
@@ -98,7 +98,7 @@ static stk_cache_stats stats_of(const stk_cache *cache)
 static int holds(stk_cache *cache, const made *m)
 {
     stk_cache_scratch scratch = { 0 };
-    stk_cached got;
+    stk_cache_hit got;
     const int hit = stk_cache_get(cache, m->key, &scratch, NULL, NULL, &got);
     if (hit) assert_true(same(&got, &m->cached));
     stk_cache_scratch_free(&scratch);
@@ -183,7 +183,7 @@ static void pixels_go_straight_to_the_target(void **state)
     for (int tier = 0; tier < 2; tier++) {
         stk_cache *cache = tier ? open_cache(NULL, 0, 1 << 24) : open_cache(unit_path(state, "c"), 0, 0);
         stk_cache_scratch scratch = { 0 };
-        stk_cached got;
+        stk_cache_hit got;
         put(cache, &m);
         memset(image, 0, sizeof image);
         assert_int_equal(stk_cache_get(cache, m.key, &scratch, &image_target, &mask_target, &got), 1);
@@ -205,7 +205,7 @@ static void pixels_go_straight_to_the_target(void **state)
 
 static void keys_tell_inputs_apart(void **state)
 {
-    const stk_digest a = stk_digest_of("a", 1), b = stk_digest_of("b", 1), zero = { { 0, 0 } };
+    const stk_cache_digest a = stk_digest_of("a", 1), b = stk_digest_of("b", 1), zero = { { 0, 0 } };
     const stk_cache_key keys[] = {
         stk_cache_key_make(&a, &b, "x"),   stk_cache_key_make(&b, &a, "x"),
         stk_cache_key_make(&a, NULL, "x"), stk_cache_key_make(&a, &zero, "x"),
@@ -467,7 +467,7 @@ static void a_limit_makes_large_entries_misses(void **state)
 {
     stk_cache *cache = open_cache(unit_path(state, "c"), 0, 0);
     made m = plain(1);
-    stk_cached got;
+    stk_cache_hit got;
     stk_cache_scratch scratch = { .limit = 3000 };
     put(cache, &m);
     assert_int_equal(stk_cache_get(cache, m.key, &scratch, NULL, NULL, &got), 0);
@@ -639,7 +639,7 @@ static void *crowd_run(void *argument)
     stk_cache_scratch scratch = { 0 };
     for (unsigned i = 0; i < ROUNDS; i++) {
         const made *m = &c->samples[stk_philox(seed, i, c->number, 0, 0).word[0] % SAMPLES];
-        stk_cached got;
+        stk_cache_hit got;
         if (!stk_cache_get(c->cache, m->key, &scratch, NULL, NULL, &got))
             stk_cache_put(c->cache, m->key, &scratch, &m->cached);
         else if (!same(&got, &m->cached))

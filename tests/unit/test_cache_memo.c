@@ -12,14 +12,16 @@
 
 enum { RECORD = 48 };
 
-static stk_identity identity(uint64_t n)
+static stk_cache_identity identity(uint64_t n)
 {
-    return (stk_identity){ .device = 1, .inode = n, .mtime_ns = 5, .ctime_ns = 6, .file_size = 7, .size = 7 };
+    return (stk_cache_identity){
+        .device = 1, .inode = n, .mtime_ns = 5, .ctime_ns = 6, .file_size = 7, .size = 7
+    };
 }
 
-static stk_digest digest(uint64_t n)
+static stk_cache_digest digest(uint64_t n)
 {
-    return (stk_digest){ { stk_mix64(n), stk_mix64(n + 9) } };
+    return (stk_cache_digest){ { stk_mix64(n), stk_mix64(n + 9) } };
 }
 
 static stk_memo *open_memo(void **state, int alone, int writable)
@@ -33,16 +35,16 @@ static stk_memo *open_memo(void **state, int alone, int writable)
 
 static void add(stk_memo *memo, uint64_t n)
 {
-    const stk_identity i = identity(n);
-    const stk_digest d = digest(n);
+    const stk_cache_identity i = identity(n);
+    const stk_cache_digest d = digest(n);
     stk_memo_add(memo, &i, &d);
 }
 
 static int knows(stk_memo *memo, uint64_t n)
 {
-    const stk_identity i = identity(n);
-    const stk_digest d = digest(n);
-    stk_digest got;
+    const stk_cache_identity i = identity(n);
+    const stk_cache_digest d = digest(n);
+    stk_cache_digest got;
     if (!stk_memo_find(memo, &i, &got)) return 0;
     assert_memory_equal(&got, &d, sizeof d);
     return 1;
@@ -85,11 +87,11 @@ static void remembers_over_runs(void **state)
 static void every_part_of_an_identity_counts(void **state)
 {
     stk_memo *memo;
-    stk_digest got;
+    stk_cache_digest got;
     assert_int_equal(stk_memo_open(&memo, -1, 0, 0, NULL), STOKE_OK);
     add(memo, 1);
-    for (size_t word = 0; word < sizeof(stk_identity) / 8; word++) {
-        stk_identity other = identity(1);
+    for (size_t word = 0; word < sizeof(stk_cache_identity) / 8; word++) {
+        stk_cache_identity other = identity(1);
         ((uint64_t *)&other)[word]++;
         assert_int_equal(stk_memo_find(memo, &other, &got), 0);
     }
@@ -174,7 +176,7 @@ static void identities_follow_the_file(void **state)
 {
     const char *path = unit_path(state, "a");
     const stoke_blob whole = { path, 0, UINT64_MAX }, part = { path, 1, 2 };
-    stk_identity a, b;
+    stk_cache_identity a, b;
     assert_int_equal(stk_identity_of(&whole, &a), 0);
     unit_write(path, "abc", 3);
     assert_int_equal(stk_identity_of(&whole, &a), 1);
@@ -201,8 +203,8 @@ static void identities_follow_the_file(void **state)
 static void a_young_file_is_not_remembered(void **state)
 {
     stk_memo *memo;
-    stk_identity i;
-    stk_digest d = digest(1), got;
+    stk_cache_identity i;
+    stk_cache_digest d = digest(1), got;
     const char *path = unit_path(state, "a");
     const stoke_blob blob = { path, 0, UINT64_MAX };
     assert_int_equal(stk_memo_open(&memo, -1, 0, 0, NULL), STOKE_OK);

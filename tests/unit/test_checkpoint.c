@@ -96,34 +96,35 @@ static void expect_equal(const stoke_net *a, const stoke_net *b)
     assert_memory_equal(&first, &second, sizeof first);
 }
 
-static stk_progress some_progress(void)
+static stk_checkpoint_progress some_progress(void)
 {
-    stk_progress p = { .step = 7,
-                       .epoch = 1,
-                       .batch = 3,
-                       .loader = "{\"version\":1,\"seed\":0,\"order\":\"shuffle\"}",
-                       .epoch_loss = 0.1 + 0.2,
-                       .epoch_steps = 3,
-                       .images = 14,
-                       .best = NAN,
-                       .best_step = 5,
-                       .best_scores = { 1.0 / 3, 2.0 / 3, 0.5, 1e-300, 0x1p-1074, NAN, 12, 1u << 30 },
-                       .evaluations = 2,
-                       .without_gain = 1,
-                       .evaluated = 6,
-                       .skipped_in_a_row = 2,
-                       .seconds = 12.345678901234567,
-                       .data_seconds = -0.0,
-                       .eval_seconds = INFINITY,
-                       .save_seconds = -INFINITY,
-                       .cpu = "avx2" };
+    stk_checkpoint_progress p = { .step = 7,
+                                  .epoch = 1,
+                                  .batch = 3,
+                                  .loader = "{\"version\":1,\"seed\":0,\"order\":\"shuffle\"}",
+                                  .epoch_loss = 0.1 + 0.2,
+                                  .epoch_steps = 3,
+                                  .images = 14,
+                                  .best = NAN,
+                                  .best_step = 5,
+                                  .best_scores = { 1.0 / 3, 2.0 / 3, 0.5, 1e-300, 0x1p-1074, NAN, 12,
+                                                   1u << 30 },
+                                  .evaluations = 2,
+                                  .without_gain = 1,
+                                  .evaluated = 6,
+                                  .skipped_in_a_row = 2,
+                                  .seconds = 12.345678901234567,
+                                  .data_seconds = -0.0,
+                                  .eval_seconds = INFINITY,
+                                  .save_seconds = -INFINITY,
+                                  .cpu = "avx2" };
     return p;
 }
 
 /* Bit for bit, but for NaN, of which there is one. */
-static void expect_progress(const stk_progress *got, const stk_progress *wanted)
+static void expect_progress(const stk_checkpoint_progress *got, const stk_checkpoint_progress *wanted)
 {
-    stk_progress a = *got, b = *wanted;
+    stk_checkpoint_progress a = *got, b = *wanted;
     assert_int_equal(isnan(a.best), isnan(b.best));
     assert_int_equal(isnan(a.best_scores.pixel_accuracy), isnan(b.best_scores.pixel_accuracy));
     if (isnan(b.best)) a.best = b.best = 0;
@@ -135,13 +136,13 @@ static void expect_progress(const stk_progress *got, const stk_progress *wanted)
     a.best_scores.pixels += a.best_scores.classes_counted, a.best_scores.classes_counted = 0;
     b.best_scores.pixels += b.best_scores.classes_counted, b.best_scores.classes_counted = 0;
     const uint8_t *x = (const uint8_t *)&a, *y = (const uint8_t *)&b;
-    const size_t padding = offsetof(stk_progress, best_scores.classes_counted) + 4;
+    const size_t padding = offsetof(stk_checkpoint_progress, best_scores.classes_counted) + 4;
     for (size_t i = 0; i < sizeof a; i++)
         if (x[i] != y[i] && (i < padding || i >= padding + 4))
-            fail_msg("byte %zu of stk_progress differs", i);
+            fail_msg("byte %zu of stk_checkpoint_progress differs", i);
 }
 
-static void save(const char *path, const stoke_net *net, const stk_progress *progress)
+static void save(const char *path, const stoke_net *net, const stk_checkpoint_progress *progress)
 {
     stoke_error err;
     if (stk_checkpoint_save(path, net, progress, IDENTITY, &err)) fail_msg("%s", err.message);
@@ -154,11 +155,11 @@ static void goes_on_as_if_nothing_had_been(void **state, stoke_net_params (*make
 {
     const char *path = unit_path(state, "state.safetensors");
     stoke_net *trained = open_net(make(3, precision)), *other = open_net(make(4, precision));
-    const stk_progress progress = some_progress();
+    const stk_checkpoint_progress progress = some_progress();
     train(trained, 3);
     train(other, 1); /* what is loaded replaces everything */
     save(path, trained, &progress);
-    stk_progress got;
+    stk_checkpoint_progress got;
     char *identity;
     stoke_error err;
     if (stk_checkpoint_load(path, other, &got, &identity, &err)) fail_msg("%s", err.message);
@@ -227,9 +228,9 @@ static void odd_floats_come_back(void **state)
     stk_net_array array;
     for (size_t place = 0; stk_net_array_next(net, &place, &array);)
         memcpy(array.floats + array.count - 3, odd + 3 * (place % 2), 12);
-    const stk_progress progress = { .best = NAN };
+    const stk_checkpoint_progress progress = { .best = NAN };
     save(path, net, &progress);
-    stk_progress got;
+    stk_checkpoint_progress got;
     char *identity;
     assert_int_equal(stk_checkpoint_load(path, other, &got, &identity, NULL), STOKE_OK);
     stk_free(identity);
@@ -279,7 +280,7 @@ static void snapshot_puts_back(void **state)
     (void)state;
     stoke_net *net = open_net(heavy(3, STOKE_PRECISION_FP32)),
               *twin = open_net(heavy(3, STOKE_PRECISION_FP32));
-    stk_snapshot *snapshot;
+    stk_checkpoint_snapshot *snapshot;
     stk_mem_fail_after(0);
     assert_int_equal(stk_snapshot_take(&snapshot, net, NULL), STOKE_E_NOMEM);
     stk_mem_fail_after(-1);
@@ -304,8 +305,8 @@ static void peek_needs_no_network(void **state)
 {
     const char *path = unit_path(state, "state.safetensors");
     stoke_net *net = open_net(light(1));
-    const stk_progress progress = some_progress();
-    stk_progress got;
+    const stk_checkpoint_progress progress = some_progress();
+    stk_checkpoint_progress got;
     char *identity;
     stoke_error err;
     save(path, net, &progress);
@@ -350,7 +351,7 @@ static target make_target(void **state)
 {
     target t = { .path = unit_path(state, "state.safetensors") };
     stoke_net *net = open_net(light(1));
-    const stk_progress progress = some_progress();
+    const stk_checkpoint_progress progress = some_progress();
     train(net, 1);
     save(t.path, net, &progress);
     stoke_net_close(&net);
@@ -387,7 +388,7 @@ static void put_bytes(const target *t, size_t at, const void *bytes, size_t size
 
 static void expect_refused(const target *t, const char *told)
 {
-    stk_progress progress;
+    stk_checkpoint_progress progress;
     char *identity;
     stoke_error err = { 0 };
     const int status = stk_checkpoint_load(t->path, t->net, &progress, &identity, &err);
@@ -413,7 +414,7 @@ static void flipped_bits_in_the_header(void **state)
     }
     expect_untouched(&t);
     char *identity;
-    stk_progress progress;
+    stk_checkpoint_progress progress;
     assert_int_equal(stk_checkpoint_load(t.path, t.net, &progress, &identity, NULL), STOKE_OK);
     stk_free(identity);
     drop_target(&t);
@@ -532,7 +533,7 @@ static void other_settings(void **state)
         { &model, NULL, "another --model" },
     };
     target t = make_target(state);
-    const stk_progress progress = some_progress();
+    const stk_checkpoint_progress progress = some_progress();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         target other = { .path = t.path, .net = open_net(*cases[i].params) };
         save(t.path, t.net, &progress);
@@ -630,7 +631,7 @@ static int count_files(const char *folder)
 static void full_disk_keeps_the_old_state(void **state)
 {
     target t = make_target(state);
-    stk_progress progress = some_progress(), got;
+    stk_checkpoint_progress progress = some_progress(), got;
     progress.step++; /* not the one in the file */
     stoke_error err;
     char *identity;
@@ -661,8 +662,8 @@ static void full_disk_keeps_the_old_state(void **state)
 static void survives_without_memory(void **state)
 {
     target t = make_target(state);
-    const stk_progress progress = some_progress();
-    stk_progress got;
+    const stk_checkpoint_progress progress = some_progress();
+    stk_checkpoint_progress got;
     char *identity;
     stoke_error err;
     int status = STOKE_E_NOMEM;

@@ -428,7 +428,7 @@ static void write_tiff(const char *path, const void *rows, size_t row, uint32_t 
 
 static bytes read_back(const char *path)
 {
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     bytes file = { 0 };
     assert_int_equal(stk_file_read(path, 1 << 24, &buffer, &file.size, &err), STOKE_OK);
     file.data = malloc(file.size);

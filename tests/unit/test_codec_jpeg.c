@@ -28,8 +28,8 @@ static void assert_trims(stk_jpeg_trimmer *trimmer, stoke_decoder *d, bytes file
                          const char *what)
 {
     stoke_decode_params params = stoke_decode_defaults();
-    stk_buffer scratch = { 0 };
-    stk_trimmed small;
+    stk_mem_buffer scratch = { 0 };
+    stk_jpeg_trimmed small;
     stoke_image out;
     if (!stk_jpeg_trim(trimmer, &scratch, file.data, file.size, box, &small))
         fail_msg("%s: not trimmed", what);
@@ -56,8 +56,8 @@ static void plain_files_are_trimmed(void **state)
     for (int k = 0; k < JPEGS; k++) {
         uint8_t *samples = make_samples(150, 130, (unsigned)jpegs[k].kind.channels, &luck);
         bytes file = make_jpeg(samples, 150, 130, jpegs[k].kind);
-        stk_buffer scratch = { 0 };
-        stk_trimmed small;
+        stk_mem_buffer scratch = { 0 };
+        stk_jpeg_trimmed small;
         for (int i = 0; i < 10; i++) {
             stoke_box box = random_box(&luck, 150, 130);
             if (!jpegs[k].kind.progressive && !jpegs[k].kind.restart)
@@ -70,8 +70,8 @@ static void plain_files_are_trimmed(void **state)
     }
     uint8_t *samples = make_samples(150, 130, 3, &luck);
     bytes file = make_jpeg_with(samples, 150, 130, jpegs[2].kind, 85, 1);
-    stk_buffer scratch = { 0 };
-    stk_trimmed small;
+    stk_mem_buffer scratch = { 0 };
+    stk_jpeg_trimmed small;
     /* Tables of its own are not worth building for a small file. */
     assert_int_equal(
         stk_jpeg_trim(trimmer, &scratch, file.data, file.size, (stoke_box){ 9, 9, 9, 9 }, &small), 0);

@@ -236,7 +236,7 @@ static void test_identity_is_the_plain_writer(void **state)
         const stoke_layout layout = kind >> 2 & 1;
         const stoke_normalize normalize = kind / 8 % 3;
         stoke_image *image = kind / 24 ? &image16 : &image8;
-        stk_writer writer;
+        stk_pix_writer writer;
         stk_writer_init(&writer, dtype, layout, normalize);
         const size_t bytes = samples(image) * stk_element_bytes(dtype);
         void *want = stk_alloc_aligned(bytes, 64);
@@ -290,7 +290,7 @@ static void test_refusals(void **state)
                                      { .kind = STOKE_COLOR_CLAHE, .a = -1, .n = 8 } };
     stoke_image image = random_picture(4, 4, 1);
     stk_color_rows source = rows_of(&image);
-    stk_writer writer;
+    stk_pix_writer writer;
     float out[48];
     stoke_error err = { 0 };
     stk_color_pass *color_pass = stk_color_pass_create();
@@ -330,7 +330,7 @@ static void test_memory(void **state)
     for (unsigned depth = 1; depth <= 2; depth++) {
         stoke_image image = random_picture(70, 45, depth);
         stk_color_rows source = rows_of(&image);
-        stk_writer writer;
+        stk_pix_writer writer;
         stoke_error err = { 0 };
         uint16_t *out = malloc(samples(&image) * 2);
         stk_writer_init(&writer, STOKE_DTYPE_BF16, STOKE_LAYOUT_CHW, STOKE_NORMALIZE_UNIT);

@@ -53,7 +53,7 @@ static void test_layout_is_pinned(void **state)
         const uint32_t x = below(WIDTH), y = below(HEIGHT), c = below(3);
         const uint32_t counter[4] = { y, c, 0, 0 };
         const uint32_t keys[2] = { (uint32_t)key, (uint32_t)(key >> 32) };
-        const stk_random random = stk_philox_block(counter, keys);
+        const stk_rng random = stk_philox_block(counter, keys);
         const uint32_t word = k_noise_word(x / 16 * 8 + x % 8, random.word);
         const float radius = k_normal_radius(word, 1);
         const float normal = x / 8 % 2 ? k_second_normal(word, radius) : k_first_normal(word, radius);

@@ -6,28 +6,28 @@
 
 #include "src/net/ops/conv.h"
 
-static stk_patches patches_of(uint32_t batch, uint32_t height, uint32_t width, uint32_t channels,
-                              uint32_t kernel, uint32_t stride, uint32_t padding)
+static stk_conv_patches patches_of(uint32_t batch, uint32_t height, uint32_t width, uint32_t channels,
+                                   uint32_t kernel, uint32_t stride, uint32_t padding)
 {
-    return (stk_patches){ .batch = batch,
-                          .height = height,
-                          .width = width,
-                          .channels = channels,
-                          .kernel = kernel,
-                          .stride = stride,
-                          .padding = padding,
-                          .out_height = (height + 2 * padding - kernel) / stride + 1,
-                          .out_width = (width + 2 * padding - kernel) / stride + 1,
-                          .sample_stride = (size_t)height * width * channels };
+    return (stk_conv_patches){ .batch = batch,
+                               .height = height,
+                               .width = width,
+                               .channels = channels,
+                               .kernel = kernel,
+                               .stride = stride,
+                               .padding = padding,
+                               .out_height = (height + 2 * padding - kernel) / stride + 1,
+                               .out_width = (width + 2 * padding - kernel) / stride + 1,
+                               .sample_stride = (size_t)height * width * channels };
 }
 
 /* SegFormer's three kinds (7x7 by 4, 3x3 by 2, kernel = stride) at sizes that leave pixels over; a kernel of
  * one pixel; gaps between kernels; a kernel larger than the source; overlap of five; pictures
  * with kernels up to more pixels than a vector has lanes. */
 enum { KINDS = 15 };
-static stk_patches kind(int i)
+static stk_conv_patches kind(int i)
 {
-    const stk_patches kinds[KINDS] = {
+    const stk_conv_patches kinds[KINDS] = {
         patches_of(2, 17, 23, 3, 7, 4, 3),  patches_of(1, 1, 1, 3, 7, 4, 3),
         patches_of(2, 9, 12, 8, 3, 2, 1),   patches_of(1, 8, 5, 40, 3, 2, 1),
         patches_of(2, 19, 9, 6, 8, 8, 0),   patches_of(1, 7, 5, 10, 2, 2, 0),
@@ -40,22 +40,22 @@ static stk_patches kind(int i)
     return kinds[i];
 }
 
-static size_t elements(const stk_patches *p)
+static size_t elements(const stk_conv_patches *p)
 {
     return (size_t)p->batch * p->height * p->width * p->channels;
 }
-static size_t row_elements(const stk_patches *p)
+static size_t row_elements(const stk_conv_patches *p)
 {
     return (size_t)p->kernel * p->kernel * p->channels;
 }
-static size_t rows_of(const stk_patches *p)
+static size_t rows_of(const stk_conv_patches *p)
 {
     return (size_t)p->batch * p->out_height * p->out_width;
 }
 
 /* Element of the source that element `i` of patch `row` is, counted as [batch][height][width][channels], or
  * -1 in the padding. */
-static int64_t origin(const stk_patches *p, size_t row, size_t i)
+static int64_t origin(const stk_conv_patches *p, size_t row, size_t i)
 {
     const size_t outs = (size_t)p->out_height * p->out_width, channel = i % p->channels;
     const size_t kx = i / p->channels % p->kernel, ky = i / p->channels / p->kernel;
@@ -66,7 +66,7 @@ static int64_t origin(const stk_patches *p, size_t row, size_t i)
 }
 
 /* Where element `at`, counted as above, lies in the source as it is laid out. */
-static size_t place(const stk_patches *p, int64_t at)
+static size_t place(const stk_conv_patches *p, int64_t at)
 {
     const size_t area = (size_t)p->height * p->width, sample = (size_t)at / (area * p->channels);
     const size_t within = (size_t)at % (area * p->channels);
@@ -75,9 +75,9 @@ static size_t place(const stk_patches *p, int64_t at)
 }
 
 /* All rows at once, and in pieces that begin and end anywhere, also in another sample. */
-static void check_rows(const stk_patches *p)
+static void check_rows(const stk_conv_patches *p)
 {
-    const stk_rows rows = stk_patches_rows(p);
+    const stk_exec_rows rows = stk_patches_rows(p);
     const size_t width = row_elements(p), all = rows_of(p), bytes = stk_float_bytes(p->out);
     assert_true(rows.stride >= width);
     unsigned char *whole = stk_alloc(all * rows.stride * bytes),
@@ -112,7 +112,7 @@ static void rows_are_the_patches(void **state)
     (void)state;
     for (int i = 0; i < KINDS; i++) {
         for (int pair = 0; pair < STK_FLOATS * STK_FLOATS; pair++) {
-            stk_patches p = kind(i);
+            stk_conv_patches p = kind(i);
             p.type = pair / STK_FLOATS;
             p.out = pair % STK_FLOATS;
             void *source = running_numbers(elements(&p), p.type, 4, 7);
@@ -129,7 +129,7 @@ static void pictures_in_planes(void **state)
     (void)state;
     for (int i = 0; i < KINDS; i++) {
         for (int out = 0; out < STK_FLOATS; out++) {
-            stk_patches p = kind(i);
+            stk_conv_patches p = kind(i);
             p.planar = 1;
             p.out = out;
             p.sample_stride += 37;
@@ -143,7 +143,7 @@ static void pictures_in_planes(void **state)
 
 /* dx[i] = old[i] + the sum over its places in the patches, in double; rows of d_rows have room behind them.
  */
-static void check_backward(const stk_patches *p, stk_cpu_level level, stk_float dx_type, int add)
+static void check_backward(const stk_conv_patches *p, stk_cpu_level level, stk_float dx_type, int add)
 {
     const size_t stride = row_elements(p) + 3, count = elements(p);
     void *d_rows = running_numbers(rows_of(p) * stride, p->out, 1, 9);
@@ -180,7 +180,7 @@ static void backward_is_the_transpose(void **state)
     for (int level = 0; level <= (int)stk_cpu_detected(); level++) {
         for (int i = 0; i < KINDS; i++) {
             for (int pair = 0; pair < STK_FLOATS * STK_FLOATS; pair++) {
-                stk_patches p = kind(i);
+                stk_conv_patches p = kind(i);
                 p.out = pair / STK_FLOATS;
                 check_backward(&p, level, pair % STK_FLOATS, 0);
                 check_backward(&p, level, pair % STK_FLOATS, 1);
@@ -224,8 +224,8 @@ static void tables_are_equal(void **state)
 static void backward_of_many_lines(void **state)
 {
     (void)state;
-    const stk_patches overlapping = patches_of(3, 33, 41, 24, 3, 2, 1),
-                      apart = patches_of(3, 33, 41, 24, 4, 4, 0);
+    const stk_conv_patches overlapping = patches_of(3, 33, 41, 24, 3, 2, 1),
+                           apart = patches_of(3, 33, 41, 24, 4, 4, 0);
     check_backward(&overlapping, STK_CPU_C, STK_F32, 1);
     check_backward(&apart, STK_CPU_C, STK_F32, 1);
 }

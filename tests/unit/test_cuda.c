@@ -203,8 +203,9 @@ static void test_grid_too_large(void **state)
     stoke_error err = { 0 };
     const k_shape shape = { .width = 1 };
     assert_int_equal(card_make(&run, &err), STOKE_OK);
-    const stk_argument arguments[] = { { .block = &run.a }, { .value = &shape, .bytes = sizeof shape } };
-    const stk_launch launch = { STK_KERNEL_clear, { 1, 1, 65536 }, arguments, 2, 0 };
+    const stk_device_argument arguments[] = { { .block = &run.a },
+                                              { .value = &shape, .bytes = sizeof shape } };
+    const stk_device_launch launch = { STK_KERNEL_clear, { 1, 1, 65536 }, arguments, 2, 0 };
     assert_int_equal(stk_stream_launch(run.work, run.module, &launch, &err), STOKE_E_LIMIT);
     assert_non_null(strstr(err.message, "1 x 1 x 65536 work items"));
     card_end(&run);
@@ -239,7 +240,7 @@ static void test_events_before_they_happen(void **state)
  * it takes to get to know of an event; the fake knows better, so the test need not be patient with that. */
 static void check_time(const card_run *run, const stk_cuda_mark *mark)
 {
-    stk_event *event = run->copied;
+    stk_device_event *event = run->copied;
     stoke_error err = { 0 };
     uint64_t ns = 0;
     const uint64_t before = stk_now_ns();
@@ -280,7 +281,7 @@ static void test_stream_of_others(void **state)
 {
     card_run run = { .program = fake_card_text() };
     stoke_error err = { 0 };
-    stk_stream *wrapped;
+    stk_device_stream *wrapped;
     CUstream theirs, foreign;
     CUcontext other, left;
     card->settings->cards = 2;
@@ -325,7 +326,7 @@ static void test_stream_of_others(void **state)
 static int build(const stk_program *program, stoke_error *err)
 {
     stoke_device *device;
-    stk_module *module;
+    stk_device_module *module;
     *err = (stoke_error){ 0 };
     assert_int_equal(stoke_device_open(&device, "cuda", NULL, err), STOKE_OK);
     const int r = stk_module_create(&module, device, program, err);
@@ -340,7 +341,9 @@ static void test_ptx_that_fits(void **state)
     stk_program program = fake_card_text();
     char *good = malloc(program.text_bytes + 64);
     sprintf(good, ".version 7.8\n.target sm_80\n%s", program.text);
-    const stk_ptx ptx[] = { { 70, "BROKEN 70", 9 }, { 80, good, strlen(good) }, { 90, "BROKEN 90", 9 } };
+    const stk_program_ptx ptx[] = { { 70, "BROKEN 70", 9 },
+                                    { 80, good, strlen(good) },
+                                    { 90, "BROKEN 90", 9 } };
     stoke_error err;
     program.ptx = ptx;
     program.n_ptx = 3;

@@ -161,7 +161,8 @@ static const void *row_of(void *context, uint32_t y)
     return line_of(context, y);
 }
 
-static void reference_image(stk_sample_ctx *ctx, stk_warper *warper, stk_color_pass *color_pass, void *row)
+static void reference_image(stk_sample_ctx *ctx, stk_pix_warper *warper, stk_color_pass *color_pass,
+                            void *row)
 {
     static const uint8_t black[3];
     const stk_loader_config *config = ctx->config;
@@ -181,7 +182,7 @@ static void reference_image(stk_sample_ctx *ctx, stk_warper *warper, stk_color_p
     free(laid.data);
 }
 
-static void reference_mask(stk_sample_ctx *ctx, stk_warper *warper, void *row)
+static void reference_mask(stk_sample_ctx *ctx, stk_pix_warper *warper, void *row)
 {
     const stk_loader_config *config = ctx->config;
     stoke_image laid = blank(config->width, config->height, 1, ctx->ids.depth);
@@ -217,7 +218,7 @@ static void lines_give_what_whole_pictures_give(void **state)
         const stoke_batch shape = stk_batch_shape(&f.config, 1);
         void *image = aligned_alloc(64, (shape.image_row_bytes + 63) / 64 * 64),
              *mask = malloc(shape.mask_row_bytes);
-        stk_warper warper = { 0 };
+        stk_pix_warper warper = { 0 };
         for (uint64_t position = 0; position < 36; position++) {
             stk_sample_ctx ctx = start(&f, 0, position % 6);
             draw(&ctx, position);

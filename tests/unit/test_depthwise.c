@@ -8,7 +8,7 @@
 #include "src/net/ops/depthwise.h"
 
 typedef struct shape {
-    stk_map map;
+    stk_depthwise_map map;
     uint32_t channels;
 } shape;
 /* Single lines and columns, several strips, blocks of columns that do not fill, more than one group of
@@ -265,8 +265,8 @@ static void rows_made_on_demand(void **state)
             result r = compute(&d, level, 1);
             scratch b;
             open_bench(&b, &d, level, 1);
-            const stk_hidden source = { &b.net.table, &b.layer, d.shape.map, d.h1, type };
-            const stk_rows made = stk_hidden_rows(&source);
+            const stk_depthwise_hidden source = { &b.net.table, &b.layer, d.shape.map, d.h1, type };
+            const stk_exec_rows made = stk_hidden_rows(&source);
             assert_int_equal(made.stride, channels);
             for (size_t first = 0; first < rows; first += 7) {
                 const size_t count = rows - first < 30 ? rows - first : 30;

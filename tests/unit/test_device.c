@@ -13,7 +13,7 @@
 
 enum { BYTES = 5003 };
 
-static stk_device_block make(on_device *on, stk_memory_kind kind, size_t bytes)
+static stk_device_block make(on_device *on, stk_device_memory_kind kind, size_t bytes)
 {
     stk_device_block block;
     devices_ok(stk_block_create(&block, on->device, kind, bytes, err));
@@ -92,7 +92,7 @@ static void checks_copies(on_device *on)
 {
     stk_device_block far = make(on, STK_MEMORY_DEVICE, BYTES), near = make(on, STK_MEMORY_PAGEABLE, BYTES);
     stk_device_block back = make(on, STK_MEMORY_PINNED, BYTES), lost = near, foreign = near;
-    stk_stream *s = on->stream;
+    stk_device_stream *s = on->stream;
     lost.host = NULL;
     foreign.device = NULL;
     refused(stk_stream_copy(s, &far, 1, &near, 0, BYTES, err), "outside the block copied to");
@@ -115,22 +115,24 @@ static void checks_copies(on_device *on)
     stk_block_destroy(&back);
     stk_block_destroy(&back); /* zeroed: nothing happens */
     refused(stk_block_create(&far, on->device, STK_MEMORY_DEVICE, 0, err), "at least one byte");
-    refused(stk_block_create(&far, on->device, (stk_memory_kind)7, 1, err), "memory that there is");
+    refused(stk_block_create(&far, on->device, (stk_device_memory_kind)7, 1, err), "memory that there is");
 }
 
 static void checks_launches(on_device *on)
 {
-    stk_module *module;
-    stk_stream *s = on->stream;
+    stk_device_module *module;
+    stk_device_stream *s = on->stream;
     stk_device_block words = make(on, STK_MEMORY_DEVICE, 64), near = make(on, STK_MEMORY_PINNED, 64);
     k_shape shape = { .width = 15 };
     char large[STK_VALUE_MAX + 1] = { 0 };
     devices_ok(stk_module_create(&module, on->device, &stk_augment_program, err));
-    stk_argument arguments[] = { { .block = &words }, { .value = &shape, .bytes = sizeof shape }, { 0 } };
-    const stk_launch good = {
+    stk_device_argument arguments[] = { { .block = &words },
+                                        { .value = &shape, .bytes = sizeof shape },
+                                        { 0 } };
+    const stk_device_launch good = {
         .kernel = STK_KERNEL_clear, .grid = { 16, 1, 1 }, .arguments = arguments, .n_arguments = 2
     };
-    stk_launch l = good;
+    stk_device_launch l = good;
     l.kernel = STK_KERNELS;
     refused(stk_stream_launch(s, module, &l, err), "kernels");
     for (int axis = 0; axis < 3; axis++) {
@@ -149,9 +151,9 @@ static void checks_launches(on_device *on)
     refused(stk_stream_launch(s, module, &good, err), "must be a block");
     arguments[0].block = arguments[1].block = &words;
     refused(stk_stream_launch(s, module, &good, err), "must be a value");
-    arguments[1] = (stk_argument){ .value = large, .bytes = sizeof large };
+    arguments[1] = (stk_device_argument){ .value = large, .bytes = sizeof large };
     refused(stk_stream_launch(s, module, &good, err), "bytes");
-    arguments[1] = (stk_argument){ .value = &shape, .bytes = sizeof shape };
+    arguments[1] = (stk_device_argument){ .value = &shape, .bytes = sizeof shape };
     devices_ok(stk_stream_copy(s, &words, 0, &near, 0, 64, err));
     devices_ok(stk_stream_launch(s, module, &good, err));
     shape.width = 0; /* was copied at the call */
@@ -165,8 +167,8 @@ static void checks_launches(on_device *on)
 
 static void keeps_events(on_device *on)
 {
-    stk_event *event, *later;
-    stk_stream *other;
+    stk_device_event *event, *later;
+    stk_device_stream *other;
     uint64_t first, second;
     int done = 0;
     stk_device_block far = make(on, STK_MEMORY_DEVICE, BYTES), near = make(on, STK_MEMORY_PINNED, BYTES);
@@ -180,7 +182,7 @@ static void keeps_events(on_device *on)
     assert_int_equal(done, 1);
     assert_int_equal(stk_event_time(event, &first, NULL), STOKE_E_STATE);
     for (int i = 0; i < 50; i++) { /* again and again, on one stream and on the other */
-        stk_stream *s = i % 3 ? on->stream : other;
+        stk_device_stream *s = i % 3 ? on->stream : other;
         devices_ok(stk_event_record(event, s, err));
         devices_ok(stk_stream_copy(s, &far, 0, &near, 0, BYTES, err));
         devices_ok(stk_event_record(later, s, err));
@@ -210,8 +212,8 @@ static void ends_in_every_order(on_device *on)
         near[i] = make(on, STK_MEMORY_PINNED, BYTES);
     }
     for (unsigned order = 0; order < 24; order++) {
-        stk_stream *a, *b;
-        stk_event *full, *unused;
+        stk_device_stream *a, *b;
+        stk_device_event *full, *unused;
         devices_ok(stk_stream_create(&a, on->device, err));
         devices_ok(stk_stream_create(&b, on->device, err));
         devices_ok(stk_event_create(&full, on->device, err));
@@ -261,7 +263,7 @@ static void takes_much_work(on_device *on)
 
 typedef struct one_thread {
     stoke_device *device;
-    stk_event *shared;
+    stk_device_event *shared;
     uint8_t number;
     int failed;
 } one_thread;
@@ -270,7 +272,7 @@ typedef struct one_thread {
 static void *use_from_a_thread(void *argument)
 {
     one_thread *t = argument;
-    stk_stream *stream = NULL;
+    stk_device_stream *stream = NULL;
     stk_device_block far = { 0 }, near = { 0 }, back = { 0 };
     int r = stk_stream_create(&stream, t->device, NULL);
     if (!r) r = stk_block_create(&far, t->device, STK_MEMORY_DEVICE, BYTES, NULL);
@@ -297,7 +299,7 @@ static void serves_threads(on_device *on)
     enum { THREADS = 4 };
     pthread_t thread[THREADS];
     one_thread t[THREADS];
-    stk_event *shared;
+    stk_device_event *shared;
     devices_ok(stk_event_create(&shared, on->device, err));
     for (int i = 0; i < THREADS; i++) {
         t[i] = (one_thread){ on->device, shared, (uint8_t)(i + 1), 0 };
@@ -381,7 +383,7 @@ static void refuses_bad_programs(on_device *on)
                                   .arguments = arguments,
                                   .host = stk_augment_program.host,
                                   .n_kernels = 1 };
-    stk_module *module;
+    stk_device_module *module;
     stoke_error why = { 0 };
     const int r = stk_module_create(&module, on->device, &program, &why);
     const char *kind = on->device->fns->kind;
@@ -399,7 +401,7 @@ static void refuses_bad_programs(on_device *on)
 /* ---- losses, by a kind that breaks ---- */
 
 static int breaks;
-static int break_down(stk_stream *stream, stoke_error *err)
+static int break_down(stk_device_stream *stream, stoke_error *err)
 {
     snprintf(err->message, sizeof err->message, "the device fell off the bus, %d", ++breaks);
     return err->code = STOKE_E_DEVICE;
@@ -411,9 +413,9 @@ static void keeps_the_first_loss(on_device *on)
     const stk_device_fns *sound = on->device->fns;
     stoke_error why = { 0 };
     stk_device_block block = make(on, STK_MEMORY_DEVICE, BYTES), other;
-    stk_event *event, *no_event;
-    stk_stream *no_stream;
-    stk_module *no_module;
+    stk_device_event *event, *no_event;
+    stk_device_stream *no_stream;
+    stk_device_module *no_module;
     uint64_t a, b;
     int done;
     devices_ok(stk_event_create(&event, on->device, err));
@@ -454,7 +456,7 @@ static void keeps_the_first_loss(on_device *on)
 /* ---- a selftest can fail ---- */
 
 /* A copy engine that forgets the last byte of long copies. */
-static int copy_short(stk_stream *stream, const stk_device_block *to, size_t to_at,
+static int copy_short(stk_device_stream *stream, const stk_device_block *to, size_t to_at,
                       const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err)
 {
     return stk_device_host.copy(stream, to, to_at, from, from_at, bytes - (bytes > 4096), err);
@@ -500,7 +502,7 @@ static void test_selftest_notices(void **state)
 }
 
 /* What a driver says is long: its compiler's log, or the arithmetic of a limit. */
-static int copy_with_many_words(stk_stream *stream, const stk_device_block *to, size_t to_at,
+static int copy_with_many_words(stk_device_stream *stream, const stk_device_block *to, size_t to_at,
                                 const stk_device_block *from, size_t from_at, size_t bytes, stoke_error *err)
 {
     (void)stream, (void)to, (void)to_at, (void)from, (void)from_at, (void)bytes;
@@ -665,9 +667,9 @@ static void test_list(void **state)
 static int use_host(void)
 {
     stoke_device *device = NULL;
-    stk_stream *stream = NULL;
-    stk_event *event = NULL;
-    stk_module *module = NULL;
+    stk_device_stream *stream = NULL;
+    stk_device_event *event = NULL;
+    stk_device_module *module = NULL;
     stk_device_block block = { 0 };
     void *piece = NULL;
     int r = stoke_device_open(&device, "host", NULL, NULL);

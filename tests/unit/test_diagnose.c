@@ -234,7 +234,7 @@ static void pictures(void **state)
 static void cores_left(void **state)
 {
     const double usable = stoke_machine_cores().usable, s = 1e9;
-    stk_load_seen seen = { .elapsed_ns = s, .process_ns = 0.75 * s };
+    stk_diagnose_load_seen seen = { .elapsed_ns = s, .process_ns = 0.75 * s };
     assert_float_equal(stk_load_cores(&seen, 0, 0.5 * s, 9 * s), usable - 0.25, 1e-9);
     assert_float_equal(stk_load_cores(&seen, 1, 0.75 * s, 0), usable, 1e-9);
     seen.others = 1000;

@@ -57,9 +57,9 @@ static void close_bench(scratch *b)
     stoke_confusion_destroy(&b->confusion);
 }
 
-static stk_evaluation evaluated(scratch *b, stk_gallery *gallery)
+static stk_evaluate_result evaluated(scratch *b, stk_evaluate_gallery *gallery)
 {
-    stk_evaluation e;
+    stk_evaluate_result e;
     stoke_error err = { 0 };
     if (stk_evaluate(b->net, b->loader, b->confusion, gallery, &e, NULL, NULL, &err))
         fail_msg("%s", err.message);
@@ -121,7 +121,7 @@ static void every_sample_counts_once(void **state)
     const single s = one_by_one(&a, total);
     assert_int_equal(s.n, 7);
     for (int again = 0; again < 2; again++) {
-        const stk_evaluation e = evaluated(&b, NULL);
+        const stk_evaluate_result e = evaluated(&b, NULL);
         double loss = 0;
         for (uint64_t i = 0; i < 7; i++) loss += s.loss[i] / 7;
         expect_same_counts(total, b.confusion);
@@ -144,10 +144,10 @@ static void the_worst_are_listed_in_order(void **state)
     open_bench(&a, &one, PAIRS_CLASSES);
     open_bench(&b, &eight, PAIRS_CLASSES);
     const single s = one_by_one(&a, a.confusion);
-    const stk_evaluation e = evaluated(&b, NULL);
+    const stk_evaluate_result e = evaluated(&b, NULL);
     assert_int_equal(e.n_worst, STK_WORST);
     for (size_t k = 0; k < e.n_worst; k++) {
-        const stk_worst *w = &e.worst[k];
+        const stk_evaluate_worst *w = &e.worst[k];
         if (k) assert_true(w->miou >= e.worst[k - 1].miou);
         if (k && w->miou == e.worst[k - 1].miou) assert_true(w->id > e.worst[k - 1].id);
         assert_string_equal(w->name, s.name[w->id]);
@@ -163,9 +163,9 @@ static void the_worst_are_listed_in_order(void **state)
 
 /* What a gallery of all samples shows, as the bytes of its PNG. captions: scores of their own, or NULL.
  * free() them. */
-static uint8_t *drawn(void **state, scratch *b, const double *captions, stk_evaluation *e, size_t *size)
+static uint8_t *drawn(void **state, scratch *b, const double *captions, stk_evaluate_result *e, size_t *size)
 {
-    stk_gallery *gallery;
+    stk_evaluate_gallery *gallery;
     const uint64_t count = stoke_dataset_count(b->dataset);
     const char *path = unit_path(state, "drawn.png");
     assert_int_equal(stk_gallery_create(&gallery, count, (uint32_t)count, SIZE, SIZE, NULL), 0);
@@ -191,7 +191,7 @@ static void substitutes_of_bad_files_do_not_count(void **state)
     pairs_write(state, 6, SIZE, SIZE);
     stoke_data_params data = settings(state, 3);
     scratch good = { 0 }, bad = { 0 };
-    stk_evaluation e, wanted;
+    stk_evaluate_result e, wanted;
     size_t size, wanted_size;
     unit_write(unit_path(state, "images/s7.png"), "no picture", 10);
     pairs_write_one(state, 8, "png", SIZE, SIZE);
@@ -228,7 +228,7 @@ static void a_picture_that_is_all_ignored_has_no_score(void **state)
     const stoke_data_params data = settings(state, 1);
     scratch b = { 0 };
     open_bench(&b, &data, PAIRS_CLASSES);
-    const stk_evaluation both = evaluated(&b, NULL);
+    const stk_evaluate_result both = evaluated(&b, NULL);
     assert_int_equal(both.samples, 2);
     assert_int_equal(both.n_worst, 1);
     assert_int_equal(both.scores.pixels, SIZE * SIZE);
@@ -250,7 +250,7 @@ static void progress_tells_and_stops(void **state)
     pairs_write(state, 5, SIZE, SIZE);
     const stoke_data_params data = settings(state, 2);
     scratch b = { 0 };
-    stk_evaluation e;
+    stk_evaluate_result e;
     stoke_error err = { 0 };
     uint64_t seen[3] = { 0, 0, 2 };
     open_bench(&b, &data, PAIRS_CLASSES);
@@ -269,7 +269,7 @@ static void what_does_not_fit_is_refused(void **state)
     pairs_write(state, 2, SIZE, SIZE);
     stoke_data_params data = settings(state, 2);
     scratch b = { 0 };
-    stk_evaluation e;
+    stk_evaluate_result e;
     stoke_error err = { 0 };
     data.classes = 0; /* nobody checks the masks before the network */
     open_bench(&b, &data, 3);
@@ -291,7 +291,7 @@ static void one_class_is_evaluated_as_two(void **state)
     data.classes = 2;
     scratch b = { 0 };
     open_bench(&b, &data, 1);
-    const stk_evaluation e = evaluated(&b, NULL);
+    const stk_evaluate_result e = evaluated(&b, NULL);
     assert_int_equal(stoke_confusion_classes(b.confusion), 2);
     assert_int_equal(e.scores.pixels, 3 * SIZE * SIZE);
     assert_int_equal(stoke_confusion_class(b.confusion, 1).truth +
@@ -308,7 +308,7 @@ static void captions_can_be_given(void **state)
     pairs_write(state, 3, SIZE, SIZE);
     const stoke_data_params data = settings(state, 3);
     scratch b = { 0 };
-    stk_evaluation e;
+    stk_evaluate_result e;
     uint8_t *picture[4];
     size_t size[4];
     open_bench(&b, &data, PAIRS_CLASSES);
@@ -326,7 +326,7 @@ static void pictures_are_kept_and_drawn(void **state)
     pairs_write(state, 7, SIZE, SIZE);
     const stoke_data_params data = settings(state, 3);
     scratch b = { 0 };
-    stk_gallery *gallery;
+    stk_evaluate_gallery *gallery;
     stoke_error err = { 0 };
     struct stat st;
     open_bench(&b, &data, PAIRS_CLASSES);
@@ -345,7 +345,7 @@ static void pictures_are_kept_and_drawn(void **state)
 }
 
 /* A picture as a loader with such a writer delivers it. */
-static void take_picture(stk_gallery *gallery, const stk_writer *writer)
+static void take_picture(stk_evaluate_gallery *gallery, const stk_pix_writer *writer)
 {
     static float floats[3 * SIZE * SIZE];
     static uint8_t mask[SIZE * SIZE];
@@ -377,11 +377,11 @@ static void pictures_have_their_own_colours(void **state)
 {
     static const double mean[3] = { 0.1, 0.9, 0.5 }, deviation[3] = { 2, 0.05, 0.7 };
     char *path[2] = { strdup(unit_path(state, "0.png")), strdup(unit_path(state, "1.png")) };
-    stk_buffer bytes[2] = { { 0 } };
+    stk_mem_buffer bytes[2] = { { 0 } };
     size_t size[2];
     for (int i = 0; i < 2; i++) {
-        stk_writer writer;
-        stk_gallery *gallery;
+        stk_pix_writer writer;
+        stk_evaluate_gallery *gallery;
         stk_writer_init(&writer, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, STOKE_NORMALIZE_IMAGENET);
         if (i) stk_writer_normalize(&writer, mean, deviation);
         assert_int_equal(stk_gallery_create(&gallery, 1, 1, SIZE, SIZE, NULL), 0);

@@ -73,9 +73,9 @@ static void close_bench(scratch *b)
     stoke_net_close(&b->net);
 }
 
-static stk_evaluation evaluated(scratch *b)
+static stk_evaluate_result evaluated(scratch *b)
 {
-    stk_evaluation e;
+    stk_evaluate_result e;
     stoke_error err = { 0 };
     if (stk_evaluate_original(&b->original, b->confusion, &e, NULL, NULL, &err)) fail_msg("%s", err.message);
     return e;
@@ -95,13 +95,13 @@ static void a_window_as_large_as_the_picture(void **state)
     stoke_error err = { 0 };
     stoke_loader *loader;
     stoke_confusion *resized;
-    stk_evaluation usual;
+    stk_evaluate_result usual;
     scratch b;
     open_bench(&b, &data, 4, 2);
     assert_int_equal(stoke_confusion_create(&resized, PAIRS_CLASSES, 255, NULL), 0);
     assert_int_equal(stoke_loader_create(&loader, b.dataset, &data, NULL, &err), 0);
     if (stk_evaluate(b.net, loader, resized, NULL, &usual, NULL, NULL, &err)) fail_msg("%s", err.message);
-    const stk_evaluation own = evaluated(&b);
+    const stk_evaluate_result own = evaluated(&b);
     expect_same_counts(resized, b.confusion);
     assert_int_equal(own.samples, 7);
     assert_int_equal(own.windows, 7);
@@ -126,13 +126,13 @@ static void neither_batch_nor_threads_matter(void **state)
     scratch a, b;
     open_bench(&a, &data, 1, 1);
     open_bench(&b, &data, 7, 2);
-    const stk_evaluation one = evaluated(&a), many = evaluated(&b);
+    const stk_evaluate_result one = evaluated(&a), many = evaluated(&b);
     expect_same_counts(a.confusion, b.confusion);
     assert_true(one.loss == many.loss && isfinite(one.loss));
     assert_int_equal(one.scores.pixels, 5 * 70 * 50);
     assert_int_equal(one.windows, 5 * 4 * 3);
     assert_int_equal(many.windows, one.windows);
-    const stk_evaluation again = evaluated(&b); /* counts begin anew */
+    const stk_evaluate_result again = evaluated(&b); /* counts begin anew */
     assert_int_equal(again.scores.pixels, one.scores.pixels);
     assert_true(again.loss == one.loss);
     close_bench(&a);
@@ -152,7 +152,7 @@ static void a_bad_mask_is_counted_once(void **state)
         assert_int_equal(stk_quarantine_count(b.original.quarantine), 1);
         assert_non_null(strstr(stk_quarantine_get(b.original.quarantine, 0).reason, "s2.png"));
     }
-    stk_evaluation e;
+    stk_evaluate_result e;
     stoke_error err = { 0 };
     data.max_bad = "0";
     assert_int_equal(stk_evaluate_original(&b.original, b.confusion, &e, NULL, NULL, &err), STOKE_E_TOO_BAD);
@@ -171,7 +171,7 @@ static void it_stops_when_asked(void **state)
     pairs_write(state, 5, 70, 50);
     const stoke_data_params data = settings(state);
     scratch b;
-    stk_evaluation e;
+    stk_evaluate_result e;
     stoke_error err = { 0 };
     int asked = 0;
     open_bench(&b, &data, 4, 2);

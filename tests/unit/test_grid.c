@@ -210,7 +210,7 @@ static void wide_masks_and_missing_masks(void **state)
 static void legend_counts_pixels(void **state)
 {
     fixture f;
-    stk_legend legend;
+    stk_grid_legend legend;
     fixture_fill(&f);
     stoke_tile tiles[2] = { { &f.image, &f.mask, NULL }, { &f.image, &f.mask16, NULL } };
     stoke_grid_params p = stoke_grid_defaults();
@@ -283,7 +283,7 @@ static void grid_is_written_as_png(void **state)
 {
     fixture f;
     stoke_error err = { 0 };
-    stk_buffer file = { 0 };
+    stk_mem_buffer file = { 0 };
     stoke_decoder *decoder;
     stoke_image_info info;
     size_t size;

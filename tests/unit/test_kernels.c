@@ -50,7 +50,7 @@ static size_t whole_lines(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-static void run(enum stk_kernel kernel, void *const *arguments, uint32_t x, uint32_t y, uint32_t z)
+static void run(enum stk_program_kernel kernel, void *const *arguments, uint32_t x, uint32_t y, uint32_t z)
 {
     /* In two parts, as two threads would, and beyond the edge, as devices do. */
     const uint32_t cut = y / 2;
@@ -124,8 +124,8 @@ static void plain_plan(const batch *b, stoke_augment_plan *plan)
     *plan = (stoke_augment_plan){ .width = b->config.width, .height = b->config.height };
 }
 
-/* Elements of samples of two bytes, by the words of stk_writer. */
-static float *deep_of(const stk_writer *writer)
+/* Elements of samples of two bytes, by the words of stk_pix_writer. */
+static float *deep_of(const stk_pix_writer *writer)
 {
     float *deep = room(3 * 65536 * sizeof *deep);
     for (int c = 0; c < 3; c++) {
@@ -161,9 +161,9 @@ static void fill_rows(batch *b, uint8_t depth, uint8_t mask_depth, uint32_t coun
         row->mask_depth = mask_depth;
         if ((size_t)row->width * row->height > pixels) pixels = (size_t)row->width * row->height;
     }
-    const stk_raw_layout layout = { .image_pitch = whole_lines(pixels * 3 * depth),
-                                    .mask_at = ROWS * whole_lines(pixels * 3 * depth),
-                                    .mask_pitch = whole_lines(pixels * mask_depth) };
+    const stk_tables_raw_layout layout = { .image_pitch = whole_lines(pixels * 3 * depth),
+                                           .mask_at = ROWS * whole_lines(pixels * 3 * depth),
+                                           .mask_pitch = whole_lines(pixels * mask_depth) };
     const size_t bytes = layout.mask_at + ROWS * layout.mask_pitch;
     b->raw = room(bytes);
     for (size_t i = 0; i < bytes; i++) b->raw[i] = (uint8_t)below(256);
@@ -220,7 +220,7 @@ static void host_image(const batch *b, uint32_t row, void *out)
                         plan->place_y, mirror_of(plan));
         return;
     }
-    stk_warper warper = { 0 };
+    stk_pix_warper warper = { 0 };
     void *line = room((size_t)b->shape.width * 3 * src.depth);
     assert_int_equal(stk_warp_begin(&warper, plan, b->shape.width, b->shape.height, NULL), 0);
     for (uint32_t y = 0; y < b->shape.height; y++) {
@@ -240,7 +240,7 @@ static void host_mask(const batch *b, uint32_t row, const stoke_image *ids, void
                        mirror_of(plan), b->shape.mask_fill);
         return;
     }
-    stk_warper warper = { 0 };
+    stk_pix_warper warper = { 0 };
     void *line = room((size_t)b->shape.width * ids->depth);
     assert_int_equal(stk_warp_begin(&warper, plan, b->shape.width, b->shape.height, NULL), 0);
     for (uint32_t y = 0; y < b->shape.height; y++) {
@@ -283,7 +283,7 @@ static void test_philox_is_the_host_s(void **state)
         uint32_t counter[4], key[2];
         for (int k = 0; k < 4; k++) counter[k] = i ? below(UINT32_MAX) : UINT32_MAX;
         for (int k = 0; k < 2; k++) key[k] = i ? below(UINT32_MAX) : UINT32_MAX;
-        const stk_random expected = stk_philox_block(counter, key);
+        const stk_rng expected = stk_philox_block(counter, key);
         const k_random got = k_philox_block(counter[0], counter[1], counter[2], counter[3], key[0], key[1]);
         assert_memory_equal(got.word, expected.word, sizeof got.word);
     }
@@ -503,7 +503,7 @@ static void fill_elements(stoke_dtype dtype, void *out, size_t n)
 static void host_mix(const batch *b, uint8_t *images, uint8_t *masks, uint8_t *masks_b)
 {
     float lambda[ROWS];
-    stk_mix mix[ROWS];
+    stk_slot_row_mix mix[ROWS];
     stk_slot slot = { .batch = { .count = b->shape.count,
                                  .capacity = ROWS,
                                  .width = b->shape.width,
@@ -522,9 +522,9 @@ static void host_mix(const batch *b, uint8_t *images, uint8_t *masks, uint8_t *m
                       .lambda = lambda };
     for (uint32_t i = 0; i < ROWS; i++) {
         const stoke_augment_plan *plan = &b->row[i].plan;
-        mix[i] = (stk_mix){ (stoke_mix_kind)plan->mix, plan->lambda, plan->mix_box };
+        mix[i] = (stk_slot_row_mix){ (stoke_mix_kind)plan->mix, plan->lambda, plan->mix_box };
     }
-    stk_buffer copy = { 0 };
+    stk_mem_buffer copy = { 0 };
     assert_int_equal(stk_slot_mix(&slot, &copy, NULL), 0);
     stk_buffer_free(&copy);
 }

@@ -27,7 +27,7 @@ static size_t raw_pitch(const batch *b)
 
 static void fill_tables(batch *b, stoke_dtype dtype, stoke_layout layout)
 {
-    const stk_raw_layout raw = { .image_pitch = raw_pitch(b) };
+    const stk_tables_raw_layout raw = { .image_pitch = raw_pitch(b) };
     stoke_error err = { 0 };
     b->config = (stk_loader_config){ .width = b->picture[0].width, .height = b->picture[0].height };
     stk_writer_init(&b->config.writer, dtype, layout, STOKE_NORMALIZE_IMAGENET);
@@ -39,7 +39,7 @@ static void fill_tables(batch *b, stoke_dtype dtype, stoke_layout layout)
 /* ---- running ---- */
 
 /* All work items and some beyond, as a device rounds its grid up, in two halves with the second one first. */
-static void run(enum stk_kernel kernel, void *const *arguments, uint32_t x, uint32_t y, uint32_t z)
+static void run(enum stk_program_kernel kernel, void *const *arguments, uint32_t x, uint32_t y, uint32_t z)
 {
     const uint32_t wide = (x + 63) / 64 * 64, high = (y + 3) / 4 * 4, half_of = high / 2;
     stk_augment_program.host[kernel](arguments, (const uint32_t[]){ 0, half_of, 0 },
@@ -68,7 +68,7 @@ static blocks blocks_make(const batch *b)
 {
     const size_t planes = ROWS * samples(b->picture) * sizeof(float);
     const size_t counts = (size_t)b->tables.tiles * K_LEVELS;
-    const stk_writer *writer = &b->config.writer;
+    const stk_pix_writer *writer = &b->config.writer;
     blocks m = { .raw = block(ROWS * raw_pitch(b)),
                  .images = block(ROWS * b->shape.image_pitch),
                  .tables = block(counts),

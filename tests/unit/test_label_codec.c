@@ -75,7 +75,7 @@ static void draw_map(stoke_image *map, uint64_t key, unsigned rectangles, uint32
     for (uint32_t y = 0; y < map->height; y++)
         memset((char *)map->data + y * map->stride, 0, (size_t)map->width * map->depth);
     for (unsigned i = 0; i < rectangles; i++) {
-        const stk_random r = stk_philox(seed, key, i, 0, 0), s = stk_philox(seed, key, i, 0, 1);
+        const stk_rng r = stk_philox(seed, key, i, 0, 0), s = stk_philox(seed, key, i, 0, 1);
         const uint32_t x0 = r.word[0] % map->width, y0 = r.word[1] % map->height;
         const uint16_t id = (uint16_t)s.word[0];
         for (uint32_t y = y0; y < map->height && y - y0 < 1 + r.word[2] % longest; y++)
@@ -90,7 +90,7 @@ static void random_maps_come_back(void **state)
 {
     print_message("# seed %llu\n", (unsigned long long)seed);
     for (uint64_t key = 0; key < 600; key++) {
-        const stk_random r = stk_philox(seed, key, 0, 1, 0);
+        const stk_rng r = stk_philox(seed, key, 0, 1, 0);
         const uint32_t width = 1 + r.word[0] % (key % 7 ? 70 : 700), height = 1 + r.word[1] % 40;
         framed f = frame(width, height, 1 + (r.word[2] & 1), r.word[3] % 3 * 5);
         draw_map(&f.map, key, r.word[2] >> 8 & 31, 1 + (key & 3 ? 60 : 2));

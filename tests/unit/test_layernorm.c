@@ -201,8 +201,8 @@ static void rows_made_on_demand(void **state)
             float *stats = running_zeros(2 * 53, STK_F32);
             stk_layernorm_stats(&net.run, &norm, 53, d.x, stats);
             assert_memory_equal(stats, r.stats, 2 * 53 * sizeof(float));
-            const stk_normalised source = { &net.table, &norm, d.x, stats, type };
-            const stk_rows rows = stk_normalised_rows(&source);
+            const stk_layernorm_normalized source = { &net.table, &norm, d.x, stats, type };
+            const stk_exec_rows rows = stk_normalised_rows(&source);
             assert_int_equal(rows.stride, 40);
             void *made = running_zeros(7 * 40, type);
             for (size_t first = 0; first < 53; first += 5) {

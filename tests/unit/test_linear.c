@@ -107,8 +107,8 @@ static const forward_case forward_cases[] = {
 };
 
 static void check_forward(const running *r, const layer *l, const forward_case *c, const void *x,
-                          size_t x_stride, const stk_finish *finish, const void *residual, const void *y,
-                          size_t y_stride)
+                          size_t x_stride, const stk_linear_finish *finish, const void *residual,
+                          const void *y, size_t y_stride)
 {
     const stk_float type = r->run.type;
     for (size_t row = 0; row < c->rows; row++) {
@@ -138,16 +138,16 @@ static void forward_one(stk_cpu_level level, stk_float type, const forward_case 
     running_room(&r, stk_linear_need(&r.run, &l.linear, c->rows));
     const size_t x_stride = c->in + 2, y_stride = c->out + 3;
     const float factors[3] = { 0, 1.25f, 0.5f };
-    const stk_finish finish = { .type = c->f32 ? STK_F32 : type,
-                                .scale = c->scale ? factors : NULL,
-                                .sample_rows = (c->rows + 2) / 3,
-                                .no_bias = c->no_bias };
+    const stk_linear_finish finish = { .type = c->f32 ? STK_F32 : type,
+                                       .scale = c->scale ? factors : NULL,
+                                       .sample_rows = (c->rows + 2) / 3,
+                                       .no_bias = c->no_bias };
     void *x = running_numbers(c->rows * x_stride, type, 1, SEED + 1);
     void *y = running_numbers(c->rows * y_stride, finish.type, 0, 0);
     float *residual = running_numbers(c->rows * y_stride, STK_F32, 1, SEED + 2);
     for (size_t i = 0; i < c->rows * y_stride; i++) stk_put(y, i, 7, finish.type);
-    const stk_rows rows = stk_rows_of(x, x_stride);
-    stk_finish with = finish;
+    const stk_exec_rows rows = stk_rows_of(x, x_stride);
+    stk_linear_finish with = finish;
     if (c->residual) with.residual = residual;
     stk_linear_forward(&r.run, &l.linear, c->rows, &rows, &with, y, y_stride);
     check_forward(&r, &l, c, x, x_stride, &finish, with.residual, y, y_stride);
@@ -190,7 +190,7 @@ static void input_one(stk_cpu_level level, stk_float type, const forward_case *c
     void *dy = running_numbers(c->rows * c->out, type, 1, SEED + 3);
     void *dx = running_numbers(c->rows * dx_stride, dx_type, 1, SEED + 4);
     void *before = running_numbers(c->rows * dx_stride, dx_type, 1, SEED + 4);
-    const stk_rows rows = stk_rows_of(dy, c->out);
+    const stk_exec_rows rows = stk_rows_of(dy, c->out);
     stk_linear_input(&r.run, &l.linear, c->rows, &rows, dx, dx_stride, dx_type, add);
     for (size_t row = 0; row < c->rows; row++) {
         for (size_t i = 0; i < dx_stride; i++) {
@@ -284,7 +284,7 @@ static void weight_one(stk_cpu_level level, stk_float type, const weight_case *c
     if (c->frozen & 4) l.linear.d_bias[0] = NULL;
     void *x = running_numbers(c->rows * c->in, type, 1, SEED + 5);
     void *dy = running_numbers(c->rows * c->out, type, 1, SEED + 6);
-    const stk_rows x_rows = stk_rows_of(x, c->in), dy_rows = stk_rows_of(dy, c->out);
+    const stk_exec_rows x_rows = stk_rows_of(x, c->in), dy_rows = stk_rows_of(dy, c->out);
     stk_linear_weight(&r.run, &l.linear, c->rows, &x_rows, &dy_rows);
     check_weight(&l, &before, c, x, dy, type);
     const size_t stride = l.linear.weight_stride; /* beyond a row of weights nothing is written */
@@ -320,8 +320,8 @@ static void gradients_are_slopes_of_forward(void **state)
     running_room(&r, stk_linear_need(&r.run, &l.linear, ROWS));
     float *x = running_numbers(ROWS * IN, STK_F32, 1, SEED + 7), y[2][ROWS * OUT], dx[ROWS * IN];
     float *g = running_numbers(ROWS * OUT, STK_F32, 1, SEED + 8);
-    const stk_rows x_rows = stk_rows_of(x, IN), g_rows = stk_rows_of(g, OUT);
-    const stk_finish finish = { .type = STK_F32 };
+    const stk_exec_rows x_rows = stk_rows_of(x, IN), g_rows = stk_rows_of(g, OUT);
+    const stk_linear_finish finish = { .type = STK_F32 };
     stk_linear_input(&r.run, &l.linear, ROWS, &g_rows, dx, IN, STK_F32, 0);
     stk_linear_weight(&r.run, &l.linear, ROWS, &x_rows, &g_rows);
     for (int step = 0; step < 12; step++) {
@@ -383,18 +383,19 @@ static results results_of(stk_cpu_level level, stk_float type, uint32_t threads,
     void *dy = running_numbers(rows * out, type, 1, SEED + 6);
     const copied x_copied = { x, in, (in + 31) / 32 * 32, type };
     const copied dy_copied = { dy, out, out, type };
-    const stk_rows x_rows =
-        made ? (stk_rows){ .stride = x_copied.stride, .make = copy_rows, .context = &x_copied }
+    const stk_exec_rows x_rows =
+        made ? (stk_exec_rows){ .stride = x_copied.stride, .make = copy_rows, .context = &x_copied }
              : stk_rows_of(x, in);
-    const stk_rows dy_rows =
-        made ? (stk_rows){ .stride = out, .make = copy_rows, .context = &dy_copied } : stk_rows_of(dy, out);
+    const stk_exec_rows dy_rows =
+        made ? (stk_exec_rows){ .stride = out, .make = copy_rows, .context = &dy_copied }
+             : stk_rows_of(dy, out);
     results all = { .y_bytes = rows * out * stk_float_bytes(type),
                     .dx_bytes = rows * in * stk_float_bytes(type),
                     .d_weight_bytes = out * l.linear.weight_stride * sizeof(float),
                     .d_bias_bytes = out * sizeof(float) };
     all.y = stk_alloc(all.y_bytes);
     all.dx = stk_alloc(all.dx_bytes);
-    const stk_finish finish = { .type = type };
+    const stk_linear_finish finish = { .type = type };
     stk_linear_forward(&r.run, &l.linear, rows, &x_rows, &finish, all.y, out);
     stk_linear_input(&r.run, &l.linear, rows, &dy_rows, all.dx, in, type, 0);
     stk_linear_weight(&r.run, &l.linear, rows, &x_rows, &dy_rows);
@@ -468,7 +469,7 @@ static void rows_body(stk_cpu_level level, stk_float type)
     void *x = running_numbers(ROWS * IN, type, 1, SEED + 5),
          *dy = running_numbers(ROWS * OUT, type, 1, SEED + 6);
     void *y = stk_alloc(whole.y_bytes), *dx = stk_alloc(whole.dx_bytes);
-    const stk_finish finish = { .type = type };
+    const stk_linear_finish finish = { .type = type };
     for (size_t row = 0, count = 1; row < ROWS; row += count, count = count % 9 + 1) {
         if (count > ROWS - row) count = ROWS - row;
         stk_linear_forward_rows(&r.run, &l.linear, count, stk_at(x, row * IN, type), IN, &finish,
@@ -536,8 +537,8 @@ static void multiply_one(running *r, size_t m, size_t n, size_t k, int at, int b
     float *c = running_numbers(m * c_stride, STK_F32, 1, SEED + 3);
     float *before = running_numbers(m * c_stride, STK_F32, 1, SEED + 3);
     void *room = stk_alloc_aligned(stk_multiply_room(&r->run, k, n), 64);
-    stk_multiply(&r->run, m, n, k, (stk_matrix){ a, a_stride, at }, (stk_matrix){ b, b_stride, bt }, c,
-                 c_stride, add, room);
+    stk_multiply(&r->run, m, n, k, (stk_linear_matrix){ a, a_stride, at },
+                 (stk_linear_matrix){ b, b_stride, bt }, c, c_stride, add, room);
     for (size_t i = 0; i < m; i++) {
         for (size_t j = 0; j < c_stride; j++) {
             double sum = add || j == n ? before[i * c_stride + j] : 0, magnitude = fabs(sum);

@@ -198,9 +198,9 @@ static void forged_entries_are_made_again(void **state)
             stk_entry_header header;
             FILE *f = fopen(path, "r+b");
             assert_int_equal(fread(&header, sizeof header, 1, f), 1);
-            const stk_cached small = { .image = { bytes, 15, 5, 4, 3, 1 },
-                                       .source_width = 48,
-                                       .source_height = 40 };
+            const stk_cache_hit small = { .image = { bytes, 15, 5, 4, 3, 1 },
+                                          .source_width = 48,
+                                          .source_height = 40 };
             header = stk_entry_describe((stk_cache_key){ { header.key[0], header.key[1] } }, &small,
                                         bytes + sizeof header, NULL, 0);
             memcpy(bytes, &header, sizeof header);

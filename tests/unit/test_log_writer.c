@@ -30,19 +30,19 @@ static stk_setup made_up_setup(void)
 
 static const stoke_net_plan plan = { .parameter_count = 3716457, .model = "b0", .threads = 2 };
 
-static stk_step_note note_of(uint64_t step)
+static stk_log_step_note note_of(uint64_t step)
 {
-    return (stk_step_note){ .step = step,
-                            .epoch = step / 10,
-                            .t = (double)step / 4,
-                            .loss = step == 20 ? NAN : 2.5,
-                            .lr = 6e-5,
-                            .gradient_norm = 1.5,
-                            .loss_scale = 1,
-                            .skipped = 1,
-                            .images = 40,
-                            .seconds = 2,
-                            .data_seconds = 0.5 };
+    return (stk_log_step_note){ .step = step,
+                                .epoch = step / 10,
+                                .t = (double)step / 4,
+                                .loss = step == 20 ? NAN : 2.5,
+                                .lr = 6e-5,
+                                .gradient_norm = 1.5,
+                                .loss_scale = 1,
+                                .skipped = 1,
+                                .images = 40,
+                                .seconds = 2,
+                                .data_seconds = 0.5 };
 }
 
 /* Class 0 half right, class 1 absent, class 2 right. */
@@ -60,12 +60,12 @@ static void evaluate_at(stk_log_writer *journal, uint64_t step)
 {
     stoke_error err = { 0 };
     stoke_confusion *confusion = some_counts();
-    stk_evaluation evaluation = { .loss = 1.25,
-                                  .scores = stoke_confusion_scores(confusion),
-                                  .samples = 7,
-                                  .seconds = 0.5,
-                                  .worst = { { "img_<3>", 3, 0.25, 0.5 } },
-                                  .n_worst = 1 };
+    stk_evaluate_result evaluation = { .loss = 1.25,
+                                       .scores = stoke_confusion_scores(confusion),
+                                       .samples = 7,
+                                       .seconds = 0.5,
+                                       .worst = { { "img_<3>", 3, 0.25, 0.5 } },
+                                       .n_worst = 1 };
     if (stk_log_writer_evaluation(journal, step, step / 10, (double)step / 4, &evaluation, confusion, 1, 0,
                                   NULL, &err))
         fail_msg("%s", err.message);
@@ -76,7 +76,7 @@ static void evaluate_at(stk_log_writer *journal, uint64_t step)
 static void write_some(stk_log_writer *journal, uint64_t from, uint64_t to)
 {
     for (uint64_t step = from; step <= to; step += 10) {
-        const stk_step_note note = note_of(step);
+        const stk_log_step_note note = note_of(step);
         assert_int_equal(stk_log_writer_step(journal, &note, NULL), 0);
         evaluate_at(journal, step);
         assert_int_equal(stk_log_writer_saved(journal, step, (double)step / 4, 0.25, 1000, NULL), 0);
@@ -277,7 +277,7 @@ static void a_full_disk_is_said(void **state)
     tight.rlim_cur = (rlim_t)st.st_size + 250; /* a line of about 200, and a part of another */
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &tight);
-    const stk_step_note note = note_of(10);
+    const stk_log_step_note note = note_of(10);
     assert_int_equal(stk_log_writer_step(journal, &note, &err), 0);
     const int second = stk_log_writer_step(journal, &note, &err),
               third = stk_log_writer_step(journal, &note, NULL);

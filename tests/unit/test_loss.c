@@ -211,11 +211,11 @@ static double product(running *b, const trial *t, float factor, float *d_logits)
     void *room = malloc(stk_loss_room(&t->shape));
     stk_loss_bind(&t->shape, room);
     running_room(b, stk_loss_need(&b->run, &t->shape));
-    const stk_truth truth = { .masks = t->masks,
-                              .masks_b = t->masks_b,
-                              .lambda = t->lambda,
-                              .dtype = STOKE_DTYPE_I64,
-                              .row_bytes = t->pixels / t->shape.batch * sizeof(int64_t) };
+    const stk_loss_truth truth = { .masks = t->masks,
+                                   .masks_b = t->masks_b,
+                                   .lambda = t->lambda,
+                                   .dtype = STOKE_DTYPE_I64,
+                                   .row_bytes = t->pixels / t->shape.batch * sizeof(int64_t) };
     double loss = -1;
     stoke_error err;
     if (d_logits) memset(d_logits, 0xff, t->floats * sizeof *d_logits);
@@ -464,7 +464,7 @@ static int with_label(running *b, uint32_t classes, stoke_dtype dtype, int64_t l
     void *room = malloc(stk_loss_room(&t.shape));
     stk_loss_bind(&t.shape, room);
     running_room(b, stk_loss_need(&b->run, &t.shape));
-    const stk_truth truth = { .masks = masks, .dtype = dtype, .row_bytes = row };
+    const stk_loss_truth truth = { .masks = masks, .dtype = dtype, .row_bytes = row };
     const int status = stk_loss(&b->run, &t.settings, &t.shape, room, t.logits, &truth, 1, loss, NULL, err);
     free(room);
     free(masks);

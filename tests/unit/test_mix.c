@@ -51,10 +51,10 @@ static void fill_slot(stk_slot *slot, uint64_t *seed)
         ((uint8_t *)b->masks)[i] = (uint8_t)random_word(seed);
     for (uint32_t i = 0; i < b->capacity; i++) {
         const uint32_t x = random_word(seed) % b->width, y = random_word(seed) % b->height;
-        slot->mix[i] = (stk_mix){ .kind = random_word(seed) % 3,
-                                  .lambda = (float)(random_word(seed) % 1025) / 1024,
-                                  .box = { x, y, 1 + random_word(seed) % (b->width - x),
-                                           1 + random_word(seed) % (b->height - y) } };
+        slot->mix[i] = (stk_slot_row_mix){ .kind = random_word(seed) % 3,
+                                           .lambda = (float)(random_word(seed) % 1025) / 1024,
+                                           .box = { x, y, 1 + random_word(seed) % (b->width - x),
+                                                    1 + random_word(seed) % (b->height - y) } };
     }
 }
 
@@ -69,7 +69,7 @@ static void check_row(const stk_slot *slot, const stk_slot *plain, uint32_t i)
 {
     const stoke_batch *b = &slot->batch;
     const uint32_t before = (i + b->count - 1) % b->count;
-    const stk_mix *mix = &plain->mix[i];
+    const stk_slot_row_mix *mix = &plain->mix[i];
     const int kind = b->count > 1 ? (int)mix->kind : STOKE_MIX_NONE;
     const size_t id_bytes = stoke_dtype_bytes(b->mask_dtype),
                  element_bytes = stoke_dtype_bytes(b->image_dtype);
@@ -120,7 +120,7 @@ static void every_type_is_mixed_as_defined(void **state)
         shape.image_row_bytes = pixels * 3 * stoke_dtype_bytes(shape.image_dtype);
         shape.mask_row_bytes = pixels * stoke_dtype_bytes(shape.mask_dtype);
         stk_slots slots;
-        stk_buffer copy = { 0 };
+        stk_mem_buffer copy = { 0 };
         assert_int_equal(stk_slots_create(&slots, 2, &shape, trial / 32, NULL, NULL), 0);
         stk_slot *mixed = stk_slots_open(&slots, shape.capacity),
                  *plain = stk_slots_open(&slots, shape.capacity);
@@ -145,7 +145,7 @@ static void no_memory_is_an_error(void **state)
     shape.image_row_bytes = 48;
     shape.mask_row_bytes = 16;
     stk_slots slots;
-    stk_buffer copy = { 0 };
+    stk_mem_buffer copy = { 0 };
     stoke_error err;
     assert_int_equal(stk_slots_create(&slots, 1, &shape, 1, NULL, NULL), 0);
     stk_slot *slot = stk_slots_open(&slots, 2);

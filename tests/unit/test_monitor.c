@@ -31,7 +31,7 @@ static stoke_figure nvml(double value)
 static void mean_and_percentiles(void **state)
 {
     (void)state;
-    stk_gpu_sums *sums = calloc(1, sizeof *sums);
+    stk_monitor_gpu_sums *sums = calloc(1, sizeof *sums);
     stoke_gpu_summary *summary = calloc(1, sizeof *summary);
     /* 1 to 100 in an order of its own: every rank is its value. */
     for (int i = 0; i < 100; i++) {
@@ -60,7 +60,7 @@ static void mean_and_percentiles(void **state)
 static void few_readings(void **state)
 {
     (void)state;
-    stk_gpu_sums *sums = calloc(1, sizeof *sums);
+    stk_monitor_gpu_sums *sums = calloc(1, sizeof *sums);
     stoke_gpu_summary *summary = calloc(1, sizeof *summary);
     stk_gpu_sums_finish(sums, summary);
     assert_na(summary->busy_percent.mean);
@@ -87,7 +87,7 @@ static void few_readings(void **state)
 static void energy_reasons_and_bursts(void **state)
 {
     (void)state;
-    stk_gpu_sums *sums = calloc(1, sizeof *sums), *counter = calloc(1, sizeof *counter);
+    stk_monitor_gpu_sums *sums = calloc(1, sizeof *sums), *counter = calloc(1, sizeof *counter);
     stoke_gpu_summary *summary = calloc(1, sizeof *summary);
     static const double busy[] = { 5, 9, 80, 9.9, 10, -1, 0, 0 }; /* -1: not known, which ends a burst */
     static const double seconds[] = { 0.25, 0.5, 1, 0.25, 1, 1, 0.5, 0.5 };
@@ -125,7 +125,7 @@ static void energy_reasons_and_bursts(void **state)
 static void peaks_of_programs(void **state)
 {
     (void)state;
-    stk_gpu_sums *sums = calloc(1, sizeof *sums);
+    stk_monitor_gpu_sums *sums = calloc(1, sizeof *sums);
     stoke_gpu_summary *summary = calloc(1, sizeof *summary);
     for (uint32_t i = 0; i < STOKE_MONITOR_PROCESSES + 6; i++) {
         stoke_gpu gpu = { .n_processes = 2 };
@@ -198,7 +198,7 @@ static void put(void **state, const char *name, const char *text)
 
 static void counters(void **state)
 {
-    stk_load_count before, after;
+    stk_monitor_load_count before, after;
     stoke_load load;
     put(state, "proc/stat", "cpu  100 0 100 700 100 0 0 0 50 0\ncpu0 1 1 1 1\n");
     put(state, "proc/meminfo", "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  400 kB\n");
@@ -235,7 +235,7 @@ static void counters(void **state)
 
 static void counters_of_nothing(void **state)
 {
-    stk_load_count count;
+    stk_monitor_load_count count;
     stoke_load load;
     stk_load_count_read(&count, unit_folder(state));
     stk_load_between(&load, &count, &count, 1, unit_folder(state));

@@ -20,21 +20,21 @@
 /* The functions as they were, for those that tests put in their place. */
 static stk_opencl_driver real;
 
-static stk_device_block block_of(stoke_device *device, stk_memory_kind kind, size_t bytes)
+static stk_device_block block_of(stoke_device *device, stk_device_memory_kind kind, size_t bytes)
 {
     stk_device_block block;
     OK(stk_block_create(&block, device, kind, bytes, &err));
     return block;
 }
 
-static void launch(stk_stream *stream, stk_module *module, uint32_t kernel,
+static void launch(stk_device_stream *stream, stk_device_module *module, uint32_t kernel,
                    const stk_device_block *const *blocks, here_shape shape)
 {
-    stk_argument arguments[3];
+    stk_device_argument arguments[3];
     const uint32_t n = HERE_ARGUMENTS[kernel];
-    for (uint32_t i = 0; i + 1 < n; i++) arguments[i] = (stk_argument){ .block = blocks[i] };
-    arguments[n - 1] = (stk_argument){ .value = &shape, .bytes = sizeof shape };
-    const stk_launch what = {
+    for (uint32_t i = 0; i + 1 < n; i++) arguments[i] = (stk_device_argument){ .block = blocks[i] };
+    arguments[n - 1] = (stk_device_argument){ .value = &shape, .bytes = sizeof shape };
+    const stk_device_launch what = {
         .kernel = kernel, .grid = { shape.count, 1, 1 }, .arguments = arguments, .n_arguments = n
     };
     OK(stk_stream_launch(stream, module, &what, &err));
@@ -47,15 +47,15 @@ static void test_copies(void **state)
 {
     enum { BYTES = 70001, AT = 13, MORE = 77 };
     stoke_device *device = here_open("");
-    stk_stream *stream;
+    stk_device_stream *stream;
     OK(stk_stream_create(&stream, device, &err));
     stk_device_block a = block_of(device, STK_MEMORY_DEVICE, BYTES + AT),
                      b = block_of(device, STK_MEMORY_DEVICE, BYTES + MORE);
     assert_null(a.host);
     for (int up = STK_MEMORY_PAGEABLE; up <= STK_MEMORY_PINNED; up++)
         for (int down = STK_MEMORY_PAGEABLE; down <= STK_MEMORY_PINNED; down++) {
-            stk_device_block from = block_of(device, (stk_memory_kind)up, BYTES),
-                             to = block_of(device, (stk_memory_kind)down, BYTES + 1);
+            stk_device_block from = block_of(device, (stk_device_memory_kind)up, BYTES),
+                             to = block_of(device, (stk_device_memory_kind)down, BYTES + 1);
             uint8_t *source = from.host, *target = to.host;
             for (int i = 0; i < BYTES; i++) source[i] = (uint8_t)(i * 7 + (i >> 8) + up + 2 * down);
             memset(target, 0, BYTES + 1);
@@ -83,7 +83,7 @@ static void test_pageable_is_free_again(void **state)
 {
     enum { BYTES = 1 << 20 };
     stoke_device *device = here_open("");
-    stk_stream *stream;
+    stk_device_stream *stream;
     OK(stk_stream_create(&stream, device, &err));
     stk_device_block up = block_of(device, STK_MEMORY_PAGEABLE, BYTES),
                      down = block_of(device, STK_MEMORY_PINNED, BYTES);
@@ -108,9 +108,9 @@ static void test_events_order_streams(void **state)
 {
     enum { ROUNDS = 6, TURNS = 4000000 }; /* 10 ms: what does not wait is done before */
     stoke_device *device = here_open("");
-    stk_module *module;
-    stk_stream *streams[2];
-    stk_event *passed[2];
+    stk_device_module *module;
+    stk_device_stream *streams[2];
+    stk_device_event *passed[2];
     OK(stk_module_create(&module, device, &HERE_PROGRAM, &err));
     for (int i = 0; i < 2; i++) {
         OK(stk_stream_create(&streams[i], device, &err));
@@ -124,7 +124,7 @@ static void test_events_order_streams(void **state)
     OK(stk_stream_copy(streams[0], &word, 0, &host, 0, 4, &err));
     OK(stk_event_record(passed[0], streams[0], &err));
     for (int i = 1; i <= ROUNDS; i++) {
-        stk_stream *stream = streams[i & 1];
+        stk_device_stream *stream = streams[i & 1];
         OK(stk_stream_wait(stream, passed[!(i & 1)], &err));
         launch(stream, module, i & 1 ? HERE_SLOW : HERE_ADD, blocks,
                (here_shape){ 1, i & 1 ? TURNS : 7, 0, 0 });
@@ -167,9 +167,9 @@ static void test_times(void **state)
     enum { EVENTS = 60, TURNS = 100000 };
     const uint64_t drifts[] = { 0, 50000, (uint64_t)-50000 };
     stoke_device *device = here_open("");
-    stk_module *module;
-    stk_stream *stream;
-    stk_event *event;
+    stk_device_module *module;
+    stk_device_stream *stream;
+    stk_device_event *event;
     int done = 0;
     uint64_t ns;
     OK(stk_module_create(&module, device, &HERE_PROGRAM, &err));
@@ -226,8 +226,8 @@ static void test_foreign_clock(void **state)
     cl.clGetEventProfilingInfo = counter;
     OK(stk_opencl_start(&device, &cl, "", &params, &err));
     assert_int_equal(stk_opencl_of(&device)->clock_twin, -1);
-    stk_stream *stream;
-    stk_event *events[2];
+    stk_device_stream *stream;
+    stk_device_event *events[2];
     OK(device.fns->stream_create(&device, &stream, &err));
     for (int i = 0; i < 2; i++) OK(device.fns->event_create(&device, &events[i], &err));
     for (int round = 0; round < 40; round++) {
@@ -254,8 +254,8 @@ static void test_floats_are_the_hosts(void **state)
 {
     enum { COUNT = 20011 };
     stoke_device *device = here_open("");
-    stk_module *module;
-    stk_stream *stream;
+    stk_device_module *module;
+    stk_device_stream *stream;
     OK(stk_module_create(&module, device, &HERE_PROGRAM, &err));
     OK(stk_stream_create(&stream, device, &err));
     stk_device_block in = block_of(device, STK_MEMORY_PINNED, COUNT * 4),
@@ -293,7 +293,7 @@ static void test_floats_are_the_hosts(void **state)
 
 typedef struct adder {
     stoke_device *device;
-    stk_module *module;
+    stk_device_module *module;
     uint32_t value;
     int bad;
 } adder;
@@ -302,7 +302,7 @@ static void *add_many(void *context)
 {
     enum { COUNT = 33, TIMES = 200 };
     adder *a = context;
-    stk_stream *stream;
+    stk_device_stream *stream;
     a->bad = stk_stream_create(&stream, a->device, NULL) != STOKE_OK;
     if (a->bad) return NULL;
     stk_device_block words, host;
@@ -310,8 +310,9 @@ static void *add_many(void *context)
              stk_block_create(&host, a->device, STK_MEMORY_PINNED, COUNT * 4, NULL);
     if (!a->bad) {
         const here_shape shape = { COUNT, a->value, 0, 0 };
-        const stk_argument arguments[] = { { .block = &words }, { .value = &shape, .bytes = sizeof shape } };
-        const stk_launch what = {
+        const stk_device_argument arguments[] = { { .block = &words },
+                                                  { .value = &shape, .bytes = sizeof shape } };
+        const stk_device_launch what = {
             .kernel = HERE_ADD, .grid = { COUNT, 1, 1 }, .arguments = arguments, .n_arguments = 2
         };
         memset(host.host, 0, COUNT * 4);
@@ -338,7 +339,7 @@ static cl_int CL_API_CALL hesitating(cl_kernel kernel, cl_uint index, size_t siz
 static void test_threads_share_a_module(void **state)
 {
     stoke_device *device = here_open("");
-    stk_module *module;
+    stk_device_module *module;
     real = stk_opencl_of(device)->cl;
     stk_opencl_of(device)->cl.clSetKernelArg = hesitating;
     OK(stk_module_create(&module, device, &HERE_PROGRAM, &err));
@@ -367,7 +368,7 @@ static void test_program_refused(void **state)
                            .arguments = arguments,
                            .n_kernels = 1 };
     stoke_device *device = here_open(cache);
-    stk_module *module;
+    stk_device_module *module;
     stoke_error said = { 0 };
     assert_int_equal(stk_module_create(&module, device, &broken, &said), STOKE_E_UNSUPPORTED);
     assert_null(module);
@@ -408,8 +409,8 @@ static cl_program CL_API_CALL no_binaries(cl_context context, cl_uint n, const c
 /* Makes a module and runs it once. How often that took the compiler. */
 static int compilations(stoke_device *device)
 {
-    stk_module *module;
-    stk_stream *stream;
+    stk_device_module *module;
+    stk_device_stream *stream;
     compiled = 0;
     OK(stk_module_create(&module, device, &HERE_PROGRAM, &err));
     OK(stk_stream_create(&stream, device, &err));
@@ -509,8 +510,8 @@ static cl_int CL_API_CALL gone(cl_command_queue queue)
 static void test_lost(void **state)
 {
     stoke_device *device = here_open("");
-    stk_stream *stream;
-    stk_event *event;
+    stk_device_stream *stream;
+    stk_device_event *event;
     stoke_error first = { 0 }, later = { 0 };
     OK(stk_stream_create(&stream, device, &err));
     OK(stk_event_create(&event, device, &err));

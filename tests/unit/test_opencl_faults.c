@@ -380,12 +380,12 @@ static stk_opencl_driver failing(void)
 typedef struct scene {
     stoke_device device;
     stk_device_block up, there, other, down;
-    stk_stream *streams[2];
-    stk_event *event;
-    stk_module *module;
+    stk_device_stream *streams[2];
+    stk_device_event *event;
+    stk_device_module *module;
 } scene;
 
-static int make_block(scene *s, stk_device_block *block, stk_memory_kind kind, stoke_error *err)
+static int make_block(scene *s, stk_device_block *block, stk_device_memory_kind kind, stoke_error *err)
 {
     stk_device_block made = { .device = &s->device, .kind = kind, .bytes = 64 };
     const int r = s->device.fns->block_create(&made, err);
@@ -414,8 +414,9 @@ static int play_scene(scene *s, stoke_error *err)
 {
     const stk_device_fns *fns = s->device.fns;
     const here_shape shape = { 16, 40, 0, 0 };
-    const stk_argument arguments[] = { { .block = &s->there }, { .value = &shape, .bytes = sizeof shape } };
-    const stk_launch what = {
+    const stk_device_argument arguments[] = { { .block = &s->there },
+                                              { .value = &shape, .bytes = sizeof shape } };
+    const stk_device_launch what = {
         .kernel = HERE_ADD, .grid = { 16, 1, 1 }, .arguments = arguments, .n_arguments = 2
     };
     uint64_t ns;
@@ -608,7 +609,7 @@ static void test_cache_file(void **state)
 {
     const stk_opencl_key key = { "0123456789abcdef" }, other = { "another key, yes" };
     const char *folder = unit_path(state, "b/c");
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     size_t bytes = 0;
     assert_null(stk_opencl_cache_read(folder, &key, &buffer, &bytes));
     assert_true(stk_opencl_cache_write(folder, &key, "binary", 6));

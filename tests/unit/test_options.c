@@ -509,7 +509,7 @@ static void written_yaml_reads_back(void **state)
     print_message("seed %llu\n", (unsigned long long)seed);
     for (uint64_t i = 0; i < 500; i++) {
         settings s, back;
-        stk_random r = stk_philox(seed, i, 0, 9, 0), q = stk_philox(seed, i, 0, 9, 1);
+        stk_rng r = stk_philox(seed, i, 0, 9, 0), q = stk_philox(seed, i, 0, 9, 1);
         stoke_option_group group = bind(&s), other = bind(&back);
         s.shuffle = r.word[0] & 1;
         s.keep = r.word[0] >> 1 & 1;
@@ -608,7 +608,7 @@ static void reals_read_back(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_string_equal(stk_format_real(cases[i].value, text), cases[i].text);
     for (uint64_t i = 0; i < 20000; i++) {
-        stk_random r = stk_philox(7, i, 0, 9, 0);
+        stk_rng r = stk_philox(7, i, 0, 9, 0);
         uint64_t bits = stk_pair(r.word[0], r.word[1]);
         double value, back = 0;
         memcpy(&value, &bits, sizeof value);

@@ -52,7 +52,7 @@ static size_t count_files(const char *folder, const char *with)
 
 static void assert_same_file(const char *a, const char *b)
 {
-    stk_buffer x = { 0 }, y = { 0 };
+    stk_mem_buffer x = { 0 }, y = { 0 };
     size_t n = 0, m = 0;
     assert_int_equal(stk_file_read(a, 1 << 24, &x, &n, NULL), STOKE_OK);
     assert_int_equal(stk_file_read(b, 1 << 24, &y, &m, NULL), STOKE_OK);

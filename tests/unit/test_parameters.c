@@ -11,7 +11,7 @@
 
 static stk_parameters list_of(const char *model, uint32_t classes)
 {
-    stk_config config;
+    stk_segformer_config config;
     stk_parameters p;
     assert_int_equal(stk_config_of(&config, model, classes, NULL), STOKE_OK);
     assert_int_equal(stk_parameters_create(&p, &config, NULL), STOKE_OK);
@@ -21,7 +21,7 @@ static stk_parameters list_of(const char *model, uint32_t classes)
 static void configs_have_names(void **state)
 {
     (void)state;
-    stk_config config;
+    stk_segformer_config config;
     stoke_error err;
     assert_int_equal(stk_config_of(&config, "b6", 2, &err), STOKE_E_NOTFOUND);
     assert_string_equal(err.message, "no model is called \"b6\": there are b0, b1, b2, b3, b4 and b5");
@@ -29,7 +29,7 @@ static void configs_have_names(void **state)
     assert_int_equal(stk_config_of(&config, "b0", 65536, &err), STOKE_E_INVALID);
     assert_int_equal(stk_config_of(&config, "b0", 65535, &err), STOKE_OK);
     for (int i = 0; i < 6; i++) {
-        stk_config like;
+        stk_segformer_config like;
         assert_int_equal(stk_config_of(&config, (char[]){ 'b', (char)('0' + i), 0 }, 7, &err), STOKE_OK);
         assert_true(stk_config_like(&like, config.hidden, config.depths));
         assert_string_equal(like.model, config.model);
@@ -240,7 +240,7 @@ static void weights_are_normal(void **state)
 static void survives_without_memory(void **state)
 {
     (void)state;
-    stk_config config;
+    stk_segformer_config config;
     assert_int_equal(stk_config_of(&config, "b1", 3, NULL), STOKE_OK);
     int status = STOKE_E_NOMEM;
     for (int after = 0; status; after++) {

@@ -61,7 +61,7 @@ static stoke_image noise(uint32_t width, uint32_t height, unsigned channels, uns
 static void resize(const stoke_image *src, const stoke_image *dst)
 {
     stoke_error err;
-    stk_resizer *resizer = stk_resizer_create();
+    stk_pix_resizer *resizer = stk_resizer_create();
     assert_non_null(resizer);
     assert_int_equal(stk_resize(resizer, src, dst, &err), STOKE_OK);
     stk_resizer_destroy(&resizer);
@@ -225,7 +225,7 @@ static void resize_commutes_with_mirroring(void **state)
 static void resize_refuses_what_it_cannot_do(void **state)
 {
     stoke_error err;
-    stk_resizer *resizer = stk_resizer_create();
+    stk_pix_resizer *resizer = stk_resizer_create();
     stoke_image rgb = make(8, 8, 3, 1, 0), grey = make(4, 4, 1, 1, 0), deep = make(4, 4, 3, 2, 0), none = rgb;
     none.width = 0;
     assert_int_equal(stk_resize(resizer, &rgb, &grey, &err), STOKE_E_INVALID);
@@ -248,7 +248,7 @@ static void resize_survives_failing_allocations(void **state)
     stk_mem_fail_after(-1);
     for (int allowed = 0;; allowed++) {
         stoke_error err;
-        stk_resizer *resizer = stk_resizer_create();
+        stk_pix_resizer *resizer = stk_resizer_create();
         stk_mem_fail_after(allowed);
         int status = stk_resize(resizer, &src, &dst, &err);
         stk_mem_fail_after(-1);
@@ -276,7 +276,7 @@ static void resize_memory_is_planned_and_steady(void **state)
         for (unsigned depth = 1; depth <= 2; depth++) {
             stoke_error err;
             const uint32_t *s = sizes[i];
-            stk_resizer *resizer = stk_resizer_create();
+            stk_pix_resizer *resizer = stk_resizer_create();
             stoke_image src = make(s[0], s[1], 3, depth, 0), dst = make(s[2], s[3], 3, depth, 0);
             assert_int_equal(stk_resize(resizer, &src, &dst, &err), STOKE_OK);
             assert_int_equal(stk_resizer_memory(resizer),
@@ -359,7 +359,7 @@ static void normalised_values_are_the_promised_ones(void **state)
 {
     static const float mean[3] = { 0.485f, 0.456f, 0.406f }, deviation[3] = { 0.229f, 0.224f, 0.225f };
     for (stoke_normalize n = STOKE_NORMALIZE_UNIT; n <= STOKE_NORMALIZE_NONE; n++) {
-        stk_writer w;
+        stk_pix_writer w;
         stk_writer_init(&w, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, n);
         for (int c = 0; c < 3; c++)
             for (int v = 0; v < 256; v++) {
@@ -381,7 +381,8 @@ static void normalised_values_are_the_promised_ones(void **state)
 enum { GUARD = 64 };
 
 /* One element as the header describes it. */
-static double expected_element(const stk_writer *w, const stoke_image *src, int64_t x, int64_t y, uint32_t c)
+static double expected_element(const stk_pix_writer *w, const stoke_image *src, int64_t x, int64_t y,
+                               uint32_t c)
 {
     if (x < 0 || y < 0 || x >= src->width || y >= src->height)
         return w->dtype == STOKE_DTYPE_U8 ? 0 : w->lut[c][0];
@@ -390,7 +391,7 @@ static double expected_element(const stk_writer *w, const stoke_image *src, int6
     return src->depth == 1 ? w->lut[c][v] : (float)(v * (w->scale[c] / 65535.0) + w->bias[c]);
 }
 
-static void check_element(const stk_writer *w, const void *row, size_t at, double expected)
+static void check_element(const stk_pix_writer *w, const void *row, size_t at, double expected)
 {
     const float value = (float)expected;
     if (w->dtype == STOKE_DTYPE_U8)
@@ -407,7 +408,7 @@ static void images_are_placed_filled_and_mirrored(void **state)
     static const size_t bytes[] = { 1, 4, 2, 2 };
     seed_random(12);
     for (int i = 0; i < 400; i++) {
-        stk_writer w;
+        stk_pix_writer w;
         stk_writer_init(&w, (stoke_dtype)below(4), (stoke_layout)below(2), (stoke_normalize)below(3));
         const uint32_t width = 1 + below(i % 20 ? 90 : 700), height = 1 + below(12);
         const uint32_t x = below(2) ? 0 : below(width), y = below(2) ? 0 : below(height);
@@ -491,7 +492,7 @@ static void lines_make_the_whole(void **state)
     seed_random(14);
     for (int i = 0; i < 200; i++) {
         const uint32_t width = 1 + below(64), height = 1 + below(9);
-        stk_writer w;
+        stk_pix_writer w;
         stk_writer_init(&w, (stoke_dtype)below(4), (stoke_layout)below(2), (stoke_normalize)below(3));
         stoke_image src = noise(width, height, 3, 1 + below(2), below(4));
         stk_write_image(&w, &src, whole, width, height, 0, 0, 0);

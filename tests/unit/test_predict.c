@@ -228,7 +228,7 @@ static void own_size_is_the_networks_answer(void **state)
     const char *folder = write_network(state, "net", CLASSES);
     oracle o = open_oracle(folder);
     const stoke_image picture = make_picture(SIDE, SIDE, 1);
-    stk_writer writer;
+    stk_pix_writer writer;
     float *row = stk_alloc_aligned(3 * SIDE * SIDE * sizeof *row, 64);
     uint16_t *wanted = malloc(SIDE * SIDE * sizeof *wanted);
     stk_writer_init(&writer, STOKE_DTYPE_F32, STOKE_LAYOUT_CHW, STOKE_NORMALIZE_IMAGENET);
@@ -268,7 +268,7 @@ static void check_resized(const char *folder, const oracle *o, const char *augme
     const stoke_image picture = make_picture(width, height, depth);
     stoke_image mask = make_mask(width, height, 1);
     stoke_image fitted = { malloc(SIDE * SIDE * 3 * depth), SIDE * 3 * depth, SIDE, SIDE, 3, depth };
-    stk_resizer *resizer = stk_resizer_create();
+    stk_pix_resizer *resizer = stk_resizer_create();
     stoke_prediction about;
     double *grid = malloc(GRID * GRID * o->classes * sizeof *grid);
     OK(stk_resize(resizer, &picture, &fitted, &err));
@@ -484,7 +484,7 @@ static void presets(void **state)
         { "{\"image_mean\": 3, \"image_std\": [1, 1, 1]}", 0, 0, 0, STOKE_E_FORMAT },
         { "{", 0, 0, 0, STOKE_E_FORMAT },
     };
-    stk_preset preset;
+    stk_predict_preset preset;
     OK(stk_preset_read(unit_folder(state), &preset, &err));
     assert_int_equal(preset.height, 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -267,7 +267,7 @@ static void pixels_are_the_loaders(void **state)
     const stoke_batch *batch;
     stk_pictures *shared;
     stk_picture_reader *reader;
-    stk_writer writer;
+    stk_pix_writer writer;
     float *row = stk_alloc_aligned(3 * SIDE * SIDE * sizeof *row, 64);
     const stoke_image deep = make_picture(300, 200, 2), flat = make_picture(900, 700, 1);
     mkdir(unit_path(state, "images"), 0777);

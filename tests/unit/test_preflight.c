@@ -12,8 +12,8 @@
 
 typedef struct scene {
     stk_run_config wish;
-    stk_surroundings here;
-    stk_check_list list;
+    stk_preflight_surroundings here;
+    stk_preflight_list list;
 } scene;
 
 static scene s; /* 30 KB: a card's facts and the lines */

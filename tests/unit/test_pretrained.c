@@ -16,7 +16,7 @@
 enum { CLASSES = 5, BATCHES = 4321 };
 
 /* One b0 with other numbers in every element, made once. */
-static stk_config config;
+static stk_segformer_config config;
 static stk_parameters parameters;
 static float *weights, *loaded;
 
@@ -88,7 +88,7 @@ static void expect_refused(const char *path, int code, const char *told)
 
 /* The tensors of a file: a copy of our list that a test may change. */
 typedef struct content {
-    stk_tensor_source list[300];
+    stk_safetensors_source list[300];
     size_t count;
 } content;
 
@@ -96,7 +96,7 @@ static const int64_t batches_tracked = BATCHES;
 
 static void add(content *c, const char *name, uint32_t dims, const uint32_t *shape, const float *data)
 {
-    c->list[c->count] = (stk_tensor_source){ name, STK_TENSOR_F32, dims, shape, data };
+    c->list[c->count] = (stk_safetensors_source){ name, STK_TENSOR_F32, dims, shape, data };
     c->count++;
 }
 
@@ -112,7 +112,7 @@ static void add_all(content *c)
     c->list[c->count - 1].data = &batches_tracked;
 }
 
-static stk_tensor_source *of(content *c, const char *name)
+static stk_safetensors_source *of(content *c, const char *name)
 {
     for (size_t i = 0; i < c->count; i++)
         if (strcmp(c->list[i].name, name) == 0) return &c->list[i];
@@ -133,14 +133,15 @@ static const char *write_content(void **state, const char *name, content *c)
     const char *path = unit_path(state, name);
     FILE *stream = fopen(path, "wb");
     assert_non_null(stream);
-    assert_true(stk_safetensors_write(stream, c->list, c->count, &(stk_tensor_note){ "format", "pt" }, 1));
+    assert_true(
+        stk_safetensors_write(stream, c->list, c->count, &(stk_safetensors_note){ "format", "pt" }, 1));
     assert_int_equal(fclose(stream), 0);
     return path;
 }
 
 static void saved_comes_back(void **state)
 {
-    stk_config found;
+    stk_segformer_config found;
     stoke_error err = { 0 };
     const char *folder = unit_path(state, "new/folder");
     if (stk_pretrained_save(folder, &config, &parameters, weights,
@@ -315,7 +316,7 @@ static void encoders_get_a_new_head(void **state)
         add(&c, "classifier.weight", 2, shape, imagenet);
         add(&c, "classifier.bias", 1, shape, imagenet);
         const char *path = write_content(state, "mit.safetensors", &c);
-        stk_config found;
+        stk_segformer_config found;
         remarks said;
         stoke_error err = { 0 };
         assert_int_equal(stk_pretrained_config(path, &found, &err), STOKE_OK);
@@ -343,13 +344,13 @@ static void other_classes_get_a_new_classifier(void **state)
     float *many = stk_calloc(150 * 256, sizeof *many);
     add_all(&c);
     *of(&c, "decode_head.classifier.weight") =
-        (stk_tensor_source){ "decode_head.classifier.weight", STK_TENSOR_F32, 4, shape, many };
+        (stk_safetensors_source){ "decode_head.classifier.weight", STK_TENSOR_F32, 4, shape, many };
     *of(&c, "decode_head.classifier.bias") =
-        (stk_tensor_source){ "decode_head.classifier.bias", STK_TENSOR_F32, 1, shape, many };
+        (stk_safetensors_source){ "decode_head.classifier.bias", STK_TENSOR_F32, 1, shape, many };
     const char *path = write_content(state, "150.safetensors", &c);
     remarks said;
     stoke_error err;
-    stk_config found;
+    stk_segformer_config found;
     assert_int_equal(stk_pretrained_config(path, &found, &err), STOKE_OK);
     assert_int_equal(found.classes, 150);
     if (load(path, &said, &err)) fail_msg("%s", err.message);
@@ -410,7 +411,7 @@ static void misfits_are_named(void **state)
 
 static void other_models_are_refused(void **state)
 {
-    stk_config b1;
+    stk_segformer_config b1;
     stk_parameters other;
     stoke_error err = { 0 };
     assert_int_equal(stk_config_of(&b1, "b1", CLASSES, &err), STOKE_OK);
@@ -424,8 +425,8 @@ static void other_models_are_refused(void **state)
     stk_parameters_free(&other);
 }
 
-static int load_partial(const char *path, const stk_config *to, const stk_parameters *list, float *values,
-                        uint64_t *batches, remarks *said, stoke_error *err)
+static int load_partial(const char *path, const stk_segformer_config *to, const stk_parameters *list,
+                        float *values, uint64_t *batches, remarks *said, stoke_error *err)
 {
     const stk_pretrained_how how = { .seed = 9, .partial = 1, .remark = keep, .context = said };
     *said = (remarks){ "", 0 };
@@ -435,7 +436,7 @@ static int load_partial(const char *path, const stk_config *to, const stk_parame
 /* Of b4 every fourth tensor or so is in b2; the others, and they alone, are initialised. */
 static void a_larger_model_takes_what_fits(void **state)
 {
-    stk_config b2, b4;
+    stk_segformer_config b2, b4;
     stk_parameters small, large;
     remarks said;
     stoke_error err = { 0 };
@@ -642,7 +643,7 @@ static void configs_are_compared(void **state)
     add_all(&c);
     write_content(state, "model.safetensors", &c);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        stk_config found;
+        stk_segformer_config found;
         stoke_error err = { 0 };
         unit_write(unit_path(state, "config.json"), cases[i].json, strlen(cases[i].json));
         const int status = stk_pretrained_config(unit_folder(state), &found, &err);

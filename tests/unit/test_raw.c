@@ -11,7 +11,7 @@ typedef struct finisher {
     const stk_loader_config *config;
     stk_raw_scratch *scratch;
     stk_slots slots;
-    stk_buffer copy;
+    stk_mem_buffer copy;
 } finisher;
 
 static finisher finisher_start(const stk_loader_config *config)
@@ -41,7 +41,7 @@ static const stoke_batch *finish(finisher *f, const stoke_batch *raw)
     for (uint32_t i = 0; i < raw->count; i++) {
         stoke_error err = { 0 };
         const stoke_augment_plan *plan = &rows[i].plan;
-        slot->mix[i] = (stk_mix){ plan->mix, plan->lambda, plan->mix_box };
+        slot->mix[i] = (stk_slot_row_mix){ plan->mix, plan->lambda, plan->mix_box };
         if (stk_raw_render(f->scratch, f->config, &rows[i], (char *)raw->images + i * raw->image_row_bytes,
                            (char *)raw->masks + i * raw->mask_row_bytes, stk_slot_image_row(slot, i),
                            stk_slot_mask_row(slot, i), &err))

@@ -390,26 +390,26 @@ static void many_steps_are_under_way(void **state)
 /* Trips and steps are read by two threads: either may be late. */
 static void events_are_read_in_any_order(void **state)
 {
-    const stk_making making = { .began = 1, .ready = 2, .first = 1, .window_ns = 3 };
+    const stk_batch_times making = { .began = 1, .ready = 2, .first = 1, .window_ns = 3 };
     const stoke_batch batch = { .epoch = 7, .count = 4 };
-    const stk_interval kernels = { 30, 40 };
+    const stk_busy_interval kernels = { 30, 40 };
     stk_step_log step_log;
     assert_int_equal(stk_step_log_create(&step_log, 3, NULL), 0);
     assert_null(stk_step_log_begin(&step_log, stk_calloc(2, sizeof *step_log.records), 2));
     for (uint64_t trip = 0; trip < 3; trip++) stk_step_log_sent(&step_log, trip, &batch, &making, 10 + trip);
     stk_step_log_taken(&step_log, 0, 11, 12);
     assert_int_equal(stk_step_log_launched(&step_log, 0, 13), 0);
-    stk_step_log_ended(&step_log, 0, (stk_interval){ 50, 60 }); /* before its trip was read */
+    stk_step_log_ended(&step_log, 0, (stk_busy_interval){ 50, 60 }); /* before its trip was read */
     assert_int_equal(step_log.count, 0);
     stk_step_log_taken(&step_log, 1, 14, 15);
     assert_int_equal(stk_step_log_launched(&step_log, 1, 16), 1); /* the last that has room */
-    stk_step_log_arrived(&step_log, 0, (stk_interval){ 20, 30 }, 99, &kernels);
+    stk_step_log_arrived(&step_log, 0, (stk_busy_interval){ 20, 30 }, 99, &kernels);
     assert_int_equal(step_log.count, 1);
-    stk_step_log_arrived(&step_log, 1, (stk_interval){ 21, 31 }, 98, NULL);
+    stk_step_log_arrived(&step_log, 1, (stk_busy_interval){ 21, 31 }, 98, NULL);
     stk_step_log_taken(&step_log, 2, 17, 18);
     assert_int_equal(stk_step_log_launched(&step_log, 2, 19), 0);
-    stk_step_log_ended(&step_log, 1, (stk_interval){ 60, 65 });
-    stk_step_log_ended(&step_log, 2, (stk_interval){ 65, 70 });
+    stk_step_log_ended(&step_log, 1, (stk_busy_interval){ 60, 65 });
+    stk_step_log_ended(&step_log, 2, (stk_busy_interval){ 65, 70 });
     assert_int_equal(step_log.count, 2);
     const stoke_step_record wanted = {
         .epoch = 7,

@@ -18,7 +18,7 @@
 /* Fails to the end: how often it was tried again. */
 static unsigned tries(int number)
 {
-    stk_patience patience = { 0 };
+    stk_retry_patience patience = { 0 };
     unsigned n = 0;
     while (stk_again(&patience, number)) n++;
     return n;

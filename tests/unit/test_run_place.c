@@ -45,7 +45,7 @@ static void settings_get_whole_paths(void **state)
     char here[PATH_MAX], wanted[PATH_MAX + 64];
     stoke_data_params data = stoke_data_defaults();
     stoke_train_params params = stoke_train_defaults();
-    stk_whole_paths whole;
+    stk_run_whole_paths whole;
     assert_int_equal(chdir(unit_folder(state)), 0);
     assert_non_null(getcwd(here, sizeof here));
     unit_write("colours.txt", "x", 1);

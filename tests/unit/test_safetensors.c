@@ -45,7 +45,7 @@ static const char *write_file(void **state, const char *header, size_t padding, 
     return path;
 }
 
-static const stk_tensor *find(const stk_safetensors *file, const char *name)
+static const stk_safetensors_tensor *find(const stk_safetensors *file, const char *name)
 {
     for (size_t i = 0; i < file->count; i++)
         if (strcmp(file->list[i].name, name) == 0) return &file->list[i];
@@ -55,7 +55,7 @@ static const stk_tensor *find(const stk_safetensors *file, const char *name)
 
 static void expect_floats(const stk_safetensors *file, const char *name, const float *wanted, size_t count)
 {
-    const stk_tensor *tensor = find(file, name);
+    const stk_safetensors_tensor *tensor = find(file, name);
     float values[8];
     stoke_error err = { 0 };
     assert_int_equal(tensor->count, count);
@@ -80,7 +80,7 @@ static void reads_what_python_wrote(void **state)
         expect_floats(&file, "segformer.encoder.layer_norm.0.weight",
                       (float[]){ 0x1.998p-4f, 65504, 0x1p-24f, -0.0f }, 4);
         expect_floats(&file, "none", NULL, 0);
-        const stk_tensor *scalar = find(&file, "decode_head.batch_norm.num_batches_tracked");
+        const stk_safetensors_tensor *scalar = find(&file, "decode_head.batch_norm.num_batches_tracked");
         uint64_t batches = 0;
         assert_int_equal(scalar->dims, 0);
         assert_int_equal(stk_safetensors_integer(&file, scalar, &batches, &err), STOKE_OK);
@@ -92,7 +92,8 @@ static void reads_what_python_wrote(void **state)
         assert_int_equal(stk_safetensors_floats(&file, scalar, refused, &err), STOKE_E_UNSUPPORTED);
         assert_int_equal(stk_safetensors_integer(&file, find(&file, "flags"), &batches, &err),
                          STOKE_E_FORMAT);
-        const stk_tensor *weight = find(&file, "segformer.encoder.patch_embeddings.0.proj.weight");
+        const stk_safetensors_tensor *weight =
+            find(&file, "segformer.encoder.patch_embeddings.0.proj.weight");
         assert_int_equal(weight->dims, 4);
         assert_memory_equal(weight->shape, ((uint64_t[]){ 2, 1, 2, 1 }), 4 * sizeof *weight->shape);
         stk_safetensors_close(&file);
@@ -249,10 +250,10 @@ static void writes_as_python_does(void **state)
     const float a[6] = { 1, 2, 3, 4, 5, 6 }, b[2] = { -1, 0.5f };
     const int64_t c = 9;
     const uint32_t shape[] = { 3, 2 };
-    stk_tensor_source list[] = { { "z", STK_TENSOR_F32, 2, shape, a },
-                                 { "b", STK_TENSOR_F32, 1, shape + 1, b },
-                                 { "n", STK_TENSOR_I64, 0, NULL, &c } };
-    const stk_tensor_note note = { "format", "pt" };
+    stk_safetensors_source list[] = { { "z", STK_TENSOR_F32, 2, shape, a },
+                                      { "b", STK_TENSOR_F32, 1, shape + 1, b },
+                                      { "n", STK_TENSOR_I64, 0, NULL, &c } };
+    const stk_safetensors_note note = { "format", "pt" };
     const char *path = unit_path(state, "w.safetensors");
     FILE *stream = fopen(path, "wb");
     assert_true(stk_safetensors_write(stream, list, 3, &note, 1));
@@ -293,8 +294,8 @@ static void notes_come_back(void **state)
                           "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"},\"x\":{\"dtype\":\"F32\",\"shape\":[1],"
                           "\"data_offsets\":[0,4]}}";
     const float x = 1;
-    stk_tensor_source list[] = { { "x", STK_TENSOR_F32, 1, (const uint32_t[]){ 1 }, &x } };
-    const stk_tensor_note notes[] = { { "note", text }, { "other", "" } };
+    stk_safetensors_source list[] = { { "x", STK_TENSOR_F32, 1, (const uint32_t[]){ 1 }, &x } };
+    const stk_safetensors_note notes[] = { { "note", text }, { "other", "" } };
     const char *path = unit_path(state, "n.safetensors");
     for (size_t count = 1; count <= 2; count++) {
         FILE *stream = fopen(path, "w+b");

@@ -10,12 +10,12 @@ static void a_stream_keeps_its_order(void **state)
 {
     hand h;
     stoke_device *device = open_by_hand(&h, 0);
-    stk_stream *s = new_stream(device);
+    stk_device_stream *s = new_stream(device);
     const uint64_t t = h.now;
     occupy(s, 100 * US);
-    stk_event *first = mark(s);
+    stk_device_event *first = mark(s);
     occupy(s, 50 * US);
-    stk_event *second = mark(s);
+    stk_device_event *second = mark(s);
     assert_int_equal(h.now, t); /* nobody waited */
     assert_int_equal(time_of(second, t), 150 * US);
     assert_int_equal(time_of(first, t), 100 * US);
@@ -30,17 +30,17 @@ static void a_stream_of_its_own_hides_copies(void **state)
 {
     hand h;
     stoke_device *device = open_by_hand(&h, 0);
-    stk_stream *steps = new_stream(device), *copies = new_stream(device);
+    stk_device_stream *steps = new_stream(device), *copies = new_stream(device);
     stk_device_block host, there;
     new_block(&host, device, STK_MEMORY_PINNED, 10 * 1000 * 1000);
     new_block(&there, device, STK_MEMORY_DEVICE, host.bytes);
     const uint64_t t = h.now;
     occupy(steps, 5 * MS);
     copy(copies, &there, &host, host.bytes); /* 10 MB at 10 GB/s, and 10 us before the first byte */
-    stk_event *copied = mark(copies);
+    stk_device_event *copied = mark(copies);
     wait_for(steps, copied);
     occupy(steps, 5 * MS);
-    stk_event *end = mark(steps);
+    stk_device_event *end = mark(steps);
     assert_int_equal(time_of(copied, t), 1010 * US);
     assert_int_equal(time_of(end, t), 10 * MS);
     /* On the stream of the steps the device waits for it. */
@@ -63,12 +63,12 @@ static void two_streams_share_one_engine(void **state)
 {
     hand h;
     stoke_device *device = open_by_hand(&h, 0);
-    stk_stream *a = new_stream(device), *b = new_stream(device);
+    stk_device_stream *a = new_stream(device), *b = new_stream(device);
     const uint64_t t = h.now;
     occupy(a, 3 * MS);
     occupy(b, 4 * MS);
     occupy(a, 1 * MS);
-    stk_event *end_a = mark(a), *end_b = mark(b);
+    stk_device_event *end_a = mark(a), *end_b = mark(b);
     /* b has been ready since the beginning, the second work of a since 3 ms. */
     assert_int_equal(time_of(end_b, t), 7 * MS);
     assert_int_equal(time_of(end_a, t), 8 * MS);
@@ -84,7 +84,7 @@ static void copy_engines_are_one_for_each_way_or_one(void **state)
         stoke_device *device = open_by_hand(&h, 1);
         stk_device_block host, back, there;
         stk_sim_set_copy_engines(device, engines);
-        stk_stream *up = new_stream(device), *up2 = new_stream(device), *down = new_stream(device);
+        stk_device_stream *up = new_stream(device), *up2 = new_stream(device), *down = new_stream(device);
         new_block(&host, device, STK_MEMORY_PINNED, 100 * 1000);
         new_block(&back, device, STK_MEMORY_PINNED, host.bytes);
         new_block(&there, device, STK_MEMORY_DEVICE, host.bytes);
@@ -93,7 +93,7 @@ static void copy_engines_are_one_for_each_way_or_one(void **state)
         copy(up, &there, &host, host.bytes); /* 10 us + 10 us */
         copy(up2, &there, &host, host.bytes);
         copy(down, &back, &there, host.bytes);
-        stk_event *a = mark(up), *b = mark(up2), *c = mark(down);
+        stk_device_event *a = mark(up), *b = mark(up2), *c = mark(down);
         assert_int_equal(time_of(a, t), 20 * US);
         assert_int_equal(time_of(b, t), 40 * US);
         assert_int_equal(time_of(c, t), engines == 2 ? 20 * US : 60 * US);
@@ -112,19 +112,19 @@ static void what_is_ready_goes_first(void **state)
 {
     hand h;
     stoke_device *device = open_by_hand(&h, 0);
-    stk_stream *far = new_stream(device), *near = new_stream(device), *copies = new_stream(device);
+    stk_device_stream *far = new_stream(device), *near = new_stream(device), *copies = new_stream(device);
     stk_device_block host, there;
     new_block(&host, device, STK_MEMORY_PINNED, 100 * 1000 * 1000);
     new_block(&there, device, STK_MEMORY_DEVICE, host.bytes);
     const uint64_t t = h.now;
     copy(copies, &there, &host, host.bytes); /* 10.01 ms */
-    stk_event *copied = mark(copies);
+    stk_device_event *copied = mark(copies);
     wait_for(far, copied);
     occupy(far, 2 * MS);
-    stk_event *far_end = mark(far);
+    stk_device_event *far_end = mark(far);
     h.now += 4 * MS;
     occupy(near, 8 * MS); /* does not fit before the copy's end, and begins at once all the same */
-    stk_event *near_end = mark(near);
+    stk_device_event *near_end = mark(near);
     assert_int_equal(time_of(near_end, t), 12 * MS);
     assert_int_equal(time_of(far_end, t), 14 * MS);
     stk_event_destroy(&copied);
@@ -140,9 +140,9 @@ static void waits_are_for_what_was_recorded(void **state)
 {
     hand h;
     stoke_device *device = open_by_hand(&h, 0);
-    stk_stream *a = new_stream(device), *b = new_stream(device), *c = new_stream(device);
+    stk_device_stream *a = new_stream(device), *b = new_stream(device), *c = new_stream(device);
     stoke_error err;
-    stk_event *event = NULL;
+    stk_device_event *event = NULL;
     int done = 0;
     uint64_t ns;
     const uint64_t t = h.now;
@@ -179,15 +179,15 @@ static void expectations_are_not_kept(void **state)
 {
     hand h;
     stoke_device *device = open_by_hand(&h, 0);
-    stk_stream *a = new_stream(device), *b = new_stream(device), *c = new_stream(device);
+    stk_device_stream *a = new_stream(device), *b = new_stream(device), *c = new_stream(device);
     stoke_error err;
     int done = 1;
     const uint64_t t = h.now;
     occupy(a, 10 * MS);
     occupy(a, 10 * MS);
-    stk_event *of_a = mark(a);
+    stk_device_event *of_a = mark(a);
     wait_for(b, of_a);
-    stk_event *of_b = mark(b);
+    stk_device_event *of_b = mark(b);
     ok(stk_event_done(of_b, &done, &err), &err); /* at 20 ms, as things stand */
     assert_int_equal(done, 0);
     h.now += 5 * MS;
@@ -207,7 +207,7 @@ static void a_record_is_not_before_its_call(void **state)
 {
     hand h;
     stoke_device *device = open_by_hand(&h, 0);
-    stk_stream *s = new_stream(device);
+    stk_device_stream *s = new_stream(device);
     const uint64_t t = h.now;
     occupy(s, 1 * MS);
     h.now += 5 * MS;
@@ -222,7 +222,7 @@ static void only_pageable_copies_hold_up_the_host(void **state)
 {
     hand h;
     stoke_device *device = open_by_hand(&h, 0);
-    stk_stream *s = new_stream(device);
+    stk_device_stream *s = new_stream(device);
     stk_device_block pinned, pageable, there, other;
     new_block(&pinned, device, STK_MEMORY_PINNED, 4 * 1000 * 1000);
     new_block(&pageable, device, STK_MEMORY_PAGEABLE, pinned.bytes);
@@ -249,7 +249,7 @@ static void sleeping_too_long_is_idle_time(void **state)
 {
     hand h;
     stoke_device *device = open_by_hand(&h, 0);
-    stk_stream *s = new_stream(device);
+    stk_device_stream *s = new_stream(device);
     stoke_error err;
     const uint64_t t = h.now;
     h.late = 700 * US;
@@ -261,7 +261,7 @@ static void sleeping_too_long_is_idle_time(void **state)
     assert_int_equal(h.now - t, 42 * MS);
     /* Submitted ahead, being late costs nothing. */
     const uint64_t again = h.now;
-    stk_event *end[10];
+    stk_device_event *end[10];
     for (int i = 0; i < 10; i++) {
         occupy(s, 3500 * US);
         end[i] = mark(s);
@@ -286,11 +286,11 @@ static void random_work_is_a_valid_timeline(void **state)
     for (int round = 0; round < ROUNDS; round++) {
         hand h;
         stoke_device *device = open_by_hand(&h, 0);
-        stk_stream *stream[STREAMS];
-        stk_module *module = NULL;
+        stk_device_stream *stream[STREAMS];
+        stk_device_module *module = NULL;
         stk_device_block there;
         stoke_error err;
-        stk_event *end[JOBS];
+        stk_device_event *end[JOBS];
         job jobs[JOBS] = { 0 };
         int on[JOBS], waits[JOBS];
         uint64_t duration[JOBS], sum = 0;
@@ -345,8 +345,8 @@ static void kernels_take_launch_and_traffic(void **state)
 {
     hand h;
     stoke_device *device = open_by_hand(&h, 0);
-    stk_stream *s = new_stream(device);
-    stk_module *module = NULL;
+    stk_device_stream *s = new_stream(device);
+    stk_device_module *module = NULL;
     stk_device_block there;
     stoke_error err;
     ok(stk_module_create(&module, device, &adding, &err), &err);
@@ -367,22 +367,22 @@ static void kernels_of_a_stream_stay_together(void **state)
 {
     hand h;
     stoke_device *device = open_by_hand(&h, 0);
-    stk_stream *steps = new_stream(device), *kernels = new_stream(device);
-    stk_module *module = NULL;
+    stk_device_stream *steps = new_stream(device), *kernels = new_stream(device);
+    stk_device_module *module = NULL;
     stk_device_block there;
     stoke_error err;
     ok(stk_module_create(&module, device, &adding, &err), &err);
     new_block(&there, device, STK_MEMORY_DEVICE, 16);
     const uint64_t t = h.now;
     occupy(steps, 100 * MS);
-    stk_event *first = mark(steps);
+    stk_device_event *first = mark(steps);
     for (int i = 0; i < 5; i++) ok(launch_add(kernels, module, &there, 1, 0, &err), &err);
-    stk_event *through = mark(kernels);
+    stk_device_event *through = mark(kernels);
     occupy(steps, 100 * MS);
-    stk_event *second = mark(steps);
+    stk_device_event *second = mark(steps);
     h.now += 10 * MS;
     ok(launch_add(kernels, module, &there, 1, 0, &err), &err); /* later, but before they began: the same */
-    stk_event *last = mark(kernels);
+    stk_device_event *last = mark(kernels);
     assert_int_equal(time_of(first, t), 100 * MS);
     assert_int_equal(time_of(through, t), 100 * MS + 25 * US);
     assert_int_equal(time_of(last, t), 100 * MS + 30 * US);
@@ -398,8 +398,8 @@ static void contents_are_real_when_asked_for(void **state)
 {
     hand h;
     stoke_device *device = open_by_hand(&h, 1);
-    stk_stream *a = new_stream(device), *b = new_stream(device);
-    stk_module *module = NULL;
+    stk_device_stream *a = new_stream(device), *b = new_stream(device);
+    stk_device_module *module = NULL;
     stk_device_block pageable, pinned, first, second;
     stoke_error err;
     ok(stk_module_create(&module, device, &adding, &err), &err);
@@ -413,7 +413,7 @@ static void contents_are_real_when_asked_for(void **state)
 
     copy(a, &first, &pageable, 64);
     ok(launch_add(a, module, &first, 5, 0, &err), &err);
-    stk_event *added = mark(a);
+    stk_device_event *added = mark(a);
     wait_for(b, added);
     ok(stk_stream_copy(b, &second, 16, &first, 0, 48, &err), &err);
     ok(launch_add(b, module, &second, 1, 0, &err), &err);
@@ -439,7 +439,7 @@ static void without_contents_nothing_comes_back(void **state)
 {
     hand h;
     stoke_device *device = open_by_hand(&h, 0);
-    stk_stream *s = new_stream(device);
+    stk_device_stream *s = new_stream(device);
     stk_device_block pinned, there;
     stoke_error err;
     new_block(&pinned, device, STK_MEMORY_PINNED, 64);

@@ -13,9 +13,9 @@
 static int all_calls(stoke_device *device, stoke_error *err)
 {
     stk_device_block host = { 0 }, ordinary = { 0 }, there = { 0 };
-    stk_stream *a = NULL, *b = NULL;
-    stk_event *event = NULL;
-    stk_module *module = NULL;
+    stk_device_stream *a = NULL, *b = NULL;
+    stk_device_event *event = NULL;
+    stk_device_module *module = NULL;
     uint64_t left, all, ns;
     int done, s = stoke_device_memory(device, &left, &all, err);
     if (!s) s = stk_block_create(&host, device, STK_MEMORY_PINNED, 1000, err);
@@ -104,8 +104,8 @@ static void steady_work_allocates_nothing(void **state)
 {
     hand h;
     stoke_device *device = open_by_hand(&h, 0);
-    stk_stream *a = new_stream(device), *b = new_stream(device);
-    stk_event *event = mark(a), *other = mark(b);
+    stk_device_stream *a = new_stream(device), *b = new_stream(device);
+    stk_device_event *event = mark(a), *other = mark(b);
     stoke_error err;
     uint64_t calls = 0;
     for (int i = 0; i < 200; i++) {
@@ -130,14 +130,14 @@ static void steady_work_allocates_nothing(void **state)
 
 typedef struct runner {
     stoke_device *device;
-    stk_event *mine, *other;
+    stk_device_event *mine, *other;
     uint64_t last;
 } runner;
 
 static void *run(void *context)
 {
     runner *r = context;
-    stk_stream *s = NULL;
+    stk_device_stream *s = NULL;
     stk_device_block host = { 0 }, there = { 0 };
     stoke_error err;
     int done, status = stk_stream_create(&s, r->device, &err);
@@ -162,7 +162,7 @@ static void *run(void *context)
 static void threads_share_a_device(void **state)
 {
     stoke_device *device = open_card("sim", 1);
-    stk_event *events[2] = { NULL };
+    stk_device_event *events[2] = { NULL };
     stoke_error err;
     for (int i = 0; i < 2; i++) ok(stk_event_create(&events[i], device, &err), &err);
     runner r[2] = { { device, events[0], events[1], 0 }, { device, events[1], events[0], 0 } };

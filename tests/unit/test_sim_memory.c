@@ -8,9 +8,9 @@
 
 enum { MIB = 1 << 20 };
 
-static stk_piece *take(stk_sim_memory *m, uint64_t bytes)
+static stk_sim_piece *take(stk_sim_memory *m, uint64_t bytes)
 {
-    stk_piece *piece = NULL;
+    stk_sim_piece *piece = NULL;
     stoke_error err;
     if (stk_sim_memory_take(m, bytes, "card", &piece, &err)) fail_msg("%s", err.message);
     return piece;
@@ -21,22 +21,22 @@ static void memory_is_kept_as_pytorch_keeps_it(void **state)
     stk_sim_memory m;
     stk_sim_memory_init(&m, UINT64_C(1) << 30);
     assert_int_equal(stk_sim_memory_left(&m), 512 * MIB);
-    stk_piece *a = take(&m, 1);
+    stk_sim_piece *a = take(&m, 1);
     assert_int_equal(m.allocated, 512);
     assert_int_equal(m.reserved, 2 * MIB);
-    stk_piece *b = take(&m, 513);
+    stk_sim_piece *b = take(&m, 513);
     assert_int_equal(m.allocated, 512 + 1024);
     assert_int_equal(m.reserved, 2 * MIB);
     assert_int_equal(stk_piece_address(b) - stk_piece_address(a), 512);
     /* 1 MiB is small, a byte more is not: from a segment of 20 MiB. */
-    stk_piece *c = take(&m, MIB);
+    stk_sim_piece *c = take(&m, MIB);
     assert_int_equal(m.reserved, 2 * MIB);
-    stk_piece *d = take(&m, MIB + 1);
+    stk_sim_piece *d = take(&m, MIB + 1);
     assert_int_equal(m.reserved, 22 * MIB);
     /* 10 MiB would have a segment of their own, but there is room in that one. */
-    stk_piece *e = take(&m, 10 * MIB);
+    stk_sim_piece *e = take(&m, 10 * MIB);
     assert_int_equal(m.reserved, 22 * MIB);
-    stk_piece *f = take(&m, 11 * MIB + 1);
+    stk_sim_piece *f = take(&m, 11 * MIB + 1);
     assert_int_equal(m.reserved, 34 * MIB); /* 12 MiB: rounded up to 2 */
     /* The rest of it is below 1 MiB and belongs to the block. */
     assert_int_equal(m.allocated, 512 + 1024 + MIB + (MIB + 512) + 10 * MIB + 12 * MIB);
@@ -50,7 +50,7 @@ static void memory_is_kept_as_pytorch_keeps_it(void **state)
     a = take(&m, MIB);
     assert_int_equal(stk_piece_address(a), place);
     /* The smallest that is large enough, not the first that is found. */
-    stk_piece *g = take(&m, 30 * MIB);
+    stk_sim_piece *g = take(&m, 30 * MIB);
     const uint64_t fitting = stk_piece_address(f);
     stk_sim_memory_give(&m, f);
     stk_sim_memory_give(&m, g);
@@ -72,9 +72,9 @@ static void what_is_kept_goes_back_before_memory_is_out(void **state)
 {
     stk_sim_memory m;
     stoke_error err;
-    stk_piece *piece;
+    stk_sim_piece *piece;
     stk_sim_memory_init(&m, (512 + 100) * (uint64_t)MIB);
-    stk_piece *a = take(&m, 60 * MIB), *b = take(&m, 8 * MIB);
+    stk_sim_piece *a = take(&m, 60 * MIB), *b = take(&m, 8 * MIB);
     assert_int_equal(m.reserved, 80 * MIB);
     stk_sim_memory_give(&m, a);
     a = take(&m, 70 * MIB); /* not in the 60, not in the 20 that are left: the 60 go back first */
@@ -90,7 +90,7 @@ static void what_is_kept_goes_back_before_memory_is_out(void **state)
         "of 14 MiB, and 10 MiB are left of 612 MiB: 512 MiB the driver's context, 78 MiB in use, "
         "12 MiB kept in pieces between them (largest 12 MiB); take a smaller batch or picture, "
         "fewer batches ahead (depth), or a card with more memory");
-    stk_piece *c = take(&m, 12 * MIB);
+    stk_sim_piece *c = take(&m, 12 * MIB);
     assert_int_equal(stk_sim_memory_take(&m, UINT64_MAX, "sim:small", &piece, &err), STOKE_E_NOMEM);
     stk_sim_memory_give(&m, c);
     stk_sim_memory_give(&m, b);
@@ -103,7 +103,7 @@ static void random_blocks_never_overlap(void **state)
 {
     enum { BLOCKS = 40, TURNS = 4000 };
     struct {
-        stk_piece *piece;
+        stk_sim_piece *piece;
         uint64_t bytes;
     } held[BLOCKS] = { 0 };
     stk_sim_memory m;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Batches of an upload in other hands: streams that the caller made, threads that let go while another waits,
- * and batches that stay when the upload is stopped. Over the CUDA driver of tests/fake, which does its work as
- * late as the interface allows: a wait that is missing shows as wrong bytes.
+ * and batches that stay when the upload is stopped. Over the CUDA driver of tests/fake, which does its work
+ * as late as the interface allows: a wait that is missing shows as wrong bytes.
  */
 #include "tests/unit/fixture_fake_gpu.h"
 #include "tests/unit/fixture_upload.h"
@@ -20,7 +20,7 @@ typedef struct house {
     stoke_device *device;
     stoke_upload *upload;
     CUstream native[GUESTS];
-    stk_stream *guest[GUESTS];
+    stk_device_stream *guest[GUESTS];
 } house;
 
 static house house_begin(void **state, stoke_upload_params params)
@@ -182,7 +182,7 @@ static void fetching_follows_the_guests(void **state)
     memset(other.host, 0, sizeof zeros);
     assert_int_equal(stoke_upload_next(h.upload, &batch), 0);
     assert_int_equal(stoke_upload_lend(h.upload, batch, h.native[1], NULL), 0);
-    const stk_device_block *images = &((const stk_device_slot *)batch)->images;
+    const stk_device_block *images = &((const stk_ring_slot *)batch)->images;
     assert_int_equal(stk_stream_copy(h.guest[1], images, 0, &other, 0, sizeof zeros, NULL), 0);
     assert_int_equal(stoke_upload_fetch(h.upload, batch, batch->images, seen, sizeof seen, NULL), 0);
     assert_memory_equal(seen, zeros, sizeof zeros);

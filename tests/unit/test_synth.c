@@ -89,7 +89,7 @@ static void golden_scenes(void **state)
 }
 
 /* Point in polygon by exact fractions, written apart from the scan line filler. */
-static int covers(const stk_shape *s, int64_t x, int64_t y)
+static int covers(const stk_synth_shape *s, int64_t x, int64_t y)
 {
     int inside = 0;
     for (int part = 0; part < 2; part++) {
@@ -108,7 +108,7 @@ static int covers(const stk_shape *s, int64_t x, int64_t y)
 static void mask_is_the_topmost_shape(void **state)
 {
     unit_one_thread();
-    stk_scene *scene = malloc(sizeof *scene);
+    stk_synth_scene *scene = malloc(sizeof *scene);
     for (uint64_t index = 0; index < 12; index++) {
         stoke_synth_params p = stoke_synth_defaults();
         p.seed = 99;
@@ -231,7 +231,7 @@ static void out_of_memory_is_an_error(void **state)
 static uint64_t folder_digest(void **state, const char *folder, uint64_t count)
 {
     uint64_t all = 0;
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     stoke_error err;
     for (uint64_t i = 0; i < 2 * count; i++) {
         char name[64];
@@ -265,7 +265,7 @@ static void files_hold_the_scene(void **state)
 {
     stoke_synth_params p = stoke_synth_defaults();
     stoke_error err = { 0 };
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     stoke_decoder *decoder;
     stoke_image back;
     size_t size;

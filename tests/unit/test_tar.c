@@ -441,7 +441,7 @@ static const stk_tar_stamp stamp = { 4096, 1234567890123456789 };
 static void *index_bytes(void **state, size_t *size)
 {
     stk_tar_index index = { 0 };
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     const char *path = unit_path(state, "x.idx");
     assert_int_equal(stk_tar_add(&index, "a/b.jpg", 7, 512, 100, STK_TAR_FILE, NULL), STOKE_OK);
     assert_int_equal(stk_tar_add(&index, "link.png", 8, 1536, 0, STK_TAR_LINK, NULL), STOKE_OK);
@@ -670,7 +670,7 @@ static void fields_have_roles(void **state)
     static const struct {
         const char *name;
         size_t key;
-        stk_field_role role;
+        stk_shard_field_role role;
     } cases[] = { { "a.jpg", 1, STK_FIELD_PICTURE },
                   { "d.e/a.JPEG", 5, STK_FIELD_PICTURE },
                   { "a.image.webp", 1, STK_FIELD_IMAGE },

@@ -114,7 +114,7 @@ static void threads_record_without_a_lock(void **state)
     stoke_trace *trace = new_trace(THREADS * EACH);
     pthread_t thread[THREADS];
     recorder r[THREADS];
-    stk_sheet sheet;
+    stk_trace_sheet sheet;
     stoke_error err;
     for (int i = 0; i < THREADS; i++) {
         r[i] = (recorder){ trace, i + 1 };
@@ -123,7 +123,7 @@ static void threads_record_without_a_lock(void **state)
     for (int k = 0; k < 3; k++) {
         assert_int_equal(stk_sheet_make(&sheet, trace, &err), STOKE_OK);
         for (size_t i = 0; i < sheet.count; i++) {
-            const stk_span *s = &sheet.spans[i];
+            const stk_trace_span *s = &sheet.spans[i];
             assert_string_equal(s->what, "work");
             assert_int_equal(s->end - s->start, atoi(sheet.lanes[s->lane]->name + 7));
         }
@@ -141,7 +141,7 @@ static void threads_record_without_a_lock(void **state)
 static void spans_at_once_get_rows(void **state)
 {
     stoke_trace *trace = new_trace(10);
-    stk_sheet sheet;
+    stk_trace_sheet sheet;
     stoke_error err;
     const int lane = stoke_trace_lane(trace, "device", "compute", 0);
     stoke_trace_span(trace, lane, "augment", 40 * US, 60 * US, 2); /* while step 1 runs */

@@ -339,7 +339,7 @@ static void a_request_to_stop_saves(void **state)
     assert_int_equal(w.saves, 1);
     assert_string_equal(stoke_trainer_folder(t), unit_path(state, "run"));
     stoke_trainer_close(&t);
-    stk_progress saved;
+    stk_checkpoint_progress saved;
     char *identity;
     assert_int_equal(stk_checkpoint_peek(unit_path(state, "run/state.safetensors"), &saved, &identity, &err),
                      0);
@@ -476,7 +476,7 @@ static void another_run_is_not_resumed(void **state)
 
 static char *text_of(void **state, const char *name)
 {
-    stk_buffer bytes = { 0 };
+    stk_mem_buffer bytes = { 0 };
     size_t size;
     assert_int_equal(stk_file_read(unit_path(state, name), 1 << 20, &bytes, &size, NULL), 0);
     char *text = malloc(size + 1);
@@ -628,7 +628,7 @@ static void a_loss_that_is_not_finite_ends_the_run(void **state)
     assert_non_null(strstr(err.message, "`lr`"));
     assert_int_equal(w.saves, step);
     stoke_trainer_close(&t);
-    stk_progress saved;
+    stk_checkpoint_progress saved;
     char *identity;
     assert_int_equal(stk_checkpoint_peek(unit_path(state, "run/state.safetensors"), &saved, &identity, &err),
                      0);

@@ -10,9 +10,10 @@
 enum { COUNT = 40003, STEPS = 5 };
 
 /* Groups that begin and end inside chunks, of one element, of none, frozen, and over several chunks. */
-static const stk_group groups[] = { { 0, 1, 1, 1 },           { 1, 0, 1, 1 },         { 1, 998, 1, 0 },
-                                    { 999, 13, 0, 0 },        { 1012, 17000, 10, 1 }, { 18012, 19, 0, 0 },
-                                    { 18031, 21972, 0.5f, 1 } };
+static const stk_update_group groups[] = { { 0, 1, 1, 1 },           { 1, 0, 1, 1 },
+                                           { 1, 998, 1, 0 },         { 999, 13, 0, 0 },
+                                           { 1012, 17000, 10, 1 },   { 18012, 19, 0, 0 },
+                                           { 18031, 21972, 0.5f, 1 } };
 enum { GROUPS = sizeof groups / sizeof *groups };
 
 typedef struct scratch {
@@ -75,7 +76,7 @@ static stoke_update settings_of(int nesterov)
 }
 
 /* One element through all steps, as torch.optim.AdamW and SGD do it. */
-static void oracle(const stk_group *group, size_t i, int moments, const stoke_update *s, double factor,
+static void oracle(const stk_update_group *group, size_t i, int moments, const stoke_update *s, double factor,
                    double *value, double *average)
 {
     double m = 0, v = 0;

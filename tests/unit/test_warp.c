@@ -98,7 +98,7 @@ static stoke_augment_plan turned(double degrees, double scale, uint32_t out, con
 }
 
 /* The whole output, rows packed. */
-static void *warped(stk_warper *w, const stoke_augment_plan *plan, const stoke_image *src, uint32_t width,
+static void *warped(stk_pix_warper *w, const stoke_augment_plan *plan, const stoke_image *src, uint32_t width,
                     uint32_t height, const uint8_t fill[3], uint32_t mask_fill)
 {
     const size_t row = (size_t)width * src->channels * src->depth;
@@ -164,7 +164,7 @@ static stoke_augment_plan any_plan(const stoke_image *src)
     return plan;
 }
 
-static void check_defined(const stk_warper *w, const stoke_augment_plan *plan, const stoke_image *src,
+static void check_defined(const stk_pix_warper *w, const stoke_augment_plan *plan, const stoke_image *src,
                           uint32_t width, uint32_t y, const uint8_t *row, const uint32_t fill[3])
 {
     const int32_t *shift = w->columns ? w->shift.data : NULL;
@@ -189,7 +189,7 @@ static void check_defined(const stk_warper *w, const stoke_augment_plan *plan, c
 
 static void test_any_plan_gives_what_the_definition_says(void **state)
 {
-    stk_warper w = { 0 };
+    stk_pix_warper w = { 0 };
     for (int round = 0; round < 3000; round++) {
         const uint8_t channels = below(2) ? 3 : 1, depth = below(3) ? 1 : 2;
         picture p = picture_new(1 + below(below(2) ? 4 : 60), 1 + below(below(2) ? 4 : 60), channels, depth,
@@ -223,7 +223,7 @@ static void test_any_plan_gives_what_the_definition_says(void **state)
 /* Output (j, i) must be source (mx[0] j + mx[1] i + mx[2], ...) to the byte. */
 static void check_copy(const stoke_image *src, const int m[6], uint32_t width, uint32_t height)
 {
-    stk_warper w = { 0 };
+    stk_pix_warper w = { 0 };
     const stoke_augment_plan plan = plan_of(m[0], m[1], m[2], m[3], m[4], m[5]);
     uint8_t *out = warped(&w, &plan, src, width, height, black, 7);
     const stoke_image got = { out,           (size_t)width * src->channels * src->depth,
@@ -279,7 +279,7 @@ static double worst_error(const stoke_image *src)
 {
     static const uint8_t fill[3] = { 12, 200, 90 };
     const uint32_t size = 96;
-    stk_warper w = { 0 };
+    stk_pix_warper w = { 0 };
     double worst = 0;
     for (int round = 0; round < 12; round++) {
         const stoke_augment_plan plan = turned(round * 31 + 3, 0.5 + round * 0.1, size, src);
@@ -310,7 +310,7 @@ static void test_close_to_exact_interpolation(void **state)
     assert_true(noise <= 1.5);
     smooth(&p.image);
     /* fill apart: the border of a smooth picture is an edge */
-    stk_warper w = { 0 };
+    stk_pix_warper w = { 0 };
     const stoke_augment_plan plan = turned(23, 0.4, 96, &p.image);
     uint8_t *out = warped(&w, &plan, &p.image, 96, 96, black, 0);
     double worst = 0;
@@ -328,7 +328,7 @@ static void test_turning_back_gives_the_picture_again(void **state)
     enum { SIZE = 128 };
     picture p = picture_new(SIZE, SIZE, 3, 1, 0);
     smooth(&p.image);
-    stk_warper w = { 0 };
+    stk_pix_warper w = { 0 };
     const stoke_augment_plan there = turned(17, 1, SIZE, &p.image), back = turned(-17, 1, SIZE, &p.image);
     uint8_t *once = warped(&w, &there, &p.image, SIZE, SIZE, black, 0);
     const stoke_image middle = { once, SIZE * 3, SIZE, SIZE, 3, 1 };
@@ -348,7 +348,7 @@ static void test_turning_back_gives_the_picture_again(void **state)
 static void test_constants_stay_and_labels_are_not_invented(void **state)
 {
     enum { SIZE = 60 };
-    stk_warper w = { 0 };
+    stk_pix_warper w = { 0 };
     for (int round = 0; round < 40; round++) {
         picture image = picture_new(50, 40, 3, 1, 1), mask = picture_new(50, 40, 1, 1, 1);
         const uint8_t value = (uint8_t)draw(), fill[3] = { value, value, value };
@@ -388,7 +388,7 @@ static stoke_augment_plan elastic_plan(float alpha, float step, uint64_t key)
 }
 
 /* Displacements of all pixels: x, then y. */
-static int32_t *field(stk_warper *w, const stoke_augment_plan *plan)
+static int32_t *field(stk_pix_warper *w, const stoke_augment_plan *plan)
 {
     int32_t *all = malloc(sizeof *all * 2 * EW * EH);
     assert_int_equal(stk_warp_begin(w, plan, EW, EH, NULL), 0);
@@ -403,7 +403,7 @@ static int32_t *field(stk_warper *w, const stoke_augment_plan *plan)
 static void test_elastic_without_strength_is_the_identity(void **state)
 {
     picture p = picture_new(33, 21, 3, 1, 0);
-    stk_warper w = { 0 };
+    stk_pix_warper w = { 0 };
     const stoke_augment_plan plan = elastic_plan(0, 16, 5);
     uint8_t *out = warped(&w, &plan, &p.image, 33, 21, black, 0);
     assert_memory_equal(out, p.image.data, 33 * 21 * 3);
@@ -415,7 +415,7 @@ static void test_elastic_without_strength_is_the_identity(void **state)
 
 static void test_elastic_is_bounded_and_smooth(void **state)
 {
-    stk_warper w = { 0 };
+    stk_pix_warper w = { 0 };
     for (int round = 0; round < 20; round++) {
         const float alpha = 0.5f + (float)below(200) / 10, step = 4 + (float)below(400) / 10;
         const stoke_augment_plan plan = elastic_plan(alpha, step, draw());
@@ -436,7 +436,7 @@ static void test_elastic_spreads_as_a_spline_of_uniform_points(void **state)
 {
     /* Points uniform in +-alpha: variance alpha^2 / 3; the basis' squares add up to 151/315 on average. */
     const double expected = 151.0 / 315 * 151 / 315 / 3;
-    stk_warper w = { 0 };
+    stk_pix_warper w = { 0 };
     double sum = 0, squares = 0, product = 0;
     const int fields = 60, n = EW * EH;
     for (int k = 0; k < fields; k++) {
@@ -461,7 +461,7 @@ static void test_elastic_spreads_as_a_spline_of_uniform_points(void **state)
 
 static void test_elastic_rows_depend_on_plan_and_row_only(void **state)
 {
-    stk_warper w = { 0 }, other = { 0 };
+    stk_pix_warper w = { 0 }, other = { 0 };
     const stoke_augment_plan plan = elastic_plan(7, 20, 77), second = elastic_plan(7, 20, 78);
     int32_t *f = field(&w, &plan), *g = field(&w, &second);
     assert_memory_not_equal(f, g, sizeof *f * 2 * EW * EH);
@@ -487,7 +487,7 @@ static void test_elastic_rows_depend_on_plan_and_row_only(void **state)
 /* The same integers on every machine, whatever its floats are made of. */
 static void test_elastic_values_are_pinned(void **state)
 {
-    stk_warper w = { 0 };
+    stk_pix_warper w = { 0 };
     const stoke_augment_plan plan = elastic_plan(12.5f, 17.3f, UINT64_C(0x123456789abcdef0));
     int32_t *f = field(&w, &plan);
     uint64_t hash = 0;
@@ -504,7 +504,7 @@ static void test_hostile_elastic_settings_are_refused(void **state)
         float alpha, step;
     } bad[] = { { 1, 0 },   { 1, -5 },   { 1, NAN },    { 1, INFINITY },  { 1, 3.9f },
                 { -1, 16 }, { NAN, 16 }, { 1e30f, 16 }, { INFINITY, 16 }, { 20000, 16 } };
-    stk_warper w = { 0 };
+    stk_pix_warper w = { 0 };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const stoke_augment_plan plan = elastic_plan(bad[i].alpha, bad[i].step, 1);
         stoke_error err = { 0 };
@@ -518,7 +518,7 @@ static void test_hostile_elastic_settings_are_refused(void **state)
 
 static void test_memory_is_announced_and_its_lack_reported(void **state)
 {
-    stk_warper w = { 0 };
+    stk_pix_warper w = { 0 };
     const stoke_augment_plan plan = elastic_plan(3, STK_ELASTIC_STEP_MIN, 1);
     assert_int_equal(stk_warp_begin(&w, &plan, 123, 77, NULL), 0);
     assert_true(stk_warper_memory(&w) > 0);

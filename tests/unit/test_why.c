@@ -352,9 +352,9 @@ static stoke_figure measured(double value)
 }
 
 /* A run that waits for the pictures of a large set. */
-static stk_evidence *large_set(void)
+static stk_why_evidence *large_set(void)
 {
-    stk_evidence *e = calloc(1, sizeof *e);
+    stk_why_evidence *e = calloc(1, sizeof *e);
     assert_non_null(e);
     e->state = STK_RUN_ENDED;
     e->log.step = 500;
@@ -377,7 +377,7 @@ static stk_evidence *large_set(void)
 static void files_of_a_large_set(void **state)
 {
     (void)state;
-    stk_evidence *e = large_set();
+    stk_why_evidence *e = large_set();
     stoke_answer *a = calloc(1, sizeof *a);
     assert_non_null(a);
     stk_why_loading(a, e);
@@ -405,7 +405,7 @@ static void files_of_a_large_set(void **state)
 static void idle_card_and_full_list(void **state)
 {
     (void)state;
-    stk_evidence *e = calloc(1, sizeof *e);
+    stk_why_evidence *e = calloc(1, sizeof *e);
     stoke_answer *a = calloc(1, sizeof *a);
     assert_true(e && a);
     e->config.engine = STOKE_ENGINE_TORCH;

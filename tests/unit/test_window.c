@@ -16,7 +16,7 @@ static stoke_image view(uint16_t *data, uint32_t width, uint32_t height, uint8_t
 static void windows_are_parsed(void **state)
 {
     stoke_error err;
-    stk_window w = { .mode = STK_WINDOW_RANGE };
+    stk_pix_window w = { .mode = STK_WINDOW_RANGE };
     assert_int_equal(stk_window_parse(NULL, &w, &err), STOKE_OK);
     assert_int_equal(w.mode, STK_WINDOW_NONE);
     assert_int_equal(stk_window_parse("none", &w, &err), STOKE_OK);
@@ -34,19 +34,19 @@ static void nonsense_is_refused(void **state)
                                        "nan:5", "1:2:3", "p1:p99x", "p:p",     "p",    "p1",      "1 : 2 " };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         stoke_error err = { 0 };
-        stk_window w;
+        stk_pix_window w;
         if (stk_window_parse(bad[i], &w, &err) != STOKE_E_INVALID) fail_msg("\"%s\" was taken", bad[i]);
         assert_int_equal(w.mode, STK_WINDOW_NONE);
         assert_non_null(strstr(err.message, "LO:HI"));
     }
-    assert_int_equal(stk_window_parse("x", &(stk_window){ 0 }, NULL), STOKE_E_INVALID);
+    assert_int_equal(stk_window_parse("x", &(stk_pix_window){ 0 }, NULL), STOKE_E_INVALID);
 }
 
 static void ranges_stretch_clamp_and_round(void **state)
 {
     uint16_t data[6] = { 0, 100, 101, 150, 200, 65535 };
     const stoke_image image = view(data, 6, 1, 1);
-    const stk_window w = { STK_WINDOW_RANGE, 100, 200 };
+    const stk_pix_window w = { STK_WINDOW_RANGE, 100, 200 };
     stk_window_apply(&w, &image, histogram);
     const uint16_t expected[6] = { 0, 0, 655, 32768, 65535, 65535 }; /* 655.35, 32767.5 */
     assert_memory_equal(data, expected, sizeof data);
@@ -56,10 +56,10 @@ static void none_and_u8_pictures_stay(void **state)
 {
     uint16_t data[2] = { 3, 4 };
     stoke_image image = view(data, 2, 1, 1);
-    stk_window_apply(&(stk_window){ STK_WINDOW_NONE, 0, 0 }, &image, histogram);
+    stk_window_apply(&(stk_pix_window){ STK_WINDOW_NONE, 0, 0 }, &image, histogram);
     assert_int_equal(data[0], 3);
     image.depth = 1;
-    stk_window_apply(&(stk_window){ STK_WINDOW_RANGE, 3, 4 }, &image, histogram);
+    stk_window_apply(&(stk_pix_window){ STK_WINDOW_RANGE, 3, 4 }, &image, histogram);
     assert_int_equal(data[1], 4);
 }
 
@@ -89,7 +89,7 @@ static void percentiles_are_numpys(void **state)
         memcpy(before, data, n * 2);
         memcpy(sorted, data, n * 2);
         qsort(sorted, n, 2, ascending);
-        const stk_window w = { STK_WINDOW_PERCENTILE, (double)(stk_mix64(++random) % 40), 61.5 };
+        const stk_pix_window w = { STK_WINDOW_PERCENTILE, (double)(stk_mix64(++random) % 40), 61.5 };
         const double lo = percentile(sorted, n, w.lo), hi = percentile(sorted, n, w.hi);
         const stoke_image image = view(data, width, height, 3);
         stk_window_apply(&w, &image, histogram);
@@ -108,7 +108,7 @@ static void percentiles_interpolate(void **state)
 {
     uint16_t data[5] = { 90, 10, 50, 20, 30 };
     const stoke_image image = view(data, 5, 1, 1);
-    stk_window_apply(&(stk_window){ STK_WINDOW_PERCENTILE, 25, 90 }, &image, histogram);
+    stk_window_apply(&(stk_pix_window){ STK_WINDOW_PERCENTILE, 25, 90 }, &image, histogram);
     const uint16_t expected[5] = { 65535, 0, 36408, 0,
                                    12136 }; /* 30/54 and 10/54 of 65535: 36408.3, 12136.1 */
     assert_memory_equal(data, expected, sizeof data);
@@ -118,7 +118,7 @@ static void even_pictures_become_black(void **state)
 {
     uint16_t data[4] = { 7, 7, 7, 7 };
     const stoke_image image = view(data, 2, 2, 1);
-    stk_window_apply(&(stk_window){ STK_WINDOW_PERCENTILE, 1, 99 }, &image, histogram);
+    stk_window_apply(&(stk_pix_window){ STK_WINDOW_PERCENTILE, 1, 99 }, &image, histogram);
     for (int i = 0; i < 4; i++) assert_int_equal(data[i], 0);
 }
 

@@ -16,7 +16,7 @@
 enum { MISSING, READ, OTHER_CLASSES };
 
 typedef struct loading {
-    const stk_config *config;
+    const stk_segformer_config *config;
     const stk_parameters *parameters;
     float *values;
     uint8_t *had; /* per parameter */
@@ -51,7 +51,7 @@ static void shape_text(char *text, size_t size, uint32_t dims, const uint64_t *s
 }
 
 /* 1: the same; -1: a classifier of another number of classes; 0: neither. */
-static int same_shape(const stk_parameter *p, const stk_tensor *tensor)
+static int same_shape(const stk_parameter *p, const stk_safetensors_tensor *tensor)
 {
     if (p->dims != tensor->dims) return 0;
     for (uint32_t i = 1; i < p->dims; i++)
@@ -60,8 +60,8 @@ static int same_shape(const stk_parameter *p, const stk_tensor *tensor)
     return strncmp(p->name, "decode_head.classifier.", 23) == 0 ? -1 : 0;
 }
 
-static int wrong_shape(const stk_parameter *p, const stk_safetensors *file, const stk_tensor *tensor,
-                       stoke_error *err)
+static int wrong_shape(const stk_parameter *p, const stk_safetensors *file,
+                       const stk_safetensors_tensor *tensor, stoke_error *err)
 {
     char had[STK_TENSOR_DIMS * 24], wanted[STK_TENSOR_DIMS * 24];
     const uint64_t shape[4] = { p->shape[0], p->shape[1], p->shape[2], p->shape[3] };
@@ -79,7 +79,7 @@ static int all_finite(const float *values, size_t count)
 }
 
 static int load_parameter(loading *l, const stk_parameter *p, const stk_safetensors *file,
-                          const stk_tensor *tensor, stoke_error *err)
+                          const stk_safetensors_tensor *tensor, stoke_error *err)
 {
     uint8_t *had = &l->had[p - l->parameters->list];
     if (*had != MISSING)
@@ -102,7 +102,8 @@ static int load_parameter(loading *l, const stk_parameter *p, const stk_safetens
     return status;
 }
 
-static int load_tensor(void *context, const stk_safetensors *file, const stk_tensor *tensor, stoke_error *err)
+static int load_tensor(void *context, const stk_safetensors *file, const stk_safetensors_tensor *tensor,
+                       stoke_error *err)
 {
     loading *l = context;
     char name[STK_NAME];
@@ -168,7 +169,7 @@ static int complete(loading *l, const char *path, int encoder_alone, stoke_error
 
 static int load(loading *l, const char *path, stoke_error *err)
 {
-    stk_config found;
+    stk_segformer_config found;
     int status = stk_pretrained_check(path, &found, l->how->remark, l->how->context, err);
     if (status) return status;
     if (!l->how->partial && found.model != l->config->model && strcmp(found.model, l->config->model))
@@ -180,9 +181,9 @@ static int load(loading *l, const char *path, stoke_error *err)
     return STOKE_OK;
 }
 
-int stk_pretrained_load(const char *path, const stk_config *config, const stk_parameters *parameters,
-                        const stk_pretrained_how *how, float *values, uint64_t *batches_tracked,
-                        stoke_error *err)
+int stk_pretrained_load(const char *path, const stk_segformer_config *config,
+                        const stk_parameters *parameters, const stk_pretrained_how *how, float *values,
+                        uint64_t *batches_tracked, stoke_error *err)
 {
     loading l = { .config = config, .parameters = parameters, .values = values, .how = how };
     l.had = stk_calloc(parameters->count, sizeof *l.had);
@@ -199,7 +200,7 @@ typedef struct counting {
     uint32_t fit;
 } counting;
 
-static int count_tensor(void *context, const stk_safetensors *file, const stk_tensor *tensor,
+static int count_tensor(void *context, const stk_safetensors *file, const stk_safetensors_tensor *tensor,
                         stoke_error *err)
 {
     (void)file, (void)err;

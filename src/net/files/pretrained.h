@@ -9,7 +9,7 @@
 #include "src/net/segformer/segformer_parameters.h"
 
 /* What config.json says, or, without one, what the shapes in the file say. classes 0: an encoder alone. */
-int stk_pretrained_config(const char *path, stk_config *config, stoke_error *err);
+int stk_pretrained_config(const char *path, stk_segformer_config *config, stoke_error *err);
 
 /* Told once per thing worth saying: "the file is an encoder alone: the decode head was initialised". */
 typedef void stk_remark_fn(void *context, const char *sentence);
@@ -25,9 +25,9 @@ typedef struct stk_pretrained_how {
  * as a whole (encoder files) and the classifier (another number of classes) may be missing or of another
  * shape: anything else is STOKE_E_FORMAT, naming file and tensor. partial: the file may hold any model, and
  * what has not the same name and shape there is initialised. *batches_tracked may be NULL. */
-int stk_pretrained_load(const char *path, const stk_config *config, const stk_parameters *parameters,
-                        const stk_pretrained_how *how, float *values, uint64_t *batches_tracked,
-                        stoke_error *err);
+int stk_pretrained_load(const char *path, const stk_segformer_config *config,
+                        const stk_parameters *parameters, const stk_pretrained_how *how, float *values,
+                        uint64_t *batches_tracked, stoke_error *err);
 /* How many tensors such a partial load takes from the file. */
 int stk_pretrained_carried(const char *path, const stk_parameters *parameters, uint32_t *tensors,
                            stoke_error *err);
@@ -45,7 +45,8 @@ typedef struct stk_pretrained_notes {
     char *const *labels;    /* names of the classes; NULL: LABEL_0, LABEL_1, ... */
 } stk_pretrained_notes;
 /* config.json, preprocessor_config.json, model.safetensors (written last), each by temp + fsync + rename. */
-int stk_pretrained_save(const char *folder, const stk_config *config, const stk_parameters *parameters,
-                        const float *values, const stk_pretrained_notes *notes, stoke_error *err);
+int stk_pretrained_save(const char *folder, const stk_segformer_config *config,
+                        const stk_parameters *parameters, const float *values,
+                        const stk_pretrained_notes *notes, stoke_error *err);
 
 #endif

@@ -16,12 +16,13 @@ typedef struct shapes {
     int head;
 } shapes;
 
-static uint32_t first_size(const stk_tensor *tensor)
+static uint32_t first_size(const stk_safetensors_tensor *tensor)
 {
     return tensor->dims && tensor->shape[0] <= UINT32_MAX ? (uint32_t)tensor->shape[0] : 0;
 }
 
-static int note_shape(void *context, const stk_safetensors *file, const stk_tensor *tensor, stoke_error *err)
+static int note_shape(void *context, const stk_safetensors *file, const stk_safetensors_tensor *tensor,
+                      stoke_error *err)
 {
     (void)file, (void)err;
     shapes *found = context;
@@ -41,7 +42,8 @@ static int note_shape(void *context, const stk_safetensors *file, const stk_tens
     return STOKE_OK;
 }
 
-static int config_of_shapes(const char *path, const shapes *found, stk_config *config, stoke_error *err)
+static int config_of_shapes(const char *path, const shapes *found, stk_segformer_config *config,
+                            stoke_error *err)
 {
     const uint32_t *h = found->hidden, *d = found->depths;
     if (!h[0] && !d[0])
@@ -155,7 +157,7 @@ static int expect_classes(const reading *r, uint32_t classes)
 /* Not looked at: layer_norm_eps, which Hugging Face never uses (its norms have 1e-5 whatever it says); drop
  * rates that are settings here (drop_path_rate, classifier_dropout_prob); reshape_last_stage, which changes
  * the shape of what an encoder returns and no value. */
-static int compare(const reading *r, const stk_config *c)
+static int compare(const reading *r, const stk_segformer_config *c)
 {
     const uint32_t ratios[] = { c->mlp_ratio, c->mlp_ratio, c->mlp_ratio, c->mlp_ratio };
     const struct {
@@ -191,8 +193,8 @@ static void remark_ignored_label(const reading *r, stk_remark_fn *remark, void *
     remark(context, sentence);
 }
 
-static int compare_config(const char *folder, const stk_config *config, stk_remark_fn *remark, void *context,
-                          stoke_error *err)
+static int compare_config(const char *folder, const stk_segformer_config *config, stk_remark_fn *remark,
+                          void *context, stoke_error *err)
 {
     char *path = stk_pretrained_path(folder, "config.json");
     if (!path) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", folder);
@@ -211,7 +213,7 @@ static int compare_config(const char *folder, const stk_config *config, stk_rema
     return status;
 }
 
-int stk_pretrained_check(const char *path, stk_config *config, stk_remark_fn *remark, void *context,
+int stk_pretrained_check(const char *path, stk_segformer_config *config, stk_remark_fn *remark, void *context,
                          stoke_error *err)
 {
     shapes found = { 0 };
@@ -221,7 +223,7 @@ int stk_pretrained_check(const char *path, stk_config *config, stk_remark_fn *re
     return status;
 }
 
-int stk_pretrained_config(const char *path, stk_config *config, stoke_error *err)
+int stk_pretrained_config(const char *path, stk_segformer_config *config, stoke_error *err)
 {
     return stk_pretrained_check(path, config, NULL, NULL, err);
 }

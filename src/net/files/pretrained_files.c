@@ -29,7 +29,7 @@ char *stk_pretrained_path(const char *folder, const char *name)
 
 int stk_pretrained_json(const char *path, stk_json *json, stoke_error *err)
 {
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     size_t size;
     *json = (stk_json){ 0 };
     int status = stk_file_read(path, JSON_BYTES, &buffer, &size, err);

@@ -19,8 +19,8 @@ const char *stk_pretrained_block(const char *name, unsigned *stage, unsigned *bl
 
 /* Called for every tensor of every file that `path` stands for; what it returns ends the visit unless it is
  * STOKE_OK. One file is open at a time. */
-typedef int stk_pretrained_fn(void *context, const stk_safetensors *file, const stk_tensor *tensor,
-                              stoke_error *err);
+typedef int stk_pretrained_fn(void *context, const stk_safetensors *file,
+                              const stk_safetensors_tensor *tensor, stoke_error *err);
 int stk_pretrained_visit(const char *path, stk_pretrained_fn *fn, void *context, stoke_error *err);
 
 /* The contents of a JSON file of at most 16 MB. STOKE_E_NOTFOUND: there is none. */
@@ -32,7 +32,7 @@ char *stk_pretrained_path(const char *folder, const char *name);
 int stk_pretrained_write_labels(FILE *out, char *const *labels, uint32_t classes);
 
 /* stk_pretrained_config with remarks. `remark` may be NULL. */
-int stk_pretrained_check(const char *path, stk_config *config, stk_remark_fn *remark, void *context,
+int stk_pretrained_check(const char *path, stk_segformer_config *config, stk_remark_fn *remark, void *context,
                          stoke_error *err);
 
 #endif

@@ -17,7 +17,7 @@ static void stages(FILE *out, const char *key, const uint32_t values[static STK_
     fprintf(out, "  \"%s\": [%u, %u, %u, %u],\n", key, values[0], values[1], values[2], values[3]);
 }
 
-static int write_config(FILE *out, const stk_config *c, char *const *names)
+static int write_config(FILE *out, const stk_segformer_config *c, char *const *names)
 {
     const uint32_t ratios[] = { c->mlp_ratio, c->mlp_ratio, c->mlp_ratio, c->mlp_ratio };
     fputs("{\n"
@@ -71,16 +71,16 @@ static void write_preprocessor(FILE *out, uint32_t height, uint32_t width)
 static int write_weights(FILE *out, const char *path, const stk_parameters *parameters, const float *values,
                          uint64_t batches_tracked, stoke_error *err)
 {
-    static const stk_tensor_note format = { "format", "pt" }; /* transformers refuses files without it */
+    static const stk_safetensors_note format = { "format", "pt" }; /* transformers refuses files without it */
     const int64_t batches = (int64_t)batches_tracked;
-    stk_tensor_source *list = stk_calloc(parameters->count + 1, sizeof *list);
+    stk_safetensors_source *list = stk_calloc(parameters->count + 1, sizeof *list);
     if (!list) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
     for (size_t i = 0; i < parameters->count; i++) {
         const stk_parameter *p = &parameters->list[i];
-        list[i] = (stk_tensor_source){ p->name, STK_TENSOR_F32, p->dims, p->shape, values + p->offset };
+        list[i] = (stk_safetensors_source){ p->name, STK_TENSOR_F32, p->dims, p->shape, values + p->offset };
     }
-    list[parameters->count] = (stk_tensor_source){ "decode_head.batch_norm.num_batches_tracked",
-                                                   STK_TENSOR_I64, 0, NULL, &batches };
+    list[parameters->count] = (stk_safetensors_source){ "decode_head.batch_norm.num_batches_tracked",
+                                                        STK_TENSOR_I64, 0, NULL, &batches };
     errno = 0;
     /* On the disk before anything is renamed: a full disk must not leave a new config.json with old weights.
      */
@@ -93,7 +93,7 @@ static int write_weights(FILE *out, const char *path, const stk_parameters *para
 
 enum { CONFIG, PREPROCESSOR, WEIGHTS, FILES };
 
-static int write_files(stk_atomic_file file[static FILES], const stk_config *config,
+static int write_files(stk_atomic_file file[static FILES], const stk_segformer_config *config,
                        const stk_parameters *parameters, const float *values,
                        const stk_pretrained_notes *notes, stoke_error *err)
 {
@@ -106,8 +106,9 @@ static int write_files(stk_atomic_file file[static FILES], const stk_config *con
     return status;
 }
 
-int stk_pretrained_save(const char *folder, const stk_config *config, const stk_parameters *parameters,
-                        const float *values, const stk_pretrained_notes *notes, stoke_error *err)
+int stk_pretrained_save(const char *folder, const stk_segformer_config *config,
+                        const stk_parameters *parameters, const float *values,
+                        const stk_pretrained_notes *notes, stoke_error *err)
 {
     static const char *const names[FILES] = { "config.json", "preprocessor_config.json",
                                               "model.safetensors" };

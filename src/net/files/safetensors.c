@@ -17,7 +17,7 @@
 static const struct {
     const char *name;
     uint32_t bytes;
-    stk_tensor_type type;
+    stk_safetensors_type type;
 } DTYPES[] = {
     { "F32", 4, STK_TENSOR_F32 },       { "F16", 2, STK_TENSOR_F16 },
     { "BF16", 2, STK_TENSOR_BF16 },     { "F64", 8, STK_TENSOR_F64 },
@@ -46,7 +46,7 @@ int stk_safetensors_length(const uint8_t first[static 8], uint64_t file_size, ui
 }
 
 /* The dtype's size in bytes; 0: not one of the format, or smaller than a byte. */
-static uint32_t look_up_dtype(stk_tensor *tensor)
+static uint32_t look_up_dtype(stk_safetensors_tensor *tensor)
 {
     for (size_t i = 0; i < sizeof DTYPES / sizeof *DTYPES; i++) {
         if (strcmp(DTYPES[i].name, tensor->dtype)) continue;
@@ -56,7 +56,7 @@ static uint32_t look_up_dtype(stk_tensor *tensor)
     return 0;
 }
 
-static int parse_shape(stk_tensor *tensor, const stk_json *json, const stk_json_value *shape,
+static int parse_shape(stk_safetensors_tensor *tensor, const stk_json *json, const stk_json_value *shape,
                        stoke_error *err)
 {
     tensor->count = 1;
@@ -75,7 +75,7 @@ static int parse_shape(stk_tensor *tensor, const stk_json *json, const stk_json_
     return STOKE_OK;
 }
 
-static int parse_tensor(stk_tensor *tensor, const stk_json *json, const stk_json_value *entry,
+static int parse_tensor(stk_safetensors_tensor *tensor, const stk_json *json, const stk_json_value *entry,
                         stoke_error *err)
 {
     tensor->name = stk_json_key(json, entry);
@@ -120,7 +120,7 @@ static int check_metadata(const stk_json *json, const stk_json_value *metadata, 
 /* Empty tensors come before the one that starts at the same byte. */
 static int by_place(const void *a, const void *b)
 {
-    const stk_tensor *x = a, *y = b;
+    const stk_safetensors_tensor *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
@@ -130,7 +130,7 @@ static int check_places(stk_safetensors *file, uint64_t data_size, stoke_error *
     uint64_t end = 0;
     if (file->count) qsort(file->list, file->count, sizeof *file->list, by_place);
     for (size_t i = 0; i < file->count; i++) {
-        const stk_tensor *t = &file->list[i];
+        const stk_safetensors_tensor *t = &file->list[i];
         if (t->begin != end)
             return stk_fail(err, STOKE_E_FORMAT, "%.200s: starts at byte %llu of the data, but %llu is next",
                             t->name, (unsigned long long)t->begin, (unsigned long long)end);
@@ -232,7 +232,7 @@ void stk_safetensors_close(stk_safetensors *file)
 }
 
 /* The chunk is aligned, whatever the tensor's place in the file. */
-static void convert(stk_tensor_type type, const void *chunk, float *values, size_t count)
+static void convert(stk_safetensors_type type, const void *chunk, float *values, size_t count)
 {
     const uint16_t *halves = chunk;
     const double *doubles = chunk;
@@ -244,7 +244,8 @@ static void convert(stk_tensor_type type, const void *chunk, float *values, size
         for (size_t i = 0; i < count; i++) values[i] = (float)doubles[i];
 }
 
-static int read_floats(const stk_safetensors *file, const stk_tensor *tensor, float *values, stoke_error *err)
+static int read_floats(const stk_safetensors *file, const stk_safetensors_tensor *tensor, float *values,
+                       stoke_error *err)
 {
     union {
         uint8_t bytes[65536];
@@ -264,7 +265,7 @@ static int read_floats(const stk_safetensors *file, const stk_tensor *tensor, fl
     return STOKE_OK;
 }
 
-int stk_safetensors_floats(const stk_safetensors *file, const stk_tensor *tensor, float *values,
+int stk_safetensors_floats(const stk_safetensors *file, const stk_safetensors_tensor *tensor, float *values,
                            stoke_error *err)
 {
     if (tensor->type > STK_TENSOR_F64)
@@ -275,8 +276,8 @@ int stk_safetensors_floats(const stk_safetensors *file, const stk_tensor *tensor
     return status;
 }
 
-int stk_safetensors_integer(const stk_safetensors *file, const stk_tensor *tensor, uint64_t *value,
-                            stoke_error *err)
+int stk_safetensors_integer(const stk_safetensors *file, const stk_safetensors_tensor *tensor,
+                            uint64_t *value, stoke_error *err)
 {
     int64_t read;
     if (tensor->type != STK_TENSOR_I64 || tensor->count != 1)
@@ -291,8 +292,8 @@ int stk_safetensors_integer(const stk_safetensors *file, const stk_tensor *tenso
     return STOKE_OK;
 }
 
-int stk_safetensors_bytes(const stk_safetensors *file, const stk_tensor *tensor, uint64_t from, void *bytes,
-                          size_t size, stoke_error *err)
+int stk_safetensors_bytes(const stk_safetensors *file, const stk_safetensors_tensor *tensor, uint64_t from,
+                          void *bytes, size_t size, stoke_error *err)
 {
     const int status = read_at(file->fd, bytes, size, file->data + tensor->begin + from, err);
     if (status && err) stk_error_prefix(err, file->path);

@@ -9,12 +9,12 @@
 
 #include "src/net/files/safetensors.h"
 
-static uint64_t width_of(const stk_tensor_source *source)
+static uint64_t width_of(const stk_safetensors_source *source)
 {
     return source->type == STK_TENSOR_I64 ? 8 : 4;
 }
 
-static uint64_t bytes_of(const stk_tensor_source *source)
+static uint64_t bytes_of(const stk_safetensors_source *source)
 {
     uint64_t bytes = width_of(source);
     for (uint32_t i = 0; i < source->dims; i++) bytes *= source->shape[i];
@@ -23,13 +23,13 @@ static uint64_t bytes_of(const stk_tensor_source *source)
 
 static int by_width_and_name(const void *a, const void *b)
 {
-    const stk_tensor_source *x = a, *y = b;
+    const stk_safetensors_source *x = a, *y = b;
     if (width_of(x) != width_of(y)) return width_of(x) > width_of(y) ? -1 : 1;
     return strcmp(x->name, y->name);
 }
 
 /* To `stream`, or nowhere when it is NULL. Returns the length: what is measured is what is written. */
-static uint64_t entry(FILE *stream, const stk_tensor_source *source, uint64_t begin)
+static uint64_t entry(FILE *stream, const stk_safetensors_source *source, uint64_t begin)
 {
     static const char *const names[] = { [STK_TENSOR_F32] = "F32", [STK_TENSOR_I64] = "I64" };
     char text[512];
@@ -76,8 +76,8 @@ static uint64_t quoted(FILE *stream, const char *text)
     return length + put(stream, "\"");
 }
 
-static uint64_t header(FILE *stream, const stk_tensor_source *list, size_t count,
-                       const stk_tensor_note *notes, size_t note_count)
+static uint64_t header(FILE *stream, const stk_safetensors_source *list, size_t count,
+                       const stk_safetensors_note *notes, size_t note_count)
 {
     uint64_t begin = 0, length = put(stream, "{\"__metadata__\":{");
     for (size_t i = 0; i < note_count; i++) {
@@ -94,8 +94,8 @@ static uint64_t header(FILE *stream, const stk_tensor_source *list, size_t count
     return length + put(stream, "}");
 }
 
-int stk_safetensors_write(FILE *stream, stk_tensor_source *list, size_t count, const stk_tensor_note *notes,
-                          size_t note_count)
+int stk_safetensors_write(FILE *stream, stk_safetensors_source *list, size_t count,
+                          const stk_safetensors_note *notes, size_t note_count)
 {
     if (count) qsort(list, count, sizeof *list, by_width_and_name);
     const uint64_t length = header(NULL, list, count, notes, note_count), padded = (length + 7) / 8 * 8;

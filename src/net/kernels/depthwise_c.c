@@ -17,7 +17,7 @@ static float gelu_slope(float x)
 }
 
 /* h2 at a column and channel, rounded to `type`. */
-static float convolve(const stk_depthwise *layer, uint32_t width, const stk_line_around *h1, uint32_t column,
+static float convolve(const stk_depthwise *layer, uint32_t width, const stk_depthwise_line_around *h1, uint32_t column,
                       uint32_t c, stk_float type)
 {
     float sum = layer->packed[9 * layer->channels + c];
@@ -33,7 +33,7 @@ static float convolve(const stk_depthwise *layer, uint32_t width, const stk_line
     return stk_get(&rounded, 0, type);
 }
 
-static void forward(const stk_depthwise *layer, const stk_line_part *part, const stk_line_around *h1,
+static void forward(const stk_depthwise *layer, const stk_depthwise_line_part *part, const stk_depthwise_line_around *h1,
                     void *h3, stk_float type)
 {
     for (uint32_t x = 0; x < part->columns; x++)
@@ -45,7 +45,7 @@ static void forward(const stk_depthwise *layer, const stk_line_part *part, const
 }
 
 /* t lies column by column, a column of zeros at either end. */
-static void slope(const stk_depthwise *layer, const stk_line_part *part, const stk_line_around *h1,
+static void slope(const stk_depthwise *layer, const stk_depthwise_line_part *part, const stk_depthwise_line_around *h1,
                   const void *dh3, float *t, stk_float type)
 {
     for (uint32_t x = 0; x < part->width; x++)
@@ -60,7 +60,7 @@ static void slope(const stk_depthwise *layer, const stk_line_part *part, const s
 
 /* h2(p) takes h1(p + offset) times weight(offset), so h1(p) gets t(p - offset) times weight(offset), and
  * weight(offset) gets h1(p) times t(p - offset). */
-static void backward(const stk_depthwise *layer, const stk_line_part *part, const float *const t[3],
+static void backward(const stk_depthwise *layer, const stk_depthwise_line_part *part, const float *const t[3],
                      const void *h1, void *dh1, float *sums, stk_float type)
 {
     for (uint32_t x = 0; x < part->width; x++)

@@ -9,17 +9,17 @@
 #include "src/net/kernels/depthwise_table.h"
 
 #define STK_DEPTHWISE_INSTANCES(name, type)                                                                  \
-    static void forward_##name(const stk_depthwise *layer, const stk_line_part *part,                        \
-                               const stk_line_around *h1, void *h3)                                          \
+    static void forward_##name(const stk_depthwise *layer, const stk_depthwise_line_part *part,                        \
+                               const stk_depthwise_line_around *h1, void *h3)                                          \
     {                                                                                                        \
         forward(layer, part, h1, h3, type);                                                                  \
     }                                                                                                        \
-    static void slope_##name(const stk_depthwise *layer, const stk_line_part *part,                          \
-                             const stk_line_around *h1, const void *dh3, float *t)                           \
+    static void slope_##name(const stk_depthwise *layer, const stk_depthwise_line_part *part,                          \
+                             const stk_depthwise_line_around *h1, const void *dh3, float *t)                           \
     {                                                                                                        \
         slope(layer, part, h1, dh3, t, type);                                                                \
     }                                                                                                        \
-    static void backward_##name(const stk_depthwise *layer, const stk_line_part *part,                       \
+    static void backward_##name(const stk_depthwise *layer, const stk_depthwise_line_part *part,                       \
                                 const float *const t[3], const void *h1, void *dh1, float *sums)             \
     {                                                                                                        \
         backward(layer, part, t, h1, dh1, sums, type);                                                       \

@@ -85,7 +85,7 @@ typedef struct lines {
 } lines;
 
 /* Where the map has ended the line itself stands in, with weights of 0. */
-STK_INLINE void take_taps(const stk_depthwise *layer, const stk_line_around *h1, size_t c, size_t lanes,
+STK_INLINE void take_taps(const stk_depthwise *layer, const stk_depthwise_line_around *h1, size_t c, size_t lanes,
                           taps *k)
 {
     for (size_t tap = 0; tap < 9; tap++)
@@ -95,7 +95,7 @@ STK_INLINE void take_taps(const stk_depthwise *layer, const stk_line_around *h1,
     k->bias = v_get_part(layer->packed, 9 * layer->channels + c, lanes, STK_F32);
 }
 
-STK_INLINE lines take_lines(const stk_depthwise *layer, const stk_line_around *h1, uint32_t width, size_t c,
+STK_INLINE lines take_lines(const stk_depthwise *layer, const stk_depthwise_line_around *h1, uint32_t width, size_t c,
                             stk_float type)
 {
     lines from = { .stride = layer->channels, .width = width };
@@ -154,7 +154,7 @@ STK_INLINE vf rounded(vf a, stk_float type)
 /* Asks for what the same block of the next line will take: in blocks of columns the processor sees no stream
  * to follow. Saves a quarter of both ways on maps that come from memory. Past the map's end nothing comes of
  * it. */
-STK_INLINE void fetch_ahead(const stk_depthwise *layer, const stk_line_part *part, const void *line,
+STK_INLINE void fetch_ahead(const stk_depthwise *layer, const stk_depthwise_line_part *part, const void *line,
                             uint32_t first, uint32_t count, size_t c, stk_float type)
 {
     const size_t bytes = stk_float_bytes(type);
@@ -164,8 +164,8 @@ STK_INLINE void fetch_ahead(const stk_depthwise *layer, const stk_line_part *par
         __builtin_prefetch((const void *)(next + i * layer->channels * bytes), 0, 2);
 }
 
-STK_INLINE void forward_block(const stk_depthwise *layer, const stk_line_part *part,
-                              const stk_line_around *h1, uint32_t first, uint32_t count, size_t c,
+STK_INLINE void forward_block(const stk_depthwise *layer, const stk_depthwise_line_part *part,
+                              const stk_depthwise_line_around *h1, uint32_t first, uint32_t count, size_t c,
                               size_t lanes, void *h3, stk_float type)
 {
     taps k;
@@ -181,7 +181,7 @@ STK_INLINE void forward_block(const stk_depthwise *layer, const stk_line_part *p
     for (uint32_t i = 0; i < count; i++) v_put_part(h3, at + i * layer->channels, lanes, value[i], type);
 }
 
-STK_INLINE void forward(const stk_depthwise *layer, const stk_line_part *part, const stk_line_around *h1,
+STK_INLINE void forward(const stk_depthwise *layer, const stk_depthwise_line_part *part, const stk_depthwise_line_around *h1,
                         void *h3, stk_float type)
 {
     const size_t end = part->channel + part->channels;
@@ -196,12 +196,12 @@ STK_INLINE void forward(const stk_depthwise *layer, const stk_line_part *part, c
 
 /* t lies vector by vector of channels, each from column -1 to `width`, the ends 0: what backward reads of a
  * vector is one piece of memory without special cases. */
-STK_INLINE size_t slope_at(const stk_line_part *part, size_t c)
+STK_INLINE size_t slope_at(const stk_depthwise_line_part *part, size_t c)
 {
     return (c - part->channel) * ((size_t)part->width + 2);
 }
 
-STK_INLINE void slope_block(const stk_depthwise *layer, const stk_line_part *part, const stk_line_around *h1,
+STK_INLINE void slope_block(const stk_depthwise *layer, const stk_depthwise_line_part *part, const stk_depthwise_line_around *h1,
                             uint32_t first, uint32_t count, size_t c, size_t lanes, const void *dh3, float *t,
                             stk_float type)
 {
@@ -221,7 +221,7 @@ STK_INLINE void slope_block(const stk_depthwise *layer, const stk_line_part *par
         v_store(out + i * STK_LANES, v_mul(value[i], v_get_part(dh3, at + i * layer->channels, lanes, type)));
 }
 
-STK_INLINE void slope(const stk_depthwise *layer, const stk_line_part *part, const stk_line_around *h1,
+STK_INLINE void slope(const stk_depthwise *layer, const stk_depthwise_line_part *part, const stk_depthwise_line_around *h1,
                       const void *dh3, float *t, stk_float type)
 {
     const size_t end = part->channel + part->channels;
@@ -257,7 +257,7 @@ STK_INLINE void add_sums(const stk_depthwise *layer, const lines *t, uint32_t fi
 }
 
 /* The gradient by h1 is a convolution of t, the weights turned around. */
-STK_INLINE void backward_block(const stk_depthwise *layer, const stk_line_part *part, const float *const t[3],
+STK_INLINE void backward_block(const stk_depthwise *layer, const stk_depthwise_line_part *part, const float *const t[3],
                                uint32_t first, uint32_t count, size_t c, size_t lanes, const void *h1,
                                void *dh1, float *sums, stk_float type)
 {
@@ -273,7 +273,7 @@ STK_INLINE void backward_block(const stk_depthwise *layer, const stk_line_part *
     if (sums) add_sums(layer, &from, first, count, c, lanes, h1, sums, type);
 }
 
-STK_INLINE void backward(const stk_depthwise *layer, const stk_line_part *part, const float *const t[3],
+STK_INLINE void backward(const stk_depthwise *layer, const stk_depthwise_line_part *part, const float *const t[3],
                          const void *h1, void *dh1, float *sums, stk_float type)
 {
     const size_t end = part->channel + part->channels;

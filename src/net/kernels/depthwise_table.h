@@ -12,14 +12,14 @@
 
 /* Columns column .. column + columns and channels channel .. channel + channels of a line of `width` columns
  * of all the layer's channels. `channel` is a multiple of 16. */
-typedef struct stk_line_part {
+typedef struct stk_depthwise_line_part {
     uint32_t width, column, columns, channel, channels;
-} stk_line_part;
+} stk_depthwise_line_part;
 
 /* The lines above, at and below the one to make, NULL where the map has ended. */
-typedef struct stk_line_around {
+typedef struct stk_depthwise_line_around {
     const void *line[3];
-} stk_line_around;
+} stk_depthwise_line_around;
 
 /* Gradients by h2 are kept in f32 lines of this many floats, in an order the column chooses; it makes them
  * (slope) and reads them (backward). A line of zeros is one of any order. */
@@ -30,14 +30,14 @@ static inline size_t stk_slope_floats(uint32_t width, uint32_t channels)
 
 typedef struct stk_depthwise_table {
     /* h3 points to where column `column` goes, h1 to column 0. */
-    void (*forward[STK_FLOATS])(const stk_depthwise *layer, const stk_line_part *part,
-                                const stk_line_around *h1, void *h3);
+    void (*forward[STK_FLOATS])(const stk_depthwise *layer, const stk_depthwise_line_part *part,
+                                const stk_depthwise_line_around *h1, void *h3);
     /* t = dh3 gelu'(h2) for whole lines. */
-    void (*slope[STK_FLOATS])(const stk_depthwise *layer, const stk_line_part *part,
-                              const stk_line_around *h1, const void *dh3, float *t);
+    void (*slope[STK_FLOATS])(const stk_depthwise *layer, const stk_depthwise_line_part *part,
+                              const stk_depthwise_line_around *h1, const void *dh3, float *t);
     /* dh1 of a whole line from the three lines of t around it; adds what it says of the 9 weights and the
      * bias to sums[tap][channels], unless that is NULL. */
-    void (*backward[STK_FLOATS])(const stk_depthwise *layer, const stk_line_part *part,
+    void (*backward[STK_FLOATS])(const stk_depthwise *layer, const stk_depthwise_line_part *part,
                                  const float *const t[3], const void *h1, void *dh1, float *sums);
 } stk_depthwise_table;
 

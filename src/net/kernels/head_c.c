@@ -17,7 +17,7 @@ static float pixel(const stk_head_line *line, size_t x, size_t c)
 {
     float value = line->base[x * line->size + c];
     for (int s = 0; s < STK_SMALLER; s++) {
-        const stk_tap tap = line->across[s]->taps[x];
+        const stk_head_tap tap = line->across[s]->taps[x];
         value += line->low[s][(size_t)tap.a * line->size + c] * tap.a_weight;
         value += line->low[s][(size_t)tap.b * line->size + c] * tap.b_weight;
     }
@@ -108,7 +108,7 @@ static void spread(const stk_head_upsample *across, uint32_t size, const void *d
                    float b_weight, float *b, stk_float type)
 {
     for (size_t j = 0; j < across->small; j++) {
-        const stk_spread from = across->spreads[j];
+        const stk_head_spread from = across->spreads[j];
         for (size_t c = 0; c < size; c++) {
             float sum = 0;
             for (size_t k = 0; k < from.count; k++)

@@ -25,7 +25,7 @@ STK_INLINE reach reach_of(const stk_head_line *line, size_t x)
 {
     reach from;
     for (int s = 0; s < STK_SMALLER; s++) {
-        const stk_tap *tap = &line->across[s]->taps[x];
+        const stk_head_tap *tap = &line->across[s]->taps[x];
         from.at[2 * s] = line->low[s] + (size_t)tap->a * line->size;
         from.at[2 * s + 1] = line->low[s] + (size_t)tap->b * line->size;
         from.weight[2 * s] = v_set(tap->a_weight);
@@ -200,7 +200,7 @@ STK_INLINE void spread(const stk_head_upsample *across, uint32_t size, const voi
 {
     enum { SUMS = 32 / STK_LANES };
     for (size_t j = 0; j < across->small; j++) {
-        const stk_spread from = across->spreads[j];
+        const stk_head_spread from = across->spreads[j];
         for (size_t c = 0; c < size; c += 32) {
             vf sum[SUMS];
             for (size_t k = 0; k < SUMS; k++) sum[k] = v_zero();

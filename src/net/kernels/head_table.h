@@ -61,21 +61,21 @@ typedef struct stk_head_norm_back {
 
 /* Interpolation along one axis. Sample i of the larger map is a_weight of sample a and b_weight of sample b.
  */
-typedef struct stk_tap {
+typedef struct stk_head_tap {
     uint32_t a, b;
     float a_weight, b_weight;
-} stk_tap;
+} stk_head_tap;
 
 /* Transposed: sample j of the smaller map is in samples first .. first + count of the larger one, with the
  * weights that begin at `at`. */
-typedef struct stk_spread {
+typedef struct stk_head_spread {
     uint32_t first, count, at;
-} stk_spread;
+} stk_head_spread;
 
 typedef struct stk_head_upsample {
     uint32_t small, large; /* samples */
-    stk_tap *taps;         /* large */
-    stk_spread *spreads;   /* small */
+    stk_head_tap *taps;         /* large */
+    stk_head_spread *spreads;   /* small */
     float *weights;        /* up to 2 large */
 } stk_head_upsample;
 

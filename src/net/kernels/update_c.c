@@ -13,12 +13,12 @@ static double squares(const float *values, size_t count)
     return sum;
 }
 
-static void average_of(const stk_update_step *step, const stk_chunk *chunk, size_t i)
+static void average_of(const stk_update_step *step, const stk_update_chunk *chunk, size_t i)
 {
     if (chunk->average) chunk->average[i] = step->keep * chunk->average[i] + step->take * chunk->values[i];
 }
 
-static void adamw(const stk_update_step *step, const stk_chunk *chunk)
+static void adamw(const stk_update_step *step, const stk_update_chunk *chunk)
 {
     for (size_t i = 0; i < chunk->count; i++) {
         const float g = step->factor * chunk->gradients[i];
@@ -32,7 +32,7 @@ static void adamw(const stk_update_step *step, const stk_chunk *chunk)
     }
 }
 
-static void sgd(const stk_update_step *step, const stk_chunk *chunk)
+static void sgd(const stk_update_step *step, const stk_update_chunk *chunk)
 {
     for (size_t i = 0; i < chunk->count; i++) {
         float g = step->factor * chunk->gradients[i] + step->decay * chunk->values[i];

@@ -23,14 +23,14 @@ static double squares(const float *values, size_t count)
 }
 
 /* Elements i .. i + count, count <= STK_LANES. */
-STK_INLINE void average_of(const stk_update_step *step, const stk_chunk *chunk, size_t i, size_t count, vf value)
+STK_INLINE void average_of(const stk_update_step *step, const stk_update_chunk *chunk, size_t i, size_t count, vf value)
 {
     if (!chunk->average) return;
     const vf old = v_mul(v_set(step->keep), v_get_part(chunk->average, i, count, STK_F32));
     v_put_part(chunk->average, i, count, v_fma(v_set(step->take), value, old), STK_F32);
 }
 
-STK_INLINE void adamw_at(const stk_update_step *step, const stk_chunk *chunk, size_t i, size_t count)
+STK_INLINE void adamw_at(const stk_update_step *step, const stk_update_chunk *chunk, size_t i, size_t count)
 {
     const vf g = v_mul(v_set(step->factor), v_get_part(chunk->gradients, i, count, STK_F32));
     vf m = v_get_part(chunk->first, i, count, STK_F32), v = v_get_part(chunk->second, i, count, STK_F32);
@@ -45,16 +45,16 @@ STK_INLINE void adamw_at(const stk_update_step *step, const stk_chunk *chunk, si
     average_of(step, chunk, i, count, value);
 }
 
-static void adamw(const stk_update_step *step, const stk_chunk *chunk)
+static void adamw(const stk_update_step *step, const stk_update_chunk *chunk)
 {
     const stk_update_step s = *step; /* in registers: stores of floats might change the original */
-    const stk_chunk c = *chunk;
+    const stk_update_chunk c = *chunk;
     size_t i = 0;
     for (; i + STK_LANES <= c.count; i += STK_LANES) adamw_at(&s, &c, i, STK_LANES);
     if (i < c.count) adamw_at(&s, &c, i, c.count - i);
 }
 
-STK_INLINE void sgd_at(const stk_update_step *step, const stk_chunk *chunk, size_t i, size_t count)
+STK_INLINE void sgd_at(const stk_update_step *step, const stk_update_chunk *chunk, size_t i, size_t count)
 {
     vf value = v_get_part(chunk->values, i, count, STK_F32);
     vf g = v_mul(v_set(step->factor), v_get_part(chunk->gradients, i, count, STK_F32));
@@ -69,10 +69,10 @@ STK_INLINE void sgd_at(const stk_update_step *step, const stk_chunk *chunk, size
     average_of(step, chunk, i, count, value);
 }
 
-static void sgd(const stk_update_step *step, const stk_chunk *chunk)
+static void sgd(const stk_update_step *step, const stk_update_chunk *chunk)
 {
     const stk_update_step s = *step;
-    const stk_chunk c = *chunk;
+    const stk_update_chunk c = *chunk;
     size_t i = 0;
     for (; i + STK_LANES <= c.count; i += STK_LANES) sgd_at(&s, &c, i, STK_LANES);
     if (i < c.count) sgd_at(&s, &c, i, c.count - i);

@@ -21,17 +21,17 @@ typedef struct stk_update_step {
 
 /* Parameters that are updated together. average NULL: none. SGD: second is not looked at, first NULL: no
  * momentum. */
-typedef struct stk_chunk {
+typedef struct stk_update_chunk {
     float *values;
     const float *gradients;
     float *first, *second, *average;
     size_t count;
-} stk_chunk;
+} stk_update_chunk;
 
 typedef struct stk_update_table {
     double (*squares)(const float *values, size_t count); /* their sum */
-    void (*adamw)(const stk_update_step *step, const stk_chunk *chunk);
-    void (*sgd)(const stk_update_step *step, const stk_chunk *chunk);
+    void (*adamw)(const stk_update_step *step, const stk_update_chunk *chunk);
+    void (*sgd)(const stk_update_step *step, const stk_update_chunk *chunk);
 } stk_update_table;
 
 void stk_update_fill_c(stk_update_table *table);

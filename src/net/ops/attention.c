@@ -144,11 +144,11 @@ void stk_attention_backward(const stk_exec *run, const stk_attention *shape, con
     stk_threadpool_run(run->pool, sum_task, &j, shape->batch * ((shape->keys + SUM_KEYS - 1) / SUM_KEYS));
 }
 
-stk_need stk_attention_need(const stk_exec *run, const stk_attention *shape)
+stk_exec_need stk_attention_need(const stk_exec *run, const stk_attention *shape)
 {
     const job j = job_of(run, shape);
-    return (stk_need){ .scratch = run->table->attention.scratch(shape->keys, shape->head_size),
-                       .partial = run->forward_only
-                                      ? 0
-                                      : shape->batch * shape->heads * j.chunks * part_floats(shape) };
+    return (stk_exec_need){ .scratch = run->table->attention.scratch(shape->keys, shape->head_size),
+                            .partial = run->forward_only
+                                           ? 0
+                                           : shape->batch * shape->heads * j.chunks * part_floats(shape) };
 }

@@ -23,6 +23,6 @@ void stk_attention_forward(const stk_exec *run, const stk_attention *shape, cons
 void stk_attention_backward(const stk_exec *run, const stk_attention *shape, const void *q, const void *kv,
                             const void *context, const float *log_sum, const void *d_context, void *dq,
                             void *dkv);
-stk_need stk_attention_need(const stk_exec *run, const stk_attention *shape);
+stk_exec_need stk_attention_need(const stk_exec *run, const stk_attention *shape);
 
 #endif

@@ -23,7 +23,7 @@ typedef struct inside {
     uint32_t first, end;
 } inside;
 
-static inside clip(const stk_patches *p, int64_t x)
+static inside clip(const stk_conv_patches *p, int64_t x)
 {
     int64_t first = x < 0 ? -x : 0, end = p->width - x;
     if (first > p->kernel) first = p->kernel;
@@ -32,7 +32,8 @@ static inside clip(const stk_patches *p, int64_t x)
 }
 
 /* The part inside of a line of a patch: pixels of line y from column x on. */
-static void copy_pixels(const stk_patches *p, size_t sample, size_t y, size_t x, uint32_t pixels, void *out)
+static void copy_pixels(const stk_conv_patches *p, size_t sample, size_t y, size_t x, uint32_t pixels,
+                        void *out)
 {
     const size_t pixel = y * p->width + x, base = sample * p->sample_stride, channels = p->channels;
     if (!p->planar) {
@@ -46,7 +47,7 @@ static void copy_pixels(const stk_patches *p, size_t sample, size_t y, size_t x,
 }
 
 /* The line of a patch that begins at column x, line y of the source; what lies outside is 0. */
-static void border_line(const stk_patches *p, size_t sample, int64_t y, int64_t x, void *out)
+static void border_line(const stk_conv_patches *p, size_t sample, int64_t y, int64_t x, void *out)
 {
     const size_t pixel = p->channels * stk_float_bytes(p->out);
     const inside in = y < 0 || y >= p->height ? (inside){ p->kernel, p->kernel } : clip(p, x);
@@ -57,7 +58,7 @@ static void border_line(const stk_patches *p, size_t sample, int64_t y, int64_t 
                     (unsigned char *)out + in.first * pixel);
 }
 
-static void make_row(const stk_patches *p, const stk_conv_table *table, size_t row, unsigned char *out)
+static void make_row(const stk_conv_patches *p, const stk_conv_table *table, size_t row, unsigned char *out)
 {
     const size_t tokens = (size_t)p->out_height * p->out_width, sample = row / tokens, token = row % tokens;
     const size_t line = p->kernel * p->channels * stk_float_bytes(p->out);
@@ -81,22 +82,22 @@ static void make_row(const stk_patches *p, const stk_conv_table *table, size_t r
 /* The table is not handed to makers of rows; the one in use will do, as all give the same bits. */
 static void make_rows(const void *context, size_t first, size_t count, void *out)
 {
-    const stk_patches *p = context;
+    const stk_conv_patches *p = context;
     const stk_conv_table *table = &stk_net_table_get()->conv;
     const size_t bytes = (size_t)p->kernel * p->kernel * p->channels * stk_float_bytes(p->out);
     for (size_t i = 0; i < count; i++) make_row(p, table, first + i, (unsigned char *)out + i * bytes);
 }
 
-stk_rows stk_patches_rows(const stk_patches *patches)
+stk_exec_rows stk_patches_rows(const stk_conv_patches *patches)
 {
-    return (stk_rows){ .stride = (size_t)patches->kernel * patches->kernel * patches->channels,
-                       .make = make_rows,
-                       .context = patches };
+    return (stk_exec_rows){ .stride = (size_t)patches->kernel * patches->kernel * patches->channels,
+                            .make = make_rows,
+                            .context = patches };
 }
 
 typedef struct job {
     const stk_conv_table *table;
-    const stk_patches *patches;
+    const stk_conv_patches *patches;
     const void *d_rows;
     size_t stride;
     void *dx;
@@ -131,7 +132,7 @@ enum { MOST = 64 };
  * what follows in the kernel. */
 static void sum_taps(const job *j, size_t sample, taps ys, taps xs, size_t at, size_t count)
 {
-    const stk_patches *p = j->patches;
+    const stk_conv_patches *p = j->patches;
     const void *in[MOST];
     uint32_t n = 0;
     int add = j->add;
@@ -155,7 +156,7 @@ static void sum_taps(const job *j, size_t sample, taps ys, taps xs, size_t at, s
  * in the line: then a kernel's line is added at once, else token by token. */
 static void backward_line(const job *j, size_t sample, uint32_t y)
 {
-    const stk_patches *p = j->patches;
+    const stk_conv_patches *p = j->patches;
     const taps ys = taps_of(y, p->kernel, p->stride, p->padding, p->out_height);
     const size_t line = (sample * p->height + y) * p->width * p->channels;
     for (uint32_t x = 0, run = 1; x < p->width; x += run) {
@@ -175,8 +176,8 @@ static void backward_task(const void *context, uint32_t task, uint32_t thread)
         backward_line(j, line / j->patches->height, (uint32_t)(line % j->patches->height));
 }
 
-void stk_patches_backward(const stk_exec *run, const stk_patches *patches, const void *d_rows, size_t stride,
-                          void *dx, stk_float dx_type, int add)
+void stk_patches_backward(const stk_exec *run, const stk_conv_patches *patches, const void *d_rows,
+                          size_t stride, void *dx, stk_float dx_type, int add)
 {
     /* Enough elements to outweigh the handing out of a task, some 10 us. */
     const size_t line = (size_t)patches->width * patches->channels, enough = 16384;

@@ -18,7 +18,7 @@ enum { STRIP_LINES = 16, GROUP_CHANNELS = 128 };
 typedef struct job {
     const stk_exec *run;
     const stk_depthwise *layer;
-    stk_map map;
+    stk_depthwise_map map;
     uint32_t strips, groups; /* of an image, of a strip */
     const void *h1;
     void *h3;        /* forward */
@@ -27,7 +27,7 @@ typedef struct job {
     float *partial; /* NULL: weight and bias are frozen */
 } job;
 
-static uint32_t strips_of(stk_map map)
+static uint32_t strips_of(stk_depthwise_map map)
 {
     return (map.height + STRIP_LINES - 1) / STRIP_LINES;
 }
@@ -45,7 +45,7 @@ static uint32_t tasks_of(const job *j)
 /* One task's share: lines first .. end of an image. */
 typedef struct share {
     uint32_t image, strip, first, end;
-    stk_line_part part;
+    stk_depthwise_line_part part;
 } share;
 
 static share share_of(const job *j, uint32_t task)
@@ -65,17 +65,17 @@ static share share_of(const job *j, uint32_t task)
 }
 
 /* Line y of an image; NULL outside of it. */
-static void *line_at(const void *data, const stk_depthwise *layer, stk_map map, uint32_t image, int64_t y,
-                     stk_float type)
+static void *line_at(const void *data, const stk_depthwise *layer, stk_depthwise_map map, uint32_t image,
+                     int64_t y, stk_float type)
 {
     if (y < 0 || y >= map.height) return NULL;
     return stk_at(data, ((size_t)image * map.height + (size_t)y) * map.width * layer->channels, type);
 }
 
-static stk_line_around around(const void *data, const stk_depthwise *layer, stk_map map, uint32_t image,
-                              int64_t y, stk_float type)
+static stk_depthwise_line_around around(const void *data, const stk_depthwise *layer, stk_depthwise_map map,
+                                        uint32_t image, int64_t y, stk_float type)
 {
-    stk_line_around lines;
+    stk_depthwise_line_around lines;
     for (int k = 0; k < 3; k++) lines.line[k] = line_at(data, layer, map, image, y + k - 1, type);
     return lines;
 }
@@ -100,14 +100,14 @@ static void forward_share(const void *context, uint32_t task, uint32_t thread)
     const stk_float type = j->run->type;
     const share s = share_of(j, task);
     for (uint32_t y = s.first; y < s.end; y++) {
-        const stk_line_around h1 = around(j->h1, j->layer, j->map, s.image, y, type);
+        const stk_depthwise_line_around h1 = around(j->h1, j->layer, j->map, s.image, y, type);
         j->run->table->depthwise.forward[type](j->layer, &s.part, &h1,
                                                line_at(j->h3, j->layer, j->map, s.image, y, type));
     }
 }
 
-void stk_depthwise_forward(const stk_exec *run, const stk_depthwise *layer, stk_map map, const void *h1,
-                           void *h3)
+void stk_depthwise_forward(const stk_exec *run, const stk_depthwise *layer, stk_depthwise_map map,
+                           const void *h1, void *h3)
 {
     const job j = { .run = run,
                     .layer = layer,
@@ -121,27 +121,28 @@ void stk_depthwise_forward(const stk_exec *run, const stk_depthwise *layer, stk_
 
 static void make_rows(const void *context, size_t first, size_t count, void *out)
 {
-    const stk_hidden *source = context;
+    const stk_depthwise_hidden *source = context;
     const stk_depthwise *layer = source->layer;
-    const stk_map map = source->map;
+    const stk_depthwise_map map = source->map;
     const stk_float type = source->type;
     for (size_t done = 0; done < count;) { /* the part of one line that is asked for */
         const size_t row = first + done, line = row / map.width;
         const uint32_t column = (uint32_t)(row % map.width), left = map.width - column;
-        const stk_line_part part = { .width = map.width,
-                                     .column = column,
-                                     .columns = left < count - done ? left : (uint32_t)(count - done),
-                                     .channels = layer->channels };
-        const stk_line_around h1 =
+        const stk_depthwise_line_part part = { .width = map.width,
+                                               .column = column,
+                                               .columns =
+                                                   left < count - done ? left : (uint32_t)(count - done),
+                                               .channels = layer->channels };
+        const stk_depthwise_line_around h1 =
             around(source->h1, layer, map, (uint32_t)(line / map.height), (int64_t)(line % map.height), type);
         source->table->depthwise.forward[type](layer, &part, &h1, stk_at(out, done * layer->channels, type));
         done += part.columns;
     }
 }
 
-stk_rows stk_hidden_rows(const stk_hidden *source)
+stk_exec_rows stk_hidden_rows(const stk_depthwise_hidden *source)
 {
-    return (stk_rows){ .stride = source->layer->channels, .make = make_rows, .context = source };
+    return (stk_exec_rows){ .stride = source->layer->channels, .make = make_rows, .context = source };
 }
 
 /* Gradients by h2 of line y to its place in the ring; zeros when the map has ended there. */
@@ -152,7 +153,7 @@ static float *make_slope(const job *j, const share *s, int64_t y, float *ring)
     float *t = ring + (size_t)((y + 3) % 3) * floats;
     const void *dh3 = line_at(j->dh3, j->layer, j->map, s->image, y, type);
     if (!dh3) return memset(t, 0, floats * sizeof *t);
-    const stk_line_around h1 = around(j->h1, j->layer, j->map, s->image, y, type);
+    const stk_depthwise_line_around h1 = around(j->h1, j->layer, j->map, s->image, y, type);
     j->run->table->depthwise.slope[type](j->layer, &s->part, &h1, dh3, t);
     return t;
 }
@@ -182,8 +183,8 @@ static void backward_share(const void *context, uint32_t task, uint32_t thread)
     }
 }
 
-void stk_depthwise_backward(const stk_exec *run, const stk_depthwise *layer, stk_map map, const void *h1,
-                            const void *dh3, void *dh1)
+void stk_depthwise_backward(const stk_exec *run, const stk_depthwise *layer, stk_depthwise_map map,
+                            const void *h1, const void *dh3, void *dh1)
 {
     const job j = { .run = run,
                     .layer = layer,
@@ -203,10 +204,10 @@ void stk_depthwise_backward(const stk_exec *run, const stk_depthwise *layer, stk
     stk_partial_give(j.partial + 9 * channels, channels, layer->d_bias, 1, run->accumulate);
 }
 
-stk_need stk_depthwise_need(const stk_exec *run, const stk_depthwise *layer, stk_map map)
+stk_exec_need stk_depthwise_need(const stk_exec *run, const stk_depthwise *layer, stk_depthwise_map map)
 {
     const uint32_t group = layer->channels < GROUP_CHANNELS ? layer->channels : GROUP_CHANNELS;
     const size_t ring = 3 * stk_slope_floats(map.width, group) * sizeof(float);
-    return (stk_need){ .scratch = (ring + 63) / 64 * 64,
-                       .partial = (size_t)map.batch * strips_of(map) * 10 * layer->channels };
+    return (stk_exec_need){ .scratch = (ring + 63) / 64 * 64,
+                            .partial = (size_t)map.batch * strips_of(map) * 10 * layer->channels };
 }

@@ -22,28 +22,28 @@ typedef struct stk_depthwise {
     float *packed;              /* 10 * channels floats: [tap][channel], then the bias; in the arena */
 } stk_depthwise;
 
-typedef struct stk_map {
+typedef struct stk_depthwise_map {
     uint32_t batch, height, width;
-} stk_map;
+} stk_depthwise_map;
 
 /* Once per step. */
 void stk_depthwise_pack(const stk_exec *run, const stk_depthwise *const *layers, size_t count);
 
-void stk_depthwise_forward(const stk_exec *run, const stk_depthwise *layer, stk_map map, const void *h1,
-                           void *h3);
+void stk_depthwise_forward(const stk_exec *run, const stk_depthwise *layer, stk_depthwise_map map,
+                           const void *h1, void *h3);
 /* h3 made row by row from h1 when it is needed (for linear.h). */
-typedef struct stk_hidden {
+typedef struct stk_depthwise_hidden {
     const struct stk_net_table *table;
     const stk_depthwise *layer;
-    stk_map map;
+    stk_depthwise_map map;
     const void *h1;
     stk_float type;
-} stk_hidden;
-stk_rows stk_hidden_rows(const stk_hidden *source);
+} stk_depthwise_hidden;
+stk_exec_rows stk_hidden_rows(const stk_depthwise_hidden *source);
 
 /* dh1 from dh3; gradients of weight and bias. dh1 may not be dh3. */
-void stk_depthwise_backward(const stk_exec *run, const stk_depthwise *layer, stk_map map, const void *h1,
-                            const void *dh3, void *dh1);
-stk_need stk_depthwise_need(const stk_exec *run, const stk_depthwise *layer, stk_map map);
+void stk_depthwise_backward(const stk_exec *run, const stk_depthwise *layer, stk_depthwise_map map,
+                            const void *h1, const void *dh3, void *dh1);
+stk_exec_need stk_depthwise_need(const stk_exec *run, const stk_depthwise *layer, stk_depthwise_map map);
 
 #endif

@@ -78,14 +78,14 @@ void stk_layernorm_stats(const stk_exec *run, const stk_layernorm *norm, size_t 
 
 static void make_rows(const void *context, size_t first, size_t count, void *out)
 {
-    const stk_normalised *source = context;
+    const stk_layernorm_normalized *source = context;
     source->table->layernorm.apply[source->type](
         source->norm, count, source->x + first * source->norm->channels, source->stats + 2 * first, out);
 }
 
-stk_rows stk_normalised_rows(const stk_normalised *source)
+stk_exec_rows stk_normalised_rows(const stk_layernorm_normalized *source)
 {
-    return (stk_rows){ .stride = source->norm->channels, .make = make_rows, .context = source };
+    return (stk_exec_rows){ .stride = source->norm->channels, .make = make_rows, .context = source };
 }
 
 static void backward_chunk(const void *context, uint32_t task, uint32_t thread)
@@ -123,8 +123,8 @@ void stk_layernorm_backward(const stk_exec *run, const stk_layernorm *norm, size
     stk_partial_give(j.partial + channels, channels, norm->d_beta, 1, run->accumulate);
 }
 
-stk_need stk_layernorm_need(const stk_exec *run, const stk_layernorm *norm, size_t rows)
+stk_exec_need stk_layernorm_need(const stk_exec *run, const stk_layernorm *norm, size_t rows)
 {
     const size_t chunk = chunk_rows(norm, rows);
-    return (stk_need){ .scratch = 0, .partial = (rows + chunk - 1) / chunk * 2 * norm->channels };
+    return (stk_exec_need){ .scratch = 0, .partial = (rows + chunk - 1) / chunk * 2 * norm->channels };
 }

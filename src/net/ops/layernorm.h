@@ -23,18 +23,18 @@ void stk_layernorm_stats(const stk_exec *run, const stk_layernorm *norm, size_t 
                          float *stats);
 
 /* The normalised rows, made when they are needed from x and its statistics (for linear.h). */
-typedef struct stk_normalised {
+typedef struct stk_layernorm_normalized {
     const struct stk_net_table *table;
     const stk_layernorm *norm;
     const float *x, *stats;
     stk_float type;
-} stk_normalised;
-stk_rows stk_normalised_rows(const stk_normalised *source);
+} stk_layernorm_normalized;
+stk_exec_rows stk_normalised_rows(const stk_layernorm_normalized *source);
 
 /* dx = residual + d(norm); residual NULL: none; it may be dx. dy of dy_type (f32 or the run's). */
 void stk_layernorm_backward(const stk_exec *run, const stk_layernorm *norm, size_t rows, const float *x,
                             const float *stats, const void *dy, stk_float dy_type, const float *residual,
                             float *dx);
-stk_need stk_layernorm_need(const stk_exec *run, const stk_layernorm *norm, size_t rows);
+stk_exec_need stk_layernorm_need(const stk_exec *run, const stk_layernorm *norm, size_t rows);
 
 #endif

@@ -78,9 +78,9 @@ typedef struct product_job {
     const stk_exec *run;
     const stk_gemm *gemm;
     stk_gemm_product product;
-    stk_product_cut cut;
+    stk_linear_product_cut cut;
     size_t rows;
-    stk_rows x;
+    stk_exec_rows x;
     void *y;
     size_t y_stride;
 } product_job;
@@ -109,7 +109,7 @@ static void product_task(const void *context, uint32_t task, uint32_t thread)
                         job->y_stride);
 }
 
-static void product_run(product_job *job, const stk_rows *x)
+static void product_run(product_job *job, const stk_exec_rows *x)
 {
     job->cut = stk_product_cut_of(job->gemm, job->rows, job->product.k, job->product.n);
     job->x = *x;
@@ -120,7 +120,7 @@ static void product_run(product_job *job, const stk_rows *x)
     stk_threadpool_run(job->run->pool, product_task, job, (uint32_t)(job->cut.blocks * job->cut.pieces));
 }
 
-static stk_gemm_product forward_product(const stk_linear *linear, const stk_finish *finish)
+static stk_gemm_product forward_product(const stk_linear *linear, const stk_linear_finish *finish)
 {
     return (stk_gemm_product){ .k = linear->in,
                                .n = linear->out,
@@ -145,8 +145,8 @@ static stk_gemm_product input_product(const stk_linear *linear, void *dx, stk_fl
                                .residual_type = type };
 }
 
-void stk_linear_forward(const stk_exec *run, const stk_linear *linear, size_t rows, const stk_rows *x,
-                        const stk_finish *finish, void *y, size_t y_stride)
+void stk_linear_forward(const stk_exec *run, const stk_linear *linear, size_t rows, const stk_exec_rows *x,
+                        const stk_linear_finish *finish, void *y, size_t y_stride)
 {
     product_job job = { .run = run,
                         .gemm = stk_linear_gemm(run),
@@ -157,7 +157,7 @@ void stk_linear_forward(const stk_exec *run, const stk_linear *linear, size_t ro
     product_run(&job, x);
 }
 
-void stk_linear_input(const stk_exec *run, const stk_linear *linear, size_t rows, const stk_rows *dy,
+void stk_linear_input(const stk_exec *run, const stk_linear *linear, size_t rows, const stk_exec_rows *dy,
                       void *dx, size_t dx_stride, stk_float type, int add)
 {
     product_job job = { .run = run,
@@ -170,7 +170,7 @@ void stk_linear_input(const stk_exec *run, const stk_linear *linear, size_t rows
 }
 
 void stk_linear_forward_rows(const stk_exec *run, const stk_linear *linear, size_t rows, const void *x,
-                             size_t x_stride, const stk_finish *finish, void *y, size_t y_stride)
+                             size_t x_stride, const stk_linear_finish *finish, void *y, size_t y_stride)
 {
     const stk_gemm_product product = forward_product(linear, finish);
     stk_linear_gemm(run)->multiply(&product, rows, x, x_stride, y, y_stride);
@@ -192,7 +192,7 @@ typedef struct small_job {
     stk_gemm_source source;
     stk_gemm_product product;
     size_t m;
-    stk_matrix a;
+    stk_linear_matrix a;
     float *c;
     size_t c_stride;
     void *packed;
@@ -232,8 +232,8 @@ static void small_task(const void *context, uint32_t task, uint32_t thread)
     job->gemm->multiply(&product, rows, a, a_stride, c, job->c_stride);
 }
 
-void stk_multiply(const stk_exec *run, size_t m, size_t n, size_t k, stk_matrix a, stk_matrix b, float *c,
-                  size_t c_stride, int add, void *room)
+void stk_multiply(const stk_exec *run, size_t m, size_t n, size_t k, stk_linear_matrix a, stk_linear_matrix b,
+                  float *c, size_t c_stride, int add, void *room)
 {
     const stk_gemm *gemm = &run->table->gemm.of[STK_F32];
     /* B[k][n] as it lies is a layer's backward weights: k outputs of n inputs each. */

@@ -32,44 +32,44 @@ size_t stk_linear_packed(const stk_exec *run, const stk_linear *linear, int whic
 void stk_linear_pack(const stk_exec *run, const stk_linear *const *linears, size_t count);
 
 /* What becomes of X W^T. In this order: + bias, * scale, + residual. */
-typedef struct stk_finish {
+typedef struct stk_linear_finish {
     stk_float type;        /* of Y: the run's or STK_F32 */
     const float *scale;    /* NULL, or one factor per sample (drop path); 0 drops the sample */
     size_t sample_rows;    /* rows of a sample, for `scale` */
     const float *residual; /* NULL, or f32 with the stride of Y; may be Y itself when that is f32 */
     int no_bias;
-} stk_finish;
+} stk_linear_finish;
 
 /* y[row][0 .. out) for `rows` rows, y_stride elements apart. Elements of y beyond `out` are left alone. */
-void stk_linear_forward(const stk_exec *run, const stk_linear *linear, size_t rows, const stk_rows *x,
-                        const stk_finish *finish, void *y, size_t y_stride);
+void stk_linear_forward(const stk_exec *run, const stk_linear *linear, size_t rows, const stk_exec_rows *x,
+                        const stk_linear_finish *finish, void *y, size_t y_stride);
 /* dx[row][0 .. in) (=, or += when add) of `type` from dy of the run's type. */
-void stk_linear_input(const stk_exec *run, const stk_linear *linear, size_t rows, const stk_rows *dy,
+void stk_linear_input(const stk_exec *run, const stk_linear *linear, size_t rows, const stk_exec_rows *dy,
                       void *dx, size_t dx_stride, stk_float type, int add);
 /* Gradients of weight and bias, honouring run->accumulate. */
-void stk_linear_weight(const stk_exec *run, const stk_linear *linear, size_t rows, const stk_rows *x,
-                       const stk_rows *dy);
+void stk_linear_weight(const stk_exec *run, const stk_linear *linear, size_t rows, const stk_exec_rows *x,
+                       const stk_exec_rows *dy);
 /* One thread's share of forward and input, for operations that fuse the layer with what comes before or after
  * (segformer_head.h). The rows lie in memory. */
 void stk_linear_forward_rows(const stk_exec *run, const stk_linear *linear, size_t rows, const void *x,
-                             size_t x_stride, const stk_finish *finish, void *y, size_t y_stride);
+                             size_t x_stride, const stk_linear_finish *finish, void *y, size_t y_stride);
 void stk_linear_input_rows(const stk_exec *run, const stk_linear *linear, size_t rows, const void *dy,
                            size_t dy_stride, void *dx, size_t dx_stride, stk_float type, int add);
 
 /* Enough for all three on up to `rows` rows. Rows that are made may have a stride of their width rounded up
  * to a multiple of 32 elements, not more. */
-stk_need stk_linear_need(const stk_exec *run, const stk_linear *linear, size_t rows);
+stk_exec_need stk_linear_need(const stk_exec *run, const stk_linear *linear, size_t rows);
 
 /* C[m][n] (c_stride floats apart, = or +=) of small f32 matrices that are not activations (the folded
  * decoder): A[m][k] times B[k][n], either one optionally given transposed. Both are packed into `room`,
  * stk_multiply_room(k, n) bytes of it. In f32 in every precision. */
 size_t stk_multiply_room(const stk_exec *run, size_t k, size_t n);
-typedef struct stk_matrix {
+typedef struct stk_linear_matrix {
     const float *data;
     size_t stride;
     int transposed; /* 1: data holds the transpose */
-} stk_matrix;
-void stk_multiply(const stk_exec *run, size_t m, size_t n, size_t k, stk_matrix a, stk_matrix b, float *c,
-                  size_t c_stride, int add, void *room);
+} stk_linear_matrix;
+void stk_multiply(const stk_exec *run, size_t m, size_t n, size_t k, stk_linear_matrix a, stk_linear_matrix b,
+                  float *c, size_t c_stride, int add, void *room);
 
 #endif

@@ -58,16 +58,16 @@ static inline size_t stk_rows_made_floats(size_t rows, size_t width)
 }
 
 /* Makes them at `room`. */
-stk_rows stk_rows_made(const stk_exec *run, const stk_rows *x, size_t rows, void *room);
+stk_exec_rows stk_rows_made(const stk_exec *run, const stk_exec_rows *x, size_t rows, void *room);
 
 /* X B: blocks of rows times pieces of columns. */
-typedef struct stk_product_cut {
+typedef struct stk_linear_product_cut {
     size_t rows, blocks;
     size_t columns, pieces;
-} stk_product_cut;
+} stk_linear_product_cut;
 
 /* With rows only, for those made in the task. */
-stk_product_cut stk_product_cut_rows(const stk_gemm *gemm, size_t rows, size_t k, size_t n);
-stk_product_cut stk_product_cut_of(const stk_gemm *gemm, size_t rows, size_t k, size_t n);
+stk_linear_product_cut stk_product_cut_rows(const stk_gemm *gemm, size_t rows, size_t k, size_t n);
+stk_linear_product_cut stk_product_cut_of(const stk_gemm *gemm, size_t rows, size_t k, size_t n);
 
 #endif

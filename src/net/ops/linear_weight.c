@@ -56,7 +56,7 @@ typedef struct weight_job {
     const stk_gemm *gemm;
     const stk_linear *linear;
     size_t rows;
-    stk_rows x, dy;
+    stk_exec_rows x, dy;
     weight_cut cut;
     float *partial; /* NULL: straight to the gradients; else per chunk out * in of dW, then out of db */
 } weight_job;
@@ -67,7 +67,7 @@ static size_t partial_floats(const stk_linear *linear)
 }
 
 /* Rows that lie in memory from `row` on, made in `*room` if they have to be. */
-static const void *rows_at(const stk_rows *rows, size_t row, size_t count, stk_float type,
+static const void *rows_at(const stk_exec_rows *rows, size_t row, size_t count, stk_float type,
                            unsigned char **room)
 {
     if (!rows->make) return stk_at(rows->data, row * rows->stride, type);
@@ -179,8 +179,8 @@ static int direct(const stk_linear *linear, const weight_cut *cut)
     return linear->parts == 1 || (linear->d_weight[1] && linear->out / 2 % cut->tile_n == 0);
 }
 
-void stk_linear_weight(const stk_exec *run, const stk_linear *linear, size_t rows, const stk_rows *x,
-                       const stk_rows *dy)
+void stk_linear_weight(const stk_exec *run, const stk_linear *linear, size_t rows, const stk_exec_rows *x,
+                       const stk_exec_rows *dy)
 {
     if (!wanted(linear)) return;
     weight_job job = {
@@ -202,18 +202,18 @@ void stk_linear_weight(const stk_exec *run, const stk_linear *linear, size_t row
     if (job.partial) stk_threadpool_run(run->pool, sum_task, &job, linear->out);
 }
 
-stk_need stk_linear_need(const stk_exec *run, const stk_linear *linear, size_t rows)
+stk_exec_need stk_linear_need(const stk_exec *run, const stk_linear *linear, size_t rows)
 {
     const stk_gemm *gemm = stk_linear_gemm(run);
     const size_t element = stk_float_bytes(run->type);
     const size_t in = stk_made_stride(linear->in), out = stk_made_stride(linear->out);
     const size_t forward = stk_product_cut_rows(gemm, rows, linear->in, linear->out).rows * in;
     if (run->forward_only)
-        return (stk_need){ stk_round_up(forward * element, 64), stk_rows_made_floats(rows, linear->in) };
+        return (stk_exec_need){ stk_round_up(forward * element, 64), stk_rows_made_floats(rows, linear->in) };
     const size_t input = stk_product_cut_rows(gemm, rows, linear->out, linear->in).rows * out;
     const size_t made = stk_least(rows, MADE_ROWS) * (in + out) * element + 128;
     const size_t scratch = stk_most(stk_most(forward, input) * element, gemm->outer_scratch + made);
     const size_t partial = chunks_at_most(rows, linear->out, linear->in) * partial_floats(linear) +
                            stk_rows_made_floats(rows, linear->in) + stk_rows_made_floats(rows, linear->out);
-    return (stk_need){ stk_round_up(scratch, 64), partial };
+    return (stk_exec_need){ stk_round_up(scratch, 64), partial };
 }

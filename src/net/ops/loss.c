@@ -144,11 +144,11 @@ static loss_rooms rooms_in(const loss_cut *cut, uint32_t lines, float *base)
     return r;
 }
 
-stk_need stk_loss_need(const stk_exec *run, const stk_loss_shape *shape)
+stk_exec_need stk_loss_need(const stk_exec *run, const stk_loss_shape *shape)
 {
     const loss_cut cut = cut_of(run, shape);
-    return (stk_need){ .scratch = rooms_in(&cut, most_lines(shape, &cut), NULL).floats * sizeof(float),
-                       .partial = shared_in(&cut, NULL).floats };
+    return (stk_exec_need){ .scratch = rooms_in(&cut, most_lines(shape, &cut), NULL).floats * sizeof(float),
+                            .partial = shared_in(&cut, NULL).floats };
 }
 
 typedef enum loss_pass { PASS_SUMS, PASS_PIXELS } loss_pass;
@@ -162,7 +162,7 @@ typedef struct loss_job {
     loss_cut cut;
     uint32_t most_lines;
     stk_label_rules rules;
-    const stk_truth *truth;
+    const stk_loss_truth *truth;
     uint32_t masks;
     const float *logits;
     float *d_logits;
@@ -548,7 +548,7 @@ static loss_job job_of(const stk_exec *run, const stk_loss_shape *shape, const v
 }
 
 int stk_loss(const stk_exec *run, const stoke_loss *settings, const stk_loss_shape *shape, const void *room,
-             const float *logits, const stk_truth *truth, float factor, double *loss, float *d_logits,
+             const float *logits, const stk_loss_truth *truth, float factor, double *loss, float *d_logits,
              stoke_error *err)
 {
     loss_job job = job_of(run, shape, room, logits);

@@ -22,12 +22,12 @@ typedef struct stk_loss_shape {
 } stk_loss_shape;
 
 /* Masks as the loader delivers them: u8, u16, i32 or i64; `row_bytes` from sample to sample. */
-typedef struct stk_truth {
+typedef struct stk_loss_truth {
     const void *masks, *masks_b; /* masks_b NULL: not mixed */
     const float *lambda;         /* with masks_b: share of `masks` per sample */
     stoke_dtype dtype;
     size_t row_bytes;
-} stk_truth;
+} stk_loss_truth;
 
 /* room: stk_loss_room bytes in the arena (tables of taps). */
 size_t stk_loss_room(const stk_loss_shape *shape);
@@ -36,12 +36,12 @@ void stk_loss_bind(const stk_loss_shape *shape, void *room);
  * zero); d_logits NULL: the loss only. With no pixel that counts the loss is 0 and so is its gradient.
  * STOKE_E_LABEL: a mask holds a value that is neither a class nor ignore_index; the message has it. */
 int stk_loss(const stk_exec *run, const stoke_loss *settings, const stk_loss_shape *shape, const void *room,
-             const float *logits, const stk_truth *truth, float factor, double *loss, float *d_logits,
+             const float *logits, const stk_loss_truth *truth, float factor, double *loss, float *d_logits,
              stoke_error *err);
 /* The class of every pixel at the resolution of the shape, [batch][height][width] u16: argmax of the
  * interpolated logits, lowest class at a tie (1 class: 1 where the logit is > 0). */
 void stk_classes_of(const stk_exec *run, const stk_loss_shape *shape, const void *room, const float *logits,
                     uint16_t *labels);
-stk_need stk_loss_need(const stk_exec *run, const stk_loss_shape *shape);
+stk_exec_need stk_loss_need(const stk_exec *run, const stk_loss_shape *shape);
 
 #endif

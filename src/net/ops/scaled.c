@@ -25,8 +25,8 @@ static void make_rows(const void *context, size_t first, size_t count, void *out
     }
 }
 
-stk_rows stk_scaled_rows(const stk_scaled *scaled)
+stk_exec_rows stk_scaled_rows(const stk_scaled *scaled)
 {
     if (scaled->type == STK_F32 && !scaled->scale) return stk_rows_of(scaled->x, scaled->channels);
-    return (stk_rows){ .stride = scaled->channels, .make = make_rows, .context = scaled };
+    return (stk_exec_rows){ .stride = scaled->channels, .make = make_rows, .context = scaled };
 }

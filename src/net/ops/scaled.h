@@ -17,6 +17,6 @@ typedef struct stk_scaled {
 } stk_scaled;
 
 /* The array itself where nothing has to be done. `scaled` must outlive the rows. */
-stk_rows stk_scaled_rows(const stk_scaled *scaled);
+stk_exec_rows stk_scaled_rows(const stk_scaled *scaled);
 
 #endif

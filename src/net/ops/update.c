@@ -21,7 +21,7 @@ static uint32_t chunks_of(const stk_update *update)
 }
 
 /* Frozen parameters: their gradients are not computed and not looked at. */
-static int frozen(const stk_group *group)
+static int frozen(const stk_update_group *group)
 {
     return group->lr_factor == 0;
 }
@@ -51,7 +51,7 @@ static int next_span(const stk_update *update, uint32_t chunk, group_span *span)
     const size_t begin = (size_t)chunk * CHUNK;
     const size_t end = begin + CHUNK < update->count ? begin + CHUNK : update->count;
     for (; span->group < update->group_count; span->group++) {
-        const stk_group *group = &update->groups[span->group];
+        const stk_update_group *group = &update->groups[span->group];
         if (group->first >= end) return 0;
         if (frozen(group) || !group->count) continue;
         const size_t group_end = group->first + group->count;
@@ -97,7 +97,7 @@ typedef struct step_job {
     double correction1;
 } step_job;
 
-static stk_update_step step_of(const step_job *job, const stk_group *group)
+static stk_update_step step_of(const step_job *job, const stk_update_group *group)
 {
     stk_update_step step = job->step;
     const double lr = job->settings->lr * group->lr_factor;
@@ -126,12 +126,12 @@ static void step_task(const void *context, uint32_t task, uint32_t thread)
     for (group_span s = { .group = group_at(update, (size_t)task * CHUNK) }; next_span(update, task, &s);
          s.group++) {
         const stk_update_step step = step_of(job, &update->groups[s.group]);
-        const stk_chunk chunk = { .values = update->values + s.first,
-                                  .gradients = update->gradients + s.first,
-                                  .first = at(update->first, s.first),
-                                  .second = at(update->second, s.first),
-                                  .average = at(update->average, s.first),
-                                  .count = s.count };
+        const stk_update_chunk chunk = { .values = update->values + s.first,
+                                         .gradients = update->gradients + s.first,
+                                         .first = at(update->first, s.first),
+                                         .second = at(update->second, s.first),
+                                         .average = at(update->average, s.first),
+                                         .count = s.count };
         (update->second ? table->adamw : table->sgd)(&step, &chunk);
     }
 }
@@ -154,8 +154,8 @@ void stk_update_run(const stk_exec *run, const stk_update *update, const stoke_u
     stk_threadpool_run(run->pool, step_task, &job, chunks_of(update));
 }
 
-stk_need stk_update_need(const stk_exec *run, const stk_update *update)
+stk_exec_need stk_update_need(const stk_exec *run, const stk_update *update)
 {
     (void)run;
-    return (stk_need){ .partial = chunks_of(update) * (sizeof(double) / sizeof(float)) };
+    return (stk_exec_need){ .partial = chunks_of(update) * (sizeof(double) / sizeof(float)) };
 }

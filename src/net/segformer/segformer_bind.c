@@ -95,7 +95,7 @@ static void bind_block(binder *b, const stk_segformer_stage *s, stk_segformer_bl
 
 static void bind_stage(binder *b, uint32_t index)
 {
-    const stk_config *config = &b->net->config;
+    const stk_segformer_config *config = &b->net->config;
     stk_segformer_stage *s = &b->net->stages[index];
     const uint32_t below = index ? config->hidden[index - 1] : 3,
                    taps = config->patch[index] * config->patch[index];

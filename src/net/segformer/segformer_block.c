@@ -41,47 +41,47 @@ stk_attention stk_segformer_stage_attention(const stk_segformer_stage *stage, ui
                             .keys = stage->reduced_height * stage->reduced_width };
 }
 
-static stk_map map_of(const call *c)
+static stk_depthwise_map map_of(const call *c)
 {
-    return (stk_map){ .batch = c->count, .height = c->stage->height, .width = c->stage->width };
+    return (stk_depthwise_map){ .batch = c->count, .height = c->stage->height, .width = c->stage->width };
 }
 
-static stk_patches reduction_patches(const call *c)
+static stk_conv_patches reduction_patches(const call *c)
 {
     const stk_segformer_stage *s = c->stage;
-    return (stk_patches){ .batch = c->count,
-                          .height = s->height,
-                          .width = s->width,
-                          .channels = s->channels,
-                          .kernel = s->reduction,
-                          .stride = s->reduction,
-                          .out_height = s->reduced_height,
-                          .out_width = s->reduced_width,
-                          .source = s->n1,
-                          .type = c->run->type,
-                          .sample_stride = (size_t)s->height * s->width * s->channels,
-                          .out = c->run->type };
+    return (stk_conv_patches){ .batch = c->count,
+                               .height = s->height,
+                               .width = s->width,
+                               .channels = s->channels,
+                               .kernel = s->reduction,
+                               .stride = s->reduction,
+                               .out_height = s->reduced_height,
+                               .out_width = s->reduced_width,
+                               .source = s->n1,
+                               .type = c->run->type,
+                               .sample_stride = (size_t)s->height * s->width * s->channels,
+                               .out = c->run->type };
 }
 
 /* The rows keys and values are made from: the reduced map, normalised, or n1 itself. */
-static stk_rows key_rows(const call *c, stk_normalised *made)
+static stk_exec_rows key_rows(const call *c, stk_layernorm_normalized *made)
 {
     if (c->stage->reduction == 1) return stk_rows_of(c->stage->n1, c->stage->channels);
-    *made = (stk_normalised){ .table = c->run->table,
-                              .norm = &c->block->norm_reduced,
-                              .x = c->block->reduced,
-                              .stats = c->block->stats_reduced,
-                              .type = c->run->type };
+    *made = (stk_layernorm_normalized){ .table = c->run->table,
+                                        .norm = &c->block->norm_reduced,
+                                        .x = c->block->reduced,
+                                        .stats = c->block->stats_reduced,
+                                        .type = c->run->type };
     return stk_normalised_rows(made);
 }
 
-static stk_normalised second_norm(const call *c)
+static stk_layernorm_normalized second_norm(const call *c)
 {
-    return (stk_normalised){ .table = c->run->table,
-                             .norm = &c->block->norm2,
-                             .x = c->block->x1,
-                             .stats = c->block->stats2,
-                             .type = c->run->type };
+    return (stk_layernorm_normalized){ .table = c->run->table,
+                                       .norm = &c->block->norm2,
+                                       .x = c->block->x1,
+                                       .stats = c->block->stats2,
+                                       .type = c->run->type };
 }
 
 /* The gradient of a branch's last layer: that of the stream, times the branch's drop path factor. */
@@ -107,20 +107,20 @@ static void project(const call *c)
 {
     const stk_segformer_block *b = c->block;
     const uint32_t channels = c->stage->channels;
-    const stk_finish inside = { .type = c->run->type }, stream = { .type = STK_F32 };
-    const stk_rows n1 = stk_rows_of(c->stage->n1, channels);
+    const stk_linear_finish inside = { .type = c->run->type }, stream = { .type = STK_F32 };
+    const stk_exec_rows n1 = stk_rows_of(c->stage->n1, channels);
     stk_linear_forward(c->run, &b->query, c->rows, &n1, &inside, b->q, channels);
     stk_profile_lap(c->parts, STK_PART_LINEAR_FORWARD);
     if (c->stage->reduction > 1) {
-        const stk_patches patches = reduction_patches(c);
-        const stk_rows rows = stk_patches_rows(&patches);
+        const stk_conv_patches patches = reduction_patches(c);
+        const stk_exec_rows rows = stk_patches_rows(&patches);
         stk_linear_forward(c->run, &b->reduction, c->keys, &rows, &stream, b->reduced, channels);
         stk_profile_lap(c->parts, STK_PART_REDUCTION_FORWARD);
         stk_layernorm_stats(c->run, &b->norm_reduced, c->keys, b->reduced, b->stats_reduced);
         stk_profile_lap(c->parts, STK_PART_NORM_FORWARD);
     }
-    stk_normalised made;
-    const stk_rows keys = key_rows(c, &made);
+    stk_layernorm_normalized made;
+    const stk_exec_rows keys = key_rows(c, &made);
     stk_linear_forward(c->run, &b->key_value, c->keys, &keys, &inside, b->kv, 2 * (size_t)channels);
     stk_profile_lap(c->parts, STK_PART_LINEAR_FORWARD);
 }
@@ -132,10 +132,10 @@ static void project_backward(const call *c)
     const stk_segformer_block *b = c->block;
     const uint32_t channels = s->channels;
     const stk_float type = c->run->type;
-    const stk_rows n1 = stk_rows_of(s->n1, channels), d_q = stk_rows_of(s->d_q, channels),
-                   d_kv = stk_rows_of(s->d_kv, 2 * (size_t)channels);
-    stk_normalised made;
-    const stk_rows keys = key_rows(c, &made);
+    const stk_exec_rows n1 = stk_rows_of(s->n1, channels), d_q = stk_rows_of(s->d_q, channels),
+                        d_kv = stk_rows_of(s->d_kv, 2 * (size_t)channels);
+    stk_layernorm_normalized made;
+    const stk_exec_rows keys = key_rows(c, &made);
     stk_linear_weight(c->run, &b->query, c->rows, &n1, &d_q);
     stk_linear_weight(c->run, &b->key_value, c->keys, &keys, &d_kv);
     stk_profile_lap(c->parts, STK_PART_LINEAR_WEIGHT);
@@ -150,9 +150,9 @@ static void project_backward(const call *c)
     stk_layernorm_backward(c->run, &b->norm_reduced, c->keys, b->reduced, b->stats_reduced, s->d_keys, type,
                            NULL, s->d_reduced);
     stk_profile_lap(c->parts, STK_PART_NORM_BACKWARD);
-    const stk_patches patches = reduction_patches(c);
+    const stk_conv_patches patches = reduction_patches(c);
     const stk_scaled stream = { .x = s->d_reduced, .channels = channels, .type = type };
-    const stk_rows rows = stk_patches_rows(&patches), d_reduced = stk_scaled_rows(&stream);
+    const stk_exec_rows rows = stk_patches_rows(&patches), d_reduced = stk_scaled_rows(&stream);
     stk_linear_weight(c->run, &b->reduction, c->keys, &rows, &d_reduced);
     stk_profile_lap(c->parts, STK_PART_REDUCTION_WEIGHT);
     stk_linear_input(c->run, &b->reduction, c->keys, &d_reduced, s->d_patches, b->reduction.in, type, 0);
@@ -170,8 +170,8 @@ static void attend(const call *c)
     project(c);
     stk_attention_forward(c->run, &shape, b->q, b->kv, b->context, b->log_sum);
     stk_profile_lap(c->parts, STK_PART_ATTENTION_FORWARD);
-    const stk_rows context = stk_rows_of(b->context, channels);
-    const stk_finish add = {
+    const stk_exec_rows context = stk_rows_of(b->context, channels);
+    const stk_linear_finish add = {
         .type = STK_F32, .scale = c->drop_factor[0], .sample_rows = c->rows / c->count, .residual = b->x
     };
     stk_linear_forward(c->run, &b->output, c->rows, &context, &add, b->x1, channels);
@@ -183,7 +183,7 @@ static void attend_backward(const call *c)
     const stk_segformer_stage *s = c->stage;
     const stk_segformer_block *b = c->block;
     const stk_scaled stream = branch_gradient(c, 0);
-    const stk_rows d_output = stk_scaled_rows(&stream), context = stk_rows_of(b->context, s->channels);
+    const stk_exec_rows d_output = stk_scaled_rows(&stream), context = stk_rows_of(b->context, s->channels);
     stk_linear_weight(c->run, &b->output, c->rows, &context, &d_output);
     stk_profile_lap(c->parts, STK_PART_LINEAR_WEIGHT);
     stk_linear_input(c->run, &b->output, c->rows, &d_output, s->d_context, s->channels, c->run->type, 0);
@@ -202,21 +202,21 @@ static void attend_backward(const call *c)
 /* h1 from x1 and its statistics. */
 static void widen(const call *c)
 {
-    const stk_normalised n2 = second_norm(c);
-    const stk_rows rows = stk_normalised_rows(&n2);
-    stk_linear_forward(c->run, &c->block->expand, c->rows, &rows, &(stk_finish){ .type = c->run->type },
-                       c->block->h1, c->stage->hidden);
+    const stk_layernorm_normalized n2 = second_norm(c);
+    const stk_exec_rows rows = stk_normalised_rows(&n2);
+    stk_linear_forward(c->run, &c->block->expand, c->rows, &rows,
+                       &(stk_linear_finish){ .type = c->run->type }, c->block->h1, c->stage->hidden);
     stk_profile_lap(c->parts, STK_PART_LINEAR_FORWARD);
 }
 
 /* Where h3 comes from when it is not kept. */
-static stk_hidden hidden(const call *c)
+static stk_depthwise_hidden hidden(const call *c)
 {
-    return (stk_hidden){ .table = c->run->table,
-                         .layer = &c->block->depthwise,
-                         .map = map_of(c),
-                         .h1 = c->block->h1,
-                         .type = c->run->type };
+    return (stk_depthwise_hidden){ .table = c->run->table,
+                                   .layer = &c->block->depthwise,
+                                   .map = map_of(c),
+                                   .h1 = c->block->h1,
+                                   .type = c->run->type };
 }
 
 /* x2 = x1 + drop(contract(gelu(depthwise(expand(norm2(x1)))))). h3 made where it is multiplied spares its way
@@ -232,9 +232,9 @@ static void perceive(const call *c)
         stk_depthwise_forward(c->run, &b->depthwise, map_of(c), b->h1, b->h3);
         stk_profile_lap(c->parts, STK_PART_DEPTHWISE_FORWARD);
     }
-    const stk_hidden made = hidden(c);
-    const stk_rows h3 = b->h3 ? stk_rows_of(b->h3, c->stage->hidden) : stk_hidden_rows(&made);
-    const stk_finish add = {
+    const stk_depthwise_hidden made = hidden(c);
+    const stk_exec_rows h3 = b->h3 ? stk_rows_of(b->h3, c->stage->hidden) : stk_hidden_rows(&made);
+    const stk_linear_finish add = {
         .type = STK_F32, .scale = c->drop_factor[1], .sample_rows = c->rows / c->count, .residual = b->x1
     };
     stk_linear_forward(c->run, &b->contract, c->rows, &h3, &add, b->x2, c->stage->channels);
@@ -248,17 +248,17 @@ static void perceive_backward(const call *c)
     const stk_float type = c->run->type;
     if (s->recompute_projections) widen(c);
     const stk_scaled stream = branch_gradient(c, 1);
-    const stk_hidden made = hidden(c);
-    const stk_rows d_contract = stk_scaled_rows(&stream),
-                   h3 = b->h3 ? stk_rows_of(b->h3, s->hidden) : stk_hidden_rows(&made);
+    const stk_depthwise_hidden made = hidden(c);
+    const stk_exec_rows d_contract = stk_scaled_rows(&stream),
+                        h3 = b->h3 ? stk_rows_of(b->h3, s->hidden) : stk_hidden_rows(&made);
     stk_linear_weight(c->run, &b->contract, c->rows, &h3, &d_contract);
     stk_profile_lap(c->parts, STK_PART_LINEAR_WEIGHT);
     stk_linear_input(c->run, &b->contract, c->rows, &d_contract, s->d_h3, s->hidden, type, 0);
     stk_profile_lap(c->parts, STK_PART_LINEAR_INPUT);
     stk_depthwise_backward(c->run, &b->depthwise, map_of(c), b->h1, s->d_h3, s->d_h1);
     stk_profile_lap(c->parts, STK_PART_DEPTHWISE_BACKWARD);
-    const stk_normalised norm = second_norm(c);
-    const stk_rows n2 = stk_normalised_rows(&norm), d_h1 = stk_rows_of(s->d_h1, s->hidden);
+    const stk_layernorm_normalized norm = second_norm(c);
+    const stk_exec_rows n2 = stk_normalised_rows(&norm), d_h1 = stk_rows_of(s->d_h1, s->hidden);
     stk_linear_weight(c->run, &b->expand, c->rows, &n2, &d_h1);
     stk_profile_lap(c->parts, STK_PART_LINEAR_WEIGHT);
     stk_linear_input(c->run, &b->expand, c->rows, &d_h1, s->d_n, s->channels, type, 0);

@@ -9,7 +9,7 @@
 
 #include "src/base/error.h"
 
-static const stk_config COMMON = {
+static const stk_segformer_config COMMON = {
     .heads = { 1, 2, 5, 8 },
     .reduction = { 8, 4, 2, 1 },
     .patch = { 7, 3, 3, 3 },
@@ -31,7 +31,7 @@ static const variant VARIANTS[] = {
     { "b5", { 64, 128, 320, 512 }, { 3, 6, 40, 3 }, 768 },
 };
 
-static void set(stk_config *config, const variant *v, uint32_t classes)
+static void set(stk_segformer_config *config, const variant *v, uint32_t classes)
 {
     *config = COMMON;
     config->model = v->model;
@@ -41,7 +41,7 @@ static void set(stk_config *config, const variant *v, uint32_t classes)
     config->classes = classes;
 }
 
-int stk_config_of(stk_config *config, const char *model, uint32_t classes, stoke_error *err)
+int stk_config_of(stk_segformer_config *config, const char *model, uint32_t classes, stoke_error *err)
 {
     if (!classes || classes > STK_CONFIG_CLASSES)
         return stk_fail(err, STOKE_E_INVALID, "classes is %u: 1 to %d will do", (unsigned)classes,
@@ -55,7 +55,7 @@ int stk_config_of(stk_config *config, const char *model, uint32_t classes, stoke
                     model);
 }
 
-int stk_config_like(stk_config *config, const uint32_t hidden[static STK_CONFIG_STAGES],
+int stk_config_like(stk_segformer_config *config, const uint32_t hidden[static STK_CONFIG_STAGES],
                     const uint32_t depths[static STK_CONFIG_STAGES])
 {
     for (size_t i = 0; i < sizeof VARIANTS / sizeof *VARIANTS; i++) {

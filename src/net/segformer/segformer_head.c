@@ -43,14 +43,14 @@ static size_t lower_width(const stk_segformer_head *head)
     return (size_t)head->width[1] + head->width[2] + head->width[3];
 }
 
-stk_need stk_segformer_head_forward_need(const stk_exec *run, const stk_segformer_head *head)
+stk_exec_need stk_segformer_head_forward_need(const stk_exec *run, const stk_segformer_head *head)
 {
     const size_t size = head->size, width = head->width[0];
     const size_t line = (width + lower_width(head)) * size * sizeof(float);
     const size_t out = width * size * stk_float_bytes(run->type);
     const size_t block = stk_segformer_head_block(head) * size * stk_float_bytes(run->type);
     const size_t strips = (size_t)head->batch * stk_segformer_head_strips(head, strip_lines(head));
-    return (stk_need){ line + out > block ? line + out : block, strips * 3 * size };
+    return (stk_exec_need){ line + out > block ? line + out : block, strips * 3 * size };
 }
 
 /* ---- lines of y ---- */
@@ -64,10 +64,10 @@ static stk_head_line prepare_line(const forward_job *job, uint32_t picture, uint
     const size_t row = ((size_t)picture * head->height[0] + h) * width;
     stk_head_line line = { .size = head->size, .width = head->width[0], .base = scratch };
     stk_linear_forward_rows(run, &job->map->stage[0], width, stk_at(job->features, row * channels, run->type),
-                            channels, &(stk_finish){ .type = STK_F32 }, scratch, size);
+                            channels, &(stk_linear_finish){ .type = STK_F32 }, scratch, size);
     scratch += width * size;
     for (int s = 0; s < STK_SMALLER; s++) {
-        const stk_tap tap = job->map->down[s].taps[h];
+        const stk_head_tap tap = job->map->down[s].taps[h];
         const size_t count = head->width[s + 1] * size, lines = (size_t)picture * head->height[s + 1];
         run->table->head.mix[run->type](
             count, stk_at(job->map->z[s], (lines + tap.a) * count, run->type), tap.a_weight,
@@ -98,7 +98,8 @@ static void lines_task(const void *context, uint32_t task, uint32_t thread)
             const size_t stride = stk_logits_stride(head->classes);
             run->table->head.line_relu[run->type](&line, r);
             stk_linear_forward_rows(run, &job->map->classifier, width, r, size,
-                                    &(stk_finish){ .type = STK_F32 }, job->logits + row * stride, stride);
+                                    &(stk_linear_finish){ .type = STK_F32 }, job->logits + row * stride,
+                                    stride);
         }
     }
 }
@@ -174,7 +175,7 @@ static void classify_task(const void *context, uint32_t task, uint32_t thread)
         run->table->head.activate[run->type](&job->norm, row, rows,
                                              stk_at(job->y, row * head->size, run->type), r);
         stk_linear_forward_rows(run, &job->map->classifier, rows, r, head->size,
-                                &(stk_finish){ .type = STK_F32 }, job->logits + row * stride, stride);
+                                &(stk_linear_finish){ .type = STK_F32 }, job->logits + row * stride, stride);
     }
 }
 
@@ -183,9 +184,9 @@ void stk_segformer_head_forward(const stk_exec *run, stk_segformer_head *head,
 {
     stk_segformer_head_room_map *map = stk_segformer_head_map(head);
     for (int s = 0; s < STK_SMALLER; s++) {
-        const stk_rows x = stk_rows_of(features[s + 1], head->channels[s + 1]);
+        const stk_exec_rows x = stk_rows_of(features[s + 1], head->channels[s + 1]);
         stk_linear_forward(run, &map->stage[s + 1], stk_segformer_head_rows(head, s + 1), &x,
-                           &(stk_finish){ .type = run->type }, map->z[s], head->size);
+                           &(stk_linear_finish){ .type = run->type }, map->z[s], head->size);
     }
     const uint32_t lines = strip_lines(head);
     const forward_job job = { .run = run,

@@ -65,6 +65,6 @@ void stk_segformer_head_forward(const stk_exec *run, stk_segformer_head *head,
 void stk_segformer_head_backward(const stk_exec *run, stk_segformer_head *head,
                                  const void *const features[STK_STAGES], void *y, const float *d_logits,
                                  void *d_y, float *const d_features[STK_STAGES]);
-stk_need stk_segformer_head_need(const stk_exec *run, const stk_segformer_head *head);
+stk_exec_need stk_segformer_head_need(const stk_exec *run, const stk_segformer_head *head);
 
 #endif

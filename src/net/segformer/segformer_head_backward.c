@@ -88,7 +88,7 @@ static void cut(backward_job *job)
     }
 }
 
-stk_need stk_segformer_head_backward_need(const stk_exec *run, const stk_segformer_head *head)
+stk_exec_need stk_segformer_head_backward_need(const stk_exec *run, const stk_segformer_head *head)
 {
     backward_job job = { .head = head };
     cut(&job);
@@ -99,8 +99,8 @@ stk_need stk_segformer_head_backward_need(const stk_exec *run, const stk_segform
     const size_t line = head->width[0] * size * element;
     const size_t strips = (size_t)head->batch * job.strips * job.strip_floats;
     const size_t tasks = job.row_tasks * job.task_floats;
-    return (stk_need){ run->table->gemm.of[run->type].outer_scratch + (rows > line ? rows : line),
-                       strips > tasks ? strips : tasks };
+    return (stk_exec_need){ run->table->gemm.of[run->type].outer_scratch + (rows > line ? rows : line),
+                            strips > tasks ? strips : tasks };
 }
 
 /* ---- sums of several tasks, in the order of the tasks ---- */
@@ -285,7 +285,7 @@ static void strip_task(const void *context, uint32_t task, uint32_t thread)
         run->table->head.norm_back[run->type](&job->back, width, stk_at(job->y, row * size, run->type),
                                               stk_at(job->g, row * size, run->type), dy);
         for (int s = 0; s < STK_SMALLER; s++) {
-            const stk_tap tap = job->map->down[s].taps[h];
+            const stk_head_tap tap = job->map->down[s].taps[h];
             const uint32_t first = first_touched(job->map, s, strip);
             const size_t bytes = head->width[s + 1] * size * sizeof(float);
             for (; fresh[s] <= tap.b; fresh[s]++)
@@ -352,8 +352,8 @@ static void stage_gradients(const backward_job *job, int i, const void *features
 {
     const stk_segformer_head *head = job->head;
     const stk_linear *linear = &job->map->stage[i];
-    const stk_rows dz = stk_rows_of(job->map->z[i - 1], head->size);
-    const stk_rows x = stk_rows_of(features, head->channels[i]);
+    const stk_exec_rows dz = stk_rows_of(job->map->z[i - 1], head->size);
+    const stk_exec_rows x = stk_rows_of(features, head->channels[i]);
     stk_exec fresh = *job->run; /* dM_i is of this batch alone: accumulation is for what is made of it */
     fresh.accumulate = 0;
     if (fold_wanted(head, i)) stk_linear_weight(&fresh, linear, stk_segformer_head_rows(head, i), &x, &dz);
@@ -369,15 +369,16 @@ static void unfold(const backward_job *job, int i)
     const stk_segformer_head *head = job->head;
     const size_t size = head->size, channels = head->channels[i], fuse_stride = STK_STAGES * size;
     const size_t column = (size_t)(STK_STAGES - 1 - i) * size;
-    const stk_matrix d_folded = { .data = job->map->d_folded[i], .stride = channels };
+    const stk_linear_matrix d_folded = { .data = job->map->d_folded[i], .stride = channels };
     if (head->d_fuse_weight)
-        stk_multiply(run, size, size, channels, d_folded,
-                     (stk_matrix){ .data = head->linear_weight[i], .stride = channels, .transposed = 1 },
-                     head->d_fuse_weight + column, fuse_stride, run->accumulate, job->map->multiply);
+        stk_multiply(
+            run, size, size, channels, d_folded,
+            (stk_linear_matrix){ .data = head->linear_weight[i], .stride = channels, .transposed = 1 },
+            head->d_fuse_weight + column, fuse_stride, run->accumulate, job->map->multiply);
     if (head->d_linear_weight[i])
         stk_multiply(
             run, size, channels, size,
-            (stk_matrix){ .data = head->fuse_weight + column, .stride = fuse_stride, .transposed = 1 },
+            (stk_linear_matrix){ .data = head->fuse_weight + column, .stride = fuse_stride, .transposed = 1 },
             d_folded, head->d_linear_weight[i], channels, run->accumulate, job->map->multiply);
     if (head->d_linear_bias[i] && !run->accumulate) memset(head->d_linear_bias[i], 0, size * sizeof(float));
 }

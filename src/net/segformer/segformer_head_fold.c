@@ -19,7 +19,7 @@ static void stretch_taps(const stk_head_upsample *stretch)
         const double inside = at < 0 ? 0 : at;
         const uint32_t a = (uint32_t)inside, b = a + 1 < stretch->small ? a + 1 : a;
         const float weight = (float)(inside - a);
-        stretch->taps[i] = (stk_tap){ a, b, 1 - weight, weight };
+        stretch->taps[i] = (stk_head_tap){ a, b, 1 - weight, weight };
     }
 }
 
@@ -29,10 +29,10 @@ static void stretch_spreads(const stk_head_upsample *stretch)
     uint32_t at = 0, first = 0;
     for (uint32_t j = 0; j < stretch->small; j++) {
         while (first < stretch->large && stretch->taps[first].b < j) first++;
-        stk_spread *spread = &stretch->spreads[j];
-        *spread = (stk_spread){ .first = first, .at = at };
+        stk_head_spread *spread = &stretch->spreads[j];
+        *spread = (stk_head_spread){ .first = first, .at = at };
         for (uint32_t i = first; i < stretch->large && stretch->taps[i].a <= j; i++) {
-            const stk_tap tap = stretch->taps[i];
+            const stk_head_tap tap = stretch->taps[i];
             stretch->weights[at++] = (tap.a == j ? tap.a_weight : 0) + (tap.b == j ? tap.b_weight : 0);
             spread->count++;
         }
@@ -144,11 +144,11 @@ void stk_segformer_head_bind(const stk_exec *run, stk_segformer_head *head)
     }
 }
 
-stk_need stk_segformer_head_need(const stk_exec *run, const stk_segformer_head *head)
+stk_exec_need stk_segformer_head_need(const stk_exec *run, const stk_segformer_head *head)
 {
     stk_segformer_head_room_map map;
     lay_out(run, head, NULL, &map);
-    stk_need need = stk_segformer_head_forward_need(run, head);
+    stk_exec_need need = stk_segformer_head_forward_need(run, head);
     if (!run->forward_only) need = stk_need_most(need, stk_segformer_head_backward_need(run, head));
     for (int i = 1; i < STK_STAGES;
          i++) /* of stage 1 and the classifier only rows that are there are multiplied */
@@ -179,12 +179,13 @@ void stk_segformer_head_pack(const stk_exec *run, stk_segformer_head *head)
         const size_t column = (size_t)(STK_STAGES - 1 - i) * size;
         memcpy(map->stacked + column, head->linear_bias[i], size * sizeof(float));
         stk_multiply(run, size, head->channels[i], size,
-                     (stk_matrix){ .data = head->fuse_weight + column, .stride = fuse_stride },
-                     (stk_matrix){ .data = head->linear_weight[i], .stride = head->channels[i] },
+                     (stk_linear_matrix){ .data = head->fuse_weight + column, .stride = fuse_stride },
+                     (stk_linear_matrix){ .data = head->linear_weight[i], .stride = head->channels[i] },
                      map->folded[i], head->channels[i], 0, map->multiply);
     }
-    stk_multiply(run, size, 1, fuse_stride, (stk_matrix){ .data = head->fuse_weight, .stride = fuse_stride },
-                 (stk_matrix){ .data = map->stacked, .stride = 1 }, map->bias, 1, 0, map->multiply);
+    stk_multiply(run, size, 1, fuse_stride,
+                 (stk_linear_matrix){ .data = head->fuse_weight, .stride = fuse_stride },
+                 (stk_linear_matrix){ .data = map->stacked, .stride = 1 }, map->bias, 1, 0, map->multiply);
     if (!head->training) fold_norm(head, map);
     const stk_linear *const linears[] = { &map->stage[0], &map->stage[1], &map->stage[2], &map->stage[3],
                                           &map->classifier };

@@ -17,25 +17,25 @@
 
 #include "src/net/net.h"
 
-static void *take(stoke_net *net, stk_region region, size_t count, size_t bytes)
+static void *take(stoke_net *net, stk_arena_region region, size_t count, size_t bytes)
 {
     return stk_activation_arena_take(&net->arena, region, count, bytes);
 }
 
 /* A map of f32, or of the run's type. */
-static float *floats(stoke_net *net, stk_region region, size_t count)
+static float *floats(stoke_net *net, stk_arena_region region, size_t count)
 {
     return take(net, region, count, sizeof(float));
 }
 
-static void *typed(stoke_net *net, stk_region region, size_t count)
+static void *typed(stoke_net *net, stk_arena_region region, size_t count)
 {
     return take(net, region, count, stk_float_bytes(net->run.type));
 }
 
 static void lay_parameters(stoke_net *net)
 {
-    const stk_region region = STK_REGION_PARAMETERS;
+    const stk_arena_region region = STK_REGION_PARAMETERS;
     const stk_parameters *p = &net->parameters;
     net->values = floats(net, region, p->floats);
     if (!net->params.training) return;
@@ -73,7 +73,7 @@ static int encoder_trains(const stoke_net *net)
 static void lay_block(stoke_net *net, const stk_segformer_stage *s, stk_segformer_block *b,
                       const stk_segformer_block *shared)
 {
-    const stk_region region = STK_REGION_ACTIVATIONS;
+    const stk_arena_region region = STK_REGION_ACTIVATIONS;
     const size_t rows = stk_segformer_stage_rows(s, net->params.batch),
                  keys = stk_segformer_stage_keys(s, net->params.batch);
     b->x1 = floats(net, region, rows * s->channels);
@@ -111,7 +111,7 @@ static void share_block(stk_segformer_block *b, const stk_segformer_block *share
 /* The three phases of a stage, one over the other. */
 static void lay_mlp(stoke_net *net, stk_segformer_stage *s, stk_segformer_block *shared)
 {
-    const stk_region region = STK_REGION_WORKSPACE;
+    const stk_arena_region region = STK_REGION_WORKSPACE;
     const size_t wide = stk_segformer_stage_rows(s, net->params.batch) * s->hidden;
     if (!encoder_trains(net) || s->recompute_projections) shared->h1 = typed(net, region, wide);
     if (!encoder_trains(net)) return;
@@ -121,7 +121,7 @@ static void lay_mlp(stoke_net *net, stk_segformer_stage *s, stk_segformer_block 
 
 static void lay_attention(stoke_net *net, stk_segformer_stage *s, stk_segformer_block *shared)
 {
-    const stk_region region = STK_REGION_WORKSPACE;
+    const stk_arena_region region = STK_REGION_WORKSPACE;
     const size_t keys = stk_segformer_stage_keys(s, net->params.batch), key_map = keys * s->channels,
                  map = stk_segformer_stage_rows(s, net->params.batch) * s->channels;
     s->n1 = typed(net, region, map);
@@ -162,7 +162,7 @@ static void lay_embedding(stoke_net *net, stk_segformer_stage *s)
 static void lay_stage(stoke_net *net, stk_segformer_stage *s)
 {
     stk_activation_arena *arena = &net->arena;
-    const stk_region region = STK_REGION_WORKSPACE;
+    const stk_arena_region region = STK_REGION_WORKSPACE;
     const size_t rows = stk_segformer_stage_rows(s, net->params.batch), map = rows * s->channels,
                  outer = stk_activation_arena_mark(arena, region);
     const int trains = encoder_trains(net);
@@ -198,7 +198,7 @@ static void lay_stage(stoke_net *net, stk_segformer_stage *s)
 /* Features and their gradients outlive the stages; y and logits do not outlive the head. */
 static void lay_maps(stoke_net *net)
 {
-    const stk_region region = STK_REGION_WORKSPACE;
+    const stk_arena_region region = STK_REGION_WORKSPACE;
     const uint32_t batch = net->params.batch;
     for (int i = 0; i < STK_STAGES; i++) {
         stk_segformer_stage *s = &net->stages[i];
@@ -229,36 +229,36 @@ static void lay_drop_factors(stoke_net *net)
                                                      : NULL;
 }
 
-static stk_need need_of_stage(const stoke_net *net, const stk_segformer_stage *s, uint32_t count)
+static stk_exec_need need_of_stage(const stoke_net *net, const stk_segformer_stage *s, uint32_t count)
 {
     const stk_exec *run = &net->run;
     const size_t rows = stk_segformer_stage_rows(s, count), keys = stk_segformer_stage_keys(s, count);
     const stk_segformer_block *b = &s->blocks[0]; /* all blocks of a stage are alike */
     const stk_attention attention = stk_segformer_stage_attention(s, count);
-    const stk_map map = { .batch = count, .height = s->height, .width = s->width };
-    const stk_need needs[] = {
+    const stk_depthwise_map map = { .batch = count, .height = s->height, .width = s->width };
+    const stk_exec_need needs[] = {
         stk_linear_need(run, &s->embed, rows),
         stk_linear_need(run, &b->query, rows),
         stk_linear_need(run, &b->key_value, keys),
-        s->reduction > 1 ? stk_linear_need(run, &b->reduction, keys) : (stk_need){ 0 },
+        s->reduction > 1 ? stk_linear_need(run, &b->reduction, keys) : (stk_exec_need){ 0 },
         stk_linear_need(run, &b->output, rows),
         stk_linear_need(run, &b->expand, rows),
         stk_linear_need(run, &b->contract, rows),
         stk_layernorm_need(run, &s->norm, rows),
-        s->reduction > 1 ? stk_layernorm_need(run, &b->norm_reduced, keys) : (stk_need){ 0 },
+        s->reduction > 1 ? stk_layernorm_need(run, &b->norm_reduced, keys) : (stk_exec_need){ 0 },
         stk_attention_need(run, &attention),
         stk_depthwise_need(run, &b->depthwise, map),
     };
-    stk_need most = { 0 };
+    stk_exec_need most = { 0 };
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) most = stk_need_most(most, needs[i]);
     return most;
 }
 
 /* Of the hungriest operation at every size of a batch: how work is cut depends on the rows there are, so the
  * largest batch need not need the most. */
-static stk_need need_of_all(stoke_net *net)
+static stk_exec_need need_of_all(stoke_net *net)
 {
-    stk_need most = { 0 };
+    stk_exec_need most = { 0 };
     stk_segformer_head head = net->head;
     for (uint32_t count = 1; count <= net->params.batch; count++) {
         for (int i = 0; i < STK_STAGES; i++)
@@ -277,7 +277,7 @@ static stk_need need_of_all(stoke_net *net)
 static void lay_run(stoke_net *net)
 {
     enum { LINE = 64 };
-    const stk_need need = need_of_all(net);
+    const stk_exec_need need = need_of_all(net);
     net->run.scratch_each = (need.scratch + LINE - 1) / LINE * LINE;
     net->run.scratch = take(net, STK_REGION_WORKSPACE, net->run.threads, net->run.scratch_each);
     net->run.partial_floats = need.partial;

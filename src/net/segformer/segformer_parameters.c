@@ -70,7 +70,7 @@ static void add_norm(builder *b, const char *module, uint32_t channels)
     add(b, module, "bias", 1, &channels);
 }
 
-static void add_block(builder *b, const stk_config *config, uint32_t stage, uint32_t block)
+static void add_block(builder *b, const stk_segformer_config *config, uint32_t stage, uint32_t block)
 {
     const uint32_t c = config->hidden[stage], wide = c * config->mlp_ratio, sr = config->reduction[stage];
     char m[STK_NAME];
@@ -93,7 +93,7 @@ static void add_block(builder *b, const stk_config *config, uint32_t stage, uint
 #undef MODULE
 }
 
-static void add_encoder(builder *b, const stk_config *config)
+static void add_encoder(builder *b, const stk_segformer_config *config)
 {
     char m[STK_NAME];
     for (uint32_t i = 0; i < STK_CONFIG_STAGES; i++) {
@@ -110,7 +110,7 @@ static void add_encoder(builder *b, const stk_config *config)
     }
 }
 
-static void add_head(builder *b, const stk_config *config)
+static void add_head(builder *b, const stk_segformer_config *config)
 {
     const uint32_t d = config->decoder;
     char m[STK_NAME];
@@ -125,7 +125,7 @@ static void add_head(builder *b, const stk_config *config)
     add(b, "decode_head.batch_norm", "running_var", 1, &d);
 }
 
-int stk_parameters_create(stk_parameters *parameters, const stk_config *config, stoke_error *err)
+int stk_parameters_create(stk_parameters *parameters, const stk_segformer_config *config, stoke_error *err)
 {
     *parameters = (stk_parameters){ 0 };
     builder b = { .out = parameters };
@@ -182,7 +182,7 @@ static void fill_normal(float *values, size_t first, size_t count, uint64_t key)
         uint32_t words[DRAWN];
         double drawn[DRAWN];
         for (size_t i = 0; i < DRAWN; i += 4) {
-            const stk_random r = stk_philox(key, (first + at + i) / 4, 0, STK_STREAM_INITIAL, 0);
+            const stk_rng r = stk_philox(key, (first + at + i) / 4, 0, STK_STREAM_INITIAL, 0);
             memcpy(words + i, r.word, sizeof r.word);
         }
         normal_pairs(words, drawn);

@@ -28,7 +28,7 @@ typedef struct stk_parameters {
     uint64_t elements; /* trainable elements: 3,719,027 for b0 with 19 classes */
 } stk_parameters;
 
-int stk_parameters_create(stk_parameters *parameters, const stk_config *config, stoke_error *err);
+int stk_parameters_create(stk_parameters *parameters, const stk_segformer_config *config, stoke_error *err);
 void stk_parameters_free(stk_parameters *parameters);
 /* NULL when there is none of that name. */
 const stk_parameter *stk_parameters_find(const stk_parameters *parameters, const char *name);

@@ -6,9 +6,9 @@
 #include "src/net/net.h"
 #include "src/net/ops/scaled.h"
 
-static stk_patches patches_of(const stoke_net *net, uint32_t index, const stoke_net_batch *batch)
+static stk_conv_patches patches_of(const stoke_net *net, uint32_t index, const stoke_net_batch *batch)
 {
-    stk_patches patches = net->stages[index].patches;
+    stk_conv_patches patches = net->stages[index].patches;
     patches.batch = batch->count;
     patches.out = net->run.type;
     if (index) {
@@ -29,9 +29,10 @@ void stk_segformer_stage_forward(stoke_net *net, uint32_t index, const stoke_net
     const stk_exec *run = &net->run;
     stk_segformer_stage *s = &net->stages[index];
     const size_t rows = stk_segformer_stage_rows(s, batch->count);
-    const stk_patches patches = patches_of(net, index, batch);
-    const stk_rows x = stk_patches_rows(&patches);
-    stk_linear_forward(run, &s->embed, rows, &x, &(stk_finish){ .type = STK_F32 }, s->embedded, s->channels);
+    const stk_conv_patches patches = patches_of(net, index, batch);
+    const stk_exec_rows x = stk_patches_rows(&patches);
+    stk_linear_forward(run, &s->embed, rows, &x, &(stk_linear_finish){ .type = STK_F32 }, s->embedded,
+                       s->channels);
     stk_profile_lap(&net->parts, STK_PART_EMBED_FORWARD);
     stk_layernorm_forward(run, &s->embed_norm, rows, s->embedded, s->embed_stats, s->blocks[0].x, STK_F32);
     stk_profile_lap(&net->parts, STK_PART_NORM_FORWARD);
@@ -53,9 +54,9 @@ void stk_segformer_stage_backward(stoke_net *net, uint32_t index, const stoke_ne
     stk_layernorm_backward(run, &s->embed_norm, rows, s->embedded, s->embed_stats, s->d_x, STK_F32, NULL,
                            s->d_embedded);
     stk_profile_lap(&net->parts, STK_PART_NORM_BACKWARD);
-    const stk_patches patches = patches_of(net, index, batch);
+    const stk_conv_patches patches = patches_of(net, index, batch);
     const stk_scaled stream = { .x = s->d_embedded, .channels = s->channels, .type = run->type };
-    const stk_rows x = stk_patches_rows(&patches), d_embedded = stk_scaled_rows(&stream);
+    const stk_exec_rows x = stk_patches_rows(&patches), d_embedded = stk_scaled_rows(&stream);
     stk_linear_weight(run, &s->embed, rows, &x, &d_embedded);
     stk_profile_lap(&net->parts, STK_PART_EMBED_WEIGHT);
     if (!index) return; /* nobody asks for the gradient of the pictures */

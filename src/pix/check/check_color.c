@@ -54,8 +54,8 @@ typedef struct touch_state {
     uint32_t radius;
     float weight[RADIUS_MAX + 1];
     const float *row[2 * RADIUS_MAX + 1];
-    stk_noise noise;
-    stk_writer writer;
+    stk_pix_noise noise;
+    stk_pix_writer writer;
 } touch_state;
 
 /* 0 .. most; without a source of chance, the middle. */
@@ -72,7 +72,7 @@ static void choose_numbers(touch_state *s, stk_kernel_check_random *random)
     s->radius = random ? stk_kernel_check_below(random, RADIUS_MAX + 1) : 1; /* the bench: 3 x 3 */
     for (uint32_t k = 0; k <= s->radius; k++) s->weight[k] = 1.01f / (float)(2 * s->radius + 1);
     const uint64_t key = random ? stk_kernel_check_draw(random) : 1;
-    s->noise = (stk_noise){ { (uint32_t)key, (uint32_t)(key >> 32) }, some(random, 50), s->b / 10 };
+    s->noise = (stk_pix_noise){ { (uint32_t)key, (uint32_t)(key >> 32) }, some(random, 50), s->b / 10 };
 }
 
 static int shape(stk_kernel_check_call *call, stk_kernel_check_random *random)

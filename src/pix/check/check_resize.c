@@ -51,7 +51,7 @@ static sizes random_sizes(stk_kernel_check_random *r)
 static void shape_horizontal(stk_kernel_check_call *call, resize_state *state, const sizes *s)
 {
     const size_t channels = call->check->arg[CHANNELS], depth = call->check->arg[DEPTH];
-    stk_resize_axis *axis = &state->axis.axis;
+    stk_pix_resize_axis *axis = &state->axis.axis;
     axis->out -= s->skip_first + s->skip_last;
     axis->start += s->skip_first;
     axis->count += s->skip_first;
@@ -106,7 +106,7 @@ static void fill(stk_kernel_check_call *call, stk_kernel_check_random *random)
     else /* the horizontal pass of u16 pixels leaves floats */
         stk_kernel_check_fill_floats((float *)(void *)data, bytes / sizeof(float), 65535, random);
     if (call->check->kind == HORIZONTAL) return;
-    const stk_resize_axis *axis = &state->axis.axis;
+    const stk_pix_resize_axis *axis = &state->axis.axis;
     for (uint32_t k = 0; k < axis->count[state->y]; k++) state->row[k] = data + k * (bytes / axis->most);
 }
 

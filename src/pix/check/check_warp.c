@@ -28,7 +28,7 @@ typedef struct warp_state {
     uint64_t half;           /* what the entry adds to coordinates */
     uint64_t columns, rows;  /* where the sum may be: 32.32, exclusive */
     uint64_t x0, x1, y0, y1; /* of the first and the last pixel, half included */
-    stk_warp_line line;
+    stk_pix_warp_line line;
 } warp_state;
 
 /* Below `end`, and now and then at one of the ends, where a read outside the picture would be. */
@@ -106,10 +106,10 @@ static void fill(stk_kernel_check_call *call, stk_kernel_check_random *random)
         return;
     }
     stk_kernel_check_fill(call->source[PICTURE].data, call->source[PICTURE].bytes, random);
-    s->line = (stk_warp_line){ .x = s->x0 - s->half,
-                               .y = s->y0 - s->half,
-                               .dx = step(s->x0, s->x1, s->n),
-                               .dy = step(s->y0, s->y1, s->n) };
+    s->line = (stk_pix_warp_line){ .x = s->x0 - s->half,
+                                   .y = s->y0 - s->half,
+                                   .dx = step(s->x0, s->x1, s->n),
+                                   .dy = step(s->y0, s->y1, s->n) };
     if (!s->elastic) return;
     int32_t *x = (int32_t *)(void *)call->source[SHIFT_X].data,
             *y = (int32_t *)(void *)call->source[SHIFT_Y].data;
@@ -124,12 +124,12 @@ static void invoke(const stk_pix_table *table, const stk_kernel_check_call *call
     const warp_state *s = call->state;
     stk_kernel_check_fn *f = stk_kernel_check_entry(table, call->check);
     if (call->check->kind == CUBIC) { /* within a pixel or so, and cut off at 2 / 3 of it */
-        const stk_cubic cubic = { { -40000.3f, 91000.7f, 70000.1f, -130000.9f }, 43690 };
+        const stk_pix_cubic cubic = { { -40000.3f, 91000.7f, 70000.1f, -130000.9f }, 43690 };
         ((stk_cubic_fn *)f)((int32_t *)(void *)out, (const float *)(const void *)call->source[0].data, s->n,
                             &cubic);
         return;
     }
-    stk_warp_line line = s->line;
+    stk_pix_warp_line line = s->line;
     for (uint32_t i = 0; i < s->lines; i++, line.y += UINT64_C(1) << 32)
         ((stk_warp_fn *)f)(out + call->out_bytes / s->lines * i, call->source[PICTURE].data, s->stride, &line,
                            s->n);

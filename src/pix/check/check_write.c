@@ -63,7 +63,7 @@ static const stk_kernel_check checks[] = {
 
 typedef struct write_state {
     size_t n, plane; /* pixels; elements between the planes of a CHW row */
-    stk_writer writer;
+    stk_pix_writer writer;
 } write_state;
 
 static int shape(stk_kernel_check_call *call, stk_kernel_check_random *random)

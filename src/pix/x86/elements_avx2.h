@@ -18,14 +18,14 @@ typedef struct norm {
     __m256 high, high_bias, low, low_bias;
 } norm;
 
-INLINE norm norm_of_channel(const stk_writer *w, int c)
+INLINE norm norm_of_channel(const stk_pix_writer *w, int c)
 {
     return (norm){ _mm256_set1_ps(w->high[c]), _mm256_set1_ps(w->high_bias[c]), _mm256_set1_ps(w->low[c]),
                    _mm256_set1_ps(w->low_bias[c]) };
 }
 
 /* Interleaved elements from `first` (0, 8 or 16) on. */
-INLINE norm norm_of_mix(const stk_writer *w, int first)
+INLINE norm norm_of_mix(const stk_pix_writer *w, int first)
 {
     return (norm){ _mm256_loadu_ps(w->high + first), _mm256_loadu_ps(w->high_bias + first),
                    _mm256_loadu_ps(w->low + first), _mm256_loadu_ps(w->low_bias + first) };

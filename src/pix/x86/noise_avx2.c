@@ -92,7 +92,7 @@ INLINE void add_32(float *p, size_t left, __m256i x, const row_noise *row)
     if (left > 24) add_8(p + 24, left - 24, second.v[1], row->b);
 }
 
-AVX2 static void noise_row(float *plane, size_t n, const stk_noise *noise)
+AVX2 static void noise_row(float *plane, size_t n, const stk_pix_noise *noise)
 {
     const row_noise row = { _mm256_set1_epi32((int)noise->key[1]), _mm256_set1_ps(noise->a),
                             _mm256_set1_ps(noise->b) };

@@ -35,8 +35,8 @@ AVX2 static void unpack_u8(float *row, size_t pitch, const void *src, size_t n)
 
 /* ---- into the batch ---- */
 
-INLINE void write_chw(const stk_writer *w, void *dst, size_t plane, const float *row, size_t pitch, size_t n,
-                      stoke_dtype dtype)
+INLINE void write_chw(const stk_pix_writer *w, void *dst, size_t plane, const float *row, size_t pitch,
+                      size_t n, stoke_dtype dtype)
 {
     if (n < 8) {
         stk_pix_c.write_planes[dtype][STOKE_LAYOUT_CHW](w, dst, plane, row, pitch, n);
@@ -73,7 +73,7 @@ INLINE void hwc_8(const norm n[3], void *dst, size_t pixel, const float *row, si
     for (size_t g = 0; g < 3; g++) put8(dst, pixel * 3 + g * 8, mix[g], n[g], dtype);
 }
 
-INLINE void write_hwc(const stk_writer *w, void *dst, const float *row, size_t pitch, size_t n,
+INLINE void write_hwc(const stk_pix_writer *w, void *dst, const float *row, size_t pitch, size_t n,
                       stoke_dtype dtype)
 {
     if (n < 8) {
@@ -87,12 +87,12 @@ INLINE void write_hwc(const stk_writer *w, void *dst, const float *row, size_t p
 }
 
 #define DEFINE_PLANES(name, dtype)                                                                           \
-    AVX2 static void write_##name##_chw(const stk_writer *w, void *dst, size_t plane, const float *row,      \
+    AVX2 static void write_##name##_chw(const stk_pix_writer *w, void *dst, size_t plane, const float *row,  \
                                         size_t pitch, size_t n)                                              \
     {                                                                                                        \
         write_chw(w, dst, plane, row, pitch, n, dtype);                                                      \
     }                                                                                                        \
-    AVX2 static void write_##name##_hwc(const stk_writer *w, void *dst, size_t plane, const float *row,      \
+    AVX2 static void write_##name##_hwc(const stk_pix_writer *w, void *dst, size_t plane, const float *row,  \
                                         size_t pitch, size_t n)                                              \
     {                                                                                                        \
         write_hwc(w, dst, row, pitch, n, dtype);                                                             \

@@ -57,7 +57,7 @@ AVX2 static inline void store_pixel(uint8_t *const dst[4], size_t at, __m256i su
 }
 
 /* The first `n` outputs of four rows, any number of taps, four at a time: weights past count are zero. */
-AVX2 static void h_many(uint8_t *const dst[4], const uint8_t *const src[4], const stk_resize_axis *axis,
+AVX2 static void h_many(uint8_t *const dst[4], const uint8_t *const src[4], const stk_pix_resize_axis *axis,
                         uint32_t n)
 {
     const __m256i first = _mm256_setr_epi8(PAIR(0, 3), PAIR(0, 3)),
@@ -83,7 +83,7 @@ AVX2 static void h_many(uint8_t *const dst[4], const uint8_t *const src[4], cons
 }
 
 /* The same for at most two taps: every enlargement. */
-AVX2 static void h_two(uint8_t *const dst[4], const uint8_t *const src[4], const stk_resize_axis *axis,
+AVX2 static void h_two(uint8_t *const dst[4], const uint8_t *const src[4], const stk_pix_resize_axis *axis,
                        uint32_t n)
 {
     const __m256i pair = _mm256_setr_epi8(PAIR(0, 3), PAIR(0, 3));
@@ -104,7 +104,7 @@ AVX2 static void h_two(uint8_t *const dst[4], const uint8_t *const src[4], const
 
 /* How many outputs can be made without loading past the end of a row: start never falls, so it is the first
  * ones. The last output is never among them, so it is there to overwrite store_pixel's fourth byte. */
-static uint32_t outputs_inside(const stk_resize_axis *axis)
+static uint32_t outputs_inside(const stk_pix_resize_axis *axis)
 {
     const size_t bytes = (size_t)axis->in * 3;
     const size_t last_load = axis->most <= 2 ? 8 : ((size_t)axis->most + 3) / 4 * 12 - 12 + 16;
@@ -114,7 +114,7 @@ static uint32_t outputs_inside(const stk_resize_axis *axis)
 }
 
 AVX2 static void resize_h_u8c3(void *dst, size_t dst_stride, const void *src, size_t src_stride,
-                               uint32_t rows, const stk_resize_axis *axis)
+                               uint32_t rows, const stk_pix_resize_axis *axis)
 {
     const uint32_t inside = outputs_inside(axis);
     for (uint32_t y = 0; y < rows && inside; y += 4) {
@@ -130,7 +130,7 @@ AVX2 static void resize_h_u8c3(void *dst, size_t dst_stride, const void *src, si
         else
             h_many(out, in, axis, inside);
     }
-    stk_resize_axis rest = *axis;
+    stk_pix_resize_axis rest = *axis;
     rest.out -= inside;
     rest.start += inside;
     rest.count += inside;
@@ -164,8 +164,8 @@ AVX2 static inline void v_32(uint8_t *dst, const void *const *rows, size_t at, c
     _mm256_storeu_si256((__m256i *)(dst + at), _mm256_packus_epi16(words0, words1));
 }
 
-AVX2 static void resize_v_u8(void *dst, const void *const *rows, size_t samples, const stk_resize_axis *axis,
-                             uint32_t y)
+AVX2 static void resize_v_u8(void *dst, const void *const *rows, size_t samples,
+                             const stk_pix_resize_axis *axis, uint32_t y)
 {
     if (samples < 32) {
         stk_pix_c.resize_v_u8(dst, rows, samples, axis, y);

@@ -54,12 +54,12 @@ AVX2 static INLINE __m256i shift_0145(const int32_t *shift)
 
 /* A walk along a line; `elastic` is a constant at every call. */
 typedef struct walk {
-    const stk_warp_line *line;
+    const stk_pix_warp_line *line;
     eight at;
     __m256i dx, dy;
 } walk;
 
-AVX2 static INLINE walk walk_from(const stk_warp_line *line, size_t i, uint64_t half)
+AVX2 static INLINE walk walk_from(const stk_pix_warp_line *line, size_t i, uint64_t half)
 {
     const uint64_t x = line->x + i * line->dx + half, y = line->y + i * line->dy + half;
     return (walk){ line,
@@ -133,7 +133,7 @@ typedef void blend_fn(void *dst, const uint8_t *top, const uint8_t *bottom, cons
 
 /* A row of at least eight pixels. Offsets to the next pixels leave the vector unit while these are blended:
  * the way out takes longer than the blending. */
-AVX2 static INLINE void image_row(void *dst, const uint8_t *src, size_t stride, const stk_warp_line *line,
+AVX2 static INLINE void image_row(void *dst, const uint8_t *src, size_t stride, const stk_pix_warp_line *line,
                                   size_t n, int pixel, blend_fn *blend, int elastic)
 {
     const __m256i s = _mm256_set1_epi32((int)stride);
@@ -298,7 +298,7 @@ AVX2 static INLINE void pick_u16(void *dst, const uint8_t *src, const offsets *o
     _mm_storeu_si128((__m128i *)dst, v);
 }
 
-AVX2 static INLINE void mask_row(void *dst, const uint8_t *src, size_t stride, const stk_warp_line *line,
+AVX2 static INLINE void mask_row(void *dst, const uint8_t *src, size_t stride, const stk_pix_warp_line *line,
                                  size_t n, int pixel, pick_fn *pick, int elastic)
 {
     const __m256i s = _mm256_set1_epi32((int)stride);
@@ -320,7 +320,8 @@ AVX2 static INLINE void mask_row(void *dst, const uint8_t *src, size_t stride, c
 /* ---- entries ---- */
 
 #define DEFINE_WARP(name, row, pixel, inner)                                                                 \
-    AVX2 static void name(void *dst, const void *src, size_t stride, const stk_warp_line *line, size_t n)    \
+    AVX2 static void name(void *dst, const void *src, size_t stride, const stk_pix_warp_line *line,          \
+                          size_t n)                                                                          \
     {                                                                                                        \
         if (n < 8)                                                                                           \
             stk_##name##_c(dst, src, stride, line, n);                                                       \
@@ -335,7 +336,7 @@ DEFINE_WARP(warp_u8c1, mask_row, 1, pick_u8)
 DEFINE_WARP(warp_u16c1, mask_row, 2, pick_u16)
 #undef DEFINE_WARP
 
-AVX2 static INLINE void cubic_8(int32_t *shift, const float *t, const stk_cubic *c)
+AVX2 static INLINE void cubic_8(int32_t *shift, const float *t, const stk_pix_cubic *c)
 {
     const __m256 v = _mm256_loadu_ps(t);
     __m256 sum = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(c->a[3]), v), _mm256_set1_ps(c->a[2]));
@@ -346,7 +347,7 @@ AVX2 static INLINE void cubic_8(int32_t *shift, const float *t, const stk_cubic 
                         _mm256_max_epi32(_mm256_min_epi32(_mm256_cvttps_epi32(sum), limit), least));
 }
 
-AVX2 static void cubic(int32_t *shift, const float *t, size_t n, const stk_cubic *c)
+AVX2 static void cubic(int32_t *shift, const float *t, size_t n, const stk_pix_cubic *c)
 {
     if (n < 8) {
         stk_cubic_c(shift, t, n, c);

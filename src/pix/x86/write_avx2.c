@@ -40,7 +40,7 @@ INLINE void chw_32(const norm n[3], void *dst, size_t plane, size_t i, const uin
     }
 }
 
-INLINE void write_chw(const stk_writer *w, void *dst, size_t plane, const uint8_t *src, size_t n,
+INLINE void write_chw(const stk_pix_writer *w, void *dst, size_t plane, const uint8_t *src, size_t n,
                       stoke_dtype dtype)
 {
     if (n < 32) {
@@ -52,22 +52,22 @@ INLINE void write_chw(const stk_writer *w, void *dst, size_t plane, const uint8_
     if (n % 32) chw_32(norms, dst, plane, n - 32, src, dtype); /* once more over the overlap */
 }
 
-AVX2 static void write_u8_chw(const stk_writer *w, void *dst, size_t plane, const void *src, size_t n)
+AVX2 static void write_u8_chw(const stk_pix_writer *w, void *dst, size_t plane, const void *src, size_t n)
 {
     write_chw(w, dst, plane, src, n, STOKE_DTYPE_U8);
 }
 
-AVX2 static void write_f32_chw(const stk_writer *w, void *dst, size_t plane, const void *src, size_t n)
+AVX2 static void write_f32_chw(const stk_pix_writer *w, void *dst, size_t plane, const void *src, size_t n)
 {
     write_chw(w, dst, plane, src, n, STOKE_DTYPE_F32);
 }
 
-AVX2 static void write_f16_chw(const stk_writer *w, void *dst, size_t plane, const void *src, size_t n)
+AVX2 static void write_f16_chw(const stk_pix_writer *w, void *dst, size_t plane, const void *src, size_t n)
 {
     write_chw(w, dst, plane, src, n, STOKE_DTYPE_F16);
 }
 
-AVX2 static void write_bf16_chw(const stk_writer *w, void *dst, size_t plane, const void *src, size_t n)
+AVX2 static void write_bf16_chw(const stk_pix_writer *w, void *dst, size_t plane, const void *src, size_t n)
 {
     write_chw(w, dst, plane, src, n, STOKE_DTYPE_BF16);
 }
@@ -82,7 +82,7 @@ INLINE void hwc_8(const norm n[3], void *dst, size_t pixel, const uint8_t *src, 
     }
 }
 
-INLINE void write_hwc(const stk_writer *w, void *dst, const uint8_t *src, size_t n, stoke_dtype dtype)
+INLINE void write_hwc(const stk_pix_writer *w, void *dst, const uint8_t *src, size_t n, stoke_dtype dtype)
 {
     if (n < 8) {
         stk_pix_c.write_u8[dtype][STOKE_LAYOUT_HWC](w, dst, 0, src, n);
@@ -93,17 +93,17 @@ INLINE void write_hwc(const stk_writer *w, void *dst, const uint8_t *src, size_t
     if (n % 8) hwc_8(norms, dst, n - 8, src, dtype); /* once more over the overlap */
 }
 
-AVX2 static void write_f32_hwc(const stk_writer *w, void *dst, size_t plane, const void *src, size_t n)
+AVX2 static void write_f32_hwc(const stk_pix_writer *w, void *dst, size_t plane, const void *src, size_t n)
 {
     write_hwc(w, dst, src, n, STOKE_DTYPE_F32);
 }
 
-AVX2 static void write_f16_hwc(const stk_writer *w, void *dst, size_t plane, const void *src, size_t n)
+AVX2 static void write_f16_hwc(const stk_pix_writer *w, void *dst, size_t plane, const void *src, size_t n)
 {
     write_hwc(w, dst, src, n, STOKE_DTYPE_F16);
 }
 
-AVX2 static void write_bf16_hwc(const stk_writer *w, void *dst, size_t plane, const void *src, size_t n)
+AVX2 static void write_bf16_hwc(const stk_pix_writer *w, void *dst, size_t plane, const void *src, size_t n)
 {
     write_hwc(w, dst, src, n, STOKE_DTYPE_BF16);
 }

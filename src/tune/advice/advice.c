@@ -202,7 +202,7 @@ static void expectation(adviser *a, const char *key, const char *value, const ch
     snprintf(r->why, sizeof r->why, "what people are told of %s; yours depends on data and task", where);
 }
 
-static void expect(adviser *a, const stk_expected *e)
+static void expect(adviser *a, const stk_advice_expected *e)
 {
     if (!e) return;
     expectation(a, "time of an epoch", e->epoch, a->where);
@@ -221,7 +221,7 @@ static void model_line(adviser *a, const fitted *f)
 
 static int segformer_lines(adviser *a, fitted *f, stoke_error *err)
 {
-    const stk_tier *tier = stk_tier_of(a->memory);
+    const stk_advice_tier *tier = stk_tier_of(a->memory);
     const stk_advice_row *card = a->card && a->card->model ? a->card : NULL;
     stoke_estimate_params p = stoke_estimate_defaults();
     char text[16];
@@ -253,7 +253,7 @@ static int segformer_lines(adviser *a, fitted *f, stoke_error *err)
 
 static int smallnet_lines(adviser *a, fitted *f, stoke_error *err)
 {
-    const stk_small_row *row = stk_small_row_of(a->card ? a->card->name : NULL, a->memory);
+    const stk_advice_small_row *row = stk_small_row_of(a->card ? a->card->name : NULL, a->memory);
     stoke_estimate_params p = stoke_estimate_defaults();
     char text[16], from[64];
     snprintf(a->where, sizeof a->where, "%s", row->card);
@@ -339,7 +339,7 @@ static void workers_line(adviser *a, uint64_t batch_bytes)
 static void loader_lines(adviser *a, const fitted *f)
 {
     const stoke_estimate_params *c = &f->chosen;
-    const stk_loader_row *row =
+    const stk_advice_loader_row *row =
         a->memory ? stk_loader_row_of(a->memory) : stk_loader_row_of(STK_SPARE_BYTES * 16);
     char text[16];
     workers_line(a, (uint64_t)c->batch * c->height * c->width * (3 * 4 + 8));

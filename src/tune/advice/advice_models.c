@@ -89,7 +89,7 @@ static int look_at(const chooser *c, size_t i, stoke_model_choice *choice, stoke
 {
     const stoke_choose_params *p = c->params;
     stoke_estimate_params e = stoke_estimate_defaults();
-    const stk_model_row *row = &stk_model_rows[i];
+    const stk_advice_model_row *row = &stk_model_rows[i];
     *choice = (stoke_model_choice){ .model = row->model,
                                     .million = row->million,
                                     .table_gb = row->gb,

@@ -10,7 +10,7 @@
 #include "src/base/did_you_mean.h"
 
 /* Pictures of b4 and b5 are 288 x 288, as in `stoke recipe progressive`. */
-const stk_tier stk_tiers[] = {
+const stk_advice_tier stk_tiers[] = {
     { 16, "a card of 16 GB or more", "b5", 288, 32, .lr = "3.0e-4", .epochs = 100, .scheduler = 1 },
     { 10, "a card of 10 to 12 GB", "b4", 288, 8, .lr = "3.0e-4", .epochs = 100, .scheduler = 1 },
     { 6, "a card of 6 to 8 GB", "b2", 256, 4, .lr = "3.0e-4", .epochs = 100, .scheduler = 1 },
@@ -18,12 +18,12 @@ const stk_tier stk_tiers[] = {
     { 0, "the processor alone", "b0", 224, 1, .epochs = 5, .workers = 4 },
 };
 
-static const stk_expected LARGE = { "1 to 2 min", "2 to 3 h", "0.95 to 0.96" },
-                          RTX_3080 = { "2 to 3 min", "3 to 5 h", "0.93 to 0.95" },
-                          RTX_3060 = { "3 to 4 min", "5 to 7 h", "0.93 to 0.95" },
-                          RTX_3050 = { "5 to 7 min", "8 to 12 h", "0.91 to 0.93" },
-                          GTX_1650 = { "7 to 10 min", "12 to 17 h", "0.88 to 0.91" };
-const stk_expected stk_expected_processor = { "30 to 40 min", "50 to 70 h", "0.85 to 0.88" };
+static const stk_advice_expected LARGE = { "1 to 2 min", "2 to 3 h", "0.95 to 0.96" },
+                                 RTX_3080 = { "2 to 3 min", "3 to 5 h", "0.93 to 0.95" },
+                                 RTX_3060 = { "3 to 4 min", "5 to 7 h", "0.93 to 0.95" },
+                                 RTX_3050 = { "5 to 7 min", "8 to 12 h", "0.91 to 0.93" },
+                                 GTX_1650 = { "7 to 10 min", "12 to 17 h", "0.88 to 0.91" };
+const stk_advice_expected stk_expected_processor = { "30 to 40 min", "50 to 70 h", "0.85 to 0.88" };
 
 /* Those with a model have settings of their own; the others are known by their memory. What the driver or
  * --vram says goes first, and so does a size in the name ("RTX 3050 4 GB"). */
@@ -79,7 +79,7 @@ const stk_advice_row stk_advice_rows[] = {
 };
 const size_t stk_advice_rows_count = sizeof stk_advice_rows / sizeof *stk_advice_rows;
 
-static const stk_small_row SMALL[] = {
+static const stk_advice_small_row SMALL[] = {
     { "RTX 4090", 24, 64, 128, 12, 256, 12, 1, NULL, "85 %", "3 to 5 times" },
     { "RTX 4080", 16, 48, 96, 8, 192, 8, 0, "RTX 4070", "80 %", "2 to 4 times" },
     { "RTX 4070", 12, 32, 96, 8, 192, 8, 1, NULL, "75 %", "2 to 3 times" },
@@ -87,11 +87,11 @@ static const stk_small_row SMALL[] = {
 };
 
 /* Batches are the least of what is usual: 16 to 32 from 24 GB on. */
-static const stk_loader_row LOADERS[] = {
+static const stk_advice_loader_row LOADERS[] = {
     { 24, 8, 16, 16, 16 }, { 16, 4, 8, 8, 8 }, { 10, 4, 4, 8, 8 }, { 0, 2, 4, 4, 8 }
 };
 
-const stk_model_row stk_model_rows[STK_MODELS] = {
+const stk_advice_model_row stk_model_rows[STK_MODELS] = {
     { "b0", 4, 4, "quick trials, little memory" },
     { "b1", 14, 6, "a balance of both" },
     { "b2", 28, 8, "entry cards" },
@@ -106,9 +106,9 @@ int stk_is_at_least(uint64_t memory, uint32_t gb)
     return memory >= sold - sold / 20;
 }
 
-const stk_tier *stk_tier_of(uint64_t memory)
+const stk_advice_tier *stk_tier_of(uint64_t memory)
 {
-    const stk_tier *tier = stk_tiers;
+    const stk_advice_tier *tier = stk_tiers;
     if (memory) /* a card of less than 4 GB is still a card */
         while (tier->gb > 4 && !stk_is_at_least(memory, tier->gb)) tier++;
     else
@@ -116,14 +116,14 @@ const stk_tier *stk_tier_of(uint64_t memory)
     return tier;
 }
 
-const stk_loader_row *stk_loader_row_of(uint64_t memory)
+const stk_advice_loader_row *stk_loader_row_of(uint64_t memory)
 {
-    const stk_loader_row *row = LOADERS;
+    const stk_advice_loader_row *row = LOADERS;
     while (row->gb && !stk_is_at_least(memory, row->gb)) row++;
     return row;
 }
 
-const stk_small_row *stk_small_row_of(const char *card, uint64_t memory)
+const stk_advice_small_row *stk_small_row_of(const char *card, uint64_t memory)
 {
     const size_t n = sizeof SMALL / sizeof *SMALL;
     for (size_t i = 0; card && i < n; i++)

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* SegFormer by memory: from so many GB on. Ends with the row of 0 GB, the processor alone. */
-typedef struct stk_tier {
+typedef struct stk_advice_tier {
     uint32_t gb;
     const char *title; /* "16 GB and more" */
     const char *model;
@@ -17,15 +17,15 @@ typedef struct stk_tier {
     const char *lr;
     uint32_t epochs, accumulate, workers;
     int scheduler; /* 1: on, -1: none */
-} stk_tier;
-extern const stk_tier stk_tiers[];
-const stk_tier *stk_tier_of(uint64_t memory);
+} stk_advice_tier;
+extern const stk_advice_tier stk_tiers[];
+const stk_advice_tier *stk_tier_of(uint64_t memory);
 
 /* What people are told to expect of a card with its usual settings: of 100 epochs of one and the same task.
  */
-typedef struct stk_expected {
+typedef struct stk_advice_expected {
     const char *epoch, *epochs, *f1; /* "1 to 2 min", "2 to 3 h", "0.95 to 0.96" */
-} stk_expected;
+} stk_advice_expected;
 
 /* A card by the name people give it, and what is usual on it. */
 typedef struct stk_advice_row {
@@ -33,37 +33,37 @@ typedef struct stk_advice_row {
     uint32_t gb;
     const char *model; /* NULL: nothing is known but its memory */
     uint32_t batch, workers;
-    const stk_expected *expected; /* NULL: not known */
-    uint32_t also_gb;             /* another memory under the same name; 0: none */
+    const stk_advice_expected *expected; /* NULL: not known */
+    uint32_t also_gb;                    /* another memory under the same name; 0: none */
 } stk_advice_row;
 extern const stk_advice_row stk_advice_rows[];
 extern const size_t stk_advice_rows_count;
 
 /* The small network by card; other cards take the row of their memory. */
-typedef struct stk_small_row {
+typedef struct stk_advice_small_row {
     const char *card;
     uint32_t gb, batch, channels, blocks, patch, workers;
     int perceptual;              /* 1: with a perceptual loss, -1: without */
     const char *borrowed;        /* the card that blocks, patch and workers are taken from; NULL: its own */
     const char *busy, *speed_up; /* to expect: "85 %", "3 to 5 times" */
-} stk_small_row;
-const stk_small_row *stk_small_row_of(const char *card, uint64_t memory);
+} stk_advice_small_row;
+const stk_advice_small_row *stk_small_row_of(const char *card, uint64_t memory);
 
 /* The loader by memory: batches that each worker keeps ready (prefetch_factor), and the whole of a train_ds
  * section where nothing is known of the network. */
-typedef struct stk_loader_row {
+typedef struct stk_advice_loader_row {
     uint32_t gb, prefetch, prefetch_most, batch, workers;
-} stk_loader_row;
-const stk_loader_row *stk_loader_row_of(uint64_t memory);
+} stk_advice_loader_row;
+const stk_advice_loader_row *stk_loader_row_of(uint64_t memory);
 
 /* The SegFormers, from b0: the memory that is usual for training one, and what it is taken for. */
-typedef struct stk_model_row {
+typedef struct stk_advice_model_row {
     const char *model;
     uint32_t million, gb;
     const char *use;
-} stk_model_row;
+} stk_advice_model_row;
 enum { STK_MODELS = 6 };
-extern const stk_model_row stk_model_rows[STK_MODELS];
+extern const stk_advice_model_row stk_model_rows[STK_MODELS];
 
 /* What a name as typed, or as NVML has it, says. */
 typedef struct stk_advice_name {
@@ -74,7 +74,7 @@ typedef struct stk_advice_name {
 } stk_advice_name;
 stk_advice_name stk_advice_card(const char *name);
 
-extern const stk_expected stk_expected_processor;
+extern const stk_advice_expected stk_expected_processor;
 
 /* Whether `memory` bytes are a card of `gb`: drivers keep up to a twentieth for themselves. */
 int stk_is_at_least(uint64_t memory, uint32_t gb);

@@ -61,7 +61,7 @@ static int check_smallnet(const stoke_estimate_params *p, stoke_error *err)
 }
 
 /* config is filled for a SegFormer only. */
-static int check(const stoke_estimate_params *p, stk_config *config, stoke_error *err)
+static int check(const stoke_estimate_params *p, stk_segformer_config *config, stoke_error *err)
 {
     if (!p || p->struct_size != sizeof *p)
         return stk_fail(err, STOKE_E_INVALID, "the parameters are not those of stoke_estimate_defaults");
@@ -109,8 +109,8 @@ int stk_estimate_plan(stoke_net_plan *plan, const stoke_estimate_params *p, int 
     return stoke_net_plan_of(&net, plan, err);
 }
 
-static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p, const stk_config *config,
-                           stoke_error *err)
+static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p,
+                           const stk_segformer_config *config, stoke_error *err)
 {
     if (stk_is_smallnet(p))
         return stk_fail(err, STOKE_E_UNSUPPORTED,
@@ -119,7 +119,7 @@ static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p, co
     const int r = stk_estimate_plan(&plan, p, STOKE_MEMORY_PLAIN, err);
     if (r) return r;
 
-    const stk_parameter_count count = stk_segformer_parameters(config);
+    const stk_estimate_parameter_count count = stk_segformer_parameters(config);
     const uint64_t trained = count.all - (p->freeze_encoder ? count.encoder : 0);
     uint64_t *bytes = e->bytes;
     e->parameters = plan.parameter_count;
@@ -145,7 +145,7 @@ static int estimate_native(stoke_estimate *e, const stoke_estimate_params *p, co
 int stoke_estimate_make(stoke_estimate *estimate, stoke_engine engine, const stoke_estimate_params *params,
                         stoke_error *err)
 {
-    stk_config config = { 0 };
+    stk_segformer_config config = { 0 };
     memset(estimate, 0, sizeof *estimate);
     int r = check(params, &config, err);
     if (!r && engine == STOKE_ENGINE_NATIVE)
@@ -177,7 +177,7 @@ typedef enum asked { ASKED_BATCH, ASKED_SIDE } asked;
 static int largest(stoke_engine engine, const stoke_estimate_params *params, uint64_t memory, uint64_t spare,
                    asked what, uint32_t step, uint32_t most, uint32_t *answer, stoke_error *err)
 {
-    stk_config config;
+    stk_segformer_config config;
     stoke_estimate_params p;
     uint32_t low = 0, high = most / step + 1; /* low fits, high does not */
     *answer = 0;

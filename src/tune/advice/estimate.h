@@ -11,11 +11,11 @@
 #include "src/net/segformer/segformer_config.h"
 
 /* Of the whole network, and of the part before the decode head, which can be frozen. */
-typedef struct stk_parameter_count {
+typedef struct stk_estimate_parameter_count {
     uint64_t all, encoder;
-} stk_parameter_count;
-stk_parameter_count stk_segformer_parameters(const stk_config *config);
-stk_parameter_count stk_smallnet_parameters(const stoke_estimate_params *params);
+} stk_estimate_parameter_count;
+stk_estimate_parameter_count stk_segformer_parameters(const stk_segformer_config *config);
+stk_estimate_parameter_count stk_smallnet_parameters(const stoke_estimate_params *params);
 
 int stk_is_smallnet(const stoke_estimate_params *params);
 
@@ -26,6 +26,6 @@ int stk_estimate_plan(stoke_net_plan *plan, const stoke_estimate_params *params,
 /* Fills the terms and the range for PyTorch on a card; the parameters have been checked. config: NULL for
  * smallnet. */
 void stk_estimate_torch(stoke_estimate *estimate, const stoke_estimate_params *params,
-                        const stk_config *config);
+                        const stk_segformer_config *config);
 
 #endif

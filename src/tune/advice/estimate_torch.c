@@ -61,7 +61,7 @@ static uint64_t block_parameters(uint64_t c, uint64_t reduction, uint64_t ratio)
     return norms + projections + reducing + (c * hidden + hidden) + (9 * hidden + hidden) + (hidden * c + c);
 }
 
-stk_parameter_count stk_segformer_parameters(const stk_config *config)
+stk_estimate_parameter_count stk_segformer_parameters(const stk_segformer_config *config)
 {
     const uint64_t d = config->decoder;
     uint64_t encoder = 0, head = 4 * d * d + 2 * d + d * config->classes + config->classes, in = 3;
@@ -73,16 +73,17 @@ stk_parameter_count stk_segformer_parameters(const stk_config *config)
         head += c * d + d;
         in = c;
     }
-    return (stk_parameter_count){ encoder + head, encoder };
+    return (stk_estimate_parameter_count){ encoder + head, encoder };
 }
 
 /* smallnet, a plain residual network: a 3 x 3 convolution to base_channels, num_blocks times (convolution,
  * ReLU, convolution, sum), one back to the classes. All at the size of the patch. */
-stk_parameter_count stk_smallnet_parameters(const stoke_estimate_params *p)
+stk_estimate_parameter_count stk_smallnet_parameters(const stoke_estimate_params *p)
 {
     const uint64_t c = p->base_channels, block = 2 * (9 * c * c + c);
-    return (stk_parameter_count){ 9 * 3 * c + c + p->num_blocks * block + 9 * c * p->classes + p->classes,
-                                  0 };
+    return (stk_estimate_parameter_count){
+        9 * 3 * c + c + p->num_blocks * block + 9 * c * p->classes + p->classes, 0
+    };
 }
 
 /* ---- saved tensors ---- */
@@ -98,7 +99,7 @@ static uint32_t after_convolution(uint32_t side, uint32_t patch, uint32_t stride
     return (side + 2 * (patch / 2) - patch) / stride + 1;
 }
 
-static void stages_of(stage stages[STK_CONFIG_STAGES], const stk_config *config, uint32_t height,
+static void stages_of(stage stages[STK_CONFIG_STAGES], const stk_segformer_config *config, uint32_t height,
                       uint32_t width)
 {
     for (int i = 0; i < STK_CONFIG_STAGES; i++) {
@@ -141,12 +142,12 @@ static uint64_t stage_bytes(const stage *s, widths w)
 /* Eight maps of the decoder's width at a quarter of the size: four concatenated, then norm, ReLU, dropout and
  * classifier. Two more are gradients on their way: that is what measured peaks lie above the saved tensors,
  * 28 to 33 MiB a picture for 768 channels at 288 x 288. */
-static uint64_t head_bytes(const stage *first, const stk_config *config, widths w)
+static uint64_t head_bytes(const stage *first, const stk_segformer_config *config, widths w)
 {
     return (8 + 2) * config->decoder * first->tokens * w.product;
 }
 
-static uint64_t segformer_bytes(const stoke_estimate_params *p, const stk_config *config, widths w)
+static uint64_t segformer_bytes(const stoke_estimate_params *p, const stk_segformer_config *config, widths w)
 {
     stage stages[STK_CONFIG_STAGES];
     uint64_t features = 0, largest = 0, all = 0;
@@ -183,12 +184,13 @@ static uint64_t end_of(uint64_t sure, uint64_t varying, uint64_t activations, ui
     return held + thousandths(held, fragments);
 }
 
-void stk_estimate_torch(stoke_estimate *e, const stoke_estimate_params *p, const stk_config *config)
+void stk_estimate_torch(stoke_estimate *e, const stoke_estimate_params *p, const stk_segformer_config *config)
 {
     const int autocast = p->precision != STOKE_PRECISION_FP32;
     const widths w = { .product = autocast ? 2 : 4, .kept = 4, .autocast = autocast };
     const span varies = autocast ? ACTIVATIONS_AUTOCAST : ACTIVATIONS_FP32;
-    const stk_parameter_count count = config ? stk_segformer_parameters(config) : stk_smallnet_parameters(p);
+    const stk_estimate_parameter_count count =
+        config ? stk_segformer_parameters(config) : stk_smallnet_parameters(p);
     const uint64_t trained = count.all - (p->freeze_encoder ? count.encoder : 0);
     const uint64_t pixels = (uint64_t)p->batch * p->height * p->width;
     const uint64_t picture = config ? segformer_bytes(p, config, w) : smallnet_bytes(p, w);

@@ -18,7 +18,7 @@ static const double BLOCK_KERNELS = 110, OTHER_KERNELS = 260;
 
 static double blocks_of(const stoke_estimate_params *p)
 {
-    stk_config config;
+    stk_segformer_config config;
     double blocks = 0;
     if (!strcmp(p->model, "smallnet")) return p->num_blocks;
     if (stk_config_of(&config, p->model, p->classes, NULL)) return 0;

@@ -86,7 +86,7 @@ static int look(stoke_trial_plan *plan, stoke_error *err)
 static int name_model(stoke_trial_plan *plan, stoke_error *err)
 {
     stoke_train_params *train = &plan->params.train;
-    stk_config config;
+    stk_segformer_config config;
     if (train->model) return STOKE_OK;
     if (train->pretrained) {
         const int r = stk_pretrained_config(train->pretrained, &config, err);

@@ -40,7 +40,7 @@ const char *stk_decide_range(const stoke_estimate *estimate, char *text, size_t 
     return text;
 }
 
-stk_fit stk_decide_fit(const stoke_estimate *estimate, double room)
+stk_decide_verdict stk_decide_fit(const stoke_estimate *estimate, double room)
 {
     const double spare = (double)STK_SPARE_BYTES;
     return (double)estimate->high + spare <= room  ? STK_FITS

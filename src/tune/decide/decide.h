@@ -24,14 +24,14 @@ uint32_t stk_decide_workers_most(uint32_t cores, uint32_t ranks, int slow_files)
 
 /* ---- memory ---- */
 
-typedef enum stk_fit {
+typedef enum stk_decide_verdict {
     STK_FITS = 0,     /* by the high end of the estimate, with room to spare */
     STK_FITS_PERHAPS, /* by its low end */
     STK_FITS_NOT
-} stk_fit;
+} stk_decide_verdict;
 /* "24.5 to 34.0 GiB", "445.2 MiB to 1.7 GiB". Returns text. */
 const char *stk_decide_range(const stoke_estimate *estimate, char *text, size_t size);
-stk_fit stk_decide_fit(const stoke_estimate *estimate, double room);
+stk_decide_verdict stk_decide_fit(const stoke_estimate *estimate, double room);
 
 /* ---- precision ---- */
 

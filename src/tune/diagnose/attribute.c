@@ -36,7 +36,7 @@ typedef struct attributing {
     const stoke_setup *setup;
     stk_cover busy;        /* within the window */
     uint64_t *later_ready; /* the first time that any batch after this one was ready */
-    stk_making_sums sums;
+    stk_attribute_sums sums;
     uint64_t unknown_after[STOKE_IDLES]; /* ns */
     stoke_attribution *out;
 } attributing;

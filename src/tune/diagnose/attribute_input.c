@@ -13,9 +13,9 @@ static const int cause_of[STOKE_MAKINGS] = {
     [STOKE_MAKING_COLLATE] = STOKE_IDLE_COLLATE,
 };
 
-static stk_making_sums weigh(const stoke_step_record *record)
+static stk_attribute_sums weigh(const stoke_step_record *record)
 {
-    stk_making_sums w = { 0 };
+    stk_attribute_sums w = { 0 };
     for (int i = 0; i < STOKE_MAKINGS; i++) {
         const stoke_making_time *time = &record->making[i];
         const stk_wide on_cpu = (stk_wide)time->cpu_ns + time->queued_ns;
@@ -27,20 +27,20 @@ static stk_making_sums weigh(const stoke_step_record *record)
     return w;
 }
 
-void stk_making_add(stk_making_sums *sums, const stoke_step_record *record)
+void stk_making_add(stk_attribute_sums *sums, const stoke_step_record *record)
 {
-    const stk_making_sums w = weigh(record);
+    const stk_attribute_sums w = weigh(record);
     for (int i = 0; i < STOKE_IDLE_INPUTS; i++) sums->weight[i] += w.weight[i];
 }
 
-void stk_making_take_off(stk_making_sums *sums, const stoke_step_record *record)
+void stk_making_take_off(stk_attribute_sums *sums, const stoke_step_record *record)
 {
-    const stk_making_sums w = weigh(record);
+    const stk_attribute_sums w = weigh(record);
     for (int i = 0; i < STOKE_IDLE_INPUTS; i++) sums->weight[i] -= w.weight[i];
 }
 
 /* Weights cut to a sum below 2^63, so that their products with any ns are below 2^127. */
-static uint64_t narrow(const stk_making_sums *sums, uint64_t weight[STOKE_IDLE_INPUTS])
+static uint64_t narrow(const stk_attribute_sums *sums, uint64_t weight[STOKE_IDLE_INPUTS])
 {
     stk_wide total = 0;
     unsigned shift = 0;
@@ -54,7 +54,7 @@ static uint64_t narrow(const stk_making_sums *sums, uint64_t weight[STOKE_IDLE_I
     return narrow_total;
 }
 
-int stk_making_divide(const stk_making_sums *sums, uint64_t ns, uint64_t row[STOKE_IDLES])
+int stk_making_divide(const stk_attribute_sums *sums, uint64_t ns, uint64_t row[STOKE_IDLES])
 {
     uint64_t weight[STOKE_IDLE_INPUTS], rest[STOKE_IDLE_INPUTS], left = ns;
     const uint64_t total = narrow(sums, weight);

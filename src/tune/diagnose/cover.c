@@ -25,12 +25,12 @@ void stk_cover_destroy(stk_cover *cover)
 
 void stk_cover_add(stk_cover *cover, uint64_t start, uint64_t end)
 {
-    if (start < end && cover->n < cover->room) cover->part[cover->n++] = (stk_interval){ start, end };
+    if (start < end && cover->n < cover->room) cover->part[cover->n++] = (stk_busy_interval){ start, end };
 }
 
 static int by_start(const void *a, const void *b)
 {
-    const stk_interval *x = a, *y = b;
+    const stk_busy_interval *x = a, *y = b;
     return (x->start > y->start) - (x->start < y->start);
 }
 
@@ -39,7 +39,7 @@ void stk_cover_unite(stk_cover *cover)
     size_t n = 0;
     if (cover->n) qsort(cover->part, cover->n, sizeof *cover->part, by_start);
     for (size_t i = 0; i < cover->n; i++) {
-        const stk_interval next = cover->part[i];
+        const stk_busy_interval next = cover->part[i];
         if (n && next.start <= cover->part[n - 1].end) {
             if (next.end > cover->part[n - 1].end) cover->part[n - 1].end = next.end;
         } else {
@@ -66,7 +66,7 @@ static uint64_t until(const stk_cover *cover, uint64_t time)
             high = middle;
     }
     if (!low) return 0;
-    const stk_interval *last = &cover->part[low - 1];
+    const stk_busy_interval *last = &cover->part[low - 1];
     return cover->before[low - 1] + (time < last->end ? time : last->end) - last->start;
 }
 

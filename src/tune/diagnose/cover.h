@@ -9,8 +9,8 @@
 #include "src/upload/busy_time.h"
 
 typedef struct stk_cover {
-    stk_interval *part; /* in order, disjoint, not empty */
-    uint64_t *before;   /* length of all parts before this one */
+    stk_busy_interval *part; /* in order, disjoint, not empty */
+    uint64_t *before;        /* length of all parts before this one */
     size_t n, room;
 } stk_cover;
 

@@ -76,14 +76,14 @@ uint32_t stk_diagnose_warm_up(uint32_t asked, const stoke_setup *setup)
 static int measure(stoke_diagnosis *d, const stoke_diagnose_params *p, stk_diagnose_progress *progress,
                    stoke_error *err)
 {
-    const stk_measured_run_job job = { .params = p,
+    const stk_diagnose_run_job job = { .params = p,
                                        .setup = d->setup,
                                        .steps = p->steps,
                                        .warm_up = stk_diagnose_warm_up(p->warm_up, &d->setup),
                                        .restarts = RESTARTS,
                                        .trace = p->trace,
                                        .progress = progress };
-    return stk_measured_run_run(&d->run, &job, err);
+    return stk_diagnose_run_run(&d->run, &job, err);
 }
 
 /* Augmenting on the other side. A device that cannot is no failure: why_not says what it said. */
@@ -92,7 +92,7 @@ static int measure_other_side(stoke_diagnosis *d, const stoke_diagnose_params *p
 {
     stoke_error own = { 0 };
     const stoke_device_info *info = stoke_device_describe(p->device);
-    stk_measured_run_job job = { .params = p,
+    stk_diagnose_run_job job = { .params = p,
                                  .setup = d->setup,
                                  .steps = OTHER_STEPS,
                                  .warm_up = 1,
@@ -106,7 +106,7 @@ static int measure_other_side(stoke_diagnosis *d, const stoke_diagnose_params *p
         snprintf(why_not, size, "%s computes on the host's own cores", info->name);
         return STOKE_OK;
     }
-    const int r = stk_measured_run_run(&d->other, &job, &own);
+    const int r = stk_diagnose_run_run(&d->other, &job, &own);
     if (r == STOKE_E_NOMEM || r == STOKE_E_UNSUPPORTED || r == STOKE_E_LIMIT) {
         snprintf(why_not, size, "%s cannot: %.110s", info->name, own.message);
         return STOKE_OK;
@@ -125,7 +125,7 @@ static int other_way(const stoke_setup *setup)
 static int measure_link(stoke_diagnosis *d, const stoke_diagnose_params *p, stk_diagnose_progress *progress,
                         stoke_error *err)
 {
-    stk_measured_run_job job = { .params = p,
+    stk_diagnose_run_job job = { .params = p,
                                  .setup = d->setup,
                                  .steps = LINK_STEPS,
                                  .warm_up = 1,
@@ -134,22 +134,22 @@ static int measure_link(stoke_diagnosis *d, const stoke_diagnose_params *p, stk_
                                  .progress = progress };
     job.setup.persistent = 1;
     job.setup.transfer = other_way(&d->setup);
-    return stk_measured_run_run(&d->link, &job, err);
+    return stk_diagnose_run_run(&d->link, &job, err);
 }
 
 /* ---- costs ---- */
 
-static stoke_start start_of(const stk_measured_run *s, const stoke_setup *setup)
+static stoke_start start_of(const stk_diagnose_run *s, const stoke_setup *setup)
 {
-    return (stoke_start){ s->restart_ms, stk_measured_run_first_ms(s, setup) };
+    return (stoke_start){ s->restart_ms, stk_diagnose_run_first_ms(s, setup) };
 }
 
 /* Both ways to copy, from a stretch of either. */
-static void fill_side(stoke_side *side, const stk_measured_run *own, const stoke_setup *setup, double link_ms,
+static void fill_side(stoke_side *side, const stk_diagnose_run *own, const stoke_setup *setup, double link_ms,
                       stoke_start link_start)
 {
     const int pageable = setup->transfer == STOKE_TRANSFER_PAGEABLE;
-    const double own_ms = stk_measured_run_copy_ms(own);
+    const double own_ms = stk_diagnose_run_copy_ms(own);
     const stoke_start own_start = start_of(own, setup);
     side->records = own->records + own->from;
     side->n = own->n - own->from;
@@ -163,18 +163,18 @@ static void fill_side(stoke_side *side, const stk_measured_run *own, const stoke
  * and touched or not when slots are made. */
 static void fill_other_side(stoke_diagnosis *d, stoke_start link)
 {
-    const stk_measured_run *other = &d->other;
-    const double share = stk_measured_run_copy_bytes(other) / stk_measured_run_copy_bytes(&d->link);
+    const stk_diagnose_run *other = &d->other;
+    const double share = stk_diagnose_run_copy_bytes(other) / stk_diagnose_run_copy_bytes(&d->link);
     const stoke_start run = start_of(&d->run, &d->setup), here = start_of(other, &d->setup);
     const stoke_start start = { fmax(0, here.restart_ms + (link.restart_ms - run.restart_ms) * share),
                                 fmax(0, here.first_ms + (link.first_ms - run.first_ms) * share) };
     fill_side(&d->costs.side[!d->setup.placement], other, &d->setup,
-              stk_measured_run_copy_ms(&d->link) * share, start);
+              stk_diagnose_run_copy_ms(&d->link) * share, start);
 }
 
 static int fill_costs(stoke_diagnosis *d, stoke_error *err)
 {
-    const stk_measured_run *run = &d->run;
+    const stk_diagnose_run *run = &d->run;
     stoke_costs *costs = &d->costs;
     const size_t n = run->n - run->from;
     *costs = stoke_costs_defaults();
@@ -188,7 +188,7 @@ static int fill_costs(stoke_diagnosis *d, stoke_error *err)
     costs->step_ms = d->step_ms;
     costs->n_steps = n;
     costs->cores = run->cores;
-    costs->launch_ms = stk_measured_run_launch_ms(run);
+    costs->launch_ms = stk_diagnose_run_launch_ms(run);
     if (isnan(costs->launch_ms)) costs->launch_ms = 0;
     costs->host_ms = run->host_ms;
     costs->restart_ms = run->restart_ms;
@@ -197,7 +197,7 @@ static int fill_costs(stoke_diagnosis *d, stoke_error *err)
     stoke_setup link = d->setup;
     link.transfer = other_way(&d->setup);
     const stoke_start link_start = start_of(&d->link, &link);
-    fill_side(own, run, &d->setup, stk_measured_run_copy_ms(&d->link), link_start);
+    fill_side(own, run, &d->setup, stk_diagnose_run_copy_ms(&d->link), link_start);
     if (d->other.n) fill_other_side(d, link_start);
     costs->processor = d->native;
     if (d->native) own->pageable_ms = own->pinned_ms = 0;
@@ -223,7 +223,7 @@ static int check_sums(const stoke_diagnosis *d, stoke_error *err)
 
 static int attribute(stoke_diagnosis *d, stoke_error *err)
 {
-    const stk_measured_run *run = &d->run;
+    const stk_diagnose_run *run = &d->run;
     d->per_step = stk_calloc(run->n - run->from, sizeof *d->per_step);
     if (!d->per_step) return stk_fail(err, STOKE_E_NOMEM, "no memory for the causes of each step");
     const int r =
@@ -307,9 +307,9 @@ void stoke_diagnosis_free(stoke_diagnosis **diagnosis)
 {
     stoke_diagnosis *d = diagnosis ? *diagnosis : NULL;
     if (!d) return;
-    stk_measured_run_free(&d->run);
-    stk_measured_run_free(&d->other);
-    stk_measured_run_free(&d->link);
+    stk_diagnose_run_free(&d->run);
+    stk_diagnose_run_free(&d->other);
+    stk_diagnose_run_free(&d->link);
     stk_free(d->step_ms);
     stk_free(d->per_step);
     stk_free(d);

@@ -19,19 +19,20 @@
 /* ---- diagnose_load.c ---- */
 
 /* What took processors between two moments. Begin when warm-up is over. */
-typedef struct stk_load_seen {
+typedef struct stk_diagnose_load_seen {
     double elapsed_ns, process_ns, thread_ns; /* CPU time of this process, and of the calling thread */
     double others;                            /* cores that other processes took; 0 where nobody tells */
-} stk_load_seen;
-stk_load_seen stk_load_end(const stoke_quiet *watch);
+} stk_diagnose_load_seen;
+stk_diagnose_load_seen stk_load_end(const stoke_quiet *watch);
 /* Cores left for workers: usable ones less what others and the loop took, or what they got of what they asked
  * for. queued_ns: they were ready to run, without a core. */
-double stk_load_cores(const stk_load_seen *seen, uint32_t workers, double worker_ns, double queued_ns);
+double stk_load_cores(const stk_diagnose_load_seen *seen, uint32_t workers, double worker_ns,
+                      double queued_ns);
 
 /* ---- diagnose_run.c ---- */
 
 /* Steps in a row under one setup. */
-typedef struct stk_measured_run_job {
+typedef struct stk_diagnose_run_job {
     const stoke_diagnose_params *params;
     stoke_setup setup;
     uint32_t steps, warm_up; /* warm_up is at least 1 */
@@ -39,7 +40,7 @@ typedef struct stk_measured_run_job {
     uint32_t restarts;       /* workers are started so often at least, to know what that takes */
     stoke_trace *trace;
     struct stk_diagnose_progress *progress;
-} stk_measured_run_job;
+} stk_diagnose_run_job;
 
 typedef struct stk_diagnose_progress {
     stoke_progress_fn tell;
@@ -49,7 +50,7 @@ typedef struct stk_diagnose_progress {
 /* One more step; STOKE_E_CANCELLED when the caller has had enough. */
 int stk_diagnose_step_done(stk_diagnose_progress *progress, stoke_error *err);
 
-typedef struct stk_measured_run {
+typedef struct stk_diagnose_run {
     stoke_step_record *records;
     size_t n, from; /* from: the first after warm-up; 1 <= from < n */
     double cores;
@@ -59,24 +60,24 @@ typedef struct stk_measured_run {
     double restart_ms; /* mean of them, to the first batch; NaN = none */
     double open_ms;    /* of it, until workers were there */
     uint64_t steps_per_epoch;
-} stk_measured_run;
-int stk_measured_run_run(stk_measured_run *stretch, const stk_measured_run_job *job, stoke_error *err);
-void stk_measured_run_free(stk_measured_run *stretch); /* accepts a zeroed one */
+} stk_diagnose_run;
+int stk_diagnose_run_run(stk_diagnose_run *stretch, const stk_diagnose_run_job *job, stoke_error *err);
+void stk_diagnose_run_free(stk_diagnose_run *stretch); /* accepts a zeroed one */
 
 /* Means of the records that count; NaN = none. */
-double stk_measured_run_copy_ms(const stk_measured_run *stretch);
-double stk_measured_run_copy_bytes(const stk_measured_run *stretch);
-double stk_measured_run_launch_ms(const stk_measured_run *stretch);
+double stk_diagnose_run_copy_ms(const stk_diagnose_run *stretch);
+double stk_diagnose_run_copy_bytes(const stk_diagnose_run *stretch);
+double stk_diagnose_run_launch_ms(const stk_diagnose_run *stretch);
 /* The first batch of workers that were just started, as if one made it alone; NaN = none were. */
-double stk_measured_run_first_ms(const stk_measured_run *stretch, const stoke_setup *setup);
+double stk_diagnose_run_first_ms(const stk_diagnose_run *stretch, const stoke_setup *setup);
 double stk_median(double *values, size_t n); /* sorts them; NaN for none */
 
 /* ---- diagnose_feed.c, diagnose_native.c ---- */
 
 /* A loop under way. */
-typedef struct stk_loop {
-    const stk_measured_run_job *job;
-    stk_measured_run *out;
+typedef struct stk_diagnose_loop {
+    const stk_diagnose_run_job *job;
+    stk_diagnose_run *out;
     stoke_data_params data;
     uint64_t epoch;
     size_t taken; /* steps so far */
@@ -90,25 +91,25 @@ typedef struct stk_loop {
     uint64_t asked, got;
     double step_cpu_ns; /* of the loop's thread, for steps: it is the device, or a part of it */
     int lane[2];
-} stk_loop;
+} stk_diagnose_loop;
 
 /* How a loop is fed and computes. */
-typedef struct stk_loop_way {
+typedef struct stk_diagnose_loop_way {
     /* Starts workers, at loop->epoch; fills out->steps_per_epoch. */
-    int (*open)(stk_loop *loop, stoke_error *err);
+    int (*open)(stk_diagnose_loop *loop, stoke_error *err);
     /* Ends them, and everything else; accepts what is not open. `whole`: not to be opened again. */
-    void (*close)(stk_loop *loop, int whole);
+    void (*close)(stk_diagnose_loop *loop, int whole);
     /* The next batch: 0, STOKE_E_END or an error with its message. */
-    int (*next)(stk_loop *loop, stoke_error *err);
-    int (*set_epoch)(stk_loop *loop, stoke_error *err);
+    int (*next)(stk_diagnose_loop *loop, stoke_error *err);
+    int (*set_epoch)(stk_diagnose_loop *loop, stoke_error *err);
     /* A step of so many ms on that batch, which is given back. */
-    int (*step)(stk_loop *loop, double ms, stoke_error *err);
+    int (*step)(stk_diagnose_loop *loop, double ms, stoke_error *err);
     /* Waits for all steps; the records of those since opening go to the end of out->records. */
-    int (*finish)(stk_loop *loop, stoke_error *err);
+    int (*finish)(stk_diagnose_loop *loop, stoke_error *err);
     /* From now on what happens goes into the job's trace. */
-    void (*trace)(stk_loop *loop);
-} stk_loop_way;
-extern const stk_loop_way stk_way_of_feed, stk_way_of_native;
+    void (*trace)(stk_diagnose_loop *loop);
+} stk_diagnose_loop_way;
+extern const stk_diagnose_loop_way stk_way_of_feed, stk_way_of_native;
 
 /* ---- diagnose_verify.c ---- */
 /* Every fix that applies, and all together, in turns with the setup as it is. */
@@ -126,9 +127,9 @@ struct stoke_diagnosis {
     int native, emulated, although_busy;
     char device[64], title[192];
     uint64_t short_epoch;   /* steps of an epoch too short to tell what its start costs; 0 = it is not */
-    stk_measured_run run;   /* with the setup as it is */
-    stk_measured_run other; /* augmenting on the other side; n 0 = not measured */
-    stk_measured_run link;  /* copying the other way; n 0 = nothing is copied */
+    stk_diagnose_run run;   /* with the setup as it is */
+    stk_diagnose_run other; /* augmenting on the other side; n 0 = not measured */
+    stk_diagnose_run link;  /* copying the other way; n 0 = nothing is copied */
     double *step_ms;        /* of the measured steps */
     stoke_attribution attribution;
     uint64_t (*per_step)[STOKE_IDLES];

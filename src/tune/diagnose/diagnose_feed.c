@@ -7,9 +7,9 @@
 #include "src/base/error.h"
 #include "src/tune/diagnose/diagnose.h"
 
-static int open_feed(stk_loop *loop, stoke_error *err)
+static int open_feed(stk_diagnose_loop *loop, stoke_error *err)
 {
-    const stk_measured_run_job *job = loop->job;
+    const stk_diagnose_run_job *job = loop->job;
     const stoke_setup *setup = &job->setup;
     const size_t left = job->warm_up + job->steps - loop->taken;
     stoke_upload_params params = stoke_upload_defaults();
@@ -24,25 +24,25 @@ static int open_feed(stk_loop *loop, stoke_error *err)
     return r;
 }
 
-static void close_feed(stk_loop *loop, int whole)
+static void close_feed(stk_diagnose_loop *loop, int whole)
 {
     loop->batch = NULL;
     stoke_upload_destroy(&loop->upload);
 }
 
-static int next(stk_loop *loop, stoke_error *err)
+static int next(stk_diagnose_loop *loop, stoke_error *err)
 {
     const int r = stoke_upload_next(loop->upload, &loop->batch);
     return r && r != STOKE_E_END ? stk_fail_again(err, r, stoke_upload_error(loop->upload)) : r;
 }
 
-static int set_epoch(stk_loop *loop, stoke_error *err)
+static int set_epoch(stk_diagnose_loop *loop, stoke_error *err)
 {
     const int r = stoke_upload_set_epoch(loop->upload, loop->epoch);
     return r ? stk_fail_again(err, r, stoke_upload_error(loop->upload)) : r;
 }
 
-static int step(stk_loop *loop, double ms, stoke_error *err)
+static int step(stk_diagnose_loop *loop, double ms, stoke_error *err)
 {
     int r = stoke_upload_step(loop->upload, ms, err);
     stoke_upload_release(loop->upload, &loop->batch);
@@ -50,10 +50,10 @@ static int step(stk_loop *loop, double ms, stoke_error *err)
     return r;
 }
 
-static int finish(stk_loop *loop, stoke_error *err)
+static int finish(stk_diagnose_loop *loop, stoke_error *err)
 {
     const stoke_step_record *records;
-    stk_measured_run *out = loop->out;
+    stk_diagnose_run *out = loop->out;
     const int r = stoke_upload_finish(loop->upload, err);
     if (r) return r;
     const size_t n = stoke_upload_records(loop->upload, &records);
@@ -64,12 +64,12 @@ static int finish(stk_loop *loop, stoke_error *err)
     return STOKE_OK;
 }
 
-static void trace(stk_loop *loop)
+static void trace(stk_diagnose_loop *loop)
 {
     stoke_upload_trace(loop->upload, loop->job->trace);
 }
 
-const stk_loop_way stk_way_of_feed = {
+const stk_diagnose_loop_way stk_way_of_feed = {
     .open = open_feed,
     .close = close_feed,
     .next = next,

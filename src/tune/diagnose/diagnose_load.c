@@ -30,7 +30,7 @@ static uint64_t family_cpu_ns(void)
 
 stoke_quiet stoke_quiet_begin(void)
 {
-    stk_load_count count;
+    stk_monitor_load_count count;
     stk_load_count_read(&count, "");
     return (stoke_quiet){ .began_ns = stk_now_ns(),
                           .process_ns = family_cpu_ns(),
@@ -39,12 +39,12 @@ stoke_quiet stoke_quiet_begin(void)
                           .all = count.has_cpu ? count.cpu_all : 0 };
 }
 
-stk_load_seen stk_load_end(const stoke_quiet *watch)
+stk_diagnose_load_seen stk_load_end(const stoke_quiet *watch)
 {
-    stk_load_count count;
-    stk_load_seen seen = { .elapsed_ns = (double)(stk_now_ns() - watch->began_ns),
-                           .process_ns = (double)(family_cpu_ns() - watch->process_ns),
-                           .thread_ns = (double)(stk_thread_cpu_ns() - watch->thread_ns) };
+    stk_monitor_load_count count;
+    stk_diagnose_load_seen seen = { .elapsed_ns = (double)(stk_now_ns() - watch->began_ns),
+                                    .process_ns = (double)(family_cpu_ns() - watch->process_ns),
+                                    .thread_ns = (double)(stk_thread_cpu_ns() - watch->thread_ns) };
     stk_load_count_read(&count, "");
     if (seen.elapsed_ns < 1) seen.elapsed_ns = 1;
     if (!watch->all || !count.has_cpu || count.cpu_all <= watch->all || count.cpu_busy < watch->busy)
@@ -57,7 +57,8 @@ stk_load_seen stk_load_end(const stoke_quiet *watch)
 
 /* Others that give way leave more than what they do not take, so what workers really got counts too: of the
  * time they wanted a core, the share in which they had one. */
-double stk_load_cores(const stk_load_seen *seen, uint32_t workers, double worker_ns, double queued_ns)
+double stk_load_cores(const stk_diagnose_load_seen *seen, uint32_t workers, double worker_ns,
+                      double queued_ns)
 {
     const stoke_cores cores = stoke_machine_cores();
     const double loop = fmax(0, seen->process_ns - worker_ns) / seen->elapsed_ns;
@@ -69,7 +70,7 @@ double stk_load_cores(const stk_load_seen *seen, uint32_t workers, double worker
 
 int stoke_quiet_end(const stoke_quiet *since, double *had, double *usable)
 {
-    const stk_load_seen seen = stk_load_end(since);
+    const stk_diagnose_load_seen seen = stk_load_end(since);
     const stoke_cores cores = stoke_machine_cores();
     *usable = cores.usable;
     *had = fmax(0, fmin(cores.usable, cores.online - seen.others));

@@ -13,7 +13,7 @@
 #include "src/train/evaluate.h"
 #include "src/tune/diagnose/diagnose.h"
 
-static int open_loader(stk_loop *loop, stoke_error *err)
+static int open_loader(stk_diagnose_loop *loop, stoke_error *err)
 {
     loop->data.epoch = (int64_t)loop->epoch;
     loop->data.normalize = STOKE_NORMALIZE_IMAGENET; /* what the network takes */
@@ -26,7 +26,7 @@ static int open_loader(stk_loop *loop, stoke_error *err)
 }
 
 /* The first batch tells the size of pictures where the settings do not. */
-static int open_net(stk_loop *loop, stoke_error *err)
+static int open_net(stk_diagnose_loop *loop, stoke_error *err)
 {
     const stoke_diagnose_params *p = loop->job->params;
     stoke_net_params params = stoke_net_defaults();
@@ -43,14 +43,14 @@ static int open_net(stk_loop *loop, stoke_error *err)
     return stoke_net_open(&loop->net, &params, err);
 }
 
-static void close_loader(stk_loop *loop, int whole)
+static void close_loader(stk_diagnose_loop *loop, int whole)
 {
     loop->rows = NULL;
     stoke_loader_destroy(&loop->loader);
     if (whole) stoke_net_close(&loop->net);
 }
 
-static int next(stk_loop *loop, stoke_error *err)
+static int next(stk_diagnose_loop *loop, stoke_error *err)
 {
     loop->asked = stk_now_ns();
     const int r = stoke_loader_next(loop->loader, &loop->rows);
@@ -59,15 +59,15 @@ static int next(stk_loop *loop, stoke_error *err)
     return r || loop->net ? r : open_net(loop, err);
 }
 
-static int set_epoch(stk_loop *loop, stoke_error *err)
+static int set_epoch(stk_diagnose_loop *loop, stoke_error *err)
 {
     const int r = stoke_loader_set_epoch(loop->loader, loop->epoch);
     return r ? stk_fail_again(err, r, stoke_loader_error(loop->loader)) : r;
 }
 
-static void keep(stk_loop *loop, uint64_t start, uint64_t end)
+static void keep(stk_diagnose_loop *loop, uint64_t start, uint64_t end)
 {
-    const stk_making *making = stk_batch_making(loop->rows);
+    const stk_batch_times *making = stk_batch_making(loop->rows);
     stoke_step_record *record = &loop->out->records[loop->out->n++];
     stk_record_making(record, loop->rows, making);
     record->asked = loop->asked;
@@ -82,7 +82,7 @@ static void keep(stk_loop *loop, uint64_t start, uint64_t end)
     if (loop->lane[1] >= 0) stoke_trace_span(loop->job->trace, loop->lane[1], "step", start, end, number);
 }
 
-static int step(stk_loop *loop, double ms, stoke_error *err)
+static int step(stk_diagnose_loop *loop, double ms, stoke_error *err)
 {
     const stoke_update update = stoke_update_defaults();
     const stoke_net_batch rows = stk_net_batch_of(loop->rows);
@@ -96,19 +96,19 @@ static int step(stk_loop *loop, double ms, stoke_error *err)
     return r;
 }
 
-static int finish(stk_loop *loop, stoke_error *err)
+static int finish(stk_diagnose_loop *loop, stoke_error *err)
 {
     /* Every step has ended when it returns. */
     return STOKE_OK;
 }
 
-static void trace(stk_loop *loop)
+static void trace(stk_diagnose_loop *loop)
 {
     loop->lane[0] = stoke_trace_lane(loop->job->trace, "consumer", "loop", 0);
     loop->lane[1] = stoke_trace_lane(loop->job->trace, "native engine", "processor", 0);
 }
 
-const stk_loop_way stk_way_of_native = {
+const stk_diagnose_loop_way stk_way_of_native = {
     .open = open_loader,
     .close = close_loader,
     .next = next,

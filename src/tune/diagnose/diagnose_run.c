@@ -18,8 +18,8 @@
 static const double next_to_nothing_ms = 0.01;
 
 typedef struct run {
-    stk_loop loop;
-    const stk_loop_way *way;
+    stk_diagnose_loop loop;
+    const stk_diagnose_loop_way *way;
     double restart_ns;     /* sum */
     double open_ns;        /* of it, until workers were there */
     double restart_cpu_ns; /* of the loop, since warm-up ended */
@@ -55,8 +55,8 @@ static int start_anew(run *r, stoke_error *err)
 
 static int next_epoch(run *r, stoke_error *err)
 {
-    stk_loop *loop = &r->loop;
-    const stk_measured_run_job *job = loop->job;
+    stk_diagnose_loop *loop = &r->loop;
+    const stk_diagnose_run_job *job = loop->job;
     loop->epoch++;
     if (job->setup.persistent || !job->setup.workers) { /* nobody to start again */
         const int status = r->way->set_epoch(loop, err);
@@ -79,7 +79,7 @@ static int take(run *r, stoke_error *err)
 
 /* ---- the loop ---- */
 
-static double step_ms(const stk_loop *loop)
+static double step_ms(const stk_diagnose_loop *loop)
 {
     const stoke_diagnose_params *p = loop->job->params;
     return loop->job->idle_steps || !p->n_steps ? next_to_nothing_ms : p->step_ms[loop->taken % p->n_steps];
@@ -95,7 +95,7 @@ static int one_step(run *r, stoke_error *err)
 }
 
 /* What making the batches that count took, in all. */
-static stoke_making_time making_of(const stk_measured_run *s)
+static stoke_making_time making_of(const stk_diagnose_run *s)
 {
     stoke_making_time sum = { 0 };
     for (size_t i = s->from; i < s->n; i++)
@@ -106,10 +106,10 @@ static stoke_making_time making_of(const stk_measured_run *s)
     return sum;
 }
 
-static void sum_up(run *r, const stk_load_seen *seen)
+static void sum_up(run *r, const stk_diagnose_load_seen *seen)
 {
     const stoke_setup *setup = &r->loop.job->setup;
-    stk_measured_run *out = r->loop.out;
+    stk_diagnose_run *out = r->loop.out;
     const stoke_making_time sum = making_of(out);
     const double making = (double)sum.cpu_ns;
     const int serial = !setup->workers && setup->transfer != STOKE_TRANSFER_STREAM;
@@ -122,8 +122,8 @@ static void sum_up(run *r, const stk_load_seen *seen)
 
 static int drive(run *r, stoke_error *err)
 {
-    stk_loop *loop = &r->loop;
-    const stk_measured_run_job *job = loop->job;
+    stk_diagnose_loop *loop = &r->loop;
+    const stk_diagnose_run_job *job = loop->job;
     const size_t total = (size_t)job->warm_up + job->steps;
     stoke_quiet watch = { 0 };
     int status = r->way->open(loop, err);
@@ -137,7 +137,7 @@ static int drive(run *r, stoke_error *err)
     }
     if (!status) status = r->way->finish(loop, err);
     if (status) return status;
-    const stk_load_seen seen = stk_load_end(&watch);
+    const stk_diagnose_load_seen seen = stk_load_end(&watch);
     if (loop->out->n != total)
         return stk_fail(err, STOKE_E_STATE, "%zu steps were taken, and %zu have their times", total,
                         loop->out->n);
@@ -147,7 +147,7 @@ static int drive(run *r, stoke_error *err)
     return STOKE_OK;
 }
 
-int stk_measured_run_run(stk_measured_run *stretch, const stk_measured_run_job *job, stoke_error *err)
+int stk_diagnose_run_run(stk_diagnose_run *stretch, const stk_diagnose_run_job *job, stoke_error *err)
 {
     const size_t total = (size_t)job->warm_up + job->steps;
     run r = { .loop = { .job = job, .out = stretch, .data = job->params->data },
@@ -157,7 +157,7 @@ int stk_measured_run_run(stk_measured_run *stretch, const stk_measured_run_job *
     data->prefetch = job->setup.prefetch;
     data->batch = job->setup.batch;
     r.loop.epoch = (uint64_t)data->epoch;
-    *stretch = (stk_measured_run){ .restart_ms = NAN, .open_ms = NAN };
+    *stretch = (stk_diagnose_run){ .restart_ms = NAN, .open_ms = NAN };
     stretch->records = stk_calloc(total, sizeof *stretch->records);
     if (!stretch->records) return stk_fail(err, STOKE_E_NOMEM, "no memory for the times of %zu steps", total);
     int status = drive(&r, err);
@@ -166,14 +166,14 @@ int stk_measured_run_run(stk_measured_run *stretch, const stk_measured_run_job *
     r.way->close(&r.loop, 1);
     if (stretch->restarts) stretch->restart_ms = r.restart_ns / stretch->restarts / 1e6;
     if (stretch->restarts) stretch->open_ms = r.open_ns / stretch->restarts / 1e6;
-    if (status) stk_measured_run_free(stretch);
+    if (status) stk_diagnose_run_free(stretch);
     return status;
 }
 
-void stk_measured_run_free(stk_measured_run *stretch)
+void stk_diagnose_run_free(stk_diagnose_run *stretch)
 {
     stk_free(stretch->records);
-    *stretch = (stk_measured_run){ 0 };
+    *stretch = (stk_diagnose_run){ 0 };
 }
 
 /* ---- what records come to ---- */
@@ -193,7 +193,7 @@ double stk_median(double *values, size_t n)
 
 /* The mean of a figure over the records that count and have it; NaN: none has. Throughput is a matter of
  * means: what a few slow copies take is paid for as well. */
-static double mean_of(const stk_measured_run *s,
+static double mean_of(const stk_diagnose_run *s,
                       double (*figure)(const stoke_step_record *before, const stoke_step_record *record))
 {
     double sum = 0;
@@ -228,26 +228,26 @@ static double launch_ms(const stoke_step_record *before, const stoke_step_record
     return r->start > last ? (double)(r->start - last) / 1e6 : 0;
 }
 
-double stk_measured_run_copy_ms(const stk_measured_run *stretch)
+double stk_diagnose_run_copy_ms(const stk_diagnose_run *stretch)
 {
     return mean_of(stretch, copy_ms);
 }
 
-double stk_measured_run_copy_bytes(const stk_measured_run *stretch)
+double stk_diagnose_run_copy_bytes(const stk_diagnose_run *stretch)
 {
     return mean_of(stretch, copy_bytes);
 }
 
-double stk_measured_run_launch_ms(const stk_measured_run *stretch)
+double stk_diagnose_run_launch_ms(const stk_diagnose_run *stretch)
 {
     return mean_of(stretch, launch_ms);
 }
 
 /* By the clock: part of what making it takes is touching memory for the first time. The loop had it when it
  * had crossed, where it waits for copies. */
-double stk_measured_run_first_ms(const stk_measured_run *stretch, const stoke_setup *setup)
+double stk_diagnose_run_first_ms(const stk_diagnose_run *stretch, const stoke_setup *setup)
 {
     const double hands = fmax(1, fmin(setup->workers, stretch->cores));
-    const double copy = setup->transfer == STOKE_TRANSFER_PAGEABLE ? stk_measured_run_copy_ms(stretch) : 0;
+    const double copy = setup->transfer == STOKE_TRANSFER_PAGEABLE ? stk_diagnose_run_copy_ms(stretch) : 0;
     return fmax(0, stretch->restart_ms - stretch->open_ms - (isnan(copy) ? 0 : copy)) * hands;
 }

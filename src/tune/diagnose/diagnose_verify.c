@@ -33,17 +33,17 @@ static uint32_t pairs_of(const stoke_diagnose_params *params)
 
 static int run_block(const verifier *v, const stoke_setup *setup, block *out, stoke_error *err)
 {
-    const stk_measured_run_job job = { .params = v->params,
+    const stk_diagnose_run_job job = { .params = v->params,
                                        .setup = *setup,
                                        .steps = v->params->steps,
                                        .warm_up = stk_diagnose_warm_up(v->params->warm_up, setup),
                                        .progress = v->progress };
-    stk_measured_run s;
+    stk_diagnose_run s;
     stoke_attribution a;
-    int r = stk_measured_run_run(&s, &job, err);
+    int r = stk_diagnose_run_run(&s, &job, err);
     if (r) return r;
     r = stoke_attribute(s.records, s.n, s.from, setup, &a, NULL, err);
-    stk_measured_run_free(&s);
+    stk_diagnose_run_free(&s);
     if (r) return r;
     *out = (block){ (double)a.elapsed_ns / (double)a.steps / 1e6,
                     a.elapsed_ns ? (double)a.busy_ns / (double)a.elapsed_ns : 0 };

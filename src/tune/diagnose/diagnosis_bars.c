@@ -166,7 +166,7 @@ static void put_axis(const bars *b, double top, double bottom)
 static void put_column(const bars *b, size_t first, size_t last, double x, double width, double top,
                        double scale)
 {
-    const stk_measured_run *run = &b->d->run;
+    const stk_diagnose_run *run = &b->d->run;
     const double n = (double)(last - first), bottom = top + COLUMNS_HIGH;
     double busy = 0, y = bottom;
     for (size_t i = first; i < last; i++) busy += (double)run->records[run->from + i].busy_ns / 1e6;

@@ -188,7 +188,7 @@ static void put_costs(const page *p)
 
 static int put_timeline(const page *p, const char *path, stoke_error *err)
 {
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     size_t size;
     if (!path) return STOKE_OK;
     const int r = stk_file_read(path, TIMELINE_LIMIT, &buffer, &size, err);

@@ -29,21 +29,21 @@ static const char *const settings[STOKE_CAUSES] = {
 
 /* A setup with its forecast. */
 typedef struct outlook {
-    stk_proposal proposal;
+    stk_fixes_proposal proposal;
     stoke_forecast forecast;
     double steps[STK_RESAMPLES];
     int unmeasured;   /* there is a proposal, but its costs are not known */
     char reason[128]; /* of a step back in the sequence; "" = it is none */
 } outlook;
 
-static int look(const stk_fixing *fixing, outlook *at, stoke_error *err)
+static int look(const stk_fixes_ctx *fixing, outlook *at, stoke_error *err)
 {
     return stk_foresee(fixing->costs, &at->proposal.setup, fixing->seed, STK_RESAMPLES, &at->forecast,
                        at->steps, err);
 }
 
 /* As stk_fix_propose, with the forecast. What was not measured cannot be proposed. */
-static int try_fix(const stk_fixing *fixing, int cause, const stoke_setup *from, outlook *to,
+static int try_fix(const stk_fixes_ctx *fixing, int cause, const stoke_setup *from, outlook *to,
                    stoke_error *err)
 {
     stoke_error own = { 0 };
@@ -53,7 +53,7 @@ static int try_fix(const stk_fixing *fixing, int cause, const stoke_setup *from,
     if (r <= 0) return r;
     r = look(fixing, to, &own);
     if (r == STOKE_E_NOTFOUND) {
-        to->proposal = (stk_proposal){ .setup = *from };
+        to->proposal = (stk_fixes_proposal){ .setup = *from };
         to->unmeasured = 1;
         snprintf(to->proposal.what, sizeof to->proposal.what, "%.*s", (int)sizeof to->proposal.what - 1,
                  own.message);
@@ -109,7 +109,7 @@ static int is_through(const sequence *s, int cause)
 
 /* Every fix that does no harm, one after the other, and once more, since some matter after others: is there
  * anything to be had? */
-static int all_at_once(const stk_fixing *fixing, const sequence *s, outlook *to, stoke_error *err)
+static int all_at_once(const stk_fixes_ctx *fixing, const sequence *s, outlook *to, stoke_error *err)
 {
     *to = s->at;
     for (int i = 0; i < 2 * STOKE_CAUSES; i++) {
@@ -124,7 +124,7 @@ static int all_at_once(const stk_fixing *fixing, const sequence *s, outlook *to,
 }
 
 /* The one that gives most; -1: there is none. `first`: taken before it, for a look two steps ahead. */
-static int best_single(const stk_fixing *fixing, const sequence *s, const outlook *from, int first,
+static int best_single(const stk_fixes_ctx *fixing, const sequence *s, const outlook *from, int first,
                        outlook *best, int *which, stoke_error *err)
 {
     *which = -1;
@@ -150,7 +150,7 @@ static void say_pair(const sequence *s, const outlook *second, outlook *first)
 }
 
 /* Two chains of the same length: none of the fixes helps alone. Takes the first one of the best pair. */
-static int best_of_pairs(const stk_fixing *fixing, const sequence *s, outlook *best, int *which,
+static int best_of_pairs(const stk_fixes_ctx *fixing, const sequence *s, outlook *best, int *which,
                          stoke_error *err)
 {
     double shortest = s->at.forecast.step_ms * (1 - worth);
@@ -172,7 +172,7 @@ static int best_of_pairs(const stk_fixing *fixing, const sequence *s, outlook *b
     return STOKE_OK;
 }
 
-static int next_in_sequence(const stk_fixing *fixing, const sequence *s, outlook *to, int *which,
+static int next_in_sequence(const stk_fixes_ctx *fixing, const sequence *s, outlook *to, int *which,
                             stoke_error *err)
 {
     const double enough = s->at.forecast.step_ms * (1 - worth);
@@ -186,7 +186,7 @@ static int next_in_sequence(const stk_fixing *fixing, const sequence *s, outlook
 }
 
 /* One that matters after others only: what it gives alone is known now. */
-static int book_late(const stk_fixing *fixing, stoke_fix *fix, const outlook *now, const outlook *to,
+static int book_late(const stk_fixes_ctx *fixing, stoke_fix *fix, const outlook *now, const outlook *to,
                      stoke_error *err)
 {
     outlook alone = *to;
@@ -211,7 +211,7 @@ static void say_number(stoke_fix *fix, uint32_t alone, uint32_t all)
         snprintf(fix->what + at, sizeof fix->what - at, "; %u with the other fixes", all);
 }
 
-static int order_fixes(stoke_fixes *out, const stk_fixing *fixing, const outlook *now, sequence *s,
+static int order_fixes(stoke_fixes *out, const stk_fixes_ctx *fixing, const outlook *now, sequence *s,
                        stoke_error *err)
 {
     s->at = *now;
@@ -240,7 +240,7 @@ static int order_fixes(stoke_fixes *out, const stk_fixing *fixing, const outlook
 int stk_fixes_find(stoke_fixes *out, const stoke_costs *costs, uint32_t usable, uint64_t seed,
                    const char *const not_here[STOKE_CAUSES], stoke_error *err)
 {
-    const stk_fixing fixing = { costs, usable, seed, not_here };
+    const stk_fixes_ctx fixing = { costs, usable, seed, not_here };
     outlook now = { .proposal.setup = costs->measured };
     sequence s = { 0 };
     memset(out, 0, sizeof *out);

@@ -17,7 +17,7 @@ enum {
 };
 static const double workers_alike = 1.02, prefetch_alike = 1.005;
 
-STOKE_PRINTF(2, 3) static int no(stk_proposal *proposal, const char *format, ...)
+STOKE_PRINTF(2, 3) static int no(stk_fixes_proposal *proposal, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -27,13 +27,13 @@ STOKE_PRINTF(2, 3) static int no(stk_proposal *proposal, const char *format, ...
 }
 
 /* By its change, so that text and setup cannot differ. */
-static int yes(stk_proposal *proposal, stoke_error *err)
+static int yes(stk_fixes_proposal *proposal, stoke_error *err)
 {
     const int r = stoke_setup_change(&proposal->setup, proposal->change, err);
     return r ? r : 1;
 }
 
-STOKE_PRINTF(2, 3) static void change_by(stk_proposal *proposal, const char *format, ...)
+STOKE_PRINTF(2, 3) static void change_by(stk_fixes_proposal *proposal, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -49,7 +49,7 @@ typedef struct search {
     double alike;
 } search;
 
-static int find_smallest(const stk_fixing *fixing, const search *tried, size_t *found, stoke_error *err)
+static int find_smallest(const stk_fixes_ctx *fixing, const search *tried, size_t *found, stoke_error *err)
 {
     double ms[TRIES], best = INFINITY;
     for (size_t i = 0; i < tried->n; i++) {
@@ -94,7 +94,7 @@ static stoke_setup with_workers(const stoke_setup *from, uint32_t workers)
     return to;
 }
 
-static int more_workers(const stk_fixing *fixing, const stoke_setup *from, stk_proposal *proposal,
+static int more_workers(const stk_fixes_ctx *fixing, const stoke_setup *from, stk_fixes_proposal *proposal,
                         stoke_error *err)
 {
     const int by_files = files_dominate(&fixing->costs->side[from->placement]);
@@ -124,7 +124,7 @@ static int more_workers(const stk_fixing *fixing, const stoke_setup *from, stk_p
 
 /* ---- prefetch ---- */
 
-static int prefetch_more(const stk_fixing *fixing, const stoke_setup *from, stk_proposal *proposal,
+static int prefetch_more(const stk_fixes_ctx *fixing, const stoke_setup *from, stk_fixes_proposal *proposal,
                          stoke_error *err)
 {
     if (!from->workers) return no(proposal, "without workers nothing is made ahead");
@@ -152,7 +152,7 @@ static int prefetch_more(const stk_fixing *fixing, const stoke_setup *from, stk_
 
 /* ---- all of them ---- */
 
-static int put(stk_proposal *proposal, const char *what, const char *change, stoke_error *err)
+static int put(stk_fixes_proposal *proposal, const char *what, const char *change, stoke_error *err)
 {
     snprintf(proposal->what, sizeof proposal->what, "%s", what);
     change_by(proposal, "%s", change);
@@ -171,10 +171,10 @@ static const char *not_on_processor(int cause)
     return NULL;
 }
 
-int stk_fix_propose(const stk_fixing *fixing, int cause, const stoke_setup *from, stk_proposal *proposal,
-                    stoke_error *err)
+int stk_fix_propose(const stk_fixes_ctx *fixing, int cause, const stoke_setup *from,
+                    stk_fixes_proposal *proposal, stoke_error *err)
 {
-    *proposal = (stk_proposal){ .setup = *from };
+    *proposal = (stk_fixes_proposal){ .setup = *from };
     if (fixing->not_here && fixing->not_here[cause]) return no(proposal, "%s", fixing->not_here[cause]);
     const char *why_not = fixing->costs->processor ? not_on_processor(cause) : NULL;
     if (why_not) return no(proposal, "%s", why_not);

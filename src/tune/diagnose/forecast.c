@@ -52,7 +52,7 @@ static void draw_blocks(uint32_t *index, size_t n, size_t of, uint64_t seed, uin
     const size_t block = block_of(of);
     for (size_t i = 0, at = 0; i < n; i++, at = at + 1 < of ? at + 1 : 0) {
         if (i % block == 0) {
-            const stk_random x = stk_philox(seed, i / block, resample, STK_STREAM_BOOTSTRAP, 0);
+            const stk_rng x = stk_philox(seed, i / block, resample, STK_STREAM_BOOTSTRAP, 0);
             const uint32_t *word = &x.word[steps ? 2 : 0];
             at = (size_t)stk_below(stk_pair(word[0], word[1]), of);
         }
@@ -68,13 +68,13 @@ static size_t at_most(size_t n, size_t most)
 /* ---- room ---- */
 
 typedef struct room {
-    stk_moments moments;
-    stk_draw draw;
+    stk_forecast_moments moments;
+    stk_forecast_draw draw;
     double *all;
     uint32_t *indices;
 } room;
 
-static int make_room(room *space, const stk_model *model, size_t batches, stoke_error *err)
+static int make_room(room *space, const stk_forecast_model *model, size_t batches, stoke_error *err)
 {
     *space = (room){ 0 };
     space->draw.n_batches = at_most(model->n_batches, STK_REPLAYED_MOST);
@@ -83,7 +83,7 @@ static int make_room(room *space, const stk_model *model, size_t batches, stoke_
     space->indices = stk_calloc(space->draw.n_batches + space->draw.n_steps, sizeof *space->indices);
     if (!space->all || !space->indices)
         return stk_fail(err, STOKE_E_NOMEM, "no memory to replay %zu steps", batches);
-    stk_moments *m = &space->moments;
+    stk_forecast_moments *m = &space->moments;
     double **moment[STK_MOMENTS] = { &m->done,   &m->ready,     &m->taken,    &m->returned,
                                      &m->copied, &m->augmented, &m->launched, &m->ended };
     for (int i = 0; i < STK_MOMENTS; i++) *moment[i] = space->all + (size_t)i * batches;
@@ -115,13 +115,13 @@ static void summarise(stoke_forecast *out, const double *step_ms, double *busy, 
 int stk_foresee(const stoke_costs *costs, const stoke_setup *setup, uint64_t seed, uint32_t resamples,
                 stoke_forecast *out, double step_ms[STK_RESAMPLES], stoke_error *err)
 {
-    stk_model model;
+    stk_forecast_model model;
     room space = { 0 };
     double own[STK_RESAMPLES], busy[STK_RESAMPLES], *steps = step_ms ? step_ms : own;
     *out = (stoke_forecast){ .limit = -1 };
     int r = stk_model_make(&model, costs, setup, err);
     if (r) return r;
-    const stk_replay_size size = stk_replay_measure(&model);
+    const stk_forecast_replay_size size = stk_replay_measure(&model);
     r = make_room(&space, &model, size.warm_up + size.counted, err);
     for (uint32_t i = 0; i < resamples && !r; i++) {
         draw_blocks(space.draw.batch, space.draw.n_batches, model.n_batches, seed, i, 0);

@@ -14,53 +14,54 @@ enum {
 };
 
 /* What a batch costs. */
-typedef struct stk_batch_cost {
+typedef struct stk_forecast_batch_cost {
     double cpu, io; /* to make it: on a core, and waiting for files */
     double kernels; /* augmenting it on the device */
-} stk_batch_cost;
+} stk_forecast_batch_cost;
 
 /* What a setup is replayed with; ms. */
-typedef struct stk_model {
+typedef struct stk_forecast_model {
     stoke_setup setup;
     double copy, cores, launch, host;
-    double start, epoch;  /* to start workers, without their first batch; steps of an epoch, 0 = never ends */
-    stk_batch_cost first; /* of such a batch */
-    stk_batch_cost *batch; /* in order, as measured */
+    double start, epoch; /* to start workers, without their first batch; steps of an epoch, 0 = never ends */
+    stk_forecast_batch_cost first;  /* of such a batch */
+    stk_forecast_batch_cost *batch; /* in order, as measured */
     size_t n_batches;
     const double *step;
     size_t n_steps;
-    stk_batch_cost mean;
+    stk_forecast_batch_cost mean;
     double mean_step;
     double part[STOKE_IDLES]; /* mean making by its parts, FILES and the stages */
-} stk_model;
+} stk_forecast_model;
 
 /* Costs for a setup; STOKE_E_INVALID, STOKE_E_NOTFOUND as stoke_foresee. */
-int stk_model_make(stk_model *model, const stoke_costs *costs, const stoke_setup *setup, stoke_error *err);
-void stk_model_free(stk_model *model);
+int stk_model_make(stk_forecast_model *model, const stoke_costs *costs, const stoke_setup *setup,
+                   stoke_error *err);
+void stk_model_free(stk_forecast_model *model);
 
 /* Workers that really work at once: one that makes whole batches needs a place for each. */
-double stk_model_hands(const stk_model *model);
+double stk_model_hands(const stk_forecast_model *model);
 /* How often they have a batch: limited by themselves, or by the cores. */
-double stk_input_interval(const stk_model *model, stk_batch_cost cost);
+double stk_input_interval(const stk_forecast_model *model, stk_forecast_batch_cost cost);
 /* What one takes without workers: a machine that has less than a core to spare shows there too. */
-double stk_input_alone(const stk_model *model, stk_batch_cost cost);
+double stk_input_alone(const stk_forecast_model *model, stk_forecast_batch_cost cost);
 
 /* The first batch of workers that were just started. */
-double stk_model_first(const stk_model *model);
+double stk_model_first(const stk_forecast_model *model);
 /* What starting workers adds to a step, whose interval is so long without it, in the mean over an epoch. */
-double stk_model_restart(const stk_model *model, double interval);
+double stk_model_restart(const stk_forecast_model *model, double interval);
 
 /* The step by mean costs, with room for everything that is made ahead; *limit as in stoke_forecast. */
-double stk_closed_form(const stk_model *model, int *limit);
+double stk_closed_form(const stk_forecast_model *model, int *limit);
 
 /* Batches and steps that are drawn: indices into those of a model, repeated when they end. */
-typedef struct stk_draw {
+typedef struct stk_forecast_draw {
     uint32_t *batch, *step;
     size_t n_batches, n_steps;
-} stk_draw;
+} stk_forecast_draw;
 
 /* Moments of batches of a replay. */
-typedef struct stk_moments {
+typedef struct stk_forecast_moments {
     double *done;      /* its worker has made it */
     double *ready;     /* so have those of all batches before it */
     double *taken;     /* by the loop, or by the thread that copies */
@@ -69,18 +70,18 @@ typedef struct stk_moments {
     double *augmented; /* there */
     double *launched;  /* its step, by the loop */
     double *ended;
-} stk_moments;
+} stk_forecast_moments;
 enum { STK_MOMENTS = 8 };
 
 /* Of those many batches the first are left out. */
-typedef struct stk_replay_size {
+typedef struct stk_forecast_replay_size {
     size_t warm_up, counted;
-} stk_replay_size;
-stk_replay_size stk_replay_measure(const stk_model *model);
+} stk_forecast_replay_size;
+stk_forecast_replay_size stk_replay_measure(const stk_forecast_model *model);
 
 /* Mean interval between ends of steps. *busy = the device's share of it. */
-double stk_replay(const stk_model *model, const stk_draw *draw, stk_replay_size size,
-                  const stk_moments *moments, double *busy);
+double stk_replay(const stk_forecast_model *model, const stk_forecast_draw *draw,
+                  stk_forecast_replay_size size, const stk_forecast_moments *moments, double *busy);
 
 /* stoke_foresee with steps of every resample (step_ms may be NULL), so that two setups can be compared draw
  * by draw. resamples <= STK_RESAMPLES: fewer where only step_ms is wanted. */

@@ -27,40 +27,40 @@
 enum { MADE = 1, COPY = 2, KERNELS = 4, LAUNCH = 8, STEP = 16, LOOP = 32 };
 
 typedef struct chains {
-    const stk_model *model;
+    const stk_forecast_model *model;
     double t;
     double longest;
     unsigned parts; /* of the longest */
 } chains;
 
-double stk_model_hands(const stk_model *model)
+double stk_model_hands(const stk_forecast_model *model)
 {
     const stoke_setup *s = &model->setup;
     const uint32_t places = s->prefetch ? s->prefetch : 1;
     return s->by_batch && places < s->workers ? places : s->workers;
 }
 
-double stk_input_interval(const stk_model *model, stk_batch_cost cost)
+double stk_input_interval(const stk_forecast_model *model, stk_forecast_batch_cost cost)
 {
     return fmax((cost.cpu + cost.io) / stk_model_hands(model), cost.cpu / model->cores);
 }
 
-double stk_input_alone(const stk_model *model, stk_batch_cost cost)
+double stk_input_alone(const stk_forecast_model *model, stk_forecast_batch_cost cost)
 {
     return cost.io + cost.cpu / fmin(1, model->cores);
 }
 
 /* One makes it, or all its rows are shared. */
-double stk_model_first(const stk_model *model)
+double stk_model_first(const stk_forecast_model *model)
 {
-    const stk_batch_cost *cost = &model->first;
+    const stk_forecast_batch_cost *cost = &model->first;
     const int shared = model->setup.workers && !model->setup.by_batch;
     return shared ? stk_input_interval(model, *cost) : stk_input_alone(model, *cost);
 }
 
 /* The first step of an epoch comes when workers are there, have made its batch, and that has crossed: one
  * after the other, in place of an interval. */
-double stk_model_restart(const stk_model *model, double interval)
+double stk_model_restart(const stk_forecast_model *model, double interval)
 {
     if (!(model->epoch > 0)) return 0;
     const double first = model->start + stk_model_first(model) + model->copy + model->mean.kernels +
@@ -71,7 +71,7 @@ double stk_model_restart(const stk_model *model, double interval)
 /* A chain of those parts, of which `t` is what making takes in it. */
 static void follow(chains *c, unsigned parts)
 {
-    const stk_model *model = c->model;
+    const stk_forecast_model *model = c->model;
     double ms = 0;
     if (parts & MADE) ms += c->t;
     if (parts & COPY) ms += model->copy;
@@ -117,7 +117,7 @@ static void by_stream(chains *c)
 /* The largest part of what binds. */
 static int largest_part(const chains *c, int cores_bind)
 {
-    const stk_model *model = c->model;
+    const stk_forecast_model *model = c->model;
     double most = stk_model_restart(model, c->longest);
     int limit = STOKE_IDLE_EPOCH_START;
     const struct {
@@ -146,9 +146,9 @@ static int largest_part(const chains *c, int cores_bind)
     return limit;
 }
 
-double stk_closed_form(const stk_model *model, int *limit)
+double stk_closed_form(const stk_forecast_model *model, int *limit)
 {
-    const stk_batch_cost *mean = &model->mean;
+    const stk_forecast_batch_cost *mean = &model->mean;
     chains c = { .model = model };
     c.t = model->setup.workers ? stk_input_interval(model, *mean) : stk_input_alone(model, *mean);
     const int cores_bind = model->setup.workers && mean->cpu / model->cores >= c.t;

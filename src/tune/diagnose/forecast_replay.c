@@ -13,8 +13,8 @@ enum {
 };
 
 typedef struct replaying {
-    const stk_model *model;
-    const stk_moments *m;
+    const stk_forecast_model *model;
+    const stk_forecast_moments *m;
     double hands;
     size_t places;      /* batches made ahead */
     double asked;       /* the loop comes for the next batch */
@@ -41,7 +41,7 @@ static void set_out_cores(replaying *r)
 
 /* A batch on the core that is free first. Of a core that is there in part the workers have all of it now and
  * nothing then: what counts is that over a round they do not get more than there is. */
-static double run_on_core(replaying *r, double begin, stk_batch_cost cost)
+static double run_on_core(replaying *r, double begin, stk_forecast_batch_cost cost)
 {
     size_t first = 0;
     if (!r->cores) return begin + cost.io + cost.cpu;
@@ -55,9 +55,9 @@ static double run_on_core(replaying *r, double begin, stk_batch_cost cost)
 
 /* By workers. Ours share the rows of a batch, and its slot comes back when the copy has been seen to end;
  * PyTorch's make whole ones, and may make another as soon as one is taken. */
-static void make(replaying *r, size_t i, stk_batch_cost cost)
+static void make(replaying *r, size_t i, stk_forecast_batch_cost cost)
 {
-    const stk_moments *m = r->m;
+    const stk_forecast_moments *m = r->m;
     const stoke_setup *s = &r->model->setup;
     if (!s->by_batch) {
         const double place = past(m->returned, i, r->places + 1);
@@ -74,10 +74,10 @@ static void make(replaying *r, size_t i, stk_batch_cost cost)
 
 /* The loop takes the batch and puts its copy on its own stream, behind the step before. Ours keeps one copy
  * on the way at most, and none while it makes a batch itself (src/upload/transfer.c). */
-static void cross_by_loop(replaying *r, size_t i, stk_batch_cost cost)
+static void cross_by_loop(replaying *r, size_t i, stk_forecast_batch_cost cost)
 {
-    const stk_moments *m = r->m;
-    const stk_model *model = r->model;
+    const stk_forecast_moments *m = r->m;
+    const stk_forecast_model *model = r->model;
     const stoke_setup *s = &model->setup;
     double call = r->asked;
     if (i) m->returned[i - 1] = fmax(m->copied[i - 1], r->asked); /* seen at the next call */
@@ -91,9 +91,9 @@ static void cross_by_loop(replaying *r, size_t i, stk_batch_cost cost)
 
 /* A thread takes it when a device slot has been given back, and its copy waits until that slot's step has
  * ended. Kernels wait for the step before: one engine computes. */
-static void cross_by_stream(replaying *r, size_t i, stk_batch_cost cost)
+static void cross_by_stream(replaying *r, size_t i, stk_forecast_batch_cost cost)
 {
-    const stk_moments *m = r->m;
+    const stk_forecast_moments *m = r->m;
     const stoke_setup *s = &r->model->setup;
     const size_t slots = (size_t)s->depth + 1;
     const double begin = fmax(past(m->launched, i, slots), past(m->copied, i, s->workers ? 2 : 1));
@@ -107,8 +107,8 @@ static void cross_by_stream(replaying *r, size_t i, stk_batch_cost cost)
 
 static void compute(replaying *r, size_t i, double step)
 {
-    const stk_moments *m = r->m;
-    const stk_model *model = r->model;
+    const stk_forecast_moments *m = r->m;
+    const stk_forecast_model *model = r->model;
     const int by_stream = model->setup.transfer == STOKE_TRANSFER_STREAM;
     const double late = by_stream ? m->launched[i] : 0; /* in the loop the copy itself came after it */
     const double begin = fmax(fmax(m->augmented[i], past(m->ended, i, 1)), late);
@@ -118,15 +118,15 @@ static void compute(replaying *r, size_t i, double step)
 
 /* Steps of an epoch at whose start nothing is ready, if they are replayed; 0 = workers stay, or it is long.
  */
-static size_t replayed_epoch(const stk_model *model)
+static size_t replayed_epoch(const stk_forecast_model *model)
 {
     return model->epoch >= 1 && model->epoch <= EPOCH ? (size_t)model->epoch : 0;
 }
 
 /* The epoch before is over, workers are started: nothing is made ahead, and the first batch is dearer. */
-static stk_batch_cost begin_epoch(replaying *r, size_t i)
+static stk_forecast_batch_cost begin_epoch(replaying *r, size_t i)
 {
-    stk_batch_cost first = r->model->first;
+    stk_forecast_batch_cost first = r->model->first;
     first.kernels = r->model->mean.kernels;
     r->not_before = past(r->m->ended, i, 1) + r->model->start;
     r->asked = fmax(r->asked, r->not_before);
@@ -152,7 +152,7 @@ static size_t common(size_t a, size_t b)
 
 /* All samples equally often, so that it does not matter which of them fall into warming up; and whole rounds
  * of workers, who started together and so finish together for a while. */
-stk_replay_size stk_replay_measure(const stk_model *model)
+stk_forecast_replay_size stk_replay_measure(const stk_forecast_model *model)
 {
     const stoke_setup *s = &model->setup;
     const size_t hands = at_most((size_t)stk_model_hands(model), 1024), ahead = at_most(s->prefetch, 256);
@@ -161,12 +161,12 @@ stk_replay_size stk_replay_measure(const stk_model *model)
     unit = common(unit, at_most(model->n_steps, STK_REPLAYED_MOST));
     const size_t epoch = replayed_epoch(model), warm_up = 16 + 2 * (ahead + hands + at_most(s->depth, 64));
     if (epoch) unit = common(epoch, unit); /* whole epochs come before whole rounds of samples */
-    return (stk_replay_size){ epoch ? (warm_up + epoch - 1) / epoch * epoch : warm_up,
-                              (STK_REPLAYED + unit - 1) / unit * unit };
+    return (stk_forecast_replay_size){ epoch ? (warm_up + epoch - 1) / epoch * epoch : warm_up,
+                                       (STK_REPLAYED + unit - 1) / unit * unit };
 }
 
-double stk_replay(const stk_model *model, const stk_draw *draw, stk_replay_size size,
-                  const stk_moments *moments, double *busy)
+double stk_replay(const stk_forecast_model *model, const stk_forecast_draw *draw,
+                  stk_forecast_replay_size size, const stk_forecast_moments *moments, double *busy)
 {
     replaying r = { .model = model,
                     .m = moments,
@@ -176,7 +176,7 @@ double stk_replay(const stk_model *model, const stk_draw *draw, stk_replay_size 
     const size_t epoch = replayed_epoch(model);
     double computed = 0;
     for (size_t i = 0; i < size.warm_up + size.counted; i++) {
-        stk_batch_cost cost = model->batch[draw->batch[i % draw->n_batches]];
+        stk_forecast_batch_cost cost = model->batch[draw->batch[i % draw->n_batches]];
         if (epoch && i % epoch == 0) cost = begin_epoch(&r, i);
         const double step = model->step[draw->step[i % draw->n_steps]];
         if (model->setup.workers) make(&r, i, cost);

@@ -52,11 +52,11 @@ static int check_costs(const stoke_costs *costs, stoke_error *err)
 
 /* ---- samples ---- */
 
-static stk_batch_cost cost_of(const stoke_step_record *record, double part[STOKE_IDLES])
+static stk_forecast_batch_cost cost_of(const stoke_step_record *record, double part[STOKE_IDLES])
 {
     static const int stage[STOKE_MAKINGS] = { STOKE_IDLE_READ, STOKE_IDLE_DECODE, STOKE_IDLE_FIT,
                                               STOKE_IDLE_AUGMENT, STOKE_IDLE_COLLATE };
-    stk_batch_cost cost = { .kernels = NAN };
+    stk_forecast_batch_cost cost = { .kernels = NAN };
     for (int i = 0; i < STOKE_MAKINGS; i++) {
         const double cpu = (double)record->making[i].cpu_ns / 1e6;
         const double io =
@@ -74,7 +74,7 @@ static stk_batch_cost cost_of(const stoke_step_record *record, double part[STOKE
 }
 
 /* Kernels that were not timed took as long as the others did on average. */
-static int settle_kernels(stk_model *model, stoke_error *err)
+static int settle_kernels(stk_forecast_model *model, stoke_error *err)
 {
     double sum = 0, known = 0;
     for (size_t i = 0; i < model->n_batches; i++)
@@ -96,7 +96,7 @@ static int settle_kernels(stk_model *model, stoke_error *err)
 }
 
 /* Steps are not scaled to another batch: what a device computes for it has to be measured. */
-static int take_samples(stk_model *model, const stoke_side *side, double scale, stoke_error *err)
+static int take_samples(stk_forecast_model *model, const stoke_side *side, double scale, stoke_error *err)
 {
     model->batch = stk_calloc(side->n, sizeof *model->batch);
     if (!model->batch) return stk_fail(err, STOKE_E_NOMEM, "no memory for the costs of %zu batches", side->n);
@@ -106,8 +106,8 @@ static int take_samples(stk_model *model, const stoke_side *side, double scale, 
     if (r) return r;
     for (int i = 0; i < STOKE_IDLES; i++) model->part[i] *= scale / (double)side->n;
     for (size_t i = 0; i < side->n; i++) {
-        stk_batch_cost *cost = &model->batch[i];
-        *cost = (stk_batch_cost){ cost->cpu * scale, cost->io * scale, cost->kernels * scale };
+        stk_forecast_batch_cost *cost = &model->batch[i];
+        *cost = (stk_forecast_batch_cost){ cost->cpu * scale, cost->io * scale, cost->kernels * scale };
         model->mean.cpu += cost->cpu / (double)side->n;
         model->mean.io += cost->io / (double)side->n;
         model->mean.kernels += cost->kernels / (double)side->n;
@@ -124,13 +124,13 @@ static const stoke_start *start_of(const stoke_side *side, const stoke_setup *se
 }
 
 /* The first batch of workers that were just started. */
-static stk_batch_cost first_of(const stoke_side *side, const stoke_start *start)
+static stk_forecast_batch_cost first_of(const stoke_side *side, const stoke_start *start)
 {
-    stk_batch_cost first = { 0 };
+    stk_forecast_batch_cost first = { 0 };
     double part[STOKE_IDLES] = { 0 };
-    if (is_time(start->first_ms)) return (stk_batch_cost){ .cpu = start->first_ms };
+    if (is_time(start->first_ms)) return (stk_forecast_batch_cost){ .cpu = start->first_ms };
     for (size_t i = 0; i < side->n; i++) {
-        const stk_batch_cost cost = cost_of(&side->records[i], part);
+        const stk_forecast_batch_cost cost = cost_of(&side->records[i], part);
         first.cpu += cost.cpu / (double)side->n;
         first.io += cost.io / (double)side->n;
     }
@@ -146,16 +146,17 @@ static double start_of_workers(const stoke_costs *costs, const stoke_setup *setu
     const stoke_side *side = &costs->side[like.placement];
     const stoke_start *start = start_of(side, &like);
     const double whole = is_time(start->restart_ms) ? start->restart_ms : costs->restart_ms;
-    const stk_model measured = { .setup = costs->measured,
-                                 .cores = costs->cores,
-                                 .first = first_of(side, start) };
+    const stk_forecast_model measured = { .setup = costs->measured,
+                                          .cores = costs->cores,
+                                          .first = first_of(side, start) };
     const int waits = like.transfer == STOKE_TRANSFER_PAGEABLE && is_time(side->pageable_ms);
     return fmax(0, whole - stk_model_first(&measured) - (waits ? side->pageable_ms : 0));
 }
 
-int stk_model_make(stk_model *model, const stoke_costs *costs, const stoke_setup *setup, stoke_error *err)
+int stk_model_make(stk_forecast_model *model, const stoke_costs *costs, const stoke_setup *setup,
+                   stoke_error *err)
 {
-    *model = (stk_model){ .setup = *setup };
+    *model = (stk_forecast_model){ .setup = *setup };
     int r = check_costs(costs, err);
     if (!r) r = check_setup(setup, err);
     if (!r) r = check_setup(&costs->measured, err);
@@ -190,7 +191,7 @@ int stk_model_make(stk_model *model, const stoke_costs *costs, const stoke_setup
     return r;
 }
 
-void stk_model_free(stk_model *model)
+void stk_model_free(stk_forecast_model *model)
 {
     stk_free(model->batch);
     model->batch = NULL;

@@ -248,7 +248,7 @@ int stk_trace_steps_of(const char *text, size_t size, const char *name, double *
 int stoke_trace_steps(const char *path, double **step_ms, size_t *n, char *what, size_t what_size,
                       stoke_error *err)
 {
-    stk_buffer buffer = { 0 };
+    stk_mem_buffer buffer = { 0 };
     size_t size;
     *step_ms = NULL;
     *n = 0;

@@ -26,7 +26,7 @@ typedef struct drm_card {
     stk_drm_clients *before, *now;
 } drm_card;
 
-struct stk_drm {
+struct stk_gpus_drm {
     char root[STK_TREE_PATH];
     int slow;
     size_t count;
@@ -91,7 +91,7 @@ static int open_card(drm_card *card)
 }
 
 /* cardN in the order of N; card0-HDMI-A-1 is a plug of card0. */
-static int find_cards(stk_drm *drm, char why[STK_WHY_BYTES], stoke_error *err)
+static int find_cards(stk_gpus_drm *drm, char why[STK_WHY_BYTES], stoke_error *err)
 {
     char folder[STK_TREE_PATH];
     if (!stk_tree_path(folder, drm->root, "sys/class/drm"))
@@ -111,7 +111,8 @@ static int find_cards(stk_drm *drm, char why[STK_WHY_BYTES], stoke_error *err)
     return STOKE_OK;
 }
 
-int stk_drm_open(stk_drm **out, const stoke_gpus_params *params, char why[STK_WHY_BYTES], stoke_error *err)
+int stk_drm_open(stk_gpus_drm **out, const stoke_gpus_params *params, char why[STK_WHY_BYTES],
+                 stoke_error *err)
 {
     *out = stk_calloc(1, sizeof **out);
     if (!*out) return stk_fail(err, STOKE_E_NOMEM, "no memory for the list of cards");
@@ -120,7 +121,7 @@ int stk_drm_open(stk_drm **out, const stoke_gpus_params *params, char why[STK_WH
     return find_cards(*out, why, err);
 }
 
-void stk_drm_close(stk_drm **drm)
+void stk_drm_close(stk_gpus_drm **drm)
 {
     if (!*drm) return;
     for (size_t i = 0; i < (*drm)->count; i++) {
@@ -131,7 +132,7 @@ void stk_drm_close(stk_drm **drm)
     *drm = NULL;
 }
 
-size_t stk_drm_count(const stk_drm *drm)
+size_t stk_drm_count(const stk_gpus_drm *drm)
 {
     return drm ? drm->count : 0;
 }
@@ -164,7 +165,7 @@ static void read_levels(const drm_card *card, const char *name, stoke_figure *no
 
 /* "received sent size": messages of the last second and the bytes each may have. Reading takes that second.
  */
-void stk_drm_read_link(const stk_drm *drm, size_t index, stoke_gpu *gpu)
+void stk_drm_read_link(const stk_gpus_drm *drm, size_t index, stoke_gpu *gpu)
 {
     const drm_card *card = &drm->card[index];
     char path[STK_TREE_PATH], text[128];
@@ -218,7 +219,7 @@ static void read_power(drm_card *card, stoke_gpu *gpu)
     card->energy_ns = now;
 }
 
-static void read_clients(stk_drm *drm, drm_card *card, stoke_gpu *gpu)
+static void read_clients(stk_gpus_drm *drm, drm_card *card, stoke_gpu *gpu)
 {
     stk_drm_clients *old = card->before;
     card->before = card->now;
@@ -247,7 +248,7 @@ static void read_clients(stk_drm *drm, drm_card *card, stoke_gpu *gpu)
     if (busy >= 0) gpu->busy_percent = stk_figure(busy, STOKE_SOURCE_FDINFO);
 }
 
-void stk_drm_read(stk_drm *drm, size_t index, stoke_gpu *gpu)
+void stk_drm_read(stk_gpus_drm *drm, size_t index, stoke_gpu *gpu)
 {
     drm_card *card = &drm->card[index];
     char path[STK_TREE_PATH], vendor[16];

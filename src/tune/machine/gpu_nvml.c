@@ -21,7 +21,7 @@ enum {
     FIRST_PERIOD_US = 1000 * 1000, /* the first reading looks no further back than that */
 };
 
-struct stk_nvml {
+struct stk_gpus_nvml {
     stk_nvml_library library;
     char root[STK_TREE_PATH];
     int slow;
@@ -157,7 +157,7 @@ static void set_memory(stoke_gpu *gpu, double total, double used, double left, i
 }
 
 /* Version 2 keeps what the driver reserves for itself apart; version 1 counts it as used (about 300 MB). */
-static void read_memory(const stk_nvml *nvml, stk_nvml_card *card, stoke_gpu *gpu)
+static void read_memory(const stk_gpus_nvml *nvml, stk_nvml_card *card, stoke_gpu *gpu)
 {
     /* The version as the header's macro makes it; some drivers were seen to want the bare number. */
     static const unsigned versions[] = { sizeof(nvmlMemory_v2_t) | 2u << 24, 2 };
@@ -226,7 +226,7 @@ static void read_power(const stk_nvml_library *nvml, stk_nvml_card *card, stoke_
 }
 
 /* Each call counts for 20 ms and holds us that long; the unit is KB/s. */
-void stk_nvml_read_link(stk_nvml *nvml, size_t index, stoke_gpu *gpu)
+void stk_nvml_read_link(stk_gpus_nvml *nvml, size_t index, stoke_gpu *gpu)
 {
     stk_nvml_card *card = &nvml->card[index];
     if (!card->handle) return;
@@ -236,7 +236,7 @@ void stk_nvml_read_link(stk_nvml *nvml, size_t index, stoke_gpu *gpu)
         ask_clock(card, nvml->library.nvmlDeviceGetPcieThroughput, NVML_PCIE_UTIL_TX_BYTES, 1000);
 }
 
-static void read_pcie(const stk_nvml *nvml, stk_nvml_card *card, stoke_gpu *gpu)
+static void read_pcie(const stk_gpus_nvml *nvml, stk_nvml_card *card, stoke_gpu *gpu)
 {
     const stk_nvml_library *library = &nvml->library;
     char folder[STK_TREE_PATH];
@@ -261,7 +261,7 @@ static void give_up(const stk_nvml_card *card, stoke_gpu *gpu)
                         "why; only a reboot brings it back");
 }
 
-void stk_nvml_read(stk_nvml *nvml, size_t index, stoke_gpu *gpu)
+void stk_nvml_read(stk_gpus_nvml *nvml, size_t index, stoke_gpu *gpu)
 {
     stk_nvml_card *card = &nvml->card[index];
     *gpu = card->fixed;
@@ -286,7 +286,7 @@ static nvmlReturn_t handle_of(const stk_nvml_library *nvml, unsigned index, nvml
                                                : nvml->nvmlDeviceGetHandleByIndex(index, handle);
 }
 
-static void open_card(stk_nvml *nvml, unsigned index)
+static void open_card(stk_gpus_nvml *nvml, unsigned index)
 {
     stk_nvml_card *card = &nvml->card[index];
     stoke_gpu *fixed = &card->fixed;
@@ -342,7 +342,7 @@ static void name_from_module(const char *root, const char *pci, char name[96])
     snprintf(name, 96, ", %.*s", (int)(strcspn(model, "\n") < 80 ? strcspn(model, "\n") : 80), model);
 }
 
-static void say_why(stk_nvml *nvml, const char *reason, char why[STK_WHY_BYTES])
+static void say_why(stk_gpus_nvml *nvml, const char *reason, char why[STK_WHY_BYTES])
 {
     char first[32], name[96];
     const int found = nvml->expected = cards_on_bus(nvml->root, first);
@@ -355,7 +355,7 @@ static void say_why(stk_nvml *nvml, const char *reason, char why[STK_WHY_BYTES])
              found > 1 ? "s are" : " is", first, name);
 }
 
-static int open_cards(stk_nvml *nvml, char why[STK_WHY_BYTES], stoke_error *err)
+static int open_cards(stk_gpus_nvml *nvml, char why[STK_WHY_BYTES], stoke_error *err)
 {
     const stk_nvml_library *library = &nvml->library;
     unsigned count = 0;
@@ -376,11 +376,12 @@ static int open_cards(stk_nvml *nvml, char why[STK_WHY_BYTES], stoke_error *err)
     return STOKE_OK;
 }
 
-int stk_nvml_open(stk_nvml **out, const stoke_gpus_params *params, char why[STK_WHY_BYTES], stoke_error *err)
+int stk_nvml_open(stk_gpus_nvml **out, const stoke_gpus_params *params, char why[STK_WHY_BYTES],
+                  stoke_error *err)
 {
     stoke_error reason = { 0 };
     *out = NULL;
-    stk_nvml *nvml = stk_calloc(1, sizeof *nvml);
+    stk_gpus_nvml *nvml = stk_calloc(1, sizeof *nvml);
     if (!nvml) return stk_fail(err, STOKE_E_NOMEM, "no memory for NVML");
     *out = nvml;
     snprintf(nvml->root, sizeof nvml->root, "%s", params->root);
@@ -391,7 +392,7 @@ int stk_nvml_open(stk_nvml **out, const stoke_gpus_params *params, char why[STK_
     return STOKE_OK;
 }
 
-void stk_nvml_close(stk_nvml **nvml)
+void stk_nvml_close(stk_gpus_nvml **nvml)
 {
     if (!*nvml) return;
     stk_nvml_library_close(&(*nvml)->library);
@@ -400,12 +401,12 @@ void stk_nvml_close(stk_nvml **nvml)
     *nvml = NULL;
 }
 
-size_t stk_nvml_count(const stk_nvml *nvml)
+size_t stk_nvml_count(const stk_gpus_nvml *nvml)
 {
     return nvml ? nvml->count : 0;
 }
 
-int stk_nvml_expected(const stk_nvml *nvml)
+int stk_nvml_expected(const stk_gpus_nvml *nvml)
 {
     return nvml->expected;
 }

@@ -15,8 +15,8 @@
 #include "src/tune/machine/tree.h"
 
 struct stoke_gpus {
-    stk_nvml *nvml; /* its cards come first */
-    stk_drm *drm;
+    stk_gpus_nvml *nvml; /* its cards come first */
+    stk_gpus_drm *drm;
     char why[2 * STK_WHY_BYTES + 2];
 };
 

@@ -13,21 +13,23 @@
 enum { STK_WHY_BYTES = 512 };
 
 /* A way: opened once, read card by card. `why` gets what there is to say when no card can be read. */
-typedef struct stk_nvml stk_nvml;
-int stk_nvml_open(stk_nvml **out, const stoke_gpus_params *params, char why[STK_WHY_BYTES], stoke_error *err);
-void stk_nvml_close(stk_nvml **nvml);
-size_t stk_nvml_count(const stk_nvml *nvml);
+typedef struct stk_gpus_nvml stk_gpus_nvml;
+int stk_nvml_open(stk_gpus_nvml **out, const stoke_gpus_params *params, char why[STK_WHY_BYTES],
+                  stoke_error *err);
+void stk_nvml_close(stk_gpus_nvml **nvml);
+size_t stk_nvml_count(const stk_gpus_nvml *nvml);
 /* How many cards are on the bus when none could be opened. */
-int stk_nvml_expected(const stk_nvml *nvml);
-void stk_nvml_read(stk_nvml *nvml, size_t index, stoke_gpu *gpu);
-void stk_nvml_read_link(stk_nvml *nvml, size_t index, stoke_gpu *gpu);
+int stk_nvml_expected(const stk_gpus_nvml *nvml);
+void stk_nvml_read(stk_gpus_nvml *nvml, size_t index, stoke_gpu *gpu);
+void stk_nvml_read_link(stk_gpus_nvml *nvml, size_t index, stoke_gpu *gpu);
 
-typedef struct stk_drm stk_drm;
-int stk_drm_open(stk_drm **out, const stoke_gpus_params *params, char why[STK_WHY_BYTES], stoke_error *err);
-void stk_drm_close(stk_drm **drm);
-size_t stk_drm_count(const stk_drm *drm);
-void stk_drm_read(stk_drm *drm, size_t index, stoke_gpu *gpu);
-void stk_drm_read_link(const stk_drm *drm, size_t index, stoke_gpu *gpu);
+typedef struct stk_gpus_drm stk_gpus_drm;
+int stk_drm_open(stk_gpus_drm **out, const stoke_gpus_params *params, char why[STK_WHY_BYTES],
+                 stoke_error *err);
+void stk_drm_close(stk_gpus_drm **drm);
+size_t stk_drm_count(const stk_gpus_drm *drm);
+void stk_drm_read(stk_gpus_drm *drm, size_t index, stoke_gpu *gpu);
+void stk_drm_read_link(const stk_gpus_drm *drm, size_t index, stoke_gpu *gpu);
 
 /* What crosses the link now and nothing else: 40 ms by NVML, a second from the kernel's file for AMD. */
 void stk_gpus_read_link(stoke_gpus *gpus, size_t index, stoke_gpu *gpu);

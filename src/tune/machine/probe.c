@@ -38,7 +38,7 @@ static int leads(const char *root, long cpu, const char *newer, const char *olde
         if (!stk_tree_path(path, root, "sys/devices/system/cpu/cpu%ld/topology/%s", cpu, i ? older : newer) ||
             !stk_tree_text(path, text, sizeof text))
             continue;
-        stk_cpu_list list = stk_cpu_list_begin(text);
+        stk_tree_cpu_list list = stk_cpu_list_begin(text);
         if (stk_cpu_list_next(&list, &first)) return first == cpu;
     }
     return -1;
@@ -56,7 +56,7 @@ static void read_topology(stoke_machine_facts *facts, const char *root)
     if (!stk_tree_path(path, root, "sys/devices/system/cpu/online") ||
         !stk_tree_text(path, text, sizeof text))
         return;
-    stk_cpu_list list = stk_cpu_list_begin(text);
+    stk_tree_cpu_list list = stk_cpu_list_begin(text);
     long cpu, threads = 0, cores = 0, sockets = 0;
     int cores_known = 1, sockets_known = 1;
     while (threads < CPUS_MAX && stk_cpu_list_next(&list, &cpu)) {
@@ -79,7 +79,7 @@ static void read_nodes(stoke_machine_facts *facts, const char *root)
     if (!stk_tree_path(path, root, "sys/devices/system/node/online") ||
         !stk_tree_text(path, text, sizeof text))
         return;
-    stk_cpu_list list = stk_cpu_list_begin(text);
+    stk_tree_cpu_list list = stk_cpu_list_begin(text);
     long node, nodes = 0;
     while (nodes < CPUS_MAX && stk_cpu_list_next(&list, &node)) nodes++;
     facts->numa_nodes = counted(nodes, 1);
@@ -92,7 +92,7 @@ static unsigned recorded_affinity(const char *root)
     if (!stk_tree_path(path, root, "proc/self/status") || !stk_tree_text(path, text, sizeof text)) return 0;
     const char *line = strstr(text, "Cpus_allowed_list:");
     if (!line) return 0;
-    stk_cpu_list list = stk_cpu_list_begin(line + strlen("Cpus_allowed_list:"));
+    stk_tree_cpu_list list = stk_cpu_list_begin(line + strlen("Cpus_allowed_list:"));
     unsigned count = 0;
     for (long cpu; count < CPUS_MAX && stk_cpu_list_next(&list, &cpu);) count++;
     return count;

@@ -46,12 +46,12 @@ stoke_figure stk_tree_figure(const char *folder, const char *name, double scale,
     return end == text ? stk_figure(0, STOKE_SOURCE_NA) : stk_figure(value * scale, source);
 }
 
-stk_cpu_list stk_cpu_list_begin(const char *text)
+stk_tree_cpu_list stk_cpu_list_begin(const char *text)
 {
-    return (stk_cpu_list){ text, 0, -1 };
+    return (stk_tree_cpu_list){ text, 0, -1 };
 }
 
-int stk_cpu_list_next(stk_cpu_list *list, long *number)
+int stk_cpu_list_next(stk_tree_cpu_list *list, long *number)
 {
     if (list->next > list->last) {
         char *end;

@@ -16,15 +16,15 @@ enum { MACHINE_SERIES = STOKE_SERIES_GPU, GPU_SERIES = 2, HISTORY_MOST = 1 << 20
 
 struct stoke_monitor {
     stoke_gpus *gpus;
-    stk_links *links; /* NULL: nobody asked, or nothing to ask */
+    stk_monitor_links *links; /* NULL: nobody asked, or nothing to ask */
     size_t n_gpus;
     char *root;
-    stk_load_count count;
+    stk_monitor_load_count count;
     uint64_t opened_ns, last_ns, readings;
     stoke_load load;
     stoke_gpu *gpu;
-    stk_load_sums load_sums;
-    stk_gpu_sums *gpu_sums;
+    stk_monitor_load_sums load_sums;
+    stk_monitor_gpu_sums *gpu_sums;
     float *ring; /* history x row */
     size_t history, row;
 };
@@ -127,7 +127,7 @@ static void keep(stoke_monitor *m)
 
 void stoke_monitor_read(stoke_monitor *m)
 {
-    stk_load_count count;
+    stk_monitor_load_count count;
     const uint64_t now = stk_now_ns();
     const double seconds = (double)(now - m->last_ns) / 1e9;
     stk_load_count_read(&count, m->root);
@@ -157,7 +157,7 @@ const stoke_gpu *stoke_monitor_gpu(const stoke_monitor *monitor, size_t index)
 static int source_of(const stoke_monitor *m, stoke_monitor_series series, size_t gpu)
 {
     if (series < STOKE_SERIES_GPU) return STOKE_SOURCE_PROC;
-    const stk_gpu_sums *sums = &m->gpu_sums[gpu];
+    const stk_monitor_gpu_sums *sums = &m->gpu_sums[gpu];
     return series == STOKE_SERIES_GPU ? sums->busy.all.source : sums->memory.source;
 }
 

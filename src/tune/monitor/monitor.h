@@ -12,43 +12,43 @@
 
 enum { STK_DISKS = 32 };
 
-typedef struct stk_disk_count {
+typedef struct stk_monitor_disk_count {
     char name[32];
     uint64_t read, written; /* sectors of 512 bytes, whatever the disk's own are */
     uint64_t busy_ms;
-} stk_disk_count;
+} stk_monitor_disk_count;
 
-typedef struct stk_load_count {
+typedef struct stk_monitor_load_count {
     int has_cpu, has_disks;
     uint64_t cpu_busy, cpu_all; /* ticks */
-    stk_disk_count disk[STK_DISKS];
+    stk_monitor_disk_count disk[STK_DISKS];
     size_t n_disks;
-} stk_load_count;
+} stk_monitor_load_count;
 
-void stk_load_count_read(stk_load_count *count, const char *root);
+void stk_load_count_read(stk_monitor_load_count *count, const char *root);
 /* What happened between two looks, `seconds` apart, and the memory as it is now. */
-void stk_load_between(stoke_load *load, const stk_load_count *before, const stk_load_count *after,
-                      double seconds, const char *root);
+void stk_load_between(stoke_load *load, const stk_monitor_load_count *before,
+                      const stk_monitor_load_count *after, double seconds, const char *root);
 
 /* ---- sums ---- */
 
 /* Counts per tenth of a percent: exact where the driver tells whole percents, and 8 kB for any length. */
 enum { STK_TENTHS = 1001 };
 
-typedef struct stk_sum {
+typedef struct stk_monitor_sum {
     double sum, peak;
     uint64_t readings;
     int source;
-} stk_sum;
+} stk_monitor_sum;
 
-typedef struct stk_percent_sum {
-    stk_sum all;
+typedef struct stk_monitor_percent_sum {
+    stk_monitor_sum all;
     uint64_t tenth[STK_TENTHS];
-} stk_percent_sum;
+} stk_monitor_percent_sum;
 
-typedef struct stk_gpu_sums {
-    stk_percent_sum busy;
-    stk_sum effective, memory, power, temperature, clock_sm, clock_memory, to_device, from_device;
+typedef struct stk_monitor_gpu_sums {
+    stk_monitor_percent_sum busy;
+    stk_monitor_sum effective, memory, power, temperature, clock_sm, clock_memory, to_device, from_device;
     stoke_figure memory_total, energy_first, energy_last;
     double power_joule; /* power x time */
     uint64_t reason[STOKE_CLOCKS_REASONS], reason_readings;
@@ -60,30 +60,30 @@ typedef struct stk_gpu_sums {
     uint32_t n_processes, more_processes;
     char name[96], pci[32], problem[256];
     int lost;
-} stk_gpu_sums;
+} stk_monitor_gpu_sums;
 
-typedef struct stk_load_sums {
-    stk_percent_sum cpu, disk_busy;
-    stk_sum memory, disk_read, disk_write;
+typedef struct stk_monitor_load_sums {
+    stk_monitor_percent_sum cpu, disk_busy;
+    stk_monitor_sum memory, disk_read, disk_write;
     stoke_figure memory_total;
-} stk_load_sums;
+} stk_monitor_load_sums;
 
 /* `seconds` since the reading before. Sums begin zeroed. */
-void stk_gpu_sums_add(stk_gpu_sums *sums, const stoke_gpu *gpu, double seconds);
-void stk_load_sums_add(stk_load_sums *sums, const stoke_load *load);
-void stk_gpu_sums_finish(const stk_gpu_sums *sums, stoke_gpu_summary *summary);
-void stk_load_sums_finish(const stk_load_sums *sums, stoke_monitor_summary *summary);
+void stk_gpu_sums_add(stk_monitor_gpu_sums *sums, const stoke_gpu *gpu, double seconds);
+void stk_load_sums_add(stk_monitor_load_sums *sums, const stoke_load *load);
+void stk_gpu_sums_finish(const stk_monitor_gpu_sums *sums, stoke_gpu_summary *summary);
+void stk_load_sums_finish(const stk_monitor_load_sums *sums, stoke_monitor_summary *summary);
 
 /* ---- what blocks ---- */
 
 /* A thread that reads what the links carry, every second, by cards it has opened for itself: readings ten
  * times a second do not wait for it. */
-typedef struct stk_links stk_links;
+typedef struct stk_monitor_links stk_monitor_links;
 /* `cards`: how many the monitor has. *out stays NULL where there are none, or suddenly not as many. */
-int stk_links_open(stk_links **out, const stoke_gpus_params *params, size_t cards, stoke_error *err);
+int stk_links_open(stk_monitor_links **out, const stoke_gpus_params *params, size_t cards, stoke_error *err);
 /* Waits for the call that is under way. */
-void stk_links_close(stk_links **links);
+void stk_links_close(stk_monitor_links **links);
 /* The newest figures into a reading of the card; old ones are none. Accepts NULL. */
-void stk_links_take(stk_links *links, size_t index, stoke_gpu *gpu);
+void stk_links_take(stk_monitor_links *links, size_t index, stoke_gpu *gpu);
 
 #endif

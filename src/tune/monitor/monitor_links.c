@@ -22,7 +22,7 @@ typedef struct link_reading {
     uint64_t ns;
 } link_reading;
 
-struct stk_links {
+struct stk_monitor_links {
     stoke_gpus *gpus; /* the thread's alone */
     size_t count;
     pthread_t thread;
@@ -33,7 +33,7 @@ struct stk_links {
     link_reading *reading; /* one for each card */
 };
 
-static void read_card(stk_links *links, size_t index, stoke_gpu *gpu)
+static void read_card(stk_monitor_links *links, size_t index, stoke_gpu *gpu)
 {
     stk_gpus_read_link(links->gpus, index, gpu); /* blocks */
     pthread_mutex_lock(&links->lock);
@@ -42,7 +42,7 @@ static void read_card(stk_links *links, size_t index, stoke_gpu *gpu)
 }
 
 /* 1: it is time to go. */
-static int wait_until(stk_links *links, uint64_t ns)
+static int wait_until(stk_monitor_links *links, uint64_t ns)
 {
     const struct timespec time = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
     pthread_mutex_lock(&links->lock);
@@ -54,7 +54,7 @@ static int wait_until(stk_links *links, uint64_t ns)
 
 static void *run(void *argument)
 {
-    stk_links *links = argument;
+    stk_monitor_links *links = argument;
     stoke_gpu gpu;
     uint64_t next = stk_now_ns();
     do {
@@ -65,7 +65,7 @@ static void *run(void *argument)
     return NULL;
 }
 
-static int make_locks(stk_links *links)
+static int make_locks(stk_monitor_links *links)
 {
     pthread_condattr_t monotonic;
     if (pthread_condattr_init(&monotonic)) return 0;
@@ -76,7 +76,7 @@ static int make_locks(stk_links *links)
     return links->locks_made;
 }
 
-static int start(stk_links *links, stoke_error *err)
+static int start(stk_monitor_links *links, stoke_error *err)
 {
     sigset_t all, old;
     if (!make_locks(links)) return stk_fail(err, STOKE_E_NOMEM, "cannot make the locks of a thread");
@@ -90,11 +90,11 @@ static int start(stk_links *links, stoke_error *err)
     return STOKE_OK;
 }
 
-int stk_links_open(stk_links **out, const stoke_gpus_params *params, size_t cards, stoke_error *err)
+int stk_links_open(stk_monitor_links **out, const stoke_gpus_params *params, size_t cards, stoke_error *err)
 {
     *out = NULL;
     if (!cards) return STOKE_OK;
-    stk_links *links = stk_calloc(1, sizeof *links);
+    stk_monitor_links *links = stk_calloc(1, sizeof *links);
     if (!links) return stk_fail(err, STOKE_E_NOMEM, "no memory to watch the links of %zu cards", cards);
     links->count = cards;
     links->reading = stk_calloc(cards, sizeof *links->reading);
@@ -109,9 +109,9 @@ int stk_links_open(stk_links **out, const stoke_gpus_params *params, size_t card
     return r;
 }
 
-void stk_links_close(stk_links **pointer)
+void stk_links_close(stk_monitor_links **pointer)
 {
-    stk_links *links = *pointer;
+    stk_monitor_links *links = *pointer;
     if (!links) return;
     *pointer = NULL;
     if (links->started) {
@@ -130,7 +130,7 @@ void stk_links_close(stk_links **pointer)
     stk_free(links);
 }
 
-void stk_links_take(stk_links *links, size_t index, stoke_gpu *gpu)
+void stk_links_take(stk_monitor_links *links, size_t index, stoke_gpu *gpu)
 {
     if (!links || gpu->lost) return;
     pthread_mutex_lock(&links->lock);

@@ -18,7 +18,7 @@ static int read_proc(const char *root, const char *name, char *text, size_t size
     return stk_tree_path(path, root, "proc/%s", name) && stk_tree_text(path, text, size);
 }
 
-static void count_cpu(stk_load_count *count, const char *root)
+static void count_cpu(stk_monitor_load_count *count, const char *root)
 {
     char text[256]; /* the line of all processors is the first */
     uint64_t user, nice, system, idle, iowait = 0, irq = 0, softirq = 0, steal = 0;
@@ -53,13 +53,13 @@ static int is_part_of(const char *name, const char *disk)
     return isdigit((unsigned char)*rest) != 0;
 }
 
-static void count_disks(stk_load_count *count, const char *root)
+static void count_disks(stk_monitor_load_count *count, const char *root)
 {
     char text[32768], *rest = text;
     if (!read_proc(root, "diskstats", text, sizeof text)) return;
     count->has_disks = 1;
     for (char *line; (line = strsep(&rest, "\n")) && count->n_disks < STK_DISKS;) {
-        stk_disk_count disk = { 0 };
+        stk_monitor_disk_count disk = { 0 };
         if (sscanf(line, " %*s %*s %31s %*s %*s %" SCNu64 " %*s %*s %*s %" SCNu64 " %*s %*s %" SCNu64,
                    disk.name, &disk.read, &disk.written, &disk.busy_ms) != 4 ||
             !is_disk(disk.name))
@@ -69,9 +69,9 @@ static void count_disks(stk_load_count *count, const char *root)
     }
 }
 
-void stk_load_count_read(stk_load_count *count, const char *root)
+void stk_load_count_read(stk_monitor_load_count *count, const char *root)
 {
-    *count = (stk_load_count){ 0 };
+    *count = (stk_monitor_load_count){ 0 };
     count_cpu(count, root);
     count_disks(count, root);
 }
@@ -88,19 +88,19 @@ static void read_memory(stoke_load *load, const char *root)
     load->memory_used = stk_figure((double)(total - available) * 1024, STOKE_SOURCE_PROC);
 }
 
-static const stk_disk_count *find_disk(const stk_load_count *count, const char *name)
+static const stk_monitor_disk_count *find_disk(const stk_monitor_load_count *count, const char *name)
 {
     for (size_t i = 0; i < count->n_disks; i++)
         if (!strcmp(count->disk[i].name, name)) return &count->disk[i];
     return NULL;
 }
 
-static void disks_between(stoke_load *load, const stk_load_count *before, const stk_load_count *after,
-                          double seconds)
+static void disks_between(stoke_load *load, const stk_monitor_load_count *before,
+                          const stk_monitor_load_count *after, double seconds)
 {
     double read = 0, written = 0, busiest = -1;
     for (size_t i = 0; i < after->n_disks; i++) {
-        const stk_disk_count *now = &after->disk[i], *then = find_disk(before, now->name);
+        const stk_monitor_disk_count *now = &after->disk[i], *then = find_disk(before, now->name);
         /* A disk that came just now, or came again with its counters at 0. */
         if (!then || now->read < then->read || now->written < then->written || now->busy_ms < then->busy_ms)
             continue;
@@ -119,8 +119,8 @@ static void disks_between(stoke_load *load, const stk_load_count *before, const 
     load->disk_write = stk_figure(written / seconds, STOKE_SOURCE_PROC);
 }
 
-void stk_load_between(stoke_load *load, const stk_load_count *before, const stk_load_count *after,
-                      double seconds, const char *root)
+void stk_load_between(stoke_load *load, const stk_monitor_load_count *before,
+                      const stk_monitor_load_count *after, double seconds, const char *root)
 {
     *load = (stoke_load){ 0 };
     read_memory(load, root);

@@ -30,7 +30,7 @@ const char *stoke_clocks_reason_name(unsigned index)
 
 /* ---- adding ---- */
 
-static void add(stk_sum *sum, stoke_figure figure)
+static void add(stk_monitor_sum *sum, stoke_figure figure)
 {
     if (!figure.source) return;
     if (!sum->readings || figure.value > sum->peak) sum->peak = figure.value;
@@ -39,7 +39,7 @@ static void add(stk_sum *sum, stoke_figure figure)
     sum->source = figure.source;
 }
 
-static void add_percent(stk_percent_sum *sum, stoke_figure figure)
+static void add_percent(stk_monitor_percent_sum *sum, stoke_figure figure)
 {
     if (!figure.source) return;
     add(&sum->all, figure);
@@ -52,7 +52,7 @@ static void raise_to(stoke_figure *peak, stoke_figure figure)
     if (figure.source && (!peak->source || figure.value > peak->value)) *peak = figure;
 }
 
-static void add_process(stk_gpu_sums *sums, const stoke_gpu_process *process)
+static void add_process(stk_monitor_gpu_sums *sums, const stoke_gpu_process *process)
 {
     stoke_process_peak *peak = NULL;
     for (uint32_t i = 0; i < sums->n_processes && !peak; i++)
@@ -71,7 +71,7 @@ static void add_process(stk_gpu_sums *sums, const stoke_gpu_process *process)
     raise_to(&peak->busy_percent, process->busy_percent);
 }
 
-static void add_idle(stk_gpu_sums *sums, stoke_figure busy, double seconds)
+static void add_idle(stk_monitor_gpu_sums *sums, stoke_figure busy, double seconds)
 {
     const int idle = busy.source && busy.value < IDLE_PERCENT;
     if (idle) {
@@ -83,7 +83,7 @@ static void add_idle(stk_gpu_sums *sums, stoke_figure busy, double seconds)
     sums->in_burst = idle;
 }
 
-static void add_reasons(stk_gpu_sums *sums, stoke_figure reasons)
+static void add_reasons(stk_monitor_gpu_sums *sums, stoke_figure reasons)
 {
     if (!reasons.source) return;
     const uint64_t bits = reasons.value > 0 ? (uint64_t)reasons.value : 0;
@@ -92,7 +92,7 @@ static void add_reasons(stk_gpu_sums *sums, stoke_figure reasons)
     sums->reason_source = reasons.source;
 }
 
-void stk_gpu_sums_add(stk_gpu_sums *sums, const stoke_gpu *gpu, double seconds)
+void stk_gpu_sums_add(stk_monitor_gpu_sums *sums, const stoke_gpu *gpu, double seconds)
 {
     memcpy(sums->name, gpu->name, sizeof sums->name);
     memcpy(sums->pci, gpu->pci, sizeof sums->pci);
@@ -119,7 +119,7 @@ void stk_gpu_sums_add(stk_gpu_sums *sums, const stoke_gpu *gpu, double seconds)
     if (gpu->more_processes) sums->more_processes = 1;
 }
 
-void stk_load_sums_add(stk_load_sums *sums, const stoke_load *load)
+void stk_load_sums_add(stk_monitor_load_sums *sums, const stoke_load *load)
 {
     add_percent(&sums->cpu, load->cpu_percent);
     add_percent(&sums->disk_busy, load->disk_busy_percent);
@@ -131,7 +131,7 @@ void stk_load_sums_add(stk_load_sums *sums, const stoke_load *load)
 
 /* ---- finishing ---- */
 
-static stoke_spread spread_of(const stk_sum *sum)
+static stoke_spread spread_of(const stk_monitor_sum *sum)
 {
     stoke_spread spread = { .readings = sum->readings };
     if (!sum->readings) return spread;
@@ -141,7 +141,7 @@ static stoke_spread spread_of(const stk_sum *sum)
 }
 
 /* Nearest rank: the smallest value that at least `percent` of the readings do not exceed. */
-static double percentile(const stk_percent_sum *sum, unsigned percent)
+static double percentile(const stk_monitor_percent_sum *sum, unsigned percent)
 {
     const uint64_t rank = (sum->all.readings * percent + 99) / 100;
     uint64_t seen = 0;
@@ -152,7 +152,7 @@ static double percentile(const stk_percent_sum *sum, unsigned percent)
     return 100;
 }
 
-static stoke_spread spread_of_percent(const stk_percent_sum *sum)
+static stoke_spread spread_of_percent(const stk_monitor_percent_sum *sum)
 {
     stoke_spread spread = spread_of(&sum->all);
     if (!spread.readings) return spread;
@@ -161,7 +161,7 @@ static stoke_spread spread_of_percent(const stk_percent_sum *sum)
     return spread;
 }
 
-static stoke_figure energy_of(const stk_gpu_sums *sums)
+static stoke_figure energy_of(const stk_monitor_gpu_sums *sums)
 {
     /* One look at the counter says nothing of the time since; nor does one that began anew. */
     if (sums->energy_first.source && sums->energy_last.value > sums->energy_first.value)
@@ -170,7 +170,7 @@ static stoke_figure energy_of(const stk_gpu_sums *sums)
     return stk_figure(0, STOKE_SOURCE_NA);
 }
 
-void stk_gpu_sums_finish(const stk_gpu_sums *sums, stoke_gpu_summary *summary)
+void stk_gpu_sums_finish(const stk_monitor_gpu_sums *sums, stoke_gpu_summary *summary)
 {
     *summary = (stoke_gpu_summary){ .lost = sums->lost };
     memcpy(summary->name, sums->name, sizeof summary->name);
@@ -190,7 +190,7 @@ void stk_gpu_sums_finish(const stk_gpu_sums *sums, stoke_gpu_summary *summary)
     for (unsigned i = 0; i < STOKE_CLOCKS_REASONS && sums->reason_readings; i++)
         summary->reason_share[i] =
             stk_figure((double)sums->reason[i] / (double)sums->reason_readings, sums->reason_source);
-    const stk_sum *busy = &sums->busy.all;
+    const stk_monitor_sum *busy = &sums->busy.all;
     if (busy->readings) {
         summary->idle_share = stk_figure((double)sums->idle / (double)busy->readings, busy->source);
         summary->idle_bursts = stk_figure((double)sums->bursts, busy->source);
@@ -201,7 +201,7 @@ void stk_gpu_sums_finish(const stk_gpu_sums *sums, stoke_gpu_summary *summary)
     summary->more_processes = sums->more_processes;
 }
 
-void stk_load_sums_finish(const stk_load_sums *sums, stoke_monitor_summary *summary)
+void stk_load_sums_finish(const stk_monitor_load_sums *sums, stoke_monitor_summary *summary)
 {
     summary->cpu_percent = spread_of_percent(&sums->cpu);
     summary->disk_busy_percent = spread_of_percent(&sums->disk_busy);

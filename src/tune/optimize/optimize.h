@@ -12,12 +12,12 @@
 enum { STK_CHANGES = 32, STK_OPTIMIZE_REMARKS = 64 };
 
 /* Whose arguments the settings of training are, as far as the file shows it. */
-typedef enum stk_framework {
+typedef enum stk_optimize_framework {
     STK_FOR_ANY = 0,      /* a trainer of somebody's own: new keys are marked */
     STK_FOR_STOKE,        /* `stoke train` */
     STK_FOR_LIGHTNING,    /* a section `trainer`, or flat keys, that Trainer takes */
     STK_FOR_HUGGING_FACE, /* TrainingArguments */
-} stk_framework;
+} stk_optimize_framework;
 
 /* What the advice is for. */
 typedef enum stk_optimize_target {
@@ -32,7 +32,7 @@ struct stoke_optimization {
     int cores_source;             /* stoke_source: measured, given; 0 = not known */
     stoke_advice advice;
     int dialect;
-    stk_framework framework;
+    stk_optimize_framework framework;
     stk_optimize_target place;
     int upper;               /* new keys are in upper case, as those that are there */
     char trainer[64];        /* of Lightning: the section of its arguments; "" = the top */
@@ -48,30 +48,32 @@ struct stoke_optimization {
 
 /* ---- what the file says, what is to change (optimize_find.c) ---- */
 
-typedef struct stk_found_key {
+typedef struct stk_optimize_key {
     const char *setting, *path;
     int exists, none; /* none: this file has no such setting, and its reader would refuse one */
     const char *text; /* "" = there is none */
     int64_t number;
     int is_number;
-} stk_found_key;
+} stk_optimize_key;
 
-typedef struct stk_reason {
+typedef struct stk_optimize_reason {
     const char *why, *effect;
     int source;
-} stk_reason;
+} stk_optimize_reason;
 
 /* Looks at the file: framework, section, case of its keys, whether it is for the processor. */
 void stk_optimize_recognize(stoke_optimization *o);
 /* Several candidates are an error: nothing is changed on a guess. */
-int stk_optimize_look(const stoke_optimization *o, const char *setting, stk_found_key *f, stoke_error *err);
+int stk_optimize_look(const stoke_optimization *o, const char *setting, stk_optimize_key *f,
+                      stoke_error *err);
 /* Plans the change. One that cannot be made safely becomes a remark, with its line and reason. */
-int stk_optimize_change(stoke_optimization *o, const stk_found_key *f, const char *to, stk_reason because,
-                        stoke_error *err);
+int stk_optimize_change(stoke_optimization *o, const stk_optimize_key *f, const char *to,
+                        stk_optimize_reason because, stoke_error *err);
 void stk_optimize_remark(stoke_optimization *o, const char *format, ...) STOKE_PRINTF(2, 3);
-void stk_optimize_right(stoke_optimization *o, const stk_found_key *f);
+void stk_optimize_right(stoke_optimization *o, const stk_optimize_key *f);
 /* A switch that should be on; a value that is neither on nor off is left. */
-int stk_optimize_switch_on(stoke_optimization *o, const char *setting, stk_reason because, stoke_error *err);
+int stk_optimize_switch_on(stoke_optimization *o, const char *setting, stk_optimize_reason because,
+                           stoke_error *err);
 /* The line of the advice; NULL: it has none. */
 const stoke_recommendation *stk_optimize_advised(const stoke_optimization *o, const char *key);
 int stk_is_on(const char *text);

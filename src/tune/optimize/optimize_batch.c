@@ -22,7 +22,7 @@
  * and the data: said, never done. */
 static void learning_rate(stoke_optimization *o, int64_t from, int64_t to)
 {
-    stk_found_key f;
+    stk_optimize_key f;
     char room[64];
     double lr;
     if (stk_optimize_look(o, "learning_rate", &f, NULL) || !f.exists || !stk_parse_real(f.text, &lr) ||
@@ -42,7 +42,7 @@ static void learning_rate(stoke_optimization *o, int64_t from, int64_t to)
 
 static void effective_batch(stoke_optimization *o, int64_t from, int64_t batch)
 {
-    stk_found_key f;
+    stk_optimize_key f;
     if (stk_optimize_look(o, "accumulate", &f, NULL)) return;
     const int64_t times = f.is_number && f.number > 1 && f.number <= INT32_MAX ? f.number : 1;
     const long long keeps = batch > 0 ? (long long)((from * times + batch - 1) / batch) : 0;
@@ -64,13 +64,13 @@ static void effective_batch(stoke_optimization *o, int64_t from, int64_t batch)
 }
 
 /* Whether it can be a batch at all: what is computed from it below stays within 64 bits. */
-static int is_size(const stk_found_key *f)
+static int is_size(const stk_optimize_key *f)
 {
     return f->is_number && f->number >= 1 && f->number <= UINT32_MAX;
 }
 
-static int change_batch(stoke_optimization *o, const stk_found_key *f, int64_t to, stk_reason because,
-                        stoke_error *err)
+static int change_batch(stoke_optimization *o, const stk_optimize_key *f, int64_t to,
+                        stk_optimize_reason because, stoke_error *err)
 {
     char text[32];
     const size_t before = o->n_changes;
@@ -141,7 +141,7 @@ static int64_t part_of(int64_t wanted, uint32_t room)
 /* ---- by trials ---- */
 
 /* Trials know more than tables: theirs is taken, upwards and downwards. */
-static int measured_batch(stoke_optimization *o, const stk_found_key *f, stoke_error *err)
+static int measured_batch(stoke_optimization *o, const stk_optimize_key *f, stoke_error *err)
 {
     const int64_t largest = o->params.measured_largest;
     int64_t wanted = o->params.measured_batch;
@@ -166,10 +166,10 @@ static int measured_batch(stoke_optimization *o, const stk_found_key *f, stoke_e
         snprintf(effect, sizeof effect, "%s",
                  f->is_number && f->number > wanted ? "about the same throughput with less memory"
                                                     : "fewer, larger steps; fixed costs per step weigh less");
-    return change_batch(o, f, wanted, (stk_reason){ why, effect, o->params.measured_source }, err);
+    return change_batch(o, f, wanted, (stk_optimize_reason){ why, effect, o->params.measured_source }, err);
 }
 
-static int lower(stoke_optimization *o, const stk_found_key *f, const fitting *t, stoke_error *err)
+static int lower(stoke_optimization *o, const stk_optimize_key *f, const fitting *t, stoke_error *err)
 {
     const int64_t to = t->room ? part_of(f->number, t->room) : 1;
     char before[64], after[64], why[256], effect[256];
@@ -182,11 +182,11 @@ static int lower(stoke_optimization *o, const stk_found_key *f, const fitting *t
                             f->path, f->text, why);
         return STOKE_OK;
     }
-    return change_batch(o, f, to, (stk_reason){ why, effect, STOKE_SOURCE_ESTIMATED }, err);
+    return change_batch(o, f, to, (stk_optimize_reason){ why, effect, STOKE_SOURCE_ESTIMATED }, err);
 }
 
 /* Where the file names its network: up to what is usual and fits, down to what fits. */
-static int known_network(stoke_optimization *o, const stk_found_key *f, const fitting *t, stoke_error *err)
+static int known_network(stoke_optimization *o, const stk_optimize_key *f, const fitting *t, stoke_error *err)
 {
     char text[64], why[256];
     if (f->number > t->room) return lower(o, f, t, err);
@@ -203,13 +203,14 @@ static int known_network(stoke_optimization *o, const stk_found_key *f, const fi
     else
         snprintf(why, sizeof why, "a usual starting point for %.40s; with %s it takes %s", o->advice.subject,
                  t->name, takes(o, t, to, text));
-    const stk_reason because = { why, "fewer, larger steps; fixed costs per step weigh less",
-                                 to < t->wanted ? STOKE_SOURCE_ESTIMATED : STOKE_SOURCE_TABLE };
+    const stk_optimize_reason because = { why, "fewer, larger steps; fixed costs per step weigh less",
+                                          to < t->wanted ? STOKE_SOURCE_ESTIMATED : STOKE_SOURCE_TABLE };
     return change_batch(o, f, to, because, err);
 }
 
 /* Where it names none: up to what is usual, if even the usual network has room for it; never down. */
-static int unnamed_network(stoke_optimization *o, const stk_found_key *f, const fitting *t, stoke_error *err)
+static int unnamed_network(stoke_optimization *o, const stk_optimize_key *f, const fitting *t,
+                           stoke_error *err)
 {
     char text[64], why[256];
     const int64_t to = !t->room ? 0 : t->wanted > t->room ? part_of(t->wanted, t->room) : t->wanted;
@@ -223,13 +224,14 @@ static int unnamed_network(stoke_optimization *o, const stk_found_key *f, const 
     }
     snprintf(why, sizeof why, "a usual starting point for %.40s; the file names no network: %s would take %s",
              o->advice.subject, t->name, takes(o, t, to, text));
-    return change_batch(
-        o, f, to,
-        (stk_reason){ why, "fewer, larger steps; fixed costs per step weigh less", STOKE_SOURCE_TABLE }, err);
+    return change_batch(o, f, to,
+                        (stk_optimize_reason){ why, "fewer, larger steps; fixed costs per step weigh less",
+                                               STOKE_SOURCE_TABLE },
+                        err);
 }
 
 /* "16-32": a choice that is left to somebody. What of it fits is said. */
-static void not_a_number(stoke_optimization *o, const stk_found_key *f, const fitting *t)
+static void not_a_number(stoke_optimization *o, const stk_optimize_key *f, const fitting *t)
 {
     long long low, high;
     int end = 0;
@@ -246,7 +248,7 @@ static void not_a_number(stoke_optimization *o, const stk_found_key *f, const fi
 /* ---- all cases ---- */
 
 /* 1: nothing is known of the memory that a batch takes or may take; a remark says why. */
-static int is_left(stoke_optimization *o, const stk_found_key *f)
+static int is_left(stoke_optimization *o, const stk_optimize_key *f)
 {
     if (o->framework == STK_FOR_STOKE)
         stk_optimize_remark(o,
@@ -274,7 +276,7 @@ static int is_left(stoke_optimization *o, const stk_found_key *f)
 
 int stk_optimize_batch(stoke_optimization *o, stoke_error *err)
 {
-    stk_found_key f;
+    stk_optimize_key f;
     fitting t = { 0 };
     int r = stk_optimize_look(o, "batch_size", &f, err);
     if (r) return r;

@@ -46,7 +46,7 @@ static const char *last_key(const char *path)
 /* ---- whose file it is ---- */
 
 /* Whose arguments the settings of training are; of Lightning also where they stand. */
-static stk_framework framework_of(stoke_optimization *o)
+static stk_optimize_framework framework_of(stoke_optimization *o)
 {
     const char *path;
     stoke_yaml_value value;
@@ -166,7 +166,7 @@ static const char *beside_others(const stoke_optimization *o, const char *path, 
 }
 
 /* The path of a new key: where the dialect puts it, by the framework's name, in the file's case. */
-static int new_path(const stoke_optimization *o, stk_found_key *f)
+static int new_path(const stoke_optimization *o, stk_optimize_key *f)
 {
     const char *name = argument_of(o, f->setting), *ending = strrchr(o->target, '.');
     char path[256], room[256];
@@ -187,7 +187,7 @@ static int new_path(const stoke_optimization *o, stk_found_key *f)
 }
 
 /* Lightning's own switch, which no other trainer has under that name. */
-static void find_benchmark(const stoke_optimization *o, stk_found_key *f)
+static void find_benchmark(const stoke_optimization *o, stk_optimize_key *f)
 {
     const char *path;
     stoke_yaml_value value;
@@ -198,11 +198,11 @@ static void find_benchmark(const stoke_optimization *o, stk_found_key *f)
         }
 }
 
-int stk_optimize_look(const stoke_optimization *o, const char *setting, stk_found_key *f, stoke_error *err)
+int stk_optimize_look(const stoke_optimization *o, const char *setting, stk_optimize_key *f, stoke_error *err)
 {
     stoke_yaml_value value;
     int r = STOKE_OK;
-    *f = (stk_found_key){ .setting = setting, .text = "" };
+    *f = (stk_optimize_key){ .setting = setting, .text = "" };
     if (!strcmp(setting, "benchmark"))
         find_benchmark(o, f);
     else
@@ -242,8 +242,8 @@ static int is_of_class(const char *path)
     return before >= n && !strncmp(dot - n, section, n) && (before == n || dot[-(ptrdiff_t)n - 1] == '.');
 }
 
-int stk_optimize_change(stoke_optimization *o, const stk_found_key *f, const char *to, stk_reason because,
-                        stoke_error *err)
+int stk_optimize_change(stoke_optimization *o, const stk_optimize_key *f, const char *to,
+                        stk_optimize_reason because, stoke_error *err)
 {
     stoke_error refusal = { 0 };
     if (o->n_changes == STK_CHANGES || strlen(f->path) >= sizeof o->changes[0].path) {
@@ -273,14 +273,15 @@ int stk_optimize_change(stoke_optimization *o, const stk_found_key *f, const cha
     return STOKE_OK;
 }
 
-void stk_optimize_right(stoke_optimization *o, const stk_found_key *f)
+void stk_optimize_right(stoke_optimization *o, const stk_optimize_key *f)
 {
     stk_optimize_remark(o, "%s: %s is right already", f->path, f->text);
 }
 
-int stk_optimize_switch_on(stoke_optimization *o, const char *setting, stk_reason because, stoke_error *err)
+int stk_optimize_switch_on(stoke_optimization *o, const char *setting, stk_optimize_reason because,
+                           stoke_error *err)
 {
-    stk_found_key f;
+    stk_optimize_key f;
     const int r = stk_optimize_look(o, setting, &f, err);
     if (r || f.none) return r;
     if (stk_is_on(f.text))

@@ -12,14 +12,15 @@
 
 /* ---- workers ---- */
 
-static const char *workers_effect(const stk_found_key *f, int64_t wanted)
+static const char *workers_effect(const stk_optimize_key *f, int64_t wanted)
 {
     return f->number > wanted ? "workers no longer take cores from each other and the trainer"
                               : "batches are made while the device computes";
 }
 
 /* What `stoke diagnose` found best on this machine is better than a table and a rule about cores. */
-static int measured_workers(stoke_optimization *o, const stk_found_key *f, int64_t *after, stoke_error *err)
+static int measured_workers(stoke_optimization *o, const stk_optimize_key *f, int64_t *after,
+                            stoke_error *err)
 {
     const int64_t wanted = o->params.measured_workers;
     char to[32];
@@ -30,15 +31,15 @@ static int measured_workers(stoke_optimization *o, const stk_found_key *f, int64
         return STOKE_OK;
     }
     const size_t before = o->n_changes;
-    const stk_reason because = { "what `stoke diagnose` found best for these files on this machine",
-                                 workers_effect(f, wanted), STOKE_SOURCE_MEASURED };
+    const stk_optimize_reason because = { "what `stoke diagnose` found best for these files on this machine",
+                                          workers_effect(f, wanted), STOKE_SOURCE_MEASURED };
     const int r = stk_optimize_change(o, f, to, because, err);
     if (o->n_changes == before) *after = f->is_number ? f->number : 0;
     return r;
 }
 
 /* 1: they stay as they are, and a remark says why. */
-static int workers_stay(stoke_optimization *o, const stk_found_key *f)
+static int workers_stay(stoke_optimization *o, const stk_optimize_key *f)
 {
     const int own = o->framework == STK_FOR_STOKE;
     if (own && !strcmp(f->text, "auto")) {
@@ -61,7 +62,7 @@ static int workers_stay(stoke_optimization *o, const stk_found_key *f)
  * how many is not said by a number. */
 static int workers(stoke_optimization *o, int64_t *after, int *known, stoke_error *err)
 {
-    stk_found_key f;
+    stk_optimize_key f;
     int r = stk_optimize_look(o, "num_workers", &f, err);
     if (r || f.none) return r;
     if (o->params.measured_workers) return measured_workers(o, &f, after, err);
@@ -90,7 +91,7 @@ static int workers(stoke_optimization *o, int64_t *after, int *known, stoke_erro
     const size_t before = o->n_changes;
     const int source = f.is_number && f.number > most ? o->cores_source : line->source;
     r = stk_optimize_change(o, &f, own ? "auto" : line->value,
-                            (stk_reason){ why, workers_effect(&f, wanted), source }, err);
+                            (stk_optimize_reason){ why, workers_effect(&f, wanted), source }, err);
     if (!r && o->n_changes > before) *after = own ? 1 : wanted;
     return r;
 }
@@ -124,7 +125,7 @@ static int validation(stoke_optimization *o, int64_t n_workers, stoke_error *err
     if (half < 1 || o->framework == STK_FOR_STOKE || !o->cores_source) return r;
     for (size_t i = 0; !r && stoke_yaml_at(o->yaml, i, &path, &value); i++) {
         const char *dot = strrchr(path, '.');
-        stk_found_key f = { .setting = "num_workers", .path = path, .exists = 1, .text = value.text };
+        stk_optimize_key f = { .setting = "num_workers", .path = path, .exists = 1, .text = value.text };
         char to[32], why[128];
         if (!names_workers(dot ? dot + 1 : path) || !is_validating(path)) continue;
         f.is_number = stk_parse_int(f.text, &f.number);
@@ -134,7 +135,8 @@ static int validation(stoke_optimization *o, int64_t n_workers, stoke_error *err
                  (long long)n_workers);
         r = stk_optimize_change(
             o, &f, to,
-            (stk_reason){ why, "validation no longer waits for every picture", STOKE_SOURCE_TABLE }, err);
+            (stk_optimize_reason){ why, "validation no longer waits for every picture", STOKE_SOURCE_TABLE },
+            err);
     }
     return r;
 }
@@ -147,11 +149,11 @@ static int without_workers(stoke_optimization *o, stoke_error *err)
     static const char *const settings[] = { "persistent_workers", "prefetch_factor" };
     int r = STOKE_OK;
     for (int i = 0; !r && i < 2; i++) {
-        stk_found_key f;
+        stk_optimize_key f;
         r = stk_optimize_look(o, settings[i], &f, err);
         if (r || f.none || !f.exists || stk_is_off(f.text)) continue;
-        const stk_reason because = { "without workers PyTorch refuses it", "the loader starts",
-                                     STOKE_SOURCE_TABLE };
+        const stk_optimize_reason because = { "without workers PyTorch refuses it", "the loader starts",
+                                              STOKE_SOURCE_TABLE };
         r = stk_optimize_change(o, &f, i ? "null" : "false", because, err);
     }
     return r;
@@ -159,7 +161,7 @@ static int without_workers(stoke_optimization *o, stoke_error *err)
 
 static int prefetch(stoke_optimization *o, stoke_error *err)
 {
-    stk_found_key f;
+    stk_optimize_key f;
     const int own = o->framework == STK_FOR_STOKE;
     const stoke_recommendation *line = own ? NULL : stk_optimize_advised(o, "prefetch_factor");
     int64_t wanted = 2; /* ours counts batches in all, PyTorch's those of each worker */
@@ -173,9 +175,9 @@ static int prefetch(stoke_optimization *o, stoke_error *err)
         stk_optimize_right(o, &f);
         return STOKE_OK;
     }
-    const stk_reason because = { line ? line->why : "a batch is ready while another is in use",
-                                 "slow samples are evened out; costs host memory, a batch each",
-                                 STOKE_SOURCE_TABLE };
+    const stk_optimize_reason because = { line ? line->why : "a batch is ready while another is in use",
+                                          "slow samples are evened out; costs host memory, a batch each",
+                                          STOKE_SOURCE_TABLE };
     return stk_optimize_change(o, &f, line ? line->value : "2", because, err);
 }
 
@@ -184,16 +186,17 @@ static int prefetch(stoke_optimization *o, stoke_error *err)
 /* Whether a switch is on, or will be by a change that was planned. */
 static int will_be_on(const stoke_optimization *o, const char *setting)
 {
-    stk_found_key f;
+    stk_optimize_key f;
     for (size_t i = 0; i < o->n_changes; i++)
         if (!strcmp(o->changes[i].setting, setting)) return stk_is_on(o->changes[i].to);
     return !stk_optimize_look(o, setting, &f, NULL) && stk_is_on(f.text);
 }
 
 /* Where the file knows the word, or has sections of somebody's own trainer. */
-static int switch_on_known(stoke_optimization *o, const char *setting, stk_reason because, stoke_error *err)
+static int switch_on_known(stoke_optimization *o, const char *setting, stk_optimize_reason because,
+                           stoke_error *err)
 {
-    stk_found_key f;
+    stk_optimize_key f;
     const int r = stk_optimize_look(o, setting, &f, err);
     if (r || f.none || (!f.exists && o->dialect != STOKE_DIALECT_SECTIONS)) return r;
     return stk_optimize_switch_on(o, setting, because, err);
@@ -204,7 +207,7 @@ static int switch_on_known(stoke_optimization *o, const char *setting, stk_reaso
 static int copies(stoke_optimization *o, stoke_error *err)
 {
     static const char *const slower[] = { "pinned", "pageable", NULL };
-    static const stk_reason
+    static const stk_optimize_reason
         own = { "copies on a stream of their own run while the device computes",
                 "the time of copies hides behind that of steps", STOKE_SOURCE_TABLE },
         free_host = { "the loop waits for every copy otherwise; needs page-locked memory "
@@ -216,7 +219,7 @@ static int copies(stoke_optimization *o, stoke_error *err)
                   "copies hide behind computing, if the loop copies the next batch on a second "
                   "stream; stokehold's loader does so by itself",
                   STOKE_SOURCE_TABLE };
-    stk_found_key f;
+    stk_optimize_key f;
     if (o->framework == STK_FOR_STOKE) {
         const int r = stk_optimize_look(o, "device_prefetch", &f, err);
         if (r || !f.exists) return r;
@@ -231,11 +234,12 @@ static int copies(stoke_optimization *o, stoke_error *err)
 
 int stk_optimize_loading(stoke_optimization *o, stoke_error *err)
 {
-    static const stk_reason pinned = { "copies from page-locked memory need no second copy by the driver",
-                                       "faster copies, and such that can run while the card computes",
-                                       STOKE_SOURCE_TABLE };
-    static const stk_reason persistent = { "workers are started again at every epoch otherwise",
-                                           "no pause between epochs", STOKE_SOURCE_TABLE };
+    static const stk_optimize_reason pinned = {
+        "copies from page-locked memory need no second copy by the driver",
+        "faster copies, and such that can run while the card computes", STOKE_SOURCE_TABLE
+    };
+    static const stk_optimize_reason persistent = { "workers are started again at every epoch otherwise",
+                                                    "no pause between epochs", STOKE_SOURCE_TABLE };
     int64_t n_workers = 0;
     int known = 1;
     int r = workers(o, &n_workers, &known, err);

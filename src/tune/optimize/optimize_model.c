@@ -23,7 +23,7 @@ static int scale(stoke_optimization *o, const char *setting, const char *effect,
 {
     const stoke_recommendation *line = stk_optimize_advised(o, setting);
     int64_t wanted;
-    stk_found_key f;
+    stk_optimize_key f;
     int r = stk_optimize_look(o, setting, &f, err);
     if (r || !line || !stk_parse_int(line->value, &wanted) || !f.exists || !f.is_number || f.number >= wanted)
         return r;
@@ -35,7 +35,8 @@ static int scale(stoke_optimization *o, const char *setting, const char *effect,
         return STOKE_OK;
     }
     const size_t before = o->n_changes;
-    r = stk_optimize_change(o, &f, line->value, (stk_reason){ line->why, effect, line->source }, err);
+    r = stk_optimize_change(o, &f, line->value, (stk_optimize_reason){ line->why, effect, line->source },
+                            err);
     if (!r && o->n_changes > before) grow(o, setting, wanted);
     return r;
 }
@@ -44,7 +45,7 @@ static int scale(stoke_optimization *o, const char *setting, const char *effect,
 static int perceptual(stoke_optimization *o, stoke_error *err)
 {
     const stoke_recommendation *line = stk_optimize_advised(o, "use_perceptual");
-    stk_found_key f;
+    stk_optimize_key f;
     const int r = stk_optimize_look(o, "use_perceptual", &f, err);
     if (r || !line || !f.exists || (!stk_is_on(f.text) && !stk_is_off(f.text)) ||
         stk_is_on(f.text) == stk_is_on(line->value))
@@ -54,8 +55,9 @@ static int perceptual(stoke_optimization *o, stoke_error *err)
                             f.text, line->value);
         return STOKE_OK;
     }
-    const stk_reason because = { line->why, "another experiment: another loss, results do not compare",
-                                 line->source };
+    const stk_optimize_reason because = { line->why,
+                                          "another experiment: another loss, results do not compare",
+                                          line->source };
     return stk_optimize_change(o, &f, line->value, because, err);
 }
 

@@ -10,23 +10,24 @@
 
 /* ---- precision ---- */
 
-static const stk_reason HALF = {
+static const stk_optimize_reason HALF = {
     "usual: the card multiplies 16-bit numbers faster",
     "less memory for activations, faster steps on cards with tensor cores; weights stay fp32",
     STOKE_SOURCE_TABLE
 };
 
-static int own_precision(stoke_optimization *o, const stk_found_key *f, stoke_error *err)
+static int own_precision(stoke_optimization *o, const stk_optimize_key *f, stoke_error *err)
 {
     if (!f->exists || strcmp(f->text, "fp32") != 0) return STOKE_OK;
-    return stk_optimize_change(o, f, "auto",
-                               (stk_reason){ "auto is bf16 where the processor multiplies it by itself",
-                                             "faster steps there, the same elsewhere", STOKE_SOURCE_TABLE },
-                               err);
+    return stk_optimize_change(
+        o, f, "auto",
+        (stk_optimize_reason){ "auto is bf16 where the processor multiplies it by itself",
+                               "faster steps there, the same elsewhere", STOKE_SOURCE_TABLE },
+        err);
 }
 
 /* What the full precision that stands there becomes; NULL: it is none. A switch becomes true. */
-static const char *half_of(const stoke_optimization *o, const stk_found_key *f, int quoted)
+static const char *half_of(const stoke_optimization *o, const stk_optimize_key *f, int quoted)
 {
     static const struct {
         const char *full, *half;
@@ -58,7 +59,7 @@ int stk_optimize_precision(stoke_optimization *o, stoke_error *err)
     static const char *const half[] = { "fp16",          "bf16",           "16",       "auto",    "16-mixed",
                                         "bf16-mixed",    "float16",        "bfloat16", "16-true", "bf16-true",
                                         "torch.float16", "torch.bfloat16", NULL };
-    stk_found_key f;
+    stk_optimize_key f;
     stoke_yaml_value value = { 0 };
     const int r = stk_optimize_look(o, "mixed_precision", &f, err);
     if (r || f.none) return r;
@@ -89,10 +90,11 @@ int stk_optimize_precision(stoke_optimization *o, stoke_error *err)
 
 static int clipping(stoke_optimization *o, stoke_error *err)
 {
-    static const stk_reason because = { "usual; larger batches and fp16 make single large gradients likelier",
-                                        "a single bad batch no longer throws training off",
-                                        STOKE_SOURCE_TABLE };
-    stk_found_key f;
+    static const stk_optimize_reason because = {
+        "usual; larger batches and fp16 make single large gradients likelier",
+        "a single bad batch no longer throws training off", STOKE_SOURCE_TABLE
+    };
+    stk_optimize_key f;
     const int r = stk_optimize_look(o, "grad_clip", &f, err);
     if (r || f.none) return r;
     if (f.exists && !stk_is_off(f.text)) {
@@ -105,13 +107,13 @@ static int clipping(stoke_optimization *o, stoke_error *err)
 /* Only where the file knows the word, or has sections of somebody's own trainer. */
 static int augmentation(stoke_optimization *o, stoke_error *err)
 {
-    static const stk_reason own = { "auto measures both on the first batches; augmenting on the CPU is the "
-                                    "first cause of an idle card",
-                                    "the device augments where that leaves it busier", STOKE_SOURCE_TABLE },
-                            theirs = { "augmenting on the CPU is the first cause of an idle card",
-                                       "workers decode only; the card does the rest between steps",
-                                       STOKE_SOURCE_TABLE };
-    stk_found_key f;
+    static const stk_optimize_reason
+        own = { "auto measures both on the first batches; augmenting on the CPU is the "
+                "first cause of an idle card",
+                "the device augments where that leaves it busier", STOKE_SOURCE_TABLE },
+        theirs = { "augmenting on the CPU is the first cause of an idle card",
+                   "workers decode only; the card does the rest between steps", STOKE_SOURCE_TABLE };
+    stk_optimize_key f;
     const int r = stk_optimize_look(o, "gpu_augmentation", &f, err);
     if (r || f.none) return r;
     if (o->framework == STK_FOR_STOKE) {
@@ -127,11 +129,12 @@ static int augmentation(stoke_optimization *o, stoke_error *err)
 /* A figure that stands there and is small; what a trainer does by default is not known here. */
 static int log_interval(stoke_optimization *o, stoke_error *err)
 {
-    static const stk_reason because = { "to print a loss (loss.item()) the loop waits for the device, here "
-                                        "at almost every step",
-                                        "the loop runs ahead of the device again; curves have fewer points",
-                                        STOKE_SOURCE_TABLE };
-    stk_found_key f;
+    static const stk_optimize_reason because = {
+        "to print a loss (loss.item()) the loop waits for the device, here "
+        "at almost every step",
+        "the loop runs ahead of the device again; curves have fewer points", STOKE_SOURCE_TABLE
+    };
+    stk_optimize_key f;
     const int r = stk_optimize_look(o, "log_every", &f, err);
     if (r || !f.is_number || f.number < 1 || f.number >= 10) return r;
     return stk_optimize_change(o, &f, o->framework == STK_FOR_STOKE ? "auto" : "50", because, err);
@@ -139,11 +142,11 @@ static int log_interval(stoke_optimization *o, stoke_error *err)
 
 int stk_optimize_training(stoke_optimization *o, stoke_error *err)
 {
-    static const stk_reason compiled = {
+    static const stk_optimize_reason compiled = {
         "usual: fuses small kernels",
         "faster steps on most networks after a slow first one; try it, then measure", STOKE_SOURCE_TABLE
     };
-    static const stk_reason tuned = {
+    static const stk_optimize_reason tuned = {
         "pictures of one size let cuDNN time its algorithms once and keep the best",
         "faster convolutions after the first steps, which may take more memory", STOKE_SOURCE_TABLE
     };

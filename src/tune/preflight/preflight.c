@@ -21,7 +21,7 @@ enum { LOOKED_AT = 64 };
 
 struct stoke_preflight {
     stk_run_config config;
-    stk_check_list list;
+    stk_preflight_list list;
     char no_card[384];
 };
 
@@ -48,7 +48,7 @@ static double blob_bytes(const stoke_blob *blob)
     return stat(blob->path, &s) ? 0 : (double)s.st_size;
 }
 
-static void look_at_sizes(stk_surroundings *here, const stoke_dataset *dataset)
+static void look_at_sizes(stk_preflight_surroundings *here, const stoke_dataset *dataset)
 {
     const uint64_t n = stoke_dataset_count(dataset), looked = n < SIZES ? n : SIZES;
     double bytes = 0;
@@ -61,7 +61,7 @@ static void look_at_sizes(stk_surroundings *here, const stoke_dataset *dataset)
     here->data_bytes.source = looked == n ? STOKE_SOURCE_MEASURED : STOKE_SOURCE_ESTIMATED;
 }
 
-static void look_at_disk(stk_surroundings *here, const stoke_dataset *dataset)
+static void look_at_disk(stk_preflight_surroundings *here, const stoke_dataset *dataset)
 {
     stoke_error err = { 0 };
     const char *files[LOOKED_AT];
@@ -85,7 +85,7 @@ static uint64_t count_training(const stk_run_config *config, uint64_t all)
     return all;
 }
 
-static void look_at_data(stk_surroundings *here, const stk_run_config *config)
+static void look_at_data(stk_preflight_surroundings *here, const stk_run_config *config)
 {
     stoke_error err = { 0 };
     stoke_dataset *dataset;
@@ -107,7 +107,7 @@ static void look_at_data(stk_surroundings *here, const stk_run_config *config)
     stoke_dataset_close(&dataset);
 }
 
-static int look_at_cards(stk_surroundings *here, const stoke_preflight_params *p, stoke_error *err)
+static int look_at_cards(stk_preflight_surroundings *here, const stoke_preflight_params *p, stoke_error *err)
 {
     stoke_gpus_params params = stoke_gpus_defaults();
     stoke_gpus *gpus;
@@ -131,8 +131,8 @@ static int look_at_cards(stk_surroundings *here, const stoke_preflight_params *p
     return r;
 }
 
-int stk_look_around(stk_surroundings *here, const stk_run_config *config, const stoke_preflight_params *p,
-                    stoke_error *err)
+int stk_look_around(stk_preflight_surroundings *here, const stk_run_config *config,
+                    const stoke_preflight_params *p, stoke_error *err)
 {
     here->cores_given = p->cores;
     int r = stoke_machine_probe(&here->machine, 0, p->root, err);
@@ -154,7 +154,8 @@ int stoke_preflight_run(stoke_preflight **out, const stoke_preflight_params *par
                         "no settings file is named, or the parameters are not those of "
                         "stoke_preflight_defaults");
     stoke_preflight *preflight = stk_calloc(1, sizeof *preflight);
-    stk_surroundings *here = stk_calloc(1, sizeof *here); /* a card's facts are 10 KB: not for the stack */
+    stk_preflight_surroundings *here =
+        stk_calloc(1, sizeof *here); /* a card's facts are 10 KB: not for the stack */
     int r = preflight && here ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "no memory for a pre-flight check");
     if (!r) r = stk_run_config_read(&preflight->config, params, err);
     if (!r) r = stk_look_around(here, &preflight->config, params, err);

@@ -6,52 +6,11 @@
 #ifndef STOKE_SRC_TUNE_PREFLIGHT_PREFLIGHT_H
 #define STOKE_SRC_TUNE_PREFLIGHT_PREFLIGHT_H
 
-#include <stoke/dataset.h>
-#include <stoke/upload.h>
-#include <stoke/net.h>
-#include <stoke/preflight.h>
+#include "src/tune/preflight/run_config.h"
 #include <stoke/optimize.h>
-#include <stoke/train.h>
-
-/* Not in the file, or auto. */
-enum { STK_UNSAID = -1 };
-
-/* What the file asks for. */
-typedef struct stk_run_config {
-    char config[384], data_name[384]; /* as words of a command */
-    char data_flag[400];              /* " --data DIR" where the file does not name it; "" = it does */
-    const char *dialect;
-    stoke_engine engine;
-    char model[32]; /* b0 .. b5 or smallnet; "" = not said, or none that the estimate knows */
-    char model_said[64];
-    int64_t batch, height, width, classes, base_channels, num_blocks, epochs;
-    int64_t workers, prefetch, ranks, accumulate;
-    char workers_said[64]; /* what stands there and is no number that can be read; "" = nothing such */
-    int64_t pin_memory, persistent_workers, mixed_precision, drop_last; /* 0, 1 or STK_UNSAID */
-    int64_t gpu_augmentation, prefetcher;                               /* the same */
-    int64_t log_every;
-    char augment[64]; /* of other dialects, as it stands there; "" = not said */
-    int precision, optimizer, freeze_encoder, average;
-    stoke_data_params data;   /* strings are in storage */
-    stoke_train_params train; /* of our own files; of others what is known of it */
-    int has_data;
-    stoke_upload_params upload; /* of our own files */
-    stoke_option_storage *storage;
-} stk_run_config;
-/* config NULL: nothing but what is said beside it, for our own engine. After an error too, free with
- * stk_run_config_free. */
-int stk_run_config_read(stk_run_config *config, const stoke_preflight_params *params, stoke_error *err);
-void stk_run_config_free(stk_run_config *config);
-/* Of a file of another dialect only its network and the size of its pictures: model, model_said, height,
- * width, classes, as far as it says them. Never fails. */
-void stk_run_config_network(stk_run_config *config, const stoke_yaml *yaml);
-/* Whether PyTorch makes no workers. What the file has computed where it runs may be any number. */
-int stk_run_config_no_workers(const stk_run_config *config);
-/* What the estimate is asked. NULL, or what the file does not say: "model", "batch", "size of pictures". */
-const char *stk_run_config_estimate(const stk_run_config *config, stoke_estimate_params *params);
 
 /* What there is. */
-typedef struct stk_surroundings {
+typedef struct stk_preflight_surroundings {
     stoke_machine_facts machine;
     size_t n_gpus, index;
     stoke_gpu gpu; /* the chosen one, or what the tables say of the one that is meant; else zeros */
@@ -71,59 +30,65 @@ typedef struct stk_surroundings {
     const char *omp_threads;              /* of the environment; NULL = not set */
     stoke_figure cpus_allowed, cpus_near; /* to this process; of them, at the memory node of the card */
     char huge_pages[16];                  /* always, madvise, never; "" = n/a */
-} stk_surroundings;
+} stk_preflight_surroundings;
 
 /* Looks at the machine, at the data that the wish names and, for PyTorch, at the cards. */
-int stk_look_around(stk_surroundings *here, const stk_run_config *config,
+int stk_look_around(stk_preflight_surroundings *here, const stk_run_config *config,
                     const stoke_preflight_params *params, stoke_error *err);
 /* Memory nodes and large pages of the machine below `root`; the card has been looked at. */
-void stk_look_at_nodes(stk_surroundings *here, const char *root);
+void stk_look_at_nodes(stk_preflight_surroundings *here, const char *root);
 /* What the host can still give: the smaller of what is free and the group's limit. */
 stoke_figure stk_host_free(const stoke_machine_facts *machine);
 
-typedef struct stk_check_list {
+typedef struct stk_preflight_list {
     stoke_preflight_line line[24];
     size_t n;
-} stk_check_list;
-void stk_preflight_judge(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here);
+} stk_preflight_list;
+void stk_preflight_judge(stk_preflight_list *list, const stk_run_config *config,
+                         const stk_preflight_surroundings *here);
 
 /* The card that is meant, from the tables; or one of those seen here that has its name. `gpus` may be empty.
  */
-int stk_find_meant(stk_surroundings *here, stoke_gpus *gpus, const stoke_preflight_params *params,
+int stk_find_meant(stk_preflight_surroundings *here, stoke_gpus *gpus, const stoke_preflight_params *params,
                    stoke_error *err);
 /* Whether anything is known of the card: it is seen, or it was named. */
-int stk_has_card(const stk_surroundings *here);
+int stk_has_card(const stk_preflight_surroundings *here);
 /* Cores of the machine that trains; n/a when it is another one and nobody said. */
-stoke_figure stk_cores(const stk_surroundings *here);
+stoke_figure stk_cores(const stk_preflight_surroundings *here);
 /* Whether files come from something slower than a local disk without moving parts, so far as the system
  * says. */
-int stk_slow_files(const stk_surroundings *here);
+int stk_slow_files(const stk_preflight_surroundings *here);
 
 /* Commands that are printed: `stoke optimize --config FILE` and `stoke estimate` for the card that is meant,
  * the latter with everything of the file that the estimate depends on. */
-typedef struct stk_command {
+typedef struct stk_preflight_command {
     char text[640];
-} stk_command;
-stk_command stk_optimize_command(const stk_run_config *config, const stk_surroundings *here);
-stk_command stk_estimate_command(const stk_run_config *config, int64_t batch, double room);
+} stk_preflight_command;
+stk_preflight_command stk_optimize_command(const stk_run_config *config,
+                                           const stk_preflight_surroundings *here);
+stk_preflight_command stk_estimate_command(const stk_run_config *config, int64_t batch, double room);
 
 /* Cards that a settings file asks for (`devices: 2`, [0, 1], "0,1"); -1: all there are; 0: it does not say.
  * `said`: as it stands there. */
 int64_t stk_cards_asked(const stoke_yaml *yaml, char said[32]);
 /* How many processes train, one for each card, where the file says it (`devices: -1` is all that are seen)
  * and nobody said otherwise beside it. `config` NULL: nothing is done. */
-void stk_resolve_ranks(stk_run_config *config, stk_surroundings *here, const char *file);
+void stk_resolve_ranks(stk_run_config *config, stk_preflight_surroundings *here, const char *file);
 
 /* The next line of the list, n/a until said otherwise. */
-stoke_preflight_line *stk_check_add(stk_check_list *list, const char *key, const char *title);
+stoke_preflight_line *stk_check_add(stk_preflight_list *list, const char *key, const char *title);
 /* The remedy for settings that `stoke optimize` changes. */
 void stk_how_to_optimize(stoke_preflight_line *line, const stk_run_config *config,
-                         const stk_surroundings *here);
+                         const stk_preflight_surroundings *here);
 /* Lines about the card, about loading, about the machine: preflight_card.c, _loading.c, _machine.c. */
-void stk_check_card(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here);
-void stk_check_loading(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here);
-void stk_check_machine(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here);
-void stk_check_data(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here);
+void stk_check_card(stk_preflight_list *list, const stk_run_config *config,
+                    const stk_preflight_surroundings *here);
+void stk_check_loading(stk_preflight_list *list, const stk_run_config *config,
+                       const stk_preflight_surroundings *here);
+void stk_check_machine(stk_preflight_list *list, const stk_run_config *config,
+                       const stk_preflight_surroundings *here);
+void stk_check_data(stk_preflight_list *list, const stk_run_config *config,
+                    const stk_preflight_surroundings *here);
 
 #define STK_SAY(field, ...) snprintf((field), sizeof(field), __VA_ARGS__)
 

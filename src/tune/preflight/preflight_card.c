@@ -15,7 +15,8 @@ static const double IDLE_PERCENT = 10;
 
 static const char NO_CARD[] = "no card is seen here";
 
-static void check_driver(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+static void check_driver(stk_preflight_list *list, const stk_run_config *config,
+                         const stk_preflight_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "driver", "driver and card");
     const stoke_gpu *gpu = &here->gpu;
@@ -46,7 +47,7 @@ static void check_driver(stk_check_list *list, const stk_run_config *config, con
 }
 
 /* Seen from inside Python only: said, so that nobody takes the list for all there is. */
-static void check_versions(stk_check_list *list, const stk_run_config *config)
+static void check_versions(stk_preflight_list *list, const stk_run_config *config)
 {
     stoke_preflight_line *line = stk_check_add(list, "versions", "PyTorch and driver");
     STK_SAY(line->figure, "which CUDA PyTorch was built for is seen from inside Python");
@@ -54,7 +55,7 @@ static void check_versions(stk_check_list *list, const stk_run_config *config)
             config->config);
 }
 
-static void check_others(stk_check_list *list, const stk_surroundings *here)
+static void check_others(stk_preflight_list *list, const stk_preflight_surroundings *here)
 {
     const stoke_gpu *gpu = &here->gpu;
     size_t others = 0, used = 0;
@@ -96,7 +97,8 @@ static void check_others(stk_check_list *list, const stk_surroundings *here)
     STK_SAY(line->fix, "ps -fp %s   says whose they are; end them, or wait", pids);
 }
 
-static void check_mixed(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+static void check_mixed(stk_preflight_list *list, const stk_run_config *config,
+                        const stk_preflight_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "mixed_precision", "mixed precision");
     const stoke_figure cc = here->gpu.compute_capability;
@@ -120,7 +122,8 @@ static void check_mixed(stk_check_list *list, const stk_run_config *config, cons
         STK_SAY(line->fix, "switch it off in %s unless memory is short: it saves that alone", config->config);
 }
 
-static void check_bf16(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+static void check_bf16(stk_preflight_list *list, const stk_run_config *config,
+                       const stk_preflight_surroundings *here)
 {
     const stoke_figure cc = here->gpu.compute_capability;
     if (config->precision != STOKE_PRECISION_BF16) return;
@@ -136,7 +139,7 @@ static void check_bf16(stk_check_list *list, const stk_run_config *config, const
     if (cc.value < STK_BF16_SINCE) STK_SAY(line->fix, "set fp16 instead of bf16 in %s", config->config);
 }
 
-static void check_link(stk_check_list *list, const stk_surroundings *here)
+static void check_link(stk_preflight_list *list, const stk_preflight_surroundings *here)
 {
     const stoke_gpu *gpu = &here->gpu;
     stoke_preflight_line *line = stk_check_add(list, "pcie", "PCIe link");
@@ -164,7 +167,7 @@ static void check_link(stk_check_list *list, const stk_surroundings *here)
     }
 }
 
-static void check_clocks(stk_check_list *list, const stk_surroundings *here)
+static void check_clocks(stk_preflight_list *list, const stk_preflight_surroundings *here)
 {
     static const struct {
         int bit;
@@ -201,7 +204,8 @@ static void check_clocks(stk_check_list *list, const stk_surroundings *here)
 }
 
 /* What the file says of several cards, and what a step sees then. */
-static void check_devices(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+static void check_devices(stk_preflight_list *list, const stk_run_config *config,
+                          const stk_preflight_surroundings *here)
 {
     if (!*here->devices) return;
     stoke_preflight_line *line = stk_check_add(list, "devices", "cards");
@@ -228,7 +232,8 @@ static void check_devices(stk_check_list *list, const stk_run_config *config, co
                 here->n_gpus);
 }
 
-void stk_check_card(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+void stk_check_card(stk_preflight_list *list, const stk_run_config *config,
+                    const stk_preflight_surroundings *here)
 {
     const int seen = here->n_gpus && !here->gpu.lost;
     check_driver(list, config, here);

@@ -15,7 +15,7 @@
 
 static const double SPARE = STK_SPARE_BYTES;
 
-stoke_preflight_line *stk_check_add(stk_check_list *list, const char *key, const char *title)
+stoke_preflight_line *stk_check_add(stk_preflight_list *list, const char *key, const char *title)
 {
     /* The lines there are stand in the functions below and in two files: one too many is seen by the tests.
      */
@@ -28,9 +28,10 @@ stoke_preflight_line *stk_check_add(stk_check_list *list, const char *key, const
 /* ---- what to type ---- */
 
 /* For the card that is meant: of several, and of those that have no name in the tables, too. */
-stk_command stk_optimize_command(const stk_run_config *config, const stk_surroundings *here)
+stk_preflight_command stk_optimize_command(const stk_run_config *config,
+                                           const stk_preflight_surroundings *here)
 {
-    stk_command command;
+    stk_preflight_command command;
     char cores[32] = "", ranks[32] = "";
     if (here->cores_given) STK_SAY(cores, " --cores %" PRIu32, here->cores_given);
     if (config->ranks > 1) STK_SAY(ranks, " --ranks %" PRId64, config->ranks);
@@ -39,16 +40,16 @@ stk_command stk_optimize_command(const stk_run_config *config, const stk_surroun
 }
 
 void stk_how_to_optimize(stoke_preflight_line *line, const stk_run_config *config,
-                         const stk_surroundings *here)
+                         const stk_preflight_surroundings *here)
 {
     STK_SAY(line->fix, "%s", stk_optimize_command(config, here).text);
 }
 
 /* What the file does not say is left to the defaults, which the estimate here took too. */
-stk_command stk_estimate_command(const stk_run_config *config, int64_t batch, double room)
+stk_preflight_command stk_estimate_command(const stk_run_config *config, int64_t batch, double room)
 {
     const stoke_estimate_params usual = stoke_estimate_defaults();
-    stk_command command;
+    stk_preflight_command command;
     size_t n = 0;
 #define PUT(...)                                                                                             \
     if (n < sizeof command.text) n += (size_t)snprintf(command.text + n, sizeof command.text - n, __VA_ARGS__)
@@ -104,7 +105,8 @@ stoke_figure stk_host_free(const stoke_machine_facts *m)
     return limited ? m->limit_bytes : m->available_bytes;
 }
 
-static void check_memory(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+static void check_memory(stk_preflight_list *list, const stk_run_config *config,
+                         const stk_preflight_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "memory", "memory");
     const int native = config->engine == STOKE_ENGINE_NATIVE;
@@ -141,7 +143,8 @@ static void check_memory(stk_check_list *list, const stk_run_config *config, con
 
 /* ---- data ---- */
 
-static void check_set(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+static void check_set(stk_preflight_list *list, const stk_run_config *config,
+                      const stk_preflight_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "data", "data set");
     if (!config->has_data) {
@@ -172,7 +175,8 @@ static void check_set(stk_check_list *list, const stk_run_config *config, const 
             STOKE_COUNT(here->pairs, "pair"));
 }
 
-static void check_disk(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+static void check_disk(stk_preflight_list *list, const stk_run_config *config,
+                       const stk_preflight_surroundings *here)
 {
     const stoke_disk_facts *d = &here->disk;
     if (!here->data_there) return;
@@ -204,7 +208,8 @@ static void check_disk(stk_check_list *list, const stk_run_config *config, const
 
 /* Whether what is read in the first epoch is still in memory in the second. Half of what is free: the other
  * half is for the training itself. */
-static void check_cache(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+static void check_cache(stk_preflight_list *list, const stk_run_config *config,
+                        const stk_preflight_surroundings *here)
 {
     char all[32], have[32];
     if (!here->data_there || config->epochs == 1) return;
@@ -227,7 +232,8 @@ static void check_cache(stk_check_list *list, const stk_run_config *config, cons
 
 /* Our own trainer sees to the rest of an epoch itself: there only a batch that is never full is of interest.
  */
-static void check_drop_last(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+static void check_drop_last(stk_preflight_list *list, const stk_run_config *config,
+                            const stk_preflight_surroundings *here)
 {
     if (!here->data_there || config->batch < 1 || !here->train_pairs) return;
     const int never =
@@ -259,7 +265,8 @@ static void check_drop_last(stk_check_list *list, const stk_run_config *config, 
     }
 }
 
-void stk_check_data(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+void stk_check_data(stk_preflight_list *list, const stk_run_config *config,
+                    const stk_preflight_surroundings *here)
 {
     check_set(list, config, here);
     check_drop_last(list, config, here);
@@ -267,7 +274,8 @@ void stk_check_data(stk_check_list *list, const stk_run_config *config, const st
     check_cache(list, config, here);
 }
 
-void stk_preflight_judge(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+void stk_preflight_judge(stk_preflight_list *list, const stk_run_config *config,
+                         const stk_preflight_surroundings *here)
 {
     list->n = 0;
     if (config->engine == STOKE_ENGINE_TORCH) stk_check_card(list, config, here);

@@ -16,7 +16,8 @@ static const double SHM_DEFAULT = 64.0 * 1024 * 1024;
 /* DataLoader's own, where workers are said and this is not. */
 enum { PREFETCH_DEFAULT = 2 };
 
-static void check_workers(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+static void check_workers(stk_preflight_list *list, const stk_run_config *config,
+                          const stk_preflight_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "workers", "workers");
     const stoke_figure usable = stk_cores(here);
@@ -63,7 +64,8 @@ static void check_workers(stk_check_list *list, const stk_run_config *config, co
         stk_how_to_optimize(line, config, here);
 }
 
-static void check_pinned(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+static void check_pinned(stk_preflight_list *list, const stk_run_config *config,
+                         const stk_preflight_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "pin_memory", "pinned memory");
     const char *state = config->pin_memory == 1 ? "on" : !config->pin_memory ? "off" : "not said, so off";
@@ -78,7 +80,8 @@ static void check_pinned(stk_check_list *list, const stk_run_config *config, con
 }
 
 /* PyTorch refuses both settings where there are no workers: the training does not start. */
-static void check_persistent(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+static void check_persistent(stk_preflight_list *list, const stk_run_config *config,
+                             const stk_preflight_surroundings *here)
 {
     const int none = stk_run_config_no_workers(config);
     if (config->persistent_workers == 1 && none) {
@@ -110,7 +113,8 @@ static double ready_bytes(const stk_run_config *config)
            (double)config->height * (double)config->width * (3 * 4 + 8);
 }
 
-static void check_prefetch(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+static void check_prefetch(stk_preflight_list *list, const stk_run_config *config,
+                           const stk_preflight_surroundings *here)
 {
     char need[32], have[32];
     const double bytes = ready_bytes(config);
@@ -146,7 +150,8 @@ static void check_prefetch(stk_check_list *list, const stk_run_config *config, c
 }
 
 /* Workers are processes: every batch goes through /dev/shm, and one too many ends them by a bus error. */
-static void check_shm(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+static void check_shm(stk_preflight_list *list, const stk_run_config *config,
+                      const stk_preflight_surroundings *here)
 {
     char need[32], have[32];
     if (config->workers < 1) return;
@@ -176,7 +181,8 @@ static void check_shm(stk_check_list *list, const stk_run_config *config, const 
 }
 
 /* Of this shell, which is not surely the one that trains. */
-static void check_threads(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+static void check_threads(stk_preflight_list *list, const stk_run_config *config,
+                          const stk_preflight_surroundings *here)
 {
     const char *text = here->omp_threads;
     if (config->workers < 1 || !here->machine.usable.source) return;
@@ -197,7 +203,8 @@ static void check_threads(stk_check_list *list, const stk_run_config *config, co
     if (!fits) STK_SAY(line->fix, "export OMP_NUM_THREADS=1   and cv2.setNumThreads(0) in the workers");
 }
 
-void stk_check_loading(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+void stk_check_loading(stk_preflight_list *list, const stk_run_config *config,
+                       const stk_preflight_surroundings *here)
 {
     check_workers(list, config, here);
     if (config->engine != STOKE_ENGINE_TORCH) return;

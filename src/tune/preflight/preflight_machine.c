@@ -13,13 +13,13 @@
 /* Whether a number is in a list such as "0-3,8". */
 static int is_in(const char *text, long number)
 {
-    stk_cpu_list list = stk_cpu_list_begin(text);
+    stk_tree_cpu_list list = stk_cpu_list_begin(text);
     for (long n; stk_cpu_list_next(&list, &n);)
         if (n == number) return 1;
     return 0;
 }
 
-static void look_at_cores(stk_surroundings *here, const char *root)
+static void look_at_cores(stk_preflight_surroundings *here, const char *root)
 {
     char path[STK_TREE_PATH], status[8192], near[4096];
     const stoke_figure node = here->gpu.numa_node;
@@ -30,7 +30,7 @@ static void look_at_cores(stk_surroundings *here, const char *root)
     if (!allowed || !stk_tree_path(path, root, "sys/devices/system/node/node%d/cpulist", (int)node.value) ||
         !stk_tree_text(path, near, sizeof near))
         return;
-    stk_cpu_list list = stk_cpu_list_begin(allowed + strlen("Cpus_allowed_list:"));
+    stk_tree_cpu_list list = stk_cpu_list_begin(allowed + strlen("Cpus_allowed_list:"));
     int all = 0, there = 0;
     for (long cpu; all < 8192 && stk_cpu_list_next(&list, &cpu); all++) there += is_in(near, cpu);
     if (!all) return;
@@ -38,7 +38,7 @@ static void look_at_cores(stk_surroundings *here, const char *root)
     here->cpus_near = stk_figure(there, STOKE_SOURCE_SYSFS);
 }
 
-void stk_look_at_nodes(stk_surroundings *here, const char *root)
+void stk_look_at_nodes(stk_preflight_surroundings *here, const char *root)
 {
     char path[STK_TREE_PATH], text[128];
     look_at_cores(here, root);
@@ -51,7 +51,8 @@ void stk_look_at_nodes(stk_surroundings *here, const char *root)
 
 /* ---- judging ---- */
 
-static void check_nodes(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+static void check_nodes(stk_preflight_list *list, const stk_run_config *config,
+                        const stk_preflight_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "numa", "memory nodes");
     const stoke_figure nodes = here->machine.numa_nodes;
@@ -87,7 +88,8 @@ static void check_nodes(stk_check_list *list, const stk_run_config *config, cons
 }
 
 /* Our network asks for them (madvise); PyTorch does not, and has them where they are given to all. */
-static void check_pages(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+static void check_pages(stk_preflight_list *list, const stk_run_config *config,
+                        const stk_preflight_surroundings *here)
 {
     stoke_preflight_line *line = stk_check_add(list, "huge_pages", "large pages");
     const int native = config->engine == STOKE_ENGINE_NATIVE, never = !strcmp(here->huge_pages, "never");
@@ -105,7 +107,8 @@ static void check_pages(stk_check_list *list, const stk_run_config *config, cons
         STK_SAY(line->fix, "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
 }
 
-void stk_check_machine(stk_check_list *list, const stk_run_config *config, const stk_surroundings *here)
+void stk_check_machine(stk_preflight_list *list, const stk_run_config *config,
+                       const stk_preflight_surroundings *here)
 {
     check_nodes(list, config, here);
     check_pages(list, config, here);

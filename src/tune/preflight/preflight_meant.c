@@ -42,7 +42,7 @@ static stoke_figure capability_of(const char *name)
 }
 
 /* One of those seen here that has the name; -1: none. */
-static int seen_here(stk_surroundings *here, stoke_gpus *gpus, const stk_advice_row *row)
+static int seen_here(stk_preflight_surroundings *here, stoke_gpus *gpus, const stk_advice_row *row)
 {
     for (size_t i = 0; row && i < here->n_gpus; i++) {
         stoke_gpus_read(gpus, i, &here->gpu);
@@ -51,7 +51,7 @@ static int seen_here(stk_surroundings *here, stoke_gpus *gpus, const stk_advice_
     return -1;
 }
 
-int stk_find_meant(stk_surroundings *here, stoke_gpus *gpus, const stoke_preflight_params *p,
+int stk_find_meant(stk_preflight_surroundings *here, stoke_gpus *gpus, const stoke_preflight_params *p,
                    stoke_error *err)
 {
     const stk_advice_name name = p->card ? stk_advice_card(p->card) : (stk_advice_name){ 0 };
@@ -85,18 +85,18 @@ int stk_find_meant(stk_surroundings *here, stoke_gpus *gpus, const stoke_preflig
     return STOKE_OK;
 }
 
-int stk_has_card(const stk_surroundings *here)
+int stk_has_card(const stk_preflight_surroundings *here)
 {
     return here->n_gpus > 0 || here->meant;
 }
 
-stoke_figure stk_cores(const stk_surroundings *here)
+stoke_figure stk_cores(const stk_preflight_surroundings *here)
 {
     if (here->cores_given) return stk_figure(here->cores_given, STOKE_SOURCE_TABLE);
     return here->meant ? (stoke_figure){ 0 } : here->machine.usable;
 }
 
-int stk_slow_files(const stk_surroundings *here)
+int stk_slow_files(const stk_preflight_surroundings *here)
 {
     const stoke_disk_facts *disk = &here->disk;
     const int turns = disk->rotational.source && disk->rotational.value > 0;
@@ -129,7 +129,7 @@ int64_t stk_cards_asked(const stoke_yaml *yaml, char said[32])
     return stk_parse_int(text, &n) && n > 0 && n <= 1024 ? n : 0;
 }
 
-void stk_resolve_ranks(stk_run_config *config, stk_surroundings *here, const char *file)
+void stk_resolve_ranks(stk_run_config *config, stk_preflight_surroundings *here, const char *file)
 {
     stoke_yaml *yaml;
     if (!file || config->engine != STOKE_ENGINE_TORCH || config->ranks > 1) return;

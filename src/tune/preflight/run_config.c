@@ -95,7 +95,7 @@ static int value_of(const stoke_yaml *yaml, const char *const *map, const char *
 static int64_t number(const char *text)
 {
     char meant[STK_MEANING], remark[160];
-    const stk_meant how = stk_meaning(STK_READ_WHOLE, text, meant, remark);
+    const stk_value_meant how = stk_meaning(STK_READ_WHOLE, text, meant, remark);
     return how == STK_MEANT || how == STK_MEANT_ABOUT ? whole(meant) : STK_UNSAID;
 }
 

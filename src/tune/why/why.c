@@ -34,7 +34,7 @@ stoke_reason *stk_reason_add(stoke_answer *answer, int found, double weight)
     return reason;
 }
 
-void stk_reason_line(stoke_answer *answer, const stk_evidence *e, const char *key, const char *cause,
+void stk_reason_line(stoke_answer *answer, const stk_why_evidence *e, const char *key, const char *cause,
                      double weight)
 {
     for (size_t i = 0; i < e->list.n; i++) {
@@ -49,9 +49,9 @@ void stk_reason_line(stoke_answer *answer, const stk_evidence *e, const char *ke
     }
 }
 
-stk_command stk_train_again(const stk_evidence *e)
+stk_preflight_command stk_train_again(const stk_why_evidence *e)
 {
-    stk_command command;
+    stk_preflight_command command;
     if (e->has_config)
         STK_SAY(command.text, "stoke train --config %s%s", e->config.config,
                 e->config.has_data ? "" : " --data DIR");
@@ -62,9 +62,9 @@ stk_command stk_train_again(const stk_evidence *e)
     return command;
 }
 
-stk_command stk_go_on(const stk_evidence *e)
+stk_preflight_command stk_go_on(const stk_why_evidence *e)
 {
-    stk_command command = stk_train_again(e);
+    stk_preflight_command command = stk_train_again(e);
     if (e->state != STK_RUN_ENDED && e->state != STK_RUN_NONE)
         STK_SAY(command.text, "stoke train --resume %s", e->run);
     return command;
@@ -89,7 +89,7 @@ static void sort(stoke_answer *a)
 }
 
 /* Said where nothing was found, since a person then wants to know what else to give. */
-static const char *what_else(const stk_evidence *e, int trouble)
+static const char *what_else(const stk_why_evidence *e, int trouble)
 {
     if (e->state == STK_RUN_NONE && !e->has_config)
         return "; give a run (--run RUN) or a settings file (--config FILE): this is the machine alone";
@@ -99,7 +99,7 @@ static const char *what_else(const stk_evidence *e, int trouble)
     return "";
 }
 
-static void sum_up(stoke_answer *a, const stk_evidence *e, int trouble)
+static void sum_up(stoke_answer *a, const stk_why_evidence *e, int trouble)
 {
     size_t found = 0, untold = 0;
     for (size_t i = 0; i < a->n; i++) found += a->reason[i].found == 1, untold += a->reason[i].found < 0;
@@ -124,14 +124,15 @@ static void sum_up(stoke_answer *a, const stk_evidence *e, int trouble)
 
 int stoke_why(stoke_answer **out, const stoke_why_params *params, stoke_error *err)
 {
-    static void (*const look[])(stoke_answer *, const stk_evidence *) = { stk_why_oom, stk_why_slow,
-                                                                          stk_why_unstable, stk_why_loading };
+    static void (*const look[])(stoke_answer *, const stk_why_evidence *) = { stk_why_oom, stk_why_slow,
+                                                                              stk_why_unstable,
+                                                                              stk_why_loading };
     *out = NULL;
     if (!params || params->struct_size != sizeof *params || params->trouble < 0 ||
         params->trouble > STOKE_TROUBLE_LOADING)
         return stk_fail(err, STOKE_E_INVALID, "the trouble is one of oom, slow, unstable and loading");
     stoke_answer *answer = stk_calloc(1, sizeof *answer);
-    stk_evidence *e = stk_calloc(1, sizeof *e); /* 40 KB with a card's facts and the list */
+    stk_why_evidence *e = stk_calloc(1, sizeof *e); /* 40 KB with a card's facts and the list */
     int r = answer && e ? stk_evidence_gather(e, params, err)
                         : stk_fail(err, STOKE_E_NOMEM, "no memory for an answer");
     if (!r) {

@@ -23,17 +23,17 @@ struct stoke_answer {
     char depends[320]; /* of memory: what it depends on, where nobody said; "" = nothing */
 };
 
-typedef enum stk_run_state {
+typedef enum stk_why_run_state {
     STK_RUN_NONE,   /* no run is named */
     STK_RUN_GOING,  /* its process is there */
     STK_RUN_ENDED,  /* the log has its last line, which says why */
     STK_RUN_KILLED, /* it has not, and the process is gone */
     STK_RUN_SILENT  /* it has not, and nothing tells whether the process is there */
-} stk_run_state;
+} stk_why_run_state;
 
 /* What is known. Without a run the log is zeros; without a settings file the wish is that of nobody. */
-typedef struct stk_evidence {
-    stk_run_state state;
+typedef struct stk_why_evidence {
+    stk_why_run_state state;
     int has_config;
     char why_no_config[300]; /* of a run whose settings cannot be read */
     char run[400];           /* as a word of a command; "" = none */
@@ -42,42 +42,42 @@ typedef struct stk_evidence {
     stoke_live_data page;
     stoke_live_rates rates; /* of it, since the job began */
     stk_run_config config;
-    stk_surroundings here;
-    stk_check_list list;
+    stk_preflight_surroundings here;
+    stk_preflight_list list;
     stoke_yaml *yaml;         /* of a PyTorch trainer; NULL = none, or it cannot be opened */
     stoke_optimization *plan; /* what optimize would change in that file; NULL = none */
     uint64_t kills;           /* oom_kill of the control group; 0 = none, or not known */
     stoke_figure load;        /* /proc/loadavg, of the last minute */
-} stk_evidence;
+} stk_why_evidence;
 
 /* Starts from a zeroed struct; free it in every case. */
-int stk_evidence_gather(stk_evidence *evidence, const stoke_why_params *params, stoke_error *err);
-void stk_evidence_free(stk_evidence *evidence);
+int stk_evidence_gather(stk_why_evidence *evidence, const stoke_why_params *params, stoke_error *err);
+void stk_evidence_free(stk_why_evidence *evidence);
 
 /* The next reason; the texts are the caller's to fill. */
 stoke_reason *stk_reason_add(stoke_answer *answer, int found, double weight);
 /* One that a line of the pre-flight check tells of; nothing when the list has no such line. */
-void stk_reason_line(stoke_answer *answer, const stk_evidence *evidence, const char *key, const char *cause,
-                     double weight);
+void stk_reason_line(stoke_answer *answer, const stk_why_evidence *evidence, const char *key,
+                     const char *cause, double weight);
 /* Those of the settings (NULL-terminated) of a PyTorch trainer's file that are not as they should be: that
  * optimize would change, or that by themselves say so. */
-void stk_reason_settings(stoke_answer *answer, const stk_evidence *evidence, const char *const *settings);
+void stk_reason_settings(stoke_answer *answer, const stk_why_evidence *evidence, const char *const *settings);
 
 /* "stoke train --config FILE", to which a flag is added: repeats the run, or does what the file asks. */
-stk_command stk_train_again(const stk_evidence *evidence);
+stk_preflight_command stk_train_again(const stk_why_evidence *evidence);
 
 /* The same for a run that can go on: `stoke train --resume RUN`. */
-stk_command stk_go_on(const stk_evidence *evidence);
+stk_preflight_command stk_go_on(const stk_why_evidence *evidence);
 
 /* What steps lost by waiting for batches, 0 to 1; NaN = too few steps to tell. */
-double stk_waited(const stk_evidence *evidence);
+double stk_waited(const stk_why_evidence *evidence);
 
 /* What of the settings makes a training unstable as a rule: where no run tells more. */
-void stk_why_settings(stoke_answer *answer, const stk_evidence *evidence);
+void stk_why_settings(stoke_answer *answer, const stk_why_evidence *evidence);
 
-void stk_why_oom(stoke_answer *answer, const stk_evidence *evidence);
-void stk_why_slow(stoke_answer *answer, const stk_evidence *evidence);
-void stk_why_unstable(stoke_answer *answer, const stk_evidence *evidence);
-void stk_why_loading(stoke_answer *answer, const stk_evidence *evidence);
+void stk_why_oom(stoke_answer *answer, const stk_why_evidence *evidence);
+void stk_why_slow(stoke_answer *answer, const stk_why_evidence *evidence);
+void stk_why_unstable(stoke_answer *answer, const stk_why_evidence *evidence);
+void stk_why_loading(stoke_answer *answer, const stk_why_evidence *evidence);
 
 #endif

@@ -24,7 +24,7 @@ static int in_run(char path[PATH], const char *run, const char *name, stoke_erro
 
 /* ---- the run ---- */
 
-static int read_log(stk_evidence *e, const char *run, stoke_error *err)
+static int read_log(stk_why_evidence *e, const char *run, stoke_error *err)
 {
     char path[PATH];
     struct stat st;
@@ -45,7 +45,7 @@ static int read_log(stk_evidence *e, const char *run, stoke_error *err)
 }
 
 /* A page that cannot be read is one thing less that is known, no error. */
-static void read_page(stk_evidence *e, const char *run)
+static void read_page(stk_why_evidence *e, const char *run)
 {
     stoke_live_reader *onlooker;
     int alive = -1;
@@ -61,7 +61,7 @@ static void read_page(stk_evidence *e, const char *run)
 }
 
 /* What the file left to training was settled when the run began, and stands in the log. */
-static void take_start(stk_evidence *e)
+static void take_start(stk_why_evidence *e)
 {
     const stk_json *start = &e->log.start;
     const char *model = stk_run_text(start, "model"), *precision = stk_run_text(start, "precision");
@@ -81,7 +81,7 @@ static void take_start(stk_evidence *e)
 
 /* ---- settings ---- */
 
-static int read_settings(stk_evidence *e, const stoke_why_params *params, stoke_preflight_params *ask,
+static int read_settings(stk_why_evidence *e, const stoke_why_params *params, stoke_preflight_params *ask,
                          char path[PATH], stoke_error *err)
 {
     struct stat st;
@@ -111,7 +111,7 @@ static int read_settings(stk_evidence *e, const stoke_why_params *params, stoke_
 }
 
 /* What the rules would change in the file, for the card that is meant. Nothing is written. */
-static void plan_changes(stk_evidence *e, const char *config, const char *card)
+static void plan_changes(stk_why_evidence *e, const char *config, const char *card)
 {
     stoke_optimize_params ask = stoke_optimize_defaults();
     const stoke_gpu *gpu = &e->here.gpu;
@@ -128,7 +128,7 @@ static void plan_changes(stk_evidence *e, const char *config, const char *card)
 
 /* ---- the machine ---- */
 
-static void read_load(stk_evidence *e, const char *root)
+static void read_load(stk_why_evidence *e, const char *root)
 {
     char proc[STK_TREE_PATH], groups[STK_TREE_PATH], path[STK_TREE_PATH], text[64], *end;
     if (stk_tree_path(proc, root, "proc") && stk_tree_path(groups, root, "sys/fs/cgroup"))
@@ -138,7 +138,7 @@ static void read_load(stk_evidence *e, const char *root)
     if (end != text && load >= 0) e->load = stk_figure(load, STOKE_SOURCE_PROC);
 }
 
-int stk_evidence_gather(stk_evidence *e, const stoke_why_params *params, stoke_error *err)
+int stk_evidence_gather(stk_why_evidence *e, const stoke_why_params *params, stoke_error *err)
 {
     stoke_preflight_params ask = stoke_preflight_defaults();
     char path[PATH];
@@ -166,7 +166,7 @@ int stk_evidence_gather(stk_evidence *e, const stoke_why_params *params, stoke_e
     return STOKE_OK;
 }
 
-void stk_evidence_free(stk_evidence *e)
+void stk_evidence_free(stk_why_evidence *e)
 {
     stk_run_log_free(&e->log);
     stk_run_config_free(&e->config);
@@ -177,7 +177,7 @@ void stk_evidence_free(stk_evidence *e)
 /* In fewer steps than these the first batch, which everything waits for, is most of it. */
 enum { STEPS_LEAST = 20 };
 
-double stk_waited(const stk_evidence *e)
+double stk_waited(const stk_why_evidence *e)
 {
     if (e->log.step < STEPS_LEAST || e->log.step_seconds <= 0) return NAN;
     return e->log.data_seconds / e->log.step_seconds;

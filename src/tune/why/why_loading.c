@@ -21,15 +21,15 @@ enum { TINY = 64 << 10, MANY = 5000 };
 static const double SHM_DEFAULT = 64.0 * 1024 * 1024;
 
 /* Whether loading holds anything up: 1, 0, or -1: no run tells. */
-static int held_up(const stk_evidence *e)
+static int held_up(const stk_why_evidence *e)
 {
     const double share = stk_waited(e);
     return isnan(share) ? -1 : share > WAITING;
 }
 
-static stk_command measure_it(const stk_evidence *e)
+static stk_preflight_command measure_it(const stk_why_evidence *e)
 {
-    stk_command command;
+    stk_preflight_command command;
     if (e->has_config)
         STK_SAY(command.text, "stoke diagnose --config %s%s", e->config.config,
                 e->config.has_data ? "" : " --data DIR");
@@ -38,7 +38,7 @@ static stk_command measure_it(const stk_evidence *e)
     return command;
 }
 
-static void waiting(stoke_answer *a, const stk_evidence *e)
+static void waiting(stoke_answer *a, const stk_why_evidence *e)
 {
     const double share = stk_waited(e);
     stoke_reason *r = stk_reason_add(a, held_up(e), 0.5);
@@ -54,9 +54,9 @@ static void waiting(stoke_answer *a, const stk_evidence *e)
 
 /* ---- what takes the time ---- */
 
-static void how_to_hasten(const stk_evidence *e, int stage, stoke_reason *r)
+static void how_to_hasten(const stk_why_evidence *e, int stage, stoke_reason *r)
 {
-    const stk_command again = stk_train_again(e);
+    const stk_preflight_command again = stk_train_again(e);
     switch (stage) {
     case STOKE_STAGE_READ:
         STK_SAY(r->remedy, "stoke pack %s --out shards   then --data shards", e->config.data_name);
@@ -70,7 +70,7 @@ static void how_to_hasten(const stk_evidence *e, int stage, stoke_reason *r)
     }
 }
 
-static void stages(stoke_answer *a, const stk_evidence *e)
+static void stages(stoke_answer *a, const stk_why_evidence *e)
 {
     static const char *const what[] = { "reading files", "decoding pictures", "decoding masks",
                                         "cutting and resizing", "augmenting" };
@@ -103,7 +103,7 @@ static void stages(stoke_answer *a, const stk_evidence *e)
     if (r->found) how_to_hasten(e, most, r);
 }
 
-static void cache_misses(stoke_answer *a, const stk_evidence *e)
+static void cache_misses(stoke_answer *a, const stk_why_evidence *e)
 {
     const double hits = e->has_page ? e->rates.cache_hits : NAN;
     if (isnan(hits) || e->page.epoch == STOKE_LIVE_NA || e->page.epoch < 2) return;
@@ -123,9 +123,9 @@ static void acquit(stoke_reason *reason)
 
 /* ---- files ---- */
 
-static void tiny_files(stoke_answer *a, const stk_evidence *e)
+static void tiny_files(stoke_answer *a, const stk_why_evidence *e)
 {
-    const stk_surroundings *here = &e->here;
+    const stk_preflight_surroundings *here = &e->here;
     char mean[32];
     if (!here->data_there || !here->pairs || !here->data_bytes.source) return;
     const double files = (double)here->pairs * (here->has_masks ? 2 : 1),
@@ -138,7 +138,7 @@ static void tiny_files(stoke_answer *a, const stk_evidence *e)
     if (r->found) STK_SAY(r->remedy, "stoke pack %s --out shards", e->config.data_name);
 }
 
-static void cold_files(stoke_answer *a, const stk_evidence *e)
+static void cold_files(stoke_answer *a, const stk_why_evidence *e)
 {
     const stoke_disk_facts *disk = &e->here.disk;
     if (!e->here.data_there) return;
@@ -158,7 +158,7 @@ static void cold_files(stoke_answer *a, const stk_evidence *e)
 }
 
 /* A slow disk is no cause where files are read from memory. */
-static void slow_disk(stoke_answer *a, const stk_evidence *e)
+static void slow_disk(stoke_answer *a, const stk_why_evidence *e)
 {
     const stoke_figure cached = e->here.disk.cached_share;
     const size_t before = a->n;
@@ -167,7 +167,7 @@ static void slow_disk(stoke_answer *a, const stk_evidence *e)
     for (size_t i = before; i < a->n; i++) acquit(&a->reason[i]);
 }
 
-static void bad_files(stoke_answer *a, const stk_evidence *e)
+static void bad_files(stoke_answer *a, const stk_why_evidence *e)
 {
     const char *said = NULL;
     uint64_t bad = 0;
@@ -185,7 +185,7 @@ static void bad_files(stoke_answer *a, const stk_evidence *e)
 }
 
 /* Without a file or a run: what of the machine alone holds up any loader. */
-static void this_machine(stoke_answer *a, const stk_evidence *e)
+static void this_machine(stoke_answer *a, const stk_why_evidence *e)
 {
     const stoke_machine_facts *m = &e->here.machine;
     char room[32];
@@ -206,7 +206,7 @@ static void this_machine(stoke_answer *a, const stk_evidence *e)
     }
 }
 
-void stk_why_loading(stoke_answer *a, const stk_evidence *e)
+void stk_why_loading(stoke_answer *a, const stk_why_evidence *e)
 {
     static const char *const settings[] = { "num_workers",        "prefetch_factor",
                                             "persistent_workers", "gpu_augmentation",

@@ -16,7 +16,7 @@ static const double SPARE = STK_SPARE_BYTES;
 
 /* What is looked at again and again: the need of the settings as they are, and the room for it. */
 typedef struct shortage {
-    const stk_evidence *e;
+    const stk_why_evidence *e;
     int native, estimated; /* estimated: the need is known */
     stoke_estimate need;
     stoke_figure room;
@@ -35,7 +35,7 @@ static uint64_t saved_by(const stoke_estimate_params *p, int mode)
 }
 
 /* 1: known. */
-static int need_of(const stk_evidence *e, int64_t batch, int mode, int precision, stoke_estimate *need)
+static int need_of(const stk_why_evidence *e, int64_t batch, int mode, int precision, stoke_estimate *need)
 {
     stoke_estimate_params p;
     if (stk_run_config_estimate(&e->config, &p)) return 0;
@@ -79,7 +79,7 @@ static int says_memory(const char *text)
 
 static void the_end(shortage *s, stoke_answer *a)
 {
-    const stk_evidence *e = s->e;
+    const stk_why_evidence *e = s->e;
     if (e->state == STK_RUN_NONE) return;
     const int killed = e->state == STK_RUN_KILLED || e->state == STK_RUN_SILENT;
     const int refused = e->state == STK_RUN_ENDED && says_memory(e->log.why);
@@ -142,14 +142,14 @@ static void how_to_fit(const shortage *s, stoke_reason *r)
 
 static void not_enough(shortage *s, stoke_answer *a)
 {
-    const stk_evidence *e = s->e;
+    const stk_why_evidence *e = s->e;
     const stk_run_config *w = &e->config;
     char need[80], have[32], part[32];
     stoke_estimate_params unused;
     const char *unsaid = stk_run_config_estimate(w, &unused);
     const int known = s->estimated && s->room.source && e->state != STK_RUN_GOING;
     const int ended_well = e->state == STK_RUN_ENDED && !says_memory(e->log.why);
-    const stk_fit fit = known ? stk_decide_fit(&s->need, s->room.value) : STK_FITS;
+    const stk_decide_verdict fit = known ? stk_decide_fit(&s->need, s->room.value) : STK_FITS;
     const int wanting = !ended_well && fit != STK_FITS;
     stoke_reason *r = stk_reason_add(a, known ? wanting : -1, fit == STK_FITS_NOT ? 0.9 : 0.7);
     s->is_short |= wanting;
@@ -262,7 +262,7 @@ static void limit_of_group(const shortage *s, stoke_answer *a)
                 (double)s->need.high / SPARE + 2);
 }
 
-void stk_why_oom(stoke_answer *a, const stk_evidence *e)
+void stk_why_oom(stoke_answer *a, const stk_why_evidence *e)
 {
     shortage s = { .e = e, .native = e->config.engine == STOKE_ENGINE_NATIVE };
     s.estimated = need_of(e, e->config.batch, e->config.train.memory, e->config.precision, &s.need);

@@ -25,7 +25,7 @@ enum { OFTEN = 5 };
 /* ---- what the file says ---- */
 
 /* The text of a setting in a PyTorch trainer's file; NULL = it is not there. */
-static const char *text_of(const stk_evidence *e, const char *setting)
+static const char *text_of(const stk_why_evidence *e, const char *setting)
 {
     const char *path;
     int exists;
@@ -45,9 +45,9 @@ static int is_off(const char *text)
 /* ---- settings that cost time ---- */
 
 /* 1: wrong by itself; 0: right; -1: the file alone does not tell. `why` is filled for 1. */
-typedef int (*judge)(const stk_evidence *e, char *why, size_t size);
+typedef int (*judge)(const stk_why_evidence *e, char *why, size_t size);
 
-static int judge_workers(const stk_evidence *e, char *why, size_t size)
+static int judge_workers(const stk_why_evidence *e, char *why, size_t size)
 {
     const stoke_figure cores = stk_cores(&e->here);
     const int64_t n = e->config.workers;
@@ -64,7 +64,7 @@ static int judge_workers(const stk_evidence *e, char *why, size_t size)
     return n > (int64_t)most;
 }
 
-static int judge_precision(const stk_evidence *e, char *why, size_t size)
+static int judge_precision(const stk_why_evidence *e, char *why, size_t size)
 {
     const stoke_figure capability = e->here.gpu.compute_capability;
     if (e->config.mixed_precision == 1) return 0;
@@ -73,27 +73,27 @@ static int judge_precision(const stk_evidence *e, char *why, size_t size)
     return 1;
 }
 
-static int judge_pinned(const stk_evidence *e, char *why, size_t size)
+static int judge_pinned(const stk_why_evidence *e, char *why, size_t size)
 {
     snprintf(why, size, "copies to the card wait for the processor");
     return e->config.pin_memory != 1;
 }
 
-static int judge_persistent(const stk_evidence *e, char *why, size_t size)
+static int judge_persistent(const stk_why_evidence *e, char *why, size_t size)
 {
     if (stk_run_config_no_workers(&e->config) || e->config.epochs == 1) return -1;
     snprintf(why, size, "every epoch begins with processes that start and read nothing yet");
     return e->config.persistent_workers != 1;
 }
 
-static int judge_log(const stk_evidence *e, char *why, size_t size)
+static int judge_log(const stk_why_evidence *e, char *why, size_t size)
 {
     if (e->config.log_every < 0) return -1;
     snprintf(why, size, "to show a figure the loop waits until the card has computed it");
     return e->config.log_every >= 1 && e->config.log_every < OFTEN;
 }
 
-static int judge_clipping(const stk_evidence *e, char *why, size_t size)
+static int judge_clipping(const stk_why_evidence *e, char *why, size_t size)
 {
     const char *text = text_of(e, "grad_clip");
     snprintf(why, size, "one odd batch can throw the weights far off");
@@ -121,14 +121,14 @@ static const struct {
     { "compile", "small kernels are not fused", 0.1, NULL },
 };
 
-static int planned(const stk_evidence *e, const char *setting, stoke_change *change)
+static int planned(const stk_why_evidence *e, const char *setting, stoke_change *change)
 {
     for (size_t i = 0; e->plan && stoke_optimization_change(e->plan, i, change); i++)
         if (!strcmp(change->setting, setting)) return 1;
     return 0;
 }
 
-static void one_setting(stoke_answer *answer, const stk_evidence *e, size_t m)
+static void one_setting(stoke_answer *answer, const stk_why_evidence *e, size_t m)
 {
     const char *setting = meanings[m].setting, *text = text_of(e, setting);
     char why[160] = "";
@@ -158,7 +158,7 @@ static void one_setting(stoke_answer *answer, const stk_evidence *e, size_t m)
     if (r->found) STK_SAY(r->remedy, "%s", stk_optimize_command(&e->config, &e->here).text);
 }
 
-void stk_reason_settings(stoke_answer *answer, const stk_evidence *e, const char *const *settings)
+void stk_reason_settings(stoke_answer *answer, const stk_why_evidence *e, const char *const *settings)
 {
     if (!e->has_config || e->config.engine != STOKE_ENGINE_TORCH) return;
     for (; *settings; settings++)
@@ -169,7 +169,7 @@ void stk_reason_settings(stoke_answer *answer, const stk_evidence *e, const char
 /* ---- settings that make a training unstable ---- */
 
 /* The rate as the file says it; 0 = it does not. */
-static double rate_of(const stk_evidence *e)
+static double rate_of(const stk_why_evidence *e)
 {
     double lr = 0;
     if (e->config.engine == STOKE_ENGINE_NATIVE) return e->config.train.lr > 0 ? e->config.train.lr : 0;
@@ -177,7 +177,7 @@ static double rate_of(const stk_evidence *e)
     return text && stk_parse_real(text, &lr) && lr > 0 ? lr : 0;
 }
 
-static void high_rate(stoke_answer *a, const stk_evidence *e)
+static void high_rate(stoke_answer *a, const stk_why_evidence *e)
 {
     const int sgd = e->config.optimizer == STOKE_OPTIMIZER_SGD;
     const double lr = rate_of(e), most = sgd ? SGD_MOST : ADAM_MOST;
@@ -196,7 +196,7 @@ static void high_rate(stoke_answer *a, const stk_evidence *e)
 }
 
 /* Whether the file speaks of a warm-up: any key of the name with a value, or a schedule that has one. */
-static int warms_up(const stk_evidence *e)
+static int warms_up(const stk_why_evidence *e)
 {
     const char *path;
     stoke_yaml_value value;
@@ -209,7 +209,7 @@ static int warms_up(const stk_evidence *e)
     return 0;
 }
 
-static void no_warm_up(stoke_answer *a, const stk_evidence *e)
+static void no_warm_up(stoke_answer *a, const stk_why_evidence *e)
 {
     stoke_reason *r = stk_reason_add(a, !warms_up(e), 0.25);
     STK_SAY(r->cause, "the learning rate begins at its height");
@@ -225,7 +225,7 @@ static void no_warm_up(stoke_answer *a, const stk_evidence *e)
                 e->config.config);
 }
 
-static void not_clipped(stoke_answer *a, const stk_evidence *e)
+static void not_clipped(stoke_answer *a, const stk_why_evidence *e)
 {
     static const char *const clip[] = { "grad_clip", NULL };
     if (e->config.engine != STOKE_ENGINE_NATIVE) {
@@ -239,7 +239,7 @@ static void not_clipped(stoke_answer *a, const stk_evidence *e)
     if (r->found) STK_SAY(r->remedy, "%s --clip-norm 1", stk_train_again(e).text);
 }
 
-static void few_pictures(stoke_answer *a, const stk_evidence *e)
+static void few_pictures(stoke_answer *a, const stk_why_evidence *e)
 {
     const int64_t times = e->config.accumulate > 0 ? e->config.accumulate : 1;
     if (e->config.batch < 1) return;
@@ -257,7 +257,7 @@ static void few_pictures(stoke_answer *a, const stk_evidence *e)
                 e->config.config);
 }
 
-void stk_why_settings(stoke_answer *a, const stk_evidence *e)
+void stk_why_settings(stoke_answer *a, const stk_why_evidence *e)
 {
     if (!e->has_config) return;
     high_rate(a, e);

@@ -22,7 +22,7 @@ static const double BUSY_PERCENT = 60, IDLE_PERCENT = 5;
 
 /* ---- where the time went ---- */
 
-static void waiting(stoke_answer *a, const stk_evidence *e)
+static void waiting(stoke_answer *a, const stk_why_evidence *e)
 {
     char waited[32], all[32];
     const double share = stk_waited(e);
@@ -43,8 +43,8 @@ static void waiting(stoke_answer *a, const stk_evidence *e)
 }
 
 /* Time beside the steps: of evaluations, of saving. */
-static void beside(stoke_answer *a, const stk_evidence *e, const char *what, double seconds, uint64_t times,
-                   double most, const char *flag)
+static void beside(stoke_answer *a, const stk_why_evidence *e, const char *what, double seconds,
+                   uint64_t times, double most, const char *flag)
 {
     char spent[32], all[32];
     if (e->state == STK_RUN_NONE || e->log.t < SHORT_RUN) return;
@@ -61,14 +61,14 @@ static void beside(stoke_answer *a, const stk_evidence *e, const char *what, dou
 }
 
 /* By the speed of the first and the last quarter of the lines, waiting left out. */
-static void slowing_down(stoke_answer *a, const stk_evidence *e)
+static void slowing_down(stoke_answer *a, const stk_why_evidence *e)
 {
     const stk_run_log *log = &e->log;
     const size_t quarter = log->n_steps / 4;
     double images[2] = { 0 }, seconds[2] = { 0 };
     if (quarter < 5) return;
     for (size_t i = 0; i < quarter; i++) {
-        const stk_step_note *note[] = { &log->steps[i], &log->steps[log->n_steps - 1 - i] };
+        const stk_log_step_note *note[] = { &log->steps[i], &log->steps[log->n_steps - 1 - i] };
         for (int k = 0; k < 2; k++) {
             images[k] += (double)note[k]->images;
             seconds[k] += note[k]->seconds - note[k]->data_seconds;
@@ -86,7 +86,7 @@ static void slowing_down(stoke_answer *a, const stk_evidence *e)
 
 /* ---- the processor ---- */
 
-static void few_threads(stoke_answer *a, const stk_evidence *e)
+static void few_threads(stoke_answer *a, const stk_why_evidence *e)
 {
     const uint64_t threads = stk_run_uint(&e->log.start, "threads");
     const stoke_figure usable = e->here.machine.usable;
@@ -100,7 +100,7 @@ static void few_threads(stoke_answer *a, const stk_evidence *e)
 }
 
 /* Numbers of 16 bits that the processor cannot multiply are turned into 32 and back at every product. */
-static void slow_numbers(stoke_answer *a, const stk_evidence *e)
+static void slow_numbers(stoke_answer *a, const stk_why_evidence *e)
 {
     const char *cpu = stk_run_text(&e->log.start, "cpu");
     const int precision = e->config.precision;
@@ -115,7 +115,7 @@ static void slow_numbers(stoke_answer *a, const stk_evidence *e)
     if (r->found == 1) STK_SAY(r->remedy, "%s --precision auto", stk_train_again(e).text);
 }
 
-static void computing_twice(stoke_answer *a, const stk_evidence *e)
+static void computing_twice(stoke_answer *a, const stk_why_evidence *e)
 {
     const int mode = e->config.train.memory;
     if (!e->has_config) return;
@@ -130,7 +130,7 @@ static void computing_twice(stoke_answer *a, const stk_evidence *e)
                 stk_train_again(e).text);
 }
 
-static void others_compute(stoke_answer *a, const stk_evidence *e)
+static void others_compute(stoke_answer *a, const stk_why_evidence *e)
 {
     const stoke_figure usable = e->here.machine.usable;
     if (!e->load.source || !usable.source || e->here.meant) return;
@@ -148,7 +148,7 @@ static void others_compute(stoke_answer *a, const stk_evidence *e)
 
 /* ---- the card ---- */
 
-static void card_idle(stoke_answer *a, const stk_evidence *e)
+static void card_idle(stoke_answer *a, const stk_why_evidence *e)
 {
     const stoke_figure busy = e->here.gpu.busy_percent;
     if (!e->here.n_gpus) {
@@ -176,7 +176,7 @@ static void card_idle(stoke_answer *a, const stk_evidence *e)
         STK_SAY(r->remedy, "stoke monitor 30   while it trains");
 }
 
-static void slow_on_card(stoke_answer *a, const stk_evidence *e)
+static void slow_on_card(stoke_answer *a, const stk_why_evidence *e)
 {
     static const char *const settings[] = { "gpu_augmentation", "num_workers",     "pin_memory",
                                             "non_blocking",     "device_prefetch", "persistent_workers",
@@ -190,7 +190,7 @@ static void slow_on_card(stoke_answer *a, const stk_evidence *e)
     stk_reason_line(a, e, "omp_threads", "threads of NumPy and OpenCV crowd the workers", 0.2);
 }
 
-void stk_why_slow(stoke_answer *a, const stk_evidence *e)
+void stk_why_slow(stoke_answer *a, const stk_why_evidence *e)
 {
     waiting(a, e);
     beside(a, e, "evaluation", e->log.eval_seconds, e->log.evaluations, EVALUATING, "--eval-every");

@@ -19,7 +19,7 @@ static const double DEVIATIONS = 6 * 1.4826, RISE = 0.5;
 
 /* What the lines of steps say. */
 typedef struct course {
-    const stk_evidence *e;
+    const stk_why_evidence *e;
     size_t n;                        /* lines */
     size_t holes, jumps;             /* lines with a loss that is not finite; that jumps */
     uint64_t first_hole, first_jump; /* their steps */
@@ -82,7 +82,7 @@ static void find_jumps(course *c, const stk_run_log *log)
     }
 }
 
-static void measure(course *c, const stk_evidence *e)
+static void measure(course *c, const stk_why_evidence *e)
 {
     const stk_run_log *log = &e->log;
     const double clip = e->config.train.clip_norm;
@@ -302,7 +302,7 @@ static void lost_classes(const course *c, stoke_answer *a)
     if (r->found) STK_SAY(r->remedy, "%s --class-weights balanced", stk_train_again(c->e).text);
 }
 
-void stk_why_unstable(stoke_answer *a, const stk_evidence *e)
+void stk_why_unstable(stoke_answer *a, const stk_why_evidence *e)
 {
     course c;
     if (e->state == STK_RUN_NONE) {

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a settings file of any dialect asks for, as one structure: the start of check, why, diagnose,
+ * find-batch and optimize.
+ */
+#ifndef STOKE_SRC_TUNE_PREFLIGHT_RUN_CONFIG_H
+#define STOKE_SRC_TUNE_PREFLIGHT_RUN_CONFIG_H
+
+#include <stoke/dataset.h>
+#include <stoke/net.h>
+#include <stoke/preflight.h>
+#include <stoke/train.h>
+#include <stoke/upload.h>
+
+/* Not in the file, or auto. */
+enum { STK_UNSAID = -1 };
+
+typedef struct stk_run_config {
+    char config[384], data_name[384]; /* as words of a command */
+    char data_flag[400];              /* " --data DIR" where the file does not name it; "" = it does */
+    const char *dialect;
+    stoke_engine engine;
+    char model[32]; /* b0 .. b5 or smallnet; "" = not said, or none that the estimate knows */
+    char model_said[64];
+    int64_t batch, height, width, classes, base_channels, num_blocks, epochs;
+    int64_t workers, prefetch, ranks, accumulate;
+    char workers_said[64]; /* what stands there and is no number that can be read; "" = nothing such */
+    int64_t pin_memory, persistent_workers, mixed_precision, drop_last; /* 0, 1 or STK_UNSAID */
+    int64_t gpu_augmentation, prefetcher;                               /* the same */
+    int64_t log_every;
+    char augment[64]; /* of other dialects, as it stands there; "" = not said */
+    int precision, optimizer, freeze_encoder, average;
+    stoke_data_params data;   /* strings are in storage */
+    stoke_train_params train; /* of our own files; of others what is known of it */
+    int has_data;
+    stoke_upload_params upload; /* of our own files */
+    stoke_option_storage *storage;
+} stk_run_config;
+/* config NULL: nothing but what is said beside it, for our own engine. After an error too, free with
+ * stk_run_config_free. */
+int stk_run_config_read(stk_run_config *config, const stoke_preflight_params *params, stoke_error *err);
+void stk_run_config_free(stk_run_config *config);
+/* Of a file of another dialect only its network and the size of its pictures: model, model_said, height,
+ * width, classes, as far as it says them. Never fails. */
+void stk_run_config_network(stk_run_config *config, const stoke_yaml *yaml);
+/* Whether PyTorch makes no workers. What the file has computed where it runs may be any number. */
+int stk_run_config_no_workers(const stk_run_config *config);
+/* What the estimate is asked. NULL, or what the file does not say: "model", "batch", "size of pictures". */
+const char *stk_run_config_estimate(const stk_run_config *config, stoke_estimate_params *params);
+
+#endif
