@@ -183,9 +183,9 @@ static void print_wrapped(const char *text)
 static void print_means(const stoke_eval_report *report)
 {
     const stoke_scores *s = &report->scores;
-    cli_print(
-        "mean IoU %.4f, F1 %.4f macro and %.4f micro, precision %.4f, recall %.4f, pixel accuracy %.4f\n",
-        s->miou, s->f1_macro, s->f1_micro, s->precision, s->recall, s->pixel_accuracy);
+    for (int i = 0; i < STOKE_SCORES; i++)
+        cli_print("%s%s %.4f", i ? ", " : "", stoke_score_at(i)->title, stoke_score_value(s, i));
+    cli_print("\n");
     if (!isnan(report->loss)) cli_print("loss %.4f (cross-entropy)\n", report->loss);
     cli_print("over %u of %s, %s of %s, ", (unsigned)s->classes_counted,
               STOKE_COUNT(report->classes, "class"), STOKE_COUNT(s->pixels, "pixel"),
@@ -218,12 +218,8 @@ static void print_worst(const stoke_eval_report *report, size_t most)
 static void json_scores(stoke_json *json, const stoke_eval_report *report)
 {
     const stoke_scores *s = &report->scores;
-    stoke_json_real(json, "miou", s->miou);
-    stoke_json_real(json, "f1_macro", s->f1_macro);
-    stoke_json_real(json, "f1_micro", s->f1_micro);
-    stoke_json_real(json, "precision", s->precision);
-    stoke_json_real(json, "recall", s->recall);
-    stoke_json_real(json, "pixel_accuracy", s->pixel_accuracy);
+    for (int i = 0; i < STOKE_SCORES; i++)
+        stoke_json_real(json, stoke_score_at(i)->name, stoke_score_value(s, i));
     stoke_json_real(json, "loss", report->loss);
     stoke_json_uint(json, "classes_counted", s->classes_counted);
     stoke_json_uint(json, "pixels", s->pixels);

@@ -165,12 +165,8 @@ static void json_summary(const training *t, const stoke_trainer *trainer, const 
     stoke_json_uint(&json, "best_step", s->best_step);
     stoke_json_object(&json, "scores");
     const int have = isfinite(s->best);
-    stoke_json_real(&json, "miou", have ? s->scores.miou : NAN);
-    stoke_json_real(&json, "f1_macro", have ? s->scores.f1_macro : NAN);
-    stoke_json_real(&json, "f1_micro", have ? s->scores.f1_micro : NAN);
-    stoke_json_real(&json, "precision", have ? s->scores.precision : NAN);
-    stoke_json_real(&json, "recall", have ? s->scores.recall : NAN);
-    stoke_json_real(&json, "pixel_accuracy", have ? s->scores.pixel_accuracy : NAN);
+    for (int i = 0; i < STOKE_SCORES; i++)
+        stoke_json_real(&json, stoke_score_at(i)->name, have ? stoke_score_value(&s->scores, i) : NAN);
     stoke_json_close(&json);
     stoke_json_object(&json, "seconds");
     stoke_json_real(&json, "all", s->seconds);

@@ -7,24 +7,12 @@
 
 const char *train_metric_name(int metric)
 {
-    switch ((stoke_metric_kind)metric) {
-    case STOKE_METRIC_F1: return "F1";
-    case STOKE_METRIC_ACCURACY: return "pixel accuracy";
-    case STOKE_METRIC_LOSS:
-    case STOKE_METRIC_MIOU: break;
-    }
-    return "mIoU";
+    return stoke_score_at(metric == STOKE_METRIC_LOSS ? STOKE_METRIC_MIOU : metric)->title;
 }
 
 double train_metric_of(int metric, const stoke_scores *scores)
 {
-    switch ((stoke_metric_kind)metric) {
-    case STOKE_METRIC_F1: return scores->f1_macro;
-    case STOKE_METRIC_ACCURACY: return scores->pixel_accuracy;
-    case STOKE_METRIC_LOSS:
-    case STOKE_METRIC_MIOU: break;
-    }
-    return scores->miou;
+    return stoke_score_value(scores, metric == STOKE_METRIC_LOSS ? STOKE_METRIC_MIOU : metric);
 }
 
 void train_bar_end(train_bar *bar)

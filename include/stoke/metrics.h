@@ -58,17 +58,32 @@ typedef struct stoke_class_score {
 } stoke_class_score;
 STOKE_API stoke_class_score stoke_confusion_class(const stoke_confusion *confusion, uint32_t id);
 
+/* What --metric takes: a score, or the loss, of which the lowest is the best. */
+typedef enum stoke_metric_kind {
+#define STOKE_SCORE(id, name, title, metric, charted) STOKE_METRIC_##id,
+#include <stoke/scores.def>
+#undef STOKE_SCORE
+    STOKE_METRIC_LOSS,
+    STOKE_SCORES = STOKE_METRIC_LOSS
+} stoke_metric_kind;
+
 typedef struct stoke_scores {
-    double miou;              /* mean of iou over the classes that occur; not over a class that is itself
-                                 ignore_index, as torchmetrics, which keeps it in the other means when it is
-                                 predicted */
-    double f1_macro;          /* mean of f1 over them */
-    double f1_micro;          /* of all pixels together; with one label per pixel this is pixel_accuracy */
-    double precision, recall; /* means over the classes that occur */
-    double pixel_accuracy;
+#define STOKE_SCORE(id, name, title, metric, charted) double name;
+#include <stoke/scores.def>
+#undef STOKE_SCORE
     uint32_t classes_counted; /* that occur */
     uint64_t pixels;          /* that counted */
 } stoke_scores;
+
+/* A line of scores.def. */
+typedef struct stoke_score {
+    const char *name, *title, *metric;
+    size_t offset; /* in stoke_scores */
+    int charted;
+} stoke_score;
+/* metric: below STOKE_SCORES. */
+STOKE_API const stoke_score *stoke_score_at(int metric);
+STOKE_API double stoke_score_value(const stoke_scores *scores, int metric);
 /* NaN throughout when no pixel counted. */
 STOKE_API stoke_scores stoke_confusion_scores(const stoke_confusion *confusion);
 /* The convention in two sentences, for reports. */

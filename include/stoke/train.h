@@ -37,14 +37,6 @@ typedef enum stoke_schedule_kind {
     STOKE_SCHEDULE_CONSTANT = 2
 } stoke_schedule_kind;
 
-/* What decides which network is best, and when to stop early. */
-typedef enum stoke_metric_kind {
-    STOKE_METRIC_MIOU = 0,
-    STOKE_METRIC_F1 = 1, /* macro */
-    STOKE_METRIC_ACCURACY = 2,
-    STOKE_METRIC_LOSS = 3 /* lower is better */
-} stoke_metric_kind;
-
 /* Every field, its default and its meaning stand in the table (src/train/options.c) and so in
  * `stoke help train`; the comments here only add what a programmer must know. The seed is the data's. */
 typedef struct stoke_train_params {

@@ -39,12 +39,9 @@ static const field FIELDS[] = {
     FIELD("images", COUNT, progress.images),
     FIELD("best", REAL, progress.best),
     FIELD("best_step", COUNT, progress.best_step),
-    FIELD("best_miou", REAL, progress.best_scores.miou),
-    FIELD("best_f1_macro", REAL, progress.best_scores.f1_macro),
-    FIELD("best_f1_micro", REAL, progress.best_scores.f1_micro),
-    FIELD("best_precision", REAL, progress.best_scores.precision),
-    FIELD("best_recall", REAL, progress.best_scores.recall),
-    FIELD("best_pixel_accuracy", REAL, progress.best_scores.pixel_accuracy),
+#define STOKE_SCORE(id, name, title, metric, charted) FIELD("best_" #name, REAL, progress.best_scores.name),
+#include <stoke/scores.def>
+#undef STOKE_SCORE
     FIELD("best_classes_counted", COUNT32, progress.best_scores.classes_counted),
     FIELD("best_pixels", COUNT, progress.best_scores.pixels),
     FIELD("evaluations", COUNT, progress.evaluations),

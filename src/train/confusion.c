@@ -251,6 +251,25 @@ stoke_scores stoke_confusion_scores(const stoke_confusion *confusion)
     return s;
 }
 
+static const stoke_score scores[STOKE_SCORES] = {
+#define STOKE_SCORE(id, name, title, metric, charted)                                                        \
+    { #name, title, metric, offsetof(stoke_scores, name), charted },
+#include <stoke/scores.def>
+#undef STOKE_SCORE
+};
+
+const stoke_score *stoke_score_at(int metric)
+{
+    return &scores[metric];
+}
+
+double stoke_score_value(const stoke_scores *all, int metric)
+{
+    double value;
+    memcpy(&value, (const char *)all + scores[metric].offset, sizeof value);
+    return value;
+}
+
 const char *stoke_scores_convention(void)
 {
     return "Pixels are counted over the whole set and each score is taken once from the counts; ignored "

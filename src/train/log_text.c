@@ -36,12 +36,7 @@ static stoke_json begin(FILE *out, const char *kind, uint64_t step)
 
 static const char *metric_name(int metric)
 {
-    switch (metric) {
-    case STOKE_METRIC_F1: return "f1_macro";
-    case STOKE_METRIC_ACCURACY: return "pixel_accuracy";
-    case STOKE_METRIC_LOSS: return "loss";
-    default: return "miou";
-    }
+    return metric == STOKE_METRIC_LOSS ? "loss" : stoke_score_at(metric)->name;
 }
 
 static void put_network(stoke_json *json, const stk_setup *setup, const stoke_net_plan *plan)
@@ -110,12 +105,8 @@ void stk_text_step(FILE *out, const stk_log_step_note *note)
 
 static void put_scores(stoke_json *json, const stoke_scores *scores)
 {
-    stoke_json_real(json, "miou", scores->miou);
-    stoke_json_real(json, "f1_macro", scores->f1_macro);
-    stoke_json_real(json, "f1_micro", scores->f1_micro);
-    stoke_json_real(json, "precision", scores->precision);
-    stoke_json_real(json, "recall", scores->recall);
-    stoke_json_real(json, "pixel_accuracy", scores->pixel_accuracy);
+    for (int i = 0; i < STOKE_SCORES; i++)
+        stoke_json_real(json, stoke_score_at(i)->name, stoke_score_value(scores, i));
 }
 
 static void put_classes(stoke_json *json, const stoke_confusion *confusion)
@@ -216,7 +207,8 @@ static void put_quoted(FILE *out, const char *text)
 
 void stk_text_csv_head(FILE *out, const stk_setup *setup)
 {
-    fputs("step,epoch,seconds,loss,miou,f1_macro,f1_micro,precision,recall,pixel_accuracy", out);
+    fputs("step,epoch,seconds,loss", out);
+    for (int i = 0; i < STOKE_SCORES; i++) fprintf(out, ",%s", stoke_score_at(i)->name);
     for (uint32_t i = 0; i < stk_setup_matrix_classes(setup); i++) {
         const char *name = stk_setup_class_name(setup, i);
         if (name) {
@@ -240,11 +232,10 @@ static void put_real(FILE *out, double value)
 
 void stk_text_csv_row(FILE *out, const stk_log_eval_note *note)
 {
-    const stoke_scores *s = &note->evaluation->scores;
     fprintf(out, "%" PRIu64 ",%" PRIu64, note->step, note->epoch);
-    const double columns[] = { note->t,     note->evaluation->loss, s->miou,   s->f1_macro,
-                               s->f1_micro, s->precision,           s->recall, s->pixel_accuracy };
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) put_real(out, columns[i]);
+    put_real(out, note->t);
+    put_real(out, note->evaluation->loss);
+    for (int i = 0; i < STOKE_SCORES; i++) put_real(out, stoke_score_value(&note->evaluation->scores, i));
     for (uint32_t i = 0; i < stoke_confusion_classes(note->confusion); i++)
         put_real(out, stoke_confusion_class(note->confusion, i).iou);
     fputs("\r\n", out);

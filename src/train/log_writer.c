@@ -238,9 +238,13 @@ void stk_log_writer_close(stk_log_writer **log)
 
 /* ---- what is written ---- */
 
-enum { EVAL_TAGS = 6 };
-static const char *const eval_tags[EVAL_TAGS] = { "val/loss",      "val/miou",   "val/f1_macro",
-                                                  "val/precision", "val/recall", "val/pixel_accuracy" };
+enum { EVAL_TAGS = 1 + STOKE_SCORES };
+static const char *const eval_tags[EVAL_TAGS] = {
+    "val/loss",
+#define STOKE_SCORE(id, name, title, metric, charted) "val/" #name,
+#include <stoke/scores.def>
+#undef STOKE_SCORE
+};
 
 static char *class_tag(const stk_setup *setup, uint32_t id)
 {
@@ -307,13 +311,11 @@ int stk_log_writer_step(stk_log_writer *log, const stk_log_step_note *note, stok
 /* A class that does not occur has no score, and no point in its curve. */
 static int events_of_evaluation(stk_log_writer *j, const stk_log_eval_note *note, stoke_error *err)
 {
-    const stoke_scores *s = &note->evaluation->scores;
-    const double scores[EVAL_TAGS] = { note->evaluation->loss, s->miou,   s->f1_macro,
-                                       s->precision,           s->recall, s->pixel_accuracy };
     size_t n = 0;
     for (; n < EVAL_TAGS; n++) {
         j->event_tags[n] = eval_tags[n];
-        j->event_values[n] = scores[n];
+        j->event_values[n] =
+            n ? stoke_score_value(&note->evaluation->scores, (int)n - 1) : note->evaluation->loss;
     }
     const uint32_t classes = stoke_confusion_classes(note->confusion);
     for (uint32_t i = 0; i < classes && i < j->classes; i++) {

@@ -12,6 +12,12 @@
 #define ANY         0x1p63 /* no upper limit worth telling */
 
 /* clang-format off: one entry, one paragraph */
+static const char METRICS[] =
+#define STOKE_SCORE(id, name, title, metric, charted) metric "|"
+#include <stoke/scores.def>
+#undef STOKE_SCORE
+    "loss";
+
 static const stoke_option table[] = {
     /* the network */
     { "model", STOKE_OPT_STRING, FIELD(model), .argument = "b0..b5",
@@ -124,9 +130,10 @@ static const stoke_option table[] = {
               "medical, random_crop ...) and pictures are more than 1.5 times as large, as `stoke predict` "
               "does. A "
               "run that goes on keeps what it had" },
-    { "metric", STOKE_OPT_CHOICE, FIELD(metric), .default_text = "miou", .choices = "miou|f1|accuracy|loss",
-      .help = "What decides which network is kept in best/: mean IoU, mean F1 of the classes, share of right "
-              "pixels, or the lowest loss on val" },
+    { "metric", STOKE_OPT_CHOICE, FIELD(metric), .default_text = "miou", .choices = METRICS,
+      .help = "What decides which network is kept in best/: the score on val that is highest (miou: mean "
+              "IoU; f1: "
+              "mean F1 of the classes; accuracy: share of right pixels; ...), or the lowest loss" },
     { "patience", STOKE_OPT_INT, FIELD(patience), .default_text = "0", .min = 0, .max = ANY, .argument = "N",
       .help = "Stop after N evaluations in a row without a better one; 0 goes on to the end" },
     /* the run folder */

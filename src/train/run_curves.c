@@ -17,7 +17,7 @@ const char *const stk_curve_files[STK_CURVES] = { "loss.svg", "miou.svg", "lr.sv
 
 enum {
     STEP_ARRAYS = 6,
-    EVAL_ARRAYS = 5,
+    EVAL_ARRAYS = 2 + STOKE_SCORES,
     ROUGH = 20, /* logged steps from which on raw values are noise to look through */
     FEW = 60    /* evaluations that get a mark each */
 };
@@ -53,9 +53,7 @@ static void fill(stk_run_curves *c, const stk_run_log *log)
         const stk_run_eval *e = &log->evals[i];
         c->eval_step[i] = (double)e->step;
         c->eval_loss[i] = e->loss;
-        c->miou[i] = e->miou;
-        c->f1[i] = e->f1_macro;
-        c->accuracy[i] = e->pixel_accuracy;
+        for (int k = 0; k < STOKE_SCORES; k++) c->score[k][i] = e->score[k];
     }
     c->best_step = NAN;
     if (log->best.values) {
@@ -74,10 +72,10 @@ int stk_curves_make(stk_run_curves *curves, const stk_run_log *log, stoke_error 
     if (!p) return stk_fail(err, STOKE_E_NOMEM, "no memory for the curves of a run");
     double **const by_step[STEP_ARRAYS] = { &curves->step, &curves->loss,  &curves->smooth,
                                             &curves->lr,   &curves->speed, &curves->wait };
-    double **const by_eval[EVAL_ARRAYS] = { &curves->eval_step, &curves->eval_loss, &curves->miou,
-                                            &curves->f1, &curves->accuracy };
     for (size_t i = 0; i < STEP_ARRAYS; i++, p += n) *by_step[i] = p;
-    for (size_t i = 0; i < EVAL_ARRAYS; i++, p += m) *by_eval[i] = p;
+    curves->eval_step = p;
+    curves->eval_loss = p + m;
+    for (size_t i = 0; i < STOKE_SCORES; i++) curves->score[i] = p + (2 + i) * m;
     fill(curves, log);
     return STOKE_OK;
 }
@@ -134,11 +132,13 @@ static int write_loss(const stk_run_curves *c, stoke_chart chart, FILE *out, sto
 
 static int write_scores(const stk_run_curves *c, stoke_chart chart, FILE *out, stoke_error *err)
 {
-    const stoke_series series[] = { along_evals(c, "mIoU", c->miou), along_evals(c, "F1 (macro)", c->f1),
-                                    along_evals(c, "pixel accuracy", c->accuracy) };
+    stoke_series series[STOKE_SCORES];
+    size_t n = 0;
+    for (int i = 0; i < STOKE_SCORES; i++)
+        if (stoke_score_at(i)->charted) series[n++] = along_evals(c, stoke_score_at(i)->title, c->score[i]);
     chart.y_min = 0;
     chart.y_max = 1;
-    return write_chart(c, "Validation scores", "score, 0 to 1", series, 3, 1, chart, out, err);
+    return write_chart(c, "Validation scores", "score, 0 to 1", series, n, 1, chart, out, err);
 }
 
 static int write_lr(const stk_run_curves *c, stoke_chart chart, FILE *out, stoke_error *err)

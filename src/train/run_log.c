@@ -113,12 +113,11 @@ static int keep_again(stk_json *place, const char *text, size_t length, stoke_er
 static int add_evaluation(stk_run_log *log, stk_json *json, uint64_t step, const char *text, size_t length,
                           stoke_error *err)
 {
-    const stk_run_eval eval = { step,
-                                stk_run_real(json, json->values, "t"),
-                                stk_run_real(json, json->values, "loss"),
-                                stk_run_real(json, json->values, "miou"),
-                                stk_run_real(json, json->values, "f1_macro"),
-                                stk_run_real(json, json->values, "pixel_accuracy") };
+    stk_run_eval eval = { .step = step,
+                          .t = stk_run_real(json, json->values, "t"),
+                          .loss = stk_run_real(json, json->values, "loss") };
+    for (int i = 0; i < STOKE_SCORES; i++)
+        eval.score[i] = stk_run_real(json, json->values, stoke_score_at(i)->name);
     while (log->n_evals && log->evals[log->n_evals - 1].step >= step) log->n_evals--;
     log->evaluations++;
     log->eval_seconds += sum_of(json, "seconds");

@@ -20,7 +20,7 @@ enum {
 /* NaN where a line says nothing, or null. */
 typedef struct stk_run_eval {
     uint64_t step;
-    double t, loss, miou, f1_macro, pixel_accuracy;
+    double t, loss, score[STOKE_SCORES];
 } stk_run_eval;
 
 typedef struct stk_run_log {

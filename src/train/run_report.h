@@ -16,7 +16,7 @@ typedef struct stk_run_curves {
     double *block; /* all of the arrays */
     size_t steps, evals;
     double *step, *loss, *smooth, *lr, *speed, *wait;
-    double *eval_step, *eval_loss, *miou, *f1, *accuracy;
+    double *eval_step, *eval_loss, *score[STOKE_SCORES];
     double best_step; /* NaN: none */
     char best_text[64];
 } stk_run_curves;

@@ -70,13 +70,8 @@ static int measure(stoke_trainer *t, stk_evaluate_result *result, stoke_error *e
 
 static double metric_of(const stoke_trainer *t, const stk_evaluate_result *e)
 {
-    switch ((stoke_metric_kind)t->setup.params.metric) {
-    case STOKE_METRIC_F1: return e->scores.f1_macro;
-    case STOKE_METRIC_ACCURACY: return e->scores.pixel_accuracy;
-    case STOKE_METRIC_LOSS: return e->loss;
-    case STOKE_METRIC_MIOU: break;
-    }
-    return e->scores.miou;
+    const int metric = (int)t->setup.params.metric;
+    return metric == STOKE_METRIC_LOSS ? e->loss : stoke_score_value(&e->scores, metric);
 }
 
 /* 1: better than all before, and now the best. */
