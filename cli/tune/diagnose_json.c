@@ -71,7 +71,7 @@ static void put_side(stoke_json *json, const char *key, const stoke_side *side)
     double cpu = 0, kernels = 0;
     for (size_t i = 0; i < side->n; i++) {
         const stoke_step_record *r = &side->records[i];
-        for (int k = 0; k < STOKE_MAKINGS; k++) cpu += (double)r->making[k].cpu_ns / 1e6 / (double)side->n;
+        for (int k = 0; k < STOKE_WORK_KINDS; k++) cpu += (double)r->making[k].cpu_ns / 1e6 / (double)side->n;
         kernels += (double)(r->augment_end - r->augment_start) / 1e6 / (double)side->n;
     }
     stoke_json_object(json, key);

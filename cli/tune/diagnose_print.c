@@ -310,7 +310,7 @@ static void print_certain(const diagnose_job *job)
     double cpu = 0;
     char ms[32];
     for (size_t i = 0; i < side->n; i++)
-        for (int k = 0; k < STOKE_MAKINGS; k++) cpu += (double)side->records[i].making[k].cpu_ns / 1e6;
+        for (int k = 0; k < STOKE_WORK_KINDS; k++) cpu += (double)side->records[i].making[k].cpu_ns / 1e6;
     cpu /= side->n ? (double)side->n : 1;
     cli_print("Certain: a batch takes %s ms of CPU time to make [measured], whatever else runs",
               ms_text(cpu, ms, sizeof ms));

@@ -148,6 +148,24 @@ typedef enum stoke_stage {
 } stoke_stage;
 STOKE_API const char *stoke_stage_name(stoke_stage stage);
 
+/* What is done to make a batch, summed over its samples. */
+typedef enum stoke_work {
+    STOKE_WORK_READ = 0, /* bytes from files, archives, caches */
+    STOKE_WORK_DECODE,   /* image and mask */
+    STOKE_WORK_FIT,      /* cut and resize */
+    STOKE_WORK_AUGMENT,  /* warp, colour, type and layout, into the row; mixing */
+    STOKE_WORK_COLLATE,  /* other loaders: stacking rows, passing them between processes */
+    STOKE_WORK_KINDS
+} stoke_work;
+STOKE_API const char *stoke_work_name(int making);
+
+/* cpu_ns + queued_ns <= wall_ns: what a clock's grain puts beyond that is cut off. */
+typedef struct stoke_work_time {
+    uint64_t wall_ns, cpu_ns;
+    uint64_t
+        queued_ns; /* ready to run, without a core (run queue); what is left of wall is waiting for files */
+} stoke_work_time;
+
 typedef struct stoke_stage_time {
     uint64_t wall_ns, cpu_ns, count;
 } stoke_stage_time;

@@ -13,23 +13,6 @@
 extern "C" {
 #endif
 
-/* What is done to make a batch, summed over its samples. */
-typedef enum stoke_making {
-    STOKE_MAKING_READ = 0, /* bytes from files, archives, caches */
-    STOKE_MAKING_DECODE,   /* image and mask */
-    STOKE_MAKING_FIT,      /* cut and resize */
-    STOKE_MAKING_AUGMENT,  /* warp, colour, type and layout, into the row; mixing */
-    STOKE_MAKING_COLLATE,  /* other loaders: stacking rows, passing them between processes */
-    STOKE_MAKINGS
-} stoke_making;
-STOKE_API const char *stoke_making_name(int making);
-
-typedef struct stoke_making_time {
-    uint64_t wall_ns, cpu_ns;
-    uint64_t
-        queued_ns; /* ready to run, without a core (run queue); what is left of wall is waiting for files */
-} stoke_making_time;
-
 typedef struct stoke_step_record {
     uint64_t number; /* counts from 0 over all epochs of a run */
     uint64_t epoch;
@@ -38,7 +21,7 @@ typedef struct stoke_step_record {
                                 for it; 0 also for the first of an epoch that the loader went on to */
     /* making, by whoever made it */
     uint64_t began, ready; /* first row begun, last row done (not yet in order) */
-    stoke_making_time making[STOKE_MAKINGS];
+    stoke_work_time making[STOKE_WORK_KINDS];
     uint64_t window_ns; /* workers waited for a free slot, since the batch before: the loader was ahead */
     /* the host */
     uint64_t pin_start, pin_end; /* a thread that copies into page-locked memory; ours writes there at once */
@@ -56,7 +39,8 @@ typedef struct stoke_step_record {
  * 0 = no more of them: those that are there stay. A batch that no step was launched for has none. Costs about
  * 2 us a sample. */
 STOKE_API int stoke_upload_record(stoke_upload *upload, size_t steps, stoke_error *err);
-/* Those that are complete, oldest first (finish first to have all). Valid until the next call on the upload. */
+/* Those that are complete, oldest first (finish first to have all). Valid until the next call on the upload.
+ */
 STOKE_API size_t stoke_upload_records(stoke_upload *upload, const stoke_step_record **records);
 
 #ifdef __cplusplus

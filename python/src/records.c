@@ -42,15 +42,15 @@ static int read_making(stoke_step_record *record, PyObject *making)
     PyObject *name, *times;
     while (PyDict_Next(making, &at, &name, &times)) {
         int k = 0;
-        while (k < STOKE_MAKINGS && PyUnicode_CompareWithASCIIString(name, stoke_making_name(k))) k++;
-        if (k == STOKE_MAKINGS) {
+        while (k < STOKE_WORK_KINDS && PyUnicode_CompareWithASCIIString(name, stoke_work_name(k))) k++;
+        if (k == STOKE_WORK_KINDS) {
             PyErr_Format(PyExc_ValueError, "%R is no part of making a batch", name);
             return -1;
         }
         unsigned long long wall, cpu, queued;
         if (!PyArg_ParseTuple(times, "KKK;a part of making is (wall, cpu, queued)", &wall, &cpu, &queued))
             return -1;
-        record->making[k] = (stoke_making_time){ wall, cpu, queued };
+        record->making[k] = (stoke_work_time){ wall, cpu, queued };
     }
     return 0;
 }

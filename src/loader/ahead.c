@@ -44,9 +44,9 @@ void stk_loader_trace(stoke_loader *loader, stk_loader_spans spans)
     pthread_mutex_unlock(&loader->lock);
 }
 
-const stk_batch_times *stk_batch_making(const stoke_batch *batch)
+const stk_batch_times *stk_batch_times_of(const stoke_batch *batch)
 {
-    return &((const stk_slot *)batch)->making; /* the batch is the slot's first member */
+    return &((const stk_slot *)batch)->times; /* the batch is the slot's first member */
 }
 
 void stk_loader_record(stoke_loader *loader, int on)

@@ -53,7 +53,7 @@ static inline void stk_spans_tell(const stk_loader_spans *spans, uint32_t worker
 void stk_loader_trace(stoke_loader *loader, stk_loader_spans spans);
 
 /* What it took to make a batch of next(); valid until it is released. */
-const stk_batch_times *stk_batch_making(const stoke_batch *batch);
+const stk_batch_times *stk_batch_times_of(const stoke_batch *batch);
 /* While on, workers ask the kernel how long they stood in line for a core: once a row, and twice where the
  * caller makes the rows (workers: 0). From the next row of every worker on. Any thread. */
 void stk_loader_record(stoke_loader *loader, int on);

@@ -7,32 +7,38 @@
 
 /* ---- sums ---- */
 
-/* A stage that ran for no longer than it lasted. */
-static stk_batch_stage_time took(uint64_t wall_ns, uint64_t cpu_ns)
+const char *stoke_work_name(int work)
 {
-    return (stk_batch_stage_time){ .wall_ns = wall_ns, .cpu_ns = cpu_ns < wall_ns ? cpu_ns : wall_ns };
+    static const char *const names[STOKE_WORK_KINDS] = { "read", "decode", "fit", "augment", "collate" };
+    return work >= 0 && work < STOKE_WORK_KINDS ? names[work] : "unknown";
 }
 
-static uint64_t stood(const stk_batch_stage_time *time)
+/* A stage that ran for no longer than it lasted. */
+static stoke_work_time took(uint64_t wall_ns, uint64_t cpu_ns)
+{
+    return (stoke_work_time){ .wall_ns = wall_ns, .cpu_ns = cpu_ns < wall_ns ? cpu_ns : wall_ns };
+}
+
+static uint64_t stood(const stoke_work_time *time)
 {
     return time->wall_ns - time->cpu_ns;
 }
 
-static void add(stk_batch_stage_time *sum, const stk_batch_stage_time *time)
+static void add(stoke_work_time *sum, const stoke_work_time *time)
 {
     sum->wall_ns += time->wall_ns;
     sum->cpu_ns += time->cpu_ns;
     sum->queued_ns += time->queued_ns;
 }
 
-void stk_making_row(stk_batch_times *making, const stoke_stage_time *times, uint64_t queued_ns)
+void stk_batch_times_row(stk_batch_times *made, const stoke_stage_time *times, uint64_t queued_ns)
 {
-    static const stk_batch_stage stage_of[] = { [STOKE_STAGE_READ] = STK_MAKING_READ,
-                                                [STOKE_STAGE_DECODE_IMAGE] = STK_MAKING_DECODE,
-                                                [STOKE_STAGE_DECODE_MASK] = STK_MAKING_DECODE,
-                                                [STOKE_STAGE_FIT] = STK_MAKING_FIT,
-                                                [STOKE_STAGE_WRITE] = STK_MAKING_AUGMENT };
-    stk_batch_stage_time row[STOKE_STAGE_WRITE + 1];
+    static const stoke_work stage_of[] = { [STOKE_STAGE_READ] = STOKE_WORK_READ,
+                                           [STOKE_STAGE_DECODE_IMAGE] = STOKE_WORK_DECODE,
+                                           [STOKE_STAGE_DECODE_MASK] = STOKE_WORK_DECODE,
+                                           [STOKE_STAGE_FIT] = STOKE_WORK_FIT,
+                                           [STOKE_STAGE_WRITE] = STOKE_WORK_AUGMENT };
+    stoke_work_time row[STOKE_STAGE_WRITE + 1];
     uint64_t all = 0;
     for (int i = STOKE_STAGE_READ; i <= STOKE_STAGE_WRITE; i++) {
         row[i] = took(times[i].wall_ns, times[i].cpu_ns);
@@ -41,15 +47,15 @@ void stk_making_row(stk_batch_times *making, const stoke_stage_time *times, uint
     const double share = queued_ns < all ? (double)queued_ns / (double)all : 1;
     for (int i = STOKE_STAGE_READ; i <= STOKE_STAGE_WRITE; i++) {
         if (queued_ns) row[i].queued_ns = (uint64_t)(share * (double)stood(&row[i]));
-        add(&making->time[stage_of[i]], &row[i]);
+        add(&made->time[stage_of[i]], &row[i]);
     }
 }
 
-void stk_making_whole(stk_batch_times *making, uint64_t wall_ns, uint64_t cpu_ns, uint64_t queued_ns)
+void stk_batch_times_whole(stk_batch_times *made, uint64_t wall_ns, uint64_t cpu_ns, uint64_t queued_ns)
 {
-    stk_batch_stage_time time = took(wall_ns, cpu_ns);
+    stoke_work_time time = took(wall_ns, cpu_ns);
     time.queued_ns = queued_ns < stood(&time) ? queued_ns : stood(&time);
-    add(&making->time[STK_MAKING_AUGMENT], &time);
+    add(&made->time[STOKE_WORK_AUGMENT], &time);
 }
 
 /* ---- the run queue ---- */

@@ -10,32 +10,18 @@
 #include <pthread.h>
 #include <stoke/loader.h>
 
-typedef enum stk_batch_stage {
-    STK_MAKING_READ,
-    STK_MAKING_DECODE,
-    STK_MAKING_FIT,
-    STK_MAKING_AUGMENT, /* into the row, and mixing */
-    STK_MAKING_STAGES
-} stk_batch_stage;
-
-/* cpu_ns + queued_ns <= wall_ns, always: what a clock's grain puts beyond that is cut off. */
-typedef struct stk_batch_stage_time {
-    uint64_t wall_ns, cpu_ns;
-    uint64_t queued_ns; /* ready to run, without a core */
-} stk_batch_stage_time;
-
 typedef struct stk_batch_times {
-    uint64_t began, ready; /* first row begun, last one done and mixed; CLOCK_MONOTONIC */
-    stk_batch_stage_time time[STK_MAKING_STAGES]; /* summed over the rows */
+    uint64_t began, ready;                  /* first row begun, last one done and mixed; CLOCK_MONOTONIC */
+    stoke_work_time time[STOKE_WORK_KINDS]; /* summed over the rows */
     uint64_t window_ns; /* workers waited for a slot before they began it, since the batch before */
     int first;          /* the loader was started, or started over, with it: nothing had been made ahead */
 } stk_batch_times;
 
 /* Adds a row: times[STOKE_STAGE_READ .. STOKE_STAGE_WRITE], and how long its thread stood in line meanwhile,
  * which goes to the stages by how long each of them did not run. */
-void stk_making_row(stk_batch_times *making, const stoke_stage_time *times, uint64_t queued_ns);
+void stk_batch_times_row(stk_batch_times *made, const stoke_stage_time *times, uint64_t queued_ns);
 /* Adds what was done to the batch as a whole. */
-void stk_making_whole(stk_batch_times *making, uint64_t wall_ns, uint64_t cpu_ns, uint64_t queued_ns);
+void stk_batch_times_whole(stk_batch_times *made, uint64_t wall_ns, uint64_t cpu_ns, uint64_t queued_ns);
 
 /* How long a thread has stood in the run queue: the second field of its schedstat, by a descriptor that
  * stays open. Zeroed is unused. */

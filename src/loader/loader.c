@@ -80,14 +80,14 @@ static int make_benches(stoke_loader *loader, stoke_error *err)
 }
 
 /* Who makes a loader has a plan, or holds something beside it, or neither. */
-typedef struct making {
+typedef struct create_options {
     const stoke_allocator *allocator;
     int raw;
     const stk_loader_plan *planned;
     const stoke_memory_share *beside;
-} making;
+} create_options;
 
-static int plan_memory(stoke_loader *loader, const stoke_data_params *params, const making *how,
+static int plan_memory(stoke_loader *loader, const stoke_data_params *params, const create_options *how,
                        stoke_error *err)
 {
     stk_loader_plan own;
@@ -110,7 +110,7 @@ static int plan_memory(stoke_loader *loader, const stoke_data_params *params, co
 }
 
 static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke_data_params *given,
-                 const making *how, stoke_error *err)
+                 const create_options *how, stoke_error *err)
 {
     int r = stk_loader_check_params(given, err);
     if (r) return r;
@@ -145,7 +145,7 @@ static int build(stoke_loader *loader, const stoke_dataset *dataset, const stoke
 }
 
 static int create(stoke_loader **out, const stoke_dataset *dataset, const stoke_data_params *params,
-                  const making *how, stoke_error *err)
+                  const create_options *how, stoke_error *err)
 {
     *out = NULL;
     stoke_loader *loader = stk_calloc(1, sizeof *loader);
@@ -161,27 +161,28 @@ static int create(stoke_loader **out, const stoke_dataset *dataset, const stoke_
 int stoke_loader_create(stoke_loader **out, const stoke_dataset *dataset, const stoke_data_params *params,
                         const stoke_allocator *allocator, stoke_error *err)
 {
-    return create(out, dataset, params, &(making){ .allocator = allocator }, err);
+    return create(out, dataset, params, &(create_options){ .allocator = allocator }, err);
 }
 
 int stoke_loader_create_beside(stoke_loader **out, const stoke_dataset *dataset,
                                const stoke_data_params *params, const stoke_allocator *allocator,
                                const stoke_memory_share *beside, stoke_error *err)
 {
-    return create(out, dataset, params, &(making){ .allocator = allocator, .beside = beside }, err);
+    return create(out, dataset, params, &(create_options){ .allocator = allocator, .beside = beside }, err);
 }
 
 int stk_loader_create_raw(stoke_loader **out, const stoke_dataset *dataset, const stoke_data_params *params,
                           const stoke_allocator *allocator, const stoke_memory_share *beside,
                           stoke_error *err)
 {
-    return create(out, dataset, params, &(making){ .allocator = allocator, .raw = 1, .beside = beside }, err);
+    return create(out, dataset, params,
+                  &(create_options){ .allocator = allocator, .raw = 1, .beside = beside }, err);
 }
 
 int stk_loader_create_planned(stoke_loader **out, const stoke_dataset *dataset,
                               const stoke_data_params *params, const stk_loader_plan *plan, stoke_error *err)
 {
-    return create(out, dataset, params, &(making){ .planned = plan }, err);
+    return create(out, dataset, params, &(create_options){ .planned = plan }, err);
 }
 
 int stoke_data_size(const stoke_dataset *dataset, const stoke_data_params *params, uint32_t size[2],

@@ -108,7 +108,7 @@ stk_slot *stk_slots_open(stk_slots *slots, uint32_t rows)
         slot->rows = rows;
         slot->issued = slot->done = slot->replaced = slot->skipped = 0;
         slot->origins = (stk_slot_origins){ 0 };
-        slot->making = (stk_batch_times){ 0 };
+        slot->times = (stk_batch_times){ 0 };
         slot->error.code = STOKE_OK;
         slots->queue[(slots->head + slots->queued++) % slots->count] = i;
         return slot;

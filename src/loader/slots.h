@@ -46,7 +46,7 @@ typedef struct stk_slot {
     uint32_t rows, issued, done; /* of this batch; handed to workers; finished */
     uint32_t replaced, skipped;
     stk_slot_origins origins;
-    stk_batch_times making;
+    stk_batch_times times;
     uint64_t ticket; /* of its first row: rows are numbered in the order of delivery, over all epochs */
     uint64_t *ids;
     const char **names;

@@ -56,7 +56,7 @@ static stk_slot *open_next(stoke_loader *loader)
     slot->batch.count = rows;
     slot->ticket = loader->tickets;
     loader->tickets += rows;
-    slot->making.first = loader->fresh;
+    slot->times.first = loader->fresh;
     loader->fresh = 0;
     at->k++;
     return slot;
@@ -69,8 +69,8 @@ static stk_slot *take_row(stoke_loader *loader, uint32_t *row)
     stk_slot *slot = loader->filling;
     if (!slot) return NULL;
     *row = slot->issued++;
-    if (!*row) slot->making.began = stk_now_ns();
-    slot->making.window_ns += loader->window_ns;
+    if (!*row) slot->times.began = stk_now_ns();
+    slot->times.window_ns += loader->window_ns;
     loader->window_ns = 0;
     if (slot->issued == slot->rows) loader->filling = NULL;
     loader->in_flight++;
@@ -96,7 +96,7 @@ static int book_row(stk_loader_worker *worker, stk_slot *slot, uint32_t row,
         loader->stats.stage[i].cpu_ns += worker->scratch.times[i].cpu_ns;
         loader->stats.stage[i].count += worker->scratch.times[i].count;
     }
-    stk_making_row(&slot->making, worker->scratch.times, queued_ns);
+    stk_batch_times_row(&slot->times, worker->scratch.times, queued_ns);
     loader->stats.bytes_read += worker->scratch.bytes_read;
     loader->stats.retries += result->retries;
     worker->memory = stk_scratch_memory(&worker->scratch);
@@ -139,7 +139,7 @@ static void finish_batch(stk_loader_worker *worker, stk_slot *slot)
     pthread_mutex_lock(&loader->lock);
     loader->stats.stage[STOKE_STAGE_WRITE].cpu_ns += cpu_end - cpu;
     loader->stats.stage[STOKE_STAGE_WRITE].wall_ns += wall_end - wall;
-    stk_making_whole(&slot->making, wall_end - wall, cpu_end - cpu, queued);
+    stk_batch_times_whole(&slot->times, wall_end - wall, cpu_end - cpu, queued);
     worker->memory = stk_scratch_memory(&worker->scratch);
     if (r) slot->error = error;
 }
@@ -166,7 +166,7 @@ int stk_worker_step(stk_loader_worker *worker)
     if (book_row(worker, slot, row, &result, queued)) {
         if (slot->skipped || mixes_here(loader)) finish_batch(worker, slot);
         slot->state = STK_SLOT_READY;
-        slot->making.ready = stk_now_ns();
+        slot->times.ready = stk_now_ns();
     }
     loader->in_flight--;
     if (slot->state == STK_SLOT_READY || ((loader->paused || loader->resting) && !loader->in_flight))

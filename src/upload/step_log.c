@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/upload/step_log.h"
 
+#include <string.h>
+
 #include "src/base/error.h"
 #include "src/base/mem.h"
-
-_Static_assert((int)STK_MAKING_READ == STOKE_MAKING_READ && (int)STK_MAKING_DECODE == STOKE_MAKING_DECODE &&
-                   (int)STK_MAKING_FIT == STOKE_MAKING_FIT &&
-                   (int)STK_MAKING_AUGMENT == STOKE_MAKING_AUGMENT &&
-                   (int)STK_MAKING_STAGES == STOKE_MAKING_COLLATE,
-               "a record counts what the loader counts, and what only others do after that");
-
-const char *stoke_making_name(int making)
-{
-    static const char *const names[STOKE_MAKINGS] = { "read", "decode", "fit", "augment", "collate" };
-    return making >= 0 && making < STOKE_MAKINGS ? names[making] : "unknown";
-}
 
 int stk_step_log_create(stk_step_log *step_log, uint32_t batches, stoke_error *err)
 {
@@ -56,29 +46,26 @@ static stk_step_page *page_of(const stk_step_log *step_log, uint64_t transfer)
 
 /* ---- a batch ---- */
 
-void stk_record_making(stoke_step_record *record, const stoke_batch *batch, const stk_batch_times *making)
+void stk_record_making(stoke_step_record *record, const stoke_batch *batch, const stk_batch_times *made)
 {
     *record = (stoke_step_record){ .epoch = batch->epoch,
                                    .samples = batch->count,
-                                   .first_of_epoch = making->first != 0,
-                                   .began = making->began,
-                                   .ready = making->ready,
-                                   .window_ns = making->window_ns };
-    for (int m = 0; m < STK_MAKING_STAGES; m++) {
-        const stk_batch_stage_time *time = &making->time[m];
-        record->making[m] = (stoke_making_time){ time->wall_ns, time->cpu_ns, time->queued_ns };
-    }
+                                   .first_of_epoch = made->first != 0,
+                                   .began = made->began,
+                                   .ready = made->ready,
+                                   .window_ns = made->window_ns };
+    memcpy(record->making, made->time, sizeof record->making);
 }
 
 void stk_step_log_sent(stk_step_log *step_log, uint64_t transfer, const stoke_batch *batch,
-                       const stk_batch_times *making, uint64_t sent)
+                       const stk_batch_times *made, uint64_t sent)
 {
     uint32_t i = 0;
     while (i < step_log->pages && step_log->page[i].state != STK_PAGE_FREE) i++;
     if (i == step_log->pages) return;
     stk_step_page *page = &step_log->page[i];
     *page = (stk_step_page){ .state = STK_PAGE_AHEAD, .transfer = transfer };
-    stk_record_making(&page->record, batch, making);
+    stk_record_making(&page->record, batch, made);
     page->record.sent = sent;
 }
 

@@ -51,11 +51,11 @@ stoke_step_record *stk_step_log_begin(stk_step_log *step_log, stoke_step_record 
 void stk_step_log_end(stk_step_log *step_log);
 
 /* A record as far as making goes; zero for the rest. For whoever takes batches without an upload too. */
-void stk_record_making(stoke_step_record *record, const stoke_batch *batch, const stk_batch_times *making);
+void stk_record_making(stoke_step_record *record, const stoke_batch *batch, const stk_batch_times *made);
 
 /* A batch was put on its way at `sent`. */
 void stk_step_log_sent(stk_step_log *step_log, uint64_t transfer, const stoke_batch *batch,
-                       const stk_batch_times *making, uint64_t sent);
+                       const stk_batch_times *made, uint64_t sent);
 /* What was sent and not taken will not be taken. */
 void stk_step_log_forget(stk_step_log *step_log);
 /* The trip has ended; `kernels` NULL: there were none. */

@@ -295,7 +295,7 @@ int stk_transfer_fill(stoke_upload *upload, stk_ring_slot *slot, uint64_t deadli
         return r;
     }
     pthread_mutex_lock(&upload->lock);
-    stk_step_log_sent(&upload->step_log, upload->sent, transfer->host, stk_batch_making(transfer->host),
+    stk_step_log_sent(&upload->step_log, upload->sent, transfer->host, stk_batch_times_of(transfer->host),
                       sent);
     upload->sent++;
     pthread_mutex_unlock(&upload->lock);

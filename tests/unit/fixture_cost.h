@@ -30,8 +30,8 @@ static inline double costing_random(uint64_t *state)
 static inline void costing_make(stoke_step_record *record, double cpu_ms, double io_ms, double kernels_ms)
 {
     memset(record, 0, sizeof *record);
-    record->making[STOKE_MAKING_DECODE].cpu_ns = (uint64_t)(cpu_ms * 1e6 + 0.5);
-    record->making[STOKE_MAKING_DECODE].wall_ns = (uint64_t)((cpu_ms + io_ms) * 1e6 + 0.5);
+    record->making[STOKE_WORK_DECODE].cpu_ns = (uint64_t)(cpu_ms * 1e6 + 0.5);
+    record->making[STOKE_WORK_DECODE].wall_ns = (uint64_t)((cpu_ms + io_ms) * 1e6 + 0.5);
     if (kernels_ms > 0) {
         record->augment_start = 1000000;
         record->augment_end = 1000000 + (uint64_t)(kernels_ms * 1e6 + 0.5);

@@ -39,7 +39,7 @@ static void begin(run *r, size_t n)
         x->copy_start = 700 + 2 * i;
         x->copy_end = 702 + 2 * i;
         x->copy_bytes = 1;
-        x->making[STOKE_MAKING_DECODE] = (stoke_making_time){ 10, 10, 0 };
+        x->making[STOKE_WORK_DECODE] = (stoke_work_time){ 10, 10, 0 };
     }
 }
 
@@ -108,7 +108,7 @@ static void test_cuts_the_chain_of_the_loop(void **state)
     r.setup.transfer = STOKE_TRANSFER_PINNED;
     *last(&r) = (stoke_step_record){ .number = 2,
                                      .ready = 1105,
-                                     .making[STOKE_MAKING_DECODE] = { 10, 10, 0 },
+                                     .making[STOKE_WORK_DECODE] = { 10, 10, 0 },
                                      .pin_start = 1105,
                                      .pin_end = 1107,
                                      .asked = 1000,
@@ -245,12 +245,12 @@ static void test_divides_input_by_state_and_not_by_overlap(void **state)
     begin(&r, 4);
     r.setup.prefetch = 2;
     last(&r)->ready = last(&r)->copy_start = last(&r)->copy_end = 1234; /* 34 of the gap from 1200 to 1240 */
-    r.record[1].making[STOKE_MAKING_FIT] = (stoke_making_time){ 999, 999, 0 }; /* out of the window of two */
-    r.record[2].making[STOKE_MAKING_DECODE] = (stoke_making_time){ 20, 12, 3 };
-    r.record[2].making[STOKE_MAKING_READ] = (stoke_making_time){ 12, 2, 0 };
-    r.record[3].making[STOKE_MAKING_DECODE] = (stoke_making_time){ 0 };
-    r.record[3].making[STOKE_MAKING_AUGMENT] = (stoke_making_time){ 20, 20, 0 };
-    r.record[3].making[STOKE_MAKING_COLLATE] = (stoke_making_time){ 6, 6, 0 };
+    r.record[1].making[STOKE_WORK_FIT] = (stoke_work_time){ 999, 999, 0 }; /* out of the window of two */
+    r.record[2].making[STOKE_WORK_DECODE] = (stoke_work_time){ 20, 12, 3 };
+    r.record[2].making[STOKE_WORK_READ] = (stoke_work_time){ 12, 2, 0 };
+    r.record[3].making[STOKE_WORK_DECODE] = (stoke_work_time){ 0 };
+    r.record[3].making[STOKE_WORK_AUGMENT] = (stoke_work_time){ 20, 20, 0 };
+    r.record[3].making[STOKE_WORK_COLLATE] = (stoke_work_time){ 6, 6, 0 };
     r.record[3].window_ns = 10;
     attribute(
         &r); /* decode 12, queued 3, files 5 + 10, read 2, augment 20, collate 6, window 10: 68 in all */
@@ -389,10 +389,10 @@ static void any_run(run *r, uint64_t *seed)
                                 &x->copy_start,  &x->copy_end, &x->copy_bytes, &x->augment_start,
                                 &x->augment_end, &x->busy_ns,  &x->window_ns };
         for (size_t k = 0; k < sizeof moments / sizeof *moments; k++) *moments[k] = any_moment(seed, at);
-        for (int k = 0; k < STOKE_MAKINGS; k++) {
+        for (int k = 0; k < STOKE_WORK_KINDS; k++) {
             const unsigned shift = wild ? 0 : 54;
-            x->making[k] = (stoke_making_time){ next_random(seed) >> shift, next_random(seed) >> shift,
-                                                next_random(seed) >> shift };
+            x->making[k] = (stoke_work_time){ next_random(seed) >> shift, next_random(seed) >> shift,
+                                              next_random(seed) >> shift };
         }
         x->first_of_epoch = next_random(seed) % 6 == 0;
         x->end = at;

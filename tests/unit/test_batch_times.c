@@ -25,22 +25,22 @@ static void time_in_line_goes_to_stages_that_stood(void **state)
                                               [STOKE_STAGE_FIT] = { .wall_ns = 10, .cpu_ns = 15 },
                                               [STOKE_STAGE_WRITE] = { .wall_ns = 70, .cpu_ns = 70 } };
     static const uint64_t queued[] = { 0, 40, 1000 }; /* the last: more than it stood */
-    static const stk_batch_stage_time wanted[][STK_MAKING_STAGES] = {
+    static const stoke_work_time wanted[][STOKE_WORK_KINDS] = {
         { { 100, 40, 0 }, { 80, 60, 0 }, { 10, 10, 0 }, { 70, 70, 0 } },
         { { 100, 40, 30 }, { 80, 60, 10 }, { 10, 10, 0 }, { 70, 70, 0 } },
         { { 100, 40, 60 }, { 80, 60, 20 }, { 10, 10, 0 }, { 70, 70, 0 } },
     };
     for (size_t i = 0; i < 3; i++) {
         stk_batch_times making = { 0 };
-        stk_making_row(&making, times, queued[i]);
+        stk_batch_times_row(&making, times, queued[i]);
         assert_memory_equal(making.time, wanted[i], sizeof wanted[i]);
-        stk_making_row(&making, times, 0); /* rows add up */
-        assert_int_equal(making.time[STK_MAKING_READ].wall_ns, 200);
-        assert_int_equal(making.time[STK_MAKING_READ].queued_ns, wanted[i][STK_MAKING_READ].queued_ns);
-        stk_making_whole(&making, 8, 5, queued[i]);
-        assert_int_equal(making.time[STK_MAKING_AUGMENT].wall_ns, 148);
-        assert_int_equal(making.time[STK_MAKING_AUGMENT].cpu_ns, 145);
-        assert_int_equal(making.time[STK_MAKING_AUGMENT].queued_ns, i ? 3 : 0);
+        stk_batch_times_row(&making, times, 0); /* rows add up */
+        assert_int_equal(making.time[STOKE_WORK_READ].wall_ns, 200);
+        assert_int_equal(making.time[STOKE_WORK_READ].queued_ns, wanted[i][STOKE_WORK_READ].queued_ns);
+        stk_batch_times_whole(&making, 8, 5, queued[i]);
+        assert_int_equal(making.time[STOKE_WORK_AUGMENT].wall_ns, 148);
+        assert_int_equal(making.time[STOKE_WORK_AUGMENT].cpu_ns, 145);
+        assert_int_equal(making.time[STOKE_WORK_AUGMENT].queued_ns, i ? 3 : 0);
     }
 }
 
@@ -163,7 +163,7 @@ static stk_batch_times next_making(stoke_loader *loader)
     if (!stoke_loader_remaining(loader))
         assert_int_equal(stoke_loader_set_epoch(loader, loader->epoch + 1), 0);
     assert_int_equal(stoke_loader_next(loader, &batch), 0);
-    const stk_batch_times making = *stk_batch_making(batch);
+    const stk_batch_times making = *stk_batch_times_of(batch);
     stoke_batch_release(loader, &batch);
     return making;
 }
@@ -194,7 +194,7 @@ static void the_kernel_is_asked_only_for_records(void **state)
         stoke_loader *loader = open_loader(state, &dataset, workers);
         for (int i = 0; i < 4; i++) {
             const stk_batch_times making = next_making(loader);
-            for (int s = 0; s < STK_MAKING_STAGES; s++) assert_int_equal(making.time[s].queued_ns, 0);
+            for (int s = 0; s < STOKE_WORK_KINDS; s++) assert_int_equal(making.time[s].queued_ns, 0);
         }
         assert_false(line_is_open(loader));
         stk_loader_record(loader, 1);

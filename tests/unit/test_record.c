@@ -21,9 +21,9 @@ static const double step_ms = 0.2;
 static void check_making(const stoke_step_record *r, size_t i, int64_t workers)
 {
     uint64_t wall = 0;
-    for (int m = 0; m < STOKE_MAKINGS; m++) {
-        const stoke_making_time *time = &r->making[m];
-        assert_int_equal(time->wall_ns > 0, m != STOKE_MAKING_COLLATE);
+    for (int m = 0; m < STOKE_WORK_KINDS; m++) {
+        const stoke_work_time *time = &r->making[m];
+        assert_int_equal(time->wall_ns > 0, m != STOKE_WORK_COLLATE);
         assert_true(time->cpu_ns <= time->wall_ns);
         assert_true(time->queued_ns <= time->wall_ns - time->cpu_ns);
         wall += time->wall_ns;
@@ -443,8 +443,8 @@ static void events_are_read_in_any_order(void **state)
 static void makings_have_names(void **state)
 {
     static const char *const names[] = { "read", "decode", "fit", "augment", "collate", "unknown" };
-    for (int i = 0; i <= STOKE_MAKINGS; i++) assert_string_equal(stoke_making_name(i), names[i]);
-    assert_string_equal(stoke_making_name(-1), "unknown");
+    for (int i = 0; i <= STOKE_WORK_KINDS; i++) assert_string_equal(stoke_work_name(i), names[i]);
+    assert_string_equal(stoke_work_name(-1), "unknown");
 }
 
 int main(void)

@@ -132,7 +132,7 @@ static void divide_input(attributing *a, size_t i, uint64_t start, uint64_t end,
         out_of_order = idle_within(a, most(start, a->later_ready[i]), end);
     row[STOKE_IDLE_ORDER] += out_of_order;
     /* Nothing is known of its making: the wait is one after the step before. */
-    if (!stk_making_divide(&a->sums, ns - out_of_order, row))
+    if (!stk_batch_times_divide(&a->sums, ns - out_of_order, row))
         add_unknown(a, row, STOKE_IDLE_INSIDE, ns - out_of_order);
 }
 
@@ -267,8 +267,8 @@ static void go_through(attributing *a, uint64_t (*per_step)[STOKE_IDLES])
     for (size_t i = 0; i < a->n; i++) {
         uint64_t row[STOKE_IDLES] = { 0 };
         ready = most(ready, a->records[i].ready);
-        stk_making_add(&a->sums, &a->records[i]);
-        if (i >= window) stk_making_take_off(&a->sums, &a->records[i - window]);
+        stk_batch_times_add(&a->sums, &a->records[i]);
+        if (i >= window) stk_batch_times_take_off(&a->sums, &a->records[i - window]);
         if (i < a->from) continue;
         take_in(a, i, a->records[i].ready ? ready : 0, row);
         for (int k = 0; k < STOKE_IDLES; k++) {

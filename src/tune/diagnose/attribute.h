@@ -15,11 +15,11 @@ typedef struct stk_attribute_sums {
     stk_wide weight[STOKE_IDLE_INPUTS];
 } stk_attribute_sums;
 
-void stk_making_add(stk_attribute_sums *sums, const stoke_step_record *record);
-void stk_making_take_off(stk_attribute_sums *sums, const stoke_step_record *record);
+void stk_batch_times_add(stk_attribute_sums *sums, const stoke_step_record *record);
+void stk_batch_times_take_off(stk_attribute_sums *sums, const stoke_step_record *record);
 
 /* Divides `ns` by the shares, to the nanosecond: added to row. 0 = the sums are empty, and row is as before.
  */
-int stk_making_divide(const stk_attribute_sums *sums, uint64_t ns, uint64_t row[STOKE_IDLES]);
+int stk_batch_times_divide(const stk_attribute_sums *sums, uint64_t ns, uint64_t row[STOKE_IDLES]);
 
 #endif

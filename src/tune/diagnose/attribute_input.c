@@ -7,17 +7,17 @@
 
 #include "src/tune/diagnose/attribute.h"
 
-static const int cause_of[STOKE_MAKINGS] = {
-    [STOKE_MAKING_READ] = STOKE_IDLE_READ,       [STOKE_MAKING_DECODE] = STOKE_IDLE_DECODE,
-    [STOKE_MAKING_FIT] = STOKE_IDLE_FIT,         [STOKE_MAKING_AUGMENT] = STOKE_IDLE_AUGMENT,
-    [STOKE_MAKING_COLLATE] = STOKE_IDLE_COLLATE,
+static const int cause_of[STOKE_WORK_KINDS] = {
+    [STOKE_WORK_READ] = STOKE_IDLE_READ,       [STOKE_WORK_DECODE] = STOKE_IDLE_DECODE,
+    [STOKE_WORK_FIT] = STOKE_IDLE_FIT,         [STOKE_WORK_AUGMENT] = STOKE_IDLE_AUGMENT,
+    [STOKE_WORK_COLLATE] = STOKE_IDLE_COLLATE,
 };
 
 static stk_attribute_sums weigh(const stoke_step_record *record)
 {
     stk_attribute_sums w = { 0 };
-    for (int i = 0; i < STOKE_MAKINGS; i++) {
-        const stoke_making_time *time = &record->making[i];
+    for (int i = 0; i < STOKE_WORK_KINDS; i++) {
+        const stoke_work_time *time = &record->making[i];
         const stk_wide on_cpu = (stk_wide)time->cpu_ns + time->queued_ns;
         w.weight[cause_of[i]] += time->cpu_ns;
         w.weight[STOKE_IDLE_CONTENTION] += time->queued_ns;
@@ -27,13 +27,13 @@ static stk_attribute_sums weigh(const stoke_step_record *record)
     return w;
 }
 
-void stk_making_add(stk_attribute_sums *sums, const stoke_step_record *record)
+void stk_batch_times_add(stk_attribute_sums *sums, const stoke_step_record *record)
 {
     const stk_attribute_sums w = weigh(record);
     for (int i = 0; i < STOKE_IDLE_INPUTS; i++) sums->weight[i] += w.weight[i];
 }
 
-void stk_making_take_off(stk_attribute_sums *sums, const stoke_step_record *record)
+void stk_batch_times_take_off(stk_attribute_sums *sums, const stoke_step_record *record)
 {
     const stk_attribute_sums w = weigh(record);
     for (int i = 0; i < STOKE_IDLE_INPUTS; i++) sums->weight[i] -= w.weight[i];
@@ -54,7 +54,7 @@ static uint64_t narrow(const stk_attribute_sums *sums, uint64_t weight[STOKE_IDL
     return narrow_total;
 }
 
-int stk_making_divide(const stk_attribute_sums *sums, uint64_t ns, uint64_t row[STOKE_IDLES])
+int stk_batch_times_divide(const stk_attribute_sums *sums, uint64_t ns, uint64_t row[STOKE_IDLES])
 {
     uint64_t weight[STOKE_IDLE_INPUTS], rest[STOKE_IDLE_INPUTS], left = ns;
     const uint64_t total = narrow(sums, weight);

@@ -67,7 +67,7 @@ static int set_epoch(stk_diagnose_loop *loop, stoke_error *err)
 
 static void keep(stk_diagnose_loop *loop, uint64_t start, uint64_t end)
 {
-    const stk_batch_times *making = stk_batch_making(loop->rows);
+    const stk_batch_times *making = stk_batch_times_of(loop->rows);
     stoke_step_record *record = &loop->out->records[loop->out->n++];
     stk_record_making(record, loop->rows, making);
     record->asked = loop->asked;

@@ -95,11 +95,11 @@ static int one_step(run *r, stoke_error *err)
 }
 
 /* What making the batches that count took, in all. */
-static stoke_making_time making_of(const stk_diagnose_run *s)
+static stoke_work_time making_of(const stk_diagnose_run *s)
 {
-    stoke_making_time sum = { 0 };
+    stoke_work_time sum = { 0 };
     for (size_t i = s->from; i < s->n; i++)
-        for (int k = 0; k < STOKE_MAKINGS; k++) {
+        for (int k = 0; k < STOKE_WORK_KINDS; k++) {
             sum.cpu_ns += s->records[i].making[k].cpu_ns;
             sum.queued_ns += s->records[i].making[k].queued_ns;
         }
@@ -110,7 +110,7 @@ static void sum_up(run *r, const stk_diagnose_load_seen *seen)
 {
     const stoke_setup *setup = &r->loop.job->setup;
     stk_diagnose_run *out = r->loop.out;
-    const stoke_making_time sum = making_of(out);
+    const stoke_work_time sum = making_of(out);
     const double making = (double)sum.cpu_ns;
     const int serial = !setup->workers && setup->transfer != STOKE_TRANSFER_STREAM;
     const double loop = seen->thread_ns - r->restart_cpu_ns - r->loop.step_cpu_ns - (serial ? making : 0);

@@ -72,8 +72,8 @@ static int files_dominate(const stoke_side *side)
 {
     double on_core = 0, elsewhere = 0;
     for (size_t i = 0; i < side->n; i++)
-        for (int k = 0; k < STOKE_MAKINGS; k++) {
-            const stoke_making_time *time = &side->records[i].making[k];
+        for (int k = 0; k < STOKE_WORK_KINDS; k++) {
+            const stoke_work_time *time = &side->records[i].making[k];
             const double io = (double)time->wall_ns - (double)time->cpu_ns - (double)time->queued_ns;
             on_core += (double)time->cpu_ns;
             if (io > 0) elsewhere += io;

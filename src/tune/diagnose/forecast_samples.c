@@ -54,10 +54,10 @@ static int check_costs(const stoke_costs *costs, stoke_error *err)
 
 static stk_forecast_batch_cost cost_of(const stoke_step_record *record, double part[STOKE_IDLES])
 {
-    static const int stage[STOKE_MAKINGS] = { STOKE_IDLE_READ, STOKE_IDLE_DECODE, STOKE_IDLE_FIT,
-                                              STOKE_IDLE_AUGMENT, STOKE_IDLE_COLLATE };
+    static const int stage[STOKE_WORK_KINDS] = { STOKE_IDLE_READ, STOKE_IDLE_DECODE, STOKE_IDLE_FIT,
+                                                 STOKE_IDLE_AUGMENT, STOKE_IDLE_COLLATE };
     stk_forecast_batch_cost cost = { .kernels = NAN };
-    for (int i = 0; i < STOKE_MAKINGS; i++) {
+    for (int i = 0; i < STOKE_WORK_KINDS; i++) {
         const double cpu = (double)record->making[i].cpu_ns / 1e6;
         const double io =
             ((double)record->making[i].wall_ns - (double)record->making[i].queued_ns) / 1e6 - cpu;
