@@ -19,13 +19,7 @@ static int next(stoke_loader *loader, uint64_t *epoch, const stoke_batch **batch
     if (status == STOKE_E_END && stoke_loader_set_epoch(loader, ++*epoch) == STOKE_OK)
         status = stoke_loader_next(loader, batch);
     if (status != STOKE_OK) return status;
-    rows->count = (*batch)->count;
-    rows->images = (*batch)->images; /* dtype f32, the default */
-    rows->layout = (*batch)->layout;
-    rows->image_row_floats = (*batch)->image_row_bytes / sizeof(float);
-    rows->masks = (*batch)->masks;
-    rows->mask_dtype = (*batch)->mask_dtype;
-    rows->mask_row_bytes = (*batch)->mask_row_bytes;
+    *rows = stoke_net_batch_of(*batch);
     return STOKE_OK;
 }
 

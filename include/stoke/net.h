@@ -120,17 +120,8 @@ STOKE_API void stoke_net_close(stoke_net **net);
 STOKE_API const char *stoke_net_remark(const stoke_net *net, size_t index);
 STOKE_API const stoke_net_plan *stoke_net_plan_used(const stoke_net *net);
 
-/* A batch of at most params.batch rows, as the loader delivers it with normalize = imagenet and dtype f32:
- *
- *   rows.count = batch->count;
- *   rows.images = batch->images;
- *   rows.layout = batch->layout;
- *   rows.image_row_floats = batch->image_row_bytes / sizeof(float);
- *   rows.masks = batch->masks;
- *   rows.mask_dtype = batch->mask_dtype;
- *   rows.mask_row_bytes = batch->mask_row_bytes;
- *   rows.masks_b = batch->masks_b, rows.lambda = batch->lambda; // with MixUp
- */
+struct stoke_batch;
+/* A batch of at most params.batch rows. */
 typedef struct stoke_net_batch {
     uint32_t count;
     const float *images; /* (value / 255 - mean) / std per channel; mean 0.485 0.456 0.406, std 0.229 0.224
@@ -142,6 +133,9 @@ typedef struct stoke_net_batch {
     stoke_dtype mask_dtype;      /* u8, u16, i32, i64 */
     size_t mask_row_bytes;
 } stoke_net_batch;
+/* A batch of the loader (<stoke/loader.h>) with normalize = imagenet and dtype f32, as it lies there: valid until
+ * the batch is released. */
+STOKE_API stoke_net_batch stoke_net_batch_of(const struct stoke_batch *batch);
 
 /* Logits of a batch in inference mode (running statistics, no dropout): f32 at a quarter of the size,
  * [count][rows][columns][stride]. The array is the network's, until the next call. */

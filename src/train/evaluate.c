@@ -24,7 +24,7 @@ typedef struct pass {
     uint64_t losses;
 } pass;
 
-stoke_net_batch stk_net_batch_of(const stoke_batch *batch)
+stoke_net_batch stoke_net_batch_of(const stoke_batch *batch)
 {
     return (stoke_net_batch){ .count = batch->count,
                               .images = batch->images,
@@ -44,7 +44,7 @@ static const void *mask_of(const stoke_batch *batch, uint32_t row)
 
 static stoke_net_batch rows_of(const stoke_batch *batch, uint32_t first, uint32_t count)
 {
-    stoke_net_batch rows = stk_net_batch_of(batch);
+    stoke_net_batch rows = stoke_net_batch_of(batch);
     rows.count = count;
     rows.images += first * rows.image_row_floats;
     rows.masks = mask_of(batch, first);

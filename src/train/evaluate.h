@@ -10,9 +10,6 @@
 
 #include "src/pix/pix.h"
 
-/* A batch of the loader as the network takes it. */
-stoke_net_batch stk_net_batch_of(const stoke_batch *batch);
-
 typedef struct stk_evaluate_worst {
     const char *name; /* the dataset's */
     uint64_t id;

@@ -86,7 +86,7 @@ static int take_step(sweep *s, double lr, double *loss, stoke_error *err)
         double one = NAN;
         int status = next_batch(s, &batch, err);
         if (status) return status;
-        const stoke_net_batch rows = stk_net_batch_of(batch);
+        const stoke_net_batch rows = stoke_net_batch_of(batch);
         s->images += batch->count;
         status = stoke_net_backward(s->net, &rows, batches, &one, err);
         stoke_batch_release(s->loader, &batch);

@@ -116,7 +116,7 @@ static int add_batch(stoke_trainer *t, double *loss, double *waited, uint64_t *i
     int r = next_batch(t, &batch, waited, err);
     if (r) return r;
     remember_names(t, batch);
-    const stoke_net_batch rows = stk_net_batch_of(batch);
+    const stoke_net_batch rows = stoke_net_batch_of(batch);
     double own = NAN;
     r = stoke_net_backward(t->net, &rows, (uint32_t)t->setup.params.accumulate, &own, err);
     if (!r && !isfinite(own) && !is_fp16(t)) {

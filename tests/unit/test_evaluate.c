@@ -83,7 +83,7 @@ static single one_by_one(scratch *b, stoke_confusion *total)
     while (stoke_loader_next(b->loader, &batch) == 0) {
         assert_int_equal(batch->count, 1);
         if (batch->status[0] == STOKE_ROW_OK) {
-            const stoke_net_batch row = stk_net_batch_of(batch);
+            const stoke_net_batch row = stoke_net_batch_of(batch);
             assert_true(row.count == 1 && row.images == batch->images && row.masks == batch->masks);
             assert_int_equal(stoke_net_evaluate(b->net, &row, &s.loss[s.n], predicted, NULL), 0);
             stoke_confusion_reset(own);

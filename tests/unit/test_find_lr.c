@@ -75,7 +75,7 @@ static void train(world *w, int steps)
             assert_int_equal(stoke_loader_set_epoch(w->loader, 1), STOKE_OK);
             assert_int_equal(stoke_loader_next(w->loader, &batch), STOKE_OK);
         }
-        const stoke_net_batch rows = stk_net_batch_of(batch);
+        const stoke_net_batch rows = stoke_net_batch_of(batch);
         assert_int_equal(stoke_net_backward(w->net, &rows, 1, NULL, NULL), STOKE_OK);
         stoke_batch_release(w->loader, &batch);
         assert_int_equal(stoke_net_step(w->net, &update, NULL, NULL), STOKE_OK);

@@ -136,7 +136,7 @@ static int one_step(native_trial *n, uint64_t step, double *ms, stoke_error *err
     int r = n->loader ? next_batch(n, &batch, err) : STOKE_OK;
     if (r) return r;
     const uint64_t ready = stk_now_ns();
-    if (batch) n->rows = stk_net_batch_of(batch);
+    if (batch) n->rows = stoke_net_batch_of(batch);
     r = stoke_net_backward(n->net, &n->rows, 1, NULL, err);
     if (batch) stoke_batch_release(n->loader, &batch);
     const stoke_update update = stk_setup_update(&n->train, 1e-5, step);
@@ -153,7 +153,7 @@ static int evaluate_once(native_trial *n, stoke_error *err)
     double loss;
     int r = n->loader ? next_batch(n, &batch, err) : STOKE_OK;
     if (r) return r;
-    if (batch) n->rows = stk_net_batch_of(batch);
+    if (batch) n->rows = stoke_net_batch_of(batch);
     r = stoke_net_evaluate(n->net, &n->rows, &loss, NULL, err);
     if (batch) stoke_batch_release(n->loader, &batch);
     return r;

@@ -85,7 +85,7 @@ static void keep(stk_diagnose_loop *loop, uint64_t start, uint64_t end)
 static int step(stk_diagnose_loop *loop, double ms, stoke_error *err)
 {
     const stoke_update update = stoke_update_defaults();
-    const stoke_net_batch rows = stk_net_batch_of(loop->rows);
+    const stoke_net_batch rows = stoke_net_batch_of(loop->rows);
     const uint64_t start = stk_now_ns(), cpu = stk_thread_cpu_ns();
     stoke_step_report report;
     int r = rows.count ? stoke_net_backward(loop->net, &rows, 1, NULL, err) : STOKE_OK;
