@@ -11,7 +11,7 @@
 #ifndef STOKE_SRC_LOADER_CACHE_LOOKUP_H
 #define STOKE_SRC_LOADER_CACHE_LOOKUP_H
 
-#include "src/loader/sample_ctx.h"
+#include "src/loader/sample.h"
 
 /* Opens the cache the settings ask for, if any: config->cache and transform. After
  * stk_loader_config_create. */

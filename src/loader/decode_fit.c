@@ -10,7 +10,7 @@
  *            them the whole source at its own size. It can be kept; the plan's box is then cut from it.
  */
 #include "src/base/error.h"
-#include "src/loader/sample_ctx.h"
+#include "src/loader/sample.h"
 
 /* A part of the source and the size it is fitted to. */
 typedef struct part {

@@ -2,23 +2,21 @@
  *
  * The loader's inside, shared by its files:
  *
- *   loader_config.c       settings -> what every sample has in common
- *   remarks.c      what is odd about the settings
- *   probe.c        headers of the set
- *   memory_plan.c  how much memory that takes
- *   memory_gate.c         what keeps workers below it
- *   loader.c       create, destroy, epochs, next, release
- *   worker.c       the schedule and the threads
- *   row.c          one row: its sample, or what the policy puts in its place
- *   sample.c       one sample (its steps: sample_ctx.h), on a worker's scratch memory (scratch.c)
- *   cache_fill.c         a cache made ahead of time
- *   state.c        where we are, as JSON
- *   batch_times.c       what it took to make a batch
- *   ahead.c        for those who take batches ahead of their consumer
- *   raw.c          rows left to a device
- *   rows.c         batches from pictures in memory, without files and threads
- *   stats.c        what it cost; digests
- *   live.c         the same on a page for others to see; live_reader.c reads it
+ *   loader_config.c  settings -> what every sample has in common
+ *   remarks.c        what is odd about the settings
+ *   probe.c          headers of the set
+ *   memory_plan.c    how much memory that takes
+ *   memory_gate.c    what keeps workers below it
+ *   loader.c         create, destroy, epochs, next, release
+ *   worker.c         the schedule, the threads, and the policy for bad samples
+ *   sample.c         one sample (its steps: sample.h), in a worker's scratch memory (scratch.c)
+ *   cache_fill.c     a cache made ahead of time
+ *   state.c          where we are, as JSON
+ *   batch_times.c    what it took to make a batch
+ *   raw.c            rows left to a device
+ *   rows.c           batches from pictures in memory, without files and threads
+ *   stats.c          what it cost; digests
+ *   live.c           the same on a page for others to see; live_reader.c reads it
  *
  * One lock guards everything below `lock`. A worker takes it once per row (to book the finished row and take
  * the next one) for well under a microsecond, against milliseconds of decoding: no convoy at any number of
@@ -105,18 +103,9 @@ int stk_loader_create_planned(stoke_loader **out, const stoke_dataset *dataset,
 void stk_loader_rest(stoke_loader *loader);
 void stk_loader_wake(stoke_loader *loader);
 
-/* row.c: fills row `row` of a slot. The slot's error is set under the lock by the caller from *err. */
-typedef struct stk_loader_row_result {
-    int status; /* 0, or what ends the batch */
-    uint8_t mark;
-    uint32_t replaced, skipped;
-    uint64_t retries;
-    stoke_error error;
-} stk_loader_row_result;
-void stk_row_fill(stk_loader_worker *worker, stk_slot *slot, uint32_t row, stk_loader_row_result *result);
-/* STOKE_E_TOO_BAD when the rows up to a ticket met more bad samples than max_bad. Rows ask for themselves to
- * stop early; what counts is the answer at delivery, when no row before can still change it: the batch that
- * ends a run does not depend on who was faster. */
+/* worker.c: STOKE_E_TOO_BAD when the rows up to a ticket met more bad samples than max_bad. Rows ask for
+ * themselves to stop early; what counts is the answer at delivery, when no row before can still change it:
+ * the batch that ends a run does not depend on who was faster. */
 int stk_loader_too_bad(const stoke_loader *loader, uint64_t ticket, stoke_error *err);
 
 /* worker.c */

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "src/base/error.h"
-#include "src/loader/sample_ctx.h"
+#include "src/loader/sample.h"
 #include "src/loader/slots.h"
 
 enum { ALIGNMENT = 64 };
@@ -185,5 +185,5 @@ int stk_raw_render(stk_raw_scratch *scratch, const stk_loader_config *config, co
         ctx.ids =
             (stoke_image){ (void *)mask,   (size_t)row->width * row->mask_depth, row->width, row->height, 1,
                            row->mask_depth };
-    return stk_lay(&ctx);
+    return stk_render(&ctx);
 }

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way of a sample: fetch, draw, fitted sample, lay out (or leave that to a device). Each step
- * stamps its time.
+ * The way of a sample: its files are fetched, its plan is drawn, the picture is decoded and fitted
+ * (decode_fit.c, or cache_lookup.c), and rendered into its row (render.c) or left to a device (raw.c). Each
+ * step stamps its time.
  */
 #include "src/loader/sample.h"
 
 #include <string.h>
 
+#include "src/augment/pipeline.h"
 #include "src/base/clock.h"
 #include "src/base/error.h"
-#include "src/loader/sample_ctx.h"
+#include "src/base/file.h"
+#include "src/base/rng.h"
 #include "src/loader/cache_lookup.h"
+#include "src/source/pairs.h"
 
 /* CPU time first: reading it is a system call, where a busy system likes to switch threads. The wait then
  * belongs to the stage that used up its slice, not to the next one. */
@@ -38,6 +42,140 @@ int stk_sample_ctx_in_file(const stk_sample_ctx *ctx, const char *path, int stat
     return status;
 }
 
+/* ---- fetch: both files whole, what their headers say, and whether the memory they will take is there ----
+ */
+
+/* What will be held for a file: nothing when it cannot be read or is refused for its size. */
+static uint64_t held_bytes(const stoke_blob *blob)
+{
+    const uint64_t bytes = stk_blob_bytes(blob);
+    return bytes <= STK_FILE_LIMIT ? bytes : 0;
+}
+
+static int gate_files(stk_sample_ctx *ctx, stk_memory_gate *gate)
+{
+    if (!gate || !stk_memory_gate_guards_files(gate)) return STOKE_OK;
+    const stk_scratch_bytes need =
+        stk_scratch_need_files(held_bytes(&ctx->sample.image), held_bytes(&ctx->sample.mask));
+    return stk_sample_ctx_in_file(ctx, ctx->sample.image_path,
+                                  stk_memory_gate_pass(gate, ctx->scratch, &need, ctx->err));
+}
+
+static int read_files(stk_sample_ctx *ctx, stk_memory_gate *gate)
+{
+    stk_scratch *scratch = ctx->scratch;
+    const stoke_sample *sample = &ctx->sample;
+    int r = gate_files(ctx, gate);
+    if (!r)
+        r = stk_blob_read(&sample->image, sample->image_path, STK_FILE_LIMIT, &scratch->image_file,
+                          &ctx->image_bytes, ctx->err);
+    if (!r && sample->mask_path)
+        r = stk_blob_read(&sample->mask, sample->mask_path, STK_FILE_LIMIT, &scratch->mask_file,
+                          &ctx->mask_bytes, ctx->err);
+    if (!r) scratch->bytes_read = ctx->image_bytes + ctx->mask_bytes;
+    return r;
+}
+
+static int probe_mask(stk_sample_ctx *ctx)
+{
+    stk_scratch *scratch = ctx->scratch;
+    const int r = stoke_decoder_probe(scratch->mask_decoder, scratch->mask_file.data, ctx->mask_bytes,
+                                      &ctx->mask_info, ctx->err);
+    ctx->knows_mask = !r;
+    return r ? r
+             : stk_pair_sizes(ctx->config->orientation, &ctx->image_info, &ctx->mask_info,
+                              ctx->sample.image_path, ctx->err);
+}
+
+static int probe_files(stk_sample_ctx *ctx)
+{
+    stk_scratch *scratch = ctx->scratch;
+    int r = stoke_decoder_probe(scratch->image_decoder, scratch->image_file.data, ctx->image_bytes,
+                                &ctx->image_info, ctx->err);
+    if (r) return stk_sample_ctx_in_file(ctx, ctx->sample.image_path, r);
+    if (ctx->sample.mask_path) r = stk_sample_ctx_in_file(ctx, ctx->sample.mask_path, probe_mask(ctx));
+    if (r) return r;
+    ctx->orientation = stk_loader_config_orientation(ctx->config, &ctx->image_info,
+                                                     ctx->knows_mask ? &ctx->mask_info : NULL);
+    stk_size_shown(&ctx->image_info, ctx->orientation, &ctx->width, &ctx->height);
+    return STOKE_OK;
+}
+
+static int gate_pixels(stk_sample_ctx *ctx, stk_memory_gate *gate)
+{
+    const stoke_image_info *image = &ctx->image_info;
+    if (!gate) return STOKE_OK;
+    /* Larger ones are refused by the decoder, with that reason; their size could overflow the sum. */
+    if ((uint64_t)image->width * image->height > ctx->config->image_decode.max_pixels) return STOKE_OK;
+    const stk_scratch_bytes need =
+        stk_scratch_need(ctx->config, image, ctx->image_bytes, ctx->sample.mask_path ? &ctx->mask_info : NULL,
+                         ctx->mask_bytes);
+    return stk_sample_ctx_in_file(ctx, ctx->sample.image_path,
+                                  stk_memory_gate_pass(gate, ctx->scratch, &need, ctx->err));
+}
+
+int stk_fetch(stk_sample_ctx *ctx, stk_memory_gate *gate)
+{
+    int r = read_files(ctx, gate);
+    stk_sample_ctx_stamp(ctx, STOKE_STAGE_READ);
+    if (!r) r = probe_files(ctx);
+    if (!r) r = gate_pixels(ctx, gate);
+    return r;
+}
+
+/* ---- draw ---- */
+
+/* The pixel a foreground crop looks at. The classes present in the mask are equally likely, however few
+ * pixels they have, and so are the pixels of the one chosen. */
+static uint32_t id_at(const stoke_image *ids, uint32_t x, uint32_t y)
+{
+    const void *row = (const char *)ids->data + y * ids->stride;
+    return ids->depth == 1 ? ((const uint8_t *)row)[x] : ((const uint16_t *)row)[x];
+}
+
+/* Pixels of every class; those that are not looked for have none. */
+static void count_ids(const stk_loader_config *config, const stoke_image *ids, uint64_t *count, size_t values)
+{
+    memset(count, 0, values * sizeof *count);
+    for (uint32_t y = 0; y < ids->height; y++)
+        for (uint32_t x = 0; x < ids->width; x++) count[id_at(ids, x, y)]++;
+    if (config->ignore >= 0) count[config->ignore] = 0;
+    size_t n;
+    const uint32_t *background = stk_pipeline_background(config->pipeline, &n);
+    for (size_t i = 0; i < n; i++)
+        if (background[i] < values) count[background[i]] = 0;
+}
+
+/* The k-th pixel of a class, in reading order. */
+static void find_pixel(const stoke_image *ids, uint32_t id, uint64_t k, uint32_t focus[2])
+{
+    for (uint32_t y = 0; y < ids->height; y++)
+        for (uint32_t x = 0; x < ids->width; x++)
+            if (id_at(ids, x, y) == id && !k--) {
+                focus[0] = x;
+                focus[1] = y;
+                return;
+            }
+}
+
+static int find_foreground(stk_sample_ctx *ctx, uint32_t focus[2], int *found)
+{
+    const stoke_image *ids = &ctx->ids;
+    const size_t values = ids->depth == 1 ? 256 : 65536;
+    uint64_t *count = stk_buffer_reserve(&ctx->scratch->counts, values * sizeof *count);
+    if (!count) return stk_fail(ctx->err, STOKE_E_NOMEM, "no memory to count classes");
+    count_ids(ctx->config, ids, count, values);
+    uint32_t present = 0;
+    for (size_t i = 0; i < values; i++) present += count[i] > 0;
+    *found = present > 0;
+    if (!present) return STOKE_OK;
+    uint64_t left = stk_below(stk_pair(ctx->plan.focus_class, 0), present);
+    uint32_t id = 0;
+    while (!count[id] || left--) id++;
+    find_pixel(ids, id, stk_below(stk_pair(ctx->plan.focus_pixel, 0), count[id]), focus);
+    return STOKE_OK;
+}
+
 int stk_draw_plan(stk_sample_ctx *ctx, stoke_draw *draw)
 {
     const stoke_pipeline *pipeline = ctx->config->pipeline;
@@ -46,7 +184,7 @@ int stk_draw_plan(stk_sample_ctx *ctx, stoke_draw *draw)
     uint32_t focus[2];
     int found = 0;
     int r = ctx->ids.data ? STOKE_OK : stk_decode_fit_ids(ctx);
-    if (!r) r = stk_foreground_crop(ctx, focus, &found);
+    if (!r) r = find_foreground(ctx, focus, &found);
     if (!r && found) {
         draw->focus = focus;
         stoke_pipeline_draw(pipeline, draw, &ctx->plan);
@@ -57,7 +195,7 @@ int stk_draw_plan(stk_sample_ctx *ctx, stoke_draw *draw)
 
 /* The plan and the fitted picture. A cache stands before the draw: it gives what stk_decode_fit_whole would
  * make, or takes it; stk_decode_fit_cut then does the rest. */
-static int make_prefix(stk_sample_ctx *ctx, stk_memory_gate *gate, stoke_draw *draw)
+static int make_fitted(stk_sample_ctx *ctx, stk_memory_gate *gate, stoke_draw *draw)
 {
     int whole = 0;
     int r = ctx->config->cache ? stk_cache_lookup_bring(ctx, gate, &whole) : stk_fetch(ctx, gate);
@@ -70,19 +208,9 @@ static int make_prefix(stk_sample_ctx *ctx, stk_memory_gate *gate, stoke_draw *d
                  : stk_decode_fit_region(ctx);
 }
 
-int stk_lay(stk_sample_ctx *ctx)
-{
-    const stk_loader_config *config = ctx->config;
-    int r = STOKE_OK;
-    if (ctx->plan.warp)
-        r = stk_warp_begin(&ctx->scratch->warper, &ctx->plan, config->width, config->height, ctx->err);
-    if (!r) r = stk_render_image(ctx);
-    return r ? r : stk_render_mask(ctx);
-}
-
 static int into_row(stk_sample_ctx *ctx)
 {
-    const int r = ctx->raw ? stk_raw_put(ctx) : stk_lay(ctx);
+    const int r = ctx->raw ? stk_raw_put(ctx) : stk_render(ctx);
     stk_sample_ctx_stamp(ctx, STOKE_STAGE_WRITE);
     return stk_sample_ctx_in_file(ctx, ctx->sample.image_path, r);
 }
@@ -105,7 +233,7 @@ int stk_sample_load(stk_scratch *scratch, const stk_loader_config *config, stk_m
                         .position = place->position,
                         .out_width = config->width,
                         .out_height = config->height };
-    int r = make_prefix(&ctx, gate, &draw);
+    int r = make_fitted(&ctx, gate, &draw);
     if (!r) r = into_row(&ctx);
     stk_memory_gate_leave(gate, scratch);
     scratch->cache_hit = ctx.kept.found;

@@ -8,7 +8,7 @@
 #define STOKE_SRC_LOADER_SCRATCH_H
 
 #include "src/base/mem.h"
-#include "src/loader/ahead.h"
+#include "src/loader/loader.h"
 #include "src/loader/loader_config.h"
 #include "src/pix/color.h"
 #include "src/pix/warp.h"

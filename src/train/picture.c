@@ -2,7 +2,6 @@
 #include "src/train/picture.h"
 
 #include "src/base/error.h"
-#include "src/loader/sample_ctx.h"
 #include "src/loader/sample.h"
 #include "src/source/pairs.h"
 

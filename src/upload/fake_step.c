@@ -9,7 +9,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/upload/upload_internal.h"
-#include "src/loader/ahead.h"
+#include "src/loader/loader.h"
 
 enum {
     ITEMS_PER_UNIT = 256, /* enough to fill a compute unit */

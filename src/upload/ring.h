@@ -12,7 +12,7 @@
 #include <stoke/upload.h>
 
 #include "src/device/device.h"
-#include "src/loader/ahead.h"
+#include "src/loader/loader.h"
 
 typedef enum stk_ring_state {
     STK_RING_FREE,

@@ -9,7 +9,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/upload/upload_internal.h"
-#include "src/loader/ahead.h"
+#include "src/loader/loader.h"
 
 int stk_transfers_create(stoke_upload *upload, stoke_error *err)
 {

@@ -9,7 +9,7 @@
 #include "src/base/retry.h"
 #include "src/base/wait.h"
 #include "src/upload/upload_internal.h"
-#include "src/loader/ahead.h"
+#include "src/loader/loader.h"
 
 /* The loader said END. Lock held, and given up meanwhile. */
 static void turn_epoch(stoke_upload *upload)

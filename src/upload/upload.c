@@ -10,7 +10,7 @@
 #include "src/base/options_private.h"
 #include "src/base/wait.h"
 #include "src/upload/upload_internal.h"
-#include "src/loader/ahead.h"
+#include "src/loader/loader.h"
 #include "src/loader/slots.h"
 
 /* ---- create and destroy ---- */

@@ -6,7 +6,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/upload/upload_internal.h"
-#include "src/loader/ahead.h"
+#include "src/loader/loader.h"
 #include "src/loader/memory_plan.h"
 #include "src/loader/slots.h"
 

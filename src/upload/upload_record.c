@@ -5,7 +5,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/upload/upload_internal.h"
-#include "src/loader/ahead.h"
+#include "src/loader/loader.h"
 
 int stoke_upload_record(stoke_upload *upload, size_t steps, stoke_error *err)
 {

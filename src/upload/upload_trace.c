@@ -8,7 +8,7 @@
 #include "src/base/clock.h"
 #include "src/base/mem.h"
 #include "src/upload/upload_internal.h"
-#include "src/loader/ahead.h"
+#include "src/loader/loader.h"
 
 static void tell_stage(void *context, uint32_t worker, stoke_stage stage, uint64_t start_ns, uint64_t end_ns,
                        int64_t batch)

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 #include "src/base/clock.h"
-#include "src/loader/ahead.h"
+#include "src/loader/loader.h"
 #include "src/loader/loader_internal.h"
 
 enum { MS = 1000000 };

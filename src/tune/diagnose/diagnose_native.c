@@ -9,7 +9,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/upload/step_log.h"
-#include "src/loader/ahead.h"
+#include "src/loader/loader.h"
 #include "src/train/evaluate.h"
 #include "src/tune/diagnose/diagnose.h"
 

@@ -3,8 +3,8 @@
  * For those who take batches ahead of their consumer (src/upload): where the loader stood after each of them,
  * a way out of a wait, who did what when, and what a batch took to be made.
  */
-#ifndef STOKE_SRC_LOADER_AHEAD_H
-#define STOKE_SRC_LOADER_AHEAD_H
+#ifndef STOKE_SRC_LOADER_LOADER_H
+#define STOKE_SRC_LOADER_LOADER_H
 
 #include <stoke/loader.h>
 
