@@ -10,7 +10,7 @@
 #include "kernels/steps.h"
 #include "kernels/write.h"
 
-K_KERNEL touch(K_GLOBAL k_u8 *images, K_GLOBAL k_f32 *planes, K_GLOBAL const k_sample *samples,
+K_KERNEL apply_color(K_GLOBAL k_u8 *images, K_GLOBAL k_f32 *planes, K_GLOBAL const k_sample *samples,
                K_GLOBAL const k_step *steps, K_GLOBAL const k_u32 *keys, K_GLOBAL const k_u32 *sums,
                const k_shape shape K_ID)
 {

@@ -284,8 +284,8 @@ static void caption_draw(page *p, const stoke_pipeline *pipeline, uint64_t epoch
     const size_t size = sizeof p->captions[at];
     stoke_pipeline_draw(pipeline, &draw, &plan);
     const double cosine = (double)plan.matrix[0], sine = (double)plan.matrix[3];
-    if (plan.n_color_steps == 1 && !plan.warp && plan.touch[0].kind != STOKE_COLOR_ERASE)
-        snprintf(text, size, "%.3g", (double)plan.touch[0].a);
+    if (plan.n_color_steps == 1 && !plan.warp && plan.color[0].kind != STOKE_COLOR_ERASE)
+        snprintf(text, size, "%.3g", (double)plan.color[0].a);
     else if (plan.warp && !plan.n_color_steps && !(plan.elastic_alpha > 0) &&
              plan.matrix[1] == -plan.matrix[3] && plan.matrix[0] == plan.matrix[4])
         /* 32.32 fixed point, from the result to the source */

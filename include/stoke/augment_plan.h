@@ -6,7 +6,7 @@
  * The way of a sample by its plan:
  *
  *     source ──box──► decoded ──antialiased resize──► fitted ──matrix (or place and mirror)──► laid out
- *            ──touches, in order──► normalised, in the batch row ──mix with the row before──► batch
+ *            ──color steps, in order──► normalised, in the batch row ──mix with the row before──► batch
  *
  * Coordinates: x right, y down, the centre of column j is x = j.
  */
@@ -78,7 +78,7 @@ typedef struct stoke_augment_plan {
     uint8_t wants_focus;
     uint32_t focus_class, focus_pixel; /* uniform 32-bit words: which class, which pixel of it */
     uint32_t n_color_steps;
-    stoke_color_step touch[STOKE_PLAN_COLOR_STEPS];
+    stoke_color_step color[STOKE_PLAN_COLOR_STEPS];
     uint32_t mix; /* stoke_mix_kind */
     float lambda; /* MIX_UP: share of the own picture */
     stoke_box mix_box;

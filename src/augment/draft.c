@@ -61,9 +61,9 @@ void stk_draft_about_center(stk_draft *draft, const double linear[4], double shi
 
 stoke_color_step *stk_draft_color(stk_draft *draft, stoke_color_kind kind)
 {
-    stoke_color_step *touch = &draft->plan->touch[draft->plan->n_color_steps++];
-    touch->kind = kind;
-    return touch;
+    stoke_color_step *step = &draft->plan->color[draft->plan->n_color_steps++];
+    step->kind = kind;
+    return step;
 }
 
 static int64_t to_fixed(double value)

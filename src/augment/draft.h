@@ -15,7 +15,7 @@
 
 typedef struct stk_draft {
     const stoke_draw *draw;
-    stoke_augment_plan *plan; /* touches, mix, focus and elastic go straight in */
+    stoke_augment_plan *plan; /* color steps, mix, focus and elastic go straight in */
     /* From an output pixel to the frame: x = map[0] * column + map[1] * row + map[2], y = map[3] * ... */
     double map[6];
     int at_own_scale;           /* 1: the frame is a window on the source */

@@ -27,9 +27,9 @@ static void draw(const void *args, const stk_op_random *random, stk_draft *draft
     const clahe_args *a = args;
     const stk_rng r = stk_op_draw(random, 0);
     if (!stk_op_hits(r, a->p)) return;
-    stoke_color_step *touch = stk_draft_color(draft, STOKE_COLOR_CLAHE);
-    touch->n = (uint32_t)a->grid;
-    touch->a = (float)stk_op_uniform(a->clip, r.word[1]);
+    stoke_color_step *step = stk_draft_color(draft, STOKE_COLOR_CLAHE);
+    step->n = (uint32_t)a->grid;
+    step->a = (float)stk_op_uniform(a->clip, r.word[1]);
 }
 
 const stk_op stk_op_clahe = {

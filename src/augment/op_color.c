@@ -103,8 +103,8 @@ static const stoke_option jitter_options[] = {
     STK_REAL(jitter_args, hue, "0.1", 0, 0.5, "Shift from -X to X turns"),
 };
 
-/* The strengths stand in the order of the touch kinds. A strength of 0 leaves its touch out, and the others
- * keep their numbers. */
+/* The strengths stand in the order of the color step kinds. A strength of 0 leaves its color step out, and
+ * the others keep their numbers. */
 static void draw_jitter(const void *args, const stk_op_random *random, stk_draft *draft)
 {
     const jitter_args *a = args;
@@ -131,7 +131,7 @@ static void draw_jitter(const void *args, const stk_op_random *random, stk_draft
 
 _Static_assert(STOKE_COLOR_BRIGHTNESS == 0 && STOKE_COLOR_CONTRAST == 1 && STOKE_COLOR_SATURATION == 2 &&
                    STOKE_COLOR_HUE == 3,
-               "the jitter's order is one of touch kinds");
+               "the jitter's order is that of the color kinds");
 
 const stk_op stk_op_color_jitter = {
     .name = "color_jitter",

@@ -40,10 +40,10 @@ static void draw(const void *args, const stk_op_random *random, stk_draft *draft
     uint32_t start[2], size[2];
     if (!stk_op_hits(stk_op_draw(random, 0), a->p)) return;
     if (!stk_random_rectangle(random, FIRST_TRY, a->scale, a->ratio, whole, 1, start, size)) return;
-    stoke_color_step *touch = stk_draft_color(draft, STOKE_COLOR_ERASE);
-    touch->box = (stoke_box){ start[1], start[0], size[1], size[0] };
-    memcpy(touch->fill, a->fill, sizeof touch->fill);
-    touch->n = (uint32_t)a->mask;
+    stoke_color_step *step = stk_draft_color(draft, STOKE_COLOR_ERASE);
+    step->box = (stoke_box){ start[1], start[0], size[1], size[0] };
+    memcpy(step->fill, a->fill, sizeof step->fill);
+    step->n = (uint32_t)a->mask;
 }
 
 const stk_op stk_op_erasing = {

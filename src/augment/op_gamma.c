@@ -18,9 +18,9 @@ static void draw(const void *args, const stk_op_random *random, stk_draft *draft
     const gamma_args *a = args;
     const stk_rng r = stk_op_draw(random, 0);
     if (!stk_op_hits(r, a->p)) return;
-    stoke_color_step *touch = stk_draft_color(draft, STOKE_COLOR_GAMMA);
-    touch->a = (float)stk_op_uniform(a->gamma, r.word[1]);
-    touch->b = (float)a->gain;
+    stoke_color_step *step = stk_draft_color(draft, STOKE_COLOR_GAMMA);
+    step->a = (float)stk_op_uniform(a->gamma, r.word[1]);
+    step->b = (float)a->gain;
 }
 
 const stk_op stk_op_gamma = {

@@ -21,11 +21,11 @@ static void draw(const void *args, const stk_op_random *random, stk_draft *draft
     const noise_args *a = args;
     const stk_rng r = stk_op_draw(random, 0);
     if (!stk_op_hits(r, a->p)) return;
-    stoke_color_step *touch = stk_draft_color(draft, STOKE_COLOR_NOISE);
-    touch->a = (float)stk_op_uniform(a->std, r.word[1]);
-    touch->b = (float)a->mean;
-    touch->n = (uint32_t)a->gray;
-    touch->key = stk_pair(r.word[2], r.word[3]);
+    stoke_color_step *step = stk_draft_color(draft, STOKE_COLOR_NOISE);
+    step->a = (float)stk_op_uniform(a->std, r.word[1]);
+    step->b = (float)a->mean;
+    step->n = (uint32_t)a->gray;
+    step->key = stk_pair(r.word[2], r.word[3]);
 }
 
 const stk_op stk_op_gaussian_noise = {

@@ -78,7 +78,7 @@ static const char *earlier(const stoke_pipeline *pipeline, unsigned trait)
     return "";
 }
 
-static unsigned all_touches(const stoke_pipeline *pipeline)
+static unsigned all_steps(const stoke_pipeline *pipeline)
 {
     unsigned sum = 0;
     for (unsigned kind = 0; kind < STOKE_COLOR_KINDS; kind++) sum += pipeline->color_steps[kind];
@@ -97,7 +97,7 @@ static int check_company(const stoke_pipeline *pipeline, const stk_op *op, stoke
     if (pipeline->traits & STK_TRAIT_NORMALIZE && strcmp(op->group, "mix") != 0)
         return stk_fail(err, STOKE_E_INVALID, "%s after normalize: normalize is the last of the image ops",
                         op->name);
-    if (all_touches(pipeline) + (unsigned)__builtin_popcount(op->color_steps) > STOKE_PLAN_COLOR_STEPS)
+    if (all_steps(pipeline) + (unsigned)__builtin_popcount(op->color_steps) > STOKE_PLAN_COLOR_STEPS)
         return stk_fail(err, STOKE_E_LIMIT,
                         "%s: the pipeline may change one sample's colours in more than %d steps", op->name,
                         STOKE_PLAN_COLOR_STEPS);
@@ -275,7 +275,7 @@ int stk_pipeline_may_elastic(const stoke_pipeline *pipeline)
 
 int stk_pipeline_may_color(const stoke_pipeline *pipeline)
 {
-    return all_touches(pipeline) > 0;
+    return all_steps(pipeline) > 0;
 }
 
 uint32_t stk_pipeline_colors(const stoke_pipeline *pipeline, stoke_color_kind kind)

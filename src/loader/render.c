@@ -2,9 +2,10 @@
  *
  * The fitted picture and its class ids into the rows of the batch, as the plan says.
  *
- * Lines of the image are made one by one where they are needed: placed and mirrored, or warped; then through the
- * color steps, or straight to the writer. There is no picture in between, with one exception: see keep_lines. The
- * mask has the same geometry, nearest instead of interpolated; what lies outside the picture is ignore_index.
+ * Lines of the image are made one by one where they are needed: placed and mirrored, or warped; then through
+ * the color steps, or straight to the writer. There is no picture in between, with one exception: see
+ * keep_lines. The mask has the same geometry, nearest instead of interpolated; what lies outside the picture
+ * is ignore_index.
  */
 #include <string.h>
 
@@ -65,7 +66,7 @@ static const void *placed_line(void *context, uint32_t y)
 static int keep_lines(const stoke_augment_plan *plan)
 {
     for (uint32_t i = 0; plan->warp && i < plan->n_color_steps; i++)
-        if (plan->touch[i].kind == STOKE_COLOR_CONTRAST) return 1;
+        if (plan->color[i].kind == STOKE_COLOR_CONTRAST) return 1;
     return 0;
 }
 
@@ -84,7 +85,7 @@ static int lay_lines(stk_sample_ctx *ctx)
     const stk_color_rows rows = { plan->warp ? warped_line : placed_line, &l, config->width, config->height,
                                   ctx->image.depth };
     if (plan->n_color_steps)
-        return stk_color_write(scratch->color_pass, plan->touch, plan->n_color_steps, &rows, &config->writer,
+        return stk_color_write(scratch->color_pass, plan->color, plan->n_color_steps, &rows, &config->writer,
                                ctx->image_row, ctx->err);
     for (uint32_t y = 0; y < config->height; y++)
         stk_write_image_line(&config->writer, rows.row(&l, y), rows.depth, ctx->image_row, config->width,
@@ -161,9 +162,9 @@ static void erase_ids(const stk_sample_ctx *ctx)
 {
     const stk_loader_config *config = ctx->config;
     for (uint32_t i = 0; i < ctx->plan.n_color_steps; i++) {
-        const stoke_color_step *touch = &ctx->plan.touch[i];
-        if (touch->kind == STOKE_COLOR_ERASE && touch->n == 1)
-            stk_fill_mask_box(config->mask_dtype, ctx->mask_row, config->width, &touch->box,
+        const stoke_color_step *step = &ctx->plan.color[i];
+        if (step->kind == STOKE_COLOR_ERASE && step->n == 1)
+            stk_fill_mask_box(config->mask_dtype, ctx->mask_row, config->width, &step->box,
                               config->mask_fill);
     }
 }

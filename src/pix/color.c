@@ -103,23 +103,23 @@ uint64_t stk_color_scratch(uint32_t width, uint32_t height, uint8_t depth)
     return sizeof(stk_color_pass) + (uint64_t)rows + picture + stk_clahe_bytes(width, STK_COLOR_TILES_MAX);
 }
 
-/* ---- touches to steps ---- */
+/* ---- color steps to tables ---- */
 
-/* Fills toucher->steps and gives every blur its ring. */
-static int prepare(stk_color_pass *color_pass, const stoke_color_step *touch, uint32_t n,
+/* Fills color_pass->steps and gives every blur its ring. */
+static int prepare(stk_color_pass *color_pass, const stoke_color_step *step, uint32_t n,
                    const stk_color_rows *source, stoke_error *err)
 {
     if (n > STOKE_PLAN_COLOR_STEPS)
-        return stk_fail(err, STOKE_E_INVALID, "%u touches, at most %d", n, STOKE_PLAN_COLOR_STEPS);
+        return stk_fail(err, STOKE_E_INVALID, "%u color steps, at most %d", n, STOKE_PLAN_COLOR_STEPS);
     size_t ring_rows = 0;
     color_pass->n = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const int status = stk_color_check(touch + i, err);
+        const int status = stk_color_check(step + i, err);
         if (status) return status;
-        const stk_color_op s = stk_color_op_make(touch + i);
+        const stk_color_op s = stk_color_op_make(step + i);
         if (!stk_color_op_changes(&s, source->width, source->height)) continue;
         color_pass->steps[color_pass->n++] = s;
-        if (touch[i].kind == STOKE_COLOR_BLUR) ring_rows += 2 * s.radius + 1;
+        if (step[i].kind == STOKE_COLOR_BLUR) ring_rows += 2 * s.radius + 1;
     }
     if (ring_rows > STK_COLOR_RING_ROWS)
         return stk_fail(err, STOKE_E_INVALID, "blurs of %zu taps together, at most %d", ring_rows,
@@ -131,7 +131,7 @@ static int prepare(stk_color_pass *color_pass, const stoke_color_step *touch, ui
     const size_t row = 3 * pitch_of(source->width);
     float *rows = (float *)color_pass->rows.data + row;
     for (uint32_t i = 0; i < color_pass->n; i++) {
-        if (color_pass->steps[i].touch->kind != STOKE_COLOR_BLUR) continue;
+        if (color_pass->steps[i].step->kind != STOKE_COLOR_BLUR) continue;
         color_pass->rings[i].rows = rows;
         rows += row * (2 * color_pass->steps[i].radius + 1);
     }
@@ -169,7 +169,7 @@ static void erase(const walk *w, const stoke_color_step *t, uint32_t y)
  * of plane 0 in all of them. */
 static stk_pix_noise noise_of(const stk_color_op *s, uint32_t y, uint32_t c)
 {
-    const stoke_color_step *t = s->touch;
+    const stoke_color_step *t = s->step;
     const uint32_t counter[4] = { y, t->n ? 0 : c, 0, 0 };
     const uint32_t key[2] = { (uint32_t)t->key, (uint32_t)(t->key >> 32) };
     const stk_rng random = stk_philox_block(counter, key);
@@ -180,13 +180,13 @@ static stk_pix_noise noise_of(const stk_color_op *s, uint32_t y, uint32_t c)
 static void apply(const walk *w, const stk_color_op *s, uint32_t y)
 {
     const size_t n = w->source.width;
-    const uint32_t kind = s->touch->kind;
+    const uint32_t kind = s->step->kind;
     if (kind == STOKE_COLOR_SATURATION) {
         w->pix->saturation(w->row, w->pitch, n, s->a, s->c);
     } else if (kind == STOKE_COLOR_HUE) {
         w->pix->hue(w->row, w->pitch, n, s->turn);
     } else if (kind == STOKE_COLOR_ERASE) {
-        erase(w, s->touch, y);
+        erase(w, s->step, y);
     } else {
         for (uint32_t c = 0; c < 3; c++) {
             float *plane = w->row + c * w->pitch;
@@ -241,7 +241,7 @@ static void blur_row(walk *w, uint32_t k, uint32_t y)
 static void give_row(walk *w, uint32_t end, uint32_t y)
 {
     uint32_t i = end;
-    while (i > w->first && w->steps[i - 1].touch->kind != STOKE_COLOR_BLUR) i--;
+    while (i > w->first && w->steps[i - 1].step->kind != STOKE_COLOR_BLUR) i--;
     if (i == w->first)
         source_row(w, y);
     else
@@ -318,7 +318,7 @@ static int reserve_picture(stk_color_pass *color_pass, const stk_color_rows *sou
 {
     uint32_t tiles = 0;
     for (uint32_t i = 0; i < color_pass->n; i++) {
-        const stoke_color_step *t = color_pass->steps[i].touch;
+        const stoke_color_step *t = color_pass->steps[i].step;
         if (t->kind == STOKE_COLOR_CLAHE && t->n > tiles) tiles = t->n;
     }
     if (!tiles) return STOKE_OK;
@@ -331,14 +331,14 @@ static int reserve_picture(stk_color_pass *color_pass, const stk_color_rows *sou
     return STOKE_OK;
 }
 
-int stk_color_write(stk_color_pass *color_pass, const stoke_color_step *touch, uint32_t n,
+int stk_color_write(stk_color_pass *color_pass, const stoke_color_step *step, uint32_t n,
                     const stk_color_rows *source, const stk_pix_writer *writer, void *row, stoke_error *err)
 {
     if (!source->width || !source->height || (source->depth != 1 && source->depth != 2))
         return stk_fail(err, STOKE_E_INVALID, "colour steps on %u x %u pixels of %u-byte samples",
                         source->width, source->height, source->depth);
     stk_clahe_planar picture = { 0 };
-    int status = prepare(color_pass, touch, n, source, err);
+    int status = prepare(color_pass, step, n, source, err);
     if (!status) status = reserve_picture(color_pass, source, &picture, err);
     if (status) return status;
     if (!color_pass->n) {
@@ -352,7 +352,7 @@ int stk_color_write(stk_color_pass *color_pass, const stoke_color_step *touch, u
                .steps = color_pass->steps,
                .rings = color_pass->rings };
     for (uint32_t i = 0; i < color_pass->n; i++) {
-        const stoke_color_step *t = w.steps[i].touch;
+        const stoke_color_step *t = w.steps[i].step;
         if (t->kind == STOKE_COLOR_CONTRAST) w.steps[i].c *= mean_gray(&w, i);
         if (t->kind != STOKE_COLOR_CLAHE) continue;
         into_picture(&w, i, &picture);

@@ -37,10 +37,10 @@ typedef struct stk_color_rows {
     uint8_t depth;
 } stk_color_rows;
 
-/* Applies n touches and writes the batch row (see stk_write_image for `writer` and `row`). With touches that
- * change nothing (brightness 1, ...) the result is bit-equal to stk_write_image. ERASE with n = 1 leaves
- * masks to the caller. */
-int stk_color_write(stk_color_pass *color_pass, const stoke_color_step *touch, uint32_t n,
+/* Applies n color steps and writes the batch row (see stk_write_image for `writer` and `row`). With color
+ * steps that change nothing (brightness 1, ...) the result is bit-equal to stk_write_image. ERASE with n = 1
+ * leaves masks to the caller. */
+int stk_color_write(stk_color_pass *color_pass, const stoke_color_step *step, uint32_t n,
                     const stk_color_rows *source, const stk_pix_writer *writer, void *row, stoke_error *err);
 
 #endif

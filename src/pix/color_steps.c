@@ -9,7 +9,7 @@
 int stk_color_check(const stoke_color_step *t, stoke_error *err)
 {
     if (t->kind >= STOKE_COLOR_KINDS || !isfinite(t->a) || !isfinite(t->b))
-        return stk_fail(err, STOKE_E_INVALID, "touch of kind %u with %g and %g", t->kind, (double)t->a,
+        return stk_fail(err, STOKE_E_INVALID, "color step of kind %u with %g and %g", t->kind, (double)t->a,
                         (double)t->b);
     switch ((stoke_color_kind)t->kind) {
     case STOKE_COLOR_HUE:
@@ -36,9 +36,9 @@ int stk_color_check(const stoke_color_step *t, stoke_error *err)
 /* The centre takes up the rounding of the others, so that they sum to 1. */
 static void blur_weights(stk_color_op *s)
 {
-    const double sigma = s->touch->a;
+    const double sigma = s->step->a;
     double weight[STK_COLOR_RADIUS_MAX + 1], sum = 1, sides = 0;
-    s->radius = s->touch->n / 2;
+    s->radius = s->step->n / 2;
     for (uint32_t k = 1; k <= s->radius; k++) {
         weight[k] = stk_exp(-(double)k * k / (2 * sigma * sigma));
         sum += 2 * weight[k];
@@ -52,7 +52,7 @@ static void blur_weights(stk_color_op *s)
 
 stk_color_op stk_color_op_make(const stoke_color_step *t)
 {
-    stk_color_op s = { .touch = t, .a = t->a };
+    stk_color_op s = { .step = t, .a = t->a };
     switch ((stoke_color_kind)t->kind) {
     case STOKE_COLOR_HUE:
         for (int i = 0; i < 3; i++) {
@@ -75,7 +75,7 @@ stk_color_op stk_color_op_make(const stoke_color_step *t)
 
 int stk_color_op_changes(const stk_color_op *s, uint32_t width, uint32_t height)
 {
-    const stoke_color_step *t = s->touch;
+    const stoke_color_step *t = s->step;
     switch ((stoke_color_kind)t->kind) {
     case STOKE_COLOR_BRIGHTNESS:
     case STOKE_COLOR_CONTRAST:

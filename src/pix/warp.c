@@ -185,17 +185,17 @@ static void do_row(const kind *k, const stk_pix_warp_line *line, uint32_t n, int
         return;
     }
     const int64_t before = -(int64_t)k->over * one - most;
-    const span touch = both(columns_within(x, dx, n, before, width * one + most),
-                            columns_within(y, dy, n, before, height * one + most));
+    const span step = both(columns_within(x, dx, n, before, width * one + most),
+                           columns_within(y, dy, n, before, height * one + most));
     const span inner = both(columns_within(x, dx, n, most, (width - k->over - k->slack) * one - most),
                             columns_within(y, dy, n, most, (height - k->over) * one - most));
-    const span left = inner.begin < inner.end ? (span){ touch.begin, inner.begin } : touch;
-    const span right = inner.begin < inner.end ? (span){ inner.end, touch.end } : (span){ 0, 0 };
-    do_fill(k, row, (span){ 0, touch.begin });
+    const span left = inner.begin < inner.end ? (span){ step.begin, inner.begin } : step;
+    const span right = inner.begin < inner.end ? (span){ inner.end, step.end } : (span){ 0, 0 };
+    do_fill(k, row, (span){ 0, step.begin });
     (most ? do_runs : do_border)(k, row, line, left);
     do_inside(k, row, line, inner);
     (most ? do_runs : do_border)(k, row, line, right);
-    do_fill(k, row, (span){ touch.end, n });
+    do_fill(k, row, (span){ step.end, n });
 }
 
 /* The displacement of pixel j as 32.32. */

@@ -376,7 +376,7 @@ static void touch_round(run *r, uint32_t number)
         LAUNCH(r, blur_down, GRID(width, height, rows), traffic, planes, spare, samples, steps);
     }
     if (round->clahes) equalise(r, round);
-    LAUNCH(r, touch, GRID(width, height, rows),
+    LAUNCH(r, apply_color, GRID(width, height, rows),
            (2 * round->rows - round->ends) * r->plane_bytes + round->ends * r->image_bytes, r->images, planes,
            samples, steps, block_of(r, KEYS), sums);
 }

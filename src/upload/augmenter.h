@@ -4,8 +4,8 @@
  * batch, nothing waited for.
  *
  *   raw, tables ──lay_image, lay_mask──► batch; planes of rows that have more to come
- *        planes ──for every further segment: gray_sum | blur_* | clahe_*──► planes ──touch──► batch or planes
- *         batch ──mix_rows──► batch
+ *        planes ──for every further segment: gray_sum | blur_* | clahe_*──► planes ──color step──► batch or
+ * planes batch ──mix_rows──► batch
  */
 #ifndef STOKE_SRC_UPLOAD_AUGMENTER_H
 #define STOKE_SRC_UPLOAD_AUGMENTER_H

@@ -95,21 +95,21 @@ static void set_key(uint32_t words[2], uint64_t key)
     words[1] = (uint32_t)(key >> 32);
 }
 
-static void set_erase(k_step *step, const stoke_color_step *touch, const stk_loader_config *config)
+static void set_erase(k_step *step, const stoke_color_step *color, const stk_loader_config *config)
 {
-    const uint32_t right = config->width - touch->box.x, below = config->height - touch->box.y;
-    step->x = touch->box.x;
-    step->y = touch->box.y;
-    step->width = touch->box.width < right ? touch->box.width : right;
-    step->height = touch->box.height < below ? touch->box.height : below;
-    for (int c = 0; c < 3; c++) step->fill[c] = touch->fill[c];
-    step->erase_mask = touch->n == 1;
+    const uint32_t right = config->width - color->box.x, below = config->height - color->box.y;
+    step->x = color->box.x;
+    step->y = color->box.y;
+    step->width = color->box.width < right ? color->box.width : right;
+    step->height = color->box.height < below ? color->box.height : below;
+    for (int c = 0; c < 3; c++) step->fill[c] = color->fill[c];
+    step->erase_mask = color->n == 1;
 }
 
-static void set_clahe(k_step *step, const stoke_color_step *touch, const stk_loader_config *config)
+static void set_clahe(k_step *step, const stoke_color_step *color, const stk_loader_config *config)
 {
-    const stk_clahe_cut cut = stk_clahe_cut_make(config->width, config->height, touch->a, touch->n);
-    step->tiles = touch->n;
+    const stk_clahe_cut cut = stk_clahe_cut_make(config->width, config->height, color->a, color->n);
+    step->tiles = color->n;
     step->tile_width = cut.tile_width;
     step->tile_height = cut.tile_height;
     step->inverse_width = cut.inverse_width;
@@ -151,19 +151,19 @@ static void take_room(stk_tables *t, k_step *step, const stk_loader_config *conf
 
 static k_step step_of(const stk_color_op *made, const stk_loader_config *config)
 {
-    const stoke_color_step *touch = made->touch;
-    k_step step = { .kind = touch->kind, .a = made->a, .c = made->c };
+    const stoke_color_step *color = made->step;
+    k_step step = { .kind = color->kind, .a = made->a, .c = made->c };
     memcpy(step.turn, made->turn, sizeof step.turn);
-    if (touch->kind == STOKE_COLOR_BLUR) {
+    if (color->kind == STOKE_COLOR_BLUR) {
         step.radius = made->radius;
         memcpy(step.weight, made->weight, sizeof step.weight);
-    } else if (touch->kind == STOKE_COLOR_NOISE) {
-        step.gray = touch->n;
-        set_key(step.key, touch->key);
-    } else if (touch->kind == STOKE_COLOR_ERASE) {
-        set_erase(&step, touch, config);
-    } else if (touch->kind == STOKE_COLOR_CLAHE) {
-        set_clahe(&step, touch, config);
+    } else if (color->kind == STOKE_COLOR_NOISE) {
+        step.gray = color->n;
+        set_key(step.key, color->key);
+    } else if (color->kind == STOKE_COLOR_ERASE) {
+        set_erase(&step, color, config);
+    } else if (color->kind == STOKE_COLOR_CLAHE) {
+        set_clahe(&step, color, config);
     }
     return step;
 }
@@ -179,9 +179,9 @@ static int add_steps(stk_tables *t, k_sample *sample, const stk_loader_config *c
     sample->first_step = t->n_steps;
     sample->segments = 1;
     for (uint32_t i = 0; i < plan->n_color_steps; i++) {
-        const int r = stk_color_check(&plan->touch[i], err);
+        const int r = stk_color_check(&plan->color[i], err);
         if (r) return r;
-        const stk_color_op made = stk_color_op_make(&plan->touch[i]);
+        const stk_color_op made = stk_color_op_make(&plan->color[i]);
         if (!stk_color_op_changes(&made, config->width, config->height)) continue;
         if (t->n_steps == t->steps_capacity)
             return stk_fail(err, STOKE_E_INVALID, "more colour steps than the pipeline draws (%u)",

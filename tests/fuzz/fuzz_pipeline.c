@@ -21,7 +21,7 @@ static void require(int truth)
     if (!truth) abort();
 }
 
-static void check_touch(const stoke_color_step *t)
+static void check_color(const stoke_color_step *t)
 {
     require(t->kind < STOKE_COLOR_KINDS && isfinite(t->a) && isfinite(t->b));
     if (t->kind == STOKE_COLOR_ERASE)
@@ -39,7 +39,7 @@ static void check_plan(const stoke_augment_plan *plan, uint32_t side)
         require(plan->place_x + plan->width <= WIDTH && plan->place_y + plan->height <= HEIGHT);
     require(isfinite(plan->elastic_alpha) && isfinite(plan->elastic_step));
     require(plan->n_color_steps <= STOKE_PLAN_COLOR_STEPS);
-    for (uint32_t i = 0; i < plan->n_color_steps; i++) check_touch(&plan->touch[i]);
+    for (uint32_t i = 0; i < plan->n_color_steps; i++) check_color(&plan->color[i]);
     require(plan->lambda >= 0 && plan->lambda <= 1);
     require(plan->mix_box.x + plan->mix_box.width <= WIDTH &&
             plan->mix_box.y + plan->mix_box.height <= HEIGHT);

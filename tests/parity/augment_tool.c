@@ -89,7 +89,7 @@ static float real(char **rest)
 static void read_touch(stoke_augment_plan *plan, char **rest)
 {
     if (plan->n_color_steps == STOKE_PLAN_COLOR_STEPS) die("too many touches");
-    stoke_color_step *touch = &plan->touch[plan->n_color_steps++];
+    stoke_color_step *touch = &plan->color[plan->n_color_steps++];
     const char *name = word(rest);
     while (touch->kind < STOKE_COLOR_KINDS && strcmp(name, stoke_color_name((stoke_color_kind)touch->kind)))
         touch->kind++;
@@ -199,7 +199,7 @@ static const void *image_row(void *context, uint32_t y)
 static void erase_labels(const stoke_augment_plan *plan, uint32_t y, uint8_t *row)
 {
     for (uint32_t i = 0; i < plan->n_color_steps; i++) {
-        const stoke_color_step *touch = &plan->touch[i];
+        const stoke_color_step *touch = &plan->color[i];
         if (touch->kind == STOKE_COLOR_ERASE && touch->n == 1 && y - touch->box.y < touch->box.height)
             memset(row + touch->box.x, IGNORE, touch->box.width);
     }
@@ -239,7 +239,7 @@ static void do_run(stk_color_pass *color_pass, char **rest)
     const size_t size = (size_t)l.width * l.height * 3 * sizeof(float);
     float *row = take(size);
     const stk_color_rows rows = { image_row, &l, l.width, l.height, depth };
-    if (stk_color_write(color_pass, plan.touch, plan.n_color_steps, &rows, &writer, row, &err))
+    if (stk_color_write(color_pass, plan.color, plan.n_color_steps, &rows, &writer, row, &err))
         die(err.message);
     send(row, size);
     send_mask(&l);
@@ -281,7 +281,7 @@ static void print_plan(const stoke_augment_plan *p)
                    p->elastic_key);
     }
     for (uint32_t i = 0; i < p->n_color_steps; i++) {
-        const stoke_color_step *t = &p->touch[i];
+        const stoke_color_step *t = &p->color[i];
         printf(" touch %s %u %.9g %.9g %u %u %u %u %u %u %u %" PRIu64,
                stoke_color_name((stoke_color_kind)t->kind), t->n, (double)t->a, (double)t->b, t->box.x,
                t->box.y, t->box.width, t->box.height, t->fill[0], t->fill[1], t->fill[2], t->key);

@@ -90,8 +90,8 @@ static inline stk_color_rows rows_of(stoke_image *image)
 
 /* ---- the chain ---- */
 
-/* The batch row that the touches make of the picture; free it. */
-static inline void *touched(stoke_image *image, const stoke_color_step *touch, uint32_t n, stoke_dtype dtype,
+/* The batch row that the color steps make of the picture; free it. */
+static inline void *touched(stoke_image *image, const stoke_color_step *step, uint32_t n, stoke_dtype dtype,
                             stoke_layout layout, stoke_normalize normalize)
 {
     stk_pix_writer writer;
@@ -102,7 +102,7 @@ static inline void *touched(stoke_image *image, const stoke_color_step *touch, u
     assert_non_null(row);
     const stk_color_rows source = rows_of(image);
     stoke_error err = { 0 };
-    if (stk_color_write(color_pass, touch, n, &source, &writer, row, &err)) fail_msg("%s", err.message);
+    if (stk_color_write(color_pass, step, n, &source, &writer, row, &err)) fail_msg("%s", err.message);
     assert_true(stk_color_pass_memory(color_pass) <=
                 stk_color_scratch(image->width, image->height, image->depth));
     stk_color_pass_destroy(&color_pass);
@@ -110,9 +110,9 @@ static inline void *touched(stoke_image *image, const stoke_color_step *touch, u
 }
 
 /* Interleaved floats 0..255. */
-static inline float *touched_floats(stoke_image *image, const stoke_color_step *touch, uint32_t n)
+static inline float *touched_floats(stoke_image *image, const stoke_color_step *step, uint32_t n)
 {
-    return touched(image, touch, n, STOKE_DTYPE_F32, STOKE_LAYOUT_HWC, STOKE_NORMALIZE_NONE);
+    return touched(image, step, n, STOKE_DTYPE_F32, STOKE_LAYOUT_HWC, STOKE_NORMALIZE_NONE);
 }
 
 /* ---- the same in doubles ---- */
@@ -224,11 +224,11 @@ static inline void real_touch(real_picture *p, const stoke_color_step *t)
 }
 
 /* The largest difference between the chain and its double. */
-static inline double worst(stoke_image *image, const stoke_color_step *touch, uint32_t n)
+static inline double worst(stoke_image *image, const stoke_color_step *step, uint32_t n)
 {
-    float *got = touched_floats(image, touch, n);
+    float *got = touched_floats(image, step, n);
     real_picture want = real_of(image);
-    for (uint32_t i = 0; i < n; i++) real_touch(&want, touch + i);
+    for (uint32_t i = 0; i < n; i++) real_touch(&want, step + i);
     double most = 0;
     for (size_t i = 0; i < samples(image); i++) most = fmax(most, fabs(got[i] - want.v[i]));
     free(want.v);

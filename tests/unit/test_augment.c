@@ -133,7 +133,7 @@ static void values_are_uniform_in_their_ranges(void **state)
         for (uint64_t i = 0; i < N; i++) {
             const stoke_augment_plan plan = plan_of(pipeline, i, 100, 100, 64, 64);
             assert_int_equal(plan.n_color_steps, 1);
-            u[i] = (plan.touch[0].a - cases[c].low) / (cases[c].high - cases[c].low);
+            u[i] = (plan.color[0].a - cases[c].low) / (cases[c].high - cases[c].low);
             assert_true(u[i] > -1e-6 && u[i] < 1 + 1e-6);
         }
         assert_uniform(u, N);
@@ -149,16 +149,16 @@ static void constants_reach_the_touch(void **state)
     const stoke_augment_plan a = plan_of(pipeline, 1, 100, 100, 64, 64),
                              b = plan_of(pipeline, 2, 100, 100, 64, 64);
     assert_int_equal(a.n_color_steps, 6);
-    assert_true(a.touch[0].b == 0.5f);
-    assert_int_equal(a.touch[1].n, 7);
-    assert_true(a.touch[2].b == -0.25f);
-    assert_int_equal(a.touch[2].n, 1);
-    assert_true(a.touch[2].key != b.touch[2].key);
-    assert_int_equal(a.touch[3].n, 4);
-    assert_memory_equal(a.touch[4].fill, ((const uint8_t[4]){ 1, 2, 255, 0 }), 4);
-    assert_int_equal(a.touch[4].n, 1);
-    assert_memory_equal(a.touch[5].fill, ((const uint8_t[4]){ 9, 9, 9, 0 }), 4);
-    assert_int_equal(a.touch[5].n, 0);
+    assert_true(a.color[0].b == 0.5f);
+    assert_int_equal(a.color[1].n, 7);
+    assert_true(a.color[2].b == -0.25f);
+    assert_int_equal(a.color[2].n, 1);
+    assert_true(a.color[2].key != b.color[2].key);
+    assert_int_equal(a.color[3].n, 4);
+    assert_memory_equal(a.color[4].fill, ((const uint8_t[4]){ 1, 2, 255, 0 }), 4);
+    assert_int_equal(a.color[4].n, 1);
+    assert_memory_equal(a.color[5].fill, ((const uint8_t[4]){ 9, 9, 9, 0 }), 4);
+    assert_int_equal(a.color[5].n, 0);
     stoke_pipeline_destroy(&pipeline);
 }
 
@@ -174,9 +174,9 @@ static void jitter_has_every_order(void **state)
         assert_int_equal(plan.n_color_steps, 4);
         unsigned code = 0;
         for (int k = 0; k < 4; k++) {
-            const uint32_t kind = plan.touch[k].kind;
+            const uint32_t kind = plan.color[k].kind;
             code = code * 4 + kind;
-            u[kind][i] = (plan.touch[k].a - low[kind]) / width[kind];
+            u[kind][i] = (plan.color[k].a - low[kind]) / width[kind];
             if (kind == STOKE_COLOR_BRIGHTNESS) u[4][i] = k / 3.0;
         }
         seen[code]++;
@@ -202,7 +202,7 @@ static void touches_keep_the_order_of_the_list(void **state)
                                       STOKE_COLOR_GAMMA };
     const stoke_augment_plan plan = plan_of(pipeline, 5, 64, 64, 64, 64);
     assert_int_equal(plan.n_color_steps, 7);
-    for (int i = 0; i < 7; i++) assert_int_equal(plan.touch[i].kind, order[i]);
+    for (int i = 0; i < 7; i++) assert_int_equal(plan.color[i].kind, order[i]);
     stoke_pipeline_destroy(&pipeline);
 }
 
@@ -224,8 +224,8 @@ static void p_moves_no_other_draw(void **state)
         }
         for (int k = 1; k < 3; k++) {
             assert_memory_equal(&plans[k].box, &plans[0].box, sizeof plans[0].box);
-            assert_memory_equal(&plans[k].touch[plans[k].n_color_steps - 1],
-                                &plans[0].touch[plans[0].n_color_steps - 1], sizeof(stoke_color_step));
+            assert_memory_equal(&plans[k].color[plans[k].n_color_steps - 1],
+                                &plans[0].color[plans[0].n_color_steps - 1], sizeof(stoke_color_step));
             assert_memory_equal(&plans[k].mix_box, &plans[0].mix_box, sizeof plans[0].mix_box);
         }
         if (plans[1].hflip) assert_int_equal(plans[2].hflip, 1);
@@ -272,7 +272,7 @@ static void erased_boxes(void **state)
     stoke_pipeline *pipeline = make("erasing(p=1,scale=0.05..0.2,ratio=0.5..2)");
     for (uint64_t i = 0; i < N; i++) {
         const stoke_augment_plan plan = plan_of(pipeline, i, 100, 100, 2000, 1500);
-        const stoke_box box = plan.touch[0].box;
+        const stoke_box box = plan.color[0].box;
         assert_int_equal(plan.n_color_steps, 1);
         assert_true(box.x + box.width <= 2000 && box.y + box.height <= 1500);
         area[i] = ((double)box.width * box.height / 3e6 - 0.05) / 0.15;
@@ -378,7 +378,7 @@ static void foreground_crops_look_twice(void **state)
         stoke_pipeline_draw(pipeline, &draw, &second);
         assert_int_equal(second.wants_focus, 0);
         assert_int_equal(second.hflip, first.hflip);
-        assert_memory_equal(second.touch, first.touch, sizeof first.touch);
+        assert_memory_equal(second.color, first.color, sizeof first.color);
         if (!first.wants_focus) {
             assert_memory_equal(&second, &first, sizeof first);
             continue;
@@ -417,7 +417,7 @@ static void pipelines_say_what_they_may_do(void **state)
 {
     static const struct {
         const char *spec;
-        int crops, focus, warp, elastic, touch, mix, mixup;
+        int crops, focus, warp, elastic, step, mix, mixup;
     } cases[] = {
         { "none", 0, 0, 0, 0, 0, 0, 0 },
         { "light", 0, 0, 0, 0, 0, 0, 0 },
@@ -436,7 +436,7 @@ static void pipelines_say_what_they_may_do(void **state)
         assert_int_equal(stk_pipeline_wants_mask_first(p), cases[i].focus);
         assert_int_equal(stk_pipeline_may_warp(p), cases[i].warp);
         assert_int_equal(stk_pipeline_may_elastic(p), cases[i].elastic);
-        assert_int_equal(stk_pipeline_may_color(p), cases[i].touch);
+        assert_int_equal(stk_pipeline_may_color(p), cases[i].step);
         assert_int_equal(stk_pipeline_may_mix(p), cases[i].mix);
         assert_int_equal(stk_pipeline_has_mixup(p), cases[i].mixup);
         stoke_pipeline_destroy(&p);

@@ -303,9 +303,9 @@ static void nothing_is_launched_for_nothing(void **state)
         { "brightness(p=1),hue(p=1),erasing(p=1)", 2, 2, 0 },
         { "gaussian_noise(p=1)", 3, 3, 0 },
         { "elastic(p=1,alpha=2..4)", 3, 3, 0 },
-        { "contrast(p=1,factor=0.5)", 5, 5, 0 },   /* clear, gray_sum, touch */
-        { "gaussian_blur(p=1,sigma=1)", 5, 5, 0 }, /* across, down, touch */
-        { "clahe(p=1)", 7, 7, 0 },                 /* clear, count, table, apply, touch */
+        { "contrast(p=1,factor=0.5)", 5, 5, 0 },   /* clear, gray_sum, color step */
+        { "gaussian_blur(p=1,sigma=1)", 5, 5, 0 }, /* across, down, color step */
+        { "clahe(p=1)", 7, 7, 0 },                 /* clear, count, table, apply, color step */
         { "mixup(p=1)", 3, 3, 0 },
         { "cutmix(p=0)", 2, 2, 0 },
         { "cutmix(p=1)", 2, 2, 1 }, /* there is no row before */
@@ -429,19 +429,19 @@ static void wild_plans(void **state)
     stk_tables t = { .samples = samples, .steps = steps, .steps_capacity = 1 };
     const stk_tables_raw_layout layout = { 0 };
     stoke_error err;
-    stk_raw_row row = { .plan = { .n_color_steps = 1, .touch = { { .kind = STOKE_COLOR_KINDS } } } };
+    stk_raw_row row = { .plan = { .n_color_steps = 1, .color = { { .kind = STOKE_COLOR_KINDS } } } };
     assert_int_equal(stk_tables_fill(&t, config, &row, 1, &layout, &err), STOKE_E_INVALID);
     row.plan.n_color_steps = STOKE_PLAN_COLOR_STEPS + 1;
     assert_int_equal(stk_tables_fill(&t, config, &row, 1, &layout, &err), STOKE_E_INVALID);
     row.plan.n_color_steps = 2;
-    row.plan.touch[0] = row.plan.touch[1] = (stoke_color_step){ .kind = STOKE_COLOR_BRIGHTNESS, .a = 2 };
+    row.plan.color[0] = row.plan.color[1] = (stoke_color_step){ .kind = STOKE_COLOR_BRIGHTNESS, .a = 2 };
     assert_int_equal(stk_tables_fill(&t, config, &row, 1, &layout, &err), STOKE_E_INVALID);
     row.plan = (stoke_augment_plan){ .warp = 1, .elastic_alpha = 1, .elastic_step = 0.5f };
     assert_int_equal(stk_tables_fill(&t, config, &row, 1, &layout, &err), STOKE_E_INVALID);
     /* a box that hangs over is cut; a step that changes nothing is left out */
     row.plan = (stoke_augment_plan){ .n_color_steps = 2,
-                                     .touch = { { .kind = STOKE_COLOR_GAMMA, .a = 1, .b = 1 },
-                                                { .kind = STOKE_COLOR_ERASE, .box = { 30, 10, 99, 2 } } } };
+                                     .color = { { .kind = STOKE_COLOR_GAMMA, .a = 1, .b = 1 },
+                                               { .kind = STOKE_COLOR_ERASE, .box = { 30, 10, 99, 2 } } } };
     assert_int_equal(stk_tables_fill(&t, config, &row, 1, &layout, &err), STOKE_OK);
     assert_true(t.n_steps == 1 && steps[0].kind == K_ERASE && steps[0].x == 30);
     assert_true(steps[0].width == RAW_WIDTH - 30 && steps[0].height == 2);

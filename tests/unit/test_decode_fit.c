@@ -173,7 +173,7 @@ static void reference_image(stk_sample_ctx *ctx, stk_pix_warper *warper, stk_col
         place(&ctx->plan, &ctx->image, &laid, 0);
     const stk_color_rows rows = { row_of, &laid, laid.width, laid.height, laid.depth };
     if (ctx->plan.n_color_steps)
-        assert_int_equal(stk_color_write(color_pass, ctx->plan.touch, ctx->plan.n_color_steps, &rows,
+        assert_int_equal(stk_color_write(color_pass, ctx->plan.color, ctx->plan.n_color_steps, &rows,
                                          &config->writer, row, NULL),
                          0);
     else
@@ -192,11 +192,11 @@ static void reference_mask(stk_sample_ctx *ctx, stk_pix_warper *warper, void *ro
     else
         place(&ctx->plan, &ctx->ids, &laid, config->mask_fill);
     for (uint32_t i = 0; i < ctx->plan.n_color_steps; i++) {
-        const stoke_color_step *touch = &ctx->plan.touch[i];
-        if (touch->kind != STOKE_COLOR_ERASE || touch->n != 1) continue;
-        for (uint32_t y = 0; y < touch->box.height; y++)
-            memset((uint8_t *)laid.data + (touch->box.y + y) * laid.stride + touch->box.x,
-                   (int)config->mask_fill, touch->box.width); /* ids of one byte here */
+        const stoke_color_step *step = &ctx->plan.color[i];
+        if (step->kind != STOKE_COLOR_ERASE || step->n != 1) continue;
+        for (uint32_t y = 0; y < step->box.height; y++)
+            memset((uint8_t *)laid.data + (step->box.y + y) * laid.stride + step->box.x,
+                   (int)config->mask_fill, step->box.width); /* ids of one byte here */
     }
     stk_write_mask(&laid, config->mask_dtype, row, laid.width, laid.height, 0, 0, 0, 0);
     free(laid.data);

@@ -251,7 +251,7 @@ static void erased_boxes_are_ignored_on_request(void **state)
         stoke_augment_plan plan;
         stoke_pipeline_draw(pipeline, &draw, &plan);
         assert_int_equal(plan.n_color_steps, 1);
-        const stoke_box box = plan.touch[0].box;
+        const stoke_box box = plan.color[0].box;
         assert_true(box.width > 0 && box.height > 0);
         for (uint32_t y = 0; y < SIDE; y++)
             for (uint32_t x = 0; x < SIDE; x++) {

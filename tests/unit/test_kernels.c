@@ -384,7 +384,7 @@ static void test_steps_follow_the_layout(void **state)
         for (uint32_t i = 0; i < ROWS; i++) {
             stoke_augment_plan *plan = &b.row[i].plan;
             plain_plan(&b, plan);
-            plan->touch[plan->n_color_steps++] =
+            plan->color[plan->n_color_steps++] =
                 (stoke_color_step){ .kind = STOKE_COLOR_BRIGHTNESS, .a = (float)uniform(0.2, 1.8) };
         }
         fill_rows(&b, trial & 8 ? 2 : 1, 1, ROWS);
@@ -393,7 +393,7 @@ static void test_steps_follow_the_layout(void **state)
             stoke_image picture = picture_of(&b, i, 0);
             const stk_color_rows rows = rows_of(&picture);
             stk_color_pass *color_pass = stk_color_pass_create();
-            assert_int_equal(stk_color_write(color_pass, b.row[i].plan.touch, 1, &rows, &b.config.writer,
+            assert_int_equal(stk_color_write(color_pass, b.row[i].plan.color, 1, &rows, &b.config.writer,
                                              expected + i * b.shape.image_pitch, NULL),
                              0);
             stk_color_pass_destroy(&color_pass);
@@ -410,7 +410,7 @@ static void test_steps_follow_the_layout(void **state)
             const stoke_image picture = picture_of(&b, (uint32_t)(i / (3 * plane)), 0);
             const uint32_t v = at(&picture, i % plane * 3 + i / plane % 3);
             const float level = picture.depth == 1 ? (float)v : (float)v * (1.0f / 257.0f);
-            const float bright = level * b.row[i / (3 * plane)].plan.touch[0].a;
+            const float bright = level * b.row[i / (3 * plane)].plan.color[0].a;
             assert_true(b.planes[i] == (bright < 255 ? bright : 255));
         }
         stk_free(expected);
@@ -443,10 +443,10 @@ static void check_masks(batch *b)
         host_mask(b, i, &ids, expected + i * b->shape.mask_pitch);
         stk_free(ids.data);
         for (uint32_t k = 0; k < b->row[i].plan.n_color_steps; k++) {
-            const stoke_color_step *touch = &b->row[i].plan.touch[k];
-            if (touch->kind == STOKE_COLOR_ERASE && touch->n == 1)
+            const stoke_color_step *step = &b->row[i].plan.color[k];
+            if (step->kind == STOKE_COLOR_ERASE && step->n == 1)
                 stk_fill_mask_box(b->config.mask_dtype, expected + i * b->shape.mask_pitch, b->shape.width,
-                                  &touch->box, b->shape.mask_fill);
+                                  &step->box, b->shape.mask_fill);
         }
     }
     lay_masks(b);
@@ -470,7 +470,7 @@ static void test_masks_are_laid_out_as_on_the_host(void **state)
             plan->n_color_steps = below(STEPS + 1);
             for (uint32_t k = 0; k < plan->n_color_steps; k++) {
                 const uint32_t x = below(size[0]), y = below(size[1]);
-                plan->touch[k] =
+                plan->color[k] =
                     (stoke_color_step){ .kind = below(3) ? STOKE_COLOR_ERASE : STOKE_COLOR_GAMMA,
                                         .n = below(2),
                                         .a = 2,

@@ -118,7 +118,7 @@ static void run_all(batch *b, blocks *m)
             n, m->counts, m->planes, sample, step);
         RUN(clahe_table, STK_COLOR_TILES_MAX, STK_COLOR_TILES_MAX, n, m->tables, m->counts, sample, step);
         RUN(clahe_apply, width, height, n, m->planes, m->tables, sample, step);
-        RUN(touch, width, height, n, m->images, m->planes, sample, step, m->keys, m->sums);
+        RUN(apply_color, width, height, n, m->images, m->planes, sample, step, m->keys, m->sums);
     }
 }
 
@@ -130,8 +130,8 @@ static void say_chain(const batch *b, uint32_t i)
     print_message("# %u x %u, depth %u, dtype %u, layout %u:", b->shape.width, b->shape.height,
                   b->rows[i].depth, b->shape.dtype, b->shape.layout);
     for (uint32_t k = 0; k < plan->n_color_steps; k++)
-        print_message(" %s(a=%g b=%g n=%u)", stoke_color_name((stoke_color_kind)plan->touch[k].kind),
-                      (double)plan->touch[k].a, (double)plan->touch[k].b, plan->touch[k].n);
+        print_message(" %s(a=%g b=%g n=%u)", stoke_color_name((stoke_color_kind)plan->color[k].kind),
+                      (double)plan->color[k].a, (double)plan->color[k].b, plan->color[k].n);
     print_message("\n");
 }
 
@@ -144,7 +144,7 @@ static void hold(batch *b, stoke_dtype dtype, stoke_layout layout)
     run_all(b, &m);
     for (uint32_t i = 0; i < ROWS; i++) {
         const stoke_augment_plan *plan = &b->rows[i].plan;
-        uint8_t *want = touched(b->picture + i, plan->touch, plan->n_color_steps, dtype, layout,
+        uint8_t *want = touched(b->picture + i, plan->color, plan->n_color_steps, dtype, layout,
                                 STOKE_NORMALIZE_IMAGENET);
         const uint8_t *got = m.images + i * b->shape.image_pitch;
         size_t first = 0;
@@ -219,10 +219,10 @@ static void finish(batch *b)
     for (uint32_t i = 0; i < ROWS; i++) free(b->picture[i].data);
 }
 
-static void push(batch *b, uint32_t row, stoke_color_step touch)
+static void push(batch *b, uint32_t row, stoke_color_step step)
 {
     stoke_augment_plan *plan = &b->rows[row].plan;
-    plan->touch[plan->n_color_steps++] = touch;
+    plan->color[plan->n_color_steps++] = step;
 }
 
 static void push_random(batch *b, uint32_t row, uint32_t kind)

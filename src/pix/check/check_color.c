@@ -48,7 +48,7 @@ static const stk_kernel_check checks[] = {
     PLANES("bf16", STOKE_DTYPE_BF16),
 };
 
-typedef struct touch_state {
+typedef struct color_state {
     size_t n, pitch, plane; /* pixels; floats between planes; elements between planes of a CHW row */
     float a, b, turn[3];
     uint32_t radius;
@@ -56,7 +56,7 @@ typedef struct touch_state {
     const float *row[2 * RADIUS_MAX + 1];
     stk_pix_noise noise;
     stk_pix_writer writer;
-} touch_state;
+} color_state;
 
 /* 0 .. most; without a source of chance, the middle. */
 static float some(stk_kernel_check_random *random, float most)
@@ -64,7 +64,7 @@ static float some(stk_kernel_check_random *random, float most)
     return random ? (float)stk_kernel_check_below(random, 1001) / 1000 * most : most / 2;
 }
 
-static void choose_numbers(touch_state *s, stk_kernel_check_random *random)
+static void choose_numbers(color_state *s, stk_kernel_check_random *random)
 {
     s->a = some(random, 2) + 0.001f;
     s->b = some(random, 300) - 150;
@@ -78,7 +78,7 @@ static void choose_numbers(touch_state *s, stk_kernel_check_random *random)
 static int shape(stk_kernel_check_call *call, stk_kernel_check_random *random)
 {
     const unsigned *arg = call->check->arg;
-    touch_state *s = call->state = stk_calloc(1, sizeof *s);
+    color_state *s = call->state = stk_calloc(1, sizeof *s);
     if (!s) return 0;
     s->n = random ? stk_kernel_check_size(random, 400) : ROW;
     s->pitch = s->n + (random ? stk_kernel_check_below(random, 20) : 32);
@@ -127,7 +127,7 @@ static int shape(stk_kernel_check_call *call, stk_kernel_check_random *random)
 
 static void fill_clahe(stk_kernel_check_call *call, stk_kernel_check_random *random)
 {
-    const touch_state *s = call->state;
+    const color_state *s = call->state;
     uint32_t *column = (uint32_t *)(void *)call->source[2].data;
     stk_kernel_check_fill(call->source[0].data, call->source[0].bytes, random);
     stk_kernel_check_fill(call->source[1].data, call->source[1].bytes, random);
@@ -137,7 +137,7 @@ static void fill_clahe(stk_kernel_check_call *call, stk_kernel_check_random *ran
 
 static void fill(stk_kernel_check_call *call, stk_kernel_check_random *random)
 {
-    touch_state *s = call->state;
+    color_state *s = call->state;
     if (call->check->kind == CLAHE) {
         fill_clahe(call, random);
         return;
@@ -160,7 +160,7 @@ static void fill(stk_kernel_check_call *call, stk_kernel_check_random *random)
 
 static void invoke(const stk_pix_table *table, const stk_kernel_check_call *call, uint8_t *out)
 {
-    const touch_state *s = call->state;
+    const color_state *s = call->state;
     const void *src = call->source[0].data;
     const float *floats = src;
     float *result = (float *)(void *)out;
