@@ -407,6 +407,11 @@ void stk_loader_where(const stoke_loader *loader, uint64_t *epoch, uint64_t *pos
     *position = stk_loader_position(loader);
 }
 
+uint64_t stk_loader_samples(const stoke_loader *loader)
+{
+    return loader->order.count;
+}
+
 uint64_t stk_loader_batches_from(const stoke_loader *loader, uint64_t position)
 {
     const stoke_rank shard = stk_loader_rank_from(loader, position);

@@ -16,6 +16,8 @@ void stk_loader_where(const stoke_loader *loader, uint64_t *epoch, uint64_t *pos
 int stk_loader_state_at(const stoke_loader *loader, uint64_t epoch, uint64_t position, char *text,
                         size_t size);
 
+/* Samples of an epoch, of all ranks together. */
+uint64_t stk_loader_samples(const stoke_loader *loader);
 /* Batches of an epoch from a global position on. Any thread. */
 uint64_t stk_loader_batches_from(const stoke_loader *loader, uint64_t position);
 

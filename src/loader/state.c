@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "src/base/error.h"
-#include "src/base/flat_json.h"
+#include "src/base/json_read.h"
 
-enum { VERSION = 1 };
+enum { VERSION = 1, FIELDS = 64 };
 
 static const char *order_name(const stoke_loader *loader)
 {
@@ -46,12 +46,28 @@ int stk_loader_state_at(const stoke_loader *loader, uint64_t epoch, uint64_t pos
                     stoke_dataset_fingerprint(loader->config.dataset));
 }
 
-static int check(const stoke_loader *loader, const stk_flat_json *json, stoke_error *err)
+/* A whole number of the state. */
+static int number(const stk_json *json, const char *key, uint64_t *value, stoke_error *err)
+{
+    const stk_json_value *found = stk_json_find(json, json->values, key);
+    if (!found) return stk_fail(err, STOKE_E_FORMAT, "\"%s\" is missing", key);
+    if (!stk_json_uint(json, found, value))
+        return stk_fail(err, STOKE_E_FORMAT, "\"%s\" is not a whole number", key);
+    return STOKE_OK;
+}
+
+/* Its text, or NULL. */
+static const char *word(const stk_json *json, const char *key)
+{
+    return stk_json_text(json, stk_json_find(json, json->values, key));
+}
+
+static int check(const stoke_loader *loader, const stk_json *json, stoke_error *err)
 {
     uint64_t version, seed, count;
-    int r = stk_flat_json_uint(json, "version", &version, err);
-    if (!r) r = stk_flat_json_uint(json, "seed", &seed, err);
-    if (!r) r = stk_flat_json_uint(json, "count", &count, err);
+    int r = number(json, "version", &version, err);
+    if (!r) r = number(json, "seed", &seed, err);
+    if (!r) r = number(json, "count", &count, err);
     if (r) return r;
     if (version != VERSION)
         return stk_fail(err, STOKE_E_STATE, "version %" PRIu64 ", this library reads %d", version, VERSION);
@@ -61,30 +77,30 @@ static int check(const stoke_loader *loader, const stk_flat_json *json, stoke_er
     if (count != loader->order.count)
         return stk_fail(err, STOKE_E_STATE, "saved with %" PRIu64 " samples, the data set now has %" PRIu64,
                         count, loader->order.count);
-    const stk_json_field *order = stk_flat_json_find(json, "order");
-    if (!order || strcmp(order->value, order_name(loader)) != 0)
-        return stk_fail(err, STOKE_E_STATE, "saved with order %s, this run has %s",
-                        order ? order->value : "unknown", order_name(loader));
-    const stk_json_field *field = stk_flat_json_find(json, "fingerprint");
+    const char *order = word(json, "order"), *fingerprint = word(json, "fingerprint");
+    if (!order || strcmp(order, order_name(loader)) != 0)
+        return stk_fail(err, STOKE_E_STATE, "saved with order %s, this run has %s", order ? order : "unknown",
+                        order_name(loader));
     char own[32];
     snprintf(own, sizeof own, "%016" PRIx64, stoke_dataset_fingerprint(loader->config.dataset));
-    if (!field || strcmp(field->value, own) != 0)
+    if (!fingerprint || strcmp(fingerprint, own) != 0)
         return stk_fail(err, STOKE_E_STATE,
                         "saved with other samples: their names differ (fingerprint %s, now %s)",
-                        field ? field->value : "none", own);
+                        fingerprint ? fingerprint : "none", own);
     return STOKE_OK;
 }
 
 static int read_state(const stoke_loader *loader, const char *text, uint64_t *epoch, uint64_t *position,
                       stoke_error *err)
 {
-    stk_flat_json json;
-    int r = stk_flat_json_read(&json, text, err);
+    stk_json json = { 0 };
+    int r = stk_json_read(&json, text, strlen(text), FIELDS, err);
     if (!r) r = check(loader, &json, err);
-    if (!r) r = stk_flat_json_uint(&json, "epoch", epoch, err);
-    if (!r) r = stk_flat_json_uint(&json, "position", position, err);
+    if (!r) r = number(&json, "epoch", epoch, err);
+    if (!r) r = number(&json, "position", position, err);
     if (!r && *position > loader->order.count)
         r = stk_fail(err, STOKE_E_STATE, "position %" PRIu64 " is past the last sample", *position);
+    stk_json_free(&json);
     return r;
 }
 

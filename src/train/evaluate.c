@@ -9,7 +9,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
-#include "src/base/flat_json.h"
+#include "src/loader/loader.h"
 #include "src/base/mem.h"
 #include "src/net/net.h"
 
@@ -124,17 +124,6 @@ static int check_batch(const pass *p, const stoke_batch *batch, stoke_error *err
     return STOKE_OK;
 }
 
-/* How many samples an epoch has; 0: not known, which a bar can live with. */
-static uint64_t samples_of(const stoke_loader *loader)
-{
-    char text[512];
-    stk_flat_json state;
-    uint64_t count = 0;
-    const int length = stoke_loader_state(loader, text, sizeof text);
-    if (length < 0 || (size_t)length >= sizeof text || stk_flat_json_read(&state, text, NULL)) return 0;
-    return stk_flat_json_uint(&state, "count", &count, NULL) ? 0 : count;
-}
-
 static int next_batch(pass *p, const stoke_batch **batch, stoke_error *err)
 {
     const uint64_t start = stk_now_ns();
@@ -156,7 +145,7 @@ static int next_batch(pass *p, const stoke_batch **batch, stoke_error *err)
 /* All batches of the epoch. */
 static int run(pass *p, stoke_progress_fn progress, void *context, stoke_error *err)
 {
-    const uint64_t total = samples_of(p->loader);
+    const uint64_t total = stk_loader_samples(p->loader);
     uint64_t done = 0;
     for (;;) {
         const stoke_batch *batch;
