@@ -14,11 +14,13 @@
 #include "cli/lib/hints.h"
 
 const cli_command *const cli_commands[] = {
-    &cli_synth,     &cli_verify,     &cli_show,    &cli_train,      &cli_eval,    &cli_predict,
-    &cli_find_lr,   &cli_find_batch, &cli_recipe,  &cli_report,     &cli_devices, &cli_estimate,
-    &cli_recommend, &cli_optimize,   &cli_monitor, &cli_check,      &cli_why,     &cli_diagnose,
-    &cli_selftest,  &cli_doctor,     &cli_hash,    &cli_dump,       &cli_pack,    &cli_bench,
-    &cli_config,    &cli_ops,        &cli_man,     &cli_completion, &cli_trial,   &cli_try_driver,
+#define CLI_COMMAND(id, words) &cli_##id,
+#define CLI_SUBCOMMAND(parent, id, words)
+#define CLI_HIDDEN(id, words) &cli_##id,
+#include "cli/commands.def"
+#undef CLI_COMMAND
+#undef CLI_SUBCOMMAND
+#undef CLI_HIDDEN
     NULL,
 };
 

@@ -4,13 +4,15 @@
  */
 #include "cli/lib/command.h"
 
-static const cli_command *const subjects[] = { &cli_bench_data,
-                                               &cli_bench_pix,
-                                               &cli_bench_net,
-                                               &cli_bench_step,
-                                               &cli_bench_transfer,
-                                               &cli_bench_device,
-                                               NULL };
+static const cli_command *const subjects[] = {
+#define CLI_COMMAND(id, words)
+#define CLI_HIDDEN(id, words)
+#define CLI_SUBCOMMAND(parent, id, words) BELOW_##parent(id)
+#define BELOW_bench(id)                   &cli_##id,
+#define BELOW_recipe(id)
+#include "cli/commands.def"
+    NULL,
+};
 
 static const cli_example examples[] = {
     { "stoke bench data", "the loader on a synthetic set, against bare decoding" },

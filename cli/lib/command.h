@@ -89,12 +89,13 @@ typedef struct cli_command {
 /* All commands of the first level, NULL-terminated (main.c). */
 extern const cli_command *const cli_commands[];
 
-extern const cli_command cli_synth, cli_verify, cli_show, cli_hash, cli_dump, cli_pack, cli_bench,
-    cli_bench_data, cli_bench_pix, cli_bench_net, cli_bench_step, cli_bench_transfer, cli_bench_device,
-    cli_config, cli_ops, cli_man, cli_completion, cli_train, cli_eval, cli_predict, cli_find_lr,
-    cli_find_batch, cli_trial, cli_recipe, cli_recipe_progressive, cli_report, cli_devices, cli_estimate,
-    cli_recommend, cli_optimize, cli_monitor, cli_check, cli_why, cli_diagnose, cli_selftest, cli_doctor,
-    cli_try_driver;
+#define CLI_COMMAND(id, words)            extern const cli_command cli_##id;
+#define CLI_SUBCOMMAND(parent, id, words) extern const cli_command cli_##id;
+#define CLI_HIDDEN(id, words)             extern const cli_command cli_##id;
+#include "cli/commands.def"
+#undef CLI_COMMAND
+#undef CLI_SUBCOMMAND
+#undef CLI_HIDDEN
 
 #define CLI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

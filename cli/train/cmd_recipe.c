@@ -4,7 +4,15 @@
  */
 #include "cli/lib/command.h"
 
-static const cli_command *const recipes[] = { &cli_recipe_progressive, NULL };
+static const cli_command *const recipes[] = {
+#define CLI_COMMAND(id, words)
+#define CLI_HIDDEN(id, words)
+#define CLI_SUBCOMMAND(parent, id, words) BELOW_##parent(id)
+#define BELOW_recipe(id)                  &cli_##id,
+#define BELOW_bench(id)
+#include "cli/commands.def"
+    NULL,
+};
 
 static const cli_example examples[] = {
     { "stoke recipe progressive demo/data --dry-run", "what it would do, and the memory of each stage" },

@@ -3,6 +3,7 @@
 import atexit
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,8 +14,16 @@ sys.path.insert(0, os.path.join(ROOT, 'tests'))
 import tap  # noqa: F401 - for the tests
 
 STOKE = os.environ['STOKE']
-COMMANDS = ['synth', 'verify', 'show', 'train', 'eval', 'predict', 'find-lr', 'find-batch', 'recipe progressive', 'report', 'devices', 'estimate', 'recommend', 'optimize', 'monitor', 'check', 'why', 'diagnose', 'selftest', 'doctor',
-            'hash', 'dump', 'pack', 'config', 'ops', 'bench data', 'bench pix', 'bench net', 'bench step', 'bench transfer', 'bench device']
+
+
+def commands():
+    """Words of all commands that do something, as cli/commands.def lists them."""
+    with open(os.path.join(ROOT, 'cli', 'commands.def'), encoding='utf-8') as stream:
+        lines = re.findall(r'^CLI_(?:SUB)?COMMAND\(.*"(.*)"\)$', stream.read(), re.M)
+    return [words for words in lines if words not in ('recipe', 'bench')]
+
+
+COMMANDS = commands()
 READERS = ['verify', 'show', 'hash', 'dump', 'pack', 'config', 'bench data']  # commands that take the data options
 
 WORK = tempfile.mkdtemp(prefix='stoke-test-')
