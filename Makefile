@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 LIBDIR ?= lib
 export BUILD
 
-.PHONY: build demo test bench install clean help
+.PHONY: build demo test quick bench install clean help
 build: ## compile into build/
 	@scripts/install-deps build
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) -Dtests=false --prefix="$(PREFIX)" --libdir="$(LIBDIR)"
@@ -17,6 +17,10 @@ demo: build ## make a synthetic data set, train on it, predict, and write a repo
 test: ## build and pass every test; the last line counts them
 	@scripts/install-deps build test
 	@scripts/test --build $(BUILD) $(TESTFLAGS)
+
+quick: ## build and pass what takes a second each, and the lint: before each commit (under a minute after a build)
+	@scripts/install-deps build test
+	@scripts/test --build $(BUILD) --suite quick $(TESTFLAGS)
 
 bench: build ## run the benchmark programs
 	@scripts/bench
