@@ -7,7 +7,7 @@
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/base/did_you_mean.h"
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 
 enum { SPELT = 48 };
 

@@ -9,7 +9,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 #include "src/settings/yaml_tree.h"
 
 static stoke_option_group arguments(stk_pipeline_step *step)

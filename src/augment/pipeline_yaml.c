@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "src/base/error.h"
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 #include "src/settings/own.h"
 #include <stoke/data.h>
 

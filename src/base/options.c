@@ -6,7 +6,7 @@
 
 #include "src/base/error.h"
 #include "src/base/did_you_mean.h"
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 
 static stk_option_hit bind(const stoke_option_group *group, size_t index)
 {

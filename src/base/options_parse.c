@@ -6,7 +6,7 @@
 
 #include "src/base/error.h"
 #include "src/base/did_you_mean.h"
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 
 typedef struct parser {
     const stoke_option_group *groups;

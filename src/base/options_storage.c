@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "src/base/mem.h"
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 
 typedef struct string_block {
     struct string_block *next;

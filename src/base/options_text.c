@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 #include "src/base/terminal.h"
 #include "src/base/utf8.h"
 

@@ -10,7 +10,7 @@
 
 #include "src/base/error.h"
 #include "src/base/number.h"
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 
 /* Long values are cut in messages: the reason at the end has to stay visible. */
 #define SHOWN "%.80s"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 
 static const struct {
     const char *word, *means;

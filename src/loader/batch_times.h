@@ -40,4 +40,21 @@ uint64_t stk_run_queue_since(stk_batch_run_queue *queue);
 void stk_run_queue_leave(stk_batch_run_queue *queue);
 void stk_run_queue_close(stk_batch_run_queue *queue);
 
+/* ---- who did what when ---- */
+
+/* A stage of a row, or SLOT_WAIT (batch -1), on CLOCK_MONOTONIC. Called by the worker itself, for SLOT_WAIT
+ * under the loader's lock. */
+typedef void stk_span_fn(void *context, uint32_t worker, stoke_stage stage, uint64_t start_ns,
+                         uint64_t end_ns, int64_t batch);
+typedef struct stk_batch_spans {
+    stk_span_fn *tell; /* NULL: nobody wants to know */
+    void *context;
+} stk_batch_spans;
+
+static inline void stk_spans_tell(const stk_batch_spans *spans, uint32_t worker, stoke_stage stage,
+                                  uint64_t start_ns, uint64_t end_ns, int64_t batch)
+{
+    if (spans->tell) spans->tell(spans->context, worker, stage, start_ns, end_ns, batch);
+}
+
 #endif

@@ -7,7 +7,7 @@
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/cache/label_codec.h"
-#include "src/source/labels_private.h"
+#include "src/source/labels.h"
 
 /* Counted up when the fitted sample gives other pixels for the same files and settings. */
 enum { PREFIX_VERSION = 1 };

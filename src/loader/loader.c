@@ -7,7 +7,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 #include "src/base/wait.h"
 #include "src/loader/cache_lookup.h"
 #include "src/source/weights.h"
@@ -440,7 +440,7 @@ void stk_loader_cancel(stoke_loader *loader, int on)
     pthread_mutex_unlock(&loader->lock);
 }
 
-void stk_loader_trace(stoke_loader *loader, stk_loader_spans spans)
+void stk_loader_trace(stoke_loader *loader, stk_batch_spans spans)
 {
     pthread_mutex_lock(&loader->lock);
     loader->spans = spans;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For those who take batches ahead of their consumer (src/upload): where the loader stood after each of them,
- * a way out of a wait, who did what when, and what a batch took to be made.
+ * What other rooms see of a loader beyond <stoke/loader.h>: where it stood after each batch, a way out of a
+ * wait, who did what when, what a batch took to be made, and loaders whose memory is planned together with
+ * that of others.
  */
 #ifndef STOKE_SRC_LOADER_LOADER_H
 #define STOKE_SRC_LOADER_LOADER_H
@@ -9,6 +10,8 @@
 #include <stoke/loader.h>
 
 #include "src/loader/batch_times.h"
+#include "src/loader/memory_plan.h"
+#include "src/loader/raw.h"
 
 /* The epoch, and the global position after the last batch of next(). For the thread that calls next(). */
 void stk_loader_where(const stoke_loader *loader, uint64_t *epoch, uint64_t *position);
@@ -35,24 +38,9 @@ int stk_loader_ready(stoke_loader *loader);
  * now. Nothing is lost: the batch it would have given is the next one's. Any thread. */
 void stk_loader_cancel(stoke_loader *loader, int on);
 
-/* A stage of a row, or SLOT_WAIT (batch -1), on CLOCK_MONOTONIC. Called by the worker itself, for SLOT_WAIT
- * under the loader's lock. */
-typedef void stk_span_fn(void *context, uint32_t worker, stoke_stage stage, uint64_t start_ns,
-                         uint64_t end_ns, int64_t batch);
-typedef struct stk_loader_spans {
-    stk_span_fn *tell; /* NULL: nobody wants to know */
-    void *context;
-} stk_loader_spans;
-
-static inline void stk_spans_tell(const stk_loader_spans *spans, uint32_t worker, stoke_stage stage,
-                                  uint64_t start_ns, uint64_t end_ns, int64_t batch)
-{
-    if (spans->tell) spans->tell(spans->context, worker, stage, start_ns, end_ns, batch);
-}
-
 /* From the next row of every worker on; rows under way still tell the one before, whose context must live as
  * long as the loader. */
-void stk_loader_trace(stoke_loader *loader, stk_loader_spans spans);
+void stk_loader_trace(stoke_loader *loader, stk_batch_spans spans);
 
 /* What it took to make a batch of next(); valid until it is released. */
 const stk_batch_times *stk_batch_times_of(const stoke_batch *batch);
@@ -62,5 +50,13 @@ void stk_loader_record(stoke_loader *loader, int on);
 
 /* Whether a loader can be made with them, before anything is made of them. */
 int stk_loader_check_params(const stoke_data_params *params, stoke_error *err);
+
+/* A loader whose memory somebody has planned already, together with that of others. */
+int stk_loader_create_planned(stoke_loader **out, const stoke_dataset *dataset,
+                              const stoke_data_params *params, const stk_loader_plan *plan, stoke_error *err);
+/* A loader that is not needed for a while: what workers hold goes back. Rows that are being made are finished
+ * and what is ready stays. next() must not be called before it is woken. */
+void stk_loader_rest(stoke_loader *loader);
+void stk_loader_wake(stoke_loader *loader);
 
 #endif

@@ -29,6 +29,8 @@
 #include <stoke/loader.h>
 #include <stoke/order.h>
 
+#include "src/loader/loader.h"
+
 #include "src/loader/memory_gate.h"
 #include "src/loader/memory_plan.h"
 #include "src/loader/sample.h"
@@ -73,9 +75,9 @@ struct stoke_loader {
     pthread_cond_t ready; /* a batch became ready, or the last row in flight ended */
     int locks_made;
     int stopping, paused, resting;
-    int cancelled;          /* next() does not wait; see ahead.h */
-    stk_loader_spans spans; /* copied by every worker with its next row */
-    int recording;          /* likewise */
+    int cancelled;         /* next() does not wait; see ahead.h */
+    stk_batch_spans spans; /* copied by every worker with its next row */
+    int recording;         /* likewise */
     uint32_t in_flight;
     stk_slots slots;
     stk_slot *filling; /* slot whose rows are being handed out */
@@ -94,14 +96,6 @@ struct stoke_loader {
     stoke_loader_stats_data stats;
     char warning[1024]; /* of cache and quarantine list, once there are both */
 };
-
-/* loader.c: a loader whose memory somebody has planned already, together with that of others. */
-int stk_loader_create_planned(stoke_loader **out, const stoke_dataset *dataset,
-                              const stoke_data_params *params, const stk_loader_plan *plan, stoke_error *err);
-/* A loader that is not needed for a while: what workers hold goes back. Rows that are being made are finished
- * and what is ready stays. next() must not be called before it is woken. */
-void stk_loader_rest(stoke_loader *loader);
-void stk_loader_wake(stoke_loader *loader);
 
 /* worker.c: STOKE_E_TOO_BAD when the rows up to a ticket met more bad samples than max_bad. Rows ask for
  * themselves to stop early; what counts is the answer at delivery, when no row before can still change it:

@@ -8,7 +8,7 @@
 #define STOKE_SRC_LOADER_SCRATCH_H
 
 #include "src/base/mem.h"
-#include "src/loader/loader.h"
+#include "src/loader/batch_times.h"
 #include "src/loader/loader_config.h"
 #include "src/pix/color.h"
 #include "src/pix/warp.h"
@@ -65,9 +65,9 @@ typedef struct stk_scratch {
     stk_scratch_bytes granted;                   /* what this scratch memory may hold; see memory_gate.h */
     stk_scratch_bytes allowed;                   /* while it has the turn: what it may hold then */
     int has_turn;
-    stk_loader_spans spans; /* who wants to know when stages ran */
-    uint32_t number;        /* of the worker */
-    int64_t batch;          /* that its row belongs to */
+    stk_batch_spans spans; /* who wants to know when stages ran */
+    uint32_t number;       /* of the worker */
+    int64_t batch;         /* that its row belongs to */
 } stk_scratch;
 
 int stk_scratch_create(stk_scratch *scratch, stoke_error *err);

@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_SETTINGS_FOREIGN_H
 #define STOKE_SRC_SETTINGS_FOREIGN_H
 
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 #include "src/settings/keys.h"
 
 /* Reads what the groups of `use` take. A value that is not understood is a remark; a network that is not

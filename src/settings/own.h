@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_SETTINGS_OWN_H
 #define STOKE_SRC_SETTINGS_OWN_H
 
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 #include "src/settings/yaml_tree.h"
 
 /* Reads the tree into the groups; sections `data:`, `loader:`, `model:`, `train:` and `training:` are

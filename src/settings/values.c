@@ -11,7 +11,7 @@
 #include <strings.h>
 
 #include "src/base/number.h"
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 
 static int one_of(const char *word, const char *const *words)
 {

@@ -2,7 +2,7 @@
  *
  * Opening a set: settings -> parts or list -> samples -> split.
  */
-#include "src/source/dataset_private.h"
+#include "src/source/dataset_internal.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -299,4 +299,14 @@ size_t stoke_dataset_notes(const stoke_dataset *dataset)
 stoke_note stoke_dataset_note(const stoke_dataset *dataset, size_t index)
 {
     return dataset->notes[index];
+}
+
+int stk_dataset_has_parts(const stoke_dataset *all)
+{
+    int train = 0, val = 0;
+    for (size_t i = 0; all->prefixed && i < all->count; i++) {
+        train |= !strncmp(all->samples[i].name, "train/", 6);
+        val |= !strncmp(all->samples[i].name, "val/", 4);
+    }
+    return train && val;
 }

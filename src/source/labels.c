@@ -4,7 +4,7 @@
  * in pieces of 512 that are checked before they are stored, so mapping in place still knows the value it
  * refuses.
  */
-#include "src/source/labels_private.h"
+#include "src/source/labels_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -290,6 +290,11 @@ int stoke_labels_apply(const stoke_labels *labels, const stoke_image *mask, stok
         return stk_fail(err, STOKE_E_LABEL,
                         "the mask is a colour picture: label_map must be a file of colours");
     return colors ? apply_colors(labels, mask, out, err) : apply_values(labels, mask, out, err);
+}
+
+int stk_labels_keep(const stoke_labels *labels)
+{
+    return labels->keeps;
 }
 
 void stk_labels_digest(const stoke_labels *labels, uint64_t digest[2])

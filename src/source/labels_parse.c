@@ -2,7 +2,7 @@
  *
  * Label maps from text: lists of values and files of colours.
  */
-#include "src/source/labels_private.h"
+#include "src/source/labels_internal.h"
 
 #include <stdio.h>
 #include <string.h>

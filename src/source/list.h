@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_SOURCE_LIST_H
 #define STOKE_SRC_SOURCE_LIST_H
 
-#include "src/source/dataset_private.h"
+#include "src/source/dataset_internal.h"
 
 /* Reads the file and adds its samples. The files named are not looked at. */
 int stk_list_read(stoke_dataset *dataset, const char *path, stoke_error *err);

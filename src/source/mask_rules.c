@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "src/base/error.h"
-#include "src/source/labels_private.h"
+#include "src/source/labels_internal.h"
 #include "src/source/reader.h"
 #include <stoke/terminal.h>
 

@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_SOURCE_MATCH_H
 #define STOKE_SRC_SOURCE_MATCH_H
 
-#include "src/source/dataset_private.h"
+#include "src/source/dataset_internal.h"
 #include "src/source/layout.h"
 
 /* Reads the folders of a part and adds its samples, sorted. `image_suffix` and `mask_suffix` are the user's

@@ -15,7 +15,7 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
-#include "src/source/dataset_private.h"
+#include "src/source/dataset_internal.h"
 #include "src/source/pack_folder.h"
 #include "src/source/tar_write.h"
 

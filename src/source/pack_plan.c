@@ -13,7 +13,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
-#include "src/source/dataset_private.h"
+#include "src/source/dataset_internal.h"
 #include "src/source/shard_name.h"
 #include "src/source/tar_write.h"
 #include <stoke/image.h>

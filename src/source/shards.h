@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_SOURCE_SHARDS_H
 #define STOKE_SRC_SOURCE_SHARDS_H
 
-#include "src/source/dataset_private.h"
+#include "src/source/dataset_internal.h"
 #include "src/source/layout.h"
 
 typedef struct stk_shard {

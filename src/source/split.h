@@ -11,5 +11,8 @@
 
 /* 1 when the sample belongs to val: hash below part * 2^64. part 0 = none, 1 = all. */
 int stk_split_is_val(const char *name, size_t length, double part, int64_t seed);
+struct stoke_dataset;
+/* Whether a set, opened whole, comes with a train and a val part. */
+int stk_dataset_has_parts(const struct stoke_dataset *all);
 
 #endif

@@ -14,7 +14,7 @@
 #include "src/base/mem.h"
 #include "src/base/parallel_for.h"
 #include "src/source/mask_rules.h"
-#include "src/source/labels_private.h"
+#include "src/source/labels_internal.h"
 #include "src/source/pairs.h"
 #include "src/source/reader.h"
 #include "src/source/verify.h"

@@ -14,7 +14,7 @@
 #include "src/net/net.h"
 #include "src/report/grid.h"
 #include "src/source/reader.h"
-#include "src/loader/loader_internal.h"
+#include "src/loader/loader.h"
 #include "src/train/eval_plan.h"
 #include "src/train/train_memory.h"
 #include "src/train/evaluate_original.h"

@@ -9,7 +9,7 @@
 #include "src/base/error.h"
 #include "src/base/exact_math.h"
 #include "src/base/mem.h"
-#include "src/loader/loader_internal.h"
+#include "src/loader/loader.h"
 #include "src/train/checkpoint.h"
 #include "src/train/evaluate.h"
 #include "src/train/setup.h"

@@ -7,7 +7,7 @@
 #include "src/base/error.h"
 #include "src/base/json_read.h"
 #include "src/net/segformer/segformer_config.h"
-#include "src/net/files/pretrained_internal.h"
+#include "src/net/files/pretrained.h"
 #include "src/train/predict.h"
 
 typedef struct reading {

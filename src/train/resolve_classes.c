@@ -15,7 +15,7 @@
 #include "src/base/mem.h"
 #include "src/base/number.h"
 #include "src/source/mask_rules.h"
-#include "src/source/labels_private.h"
+#include "src/source/labels.h"
 #include "src/source/reader.h"
 #include <stoke/terminal.h>
 
@@ -194,7 +194,7 @@ static int take_map(stk_resolve_ctx *s)
 static int leaves_open(const stoke_data_params *p)
 {
     stoke_labels *labels = NULL;
-    const int open = !stk_labels_of(&labels, p, NULL) && labels->keeps;
+    const int open = !stk_labels_of(&labels, p, NULL) && stk_labels_keep(labels);
     stoke_labels_destroy(&labels);
     return open;
 }

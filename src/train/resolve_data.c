@@ -10,7 +10,6 @@
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/source/dataset_private.h"
 #include "src/source/split.h"
 #include <stoke/terminal.h>
 
@@ -54,22 +53,13 @@ static void force_data(const stk_resolve_ctx *s)
     p->normalize = STOKE_NORMALIZE_IMAGENET;
 }
 
-/* Whether the set comes with both parts. */
-static int has_own_parts(const stoke_dataset *all)
-{
-    int train = 0, val = 0;
-    for (size_t i = 0; all->prefixed && i < all->count; i++) {
-        train |= !strncmp(all->samples[i].name, "train/", 6);
-        val |= !strncmp(all->samples[i].name, "val/", 4);
-    }
-    return train && val;
-}
-
 static uint64_t count_val(const stoke_dataset *all, double share, int64_t seed)
 {
     uint64_t n = 0;
-    for (size_t i = 0; i < all->count; i++)
-        n += (uint64_t)stk_split_is_val(all->samples[i].name, strlen(all->samples[i].name), share, seed);
+    for (uint64_t i = 0; i < stoke_dataset_count(all); i++) {
+        const char *name = stoke_dataset_sample(all, i).name;
+        n += (uint64_t)stk_split_is_val(name, strlen(name), share, seed);
+    }
     return n;
 }
 
@@ -78,13 +68,14 @@ static uint64_t count_val(const stoke_dataset *all, double share, int64_t seed)
  */
 static double share_for_val(const stoke_dataset *all, int64_t seed)
 {
-    const double usual = 0.2, wanted = usual * (double)all->count;
+    const double usual = 0.2, wanted = usual * (double)stoke_dataset_count(all);
     const double at_usual = (double)count_val(all, usual, seed);
     if (at_usual >= 0.5 * wanted && at_usual <= 1.5 * wanted) return usual;
-    double best = 0, least = (double)all->count;
+    double best = 0, least = (double)stoke_dataset_count(all);
     for (int twentieths = 1; twentieths <= 12; twentieths++) {
         const double n = (double)count_val(all, twentieths / 20.0, seed), off = fabs(n - wanted);
-        if (n > 0 && 2 * n <= (double)all->count && off < least) least = off, best = twentieths / 20.0;
+        if (n > 0 && 2 * n <= (double)stoke_dataset_count(all) && off < least)
+            least = off, best = twentieths / 20.0;
     }
     return best;
 }
@@ -93,8 +84,8 @@ static double share_for_val(const stoke_dataset *all, int64_t seed)
 static void choose_parts(const stk_resolve_ctx *s, const stoke_dataset *all)
 {
     stoke_data_params *p = &s->setup->train;
-    const int own = has_own_parts(all);
-    if (!own && p->val_split <= 0 && all->count >= FEWEST_SPLIT) {
+    const int own = stk_dataset_has_parts(all);
+    if (!own && p->val_split <= 0 && stoke_dataset_count(all) >= FEWEST_SPLIT) {
         p->val_split = share_for_val(all, p->split_seed);
         if (p->val_split > 0)
             stk_resolve_say(
@@ -108,11 +99,10 @@ static void choose_parts(const stk_resolve_ctx *s, const stoke_dataset *all)
         return;
     }
     s->setup->params.eval_every = 0;
-    stk_resolve_say(
-        s,
-        "All of the set (%zu sample%s) is trained on and nothing validates: there is too little to "
-        "spare any. Curves will show the loss of training alone.",
-        all->count, all->count == 1 ? "" : "s");
+    stk_resolve_say(s,
+                    "All of the set (%s) is trained on and nothing validates: there is too little to "
+                    "spare any. Curves will show the loss of training alone.",
+                    STOKE_COUNT(stoke_dataset_count(all), "sample"));
 }
 
 static int open_parts(const stk_resolve_ctx *s)

@@ -11,7 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 #include "src/base/ours.h"
 
 /* ---- settings that name files ---- */

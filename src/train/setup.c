@@ -15,7 +15,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 #include "src/net/segformer/segformer_config.h"
 #include "src/net/files/pretrained.h"
 #include "src/train/resolve.h"

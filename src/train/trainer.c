@@ -14,7 +14,7 @@
 #include "src/base/cpu.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
-#include "src/loader/loader_internal.h"
+#include "src/loader/loader.h"
 #include "src/source/reader.h"
 #include "src/train/files_seen.h"
 #include "src/train/train_memory.h"
@@ -234,7 +234,7 @@ static int open_loaders(stoke_trainer *t, const stk_train_memory *memory, stoke_
                            t->val ? s->net.height : STK_EVAL_SIDE, t->val ? s->net.width : STK_EVAL_SIDE,
                            &none))
         stk_trainer_without(t, STK_EXTRA_PICTURES, none.message);
-    if (t->gallery && t->val) stk_gallery_undo(t->gallery, &t->val->config.writer);
+    if (t->gallery && t->val) stk_gallery_undo(t->gallery, &stk_loader_config_of(t->val)->writer);
     t->sight.gallery = t->gallery;
     return r;
 }

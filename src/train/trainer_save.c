@@ -18,7 +18,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
-#include "src/loader/loader_internal.h"
+#include "src/loader/loader.h"
 
 void stk_trainer_write_note(stoke_trainer *t)
 {

@@ -7,7 +7,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 #include "src/base/wait.h"
 #include "src/upload/upload_internal.h"
 #include "src/loader/loader.h"

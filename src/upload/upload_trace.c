@@ -55,7 +55,7 @@ void stoke_upload_trace(stoke_upload *upload, stoke_trace *trace)
     lanes->before = upload->lanes;
     upload->lanes = lanes;
     pthread_mutex_unlock(&upload->lock);
-    stk_loader_trace(upload->loader, (stk_loader_spans){ trace ? tell_stage : NULL, lanes });
+    stk_loader_trace(upload->loader, (stk_batch_spans){ trace ? tell_stage : NULL, lanes });
 }
 
 void stk_upload_lanes_destroy(stk_upload_lanes *lanes)

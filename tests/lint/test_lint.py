@@ -80,6 +80,7 @@ sys.exit(tap.run([
     ('report may use <stoke/image.h>', accepts('src/report/grid.c', include('<stoke/image.h>'))),
     ('loader may use all below it', accepts('src/loader/a.c', include('"src/augment/plan.h"\n#include "src/pix/pix.h"'))),
     ('a sub-folder belongs to its room', refuses('src/pix/x86/a.c', include('"src/codec/a.h"'), 2, 'pix may not use')),
+    ('the inside of a room stays there', refuses('src/train/a.c', include('"src/loader/loader_internal.h"'), 2, 'for the files of loader alone')),
     ('a type is defined once', second_definition),
     ('a type says its room', refuses('src/pix/warp.h', guarded('STOKE_SRC_PIX_WARP_H', 'struct stk_block {\n};\n'), 4, 'does not say its room')),
     ('a type may say its header', accepts('src/pix/warp.h', guarded('STOKE_SRC_PIX_WARP_H', 'struct stk_warp_block {\n};\n'))),

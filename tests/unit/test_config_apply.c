@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "src/base/mem.h"
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 #include "src/settings/yaml_tree.h"
 #include "tests/unit/unit.h"
 

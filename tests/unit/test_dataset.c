@@ -7,7 +7,7 @@
 #include <stoke/image.h>
 
 #include "src/base/mem.h"
-#include "src/source/dataset_private.h"
+#include "src/source/dataset_internal.h"
 #include "src/source/list.h"
 #include "src/source/natural.h"
 #include "src/source/weights.h"

@@ -4,7 +4,7 @@
 #include <stoke/labels.h>
 
 #include "src/base/mem.h"
-#include "src/source/labels_private.h"
+#include "src/source/labels_internal.h"
 
 static stoke_labels *make(const char *spec, uint32_t classes, int32_t ignore)
 {

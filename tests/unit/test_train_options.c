@@ -7,7 +7,7 @@
 
 #include <stoke/stoke.h>
 
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 
 static const stoke_option *find(const stoke_option_group *group, const char *name)
 {

@@ -6,6 +6,7 @@
 #ifndef STOKE_SRC_NET_FILES_PRETRAINED_H
 #define STOKE_SRC_NET_FILES_PRETRAINED_H
 
+#include "src/base/json_read.h"
 #include "src/net/segformer/segformer_parameters.h"
 
 /* What config.json says, or, without one, what the shapes in the file say. classes 0: an encoder alone. */
@@ -48,5 +49,10 @@ typedef struct stk_pretrained_notes {
 int stk_pretrained_save(const char *folder, const stk_segformer_config *config,
                         const stk_parameters *parameters, const float *values,
                         const stk_pretrained_notes *notes, stoke_error *err);
+
+/* The contents of a JSON file of at most 16 MB. STOKE_E_NOTFOUND: there is none. */
+int stk_pretrained_json(const char *path, stk_json *json, stoke_error *err);
+/* folder/name; NULL: no memory. Free with stk_free. */
+char *stk_pretrained_path(const char *folder, const char *name);
 
 #endif

@@ -23,11 +23,6 @@ typedef int stk_pretrained_fn(void *context, const stk_safetensors *file,
                               const stk_safetensors_tensor *tensor, stoke_error *err);
 int stk_pretrained_visit(const char *path, stk_pretrained_fn *fn, void *context, stoke_error *err);
 
-/* The contents of a JSON file of at most 16 MB. STOKE_E_NOTFOUND: there is none. */
-int stk_pretrained_json(const char *path, stk_json *json, stoke_error *err);
-/* folder/name; NULL: no memory. Free with stk_free. */
-char *stk_pretrained_path(const char *folder, const char *name);
-
 /* The members "id2label" and "label2id" of config.json; labels NULL: LABEL_0, LABEL_1, ... STOKE_E_NOMEM. */
 int stk_pretrained_write_labels(FILE *out, char *const *labels, uint32_t classes);
 

@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #include "src/base/error.h"
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 #include "src/base/terminal.h"
 #include "src/settings/foreign.h"
 #include "src/settings/values.h"

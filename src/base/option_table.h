@@ -2,8 +2,8 @@
  *
  * What the files behind <stoke/options.h> share: finding an option by name, one field from and to text.
  */
-#ifndef STOKE_SRC_BASE_OPTIONS_PRIVATE_H
-#define STOKE_SRC_BASE_OPTIONS_PRIVATE_H
+#ifndef STOKE_SRC_BASE_OPTION_TABLE_H
+#define STOKE_SRC_BASE_OPTION_TABLE_H
 
 #include <stoke/options.h>
 

@@ -2,8 +2,8 @@
  *
  * The inside of a dataset, for the files that fill it.
  */
-#ifndef STOKE_SRC_SOURCE_DATASET_PRIVATE_H
-#define STOKE_SRC_SOURCE_DATASET_PRIVATE_H
+#ifndef STOKE_SRC_SOURCE_DATASET_INTERNAL_H
+#define STOKE_SRC_SOURCE_DATASET_INTERNAL_H
 
 #include "src/base/string_arena.h"
 #include <stoke/dataset.h>

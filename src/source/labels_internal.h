@@ -2,15 +2,14 @@
  *
  * The inside of a label map, and its parsers on memory (for the fuzzer).
  */
-#ifndef STOKE_SRC_SOURCE_LABELS_PRIVATE_H
-#define STOKE_SRC_SOURCE_LABELS_PRIVATE_H
+#ifndef STOKE_SRC_SOURCE_LABELS_INTERNAL_H
+#define STOKE_SRC_SOURCE_LABELS_INTERNAL_H
 
 #include "src/base/string_arena.h"
-#include <stoke/labels.h>
+#include "src/source/labels.h"
 
 typedef enum stk_label_kind { STK_LABELS_IDENTITY, STK_LABELS_VALUES, STK_LABELS_COLORS } stk_label_kind;
 
-enum { STK_LABEL_VALUES = 65536 };
 /* In tables: no class. Above every id, so that OR-ing entries shows whether a bad one was among them. */
 #define STK_LABEL_BAD 0x10000u
 
@@ -49,14 +48,6 @@ int stk_labels_set_name(stoke_labels *labels, uint32_t id, const char *name, siz
 
 /* An empty map with its settings checked; 0 or an error. */
 int stk_labels_new(stoke_labels **out, uint32_t classes, int32_t ignore_index, stoke_error *err);
-
-/* 128-bit digest of what the map does, however it was written: two maps that give other ids, or refuse other
- * values, have other digests. */
-void stk_labels_digest(const stoke_labels *labels, uint64_t digest[2]);
-
-/* One more than the largest id that the map can give, ignore_index aside; 0: it gives no other, or (`keeps`
- * without a number of classes) the masks have to tell. */
-uint32_t stk_labels_classes(const stoke_labels *labels);
 
 /* The slot of a colour, or the free one where it would go. */
 static inline size_t stk_color_slot(const stoke_labels *labels, uint32_t rgb)
