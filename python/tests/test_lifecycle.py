@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 
 import pytest
 
