@@ -267,8 +267,9 @@ static void print_text(const optimizing *w)
     if (!w->o->gpu && w->o->vram <= 0 && !*w->card.name)
         cli_say(w->call, "no card is seen here: with --gpu NAME or --vram GB the batch is judged, too");
     if (w->written || w->unchanged)
-        cli_say(w->call, "next: `diff %s %s`, then train with %s%s", *w->backup ? w->backup : w->o->config,
-                w->target, w->target,
+        cli_say(w->call, "next: diff %s %s   then train with %s%s",
+                STOKE_WORD(*w->backup ? w->backup : w->o->config), STOKE_WORD(w->target),
+                STOKE_WORD(w->target),
                 stoke_optimization_marked(w->plan)
                     ? "; the keys below the comment that was added count only where your trainer reads them"
                     : "");
