@@ -4,6 +4,7 @@
  */
 #include "cli/lib/common.h"
 #include "cli/lib/output.h"
+#include "cli/lib/retry.h"
 #include "cli/lib/settings.h"
 
 #include <stdio.h>
@@ -30,10 +31,11 @@ static int check_settings(const stoke_data_params *data, stoke_error *err)
 static int is_cache(const char *folder)
 {
     char path[CLI_PATH];
+    struct stat st;
     snprintf(path, sizeof path, "%s/usage", folder);
-    if (access(path, F_OK) != 0) return 0;
+    if (cli_stat(path, &st) != 0) return 0;
     snprintf(path, sizeof path, "%s/tmp", folder);
-    return access(path, F_OK) == 0;
+    return cli_stat(path, &st) == 0;
 }
 
 /* Of a run's own settings, not of what was typed. */

@@ -10,6 +10,7 @@
 
 #include "cli/lib/common.h"
 #include "cli/lib/output.h"
+#include "cli/lib/retry.h"
 #include "cli/lib/settings.h"
 
 typedef struct eval_options {
@@ -311,12 +312,11 @@ static int check_outputs(const cli_call *call, const eval_options *o, stoke_erro
 {
     static const char *const names[] = { "eval.json", "confusion.png", "worst.png", "classes.csv" };
     char path[CLI_PATH];
-    struct stat st;
     int r = STOKE_OK, again = 0;
     for (size_t i = 0; !r && i < CLI_COUNT(names); i++) {
         snprintf(path, sizeof path, "%s/%s", o->out, names[i]);
         if (i == CLI_COUNT(names) - 1 && again) break;
-        const int there = stat(path, &st) == 0;
+        const int there = cli_there(path);
         r = cli_may_write(call, path, o->force, err);
         if (i == 0) again = there && !r && !o->force;
     }

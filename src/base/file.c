@@ -114,7 +114,7 @@ static char *real_target(const char *path, stoke_error *err)
         stk_fail(err, STOKE_E_IO, "%s: exists and is not a regular file; it is left as it is", path);
         return NULL;
     }
-    if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && !realpath(path, followed)) {
+    if (stk_lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && !realpath(path, followed)) {
         stk_fail(err, STOKE_E_IO, "%s: is a link to nothing; it is left as it is", path);
         return NULL;
     }
@@ -230,7 +230,7 @@ size_t stk_atomic_sweep(const char *folder)
     for (const struct dirent *entry; (entry = readdir(entries));) {
         struct stat st;
         if (!is_temporary(entry->d_name) ||
-            fstatat(dirfd(entries), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
+            stk_fstatat(dirfd(entries), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
             continue;
         removed += unlinkat(dirfd(entries), entry->d_name, 0) == 0;
     }
@@ -257,7 +257,7 @@ int stk_make_folders(const char *path, stoke_error *err)
         char kept = *p;
         *p = 0;
         struct stat st;
-        if (mkdir(copy, 0777) != 0 && !(errno == EEXIST && stat(copy, &st) == 0 && S_ISDIR(st.st_mode)))
+        if (mkdir(copy, 0777) != 0 && !(errno == EEXIST && stk_stat(copy, &st) == 0 && S_ISDIR(st.st_mode)))
             r = stk_fail_errno(err, STOKE_E_IO, errno == EEXIST ? ENOTDIR : errno, "%s: cannot make folder",
                                copy);
         *p = kept;

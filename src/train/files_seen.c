@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
+#include "src/base/retry.h"
+
 /* Shards hold many samples: they are asked for once in a row. */
 typedef struct looker {
     stk_files_seen seen;
@@ -17,7 +19,7 @@ static void look(looker *l, const stoke_blob *blob)
     struct stat st;
     if (!blob->path || (l->path && !strcmp(l->path, blob->path))) return;
     l->path = blob->path;
-    if (stat(blob->path, &st) != 0) memset(&st, 0, sizeof st);
+    if (stk_stat(blob->path, &st) != 0) memset(&st, 0, sizeof st);
     const int64_t what[2] = { (int64_t)st.st_size,
                               (int64_t)st.st_mtim.tv_sec * 1000000000 + (int64_t)st.st_mtim.tv_nsec };
     l->seen.digest = XXH3_64bits_withSeed(what, sizeof what, l->seen.digest);

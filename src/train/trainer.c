@@ -14,6 +14,7 @@
 #include "src/base/cpu.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/base/retry.h"
 #include "src/loader/loader_internal.h"
 #include "src/source/reader.h"
 #include "src/train/files_seen.h"
@@ -37,7 +38,7 @@ static int settling(void *context, uint64_t done, uint64_t total)
 static void notice_files(stoke_trainer *t, const char *state)
 {
     struct stat st;
-    const int64_t since = stat(state, &st) == 0
+    const int64_t since = stk_stat(state, &st) == 0
                               ? (int64_t)st.st_mtim.tv_sec * 1000000000 + (int64_t)st.st_mtim.tv_nsec
                               : INT64_MAX;
     const stk_files_seen train = stk_files_look(t->setup.train_set, since),

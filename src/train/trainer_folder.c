@@ -63,7 +63,7 @@ static int check_old(const stoke_trainer *t, stoke_error *err)
                               "%s: no run to resume", t->folder);
     char *config = stk_trainer_path(t, "config.yaml", err);
     if (!config) return STOKE_E_NOMEM;
-    const int there = access(config, F_OK) == 0;
+    const int there = stk_there(config);
     stk_free(config);
     if (!there)
         return stk_fail(err, STOKE_E_NOTFOUND,

@@ -13,6 +13,7 @@
 
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/base/retry.h"
 #include "src/train/run_log.h"
 #include <stoke/terminal.h>
 
@@ -26,7 +27,7 @@ typedef struct earlier {
 static int has_network(const stoke_trainer *t, const char *name)
 {
     char *path = stk_trainer_path(t, name, NULL);
-    const int there = path && access(path, F_OK) == 0;
+    const int there = path && stk_there(path);
     stk_free(path);
     return there;
 }
