@@ -181,8 +181,11 @@ def list_that_cannot_be_written():
     for place, why in (('/dev/full', 'No space left'), (path('a-folder'), 'Is a directory'), (path('no', 'where'), 'No such')):
         done = stoke('hash', bad, '--size', '32', '--max-bad', 4, '--json', '--quarantine', place)
         equal([batch['digest'] for batch in json.loads(done.stdout)['batches']], wanted)
+        contains(json.loads(done.stdout)['unrecorded'], why, '4 bad samples are not in this list: ')
         equal(done.stderr.count('warning: '), 2, done.stderr)
         contains(done.stderr, why, '4 bad samples are not in this list: ', '.jpg: empty file', '; and 1 more')
+    written = ('hash', bad, '--size', '32', '--max-bad', 4, '--quarantine', path('written.jsonl'))
+    equal((stoke_json(*written)['unrecorded'], len(open(path('written.jsonl')).readlines())), (None, 4))
     done = stoke('train', bad, '--size', '32', '--batch', '4', '--steps', '6', '--max-bad', 4, '--quarantine', '/dev/full',
                  '--name', 'full', '--no-pictures')
     contains(done.stderr, '/dev/full: cannot write: No space left on device', 'not in this list')
