@@ -131,6 +131,15 @@ int cli_session_open(cli_session *session, const cli_call *call, const stoke_dat
     return STOKE_OK;
 }
 
+void cli_keep_named_quarantine(cli_call *call)
+{
+    const int typed = cli_has_flag(call, "quarantine");
+    if (!typed && !call->common.config) call->data.quarantine = "";
+    /* The library takes the usual name for one that nobody said. */
+    if (typed && !strcmp(call->data.quarantine, stoke_data_defaults().quarantine))
+        call->data.quarantine = "./quarantine.jsonl";
+}
+
 void cli_say_reading(const cli_call *call, const stoke_loader *loader)
 {
     stoke_loader_stats_data stats;

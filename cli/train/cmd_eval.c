@@ -288,6 +288,7 @@ static void write_json(FILE *out, const cli_call *call, const stoke_trained *tra
     stoke_json_uint(&json, "samples", report->samples);
     stoke_json_uint(&json, "bad", report->bad);
     stoke_json_string(&json, "first_bad", *report->first_bad ? report->first_bad : NULL);
+    stoke_json_string(&json, "unrecorded", *report->unrecorded ? report->unrecorded : NULL);
     stoke_json_real(&json, "seconds", report->seconds);
     stoke_json_real(&json, "waited_seconds", report->waited_seconds);
     stoke_json_real(&json, "images_per_s", report->images_per_s);
@@ -431,7 +432,9 @@ static int run(cli_call *call)
                           : cli_error(&err, STOKE_E_INVALID,
                                       "no network given: name a run folder, or a folder with config.json and "
                                       "model.safetensors (stoke eval RUN --data DIR)");
+    cli_keep_named_quarantine(call);
     if (!r) r = evaluate(call, trained, &report, &err);
+    if (*report.unrecorded) cli_say(call, "warning: %s", report.unrecorded);
     if (!r) print_result(call, trained, &report);
     stoke_eval_report_free(&report);
     stoke_trained_close(&trained);
