@@ -249,6 +249,13 @@ def settings_can_be_pasted():
     assert programs >= {'stoke', 'python3'}, programs
     text = tried('optimize', '--config', config, '--gpu', 'rtx3060', shows=False, code=0)
     argument_of(command_in(re.search(r'next: (.*)', text).group(1)), config)
+    twice = TRAP.replace("'", '')  # a key of YAML needs no quotes
+    with open(path('twice.yaml'), 'w') as stream:
+        stream.write(f'model: b0\n{twice}:\n  batch_size: 4\nother:\n  batch_size: 8\n')
+    text = tried('optimize', '--config', 'twice.yaml', '--gpu', 'rtx3060', shows=False, code=2)
+    argument_of('stoke ' + re.search(r'(--map .*)', text).group(1), f'batch_size={twice}.batch_size')
+    text = tried('train', folder, '--size', '32', '--pretrained', f'{twice}/b0', shows=False, code=1)
+    argument_of('stoke ' + re.search(r'(hf download .*) --local-dir', text).group(1), f'{twice}/b0')
     text = tried('dump', folder, *READ, '--out', TRAP, '--batches', '1', shows=False, code=0)
     argument_of(command_in(re.search(r'next: (.*)', text).group(1)), TRAP)
     tried('train', folder, '--size', '32', '--batch', '2', '--steps', '2', '--name', TRAP, '--threads', '1', shows=False, code=0)

@@ -14,6 +14,7 @@
 #include "src/base/mem.h"
 #include "src/base/retry.h"
 #include "src/net/files/pretrained_internal.h"
+#include <stoke/terminal.h>
 
 enum { JSON_BYTES = 16 << 20 }; /* the index of b5 has 110 KB */
 
@@ -170,7 +171,7 @@ int stk_pretrained_visit(const char *path, stk_pretrained_fn *fn, void *context,
         return stk_fail(err, STOKE_E_NOTFOUND,
                         "%s: there is no such file or folder; weights are read from a folder on disk: `hf "
                         "download %s --local-dir DIR`",
-                        path, path);
+                        path, STOKE_WORD(path));
     if (there && S_ISDIR(st.st_mode)) return visit_folder(path, fn, context, err);
     if (there && ends_in(path, "config.json"))
         return stk_fail(err, STOKE_E_INVALID, "%s: this file holds no weights: name the folder it lies in",
