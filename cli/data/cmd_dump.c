@@ -245,9 +245,10 @@ static void print_result(const cli_call *call, const dump *d, const stoke_memory
     }
     cli_print("%s: %llu batch%s\n", d->folder, (unsigned long long)d->written, d->written == 1 ? "" : "es");
     cli_say(call,
-            "next: python3 -c \"import numpy, glob; "
-            "print(numpy.load(sorted(glob.glob('%s/images_*'))[0]).shape)\"",
-            d->folder);
+            "next: python3 -c 'import sys, os, numpy; folder = sys.argv[1]; "
+            "print(numpy.load(os.path.join(folder, "
+            "min(n for n in os.listdir(folder) if n.startswith(\"images_\")))).shape)' %s",
+            STOKE_WORD(d->folder));
 }
 
 static int run(cli_call *call)

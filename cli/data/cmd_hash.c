@@ -102,6 +102,7 @@ typedef struct digests {
     size_t count, capacity;
     uint64_t epoch; /* of the batches: a state may name another than --epoch */
     uint64_t replaced, skipped;
+    char unrecorded[2048]; /* bad samples that the quarantine list lacks; "" = none */
     cli_cache_report cache;
     stoke_memory_sum memory; /* of the loader that takes most */
     int goes_on;             /* another phase follows, so this one must leave batches to it */
@@ -195,6 +196,8 @@ static int source_take(source *from, digests *list, stoke_error *err)
 static void source_account(const source *from, const stoke_data_params *data, digests *list)
 {
     stoke_loader_stats_data stats;
+    const stoke_loader *loader = from->upload ? stoke_upload_loader(from->upload) : from->session.loader;
+    if (!*list->unrecorded) stoke_loader_unrecorded(loader, list->unrecorded, sizeof list->unrecorded);
     if (from->upload) {
         uint64_t replaced, skipped;
         stoke_upload_bad(from->upload, &replaced, &skipped);
@@ -202,10 +205,10 @@ static void source_account(const source *from, const stoke_data_params *data, di
         list->skipped += skipped;
         return;
     }
-    stoke_loader_stats(from->session.loader, &stats);
+    stoke_loader_stats(loader, &stats);
     list->replaced += stats.replaced;
     list->skipped += stats.skipped;
-    cli_cache_add(&list->cache, data, from->session.loader);
+    cli_cache_add(&list->cache, data, loader);
     list->cache.warned |= from->session.warned;
 }
 
@@ -322,6 +325,7 @@ static void print_json(const cli_call *call, const digests *list, const char *al
         stoke_json_int(&json, "rank", call->data.rank);
     stoke_json_uint(&json, "replaced", list->replaced);
     stoke_json_uint(&json, "skipped", list->skipped);
+    stoke_json_string(&json, "unrecorded", *list->unrecorded ? list->unrecorded : NULL);
     cli_json_cache(&json, &list->cache);
     cli_json_memory(&json, &list->memory);
     stoke_json_array(&json, "batches");

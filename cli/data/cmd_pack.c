@@ -114,6 +114,7 @@ static void print_cache(const cli_call *call, const char *folder, const stoke_me
         stoke_json_uint(&json, "found", report->found);
         stoke_json_uint(&json, "stored", report->stored);
         stoke_json_uint(&json, "bad", report->bad);
+        stoke_json_string(&json, "unrecorded", *report->unrecorded ? report->unrecorded : NULL);
         stoke_json_uint(&json, "left_out", report->left_out);
         stoke_json_uint(&json, "bytes", report->bytes);
         stoke_json_string(&json, "warning", *report->warning ? report->warning : NULL);

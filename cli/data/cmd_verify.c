@@ -137,6 +137,7 @@ static void print_json(const cli_call *call, const stoke_dataset *dataset, const
         stoke_json_close(&json);
     }
     stoke_json_close(&json);
+    stoke_json_string(&json, "unrecorded", *report->unrecorded ? report->unrecorded : NULL);
     json_paths(&json, "orphans", dataset, 0);
     json_paths(&json, "duplicates", dataset, 1);
     json_left_out(&json, dataset);
@@ -268,6 +269,7 @@ static int run(cli_call *call)
     stoke_dataset *dataset = NULL;
     stoke_verify_report report = { 0 };
     cli_output csv = { 0 };
+    cli_keep_named_quarantine(call);
     int r = cli_may_write(call, o->csv, o->force, &err);
     if (!r) r = cli_open_dataset(call, &call->data, &dataset, &err);
     /* Before the reading, which may take an hour: a name that cannot be written is said at once. */
@@ -286,6 +288,7 @@ static int run(cli_call *call)
         stoke_progress *progress = cli_progress_begin(call, "reading", "samples");
         r = stoke_verify(dataset, &call->data, threads, cli_progress_update, progress, &report, &err);
         cli_progress_end(&progress);
+        if (*report.unrecorded) cli_say(call, "warning: %s", report.unrecorded);
     }
     if (!r && o->csv) {
         stoke_table *table = findings(dataset, &report);

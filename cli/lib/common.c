@@ -6,6 +6,7 @@
 #include "cli/lib/help.h"
 #include "cli/lib/hints.h"
 #include "cli/lib/output.h"
+#include "cli/lib/retry.h"
 #include "cli/lib/settings.h"
 
 #include <ctype.h>
@@ -183,10 +184,10 @@ static const char *flag_for(const cli_call *call, const char *word)
 {
     struct stat st;
     char log[CLI_PATH];
-    const int there = stat(word, &st) == 0, folder = there && S_ISDIR(st.st_mode);
+    const int there = cli_stat(word, &st) == 0, folder = there && S_ISDIR(st.st_mode);
     const int takes_set = call->command->reads_data && !call->command->takes_network;
     snprintf(log, sizeof log, "%s/log.jsonl", word);
-    if (folder && is_option(call, "run", 3) && access(log, F_OK) == 0) return "run";
+    if (folder && is_option(call, "run", 3) && cli_there(log)) return "run";
     if (folder && is_option(call, "data", 4) && !takes_set) return "data";
     return there && !folder && is_option(call, "config", 6) && cli_ends_with(word, ".yaml") ? "config" : NULL;
 }
@@ -198,8 +199,7 @@ static int too_many_words(const cli_call *call, stoke_error *err)
     if (flag)
         return cli_error(err, STOKE_E_INVALID, "'%s' is one argument too many: did you mean --%s %s?", word,
                          flag, STOKE_WORD(word));
-    const int paths =
-        call->command->reads_data && access(call->words[0], F_OK) == 0 && access(word, F_OK) == 0;
+    const int paths = call->command->reads_data && cli_there(call->words[0]) && cli_there(word);
     return cli_error(err, STOKE_E_INVALID, "'%s' is one argument too many%s", word,
                      paths ? ". Of several shards name the folder they are in, or put the pattern in quotes: "
                              "'shards/{000000..000003}.tar'"
@@ -292,7 +292,7 @@ int cli_blame(stoke_error *err, const char *file)
 {
     int fails = err->code == STOKE_E_NOMEM || err->code == STOKE_E_IO;
     /* A key or op that is not known is STOKE_E_NOTFOUND too. */
-    int missing = err->code == STOKE_E_NOTFOUND && file && access(file, F_OK) != 0;
+    int missing = err->code == STOKE_E_NOTFOUND && file && !cli_there(file);
     if (!fails && !missing) err->code = STOKE_E_INVALID;
     return err->code;
 }
@@ -416,9 +416,7 @@ void cli_progress_end(stoke_progress **progress)
 FILE *cli_open_file(const char *path)
 {
     struct stat st;
-    int fd;
-    do fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    while (fd < 0 && errno == EINTR);
+    const int fd = cli_open(path, O_RDONLY);
     if (fd < 0) return NULL;
     FILE *file = NULL;
     int number = 0;
@@ -455,7 +453,7 @@ int cli_read_text(const char *path, size_t limit, char **text, stoke_error *err)
 
 int cli_read_blob(const stoke_blob *blob, size_t limit, uint8_t **bytes, size_t *capacity, size_t *size)
 {
-    int fd = open(blob->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), ok = 0;
+    int fd = cli_open(blob->path, O_RDONLY), ok = 0;
     struct stat st;
     if (fd < 0) return 0;
     uint64_t wanted = blob->size;
@@ -464,10 +462,11 @@ int cli_read_blob(const stoke_blob *blob, size_t limit, uint8_t **bytes, size_t 
         ok = wanted > 0 && wanted <= limit && wanted <= (uint64_t)st.st_size;
     }
     size_t have = 0;
+    stoke_patience patience = { 0 };
     if (ok) *bytes = cli_grow(*bytes, capacity, (size_t)wanted, 1);
     while (ok && have < wanted) {
         ssize_t n = pread(fd, *bytes + have, (size_t)wanted - have, (off_t)(blob->offset + have));
-        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && stoke_again(&patience, errno)) continue;
         ok = n > 0;
         have += ok ? (size_t)n : 0;
     }

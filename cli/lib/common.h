@@ -96,6 +96,10 @@ typedef struct cli_session {
     int warned;              /* of what goes wrong without harm to the batches */
 } cli_session;
 
+/* For commands whose report has the bad files anyway: a list is written where one is named, by a flag or the
+ * file of --config, and not because the settings of a run name one. */
+void cli_keep_named_quarantine(cli_call *call);
+
 /* Refuses settings that name no data at all. */
 int cli_require_data(const cli_call *call, const stoke_data_params *data, stoke_error *err);
 /* Opens the dataset; says on stderr what was left out while matching. */

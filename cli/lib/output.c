@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/lib/common.h"
+#include "cli/lib/retry.h"
 #include <stoke/output.h>
 
 /* Where a file called `path` would be replaced; free() it. NULL with a message when it must not be. */
@@ -18,13 +19,13 @@ static char *replaceable(const char *path, stoke_error *err)
     struct stat st;
     const char *wrong = NULL;
     char *target = NULL;
-    if (stat(path, &st) == 0) {
+    if (cli_stat(path, &st) == 0) {
         if (S_ISREG(st.st_mode))
             target = realpath(path, NULL);
         else
             wrong = S_ISDIR(st.st_mode) ? "is a folder" : "is a device, pipe or socket, not a regular file";
     } else if (errno == ENOENT) {
-        if (lstat(path, &st) == 0)
+        if (cli_lstat(path, &st) == 0)
             wrong = "is a symbolic link that leads nowhere";
         else
             target = strdup(path);
@@ -52,7 +53,7 @@ int cli_output_open(cli_output *output, const char *path, stoke_error *err)
      */
     unlink(output->temporary);
     cli_leftover_note(output->temporary);
-    int fd = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = cli_open(output->temporary, O_WRONLY | O_CREAT | O_EXCL);
     if (fd >= 0) output->stream = fdopen(fd, "wb");
     if (output->stream) return STOKE_OK;
     int number = errno;
@@ -125,7 +126,7 @@ int cli_make_folders(const char *path, stoke_error *err)
         char kept = *p;
         *p = 0;
         struct stat st;
-        if (mkdir(copy, 0777) != 0 && !(errno == EEXIST && stat(copy, &st) == 0 && S_ISDIR(st.st_mode)))
+        if (mkdir(copy, 0777) != 0 && !(errno == EEXIST && cli_stat(copy, &st) == 0 && S_ISDIR(st.st_mode)))
             r = cli_error(err, STOKE_E_IO, "%s: cannot make folder: %s", copy,
                           strerror(errno == EEXIST ? ENOTDIR : errno));
         *p = kept;

@@ -4,6 +4,7 @@
  */
 #include "cli/lib/common.h"
 #include "cli/lib/output.h"
+#include "cli/lib/retry.h"
 #include "cli/lib/settings.h"
 
 #include <stdio.h>
@@ -30,10 +31,11 @@ static int check_settings(const stoke_data_params *data, stoke_error *err)
 static int is_cache(const char *folder)
 {
     char path[CLI_PATH];
+    struct stat st;
     snprintf(path, sizeof path, "%s/usage", folder);
-    if (access(path, F_OK) != 0) return 0;
+    if (cli_stat(path, &st) != 0) return 0;
     snprintf(path, sizeof path, "%s/tmp", folder);
-    return access(path, F_OK) == 0;
+    return cli_stat(path, &st) == 0;
 }
 
 /* Of a run's own settings, not of what was typed. */
@@ -127,6 +129,15 @@ int cli_session_open(cli_session *session, const cli_call *call, const stoke_dat
         cli_say(call, "remark: prefetch is lowered to %u to honour --memory-limit", plan.slots - 1);
     cli_say_remarks(call, session->dataset, data);
     return STOKE_OK;
+}
+
+void cli_keep_named_quarantine(cli_call *call)
+{
+    const int typed = cli_has_flag(call, "quarantine");
+    if (!typed && !call->common.config) call->data.quarantine = "";
+    /* The library takes the usual name for one that nobody said. */
+    if (typed && !strcmp(call->data.quarantine, stoke_data_defaults().quarantine))
+        call->data.quarantine = "./quarantine.jsonl";
 }
 
 void cli_say_reading(const cli_call *call, const stoke_loader *loader)

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli/lib/common.h"
 #include "cli/lib/output.h"
+#include "cli/lib/retry.h"
 #include "cli/lib/settings.h"
 
 typedef struct eval_options {
@@ -283,6 +283,7 @@ static void write_json(FILE *out, const cli_call *call, const stoke_trained *tra
     stoke_json_uint(&json, "samples", report->samples);
     stoke_json_uint(&json, "bad", report->bad);
     stoke_json_string(&json, "first_bad", *report->first_bad ? report->first_bad : NULL);
+    stoke_json_string(&json, "unrecorded", *report->unrecorded ? report->unrecorded : NULL);
     stoke_json_real(&json, "seconds", report->seconds);
     stoke_json_real(&json, "waited_seconds", report->waited_seconds);
     stoke_json_real(&json, "images_per_s", report->images_per_s);
@@ -307,12 +308,11 @@ static int check_outputs(const cli_call *call, const eval_options *o, stoke_erro
 {
     static const char *const names[] = { "eval.json", "confusion.png", "worst.png", "classes.csv" };
     char path[CLI_PATH];
-    struct stat st;
     int r = STOKE_OK, again = 0;
     for (size_t i = 0; !r && i < CLI_COUNT(names); i++) {
         snprintf(path, sizeof path, "%s/%s", o->out, names[i]);
         if (i == CLI_COUNT(names) - 1 && again) break;
-        const int there = stat(path, &st) == 0;
+        const int there = cli_there(path);
         r = cli_may_write(call, path, o->force, err);
         if (i == 0) again = there && !r && !o->force;
     }
@@ -427,7 +427,9 @@ static int run(cli_call *call)
                           : cli_error(&err, STOKE_E_INVALID,
                                       "no network given: name a run folder, or a folder with config.json and "
                                       "model.safetensors (stoke eval RUN --data DIR)");
+    cli_keep_named_quarantine(call);
     if (!r) r = evaluate(call, trained, &report, &err);
+    if (*report.unrecorded) cli_say(call, "warning: %s", report.unrecorded);
     if (!r) print_result(call, trained, &report);
     stoke_eval_report_free(&report);
     stoke_trained_close(&trained);

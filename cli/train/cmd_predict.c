@@ -2,6 +2,7 @@
  *
  * stoke predict: from pictures to masks of the same size.
  */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 #include "cli/lib/common.h"
 #include "cli/lib/output.h"
+#include "cli/lib/retry.h"
 #include "cli/train/predict_list.h"
 #include "cli/train/predict_skipped.h"
 
@@ -257,8 +259,12 @@ static int check_target(const prediction *p, const stoke_sample *file, const cha
     int replaces = 0;
     struct stat there, source;
     int r = mask_path(p, file, ending, path, err);
-    if (r || stat(path, &there) != 0) return r;
-    if (stat(file->image.path, &source) == 0 && source.st_dev == there.st_dev &&
+    if (r) return r;
+    if (cli_stat(path, &there) != 0)
+        return stoke_is_absent(errno)
+                   ? STOKE_OK
+                   : cli_error(err, STOKE_E_IO, "%s: cannot be looked at: %s", path, strerror(errno));
+    if (cli_stat(file->image.path, &source) == 0 && source.st_dev == there.st_dev &&
         source.st_ino == there.st_ino)
         return cli_error(err, STOKE_E_STATE,
                          "%s is the picture itself: name another folder for the masks with --out", path);

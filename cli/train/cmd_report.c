@@ -8,11 +8,36 @@
 #include "cli/lib/common.h"
 #include "cli/lib/output.h"
 
+typedef struct report_options {
+    int force;
+} report_options;
+
+static const stoke_option options[] = { CLI_FORCE(report_options) };
+
+static const char *const curves[] = { "loss", "miou", "lr", "speed" };
+
+static const char *slash_behind(const char *folder)
+{
+    const size_t length = strlen(folder);
+    return length && folder[length - 1] == '/' ? "" : "/";
+}
+
+/* The library refuses what is not ours; here it is said what --force replaces. */
+static void say_replaced(const cli_call *call, const char *folder)
+{
+    const char *slash = slash_behind(folder);
+    char path[CLI_PATH];
+    snprintf(path, sizeof path, "%s%sreport.html", folder, slash);
+    cli_may_write(call, path, 1, NULL);
+    for (size_t i = 0; i < CLI_COUNT(curves); i++) {
+        snprintf(path, sizeof path, "%s%scurves/%s.svg", folder, slash, curves[i]);
+        cli_may_write(call, path, 1, NULL);
+    }
+}
+
 static void print_result(const cli_call *call, const char *folder)
 {
-    static const char *const curves[] = { "loss", "miou", "lr", "speed" };
-    const size_t length = strlen(folder);
-    const char *slash = length && folder[length - 1] == '/' ? "" : "/";
+    const char *slash = slash_behind(folder);
     char path[CLI_PATH];
     snprintf(path, sizeof path, "%s%sreport.html", folder, slash);
     if (!call->common.json) {
@@ -41,7 +66,9 @@ static int run(cli_call *call)
         cli_error(&err, STOKE_E_INVALID, "no run given: name its folder, e.g. `stoke report runs/NAME`");
         return cli_fail(call, &err);
     }
-    if (stoke_run_report(call->words[0], &err)) return cli_fail(call, &err);
+    const report_options *o = call->options;
+    if (o->force) say_replaced(call, call->words[0]);
+    if (stoke_run_report(call->words[0], o->force, &err)) return cli_fail(call, &err);
     print_result(call, call->words[0]);
     return CLI_OK;
 }
@@ -65,5 +92,8 @@ const cli_command cli_report = {
                    "damaged are passed "
                    "over, and the report says how many.",
     .examples = examples,
+    .options = options,
+    .n_options = CLI_COUNT(options),
+    .options_bytes = sizeof(report_options),
     .run = run,
 };

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/train/predict_list.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "cli/lib/output.h"
+#include "cli/lib/retry.h"
 
 /* Takes a string from malloc; gives it back for reading. */
 static const char *keep(predict_list *list, char *text)
@@ -91,8 +93,10 @@ static int add_shards(predict_list *list, const char *path, stoke_error *err)
 int predict_list_add(predict_list *list, const char *path, stoke_error *err)
 {
     struct stat st;
-    const int there = stat(path, &st) == 0;
+    const int there = cli_stat(path, &st) == 0;
     if (cli_ends_with(path, ".tar")) return add_shards(list, path, err); /* may be a pattern */
+    if (!there && !stoke_is_absent(errno))
+        return cli_error(err, STOKE_E_IO, "%s: cannot be looked at: %s", path, strerror(errno));
     if (!there) return cli_error(err, STOKE_E_NOTFOUND, "%s: there is no such file or folder", path);
     if (S_ISDIR(st.st_mode)) return add_folder(list, path, err);
     const char *name = last_component(path);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/train/predict_skipped.h"
 #include "cli/lib/output.h"
+#include "cli/lib/retry.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -49,7 +50,7 @@ static void count_folder(skipped *s, const char *folder, int depth)
         struct stat st;
         if (*entry->d_name == '.') continue;
         if (snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path) continue;
-        if (lstat(path, &st)) continue;
+        if (cli_lstat(path, &st)) continue;
         if (S_ISDIR(st.st_mode)) count_folder(s, path, depth + 1);
         if (S_ISREG(st.st_mode)) count_file(s, entry->d_name);
     }
@@ -64,7 +65,7 @@ void predict_say_skipped(const cli_call *call, const char *const *folders, int c
     struct stat st;
     if (call->common.quiet) return;
     for (int i = 0; i < count; i++)
-        if (stat(folders[i], &st) == 0 && S_ISDIR(st.st_mode)) count_folder(&s, folders[i], 0);
+        if (cli_stat(folders[i], &st) == 0 && S_ISDIR(st.st_mode)) count_folder(&s, folders[i], 0);
     for (size_t i = 0; i < s.n && n < (int)sizeof text; i++)
         n += snprintf(text + n, sizeof text - (size_t)n, "%s%llu %s", i ? ", " : "",
                       (unsigned long long)s.kind[i].count, s.kind[i].ending);

@@ -12,6 +12,7 @@
 
 #include "cli/lib/common.h"
 #include "cli/lib/output.h"
+#include "cli/lib/retry.h"
 #include "cli/lib/settings.h"
 #include "cli/train/train_bar.h"
 
@@ -49,6 +50,7 @@ typedef struct stage {
     int64_t batch;
     uint64_t step, steps;
     stoke_net_plan plan;
+    stoke_memory_sum memory; /* of the whole stage: network, loaders, pictures, process */
     double lr, head_lr;
     int reached; /* its settings are known */
     int done;
@@ -132,7 +134,7 @@ static int exists(const char *folder, const char *name)
 {
     char path[CLI_PATH + 64];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    return access(path, F_OK) == 0;
+    return cli_there(path);
 }
 
 /* What a stage hands on: its best weights, or its last when nothing was evaluated. */
@@ -163,6 +165,7 @@ static int on_event(void *context, const stoke_train_event *e)
         s->lr = e->outlook->params->lr;
         s->head_lr = e->outlook->params->head_lr;
         s->plan = *e->outlook->plan;
+        s->memory = *e->outlook->memory;
         s->step = e->step;
         s->steps = e->steps;
         s->reached = 1;
@@ -251,7 +254,8 @@ static void json_stage(stoke_json *json, const recipe *r, const stage *s)
         stoke_json_int(json, "batch", s->batch);
         stoke_json_real(json, "lr", s->lr);
         stoke_json_uint(json, "steps", s->steps);
-        stoke_json_uint(json, "memory_bytes", s->plan.total);
+        stoke_json_uint(json, "memory_bytes", stoke_memory_total(&s->memory));
+        cli_json_memory(json, &s->memory);
         stoke_json_uint(json, "tensors", s->plan.tensors);
     }
     if (s->reached && !r->o->dry_run) {
@@ -297,7 +301,7 @@ static void table_row(stoke_table *table, const recipe *r, const stage *s)
     CELL(MIOU, ran && isfinite(s->summary.best), "%.4f", s->summary.scores.miou);
     CELL(CARRIED, ran, "%u of %u tensors", s->plan.carried, s->plan.tensors);
 #undef CELL
-    stoke_text_bytes(s->plan.total, text[MEMORY], sizeof text[MEMORY]);
+    stoke_text_bytes(stoke_memory_total(&s->memory), text[MEMORY], sizeof text[MEMORY]);
     stoke_text_seconds(s->summary.seconds, text[TIME], sizeof text[TIME]);
     cells[MEMORY] = s->reached ? text[MEMORY] : NULL;
     cells[TIME] = ran ? text[TIME] : NULL;

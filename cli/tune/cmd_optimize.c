@@ -2,6 +2,7 @@
  *
  * stoke optimize: a settings file with the values that keep the card busy, everything else byte for byte.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 
 #include "cli/lib/card.h"
 #include "cli/lib/map_option.h"
+#include "cli/lib/retry.h"
 #include "cli/tune/optimize_benchmark.h"
 
 typedef struct optimize_options {
@@ -132,13 +134,13 @@ static int same_bytes(const char *a, const char *b)
 static int exists(const char *path)
 {
     struct stat st;
-    return lstat(path, &st) == 0;
+    return cli_lstat(path, &st) == 0 || !stoke_is_absent(errno);
 }
 
 static int same_file(const char *a, const char *b)
 {
     struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    return cli_stat(a, &x) == 0 && cli_stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 /* ---- writing ---- */
@@ -154,7 +156,7 @@ static int copy_file(const char *from, const char *to, stoke_error *err)
     r = cli_output_open(&out, to, err);
     if (!r) {
         fputs(text, out.stream); /* no zero bytes: the splice has refused those */
-        if (stat(from, &st) == 0 && fchmod(fileno(out.stream), st.st_mode & 07777) != 0)
+        if (cli_stat(from, &st) == 0 && fchmod(fileno(out.stream), st.st_mode & 07777) != 0)
             cli_error(err, STOKE_E_IO, "%s: its mode cannot be set",
                       to); /* its bytes are what it is kept for */
         r = cli_output_commit(&out, err);
@@ -267,8 +269,9 @@ static void print_text(const optimizing *w)
     if (!w->o->gpu && w->o->vram <= 0 && !*w->card.name)
         cli_say(w->call, "no card is seen here: with --gpu NAME or --vram GB the batch is judged, too");
     if (w->written || w->unchanged)
-        cli_say(w->call, "next: `diff %s %s`, then train with %s%s", *w->backup ? w->backup : w->o->config,
-                w->target, w->target,
+        cli_say(w->call, "next: diff %s %s   then train with %s%s",
+                STOKE_WORD(*w->backup ? w->backup : w->o->config), STOKE_WORD(w->target),
+                STOKE_WORD(w->target),
                 stoke_optimization_marked(w->plan)
                     ? "; the keys below the comment that was added count only where your trainer reads them"
                     : "");

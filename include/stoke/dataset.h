@@ -104,10 +104,13 @@ typedef struct stoke_verify_report {
         *labels; /* what values mean, and names of classes (stoke_labels_name); NULL: no masks, or refused */
     int64_t n_ids; /* classes; 0: not known */
     int64_t ignore_index;
+    char unrecorded[1024]; /* bad samples that params->quarantine lacks since it cannot be written; "" = none
+                            */
 } stoke_verify_report;
 
 /* Decodes every sample with `threads` threads (0 = auto). A bad file is a line in the report, not a failure:
- * returns 0 unless the work itself could not be done. */
+ * returns 0 unless the work itself could not be done. Bad samples are recorded in params->quarantine where
+ * that is not the name of stoke_data_defaults(). */
 STOKE_API int stoke_verify(const stoke_dataset *dataset, const stoke_data_params *params, unsigned threads,
                            stoke_progress_fn progress, void *context, stoke_verify_report *report,
                            stoke_error *err);

@@ -50,11 +50,12 @@ typedef struct stoke_eval_report {
     double
         loss; /* cross-entropy, mean over the samples; NaN where one was resized and scored at its own size */
     int mode; /* how pictures were looked at: stoke_predict_mode; auto: each as `stoke predict` does */
-    int original;           /* scored at the masks' own size */
-    uint64_t samples;       /* that counted */
-    uint64_t windows;       /* the network looked at, without mirror images; 0: at its own size */
-    uint64_t bad;           /* that could not be read */
-    char first_bad[512];    /* one of them and why; "" = none */
+    int original;          /* scored at the masks' own size */
+    uint64_t samples;      /* that counted */
+    uint64_t windows;      /* the network looked at, without mirror images; 0: at its own size */
+    uint64_t bad;          /* that could not be read */
+    char first_bad[512];   /* one of them and why; "" = none */
+    char unrecorded[1024]; /* of them that data->quarantine lacks, and why; "" = none; also after a failure */
     uint32_t height, width; /* of what the network saw */
     stoke_net_plan plan;
     stoke_memory_sum memory;
@@ -68,7 +69,8 @@ typedef struct stoke_eval_report {
 
 /* Settings of `data` that change pictures are set aside: no augmentation, in order, every sample once.
  * STOKE_E_INVALID: the set has no masks, or data->classes is given and not the network's. A mask with a class
- * beyond those of the network is a bad file; data->max_bad of them end it. STOKE_E_CANCELLED when progress
+ * beyond those of the network is a bad file; data->max_bad of them end it. They are recorded in
+ * data->quarantine where that is not the name of stoke_data_defaults(). STOKE_E_CANCELLED when progress
  * (samples done of all; may be NULL) asks. Free the report in every case. */
 STOKE_API int stoke_evaluate_set(const stoke_data_params *data, const stoke_eval_params *params,
                                  stoke_progress_fn progress, void *context, stoke_eval_report *report,

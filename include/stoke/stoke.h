@@ -42,6 +42,7 @@
 #include <stoke/live.h>
 #include <stoke/why.h>
 #include <stoke/output.h>
+#include <stoke/retry.h>
 #include <stoke/synth.h>
 #include <stoke/pixbench.h>
 #include <stoke/report.h>

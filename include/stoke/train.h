@@ -177,8 +177,10 @@ typedef struct stoke_train_summary {
 } stoke_train_summary;
 STOKE_API stoke_train_summary stoke_trainer_summary(const stoke_trainer *trainer);
 
-/* Curves and report.html of a run folder, made again from its log.jsonl and pictures. */
-STOKE_API int stoke_run_report(const char *folder, stoke_error *err);
+/* Curves and report.html of a run folder, made again from its log.jsonl and pictures. STOKE_E_STATE: a file
+ * of such a name is there and was not drawn here (<stoke/output.h>); nothing is written then, unless `force`.
+ */
+STOKE_API int stoke_run_report(const char *folder, int force, stoke_error *err);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,7 +115,7 @@ static char *real_target(const char *path, stoke_error *err)
         stk_fail(err, STOKE_E_IO, "%s: exists and is not a regular file; it is left as it is", path);
         return NULL;
     }
-    if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && !realpath(path, followed)) {
+    if (stk_lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && !realpath(path, followed)) {
         stk_fail(err, STOKE_E_IO, "%s: is a link to nothing; it is left as it is", path);
         return NULL;
     }
@@ -214,23 +215,28 @@ void stk_atomic_abandon(stk_atomic_file *file)
     *file = (stk_atomic_file){ 0 };
 }
 
-static int is_temporary(const char *name)
+/* Whether it is what a file of one of these names is called while it is written. */
+static int is_temporary(const char *name, const char *const *patterns)
 {
     const size_t n = strlen(name), tail = sizeof TEMPORARY - 1 + 6;
-    if (n <= tail) return 0;
+    char target[NAME_MAX + 1];
+    if (n <= tail || n > NAME_MAX) return 0;
     const char *mark = name + n - tail, *digits = mark + sizeof TEMPORARY - 1;
-    return !strncmp(mark, TEMPORARY, sizeof TEMPORARY - 1) && strspn(digits, "0123456789abcdef") == 6;
+    if (strncmp(mark, TEMPORARY, sizeof TEMPORARY - 1) || strspn(digits, "0123456789abcdef") != 6) return 0;
+    snprintf(target, sizeof target, "%.*s", (int)(n - tail), name);
+    while (*patterns && fnmatch(*patterns, target, 0)) patterns++;
+    return *patterns != NULL;
 }
 
-size_t stk_atomic_sweep(const char *folder)
+size_t stk_atomic_sweep(const char *folder, const char *const *patterns)
 {
     size_t removed = 0;
     DIR *entries = stk_opendir(folder);
     if (!entries) return 0;
-    for (const struct dirent *entry; (entry = readdir(entries));) {
+    for (const struct dirent *entry; (entry = stk_readdir(entries));) {
         struct stat st;
-        if (!is_temporary(entry->d_name) ||
-            fstatat(dirfd(entries), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
+        if (!is_temporary(entry->d_name, patterns) ||
+            stk_fstatat(dirfd(entries), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
             continue;
         removed += unlinkat(dirfd(entries), entry->d_name, 0) == 0;
     }
@@ -257,7 +263,7 @@ int stk_make_folders(const char *path, stoke_error *err)
         char kept = *p;
         *p = 0;
         struct stat st;
-        if (mkdir(copy, 0777) != 0 && !(errno == EEXIST && stat(copy, &st) == 0 && S_ISDIR(st.st_mode)))
+        if (mkdir(copy, 0777) != 0 && !(errno == EEXIST && stk_stat(copy, &st) == 0 && S_ISDIR(st.st_mode)))
             r = stk_fail_errno(err, STOKE_E_IO, errno == EEXIST ? ENOTDIR : errno, "%s: cannot make folder",
                                copy);
         *p = kept;

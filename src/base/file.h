@@ -42,8 +42,9 @@ int stk_atomic_commit(stk_atomic_file *file, stoke_error *err); /* abandons on f
 void stk_atomic_abandon(stk_atomic_file *file);                 /* accepts a zeroed struct */
 
 /* Removes from `folder` (not from those below) what writers that were killed left behind: regular files named
- * as stk_atomic_open names its temporaries. Only for a folder nobody else is writing to. Returns how many. */
-size_t stk_atomic_sweep(const char *folder);
+ * as stk_atomic_open names its temporaries, for files that one of `patterns` (of fnmatch, NULL behind the
+ * last) stands for. Only for a folder nobody else is writing to. Returns how many. */
+size_t stk_atomic_sweep(const char *folder, const char *const *patterns);
 
 /* "folder/name" from the heap, without a second slash; NULL: no memory. */
 char *stk_path_join(const char *folder, const char *name);

@@ -153,7 +153,7 @@ int stoke_output_check(const char *path, int force, int *replaces, stoke_error *
     if (stk_stat(path, &st) != 0) {
         if (errno != ENOENT && errno != ENOTDIR)
             return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot write", path);
-        if (lstat(path, &st) == 0)
+        if (stk_lstat(path, &st) == 0)
             return stk_fail(err, STOKE_E_IO, "%s: cannot write: is a symbolic link that leads nowhere", path);
         return STOKE_OK;
     }

@@ -70,7 +70,7 @@ int stk_is_shortage(int number)
     }
 }
 
-static int wait_for_more(stk_retry_patience *patience)
+static int wait_for_more(stoke_patience *patience)
 {
     const uint64_t last = atomic_load(&in_vain_ns);
     if (last && stk_now_ns() - last < NOT_AGAIN_NS) return 0;
@@ -84,7 +84,7 @@ static int wait_for_more(stk_retry_patience *patience)
     return 1;
 }
 
-static int repeat(stk_retry_patience *patience)
+static int repeat(stoke_patience *patience)
 {
     if (atomic_load(&lost_causes) >= LOST_CAUSES && stk_now_ns() - atomic_load(&lost_ns) < NOT_AGAIN_NS)
         return 0;
@@ -102,7 +102,7 @@ static void note_success(void)
     if (atomic_load_explicit(&lost_causes, memory_order_relaxed)) atomic_store(&lost_causes, 0);
 }
 
-int stk_again(stk_retry_patience *patience, int number)
+int stoke_again(stoke_patience *patience, int number)
 {
     if (number == EINTR) return patience->interrupted++ < INTERRUPTIONS;
     if (stk_is_shortage(number)) {
@@ -116,6 +116,11 @@ int stk_again(stk_retry_patience *patience, int number)
     return 1;
 }
 
+int stoke_is_absent(int number)
+{
+    return number == ENOENT || number == ENOTDIR || number == ENAMETOOLONG;
+}
+
 uint64_t stk_retries(void)
 {
     return retries;
@@ -125,10 +130,10 @@ uint64_t stk_retries(void)
 
 int stk_openat(int folder, const char *name, int flags, mode_t mode)
 {
-    stk_retry_patience patience = { 0 };
+    stoke_patience patience = { 0 };
     int fd;
     do fd = openat(folder, name, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, mode);
-    while (fd < 0 && stk_again(&patience, errno));
+    while (fd < 0 && stoke_again(&patience, errno));
     return fd;
 }
 
@@ -147,12 +152,12 @@ DIR *stk_opendir(const char *path)
 
 struct dirent *stk_readdir(DIR *dir)
 {
-    stk_retry_patience patience = { 0 };
+    stoke_patience patience = { 0 };
     struct dirent *entry;
     do {
         errno = 0;
         entry = readdir(dir);
-    } while (!entry && errno && stk_again(&patience, errno));
+    } while (!entry && errno && stoke_again(&patience, errno));
     return entry;
 }
 
@@ -165,16 +170,27 @@ int stk_closedir(DIR *dir)
 
 int stk_fstatat(int folder, const char *name, struct stat *st, int flags)
 {
-    stk_retry_patience patience = { 0 };
+    stoke_patience patience = { 0 };
     int r;
     do r = fstatat(folder, name, st, flags);
-    while (r != 0 && stk_again(&patience, errno));
+    while (r != 0 && stoke_again(&patience, errno));
     return r;
 }
 
 int stk_stat(const char *path, struct stat *st)
 {
     return stk_fstatat(AT_FDCWD, path, st, 0);
+}
+
+int stk_lstat(const char *path, struct stat *st)
+{
+    return stk_fstatat(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
+}
+
+int stk_there(const char *path)
+{
+    struct stat st;
+    return stk_stat(path, &st) == 0 || !stoke_is_absent(errno);
 }
 
 int stk_fstat(int fd, struct stat *st)
@@ -184,11 +200,11 @@ int stk_fstat(int fd, struct stat *st)
 
 int stk_pread(int fd, void *bytes, size_t size, uint64_t offset)
 {
-    stk_retry_patience patience = { 0 };
+    stoke_patience patience = { 0 };
     for (size_t have = 0; have < size;) {
         const ssize_t n = pread(fd, (char *)bytes + have, size - have, (off_t)(offset + have));
         if (n == 0) return STK_ENDED;
-        if (n < 0 && !stk_again(&patience, errno)) return errno;
+        if (n < 0 && !stoke_again(&patience, errno)) return errno;
         have += n > 0 ? (size_t)n : 0;
     }
     note_success();
@@ -199,7 +215,7 @@ int stk_write(int fd, const void *bytes, size_t size)
 {
     enum { PATIENCE_MS = 2000 };
     struct pollfd out = { .fd = fd, .events = POLLOUT };
-    stk_retry_patience patience = { 0 };
+    stoke_patience patience = { 0 };
     for (size_t done = 0; done < size;) {
         const ssize_t n = write(fd, (const char *)bytes + done, size - done);
         if (n > 0) done += (size_t)n;
@@ -209,16 +225,16 @@ int stk_write(int fd, const void *bytes, size_t size)
             if (!ready) return ETIMEDOUT;
             if (ready > 0) continue;
         }
-        if (!stk_again(&patience, errno)) return errno;
+        if (!stoke_again(&patience, errno)) return errno;
     }
     return 0;
 }
 
 int stk_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 {
-    stk_retry_patience patience = { 0 };
+    stoke_patience patience = { 0 };
     int number;
     do number = pthread_create(thread, NULL, run, argument);
-    while (number && stk_again(&patience, number));
+    while (number && stoke_again(&patience, number));
     return number;
 }

@@ -13,21 +13,9 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-/* What was tried so far for one thing; begin with zeros. */
-typedef struct stk_retry_patience {
-    unsigned interrupted, repeated, waited;
-} stk_retry_patience;
+#include <stoke/retry.h>
 
-/* After a call failed with `number` (errno): 1 to try again, after the pause that is right for it; 0 to give
- * up.
- *   EINTR                                         at once
- *   EIO, ESTALE, ETIMEDOUT and the like           3 times, over 0.3 s; ESTALE needs the file opened anew.
- * When 4 in a row were lost, with no read that worked in between, the disk is gone: once in the next 10 s
- *   EMFILE, ENFILE, ENOMEM, EAGAIN, ENOLCK        for 3 s, in growing pauses; when that was in vain, nobody
- *                                                 waits so long again in the next 10 s */
-int stk_again(stk_retry_patience *patience, int number);
-
-/* How often this thread has tried again for one of the latter two. */
+/* How often this thread has tried again for anything but EINTR. */
 uint64_t stk_retries(void);
 
 /* Want of something that the process or the machine has too little of. */
@@ -44,8 +32,12 @@ struct dirent *stk_readdir(DIR *dir);
 /* errno as it was before, 0 after the last entry. */
 int stk_closedir(DIR *dir);
 int stk_stat(const char *path, struct stat *st);
+int stk_lstat(const char *path, struct stat *st);
 int stk_fstatat(int folder, const char *name, struct stat *st, int flags);
 int stk_fstat(int fd, struct stat *st);
+/* 0 only where the system says that nothing is at `path`. What it cannot look at is taken to be there:
+ * whoever opens it says why it cannot be read, and nobody goes on without it in silence. */
+int stk_there(const char *path);
 
 /* All `size` bytes at `offset`: 0, a number of errno, or STK_ENDED when the file has fewer. */
 enum { STK_ENDED = -1 };

@@ -77,9 +77,9 @@ static void remove_leftovers(stk_disk *disk, int alone)
     if (!dir) return;
     const time_t now = time(NULL);
     struct stat st;
-    for (struct dirent *e; (e = readdir(dir));)
+    for (struct dirent *e; (e = stk_readdir(dir));)
         if (stk_cache_is_temporary(e->d_name) &&
-            fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+            stk_fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
             (alone || now - st.st_mtime > LEFTOVER_SECONDS))
             unlinkat(dirfd(dir), e->d_name, 0);
     closedir(dir);
@@ -95,9 +95,9 @@ static uint64_t scan(stk_disk *disk)
         snprintf(name, sizeof name, "%02x", i);
         DIR *dir = stk_cache_below(disk->folder, name);
         if (!dir) continue;
-        for (struct dirent *e; (e = readdir(dir));)
+        for (struct dirent *e; (e = stk_readdir(dir));)
             if (stk_cache_is_entry(name, e->d_name) &&
-                fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+                stk_fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
                 bytes += (uint64_t)st.st_size;
         closedir(dir);
     }
@@ -169,10 +169,10 @@ typedef struct open_entry {
 static int read_parts(const void *context, struct iovec *parts, int count, uint64_t offset)
 {
     const open_entry *entry = context;
-    stk_retry_patience patience = { 0 };
+    stoke_patience patience = { 0 };
     while (count) {
         ssize_t n = preadv(entry->fd, parts, count, (off_t)offset);
-        if (n < 0 && stk_again(&patience, errno)) continue;
+        if (n < 0 && stoke_again(&patience, errno)) continue;
         if (n < 0) *entry->failed = 1;
         if (n <= 0) return 0;
         offset += (uint64_t)n;
@@ -209,7 +209,7 @@ void stk_disk_remove(stk_disk *disk, stk_cache_key key)
     char name[NAME_BYTES];
     struct stat st;
     entry_name(key, name);
-    if (fstatat(disk->folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) return;
+    if (stk_fstatat(disk->folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) return;
     if (unlinkat(disk->folder, name, 0) == 0 && disk->usage.fd >= 0)
         stk_usage_give(&disk->usage, (uint64_t)st.st_size);
 }
@@ -226,10 +226,10 @@ int stk_disk_has_room(stk_disk *disk, uint64_t bytes)
 
 static int write_whole(int fd, struct iovec *parts, int count)
 {
-    stk_retry_patience patience = { 0 };
+    stoke_patience patience = { 0 };
     while (count) {
         ssize_t n = writev(fd, parts, count);
-        if (n < 0 && stk_again(&patience, errno)) continue;
+        if (n < 0 && stoke_again(&patience, errno)) continue;
         if (n < 0) return errno;
         for (; count && (size_t)n >= parts->iov_len; parts++, count--) n -= (ssize_t)parts->iov_len;
         if (count) {
@@ -293,7 +293,7 @@ int stk_disk_write(stk_disk *disk, stk_cache_key key, const stk_entry_header *he
     if (atomic_load(&disk->stopped)) return 0;
     entry_name(key, name);
     struct stat st;
-    if (fstatat(disk->folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+    if (stk_fstatat(disk->folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return S_ISREG(st.st_mode); /* another process was faster; or it is a link, which is not ours */
     if (!stk_usage_take(&disk->usage, bytes, disk->budget)) return 0;
     const int number = write_entry(disk, name, header, pixels, packed);

@@ -95,7 +95,7 @@ static int is_our_name(const char *name)
 /* Of version 0.1, which left no marker. */
 static int is_older(int folder)
 {
-    const int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int copy = stk_openat(folder, ".", O_RDONLY | O_DIRECTORY, 0);
     DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
     int ours = dir != NULL;
     if (copy >= 0 && !dir) close(copy);

@@ -4,6 +4,7 @@
  */
 #include "src/loader/live_page.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/ours.h"
+#include "src/base/retry.h"
 #include "src/loader/loader_internal.h"
 
 _Static_assert(sizeof(stk_live_content) <= STK_LIVE_PAGE, "one page is enough");
@@ -35,7 +37,7 @@ struct stoke_live {
 /* Returns the length; 0 when it cannot be read. Files of /proc have no size. */
 static size_t read_text(const char *path, char *text, size_t size)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = stk_open(path, O_RDONLY, 0);
     if (fd < 0) return 0;
     const ssize_t n = read(fd, text, size - 1);
     close(fd);
@@ -67,7 +69,7 @@ uint64_t stk_live_place(void)
     struct stat st;
     memset(&place, 0, sizeof place);
     read_text("/proc/sys/kernel/random/boot_id", place.boot, sizeof place.boot);
-    if (stat("/proc/self/ns/pid", &st) == 0) place.container = st.st_ino;
+    if (stk_stat("/proc/self/ns/pid", &st) == 0) place.container = st.st_ino;
     return XXH3_64bits(&place, sizeof place);
 }
 
@@ -106,7 +108,9 @@ static int put_in_place(stoke_live *live, const char *path, stoke_error *err)
 {
     stk_atomic_file file;
     const uint64_t magic = STK_LIVE_MAGIC;
-    const int there = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int there = stk_open(path, O_RDONLY, 0);
+    if (there < 0 && !stoke_is_absent(errno))
+        return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be looked at", path);
     struct stat st;
     const int taken = there >= 0 && fstat(there, &st) == 0 && S_ISREG(st.st_mode) &&
                       !stk_ours_begins(there, &magic, sizeof magic);

@@ -62,7 +62,7 @@ int stoke_live_reader_open(stoke_live_reader **out, const char *path, stoke_erro
     reader->fd = -1;
     reader->place = stk_live_place();
     reader->path =
-        stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? stk_path_join(path, "live") : stk_strdup(path);
+        stk_stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? stk_path_join(path, "live") : stk_strdup(path);
     int r = reader->path ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "%s: no memory to look at it", path);
     if (!r) r = open_page(reader, err);
     if (r)

@@ -88,27 +88,27 @@ static int find_function(void *library, const char *name, void *function)
 static void load_faces(void)
 {
     FT_Error (*init)(FT_Library *);
-    FT_Error (*open)(FT_Library, const char *, FT_Long, FT_Face *);
+    FT_Error (*new_face)(FT_Library, const char *, FT_Long, FT_Face *);
     FT_Library freetype;
     const char *named = getenv("STOKE_FONT");
     if (named && !strcmp(named, "none")) return;
     void *library = dlopen("libfreetype.so.6", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library) return;
     const int whole = find_function(library, "FT_Init_FreeType", &init) &&
-                      find_function(library, "FT_New_Face", &open) &&
+                      find_function(library, "FT_New_Face", &new_face) &&
                       find_function(library, "FT_Get_Char_Index", &type.find) &&
                       find_function(library, "FT_Set_Pixel_Sizes", &type.set_size) &&
                       find_function(library, "FT_Load_Glyph", &type.load);
     dlclose(library); /* RTLD_NODELETE: it stays */
     if (!whole || init(&freetype)) return;
     for (size_t i = 0; i < sizeof even_files / sizeof *even_files && !type.even; i++)
-        if (open(freetype, even_files[i], 0, &type.even)) type.even = NULL;
+        if (new_face(freetype, even_files[i], 0, &type.even)) type.even = NULL;
     if (named && *named) {
-        type.n_faces = !open(freetype, named, 0, &type.faces[0]);
+        type.n_faces = !new_face(freetype, named, 0, &type.faces[0]);
         return;
     }
     for (size_t i = 0; i < sizeof usual_files / sizeof *usual_files && type.n_faces < MOST_FACES; i++)
-        type.n_faces += !open(freetype, usual_files[i], 0, &type.faces[type.n_faces]);
+        type.n_faces += !new_face(freetype, usual_files[i], 0, &type.faces[type.n_faces]);
 }
 
 /* With the lock held: the first face that has the letter, and the letter's number in it. */

@@ -11,6 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/settings/keys.h"
+#include <stoke/terminal.h>
 
 /* ---- dialects ---- */
 
@@ -409,10 +410,11 @@ void stk_list_candidates(const stoke_yaml *yaml, const stk_setting *s, char list
 
 static int ambiguous(const stoke_yaml *yaml, const stk_setting *s, const uint32_t *found, stoke_error *err)
 {
-    char list[512];
+    char list[512], right[256];
     stk_list_candidates(yaml, s, list);
-    return stk_fail(err, STOKE_E_INVALID, "%.256s: %s may be any of %s; name the right one: --map %s=%.80s",
-                    yaml->name, s->name, list, s->name, yaml->nodes[found[0]].path);
+    snprintf(right, sizeof right, "%s=%.80s", s->name, yaml->nodes[found[0]].path);
+    return stk_fail(err, STOKE_E_INVALID, "%.256s: %s may be any of %s; name the right one: --map %s",
+                    yaml->name, s->name, list, STOKE_WORD(right));
 }
 
 int stoke_config_find(const stoke_yaml *yaml, const char *name, const char *const *map, const char **path,

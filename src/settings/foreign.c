@@ -15,6 +15,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/number.h"
+#include "src/base/retry.h"
 #include "src/settings/values.h"
 
 enum { NAMED = 8 }; /* keys of no use that are named; of more there is the number */
@@ -149,9 +150,9 @@ static int read_warmup(reader *r, stk_option_hit hit, uint32_t node)
 static const char *settle_path(reader *r, const char *path, uint32_t node, char found[PATH_MAX])
 {
     const char *slash = strrchr(r->yaml->name, '/');
-    if (*path == '/' || access(path, F_OK) == 0 || !slash) return path;
+    if (*path == '/' || stk_there(path) || !slash) return path;
     const int n = snprintf(found, PATH_MAX, "%.*s/%s", (int)(slash - r->yaml->name), r->yaml->name, path);
-    if (n >= PATH_MAX || access(found, F_OK) != 0) return path;
+    if (n >= PATH_MAX || !stk_there(found)) return path;
     stk_config_remark(r->use, "%s:%u: %s is not in this folder; %s, beside the settings, is taken",
                       r->yaml->name, line_of(r, node), path, found);
     return found;
@@ -197,7 +198,7 @@ static int read_folders(reader *r)
         if (!text) continue;
         const int below = root && *text != '/' &&
                           snprintf(joined, sizeof joined, "%s/%s", root, text) < (int)sizeof joined &&
-                          access(joined, F_OK) == 0;
+                          stk_there(joined);
         status = assign(r, hit, below ? joined : settle_path(r, text, node, beside), text, node);
     }
     if (at != STK_YAML_NONE) r->used[at] = 1;
@@ -212,7 +213,7 @@ static int read_pretrained(reader *r, stk_option_hit hit, uint32_t node)
     r->used[node] = 1;
     if (!text || stk_truth(text) == 0) return STOKE_OK;
     const char *path = settle_path(r, text, node, found);
-    if (stk_truth(text) < 0 && access(path, F_OK) == 0) return assign(r, hit, path, text, node);
+    if (stk_truth(text) < 0 && stk_there(path)) return assign(r, hit, path, text, node);
     stk_config_remark(r->use,
                       "%s:%u: %s: weights are not fetched: --pretrained DIR names them, else they are drawn",
                       r->yaml->name, line_of(r, node), r->yaml->nodes[node].path);

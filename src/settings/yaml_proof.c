@@ -12,6 +12,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/settings/yaml_tree.h"
 
 /* At one place a value comes before new keys, and the keys of inner sections before those of outer ones. */
@@ -226,7 +227,7 @@ int stoke_yaml_write(stoke_yaml *yaml, const char *path, stoke_yaml_proof *proof
     if (!r) r = stk_atomic_open(&file, path, err);
     if (r) return r;
     /* Best effort: a file system without modes refuses, and the text is what counts. */
-    if (stat(path, &st) == 0 && fchmod(fileno(file.stream), st.st_mode & 07777) != 0) errno = 0;
+    if (stk_stat(path, &st) == 0 && fchmod(fileno(file.stream), st.st_mode & 07777) != 0) errno = 0;
     fwrite(text, 1, bytes, file.stream); /* commit looks at the stream's error */
     return stk_atomic_commit(&file, err);
 }

@@ -148,9 +148,10 @@ static const stoke_option table[] = {
               "number" },
     { "quarantine", STOKE_OPT_STRING, FIELD(quarantine), .default_text = "quarantine.jsonl",
       .argument = "FILE",
-      .help =
-          "Where bad samples are recorded, one line of JSON each; an empty text records none. Unless a "
-          "file is named, `stoke train` puts the list into the run's folder and `stoke find-lr` keeps none" },
+      .help = "Where bad samples are recorded, one line of JSON each; an empty text records none. Unless a "
+              "file is named, `stoke train` puts the list into the run's folder, and `stoke find-lr`, `stoke "
+              "eval` "
+              "and `stoke verify` keep none" },
     /* keeping decoded samples */
     { "cache", STOKE_OPT_STRING, FIELD(cache), .default_text = "", .argument = "DIR",
       .help = "Folder where decoded and resized samples are kept, for later epochs and runs; several "

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/source/names.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -11,6 +12,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/source/reader.h"
 #include <stoke/terminal.h>
 
@@ -146,7 +148,7 @@ static int read_file(stoke_labels *labels, const char *path, stoke_error *err)
 static int is_file(const char *path)
 {
     struct stat s;
-    return stat(path, &s) == 0 && S_ISREG(s.st_mode);
+    return stk_stat(path, &s) == 0 ? S_ISREG(s.st_mode) : !stoke_is_absent(errno);
 }
 
 /* The folder of the set; 0: there is none that could be meant. */
@@ -155,7 +157,7 @@ static int folder_of(const stoke_data_params *params, char folder[STK_NAMES_ORIG
     struct stat s;
     const char *path = params->data ? params->data : params->images ? params->images : params->list;
     if (!path || !*path || snprintf(folder, STK_NAMES_ORIGIN, "%s", path) >= STK_NAMES_ORIGIN) return 0;
-    if (params->data && stat(path, &s) == 0 && S_ISDIR(s.st_mode)) return 1;
+    if (params->data && stk_stat(path, &s) == 0 && S_ISDIR(s.st_mode)) return 1;
     size_t n = strlen(folder);
     while (n > 1 && folder[n - 1] == '/') folder[--n] = 0;
     char *slash = strrchr(folder, '/');
@@ -179,20 +181,29 @@ static int are_plausible(const stoke_labels *labels)
     return count > 1 && count <= FOUND_MOST;
 }
 
-static void find_beside(stoke_labels *labels, const stoke_data_params *params, stk_names *names)
+/* Not names, or not of this set: what a file says. One that cannot be read may be the list of names. */
+static int is_unread(int status)
+{
+    return status == STOKE_E_IO || status == STOKE_E_RESOURCES || status == STOKE_E_NOMEM;
+}
+
+static int find_beside(stoke_labels *labels, const stoke_data_params *params, stk_names *names,
+                       stoke_error *err)
 {
     static const char *const usual[] = { "classes.txt", "names.txt", "labels.txt", "data.yaml" };
     char folder[STK_NAMES_ORIGIN];
-    if (!folder_of(params, folder)) return;
+    if (!folder_of(params, folder)) return STOKE_OK;
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
         const int n = snprintf(names->origin, sizeof names->origin, "%s/%s", folder, usual[i]);
         if (n < 0 || (size_t)n >= sizeof names->origin || !is_file(names->origin)) continue;
-        if (!read_file(labels, names->origin, NULL) && are_plausible(labels)) {
-            names->found = 1;
-            return;
-        }
+        stoke_error own = { 0 };
+        const int r = read_file(labels, names->origin, &own);
+        if (is_unread(r)) return stk_fail_again(err, r, own.message);
+        names->found = !r && are_plausible(labels);
+        if (names->found) return STOKE_OK;
         stk_names_drop(labels);
     }
+    return STOKE_OK;
 }
 
 int stk_names_add(stoke_labels *labels, const stoke_data_params *params, stk_names *names, stoke_error *err)
@@ -206,7 +217,7 @@ int stk_names_add(stoke_labels *labels, const stoke_data_params *params, stk_nam
         const int list = strchr(text, ',') || (strchr(text, ':') && !is_file(text));
         r = list ? stk_names_parse_list(labels, text, err) : read_file(labels, text, err);
     } else if (!stk_names_count(labels)) {
-        find_beside(labels, params, names);
+        r = find_beside(labels, params, names, err);
     }
     names->count = r ? 0 : stk_names_count(labels);
     return r;

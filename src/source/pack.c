@@ -67,7 +67,7 @@ static int is_finished(const packing *k, const stk_pack_shard *shard, const char
 {
     struct stat st;
     stk_tar_index index;
-    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != shard->bytes ||
+    if (stk_stat(path, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != shard->bytes ||
         stk_tar_open(&index, path, NULL) != STOKE_OK)
         return 0;
     size_t at = 0;

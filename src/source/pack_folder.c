@@ -159,7 +159,10 @@ static int is_leftover_manifest(const char *name)
 static int remove_regular(stk_pack_folder *folder, const char *name, stoke_error *err)
 {
     struct stat st;
-    if (fstatat(folder->fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0) return STOKE_OK;
+    if (stk_fstatat(folder->fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return stoke_is_absent(errno)
+                   ? STOKE_OK
+                   : stk_fail_errno(err, STOKE_E_IO, errno, "%s/%s: cannot be looked at", folder->path, name);
     if (!S_ISREG(st.st_mode))
         return stk_fail(err, STOKE_E_STATE, "%s/%s: is in the way and no regular file; it is left as it is",
                         folder->path, name);
@@ -203,7 +206,8 @@ static int refuse_foreign(const stk_pack_folder *folder, const stoke_pack_params
         if (n >= STK_PACK_NAME || !is_our_shard(p, name, name + n)) continue;
         snprintf(path, sizeof path, "%s/%.*s", folder->path, n, name);
         snprintf(begin, sizeof begin, SHARD "%.*s\"", n, name);
-        if (lstat(path, &st) != 0 || (manifest != known && strstr(known, begin))) continue;
+        const int absent = stk_lstat(path, &st) != 0 && stoke_is_absent(errno);
+        if (absent || (manifest != known && strstr(known, begin))) continue;
         if (manifest == known && stk_pack_listed(line, &bytes, &samples) &&
             stk_pack_proved(path, bytes, samples))
             continue;
@@ -277,7 +281,7 @@ static int refuse_own_source(const stk_pack_folder *folder, const stk_pack_plan 
         char path[PATH_MAX];
         const char *slash = strrchr(last, '/');
         snprintf(path, sizeof path, "%.*s", slash ? (int)(slash - last) + 1 : 1, slash ? last : ".");
-        if (stat(path, &there) == 0 && there.st_dev == here.st_dev && there.st_ino == here.st_ino)
+        if (stk_stat(path, &there) == 0 && there.st_dev == here.st_dev && there.st_ino == here.st_ino)
             return stk_fail(err, STOKE_E_INVALID, "%s: the set itself lies there (%s): name another folder",
                             folder->path, last);
     }

@@ -37,6 +37,12 @@ struct stk_quarantine {
     size_t id_slots;
 };
 
+const char *stk_quarantine_named(const stoke_data_params *params)
+{
+    const char *path = params->quarantine;
+    return path && *path && strcmp(path, stoke_data_defaults().quarantine) ? path : NULL;
+}
+
 int stk_quarantine_open(stk_quarantine **out, const char *path, stoke_error *err)
 {
     stk_quarantine *q = stk_calloc(1, sizeof *q);

@@ -10,6 +10,10 @@
 
 typedef struct stk_quarantine stk_quarantine;
 
+/* The list that was named; NULL for none, and for the name that settings have when nobody said one: where the
+ * report has the bad files anyway. */
+const char *stk_quarantine_named(const stoke_data_params *params);
+
 /* path NULL or "" = remembered only. The file is opened at the first record, so a clean run leaves none.
  * Lines are appended to what earlier runs wrote. */
 int stk_quarantine_open(stk_quarantine **out, const char *path, stoke_error *err);

@@ -21,7 +21,7 @@ enum { MAX_DEPTH = 64 };
 int stk_folder_identify(const char *path, stk_scan_folder_id *id, stoke_error *err)
 {
     struct stat st;
-    if (stat(path, &st) != 0)
+    if (stk_stat(path, &st) != 0)
         return stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno,
                               "%s: cannot open folder", path);
     if (!S_ISDIR(st.st_mode)) return stk_fail(err, STOKE_E_INVALID, "%s: is not a folder", path);

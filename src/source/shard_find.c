@@ -246,9 +246,12 @@ int stk_shards_find(const char *data, stk_string_arena *arena, stk_shard_list *s
     struct stat st;
     *shards = (stk_shard_list){ 0 };
     int r = STOKE_OK;
-    if (stat(data, &st) == 0 && S_ISDIR(st.st_mode))
+    const int there = stk_stat(data, &st) == 0;
+    if (!there && !stoke_is_absent(errno))
+        r = stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot open", data);
+    else if (there && S_ISDIR(st.st_mode))
         r = find_in_folder(data, arena, shards, err);
-    else if (stat(data, &st) == 0)
+    else if (there)
         r = ends_with(data, ".tar") || is_compressed(data)
                 ? add(shards, arena, data, err)
                 : stk_fail(err, STOKE_E_INVALID, "%s: is neither a folder nor a .tar file", data);
@@ -257,8 +260,7 @@ int stk_shards_find(const char *data, stk_string_arena *arena, stk_shard_list *s
     else if (strpbrk(data, "*?[") && ends_with(data, ".tar"))
         r = match(data, arena, shards, err);
     else if (ends_with(data, ".tar"))
-        r = stk_fail_errno(err, errno == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, errno, "%s: cannot open",
-                           data);
+        r = stk_fail_errno(err, STOKE_E_NOTFOUND, ENOENT, "%s: cannot open", data);
     if (r != STOKE_OK) stk_free(shards->items), *shards = (stk_shard_list){ 0 };
     return r;
 }

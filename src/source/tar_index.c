@@ -165,7 +165,7 @@ int stk_tar_index_is_ours(const char *index_path)
 {
     struct stat st;
     char head[sizeof magic - 2]; /* without the number of the version */
-    if (lstat(index_path, &st) != 0) return errno == ENOENT;
+    if (stk_lstat(index_path, &st) != 0) return errno == ENOENT;
     if (!S_ISREG(st.st_mode)) return 0;
     if (st.st_size == 0) return 1;
     uint64_t size;

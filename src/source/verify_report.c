@@ -12,6 +12,7 @@
 #include "src/base/mem.h"
 #include "src/source/mask_rules.h"
 #include "src/source/names.h"
+#include "src/source/quarantine.h"
 #include "src/source/reader.h"
 
 void stk_verify_sums_begin(stk_verify_sums *sums)
@@ -175,12 +176,34 @@ static int by_order(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* In the order of the set; a sample whose picture and mask are both bad has one record, of the picture. */
+static int record_bad(const stk_verify_result *v, int mapped, stoke_verify_report *report, stoke_error *err)
+{
+    stk_quarantine *list;
+    const char *path = stk_quarantine_named(v->params);
+    if (!path) return STOKE_OK;
+    int r = stk_quarantine_open(&list, path, err);
+    for (size_t i = 0; !r && i < v->n_bad; i++) {
+        const stk_verify_bad_line *line = &v->bad[i];
+        const stoke_sample sample = stoke_dataset_sample(v->dataset, line->order / 2);
+        stoke_error why = { .code = line->file.code };
+        if (mapped && line->by_label) continue;
+        snprintf(why.message, sizeof why.message, "%s: %s", line->file.path, line->file.reason);
+        r = stk_quarantine_add(list, line->order / 2, line->order, &sample, &why, NULL, err);
+    }
+    if (list) stk_quarantine_unrecorded(list, report->unrecorded, sizeof report->unrecorded);
+    if (list) stk_quarantine_close(&list);
+    return r;
+}
+
 /* Values that turn out to be classes are no fault. */
 static int take_bad(stk_verify_result *v, stoke_verify_report *report, int mapped, stoke_error *err)
 {
     report->bad = stk_alloc(v->n_bad * sizeof *report->bad);
     if (!report->bad) return stk_fail(err, STOKE_E_NOMEM, "no memory for the report");
     if (v->n_bad) qsort(v->bad, v->n_bad, sizeof *v->bad, by_order);
+    const int r = record_bad(v, mapped, report, err);
+    if (r) return r;
     for (size_t i = 0; i < v->n_bad; i++)
         if (mapped && v->bad[i].by_label)
             stk_bad_line_free(&v->bad[i]);

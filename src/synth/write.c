@@ -3,6 +3,7 @@
  * A whole set on disk. Threads take the next index each; scene i depends on nothing but i, so the files are
  * the same for any number of threads.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <inttypes.h>
 #include <string.h>
@@ -183,7 +184,7 @@ int stoke_synth_others(const stoke_synth_params *params, const char *folder, sto
         name_file(path, room, folder, i / 2, i % 2);
         if (i && i % NEWS == 0 && progress && progress(context, 0, params->count))
             r = stk_fail(err, STOKE_E_CANCELLED, "cancelled");
-        else if (lstat(path, &st) == 0 && !stk_sealed(path) && !(*count)++)
+        else if ((stk_lstat(path, &st) == 0 || !stoke_is_absent(errno)) && !stk_sealed(path) && !(*count)++)
             snprintf(first, sizeof first, "%s", path + strlen(folder) + 1);
     }
     if (!r && *count)

@@ -33,7 +33,7 @@ typedef struct evaluation_set {
     int original;                        /* at the masks' own size */
     stk_evaluate_worst worst[STK_WORST]; /* names are the dataset's */
     size_t n_worst;
-    char first_bad[512];
+    char first_bad[512], unrecorded[1024];
     char normalization[NORMALIZATION];
 } evaluation_set;
 
@@ -95,7 +95,9 @@ static stoke_data_params plain(const stoke_data_params *data, const stoke_predic
     own.weights = NULL;
     own.epoch = own.rank = own.drop_last = 0;
     own.world = 1;
-    own.quarantine = ""; /* bad files are in the report; nothing is written that nobody asked for */
+    /* Bad files are in the report; nothing is written that nobody asked for. */
+    const char *list = stk_quarantine_named(data);
+    own.quarantine = list ? list : "";
     return own;
 }
 
@@ -181,6 +183,7 @@ static int run_loader(evaluation_set *set, stoke_confusion *confusion, stk_evalu
     stoke_bad_file first;
     if (!r && *bad && !stoke_loader_bad(loader, 0, &first))
         snprintf(set->first_bad, sizeof set->first_bad, "%s", first.reason); /* which names the file */
+    stoke_loader_unrecorded(loader, set->unrecorded, sizeof set->unrecorded);
     stoke_loader_destroy(&loader);
     return r;
 }
@@ -209,7 +212,7 @@ static int run_original(evaluation_set *set, stoke_confusion *confusion, stk_eva
                               .gallery = gallery,
                               .memory = set->work.memory,
                               .helpers = set->work.helpers };
-    int r = stk_quarantine_open(&original.quarantine, NULL, err);
+    int r = stk_quarantine_open(&original.quarantine, set->data.quarantine, err);
     if (r) return r;
     r = stk_evaluate_original(&original, confusion, result, progress, context, err);
     *bad = stk_quarantine_count(original.quarantine);
@@ -219,6 +222,7 @@ static int run_original(evaluation_set *set, stoke_confusion *confusion, stk_eva
         if ((r == STOKE_E_TOO_BAD || r == STOKE_E_LABEL) && first.code == STOKE_E_LABEL)
             blame_classes(set, err);
     }
+    stk_quarantine_unrecorded(original.quarantine, set->unrecorded, sizeof set->unrecorded);
     stk_quarantine_close(&original.quarantine);
     return r;
 }
@@ -433,6 +437,7 @@ int stoke_evaluate_set(const stoke_data_params *data, const stoke_eval_params *p
     if (!r) r = open_set(&set, data, params, report, err);
     if (!r) r = plan_memory(&set, params, report, err);
     if (!r) r = run_pass(&set, report->confusion, NULL, &e, &report->bad, progress, context, err);
+    memcpy(report->unrecorded, set.unrecorded, sizeof report->unrecorded);
     if (!r) {
         take(&set, &e, report);
         report->scores = stoke_confusion_scores(report->confusion);

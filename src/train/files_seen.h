@@ -8,14 +8,19 @@
 
 #include <stoke/dataset.h>
 
-typedef struct stk_files_seen {
-    uint64_t digest; /* of size and time of every file, in the order of the set */
-    uint64_t count;  /* files */
-    uint64_t newer;  /* of them changed after `since_ns` */
-    const char *first_newer;
-} stk_files_seen;
+/* Of size and time of every file, in the order of the set. What cannot be asked for counts as a file of no
+ * size. 0 for NULL. */
+uint64_t stk_files_digest(const stoke_dataset *set);
 
-/* since_ns: CLOCK_REALTIME. What cannot be asked for counts as a file of no size. */
-stk_files_seen stk_files_look(const stoke_dataset *set, int64_t since_ns);
+/* Which of the files of several sets, each counted once, changed after a moment. */
+typedef struct stk_files_newer {
+    uint64_t count, newer;
+    const char *first; /* of the newer ones, by its name; the set's own string; NULL: none */
+    int shards;        /* they are shards */
+} stk_files_newer;
+
+/* Sets may be NULL. since_ns: CLOCK_REALTIME. Without memory *found is zeros. */
+void stk_files_newer_than(const stoke_dataset *const *sets, size_t n, int64_t since_ns,
+                          stk_files_newer *found);
 
 #endif

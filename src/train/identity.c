@@ -125,10 +125,8 @@ static const char files[] = "files"; /* its line is compared by stk_setup_same_f
 /* Whatever files there are, of both sets: another digest is worth a remark, not a refusal. */
 static void write_files(const stk_setup *setup, FILE *out)
 {
-    const stk_files_seen train = stk_files_look(setup->train_set, INT64_MAX),
-                         val = stk_files_look(setup->val_set, INT64_MAX);
-    fprintf(out, "%s=%016llx%016llx\n", files, (unsigned long long)train.digest,
-            (unsigned long long)val.digest);
+    fprintf(out, "%s=%016llx%016llx\n", files, (unsigned long long)stk_files_digest(setup->train_set),
+            (unsigned long long)stk_files_digest(setup->val_set));
 }
 
 static const char slides[] = "eval_mode=slide\n";

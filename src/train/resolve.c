@@ -14,6 +14,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/train/train_memory.h"
 #include <stoke/terminal.h>
 
@@ -175,7 +176,8 @@ void stk_resolve_rates(stk_resolve_ctx *s)
 static int taken(const char *runs, const char *name)
 {
     char path[4096];
-    return snprintf(path, sizeof path, "%s/%s", runs, name) < (int)sizeof path && access(path, F_OK) == 0;
+    struct stat st; /* what cannot be looked at is told when the folder is made */
+    return snprintf(path, sizeof path, "%s/%s", runs, name) < (int)sizeof path && stk_stat(path, &st) == 0;
 }
 
 /* b0-20261116-094312; a second one in that second gets -2. */

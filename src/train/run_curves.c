@@ -13,7 +13,7 @@
 #include "src/report/chart.h"
 #include "src/train/run_report.h"
 
-const char *const stk_curve_files[STK_CURVES] = { "loss.svg", "miou.svg", "lr.svg", "speed.svg" };
+const char *const stk_curve_files[STK_CURVES + 1] = { "loss.svg", "miou.svg", "lr.svg", "speed.svg" };
 
 enum {
     STEP_ARRAYS = 6,

@@ -13,6 +13,7 @@
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
 #include "src/base/ours.h"
+#include "src/base/retry.h"
 
 /* ---- settings that name files ---- */
 
@@ -36,7 +37,7 @@ static size_t fields_of(stoke_data_params *data, stoke_train_params *params, con
     if (data->quarantine && *data->quarantine && strcmp(data->quarantine, stoke_data_defaults().quarantine))
         fields[n++] = &data->quarantine;
     if (data->augment && ends_in_yaml(data->augment)) fields[n++] = &data->augment;
-    if (data->label_map && access(data->label_map, F_OK) == 0) fields[n++] = &data->label_map;
+    if (data->label_map && stk_there(data->label_map)) fields[n++] = &data->label_map;
     return n;
 }
 
@@ -107,9 +108,9 @@ static int is_there(const char *path)
 {
     char folder[PATH_MAX];
     const char *brace = strchr(path, '{');
-    if (!brace) return access(path, F_OK) == 0 || errno != ENOENT;
+    if (!brace) return stk_there(path);
     snprintf(folder, sizeof folder, "%.*s", (int)parent(path, (size_t)(brace - path)), path);
-    return access(*folder ? folder : ".", F_OK) == 0;
+    return stk_there(*folder ? folder : ".");
 }
 
 static int folder_of(const char *config, char folder[static PATH_MAX])

@@ -10,6 +10,8 @@
 #include "src/base/mem.h"
 #include "src/train/run_report.h"
 #include <stoke/chart.h>
+#include <stoke/output.h>
+#include <stoke/terminal.h>
 
 enum { PATH = 4096 };
 
@@ -41,6 +43,27 @@ static int read_log(stk_run_log *log, const char *folder, stoke_error *err)
         return stk_fail(err, STOKE_E_FORMAT, "%s: no line of it is one of a run's log%s", path,
                         log->lines ? "" : " (it is empty)");
     return r;
+}
+
+/* All files before the first is written: one that somebody else wrote, or changed, stays. */
+static int check_files(const char *folder, int force, stoke_error *err)
+{
+    for (int i = -1; i < STK_CURVES; i++) {
+        char path[PATH], name[64];
+        int replaces;
+        snprintf(name, sizeof name, "%s%s", i < 0 ? "" : "curves/",
+                 i < 0 ? "report.html" : stk_curve_files[i]);
+        int r = make_path(path, folder, name, err);
+        if (!r) r = stoke_output_check(path, force, &replaces, err);
+        if (r == STOKE_E_STATE)
+            return stk_fail(
+                err, r,
+                "%s: was not drawn here, and is left as it is: move it away, or replace it: stoke "
+                "report %s --force",
+                path, STOKE_WORD(folder));
+        if (r) return r;
+    }
+    return STOKE_OK;
 }
 
 static int write_curves(const stk_run_curves *curves, const char *folder, stoke_error *err)
@@ -75,7 +98,7 @@ static int write_page(stk_run_page *page, stoke_error *err)
     return r;
 }
 
-int stoke_run_report(const char *folder, stoke_error *err)
+int stoke_run_report(const char *folder, int force, stoke_error *err)
 {
     stk_run_log log = { 0 };
     stk_run_curves curves = { 0 };
@@ -84,6 +107,7 @@ int stoke_run_report(const char *folder, stoke_error *err)
     int r = name ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "%s: no memory for its report", folder);
     if (!r) r = read_log(&log, folder, err);
     if (!r) r = stk_curves_make(&curves, &log, err);
+    if (!r) r = check_files(folder, force, err);
     if (!r) r = write_curves(&curves, folder, err);
     stk_run_page page = { .folder = folder, .name = name, .log = &log, .curves = &curves };
     if (!r) r = write_page(&page, err);

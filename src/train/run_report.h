@@ -10,7 +10,7 @@
 /* ---- curves (run_curves.c) ---- */
 
 enum { STK_CURVE_LOSS, STK_CURVE_SCORES, STK_CURVE_LR, STK_CURVE_SPEED, STK_CURVES };
-extern const char *const stk_curve_files[STK_CURVES]; /* "loss.svg" ... below curves/ */
+extern const char *const stk_curve_files[STK_CURVES + 1]; /* "loss.svg" ... below curves/, and NULL */
 
 typedef struct stk_run_curves {
     double *block; /* all of the arrays */

@@ -9,13 +9,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <stoke/loader.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
+#include "src/base/retry.h"
 #include "src/net/segformer/segformer_config.h"
 #include "src/net/files/pretrained.h"
 #include "src/train/resolve.h"
@@ -120,7 +120,7 @@ static int has_checkpoint(const char *run)
 {
     char path[PATH_MAX];
     return run && snprintf(path, sizeof path, "%s/state.safetensors", run) < (int)sizeof path &&
-           access(path, F_OK) == 0;
+           stk_there(path);
 }
 
 stoke_net_params stk_setup_net(const stoke_train_params *p, const stoke_data_params *data, uint32_t classes)

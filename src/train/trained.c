@@ -2,6 +2,7 @@
  *
  * What a path given as a trained network stands for, and the settings of the run it came from.
  */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 
 struct stoke_trained {
     char weights[PATH_MAX], config[PATH_MAX]; /* config "": no run */
@@ -31,7 +33,8 @@ static int is_file(const char *folder, const char *name)
 {
     char path[PATH_MAX];
     struct stat st;
-    return !join(path, folder, name, NULL) && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    if (join(path, folder, name, NULL)) return 0;
+    return stk_stat(path, &st) == 0 ? S_ISREG(st.st_mode) : !stoke_is_absent(errno);
 }
 
 /* Weights lie in it; a set's folder may have a config.json of its own. */
@@ -76,7 +79,10 @@ static int find(stoke_trained *t, const char *path, stoke_error *err)
     struct stat st;
     if (strlen(path) >= PATH_MAX)
         return stk_fail(err, STOKE_E_LIMIT, "%.200s...: the path is too long", path);
-    if (stat(path, &st) != 0)
+    const int there = stk_stat(path, &st) == 0;
+    if (!there && !stoke_is_absent(errno))
+        return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be looked at", path);
+    if (!there)
         return stk_fail(err, STOKE_E_NOTFOUND,
                         "%s: there is no such run or network: name a run folder, a folder with config.json "
                         "and model.safetensors, or a .safetensors file",

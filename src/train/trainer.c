@@ -15,6 +15,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/loader/loader.h"
+#include "src/base/retry.h"
 #include "src/source/reader.h"
 #include "src/train/files_seen.h"
 #include "src/train/train_memory.h"
@@ -37,19 +38,19 @@ static int settling(void *context, uint64_t done, uint64_t total)
 static void notice_files(stoke_trainer *t, const char *state)
 {
     struct stat st;
-    const int64_t since = stat(state, &st) == 0
+    const int64_t since = stk_stat(state, &st) == 0
                               ? (int64_t)st.st_mtim.tv_sec * 1000000000 + (int64_t)st.st_mtim.tv_nsec
                               : INT64_MAX;
-    const stk_files_seen train = stk_files_look(t->setup.train_set, since),
-                         val = stk_files_look(t->setup.val_set, since);
-    const uint64_t newer = train.newer + val.newer;
-    if (newer)
+    const stoke_dataset *const sets[] = { t->setup.train_set, t->setup.val_set };
+    stk_files_newer found;
+    stk_files_newer_than(sets, sizeof sets / sizeof *sets, since, &found);
+    if (found.newer)
         stk_trainer_remark(
             t,
-            "%llu of %llu files changed since the last checkpoint (first: %s): what is trained on from "
+            "%llu of %llu %s changed since the last checkpoint (first: %s): what is trained on from "
             "here is not what the run began with",
-            (unsigned long long)newer, (unsigned long long)(train.count + val.count),
-            train.newer ? train.first_newer : val.first_newer);
+            (unsigned long long)found.newer, (unsigned long long)found.count,
+            found.shards ? "shards" : "files", found.first);
     else
         stk_trainer_remark(
             t, "files of the set have another size or time than when the run was saved, under the same "

@@ -17,6 +17,7 @@
 #include "src/base/retry.h"
 #include "src/base/terminal.h"
 #include "src/train/run_place.h"
+#include "src/train/run_report.h"
 
 static char *join(const char *folder, const char *name, stoke_error *err)
 {
@@ -63,7 +64,7 @@ static int check_old(const stoke_trainer *t, stoke_error *err)
                               "%s: no run to resume", t->folder);
     char *config = stk_trainer_path(t, "config.yaml", err);
     if (!config) return STOKE_E_NOMEM;
-    const int there = access(config, F_OK) == 0;
+    const int there = stk_there(config);
     stk_free(config);
     if (!there)
         return stk_fail(err, STOKE_E_NOTFOUND,
@@ -91,14 +92,31 @@ static int lock(stoke_trainer *t, stoke_error *err)
     return STOKE_OK;
 }
 
-/* What a run that was killed left half written; with the lock nobody else can be at it. */
+/* What a run that was killed left half written; with the lock nobody else can be at it. Files of other names,
+ * whatever they end in, are the user's. */
 static int sweep(const stoke_trainer *t, stoke_error *err)
 {
-    static const char *const parts[] = { "", "best", "last", "predictions", "curves" };
+    enum { MOST = 8 };
+    static const char *const network[MOST] = { "config.json", "model.safetensors",
+                                               "preprocessor_config.json" },
+                             *const run[MOST] = { "config.yaml", "state.safetensors", "log.jsonl",
+                                                  "metrics.csv", "report.html",       "live",
+                                                  ".stokehold" },
+                             *const pictures[MOST] = { "[0-9][0-9][0-9][0-9][0-9][0-9]*.png" };
+    static const struct {
+        const char *name;
+        const char *const *files;
+    } parts[] = {
+        { "", run },
+        { "best", network },
+        { "last", network },
+        { "predictions", pictures },
+        { "curves", stk_curve_files },
+    };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        char *folder = stk_trainer_path(t, parts[i], err);
+        char *folder = stk_trainer_path(t, parts[i].name, err);
         if (!folder) return STOKE_E_NOMEM;
-        stk_atomic_sweep(folder);
+        stk_atomic_sweep(folder, parts[i].files);
         stk_free(folder);
     }
     return STOKE_OK;

@@ -7,11 +7,13 @@
 #include "src/train/trainer.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/base/retry.h"
 #include "src/train/run_log.h"
 #include <stoke/terminal.h>
 
@@ -25,7 +27,7 @@ typedef struct earlier {
 static int has_network(const stoke_trainer *t, const char *name)
 {
     char *path = stk_trainer_path(t, name, NULL);
-    const int there = path && access(path, F_OK) == 0;
+    const int there = path && stk_there(path);
     stk_free(path);
     return there;
 }
@@ -78,16 +80,15 @@ int stk_trainer_begins_again(stoke_trainer *t, stoke_error *err)
                            t->folder, networks(&e), STOKE_COUNT(e.step, "step"));
         return STOKE_OK;
     }
-    const char *network = e.best ? "best" : e.last ? "last" : NULL;
+    char network[PATH_MAX];
+    snprintf(network, sizeof network, "%s/%s", t->folder, e.best ? "best" : "last");
+    const int there = e.best || e.last;
     return stk_fail(err, STOKE_E_STATE,
                     "%s: state.safetensors is gone, and this run of %s cannot go on without it: begun again "
-                    "at step 0 it would write over %s. %s%s%s%s`force` begins this one again",
+                    "at step 0 it would write over %s. %s%s%s`force` begins this one again",
                     t->folder, STOKE_COUNT(e.step, "step"), networks(&e),
-                    network ? "A new run starts from its network with `pretrained` " : "",
-                    network ? t->folder : "", network ? "/" : "",
-                    e.best   ? "best; "
-                    : e.last ? "last; "
-                             : "Its networks are gone, too: ");
+                    there ? "A new run starts from its network with `pretrained` " : "",
+                    there ? STOKE_WORD(network) : "", there ? "; " : "Its networks are gone, too: ");
 }
 
 int stk_trainer_goes_back(stoke_trainer *t, stoke_error *err)

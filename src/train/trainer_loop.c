@@ -246,7 +246,7 @@ static void make_report(stoke_trainer *t)
 {
     stoke_error err = { 0 };
     const uint64_t began = stk_now_ns();
-    t->reported = stoke_run_report(t->folder, &err) == STOKE_OK;
+    t->reported = stoke_run_report(t->folder, 0, &err) == STOKE_OK;
     if (!t->reported) stk_trainer_without(t, STK_EXTRA_REPORT, err.message);
     t->now.save_seconds += seconds_since(began);
 }

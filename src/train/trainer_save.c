@@ -19,6 +19,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/loader/loader.h"
+#include "src/base/retry.h"
 
 void stk_trainer_write_note(stoke_trainer *t)
 {
@@ -181,7 +182,7 @@ static int save_state(stoke_trainer *t, uint64_t *bytes, stoke_error *err)
     t->now.seconds = stk_trainer_clock(t);
     const int r = stk_checkpoint_save(path, t->net, &t->now, t->identity, err);
     struct stat st;
-    *bytes = !r && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+    *bytes = !r && stk_stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
     stk_free(path);
     return r;
 }

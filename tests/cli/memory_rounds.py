@@ -12,7 +12,7 @@ LIMITED = 0.3  # of the rounds ask for too little first, and then for what the r
 SIDES = (16, 40, 90, 200, 480)
 LARGE = ((4000, 3000), (3000, 4000), (2400, 1600), (5000, 700))
 PLACEMENTS = ('auto', 'host', 'device')
-UNLIMITED = ('find-lr', 'hash-device', 'bench-device')  # they do several things one after the other
+UNLIMITED = ('find-lr', 'recipe', 'hash-device', 'bench-device')  # they do several things one after the other
 KINDS = ('jpg', 'progressive.jpg', 'png', 'tif', 'webp')
 
 
@@ -74,6 +74,9 @@ def command(rng, name, folder, work, run):
         return ['train', folder, '--runs', work, '--name', 'run', *training(rng)]
     if name == 'find-lr':
         return ['find-lr', folder, '--sweep-steps', '100', '--out', os.path.join(work, 'lr.svg'), *training(rng)[:-4]]
+    if name == 'recipe':
+        settings = training(rng)
+        return ['recipe', 'progressive', folder, '--stages', f'b0@{settings[1]}:1,b1@{rng.choice((32, 64))}:1', '--runs', work, '--name', 'run', *settings[2:]]
     if name == 'predict':
         return ['predict', run, os.path.join(folder, 'images'), '--out', os.path.join(work, 'masks'),
                 *predicting(rng), *(['--overlay'] if rng.random() < 0.5 else [])]

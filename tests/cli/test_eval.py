@@ -159,6 +159,14 @@ def bad_files():
         contains(done.stderr, '1 of 12 samples are bad', '--max-bad', os.path.basename(victim))
         done = stoke('eval', RUN, '--data', broken, '--split', 'all', '--max-bad', 3, '--policy', 'stop', *more, code=1)
         contains(done.stderr, os.path.basename(victim))
+        # A list that is named is written, and one that cannot be is told.
+        got = stoke_json('eval', RUN, '--data', broken, '--split', 'all', '--max-bad', 3, '--quarantine', 'named.jsonl', *more)
+        with open(path('named.jsonl'), encoding='utf-8') as stream:
+            equal([(record['image'], got['unrecorded']) for record in map(json.loads, stream)], [(victim, None)])
+        os.remove(path('named.jsonl'))
+        done = stoke('eval', RUN, '--data', broken, '--split', 'all', '--max-bad', 3, '--quarantine', '/dev/full', '--json', *more)
+        contains(json.loads(done.stdout)['unrecorded'], '/dev/full', '1 bad sample is not in this list')
+        contains(done.stderr, 'warning: /dev/full')
     assert not os.path.exists(path('quarantine.jsonl')), 'nothing is written that nobody asked for'
 
 

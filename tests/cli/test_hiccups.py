@@ -107,6 +107,28 @@ def training():
         assert not os.path.exists(path('runs', name, 'quarantine.jsonl')), 'a good file was called bad'
 
 
+def looked_at():
+    """Names of files that a moment's fault hides are found all the same: no class name is lost, no set, run or picture is called absent."""
+    named = path('hiccup-named')
+    shutil.copytree(SET, named)
+    with open(os.path.join(named, 'classes.txt'), 'w') as stream:
+        stream.write('sky\nroad\ncar\ntree\nwall\n')
+    stoke('pack', SET, '--out', path('hiccup-named-tar'), '--quiet')
+    stoke('train', named, '--size', '32', '--batch', '4', '--steps', '2', '--no-pictures', '--quiet', '--name', 'hiccup-named')
+    train = ('train', named, '--size', '32', '--batch', '4', '--steps', '2', '--dry-run', '--name', 'dry')
+    commands = [(train, 8), (('verify', path('hiccup-named-tar')), 4), (('eval', 'runs/hiccup-named'), 8),
+                (('predict', 'runs/hiccup-named', os.path.join(named, 'images', '000000.jpg'), '--out', 'hiccup-named-masks', '--force'), 8)]
+    for command, moments in commands:
+        stoke(*command)
+        for first in range(1, moments + 1):
+            done = stoke(*command, code=None, env=faulty(('stat', first, 1, PASSING[first % 2]), 'hiccup-named'))
+            equal(done.returncode, 0, f'{command[0]} after fault {first}: {done.stderr}')
+            if command is train:
+                contains(done.stdout + done.stderr, 'Names of the classes are those in')
+        done = stoke(*command, code=1, env=faulty(('stat', 1, FOR_EVER, 'EIO'), 'hiccup-named'))
+        contains(done.stderr, 'hiccup-named', 'Input/output error')
+
+
 def other_commands():
     stoke('verify', SET, env=faulty(('open', 40, 1, 'EMFILE')))
     stoke('verify', SET, env=faulty(('pread', 40, 1, 'EIO')))
@@ -159,8 +181,11 @@ def list_that_cannot_be_written():
     for place, why in (('/dev/full', 'No space left'), (path('a-folder'), 'Is a directory'), (path('no', 'where'), 'No such')):
         done = stoke('hash', bad, '--size', '32', '--max-bad', 4, '--json', '--quarantine', place)
         equal([batch['digest'] for batch in json.loads(done.stdout)['batches']], wanted)
+        contains(json.loads(done.stdout)['unrecorded'], why, '4 bad samples are not in this list: ')
         equal(done.stderr.count('warning: '), 2, done.stderr)
         contains(done.stderr, why, '4 bad samples are not in this list: ', '.jpg: empty file', '; and 1 more')
+    written = ('hash', bad, '--size', '32', '--max-bad', 4, '--quarantine', path('written.jsonl'))
+    equal((stoke_json(*written)['unrecorded'], len(open(path('written.jsonl')).readlines())), (None, 4))
     done = stoke('train', bad, '--size', '32', '--batch', '4', '--steps', '6', '--max-bad', 4, '--quarantine', '/dev/full',
                  '--name', 'full', '--no-pictures')
     contains(done.stderr, '/dev/full: cannot write: No space left on device', 'not in this list')
@@ -184,6 +209,7 @@ sys.exit(tap.run([
     ('cache entries that cannot be read', entries_stay),
     ('folders that cannot be read', folders_that_cannot_be_read),
     ('training', training),
+    ('names that cannot be looked at for a moment', looked_at),
     ('other commands', other_commands),
     ('no descriptors', staying('EMFILE', 'hiccup-set', 'Too many open files', 'ulimit -n')),
     ('no descriptors on the machine', staying('ENFILE', 'Too many open files in system', 'fs.file-max')),

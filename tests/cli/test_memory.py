@@ -10,7 +10,7 @@ from cli import STOKE, equal, path, stoke_json, tap
 
 PEAK = os.environ['STOKE_PEAK']
 SEED = int(os.environ.get('STOKE_MEMORY_SEED', '20261117'))
-COMMANDS = ('hash', 'dump', 'show', 'verify', 'pack', 'train', 'eval', 'predict', 'hash-device', 'bench-device')
+COMMANDS = ('hash', 'dump', 'show', 'verify', 'pack', 'train', 'eval', 'predict', 'hash-device', 'bench-device', 'recipe')
 
 
 def photographs(folder, count):
@@ -64,6 +64,21 @@ def least_limit():
         print(f'# {name}: {limit / 1e6:.1f} MB, held {held / 1e6:.1f} MB', flush=True)
 
 
+def dry_recipe():
+    """The memory that a dry run tells of each stage is that of the whole run, not of its network alone."""
+    work = path('recipe')
+    os.makedirs(work)
+    args = ['recipe', 'progressive', path('photographs'), '--stages', 'b0@32:1,b1@32:1', '--batch', '2', '--workers', '2', '--classes', '4',
+            '--steps', '2', '--runs', work, '--name', 'run', '--threads', '1']
+    stages = stoke_json(*args, '--dry-run')['stages']
+    for stage in stages:
+        equal(stage['memory_bytes'], stage['plan']['bytes'], 'the sum of its terms')
+    planned, held, code, said = memory_rounds.measure(STOKE, PEAK, args, work)
+    equal(code, 0, said)
+    told = max(stage['memory_bytes'] for stage in stages)
+    assert held <= told * memory_rounds.SLACK, (told, planned, held, said)
+
+
 def original_is_honest():
     """The plan of an evaluation at the masks' own size is not far from what it takes; once it was 3.2 times that."""
     work = path('honest')
@@ -102,4 +117,4 @@ def round_of(name):
 
 
 sys.exit(tap.run([('photographs', training_on_photographs), ('json', plan_as_json), ('least limit', least_limit),
-                  ('original', original_is_honest), ('simulated GPUs', cards_on_paper)] + [(name, round_of(name)) for name in COMMANDS]))
+                  ('original', original_is_honest), ('a dry run of a recipe', dry_recipe), ('simulated GPUs', cards_on_paper)] + [(name, round_of(name)) for name in COMMANDS]))

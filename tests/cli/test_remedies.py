@@ -20,7 +20,7 @@ FILES = {
     'train_ds.yaml': 'trainer:\n  precision: 32\n  max_epochs: 3\ntrain_ds:\n  batch_size: 4\n  num_workers: 4\n',
     'own.yaml': f'data: {SET}\nmodel: b0\nsize: 32\nbatch: 2\nlr: 0.5\nclip_norm: 0\nwarmup: 0\nworkers: 64\n',
 }
-PLACES = {'DIR': SET, 'NAME': 'RTX 3090', 'GB': '24', 'N': '8', 'HxW': '32x32', 'b0..b5|smallnet': 'b0', 'b0..b5': 'b0'}
+PLACES = {'DIR': SET, 'NAME': 'RTX 3090', 'GB': '24', 'N': '8', 'HxW': '32x32', 'MODEL': 'b0', 'b0..b5': 'b0'}
 SHORT = {'diagnose': ['--steps', '3', '--step-ms', '2', '--size', '32', '--batch', '2', '--although-busy'], 'train': ['--dry-run'],
          'monitor': ['--quiet'], 'optimize': ['--dry-run'], 'find-lr': ['--help'], 'pack': ['--force']}
 

@@ -7,7 +7,7 @@ import sys
 import xml.etree.ElementTree
 
 import made_up_run
-from cli import contains, equal, path, stoke, stoke_json, tap
+from cli import contains, equal, make_set, path, stoke, stoke_json, tap
 
 VOID = {'meta', 'img', 'br', 'hr'}
 
@@ -137,6 +137,35 @@ def cannot_be_written():
     contains(stoke('report', folder, code=1).stderr, 'report.html')
 
 
+def files_of_others():
+    """A page and a curve of somebody's own stay; --force replaces them and says so, and what was drawn here is drawn again."""
+    folder = path('runs', 'kept')
+    made_up_run.write(folder, made_up_run.lines(steps=50))
+    stoke('report', folder)
+    stoke('report', folder)
+    for name in ('report.html', 'curves/loss.svg'):
+        with open(os.path.join(folder, name), 'w') as out:
+            out.write('mine')
+        contains(stoke('report', folder, code=1).stderr, name, 'left as it is', f'stoke report {folder} --force')
+        with open(os.path.join(folder, name)) as kept:
+            equal(kept.read(), 'mine', name)
+        contains(stoke('report', folder, '--force').stderr, f'--force: {folder}/{name} is replaced')
+    stoke('report', folder)
+
+
+def training_leaves_files_of_others():
+    """The run goes on and says what it did not write."""
+    data = make_set('drawn', count=8, size='32x32', classes=3)
+    stoke('train', data, '--size', '32', '--batch', '2', '--steps', '4', '--stop-after', '2', '--name', 'mine', '--threads', '1', '--quiet')
+    page = path('runs', 'mine', 'report.html')
+    with open(page, 'w') as out:
+        out.write('mine')
+    done = stoke('train', '--resume', path('runs', 'mine'))
+    contains(done.stderr, 'goes on without the report', 'report.html', 'left as it is')
+    with open(page) as kept:
+        equal(kept.read(), 'mine')
+
+
 sys.exit(tap.run([
     ('a whole run', whole_run),
     ('as JSON', as_json),
@@ -146,4 +175,6 @@ sys.exit(tap.run([
     ('names that would be tags', hostile_names),
     ('misuse', misuse),
     ('a report that cannot be written', cannot_be_written),
+    ('files of others', files_of_others),
+    ('training leaves files of others', training_leaves_files_of_others),
 ]))

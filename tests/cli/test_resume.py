@@ -148,6 +148,26 @@ def files_changed_under_their_names():
     contains(stoke(*again).stderr, 'another size or time')
 
 
+def shards_changed_under_their_names():
+    """Each shard counts once, however many pictures and masks of training and validation it holds."""
+    stoke('pack', make_set('shard-source', count=12, size='32x32', classes=3), '--out', path('changing-tar'), '--shard-samples', 6, '--quiet')
+    stoke('train', path('changing-tar'), '--size', 32, '--batch', 2, '--steps', 6, '--stop-after', 2, '--name', 'tar', '--threads', 1)
+    os.utime(path('changing-tar', '000001.tar'))
+    contains(stoke('train', '--resume', 'runs/tar', '--stop-after', '1').stderr, 'remark: 1 of 2 shards changed since the last checkpoint (first: ')
+
+
+def files_of_others_stay():
+    """What only ends as a half-written file does is the user's; ours goes."""
+    stoke(*COMMON, *KINDS['sgd'], '--name', 'swept', '--stop-after', 2)
+    ours = ['state.safetensors.tmp-0123ab', 'best/config.json.tmp-0123ab', 'predictions/000002.png.tmp-0123ab', 'curves/lr.svg.tmp-0123ab']
+    mine = ['notes.txt.tmp-0123ab', 'best/model.onnx.tmp-0123ab', 'predictions/my.png.tmp-0123ab', 'curves/mine.svg.tmp-0123ab']
+    for name in ours + mine:
+        os.makedirs(os.path.dirname(os.path.join(folder('swept'), name)), exist_ok=True)
+        open(os.path.join(folder('swept'), name), 'w').close()
+    resume('swept', '--stop-after', 1)
+    equal([name for name in ours + mine if os.path.exists(os.path.join(folder('swept'), name))], mine)
+
+
 def package_reads_the_state():
     """And would write the same bytes, but for the order of the two notes."""
     try:
@@ -172,5 +192,7 @@ sys.exit(tap.run([
     ('in four sittings', in_four_sittings),
     ('a damaged state is refused', damaged_state),
     ('files that changed under their names', files_changed_under_their_names),
+    ('shards that changed under their names', shards_changed_under_their_names),
+    ('files of others in a run', files_of_others_stay),
     ('the safetensors package reads the state', package_reads_the_state),
 ]))

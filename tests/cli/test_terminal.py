@@ -211,6 +211,60 @@ def suggestions_can_be_pasted():
         assert not os.path.exists(path('PWN')), f'{name!r}: the shell obeyed it'
 
 
+TRAP = "c$(touch PWN)`touch PWN`;touch PWN'"
+
+
+def argument_of(line, name):
+    """What the program of a suggested command is given: the shell runs nothing but that program, which has `name` as one argument."""
+    tools = path('tools')
+    os.makedirs(tools, exist_ok=True)
+    for program in ('stoke', 'python3', 'diff', 'numactl'):
+        with open(os.path.join(tools, program), 'w') as stream:
+            stream.write('#!/bin/sh\nfor word; do printf "%s\\n" "$word"; done\n')
+        os.chmod(stream.name, 0o755)
+    done = subprocess.run(['sh', '-c', line], cwd=WORK, capture_output=True, text=True, timeout=60, env={'PATH': f'{tools}:/usr/bin:/bin'})
+    assert not os.path.exists(path('PWN')), f'the shell obeyed a name: {line}'
+    equal(done.returncode, 0, f'{line}: {done.stderr}')
+    assert name in done.stdout.split('\n'), f'{line}: {name!r} is no argument: {done.stdout!r}'
+
+
+def command_in(text):
+    """The command of a remedy: from the program's name to the remark behind it."""
+    return re.search(r'\b(?:stoke|python3|diff|numactl) .*', text).group().split('   ')[0]
+
+
+def settings_can_be_pasted():
+    """Files and folders whose names are traps, in what check, why, optimize, dump and train --resume suggest."""
+    folder = make_set('trapped', count=8, size='32x32', classes=3)
+    config = TRAP + '.yaml'
+    programs = set()
+    for text in ('model: b0\nbatch_size: 4\nimage_size: 64\nnum_workers: 99\n', 'model: b0\n', 'batch_size: 4\n'):
+        with open(path(config), 'w') as stream:
+            stream.write(text)
+        for more in ((), ('--gpu', 'rtx3060')):
+            for line in as_json('check', '--config', config, *more)['lines']:
+                if 'touch PWN' in (line['fix'] or '') and re.search(r'\b(stoke|python3|numactl) ', line['fix']):
+                    argument_of(command_in(line['fix']), config)
+                    programs.add(command_in(line['fix']).split()[0])
+    assert programs >= {'stoke', 'python3'}, programs
+    text = tried('optimize', '--config', config, '--gpu', 'rtx3060', shows=False, code=0)
+    argument_of(command_in(re.search(r'next: (.*)', text).group(1)), config)
+    twice = TRAP.replace("'", '')  # a key of YAML needs no quotes
+    with open(path('twice.yaml'), 'w') as stream:
+        stream.write(f'model: b0\n{twice}:\n  batch_size: 4\nother:\n  batch_size: 8\n')
+    text = tried('optimize', '--config', 'twice.yaml', '--gpu', 'rtx3060', shows=False, code=2)
+    argument_of('stoke ' + re.search(r'(--map .*)', text).group(1), f'batch_size={twice}.batch_size')
+    text = tried('train', folder, '--size', '32', '--pretrained', f'{twice}/b0', shows=False, code=1)
+    argument_of('stoke ' + re.search(r'(hf download .*) --local-dir', text).group(1), f'{twice}/b0')
+    text = tried('dump', folder, *READ, '--out', TRAP, '--batches', '1', shows=False, code=0)
+    argument_of(command_in(re.search(r'next: (.*)', text).group(1)), TRAP)
+    tried('train', folder, '--size', '32', '--batch', '2', '--steps', '2', '--name', TRAP, '--threads', '1', shows=False, code=0)
+    os.remove(path('runs', TRAP, 'state.safetensors'))
+    text = tried('train', '--resume', 'runs/' + TRAP, shows=False, code=1)
+    network = re.search(r'--pretrained (.*); --force', text).group(1)
+    argument_of('stoke train --pretrained ' + network, f'runs/{TRAP}/best')
+
+
 def lists_end_with_whole_entries():
     """Of many bad files as many as fit, each whole, and how many more there are."""
     folder = make_set('bad', count=60, size='16x16', classes=2)
@@ -232,5 +286,6 @@ sys.exit(tap.run([
     ('settings, labels and lists', files),
     ('runs, networks, logs', runs),
     ('suggested commands', suggestions_can_be_pasted),
+    ('suggested commands of settings, dumps and runs', settings_can_be_pasted),
     ('lists of bad files', lists_end_with_whole_entries),
 ]))

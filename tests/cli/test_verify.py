@@ -2,6 +2,7 @@
 """stoke synth and stoke verify: a clean set, every kind of damage, real files."""
 import csv
 import hashlib
+import json
 import os
 import shutil
 import sys
@@ -126,6 +127,25 @@ def bad_label(folder):
     picture.save(mask(folder, 6))
 
 
+def bad_files_in_a_list():
+    """Where one is named; a sample has one record, and a list that cannot be written is told."""
+    folder = damaged('listed', truncate)
+    with open(mask(folder, 5), 'w', encoding='ascii') as stream:
+        stream.write('no mask')
+    stoke('verify', folder, code=1)
+    assert not os.path.exists(path('quarantine.jsonl')), 'nothing is written that nobody asked for'
+    for name in ('bad.jsonl', 'quarantine.jsonl'):
+        bad = stoke_json('verify', folder, '--quarantine', name, code=1)
+        with open(path(name), encoding='utf-8') as stream:
+            records = [json.loads(line) for line in stream]
+        os.remove(path(name))
+        equal([record['reason'] for record in records], [f'{line["path"]}: {line["reason"]}' for line in bad['bad']])
+        equal((len(records), bad['unrecorded'], sorted(records[0])), (2, None, ['code', 'id', 'image', 'mask', 'name', 'reason', 'time']))
+    done = stoke('verify', folder, '--quarantine', '/dev/full', '--json', code=1)
+    contains(json.loads(done.stdout)['unrecorded'], '/dev/full', '2 bad samples are not in this list')
+    contains(done.stderr, 'warning: /dev/full')
+
+
 def missing_mask():
     folder = damaged('missing', lambda f: os.remove(mask(f, 1)))
     answer = stoke_json('verify', folder, code=1)
@@ -222,6 +242,7 @@ sys.exit(tap.run([
     ('mask of another size', one_bad('size', other_size, lambda f: mask(f, 5), '55', '56')),
     ('label that is no class', one_bad('label', bad_label, lambda f: mask(f, 6), '77', 'x 7', 'y 9',
                                        options=('--classes', 5))),
+    ('bad files in a list', bad_files_in_a_list),
     ('missing mask', missing_mask),
     ('missing image', missing_image),
     ('two files with one stem', duplicate_stem),

@@ -4,8 +4,8 @@
  *
  *   FAULTS_BELOW=DIR                  only paths with DIR in them, and descriptors of such
  *   FAULTS=CALL:FIRST:COUNT:ERRNO     calls FIRST to FIRST + COUNT - 1 (from 1 on) fail; CALL is open, pread,
- *                                     stat, readdir, write or thread (pthread_create; without FAULTS_BELOW).
- * ERRNO 0: they do not come back, as from a dead network disk
+ *                                     stat (and access), readdir, write or thread (pthread_create; without
+ * FAULTS_BELOW). ERRNO 0: they do not come back, as from a dead network disk
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -107,6 +107,23 @@ OPENAT(openat64)
     }
 STAT(fstatat, struct stat)
 STAT(fstatat64, struct stat64)
+
+#define PATH_STAT(name, kind)                                                                                \
+    int name(const char *path, kind *st)                                                                     \
+    {                                                                                                        \
+        if (on_path(path) && strikes("stat")) return -1;                                                     \
+        return ((int (*)(const char *, kind *))next(#name))(path, st);                                       \
+    }
+PATH_STAT(stat, struct stat)
+PATH_STAT(stat64, struct stat64)
+PATH_STAT(lstat, struct stat)
+PATH_STAT(lstat64, struct stat64)
+
+int access(const char *path, int mode)
+{
+    if (on_path(path) && strikes("stat")) return -1;
+    return ((int (*)(const char *, int))next("access"))(path, mode);
+}
 
 #define READDIR(name, kind)                                                                                  \
     kind *name(DIR *dir)                                                                                     \

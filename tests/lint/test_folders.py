@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scripts empty only folders that they made: `make clean`, `make demo` and what claims a folder by scripts/ours."""
+import json
 import os
 import shutil
 import subprocess
@@ -31,8 +32,107 @@ def run(root, *command, code=0):
     return done.stdout + done.stderr
 
 
+def build(root, name, source=None):
+    """A folder as Meson sets it up for a tree, this one unless told."""
+    for folder in ('meson-private', 'meson-info'):
+        os.makedirs(os.path.join(root, name, folder))
+    with open(os.path.join(root, name, 'build.ninja'), 'w', encoding='utf-8') as file:
+        file.write('precious')
+    with open(os.path.join(root, name, 'meson-info', 'meson-info.json'), 'w', encoding='utf-8') as file:
+        json.dump({'directories': {'source': source or root}}, file)
+
+
+# Stands in for the command: it makes what the demo's steps make, and no more.
+FAKE_STOKE = """#!/bin/sh
+case $1 in
+synth) mkdir -p demo/data/images demo/data/masks; for i in 0 1 2 3; do echo picture >demo/data/images/00000$i.jpg; done ;;
+show) echo drawing >demo/samples.png ;;
+train) mkdir -p demo/runs/b0/best demo/runs/b0/empty; echo weights >demo/runs/b0/best/w; printf 'step,miou\\n1,0.93\\n' >demo/runs/b0/metrics.csv ;;
+predict) mkdir -p demo/masks; echo mask >demo/masks/000000.png ;;
+esac
+"""
+
+
+def demo_tree():
+    root = tree()
+    build(root, 'build')
+    os.makedirs(os.path.join(root, 'build', 'cli'))
+    with open(os.path.join(root, 'build', 'cli', 'stoke'), 'w', encoding='utf-8') as file:
+        file.write(FAKE_STOKE)
+    os.chmod(file.name, 0o755)
+    run(root, 'scripts/demo')
+    return root
+
+
+def put(root, name, text='mine'):
+    os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
+    with open(os.path.join(root, name), 'w', encoding='utf-8') as file:
+        file.write(text)
+
+
+def left(root):
+    return sorted(os.path.relpath(os.path.join(where, name), root) for where, _, names in os.walk(os.path.join(root, 'demo')) for name in names)
+
+
+def clean_takes_back_the_demo_alone():
+    root = demo_tree()
+    run(root, 'scripts/demo')  # again, over its own
+    assert 'removes demo' in run(root, 'scripts/clean') and not os.path.exists(os.path.join(root, 'demo')), left(root)
+    shutil.rmtree(root)
+    root = demo_tree()
+    mine = ['demo/masks/mine.png', 'demo/runs/mine/log.jsonl', 'demo/samples.png']  # two new ones, one changed
+    for name in mine:
+        put(root, name)
+    said = run(root, 'scripts/clean')
+    assert 'keeps in demo' in said and left(root) == ['demo/.stokehold', *mine], (said, left(root))
+    assert not os.path.exists(os.path.join(root, 'demo', 'data')), 'folders of the demo are empty, and go'
+    assert left(root) == ['demo/.stokehold', *mine] and 'keeps in demo' in run(root, 'scripts/clean')
+    shutil.rmtree(root)
+
+
+def a_demo_over_files_of_the_user():
+    root = demo_tree()
+    put(root, 'demo/masks/mine.png')
+    put(root, 'demo/runs/mine/log.jsonl')
+    run(root, 'scripts/demo')
+    for name in ('demo/masks/mine.png', 'demo/runs/mine/log.jsonl', 'demo/runs/b0/metrics.csv'):
+        assert name in left(root), name
+    put(root, 'demo/runs/b0/notes.txt')
+    said = run(root, 'scripts/demo', code=1)
+    assert 'demo/runs/b0: holds files' in said and 'demo/runs/b0/notes.txt' in left(root), said
+    run(root, 'scripts/clean')
+    assert left(root) == ['demo/.stokehold', 'demo/masks/mine.png', 'demo/runs/b0/notes.txt', 'demo/runs/mine/log.jsonl'], left(root)
+    shutil.rmtree(root)
+
+
+def a_note_leads_nowhere_else():
+    """Whatever the list of a demo says, nothing outside its folder goes."""
+    root = demo_tree()
+    put(root, 'mine.txt', 'mask\n')
+    with open(os.path.join(root, 'demo', '.made'), encoding='utf-8') as file:
+        digest = [line.split()[0] for line in file if line.endswith('000000.png\n')][0]
+    with open(os.path.join(root, 'demo', '.made'), 'a', encoding='utf-8') as file:
+        file.write(f'{digest}  mine.txt\n{digest}  demo/../mine.txt\n{digest}  {root}/mine.txt\n')
+    run(root, 'scripts/clean')
+    assert os.path.exists(os.path.join(root, 'mine.txt'))
+    shutil.rmtree(root)
+
+
+def clean_keeps_builds_of_other_trees():
+    root, other = tree(), tree()
+    build(other, 'build')
+    build(root, 'build', source=other)
+    elsewhere = os.path.join(other, 'build')
+    assert 'keeps build: it is a build of another tree' in run(root, 'scripts/clean')
+    assert f'keeps {elsewhere}' in run(root, 'env', f'BUILD={elsewhere}', 'scripts/clean') and os.path.isdir(elsewhere)
+    assert 'removes build' in run(other, 'scripts/clean') and not os.path.exists(elsewhere)
+    shutil.rmtree(root)
+    shutil.rmtree(other)
+
+
 def clean_keeps_what_make_did_not_make():
-    root = tree('build/notes.txt', 'build-2019/thesis.tex', 'demo/talk.odp', 'build-asan/build.ninja', 'build-asan/meson-private/x')
+    root = tree('build/notes.txt', 'build-2019/thesis.tex', 'demo/talk.odp')
+    build(root, 'build-asan')
     said = run(root, 'scripts/clean')
     for name in ('build', 'build-2019', 'demo'):
         assert f'keeps {name}' in said, said
@@ -43,7 +143,9 @@ def clean_keeps_what_make_did_not_make():
 
 
 def clean_removes_its_own():
-    root = tree('build/build.ninja', 'build/meson-private/x', 'elsewhere/build.ninja', 'elsewhere/meson-private/x')
+    root = tree()
+    build(root, 'build')
+    build(root, 'elsewhere')
     os.symlink('elsewhere', os.path.join(root, 'build-link'))
     run(root, 'scripts/ours', 'claim', 'demo', 'demo')
     said = run(root, 'scripts/clean')
@@ -76,6 +178,10 @@ def a_folder_is_claimed_once():
 sys.exit(tap.run([
     ('clean keeps what make did not make', clean_keeps_what_make_did_not_make),
     ('clean removes its own', clean_removes_its_own),
+    ('clean takes back the demo alone', clean_takes_back_the_demo_alone),
+    ('a demo over files of the user', a_demo_over_files_of_the_user),
+    ('a note leads nowhere else', a_note_leads_nowhere_else),
+    ('clean keeps builds of other trees', clean_keeps_builds_of_other_trees),
     ('a demo of others stays', a_demo_of_others_stays),
     ('a folder is claimed once', a_folder_is_claimed_once),
 ]))

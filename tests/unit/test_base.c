@@ -133,15 +133,26 @@ static void sweeps_up_after_the_killed(void **state)
     stk_atomic_file file, other;
     assert_int_equal(stk_atomic_open(&file, unit_path(state, "a"), &err), STOKE_OK);
     assert_int_equal(stk_atomic_open(&other, unit_path(state, "a"), &err), STOKE_OK);
-    static const char *const kept[] = { "b",           "b.tmp-12345",    "b.tmp-1234567", "b.tmp-12345G",
-                                        ".tmp-123456", "b.tmp-123456.c", "c.tmp-abcdef" };
-    for (int i = 0; i < 6; i++) unit_write(unit_path(state, kept[i]), "x", 1);
-    assert_int_equal(mkdir(unit_path(state, kept[6]), 0777), 0);
-    assert_int_equal(stk_atomic_sweep(unit_folder(state)), 2);
+    static const char *const ours[] = { "a", "b", "c", "[0-9][0-9].png", NULL };
+    static const char *const kept[] = { "b",
+                                        "b.tmp-12345",
+                                        "b.tmp-1234567",
+                                        "b.tmp-12345G",
+                                        ".tmp-123456",
+                                        "b.tmp-123456.c",
+                                        "c.tmp-abcdef",
+                                        "notes.tmp-123456",
+                                        "1.png.tmp-123456" };
+    enum { KEPT = sizeof kept / sizeof *kept, FOLDER = 6 };
+    for (int i = 0; i < KEPT; i++)
+        if (i != FOLDER) unit_write(unit_path(state, kept[i]), "x", 1);
+    assert_int_equal(mkdir(unit_path(state, kept[FOLDER]), 0777), 0);
+    unit_write(unit_path(state, "07.png.tmp-123456"), "x", 1);
+    assert_int_equal(stk_atomic_sweep(unit_folder(state), ours), 3);
     assert_int_not_equal(access(file.temporary, F_OK), 0);
-    for (int i = 0; i < 7; i++) assert_int_equal(access(unit_path(state, kept[i]), F_OK), 0);
-    assert_int_equal(stk_atomic_sweep(unit_folder(state)), 0);
-    assert_int_equal(stk_atomic_sweep(unit_path(state, "nowhere")), 0);
+    for (int i = 0; i < KEPT; i++) assert_int_equal(access(unit_path(state, kept[i]), F_OK), 0);
+    assert_int_equal(stk_atomic_sweep(unit_folder(state), ours), 0);
+    assert_int_equal(stk_atomic_sweep(unit_path(state, "nowhere"), ours), 0);
     stk_atomic_abandon(&file);
     stk_atomic_abandon(&other);
 }

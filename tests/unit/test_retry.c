@@ -18,9 +18,9 @@
 /* Fails to the end: how often it was tried again. */
 static unsigned tries(int number)
 {
-    stk_retry_patience patience = { 0 };
+    stoke_patience patience = { 0 };
     unsigned n = 0;
-    while (stk_again(&patience, number)) n++;
+    while (stoke_again(&patience, number)) n++;
     return n;
 }
 

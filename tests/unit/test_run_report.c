@@ -61,7 +61,7 @@ static char *text_of(const char *path)
 static char *page_of(void **state)
 {
     stoke_error err = { 0 };
-    if (stoke_run_report(unit_folder(state), &err)) fail_msg("%s", err.message);
+    if (stoke_run_report(unit_folder(state), 0, &err)) fail_msg("%s", err.message);
     char *text = text_of(unit_path(state, "report.html"));
     assert_int_equal(strncmp(text, "<!doctype html>", 15), 0);
     assert_non_null(strstr(text, "</html>"));
@@ -314,7 +314,7 @@ static void pictures_come_from_the_run_alone(void **state)
         snprintf(line, sizeof line, "{\"kind\":\"eval\",\"step\":1,\"miou\":0.5,\"picture\":\"%s\"}\n",
                  paths[i]);
         unit_write(unit_path(state, "run/log.jsonl"), line, strlen(line));
-        assert_int_equal(stoke_run_report(unit_path(state, "run"), NULL), 0);
+        assert_int_equal(stoke_run_report(unit_path(state, "run"), 0, NULL), 0);
         char *page = text_of(unit_path(state, "run/report.html"));
         assert_null(strstr(page, "base64"));
         free(page);
@@ -322,7 +322,7 @@ static void pictures_come_from_the_run_alone(void **state)
     unit_write(unit_path(state, "run/note.txt"), "secret text that is no picture", 30);
     snprintf(line, sizeof line, "{\"kind\":\"eval\",\"step\":1,\"picture\":\"note.txt\"}\n");
     unit_write(unit_path(state, "run/log.jsonl"), line, strlen(line));
-    assert_int_equal(stoke_run_report(unit_path(state, "run"), NULL), 0);
+    assert_int_equal(stoke_run_report(unit_path(state, "run"), 0, NULL), 0);
     char *page = text_of(unit_path(state, "run/report.html"));
     assert_null(strstr(page, "base64"));
     free(page);
@@ -349,14 +349,35 @@ static void large_pictures_become_jpeg(void **state)
 static void what_is_no_run_is_refused(void **state)
 {
     stoke_error err = { 0 };
-    assert_int_equal(stoke_run_report(unit_path(state, "absent"), &err), STOKE_E_NOTFOUND);
+    assert_int_equal(stoke_run_report(unit_path(state, "absent"), 0, &err), STOKE_E_NOTFOUND);
     assert_non_null(strstr(err.message, "runs/NAME"));
-    assert_int_equal(stoke_run_report("", &err), STOKE_E_INVALID);
+    assert_int_equal(stoke_run_report("", 0, &err), STOKE_E_INVALID);
     unit_write(unit_path(state, "log.jsonl"), "", 0);
-    assert_int_equal(stoke_run_report(unit_folder(state), &err), STOKE_E_FORMAT);
+    assert_int_equal(stoke_run_report(unit_folder(state), 0, &err), STOKE_E_FORMAT);
     unit_write(unit_path(state, "log.jsonl"), "hello\nworld\n", 12);
-    assert_int_equal(stoke_run_report(unit_folder(state), &err), STOKE_E_FORMAT);
+    assert_int_equal(stoke_run_report(unit_folder(state), 0, &err), STOKE_E_FORMAT);
     assert_int_equal(access(unit_path(state, "report.html"), F_OK), -1);
+}
+
+/* Before anything is written: one file of somebody else's, and all stay as they are. */
+static void files_of_others_stay(void **state)
+{
+    static const char *const names[] = { "report.html", "curves/lr.svg" };
+    stoke_error err = { 0 };
+    LOG(start, step10, eval10);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        free(page_of(state));
+        unit_write(unit_path(state, names[i]), "mine", 4);
+        unlink(unit_path(state, "curves/loss.svg"));
+        assert_int_equal(stoke_run_report(unit_folder(state), 0, &err), STOKE_E_STATE);
+        assert_non_null(strstr(err.message, names[i]));
+        char *text = text_of(unit_path(state, names[i]));
+        assert_string_equal(text, "mine");
+        free(text);
+        assert_int_equal(access(unit_path(state, "curves/loss.svg"), F_OK), -1);
+        assert_int_equal(stoke_run_report(unit_folder(state), 1, &err), STOKE_OK);
+    }
+    free(page_of(state));
 }
 
 static void survives_without_memory(void **state)
@@ -366,7 +387,7 @@ static void survives_without_memory(void **state)
     int status = STOKE_E_NOMEM;
     for (int after = 0; status; after++) {
         stk_mem_fail_after(after);
-        status = stoke_run_report(unit_folder(state), NULL);
+        status = stoke_run_report(unit_folder(state), 0, NULL);
         stk_mem_fail_after(-1);
         assert_true(after < 400);
     }
@@ -390,6 +411,7 @@ int main(void)
         unit_test_with_folder(pictures_come_from_the_run_alone),
         unit_test_with_folder(large_pictures_become_jpeg),
         unit_test_with_folder(what_is_no_run_is_refused),
+        unit_test_with_folder(files_of_others_stay),
         unit_test_with_folder(survives_without_memory),
     };
     return cmocka_run_group_tests_name("run_report", tests, NULL, NULL);

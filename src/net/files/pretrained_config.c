@@ -5,10 +5,10 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/net/files/pretrained_internal.h"
 
 typedef struct shapes {
@@ -200,7 +200,7 @@ static int compare_config(const char *folder, const stk_segformer_config *config
     if (!path) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", folder);
     stk_json json = { 0 };
     int status = STOKE_OK;
-    if (access(path, F_OK) == 0) { /* else the shapes say enough, or `folder` is a file */
+    if (stk_there(path)) { /* else the shapes say enough, or `folder` is a file */
         const reading r = { path, &json, err };
         status = stk_pretrained_json(path, &json, err);
         if (!status && json.values[0].kind != STK_JSON_OBJECT)

@@ -12,7 +12,9 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/net/files/pretrained_internal.h"
+#include <stoke/terminal.h>
 
 enum { JSON_BYTES = 16 << 20 }; /* the index of b5 has 110 KB */
 
@@ -128,11 +130,11 @@ static int visit_folder(const char *path, stk_pretrained_fn *fn, void *context, 
     char *pickle = stk_pretrained_path(path, "pytorch_model.bin");
     if (!whole || !index || !pickle)
         status = stk_fail(err, STOKE_E_NOMEM, "%s: no memory", path);
-    else if (access(whole, F_OK) == 0)
+    else if (stk_there(whole))
         status = visit_file(whole, fn, context, err);
-    else if (access(index, F_OK) == 0)
+    else if (stk_there(index))
         status = visit_index(index, fn, context, err);
-    else if (access(pickle, F_OK) == 0)
+    else if (stk_there(pickle))
         status =
             stk_fail(err, STOKE_E_UNSUPPORTED,
                      "%s: a pickle may run code and is not read: save_pretrained(folder) of transformers "
@@ -164,12 +166,12 @@ static int ends_in(const char *path, const char *end)
 int stk_pretrained_visit(const char *path, stk_pretrained_fn *fn, void *context, stoke_error *err)
 {
     struct stat st;
-    const int there = stat(path, &st) == 0;
+    const int there = stk_stat(path, &st) == 0;
     if (!there && errno == ENOENT && is_hub_name(path))
         return stk_fail(err, STOKE_E_NOTFOUND,
                         "%s: there is no such file or folder; weights are read from a folder on disk: `hf "
                         "download %s --local-dir DIR`",
-                        path, path);
+                        path, STOKE_WORD(path));
     if (there && S_ISDIR(st.st_mode)) return visit_folder(path, fn, context, err);
     if (there && ends_in(path, "config.json"))
         return stk_fail(err, STOKE_E_INVALID, "%s: this file holds no weights: name the folder it lies in",

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/base/utf8.h"
 #include "src/net/files/pretrained_internal.h"
 
@@ -61,7 +61,7 @@ int stk_pretrained_labels(const char *folder, uint32_t classes, char ***labels, 
     *labels = NULL;
     if (!path) return stk_fail(err, STOKE_E_NOMEM, "%s: no memory", folder);
     int status = STOKE_OK;
-    if (access(path, F_OK) == 0) status = stk_pretrained_json(path, &json, err);
+    if (stk_there(path)) status = stk_pretrained_json(path, &json, err);
     const stk_json_value *names = json.values ? stk_json_find(&json, &json.values[0], "id2label") : NULL;
     if (!status && names && names->kind == STK_JSON_OBJECT && names->count == classes &&
         read_labels(&json, names, classes, labels))

@@ -20,6 +20,7 @@
 #include "src/base/error.h"
 #include "src/base/machine.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/tune/machine/tree.h"
 
 enum {
@@ -139,7 +140,7 @@ static int find_place(stoke_disk_facts *facts, const char *file, stoke_error *er
     struct stat info, device;
     struct statvfs space;
     char *path = realpath(file, NULL), *mounts;
-    if (!path || stat(path, &info) != 0) {
+    if (!path || stk_stat(path, &info) != 0) {
         const int number = errno;
         free(path);
         return stk_fail_errno(err, number == ENOENT ? STOKE_E_NOTFOUND : STOKE_E_IO, number,
@@ -159,7 +160,7 @@ static int find_place(stoke_disk_facts *facts, const char *file, stoke_error *er
     facts->network = stk_disk_network(facts->filesystem);
     facts->rotational = stk_disk_rotational("", major(info.st_dev), minor(info.st_dev));
     /* btrfs numbers its files' devices by itself; what it is mounted from is still a device. */
-    if (!facts->rotational.source && *facts->device == '/' && stat(facts->device, &device) == 0 &&
+    if (!facts->rotational.source && *facts->device == '/' && stk_stat(facts->device, &device) == 0 &&
         S_ISBLK(device.st_mode))
         facts->rotational = stk_disk_rotational("", major(device.st_rdev), minor(device.st_rdev));
     return STOKE_OK;
@@ -210,7 +211,7 @@ static void read_file(look *state, int file, uint64_t bytes)
 static void look_at(look *state, const char *path)
 {
     struct stat info;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us */
+    int file = stk_open(path, O_RDONLY, 0);
     if (file < 0) return;
     if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
         const uint64_t bytes = (uint64_t)info.st_size < LOOK_BYTES ? (uint64_t)info.st_size : LOOK_BYTES;

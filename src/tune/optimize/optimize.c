@@ -14,6 +14,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include <stoke/machine.h>
 
 stoke_optimize_params stoke_optimize_defaults(void)
@@ -195,7 +196,7 @@ int stoke_optimization_write(stoke_optimization *optimization, const char *path,
     if (!r) r = stk_atomic_open(&file, path, err);
     if (!r) {
         /* Best effort: a file system without modes refuses, and the text is what counts. */
-        if (stat(path, &st) == 0 && fchmod(fileno(file.stream), st.st_mode & 07777) != 0) errno = 0;
+        if (stk_stat(path, &st) == 0 && fchmod(fileno(file.stream), st.st_mode & 07777) != 0) errno = 0;
         fwrite(text, 1, bytes, file.stream); /* commit looks at the stream's error */
         r = stk_atomic_commit(&file, err);
     }

@@ -11,6 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/retry.h"
 #include "src/tune/decide/decide.h"
 
 /* Files whose size is asked for; of larger sets these are taken for the rest. A stat takes about 2 us here
@@ -45,7 +46,7 @@ static double blob_bytes(const stoke_blob *blob)
     struct stat s;
     if (!blob->path) return 0;
     if (blob->size != UINT64_MAX) return (double)blob->size;
-    return stat(blob->path, &s) ? 0 : (double)s.st_size;
+    return stk_stat(blob->path, &s) ? 0 : (double)s.st_size;
 }
 
 static void look_at_sizes(stk_preflight_surroundings *here, const stoke_dataset *dataset)

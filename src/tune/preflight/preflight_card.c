@@ -51,7 +51,7 @@ static void check_versions(stk_preflight_list *list, const stk_run_config *confi
 {
     stoke_preflight_line *line = stk_check_add(list, "versions", "PyTorch and driver");
     STK_SAY(line->figure, "which CUDA PyTorch was built for is seen from inside Python");
-    STK_SAY(line->fix, "python3 -c 'import torch, stokehold; print(stokehold.check(\"%s\"))'",
+    STK_SAY(line->fix, "python3 -c 'import sys, torch, stokehold; print(stokehold.check(sys.argv[1]))' %s",
             config->config);
 }
 

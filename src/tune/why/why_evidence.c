@@ -2,6 +2,7 @@
  *
  * Gathering: the run's log, page and settings, the machine, the card, the data.
  */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "src/base/error.h"
 #include "src/base/terminal.h"
 #include "src/base/machine.h"
+#include "src/base/retry.h"
 #include "src/tune/machine/tree.h"
 #include "src/tune/why/why.h"
 
@@ -28,7 +30,10 @@ static int read_log(stk_why_evidence *e, const char *run, stoke_error *err)
 {
     char path[PATH];
     struct stat st;
-    if (stat(run, &st) || !S_ISDIR(st.st_mode))
+    const int there = stk_stat(run, &st) == 0;
+    if (!there && !stoke_is_absent(errno))
+        return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be looked at", run);
+    if (!there || !S_ISDIR(st.st_mode))
         return stk_fail(err, STOKE_E_NOTFOUND,
                         "%s: there is no such folder; a run is a folder that `stoke train` made, such as "
                         "runs/b0-20261116-100000",
@@ -84,13 +89,12 @@ static void take_start(stk_why_evidence *e)
 static int read_settings(stk_why_evidence *e, const stoke_why_params *params, stoke_preflight_params *ask,
                          char path[PATH], stoke_error *err)
 {
-    struct stat st;
     ask->config = params->config;
     if (!ask->config && params->run) {
         const int r = in_run(path, params->run, "config.yaml", err);
         if (r) return r;
         ask->config = path;
-        if (stat(path, &st)) {
+        if (!stk_there(path)) {
             STK_SAY(e->why_no_config, "the run has no config.yaml");
             ask->config = NULL;
         }
