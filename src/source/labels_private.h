@@ -50,6 +50,10 @@ int stk_labels_set_name(stoke_labels *labels, uint32_t id, const char *name, siz
 /* An empty map with its settings checked; 0 or an error. */
 int stk_labels_new(stoke_labels **out, uint32_t classes, int32_t ignore_index, stoke_error *err);
 
+/* Whether each value of a mask (two bytes each, one channel) is a class of a map without colours: the first
+ * that is none is STOKE_E_LABEL, as stoke_labels_apply says it. Takes no memory. */
+int stk_labels_check(const stoke_labels *labels, const stoke_image *values, stoke_error *err);
+
 /* 128-bit digest of what the map does, however it was written: two maps that give other ids, or refuse other
  * values, have other digests. */
 void stk_labels_digest(const stoke_labels *labels, uint64_t digest[2]);

@@ -44,14 +44,19 @@ def both_refuse(folder, *words):
 
 def jpeg_masks():
     both_refuse(make('jpeg', lambda n: stripes(0, 3, 11, 3, 0, 11), ending='jpg'), 'the masks are JPEG files', 'Save masks as PNG')
-    # Who gives the number of classes is told as well, and not stopped by it.
+    # Who gives the number of classes is told as well, and stopped only by values beyond it.
     contains(stoke('verify', path('jpeg'), '--classes', 12, code=None).stdout, 'The masks are JPEG files')
-    contains(dry(path('jpeg'), '--classes', 12), 'The masks are JPEG files')
+    contains(dry(path('jpeg'), '--classes', 20), 'The masks are JPEG files')
+    contains(dry(path('jpeg'), '--classes', 12, code=1), 'The masks are JPEG files', 'masks hold a value that is no class')
 
 
 def nothing_to_learn():
     both_refuse(make('zero', lambda n: stripes(0)), 'nothing but 0', 'there is nothing to learn')
     both_refuse(make('void', lambda n: stripes(255)), 'nothing but 255', '--ignore-index')
+    # With the number of classes it is a remark.
+    said = 'The masks hold nothing but 0'
+    contains(dry(path('zero'), '--classes', 2), said, 'there is nothing to learn')
+    contains(stoke('verify', path('zero'), '--classes', 2).stdout, said)
 
 
 def colours():
@@ -108,7 +113,32 @@ def other_sizes():
 
 def one_behind_the_classes():
     folder = make('behind', lambda n: stripes(0, 1, 2, 3))
-    contains(stoke('verify', folder, '--classes', 3, code=1).stdout, 'value 3 at', '--ignore-index 3')
+    words = 'value 3 at', '--ignore-index 3'
+    contains(stoke('verify', folder, '--classes', 3, code=1).stdout, *words)
+    told = dry(folder, '--classes', 3, code=1)
+    contains(told, 'masks hold a value that is no class', '--max-bad', *words)
+    dry(folder, '--classes', 3, '--ignore-index', 3)
+    dry(folder, '--classes', 3, '--max-bad', '100%')
+    # One of many is the loader's business: more than a glance finds it, and it is told.
+    folder = make('rare', lambda n: stripes(0, 1, 3 if n == 64 else 2), count=130)
+    contains(dry(folder, '--classes', 3, '--max-bad', 2), '1 of ', 'holds a value that is no class', 'value 3 at')
+    contains(dry(folder, '--classes', 2, code=1), 'of 105 masks hold', 'value 2 at')
+    # A map that names none of the values.
+    contains(dry(folder, '--label-map', '7:0,8:1', code=1), 'not in the label map')
+
+
+def a_run_without_a_step():
+    """Its name is free again, and nothing that was there before is gone."""
+    folder = make('stepless', lambda n: stripes(0, 1, 2))
+    for n in range(12):
+        os.truncate(os.path.join(folder, 'images', f'{n}.png'), 100)
+    command = ('train', folder, '--size', 32, '--batch', 2, '--steps', 1, '--runs', path('stepless-runs'), '--name', 'x')
+    run = path('stepless-runs', 'x')
+    contains(stoke(*command, code=1).stderr, 'samples are bad')
+    assert not os.path.exists(run), os.listdir(run)
+    os.makedirs(run)
+    contains(stoke(*command, code=1).stderr, 'samples are bad')
+    equal(os.listdir(run), [])
 
 
 def write(folder, name, text):
@@ -183,6 +213,7 @@ sys.exit(tap.run([
     ('300 classes', many_classes),
     ('masks of another size', other_sizes),
     ('a value one behind the classes', one_behind_the_classes),
+    ('a run without a step', a_run_without_a_step),
     ('names', names),
     ('names beside the set', names_beside_the_set),
     ('names of a run', names_of_a_run),
