@@ -128,6 +128,8 @@ static int set_up(page *p, stoke_error *err)
     if (!r) r = cli_open_dataset(p->call, data, &p->dataset, err);
     if (r) return r;
     cli_say_remarks(p->call, p->dataset, data);
+    r = cli_settle_orientation(p->call, p->dataset, data, err);
+    if (r) return r;
     const uint64_t count = stoke_dataset_count(p->dataset);
     if ((uint64_t)o->sample >= count)
         return cli_error(err, STOKE_E_INVALID, "--sample %lld: the set has %s, counted from 0",

@@ -97,6 +97,7 @@ static int settle_split(const cli_call *call, stoke_data_params *data, uint64_t 
             cli_say(call, "remark: the set has no validation part: the whole set is evaluated, %s",
                     STOKE_COUNT(stoke_dataset_count(dataset), "sample"));
     }
+    if (!r) r = cli_settle_orientation(call, dataset, data, err);
     if (!r) *count = stoke_dataset_count(dataset);
     stoke_dataset_close(&dataset);
     return r;

@@ -141,6 +141,27 @@ def a_run_without_a_step():
     equal(os.listdir(run), [])
 
 
+def which_way_up():
+    """verify, show, train and eval take images alike whose mask cannot tell by its size."""
+    folder = make('turned', lambda n: stripes(0, 1, 2) if n % 2 else stripes(0, 1, 2, height=48, width=36))
+    for n in range(12):
+        name = os.path.join(folder, 'images', f'{n}.png')
+        exif = Image.Exif()
+        exif[0x0112] = 3 if n % 2 else 6
+        Image.open(name).save(name.replace('.png', '.jpg'), exif=exif)
+        os.remove(name)
+    said = '6 images have an orientation (EXIF) and a mask that fits both ways: taken upright like the others (--orientation apply'
+    contains(stoke('verify', folder).stdout, said)
+    contains(stoke('show', folder, '--size', 32, '--out', path('turned.png')).stderr, said)
+    small = ('--size', 32, '--batch', 2, '--runs', path('runs'))
+    contains(stoke('train', folder, *small, '--steps', 1, '--name', 'turned').stderr, said)
+    contains(open(path('runs', 'turned', 'config.yaml'), encoding='utf-8').read(), '\norientation: apply\n')
+    as_run = stoke_json('eval', path('runs', 'turned'), '--split', 'all')
+    done = stoke('eval', path('runs', 'turned'), '--split', 'all', '--orientation', 'auto')
+    contains(done.stderr, said)
+    contains(done.stdout, f'mean IoU {as_run["miou"]:.4f}')
+
+
 def write(folder, name, text):
     with open(os.path.join(folder, name), 'w', encoding='utf-8') as file:
         file.write(text)
@@ -214,6 +235,7 @@ sys.exit(tap.run([
     ('masks of another size', other_sizes),
     ('a value one behind the classes', one_behind_the_classes),
     ('a run without a step', a_run_without_a_step),
+    ('which way up', which_way_up),
     ('names', names),
     ('names beside the set', names_beside_the_set),
     ('names of a run', names_of_a_run),
