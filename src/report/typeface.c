@@ -9,6 +9,7 @@
 #include FT_FREETYPE_H
 
 #include "src/base/terminal.h"
+#include "src/base/utf8.h"
 
 enum {
     BASELINE = 7, /* of the 8 rows of the bitmap font: the last one is for descenders */
@@ -122,15 +123,6 @@ static FT_Face face_with(uint32_t code, FT_UInt *glyph)
     return NULL;
 }
 
-/* Letters as wide as they are high: those of East Asia (UAX #11), by their blocks. */
-static int is_wide(uint32_t code)
-{
-    return (code >= 0x1100 && code <= 0x115f) || (code >= 0x2e80 && code <= 0xa4cf) ||
-           (code >= 0xac00 && code <= 0xd7a3) || (code >= 0xf900 && code <= 0xfaff) ||
-           (code >= 0xfe30 && code <= 0xfe6f) || (code >= 0xff00 && code <= 0xff60) ||
-           (code >= 0xffe0 && code <= 0xffe6) || (code >= 0x20000 && code <= 0x3fffd);
-}
-
 unsigned stk_typeface_advance(uint32_t code)
 {
     FT_UInt glyph;
@@ -138,7 +130,7 @@ unsigned stk_typeface_advance(uint32_t code)
     lock_fonts();
     const int there = face_with(code, &glyph) != NULL;
     pthread_mutex_unlock(&lock);
-    return !there ? 0 : is_wide(code) ? WIDE_ADVANCE : STK_GLYPH_ADVANCE;
+    return !there ? 0 : stk_utf8_is_wide(code) ? WIDE_ADVANCE : STK_GLYPH_ADVANCE;
 }
 
 /* Lays the coverage of a glyph on the bitmap font's baseline: in the middle of its box, or where the font
@@ -163,7 +155,7 @@ int stk_typeface_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t code,
                       stk_canvas_color color)
 {
     FT_UInt glyph;
-    const uint32_t box = (is_wide(code) ? WIDE_ADVANCE : STK_GLYPH_ADVANCE) * scale - scale;
+    const uint32_t box = (stk_utf8_is_wide(code) ? WIDE_ADVANCE : STK_GLYPH_ADVANCE) * scale - scale;
     lock_fonts();
     const FT_Face face = face_with(code, &glyph);
     const int even = face && face == type.even;
