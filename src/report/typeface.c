@@ -10,6 +10,7 @@
 
 #include "src/base/terminal.h"
 #include "src/base/utf8.h"
+#include <stoke/report.h>
 
 enum {
     BASELINE = 7, /* of the 8 rows of the bitmap font: the last one is for descenders */
@@ -73,6 +74,8 @@ static void lock_fonts(void)
 }
 static struct {
     int tried, n_faces;
+    int unwanted;                    /* STOKE_FONT=none: nobody expects more than ASCII */
+    uint32_t missing;                /* the first letter that no face has; 0: none was asked for */
     FT_Face faces[MOST_FACES], even; /* even NULL: none */
     FT_UInt (*find)(FT_Face, FT_ULong);
     FT_Error (*set_size)(FT_Face, FT_UInt, FT_UInt);
@@ -92,7 +95,8 @@ static void load_faces(void)
     FT_Error (*open)(FT_Library, const char *, FT_Long, FT_Face *);
     FT_Library freetype;
     const char *named = getenv("STOKE_FONT");
-    if (named && !strcmp(named, "none")) return;
+    type.unwanted = named && !strcmp(named, "none");
+    if (type.unwanted) return;
     void *library = dlopen("libfreetype.so.6", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library) return;
     const int whole = find_function(library, "FT_Init_FreeType", &init) &&
@@ -129,8 +133,17 @@ unsigned stk_typeface_advance(uint32_t code)
     if (stk_terminal_obeys(code)) return 0;
     lock_fonts();
     const int there = face_with(code, &glyph) != NULL;
+    if (!there && !type.missing && !type.unwanted) type.missing = code;
     pthread_mutex_unlock(&lock);
     return !there ? 0 : stk_utf8_is_wide(code) ? WIDE_ADVANCE : STK_GLYPH_ADVANCE;
+}
+
+uint32_t stoke_font_missing(void)
+{
+    lock_fonts();
+    const uint32_t code = type.missing;
+    pthread_mutex_unlock(&lock);
+    return code;
 }
 
 /* Lays the coverage of a glyph on the bitmap font's baseline: in the middle of its box, or where the font

@@ -193,6 +193,16 @@ def names():
     contains(dry(folder, '--names', 'a,b,c,d,e'), '5 classes, from the values 0 to 2 in the masks and 5 names, of which 2 occur in none')
 
 
+def names_without_a_font():
+    folder = make('fontless', lambda n: stripes(0, 1, 2), count=2)
+    show = ('show', folder, '--size', 32, '--out', path('fontless.png'))
+    for font, names, said in ((path('none.ttf'), '天空,b,c', 'show ? for U+5929'), (path('none.ttf'), 'a,b,c', None), ('none', '天空,b,c', None)):
+        told = stoke(*show, '--names', names, env={**os.environ, 'STOKE_FONT': font}).stderr
+        if said:
+            contains(told, said, 'install fonts-wqy-microhei, or set STOKE_FONT=FILE')
+        equal('no font here' in told, bool(said), told)
+
+
 def names_beside_the_set():
     for name, text in (('classes.txt', 'a\nb\nc\n'), ('names.txt', 'a\nb\nc\n'), ('labels.txt', '0 a\n1 b\n2 c\n'),
                        ('data.yaml', 'names: [a, b, c]\n')):
@@ -237,6 +247,7 @@ sys.exit(tap.run([
     ('a run without a step', a_run_without_a_step),
     ('which way up', which_way_up),
     ('names', names),
+    ('names without a font', names_without_a_font),
     ('names beside the set', names_beside_the_set),
     ('names of a run', names_of_a_run),
 ]))
