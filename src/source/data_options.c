@@ -36,9 +36,9 @@ static const stoke_option table[] = {
       .help = "What mask names have at the end and image names do not; auto takes the very same stem, else "
               "_mask _gt "
               "_label _seg and the like; an empty text asks for the same stem" },
-    { "split", STOKE_OPT_CHOICE, FIELD(split), .default_text = "all", .choices = "all|train|val",
+    { "split", STOKE_OPT_CHOICE, FIELD(split), .default_text = "all", .choices = "all|train|val|test",
       .help = "Which part of the set; a set with its own train and val folders is split by them, others by "
-              "--val-split" },
+              "--val-split; test is the set's own test folder, which no other part has" },
     { "val_split", STOKE_OPT_REAL, FIELD(val_split), .default_text = "0", .min = 0, .max = 1,
       .argument = "PART",
       .help = "Share of the samples that belong to val, chosen by a hash of the name, so that adding files "

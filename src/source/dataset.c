@@ -106,8 +106,13 @@ static int check_params(const stoke_data_params *p, stoke_error *err)
                         given(p->data) ? "data" : "list");
     if (!(p->val_split >= 0 && p->val_split <= 1))
         return stk_fail(err, STOKE_E_INVALID, "val_split must be between 0 and 1");
-    if (p->split < STOKE_SPLIT_ALL || p->split > STOKE_SPLIT_VAL)
-        return stk_fail(err, STOKE_E_INVALID, "split must be all, train or val");
+    if (p->split < STOKE_SPLIT_ALL || p->split > STOKE_SPLIT_TEST)
+        return stk_fail(err, STOKE_E_INVALID, "split must be all, train, val or test");
+    if (p->split == STOKE_SPLIT_TEST && !given(p->data))
+        return stk_fail(
+            err, STOKE_E_INVALID,
+            "`split` test is the test folder of a set that is given by `data`: give that, or leave "
+            "`split` out");
     const char *paths[] = { p->data, p->images, p->masks, p->list };
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (paths[i] && strlen(paths[i]) >= PATH_MAX)
@@ -153,6 +158,28 @@ static int fill_from_parts(stoke_dataset *dataset, const stoke_data_params *p, c
     return r;
 }
 
+/* Folders, without shards: the test part alone, or the others, with a note where there is one. */
+static int find_folders(stoke_dataset *dataset, const stoke_data_params *p, stk_layout_part *parts,
+                        size_t *n_parts, int *split, stoke_error *err)
+{
+    stk_layout_part test;
+    if (p->split == STOKE_SPLIT_TEST) {
+        *n_parts = 1;
+        *split = STOKE_SPLIT_ALL;
+        return stk_layout_find_test(p->data, &dataset->arena, &parts[0], err);
+    }
+    const int r = stk_layout_find(p->data, &dataset->arena, parts, n_parts, err);
+    /* One that is odd is told to who asks for it. */
+    if (r || stk_layout_find_test(p->data, &dataset->arena, &test, NULL)) return r;
+    dataset->test = test.images;
+    for (size_t i = 0; i < *n_parts; i++) {
+        const size_t n = strlen(parts[i].images);
+        const int within = !strncmp(test.images, parts[i].images, n) && strchr("/", test.images[n]);
+        if (within) dataset->test = NULL; /* it is read with the rest */
+    }
+    return r;
+}
+
 static int fill_from_folders(stoke_dataset *dataset, const stoke_data_params *p, int *split, stoke_error *err)
 {
     stk_layout_part parts[STK_MAX_PARTS] = {
@@ -163,9 +190,14 @@ static int fill_from_folders(stoke_dataset *dataset, const stoke_data_params *p,
     int r = STOKE_OK;
     if (given(p->data)) {
         r = stk_shards_find(p->data, &dataset->arena, &shards, err);
+        if (r == STOKE_OK && shards.count && p->split == STOKE_SPLIT_TEST)
+            r = stk_fail(
+                err, STOKE_E_INVALID,
+                "%s: `split` test is for folders; of shards `data` names those to read, by a pattern",
+                p->data);
         if (r == STOKE_OK)
             r = shards.count ? stk_shards_parts(&shards, parts, &n_parts, err)
-                             : stk_layout_find(p->data, &dataset->arena, parts, &n_parts, err);
+                             : find_folders(dataset, p, parts, &n_parts, split, err);
         if (r == STOKE_OK) r = choose_parts(p, p->data, shards.count > 0, parts, &n_parts, split, err);
     }
     if (r == STOKE_OK) r = fill_from_parts(dataset, p, &shards, parts, n_parts, err);

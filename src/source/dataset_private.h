@@ -16,7 +16,8 @@ struct stoke_dataset {
     size_t n_notes, notes_capacity;
     uint64_t fingerprint;
     int has_masks;
-    int prefixed; /* names begin with "train/" or "val/", the parts they come from */
+    int prefixed;     /* names begin with "train/", "val/" or "test/", the parts they come from */
+    const char *test; /* the images of a test part that was left alone; NULL: there is none */
 };
 
 /* All keep the strings they are given: these must live in the arena or be constants. */

@@ -33,9 +33,10 @@ static int check_data(const stk_resolve_ctx *s)
     if (p->world != 1 || p->rank)
         return stk_fail(s->err, STOKE_E_INVALID, "`world` %lld, `rank` %lld: training runs in one process",
                         (long long)p->world, (long long)p->rank);
-    if (p->split == STOKE_SPLIT_VAL)
+    if (p->split == STOKE_SPLIT_VAL || p->split == STOKE_SPLIT_TEST)
         return stk_fail(s->err, STOKE_E_INVALID,
-                        "`split` val: training takes the train part and validates on val; leave `split` out");
+                        "`split` %s: training takes the train part and validates on val; leave `split` out",
+                        p->split == STOKE_SPLIT_VAL ? "val" : "test");
     if (p->weights && p->order != STOKE_ORDER_WEIGHTED)
         return stk_fail(s->err, STOKE_E_INVALID,
                         "`weights` %s has no effect without `order` weighted: give both or neither",
