@@ -79,6 +79,9 @@ typedef struct stoke_note {
     const char *path;
     const char *detail; /* for people: "same stem as images/a.png" */
 } stoke_note;
+/* Pictures that lie among the samples in formats that are not read: "3 .bmp, 1 .gif" into text, which is
+ * returned; "" where there are none. */
+STOKE_API const char *stoke_dataset_unread(const stoke_dataset *dataset, char *text, size_t size);
 STOKE_API size_t stoke_dataset_notes(const stoke_dataset *dataset);
 STOKE_API stoke_note stoke_dataset_note(const stoke_dataset *dataset, size_t index);
 

@@ -323,6 +323,11 @@ uint64_t stoke_dataset_fingerprint(const stoke_dataset *dataset)
     return dataset->fingerprint;
 }
 
+const char *stoke_dataset_unread(const stoke_dataset *dataset, char *text, size_t size)
+{
+    return stk_scan_unread_text(&dataset->unread, text, size);
+}
+
 size_t stoke_dataset_notes(const stoke_dataset *dataset)
 {
     return dataset->n_notes;

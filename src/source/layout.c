@@ -333,6 +333,9 @@ static int nothing_found(search *s, const stk_scan_name_list *names)
     for (size_t i = 0; i < names->count && i < SHOWN; i++)
         stk_error_add(s->err, "%s%s", i ? ", " : ". There are: ", names->items[i]);
     if (names->count > SHOWN) stk_error_add(s->err, " and %zu more", names->count - SHOWN);
+    char unread[256];
+    if (*stk_scan_unread_text(&names->unread, unread, sizeof unread))
+        stk_error_add(s->err, ". Files that are not read: %s", unread);
     return STOKE_E_NOTFOUND;
 }
 

@@ -214,6 +214,11 @@ int stk_verify_write(stk_verify_result *v, stoke_verify_report *report, stoke_er
     int mapped = 0, r = STOKE_OK;
     report->ignore_index = v->params->ignore_index;
     stk_pair_remarks(&s->pairs, (stoke_orientation)v->params->orientation, add_remark, report);
+    char unread[256];
+    if (*stoke_dataset_unread(v->dataset, unread, sizeof unread)) {
+        snprintf(text, sizeof text, "Left out: %s; JPEG, PNG, WebP and TIFF are read.", unread);
+        add_remark(report, text);
+    }
     if (v->dataset->test) {
         snprintf(text, sizeof text, "There is a test part, %.300s: it is read with `split` test only.",
                  v->dataset->test);

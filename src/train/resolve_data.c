@@ -148,6 +148,9 @@ static int check_sets(const stk_resolve_ctx *s)
                         STOKE_COUNT(stoke_dataset_count(setup->train_set), "sample"),
                         (unsigned long long)stoke_dataset_count(setup->val_set),
                         setup->train.val_split > 0 ? "" : ", as the set is divided");
+    char unread[256];
+    if (*stoke_dataset_unread(setup->train_set, unread, sizeof unread))
+        stk_resolve_say(s, "Left out: %s; JPEG, PNG, WebP and TIFF are read.", unread);
     const size_t notes = stoke_dataset_notes(setup->train_set);
     if (notes)
         stk_resolve_say(

@@ -162,6 +162,22 @@ def which_way_up():
     contains(done.stdout, f'mean IoU {as_run["miou"]:.4f}')
 
 
+def other_formats():
+    """Pictures that nobody reads are named, by verify, train and whoever finds nothing else."""
+    folder = make('formats', lambda n: stripes(0, 1, 2))
+    for name in 'a.bmp', 'b.BMP', 'c.gif':
+        open(os.path.join(folder, 'images', name), 'wb').close()
+    write(os.path.join(folder, 'images'), 'notes.txt', 'a note is no picture')
+    contains(stoke('verify', folder).stdout, 'Left out: 2 .bmp, 1 .gif; JPEG, PNG, WebP and TIFF are read')
+    contains(dry(folder), 'Left out: 2 .bmp, 1 .gif')
+    contains(stoke('hash', folder, '--size', 32).stderr, 'left out: 2 .bmp, 1 .gif')
+    bare = path('formats', 'bare')
+    os.makedirs(bare)
+    open(os.path.join(bare, 'x.bmp'), 'wb').close()
+    contains(stoke('verify', '--images', bare, code=1).stderr, 'no JPEG, PNG, WebP or TIFF files; there are: 1 .bmp')
+    contains(stoke('verify', bare, code=1).stderr, 'Files that are not read: 1 .bmp')
+
+
 def write(folder, name, text):
     with open(os.path.join(folder, name), 'w', encoding='utf-8') as file:
         file.write(text)
@@ -246,6 +262,7 @@ sys.exit(tap.run([
     ('a value one behind the classes', one_behind_the_classes),
     ('a run without a step', a_run_without_a_step),
     ('which way up', which_way_up),
+    ('other formats', other_formats),
     ('names', names),
     ('names without a font', names_without_a_font),
     ('names beside the set', names_beside_the_set),
