@@ -205,20 +205,49 @@ static int fill_from_folders(stoke_dataset *dataset, const stoke_data_params *p,
     return r;
 }
 
+static int is_in(const stoke_sample *sample, const stoke_data_params *p, double share, int split)
+{
+    const int val = stk_split_is_val(sample->name, strlen(sample->name), share, p->split_seed);
+    return val == (split == STOKE_SPLIT_VAL);
+}
+
+/* The hash decides by names, so of few samples a small share may take none: the nearest of 0.05, 0.1, ...
+ * that leaves one in this part. 0: none does. */
+static double share_that_would_do(const stoke_dataset *dataset, size_t all, const stoke_data_params *p,
+                                  int split)
+{
+    const int up = split == STOKE_SPLIT_VAL;
+    for (int twentieth = up ? 1 : 19; twentieth > 0 && twentieth < 20; twentieth += up ? 1 : -1) {
+        const double share = twentieth / 20.0;
+        for (size_t i = 0; i < all; i++)
+            if (is_in(&dataset->samples[i], p, share, split)) return share;
+    }
+    return 0;
+}
+
+static int none_in_split(const stoke_dataset *dataset, size_t all, const stoke_data_params *p, int split,
+                         stoke_error *err)
+{
+    const double share = share_that_would_do(dataset, all, p, split);
+    stk_fail(err, STOKE_E_NOTFOUND, "none of %s is in split %s with `val_split` %g",
+             STOKE_COUNT(all, "sample"), split == STOKE_SPLIT_VAL ? "val" : "train", p->val_split);
+    if (!(p->val_split > 0))
+        stk_error_add(err, "; set `val_split`, e.g. to %g", share > 0.1 ? share : 0.1);
+    else if (share > 0)
+        stk_error_add(err, ", which goes by a hash of their names; %g would do", share);
+    return STOKE_E_NOTFOUND;
+}
+
 static int apply_split(stoke_dataset *dataset, const stoke_data_params *p, int split, stoke_error *err)
 {
     if (split == STOKE_SPLIT_ALL) return STOKE_OK;
-    size_t all = dataset->count, kept = 0;
-    for (size_t i = 0; i < all; i++) {
-        const char *name = dataset->samples[i].name;
-        int val = stk_split_is_val(name, strlen(name), p->val_split, p->split_seed);
-        if (val == (split == STOKE_SPLIT_VAL)) dataset->samples[kept++] = dataset->samples[i];
-    }
+    const size_t all = dataset->count;
+    size_t kept = 0;
+    for (size_t i = 0; i < all; i++)
+        if (is_in(&dataset->samples[i], p, p->val_split, split))
+            dataset->samples[kept++] = dataset->samples[i];
     dataset->count = kept;
-    if (kept) return STOKE_OK;
-    return stk_fail(err, STOKE_E_NOTFOUND, "none of %s is in split %s with `val_split` %g%s",
-                    STOKE_COUNT(all, "sample"), split == STOKE_SPLIT_VAL ? "val" : "train", p->val_split,
-                    p->val_split > 0 ? "" : "; set `val_split`, e.g. to 0.1");
+    return kept ? STOKE_OK : none_in_split(dataset, all, p, split, err);
 }
 
 /* What is not used any more after matching and split goes back. Failing to shrink is no failure. */
