@@ -105,6 +105,18 @@ static int help(int n_words, char **words)
     return print_command_help(command);
 }
 
+/* A picture with ?? in place of names looks like a fault of the names. */
+static void mention_missing_letter(const cli_call *call)
+{
+    const unsigned code = (unsigned)stoke_font_missing();
+    const int is_cjk = code >= 0x2e80 && code <= 0x9fff;
+    if (code)
+        cli_say(call,
+                "remark: pictures show ? for U+%04X, since no font here has it: install %s, or set "
+                "STOKE_FONT=FILE",
+                code, is_cjk ? "fonts-wqy-microhei" : "one that does");
+}
+
 static int run_command(const cli_command *command, int argc, char **argv)
 {
     cli_call call;
@@ -122,6 +134,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
     } else {
         cli_handle_signals();
         r = call.command->run(&call);
+        mention_missing_letter(&call);
     }
     cli_call_end(&call);
     return r;

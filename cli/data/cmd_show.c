@@ -53,13 +53,15 @@ static const stoke_option options[] = {
       .argument = "NAME",
       .help = "With --ops: only ops and presets whose name begins so" },
     { .name = "sample",
-      .type = STOKE_OPT_INT,
+      .type = STOKE_OPT_AUTO_INT,
       .offset = offsetof(show_options, sample),
-      .default_text = "0",
+      .default_text = "auto",
       .min = 0,
       .max = 1e9,
-      .argument = "N",
-      .help = "With --ops: which sample, in the order of names, from 0" },
+      .argument = "N|auto",
+      .help =
+          "With --ops: which sample, in the order of names, from 0; auto takes one with many classes that is "
+          "neither dark nor bright" },
     CLI_FORCE(show_options),
 };
 
@@ -281,7 +283,7 @@ static int run(cli_call *call)
     if (!cli_ends_with(out, ".png"))
         r = cli_error(&err, STOKE_E_INVALID, "--out %s: the picture is a PNG, so its name must end in .png",
                       out);
-    else if (!o->ops && (o->only || o->sample))
+    else if (!o->ops && (o->only || o->sample >= 0))
         r = cli_error(&err, STOKE_E_INVALID, "--%s has no effect without --ops", o->only ? "only" : "sample");
     else if (o->ops && strcmp(call->data.augment, "none") && !call->common.config)
         r = cli_error(&err, STOKE_E_INVALID,

@@ -128,12 +128,17 @@ static int set_up(page *p, stoke_error *err)
     if (!r) r = cli_open_dataset(p->call, data, &p->dataset, err);
     if (r) return r;
     cli_say_remarks(p->call, p->dataset, data);
+    r = cli_settle_orientation(p->call, p->dataset, data, err);
+    if (r) return r;
     const uint64_t count = stoke_dataset_count(p->dataset);
-    if ((uint64_t)o->sample >= count)
+    uint64_t sample = (uint64_t)o->sample;
+    if (o->sample < 0) r = show_pick_sample(data, &sample, err);
+    if (r) return r;
+    if (sample >= count)
         return cli_error(err, STOKE_E_INVALID, "--sample %lld: the set has %s, counted from 0",
                          (long long)o->sample, STOKE_COUNT(count, "sample"));
-    snprintf(p->sample, sizeof p->sample, "%s", stoke_dataset_sample(p->dataset, (uint64_t)o->sample).name);
-    const uint64_t ids[ROWS] = { (uint64_t)o->sample, ((uint64_t)o->sample + count / 2) % count };
+    snprintf(p->sample, sizeof p->sample, "%s", stoke_dataset_sample(p->dataset, sample).name);
+    const uint64_t ids[ROWS] = { sample, (sample + count / 2) % count };
     r = stoke_dataset_pick(p->dataset, ids, count < ROWS ? 1 : ROWS, err);
     if (r) return r;
     data->order = STOKE_ORDER_SEQUENTIAL;

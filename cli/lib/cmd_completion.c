@@ -104,7 +104,7 @@ static int run(cli_call *call)
         puts("' -- \"$word\")); return; fi\n    command=\"$command ${COMP_WORDS[2]}\"\n  fi");
     }
     puts("  case \"$command\" in");
-    fputs("    'help') words='data training", stdout);
+    fputs("    'help') words='data training files", stdout);
     names(cli_commands);
     puts("' ;;");
     for (const cli_command *const *c = cli_commands; *c; c++) {

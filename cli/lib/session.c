@@ -70,6 +70,9 @@ int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_
                          "made from",
                          data->data);
     if (r) return r;
+    char unread[256];
+    if (*stoke_dataset_unread(*out, unread, sizeof unread) && call->command != &cli_verify)
+        cli_say(call, "left out: %s; JPEG, PNG, WebP and TIFF are read", unread);
     size_t notes = stoke_dataset_notes(*out);
     if (notes && call->command != &cli_verify) {
         stoke_note first = stoke_dataset_note(*out, 0);
@@ -91,6 +94,22 @@ void cli_say_remarks(const cli_call *call, const stoke_dataset *dataset, const s
     stoke_data_remarks(dataset, &own, text, sizeof text);
     for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1)
         cli_say(call, "remark: %.*s", (int)(end - line), line);
+}
+
+int cli_settle_orientation(const cli_call *call, const stoke_dataset *dataset, stoke_data_params *data,
+                           stoke_error *err)
+{
+    char text[2048];
+    stoke_orientation settled;
+    const int r = stoke_dataset_orientation(dataset, data, &settled, text, sizeof text, err);
+    if (r) return r;
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        stoke_error sentence = { 0 };
+        snprintf(sentence.message, sizeof sentence.message, "%.*s", (int)(end - line), line);
+        cli_say(call, "remark: %s", cli_with_flags(call, &sentence).message);
+    }
+    data->orientation = (int)settled;
+    return STOKE_OK;
 }
 
 /* Each with its mask; two tiles on a page with room between them, which is then compressed. */
@@ -115,6 +134,9 @@ int cli_session_open(cli_session *session, const cli_call *call, const stoke_dat
     stoke_data_params own = *data;
     if (own.consumer_cores < 0) own.consumer_cores = 0; /* we only look at batches */
     int r = cli_open_dataset(call, data, &session->dataset, err);
+    /* A picture of what training sees; who hashes or dumps batches has them as the loader alone makes them.
+     */
+    if (!r && call->command == &cli_show) r = cli_settle_orientation(call, session->dataset, &own, err);
     stoke_memory_share drawn = { "pictures to draw", 0, 0 };
     if (!r && session->drawn.pictures) r = plan_drawing(session, &own, &drawn, err);
     if (!r) r = stoke_loader_create_beside(&session->loader, session->dataset, &own, NULL, &drawn, err);

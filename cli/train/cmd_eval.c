@@ -84,6 +84,44 @@ static const stoke_option options[] = {
 
 /* ---- what to evaluate ---- */
 
+static const char *set_name(const stoke_data_params *data)
+{
+    return data->data ? data->data : data->images ? data->images : data->list;
+}
+
+/* Whether flags name another set than the run was trained on. One that is gone was moved, and the flags say
+ * where to. */
+static int is_other_set(const cli_call *call, const stoke_trained *trained)
+{
+    char *places[2] = { 0 };
+    stoke_data_params own = stoke_data_defaults();
+    stoke_train_params params = stoke_train_defaults();
+    stoke_option_storage *storage = NULL;
+    const char *config = stoke_trained_config(trained);
+    if (!config || call->common.config) return 0;
+    const stoke_option_group groups[] = { stoke_data_options(&own), stoke_train_options(&params) };
+    if (!stoke_settings_load_yaml(groups, CLI_COUNT(groups), &own, config, &storage, NULL) &&
+        set_name(&own) && set_name(&call->data)) {
+        places[0] = realpath(set_name(&own), NULL);
+        places[1] = realpath(set_name(&call->data), NULL);
+    }
+    const int other = places[0] && places[1] && strcmp(places[0], places[1]) != 0;
+    free(places[0]);
+    free(places[1]);
+    stoke_options_free_storage(&storage);
+    return other;
+}
+
+/* The share that a run put aside for its validation says nothing about another set. */
+static void forget_share(const cli_call *call, const stoke_trained *trained, stoke_data_params *data)
+{
+    if (!(data->val_split > 0) || cli_has_flag(call, "val-split") || cli_has_flag(call, "split")) return;
+    if (!is_other_set(call, trained)) return;
+    cli_say(call, "remark: not the set of the run, so its --val-split %g does not count here",
+            data->val_split);
+    data->val_split = 0;
+}
+
 /* A set without a validation part is evaluated as a whole, unless the flag insists on the part. */
 static int settle_split(const cli_call *call, stoke_data_params *data, uint64_t *count, stoke_error *err)
 {
@@ -97,14 +135,10 @@ static int settle_split(const cli_call *call, stoke_data_params *data, uint64_t 
             cli_say(call, "remark: the set has no validation part: the whole set is evaluated, %s",
                     STOKE_COUNT(stoke_dataset_count(dataset), "sample"));
     }
+    if (!r) r = cli_settle_orientation(call, dataset, data, err);
     if (!r) *count = stoke_dataset_count(dataset);
     stoke_dataset_close(&dataset);
     return r;
-}
-
-static const char *set_name(const stoke_data_params *data)
-{
-    return data->data ? data->data : data->images ? data->images : data->list;
 }
 
 static stoke_eval_params params_of(const cli_call *call, const stoke_trained *trained, const char *picture)
@@ -128,7 +162,7 @@ static stoke_eval_params params_of(const cli_call *call, const stoke_trained *tr
 /* ---- what came out ---- */
 
 static const char *const modes[] = { "auto", "resize", "slide" };
-static const char *const splits[] = { "all", "train", "val" };
+static const char *const splits[] = { "all", "train", "val", "test" };
 
 /* "n/a" in tables is NULL. */
 static const char *share_text(double value, char text[16])
@@ -402,6 +436,7 @@ static int evaluate(cli_call *call, const stoke_trained *trained, stoke_eval_rep
     char picture[CLI_PATH];
     uint64_t count = 0;
     snprintf(picture, sizeof picture, "%s/worst.png", o->out ? o->out : "");
+    forget_share(call, trained, &call->data);
     int r = settle_split(call, &call->data, &count, err);
     if (!r && o->out) r = check_outputs(call, o, err);
     if (!r && o->out) r = cli_make_folders(o->out, err);

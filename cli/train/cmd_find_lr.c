@@ -321,6 +321,9 @@ static int run(cli_call *call)
     params.low = f.o->low;
     params.high = f.o->high;
     params.steps = (uint32_t)f.o->sweep_steps;
+    if (cli_has_flag(call, "steps"))
+        cli_say(call, "remark: --steps belongs to the run that follows; the sweep has %s (--sweep-steps)",
+                STOKE_COUNT(params.steps, "step"));
     int r = cli_require_data(call, &call->data, &err);
     if (!r) r = cli_may_write(call, f.o->out, call->train.force, &err);
     if (!r) r = stoke_find_lr(&call->data, &call->train, &params, on_event, &f, &f.report, &err);

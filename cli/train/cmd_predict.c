@@ -44,8 +44,9 @@ static const stoke_option options[] = {
       .type = STOKE_OPT_CHOICE,
       .offset = FIELD(split),
       .default_text = "all",
-      .choices = "all|train|val",
-      .help = "The part of --data; the run's own settings say which samples that is" },
+      .choices = "all|train|val|test",
+      .help = "The part of --data; the run's own settings say which samples that is; test is the set's own "
+              "test folder" },
     { .name = "mode",
       .type = STOKE_OPT_CHOICE,
       .offset = FIELD(mode),

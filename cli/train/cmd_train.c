@@ -45,15 +45,20 @@ static void say_validation(const cli_call *call, const stoke_train_outlook *o)
     const double windows = o->eval_windows * (double)o->val_samples;
     const double steps = windows / 3 / (double)(o->data->batch * o->params->accumulate);
     const int slides = o->params->eval_mode == STOKE_PREDICT_SLIDE;
-    cli_say(call, "validation: every %s, %.0f %s of %ux%u, about the work of %.*f steps",
-            STOKE_COUNT(o->params->eval_every, "step"), windows,
-            slides ? "windows at the pictures' own scale," : "whole pictures brought to the size",
-            o->data->size[0], o->data->size[1], steps < 10, steps);
+    char work[48] = "less than a tenth of a step";
+    if (steps >= 0.1) snprintf(work, sizeof work, "about the work of %.*f steps", steps < 10, steps);
+    cli_say(call, "validation: every %s, %s%s of %ux%u, %s", STOKE_COUNT(o->params->eval_every, "step"),
+            STOKE_COUNT((uint64_t)(windows + 0.5), slides ? "window" : "whole picture"),
+            slides ? " at the pictures' own scale," : " brought to the size", o->data->size[0],
+            o->data->size[1], work);
 }
 
 static void say_outlook(const cli_call *call, const stoke_train_event *e, int terms)
 {
     const stoke_train_outlook *o = e->outlook;
+    /* A set that is smaller than a batch fills no more. */
+    const uint64_t asked = (uint64_t)o->data->batch,
+                   batch = asked < o->train_samples ? asked : o->train_samples;
     cli_say(call, "network: SegFormer %s, %.1f million parameters, %s, %ux%u pixels, %s, %s", o->plan->model,
             (double)o->plan->parameter_count / 1e6, STOKE_COUNT(o->plan->classes, "class"), o->data->size[0],
             o->data->size[1], stoke_precision_name(o->plan->precision),
@@ -62,7 +67,7 @@ static void say_outlook(const cli_call *call, const stoke_train_event *e, int te
             (unsigned long long)o->val_samples);
     if (o->val_samples) say_validation(call, o);
     cli_say(call, "run: %s, %s of %s, %llu per epoch, lr %g", o->folder, STOKE_COUNT(e->steps, "step"),
-            STOKE_COUNT(o->data->batch * o->params->accumulate, "picture"),
+            STOKE_COUNT(batch * (uint64_t)o->params->accumulate, "picture"),
             (unsigned long long)e->steps_per_epoch, o->params->lr);
     if (o->resumes) cli_say(call, "goes on after step %llu", (unsigned long long)e->step);
     (terms ? cli_say_memory_terms : cli_say_memory)(call, o->memory);

@@ -14,6 +14,7 @@ typedef struct find_options {
     double vram, timeout;
     const char *journal;
     int64_t ranks;
+    int although_busy;
 } find_options;
 
 #define FIELD(member) offsetof(find_options, member)
@@ -47,6 +48,12 @@ static const stoke_option options[] = {
       .max = 1024,
       .argument = "N",
       .help = "Processes that train together, one for each card: they multiply the effective batch" },
+    { .name = "although_busy",
+      .type = STOKE_OPT_FLAG,
+      .offset = FIELD(although_busy),
+      .default_text = "false",
+      .help =
+          "Suggest a batch although other programs take cores meanwhile; it is marked with low confidence" },
     FIND_BATCH_SEARCH_OPTIONS(find_options),
 };
 /* clang-format on */
@@ -68,6 +75,7 @@ static int run(cli_call *call)
     find_batch search = { .call = call,
                           .wish = o->wish,
                           .timeout = o->timeout,
+                          .although_busy = o->although_busy,
                           .journal = o->journal,
                           .shown = o->wish.config,
                           .memory = (uint64_t)(o->vram * 1073741824.0),
@@ -83,6 +91,8 @@ static int run(cli_call *call)
         print_json(&search);
     else
         find_batch_print(&search);
+    if (search.result.too_busy)
+        cli_say(call, "--although-busy suggests a batch all the same, with low confidence");
     const int found = search.result.batch || search.result.too_busy; /* that is an answer, too */
     find_batch_free(&search);
     return found ? CLI_OK : CLI_FAILED;

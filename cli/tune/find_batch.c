@@ -219,6 +219,7 @@ static int set_limits(find_batch *s, stoke_error *err)
     p->largest = samples < UINT32_MAX ? (uint32_t)samples : UINT32_MAX;
     p->accumulate = s->params.train.accumulate > 0 ? (uint32_t)s->params.train.accumulate : 1;
     p->world = s->ranks ? s->ranks : 1;
+    p->although_busy = s->although_busy;
     return r;
 }
 

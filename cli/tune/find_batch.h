@@ -108,6 +108,7 @@ typedef struct find_batch {
     const cli_call *call;
     find_batch_wish wish; /* with the device */
     double timeout;
+    int although_busy; /* choose also by times that scatter */
     const char *journal;
     const char *shown; /* the settings file as the user knows it; NULL = none */
     uint64_t memory;   /* given; 0 = what there is */

@@ -115,10 +115,10 @@ static void print_choice(const find_batch *s)
     const stoke_batch_result *r = &s->result;
     const uint32_t before = s->before;
     cli_print(
-        "\nbatch: %u for %s at %ux%u (%s, %s binds), %s; whether it learns as well, no trial tells\n%s\n",
+        "\nbatch: %u for %s at %ux%u (%s%s, %s binds), %s; whether it learns as well, no trial tells\n%s\n",
         (unsigned)r->batch, s->params.train.model ? s->params.train.model : "b0",
         (unsigned)s->params.data.size[0], (unsigned)s->params.data.size[1], source_name(s),
-        stoke_bound_name(r->bound),
+        r->doubtful ? ", low confidence" : "", stoke_bound_name(r->bound),
         r->images_s >= s->limits.near * r->best_images_s ? "the smallest that is about as fast as any"
                                                          : "the largest that trains in the budget",
         r->why);
@@ -227,6 +227,7 @@ void find_batch_json(stoke_json *json, const find_batch *s)
     stoke_json_uint(json, "budget_bytes", r->budget);
     json_count(json, "batch", r->batch);
     stoke_json_bool(json, "too_busy", r->too_busy);
+    stoke_json_bool(json, "low_confidence", r->doubtful);
     stoke_json_string(json, "bound", stoke_bound_name(r->bound));
     json_count(json, "largest_ok", r->largest_ok);
     json_count(json, "largest_fit", r->largest_fit);

@@ -33,7 +33,12 @@ typedef enum stoke_policy {
     STOKE_POLICY_SKIP = 1,
     STOKE_POLICY_STOP = 2
 } stoke_policy;
-typedef enum stoke_split { STOKE_SPLIT_ALL = 0, STOKE_SPLIT_TRAIN = 1, STOKE_SPLIT_VAL = 2 } stoke_split;
+typedef enum stoke_split {
+    STOKE_SPLIT_ALL = 0, /* train and val */
+    STOKE_SPLIT_TRAIN = 1,
+    STOKE_SPLIT_VAL = 2,
+    STOKE_SPLIT_TEST = 3 /* the test folder of a set that has one; in no other part */
+} stoke_split;
 /* How values reach the consumer: none = 0..255 as they are, unit = [0,1], imagenet = (unit - mean) / std. */
 typedef enum stoke_normalize {
     STOKE_NORMALIZE_UNIT = 0,

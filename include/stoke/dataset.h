@@ -59,6 +59,14 @@ STOKE_API int stoke_dataset_pick(stoke_dataset *dataset, const uint64_t *ids, ui
  * colours, or of a file beside the set (classes.txt, names.txt, labels.txt, data.yaml). Destroy it. */
 STOKE_API int stoke_data_labels(stoke_labels **out, const stoke_data_params *params, stoke_error *err);
 
+/* What `orientation` auto comes to for the whole set, as training takes it: apply where masks that tell by
+ * their size were all drawn on the image turned upright, and others cannot tell; else auto, by which every
+ * pair is judged alone. Reads the headers of all files, 10 us each. remarks: a line for what a person should
+ * know, as far as there is room; "" where no image has an orientation or another setting was asked for. */
+STOKE_API int stoke_dataset_orientation(const stoke_dataset *dataset, const stoke_data_params *params,
+                                        stoke_orientation *settled, char *remarks, size_t size,
+                                        stoke_error *err);
+
 /* What was left out while matching. */
 typedef enum stoke_note_kind {
     STOKE_NOTE_IMAGE_WITHOUT_MASK,
@@ -71,6 +79,9 @@ typedef struct stoke_note {
     const char *path;
     const char *detail; /* for people: "same stem as images/a.png" */
 } stoke_note;
+/* Pictures that lie among the samples in formats that are not read: "3 .bmp, 1 .gif" into text, which is
+ * returned; "" where there are none. */
+STOKE_API const char *stoke_dataset_unread(const stoke_dataset *dataset, char *text, size_t size);
 STOKE_API size_t stoke_dataset_notes(const stoke_dataset *dataset);
 STOKE_API stoke_note stoke_dataset_note(const stoke_dataset *dataset, size_t index);
 

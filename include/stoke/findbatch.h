@@ -67,6 +67,7 @@ typedef struct stoke_batch_params {
     double near;        /* 0.95: throughput that is as good as the best */
     double target_busy; /* 0.85 */
     uint32_t accumulate, world;
+    int although_busy; /* 1: chooses also by times that scatter while others take the cores */
 } stoke_batch_params;
 STOKE_API stoke_batch_params stoke_batch_defaults(void);
 
@@ -88,6 +89,7 @@ typedef struct stoke_batch_result {
     uint32_t batch; /* 0 = not even one sample fits, or too_busy */
     /* The times scatter and others took the cores: they choose nothing, memory is all that is certain. */
     int too_busy;
+    int doubtful;                      /* chosen by such times all the same (although_busy) */
     uint32_t largest_ok, smallest_oom; /* 0 = none was met */
     int bound;
     int linear; /* memory was fitted by a line (slope > 0, R2 > 0.98); 0 = halved instead */

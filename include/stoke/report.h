@@ -101,6 +101,10 @@ STOKE_API int stoke_grid_write(const char *path, const stoke_tile *tiles, size_t
 STOKE_API int stoke_overlay_write(const char *path, const stoke_image *image, const stoke_image *mask,
                                   double opacity, int32_t ignore_index, stoke_error *err);
 
+/* The first letter that a picture of this process shows as '?', since no font of the system has it; 0: there
+ * was none, or STOKE_FONT is none. Any thread. */
+STOKE_API uint32_t stoke_font_missing(void);
+
 /* A strip: text above, then samples side by side, each above itself with the mask laid over. */
 typedef struct stoke_strip {
     const char *heading; /* starts a section: a line above the strip; NULL = none */

@@ -18,7 +18,7 @@
  * Messages of stoke_error are made this way: a program may print them as they are.
  *
  * Flags, widths and precisions are those of C11 without %n, %ls, %lc, and of %L of floats; the width and
- * precision of a string are counted in bytes before, in characters after. Any thread.
+ * precision of a string are counted in bytes before, in columns after. Any thread.
  */
 #ifndef STOKE_TERMINAL_H
 #define STOKE_TERMINAL_H

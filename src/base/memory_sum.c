@@ -24,24 +24,32 @@ uint64_t stoke_memory_total(const stoke_memory_sum *sum)
     return total;
 }
 
+/* "586.0 MB": each number in a unit that shows it, or 3 x 35 kB beside 12 GB would be nothing. */
+static const char *bytes_text(double bytes, char text[static 24])
+{
+    const double scale = bytes < 5e4 ? 1e-3 : bytes < 1e10 ? 1e-6 : bytes < 1e13 ? 1e-9 : 1e-12;
+    const char *unit = bytes < 5e4 ? "kB" : bytes < 1e10 ? "MB" : bytes < 1e13 ? "GB" : "TB";
+    snprintf(text, 24, "%.1f %s", bytes * scale, unit);
+    return text;
+}
+
 int stoke_memory_text(const stoke_memory_sum *sum, char *text, size_t size)
 {
     const double total = (double)stoke_memory_total(sum);
-    const char *unit = total < 1e10 ? "MB" : total < 1e13 ? "GB" : "TB";
-    const double scale = total < 1e10 ? 1e-6 : total < 1e13 ? 1e-9 : 1e-12;
+    char bytes[24];
     int n = 0;
     for (size_t i = 0; i <= sum->count; i++) {
         const stoke_memory_share *share = &sum->share[i];
         const size_t at = (size_t)n < size ? (size_t)n : size;
         char *to = size ? text + at : text;
         if (i == sum->count)
-            n += snprintf(to, size - at, " = %.1f %s", total * scale, unit);
+            n += snprintf(to, size - at, " = %s", bytes_text(total, bytes));
         else if (share->count == 1)
-            n += snprintf(to, size - at, "%s%s %.1f %s", i ? " + " : "", share->name,
-                          (double)share->bytes * scale, unit);
+            n += snprintf(to, size - at, "%s%s %s", i ? " + " : "", share->name,
+                          bytes_text((double)share->bytes, bytes));
         else
-            n += snprintf(to, size - at, "%s%s %llu x %.1f %s", i ? " + " : "", share->name,
-                          (unsigned long long)share->count, (double)share->bytes * scale, unit);
+            n += snprintf(to, size - at, "%s%s %llu x %s", i ? " + " : "", share->name,
+                          (unsigned long long)share->count, bytes_text((double)share->bytes, bytes));
     }
     return n;
 }

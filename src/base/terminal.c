@@ -36,17 +36,21 @@ size_t stk_terminal_next(const char **text, char shown[STK_SHOWN])
     return n;
 }
 
-/* Columns of what stk_terminal_next gave: one for a character, however many bytes it has. */
-static size_t columns_of(const char *shown, size_t bytes)
+/* A character has one or two, however many bytes it has. */
+size_t stk_terminal_columns_of(const char shown[STK_SHOWN], size_t bytes)
 {
-    return (unsigned char)*shown < 0x80 ? bytes : 1;
+    if ((unsigned char)*shown < 0x80) return bytes;
+    char whole[STK_SHOWN] = "";
+    const char *at = whole;
+    memcpy(whole, shown, bytes);
+    return stk_utf8_is_wide(stk_utf8_next(&at)) ? 2 : 1;
 }
 
 size_t stk_terminal_columns(const char *text)
 {
     char shown[STK_SHOWN];
     size_t columns = 0;
-    for (size_t n; (n = stk_terminal_next(&text, shown));) columns += columns_of(shown, n);
+    for (size_t n; (n = stk_terminal_next(&text, shown));) columns += stk_terminal_columns_of(shown, n);
     return columns;
 }
 
@@ -188,7 +192,7 @@ static void put_text(sink *s, const char *text, int limit, const conversion *c)
             if (pass)
                 put(s, shown, n);
             else
-                columns += columns_of(shown, n);
+                columns += stk_terminal_columns_of(shown, n);
         }
         if (pass && c->left) put_blanks(s, gap);
     }

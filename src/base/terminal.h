@@ -15,9 +15,12 @@ enum { STK_SHOWN = 8 }; /* "\u202e" and its end */
 int stk_terminal_obeys(uint32_t code);
 
 /* The next character of *text, which is advanced past it, in the form that can only be read. Returns its
- * bytes, 0 at the end; an escape has a column for each of them, any other character one. */
+ * bytes, 0 at the end; an escape has a column for each of them, a letter of East Asia two, any other
+ * character one. */
 size_t stk_terminal_next(const char **text, char shown[STK_SHOWN]);
 
+/* Columns of what stk_terminal_next gave. */
+size_t stk_terminal_columns_of(const char shown[STK_SHOWN], size_t bytes);
 /* Columns that a text takes on a terminal. */
 size_t stk_terminal_columns(const char *text);
 

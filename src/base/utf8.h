@@ -33,4 +33,14 @@ static inline uint32_t stk_utf8_next(const char **text)
     return good ? code : STK_UTF8_BAD;
 }
 
+/* Letters as wide as they are high, which take two columns of a terminal: those of East Asia (UAX #11), by
+ * their blocks. */
+static inline int stk_utf8_is_wide(uint32_t code)
+{
+    return (code >= 0x1100 && code <= 0x115f) || (code >= 0x2e80 && code <= 0xa4cf) ||
+           (code >= 0xac00 && code <= 0xd7a3) || (code >= 0xf900 && code <= 0xfaff) ||
+           (code >= 0xfe30 && code <= 0xfe6f) || (code >= 0xff00 && code <= 0xff60) ||
+           (code >= 0xffe0 && code <= 0xffe6) || (code >= 0x20000 && code <= 0x3fffd);
+}
+
 #endif

@@ -98,7 +98,7 @@ static uint32_t put_plain(FILE *out, const char *text, uint32_t most, int ascii)
     char shown[STK_SHOWN];
     for (size_t n; text && (n = stk_terminal_next(&text, shown));) {
         const int letter = (unsigned char)*shown >= 0x80;
-        const uint32_t columns = letter ? 1 : (uint32_t)n;
+        const uint32_t columns = letter && ascii ? 1 : (uint32_t)stk_terminal_columns_of(shown, n);
         if (used + columns > most) break;
         if (letter && ascii)
             fputc('?', out);

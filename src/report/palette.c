@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Colours of classes. The first twelve are picked by hand to be pleasant and easy to name; every further one
- * is the colour farthest from all before it (and from black and white-grey) in OKLab, lightness 0.35 .. 0.93,
- * chroma above 0.06, on a grid of 15 steps. So any first n classes are well apart: nearest two of the first
- * 24 are 60 apart in RGB, of all 254 21.
+ * Colours of classes. The first thirteen are picked by hand to be pleasant and easy to name, in the order of
+ * the hues that synthetic scenes give their classes (src/synth/scene.c): an overlay looks like what it lies
+ * on. Every further one is the colour farthest from all before it (and from black and white-grey) in OKLab,
+ * lightness 0.35 .. 0.93, chroma above 0.06, on a grid of 15 steps. So any first n classes are well apart:
+ * nearest two of the first 24 are 60 apart in RGB, of all 254 21.
  */
 #include <stoke/report.h>
 
 static const uint32_t colors[254] = {
     /* clang-format off */
-    0xe63946, 0x2ea043, 0x3478f6, 0xffb703, 0x9b51e0, 0x00bcd4, 0xff7043, 0xe91e8c, 0x8dc92a, 0x795548,
-    0x2646a0, 0x00806e, 0xff96ff, 0x780069, 0xff00ff, 0x2dffd2, 0x0000ff, 0xb487a5, 0x004b00, 0x00ff00,
+    0xe63946, 0x3478f6, 0x2ea043, 0xe91e8c, 0x00bcd4, 0xff7043, 0x9b51e0, 0x8dc92a, 0xffb703, 0x795548,
+    0xff96ff, 0x00806e, 0x2646a0, 0x780069, 0xff00ff, 0x2dffd2, 0x0000ff, 0xb487a5, 0x004b00, 0x00ff00,
     0xb4870f, 0x780000, 0xa5b4ff, 0x5a00d2, 0xf0f000, 0x004b5a, 0xa54b87, 0xffa5b4, 0x96b487, 0x5a87b4,
     0x5a6900, 0xc300c3, 0x4b0f87, 0xc3f0a5, 0xb44b00, 0xd269d2, 0x0f00b4, 0x5a3c69, 0xb4004b, 0x00d296,
     0x78e1ff, 0x8700b4, 0x9687ff, 0xff6996, 0x3ca5ff, 0x4b3c0f, 0x695aa5, 0xf0c3ff, 0x78875a, 0x694bff,

@@ -20,6 +20,7 @@
 #define SECOND UINT64_C(1000000000)
 static const uint64_t bar_delay = SECOND;        /* shorter work needs no bar */
 static const uint64_t bar_period = SECOND / 10;  /* faster cannot be read and flickers */
+static const uint64_t pace_is_lost = 2 * SECOND; /* no sooner: work in chunks has pauses */
 static const uint64_t line_period = 10 * SECOND; /* a log of an hour has 360 lines */
 
 enum { BAR_MIN = 10, BAR_MAX = 40, LINE_MAX_LENGTH = 512 };
@@ -30,6 +31,8 @@ struct stoke_progress {
     int terminal; /* file descriptor, -1 = not one */
     int drawn;    /* a bar is on the screen */
     uint64_t start, last;
+    uint64_t done;             /* so far, */
+    uint64_t changed, longest; /* since when, and the longest that took */
     int left_is_told;
     double left; /* then: what the caller said */
     uint64_t (*now)(void);
@@ -54,7 +57,7 @@ stoke_progress *stoke_progress_create(FILE *out, const char *label, const char *
 void stk_progress_set_clock(stoke_progress *p, uint64_t (*now)(void))
 {
     p->now = now;
-    p->start = p->last = now();
+    p->start = p->last = p->changed = now();
 }
 
 void stoke_progress_note(stoke_progress *p, const char *text)
@@ -111,6 +114,22 @@ static void count_text(const stoke_progress *p, uint64_t done, uint64_t total, c
         snprintf(text, size, "%" PRIu64 " %.*s", done, unit_length(p->unit, done), p->unit);
 }
 
+/* One that takes twice as long as any before says that the pace of those does not hold: a time left by it
+ * would only grow. */
+static int is_stuck(const stoke_progress *p)
+{
+    const uint64_t gap = p->last - p->changed;
+    return gap > pace_is_lost && gap > 2 * p->longest;
+}
+
+static void follow(stoke_progress *p, uint64_t now, uint64_t done)
+{
+    if (done == p->done) return;
+    if (now - p->changed > p->longest) p->longest = now - p->changed;
+    p->done = done;
+    p->changed = now;
+}
+
 /* The caller's note, or the average rate since the start; then what is left. `gap` parts them. */
 static void speed_text(const stoke_progress *p, uint64_t done, uint64_t total, double elapsed,
                        const char *gap, char *text, size_t size)
@@ -123,7 +142,7 @@ static void speed_text(const stoke_progress *p, uint64_t done, uint64_t total, d
     else
         n = snprintf(text, size, "%s%" PRIu64 ".%" PRIu64 " %s/s", gap, tenths / 10, tenths % 10, p->unit);
     if (n < 0 || (size_t)n >= size) return;
-    if (p->left_is_told ? isnan(p->left) : !done || done >= total) return;
+    if (p->left_is_told ? isnan(p->left) : !done || done >= total || is_stuck(p)) return;
     stoke_text_seconds(p->left_is_told ? p->left : elapsed / (double)done * (double)(total - done), left,
                        sizeof left);
     snprintf(text + n, size - (size_t)n, "%s%s left", gap, left);
@@ -183,13 +202,14 @@ int stoke_progress_update(void *progress, uint64_t done, uint64_t total)
     stoke_progress *p = progress;
     if (!p) return 0;
     uint64_t now = p->now(), wait = p->terminal < 0 ? line_period : p->drawn ? bar_period : bar_delay;
+    follow(p, now, done);
     if (now - p->last >= wait) {
+        p->last = now;
         double elapsed = (double)(now - p->start) / 1e9;
         if (p->terminal >= 0)
             draw_bar(p, done, total, elapsed);
         else
             print_line(p, done, total, elapsed);
-        p->last = now;
     }
     return atomic_load(&p->cancelled);
 }

@@ -83,10 +83,10 @@ static const char *usual_fill(const char *what)
 }
 
 /* Of a kind of span. The others take colours of classes that are unlike the usual ones, cyan, pink, light
- * green and brown, then what the palette gives. */
+ * green, brown and light pink, then what the palette gives. */
 static const char *fill_of(const picture *p, const char *what, char text[40])
 {
-    static const uint8_t further[] = { 6, 8, 9, 10 };
+    static const uint8_t further[] = { 5, 4, 8, 10, 11 };
     uint32_t before = 0;
     uint8_t rgb[3];
     if (usual_fill(what)) return usual_fill(what);

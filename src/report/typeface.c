@@ -9,6 +9,8 @@
 #include FT_FREETYPE_H
 
 #include "src/base/terminal.h"
+#include "src/base/utf8.h"
+#include <stoke/report.h>
 
 enum {
     BASELINE = 7, /* of the 8 rows of the bitmap font: the last one is for descenders */
@@ -72,6 +74,8 @@ static void lock_fonts(void)
 }
 static struct {
     int tried, n_faces;
+    int unwanted;                    /* STOKE_FONT=none: nobody expects more than ASCII */
+    uint32_t missing;                /* the first letter that no face has; 0: none was asked for */
     FT_Face faces[MOST_FACES], even; /* even NULL: none */
     FT_UInt (*find)(FT_Face, FT_ULong);
     FT_Error (*set_size)(FT_Face, FT_UInt, FT_UInt);
@@ -91,7 +95,8 @@ static void load_faces(void)
     FT_Error (*new_face)(FT_Library, const char *, FT_Long, FT_Face *);
     FT_Library freetype;
     const char *named = getenv("STOKE_FONT");
-    if (named && !strcmp(named, "none")) return;
+    type.unwanted = named && !strcmp(named, "none");
+    if (type.unwanted) return;
     void *library = dlopen("libfreetype.so.6", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library) return;
     const int whole = find_function(library, "FT_Init_FreeType", &init) &&
@@ -122,23 +127,23 @@ static FT_Face face_with(uint32_t code, FT_UInt *glyph)
     return NULL;
 }
 
-/* Letters as wide as they are high: those of East Asia (UAX #11), by their blocks. */
-static int is_wide(uint32_t code)
-{
-    return (code >= 0x1100 && code <= 0x115f) || (code >= 0x2e80 && code <= 0xa4cf) ||
-           (code >= 0xac00 && code <= 0xd7a3) || (code >= 0xf900 && code <= 0xfaff) ||
-           (code >= 0xfe30 && code <= 0xfe6f) || (code >= 0xff00 && code <= 0xff60) ||
-           (code >= 0xffe0 && code <= 0xffe6) || (code >= 0x20000 && code <= 0x3fffd);
-}
-
 unsigned stk_typeface_advance(uint32_t code)
 {
     FT_UInt glyph;
     if (stk_terminal_obeys(code)) return 0;
     lock_fonts();
     const int there = face_with(code, &glyph) != NULL;
+    if (!there && !type.missing && !type.unwanted) type.missing = code;
     pthread_mutex_unlock(&lock);
-    return !there ? 0 : is_wide(code) ? WIDE_ADVANCE : STK_GLYPH_ADVANCE;
+    return !there ? 0 : stk_utf8_is_wide(code) ? WIDE_ADVANCE : STK_GLYPH_ADVANCE;
+}
+
+uint32_t stoke_font_missing(void)
+{
+    lock_fonts();
+    const uint32_t code = type.missing;
+    pthread_mutex_unlock(&lock);
+    return code;
 }
 
 /* Lays the coverage of a glyph on the bitmap font's baseline: in the middle of its box, or where the font
@@ -163,7 +168,7 @@ int stk_typeface_draw(stk_canvas *canvas, uint32_t x, uint32_t y, uint32_t code,
                       stk_canvas_color color)
 {
     FT_UInt glyph;
-    const uint32_t box = (is_wide(code) ? WIDE_ADVANCE : STK_GLYPH_ADVANCE) * scale - scale;
+    const uint32_t box = (stk_utf8_is_wide(code) ? WIDE_ADVANCE : STK_GLYPH_ADVANCE) * scale - scale;
     lock_fonts();
     const FT_Face face = face_with(code, &glyph);
     const int even = face && face == type.even;

@@ -36,9 +36,9 @@ static const stoke_option table[] = {
       .help = "What mask names have at the end and image names do not; auto takes the very same stem, else "
               "_mask _gt "
               "_label _seg and the like; an empty text asks for the same stem" },
-    { "split", STOKE_OPT_CHOICE, FIELD(split), .default_text = "all", .choices = "all|train|val",
+    { "split", STOKE_OPT_CHOICE, FIELD(split), .default_text = "all", .choices = "all|train|val|test",
       .help = "Which part of the set; a set with its own train and val folders is split by them, others by "
-              "--val-split" },
+              "--val-split; test is the set's own test folder, which no other part has" },
     { "val_split", STOKE_OPT_REAL, FIELD(val_split), .default_text = "0", .min = 0, .max = 1,
       .argument = "PART",
       .help = "Share of the samples that belong to val, chosen by a hash of the name, so that adding files "
@@ -71,8 +71,9 @@ static const stoke_option table[] = {
       .choices = "ignore|apply|auto",
       .help =
           "Whether the orientation stored in an image (EXIF) turns it; apply turns masks by their own. auto "
-          "turns an image whose mask has the size of the turned one, takes all others as they are stored, "
-          "and turns pictures upright that `stoke predict` labels" },
+          "turns an image whose mask has the size of the turned one, takes all others as they are stored "
+          "(those whose mask cannot tell as the rest of the set, in training, show and eval), and turns "
+          "pictures upright that `stoke predict` labels" },
     { "alpha", STOKE_OPT_CHOICE, FIELD(alpha), .default_text = "drop", .choices = "drop|composite",
       .help = "Transparency of images is dropped, or composited over black" },
     { "window", STOKE_OPT_STRING, FIELD(window), .default_text = "none", .argument = "LO:HI",

@@ -106,8 +106,13 @@ static int check_params(const stoke_data_params *p, stoke_error *err)
                         given(p->data) ? "data" : "list");
     if (!(p->val_split >= 0 && p->val_split <= 1))
         return stk_fail(err, STOKE_E_INVALID, "val_split must be between 0 and 1");
-    if (p->split < STOKE_SPLIT_ALL || p->split > STOKE_SPLIT_VAL)
-        return stk_fail(err, STOKE_E_INVALID, "split must be all, train or val");
+    if (p->split < STOKE_SPLIT_ALL || p->split > STOKE_SPLIT_TEST)
+        return stk_fail(err, STOKE_E_INVALID, "split must be all, train, val or test");
+    if (p->split == STOKE_SPLIT_TEST && !given(p->data))
+        return stk_fail(
+            err, STOKE_E_INVALID,
+            "`split` test is the test folder of a set that is given by `data`: give that, or leave "
+            "`split` out");
     const char *paths[] = { p->data, p->images, p->masks, p->list };
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (paths[i] && strlen(paths[i]) >= PATH_MAX)
@@ -153,6 +158,28 @@ static int fill_from_parts(stoke_dataset *dataset, const stoke_data_params *p, c
     return r;
 }
 
+/* Folders, without shards: the test part alone, or the others, with a note where there is one. */
+static int find_folders(stoke_dataset *dataset, const stoke_data_params *p, stk_layout_part *parts,
+                        size_t *n_parts, int *split, stoke_error *err)
+{
+    stk_layout_part test;
+    if (p->split == STOKE_SPLIT_TEST) {
+        *n_parts = 1;
+        *split = STOKE_SPLIT_ALL;
+        return stk_layout_find_test(p->data, &dataset->arena, &parts[0], err);
+    }
+    const int r = stk_layout_find(p->data, &dataset->arena, parts, n_parts, err);
+    /* One that is odd is told to who asks for it. */
+    if (r || stk_layout_find_test(p->data, &dataset->arena, &test, NULL)) return r;
+    dataset->test = test.images;
+    for (size_t i = 0; i < *n_parts; i++) {
+        const size_t n = strlen(parts[i].images);
+        const int within = !strncmp(test.images, parts[i].images, n) && strchr("/", test.images[n]);
+        if (within) dataset->test = NULL; /* it is read with the rest */
+    }
+    return r;
+}
+
 static int fill_from_folders(stoke_dataset *dataset, const stoke_data_params *p, int *split, stoke_error *err)
 {
     stk_layout_part parts[STK_MAX_PARTS] = {
@@ -163,9 +190,14 @@ static int fill_from_folders(stoke_dataset *dataset, const stoke_data_params *p,
     int r = STOKE_OK;
     if (given(p->data)) {
         r = stk_shards_find(p->data, &dataset->arena, &shards, err);
+        if (r == STOKE_OK && shards.count && p->split == STOKE_SPLIT_TEST)
+            r = stk_fail(
+                err, STOKE_E_INVALID,
+                "%s: `split` test is for folders; of shards `data` names those to read, by a pattern",
+                p->data);
         if (r == STOKE_OK)
             r = shards.count ? stk_shards_parts(&shards, parts, &n_parts, err)
-                             : stk_layout_find(p->data, &dataset->arena, parts, &n_parts, err);
+                             : find_folders(dataset, p, parts, &n_parts, split, err);
         if (r == STOKE_OK) r = choose_parts(p, p->data, shards.count > 0, parts, &n_parts, split, err);
     }
     if (r == STOKE_OK) r = fill_from_parts(dataset, p, &shards, parts, n_parts, err);
@@ -173,20 +205,49 @@ static int fill_from_folders(stoke_dataset *dataset, const stoke_data_params *p,
     return r;
 }
 
+static int is_in(const stoke_sample *sample, const stoke_data_params *p, double share, int split)
+{
+    const int val = stk_split_is_val(sample->name, strlen(sample->name), share, p->split_seed);
+    return val == (split == STOKE_SPLIT_VAL);
+}
+
+/* The hash decides by names, so of few samples a small share may take none: the nearest of 0.05, 0.1, ...
+ * that leaves one in this part. 0: none does. */
+static double share_that_would_do(const stoke_dataset *dataset, size_t all, const stoke_data_params *p,
+                                  int split)
+{
+    const int up = split == STOKE_SPLIT_VAL;
+    for (int twentieth = up ? 1 : 19; twentieth > 0 && twentieth < 20; twentieth += up ? 1 : -1) {
+        const double share = twentieth / 20.0;
+        for (size_t i = 0; i < all; i++)
+            if (is_in(&dataset->samples[i], p, share, split)) return share;
+    }
+    return 0;
+}
+
+static int none_in_split(const stoke_dataset *dataset, size_t all, const stoke_data_params *p, int split,
+                         stoke_error *err)
+{
+    const double share = share_that_would_do(dataset, all, p, split);
+    stk_fail(err, STOKE_E_NOTFOUND, "none of %s is in split %s with `val_split` %g",
+             STOKE_COUNT(all, "sample"), split == STOKE_SPLIT_VAL ? "val" : "train", p->val_split);
+    if (!(p->val_split > 0))
+        stk_error_add(err, "; set `val_split`, e.g. to %g", share > 0.1 ? share : 0.1);
+    else if (share > 0)
+        stk_error_add(err, ", which goes by a hash of their names; %g would do", share);
+    return STOKE_E_NOTFOUND;
+}
+
 static int apply_split(stoke_dataset *dataset, const stoke_data_params *p, int split, stoke_error *err)
 {
     if (split == STOKE_SPLIT_ALL) return STOKE_OK;
-    size_t all = dataset->count, kept = 0;
-    for (size_t i = 0; i < all; i++) {
-        const char *name = dataset->samples[i].name;
-        int val = stk_split_is_val(name, strlen(name), p->val_split, p->split_seed);
-        if (val == (split == STOKE_SPLIT_VAL)) dataset->samples[kept++] = dataset->samples[i];
-    }
+    const size_t all = dataset->count;
+    size_t kept = 0;
+    for (size_t i = 0; i < all; i++)
+        if (is_in(&dataset->samples[i], p, p->val_split, split))
+            dataset->samples[kept++] = dataset->samples[i];
     dataset->count = kept;
-    if (kept) return STOKE_OK;
-    return stk_fail(err, STOKE_E_NOTFOUND, "none of %s is in split %s with `val_split` %g%s",
-                    STOKE_COUNT(all, "sample"), split == STOKE_SPLIT_VAL ? "val" : "train", p->val_split,
-                    p->val_split > 0 ? "" : "; set `val_split`, e.g. to 0.1");
+    return kept ? STOKE_OK : none_in_split(dataset, all, p, split, err);
 }
 
 /* What is not used any more after matching and split goes back. Failing to shrink is no failure. */
@@ -289,6 +350,11 @@ stoke_sample stoke_dataset_sample(const stoke_dataset *dataset, uint64_t id)
 uint64_t stoke_dataset_fingerprint(const stoke_dataset *dataset)
 {
     return dataset->fingerprint;
+}
+
+const char *stoke_dataset_unread(const stoke_dataset *dataset, char *text, size_t size)
+{
+    return stk_scan_unread_text(&dataset->unread, text, size);
 }
 
 size_t stoke_dataset_notes(const stoke_dataset *dataset)

@@ -5,6 +5,7 @@
 #ifndef STOKE_SRC_SOURCE_DATASET_INTERNAL_H
 #define STOKE_SRC_SOURCE_DATASET_INTERNAL_H
 
+#include "src/source/scan.h"
 #include "src/base/string_arena.h"
 #include <stoke/dataset.h>
 
@@ -16,7 +17,9 @@ struct stoke_dataset {
     size_t n_notes, notes_capacity;
     uint64_t fingerprint;
     int has_masks;
-    int prefixed; /* names begin with "train/" or "val/", the parts they come from */
+    int prefixed;           /* names begin with "train/", "val/" or "test/", the parts they come from */
+    stk_scan_unread unread; /* pictures beside the samples that no decoder reads */
+    const char *test;       /* the images of a test part that was left alone; NULL: there is none */
 };
 
 /* All keep the strings they are given: these must live in the arena or be constants. */

@@ -236,6 +236,19 @@ static uint32_t copy_row(const stoke_labels *labels, const uint8_t *row, uint8_t
     return width;
 }
 
+int stk_labels_check(const stoke_labels *labels, const stoke_image *values, stoke_error *err)
+{
+    for (uint32_t y = 0; y < values->height; y++) {
+        const uint16_t *row = (const uint16_t *)((const uint8_t *)values->data + y * values->stride);
+        uint32_t any = 0, x = 0;
+        for (uint32_t i = 0; i < values->width; i++) any |= labels->table[row[i]];
+        if (!(any & STK_LABEL_BAD)) continue;
+        while (labels->table[row[x]] != STK_LABEL_BAD) x++;
+        return no_class_for(labels, row[x], x, y, err);
+    }
+    return STOKE_OK;
+}
+
 static int apply_values(const stoke_labels *labels, const stoke_image *mask, stoke_image *out,
                         stoke_error *err)
 {

@@ -61,11 +61,12 @@ static const struct split_pair {
     { "val_images", "val_labels", STOKE_SPLIT_VAL },
 };
 
-/* Looked for only where nothing else is: the test part of a set stands alone, or is left alone. */
+/* Read when it is asked for, or where nothing else is: the test part of a set stands alone, or is left alone.
+ */
 static const struct split_pair test_pairs[] = {
-    { "test", "testannot", STOKE_SPLIT_ALL },          { "test", "test_labels", STOKE_SPLIT_ALL },
-    { "test", "test_masks", STOKE_SPLIT_ALL },         { "test_images", "test_masks", STOKE_SPLIT_ALL },
-    { "test_images", "test_labels", STOKE_SPLIT_ALL },
+    { "test", "testannot", STOKE_SPLIT_TEST },          { "test", "test_labels", STOKE_SPLIT_TEST },
+    { "test", "test_masks", STOKE_SPLIT_TEST },         { "test_images", "test_masks", STOKE_SPLIT_TEST },
+    { "test_images", "test_labels", STOKE_SPLIT_TEST },
 };
 
 static const struct split_word {
@@ -75,7 +76,8 @@ static const struct split_word {
     { "train", STOKE_SPLIT_TRAIN }, { "training", STOKE_SPLIT_TRAIN }, { "val", STOKE_SPLIT_VAL },
     { "valid", STOKE_SPLIT_VAL },   { "validation", STOKE_SPLIT_VAL },
 };
-static const struct split_word test_words[] = { { "test", STOKE_SPLIT_ALL }, { "testing", STOKE_SPLIT_ALL } };
+static const struct split_word test_words[] = { { "test", STOKE_SPLIT_TEST },
+                                                { "testing", STOKE_SPLIT_TEST } };
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -84,8 +86,8 @@ static const struct split_word test_words[] = { { "test", STOKE_SPLIT_ALL }, { "
 typedef struct search {
     const char *root;
     stk_string_arena *arena;
-    stk_layout_part part[3]; /* by stoke_split */
-    int have[3];
+    stk_layout_part part[STK_SPLITS]; /* by stoke_split */
+    int have[STK_SPLITS];
     stoke_error *err;
 } search;
 
@@ -100,7 +102,7 @@ static int record(search *s, const stk_layout_part *part)
         s->have[part->split] || (part->split == STOKE_SPLIT_ALL ? s->have[1] || s->have[2] : s->have[0]);
     if (clash) {
         const stk_layout_part *other = &s->part[part->split];
-        for (int i = 0; i < 3 && !s->have[part->split]; i++)
+        for (int i = 0; i < STK_SPLITS && !s->have[part->split]; i++)
             if (s->have[i]) other = &s->part[i];
         return stk_fail(s->err, STOKE_E_INVALID,
                         "%s: two layouts fit: %s with %s, and %s with %s; say which by images and masks",
@@ -115,7 +117,7 @@ static int record(search *s, const stk_layout_part *part)
 static int record_pair(search *s, const char *folder, const char *images, const char *masks,
                        const struct known_pair *known, stoke_split split)
 {
-    static const char *const prefix[] = { "", "train/", "val/" };
+    static const char *const prefix[] = { "", "train/", "val/", "test/" };
     stk_layout_part part = {
         .images = stk_string_arena_print(s->arena, "%s/%s", folder, images),
         .masks = masks ? stk_string_arena_print(s->arena, "%s/%s", folder, masks) : NULL,
@@ -243,6 +245,81 @@ static int find_outer_split(search *s, const stk_scan_name_list *names, const st
     return STOKE_OK;
 }
 
+static int find_test_folders(search *s, const stk_scan_name_list *names, int *found)
+{
+    int r = find_split_pairs(s, names, test_pairs, COUNT(test_pairs), found);
+    if (r == STOKE_OK && !*found) r = find_outer_split(s, names, test_words, COUNT(test_words), found);
+    return r;
+}
+
+/* A test part without others is the whole set. */
+static void stand_alone(search *s)
+{
+    s->part[STOKE_SPLIT_ALL] = s->part[STOKE_SPLIT_TEST];
+    s->part[STOKE_SPLIT_ALL].prefix = "";
+    s->part[STOKE_SPLIT_ALL].split = STOKE_SPLIT_ALL;
+    s->have[STOKE_SPLIT_ALL] = 1;
+    s->have[STOKE_SPLIT_TEST] = 0;
+}
+
+/* The name of the test folder in folder/inner, or NULL. */
+static int find_test_word(search *s, const char *folder, const char *inner, const char **found)
+{
+    const char *path = stk_string_arena_print(s->arena, "%s/%s", folder, inner);
+    stk_scan_name_list names = { 0 };
+    int has_files;
+    *found = NULL;
+    if (!path) return no_memory(s);
+    const int r = stk_list_folders(path, s->arena, &names, &has_files, s->err);
+    for (size_t w = 0; r == STOKE_OK && !*found && w < COUNT(test_words); w++) {
+        size_t from = 0;
+        *found = spelled(&names, test_words[w].name, &from);
+    }
+    stk_free(names.items);
+    return r;
+}
+
+/* images/test + masks/test. */
+static int find_inner_test(search *s, const stk_scan_name_list *names)
+{
+    for (size_t p = 0; p < COUNT(pairs); p++) {
+        size_t i = 0, m = 0;
+        const char *images = spelled(names, pairs[p].images, &i), *masks = spelled(names, pairs[p].masks, &m);
+        const char *word[2] = { 0 };
+        char below[2][512];
+        if (!images || !masks) continue;
+        int r = find_test_word(s, s->root, images, &word[0]);
+        if (r == STOKE_OK) r = find_test_word(s, s->root, masks, &word[1]);
+        if (r != STOKE_OK) return r;
+        if (!word[0] || !word[1]) continue;
+        snprintf(below[0], sizeof below[0], "%s/%s", images, word[0]);
+        snprintf(below[1], sizeof below[1], "%s/%s", masks, word[1]);
+        r = record_pair(s, s->root, below[0], below[1], &pairs[p], STOKE_SPLIT_TEST);
+        if (r != STOKE_OK) return r;
+    }
+    return STOKE_OK;
+}
+
+int stk_layout_find_test(const char *root, stk_string_arena *arena, stk_layout_part *part, stoke_error *err)
+{
+    search s = { .root = root, .arena = arena, .err = err };
+    stk_scan_name_list names = { 0 };
+    int has_files = 0, found = 0;
+    int r = stk_list_folders(root, arena, &names, &has_files, err);
+    if (r == STOKE_OK) r = find_test_folders(&s, &names, &found);
+    if (r == STOKE_OK && !found) r = find_inner_test(&s, &names);
+    if (r == STOKE_OK && !s.have[STOKE_SPLIT_TEST])
+        r = stk_fail(
+            err, STOKE_E_NOTFOUND,
+            "%s has no test part: looked for test/testannot, test_images/test_masks, test/images with "
+            "test/masks and images/test with masks/test; folders with other names are given by `images` DIR "
+            "and `masks` DIR",
+            root);
+    *part = s.part[STOKE_SPLIT_TEST];
+    stk_free(names.items);
+    return r;
+}
+
 static int nothing_found(search *s, const stk_scan_name_list *names)
 {
     enum { SHOWN = 6 };
@@ -256,6 +333,9 @@ static int nothing_found(search *s, const stk_scan_name_list *names)
     for (size_t i = 0; i < names->count && i < SHOWN; i++)
         stk_error_add(s->err, "%s%s", i ? ", " : ". There are: ", names->items[i]);
     if (names->count > SHOWN) stk_error_add(s->err, " and %zu more", names->count - SHOWN);
+    char unread[256];
+    if (*stk_scan_unread_text(&names->unread, unread, sizeof unread))
+        stk_error_add(s->err, ". Files that are not read: %s", unread);
     return STOKE_E_NOTFOUND;
 }
 
@@ -272,8 +352,8 @@ int stk_layout_find(const char *root, stk_string_arena *arena, stk_layout_part p
     if (r == STOKE_OK) r = find_pairs(&s, root, &names, STOKE_SPLIT_ALL, &found);
     if (r == STOKE_OK) r = find_split_pairs(&s, &names, split_pairs, COUNT(split_pairs), &found);
     if (r == STOKE_OK) r = find_outer_split(&s, &names, split_words, COUNT(split_words), &found);
-    if (r == STOKE_OK && !found) r = find_split_pairs(&s, &names, test_pairs, COUNT(test_pairs), &found);
-    if (r == STOKE_OK && !found) r = find_outer_split(&s, &names, test_words, COUNT(test_words), &found);
+    if (r == STOKE_OK && !found) r = find_test_folders(&s, &names, &found);
+    if (r == STOKE_OK && s.have[STOKE_SPLIT_TEST]) stand_alone(&s);
     /* Pictures in the root itself count only when no folder name is known: a set may have a preview beside
      * them. */
     if (r == STOKE_OK && !found) r = find_images_only(&s, root, &names, STOKE_SPLIT_ALL);
@@ -281,7 +361,7 @@ int stk_layout_find(const char *root, stk_string_arena *arena, stk_layout_part p
     if (r == STOKE_OK && !found && has_files)
         r = record(&s, &(stk_layout_part){ .images = root, .prefix = "", .bare = 1 });
     *n_parts = 0;
-    for (int i = 0; r == STOKE_OK && i < 3; i++)
+    for (int i = 0; r == STOKE_OK && i < STK_SPLITS; i++)
         if (s.have[i]) parts[(*n_parts)++] = s.part[i];
     if (r == STOKE_OK && !*n_parts) r = nothing_found(&s, &names);
     stk_free(names.items);

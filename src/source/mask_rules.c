@@ -170,22 +170,32 @@ static int take_range(judging *j, const seen *values)
     return STOKE_OK;
 }
 
+/* "nothing but 0"; "": there is something to learn. */
+static const char *nothing_but(const judging *j, const seen *classes, char text[static 160])
+{
+    text[0] = 0;
+    if (!classes->n)
+        snprintf(text, 160, "nothing but %lld, which stands for pixels without a class (`ignore_index`)",
+                 (long long)j->params->ignore_index);
+    else if (classes->n == 1 && !classes->largest)
+        snprintf(text, 160, "nothing but 0");
+    return text;
+}
+
 /* From what the masks hold, as they hold it. */
 static int choose(judging *j)
 {
     const stoke_data_params *p = j->params;
     const seen all = list(j->values, -1), classes = list(j->values, p->ignore_index);
+    char nothing[160];
     if (spread_evenly(&all)) {
         map_spread(j, &all);
         return STOKE_OK;
     }
-    if (!classes.n || (classes.n == 1 && !classes.largest))
-        return stk_fail(
-            j->err, STOKE_E_LABEL,
-            "the masks hold nothing but %lld%s (%s is one): there is nothing to learn. Are these the "
-            "masks?",
-            classes.n ? 0 : (long long)p->ignore_index,
-            classes.n ? "" : ", which stands for pixels without a class (`ignore_index`)", j->values->path);
+    if (*nothing_but(j, &classes, nothing))
+        return stk_fail(j->err, STOKE_E_LABEL,
+                        "the masks hold %s (%s is one): there is nothing to learn. Are these the masks?",
+                        nothing, j->values->path);
     if (j->values->jpeg) return refuse_jpeg(j, &all);
     /* Below twice their number the values are a count with gaps; beyond, a code. */
     return classes.largest < 2 * classes.n ? take_range(j, &classes) : map_sparse(j, &classes);
@@ -194,10 +204,15 @@ static int choose(judging *j)
 /* `classes` 2 and masks of 0 and 255: all of the second class would be ignored. */
 static void keep_given(judging *j)
 {
-    const seen all = list(j->values, -1);
+    const seen all = list(j->values, -1), classes = list(j->values, j->params->ignore_index);
+    char nothing[160];
     j->out->classes = j->params->classes;
     if (spread_evenly(&all) && (int64_t)all.n == j->params->classes)
         map_spread(j, &all);
+    else if (*nothing_but(j, &classes, nothing))
+        tell(j->say, j->context,
+             "The masks hold %s (%s is one): there is nothing to learn. Are these the masks?", nothing,
+             j->values->path);
     else if (j->values->jpeg)
         tell(j->say, j->context,
              "The masks are JPEG files (%s), which do not keep numbers as they are: values at borders belong "

@@ -378,6 +378,15 @@ static int add_unpaired(matcher *m)
     return r == STOKE_OK ? stk_dataset_settle(m->dataset, from, m->err) : r;
 }
 
+static int no_images(const matcher *m)
+{
+    char there[256];
+    stk_fail(m->err, STOKE_E_NOTFOUND, "%s: no JPEG, PNG, WebP or TIFF files", m->part->images);
+    if (*stk_scan_unread_text(&m->images.unread, there, sizeof there))
+        stk_error_add(m->err, "; there are: %s", there);
+    return STOKE_E_NOTFOUND;
+}
+
 int stk_match_part(stoke_dataset *dataset, const stk_layout_part *part, const char *image_suffix,
                    const char *mask_suffix, stoke_error *err)
 {
@@ -390,8 +399,9 @@ int stk_match_part(stoke_dataset *dataset, const stk_layout_part *part, const ch
     m.n_suffixes = !one ? sizeof auto_suffixes / sizeof *auto_suffixes : *one ? 1 : 0;
     m.exact = !one || !*one;
     int r = read_folders(&m);
-    if (r == STOKE_OK && m.images.count == 0)
-        r = stk_fail(err, STOKE_E_NOTFOUND, "%s: no JPEG, PNG, WebP or TIFF files", part->images);
+    if (r == STOKE_OK && m.images.count == 0) r = no_images(&m);
+    for (size_t i = 0; i < STK_SCAN_ENDINGS; i++)
+        dataset->unread.count[i] += m.images.unread.count[i] + m.masks.unread.count[i];
     if (r == STOKE_OK && !stk_found_sort(&m.images)) r = no_memory(&m);
     if (r == STOKE_OK) r = strip_suffix(&m);
     if (r == STOKE_OK && part->bare) r = refuse_masks_among_images(&m);

@@ -96,6 +96,7 @@ int stk_pair_count(stk_pair_counts *counts, stoke_orientation wanted, const stok
 {
     const int r = mask ? stk_pair_sizes(wanted, image, mask, NULL, err) : STOKE_OK;
     counts->differ += r != STOKE_OK;
+    counts->masks += mask && mask->orientation > 1;
     if (r || image->orientation == 1) return r;
     const int decides = mask && turns(image) && image->width != image->height;
     if (!decides)
@@ -113,6 +114,13 @@ void stk_pair_counts_add(stk_pair_counts *sum, const stk_pair_counts *more)
     sum->upright += more->upright;
     sum->stored += more->stored;
     sum->either += more->either;
+    sum->masks += more->masks;
+}
+
+stoke_orientation stk_pair_settle(const stk_pair_counts *counts, stoke_orientation wanted)
+{
+    const int others_tell = counts->upright && !counts->stored && counts->either && !counts->masks;
+    return wanted == STOKE_ORIENTATION_AUTO && others_tell ? STOKE_ORIENTATION_APPLY : wanted;
 }
 
 static const char *have(uint64_t n)
@@ -140,6 +148,14 @@ void stk_pair_remarks(const stk_pair_counts *counts, stoke_orientation wanted, s
         say(context, text);
     }
     if (!counts->either) return;
+    if (stk_pair_settle(counts, wanted) == STOKE_ORIENTATION_APPLY) {
+        snprintf(text, sizeof text,
+                 "%" PRIu64 "%s an orientation (EXIF) and a mask that fits both ways: taken upright like the "
+                 "others (`orientation` apply; ignore takes all as stored).",
+                 counts->either, have(counts->either));
+        say(context, text);
+        return;
+    }
     snprintf(text, sizeof text,
              "%" PRIu64 "%s an orientation (EXIF), and no mask tells by its size whether it was drawn on the "
              "turned image: taken as stored. `orientation` apply turns upright.",
@@ -246,6 +262,34 @@ int stk_pairs_look(stk_pairs *pairs, const stoke_dataset *dataset, const stoke_d
     const stk_parallel_job job = { count, &l, sizeof(looker), start, look, finish };
     const int r = stk_parallel_for(&job, 0, progress, context, err);
     pthread_mutex_destroy(&l.lock);
+    return r;
+}
+
+typedef struct lines {
+    char *text;
+    size_t size, used;
+} lines;
+
+static void add_line(void *context, const char *sentence)
+{
+    lines *l = context;
+    const int n = snprintf(l->text + l->used, l->size - l->used, "%s\n", sentence);
+    if (n > 0 && (size_t)n < l->size - l->used) l->used += (size_t)n;
+    l->text[l->used] = 0;
+}
+
+int stoke_dataset_orientation(const stoke_dataset *dataset, const stoke_data_params *params,
+                              stoke_orientation *settled, char *remarks, size_t size, stoke_error *err)
+{
+    lines out = { remarks, size, 0 };
+    stk_pairs pairs = { 0 };
+    *settled = (stoke_orientation)params->orientation;
+    *remarks = 0;
+    if (*settled != STOKE_ORIENTATION_AUTO) return STOKE_OK;
+    const int r = stk_pairs_look(&pairs, dataset, params, NULL, NULL, err);
+    if (!r) stk_pair_remarks(&pairs.counts, *settled, add_line, &out);
+    if (!r) *settled = stk_pair_settle(&pairs.counts, *settled);
+    stk_pairs_free(&pairs);
     return r;
 }
 

@@ -32,11 +32,17 @@ typedef struct stk_pair_counts {
     uint64_t upright; /* images that are turned, since their mask has the size of the turned one */
     uint64_t stored;  /* that say they should be turned, with a mask of the size they are stored in */
     uint64_t either;  /* whose mask fits both ways, or that have none */
+    uint64_t masks;   /* masks that have an orientation of their own */
 } stk_pair_counts;
 /* Counts one pair by its headers (mask NULL: none); returns stk_pair_sizes of it. */
 int stk_pair_count(stk_pair_counts *counts, stoke_orientation wanted, const stoke_image_info *image,
                    const stoke_image_info *mask, stoke_error *err);
 void stk_pair_counts_add(stk_pair_counts *sum, const stk_pair_counts *more);
+/* Which setting `wanted` comes to for a whole set. Of auto: apply where some masks told that they were drawn
+ * upright, none that it was not, and images are left whose mask cannot tell (half a turn, a mirror, a
+ * square): who drew the ones drew the others. Masks with an orientation of their own would turn too: auto
+ * stays. */
+stoke_orientation stk_pair_settle(const stk_pair_counts *counts, stoke_orientation wanted);
 /* What a person should know about orientations: nothing where no image has one. */
 void stk_pair_remarks(const stk_pair_counts *counts, stoke_orientation wanted, stk_say_fn *say,
                       void *context);

@@ -6,7 +6,9 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include <stoke/image.h>
@@ -34,6 +36,31 @@ size_t stk_stem_length(const char *path, size_t length)
     for (size_t i = length; i > 1 && path[i - 1] != '/'; i--)
         if (path[i - 1] == '.') return path[i - 2] == '/' ? length : i - 1;
     return length;
+}
+
+/* What people have pictures and masks in and no decoder here reads. Other files (lists, notes, weights) are
+ * nobody's sample. */
+static const char *const unread_endings[STK_SCAN_ENDINGS] = { ".bmp",  ".gif", ".heic", ".heif",
+                                                              ".avif", ".jp2", ".jxl",  ".ppm",
+                                                              ".pgm",  ".pnm", ".tga",  ".exr",
+                                                              ".npy",  ".npz", ".dcm",  ".nii" };
+
+static void count_unread(stk_scan_unread *unread, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot && i < STK_SCAN_ENDINGS; i++)
+        unread->count[i] += !strcasecmp(dot, unread_endings[i]);
+}
+
+const char *stk_scan_unread_text(const stk_scan_unread *unread, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (size_t i = 0; i < STK_SCAN_ENDINGS && used < size; i++)
+        if (unread->count[i])
+            used += (size_t)snprintf(text + used, size - used, "%s%llu %s", used ? ", " : "",
+                                     (unsigned long long)unread->count[i], unread_endings[i]);
+    return text;
 }
 
 enum entry_kind { ENTRY_FILE, ENTRY_FOLDER, ENTRY_OTHER };
@@ -65,6 +92,7 @@ typedef struct walk {
         *seen; /* open-addressed set, seen_size is a power of two; node 0 = free (no inode is 0) */
     size_t n_seen, seen_size;
     int has_files;
+    stk_scan_unread unread;
     char path[PATH_MAX]; /* of the folder being read */
     stoke_error *err;
 } walk;
@@ -149,6 +177,7 @@ static int read_folder(walk *w, size_t length, stk_scan_name_list *folders)
     while (r == STOKE_OK && fresh && (entry = stk_readdir(handle))) {
         if (entry->d_name[0] == '.') continue;
         int known = stoke_format_known_extension(entry->d_name);
+        if (!known && entry->d_type != DT_DIR) count_unread(&w->unread, entry->d_name);
         if (!known && entry->d_type == DT_REG) continue;
         enum entry_kind kind = kind_of(dirfd(handle), entry);
         if (kind == ENTRY_FILE && known) {
@@ -214,6 +243,7 @@ int stk_scan(const char *root, const stk_scan_folder_id *skip, stk_string_arena 
     size_t length = 0;
     int r = start_at(w, root, &length);
     if (r == STOKE_OK) r = walk_folder(w, length, 0);
+    for (size_t i = 0; i < STK_SCAN_ENDINGS; i++) found->unread.count[i] += w->unread.count[i];
     stk_free(w->seen);
     stk_free(w);
     return r;
@@ -230,6 +260,7 @@ int stk_list_folders(const char *path, stk_string_arena *arena, stk_scan_name_li
     if (r == STOKE_OK) r = read_folder(w, length, names);
     if (names->count) qsort(names->items, names->count, sizeof *names->items, by_bytes);
     *has_files = w->has_files;
+    names->unread = w->unread;
     stk_free(w->seen);
     stk_free(w);
     return r;

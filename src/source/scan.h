@@ -15,9 +15,18 @@ typedef struct stk_scan_file {
     uint16_t stem, stem_length; /* paths are shorter than PATH_MAX = 4096 */
 } stk_scan_file;
 
+/* Pictures in formats that are not read, by their endings. */
+enum { STK_SCAN_ENDINGS = 16 };
+typedef struct stk_scan_unread {
+    uint64_t count[STK_SCAN_ENDINGS];
+} stk_scan_unread;
+/* "3 .bmp, 1 .gif"; "" where there is none. */
+const char *stk_scan_unread_text(const stk_scan_unread *unread, char *text, size_t size);
+
 typedef struct stk_scan_file_list {
     stk_scan_file *items;
     size_t count, capacity;
+    stk_scan_unread unread;
 } stk_scan_file_list;
 
 static inline const char *stk_found_stem(const stk_scan_file *file)
@@ -53,10 +62,12 @@ size_t stk_stem_length(const char *path, size_t length);
 typedef struct stk_scan_name_list {
     const char **items;
     size_t count, capacity;
+    stk_scan_unread unread;
 } stk_scan_name_list;
 
 /* Names of the folders directly in `path` (links followed, hidden ones not), sorted by bytes; *has_files
- * tells whether a readable picture lies directly in it. Free with stk_free(names->items). */
+ * tells whether a readable picture lies directly in it, names->unread which others do. Free with
+ * stk_free(names->items). */
 int stk_list_folders(const char *path, stk_string_arena *arena, stk_scan_name_list *names, int *has_files,
                      stoke_error *err);
 

@@ -24,7 +24,6 @@ typedef stk_verify_result verification;
 
 typedef struct verifier {
     stk_reader reader;
-    stk_mem_buffer ids; /* classes, where the tally has values */
     stk_tally tally, odd;
     sums sums;
 } verifier;
@@ -67,30 +66,6 @@ static void note_kind(sums *s, uint64_t id, const stoke_image_info *info, int st
     if (status == STOKE_E_LABEL && stk_mask_is_colored(info) && id < s->first_colored) s->first_colored = id;
 }
 
-static int has_odd_value(const stoke_labels *labels, const stoke_image *values)
-{
-    uint32_t any = 0;
-    for (uint32_t y = 0; y < values->height; y++) {
-        const uint16_t *row = (const uint16_t *)((const uint8_t *)values->data + y * values->stride);
-        for (uint32_t x = 0; x < values->width; x++) any |= labels->table[row[x]];
-    }
-    return (any & STK_LABEL_BAD) != 0;
-}
-
-/* Values as the file has them, in the reader, two bytes each: whether each is a class by what was set. Only
- * for the place of one that is none are they mapped, which takes memory. */
-static int check_values(const verification *v, verifier *self, const stoke_image *values, stoke_error *why)
-{
-    const uint8_t depth = stoke_labels_depth(v->labels);
-    stoke_image ids = *values;
-    if (!has_odd_value(v->labels, values)) return STOKE_OK;
-    ids.depth = depth;
-    ids.stride = (size_t)ids.width * depth;
-    ids.data = stk_buffer_reserve(&self->ids, ids.stride * ids.height);
-    if (!ids.data) return stk_fail(why, STOKE_E_NOMEM, "no memory for %u x %u ids", ids.width, ids.height);
-    return stoke_labels_apply(v->labels, values, &ids, why);
-}
-
 /* *by_label: a value that is no class is all there is to complain of. */
 static int check_mask(verification *v, verifier *self, uint64_t id, const stoke_sample *sample,
                       const stoke_image_info *image, int *by_label, stoke_error *why)
@@ -105,7 +80,7 @@ static int check_mask(verification *v, verifier *self, uint64_t id, const stoke_
     /* An image that could not be read has width 0 and has been reported: its mask is judged alone. */
     if (r == STOKE_OK && image->width) r = stk_pair_count(&self->sums.pairs, wanted, image, &info, why);
     if (r != STOKE_OK) return r;
-    if (v->values && v->params->classes) r = check_values(v, self, &ids, why);
+    if (v->values && v->params->classes) r = stk_labels_check(v->labels, &ids, why);
     *by_label = r == STOKE_E_LABEL;
     if (r == STOKE_OK || *by_label) stk_tally_add(r ? &self->odd : &self->tally, &ids);
     return r;
@@ -176,7 +151,6 @@ static void finish(void *context, void *member)
         add_size(&v->sums, self->sums.min_width, self->sums.min_height);
         add_size(&v->sums, self->sums.max_width, self->sums.max_height);
     }
-    stk_buffer_free(&self->ids);
     stk_reader_finish(&self->reader);
 }
 

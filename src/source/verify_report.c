@@ -10,6 +10,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/source/dataset_private.h"
 #include "src/source/mask_rules.h"
 #include "src/source/names.h"
 #include "src/source/quarantine.h"
@@ -236,6 +237,16 @@ int stk_verify_write(stk_verify_result *v, stoke_verify_report *report, stoke_er
     int mapped = 0, r = STOKE_OK;
     report->ignore_index = v->params->ignore_index;
     stk_pair_remarks(&s->pairs, (stoke_orientation)v->params->orientation, add_remark, report);
+    char unread[256];
+    if (*stoke_dataset_unread(v->dataset, unread, sizeof unread)) {
+        snprintf(text, sizeof text, "Left out: %s; JPEG, PNG, WebP and TIFF are read.", unread);
+        add_remark(report, text);
+    }
+    if (v->dataset->test) {
+        snprintf(text, sizeof text, "There is a test part, %.300s: it is read with `split` test only.",
+                 v->dataset->test);
+        add_remark(report, text);
+    }
     /* Where no mask could be read there is nothing to judge by but the list of bad files. */
     if (has_pixels(v->tally) || has_pixels(v->odd) || s->first_colored < UINT64_MAX)
         r = take_labels(v, report, &mapped, err);

@@ -62,14 +62,18 @@ int stk_resolve_names_beforehand(stk_resolve_ctx *s, stk_names *names);
 /* What was seen in the masks of a set. */
 typedef struct stk_resolve_survey {
     stk_tally *train,
-        *val;              /* pixels by value, or by class when there is a label map; val NULL: no such set */
-    uint64_t read, masks;  /* of so many, in both */
-    uint64_t bad;          /* could not be read */
-    stoke_error first_bad; /* the first of them; the message has its path */
-    const char *jpeg;      /* the path of a mask that is a JPEG file; NULL: none is */
+        *val;             /* pixels by value, or by class when there is a label map; val NULL: no such set */
+    uint64_t read, masks; /* of so many, in both */
+    uint64_t bad;         /* could not be read */
+    uint64_t odd[2];      /* of train, of val: hold a value that is none of the classes that were given, */
+    uint64_t looked[2];   /* of so many that were read */
+    stoke_error first_odd[2]; /* the first of them; the message has its path */
+    stoke_error first_bad;    /* the first of them; the message has its path */
+    const char *jpeg;         /* the path of a mask that is a JPEG file; NULL: none is */
 } stk_resolve_survey;
-/* resolve_values.c: reads up to `most` masks of each set, evenly spread. `labels` says what to count. */
-int stk_survey_masks(stk_resolve_ctx *s, const stoke_labels *labels, uint64_t most,
+/* resolve_values.c: reads up to `most` masks of each set, evenly spread. `labels` says what to count;
+ * `given`, of masks that are counted by value, which values are classes (NULL: nobody said). */
+int stk_survey_masks(stk_resolve_ctx *s, const stoke_labels *labels, const stoke_labels *given, uint64_t most,
                      stk_resolve_survey *survey);
 void stk_survey_free(stk_resolve_survey *survey);
 

@@ -16,6 +16,7 @@
 #include "src/base/number.h"
 #include "src/source/mask_rules.h"
 #include "src/source/labels.h"
+#include "src/source/quarantine.h"
 #include "src/source/reader.h"
 #include <stoke/terminal.h>
 
@@ -156,16 +157,66 @@ static int read_weights(const stk_resolve_ctx *s, const char *text)
 
 /* ---- the whole ---- */
 
+/* Values that are no class, or but one of them: a glance may have met the only such masks. */
+static int is_worth_more(const stk_resolve_survey *survey)
+{
+    uint32_t values = 0;
+    for (uint32_t v = 0; v < STK_TALLY_IDS; v++)
+        values += survey->train->pixels[v] || (survey->val && survey->val->pixels[v]);
+    return survey->odd[0] || survey->odd[1] || values < 2;
+}
+
+/* By value, compared with the classes that were given. */
+static int survey_values(stk_resolve_ctx *s, uint64_t most, stk_resolve_survey *survey)
+{
+    stoke_data_params p = s->setup->train;
+    stoke_labels *labels = NULL, *given = NULL;
+    if (stk_ignores_a_class(&p)) p.ignore_index = UINT16_MAX; /* as the judgement will say */
+    int r = stoke_labels_create(&labels, "identity", STK_LABEL_VALUES, -1, s->err);
+    if (!r && p.classes) r = stk_labels_of(&given, &p, s->err);
+    if (!r) r = stk_survey_masks(s, labels, given, most, survey);
+    if (!r && most == MASKS_GLANCE && survey->read < survey->masks && is_worth_more(survey)) {
+        stk_survey_free(survey);
+        r = stk_survey_masks(s, labels, given, MASKS_MOST, survey);
+    }
+    stoke_labels_destroy(&labels);
+    stoke_labels_destroy(&given);
+    return r;
+}
+
 /* With a map the ids are what it gives; without one every value is looked at as it is. */
 static int survey_for(stk_resolve_ctx *s, int raw, int balanced, stk_resolve_survey *survey)
 {
     const stoke_data_params *p = &s->setup->train;
+    const uint64_t most = p->classes && !balanced ? MASKS_GLANCE : MASKS_MOST;
     stoke_labels *labels = NULL;
-    int r = raw ? stoke_labels_create(&labels, "identity", STK_LABEL_VALUES, -1, s->err)
-                : stk_labels_of(&labels, p, s->err);
-    if (!r) r = stk_survey_masks(s, labels, p->classes && !balanced ? MASKS_GLANCE : MASKS_MOST, survey);
+    int r = raw ? survey_values(s, most, survey) : stk_labels_of(&labels, p, s->err);
+    if (!r && !raw) r = stk_survey_masks(s, labels, NULL, most, survey);
     stoke_labels_destroy(&labels);
     return r ? r : check_read(s, survey);
+}
+
+/* What a loader would find one by one, before it ends for too many of them. */
+static int judge_odd(const stk_resolve_ctx *s, const stk_resolve_survey *survey, int part)
+{
+    const uint64_t odd = survey->odd[part], looked = survey->looked[part];
+    const char *first = survey->first_odd[part].message;
+    uint64_t allowed;
+    if (!odd) return STOKE_OK;
+    const uint64_t count = stoke_dataset_count(part ? s->setup->val_set : s->setup->train_set);
+    const int r = stk_fuse_limit(s->setup->train.max_bad, count, &allowed, s->err);
+    if (r) return r;
+    /* Of a large set only some masks were looked at: twice the share that is allowed is no accident. */
+    if (odd > allowed || (double)odd / (double)looked > 2 * (double)allowed / (double)count)
+        return stk_fail(
+            s->err, STOKE_E_LABEL,
+            "%llu of %llu masks hold a value that is no class, and `max_bad` allows %s. The first: %s",
+            (unsigned long long)odd, (unsigned long long)looked, STOKE_COUNT(allowed, "bad sample"), first);
+    stk_resolve_say(s,
+                    "%llu of %llu masks hold%s a value that is no class and cannot be used, the first: %s; "
+                    "`stoke verify` lists them.",
+                    (unsigned long long)odd, (unsigned long long)looked, odd == 1 ? "s" : "", first);
+    return STOKE_OK;
 }
 
 /* Classes by a map that was given: as many as it can give. */
@@ -227,9 +278,12 @@ static int judge(stk_resolve_ctx *s, const stk_resolve_survey *survey, const stk
                                      .names = names->count,
                                      .names_found = names->found };
     stk_mask_rules judgement;
-    const int r = (raw ? stk_judge_values : stk_judge_range)(p, &values, say_it, s, &judgement, s->err);
+    int r = (raw ? stk_judge_values : stk_judge_range)(p, &values, say_it, s, &judgement, s->err);
     if (r) return r;
     if (chosen) say_sample(s, survey);
+    /* Where the values were mapped they are classes after all. */
+    for (int part = 0; !*judgement.label_map && part < 2; part++)
+        if ((r = judge_odd(s, survey, part))) return r;
     p->classes = judgement.classes;
     p->ignore_index = judgement.ignore_index;
     if (*judgement.label_map && !(p->label_map = stk_resolve_keep(s, judgement.label_map)))
@@ -246,7 +300,7 @@ static int settle_count(stk_resolve_ctx *s, int raw, int balanced, stk_resolve_s
     int r = raw || open ? stk_resolve_names_beforehand(s, &names) : take_map(s);
     if (!r && !raw && !open) stk_judge_ignore(p, p->classes, say_it, s, &p->ignore_index);
     if (!r) r = check_count(s);
-    if (!r && (raw || open || balanced)) r = survey_for(s, raw, balanced, survey);
+    if (!r) r = survey_for(s, raw, balanced, survey);
     return !r && (raw || open) ? judge(s, survey, &names, raw) : r;
 }
 

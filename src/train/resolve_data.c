@@ -32,9 +32,10 @@ static int check_data(const stk_resolve_ctx *s)
     if (p->world != 1 || p->rank)
         return stk_fail(s->err, STOKE_E_INVALID, "`world` %lld, `rank` %lld: training runs in one process",
                         (long long)p->world, (long long)p->rank);
-    if (p->split == STOKE_SPLIT_VAL)
+    if (p->split == STOKE_SPLIT_VAL || p->split == STOKE_SPLIT_TEST)
         return stk_fail(s->err, STOKE_E_INVALID,
-                        "`split` val: training takes the train part and validates on val; leave `split` out");
+                        "`split` %s: training takes the train part and validates on val; leave `split` out",
+                        p->split == STOKE_SPLIT_VAL ? "val" : "test");
     if (p->weights && p->order != STOKE_ORDER_WEIGHTED)
         return stk_fail(s->err, STOKE_E_INVALID,
                         "`weights` %s has no effect without `order` weighted: give both or neither",
@@ -137,6 +138,9 @@ static int check_sets(const stk_resolve_ctx *s)
                         STOKE_COUNT(stoke_dataset_count(setup->train_set), "sample"),
                         (unsigned long long)stoke_dataset_count(setup->val_set),
                         setup->train.val_split > 0 ? "" : ", as the set is divided");
+    char unread[256];
+    if (*stoke_dataset_unread(setup->train_set, unread, sizeof unread))
+        stk_resolve_say(s, "Left out: %s; JPEG, PNG, WebP and TIFF are read.", unread);
     const size_t notes = stoke_dataset_notes(setup->train_set);
     if (notes)
         stk_resolve_say(

@@ -118,6 +118,7 @@ static void settle_orientation(stk_resolve_ctx *s, const stk_pair_counts *counts
 {
     stoke_data_params *p = &s->setup->train;
     stk_pair_remarks(counts, (stoke_orientation)p->orientation, say_it, s);
+    p->orientation = stk_pair_settle(counts, (stoke_orientation)p->orientation);
     if (p->orientation != STOKE_ORIENTATION_AUTO || counts->upright || !counts->stored) return;
     p->orientation = STOKE_ORIENTATION_IGNORE;
     stk_resolve_say(s, "So is every picture this run's network will predict (`orientation` ignore).");

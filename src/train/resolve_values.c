@@ -14,6 +14,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/parallel_for.h"
+#include "src/source/labels_private.h"
 #include "src/source/mask_rules.h"
 #include "src/source/reader.h"
 
@@ -21,14 +22,16 @@
 typedef struct look {
     const stoke_dataset *set;
     const stoke_data_params *params;
-    const stoke_labels *labels;
+    const stoke_labels *labels, *given;
     uint64_t count; /* masks to read */
     stk_tally *sum;
-    pthread_mutex_t lock; /* of what follows */
-    uint64_t bad, first;  /* how many, and the lowest id */
-    stoke_error why;      /* of that one */
-    uint64_t colored;     /* the lowest id of a mask that is a colour picture; UINT64_MAX: none */
-    uint64_t jpeg;        /* and of a JPEG file */
+    pthread_mutex_t lock;    /* of what follows */
+    uint64_t bad, first;     /* how many, and the lowest id */
+    stoke_error why;         /* of that one */
+    uint64_t odd, first_odd; /* the same of masks with a value that is no class */
+    stoke_error why_odd;
+    uint64_t colored; /* the lowest id of a mask that is a colour picture; UINT64_MAX: none */
+    uint64_t jpeg;    /* and of a JPEG file */
 } look;
 
 typedef struct member {
@@ -40,6 +43,15 @@ static int start(void *context, void *state, stoke_error *err)
 {
     (void)context;
     return stk_reader_start(&((member *)state)->reader, err);
+}
+
+/* Read, and yet not to be used: a value is none of the classes. */
+static void note_odd(look *l, uint64_t id, const stoke_error *why)
+{
+    pthread_mutex_lock(&l->lock);
+    if (id < l->first_odd) l->first_odd = id, l->why_odd = *why;
+    l->odd++;
+    pthread_mutex_unlock(&l->lock);
 }
 
 static int read_one(void *context, void *state, uint64_t item, stoke_error *err)
@@ -59,6 +71,7 @@ static int read_one(void *context, void *state, uint64_t item, stoke_error *err)
     }
     if (!r) {
         stk_tally_add(&self->tally, &ids);
+        if (l->given && stk_labels_check(l->given, &ids, &why)) note_odd(l, id, &why);
         return STOKE_OK;
     }
     if (r == STOKE_E_NOMEM) {
@@ -84,6 +97,15 @@ static void finish(void *context, void *state)
 
 /* ---- both sets ---- */
 
+static void tell_odd(const look *l, int part, stk_resolve_survey *survey)
+{
+    survey->looked[part] = l->count - l->bad;
+    survey->odd[part] = l->odd;
+    if (!l->odd) return;
+    survey->first_odd[part] = l->why_odd;
+    stk_error_prefix(&survey->first_odd[part], stoke_dataset_sample(l->set, l->first_odd).mask_path);
+}
+
 static int look_at(const stk_resolve_ctx *s, look *l, stk_resolve_count *progress, stk_resolve_survey *survey)
 {
     const stk_parallel_job job = { l->count, l, sizeof(member), start, read_one, finish };
@@ -105,7 +127,7 @@ static int look_at(const stk_resolve_ctx *s, look *l, stk_resolve_count *progres
     return r;
 }
 
-int stk_survey_masks(stk_resolve_ctx *s, const stoke_labels *labels, uint64_t most,
+int stk_survey_masks(stk_resolve_ctx *s, const stoke_labels *labels, const stoke_labels *given, uint64_t most,
                      stk_resolve_survey *survey)
 {
     const stk_setup *setup = s->setup;
@@ -122,9 +144,11 @@ int stk_survey_masks(stk_resolve_ctx *s, const stoke_labels *labels, uint64_t mo
         looks[i] = (look){ .set = sets[i],
                            .params = &setup->train,
                            .labels = labels,
+                           .given = given,
                            .count = count < most ? count : most,
                            .sum = i ? survey->val : survey->train,
                            .first = UINT64_MAX,
+                           .first_odd = UINT64_MAX,
                            .colored = UINT64_MAX,
                            .jpeg = UINT64_MAX };
         progress.total += looks[i].count;
@@ -133,6 +157,7 @@ int stk_survey_masks(stk_resolve_ctx *s, const stoke_labels *labels, uint64_t mo
     for (size_t i = 0; !r && i < n_sets; i++) {
         pthread_mutex_init(&looks[i].lock, NULL);
         r = look_at(s, &looks[i], &progress, survey);
+        if (!r) tell_odd(&looks[i], (int)i, survey);
         pthread_mutex_destroy(&looks[i].lock);
     }
     return r;

@@ -273,6 +273,7 @@ int stoke_trainer_open(stoke_trainer **out, const stoke_data_params *data, const
     t->folder_fd = -1;
     t->last_loss = t->lr = t->gradient_norm = NAN;
     const int r = build(t, data, params, err);
+    t->useless = r != STOKE_OK;
     if (r)
         stoke_trainer_close(&t);
     else
@@ -296,6 +297,7 @@ void stoke_trainer_close(stoke_trainer **trainer)
     stoke_loader_destroy(&t->train);
     stoke_net_close(&t->net);
     stk_trainer_drop_remarks(t);
+    if (t->is_alone && t->useless) stk_trainer_discard_folder(t);
     stk_free(t->identity);
     stk_free(t->folder);
     if (t->folder_fd >= 0) close(t->folder_fd); /* and with it the lock */

@@ -61,6 +61,9 @@ struct stoke_trainer {
 
     char *folder;
     int folder_fd;  /* holds the lock on the folder; -1: none */
+    int is_new;     /* the folder was made for this run */
+    int is_alone;   /* and all that is in it */
+    int useless;    /* the run failed before its first step */
     int resumed;    /* from a checkpoint */
     int new_scores; /* forced: those of the checkpoint were measured otherwise */
     char *identity;
@@ -137,6 +140,9 @@ void stk_trainer_live(stoke_trainer *trainer, stoke_live_phase phase);
 int stk_trainer_find_folder(stoke_trainer *trainer, stoke_error *err);
 /* Makes it, locks it. */
 int stk_trainer_claim_folder(stoke_trainer *trainer, stoke_error *err);
+/* Removes a folder that was made for a run without a step, so that its name is free again: the files that a
+ * run begins with, and the folder where nothing else is in it. */
+void stk_trainer_discard_folder(const stoke_trainer *trainer);
 /* config.yaml. Not before the state was taken over: that of a run that cannot go on like this must stay. */
 int stk_trainer_write_config(const stoke_trainer *trainer, stoke_error *err);
 /* "FOLDER/NAME"; stk_free it. NULL: no memory, said in err. */

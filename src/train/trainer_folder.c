@@ -10,10 +10,12 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/base/ours.h"
 #include "src/base/retry.h"
 #include "src/base/terminal.h"
 #include "src/train/run_place.h"
@@ -124,11 +126,36 @@ static int sweep(const stoke_trainer *t, stoke_error *err)
 
 int stk_trainer_claim_folder(stoke_trainer *t, stoke_error *err)
 {
+    t->is_new = !t->setup.params.resume && access(t->folder, F_OK) != 0;
     int r = t->setup.params.resume ? STOKE_OK : stk_make_folders(t->folder, err);
     if (!r) r = lock(t, err);
     /* Another process may have had a whole run there since it was looked at. */
     if (!r) r = t->setup.params.resume ? sweep(t, err) : check_new(t, err);
+    t->is_alone = !r && !t->setup.params.resume;
     return r;
+}
+
+/* What a run writes before its first step; names that we alone give. */
+static int is_beginning(const char *name)
+{
+    static const char *const names[] = { "config.yaml", "live",          "log.jsonl",
+                                         "metrics.csv", STK_OURS_MARKER, "quarantine.jsonl" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i])) return 1;
+    return !strncmp(name, "events.out.tfevents.", 20);
+}
+
+void stk_trainer_discard_folder(const stoke_trainer *t)
+{
+    struct stat st;
+    DIR *d = stk_opendir(t->folder);
+    if (!d) return;
+    for (const struct dirent *e; (e = stk_readdir(d));)
+        if (is_beginning(e->d_name) && fstatat(t->folder_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(st.st_mode))
+            unlinkat(t->folder_fd, e->d_name, 0);
+    stk_closedir(d);
+    if (t->is_new) rmdir(t->folder); /* stays where somebody put a file of his own */
 }
 
 int stk_trainer_write_config(const stoke_trainer *t, stoke_error *err)

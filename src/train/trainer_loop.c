@@ -347,7 +347,8 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     stk_log_writer_end(t->log, t->now.step, stk_trainer_clock(t), r ? own.message : why, NULL);
     stk_trainer_check_log(t);
     t->log_state = STK_LOG_ENDED;
-    make_report(t);
+    t->useless = r && t->is_alone && !t->now.step;
+    if (!t->useless) make_report(t);
     stk_trainer_say_missing(t);
     say_of_waiting(t); /* the report says so by itself, from the times in the log */
     t->now.seconds = t->earlier = stk_trainer_clock(t);

@@ -207,6 +207,7 @@ def completion():
                   f'COMP_CWORD={len(words) - 1}; _stoke; echo "${{COMPREPLY[@]}}"'
         return subprocess.run(['bash', '-c', program], capture_output=True, text=True, check=True).stdout.split()
     equal(complete('stoke', 'ver'), ['verify'])
+    equal(complete('stoke', 'help', 'fil'), ['files'])
     equal(complete('stoke', 'bench', ''), ['data', 'pix', 'net', 'step', 'transfer', 'device'])
     equal(complete('stoke', 'hash', '--resume-at'), ['--resume-at'])
     equal(complete('stoke', 'bench', 'data', '--swe'), ['--sweep'])

@@ -126,6 +126,34 @@ def splits():
     equal(stoke_json('eval', RUN, '--split', 'train')['samples'] + stoke_json('eval', RUN)['samples'], 12)
 
 
+def another_set():
+    """The run's share for validation says nothing about it; of its own set, wherever it lies now, it does."""
+    other = make_set('another', count=9, size='40x56', classes=CLASSES, seed=8)
+    done = stoke('eval', RUN, '--data', other)
+    contains(done.stderr, 'not the set of the run', 'split all: 9 pictures')
+    assert stoke_json('eval', RUN, '--data', other, '--val-split', 0.4)['samples'] < 9
+    own = stoke_json('eval', RUN)['samples']
+    equal(stoke_json('eval', RUN, '--data', SET + '/.')['samples'], own)
+    os.rename(SET, path('moved'))
+    equal(stoke_json('eval', RUN, '--data', path('moved'))['samples'], own)
+    os.rename(path('moved'), SET)
+
+
+def test_part():
+    parts = path('parts')
+    for part in ('train', 'test'):
+        shutil.copytree(os.path.join(SET, 'images'), os.path.join(parts, part, 'images'))
+        shutil.copytree(os.path.join(SET, 'masks'), os.path.join(parts, part, 'masks'))
+    os.remove(os.path.join(parts, 'test', 'images', files_below(os.path.join(parts, 'test', 'images'))[0]))
+    contains(stoke('verify', parts).stdout, 'There is a test part', '--split test')
+    got = stoke_json('eval', RUN, '--data', parts, '--split', 'test')
+    equal((got['split'], got['samples']), ('test', 11))
+    stoke('predict', RUN, '--data', parts, '--split', 'test', '--out', path('parts-out'))
+    equal(len([name for name in files_below(path('parts-out')) if name.endswith('.png')]), 11)
+    contains(stoke('eval', RUN, '--split', 'test', code=1).stderr, 'has no test part')
+    contains(stoke('train', parts, '--split', 'test', '--dry-run', code=2).stderr, '--split test: training takes')
+
+
 def settings_of_others():
     """--config replaces the run's."""
     with open(path('other.yaml'), 'w', encoding='utf-8') as stream:
@@ -190,6 +218,8 @@ sys.exit(tap.run([
     ('a network alone', a_network_alone),
     ('names of classes', names_of_classes),
     ('splits', splits),
+    ('another set', another_set),
+    ('the test part', test_part),
     ("--config replaces the run's settings", settings_of_others),
     ('classes that disagree', classes_that_disagree),
     ('bad files', bad_files),

@@ -19,7 +19,8 @@ def answer_for_people():
     """A plot, three readings, a verdict; one picture is written and nothing else."""
     work = path('empty')
     os.mkdir(work)
-    done = stoke('find-lr', *TINY, cwd=work)
+    done = stoke('find-lr', *TINY, '--steps', 30, cwd=work)
+    contains(done.stderr, 'remark: --steps belongs to the run that follows; the sweep has 100 steps (--sweep-steps)')
     contains(done.stdout, 'half of the fall', 'nine tenths', 'lowest', 'curve: find-lr.svg (')
     contains(done.stderr, 'memory: ')
     assert sum(len(line) > 60 for line in done.stdout.splitlines()) >= 4, f'no plot\n{done.stdout}'

@@ -44,14 +44,19 @@ def both_refuse(folder, *words):
 
 def jpeg_masks():
     both_refuse(make('jpeg', lambda n: stripes(0, 3, 11, 3, 0, 11), ending='jpg'), 'the masks are JPEG files', 'Save masks as PNG')
-    # Who gives the number of classes is told as well, and not stopped by it.
+    # Who gives the number of classes is told as well, and stopped only by values beyond it.
     contains(stoke('verify', path('jpeg'), '--classes', 12, code=None).stdout, 'The masks are JPEG files')
-    contains(dry(path('jpeg'), '--classes', 12), 'The masks are JPEG files')
+    contains(dry(path('jpeg'), '--classes', 20), 'The masks are JPEG files')
+    contains(dry(path('jpeg'), '--classes', 12, code=1), 'The masks are JPEG files', 'masks hold a value that is no class')
 
 
 def nothing_to_learn():
     both_refuse(make('zero', lambda n: stripes(0)), 'nothing but 0', 'there is nothing to learn')
     both_refuse(make('void', lambda n: stripes(255)), 'nothing but 255', '--ignore-index')
+    # With the number of classes it is a remark.
+    said = 'The masks hold nothing but 0'
+    contains(dry(path('zero'), '--classes', 2), said, 'there is nothing to learn')
+    contains(stoke('verify', path('zero'), '--classes', 2).stdout, said)
 
 
 def colours():
@@ -108,7 +113,69 @@ def other_sizes():
 
 def one_behind_the_classes():
     folder = make('behind', lambda n: stripes(0, 1, 2, 3))
-    contains(stoke('verify', folder, '--classes', 3, code=1).stdout, 'value 3 at', '--ignore-index 3')
+    words = 'value 3 at', '--ignore-index 3'
+    contains(stoke('verify', folder, '--classes', 3, code=1).stdout, *words)
+    told = dry(folder, '--classes', 3, code=1)
+    contains(told, 'masks hold a value that is no class', '--max-bad', *words)
+    dry(folder, '--classes', 3, '--ignore-index', 3)
+    dry(folder, '--classes', 3, '--max-bad', '100%')
+    # One of many is the loader's business: more than a glance finds it, and it is told.
+    folder = make('rare', lambda n: stripes(0, 1, 3 if n == 64 else 2), count=130)
+    contains(dry(folder, '--classes', 3, '--max-bad', 2), '1 of ', 'holds a value that is no class', 'value 3 at')
+    contains(dry(folder, '--classes', 2, code=1), 'of 105 masks hold', 'value 2 at')
+    # A map that names none of the values.
+    contains(dry(folder, '--label-map', '7:0,8:1', code=1), 'not in the label map')
+
+
+def a_run_without_a_step():
+    """Its name is free again, and nothing that was there before is gone."""
+    folder = make('stepless', lambda n: stripes(0, 1, 2))
+    for n in range(12):
+        os.truncate(os.path.join(folder, 'images', f'{n}.png'), 100)
+    command = ('train', folder, '--size', 32, '--batch', 2, '--steps', 1, '--runs', path('stepless-runs'), '--name', 'x')
+    run = path('stepless-runs', 'x')
+    contains(stoke(*command, code=1).stderr, 'samples are bad')
+    assert not os.path.exists(run), os.listdir(run)
+    os.makedirs(run)
+    contains(stoke(*command, code=1).stderr, 'samples are bad')
+    equal(os.listdir(run), [])
+
+
+def which_way_up():
+    """verify, show, train and eval take images alike whose mask cannot tell by its size."""
+    folder = make('turned', lambda n: stripes(0, 1, 2) if n % 2 else stripes(0, 1, 2, height=48, width=36))
+    for n in range(12):
+        name = os.path.join(folder, 'images', f'{n}.png')
+        exif = Image.Exif()
+        exif[0x0112] = 3 if n % 2 else 6
+        Image.open(name).save(name.replace('.png', '.jpg'), exif=exif)
+        os.remove(name)
+    said = '6 images have an orientation (EXIF) and a mask that fits both ways: taken upright like the others (--orientation apply'
+    contains(stoke('verify', folder).stdout, said)
+    contains(stoke('show', folder, '--size', 32, '--out', path('turned.png')).stderr, said)
+    small = ('--size', 32, '--batch', 2, '--runs', path('runs'))
+    contains(stoke('train', folder, *small, '--steps', 1, '--name', 'turned').stderr, said)
+    contains(open(path('runs', 'turned', 'config.yaml'), encoding='utf-8').read(), '\norientation: apply\n')
+    as_run = stoke_json('eval', path('runs', 'turned'), '--split', 'all')
+    done = stoke('eval', path('runs', 'turned'), '--split', 'all', '--orientation', 'auto')
+    contains(done.stderr, said)
+    contains(done.stdout, f'mean IoU {as_run["miou"]:.4f}')
+
+
+def other_formats():
+    """Pictures that nobody reads are named, by verify, train and whoever finds nothing else."""
+    folder = make('formats', lambda n: stripes(0, 1, 2))
+    for name in 'a.bmp', 'b.BMP', 'c.gif':
+        open(os.path.join(folder, 'images', name), 'wb').close()
+    write(os.path.join(folder, 'images'), 'notes.txt', 'a note is no picture')
+    contains(stoke('verify', folder).stdout, 'Left out: 2 .bmp, 1 .gif; JPEG, PNG, WebP and TIFF are read')
+    contains(dry(folder), 'Left out: 2 .bmp, 1 .gif')
+    contains(stoke('hash', folder, '--size', 32).stderr, 'left out: 2 .bmp, 1 .gif')
+    bare = path('formats', 'bare')
+    os.makedirs(bare)
+    open(os.path.join(bare, 'x.bmp'), 'wb').close()
+    contains(stoke('verify', '--images', bare, code=1).stderr, 'no JPEG, PNG, WebP or TIFF files; there are: 1 .bmp')
+    contains(stoke('verify', bare, code=1).stderr, 'Files that are not read: 1 .bmp')
 
 
 def write(folder, name, text):
@@ -140,6 +207,16 @@ def names():
     contains(stoke('verify', folder, '--names', 'a\x1b[2J,b', code=2).stderr, 'control character')
     contains(dry(folder, '--names', 'sky,road'), '--names has 2 names for 3 classes')
     contains(dry(folder, '--names', 'a,b,c,d,e'), '5 classes, from the values 0 to 2 in the masks and 5 names, of which 2 occur in none')
+
+
+def names_without_a_font():
+    folder = make('fontless', lambda n: stripes(0, 1, 2), count=2)
+    show = ('show', folder, '--size', 32, '--out', path('fontless.png'))
+    for font, names, said in ((path('none.ttf'), '天空,b,c', 'show ? for U+5929'), (path('none.ttf'), 'a,b,c', None), ('none', '天空,b,c', None)):
+        told = stoke(*show, '--names', names, env={**os.environ, 'STOKE_FONT': font}).stderr
+        if said:
+            contains(told, said, 'install fonts-wqy-microhei, or set STOKE_FONT=FILE')
+        equal('no font here' in told, bool(said), told)
 
 
 def names_beside_the_set():
@@ -183,7 +260,11 @@ sys.exit(tap.run([
     ('300 classes', many_classes),
     ('masks of another size', other_sizes),
     ('a value one behind the classes', one_behind_the_classes),
+    ('a run without a step', a_run_without_a_step),
+    ('which way up', which_way_up),
+    ('other formats', other_formats),
     ('names', names),
+    ('names without a font', names_without_a_font),
     ('names beside the set', names_beside_the_set),
     ('names of a run', names_of_a_run),
 ]))

@@ -26,7 +26,7 @@ def strip(*args, draws=3, folder=SET):
     """The tiles of a single strip at their own size: [as it is, draws...], images and overlays."""
     out = path('strip.png')
     answer = stoke_json('show', folder, '--ops', '--columns', draws, '--size', f'{HEIGHT}x{WIDTH}', '--tile', WIDTH, '--out',
-                        out, *args)
+                        out, *(() if '--sample' in args else ('--sample', 0)), *args)
     with Image.open(out) as picture:
         pixels = np.asarray(picture)
     lefts = [MARGIN + i * (WIDTH + ASIDE) for i in range(draws + 1)]
@@ -38,7 +38,7 @@ def strip(*args, draws=3, folder=SET):
 
 def everything():
     out = path('ops.png')
-    answer = stoke_json('show', SET, '--ops', '--columns', 3, cwd=path())
+    answer = stoke_json('show', SET, '--ops', '--columns', 3, '--sample', 0, cwd=path())
     equal((answer['path'], answer['draws'], answer['sample']), ('ops.png', 3, '000000'))
     equal((answer['height'], answer['width']), (HEIGHT // 2, WIDTH // 2), 'half the sample')
     assert {'hflip', 'random_crop', 'center_crop'} <= set(answer['ops']), answer['ops']
@@ -122,6 +122,20 @@ def other_samples():
     contains(stoke('show', SET, '--ops', '--sample', 5, code=2).stderr, '--sample 5', '5 samples')
 
 
+def a_sample_to_look_at():
+    """Not the first: neither a dark one, nor a bright one, nor one of a single class."""
+    folder = path('night')
+    for part in ('images', 'masks'):
+        os.makedirs(os.path.join(folder, part))
+    for n, (light, classes) in enumerate(((5, 4), (250, 4), (120, 1), (120, 3), (120, 3))):
+        Image.fromarray(np.full((HEIGHT, WIDTH, 3), light, np.uint8)).save(os.path.join(folder, 'images', f'{n}.png'))
+        mask = np.arange(HEIGHT * WIDTH).reshape(HEIGHT, WIDTH) % classes
+        Image.fromarray(mask.astype(np.uint8)).save(os.path.join(folder, 'masks', f'{n}.png'))
+    command = ('show', folder, '--ops', '--only', 'hflip', '--out', path('night.png'))
+    equal(stoke_json(*command)['sample'], '3')
+    equal(stoke_json(*command, '--sample', 0)['sample'], '0')
+
+
 def one_sample_without_mask():
     folder = path('lonely')
     os.makedirs(folder)
@@ -179,6 +193,7 @@ sys.exit(tap.run([
     ('what does not go with the set says so', what_does_not_go_with_the_set_says_so),
     ('draws differ, and depend on the epoch alone', draws_differ),
     ('other samples', other_samples),
+    ('a sample to look at', a_sample_to_look_at),
     ('one sample without a mask', one_sample_without_mask),
     ('the same picture on every processor', same_on_every_processor),
     ('docs/augmentation.md names every setting', page_names_every_setting),

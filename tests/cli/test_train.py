@@ -47,6 +47,14 @@ def whole_run():
         assert 0 <= line['data_seconds'] <= line['seconds'], line
 
 
+def outlook_of_a_small_set():
+    small = make_set('small', count=7, size='64x64', classes=4)
+    told = stoke('train', small, '--size', 32, '--batch', 24, '--steps', 4, '--val-split', 0.2, '--dry-run').stderr
+    train, val = map(int, re.search(r'data: (\d+) pictures? to train on, (\d+) to', told).groups())
+    equal(train + val, 7)
+    contains(told, f'4 steps of {train} pictures,', f'{val} whole picture{"s" * (val > 1)} brought to', 'less than a tenth of a step')
+
+
 def json_result():
     answer = stoke_json('train', SET, *SMALL, '--steps', 2, '--name', 'j')
     equal((answer['step'], answer['steps'], answer['complete'], answer['interrupted']), (2, 2, True, False))
@@ -175,6 +183,7 @@ def on_a_terminal():
 
 sys.exit(tap.run([
     ('a whole run', whole_run),
+    ('outlook of a small set', outlook_of_a_small_set),
     ('--json', json_result),
     ('config.yaml repeats the run', config_repeats_the_run),
     ('in two sittings', in_two_sittings),

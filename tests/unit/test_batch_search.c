@@ -115,13 +115,22 @@ static void nothing_is_suggested_from_noise(void **state)
     assert_non_null(strstr(r.why, "Memory: "));
     assert_null(strstr(r.why, "Throughput"));
     assert_int_equal(m.loader_asked[m.calls - 1], 0); /* there is nothing to confirm */
+    /* Who asks for one all the same is told what it is worth. */
+    stoke_batch_params insisting = p;
+    insisting.although_busy = 1;
+    m = quiet;
+    m.cores_had = 0.9;
+    r = find(&m, &insisting);
+    assert_true(!r.too_busy && r.doubtful && r.batch && r.batch <= r.largest_ok);
+    assert_non_null(strstr(r.why, "Low confidence: the machine was busy, and its times scatter (0.9 of 2.0"));
+    assert_non_null(strstr(r.why, "Throughput"));
     /* The same times on a machine that gave what was wanted, or where nobody knows, are the machine's own. */
     const double had[] = { 1.9, 0 };
     for (int i = 0; i < 2; i++) {
         m = quiet;
         m.cores_had = had[i];
         r = find(&m, &p);
-        assert_true(!r.too_busy && r.batch);
+        assert_true(!r.too_busy && !r.doubtful && r.batch);
     }
     /* Times on a line are no accident. */
     m = quiet;

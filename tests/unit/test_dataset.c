@@ -373,6 +373,44 @@ static void ready_made_splits(void **state)
     }
 }
 
+static void test_parts_are_read_when_asked_for(void **state)
+{
+    static const struct {
+        const char *root, *files, *all, *test, *left; /* left: out of `all` */
+    } sets[] = {
+        { "a", "a/train/1.png a/trainannot/1.png a/val/2.png a/valannot/2.png a/test/3.png a/testannot/3.png",
+          "train/1 val/2", "test/3", "a/test" },
+        { "b", "b/train/images/1.png b/train/masks/1.png b/test/images/2.png b/test/masks/2.png", "train/1",
+          "test/2", "b/test/images" },
+        { "c",
+          "c/images/train/1.png c/masks/train/1.png c/images/val/2.png c/masks/val/2.png c/images/test/3.png "
+          "c/masks/test/3.png",
+          "train/1 val/2", "test/3", "c/images/test" },
+        { "d", "d/test/3.png d/testannot/3.png", "3", "test/3", NULL },
+        { "e", "e/images/test/3.png e/masks/test/3.png e/images/4.png e/masks/4.png", "4 test/3", "test/3",
+          NULL },
+        { "f", "f/images/1.png f/masks/1.png", "1", NULL, NULL },
+    };
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        stoke_data_params params = stoke_data_defaults();
+        stoke_dataset *dataset;
+        touch(state, sets[i].files);
+        params.data = unit_path(state, sets[i].root);
+        expect_names(&params, sets[i].all, 0);
+        assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
+        if (sets[i].left)
+            assert_string_equal(dataset->test, unit_path(state, sets[i].left));
+        else
+            assert_null(dataset->test);
+        stoke_dataset_close(&dataset);
+        params.split = STOKE_SPLIT_TEST;
+        if (sets[i].test)
+            expect_names(&params, sets[i].test, 0);
+        else
+            expect_error(&params, STOKE_E_NOTFOUND, "has no test part");
+    }
+}
+
 static void a_class_called_train_is_no_split(void **state)
 {
     step(state, "images/train/1.jpg images/bus/2.jpg masks/train/1.png masks/bus/2.png");
@@ -589,6 +627,7 @@ static void option_table_fits_the_enums(void **state)
         int expected;
     } pairs[] = {
         { "split", "val", offsetof(stoke_data_params, split), STOKE_SPLIT_VAL },
+        { "split", "test", offsetof(stoke_data_params, split), STOKE_SPLIT_TEST },
         { "decode", "fast", offsetof(stoke_data_params, decode), STOKE_DECODE_FAST },
         { "orientation", "apply", offsetof(stoke_data_params, orientation), STOKE_ORIENTATION_APPLY },
         { "orientation", "auto", offsetof(stoke_data_params, orientation), STOKE_ORIENTATION_AUTO },
@@ -718,6 +757,7 @@ int main(void)
         unit_test_with_folder(known_layouts),
         unit_test_with_folder(voc_and_cityscapes),
         unit_test_with_folder(ready_made_splits),
+        unit_test_with_folder(test_parts_are_read_when_asked_for),
         unit_test_with_folder(a_class_called_train_is_no_split),
         unit_test_with_folder(ambiguity_is_an_error),
         unit_test_with_folder(folders_without_masks),

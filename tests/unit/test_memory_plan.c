@@ -405,6 +405,18 @@ static void every_allocation_may_fail(void **state)
     }
 }
 
+static void terms_have_units_of_their_own(void **state)
+{
+    stoke_memory_sum sum = { 0 };
+    char text[256];
+    (void)state;
+    stoke_memory_add(&sum, "parameters", 1, 12000000000);
+    stoke_memory_add(&sum, "ring", 3, 17600000);
+    stoke_memory_add(&sum, "masks", 3, 35000);
+    stoke_memory_text(&sum, text, sizeof text);
+    assert_string_equal(text, "parameters 12.0 GB + ring 3 x 17.6 MB + masks 3 x 35.0 kB = 12.1 GB");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,6 +431,7 @@ int main(void)
         unit_test_with_folder(large_pictures_take_turns),
         unit_test_with_folder(one_large_picture_among_many_is_planned),
         unit_test_with_folder(every_allocation_may_fail),
+        cmocka_unit_test(terms_have_units_of_their_own),
     };
     return cmocka_run_group_tests_name("memory_plan", tests, NULL, NULL);
 }

@@ -205,6 +205,34 @@ static void training_looks_at_all_headers(void **state)
     stk_setup_free(&setup);
 }
 
+/* Half a turn leaves the size: such a mask was drawn as those beside it that tell. */
+static void masks_that_cannot_tell_follow_those_that_do(void **state)
+{
+    const stoke_train_params train = stoke_train_defaults();
+    stoke_data_params params = settling_plain(state);
+    stoke_orientation settled;
+    stoke_dataset *dataset;
+    char remarks[1024];
+    for (uint32_t i = 0; i < 8; i++) write_pair(state, i, i < 4 ? 6 : 3, i < 4 ? H : W, i < 4 ? W : H);
+    stk_setup setup = settling_make(&params, &train);
+    settling_said("4 images have an orientation (EXIF) and a mask that fits both ways: taken upright");
+    assert_int_equal(setup.train.orientation, STOKE_ORIENTATION_APPLY);
+    assert_int_equal(setup.val.orientation, STOKE_ORIENTATION_APPLY);
+    stk_setup_free(&setup);
+    assert_int_equal(stoke_dataset_open(&dataset, &params, NULL), 0);
+    assert_int_equal(stoke_dataset_orientation(dataset, &params, &settled, remarks, sizeof remarks, NULL), 0);
+    assert_int_equal(settled, STOKE_ORIENTATION_APPLY);
+    assert_contains(remarks, "4 images are turned upright");
+    assert_contains(remarks, "taken upright like the others");
+    stoke_dataset_close(&dataset);
+    /* One that was drawn on the stored picture: every pair by itself again. */
+    write_pair(state, 0, 6, W, H);
+    setup = settling_make(&params, &train);
+    settling_said("no mask tells by its size");
+    assert_int_equal(setup.train.orientation, STOKE_ORIENTATION_AUTO);
+    stk_setup_free(&setup);
+}
+
 enum { WIDE = 224, HIGH = 160 };
 
 /* PNG may have it behind the pixels, beyond the bytes that are read of most files. */
@@ -263,6 +291,7 @@ int main(void)
         unit_test_with_folder(each_by_its_own_mask),
         unit_test_with_folder(the_reason_names_the_setting),
         unit_test_with_folder(training_looks_at_all_headers),
+        unit_test_with_folder(masks_that_cannot_tell_follow_those_that_do),
         unit_test_with_folder(training_finds_what_is_behind_the_pixels),
         unit_test_with_folder(what_is_behind_the_pixels_can_turn_an_image_from_its_mask),
         unit_test_with_folder(pictures_to_predict_are_upright),

@@ -375,6 +375,8 @@ static void processor_alone(void **state)
     assert_string_equal(value(&a, "mixed_precision"), "false");
     assert_null(find(&a, "pin_memory"));
     assert_int_equal(a.memory, 0);
+    assert_non_null(
+        strstr(a.remark, "not measured here: left alone, `stoke train` takes batches of up to 8"));
     p.host_memory = UINT64_MAX; /* n/a */
     a = advise(&p);
     assert_null(strstr(find(&a, "batch_size")->why, "machine"));

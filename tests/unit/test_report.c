@@ -234,6 +234,36 @@ static void at(double seconds)
     fake_time = UINT64_C(1000000000) + (uint64_t)(seconds * 1e9);
 }
 
+/* By the pace of the small ones before it the time left of one large picture grew for as long as it took. */
+static void a_slow_one_has_no_time_left(void **state)
+{
+    static const struct {
+        double at;
+        uint64_t done;
+        int left;
+    } moments[] = {
+        { 10, 10, 1 }, { 20, 20, 1 }, { 35, 20, 1 }, { 45, 20, 0 }, { 60, 20, 0 }, { 70, 21, 1 }
+    };
+    (void)state;
+    char *text;
+    size_t size, before = 0;
+    FILE *out = open_memstream(&text, &size);
+    stoke_progress *p = stoke_progress_create(out, "predicting", "pictures");
+    at(0);
+    stk_progress_set_clock(p, fake_clock);
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
+        at(moments[i].at);
+        stoke_progress_update(p, moments[i].done, 30);
+        fflush(out);
+        assert_true(size > before);
+        assert_int_equal(strstr(text + before, " left") != NULL, moments[i].left);
+        before = size;
+    }
+    stoke_progress_destroy(&p);
+    fclose(out);
+    free(text);
+}
+
 static void log_gets_a_line_every_ten_seconds(void **state)
 {
     char *text;
@@ -432,6 +462,7 @@ int main(void)
         cmocka_unit_test(memory_for_people),
         cmocka_unit_test(seconds_for_people),
         cmocka_unit_test(log_gets_a_line_every_ten_seconds),
+        cmocka_unit_test(a_slow_one_has_no_time_left),
         cmocka_unit_test(cancel_is_passed_on),
         cmocka_unit_test(bar_on_a_terminal),
         cmocka_unit_test(narrow_bar_keeps_what_is_left),

@@ -126,12 +126,35 @@ static void empty_sides_are_errors(void **state)
     assert_int_equal(stoke_dataset_open(&dataset, &params, &err), STOKE_E_INVALID);
 }
 
+/* Of few samples a small share may take none: what would do is named, and does. */
+static void an_empty_part_names_a_share(void **state)
+{
+    stoke_data_params params = stoke_data_defaults();
+    stoke_dataset *dataset;
+    stoke_error err;
+    double share = 0;
+    write_files(state, 3);
+    params.data = unit_folder(state);
+    for (int split = STOKE_SPLIT_TRAIN; split <= STOKE_SPLIT_VAL; split++) {
+        params.split = split;
+        params.val_split = split == STOKE_SPLIT_VAL ? 0.001 : 0.999;
+        assert_int_equal(stoke_dataset_open(&dataset, &params, &err), STOKE_E_NOTFOUND);
+        const char *told = strstr(err.message, "names; ");
+        assert_non_null(told);
+        assert_int_equal(sscanf(told, "names; %lf would do", &share), 1);
+        params.val_split = share;
+        assert_int_equal(stoke_dataset_open(&dataset, &params, &err), STOKE_OK);
+        stoke_dataset_close(&dataset);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(share_is_what_was_asked),      cmocka_unit_test(shares_nest),
-        cmocka_unit_test(seeds_give_other_splits),      cmocka_unit_test(split_is_pinned),
-        unit_test_with_folder(adding_files_moves_none), unit_test_with_folder(empty_sides_are_errors),
+        cmocka_unit_test(share_is_what_was_asked),          cmocka_unit_test(shares_nest),
+        cmocka_unit_test(seeds_give_other_splits),          cmocka_unit_test(split_is_pinned),
+        unit_test_with_folder(adding_files_moves_none),     unit_test_with_folder(empty_sides_are_errors),
+        unit_test_with_folder(an_empty_part_names_a_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

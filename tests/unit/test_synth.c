@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
+#include <math.h>
+
+#include <stoke/report.h>
 #include <stoke/synth.h>
 #include <xxhash.h>
 
@@ -152,6 +155,46 @@ static void scenes_are_varied_and_in_range(void **state)
     }
     for (int i = 1; i < 6; i++) assert_true(count[i] > 60 * 128 * 128 / 100); /* every class: over 1 % */
     assert_true(count[0] > 60 * 128 * 128 / 3);
+}
+
+/* What is left of a colour without its grey, of length 1. */
+static void hue_of(const double rgb[3], double hue[3])
+{
+    const double grey = (rgb[0] + rgb[1] + rgb[2]) / 3;
+    double length = 0;
+    for (int c = 0; c < 3; c++) length += (rgb[c] - grey) * (rgb[c] - grey);
+    for (int c = 0; c < 3; c++) hue[c] = (rgb[c] - grey) / sqrt(length);
+}
+
+/* Who sees a blue square under a green overlay doubts the masks. */
+static void classes_look_like_their_colours(void **state)
+{
+    enum { CLASSES = 6 };
+    stoke_synth_params p = stoke_synth_defaults();
+    double sum[CLASSES][3] = { { 0 } }, drawn[3], shown[3];
+    (void)state;
+    p.height = p.width = 128;
+    for (uint64_t index = 0; index < 12; index++) {
+        picture d = draw(&p, index);
+        for (uint32_t i = 0; i < 128 * 128; i++)
+            for (int c = 0; c < 3; c++)
+                sum[((uint8_t *)d.mask.data)[i / 128 * d.mask.stride + i % 128]][c] +=
+                    ((uint8_t *)d.image.data)[i / 128 * d.image.stride + i % 128 * 3 + (size_t)c];
+        release(&d);
+    }
+    for (uint32_t id = 1; id < CLASSES; id++) {
+        uint32_t nearest = 0;
+        double best = -1;
+        hue_of(sum[id], drawn);
+        for (uint32_t k = 1; k < CLASSES; k++) {
+            uint8_t color[3];
+            stoke_class_color(k, color);
+            hue_of((double[3]){ color[0], color[1], color[2] }, shown);
+            const double near = drawn[0] * shown[0] + drawn[1] * shown[1] + drawn[2] * shown[2];
+            if (near > best) best = near, nearest = k;
+        }
+        assert_int_equal(nearest, id);
+    }
 }
 
 static void seed_index_and_size_matter(void **state)
@@ -347,6 +390,7 @@ int main(void)
         cmocka_unit_test(golden_scenes),
         cmocka_unit_test(mask_is_the_topmost_shape),
         cmocka_unit_test(scenes_are_varied_and_in_range),
+        cmocka_unit_test(classes_look_like_their_colours),
         cmocka_unit_test(seed_index_and_size_matter),
         unit_test_with_folder(wrong_params_are_refused),
         cmocka_unit_test(out_of_memory_is_an_error),

@@ -247,6 +247,10 @@ static int segformer_lines(adviser *a, fitted *f, stoke_error *err)
         line(a, "scheduler", tier->scheduler > 0 ? "cosine" : "none", STOKE_SOURCE_TABLE,
              tier->scheduler > 0 ? USUAL ": one is on, and cosine is what most take" : USUAL, tier->title);
     fit_remark(a, f);
+    if (!a->memory)
+        remark(a, "These are usual values for any trainer, not measured here: left alone, `stoke train` "
+                  "takes batches "
+                  "of up to 8 and the size of your pictures; `stoke find-batch` measures.");
     expect(a, card ? card->expected : a->memory ? NULL : &stk_expected_processor);
     return STOKE_OK;
 }

@@ -312,7 +312,9 @@ static int search(stk_batch_search *s, stoke_error *err)
             (unsigned)s->stopped.batch, stoke_outcome_name(s->stopped.outcome),
             *s->stopped.message ? s->stopped.message : "it said nothing");
     /* A line that fits every time within 5 % is no accident, however busy the machine. */
-    s->result->too_busy = !r && s->low && s->fit.disturbed && !s->fit.timed;
+    const int disturbed = !r && s->low && s->fit.disturbed && !s->fit.timed;
+    s->result->too_busy = disturbed && !s->params->although_busy;
+    s->result->doubtful = disturbed && s->params->although_busy;
     if (!r && s->low && !s->result->too_busy) r = choose(s, err);
     if (r) return r;
     stk_batch_fit_make(&s->fit, s->result->trial, s->result->n_trials);

@@ -57,16 +57,20 @@ static void say_memory(const stk_batch_search *s)
     say(result, ". ");
 }
 
+static void say_busy(const stk_batch_search *s, const char *what)
+{
+    const stk_batch_fit *fit = &s->fit;
+    if (fit->cores_had < fit->cores_wanted)
+        say(s->result, "%s (%.1f of %.1f cores were had)", what, fit->cores_had, fit->cores_wanted);
+    else
+        say(s->result, "%s (steps of one trial differ by half and more)", what);
+}
+
 /* What is certain when times are not. */
 static void say_too_busy(stk_batch_search *s)
 {
     stoke_batch_result *result = s->result;
-    const stk_batch_fit *fit = &s->fit;
-    if (fit->cores_had < fit->cores_wanted)
-        say(result, "This machine is too busy to tell (%.1f of %.1f cores were had)", fit->cores_had,
-            fit->cores_wanted);
-    else
-        say(result, "This machine is too busy to tell (steps of one trial differ by half and more)");
+    say_busy(s, "This machine is too busy to tell");
     say(result, ": the times scatter, and no batch is suggested from them. Only this is certain. ");
     say_memory(s);
     say(result, "Search again when the machine is quiet, or with more --steps.");
@@ -139,6 +143,10 @@ void stk_batch_tell(stk_batch_search *s)
         return;
     }
     result->bound = bound_of(s);
+    if (result->doubtful) {
+        say_busy(s, "Low confidence: the machine was busy, and its times scatter");
+        say(result, ". ");
+    }
     say_memory(s);
     say_throughput(s);
     say_loader(result, s->params);
