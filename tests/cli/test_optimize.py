@@ -307,7 +307,7 @@ def python_and_json():
     """Literals in their place; new fields beside the others, with a comment where the file can have one."""
     text = ('from dataclasses import dataclass\n\n\n@dataclass\nclass TrainingConfig:\n    BATCH_SIZE: int = 8  # fits\n'
             '    MODEL_NAME: str = "nvidia/segformer-b4-finetuned-ade-512-512"\n    NUM_WORKERS: int = 0\n'
-            '    PIN_MEMORY: bool = False\n    INIT_LR: float = 3e-4\n')
+            '    PIN_MEMORY: bool = False\n    INIT_LR: float = 3e-4\n    IMAGE_SIZE: tuple = (288, 288)\n')
     answer = stoke_json('optimize', '--config', write('py/config.py', text), *CARD)
     got = read(answer['target']).decode()
     equal(answer['target'], path('py/config_gpu_optimized.py'))
@@ -332,7 +332,7 @@ def unknown_values():
     known = 'model: segformer-b5\nimage_size: 512\nbatch_size: 16-32\n'
     remarks = '\n'.join(stoke_json('optimize', '--config', write('uv/y.yaml', known), *CARD, '--dry-run')['remarks'])
     contains(remarks, 'the range 16-32 is left', 'up to 8 fits')
-    large = f'model: segformer-b2\nbatch_size: {2 ** 63 - 1}\naccumulate: 4\n'
+    large = f'model: segformer-b2\nimage_size: 288\nbatch_size: {2 ** 63 - 1}\naccumulate: 4\n'
     remarks = '\n'.join(stoke_json('optimize', '--config', write('uv/z.yaml', large), *CARD, '--dry-run')['remarks'])
     contains(remarks, f'batch_size: {2 ** 63 - 1} is no size of a batch and is left')
     assert 'samples that a step saw' not in remarks, remarks
@@ -397,6 +397,14 @@ def the_network_named():
     found, why = batch_of('model: mit_b5\nimage_size: [512, 1024]\nbatch_size: 2\n')
     contains(why, 'b5 at 512x1024', 'up to')
     assert int(found[1]) < small <= 24, (found, small)
+    # Without a size nothing is known of its memory; one that the set shows will do.
+    found, why = batch_of('model: segformer-b5\nbatch_size: 2\n', '--gpu', 'RTX 4090')
+    equal(found, None)
+    contains(why, '2 is left', 'size of pictures', 'image_size')
+    stoke('synth', path('wide'), '--count', 2, '--size', '1024x1024')
+    found, why = batch_of(f'data_root: {path("wide")}\nmodel: segformer-b5\nbatch_size: 2\n', '--gpu', 'RTX 4090')
+    equal(found, ('2', '1'))
+    contains(why, 'b5 at 1024x1024 as in the set', 'up to 1 fits')
     # `stoke train` computes on the processor: the card's memory says nothing of its batch.
     found, why = batch_of('model: b0\nbatch: 4\nsize: 96\n')
     equal(found, None)

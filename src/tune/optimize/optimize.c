@@ -54,6 +54,8 @@ static int read_network(stoke_optimization *o, stoke_error *err)
     ask.map = o->params.map;
     const int r = stk_run_config_read(&config, &ask, err);
     if (!r) {
+        stk_run_config_see_size(&config);
+        o->size = config.size_seen ? STK_SIZE_SEEN : config.height > 0 ? STK_SIZE_SAID : STK_SIZE_UNKNOWN;
         /* Many networks have base_channels; under another name it takes both to be the small one. */
         const int small = !strcmp(config.model, "smallnet");
         const int other = small && *config.model_said && strcmp(config.model_said, "smallnet") &&

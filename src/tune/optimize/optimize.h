@@ -26,6 +26,13 @@ typedef enum stk_optimize_target {
     STK_ON_PROCESSOR  /* the file says so, or it is ours */
 } stk_optimize_target;
 
+/* Whence the size of pictures is known. */
+typedef enum stk_optimize_size {
+    STK_SIZE_UNKNOWN = 0, /* the usual one is taken where nothing depends on it but what is usual too */
+    STK_SIZE_SEEN,        /* of the set that the file names */
+    STK_SIZE_SAID
+} stk_optimize_size;
+
 struct stoke_optimization {
     stoke_yaml *yaml;
     stoke_optimize_params params; /* cores and ranks filled in */
@@ -34,10 +41,11 @@ struct stoke_optimization {
     int dialect;
     stk_optimize_framework framework;
     stk_optimize_target place;
-    int upper;               /* new keys are in upper case, as those that are there */
-    char trainer[64];        /* of Lightning: the section of its arguments; "" = the top */
-    char network[64];        /* that the file names and the estimate does not know; "" = none such */
-    char model[32];          /* that the estimate knows; "" = the file names none */
+    int upper;        /* new keys are in upper case, as those that are there */
+    char trainer[64]; /* of Lightning: the section of its arguments; "" = the top */
+    char network[64]; /* that the file names and the estimate does not know; "" = none such */
+    char model[32];   /* that the estimate knows; "" = the file names none */
+    stk_optimize_size size;
     stoke_estimate_params p; /* of the file's network, or of the usual one where it names none */
     stoke_change changes[STK_CHANGES];
     size_t n_changes;

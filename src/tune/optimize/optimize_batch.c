@@ -88,7 +88,7 @@ static int change_batch(stoke_optimization *o, const stk_optimize_key *f, int64_
 /* What is known of the network's memory. */
 typedef struct fitting {
     uint32_t room;  /* the largest batch that leaves 1 GiB free; 0: none does */
-    char name[96];  /* "b5 at 512x512, fp16" */
+    char name[112]; /* "b5 at 512x512, fp16" */
     double have;    /* GiB of the card */
     int64_t wanted; /* usual */
 } fitting;
@@ -110,7 +110,8 @@ static int make_fitting(const stoke_optimization *o, fitting *t, stoke_error *er
                  (unsigned)p->num_blocks);
     else
         snprintf(network, sizeof network, "%.30s", p->model);
-    snprintf(t->name, sizeof t->name, "%s at %ux%u, %s", network, (unsigned)p->height, (unsigned)p->width,
+    snprintf(t->name, sizeof t->name, "%s at %ux%u%s, %s", network, (unsigned)p->height, (unsigned)p->width,
+             o->size == STK_SIZE_SEEN ? " as in the set" : "",
              p->precision == STOKE_PRECISION_FP32 ? "fp32" : "mixed precision");
     t->have = GIB(o->advice.memory);
     t->wanted = o->advice.table_batch;
@@ -148,7 +149,8 @@ static int measured_batch(stoke_optimization *o, const stk_optimize_key *f, stok
     fitting t;
     const char *said = o->params.measured_why ? o->params.measured_why : "";
     char why[256], effect[256];
-    if (o->params.measured_on_processor && o->place == STK_ON_CARD && *o->model) {
+    if (o->params.measured_on_processor && o->place == STK_ON_CARD && *o->model &&
+        o->size != STK_SIZE_UNKNOWN) {
         const int r = make_fitting(o, &t, err);
         if (r) return r;
         if (t.room && wanted > t.room) wanted = part_of(wanted, t.room);
@@ -267,6 +269,12 @@ static int is_left(stoke_optimization *o, const stk_optimize_key *f)
         stk_optimize_remark(o,
                             "%s: %s is left: how large it may be depends on the memory of the card, and none "
                             "is seen or named",
+                            f->path, f->text);
+    else if (*o->model && o->size == STK_SIZE_UNKNOWN)
+        stk_optimize_remark(o,
+                            "%s: %s is left: how much memory it takes depends on the size of pictures, which "
+                            "the file does not say, and no set that it names can be read here; with "
+                            "image_size in the file it is judged",
                             f->path, f->text);
     else
         return 0;
