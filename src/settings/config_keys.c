@@ -234,21 +234,33 @@ static size_t count_keys(const stoke_yaml *yaml, uint32_t mapping, const char *c
     return n;
 }
 
+static const char *const LIGHTNING[] = { "accelerator",
+                                         "devices",
+                                         "strategy",
+                                         "max_epochs",
+                                         "precision",
+                                         "accumulate_grad_batches",
+                                         "gradient_clip_val",
+                                         "log_every_n_steps",
+                                         "num_nodes",
+                                         "benchmark",
+                                         "fast_dev_run",
+                                         "limit_train_batches",
+                                         NULL };
+
+uint32_t stk_trainer_section(const stoke_yaml *yaml)
+{
+    for (uint32_t i = 0; i < yaml->n_nodes; i++) {
+        const char *key = stk_key_of(yaml, i);
+        if (key && yaml->nodes[i].path && yaml->nodes[i].kind == STK_YAML_MAPPING &&
+            stk_same_name(key, "trainer") && count_keys(yaml, i, LIGHTNING))
+            return i;
+    }
+    return STK_YAML_NONE;
+}
+
 stoke_framework stoke_config_framework(const stoke_yaml *yaml)
 {
-    static const char *const lightning[] = { "accelerator",
-                                             "devices",
-                                             "strategy",
-                                             "max_epochs",
-                                             "precision",
-                                             "accumulate_grad_batches",
-                                             "gradient_clip_val",
-                                             "log_every_n_steps",
-                                             "num_nodes",
-                                             "benchmark",
-                                             "fast_dev_run",
-                                             "limit_train_batches",
-                                             NULL };
     static const char *const hugging_face[] = { "per_device_train_batch_size",
                                                 "per_device_eval_batch_size",
                                                 "dataloader_num_workers",
@@ -269,9 +281,8 @@ stoke_framework stoke_config_framework(const stoke_yaml *yaml)
             (stk_yaml_child(yaml, i, hugging_face[0]) != STK_YAML_NONE ||
              count_keys(yaml, i, hugging_face) > 2))
             return STOKE_FRAMEWORK_HUGGING_FACE;
-    if (has_section(yaml, "trainer") && count_keys(yaml, stk_yaml_child(yaml, 0, "trainer"), lightning))
-        return STOKE_FRAMEWORK_LIGHTNING;
-    if (count_keys(yaml, 0, lightning) > 1) return STOKE_FRAMEWORK_LIGHTNING;
+    if (stk_trainer_section(yaml) != STK_YAML_NONE) return STOKE_FRAMEWORK_LIGHTNING;
+    if (count_keys(yaml, 0, LIGHTNING) > 1) return STOKE_FRAMEWORK_LIGHTNING;
     return has_section(yaml, "train_ds") ? STOKE_FRAMEWORK_DATALOADER : STOKE_FRAMEWORK_UNKNOWN;
 }
 

@@ -71,6 +71,9 @@ const char *stk_value_text(const stoke_yaml *yaml, uint32_t node, char *room, si
 const char *stk_setting_text(const stoke_yaml *yaml, const char *setting, const char *const *map, char *room,
                              size_t size);
 
+/* The section of Lightning's arguments, at whatever depth (`fit: trainer:`); STK_YAML_NONE: there is none. */
+uint32_t stk_trainer_section(const stoke_yaml *yaml);
+
 /* Whether anything in the file shows that it is another trainer's: then its unknown keys are none of ours. */
 int stk_is_foreign(const stoke_yaml *yaml);
 

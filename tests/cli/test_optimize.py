@@ -244,6 +244,53 @@ def arguments_of_a_class():
     contains('\n'.join(answer['remarks']), 'data.init_args.pin_memory is not added', 'wanted was pin_memory: true')
 
 
+def lightning_below_a_command():
+    """LightningCLI writes its sections below `fit:`; Trainer has no grad_clip and no compile."""
+    text = ('fit:\n  trainer:\n    accelerator: gpu\n    max_epochs: 1\n  data:\n    class_path: mine.Faces\n'
+            '    init_args:\n      batch_size: 2\n      num_workers: 0\n')
+    answer = stoke_json('optimize', '--config', write('fit/x.yaml', text), *CARD)
+    tree = loaded(answer['target'])
+    equal(set(tree), {'fit'})
+    equal(set(tree['fit']['trainer']), {'accelerator', 'max_epochs', 'precision', 'gradient_clip_val', 'benchmark'})
+    equal(set(tree['fit']['data']), {'class_path', 'init_args'})
+    equal(set(tree['fit']['data']['init_args']), {'batch_size', 'num_workers'})
+
+
+def arguments_of_trainer_alone():
+    text = 'accelerator: gpu\ndevices: 2\nstrategy: ddp\nprecision: 32\nmax_epochs: 5\n'
+    answer = stoke_json('optimize', '--config', write('alone/x.yaml', text), *CARD)
+    equal(set(loaded(answer['target'])),
+          {'accelerator', 'devices', 'strategy', 'precision', 'max_epochs', 'gradient_clip_val', 'benchmark'})
+    contains('\n'.join(answer['remarks']), 'nothing of loading is in the file', 'arguments of your DataLoader')
+    # Beside settings of loading somebody's own code reads both: new ones are marked.
+    answer = stoke_json('optimize', '--config', write('alone/y.yaml', text + 'num_workers: 0\n'), *CARD)
+    written = read(answer['target']).decode()
+    assert written.index(MARK) < written.index('pin_memory: true'), written
+    equal(written.count(MARK), 1)
+
+
+def sections_of_a_dataloader():
+    text = ('data:\n  train_dataloader:\n    batch_size: 8\n    num_workers: 8\n'
+            '  val_dataloader:\n    batch_size: 8\n    num_workers: 8\n')
+    answer = stoke_json('optimize', '--config', write('dl/x.yaml', text), *CARD)
+    data = loaded(answer['target'])['data']
+    equal(set(data['train_dataloader']), LOADER)
+    equal(set(data['val_dataloader']), {'batch_size', 'num_workers'})
+
+
+def targets_of_hydra():
+    text = ('trainer:\n  _target_: lightning.Trainer\n  max_epochs: 1\n'
+            'datamodule:\n  _target_: src.Faces\n  batch_size: 2\n  num_workers: 0\n')
+    answer = stoke_json('optimize', '--config', write('hy/x.yaml', text), *CARD)
+    tree = loaded(answer['target'])
+    equal(set(tree['datamodule']), {'_target_', 'batch_size', 'num_workers'})
+    equal(set(tree['trainer']), {'_target_', 'max_epochs', 'precision', 'gradient_clip_val', 'benchmark'})
+    contains('\n'.join(answer['remarks']), 'datamodule.persistent_workers is not added', 'your class')
+    known = text.replace('src.Faces', 'torch.utils.data.DataLoader')
+    equal(set(loaded(stoke_json('optimize', '--config', write('hy/y.yaml', known), *CARD)['target'])['datamodule']),
+          LOADER | {'_target_'})
+
+
 def own_sections_of_lightning():
     text = 'trainer:\n  accelerator: gpu\n  max_epochs: 5\ndata:\n  batch_size: 8\n  num_workers: 0\n'
     answer = stoke_json('optimize', '--config', write('own/x.yaml', text), *CARD)
@@ -585,6 +632,10 @@ sys.exit(tap.run([
     ('dialects', dialects),
     ('Lightning', lightning),
     ('arguments of a class', arguments_of_a_class),
+    ('Lightning below a command', lightning_below_a_command),
+    ('arguments of Trainer alone', arguments_of_trainer_alone),
+    ('sections of a DataLoader', sections_of_a_dataloader),
+    ('targets of Hydra', targets_of_hydra),
     ('own sections of Lightning files', own_sections_of_lightning),
     ('workers that are no number', workers_that_are_no_number),
     ('a dict over several lines', dict_over_several_lines),

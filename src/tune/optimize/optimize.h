@@ -87,6 +87,10 @@ const stoke_recommendation *stk_optimize_advised(const stoke_optimization *o, co
 int stk_is_on(const char *text);
 int stk_is_off(const char *text);
 int stk_is_one_of(const char *text, const char *const *words);
+/* Whether a setting is an argument of Lightning's Trainer, and the file is Lightning's. */
+int stk_is_trainer_argument(const stoke_optimization *o, const char *setting);
+/* Whether there is a place for settings of loading: a file of Lightning may have none. */
+int stk_optimize_loads(const stoke_optimization *o);
 /* Whether a path lies in a section whose keys are handed to DataLoader: it takes its own arguments only. */
 int stk_is_of_loader(const char *path);
 

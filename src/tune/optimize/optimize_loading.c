@@ -242,6 +242,12 @@ int stk_optimize_loading(stoke_optimization *o, stoke_error *err)
                                                     "no pause between epochs", STOKE_SOURCE_TABLE };
     int64_t n_workers = 0;
     int known = 1;
+    if (!stk_optimize_loads(o)) {
+        stk_optimize_remark(o, "nothing of loading is in the file, and Trainer takes nothing of it: "
+                               "num_workers, pin_memory, persistent_workers and prefetch_factor are "
+                               "arguments of your DataLoader");
+        return STOKE_OK;
+    }
     int r = workers(o, &n_workers, &known, err);
     if (!r && known) r = validation(o, n_workers, err);
     if (!r && o->place != STK_ON_PROCESSOR) r = stk_optimize_switch_on(o, "pin_memory", pinned, err);
