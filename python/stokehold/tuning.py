@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 from . import _stoke
 from ._errors import in_python
 from ._progress import Progress
-from ._trial import CpuTrials, CudaTrials, Recipe
+from ._trial import CpuTrials, CudaTrials, Recipe, batch_said
 
 __all__ = ["Advice", "BatchSizeOptimizer", "Change", "CheckLine", "CheckResult", "Estimate", "Figure", "GpuSummary",
            "MonitorSummary", "Optimization", "Recommendation", "Spread", "auto_optimize_config", "check", "estimate", "monitor",
@@ -74,8 +74,8 @@ class BatchSizeOptimizer:
 
     def find_optimal_batch_size(self, sample: Any, target_gpu_util: float = 85.0, *, journal: Optional[Path] = None,
                                 key: Optional[str] = None, progress: Optional[bool] = None) -> Tuple[int, Dict[str, Any]]:
-        """Returns (batch, stats). 0 = not even one sample fits, or stats["too_busy"]: other programs took the processor, and times
-        that scatter choose nothing.
+        """Returns (batch, stats). 0 = not even one sample fits. With stats["too_busy"] other programs took the processor, and times
+        that scatter choose nothing: it is the config's batch where that many ran, else the most that did.
 
         sample : a batch of any size as the loader gives it: a tensor, (inputs, target), or a dict of keyword arguments. Its
             first row is repeated.
@@ -91,15 +91,26 @@ class BatchSizeOptimizer:
             raise ValueError(f"target_gpu_util={target_gpu_util}: percent, more than 0 and at most 100")
         device = next((str(parameter.device) for parameter in self.model.parameters()), "cpu")
         kind = CudaTrials if device.startswith("cuda") else CpuTrials
-        params: Dict[str, Any] = {"target_busy": target_gpu_util / 100, "largest": self.largest, "accumulate": self.recipe.accumulate}
+        params: Dict[str, Any] = {"target_busy": target_gpu_util / 100, "largest": self.largest, "largest_said": True,
+                                  "accumulate": self.recipe.accumulate}
         with Progress(progress) as shown, kind(self.model, sample, self.recipe, device, self.memory, self.timeout) as trials:
             params["memory"] = trials.memory
             if self.memory is not None:
                 params.update(margin=0.0, margin_bytes=0)  # somebody who names a sum means it
             found = _stoke.batch_search(params, _told(trials.run, shown), None if journal is None else os.fspath(journal), key)
+            self._settle(found)
             shown.update(f"{len(found['trials'])} trials: a batch of {found['batch']}")
         found.update(device=device, recipe=str(self.recipe), limit=self._limit(found), why=in_python(found["why"]))
         return found["batch"], found
+
+    def _settle(self, found: Dict[str, Any]) -> None:
+        """A batch that is certain to run where times chose none."""
+        if found["batch"] or not found["too_busy"]:
+            return
+        said = batch_said(self.config)
+        kept = 0 < said <= found["largest_ok"]
+        found["batch"] = said if kept else found["largest_ok"]
+        found["why"] += f" Until then {found['batch']}: " + ("the config's, which fits." if kept else "the most that ran.")
 
     def _limit(self, found: Mapping[str, Any]) -> str:
         """Which end the search met: that 64 ran says nothing of 65."""

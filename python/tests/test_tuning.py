@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Advice, settings files, the search for a batch, the monitor."""
+import subprocess
+import sys
+
 import pytest
 import stokehold
 from conftest import not_sanitized
@@ -57,6 +60,43 @@ def test_batch_size_optimizer(torch):
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
     with pytest.raises(ValueError, match="percent"):
         optimizer.find_optimal_batch_size(sample, target_gpu_util=0)
+
+
+PLAIN = """import torch
+from stokehold import BatchSizeOptimizer
+print("begun")
+best, stats = BatchSizeOptimizer(torch.nn.Linear(3, 3), {"batch_size": 1}, largest=1, steps=3).find_optimal_batch_size(torch.zeros(1, 3))
+print("ended", best)
+"""
+
+
+@not_sanitized
+def test_a_script_without_a_guard(torch, tmp_path):
+    """Its main file is not run again by the processes of trials."""
+    script = tmp_path / "search.py"
+    script.write_text(PLAIN)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=240)
+    assert (done.returncode, done.stdout.split()) == (0, ["begun", "ended", "1"]), done.stderr
+
+
+def test_a_busy_machine_keeps_a_batch_that_runs(torch):
+    def settled(config, most):
+        found = {"batch": 0, "too_busy": True, "largest_ok": most, "why": "Too busy."}
+        stokehold.BatchSizeOptimizer(torch.nn.Linear(3, 3), config)._settle(found)
+        return found["batch"], found["why"]
+
+    assert settled({"data": {"init_args": {"batch_size": 2}}, "val": {"batch_size": 9}}, 4) == (2, "Too busy. Until then 2: the config's, which fits.")
+    assert settled({"batch_size": 8}, 4) == (4, "Too busy. Until then 4: the most that ran.")
+    assert settled(None, 0)[0] == 0
+
+
+def test_whose_limit_ended_the_search():
+    def why(**more):
+        params = {"memory": 2000 * MB, "margin": 0.0, "margin_bytes": 0, "largest": 4, **more}
+        return _stoke.batch_search(params, trial(2000 * MB), None, None)["why"]
+
+    assert "no more than 4 were to be tried" in why(largest_said=True) and "set" not in why(largest_said=True)
+    assert "the set has no more than 4 samples" in why()
 
 
 @not_sanitized
