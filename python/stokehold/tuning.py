@@ -262,9 +262,9 @@ class Estimate:
     parameters: int
     source: str
     largest_batch: int
+    assumed: Tuple[str, ...] = ()
 
 
-_PRECISIONS = {"fp32": 0, "bf16": 1, "fp16": 2}
 _OPTIMIZERS = {"adamw": 0, "sgd": 1}
 
 
@@ -274,21 +274,42 @@ def _word(name: str, value: str, words: Mapping[str, int]) -> int:
     return words[value]
 
 
-def estimate(model: str = "b0", batch_size: int = 8, image_size: Union[int, Tuple[int, int]] = 512, classes: int = 2, *,
-             precision: str = "fp32", optimizer: str = "adamw", engine: str = "torch", memory: int = 0, spare: int = 1 << 30,
-             **more: Any) -> Estimate:
+def _precision(value: Any) -> int:
+    found = _stoke.precision(str(value))
+    if found < 0:
+        raise ValueError(f"precision={value!r}: it is one of fp32, fp16, bf16, auto, or what Lightning calls it (16-mixed)")
+    return found
+
+
+def estimate(model: Optional[str] = None, batch_size: Optional[int] = None, image_size: Union[int, Tuple[int, int], None] = None,
+             classes: Optional[int] = None, *, config: Optional[Path] = None, size: Union[int, Tuple[int, int], None] = None,
+             precision: Optional[str] = None, optimizer: Optional[str] = None, engine: str = "torch", memory: int = 0,
+             spare: int = 1 << 30, **more: Any) -> Estimate:
     """What a training will take, before it runs.
 
         estimate("b4", batch_size=8, image_size=512, classes=19, precision="fp16").total / 2**30
+        estimate(config="configs/train.yaml").high / 2**30
 
-    image_size : a side, or (height, width). engine : "torch" on a card, or "native", ours in host memory.
+    config : a settings file of any dialect, which has what is not said here; a file that says no precision trains in fp32.
+    Without one it is as of the command: b0, 8 pictures of 288x288, 19 classes, autocast. `assumed` names what nobody said.
+    image_size, or size : a side, or (height, width). engine : "torch" on a card, or "native", ours in host memory.
     memory : bytes of the card; then largest_batch is what leaves `spare` bytes of it free (0 = none does).
     more : freeze_encoder, average, prefetch; base_channels and num_blocks of "smallnet".
     """
-    height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
-    params = {"model": model, "batch": batch_size, "height": height, "width": width, "classes": classes,
-              "precision": _word("precision", precision, _PRECISIONS), "optimizer": _word("optimizer", optimizer, _OPTIMIZERS), **more}
-    return _take(Estimate, _stoke.estimate(params, bool(_word("engine", engine, {"native": 0, "torch": 1})), memory, spare))
+    if size is not None and image_size is not None:
+        raise TypeError("image_size and size are the same: give one of them")
+    image_size = size if image_size is None else image_size
+    height, width = (image_size, image_size) if isinstance(image_size, int) else image_size or (None, None)
+    said = _given({"model": model, "batch": batch_size, "height": height, "width": width, "classes": classes,
+                   "precision": None if precision is None else _precision(precision),
+                   "optimizer": None if optimizer is None else _word("optimizer", optimizer, _OPTIMIZERS)})
+    params: Dict[str, Any] = {"model": "b0", "assumed": ["model", "batch_size", "image_size", "classes", "precision"]}
+    if config is not None:
+        params = _stoke.estimate_config(config, model)
+    names = {"batch": "batch_size", "height": "image_size"}
+    assumed = tuple(name for name in params.pop("assumed") if name not in {names.get(one, one) for one in said})
+    found = _stoke.estimate({**params, **said, **more}, bool(_word("engine", engine, {"native": 0, "torch": 1})), memory, spare)
+    return _take(Estimate, found, assumed=assumed)
 
 
 # ---- settings to start from ----

@@ -173,6 +173,24 @@ def test_estimate():
         stokehold.estimate("b9")
 
 
+def test_estimate_of_a_file(tmp_path):
+    file = tmp_path / "x_config.yaml"
+    file.write_text("trainer:\n  max_epochs: 1\n  precision: 16-mixed\nmodel: {name: nvidia/segformer-b4-finetuned-ade-512-512}\n"
+                    "data: {batch_size: 4, image_size: 256}\n")
+    of_file, said = stokehold.estimate(config=file), stokehold.estimate("b4", 4, size=256, precision="16-mixed")
+    assert of_file.total == said.total and of_file.assumed == ("classes",) == said.assumed
+    assert stokehold.estimate(config=file, precision="32-true").total > of_file.total
+    assert stokehold.estimate("b0", config=file).parameters == stokehold.estimate("b0").parameters
+    file.write_text("model: segformer-b4\nbatch_size: 4\n")
+    assert stokehold.estimate(config=file).total == stokehold.estimate("b4", 4, precision="fp32").total
+    assert stokehold.estimate(config=file).assumed == ("image_size", "classes", "precision")
+    file.write_text("model: deeplabv3\nbatch_size: 4\n")
+    with pytest.raises(ValueError, match="deeplabv3"):
+        stokehold.estimate(config=file)
+    with pytest.raises(TypeError, match="give one"):
+        stokehold.estimate(image_size=64, size=64)
+
+
 def test_recommend():
     advice = stokehold.recommend("rtx3090")
     assert "3090" in advice.subject and int(advice["batch_size"]) == 24 and all(line.why for line in advice.lines)
