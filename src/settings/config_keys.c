@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "src/base/error.h"
+#include "src/base/number.h"
 #include "src/settings/keys.h"
 
 /* ---- dialects ---- */
@@ -161,7 +162,8 @@ static size_t add_called(const stoke_yaml *yaml, const stk_setting *s, const cha
     return n;
 }
 
-size_t stk_candidates(const stoke_yaml *yaml, const stk_setting *s, uint32_t found[STK_CANDIDATES])
+/* Those that stand by themselves, or, where none does, those of defaults. */
+static size_t all_candidates(const stoke_yaml *yaml, const stk_setting *s, uint32_t found[STK_CANDIDATES])
 {
     const int own = stoke_config_dialect(yaml) == STOKE_DIALECT_OWN;
     size_t n = 0, alone = 0;
@@ -173,6 +175,65 @@ size_t stk_candidates(const stoke_yaml *yaml, const stk_setting *s, uint32_t fou
     for (size_t i = 0; i < n; i++)
         if (!is_shared(yaml, found[i])) found[kept++] = found[i];
     return kept;
+}
+
+/* Whether the value stands in, or somewhere below, a section of one of these names. */
+static int is_below(const stoke_yaml *yaml, uint32_t node, const char *const *sections)
+{
+    for (uint32_t i = yaml->nodes[node].parent; i != STK_YAML_NONE; i = yaml->nodes[i].parent) {
+        const char *key = stk_key_of(yaml, i);
+        for (const char *const *name = sections; key && *name; name++)
+            if (stk_same_name(key, *name)) return 1;
+    }
+    return 0;
+}
+
+/* Keeps those below these sections, if there are any; 0: there are none. */
+static size_t keep_below(const stoke_yaml *yaml, uint32_t *found, size_t n, const char *const *sections)
+{
+    uint32_t chosen[STK_CANDIDATES];
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (is_below(yaml, found[i], sections)) chosen[kept++] = found[i];
+    memcpy(found, chosen, kept * sizeof *found);
+    return kept;
+}
+
+/* Of several the one that its reader gets: the rate in the section of the optimiser, what is of loading in a
+ * section of loading, unless one of training has it too, and then nobody knows. */
+static size_t prefer(const stoke_yaml *yaml, const stk_setting *s, uint32_t *found, size_t n)
+{
+    static const char *const optimizer[] = { "optimizer", "optim", NULL };
+    static const char *const loading[] = { "data",     "dataloader",   "data_loader",      "loader",
+                                           "train_ds", "train_loader", "train_dataloader", "datamodule",
+                                           NULL };
+    static const char *const training[] = { "training", "train", "trainer", "training_args", NULL };
+    const int loads = s->where == STK_KEY_LOADING;
+    size_t kept = 0;
+    if (n < 2 || s->first || (!loads && s->where != STK_KEY_TRAINING)) return n;
+    for (size_t i = 0; loads && i < n; i++)
+        if (is_below(yaml, found[i], training)) return n;
+    if (!strcmp(s->name, "learning_rate")) kept = keep_below(yaml, found, n, optimizer);
+    if (!kept) kept = keep_below(yaml, found, n, loads ? loading : training);
+    return kept ? kept : n;
+}
+
+size_t stk_candidates(const stoke_yaml *yaml, const stk_setting *s, uint32_t found[STK_CANDIDATES])
+{
+    return prefer(yaml, s, found, all_candidates(yaml, s, found));
+}
+
+size_t stk_outvoted(const stoke_yaml *yaml, const stk_setting *s, uint32_t others[STK_CANDIDATES])
+{
+    uint32_t all[STK_CANDIDATES], chosen[STK_CANDIDATES];
+    const size_t n = all_candidates(yaml, s, all), kept = stk_candidates(yaml, s, chosen);
+    size_t left = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t j = 0;
+        while (j < kept && chosen[j] != all[i]) j++;
+        if (j == kept) others[left++] = all[i];
+    }
+    return left;
 }
 
 const char *stk_value_text(const stoke_yaml *yaml, uint32_t index, char *room, size_t size)
@@ -449,6 +510,21 @@ int stoke_config_find(const stoke_yaml *yaml, const char *name, const char *cons
     return STOKE_OK;
 }
 
+/* Whether all say the same: who only reads need not choose. */
+static int agree(const stoke_yaml *yaml, const uint32_t *found, size_t n)
+{
+    char room[256], other[256];
+    const char *text = stk_value_text(yaml, found[0], room, sizeof room);
+    for (size_t i = 1; text && i < n; i++) {
+        const char *more = stk_value_text(yaml, found[i], other, sizeof other);
+        double a, b;
+        if (!more) return 0;
+        const int numbers = stk_parse_real(text, &a) && stk_parse_real(more, &b); /* 1e-3 and .001 */
+        if (numbers ? a != b : strcmp(text, more) != 0) return 0;
+    }
+    return text != NULL;
+}
+
 int stk_setting_node(const stoke_yaml *yaml, const stk_setting *s, const char *const *map, uint32_t *node,
                      stoke_error *err)
 {
@@ -464,7 +540,7 @@ int stk_setting_node(const stoke_yaml *yaml, const stk_setting *s, const char *c
         return STOKE_OK;
     }
     const size_t n = stk_candidates(yaml, s, found);
-    if (n > 1 && !s->first) return ambiguous(yaml, s, found, err);
+    if (n > 1 && !s->first && !agree(yaml, found, n)) return ambiguous(yaml, s, found, err);
     *node = first_said(yaml, found, n);
     return STOKE_OK;
 }

@@ -221,6 +221,21 @@ static int read_pretrained(reader *r, stk_option_hit hit, uint32_t node)
 
 /* ---- all others ---- */
 
+static void say_outvoted(reader *r, const stk_setting *s, uint32_t node)
+{
+    uint32_t others[STK_CANDIDATES];
+    char room[64], counts[64];
+    const size_t n = stk_outvoted(r->yaml, s, others);
+    const char *text = stk_value_text(r->yaml, node, counts, sizeof counts);
+    for (size_t i = 0; i < n; i++) {
+        const char *other = stk_value_text(r->yaml, others[i], room, sizeof room);
+        r->used[others[i]] = 1;
+        if (text && other && strcmp(text, other) != 0)
+            stk_config_remark(r->use, "%s:%u: %s: %s counts, not %s of %s", r->yaml->name, line_of(r, node),
+                              r->yaml->nodes[node].path, text, other, r->yaml->nodes[others[i]].path);
+    }
+}
+
 static int read_setting(reader *r, const stk_setting *s, stk_option_hit hit)
 {
     uint32_t node;
@@ -235,6 +250,7 @@ static int read_setting(reader *r, const stk_setting *s, stk_option_hit hit)
                         r->yaml->name, s->name, room, s->own);
     }
     if (status || node == STK_YAML_NONE) return status;
+    say_outvoted(r, s, node);
     if (s->reading == STK_READ_WARMUP) return read_warmup(r, hit, node);
     if (!strcmp(s->own, "pretrained")) return read_pretrained(r, hit, node);
     const char *text = stk_value_text(r->yaml, node, room, sizeof room);

@@ -14,6 +14,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
+#include "src/settings/keys.h"
 #include <stoke/machine.h>
 
 stoke_optimize_params stoke_optimize_defaults(void)
@@ -116,6 +117,21 @@ static int advise(stoke_optimization *o, stoke_error *err)
     return stoke_recommend(&o->advice, &ask, err);
 }
 
+/* Values that stand there twice, of which one section's counts. */
+static void say_outvoted(stoke_optimization *o)
+{
+    static const char *const settings[] = { "batch_size", "num_workers", "pin_memory" };
+    uint32_t found[STK_CANDIDATES], others[STK_CANDIDATES];
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        const stk_setting *s = stk_setting_named(settings[i]);
+        if (stk_candidates(o->yaml, s, found) != 1) continue;
+        const size_t n = stk_outvoted(o->yaml, s, others);
+        for (size_t j = 0; j < n; j++)
+            stk_optimize_remark(o, "%s counts and is judged; %s is left", o->yaml->nodes[found[0]].path,
+                                o->yaml->nodes[others[j]].path);
+    }
+}
+
 static int decide(stoke_optimization *o, stoke_error *err)
 {
     int r = stoke_yaml_open(&o->yaml, o->params.config, err);
@@ -133,6 +149,7 @@ static int decide(stoke_optimization *o, stoke_error *err)
         stk_optimize_remark(o, "the values are those for any card: none is seen or named here");
     else
         stk_optimize_remark(o, "the values are those for the processor");
+    say_outvoted(o);
     r = stk_optimize_precision(o, err); /* memory depends on it, and on the size of the network */
     if (!r) r = stk_optimize_model(o, err);
     if (!r) r = stk_optimize_batch(o, err);
