@@ -273,7 +273,16 @@ static PyObject *change_out(const stoke_change *change)
     return dict;
 }
 
-/* Every value of the file that was written: path, text, whether it is quoted. */
+static int value_out(void *list, const char *path, const stoke_yaml_value *value)
+{
+    PyObject *name = py_words(path), *text = py_words(value->text);
+    PyObject *row = name && text ? Py_BuildValue("(OOi)", name, text, value->quoted) : NULL;
+    Py_XDECREF(name);
+    Py_XDECREF(text);
+    return py_push(list, row);
+}
+
+/* Every value of the file that was written, those of merges too: path, text, whether it is quoted. */
 static PyObject *values_out(const char *written)
 {
     PyObject *list = PyList_New(0);
@@ -286,13 +295,9 @@ static PyObject *values_out(const char *written)
         Py_XDECREF(list);
         return r ? py_raise(r, error.message) : NULL;
     }
-    for (size_t i = 0; list && stoke_yaml_at(yaml, i, &path, &value); i++) {
-        PyObject *name = py_words(path), *text = py_words(value.text);
-        PyObject *row = name && text ? Py_BuildValue("(OOi)", name, text, value.quoted) : NULL;
-        Py_XDECREF(name);
-        Py_XDECREF(text);
-        if (py_push(list, row)) Py_CLEAR(list);
-    }
+    for (size_t i = 0; list && stoke_yaml_at(yaml, i, &path, &value); i++)
+        if (value_out(list, path, &value)) Py_CLEAR(list);
+    if (list && stoke_yaml_merged(yaml, value_out, list)) Py_CLEAR(list);
     stoke_yaml_close(&yaml);
     return list;
 }
@@ -357,8 +362,10 @@ static PyObject *optimize(PyObject *module, PyObject *args)
     Py_BEGIN_ALLOW_THREADS r = choose_card(&params, &gpu, &error);
     if (!r) r = stoke_optimize(&found, &params, &error);
     if (!r && !path) path = stoke_optimization_target(found);
-    if (!r) r = stoke_output_check(path, force, &replaces, &error);
-    if (!r) r = stoke_optimization_write(found, path, &proof, &error);
+    if (!r && !stoke_optimization_is_at(found, path)) {
+        r = stoke_output_check(path, force, &replaces, &error);
+        if (!r) r = stoke_optimization_write(found, path, &proof, &error);
+    }
     Py_END_ALLOW_THREADS PyObject *result = r ? fail_at(r, &error, 1) : optimization_out(found, path);
     stoke_optimization_destroy(&found);
     Py_XDECREF(bytes);

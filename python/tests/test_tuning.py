@@ -152,6 +152,16 @@ def test_auto_optimize_config_is_the_settings(tmp_path):
         cfg["nothing"]
 
 
+def test_auto_optimize_config_twice_and_with_merges(tmp_path):
+    source = tmp_path / "train_config.yaml"
+    source.write_text("defaults: &d\n  num_workers: 0\n  root: data\ntrain_ds:\n  <<: *d\n  batch_size: 4\n")
+    first = stokehold.auto_optimize_config(source, gpu="rtx3090", cores=9)
+    assert first["train_ds"]["root"] == "data" and first["train_ds"]["num_workers"] == 6 and first["defaults"]["num_workers"] == 0
+    assert stokehold.auto_optimize_config(source, gpu="rtx3090", cores=9) == first
+    with pytest.raises(stokehold.StateError):
+        stokehold.auto_optimize_config(source, gpu="rtx3090", cores=3)
+
+
 def test_auto_optimize_config_without_a_card(tmp_path, monkeypatch):
     """No card is no error: what needs none is done."""
     monkeypatch.setenv("STOKE_LIBNVML", "/nowhere/libnvidia-ml.so.1")

@@ -114,15 +114,22 @@ int stk_is_called(const stoke_yaml *yaml, uint32_t node, const char *name)
     return above && stk_same_name(key, dot + 1) && stk_same_name(above, section);
 }
 
+/* Whether a section of this name is of evaluation. */
+static int is_evaluation(const char *key)
+{
+    static const char *const others[] = { "val", "test", "eval", "infer", "predict" };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strncasecmp(key, others[i], strlen(others[i]))) return 1;
+    return 0;
+}
+
 /* Settings of evaluation have the same names and are left alone; items of lists are not settings. */
 int stk_is_elsewhere(const stoke_yaml *yaml, uint32_t node)
 {
-    static const char *const others[] = { "val", "test", "eval", "infer", "predict" };
     for (uint32_t i = yaml->nodes[node].parent; i != STK_YAML_NONE; i = yaml->nodes[i].parent) {
         const char *key = stk_key_of(yaml, i);
         if (yaml->nodes[i].kind != STK_YAML_MAPPING) return 1;
-        for (size_t j = 0; key && j < sizeof others / sizeof *others; j++)
-            if (!strncasecmp(key, others[j], strlen(others[j]))) return 1;
+        if (key && is_evaluation(key)) return 1;
     }
     return 0;
 }
@@ -353,14 +360,52 @@ const char *stoke_framework_name(int framework)
     return framework >= 0 && framework < (int)(sizeof names / sizeof *names) ? names[framework] : "unknown";
 }
 
+/* ---- what is merged ---- */
+
+/* A value of defaults (&) is shared by all who merge them (<<). The one section of training that gets it so,
+ * in which it can be written out; STK_YAML_NONE: there is none, or several. */
+static uint32_t merging_section(const stoke_yaml *yaml, uint32_t node)
+{
+    uint32_t found = STK_YAML_NONE;
+    const char *key = stk_key_of(yaml, node);
+    if (!key || !is_shared(yaml, node)) return found;
+    for (uint32_t i = 0; i < yaml->n_nodes; i++) {
+        char path[STK_YAML_PATH];
+        stk_yaml_place place;
+        const stk_yaml_node *n = &yaml->nodes[i];
+        const char *name = stk_key_of(yaml, i);
+        if (n->kind != STK_YAML_MAPPING || !n->path || stk_yaml_child(yaml, i, "<<") == STK_YAML_NONE)
+            continue;
+        if (stk_is_elsewhere(yaml, i) || (name && is_evaluation(name))) continue;
+        if (!stk_yaml_join(n->path, key, path) || !stk_yaml_find(yaml, path, &place)) continue;
+        if (!place.merged || place.written != node) continue;
+        if (found != STK_YAML_NONE) return STK_YAML_NONE;
+        found = i;
+    }
+    return found;
+}
+
+/* Where a value is changed: itself, or its key in the section that merges it. NULL: no memory. */
+static const char *changeable(const stoke_yaml *yaml, uint32_t node)
+{
+    char path[STK_YAML_PATH];
+    const uint32_t section = merging_section(yaml, node);
+    if (section == STK_YAML_NONE || !stk_yaml_join(yaml->nodes[section].path, stk_key_of(yaml, node), path))
+        return yaml->nodes[node].path;
+    return stk_yaml_keep(yaml, path, strlen(path));
+}
+
 /* ---- where a new one belongs ---- */
 
 /* The mapping in which one of these settings stands alone; STK_YAML_NONE: none does. */
 static uint32_t beside(const stoke_yaml *yaml, const char *const *names)
 {
     uint32_t found[STK_CANDIDATES];
-    for (; *names; names++)
-        if (stk_candidates(yaml, stk_setting_named(*names), found) == 1) return yaml->nodes[found[0]].parent;
+    for (; *names; names++) {
+        if (stk_candidates(yaml, stk_setting_named(*names), found) != 1) continue;
+        const uint32_t section = merging_section(yaml, found[0]);
+        return section != STK_YAML_NONE ? section : yaml->nodes[found[0]].parent;
+    }
     return STK_YAML_NONE;
 }
 
@@ -399,6 +444,7 @@ static int is_loud(const stoke_yaml *yaml, uint32_t mapping)
     size_t loud = 0, others = 0;
     for (uint32_t i = nodes[mapping].first; i != STK_YAML_NONE; i = nodes[nodes[i].next].next) {
         if (!nodes[i].text || nodes[nodes[i].next].kind == STK_YAML_MAPPING) continue;
+        if (!strcmp(nodes[i].text, "<<")) continue;
         const int small = nodes[i].text[strcspn(nodes[i].text, "abcdefghijklmnopqrstuvwxyz")] != 0;
         loud += !small;
         others += small;
@@ -506,8 +552,8 @@ int stoke_config_find(const stoke_yaml *yaml, const char *name, const char *cons
     if (n > 1 && !s->first) return ambiguous(yaml, s, found, err);
     *exists = n > 0;
     if (!n) return belongs(yaml, s, path, err);
-    *path = yaml->nodes[first_said(yaml, found, n)].path;
-    return STOKE_OK;
+    *path = changeable(yaml, first_said(yaml, found, n));
+    return *path ? STOKE_OK : stk_yaml_no_memory(yaml, err);
 }
 
 /* Whether all say the same: who only reads need not choose. */

@@ -291,6 +291,17 @@ def targets_of_hydra():
           LOADER | {'_target_'})
 
 
+def merged_defaults():
+    """Keys are written out in the section that merges them; others who share them keep theirs."""
+    text = ('defaults: &d\n  num_workers: 0\n  pin_memory: false\ntrain_ds:\n  <<: *d\n  batch_size: 8\n'
+            'validation_ds:\n  <<: *d\n  batch_size: 8\n')
+    answer = stoke_json('optimize', '--config', write('merge/x.yaml', text), *CARD)
+    tree = loaded(answer['target'])
+    equal(set(tree['train_ds']), LOADER)
+    equal((tree['train_ds']['num_workers'], tree['train_ds']['pin_memory']), (6, True))
+    equal((tree['defaults'], tree['validation_ds']['num_workers']), ({'num_workers': 0, 'pin_memory': False}, 0))
+
+
 def own_sections_of_lightning():
     text = 'trainer:\n  accelerator: gpu\n  max_epochs: 5\ndata:\n  batch_size: 8\n  num_workers: 0\n'
     answer = stoke_json('optimize', '--config', write('own/x.yaml', text), *CARD)
@@ -636,6 +647,7 @@ sys.exit(tap.run([
     ('arguments of Trainer alone', arguments_of_trainer_alone),
     ('sections of a DataLoader', sections_of_a_dataloader),
     ('targets of Hydra', targets_of_hydra),
+    ('merged defaults', merged_defaults),
     ('own sections of Lightning files', own_sections_of_lightning),
     ('workers that are no number', workers_that_are_no_number),
     ('a dict over several lines', dict_over_several_lines),

@@ -202,6 +202,21 @@ const char *stoke_optimization_target(const stoke_optimization *optimization)
     return optimization->target;
 }
 
+int stoke_optimization_is_at(stoke_optimization *optimization, const char *path)
+{
+    const char *text;
+    char *own = NULL;
+    size_t bytes, there;
+    stk_mem_buffer file = { 0 };
+    stoke_yaml_proof proof;
+    const int same = !stk_optimize_text(optimization, &text, &bytes, &own, &proof, NULL) &&
+                     !stk_file_read(path, bytes, &file, &there, NULL) && there == bytes &&
+                     !memcmp(file.data, text, bytes);
+    stk_buffer_free(&file);
+    stk_free(own);
+    return same;
+}
+
 int stoke_optimization_write(stoke_optimization *optimization, const char *path, stoke_yaml_proof *proof,
                              stoke_error *err)
 {
