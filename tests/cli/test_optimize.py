@@ -405,7 +405,14 @@ def workers_and_cores():
         two = write('w/two.yaml', f'data:\n  batch_size: 4\n  num_workers: 0\ntrainer:\n  devices: {cards}\n')
         got = changes(stoke_json('optimize', '--config', two, '--gpu', 'rtx3090', '--cores', 8, '--dry-run'))
         equal(got['data.num_workers'], ('0', '3'))
-    none = write('w/y.yaml', 'batch_size: 4\nnum_workers: 0\npersistent_workers: true\nprefetch_factor: 8\n')
+    # Nobody said how many cores that machine has: instead of none the usual number, which is what `check` sends here for.
+    zero = write('w/z.yaml', 'batch_size: 4\nnum_workers: 0\n')
+    contains(stoke('check', '--config', zero, '--gpu', 'rtx3090', env=NO_CARD, code=None).stdout, f'stoke optimize --config {zero} --gpu')
+    answer = stoke_json('optimize', '--config', zero, '--gpu', 'rtx3090', '--dry-run', env=NO_CARD)
+    change = next(change for change in answer['changes'] if change['setting'] == 'num_workers')
+    equal((change['to'], change['source']), ('8', 'table'))
+    contains(change['why'], 'not known here')
+    none = write('w/y.yaml', 'batch_size: 4\npersistent_workers: true\nprefetch_factor: 8\n')
     got = changes(stoke_json('optimize', '--config', none, '--gpu', 'rtx3090', '--dry-run', env=NO_CARD))
     assert 'num_workers' not in got, 'nobody said how many cores that machine has'
     equal((got['persistent_workers'], got['prefetch_factor']), (('true', 'false'), ('8', 'null')))

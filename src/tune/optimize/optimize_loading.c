@@ -51,6 +51,7 @@ static int workers_stay(stoke_optimization *o, const stk_optimize_key *f)
         return 1;
     }
     if (own || o->cores_source) return 0;
+    if (f->exists && stk_is_off(f->text)) return 0; /* any are better than none: the usual number */
     stk_optimize_remark(o,
                         "%s%s%s is left: the card is in another machine, and how many cores that has is not "
                         "known here; with them said (cores) it becomes two thirds of them",
@@ -73,7 +74,8 @@ static int workers(stoke_optimization *o, int64_t *after, int *known, stoke_erro
         *known = f.is_number;
         return STOKE_OK;
     }
-    const int64_t most = stk_decide_workers_most(o->params.cores, o->params.ranks, 0);
+    const int64_t most =
+        o->cores_source || own ? stk_decide_workers_most(o->params.cores, o->params.ranks, 0) : INT64_MAX;
     int64_t wanted = 1;
     if (!line || !stk_parse_int(line->value, &wanted)) return STOKE_OK;
     if (f.is_number && f.number >= wanted && f.number <= most) {
