@@ -317,6 +317,11 @@ def workers_that_are_no_number():
         assert not [p for p in got if 'num_workers' in p], (said, got)
     got = changes(stoke_json('optimize', '--config', write('said/x.yaml', text % 0), *CARD, '--dry-run'))
     equal(got['validation_ds.num_workers'], ('8', '3'))
+    # As many as training has is too many as well; a number in between stays.
+    same = text.replace('num_workers: 8', 'num_workers: %s')
+    for said, wanted in ((6, ('6', '3')), (4, None), (1, ('1', '3'))):
+        got = changes(stoke_json('optimize', '--config', write('said/y.yaml', same % (6, said)), *CARD, '--dry-run'))
+        equal(got.get('validation_ds.num_workers'), wanted)
 
 
 def dict_over_several_lines():
@@ -502,6 +507,12 @@ def what_fits():
     found, why = batch_of('model: segformer-b5\nimage_size: 2048\nbatch_size: 1\n', '--gpu', 'GTX 1650')
     equal(found, None)
     contains(why, 'will probably not fit')
+    config = write('one/x.yaml', 'model: segformer-b5\nimage_size: 1024\nbatch_size: 4\nuse_amp: true\n')
+    remarks = '\n'.join(stoke_json('optimize', '--config', config, '--vram', 12, '--dry-run')['remarks'])
+    fits = stoke_json('estimate', '--model', 'b5', '--size', 1024, '--batch', 1, '--precision', 'fp16', '--vram', 12)['fits']
+    side, model = fits['largest_side'], fits['largest_model']
+    assert model in ('b0', 'b1', 'b2', 'b3', 'b4'), fits
+    contains(remarks, 'not one picture fits: b5 at 1024x1024', f'pictures of up to {side}x{side} would; at 1024x1024, {model}')
 
 
 def by_trials():

@@ -171,6 +171,29 @@ static int measured_batch(stoke_optimization *o, const stk_optimize_key *f, stok
     return change_batch(o, f, wanted, (stk_optimize_reason){ why, effect, o->params.measured_source }, err);
 }
 
+/* Where not one picture fits: what would. */
+static void say_what_fits(stoke_optimization *o, const fitting *t)
+{
+    static const char *const models[] = { "b5", "b4", "b3", "b2", "b1", "b0" };
+    const uint64_t memory = o->advice.memory, room = memory > STK_SPARE_BYTES ? memory - STK_SPARE_BYTES : 0;
+    stoke_estimate_params p = o->p;
+    stoke_estimate e;
+    uint32_t side = 0;
+    char size[64] = "no size", other[64] = "";
+    const char *fits = NULL;
+    p.batch = 1;
+    if (!stoke_estimate_side(STOKE_ENGINE_TORCH, &p, memory, STK_SPARE_BYTES, &side, NULL) && side)
+        snprintf(size, sizeof size, "pictures of up to %ux%u", (unsigned)side, (unsigned)side);
+    for (size_t i = 0; !fits && strcmp(o->model, "smallnet") && i < sizeof models / sizeof *models; i++) {
+        p.model = models[i];
+        if (!stoke_estimate_make(&e, STOKE_ENGINE_TORCH, &p, NULL) && e.high <= room) fits = models[i];
+    }
+    if (strcmp(o->model, "smallnet"))
+        snprintf(other, sizeof other, "; at %ux%u, %s", (unsigned)p.height, (unsigned)p.width,
+                 fits ? fits : "no SegFormer");
+    stk_optimize_remark(o, "not one picture fits: %s. With a batch of 1 %s would%s", t->name, size, other);
+}
+
 static int lower(stoke_optimization *o, const stk_optimize_key *f, const fitting *t, stoke_error *err)
 {
     const int64_t to = t->room ? part_of(f->number, t->room) : 1;
@@ -179,6 +202,7 @@ static int lower(stoke_optimization *o, const stk_optimize_key *f, const fitting
              (long long)f->number, t->name, takes(o, t, f->number, before), (unsigned)t->room);
     snprintf(effect, sizeof effect, "%s %s instead of running out of memory",
              t->room ? "it fits:" : "the least there is, and even that may not fit:", takes(o, t, to, after));
+    if (!t->room) say_what_fits(o, t);
     if (f->number == to) {
         stk_optimize_remark(o, "%s: %s is left, and will probably not fit: %s. Smaller pictures would help",
                             f->path, f->text, why);

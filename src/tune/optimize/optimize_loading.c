@@ -131,14 +131,17 @@ static int validation(stoke_optimization *o, int64_t n_workers, stoke_error *err
         char to[32], why[128];
         if (!names_workers(dot ? dot + 1 : path) || !is_validating(path)) continue;
         f.is_number = stk_parse_int(f.text, &f.number);
-        if (!f.is_number || (f.number >= half && f.number <= n_workers)) continue;
+        if (!f.is_number || f.number == half || (f.number > half && f.number < n_workers)) continue;
         snprintf(to, sizeof to, "%lld", (long long)half);
         snprintf(why, sizeof why, "half of the %lld that training has: those wait while it validates",
                  (long long)n_workers);
-        r = stk_optimize_change(
-            o, &f, to,
-            (stk_optimize_reason){ why, "validation no longer waits for every picture", STOKE_SOURCE_TABLE },
-            err);
+        r = stk_optimize_change(o, &f, to,
+                                (stk_optimize_reason){ why,
+                                                       f.number > half
+                                                           ? "processes and their memory are saved"
+                                                           : "validation no longer waits for every picture",
+                                                       STOKE_SOURCE_TABLE },
+                                err);
     }
     return r;
 }
