@@ -176,6 +176,15 @@ static const char *path_text(reader *r, stk_option_hit hit, uint32_t node, char 
     return text;
 }
 
+/* dataset_name is a folder, or a name on a hub, which is none of ours. */
+static int is_on_hub(reader *r, uint32_t node)
+{
+    char room[PATH_MAX], found[PATH_MAX];
+    if (node == STK_YAML_NONE || !stk_is_called(r->yaml, node, "dataset_name")) return 0;
+    const char *text = stk_value_text(r->yaml, node, room, sizeof room);
+    return !text || access(settle_path(r, text, node, found), F_OK) != 0;
+}
+
 /* images_dir and masks_dir are often said below a root. */
 static int read_folders(reader *r)
 {
@@ -184,7 +193,9 @@ static int read_folders(reader *r)
     char room[PATH_MAX], found[PATH_MAX], joined[PATH_MAX];
     stk_option_hit hit;
     if (stk_config_given(r->use, "data") || !find_option(r, "data", &hit)) return STOKE_OK;
-    const uint32_t at = node_of(r, "data_root"), images = node_of(r, "images_dir");
+    const uint32_t images = node_of(r, "images_dir");
+    uint32_t at = node_of(r, "data_root");
+    if (is_on_hub(r, at)) at = STK_YAML_NONE;
     const char *root = path_text(r, hit, at, room, sizeof room);
     if (root) root = settle_path(r, root, at, found);
     int status = STOKE_OK;

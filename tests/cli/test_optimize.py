@@ -315,6 +315,8 @@ def workers_that_are_no_number():
     for said in ('8-16', 'auto'):
         got = changes(stoke_json('optimize', '--config', write('said/x.yaml', text % said), *CARD, '--dry-run'))
         assert not [p for p in got if 'num_workers' in p], (said, got)
+    remarks = stoke_json('optimize', '--config', write('said/x.yaml', text % '8-16'), *CARD, '--dry-run')['remarks']
+    contains('\n'.join(remarks), 'train_ds.num_workers: 8-16 is a range and is left')
     got = changes(stoke_json('optimize', '--config', write('said/x.yaml', text % 0), *CARD, '--dry-run'))
     equal(got['validation_ds.num_workers'], ('8', '3'))
     # As many as training has is too many as well; a number in between stays.

@@ -382,6 +382,25 @@ static void hostile_python(void **state)
     }
 }
 
+static void hugging_face_and_lightning_words(void **state)
+{
+    char text[512];
+    reading r;
+    const char *folder = unit_path(state, ".");
+    snprintf(text, sizeof text, "dataset_name: %s\nper_device_train_batch_size: 2\nseed_everything: 7\n",
+             folder);
+    assert_int_equal(read_text(state, &r, "folder.yaml", text), STOKE_OK);
+    assert_string_equal(r.data.data, folder);
+    assert_int_equal(r.data.seed, 7);
+    end(&r);
+    assert_int_equal(
+        read_text(state, &r, "hub.yaml", "dataset_name: hub/none\nper_device_train_batch_size: 2\n"),
+        STOKE_OK);
+    assert_null(r.data.data);
+    assert_non_null(strstr(r.remarks, "not used here: dataset_name"));
+    end(&r);
+}
+
 /* One reader gets each: the section of the optimiser, that of loading. Where all say the same, or none is
  * such a section, nothing is guessed. */
 static void several_of_a_name(void **state)
@@ -422,6 +441,7 @@ int main(void)
         unit_test_with_folder(computed_folder),
         unit_test_with_folder(flags_above),
         unit_test_with_folder(folders),
+        unit_test_with_folder(hugging_face_and_lightning_words),
         unit_test_with_folder(several_of_a_name),
         cmocka_unit_test(python_spans),
         cmocka_unit_test(python_and_json_changes),

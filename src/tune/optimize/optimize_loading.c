@@ -47,7 +47,10 @@ static int workers_stay(stoke_optimization *o, const stk_optimize_key *f)
         return 1;
     }
     if (f->exists && !f->is_number && !stk_is_off(f->text)) {
-        stk_optimize_remark(o, "%s: %s is no number and is left", f->path, f->text);
+        long long low, high;
+        int end = 0;
+        const int range = sscanf(f->text, "%9lld - %9lld%n", &low, &high, &end) == 2 && !f->text[end];
+        stk_optimize_remark(o, "%s: %s is %s and is left", f->path, f->text, range ? "a range" : "no number");
         return 1;
     }
     if (own || o->cores_source) return 0;
