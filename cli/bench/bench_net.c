@@ -185,6 +185,7 @@ const cli_command cli_bench_net = {
         "Times the matrix products of SegFormer (forward, gradient of the input, gradient of the weights) in "
         "every CPU table this processor has, whatever STOKE_CPU says, and sets them against multiply-adds in "
         "registers, measured in the same run. bf16 is measured in the best table.",
+    .reads_config = 1,
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

@@ -16,6 +16,7 @@ typedef struct step_options {
     int precision, memory, loss;
     int forward, dry_run, short_run;
     double seconds;
+    int64_t steps;
 } step_options;
 
 enum { MAX_STEPS = 100000, MAX_PARTS = 32, WARM_UP = 2 };
@@ -71,6 +72,14 @@ static const stoke_option options[] = {
       .max = 3600,
       .argument = "S",
       .help = "Time to measure for; at least three steps are done" },
+    { .name = "steps",
+      .type = STOKE_OPT_INT,
+      .offset = FIELD(steps),
+      .default_text = "0",
+      .min = 0,
+      .max = MAX_STEPS,
+      .argument = "N",
+      .help = "Steps to measure, whatever they take; 0 measures for --seconds" },
     { .name = "short",
       .type = STOKE_OPT_FLAG,
       .offset = FIELD(short_run),
@@ -169,9 +178,10 @@ static int measure(bench *b, stoke_error *err)
     b->ms = cli_alloc(MAX_STEPS, sizeof *b->ms);
     stoke_progress *progress = cli_progress_begin(b->call, "measuring", unit(b));
     const uint64_t start = stoke_machine_now_ns(), budget = (uint64_t)(b->o->seconds * 1e9);
-    while (!r && b->steps < MAX_STEPS) {
+    const size_t most = b->o->steps ? (size_t)b->o->steps : MAX_STEPS;
+    while (!r && b->steps < most) {
         const uint64_t before = stoke_machine_now_ns();
-        if (b->steps >= 3 && before - start >= budget) break;
+        if (!b->o->steps && b->steps >= 3 && before - start >= budget) break;
         r = one_step(b, err);
         b->ms[b->steps++] = (double)(stoke_machine_now_ns() - before) / 1e6;
         if (!r && cli_progress_update(progress, b->steps, 0))
@@ -386,6 +396,7 @@ static int run(cli_call *call)
 
 static const cli_example examples[] = {
     { "stoke bench step --batch 1 --size 128", "b0: forward, loss, backward, update" },
+    { "stoke bench step --config configs/train.yaml --steps 20", "the network of a settings file, 20 steps" },
     { "stoke bench step --model b2 --dry-run", "memory of such a step, nothing allocated" },
     { "stoke bench step --model b5 --size 640 --batch 16 --memory min --dry-run", "will it fit?" },
     { "stoke bench step --batch 1 --size 128 --forward --json", "inference, for a program" },
@@ -400,6 +411,7 @@ const cli_command cli_bench_step = {
         "Trains a SegFormer on one made-up batch again and again (forward, loss at the resolution of the "
         "pictures, backward, clipping, AdamW) and prints the rate (median, best), time per part, "
         "arithmetic as a share of the peak measured in the same run, and memory against its plan.",
+    .reads_config = 1,
     .examples = examples,
     .options = options,
     .n_options = CLI_COUNT(options),

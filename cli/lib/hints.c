@@ -36,6 +36,10 @@ static const struct {
     { "persistent_workers", "persistent" },
 };
 
+#define CARDS                                                                                                \
+    "how many cards train stands in the settings file (devices: 2), where check, optimize and why read it; " \
+    "`stoke train` computes on the processor"
+
 /* Another meaning, or none here. */
 static const struct {
     const char *theirs, *hint;
@@ -53,6 +57,16 @@ static const struct {
     { "fp16", "--precision fp16 is mixed precision" },
     { "bf16", "--precision bf16 is mixed precision" },
     { "mixed_precision", "--precision fp16 or bf16 is mixed precision" },
+    { "devices", CARDS },
+    { "gpus", CARDS },
+    { "num_gpus", CARDS },
+    { "device",
+      "`stoke train` computes on the processor; `stoke devices` lists what other commands can feed" },
+    { "accelerator",
+      "`stoke train` computes on the processor; `stoke devices` lists what other commands can feed" },
+    { "gpu",
+      "a card is named to check, optimize, estimate, recommend and why; this command is about the machine "
+      "it runs on, whose cards `stoke devices` lists" },
     { "warmup_steps", "--warmup takes a number of steps, or a share of them below 1" },
     { "warmup_epochs", "--warmup takes a number of steps, or a share of them below 1" },
 };
@@ -131,9 +145,9 @@ void cli_hint_flag(const cli_call *call, stoke_error *err)
 /* A settings file by its name. Where the word would be data it must also be there as a file. */
 static int is_settings(const cli_call *call, const char *word)
 {
-    static const char *const endings[] = { ".yaml", ".yml", ".json", ".py" };
+    static const char *const endings[] = { ".yaml", ".yml", ".py", ".json" };
     struct stat st;
-    const size_t n = call->command->reads_data ? 2 : CLI_COUNT(endings);
+    const size_t n = call->command->reads_data ? 3 : CLI_COUNT(endings); /* .json may be a list of data */
     for (size_t i = 0; i < n; i++)
         if (cli_ends_with(word, endings[i]))
             return !call->command->reads_data || (cli_stat(word, &st) == 0 && S_ISREG(st.st_mode));
@@ -182,6 +196,9 @@ const char *cli_hint_command(const char *word)
         { "lr_find", "it is `stoke find-lr`" },
         { "lr-finder", "it is `stoke find-lr`" },
         { "batch-size", "it is `stoke find-batch`" },
+        { "batch-find", "it is `stoke find-batch`" },
+        { "batch_find", "it is `stoke find-batch`" },
+        { "training", "it is `stoke train`" },
         { "optimise", "it is `stoke optimize`" },
         { "fit", "it is `stoke train`" },
         { "validate", "`stoke eval` scores a network, `stoke verify` reads a data set" },
@@ -193,5 +210,10 @@ const char *cli_hint_command(const char *word)
     };
     for (size_t i = 0; i < CLI_COUNT(commands); i++)
         if (!strcasecmp(word, commands[i].theirs)) return commands[i].ours;
+    static const char *const endings[] = { ".yaml", ".yml", ".py", ".json" };
+    for (size_t i = 0; i < CLI_COUNT(endings); i++)
+        if (cli_ends_with(word, endings[i]))
+            return "a settings file goes behind a command: `stoke check --config FILE`, then optimize or "
+                   "train";
     return NULL;
 }

@@ -335,6 +335,24 @@ static int finish(const recipe *r, int status, const stoke_error *err)
     return stopped ? cli_interrupt_code() : CLI_OK;
 }
 
+/* What the file says and the stages say too: theirs counts, with one remark. */
+static void replace_file(cli_call *call)
+{
+    static const char *const settings[] = { "model", "image_size", "epochs" };
+    char list[256] = "";
+    size_t used = 0;
+    for (size_t i = 0; call->settings && i < CLI_COUNT(settings); i++) {
+        const char *path;
+        int exists;
+        if (stoke_config_find(call->settings, settings[i], NULL, &path, &exists, NULL) || !exists) continue;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%.60s", used ? ", " : "", path);
+    }
+    if (!used) return;
+    cli_say(call, "remark: %s: the stages say these instead: %s", call->common.config, list);
+    if (!cli_has_flag(call, "model")) call->train.model = NULL;
+    if (!cli_has_flag(call, "size")) call->data.size[0] = call->data.size[1] = 0;
+}
+
 static int run(cli_call *call)
 {
     recipe *r = cli_alloc(1, sizeof *r);
@@ -343,6 +361,7 @@ static int run(cli_call *call)
     *r = (recipe){ .call = call, .o = call->options, .bar = { .call = call } };
     snprintf(r->folder, sizeof r->folder, "%s/%s", call->train.runs,
              call->train.name ? call->train.name : "progressive");
+    replace_file(call);
     if (call->train.resume)
         status = cli_error(&err, STOKE_E_INVALID,
                            "`resume` is for single runs: a recipe goes on when it is called again with the "

@@ -7,6 +7,7 @@
 
 #include "cli/lib/card.h"
 #include "cli/lib/common.h"
+#include "cli/lib/settings.h"
 #include <stoke/advise.h>
 
 #define GIB(bytes) ((double)(bytes) / (double)(UINT64_C(1) << 30))
@@ -94,6 +95,29 @@ static stoke_estimate_params params_of(const estimate_options *o)
     p.base_channels = (uint32_t)o->base_channels;
     p.num_blocks = (uint32_t)o->num_blocks;
     return p;
+}
+
+enum { ASSUMED = 5 };
+static const char *const assumed_names[ASSUMED] = { "model", "batch", "size", "classes", "precision" };
+
+/* Of what the flags leave open: what the file says, or the set that it names shows. Returns a sum of
+ * stoke_assumed. */
+static unsigned complete(const cli_call *call, estimate_options *o)
+{
+    stoke_estimate_params p = params_of(o);
+    unsigned assumed = (1U << ASSUMED) - 1;
+    char model[32];
+    if (call->common.config && !stoke_estimate_config(&p, call->common.config, model, &assumed, NULL)) {
+        assumed |= STOKE_ASSUMED_MODEL;
+        for (size_t i = 0; i < call->n_origins; i++)
+            if (!strcmp(call->origins[i].option, "model")) assumed &= ~(unsigned)STOKE_ASSUMED_MODEL;
+        if (!cli_has_flag(call, "size") && !(assumed & STOKE_ASSUMED_SIZE))
+            o->size[0] = p.height, o->size[1] = p.width;
+        if (!cli_has_flag(call, "precision")) o->precision = p.precision;
+    }
+    for (int i = 0; i < ASSUMED; i++)
+        if (cli_has_flag(call, assumed_names[i])) assumed &= ~(1U << i);
+    return assumed;
 }
 
 /* What the engine makes of the precision asked for. */
@@ -231,12 +255,25 @@ static void print_levels(const stoke_estimate *e)
         GIB(e->card));
 }
 
-static void print_columns(const column columns[ENGINES], const stoke_estimate_params *p)
+static void print_assumed(unsigned assumed)
 {
-    cli_print("%s, %llu parameters, batch %u, %u x %u, %u classes, %s\n\n", p->model,
+    const char *between = "assumed, since nobody says them: ";
+    for (int i = 0; i < ASSUMED; i++)
+        if (assumed >> i & 1) {
+            cli_print("%s%s", between, assumed_names[i]);
+            between = ", ";
+        }
+    if (assumed) putchar('\n');
+    putchar('\n');
+}
+
+static void print_columns(const column columns[ENGINES], const stoke_estimate_params *p, unsigned assumed)
+{
+    cli_print("%s, %llu parameters, batch %u, %u x %u, %u classes, %s\n", p->model,
               (unsigned long long)columns[1].estimate.parameters, (unsigned)p->batch, (unsigned)p->height,
               (unsigned)p->width, (unsigned)p->classes,
               p->optimizer == STOKE_OPTIMIZER_SGD ? "SGD" : "AdamW");
+    print_assumed(assumed);
     print_terms(columns);
     putchar('\n');
     for (int i = 0; i < ENGINES; i++) {
@@ -317,7 +354,8 @@ static void json_inverse(stoke_json *json, const inverse *v)
     stoke_json_close(json);
 }
 
-static void print_json(const column columns[ENGINES], const inverse *v, const stoke_estimate_params *p)
+static void print_json(const column columns[ENGINES], const inverse *v, const stoke_estimate_params *p,
+                       unsigned assumed)
 {
     stoke_json json;
     stoke_json_begin(&json, stdout, 2);
@@ -328,6 +366,10 @@ static void print_json(const column columns[ENGINES], const inverse *v, const st
     stoke_json_uint(&json, "height", p->height);
     stoke_json_uint(&json, "width", p->width);
     stoke_json_uint(&json, "classes", p->classes);
+    stoke_json_array(&json, "assumed");
+    for (int i = 0; i < ASSUMED; i++)
+        if (assumed >> i & 1) stoke_json_string(&json, NULL, assumed_names[i]);
+    stoke_json_close(&json);
     for (int i = 0; i < ENGINES; i++) json_column(&json, &columns[i]);
     json_inverse(&json, v);
     stoke_json_close(&json);
@@ -335,7 +377,8 @@ static void print_json(const column columns[ENGINES], const inverse *v, const st
 
 static int run(cli_call *call)
 {
-    const estimate_options *o = call->options;
+    estimate_options *o = call->options;
+    const unsigned assumed = complete(call, o);
     const stoke_estimate_params p = params_of(o);
     column columns[ENGINES];
     inverse v = { 0 };
@@ -348,10 +391,10 @@ static int run(cli_call *call)
         return cli_fail(call, &err);
     }
     if (call->common.json) {
-        print_json(columns, &v, &p);
+        print_json(columns, &v, &p, assumed);
         return CLI_OK;
     }
-    print_columns(columns, &p);
+    print_columns(columns, &p, assumed);
     print_inverse(&v, &p);
     return CLI_OK;
 }

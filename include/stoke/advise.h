@@ -33,6 +33,21 @@ STOKE_API stoke_estimate_params stoke_estimate_defaults(void);
  * picture. */
 STOKE_API uint32_t stoke_estimate_classes(const char *model);
 
+/* What nobody says, so that something usual stands for it. */
+typedef enum stoke_assumed {
+    STOKE_ASSUMED_MODEL = 1,
+    STOKE_ASSUMED_BATCH = 2,
+    STOKE_ASSUMED_SIZE = 4,
+    STOKE_ASSUMED_CLASSES = 8,
+    STOKE_ASSUMED_PRECISION = 16
+} stoke_assumed;
+/* Puts what a settings file of any dialect says into params. A network that params names already counts
+ * before the file's; its name is kept in `model`. A PyTorch trainer's file that says no precision trains in
+ * fp32; the size of pictures that it does not say is that of the set it names, where that can be read.
+ * *assumed is a sum of stoke_assumed. STOKE_E_UNSUPPORTED: a network that the estimate does not know. */
+STOKE_API int stoke_estimate_config(stoke_estimate_params *params, const char *config, char model[32],
+                                    unsigned *assumed, stoke_error *err);
+
 typedef enum stoke_memory_term {
     STOKE_TERM_WEIGHTS = 0,
     STOKE_TERM_GRADIENTS,

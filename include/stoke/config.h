@@ -36,6 +36,10 @@ STOKE_API int stoke_yaml_get(const stoke_yaml *yaml, const char *path, stoke_yam
 /* Every scalar, in the order of the file. Returns 0 past the last one. `path` is valid until the yaml is
  * closed. */
 STOKE_API int stoke_yaml_at(const stoke_yaml *yaml, size_t index, const char **path, stoke_yaml_value *value);
+/* What sections have by a merge (<<) and not by themselves, of scalars that are keys of what is merged.
+ * `path` is valid during the call. Other than 0 ends it, and is returned. */
+typedef int (*stoke_yaml_take)(void *context, const char *path, const stoke_yaml_value *value);
+STOKE_API int stoke_yaml_merged(const stoke_yaml *yaml, stoke_yaml_take take, void *context);
 
 /* Plans a change; nothing is written yet. A key that is not there is added at the end of its mapping, in the
  * mapping's own style; its parent must exist. `value` is written plain where YAML reads it back as the same

@@ -64,6 +64,7 @@ typedef struct stoke_batch_params {
     uint64_t margin_bytes;
     uint32_t multiple;  /* batches are multiples of it from `multiple` on: 8 */
     uint32_t largest;   /* never tried beyond: samples of the set; 0 = none */
+    int largest_said;   /* 1: somebody set that limit; the set may have more */
     double near;        /* 0.95: throughput that is as good as the best */
     double target_busy; /* 0.85 */
     uint32_t accumulate, world;

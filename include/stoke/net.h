@@ -33,6 +33,8 @@ typedef enum stoke_precision {
 } stoke_precision;
 /* "fp32", "bf16", "fp16", "auto". */
 STOKE_API const char *stoke_precision_name(int precision);
+/* By its name, or by what others call it (16-mixed, bfloat16); -1: there is none such. */
+STOKE_API int stoke_precision_named(const char *word);
 
 /* What is kept for the backward pass: more of it is computed again from mode to mode. */
 typedef enum stoke_memory_mode {

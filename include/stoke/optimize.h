@@ -56,6 +56,8 @@ STOKE_API int stoke_optimization_marked(const stoke_optimization *optimization);
 /* Where the result goes: configs/x_config.yaml -> configs/x_gpu_optimized.yaml, or with `by_trials`
  * x_gpu_optimized.yaml -> x_gpu_optimized_optimized.yaml. */
 STOKE_API const char *stoke_optimization_target(const stoke_optimization *optimization);
+/* 1: this file has the result already, byte for byte. */
+STOKE_API int stoke_optimization_is_at(stoke_optimization *optimization, const char *path);
 STOKE_API int stoke_optimization_write(stoke_optimization *optimization, const char *path,
                                        stoke_yaml_proof *proof, stoke_error *err);
 

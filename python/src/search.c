@@ -11,9 +11,10 @@
 
 #define FIELD(field, kind) PY_FIELD(stoke_batch_params, field, kind)
 static const py_field search_params[] = {
-    FIELD(memory, PY_U64),     FIELD(context, PY_U64), FIELD(margin, PY_REAL), FIELD(margin_bytes, PY_U64),
-    FIELD(multiple, PY_U32),   FIELD(largest, PY_U32), FIELD(near, PY_REAL),   FIELD(target_busy, PY_REAL),
-    FIELD(accumulate, PY_U32), FIELD(world, PY_U32),
+    FIELD(memory, PY_U64),        FIELD(context, PY_U64),  FIELD(margin, PY_REAL),
+    FIELD(margin_bytes, PY_U64),  FIELD(multiple, PY_U32), FIELD(largest, PY_U32),
+    FIELD(largest_said, PY_BOOL), FIELD(near, PY_REAL),    FIELD(target_busy, PY_REAL),
+    FIELD(accumulate, PY_U32),    FIELD(world, PY_U32),
 };
 #undef FIELD
 #define FIELD(field, kind) PY_FIELD(stoke_trial, field, kind)

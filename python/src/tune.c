@@ -93,6 +93,47 @@ static PyObject *estimate_out(const stoke_estimate *estimate, uint32_t largest)
     return dict;
 }
 
+/* The names of what was assumed. */
+static PyObject *assumed_out(unsigned assumed)
+{
+    static const char *const names[] = { "model", "batch_size", "image_size", "classes", "precision" };
+    PyObject *list = PyList_New(0);
+    for (unsigned i = 0; list && i < COUNT(names); i++) {
+        PyObject *name = assumed >> i & 1 ? py_words(names[i]) : NULL;
+        if (assumed >> i & 1 && (!name || PyList_Append(list, name))) Py_CLEAR(list);
+        Py_XDECREF(name);
+    }
+    return list;
+}
+
+static PyObject *estimate_config(PyObject *module, PyObject *args)
+{
+    PyObject *path;
+    const char *model;
+    if (!PyArg_ParseTuple(args, "O&z:estimate_config", PyUnicode_FSConverter, &path, &model)) return NULL;
+    stoke_estimate_params params = stoke_estimate_defaults();
+    stoke_error error = { 0 };
+    unsigned assumed = 0;
+    char name[32];
+    int r;
+    params.model = model;
+    Py_BEGIN_ALLOW_THREADS r = stoke_estimate_config(&params, PyBytes_AsString(path), name, &assumed, &error);
+    Py_END_ALLOW_THREADS Py_DECREF(path);
+    if (r) return fail_at(r, &error, 1);
+    PyObject *dict = py_fields_out(&params, estimate_params, COUNT(estimate_params));
+    if (dict && py_put(dict, "assumed", assumed_out(assumed))) Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *precision(PyObject *module, PyObject *word)
+{
+    PyObject *text = PyUnicode_AsUTF8String(word);
+    if (!text) return NULL;
+    const int found = stoke_precision_named(PyBytes_AsString(text));
+    Py_DECREF(text);
+    return PyLong_FromLong(found);
+}
+
 static PyObject *estimate(PyObject *module, PyObject *args)
 {
     PyObject *dict;
@@ -100,8 +141,10 @@ static PyObject *estimate(PyObject *module, PyObject *args)
     unsigned long long memory, spare;
     if (!PyArg_ParseTuple(args, "O!pKK:estimate", &PyDict_Type, &dict, &torch, &memory, &spare)) return NULL;
     stoke_estimate_params params = stoke_estimate_defaults();
+    params.classes = 0;
     PyObject *keep = read_params(&params, estimate_params, COUNT(estimate_params), dict);
     if (!keep) return NULL;
+    if (!params.classes) params.classes = stoke_estimate_classes(params.model);
     const stoke_engine engine = torch ? STOKE_ENGINE_TORCH : STOKE_ENGINE_NATIVE;
     stoke_estimate result;
     stoke_error error = { 0 };
@@ -230,7 +273,16 @@ static PyObject *change_out(const stoke_change *change)
     return dict;
 }
 
-/* Every value of the file that was written: path, text, whether it is quoted. */
+static int value_out(void *list, const char *path, const stoke_yaml_value *value)
+{
+    PyObject *name = py_words(path), *text = py_words(value->text);
+    PyObject *row = name && text ? Py_BuildValue("(OOi)", name, text, value->quoted) : NULL;
+    Py_XDECREF(name);
+    Py_XDECREF(text);
+    return py_push(list, row);
+}
+
+/* Every value of the file that was written, those of merges too: path, text, whether it is quoted. */
 static PyObject *values_out(const char *written)
 {
     PyObject *list = PyList_New(0);
@@ -243,13 +295,9 @@ static PyObject *values_out(const char *written)
         Py_XDECREF(list);
         return r ? py_raise(r, error.message) : NULL;
     }
-    for (size_t i = 0; list && stoke_yaml_at(yaml, i, &path, &value); i++) {
-        PyObject *name = py_words(path), *text = py_words(value.text);
-        PyObject *row = name && text ? Py_BuildValue("(OOi)", name, text, value.quoted) : NULL;
-        Py_XDECREF(name);
-        Py_XDECREF(text);
-        if (py_push(list, row)) Py_CLEAR(list);
-    }
+    for (size_t i = 0; list && stoke_yaml_at(yaml, i, &path, &value); i++)
+        if (value_out(list, path, &value)) Py_CLEAR(list);
+    if (list && stoke_yaml_merged(yaml, value_out, list)) Py_CLEAR(list);
     stoke_yaml_close(&yaml);
     return list;
 }
@@ -314,8 +362,10 @@ static PyObject *optimize(PyObject *module, PyObject *args)
     Py_BEGIN_ALLOW_THREADS r = choose_card(&params, &gpu, &error);
     if (!r) r = stoke_optimize(&found, &params, &error);
     if (!r && !path) path = stoke_optimization_target(found);
-    if (!r) r = stoke_output_check(path, force, &replaces, &error);
-    if (!r) r = stoke_optimization_write(found, path, &proof, &error);
+    if (!r && !stoke_optimization_is_at(found, path)) {
+        r = stoke_output_check(path, force, &replaces, &error);
+        if (!r) r = stoke_optimization_write(found, path, &proof, &error);
+    }
     Py_END_ALLOW_THREADS PyObject *result = r ? fail_at(r, &error, 1) : optimization_out(found, path);
     stoke_optimization_destroy(&found);
     Py_XDECREF(bytes);
@@ -340,6 +390,9 @@ static PyMethodDef functions[] = {
     { "check_output", check_output, METH_VARARGS,
       "check_output(path, force): raises where a file is that is not stokehold's own." },
     { "machine", machine, METH_NOARGS, "machine() -> dict: processor and memory, (value, source) each." },
+    { "estimate_config", estimate_config, METH_VARARGS,
+      "estimate_config(path, model) -> dict: parameters of `estimate`, and `assumed`." },
+    { "precision", precision, METH_O, "precision(word) -> int, -1 where it is none." },
     { "estimate", estimate, METH_VARARGS, "estimate(params, torch, memory, spare) -> dict." },
     { "recommend", recommend, METH_O, "recommend(params) -> dict." },
     { "check", check, METH_O, "check(params) -> dict." },

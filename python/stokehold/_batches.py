@@ -120,14 +120,15 @@ class Batches:
         raise NotImplementedError
 
     def _begin(self, settings: Dict[str, Any], *, rank: Optional[int], world: Optional[int], output: Optional[str], as_dict: bool,
-               channels_last: bool, config: Any, way: Optional[_device.Route] = None, pin_memory: bool = False,
+               channels_last: bool, config: Any, way: Optional[_device.Route] = None, pin_memory: Optional[bool] = None,
                non_blocking: Optional[bool] = None, **others: Any) -> None:
         # What a copy in another process is made from; its rank is its own affair unless it was said.
         self._arguments = dict(settings, rank=rank, world=world, output=output, as_dict=as_dict, channels_last=channels_last,
                                config=config, pin_memory=pin_memory, non_blocking=non_blocking, **others)
         self._way = way
         # On the way to a device they are page-locked anyhow.
-        self._pinning = _pinning.choose() if pin_memory and way is None else _pinning.Pinning(None, "", "")
+        pins = way is None and (_pinning.asked_by(config) if pin_memory is None else pin_memory)
+        self._pinning = _pinning.choose() if pins else _pinning.Pinning(None, "", "")
         self._copies: Optional[_pinning.Copies] = None
         self._notes = [self._pinning.why] if self._pinning.why else []
         if non_blocking and way is None:

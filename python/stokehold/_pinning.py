@@ -31,6 +31,20 @@ def _torch_with_cuda() -> Any:
     return torch if torch.cuda.is_available() else None
 
 
+def asked_by(config: Any) -> bool:
+    """Whether a settings file wants it, under either name, outside of the sections of evaluation."""
+    try:
+        values = {} if config is None else _stoke.config_values(config)
+    except (Error, OSError):
+        return False  # the loader reads it too, and says what is wrong
+    for path, text in values.items():
+        *sections, name = path.lower().split(".")
+        elsewhere = any(section.startswith(("val", "test", "eval", "infer", "predict")) for section in sections)
+        if name in ("pin_memory", "dataloader_pin_memory") and not elsewhere and text.lower() in ("true", "yes", "on", "1"):
+            return True
+    return False
+
+
 def choose() -> Pinning:
     """The best there is."""
     torch = _torch_with_cuda()

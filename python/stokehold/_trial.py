@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trials of a batch: forward, backward and optimiser steps of somebody's torch module."""
-import multiprocessing
 import os
 import pickle
 import resource
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Optional
 
 from . import _stoke
+from ._trial_process import run_forked, run_fresh
 
 _SECTIONS = ("training", "train", "trainer", "training_args", "optimizer", "optim", "data", "train_ds", "hparams")
 
@@ -80,6 +80,17 @@ def _optimizer(config: Any) -> str:
     if said is not None and not isinstance(said, str):
         said = next((found for found in (_get(said, name) for name in ("name", "type", "_target_", "class_path")) if found), None)
     return str(said).rpartition(".")[2].lower() if said else "adamw"
+
+
+def batch_said(config: Any) -> int:
+    """The batch that a config has, in whatever section but those of evaluation; 0: none that is a number."""
+    config = mapping_of(config)
+    said = _setting(config, "batch_size", "train_batch_size", "per_device_train_batch_size", "batch")
+    if str(said).isdigit():
+        return int(str(said))
+    inner = config.items() if isinstance(config, dict) else ()
+    return next((found for found in (batch_said(value) for name, value in inner if isinstance(value, dict) and
+                                     not str(name).lower().startswith(("val", "test", "eval", "predict"))) if found), 0)
 
 
 @dataclass
@@ -235,7 +246,7 @@ def _forget_peak() -> None:
         pass  # then the peak of the imports counts, if it was higher: on the safe side
 
 
-def _child(pipe: Any, model: Any, sample: Any, recipe: Recipe, batch: int, memory: int, threads: int) -> None:
+def child(model: Any, sample: Any, recipe: Recipe, batch: int, memory: int, threads: int) -> Dict[str, Any]:
     """A trial on the processor, in a process of its own."""
     import torch
     torch.set_num_threads(threads)
@@ -252,20 +263,16 @@ def _child(pipe: Any, model: Any, sample: Any, recipe: Recipe, batch: int, memor
         trial = {"outcome": "error", "message": f"{type(error).__name__}: {error}"}
     peak = max(0, _status("VmHWM") - before)  # the interpreter and torch are there anyway
     trial.update(allocated=peak, reserved=peak)
-    pipe.send(trial)
-    pipe.close()
+    return trial
 
 
-def _can_be_sent(model: Any, sample: Any, recipe: Recipe) -> bool:
-    """Whether a fresh interpreter would find every class: those of a program's main file are found only by running it again."""
-    classes = [type(module) for module in model.modules()] + [type(recipe.loss)]
-    if "__main__" in {cls.__module__ for cls in classes} or getattr(recipe.loss, "__module__", "") == "__main__":
-        return False
+def _sent(model: Any, sample: Any, recipe: Recipe) -> Optional[bytes]:
+    """For a fresh interpreter that does not run the program's main file again; None: it would lack something of that file."""
     try:
-        pickle.dumps((model, sample, recipe))
+        data = pickle.dumps((model, sample, recipe))
     except Exception:
-        return False
-    return True
+        return None
+    return None if b"__main__" in data else data
 
 
 class CpuTrials:
@@ -273,14 +280,14 @@ class CpuTrials:
 
     def __init__(self, model: Any, sample: Any, recipe: Recipe, device: str, memory: Optional[int], timeout: float):
         import torch
-        self.model, self.sample, self.recipe, self.timeout = model, sample, recipe, timeout
+        self.what, self.timeout = (model, sample, recipe), timeout
         facts = _stoke.machine()
         known = [facts[name][0] for name in ("available_bytes", "limit_bytes") if facts[name]]
         self.memory = memory or int(min(known)) if memory or known else 1 << 30
+        self.sent = _sent(model, sample, recipe)
         # A forked process must not use the threads of OpenMP, which it did not inherit.
-        self.context: Any = multiprocessing.get_context("spawn" if _can_be_sent(model, sample, recipe) else "fork")
-        self.threads = torch.get_num_threads() if self.context.get_start_method() == "spawn" else 1
-        if self.context.get_start_method() == "fork":
+        self.threads = torch.get_num_threads() if self.sent else 1
+        if not self.sent:
             _import_all()  # here once, not in every process
 
     def __enter__(self) -> "CpuTrials":
@@ -292,29 +299,12 @@ class CpuTrials:
     def run(self, batch: int, with_loader: bool) -> Dict[str, Any]:
         """One trial. How its process ended tells what no exception can."""
         before = _stoke.oom_kills()
-        ours, theirs = self.context.Pipe(duplex=False)
-        process = self.context.Process(target=_child, daemon=True, args=(theirs, self.model, self.sample, self.recipe, batch,
-                                                                         self.memory, self.threads))
-        trial: Optional[Dict[str, Any]] = None
-        try:
-            process.start()
-            theirs.close()
-            late = not ours.poll(self.timeout)
-            if not late:
-                try:
-                    trial = ours.recv()
-                except EOFError:
-                    trial = None
-            process.join(0 if late else 10)
-        finally:
-            if process.is_alive():
-                process.kill()
-                process.join()
-            ours.close()
+        how = (batch, self.memory, self.threads)
+        ended = run_fresh(self.sent, how, self.timeout) if self.sent else run_forked(child, (*self.what, *how), self.timeout)
+        trial = ended.result
         if trial is not None and trial["outcome"] is not None:
             return trial
-        trial = trial or {"message": f"it took longer than {self.timeout:g} s" if late else f"ended with {process.exitcode}"}
-        code = process.exitcode or 0
-        status = -code if code < 0 else 256  # as waitpid has it: a signal, or an exit with 1
-        trial["outcome"] = (status, before, _stoke.oom_kills(), late)
+        trial = trial or {"message": f"it took longer than {self.timeout:g} s" if ended.late else f"ended with {ended.code}"}
+        status = -ended.code if ended.code < 0 else 256  # as waitpid has it: a signal, or an exit with 1
+        trial["outcome"] = (status, before, _stoke.oom_kills(), ended.late)
         return trial

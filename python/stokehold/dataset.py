@@ -330,7 +330,7 @@ class Dataset(Batches):
                  image_size: Union[None, int, str, Tuple[int, int]] = None, augment: Any = None,
                  workers: Union[None, int, str] = None, prefetch: Optional[int] = None, seed: Optional[int] = None,
                  rank: Optional[int] = None, world: Optional[int] = None, output: Optional[str] = None, as_dict: bool = False,
-                 channels_last: bool = False, pin_memory: bool = False, non_blocking: Optional[bool] = None,
+                 channels_last: bool = False, pin_memory: Optional[bool] = None, non_blocking: Optional[bool] = None,
                  config: Union[None, str, "os.PathLike[str]"] = None, **settings: Any) -> None:
         files = _ABOUT_FILES & set(settings)
         if files:

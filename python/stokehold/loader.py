@@ -135,7 +135,7 @@ class Loader(Batches):
         Batches lie in page-locked memory, from which ``images.to(device, non_blocking=True)`` does not wait: torch's where torch has
         CUDA, else the CUDA driver's. A batch's place is used again when its tensors are gone and the work that torch's current
         stream had by then is done. Where nothing can be page-locked, a warning says why, as does `remarks`. With `to` batches are
-        copied from such memory anyhow.
+        copied from such memory anyhow. Unsaid, it is what the file of `config` says.
     non_blocking
         As `to` copies anyway. Without `to` nothing is copied, and a warning says where it belongs.
     config
@@ -158,7 +158,7 @@ class Loader(Batches):
                  workers: Union[None, int, str] = None, prefetch: Optional[int] = None, seed: Optional[int] = None,
                  rank: Optional[int] = None, world: Optional[int] = None, output: Optional[str] = None,
                  as_dict: bool = False, channels_last: bool = False, to: Any = None, depth: Optional[int] = None,
-                 placement: Optional[str] = None, pin_memory: bool = False, non_blocking: Optional[bool] = None,
+                 placement: Optional[str] = None, pin_memory: Optional[bool] = None, non_blocking: Optional[bool] = None,
                  config: Union[None, str, "os.PathLike[str]"] = None, **settings: Any) -> None:
         named = {"data": data, "batch_size": batch_size, "image_size": image_size, "augment": augment,
                  "workers": workers, "prefetch": prefetch, "seed": seed}

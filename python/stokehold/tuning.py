@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 from . import _stoke
 from ._errors import in_python
 from ._progress import Progress
-from ._trial import CpuTrials, CudaTrials, Recipe
+from ._trial import CpuTrials, CudaTrials, Recipe, batch_said
 
 __all__ = ["Advice", "BatchSizeOptimizer", "Change", "CheckLine", "CheckResult", "Estimate", "Figure", "GpuSummary",
            "MonitorSummary", "Optimization", "Recommendation", "Spread", "auto_optimize_config", "check", "estimate", "monitor",
@@ -74,8 +74,8 @@ class BatchSizeOptimizer:
 
     def find_optimal_batch_size(self, sample: Any, target_gpu_util: float = 85.0, *, journal: Optional[Path] = None,
                                 key: Optional[str] = None, progress: Optional[bool] = None) -> Tuple[int, Dict[str, Any]]:
-        """Returns (batch, stats). 0 = not even one sample fits, or stats["too_busy"]: other programs took the processor, and times
-        that scatter choose nothing.
+        """Returns (batch, stats). 0 = not even one sample fits. With stats["too_busy"] other programs took the processor, and times
+        that scatter choose nothing: it is the config's batch where that many ran, else the most that did.
 
         sample : a batch of any size as the loader gives it: a tensor, (inputs, target), or a dict of keyword arguments. Its
             first row is repeated.
@@ -91,15 +91,26 @@ class BatchSizeOptimizer:
             raise ValueError(f"target_gpu_util={target_gpu_util}: percent, more than 0 and at most 100")
         device = next((str(parameter.device) for parameter in self.model.parameters()), "cpu")
         kind = CudaTrials if device.startswith("cuda") else CpuTrials
-        params: Dict[str, Any] = {"target_busy": target_gpu_util / 100, "largest": self.largest, "accumulate": self.recipe.accumulate}
+        params: Dict[str, Any] = {"target_busy": target_gpu_util / 100, "largest": self.largest, "largest_said": True,
+                                  "accumulate": self.recipe.accumulate}
         with Progress(progress) as shown, kind(self.model, sample, self.recipe, device, self.memory, self.timeout) as trials:
             params["memory"] = trials.memory
             if self.memory is not None:
                 params.update(margin=0.0, margin_bytes=0)  # somebody who names a sum means it
             found = _stoke.batch_search(params, _told(trials.run, shown), None if journal is None else os.fspath(journal), key)
+            self._settle(found)
             shown.update(f"{len(found['trials'])} trials: a batch of {found['batch']}")
         found.update(device=device, recipe=str(self.recipe), limit=self._limit(found), why=in_python(found["why"]))
         return found["batch"], found
+
+    def _settle(self, found: Dict[str, Any]) -> None:
+        """A batch that is certain to run where times chose none."""
+        if found["batch"] or not found["too_busy"]:
+            return
+        said = batch_said(self.config)
+        kept = 0 < said <= found["largest_ok"]
+        found["batch"] = said if kept else found["largest_ok"]
+        found["why"] += f" Until then {found['batch']}: " + ("the config's, which fits." if kept else "the most that ran.")
 
     def _limit(self, found: Mapping[str, Any]) -> str:
         """Which end the search met: that 64 ran says nothing of 65."""
@@ -251,9 +262,9 @@ class Estimate:
     parameters: int
     source: str
     largest_batch: int
+    assumed: Tuple[str, ...] = ()
 
 
-_PRECISIONS = {"fp32": 0, "bf16": 1, "fp16": 2}
 _OPTIMIZERS = {"adamw": 0, "sgd": 1}
 
 
@@ -263,21 +274,42 @@ def _word(name: str, value: str, words: Mapping[str, int]) -> int:
     return words[value]
 
 
-def estimate(model: str = "b0", batch_size: int = 8, image_size: Union[int, Tuple[int, int]] = 512, classes: int = 2, *,
-             precision: str = "fp32", optimizer: str = "adamw", engine: str = "torch", memory: int = 0, spare: int = 1 << 30,
-             **more: Any) -> Estimate:
+def _precision(value: Any) -> int:
+    found = _stoke.precision(str(value))
+    if found < 0:
+        raise ValueError(f"precision={value!r}: it is one of fp32, fp16, bf16, auto, or what Lightning calls it (16-mixed)")
+    return found
+
+
+def estimate(model: Optional[str] = None, batch_size: Optional[int] = None, image_size: Union[int, Tuple[int, int], None] = None,
+             classes: Optional[int] = None, *, config: Optional[Path] = None, size: Union[int, Tuple[int, int], None] = None,
+             precision: Optional[str] = None, optimizer: Optional[str] = None, engine: str = "torch", memory: int = 0,
+             spare: int = 1 << 30, **more: Any) -> Estimate:
     """What a training will take, before it runs.
 
         estimate("b4", batch_size=8, image_size=512, classes=19, precision="fp16").total / 2**30
+        estimate(config="configs/train.yaml").high / 2**30
 
-    image_size : a side, or (height, width). engine : "torch" on a card, or "native", ours in host memory.
+    config : a settings file of any dialect, which has what is not said here; a file that says no precision trains in fp32.
+    Without one it is as of the command: b0, 8 pictures of 288x288, 19 classes, autocast. `assumed` names what nobody said.
+    image_size, or size : a side, or (height, width). engine : "torch" on a card, or "native", ours in host memory.
     memory : bytes of the card; then largest_batch is what leaves `spare` bytes of it free (0 = none does).
     more : freeze_encoder, average, prefetch; base_channels and num_blocks of "smallnet".
     """
-    height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
-    params = {"model": model, "batch": batch_size, "height": height, "width": width, "classes": classes,
-              "precision": _word("precision", precision, _PRECISIONS), "optimizer": _word("optimizer", optimizer, _OPTIMIZERS), **more}
-    return _take(Estimate, _stoke.estimate(params, bool(_word("engine", engine, {"native": 0, "torch": 1})), memory, spare))
+    if size is not None and image_size is not None:
+        raise TypeError("image_size and size are the same: give one of them")
+    image_size = size if image_size is None else image_size
+    height, width = (image_size, image_size) if isinstance(image_size, int) else image_size or (None, None)
+    said = _given({"model": model, "batch": batch_size, "height": height, "width": width, "classes": classes,
+                   "precision": None if precision is None else _precision(precision),
+                   "optimizer": None if optimizer is None else _word("optimizer", optimizer, _OPTIMIZERS)})
+    params: Dict[str, Any] = {"model": "b0", "assumed": ["model", "batch_size", "image_size", "classes", "precision"]}
+    if config is not None:
+        params = _stoke.estimate_config(config, model)
+    names = {"batch": "batch_size", "height": "image_size"}
+    assumed = tuple(name for name in params.pop("assumed") if name not in {names.get(one, one) for one in said})
+    found = _stoke.estimate({**params, **said, **more}, bool(_word("engine", engine, {"native": 0, "torch": 1})), memory, spare)
+    return _take(Estimate, found, assumed=assumed)
 
 
 # ---- settings to start from ----

@@ -27,6 +27,19 @@ def test_nothing_to_pin_with_is_said_once_and_why(make, monkeypatch):
         assert not make(pin_memory=False).pin_memory
 
 
+def test_a_settings_file_asks_for_it(data, card, monkeypatch, tmp_path):  # noqa: F811
+    monkeypatch.setattr(_pinning, "_torch_with_cuda", lambda: None)
+    file = tmp_path / "x.yaml"
+
+    def pinned(text, **more):
+        file.write_text(f"data_root: {data}\nimage_size: 32\nbatch_size: 4\n" + text)
+        with stokehold.Loader(config=file, output="numpy", **more) as loader:
+            return loader.pin_memory
+
+    assert pinned("loader:\n  pin_memory: true\n") and pinned("pin_memory: false\n", pin_memory=True)
+    assert not pinned("pin_memory: true\n", pin_memory=False) and not pinned("val_loader:\n  pin_memory: true\n")
+
+
 def test_the_drivers_memory(data, make, card, monkeypatch):  # noqa: F811
     monkeypatch.setattr(_pinning, "_torch_with_cuda", lambda: None)
     plain = [images.tobytes() for images, _ in make(augment="standard", seed=3)]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Advice, settings files, the search for a batch, the monitor."""
+import subprocess
+import sys
+
 import pytest
 import stokehold
 from conftest import not_sanitized
@@ -59,6 +62,43 @@ def test_batch_size_optimizer(torch):
         optimizer.find_optimal_batch_size(sample, target_gpu_util=0)
 
 
+PLAIN = """import torch
+from stokehold import BatchSizeOptimizer
+print("begun")
+best, stats = BatchSizeOptimizer(torch.nn.Linear(3, 3), {"batch_size": 1}, largest=1, steps=3).find_optimal_batch_size(torch.zeros(1, 3))
+print("ended", best)
+"""
+
+
+@not_sanitized
+def test_a_script_without_a_guard(torch, tmp_path):
+    """Its main file is not run again by the processes of trials."""
+    script = tmp_path / "search.py"
+    script.write_text(PLAIN)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=240)
+    assert (done.returncode, done.stdout.split()) == (0, ["begun", "ended", "1"]), done.stderr
+
+
+def test_a_busy_machine_keeps_a_batch_that_runs(torch):
+    def settled(config, most):
+        found = {"batch": 0, "too_busy": True, "largest_ok": most, "why": "Too busy."}
+        stokehold.BatchSizeOptimizer(torch.nn.Linear(3, 3), config)._settle(found)
+        return found["batch"], found["why"]
+
+    assert settled({"data": {"init_args": {"batch_size": 2}}, "val": {"batch_size": 9}}, 4) == (2, "Too busy. Until then 2: the config's, which fits.")
+    assert settled({"batch_size": 8}, 4) == (4, "Too busy. Until then 4: the most that ran.")
+    assert settled(None, 0)[0] == 0
+
+
+def test_whose_limit_ended_the_search():
+    def why(**more):
+        params = {"memory": 2000 * MB, "margin": 0.0, "margin_bytes": 0, "largest": 4, **more}
+        return _stoke.batch_search(params, trial(2000 * MB), None, None)["why"]
+
+    assert "no more than 4 were to be tried" in why(largest_said=True) and "set" not in why(largest_said=True)
+    assert "the set has no more than 4 samples" in why()
+
+
 @not_sanitized
 def test_a_trial_that_fails_says_why(torch):
     model = torch.nn.Linear(3, 3)
@@ -112,6 +152,16 @@ def test_auto_optimize_config_is_the_settings(tmp_path):
         cfg["nothing"]
 
 
+def test_auto_optimize_config_twice_and_with_merges(tmp_path):
+    source = tmp_path / "train_config.yaml"
+    source.write_text("defaults: &d\n  num_workers: 0\n  root: data\ntrain_ds:\n  <<: *d\n  batch_size: 4\n")
+    first = stokehold.auto_optimize_config(source, gpu="rtx3090", cores=9)
+    assert first["train_ds"]["root"] == "data" and first["train_ds"]["num_workers"] == 6 and first["defaults"]["num_workers"] == 0
+    assert stokehold.auto_optimize_config(source, gpu="rtx3090", cores=9) == first
+    with pytest.raises(stokehold.StateError):
+        stokehold.auto_optimize_config(source, gpu="rtx3090", cores=3)
+
+
 def test_auto_optimize_config_without_a_card(tmp_path, monkeypatch):
     """No card is no error: what needs none is done."""
     monkeypatch.setenv("STOKE_LIBNVML", "/nowhere/libnvidia-ml.so.1")
@@ -131,6 +181,24 @@ def test_estimate():
         stokehold.estimate(colour=3)
     with pytest.raises(stokehold.Error, match="b9"):
         stokehold.estimate("b9")
+
+
+def test_estimate_of_a_file(tmp_path):
+    file = tmp_path / "x_config.yaml"
+    file.write_text("trainer:\n  max_epochs: 1\n  precision: 16-mixed\nmodel: {name: nvidia/segformer-b4-finetuned-ade-512-512}\n"
+                    "data: {batch_size: 4, image_size: 256}\n")
+    of_file, said = stokehold.estimate(config=file), stokehold.estimate("b4", 4, size=256, precision="16-mixed")
+    assert of_file.total == said.total and of_file.assumed == ("classes",) == said.assumed
+    assert stokehold.estimate(config=file, precision="32-true").total > of_file.total
+    assert stokehold.estimate("b0", config=file).parameters == stokehold.estimate("b0").parameters
+    file.write_text("model: segformer-b4\nbatch_size: 4\n")
+    assert stokehold.estimate(config=file).total == stokehold.estimate("b4", 4, precision="fp32").total
+    assert stokehold.estimate(config=file).assumed == ("image_size", "classes", "precision")
+    file.write_text("model: deeplabv3\nbatch_size: 4\n")
+    with pytest.raises(ValueError, match="deeplabv3"):
+        stokehold.estimate(config=file)
+    with pytest.raises(TypeError, match="give one"):
+        stokehold.estimate(image_size=64, size=64)
 
 
 def test_recommend():

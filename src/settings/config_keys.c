@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "src/base/error.h"
+#include "src/base/number.h"
 #include "src/settings/keys.h"
 #include <stoke/terminal.h>
 
@@ -114,15 +115,22 @@ int stk_is_called(const stoke_yaml *yaml, uint32_t node, const char *name)
     return above && stk_same_name(key, dot + 1) && stk_same_name(above, section);
 }
 
+/* Whether a section of this name is of evaluation. */
+static int is_evaluation(const char *key)
+{
+    static const char *const others[] = { "val", "test", "eval", "infer", "predict" };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strncasecmp(key, others[i], strlen(others[i]))) return 1;
+    return 0;
+}
+
 /* Settings of evaluation have the same names and are left alone; items of lists are not settings. */
 int stk_is_elsewhere(const stoke_yaml *yaml, uint32_t node)
 {
-    static const char *const others[] = { "val", "test", "eval", "infer", "predict" };
     for (uint32_t i = yaml->nodes[node].parent; i != STK_YAML_NONE; i = yaml->nodes[i].parent) {
         const char *key = stk_key_of(yaml, i);
         if (yaml->nodes[i].kind != STK_YAML_MAPPING) return 1;
-        for (size_t j = 0; key && j < sizeof others / sizeof *others; j++)
-            if (!strncasecmp(key, others[j], strlen(others[j]))) return 1;
+        if (key && is_evaluation(key)) return 1;
     }
     return 0;
 }
@@ -162,7 +170,8 @@ static size_t add_called(const stoke_yaml *yaml, const stk_setting *s, const cha
     return n;
 }
 
-size_t stk_candidates(const stoke_yaml *yaml, const stk_setting *s, uint32_t found[STK_CANDIDATES])
+/* Those that stand by themselves, or, where none does, those of defaults. */
+static size_t all_candidates(const stoke_yaml *yaml, const stk_setting *s, uint32_t found[STK_CANDIDATES])
 {
     const int own = stoke_config_dialect(yaml) == STOKE_DIALECT_OWN;
     size_t n = 0, alone = 0;
@@ -174,6 +183,65 @@ size_t stk_candidates(const stoke_yaml *yaml, const stk_setting *s, uint32_t fou
     for (size_t i = 0; i < n; i++)
         if (!is_shared(yaml, found[i])) found[kept++] = found[i];
     return kept;
+}
+
+/* Whether the value stands in, or somewhere below, a section of one of these names. */
+static int is_below(const stoke_yaml *yaml, uint32_t node, const char *const *sections)
+{
+    for (uint32_t i = yaml->nodes[node].parent; i != STK_YAML_NONE; i = yaml->nodes[i].parent) {
+        const char *key = stk_key_of(yaml, i);
+        for (const char *const *name = sections; key && *name; name++)
+            if (stk_same_name(key, *name)) return 1;
+    }
+    return 0;
+}
+
+/* Keeps those below these sections, if there are any; 0: there are none. */
+static size_t keep_below(const stoke_yaml *yaml, uint32_t *found, size_t n, const char *const *sections)
+{
+    uint32_t chosen[STK_CANDIDATES];
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (is_below(yaml, found[i], sections)) chosen[kept++] = found[i];
+    memcpy(found, chosen, kept * sizeof *found);
+    return kept;
+}
+
+/* Of several the one that its reader gets: the rate in the section of the optimiser, what is of loading in a
+ * section of loading, unless one of training has it too, and then nobody knows. */
+static size_t prefer(const stoke_yaml *yaml, const stk_setting *s, uint32_t *found, size_t n)
+{
+    static const char *const optimizer[] = { "optimizer", "optim", NULL };
+    static const char *const loading[] = { "data",     "dataloader",   "data_loader",      "loader",
+                                           "train_ds", "train_loader", "train_dataloader", "datamodule",
+                                           NULL };
+    static const char *const training[] = { "training", "train", "trainer", "training_args", NULL };
+    const int loads = s->where == STK_KEY_LOADING;
+    size_t kept = 0;
+    if (n < 2 || s->first || (!loads && s->where != STK_KEY_TRAINING)) return n;
+    for (size_t i = 0; loads && i < n; i++)
+        if (is_below(yaml, found[i], training)) return n;
+    if (!strcmp(s->name, "learning_rate")) kept = keep_below(yaml, found, n, optimizer);
+    if (!kept) kept = keep_below(yaml, found, n, loads ? loading : training);
+    return kept ? kept : n;
+}
+
+size_t stk_candidates(const stoke_yaml *yaml, const stk_setting *s, uint32_t found[STK_CANDIDATES])
+{
+    return prefer(yaml, s, found, all_candidates(yaml, s, found));
+}
+
+size_t stk_outvoted(const stoke_yaml *yaml, const stk_setting *s, uint32_t others[STK_CANDIDATES])
+{
+    uint32_t all[STK_CANDIDATES], chosen[STK_CANDIDATES];
+    const size_t n = all_candidates(yaml, s, all), kept = stk_candidates(yaml, s, chosen);
+    size_t left = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t j = 0;
+        while (j < kept && chosen[j] != all[i]) j++;
+        if (j == kept) others[left++] = all[i];
+    }
+    return left;
 }
 
 const char *stk_value_text(const stoke_yaml *yaml, uint32_t index, char *room, size_t size)
@@ -235,21 +303,33 @@ static size_t count_keys(const stoke_yaml *yaml, uint32_t mapping, const char *c
     return n;
 }
 
+static const char *const LIGHTNING[] = { "accelerator",
+                                         "devices",
+                                         "strategy",
+                                         "max_epochs",
+                                         "precision",
+                                         "accumulate_grad_batches",
+                                         "gradient_clip_val",
+                                         "log_every_n_steps",
+                                         "num_nodes",
+                                         "benchmark",
+                                         "fast_dev_run",
+                                         "limit_train_batches",
+                                         NULL };
+
+uint32_t stk_trainer_section(const stoke_yaml *yaml)
+{
+    for (uint32_t i = 0; i < yaml->n_nodes; i++) {
+        const char *key = stk_key_of(yaml, i);
+        if (key && yaml->nodes[i].path && yaml->nodes[i].kind == STK_YAML_MAPPING &&
+            stk_same_name(key, "trainer") && count_keys(yaml, i, LIGHTNING))
+            return i;
+    }
+    return STK_YAML_NONE;
+}
+
 stoke_framework stoke_config_framework(const stoke_yaml *yaml)
 {
-    static const char *const lightning[] = { "accelerator",
-                                             "devices",
-                                             "strategy",
-                                             "max_epochs",
-                                             "precision",
-                                             "accumulate_grad_batches",
-                                             "gradient_clip_val",
-                                             "log_every_n_steps",
-                                             "num_nodes",
-                                             "benchmark",
-                                             "fast_dev_run",
-                                             "limit_train_batches",
-                                             NULL };
     static const char *const hugging_face[] = { "per_device_train_batch_size",
                                                 "per_device_eval_batch_size",
                                                 "dataloader_num_workers",
@@ -270,9 +350,8 @@ stoke_framework stoke_config_framework(const stoke_yaml *yaml)
             (stk_yaml_child(yaml, i, hugging_face[0]) != STK_YAML_NONE ||
              count_keys(yaml, i, hugging_face) > 2))
             return STOKE_FRAMEWORK_HUGGING_FACE;
-    if (has_section(yaml, "trainer") && count_keys(yaml, stk_yaml_child(yaml, 0, "trainer"), lightning))
-        return STOKE_FRAMEWORK_LIGHTNING;
-    if (count_keys(yaml, 0, lightning) > 1) return STOKE_FRAMEWORK_LIGHTNING;
+    if (stk_trainer_section(yaml) != STK_YAML_NONE) return STOKE_FRAMEWORK_LIGHTNING;
+    if (count_keys(yaml, 0, LIGHTNING) > 1) return STOKE_FRAMEWORK_LIGHTNING;
     return has_section(yaml, "train_ds") ? STOKE_FRAMEWORK_DATALOADER : STOKE_FRAMEWORK_UNKNOWN;
 }
 
@@ -282,14 +361,52 @@ const char *stoke_framework_name(int framework)
     return framework >= 0 && framework < (int)(sizeof names / sizeof *names) ? names[framework] : "unknown";
 }
 
+/* ---- what is merged ---- */
+
+/* A value of defaults (&) is shared by all who merge them (<<). The one section of training that gets it so,
+ * in which it can be written out; STK_YAML_NONE: there is none, or several. */
+static uint32_t merging_section(const stoke_yaml *yaml, uint32_t node)
+{
+    uint32_t found = STK_YAML_NONE;
+    const char *key = stk_key_of(yaml, node);
+    if (!key || !is_shared(yaml, node)) return found;
+    for (uint32_t i = 0; i < yaml->n_nodes; i++) {
+        char path[STK_YAML_PATH];
+        stk_yaml_place place;
+        const stk_yaml_node *n = &yaml->nodes[i];
+        const char *name = stk_key_of(yaml, i);
+        if (n->kind != STK_YAML_MAPPING || !n->path || stk_yaml_child(yaml, i, "<<") == STK_YAML_NONE)
+            continue;
+        if (stk_is_elsewhere(yaml, i) || (name && is_evaluation(name))) continue;
+        if (!stk_yaml_join(n->path, key, path) || !stk_yaml_find(yaml, path, &place)) continue;
+        if (!place.merged || place.written != node) continue;
+        if (found != STK_YAML_NONE) return STK_YAML_NONE;
+        found = i;
+    }
+    return found;
+}
+
+/* Where a value is changed: itself, or its key in the section that merges it. NULL: no memory. */
+static const char *changeable(const stoke_yaml *yaml, uint32_t node)
+{
+    char path[STK_YAML_PATH];
+    const uint32_t section = merging_section(yaml, node);
+    if (section == STK_YAML_NONE || !stk_yaml_join(yaml->nodes[section].path, stk_key_of(yaml, node), path))
+        return yaml->nodes[node].path;
+    return stk_yaml_keep(yaml, path, strlen(path));
+}
+
 /* ---- where a new one belongs ---- */
 
 /* The mapping in which one of these settings stands alone; STK_YAML_NONE: none does. */
 static uint32_t beside(const stoke_yaml *yaml, const char *const *names)
 {
     uint32_t found[STK_CANDIDATES];
-    for (; *names; names++)
-        if (stk_candidates(yaml, stk_setting_named(*names), found) == 1) return yaml->nodes[found[0]].parent;
+    for (; *names; names++) {
+        if (stk_candidates(yaml, stk_setting_named(*names), found) != 1) continue;
+        const uint32_t section = merging_section(yaml, found[0]);
+        return section != STK_YAML_NONE ? section : yaml->nodes[found[0]].parent;
+    }
     return STK_YAML_NONE;
 }
 
@@ -328,6 +445,7 @@ static int is_loud(const stoke_yaml *yaml, uint32_t mapping)
     size_t loud = 0, others = 0;
     for (uint32_t i = nodes[mapping].first; i != STK_YAML_NONE; i = nodes[nodes[i].next].next) {
         if (!nodes[i].text || nodes[nodes[i].next].kind == STK_YAML_MAPPING) continue;
+        if (!strcmp(nodes[i].text, "<<")) continue;
         const int small = nodes[i].text[strcspn(nodes[i].text, "abcdefghijklmnopqrstuvwxyz")] != 0;
         loud += !small;
         others += small;
@@ -436,8 +554,23 @@ int stoke_config_find(const stoke_yaml *yaml, const char *name, const char *cons
     if (n > 1 && !s->first) return ambiguous(yaml, s, found, err);
     *exists = n > 0;
     if (!n) return belongs(yaml, s, path, err);
-    *path = yaml->nodes[first_said(yaml, found, n)].path;
-    return STOKE_OK;
+    *path = changeable(yaml, first_said(yaml, found, n));
+    return *path ? STOKE_OK : stk_yaml_no_memory(yaml, err);
+}
+
+/* Whether all say the same: who only reads need not choose. */
+static int agree(const stoke_yaml *yaml, const uint32_t *found, size_t n)
+{
+    char room[256], other[256];
+    const char *text = stk_value_text(yaml, found[0], room, sizeof room);
+    for (size_t i = 1; text && i < n; i++) {
+        const char *more = stk_value_text(yaml, found[i], other, sizeof other);
+        double a, b;
+        if (!more) return 0;
+        const int numbers = stk_parse_real(text, &a) && stk_parse_real(more, &b); /* 1e-3 and .001 */
+        if (numbers ? a != b : strcmp(text, more) != 0) return 0;
+    }
+    return text != NULL;
 }
 
 int stk_setting_node(const stoke_yaml *yaml, const stk_setting *s, const char *const *map, uint32_t *node,
@@ -455,7 +588,7 @@ int stk_setting_node(const stoke_yaml *yaml, const stk_setting *s, const char *c
         return STOKE_OK;
     }
     const size_t n = stk_candidates(yaml, s, found);
-    if (n > 1 && !s->first) return ambiguous(yaml, s, found, err);
+    if (n > 1 && !s->first && !agree(yaml, found, n)) return ambiguous(yaml, s, found, err);
     *node = first_said(yaml, found, n);
     return STOKE_OK;
 }

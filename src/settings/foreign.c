@@ -177,6 +177,15 @@ static const char *path_text(reader *r, stk_option_hit hit, uint32_t node, char 
     return text;
 }
 
+/* dataset_name is a folder, or a name on a hub, which is none of ours. */
+static int is_on_hub(reader *r, uint32_t node)
+{
+    char room[PATH_MAX], found[PATH_MAX];
+    if (node == STK_YAML_NONE || !stk_is_called(r->yaml, node, "dataset_name")) return 0;
+    const char *text = stk_value_text(r->yaml, node, room, sizeof room);
+    return !text || access(settle_path(r, text, node, found), F_OK) != 0;
+}
+
 /* images_dir and masks_dir are often said below a root. */
 static int read_folders(reader *r)
 {
@@ -185,7 +194,9 @@ static int read_folders(reader *r)
     char room[PATH_MAX], found[PATH_MAX], joined[PATH_MAX];
     stk_option_hit hit;
     if (stk_config_given(r->use, "data") || !find_option(r, "data", &hit)) return STOKE_OK;
-    const uint32_t at = node_of(r, "data_root"), images = node_of(r, "images_dir");
+    const uint32_t images = node_of(r, "images_dir");
+    uint32_t at = node_of(r, "data_root");
+    if (is_on_hub(r, at)) at = STK_YAML_NONE;
     const char *root = path_text(r, hit, at, room, sizeof room);
     if (root) root = settle_path(r, root, at, found);
     int status = STOKE_OK;
@@ -222,6 +233,21 @@ static int read_pretrained(reader *r, stk_option_hit hit, uint32_t node)
 
 /* ---- all others ---- */
 
+static void say_outvoted(reader *r, const stk_setting *s, uint32_t node)
+{
+    uint32_t others[STK_CANDIDATES];
+    char room[64], counts[64];
+    const size_t n = stk_outvoted(r->yaml, s, others);
+    const char *text = stk_value_text(r->yaml, node, counts, sizeof counts);
+    for (size_t i = 0; i < n; i++) {
+        const char *other = stk_value_text(r->yaml, others[i], room, sizeof room);
+        r->used[others[i]] = 1;
+        if (text && other && strcmp(text, other) != 0)
+            stk_config_remark(r->use, "%s:%u: %s: %s counts, not %s of %s", r->yaml->name, line_of(r, node),
+                              r->yaml->nodes[node].path, text, other, r->yaml->nodes[others[i]].path);
+    }
+}
+
 static int read_setting(reader *r, const stk_setting *s, stk_option_hit hit)
 {
     uint32_t node;
@@ -236,6 +262,7 @@ static int read_setting(reader *r, const stk_setting *s, stk_option_hit hit)
                         r->yaml->name, s->name, room, s->own);
     }
     if (status || node == STK_YAML_NONE) return status;
+    say_outvoted(r, s, node);
     if (s->reading == STK_READ_WARMUP) return read_warmup(r, hit, node);
     if (!strcmp(s->own, "pretrained")) return read_pretrained(r, hit, node);
     const char *text = stk_value_text(r->yaml, node, room, sizeof room);

@@ -59,8 +59,10 @@ int stk_is_elsewhere(const stoke_yaml *yaml, uint32_t node);
 int stk_is_called(const stoke_yaml *yaml, uint32_t node, const char *name);
 /* Values, lists of them too, that may be the setting, in the order of its names; how many. */
 size_t stk_candidates(const stoke_yaml *yaml, const stk_setting *s, uint32_t found[STK_CANDIDATES]);
-/* The value that counts, an alias followed: where it stands, or STK_YAML_NONE. STOKE_E_INVALID: several may.
- */
+/* Of those, what the section that its reader gets leaves out: common.num_workers beside data.num_workers. */
+size_t stk_outvoted(const stoke_yaml *yaml, const stk_setting *s, uint32_t others[STK_CANDIDATES]);
+/* The value that counts, an alias followed: where it stands, or STK_YAML_NONE. STOKE_E_INVALID: several
+ * may, and do not say the same. */
 int stk_setting_node(const stoke_yaml *yaml, const stk_setting *s, const char *const *map, uint32_t *node,
                      stoke_error *err);
 /* "data.batch_size (line 2), training.batch_size (line 4)". */
@@ -70,6 +72,9 @@ const char *stk_value_text(const stoke_yaml *yaml, uint32_t node, char *room, si
 /* The same of a setting; NULL: not in the file, null, or ambiguous. */
 const char *stk_setting_text(const stoke_yaml *yaml, const char *setting, const char *const *map, char *room,
                              size_t size);
+
+/* The section of Lightning's arguments, at whatever depth (`fit: trainer:`); STK_YAML_NONE: there is none. */
+uint32_t stk_trainer_section(const stoke_yaml *yaml);
 
 /* Whether anything in the file shows that it is another trainer's: then its unknown keys are none of ours. */
 int stk_is_foreign(const stoke_yaml *yaml);

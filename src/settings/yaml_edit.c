@@ -292,7 +292,7 @@ int stoke_yaml_set(stoke_yaml *yaml, const char *path, const char *value, stoke_
     if (strlen(value) > STK_YAML_VALUE)
         return stk_fail(err, STOKE_E_LIMIT, "%.200s: a value of more than %d bytes", path, STK_YAML_VALUE);
     if (place.fixed) return refuse(yaml, place.line, path, place.fixed, err);
-    if (place.node != STK_YAML_NONE) return replace(yaml, place.node, path, value, err);
+    if (place.node != STK_YAML_NONE && !place.merged) return replace(yaml, place.node, path, value, err);
     if (place.mapping == STK_YAML_NONE)
         return stk_fail(err, STOKE_E_NOTFOUND, "%.256s: %.200s has no section to stand in; add the section",
                         yaml->name, path);

@@ -14,7 +14,10 @@ static const char BEHIND_ALIAS[] =
 static const char BEHIND_MERGE[] = "it comes from a merge (<<), so other keys share it; write the key out in "
                                    "this section";
 
-enum { MERGES = 16 }; /* merges of merges that are followed: an anchor may contain an alias of itself */
+enum {
+    MERGES = 16,    /* merges of merges that are followed: an anchor may contain an alias of itself */
+    LOOKS = 1 << 20 /* pairs of a section and a value; people's files have hundreds */
+};
 
 /* ---- writing ---- */
 
@@ -150,7 +153,7 @@ static uint32_t step(const stoke_yaml *yaml, uint32_t from, const segment *s, st
     const uint32_t own = stk_yaml_child(yaml, from, s->key);
     if (own != STK_YAML_NONE) return own;
     const uint32_t merged = behind_merges(yaml, from, s->key, MERGES);
-    if (merged != STK_YAML_NONE) blame(place, BEHIND_MERGE, node->line);
+    place->merged = merged != STK_YAML_NONE;
     return merged;
 }
 
@@ -158,11 +161,13 @@ int stk_yaml_find(const stoke_yaml *yaml, const char *path, stk_yaml_place *plac
 {
     segment s;
     uint32_t at = 0;
-    *place = (stk_yaml_place){ STK_YAML_NONE, STK_YAML_NONE, STK_YAML_NONE, "", NULL, 0 };
+    *place = (stk_yaml_place){ .node = STK_YAML_NONE, .written = STK_YAML_NONE, .mapping = STK_YAML_NONE };
     const char *p = path;
     for (int first = 1; first || *p; first = 0) {
         if (!(p = read_segment(p, first, &s))) return 0;
+        if (place->merged) blame(place, BEHIND_MERGE, yaml->nodes[place->mapping].line);
         place->mapping = STK_YAML_NONE;
+        place->merged = 0;
         if (at == STK_YAML_NONE) continue; /* only the form is left to check */
         if (yaml->nodes[at].kind == STK_YAML_ALIAS) {
             blame(place, BEHIND_ALIAS, yaml->nodes[at].line);
@@ -171,7 +176,9 @@ int stk_yaml_find(const stoke_yaml *yaml, const char *path, stk_yaml_place *plac
         at = step(yaml, at, &s, place);
     }
     place->written = place->node = at;
-    if (at == STK_YAML_NONE) {
+    if (at == STK_YAML_NONE || place->merged) { /* a key that is added, or written out */
+        if (at != STK_YAML_NONE && yaml->nodes[at].kind == STK_YAML_ALIAS)
+            place->node = yaml->nodes[at].target;
         if (place->mapping != STK_YAML_NONE)
             blame(place, yaml->nodes[place->mapping].fixed, yaml->nodes[place->mapping].line);
         return 1;
@@ -200,6 +207,35 @@ int stoke_yaml_get(const stoke_yaml *yaml, const char *path, stoke_yaml_value *v
     if (node->kind != STK_YAML_SCALAR) return 0;
     fill(node, place.fixed, yaml->nodes[place.written].line, value);
     return 1;
+}
+
+/* The key by which `named` stands in `section`, which is or merges what lies above it; 0: it does not. */
+static int merged_path(const stoke_yaml *yaml, uint32_t section, uint32_t named, char path[STK_YAML_PATH])
+{
+    const stk_yaml_node *nodes = yaml->nodes;
+    stk_yaml_place place;
+    const uint32_t key = nodes[named].key;
+    return key != STK_YAML_NONE && nodes[section].path && nodes[key].text &&
+           stk_yaml_join(nodes[section].path, nodes[key].text, path) && stk_yaml_find(yaml, path, &place) &&
+           place.merged && place.written == named;
+}
+
+int stoke_yaml_merged(const stoke_yaml *yaml, stoke_yaml_take take, void *context)
+{
+    char path[STK_YAML_PATH];
+    stoke_yaml_value value;
+    size_t left = LOOKS;
+    for (uint32_t i = 0; i < yaml->n_nodes; i++) {
+        if (yaml->nodes[i].kind != STK_YAML_MAPPING || stk_yaml_child(yaml, i, "<<") == STK_YAML_NONE)
+            continue;
+        for (size_t j = 0; j < yaml->n_named && left; j++, left--) {
+            if (!merged_path(yaml, i, yaml->named[j], path)) continue;
+            if (!stoke_yaml_get(yaml, path, &value)) continue;
+            const int r = take(context, path, &value);
+            if (r) return r;
+        }
+    }
+    return 0;
 }
 
 int stoke_yaml_at(const stoke_yaml *yaml, size_t index, const char **path, stoke_yaml_value *value)

@@ -114,8 +114,9 @@ typedef struct stk_yaml_place {
     uint32_t written;        /* what stands at the place itself: the alias, say */
     uint32_t mapping;        /* where the last key would be added; STK_YAML_NONE: its parent is missing */
     char key[STK_YAML_PATH]; /* the last one */
-    const char *fixed;       /* why the value, or the mapping, cannot be changed; NULL: it can */
-    uint32_t line;           /* of what the reason is about */
+    int merged;        /* 1: it comes from a merge (<<) into the mapping, where the key can be written out */
+    const char *fixed; /* why the value, or the mapping, cannot be changed; NULL: it can */
+    uint32_t line;     /* of what the reason is about */
 } stk_yaml_place;
 /* 0: the path is not well-formed. */
 int stk_yaml_find(const stoke_yaml *yaml, const char *path, stk_yaml_place *place);

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from cli import contains, equal, path, stoke, stoke_json, tap
+from cli import contains, equal, make_set, path, stoke, stoke_json, tap
 
 TERMS = ['weights', 'gradients', 'optimizer', 'extra', 'activations', 'logits', 'batches', 'workspace',
          'context', 'fragments']
@@ -35,6 +35,17 @@ def estimate_for_people():
     text = stoke('estimate', '--model', 'b2', '--batch', 4, '--size', '256x320', '--vram', 8).stdout
     contains(text, *TERMS, 'native', 'torch', '256 x 320', 'as asked', 'largest batch', 'largest size',
              'largest model', 'GiB', 'max_memory_allocated()', 'max_memory_reserved()', 'nvidia-smi')
+
+
+def estimate_assumes_aloud():
+    equal(stoke_json('estimate', '--model', 'b2', '--batch', 4)['assumed'], ['size', 'classes', 'precision'])
+    contains(stoke('estimate', '--model', 'b2').stdout, 'assumed, since nobody says them: batch, size, classes, precision\n')
+    folder, config = make_set('shown', count=2, size='96x160'), path('assumed.yaml')
+    with open(config, 'w', encoding='utf-8') as file:
+        file.write(f'data_root: {folder}\nmodel: segformer-b1\nbatch_size: 2\nnum_classes: 5\n')
+    answer = stoke_json('estimate', '--config', config)
+    equal((answer['height'], answer['width'], answer['assumed'], answer['torch']['precision']), (96, 160, ['precision'], 'fp32'))
+    equal(stoke_json('estimate', '--config', config, '--size', 64, '--precision', 'fp16')['assumed'], [])
 
 
 def estimate_backwards():
@@ -172,6 +183,7 @@ def asked_wrongly():
 sys.exit(tap.run([
     ('estimate adds up', estimate_adds_up),
     ('estimate for people', estimate_for_people),
+    ('estimate assumes aloud', estimate_assumes_aloud),
     ('estimate backwards', estimate_backwards),
     ('estimate of the small network', estimate_smallnet),
     ('recommend by card', recommend_by_card),

@@ -44,18 +44,24 @@ def names_of_other_trainers():
     contains(stoke('train', SET, '--pin-memory', code=2).stderr, "no option '--pin-memory'", '--transfer')
     contains(stoke('optimize', '--monitor', 5, code=2).stderr, 'stoke monitor 60')
     contains(stoke('train', SET, '--amp', code=2).stderr, '--precision')
+    for words in (['--devices', -1], ['--gpus', 1]):
+        contains(stoke('train', SET, *words, code=2).stderr, f"no option '{words[0]}'", 'settings file', 'on the processor')
+    contains(stoke('train', SET, '--device', 'cuda', code=2).stderr, "no option '--device'", 'stoke devices')
+    for command in ('train', 'diagnose', 'find-batch', 'monitor', 'bench step'):
+        contains(stoke(*command.split(), '--gpu', 0, code=2).stderr, "no option '--gpu'", 'check, optimize')
+    for word, meant in (('batch-find', 'stoke find-batch'), ('training', 'stoke train'), ('config.py', '--config FILE')):
+        contains(stoke(word, code=2).stderr, f"unknown command '{word}'", meant)
+    settings = path('settings.py')
+    with open(settings, 'w', encoding='utf-8') as file:
+        file.write(f'DATA_DIR = "{SET}"\nBATCH_SIZE = 2\nIMAGE_SIZE = (32, 32)\n')
+    contains(stoke('train', settings, '--dry-run').stderr, 'of 2 pictures')
     contains(stoke('check', '--learning-rate', 3, code=2).stderr, "unknown option '--learning-rate'")
     contains(stoke('hash', SET, '--', '--batch_size', code=2).stderr, "'--batch_size' is one argument too many")
 
 
 def commands_of_other_programs():
     for word, meant in (('benchmark', 'stoke bench'), ('profile', 'stoke diagnose'), ('tune', 'stoke optimize'), ('lr-find', 'stoke find-lr'),
-                        ('names of other trainers', names_of_other_trainers),
-    ('commands of other programs', commands_of_other_programs),
-    ('a settings file by itself', a_settings_file_by_itself),
-    ('one of several processes', one_of_several_processes),
-    ('order in one pipe', order_in_one_pipe),
-    ('lr_find', 'stoke find-lr'), ('optimise', 'stoke optimize')):
+                        ('lr_find', 'stoke find-lr'), ('optimise', 'stoke optimize')):
         contains(stoke(word, code=2).stderr, f"unknown command '{word}'", meant)
 
 
@@ -187,6 +193,11 @@ def what_is_not_the_cause():
 
 
 sys.exit(tap.run([
+    ('names of other trainers', names_of_other_trainers),
+    ('commands of other programs', commands_of_other_programs),
+    ('a settings file by itself', a_settings_file_by_itself),
+    ('one of several processes', one_of_several_processes),
+    ('order in one pipe', order_in_one_pipe),
     ('a word too many has a flag', a_word_too_many_has_a_flag),
     ('--hlep', help_is_near),
     ('a test part alone', test_part_alone),

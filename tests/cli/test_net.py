@@ -69,6 +69,17 @@ def step_for_a_while():
     assert answer['steps'] >= 3 and answer['best_ms_per_step'] <= answer['ms_per_step'], answer
 
 
+def of_a_settings_file():
+    config = path('net.yaml')
+    with open(config, 'w', encoding='utf-8') as file:
+        file.write('model_name: nvidia/segformer-b1-finetuned-ade-512-512\nimage_size: 32\nbatch_size: 1\nnum_classes: 3\nnum_workers: 2\n')
+    answer = stoke_json('bench', 'step', '--config', config, '--steps', 2)
+    equal((answer['model'], answer['batch'], answer['classes'], answer['steps']), ('b1', 1, 3, 2))
+    equal(stoke_json('bench', 'step', '--config', config, '--batch', 2, '--steps', 1)['batch'], 2)
+    figures = stoke_json('bench', 'net', '--config', config, '--only', 'query', '--short')['products']
+    equal({figure['model'] for figure in figures}, {'b1'})
+
+
 def step_in_other_ways():
     for flags in (['--precision', 'bf16'], ['--precision', 'fp16', '--memory', 'min'], ['--loss', 'ce_dice', '--memory', 'lean'],
                   ['--classes', 1, '--threads', 1]):
@@ -171,6 +182,7 @@ def weights_say_what_they_are():
 sys.exit(tap.run([
     ('step', step),
     ('step for a while', step_for_a_while),
+    ('of a settings file', of_a_settings_file),
     ('step in other precisions, memory modes, losses', step_in_other_ways),
     ('forward', forward),
     ('step for people', step_for_people),

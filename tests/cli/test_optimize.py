@@ -244,6 +244,64 @@ def arguments_of_a_class():
     contains('\n'.join(answer['remarks']), 'data.init_args.pin_memory is not added', 'wanted was pin_memory: true')
 
 
+def lightning_below_a_command():
+    """LightningCLI writes its sections below `fit:`; Trainer has no grad_clip and no compile."""
+    text = ('fit:\n  trainer:\n    accelerator: gpu\n    max_epochs: 1\n  data:\n    class_path: mine.Faces\n'
+            '    init_args:\n      batch_size: 2\n      num_workers: 0\n')
+    answer = stoke_json('optimize', '--config', write('fit/x.yaml', text), *CARD)
+    tree = loaded(answer['target'])
+    equal(set(tree), {'fit'})
+    equal(set(tree['fit']['trainer']), {'accelerator', 'max_epochs', 'precision', 'gradient_clip_val', 'benchmark'})
+    equal(set(tree['fit']['data']), {'class_path', 'init_args'})
+    equal(set(tree['fit']['data']['init_args']), {'batch_size', 'num_workers'})
+
+
+def arguments_of_trainer_alone():
+    text = 'accelerator: gpu\ndevices: 2\nstrategy: ddp\nprecision: 32\nmax_epochs: 5\n'
+    answer = stoke_json('optimize', '--config', write('alone/x.yaml', text), *CARD)
+    equal(set(loaded(answer['target'])),
+          {'accelerator', 'devices', 'strategy', 'precision', 'max_epochs', 'gradient_clip_val', 'benchmark'})
+    contains('\n'.join(answer['remarks']), 'nothing of loading is in the file', 'arguments of your DataLoader')
+    # Beside settings of loading somebody's own code reads both: new ones are marked.
+    answer = stoke_json('optimize', '--config', write('alone/y.yaml', text + 'num_workers: 0\n'), *CARD)
+    written = read(answer['target']).decode()
+    assert written.index(MARK) < written.index('pin_memory: true'), written
+    equal(written.count(MARK), 1)
+
+
+def sections_of_a_dataloader():
+    text = ('data:\n  train_dataloader:\n    batch_size: 8\n    num_workers: 8\n'
+            '  val_dataloader:\n    batch_size: 8\n    num_workers: 8\n')
+    answer = stoke_json('optimize', '--config', write('dl/x.yaml', text), *CARD)
+    data = loaded(answer['target'])['data']
+    equal(set(data['train_dataloader']), LOADER)
+    equal(set(data['val_dataloader']), {'batch_size', 'num_workers'})
+
+
+def targets_of_hydra():
+    text = ('trainer:\n  _target_: lightning.Trainer\n  max_epochs: 1\n'
+            'datamodule:\n  _target_: src.Faces\n  batch_size: 2\n  num_workers: 0\n')
+    answer = stoke_json('optimize', '--config', write('hy/x.yaml', text), *CARD)
+    tree = loaded(answer['target'])
+    equal(set(tree['datamodule']), {'_target_', 'batch_size', 'num_workers'})
+    equal(set(tree['trainer']), {'_target_', 'max_epochs', 'precision', 'gradient_clip_val', 'benchmark'})
+    contains('\n'.join(answer['remarks']), 'datamodule.persistent_workers is not added', 'your class')
+    known = text.replace('src.Faces', 'torch.utils.data.DataLoader')
+    equal(set(loaded(stoke_json('optimize', '--config', write('hy/y.yaml', known), *CARD)['target'])['datamodule']),
+          LOADER | {'_target_'})
+
+
+def merged_defaults():
+    """Keys are written out in the section that merges them; others who share them keep theirs."""
+    text = ('defaults: &d\n  num_workers: 0\n  pin_memory: false\ntrain_ds:\n  <<: *d\n  batch_size: 8\n'
+            'validation_ds:\n  <<: *d\n  batch_size: 8\n')
+    answer = stoke_json('optimize', '--config', write('merge/x.yaml', text), *CARD)
+    tree = loaded(answer['target'])
+    equal(set(tree['train_ds']), LOADER)
+    equal((tree['train_ds']['num_workers'], tree['train_ds']['pin_memory']), (6, True))
+    equal((tree['defaults'], tree['validation_ds']['num_workers']), ({'num_workers': 0, 'pin_memory': False}, 0))
+
+
 def own_sections_of_lightning():
     text = 'trainer:\n  accelerator: gpu\n  max_epochs: 5\ndata:\n  batch_size: 8\n  num_workers: 0\n'
     answer = stoke_json('optimize', '--config', write('own/x.yaml', text), *CARD)
@@ -257,8 +315,15 @@ def workers_that_are_no_number():
     for said in ('8-16', 'auto'):
         got = changes(stoke_json('optimize', '--config', write('said/x.yaml', text % said), *CARD, '--dry-run'))
         assert not [p for p in got if 'num_workers' in p], (said, got)
+    remarks = stoke_json('optimize', '--config', write('said/x.yaml', text % '8-16'), *CARD, '--dry-run')['remarks']
+    contains('\n'.join(remarks), 'train_ds.num_workers: 8-16 is a range and is left')
     got = changes(stoke_json('optimize', '--config', write('said/x.yaml', text % 0), *CARD, '--dry-run'))
     equal(got['validation_ds.num_workers'], ('8', '3'))
+    # As many as training has is too many as well; a number in between stays.
+    same = text.replace('num_workers: 8', 'num_workers: %s')
+    for said, wanted in ((6, ('6', '3')), (4, None), (1, ('1', '3'))):
+        got = changes(stoke_json('optimize', '--config', write('said/y.yaml', same % (6, said)), *CARD, '--dry-run'))
+        equal(got.get('validation_ds.num_workers'), wanted)
 
 
 def dict_over_several_lines():
@@ -307,7 +372,7 @@ def python_and_json():
     """Literals in their place; new fields beside the others, with a comment where the file can have one."""
     text = ('from dataclasses import dataclass\n\n\n@dataclass\nclass TrainingConfig:\n    BATCH_SIZE: int = 8  # fits\n'
             '    MODEL_NAME: str = "nvidia/segformer-b4-finetuned-ade-512-512"\n    NUM_WORKERS: int = 0\n'
-            '    PIN_MEMORY: bool = False\n    INIT_LR: float = 3e-4\n')
+            '    PIN_MEMORY: bool = False\n    INIT_LR: float = 3e-4\n    IMAGE_SIZE: tuple = (288, 288)\n')
     answer = stoke_json('optimize', '--config', write('py/config.py', text), *CARD)
     got = read(answer['target']).decode()
     equal(answer['target'], path('py/config_gpu_optimized.py'))
@@ -332,7 +397,7 @@ def unknown_values():
     known = 'model: segformer-b5\nimage_size: 512\nbatch_size: 16-32\n'
     remarks = '\n'.join(stoke_json('optimize', '--config', write('uv/y.yaml', known), *CARD, '--dry-run')['remarks'])
     contains(remarks, 'the range 16-32 is left', 'up to 8 fits')
-    large = f'model: segformer-b2\nbatch_size: {2 ** 63 - 1}\naccumulate: 4\n'
+    large = f'model: segformer-b2\nimage_size: 288\nbatch_size: {2 ** 63 - 1}\naccumulate: 4\n'
     remarks = '\n'.join(stoke_json('optimize', '--config', write('uv/z.yaml', large), *CARD, '--dry-run')['remarks'])
     contains(remarks, f'batch_size: {2 ** 63 - 1} is no size of a batch and is left')
     assert 'samples that a step saw' not in remarks, remarks
@@ -347,7 +412,14 @@ def workers_and_cores():
         two = write('w/two.yaml', f'data:\n  batch_size: 4\n  num_workers: 0\ntrainer:\n  devices: {cards}\n')
         got = changes(stoke_json('optimize', '--config', two, '--gpu', 'rtx3090', '--cores', 8, '--dry-run'))
         equal(got['data.num_workers'], ('0', '3'))
-    none = write('w/y.yaml', 'batch_size: 4\nnum_workers: 0\npersistent_workers: true\nprefetch_factor: 8\n')
+    # Nobody said how many cores that machine has: instead of none the usual number, which is what `check` sends here for.
+    zero = write('w/z.yaml', 'batch_size: 4\nnum_workers: 0\n')
+    contains(stoke('check', '--config', zero, '--gpu', 'rtx3090', env=NO_CARD, code=None).stdout, f'stoke optimize --config {zero} --gpu')
+    answer = stoke_json('optimize', '--config', zero, '--gpu', 'rtx3090', '--dry-run', env=NO_CARD)
+    change = next(change for change in answer['changes'] if change['setting'] == 'num_workers')
+    equal((change['to'], change['source']), ('8', 'table'))
+    contains(change['why'], 'not known here')
+    none = write('w/y.yaml', 'batch_size: 4\npersistent_workers: true\nprefetch_factor: 8\n')
     got = changes(stoke_json('optimize', '--config', none, '--gpu', 'rtx3090', '--dry-run', env=NO_CARD))
     assert 'num_workers' not in got, 'nobody said how many cores that machine has'
     equal((got['persistent_workers'], got['prefetch_factor']), (('true', 'false'), ('8', 'null')))
@@ -397,6 +469,14 @@ def the_network_named():
     found, why = batch_of('model: mit_b5\nimage_size: [512, 1024]\nbatch_size: 2\n')
     contains(why, 'b5 at 512x1024', 'up to')
     assert int(found[1]) < small <= 24, (found, small)
+    # Without a size nothing is known of its memory; one that the set shows will do.
+    found, why = batch_of('model: segformer-b5\nbatch_size: 2\n', '--gpu', 'RTX 4090')
+    equal(found, None)
+    contains(why, '2 is left', 'size of pictures', 'image_size')
+    stoke('synth', path('wide'), '--count', 2, '--size', '1024x1024')
+    found, why = batch_of(f'data_root: {path("wide")}\nmodel: segformer-b5\nbatch_size: 2\n', '--gpu', 'RTX 4090')
+    equal(found, ('2', '1'))
+    contains(why, 'b5 at 1024x1024 as in the set', 'up to 1 fits')
     # `stoke train` computes on the processor: the card's memory says nothing of its batch.
     found, why = batch_of('model: b0\nbatch: 4\nsize: 96\n')
     equal(found, None)
@@ -429,6 +509,12 @@ def what_fits():
     found, why = batch_of('model: segformer-b5\nimage_size: 2048\nbatch_size: 1\n', '--gpu', 'GTX 1650')
     equal(found, None)
     contains(why, 'will probably not fit')
+    config = write('one/x.yaml', 'model: segformer-b5\nimage_size: 1024\nbatch_size: 4\nuse_amp: true\n')
+    remarks = '\n'.join(stoke_json('optimize', '--config', config, '--vram', 12, '--dry-run')['remarks'])
+    fits = stoke_json('estimate', '--model', 'b5', '--size', 1024, '--batch', 1, '--precision', 'fp16', '--vram', 12)['fits']
+    side, model = fits['largest_side'], fits['largest_model']
+    assert model in ('b0', 'b1', 'b2', 'b3', 'b4'), fits
+    contains(remarks, 'not one picture fits: b5 at 1024x1024', f'pictures of up to {side}x{side} would; at 1024x1024, {model}')
 
 
 def by_trials():
@@ -577,6 +663,11 @@ sys.exit(tap.run([
     ('dialects', dialects),
     ('Lightning', lightning),
     ('arguments of a class', arguments_of_a_class),
+    ('Lightning below a command', lightning_below_a_command),
+    ('arguments of Trainer alone', arguments_of_trainer_alone),
+    ('sections of a DataLoader', sections_of_a_dataloader),
+    ('targets of Hydra', targets_of_hydra),
+    ('merged defaults', merged_defaults),
     ('own sections of Lightning files', own_sections_of_lightning),
     ('workers that are no number', workers_that_are_no_number),
     ('a dict over several lines', dict_over_several_lines),

@@ -96,6 +96,19 @@ def a_dry_run_writes_nothing():
     equal(files_below(work), [])
 
 
+def stages_replace_the_file():
+    own, other = path('own.yaml'), path('other.yaml')
+    for file, text, names in ((own, f'data: {DATA}\nmodel: b0\nsize: 48\nepochs: 7\nbatch: 2\nworkers: 1\nlr: 0.001\n', 'model, size, epochs'),
+                              (other, f'data_root: {DATA}\nmodel_name: segformer-b5\nimage_size: 96\nmax_epochs: 9\nbatch_size: 2\n',
+                               'model_name, image_size, max_epochs')):
+        with open(file, 'w', encoding='utf-8') as out:
+            out.write(text)
+        done = stoke('recipe', 'progressive', '--config', file, '--stages', 'b0@32:1,b1@32:1', '--dry-run', '--name', 'filed')
+        contains(done.stderr, f'the stages say these instead: {names}\n')
+        contains(done.stdout, '1-b0-32', '2-b1-32')
+    contains(stoke('recipe', 'progressive', '--config', own, '--size', 64, '--dry-run', code=2).stderr, 'is said by')
+
+
 def misuse():
     for stages, part in (('b9@32:1', 'b9@32:1'), ('b0@32', 'MODEL@SIZE:EPOCHS'), ('b0@32:0', 'b0@32:0'), ('b0@32:1,', "''"),
                          ('b0@:1', 'b0@:1'), ('b0@32x:1', 'b0@32x:1'), ('b0@32:1x', 'b0@32:1x'), (',', "''"),
@@ -115,5 +128,6 @@ sys.exit(tap.run([
     ('an unfinished stage is resumed', an_unfinished_stage_is_resumed),
     ('an interrupt saves', an_interrupt_saves),
     ('a dry run writes nothing', a_dry_run_writes_nothing),
+    ('stages replace the file', stages_replace_the_file),
     ('misuse', misuse),
 ]))

@@ -382,6 +382,56 @@ static void hostile_python(void **state)
     }
 }
 
+static void hugging_face_and_lightning_words(void **state)
+{
+    char text[512];
+    reading r;
+    const char *folder = unit_path(state, ".");
+    snprintf(text, sizeof text, "dataset_name: %s\nper_device_train_batch_size: 2\nseed_everything: 7\n",
+             folder);
+    assert_int_equal(read_text(state, &r, "folder.yaml", text), STOKE_OK);
+    assert_string_equal(r.data.data, folder);
+    assert_int_equal(r.data.seed, 7);
+    end(&r);
+    assert_int_equal(
+        read_text(state, &r, "hub.yaml", "dataset_name: hub/none\nper_device_train_batch_size: 2\n"),
+        STOKE_OK);
+    assert_null(r.data.data);
+    assert_non_null(strstr(r.remarks, "not used here: dataset_name"));
+    end(&r);
+}
+
+/* One reader gets each: the section of the optimiser, that of loading. Where all say the same, or none is
+ * such a section, nothing is guessed. */
+static void several_of_a_name(void **state)
+{
+    static const char cli[] = "trainer: {max_epochs: 1}\nmodel: {init_args: {lr: 0.0003}}\n"
+                              "data: {init_args: {batch_size: 2}}\noptimizer: {init_args: {lr: %s}}\n";
+    char text[256];
+    reading r;
+    snprintf(text, sizeof text, cli, "0.0003");
+    assert_int_equal(read_text(state, &r, "same.yaml", text), STOKE_OK);
+    assert_true(r.train.lr == 0.0003);
+    assert_null(strstr(r.remarks, "counts"));
+    end(&r);
+    snprintf(text, sizeof text, cli, "0.001");
+    assert_int_equal(read_text(state, &r, "other.yaml", text), STOKE_OK);
+    assert_true(r.train.lr == 0.001);
+    assert_non_null(
+        strstr(r.remarks, "optimizer.init_args.lr: 0.001 counts, not 0.0003 of model.init_args.lr"));
+    end(&r);
+    assert_int_equal(read_text(state, &r, "common.yaml",
+                               "common: {num_workers: '8'}\ndata: {batch_size: 4, num_workers: '2'}\n"),
+                     STOKE_OK);
+    assert_int_equal(r.data.workers, 2);
+    assert_non_null(strstr(r.remarks, "data.num_workers: 2 counts, not 8 of common.num_workers"));
+    end(&r);
+    assert_int_equal(
+        read_text(state, &r, "unclear.yaml", "data: {batch_size: 4}\ntraining: {batch_size: 8, epochs: 1}\n"),
+        STOKE_E_INVALID);
+    end(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +441,8 @@ int main(void)
         unit_test_with_folder(computed_folder),
         unit_test_with_folder(flags_above),
         unit_test_with_folder(folders),
+        unit_test_with_folder(hugging_face_and_lightning_words),
+        unit_test_with_folder(several_of_a_name),
         cmocka_unit_test(python_spans),
         cmocka_unit_test(python_and_json_changes),
         cmocka_unit_test(python_computes),

@@ -131,6 +131,14 @@ static stoke_yaml *parsed(const char *text)
     return yaml;
 }
 
+static int count_merged(void *context, const char *path, const stoke_yaml_value *value)
+{
+    assert_string_equal(path, "g.f");
+    assert_string_equal(value->text, "9");
+    ++*(size_t *)context;
+    return 0;
+}
+
 static void values(void **state)
 {
     (void)state;
@@ -160,9 +168,12 @@ static void values(void **state)
         }
     }
     assert_false(stoke_yaml_at(yaml, n, &path, &value)); /* below a key that is a list there are no names */
-    assert_true(stoke_yaml_get(yaml, "g.f", &value) && strstr(value.fixed, "merge"));
+    assert_true(stoke_yaml_get(yaml, "g.f", &value) && !value.fixed); /* it is written out in g */
     assert_string_equal(value.text, "9");
     assert_true(stoke_yaml_get(yaml, "h.f", &value) && strstr(value.fixed, "alias"));
+    size_t merged = 0;
+    assert_int_equal(stoke_yaml_merged(yaml, count_merged, &merged), 0);
+    assert_int_equal(merged, 1);
     static const char *const none[] = { "",    "x",   "a.b", "b",  "b[2]",  "b[x]",
                                         "b[1", "[0]", "a.",  ".a", "\"d.e", "b[99999999999]" };
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {

@@ -3,8 +3,10 @@
  * The plan: bytes as the arena measured them, and floating-point operations by shape.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "src/base/machine.h"
+#include "src/base/options_private.h"
 #include "src/net/net.h"
 
 /* Operations of a part of the network: forward, and what backward adds. Elementwise work is not counted. */
@@ -108,6 +110,14 @@ const char *stoke_precision_name(int precision)
     case STOKE_PRECISION_AUTO: break;
     }
     return "auto";
+}
+
+int stoke_precision_named(const char *word)
+{
+    const char *ours = stk_option_word("precision", word);
+    for (int i = STOKE_PRECISION_FP32; i <= STOKE_PRECISION_AUTO; i++)
+        if (!strcmp(ours, stoke_precision_name(i))) return i;
+    return -1;
 }
 
 int stoke_net_plan_text(const stoke_net_plan *plan, char *text, size_t size)

@@ -48,10 +48,14 @@ static void say_memory(const stk_batch_search *s)
             stoke_text_memory((uint64_t)result->memory1, each, sizeof each));
     /* What the line says is told as such; that the set ends before is another matter. */
     const int all = s->params->largest && !s->high && result->largest_fit + s->params->multiple > s->most;
+    const int said = s->params->largest_said;
     if (all && result->largest_fit > s->low)
-        say(result, ", by which all %u of the set would", (unsigned)s->most);
+        say(result, ", by which all %u %s would", (unsigned)s->most,
+            said ? "that were allowed" : "of the set");
     else if (result->largest_fit > s->low)
         say(result, ", by which about %u would", (unsigned)result->largest_fit);
+    else if (all && said)
+        say(result, "; no more than %u were to be tried", (unsigned)s->most);
     else if (all)
         say(result, "; the set has no more than %s", STOKE_COUNT(s->most, "sample"));
     say(result, ". ");
@@ -109,7 +113,10 @@ static void say_bound(const stk_batch_search *s)
         say(result, "Memory binds: a larger batch would be faster and does not fit.");
         break;
     case STOKE_BOUND_DATA:
-        say(result, "The data bind: a larger batch would be faster, and there are no more samples.");
+        say(result, "%s",
+            s->params->largest_said
+                ? "The limit binds: a larger batch would be faster, and none was to be tried."
+                : "The data bind: a larger batch would be faster, and there are no more samples.");
         break;
     case STOKE_BOUND_LOADER:
         say(result,

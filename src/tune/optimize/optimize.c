@@ -15,6 +15,7 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
+#include "src/settings/keys.h"
 #include <stoke/machine.h>
 
 stoke_optimize_params stoke_optimize_defaults(void)
@@ -55,6 +56,8 @@ static int read_network(stoke_optimization *o, stoke_error *err)
     ask.map = o->params.map;
     const int r = stk_run_config_read(&config, &ask, err);
     if (!r) {
+        stk_run_config_see_size(&config);
+        o->size = config.size_seen ? STK_SIZE_SEEN : config.height > 0 ? STK_SIZE_SAID : STK_SIZE_UNKNOWN;
         /* Many networks have base_channels; under another name it takes both to be the small one. */
         const int small = !strcmp(config.model, "smallnet");
         const int other = small && *config.model_said && strcmp(config.model_said, "smallnet") &&
@@ -115,6 +118,21 @@ static int advise(stoke_optimization *o, stoke_error *err)
     return stoke_recommend(&o->advice, &ask, err);
 }
 
+/* Values that stand there twice, of which one section's counts. */
+static void say_outvoted(stoke_optimization *o)
+{
+    static const char *const settings[] = { "batch_size", "num_workers", "pin_memory" };
+    uint32_t found[STK_CANDIDATES], others[STK_CANDIDATES];
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        const stk_setting *s = stk_setting_named(settings[i]);
+        if (stk_candidates(o->yaml, s, found) != 1) continue;
+        const size_t n = stk_outvoted(o->yaml, s, others);
+        for (size_t j = 0; j < n; j++)
+            stk_optimize_remark(o, "%s counts and is judged; %s is left", o->yaml->nodes[found[0]].path,
+                                o->yaml->nodes[others[j]].path);
+    }
+}
+
 static int decide(stoke_optimization *o, stoke_error *err)
 {
     int r = stoke_yaml_open(&o->yaml, o->params.config, err);
@@ -132,6 +150,7 @@ static int decide(stoke_optimization *o, stoke_error *err)
         stk_optimize_remark(o, "the values are those for any card: none is seen or named here");
     else
         stk_optimize_remark(o, "the values are those for the processor");
+    say_outvoted(o);
     r = stk_optimize_precision(o, err); /* memory depends on it, and on the size of the network */
     if (!r) r = stk_optimize_model(o, err);
     if (!r) r = stk_optimize_batch(o, err);
@@ -182,6 +201,21 @@ const char *stoke_optimization_remark(const stoke_optimization *optimization, si
 const char *stoke_optimization_target(const stoke_optimization *optimization)
 {
     return optimization->target;
+}
+
+int stoke_optimization_is_at(stoke_optimization *optimization, const char *path)
+{
+    const char *text;
+    char *own = NULL;
+    size_t bytes, there;
+    stk_mem_buffer file = { 0 };
+    stoke_yaml_proof proof;
+    const int same = !stk_optimize_text(optimization, &text, &bytes, &own, &proof, NULL) &&
+                     !stk_file_read(path, bytes, &file, &there, NULL) && there == bytes &&
+                     !memcmp(file.data, text, bytes);
+    stk_buffer_free(&file);
+    stk_free(own);
+    return same;
 }
 
 int stoke_optimization_write(stoke_optimization *optimization, const char *path, stoke_yaml_proof *proof,

@@ -26,6 +26,13 @@ typedef enum stk_optimize_target {
     STK_ON_PROCESSOR  /* the file says so, or it is ours */
 } stk_optimize_target;
 
+/* Whence the size of pictures is known. */
+typedef enum stk_optimize_size {
+    STK_SIZE_UNKNOWN = 0, /* the usual one is taken where nothing depends on it but what is usual too */
+    STK_SIZE_SEEN,        /* of the set that the file names */
+    STK_SIZE_SAID
+} stk_optimize_size;
+
 struct stoke_optimization {
     stoke_yaml *yaml;
     stoke_optimize_params params; /* cores and ranks filled in */
@@ -34,10 +41,11 @@ struct stoke_optimization {
     int dialect;
     stk_optimize_framework framework;
     stk_optimize_target place;
-    int upper;               /* new keys are in upper case, as those that are there */
-    char trainer[64];        /* of Lightning: the section of its arguments; "" = the top */
-    char network[64];        /* that the file names and the estimate does not know; "" = none such */
-    char model[32];          /* that the estimate knows; "" = the file names none */
+    int upper;        /* new keys are in upper case, as those that are there */
+    char trainer[64]; /* of Lightning: the section of its arguments; "" = the top */
+    char network[64]; /* that the file names and the estimate does not know; "" = none such */
+    char model[32];   /* that the estimate knows; "" = the file names none */
+    stk_optimize_size size;
     stoke_estimate_params p; /* of the file's network, or of the usual one where it names none */
     stoke_change changes[STK_CHANGES];
     size_t n_changes;
@@ -79,6 +87,10 @@ const stoke_recommendation *stk_optimize_advised(const stoke_optimization *o, co
 int stk_is_on(const char *text);
 int stk_is_off(const char *text);
 int stk_is_one_of(const char *text, const char *const *words);
+/* Whether a setting is an argument of Lightning's Trainer, and the file is Lightning's. */
+int stk_is_trainer_argument(const stoke_optimization *o, const char *setting);
+/* Whether there is a place for settings of loading: a file of Lightning may have none. */
+int stk_optimize_loads(const stoke_optimization *o);
 /* Whether a path lies in a section whose keys are handed to DataLoader: it takes its own arguments only. */
 int stk_is_of_loader(const char *path);
 

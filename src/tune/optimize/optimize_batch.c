@@ -88,7 +88,7 @@ static int change_batch(stoke_optimization *o, const stk_optimize_key *f, int64_
 /* What is known of the network's memory. */
 typedef struct fitting {
     uint32_t room;  /* the largest batch that leaves 1 GiB free; 0: none does */
-    char name[96];  /* "b5 at 512x512, fp16" */
+    char name[112]; /* "b5 at 512x512, fp16" */
     double have;    /* GiB of the card */
     int64_t wanted; /* usual */
 } fitting;
@@ -110,7 +110,8 @@ static int make_fitting(const stoke_optimization *o, fitting *t, stoke_error *er
                  (unsigned)p->num_blocks);
     else
         snprintf(network, sizeof network, "%.30s", p->model);
-    snprintf(t->name, sizeof t->name, "%s at %ux%u, %s", network, (unsigned)p->height, (unsigned)p->width,
+    snprintf(t->name, sizeof t->name, "%s at %ux%u%s, %s", network, (unsigned)p->height, (unsigned)p->width,
+             o->size == STK_SIZE_SEEN ? " as in the set" : "",
              p->precision == STOKE_PRECISION_FP32 ? "fp32" : "mixed precision");
     t->have = GIB(o->advice.memory);
     t->wanted = o->advice.table_batch;
@@ -148,7 +149,8 @@ static int measured_batch(stoke_optimization *o, const stk_optimize_key *f, stok
     fitting t;
     const char *said = o->params.measured_why ? o->params.measured_why : "";
     char why[256], effect[256];
-    if (o->params.measured_on_processor && o->place == STK_ON_CARD && *o->model) {
+    if (o->params.measured_on_processor && o->place == STK_ON_CARD && *o->model &&
+        o->size != STK_SIZE_UNKNOWN) {
         const int r = make_fitting(o, &t, err);
         if (r) return r;
         if (t.room && wanted > t.room) wanted = part_of(wanted, t.room);
@@ -169,6 +171,29 @@ static int measured_batch(stoke_optimization *o, const stk_optimize_key *f, stok
     return change_batch(o, f, wanted, (stk_optimize_reason){ why, effect, o->params.measured_source }, err);
 }
 
+/* Where not one picture fits: what would. */
+static void say_what_fits(stoke_optimization *o, const fitting *t)
+{
+    static const char *const models[] = { "b5", "b4", "b3", "b2", "b1", "b0" };
+    const uint64_t memory = o->advice.memory, room = memory > STK_SPARE_BYTES ? memory - STK_SPARE_BYTES : 0;
+    stoke_estimate_params p = o->p;
+    stoke_estimate e;
+    uint32_t side = 0;
+    char size[64] = "no size", other[64] = "";
+    const char *fits = NULL;
+    p.batch = 1;
+    if (!stoke_estimate_side(STOKE_ENGINE_TORCH, &p, memory, STK_SPARE_BYTES, &side, NULL) && side)
+        snprintf(size, sizeof size, "pictures of up to %ux%u", (unsigned)side, (unsigned)side);
+    for (size_t i = 0; !fits && strcmp(o->model, "smallnet") && i < sizeof models / sizeof *models; i++) {
+        p.model = models[i];
+        if (!stoke_estimate_make(&e, STOKE_ENGINE_TORCH, &p, NULL) && e.high <= room) fits = models[i];
+    }
+    if (strcmp(o->model, "smallnet"))
+        snprintf(other, sizeof other, "; at %ux%u, %s", (unsigned)p.height, (unsigned)p.width,
+                 fits ? fits : "no SegFormer");
+    stk_optimize_remark(o, "not one picture fits: %s. With a batch of 1 %s would%s", t->name, size, other);
+}
+
 static int lower(stoke_optimization *o, const stk_optimize_key *f, const fitting *t, stoke_error *err)
 {
     const int64_t to = t->room ? part_of(f->number, t->room) : 1;
@@ -177,6 +202,7 @@ static int lower(stoke_optimization *o, const stk_optimize_key *f, const fitting
              (long long)f->number, t->name, takes(o, t, f->number, before), (unsigned)t->room);
     snprintf(effect, sizeof effect, "%s %s instead of running out of memory",
              t->room ? "it fits:" : "the least there is, and even that may not fit:", takes(o, t, to, after));
+    if (!t->room) say_what_fits(o, t);
     if (f->number == to) {
         stk_optimize_remark(o, "%s: %s is left, and will probably not fit: %s. Smaller pictures would help",
                             f->path, f->text, why);
@@ -267,6 +293,12 @@ static int is_left(stoke_optimization *o, const stk_optimize_key *f)
         stk_optimize_remark(o,
                             "%s: %s is left: how large it may be depends on the memory of the card, and none "
                             "is seen or named",
+                            f->path, f->text);
+    else if (*o->model && o->size == STK_SIZE_UNKNOWN)
+        stk_optimize_remark(o,
+                            "%s: %s is left: how much memory it takes depends on the size of pictures, which "
+                            "the file does not say, and no set that it names can be read here; with "
+                            "image_size in the file it is judged",
                             f->path, f->text);
     else
         return 0;

@@ -14,7 +14,7 @@
 #include "src/base/error.h"
 #include "src/base/number.h"
 #include "src/tune/optimize/optimize.h"
-#include "src/settings/yaml_tree.h"
+#include "src/settings/keys.h"
 
 /* ---- words ---- */
 
@@ -48,14 +48,14 @@ static const char *last_key(const char *path)
 /* Whose arguments the settings of training are; of Lightning also where they stand. */
 static stk_optimize_framework framework_of(stoke_optimization *o)
 {
-    const char *path;
-    stoke_yaml_value value;
+    uint32_t trainer;
     switch (stoke_config_framework(o->yaml)) {
     case STOKE_FRAMEWORK_STOKE: return STK_FOR_STOKE;
     case STOKE_FRAMEWORK_HUGGING_FACE: return STK_FOR_HUGGING_FACE;
     case STOKE_FRAMEWORK_LIGHTNING:
-        for (size_t i = 0; stoke_yaml_at(o->yaml, i, &path, &value); i++)
-            if (!strncmp(path, "trainer.", 8)) snprintf(o->trainer, sizeof o->trainer, "trainer");
+        trainer = stk_trainer_section(o->yaml);
+        if (trainer != STK_YAML_NONE)
+            snprintf(o->trainer, sizeof o->trainer, "%s", o->yaml->nodes[trainer].path);
         return STK_FOR_LIGHTNING;
     default: return STK_FOR_ANY;
     }
@@ -133,14 +133,48 @@ static const char *argument_of(const stoke_optimization *o, const char *setting)
     return "";
 }
 
+int stk_is_trainer_argument(const stoke_optimization *o, const char *setting)
+{
+    const char *name = argument_of(o, setting);
+    return o->framework == STK_FOR_LIGHTNING && name && *name;
+}
+
+/* The path of the section that a key stands in; "": the top. */
+static const char *section_of(const char *path, char room[static 256])
+{
+    const char *dot = strrchr(path, '.');
+    snprintf(room, 256, "%.*s", dot ? (int)(dot - path) : 0, path);
+    return room;
+}
+
 int stk_is_of_loader(const char *path)
 {
-    static const char *const sections[] = { "train_ds",   "train_dataloader", "train_loader",
-                                            "dataloader", "loader",           "data_loader",
-                                            NULL };
-    char section[64];
-    snprintf(section, sizeof section, "%.*s", (int)strcspn(path, "."), path);
-    return strchr(path, '.') && stk_is_one_of(section, sections);
+    static const char *const sections[] = {
+        "train_ds",    "train_dataloader",  "train_loader",  "dataloader",        "loader",
+        "data_loader", "dataloader_kwargs", "loader_kwargs", "dataloader_params", "loader_params",
+        NULL
+    };
+    char room[256];
+    return stk_is_one_of(last_key(section_of(path, room)), sections);
+}
+
+int stk_optimize_loads(const stoke_optimization *o)
+{
+    static const char *const settings[] = { "num_workers", "batch_size", "pin_memory", "persistent_workers",
+                                            "prefetch_factor" };
+    const char *path;
+    int exists;
+    if (o->framework != STK_FOR_LIGHTNING) return 1;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (stoke_config_find(o->yaml, settings[i], o->params.map, &path, &exists, NULL) || exists) return 1;
+    return strchr(path, '.') != NULL; /* a section of it */
+}
+
+/* Lightning's Trainer takes nothing of loading, and where a file has none of it, it has no place for it. */
+static int is_refused_by_trainer(const stoke_optimization *o, const char *setting)
+{
+    const stk_setting *s = stk_setting_named(setting);
+    return s && s->where == STK_KEY_LOADING && !stk_optimize_loads(o);
 }
 
 /* Settings that DataLoader has not. */
@@ -211,7 +245,8 @@ int stk_optimize_look(const stoke_optimization *o, const char *setting, stk_opti
     if (r) return f->none ? STOKE_OK : r;
     if (!f->exists && o->framework != STK_FOR_STOKE) {
         if (!f->path) f->path = "";
-        f->none = is_refused_by_loader(f->path, setting) || !new_path(o, f);
+        f->none =
+            is_refused_by_loader(f->path, setting) || is_refused_by_trainer(o, setting) || !new_path(o, f);
     }
     if (f->none) return STOKE_OK;
     if (f->exists && stoke_yaml_get(o->yaml, f->path, &value)) f->text = value.text;
@@ -233,13 +268,26 @@ void stk_optimize_remark(stoke_optimization *o, const char *format, ...)
     if (kept) o->remarks[o->n_remarks++] = kept;
 }
 
-/* "data.init_args.pin_memory": Lightning's command line hands the section to somebody's class, and stops at
- * arguments that the class has not. Which it has is not seen here. */
-static int is_of_class(const char *path)
+static int ends_with(const char *text, const char *ending)
 {
-    const char *dot = strrchr(path, '.'), *section = "init_args";
-    const size_t n = strlen(section), before = dot ? (size_t)(dot - path) : 0;
-    return before >= n && !strncmp(dot - n, section, n) && (before == n || dot[-(ptrdiff_t)n - 1] == '.');
+    const size_t n = strlen(text), m = strlen(ending);
+    return n >= m && !strcmp(text + n - m, ending);
+}
+
+/* Whether the section is handed to somebody's class, which stops at arguments that it has not: `init_args` of
+ * Lightning's command line, or one with `class_path` or with `_target_` of Hydra. Which it has is not seen
+ * here, but for Lightning's Trainer and PyTorch's DataLoader. */
+static int is_of_class(const stoke_optimization *o, const stk_optimize_key *f)
+{
+    char section[256], other[272];
+    stoke_yaml_value value;
+    section_of(f->path, section);
+    if (!strcmp(last_key(section), "init_args")) return 1;
+    snprintf(other, sizeof other, "%s%sclass_path", section, *section ? "." : "");
+    if (stoke_yaml_get(o->yaml, other, &value)) return 1;
+    snprintf(other, sizeof other, "%s%s_target_", section, *section ? "." : "");
+    if (!stoke_yaml_get(o->yaml, other, &value)) return 0;
+    return !ends_with(value.text, stk_is_trainer_argument(o, f->setting) ? ".Trainer" : ".DataLoader");
 }
 
 int stk_optimize_change(stoke_optimization *o, const stk_optimize_key *f, const char *to,
@@ -250,11 +298,12 @@ int stk_optimize_change(stoke_optimization *o, const stk_optimize_key *f, const 
         stk_optimize_remark(o, "%s is left as it is: its path is too long to show", f->setting);
         return STOKE_OK;
     }
-    if (!f->exists && is_of_class(f->path)) {
-        stk_optimize_remark(o,
-                            "%s is not added: init_args are handed to your class, which stops at an argument "
-                            "that it has not; where it has this one, wanted was %s: %s",
-                            f->path, f->setting, to);
+    if (!f->exists && is_of_class(o, f)) {
+        stk_optimize_remark(
+            o,
+            "%s is not added: its section is handed to your class, which stops at an argument "
+            "that it has not; where it has this one, wanted was %s: %s",
+            f->path, f->setting, to);
         return STOKE_OK;
     }
     const int r = stoke_yaml_set(o->yaml, f->path, to, &refusal);

@@ -47,10 +47,14 @@ static int workers_stay(stoke_optimization *o, const stk_optimize_key *f)
         return 1;
     }
     if (f->exists && !f->is_number && !stk_is_off(f->text)) {
-        stk_optimize_remark(o, "%s: %s is no number and is left", f->path, f->text);
+        long long low, high;
+        int end = 0;
+        const int range = sscanf(f->text, "%9lld - %9lld%n", &low, &high, &end) == 2 && !f->text[end];
+        stk_optimize_remark(o, "%s: %s is %s and is left", f->path, f->text, range ? "a range" : "no number");
         return 1;
     }
     if (own || o->cores_source) return 0;
+    if (f->exists && stk_is_off(f->text)) return 0; /* any are better than none: the usual number */
     stk_optimize_remark(o,
                         "%s%s%s is left: the card is in another machine, and how many cores that has is not "
                         "known here; with them said (cores) it becomes two thirds of them",
@@ -73,7 +77,8 @@ static int workers(stoke_optimization *o, int64_t *after, int *known, stoke_erro
         *known = f.is_number;
         return STOKE_OK;
     }
-    const int64_t most = stk_decide_workers_most(o->params.cores, o->params.ranks, 0);
+    const int64_t most =
+        o->cores_source || own ? stk_decide_workers_most(o->params.cores, o->params.ranks, 0) : INT64_MAX;
     int64_t wanted = 1;
     if (!line || !stk_parse_int(line->value, &wanted)) return STOKE_OK;
     if (f.is_number && f.number >= wanted && f.number <= most) {
@@ -129,14 +134,17 @@ static int validation(stoke_optimization *o, int64_t n_workers, stoke_error *err
         char to[32], why[128];
         if (!names_workers(dot ? dot + 1 : path) || !is_validating(path)) continue;
         f.is_number = stk_parse_int(f.text, &f.number);
-        if (!f.is_number || (f.number >= half && f.number <= n_workers)) continue;
+        if (!f.is_number || f.number == half || (f.number > half && f.number < n_workers)) continue;
         snprintf(to, sizeof to, "%lld", (long long)half);
         snprintf(why, sizeof why, "half of the %lld that training has: those wait while it validates",
                  (long long)n_workers);
-        r = stk_optimize_change(
-            o, &f, to,
-            (stk_optimize_reason){ why, "validation no longer waits for every picture", STOKE_SOURCE_TABLE },
-            err);
+        r = stk_optimize_change(o, &f, to,
+                                (stk_optimize_reason){ why,
+                                                       f.number > half
+                                                           ? "processes and their memory are saved"
+                                                           : "validation no longer waits for every picture",
+                                                       STOKE_SOURCE_TABLE },
+                                err);
     }
     return r;
 }
@@ -242,6 +250,12 @@ int stk_optimize_loading(stoke_optimization *o, stoke_error *err)
                                                     "no pause between epochs", STOKE_SOURCE_TABLE };
     int64_t n_workers = 0;
     int known = 1;
+    if (!stk_optimize_loads(o)) {
+        stk_optimize_remark(o, "nothing of loading is in the file, and Trainer takes nothing of it: "
+                               "num_workers, pin_memory, persistent_workers and prefetch_factor are "
+                               "arguments of your DataLoader");
+        return STOKE_OK;
+    }
     int r = workers(o, &n_workers, &known, err);
     if (!r && known) r = validation(o, n_workers, err);
     if (!r && o->place != STK_ON_PROCESSOR) r = stk_optimize_switch_on(o, "pin_memory", pinned, err);

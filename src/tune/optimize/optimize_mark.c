@@ -102,20 +102,18 @@ static int mark(char **text, const char *name, const char *path, stoke_error *er
     return r;
 }
 
-/* Whether somebody's own code reads the key: of Lightning's files all that is not beside Trainer's arguments.
- */
-static int is_for_own_code(const stoke_optimization *o, const char *path)
+/* Whether somebody's own code reads the key: of Lightning's files all that is no argument of Trainer. */
+static int is_for_own_code(const stoke_optimization *o, const stoke_change *change)
 {
-    const size_t n = strlen(o->trainer);
-    if (stk_is_of_loader(path)) return 0;
-    if (o->framework == STK_FOR_LIGHTNING) return n && (strncmp(path, o->trainer, n) || path[n] != '.');
+    if (stk_is_of_loader(change->path)) return 0;
+    if (o->framework == STK_FOR_LIGHTNING) return !stk_is_trainer_argument(o, change->setting);
     return o->framework == STK_FOR_ANY;
 }
 
 /* Whether a comment belongs above this change. */
 static int needs_mark(const stoke_optimization *o, size_t i)
 {
-    return !*o->changes[i].from && is_for_own_code(o, o->changes[i].path) && !is_marked(o, i);
+    return !*o->changes[i].from && is_for_own_code(o, &o->changes[i]) && !is_marked(o, i);
 }
 
 int stoke_optimization_marked(const stoke_optimization *optimization)

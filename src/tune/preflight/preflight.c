@@ -159,6 +159,7 @@ int stoke_preflight_run(stoke_preflight **out, const stoke_preflight_params *par
         stk_calloc(1, sizeof *here); /* a card's facts are 10 KB: not for the stack */
     int r = preflight && here ? STOKE_OK : stk_fail(err, STOKE_E_NOMEM, "no memory for a pre-flight check");
     if (!r) r = stk_run_config_read(&preflight->config, params, err);
+    if (!r) stk_run_config_see_size(&preflight->config);
     if (!r) r = stk_look_around(here, &preflight->config, params, err);
     if (!r) stk_resolve_ranks(&preflight->config, here, params->config);
     if (!r) stk_preflight_judge(&preflight->list, &preflight->config, here);

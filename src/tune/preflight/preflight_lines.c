@@ -117,9 +117,9 @@ static void check_memory(stk_preflight_list *list, const stk_run_config *config,
     if (!estimate(&e, line, config)) return;
     stoke_text_memory(room.source ? (uint64_t)room.value : 0, have, sizeof have);
     if (config->classes < 1) STK_SAY(classes, ", 19 classes assumed");
-    STK_SAY(line->figure, "%s, batch %" PRId64 ", %" PRId64 "x%" PRId64 "%s: %s and 1 GiB to spare; %s%s%s",
-            config->model, config->batch, config->height, config->width, classes,
-            stk_decide_range(&e, need, sizeof need),
+    STK_SAY(line->figure, "%s, batch %" PRId64 ", %" PRId64 "x%" PRId64 "%s%s: %s and 1 GiB to spare; %s%s%s",
+            config->model, config->batch, config->height, config->width,
+            config->size_seen ? " as in the set" : "", classes, stk_decide_range(&e, need, sizeof need),
             native        ? "the host"
             : here->meant ? here->gpu.name
                           : "the card",

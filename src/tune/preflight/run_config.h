@@ -33,6 +33,7 @@ typedef struct stk_run_config {
     stoke_data_params data;   /* strings are in storage */
     stoke_train_params train; /* of our own files; of others what is known of it */
     int has_data;
+    int size_seen;              /* 1: the size of pictures is that of the set, not one that is said */
     stoke_upload_params upload; /* of our own files */
     stoke_option_storage *storage;
 } stk_run_config;
@@ -43,6 +44,9 @@ void stk_run_config_free(stk_run_config *config);
 /* Of a file of another dialect only its network and the size of its pictures: model, model_said, height,
  * width, classes, as far as it says them. Never fails. */
 void stk_run_config_network(stk_run_config *config, const stoke_yaml *yaml);
+/* Where a file of another dialect says no size of pictures: that of the largest that is seen in the set it
+ * names. It stays unsaid where that cannot be read. */
+void stk_run_config_see_size(stk_run_config *config);
 /* Whether PyTorch makes no workers. What the file has computed where it runs may be any number. */
 int stk_run_config_no_workers(const stk_run_config *config);
 /* What the estimate is asked. NULL, or what the file does not say: "model", "batch", "size of pictures". */

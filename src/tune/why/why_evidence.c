@@ -161,6 +161,7 @@ int stk_evidence_gather(stk_why_evidence *e, const stoke_why_params *params, sto
     }
     r = read_settings(e, params, &ask, path, err);
     if (!r && params->run) take_start(e);
+    if (!r) stk_run_config_see_size(&e->config);
     if (!r) r = stk_look_around(&e->here, &e->config, &ask, err);
     if (r) return r;
     stk_resolve_ranks(&e->config, &e->here, ask.config);
