@@ -33,7 +33,7 @@ echo "== Everything in the training loop: no workers, ordinary memory, the loss 
 run loop --placement host --workers 0 --transfer pageable --sync
 echo "== One worker that augments, ordinary memory, the loss printed after every step"
 run worker --placement host --workers 1 --transfer pageable --sync
-echo "== Two workers that only decode, page-locked memory, a stream of its own, augmenting on the card"
+echo "== Two workers that only decode, pinned memory, a second stream, augmenting on the GPU"
 run fed --placement device --workers 2 --transfer stream
 
 echo "== What the card did"

@@ -67,10 +67,14 @@ def test_show(make, tmp_path):
     assert (next(iter(loader))[0] == first).all()  # nothing was disturbed
 
 
-def test_the_readme_runs(program, data, tmp_path):
-    """As it stands, in a folder with demo/data; where the tests run from the source. Of the reader's own loop any will do."""
-    readme = pathlib.Path(__file__).parents[2] / "README.md"
-    probe, loader, learning = re.findall(r"^```python\n(.*?)^```", readme.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+def test_the_pages_run(program, data, tmp_path):
+    """As they stand, in a folder with demo/data; where the tests run from the source. Of the reader's own loop any will do."""
+    def snippets(page):
+        text = (pathlib.Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+        return re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+    probe, loader, learning = snippets("docs/python.md")
+    assert snippets("README.md") == [loader]
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "data").symlink_to(data)
     status, out, err = program(f"import os; os.chdir({str(tmp_path)!r})\n" + loader).end()

@@ -159,12 +159,12 @@ def asked_wrongly_or_failed():
         equal('error' in stoke_json(command, path('nowhere'), code=1), True)
 
 
-def augmentation_of_the_readme():
-    """The file as README has it is understood; what it says has an effect."""
-    with open(os.path.join(ROOT, 'README.md'), encoding='utf-8') as stream:
+def augmentation_of_the_page():
+    """The file as docs/augmentation.md has it is understood; what it says has an effect."""
+    with open(os.path.join(ROOT, 'docs', 'augmentation.md'), encoding='utf-8') as stream:
         text = re.search(r'```yaml\n(augment:.*?)```', stream.read(), re.DOTALL).group(1)
     base = ['hash', SET, '--size', 24, '--augment']
-    seen = {spec: stoke_json(*base, spec)['all'] for spec in ('none', 'light', 'crop', write('readme.yaml', text),
+    seen = {spec: stoke_json(*base, spec)['all'] for spec in ('none', 'light', 'crop', write('page.yaml', text),
                                                               write('centre.yaml', 'augment:\n  - center_crop\n'))}
     equal(len(set(seen.values())), 5, f'different digests: {seen}')
     equal(stoke_json(*base, write('crop.yaml', 'augment:\n  - random_crop\n  - hflip\n'))['all'], seen['crop'], 'crop')
@@ -230,7 +230,7 @@ sys.exit(tap.run([
     ('unknown key, with line', unknown_key),
     ('bad files', bad_files),
     ('asked wrongly, or failed', asked_wrongly_or_failed),
-    ('augmentation as in README', augmentation_of_the_readme),
+    ('augmentation as in docs/augmentation.md', augmentation_of_the_page),
     ('--weights without --order weighted', weights_without_order),
     ('data options in every reader', data_options_everywhere),
     ('man overview', man_overview),

@@ -59,6 +59,27 @@ def ops_and_presets_are_described():
     assert described == ops | presets, sorted(described ^ (ops | presets))
 
 
+def commands_are_listed():
+    """docs/commands.md has every command of cli/commands.def, but those that only hold others."""
+    page = read('docs/commands.md')
+    words = re.findall(r'^CLI_(?:SUB)?COMMAND\((?:\w+, )?\w+, "([\w -]+)"\)', read('cli/commands.def'), re.MULTILINE)
+    inside = {word.split()[0] for word in words if ' ' in word}
+    assert words, 'nothing found: did the style of the list change?'
+    lost = [word for word in words if word not in inside and not re.search(r'`stoke %s[ `]' % word, page)]
+    assert not lost, f'not in docs/commands.md: {lost}'
+
+
+def pages_keep_their_size():
+    """What is read in one go stays short: lines of a page, terms of the glossary, bytes of all pictures."""
+    for page, most in [('README.md', 120), ('docs/map.md', 60), ('docs/tuning.md', 150)]:
+        assert read(page).count('\n') <= most, f'{page} has more than {most} lines'
+    assert len(re.findall(r'^\| \*\*', read('docs/glossary.md'), re.MULTILINE)) <= 30, 'more than 30 terms'
+    wide = [number for number, line in enumerate(read('docs/design.md').splitlines(), 1) if len(line) > 140]
+    assert not wide, f'docs/design.md: lines of more than 140 characters: {wide}'
+    pictures = glob.glob(os.path.join(ROOT, 'docs', 'img', '*'))
+    assert pictures and sum(map(os.path.getsize, pictures)) <= 300000, 'pictures of more than 300 kB (scripts/make-images)'
+
+
 def fuzz_targets_are_listed():
     """tests/fuzz/README.md names every target beside what it reads, each has seeds, and none is named that is not there."""
     targets = {os.path.basename(file)[5:-2] for file in glob.glob(os.path.join(ROOT, 'tests', 'fuzz', 'fuzz_*.c'))}
@@ -76,6 +97,8 @@ def quick_start_is_two_commands():
 sys.exit(tap.run([
     ('the two READMEs are in step', readmes_are_in_step),
     ('every op and preset is described', ops_and_presets_are_described),
+    ('every command is listed', commands_are_listed),
+    ('pages keep their size', pages_keep_their_size),
     ('every fuzz target is listed', fuzz_targets_are_listed),
     ('the quick start is two commands', quick_start_is_two_commands),
 ] + [(f'links of {page}', links_lead_somewhere(page)) for page in PAGES]
