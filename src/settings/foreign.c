@@ -14,8 +14,8 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/base/number.h"
 #include "src/base/retry.h"
+#include "src/base/number.h"
 #include "src/settings/values.h"
 
 enum { NAMED = 8 }; /* keys of no use that are named; of more there is the number */
@@ -183,7 +183,7 @@ static int is_on_hub(reader *r, uint32_t node)
     char room[PATH_MAX], found[PATH_MAX];
     if (node == STK_YAML_NONE || !stk_is_called(r->yaml, node, "dataset_name")) return 0;
     const char *text = stk_value_text(r->yaml, node, room, sizeof room);
-    return !text || access(settle_path(r, text, node, found), F_OK) != 0;
+    return !text || !stk_there(settle_path(r, text, node, found));
 }
 
 /* images_dir and masks_dir are often said below a root. */

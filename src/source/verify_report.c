@@ -10,7 +10,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/source/dataset_private.h"
+#include "src/source/dataset_internal.h"
 #include "src/source/mask_rules.h"
 #include "src/source/names.h"
 #include "src/source/quarantine.h"

@@ -14,7 +14,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/parallel_for.h"
-#include "src/source/labels_private.h"
+#include "src/source/labels.h"
 #include "src/source/mask_rules.h"
 #include "src/source/reader.h"
 

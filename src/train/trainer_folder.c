@@ -126,7 +126,7 @@ static int sweep(const stoke_trainer *t, stoke_error *err)
 
 int stk_trainer_claim_folder(stoke_trainer *t, stoke_error *err)
 {
-    t->is_new = !t->setup.params.resume && access(t->folder, F_OK) != 0;
+    t->is_new = !t->setup.params.resume && !stk_there(t->folder);
     int r = t->setup.params.resume ? STOKE_OK : stk_make_folders(t->folder, err);
     if (!r) r = lock(t, err);
     /* Another process may have had a whole run there since it was looked at. */
@@ -151,7 +151,7 @@ void stk_trainer_discard_folder(const stoke_trainer *t)
     DIR *d = stk_opendir(t->folder);
     if (!d) return;
     for (const struct dirent *e; (e = stk_readdir(d));)
-        if (is_beginning(e->d_name) && fstatat(t->folder_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        if (is_beginning(e->d_name) && stk_fstatat(t->folder_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
             S_ISREG(st.st_mode))
             unlinkat(t->folder_fd, e->d_name, 0);
     stk_closedir(d);

@@ -15,7 +15,7 @@
 /* ---- helpers ---- */
 
 /* Makes empty files, names separated by blanks. */
-static void step(void **state, const char *names)
+static void touch(void **state, const char *names)
 {
     char copy[4096], *rest = copy, *name;
     snprintf(copy, sizeof copy, "%s", names);
@@ -145,8 +145,8 @@ static void natural_order_is_total(void **state)
 
 static void two_folders_pair_by_stem(void **state)
 {
-    step(state, "x/10.jpg x/2.JPEG x/1.png x/sub/3.webp y/1.png y/2.tif y/10.TIFF y/sub/3.png x/notes.txt "
-                "x/.hidden.png y/.git/1.png");
+    touch(state, "x/10.jpg x/2.JPEG x/1.png x/sub/3.webp y/1.png y/2.tif y/10.TIFF y/sub/3.png x/notes.txt "
+                 "x/.hidden.png y/.git/1.png");
     stoke_data_params params = stoke_data_defaults();
     char images[128], masks[128];
     snprintf(images, sizeof images, "%s/x//", unit_folder(state));
@@ -184,7 +184,7 @@ static void order_does_not_depend_on_creation(void **state)
         for (int i = 0; i < 60; i++) {
             char name[64];
             snprintf(name, sizeof name, "%s/images/%d/f%d.png", folder, order[i] % 3, order[i]);
-            step(state, name);
+            touch(state, name);
         }
         for (int d = 0; d < 3; d++)
             for (int i = d; i < 60; i += 3)
@@ -201,7 +201,7 @@ static void order_does_not_depend_on_creation(void **state)
 
 static void fingerprint_tells_sets_apart(void **state)
 {
-    step(state, "a/images/1.png a/images/2.png b/images/1.png b/images/3.png c/images/12.png");
+    touch(state, "a/images/1.png a/images/2.png b/images/1.png b/images/3.png c/images/12.png");
     uint64_t seen[3];
     for (int i = 0; i < 3; i++) {
         stoke_data_params params = stoke_data_defaults();
@@ -215,8 +215,8 @@ static void fingerprint_tells_sets_apart(void **state)
 
 static void suffixes_are_tried(void **state)
 {
-    step(state, "images/a.jpg images/b.jpg images/c.jpg images/d.jpg masks/a.png masks/b_mask.png "
-                "masks/c_gt.png masks/d_GT.tif");
+    touch(state, "images/a.jpg images/b.jpg images/c.jpg images/d.jpg masks/a.png masks/b_mask.png "
+                 "masks/c_gt.png masks/d_GT.tif");
     stoke_data_params params = at_root(state);
     expect_names(&params, "a b c d", 0);
     params.mask_suffix = "_gt";
@@ -230,7 +230,7 @@ static void suffixes_are_tried(void **state)
 
 static void image_suffix_is_taken_off(void **state)
 {
-    step(state, "images/a_x.jpg images/a1_x.jpg images/b.jpg masks/a.png masks/a1_mask.png");
+    touch(state, "images/a_x.jpg images/a1_x.jpg images/b.jpg masks/a.png masks/a1_mask.png");
     stoke_data_params params = at_root(state);
     params.image_suffix = "_x";
     expect_names(&params, "a a1", 1); /* not by the stem with suffix, where a1_x comes first */
@@ -238,11 +238,11 @@ static void image_suffix_is_taken_off(void **state)
 
 static void orphans_and_twins_are_left_out(void **state)
 {
-    step(state, "images/a.jpg images/orphan.jpg masks/a.png masks/lonely.png "
-                "images/twin.jpg images/twin.png masks/twin.png "
-                "images/two.jpg masks/two.png masks/two.tif "
-                "images/sfx.jpg masks/sfx_mask.png masks/sfx_gt.png "
-                "images/both.jpg masks/both.png masks/both_mask.png");
+    touch(state, "images/a.jpg images/orphan.jpg masks/a.png masks/lonely.png "
+                 "images/twin.jpg images/twin.png masks/twin.png "
+                 "images/two.jpg masks/two.png masks/two.tif "
+                 "images/sfx.jpg masks/sfx_mask.png masks/sfx_gt.png "
+                 "images/both.jpg masks/both.png masks/both_mask.png");
     stoke_data_params params = at_root(state);
     stoke_dataset *dataset = open_good(&params);
     assert_string_equal(names_of(dataset), "a both");
@@ -264,7 +264,7 @@ static void orphans_and_twins_are_left_out(void **state)
 
 static void a_mask_that_fits_two_images_is_left_out(void **state)
 {
-    step(state, "images/a.jpg images/a_gtFine.jpg images/b.jpg masks/a_gtFine_labelIds.png masks/b.png");
+    touch(state, "images/a.jpg images/a_gtFine.jpg images/b.jpg masks/a_gtFine_labelIds.png masks/b.png");
     stoke_data_params params = at_root(state);
     stoke_dataset *dataset = open_good(&params);
     assert_string_equal(names_of(dataset), "b");
@@ -277,15 +277,15 @@ static void a_mask_that_fits_two_images_is_left_out(void **state)
 static void an_exact_stem_beats_a_suffix(void **state)
 {
     /* a_mask is an image too: its own mask is not given to a */
-    step(state, "images/a.jpg images/a_mask.jpg masks/a_mask.png");
+    touch(state, "images/a.jpg images/a_mask.jpg masks/a_mask.png");
     stoke_data_params params = at_root(state);
     expect_names(&params, "a_mask", 1);
 }
 
 static void images_and_masks_in_one_folder(void **state)
 {
-    step(state,
-         "set/1.tif set/1_mask.tif set/2.tif set/2_mask.tif set/sub/3.tif set/sub/3_mask.tif set/4.tif");
+    touch(state,
+          "set/1.tif set/1_mask.tif set/2.tif set/2_mask.tif set/sub/3.tif set/sub/3_mask.tif set/4.tif");
     stoke_data_params params = stoke_data_defaults();
     params.images = unit_path(state, "set");
     params.masks = unit_path(state, "set/");
@@ -303,7 +303,7 @@ static void images_and_masks_in_one_folder(void **state)
 
 static void masks_inside_the_images_folder(void **state)
 {
-    step(state, "set/1.jpg set/2.jpg set/truth/1.png set/truth/2.png");
+    touch(state, "set/1.jpg set/2.jpg set/truth/1.png set/truth/2.png");
     stoke_data_params params = stoke_data_defaults();
     params.images = unit_path(state, "set");
     params.masks = unit_path(state, "set/truth");
@@ -326,7 +326,7 @@ static void known_layouts(void **state)
         char names[256], root[32];
         snprintf(root, sizeof root, "set%zu", i);
         snprintf(names, sizeof names, "%s/%s/7.jpg %s/%s/7.png", root, pairs[i][0], root, pairs[i][1]);
-        step(state, names);
+        touch(state, names);
         stoke_data_params params = stoke_data_defaults();
         params.data = unit_path(state, root);
         expect_names(&params, i == 10 ? "train/7" : "7", 0);
@@ -335,12 +335,12 @@ static void known_layouts(void **state)
 
 static void voc_and_cityscapes(void **state)
 {
-    step(state,
-         "voc/JPEGImages/1.jpg voc/SegmentationClass/1.png voc/SegmentationObject/1.png "
-         "voc/Annotations/1.xml "
-         "cs/leftImg8bit/train/ulm/ulm_1_leftImg8bit.png cs/gtFine/train/ulm/ulm_1_gtFine_labelIds.png "
-         "cs/gtFine/train/ulm/ulm_1_gtFine_color.png "
-         "cs/leftImg8bit/val/bonn/bonn_2_leftImg8bit.png cs/gtFine/val/bonn/bonn_2_gtFine_labelIds.png");
+    touch(state,
+          "voc/JPEGImages/1.jpg voc/SegmentationClass/1.png voc/SegmentationObject/1.png "
+          "voc/Annotations/1.xml "
+          "cs/leftImg8bit/train/ulm/ulm_1_leftImg8bit.png cs/gtFine/train/ulm/ulm_1_gtFine_labelIds.png "
+          "cs/gtFine/train/ulm/ulm_1_gtFine_color.png "
+          "cs/leftImg8bit/val/bonn/bonn_2_leftImg8bit.png cs/gtFine/val/bonn/bonn_2_gtFine_labelIds.png");
     stoke_data_params params = stoke_data_defaults();
     params.data = unit_path(state, "voc");
     expect_names(&params, "1", 0);
@@ -352,11 +352,11 @@ static void voc_and_cityscapes(void **state)
 
 static void ready_made_splits(void **state)
 {
-    step(state,
-         "a/train/1.png a/trainannot/1.png a/val/1.png a/valannot/1.png a/test/1.png a/testannot/1.png "
-         "b/train/images/1.png b/train/masks/1.png b/val/images/2.png b/val/masks/2.png "
-         "c/images/training/1.jpg c/annotations/training/1.png c/images/validation/2.jpg "
-         "c/annotations/validation/2.png");
+    touch(state,
+          "a/train/1.png a/trainannot/1.png a/val/1.png a/valannot/1.png a/test/1.png a/testannot/1.png "
+          "b/train/images/1.png b/train/masks/1.png b/val/images/2.png b/val/masks/2.png "
+          "c/images/training/1.jpg c/annotations/training/1.png c/images/validation/2.jpg "
+          "c/annotations/validation/2.png");
     static const char *const all[] = { "train/1 val/1", "train/1 val/2", "train/1 val/2" };
     static const char *const val[] = { "val/1", "val/2", "val/2" };
     for (int i = 0; i < 3; i++) {
@@ -413,15 +413,16 @@ static void test_parts_are_read_when_asked_for(void **state)
 
 static void a_class_called_train_is_no_split(void **state)
 {
-    step(state, "images/train/1.jpg images/bus/2.jpg masks/train/1.png masks/bus/2.png");
+    touch(state, "images/train/1.jpg images/bus/2.jpg masks/train/1.png masks/bus/2.png");
     stoke_data_params params = at_root(state);
     expect_names(&params, "bus/2 train/1", 0);
 }
 
 static void ambiguity_is_an_error(void **state)
 {
-    step(state, "a/images/1.jpg a/masks/1.png a/labels/1.png b/images/1.jpg b/masks/1.png b/train/trainannot "
-                "b/train/1.png b/trainannot/1.png c/Images/1.png c/images/1.png c/masks/1.png");
+    touch(state,
+          "a/images/1.jpg a/masks/1.png a/labels/1.png b/images/1.jpg b/masks/1.png b/train/trainannot "
+          "b/train/1.png b/trainannot/1.png c/Images/1.png c/images/1.png c/masks/1.png");
     stoke_data_params params = stoke_data_defaults();
     params.data = unit_path(state, "a");
     expect_error(&params, STOKE_E_INVALID, "a/masks");
@@ -434,7 +435,7 @@ static void ambiguity_is_an_error(void **state)
 
 static void folders_without_masks(void **state)
 {
-    step(state, "a/images/1.jpg b/2.jpg b/sub/1.png b/readme.txt c/pic.jpg c/pic.png c/other.png");
+    touch(state, "a/images/1.jpg b/2.jpg b/sub/1.png b/readme.txt c/pic.jpg c/pic.png c/other.png");
     stoke_data_params params = stoke_data_defaults();
     params.data = unit_path(state, "a");
     expect_names(&params, "1", 0);
@@ -446,7 +447,7 @@ static void folders_without_masks(void **state)
 
 static void contradictions_and_absences(void **state)
 {
-    step(state, "empty/readme.txt images/1.png masks/readme.txt");
+    touch(state, "empty/readme.txt images/1.png masks/readme.txt");
     stoke_data_params params = stoke_data_defaults();
     expect_error(&params, STOKE_E_INVALID, "none is given");
     params.data = unit_path(state, "empty");
@@ -475,7 +476,7 @@ static void contradictions_and_absences(void **state)
 
 static void links_are_followed_and_loops_are_not(void **state)
 {
-    step(state, "images/1.png images/deep/2.png elsewhere/3.png elsewhere/more/4.png");
+    touch(state, "images/1.png images/deep/2.png elsewhere/3.png elsewhere/more/4.png");
     assert_int_equal(symlink("../elsewhere/3.png", unit_path(state, "images/link3.png")), 0);
     assert_int_equal(symlink("../elsewhere/more", unit_path(state, "images/more")), 0);
     assert_int_equal(symlink("..", unit_path(state, "images/deep/up")), 0);
@@ -493,7 +494,7 @@ static void too_deep_is_an_error(void **state)
     char name[512] = "images";
     for (int i = 0; i < 70; i++) strcat(name, "/d");
     strcat(name, "/1.png");
-    step(state, name);
+    touch(state, name);
     stoke_data_params params = at_root(state);
     expect_error(&params, STOKE_E_LIMIT, "deeper than 64");
 }
@@ -501,7 +502,7 @@ static void too_deep_is_an_error(void **state)
 static void unreadable_folders_are_errors(void **state)
 {
     if (geteuid() == 0) unit_skip("root may read everything");
-    step(state, "images/1.png images/closed/2.png");
+    touch(state, "images/1.png images/closed/2.png");
     assert_int_equal(chmod(unit_path(state, "images/closed"), 0), 0);
     stoke_data_params params = at_root(state);
     expect_error(&params, STOKE_E_IO, "closed");
@@ -587,7 +588,7 @@ static int weigh(const stoke_dataset *dataset, const char *text, double **sums, 
 
 static void weights_from_a_file(void **state)
 {
-    step(state, "images/a.png images/b.png images/c.png images/d.png");
+    touch(state, "images/a.png images/b.png images/c.png images/d.png");
     stoke_data_params params = at_root(state);
     stoke_dataset *dataset = open_good(&params);
     stoke_error err = { 0 };
@@ -691,8 +692,8 @@ static void defaults_and_types(void **state)
 
 static void running_out_of_memory_is_an_error(void **state)
 {
-    step(state, "images/a.png images/b.png images/b.jpg images/c/d.png images/e.png masks/a.png masks/b.png "
-                "masks/c/d_gt.png masks/x.png");
+    touch(state, "images/a.png images/b.png images/b.jpg images/c/d.png images/e.png masks/a.png masks/b.png "
+                 "masks/c/d_gt.png masks/x.png");
     stoke_data_params params = at_root(state);
     int r = STOKE_E_NOMEM;
     for (int64_t after = 0; r == STOKE_E_NOMEM; after++) {

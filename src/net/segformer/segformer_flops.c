@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "src/base/machine.h"
-#include "src/base/options_private.h"
+#include "src/base/option_table.h"
 #include "src/net/net.h"
 
 /* Operations of a part of the network: forward, and what backward adds. Elementwise work is not counted. */
