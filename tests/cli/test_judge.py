@@ -159,7 +159,7 @@ def which_way_up():
     as_run = stoke_json('eval', path('runs', 'turned'), '--split', 'all')
     done = stoke('eval', path('runs', 'turned'), '--split', 'all', '--orientation', 'auto')
     contains(done.stderr, said)
-    contains(done.stdout, f'mean IoU {as_run["miou"]:.4f}')
+    contains(done.stdout, f'mIoU {as_run["miou"]:.4f}')
 
 
 def other_formats():

@@ -19,7 +19,10 @@ static char *yaml_of(const stk_setup *setup)
 /* What a run writes is read back to the same run. */
 static void yaml_repeats_the_run(void **state)
 {
-    for (int variant = 0; variant < 4; variant++) {
+    /* Those of two classes first: masks of more would be no classes of theirs. */
+    static const int variants[] = { 1, 3, 0, 2 };
+    for (int v = 0; v < 4; v++) {
+        const int variant = variants[v];
         static const uint16_t binary[] = { 0, 255 };
         stoke_data_params data = settling_plain(state);
         stoke_train_params params = stoke_train_defaults();
