@@ -165,7 +165,7 @@ static void print_settings(const stoke_op_info *op)
     if (table) stoke_table_print(table, stdout);
     stoke_table_destroy(&table);
     if (ranges)
-        puts("\nA..B (in YAML also [A, B]): drawn anew for each sample. +-X: one number X stands for "
+        puts("\nA..B (in YAML also [A, B]): drawn again for each sample. +-X: one number X stands for "
              "-X..X.");
     putchar('\n');
 }

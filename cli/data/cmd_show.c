@@ -300,7 +300,7 @@ static const cli_example examples[] = {
     { "stoke show demo/data --size 256 --augment light",
       "12 samples as training would see them, in samples.png" },
     { "stoke show demo/data --order sequential --count 4 --out first.png", "the first four files" },
-    { "stoke show demo/data --epoch 3 --augment light", "the same set, drawn anew in epoch 3" },
+    { "stoke show demo/data --epoch 3 --augment light", "the same set, drawn again in epoch 3" },
     { "stoke show demo/data --ops", "what each op and preset does to a sample, in ops.png" },
     { 0 },
 };

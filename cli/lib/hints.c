@@ -44,7 +44,7 @@ static const struct {
 static const struct {
     const char *theirs, *hint;
 } hints[] = {
-    { "pin_memory", "batches for a device are page-locked anyway; commands that feed one have --transfer "
+    { "pin_memory", "batches for a device are pinned anyway; commands that feed one have --transfer "
                     "stream|pinned|pageable" },
     { "non_blocking", "copies run beside the steps anyway; commands that feed a device have --transfer "
                       "stream|pinned|pageable" },

@@ -145,7 +145,7 @@ static void put_cards(FILE *out, const stoke_monitor *monitor)
 
 #define JOB(field) offsetof(stoke_live_data, field)
 static const metric job_counts[] = {
-    { "job_step", "gauge", "Steps done, over all sittings.", JOB(step), 1 },
+    { "job_step", "gauge", "Steps done, over all sessions.", JOB(step), 1 },
     { "job_steps", "gauge", "Steps there are to do.", JOB(steps), 1 },
     { "job_epoch", "gauge", "Epochs done.", JOB(epoch), 1 },
     { "job_samples_total", "counter", "Samples handed to the loop.", JOB(samples), 1 },

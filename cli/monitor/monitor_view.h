@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `stoke monitor` shows: a screen that is drawn anew in place, lines, and the summary.
+ * What `stoke monitor` shows: a screen that is drawn again in place, lines, and the summary.
  */
 #ifndef STOKE_CLI_MONITOR_MONITOR_VIEW_H
 #define STOKE_CLI_MONITOR_MONITOR_VIEW_H

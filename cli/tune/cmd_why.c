@@ -164,7 +164,7 @@ const cli_command cli_why = {
         "and looks for every cause it knows. The answer comes first, then each cause that was found with the "
         "figures that show it, where they are from, and the command to run; then what cannot be told from "
         "here, "
-        "and what was looked for and is not the cause. Nothing is measured anew and nothing is changed: "
+        "and what was looked for and is not the cause. Nothing is measured again and nothing is changed: "
         "`stoke "
         "diagnose` and `stoke bench data` measure. Exit status: 0 when there is an answer, 1 when the run "
         "cannot be "

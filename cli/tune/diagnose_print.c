@@ -174,12 +174,11 @@ static const char *slower_because(const diagnose_job *job, const stoke_fix *fix)
     switch (fix->cause) {
     case STOKE_CAUSE_NO_PINNING:
     case STOKE_CAUSE_SYNC_COPIES:
-        return restarts
-                   ? "memory is page-locked anew with the workers at every epoch; keep them, and it gains"
-                   : "the copy that it saves is shorter than what it adds";
+        return restarts ? "memory is pinned again with the workers at every epoch; keep them, and it gains"
+                        : "the copy that it saves is shorter than what it adds";
     case STOKE_CAUSE_CPU_AUGMENT:
         return restarts
-                   ? "what the device needs for it is made anew with the workers at every epoch"
+                   ? "what the device needs for it is made again with the workers at every epoch"
                    : "the device would augment in the time of its steps, the processor does it beside them";
     default: return "it takes cores from what is waited for";
     }
@@ -285,11 +284,11 @@ static void print_costs(const diagnose_job *job)
     char a[32], b[32];
     fputs("costs     ", stdout);
     if (job->device)
-        cli_print("copy of a batch %s ms pageable, %s ms page-locked [%s]; ",
+        cli_print("copy of a batch %s ms pageable, %s ms pinned [%s]; ",
                   ms_text(side->pageable_ms, a, sizeof a), ms_text(side->pinned_ms, b, sizeof b),
                   diagnose_source(job));
     cli_print(
-        "workers started anew %s ms [measured], an epoch has %llu steps; the loop itself %.2f ms a step "
+        "workers started again %s ms [measured], an epoch has %llu steps; the loop itself %.2f ms a step "
         "[measured]\n",
         ms_text(c->restart_ms, a, sizeof a), (unsigned long long)c->steps_per_epoch, c->host_ms);
 }

@@ -103,7 +103,7 @@ static void about_card(advice *list, const stoke_gpu *gpu, const stoke_machine_f
     /* An idle link lowers its speed, but never its width. */
     if (gpu->pcie_width.source && gpu->pcie_width_max.source &&
         gpu->pcie_width.value < gpu->pcie_width_max.value)
-        say(list, "%s: its link has %.0f of %.0f lanes: move it to another slot, or seat it anew", gpu->name,
+        say(list, "%s: its link has %.0f of %.0f lanes: move it to another slot, or seat it again", gpu->name,
             gpu->pcie_width.value, gpu->pcie_width_max.value);
     for (uint32_t i = 0; i < gpu->n_processes; i++) others += !gpu->process[i].own;
     others += gpu->more_processes;

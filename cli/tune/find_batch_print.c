@@ -152,7 +152,7 @@ void find_batch_print(const find_batch *s)
     else
         cli_print("\nbatch: %s\n%s\n", s->result.too_busy ? "no suggestion" : "none", s->result.why);
     if (s->result.too_busy && s->journal)
-        cli_say(s->call, "the trials stay in %s: another --journal, or none, tries anew", s->journal);
+        cli_say(s->call, "the trials stay in %s: another --journal, or none, tries again", s->journal);
     find_batch_next(s, next, sizeof next);
     if (*next) cli_say(s->call, "next: %s", next);
 }

@@ -70,7 +70,7 @@ typedef struct stoke_error {
     char message[STOKE_ERROR_TEXT];
 } stoke_error;
 
-/* Where large buffers (batch slots) come from; page-locked memory is plugged in here.
+/* Where large buffers (batch slots) come from; pinned memory is plugged in here.
  * `alloc` returns NULL on failure. Called from the thread that creates or destroys the loader. */
 typedef struct stoke_allocator {
     void *(*alloc)(void *context, size_t bytes, size_t alignment);

@@ -70,7 +70,7 @@ STOKE_API const stoke_device_info *stoke_device_describe(const stoke_device *dev
 STOKE_API int stoke_device_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *total_bytes,
                                   stoke_error *err);
 
-/* Page-locked memory of a device as a loader's allocator (stoke_loader_create, stoke_rows_create): copies
+/* Pinned memory of a device as a loader's allocator (stoke_loader_create, stoke_rows_create): copies
  * from it need not wait. `device` outlives what was allocated. Any thread. An allocator can only say NULL:
  * the reason is what stoke_device_pinned_failed fills in and returns the code of, STOKE_OK: none did. */
 STOKE_API stoke_allocator stoke_device_pinned(stoke_device *device);

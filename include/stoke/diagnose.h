@@ -88,7 +88,7 @@ STOKE_API int stoke_attribute(const stoke_step_record *records, size_t n, size_t
 
 /* ---- prediction ---- */
 
-/* Workers started anew. Page-locked slots are touched when they are made, others by the first batch: so it
+/* Workers started again. Pinned slots are touched when they are made, others by the first batch: so it
  * depends on how batches cross. */
 typedef struct stoke_start {
     double restart_ms; /* until the loop has the first batch; NaN = as stoke_costs says */

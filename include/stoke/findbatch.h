@@ -108,7 +108,7 @@ typedef struct stoke_batch_result {
 } stoke_batch_result;
 
 /* journal: a file that remembers trials (a line of JSON each), so that a search goes on where it was stopped;
- * its first line has `key`, which names model, size, machine: another key begins anew. NULL = none. */
+ * its first line has `key`, which names model, size, machine: another key begins again. NULL = none. */
 STOKE_API int stoke_batch_search(stoke_batch_result *result, const stoke_batch_params *params,
                                  stoke_trial_fn run, void *context, const char *journal, const char *key,
                                  stoke_error *err);

@@ -76,7 +76,7 @@ STOKE_API int stoke_live_reader_open(stoke_live_reader **out, const char *path, 
 STOKE_API void stoke_live_reader_close(stoke_live_reader **onlooker);
 /* A whole copy, never half of one and half of another. STOKE_E_STATE: the writer died while writing. alive:
  * 1 = the process is there, 0 = it ended or was killed, -1 = cannot be told from here: it runs in another
- * container or on another machine, or ran before this one was started anew. */
+ * container or on another machine, or ran before this one was started again. */
 STOKE_API int stoke_live_reader_read(stoke_live_reader *onlooker, stoke_live_data *data, int *alive,
                                      stoke_error *err);
 

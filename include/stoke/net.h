@@ -6,7 +6,7 @@
  *   p.model = "b0"; p.classes = 19; p.batch = 4; p.height = p.width = 256;
  *   stoke_net_open(&net, &p, &err);                  // or p.weights = "mit-b0", a folder on disk
  *   stoke_net_backward(net, &batch, 1, &loss, &err); // forward, loss, gradients (added up over calls)
- *   stoke_net_step(net, &update, &report, &err);     // clip, AdamW; gradients start anew
+ *   stoke_net_step(net, &update, &report, &err);     // clip, AdamW; gradients start again
  *   stoke_net_save(net, "out", 0, &err);             // from_pretrained("out") loads it
  *
  * The same seed gives the same weights, bit for bit, for any number of threads; between CPU tables they agree
@@ -135,8 +135,8 @@ typedef struct stoke_net_batch {
     stoke_dtype mask_dtype;      /* u8, u16, i32, i64 */
     size_t mask_row_bytes;
 } stoke_net_batch;
-/* A batch of the loader (<stoke/loader.h>) with normalize = imagenet and dtype f32, as it lies there: valid until
- * the batch is released. */
+/* A batch of the loader (<stoke/loader.h>) with normalize = imagenet and dtype f32, as it lies there: valid
+ * until the batch is released. */
 STOKE_API stoke_net_batch stoke_net_batch_of(const struct stoke_batch *batch);
 
 /* Logits of a batch in inference mode (running statistics, no dropout): f32 at a quarter of the size,
@@ -186,7 +186,7 @@ typedef struct stoke_step_report {
     double loss_scale; /* fp16; 1 otherwise */
     int skipped;       /* gradients were not finite: nothing was updated; fp16: the scale was halved */
 } stoke_step_report;
-/* Clip and update; gradients start anew. update NULL: the defaults. report may be NULL. */
+/* Clip and update; gradients start again. update NULL: the defaults. report may be NULL. */
 STOKE_API int stoke_net_step(stoke_net *net, const stoke_update *update, stoke_step_report *report,
                              stoke_error *err);
 

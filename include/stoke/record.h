@@ -24,7 +24,7 @@ typedef struct stoke_step_record {
     stoke_work_time making[STOKE_WORK_KINDS];
     uint64_t window_ns; /* workers waited for a free slot, since the batch before: the loader was ahead */
     /* the host */
-    uint64_t pin_start, pin_end; /* a thread that copies into page-locked memory; ours writes there at once */
+    uint64_t pin_start, pin_end; /* a thread that copies into pinned memory; ours writes there at once */
     uint64_t asked, got;         /* the loop called for it, and had it */
     uint64_t sent;               /* its copy was put on a stream */
     uint64_t launched;           /* its step was put on a stream */

@@ -20,7 +20,7 @@ typedef struct stoke_patience {
 /* After a call failed with `number` (errno): 1 to try again, after the pause that is right for it; 0 to give
  * up.
  *   EINTR                                         at once
- *   EIO, ESTALE, ETIMEDOUT and the like           3 times, over 0.3 s; ESTALE needs the file opened anew.
+ *   EIO, ESTALE, ETIMEDOUT and the like           3 times, over 0.3 s; ESTALE needs the file opened again.
  * When 4 in a row were lost, with no read that worked in between, the disk is gone: once in the next 10 s
  *   EMFILE, ENFILE, ENOMEM, EAGAIN, ENOLCK        for 3 s, in growing pauses; when that was in vain, nobody
  *                                                 waits so long again in the next 10 s */

@@ -81,7 +81,7 @@ typedef struct stoke_train_params {
     int64_t save_every; /* steps between checkpoints besides those at evaluations; -1 auto: when 10 minutes
                            have passed without one, less where a step takes seconds; bits do not depend on
                            it */
-    int64_t stop_after; /* leave, with a checkpoint, after this many steps of this sitting; 0: never */
+    int64_t stop_after; /* leave, with a checkpoint, after this many steps of this session; 0: never */
     int pictures;       /* draw predictions at evaluations */
     int tensorboard;
     int force; /* resume although data or settings changed, or the state is gone */
@@ -170,10 +170,10 @@ typedef struct stoke_train_summary {
     uint64_t step, best_step;
     double best;         /* value of the metric; NaN without evaluation */
     stoke_scores scores; /* of the best evaluation */
-    double seconds, data_seconds, eval_seconds, save_seconds; /* of all sittings; data: waiting for batches */
+    double seconds, data_seconds, eval_seconds, save_seconds; /* of all sessions; data: waiting for batches */
     uint64_t images;
     int stopped_early;
-    int reported; /* report.html is there, and of this sitting's end */
+    int reported; /* report.html is there, and of this session's end */
 } stoke_train_summary;
 STOKE_API stoke_train_summary stoke_trainer_summary(const stoke_trainer *trainer);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The upload: batches on a device, ahead of the consumer. A loader fills page-locked slots, a thread copies
+ * The upload: batches on a device, ahead of the consumer. A loader fills pinned slots, a thread copies
  * them by a stream of its own into a ring of device slots, where kernels finish them if placement says so.
  * Nothing is waited for but events.
  *
@@ -31,9 +31,8 @@ typedef enum stoke_placement {
 } stoke_placement;
 /* How bytes cross. */
 typedef enum stoke_transfer {
-    STOKE_TRANSFER_STREAM = 0, /* page-locked memory and a stream of its own, `depth` batches ahead */
-    STOKE_TRANSFER_PINNED =
-        1, /* page-locked memory, on the consumer's stream: asynchronous, nothing overlaps */
+    STOKE_TRANSFER_STREAM = 0,  /* pinned memory and a stream of its own, `depth` batches ahead */
+    STOKE_TRANSFER_PINNED = 1,  /* pinned memory, on the consumer's stream: asynchronous, nothing overlaps */
     STOKE_TRANSFER_PAGEABLE = 2 /* ordinary memory, on the consumer's stream; the host waits for every copy */
 } stoke_transfer;
 
@@ -65,17 +64,18 @@ typedef struct stoke_upload_memory {
     uint64_t slot_bytes;  /* a finished batch, and a raw one where the device augments */
     uint64_t work_bytes;  /* tables and planes of the kernels */
     uint64_t total_bytes; /* slots * slot_bytes + work_bytes */
-    uint64_t table_bytes; /* on the host, page-locked, and in host.beside_bytes: the kernels' tables on their
+    uint64_t table_bytes; /* on the host, pinned, and in host.beside_bytes: the kernels' tables on their
                              way. So is total_bytes where the device has no memory of its own */
     uint64_t read_bytes;  /* on the host, and in host.beside_bytes: copies of stoke_upload_read */
 } stoke_upload_memory;
 
-/* The dataset and the device outlive the upload. STOKE_E_NOMEM: device memory is short, with the arithmetic and
- * what to lower. */
+/* The dataset and the device outlive the upload. STOKE_E_NOMEM: device memory is short, with the arithmetic
+ * and what to lower. */
 STOKE_API int stoke_upload_create(stoke_upload **out, const stoke_dataset *dataset,
                                   const stoke_data_params *data, stoke_device *device,
                                   const stoke_upload_params *params, stoke_error *err);
-/* What such an upload would hold, without making it; of placement auto, the way that holds more on the host. */
+/* What such an upload would hold, without making it; of placement auto, the way that holds more on the host.
+ */
 STOKE_API int stoke_upload_estimate(stoke_upload_memory *out, const stoke_dataset *dataset,
                                     const stoke_data_params *data, stoke_device *device,
                                     const stoke_upload_params *params, stoke_error *err);
@@ -135,8 +135,8 @@ STOKE_API void stoke_upload_stop(stoke_upload *upload);
 STOKE_API void stoke_upload_bad(const stoke_upload *upload, uint64_t *replaced, uint64_t *skipped);
 
 STOKE_API int stoke_upload_set_epoch(stoke_upload *upload, uint64_t epoch);
-/* As stoke_loader_state: after the last batch handed out by next(), whatever is on the way. An upload on another
- * device, or a loader, goes on from it with the same bytes. */
+/* As stoke_loader_state: after the last batch handed out by next(), whatever is on the way. An upload on
+ * another device, or a loader, goes on from it with the same bytes. */
 STOKE_API int stoke_upload_state(const stoke_upload *upload, char *text, size_t size);
 STOKE_API int stoke_upload_restore(stoke_upload *upload, const char *text, stoke_error *err);
 

@@ -189,7 +189,7 @@ static int run(maker *m, call *c, PyObject **shares)
     float *lambda = NULL;
     int r;
     if (getpid() != m->pid) {
-        py_raise(STOKE_E_STATE, "drivers do not survive a fork: make the augmentation anew in this process");
+        py_raise(STOKE_E_STATE, "drivers do not survive a fork: make the augmentation again in this process");
         return -1;
     }
     if (stoke_device_rows_two_masks(m->rows) && !(lambda = calloc(c->source.count + 1, sizeof *lambda))) {

@@ -11,7 +11,7 @@
  * is dropped. Closing the engine ends threads and frees every slot that is not leased; leased ones follow,
  * each when it is let go.
  *
- * What flows to a device, and who owns it: the feed copies batches from page-locked slots into a ring on the
+ * What flows to a device, and who owns it: the feed copies batches from pinned slots into a ring on the
  * device, by a stream of its own and ahead of the consumer; the lease owns one slot of that ring. Whoever
  * takes a tensor names its stream (py_lease_lend): that stream waits for the copy, and nobody else does. A
  * slot is used again when two things have happened: the tensors are gone, and so is the work that those
@@ -43,7 +43,7 @@ typedef struct py_lease {
 } py_lease;
 
 /* May wait. `slots` says where the memory of slots comes from, and the engine takes a count on `keeper`,
- * which it lives in; both NULL = stoke_allocator_pages(). Page-locked memory is plugged in here: who then
+ * which it lives in; both NULL = stoke_allocator_pages(). Pinned memory is plugged in here: who then
  * copies to a device without waiting must keep its count on the lease until the copy has ended (_pinning.py
  * does), because a slot let go is filled again at once. The strings of params must live as long as the
  * engine. */

@@ -5,7 +5,7 @@
  *
  *   errors.c    status codes -> exceptions of stokehold._errors
  *   settings.c  a dict of texts -> stoke_data_params, by the option tables
- *   pinned.c    _stoke.Pinned: where page-locked memory comes from
+ *   pinned.c    _stoke.Pinned: where pinned memory comes from
  *   hold.c      who keeps memory alive: counts that need no GIL
  *   array.c     _stoke.Array: a view of such memory; dlpack.c gives it to others
  *   engine.c    a data set with its loader, closed safely while batches are out; engine_device.c: the same

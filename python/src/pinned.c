@@ -195,7 +195,7 @@ int py_pinned_raise(py_pinned *pinned)
 }
 
 static PyType_Slot slots[] = {
-    { Py_tp_doc, "Pinned(device_or_function): page-locked memory of a device by its name, or by take(bytes) "
+    { Py_tp_doc, "Pinned(device_or_function): pinned memory of a device by its name, or by take(bytes) "
                  "-> (address, what keeps it)." },
     { Py_tp_new, pinned_new },
     { Py_tp_dealloc, pinned_dealloc },

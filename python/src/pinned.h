@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * _stoke.Pinned: where page-locked memory for batches comes from: a CUDA device by its driver, or a function
+ * _stoke.Pinned: where pinned memory for batches comes from: a CUDA device by its driver, or a function
  * of Python (torch's allocator). Batches outlive loaders, and what they lie in goes with the last of them, in
  * any thread: so the source has a count of its own.
  */

@@ -126,7 +126,7 @@ class Batches:
         self._arguments = dict(settings, rank=rank, world=world, output=output, as_dict=as_dict, channels_last=channels_last,
                                config=config, pin_memory=pin_memory, non_blocking=non_blocking, **others)
         self._way = way
-        # On the way to a device they are page-locked anyhow.
+        # On the way to a device they are pinned anyhow.
         pins = way is None and (_pinning.asked_by(config) if pin_memory is None else pin_memory)
         self._pinning = _pinning.choose() if pins else _pinning.Pinning(None, "", "")
         self._copies: Optional[_pinning.Copies] = None
@@ -256,7 +256,7 @@ class Batches:
 
     @property
     def pin_memory(self) -> bool:
-        """Whether batches lie in page-locked memory: as asked for, where that can be had."""
+        """Whether batches lie in pinned memory: as asked for, where that can be had."""
         return self._pinning.source is not None or self._way is not None
 
     @property

@@ -206,5 +206,5 @@ def why_not(loader: Any) -> str:
     if not getattr(loader, "in_order", True):
         return "in_order=False: which batch came cannot be told"
     if getattr(loader, "_iterator", None) is not None:
-        return "its persistent workers were started before the probe; make the loader anew"
+        return "its persistent workers were started before the probe; make the loader again"
     return ""

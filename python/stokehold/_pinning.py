@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pin_memory: batches in page-locked memory, from which copies to a card need not wait.
+"""pin_memory: batches in pinned memory, from which copies to a card need not wait.
 
 The memory is torch's where torch has CUDA, else the CUDA driver's, else there is none and a warning says why. A copy by
 ``tensor.to(device, non_blocking=True)`` is under way when the tensor is gone already; torch's own allocator knows of such copies, a
@@ -16,7 +16,7 @@ from ._errors import Error
 
 
 class Pinning(NamedTuple):
-    """Where page-locked memory comes from; None with the reason where it comes from nowhere."""
+    """Where pinned memory comes from; None with the reason where it comes from nowhere."""
 
     source: Optional[_stoke.Pinned]
     by: str  # "torch", "driver" or ""
@@ -58,7 +58,7 @@ def choose() -> Pinning:
         return Pinning(_stoke.Pinned("cuda:0"), "driver", "")
     except Error as reason:
         has = "torch is built without CUDA or sees no card" if importlib.util.find_spec("torch") else "torch is not installed"
-        return Pinning(None, "", f"pin_memory=True: nothing can be page-locked here, batches lie in ordinary memory ({has}; {reason})")
+        return Pinning(None, "", f"pin_memory=True: nothing can be pinned here, batches lie in ordinary memory ({has}; {reason})")
 
 
 class _Out:

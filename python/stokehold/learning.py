@@ -216,7 +216,7 @@ def find_lr(model: Any, loader: Any, *, loss: Optional[Loss] = None, optimizer: 
         curve.plot(suggest=True)
 
     model : any torch module, on its device; a LightningModule's own training_step is used where no loss is given.
-    loader : anything that gives batches: (inputs, target), or dicts. It begins anew when it ends before the sweep does.
+    loader : anything that gives batches: (inputs, target), or dicts. It begins again when it ends before the sweep does.
     loss : loss(output, target) -> scalar. Without it the output's own `.loss`.
     optimizer : one that is there (its rates and state are put back), a class, a function of the weights, or a name; AdamW without.
     low, high, steps : the sweep; it ends before where the loss is four times its lowest, or no number any more.

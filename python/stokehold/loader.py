@@ -118,7 +118,7 @@ class Loader(Batches):
         Images lie in memory as N, H, W, C and are shown as N, C, H, W: PyTorch's ``torch.channels_last``.
     to
         The device batches arrive on: "cuda", "cuda:1" or a torch.device (with torch, "cuda" is its current card), "opencl",
-        "host". They are copied ahead, from page-locked memory by a stream of their own; a tensor is in order with the stream
+        "host". They are copied ahead, from pinned memory by a stream of their own; a tensor is in order with the stream
         that is torch's current one when it is handed out, and its place is used again when the tensors are gone and the work
         that stream had by then is done. A tensor that another stream uses must stay until that has ended (or let the first
         stream wait for it). ids, names and lambda stay on the host. "cpu" and None: batches stay where they are made. With
@@ -132,9 +132,9 @@ class Loader(Batches):
         With `to`: batches on the device ahead of the one in use (2), and who augments: "host", "device" or "auto". The bytes
         are the same. On the device it takes NVRTC, unless this was built where nvcc is.
     pin_memory
-        Batches lie in page-locked memory, from which ``images.to(device, non_blocking=True)`` does not wait: torch's where torch has
+        Batches lie in pinned memory, from which ``images.to(device, non_blocking=True)`` does not wait: torch's where torch has
         CUDA, else the CUDA driver's. A batch's place is used again when its tensors are gone and the work that torch's current
-        stream had by then is done. Where nothing can be page-locked, a warning says why, as does `remarks`. With `to` batches are
+        stream had by then is done. Where nothing can be pinned, a warning says why, as does `remarks`. With `to` batches are
         copied from such memory anyhow. Unsaid, it is what the file of `config` says.
     non_blocking
         As `to` copies anyway. Without `to` nothing is copied, and a warning says where it belongs.

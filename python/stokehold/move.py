@@ -13,7 +13,7 @@ def move_data_to_device(batch: Any, device: Any, non_blocking: bool = True) -> A
     Dictionaries, lists, tuples, named tuples, dataclasses and sets of them are gone through to any depth; texts, numbers and
     whatever else has no `.to` are passed on as they are. Nothing of the argument is changed.
 
-    non_blocking=True lets the host go on while a tensor in page-locked memory is copied. It does not make the copy overlap
+    non_blocking=True lets the host go on while a tensor in pinned memory is copied. It does not make the copy overlap
     with computing: that takes a second stream, which Loader(..., to="cuda") has.
 
     >>> move_data_to_device({"image": images, "meta": [masks, "a name"]}, "cuda")

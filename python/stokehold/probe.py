@@ -15,9 +15,9 @@ __all__ = ["Attribution", "Cause", "Fix", "Fixes", "Forecast", "Probe"]
 
 _ANCHOR_STEPS = 100  # the device is waited for once in so many steps, to compare its clock with the host's
 _MOMENTS = ("began", "ready", "pin_start", "pin_end", "asked", "got", "launched", "copy_start", "copy_end", "start", "end")
-# What happens to a PyTorch worker's batch between its making and the loop; ours are only page-locked there.
+# What happens to a PyTorch worker's batch between its making and the loop; ours are only pinned there.
 _PASSING = ("passing",)
-_PASSED = ("the batch went from its worker to the loop: pickled, sent, page-locked where asked for", False)
+_PASSED = ("the batch went from its worker to the loop: pickled, sent, pinned where asked for", False)
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,7 @@ class Probe:
         seen = watch.of(index) if watch is not None else None
         if seen is not None:
             step.update(seen)
-            # Pickled, sent and taken out (and page-locked) between these two. On a card, time before the call may be the loop's.
+            # Pickled, sent and taken out (and pinned) between these two. On a card, time before the call may be the loop's.
             if self._loader.num_workers and (seen["ready"] > asked or self._clock is None):
                 step["pin_start"], step["pin_end"] = max(seen["ready"], asked), got
         if self._clock is None:

@@ -16,7 +16,7 @@ from stokehold import _pinning
 def test_nothing_to_pin_with_is_said_once_and_why(make, monkeypatch):
     monkeypatch.setenv("STOKE_LIBCUDA", "/nowhere/libcuda.so.1")
     monkeypatch.setattr(_pinning, "_torch_with_cuda", lambda: None)
-    with pytest.warns(UserWarning, match="pin_memory=True: nothing can be page-locked here") as caught:
+    with pytest.warns(UserWarning, match="pin_memory=True: nothing can be pinned here") as caught:
         loader = make(pin_memory=True)
     assert len(caught) == 1 and "conftest" in caught[0].filename  # where the loader was made
     assert not loader.pin_memory and sum(1 for _ in loader) == 6
@@ -60,7 +60,7 @@ def test_the_drivers_memory(data, make, card, monkeypatch):  # noqa: F811
 def test_no_room_in_the_drivers_memory(make, card, monkeypatch):  # noqa: F811
     monkeypatch.setattr(_pinning, "_torch_with_cuda", lambda: None)
     card.control.settings.contents.memory_bytes = 1000  # and that is where it would come from
-    with pytest.raises(stokehold.NoMemoryError, match="page-locked"):
+    with pytest.raises(stokehold.NoMemoryError, match="pinned"):
         make(pin_memory=True)
 
 

@@ -32,7 +32,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static verdict verdicts[STK_DRIVERS];
 
 /* A child of fork has none of the threads that were trying a driver, and would wait for them for ever. It
- * begins anew; to wait before the fork could take as long as the driver. */
+ * begins again; to wait before the fork could take as long as the driver. */
 static void in_child(void)
 {
     static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;

@@ -27,7 +27,7 @@ static int blob_within(const stoke_blob *blob, uint64_t length, uint64_t *size)
 }
 
 /* *number = what the system said where it failed, 0 where the file itself is at fault. A file that went stale
- * under its descriptor has to be opened anew. */
+ * under its descriptor has to be opened again. */
 static int read_once(const stoke_blob *blob, const char *shown, uint64_t limit, stk_mem_buffer *buffer,
                      size_t *size, int *number, stoke_error *err)
 {

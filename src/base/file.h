@@ -33,8 +33,8 @@ typedef struct stk_atomic_file {
     FILE *stream;
     char *path, *temporary;
     stk_temporary noted;
-    /* Set it after opening to leave out both fsyncs: for a file that is checked when it is read and made anew
-     * when it is damaged, as a power cut may then leave it. */
+    /* Set it after opening to leave out both fsyncs: for a file that is checked when it is read and made
+     * again when it is damaged, as a power cut may then leave it. */
     int expendable;
 } stk_atomic_file;
 int stk_atomic_open(stk_atomic_file *file, const char *path, stoke_error *err);

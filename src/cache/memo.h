@@ -29,7 +29,7 @@ int stk_identity_equal(const stk_cache_identity *a, const stk_cache_identity *b)
 typedef struct stk_memo stk_memo;
 
 /* `folder` is an open folder whose file "memo" has the records of earlier runs, or -1: memory only. `alone`:
- * no other process uses the folder, a file that has grown too large or is damaged may be written anew.
+ * no other process uses the folder, a file that has grown too large or is damaged may be written again.
  * `writable` 0: nothing is added to the file. */
 int stk_memo_open(stk_memo **out, int folder, int alone, int writable, stoke_error *err);
 void stk_memo_close(stk_memo **memo);

@@ -193,7 +193,7 @@ static int no_room(const stk_device_block *block, stoke_error *err)
     const char *unit = small ? "KB" : "MB";
     if (block->kind == STK_MEMORY_PINNED)
         return stk_fail(err, STOKE_E_NOMEM,
-                        "%s: the system gives no %.1f %s of page-locked memory (cuMemHostAlloc says "
+                        "%s: the system gives no %.1f %s of pinned memory (cuMemHostAlloc says "
                         "CUDA_ERROR_OUT_OF_MEMORY): keep fewer batches ahead, or use pageable memory",
                         cuda->name, amount, unit);
     stk_fail(err, STOKE_E_NOMEM,

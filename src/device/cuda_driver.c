@@ -39,7 +39,7 @@ static const struct {
     { CUDA_ERROR_JIT_COMPILER_NOT_FOUND,
       "libnvidia-ptxjitcompiler is missing: install all of the driver (in a container: capability compute)" },
     { CUDA_ERROR_ILLEGAL_ADDRESS,
-      "a kernel left its memory; the device cannot be used again in this process: start anew" },
+      "a kernel left its memory; the device cannot be used again in this process: start again" },
     { CUDA_ERROR_LAUNCH_TIMEOUT, "a kernel ran longer than a card with a display allows; the device cannot "
                                  "be used again in this process" },
     { CUDA_ERROR_LAUNCH_FAILED,

@@ -23,7 +23,7 @@
 
 typedef enum stk_device_memory_kind {
     STK_MEMORY_PAGEABLE, /* ordinary host memory */
-    STK_MEMORY_PINNED,   /* page-locked: copies from it are asynchronous and faster */
+    STK_MEMORY_PINNED,   /* pinned: copies from it are asynchronous and faster */
     STK_MEMORY_DEVICE
 } stk_device_memory_kind;
 

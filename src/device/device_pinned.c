@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Page-locked memory as a loader's allocator. A loader knows pointers, a device knows blocks: the list is the
+ * Pinned memory as a loader's allocator. A loader knows pointers, a device knows blocks: the list is the
  * way back from one to the other. It has as many entries as the loader has slots.
  */
 #include "src/base/error.h"
@@ -19,8 +19,8 @@ static int take(stoke_device *device, size_t bytes, size_t alignment, void **poi
     stk_device_pinned *entry = stk_calloc(1, sizeof *entry);
     if (!entry || !alignment || !stk_add(bytes, alignment - 1, &room)) {
         stk_free(entry);
-        return stk_fail(err, STOKE_E_NOMEM, "%s: no room for %zu bytes of page-locked memory",
-                        device->info.name, bytes);
+        return stk_fail(err, STOKE_E_NOMEM, "%s: no room for %zu bytes of pinned memory", device->info.name,
+                        bytes);
     }
     const int r = stk_block_create(&entry->block, device, STK_MEMORY_PINNED, room, err);
     if (r) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The host as a device: always there, and what the others are compared with. A stream is a thread with a
- * queue of work; kernels are C; page-locked memory is mlocked where the system allows it.
+ * queue of work; kernels are C; pinned memory is mlocked where the system allows it.
  *
  * One lock and one condition for the whole device: it has three or four streams, whose pieces of work take
  * milliseconds. Work only ever waits for work that was asked for before it, so nothing can wait in a circle.

@@ -235,7 +235,7 @@ static int create_device_block(stk_device_block *block, stoke_error *err)
     return STOKE_OK;
 }
 
-/* Page-locked memory is the driver's to give: a buffer that it keeps on the host, mapped for as long as it
+/* Pinned memory is the driver's to give: a buffer that it keeps on the host, mapped for as long as it
  * lives. The buffer itself is never used, only the address. */
 static int create_pinned_block(stk_device_block *block, stoke_error *err)
 {
@@ -243,15 +243,14 @@ static int create_pinned_block(stk_device_block *block, stoke_error *err)
     cl_int code;
     cl_mem memory = own->cl.clCreateBuffer(own->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR,
                                            block->bytes, NULL, &code);
-    if (code) return allocation_failed(block, "page-locked", "clCreateBuffer", code, err);
+    if (code) return allocation_failed(block, "pinned", "clCreateBuffer", code, err);
     block->host = own->cl.clEnqueueMapBuffer(own->chores, memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
                                              block->bytes, 0, NULL, NULL, &code);
     if (code) {
         own->cl.clReleaseMemObject(memory);
         block->host = NULL;
-        return code == CL_MAP_FAILURE
-                   ? no_room(block, "page-locked", code, err)
-                   : allocation_failed(block, "page-locked", "clEnqueueMapBuffer", code, err);
+        return code == CL_MAP_FAILURE ? no_room(block, "pinned", code, err)
+                                      : allocation_failed(block, "pinned", "clEnqueueMapBuffer", code, err);
     }
     block->own = memory;
     return STOKE_OK;

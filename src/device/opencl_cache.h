@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Compiled OpenCL programs on disk, one file a program and device: opencl-KEY.bin. Only a shortcut: whatever
- * is not exactly as it was written is passed over and made anew. No OpenCL in here.
+ * is not exactly as it was written is passed over and made again. No OpenCL in here.
  *
  * Little-endian:
  *   16 bytes  "stoke-opencl-1\n" and a zero

@@ -45,7 +45,7 @@ static void let_go(const event *e, const held *h)
     if (h->marker) stk_opencl_of(e->head.device)->cl.clReleaseEvent(h->marker);
 }
 
-/* Notes when the host knew, unless the event has been recorded anew meanwhile. */
+/* Notes when the host knew, unless the event has been recorded again meanwhile. */
 static void note_seen(event *e, held *h)
 {
     const uint64_t now = stk_now_ns();

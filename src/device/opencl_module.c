@@ -243,7 +243,8 @@ void stk_opencl_module_destroy(stk_device_module *base)
 /* ---- launching ---- */
 
 /* Groups are as wide as rows of pixels like them, and the same for every grid: a driver's own choice depends
- * on what divides the grid (1 for a prime width), and PoCL compiles a kernel anew for every size of group. */
+ * on what divides the grid (1 for a prime width), and PoCL compiles a kernel again for every size of group.
+ */
 void stk_opencl_groups(const uint32_t grid[3], size_t limit, const size_t items_max[3], size_t global[3],
                        size_t local[3])
 {

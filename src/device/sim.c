@@ -245,7 +245,7 @@ static int sim_memory(stoke_device *device, uint64_t *free_bytes, uint64_t *tota
 
 /* ---- memory ---- */
 
-/* Page-locked memory is there when it is given out: nobody waits for its pages later. */
+/* Pinned memory is there when it is given out: nobody waits for its pages later. */
 static int host_block(stk_device_block *block, stoke_error *err)
 {
     block->host = stk_alloc_pages(block->bytes);
@@ -393,7 +393,7 @@ static int sim_event_finish(stk_device_event *event, stoke_error *err)
     int status = enter(device, err);
     if (status) return status;
     if (event->moment) {
-        /* Held: the event may be recorded anew while this thread sleeps. */
+        /* Held: the event may be recorded again while this thread sleeps. */
         stk_sim_moment *moment = stk_moment_hold(event->moment);
         status = await(device, moment, err);
         stk_moment_drop(&v->timeline, moment);

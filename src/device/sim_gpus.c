@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Memory, its bandwidth, multiprocessors and the link are the makers' figures. What crosses the link is less
- * than it carries: page-locked copies reach four fifths of it (12.5 GB/s of 15.75 by PCIe 3.0 x16, and so
+ * than it carries: pinned copies reach four fifths of it (12.5 GB/s of 15.75 by PCIe 3.0 x16, and so
  * on), pageable ones pass through a buffer of the driver and stop at what one core copies. These two depend
  * on the host as much as on the card; who has measured theirs says so (stoke_device_params).
  */
@@ -13,7 +13,7 @@
 #include "src/base/error.h"
 #include "src/base/did_you_mean.h"
 
-/* GB/s of page-locked and pageable copies. */
+/* GB/s of pinned and pageable copies. */
 #define PCIE3_X16 12.5, 6
 #define PCIE4_X8  12.5, 6
 #define PCIE4_X16 25, 8

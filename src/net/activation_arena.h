@@ -40,7 +40,7 @@ static inline void stk_activation_arena_release(stk_activation_arena *arena, stk
 }
 
 size_t stk_activation_arena_bytes(const stk_activation_arena *arena);
-/* Ends the measuring: allocates what was measured, on huge pages where the system has them, and starts anew.
+/* Ends the measuring: allocates what was measured, on huge pages where the system has them, and starts again.
  * STOKE_E_NOMEM: the system has less; it would hand it out all the same and kill the process later. */
 int stk_activation_arena_commit(stk_activation_arena *arena, stoke_error *err);
 void stk_activation_arena_free(stk_activation_arena *arena);

@@ -48,7 +48,7 @@ stk_loss_truth stk_net_truth(const stoke_net_batch *batch)
                              .row_bytes = batch->mask_row_bytes };
 }
 
-/* Brings the packed weights up to date. The head is folded anew when it changes between batch statistics and
+/* Brings the packed weights up to date. The head is folded again when it changes between batch statistics and
  * running ones. */
 static void pack(stoke_net *net, int training)
 {

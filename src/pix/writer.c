@@ -93,7 +93,7 @@ static const uint8_t *source_row(const stoke_image *src, span rows, size_t i, in
     return (const uint8_t *)src->data + (mirrored ? rows.length - 1 - i : i) * src->stride;
 }
 
-/* Asks for a row that will be read backwards. Hardware follows that only after a few misses, and starts anew
+/* Asks for a row that will be read backwards. Hardware follows that only after a few misses, and starts again
  * with every row: the stage `write` of hflip(p=1), 512 x 512, took 0.43 times as long as the decoding, and
  * takes 0.29-0.32 when rows are asked for one, two or four before their turn. */
 static void fetch_mirrored(const stoke_image *src, span rows, size_t i, int mirrored, size_t bytes)

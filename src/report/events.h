@@ -12,7 +12,7 @@
 typedef struct stk_events stk_events;
 
 /* A new file events.out.tfevents.SECONDS.HOST.PID.N in `folder`. after: steps beyond it, in files of earlier
- * sittings, are to be forgotten (SessionLog START); NULL: a new run. */
+ * sessions, are to be forgotten (SessionLog START); NULL: a new run. */
 int stk_events_open(stk_events **out, const char *folder, const uint64_t *after, stoke_error *err);
 /* The same with a clock of the caller's (seconds since 1970), for tests that compare bytes. */
 int stk_events_open_at(stk_events **out, const char *folder, const uint64_t *after, double (*now)(void),

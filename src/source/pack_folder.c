@@ -188,7 +188,7 @@ static int remove_shard(stk_pack_folder *folder, const stoke_pack_params *p, con
     return remove_regular(folder, file, err);
 }
 
-/* What stands under the names of a manifest must be what it describes: who packs anew gives up the shards of
+/* What stands under the names of a manifest must be what it describes: who packs again gives up the shards of
  * before, not an archive that somebody put in the place of one. With the plan's manifest the same holds for a
  * run that goes on. `known` is the manifest of before, NULL where there was none. */
 static int refuse_foreign(const stk_pack_folder *folder, const stoke_pack_params *p, const char *manifest,
@@ -267,7 +267,7 @@ static void remove_leftovers(stk_pack_folder *folder, const stoke_pack_params *p
     if (handle) closedir(handle);
 }
 
-/* Shards that are packed anew into their own folder would be replaced while they are read. */
+/* Shards that are packed again into their own folder would be replaced while they are read. */
 static int refuse_own_source(const stk_pack_folder *folder, const stk_pack_plan *plan, stoke_error *err)
 {
     struct stat here, there;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The index of an archive as a file beside it, FILE.tar.idx. Only a shortcut: whatever disagrees with the
- * archive, or is not exactly as it was written, is passed over and made anew.
+ * archive, or is not exactly as it was written, is passed over and made again.
  *
  * Little-endian:
  *   16 bytes  "stoke-tar-idx-1\n"

@@ -27,7 +27,7 @@ typedef struct stk_checkpoint_progress {
     uint64_t evaluations, without_gain; /* evaluations; of them since the best */
     uint64_t evaluated;        /* step of the last one: an evaluation that was interrupted is made up for */
     uint64_t skipped_in_a_row; /* steps whose gradients were not finite */
-    double seconds, data_seconds, eval_seconds, save_seconds; /* of all sittings so far */
+    double seconds, data_seconds, eval_seconds, save_seconds; /* of all sessions so far */
     char cpu[16]; /* table it was computed with; bits hold per table */
 } stk_checkpoint_progress;
 

@@ -62,7 +62,7 @@ static const field FIELDS[] = {
 };
 #undef FIELD
 /* A field that is added to one of these structs must be added above, or it would not be kept. */
-_Static_assert(sizeof(stk_checkpoint_progress) == STK_LOADER_STATE + 16 + 24 * 8,
+_Static_assert(sizeof(stk_checkpoint_progress) == STK_LOADER_STATE + 16 + (18 + STOKE_SCORES) * 8,
                "a field of stk_checkpoint_progress is not listed");
 _Static_assert(sizeof(stoke_net_state) == 5 * 8, "a field of stoke_net_state is not listed");
 enum { FIELD_COUNT = sizeof FIELDS / sizeof *FIELDS };

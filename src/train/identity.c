@@ -25,7 +25,7 @@
 
 /* ---- YAML ---- */
 
-/* What is asked for again is not the folder of this sitting, but the run: name and so on stay out. */
+/* What is asked for again is not the folder of this session, but the run: name and so on stay out. */
 int stk_setup_write_yaml(const stk_setup *setup, FILE *out)
 {
     stoke_data_params data = setup->train;

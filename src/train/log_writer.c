@@ -85,7 +85,7 @@ static int copy_lines(stk_lines *lines, FILE *out, uint64_t after,
     return more;
 }
 
-/* What is not there, or was lost, begins anew: a log is no reason to refuse to go on. */
+/* What is not there, or was lost, begins again: a log is no reason to refuse to go on. */
 static int cut(const char *path, uint64_t after, int (*stays)(const stk_lines *, uint64_t, uint64_t),
                stoke_error *err)
 {

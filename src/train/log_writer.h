@@ -3,7 +3,7 @@
  * What a run writes down as it goes, in its folder: log.jsonl, metrics.csv, TensorBoard's events. Curves and
  * the report are made from log.jsonl alone (run_report.c), so that `stoke report` can make them again.
  *
- * log.jsonl: an object per line; "t" is seconds since the run began, over all sittings, on the loader's
+ * log.jsonl: an object per line; "t" is seconds since the run began, over all sessions, on the loader's
  * clock.
  *
  *   {"kind":"start","step":0,"t":0,"time":"2026-11-16T10:00:00Z","version":"0.1.0","model":"b0","parameters":3716457,

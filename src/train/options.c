@@ -149,7 +149,7 @@ static const stoke_option table[] = {
               "the run begins again and replaces its best/ and last/" },
     { "stop_after", STOKE_OPT_INT, FIELD(stop_after), .default_text = "0", .min = 0, .max = ANY,
       .argument = "N",
-      .help = "Save and leave after N steps of this sitting, to be resumed later; 0 goes on to the end" },
+      .help = "Save and leave after N steps of this session, to be resumed later; 0 goes on to the end" },
     { "save_every", STOKE_OPT_AUTO_INT, FIELD(save_every), .default_text = "auto", .min = 1, .max = ANY,
       .argument = "N|auto",
       .help = "Steps between checkpoints; auto is at every evaluation and at least every 10 minutes" },

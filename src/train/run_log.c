@@ -140,7 +140,7 @@ static int add_evaluation(stk_run_log *log, stk_json *json, uint64_t step, const
 
 static void add_start(stk_run_log *log, stk_json *json)
 {
-    log->sittings++;
+    log->sessions++;
     log->why[0] = 0;
     keep(&log->start, json);
 }

@@ -13,7 +13,7 @@ enum {
     STK_RUN_STEPS =
         1 << 16, /* lines of steps kept; at more of them neighbours are put together, two by two */
     STK_RUN_EVALS = 1 << 16, /* evaluations kept; further ones only count as left out */
-    STK_RUN_REMARKS = 64,    /* different ones kept; every sitting repeats some */
+    STK_RUN_REMARKS = 64,    /* different ones kept; every session repeats some */
     STK_RUN_VALUES = 1 << 17 /* of one line: 64 classes have 4400 */
 };
 
@@ -24,8 +24,8 @@ typedef struct stk_run_eval {
 } stk_run_eval;
 
 typedef struct stk_run_log {
-    stk_json start; /* of the last sitting; values NULL: none, as of the others below */
-    uint64_t sittings;
+    stk_json start; /* of the last session; values NULL: none, as of the others below */
+    uint64_t sessions;
     stk_log_step_note *steps; /* steps ascend; so do those of evals */
     size_t n_steps, steps_capacity;
     stk_run_eval *evals;

@@ -130,7 +130,7 @@ static void put_status(const stk_run_page *page)
               "<code>stoke train --resume</code> goes on with it",
               page->out);
     }
-    if (log->sittings > 1) fprintf(page->out, " (sitting %" PRIu64 ")", log->sittings);
+    if (log->sessions > 1) fprintf(page->out, " (session %" PRIu64 ")", log->sessions);
     fputs(".</p>\n", page->out);
 }
 

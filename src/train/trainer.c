@@ -98,14 +98,14 @@ static int find_state(stoke_trainer *t, stoke_error *err)
 }
 
 /* Where other data or another seed was forced on a run its place in the old order means nothing: the epoch
- * begins anew. */
+ * begins again. */
 static int go_to_place(stoke_trainer *t, stoke_error *err)
 {
     stoke_error own = { 0 };
     const int r = stoke_loader_restore(t->train, t->now.loader, &own);
     if (!r) return STOKE_OK;
     if (!t->setup.params.force) return stk_fail(err, r, "%s: %s", t->folder, own.message);
-    stk_trainer_remark(t, "epoch %llu begins anew: %s", (unsigned long long)t->now.epoch + 1, own.message);
+    stk_trainer_remark(t, "epoch %llu begins again: %s", (unsigned long long)t->now.epoch + 1, own.message);
     t->now.batch = t->now.epoch_steps = 0;
     t->now.epoch_loss = 0;
     return stoke_loader_set_epoch(t->train, t->now.epoch);

@@ -83,16 +83,16 @@ struct stoke_trainer {
     enum { STK_LOG_LATER, STK_LOG_OPEN, STK_LOG_ENDED } log_state;
 
     stk_checkpoint_progress now;
-    stoke_scores scores; /* of the last evaluation of this sitting */
+    stoke_scores scores; /* of the last evaluation of this session */
     int evaluated;       /* there was one */
     int said_cost;       /* that evaluations take long */
     int stopped_early;
     int reported; /* the last report was written */
 
-    /* the clock of this sitting */
+    /* the clock of this session */
     uint64_t began_ns, saved_ns;
-    double earlier;              /* seconds of the sittings before */
-    uint64_t sitting;            /* steps of this one */
+    double earlier;              /* seconds of the sessions before */
+    uint64_t session;            /* steps of this one */
     double step_seconds;         /* of those but the first, which waits for everything to start */
     double wait_seconds;         /* of step_seconds: for data */
     double eval_seconds;         /* of the last evaluation, with what is saved after it */
@@ -110,7 +110,7 @@ struct stoke_trainer {
 };
 
 /* trainer_event.c */
-double stk_trainer_clock(const stoke_trainer *trainer); /* seconds since the run began, over all sittings */
+double stk_trainer_clock(const stoke_trainer *trainer); /* seconds since the run began, over all sessions */
 /* An event with everything that is known of the run; send passes it on and notes whether to stop. */
 stoke_train_event stk_trainer_event(const stoke_trainer *trainer, stoke_train_event_kind kind);
 void stk_trainer_send(stoke_trainer *trainer, const stoke_train_event *event);

@@ -16,14 +16,14 @@ double stk_trainer_clock(const stoke_trainer *t)
     return t->earlier + (t->began_ns ? (double)(stk_now_ns() - t->began_ns) / 1e9 : 0);
 }
 
-/* Steps at the pace of this sitting, and the evaluations between them. */
+/* Steps at the pace of this session, and the evaluations between them. */
 static double seconds_left(const stoke_trainer *t)
 {
-    if (t->sitting < 2 || t->now.step > t->setup.steps) return NAN;
+    if (t->session < 2 || t->now.step > t->setup.steps) return NAN;
     const uint64_t left = t->setup.steps - t->now.step;
     const int64_t every = t->setup.params.eval_every;
     const uint64_t evaluations = !t->setup.val_set ? 0 : every > 0 ? left / (uint64_t)every : left > 0;
-    return (double)left * t->step_seconds / (double)(t->sitting - 1) + (double)evaluations * t->eval_seconds;
+    return (double)left * t->step_seconds / (double)(t->session - 1) + (double)evaluations * t->eval_seconds;
 }
 
 stoke_train_event stk_trainer_event(const stoke_trainer *t, stoke_train_event_kind kind)

@@ -17,7 +17,7 @@
 #include "src/train/run_log.h"
 #include <stoke/terminal.h>
 
-/* What folder and log tell of the sittings before. */
+/* What folder and log tell of the sessions before. */
 typedef struct earlier {
     int best, last; /* networks that are there */
     int logged;     /* there is a log */

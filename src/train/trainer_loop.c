@@ -165,7 +165,7 @@ static void book(stoke_trainer *t, double loss, uint64_t images, double seconds,
     t->note.images += images;
     t->note.seconds += seconds;
     t->note.data_seconds += waited;
-    if (t->sitting++) {
+    if (t->session++) {
         t->step_seconds += seconds;
         t->wait_seconds += waited;
     }
@@ -227,8 +227,8 @@ static const char *reason_to_end(stoke_trainer *t)
     t->stopped_early = p->patience && t->now.without_gain >= (uint64_t)p->patience;
     if (t->stopped_early) return "no gain in as many evaluations as `patience` allows";
     if (t->asked) return "asked to stop";
-    if (p->stop_after && t->sitting >= (uint64_t)p->stop_after)
-        return "as many steps as this sitting was to have";
+    if (p->stop_after && t->session >= (uint64_t)p->stop_after)
+        return "as many steps as this session was to have";
     return NULL;
 }
 
@@ -288,7 +288,7 @@ static int run(stoke_trainer *t, const char **why, stoke_error *err)
     return r;
 }
 
-/* What a person should know about the data of this sitting. */
+/* What a person should know about the data of this session. */
 static void say_of_data(stoke_trainer *t, const stoke_loader *loader, const char *part)
 {
     stoke_loader_stats_data stats;
@@ -326,7 +326,7 @@ static void say_of_sight(stoke_trainer *t)
 static void say_of_waiting(stoke_trainer *t)
 {
     const double share = t->step_seconds > 0 ? t->wait_seconds / t->step_seconds : 0;
-    if (t->sitting >= 20 && share > 0.1)
+    if (t->session >= 20 && share > 0.1)
         stk_trainer_remark(t,
                            "steps waited for data %.0f %% of the time: `cache` keeps decoded pictures, more "
                            "`workers` decode with more threads; `stoke bench data` shows what takes the time",
@@ -352,7 +352,7 @@ int stoke_trainer_run(stoke_trainer *t, stoke_error *err)
     stk_trainer_say_missing(t);
     say_of_waiting(t); /* the report says so by itself, from the times in the log */
     t->now.seconds = t->earlier = stk_trainer_clock(t);
-    t->began_ns = 0; /* the sitting is over: what comes after it is not of the run */
+    t->began_ns = 0; /* the session is over: what comes after it is not of the run */
     stoke_train_event event = stk_trainer_event(t, STOKE_TRAIN_DONE);
     event.text = r ? own.message : why;
     stk_trainer_send(t, &event);

@@ -126,12 +126,12 @@ int stk_trainer_save_last(stoke_trainer *t, stoke_error *err)
     return save_network(t, "last", err);
 }
 
-/* Once, when evaluations take more than half of the time, at the pace of this sitting. */
+/* Once, when evaluations take more than half of the time, at the pace of this session. */
 static void say_of_cost(stoke_trainer *t, double seconds)
 {
     const int64_t every = t->setup.params.eval_every;
-    if (t->said_cost || t->sitting < 2 || every <= 0) return;
-    const double steps = (double)every * t->step_seconds / (double)(t->sitting - 1);
+    if (t->said_cost || t->session < 2 || every <= 0) return;
+    const double steps = (double)every * t->step_seconds / (double)(t->session - 1);
     if (seconds <= steps) return;
     t->said_cost = 1;
     stk_trainer_remark(

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One launch a stage for the whole batch, in the order of the stages; a stage that no row of the batch needs
- * is not launched. The tables are written into page-locked memory and copied up by two copies (rows, steps):
+ * is not launched. The tables are written into pinned memory and copied up by two copies (rows, steps):
  * kernels take whole blocks, and a block that holds both would have to begin with steps for one reader and
  * with rows for the other.
  *
@@ -44,7 +44,7 @@ enum block {
 /* What is written by the host while the batch before is still on the device. */
 typedef struct turn {
     stk_device_block samples, steps; /* device */
-    stk_device_block host;           /* page-locked: samples, then steps */
+    stk_device_block host;           /* pinned: samples, then steps */
 } turn;
 
 struct stk_augmenter {

@@ -18,7 +18,7 @@ typedef struct stk_augmenter stk_augmenter;
 /* Device memory it takes for batches of `capacity` rows, `turns` of them on the way at once: work planes as
  * the pipeline may need them once (batches go through one after the other), tables once a turn. */
 uint64_t stk_augmenter_bytes(const stk_loader_config *config, uint32_t capacity, uint32_t turns);
-/* Page-locked memory on the host: the tables once more, before they cross. */
+/* Pinned memory on the host: the tables once more, before they cross. */
 uint64_t stk_augmenter_host_bytes(const stk_loader_config *config, uint32_t capacity, uint32_t turns);
 /* Compiles the kernels, allocates. The loader config outlives it. */
 int stk_augmenter_create(stk_augmenter **out, stoke_device *device, const stk_loader_config *config,

@@ -45,7 +45,7 @@ typedef struct stk_step_log {
  * have a step or a trip to be read. */
 int stk_step_log_create(stk_step_log *step_log, uint32_t batches, stoke_error *err);
 void stk_step_log_destroy(stk_step_log *step_log);
-/* Begins anew, with the next batch that is taken. Takes over `records`, and returns those of before. */
+/* Begins again, with the next batch that is taken. Takes over `records`, and returns those of before. */
 stoke_step_record *stk_step_log_begin(stk_step_log *step_log, stoke_step_record *records, size_t room);
 /* No more records; those whose step is launched will still be complete. */
 void stk_step_log_end(stk_step_log *step_log);

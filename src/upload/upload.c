@@ -50,7 +50,7 @@ static int make_streams(stoke_upload *upload, void *native, stoke_error *err)
     return r;
 }
 
-/* Slots of the loader lie in page-locked memory, or not, as the transfer wants it. */
+/* Slots of the loader lie in pinned memory, or not, as the transfer wants it. */
 static int make_loader(stoke_upload *upload, const stoke_dataset *dataset, const stoke_data_params *data,
                        stoke_error *err)
 {
@@ -116,7 +116,7 @@ static void unmake_filling(stoke_upload *upload)
     stk_transfers_destroy(upload);
     stk_step_log_destroy(&upload->step_log);
     stk_augmenter_destroy(&upload->augmenter);
-    stoke_loader_destroy(&upload->loader); /* gives the page-locked slots back */
+    stoke_loader_destroy(&upload->loader); /* gives the pinned slots back */
     upload->config = NULL;
 }
 

@@ -86,7 +86,7 @@ typedef struct stk_upload_foreign_stream {
     void *native;
     stk_device_stream *stream; /* NULL: none */
 } stk_upload_foreign_stream;
-/* PyTorch has 32 streams of a priority; more of them at work at once would be met anew every time. */
+/* PyTorch has 32 streams of a priority; more of them at work at once would be met again every time. */
 enum { STK_FOREIGN_STREAMS = 32 };
 
 struct stoke_upload {

@@ -14,7 +14,7 @@ static const stoke_option table[] = {
               "batches and takes what keeps the device busiest with the least CPU" },
     { "transfer", STOKE_OPT_CHOICE, FIELD(transfer), .default_text = "stream",
       .choices = "stream|pinned|pageable",
-      .help = "How batches cross: stream from page-locked memory on a stream of their own, while the device "
+      .help = "How batches cross: stream from pinned memory on a stream of their own, while the device "
               "computes; pinned on the consumer's stream; pageable from ordinary memory, the host waiting "
               "for every copy" },
     { "depth", STOKE_OPT_INT, FIELD(depth), .default_text = "2", .min = 1, .max = 64, .argument = "N",

@@ -10,7 +10,7 @@ import os
 import re
 import struct
 
-# Measured, or of the sitting: these differ between two runs that are equal.
+# Measured, or of the session: these differ between two runs that are equal.
 MEASURED = {'t', 'seconds', 'data_seconds', 'eval_seconds', 'save_seconds', 'time', 'cpu'}
 TEMPORARY = re.compile(r'.\.tmp-[0-9a-f]{6}$')
 

@@ -26,13 +26,13 @@ def data_flags():
 
 def shipped_file_is_in_step():
     with open(os.path.join(ROOT, 'configs', 'stoke.yaml'), encoding='utf-8') as stream:
-        equal(stream.read(), stoke('config').stdout, 'configs/stoke.yaml (make it anew: stoke config > configs/stoke.yaml)')
+        equal(stream.read(), stoke('config').stdout, 'configs/stoke.yaml (make it again: stoke config > configs/stoke.yaml)')
 
 
 def shipped_training_file_is_in_step():
     with open(os.path.join(ROOT, 'configs', 'train.yaml'), encoding='utf-8') as stream:
         equal(stream.read(), stoke('config', '--train').stdout,
-              'configs/train.yaml (make it anew: stoke config --train > configs/train.yaml)')
+              'configs/train.yaml (make it again: stoke config --train > configs/train.yaml)')
 
 
 def training_settings():

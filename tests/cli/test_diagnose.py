@@ -12,7 +12,7 @@ from cli import contains, equal, make_set, path, stoke, stoke_json, tap
 SET = make_set('set', count=22)  # batches of 4: an epoch is six steps, the last one short
 LOOP = ['--step-ms', 2, '--steps', 8, '--warm-up', 1, '--device', 'sim:rtx3090', '--although-busy']
 SMALL = ['--batch', 4, '--size', '24x32']
-CAUSES = ['augmentation on the CPU', 'too few workers', 'no page-locked memory', 'copies that nothing overlaps',
+CAUSES = ['augmentation on the CPU', 'too few workers', 'no pinned memory', 'copies that nothing overlaps',
           'workers restarted every epoch', 'a loop that waits for every step', 'too few batches made ahead']
 
 

@@ -55,11 +55,11 @@ def called_again_it_passes_over():
 
 
 def an_unfinished_stage_is_resumed():
-    """In sittings of one step per stage the same weights come out as in one go."""
-    for sitting in range(1, 4):
+    """In sessions of one step per stage the same weights come out as in one go."""
+    for session in range(1, 4):
         done = stoke(*STAGES, '--name', 'parts', '--stop-after', '1', '--json')
-        equal(json.loads(done.stdout)['complete'], sitting == 3, f'sitting {sitting}')
-        assert ('the same command goes on' in done.stderr) == (sitting < 3), done.stderr
+        equal(json.loads(done.stdout)['complete'], session == 3, f'session {session}')
+        assert ('the same command goes on' in done.stderr) == (session < 3), done.stderr
     for stage in ('1-b0-32', '2-b1-32x48'):
         equal(weights(path('runs/parts', stage, 'last')), weights(path('runs/whole', stage, 'last')), stage)
 

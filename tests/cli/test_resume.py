@@ -96,7 +96,7 @@ def killed_before_the_first_checkpoint():
     same('sgd', 'early')
 
 
-def in_four_sittings():
+def in_four_sessions():
     stoke(*COMMON, *KINDS['adamw'], '--name', 'four', '--stop-after', 5)
     equal(run_folder.saved_step(folder('four')), 5)
     resume('four', '--stop-after', 1)
@@ -189,7 +189,7 @@ sys.exit(tap.run([
     ('kill -9 while a checkpoint is written', killed_in_a_checkpoint),
     ('kill -9 before the first checkpoint', killed_before_the_first_checkpoint),
     ('kill -9 between the last state and last/', killed_between_state_and_weights),
-    ('in four sittings', in_four_sittings),
+    ('in four sessions', in_four_sessions),
     ('a damaged state is refused', damaged_state),
     ('files that changed under their names', files_changed_under_their_names),
     ('shards that changed under their names', shards_changed_under_their_names),

@@ -71,7 +71,7 @@ def config_repeats_the_run():
     equal(read('again', 'last', 'model.safetensors') == read('a', 'last', 'model.safetensors'), True, 'the same weights')
 
 
-def in_two_sittings():
+def in_two_sessions():
     done = stoke('train', SET, *SMALL, '--steps', 6, '--eval-every', 3, '--stop-after', 2, '--name', 'two')
     contains(done.stdout, '2 of 6 steps')
     contains(done.stderr, 'next: stoke train --resume runs/two')
@@ -186,7 +186,7 @@ sys.exit(tap.run([
     ('outlook of a small set', outlook_of_a_small_set),
     ('--json', json_result),
     ('config.yaml repeats the run', config_repeats_the_run),
-    ('in two sittings', in_two_sittings),
+    ('in two sessions', in_two_sessions),
     ('--dry-run', dry_run),
     ('--quiet', quiet),
     ('without validation', without_validation),

@@ -113,7 +113,7 @@ def without_accessories():
         equal(done.stderr.count(f'the run goes on without {what}: '), 1, what)
     contains(done.stderr, 'nobody can watch this run', '2 pictures of predictions are missing: ', 'metrics.csv are missing: ')
     assert 'report.html' not in done.stdout, done.stdout
-    os.rmdir(os.path.join(folder, 'report.html'))  # the one of an earlier sitting is not this one's
+    os.rmdir(os.path.join(folder, 'report.html'))  # the one of an earlier session is not this one's
     with open(os.path.join(folder, 'report.html'), 'w') as stream:
         stream.write('of yesterday')
     done = stoke('train', '--resume', 'runs/bare')

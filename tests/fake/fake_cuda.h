@@ -24,7 +24,7 @@ typedef struct fake_cuda_settings {
     int prohibited;         /* compute mode of all cards */
     int architecture;       /* 86 */
     int ptx_max;            /* newest .version that is understood, times 10: 78 */
-    size_t memory_bytes;    /* of each card, and what can be page-locked at once */
+    size_t memory_bytes;    /* of each card, and what can be pinned at once */
     int eager;              /* 1: work is done when it is given; 0: as late as the interface allows */
     const char *bad_kernel; /* running it is an illegal access; NULL = none */
 } fake_cuda_settings;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes a run's events for tensorboard_live.py: `events_tool FOLDER PNG` as two sittings do, the second
+ * Writes a run's events for tensorboard_live.py: `events_tool FOLDER PNG` as two sessions do, the second
  * going on after step 20 of 30.
  */
 #include <math.h>
@@ -15,7 +15,7 @@ static int sit(const char *folder, const char *png, const uint64_t *after, uint6
     stk_events *events;
     int r = stk_events_open(&events, folder, after, err);
     for (uint64_t step = from; step <= to && !r; step += 10) {
-        /* The second sitting's values differ by 100, so that the reader can tell them. */
+        /* The second session's values differ by 100, so that the reader can tell them. */
         const double values[] = { (double)step + (after ? 100 : 0), step == 10 ? NAN : 1e-4 };
         r = stk_events_scalars(events, step, tags, values, 2, err);
         if (!r && step == 20) r = stk_events_png(events, step, "val/predictions", png, err);

@@ -55,7 +55,7 @@ def scalars_and_purge():
         events = read(run)
         assert sorted(events.Tags()['scalars']) == ['train/loss', 'train/lr'], events.Tags()
         loss = [(e.step, e.value) for e in events.Scalars('train/loss')]
-        # Step 30 of the first sitting is forgotten: the second one began after step 20.
+        # Step 30 of the first session is forgotten: the second one began after step 20.
         assert loss == [(0, 0), (10, 10), (20, 20), (30, 130), (40, 140), (50, 150)], loss
         lr = [e.value for e in events.Scalars('train/lr')]
         assert math.isnan(lr[1]) and abs(lr[0] - 1e-4) < 1e-10, lr

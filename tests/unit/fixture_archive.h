@@ -15,7 +15,7 @@ typedef struct archive {
     size_t size;
 } archive;
 
-/* Sums the header that begins at `at` anew, after something in it was changed. */
+/* Sums the header that begins at `at` again, after something in it was changed. */
 static inline void archive_sum(archive *a, size_t at)
 {
     unsigned sum = 0;

@@ -39,7 +39,7 @@ static inline stoke_device *open_card(const char *name, int contents)
     return device;
 }
 
-/* 10 GB/s for page-locked memory, 4 for ordinary: copies take round times. */
+/* 10 GB/s for pinned memory, 4 for ordinary: copies take round times. */
 static inline stoke_device *open_by_hand(hand *h, int contents)
 {
     stoke_device_params params = stoke_device_defaults();

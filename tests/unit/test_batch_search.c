@@ -150,7 +150,8 @@ static void probes_double_and_the_line_is_extended(void **state)
     const stoke_batch_result r = find(&m, &p);
     const uint32_t wanted[] = { 1, 2, 4, 8, 16, 64 };
     for (size_t i = 0; i < 5; i++) assert_int_equal(m.asked[i], wanted[i]);
-    /* 16 take 260 MB, a quarter and more; 4 x 16 is as far as the line is believed, then it is extended anew.
+    /* 16 take 260 MB, a quarter and more; 4 x 16 is as far as the line is believed, then it is extended
+     * again.
      */
     assert_int_equal(m.asked[5], 64);
     assert_int_equal(m.asked[6], 88); /* (1000 - 100) / 10 = 90 */

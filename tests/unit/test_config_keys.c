@@ -180,7 +180,7 @@ static void copies_and_waits(void **state)
         /* No card is seen, but one may be meant; where the file says cpu, none is. */
         { "data:\n  num_workers: 4\n", NULL, "non_blocking", "data.non_blocking", "true" },
         { "device: cpu\ndata:\n  num_workers: 4\n", NULL, "non_blocking", NULL, NULL },
-        /* Page-locked memory is not to be had, so neither is what needs it. */
+        /* Pinned memory is not to be had, so neither is what needs it. */
         { "data:\n  num_workers: 4\n  pin_memory: maybe\n", CARD, "non_blocking", NULL, NULL },
         { "data:\n  num_workers: 4\n  pin_memory: maybe\n", CARD, "device_prefetch", NULL, NULL },
         { "data:\n  num_workers: 4\n", CARD, "non_blocking", "data.non_blocking", "true" },

@@ -132,7 +132,7 @@ static void neither_batch_nor_threads_matter(void **state)
     assert_int_equal(one.scores.pixels, 5 * 70 * 50);
     assert_int_equal(one.windows, 5 * 4 * 3);
     assert_int_equal(many.windows, one.windows);
-    const stk_evaluate_result again = evaluated(&b); /* counts begin anew */
+    const stk_evaluate_result again = evaluated(&b); /* counts begin again */
     assert_int_equal(again.scores.pixels, one.scores.pixels);
     assert_true(again.loss == one.loss);
     close_bench(&a);

@@ -336,7 +336,7 @@ static void a_library_that_does_not_start(void **state)
         const char *words;
     } cases[] = {
         { 9, "modprobe nvidia" }, { 18, "reboot after an update" },
-        { 12, "reinstall" },      { 17, "start it anew" },
+        { 12, "reinstall" },      { 17, "start it again" },
         { 999, "nvidia-smi" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -138,7 +138,7 @@ static void gradients_are_slopes(void **state)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const stoke_net_tensor t = tensor_of(net, names[i]);
         double norm = 0, weight = 0, loss, moved[2];
-        stoke_net_state_set(net, &(stoke_net_state){ .loss_scale = 1 }); /* gradients start anew */
+        stoke_net_state_set(net, &(stoke_net_state){ .loss_scale = 1 }); /* gradients start again */
         assert_int_equal(stoke_net_backward(net, &batch, 1, &loss, NULL), 0);
         float *direction = malloc(t.count * sizeof(float)), *kept = malloc(t.count * sizeof(float));
         for (size_t k = 0; k < t.count; k++) {

@@ -39,7 +39,7 @@ static void saved_weights_open_again(void **state)
     assert_memory_not_equal(mine.values, saved.values, mine.count * sizeof(float));
     stoke_net_close(&c);
     p.weights = folder;
-    p.classes = 2; /* another number of classes: the classifier is made anew, and that is said */
+    p.classes = 2; /* another number of classes: the classifier is made again, and that is said */
     c = open_net(&p);
     assert_null(c->labels);
     assert_non_null(stoke_net_remark(c, 0));

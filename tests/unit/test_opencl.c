@@ -467,7 +467,7 @@ static void test_cache(void **state)
     overwrite(file, st.st_size / 2, 0xa5); /* within the binary */
     overwrite(file, st.st_size / 2 + 1, 0x5a);
     assert_int_equal(compilations(device), 1);
-    assert_int_equal(compilations(device), 0); /* made anew */
+    assert_int_equal(compilations(device), 0); /* made again */
     assert_int_equal(truncate(file, st.st_size - 1), 0);
     assert_int_equal(compilations(device), 1);
     assert_int_equal(chmod(file, 0666), 0); /* anyone could have put it there */
@@ -506,7 +506,7 @@ static cl_int CL_API_CALL gone(cl_command_queue queue)
 }
 
 /* A device that is lost says so with the first message, whatever is asked of it, and can be taken apart and
- * opened anew. */
+ * opened again. */
 static void test_lost(void **state)
 {
     stoke_device *device = here_open("");
@@ -553,7 +553,7 @@ static void test_too_large(void **state)
                      STOKE_E_NOMEM);
     assert_non_null(strstr(said.message, "one block may have"));
     assert_int_equal(stk_block_create(&a, device, STK_MEMORY_PINNED, (size_t)1 << 60, &said), STOKE_E_NOMEM);
-    assert_non_null(strstr(said.message, "page-locked"));
+    assert_non_null(strstr(said.message, "pinned"));
     /* What the driver itself refuses. */
     const uint64_t largest = own->largest;
     own->total = own->largest = UINT64_MAX / 2;

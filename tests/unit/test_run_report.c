@@ -132,7 +132,7 @@ static void a_log_that_goes_back(void **state)
     stk_run_log log = read_log(state);
     assert_int_equal(log.n_steps, 2);
     assert_true(log.steps[1].step == 20 && log.steps[1].loss == 4);
-    assert_int_equal(log.sittings, 2);
+    assert_int_equal(log.sessions, 2);
     assert_int_equal(log.why[0], 0); /* it goes on */
     stk_run_log_free(&log);
 }
@@ -248,7 +248,7 @@ static void the_metric_is_named(void **state)
     free(page);
 }
 
-/* What the run said, each once, however often a sitting said it again. */
+/* What the run said, each once, however often a session said it again. */
 static void remarks_are_shown(void **state)
 {
     static const char one[] =

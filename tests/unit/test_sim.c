@@ -159,7 +159,7 @@ static void waits_are_for_what_was_recorded(void **state)
     wait_for(b, event);
     wait_for(c, event);
     occupy(a, 10 * MS);
-    ok(stk_event_record(event, a, &err), &err); /* anew: b and c wait for the first */
+    ok(stk_event_record(event, a, &err), &err); /* again: b and c wait for the first */
     occupy(b, 1 * MS);
     assert_int_equal(time_of(mark(c), t), 2 * MS);
     ok(stk_event_done(event, &done, &err), &err);

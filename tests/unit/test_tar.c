@@ -544,7 +544,7 @@ static void index_file_follows_the_archive(void **state)
     assert_int_equal(stk_tar_index_write(&lie, &(stk_tar_stamp){ 2048, 5000000001 }, beside, NULL), STOKE_OK);
     stk_tar_close(&lie);
     expect_first(path, "lie.jpg");
-    /* damaged: passed over, and made anew */
+    /* damaged: passed over, and made again */
     unit_write(beside, "stoke-tar-idx-0\nrubbish", 23);
     expect_first(path, "two.jpg");
     assert_int_equal(stat(beside, &st), 0);

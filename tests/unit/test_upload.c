@@ -460,8 +460,8 @@ static void tables_count_against_the_limit(stoke_upload *upload)
     assert_string_equal(m->host.beside, "batches on the device, in the same memory");
 }
 
-/* What is page-locked is what the plan says: the loader's slots, and tables where kernels need them. */
-static void page_locked_memory_is_known_too(void **state)
+/* What is pinned is what the plan says: the loader's slots, and tables where kernels need them. */
+static void pinned_memory_is_known_too(void **state)
 {
     stk_device_fns counting = stk_device_sim;
     counting.block_create = count_block;
@@ -742,7 +742,7 @@ int main(void)
         unit_test_with_folder(destroying_early_comes_to_an_end),
         unit_test_with_folder(failing_memory_is_an_error),
         unit_test_with_folder(memory_is_known_before_it_is_taken),
-        unit_test_with_folder(page_locked_memory_is_known_too),
+        unit_test_with_folder(pinned_memory_is_known_too),
         unit_test_with_folder(auto_says_why),
         unit_test_with_folder(auto_takes_the_faster_one),
         unit_test_with_folder(auto_foresees_full_batches),

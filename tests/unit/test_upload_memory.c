@@ -40,7 +40,7 @@ static void too_little_memory_is_refused_with_the_sum(void **state)
 static void memory_of_the_host_has_one_limit(void **state)
 {
     if (UNIT_SANITIZED)
-        unit_skip("the process's own share is measured anew, and a sanitizer's moves by what it keeps of "
+        unit_skip("the process's own share is measured again, and a sanitizer's moves by what it keeps of "
                   "freed memory");
     feeding f = feeding_begin(state);
     stoke_upload *upload;

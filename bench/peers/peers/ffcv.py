@@ -47,7 +47,7 @@ def stored(data, mode, threads):
     batches = Loader(path(data, mode), batch_size=harness.BATCH, num_workers=threads, order=OrderOption.RANDOM,
                      os_cache=True, drop_last=True, batches_ahead=2,
                      pipelines={"image": [SimpleRGBImageDecoder(), ToTensor()], "mask": [NDArrayDecoder(), ToTensor()]})
-    while True:  # it starts its threads anew for every pass; that is its own cost
+    while True:  # it starts its threads again for every pass; that is its own cost
         yield from batches
 
 

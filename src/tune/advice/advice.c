@@ -348,7 +348,7 @@ static void loader_lines(adviser *a, const fitted *f)
     char text[16];
     workers_line(a, (uint64_t)c->batch * c->height * c->width * (3 * 4 + 8));
     line(a, "persistent_workers", "true", STOKE_SOURCE_TABLE,
-         "workers started anew cost every epoch its first batches");
+         "workers started again cost every epoch its first batches");
     if (a->memory)
         line(a, "prefetch_factor", number(text, row->prefetch), STOKE_SOURCE_TABLE,
              "batches that each worker keeps ready; %u to %u are usual for this memory",

@@ -168,7 +168,8 @@ static uint32_t between(const stk_batch_search *s, double wanted)
 }
 
 /* What the line says, then 5 % less. Beyond 4 times the largest trial it is not believed: tried there, it is
- * extended anew. Returns with high - low small, or with a line that was right. *right: nothing is left to do.
+ * extended again. Returns with high - low small, or with a line that was right. *right: nothing is left to
+ * do.
  */
 static int follow_line(stk_batch_search *s, int *right, stoke_error *err)
 {

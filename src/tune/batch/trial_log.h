@@ -19,8 +19,8 @@ typedef struct stk_trial_log {
     size_t n_kept;
 } stk_trial_log;
 
-/* path NULL: none is kept. A file with another key begins anew; one that is no journal is refused and left as
- * it is, so is one that another search has open. */
+/* path NULL: none is kept. A file with another key begins again; one that is no journal is refused and left
+ * as it is, so is one that another search has open. */
 int stk_trial_log_open(stk_trial_log *journal, const char *path, const char *key, stoke_error *err);
 void stk_trial_log_close(stk_trial_log *journal);
 

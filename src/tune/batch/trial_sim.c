@@ -151,7 +151,7 @@ static int feed_steps(stoke_upload *upload, const stoke_trial_params *p, stoke_t
     return STOKE_OK;
 }
 
-/* The set's own batches, page-locked and by a stream of their own: what `stoke optimize` would have. */
+/* The set's own batches, pinned and by a stream of their own: what `stoke optimize` would have. */
 static int feed_card(const stoke_trial_params *p, stoke_trial *trial, stoke_error *err)
 {
     stoke_data_params data = p->data;

@@ -19,7 +19,7 @@ static const struct {
     [STOKE_IDLE_COLLATE] = { "collate", "samples were stacked and passed between processes" },
     [STOKE_IDLE_READ] = { "read", "reading files took CPU time" },
     [STOKE_IDLE_WINDOW] = { "window", "workers had stood still because all slots were full" },
-    [STOKE_IDLE_PIN] = { "pin", "the batch was copied into page-locked memory" },
+    [STOKE_IDLE_PIN] = { "pin", "the batch was copied into pinned memory" },
     [STOKE_IDLE_HOST] = { "host", "the loop did something else: logging, metrics, checkpoints" },
     [STOKE_IDLE_COPY_QUEUE] = { "copy queue", "the copy was put on its stream late, or waited for a slot" },
     [STOKE_IDLE_COPY] = { "copy", "the batch was being copied to the device" },
@@ -31,7 +31,7 @@ static const struct {
 static const char *const causes[STOKE_CAUSES] = {
     [STOKE_CAUSE_CPU_AUGMENT] = "augmentation on the CPU",
     [STOKE_CAUSE_FEW_WORKERS] = "too few workers",
-    [STOKE_CAUSE_NO_PINNING] = "no page-locked memory",
+    [STOKE_CAUSE_NO_PINNING] = "no pinned memory",
     [STOKE_CAUSE_SYNC_COPIES] = "copies that nothing overlaps",
     [STOKE_CAUSE_RESTARTED_WORKERS] = "workers restarted every epoch",
     [STOKE_CAUSE_SYNC_LOOP] = "a loop that waits for every step",

@@ -2,7 +2,7 @@
  *
  * A diagnosis from end to end: the user's loop is run and every step's moments kept, all idle time gets a
  * cause, the costs that the run does not show (augmenting on the other side, the other way to copy, workers
- * started anew) are measured by short runs of their own, and from them every fix is predicted.
+ * started again) are measured by short runs of their own, and from them every fix is predicted.
  */
 #include "src/tune/diagnose/diagnose.h"
 
@@ -114,14 +114,14 @@ static int measure_other_side(stoke_diagnosis *d, const stoke_diagnose_params *p
     return r ? stk_fail_again(err, r, own.message) : STOKE_OK;
 }
 
-/* The way to copy that a run does not use. Of the two from page-locked memory the one that is worth a change;
+/* The way to copy that a run does not use. Of the two from pinned memory the one that is worth a change;
  * its thread takes 5 ms to start. */
 static int other_way(const stoke_setup *setup)
 {
     return setup->transfer == STOKE_TRANSFER_PAGEABLE ? STOKE_TRANSFER_STREAM : STOKE_TRANSFER_PAGEABLE;
 }
 
-/* Copies that way, and workers started anew. */
+/* Copies that way, and workers started again. */
 static int measure_link(stoke_diagnosis *d, const stoke_diagnose_params *p, stk_diagnose_progress *progress,
                         stoke_error *err)
 {

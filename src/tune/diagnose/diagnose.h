@@ -3,7 +3,7 @@
  * The inside of a diagnosis, shared by its files:
  *
  *   diagnose.c         the order of things, costs, fixes; what others ask of the result
- *   diagnose_run.c     a stretch of steps: the loop, epochs, workers started anew
+ *   diagnose_run.c     a stretch of steps: the loop, epochs, workers started again
  *   diagnose_feed.c    what such a loop does on a device
  *   diagnose_native.c  the same on this processor, by the native engine
  *   diagnose_load.c    cores that workers could have meanwhile

@@ -175,11 +175,11 @@ static void put_costs(const page *p)
           p->out);
     put_cost(p, "a step of the device", step, 2, " ms", p->source);
     put_cost(p, "copy of a batch, ordinary memory", side->pageable_ms, 2, " ms", p->source);
-    put_cost(p, "copy of a batch, page-locked memory", side->pinned_ms, 2, " ms", p->source);
+    put_cost(p, "copy of a batch, pinned memory", side->pinned_ms, 2, " ms", p->source);
     put_cost(p, "cores that workers could have", c->cores, 2, "", "measured during the run");
     put_cost(p, "the loop's own work, a step", c->host_ms, 3, " ms", "measured");
     put_cost(p, "launch, a step", c->launch_ms, 3, " ms", p->source);
-    put_cost(p, "workers started anew", c->restart_ms, 1, " ms", "measured");
+    put_cost(p, "workers started again", c->restart_ms, 1, " ms", "measured");
     put_cost(p, "steps of an epoch", (double)c->steps_per_epoch, 0, "", "counted");
     fputs("</tbody></table></section>\n", p->out);
 }

@@ -185,16 +185,14 @@ int stk_fix_propose(const stk_fixes_ctx *fixing, int cause, const stoke_setup *f
         return put(proposal, "augmenting on the host -> on the device", "placement=device", err);
     case STOKE_CAUSE_FEW_WORKERS: return more_workers(fixing, from, proposal, err);
     case STOKE_CAUSE_NO_PINNING:
-        if (!pageable) return no(proposal, "batches lie in page-locked memory already");
-        return put(proposal, "copies from pageable memory -> from page-locked memory", "transfer=pinned",
-                   err);
+        if (!pageable) return no(proposal, "batches lie in pinned memory already");
+        return put(proposal, "copies from pageable memory -> from pinned memory", "transfer=pinned", err);
     case STOKE_CAUSE_SYNC_COPIES:
         if (from->transfer == STOKE_TRANSFER_STREAM)
             return no(proposal, "copies have a stream of their own already");
         return put(proposal,
-                   pageable
-                       ? "copies on the loop's stream -> on a stream of their own, from page-locked memory"
-                       : "copies on the loop's stream -> on a stream of their own",
+                   pageable ? "copies on the loop's stream -> on a stream of their own, from pinned memory"
+                            : "copies on the loop's stream -> on a stream of their own",
                    from->depth ? "transfer=stream" : "transfer=stream depth=1", err);
     case STOKE_CAUSE_RESTARTED_WORKERS:
         if (from->persistent) return no(proposal, "workers are kept already");

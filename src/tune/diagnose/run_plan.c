@@ -72,7 +72,7 @@ static void take_their_copies(stoke_run_plan *plan)
 {
     const stk_run_config *config = &plan->config;
     stoke_setup *setup = &plan->setup;
-    const int ahead = config->prefetcher == 1; /* which needs page-locked memory, and makes it */
+    const int ahead = config->prefetcher == 1; /* which needs pinned memory, and makes it */
     setup->transfer = ahead                     ? STOKE_TRANSFER_STREAM
                       : config->pin_memory == 1 ? STOKE_TRANSFER_PINNED
                                                 : STOKE_TRANSFER_PAGEABLE;

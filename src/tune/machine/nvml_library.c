@@ -51,7 +51,7 @@ static const char *advice_of(nvmlReturn_t result)
     case NVML_ERROR_GPU_IS_LOST:
     case NVML_ERROR_RESET_REQUIRED: return "a card is lost: dmesg has a line with Xid; reboot";
     case NVML_ERROR_OPERATING_SYSTEM:
-        return "the system refused it, often a container whose /dev/nvidia* were taken away: start it anew";
+        return "the system refused it, often a container whose /dev/nvidia* were taken away: start it again";
     case NVML_ERROR_LIB_RM_VERSION_MISMATCH:
         return "the kernel module and the library are of two versions: reboot after an update of the driver";
     default: return "`nvidia-smi` may say more";

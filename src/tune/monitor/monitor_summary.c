@@ -163,7 +163,7 @@ static stoke_spread spread_of_percent(const stk_monitor_percent_sum *sum)
 
 static stoke_figure energy_of(const stk_monitor_gpu_sums *sums)
 {
-    /* One look at the counter says nothing of the time since; nor does one that began anew. */
+    /* One look at the counter says nothing of the time since; nor does one that began again. */
     if (sums->energy_first.source && sums->energy_last.value > sums->energy_first.value)
         return stk_figure(sums->energy_last.value - sums->energy_first.value, sums->energy_last.source);
     if (sums->power.readings) return stk_figure(sums->power_joule, STOKE_SOURCE_ESTIMATED);

@@ -211,14 +211,14 @@ static int switch_on_known(stoke_optimization *o, const char *setting, stk_optim
 }
 
 /* non_blocking frees the host alone: what hides copies from the device is a stream of their own. Both need
- * page-locked memory; where that is not to be had they would promise what they cannot keep. */
+ * pinned memory; where that is not to be had they would promise what they cannot keep. */
 static int copies(stoke_optimization *o, stoke_error *err)
 {
     static const char *const slower[] = { "pinned", "pageable", NULL };
     static const stk_optimize_reason
         own = { "copies on a stream of their own run while the device computes",
                 "the time of copies hides behind that of steps", STOKE_SOURCE_TABLE },
-        free_host = { "the loop waits for every copy otherwise; needs page-locked memory "
+        free_host = { "the loop waits for every copy otherwise; needs pinned memory "
                       "(pin_memory)",
                       "the loop goes on while a batch crosses; the card still waits for it",
                       STOKE_SOURCE_TABLE },
@@ -243,7 +243,7 @@ static int copies(stoke_optimization *o, stoke_error *err)
 int stk_optimize_loading(stoke_optimization *o, stoke_error *err)
 {
     static const stk_optimize_reason pinned = {
-        "copies from page-locked memory need no second copy by the driver",
+        "copies from pinned memory need no second copy by the driver",
         "faster copies, and such that can run while the card computes", STOKE_SOURCE_TABLE
     };
     static const stk_optimize_reason persistent = { "workers are started again at every epoch otherwise",

@@ -98,8 +98,8 @@ static void check_persistent(stk_preflight_list *list, const stk_run_config *con
     line->verdict = config->persistent_workers == 1 ? STOKE_VERDICT_PASS : STOKE_VERDICT_WARN;
     STK_SAY(line->figure, "%s",
             config->persistent_workers == 1 ? "on"
-            : !config->persistent_workers   ? "off: workers start anew in every epoch"
-                                            : "not said, so off: workers start anew in every epoch");
+            : !config->persistent_workers   ? "off: workers start again in every epoch"
+                                            : "not said, so off: workers start again in every epoch");
     if (config->persistent_workers != 1) stk_how_to_optimize(line, config, here);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Why batches come slowly: what of making them takes the time, by the run's own counters, and what the disk,
- * the page cache, the files and the workers have to do with it. Nothing is measured anew: where records do
+ * the page cache, the files and the workers have to do with it. Nothing is measured again: where records do
  * not tell, the command that does is named.
  */
 #include <inttypes.h>
