@@ -42,7 +42,7 @@ def test_torchrun_shares_the_set(torch, scenes):
     pytest.importorskip("transformers")
     if not torch.distributed.is_available():
         pytest.skip("torch without distributed")
-    said = run("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+    said = run("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",
                os.path.join(EXAMPLES, "train_torchrun.py"), scenes)
     shares = {int(rank): json.loads(ids) for rank, ids in re.findall(r"rank (\d) of 2: loss [\d.]+, samples (\[.*?\])", said)}
     assert sorted(shares) == [0, 1] and len(shares[0]) == len(shares[1]) == 8, said

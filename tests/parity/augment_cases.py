@@ -29,7 +29,9 @@ class Peers:
 
     def __init__(self):
         self.torch = self._load("torch")
-        vision = self._load("torchvision.transforms.v2.functional") if self.torch else None
+        # v2 came with 0.15; the functions before it are the same for float tensors.
+        names = ("torchvision.transforms.v2.functional", "torchvision.transforms.functional") if self.torch else ()
+        vision = next(filter(None, map(self._load, names)), None)
         self.vision = vision
         self.modes = importlib.import_module("torchvision.transforms").InterpolationMode if vision else None
         self.kornia = self._load("kornia") if self.torch else None
@@ -51,6 +53,10 @@ class Peers:
         module = {"torchvision": "torchvision", "kornia": "kornia", "OpenCV": "cv2", "Pillow": "PIL",
                   "NumPy": "numpy"}[package]
         return f"{package} {importlib.import_module(module).__version__}"
+
+    def vision_call(self, name, older):
+        """torchvision's function by its name in v2 or before."""
+        return getattr(self.vision, name if hasattr(self.vision, name) else older)
 
     def planes(self, image):
         """HWC bytes to a 1CHW float tensor in 0..1."""
@@ -137,9 +143,9 @@ def vision_pair(call):
     return replay
 
 
-def flip_replay(function):
+def flip_replay(*names):
     def replay(peers, image, labels, plan, field):
-        call = getattr(peers.vision, function)
+        call = peers.vision_call(*names)
         return call(peers.planes(image))[0].numpy(), lowered(call(peers.raised(labels)))
     return replay
 
@@ -161,7 +167,7 @@ def opencv_warp(peers, image, labels, plan, field):
 def vision_elastic(peers, image, labels, plan, field):
     height, width = labels.shape
     shift = peers.torch.from_numpy((field * np.array([2 / width, 2 / height])).astype(np.float32))[None]
-    call = peers.vision.elastic
+    call = peers.vision_call("elastic", "elastic_transform")
     return (call(peers.planes(image), shift, peers.modes.BILINEAR, None)[0].numpy(),
             lowered(call(peers.raised(labels), shift, peers.modes.NEAREST, None)))
 
@@ -257,6 +263,7 @@ class Case:
     inside: bool = False  # compare the image only where all taps of the warp lie in the source
     why: str = ""
     pinned: bool = True  # nothing random in spec
+    lacks: Callable = lambda peers: ""  # what the version at hand has not, as the reason to skip
 
     def title(self):
         return f"{self.op} beside {self.package}, {self.picture}"
@@ -288,9 +295,15 @@ def geometry_cases():
     for picture, limit in (("noise", WARP_NOISE), ("smooth", WARP_SMOOTH)):
         cases.append(Case("elastic, field given", "torchvision", elastic, picture, vision_elastic, limit, **exact,
                           inside=picture == "smooth", pinned=False))
-    cases += [Case(op, "torchvision", f"{op}(p=1)", "noise", flip_replay(f"{name}_flip"), 0, labels=0)
+    cases += [Case(op, "torchvision", f"{op}(p=1)", "noise", flip_replay(f"{name}_flip", op), 0, labels=0)
               for op, name in (("hflip", "horizontal"), ("vflip", "vertical"))]
     return cases
+
+
+def lacks_nearest_exact(peers):
+    """Came with 0.15. Bytes are resized as floats before that, and rounded once instead of after each axis."""
+    return "" if hasattr(peers.modes, "NEAREST_EXACT") else \
+        f"{peers.version('torchvision')} has no NEAREST_EXACT and resizes bytes as floats"
 
 
 def crop_cases():
@@ -299,7 +312,7 @@ def crop_cases():
     larger = (96, 80)
     return [
         Case("random_resized_crop", "torchvision", resized, "noise", vision_resized_crop(out), 0, labels=0, out=out,
-             pinned=False),
+             pinned=False, lacks=lacks_nearest_exact),
         Case("random_resized_crop", "Pillow", resized, "noise", pillow_resized_crop(out), 1.01 / 255, labels=0, out=out,
              pinned=False, why="Pillow's weights have 22 bits, torchvision's and ours 15"),
         Case("random_crop", "torchvision", "random_crop", "noise", vision_crop(out), 0, labels=0, out=out, pinned=False),

@@ -40,8 +40,9 @@ def check_cases(tap, tool, peers, markdown):
     for case in augment_cases.cases():
         needs = [case.package] + (["torchvision"] if case.op == "chain" else [])
         missing = [package for package in needs if not peers.has(package)]
-        if missing:
-            tap.skip(case.title(), f"{missing[0]} is not installed")
+        why = f"{missing[0]} is not installed" if missing else case.lacks(peers)
+        if why:
+            tap.skip(case.title(), why)
             continue
         good, worst, mean, share = run_case(case, peers, tool)
         if markdown:

@@ -137,8 +137,10 @@ def check_out(tap, tool, torch, transformers, load_file):
             tap.ok(good, f"from_pretrained of our {size} with {classes} classes: nothing missing or unexpected, tensors "
                    f"bit-equal {complaints or wrong or ''}")
             theirs = transformers.SegformerConfig(num_labels=classes, **SIZES[size]).to_dict()
+            # The type of the weights stands in every saved configuration, in none that was only made: "dtype", before 4.56
+            # "torch_dtype".
             differ = [k for k, v in theirs.items() if config.to_dict().get(k) != v and k not in
-                      ("architectures", "dtype", "transformers_version", "_name_or_path")]
+                      ("architectures", "dtype", "torch_dtype", "transformers_version", "_name_or_path")]
             tap.ok(not differ, f"config.json of {size} says what SegformerConfig does {differ}")
             processor = transformers.AutoImageProcessor.from_pretrained(folder)
             plain = transformers.SegformerImageProcessor()

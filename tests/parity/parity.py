@@ -7,6 +7,10 @@ import sys
 
 import numpy as np
 
+# Packages that scripts/test fetched; behind Debian's, which torch belongs to.
+if "STOKE_TEST_PYTHON" in os.environ:
+    sys.path.append(os.environ["STOKE_TEST_PYTHON"])
+
 
 def need(*packages):
     """Which of these packages is not installed; None: all are. Where one is missing, STOKE_TORCH_PYTHON may name an

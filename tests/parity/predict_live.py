@@ -72,18 +72,31 @@ def make_network(torch, transformers, folder, classes):
                 tensor.mul_(20 if tensor.dim() == 4 and tensor.shape[1] == 1 else 2.5)
             elif name.endswith("bias"):
                 tensor.add_(torch.randn_like(tensor) * 0.1)
+        if classes == 1:
+            # Or the one logit may have the same sign everywhere, and any mask of one value would do.
+            image = torch.from_numpy(normalized(picture(*SIZE, 0))).float()[None]
+            model.decode_head.classifier.bias -= model.eval()(pixel_values=image).logits.median()
     model.save_pretrained(folder)
     return model.double().eval()
+
+
+def normalized(pixels):
+    """CHW, float64."""
+    return ((pixels / 255 - MEAN) / STD).transpose(2, 0, 1)
 
 
 class Reference:
     def __init__(self, torch, model):
         self.torch, self.model = torch, model
+        self.known = {}  # most windows are wanted twice, alone and beside their mirror image
 
     def logits(self, image):
         """[classes, height / 4, width / 4] of a normalised CHW picture."""
-        with self.torch.no_grad():
-            return self.model(pixel_values=self.torch.from_numpy(image)[None]).logits[0]
+        key = image.tobytes()
+        if key not in self.known:
+            with self.torch.no_grad():
+                self.known[key] = self.model(pixel_values=self.torch.from_numpy(image)[None]).logits[0]
+        return self.known[key]
 
     def both(self, image):
         """The log of the mean of the probabilities of the picture and its mirror image."""
@@ -99,7 +112,7 @@ class Reference:
     def slide(self, pixels, overlap, view):
         height, width = (max(side + -side % 4, window) for side, window in zip(pixels.shape[:2], SIZE))
         padded = np.pad(pixels, ((0, height - pixels.shape[0]), (0, width - pixels.shape[1]), (0, 0)), "reflect")
-        image = ((padded / 255 - MEAN) / STD).transpose(2, 0, 1)
+        image = normalized(padded)
         sums = count = 0
         starts = []
         for side, window in zip((height, width), SIZE):
@@ -198,7 +211,7 @@ def main():
     import transformers
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)  # maps are small, and threads that spin are slow next to other work
     for classes in (19, 1):
         with tempfile.TemporaryDirectory() as work:
             check(tap, sys.argv[1], torch, transformers, work, classes)

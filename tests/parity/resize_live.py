@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live parity of the pixel room with the libraries at hand: torch and torchvision (bit-equal) when they are installed,
-Pillow (within one) always. `resize_live.py TOOL [--time]`; --time prints a speed table instead."""
+"""Live parity of the pixel room with the libraries at hand: torch and torchvision (bit-equal; within one before torch 2) when
+they are installed, Pillow (within one) always. `resize_live.py TOOL [--time]`; --time prints a speed table instead."""
 import sys
 
 import numpy as np
@@ -28,10 +28,27 @@ def torch_modules():
     try:
         import torch
         import torchvision
-        import torchvision.transforms.v2  # came with 0.15; torch 1.13 beside 0.14 cannot resize bytes with antialiasing either
         return torch, torchvision
     except ImportError:
         return None, None
+
+
+def vision_functions():
+    """v2 came with 0.15; what is called here is in both."""
+    try:
+        from torchvision.transforms.v2 import functional
+    except ImportError:
+        from torchvision.transforms import functional
+    return functional
+
+
+def resizes_bytes(torch):
+    """torch 2 does, with the weights of 15 bits that ours have; 1.13 has "compute_indices_weights_aa" for floats alone."""
+    try:
+        torch.nn.functional.interpolate(torch.zeros(1, 3, 4, 4, dtype=torch.uint8), size=(2, 2), mode="bilinear", antialias=True)
+        return True
+    except RuntimeError:
+        return False
 
 
 def planar(torch, image):
@@ -40,7 +57,7 @@ def planar(torch, image):
 
 
 def check_torch(tap, tool, torch, torchvision, sizes):
-    from torchvision.transforms.v2 import functional as F
+    F = vision_functions()
     for channels in (1, 3):
         different = samples = 0
         first = None
@@ -63,7 +80,7 @@ def check_torch(tap, tool, torch, torchvision, sizes):
 
 
 def check_writer(tap, tool, torch):
-    from torchvision.transforms.v2 import functional as F
+    F = vision_functions()
     w, h = 67, 19
     image = parity.make_input(w, h, 3, 1, 4)
     unit = planar(torch, image)[0].to(torch.float32).div(255)
@@ -88,17 +105,18 @@ def pillow_resize(image, size, method):
     return np.asarray(Image.fromarray(image).resize(size, method))
 
 
-def check_pillow(tap, tool, sizes):
+def check_within_one(tap, tool, sizes, name, resize):
+    """For peers with other weights: the same filter, but rounded elsewhere."""
     worst = different = samples = 0
     for index, (w, h, ow, oh) in enumerate(sizes):
         image = parity.make_input(w, h, 3, 1, index)
         ours = tool.resize("linear", w, h, ow, oh, 3, 1, index).astype(int)
-        theirs = pillow_resize(image, (ow, oh), Image.BILINEAR).astype(int)
+        theirs = resize(image, (ow, oh)).astype(int)
         delta = np.abs(ours - theirs)
         worst = max(worst, int(delta.max()))
         different += int((delta != 0).sum())
         samples += delta.size
-    tap.ok(worst <= 1, f"linear u8 within one of Pillow {PIL.__version__} ({len(sizes)} sizes, {samples} samples, "
+    tap.ok(worst <= 1, f"linear u8 within one of {name} ({len(sizes)} sizes, {samples} samples, "
            f"{different} differ, worst {worst})")
 
 
@@ -157,21 +175,29 @@ def main():
     tool = parity.Tool(sys.argv[1])
     torch, torchvision = torch_modules()
     if "--time" in sys.argv:
-        print_times(tool, torch)
+        print_times(tool, torch if torch and resizes_bytes(torch) else None)
         return
     tap = parity.Tap()
     sizes = SIZES + random_sizes(40, 300, 20240611)
-    check_pillow(tap, tool, sizes)
+    check_within_one(tap, tool, sizes, f"Pillow {PIL.__version__}",
+                     lambda image, size: pillow_resize(image, size, Image.BILINEAR))
     check_nearest(tap, tool, sizes, f"Pillow {PIL.__version__} NEAREST",
                   lambda image, size: pillow_resize(image, size, Image.NEAREST))
     if torch:
         check_nearest(tap, tool, sizes, f"torch {torch.__version__} nearest-exact",
                       lambda image, size: torch.nn.functional.interpolate(
                           planar(torch, image), size=size[::-1], mode="nearest-exact")[0].permute(1, 2, 0).numpy())
-        check_torch(tap, tool, torch, torchvision, sizes)
+        if resizes_bytes(torch):
+            check_torch(tap, tool, torch, torchvision, sizes)
+        else:
+            # By way of floats, rounded once where ours and torch 2 round after each axis.
+            check_within_one(tap, tool, sizes, f"torchvision {torchvision.__version__} resize", lambda image, size:
+                             vision_functions().resize(planar(torch, image)[0], list(size[::-1]), antialias=True)
+                             .permute(1, 2, 0).numpy())
+            tap.skip("linear u8 bit-equal to torch", f"torch {torch.__version__} cannot resize bytes with antialiasing")
         check_writer(tap, tool, torch)
     else:
-        tap.skip("linear u8 and the writer against torch", "torch or torchvision 0.15 is not installed")
+        tap.skip("linear u8 and the writer against torch", "torch or torchvision is not installed")
     tap.ok(tool.close() == 0, "the tool ended well")
     tap.done()
 
