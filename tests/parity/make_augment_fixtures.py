@@ -38,6 +38,8 @@ def main():
     print(f"# {platform.machine()}; torch {peers.torch.__version__}")
     print("# " + "\t".join(COLUMNS))
     for case in augment_cases.cases():
+        if case.lacks(peers):
+            sys.exit(f"{case.title()}: {case.lacks(peers)}")
         size = case.size or SIZE
         out = case.out or size
         result = augment_cases.run_both(case, tool, peers, size, SEED)
