@@ -25,7 +25,7 @@ static void add_row(stoke_table *table, const stoke_device_info *info)
     const int cut = strlen(info->driver) >= sizeof driver; /* --json has all of it */
     snprintf(driver, sizeof driver, "%.60s%s", info->driver, cut ? "..." : "");
     snprintf(units, sizeof units, "%u", info->compute_units);
-    stoke_text_bytes(info->memory_bytes, memory, sizeof memory);
+    snprintf(memory, sizeof memory, "%.1f GiB", (double)info->memory_bytes / (1 << 30));
     const char *const cells[] = {
         info->name,
         info->title,

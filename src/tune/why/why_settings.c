@@ -147,14 +147,16 @@ static void one_setting(stoke_answer *answer, const stk_why_evidence *e, size_t 
     STK_SAY(r->cause, "%s", meanings[m].cause);
     if (meanings[m].judge == judge_workers && stk_run_config_no_workers(&e->config))
         STK_SAY(r->cause, "no workers make batches");
-    if (changes)
-        STK_SAY(r->evidence, "%.100s: %.60s%s%.60s, better %.40s [%.16s]: %.150s", e->config.config, c.path,
+    if (changes) {
+        const char *because = wrong == 1 && *why ? why : c.why;
+        STK_SAY(r->evidence, "%.100s: %.60s%s%.60s, better %.40s [%.16s]%s%.150s", e->config.config, c.path,
                 *c.from ? " is " : " is not there", c.from, c.to, stoke_source_name(source),
-                wrong == 1 ? why : c.why);
-    else
+                *because ? ": " : "", because);
+    } else {
         STK_SAY(r->evidence, "%.200s: %s%s%.60s%s%s", e->config.config, setting,
                 text ? " is " : " is not there", text ? text : "", wrong == 1 ? ": " : "",
                 wrong == 1 ? why : "");
+    }
     if (r->found) STK_SAY(r->remedy, "%s", stk_optimize_command(&e->config, &e->here).text);
 }
 
