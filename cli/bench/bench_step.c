@@ -396,7 +396,8 @@ static int run(cli_call *call)
 
 static const cli_example examples[] = {
     { "stoke bench step --batch 1 --size 128", "b0: forward, loss, backward, update" },
-    { "stoke bench step --config configs/train.yaml --steps 20", "the network of a settings file, 20 steps" },
+    { "stoke bench step --config configs/face_config.yaml --size 64 --steps 5",
+      "batch and precision of a settings file" },
     { "stoke bench step --model b5 --size 640 --batch 16 --memory min --dry-run", "will it fit?" },
     { "stoke bench step --batch 1 --size 128 --forward --json", "inference, for a program" },
     { 0 },
