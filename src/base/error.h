@@ -20,6 +20,10 @@ int stk_fail_errno(stoke_error *err, int code, int number, const char *format, .
 /* STOKE_E_NOMEM and STOKE_E_RESOURCES: no file is to be blamed, and what was being done ends with it. */
 int stk_is_want(int status);
 
+/* Parameters whose struct_size is not that of this version, or not set: `maker` is the function that sets it.
+ */
+int stk_fail_struct(stoke_error *err, const char *maker);
+
 /* Hands on a message that was made by these functions: as it is, its newlines too. */
 int stk_fail_again(stoke_error *err, int code, const char *message);
 

@@ -169,9 +169,7 @@ static int turn_upright(stk_codec_job *job)
 
 static int check_params(const stoke_decode_params *p, stoke_error *err)
 {
-    if (p->struct_size != sizeof *p)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "decode params: struct_size is not set by stoke_decode_defaults()");
+    if (p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_decode_defaults");
     if ((unsigned)p->purpose > STOKE_PURPOSE_MASK || (unsigned)p->orientation > STOKE_ORIENTATION_APPLY ||
         (unsigned)p->alpha > STOKE_ALPHA_COMPOSITE || (unsigned)p->mode > STOKE_DECODE_FAST)
         return stk_fail(err, STOKE_E_INVALID, "decode params: a choice is out of range");

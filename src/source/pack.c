@@ -42,9 +42,7 @@ typedef struct packing {
 static int check_params(const stoke_pack_params *p, stoke_error *err)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-    if (p->struct_size != sizeof *p)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "pack params do not come from stoke_pack_defaults() of this version");
+    if (p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_pack_defaults");
     if (!p->out || !*p->out) return stk_fail(err, STOKE_E_INVALID, "name the folder for the shards");
     const char *prefix = p->prefix ? p->prefix : "";
     if (strlen(prefix) > 64 || prefix[strspn(prefix, allowed)])
