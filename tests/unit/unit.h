@@ -51,6 +51,25 @@ enum { UNIT_SANITIZED = 0 };
 #define unit_one_thread() ((void)0)
 #endif
 
+/* One test_NAME.c is one group, and the groups of a room are one program (groups.c): `unit_loader loader_faults`
+ * runs the group of test_loader_faults.c. UNIT_GROUP(NAME) stands where main would, and returns what it would. */
+typedef struct unit_group {
+    const char *name;
+    int (*run)(void);
+    struct unit_group *next;
+} unit_group;
+
+void unit_group_enter(unit_group *group);
+
+#define UNIT_GROUP(NAME)                                                                                     \
+    static int unit_run_##NAME(void);                                                                        \
+    __attribute__((constructor)) static void unit_enter_##NAME(void)                                         \
+    {                                                                                                        \
+        static unit_group group = { #NAME, unit_run_##NAME, NULL };                                          \
+        unit_group_enter(&group);                                                                            \
+    }                                                                                                        \
+    static int unit_run_##NAME(void)
+
 typedef struct unit_place {
     char folder[64];
     char path[8][4096]; /* unit_path results stay valid for eight more calls */
