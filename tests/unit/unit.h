@@ -44,6 +44,14 @@ enum { UNIT_SANITIZED = 1 };
 enum { UNIT_SANITIZED = 0 };
 #endif
 
+/* How often something is tried that is tried many times: `few` in `make test`, `full` where STOKE_TEST_ROUNDS is
+ * set (tests/tap.py says to what). */
+static inline int unit_rounds(int few, int full)
+{
+    const char *rounds = getenv("STOKE_TEST_ROUNDS");
+    return rounds && *rounds ? full : few;
+}
+
 /* First line of a test that has one thread and is long where races are looked for. */
 #if defined(UNIT_THREAD_SANITIZER) || defined(__SANITIZE_THREAD__)
 #define unit_one_thread() unit_skip("one thread: no races to look for")
