@@ -472,7 +472,7 @@ static void test_every_cause_has_words(void **state)
     assert_non_null(stoke_cause_name(STOKE_CAUSES));
 }
 
-int main(void)
+UNIT_GROUP(attribute)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_was_there_waits_for_its_launch),

@@ -139,7 +139,7 @@ static void a_book_never_fills_up(void **state)
     stk_busy_time_destroy(&book);
 }
 
-int main(void)
+UNIT_GROUP(busy_time)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(window_runs_from_the_first_step_to_the_last),

@@ -687,7 +687,7 @@ static void survives_without_memory(void **state)
     drop_target(&t);
 }
 
-int main(void)
+UNIT_GROUP(checkpoint)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(fp32_comes_back),
@@ -709,5 +709,5 @@ int main(void)
         unit_test_with_folder(full_disk_keeps_the_old_state),
         unit_test_with_folder(survives_without_memory),
     };
-    return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -454,7 +454,7 @@ static void several_of_a_name(void **state)
     end(&r);
 }
 
-int main(void)
+UNIT_GROUP(config_apply)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(dialects),

@@ -275,7 +275,7 @@ static void no_memory(void **state)
     assert_true(done && failures > 20);
 }
 
-int main(void)
+UNIT_GROUP(config_keys)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(places),

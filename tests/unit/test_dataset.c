@@ -741,7 +741,7 @@ static void membrane(void **state)
     stoke_dataset_close(&dataset);
 }
 
-int main(void)
+UNIT_GROUP(dataset)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(natural_order_cases),

@@ -287,7 +287,7 @@ static void wrong_parameters(void **state)
     assert_string_equal(stoke_memory_term_name(STOKE_TERMS), "n/a");
 }
 
-int main(void)
+UNIT_GROUP(estimate)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(near_measured_peaks),

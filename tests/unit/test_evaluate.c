@@ -401,7 +401,7 @@ static void pictures_have_their_own_colours(void **state)
     stk_buffer_free(&bytes[1]);
 }
 
-int main(void)
+UNIT_GROUP(evaluate)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(every_sample_counts_once),

@@ -252,7 +252,7 @@ static void memory_is_planned(void **state)
     assert_true(large > STK_EVAL_MEMORY && large < 3ull * STK_EVAL_MEMORY);
 }
 
-int main(void)
+UNIT_GROUP(evaluate_original)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(a_window_as_large_as_the_picture),

@@ -248,7 +248,7 @@ static void an_explosion_leaves_no_trace(void **state)
     end(&twin);
 }
 
-int main(void)
+UNIT_GROUP(find_lr)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(everything_is_put_back),

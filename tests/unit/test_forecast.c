@@ -504,7 +504,7 @@ static void test_survives_want_of_memory(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(forecast)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matches_runs_on_two_cores),

@@ -296,7 +296,7 @@ static void test_white(void **state)
     finish(&b);
 }
 
-int main(void)
+UNIT_GROUP(kernels_color)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_step),

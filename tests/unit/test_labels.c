@@ -385,7 +385,7 @@ static void running_out_of_memory_is_an_error(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(labels)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(identity_checks_classes),

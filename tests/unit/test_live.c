@@ -513,7 +513,7 @@ static void no_memory(void **state)
     stoke_live_close(&live);
 }
 
-int main(void)
+UNIT_GROUP(live)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(what_is_written_is_read),

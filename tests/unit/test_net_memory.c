@@ -203,7 +203,7 @@ static void what_cannot_be_had_is_said(void **state)
     assert_non_null(strstr(err.message, "MB are available"));
 }
 
-int main(void)
+UNIT_GROUP(net_memory)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(planning_starts_no_thread),

@@ -145,7 +145,7 @@ static void null_is_a_default_or_refused(void **state)
     stoke_net_close(&other);
 }
 
-int main(void)
+UNIT_GROUP(net_train)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(null_is_a_default_or_refused),

@@ -502,7 +502,7 @@ static void presets(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(predict)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(own_size_is_the_networks_answer),

@@ -503,7 +503,7 @@ static void no_memory(void **state)
     stoke_preflight_destroy(&preflight);
 }
 
-int main(void)
+UNIT_GROUP(preflight)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_wrong),  unit_test_with_folder(nodes_and_pages),

@@ -315,7 +315,7 @@ static void sources_have_names(void **state)
     assert_string_equal(stoke_source_name(-7), "n/a");
 }
 
-int main(void)
+UNIT_GROUP(probe)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(two_sockets_with_smt),

@@ -449,7 +449,7 @@ static void makings_have_names(void **state)
     assert_string_equal(stoke_work_name(-1), "unknown");
 }
 
-int main(void)
+UNIT_GROUP(record)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(moments_are_in_order),

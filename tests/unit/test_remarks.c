@@ -126,12 +126,12 @@ static void small_ranges_of_16_bits_are_remarked_on(void **state)
     assert_int_equal(remarks(&params, text, sizeof text), 1);
 }
 
-int main(void)
+UNIT_GROUP(remarks)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(odd_settings_are_remarked_on),
         unit_test_with_folder(lines_end_and_fit),
         unit_test_with_folder(small_ranges_of_16_bits_are_remarked_on),
     };
-    return cmocka_run_group_tests_name("remarks", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,7 +152,7 @@ static void refused(void **state)
     assert_null(plan);
 }
 
-int main(void)
+UNIT_GROUP(run_plan)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(nothing_said),

@@ -473,7 +473,7 @@ static void real_sets(void **state)
     stk_setup_free(&setup);
 }
 
-int main(void)
+UNIT_GROUP(setup)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(keeps_a_part_for_validation),

@@ -357,7 +357,7 @@ static void every_call_may_fail(void **state)
     feeding_end(&f);
 }
 
-int main(void)
+UNIT_GROUP(stream_share)
 {
     const struct CMUnitTest tests[] = {
         fake_card_test_with_folder(lent_streams_see_the_batch_and_keep_it),

@@ -374,7 +374,7 @@ static void what_cannot_be_written_is_said(void **state)
     stoke_trace_destroy(&trace);
 }
 
-int main(void)
+UNIT_GROUP(trace)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes_are_made_once),

@@ -144,7 +144,7 @@ static void without_memory(void **state)
     assert_int_equal(status, 0);
 }
 
-int main(void)
+UNIT_GROUP(trace_steps)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(our_own),

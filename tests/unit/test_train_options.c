@@ -207,7 +207,7 @@ static void file_of_ops_may_hold_training(void **state)
     stoke_pipeline_destroy(&pipeline);
 }
 
-int main(void)
+UNIT_GROUP(train_options)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(choices_are_the_enums),

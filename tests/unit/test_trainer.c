@@ -688,7 +688,7 @@ static void no_memory_for_pictures_ends_no_run(void **state)
     assert_true(bits_after(&data, &params, STOKE_OK) == poor);
 }
 
-int main(void)
+UNIT_GROUP(trainer)
 {
     const struct CMUnitTest tests[] = {
         test_with_pairs(resume_is_exact),

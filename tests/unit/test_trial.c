@@ -353,7 +353,7 @@ static void what_nothing_says_is_assumed_and_told(void **state)
     assert_null(plan);
 }
 
-int main(void)
+UNIT_GROUP(trial)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_rounded_and_taken_from_segments),

@@ -146,7 +146,7 @@ static void legends_and_matrices_take_names(void **state)
         fail_msg("%s", err.message);
 }
 
-int main(void)
+UNIT_GROUP(typeface)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_told_apart),
@@ -159,5 +159,5 @@ int main(void)
         unit_test_with_folder(legends_and_matrices_take_names),
     };
     unsetenv("STOKE_FONT");
-    return cmocka_run_group_tests_name("typeface", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,7 +120,7 @@ static void auto_does_without_a_compiler(void **state)
     free(compiler_was);
 }
 
-int main(void)
+UNIT_GROUP(upload_cuda)
 {
     const struct CMUnitTest tests[] = {
         fake_card_test_with_folder(events_keep_the_order),

@@ -77,7 +77,7 @@ static void memory_of_the_host_has_one_limit(void **state)
     feeding_end(&f);
 }
 
-int main(void)
+UNIT_GROUP(upload_memory)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(too_little_memory_is_refused_with_the_sum),

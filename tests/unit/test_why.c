@@ -623,7 +623,7 @@ static void no_memory(void **state)
     assert_true(done && failures > 10);
 }
 
-int main(void)
+UNIT_GROUP(why)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(sound_run),

@@ -328,7 +328,7 @@ static void written(void **state)
     assert_null(yaml);
 }
 
-int main(void)
+UNIT_GROUP(yaml_edit)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_case),   cmocka_unit_test(values),    cmocka_unit_test(bad_requests),
