@@ -75,7 +75,7 @@ STOKE_API int stoke_upload_create(stoke_upload **out, const stoke_dataset *datas
                                   const stoke_data_params *data, stoke_device *device,
                                   const stoke_upload_params *params, stoke_error *err);
 /* What such an upload would hold, without making it; of placement auto, the way that holds more on the host.
- */
+ * STOKE_E_LIMIT: memory_limit is too low, and out->host has the shares of the least that would do. */
 STOKE_API int stoke_upload_estimate(stoke_upload_memory *out, const stoke_dataset *dataset,
                                     const stoke_data_params *data, stoke_device *device,
                                     const stoke_upload_params *params, stoke_error *err);
