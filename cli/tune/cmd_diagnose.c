@@ -116,7 +116,7 @@ static const stoke_option options[] = {
 /* clang-format on */
 
 enum {
-    SPANS = 1 << 19, /* of a trace: 25 bytes each; 50 steps of 32 samples take 10,000 */
+    SPANS = 1 << 19, /* of a trace: 50 steps of 32 samples take 10,000 */
     DRAWN = 6        /* steps in the timeline */
 };
 static const double assumed_ms = 100;
@@ -256,6 +256,8 @@ static int diagnose(diagnose_job *job, stoke_error *err)
     p.although_busy = o->although_busy;
     p.pairs = o->verify ? (uint32_t)o->pairs : 0;
     p.seed = (uint64_t)p.data.seed;
+    p.planned = cli_memory_planned;
+    p.planned_context = job->call;
     int r = STOKE_OK;
     if (o->timeline || o->perfetto || o->html) r = stoke_trace_create(&job->trace, SPANS, err);
     if (r) return r;

@@ -202,6 +202,7 @@ void diagnose_json(const diagnose_job *job)
     put_costs(&json, job);
     put_fixes(&json, job);
     put_what_ifs(&json, job);
+    cli_json_memory(&json, stoke_diagnosis_memory(job->diagnosis));
     stoke_json_string(&json, "bars", o->bars);
     stoke_json_string(&json, "timeline", o->timeline);
     stoke_json_string(&json, "html", o->html);

@@ -32,6 +32,9 @@ typedef struct stk_trace_sheet {
     size_t dropped;
 } stk_trace_sheet;
 
+/* Of recording so many spans, as far as there is room, and of such a sheet of them. */
+uint64_t stk_trace_bytes(const stoke_trace *trace, uint64_t spans);
+
 int stk_sheet_make(stk_trace_sheet *sheet, const stoke_trace *trace, stoke_error *err);
 void stk_sheet_free(stk_trace_sheet *sheet); /* accepts a zeroed one */
 

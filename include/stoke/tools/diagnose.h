@@ -220,6 +220,10 @@ typedef struct stoke_diagnose_params {
     stoke_trace *trace; /* of the measured steps; NULL = none */
     stoke_progress_fn progress;
     void *context;
+    /* Hears what all of it will take of memory, before it does; may be NULL. data.memory_limit holds for the
+     * sum. */
+    void (*planned)(void *context, const stoke_memory_sum *sum);
+    void *planned_context;
 } stoke_diagnose_params;
 STOKE_API stoke_diagnose_params stoke_diagnose_defaults(void);
 
@@ -228,6 +232,7 @@ STOKE_API int stoke_diagnose(stoke_diagnosis **out, const stoke_diagnose_params 
 STOKE_API void stoke_diagnosis_free(stoke_diagnosis **diagnosis);
 STOKE_API const stoke_attribution *stoke_diagnosis_attribution(const stoke_diagnosis *diagnosis);
 STOKE_API const stoke_costs *stoke_diagnosis_costs(const stoke_diagnosis *diagnosis);
+STOKE_API const stoke_memory_sum *stoke_diagnosis_memory(const stoke_diagnosis *diagnosis); /* planned */
 STOKE_API const stoke_fixes *stoke_diagnosis_fixes(const stoke_diagnosis *diagnosis);
 /* In a sentence: "The card was busy 28 % of the time; it waited 251 ms a step, mostly while ...".
  * snprintf-style. */

@@ -10,6 +10,7 @@
 #define STOKE_TOOLS_PACK_H
 
 #include <stoke/dataset.h>
+#include <stoke/memory.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,6 +25,10 @@ typedef struct stoke_pack_params {
     uint64_t shard_samples; /* and has at most so many samples; 0 = no limit */
     int skip_bad;           /* leave out what cannot be opened or is no picture; else it ends the packing */
     int force;              /* replace what other settings, other sources or somebody else left in `out` */
+    uint64_t memory_limit; /* 0 = none; STOKE_E_LIMIT, before anything is written, when more is needed */
+    /* Hears what will be taken of memory, before anything is written; may be NULL. */
+    void (*planned)(void *context, const stoke_memory_sum *sum);
+    void *planned_context;
 } stoke_pack_params;
 
 STOKE_API stoke_pack_params stoke_pack_defaults(void);
@@ -36,6 +41,7 @@ typedef struct stoke_pack_report {
     size_t n_bad;
     stoke_bad_file *bad; /* left out by skip_bad, in id order; the other file of the pair goes with them */
     double seconds;
+    stoke_memory_sum memory; /* planned */
 } stoke_pack_report;
 
 /* Writes the samples of the set. A set with its own train and val goes into train-000000.tar ... and

@@ -17,7 +17,7 @@ extern "C" {
 STOKE_API stoke_option_group stoke_upload_options(stoke_upload_params *params);
 
 /* What such an upload would hold, without making it; of placement auto, the way that holds more on the host.
- */
+ * STOKE_E_LIMIT: memory_limit is too low, and out->host has the shares of the least that would do. */
 STOKE_API int stoke_upload_estimate(stoke_upload_memory *out, const stoke_dataset *dataset,
                                     const stoke_data_params *data, stoke_device *device,
                                     const stoke_upload_params *params, stoke_error *err);
