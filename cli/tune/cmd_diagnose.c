@@ -338,12 +338,20 @@ void diagnose_setting(const diagnose_job *job, const stoke_fix *fix, char *text,
 {
     const char *path;
     int exists;
+    stoke_error err = { 0 };
     text[0] = 0;
     if (!fix->applies) return;
-    if (job->yaml && fix->setting &&
-        !stoke_config_find(job->yaml, fix->setting, job->map.paths, &path, &exists, NULL)) {
-        snprintf(text, size, "%s%s", path, exists ? "" : " (new)");
-        return;
+    if (job->yaml && fix->setting) {
+        const int r = stoke_config_find(job->yaml, fix->setting, job->map.paths, &path, &exists, &err);
+        if (!r)
+            snprintf(text, size, "%s%s", path,
+                     exists                                                 ? ""
+                     : stoke_config_of_class(job->yaml, fix->setting, path) ? " (new, if your class takes it)"
+                                                                            : " (new)");
+        const int theirs = stoke_config_framework(job->yaml) != STOKE_FRAMEWORK_STOKE;
+        if (r == STOKE_E_UNSUPPORTED && theirs)
+            snprintf(text, size, "in your training code; %s", err.message);
+        if (*text) return;
     }
     char flags[256];
     flags_between(&stoke_diagnosis_costs(job->diagnosis)->measured, &fix->setup, flags, sizeof flags);

@@ -73,9 +73,10 @@ STOKE_API int stoke_config_dialect(const stoke_yaml *yaml);
 STOKE_API const char *stoke_dialect_name(int dialect);
 /* The path in this file of a setting ("batch_size", "num_workers", "mixed_precision", "pin_memory",
  * "persistent_workers", "prefetch_factor", "grad_clip", "compile", "gpu_augmentation", "learning_rate",
- * "accumulate", ...), where it stands or, when it does not, where it belongs (*exists 0). STOKE_E_INVALID:
- * several candidates; the message lists them and says how to name one (`map`: "batch_size=data.bs", may be
- * NULL). */
+ * "accumulate", ...), where it stands or, when it does not, where it belongs (*exists 0), by the name that
+ * the file's framework has for it. STOKE_E_INVALID: several candidates; the message lists them and says how
+ * to name one (`map`: "batch_size=data.bs", may be NULL). STOKE_E_UNSUPPORTED: whoever reads the file would
+ * refuse it. */
 STOKE_API int stoke_config_find(const stoke_yaml *yaml, const char *setting, const char *const *map,
                                 const char **path, int *exists, stoke_error *err);
 
@@ -89,6 +90,10 @@ typedef enum stoke_framework {
 } stoke_framework;
 STOKE_API stoke_framework stoke_config_framework(const stoke_yaml *yaml);
 STOKE_API const char *stoke_framework_name(int framework);
+/* 1: a new key of that path is handed to somebody's class, which stops at arguments that it has not:
+ * `init_args` of Lightning's command line, or a section with `class_path` or with `_target_` of Hydra. Which
+ * it has is not seen here, but for Lightning's Trainer and PyTorch's DataLoader. */
+STOKE_API int stoke_config_of_class(const stoke_yaml *yaml, const char *setting, const char *path);
 
 /* ---- reading into options ---- */
 
