@@ -71,6 +71,7 @@ void stoke_estimate_verdict(FILE *out, const stoke_estimate *estimate, stoke_eng
 
 void stoke_estimate_levels(FILE *out, const stoke_estimate *e)
 {
+    const uint64_t beside = e->card - e->total; /* what is on the card, too */
     stoke_text_print(out, "torch, by who counts:\n");
     stoke_text_print(out,
                      "  allocator, tensors   about %.1f GiB      torch.cuda.max_memory_allocated()\n",
@@ -80,7 +81,7 @@ void stoke_estimate_levels(FILE *out, const stoke_estimate *e)
     stoke_text_print(out, "  process              %5.1f to %.1f GiB    its line in nvidia-smi\n", gib(e->low),
                      gib(e->high));
     stoke_text_print(out,
-                     "  card                 about %.1f GiB      nvidia-smi's sum, with a desktop on the card "
+                     "  card                 %5.1f to %.1f GiB    nvidia-smi's sum, with a desktop on the card "
                      "and CUDA before 11.7\n",
-                     gib(e->card));
+                     gib(e->low + beside), gib(e->high + beside));
 }
