@@ -44,6 +44,7 @@ typedef struct stk_yaml_node {
     int flow;                /* {} or [] */
     int tagged, shared;      /* shared: an alias refers to it */
     int computed, annotated; /* of Python: an expression, no literal; `name: type = value` */
+    int replaced;            /* of Python: the name is assigned again later */
     uint32_t parent, first, next, key;
     uint32_t last;           /* child; kept by the reader of Python only */
     uint32_t children;       /* of a mapping, keys count too */
