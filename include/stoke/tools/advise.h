@@ -5,6 +5,8 @@
 #ifndef STOKE_TOOLS_ADVISE_H
 #define STOKE_TOOLS_ADVISE_H
 
+#include <stdio.h>
+
 #include <stoke/tools/probe.h>
 
 #ifdef __cplusplus
@@ -62,6 +64,7 @@ typedef enum stoke_memory_term {
     STOKE_TERMS
 } stoke_memory_term;
 STOKE_API const char *stoke_memory_term_name(int term);
+STOKE_API const char *stoke_memory_term_meaning(int term); /* "kept for the backward pass" */
 
 typedef struct stoke_estimate {
     uint64_t bytes[STOKE_TERMS];
@@ -80,6 +83,16 @@ typedef struct stoke_estimate {
 } stoke_estimate;
 STOKE_API int stoke_estimate_make(stoke_estimate *estimate, stoke_engine engine,
                                   const stoke_estimate_params *params, stoke_error *err);
+
+/* What the engine makes of the precision asked for: "fp32", "autocast", "bf16"; n/a of an unknown model. */
+STOKE_API const char *stoke_estimate_precision(stoke_engine engine, const stoke_estimate_params *params);
+/* For people, in whole lines: what was asked ("b2, 27361235 parameters, batch 4, ..."), what it comes to, and
+ * the same memory of torch as the allocator, nvidia-smi and a card's owner count it. */
+STOKE_API void stoke_estimate_subject(FILE *out, const stoke_estimate *estimate,
+                                      const stoke_estimate_params *params);
+STOKE_API void stoke_estimate_verdict(FILE *out, const stoke_estimate *estimate, stoke_engine engine,
+                                      const stoke_estimate_params *params);
+STOKE_API void stoke_estimate_levels(FILE *out, const stoke_estimate *estimate);
 
 /* The inverse: the largest batch (a multiple of `step`), or side of a square picture (a multiple of 32), that
  * leaves `spare` bytes of `memory` free by the high end of the range; 0 = none does. Models are named by

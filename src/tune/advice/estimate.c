@@ -32,14 +32,6 @@ uint32_t stoke_estimate_classes(const char *model)
     return model && !strcmp(model, "smallnet") ? 3 : stoke_estimate_defaults().classes;
 }
 
-const char *stoke_memory_term_name(int term)
-{
-    static const char *const names[STOKE_TERMS] = { "weights",     "gradients", "optimizer", "extra",
-                                                    "activations", "logits",    "batches",   "workspace",
-                                                    "context",     "fragments" };
-    return term >= 0 && term < STOKE_TERMS ? names[term] : "n/a";
-}
-
 int stk_is_smallnet(const stoke_estimate_params *params)
 {
     return !strcmp(params->model, "smallnet");
