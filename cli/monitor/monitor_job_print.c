@@ -8,8 +8,7 @@
 
 #include "cli/lib/common.h"
 #include "cli/lib/facts.h"
-#include "cli/monitor/monitor_job.h"
-#include "cli/monitor/monitor_view.h"
+#include "cli/monitor/monitor.h"
 
 void monitor_job_print_line(const monitor_job *job)
 {

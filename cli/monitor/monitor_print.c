@@ -2,7 +2,7 @@
  *
  * Prints the monitor: lines, a reading, the summary and what it means.
  */
-#include "cli/monitor/monitor_view.h"
+#include "cli/monitor/monitor.h"
 
 #include <stdio.h>
 #include <stdlib.h>

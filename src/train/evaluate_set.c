@@ -15,9 +15,8 @@
 #include "src/report/grid.h"
 #include "src/source/reader.h"
 #include "src/loader/loader.h"
-#include "src/train/eval_plan.h"
+#include "src/train/evaluate.h"
 #include "src/train/train_memory.h"
-#include "src/train/evaluate_original.h"
 #include <stoke/terminal.h>
 
 enum { NORMALIZATION = 160 };

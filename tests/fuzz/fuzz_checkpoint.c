@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "src/base/mem.h"
-#include "src/train/checkpoint_info.h"
+#include "src/train/checkpoint.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/net/files/pretrained_internal.h"
+#include "src/net/files/pretrained.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

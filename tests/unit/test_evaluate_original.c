@@ -9,8 +9,7 @@
 #include <math.h>
 
 #include "src/source/reader.h"
-#include "src/train/eval_plan.h"
-#include "src/train/evaluate_original.h"
+#include "src/train/evaluate.h"
 
 enum { SIZE = 32 };
 
