@@ -2,7 +2,7 @@
  *
  * The arena: four counters, then one block.
  */
-#include "src/net/activation_arena.h"
+#include "src/net/net.h"
 
 #include <stoke/tools/machine.h>
 #include <string.h>

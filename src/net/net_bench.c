@@ -9,8 +9,8 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/net/segformer/segformer_config.h"
-#include "src/net/ops/linear.h"
+#include "src/net/segformer/segformer.h"
+#include "src/net/ops/ops.h"
 #include "src/net/kernels/net_table.h"
 #include "src/net/kernels/peak.h"
 

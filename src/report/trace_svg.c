@@ -26,7 +26,6 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/report/chart.h"
-#include "src/report/svg.h"
 
 enum {
     WIDTH = 1200,

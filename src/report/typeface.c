@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/report/typeface.h"
+#include "src/report/canvas.h"
 
 #include <dlfcn.h>
 #include <ft2build.h>

@@ -21,8 +21,6 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/net/files/safetensors.h"
-#include "src/train/checkpoint_info.h"
-#include "src/train/net_arrays.h"
 
 /* Arrays are hashed piece by piece, each with the hash so far as its seed: the state of a stream of libxxhash
  * would be its own to allocate. 1 MB stays in the cache between reading and hashing. */

@@ -2,7 +2,7 @@
  *
  * One table names every field; writer and reader go through it, so that neither can forget one.
  */
-#include "src/train/checkpoint_info.h"
+#include "src/train/checkpoint.h"
 
 #include <math.h>
 #include <stdio.h>

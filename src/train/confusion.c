@@ -14,7 +14,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/net/ops/loss_labels.h"
+#include "src/net/ops/ops.h"
 
 enum {
     TABLES = 4,

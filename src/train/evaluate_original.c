@@ -2,7 +2,7 @@
  *
  * Evaluation at the masks' own size: what `stoke predict` would write is compared with the masks as they are.
  */
-#include "src/train/evaluate_original.h"
+#include "src/train/evaluate.h"
 
 #include <math.h>
 #include <pthread.h>

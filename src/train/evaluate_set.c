@@ -15,12 +15,9 @@
 #include "src/report/grid.h"
 #include "src/source/reader.h"
 #include "src/loader/loader.h"
-#include "src/train/eval_plan.h"
+#include "src/train/evaluate.h"
 #include "src/train/train_memory.h"
-#include "src/train/evaluate_original.h"
 #include <stoke/tools/terminal.h>
-#include <stoke/tools/dataset.h>
-#include <stoke/tools/loader.h>
 
 enum { NORMALIZATION = 160 };
 

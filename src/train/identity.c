@@ -22,8 +22,7 @@
 #include "src/base/terminal.h"
 #include "src/source/labels.h"
 #include "src/source/reader.h"
-#include "src/train/files_seen.h"
-#include "src/train/run_place.h"
+#include "src/train/trainer.h"
 
 /* ---- YAML ---- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/train/log_text.h"
+#include "src/train/log_writer.h"
 
 #include <inttypes.h>
 #include <math.h>

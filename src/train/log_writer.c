@@ -24,8 +24,6 @@
 #include "src/base/mem.h"
 #include "src/base/retry.h"
 #include "src/report/events.h"
-#include "src/train/log_text.h"
-#include "src/train/log_lines.h"
 
 /* A file that grows by lines. */
 typedef struct paper {

@@ -10,7 +10,6 @@
 
 #include "src/base/error.h"
 #include "src/net/net.h"
-#include "src/train/predict_slide.h"
 
 enum { USUAL_SIDE = 512 };
 

@@ -24,9 +24,7 @@
 #include "src/base/error.h"
 #include "src/base/retry.h"
 #include "src/source/reader.h"
-#include "src/train/picture.h"
 #include "src/train/predict.h"
-#include "src/train/predict_memory.h"
 
 enum {
     MOST_HELPERS = 16, /* stk_predict_helpers gives no more */

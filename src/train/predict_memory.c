@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/train/predict_memory.h"
+#include "src/train/predict.h"
 
 #include <stoke/tools/machine.h>
 #include <stoke/tools/labels.h>
@@ -8,9 +8,6 @@
 #include "src/base/memory_sum.h"
 #include "src/loader/memory_plan.h"
 #include "src/net/net.h"
-#include "src/train/picture.h"
-#include "src/train/predict.h"
-#include "src/train/predict_slide.h"
 #include "src/train/train_memory.h"
 
 enum {

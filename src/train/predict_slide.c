@@ -12,7 +12,7 @@
 
 #include "src/base/error.h"
 #include "src/net/net.h"
-#include "src/train/predict_slide.h"
+#include "src/train/predict.h"
 
 enum { NOT_ASKED = 64 << 20 /* bytes that are there: no need to look into /proc for every picture */ };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/train/run_place.h"
+#include "src/train/trainer.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -18,7 +18,7 @@
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
 #include "src/base/retry.h"
-#include "src/net/segformer/segformer_config.h"
+#include "src/net/segformer/segformer.h"
 #include "src/net/files/pretrained.h"
 #include "src/train/resolve.h"
 

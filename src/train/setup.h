@@ -11,7 +11,7 @@
 #include <stoke/train.h>
 
 #include "src/base/say.h"
-#include "src/train/eval_plan.h"
+#include "src/train/evaluate.h"
 
 enum { STK_PICTURES = 4 /* rows of a picture of predictions */ };
 

@@ -8,7 +8,6 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/train/checkpoint.h"
-#include "src/train/net_arrays.h"
 
 struct stk_checkpoint_snapshot {
     stoke_net_state state;

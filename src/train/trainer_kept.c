@@ -14,7 +14,7 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/retry.h"
-#include "src/train/run_log.h"
+#include "src/train/run_report.h"
 #include <stoke/tools/terminal.h>
 
 /* What folder and log tell of the sessions before. */

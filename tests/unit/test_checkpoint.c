@@ -14,8 +14,7 @@
 
 #include "src/base/mem.h"
 #include "src/net/files/safetensors.h"
-#include "src/train/checkpoint_info.h"
-#include "src/train/net_arrays.h"
+#include "src/train/checkpoint.h"
 
 enum { SIZE = 32, BATCH = 2, CLASSES = 3 };
 static const char IDENTITY[] = "model=b0\nlr=0.001\nnames=\"sky\", \\ r\xc3\xb6"

@@ -10,8 +10,7 @@
 #include <stoke/tools/metrics.h>
 
 #include "src/source/reader.h"
-#include "src/train/eval_plan.h"
-#include "src/train/evaluate_original.h"
+#include "src/train/evaluate.h"
 
 enum { SIZE = 32 };
 

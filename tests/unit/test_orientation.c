@@ -6,7 +6,7 @@
 #include "tests/unit/fixture_pictures.h"
 #include "tests/unit/fixture_resolve.h"
 
-#include "src/train/picture.h"
+#include "src/train/predict.h"
 
 enum { W = 48, H = 32, COUNT = 4 }; /* as stored: lying */
 

@@ -6,7 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include "src/report/grid.h"
-#include "src/report/typeface.h"
+#include "src/report/canvas.h"
 #include <stoke/tools/chart.h>
 
 #define SKY  "\xe5\xa4\xa9\xe7\xa9\xba" /* 天空 */

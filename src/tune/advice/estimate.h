@@ -8,7 +8,7 @@
 #include <stoke/tools/advise.h>
 #include <stoke/net.h>
 
-#include "src/net/segformer/segformer_config.h"
+#include "src/net/segformer/segformer.h"
 
 /* Of the whole network, and of the part before the decode head, which can be frozen. */
 typedef struct stk_estimate_parameter_count {

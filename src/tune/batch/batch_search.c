@@ -11,7 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/net/segformer/segformer_config.h"
+#include "src/net/segformer/segformer.h"
 
 enum {
     SURE_PROBES = 8, /* 1, 2, 4, 8 are tried whatever they take: fewer points make no line */

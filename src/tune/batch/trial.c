@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "src/base/error.h"
-#include "src/net/segformer/segformer_config.h"
+#include "src/net/segformer/segformer.h"
 #include <stoke/tools/device.h>
 #include <stoke/tools/machine.h>
 

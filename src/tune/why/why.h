@@ -6,7 +6,7 @@
 #ifndef STOKE_SRC_TUNE_WHY_WHY_H
 #define STOKE_SRC_TUNE_WHY_WHY_H
 
-#include "src/train/run_log.h"
+#include "src/train/run_report.h"
 #include "src/tune/preflight/preflight.h"
 #include <stoke/tools/live.h>
 #include <stoke/tools/optimize.h>
