@@ -10,7 +10,6 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/base/memory_sum.h"
 #include "src/net/net.h"
 #include "src/report/grid.h"
 #include "src/source/reader.h"

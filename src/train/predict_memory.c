@@ -3,7 +3,7 @@
 
 #include <stoke/machine.h>
 
-#include "src/base/memory_sum.h"
+#include "src/base/mem.h"
 #include "src/loader/memory_plan.h"
 #include "src/net/net.h"
 #include "src/train/picture.h"

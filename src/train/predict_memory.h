@@ -9,7 +9,7 @@
 #include <stoke/memory.h>
 #include <stoke/predict.h>
 
-#include "src/loader/probe.h"
+#include "src/loader/memory_plan.h"
 
 typedef struct stk_predict_work {
     uint32_t height, width, classes; /* of the network */

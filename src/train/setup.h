@@ -9,7 +9,7 @@
 #include <stoke/dataset.h>
 #include <stoke/train.h>
 
-#include "src/base/say.h"
+#include "src/base/error.h"
 #include "src/train/eval_plan.h"
 
 enum { STK_PICTURES = 4 /* rows of a picture of predictions */ };

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "src/cache/entry_read.h"
+#include "src/cache/entry.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

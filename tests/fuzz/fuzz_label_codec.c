@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/cache/label_codec.h"
+#include "src/cache/entry.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -10,7 +10,7 @@
 
 #include <xxhash.h>
 
-#include "src/device/opencl_cache.h"
+#include "src/device/opencl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

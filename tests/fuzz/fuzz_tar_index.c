@@ -9,7 +9,7 @@
 
 #include <xxhash.h>
 
-#include "src/source/tar_index.h"
+#include "src/source/tar.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -6,7 +6,7 @@
 #include "tests/unit/fixture_opencl.h"
 
 #include "src/base/mem.h"
-#include "src/device/opencl_cache.h"
+#include "src/device/opencl.h"
 
 /* ---- the library ---- */
 
