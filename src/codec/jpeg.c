@@ -16,7 +16,6 @@
 #include <jerror.h>
 
 #include "src/base/error.h"
-#include "src/codec/jpeg_trim.h"
 
 /* A progressive file may hold any number of scans, and each costs a pass over all coefficients. Encoders
  * write about 10; cameras and optimisers below 64. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/device/opencl_cache.h"
+#include "src/device/opencl.h"
 
 #include <dirent.h>
 #include <errno.h>

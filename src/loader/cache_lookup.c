@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/loader/cache_lookup.h"
+#include "src/loader/sample.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"
-#include "src/cache/label_codec.h"
+#include "src/cache/entry.h"
 #include "src/source/labels.h"
 
 /* Counted up when the fitted sample gives other pixels for the same files and settings. */

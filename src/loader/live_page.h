@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The statistics page as it lies in the file, shared by who writes it (live.c) and who reads it
- * (live_reader.c).
+ * The statistics page as it lies in the file.
  *
  * The page is written with one pwrite and read with one pread, and mapped by neither. Memory that is mapped
  * from a file ends the process with SIGBUS when somebody cuts the file short, or when a file system that

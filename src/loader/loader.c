@@ -10,8 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/base/option_table.h"
-#include "src/base/wait.h"
-#include "src/loader/cache_lookup.h"
+#include "src/loader/sample.h"
 #include "src/source/weights.h"
 
 /* ---- create and destroy ---- */

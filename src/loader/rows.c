@@ -11,7 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/loader/sample.h"
-#include "src/loader/mix.h"
+#include "src/loader/slots.h"
 
 /* ---- pixels that somebody else has: taken as they lie where that is how we work on them (three interleaved
  * channels of u8 or u16, one channel of ids), gathered into scratch memory where not ---- */

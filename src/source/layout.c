@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/source/layout.h"
+#include "src/source/dataset_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/source/scan.h"
 
 /* Folder names that belong together, compared without regard to case. A table of pairs rather than two lists
  * of words: PASCAL VOC has `Annotations` (boxes) beside `SegmentationClass`, and only the latter is meant. */

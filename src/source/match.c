@@ -4,7 +4,7 @@
  * suffix. So the work is one or two look-ups per file, whatever the number of suffixes. Nothing is decided by
  * the order of files.
  */
-#include "src/source/match.h"
+#include "src/source/dataset_internal.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -14,8 +14,6 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/source/natural.h"
-#include "src/source/scan.h"
 
 /* What `auto` takes off a mask's stem. An exact stem comes before all of them. */
 static const char *const auto_suffixes[] = {

@@ -13,7 +13,7 @@
 
 #include <stoke/data.h>
 
-#include "src/base/say.h"
+#include "src/base/error.h"
 #include "src/source/labels_internal.h"
 
 enum { STK_NAMES_ORIGIN = 4096 };

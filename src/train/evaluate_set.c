@@ -10,7 +10,6 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/base/memory_sum.h"
 #include "src/net/net.h"
 #include "src/report/grid.h"
 #include "src/source/reader.h"
@@ -18,6 +17,8 @@
 #include "src/train/evaluate.h"
 #include "src/train/train_memory.h"
 #include <stoke/tools/terminal.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/dataset.h>
 
 enum { NORMALIZATION = 160 };
 

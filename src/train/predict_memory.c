@@ -5,7 +5,7 @@
 #include <stoke/tools/labels.h>
 #include <stoke/tools/predict.h>
 
-#include "src/base/memory_sum.h"
+#include "src/base/mem.h"
 #include "src/loader/memory_plan.h"
 #include "src/net/net.h"
 #include "src/train/train_memory.h"

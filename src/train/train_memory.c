@@ -5,7 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/base/machine.h"
-#include "src/base/memory_sum.h"
+#include "src/base/mem.h"
 #include "src/loader/slots.h"
 #include "src/report/grid.h"
 #include "src/source/reader.h"

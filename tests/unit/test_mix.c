@@ -6,7 +6,7 @@
 #include "tests/unit/fixture_taken.h"
 
 #include "src/base/mem.h"
-#include "src/loader/mix.h"
+#include "src/loader/slots.h"
 #include "src/base/half.h"
 
 enum { MOST = 64 };

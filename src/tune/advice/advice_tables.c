@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/base/did_you_mean.h"
+#include "src/base/error.h"
 
 /* Pictures of b4 and b5 are 288 x 288, as in `stoke recipe progressive`. */
 const stk_advice_tier stk_tiers[] = {
