@@ -9,7 +9,7 @@
 
 #include "cli/bench/bench_upload.h"
 #include "cli/lib/output.h"
-#include <stoke/probe.h>
+#include <stoke/tools/probe.h>
 
 typedef struct device_options {
     const char *device, *trace, *timeline, *live;

@@ -52,8 +52,8 @@ stoke_error cli_with_flags(const cli_call *call, const stoke_error *err);
  * STOKE_E_INVALID, a file that is missing or cannot be read keeps its code. Returns the code. */
 int cli_blame(stoke_error *err, const char *file);
 
-/* printf for people: what comes from files arrives as text that no terminal obeys (<stoke/terminal.h>). The
- * house rules allow no other printf here. */
+/* printf for people: what comes from files arrives as text that no terminal obeys (<stoke/tools/terminal.h>).
+ * The house rules allow no other printf here. */
 void cli_print(const char *format, ...) STOKE_PRINTF(1, 2);
 
 /* Lines for people on stderr, printed likewise; silent with --quiet. */

@@ -9,7 +9,7 @@
 
 #include "cli/monitor/monitor_view.h"
 
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 
 #define RED    "\033[31m"
 #define GREEN  "\033[32m"

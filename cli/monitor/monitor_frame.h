@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include <stoke/probe.h>
+#include <stoke/tools/probe.h>
 
 enum {
     MONITOR_FRAME_BYTES = 1 << 16,

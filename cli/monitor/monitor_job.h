@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
-#include <stoke/live.h>
-#include <stoke/monitor.h>
+#include <stoke/tools/live.h>
+#include <stoke/tools/monitor.h>
 
 #include "cli/lib/page.h"
 

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include <stoke/monitor.h>
+#include <stoke/tools/monitor.h>
 
 #include "cli/monitor/monitor_frame.h"
 #include "cli/monitor/monitor_job.h"

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stoke/chart.h>
-#include <stoke/config.h>
-#include <stoke/findlr.h>
+#include <stoke/tools/chart.h>
+#include <stoke/tools/config.h>
+#include <stoke/tools/findlr.h>
 
 #include "python/src/values.h"
 

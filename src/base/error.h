@@ -8,8 +8,8 @@
 #include <stoke/common.h>
 
 /* Fills err (may be NULL) and returns code, so that `return stk_fail(err, STOKE_E_IO, "...")` reads well.
- * Text of string arguments is made safe for a terminal here (<stoke/terminal.h>), newlines too, so that no
- * message can carry more than words; newlines of the format stay. */
+ * Text of string arguments is made safe for a terminal here (<stoke/tools/terminal.h>), newlines too, so that
+ * no message can carry more than words; newlines of the format stay. */
 int stk_fail(stoke_error *err, int code, const char *format, ...) STOKE_PRINTF(3, 4);
 
 /* The same with ": " and the text of `number` (an errno value) at the end. Where that is want of memory or of

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include <stoke/retry.h>
+#include <stoke/tools/retry.h>
 
 /* How often this thread has tried again for anything but EINTR. */
 uint64_t stk_retries(void);

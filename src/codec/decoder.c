@@ -7,6 +7,7 @@
 #include <libdeflate.h>
 #include <string.h>
 #include <strings.h>
+#include <stoke/tools/image.h>
 
 #include "src/base/error.h"
 

@@ -2,6 +2,8 @@
  *
  * Creating and ending a loader, handing out batches, changing epochs.
  */
+#include <stoke/tools/data.h>
+#include <stoke/tools/loader.h>
 #include "src/loader/loader_internal.h"
 
 #include "src/base/clock.h"

@@ -4,7 +4,7 @@
  */
 #include "src/net/activation_arena.h"
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 #include <string.h>
 #include <sys/mman.h>
 

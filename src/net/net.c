@@ -10,7 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/net/files/pretrained.h"
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 enum { LINEARS_PER_BLOCK = 6 };
 

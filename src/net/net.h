@@ -13,7 +13,7 @@
 #ifndef STOKE_SRC_NET_NET_H
 #define STOKE_SRC_NET_NET_H
 
-#include <stoke/net.h>
+#include <stoke/tools/net.h>
 
 #include "src/net/activation_arena.h"
 #include "src/net/ops/attention.h"

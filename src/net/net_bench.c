@@ -3,8 +3,8 @@
  * Every matrix product of a network, timed: forward, gradient of the input, gradient of the weights, in every
  * table.
  */
-#include <stoke/machine.h>
-#include <stoke/netbench.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/netbench.h>
 #include <string.h>
 
 #include "src/base/error.h"

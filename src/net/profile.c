@@ -5,6 +5,7 @@
 #include "src/net/profile.h"
 
 #include <string.h>
+#include <stoke/tools/net.h>
 
 #include "src/net/net.h"
 

@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_REPORT_CHART_H
 #define STOKE_SRC_REPORT_CHART_H
 
-#include <stoke/chart.h>
+#include <stoke/tools/chart.h>
 
 enum { STK_TICKS = 24, STK_TICK_TEXT = 24 };
 

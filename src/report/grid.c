@@ -10,6 +10,7 @@
 #include "src/report/grid.h"
 
 #include <string.h>
+#include <stoke/tools/image.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-#include <stoke/output.h>
+#include <stoke/tools/output.h>
 
 #include "src/base/utf8.h"
 #include "src/report/chart.h"

@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_REPORT_TRACE_H
 #define STOKE_SRC_REPORT_TRACE_H
 
-#include <stoke/trace.h>
+#include <stoke/tools/trace.h>
 
 enum { STK_TRACE_ROWS = 8 }; /* of one lane */
 

@@ -12,7 +12,7 @@
 #include "src/base/error.h"
 #include "src/base/number.h"
 #include "src/settings/keys.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 
 /* ---- dialects ---- */
 

@@ -18,7 +18,8 @@
 #include "src/source/natural.h"
 #include "src/source/shards.h"
 #include "src/source/split.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
+#include <stoke/tools/dataset.h>
 
 int stk_dataset_no_memory(stoke_error *err)
 {

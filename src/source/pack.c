@@ -2,7 +2,7 @@
  *
  * Plan, folder, then shard after shard: those that are there as planned are kept, the others written.
  */
-#include <stoke/pack.h>
+#include <stoke/tools/pack.h>
 
 #include <errno.h>
 #include <stdio.h>

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
+#include <stoke/tools/net.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"

@@ -6,6 +6,7 @@
 #ifndef STOKE_SRC_TRAIN_CHECKPOINT_INFO_H
 #define STOKE_SRC_TRAIN_CHECKPOINT_INFO_H
 
+#include <stoke/tools/net.h>
 #include "src/train/checkpoint.h"
 
 enum { STK_HASH_TEXT = 17 };

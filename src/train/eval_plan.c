@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/train/eval_plan.h"
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"

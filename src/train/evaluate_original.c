@@ -6,6 +6,8 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stoke/tools/metrics.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

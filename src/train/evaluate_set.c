@@ -18,7 +18,9 @@
 #include "src/train/eval_plan.h"
 #include "src/train/train_memory.h"
 #include "src/train/evaluate_original.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
+#include <stoke/tools/dataset.h>
+#include <stoke/tools/loader.h>
 
 enum { NORMALIZATION = 160 };
 

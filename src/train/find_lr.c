@@ -14,7 +14,7 @@
 #include "src/train/evaluate.h"
 #include "src/train/setup.h"
 #include "src/train/train_memory.h"
-#include <stoke/findlr.h>
+#include <stoke/tools/findlr.h>
 
 enum { MIN_STEPS = 100, MAX_STEPS = 10000 }; /* the judge looks at pairs of points: 50 ms for the most */
 

@@ -12,6 +12,8 @@
 
 #include <stoke/augment.h>
 #include <stoke/labels.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/train.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"

@@ -5,6 +5,8 @@
 #ifndef STOKE_SRC_TRAIN_LOG_TEXT_H
 #define STOKE_SRC_TRAIN_LOG_TEXT_H
 
+#include <stdio.h>
+
 #include "src/train/log_writer.h"
 
 /* Confusion matrices of more classes are left out of the log: 64 classes take 45 kB, 150 would take 250. */

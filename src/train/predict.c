@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <stoke/tools/predict.h>
 
 #include "src/base/error.h"
 #include "src/net/net.h"

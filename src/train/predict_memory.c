@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/train/predict_memory.h"
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/labels.h>
+#include <stoke/tools/predict.h>
 
 #include "src/base/memory_sum.h"
 #include "src/loader/memory_plan.h"

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "src/base/error.h"
 #include "src/net/net.h"

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <stoke/tools/train.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

@@ -8,7 +8,7 @@
 #ifndef STOKE_SRC_TRAIN_RUN_PLACE_H
 #define STOKE_SRC_TRAIN_RUN_PLACE_H
 
-#include <stoke/train.h>
+#include <stoke/tools/train.h>
 
 /* Settings with whole paths, for a file; the strings are its own. */
 typedef struct stk_run_whole_paths {

@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <stoke/loader.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/train.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

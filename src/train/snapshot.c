@@ -3,6 +3,7 @@
  * A network's state put aside in memory: one block, all arrays one behind the other.
  */
 #include <string.h>
+#include <stoke/tools/net.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

@@ -17,7 +17,7 @@
 #ifndef STOKE_SRC_TRAIN_TRAINER_H
 #define STOKE_SRC_TRAIN_TRAINER_H
 
-#include <stoke/live.h>
+#include <stoke/tools/live.h>
 
 #include "src/train/checkpoint.h"
 #include "src/train/evaluate_original.h"

@@ -15,7 +15,7 @@
 #include "src/base/file.h"
 #include "src/base/retry.h"
 #include "src/train/run_log.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 
 /* What folder and log tell of the sessions before. */
 typedef struct earlier {

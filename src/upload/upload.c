@@ -3,6 +3,9 @@
  * Creating and ending an upload, handing out batches, changing epochs, where it stands.
  */
 #include <stdio.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/device.h>
+#include <stoke/tools/upload.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"

@@ -3,6 +3,7 @@
  * Memory before it is taken. On the device: slots x slot + tables and planes of the kernels. On the host:
  * what the loader holds, tables on their way, copies that are read back.
  */
+#include <stoke/tools/upload.h>
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/upload/upload_internal.h"

@@ -13,7 +13,7 @@
 #include "src/source/shards.h"
 #include "src/tune/machine/disk.h"
 #include "src/tune/machine/drm_clients.h"
-#include <stoke/diagnose.h>
+#include <stoke/tools/diagnose.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stoke/findbatch.h>
+#include <stoke/tools/findbatch.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <xxhash.h>
+#include <stoke/tools/net.h>
 
 #include "src/base/mem.h"
 #include "src/net/files/safetensors.h"

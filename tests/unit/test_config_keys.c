@@ -3,8 +3,8 @@
  * Settings by their names in every dialect: where they stand, where a new one belongs, what is ambiguous. And
  * what stoke_optimize decides, without the command around it.
  */
-#include <stoke/advise.h>
-#include <stoke/optimize.h>
+#include <stoke/tools/advise.h>
+#include <stoke/tools/optimize.h>
 
 #include "src/base/mem.h"
 #include "tests/unit/unit.h"

@@ -5,6 +5,7 @@
 
 #include <stoke/dataset.h>
 #include <stoke/image.h>
+#include <stoke/tools/data.h>
 
 #include "src/base/mem.h"
 #include "src/source/dataset_internal.h"

@@ -5,8 +5,9 @@
  */
 #include "tests/unit/fixture_devices.h"
 
-#include <stoke/device_rows.h>
-#include <stoke/rows.h>
+#include <stoke/tools/device_rows.h>
+#include <stoke/tools/rows.h>
+#include <stoke/tools/device.h>
 
 enum { SIDE_H = 24, SIDE_W = 36, COUNT = 5, CLASSES = 7 };
 

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include <stoke/advise.h>
+#include <stoke/tools/advise.h>
 #include <stoke/net.h>
 
 #define GIB ((double)(UINT64_C(1) << 30))

@@ -6,6 +6,7 @@
 #include "tests/unit/fixture_pairs.h"
 
 #include <math.h>
+#include <stoke/tools/metrics.h>
 
 #include "src/base/file.h"
 #include "src/train/evaluate.h"

@@ -7,6 +7,7 @@
 #include "tests/unit/fixture_pairs.h"
 
 #include <math.h>
+#include <stoke/tools/metrics.h>
 
 #include "src/source/reader.h"
 #include "src/train/eval_plan.h"

@@ -2,6 +2,8 @@
  *
  * The colour kernels, run as C, against stk_color_write: chains of steps in every order, byte for byte.
  */
+#include <stoke/tools/augment.h>
+
 #include "tests/unit/fixture_color.h"
 
 #include "src/device/program.h"

@@ -10,6 +10,8 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/loader.h>
 
 #include "src/base/clock.h"
 

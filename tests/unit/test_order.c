@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include <stoke/order.h>
+#include <stoke/tools/order.h>
 
 static stoke_order shuffled(uint64_t count, uint64_t seed, uint64_t epoch)
 {

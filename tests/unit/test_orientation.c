@@ -2,6 +2,7 @@
  *
  * Photographs with a stored orientation (EXIF): which way up they come out beside their masks.
  */
+#include <stoke/tools/dataset.h>
 #include "tests/unit/fixture_pictures.h"
 #include "tests/unit/fixture_resolve.h"
 

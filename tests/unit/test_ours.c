@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-#include <stoke/output.h>
+#include <stoke/tools/output.h>
 
 #include "src/base/ours.h"
 #include "src/base/temporary.h"

@@ -6,7 +6,7 @@
 
 #include "src/base/mem.h"
 #include "src/train/run_log.h"
-#include <stoke/output.h>
+#include <stoke/tools/output.h>
 #include <stoke/image.h>
 #include <stoke/train.h>
 

@@ -2,6 +2,7 @@
  *
  * What a run settles from its data, and what it says about it: samples, size, batch, length, rates, name.
  */
+#include <stoke/tools/data.h>
 #include "tests/unit/fixture_resolve.h"
 
 #include "src/augment/pipeline.h"

@@ -14,7 +14,7 @@
 #include "src/base/mem.h"
 #include "src/base/retry.h"
 #include "src/net/files/pretrained_internal.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 
 enum { JSON_BYTES = 16 << 20 }; /* the index of b5 has 110 KB */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Times the checks (check.h): see <stoke/pixbench.h> for what is counted.
+ * Times the checks (check.h): see <stoke/tools/pixbench.h> for what is counted.
  */
 #include <stdio.h>
-#include <stoke/pixbench.h>
+#include <stoke/tools/pixbench.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -11,8 +11,8 @@
 #include "src/base/error.h"
 #include "src/tune/advice/advice_tables.h"
 #include "src/tune/decide/decide.h"
-#include <stoke/advise.h>
-#include <stoke/machine.h>
+#include <stoke/tools/advise.h>
+#include <stoke/tools/machine.h>
 #include <stoke/net.h>
 
 enum {

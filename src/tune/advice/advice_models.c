@@ -11,8 +11,9 @@
 #include "src/tune/decide/decide.h"
 #include "src/tune/advice/advice_tables.h"
 #include "src/tune/batch/sim_time.h"
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 #include <stoke/net.h>
+#include <stoke/tools/device.h>
 
 enum { EPOCHS = 100, BATCH_MOST = 32 };
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

@@ -13,8 +13,8 @@
 #ifndef STOKE_SRC_TUNE_DIAGNOSE_DIAGNOSE_H
 #define STOKE_SRC_TUNE_DIAGNOSE_DIAGNOSE_H
 
-#include <stoke/diagnose.h>
-#include <stoke/probe.h>
+#include <stoke/tools/diagnose.h>
+#include <stoke/tools/probe.h>
 
 /* ---- diagnose_load.c ---- */
 

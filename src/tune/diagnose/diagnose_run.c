@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "src/base/clock.h"
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

@@ -10,8 +10,8 @@
 #include <strings.h>
 
 #include <stoke/augment.h>
-#include <stoke/diagnose.h>
-#include <stoke/machine.h>
+#include <stoke/tools/diagnose.h>
+#include <stoke/tools/machine.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

@@ -2,7 +2,7 @@
  *
  * The graphics processors of the machine in one list, and what they have in common.
  */
-#include <stoke/probe.h>
+#include <stoke/tools/probe.h>
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
 #define STOKE_SRC_TUNE_OPTIMIZE_OPTIMIZE_H
 
 #include "src/tune/preflight/preflight.h"
-#include <stoke/advise.h>
-#include <stoke/optimize.h>
+#include <stoke/tools/advise.h>
+#include <stoke/tools/optimize.h>
 
 enum { STK_CHANGES = 32, STK_OPTIMIZE_REMARKS = 64 };
 

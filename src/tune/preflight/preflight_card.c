@@ -8,7 +8,7 @@
 
 #include "src/tune/decide/decide.h"
 #include "src/tune/preflight/preflight.h"
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 /* Below this share the card counts as idle, and saves power by a slower link. */
 static const double IDLE_PERCENT = 10;

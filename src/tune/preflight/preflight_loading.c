@@ -9,7 +9,7 @@
 
 #include "src/tune/decide/decide.h"
 #include "src/tune/preflight/preflight.h"
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 /* What Docker gives a container that asks for nothing. */
 static const double SHM_DEFAULT = 64.0 * 1024 * 1024;

@@ -14,7 +14,9 @@
 #include "src/settings/foreign.h"
 #include "src/settings/values.h"
 #include "src/tune/preflight/preflight.h"
-#include <stoke/train.h>
+#include <stoke/tools/train.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/upload.h>
 
 /* ---- ours ---- */
 

@@ -6,10 +6,10 @@
 #ifndef STOKE_SRC_TUNE_PREFLIGHT_RUN_CONFIG_H
 #define STOKE_SRC_TUNE_PREFLIGHT_RUN_CONFIG_H
 
-#include <stoke/config.h>
+#include <stoke/tools/config.h>
 #include <stoke/dataset.h>
 #include <stoke/net.h>
-#include <stoke/preflight.h>
+#include <stoke/tools/preflight.h>
 #include <stoke/train.h>
 #include <stoke/upload.h>
 
