@@ -8,7 +8,7 @@
 #include "cli/lib/card.h"
 #include "cli/lib/common.h"
 #include "cli/lib/settings.h"
-#include <stoke/advise.h>
+#include <stoke/tools/advise.h>
 
 #define GIB(bytes) ((double)(bytes) / (double)(UINT64_C(1) << 30))
 #define SPARE      (UINT64_C(1) << 30)

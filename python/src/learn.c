@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stoke/config.h>
-#include <stoke/findlr.h>
+#include <stoke/tools/config.h>
+#include <stoke/tools/findlr.h>
 
 #include "python/src/values.h"
 

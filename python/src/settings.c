@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <stoke/train.h>
+#include <stoke/tools/train.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/upload.h>
 
 /* clang-format off: one line each */
 static const struct {

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <stoke/chart.h>
-#include <stoke/report.h>
+#include <stoke/tools/chart.h>
+#include <stoke/tools/report.h>
 
 #include "python/src/values.h"
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stoke/net.h>
-#include <stoke/output.h>
-#include <stoke/preflight.h>
-#include <stoke/optimize.h>
+#include <stoke/tools/net.h>
+#include <stoke/tools/output.h>
+#include <stoke/tools/preflight.h>
+#include <stoke/tools/optimize.h>
 
 #include "python/src/values.h"
 

@@ -315,7 +315,7 @@ class Probe:
 
     @property
     def records(self) -> List[Dict[str, Any]]:
-        """The steps as stoke_step_record has them (include/stoke/record.h): moments in ns on one clock; what is missing is
+        """The steps as stoke_step_record has them (include/stoke/tools/record.h): moments in ns on one clock; what is missing is
         not known."""
         if self._clock is not None:
             self._clock.settle()

@@ -3,13 +3,13 @@
  * Python files as settings, on any bytes: what is read must lie inside the text and in the order of the file,
  * a value must be found by its path, and a change must prove right or be refused. Nothing is ever executed.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/settings/keys.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static void check_nodes(const stoke_yaml *yaml)
 {
@@ -22,7 +22,7 @@ static void check_nodes(const stoke_yaml *yaml)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(python)
 {
     stoke_yaml *yaml = NULL;
     stoke_error err = { 0 };

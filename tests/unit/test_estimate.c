@@ -4,7 +4,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include <stoke/advise.h>
+#include <stoke/tools/advise.h>
 #include <stoke/net.h>
 
 #define GIB ((double)(UINT64_C(1) << 30))
@@ -328,7 +328,7 @@ static void wrong_parameters(void **state)
     assert_string_equal(stoke_memory_term_name(STOKE_TERMS), "n/a");
 }
 
-int main(void)
+UNIT_GROUP(estimate)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(near_measured_peaks),

@@ -55,8 +55,7 @@ static int check_smallnet(const stoke_estimate_params *p, stoke_error *err)
 /* config is filled for a SegFormer only. */
 static int check(const stoke_estimate_params *p, stk_segformer_config *config, stoke_error *err)
 {
-    if (!p || p->struct_size != sizeof *p)
-        return stk_fail(err, STOKE_E_INVALID, "the parameters are not those of stoke_estimate_defaults");
+    if (!p || p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_estimate_defaults");
     if (!p->model)
         return stk_fail(err, STOKE_E_INVALID, "no model is named: b0, b1, b2, b3, b4, b5 or smallnet");
     const int r = stk_config_check_batch(p->batch, p->height, p->width, err);

@@ -2,9 +2,9 @@
  *
  * Estimates in words: the same for the command and for Python.
  */
-#include <stoke/advise.h>
+#include <stoke/tools/advise.h>
 #include <stoke/net.h>
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 
 static double gib(uint64_t bytes)
 {
