@@ -137,12 +137,18 @@ static int engine_new(py_engine **out, const stoke_data_params *params, stoke_er
     return STOKE_OK;
 }
 
+int py_engine_status(int status, const char *message)
+{
+    static const char setting[] = "augment: ";
+    return status == STOKE_E_NOTFOUND && !strncmp(message, setting, sizeof setting - 1) ? STOKE_E_INVALID
+                                                                                        : status;
+}
+
 /* What opening came to: gives the engine, or lets go of it. */
 static int opened(py_engine **out, py_engine *engine, int r, stoke_error *err)
 {
     if (r) {
-        /* The data was there: what was not found is a name in the settings, such as an op. */
-        if (engine->dataset && r == STOKE_E_NOTFOUND) r = err->code = STOKE_E_INVALID;
+        if (engine->dataset) r = err->code = py_engine_status(r, err->message); /* the data was there */
         py_engine_drop(engine);
         return r;
     }
