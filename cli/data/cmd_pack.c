@@ -149,7 +149,7 @@ static int run_cache(cli_call *call)
     int r = data.cache && *data.cache
                 ? STOKE_OK
                 : cli_error(&err, STOKE_E_INVALID, "name the folder of the cache: --out DIR");
-    if (!r) r = cli_open_dataset(call, &data, &dataset, &err);
+    if (!r) r = cli_open_settled(call, &data, &dataset, &err);
     unsigned threads = data.workers > 0 ? (unsigned)data.workers : 0;
     stoke_memory_sum memory = { 0 };
     if (!r) r = stoke_cache_fill_memory(dataset, &data, &threads, &memory, &err);
