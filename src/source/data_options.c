@@ -151,8 +151,7 @@ static const stoke_option table[] = {
       .argument = "FILE",
       .help = "Where bad samples are recorded, one line of JSON each; an empty text records none. Unless a "
               "file is named, `stoke train` puts the list into the run's folder, and `stoke find-lr`, `stoke "
-              "eval` "
-              "and `stoke verify` keep none" },
+              "eval`, `stoke verify` and `stoke pack` to shards keep none" },
     /* keeping decoded samples */
     { "cache", STOKE_OPT_STRING, FIELD(cache), .default_text = "", .argument = "DIR",
       .help = "Folder where decoded and resized samples are kept, for later epochs and runs; several "

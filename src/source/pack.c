@@ -19,6 +19,7 @@
 #include "src/base/retry.h"
 #include "src/source/dataset_internal.h"
 #include "src/source/pack_folder.h"
+#include "src/source/quarantine.h"
 #include "src/source/tar_write.h"
 
 enum { COPY_BYTES = 1 << 20 };
@@ -244,6 +245,7 @@ int stoke_pack(const stoke_dataset *dataset, const stoke_pack_params *params, st
         report->samples = k.plan.count;
         report->bytes = k.plan.bytes;
         report->replaced = k.folder.replaced;
+        stk_quarantine_unrecorded(k.plan.quarantine, report->unrecorded, sizeof report->unrecorded);
         report->bad = k.plan.bad, report->n_bad = k.plan.n_bad;
         k.plan.bad = NULL, k.plan.n_bad = 0; /* the report's now */
     }
