@@ -112,7 +112,7 @@ static int put_in_place(stoke_live *live, const char *path, stoke_error *err)
     if (there < 0 && !stoke_is_absent(errno))
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot be looked at", path);
     struct stat st;
-    const int taken = there >= 0 && fstat(there, &st) == 0 && S_ISREG(st.st_mode) &&
+    const int taken = there >= 0 && stk_fstat(there, &st) == 0 && S_ISREG(st.st_mode) &&
                       !stk_ours_begins(there, &magic, sizeof magic);
     if (there >= 0) close(there);
     if (taken)

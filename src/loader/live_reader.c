@@ -43,7 +43,7 @@ static int open_page(stoke_live_reader *reader, stoke_error *err)
     struct stat st;
     reader->fd = stk_open(reader->path, O_RDONLY, 0);
     if (reader->fd < 0) return no_page(reader->path, errno, err);
-    if (fstat(reader->fd, &st) != 0)
+    if (stk_fstat(reader->fd, &st) != 0)
         return stk_fail_errno(err, STOKE_E_IO, errno, "%s: cannot look at it", reader->path);
     if (!S_ISREG(st.st_mode))
         return stk_fail(err, STOKE_E_FORMAT, "%s: not a page of statistics, nor any other regular file",
