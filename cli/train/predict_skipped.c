@@ -44,8 +44,8 @@ static void count_file(skipped *s, const char *name)
 /* Links are not followed: a circle of them would have no end. */
 static void count_folder(skipped *s, const char *folder, int depth)
 {
-    DIR *dir = depth < DEEPEST ? opendir(folder) : NULL;
-    for (struct dirent *entry; dir && !cli_interrupted() && (entry = readdir(dir));) {
+    DIR *dir = depth < DEEPEST ? cli_opendir(folder) : NULL;
+    for (struct dirent *entry; dir && !cli_interrupted() && (entry = cli_readdir(dir));) {
         char path[CLI_PATH];
         struct stat st;
         if (*entry->d_name == '.') continue;

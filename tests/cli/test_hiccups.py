@@ -136,6 +136,9 @@ def other_commands():
     stoke('verify', SET, env=faulty(('open', 40, 1, 'EMFILE')))
     stoke('verify', SET, env=faulty(('pread', 40, 1, 'EIO')))
     stoke('pack', SET, '--out', path('packed'), '--quiet', env=faulty(('pread', 40, 1, 'EIO')))
+    for force in ([], ['--force']):
+        stoke('dump', SET, '--size', 16, '--batches', 1, '--out', path('dumped'), '--quiet', *force,
+              env=faulty(('readdir', 1, 1, 'EIO'), 'dumped'))
     stoke('show', SET, '--out', path('shown.png'), '--count', 4, '--quiet', env=faulty(('open', 60, 1, 'ENFILE')))
     stoke('hash', SET, *HASH, '--quiet', env=faulty(('thread', 1, 2, 'EAGAIN')))
 
