@@ -31,13 +31,13 @@ STOKE_API size_t stoke_image_bytes(uint32_t width, uint32_t height, uint8_t chan
 
 typedef enum stoke_format {
     STOKE_FORMAT_UNKNOWN = 0,
-    STOKE_FORMAT_JPEG,
-    STOKE_FORMAT_PNG,
-    STOKE_FORMAT_WEBP,
-    STOKE_FORMAT_TIFF
+#define STOKE_FORMAT(id, codec, extensions) STOKE_FORMAT_##id,
+#include <stoke/formats.def>
+#undef STOKE_FORMAT
+    STOKE_FORMATS
 } stoke_format;
 
-/* "jpeg", "png", "webp", "tiff" or "unknown". */
+/* "jpeg", "png", ... or "unknown". */
 STOKE_API const char *stoke_format_name(stoke_format format);
 
 /* True when the file name's extension is one the library reads (case-insensitive). */

@@ -95,6 +95,9 @@ STOKE_API int stoke_loader_create_beside(stoke_loader **out, const stoke_dataset
  * sample's. */
 STOKE_API int stoke_data_size(const stoke_dataset *dataset, const stoke_data_params *params, uint32_t size[2],
                               stoke_error *err);
+/* Workers that such settings give: as set; of auto, the cores that this process may use less consumer_cores,
+ * one at least. */
+STOKE_API uint32_t stoke_data_workers(const stoke_data_params *params);
 /* Stops the workers and frees everything, also batches that were not released. */
 STOKE_API void stoke_loader_destroy(stoke_loader **loader);
 
