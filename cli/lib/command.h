@@ -6,7 +6,7 @@
 #ifndef STOKE_CLI_LIB_COMMAND_H
 #define STOKE_CLI_LIB_COMMAND_H
 
-#include <stoke/stoke.h>
+#include <stoke/tools/tools.h>
 
 /* Exit codes: 0 done, 1 failed, 2 asked wrongly. 130 is what shells report for SIGINT (128 + its number). */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_MISUSE = 2, CLI_INTERRUPTED = 130 };
@@ -96,6 +96,24 @@ extern const cli_command *const cli_commands[];
 #undef CLI_COMMAND
 #undef CLI_SUBCOMMAND
 #undef CLI_HIDDEN
+
+/* Rows of a command's own options, after `#define OPTIONS the_struct`: an option is called as the member it
+ * fills. CLI_NUMBER is for INT, REAL and the like, CLI_TEXT for STRING, BYTES and SIZE; `standard` is the
+ * default. */
+#define CLI_OPTION(kind, member, ...)                                                                        \
+    {                                                                                                        \
+        .name = #member, .type = STOKE_OPT_##kind, .offset = offsetof(OPTIONS, member), __VA_ARGS__          \
+    }
+#define CLI_FLAG(member, text) CLI_OPTION(FLAG, member, .default_text = "false", .help = text)
+#define CLI_CHOICE(member, standard, words, text)                                                            \
+    CLI_OPTION(CHOICE, member, .default_text = standard, .choices = words, .help = text)
+#define CLI_NUMBER(kind, member, standard, low, high, word, text)                                            \
+    CLI_OPTION(kind, member, .default_text = standard, .min = low, .max = high, .argument = word,            \
+               .help = text)
+#define CLI_TEXT(kind, member, standard, word, text)                                                         \
+    CLI_OPTION(kind, member, .default_text = standard, .argument = word, .help = text)
+/* Of a command with the table `options`. */
+#define CLI_OWN_OPTIONS .options = options, .n_options = CLI_COUNT(options), .options_bytes = sizeof(OPTIONS)
 
 #define CLI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

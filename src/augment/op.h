@@ -8,7 +8,7 @@
 
 #include <stoke/augment.h>
 #include <stoke/common.h>
-#include <stoke/options.h>
+#include <stoke/tools/options.h>
 
 #include "src/base/rng.h"
 

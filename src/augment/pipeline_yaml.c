@@ -13,7 +13,7 @@
 #include "src/augment/pipeline.h"
 
 #include <stdio.h>
-#include <stoke/data.h>
+#include <stoke/tools/data.h>
 #include <string.h>
 
 #include "src/base/error.h"

@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <stoke/output.h>
+#include <stoke/tools/output.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>

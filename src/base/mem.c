@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/base/mem.h"
 
+#include <stoke/common.h>
+
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <stoke/common.h>
 #include <string.h>
 
 #include "src/base/error.h"
@@ -16,6 +18,9 @@
 #endif
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+#include "src/base/retry.h"
 
 /* Below it a block of the heap does. Where a sanitizer watches all are: it does not see past the end of a
  * mapping. */
@@ -39,6 +44,7 @@ static int may_allocate(void)
     int64_t left = atomic_load_explicit(&fail_after, memory_order_relaxed);
     if (left >= 0 && atomic_fetch_sub(&fail_after, 1) <= 0) {
         atomic_store(&fail_after, 0);
+        stk_wait_in_vain();
         return 0;
     }
     return 1;
@@ -50,19 +56,41 @@ static void *counted(void *pointer)
     return pointer;
 }
 
+/* More than the machine has does not come by waiting. */
+static int may_come(size_t bytes)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages <= 0 || page <= 0 || bytes / (size_t)page < (size_t)pages;
+}
+
+/* What others hold for a moment is waited for. */
+#define PATIENTLY(pointer, bytes, call)                                                                      \
+    for (stoke_patience patience = { 0 };                                                                    \
+         !(pointer = (call)) && may_come(bytes) && stoke_again(&patience, ENOMEM);)
+
 void *stk_alloc(size_t bytes)
 {
-    return may_allocate() ? counted(malloc(bytes ? bytes : 1)) : NULL;
+    void *pointer;
+    if (!may_allocate()) return NULL;
+    PATIENTLY(pointer, bytes, malloc(bytes ? bytes : 1));
+    return counted(pointer);
 }
 
 void *stk_calloc(size_t count, size_t bytes)
 {
-    return may_allocate() ? counted(calloc(count ? count : 1, bytes ? bytes : 1)) : NULL;
+    void *pointer;
+    size_t all;
+    if (!stk_mul(count, bytes, &all) || !may_allocate()) return NULL;
+    PATIENTLY(pointer, all, calloc(count ? count : 1, bytes ? bytes : 1));
+    return counted(pointer);
 }
 
 void *stk_realloc(void *pointer, size_t bytes)
 {
-    return may_allocate() ? counted(realloc(pointer, bytes ? bytes : 1)) : NULL;
+    void *moved;
+    if (!may_allocate()) return NULL;
+    PATIENTLY(moved, bytes, realloc(pointer, bytes ? bytes : 1));
+    return counted(moved);
 }
 
 char *stk_strdup(const char *text)
@@ -82,7 +110,9 @@ void *stk_alloc_aligned(size_t bytes, size_t alignment)
     size_t rounded;
     if (!stk_add(bytes, alignment - 1, &rounded) || !may_allocate()) return NULL;
     rounded -= rounded % alignment;
-    return counted(aligned_alloc(alignment, rounded ? rounded : alignment));
+    void *pointer;
+    PATIENTLY(pointer, rounded, aligned_alloc(alignment, rounded ? rounded : alignment));
+    return counted(pointer);
 }
 
 /* Whole huge pages at their own addresses, or the kernel has no use for the advice. What is mapped too much
@@ -111,7 +141,9 @@ void *stk_alloc_pages(size_t bytes)
 {
     if (bytes < PAGES_FROM) return stk_alloc_aligned(bytes, PAGE);
     if (bytes > SIZE_MAX - LARGEST_PAGE || !may_allocate()) return NULL;
-    return counted(map_huge(whole_pages(bytes)));
+    void *pages;
+    PATIENTLY(pages, bytes, map_huge(whole_pages(bytes)));
+    return counted(pages);
 }
 
 void stk_free_pages(void *pages, size_t bytes)
@@ -246,8 +278,8 @@ int stoke_memory_text(const stoke_memory_sum *sum, char *text, size_t size)
 
 int stk_memory_refuse(const stoke_memory_sum *least, const char *who, const char *instead, stoke_error *err)
 {
-    /* What the process itself holds differs by up to 0.2 MB from one start to the next. */
-    enum { UNSTEADY = 1 << 18 };
+    /* What the process itself holds differs from one start to the next: by 0.3 MiB among 60. */
+    enum { UNSTEADY = 3 << 17 };
     char text[768];
     const double total = (double)stoke_memory_total(least);
     const double will_do = ceil((total * 1.005 + UNSTEADY) / (1 << 20) * 10) / 10;

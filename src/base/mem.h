@@ -11,6 +11,7 @@
 #include <stoke/common.h>
 #include <stoke/memory.h>
 
+/* Want of memory that passes is waited for, by the rule of retry.h. */
 void *stk_alloc(size_t bytes); /* uninitialised; NULL on failure; 0 bytes gives a valid pointer */
 void *stk_calloc(size_t count, size_t bytes);   /* zeroed, product checked */
 void *stk_realloc(void *pointer, size_t bytes); /* old block stays valid on failure */
@@ -38,7 +39,8 @@ typedef struct stk_mem_counts {
 } stk_mem_counts;
 stk_mem_counts stk_mem_count(void);
 
-/* Test hook: let `after` more allocations succeed, then fail every one; negative = never fail. */
+/* Test hook: let `after` more allocations succeed, then fail every one; negative = never fail. Nobody
+ * waits for those that fail so. */
 void stk_mem_fail_after(int64_t after);
 
 /* A buffer that only grows: worker scratch. `data` is 64-byte aligned. Large ones are pages of their own:
@@ -56,6 +58,9 @@ int stk_mul(size_t a, size_t b, size_t *result);
 int stk_add(size_t a, size_t b, size_t *result);
 
 /* What is said where memory_limit is too low. */
+
+/* Code of codecs and C library that is mapped when the first sample touches it, in every plan: 0.4-0.9 MB. */
+enum { STK_CODE_BYTES = 1 << 20 };
 
 /* STOKE_E_LIMIT for a sum beyond its limit. `least` is the least that will do: its terms are shown, and a
  * memory_limit that is accepted. `who` needs it ("the loader"); `instead` is what else a person can do. */

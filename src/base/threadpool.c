@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,10 +28,6 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
-
-#include "src/base/error.h"
-#include "src/base/mem.h"
-#include "src/base/retry.h"
 
 /* How often a thread looks before it sleeps: about 30 us, more than the gap between two operations of a step,
  * and less than a core would miss when a loader wants it. */

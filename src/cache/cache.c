@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <xxhash.h>
+#include <stoke/tools/image.h>
 
 #include "src/base/error.h"
 #include "src/cache/layout.h"

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <xxhash.h>
+#include <stoke/tools/image.h>
 
 #include "src/base/error.h"
 

@@ -3,7 +3,7 @@
  * Pictures as files that are the same bytes on every machine. PNG: fixed filter, fixed level, no time stamp.
  * JPEG: baseline, integer DCT, 4:2:0 for colour, standard Huffman tables.
  */
-#include <stoke/image.h>
+#include <stoke/tools/image.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <spng.h>
 #include <stdio.h>
 #include <jpeglib.h> /* needs FILE */
-#include <stoke/output.h>
+#include <stoke/tools/output.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

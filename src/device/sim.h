@@ -8,7 +8,7 @@
 #define STOKE_SRC_DEVICE_SIM_H
 
 #include <stoke/common.h>
-#include <stoke/device.h>
+#include <stoke/tools/device.h>
 
 #include "src/device/device.h"
 

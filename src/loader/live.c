@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>

@@ -8,7 +8,8 @@
 #include "src/loader/memory_plan.h"
 
 #include <stdio.h>
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/loader.h>
 
 #include "src/base/error.h"
 #include "src/base/machine.h"

@@ -27,8 +27,6 @@ int stk_probe_set(stk_probe *probe, const stk_loader_config *config, stoke_error
 int stk_probe_files(stk_probe *probe, const stk_loader_config *config, const stoke_sample *files,
                     uint64_t count, stoke_error *err);
 
-/* Code of codecs and C library that is mapped when the first sample touches it: 0.4-0.9 MB. */
-enum { STK_CODE_BYTES = 1 << 20 };
 /* Touched stack and allocator arena of a thread, measured 120-200 KB. */
 enum { STK_THREAD_BYTES = 256 * 1024 };
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
+#include <stoke/tools/loader.h>
 
 #include "src/base/error.h"
 #include "src/base/json_read.h"

@@ -6,9 +6,10 @@
 
 #include <limits.h>
 #include <stdlib.h>
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 #include <string.h>
 #include <xxhash.h>
+#include <stoke/tools/dataset.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
@@ -89,9 +90,7 @@ static int given(const char *text)
 
 static int check_params(const stoke_data_params *p, stoke_error *err)
 {
-    if (p->struct_size != sizeof *p)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "data params do not come from stoke_data_defaults() of this version");
+    if (p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_data_defaults");
     if (given(p->data) + given(p->images) + given(p->list) != 1)
         return stk_fail(err, STOKE_E_INVALID, "give exactly one of data, images and list%s",
                         given(p->data) + given(p->images) + given(p->list) ? "" : " (none is given)");

@@ -3,7 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 #include <string.h>
 
 #include "src/base/error.h"
@@ -329,8 +329,8 @@ static int suggest_map(const stk_mask_tally *const counts[2], int64_t ignored, u
 }
 
 /* Nothing is wrong with any file where every pixel of the foreground is 255. */
-void stk_judge_ignored(const stoke_data_params *params, const stk_mask_tally *const counts[2], stk_say_fn *say,
-                       void *context)
+void stk_judge_ignored(const stoke_data_params *params, const stk_mask_tally *const counts[2],
+                       stk_say_fn *say, void *context)
 {
     uint64_t total = 0, ignored = 0;
     uint32_t occurring = 0, listed = 0; /* classes that occur; those of them below `classes` */

@@ -72,8 +72,8 @@ void stk_judge_ignore(const stoke_data_params *params, int64_t classes, stk_say_
 int stk_ignores_a_class(const stoke_data_params *params);
 
 /* More than half is ignored and a class is missing: hardly meant. counts: by class. */
-void stk_judge_ignored(const stoke_data_params *params, const stk_mask_tally *const counts[2], stk_say_fn *say,
-                       void *context);
+void stk_judge_ignored(const stoke_data_params *params, const stk_mask_tally *const counts[2],
+                       stk_say_fn *say, void *context);
 
 /* STOKE_E_LABEL for a mask that is a colour picture: lists its colours and the lines to write. */
 int stk_judge_colors(const stoke_data_params *params, const stoke_sample *sample, stoke_error *err);

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <stoke/dataset.h>
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
+#include <stoke/tools/image.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>

@@ -6,7 +6,7 @@
 #define STOKE_SRC_SOURCE_PACK_INTERNAL_H
 
 #include <limits.h>
-#include <stoke/pack.h>
+#include <stoke/tools/pack.h>
 
 #include "src/base/mem.h"
 

@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <stoke/image.h>
+#include <stoke/tools/image.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>

@@ -3,7 +3,7 @@
  * Reads a whole set and says what is wrong with it. Memory: per thread one decoder and one tally, and a line
  * for every bad file.
  */
-#include <stoke/dataset.h>
+#include <stoke/tools/dataset.h>
 
 #include <pthread.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ typedef struct stk_verify_result {
     stoke_labels *values; /* every value as it is; NULL: there is a map, and tallies count classes */
     stk_verify_sums sums;
     stk_mask_tally *tally, *odd; /* of good masks; of those with values that are no class */
-    pthread_mutex_t lock;   /* of the bad lines */
+    pthread_mutex_t lock;        /* of the bad lines */
     stk_verify_bad_line *bad;
     size_t n_bad, bad_capacity;
 } stk_verify_result;

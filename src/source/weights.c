@@ -30,7 +30,7 @@ typedef struct balance {
     const stoke_data_params *params;
     stoke_labels *labels;
     presence *of;         /* by sample; each written by the one thread that read it */
-    stk_mask_tally *sum;       /* filled by the calling thread */
+    stk_mask_tally *sum;  /* filled by the calling thread */
     pthread_mutex_t lock; /* of the arena and what follows */
     stk_string_arena arena;
     uint64_t bad_id; /* the first mask that could not be read, whichever thread met it */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/train/log_lines.h"
+#include "src/train/log_writer.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,7 +11,9 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/source/split.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/dataset.h>
 
 enum {
     FEWEST_SPLIT = 5 /* samples; of fewer, none can be spared for validation */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <stoke/labels.h>
+#include <stoke/tools/labels.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

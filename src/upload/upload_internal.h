@@ -35,8 +35,8 @@
 #define STOKE_SRC_UPLOAD_UPLOAD_INTERNAL_H
 
 #include <pthread.h>
-#include <stoke/trace.h>
-#include <stoke/upload.h>
+#include <stoke/tools/trace.h>
+#include <stoke/tools/upload.h>
 
 #include "src/device/device.h"
 #include "src/loader/loader.h"

@@ -5,12 +5,14 @@
 #include "src/base/error.h"
 
 #include <stdio.h>
-#include <stoke/live.h>
+#include <stoke/tools/live.h>
+#include <stoke/tools/upload.h>
 
 #include "src/base/clock.h"
 #include "src/base/mem.h"
 #include "src/loader/loader.h"
 #include "src/upload/upload_internal.h"
+#include <stoke/tools/loader.h>
 
 int stoke_upload_record(stoke_upload *upload, size_t steps, stoke_error *err)
 {

@@ -5,7 +5,7 @@
  */
 #include "tests/unit/fixture_run.h"
 
-#include "src/net/ops/attention.h"
+#include "src/net/ops/ops.h"
 
 static size_t width_of(const stk_attention *s)
 {
@@ -320,7 +320,7 @@ static void forward_without_sums(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(attention)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches_the_oracle),

@@ -10,11 +10,11 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <xxhash.h>
+#include <stoke/tools/net.h>
 
 #include "src/base/mem.h"
 #include "src/net/files/safetensors.h"
-#include "src/train/checkpoint_info.h"
-#include "src/train/net_arrays.h"
+#include "src/train/checkpoint.h"
 
 enum { SIZE = 32, BATCH = 2, CLASSES = 3 };
 static const char IDENTITY[] = "model=b0\nlr=0.001\nnames=\"sky\", \\ r\xc3\xb6"
@@ -686,7 +686,7 @@ static void survives_without_memory(void **state)
     drop_target(&t);
 }
 
-int main(void)
+UNIT_GROUP(checkpoint)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(fp32_comes_back),
@@ -708,5 +708,5 @@ int main(void)
         unit_test_with_folder(full_disk_keeps_the_old_state),
         unit_test_with_folder(survives_without_memory),
     };
-    return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/fixture_run.h"
 
-#include "src/net/ops/conv.h"
+#include "src/net/ops/ops.h"
 
 static stk_conv_patches patches_of(uint32_t batch, uint32_t height, uint32_t width, uint32_t channels,
                                    uint32_t kernel, uint32_t stride, uint32_t padding)
@@ -230,7 +230,7 @@ static void backward_of_many_lines(void **state)
     check_backward(&apart, STK_CPU_C, STK_F32, 1);
 }
 
-int main(void)
+UNIT_GROUP(conv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_the_patches),      cmocka_unit_test(pictures_in_planes),

@@ -9,7 +9,6 @@
 #include <math.h>
 
 #include "src/base/mem.h"
-#include "src/report/crc32c.h"
 #include "src/report/events.h"
 #include "tests/unit/fixture_events.h"
 
@@ -105,7 +104,7 @@ static void survives_without_memory(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(events)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(crc_is_castagnoli),
@@ -113,5 +112,5 @@ int main(void)
         unit_test_with_folder(what_is_no_png_is_refused),
         unit_test_with_folder(survives_without_memory),
     };
-    return cmocka_run_group_tests_name("events", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

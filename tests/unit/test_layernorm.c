@@ -4,7 +4,7 @@
  */
 #include "tests/unit/fixture_run.h"
 
-#include "src/net/ops/layernorm.h"
+#include "src/net/ops/ops.h"
 
 typedef struct shape {
     size_t rows;
@@ -247,7 +247,7 @@ static void gradients_add_up_or_are_left_out(void **state)
     free_data(&d);
 }
 
-int main(void)
+UNIT_GROUP(layernorm)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches_the_oracle),

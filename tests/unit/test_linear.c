@@ -6,7 +6,7 @@
  */
 #include "tests/unit/fixture_run.h"
 
-#include "src/net/ops/linear.h"
+#include "src/net/ops/ops.h"
 
 enum { SEED = 20261117 };
 
@@ -572,7 +572,7 @@ static void small_products(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(linear)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forward_is_the_product_and_its_finish),

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 
 #include "src/base/mem.h"
-#include "src/net/files/pretrained_internal.h"
+#include "src/net/files/pretrained.h"
 
 enum { CLASSES = 5, BATCHES = 4321 };
 
@@ -738,7 +738,7 @@ static void survives_without_memory(void **state)
     expect_loaded(folder);
 }
 
-int main(void)
+UNIT_GROUP(pretrained)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(saved_comes_back),
@@ -760,5 +760,5 @@ int main(void)
         unit_test_with_folder(unwritable_folders_are_told),
         unit_test_with_folder(survives_without_memory),
     };
-    return cmocka_run_group_tests_name("pretrained", tests, make_weights, free_weights);
+    return cmocka_run_group_tests(tests, make_weights, free_weights);
 }
