@@ -72,7 +72,7 @@ int cli_open_dataset(const cli_call *call, const stoke_data_params *data, stoke_
     if (r) return r;
     char unread[256];
     if (*stoke_dataset_unread(*out, unread, sizeof unread) && call->command != &cli_verify)
-        cli_say(call, "left out: %s; JPEG, PNG, WebP and TIFF are read", unread);
+        cli_say(call, "left out: %s; " STOKE_FORMATS_AND " are read", unread);
     size_t notes = stoke_dataset_notes(*out);
     if (notes && call->command != &cli_verify) {
         stoke_note first = stoke_dataset_note(*out, 0);

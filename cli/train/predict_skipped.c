@@ -71,5 +71,5 @@ void predict_say_skipped(const cli_call *call, const char *const *folders, int c
                       (unsigned long long)s.kind[i].count, s.kind[i].ending);
     if (s.others && n < (int)sizeof text)
         snprintf(text + n, sizeof text - (size_t)n, "%s%s", n ? ", " : "", STOKE_COUNT(s.others, "other"));
-    if (*text) cli_say(call, "left out, as JPEG, PNG, WebP and TIFF are read: %s", text);
+    if (*text) cli_say(call, "left out, as " STOKE_FORMATS_AND " are read: %s", text);
 }

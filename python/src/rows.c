@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stoke/tools/machine.h>
 
 #include "python/src/batch.h"
 #include "python/src/engine.h"
@@ -274,13 +273,11 @@ static PyObject *rows_running(PyObject *self, void *closure)
     static const char *const orders[] = { "shuffle", "sequential", "weighted", "balanced" };
     static const char *const policies[] = { "replace", "skip", "stop" };
     const stoke_data_params *p = &((rows_object *)self)->settings.params;
-    const int64_t consumer = p->consumer_cores < 0 ? 1 : p->consumer_cores;
-    const int64_t cores = (int64_t)stoke_machine_cores().usable - consumer;
     return Py_BuildValue(
         "{s:L,s:s,s:L,s:L,s:L,s:L,s:i,s:L,s:L,s:s,s:s}", "batch", (long long)(p->batch < 0 ? 8 : p->batch),
         "order", orders[p->order], "seed", (long long)p->seed, "epoch", (long long)p->epoch, "rank",
         (long long)p->rank, "world", (long long)p->world, "drop_last", p->drop_last, "workers",
-        (long long)(p->workers < 0 ? (cores > 1 ? cores : 1) : p->workers), "prefetch",
+        (long long)stoke_data_workers(p), "prefetch",
         (long long)p->prefetch, "policy", policies[p->policy], "max_bad", p->max_bad ? p->max_bad : "");
 }
 
