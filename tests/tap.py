@@ -1,7 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TAP for tests written in Python: run([(name, function), ...]); an exception fails the test, Skip skips it."""
+"""TAP for tests written in Python: run([(name, function), ...]); an exception fails the test, Skip skips it.
+
+STOKE_TEST_ROUNDS says how much a test tries that tries the same many times or at random moments: nothing is what `make test` has time
+for, `full` is what .ci/run tries, and a number is that many rounds. STOKE_TEST_PART=2/3 runs the second of three parts of a program whose
+tests do not need each other, so that no program is long and two cores are busy to the end.
+"""
+import os
 import sys
 import traceback
+
+ROUNDS = os.environ.get('STOKE_TEST_ROUNDS', '')
+FULL = ROUNDS != ''
+
+
+def rounds(few, full):
+    """How often something is tried."""
+    return int(ROUNDS) if ROUNDS.isdigit() else full if FULL else few
+
+
+def part(tests):
+    """Those of the tests that are this part's."""
+    number, _, count = os.environ.get('STOKE_TEST_PART', '1/1').partition('/')
+    return tests[int(number) - 1::int(count)]
 
 
 class Skip(Exception):

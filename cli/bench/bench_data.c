@@ -12,7 +12,7 @@
 #include "cli/bench/bench.h"
 #include "cli/bench/bench_live.h"
 #include "cli/lib/output.h"
-#include <stoke/probe.h>
+#include <stoke/tools/probe.h>
 
 typedef struct bench_options {
     double seconds;

@@ -81,6 +81,7 @@ static void print_json(const char *out, const stoke_pack_report *report, double 
     stoke_json_close(&json);
     stoke_json_real(&json, "seconds", report->seconds);
     stoke_json_real(&json, "mb_per_s", rate);
+    cli_json_memory(&json, &report->memory);
     stoke_json_close(&json);
 }
 
@@ -205,6 +206,9 @@ static int run(cli_call *call)
     params.shard_bytes = o->shard_size;
     params.shard_samples = (uint64_t)o->shard_samples;
     params.force = o->force;
+    params.memory_limit = call->data.memory_limit;
+    params.planned = cli_memory_planned;
+    params.planned_context = call;
     /* There is nothing to replace a sample by: either it is left out, or somebody should know. */
     params.skip_bad = call->data.policy == STOKE_POLICY_SKIP;
     int r = o->out ? STOKE_OK : cli_error(&err, STOKE_E_INVALID, "name the folder for the shards: --out DIR");

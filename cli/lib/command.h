@@ -6,7 +6,7 @@
 #ifndef STOKE_CLI_LIB_COMMAND_H
 #define STOKE_CLI_LIB_COMMAND_H
 
-#include <stoke/stoke.h>
+#include <stoke/tools/tools.h>
 
 /* Exit codes: 0 done, 1 failed, 2 asked wrongly. 130 is what shells report for SIGINT (128 + its number). */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_MISUSE = 2, CLI_INTERRUPTED = 130 };

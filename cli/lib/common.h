@@ -52,8 +52,8 @@ stoke_error cli_with_flags(const cli_call *call, const stoke_error *err);
  * STOKE_E_INVALID, a file that is missing or cannot be read keeps its code. Returns the code. */
 int cli_blame(stoke_error *err, const char *file);
 
-/* printf for people: what comes from files arrives as text that no terminal obeys (<stoke/terminal.h>). The
- * house rules allow no other printf here. */
+/* printf for people: what comes from files arrives as text that no terminal obeys (<stoke/tools/terminal.h>).
+ * The house rules allow no other printf here. */
 void cli_print(const char *format, ...) STOKE_PRINTF(1, 2);
 
 /* Lines for people on stderr, printed likewise; silent with --quiet. */
@@ -77,6 +77,7 @@ void cli_return_memory(void);
 stoke_memory_sum cli_loader_memory(const stoke_memory_plan *plan);
 /* What the command will take, before it takes it: the sum, or all of its terms. */
 void cli_say_memory(const cli_call *call, const stoke_memory_sum *sum);
+void cli_memory_planned(void *call, const stoke_memory_sum *sum); /* the same for who is called back */
 void cli_say_memory_terms(const cli_call *call, const stoke_memory_sum *sum);
 /* The same as "plan": bytes, and the terms of the sum; nothing for an empty one. */
 void cli_json_memory(stoke_json *json, const stoke_memory_sum *sum);

@@ -12,7 +12,7 @@
 #ifndef STOKE_CLI_LIB_FACTS_H
 #define STOKE_CLI_LIB_FACTS_H
 
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 typedef enum cli_fact_kind {
     CLI_FACT_END,

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include <stoke/retry.h>
+#include <stoke/tools/retry.h>
 
 static int look(const char *path, struct stat *st, int flags)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Files that the command opens and looks at by itself, by the library's rule: what may pass is tried again
- * (<stoke/retry.h>). -1 with errno, as the calls they are named after.
+ * (<stoke/tools/retry.h>). -1 with errno, as the calls they are named after.
  */
 #ifndef STOKE_CLI_LIB_RETRY_H
 #define STOKE_CLI_LIB_RETRY_H

@@ -8,9 +8,9 @@
 #include <stdio.h>
 
 #include "cli/lib/page.h"
-#include <stoke/live.h>
-#include <stoke/monitor.h>
-#include <stoke/probe.h>
+#include <stoke/tools/live.h>
+#include <stoke/tools/monitor.h>
+#include <stoke/tools/probe.h>
 
 /* ---- monitor_frame.c ---- */
 

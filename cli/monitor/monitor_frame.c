@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 
 #define RED    "\033[31m"
 #define GREEN  "\033[32m"

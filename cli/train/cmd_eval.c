@@ -361,11 +361,6 @@ static void print_result(const cli_call *call, const stoke_trained *trained, con
         cli_say(call, "next: --out DIR writes the confusion matrix and the worst pictures");
 }
 
-static void say_memory(void *context, const stoke_memory_sum *sum)
-{
-    cli_say_memory(context, sum);
-}
-
 static int evaluate(cli_call *call, const stoke_trained *trained, stoke_eval_report *report, stoke_error *err)
 {
     const eval_options *o = call->options;
@@ -380,7 +375,7 @@ static int evaluate(cli_call *call, const stoke_trained *trained, stoke_eval_rep
     cli_say(call, "%s on %s, split %s: %s", stoke_trained_weights(trained), set_name(&call->data),
             splits[call->data.split], STOKE_COUNT(count, "picture"));
     stoke_eval_params params = params_of(call, trained, o->out ? picture : NULL);
-    params.planned = say_memory;
+    params.planned = cli_memory_planned;
     params.planned_context = (void *)call;
     stoke_progress *progress = cli_progress_begin(call, "evaluating", "pictures");
     r = stoke_evaluate_set(&call->data, &params, cli_progress_update, progress, report, err);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <stoke/tools/upload.h>
 
 /* The memory of a slot: one count is the ring's, one the lease's. */
 typedef struct py_block {

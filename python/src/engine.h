@@ -24,7 +24,8 @@
 #define STOKE_PYTHON_SRC_ENGINE_H
 
 #include <stoke/upload.h>
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
+#include <stoke/tools/loader.h>
 
 #include "python/src/hold.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which sample stands at which position of an epoch, and how an epoch is cut into batches: <stoke/order.h>
- * for Python.
+ * Which sample stands at which position of an epoch, and how an epoch is cut into batches:
+ * <stoke/tools/order.h> for Python.
  */
-#include <stoke/order.h>
+#include <stoke/tools/order.h>
 
 #include "python/src/extension.h"
 

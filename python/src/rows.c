@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * _stoke.Rows: batches from pictures in memory (<stoke/rows.h>). stokehold/augment.py and dataset.py make of
- * it what people use.
+ * _stoke.Rows: batches from pictures in memory (<stoke/tools/rows.h>). stokehold/augment.py and dataset.py
+ * make of it what people use.
  *
  * Batches may outlive the object: what they need has a count of its own. Rows of a batch are put by any
  * thread, without the GIL while pixels are worked on.
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "python/src/batch.h"
 #include "python/src/pinned.h"

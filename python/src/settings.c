@@ -7,7 +7,9 @@
 
 #include <string.h>
 
-#include <stoke/train.h>
+#include <stoke/tools/train.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/upload.h>
 
 /* clang-format off: one line each */
 static const struct {

@@ -4,10 +4,10 @@ import os
 import re
 import sys
 import time
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
-from . import _stoke
+from . import _stoke, _words
 from ._errors import in_python
 from ._progress import Progress
 from ._trial import CpuTrials, CudaTrials, Recipe, batch_said
@@ -252,7 +252,9 @@ def auto_optimize_config(src: Path, dst: Optional[Path] = None, *, gpu: Optional
 
 @dataclass(frozen=True)
 class Estimate:
-    """Memory of a training in bytes: by terms, in all, and the range that the figures behind it leave."""
+    """Memory of a training in bytes: by terms, in all, and the range that the figures behind it leave. Of torch also what its
+    allocator counts (allocated: tensors; reserved_low, reserved_high), and card, what nvidia-smi shows of a card with a desktop
+    on it and CUDA before 11.7. It prints as a table."""
 
     bytes: Dict[str, int]
     total: int
@@ -262,7 +264,16 @@ class Estimate:
     parameters: int
     source: str
     largest_batch: int
+    allocated: int
+    reserved_low: int
+    reserved_high: int
+    card: int
+    subject: str = field(repr=False)
+    verdict: str = field(repr=False)
     assumed: Tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return _words.estimate_text(self)
 
 
 _OPTIMIZERS = {"adamw": 0, "sgd": 1}
@@ -327,11 +338,13 @@ class Recommendation:
 
 @dataclass(frozen=True)
 class Advice:
-    """Settings to start from; memory is the card's, 0 without one."""
+    """Settings to start from, and the times and scores that are usual with them; memory is the card's, 0 without one. It prints as
+    a table."""
 
     subject: str
     memory: int
     lines: Tuple[Recommendation, ...]
+    expected: Tuple[Recommendation, ...]
     remark: str
 
     def __getitem__(self, key: str) -> str:
@@ -341,6 +354,9 @@ class Advice:
                 return line.value
         raise KeyError(key)
 
+    def __str__(self) -> str:
+        return _words.advice_text(self)
+
 
 def recommend(gpu: Optional[str] = None, *, memory: Optional[int] = None, task: Optional[str] = None, cores: Optional[int] = None,
               ranks: Optional[int] = None) -> Advice:
@@ -349,7 +365,8 @@ def recommend(gpu: Optional[str] = None, *, memory: Optional[int] = None, task: 
         recommend("rtx3090")["batch_size"]
     """
     found = _stoke.recommend(_given({"gpu": gpu, "memory": memory, "task": task, "cores": cores, "ranks": ranks}))
-    return _take(Advice, found, lines=tuple(Recommendation(*line) for line in found["lines"]))
+    return _take(Advice, found, lines=tuple(Recommendation(*line) for line in found["lines"]),
+                 expected=tuple(Recommendation(*line) for line in found["expected"]))
 
 
 # ---- before a training starts ----
@@ -366,32 +383,45 @@ class CheckLine:
     figure: str
     fix: str
 
+    def __str__(self) -> str:
+        return _words.check_line(self)
+
 
 @dataclass(frozen=True)
 class CheckResult:
-    """All of them. `ok` is False when something will stop the training."""
+    """All of them. `ok` is False when something will stop the training. engine: "torch", or "native" for a file of `stoke train`;
+    no_card: why no card is seen here. It prints as the list of `stoke check`."""
 
     lines: Tuple[CheckLine, ...]
     dialect: str
+    config: str
+    engine: str
+    no_card: str
 
     @property
     def ok(self) -> bool:
         """Nothing failed."""
         return all(line.verdict != "fail" for line in self.lines)
 
+    def __str__(self) -> str:
+        return _words.check_text(self)
 
-def check(config: Optional[Path] = None, *, data: Optional[Path] = None, model: Optional[str] = None,
+
+def check(config: Path, *, data: Optional[Path] = None, model: Optional[str] = None,
           classes: Optional[int] = None, ranks: Optional[int] = None) -> CheckResult:
     """What of a settings file does not go with this machine and these data.
 
+        print(check("configs/train.yaml"))
         for line in check("configs/train.yaml").lines:
-            if line.verdict != "pass":
+            if line.verdict == "fail":
                 print(line.title, line.figure, line.fix)
     """
-    found = _stoke.check(_given({"config": config and os.fspath(config), "data": data and os.fspath(data), "model": model,
+    config = os.fspath(config)
+    found = _stoke.check(_given({"config": config, "data": data and os.fspath(data), "model": model,
                                  "classes": classes, "ranks": ranks}))
     lines = (CheckLine(*line) for line in found["lines"])
-    return CheckResult(lines=tuple(_with_versions(line) if line.key == "versions" else line for line in lines), dialect=found["dialect"])
+    lines = tuple(_with_versions(line) if line.key == "versions" else line for line in lines)
+    return _take(CheckResult, found, lines=lines, config=config)
 
 
 def _with_versions(line: CheckLine) -> CheckLine:
@@ -457,6 +487,9 @@ class MonitorSummary:
     verdict: str
     next: str
     why: str
+
+    def __str__(self) -> str:
+        return _words.monitor_text(self)
 
 
 def _figures(found: Mapping[str, Any]) -> Dict[str, Any]:

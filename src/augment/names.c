@@ -3,6 +3,7 @@
  * Names of ops and presets in messages: the one that was probably meant, and all there are.
  */
 #include <string.h>
+#include <stoke/tools/augment.h>
 
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"

@@ -7,7 +7,7 @@
 #define STOKE_SRC_AUGMENT_OP_H
 
 #include <stoke/augment.h>
-#include <stoke/options.h>
+#include <stoke/tools/options.h>
 
 #include "src/augment/draft.h"
 #include "src/base/rng.h"

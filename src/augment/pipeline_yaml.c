@@ -18,7 +18,7 @@
 #include "src/base/error.h"
 #include "src/base/option_table.h"
 #include "src/settings/own.h"
-#include <stoke/data.h>
+#include <stoke/tools/data.h>
 
 typedef struct reader {
     const stoke_yaml *yaml;

@@ -2,7 +2,7 @@
  *
  * Plans in words.
  */
-#include <stoke/augment_plan.h>
+#include <stoke/tools/augment.h>
 
 const char *stoke_color_name(stoke_color_kind kind)
 {

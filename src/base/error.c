@@ -92,6 +92,11 @@ int stk_is_want(int status)
     return status == STOKE_E_NOMEM || status == STOKE_E_RESOURCES;
 }
 
+int stk_fail_struct(stoke_error *err, const char *maker)
+{
+    return stk_fail(err, STOKE_E_INVALID, "struct_size: begin with %s() of this version", maker);
+}
+
 int stk_fail_again(stoke_error *err, int code, const char *message)
 {
     if (!err) return code;

@@ -8,8 +8,8 @@
 #include <stoke/common.h>
 
 /* Fills err (may be NULL) and returns code, so that `return stk_fail(err, STOKE_E_IO, "...")` reads well.
- * Text of string arguments is made safe for a terminal here (<stoke/terminal.h>), newlines too, so that no
- * message can carry more than words; newlines of the format stay. */
+ * Text of string arguments is made safe for a terminal here (<stoke/tools/terminal.h>), newlines too, so that
+ * no message can carry more than words; newlines of the format stay. */
 int stk_fail(stoke_error *err, int code, const char *format, ...) STOKE_PRINTF(3, 4);
 
 /* The same with ": " and the text of `number` (an errno value) at the end. Where that is want of memory or of
@@ -19,6 +19,10 @@ int stk_fail_errno(stoke_error *err, int code, int number, const char *format, .
 
 /* STOKE_E_NOMEM and STOKE_E_RESOURCES: no file is to be blamed, and what was being done ends with it. */
 int stk_is_want(int status);
+
+/* Parameters whose struct_size is not that of this version, or not set: `maker` is the function that sets it.
+ */
+int stk_fail_struct(stoke_error *err, const char *maker);
 
 /* Hands on a message that was made by these functions: as it is, its newlines too. */
 int stk_fail_again(stoke_error *err, int code, const char *message);

@@ -3,6 +3,7 @@
 
 #include <stoke/common.h>
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #if defined(__GLIBC__)
@@ -10,6 +11,9 @@
 #endif
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+#include "src/base/retry.h"
 
 /* Below it a block of the heap does. Where a sanitizer watches all are: it does not see past the end of a
  * mapping. */
@@ -33,6 +37,7 @@ static int may_allocate(void)
     int64_t left = atomic_load_explicit(&fail_after, memory_order_relaxed);
     if (left >= 0 && atomic_fetch_sub(&fail_after, 1) <= 0) {
         atomic_store(&fail_after, 0);
+        stk_wait_in_vain();
         return 0;
     }
     return 1;
@@ -44,19 +49,41 @@ static void *counted(void *pointer)
     return pointer;
 }
 
+/* More than the machine has does not come by waiting. */
+static int may_come(size_t bytes)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages <= 0 || page <= 0 || bytes / (size_t)page < (size_t)pages;
+}
+
+/* What others hold for a moment is waited for. */
+#define PATIENTLY(pointer, bytes, call)                                                                      \
+    for (stoke_patience patience = { 0 };                                                                    \
+         !(pointer = (call)) && may_come(bytes) && stoke_again(&patience, ENOMEM);)
+
 void *stk_alloc(size_t bytes)
 {
-    return may_allocate() ? counted(malloc(bytes ? bytes : 1)) : NULL;
+    void *pointer;
+    if (!may_allocate()) return NULL;
+    PATIENTLY(pointer, bytes, malloc(bytes ? bytes : 1));
+    return counted(pointer);
 }
 
 void *stk_calloc(size_t count, size_t bytes)
 {
-    return may_allocate() ? counted(calloc(count ? count : 1, bytes ? bytes : 1)) : NULL;
+    void *pointer;
+    size_t all;
+    if (!stk_mul(count, bytes, &all) || !may_allocate()) return NULL;
+    PATIENTLY(pointer, all, calloc(count ? count : 1, bytes ? bytes : 1));
+    return counted(pointer);
 }
 
 void *stk_realloc(void *pointer, size_t bytes)
 {
-    return may_allocate() ? counted(realloc(pointer, bytes ? bytes : 1)) : NULL;
+    void *moved;
+    if (!may_allocate()) return NULL;
+    PATIENTLY(moved, bytes, realloc(pointer, bytes ? bytes : 1));
+    return counted(moved);
 }
 
 char *stk_strdup(const char *text)
@@ -76,7 +103,9 @@ void *stk_alloc_aligned(size_t bytes, size_t alignment)
     size_t rounded;
     if (!stk_add(bytes, alignment - 1, &rounded) || !may_allocate()) return NULL;
     rounded -= rounded % alignment;
-    return counted(aligned_alloc(alignment, rounded ? rounded : alignment));
+    void *pointer;
+    PATIENTLY(pointer, rounded, aligned_alloc(alignment, rounded ? rounded : alignment));
+    return counted(pointer);
 }
 
 /* Whole huge pages at their own addresses, or the kernel has no use for the advice. What is mapped too much
@@ -105,7 +134,9 @@ void *stk_alloc_pages(size_t bytes)
 {
     if (bytes < PAGES_FROM) return stk_alloc_aligned(bytes, PAGE);
     if (bytes > SIZE_MAX - LARGEST_PAGE || !may_allocate()) return NULL;
-    return counted(map_huge(whole_pages(bytes)));
+    void *pages;
+    PATIENTLY(pages, bytes, map_huge(whole_pages(bytes)));
+    return counted(pages);
 }
 
 void stk_free_pages(void *pages, size_t bytes)

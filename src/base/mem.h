@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Want of memory that passes is waited for, by the rule of retry.h. */
 void *stk_alloc(size_t bytes); /* uninitialised; NULL on failure; 0 bytes gives a valid pointer */
 void *stk_calloc(size_t count, size_t bytes);   /* zeroed, product checked */
 void *stk_realloc(void *pointer, size_t bytes); /* old block stays valid on failure */
@@ -36,7 +37,8 @@ typedef struct stk_mem_counts {
 } stk_mem_counts;
 stk_mem_counts stk_mem_count(void);
 
-/* Test hook: let `after` more allocations succeed, then fail every one; negative = never fail. */
+/* Test hook: let `after` more allocations succeed, then fail every one; negative = never fail. Nobody
+ * waits for those that fail so. */
 void stk_mem_fail_after(int64_t after);
 
 /* A buffer that only grows: worker scratch. `data` is 64-byte aligned. Large ones are pages of their own:

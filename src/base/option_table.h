@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files behind <stoke/options.h> share: finding an option by name, one field from and to text.
+ * What the files behind <stoke/tools/options.h> share: finding an option by name, one field from and to text.
  */
 #ifndef STOKE_SRC_BASE_OPTION_TABLE_H
 #define STOKE_SRC_BASE_OPTION_TABLE_H
 
-#include <stoke/options.h>
+#include <stoke/tools/options.h>
 
 /* An option together with the place its value goes to. */
 typedef struct stk_option_hit {

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

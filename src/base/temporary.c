@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <stoke/output.h>
+#include <stoke/tools/output.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static stk_temporary *first;

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <xxhash.h>
+#include <stoke/tools/image.h>
 
 #include "src/base/error.h"
 #include "src/cache/disk.h"

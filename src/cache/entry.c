@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 #include <xxhash.h>
+#include <stoke/tools/image.h>
 
 enum { VERSION = 1 };
 #define MAGIC UINT32_C(0x636b7473) /* "stkc" */

@@ -13,6 +13,7 @@
 #include "src/cache/label_codec.h"
 
 #include <string.h>
+#include <stoke/tools/image.h>
 
 #include "src/base/error.h"
 

@@ -4,11 +4,14 @@
  */
 #include "src/codec/codec.h"
 
+#include <errno.h>
 #include <libdeflate.h>
 #include <string.h>
 #include <strings.h>
+#include <stoke/tools/image.h>
 
 #include "src/base/error.h"
+#include "src/base/retry.h"
 
 static const stk_codec *const codecs[] = { &stk_codec_jpeg, &stk_codec_png, &stk_codec_webp,
                                            &stk_codec_tiff };
@@ -87,13 +90,27 @@ static const stk_codec *find_codec(const uint8_t *bytes, size_t size, stoke_erro
     return NULL;
 }
 
+/* libtiff does not tell a damaged file from memory that it did not get; the C library does. */
+static int name_shortage(int status, stoke_error *err)
+{
+    if (status && !stk_is_want(status) && errno == ENOMEM)
+        return stk_fail(err, STOKE_E_NOMEM, "no memory to decode it");
+    return status;
+}
+
 int stoke_decoder_probe(stoke_decoder *decoder, const void *bytes, size_t size, stoke_image_info *info,
                         stoke_error *err)
 {
     const stk_codec *codec = find_codec(bytes, size, err);
     if (!codec) return STOKE_E_FORMAT;
-    *info = (stoke_image_info){ .format = codec->format, .orientation = 1 };
-    return codec->probe(decoder, bytes, size, info, err);
+    stoke_patience patience = { 0 };
+    int r;
+    do {
+        *info = (stoke_image_info){ .format = codec->format, .orientation = 1 };
+        errno = 0;
+        r = name_shortage(codec->probe(decoder, bytes, size, info, err), err);
+    } while (stk_is_want(r) && stoke_again(&patience, ENOMEM));
+    return r;
 }
 
 int stk_check_pixels(uint32_t width, uint32_t height, uint64_t limit, stoke_error *err)
@@ -168,9 +185,7 @@ static int turn_upright(stk_codec_job *job)
 
 static int check_params(const stoke_decode_params *p, stoke_error *err)
 {
-    if (p->struct_size != sizeof *p)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "decode params: struct_size is not set by stoke_decode_defaults()");
+    if (p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_decode_defaults");
     if ((unsigned)p->purpose > STOKE_PURPOSE_MASK || (unsigned)p->orientation > STOKE_ORIENTATION_APPLY ||
         (unsigned)p->alpha > STOKE_ALPHA_COMPOSITE || (unsigned)p->mode > STOKE_DECODE_FAST)
         return stk_fail(err, STOKE_E_INVALID, "decode params: a choice is out of range");
@@ -184,10 +199,16 @@ int stoke_decoder_decode(stoke_decoder *decoder, const void *bytes, size_t size,
     if (r) return r;
     const stk_codec *codec = find_codec(bytes, size, err);
     if (!codec) return STOKE_E_FORMAT;
-    stk_codec_job job = { .decoder = decoder, .bytes = bytes, .size = size, .params = params, .err = err };
-    job.info = (stoke_image_info){ .format = codec->format, .orientation = 1 };
-    r = codec->decode(&job);
-    if (r == STOKE_OK && job.orientation != 1) r = turn_upright(&job);
-    if (r == STOKE_OK) *out = job.image;
+    stoke_patience patience = { 0 };
+    do {
+        stk_codec_job job = {
+            .decoder = decoder, .bytes = bytes, .size = size, .params = params, .err = err
+        };
+        job.info = (stoke_image_info){ .format = codec->format, .orientation = 1 };
+        errno = 0;
+        r = name_shortage(codec->decode(&job), err);
+        if (r == STOKE_OK && job.orientation != 1) r = turn_upright(&job);
+        if (r == STOKE_OK) *out = job.image;
+    } while (stk_is_want(r) && stoke_again(&patience, ENOMEM));
     return r;
 }

@@ -2,8 +2,8 @@
  *
  * PNG files that are the same bytes on every machine: fixed filter, fixed level, no time stamp.
  */
-#include <stoke/image.h>
-#include <stoke/output.h>
+#include <stoke/tools/image.h>
+#include <stoke/tools/output.h>
 
 #include <spng.h>
 

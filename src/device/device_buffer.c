@@ -2,6 +2,7 @@
  *
  * Device memory for callers of the library: a block, and a stream to fill it and to read it by.
  */
+#include <stoke/tools/device.h>
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/device/device.h"

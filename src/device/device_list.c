@@ -5,6 +5,7 @@
 #include "src/device/device.h"
 
 #include <string.h>
+#include <stoke/tools/device.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

@@ -122,9 +122,7 @@ int stoke_device_open(stoke_device **out, const char *name, const stoke_device_p
     *out = NULL;
     if (!err) err = &unwanted;
     if (!params) params = &defaults;
-    if (params->struct_size != sizeof *params)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "device params: struct_size is not set by stoke_device_defaults()");
+    if (params->struct_size != sizeof *params) return stk_fail_struct(err, "stoke_device_defaults");
     if (!name || !strcmp(name, "auto")) return open_auto(out, params, err);
     return open_named(out, name, params, err);
 }

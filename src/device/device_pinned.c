@@ -3,6 +3,7 @@
  * Pinned memory as a loader's allocator. A loader knows pointers, a device knows blocks: the list is the
  * way back from one to the other. It has as many entries as the loader has slots.
  */
+#include <stoke/tools/device.h>
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/device/device_state.h"

@@ -22,6 +22,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <stoke/tools/device.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"

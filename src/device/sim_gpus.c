@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <stoke/tools/device.h>
 
 #include "src/base/error.h"
 #include "src/base/did_you_mean.h"

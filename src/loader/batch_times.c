@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <stoke/tools/loader.h>
 
 #include "src/base/retry.h"
 

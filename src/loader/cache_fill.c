@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <stoke/tools/loader.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"

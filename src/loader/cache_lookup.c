@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <stoke/tools/image.h>
+#include <stoke/tools/labels.h>
 
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"

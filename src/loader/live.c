@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 #include <xxhash.h>
 
 #include "src/base/clock.h"

@@ -16,7 +16,7 @@
 #ifndef STOKE_SRC_LOADER_LIVE_PAGE_H
 #define STOKE_SRC_LOADER_LIVE_PAGE_H
 
-#include <stoke/live.h>
+#include <stoke/tools/live.h>
 
 enum { STK_LIVE_PAGE = 4096 };
 /* "stklive\n" in the byte order of the machine: pages do not travel. */

@@ -2,6 +2,8 @@
  *
  * Creating and ending a loader, handing out batches, changing epochs.
  */
+#include <stoke/tools/data.h>
+#include <stoke/tools/loader.h>
 #include "src/loader/loader_internal.h"
 
 #include "src/base/clock.h"
@@ -16,8 +18,7 @@
 
 int stk_loader_check_params(const stoke_data_params *params, stoke_error *err)
 {
-    if (params->struct_size != sizeof *params)
-        return stk_fail(err, STOKE_E_INVALID, "params were not made by stoke_data_defaults of this version");
+    if (params->struct_size != sizeof *params) return stk_fail_struct(err, "stoke_data_defaults");
     stoke_data_params copy = *params;
     const stoke_option_group group = stoke_data_options(&copy);
     int r = stk_options_check(&group, err);

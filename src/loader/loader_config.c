@@ -2,6 +2,8 @@
 #include "src/loader/loader_config.h"
 
 #include <math.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/labels.h>
 
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"

@@ -27,7 +27,7 @@
 
 #include <pthread.h>
 #include <stoke/loader.h>
-#include <stoke/order.h>
+#include <stoke/tools/order.h>
 
 #include "src/loader/loader.h"
 

@@ -9,7 +9,8 @@
 
 #include <stdio.h>
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/loader.h>
 
 #include "src/base/error.h"
 #include "src/base/machine.h"

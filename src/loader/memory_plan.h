@@ -8,10 +8,9 @@
 #include <stoke/loader.h>
 #include <stoke/memory.h>
 
+#include "src/base/memory_sum.h"
 #include "src/loader/probe.h"
 
-/* Code of codecs and C library that is mapped when the first sample touches it: 0.4-0.9 MB. */
-enum { STK_CODE_BYTES = 1 << 20 };
 /* Touched stack and allocator arena of a thread, measured 120-200 KB. */
 enum { STK_THREAD_BYTES = 256 * 1024 };
 

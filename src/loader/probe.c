@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"

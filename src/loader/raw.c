@@ -14,6 +14,8 @@
 #include "src/loader/raw.h"
 
 #include <string.h>
+#include <stoke/tools/image.h>
+#include <stoke/tools/labels.h>
 
 #include "src/base/error.h"
 #include "src/loader/sample.h"

@@ -5,6 +5,8 @@
  */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stoke/tools/dataset.h>
+#include <stoke/tools/loader.h>
 
 #include "src/augment/pipeline.h"
 #include "src/base/error.h"

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
-#include <stoke/rows.h>
+#include <stoke/tools/rows.h>
+#include <stoke/tools/labels.h>
 
 #include "src/base/error.h"
 #include "src/loader/sample.h"

@@ -2,7 +2,8 @@
  *
  * Memory of those who read a whole set once, by a crew of threads: verify, and filling a cache.
  */
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/loader.h>
 
 #include "src/base/error.h"
 #include "src/base/machine.h"

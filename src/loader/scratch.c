@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stoke/tools/image.h>
+#include <stoke/tools/labels.h>
 #include "src/loader/scratch.h"
 
 #include "src/base/error.h"

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
+#include <stoke/tools/loader.h>
 
 #include "src/base/mem.h"
 

@@ -18,7 +18,7 @@
 #include "src/net/segformer/segformer_head.h"
 #include "src/net/segformer/segformer.h"
 #include <stoke/common.h>
-#include <stoke/net.h>
+#include <stoke/tools/net.h>
 
 /* ---- activation arena ---- */
 

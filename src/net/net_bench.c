@@ -11,8 +11,8 @@
 #include "src/net/kernels/net_table.h"
 #include "src/net/ops/ops.h"
 #include "src/net/segformer/segformer.h"
-#include <stoke/machine.h>
-#include <stoke/netbench.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/netbench.h>
 
 /* ---- the processor's peak ---- */
 

@@ -8,7 +8,7 @@
 #include "src/pix/pix_table.h"
 
 #include <pthread.h>
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 void stk_pix_table_fill(stk_pix_table *table, stk_cpu_level level)
 {

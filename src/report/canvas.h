@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_REPORT_CANVAS_H
 #define STOKE_SRC_REPORT_CANVAS_H
 
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 enum { STK_GLYPH_WIDTH = 5, STK_GLYPH_HEIGHT = 8, STK_GLYPH_ADVANCE = 6 };
 

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include <stoke/chart.h>
+#include <stoke/tools/chart.h>
 
 enum { STK_TICKS = 24, STK_TICK_TEXT = 24 };
 

@@ -8,7 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 /* ---- colours of classes ---- */
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "src/base/utf8.h"
-#include <stoke/output.h>
+#include <stoke/tools/output.h>
 
 /* Colours by Okabe and Ito, whom colour-blind people can follow, brightened for dark paper. */
 static const char style[] =

@@ -7,7 +7,7 @@
 
 #include "src/base/mem.h"
 #include "src/base/terminal.h"
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 /* ---- numbers as text ---- */
 

@@ -14,8 +14,8 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/base/mem.h"
-#include <stoke/output.h>
-#include <stoke/report.h>
+#include <stoke/tools/output.h>
+#include <stoke/tools/report.h>
 
 typedef struct place {
     const char *what;
@@ -47,6 +47,12 @@ int stoke_trace_create(stoke_trace **out, size_t spans, stoke_error *err)
     trace->capacity = spans;
     *out = trace;
     return STOKE_OK;
+}
+
+uint64_t stk_trace_bytes(const stoke_trace *trace, uint64_t spans)
+{
+    const uint64_t most = spans < trace->capacity ? spans : trace->capacity;
+    return most * (sizeof(place) + sizeof(stk_trace_span));
 }
 
 static void free_lane(stk_trace_lane *lane)

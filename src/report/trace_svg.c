@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 #include "src/base/file.h"
 #include "src/base/mem.h"

@@ -10,7 +10,7 @@
 
 #include "src/base/terminal.h"
 #include "src/base/utf8.h"
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 enum {
     BASELINE = 7, /* of the 8 rows of the bitmap font: the last one is for descenders */

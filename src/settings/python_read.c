@@ -470,11 +470,15 @@ static uint32_t top(const reader *r)
     return r->depth ? r->open[r->depth - 1].node : 0;
 }
 
-/* What a line may begin with that looks like a name with its type: `else: x = 1`. */
+/* Whether a block begins: what follows in the line, also behind a semicolon, is its own (`else: x = 1; y =
+ * 2`). */
 static int begins_block(const char *word)
 {
-    return !strcmp(word, "else") || !strcmp(word, "try") || !strcmp(word, "except") ||
-           !strcmp(word, "finally");
+    static const char *const words[] = { "async",   "class", "def", "elif", "else",  "except",
+                                         "finally", "for",   "if",  "try",  "while", "with" };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(word, words[i])) return 1;
+    return 0;
 }
 
 /* An assignment to a name; everything else is passed over. */
@@ -526,12 +530,13 @@ static int open_class_body(reader *r, size_t indent)
 }
 
 /* The statement in [at, end), which stands in a line that begins with `indent` blanks. */
-static int read_statement(reader *r, size_t indent)
+static int read_statement(reader *r, size_t indent, int *block)
 {
     char word[WORD];
     const size_t begin = read_word(r, word);
+    *block = begins_block(word);
     if (!strcmp(word, "class")) return open_class_body(r, indent);
-    return *word && !begins_block(word) ? read_assignment(r, word, begin) : STOKE_OK;
+    return *word && !*block ? read_assignment(r, word, begin) : STOKE_OK;
 }
 
 static int check_utf8(const reader *r)
@@ -567,13 +572,17 @@ int stk_python_build(stoke_yaml *yaml, stoke_error *err)
     const size_t bytes = yaml->bytes;
     size_t at = bytes >= 3 && !memcmp(yaml->text, "\xef\xbb\xbf", 3) ? 3 : 0;
     size_t passed_over = SIZE_MAX; /* indent of a statement whose block is not ours */
+    size_t indent = 0;
+    int same_line = 0; /* behind a semicolon: the indent is that of the line */
     uint32_t root;
     int status = check_utf8(&r);
     r.first = r.start = r.counted = at;
     if (!status) status = add_node(&r, STK_YAML_MAPPING, STK_YAML_NONE, STK_YAML_NONE, at, &root);
     while (!status && at < bytes) {
-        size_t indent = 0;
-        while (at < bytes && strchr(" \t\f", yaml->text[at]) && yaml->text[at]) indent++, at++;
+        int block = 0;
+        const size_t begin = at;
+        while (at < bytes && strchr(" \t\f", yaml->text[at]) && yaml->text[at]) at++;
+        if (!same_line) indent = at - begin;
         char last;
         const size_t end = statement_end(yaml->text, at, bytes, &last);
         if (last && (passed_over == SIZE_MAX || indent <= passed_over)) {
@@ -582,10 +591,11 @@ int stk_python_build(stoke_yaml *yaml, stoke_error *err)
             while (r.depth && r.open[r.depth - 1].indent >= indent) r.depth--;
             r.at = at;
             r.end = end;
-            if (last != ':' || is_class) status = read_statement(&r, indent);
+            if (last != ':' || is_class) status = read_statement(&r, indent, &block);
         }
         at = end + 1;
-        if (end < bytes && yaml->text[end] == ';') /* the next one of the same line has its indent */
+        same_line = end < bytes && yaml->text[end] == ';';
+        if (same_line && block)
             while (at < bytes && yaml->text[at] != '\n') at++;
     }
     if (!status) close_mappings(yaml);

@@ -47,6 +47,55 @@ static void mark_fixed(stoke_yaml *yaml)
     }
 }
 
+/* ---- keys that stand twice ---- */
+
+typedef struct named_key {
+    const char *text;
+    uint32_t node;
+} named_key;
+
+static int by_text(const void *a, const void *b)
+{
+    const named_key *x = a, *y = b;
+    const int order = strcmp(x->text, y->text);
+    return order ? order : (x->node > y->node) - (x->node < y->node);
+}
+
+/* Equal keys side by side, in the order of the file. Sorted, not compared pair by pair: a file of 30 000 keys
+ * takes no longer than reading it. */
+static size_t sort_keys(const stoke_yaml *yaml, const stk_yaml_node *mapping, named_key *keys)
+{
+    size_t n = 0;
+    for (uint32_t i = mapping->first; i != STK_YAML_NONE; i = yaml->nodes[i].next)
+        if (yaml->nodes[i].position % 2 == 0 && yaml->nodes[i].text)
+            keys[n++] = (named_key){ yaml->nodes[i].text, i };
+    if (n) qsort(keys, n, sizeof *keys, by_text);
+    return n;
+}
+
+/* Room for the keys of any mapping of the file. */
+static named_key *new_keys(const stoke_yaml *yaml)
+{
+    return stk_alloc((yaml->n_nodes / 2 + 1) * sizeof(named_key));
+}
+
+/* Python: the last assignment counts, and what was assigned before has no path. */
+static int mark_replaced(stoke_yaml *yaml, stoke_error *err)
+{
+    if (yaml->form != STK_FORM_PYTHON) return STOKE_OK;
+    named_key *keys = new_keys(yaml);
+    if (!keys) return stk_yaml_no_memory(yaml, err);
+    for (size_t m = 0; m < yaml->n_nodes; m++) {
+        if (yaml->nodes[m].kind != STK_YAML_MAPPING) continue;
+        const size_t n = sort_keys(yaml, &yaml->nodes[m], keys);
+        for (size_t i = 1; i < n; i++)
+            if (!strcmp(keys[i - 1].text, keys[i].text))
+                yaml->nodes[yaml->nodes[keys[i - 1].node].next].replaced = 1;
+    }
+    stk_free(keys);
+    return STOKE_OK;
+}
+
 /* Values only; a key that is no scalar has no name, and what is below it has none either. */
 static int name_nodes(stoke_yaml *yaml, stoke_error *err)
 {
@@ -57,7 +106,7 @@ static int name_nodes(stoke_yaml *yaml, stoke_error *err)
         const char *key = node->key == STK_YAML_NONE ? NULL : yaml->nodes[node->key].text;
         char path[STK_YAML_PATH];
         int named = 0;
-        if (!parent->path) continue;
+        if (!parent->path || node->replaced) continue;
         if (parent->kind == STK_YAML_SEQUENCE)
             named = snprintf(path, sizeof path, "%s[%u]", parent->path, node->position) < (int)sizeof path;
         else if (key)
@@ -84,24 +133,13 @@ static int list_values(stoke_yaml *yaml, stoke_error *err)
 
 /* ---- what makes the whole file unsafe ---- */
 
-typedef struct named_key {
-    const char *text;
-    uint32_t line;
-    int computed; /* its value */
-} named_key;
-
-static int by_text(const void *a, const void *b)
-{
-    const named_key *x = a, *y = b;
-    const int order = strcmp(x->text, y->text);
-    return order ? order : (x->line > y->line) - (x->line < y->line);
-}
-
 /* Python assigns again as it likes; only of a setting's value it must be clear which line counts. */
 static int may_repeat(const stoke_yaml *yaml, const stk_yaml_node *mapping, const named_key pair[2])
 {
+    const stk_yaml_node *nodes = yaml->nodes;
     if (yaml->form != STK_FORM_PYTHON || mapping->flow) return 0;
-    if (pair[0].computed && pair[1].computed) return 1; /* model = model.to(device) */
+    if (nodes[nodes[pair[0].node].next].computed && nodes[nodes[pair[1].node].next].computed)
+        return 1; /* model = model.to(device) */
     const char *key = pair[1].text;
     for (size_t i = 0; i < stk_settings_count; i++)
         for (size_t k = 0; k < STK_NAMES && stk_settings[i].names[k]; k++)
@@ -109,21 +147,15 @@ static int may_repeat(const stoke_yaml *yaml, const stk_yaml_node *mapping, cons
     return 1;
 }
 
-/* Sorted, not compared pair by pair: a file of 30 000 keys takes no longer than reading it. */
 static int refuse_duplicates(const stoke_yaml *yaml, const stk_yaml_node *mapping, named_key *keys,
                              stoke_error *err)
 {
-    size_t n = 0;
-    for (uint32_t i = mapping->first; i != STK_YAML_NONE; i = yaml->nodes[i].next)
-        if (yaml->nodes[i].position % 2 == 0 && yaml->nodes[i].text)
-            keys[n++] = (named_key){ yaml->nodes[i].text, yaml->nodes[i].line,
-                                     yaml->nodes[yaml->nodes[i].next].computed };
-    if (n) qsort(keys, n, sizeof *keys, by_text);
+    const size_t n = sort_keys(yaml, mapping, keys);
     for (size_t i = 1; i < n; i++)
         if (!strcmp(keys[i - 1].text, keys[i].text) && !may_repeat(yaml, mapping, &keys[i - 1]))
-            return stk_yaml_fail(yaml, keys[i].line, err, STOKE_E_UNSUPPORTED,
+            return stk_yaml_fail(yaml, yaml->nodes[keys[i].node].line, err, STOKE_E_UNSUPPORTED,
                                  "%.80s is given twice (first in line %u); remove one of them", keys[i].text,
-                                 keys[i - 1].line);
+                                 yaml->nodes[keys[i - 1].node].line);
     return STOKE_OK;
 }
 
@@ -143,7 +175,7 @@ int stk_yaml_check(const stoke_yaml *yaml, stoke_error *err)
     if (!yaml->n_nodes || yaml->nodes[0].kind != STK_YAML_MAPPING)
         return stk_yaml_fail(yaml, yaml->n_nodes ? yaml->nodes[0].line : 1, err, STOKE_E_UNSUPPORTED,
                              "settings such as `batch_size: 32` are expected at the top of the file");
-    named_key *keys = stk_alloc((yaml->n_nodes / 2 + 1) * sizeof *keys);
+    named_key *keys = new_keys(yaml);
     int r = keys ? STOKE_OK : stk_yaml_no_memory(yaml, err);
     for (size_t i = 0; !r && i < yaml->n_nodes; i++) {
         const stk_yaml_node *node = &yaml->nodes[i];
@@ -157,6 +189,7 @@ int stk_yaml_check(const stoke_yaml *yaml, stoke_error *err)
 int stk_yaml_name(stoke_yaml *yaml, stoke_error *err)
 {
     mark_fixed(yaml);
-    const int r = name_nodes(yaml, err);
+    int r = mark_replaced(yaml, err);
+    if (!r) r = name_nodes(yaml, err);
     return r ? r : list_values(yaml, err);
 }

@@ -182,8 +182,10 @@ static int insert_line(stoke_yaml *yaml, const stk_yaml_place *place, const char
     const int at_end = !yaml->text[at] && !behind_break;
     if (!behind_break && !at_end) at += strlen(end);
     if (at_end) put(&d, end, strlen(end));
-    for (size_t i = first->begin - first->column; python && i < first->begin; i++)
-        put(&d, yaml->text + i, 1); /* tabs, too */
+    for (size_t i = first->begin - first->column; python && i < first->begin; i++) {
+        if (!strchr(" \t\f", yaml->text[i])) break; /* another statement of the same line */
+        put(&d, yaml->text + i, 1);
+    }
     for (uint32_t i = 0; !python && i < first->column; i++) put(&d, " ", 1);
     put(&d, entry, length);
     if (!at_end) put(&d, end, strlen(end));

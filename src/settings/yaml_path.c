@@ -99,7 +99,8 @@ uint32_t stk_yaml_child(const stoke_yaml *yaml, uint32_t mapping, const char *ke
 {
     const stk_yaml_node *nodes = yaml->nodes;
     for (uint32_t i = nodes[mapping].first; i != STK_YAML_NONE; i = nodes[nodes[i].next].next)
-        if (nodes[i].text && !strcmp(nodes[i].text, key)) return nodes[i].next;
+        if (nodes[i].text && !nodes[nodes[i].next].replaced && !strcmp(nodes[i].text, key))
+            return nodes[i].next;
     return STK_YAML_NONE;
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A YAML file as bytes with a tree laid over them: which bytes are which value. The public face is
- * <stoke/config.h>.
+ * <stoke/tools/config.h>.
  */
 #ifndef STOKE_SRC_SETTINGS_YAML_TREE_H
 #define STOKE_SRC_SETTINGS_YAML_TREE_H
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stoke/config.h>
+#include <stoke/tools/config.h>
 
 enum {
     STK_YAML_FILE = 4 << 20,  /* bytes of a file; settings are some KB */
@@ -44,6 +44,7 @@ typedef struct stk_yaml_node {
     int flow;                /* {} or [] */
     int tagged, shared;      /* shared: an alias refers to it */
     int computed, annotated; /* of Python: an expression, no literal; `name: type = value` */
+    int replaced;            /* of Python: the name is assigned again later */
     uint32_t parent, first, next, key;
     uint32_t last;           /* child; kept by the reader of Python only */
     uint32_t children;       /* of a mapping, keys count too */

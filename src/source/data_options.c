@@ -3,7 +3,7 @@
  * The option table of the data path: names, types, defaults, ranges and the words of `--help`.
  * The order of every `choices` text is the order of the enum it fills; test_dataset checks the pairs.
  */
-#include <stoke/data.h>
+#include <stoke/tools/data.h>
 
 #include <stddef.h>
 

@@ -18,7 +18,8 @@
 #include "src/source/natural.h"
 #include "src/source/shards.h"
 #include "src/source/split.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
+#include <stoke/tools/dataset.h>
 
 int stk_dataset_no_memory(stoke_error *err)
 {
@@ -95,9 +96,7 @@ static int given(const char *text)
 
 static int check_params(const stoke_data_params *p, stoke_error *err)
 {
-    if (p->struct_size != sizeof *p)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "data params do not come from stoke_data_defaults() of this version");
+    if (p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_data_defaults");
     if (given(p->data) + given(p->images) + given(p->list) != 1)
         return stk_fail(err, STOKE_E_INVALID, "give exactly one of data, images and list%s",
                         given(p->data) + given(p->images) + given(p->list) ? "" : " (none is given)");

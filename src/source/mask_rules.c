@@ -8,7 +8,7 @@
 #include "src/base/error.h"
 #include "src/source/labels_internal.h"
 #include "src/source/reader.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 
 enum {
     SPREAD_MOST = 16,          /* values that are spread evenly: 17 apart at the least */

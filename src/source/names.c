@@ -14,7 +14,8 @@
 #include "src/base/mem.h"
 #include "src/base/retry.h"
 #include "src/source/reader.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
+#include <stoke/tools/image.h>
 
 enum {
     FILE_LIMIT = 1 << 20, /* 4096 names of full length */

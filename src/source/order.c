@@ -9,7 +9,7 @@
  * is a power of two (of four, with equal halves), so a count just above one has to walk, and the cost of a
  * position varies. The two were not measured against each other.
  */
-#include <stoke/order.h>
+#include <stoke/tools/order.h>
 
 #include <math.h>
 

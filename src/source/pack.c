@@ -2,7 +2,7 @@
  *
  * Plan, folder, then shard after shard: those that are there as planned are kept, the others written.
  */
-#include <stoke/pack.h>
+#include <stoke/tools/pack.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,9 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/base/machine.h"
 #include "src/base/mem.h"
+#include "src/base/memory_sum.h"
 #include "src/base/retry.h"
 #include "src/source/dataset_internal.h"
 #include "src/source/pack_folder.h"
@@ -42,14 +44,49 @@ typedef struct packing {
 static int check_params(const stoke_pack_params *p, stoke_error *err)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-    if (p->struct_size != sizeof *p)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "pack params do not come from stoke_pack_defaults() of this version");
+    if (p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_pack_defaults");
     if (!p->out || !*p->out) return stk_fail(err, STOKE_E_INVALID, "name the folder for the shards");
     const char *prefix = p->prefix ? p->prefix : "";
     if (strlen(prefix) > 64 || prefix[strspn(prefix, allowed)])
         return stk_fail(err, STOKE_E_INVALID, "prefix %.80s: up to 64 letters, digits, - and _ are possible",
                         prefix);
+    return STOKE_OK;
+}
+
+/* ---- memory ---- */
+
+/* The index of a shard: its members in a list that doubles as it grows, their names there and in the index
+ * file. */
+static uint64_t index_bytes(const packing *k, const stk_pack_shard *shard)
+{
+    enum { MEMBER = 2 * sizeof(stk_tar_member) + 32, SUFFIX = sizeof ".mask." + STK_PACK_EXTENSION };
+    uint64_t bytes = 0;
+    for (size_t i = shard->first; i < shard->first + shard->count; i++) {
+        const stk_pack_item *item = &k->plan.items[i];
+        bytes += (item->mask.extension[0] ? 2 : 1) * (MEMBER + 2 * (strlen(item->key) + SUFFIX));
+    }
+    return bytes;
+}
+
+/* The list of samples is there by now, as that of the set is. Files are copied piece by piece: how large they
+ * are does not matter. */
+static int plan_memory(packing *k, const stoke_pack_params *params)
+{
+    enum { MANIFEST_LINE = STK_PACK_NAME + 128, MANIFESTS = 5 }; /* old and new, while they are read and made */
+    uint64_t largest = 0;
+    for (size_t i = 0; i < k->plan.n_shards; i++) {
+        const uint64_t bytes = index_bytes(k, &k->plan.shards[i]);
+        if (bytes > largest) largest = bytes;
+    }
+    stoke_memory_sum *sum = &k->report->memory;
+    sum->limit_bytes = params->memory_limit;
+    stoke_memory_add(sum, "copy", 1, COPY_BYTES);
+    stoke_memory_add(sum, "index of a shard", 1, largest);
+    stoke_memory_add(sum, "manifest", MANIFESTS, k->plan.n_shards * MANIFEST_LINE);
+    stoke_memory_add(sum, "process", 1, stk_machine_rss("/proc") + STK_CODE_BYTES);
+    if (sum->limit_bytes && stoke_memory_total(sum) > sum->limit_bytes)
+        return stk_memory_refuse(sum, "packing needs", "lower shard_samples", k->err);
+    if (params->planned) params->planned(params->planned_context, sum);
     return STOKE_OK;
 }
 
@@ -197,6 +234,7 @@ int stoke_pack(const stoke_dataset *dataset, const stoke_pack_params *params, st
     if (r == STOKE_OK && !(k.copy = stk_alloc(COPY_BYTES)))
         r = stk_fail(err, STOKE_E_NOMEM, "no memory to copy files");
     if (r == STOKE_OK) r = stk_pack_plan_make(&k.plan, dataset, params, progress, context, err);
+    if (r == STOKE_OK) r = plan_memory(&k, params);
     if (r == STOKE_OK) r = stk_pack_folder_open(&k.folder, &k.plan, params, err);
     if (r == STOKE_OK) r = write_shards(&k);
     if (r == STOKE_OK) {

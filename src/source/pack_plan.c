@@ -16,7 +16,7 @@
 #include "src/source/dataset_internal.h"
 #include "src/source/shard_name.h"
 #include "src/source/tar_write.h"
-#include <stoke/image.h>
+#include <stoke/tools/image.h>
 
 enum { MAX_SHARDS = 1000000 }; /* six digits */
 

@@ -6,7 +6,7 @@
 #define STOKE_SRC_SOURCE_PACK_PLAN_H
 
 #include "src/base/string_arena.h"
-#include <stoke/pack.h>
+#include <stoke/tools/pack.h>
 
 enum { STK_PACK_EXTENSION = 8, STK_PACK_NAME = 128 };
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stoke/tools/dataset.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"

@@ -11,7 +11,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include <stoke/image.h>
+#include <stoke/tools/image.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

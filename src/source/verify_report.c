@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stoke/tools/labels.h>
+#include <stoke/tools/dataset.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

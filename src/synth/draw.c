@@ -18,9 +18,7 @@ stoke_synth_params stoke_synth_defaults(void)
 
 int stk_synth_check(const stoke_synth_params *p, stoke_error *err)
 {
-    if (p->struct_size != sizeof *p)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "stoke_synth_params: struct_size is not set, see stoke_synth_defaults");
+    if (p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_synth_defaults");
     if (p->width < 16 || p->width > 16384 || p->height < 16 || p->height > 16384)
         return stk_fail(err, STOKE_E_INVALID, "a scene of %u x %u: sides must be 16 to 16384",
                         (unsigned)p->height, (unsigned)p->width);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "src/base/error.h"
 #include "src/base/file.h"

@@ -20,6 +20,7 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/net/files/safetensors.h"
+#include <stoke/tools/net.h>
 
 /* ---- arrays of a network ---- */
 

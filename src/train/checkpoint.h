@@ -9,7 +9,7 @@
 #define STOKE_SRC_TRAIN_CHECKPOINT_H
 
 #include "src/net/segformer/segformer.h"
-#include <stoke/net.h>
+#include <stoke/tools/net.h>
 #include <stoke/train.h>
 
 /* ---- arrays of a network ---- */

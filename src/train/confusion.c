@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <stoke/metrics.h>
+#include <stoke/tools/metrics.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "src/augment/pipeline.h"
@@ -15,7 +16,8 @@
 #include "src/loader/loader.h"
 #include "src/net/net.h"
 #include "src/train/predict.h"
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/metrics.h>
 
 /* ---- how it is to be done ---- */
 

@@ -17,7 +17,9 @@
 #include "src/loader/loader.h"
 #include "src/train/evaluate.h"
 #include "src/train/train_memory.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/dataset.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/terminal.h>
 
 enum { NORMALIZATION = 160 };
 
@@ -57,9 +59,7 @@ void stoke_eval_report_free(stoke_eval_report *report)
 
 static int check(const stoke_data_params *data, const stoke_eval_params *params, stoke_error *err)
 {
-    if (params->struct_size != sizeof *params)
-        return stk_fail(err, STOKE_E_INVALID,
-                        "evaluation params do not come from stoke_eval_defaults() of this version");
+    if (params->struct_size != sizeof *params) return stk_fail_struct(err, "stoke_eval_defaults");
     if (data->ignore_index < -1)
         return stk_fail(err, STOKE_E_INVALID, "ignore_index is -1 (none) or a class id");
     return STOKE_OK;

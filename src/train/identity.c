@@ -22,6 +22,8 @@
 #include "src/train/setup.h"
 #include <stoke/augment.h>
 #include <stoke/labels.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/train.h>
 
 /* ---- what files held ---- */
 

@@ -13,8 +13,9 @@
 #include "src/base/error.h"
 #include "src/base/number.h"
 #include "src/base/retry.h"
-#include <stoke/machine.h>
-#include <stoke/report.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/metrics.h>
+#include <stoke/tools/report.h>
 
 /* ---- reading lines ---- */
 

@@ -4,6 +4,8 @@
  * last, perhaps a part of that. A resumed run first makes the files what they were at its checkpoint, in one
  * rename each.
  */
+#include <stoke/tools/metrics.h>
+
 #include "src/train/log_writer.h"
 
 #include <errno.h>

@@ -17,6 +17,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include <stoke/tools/image.h>
+#include <stoke/tools/predict.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"

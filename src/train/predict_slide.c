@@ -13,7 +13,8 @@
 #include "src/base/error.h"
 #include "src/net/net.h"
 #include "src/pix/reflect.h"
-#include <stoke/machine.h>
+#include <stoke/tools/image.h>
+#include <stoke/tools/machine.h>
 
 /* ---- rows through the network ---- */
 

@@ -21,11 +21,11 @@
 #include "src/train/checkpoint.h"
 #include "src/train/predict.h"
 #include "src/train/train_memory.h"
-#include <stoke/labels.h>
-#include <stoke/machine.h>
-#include <stoke/order.h>
-#include <stoke/report.h>
-#include <stoke/terminal.h>
+#include <stoke/tools/labels.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/order.h>
+#include <stoke/tools/report.h>
+#include <stoke/tools/terminal.h>
 
 /* ---- evaluation ---- */
 

@@ -16,7 +16,9 @@
 #include "src/source/quarantine.h"
 #include "src/source/reader.h"
 #include "src/source/split.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/dataset.h>
+#include <stoke/tools/terminal.h>
 
 /* ---- names of classes ---- */
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <stoke/tools/metrics.h>
 
 #include "src/base/error.h"
 #include "src/base/mem.h"

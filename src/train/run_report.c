@@ -14,9 +14,10 @@
 #include "src/base/mem.h"
 #include "src/codec/write_jpeg.h"
 #include "src/report/chart.h"
-#include <stoke/chart.h>
-#include <stoke/output.h>
-#include <stoke/terminal.h>
+#include <stoke/tools/chart.h>
+#include <stoke/tools/metrics.h>
+#include <stoke/tools/output.h>
+#include <stoke/tools/terminal.h>
 
 /* ---- pictures ---- */
 

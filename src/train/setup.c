@@ -19,7 +19,9 @@
 #include "src/net/files/pretrained.h"
 #include "src/net/segformer/segformer.h"
 #include "src/train/resolve.h"
-#include <stoke/loader.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/train.h>
 
 /* ---- learning rates ---- */
 

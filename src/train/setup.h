@@ -6,6 +6,7 @@
 #ifndef STOKE_SRC_TRAIN_SETUP_H
 #define STOKE_SRC_TRAIN_SETUP_H
 
+#include <stdio.h>
 #include <stoke/dataset.h>
 #include <stoke/train.h>
 

@@ -10,7 +10,9 @@
 #include "src/report/grid.h"
 #include "src/source/reader.h"
 #include "src/train/predict.h"
-#include <stoke/machine.h>
+#include <stoke/tools/labels.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/predict.h>
 
 /* ---- of a prediction ---- */
 

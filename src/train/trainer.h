@@ -19,8 +19,8 @@
 #include "src/train/evaluate.h"
 #include "src/train/log_writer.h"
 #include <stoke/dataset.h>
-#include <stoke/live.h>
-#include <stoke/train.h>
+#include <stoke/tools/live.h>
+#include <stoke/tools/train.h>
 
 /* ---- files seen ---- */
 

@@ -24,6 +24,7 @@
 #include "src/base/retry.h"
 #include "src/base/terminal.h"
 #include "src/train/run_report.h"
+#include <stoke/tools/train.h>
 
 /* ---- the folder of a run ---- */
 

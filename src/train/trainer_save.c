@@ -25,7 +25,9 @@
 #include "src/base/retry.h"
 #include "src/loader/loader.h"
 #include "src/train/run_report.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/metrics.h>
+#include <stoke/tools/net.h>
+#include <stoke/tools/terminal.h>
 
 /* ---- what a run can do without ---- */
 

@@ -6,7 +6,7 @@
 #ifndef STOKE_SRC_UPLOAD_LANES_H
 #define STOKE_SRC_UPLOAD_LANES_H
 
-#include <stoke/trace.h>
+#include <stoke/tools/trace.h>
 
 typedef enum stk_upload_lane {
     STK_LANE_COPY,

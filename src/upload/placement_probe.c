@@ -12,7 +12,7 @@
  * such a prediction is good for, the one that takes less CPU.
  */
 #include <stdio.h>
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <stoke/tools/device.h>
 
 #include "src/base/error.h"
 #include "src/base/half.h"

@@ -37,7 +37,7 @@
 #define STOKE_SRC_UPLOAD_UPLOAD_INTERNAL_H
 
 #include <pthread.h>
-#include <stoke/upload.h>
+#include <stoke/tools/upload.h>
 
 #include "src/upload/augmenter.h"
 #include "src/upload/busy_time.h"

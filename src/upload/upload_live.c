@@ -2,7 +2,8 @@
  *
  * What an upload does now, for those who watch the job.
  */
-#include <stoke/live.h>
+#include <stoke/tools/live.h>
+#include <stoke/tools/upload.h>
 
 #include "src/upload/upload_internal.h"
 

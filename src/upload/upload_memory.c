@@ -3,6 +3,7 @@
  * Memory before it is taken. On the device: slots x slot + tables and planes of the kernels. On the host:
  * what the loader holds, tables on their way, copies that are read back.
  */
+#include <stoke/tools/upload.h>
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/upload/upload_internal.h"
@@ -126,11 +127,14 @@ int stoke_upload_estimate(stoke_upload_memory *out, const stoke_dataset *dataset
     upload->reads = params->reads;
     for (int way = STOKE_PLACEMENT_HOST; way <= STOKE_PLACEMENT_DEVICE; way++) {
         if (wanted != way && wanted != STOKE_PLACEMENT_AUTO) continue;
-        stoke_memory_plan host;
+        stoke_memory_plan host = { 0 };
         upload->placement = way;
         r = stk_upload_plan(upload, dataset, data, (uint32_t)params->depth + 1, &host, err);
-        if (r) continue;
         upload->memory.host = host;
+        if (r) {
+            if (!planned) *out = upload->memory;
+            continue;
+        }
         if (!planned++ || host.total_bytes > out->host.total_bytes) *out = upload->memory;
     }
     stk_free(upload);

@@ -3,7 +3,7 @@
  * The option table of the upload. The order of every `choices` text is that of the enum it fills.
  */
 #include <stddef.h>
-#include <stoke/upload.h>
+#include <stoke/tools/upload.h>
 
 #define FIELD(name) .offset = offsetof(stoke_upload_params, name)
 

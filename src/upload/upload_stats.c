@@ -2,6 +2,7 @@
  *
  * Times of an upload, for those who ask.
  */
+#include <stoke/tools/upload.h>
 #include "src/base/clock.h"
 #include "src/upload/upload_internal.h"
 

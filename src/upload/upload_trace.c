@@ -4,6 +4,8 @@
  * for the caller.
  */
 #include <stdio.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/upload.h>
 
 #include "src/base/clock.h"
 #include "src/base/mem.h"

@@ -161,6 +161,16 @@ def for_people():
              'pass, ', '0 fail')
 
 
+def what_is_not_said():
+    theirs = write('hf.yaml', 'per_device_train_batch_size: 8\nnum_train_epochs: 3\n')
+    answer = lines('--config', theirs, '--gpu', 'RTX 3090')[1]
+    equal((answer['pin_memory']['verdict'], answer['pin_memory']['figure']), ('pass', 'not said, so on'))
+    contains(answer['workers']['figure'], 'not said, so 0')
+    flat = write('few.yaml', 'batch_size: 8\nnum_workers: 4\n')
+    answer = lines('--config', flat, '--gpu', 'RTX 3090')[1]
+    contains(answer['pin_memory']['figure'], 'not said, so off')
+
+
 def workers_that_python_computes():
     """Some number stands there: neither 'not said' nor the errors of a loader without workers."""
     text = ('BATCH_SIZE = 4\nIMAGE_SIZE = (64, 64)\nMODEL_NAME = "segformer-b0"\nEPOCHS = 3\n'
@@ -196,6 +206,7 @@ sys.exit(tap.run([
     ('what stops PyTorch', what_stops_pytorch),
     ('data that is not whole', data_that_is_not_whole),
     ('for people', for_people),
+    ('what is not said', what_is_not_said),
     ('workers that Python computes', workers_that_python_computes),
     ('asked wrongly', asked_wrongly),
 ]))

@@ -347,14 +347,26 @@ def hugging_face():
     answer = stoke_json('optimize', '--config', write('hf/x.yaml', text), *CARD)
     got = changes(answer)
     equal((got['fp16'], got['dataloader_num_workers']), (('false', 'true'), ('0', '6')))
-    equal((got['torch_compile'], got['max_grad_norm']), ((None, 'true'), (None, '1.0')))
-    names = {'per_device_train_batch_size', 'fp16', 'torch_compile', 'max_grad_norm', 'dataloader_num_workers',
-             'dataloader_pin_memory', 'dataloader_persistent_workers', 'dataloader_prefetch_factor'}
+    equal(got['torch_compile'], (None, 'true'))
+    names = {'per_device_train_batch_size', 'fp16', 'torch_compile', 'dataloader_num_workers',
+             'dataloader_persistent_workers', 'dataloader_prefetch_factor'}
     equal(set(got) - names, set())
+    remarks = '\n'.join(answer['remarks'])
+    contains(remarks, "max_grad_norm: 1.0 is right already: TrainingArguments' default",
+             "dataloader_pin_memory: true is right already: TrainingArguments' default")
+    off = text + 'max_grad_norm: 0\ndataloader_pin_memory: false\n'
+    got = changes(stoke_json('optimize', '--config', write('hf/off.yaml', off), *CARD, '--dry-run'))
+    equal((got['max_grad_norm'], got['dataloader_pin_memory']), (('0', '1.0'), ('false', 'true')))
     assert MARK not in read(answer['target']).decode()
     bf16 = text.replace('fp16: false', 'fp16: false\nbf16: true')
     got = changes(stoke_json('optimize', '--config', write('hf/y.yaml', bf16), *CARD, '--dry-run'))
     assert 'fp16' not in got and 'bf16' not in got, got
+    # What is not said is 8 samples a batch and a rate of 5e-5; new keys go to their like.
+    text = 'model: segformer-b0\nimage_size: 64\nargs:\n  num_train_epochs: 3\n  logging_steps: 10\n  save_strategy: epoch\n'
+    answer = stoke_json('optimize', '--config', write('hf/z.yaml', text), *CARD, '--dry-run')
+    got = changes(answer)
+    equal((got['args.per_device_train_batch_size'], got['args.fp16']), ((None, '24'), (None, 'true')))
+    contains('\n'.join(answer['remarks']), 'learning_rate: 5e-5 is kept')
 
 
 def upper_case():

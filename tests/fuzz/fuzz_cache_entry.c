@@ -5,14 +5,14 @@
  * is reached; they are no defence against someone who can compute them. Real files are
  * tests/unit/test_cache.c's.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "src/cache/entry_read.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static const stk_cache_key key = { { 0x0102030405060708, 0x1112131415161718 } };
 
@@ -67,7 +67,7 @@ static void check_targets(const stk_entry_source *source, const stk_cache_hit *f
     free(mask.data);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(cache_entry)
 {
     uint8_t *copy = malloc(size ? size : 1);
     if (!copy) abort();

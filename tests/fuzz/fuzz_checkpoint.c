@@ -3,6 +3,8 @@
  * What a checkpoint says in words: any bytes are refused, or give counters that are written and read again to
  * the same ones.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +12,7 @@
 #include "src/base/mem.h"
 #include "src/train/checkpoint.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(checkpoint)
 {
     stk_checkpoint_info info, again;
     stoke_error err = { 0 };

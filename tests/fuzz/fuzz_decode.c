@@ -3,12 +3,13 @@
  * Any bytes through the decoder: no crash, no hang, no memory beyond the limit; and where a picture comes
  * out, a region of it must be the cut of the whole.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <stdlib.h>
 #include <string.h>
+#include <stoke/tools/image.h>
 
 #include "src/codec/codec.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Choices come from the last bytes, which to the formats are data like any other: so plain picture files are
  * the corpus. */
@@ -23,11 +24,6 @@ static choices choose(const uint8_t *data, size_t size)
     if (n) memcpy(tail, data + size - n, n);
     return (choices){ tail[0], tail[1] | tail[2] << 8, tail[3] | tail[4] << 8, tail[5] | tail[6] << 8,
                       tail[7] | tail[8] << 8 };
-}
-
-static void insist(int truth)
-{
-    if (!truth) abort();
 }
 
 static stoke_decode_params params_of(const choices *c)
@@ -90,24 +86,24 @@ static void check_regions(stoke_decoder *d, const uint8_t *data, size_t size, co
     stoke_decoder_destroy(&fresh);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(decode)
 {
     /* Kept between inputs, so that what one file leaves behind meets the next. */
     static stoke_decoder *d;
     if (!d) insist(stoke_decoder_create(&d, NULL) == STOKE_OK);
-    choices c = choose(data, size);
+    choices c = choose(bytes, size);
     stoke_decode_params p = params_of(&c);
     stoke_image_info info;
     stoke_image whole, part;
-    int probed = stoke_decoder_probe(d, data, size, &info, NULL);
-    if (decode_whole(d, data, size, &p, &whole)) {
+    int probed = stoke_decoder_probe(d, bytes, size, &info, NULL);
+    if (decode_whole(d, bytes, size, &p, &whole)) {
         insist(probed == STOKE_OK);
-        check_regions(d, data, size, &p, &c, &whole);
+        check_regions(d, bytes, size, &p, &c, &whole);
         free(whole.data);
     }
     p.mode = STOKE_DECODE_FAST;
     p.fast_width = 1 + c.width % 64;
     p.fast_height = 1 + c.height % 64;
-    stoke_decoder_decode(d, data, size, &p, &part, NULL);
+    stoke_decoder_decode(d, bytes, size, &p, &part, NULL);
     return 0;
 }

@@ -3,14 +3,14 @@
  * The tree reader on any bytes: it refuses, or every value is reached exactly once, every text is a string in
  * UTF-8 and every member is found by its name.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/json_read.h"
 #include "src/base/utf8.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static void check_text(const char *text)
 {
@@ -42,7 +42,7 @@ static uint32_t walk(const stk_json *json, const stk_json_value *value, int dept
     return reached;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(json_read)
 {
     stk_json json;
     stoke_error err = { 0 };

@@ -2,17 +2,17 @@
  *
  * Packed class ids come from cache files: unpacking any bytes into a map of a size they choose.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/cache/label_codec.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
 /* The first four bytes are depth, width, height and the gap between rows; the rest is the code. What unpacks
  * must unpack to the same again after packing. */
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(label_codec)
 {
     if (size < 4) return 0;
     stoke_image map = { .width = bytes[1] + 1u, .height = bytes[2] + 1u, .channels = 1 };

@@ -3,13 +3,14 @@
  * Label maps: the first byte chooses settings, the rest is a list of values or the text of a colour file. A
  * map that is accepted must only produce ids it announced.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stoke/tools/labels.h>
 
 #include "src/source/labels_internal.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static void use(const stoke_labels *labels, const uint8_t *bytes, size_t size)
 {
@@ -32,7 +33,7 @@ static void use(const stoke_labels *labels, const uint8_t *bytes, size_t size)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(labels)
 {
     if (!size) return 0;
     const uint32_t classes[] = { 0, 2, 12, 400 };

@@ -3,6 +3,8 @@
  * Lists of samples and of weights: any bytes give samples with unique names in natural order, or an error
  * that names the list.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +14,7 @@
 #include "src/source/natural.h"
 #include "src/source/weights.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(list)
 {
     stoke_dataset *dataset = stk_calloc(1, sizeof *dataset);
     stoke_error err = { 0 };

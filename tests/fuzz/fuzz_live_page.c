@@ -3,13 +3,13 @@
  * The page of statistics is a file that anyone may write: any bytes are refused with a reason, or give data
  * that can be printed and figures that are finite or n/a. The sum is set right for a second try.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/loader/live_page.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static void check_rate(double rate)
 {
@@ -37,7 +37,7 @@ static void take(const stk_live_page *page, size_t size)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(live_page)
 {
     stk_live_page page;
     const size_t n = size < sizeof page ? size : sizeof page;

@@ -4,14 +4,14 @@
  * would be written instead is records only and says the same, and the memo then works. Sums are set right for
  * a second try: they keep nobody out. The file itself is tests/unit/test_cache_memo.c's.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "src/cache/memo.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 enum { RECORD = 48, SLOT = 32, FIRST_SLOTS = 1024 };
 
@@ -49,7 +49,7 @@ static void try(const uint8_t *bytes, size_t size)
     stk_memo_close(&again);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(memo)
 {
     try(bytes, size);
     uint8_t *copy = malloc(size ? size : 1);

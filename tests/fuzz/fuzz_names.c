@@ -3,13 +3,13 @@
  * Names of classes: the first byte chooses a list, a text file or a YAML file. Names that are accepted are
  * short, have no control characters, and are found again by their ids.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/source/names.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static int parse(stoke_labels *labels, uint8_t kind, const uint8_t *bytes, size_t size)
 {
@@ -25,7 +25,7 @@ static int parse(stoke_labels *labels, uint8_t kind, const uint8_t *bytes, size_
     return r;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(names)
 {
     stoke_labels *labels;
     if (!size) return 0;

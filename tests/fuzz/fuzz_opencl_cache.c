@@ -4,6 +4,8 @@
  * of them but head and digest. The digest would stop every change at the door, and the key nearly every file,
  * so both are also put right before a second try.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +13,6 @@
 #include <xxhash.h>
 
 #include "src/device/opencl_cache.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 enum { KEY_AT = 16, BINARY_AT = 40, DIGEST = 16 };
 
@@ -25,7 +25,7 @@ static int parse(const uint8_t *bytes, size_t size, const stk_opencl_key *key)
     return 1;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(opencl_cache)
 {
     stk_opencl_key key = { { 0 } };
     parse(bytes, size, &key);

@@ -4,6 +4,8 @@
  * stay inside the source and the output and whose text reads back, or an error with a reason (and, for YAML,
  * a line).
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,8 +13,6 @@
 
 #include "src/augment/pipeline.h"
 #include "src/settings/yaml_tree.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 enum { WIDTH = 64, HEIGHT = 48, SOURCE_HEIGHT = 100 };
 
@@ -81,7 +81,7 @@ static void try_list(const uint8_t *bytes, size_t size)
         check_pipeline(&pipeline);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(pipeline)
 {
     static stoke_pipeline pipeline;
     stoke_error err = { 0 };

@@ -3,6 +3,8 @@
  * log.jsonl of any bytes: every line counts once, steps ascend, limits hold, and curves and page can be made
  * of what was read.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,8 +12,6 @@
 #include <string.h>
 
 #include "src/train/run_report.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static void check_log(const stk_run_log *log)
 {
@@ -32,7 +32,7 @@ static void check_page(const char *page)
     if (strstr(page, "<script") || strstr(page, "<iframe") || !strstr(page, "</html>")) abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(run_log)
 {
     stk_run_log log = { 0 };
     stk_run_curves curves = { 0 };

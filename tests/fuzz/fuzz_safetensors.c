@@ -3,13 +3,13 @@
  * Files of weights: any bytes are refused, or give tensors that cover the data from its first byte to its
  * last and whose names and shapes say no more than that.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/net/files/pretrained.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static void check(const stk_safetensors *file, uint64_t data_size)
 {
@@ -28,7 +28,7 @@ static void check(const stk_safetensors *file, uint64_t data_size)
     if (end != data_size) abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(safetensors)
 {
     stk_safetensors file;
     stoke_error err = { 0 };

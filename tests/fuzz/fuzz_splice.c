@@ -3,12 +3,14 @@
  * The YAML splice on any bytes: some of the values there are get new ones, and some mappings a new key. A
  * result that is handed out must read back as every value that was set, and as the old value everywhere else.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <stoke/optimize.h>
+#include <stoke/tools/optimize.h>
 
 enum { CHANGES = 8 };
 
@@ -16,8 +18,6 @@ typedef struct change {
     char path[512];
     const char *value;
 } change;
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static const char *const texts[CHANGES] = { "32", "3e-4", "on", "a: b # c", "中,]}", "", "true", "it's\n" };
 
@@ -75,7 +75,7 @@ static void compare(const stoke_yaml *old, const stoke_yaml *new, const change *
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(splice)
 {
     stoke_yaml *yaml, *again;
     stoke_error err = { 0 };

@@ -3,14 +3,14 @@
  * Archives: any bytes give members that lie within them, in rising order and with clean names, or an error
  * that names the archive.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/source/shard_name.h"
 #include "src/source/tar.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static void check_member(const stk_tar_member *m, size_t size)
 {
@@ -24,7 +24,7 @@ static void check_member(const stk_tar_member *m, size_t size)
     if (stk_shard_sample(m->name, name.key, sample) > name.key) abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(tar)
 {
     stk_tar_index index = { 0 };
     stoke_error err = { 0 };

@@ -3,6 +3,8 @@
  * Index files: any bytes are refused and leave nothing behind, or give members that lie within the archive.
  * The sum would stop every change at the door, so it is also put right before a second try.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +12,6 @@
 #include <xxhash.h>
 
 #include "src/source/tar_index.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static void parse(const uint8_t *bytes, size_t size, const stk_tar_stamp *stamp)
 {
@@ -26,7 +26,7 @@ static void parse(const uint8_t *bytes, size_t size, const stk_tar_stamp *stamp)
     stk_tar_close(&index);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(tar_index)
 {
     stk_tar_stamp stamp = { 1 << 20, 0 };
     parse(bytes, size, &stamp);

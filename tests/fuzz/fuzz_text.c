@@ -3,6 +3,8 @@
  * Small languages, and texts of the kernel that have names of files and processes in them: the first byte
  * chooses one, the rest is its text. Each says no with a reason, or gives what its header promises.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +15,7 @@
 #include "src/source/shards.h"
 #include "src/tune/machine/disk.h"
 #include "src/tune/machine/drm_clients.h"
-#include <stoke/diagnose.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
-static void insist(int truth)
-{
-    if (!truth) abort();
-}
+#include <stoke/tools/diagnose.h>
 
 /* /proc/PID/fdinfo/N of a graphics card. */
 static void try_fdinfo(const char *text)
@@ -91,7 +86,7 @@ static void try_window(const char *text)
     if (stk_window_parse(text, &window, &err)) insist(*err.message != 0);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(text)
 {
     static void (*const readers[])(const char *) = { try_fdinfo, try_mounts, try_shards,
                                                      try_setup,  try_fuse,   try_window };

@@ -3,14 +3,14 @@
  * Step times from any bytes: refused with a message, or some steps, each a time that a device can be asked
  * for.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "src/tune/diagnose/trace_steps.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(trace_steps)
 {
     double *ms;
     size_t n;

@@ -3,15 +3,15 @@
  * Lines about trials come from children that may have gone wrong and from journals that anyone may write: any
  * bytes are refused, or the trial can be written down and read again as it is.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <stoke/findbatch.h>
+#include <stoke/tools/findbatch.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(trial)
 {
     stoke_trial trial, again;
     stoke_error err = { 0 };

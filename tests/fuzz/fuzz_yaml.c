@@ -3,6 +3,8 @@
  * Settings files: the YAML reader on any bytes. What it accepts must be written and read back to the same
  * text; what it refuses must leave the settings alone and say why.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +35,6 @@ static const stoke_option table[] = {
 };
 static const char *const foreign[] = { "augment", NULL };
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
 static char *written(const stoke_option_group *group, size_t *size)
 {
     char *text = NULL;
@@ -56,7 +56,7 @@ static int read_settings(const stoke_option_group *group, const void *bytes, siz
     return r;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+FUZZ_TARGET(yaml)
 {
     settings first, second;
     stoke_option_group a = { "Fuzz", table, sizeof table / sizeof *table, &first }, b = a;

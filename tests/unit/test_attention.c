@@ -320,7 +320,7 @@ static void forward_without_sums(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(attention)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches_the_oracle),

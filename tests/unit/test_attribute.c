@@ -3,7 +3,7 @@
  * Attribution: every cut of the chains by hand, what is missing, and that all of it sums to the nanosecond
  * whatever records say.
  */
-#include <stoke/diagnose.h>
+#include <stoke/tools/diagnose.h>
 
 #include "src/base/mem.h"
 #include "unit.h"
@@ -472,7 +472,7 @@ static void test_every_cause_has_words(void **state)
     assert_non_null(stoke_cause_name(STOKE_CAUSES));
 }
 
-int main(void)
+UNIT_GROUP(attribute)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_was_there_waits_for_its_launch),

@@ -451,7 +451,7 @@ static void pipelines_say_what_they_may_do(void **state)
     stoke_pipeline_destroy(&p);
 }
 
-int main(void)
+UNIT_GROUP(augment)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(none_stretches_the_whole),
@@ -474,5 +474,5 @@ int main(void)
         cmocka_unit_test(focus_words_are_uniform),
         cmocka_unit_test(pipelines_say_what_they_may_do),
     };
-    return cmocka_run_group_tests_name("augment", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

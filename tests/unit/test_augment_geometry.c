@@ -349,7 +349,7 @@ static void affine_draws_are_uniform_and_unrelated(void **state)
     stoke_pipeline_destroy(&other);
 }
 
-int main(void)
+UNIT_GROUP(augment_geometry)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ops_compose_in_order),
@@ -366,5 +366,5 @@ int main(void)
         cmocka_unit_test(turns_and_zooms_are_uniform),
         cmocka_unit_test(affine_draws_are_uniform_and_unrelated),
     };
-    return cmocka_run_group_tests_name("augment_geometry", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

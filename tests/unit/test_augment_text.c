@@ -6,6 +6,7 @@
 
 #include "src/augment/pipeline.h"
 #include <stoke/data.h>
+#include <stoke/tools/augment.h>
 
 /* The pipeline's own text makes the same pipeline: same text, same plans. */
 static void assert_round_trip(const char *spec)
@@ -397,7 +398,7 @@ static void the_tables_are_sound(void **state)
     assert_int_equal(n, 7);
 }
 
-int main(void)
+UNIT_GROUP(augment_text)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_read_back),
@@ -412,5 +413,5 @@ int main(void)
         cmocka_unit_test(meant_names_are_found),
         cmocka_unit_test(the_tables_are_sound),
     };
-    return cmocka_run_group_tests_name("augment_text", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -467,7 +467,7 @@ static void no_memory_is_an_error(void **state)
     raw_stop(&run);
 }
 
-int main(void)
+UNIT_GROUP(augmenter)
 {
     if (!is_there(device_name())) {
         printf("1..0 # SKIP no device %s\n", device_name());

@@ -235,7 +235,7 @@ static void pages_can_fail(void **state)
     allocator.release(allocator.context, block, 100);
 }
 
-int main(void)
+UNIT_GROUP(base)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_known_answers),
@@ -249,5 +249,5 @@ int main(void)
         cmocka_unit_test(pages_begin_at_a_page_and_hold_what_was_asked_for),
         cmocka_unit_test(pages_can_fail),
     };
-    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

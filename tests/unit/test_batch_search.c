@@ -11,7 +11,7 @@
 #include <sys/file.h>
 
 #include "src/tune/batch/batch_fit.h"
-#include <stoke/findbatch.h>
+#include <stoke/tools/findbatch.h>
 
 #define MB 1000000.0
 
@@ -725,7 +725,7 @@ static void outcomes_by_how_a_process_ended(void **state)
     assert_true(stoke_oom_kills() < UINT64_MAX);
 }
 
-int main(void)
+UNIT_GROUP(batch_search)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_suggested_from_noise),

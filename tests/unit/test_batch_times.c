@@ -235,7 +235,7 @@ static void waits_for_a_slot_belong_to_the_batch_that_ends_them(void **state)
     close_loader(loader, dataset);
 }
 
-int main(void)
+UNIT_GROUP(batch_times)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(time_in_line_goes_to_stages_that_stood),

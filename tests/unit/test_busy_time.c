@@ -2,6 +2,7 @@
  *
  * Intervals added up: windows, overlaps, unions, and books that are full.
  */
+#include <stoke/tools/upload.h>
 #include "tests/unit/unit.h"
 
 #include "src/upload/busy_time.h"
@@ -138,7 +139,7 @@ static void a_book_never_fills_up(void **state)
     stk_busy_time_destroy(&book);
 }
 
-int main(void)
+UNIT_GROUP(busy_time)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(window_runs_from_the_first_step_to_the_last),

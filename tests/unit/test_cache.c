@@ -676,7 +676,7 @@ static void threads_and_caches_in_one_folder(void **state)
     for (uint64_t n = 0; n < SAMPLES; n++) unmake(&samples[n]);
 }
 
-int main(void)
+UNIT_GROUP(cache)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(samples_come_back),

@@ -258,7 +258,7 @@ static void threads_and_processes_append(void **state)
     assert_int_equal(file_size(state), 2000 * RECORD); /* tidied */
 }
 
-int main(void)
+UNIT_GROUP(cache_memo)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(remembers_over_runs),

@@ -7,7 +7,7 @@
 #include "src/report/chart.h"
 #include "src/base/mem.h"
 #include <stoke/image.h>
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 /* ---- numbers and axes ---- */
 
@@ -387,7 +387,7 @@ static void pictures_survive_without_memory(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(chart)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_as_people_write_them),
@@ -404,5 +404,5 @@ int main(void)
         unit_test_with_folder(comparison_marks_mistakes),
         unit_test_with_folder(pictures_survive_without_memory),
     };
-    return cmocka_run_group_tests_name("chart", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

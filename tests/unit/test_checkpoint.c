@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <xxhash.h>
+#include <stoke/tools/net.h>
 
 #include "src/base/mem.h"
 #include "src/net/files/safetensors.h"
@@ -685,7 +686,7 @@ static void survives_without_memory(void **state)
     drop_target(&t);
 }
 
-int main(void)
+UNIT_GROUP(checkpoint)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(fp32_comes_back),
@@ -707,5 +708,5 @@ int main(void)
         unit_test_with_folder(full_disk_keeps_the_old_state),
         unit_test_with_folder(survives_without_memory),
     };
-    return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

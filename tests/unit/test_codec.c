@@ -7,6 +7,7 @@
 
 #include <tiffio.h>
 #include <webp/encode.h>
+#include <stoke/tools/image.h>
 
 #include "src/base/file.h"
 #include "src/base/mem.h"
@@ -692,7 +693,7 @@ static void names_and_extensions(void **state)
     assert_int_equal(stoke_image_bytes(4294967295u, 4294967295u, 3, 2), 0);
 }
 
-int main(void)
+UNIT_GROUP(codec)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_cut_file_is_refused),
@@ -717,5 +718,5 @@ int main(void)
         cmocka_unit_test(memory_failures_are_reported),
         cmocka_unit_test(names_and_extensions),
     };
-    return cmocka_run_group_tests_name("codec", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -299,7 +299,7 @@ static void files_do_not_lend_each_other_tables(void **state)
     stoke_decoder_destroy(&used);
 }
 
-int main(void)
+UNIT_GROUP(codec_jpeg)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jpeg_region_equals_cut),
@@ -313,5 +313,5 @@ int main(void)
         cmocka_unit_test(many_scans_are_refused),
         cmocka_unit_test(files_do_not_lend_each_other_tables),
     };
-    return cmocka_run_group_tests_name("codec_jpeg", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -355,7 +355,7 @@ static void test_memory(void **state)
     assert_true(stk_color_scratch(UINT32_MAX, UINT32_MAX, 2) == UINT64_MAX);
 }
 
-int main(void)
+UNIT_GROUP(color)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_brightness),

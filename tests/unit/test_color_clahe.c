@@ -188,7 +188,7 @@ static void test_chain_around(void **state)
     free(image.data);
 }
 
-int main(void)
+UNIT_GROUP(color_clahe)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gray_is_bit_exact),

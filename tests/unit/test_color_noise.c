@@ -168,7 +168,7 @@ static void test_gray_noise_keeps_gray(void **state)
     free(image.data);
 }
 
-int main(void)
+UNIT_GROUP(color_noise)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_normals_are_box_muller),

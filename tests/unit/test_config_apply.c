@@ -3,9 +3,9 @@
  * Settings files of every dialect into our options: what is understood, from which line, what is remarked,
  * what is refused; and the tree of Python and JSON files, whose values keep their bytes.
  */
-#include <stoke/data.h>
-#include <stoke/upload.h>
-#include <stoke/train.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/upload.h>
+#include <stoke/tools/train.h>
 #include <sys/stat.h>
 
 #include "src/base/mem.h"
@@ -339,6 +339,28 @@ static void python_computes(void **state)
     }
 }
 
+/* A name that is no setting may be assigned again: the last value counts, as in Python, and nothing below an
+ * earlier one has a path. */
+static void python_assigns_again(void **state)
+{
+    static const char text[] = "A = {'x': 1, 'z': 2}\nB = 3\nA = {'x': 4}; B = 5\nif A: B = 6; B = 7\n";
+    stoke_yaml *yaml = NULL;
+    stoke_error err;
+    stoke_yaml_value value;
+    const char *path;
+    size_t n = 0;
+    (void)state;
+    assert_int_equal(stoke_yaml_parse(&yaml, text, sizeof text - 1, "a.py", &err), 0);
+    assert_true(stoke_yaml_get(yaml, "A.x", &value));
+    assert_string_equal(value.text, "4");
+    assert_true(stoke_yaml_get(yaml, "B", &value));
+    assert_string_equal(value.text, "5");
+    assert_false(stoke_yaml_get(yaml, "A.z", &value));
+    while (stoke_yaml_at(yaml, n, &path, &value)) n++;
+    assert_int_equal(n, 2);
+    stoke_yaml_close(&yaml);
+}
+
 /* One line of 2 MB is read once, not once for each of its items. */
 static void python_of_one_line(void **state)
 {
@@ -432,7 +454,7 @@ static void several_of_a_name(void **state)
     end(&r);
 }
 
-int main(void)
+UNIT_GROUP(config_apply)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(dialects),
@@ -446,6 +468,7 @@ int main(void)
         cmocka_unit_test(python_spans),
         cmocka_unit_test(python_and_json_changes),
         cmocka_unit_test(python_computes),
+        cmocka_unit_test(python_assigns_again),
         cmocka_unit_test(python_of_one_line),
         cmocka_unit_test(hostile_python),
     };

@@ -5,7 +5,7 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
-#include <stoke/metrics.h>
+#include <stoke/tools/metrics.h>
 
 #include "src/base/mem.h"
 #include "src/base/rng.h"
@@ -387,7 +387,7 @@ static void sizes_that_make_no_sense_are_refused(void **state)
     assert_non_null(strstr(stoke_scores_convention(), "torchmetrics"));
 }
 
-int main(void)
+UNIT_GROUP(confusion)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_and_scores_are_those_of_plain_loops),

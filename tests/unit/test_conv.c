@@ -230,7 +230,7 @@ static void backward_of_many_lines(void **state)
     check_backward(&apart, STK_CPU_C, STK_F32, 1);
 }
 
-int main(void)
+UNIT_GROUP(conv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_the_patches),      cmocka_unit_test(pictures_in_planes),

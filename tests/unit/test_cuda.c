@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <stoke/tools/device.h>
 
 #include "src/base/clock.h"
 #include "src/device/cuda.h"
@@ -558,7 +559,7 @@ static void test_selftest(void **state)
     assert_true(lines[0] > 10 && !lines[1]);
 }
 
-int main(void)
+UNIT_GROUP(cuda)
 {
     const struct CMUnitTest tests[] = {
         fake_card_test(test_lists_cards),

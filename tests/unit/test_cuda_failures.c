@@ -180,7 +180,7 @@ static void test_open_again(void **state)
     assert_int_equal(card_scenario(&err), STOKE_OK);
 }
 
-int main(void)
+UNIT_GROUP(cuda_failures)
 {
     const struct CMUnitTest tests[] = {
         fake_card_test(test_out_of_memory),       fake_card_test(test_invalid_value),

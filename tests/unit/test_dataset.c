@@ -5,6 +5,7 @@
 
 #include <stoke/dataset.h>
 #include <stoke/image.h>
+#include <stoke/tools/data.h>
 
 #include "src/base/mem.h"
 #include "src/source/dataset_internal.h"
@@ -740,7 +741,7 @@ static void membrane(void **state)
     stoke_dataset_close(&dataset);
 }
 
-int main(void)
+UNIT_GROUP(dataset)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(natural_order_cases),

@@ -53,7 +53,7 @@ static void test_a_machine_that_gives_half_is_busy(void **state)
     assert_false(stk_decide_busy(0, 0)); /* nothing was wanted */
 }
 
-int main(void)
+UNIT_GROUP(decide)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_workers_are_two_thirds_of_the_cores),

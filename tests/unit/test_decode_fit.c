@@ -237,11 +237,11 @@ static void lines_give_what_whole_pictures_give(void **state)
     stk_color_pass_destroy(&color_pass);
 }
 
-int main(void)
+UNIT_GROUP(decode_fit)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(region_and_whole_give_the_same_pixels),
         unit_test_with_folder(lines_give_what_whole_pictures_give),
     };
-    return cmocka_run_group_tests_name("prefix", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

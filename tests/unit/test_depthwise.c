@@ -356,7 +356,7 @@ static void gelu_is_exact(void **state)
     free_data(&d);
 }
 
-int main(void)
+UNIT_GROUP(depthwise)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(oracle_agrees_with_differences),   cmocka_unit_test(matches_the_oracle),

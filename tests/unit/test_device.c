@@ -5,6 +5,7 @@
 #include "tests/unit/fixture_devices.h"
 
 #include <pthread.h>
+#include <stoke/tools/device.h>
 
 #include "kernels/tables.h"
 #include "src/base/error.h"
@@ -710,7 +711,7 @@ static void test_no_memory(void **state)
     stoke_device_list_destroy(&list);
 }
 
-int main(void)
+UNIT_GROUP(device)
 {
     static const device_test tests[] = {
         { "describes itself", describes_itself },
@@ -740,5 +741,5 @@ int main(void)
         cmocka_unit_test(test_selftest_tolerates),
     };
     devices_tests(tests, TESTS, all + OTHERS, runs);
-    return cmocka_run_group_tests_name("device", all, NULL, NULL);
+    return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -5,8 +5,9 @@
  */
 #include "tests/unit/fixture_devices.h"
 
-#include <stoke/device_rows.h>
-#include <stoke/rows.h>
+#include <stoke/tools/device_rows.h>
+#include <stoke/tools/rows.h>
+#include <stoke/tools/device.h>
 
 enum { SIDE_H = 24, SIDE_W = 36, COUNT = 5, CLASSES = 7 };
 
@@ -233,7 +234,7 @@ static void limits_are_told(on_device *on)
     stoke_device_rows_destroy(&rows);
 }
 
-int main(void)
+UNIT_GROUP(device_rows)
 {
     static const device_test tests[] = {
         { "bytes_are_those_of_the_host", bytes_are_those_of_the_host },
@@ -243,5 +244,5 @@ int main(void)
     static struct CMUnitTest all[KINDS * TESTS];
     static device_run runs[KINDS * TESTS];
     devices_tests(tests, TESTS, all, runs);
-    return cmocka_run_group_tests_name("device_rows", all, NULL, NULL);
+    return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -318,7 +318,7 @@ static void stopped_and_refused(void **state)
     end(&s);
 }
 
-int main(void)
+UNIT_GROUP(diagnose)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(a_loop_with_every_fault),

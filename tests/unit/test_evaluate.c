@@ -6,6 +6,7 @@
 #include "tests/unit/fixture_pairs.h"
 
 #include <math.h>
+#include <stoke/tools/metrics.h>
 
 #include "src/base/file.h"
 #include "src/train/evaluate.h"
@@ -400,7 +401,7 @@ static void pictures_have_their_own_colours(void **state)
     stk_buffer_free(&bytes[1]);
 }
 
-int main(void)
+UNIT_GROUP(evaluate)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(every_sample_counts_once),

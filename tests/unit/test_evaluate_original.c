@@ -7,6 +7,7 @@
 #include "tests/unit/fixture_pairs.h"
 
 #include <math.h>
+#include <stoke/tools/metrics.h>
 
 #include "src/source/reader.h"
 #include "src/train/evaluate.h"
@@ -250,7 +251,7 @@ static void memory_is_planned(void **state)
     assert_true(large > STK_EVAL_MEMORY && large < 3ull * STK_EVAL_MEMORY);
 }
 
-int main(void)
+UNIT_GROUP(evaluate_original)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(a_window_as_large_as_the_picture),

@@ -104,7 +104,7 @@ static void survives_without_memory(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(events)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(crc_is_castagnoli),
@@ -112,5 +112,5 @@ int main(void)
         unit_test_with_folder(what_is_no_png_is_refused),
         unit_test_with_folder(survives_without_memory),
     };
-    return cmocka_run_group_tests_name("events", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,7 +117,7 @@ static void lanes_are_alike(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(exact_math)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quarter_turns_are_exact),
@@ -127,5 +127,5 @@ int main(void)
         cmocka_unit_test(powers),
         cmocka_unit_test(lanes_are_alike),
     };
-    return cmocka_run_group_tests_name("exact_math", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

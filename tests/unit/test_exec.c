@@ -444,7 +444,7 @@ static void erasing_masks_takes_an_ignore_index(void **state)
     stoke_dataset_close(&dataset);
 }
 
-int main(void)
+UNIT_GROUP(exec)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(flips_and_turns_move_pixels_and_change_none),
@@ -461,5 +461,5 @@ int main(void)
         unit_test_with_folder(halves_do_not_overflow),
         unit_test_with_folder(erasing_masks_takes_an_ignore_index),
     };
-    return cmocka_run_group_tests_name("exec", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

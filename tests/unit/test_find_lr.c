@@ -8,7 +8,8 @@
 #include <math.h>
 
 #include "src/train/evaluate.h"
-#include <stoke/findlr.h>
+#include <stoke/tools/findlr.h>
+#include <stoke/tools/net.h>
 
 enum { SIDE = 32, BATCH = 2, SAMPLES = 7, STEPS = 100 };
 
@@ -247,7 +248,7 @@ static void an_explosion_leaves_no_trace(void **state)
     end(&twin);
 }
 
-int main(void)
+UNIT_GROUP(find_lr)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(everything_is_put_back),

@@ -3,7 +3,7 @@
  * Setups as text, and what each fix of a setup gives: alone, in order, together.
  */
 #include <math.h>
-#include <stoke/diagnose.h>
+#include <stoke/tools/diagnose.h>
 
 #include "src/base/mem.h"
 #include "src/tune/diagnose/fixes.h"
@@ -411,7 +411,7 @@ static void test_survives_want_of_memory(void **state)
     assert_int_equal(stoke_fixes_find(&f, &c.costs, 2, 1, NULL), STOKE_E_INVALID);
 }
 
-int main(void)
+UNIT_GROUP(fixes)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_setups_are_sentences),

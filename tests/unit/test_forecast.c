@@ -3,7 +3,7 @@
  * Forecasts: the formulas by hand, the replay against them, what must never make a step longer, intervals.
  */
 #include <math.h>
-#include <stoke/diagnose.h>
+#include <stoke/tools/diagnose.h>
 
 #include "src/base/mem.h"
 #include "src/tune/diagnose/forecast.h"
@@ -504,7 +504,7 @@ static void test_survives_want_of_memory(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(forecast)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matches_runs_on_two_cores),

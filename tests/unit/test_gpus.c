@@ -10,7 +10,7 @@
 #include "src/base/mem.h"
 #include "src/tune/machine/drm_clients.h"
 #include "tests/fake/fake_nvml.h"
-#include <stoke/probe.h>
+#include <stoke/tools/probe.h>
 
 #define assert_figure(figure, wanted, from)                                                                  \
     do {                                                                                                     \
@@ -602,7 +602,7 @@ static int take_fake(void **state)
 
 #define nvml_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
-int main(void)
+UNIT_GROUP(gpus)
 {
     const struct CMUnitTest tests[] = {
         nvml_test(every_figure_of_a_card),

@@ -481,7 +481,7 @@ static void bad_strips_are_refused(void **state)
     assert_int_equal(stoke_strips_write(unit_path(state, "strips.png"), strips, 2, good, &p, &err), 0);
 }
 
-int main(void)
+UNIT_GROUP(grid)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(class_colors_are_apart),
@@ -503,5 +503,5 @@ int main(void)
         unit_test_with_folder(bad_strips_are_refused),
     };
     setenv("STOKE_FONT", "none", 1); /* what a machine without one draws; test_typeface has the other */
-    return cmocka_run_group_tests_name("grid", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

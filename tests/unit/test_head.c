@@ -497,7 +497,7 @@ static void tables_drop_the_same(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(head)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(oracle_agrees_with_differences),
@@ -509,5 +509,5 @@ int main(void)
         cmocka_unit_test(dropout_is_as_chance_has_it),
         cmocka_unit_test(tables_drop_the_same),
     };
-    return cmocka_run_group_tests_name("head", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -225,12 +225,12 @@ static void survives_without_memory(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(json_read)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_what_is_json), cmocka_unit_test(refuses_what_is_not),
         cmocka_unit_test(keeps_its_limits),   cmocka_unit_test(many_keys_are_quick),
         cmocka_unit_test(numbers_are_strict), cmocka_unit_test(survives_without_memory),
     };
-    return cmocka_run_group_tests_name("json_read", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

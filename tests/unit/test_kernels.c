@@ -604,7 +604,7 @@ static void test_clear_and_spin(void **state)
     for (int i = 0; i < WORDS + 8; i++) assert_int_equal(words[i] == again[i], i >= WORDS);
 }
 
-int main(void)
+UNIT_GROUP(kernels)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_philox_is_the_host_s),

@@ -2,6 +2,8 @@
  *
  * The colour kernels, run as C, against stk_color_write: chains of steps in every order, byte for byte.
  */
+#include <stoke/tools/augment.h>
+
 #include "tests/unit/fixture_color.h"
 
 #include "src/device/program.h"
@@ -294,7 +296,7 @@ static void test_white(void **state)
     finish(&b);
 }
 
-int main(void)
+UNIT_GROUP(kernels_color)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_step),

@@ -272,7 +272,7 @@ static void shortest_runs_are_bearable(void **state)
     free(f.block);
 }
 
-int main(void)
+UNIT_GROUP(label_codec)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_maps_come_back),    cmocka_unit_test(lengths_around_every_step),

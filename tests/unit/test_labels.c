@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
-#include <stoke/labels.h>
+#include <stoke/tools/labels.h>
 
 #include "src/base/mem.h"
 #include "src/source/labels_internal.h"
@@ -385,7 +385,7 @@ static void running_out_of_memory_is_an_error(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(labels)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(identity_checks_classes),

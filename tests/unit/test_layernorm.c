@@ -247,7 +247,7 @@ static void gradients_add_up_or_are_left_out(void **state)
     free_data(&d);
 }
 
-int main(void)
+UNIT_GROUP(layernorm)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches_the_oracle),

@@ -572,7 +572,7 @@ static void small_products(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(linear)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forward_is_the_product_and_its_finish),

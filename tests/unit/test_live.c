@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <stoke/tools/upload.h>
 
 #include "src/base/mem.h"
 #include "src/loader/live_page.h"
@@ -512,7 +513,7 @@ static void no_memory(void **state)
     stoke_live_close(&live);
 }
 
-int main(void)
+UNIT_GROUP(live)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(what_is_written_is_read),

@@ -10,6 +10,8 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <stoke/tools/data.h>
+#include <stoke/tools/loader.h>
 
 #include "src/base/clock.h"
 
@@ -501,7 +503,7 @@ static void workers_are_nicer_than_a_nice_consumer(void **state)
     assert_int_equal((intptr_t)found, 13);
 }
 
-int main(void)
+UNIT_GROUP(loader)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(bytes_do_not_depend_on_workers_or_prefetch),
@@ -520,5 +522,5 @@ int main(void)
         unit_test_with_folder(settings_outside_the_table_are_refused),
         unit_test_with_folder(workers_are_nicer_than_a_nice_consumer),
     };
-    return cmocka_run_group_tests_name("loader", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

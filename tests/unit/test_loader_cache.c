@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <glob.h>
+#include <stoke/tools/loader.h>
 
 #include "src/base/mem.h"
 #include "src/cache/entry.h"
@@ -347,7 +348,7 @@ static void filling_with_sources_of_many_sizes(void **state)
     stoke_dataset_close(&dataset);
 }
 
-int main(void)
+UNIT_GROUP(loader_cache)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(warm_runs_read_no_source),

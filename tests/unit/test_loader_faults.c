@@ -315,7 +315,7 @@ static void quarantine_has_one_line_per_sample(void **state)
     fclose(f);
 }
 
-int main(void)
+UNIT_GROUP(loader_faults)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(each_damage_is_replaced_and_named),
@@ -327,5 +327,5 @@ int main(void)
         unit_test_with_folder(a_failed_loader_works_again_after_set_epoch),
         unit_test_with_folder(quarantine_has_one_line_per_sample),
     };
-    return cmocka_run_group_tests_name("loader_faults", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -184,7 +184,7 @@ static void balanced_order_prefers_rare_classes(void **state)
                     all * 7 / 10); /* half is expected: two classes, one sample or eleven */
 }
 
-int main(void)
+UNIT_GROUP(loader_formats)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(windows_stretch_16_bit_images),
@@ -193,5 +193,5 @@ int main(void)
         unit_test_with_folder(label_maps_translate_values),
         unit_test_with_folder(balanced_order_prefers_rare_classes),
     };
-    return cmocka_run_group_tests_name("loader_formats", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

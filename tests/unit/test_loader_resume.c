@@ -136,12 +136,12 @@ static void foreign_states_are_refused(void **state)
     close_both(&dataset, &loader);
 }
 
-int main(void)
+UNIT_GROUP(loader_resume)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(resume_in_the_middle_goes_on_exactly),
         unit_test_with_folder(resume_with_other_ranks),
         unit_test_with_folder(foreign_states_are_refused),
     };
-    return cmocka_run_group_tests_name("loader_resume", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

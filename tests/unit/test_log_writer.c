@@ -331,7 +331,7 @@ static void survives_without_memory(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(log_writer)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(lines_say_what_the_header_promises),
@@ -343,5 +343,5 @@ int main(void)
         cmocka_unit_test(one_class_is_two),
         unit_test_with_folder(survives_without_memory),
     };
-    return cmocka_run_group_tests_name("journal", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -591,7 +591,7 @@ static void the_lowest_class_wins_a_tie(void **state)
         }
 }
 
-int main(void)
+UNIT_GROUP(loss)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_derivative_of_few_classes),

@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "src/base/mem.h"
-#include <stoke/findlr.h>
+#include <stoke/tools/findlr.h>
 
 enum { STEPS = 200 };
 
@@ -350,7 +350,7 @@ static void lack_of_memory_is_told(void **state)
     stoke_lr_report_free(&r);
 }
 
-int main(void)
+UNIT_GROUP(lr_judge)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_place_is_found),

@@ -8,7 +8,7 @@
 #include "src/base/probe_insn.h"
 #include "src/base/cpu.h"
 #include "src/base/machine.h"
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 static void put(void **state, const char *name, const char *text)
 {
@@ -211,7 +211,7 @@ static void stoke_cpu_caps_the_level(void **state)
     } cases[] = { { "c", "c" }, { "nonsense", NULL }, { "avx512", NULL }, { "amx", NULL }, { "", NULL } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char command[512], answer[32] = "";
-        snprintf(command, sizeof command, "STOKE_CPU='%s' /proc/%d/exe --table", cases[i].value,
+        snprintf(command, sizeof command, "STOKE_CPU='%s' /proc/%d/exe machine_table", cases[i].value,
                  (int)getpid());
         FILE *pipe = popen(command, "r");
         assert_non_null(pipe);
@@ -284,9 +284,14 @@ static void kills_for_want_of_memory(void **state)
     assert_int_equal(stk_machine_oom_kills(unit_path(state, "proc"), unit_path(state, "cgroup")), 3);
 }
 
-int main(int argc, char **argv)
+/* What another process of this program prints. */
+UNIT_GROUP(machine_table)
 {
-    if (argc > 1 && !strcmp(argv[1], "--table")) return fputs(stoke_machine_cpu_table(), stdout) < 0;
+    return fputs(stoke_machine_cpu_table(), stdout) < 0;
+}
+
+UNIT_GROUP(machine)
+{
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(v2_quota_in_a_container),
         unit_test_with_folder(v2_tightest_of_the_hierarchy_counts),

@@ -2,6 +2,7 @@
  *
  * Promise (c): memory has a ceiling, known before the first batch.
  */
+#include <stoke/tools/loader.h>
 #include "tests/unit/fixture_pairs.h"
 
 #include "src/base/mem.h"
@@ -417,7 +418,7 @@ static void terms_have_units_of_their_own(void **state)
     assert_string_equal(text, "parameters 12.0 GB + ring 3 x 17.6 MB + masks 3 x 35.0 kB = 12.1 GB");
 }
 
-int main(void)
+UNIT_GROUP(memory_plan)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(the_plan_adds_up),
@@ -433,5 +434,5 @@ int main(void)
         unit_test_with_folder(every_allocation_may_fail),
         cmocka_unit_test(terms_have_units_of_their_own),
     };
-    return cmocka_run_group_tests_name("memory_plan", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -330,7 +330,7 @@ static void mixed_bytes_do_not_depend_on_ranks_and_resumption(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(mix)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_is_mixed_as_defined),
@@ -341,5 +341,5 @@ int main(void)
         unit_test_with_folder(mixed_bytes_do_not_depend_on_workers),
         unit_test_with_folder(mixed_bytes_do_not_depend_on_ranks_and_resumption),
     };
-    return cmocka_run_group_tests_name("mix", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

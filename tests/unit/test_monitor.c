@@ -400,7 +400,7 @@ static void out_of_memory(void **state)
     assert_true(tries > 4);
 }
 
-int main(void)
+UNIT_GROUP(monitor)
 {
     const char *file = getenv("STOKE_LIBNVML");
     void *library = file ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;

@@ -7,7 +7,8 @@
 #include "tests/unit/fixture_small_net.h"
 
 #include <math.h>
-#include <stoke/netbench.h>
+#include <stoke/tools/netbench.h>
+#include <stoke/tools/net.h>
 
 #include "src/base/mem.h"
 
@@ -621,7 +622,7 @@ static void opening_survives_every_lack_of_memory(void **state)
     stoke_net_close(&net);
 }
 
-int main(void)
+UNIT_GROUP(net)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_do_not_change_a_bit),

@@ -6,6 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include <sys/wait.h>
+#include <stoke/tools/net.h>
 
 #include "src/base/machine.h"
 #include "src/net/net.h"
@@ -202,7 +203,7 @@ static void what_cannot_be_had_is_said(void **state)
     assert_non_null(strstr(err.message, "MB are available"));
 }
 
-int main(void)
+UNIT_GROUP(net_memory)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(planning_starts_no_thread),

@@ -7,7 +7,7 @@
 
 #include <math.h>
 #include <stoke/net.h>
-#include <stoke/synth.h>
+#include <stoke/tools/synth.h>
 
 enum { SCENES = 16, SIZE = 64, CLASSES = 4, BATCH = 4, PIXELS = SIZE * SIZE };
 enum { STEPS = UNIT_SANITIZED ? 4 : 200, LAST = UNIT_SANITIZED ? 1 : 40 /* steps whose mean is compared */ };
@@ -145,7 +145,7 @@ static void null_is_a_default_or_refused(void **state)
     stoke_net_close(&other);
 }
 
-int main(void)
+UNIT_GROUP(net_train)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(null_is_a_default_or_refused),

@@ -6,6 +6,7 @@
 #include "tests/unit/fixture_small_net.h"
 
 #include <math.h>
+#include <stoke/tools/net.h>
 
 static void saved_weights_open_again(void **state)
 {
@@ -209,7 +210,7 @@ static void weights_of_another_model_may_be_part(void **state)
     free(b);
 }
 
-int main(void)
+UNIT_GROUP(net_weights)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(saved_weights_open_again),

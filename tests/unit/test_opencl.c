@@ -594,7 +594,7 @@ static void test_free_memory(void **state)
     stoke_device_close(&device);
 }
 
-int main(void)
+UNIT_GROUP(opencl)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copies),
@@ -611,5 +611,5 @@ int main(void)
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_free_memory),
     };
-    return cmocka_run_group_tests_name("opencl", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
-#include <stoke/options.h>
+#include <stoke/tools/options.h>
 
 #include "src/base/mem.h"
 #include "src/base/number.h"
@@ -646,7 +646,7 @@ static void utf8_decoding(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(options)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_come_from_the_table),
@@ -670,5 +670,5 @@ int main(void)
         cmocka_unit_test(reals_read_back),
         cmocka_unit_test(utf8_decoding),
     };
-    return cmocka_run_group_tests_name("options", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include <stoke/order.h>
+#include <stoke/tools/order.h>
 
 static stoke_order shuffled(uint64_t count, uint64_t seed, uint64_t epoch)
 {
@@ -278,7 +278,7 @@ static void padding_starts_the_line_again(void **state)
     assert_int_equal(rows, 2);
 }
 
-int main(void)
+UNIT_GROUP(order)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_count_is_a_bijection),

@@ -2,6 +2,7 @@
  *
  * Photographs with a stored orientation (EXIF): which way up they come out beside their masks.
  */
+#include <stoke/tools/dataset.h>
 #include "tests/unit/fixture_pictures.h"
 #include "tests/unit/fixture_resolve.h"
 
@@ -283,7 +284,7 @@ static void what_is_behind_the_pixels_can_turn_an_image_from_its_mask(void **sta
     settling_refused(&params, &train, STOKE_E_SIZE, "as it is stored the image has the mask's size");
 }
 
-int main(void)
+UNIT_GROUP(orientation)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(masks_of_the_upright_picture),
@@ -296,5 +297,5 @@ int main(void)
         unit_test_with_folder(what_is_behind_the_pixels_can_turn_an_image_from_its_mask),
         unit_test_with_folder(pictures_to_predict_are_upright),
     };
-    return cmocka_run_group_tests_name("orientation", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-#include <stoke/output.h>
+#include <stoke/tools/output.h>
 
 #include "src/base/ours.h"
 #include "src/base/temporary.h"
@@ -304,7 +304,7 @@ static void a_child_has_no_files_of_its_parent(void **state)
     free(names[1]);
 }
 
-int main(void)
+UNIT_GROUP(ours)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(an_empty_folder_becomes_ours),

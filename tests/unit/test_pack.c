@@ -10,7 +10,8 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "tests/unit/fixture_archive.h"
-#include <stoke/pack.h>
+#include <stoke/tools/pack.h>
+#include <stoke/tools/dataset.h>
 
 static stoke_dataset *open_set(const stoke_data_params *params)
 {
@@ -571,7 +572,7 @@ static void picked_samples(void **state)
     stoke_dataset_close(&dataset);
 }
 
-int main(void)
+UNIT_GROUP(pack)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(packed_set_is_the_same_set),
@@ -590,5 +591,5 @@ int main(void)
         unit_test_with_folder(thinned_set),
         unit_test_with_folder(picked_samples),
     };
-    return cmocka_run_group_tests_name("pack", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

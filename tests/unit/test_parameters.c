@@ -253,7 +253,7 @@ static void survives_without_memory(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(parameters)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(configs_have_names),
@@ -265,5 +265,5 @@ int main(void)
         cmocka_unit_test(weights_are_normal),
         cmocka_unit_test(survives_without_memory),
     };
-    return cmocka_run_group_tests_name("parameters", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

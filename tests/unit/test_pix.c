@@ -523,7 +523,7 @@ static void lines_make_the_whole(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(pix)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resize_is_near_the_exact_result),

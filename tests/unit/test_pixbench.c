@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit.h"
 
-#include <stoke/pixbench.h>
+#include <stoke/tools/pixbench.h>
 
 #include "src/base/mem.h"
 #include "src/pix/check/check.h"
@@ -81,12 +81,12 @@ static void it_stops_when_asked_and_fails_cleanly(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(pixbench)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_function_comes_once_per_table),
         cmocka_unit_test(names_choose),
         cmocka_unit_test(it_stops_when_asked_and_fails_cleanly),
     };
-    return cmocka_run_group_tests_name("pixbench", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -239,12 +239,12 @@ static void odd_files_are_left_to_libspng(void **state)
     stoke_decoder_destroy(&d);
 }
 
-int main(void)
+UNIT_GROUP(png_fast)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_pixels_as_libspng),        cmocka_unit_test(mutants_agree_or_are_left_alone),
         cmocka_unit_test(unfilter_equals_reference),     cmocka_unit_test(unfilter_known_answers),
         cmocka_unit_test(odd_files_are_left_to_libspng),
     };
-    return cmocka_run_group_tests_name("png_fast", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  * every window over the whole picture, every pixel from its four neighbours, every probability from its
  * definition.
  */
+#include <stoke/tools/predict.h>
 #include "tests/unit/fixture_predict.h"
 
 #include "src/base/mem.h"
@@ -501,7 +502,7 @@ static void presets(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(predict)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(own_size_is_the_networks_answer),

@@ -311,7 +311,7 @@ static void pixels_are_the_loaders(void **state)
     stk_free(row), free(deep.data), free(flat.data);
 }
 
-int main(void)
+UNIT_GROUP(predict_files)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(many_files),

@@ -442,7 +442,20 @@ static void dialects(void **state)
     assert_int_equal(w->mixed_precision, 1);
     assert_int_equal(w->precision, STOKE_PRECISION_FP16);
     assert_int_equal(w->drop_last, 1);
-    assert_int_equal(w->pin_memory, STK_UNSAID);
+    assert_int_equal(w->pin_memory, 0);
+    assert_string_equal(stk_run_config_default(w, "pin_memory"), "PyTorch's");
+    assert_null(stk_run_config_default(w, "num_workers"));
+    w = read_text(state,
+                  "args:\n  num_train_epochs: 3\n  gradient_accumulation_steps: 2\n  logging_steps: 5\n");
+    assert_int_equal(w->batch, 8);
+    assert_int_equal(w->workers, 0);
+    assert_int_equal(w->pin_memory, 1);
+    assert_string_equal(stk_run_config_default(w, "pin_memory"), "TrainingArguments'");
+    w = read_text(state, "trainer:\n  max_epochs: 3\n");
+    assert_int_equal(w->mixed_precision, 0);
+    assert_int_equal(w->log_every, 50);
+    assert_int_equal(w->batch, STK_UNSAID);
+    assert_string_equal(stk_run_config_default(w, "mixed_precision"), "Trainer's");
     w = read_text(
         state, "train_ds:\n  batch_size: 4\n  pin_memory: false\nval_ds:\n  batch_size: 1\n  image_size: 9\n"
                "trainer:\n  precision: bf16-mixed\nmodel:\n  name: nvidia/segformer-b5-finetuned\n");
@@ -503,7 +516,7 @@ static void no_memory(void **state)
     stoke_preflight_destroy(&preflight);
 }
 
-int main(void)
+UNIT_GROUP(preflight)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_wrong),  unit_test_with_folder(nodes_and_pages),

@@ -738,7 +738,7 @@ static void survives_without_memory(void **state)
     expect_loaded(folder);
 }
 
-int main(void)
+UNIT_GROUP(pretrained)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(saved_comes_back),
@@ -760,5 +760,5 @@ int main(void)
         unit_test_with_folder(unwritable_folders_are_told),
         unit_test_with_folder(survives_without_memory),
     };
-    return cmocka_run_group_tests_name("pretrained", tests, make_weights, free_weights);
+    return cmocka_run_group_tests(tests, make_weights, free_weights);
 }

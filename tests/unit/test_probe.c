@@ -9,8 +9,8 @@
 
 #include "src/base/mem.h"
 #include "src/tune/machine/disk.h"
-#include <stoke/machine.h>
-#include <stoke/probe.h>
+#include <stoke/tools/machine.h>
+#include <stoke/tools/probe.h>
 
 static void put(void **state, const char *name, const char *text)
 {
@@ -315,7 +315,7 @@ static void sources_have_names(void **state)
     assert_string_equal(stoke_source_name(-7), "n/a");
 }
 
-int main(void)
+UNIT_GROUP(probe)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(two_sockets_with_smt),

@@ -7,6 +7,7 @@
 #include "tests/unit/fixture_lease.h"
 
 #include <pthread.h>
+#include <stoke/tools/loader.h>
 
 static py_engine *opened(const stoke_data_params *params)
 {
@@ -228,7 +229,7 @@ static void opening_that_fails_leaves_nothing(void **state)
     assert_int_equal(py_engine_open(&engine, &params, NULL, NULL, &err), STOKE_E_NOTFOUND);
 }
 
-int main(void)
+UNIT_GROUP(py_engine)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(leases_outlive_the_engine),
@@ -239,5 +240,5 @@ int main(void)
         unit_test_with_folder(a_child_of_fork_is_told),
         unit_test_with_folder(opening_that_fails_leaves_nothing),
     };
-    return cmocka_run_group_tests_name("py_engine", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -236,7 +236,7 @@ static void opening_that_fails_leaves_nothing(void **state)
     assert_int_equal(open_fails(&params, &to, "nothing"), STOKE_E_NOTFOUND);
 }
 
-int main(void)
+UNIT_GROUP(py_engine_device)
 {
     const struct CMUnitTest tests[] = {
         fake_card_test_with_folder(leases_outlive_the_engine),
@@ -246,5 +246,5 @@ int main(void)
         fake_card_test_with_folder(a_child_of_fork_is_told),
         fake_card_test_with_folder(opening_that_fails_leaves_nothing),
     };
-    return cmocka_run_group_tests_name("py_engine_device", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -236,7 +236,7 @@ static void fuse_limits(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(quarantine)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(records_each_sample_once),

@@ -316,7 +316,7 @@ static void no_memory_is_an_error(void **state)
     stoke_dataset_close(&dataset);
 }
 
-int main(void)
+UNIT_GROUP(raw)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(every_pipeline),

@@ -5,7 +5,7 @@
 #include "tests/unit/unit.h"
 
 #include "src/tune/advice/advice_tables.h"
-#include <stoke/advise.h>
+#include <stoke/tools/advise.h>
 #include <stoke/net.h>
 
 #define GB(n) ((uint64_t)(n) << 30)
@@ -404,7 +404,7 @@ static void wrong_parameters(void **state)
     assert_int_equal(stoke_recommend(&a, &p, &err), STOKE_E_INVALID);
 }
 
-int main(void)
+UNIT_GROUP(recommend)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cards_by_any_name),    cmocka_unit_test(tables_word_by_word),

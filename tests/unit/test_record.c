@@ -6,7 +6,9 @@
 #include "tests/unit/fixture_upload.h"
 
 #include <pthread.h>
-#include <stoke/record.h>
+#include <stoke/tools/record.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/upload.h>
 
 #include "src/base/mem.h"
 #include "src/upload/step_log.h"
@@ -447,7 +449,7 @@ static void makings_have_names(void **state)
     assert_string_equal(stoke_work_name(-1), "unknown");
 }
 
-int main(void)
+UNIT_GROUP(record)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(moments_are_in_order),

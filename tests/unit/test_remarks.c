@@ -2,6 +2,8 @@
  *
  * What is said about settings that are allowed and hardly meant, and that nothing is said about others.
  */
+#include <stoke/tools/data.h>
+#include <stoke/tools/loader.h>
 #include "tests/unit/fixture_pairs.h"
 
 enum { WIDTH = 48, HEIGHT = 40 };
@@ -124,12 +126,12 @@ static void small_ranges_of_16_bits_are_remarked_on(void **state)
     assert_int_equal(remarks(&params, text, sizeof text), 1);
 }
 
-int main(void)
+UNIT_GROUP(remarks)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(odd_settings_are_remarked_on),
         unit_test_with_folder(lines_end_and_fit),
         unit_test_with_folder(small_ranges_of_16_bits_are_remarked_on),
     };
-    return cmocka_run_group_tests_name("remarks", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

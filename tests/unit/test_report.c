@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 #include "src/base/mem.h"
 #include "src/report/progress.h"
@@ -449,7 +449,7 @@ static void dumb_terminals_get_lines(void **state)
     terminal_close(&t);
 }
 
-int main(void)
+UNIT_GROUP(report)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_nests_and_quotes),
@@ -469,5 +469,5 @@ int main(void)
         cmocka_unit_test(bar_never_wraps),
         cmocka_unit_test(dumb_terminals_get_lines),
     };
-    return cmocka_run_group_tests_name("report", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

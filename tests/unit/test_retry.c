@@ -76,11 +76,11 @@ static void a_child_does_not_wait_for_a_trial(void **state)
     unsetenv("STOKE_DRIVER_PROBE");
 }
 
-int main(void)
+UNIT_GROUP(retry)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(a_disk_that_is_gone_is_not_waited_for),
         unit_test_with_folder(a_child_does_not_wait_for_a_trial),
     };
-    return cmocka_run_group_tests_name("retry", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

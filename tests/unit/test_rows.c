@@ -5,7 +5,7 @@
  */
 #include <math.h>
 #include <pthread.h>
-#include <stoke/rows.h>
+#include <stoke/tools/rows.h>
 
 #include "tests/unit/fixture_raw_batches.h"
 
@@ -285,7 +285,7 @@ static void threads_share_a_batch(void **state)
     stoke_rows_destroy(&rows);
 }
 
-int main(void)
+UNIT_GROUP(rows)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(every_pipeline),

@@ -73,7 +73,7 @@ static void settings_get_whole_paths(void **state)
     assert_int_equal(chdir("/"), 0);
 }
 
-int main(void)
+UNIT_GROUP(run_place)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_lay_around_a_run_moves_with_it),

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include <stoke/diagnose.h>
+#include <stoke/tools/diagnose.h>
 
 static stoke_run_plan *plan_of(void **state, const char *text, const char *const *map)
 {
@@ -152,7 +152,7 @@ static void refused(void **state)
     assert_null(plan);
 }
 
-int main(void)
+UNIT_GROUP(run_plan)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(nothing_said),

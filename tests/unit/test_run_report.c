@@ -6,7 +6,7 @@
 
 #include "src/base/mem.h"
 #include "src/train/run_report.h"
-#include <stoke/output.h>
+#include <stoke/tools/output.h>
 #include <stoke/image.h>
 #include <stoke/train.h>
 
@@ -393,7 +393,7 @@ static void survives_without_memory(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(run_report)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(log_adds_up),
@@ -414,5 +414,5 @@ int main(void)
         unit_test_with_folder(files_of_others_stay),
         unit_test_with_folder(survives_without_memory),
     };
-    return cmocka_run_group_tests_name("run_report", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -335,7 +335,7 @@ static void survives_without_memory(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(safetensors)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(reads_what_python_wrote),    unit_test_with_folder(long_tensors_come_whole),
@@ -343,5 +343,5 @@ int main(void)
         unit_test_with_folder(shrinking_file_is_an_error), unit_test_with_folder(writes_as_python_does),
         unit_test_with_folder(survives_without_memory),    unit_test_with_folder(notes_come_back),
     };
-    return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,7 +132,7 @@ static void stays_within_its_bounds(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(schedule)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_torch),

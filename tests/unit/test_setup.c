@@ -2,6 +2,7 @@
  *
  * What a run settles from its data, and what it says about it: samples, size, batch, length, rates, name.
  */
+#include <stoke/tools/data.h>
 #include "tests/unit/fixture_resolve.h"
 
 #include "src/augment/pipeline.h"
@@ -472,7 +473,7 @@ static void real_sets(void **state)
     stk_setup_free(&setup);
 }
 
-int main(void)
+UNIT_GROUP(setup)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(keeps_a_part_for_validation),

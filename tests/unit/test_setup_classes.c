@@ -263,7 +263,7 @@ static void weights_are_bounded(void **state)
     stk_setup_free(&setup);
 }
 
-int main(void)
+UNIT_GROUP(setup_classes)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(classes_from_values),       unit_test_with_folder(senseless_masks_are_refused),

@@ -2,6 +2,8 @@
  *
  * A settled run as YAML that repeats it, and as an identity that tells two runs apart.
  */
+#include <stoke/tools/data.h>
+#include <stoke/tools/train.h>
 #include "tests/unit/fixture_resolve.h"
 
 /* ---- as text ---- */
@@ -177,7 +179,7 @@ static void a_terminal_is_safe(void **state)
     assert_non_null(strstr(err.message, "l\\x1br was \\x1b[2J\\x7f and is 1"));
 }
 
-int main(void)
+UNIT_GROUP(setup_text)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(yaml_repeats_the_run), unit_test_with_folder(identity_tells_runs_apart),

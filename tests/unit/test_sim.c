@@ -2,6 +2,7 @@
  *
  * The simulated GPU: its time, its bytes, its cards.
  */
+#include <stoke/tools/device.h>
 #include "tests/unit/fixture_sim_gpu.h"
 
 /* ---- engines and streams ---- */
@@ -526,7 +527,7 @@ static void cards_are_known_by_name(void **state)
     assert_non_null(strstr(err.message, "pinned_gb_s"));
 }
 
-int main(void)
+UNIT_GROUP(sim)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stream_keeps_its_order),

@@ -181,7 +181,7 @@ static void threads_share_a_device(void **state)
     stoke_device_close(&device);
 }
 
-int main(void)
+UNIT_GROUP(sim_faults)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_device_may_be_lost_at_any_call),

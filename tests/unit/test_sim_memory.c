@@ -140,7 +140,7 @@ static void random_blocks_never_overlap(void **state)
     stk_sim_memory_free(&m);
 }
 
-int main(void)
+UNIT_GROUP(sim_memory)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_kept_as_pytorch_keeps_it),

@@ -534,7 +534,7 @@ static void parts_keep_to_their_elements(void **state)
     munmap(base, 3 * page);
 }
 
-int main(void)
+UNIT_GROUP(simd)
 {
     for (int i = 0; i < 3; i++) {
         const char *name;
@@ -560,5 +560,5 @@ int main(void)
         cmocka_unit_test(every_half_survives),
         cmocka_unit_test(parts_keep_to_their_elements),
     };
-    return cmocka_run_group_tests_name("simd", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

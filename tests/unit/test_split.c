@@ -148,7 +148,7 @@ static void an_empty_part_names_a_share(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(split)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(share_is_what_was_asked),          cmocka_unit_test(shares_nest),

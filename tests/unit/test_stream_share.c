@@ -8,6 +8,8 @@
 #include "tests/unit/fixture_upload.h"
 
 #include <pthread.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/upload.h>
 
 #include "src/base/clock.h"
 #include "src/device/cuda.h"
@@ -355,7 +357,7 @@ static void every_call_may_fail(void **state)
     feeding_end(&f);
 }
 
-int main(void)
+UNIT_GROUP(stream_share)
 {
     const struct CMUnitTest tests[] = {
         fake_card_test_with_folder(lent_streams_see_the_batch_and_keep_it),

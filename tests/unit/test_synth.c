@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include <stoke/report.h>
-#include <stoke/synth.h>
+#include <stoke/tools/report.h>
+#include <stoke/tools/synth.h>
 #include <xxhash.h>
 
 #include "src/base/file.h"
@@ -384,7 +384,7 @@ static void write_failures_name_the_place(void **state)
     assert_non_null(strstr(err.message, "000001.jpg"));
 }
 
-int main(void)
+UNIT_GROUP(synth)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_scenes),
@@ -399,5 +399,5 @@ int main(void)
         unit_test_with_folder(progress_is_told_and_can_stop),
         unit_test_with_folder(write_failures_name_the_place),
     };
-    return cmocka_run_group_tests_name("synth", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -723,7 +723,7 @@ static void patterns_expand(void **state)
 
 #define WITH_ARCHIVE(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
-int main(void)
+UNIT_GROUP(tar)
 {
     const struct CMUnitTest tests[] = {
         WITH_ARCHIVE(members_of_ustar),
@@ -751,5 +751,5 @@ int main(void)
         cmocka_unit_test(fields_have_roles),
         cmocka_unit_test(patterns_expand),
     };
-    return cmocka_run_group_tests_name("tar", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

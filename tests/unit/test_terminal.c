@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 
 #include "src/base/error.h"
 #include "src/base/terminal.h"
@@ -260,7 +260,7 @@ static void numbers_of_things(void **state)
     assert_string_equal(STOKE_COUNT(16, "batch"), "16 batches");
 }
 
-int main(void)
+UNIT_GROUP(terminal)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strings_are_shown),        cmocka_unit_test(the_format_itself_is_ours),

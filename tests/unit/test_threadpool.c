@@ -167,7 +167,7 @@ static void a_child_closes_what_it_inherited(void **state)
     free(t);
 }
 
-int main(void)
+UNIT_GROUP(threadpool)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_is_done_once), cmocka_unit_test(many_small_jobs),

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include <stoke/trace.h>
+#include <stoke/tools/trace.h>
 
 #include "src/base/file.h"
 #include "src/base/json_read.h"
@@ -374,7 +374,7 @@ static void what_cannot_be_written_is_said(void **state)
     stoke_trace_destroy(&trace);
 }
 
-int main(void)
+UNIT_GROUP(trace)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes_are_made_once),

@@ -4,8 +4,8 @@
  */
 #include "tests/unit/unit.h"
 
-#include <stoke/diagnose.h>
-#include <stoke/trace.h>
+#include <stoke/tools/diagnose.h>
+#include <stoke/tools/trace.h>
 
 #include "src/base/mem.h"
 #include "src/tune/diagnose/trace_steps.h"
@@ -144,7 +144,7 @@ static void without_memory(void **state)
     assert_int_equal(status, 0);
 }
 
-int main(void)
+UNIT_GROUP(trace_steps)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(our_own),

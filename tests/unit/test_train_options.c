@@ -5,7 +5,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include <stoke/stoke.h>
+#include <stoke/tools/tools.h>
 
 #include "src/base/option_table.h"
 
@@ -207,7 +207,7 @@ static void file_of_ops_may_hold_training(void **state)
     stoke_pipeline_destroy(&pipeline);
 }
 
-int main(void)
+UNIT_GROUP(train_options)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(choices_are_the_enums),

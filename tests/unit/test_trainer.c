@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <math.h>
+#include <stoke/tools/net.h>
 
 #include "src/base/file.h"
 #include "src/base/mem.h"
@@ -687,7 +688,7 @@ static void no_memory_for_pictures_ends_no_run(void **state)
     assert_true(bits_after(&data, &params, STOKE_OK) == poor);
 }
 
-int main(void)
+UNIT_GROUP(trainer)
 {
     const struct CMUnitTest tests[] = {
         test_with_pairs(resume_is_exact),

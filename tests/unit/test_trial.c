@@ -10,7 +10,7 @@
 
 #include "src/tune/batch/sim_allocator.h"
 #include "tests/unit/fixture_pairs.h"
-#include <stoke/findbatch.h>
+#include <stoke/tools/findbatch.h>
 
 #define KB UINT64_C(1024)
 #define MB (1024 * KB)
@@ -353,7 +353,7 @@ static void what_nothing_says_is_assumed_and_told(void **state)
     assert_null(plan);
 }
 
-int main(void)
+UNIT_GROUP(trial)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_rounded_and_taken_from_segments),

@@ -7,7 +7,7 @@
 
 #include "src/report/grid.h"
 #include "src/report/canvas.h"
-#include <stoke/chart.h>
+#include <stoke/tools/chart.h>
 
 #define SKY  "\xe5\xa4\xa9\xe7\xa9\xba" /* 天空 */
 #define ROAD "\xe9\x81\x93\xe8\xb7\xaf" /* 道路 */
@@ -146,7 +146,7 @@ static void legends_and_matrices_take_names(void **state)
         fail_msg("%s", err.message);
 }
 
-int main(void)
+UNIT_GROUP(typeface)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_told_apart),
@@ -159,5 +159,5 @@ int main(void)
         unit_test_with_folder(legends_and_matrices_take_names),
     };
     unsetenv("STOKE_FONT");
-    return cmocka_run_group_tests_name("typeface", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

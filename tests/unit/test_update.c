@@ -210,7 +210,7 @@ static void same_bits_for_any_team(void **state)
         }
 }
 
-int main(void)
+UNIT_GROUP(update)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adamw_is_torchs),

@@ -7,6 +7,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stoke/tools/loader.h>
+#include <stoke/tools/upload.h>
 
 #include "src/base/mem.h"
 #include "src/loader/loader_internal.h"
@@ -723,7 +725,7 @@ static void a_trace_has_all_lanes(void **state)
     feeding_end(&f);
 }
 
-int main(void)
+UNIT_GROUP(upload)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(every_way_gives_the_bytes_of_the_loader),

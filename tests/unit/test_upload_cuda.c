@@ -4,6 +4,7 @@
  * books of every object, and fails where it is told to: an event that is not waited for, a slot that is given
  * back too early or memory that is freed while it is used shows here.
  */
+#include <stoke/tools/upload.h>
 #include "tests/unit/fixture_fake_gpu.h"
 #include "tests/unit/fixture_upload.h"
 
@@ -119,7 +120,7 @@ static void auto_does_without_a_compiler(void **state)
     free(compiler_was);
 }
 
-int main(void)
+UNIT_GROUP(upload_cuda)
 {
     const struct CMUnitTest tests[] = {
         fake_card_test_with_folder(events_keep_the_order),

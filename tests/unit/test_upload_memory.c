@@ -2,6 +2,7 @@
  *
  * Batches on a device that has no room for them.
  */
+#include <stoke/tools/upload.h>
 #include "tests/unit/fixture_upload.h"
 
 #include "src/device/sim.h"
@@ -76,7 +77,7 @@ static void memory_of_the_host_has_one_limit(void **state)
     feeding_end(&f);
 }
 
-int main(void)
+UNIT_GROUP(upload_memory)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(too_little_memory_is_refused_with_the_sum),

@@ -289,7 +289,7 @@ static void membrane_needs_its_label_map(void **state)
     stoke_dataset_close(&dataset);
 }
 
-int main(void)
+UNIT_GROUP(verify)
 {
     const struct CMUnitTest tests[] = {
         unit_test_with_folder(every_fault_has_a_line),

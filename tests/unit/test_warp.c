@@ -537,7 +537,7 @@ static void test_memory_is_announced_and_its_lack_reported(void **state)
     }
 }
 
-int main(void)
+UNIT_GROUP(warp)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_plan_gives_what_the_definition_says),

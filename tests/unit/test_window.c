@@ -122,7 +122,7 @@ static void even_pictures_become_black(void **state)
     for (int i = 0; i < 4; i++) assert_int_equal(data[i], 0);
 }
 
-int main(void)
+UNIT_GROUP(window)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(windows_are_parsed),

@@ -3,7 +3,7 @@
  * The YAML splice on the corpus of tests/yaml (one file per case, byte for byte), and what a corpus cannot
  * show: limits, reading, memory that runs out, files that are written, a proof that can fail.
  */
-#include <stoke/optimize.h>
+#include <stoke/tools/optimize.h>
 
 #include "src/base/mem.h"
 #include "src/settings/yaml_tree.h"
@@ -328,7 +328,7 @@ static void written(void **state)
     assert_null(yaml);
 }
 
-int main(void)
+UNIT_GROUP(yaml_edit)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_case),   cmocka_unit_test(values),    cmocka_unit_test(bad_requests),

@@ -44,12 +44,39 @@ enum { UNIT_SANITIZED = 1 };
 enum { UNIT_SANITIZED = 0 };
 #endif
 
+/* How often something is tried that is tried many times: `few` in `make test`, `full` where STOKE_TEST_ROUNDS is
+ * set (tests/tap.py says to what). */
+static inline int unit_rounds(int few, int full)
+{
+    const char *rounds = getenv("STOKE_TEST_ROUNDS");
+    return rounds && *rounds ? full : few;
+}
+
 /* First line of a test that has one thread and is long where races are looked for. */
 #if defined(UNIT_THREAD_SANITIZER) || defined(__SANITIZE_THREAD__)
 #define unit_one_thread() unit_skip("one thread: no races to look for")
 #else
 #define unit_one_thread() ((void)0)
 #endif
+
+/* One test_NAME.c is one group, and the groups of a room are one program (groups.c): `unit_loader loader_faults`
+ * runs the group of test_loader_faults.c. UNIT_GROUP(NAME) stands where main would, and returns what it would. */
+typedef struct unit_group {
+    const char *name;
+    int (*run)(void);
+    struct unit_group *next;
+} unit_group;
+
+void unit_group_enter(unit_group *group);
+
+#define UNIT_GROUP(NAME)                                                                                     \
+    static int unit_run_##NAME(void);                                                                        \
+    __attribute__((constructor)) static void unit_enter_##NAME(void)                                         \
+    {                                                                                                        \
+        static unit_group group = { #NAME, unit_run_##NAME, NULL };                                          \
+        unit_group_enter(&group);                                                                            \
+    }                                                                                                        \
+    static int unit_run_##NAME(void)
 
 typedef struct unit_place {
     char folder[64];

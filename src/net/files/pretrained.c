@@ -16,7 +16,7 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
-#include <stoke/terminal.h>
+#include <stoke/tools/terminal.h>
 
 /* ---- files ---- */
 

@@ -14,6 +14,7 @@
 #include "src/base/file.h"
 #include "src/base/mem.h"
 #include "src/net/net.h"
+#include <stoke/tools/net.h>
 
 /* ---- tensors of a network ---- */
 

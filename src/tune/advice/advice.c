@@ -11,8 +11,8 @@
 #include "src/base/error.h"
 #include "src/tune/advice/advice_tables.h"
 #include "src/tune/decide/decide.h"
-#include <stoke/advise.h>
-#include <stoke/machine.h>
+#include <stoke/tools/advise.h>
+#include <stoke/tools/machine.h>
 #include <stoke/net.h>
 
 enum {
@@ -436,8 +436,7 @@ static int find_subject(adviser *a, stoke_error *err)
 
 static int check(const stoke_recommend_params *p, stoke_error *err)
 {
-    if (!p || p->struct_size != sizeof *p)
-        return stk_fail(err, STOKE_E_INVALID, "the parameters are not those of stoke_recommend_defaults");
+    if (!p || p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_recommend_defaults");
     if (!p->task || (strcmp(p->task, "segformer") && strcmp(p->task, "smallnet")))
         return stk_fail(err, STOKE_E_INVALID, "task \"%s\" is unknown: there are segformer and smallnet",
                         p->task ? p->task : "");

@@ -32,14 +32,6 @@ uint32_t stoke_estimate_classes(const char *model)
     return model && !strcmp(model, "smallnet") ? 3 : stoke_estimate_defaults().classes;
 }
 
-const char *stoke_memory_term_name(int term)
-{
-    static const char *const names[STOKE_TERMS] = { "weights",     "gradients", "optimizer", "extra",
-                                                    "activations", "logits",    "batches",   "workspace",
-                                                    "context",     "fragments" };
-    return term >= 0 && term < STOKE_TERMS ? names[term] : "n/a";
-}
-
 int stk_is_smallnet(const stoke_estimate_params *params)
 {
     return !strcmp(params->model, "smallnet");
@@ -63,8 +55,7 @@ static int check_smallnet(const stoke_estimate_params *p, stoke_error *err)
 /* config is filled for a SegFormer only. */
 static int check(const stoke_estimate_params *p, stk_segformer_config *config, stoke_error *err)
 {
-    if (!p || p->struct_size != sizeof *p)
-        return stk_fail(err, STOKE_E_INVALID, "the parameters are not those of stoke_estimate_defaults");
+    if (!p || p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_estimate_defaults");
     if (!p->model)
         return stk_fail(err, STOKE_E_INVALID, "no model is named: b0, b1, b2, b3, b4, b5 or smallnet");
     const int r = stk_config_check_batch(p->batch, p->height, p->width, err);

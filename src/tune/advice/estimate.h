@@ -5,7 +5,7 @@
 #ifndef STOKE_SRC_TUNE_ADVICE_ESTIMATE_H
 #define STOKE_SRC_TUNE_ADVICE_ESTIMATE_H
 
-#include <stoke/advise.h>
+#include <stoke/tools/advise.h>
 #include <stoke/net.h>
 
 #include "src/net/segformer/segformer.h"

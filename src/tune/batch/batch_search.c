@@ -33,8 +33,7 @@ stoke_batch_params stoke_batch_defaults(void)
 
 static int check_params(const stoke_batch_params *p, stoke_error *err)
 {
-    if (!p || p->struct_size != sizeof *p)
-        return stk_fail(err, STOKE_E_INVALID, "the parameters are not those of stoke_batch_defaults");
+    if (!p || p->struct_size != sizeof *p) return stk_fail_struct(err, "stoke_batch_defaults");
     if (!(p->margin >= 0 && p->margin < 1) || !(p->near > 0 && p->near <= 1) || !p->multiple ||
         p->multiple > STK_NET_BATCH || !p->accumulate || !p->world)
         return stk_fail(

@@ -7,6 +7,7 @@
 #include "src/tune/batch/sim_time.h"
 
 #include <string.h>
+#include <stoke/tools/device.h>
 
 #include "src/net/segformer/segformer.h"
 

@@ -11,8 +11,8 @@
 
 #include "src/base/error.h"
 #include "src/net/segformer/segformer.h"
-#include <stoke/device.h>
-#include <stoke/machine.h>
+#include <stoke/tools/device.h>
+#include <stoke/tools/machine.h>
 
 enum { FEWEST_STEPS = 3 };
 

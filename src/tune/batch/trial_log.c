@@ -16,7 +16,7 @@
 #include "src/base/json_read.h"
 #include "src/base/mem.h"
 #include "src/base/retry.h"
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 /* A line has 700 bytes at most, a search 64 of them; what is larger was not written here. */
 enum { JOURNAL_BYTES = 256 * 1024, LINE_BYTES = 4096, LINE_VALUES = 64 };

@@ -10,8 +10,8 @@
 #include "src/base/json_read.h"
 #include "src/base/terminal.h"
 #include "src/net/segformer/segformer.h"
-#include <stoke/findbatch.h>
-#include <stoke/report.h>
+#include <stoke/tools/findbatch.h>
+#include <stoke/tools/report.h>
 
 enum { LINE_VALUES = 32 };
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <stoke/diagnose.h>
+#include <stoke/tools/diagnose.h>
 
 #include "src/base/error.h"
 #include "src/base/did_you_mean.h"

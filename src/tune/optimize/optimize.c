@@ -16,7 +16,7 @@
 #include "src/base/mem.h"
 #include "src/base/retry.h"
 #include "src/settings/keys.h"
-#include <stoke/machine.h>
+#include <stoke/tools/machine.h>
 
 stoke_optimize_params stoke_optimize_defaults(void)
 {

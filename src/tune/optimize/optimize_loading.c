@@ -41,7 +41,7 @@ static int measured_workers(stoke_optimization *o, const stk_optimize_key *f, in
 /* 1: they stay as they are, and a remark says why. */
 static int workers_stay(stoke_optimization *o, const stk_optimize_key *f)
 {
-    const int own = o->framework == STK_FOR_STOKE;
+    const int own = o->framework == STOKE_FRAMEWORK_STOKE;
     if (own && !strcmp(f->text, "auto")) {
         stk_optimize_right(o, f);
         return 1;
@@ -70,7 +70,7 @@ static int workers(stoke_optimization *o, int64_t *after, int *known, stoke_erro
     int r = stk_optimize_look(o, "num_workers", &f, err);
     if (r || f.none) return r;
     if (o->params.measured_workers) return measured_workers(o, &f, after, err);
-    const int own = o->framework == STK_FOR_STOKE;
+    const int own = o->framework == STOKE_FRAMEWORK_STOKE;
     const stoke_recommendation *line = stk_optimize_advised(o, "num_workers");
     *after = f.is_number ? f.number : own || !stk_is_off(f.text) ? 1 : 0; /* "auto" will be some */
     if (workers_stay(o, &f)) {
@@ -127,7 +127,7 @@ static int validation(stoke_optimization *o, int64_t n_workers, stoke_error *err
     const char *path;
     stoke_yaml_value value;
     int r = STOKE_OK;
-    if (half < 1 || o->framework == STK_FOR_STOKE || !o->cores_source) return r;
+    if (half < 1 || o->framework == STOKE_FRAMEWORK_STOKE || !o->cores_source) return r;
     for (size_t i = 0; !r && stoke_yaml_at(o->yaml, i, &path, &value); i++) {
         const char *dot = strrchr(path, '.');
         stk_optimize_key f = { .setting = "num_workers", .path = path, .exists = 1, .text = value.text };
@@ -170,7 +170,7 @@ static int without_workers(stoke_optimization *o, stoke_error *err)
 static int prefetch(stoke_optimization *o, stoke_error *err)
 {
     stk_optimize_key f;
-    const int own = o->framework == STK_FOR_STOKE;
+    const int own = o->framework == STOKE_FRAMEWORK_STOKE;
     const stoke_recommendation *line = own ? NULL : stk_optimize_advised(o, "prefetch_factor");
     int64_t wanted = 2; /* ours counts batches in all, PyTorch's those of each worker */
     const int r = stk_optimize_look(o, "prefetch_factor", &f, err);
@@ -228,7 +228,7 @@ static int copies(stoke_optimization *o, stoke_error *err)
                   "stream; stokehold's loader does so by itself",
                   STOKE_SOURCE_TABLE };
     stk_optimize_key f;
-    if (o->framework == STK_FOR_STOKE) {
+    if (o->framework == STOKE_FRAMEWORK_STOKE) {
         const int r = stk_optimize_look(o, "device_prefetch", &f, err);
         if (r || !f.exists) return r;
         if (stk_is_one_of(f.text, slower)) return stk_optimize_change(o, &f, "stream", own, err);
@@ -250,18 +250,21 @@ int stk_optimize_loading(stoke_optimization *o, stoke_error *err)
                                                     "no pause between epochs", STOKE_SOURCE_TABLE };
     int64_t n_workers = 0;
     int known = 1;
-    if (!stk_optimize_loads(o)) {
+    stk_optimize_key f;
+    int r = stk_optimize_look(o, "num_workers", &f, err);
+    if (r) return r;
+    if (f.none && o->framework == STOKE_FRAMEWORK_LIGHTNING) {
         stk_optimize_remark(o, "nothing of loading is in the file, and Trainer takes nothing of it: "
                                "num_workers, pin_memory, persistent_workers and prefetch_factor are "
                                "arguments of your DataLoader");
         return STOKE_OK;
     }
-    int r = workers(o, &n_workers, &known, err);
+    r = workers(o, &n_workers, &known, err);
     if (!r && known) r = validation(o, n_workers, err);
     if (!r && o->place != STK_ON_PROCESSOR) r = stk_optimize_switch_on(o, "pin_memory", pinned, err);
     if (!r) r = copies(o, err);
     if (r) return r;
-    if (n_workers <= 0 && o->framework != STK_FOR_STOKE) return without_workers(o, err);
+    if (n_workers <= 0 && o->framework != STOKE_FRAMEWORK_STOKE) return without_workers(o, err);
     r = stk_optimize_switch_on(o, "persistent_workers", persistent, err);
     return r ? r : prefetch(o, err);
 }

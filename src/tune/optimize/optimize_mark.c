@@ -7,7 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/settings/yaml_tree.h"
+#include "src/settings/keys.h"
 #include "src/tune/optimize/optimize.h"
 
 static const char MARK[] = "# added by stoke optimize: your trainer must read these";
@@ -105,9 +105,8 @@ static int mark(char **text, const char *name, const char *path, stoke_error *er
 /* Whether somebody's own code reads the key: of Lightning's files all that is no argument of Trainer. */
 static int is_for_own_code(const stoke_optimization *o, const stoke_change *change)
 {
-    if (stk_is_of_loader(change->path)) return 0;
-    if (o->framework == STK_FOR_LIGHTNING) return !stk_is_trainer_argument(o, change->setting);
-    return o->framework == STK_FOR_ANY;
+    return o->framework != STOKE_FRAMEWORK_STOKE && !stk_is_of_loader(change->path) &&
+           !stk_is_argument(o->framework, change->setting);
 }
 
 /* Whether a comment belongs above this change. */

@@ -7,7 +7,7 @@
 #define STOKE_SRC_TUNE_PREFLIGHT_PREFLIGHT_H
 
 #include "src/tune/preflight/run_config.h"
-#include <stoke/optimize.h>
+#include <stoke/tools/optimize.h>
 
 /* What there is. */
 typedef struct stk_preflight_surroundings {

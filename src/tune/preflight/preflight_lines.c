@@ -10,8 +10,8 @@
 
 #include "src/tune/decide/decide.h"
 #include "src/tune/preflight/preflight.h"
-#include <stoke/report.h>
-#include <stoke/terminal.h>
+#include <stoke/tools/report.h>
+#include <stoke/tools/terminal.h>
 
 static const double SPARE = STK_SPARE_BYTES;
 

@@ -8,9 +8,9 @@
 
 #include "src/train/run_report.h"
 #include "src/tune/preflight/preflight.h"
-#include <stoke/live.h>
-#include <stoke/optimize.h>
-#include <stoke/why.h>
+#include <stoke/tools/live.h>
+#include <stoke/tools/optimize.h>
+#include <stoke/tools/why.h>
 
 enum { STK_REASONS = 32 };
 

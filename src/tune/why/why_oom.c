@@ -10,7 +10,7 @@
 #include "src/tune/advice/estimate.h"
 #include "src/tune/decide/decide.h"
 #include "src/tune/why/why.h"
-#include <stoke/report.h>
+#include <stoke/tools/report.h>
 
 static const double SPARE = STK_SPARE_BYTES;
 
